@@ -1,0 +1,48 @@
+# steward: build, try, test, measure. `make help` lists the targets.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  = -s -w -buildid= -X main.release=$(VERSION)
+DIR     ?= .
+BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
+
+.PHONY: help build run demo test race lint fuzz long bench cross deps clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+build: ## build ./steward
+	@$(BUILD) -o steward ./cmd/steward
+
+run: build ## build, then supervise DIR (default: this folder)
+	@./steward run --project "$(DIR)"
+
+demo: build ## build, then play the protocol's four scenarios
+	@./steward demo
+
+deps: ## install what the tests need (root on Debian; says what is left out elsewhere)
+	@sh packaging/ci/test-deps.sh
+
+test: deps ## all tests, short forms
+	@STEWARD_HEADLESS=1 $(GO) test -timeout 5m ./...
+
+race: ## the tests under the race detector (without the scripts that run the whole program)
+	@$(GO) test -race -short -timeout 8m ./...
+
+lint: ## formatting, vet on all platforms, staticcheck, shell scripts
+	@sh packaging/ci/lint.sh
+
+fuzz: ## every fuzz target for a moment (FUZZTIME=5s)
+	@sh packaging/ci/fuzz.sh $(or $(FUZZTIME),2s)
+
+long: ## the tortures at full length
+	@sh bench/long.sh
+
+bench: build ## measure the figures and print them beside their targets
+	@sh bench/run.sh
+
+cross: ## build for every platform
+	@sh packaging/ci/cross.sh
+
+clean: ## remove what was built
+	@rm -rf steward dist

@@ -1,0 +1,106 @@
+package capacity
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Config is the [capacity] table of the configuration. Its values come from there; this package has no defaults.
+type Config struct {
+	// Dimensions are those that hold tasks back (Dim…); nil: all of them.
+	Dimensions []string `toml:"dimensions"`
+	// Threshold is the used share above which tasks wait, when a task names none.
+	Threshold float64 `toml:"threshold"`
+	// DiskLimit is the used share of the disk above which tasks wait, where a task's own limit is not higher.
+	DiskLimit float64 `toml:"disk_limit"`
+	// RetryAfter is told to a task that must wait, and is how long an unreadable dimension keeps a held task.
+	RetryAfter time.Duration `toml:"retry_after"`
+	// Hysteresis is how far below its limit a dimension must fall before a held task is let go.
+	Hysteresis float64 `toml:"hysteresis"`
+	// Calm is how long it must stay there; CalmMemory the same for memory, which comes back in waves.
+	Calm       time.Duration `toml:"calm"`
+	CalmMemory time.Duration `toml:"calm_memory"`
+	// PromoteAfter is the wait that raises a task by one priority.
+	PromoteAfter time.Duration `toml:"promote_after"`
+	// AlarmAfter is how long a gate may stay shut before somebody is told.
+	AlarmAfter time.Duration `toml:"alarm_after"`
+	// Near is how close to Threshold counts as near the limit.
+	Near float64 `toml:"near"`
+	// SampleEvery, SampleNear and SampleIdle are the pauses between samples: as a rule, near the limit, and
+	// with nobody registered.
+	SampleEvery time.Duration `toml:"sample_every"`
+	SampleNear  time.Duration `toml:"sample_near"`
+	SampleIdle  time.Duration `toml:"sample_idle"`
+}
+
+// Validate reports every value that cannot work, one line each.
+func (c Config) Validate() error {
+	var errs []error
+	// The comparisons are written so that NaN, which compares false with everything, is refused too.
+	if !(c.Threshold > 0 && c.Threshold <= 1) {
+		errs = append(errs, fmt.Errorf("[capacity] threshold = %v: must be above 0 and at most 1", c.Threshold))
+	}
+	for _, d := range c.Dimensions {
+		if d != DimAgent && !slices.Contains(machine[:], d) {
+			errs = append(errs, fmt.Errorf("[capacity] dimensions: there is no %q; there are cpu, memory, files, disk, agent", d))
+		}
+	}
+	if !(c.DiskLimit >= 0 && c.DiskLimit <= 1) {
+		errs = append(errs, fmt.Errorf("[capacity] disk_limit = %v: must be from 0 to 1", c.DiskLimit))
+	}
+	if !(c.Hysteresis >= 0 && c.Hysteresis < c.Threshold) {
+		errs = append(errs, fmt.Errorf("[capacity] hysteresis = %v: must be at least 0 and below threshold", c.Hysteresis))
+	}
+	if !(c.Near >= 0 && c.Near <= 1) {
+		errs = append(errs, fmt.Errorf("[capacity] near = %v: must be from 0 to 1", c.Near))
+	}
+	for _, d := range c.durations() {
+		if d.value < d.least || d.value > d.most {
+			errs = append(errs, fmt.Errorf("[capacity] %s = %q: must be from %v to %v", d.key, d.value, d.least, d.most))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type bounded struct {
+	key                string
+	value, least, most time.Duration
+}
+
+func (c Config) durations() []bounded {
+	const week = 7 * 24 * time.Hour
+	return []bounded{
+		{"retry_after", c.RetryAfter, 2 * time.Second, time.Hour},
+		{"calm", c.Calm, 0, time.Hour},
+		{"calm_memory", c.CalmMemory, 0, time.Hour},
+		{"promote_after", c.PromoteAfter, time.Second, week},
+		{"alarm_after", c.AlarmAfter, time.Second, week},
+		// A sample that comes less often than MaxAge would leave the load unknown in between.
+		{"sample_every", c.SampleEvery, 10 * time.Millisecond, MaxAge},
+		{"sample_near", c.SampleNear, 10 * time.Millisecond, MaxAge},
+		{"sample_idle", c.SampleIdle, 10 * time.Millisecond, MaxAge},
+	}
+}
+
+// IsNear reports whether the load is within Near of Threshold, or above it. From then on the largest consumers
+// are worth looking up. Disk does not count: it is near on many a healthy machine, and moves slowly.
+func (c Config) IsNear(load Load) bool {
+	load.Disk = protocol.Share{}
+	used, known := load.Used().Value()
+	return known && used >= c.Threshold-c.Near-tiny
+}
+
+// SampleIn is the pause until the next sample. Idle: nobody is registered, so nobody waits for the answer.
+func (c Config) SampleIn(load Load, idle bool) time.Duration {
+	switch {
+	case idle:
+		return c.SampleIdle
+	case c.IsNear(load):
+		return c.SampleNear
+	}
+	return c.SampleEvery
+}

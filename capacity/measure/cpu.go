@@ -1,0 +1,88 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+
+	"github.com/livhana/steward/capacity"
+)
+
+const (
+	// shortest: the kernel counts in ticks of 10 ms, so over less than this a share is mostly rounding.
+	shortest = 100 * time.Millisecond
+	// longest: over more than this (a suspend, a stall) the mean says nothing about now.
+	longest = 10 * time.Second
+	// wobble: Linux documents that iowait may run backwards by a little. Were that an impossible reading,
+	// the processor would become unknown just when it is busiest.
+	wobble = 0.02
+)
+
+// cpuGauge turns two readings of the processors' counters into the share that was used in between.
+type cpuGauge struct {
+	last   ticks
+	lastAt time.Time
+	share  capacity.Share // of the last full window
+}
+
+// ticks are seconds over all cores, summed.
+type ticks struct{ idle, total float64 }
+
+func (g *cpuGauge) read(ctx context.Context, now time.Time) (float64, error) {
+	cur, err := readTicks(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if g.lastAt.IsZero() {
+		*g = cpuGauge{last: cur, lastAt: now}
+		return 0, errors.New("first sample: nothing to compare with yet")
+	}
+	gap := now.Sub(g.lastAt)
+	if gap > 0 && gap < shortest {
+		if v, known := g.share.Value(); known {
+			return v, nil
+		}
+		return 0, errors.New("the samples are too close together")
+	}
+	last := g.last
+	*g = cpuGauge{last: cur, lastAt: now}
+	if gap <= 0 || gap > longest {
+		return 0, fmt.Errorf("the samples are %v apart", gap)
+	}
+	used, err := usedBetween(last, cur)
+	if err == nil {
+		g.share = capacity.Used(used)
+	}
+	return used, err
+}
+
+// usedBetween is the share that was not idle. Stolen time counts as used: the machine could not give it to us.
+func usedBetween(a, b ticks) (float64, error) {
+	idle, total := b.idle-a.idle, b.total-a.total
+	switch {
+	case !(total > 0): // NaN too
+		return 0, errors.New("the processor counters stand still or run backwards")
+	case idle < 0 && -idle <= wobble*total:
+		idle = 0
+	case idle < 0 || idle > total*(1+wobble):
+		return 0, fmt.Errorf("the processor counters are impossible: %.2f s idle of %.2f s", idle, total)
+	}
+	return max(0, 1-idle/total), nil
+}
+
+func readTicks(ctx context.Context) (ticks, error) {
+	times, err := cpu.TimesWithContext(ctx, false)
+	if err != nil {
+		return ticks{}, fmt.Errorf("read processor counters: %w", err)
+	}
+	if len(times) == 0 { // gopsutil's way to say that the file is unreadable or makes no sense
+		return ticks{}, errors.New("read processor counters: nothing usable is there")
+	}
+	// Guest time is left out: the kernel has counted it under user and nice already.
+	t := times[0]
+	idle := t.Idle + t.Iowait
+	return ticks{idle: idle, total: idle + t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal}, nil
+}

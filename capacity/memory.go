@@ -1,0 +1,228 @@
+package capacity
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Memory is what the files cannot tell from one judgement to the next. It survives as JSON. Tasks that were
+// let in, or no longer wait, leave it.
+type Memory struct {
+	// At is when it was last judged.
+	At   time.Time                 `json:"at,omitzero"`
+	Held map[protocol.Subject]Held `json:"held,omitempty"`
+	// Turns says per queue (the machine's, each agent's) on which sample somebody last went.
+	Turns map[protocol.Subject]Turn `json:"turns,omitempty"`
+}
+
+// Held is what is remembered of a task held for capacity.
+type Held struct {
+	Since time.Time        `json:"since"`
+	Limit float64          `json:"limit"`
+	Agent protocol.Subject `json:"agent,omitzero"`
+	// Shut are the dimensions that have kept it, in the order in which they came to.
+	Shut []Shut `json:"shut"`
+}
+
+// Shut is a dimension that has kept a task. With neither Clear nor Blind set it keeps it now.
+type Shut struct {
+	Dimension string `json:"dimension"`
+	// Since is from when it has kept the task without once proving calm.
+	Since time.Time `json:"since"`
+	// Clear is since when it has been low enough, without interruption.
+	Clear time.Time `json:"clear,omitzero"`
+	// Blind is since when it cannot be read.
+	Blind time.Time `json:"blind,omitzero"`
+}
+
+// Turn is the last time that somebody went from a queue, and the sample on which that was decided.
+type Turn struct {
+	Sample time.Time `json:"sample,omitzero"`
+	At     time.Time `json:"at"`
+}
+
+// Closed is a gate that keeps somebody.
+type Closed struct {
+	Dimension string           `json:"dimension"`
+	Agent     protocol.Subject `json:"agent,omitzero"` // for DimAgent: whose gate
+	// Since is the earliest of its tasks' times. At Since + Config.AlarmAfter it is an alert.
+	Since   time.Time `json:"since"`
+	Waiting int       `json:"waiting"`
+}
+
+// Closed lists the gates that were shut at the last judgement, longest first. A gate that opens for moments
+// too short to prove calm counts as shut.
+func (m Memory) Closed(cfg Config) []Closed {
+	r := round{now: m.At, cfg: cfg}
+	gates := map[Closed]Closed{}
+	for _, held := range m.Held {
+		for _, s := range held.Shut {
+			if due, any := r.dueOf(s); any && !due.After(m.At) {
+				continue
+			}
+			key := Closed{Dimension: s.Dimension}
+			if s.Dimension == DimAgent {
+				key.Agent = held.Agent
+			}
+			g, any := gates[key]
+			if !any || s.Since.Before(g.Since) {
+				g = Closed{Dimension: key.Dimension, Agent: key.Agent, Since: s.Since, Waiting: g.Waiting}
+			}
+			g.Waiting++
+			gates[key] = g
+		}
+	}
+	out := make([]Closed, 0, len(gates))
+	for _, g := range gates {
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b Closed) int {
+		if c := a.Since.Compare(b.Since); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.Dimension, b.Dimension); c != 0 {
+			return c
+		}
+		return compareSubjects(a.Agent, b.Agent)
+	})
+	return out
+}
+
+// machineQueue is the queue of all who wait for a dimension of the machine.
+var machineQueue = protocol.Subject{Kind: protocol.KindMachine}
+
+// queues names those in which a held task has stood. One without any known cause stood in the machine's.
+func queues(agent protocol.Subject, shut []Shut) []protocol.Subject {
+	var out []protocol.Subject
+	if len(shut) == 0 || slices.ContainsFunc(shut, func(s Shut) bool { return s.Dimension != DimAgent }) {
+		out = append(out, machineQueue)
+	}
+	if slices.ContainsFunc(shut, func(s Shut) bool { return s.Dimension == DimAgent }) {
+		out = append(out, agent)
+	}
+	return out
+}
+
+// pending gives the dimensions for which a task waits at this moment: those that have not proved calm or, when it
+// waits only for its place, all that kept it. Who waits for nothing but its agent must not be in the way of
+// tasks that wait for the machine.
+func (r *round) pending(held Held) []Shut {
+	var out []Shut
+	for _, s := range held.Shut {
+		if due, any := r.dueOf(s); !any || due.After(r.now) {
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return held.Shut
+	}
+	return out
+}
+
+// waitsIn names the dimension for which a task stands in that queue.
+func waitsIn(queue protocol.Subject, pending []Shut) string {
+	for _, s := range pending {
+		if (s.Dimension == DimAgent) == (queue != machineQueue) {
+			return s.Dimension
+		}
+	}
+	return machine[0] // nothing is known of what keeps it
+}
+
+// observe notes what the readings mean for a task that waits.
+func (r *round) observe(w Waiter, held Held) Held {
+	held.Shut = slices.Clone(held.Shut)
+	for _, d := range [...]string{DimCPU, DimMemory, DimFiles, DimDisk, DimAgent} {
+		at := slices.IndexFunc(held.Shut, func(s Shut) bool { return s.Dimension == d })
+		if used, known := r.share(w, d).Value(); at < 0 && known && used > r.line(w, d)+tiny {
+			held.Shut = append(held.Shut, Shut{Dimension: d, Since: r.now})
+		} else if at >= 0 {
+			held.Shut[at] = r.see(w, held.Shut[at])
+		}
+	}
+	return held
+}
+
+// see brings one dimension that has kept a task up to date.
+func (r *round) see(w Waiter, s Shut) Shut {
+	due, proving := r.dueOf(s)
+	proved := proving && !due.After(r.now)
+	if r.interrupted {
+		s.Clear, s.Blind = time.Time{}, time.Time{}
+	}
+	used, known := r.share(w, s.Dimension).Value()
+	switch {
+	case known && used > r.line(w, s.Dimension)+tiny:
+		if proved {
+			s.Since = r.now // it had opened meanwhile
+		}
+		s.Clear, s.Blind = time.Time{}, time.Time{}
+	case known && s.Clear.IsZero():
+		s.Clear, s.Blind = r.now, time.Time{}
+	case !known && s.Blind.IsZero():
+		s.Clear, s.Blind = time.Time{}, r.now
+	}
+	return s
+}
+
+// await makes a task wait for a dimension that keeps somebody before it.
+func (r *round) await(w Waiter, held Held, dimension string) Held {
+	if !slices.ContainsFunc(held.Shut, func(s Shut) bool { return s.Dimension == dimension }) {
+		held.Shut = append(held.Shut, r.see(w, Shut{Dimension: dimension, Since: r.now}))
+	}
+	return held
+}
+
+// unremembered stands in for a lost memory of a held task: what kept it is anybody's guess, so everything that
+// can be read has to prove calm.
+func (r *round) unremembered(w Waiter) Held {
+	held := Held{Since: r.now}
+	for _, d := range [...]string{DimCPU, DimMemory, DimFiles, DimDisk, DimAgent} {
+		if r.share(w, d).Known() {
+			held.Shut = append(held.Shut, Shut{Dimension: d, Since: r.now})
+		}
+	}
+	return held
+}
+
+// settled reports whether nothing keeps the task any more.
+func (r *round) settled(held Held) bool {
+	due, any := r.due(held)
+	return any && !due.After(r.now)
+}
+
+// due is when the last of a task's dimensions will have proved calm, or has been unreadable long enough, if the
+// readings stay as they are; false while one of them is too full.
+func (r *round) due(held Held) (time.Time, bool) {
+	last := r.now
+	for _, s := range held.Shut {
+		due, any := r.dueOf(s)
+		if !any {
+			return time.Time{}, false
+		}
+		if due.After(last) {
+			last = due
+		}
+	}
+	return last, true
+}
+
+func (r *round) dueOf(s Shut) (time.Time, bool) {
+	switch {
+	case !s.Blind.IsZero():
+		return s.Blind.Add(r.cfg.RetryAfter), true
+	case s.Clear.IsZero():
+		return time.Time{}, false
+	}
+	return s.Clear.Add(r.calm(s.Dimension)), true
+}
+
+func (r *round) calm(dimension string) time.Duration {
+	if dimension == DimMemory {
+		return r.cfg.CalmMemory
+	}
+	return r.cfg.Calm
+}

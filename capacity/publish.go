@@ -1,0 +1,46 @@
+package capacity
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// document is capacity.json: the shape of protocol 000, Capacity Tracking, and three keys of ours after it.
+type document struct {
+	Threshold protocol.Share `json:"capacity_threshold"`
+	Load      currentLoad    `json:"current_load"`
+	Free      protocol.Share `json:"current_capacity"`
+	Binding   *string        `json:"binding"`
+	UpdatedAt *string        `json:"updated_at"`
+}
+
+type currentLoad struct {
+	OpenFiles  *int64         `json:"open_files"`
+	Operations int            `json:"active_operations"`
+	MemoryMB   *int64         `json:"memory_usage_mb"`
+	Estimated  protocol.Share `json:"estimated_capacity"`
+}
+
+// Document gives capacity.json, ending in a newline. estimated_capacity is the used share and current_capacity
+// the free one; what is unknown is null. Active counts the tasks in flight. Pass the load through Fresh first.
+func Document(load Load, cfg Config, active int) []byte {
+	doc := document{
+		Threshold: protocol.Used(cfg.Threshold),
+		Load: currentLoad{
+			OpenFiles: load.OpenFiles, Operations: active, MemoryMB: load.MemoryUsedMB, Estimated: load.Used(),
+		},
+	}
+	if used, ok := load.Used().Value(); ok {
+		doc.Free = protocol.Used(1 - used)
+		binding := load.Binding()
+		doc.Binding = &binding
+	}
+	if !load.At.IsZero() {
+		at := load.At.UTC().Format(time.RFC3339)
+		doc.UpdatedAt = &at
+	}
+	out, _ := json.MarshalIndent(doc, "", "  ") // cannot fail: a Share that is not a number is null
+	return append(out, '\n')
+}

@@ -1,0 +1,107 @@
+package capacity
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// consumersShown is how many consumers a deferral names.
+const consumersShown = 3
+
+func (r *round) admit(w Waiter) Verdict {
+	v := Verdict{Subject: w.Subject, Admit: true, Why: "nothing can be read, so nothing is kept waiting"}
+	dimension, most := "", -1.0
+	for _, d := range [...]string{DimCPU, DimMemory, DimFiles, DimDisk, DimAgent} {
+		if used, known := r.share(w, d).Value(); known && used > most {
+			dimension, most = d, used
+		}
+	}
+	if dimension != "" {
+		v.Why = called(w, dimension) + " is fullest at " + percent(most) + ", within the limit of " + percent(r.limitOn(w, dimension))
+	}
+	return v
+}
+
+func (r *round) hold(w Waiter, held Held, b blocker, behind bool) Verdict {
+	dimension, why := r.keeps(w, held)
+	switch {
+	case behind && !r.overLimit(w, held):
+		dimension, why = b.dimension, "waits behind "+b.subject.String()+" for "+called(w, b.dimension)
+	case dimension == "":
+		dimension, why = r.fullest(w, held), "one goes per sample, and one has gone on this one"
+	}
+	v := Verdict{Subject: w.Subject, RetryAfter: r.cfg.RetryAfter, Why: why}
+	v.Gate = protocol.Gate{Dimension: dimension, Used: r.share(w, dimension), Limit: r.limitOn(w, dimension)}
+	if n := min(len(r.load.Consumers), consumersShown); n > 0 && dimension != DimAgent && dimension != DimDisk {
+		v.Gate.Consumers = slices.Clone(r.load.Consumers[:n])
+	}
+	return v
+}
+
+// keeps names the dimension that keeps a task by itself, the fullest one first, and says why; "" when only the
+// queue keeps it. The sentence must not change as time goes by: it is written to files.
+func (r *round) keeps(w Waiter, held Held) (dimension, why string) {
+	var above, others Held
+	for _, s := range held.Shut {
+		due, any := r.dueOf(s)
+		if !any {
+			above.Shut = append(above.Shut, s)
+		} else if due.After(r.now) {
+			others.Shut = append(others.Shut, s)
+		}
+	}
+	if d := r.fullest(w, above); d != "" {
+		return d, r.tooFull(w, d)
+	}
+	d := r.fullest(w, others)
+	switch {
+	case d == "":
+		return "", ""
+	case !r.share(w, d).Known():
+		return d, called(w, d) + " cannot be read; the task goes when that lasts " + r.cfg.RetryAfter.String()
+	}
+	return d, called(w, d) + " must stay at " + percent(r.line(w, d)) + " or below for " + r.calm(d).String()
+}
+
+func (r *round) tooFull(w Waiter, dimension string) string {
+	used := r.share(w, dimension).Or(0)
+	text := called(w, dimension) + " is at " + percent(used)
+	if used > r.limitOn(w, dimension)+tiny {
+		return text + ", over the limit of " + percent(r.limitOn(w, dimension))
+	}
+	return text + " and must fall to " + percent(r.line(w, dimension))
+}
+
+// overLimit reports whether a dimension that keeps the task passes its very limit.
+func (r *round) overLimit(w Waiter, held Held) bool {
+	return slices.ContainsFunc(held.Shut, func(s Shut) bool {
+		return r.share(w, s.Dimension).Or(0) > r.limitOn(w, s.Dimension)+tiny
+	})
+}
+
+// called is how people read a dimension.
+func called(w Waiter, dimension string) string {
+	if dimension == DimAgent && w.Agent.ID != "" {
+		return "agent " + w.Agent.ID
+	}
+	return dimension
+}
+
+// fullest is the dimension with the largest share among those that have kept the task; an unreadable one comes last.
+func (r *round) fullest(w Waiter, held Held) string {
+	name, most := "", -2.0
+	for _, s := range held.Shut {
+		if used := r.share(w, s.Dimension).Or(-1); used > most {
+			name, most = s.Dimension, used
+		}
+	}
+	return name
+}
+
+// percent gives "93 %" or "80.3 %".
+func percent(v float64) string {
+	return strconv.FormatFloat(math.Round(v*1000)/10, 'f', -1, 64) + " %"
+}

@@ -1,0 +1,173 @@
+package steward
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/livhana/steward/escalate"
+)
+
+// flaw is a value that cannot work, with the places that may be to blame, the likeliest first.
+type flaw struct {
+	at   []place
+	text string
+}
+
+// flaws lists all that cannot work, apart from the retry rows.
+func (c Config) flaws() []flaw {
+	var all []flaw
+	if !speakable(c.Human.Name) {
+		all = append(all, wrong("human.name", "%q must be a name that can be spoken", c.Human.Name))
+	}
+	// Slower than a minute, the loop would take each of its own looks for a machine that slept.
+	all = append(all, between("supervisor.look_every", c.Supervisor.LookEvery, 100*time.Millisecond, time.Minute)...)
+	all = append(all, absolute("supervisor.state_dir", c.Supervisor.StateDir)...)
+	all = append(all, projectFlaws(c.Projects)...)
+	all = append(all, c.heartbeatFlaws()...)
+	all = append(all, policyFlaws("capacity", "", c.Capacity.Validate())...)
+	all = append(all, c.taskFlaws()...)
+	all = append(all, policyFlaws("escalate", "escalate.", c.Escalate.Validate())...)
+	all = append(all, absolute("status.socket", c.Status.Socket)...)
+	return append(all, listenFlaws(c.Status.MetricsListen)...)
+}
+
+func wrong(key place, format string, args ...any) flaw {
+	return flaw{at: []place{key}, text: fmt.Sprintf("%s: %s", key, fmt.Sprintf(format, args...))}
+}
+
+func speakable(name string) bool {
+	return strings.TrimSpace(name) != "" && len(name) <= 64 && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+func between(key place, d, least, most time.Duration) []flaw {
+	if d >= least && d <= most {
+		return nil
+	}
+	return []flaw{wrong(key, "%v must be from %v to %v", d, least, most)}
+}
+
+// absolute refuses a path that would depend on where the daemon was started.
+func absolute(key place, path string) []flaw {
+	if path == "" || filepath.IsAbs(path) || strings.HasPrefix(path, "~/") {
+		return nil
+	}
+	return []flaw{wrong(key, "%q must be an absolute path, or begin with ~/", path)}
+}
+
+func listenFlaws(address string) []flaw {
+	if address == "" {
+		return nil
+	}
+	const key = place("status.metrics_listen")
+	_, port, err := net.SplitHostPort(address)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+		return []flaw{wrong(key, `%q must be host:port, like "127.0.0.1:9478"`, address)}
+	}
+	return nil
+}
+
+func (c Config) heartbeatFlaws() []flaw {
+	all := policyFlaws("", "", c.Heartbeat.Validate())
+	for _, name := range slices.Sorted(maps.Keys(c.Heartbeat.Protocols)) {
+		key := place("heartbeat.protocols").key(name)
+		if why := unspoken(name); why != "" {
+			all = append(all, wrong(key, "%s", why))
+		}
+		if len(c.Heartbeat.Protocols[name].Sources) > 0 {
+			all = append(all, wrong(key.key("sources"), "a file is the sign of life of one agent; name it in [heartbeat.agents.…]"))
+		}
+	}
+	return all
+}
+
+func (c Config) taskFlaws() []flaw {
+	const week = 7 * 24 * time.Hour
+	t := c.Tasks
+	all := slices.Concat(
+		between("tasks.timeout", t.Timeout, time.Second, week),
+		between("tasks.max_timeout", t.MaxTimeout, time.Second, week),
+		between("tasks.settle", t.Settle, 0, time.Minute),
+		between("tasks.judge", t.Judge, 100*time.Millisecond, time.Minute),
+		between("tasks.presume", t.Presume, time.Second, time.Hour),
+		between("tasks.lease", t.Lease, time.Second, time.Hour),
+		between("tasks.log_after", t.LogAfter, 0, time.Minute),
+		between("tasks.history", t.History, time.Minute, week),
+	)
+	if t.Timeout > t.MaxTimeout {
+		all = append(all, flaw{[]place{"tasks.timeout", "tasks.max_timeout"},
+			fmt.Sprintf("tasks.timeout: %v must be at most tasks.max_timeout, %v", t.Timeout, t.MaxTimeout)})
+	}
+	// A hold is renewed when half its lease is over; a look or two may be late.
+	if least := 4 * c.Supervisor.LookEvery; t.Lease < least {
+		all = append(all, flaw{[]place{"tasks.lease", "supervisor.look_every"},
+			fmt.Sprintf("tasks.lease: %v must be at least four times supervisor.look_every, %v", t.Lease, least)})
+	}
+	return slices.Concat(all, positive("tasks.retries_per_hour", t.RetriesPerHour), positive("tasks.max_attempts", t.MaxAttempts))
+}
+
+func positive(key place, n int) []flaw {
+	if n > 0 {
+		return nil
+	}
+	return []flaw{wrong(key, "%d must be at least 1", n)}
+}
+
+// rowFlaws checks the retry rows one by one; the last place of each flaw is its row.
+func rowFlaws(rows []escalate.Rule) []flaw {
+	var all []flaw
+	seen := map[string]bool{}
+	for i, r := range rows {
+		row, lead := place("retry").entry(i), "retry rule "+r.Name()+": "
+		err := r.Validate()
+		switch {
+		case err == nil && r.Protocol != "" && unspoken(r.Protocol) != "":
+			err = fmt.Errorf("%sprotocol: %s", lead, unspoken(r.Protocol))
+		case err == nil && seen[r.Name()]:
+			err = fmt.Errorf("%sstands there twice, the second can never match", lead)
+		}
+		if seen[r.Name()] = true; err != nil {
+			at := mentioned(row, strings.TrimPrefix(err.Error(), lead))
+			all = append(all, flaw{append(at, row), err.Error()})
+		}
+	}
+	return all
+}
+
+// policyFlaws takes apart what a policy says of its Config: one flaw per line. Prefix completes its keys.
+func policyFlaws(table place, prefix string, err error) []flaw {
+	if err == nil {
+		return nil
+	}
+	var all []flaw
+	for text := range strings.SplitSeq(err.Error(), "\n") {
+		all = append(all, flaw{mentioned(table, text), prefix + text})
+	}
+	return all
+}
+
+var (
+	keyWord    = regexp.MustCompile(`(?:[\w-]+|"(?:[^"\\]|\\.)*")(?:\.(?:[\w-]+|"(?:[^"\\]|\\.)*"))*`)
+	needlessly = regexp.MustCompile(`"([\w-]+)"`)
+)
+
+// mentioned reads the keys out of a policy's sentence, in their order. Most of its words are no keys, and no
+// file has lines for them.
+func mentioned(table place, text string) []place {
+	var at []place
+	for _, word := range keyWord.FindAllString(text, -1) {
+		key := place(needlessly.ReplaceAllString(word, "$1"))
+		if table != "" {
+			key = table + "." + key
+		}
+		at = append(at, key)
+	}
+	return at
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/supervisor"
+)
+
+// adapter is one line of wiring per protocol.
+type adapter struct {
+	name   string
+	detect func(dir string) bool
+	own    func(dir string) string // steward's folder inside the protocol's
+	open   func(dir string, cfg steward.Config, guard guard) speaking
+}
+
+// guard takes the lock that our own processes take before they write in a project.
+type guard func(context.Context) (release func(), err error)
+
+// speaking is an adapter in use.
+type speaking interface {
+	protocol.Adapter
+	Close()
+}
+
+// publisher is an adapter with a place for the capacity document.
+type publisher interface{ Publish([]byte) error }
+
+var adapters = []adapter{
+	{agentstatus.Name, agentstatus.Detect, agentstatus.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
+		sources := map[string][]string{}
+		for name, l := range cfg.Heartbeat.Agents {
+			sources[name] = l.Sources
+		}
+		return agentstatus.New(dir, agentstatus.Options{Guard: g, Sources: sources})
+	}},
+}
+
+func adapterNamed(name string) (adapter, bool) {
+	i := slices.IndexFunc(adapters, func(a adapter) bool { return a.name == name })
+	if i < 0 {
+		return adapter{}, false
+	}
+	return adapters[i], true
+}
+
+// guardFor is the guard lock of a protocol's folder.
+func (ad adapter) guardFor(dir string) guard {
+	return func(ctx context.Context) (func(), error) {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		lock, err := platform.LockWait(ctx, filepath.Join(ad.own(dir), "guard.lock"))
+		if err != nil {
+			return nil, err
+		}
+		return func() { _ = lock.Unlock() }, nil
+	}
+}
+
+// projectOf describes a project to the supervisor. alone takes the project's lock, so that one steward at a time
+// acts there; plan looks without it.
+func projectOf(ref steward.ProjectRef, cfg steward.Config, alone bool) supervisor.Project {
+	return supervisor.Project{
+		Name: ref.Name, Path: ref.Path,
+		Detect: func() []string {
+			var found []string
+			for _, ad := range adapters {
+				wanted := len(ref.Protocols) == 0 || slices.Contains(ref.Protocols, ad.name)
+				if wanted && ad.detect(ref.Path) {
+					found = append(found, ad.name)
+				}
+			}
+			return found
+		},
+		Open: func(name string) (supervisor.Speaker, error) {
+			ad, ok := adapterNamed(name)
+			if !ok {
+				return supervisor.Speaker{}, fmt.Errorf("protocol %s is not spoken by this version", name)
+			}
+			return ad.speak(ref, cfg, alone)
+		},
+	}
+}
+
+func (ad adapter) speak(ref steward.ProjectRef, cfg steward.Config, alone bool) (supervisor.Speaker, error) {
+	a := ad.open(ref.Path, cfg, ad.guardFor(ref.Path))
+	s := supervisor.Speaker{Adapter: a, Act: ref.Mode(ad.name) != "observe", Close: a.Close}
+	if !s.Act {
+		s.Why = fmt.Sprintf("%s is only observed; repairs wait for: [project.mode] %s = \"act\"", ad.name, ad.name)
+	}
+	if p, ok := a.(publisher); ok {
+		s.Publish = p.Publish
+	}
+	if !s.Act || !alone {
+		return s, nil
+	}
+	lock, err := ad.lock(ref.Path)
+	if err != nil {
+		a.Close()
+		return supervisor.Speaker{}, err
+	}
+	s.Close = func() {
+		a.Close()
+		_ = lock.Unlock()
+	}
+	return s, nil
+}
+
+// lock makes this steward the only one that acts in the project. Who holds it stands inside.
+func (ad adapter) lock(dir string) (*platform.FileLock, error) {
+	own := ad.own(dir)
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		return nil, fmt.Errorf("make steward's folder: %w", err)
+	}
+	path := filepath.Join(own, "steward.lock")
+	lock, err := platform.Lock(path, 0o644)
+	if err != nil {
+		holder, _ := platform.ReadLock(path)
+		return nil, fmt.Errorf("another steward acts in this project (%s): %w", oneWord(string(holder)), err)
+	}
+	_ = lock.Write(fmt.Appendf(nil, "{\"pid\":%d,\"since\":%q}\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339)))
+	return lock, nil
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+func (a *app) bootCommand() *cobra.Command {
+	var project, protocolName, session string
+	var pid int
+	c := &cobra.Command{
+		Use:   "boot AGENT",
+		Short: "Set up the shared folders and files for an agent",
+		Long: "boot sets up the protocol's folders, registry, heartbeat and log for one agent, as its boot script would, but\n" +
+			"merges with what is there. It replaces the whole set-up part of a boot script:\n\n" +
+			"    steward boot livhana-layer1.1 --project \"$ROOT\"\n    steward boot codex-cursor --project \"$ROOT\"\n\n" +
+			"With --pid the process is recorded as proof of life; without, the registry shows the caller's pid, which proves nothing.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			b := protocol.Boot{Agent: args[0], PID: os.Getppid(), Session: session, Now: time.Now()}
+			if c.Flags().Changed("pid") {
+				id, err := proc.Inspect(pid)
+				if err != nil {
+					return fmt.Errorf("boot: --pid %d: %w", pid, err)
+				}
+				b.PID, b.Process = pid, protocol.Identity(id)
+			}
+			return a.boot(c, project, protocolName, b)
+		},
+	}
+	c.Flags().StringVar(&project, "project", ".", "the project's `DIR`")
+	c.Flags().StringVar(&protocolName, "protocol", "", "the protocol's `NAME`, for agents other than livhana-layer1.1 and codex-cursor")
+	c.Flags().IntVar(&pid, "pid", 0, "the agent's own process `ID`")
+	c.Flags().StringVar(&session, "session", "", "the session's `ID`")
+	return c
+}
+
+func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Boot) error {
+	if protocolName == "" {
+		if !slices.Contains(agentstatus.KnownAgents(), b.Agent) {
+			return usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", b.Agent, protocolNames())}
+		}
+		protocolName = agentstatus.Name
+	}
+	ad, ok := adapterNamed(protocolName)
+	if !ok {
+		return usageError{fmt.Errorf("boot: protocol %s is not spoken by this version; it speaks %s", protocolName, protocolNames())}
+	}
+	dir, err := filepath.Abs(project)
+	if err != nil {
+		return fmt.Errorf("boot: %w", err)
+	}
+	speaker := ad.open(dir, steward.Defaults(), ad.guardFor(dir))
+	defer speaker.Close()
+	err = speaker.Prepare(c.Context(), b)
+	if errors.Is(err, agentstatus.ErrNotInitialized) {
+		// The document's own words (protocol 000, CODEX Boot Sequence), and what takes their place.
+		fmt.Fprintln(a.err, "ERROR: Inter-agent communication not initialized")
+		fmt.Fprintln(a.err, "Run: bash scripts/claude_tier1_boot.sh first")
+		return fmt.Errorf("boot %s: first run: steward boot livhana-layer1.1 --project %s", b.Agent, dir)
+	}
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return a.print(map[string]any{"agent": b.Agent, "project": dir, "protocol": protocolName, "pid": b.PID, "proof": b.Process.Proves()})
+	}
+	fmt.Fprintf(a.out, "✅ %s initialized in %s\n", b.Agent, dir)
+	return nil
+}
+
+func protocolNames() string {
+	var names []string
+	for _, ad := range adapters {
+		names = append(names, ad.name)
+	}
+	return strings.Join(names, ", ")
+}

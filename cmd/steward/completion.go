@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/status"
+)
+
+// completionTime bounds how long a shell waits for names.
+const completionTime = 500 * time.Millisecond
+
+// completeNames offers the daemon's own names of some kinds ("agent", "task", "lock", "incident", "project") as the only argument.
+func (a *app) completeNames(kinds ...string) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+		defer cancel()
+		_, paths, _ := a.settings()
+		var doc status.Document
+		if status.NewClient(paths.Socket).Get(ctx, "/v1/status", &doc) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []cobra.Completion
+		for _, kind := range kinds {
+			names = append(names, namesOf(doc, kind)...)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func namesOf(doc status.Document, kind string) []cobra.Completion {
+	var names []cobra.Completion
+	offer := func(name, about string) {
+		if name == clean(name) && !strings.Contains(name, " ") { // the shell's protocol is lines and tabs
+			names = append(names, cobra.CompletionWithDesc(name, oneWord(about)))
+		}
+	}
+	switch kind {
+	case "agent":
+		for _, a := range doc.Agents {
+			offer(a.Name, "agent, "+string(a.State))
+		}
+	case "task":
+		for _, t := range doc.Tasks {
+			offer(t.ID, "task, "+string(t.State))
+		}
+	case "lock":
+		for _, l := range doc.Locks {
+			offer(l.Resource, "lock, "+string(l.State))
+		}
+	case "incident":
+		for _, i := range doc.Incidents {
+			offer(i.Key, i.Summary)
+		}
+	case "project":
+		for _, r := range doc.Projects {
+			offer(r.Name, r.Path)
+		}
+	}
+	return names
+}

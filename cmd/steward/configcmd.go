@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	var check string
+	var defaults bool
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "Print the effective configuration, check a file, or print the commented defaults",
+		Long: "config prints the settings in force: the defaults with your file over them. --defaults prints the commented file of all\n" +
+			"defaults, which is the reference; --check reports everything that is wrong with a file.",
+		Example: "  steward config --defaults > ~/.config/steward/config.toml\n  steward config --check ~/.config/steward/config.toml",
+		RunE: func(*cobra.Command, []string) error {
+			switch {
+			case check != "" && defaults:
+				return usageError{errors.New("config: give --check or --defaults, not both")}
+			case check != "":
+				return a.checkConfig(check)
+			case defaults && a.output == "json":
+				return a.print(settingsOf(steward.Defaults()))
+			case defaults:
+				return a.write(steward.DefaultsText())
+			}
+			return a.printConfig()
+		},
+	}
+	c.Flags().StringVar(&check, "check", "", "check this `FILE` and print nothing else")
+	c.Flags().BoolVar(&defaults, "defaults", false, "print the defaults with their comments")
+	return c
+}
+
+func (a *app) printConfig() error {
+	cfg, _, err := a.settings()
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return a.print(settingsOf(cfg))
+	}
+	doc, err := cfg.TOML()
+	if err != nil {
+		return err
+	}
+	return a.write(string(doc))
+}
+
+// fileCheck is the document of config --check.
+type fileCheck struct {
+	File     string        `json:"file"`
+	OK       bool          `json:"ok"`
+	Problems []fileProblem `json:"problems"`
+}
+
+type fileProblem struct {
+	Line int    `json:"line"` // 0: of no single line
+	Text string `json:"text"`
+}
+
+func (a *app) checkConfig(file string) error {
+	_, err := steward.Load(file)
+	if a.output == "json" {
+		doc := fileCheck{File: file, OK: err == nil, Problems: problemsOf(err)}
+		return errors.Join(err, a.print(doc))
+	}
+	if err != nil {
+		return err
+	}
+	return a.write(clean(file) + ": fine\n")
+}
+
+// problemsOf takes apart what steward.Load joined.
+func problemsOf(err error) []fileProblem {
+	list := []fileProblem{}
+	var one steward.Problem
+	joined, several := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+	case several:
+		for _, e := range joined.Unwrap() {
+			list = append(list, problemsOf(e)...)
+		}
+	case errors.As(err, &one):
+		list = append(list, fileProblem{one.Line, one.Text})
+	default:
+		list = append(list, fileProblem{0, err.Error()})
+	}
+	return list
+}
+
+// settingsOf gives the configuration for JSON under the keys of the file, with durations in seconds.
+func settingsOf(cfg steward.Config) any { return setting(reflect.ValueOf(cfg)) }
+
+func setting(v reflect.Value) any {
+	if d, ok := v.Interface().(time.Duration); ok {
+		return d.Seconds()
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		return table(v)
+	case reflect.Slice:
+		list := make([]any, 0, v.Len())
+		for _, item := range v.Seq2() {
+			list = append(list, setting(item))
+		}
+		return list
+	case reflect.Map:
+		named := map[string]any{}
+		for key, item := range v.Seq2() {
+			named[key.String()] = setting(item)
+		}
+		return named
+	}
+	return v.Interface()
+}
+
+// table is a struct's fields under their keys; those of an embedded one are its own.
+func table(v reflect.Value) map[string]any {
+	t := map[string]any{}
+	for field, value := range v.Fields() {
+		key, _, _ := strings.Cut(field.Tag.Get("toml"), ",")
+		switch {
+		case field.Anonymous:
+			maps.Copy(t, table(value))
+		case key != "" && key != "-":
+			t[key] = setting(value)
+		}
+	}
+	return t
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// doors are the supervisor's ways to the world.
+func (h *house) doors() supervisor.Doors {
+	d := supervisor.Doors{
+		Measure: h.measure,
+		Watch:   h.watch,
+		Inspect: func(pid int) (protocol.Identity, bool) {
+			id, err := proc.Inspect(pid)
+			return protocol.Identity(id), err == nil
+		},
+		Follow:    func(id protocol.Identity) { _ = h.exits.Add(proc.Identity(id)) },
+		Check:     check,
+		Hints:     h.hints,
+		Exits:     h.gone,
+		Tell:      h.tell,
+		Incidents: h.ledger.Heads,
+		Save:      h.save,
+		Note: func(e supervisor.Entry) {
+			if err := h.journal.Write(e); err != nil {
+				h.log.Error("journal", "error", err)
+			}
+		},
+	}
+	return d
+}
+
+// measure reads the gauges. Close to the limit it also finds out who uses most, for the notices; while nobody is
+// registered there is nobody to hold back, and the scan of all processes is spared.
+func (h *house) measure(now time.Time) capacity.Load {
+	load := h.gauge.Sample(now)
+	h.mu.Lock()
+	cfg := h.cfg.Capacity
+	h.mu.Unlock()
+	if p := h.loop.Picture(); cfg.IsNear(load) && p != nil && len(p.Plan.Agents) > 0 {
+		load.Consumers = h.gauge.Consumers(3)
+	}
+	return load
+}
+
+func (h *house) watch(project, root string, dirs []string) error {
+	if h.watcher == nil {
+		return nil
+	}
+	full := make([]string, 0, len(dirs))
+	for _, dir := range dirs {
+		full = append(full, filepath.Join(root, filepath.FromSlash(dir)))
+	}
+	_, err := h.watcher.Set(project, full)
+	return err
+}
+
+// passHints hands on what the watcher sees. Its queue merges what the loop is too busy to take.
+func (h *house) passHints(ctx context.Context) error {
+	if h.watcher == nil {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-h.watcher.Events():
+			select {
+			case h.hints <- supervisor.Hint{Project: e.Key, Path: e.Path}: // an overflow has no path: look at everything
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+func (h *house) passExits(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case id := <-h.exits.Exits():
+			select {
+			case h.gone <- protocol.Identity(id):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+func check(id protocol.Identity) heartbeat.ProcessState {
+	switch proc.Check(proc.Identity(id)) {
+	case proc.Alive:
+		return heartbeat.ProcessAlive
+	case proc.Stopped:
+		return heartbeat.ProcessStopped
+	case proc.Gone:
+		return heartbeat.ProcessGone
+	}
+	return heartbeat.ProcessUnknown
+}
+
+// tell enters an alert into the ledger; the courier takes it from there.
+func (h *house) tell(a escalate.Alert) error {
+	i, outcome, err := h.ledger.Raise(a, time.Now())
+	if outcome == escalate.OutcomeNew || outcome == escalate.OutcomeReopened {
+		h.log.Warn("incident", "key", i.Key, "severity", i.Severity, "summary", i.Summary)
+	}
+	return err
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	var speaks string
+	c := &cobra.Command{
+		Use:   "explain SUBJECT",
+		Short: "Say why: evidence and decisions for an agent, task, lock or incident",
+		Long: "explain gives the verdict on one thing, what it rests on, and what the journal has on it, oldest first. SUBJECT is an id,\n" +
+			"kind/id, or project:kind/id; an incident's key may be cut short.",
+		Example: "  steward explain codex-cursor\n  steward explain sot:task/7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10\n  steward explain incident/3fa9",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames("agent", "task", "lock", "incident"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return show(c.Context(), a, "explain "+args[0], query("/v1/explain", "subject", args[0], "protocol", speaks), renderExplanation)
+		},
+	}
+	c.Flags().StringVar(&speaks, "protocol", "", "where two protocols of a project use the same name, the `NAME` of the one meant")
+	return c
+}
+
+// renderExplanation says what is known of one thing. Nothing is cut: whoever asks why wants all of it.
+func renderExplanation(p *page, e status.Explanation) {
+	switch {
+	case e.Agent != nil:
+		p.verdict(e.Subject, string(e.Agent.State), whyOf(*e.Agent))
+		p.facts(agentFacts(p, *e.Agent, e.AgentEvidence))
+	case e.Task != nil:
+		p.verdict(e.Subject, string(e.Task.State), e.Task.Why)
+		p.facts(taskFacts(p, *e.Task, e.TaskEvidence))
+	case e.Lock != nil:
+		p.verdict(e.Subject, string(e.Lock.State), "")
+		p.facts(lockFacts(p, *e.Lock, e.LockEvidence))
+	case e.Incident != nil:
+		p.verdict(e.Subject, string(e.Incident.State), e.Incident.Summary)
+		p.facts(incidentFacts(p, *e.Incident))
+	default:
+		p.full("%s is no longer in the files; the journal still knows it", clean(e.Subject))
+	}
+	p.part("Incidents", "", incidentRows(p, e.Incidents))
+	if len(e.Journal) == 0 {
+		p.styled(dim, "the journal has nothing on it")
+		return
+	}
+	p.title("Journal")
+	for _, entry := range e.Journal {
+		p.full("  %s  %s", p.clock(entry.At), told(entry))
+	}
+}
+
+func (p *page) verdict(subject, state, why string) {
+	p.full("%s is %s", clean(subject), p.dye(clean(state), styles[state]))
+	if why = clean(why); why != "" {
+		p.full("  %s", why)
+	}
+}
+
+// facts are pairs of a name and what is known; those without a value are left out.
+func (p *page) facts(facts [][2]string) {
+	width := 0
+	for _, f := range facts {
+		if f[1] != "" {
+			width = max(width, cells(f[0]))
+		}
+	}
+	if width > 0 {
+		p.title("Evidence")
+	}
+	for _, f := range facts {
+		if f[1] != "" {
+			p.full("  %-*s  %s", width, f[0], clean(f[1]))
+		}
+	}
+}
+
+func agentFacts(p *page, a supervisor.AgentReport, e *status.AgentEvidence) [][2]string {
+	facts := [][2]string{
+		{"says", a.Status},
+		{"last beat", p.when(a.LastBeat)},
+		{"silent", seconds(a.SilentSeconds)},
+		{"tasks", strings.Join(a.Tasks, ", ")},
+	}
+	if e == nil {
+		return facts
+	}
+	proof, beats, watched := "", "", ""
+	if e.Proof {
+		proof = "proved dead, not only silent"
+	}
+	if e.Beats > 0 {
+		beats = fmt.Sprintf("%d seen, the last gap %s, the longest %s", e.Beats, seconds(e.LastGap), seconds(e.Longest))
+	}
+	if e.Observed > 0 {
+		watched = fmt.Sprintf("%s, with a beat recent enough for %.1f %% of it", seconds(e.Observed), 100*e.Covered/e.Observed)
+	}
+	return append(facts, [][2]string{
+		{"limits", fmt.Sprintf("late after %s of silence, dead after %s", seconds(e.Late), seconds(e.Dead))},
+		{"reason", string(e.Reason)},
+		{"since", p.when(e.Since)},
+		{"changes", p.when(e.Deadline)},
+		{"proof", proof},
+		{"process", number(e.Process)},
+		{"beats", beats},
+		{"watched", watched},
+		{"registry", e.Recorded},
+		{"held", e.Held},
+	}...)
+}
+
+func number(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}
+
+func taskFacts(p *page, t supervisor.TaskReport, e *status.TaskEvidence) [][2]string {
+	facts := [][2]string{
+		{"agent", t.Agent}, {"type", t.Type}, {"priority", t.Priority.String()}, {"attempt", strconv.Itoa(t.Attempt)},
+		{"due", p.when(t.NotBefore)}, {"progress", progressFact(p, t.Progress)},
+	}
+	if e == nil {
+		return facts
+	}
+	timeout := ""
+	if e.Timeout > 0 {
+		timeout = seconds(e.Timeout)
+	}
+	facts = append(facts, [][2]string{
+		{"created", p.when(e.Created)}, {"first seen", p.when(e.FirstSeen)}, {"running since", p.when(e.Running)}, {"shown by", e.Named},
+		{"timeout", timeout}, {"blocked", e.Block}, {"held", holdFact(p, e.Hold)}, {"asked for", e.Directive}, {"related", strings.Join(e.Related, ", ")},
+	}...)
+	for _, k := range e.Takings {
+		facts = append(facts, [2]string{"taken back", takingFact(p, k)})
+	}
+	if o := e.Outcome; o != nil {
+		facts = append(facts, [2]string{"result", outcomeFact(p, o)})
+		for _, f := range o.Failures {
+			facts = append(facts, [2]string{"failure", failureFact(f)})
+		}
+	}
+	if e.Buried {
+		facts = append(facts, [2]string{"dead letter", "on record"})
+	}
+	if e.Cancelled {
+		facts = append(facts, [2]string{"cancelled", "yes"})
+	}
+	for _, next := range t.Next {
+		facts = append(facts, [2]string{"next", next})
+	}
+	return facts
+}
+
+func progressFact(p *page, r *supervisor.ProgressReport) string {
+	if r == nil || r.At.IsZero() {
+		return ""
+	}
+	return join(fmt.Sprintf("%.0f %%", r.Percent), r.Step, p.ago(&r.At))
+}
+
+func holdFact(p *page, h *status.HoldFact) string {
+	if h == nil {
+		return ""
+	}
+	lease, due := "", ""
+	if h.ReleaseBy != nil {
+		lease = "freed at " + p.clock(*h.ReleaseBy) + " at the latest, unless steward renews it"
+	}
+	if h.NotBefore != nil {
+		due = "due " + p.ago(h.NotBefore)
+	}
+	return join(h.Reason, strings.Join(h.Dimensions, " and "), p.when(h.Since), due, lease)
+}
+
+func takingFact(p *page, k protocol.Taking) string {
+	what := fmt.Sprintf("%d: %s after %s, rule %s, due %s", k.N, k.Action, k.Code, k.Rule, p.clock(k.Due))
+	if k.Twice {
+		what += ", may have run twice"
+	}
+	return what
+}
+
+func outcomeFact(p *page, o *status.Outcome) string {
+	by := o.Agent
+	if o.Ours {
+		by = "steward, for " + o.Agent
+	}
+	return join(o.Status, by, p.when(o.At), o.Summary)
+}
+
+func failureFact(f protocol.Failure) string {
+	where := f.File
+	if f.File != "" && f.Line > 0 {
+		where = fmt.Sprintf("%s:%d", f.File, f.Line)
+	}
+	return join(f.Code, f.Severity, where, f.Message)
+}
+
+func lockFacts(p *page, l supervisor.LockReport, e *status.LockEvidence) [][2]string {
+	facts := [][2]string{{"holder", l.Holder}, {"expires", p.when(l.Expires)}}
+	if e != nil {
+		facts = append(facts, [2]string{"process", number(e.Process)}, [2]string{"acquired", p.when(e.Acquired)})
+	}
+	return facts
+}
+
+func incidentFacts(p *page, i escalate.Incident) [][2]string {
+	blocking := ""
+	if i.Blocking {
+		blocking = "yes"
+	}
+	facts := [][2]string{
+		{"severity", string(i.Severity)}, {"about", i.About}, {"agent", i.Agent}, {"code", i.Code}, {"detail", i.Detail}, {"blocks work", blocking},
+		{"happened", fmt.Sprintf("%d×, first %s, last %s", i.Count, p.when(&i.First), p.when(&i.Last))},
+	}
+	if i.State == escalate.Acked {
+		facts = append(facts, [2]string{"quiet until", p.clock(i.AckedUntil)})
+	}
+	if i.State == escalate.Resolved {
+		facts = append(facts, [2]string{"resolved", join(p.when(&i.ResolvedAt), "by "+string(i.ResolvedBy), i.Why)})
+	}
+	for _, o := range i.Options {
+		facts = append(facts, [2]string{"option", o.ID + ": " + o.Label})
+	}
+	for _, d := range i.Deliveries {
+		facts = append(facts, [2]string{"delivery", join(d.Channel, d.Result, p.when(&d.At), d.Error)})
+	}
+	return facts
+}
+
+// when is a moment with its distance; "" for none.
+func (p *page) when(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	return p.clock(*t) + " (" + p.ago(t) + ")"
+}
+
+// join puts the parts that say something behind each other.
+func join(parts ...string) string {
+	var said []string
+	for _, part := range parts {
+		if part != "" {
+			said = append(said, part)
+		}
+	}
+	return strings.Join(said, ", ")
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+)
+
+// hold is a task or an agent as its files show it while no steward runs.
+type hold struct {
+	subject protocol.Subject
+	held    bool
+	// by is the lease of a held task: past it anybody may free the task.
+	by      time.Time
+	ref     protocol.Ref
+	agent   string
+	adapter protocol.Adapter
+}
+
+// holds are all tasks and agents of some projects, and the adapters through which they can be changed.
+type holds struct {
+	all      []hold
+	closers  []func()
+	troubles []error
+}
+
+func (l *holds) close() {
+	for _, c := range l.closers {
+		c()
+	}
+}
+
+// tasks are those that are held.
+func (l *holds) tasks() []*hold {
+	var found []*hold
+	for i := range l.all {
+		if h := &l.all[i]; h.held && h.subject.Kind == protocol.KindTask {
+			found = append(found, h)
+		}
+	}
+	return found
+}
+
+// isStale reports whether nobody keeps the hold up any more. One whose notice does not tell its lease has none.
+func (h *hold) isStale(now time.Time) bool { return now.After(h.by) }
+
+// free lets go of it in the files.
+func (h *hold) free(ctx context.Context, reason protocol.Reason, why string) error {
+	c := protocol.Change{Verb: protocol.VerbRelease, Subject: h.subject, Reason: reason, Why: why, Ref: h.ref, Agent: h.agent}
+	if h.subject.Kind == protocol.KindAgent {
+		c.Verb = protocol.VerbResume
+	}
+	return h.adapter.Apply(ctx, c, time.Now())
+}
+
+// lookForHolds looks at the projects' files. What steward only observes there is not to be changed, and left out.
+func (a *app) lookForHolds(ctx context.Context) *holds {
+	l := &holds{}
+	cfg, paths, err := a.settings()
+	if err != nil {
+		cfg = steward.Defaults()
+		l.troubles = append(l.troubles, err)
+	}
+	for _, ref := range a.knownProjects(cfg, paths) {
+		project := projectOf(ref, cfg, false)
+		for _, name := range project.Detect() {
+			s, err := project.Open(name)
+			if err != nil {
+				l.troubles = append(l.troubles, fmt.Errorf("open %s: %w", ref.Path, err))
+				continue
+			}
+			l.closers = append(l.closers, s.Close)
+			if !s.Act {
+				continue
+			}
+			now := time.Now()
+			snap := s.Adapter.Observe(ctx, protocol.Look{Now: now, Since: now.Add(-cfg.Tasks.History)})
+			snap.Project, snap.Protocol = ref.Name, name
+			l.add(&snap, s.Adapter)
+		}
+	}
+	return l
+}
+
+func (l *holds) add(snap *protocol.Snapshot, adapter protocol.Adapter) {
+	for i := range snap.Tasks {
+		t := &snap.Tasks[i]
+		h := hold{subject: snap.Subject(protocol.KindTask, t.ID), ref: t.Ref, agent: t.Agent, adapter: adapter}
+		if t.Hold != nil {
+			h.held, h.by = true, t.Hold.ReleaseBy
+		}
+		l.all = append(l.all, h)
+	}
+	for i := range snap.Agents {
+		g := &snap.Agents[i]
+		l.all = append(l.all, hold{subject: snap.Subject(protocol.KindAgent, g.Name), held: g.Held != "", agent: g.Name, adapter: adapter})
+	}
+	for _, f := range snap.Faults {
+		l.troubles = append(l.troubles, fmt.Errorf("read %s: %s", f.Path, f.Problem))
+	}
+}
+
+// knownProjects are the folders that a steward of this user looks after: those of the configuration or else the
+// current one, and those of the last run, which may have come from its flags.
+func (a *app) knownProjects(cfg steward.Config, paths platform.Paths) []steward.ProjectRef {
+	h := &house{app: a, log: slog.New(slog.DiscardHandler)}
+	refs, _ := h.projects(cfg) // two rows for one folder: then only the last run's are known
+	var last status.Document
+	if _, err := status.ReadSnapshot(filepath.Join(paths.State, "status.json"), &last); err != nil {
+		return refs
+	}
+	cfg.Projects = nil
+	for _, r := range last.Projects {
+		if !filepath.IsAbs(r.Path) || slices.ContainsFunc(refs, func(ref steward.ProjectRef) bool { return ref.Path == filepath.Clean(r.Path) }) {
+			continue
+		}
+		row := steward.Project{Path: r.Path, Name: r.Name, Mode: map[string]string{}}
+		for name, mode := range r.Mode {
+			if _, spoken := adapterNamed(name); spoken {
+				row.Mode[name] = mode
+			}
+		}
+		cfg.Projects = append(cfg.Projects, row)
+	}
+	more, _ := cfg.ProjectList("", "")
+	return append(refs, more...)
+}
+
+// failOpenTime bounds what a command does for tasks that it was not asked about.
+const failOpenTime = 5 * time.Second
+
+// failOpen frees what a dead steward holds, and says so.
+func (a *app) failOpen(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, failOpenTime)
+	defer cancel()
+	if n := a.freeStale(ctx); n > 0 {
+		fmt.Fprintf(a.err, "steward: no steward is running; let go of %s held past its time\n", plural(n, "task"))
+	}
+}
+
+// freeStale frees the tasks whose hold has outlived its lease, because nobody renews it any more, and counts them.
+func (a *app) freeStale(ctx context.Context) (freed int) {
+	l := a.lookForHolds(ctx)
+	defer l.close()
+	now := time.Now()
+	for _, h := range l.tasks() {
+		if h.isStale(now) && h.free(ctx, protocol.ReasonLease, "the hold outlived its lease, and no steward is running") == nil {
+			freed++
+		}
+	}
+	return freed
+}

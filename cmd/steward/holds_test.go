@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+const (
+	taskA = "11111111-1111-4111-8111-111111111111"
+	taskB = "22222222-2222-4222-8222-222222222222"
+)
+
+func taskPath(dir, id, ext string) string {
+	return filepath.Join(dir, filepath.FromSlash(agentstatus.Base), "codex_tasks", "task_"+id+ext)
+}
+
+// held makes a project in which steward holds tasks until the given moments, and died.
+func held(t *testing.T, dir string, leases map[string]time.Time) {
+	t.Helper()
+	ad := adapters[0]
+	speaker := ad.open(dir, steward.Defaults(), ad.guardFor(dir))
+	defer speaker.Close()
+	for _, agent := range []string{"livhana-layer1.1", "codex-cursor"} {
+		if err := speaker.Prepare(t.Context(), protocol.Boot{Agent: agent, PID: os.Getpid(), Now: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := range leases {
+		request := map[string]any{"task_id": id, "request_type": "research", "priority": "high", "source_agent": "livhana-layer1.1", "target_agent": "codex-cursor",
+			"created_at": time.Now().UTC().Format(time.RFC3339), "timeout_seconds": 300, "throttle_capacity": 0.8}
+		data, err := json.Marshal(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(taskPath(dir, id, ".request.json"), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	snap := speaker.Observe(t.Context(), protocol.Look{Now: now})
+	for _, task := range snap.Tasks {
+		c := protocol.Change{Verb: protocol.VerbHold, Subject: snap.Subject(protocol.KindTask, task.ID), Reason: protocol.ReasonCapacity, Why: "full", Hold: protocol.HoldCapacity,
+			Until: now.Add(time.Minute), ReleaseBy: leases[task.ID], Ref: task.Ref}
+		if err := speaker.Apply(t.Context(), c, now); err != nil {
+			t.Fatal(err)
+		}
+		if !isHeld(dir, task.ID) {
+			t.Fatalf("%s is not held", task.ID)
+		}
+	}
+}
+
+func isHeld(dir, id string) bool {
+	_, heldErr := os.Stat(taskPath(dir, id, ".request.json.held"))
+	_, openErr := os.Stat(taskPath(dir, id, ".request.json"))
+	return heldErr == nil && openErr != nil
+}
+
+func TestCommandsFreeWhatOutlivedItsLease(t *testing.T) {
+	dir := atHome(t)
+	project := filepath.Join(dir, "cwd")
+	held(t, project, map[string]time.Time{taskA: time.Now().Add(-time.Second), taskB: time.Now().Add(time.Hour)})
+	code, _, errOut := invoke("agents")
+	if code != exitNoDaemon || !strings.HasPrefix(errOut, "steward: no steward is running; let go of 1 task held past its time\n") {
+		t.Errorf("exit %d, %q", code, errOut)
+	}
+	if isHeld(project, taskA) || !isHeld(project, taskB) {
+		t.Errorf("held: past its lease %v, within its lease %v", isHeld(project, taskA), isHeld(project, taskB))
+	}
+	if _, err := os.Stat(taskPath(project, taskA, ".deferred.json")); err == nil {
+		t.Error("the notice is still there")
+	}
+	if n := (&app{}).freeStale(t.Context()); n != 0 {
+		t.Errorf("freed %d more", n)
+	}
+}
+
+// TestFreeStaleKnowsTheProjects covers the three ways in which a project is known.
+func TestFreeStaleKnowsTheProjects(t *testing.T) {
+	for name, c := range map[string]struct {
+		config string
+		mode   string // of the last run; "": it did not know the project
+		freed  int
+	}{
+		"configured":             {config: "[[project]]\npath = \"PROJECT\"\n", freed: 1},
+		"configured to observe":  {config: "[[project]]\npath = \"PROJECT\"\n[project.mode]\nagentstatus = \"observe\"\n"},
+		"of the last run":        {mode: "act", freed: 1},
+		"of both":                {config: "[[project]]\npath = \"PROJECT\"\n", mode: "act", freed: 1},
+		"only observed lately":   {mode: "observe"},
+		"unknown":                {},
+		"known, with bad config": {config: "nonsense = 1\n", mode: "act", freed: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := atHome(t)
+			project := filepath.Join(dir, "elsewhere")
+			if err := os.Mkdir(project, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			held(t, project, map[string]time.Time{taskA: time.Now().Add(-time.Second)})
+			if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(strings.ReplaceAll(c.config, "PROJECT", project)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c.mode != "" {
+				last := status.Document{Report: supervisor.Report{Projects: []supervisor.ProjectReport{{Name: "elsewhere", Path: project,
+					Mode: map[string]string{"agentstatus": c.mode, "future": "act"}}}}}
+				if err := status.WriteSnapshot(filepath.Join(dir, "state", "status.json"), last); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := (&app{}).freeStale(t.Context()); n != c.freed || isHeld(project, taskA) != (c.freed == 0) {
+				t.Errorf("freed %d, want %d; held: %v", n, c.freed, isHeld(project, taskA))
+			}
+		})
+	}
+}
+
+func TestReleaseWithoutADaemon(t *testing.T) {
+	later := time.Now().Add(time.Hour)
+	for _, c := range []struct {
+		args     string
+		code     int
+		out, err string
+		a, b     bool // still held
+	}{
+		{args: "release", out: "released cwd:task/" + taskA + " (no steward is running)\nreleased cwd:task/" + taskB + " (no steward is running)\n"},
+		{args: "release " + taskA, out: "released cwd:task/" + taskA + " (no steward is running)\n", b: true},
+		{args: "release cwd:task/" + taskB + " -o json", out: "{\n  \"verb\": \"release\",\n  \"released\": [\n    \"cwd:task/" + taskB + "\"\n  ],\n  \"failed\": []\n}\n", a: true},
+		{args: "release nobody", code: exitNoSubject, err: "there is no such task or agent", a: true, b: true},
+		{args: "release agent/" + taskA, code: exitNoSubject, a: true, b: true},
+		{args: "release codex-cursor", code: exitRefused, err: "it is not held", a: true, b: true},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			project := filepath.Join(atHome(t), "cwd")
+			held(t, project, map[string]time.Time{taskA: later, taskB: later})
+			code, out, errOut := invoke(strings.Fields(c.args)...)
+			if code != c.code || out != c.out || !strings.Contains(errOut, c.err) || (code == 0) != (errOut == "") {
+				t.Errorf("exit %d, want %d; %q; %q", code, c.code, out, errOut)
+			}
+			if isHeld(project, taskA) != c.a || isHeld(project, taskB) != c.b {
+				t.Errorf("held: %v, %v; want %v, %v", isHeld(project, taskA), isHeld(project, taskB), c.a, c.b)
+			}
+		})
+	}
+}
+
+func TestReleaseOfAnAgentWithoutADaemon(t *testing.T) {
+	project := filepath.Join(atHome(t), "cwd")
+	held(t, project, nil)
+	ad := adapters[0]
+	speaker := ad.open(project, steward.Defaults(), ad.guardFor(project))
+	defer speaker.Close()
+	subject := protocol.Subject{Kind: protocol.KindAgent, ID: "codex-cursor"}
+	if err := speaker.Apply(t.Context(), protocol.Change{Verb: protocol.VerbPause, Subject: subject, Why: "debugging"}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errOut := invoke("release"); code != 0 || out != "nothing is held (no steward is running)\n" {
+		t.Errorf("release of all tasks: exit %d, %q, %q", code, out, errOut)
+	}
+	if code, out, errOut := invoke("release", "codex-cursor"); code != 0 || out != "released cwd:agent/codex-cursor (no steward is running)\n" {
+		t.Errorf("exit %d, %q, %q", code, out, errOut)
+	}
+	snap := speaker.Observe(t.Context(), protocol.Look{Now: time.Now()})
+	if agent, ok := snap.Agent("codex-cursor"); !ok || agent.Held != "" {
+		t.Errorf("agent %+v", agent)
+	}
+}
+
+func TestReleaseOfANameThatSeveralHave(t *testing.T) {
+	dir := atHome(t)
+	config := ""
+	for _, name := range []string{"one", "two"} {
+		project := filepath.Join(dir, name)
+		if err := os.Mkdir(project, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		held(t, project, map[string]time.Time{taskA: time.Now().Add(time.Hour)})
+		config += "[[project]]\npath = \"" + project + "\"\n"
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errOut := invoke("release", taskA); code != exitRefused || !strings.Contains(errOut, "project:kind/id") {
+		t.Errorf("exit %d, %s", code, errOut)
+	}
+	if code, _, errOut := invoke("release", "two:task/"+taskA); code != 0 || isHeld(filepath.Join(dir, "two"), taskA) || !isHeld(filepath.Join(dir, "one"), taskA) {
+		t.Errorf("exit %d, %s", code, errOut)
+	}
+}
+
+func TestFailOpenEndsWithItsContext(t *testing.T) {
+	project := filepath.Join(atHome(t), "cwd")
+	held(t, project, map[string]time.Time{taskA: time.Now().Add(-time.Second)})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = (&app{}).freeStale(ctx) // whether it is freed or not: it returns
+}

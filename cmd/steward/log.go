@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+)
+
+// deeds are the words for what was done, by verb.
+var deeds = map[protocol.Verb]string{
+	protocol.VerbHold: "held it", protocol.VerbRelease: "let it go", protocol.VerbRenew: "held it for longer",
+	protocol.VerbRetry: "issued it again", protocol.VerbBury: "wrote a dead letter", protocol.VerbConclude: "wrote the result that its agent could not write",
+	protocol.VerbCancel: "cancelled it", protocol.VerbFile: "put a late result on record", protocol.VerbMark: "marked it in the registry",
+	protocol.VerbLog: "entered it in the shared log", protocol.VerbUnlock: "released the lock", protocol.VerbPause: "held the agent", protocol.VerbResume: "let the agent go on",
+}
+
+// told is a journal entry in words.
+func told(e status.Entry) string {
+	what := e.Verb
+	switch {
+	case e.Kind == "verdict":
+		what = "became " + e.State
+	case e.Kind == "alert":
+		what = "told the human"
+	case e.Kind == "resolve":
+		what = "told the human that it is over"
+	case e.Kind == "change" && deeds[protocol.Verb(e.Verb)] != "":
+		what = deeds[protocol.Verb(e.Verb)]
+	case what == "":
+		what = e.Kind
+	}
+	if c := e.Change; c != nil && (c.Status != "" || c.Event != "") {
+		what += " as " + c.Status + c.Event
+	}
+	if e.Error != "" {
+		what += ", in vain (" + e.Error + ")"
+	}
+	if e.Text != "" {
+		what += ": " + e.Text
+	}
+	return clean(what)
+}
+
+func (a *app) logCommand() *cobra.Command {
+	var follow bool
+	var n int
+	c := &cobra.Command{
+		Use:     "log [SUBJECT]",
+		Short:   "Show the journal: what was seen, decided and done, and why",
+		Example: "  steward log -n 20\n  steward log --follow\n  steward log codex-cursor -o json",
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeNames("agent", "task", "lock", "incident"),
+		RunE: func(c *cobra.Command, args []string) error {
+			path := query("/v1/log", "n", strconv.Itoa(n), "subject", strings.Join(args, ""))
+			if follow {
+				return a.follow(c.Context(), path)
+			}
+			return show(c.Context(), a, "read the log", path, renderLog)
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted; json prints one entry on each line")
+	c.Flags().IntVarP(&n, "lines", "n", 100, "how `MANY` entries of the past")
+	return c
+}
+
+// journal is the document of GET /v1/log.
+type journal struct {
+	Log []status.Entry `json:"log"`
+}
+
+func renderLog(p *page, doc journal) {
+	for _, e := range doc.Log {
+		p.entry(e)
+	}
+}
+
+func (p *page) entry(e status.Entry) {
+	about := e.Subject
+	if e.Incident != "" {
+		about += " [" + e.Incident[:min(len(e.Incident), 8)] + "]"
+	}
+	p.line("%s  %s  %s", p.clock(e.At), clean(about), told(e))
+}
+
+// follow prints entries as they are written, until the command is interrupted.
+func (a *app) follow(ctx context.Context, path string) error {
+	err := a.ask(ctx, "follow the log", func(c *status.Client) error {
+		return c.Stream(ctx, path, func(data []byte) error {
+			if a.output == "json" {
+				return a.write(guarded(string(data)) + "\n")
+			}
+			var e status.Entry
+			if err := json.Unmarshal(data, &e); err != nil {
+				return fmt.Errorf("read an entry: %w", err)
+			}
+			p := a.page()
+			p.entry(e)
+			return a.write(p.String())
+		})
+	})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,177 @@
+// Command steward supervises the AI coding agents that work on a machine.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+// The exit codes of every command.
+const (
+	exitFailed    = 1
+	exitUsage     = 2
+	exitNoDaemon  = 3
+	exitNoSubject = 4
+	exitRefused   = 5
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is main without the process around it. An interrupt ends the context; a second one ends the process.
+func run(args []string, out, errOut io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	a := &app{out: out, err: errOut}
+	root := a.command()
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(errOut, "steward: "+oneLine(err))
+	return exitCode(err)
+}
+
+// app is what all commands share: the global flags and where to print.
+type app struct {
+	out, err   io.Writer
+	configFile string
+	socket     string
+	output     string
+	noColor    bool
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct{ error }
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "steward",
+		Short:         "Looks after the AI coding agents that work on this machine",
+		Long:          "steward looks after the AI coding agents that work side by side on this machine: it sets up their shared\nfolders, holds tasks back while the machine is too full, notices agents that die, retries what failed by rule,\nand tells you when you are needed. It reads and writes the agents' own files; the agents need not change.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.output != "text" && a.output != "json" {
+				return usageError{fmt.Errorf("-o %s: give text or json", a.output)}
+			}
+			return nil
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.configFile, "config", "", "configuration `FILE` (default: the platform's place)")
+	f.StringVar(&a.socket, "socket", "", "the daemon's socket `PATH`")
+	f.StringVarP(&a.output, "output", "o", "text", "text or json")
+	f.BoolVar(&a.noColor, "no-color", false, "print without colour")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(a.runCommand(), a.planCommand(), a.bootCommand(), a.demoCommand())
+	root.AddCommand(a.viewCommands()...)
+	root.AddCommand(a.operatorCommands()...)
+	root.AddCommand(a.configCommand(), a.versionCommand())
+	for _, c := range root.Commands() {
+		c.Args = usageArgs(c.Args)
+	}
+	return root
+}
+
+// usageArgs gives wrong arguments the exit code of wrong usage.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usageError{fmt.Errorf("%w (see steward %s --help)", err, c.Name())}
+		}
+		return nil
+	}
+}
+
+// exitCode maps an error to the exit code that scripts rely on.
+func exitCode(err error) int {
+	var usage usageError
+	var remote *status.Error
+	switch {
+	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
+		return exitUsage
+	case errors.Is(err, status.ErrNoDaemon):
+		return exitNoDaemon
+	case errors.Is(err, supervisor.ErrNoSubject):
+		return exitNoSubject
+	case errors.Is(err, supervisor.ErrRefused), errors.Is(err, protocol.ErrConflict):
+		return exitRefused
+	case errors.As(err, &remote):
+		return remoteCode(remote)
+	}
+	return exitFailed
+}
+
+func remoteCode(e *status.Error) int {
+	switch e.Status {
+	case 400:
+		return exitUsage
+	case 404:
+		return exitNoSubject
+	case 409:
+		return exitRefused
+	}
+	return exitFailed
+}
+
+// oneLine keeps errors to one line each problem; a file with several problems has a line for each.
+func oneLine(err error) string { return strings.TrimRight(err.Error(), "\n") }
+
+// place gives the files of this user's steward, after flags and environment.
+func (a *app) place() platform.Paths {
+	home, _ := os.UserHomeDir()
+	p := platform.DefaultPaths(os.Getenv, home, os.Getuid())
+	if a.configFile != "" {
+		p.Config = a.configFile
+	}
+	if a.socket != "" {
+		p.Socket = a.socket
+	}
+	return p
+}
+
+// settings reads the configuration. A file that was named must exist; the default one need not.
+func (a *app) settings() (steward.Config, platform.Paths, error) {
+	p := a.place()
+	load := steward.LoadOptional
+	if a.configFile != "" || os.Getenv("STEWARD_CONFIG") != "" {
+		load = steward.Load
+	}
+	cfg, err := load(p.Config)
+	if err != nil {
+		return cfg, p, err
+	}
+	home, _ := os.UserHomeDir()
+	if dir := cfg.Supervisor.StateDir; dir != "" && os.Getenv("STEWARD_STATE_DIR") == "" {
+		if p.State, err = steward.Expand(dir, home, "/"); err != nil {
+			return cfg, p, fmt.Errorf("supervisor.state_dir: %w", err)
+		}
+	}
+	if path := cfg.Status.Socket; path != "" && a.socket == "" && os.Getenv("STEWARD_SOCKET") == "" {
+		if p.Socket, err = steward.Expand(path, home, "/"); err != nil {
+			return cfg, p, fmt.Errorf("status.socket: %w", err)
+		}
+	}
+	return cfg, p, nil
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+// operatorCommands are the operator's hand.
+func (a *app) operatorCommands() []*cobra.Command {
+	return []*cobra.Command{
+		a.ackCommand(),
+		a.orderCommand(order{verb: "retry", arg: "TASK", kinds: []string{"task"}, path: "/v1/tasks/%s/retry",
+			short:   "Run a failed task again, whatever the rules say",
+			example: "  steward retry 7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10 --why \"the disk was full\""}),
+		a.orderCommand(order{verb: "cancel", arg: "TASK", kinds: []string{"task"}, path: "/v1/tasks/%s/cancel",
+			short: "End a task, or steward's retry of it, for good", example: "  steward cancel sot:task/7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10"}),
+		a.orderCommand(order{verb: "hold", arg: "AGENT", kinds: []string{"agent"}, path: "/v1/agents/%s/hold",
+			short: "Hold an agent: it is neither reaped nor restarted until it is released", example: "  steward hold codex-cursor --why \"debugging it\""}),
+		a.releaseCommand(),
+		a.orderCommand(order{verb: "pause", arg: "[PROJECT]", kinds: []string{"project"}, path: "/v1/projects/%s/pause", all: "/v1/pause",
+			short: "Only observe a project (or all) until it is resumed", example: "  steward pause sot --why \"I move files by hand\""}),
+		a.orderCommand(order{verb: "resume", arg: "[PROJECT]", kinds: []string{"project"}, path: "/v1/projects/%s/resume", all: "/v1/resume",
+			short: "Act in a project (or all) again", example: "  steward resume"}),
+		a.orderCommand(order{verb: "reload", all: "/v1/reload",
+			short: "Put the configuration file in force; a bad one leaves the old in force", example: "  steward reload"}),
+	}
+}
+
+// order is a command that is one POST.
+type order struct {
+	verb, arg string
+	kinds     []string // of what the argument can name
+	path      string   // with %s for the argument; "": there is no argument
+	all       string   // without an argument; "": it needs one
+	short     string
+	example   string
+}
+
+func (a *app) orderCommand(o order) *cobra.Command {
+	var why string
+	c := &cobra.Command{Use: o.verb, Short: o.short, Example: o.example, Args: o.args()}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		doing, path := o.verb, o.all
+		if len(args) > 0 {
+			at, err := segment(args[0])
+			if err != nil {
+				return err
+			}
+			doing, path = o.verb+" "+args[0], fmt.Sprintf(o.path, at)
+		}
+		raw, err := a.post(c.Context(), doing, path, why)
+		if err != nil {
+			return err
+		}
+		return present(a, raw, renderCarried)
+	}
+	if o.path != "" {
+		c.Use += " " + o.arg
+		c.ValidArgsFunction = a.completeNames(o.kinds...)
+		whyFlag(c, &why)
+	}
+	return c
+}
+
+func (o order) args() cobra.PositionalArgs {
+	switch {
+	case o.path == "":
+		return cobra.NoArgs
+	case o.all == "":
+		return cobra.ExactArgs(1)
+	}
+	return cobra.MaximumNArgs(1)
+}
+
+func whyFlag(c *cobra.Command, why *string) {
+	c.Flags().StringVar(why, "why", "", "the reason, for the journal: `TEXT`")
+}
+
+// segment makes a typed name one segment of a path.
+func segment(name string) (string, error) {
+	switch name {
+	case "", ".", "..":
+		return "", usageError{fmt.Errorf("%q names nothing; see: steward status", name)}
+	}
+	return url.PathEscape(name), nil
+}
+
+func (a *app) post(ctx context.Context, doing, path, why string) (json.RawMessage, error) {
+	var raw json.RawMessage
+	err := a.ask(ctx, doing, func(c *status.Client) error {
+		if why == "" {
+			return c.Post(ctx, path, nil, &raw)
+		}
+		return c.Post(ctx, path, status.Order{Why: why}, &raw)
+	})
+	return raw, err
+}
+
+func renderCarried(p *page, c status.Carried) {
+	if c.Subject == "" {
+		p.line("%s: done", clean(c.Verb))
+		return
+	}
+	p.line("%s %s: done", clean(c.Verb), clean(c.Subject))
+}
+
+func (a *app) ackCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ack KEY",
+		Short: "Acknowledge an incident: nobody is called about it for a while",
+		Long: "ack says that you have seen an incident. It is told again when its time is up and it is not resolved by then. KEY\n" +
+			"may be cut short.",
+		Example: "  steward ack 3fa9",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames("incident"),
+		RunE: func(c *cobra.Command, args []string) error {
+			key, err := segment(args[0])
+			if err != nil {
+				return err
+			}
+			raw, err := a.post(c.Context(), "acknowledge "+args[0], "/v1/incidents/"+key+"/ack", "")
+			if err != nil {
+				return err
+			}
+			return present(a, raw, renderAcked)
+		},
+	}
+}
+
+func renderAcked(p *page, doc struct {
+	Incident escalate.Incident `json:"incident"`
+}) {
+	p.line("acknowledged until %s: %s", p.clock(doc.Incident.AckedUntil), clean(doc.Incident.Summary))
+}
+
+func (a *app) releaseCommand() *cobra.Command {
+	var why string
+	c := &cobra.Command{
+		Use:   "release [TASK or AGENT]",
+		Short: "Let go of a held task or agent, or of all held tasks; works without a daemon",
+		Long: "release lets agents see a held task again, or ends the operator's hold on an agent. Without a name it lets go of all held\n" +
+			"tasks. It works on the files themselves when no steward is running.",
+		Example: "  steward release\n  steward release 7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10\n  steward release agent/codex-cursor",
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeNames("task", "agent"),
+		RunE: func(c *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				if _, err := segment(args[0]); err != nil {
+					return err
+				}
+				name = args[0]
+			}
+			return a.release(c.Context(), name, why)
+		},
+	}
+	whyFlag(c, &why)
+	return c
+}
+
+func (a *app) release(ctx context.Context, name, why string) error {
+	paths, err := a.reach()
+	if err != nil {
+		return err
+	}
+	raw, err := askRelease(ctx, status.NewClient(paths.Socket), name, why)
+	switch {
+	case errors.Is(err, status.ErrNoDaemon):
+		return a.releaseFiles(ctx, name, why)
+	case err != nil:
+		return failed(err, strings.TrimSpace("release "+name))
+	}
+	return present(a, raw, renderCarried)
+}
+
+// askRelease asks the daemon. A bare name is a task's, or else an agent's.
+func askRelease(ctx context.Context, c *status.Client, name, why string) (raw json.RawMessage, err error) {
+	post := func(path string) error { return c.Post(ctx, path, status.Order{Why: why}, &raw) }
+	at := url.PathEscape(name)
+	switch kind := protocol.ParseQuery(name).Kind; {
+	case name == "":
+		return raw, post("/v1/release")
+	case kind == protocol.KindAgent:
+		return raw, post("/v1/agents/" + at + "/release")
+	case kind != "":
+		return raw, post("/v1/tasks/" + at + "/release")
+	}
+	var remote *status.Error
+	if err = post("/v1/tasks/" + at + "/release"); errors.As(err, &remote) && remote.Code == status.CodeNoSubject {
+		err = post("/v1/agents/" + at + "/release")
+	}
+	return raw, err
+}
+
+// released is what release answers without a daemon.
+type released struct {
+	Verb     string   `json:"verb"`
+	Released []string `json:"released"`
+	Failed   []string `json:"failed"`
+}
+
+// releaseFiles works without a daemon: what a dead one holds is let go in the files.
+func (a *app) releaseFiles(ctx context.Context, name, why string) error {
+	holds := a.lookForHolds(ctx)
+	defer holds.close()
+	wanted, err := holds.named(name)
+	if err != nil {
+		return err
+	}
+	if why == "" {
+		why = "the operator let it go"
+	}
+	done := released{Verb: "release", Released: []string{}, Failed: []string{}}
+	var troubles error
+	for _, h := range wanted {
+		if err := h.free(ctx, protocol.ReasonOperator, why); err != nil {
+			troubles = errors.Join(troubles, failed(err, "release "+h.subject.String()))
+			done.Failed = append(done.Failed, h.subject.String())
+			continue
+		}
+		done.Released = append(done.Released, h.subject.String())
+	}
+	if a.output == "json" {
+		return errors.Join(a.print(done), troubles)
+	}
+	p := a.page()
+	for _, subject := range done.Released {
+		p.line("released %s (no steward is running)", clean(subject))
+	}
+	if len(wanted) == 0 {
+		p.line("nothing is held (no steward is running)")
+	}
+	return errors.Join(a.write(p.String()), troubles)
+}
+
+// named picks the holds that a typed name means; "" means all tasks.
+func (l *holds) named(name string) ([]*hold, error) {
+	if name == "" {
+		return l.tasks(), nil
+	}
+	q := protocol.ParseQuery(name)
+	var found []*hold
+	for i := range l.all {
+		if q.Matches(l.all[i].subject) {
+			found = append(found, &l.all[i])
+		}
+	}
+	switch {
+	case len(found) == 0 && len(l.troubles) > 0:
+		return nil, report(supervisor.ErrNoSubject, "release %s: no such task or agent was found, and some projects could not be read: %v", name, errors.Join(l.troubles...))
+	case len(found) == 0:
+		return nil, report(supervisor.ErrNoSubject, "release %s: there is no such task or agent in the projects of the configuration or the current folder", name)
+	case len(found) > 1:
+		return nil, report(supervisor.ErrRefused, "release %s: %d things have this name; give it as project:kind/id", name, len(found))
+	case !found[0].held:
+		return nil, report(supervisor.ErrRefused, "release %s: it is not held", name)
+	}
+	return found, nil
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/supervisor"
+)
+
+func (a *app) planCommand() *cobra.Command {
+	var dirs []string
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what steward would do now and why; touch nothing",
+		Long:  "plan looks at the projects as run would and prints what would be changed and told, and why. It writes nothing. Silence is\njudged from what a running steward has seen; where nobody has looked yet, it says when a verdict falls due.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.plan(c.Context(), dirs)
+		},
+	}
+	c.Flags().StringArrayVar(&dirs, "project", nil, "look at this `DIR` (may be repeated)")
+	return c
+}
+
+// prospect is what plan prints.
+type prospect struct {
+	Changes  []protocol.Change `json:"changes"`
+	Alerts   []escalate.Alert  `json:"alerts"`
+	Verdicts []verdictLine     `json:"verdicts"`
+	Faults   []protocol.Fault  `json:"faults"`
+	Wake     *time.Time        `json:"wake"`
+}
+
+type verdictLine struct {
+	Subject string     `json:"subject"`
+	State   string     `json:"state"`
+	Why     string     `json:"why"`
+	Due     *time.Time `json:"due,omitempty"`
+}
+
+func (a *app) plan(ctx context.Context, dirs []string) error {
+	cfg, paths, err := a.settings()
+	if err != nil {
+		return err
+	}
+	h := &house{app: a, dirs: dirs, cfg: cfg, paths: paths, log: slog.New(slog.DiscardHandler)}
+	refs, err := h.projects(cfg)
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		if _, err := os.Stat(ref.Path); err != nil {
+			return fmt.Errorf("plan: %w; give a folder that is there with --project", err)
+		}
+	}
+	view, err := a.lookOnce(ctx, refs, cfg)
+	if err != nil {
+		return err
+	}
+	memory := supervisor.Memory{}
+	if state, err := jsonfile.Open(paths.State); err == nil {
+		h.state = state
+		defer state.Close()
+		memory = h.recalled()
+	}
+	view.Incidents = escalate.ReadHeads(filepath.Join(paths.State, "incidents"))
+	return a.printPlan(prospectOf(view, supervisor.Decide(view, memory, cfg.Policies())))
+}
+
+// lookOnce observes every project without a change.
+func (a *app) lookOnce(ctx context.Context, refs []steward.ProjectRef, cfg steward.Config) (supervisor.View, error) {
+	gauge := measure.New(pathsOf(refs)...)
+	gauge.Sample(time.Now())
+	view := supervisor.View{}
+	for _, ref := range refs {
+		p := projectOf(ref, cfg, false)
+		for _, name := range p.Detect() {
+			s, err := p.Open(name)
+			if err != nil {
+				return view, err
+			}
+			snap := s.Adapter.Observe(ctx, protocol.Look{Now: time.Now(), Since: time.Now().Add(-cfg.Tasks.History)})
+			s.Close()
+			snap.Project, snap.Protocol, snap.Act = ref.Name, name, s.Act
+			view.Snapshots = append(view.Snapshots, snap)
+		}
+		if len(view.Snapshots) == 0 {
+			fmt.Fprintf(a.err, "%s speaks no protocol yet; set one up with: steward boot livhana-layer1.1 --project %s\n", ref.Path, shellQuote(ref.Path))
+		}
+	}
+	view.Processes = processesOf(view.Snapshots)
+	select {
+	case <-ctx.Done():
+		return view, ctx.Err()
+	case <-time.After(200 * time.Millisecond): // the processor is known from the second sample on
+	}
+	view.Now = time.Now()
+	view.Load = gauge.Sample(view.Now)
+	return view, nil
+}
+
+// processesOf finds out how the processes are that the agents' files speak of.
+func processesOf(snaps []protocol.Snapshot) []supervisor.Process {
+	var list []supervisor.Process
+	for _, s := range snaps {
+		for _, ag := range s.Agents {
+			if ag.Process.Proves() {
+				list = append(list, supervisor.Process{Identity: ag.Process, State: check(ag.Process)})
+				continue
+			}
+			if ag.PID == 0 {
+				continue
+			}
+			p := supervisor.Process{Identity: protocol.Identity{PID: ag.PID}, State: heartbeat.ProcessGone, Claimed: true}
+			if id, err := proc.Inspect(ag.PID); err == nil {
+				p.Identity, p.State = protocol.Identity(id), heartbeat.ProcessAlive
+			}
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func prospectOf(v supervisor.View, p supervisor.Plan) prospect {
+	out := prospect{Changes: p.Changes, Alerts: p.Alerts, Faults: []protocol.Fault{}, Verdicts: []verdictLine{}}
+	if out.Changes == nil {
+		out.Changes = []protocol.Change{}
+	}
+	if out.Alerts == nil {
+		out.Alerts = []escalate.Alert{}
+	}
+	if !p.Wake.IsZero() {
+		wake := p.Wake.UTC()
+		out.Wake = &wake
+	}
+	for i := range v.Snapshots {
+		s := &v.Snapshots[i]
+		out.Faults = append(out.Faults, s.Faults...)
+		for j := range s.Agents {
+			subject := s.Subject(protocol.KindAgent, s.Agents[j].Name)
+			verdict := p.Agents[subject]
+			out.Verdicts = append(out.Verdicts, line(subject, string(verdict.State), verdict.Why, verdict.Deadline))
+		}
+		for j := range s.Tasks {
+			subject := s.Subject(protocol.KindTask, s.Tasks[j].ID)
+			verdict := p.Tasks[subject]
+			out.Verdicts = append(out.Verdicts, line(subject, string(verdict.State), verdict.Why, verdict.NotBefore))
+		}
+	}
+	return out
+}
+
+func line(subject protocol.Subject, state, why string, due time.Time) verdictLine {
+	l := verdictLine{Subject: subject.String(), State: state, Why: why}
+	if !due.IsZero() {
+		due = due.UTC()
+		l.Due = &due
+	}
+	return l
+}
+
+func (a *app) printPlan(p prospect) error {
+	if a.output == "json" {
+		return a.print(p)
+	}
+	for _, v := range p.Verdicts {
+		due := ""
+		if v.Due != nil {
+			due = "  (changes " + v.Due.Local().Format(time.TimeOnly) + " unless something happens)"
+		}
+		fmt.Fprintf(a.out, "%-10s %s: %s%s\n", v.State, oneWord(v.Subject), oneWord(v.Why), due)
+	}
+	for _, f := range p.Faults {
+		fmt.Fprintf(a.out, "fault      %s: %s\n", oneWord(f.Path), oneWord(f.Problem))
+	}
+	if len(p.Changes)+len(p.Alerts) == 0 {
+		fmt.Fprintln(a.out, "nothing to do")
+	}
+	for _, c := range p.Changes {
+		fmt.Fprintf(a.out, "would %s %s: %s\n", c.Verb, oneWord(c.Subject.String()), oneWord(c.Why))
+	}
+	for _, al := range p.Alerts {
+		what := "tell"
+		if al.Resolve {
+			what = "resolve"
+		}
+		fmt.Fprintf(a.out, "would %s (%s): %s\n", what, al.Severity, oneWord(al.Summary))
+	}
+	return nil
+}

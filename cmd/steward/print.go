@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// print writes v as one JSON document. A json.RawMessage keeps its keys in their order.
+func (a *app) print(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write the document: %w", err)
+	}
+	return a.write(guarded(b.String()))
+}
+
+func (a *app) write(text string) error {
+	if _, err := io.WriteString(a.out, text); err != nil {
+		return fmt.Errorf("write the output: %w", err)
+	}
+	return nil
+}
+
+// guarded escapes what encoding/json leaves as it is although terminals obey it: DEL and the C1 controls.
+func guarded(doc string) string {
+	isLoose := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
+	if !strings.ContainsFunc(doc, isLoose) {
+		return doc
+	}
+	var b strings.Builder
+	for _, r := range doc {
+		if isLoose(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// onceDone is what a single look did.
+type onceDone struct {
+	Done   []supervisor.Done `json:"done"`
+	Faults []protocol.Fault  `json:"faults"`
+}
+
+// printDone says what a single look did.
+func (a *app) printDone(p *supervisor.Picture) error {
+	once := onceDone{Done: []supervisor.Done{}, Faults: []protocol.Fault{}}
+	if p != nil {
+		once.Done = append(once.Done, p.Done...)
+		for _, project := range p.Report().Projects {
+			once.Faults = append(once.Faults, project.Faults...)
+		}
+	}
+	if a.output == "json" {
+		return a.print(once)
+	}
+	pg := a.page()
+	for _, f := range once.Faults {
+		pg.line("cannot use %s: %s", clean(f.Path), clean(f.Problem))
+	}
+	if len(once.Done) == 0 {
+		pg.line("nothing to do")
+	}
+	for _, d := range once.Done {
+		pg.line("%s %s: %s", d.Verb, clean(d.Subject), clean(d.Why))
+	}
+	return a.write(pg.String())
+}
+
+// clean makes text from a file fit for a terminal: one line, with nothing that moves a cursor, rings, hides or
+// turns the order of what is read.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		case r == utf8.RuneError, !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// maxWord is how much of a foreign text an error line quotes, in screen cells.
+const maxWord = 300
+
+// oneWord is clean, cut to what fits into a line of a message.
+func oneWord(s string) string { return fit(clean(s), maxWord) }
+
+// shellQuote quotes a word for a POSIX shell where it needs that.
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("_-./:@%+=,", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

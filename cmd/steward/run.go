@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/desktop"
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/platform/watch"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/supervisor"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var dirs []string
+	var once bool
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Supervise projects in the foreground (what the service runs)",
+		Long:  "run supervises the projects of the configuration, or those given, or else the current folder. It needs no\nconfiguration. With --once it looks, decides and acts a single time, leaves nothing held, and exits.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := a.furnish(dirs, once)
+			if err != nil {
+				return err
+			}
+			defer h.close()
+			if once {
+				return h.once(c.Context())
+			}
+			return h.run(c.Context())
+		},
+	}
+	c.Flags().StringArrayVar(&dirs, "project", nil, "supervise this `DIR` (may be repeated)")
+	c.Flags().BoolVar(&once, "once", false, "one look, then exit")
+	return c
+}
+
+// house is a steward in one piece: this file is the only wiring in the program.
+type house struct {
+	app      *app
+	dirs     []string
+	cfg      steward.Config
+	paths    platform.Paths
+	log      *slog.Logger
+	state    *jsonfile.Root
+	alone    *platform.FileLock
+	listener net.Listener
+	ledger   *escalate.Ledger
+	popups   *desktop.Popups
+	speech   *desktop.Speech
+	rewire   chan struct{} // the channels to the human were configured anew
+	journal  *supervisor.Journal
+	gauge    *measure.Gauge
+	watcher  *watch.Watcher
+	exits    *proc.Watcher
+	hints    chan supervisor.Hint
+	gone     chan protocol.Identity
+	registry *prometheus.Registry
+	metrics  *supervisor.Metrics
+	loop     *supervisor.Supervisor
+	closers  []func()
+
+	mu sync.Mutex // guards cfg while it is reloaded
+}
+
+// furnish puts the house together. Nothing runs yet.
+func (a *app) furnish(dirs []string, once bool) (*house, error) {
+	h := &house{app: a, dirs: dirs, log: a.logger()}
+	var err error
+	if h.cfg, h.paths, err = a.settings(); err != nil {
+		return nil, err
+	}
+	refs, err := h.projects(h.cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.openState(once); err != nil {
+		h.close()
+		return nil, err
+	}
+	h.gauge = measure.New(pathsOf(refs)...)
+	h.gauge.Sample(time.Now()) // the processor is known from the second sample on
+	h.exits, h.hints, h.gone = proc.NewWatcher(), make(chan supervisor.Hint), make(chan protocol.Identity)
+	h.registry = prometheus.NewRegistry()
+	h.metrics = supervisor.NewMetrics(h.registry, version())
+	if !once {
+		h.openWatch()
+	}
+	var projects []supervisor.Project
+	for _, ref := range refs {
+		projects = append(projects, projectOf(ref, h.cfg, true))
+	}
+	h.loop = supervisor.New(h.cfg.Policies(), projects, h.remembered(), h.doors(), h.log, h.metrics)
+	h.metrics.Serve(h.loop.Picture, h.ledger.Heads)
+	return h, nil
+}
+
+// projects lists what is to be supervised: flags, else the configuration, else the current folder.
+func (h *house) projects(cfg steward.Config) ([]steward.ProjectRef, error) {
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the current folder: %w", err)
+	}
+	dirs := h.dirs
+	if len(dirs) == 0 && len(cfg.Projects) == 0 {
+		dirs = []string{cwd}
+	}
+	if len(dirs) > 0 {
+		cfg.Projects = only(cfg.Projects, dirs)
+	}
+	home, _ := os.UserHomeDir()
+	refs, err := cfg.ProjectList(home, cwd)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range refs {
+		if st, err := os.Stat(ref.Path); err != nil || !st.IsDir() {
+			h.log.Warn("project folder is missing; it is looked for again", "project", ref.Name, "path", ref.Path)
+		}
+	}
+	return refs, nil
+}
+
+// only narrows the configured projects down to the given folders; one that is not configured gets the defaults.
+func only(configured []steward.Project, dirs []string) []steward.Project {
+	var chosen []steward.Project
+	for _, dir := range dirs {
+		full, err := filepath.Abs(dir)
+		if err != nil {
+			full = dir
+		}
+		p := steward.Project{Path: full}
+		for _, c := range configured {
+			if c.Path == dir || c.Path == full {
+				p = c
+				p.Path = full
+			}
+		}
+		chosen = append(chosen, p)
+	}
+	return chosen
+}
+
+// openState takes the state folder for this steward alone, and opens what lies in it.
+func (h *house) openState(once bool) error {
+	if err := platform.PrivateDir(h.paths.State); err != nil {
+		return fmt.Errorf("open the state folder: %w", err)
+	}
+	var err error
+	if h.alone, err = platform.Lock(filepath.Join(h.paths.State, "steward.lock"), 0o600); err != nil {
+		if errors.Is(err, platform.ErrLocked) {
+			return fmt.Errorf("another steward is running with this state folder (%s): %w", h.paths.State, err)
+		}
+		return err
+	}
+	h.onClose(func() { _ = h.alone.Unlock() })
+	if h.state, err = jsonfile.Open(h.paths.State); err != nil {
+		return err
+	}
+	h.onClose(func() { _ = h.state.Close() })
+	_, _ = h.state.Sweep(".", time.Now())
+	if !once {
+		if h.listener, err = platform.Listen(h.paths.Socket); err != nil {
+			return err
+		}
+		h.onClose(func() { _ = h.listener.Close() })
+	}
+	if err := h.openLedger(); err != nil {
+		return err
+	}
+	h.journal, err = supervisor.OpenJournal(filepath.Join(h.paths.State, "journal.jsonl"))
+	if err != nil {
+		return err
+	}
+	h.onClose(func() { _ = h.journal.Close() })
+	return nil
+}
+
+func (h *house) openLedger() error {
+	ledger, faults, err := escalate.Open(filepath.Join(h.paths.State, "incidents"))
+	if err != nil {
+		return err
+	}
+	for _, f := range faults {
+		h.log.Error("incident file set aside", "path", f.Path, "problem", f.Problem)
+	}
+	h.ledger = ledger
+	h.popups, h.speech, h.rewire = desktop.NewPopups(), desktop.NewSpeech(), make(chan struct{}, 1)
+	h.onClose(func() { _ = h.popups.Close() })
+	return nil
+}
+
+// openWatch starts watching folders if the kernel lets us; without, looking every few seconds must do.
+func (h *house) openWatch() {
+	w, err := watch.New()
+	if err != nil {
+		h.log.Warn("folders cannot be watched; looking every few seconds instead", "error", err)
+		return
+	}
+	h.watcher = w
+	h.metrics.Watches(w.Descriptors)
+}
+
+func pathsOf(refs []steward.ProjectRef) []string {
+	var paths []string
+	for _, r := range refs {
+		paths = append(paths, r.Path)
+	}
+	return paths
+}
+
+func (h *house) onClose(f func()) { h.closers = append(h.closers, f) }
+
+func (h *house) close() {
+	for i := len(h.closers) - 1; i >= 0; i-- {
+		h.closers[i]()
+	}
+	h.closers = nil
+}
+
+// run supervises until the context ends.
+func (h *house) run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	crew, dismiss := context.WithCancel(context.WithoutCancel(ctx))
+	var hands sync.WaitGroup
+	defer func() { dismiss(); hands.Wait() }()
+	// What the loop needs to let go properly stays until the loop has ended; a part that fails ends the loop.
+	hire := func(name string, run func(context.Context) error) {
+		hands.Go(func() {
+			if err := run(crew); err != nil && crew.Err() == nil {
+				stop(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	if h.watcher != nil {
+		hire("watch folders", h.watcher.Run)
+	}
+	hire("watch processes", h.exits.Run)
+	hire("deliver incidents", h.speak)
+	hire("pass hints on", h.passHints)
+	hire("pass exits on", h.passExits)
+	hire("serve the socket", h.serve)
+	hire("serve metrics", h.serveMetrics)
+	hire("reload on SIGHUP", h.onHangup)
+	hire("keep the snapshot", h.keepSnapshot)
+	hire("prune incidents", h.prune)
+	h.loop.OnReady(h.announce)
+	err := h.loop.Run(ctx)
+	h.snapshot()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// once makes a single look-decide-act.
+func (h *house) once(ctx context.Context) error {
+	if err := h.loop.Once(ctx); err != nil {
+		return err
+	}
+	h.snapshot()
+	if h.loop.Picture() != nil {
+		h.tellHowToBoot(h.app.err)
+	}
+	return h.app.printDone(h.loop.Picture())
+}

@@ -1,0 +1,16 @@
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// screenWidth is the width of a console in cells; 0 when f is none.
+func screenWidth(f *os.File) int {
+	var s windows.ConsoleScreenBufferInfo
+	if windows.GetConsoleScreenBufferInfo(windows.Handle(f.Fd()), &s) != nil {
+		return 0
+	}
+	return int(s.Window.Right-s.Window.Left) + 1
+}

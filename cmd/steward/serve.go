@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+// serve answers on the socket, and on TCP for metrics if that is asked for.
+func (h *house) serve(ctx context.Context) error {
+	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
+	server := &status.Server{
+		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
+		Do: h.loop.Do, Reload: h.reload, Metrics: metrics, Version: version(), Now: time.Now,
+	}
+	uid := os.Getuid()
+	return server.Serve(ctx, platform.PeerListener(h.listener, func(peer int) bool { return peer == uid || peer == 0 }))
+}
+
+// serveMetrics serves /metrics over TCP, if that is asked for.
+func (h *house) serveMetrics(ctx context.Context) error {
+	addr := h.cfg.Status.MetricsListen
+	if addr == "" {
+		<-ctx.Done()
+		return nil
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{}))
+	return status.Serve(ctx, l, mux)
+}
+
+func (h *house) escalation() escalate.Config {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cfg.Escalate
+}
+
+// onHangup reloads on SIGHUP. Under a terminal a hang-up means that it is gone: then steward stops.
+func (h *house) onHangup(ctx context.Context) error {
+	hangups := make(chan os.Signal, 1) // Windows has none: nothing ever arrives
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangups:
+			if hasTerminal() {
+				return errors.New("the terminal is gone")
+			}
+			if err := h.reload(ctx); err != nil {
+				h.log.Error("reload", "error", err)
+			}
+		}
+	}
+}
+
+// reload puts the configuration file in force. A bad one leaves the old in force and is an incident.
+func (h *house) reload(ctx context.Context) error {
+	alert := escalate.Alert{Kind: "config_refused", Severity: protocol.Medium, Foreign: true,
+		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "config"}}
+	cfg, _, err := h.app.settings()
+	var refs []steward.ProjectRef
+	if err == nil {
+		refs, err = h.projects(cfg)
+	}
+	if err != nil {
+		alert.Summary, alert.Detail, alert.Occurrence = "The new configuration was refused; the old one stays in force", err.Error(), err.Error()
+		if raised := h.tell(alert); raised != nil {
+			h.log.Error("write incident", "error", raised)
+		}
+		return fmt.Errorf("reload: %w: %w", supervisor.ErrRefused, err)
+	}
+	alert.Resolve, alert.Detail = true, "the configuration was accepted"
+	_ = h.tell(alert)
+	h.mu.Lock()
+	h.cfg = cfg
+	h.mu.Unlock()
+	select {
+	case h.rewire <- struct{}{}:
+	default:
+	}
+	h.gauge.SetPaths(pathsOf(refs)...)
+	var projects []supervisor.Project
+	for _, ref := range refs {
+		projects = append(projects, projectOf(ref, cfg, true))
+	}
+	h.log.Info("configuration reloaded", "projects", len(projects))
+	return h.loop.Reload(ctx, cfg.Policies(), projects)
+}
+
+// announce says in one line what is being looked after.
+func (h *house) announce() {
+	var names []string
+	for _, d := range h.loop.Picture().Desks {
+		names = append(names, describe(d))
+	}
+	h.tellHowToBoot(h.app.out)
+	fmt.Fprintf(h.app.out, "steward %s ready: %s; socket %s\n", version(), strings.Join(names, ", "), h.paths.Socket)
+}
+
+// tellHowToBoot says what to do about folders that speak no protocol.
+func (h *house) tellHowToBoot(w io.Writer) {
+	for _, d := range h.loop.Picture().Desks {
+		if len(d.Speaks) == 0 {
+			fmt.Fprintf(w, "%s speaks no protocol yet. Set one up with: steward boot livhana-layer1.1 --project %s\n", d.Path, shellQuote(d.Path))
+		}
+	}
+}
+
+// describe names a project and what it speaks.
+func describe(d supervisor.DeskPicture) string {
+	var speaks []string
+	for _, s := range d.Speaks {
+		speaks = append(speaks, s.Protocol)
+	}
+	if len(speaks) == 0 {
+		return d.Name + " (no protocol yet)"
+	}
+	return d.Name + " (" + strings.Join(speaks, ", ") + ")"
+}

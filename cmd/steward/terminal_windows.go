@@ -1,0 +1,3 @@
+package main
+
+func hasTerminal() bool { return false }

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+// viewCommands are the commands that only look.
+func (a *app) viewCommands() []*cobra.Command {
+	statusCmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the whole picture",
+		Long: "status shows load, projects, agents, open tasks, locks, incidents and what was done last. When no steward is\n" +
+			"running, it shows what the last one saw and exits with 3.",
+		Example: "  steward status\n  steward status -o json",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
+	}
+	return append([]*cobra.Command{statusCmd, a.explainCommand(), a.logCommand(), a.capacityCommand()}, a.listCommands()...)
+}
+
+// reported is an error in its final words: one clean line. It is still what it was made of.
+type reported struct {
+	text string
+	err  error
+}
+
+func (e reported) Error() string { return e.text }
+func (e reported) Unwrap() error { return e.err }
+
+func report(err error, format string, args ...any) error {
+	return reported{clean(fmt.Sprintf(format, args...)), err}
+}
+
+// reach finds the files and the socket of this user's steward. A configuration that is refused is no reason to keep
+// the operator from the daemon, which goes on with the former one.
+func (a *app) reach() (platform.Paths, error) {
+	_, paths, err := a.settings()
+	if err == nil || a.configFile != "" {
+		return paths, err
+	}
+	fmt.Fprintln(a.err, "steward: the configuration is refused, so the usual socket is asked; see: steward config")
+	return a.place(), nil
+}
+
+// ask calls the daemon. Where there is none, it first lets go of what was held by one that died (fail open).
+func (a *app) ask(ctx context.Context, doing string, call func(*status.Client) error) error {
+	paths, err := a.reach()
+	if err != nil {
+		return err
+	}
+	err = call(status.NewClient(paths.Socket))
+	if errors.Is(err, status.ErrNoDaemon) {
+		a.failOpen(ctx)
+	}
+	return failed(err, doing)
+}
+
+// failed says what was being done, unless the daemon's own words begin with that.
+func failed(err error, doing string) error {
+	if err == nil {
+		return nil
+	}
+	verb, _, _ := strings.Cut(doing, " ")
+	if strings.HasPrefix(err.Error(), verb+" ") {
+		return report(err, "%v", err)
+	}
+	return report(err, "%s: %v", doing, err)
+}
+
+// show asks the daemon for a document and prints it: as it came, or as text.
+func show[T any](ctx context.Context, a *app, doing, path string, render func(*page, T)) error {
+	var raw json.RawMessage
+	err := a.ask(ctx, doing, func(c *status.Client) error { return c.Get(ctx, path, &raw) })
+	if err != nil {
+		return err
+	}
+	return present(a, raw, render)
+}
+
+func present[T any](a *app, raw json.RawMessage, render func(*page, T)) error {
+	if a.output == "json" {
+		return a.print(raw)
+	}
+	var doc T
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return fmt.Errorf("read steward's answer: %w; is it another version than this command?", err)
+	}
+	p := a.page()
+	render(p, doc)
+	return a.write(p.String())
+}
+
+// status shows the picture, or the last one when there is no daemon.
+func (a *app) status(ctx context.Context) error {
+	err := show(ctx, a, "show the status", "/v1/status", renderStatus)
+	if !errors.Is(err, status.ErrNoDaemon) {
+		return err
+	}
+	_, paths, _ := a.settings() // ask has said what is wrong with them
+	var raw json.RawMessage
+	written, readErr := status.ReadSnapshot(filepath.Join(paths.State, "status.json"), &raw)
+	switch {
+	case errors.Is(readErr, os.ErrNotExist):
+		return report(err, "no steward is running; none has been seen here yet. Start one with: steward run")
+	case readErr != nil:
+		return report(err, "no steward is running, and its last status cannot be read: %v. Start one with: steward run", readErr)
+	}
+	if shown := present(a, raw, renderStatus); shown != nil {
+		return shown
+	}
+	p := a.page()
+	return report(err, "no steward is running; last seen %s (%s). Start one with: steward run", p.ago(&written), written.Format(time.RFC3339))
+}
+
+// printStatus shows the picture of the daemon on that socket.
+func (a *app) printStatus(ctx context.Context, socket string) error {
+	var raw json.RawMessage
+	if err := status.NewClient(socket).Get(ctx, "/v1/status", &raw); err != nil {
+		return err
+	}
+	return present(a, raw, renderStatus)
+}
+
+// renderStatus writes the status document on one screen.
+func renderStatus(p *page, doc status.Document) {
+	p.styled(bold, "steward %s, up %s, %s, the last %s", clean(doc.Version), short(p.now.Sub(doc.Started)), plural(doc.Looks, "look"), p.ago(&doc.LastLook))
+	p.line("%s", loadLine(doc.Load))
+	projectsPart(p, doc.Projects)
+	several := len(doc.Projects) > 1
+	p.part("Agents", "no agents", agentRows(p, doc.Agents, several))
+	tasksPart(p, doc.Tasks, several)
+	p.part("Locks", "", lockRows(p, doc.Locks, several))
+	p.part("Incidents", "no incidents", incidentRows(p, doc.Incidents))
+	donePart(p, doc.Done)
+}
+
+// part prints a titled table, or one quiet line when it has no rows.
+func (p *page) part(title, none string, rows [][]cell) {
+	switch {
+	case len(rows) > 0:
+		p.title(title)
+		p.table("  ", nil, rows...)
+	case none != "":
+		p.styled(dim, "%s", none)
+	}
+}
+
+func loadLine(l supervisor.LoadReport) string {
+	line := "load " + share(l.Used)
+	if l.Binding != "" {
+		line += " (" + clean(l.Binding) + ")"
+	}
+	for _, d := range []struct {
+		name string
+		used protocol.Share
+	}{{"cpu", l.CPU}, {"memory", l.Memory}, {"files", l.Files}, {"disk", l.Disk}} {
+		line += "   " + d.name + " " + share(d.used)
+	}
+	return line
+}
+
+// shownFaults and shownFindings bound what a project's files may take of the screen.
+const (
+	shownFaults   = 5
+	shownFindings = 3
+	shownDone     = 5
+)
+
+func projectsPart(p *page, projects []supervisor.ProjectReport) {
+	if len(projects) == 0 {
+		p.styled(dim, "no projects")
+		return
+	}
+	p.title("Projects")
+	var rows [][]cell
+	for _, r := range projects {
+		rows = append(rows, []cell{text(r.Name), text(spokenBy(r)), {troubles(r), yellow}, {r.Path, dim}})
+	}
+	widths := measured(rows)
+	for i, r := range projects {
+		p.row("  ", rows[i], widths)
+		for _, note := range r.Notes {
+			p.styled(dim, "    %s", clean(note))
+		}
+		for _, f := range r.Faults[:min(len(r.Faults), shownFaults)] {
+			p.styled(red, "    %s: %s", clean(f.Path), clean(f.Problem))
+		}
+		for _, f := range r.Findings[:min(len(r.Findings), shownFindings)] {
+			p.styled(dim, "    %s: %s", clean(f.Subject), clean(f.Text))
+		}
+		if rest := max(len(r.Faults)-shownFaults, 0) + max(len(r.Findings)-shownFindings, 0); rest > 0 {
+			p.styled(dim, "    and %d more; see: steward status -o json", rest)
+		}
+	}
+}
+
+func spokenBy(r supervisor.ProjectReport) string {
+	if len(r.Protocols) == 0 {
+		return "no protocol yet"
+	}
+	line := ""
+	for i, name := range r.Protocols {
+		if i > 0 {
+			line += ", "
+		}
+		line += name + " (" + r.Mode[name] + ")"
+	}
+	return line
+}
+
+func troubles(r supervisor.ProjectReport) string {
+	switch {
+	case len(r.Faults) > 0 && len(r.Findings) > 0:
+		return plural(len(r.Faults), "fault") + ", " + plural(len(r.Findings), "finding")
+	case len(r.Faults) > 0:
+		return plural(len(r.Faults), "fault")
+	case len(r.Findings) > 0:
+		return plural(len(r.Findings), "finding")
+	}
+	return ""
+}
+
+// tasksPart shows the open tasks, and counts the others: what they need of a human stands among the incidents.
+func tasksPart(p *page, tasks []supervisor.TaskReport, several bool) {
+	var open []supervisor.TaskReport
+	ended := map[protocol.TaskState]int{}
+	for _, t := range tasks {
+		if t.State.Open() {
+			open = append(open, t)
+		} else {
+			ended[t.State]++
+		}
+	}
+	p.part("Tasks", "no open tasks", taskRows(p, open, several))
+	line := ""
+	for _, state := range []protocol.TaskState{protocol.TaskDone, protocol.TaskFailed, protocol.TaskDead} {
+		if n := ended[state]; n > 0 {
+			line += fmt.Sprintf(", %d %s", n, state)
+		}
+	}
+	if line != "" {
+		p.styled(dim, "  ended lately: %s", line[2:])
+	}
+}
+
+// donePart shows what was done last, the newest first.
+func donePart(p *page, done []supervisor.Done) {
+	var rows [][]cell
+	for _, d := range done[:min(len(done), shownDone)] {
+		rows = append(rows, []cell{{p.ago(&d.At), dim}, text(d.Verb), text(d.Subject), {d.Why, dim}})
+	}
+	p.part("Done last", "", rows)
+}
+
+// query is a path with one parameter for each pair that has a value.
+func query(path string, pairs ...string) string {
+	v := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			v.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(v) == 0 {
+		return path
+	}
+	return path + "?" + v.Encode()
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+var update = flag.Bool("update", false, "write the golden files of testdata/view anew")
+
+var noon = time.Date(2025, 10, 22, 12, 0, 0, 0, time.UTC)
+
+func before(d time.Duration) time.Time { return noon.Add(-d) }
+
+func at(t time.Time) *time.Time { return &t }
+
+func pointer[T any](v T) *T { return &v }
+
+const longID = "7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10"
+
+func sampleIncidents() []escalate.Incident {
+	return []escalate.Incident{
+		{Key: "3fa9c2d400000001", Severity: protocol.Critical, State: escalate.Raised, Blocking: true, Count: 3, First: before(time.Hour), Last: before(30 * time.Second),
+			Summary: "Critical error: Git conflict detected. Your input needed.", Detail: "services/billing/main.go:42: merge conflict with main", Project: "sot",
+			About: "sot:task/" + longID, Agent: "codex-cursor", Code: "GIT_CONFLICT", Options: []escalate.Option{{ID: "retry", Label: "Run it again"}},
+			Deliveries: []escalate.Delivery{{Channel: "desktop", Result: "shown", At: before(29 * time.Second), OK: true}}},
+		{Key: "3fa9c2d4ffffffff", Severity: protocol.Medium, State: escalate.Acked, Count: 1, First: before(26 * time.Hour), Last: before(26 * time.Hour),
+			AckedUntil: noon.Add(time.Hour), Summary: "The gate is shut for 10 minutes", Project: "sot", About: "machine/gate"},
+	}
+}
+
+func sampleTasks() []supervisor.TaskReport {
+	return []supervisor.TaskReport{
+		{Project: "sot", Protocol: "agentstatus", ID: longID, State: protocol.TaskRunning, Agent: "codex-cursor", Type: "deploy", Priority: protocol.PriorityHigh, Attempt: 2,
+			Progress: &supervisor.ProgressReport{Percent: 40, Step: "push", At: before(5 * time.Second)}, Why: "codex-cursor names it in active_tasks"},
+		{Project: "sot", Protocol: "agentstatus", ID: "t-2", State: protocol.TaskDeferred, Agent: "codex-cursor", Type: "research", Attempt: 1,
+			NotBefore: at(noon.Add(45 * time.Second)), Why: "memory is at 93 %, over the limit of 80 %; it waits until there is room, whatever else may happen meanwhile"},
+		{Project: "sot", Protocol: "agentstatus", ID: "t-3", State: protocol.TaskDone, Agent: "codex-cursor", Attempt: 1, Why: "completed"},
+		{Project: "sot", Protocol: "agentstatus", ID: "t-4", State: protocol.TaskDead, Agent: "codex-cursor", Attempt: 2, Why: "no attempt is left"},
+	}
+}
+
+func sampleAgents() []supervisor.AgentReport {
+	return []supervisor.AgentReport{
+		{Project: "sot", Protocol: "agentstatus", Name: "codex-cursor", State: protocol.AgentAlive, LastBeat: at(before(3 * time.Second)), SilentSeconds: 3.1,
+			PID: pointer(4711), Status: "busy", Used: protocol.Used(0.2), Tasks: []string{longID}, Why: "it beats"},
+		{Project: "sot", Protocol: "agentstatus", Name: "livhana-layer1.1", State: protocol.AgentDead, LastBeat: at(before(5 * time.Minute)), SilentSeconds: 300,
+			Status: "active\x1b[31m", Error: "disk_ok is false", Why: "no heartbeat for 300 s and no other sign of life"},
+		{Project: "sot", Protocol: "agentstatus", Name: "planner", State: protocol.AgentStarting},
+	}
+}
+
+func sampleLoad() supervisor.LoadReport {
+	return supervisor.LoadReport{Used: protocol.Used(0.41), Binding: "memory", CPU: protocol.Used(0.3), Memory: protocol.Used(0.41), Disk: protocol.Used(0.4), Unknown: []string{"files"}}
+}
+
+func sampleStatus() status.Document {
+	fault := protocol.Fault{Path: "tmp/agent_status/shared/agent_registry.json", Problem: "it is not JSON: line 3,\x1b[2J column 7", Since: before(time.Minute)}
+	finding := supervisor.FindingReport{Subject: "sot:task/t-2", Code: "schema", Severity: protocol.Low, Text: "priority: \"urgent\" is none of low, medium, high, critical"}
+	return status.Document{Version: "1.2.3", Incidents: sampleIncidents(), Report: supervisor.Report{
+		Started: before(3 * time.Hour), LastLook: before(2 * time.Second), Looks: 1234, Load: sampleLoad(),
+		Projects: []supervisor.ProjectReport{
+			{Name: "sot", Path: "/home/jesse/LivHana-SoT", Protocols: []string{"agentstatus"}, Mode: map[string]string{"agentstatus": "act"},
+				Faults: []protocol.Fault{fault}, Findings: []supervisor.FindingReport{finding, finding, finding, finding}},
+			{Name: "site", Path: "/home/jesse/site", Protocols: []string{"agentstatus"}, Mode: map[string]string{"agentstatus": "observe"}, Notes: []string{"paused: I move files"}},
+			{Name: "empty", Path: "/home/jesse/empty"},
+		},
+		Agents: sampleAgents(), Tasks: sampleTasks(),
+		Locks: []supervisor.LockReport{{Project: "sot", Protocol: "ralph", Resource: "state", Holder: "ralph-1", State: protocol.LockStale, Expires: at(before(time.Minute))}},
+		Done: []supervisor.Done{{At: before(12 * time.Second), Verb: "hold", Subject: "sot:task/t-2", Why: "memory is at 93 %, over the limit of 80 %"},
+			{At: before(40 * time.Minute), Verb: "retry", Subject: "sot:task/" + longID, Why: "FILE_NOT_FOUND: rule code=FILE_NOT_FOUND"}},
+	}}
+}
+
+func sampleJournal() []status.Entry {
+	return []status.Entry{
+		{At: before(26 * time.Hour), Kind: "verdict", Subject: "sot:agent/codex-cursor", State: "late", Text: "no heartbeat for 46 s"},
+		{At: before(90 * time.Second), Kind: "change", Subject: "sot:agent/codex-cursor", Verb: "mark", Reason: "silent", Text: "no heartbeat for 91 s", Change: &status.Change{Status: "error"}},
+		{At: before(80 * time.Second), Kind: "change", Subject: "sot:task/t-2", Verb: "release", Text: "there is room", Error: "the files changed since they were judged"},
+		{At: before(70 * time.Second), Kind: "alert", Subject: "sot:agent/codex-cursor", Verb: "alert", Incident: "3fa9c2d400000001", Text: "codex-cursor is silent"},
+		{At: before(60 * time.Second), Kind: "note", Subject: "machine/clock", Text: "woke up\x1b[2J after 3 h"},
+	}
+}
+
+func sampleCapacity() status.Capacity {
+	return status.Capacity{At: at(noon), Load: sampleLoad(), Threshold: 0.4, Running: 2,
+		Consumers: []protocol.Consumer{{PID: 4711, Name: "node", CPU: 1.54, Memory: 2 << 30}, {PID: 12, Name: "rust\x07c", CPU: 0.5, Memory: 300 << 20, Files: 120}},
+		Gates:     []status.Gate{{Dimension: "memory", Since: before(5 * time.Minute), Waiting: 1}, {Dimension: "agent", Agent: "codex-cursor", Since: before(10 * time.Second), Waiting: 2}},
+		Held: []status.Held{{Subject: "sot:task/t-2", Agent: "codex-cursor", Priority: protocol.PriorityHigh, Reason: "capacity_exceeded", Since: at(before(5 * time.Minute)),
+			NotBefore: at(noon.Add(45 * time.Second)), Why: "memory is at 93 %, over the limit of 80 %"}}}
+}
+
+func sampleExplanations() map[string]status.Explanation {
+	task, agent, incident := sampleTasks()[0], sampleAgents()[1], sampleIncidents()[0]
+	return map[string]status.Explanation{
+		"explain-agent": {Subject: "sot:agent/livhana-layer1.1", Kind: protocol.KindAgent, Agent: &agent, Incidents: sampleIncidents()[1:], Journal: sampleJournal(),
+			AgentEvidence: &status.AgentEvidence{Reason: "silent", Since: at(before(3 * time.Minute)), Proof: true, Silent: 300, Late: 45, Dead: 90, Beats: 12,
+				LastGap: 5, Longest: 31, Observed: 7200, Covered: 7000, Process: pointer(4711), Recorded: "error", Held: ""}},
+		"explain-task": {Subject: "sot:task/" + longID, Kind: protocol.KindTask, Task: &task,
+			TaskEvidence: &status.TaskEvidence{FirstSeen: at(before(time.Hour)), Created: at(before(time.Hour)), Running: at(before(time.Minute)), Named: "active_tasks", Timeout: 300,
+				Directive: "Deploy it,\nplease", Hold: &status.HoldFact{Reason: "retry", Since: at(before(time.Minute)), NotBefore: at(noon.Add(time.Minute)), ReleaseBy: at(noon.Add(30 * time.Second))},
+				Outcome: &status.Outcome{Status: "failed", At: at(before(2 * time.Minute)), Agent: "codex-cursor", Summary: "no such file",
+					Failures: []protocol.Failure{{Code: "FILE_NOT_FOUND", Message: "scripts/START.sh", Severity: "error", File: "scripts/START.sh", Line: 1}}},
+				Takings: []protocol.Taking{{N: 1, Action: "retry", Code: "FILE_NOT_FOUND", Rule: "code=FILE_NOT_FOUND", Due: before(time.Minute), Twice: true}}}},
+		"explain-lock": {Subject: "sot:lock/state", Kind: protocol.KindLock, Lock: &supervisor.LockReport{Resource: "state", Holder: "ralph-1", State: protocol.LockStale, Expires: at(before(time.Minute))},
+			LockEvidence: &status.LockEvidence{Holder: "ralph-1", Process: pointer(99), Acquired: at(before(time.Hour))}},
+		"explain-incident": {Subject: "incident/3fa9c2d400000001", Kind: protocol.KindIncident, Incident: &incident, Journal: sampleJournal()[3:4]},
+		"explain-past":     {Subject: "sot:task/gone", Kind: protocol.KindTask, Journal: sampleJournal()[2:3]},
+	}
+}
+
+// shown renders as a command would, for a screen of that width; 0 is a file.
+func shown[T any](render func(*page, T), doc T, width int) string {
+	p := &page{width: width, now: noon}
+	if width == 0 {
+		p.width = 1 << 30
+	}
+	render(p, doc)
+	return p.String()
+}
+
+func TestRendering(t *testing.T) {
+	goals := goalList{Goals: []supervisor.Goal{
+		{Name: "task_success_rate", Value: pointer(0.9712), Target: "> 0.95", OK: true}, {Name: "average_task_latency_seconds", Value: pointer(41.5), Target: "< 30"},
+		{Name: "heartbeat_uptime", Target: "> 0.999", OK: true, Note: "nothing to judge by yet"}}}
+	two := sampleAgents()
+	two[1].Project = "site"
+	texts := map[string]string{
+		"status-100":    shown(renderStatus, sampleStatus(), 100),
+		"status-60":     shown(renderStatus, sampleStatus(), 60),
+		"status-file":   shown(renderStatus, sampleStatus(), 0),
+		"status-empty":  shown(renderStatus, status.Document{Version: "1.2.3", Report: supervisor.Report{Started: before(time.Minute), LastLook: noon, Looks: 1}}, 100),
+		"agents":        shown(renderAgents, agentList{sampleAgents()}, 100),
+		"agents-two":    shown(renderAgents, agentList{two}, 0),
+		"tasks":         shown(renderTasks, taskList{sampleTasks()}, 130),
+		"locks":         shown(renderLocks, lockList{sampleStatus().Locks}, 100),
+		"incidents":     shown(renderIncidents, incidentList{sampleIncidents()}, 100),
+		"goals":         shown(renderGoals, goals, 100),
+		"log":           shown(renderLog, journal{sampleJournal()}, 100),
+		"capacity":      shown(renderCapacity, sampleCapacity(), 100),
+		"capacity-none": shown(renderCapacity, status.Capacity{}, 100),
+		"nothing":       shown(renderAgents, agentList{}, 100) + shown(renderTasks, taskList{}, 100) + shown(renderLocks, lockList{}, 100) + shown(renderIncidents, incidentList{}, 100),
+	}
+	for name, e := range sampleExplanations() {
+		texts[name] = shown(renderExplanation, e, 100)
+	}
+	for name, got := range texts {
+		t.Run(name, func(t *testing.T) {
+			assertHarmless(t, got)
+			compare(t, filepath.Join("testdata", "view", name+".txt"), got)
+		})
+	}
+}
+
+func compare(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (write it anew with -update):\n%s\nwant:\n%s", file, got, want)
+	}
+}
+
+func TestNarrowScreensCutOnlyTheLastColumn(t *testing.T) {
+	got := shown(renderTasks, taskList{sampleTasks()}, 90)
+	if !bytes.Contains([]byte(got), []byte(longID)) {
+		t.Errorf("an id was cut, which people copy:\n%s", got)
+	}
+	for _, line := range bytes.Split([]byte(got), []byte("\n")) {
+		if n := cells(string(line)); n > 120 {
+			t.Errorf("a line takes %d cells: %s", n, line)
+		}
+	}
+}
+
+func TestIncidentKeysStayApart(t *testing.T) {
+	for _, c := range []struct {
+		keys []string
+		want int
+	}{
+		{nil, 8}, {[]string{"0123456789abcdef"}, 8}, {[]string{"0123456789abcdef", "0123456789abcdee"}, 16},
+		{[]string{"short", "0123456789abcdef"}, 8}, {[]string{"twice000", "twice000"}, 8}, {[]string{"01234567aaaa", "01234567bbbb"}, 9},
+	} {
+		var list []escalate.Incident
+		for _, k := range c.keys {
+			list = append(list, escalate.Incident{Key: k})
+		}
+		if got := keyLength(list); got != c.want {
+			t.Errorf("keyLength(%q) = %d, want %d", c.keys, got, c.want)
+		}
+	}
+}
+
+// FuzzView has the pages of a daemon's documents print whatever these hold.
+func FuzzView(f *testing.F) {
+	for _, doc := range []any{sampleStatus(), sampleCapacity(), agentList{sampleAgents()}, taskList{sampleTasks()}, journal{sampleJournal()}, sampleExplanations()["explain-task"]} {
+		raw, err := json.Marshal(doc)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw, 80)
+	}
+	f.Add([]byte(`{"incidents":[{"key":"\u001b[2Jx","options":null,"deliveries":[{}]}],"projects":[{}],"held":[{}],"gates":[{}],"consumers":[{}]}`), 1)
+	f.Add([]byte(`{"goals":[{"value":null},{"value":1e300}],"locks":[{}],"log":[{"change":{}}]}`), 40)
+	f.Fuzz(func(t *testing.T, raw []byte, width int) {
+		p := &page{width: 1 + max(width, -width)%300, now: noon}
+		try(p, raw, renderStatus)
+		try(p, raw, renderCapacity)
+		try(p, raw, renderExplanation)
+		try(p, raw, renderAgents)
+		try(p, raw, renderTasks)
+		try(p, raw, renderLocks)
+		try(p, raw, renderIncidents)
+		try(p, raw, renderGoals)
+		try(p, raw, renderLog)
+		try(p, raw, renderCarried)
+		assertHarmless(t, p.String())
+	})
+}
+
+func try[T any](p *page, raw []byte, render func(*page, T)) {
+	var doc T
+	if json.Unmarshal(raw, &doc) == nil {
+		render(p, doc)
+	}
+}

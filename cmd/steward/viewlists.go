@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+// filter is what a list is narrowed down to.
+type filter struct{ project, state string }
+
+func (f *filter) flags(c *cobra.Command, states string) {
+	c.Flags().StringVar(&f.project, "project", "", "only of the project with this `NAME`")
+	c.Flags().StringVar(&f.state, "state", "", "only those in this `STATE`: "+states)
+}
+
+func (f *filter) path(list string) string {
+	return query("/v1/"+list, "project", f.project, "state", f.state)
+}
+
+func (a *app) listCommands() []*cobra.Command {
+	return []*cobra.Command{
+		listOf(a, "agents", "List the agents and the verdicts on them", "starting alive late dead hung paused unknown", renderAgents),
+		listOf(a, "tasks", "List the tasks and where they stand", "pending deferred running waiting done failed dead", renderTasks),
+		listOf(a, "locks", "List the locks that lie in files", "held overdue stale", renderLocks),
+		a.incidentsCommand(),
+		{
+			Use: "goals", Short: "Show the protocol's success metrics against their targets", Example: "  steward goals",
+			RunE: func(c *cobra.Command, _ []string) error {
+				return show(c.Context(), a, "show the goals", "/v1/goals", renderGoals)
+			},
+		},
+	}
+}
+
+func listOf[T any](a *app, name, short, states string, render func(*page, T)) *cobra.Command {
+	var f filter
+	first, _, _ := strings.Cut(states, " ")
+	c := &cobra.Command{
+		Use: name, Short: short, Example: fmt.Sprintf("  steward %s\n  steward %s --state %s -o json", name, name, first),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return show(c.Context(), a, "list "+name, f.path(name), render)
+		},
+	}
+	f.flags(c, states)
+	return c
+}
+
+// agentList, taskList, lockList and incidentList are the documents of the lists.
+type (
+	agentList struct {
+		Agents []supervisor.AgentReport `json:"agents"`
+	}
+	taskList struct {
+		Tasks []supervisor.TaskReport `json:"tasks"`
+	}
+	lockList struct {
+		Locks []supervisor.LockReport `json:"locks"`
+	}
+	incidentList struct {
+		Incidents []escalate.Incident `json:"incidents"`
+	}
+	goalList struct {
+		Goals []supervisor.Goal `json:"goals"`
+	}
+)
+
+// list prints a table with its head, or one line when it is empty.
+func (p *page) list(none string, head []string, rows [][]cell) {
+	if len(rows) == 0 {
+		p.line("%s", none)
+		return
+	}
+	p.table("", head, rows...)
+}
+
+// isSpread reports whether a list tells of more than one project: only then do names need one.
+func isSpread[T any](list []T, project func(T) string) bool {
+	for _, item := range list {
+		if project(item) != project(list[0]) {
+			return true
+		}
+	}
+	return false
+}
+
+// of is a project's cell, empty where there is but one project.
+func of(project string, several bool) cell {
+	if !several {
+		return cell{}
+	}
+	return cell{project, dim}
+}
+
+func renderAgents(p *page, doc agentList) {
+	several := isSpread(doc.Agents, func(a supervisor.AgentReport) string { return a.Project })
+	p.list("no agents", []string{"PROJECT", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "WHY"}, agentRows(p, doc.Agents, several))
+}
+
+func agentRows(p *page, agents []supervisor.AgentReport, several bool) [][]cell {
+	var rows [][]cell
+	for _, a := range agents {
+		beat, used, tasks := p.ago(a.LastBeat), "", ""
+		if beat == "" {
+			beat = "no beat"
+		}
+		if a.Used.Known() {
+			used = a.Used.String()
+		}
+		if len(a.Tasks) > 0 {
+			tasks = plural(len(a.Tasks), "task")
+		}
+		rows = append(rows, []cell{of(a.Project, several), text(a.Name), word(a.State), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), {whyOf(a), dim}})
+	}
+	return rows
+}
+
+// whyOf is the verdict's reason, and what the agent itself says is wrong with it.
+func whyOf(a supervisor.AgentReport) string {
+	if a.Why == "" || a.Error == "" {
+		return a.Why + a.Error
+	}
+	return a.Why + "; " + a.Error
+}
+
+func renderTasks(p *page, doc taskList) {
+	several := isSpread(doc.Tasks, func(t supervisor.TaskReport) string { return t.Project })
+	p.list("no tasks", []string{"PROJECT", "TASK", "STATE", "PRIORITY", "AGENT", "TYPE", "PROGRESS", "WHY"}, taskRows(p, doc.Tasks, several))
+}
+
+func taskRows(p *page, tasks []supervisor.TaskReport, several bool) [][]cell {
+	var rows [][]cell
+	for _, t := range tasks {
+		rows = append(rows, []cell{of(t.Project, several), text(t.ID), word(t.State), text(t.Priority.String()), text(t.Agent),
+			text(fit(clean(t.Type), 16)), text(progressOf(p, t)), {t.Why, dim}})
+	}
+	return rows
+}
+
+// progressOf is how far a task is: the attempt from the second on, what it reports, or when it is due.
+func progressOf(p *page, t supervisor.TaskReport) string {
+	var parts []string
+	if t.Attempt > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d", t.Attempt))
+	}
+	if t.State.Open() && t.Progress != nil && !t.Progress.At.IsZero() {
+		parts = append(parts, fmt.Sprintf("%.0f %%", t.Progress.Percent))
+	}
+	if t.State.Open() && t.NotBefore != nil && t.NotBefore.After(p.now) {
+		parts = append(parts, "due "+p.ago(t.NotBefore))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func renderLocks(p *page, doc lockList) {
+	several := isSpread(doc.Locks, func(l supervisor.LockReport) string { return l.Project })
+	p.list("no locks", []string{"PROJECT", "LOCK", "STATE", "HOLDER", "EXPIRES"}, lockRows(p, doc.Locks, several))
+}
+
+func lockRows(p *page, locks []supervisor.LockReport, several bool) [][]cell {
+	var rows [][]cell
+	for _, l := range locks {
+		expires := p.ago(l.Expires)
+		if expires == "" {
+			expires = "never"
+		}
+		rows = append(rows, []cell{of(l.Project, several), text(l.Resource), word(l.State), text(l.Holder), text(expires)})
+	}
+	return rows
+}
+
+func (a *app) incidentsCommand() *cobra.Command {
+	var f filter
+	var all bool
+	c := &cobra.Command{
+		Use: "incidents", Short: "List what needs a human", Example: "  steward incidents\n  steward incidents --all -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if all && f.state != "" {
+				return usageError{fmt.Errorf("list incidents: give --all or --state, not both")}
+			}
+			if all {
+				return a.allIncidents(c.Context(), f)
+			}
+			return show(c.Context(), a, "list incidents", f.path("incidents"), renderIncidents)
+		},
+	}
+	f.flags(c, "open acked resolved")
+	c.Flags().BoolVar(&all, "all", false, "also those that are resolved")
+	return c
+}
+
+// allIncidents puts the two lists of the daemon into one document: what is open, then what is over.
+func (a *app) allIncidents(ctx context.Context, f filter) error {
+	all := struct {
+		Incidents []json.RawMessage `json:"incidents"`
+	}{[]json.RawMessage{}}
+	err := a.ask(ctx, "list incidents", func(c *status.Client) error {
+		for _, state := range []string{"", string(escalate.Resolved)} {
+			part := struct{ Incidents []json.RawMessage }{}
+			f.state = state
+			if err := c.Get(ctx, f.path("incidents"), &part); err != nil {
+				return err
+			}
+			all.Incidents = append(all.Incidents, part.Incidents...)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("list incidents: %w", err)
+	}
+	return present(a, raw, renderIncidents)
+}
+
+func renderIncidents(p *page, doc incidentList) {
+	p.list("no incidents", []string{"KEY", "SEVERITY", "STATE", "LAST", "COUNT", "SUMMARY"}, incidentRows(p, doc.Incidents))
+}
+
+func incidentRows(p *page, incidents []escalate.Incident) [][]cell {
+	short := keyLength(incidents)
+	var rows [][]cell
+	for _, i := range incidents {
+		times := ""
+		if i.Count > 1 {
+			times = fmt.Sprintf("%d×", i.Count)
+		}
+		rows = append(rows, []cell{text(i.Key[:min(len(i.Key), short)]), word(i.Severity), word(i.State), text(p.ago(&i.Last)), text(times), text(i.Summary)})
+	}
+	return rows
+}
+
+// keyLength is how much of the keys tells them apart, 8 at least: any unique prefix may be typed.
+func keyLength(incidents []escalate.Incident) int {
+	for n := 8; ; n++ {
+		seen, longer, double := map[string]bool{}, false, false
+		for _, i := range incidents {
+			short := i.Key[:min(len(i.Key), n)]
+			double = double || seen[short]
+			longer = longer || len(i.Key) > n
+			seen[short] = true
+		}
+		if !double || !longer {
+			return n
+		}
+	}
+}
+
+func renderGoals(p *page, doc goalList) {
+	var rows [][]cell
+	for _, g := range doc.Goals {
+		value, verdict := "?", cell{"met", green}
+		switch {
+		case g.Value == nil:
+			verdict = cell{"", plain}
+		case !g.OK:
+			verdict = word("missed")
+		}
+		if g.Value != nil {
+			value = fmt.Sprintf("%g", *g.Value)
+		}
+		rows = append(rows, []cell{text(strings.ReplaceAll(g.Name, "_", " ")), text(value), text(g.Target), verdict, {g.Note, dim}})
+	}
+	p.list("no goals", []string{"GOAL", "VALUE", "TARGET", "", "NOTE"}, rows)
+}

@@ -1,0 +1,255 @@
+package escalate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// call is one thing to tell, on its way through the channels.
+type call struct {
+	errand   errand
+	members  []member
+	summary  string // the popup's key, for a summary of many
+	popup    string // what to take away, for errandWithdraw
+	severity protocol.Severity
+
+	rest     []*worker // still to be tried, if those before fail
+	waiting  int       // lines under way
+	proved   map[string]bool
+	by       string // the channel that proved it last
+	failures []string
+}
+
+// start sends a call to its channels: a critical one to all at once, another to the first that proves it.
+func (c *Courier) start(ca *call, now time.Time) {
+	ca.proved = map[string]bool{}
+	live := c.keepLive(ca)
+	silent := true
+	for _, i := range live {
+		if ca.severity == "" || i.Severity.Rank() > ca.severity.Rank() {
+			ca.severity = i.Severity
+		}
+		silent = silent && i.Silent
+	}
+	for _, w := range c.workers {
+		if w.serves(ca.errand, silent) {
+			ca.rest = append(ca.rest, w)
+		}
+	}
+	if len(live) == 0 || len(ca.rest) == 0 {
+		c.unwanted(ca, live)
+		return
+	}
+	at := 1
+	if ca.errand == errandTell && ca.severity == protocol.Critical {
+		at = len(ca.rest)
+	}
+	first := c.resume(ca, ca.rest[:at])
+	ca.rest = ca.rest[at:]
+	for _, w := range first {
+		c.push(w, ca, now)
+	}
+	if len(first) == 0 {
+		c.settleAll(ca)
+		c.finish(ca)
+	}
+}
+
+// keepLive frees the members that have changed while they waited for their summary.
+func (c *Courier) keepLive(ca *call) []Incident {
+	live := c.live(ca)
+	keys := keysOf(live)
+	ca.members = slices.DeleteFunc(ca.members, func(m member) bool {
+		if !keys[m.key] {
+			delete(c.busy, m.key)
+		}
+		return !keys[m.key]
+	})
+	return live
+}
+
+// resume leaves out the channels that carried this very notice before a restart.
+func (c *Courier) resume(ca *call, first []*worker) []*worker {
+	if len(ca.members) > 1 {
+		return first
+	}
+	i, _ := c.ledger.get(ca.members[0].key)
+	var left []*worker
+	for _, w := range first {
+		if i.reached(w.Name) {
+			ca.proved[i.Key] = true
+			continue
+		}
+		left = append(left, w)
+	}
+	return left
+}
+
+// serves reports whether the channel is for such a call: good news is only ever shown.
+func (w *worker) serves(e errand, silent bool) bool {
+	if e == errandRecovery {
+		return w.Withdraw != nil
+	}
+	return !silent || !w.speaks()
+}
+
+// unwanted ends a call that no channel is for.
+func (c *Courier) unwanted(ca *call, live []Incident) {
+	for _, i := range live {
+		c.record(i.Key, Delivery{Channel: "none", Result: ResultUnwanted, At: c.now(), Rev: i.Notice}, true)
+	}
+	c.finish(ca)
+}
+
+// live lists the incidents of a call that still are as they were when it was made: the ledger is read again before
+// every step, because a human may have acknowledged one meanwhile.
+func (c *Courier) live(ca *call) []Incident {
+	var live []Incident
+	for _, m := range ca.members {
+		i, ok := c.ledger.get(m.key)
+		if ok && i.Notice == m.rev && i.errand() == ca.errand {
+			live = append(live, i)
+		}
+	}
+	return live
+}
+
+// settle takes in what became of a job.
+func (c *Courier) settle(r result) {
+	w := r.worker
+	w.busy, w.rested = false, c.now()
+	if r.stack != nil {
+		c.log.Error("panic", "channel", w.Name, "error", r.err, "stack", string(r.stack))
+	}
+	for _, l := range r.job.lines {
+		if l.call.errand == errandWithdraw {
+			c.withdrawn(l.call, w, r)
+			continue
+		}
+		c.conclude(l.call, w, r)
+	}
+}
+
+// conclude ends one channel's part in a call: the next channel follows, or the call is over.
+func (c *Courier) conclude(ca *call, w *worker, r result) {
+	ca.waiting--
+	ca.note(w, r)
+	c.report(ca, w, r)
+	next := ca.waiting == 0 && len(ca.rest) > 0 && !c.allProved(ca)
+	done := ca.waiting == 0 && !next
+	for _, m := range ca.members {
+		if r.job.told[m.key] {
+			c.record(m.key, delivered(ca, m, w, r, c.now()), done && ca.settles(m))
+		}
+	}
+	if next {
+		w, ca.rest = ca.rest[0], ca.rest[1:]
+		c.push(w, ca, c.now())
+	}
+	if done {
+		c.settleAll(ca)
+		c.finish(ca)
+	}
+}
+
+// report logs an attempt. A line that was not worth attempting any more has no word.
+func (c *Courier) report(ca *call, w *worker, r result) {
+	switch {
+	case r.err != nil:
+		c.log.Warn("deliver", "key", ca.members[0].key, "incidents", len(r.job.told), "channel", w.Name, "result", r.word, "error", r.err)
+	case r.word != "":
+		c.log.Info("deliver", "key", ca.members[0].key, "incidents", len(r.job.told), "channel", w.Name, "result", r.word)
+	}
+}
+
+// note remembers what a channel achieved.
+func (ca *call) note(w *worker, r result) {
+	if r.err != nil {
+		ca.failures = append(ca.failures, w.Name+": "+textOf(r.err))
+		return
+	}
+	for key := range r.job.told {
+		ca.proved[key], ca.by = true, w.Name
+	}
+}
+
+// settles reports whether nothing more is owed to a member once the call is over. Good news is offered once.
+func (ca *call) settles(m member) bool { return ca.proved[m.key] || ca.errand == errandRecovery }
+
+// settleAll covers the members that the last channel did not tell of, but an earlier one did.
+func (c *Courier) settleAll(ca *call) {
+	for _, m := range ca.members {
+		if !ca.settles(m) {
+			continue
+		}
+		if err := c.ledger.settle(m); err != nil {
+			c.log.Error("settle notice", "key", m.key, "error", err)
+		}
+	}
+}
+
+func (c *Courier) allProved(ca *call) bool {
+	return !slices.ContainsFunc(c.live(ca), func(i Incident) bool { return !ca.proved[i.Key] })
+}
+
+func delivered(ca *call, m member, w *worker, r result, now time.Time) Delivery {
+	d := Delivery{Channel: w.Name, Result: r.word, At: now, OK: r.err == nil, Error: textOf(r.err), Rev: m.rev,
+		Recovery: ca.errand == errandRecovery}
+	if d.OK && !d.Recovery && w.Withdraw != nil {
+		d.Popup = r.job.notice.Key
+	}
+	return d
+}
+
+// finish ends a call. What no channel proved is tried again later.
+func (c *Courier) finish(ca *call) {
+	if ca.summary == c.news.key {
+		c.summaries--
+	}
+	for _, m := range ca.members {
+		delete(c.busy, m.key)
+	}
+	c.ledger.signal() // what these incidents owe meanwhile was not taken up
+	lost := false
+	for _, i := range c.live(ca) {
+		if ca.errand == errandTell {
+			lost = true
+			c.failed(errandOf(i))
+		}
+	}
+	switch {
+	case ca.by != "":
+		c.mend(ca.by)
+	case lost:
+		c.complain(strings.Join(ca.failures, "; "))
+	}
+}
+
+// failed counts a failure, sets when to try again, and says how many there have been.
+func (c *Courier) failed(what errandKey) int {
+	t := c.tries[what]
+	if t == nil {
+		t = &tries{}
+		c.tries[what] = t
+	}
+	t.failed++
+	t.again = c.now().Add(backoff(t.failed))
+	return t.failed
+}
+
+// record writes a delivery to the ledger. A failure to write leaves it in memory, to be written later.
+func (c *Courier) record(key string, d Delivery, settled bool) {
+	if err := c.ledger.Record(key, d, settled); err != nil {
+		c.log.Error("record delivery", "key", key, "channel", d.Channel, "error", err)
+	}
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return shorten(err.Error(), maxSpoken)
+}

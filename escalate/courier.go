@@ -1,0 +1,237 @@
+package escalate
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// The pace of what failed.
+const (
+	retryFirst   = 30 * time.Second // doubles with each failure …
+	retryMost    = 15 * time.Minute // … up to this
+	withdrawMost = 3                // so often a popup is asked to go away
+)
+
+// Courier carries what the Ledger holds to the human. The ledger is its queue: what is open and has not been
+// delivered is delivered, after a crash too, and nobody needs to tell it of a new incident.
+type Courier struct {
+	ledger  *Ledger
+	workers []*worker // in the order in which they are tried
+	now     func() time.Time
+	log     *slog.Logger
+	results chan result
+
+	// Run's own.
+	busy       map[string]bool // incidents that are part of a call, or wait for a summary
+	tries      map[errandKey]*tries
+	news       burst
+	recoveries burst
+	summaries  int // calls under way that are summaries of news
+}
+
+// errandKey is what a back-off belongs to: a newer notice of the same incident does not wait for it.
+type errandKey struct {
+	key    string
+	errand errand
+	rev    int
+}
+
+type tries struct {
+	failed int
+	again  time.Time
+}
+
+// NewCourier prepares a courier; Run starts it. Channels stand in the configured order (Config.Channels).
+func NewCourier(l *Ledger, channels []Channel, now func() time.Time, log *slog.Logger) *Courier {
+	c := &Courier{ledger: l, now: now, log: log, results: make(chan result, len(channels)),
+		busy: map[string]bool{}, tries: map[errandKey]*tries{},
+		news:       burst{key: Key("", "", "", "", "summary", "news")},
+		recoveries: burst{key: Key("", "", "", "", "summary", "recoveries")},
+	}
+	for _, ch := range channels {
+		c.workers = append(c.workers, &worker{Channel: ch, jobs: make(chan job, 1)})
+	}
+	return c
+}
+
+// Run delivers until ctx ends; then it waits for the calls under way and records those that succeeded. It may be
+// called once, and one ledger has one courier at a time.
+func (c *Courier) Run(ctx context.Context) error {
+	var crew sync.WaitGroup
+	for _, w := range c.workers {
+		crew.Go(func() { w.serve(ctx, c.results) })
+	}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		var due <-chan time.Time
+		if wake := c.step(c.now()); !wake.IsZero() {
+			timer.Reset(max(0, wake.Sub(c.now())))
+			due = timer.C
+		}
+		select {
+		case <-ctx.Done():
+			crew.Wait()
+			c.drain()
+			return nil
+		case <-c.ledger.changed:
+		case r := <-c.results:
+			c.settle(r)
+		case <-due:
+		}
+	}
+}
+
+// drain records what was delivered while the courier was stopping, so that it is not delivered again.
+func (c *Courier) drain() {
+	for {
+		select {
+		case r := <-c.results:
+			if r.err == nil {
+				c.settle(r)
+			}
+		default:
+			return
+		}
+	}
+}
+
+// step does all that can be done now and says when there will be more (zero: when something changes).
+func (c *Courier) step(now time.Time) time.Time {
+	wake, err := c.ledger.lapse(now)
+	if flushed := c.ledger.Flush(); err != nil || flushed != nil {
+		wake = earlier(wake, now.Add(retryFirst))
+	}
+	c.sweep()
+	wake = earlier(wake, c.collect(now))
+	for _, b := range []*burst{&c.news, &c.recoveries} {
+		if due := b.due(); !due.IsZero() && !now.Before(due) {
+			c.gather(b, now)
+		}
+		wake = earlier(wake, b.due())
+	}
+	for _, w := range c.workers {
+		wake = earlier(wake, c.assign(w, now))
+	}
+	return wake
+}
+
+// collect takes up every errand that the ledger shows, except those under way and those that wait after a failure.
+func (c *Courier) collect(now time.Time) (wake time.Time) {
+	owed := map[errandKey]bool{}
+	for _, i := range c.ledger.owed() {
+		what := errandOf(i)
+		owed[what] = true
+		if c.busy[i.Key] {
+			continue
+		}
+		if t := c.tries[what]; t != nil && now.Before(t.again) {
+			wake = earlier(wake, t.again)
+			continue
+		}
+		c.busy[i.Key] = true
+		c.take(i, what, now)
+	}
+	for what := range c.tries {
+		if !owed[what] {
+			delete(c.tries, what)
+		}
+	}
+	return wake
+}
+
+func errandOf(i Incident) errandKey {
+	what := errandKey{key: i.Key, errand: i.errand(), rev: i.Notice}
+	if what.errand == errandWithdraw {
+		what.rev = 0 // a popup that does not go away is the same one whatever its incident does
+	}
+	return what
+}
+
+// take starts one errand, or puts it aside for a summary.
+func (c *Courier) take(i Incident, what errandKey, now time.Time) {
+	m := member{key: i.Key, rev: i.Notice}
+	b := &c.news
+	switch what.errand {
+	case errandWithdraw:
+		c.withdraw(i, m, now)
+		return
+	case errandRecovery:
+		b = &c.recoveries
+	}
+	alone := b.single(now)
+	// One whose own popup stands takes that one's place: it adds no window, and a summary would leave it stale.
+	if alone || i.stands(i.Key) && what.errand == errandTell {
+		c.start(&call{errand: what.errand, members: []member{m}}, now)
+		return
+	}
+	b.add(m)
+	if what.errand == errandTell {
+		c.hush(b.until)
+	}
+}
+
+// gather starts the summary of what a burst has brought.
+func (c *Courier) gather(b *burst, now time.Time) {
+	ca := &call{errand: errandTell, members: b.take(), summary: b.key}
+	if b == &c.recoveries {
+		ca.errand = errandRecovery
+	} else {
+		c.summaries++
+	}
+	c.start(ca, now)
+}
+
+// hush keeps every sentence that is not being spoken yet until the burst is over, to be part of one sentence.
+// Those that wait for an earlier burst wait no longer than that.
+func (c *Courier) hush(until time.Time) {
+	for _, w := range c.workers {
+		if !w.speaks() {
+			continue
+		}
+		for _, l := range w.queue {
+			if !l.fold {
+				l.fold, l.hold = true, until
+			}
+		}
+	}
+}
+
+// backoff says how long to wait after so many failures.
+func backoff(failed int) time.Duration {
+	wait := retryFirst
+	for range failed - 1 {
+		if wait = 2 * wait; wait >= retryMost {
+			return retryMost
+		}
+	}
+	return wait
+}
+
+// brokenKey is the incident that no channel works. It is listed only: it cannot ask to be delivered.
+var brokenKey = brokenAlert("").tidy().Key
+
+func brokenAlert(detail string) Alert {
+	return Alert{Kind: "notifier_broken", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "notifier"},
+		Severity: protocol.High, Summary: "No channel could reach you", Detail: detail, Foreign: true, ListOnly: true}
+}
+
+// complain enters that no channel works; mend ends that.
+func (c *Courier) complain(detail string) {
+	if _, _, err := c.ledger.Raise(brokenAlert(detail), c.now()); err != nil {
+		c.log.Error("raise notifier_broken", "error", err)
+	}
+}
+
+func (c *Courier) mend(channel string) {
+	if i, ok := c.ledger.get(brokenKey); !ok || i.State == Resolved {
+		return
+	}
+	if _, err := c.ledger.Resolve(brokenKey, ByFiles, channel+" delivers again", c.now()); err != nil {
+		c.log.Error("resolve notifier_broken", "error", err)
+	}
+}

@@ -1,0 +1,79 @@
+package escalate
+
+import (
+	"slices"
+	"time"
+)
+
+// Delivery is one attempt to reach the human, with its proof.
+type Delivery struct {
+	Channel string `json:"channel"`
+	// Result is the channel's own word on success ("shown", "spoken"), else one of ours (Result*).
+	Result string    `json:"result"`
+	At     time.Time `json:"at"`
+	OK     bool      `json:"ok"`
+	Error  string    `json:"error,omitempty"`
+	// Rev is the Notice that was carried.
+	Rev int `json:"rev"`
+	// Popup is the key of what stands on the screen since; a summary of many has its own.
+	Popup string `json:"popup,omitempty"`
+	// Recovery: what was carried is the news that the incident is over.
+	Recovery bool `json:"recovery,omitempty"`
+}
+
+// The results that are not a channel's own words.
+const (
+	ResultDelivered = "delivered" // success, for a channel that has no word for it
+	ResultFailed    = "failed"
+	ResultTimeout   = "timeout"
+	ResultDropped   = "dropped"   // too old to be spoken; the popup stands
+	ResultWithdrawn = "withdrawn" // its popup was taken away
+	ResultStuck     = "stuck"     // its popup could not be taken away
+	ResultUnwanted  = "unwanted"  // no configured channel is for such a notice
+)
+
+// maxDeliveries bounds the list; the entries of one notice are far fewer.
+const maxDeliveries = 24
+
+// deliver adds a delivery. The same failure again replaces the earlier one, so that days of failing do not
+// make a long file. Settled: the notice needs no further attempt.
+func deliver(i Incident, d Delivery, settled bool) Incident {
+	list := slices.DeleteFunc(slices.Clone(i.Deliveries), func(old Delivery) bool {
+		return !d.OK && !old.OK && old.Channel == d.Channel && old.Result == d.Result && old.Rev == d.Rev
+	})
+	list = append(list, d)
+	i.Deliveries = list[max(0, len(list)-maxDeliveries):]
+	if settled && d.Rev == i.Notice {
+		i.Notified = i.Notice
+	}
+	return i
+}
+
+// standing lists the deliveries whose popups are still on a screen, as far as we know: the newest of each channel
+// that changed its screen.
+func (i Incident) standing() []Delivery {
+	var up []Delivery
+	seen := map[string]bool{}
+	for _, d := range slices.Backward(i.Deliveries) {
+		if seen[d.Channel] || !d.OK && d.Result != ResultStuck {
+			continue
+		}
+		seen[d.Channel] = true
+		if d.Popup != "" {
+			up = append(up, d)
+		}
+	}
+	return up
+}
+
+// reached reports whether the channel has carried the current notice.
+func (i Incident) reached(channel string) bool {
+	return slices.ContainsFunc(i.Deliveries, func(d Delivery) bool {
+		return d.Channel == channel && d.OK && d.Rev == i.Notice && d.Result != ResultWithdrawn
+	})
+}
+
+// stands reports whether a popup of that key still stands for the incident.
+func (i Incident) stands(popup string) bool {
+	return slices.ContainsFunc(i.standing(), func(d Delivery) bool { return d.Popup == popup })
+}

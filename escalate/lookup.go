@@ -1,0 +1,108 @@
+package escalate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// List gives what is not resolved: the most severe first, then the newest.
+func (l *Ledger) List() []Incident {
+	return l.pick(l.open, func(a, b Incident) int {
+		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), b.Last.Compare(a.Last), strings.Compare(a.Key, b.Key))
+	})
+}
+
+// owed lists the incidents on whose behalf something is to be done, in the order in which it should be done.
+func (l *Ledger) owed() []Incident {
+	return l.pick(l.errands, func(a, b Incident) int {
+		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), a.Last.Compare(b.Last), strings.Compare(a.Key, b.Key))
+	})
+}
+
+func (l *Ledger) pick(keys map[string]bool, order func(a, b Incident) int) []Incident {
+	l.mu.RLock()
+	list := make([]Incident, 0, len(keys))
+	for key := range keys {
+		list = append(list, l.all[key])
+	}
+	l.mu.RUnlock()
+	slices.SortFunc(list, order)
+	return list
+}
+
+// Find gives the incident whose key begins with prefix. One that is open goes before those that are resolved.
+// Errors: ErrUnknown, ErrAmbiguous.
+func (l *Ledger) Find(prefix string) (Incident, error) {
+	if i, ok := l.get(prefix); ok {
+		return i, nil
+	}
+	if prefix == "" {
+		return Incident{}, fmt.Errorf("find an incident: %w", ErrUnknown)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	found := begin(maps.Keys(l.open), prefix)
+	if len(found) == 0 {
+		found = begin(maps.Keys(l.all), prefix)
+	}
+	switch len(found) {
+	case 0:
+		return Incident{}, fmt.Errorf("find incident %.64q: %w", prefix, ErrUnknown)
+	case 1:
+		return l.all[found[0]], nil
+	}
+	slices.Sort(found)
+	return Incident{}, fmt.Errorf("find incident %s: %w: %s", prefix, ErrAmbiguous, strings.Join(found[:min(len(found), 5)], ", "))
+}
+
+func begin(keys func(func(string) bool), prefix string) []string {
+	var found []string
+	for key := range keys {
+		if strings.HasPrefix(key, prefix) {
+			found = append(found, key)
+		}
+	}
+	return found
+}
+
+// Heads gives every incident's head, resolved ones too. The map is not to be written to; it never changes, and
+// it is the same one until an incident does.
+func (l *Ledger) Heads() map[string]Head {
+	l.mu.RLock()
+	view := l.view
+	l.mu.RUnlock()
+	if view != nil {
+		return view
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.view == nil {
+		l.view = maps.Clone(l.heads)
+	}
+	return l.view
+}
+
+func (l *Ledger) get(key string) (Incident, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	i, ok := l.all[key]
+	return i, ok
+}
+
+func (l *Ledger) isUnsaved(key string) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.unsaved[key]
+}
+
+// earlier gives the earlier of two times; a zero one is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,112 @@
+package escalate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Notice is what a channel brings to the human: one incident, or the summary of many.
+type Notice struct {
+	// Key names the popup: a Notice with the Key of one that still stands takes its place.
+	Key      string
+	Severity protocol.Severity
+	Title    string
+	Text     string
+	// Spoken is the sentence for a voice, never empty.
+	Spoken   string
+	Blocking bool
+	// Quiet: good news, which makes no sound and goes away by itself.
+	Quiet bool
+}
+
+// linesInSummary and namesInSentence bound what a summary of many incidents names one by one.
+const (
+	linesInSummary  = 8
+	namesInSentence = 3
+)
+
+// noticeOf tells of one incident.
+func noticeOf(i Incident) Notice {
+	return Notice{Key: i.Key, Severity: i.Severity, Title: i.Summary, Text: i.Detail,
+		Spoken: cmp.Or(i.Spoken, i.Summary, i.About), Blocking: i.Blocking}
+}
+
+// recoveryOf tells that one incident is over.
+func recoveryOf(i Incident) Notice {
+	title := shorten("Over: "+i.Summary, maxSummary)
+	if s := i.Subject(); s.Kind == protocol.KindAgent {
+		title = shorten(s.ID+" is back", maxSummary)
+	}
+	return Notice{Key: i.Key, Severity: protocol.Info, Title: title, Text: i.Why, Spoken: title, Quiet: true}
+}
+
+// summaryOf tells of several incidents at once, under a key of its own. Those of earlier are in the summary that
+// stands already, and stay in it; only the new ones are spoken of.
+func summaryOf(key string, fresh, earlier []Incident) Notice {
+	fresh = bySeverity(fresh)
+	all := bySeverity(append(slices.Clone(earlier), fresh...))
+	if len(all) == 1 {
+		n := noticeOf(all[0])
+		n.Key = key
+		return n
+	}
+	n := Notice{Key: key, Severity: all[0].Severity, Title: counted(len(all), "more incident"),
+		Text: strings.Join(listed(all), "\n"), Spoken: sentenceOf(fresh)}
+	n.Blocking = slices.ContainsFunc(all, func(i Incident) bool { return i.Blocking })
+	return n
+}
+
+// recoveriesOf tells that several incidents are over.
+func recoveriesOf(key string, over []Incident) Notice {
+	if len(over) == 1 {
+		n := recoveryOf(over[0])
+		n.Key = key
+		return n
+	}
+	title := counted(len(over), "more incident") + " over"
+	return Notice{Key: key, Severity: protocol.Info, Title: title, Text: strings.Join(listed(over), "\n"), Spoken: title, Quiet: true}
+}
+
+// sentenceOf gives "7 more incidents: A; B; C; and 4 others.", or the sentence of a single incident.
+func sentenceOf(list []Incident) string {
+	if len(list) == 1 {
+		return noticeOf(list[0]).Spoken
+	}
+	var names []string
+	for _, i := range list[:min(len(list), namesInSentence)] {
+		names = append(names, i.Summary)
+	}
+	switch rest := len(list) - len(names); {
+	case rest == 1:
+		names = append(names, "and one other")
+	case rest > 1:
+		names = append(names, fmt.Sprintf("and %d others", rest))
+	}
+	return fmt.Sprintf("%s: %s.", counted(len(list), "more incident"), strings.Join(names, "; "))
+}
+
+func listed(list []Incident) []string {
+	var lines []string
+	for _, i := range list[:min(len(list), linesInSummary)] {
+		lines = append(lines, i.Summary)
+	}
+	if rest := len(list) - len(lines); rest > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more: steward incidents", rest))
+	}
+	return lines
+}
+
+func bySeverity(list []Incident) []Incident {
+	return slices.SortedStableFunc(slices.Values(list), func(a, b Incident) int { return b.Severity.Rank() - a.Severity.Rank() })
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

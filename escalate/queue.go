@@ -1,0 +1,176 @@
+package escalate
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+const (
+	// sentencePause lies between two sentences: the listener needs it, and it shows whether the second one is
+	// the start of a burst.
+	sentencePause = time.Second
+	// sentenceStale is the age at which a sentence is no longer worth saying.
+	sentenceStale = 2 * time.Minute
+)
+
+var errStale = errors.New("it waited too long to be spoken")
+
+// line is a call's place in one channel's queue.
+type line struct {
+	call   *call
+	queued time.Time
+	hold   time.Time // not before
+	fold   bool      // to be said in one sentence with the others of the burst
+}
+
+// speaks reports whether the channel takes the listener's time: no summary popup can stand for its sentences.
+func (w *worker) speaks() bool { return w.Name == ChannelSpeech }
+
+func (c *Courier) push(w *worker, ca *call, now time.Time) {
+	l := &line{call: ca, queued: now}
+	if w.speaks() && ca.errand == errandTell && (c.news.on(now) || ca.summary != "") {
+		l.fold, l.hold = true, c.news.until
+	}
+	ca.waiting++
+	w.queue = append(w.queue, l)
+}
+
+// next takes the lines of the next job from the queue; none: nothing is due before later (zero: nothing waits).
+func (w *worker) next(now time.Time) (lines []*line, later time.Time) {
+	if len(w.queue) == 0 {
+		return nil, time.Time{}
+	}
+	if ready := w.rested.Add(sentencePause); w.speaks() && now.Before(ready) {
+		return nil, ready
+	}
+	slices.SortStableFunc(w.queue, func(a, b *line) int {
+		return cmp.Or(a.call.urgency()-b.call.urgency(), a.queued.Compare(b.queued))
+	})
+	n := slices.IndexFunc(w.queue, func(l *line) bool {
+		if now.Before(l.hold) {
+			later = earlier(later, l.hold)
+			return false
+		}
+		return true
+	})
+	if n < 0 {
+		return nil, later
+	}
+	first := w.queue[n]
+	w.queue = slices.DeleteFunc(w.queue, func(l *line) bool {
+		if l == first || first.fold && l.fold {
+			lines = append(lines, l)
+			return true
+		}
+		return false
+	})
+	return lines, time.Time{}
+}
+
+// urgency orders a queue, least first. A popup is withdrawn before anything is shown: it was asked for earlier, and
+// may have the key of what is shown next.
+func (ca *call) urgency() int {
+	switch {
+	case ca.errand == errandWithdraw:
+		return 0
+	case ca.errand == errandTell && ca.severity == protocol.Critical:
+		return 1
+	}
+	return 2
+}
+
+// sweep takes lines out of the queues whose news is old by now, so that what replaced it need not wait for them.
+func (c *Courier) sweep() {
+	for _, w := range c.workers {
+		var over []*line
+		w.queue = slices.DeleteFunc(w.queue, func(l *line) bool {
+			if len(c.live(l.call)) > 0 {
+				return false
+			}
+			over = append(over, l)
+			return true
+		})
+		for _, l := range over {
+			c.conclude(l.call, w, result{})
+		}
+	}
+}
+
+// assign gives an idle worker its next job.
+func (c *Courier) assign(w *worker, now time.Time) (later time.Time) {
+	for !w.busy {
+		var lines []*line
+		if lines, later = w.next(now); len(lines) == 0 {
+			return later
+		}
+		if j, ok := c.compose(w, lines, now); ok {
+			w.busy = true
+			w.jobs <- j
+		}
+	}
+	return time.Time{}
+}
+
+// compose makes a job of lines, leaving out what need not be told any more.
+func (c *Courier) compose(w *worker, lines []*line, now time.Time) (job, bool) {
+	if ca := lines[0].call; ca.errand == errandWithdraw {
+		return job{lines: lines, notice: Notice{Key: ca.popup}, withdraw: true}, c.stale(ca, w)
+	}
+	j := job{told: map[string]bool{}}
+	var news []Incident
+	for _, l := range lines {
+		live := c.live(l.call)
+		if w.speaks() {
+			live = slices.DeleteFunc(live, func(i Incident) bool { return i.Silent })
+		}
+		if len(live) == 0 {
+			c.conclude(l.call, w, result{})
+			continue
+		}
+		if w.speaks() && now.Sub(l.queued) > sentenceStale {
+			c.conclude(l.call, w, result{word: ResultDropped, err: errStale, job: job{told: keysOf(live)}})
+			continue
+		}
+		j.lines, news = append(j.lines, l), append(news, live...)
+	}
+	if len(news) == 0 {
+		return j, false
+	}
+	j.told = keysOf(news)
+	j.notice = c.word(j, news)
+	return j, true
+}
+
+// word puts a job's incidents into words.
+func (c *Courier) word(j job, news []Incident) Notice {
+	ca := j.lines[0].call
+	many := ca.summary != "" || len(j.lines) > 1
+	switch {
+	case ca.errand == errandRecovery && many:
+		return recoveriesOf(c.recoveries.key, news)
+	case ca.errand == errandRecovery:
+		return recoveryOf(news[0])
+	case many:
+		return summaryOf(c.news.key, news, c.onSummary(j.told))
+	}
+	return noticeOf(news[0])
+}
+
+// onSummary lists the open incidents that stand on the summary popup already.
+func (c *Courier) onSummary(but map[string]bool) []Incident {
+	return slices.DeleteFunc(c.ledger.List(), func(i Incident) bool {
+		return but[i.Key] || i.State != Raised || !i.stands(c.news.key)
+	})
+}
+
+func keysOf(list []Incident) map[string]bool {
+	keys := map[string]bool{}
+	for _, i := range list {
+		keys[i.Key] = true
+	}
+	return keys
+}

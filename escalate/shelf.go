@@ -1,0 +1,194 @@
+package escalate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// maxFile is the size of the largest incident file that is read; what we write ourselves stays far below.
+const maxFile = 1 << 20
+
+// maxRev is beyond any life; a file that claims more would overflow.
+const maxRev = 1 << 30
+
+// temporary marks files that are being written. One that lies there at start is a leftover of a crash.
+const temporary = ".writing-"
+
+// load reads all incidents of a folder. What cannot be used is set aside and reported.
+func load(dir string) ([]Incident, []protocol.Fault, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the incident ledger: %w", err)
+	}
+	var incidents []Incident
+	var faults []protocol.Fault
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), temporary) {
+			os.Remove(path) // never renamed into place, so nobody relies on it
+			continue
+		}
+		key, ours := strings.CutSuffix(e.Name(), ".json")
+		if !ours {
+			continue
+		}
+		i, err := read(path, key)
+		if err != nil {
+			faults = append(faults, setAside(path, err))
+			continue
+		}
+		incidents = append(incidents, i)
+	}
+	return incidents, faults, nil
+}
+
+func read(path, key string) (Incident, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return Incident{}, err
+	}
+	if !info.Mode().IsRegular() {
+		// Opening a pipe would wait for its other end; a link may lead anywhere.
+		return Incident{}, errors.New("it is not a plain file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return Incident{}, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return Incident{}, err
+	}
+	return decode(key, b)
+}
+
+// setAside keeps a broken file under another name, out of the way of a new incident with the same key.
+func setAside(path string, problem error) protocol.Fault {
+	f := protocol.Fault{Path: path, Problem: fmt.Sprintf("this incident cannot be read: %v", problem)}
+	if info, err := os.Lstat(path); err == nil {
+		f.Since = info.ModTime().UTC()
+	}
+	aside := path + ".bad"
+	for n := 2; exists(aside); n++ {
+		aside = fmt.Sprintf("%s.bad%d", path, n)
+	}
+	if err := os.Rename(path, aside); err != nil {
+		f.Hint = fmt.Sprintf("move it out of the folder by hand (%v)", err)
+		return f
+	}
+	f.Hint = "it is kept as " + filepath.Base(aside)
+	return f
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// decode reads one incident file and refuses what no incident can be.
+func decode(key string, b []byte) (Incident, error) {
+	var i Incident
+	if len(b) > maxFile {
+		return i, fmt.Errorf("it is larger than %d bytes", maxFile)
+	}
+	if err := json.Unmarshal(b, &i); err != nil {
+		return Incident{}, err
+	}
+	if err := i.check(key); err != nil {
+		return Incident{}, err
+	}
+	if i.Options == nil {
+		i.Options = []Option{}
+	}
+	if i.Deliveries == nil {
+		i.Deliveries = []Delivery{}
+	}
+	return i, nil
+}
+
+func (i Incident) check(key string) error {
+	switch {
+	case !keyFits(key):
+		return errors.New("its name is no incident's key")
+	case i.Key != key:
+		return fmt.Errorf("its key %.40q is not its name", i.Key)
+	case i.State != Raised && i.State != Acked && i.State != Resolved:
+		return fmt.Errorf("its state %.40q is unknown", i.State)
+	case !severityKnown(i.Severity):
+		return fmt.Errorf("its severity %.40q is unknown", i.Severity)
+	case i.Rev < 1 || i.Count < 1 || i.Opened < 1 || i.Opened > i.Rev || i.Rev > maxRev || i.Count > maxRev:
+		return fmt.Errorf("rev %d, count %d, opened %d cannot be", i.Rev, i.Count, i.Opened)
+	case i.Notified < 0 || i.Notified > i.Notice || i.Notice > i.Rev:
+		return fmt.Errorf("rev %d, notice %d, notified %d cannot be", i.Rev, i.Notice, i.Notified)
+	}
+	return nil
+}
+
+// keyFits keeps paths out of file names.
+func keyFits(key string) bool {
+	return len(key) >= 8 && len(key) <= 64 && strings.Trim(key, "0123456789abcdef") == ""
+}
+
+func encode(i Incident) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(i); err != nil {
+		return nil, err
+	}
+	if buf.Len() > maxFile {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", buf.Len(), maxFile)
+	}
+	return buf.Bytes(), nil
+}
+
+// put writes a file so that it is there, whole, after any crash: a new file, fsync, rename, fsync of the folder.
+func put(dir, name string, b []byte) error {
+	f, err := os.CreateTemp(dir, temporary)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, name))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // a folder cannot be flushed there
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err // the two excepted come from file systems that have no such call
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package escalate
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// withdraw starts taking away the first popup that stands for an incident.
+func (c *Courier) withdraw(i Incident, m member, now time.Time) {
+	d := i.standing()[0]
+	ca := &call{errand: errandWithdraw, members: []member{m}, popup: d.Popup}
+	n := slices.IndexFunc(c.workers, func(w *worker) bool { return w.Name == d.Channel && w.Withdraw != nil })
+	if n < 0 {
+		c.gone(ca, d.Channel, ResultStuck, errors.New("the channel is not in use any more"))
+		return
+	}
+	c.push(c.workers[n], ca, now)
+}
+
+// summaryNeeded reports whether the summary still speaks of others, or is about to be replaced.
+func (c *Courier) summaryNeeded(but string) bool {
+	return c.summaries > 0 || slices.ContainsFunc(c.ledger.List(), func(i Incident) bool {
+		return i.Key != but && i.State == Raised && i.stands(c.news.key)
+	})
+}
+
+// gone records that a popup is no longer our concern.
+func (c *Courier) gone(ca *call, channel, result string, err error) {
+	m := ca.members[0]
+	c.record(m.key, Delivery{Channel: channel, Result: result, At: c.now(), OK: err == nil, Error: textOf(err), Rev: m.rev}, false)
+	delete(c.busy, m.key)
+}
+
+// stale reports whether a popup is to be taken away. A summary is not, while others need it.
+func (c *Courier) stale(ca *call, w *worker) bool {
+	if ca.popup != c.news.key || !c.summaryNeeded(ca.members[0].key) {
+		return true
+	}
+	c.gone(ca, w.Name, ResultWithdrawn, nil)
+	return false
+}
+
+func (c *Courier) withdrawn(ca *call, w *worker, r result) {
+	m := ca.members[0]
+	if r.err == nil {
+		c.gone(ca, w.Name, ResultWithdrawn, nil)
+		return
+	}
+	c.log.Warn("withdraw", "key", m.key, "channel", w.Name, "error", r.err)
+	if c.failed(errandKey{key: m.key, errand: errandWithdraw}) >= withdrawMost {
+		c.gone(ca, w.Name, ResultStuck, r.err)
+		return
+	}
+	delete(c.busy, m.key)
+}

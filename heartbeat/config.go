@@ -1,0 +1,112 @@
+package heartbeat
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Config says how long silence may last. All durations are awake time. It carries no defaults.
+type Config struct {
+	// Late and Dead hold for every agent that nothing more specific speaks of.
+	Late time.Duration `toml:"late"`
+	Dead time.Duration `toml:"dead"`
+	// StartGrace is how long a registered agent may take to its first beat.
+	StartGrace time.Duration `toml:"start_grace"`
+	// ResumeGrace is how long silence kills nobody after the machine woke or its clock jumped.
+	ResumeGrace time.Duration `toml:"resume_grace"`
+	// Protocols and Agents override by name; an agent's own limits come before its protocol's.
+	Protocols map[string]Limits `toml:"protocols"`
+	Agents    map[string]Limits `toml:"agents"`
+}
+
+// Limits are one protocol's or one agent's own; a zero duration is inherited.
+type Limits struct {
+	Late time.Duration `toml:"late"`
+	Dead time.Duration `toml:"dead"`
+	// Sources are further files, relative to the project, whose change is a sign of life. Adapters read
+	// them into Agent.Signs; here they are only carried.
+	Sources []string `toml:"sources"`
+}
+
+// For gives the limits that hold for one agent: its own, else its protocol's, else the general ones.
+// Where only Dead is given, Late follows as half of it, and Late is always below Dead.
+func (c Config) For(protocolName, agent string) Limits {
+	l := Limits{Late: c.Late, Dead: c.Dead}
+	l = c.Agents[agent].over(c.Protocols[protocolName].over(l))
+	if l.Late >= l.Dead {
+		l.Late = l.Dead / 2
+	}
+	return l
+}
+
+// over lays what l says itself over what it inherits.
+func (l Limits) over(base Limits) Limits {
+	switch {
+	case l.Late > 0:
+		base.Late = l.Late
+	case l.Dead > 0:
+		base.Late = l.Dead / 2
+	}
+	if l.Dead > 0 {
+		base.Dead = l.Dead
+	}
+	if len(l.Sources) > 0 {
+		base.Sources = l.Sources
+	}
+	return base
+}
+
+// Validate reports the first impossible value, by its key.
+func (c Config) Validate() error {
+	for _, v := range []struct {
+		key   string
+		value time.Duration
+	}{{"late", c.Late}, {"dead", c.Dead}, {"start_grace", c.StartGrace}, {"resume_grace", c.ResumeGrace}} {
+		if v.value <= 0 {
+			return fmt.Errorf("heartbeat.%s: %v must be more than zero", v.key, v.value)
+		}
+	}
+	if c.Late >= c.Dead {
+		return fmt.Errorf("heartbeat.late: %v must be below heartbeat.dead, %v", c.Late, c.Dead)
+	}
+	longest := c.Dead
+	for _, name := range slices.Sorted(maps.Keys(c.Protocols)) {
+		l := c.Protocols[name]
+		if err := l.validate(fmt.Sprintf("heartbeat.protocols.%q", name), c.Dead); err != nil {
+			return err
+		}
+		longest = max(longest, l.Dead)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		// An agent's table does not say which protocol it lives in: any limit may be the one it inherits.
+		if err := c.Agents[name].validate(fmt.Sprintf("heartbeat.agents.%q", name), longest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l Limits) validate(key string, inherited time.Duration) error {
+	if l.Late < 0 {
+		return fmt.Errorf("%s.late: %v must be more than zero", key, l.Late)
+	}
+	if l.Dead < 0 {
+		return fmt.Errorf("%s.dead: %v must be more than zero", key, l.Dead)
+	}
+	dead := l.Dead
+	if dead == 0 {
+		dead = inherited
+	}
+	if l.Late >= dead {
+		return fmt.Errorf("%s.late: %v must be below dead, %v", key, l.Late, dead)
+	}
+	for _, s := range l.Sources {
+		if !filepath.IsLocal(s) {
+			return fmt.Errorf("%s.sources: %q must be a path inside the project", key, s)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package heartbeat
+
+import (
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// glance is one look at one agent.
+type glance struct {
+	now      time.Time
+	dead     time.Duration
+	first    bool // we never saw this agent before
+	resuming bool // the machine has just woken: a beat from before its sleep is still good
+}
+
+// aged reports whether a time lies beyond the limit. Across a sleep the wall clock cannot tell.
+func (g *glance) aged(t time.Time) bool {
+	return !t.IsZero() && g.now.Sub(t) > g.dead && (g.first || !g.resuming)
+}
+
+// observe takes over what one look showed. It gives the silence that a beat has just ended, and whether
+// there was such a beat.
+func (m *Memory) observe(f *Facts, c Clock, limits Limits) (time.Duration, bool) {
+	now := wall(c.Now)
+	g := glance{now: now, dead: limits.Dead, first: m.First.IsZero(), resuming: now.Before(c.ResumeUntil)}
+	if g.first {
+		m.First = now
+	} else {
+		// A sleeping machine, a stepped clock and our own absence all collapse to this much.
+		m.pass(min(max(0, now.Sub(m.Looked)), 2*c.LookEvery), limits.Dead)
+	}
+	m.Looked = now
+	gap := m.Silent
+	changed := f.Agent.Beat.Mark != "" && f.Agent.Beat.Mark != m.Mark
+	announced := m.register(&f.Agent)
+	beat := m.listen(&f.Agent, &g, changed, announced)
+	if beat {
+		m.tally(gap)
+	}
+	m.notice(f.Agent.Signs, g.first)
+	m.identify(f, beat)
+	m.name(f.Agent.Tasks, changed)
+	return gap, beat
+}
+
+// register reports whether the agent announced itself since the last look. Only the moment counts at
+// which we see that: compared at every look, a clock that is set back would turn good beats stale.
+func (m *Memory) register(a *protocol.Agent) bool {
+	r := wall(a.Registered)
+	if r.Equal(m.Registered) {
+		return false
+	}
+	m.Registered = r
+	if r.IsZero() {
+		return false
+	}
+	m.Spent = 0 // the same number may rightly be claimed anew
+	return true
+}
+
+// listen reads the heartbeat file and reports whether it changed in our sight to a beat that counts.
+// A file that vanished changes nothing: writers replace it.
+func (m *Memory) listen(a *protocol.Agent, g *glance, changed, announced bool) bool {
+	last := wall(a.Beat.Last())
+	// Stamps may have whole seconds only, and one from the future is no measure.
+	older := !last.IsZero() && !m.Registered.After(g.now) && last.Before(m.Registered.Truncate(time.Second))
+	switch {
+	case changed:
+		m.Mark, m.Touched, m.Stale = a.Beat.Mark, wall(a.Beat.Touched), older
+		m.vouch(last, g.now)
+		if !older {
+			m.Silent, m.Extended, m.Old = 0, false, g.aged(last)
+			return !g.first && !m.Old
+		}
+	case a.Beat.Mark != "":
+		m.touch(wall(a.Beat.Touched), g.now)
+	}
+	if announced && (m.Mark == "" || older) {
+		m.Stale = m.Mark != ""
+		m.Silent, m.Extended, m.Old = 0, false, g.aged(m.Registered)
+	}
+	return false
+}
+
+// touch lets a new mtime alone prolong a beat once. It wakes nobody who is dead, and proves no old beat.
+func (m *Memory) touch(mtime, now time.Time) {
+	if !mtime.After(m.Touched) {
+		return
+	}
+	m.Touched = mtime
+	if m.Extended || m.Old || m.Stale || m.State == protocol.AgentDead {
+		return
+	}
+	m.Extended, m.Silent = true, 0
+	m.vouch(mtime, now)
+}
+
+// vouch notes the newest time that the beat stands for; a stamp from the future stands for now.
+func (m *Memory) vouch(t, now time.Time) {
+	m.Last = t
+	if t.After(now) {
+		m.Last = now
+	}
+}
+
+// notice follows the other signs of life. What lies there at first sight may be old; what vanishes, or
+// comes back as it was, is no sign.
+func (m *Memory) notice(signs string, first bool) {
+	if signs == "" || signs == m.Signs {
+		return
+	}
+	m.Signs = signs
+	if !first {
+		m.Signed, m.SignSilent = true, 0
+	}
+}
+
+// unpause starts the count anew when a pause ends without a beat: nobody is dead for having been held.
+func (m *Memory) unpause(dead time.Duration) {
+	if m.Silent > dead {
+		m.Old = true
+	}
+	m.Silent = 0
+}

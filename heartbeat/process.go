@@ -1,0 +1,109 @@
+package heartbeat
+
+import "github.com/livhana/steward/protocol"
+
+// ProcessState is how a process was found.
+type ProcessState string
+
+// The process states. Unknown means that nobody could say; a process that must not be inspected counts
+// as alive. Gone covers absent, zombie, another start token and another boot.
+const (
+	ProcessUnknown ProcessState = ""
+	ProcessAlive   ProcessState = "alive"
+	ProcessStopped ProcessState = "stopped"
+	ProcessGone    ProcessState = "gone"
+)
+
+// beatsToProve is how many changes of the heartbeat a claimed process must live through in our sight.
+const beatsToProve = 2
+
+// Watch names the process that Facts should speak of at the next Judge. An identity that does not Prove
+// is a claimed pid: look up who carries it now, and report that Identity (or the bare pid as gone). The
+// zero identity means that there is nobody to ask about.
+func Watch(a protocol.Agent, m Memory) protocol.Identity {
+	switch {
+	case a.Process.Proves() && !same(a.Process, m.Void):
+		return a.Process
+	case m.Proven.Proves() && (a.PID == 0 || a.PID == m.Proven.PID):
+		return m.Proven
+	case a.PID == 0 || a.PID == m.Spent:
+		return protocol.Identity{}
+	case a.PID == m.Candidate.PID:
+		return m.Candidate
+	}
+	return protocol.Identity{PID: a.PID}
+}
+
+// same compares processes. The user is left out: a process may change it and is still itself.
+func same(a, b protocol.Identity) bool {
+	return a.PID == b.PID && a.Start == b.Start && a.Boot == b.Boot
+}
+
+// identify settles which process speaks for the agent, and how it is.
+func (m *Memory) identify(f *Facts, beat bool) {
+	if beat && m.Process == ProcessGone {
+		m.Void, m.Spent = m.Proven, m.Proven.PID
+		m.trust(protocol.Identity{})
+	}
+	recorded := f.Agent.Process
+	switch usable := recorded.Proves() && !same(recorded, m.Void); {
+	case usable && !same(recorded, m.Proven):
+		m.trust(recorded)
+	case !usable && f.Agent.PID != 0 && m.Proven.PID != 0 && m.Proven.PID != f.Agent.PID:
+		m.trust(protocol.Identity{}) // it names another process now
+	}
+	if !m.Proven.Proves() {
+		m.earn(f, beat)
+	}
+	if m.Proven.Proves() {
+		m.report(f)
+	}
+}
+
+func (m *Memory) trust(id protocol.Identity) {
+	m.Proven, m.Process = id, ProcessUnknown
+	m.Candidate, m.Through = protocol.Identity{}, 0
+	m.Ground = "" // a sentence that names the other process must be built anew
+}
+
+// earn follows the process behind a claimed pid until it is worth something as evidence. Its exit before
+// that ends the evidence, not the agent: boot scripts register their own pid and leave.
+func (m *Memory) earn(f *Facts, beat bool) {
+	pid := f.Agent.PID
+	if pid != m.Candidate.PID {
+		m.Candidate, m.Through = protocol.Identity{}, 0
+	}
+	if pid != 0 && pid != m.Spent {
+		m.Spent = 0
+	}
+	known := m.Candidate.Proves()
+	switch {
+	case pid == 0 || pid == m.Spent || f.Identity.PID != pid:
+	case f.Process == ProcessGone || known && f.Identity.Proves() && !same(f.Identity, m.Candidate):
+		m.Spent = pid
+		m.Candidate, m.Through = protocol.Identity{}, 0
+	case f.Process == ProcessUnknown || !f.Identity.Proves():
+	case !known:
+		m.Candidate, m.Through = f.Identity, 0
+	case beat:
+		if m.Through++; m.Through >= beatsToProve {
+			m.trust(m.Candidate)
+		}
+	}
+}
+
+// report takes over how the proven process was found. Gone is for ever.
+func (m *Memory) report(f *Facts) {
+	number := f.Identity.PID == m.Proven.PID
+	switch {
+	case m.Process == ProcessGone:
+	case same(f.Identity, m.Proven):
+		m.Process = f.Process
+	case number && !f.Identity.Proves() && f.Process == ProcessGone: // the bare number is free
+		m.Process = ProcessGone
+	case number && f.Identity.Proves() && (f.Process == ProcessAlive || f.Process == ProcessStopped):
+		m.Process = ProcessGone // somebody else carries the number
+	default:
+		m.Process = ProcessUnknown
+	}
+}

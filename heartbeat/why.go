@@ -1,0 +1,148 @@
+package heartbeat
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// The kinds of evidence behind a State. Memory keeps them, so they are part of its format.
+const (
+	groundHeld    = "held"    // the operator holds it
+	groundStopped = "stopped" // its process is stopped
+	groundSaid    = "said"    // its heartbeat says so
+	groundGone    = "gone"    // proof of death
+	groundAwaited = "awaited" // registered, first beat still to come
+	groundBeats   = "beats"   // its heartbeat is fresh
+	groundActive  = "active"  // its process lives and its files move
+	groundProcess = "process" // its process lives
+	groundFiles   = "files"   // its files moved within the limit
+	groundResumed = "resumed" // the machine has just woken
+	groundSilent  = "silent"  // no sign of life
+	groundOld     = "old"     // beyond the limit when first seen
+	groundNever   = "never"   // nothing was ever seen of it
+)
+
+// counts reports whether the sentence goes stale while State and ground last: it names seconds, or quotes.
+func counts(state protocol.AgentState, ground string) bool {
+	switch state {
+	case protocol.AgentLate, protocol.AgentStarting:
+		return true
+	case protocol.AgentUnknown:
+		return ground == groundOld || ground == groundNever
+	}
+	return ground == groundHeld
+}
+
+func reason(state protocol.AgentState, ground string) protocol.Reason {
+	switch {
+	case ground == groundHeld:
+		return protocol.ReasonOperator
+	case ground == groundGone:
+		return protocol.ReasonGone
+	case state == protocol.AgentAlive:
+		return protocol.ReasonBeats
+	case state == protocol.AgentPaused:
+		return protocol.ReasonBlocked
+	case state == protocol.AgentStarting:
+		return protocol.ReasonSeen
+	}
+	return protocol.ReasonSilent
+}
+
+// why puts the evidence into one sentence. It is built at a change, and then only where it counts seconds.
+func (e *evidence) why(state protocol.AgentState, ground string, gap time.Duration, beat bool) string {
+	switch ground {
+	case groundHeld, groundStopped, groundSaid:
+		return e.whyPaused(ground)
+	case groundGone:
+		return "its process " + e.pid() + " is gone, " + e.lastBeat()
+	case groundAwaited:
+		return e.silence()
+	case groundBeats:
+		return e.whyBeats(gap, beat)
+	case groundActive:
+		return "no recent heartbeat, but its process " + e.pid() + " lives and its files move"
+	case groundProcess:
+		return e.silence() + ", but its process " + e.pid() + " lives"
+	case groundFiles:
+		return e.silence() + ", but its files moved " + span(e.m.SignSilent) + " ago"
+	case groundResumed:
+		return e.silence() + ", but the machine has just woken"
+	case groundNever:
+		if e.a.Recorded == "" {
+			return "no heartbeat, and never registered"
+		}
+		return "registered by somebody else, never seen live"
+	}
+	if state == protocol.AgentDead {
+		return e.silence() + ", no live process, no progress"
+	}
+	return e.silence()
+}
+
+func (e *evidence) whyPaused(ground string) string {
+	text := "its heartbeat says paused"
+	switch ground {
+	case groundHeld:
+		text = "held by the operator: " + e.a.Held
+	case groundStopped:
+		text = "its process " + e.pid() + " is stopped"
+	}
+	if e.m.Process == ProcessGone {
+		text += ", and its process " + e.pid() + " is gone"
+	}
+	return text
+}
+
+func (e *evidence) whyBeats(gap time.Duration, beat bool) string {
+	switch {
+	case beat && (e.m.State == protocol.AgentDead || e.m.State == protocol.AgentLate):
+		return "it beats again after " + span(gap) + " of silence"
+	case beat:
+		return "it beats"
+	}
+	return "its heartbeat is recent"
+}
+
+// silence says what was not heard, and for how long we have been listening.
+func (e *evidence) silence() string {
+	m, d := e.m, span(e.m.Silent)
+	switch {
+	case m.Old && m.Mark == "":
+		return "registered " + span(e.now.Sub(m.Registered)) + " ago without a heartbeat, watched for " + d
+	case m.Old:
+		return e.lastBeat() + ", watched for " + d
+	case m.Mark == "" && !e.announced():
+		return "it keeps no heartbeat"
+	case m.Mark == "":
+		return "registered, no heartbeat yet for " + d + " awake"
+	case m.Stale:
+		return "registered anew, no heartbeat since for " + d + " awake"
+	}
+	return "no heartbeat for " + d + " awake"
+}
+
+func (e *evidence) lastBeat() string {
+	if e.m.Last.IsZero() {
+		return "no beat seen"
+	}
+	return "last beat " + span(e.now.Sub(e.m.Last)) + " ago"
+}
+
+func (e *evidence) pid() string { return strconv.Itoa(e.m.Proven.PID) }
+
+// span gives a duration in the one unit that people would use: "92 s", "7 min", "3 h", "3 d".
+func span(d time.Duration) string {
+	d = max(0, d)
+	switch {
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d/time.Second)) + " s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d/time.Hour)) + " h"
+	}
+	return strconv.Itoa(int(d/(24*time.Hour))) + " d"
+}

@@ -1,0 +1,99 @@
+package steward
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// hint says what may have been meant by a key that its table, of type t, does not have: a key like it there, a
+// value of this name elsewhere, else all that the table has.
+func hint(t reflect.Type, at place, key string, value any) string {
+	here := slices.Sorted(maps.Keys(fieldsOf(t)))
+	if near, ok := nearest(key, here); ok {
+		return fmt.Sprintf("; did you mean %s?", at.key(near))
+	}
+	if known := elsewhere(key); known != "" && !isTable(value) {
+		return fmt.Sprintf("; did you mean %s?", known)
+	}
+	if at == "" {
+		return fmt.Sprintf("; there are %s", strings.Join(here, ", "))
+	}
+	return fmt.Sprintf("; %s has %s", at, strings.Join(here, ", "))
+}
+
+// elsewhere finds the first key whose last word it is.
+func elsewhere(word string) place {
+	for _, known := range allKeys(reflect.TypeFor[Config](), "") {
+		if known == place(word) || strings.HasSuffix(string(known), "."+word) {
+			return known
+		}
+	}
+	return ""
+}
+
+func isTable(value any) bool {
+	switch value.(type) {
+	case map[string]any, []map[string]any:
+		return true
+	}
+	return false
+}
+
+// allKeys lists every key below a struct, sorted; those of the tables of single names are left out.
+func allKeys(t reflect.Type, at place) []place {
+	var keys []place
+	fields := fieldsOf(t)
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		f := t.FieldByIndex(fields[key]).Type
+		keys = append(keys, at.key(key))
+		if f.Kind() == reflect.Slice {
+			f = f.Elem()
+		}
+		if f.Kind() == reflect.Struct {
+			keys = append(keys, allKeys(f, at.key(key))...)
+		}
+	}
+	return keys
+}
+
+// nearest finds the word that is a slip of the pen away: hardly more than one edit in three letters.
+func nearest(word string, among []string) (string, bool) {
+	word = strings.ReplaceAll(strings.ToLower(word), "-", "_")
+	best, least := "", max(1, (len(word)+1)/3)+1
+	for _, candidate := range among {
+		if d := edits(word, candidate); d < least {
+			best, least = candidate, d
+		}
+	}
+	return best, best != ""
+}
+
+// edits counts the letters to insert, drop, replace, or swap with their neighbour between two words.
+func edits(a, b string) int {
+	if len(a) > 2*len(b)+2 {
+		return len(a) // too far apart to be worth the walk, which a hostile key would make long
+	}
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	for j := range rows[1] {
+		rows[1][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, last, now := rows[0], rows[1], rows[2]
+		now[0] = i
+		for j := 1; j <= len(b); j++ {
+			same := 1
+			if a[i-1] == b[j-1] {
+				same = 0
+			}
+			now[j] = min(last[j]+1, now[j-1]+1, last[j-1]+same)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				now[j] = min(now[j], before[j-2]+1)
+			}
+		}
+		rows = [3][]int{last, now, before}
+	}
+	return rows[1][len(b)]
+}

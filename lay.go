@@ -1,0 +1,179 @@
+package steward
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/heartbeat"
+)
+
+// lay puts the file's values into c, and records those that have no key or another type there. It stands in
+// for the library's decoding into structs, which reuses the elements of a slice (a row would inherit from the
+// one that stood there before), takes keys in any case, reads a bare 90 as 90 ns, and stops at the first error.
+func (s *sheet) lay(c *Config) { s.table(reflect.ValueOf(c).Elem(), s.tree, "") }
+
+func (s *sheet) value(dst reflect.Value, src any, at place) {
+	if s.skip[at] {
+		return
+	}
+	switch {
+	case dst.Type() == reflect.TypeFor[time.Duration]():
+		s.duration(dst, src, at)
+	case dst.Kind() == reflect.Struct:
+		s.table(dst, src, at)
+	case dst.Kind() == reflect.Map:
+		s.names(dst, src, at)
+	case dst.Kind() == reflect.Slice:
+		s.list(dst, src, at)
+	default:
+		s.scalar(dst, src, at)
+	}
+}
+
+// table lays a table's keys over the fields of a struct.
+func (s *sheet) table(dst reflect.Value, src any, at place) {
+	tree, ok := src.(map[string]any)
+	if !ok {
+		s.mismatch(at, "a table", src)
+		return
+	}
+	fields := fieldsOf(dst.Type())
+	for _, key := range slices.Sorted(maps.Keys(tree)) {
+		if index, ok := fields[key]; ok {
+			s.value(dst.FieldByIndex(index), tree[key], at.key(key))
+		} else if !s.skip[at.key(key)] {
+			s.problem(at.key(key), "unknown key %s%s", at.key(key), hint(dst.Type(), at, key, tree[key]))
+		}
+	}
+	if limits, ok := dst.Interface().(heartbeat.Limits); ok {
+		s.zeroLimits(limits, tree, at)
+	}
+}
+
+// zeroLimits refuses limits that are written as 0, which heartbeat would read as inherited.
+func (s *sheet) zeroLimits(l heartbeat.Limits, tree map[string]any, at place) {
+	for key, limit := range map[string]time.Duration{"late": l.Late, "dead": l.Dead} {
+		if _, written := tree[key]; written && limit == 0 && !s.skip[at.key(key)] {
+			s.problem(at.key(key), "%s: must be more than zero; without the key the general limit holds", at.key(key))
+		}
+	}
+}
+
+// names lays a table over a map: what it already holds under a name is changed, not replaced.
+func (s *sheet) names(dst reflect.Value, src any, at place) {
+	tree, ok := src.(map[string]any)
+	if !ok {
+		s.mismatch(at, "a table", src)
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(tree)) {
+		name, entry := reflect.ValueOf(key), reflect.New(dst.Type().Elem()).Elem()
+		if dst.IsNil() {
+			dst.Set(reflect.MakeMap(dst.Type()))
+		}
+		if old := dst.MapIndex(name); old.IsValid() {
+			entry.Set(old)
+		}
+		s.value(entry, tree[key], at.key(key))
+		dst.SetMapIndex(name, entry)
+	}
+}
+
+// list replaces a slice. Its elements are fresh values.
+func (s *sheet) list(dst reflect.Value, src any, at place) {
+	from := reflect.ValueOf(src)
+	if from.Kind() != reflect.Slice {
+		what := "a list"
+		if dst.Type().Elem().Kind() == reflect.Struct {
+			what = fmt.Sprintf("a list of tables, [[%s]]", at)
+		}
+		s.mismatch(at, what, src)
+		return
+	}
+	fresh := reflect.MakeSlice(dst.Type(), from.Len(), from.Len())
+	for i := range from.Len() {
+		s.value(fresh.Index(i), from.Index(i).Interface(), at.entry(i))
+	}
+	dst.Set(fresh)
+}
+
+func (s *sheet) duration(dst reflect.Value, src any, at place) {
+	switch src := src.(type) {
+	case string:
+		d, err := time.ParseDuration(src)
+		if err != nil {
+			s.problem(at, `%s: %q is no duration; write it like "250ms", "90s", "10m" or "1h30m"`, at, src)
+			return
+		}
+		dst.SetInt(int64(d))
+	case int64, float64:
+		s.problem(at, `%s: a bare %v has no unit; write "%vs" for seconds`, at, src, src)
+	default:
+		s.mismatch(at, `a duration like "90s"`, src)
+	}
+}
+
+func (s *sheet) scalar(dst reflect.Value, src any, at place) {
+	switch dst.Kind() {
+	case reflect.String:
+		if text, ok := src.(string); ok {
+			dst.SetString(text)
+			return
+		}
+		s.mismatch(at, "a string", src)
+	case reflect.Int:
+		if n, ok := src.(int64); ok && !dst.OverflowInt(n) {
+			dst.SetInt(n)
+			return
+		}
+		s.mismatch(at, "a whole number", src)
+	case reflect.Float64:
+		switch n := src.(type) {
+		case float64:
+			dst.SetFloat(n)
+		case int64: // threshold = 1
+			dst.SetFloat(float64(n))
+		default:
+			s.mismatch(at, "a number", src)
+		}
+	default:
+		s.problem(at, "%s: this program cannot read a %s", at, dst.Type())
+	}
+}
+
+func (s *sheet) mismatch(at place, want string, got any) {
+	s.problem(at, "%s: must be %s, not %s", at, want, kindOf(got))
+}
+
+// kindOf names a TOML value's type in the words of its documentation.
+func kindOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("the string %q", v)
+	case int64, float64:
+		return fmt.Sprintf("the number %v", v)
+	case bool:
+		return fmt.Sprint(v)
+	case map[string]any:
+		return "a table"
+	case time.Time:
+		return "a date or time"
+	}
+	return "a list"
+}
+
+// fieldsOf gives a struct's TOML keys with their fields; those of embedded structs are its own.
+func fieldsOf(t reflect.Type) map[string][]int {
+	fields := map[string][]int{}
+	for _, f := range reflect.VisibleFields(t) {
+		if key, ok := f.Tag.Lookup("toml"); ok && f.IsExported() {
+			key, _, _ = strings.Cut(key, ",")
+			fields[key] = f.Index
+		}
+	}
+	return fields
+}

@@ -1,0 +1,187 @@
+package steward
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/livhana/steward/escalate"
+)
+
+// maxFile bounds a configuration file in bytes; the defaults with all their comments are a fraction of it.
+const maxFile = 256 << 10
+
+// maxRounds bounds how many impossible values of one policy, which reports its first alone, are looked for.
+const maxRounds = 50
+
+// Problem is one thing that is wrong in a configuration file. Line is 0 when it concerns no single line.
+type Problem struct {
+	File string
+	Line int
+	Text string
+}
+
+func (p Problem) Error() string {
+	if p.Line == 0 {
+		return fmt.Sprintf("%s: %s", p.File, p.Text)
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
+}
+
+// Load reads the file and lays it over the defaults. All that is wrong with it is reported at once: the error
+// joins one Problem per line of text, sorted by line. A file that is not there is an error.
+func Load(path string) (Config, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// LoadOptional is Load for the path that nobody named: without a file the defaults hold. A link that leads
+// nowhere is still an error, because somebody meant to have a file there.
+func LoadOptional(path string) (Config, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return Defaults(), nil
+	}
+	return Load(path)
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s: larger than %d KiB", path, maxFile>>10)
+	}
+	return data, err
+}
+
+// Parse lays a user's file over the defaults; name stands in the errors, which are like Load's. Scalars
+// override, lists replace, tables of names ([heartbeat.agents]) are merged by name, and [[retry]] rows inherit
+// nothing: they come before the built-in ones (see escalate.Merge).
+func Parse(name string, data []byte) (Config, error) {
+	s, err := read(name, data)
+	if err != nil {
+		return Config{}, err
+	}
+	c := s.settle()
+	builtin, own := Defaults().Retry, []escalate.Rule(nil)
+	if _, ok := s.tree["retry"]; ok {
+		own = c.Retry
+	}
+	for _, f := range rowFlaws(own) {
+		if !s.blamed(f.at[len(f.at)-1]) {
+			s.blame(f)
+		}
+	}
+	if len(s.found) > 0 {
+		return Config{}, s.err()
+	}
+	c.Retry = escalate.Merge(own, builtin)
+	return c, nil
+}
+
+// sheet is a file on its way into a Config.
+type sheet struct {
+	name  string
+	tree  map[string]any
+	lines map[place]int
+	// found is a set, because the tree is laid out several times; skip holds the places that are known to be wrong.
+	found map[Problem]bool
+	skip  map[place]bool
+}
+
+// read parses the TOML; its only errors are those of syntax.
+func read(name string, data []byte) (*sheet, error) {
+	s := &sheet{name: name, found: map[Problem]bool{}, skip: map[place]bool{}}
+	lines, deep := lineIndex(string(data))
+	if s.lines = lines; deep > 0 {
+		return nil, Problem{File: name, Line: deep, Text: "nested deeper than any setting"}
+	}
+	if _, err := toml.Decode(string(data), &s.tree); err != nil {
+		p := Problem{File: name, Text: oneLine(err.Error())}
+		if parse, ok := errors.AsType[toml.ParseError](err); ok {
+			p.Line, p.Text = parse.Position.Line, oneLine(parse.Message)
+		}
+		return nil, p
+	}
+	return s, nil
+}
+
+// oneLine keeps an error on its line, whatever the file's text brought into it.
+func oneLine(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(s)
+}
+
+// settle lays the file over the defaults and asks for what is impossible. What is blamed falls back to its
+// default, and the policies, some of which report their first flaw alone, are asked again.
+func (s *sheet) settle() Config {
+	for range maxRounds {
+		c, known := Defaults(), len(s.skip)
+		s.lay(&c)
+		for _, f := range c.flaws() {
+			s.blame(f)
+		}
+		if len(s.skip) == known {
+			return c
+		}
+	}
+	return Config{}
+}
+
+// blame records a flaw at the first of its places that the file holds. Where one of them is already known to be
+// wrong, the flaw may be no more than its echo: a value that now stands beside a default.
+func (s *sheet) blame(f flaw) {
+	if slices.ContainsFunc(f.at, func(at place) bool { return s.skip[at] }) {
+		return
+	}
+	for _, at := range f.at {
+		if _, ok := s.lines[at]; ok {
+			s.problem(at, "%s", f.text)
+			return
+		}
+	}
+	s.found[Problem{File: s.name, Text: oneLine(f.text)}] = true
+}
+
+// problem records what is wrong at a place, which counts as absent from then on.
+func (s *sheet) problem(at place, format string, args ...any) {
+	s.skip[at] = true
+	s.found[Problem{File: s.name, Line: at.line(s.lines), Text: oneLine(fmt.Sprintf(format, args...))}] = true
+}
+
+// blamed reports whether something at the place, or in it, is known to be wrong.
+func (s *sheet) blamed(at place) bool {
+	for known := range s.skip {
+		if known == at || strings.HasPrefix(string(known), string(at)+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// err joins what was found, by line.
+func (s *sheet) err() error {
+	sorted := slices.SortedFunc(maps.Keys(s.found), func(a, b Problem) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return strings.Compare(a.Text, b.Text)
+	})
+	errs := make([]error, len(sorted))
+	for i, p := range sorted {
+		errs[i] = p
+	}
+	return errors.Join(errs...)
+}

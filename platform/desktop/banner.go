@@ -1,0 +1,91 @@
+//go:build unix
+
+package desktop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// banner shows popups through the tools of macOS: alerter (26 or later) if it is there, else osascript. It is
+// compiled on every Unix, so that its rules are tested on every Unix.
+type banner struct {
+	settle time.Duration // an alerter that still runs after this time has its popup on the screen
+}
+
+const (
+	alerter   = "alerter"
+	osascript = "osascript"
+	macHint   = "put /usr/bin into PATH, or install alerter (brew install vjeantet/tap/alerter)"
+	macRefuse = "allow notifications for the terminal or Script Editor in System Settings"
+)
+
+// notifyScript takes title and text as arguments. Text pasted into a script would be run.
+const notifyScript = `on run argv
+	display notification (item 2 of argv) with title (item 1 of argv)
+end run
+`
+
+func (b *banner) show(ctx context.Context, m Message) (Proof, error) {
+	if path, ok := find(alerter); ok {
+		proof, err := b.alert(ctx, path, m)
+		if err == nil || ctx.Err() != nil {
+			return proof, err
+		}
+	}
+	path, ok := find(osascript)
+	if !ok {
+		return Proof{}, b.probe(ctx)
+	}
+	// after "-" (the script is on stdin) nothing is an option any more, not even a title that starts with "-"
+	c := child{path: path, args: []string{"-", m.Title, m.Text}, env: environment(), stdin: notifyScript, limit: answerTime}
+	if _, err := c.run(ctx); err != nil {
+		return Proof{}, hinted(err, macRefuse)
+	}
+	return Proof{Result: Sent, Detail: "osascript took the popup; macOS does not say whether it shows it"}, nil
+}
+
+// alert shows a popup that stays. alerter runs until its popup is closed, and removes the popup when it is asked to
+// stop; killed without a word it leaves the popup to the system, and that is what is wanted: no child waits for hours.
+// An alerter that ends at once found its popup closed before anybody could have read it.
+func (b *banner) alert(ctx context.Context, path string, m Message) (Proof, error) {
+	args := []string{"--group=" + groupOf(m.Key), "--title=" + m.Title} // with "=", a title cannot be an option
+	text := m.Text
+	if text == "" {
+		text = m.Title // without any text alerter shows nothing
+	}
+	c := child{path: path, args: args, env: environment(), stdin: text, limit: b.settle}
+	took, err := c.run(ctx)
+	switch {
+	case errors.Is(err, errDeadline):
+		return Proof{Result: Shown, Detail: "alerter has it on the screen", ID: groupOf(m.Key)}, nil
+	case err != nil:
+		return Proof{}, hinted(err, macRefuse)
+	}
+	return Proof{Result: Sent, Detail: fmt.Sprintf("alerter saw its popup closed after %.1f s", took.Seconds()), ID: groupOf(m.Key)}, nil
+}
+
+// groupOf is the name under which alerter replaces and removes the popup of a key.
+func groupOf(key string) string { return "steward." + oneLine(key, keyLimit) }
+
+// withdraw removes a popup of alerter's. osascript has no means to.
+func (b *banner) withdraw(ctx context.Context, key string) error {
+	path, ok := find(alerter)
+	if !ok {
+		return hinted(unavailable("osascript cannot take a popup back"), macHint)
+	}
+	c := child{path: path, args: []string{"--remove=" + groupOf(key)}, env: environment(), limit: answerTime}
+	_, err := c.run(ctx)
+	return err
+}
+
+func (b *banner) probe(context.Context) error {
+	for _, tool := range []string{alerter, osascript} {
+		if _, ok := find(tool); ok {
+			return nil
+		}
+	}
+	return hinted(unavailable("neither alerter nor osascript in PATH"), macHint)
+}

@@ -1,0 +1,159 @@
+package desktop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+const (
+	busName    = "org.freedesktop.DBus"
+	busPath    = "/org/freedesktop/DBus"
+	notBusHint = "run steward as the desktop user; DBUS_SESSION_BUS_ADDRESS or /run/user/UID/bus names that user's bus (root cannot use it)"
+	deadHint   = "the session bus does not answer; log in again or restart it"
+)
+
+// bus is one connection to the session bus. The socket is ours, so that a write into a frozen bus can be ended:
+// godbus knows no deadline for writes, and its Close waits for them.
+type bus struct {
+	conn *dbus.Conn
+	sock *net.UnixConn
+}
+
+// busAddress is the address of the session bus: DBUS_SESSION_BUS_ADDRESS, else the socket that systemd keeps at
+// /run/user/UID/bus. "autolaunch:" counts as unset: it would start a bus on which nobody listens.
+func busAddress() string {
+	if address := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
+		return address
+	}
+	path := filepath.Join("/run/user", strconv.Itoa(os.Geteuid()), "bus")
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return "unix:path=" + dbus.EscapeBusAddressValue(path)
+}
+
+// sockets lists the Unix sockets that a D-Bus address names ("unix:path=/a,guid=b;unix:abstract=c"), in order.
+// Other transports are left out: the session bus of a desktop is a Unix socket.
+func sockets(address string) []string {
+	var found []string
+	for entry := range strings.SplitSeq(address, ";") {
+		rest, ok := strings.CutPrefix(entry, "unix:")
+		if !ok {
+			continue
+		}
+		for pair := range strings.SplitSeq(rest, ",") {
+			key, raw, _ := strings.Cut(pair, "=")
+			value, err := dbus.UnescapeBusAddressValue(raw)
+			if err != nil || value == "" {
+				continue
+			}
+			switch key {
+			case "path":
+				found = append(found, value)
+			case "abstract":
+				found = append(found, "@"+value)
+			}
+		}
+	}
+	return found
+}
+
+// dialBus connects to the first socket of the address that answers.
+func dialBus(ctx context.Context, address string) (*bus, error) {
+	paths := sockets(address)
+	if len(paths) == 0 {
+		return nil, hinted(unavailable("no session bus"), notBusHint)
+	}
+	var errs []error
+	for _, path := range paths {
+		b, err := dialSocket(ctx, path)
+		if err == nil {
+			return b, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+func dialSocket(ctx context.Context, path string) (*bus, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, hinted(unavailable("connect to session bus: %v", err), notBusHint)
+	}
+	sock := conn.(*net.UnixConn)
+	stop := context.AfterFunc(ctx, func() { sock.Close() }) // the handshake of godbus takes no context
+	c, err := dbus.ConnectUnix(sock)
+	if !stop() {
+		err = fmt.Errorf("no answer: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		sock.Close()
+		if c != nil {
+			c.Close()
+		}
+		return nil, hinted(fmt.Errorf("greet session bus: %w", err), deadHint)
+	}
+	return &bus{conn: c, sock: sock}, nil
+}
+
+// alive says whether the connection still stands, as far as reads have shown.
+func (b *bus) alive() bool { return b != nil && b.conn.Connected() }
+
+// close ends the connection; calls that still wait get an error.
+func (b *bus) close() {
+	b.sock.Close()
+	b.conn.Close()
+}
+
+// start sends a call. Its answer may be awaited beyond ctx (a late answer still tells the id of a popup), the
+// sending may not.
+func (b *bus) start(ctx context.Context, dest string, path dbus.ObjectPath, method string, flags dbus.Flags, args ...any) *dbus.Call {
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = b.sock.SetWriteDeadline(deadline)
+	} else {
+		_ = b.sock.SetWriteDeadline(time.Now().Add(answerTime))
+	}
+	return b.conn.Object(dest, path).Go(method, flags, make(chan *dbus.Call, 1), args...)
+}
+
+// call sends a call and stores its answer in results.
+func (b *bus) call(ctx context.Context, dest string, path dbus.ObjectPath, method string, args []any, results ...any) error {
+	call := b.start(ctx, dest, path, method, dbus.FlagNoAutoStart, args...)
+	select {
+	case <-call.Done:
+		return call.Store(results...)
+	case <-ctx.Done():
+		call.ContextCancel()
+		return fmt.Errorf("%s: no answer: %w", method[strings.LastIndexByte(method, '.')+1:], context.Cause(ctx))
+	}
+}
+
+// ask is a call to the bus itself. A bus that does not answer is given up: the next use connects anew.
+func (b *bus) ask(ctx context.Context, method string, args []any, results ...any) error {
+	err := b.call(ctx, busName, busPath, busName+"."+method, args, results...)
+	var answer dbus.Error
+	if err != nil && !errors.As(err, &answer) {
+		b.close()
+		return hinted(fmt.Errorf("session bus: %w", err), deadHint)
+	}
+	return err
+}
+
+// errorName is the D-Bus name of an error answer, or "".
+func errorName(err error) string {
+	var answer dbus.Error
+	if errors.As(err, &answer) {
+		return answer.Name
+	}
+	return ""
+}

@@ -1,0 +1,115 @@
+package desktop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// drainTime is how long a child's output may stay open after its end.
+const drainTime = time.Second
+
+// errDeadline is the cause when a child used up its own time, not its caller's.
+var errDeadline = errors.New("deadline passed")
+
+// child is one run of a tool in a process group of its own.
+type child struct {
+	path  string // absolute
+	args  []string
+	env   []string
+	stdin string
+	limit time.Duration // then the whole group is killed
+}
+
+// run starts the tool and stays until it has ended. It gives the time that the tool took. When run returns, nothing
+// of the tool's process group lives (Linux; elsewhere what a tool that ended by itself left behind may).
+func (c child) run(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, errDeadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.path, c.args...)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = c.env, string(filepath.Separator), drainTime
+	cmd.Stdin = strings.NewReader(c.stdin)
+	words := &tail{}
+	cmd.Stderr = words
+	group := &group{cmd: cmd}
+	cmd.Cancel = group.kill
+	isolate(cmd)
+
+	runtime.LockOSThread() // the parent-death signal of Linux follows the thread, not the process
+	defer runtime.UnlockOSThread()
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	if awaitExit(cmd.Process.Pid) {
+		group.sweep()
+	}
+	took := time.Since(begin)
+	return took, c.explain(ctx, cmd.Wait(), took, words.last())
+}
+
+// explain words the end of a run.
+func (c child) explain(ctx context.Context, err error, took time.Duration, said string) error {
+	name := filepath.Base(c.path)
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // it ended well, only its offspring kept the output open
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("%s: ended after %s: %w", name, took.Round(time.Millisecond), cause)
+	}
+	if said != "" {
+		return fmt.Errorf("%s: %w (%s)", name, err, said)
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// group kills a child's process group, but only as long as the child's number is still its own: once the child is
+// reaped, another process may bear it.
+type group struct {
+	cmd *exec.Cmd
+	mu  sync.Mutex
+	end bool
+}
+
+func (g *group) kill() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.end {
+		return os.ErrProcessDone
+	}
+	return killGroup(g.cmd.Process)
+}
+
+// sweep kills what an ended but unreaped child left in its group, and is the last kill.
+func (g *group) sweep() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.end = true
+	_ = killGroup(g.cmd.Process)
+}
+
+// tail keeps the last words of a child, at most 1 KiB of them.
+type tail struct{ buf bytes.Buffer }
+
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 1024
+	t.buf.Write(p[max(0, len(p)-most):])
+	if extra := t.buf.Len() - most; extra > 0 {
+		t.buf.Next(extra)
+	}
+	return len(p), nil
+}
+
+// last gives the last line, fit for an error.
+func (t *tail) last() string {
+	lines := strings.Split(strings.TrimSpace(t.buf.String()), "\n")
+	return oneLine(lines[len(lines)-1], 200)
+}

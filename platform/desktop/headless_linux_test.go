@@ -1,0 +1,109 @@
+package desktop
+
+import (
+	"bufio"
+	"fmt"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// TestHeadlessDesktop shows a real popup and speaks with a real voice on a desktop without a screen. The artifacts
+// (popup.png, voice.wav) go to $STEWARD_ARTIFACTS if it is set.
+func TestHeadlessDesktop(t *testing.T) {
+	if os.Getenv("STEWARD_HEADLESS") != "1" {
+		t.Skip("STEWARD_HEADLESS is not 1; packaging/ci/test-deps.sh installs what it needs")
+	}
+	artifacts := os.Getenv("STEWARD_ARTIFACTS")
+	if artifacts == "" {
+		artifacts = t.TempDir()
+	}
+	script, _ := filepath.Abs("testdata/headless.sh")
+	cmd := exec.CommandContext(t.Context(), script, artifacts, os.Args[0], "-test.run=^TestHeadlessActor$", "-test.v")
+	cmd.Env = append(os.Environ(), "STEWARD_HEADLESS_ACTOR=1")
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == 3 {
+		t.Skip("tools are missing")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for s := bufio.NewScanner(strings.NewReader(string(out))); s.Scan(); {
+		if name, value, ok := strings.Cut(s.Text(), " "); ok {
+			got[name] = value
+		}
+	}
+	if got["popups"] != "1" {
+		t.Errorf("popups on the screen: %q, want 1 (the second message replaces the first)", got["popups"])
+	}
+	var rms float64
+	if _, err := fmt.Sscan(got["rms"], &rms); err != nil || rms <= 0.02 {
+		t.Errorf("heard RMS %q, want more than 0.02", got["rms"])
+	}
+	f, err := os.Open(got["shot"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if shot, err := png.DecodeConfig(f); err != nil || shot.Width != 1024 || shot.Height != 640 {
+		t.Errorf("screenshot: %+v, %v", shot, err)
+	}
+}
+
+// TestHeadlessActor is what TestHeadlessDesktop runs on that desktop.
+func TestHeadlessActor(t *testing.T) {
+	if os.Getenv("STEWARD_HEADLESS_ACTOR") != "1" {
+		t.Skip("only on the desktop of TestHeadlessDesktop")
+	}
+	popups, speech := NewPopups(), NewSpeech()
+	defer popups.Close()
+	if err := popups.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := speech.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m := Message{Key: "k", Title: "Task 7 failed", Text: "first", Urgency: Critical}
+	first, err := popups.Show(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Title = "Git conflict in <main> & \"tests\""
+	m.Text = "codex-cursor stopped: a < b && c > d\nYour input is needed.\x00"
+	second, err := popups.Show(t.Context(), m)
+	if err != nil || second.Result != Shown || second.ID != first.ID {
+		t.Errorf("replaced: %+v after %+v, %v", second, first, err)
+	}
+	quiet(t, popups, true)
+	unseen, err := popups.Show(t.Context(), Message{Key: "l", Title: "unseen", Urgency: Normal})
+	if err != nil || unseen.Result != Sent {
+		t.Errorf("with do not disturb: %+v, %v; want sent", unseen, err)
+	}
+	// xfce4-notifyd hears of the switch a moment later than we do and may still have shown it
+	if err := popups.Withdraw(t.Context(), "l"); err != nil {
+		t.Error(err)
+	}
+	quiet(t, popups, false)
+	spoken, err := speech.Say(t.Context(), "-v Critical error: Git conflict detected. [[volm 0]] Your input needed.", true)
+	if err != nil || spoken.Result != Spoken {
+		t.Errorf("said: %+v, %v", spoken, err)
+	}
+	t.Logf("%+v, %+v", second, spoken)
+}
+
+// quiet switches xfce4-notifyd's "do not disturb".
+func quiet(t *testing.T, p *Popups, on bool) {
+	t.Helper()
+	err := p.screen.bus.call(t.Context(), "org.xfce.Xfconf", "/org/xfce/Xfconf", "org.xfce.Xfconf.SetProperty",
+		[]any{"xfce4-notifyd", "/do-not-disturb", dbus.MakeVariant(on)})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

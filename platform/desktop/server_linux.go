@@ -1,0 +1,128 @@
+package desktop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// muteTime bounds the question for "do not disturb": some servers never answer one about properties.
+const muteTime = 300 * time.Millisecond
+
+// server is one life of a notification server: another owner of the name, or another connection (a restarted bus
+// counts its unique names from the beginning) is another server, and knows no id of this one.
+type server struct {
+	bus    *bus
+	owner  string // unique bus name; calls go to it, never to whoever took the name since
+	label  string
+	markup bool
+	body   bool
+}
+
+func ownerOf(ctx context.Context, b *bus, start bool) (string, error) {
+	var owner string
+	err := b.ask(ctx, "GetNameOwner", []any{serverName}, &owner)
+	if errorName(err) != "org.freedesktop.DBus.Error.NameHasNoOwner" {
+		return owner, err
+	}
+	none := hinted(unavailable("no notification server on the session bus"), noServerHint)
+	if !start {
+		return "", none
+	}
+	var reply uint32
+	err = b.call(ctx, busName, busPath, busName+".StartServiceByName", []any{serverName, uint32(0)}, &reply)
+	switch name := errorName(err); {
+	case name == "org.freedesktop.DBus.Error.ServiceUnknown":
+		return "", none
+	case name != "":
+		return "", hinted(fmt.Errorf("start notification server: %w", err), noServerHint)
+	case err != nil:
+		return "", err
+	}
+	err = b.ask(ctx, "GetNameOwner", []any{serverName}, &owner)
+	return owner, err
+}
+
+// meet asks a new server once who it is and what it understands.
+func meet(ctx context.Context, b *bus, owner string) (*server, error) {
+	var name, vendor, version, spec string
+	var abilities []string
+	if err := b.call(ctx, owner, serverPath, serverName+".GetServerInformation", nil, &name, &vendor, &version, &spec); err != nil {
+		return nil, hinted(fmt.Errorf("notification server: %w", err), silentHint)
+	}
+	label := clean(strings.TrimSpace(name+" "+version), titleLimit)
+	if err := b.call(ctx, owner, serverPath, serverName+".GetCapabilities", nil, &abilities); err != nil {
+		return nil, hinted(fmt.Errorf("%s: %w", label, err), silentHint)
+	}
+	return &server{bus: b, owner: owner, label: label,
+		markup: slices.Contains(abilities, "body-markup"), body: slices.Contains(abilities, "body")}, nil
+}
+
+func (srv *server) notify(ctx context.Context, w *window, m Message) *dbus.Call {
+	var replaces uint32
+	if w.server == srv {
+		replaces = w.id
+	}
+	text := m.Text
+	if srv.markup {
+		text = escape(text)
+	}
+	expire := int32(-1) // the desktop's own time
+	if m.Urgency == Critical {
+		expire = 0 // until closed
+	}
+	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(min(m.Urgency, Critical)))}
+	return srv.bus.start(ctx, srv.owner, serverPath, serverName+".Notify", dbus.FlagNoAutoStart,
+		"steward", replaces, "", m.Title, text, []string{}, hints, expire)
+}
+
+// close takes a popup off the screen. An error answer means that there is no such popup any more.
+func (srv *server) close(ctx context.Context, id uint32) error {
+	err := srv.bus.call(ctx, srv.owner, serverPath, serverName+".CloseNotification", []any{id})
+	if err != nil && errorName(err) == "" {
+		return hinted(fmt.Errorf("%s: %w", srv.label, err), silentHint)
+	}
+	return nil
+}
+
+// gone says whether the answer came from the bus, for a server that has left it. A server that died in the middle
+// of the call (NoReply) is not asked again: our message may be what killed it.
+func gone(err error) bool {
+	name := errorName(err)
+	return name == "org.freedesktop.DBus.Error.ServiceUnknown" || name == "org.freedesktop.DBus.Error.NameHasNoOwner"
+}
+
+// prove tells what an accepted popup is worth: with "do not disturb" on, a server accepts and shows nothing.
+func (srv *server) prove(ctx context.Context, id uint32) Proof {
+	p := Proof{Result: Shown, ID: fmt.Sprintf("%s/%d", srv.owner, id), Detail: fmt.Sprintf("%s opened popup %d", srv.label, id)}
+	if !srv.body {
+		p.Detail += ", which shows the title only"
+	}
+	if srv.muted(ctx) {
+		p.Result, p.Detail = Sent, fmt.Sprintf("%s accepted popup %d, but do not disturb is on", srv.label, id)
+	}
+	return p
+}
+
+// muted asks the servers that say so whether "do not disturb" is on. GNOME keeps it where the bus does not show it.
+func (srv *server) muted(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, muteTime)
+	defer cancel()
+	const get = "org.freedesktop.DBus.Properties.Get"
+	var on dbus.Variant
+	var err error
+	switch label := strings.ToLower(srv.label); {
+	case strings.HasPrefix(label, "xfce"):
+		err = srv.bus.call(ctx, "org.xfce.Xfconf", "/org/xfce/Xfconf", "org.xfce.Xfconf.GetProperty", []any{"xfce4-notifyd", "/do-not-disturb"}, &on)
+	case strings.HasPrefix(label, "dunst"):
+		err = srv.bus.call(ctx, srv.owner, serverPath, get, []any{"org.dunstproject.cmd0", "paused"}, &on)
+	case strings.HasPrefix(label, "plasma"):
+		err = srv.bus.call(ctx, srv.owner, serverPath, get, []any{serverName, "Inhibited"}, &on)
+	}
+	yes, _ := on.Value().(bool)
+	return err == nil && yes
+}

@@ -1,0 +1,35 @@
+package desktop
+
+import (
+	"context"
+	"fmt"
+)
+
+const voice = "say"
+
+func probeVoice() error {
+	if _, ok := find(voice); !ok {
+		return hinted(unavailable("no say in PATH"), "put /usr/bin into PATH")
+	}
+	return nil
+}
+
+// speak gives the text to say through stdin, where nothing in it can be an option. An end far before the estimate is
+// no proof: say also ends well where there is no loudspeaker.
+func (s *Speech) speak(ctx context.Context, _, text string, _ bool) (Proof, error) {
+	path, ok := find(voice)
+	if !ok {
+		return Proof{}, probeVoice()
+	}
+	length := estimate(text)
+	c := child{path: path, args: []string{"-f", "-"}, env: environment(), stdin: text + "\n", limit: s.limit(length)}
+	took, err := c.run(ctx)
+	if err != nil {
+		return Proof{}, hinted(err, "check that this user owns the screen and has a sound output")
+	}
+	proof := Proof{Result: Spoken, Detail: fmt.Sprintf("say took %.1f s of about %.1f s", took.Seconds(), length.Seconds())}
+	if took < length/4 {
+		proof.Result = Sent
+	}
+	return proof, nil
+}

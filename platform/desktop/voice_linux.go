@@ -1,0 +1,146 @@
+package desktop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const voiceHint = "install espeak-ng and a player (pw-play, paplay or aplay)"
+
+// The order of the candidates. First a WAV of our own and a player, although speech-dispatcher has the nicer
+// voices: it is the way that proves something. The WAV can be checked before anybody is told to play it, a player
+// fails when there is no sound server, and one that plays into nothing ends too early. spd-say comes last: without
+// audio it ends with 0, it was seen to hang for 635 s, and it starts a daemon. Never espeak-ng straight to the sound
+// card: without one it is silent and ends with 0.
+var (
+	synthesizers = [...]string{"espeak-ng", "espeak"}
+	players      = [...]string{"pw-play", "paplay", "aplay"}
+)
+
+const dispatcher = "spd-say"
+
+func probeVoice() error {
+	_, dispatched := find(dispatcher)
+	synth, player := first(synthesizers[:]), first(players[:])
+	switch {
+	case dispatched, synth != "" && player != "":
+		return nil
+	case synth == "":
+		return hinted(unavailable("no voice (espeak-ng, espeak, spd-say) in PATH"), voiceHint)
+	}
+	return hinted(unavailable("no player (pw-play, paplay, aplay) in PATH"), voiceHint)
+}
+
+// first gives the path of the first installed tool, or "".
+func first(tools []string) string {
+	for _, tool := range tools {
+		if path, ok := find(tool); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// speak tries the candidates in order until one is heard. What was only sent is kept as the answer if no later
+// candidate does better.
+func (s *Speech) speak(ctx context.Context, dir, text string, urgent bool) (Proof, error) {
+	sound := filepath.Join(dir, "speech.wav") // one name, under the lock: nothing piles up after a crash
+	defer os.Remove(sound)
+	length, err := s.synthesize(ctx, sound, text)
+	var proof Proof
+	if err == nil {
+		proof, err = s.play(ctx, sound, length)
+	}
+	if proof.Result == Spoken || ctx.Err() != nil {
+		return proof, orNil(proof, err)
+	}
+	if later, dispatchErr := s.dispatch(ctx, text, urgent); later.Result != "" && proof.Result == "" {
+		proof = later
+	} else {
+		err = errors.Join(err, dispatchErr)
+	}
+	return proof, orNil(proof, err)
+}
+
+// orNil drops the failures of earlier candidates once there is a proof, and gives the rest a hint.
+func orNil(p Proof, err error) error {
+	if p.Result != "" || err == nil {
+		return nil
+	}
+	return hinted(err, "check that the sound server of this user runs (pactl info)")
+}
+
+// synthesize writes a WAV file and measures it. Text goes through stdin: no length limit, no option, not in ps.
+func (s *Speech) synthesize(ctx context.Context, sound, text string) (time.Duration, error) {
+	var errs []error
+	for _, tool := range synthesizers {
+		path, ok := find(tool)
+		if !ok {
+			continue
+		}
+		_ = os.Remove(sound)
+		c := child{path: path, args: []string{"--stdin", "-b", "1", "-w", sound}, env: environment(), stdin: text + "\n", limit: s.limit(estimate(text))}
+		_, err := c.run(ctx)
+		if err == nil {
+			var length time.Duration
+			if length, err = measure(sound); err == nil {
+				return length, nil
+			}
+			err = fmt.Errorf("%s: %w", tool, err)
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return 0, errors.Join(errs...)
+}
+
+// play tries the players in order. Its own exit status is the player's word; the time it took is the check on it.
+func (s *Speech) play(ctx context.Context, sound string, length time.Duration) (Proof, error) {
+	var weak Proof
+	var errs []error
+	for _, tool := range players {
+		path, ok := find(tool)
+		if !ok {
+			continue
+		}
+		c := child{path: path, args: []string{sound}, env: environment(), limit: s.limit(length)}
+		took, err := c.run(ctx)
+		seen := fmt.Sprintf("%s took %.1f s for %.1f s of sound", tool, took.Seconds(), length.Seconds())
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case took >= length/2:
+			return Proof{Result: Spoken, Detail: seen}, nil
+		case weak.Result == "":
+			weak = Proof{Result: Sent, Detail: seen}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return weak, errors.Join(errs...)
+}
+
+// dispatch hands the text to speech-dispatcher. Its exit status 0 means taken, not heard.
+func (s *Speech) dispatch(ctx context.Context, text string, urgent bool) (Proof, error) {
+	path, ok := find(dispatcher)
+	if !ok {
+		return Proof{}, nil
+	}
+	priority := "message"
+	if urgent {
+		priority = "important" // nothing interrupts it
+	}
+	c := child{path: path, args: []string{"-w", "-P", priority, "--", text}, env: environment(), limit: s.limit(estimate(text))}
+	took, err := c.run(ctx)
+	if err != nil {
+		return Proof{}, err
+	}
+	return Proof{Result: Sent, Detail: fmt.Sprintf("speech-dispatcher took the text (%.1f s)", took.Seconds())}, nil
+}

@@ -1,0 +1,132 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Listen binds the one socket of the running daemon. Its folder is made private (PrivateDir); the lock file beside it,
+// <socket>.lock, is taken first, so that ErrLocked means another steward is running; only under that lock is a stale
+// socket removed, and never one that answers. The socket has mode 0600. Closing removes the socket, if it is still
+// ours, and gives the lock back; the lock file stays.
+func Listen(socketPath string) (net.Listener, error) {
+	if err := CheckSocketPath(socketPath); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	if err := PrivateDir(filepath.Dir(socketPath)); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	guard, err := lockInstance(socketPath)
+	if err != nil {
+		return nil, err
+	}
+	l, err := bindUnder(guard, socketPath)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen on %s: %w", socketPath, err), guard.Unlock())
+	}
+	return l, nil
+}
+
+func lockInstance(socketPath string) (*FileLock, error) {
+	path := socketPath + ".lock"
+	guard, err := Lock(path, 0o600)
+	if errors.Is(err, ErrLocked) {
+		text, _ := ReadLock(path)
+		return nil, fmt.Errorf("another steward is running (%s): %w", strings.TrimSpace(string(text)), err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	// In a sticky folder anybody may have put the file there first, and may take it away under our lock.
+	if !ours(guard.file) {
+		return nil, errors.Join(fmt.Errorf("listen: lock file %s belongs to another user", path), guard.Unlock())
+	}
+	if err := guard.Write(fmt.Appendf(nil, "pid %d\n", os.Getpid())); err != nil {
+		return nil, errors.Join(fmt.Errorf("listen: %w", err), guard.Unlock())
+	}
+	return guard, nil
+}
+
+func bindUnder(guard *FileLock, path string) (net.Listener, error) {
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	// Not by umask: that belongs to the whole process, and other goroutines write project files meanwhile.
+	conf := net.ListenConfig{Control: closedToOthers}
+	l, err := conf.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, bareNet(err)
+	}
+	ul := l.(*net.UnixListener)
+	ul.SetUnlinkOnClose(false)
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, ul.Close())
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, errors.Join(err, ul.Close())
+	}
+	return &listener{UnixListener: ul, path: path, made: info, guard: guard}, nil
+}
+
+// removeStale removes a socket that nobody serves. It runs under the lock, and still asks: a path set by mistake may
+// lead to somebody else's live socket, and root could remove that.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !isSocket(info) {
+		return fmt.Errorf("a file that is no socket is in the way (%s); choose another path", info.Mode())
+	}
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		c.Close()
+		return errors.New("another program answers on this socket; choose another path")
+	}
+	if !refused(err) {
+		return fmt.Errorf("ask the old socket: %w", bareNet(err))
+	}
+	return os.Remove(path)
+}
+
+// listener gives back what Listen took.
+type listener struct {
+	*net.UnixListener
+	path  string
+	made  fs.FileInfo
+	guard *FileLock
+	once  sync.Once
+	err   error
+}
+
+// Close removes the socket first: as long as the listener is open, no other file can carry its inode number.
+func (l *listener) Close() error {
+	l.once.Do(func() {
+		var gone error
+		if now, err := os.Lstat(l.path); err == nil && os.SameFile(now, l.made) {
+			gone = os.Remove(l.path)
+		}
+		l.err = errors.Join(gone, l.UnixListener.Close(), l.guard.Unlock())
+	})
+	return l.err
+}
+
+// bareNet drops the address from an error whose caller names it already.
+func bareNet(err error) error {
+	var oe *net.OpError
+	if errors.As(err, &oe) {
+		return oe.Err
+	}
+	return err
+}

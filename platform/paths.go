@@ -1,0 +1,166 @@
+// Package platform holds what differs between operating systems and belongs to no one part of the supervisor:
+// where its files lie, exclusive lock files, and the Unix socket with its check of who calls.
+package platform
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Paths says where the supervisor's own files lie.
+type Paths struct {
+	Config string // the configuration file
+	State  string // the folder of incidents, memory and journal
+	Socket string // the Unix socket of the running daemon
+}
+
+const (
+	systemConfig = "/etc/steward/config.toml"
+	systemState  = "/var/lib/steward"
+	socketName   = "steward.sock"
+)
+
+// MaxSocketPath is the longest usable socket path in bytes: macOS keeps 104 in sockaddr_un, one of them the final NUL.
+const MaxSocketPath = 103
+
+// ErrSocketPath marks a socket path that the kernel could not bind.
+var ErrSocketPath = errors.New("socket path too long")
+
+// DefaultPaths finds the paths for one user. STEWARD_CONFIG, STEWARD_STATE_DIR and STEWARD_SOCKET win, then systemd's
+// STATE_DIRECTORY and RUNTIME_DIRECTORY (the first of several), then the XDG variables, then the platform's custom.
+// An empty home is looked up by uid. It creates nothing and reads no more than the user database and a few stats.
+func DefaultPaths(env func(string) string, home string, uid int) Paths {
+	return place{goos: runtime.GOOS, env: env, home: home, uid: uid, lookup: homeOf, owner: ownerOf}.paths()
+}
+
+// place is everything that a choice of paths depends on.
+type place struct {
+	goos   string
+	env    func(string) string
+	home   string
+	uid    int
+	lookup func(uid int) string                // "" when the user database does not know
+	owner  func(dir string) (uid int, ok bool) // not ok: no such folder
+}
+
+func (p place) paths() Paths {
+	atHome := p.home != ""
+	if !atHome {
+		p.home = p.lookup(p.uid)
+	}
+	state := p.state()
+	return Paths{Config: p.config(atHome), State: state, Socket: p.socket(state)}
+}
+
+func (p place) config(atHome bool) string {
+	if file := p.env("STEWARD_CONFIG"); file != "" {
+		return file
+	}
+	tail := filepath.Join("steward", "config.toml")
+	switch {
+	case p.absolute("XDG_CONFIG_HOME") != "":
+		return filepath.Join(p.absolute("XDG_CONFIG_HOME"), tail)
+	case p.goos == "windows" && p.env("AppData") != "":
+		return filepath.Join(p.env("AppData"), tail)
+	case p.uid == 0 && !atHome, p.home == "":
+		return systemConfig
+	}
+	return filepath.Join(p.home, ".config", tail)
+}
+
+func (p place) state() string {
+	if dir := cmp.Or(p.env("STEWARD_STATE_DIR"), p.first("STATE_DIRECTORY")); dir != "" {
+		return dir
+	}
+	switch {
+	case p.absolute("XDG_STATE_HOME") != "":
+		return filepath.Join(p.absolute("XDG_STATE_HOME"), "steward")
+	case p.goos == "windows" && p.env("LocalAppData") != "":
+		return filepath.Join(p.env("LocalAppData"), "steward")
+	case p.home == "" && p.uid == 0:
+		return systemState
+	case p.home == "":
+		// A bare uid in a container. The name can be guessed by other users: PrivateDir must pass before it is used.
+		return filepath.Join(os.TempDir(), "steward-"+strconv.Itoa(p.uid))
+	case p.goos == "darwin":
+		return filepath.Join(p.home, "Library", "Application Support", "steward")
+	}
+	return filepath.Join(p.home, ".local", "state", "steward")
+}
+
+func (p place) socket(state string) string {
+	if file := p.env("STEWARD_SOCKET"); file != "" {
+		return file
+	}
+	if dir := p.first("RUNTIME_DIRECTORY"); dir != "" {
+		return filepath.Join(dir, socketName)
+	}
+	if dir := p.runtimeDir(); dir != "" {
+		return filepath.Join(dir, "steward", socketName)
+	}
+	return filepath.Join(state, socketName)
+}
+
+// runtimeDir is "" where there is none of ours. `su` and `sudo -E` leave the former user's XDG_RUNTIME_DIR behind:
+// root would create a folder in it that the user then cannot enter.
+func (p place) runtimeDir() string {
+	if dir := p.absolute("XDG_RUNTIME_DIR"); dir != "" {
+		if uid, ok := p.owner(dir); !ok || uid == p.uid {
+			return dir
+		}
+	}
+	if p.goos != "linux" {
+		return ""
+	}
+	dir := "/run/user/" + strconv.Itoa(p.uid)
+	if uid, ok := p.owner(dir); ok && uid == p.uid {
+		return dir
+	}
+	return ""
+}
+
+// absolute reads a variable that the XDG specification wants absolute and ignored otherwise.
+func (p place) absolute(name string) string {
+	if dir := p.env(name); filepath.IsAbs(dir) {
+		return dir
+	}
+	return ""
+}
+
+// first reads one of systemd's folder lists.
+func (p place) first(name string) string {
+	dir, _, _ := strings.Cut(p.env(name), ":")
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	return dir
+}
+
+func homeOf(uid int) string {
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return ""
+	}
+	return u.HomeDir
+}
+
+// CheckSocketPath refuses a path that some supported kernel cannot bind, and says what to do about it.
+func CheckSocketPath(path string) error {
+	switch {
+	case path == "":
+		return errors.New("socket path is empty; set STEWARD_SOCKET")
+	case strings.ContainsRune(path, 0):
+		return fmt.Errorf("socket path %q holds a NUL byte", path)
+	case len(path) > MaxSocketPath:
+		return fmt.Errorf("%w: %d bytes, at most %d are possible; set STEWARD_SOCKET to a shorter one: %s",
+			ErrSocketPath, len(path), MaxSocketPath, path)
+	}
+	return nil
+}

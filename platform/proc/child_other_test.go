@@ -1,0 +1,9 @@
+//go:build unix && !linux
+
+package proc
+
+func onMainThread() bool { return true }
+
+func endThread() {}
+
+func playOnLinux(string) {}

@@ -1,0 +1,119 @@
+//go:build unix
+
+package proc
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The test binary plays all other processes: PROC_ROLE says which one. Each prints "ready" and lives until its
+// input ends.
+func TestMain(m *testing.M) {
+	role := os.Getenv("PROC_ROLE")
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	play(role)
+	fmt.Println("ready")
+	io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+func play(role string) {
+	switch role {
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM)
+	case "threads":
+		loseLeader()
+	default:
+		playOnLinux(role)
+	}
+}
+
+// loseLeader ends the main thread, while the others go on: goroutines that keep their threads fill all of them, until
+// one has the main thread.
+func loseLeader() {
+	found := make(chan struct{})
+	for range 64 {
+		go func() {
+			runtime.LockOSThread()
+			if onMainThread() {
+				close(found)
+				endThread()
+			}
+			select {}
+		}()
+	}
+	<-found
+}
+
+type child struct {
+	cmd *exec.Cmd
+	in  io.Closer
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+// kill leaves a zombie; reap takes it away.
+func (c *child) kill() { c.cmd.Process.Kill() }
+func (c *child) reap() { c.kill(); c.in.Close(); c.cmd.Wait() }
+
+func start(t testing.TB, role string, change ...func(*exec.Cmd)) *child {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "PROC_ROLE="+role)
+	cmd.Stderr = os.Stderr
+	for _, f := range change {
+		f(cmd)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &child{cmd, in}
+	t.Cleanup(c.reap)
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("role %s says %q, %v", role, line, err)
+	}
+	return c
+}
+
+func inspectChild(t testing.TB, c *child) Identity {
+	t.Helper()
+	id, err := Inspect(c.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// eventually waits for a state that the kernel is about to reach.
+func eventually(t *testing.T, id Identity, want State) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	watchdog := time.After(20 * time.Second)
+	for Check(id) != want {
+		select {
+		case <-tick.C:
+		case <-watchdog:
+			t.Fatalf("still %v, want %v", Check(id), want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// grip is a hold on one process that no other process can slip into.
+type grip struct {
+	id   Identity
+	file *os.File // the pidfd; nil where there is none, then the number must do
+}
+
+func grasp(id Identity) (*grip, error) {
+	fd, err := openPidfd(id)
+	if errors.Is(err, ErrGone) {
+		return nil, err
+	}
+	if err != nil {
+		return &grip{id: id}, nil
+	}
+	// Only in non-blocking mode can the runtime's poller wait for it under a deadline.
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return &grip{id: id}, nil
+	}
+	return &grip{id: id, file: os.NewFile(uintptr(fd), "pidfd")}, nil
+}
+
+// ask also continues a stopped process, which would otherwise not hear the request.
+func (g *grip) ask(s State) error {
+	err := g.signal(unix.SIGTERM)
+	if err == nil && s == Stopped {
+		err = g.signal(unix.SIGCONT)
+	}
+	return err
+}
+
+func (g *grip) kill(State) error { return g.signal(unix.SIGKILL) }
+
+func (g *grip) signal(sig unix.Signal) error {
+	err := g.send(sig)
+	if errors.Is(err, unix.ESRCH) {
+		return ErrGone
+	}
+	if err != nil {
+		return fmt.Errorf("send %s: %w", unix.SignalName(sig), err)
+	}
+	return nil
+}
+
+func (g *grip) send(sig unix.Signal) error {
+	if g.file == nil {
+		return unix.Kill(g.id.PID, sig)
+	}
+	raw, err := g.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	err = raw.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+	return errors.Join(err, sent)
+}
+
+// wait returns at the moment of the exit; (false, nil) when the time is over.
+func (g *grip) wait(ctx context.Context, wait time.Duration) (bool, error) {
+	if g.file == nil || g.file.SetReadDeadline(time.Now().Add(wait)) != nil {
+		return pollGone(ctx, g.id, wait)
+	}
+	stop := context.AfterFunc(ctx, func() { g.file.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	raw, err := g.file.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	err = raw.Read(hasEnded)
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return Check(g.id) == Gone, nil
+	}
+	return false, fmt.Errorf("wait for the exit: %w", err)
+}
+
+// hasEnded reports whether a pidfd is readable: its process has ended, reaped or not.
+func hasEnded(fd uintptr) bool {
+	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(polled, 0)
+	return err == nil && n == 1 && polled[0].Revents&unix.POLLIN != 0
+}
+
+func (g *grip) release() {
+	if g.file != nil {
+		g.file.Close()
+	}
+}

@@ -1,0 +1,190 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// pidfds is an epoll set of pidfds. A nil set holds nothing and takes nothing. All methods belong to one goroutine;
+// a second one, started by openPidfds and ended by close, only waits.
+type pidfds struct {
+	epoll int
+	file  *os.File // owns epoll, and lets Go's own poller wait for it
+	held  map[Identity]uint64
+	open  map[uint64]pidfd
+	last  uint64
+
+	news chan []uint64
+	fail chan error
+	done chan struct{}
+	wait sync.WaitGroup
+}
+
+type pidfd struct {
+	fd int
+	id Identity
+}
+
+func openPidfds() (*pidfds, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open epoll: %w", err)
+	}
+	// Only a descriptor in non-blocking mode goes to the runtime's poller; then waiting holds no thread.
+	if err := unix.SetNonblock(epoll, true); err != nil {
+		unix.Close(epoll)
+		return nil, fmt.Errorf("open epoll: %w", err)
+	}
+	p := &pidfds{
+		epoll: epoll,
+		file:  os.NewFile(uintptr(epoll), "epoll"),
+		held:  map[Identity]uint64{},
+		open:  map[uint64]pidfd{},
+		news:  make(chan []uint64),
+		fail:  make(chan error, 1),
+		done:  make(chan struct{}),
+	}
+	p.wait.Go(p.listen)
+	return p, nil
+}
+
+// listen hands on the tokens of ended processes until the set is closed.
+func (p *pidfds) listen() {
+	raw, err := p.file.SyscallConn()
+	for err == nil {
+		var tokens []uint64
+		tokens, err = nextTokens(raw.Read)
+		if err != nil {
+			break
+		}
+		select {
+		case p.news <- tokens:
+		case <-p.done:
+			return
+		}
+	}
+	select {
+	case <-p.done: // close made the error
+	default:
+		p.fail <- fmt.Errorf("wait for pidfds: %w", err)
+	}
+}
+
+func nextTokens(read func(func(fd uintptr) bool) error) ([]uint64, error) {
+	var events [64]unix.EpollEvent
+	var n int
+	var waited error
+	err := read(func(fd uintptr) bool {
+		n, waited = unix.EpollWait(int(fd), events[:], 0)
+		if waited == unix.EINTR {
+			n, waited = 0, nil
+		}
+		return n > 0 || waited != nil
+	})
+	if err := errors.Join(err, waited); err != nil {
+		return nil, err
+	}
+	tokens := make([]uint64, n)
+	for i, e := range events[:n] {
+		tokens[i] = uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
+	}
+	return tokens, nil
+}
+
+// add returns ErrGone when the process has ended, another error when no pidfd is to be had.
+func (p *pidfds) add(id Identity) error {
+	if p == nil {
+		return errors.ErrUnsupported
+	}
+	if _, ok := p.held[id]; ok {
+		return nil
+	}
+	fd, err := openPidfd(id)
+	if err != nil {
+		return err
+	}
+	p.last++
+	// A token instead of the descriptor: its number may be in use again when the news arrives. One shot, or listen
+	// would turn in circles until the process is taken out of the set.
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(uint32(p.last)), Pad: int32(uint32(p.last >> 32))}
+	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("watch pidfd: %w", err)
+	}
+	p.held[id] = p.last
+	p.open[p.last] = pidfd{fd, id}
+	return nil
+}
+
+// openPidfd returns a pidfd of exactly this process. The check comes after the opening: from then on the pidfd cannot
+// pass to another one. When the check can prove nothing the pidfd is still good for watching: whoever now has the
+// number, once that one is gone the process is gone too.
+func openPidfd(id Identity) (int, error) {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if err == unix.ESRCH {
+		return -1, ErrGone
+	}
+	if err != nil {
+		return -1, fmt.Errorf("open pidfd: %w", err)
+	}
+	if Check(id) == Gone {
+		unix.Close(fd)
+		return -1, ErrGone
+	}
+	return fd, nil
+}
+
+// take removes an ended process from the set.
+func (p *pidfds) take(token uint64) (Identity, bool) {
+	held, ok := p.open[token]
+	if ok {
+		p.remove(held.id)
+	}
+	return held.id, ok
+}
+
+func (p *pidfds) remove(id Identity) {
+	if p == nil {
+		return
+	}
+	token, ok := p.held[id]
+	if !ok {
+		return
+	}
+	// Taken out by hand: a child between fork and exec may share the descriptor, and closing would not take it out.
+	fd := p.open[token].fd
+	_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil)
+	unix.Close(fd)
+	delete(p.held, id)
+	delete(p.open, token)
+}
+
+func (p *pidfds) found() <-chan []uint64 {
+	if p == nil {
+		return nil
+	}
+	return p.news
+}
+
+func (p *pidfds) broken() <-chan error {
+	if p == nil {
+		return nil
+	}
+	return p.fail
+}
+
+func (p *pidfds) close() {
+	if p == nil {
+		return
+	}
+	close(p.done)
+	p.file.Close()
+	p.wait.Wait()
+	for _, held := range p.open {
+		unix.Close(held.fd)
+	}
+}

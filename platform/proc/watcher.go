@@ -1,0 +1,183 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// pollEvery is the pace of looking where the kernel does not tell of exits.
+const pollEvery = 2 * time.Second
+
+// Watcher tells once of the end of every process that was added: at once through pidfds on Linux, within two seconds
+// elsewhere and where no pidfd is to be had. With pidfds it costs nothing while nothing ends.
+type Watcher struct {
+	exits chan Identity
+	wake  chan struct{} // holds one token while asked is not empty
+
+	mu    sync.Mutex
+	asked []request
+
+	open  func() (*pidfds, error)
+	every time.Duration
+}
+
+// request is a change of the watched set that Run has not carried out yet.
+type request struct {
+	id     Identity
+	remove bool
+}
+
+// NewWatcher returns a watcher that does nothing until Run.
+func NewWatcher() *Watcher {
+	return &Watcher{
+		exits: make(chan Identity),
+		wake:  make(chan struct{}, 1),
+		open:  openPidfds,
+		every: pollEvery,
+	}
+}
+
+// Add watches a process; one that is gone already is reported at once. An identity that proves nothing is an error.
+// Adding twice is adding once. It never blocks, and may come before Run.
+func (w *Watcher) Add(id Identity) error {
+	if !id.proves() {
+		return fmt.Errorf("watch process %d: identity lacks its start or boot", id.PID)
+	}
+	w.ask(request{id: id})
+	return nil
+}
+
+// Remove ends the watch and takes back a report that nobody has received. One that a receiver is just getting stays.
+func (w *Watcher) Remove(id Identity) { w.ask(request{id: id, remove: true}) }
+
+// Exits delivers each ended process once. Reports wait for a slow receiver without limit. It is never closed.
+func (w *Watcher) Exits() <-chan Identity { return w.exits }
+
+func (w *Watcher) ask(r request) {
+	w.mu.Lock()
+	w.asked = append(w.asked, r)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Watcher) take() []request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	asked := w.asked
+	w.asked = nil
+	return asked
+}
+
+// Run watches until ctx ends, then returns nil. It may run once.
+func (w *Watcher) Run(ctx context.Context) error {
+	fds, err := w.open()
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("watch exits: %w", err)
+	}
+	v := &vigil{fds: fds, polled: map[Identity]struct{}{}, every: w.every, timer: time.NewTimer(w.every)}
+	v.timer.Stop()
+	defer v.close()
+	for {
+		var out chan<- Identity
+		var head Identity
+		if len(v.ended) > 0 {
+			out, head = w.exits, v.ended[0]
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.wake:
+			v.obey(w.take())
+		case tokens := <-fds.found():
+			v.learn(tokens)
+		case err := <-fds.broken():
+			return fmt.Errorf("watch exits: %w", err)
+		case <-v.timer.C:
+			v.poll()
+		case out <- head:
+			v.ended = v.ended[1:]
+		}
+	}
+}
+
+// vigil is what one Run knows; only its goroutine touches it.
+type vigil struct {
+	fds    *pidfds // nil where the system has none
+	polled map[Identity]struct{}
+	ended  []Identity // not yet received
+	timer  *time.Timer
+	every  time.Duration
+}
+
+func (v *vigil) obey(asked []request) {
+	for _, r := range asked {
+		if r.remove {
+			v.forget(r.id)
+		} else {
+			v.watch(r.id)
+		}
+	}
+}
+
+// watch finds the best way to notice the end of a process. It is asked again for polled ones, so that a process gets
+// its pidfd when descriptors are to be had again.
+func (v *vigil) watch(id Identity) {
+	err := v.fds.add(id)
+	if err != nil && !errors.Is(err, ErrGone) && Check(id) == Gone {
+		err = ErrGone
+	}
+	switch {
+	case err == nil:
+		delete(v.polled, id)
+	case errors.Is(err, ErrGone):
+		v.report(id)
+	default:
+		v.polled[id] = struct{}{}
+		if len(v.polled) == 1 {
+			v.timer.Reset(v.every)
+		}
+	}
+}
+
+func (v *vigil) learn(tokens []uint64) {
+	for _, token := range tokens {
+		// A token that is unknown was removed while its news was on the way.
+		if id, ok := v.fds.take(token); ok {
+			v.report(id)
+		}
+	}
+}
+
+func (v *vigil) poll() {
+	for id := range v.polled {
+		v.watch(id)
+	}
+	if len(v.polled) > 0 {
+		v.timer.Reset(v.every)
+	}
+}
+
+func (v *vigil) report(id Identity) {
+	delete(v.polled, id)
+	if !slices.Contains(v.ended, id) {
+		v.ended = append(v.ended, id)
+	}
+}
+
+func (v *vigil) forget(id Identity) {
+	v.fds.remove(id)
+	delete(v.polled, id)
+	v.ended = slices.DeleteFunc(v.ended, func(e Identity) bool { return e == id })
+}
+
+func (v *vigil) close() {
+	v.timer.Stop()
+	v.fds.close()
+}

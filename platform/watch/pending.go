@@ -1,0 +1,79 @@
+package watch
+
+import "slices"
+
+// maxPaths is how many paths wait for one key before a look at everything is cheaper.
+const maxPaths = 1024
+
+// pending keeps what has not been received yet, fair between keys, each path once.
+type pending struct {
+	order []string // keys that have something, the next one first
+	byKey map[string]*backlog
+}
+
+type backlog struct {
+	paths []string
+	known map[string]struct{}
+	all   bool // look at everything; paths are empty
+}
+
+func newPending() pending { return pending{byKey: map[string]*backlog{}} }
+
+func (p *pending) of(key string) *backlog {
+	b := p.byKey[key]
+	if b == nil {
+		b = &backlog{known: map[string]struct{}{}}
+		p.byKey[key] = b
+		p.order = append(p.order, key)
+	}
+	return b
+}
+
+func (p *pending) add(key, path string) {
+	b := p.of(key)
+	if _, ok := b.known[path]; ok || b.all {
+		return
+	}
+	if len(b.paths) == maxPaths {
+		p.overflow(key)
+		return
+	}
+	b.paths = append(b.paths, path)
+	b.known[path] = struct{}{}
+}
+
+func (p *pending) overflow(key string) { *p.of(key) = backlog{all: true} }
+
+func (p *pending) forget(key string) {
+	delete(p.byKey, key)
+	p.order = slices.DeleteFunc(p.order, func(k string) bool { return k == key })
+}
+
+// head is the event to offer next. It stays until it is delivered.
+func (p *pending) head() (Event, bool) {
+	if len(p.order) == 0 {
+		return Event{}, false
+	}
+	key := p.order[0]
+	if b := p.byKey[key]; !b.all {
+		return Event{Key: key, Path: b.paths[0]}, true
+	}
+	return Event{Key: key, Overflow: true}, true
+}
+
+// delivered takes away the event that was offered. What has changed since the offer is compared, for a hint too many
+// does no harm and a hint too few does.
+func (p *pending) delivered(ev Event) {
+	if now, ok := p.head(); !ok || now != ev {
+		return
+	}
+	p.order = p.order[1:]
+	b := p.byKey[ev.Key]
+	if len(b.paths) > 1 {
+		delete(b.known, b.paths[0])
+		b.paths = b.paths[1:]
+		p.order = append(p.order, ev.Key)
+		return
+	}
+	delete(p.byKey, ev.Key)
+}

@@ -1,0 +1,47 @@
+package protocol
+
+import "time"
+
+// Agent is an AI coding agent as its files show it. Verdicts about it belong to package heartbeat.
+type Agent struct {
+	Name string `json:"name"`
+	Beat Beat   `json:"beat"`
+	// Status is its own word from the heartbeat; the enum is open.
+	Status string `json:"status"`
+	// Complaint is what its heartbeat says is wrong with it (health.*_ok false, last_error); "" is well.
+	Complaint string `json:"complaint,omitempty"`
+	// Registered is when it announced itself; a beat older than that does not count.
+	Registered time.Time `json:"registered,omitzero"`
+	// Recorded is the word the registry holds for it.
+	Recorded string `json:"recorded,omitempty"`
+	// PID is what a file claims. It is no evidence until it has lived through two beats in our sight.
+	PID int `json:"pid,omitempty"`
+	// Process was recorded by one of our own commands while the process was alive; zero if none.
+	Process Identity `json:"process,omitzero"`
+	// Used is 1 − the free share that its heartbeat reports (000: current_capacity).
+	Used Share `json:"used"`
+	// Tasks are the ids that the agent itself names as being worked on.
+	Tasks []string `json:"tasks,omitempty"`
+	// Signs fingerprints every other sign of life (progress, current task, its own log lines). Our own writes never count.
+	Signs string `json:"signs,omitempty"`
+	// Held is the operator's reason for holding the agent; "" when it is not held.
+	Held string `json:"held,omitempty"`
+	Ref  Ref    `json:"ref"`
+}
+
+// Beat is an agent's heartbeat file. A zero Mark means that there is none yet.
+type Beat struct {
+	// Mark changes whenever content or inode change; Touched is the file's mtime alone.
+	Mark    string    `json:"mark,omitempty"`
+	Touched time.Time `json:"touched,omitzero"`
+	// At is the time the beat claims, capped at the moment of the look.
+	At time.Time `json:"at,omitzero"`
+}
+
+// Last is the newer of the claimed time and the file's mtime.
+func (b Beat) Last() time.Time {
+	if b.Touched.After(b.At) {
+		return b.Touched
+	}
+	return b.At
+}

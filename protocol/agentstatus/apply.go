@@ -1,0 +1,210 @@
+package agentstatus
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Apply carries out one change. Every file is compared with what was judged before it is moved or replaced. After a
+// crash in the middle, the same change applied again ends in the same files.
+func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
+	p.now = now
+	act := p.verb(c.Verb)
+	switch {
+	case act == nil:
+		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
+	case c.Subject.Kind == protocol.KindTask && !plainID(c.Subject.ID):
+		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
+	case c.Subject.Kind == protocol.KindAgent && !plainID(c.Subject.ID):
+		return fmt.Errorf("%s: %q is no name for an agent", c.Verb, c.Subject.ID)
+	}
+	if err := p.open(); err != nil {
+		return conflict(err)
+	}
+	// The next look knows of the change, hinted at or not.
+	if c.Subject.Kind == protocol.KindTask {
+		p.dirty[c.Subject.ID] = true
+	} else {
+		p.dirtyAgents = true
+	}
+	return conflict(p.guarded(ctx, func() error {
+		p.probe(".", tasksDir, archiveDir, attemptsDir, agentsDir, sharedDir)
+		return act(c)
+	}))
+}
+
+func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
+	switch v {
+	case protocol.VerbHold:
+		return p.hold
+	case protocol.VerbRelease:
+		return p.release
+	case protocol.VerbRenew:
+		return p.renew
+	case protocol.VerbRetry:
+		return p.retry
+	case protocol.VerbBury:
+		return p.bury
+	case protocol.VerbConclude:
+		return p.conclude
+	case protocol.VerbCancel:
+		return p.cancel
+	case protocol.VerbFile:
+		return p.file
+	case protocol.VerbMark:
+		return p.mark
+	case protocol.VerbLog:
+		return p.logEvent
+	case protocol.VerbPause:
+		return p.pauseAgent
+	case protocol.VerbResume:
+		return p.resumeAgent
+	}
+	return nil
+}
+
+// fresh reads a task's files as they are at this moment.
+func (p *Project) fresh(id string) *entry {
+	p.changed[tasksDir], p.changed[archiveDir], p.changed[attemptsDir] = true, true, true
+	return p.refresh(id)
+}
+
+// moved is the conflict that says what has changed.
+func moved(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", protocol.ErrConflict, fmt.Sprintf(format, args...))
+}
+
+// hold keeps a request out of its agent's sight: the notice first, so that nobody finds a held request without a
+// word why; then the rename; then a look whether the agent was quicker.
+func (p *Project) hold(c protocol.Change) error {
+	e := p.fresh(c.Subject.ID)
+	switch {
+	case e.held.there && !e.request.there:
+		return nil
+	case e.held.there:
+		return moved("its request was written anew while it was held")
+	case !e.request.good || string(e.request.sum) != c.Ref.Sum:
+		return moved("the request is not the one that was judged")
+	case e.result.there || e.inHand():
+		return moved("its agent was quicker")
+	}
+	if err := p.putNotice(c); err != nil {
+		return err
+	}
+	if err := p.root.RenameIf(e.files.request, e.files.held, jsonfile.Sum(c.Ref.Sum)); err != nil {
+		_ = p.root.Remove(e.files.notice)
+		return err
+	}
+	since := e.request.stamp
+	if e = p.fresh(e.id); e.result.there || e.progress.there && !e.progress.stamp.ModTime().Before(appeared(since)) {
+		// It was taken in the very moment of the rename: one in flight is never held.
+		if err := p.show(e); err != nil {
+			return err
+		}
+		return moved("its agent was quicker")
+	}
+	p.told("task_deferred", c)
+	return nil
+}
+
+// inHand reports whether a progress file of this attempt lies there. One that an earlier attempt left is older than
+// the request's coming into sight.
+func (e *entry) inHand() bool {
+	return e.progress.there && !e.progress.stamp.ModTime().Before(appeared(e.request.stamp))
+}
+
+// putNotice writes the deferral notice of a hold.
+func (p *Project) putNotice(c protocol.Change) error {
+	n := notice{TaskID: c.Subject.ID, Status: "deferred", Reason: c.Hold, HeldBy: ourName, HeldAt: p.now.UTC(), NotBefore: c.Until.UTC(),
+		ReleaseBy: c.ReleaseBy.UTC(), Why: c.Why, Release: "steward release " + c.Subject.ID}
+	if wait := c.Until.Sub(p.now); wait > 0 {
+		n.RetryAfter = int64((wait + time.Second - 1) / time.Second)
+	}
+	if c.Until.IsZero() {
+		n.NotBefore = time.Time{}
+	}
+	if g := c.Gate; g != nil {
+		n.Dimension, n.Threshold, n.Consumers = g.Dimension, g.Limit, g.Consumers
+		if v, ok := g.Used.Value(); ok {
+			n.Load = &v
+		}
+	}
+	doc, err := jsonfile.Encode(n)
+	if err != nil {
+		return err
+	}
+	late, err := p.root.Replace(taskFile(c.Subject.ID, noticeExt), doc, jsonfile.Any)
+	_ = late.Close()
+	return err
+}
+
+// release lets agents see the task again. It compares nothing: letting go is right whatever the request says by now.
+// A cancelled task gets its end first, which a crash may have cut off.
+func (p *Project) release(c protocol.Change) error {
+	e := p.fresh(c.Subject.ID)
+	o, _ := e.ended()
+	vain := e.record.cancelled && o == nil && (e.held.good || e.cancelledInVain(o))
+	if !e.held.there && !e.notice.there && !vain {
+		return nil
+	}
+	if vain {
+		if err := p.endIt(e, c); err != nil {
+			return err
+		}
+	}
+	was := e.held.there
+	if err := p.show(e); err != nil {
+		return err
+	}
+	if was {
+		p.told("task_released", c)
+	}
+	return nil
+}
+
+// show is release without the log: the request back first, then the notice away, so that a crash in between leaves
+// a visible task with an old notice, which the next look takes back. A request that was written anew meanwhile
+// wins; the held one is kept on record.
+func (p *Project) show(e *entry) error {
+	held, open := e.files.held, e.files.request
+	if p.has(held) {
+		to := open
+		if p.has(open) {
+			var err error
+			if to, err = p.nextFree(e.id, "held"); err != nil {
+				return err
+			}
+		}
+		if err := p.root.Rename(held, to); err != nil {
+			return err
+		}
+	}
+	if err := p.root.Remove(e.files.notice); err != nil && !isMissing(err) {
+		return err
+	}
+	return nil
+}
+
+// renew prolongs the lease in the notice.
+func (p *Project) renew(c protocol.Change) error {
+	e := p.fresh(c.Subject.ID)
+	if !e.held.there {
+		return moved("it is no longer held")
+	}
+	if !e.notice.good {
+		c.Hold = protocol.HoldCapacity
+		if k := e.record.last(); k != nil {
+			c.Hold, c.Until = protocol.HoldRetry, k.Due
+		}
+		return p.putNotice(c)
+	}
+	late, err := p.root.Update(e.files.notice, maxFile, func(old []byte) ([]byte, error) {
+		return jsonfile.Edit(old, jsonfile.Set{Path: []string{"release_by"}, Value: jsonfile.FormatTime(c.ReleaseBy)})
+	})
+	_ = late.Close()
+	return err
+}

@@ -1,0 +1,163 @@
+package agentstatus
+
+import (
+	"path"
+	"strings"
+)
+
+// bench is where the agents sit: a folder each (codex_status/), or a single status file, and the registry.
+type bench struct {
+	desks    map[string]*place         // by folder, e.g. "codex_status"
+	singles  map[string]*reading[beat] // by file, e.g. "planner.status.json"
+	cards    map[string]*reading[card] // by file in steward/agents
+	registry reading[roll]
+	signs    map[string]*signs // by agent
+}
+
+// place is one agent's folder.
+type place struct {
+	beat    reading[beat]
+	current reading[current]
+}
+
+func newBench() bench {
+	return bench{desks: map[string]*place{}, singles: map[string]*reading[beat]{}, cards: map[string]*reading[card]{}, signs: map[string]*signs{}}
+}
+
+func beatFile(desk string) string    { return desk + "/heartbeat.json" }
+func currentFile(desk string) string { return desk + "/current_task.json" }
+
+// readAgents brings heartbeats, registry and cards up to date: of the folders given, or of all when desks is nil.
+func (p *Project) readAgents(desks []string) {
+	if entries, fresh := p.list("."); fresh {
+		p.seat(entries)
+	}
+	if files, fresh := p.list(agentsDir); fresh {
+		for _, f := range files {
+			if file := path.Join(agentsDir, f); strings.HasSuffix(f, ".json") && p.bench.cards[file] == nil {
+				p.bench.cards[file] = &reading[card]{}
+			}
+		}
+	}
+	load(p, &p.bench.registry, registry, decodeRoll)
+	for file, r := range p.bench.singles {
+		load(p, r, file, decodeRelative)
+	}
+	if desks == nil {
+		desks = sortedKeys(p.bench.desks)
+		p.readCards()
+	}
+	p.probe(desks...)
+	for _, dir := range desks {
+		d := p.bench.desks[dir]
+		load(p, &d.beat, beatFile(dir), decodeBeat)
+		load(p, &d.current, currentFile(dir), decodeCurrent)
+	}
+	p.through(desks...)
+}
+
+// readCards reads steward's own cards of the agents; others do not write them, so a full look is enough.
+func (p *Project) readCards() {
+	for file, r := range p.bench.cards {
+		load(p, r, file, decodeCard)
+		if !r.there {
+			delete(p.bench.cards, file)
+		}
+	}
+}
+
+// seat finds the agents' folders and single files among the entries of Base.
+func (p *Project) seat(entries []string) {
+	seen := make(map[string]bool, len(entries))
+	for _, name := range entries {
+		switch {
+		case strings.HasSuffix(name, "_status"):
+			seen[name] = true
+			if p.bench.desks[name] == nil {
+				p.bench.desks[name] = &place{}
+				p.changed[name] = true
+			}
+		case strings.HasSuffix(name, ".status.json"):
+			seen[name] = true
+			if p.bench.singles[name] == nil {
+				p.bench.singles[name] = &reading[beat]{}
+			}
+		}
+	}
+	for name := range p.bench.desks {
+		if !seen[name] {
+			delete(p.bench.desks, name)
+			delete(p.trouble, beatFile(name))
+			delete(p.trouble, currentFile(name))
+			delete(p.trouble, name)
+		}
+	}
+	for name := range p.bench.singles {
+		if !seen[name] {
+			delete(p.bench.singles, name)
+			delete(p.trouble, name)
+		}
+	}
+}
+
+// sitters lists every heartbeat with the agent that it speaks of: by the name inside, else by its place.
+func (p *Project) sitters() []sitter {
+	var list []sitter
+	for _, dir := range sortedKeys(p.bench.desks) {
+		d := p.bench.desks[dir]
+		if !d.beat.good && !d.current.good {
+			continue // an empty folder is no agent yet
+		}
+		name := d.beat.value.name
+		if name == "" {
+			name = strings.TrimSuffix(dir, "_status")
+		}
+		list = append(list, sitter{label: name, file: beatFile(dir), beat: &d.beat, current: &d.current})
+	}
+	for _, file := range sortedKeys(p.bench.singles) {
+		if r := p.bench.singles[file]; r.good {
+			name := r.value.name
+			if name == "" {
+				name = strings.TrimSuffix(file, ".status.json")
+			}
+			list = append(list, sitter{label: name, file: file, beat: r})
+		}
+	}
+	return list
+}
+
+// sitter is one place where an agent shows itself.
+type sitter struct {
+	label, file string
+	beat        *reading[beat]
+	current     *reading[current]
+}
+
+// deskOf is the folder for an agent's heartbeat: the one where it beats, else by the document's own names. A folder
+// that is another agent's is never taken.
+func (p *Project) deskOf(name string) string {
+	for _, dir := range sortedKeys(p.bench.desks) {
+		if d := p.bench.desks[dir]; d.beat.good && d.beat.value.name == name {
+			return dir
+		}
+	}
+	switch name {
+	case livhana:
+		return "livhana_status"
+	case codex:
+		return "codex_status"
+	}
+	dir := name + "_status"
+	for p.othersDesk(dir, name) {
+		dir = strings.TrimSuffix(dir, "_status") + "_agent_status"
+	}
+	return dir
+}
+
+func (p *Project) othersDesk(dir, name string) bool {
+	if dir == "livhana_status" || dir == "codex_status" {
+		return true
+	}
+	d := p.bench.desks[dir]
+	return d != nil && d.beat.good && d.beat.value.name != "" && d.beat.value.name != name
+}

@@ -1,0 +1,110 @@
+package agentstatus
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// hinted measures one event among n finished tasks: the request of one task is rewritten, and looked at.
+func hinted(b *testing.B, n int) {
+	s := newSite(b, around+file(requestPath, requestText))
+	s.finish(n, 2*time.Minute, "completed")
+	look := func(hints []string) *protocol.Snapshot {
+		now := time.Now().Add(time.Minute)
+		snap := s.p.Observe(b.Context(), protocol.Look{Now: now, Hints: hints, Since: now.Add(-time.Hour)})
+		return &snap
+	}
+	for range 3 {
+		look(nil)
+	}
+	text := [2]string{requestText, strings.Replace(requestText, "ship it", "ship it now", 1)}
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		i++
+		s.do(os.WriteFile(s.path(requestPath), []byte(text[i%2]), 0o640))
+		b.StartTimer()
+		snap := look([]string{requestPath})
+		b.StopTimer()
+		found := false
+		for j := range snap.Tasks {
+			found = found || snap.Tasks[j].ID == taskID && (snap.Tasks[j].Directive == "ship it") == (i%2 == 0)
+		}
+		if !found {
+			b.Fatal("the event was missed")
+		}
+		b.StartTimer()
+	}
+}
+
+func BenchmarkObserveHint100(b *testing.B)  { hinted(b, 100) }
+func BenchmarkObserveHint100k(b *testing.B) { hinted(b, 100_000) }
+
+// BenchmarkObserveFirst100k is the first look at a project with 100,000 tasks that ended long ago.
+func BenchmarkObserveFirst100k(b *testing.B) {
+	s := newSite(b, around+file(requestPath, requestText))
+	s.finish(100_000, 3*time.Hour, "completed")
+	b.ReportAllocs()
+	for b.Loop() {
+		s.reopen()
+		s.p.Observe(b.Context(), protocol.Look{Now: s.now, Since: s.now.Add(-time.Hour)})
+	}
+}
+
+// BenchmarkObserveFullIdle is a full look at 20 agents and 10 open tasks when nothing changed.
+func BenchmarkObserveFullIdle(b *testing.B) {
+	s := newSite(b, around)
+	s.finish(2_000, 2*time.Minute, "completed")
+	for i := range 10 {
+		id := numbered(1<<30 + i)
+		s.write(Base+"/"+taskFile(id, requestExt), strings.Replace(requestText, taskID, id, 1))
+	}
+	for i := range 20 {
+		s.write(fmt.Sprintf("%s/w%d_status/heartbeat.json", Base, i), beatText(fmt.Sprint("w", i)))
+	}
+	now := time.Now().Add(time.Minute)
+	look := protocol.Look{Now: now, Since: now.Add(-time.Hour)}
+	for range 3 {
+		s.p.Observe(b.Context(), look)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.p.Observe(b.Context(), look)
+	}
+}
+
+// BenchmarkBoot boots both agents in a new project, as `steward boot` does it twice.
+func BenchmarkBoot(b *testing.B) {
+	for b.Loop() {
+		dir := b.TempDir()
+		for i, agent := range KnownAgents() {
+			p := New(dir, Options{})
+			if err := p.Prepare(b.Context(), boot(agent, 100+i, time.Now())); err != nil {
+				b.Fatal(err)
+			}
+			p.Close()
+		}
+	}
+}
+
+// BenchmarkBootScripts is the same by the document's two scripts.
+func BenchmarkBootScripts(b *testing.B) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		b.Skip("python3 is not installed")
+	}
+	for b.Loop() {
+		dir, err := os.MkdirTemp(b.TempDir(), "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		runScripts(b, filepath.Clean(dir))
+	}
+}

@@ -1,0 +1,218 @@
+package agentstatus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// The two agents of protocol 000, Agent Topology.
+const (
+	livhana = "livhana-layer1.1"
+	codex   = "codex-cursor"
+)
+
+// ErrNotInitialized: codex boots before livhana has set the folders up (protocol 000, CODEX Boot Sequence).
+var ErrNotInitialized = errors.New("inter-agent communication not initialized")
+
+// profile is what the document's boot scripts write for an agent.
+type profile struct {
+	kind, environment string
+	capabilities      []string
+	free              float64
+	event, message    string
+}
+
+func profileOf(agent string) profile {
+	switch agent {
+	case livhana:
+		return profile{"orchestrator", "claude-code-cli", []string{"voice", "orchestration", "task_delegation"}, 1.0,
+			"session_start", "Inter-agent communication initialized"}
+	case codex:
+		return profile{"executor", "cursor-ide", []string{"code_execution", "file_operations", "git_operations"}, 0.8,
+			"agent_ready", "CODEX agent initialized and ready for tasks"}
+	}
+	return profile{"executor", "unknown", []string{}, 1.0, "agent_ready", agent + " initialized and ready for tasks"}
+}
+
+// KnownAgents are the names that need no protocol named with them.
+func KnownAgents() []string { return []string{livhana, codex} }
+
+// Prepare does what the document's two boot scripts do (protocol 000, Boot Integration), but merges: everybody
+// else's entries, unknown keys and the log stay as they are. Booting twice from one process leaves what booting once
+// leaves, but for the stamps. It waits up to two seconds for a writer of the registry to finish.
+func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
+	p.now = b.Now
+	if !plainID(b.Agent) {
+		return fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", b.Agent)
+	}
+	if err := p.lay(b.Agent); err != nil {
+		if errors.Is(err, ErrNotInitialized) {
+			return err
+		}
+		return fmt.Errorf("boot: %w", err)
+	}
+	return p.guarded(ctx, func() error { return p.prepare(ctx, b) })
+}
+
+// lay makes the folders.
+func (p *Project) lay(agent string) error {
+	top, err := jsonfile.Open(p.dir)
+	if err != nil {
+		return err
+	}
+	defer top.Close()
+	if _, err := top.Stat(Base); isMissing(err) && agent == codex {
+		return ErrNotInitialized
+	}
+	if err := top.MkdirAll(Base, 0o755); err != nil {
+		return err
+	}
+	if err := p.open(); err != nil {
+		return err
+	}
+	for _, dir := range []string{tasksDir, "codex_status", "livhana_status", sharedDir, agentsDir} {
+		if err := p.root.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare writes heartbeat, card, log line and registry. The registry comes last: it is what tells the next boot that
+// this one was done.
+func (p *Project) prepare(ctx context.Context, b protocol.Boot) error {
+	p.probe(".", agentsDir, sharedDir)
+	p.readAgents(nil)
+	whole, err := p.wholeRegistry(ctx)
+	if err != nil {
+		return fmt.Errorf("boot: registry: %w", err)
+	}
+	again, err := p.bootedAlready(b, whole)
+	if err != nil {
+		return fmt.Errorf("boot: %w", err)
+	}
+	if err := p.firstBeat(b); err != nil {
+		return fmt.Errorf("boot: heartbeat: %w", err)
+	}
+	if err := p.bootCard(b); err != nil {
+		return fmt.Errorf("boot: card: %w", err)
+	}
+	if !again {
+		if err := p.announce(b); err != nil {
+			return fmt.Errorf("boot: log: %w", err)
+		}
+	}
+	if err := p.enroll(b); err != nil {
+		return fmt.Errorf("boot: registry: %w", err)
+	}
+	return nil
+}
+
+// wholeRegistry reads the registry, waiting for a writer who is at work. One that stays in pieces is put aside, as
+// the document's script would have overwritten it; nil means that there is none.
+func (p *Project) wholeRegistry(ctx context.Context) (*roll, error) {
+	pause := time.NewTicker(50 * time.Millisecond)
+	defer pause.Stop()
+	for range int(badAfter / (50 * time.Millisecond)) {
+		o, _, err := p.root.Load(registry, maxFile)
+		switch {
+		case err == nil:
+			r := decodeRoll(o)
+			return &r, nil
+		case isMissing(err):
+			return nil, nil
+		case !unusable(err):
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-pause.C:
+		}
+	}
+	aside := fmt.Sprintf("%s/broken_registry.%d", own, p.now.UnixNano())
+	if err := p.root.Rename(registry, aside); err != nil && !isMissing(err) {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// unusable: the document is missing, or not whole at this moment.
+func unusable(err error) bool {
+	return isMissing(err) || errors.Is(err, jsonfile.ErrTorn) || errors.Is(err, jsonfile.ErrBad)
+}
+
+// bootedAlready reports whether this very process has booted here before: the registry shows it, or a boot that was
+// cut short a moment ago has left its log line.
+func (p *Project) bootedAlready(b protocol.Boot, whole *roll) (bool, error) {
+	k, err := p.readCard(b.Agent)
+	if err != nil {
+		return false, err
+	}
+	var m member
+	if whole != nil {
+		m = whole.agents[b.Agent]
+	}
+	if m.pid == b.PID && m.status == "active" && k.session == b.Session && (b.PID > 0 || b.Session != "") {
+		return true, nil
+	}
+	at := p.lastBoot(b.Agent)
+	return at.After(m.seen) && b.Now.Sub(at) < time.Minute, nil
+}
+
+// lastBoot is when the end of the log shows a boot of the agent.
+func (p *Project) lastBoot(agent string) (at time.Time) {
+	const tail = 64 << 10
+	st, err := p.root.Stat(logFile)
+	if err != nil {
+		return at
+	}
+	data, _, err := p.root.ReadAt(logFile, max(0, st.Size-tail), tail)
+	if err != nil {
+		return at
+	}
+	for line := range bytes.Lines(data) {
+		o, err := jsonfile.Parse(line)
+		if err != nil {
+			continue
+		}
+		if e, _ := decodeLine(o); e.source == agent && e.event == profileOf(agent).event {
+			at = e.at
+		}
+	}
+	return at
+}
+
+// announce writes the log line of a boot.
+func (p *Project) announce(b protocol.Boot) error {
+	pr := profileOf(b.Agent)
+	line := logLine{Timestamp: jsonfile.FormatTime(b.Now), EventType: pr.event, Source: b.Agent, Message: pr.message}
+	if b.Session != "" {
+		line.Metadata = map[string]any{"session_id": b.Session}
+	}
+	return p.write(line)
+}
+
+// bootCard records the process that somebody vouched for, and takes an older one off the card: its death would be
+// taken for this one's.
+func (p *Project) bootCard(b protocol.Boot) error {
+	k, err := p.readCard(b.Agent)
+	if err != nil {
+		return err
+	}
+	if !k.there && !b.Process.Proves() && b.Session == "" {
+		return nil
+	}
+	return p.editCard(b.Agent, func(f *cardFile) {
+		f.Session = b.Session
+		if b.Process.Proves() || b.PID != k.process.PID {
+			f.carry(b.Process)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package agentstatus
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// bury puts the dead letter on record. The last result stays where its orchestrator looks for it.
+func (p *Project) bury(c protocol.Change) error {
+	e := p.fresh(c.Subject.ID)
+	if e.record.buried {
+		return nil
+	}
+	if o, ref := e.ended(); o == nil || ref.Sum != c.Ref.Sum {
+		return moved("the result is not the one that was judged")
+	}
+	letter := struct {
+		TaskID   string    `json:"task_id"`
+		At       time.Time `json:"at"`
+		Agent    string    `json:"agent"`
+		Code     string    `json:"code"`
+		Rule     string    `json:"rule"`
+		Attempts int       `json:"attempts"`
+		Why      string    `json:"why"`
+		Result   string    `json:"result"`
+		Again    string    `json:"retry_command"`
+	}{c.Subject.ID, p.now.UTC(), c.Agent, c.Code, c.Rule, 1, c.Why, c.Ref.Path, "steward retry " + c.Subject.ID}
+	for _, k := range e.record.takings {
+		if k.Committed && k.Action == protocol.ActionRetry {
+			letter.Attempts++
+		}
+	}
+	doc, err := jsonfile.Encode(letter)
+	if err != nil {
+		return err
+	}
+	if err := p.root.Create(deadFile(c.Subject.ID), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+		return err
+	}
+	p.told("task_dead", c)
+	return nil
+}
+
+// conclude writes the result that a lost agent cannot write (protocol 000, Task Result Schema). It is created, never
+// put over another: whoever really ran the task is quicker, or replaces it later.
+func (p *Project) conclude(c protocol.Change) error {
+	e := p.fresh(c.Subject.ID)
+	switch {
+	case e.result.good && e.result.value.Ours:
+		return nil
+	case e.result.there:
+		return moved("it has a result by now")
+	case !e.request.good:
+		return moved("its request is not visible")
+	case c.Ref.Sum != "" && string(e.request.sum) != c.Ref.Sum:
+		return moved("the request is not the one that was judged")
+	}
+	err := p.synthesize(e, c, map[string]any{"may_have_run_twice": c.Twice, "lost_agent": c.Agent})
+	if err == nil {
+		p.told("agent_lost", c)
+	}
+	return err
+}
+
+func (p *Project) synthesize(e *entry, c protocol.Change, metrics map[string]any) error {
+	doc, err := jsonfile.Encode(map[string]any{
+		"task_id": e.id, "status": "failed", "source_agent": ourName, "completed_at": jsonfile.FormatTime(p.now),
+		"execution_time_seconds": 0, "capacity_used": 0,
+		"result":       map[string]any{"success": false, "artifacts_created": []string{}, "files_modified": []string{}, "summary": c.Why, "metrics": metrics},
+		"errors":       []any{map[string]any{"code": c.Code, "message": c.Why, "severity": "error"}},
+		"next_actions": []any{},
+	})
+	if err != nil {
+		return err
+	}
+	err = p.root.Create(e.files.result, doc, 0o644)
+	if errors.Is(err, jsonfile.ErrExist) {
+		return moved("its result came at this very moment")
+	}
+	return err
+}
+
+// cancel ends a task, or steward's retry of it, for good. The mark on record comes first: from then on no rule issues
+// the task again, and what a crash cuts off is finished by the next release. Its orchestrator finds a result: the one
+// that was taken away, or one that says CANCELLED.
+func (p *Project) cancel(c protocol.Change) error {
+	e := p.fresh(c.Subject.ID)
+	o, _ := e.ended()
+	if o != nil && o.Succeeded() {
+		return moved("it is completed")
+	}
+	done := e.record.cancelled && o != nil && !e.held.there && !e.notice.there
+	if done || !e.exists() {
+		return nil
+	}
+	doc, err := jsonfile.Encode(map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(p.now), "reason": string(c.Reason), "why": c.Why})
+	if err != nil {
+		return err
+	}
+	if err := p.root.Create(cancelledFile(e.id), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+		return err
+	}
+	if o == nil && (e.held.there || e.request.there) {
+		if err := p.endIt(e, c); err != nil {
+			return err
+		}
+	}
+	if e.held.there || e.notice.there {
+		if err := p.show(e); err != nil {
+			return err
+		}
+	}
+	p.told("task_cancelled", c)
+	return nil
+}
+
+// endIt gives a cancelled task its result before its request comes into sight again.
+func (p *Project) endIt(e *entry, c protocol.Change) error {
+	if k := e.record.last(); k != nil && k.Committed && e.held.there && !k.Ours {
+		err := p.root.Rename(attemptFile(e.id, k.N, "result"), e.files.result)
+		if err == nil || !isMissing(err) {
+			return err
+		}
+	}
+	c.Code, c.Agent = "CANCELLED", ourName
+	return p.synthesize(e, c, map[string]any{"cancelled": true})
+}
+
+// file puts a second result on record, beside the one that stands.
+func (p *Project) file(c protocol.Change) error {
+	e := p.fresh(c.Subject.ID)
+	if c.Ref.Path != e.files.result {
+		return fmt.Errorf("file %s: it is not the task's result in %s", c.Ref.Path, tasksDir)
+	}
+	if !e.result.there && p.onRecord(e.id, "late", jsonfile.Sum(c.Ref.Sum)) {
+		return nil
+	}
+	target, err := p.nextFree(e.id, "late")
+	if err != nil {
+		return err
+	}
+	if err := p.root.RenameIf(c.Ref.Path, target, jsonfile.Sum(c.Ref.Sum)); err != nil {
+		return err
+	}
+	p.told("result_late", c)
+	return nil
+}
+
+// onRecord reports whether a file of that kind and content lies in the ledger.
+func (p *Project) onRecord(id, kind string, sum jsonfile.Sum) bool {
+	for n := 1; n <= maxAttempts; n++ {
+		blob, err := p.root.Read(attemptFile(id, n, kind), maxFile)
+		if err != nil {
+			return false
+		}
+		if blob.Sum == sum {
+			return true
+		}
+	}
+	return false
+}

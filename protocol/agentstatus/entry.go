@@ -1,0 +1,190 @@
+package agentstatus
+
+import (
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// entry is what is known of one task that is open or ended lately.
+type entry struct {
+	id    string
+	files taskFiles
+	agent string // canonical name of its target, as of the last description
+
+	request, held, archived reading[request]
+	notice                  reading[protocol.Hold]
+	result, archivedResult  reading[outcome]
+	progress                reading[progress]
+	record                  record
+	recorded                bool // record was read once
+
+	closed  bool         // completed, and every file at rest: only a change of the folder is worth a look
+	checked jsonfile.Sum // the result whose artifacts were looked for
+	missing []string
+}
+
+// taskFiles are the paths of a task's files, put together once.
+type taskFiles struct{ request, held, notice, result, progress, archived, archivedResult string }
+
+func newEntry(id string) *entry {
+	return &entry{id: id, files: taskFiles{
+		request: taskFile(id, requestExt), held: taskFile(id, heldExt), notice: taskFile(id, noticeExt),
+		result: taskFile(id, resultExt), progress: taskFile(id, progressExt),
+		archived: archivedFile(id, requestExt), archivedResult: archivedFile(id, resultExt)}}
+}
+
+func (f *taskFiles) all() []string {
+	return []string{f.request, f.held, f.notice, f.result, f.progress, f.archived, f.archivedResult}
+}
+
+// refresh reads all files of a task that may have changed.
+func (p *Project) refresh(id string) *entry {
+	e := p.tasks[id]
+	if e == nil {
+		e = newEntry(id)
+		p.tasks[id] = e
+		delete(p.settled, id)
+	}
+	loadOf(p, &e.request, e.files.request, id, decodeRequest)
+	loadOf(p, &e.held, e.files.held, id, decodeRequest)
+	loadOf(p, &e.archived, e.files.archived, id, decodeRequest)
+	load(p, &e.notice, e.files.notice, decodeNotice)
+	loadOf(p, &e.result, e.files.result, id, decodeResult)
+	loadOf(p, &e.archivedResult, e.files.archivedResult, id, decodeResult)
+	loadOf(p, &e.progress, e.files.progress, id, decodeProgress)
+	p.readRecord(e)
+	if !e.exists() {
+		delete(p.tasks, id)
+		return e
+	}
+	p.checkArtifacts(e)
+	_, over := e.over()
+	o, _ := e.ended()
+	e.closed = over && o.Succeeded() && e.atRest() && !p.inTrouble(e)
+	return e
+}
+
+func (e *entry) exists() bool {
+	return e.request.there || e.held.there || e.archived.there || e.result.there || e.archivedResult.there || e.notice.there
+}
+
+func (e *entry) atRest() bool {
+	return (e.request.rest || !e.request.there) && (e.result.rest || !e.result.there) && (e.progress.rest || !e.progress.there) &&
+		(e.archived.rest || !e.archived.there) && (e.archivedResult.rest || !e.archivedResult.there)
+}
+
+func (p *Project) inTrouble(e *entry) bool {
+	if len(p.trouble) == 0 {
+		return false
+	}
+	for _, file := range e.files.all() {
+		if p.trouble[file] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// asked gives the request, wherever it lies, and its path and sum.
+func (e *entry) asked() (*request, protocol.Ref) {
+	switch {
+	case e.request.good:
+		return &e.request.value, protocol.Ref{Path: e.files.request, Sum: string(e.request.sum)}
+	case e.held.good:
+		return &e.held.value, protocol.Ref{Path: e.files.held, Sum: string(e.held.sum)}
+	case e.archived.good:
+		return &e.archived.value, protocol.Ref{Path: e.files.archived, Sum: string(e.archived.sum)}
+	}
+	return &request{}, protocol.Ref{}
+}
+
+// ended gives the result that counts, and where it lies.
+func (e *entry) ended() (*outcome, protocol.Ref) {
+	switch {
+	case e.result.good && !e.late():
+		return &e.result.value, protocol.Ref{Path: e.files.result, Sum: string(e.result.sum)}
+	case e.archivedResult.good && !e.result.there && !e.asksAnew(), e.archivedResult.good && e.late():
+		return &e.archivedResult.value, protocol.Ref{Path: e.files.archivedResult, Sum: string(e.archivedResult.sum)}
+	}
+	return nil, protocol.Ref{}
+}
+
+// late reports whether the result in codex_tasks came after the task had ended and been moved away.
+func (e *entry) late() bool {
+	return e.result.there && e.archivedResult.there && e.archived.there && !e.request.there && !e.held.there
+}
+
+// asksAnew reports whether a request stands beside an archived pair: its orchestrator uses the id again, and the
+// archived result ends the older request. A retry of the archived pair that a crash cut short looks the same but
+// for its schedule.
+func (e *entry) asksAnew() bool {
+	return (e.request.there || e.held.there) && e.archived.there && e.record.pending != e.archivedResult.sum
+}
+
+// over reports when the task ended; ok is false while it is open, or something of it is still to be done.
+func (e *entry) over() (at time.Time, ok bool) {
+	o, ref := e.ended()
+	if o == nil || e.held.there || e.notice.there || e.late() {
+		return time.Time{}, false
+	}
+	if k := e.record.last(); k != nil && !k.Committed && !o.Succeeded() {
+		return time.Time{}, false // its retry stands on record and is not due yet
+	}
+	if ref.Path == e.files.result {
+		return e.result.stamp.ModTime(), true
+	}
+	return e.archivedResult.stamp.ModTime(), true
+}
+
+// maxArtifacts bounds how many promised files are looked for.
+const maxArtifacts = 100
+
+// checkArtifacts looks once, after a completion, whether the promised files are there. Paths outside the project
+// are not steward's to judge.
+func (p *Project) checkArtifacts(e *entry) {
+	o, ref := e.ended()
+	if o == nil || !o.Succeeded() {
+		e.checked, e.missing = "", nil
+		return
+	}
+	if e.checked == jsonfile.Sum(ref.Sum) {
+		return
+	}
+	e.checked, e.missing = jsonfile.Sum(ref.Sum), nil
+	r, _ := e.asked()
+	if len(r.expected) == 0 {
+		return
+	}
+	top, err := jsonfile.Open(p.dir)
+	if err != nil {
+		return
+	}
+	defer top.Close()
+	for _, want := range r.expected[:min(len(r.expected), maxArtifacts)] {
+		rel, inside := p.inProject(want)
+		if !inside {
+			continue
+		}
+		if _, err := top.Stat(rel); isMissing(err) {
+			e.missing = append(e.missing, want)
+		}
+	}
+}
+
+// inProject gives a file's path relative to the project, if it lies in it.
+func (p *Project) inProject(file string) (rel string, inside bool) {
+	rel = filepath.FromSlash(file)
+	if filepath.IsAbs(rel) {
+		var err error
+		if rel, err = filepath.Rel(p.dir, rel); err != nil {
+			return "", false
+		}
+	}
+	rel = path.Clean(filepath.ToSlash(rel))
+	return rel, rel != "." && filepath.IsLocal(filepath.FromSlash(rel)) && !strings.ContainsRune(rel, 0)
+}

@@ -1,0 +1,122 @@
+package agentstatus
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// A torn file keeps its last good value, asks for another look, and is a fault only after two seconds.
+func TestTornBecomesAFault(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText))
+	sum := only(t, s.look()).Ref.Sum
+	half := requestText[:100]
+	s.write(requestPath, half)
+	begin := s.now.Add(time.Second)
+	for _, step := range []struct {
+		after time.Duration
+		fault bool
+	}{{0, false}, {60 * time.Millisecond, false}, {time.Second, false}, {1900 * time.Millisecond, false}, {2100 * time.Millisecond, true}, {10 * time.Second, true}} {
+		now := begin.Add(step.after)
+		snap := s.at(now, requestPath)
+		k := only(t, snap)
+		if k.Ref.Sum != sum || !k.Visible {
+			t.Fatalf("after %v the last good value is gone: %+v", step.after, k)
+		}
+		if snap.Again.IsZero() || snap.Again.After(now.Add(5*time.Second)) {
+			t.Errorf("after %v: next look asked for at %v", step.after, snap.Again)
+		}
+		f := faultAt(snap, requestPath)
+		if (f != nil) != step.fault {
+			t.Errorf("after %v: fault %+v", step.after, f)
+		}
+		if f != nil && (!f.Since.Equal(begin) || f.Problem == "" || f.Hint == "") {
+			t.Errorf("after %v: %+v", step.after, f)
+		}
+	}
+	s.now = begin.Add(20 * time.Second)
+	s.write(requestPath, requestText)
+	if snap := s.look(); len(snap.Faults) > 0 || !snap.Again.IsZero() {
+		t.Errorf("repaired: %+v, again %v", snap.Faults, snap.Again)
+	}
+	s.write(requestPath, half)
+	_ = s.look()
+	s.now = s.now.Add(3 * time.Second)
+	if faultAt(s.look(), requestPath) == nil {
+		t.Fatal("no fault")
+	}
+	s.do(os.Remove(s.path(requestPath)))
+	if snap := s.look(); len(snap.Faults) > 0 || len(snap.Tasks) > 0 {
+		t.Errorf("removed: %+v", snap)
+	}
+}
+
+func TestIDsThatDiffer(t *testing.T) {
+	s := newSite(t, around+file(requestPath, strings.Replace(requestText, "c001", "c002", 1)))
+	first := s.look()
+	f := faultAt(first, requestPath)
+	if f == nil || len(first.Tasks) > 0 || f.Hint == "" || !strings.Contains(f.Problem, "c002") {
+		t.Fatalf("%+v %+v", first.Tasks, first.Faults)
+	}
+	s.write(requestPath, strings.Replace(requestText, "c001", "c002", 1)) // rewritten, still wrong
+	s.now = s.now.Add(time.Minute)
+	if g := faultAt(s.look(), requestPath); g == nil || !g.Since.Equal(f.Since) {
+		t.Errorf("since %v, was %v", g, f.Since)
+	}
+	s.write(requestPath, requestText)
+	if snap := s.look(); len(snap.Faults) > 0 || len(snap.Tasks) != 1 {
+		t.Errorf("corrected: %+v", snap.Faults)
+	}
+}
+
+func TestNamesThatCannotBeUsed(t *testing.T) {
+	s := newSite(t, around)
+	tasks := s.path(Base + "/" + tasksDir)
+	long := strings.Repeat("x", 220)
+	for _, id := range []string{"", "..", ".hidden", "a\nb", "a\x01b", long} {
+		s.do(os.WriteFile(filepath.Join(tasks, "task_"+id+requestExt), []byte(requestText), 0o644))
+	}
+	s.do(os.WriteFile(s.path(Base+"/x.status.json"), []byte(`{"agent_name":"../../etc","status":"idle"}`), 0o644))
+	snap := s.look()
+	if len(snap.Tasks) > 0 || len(snap.Faults) != 7 {
+		t.Fatalf("%d tasks, faults %+v", len(snap.Tasks), snap.Faults)
+	}
+	for _, f := range snap.Faults {
+		if f.Problem == "" || f.Hint == "" || f.Since.IsZero() || strings.ContainsAny(f.Path+f.Problem, "\n\x01") {
+			t.Errorf("%+q", f)
+		}
+	}
+	since := snap.Faults[0].Since
+	if again := s.look(); len(again.Faults) != 7 || !again.Faults[0].Since.Equal(since) {
+		t.Errorf("later: %+v", again.Faults)
+	}
+	for _, id := range []string{"..", "../../x", "", "a/b"} {
+		if err := s.apply(protocol.Change{Verb: protocol.VerbHold, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}}); err == nil {
+			t.Errorf("a change to task %q", id)
+		}
+	}
+	s.do(os.RemoveAll(tasks))
+	s.do(os.Remove(s.path(Base + "/x.status.json")))
+	if snap := s.look(); len(snap.Faults) > 0 {
+		t.Errorf("removed: %+v", snap.Faults)
+	}
+}
+
+func TestTheLogCannotBeWritten(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText))
+	s.do(os.MkdirAll(s.path(logPath), 0o755))
+	s.do(s.apply(holdChange(only(t, s.look()), s.now)))
+	f := faultAt(s.look(), logFile)
+	if f == nil || only(t, s.look()).Hold == nil {
+		t.Fatal("the change must stand, and the log be a fault")
+	}
+	s.do(os.Remove(s.path(logPath)))
+	s.do(s.apply(about(only(t, s.look()), protocol.VerbRelease)))
+	if snap := s.look(); len(snap.Faults) > 0 {
+		t.Errorf("later: %+v", snap.Faults)
+	}
+}

@@ -1,0 +1,234 @@
+package agentstatus
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// A client that had the registry open while it was marked writes into an inode that nobody reads any more: its write
+// comes back, with the mark in it, and what others wrote meanwhile stays.
+func TestLateWritesToTheRegistry(t *testing.T) {
+	for _, meanwhile := range []bool{false, true} {
+		s := newSite(t, around)
+		old, err := os.OpenFile(s.path(Base+"/"+registry), os.O_RDWR, 0)
+		s.do(err)
+		a, _ := s.look().Agent(codex)
+		s.do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error", Reason: protocol.ReasonSilent}))
+		if meanwhile {
+			s.do(s.p.Prepare(t.Context(), boot("third", 3, s.now)))
+		}
+		s.do(old.Truncate(0))
+		text := strings.Replace(registryText, `"status": "idle"`, `"status": "busy"`, 1)
+		_, err = old.WriteAt([]byte(text[:80]), 0)
+		s.do(err)
+		if snap := s.at(s.now.Add(100 * time.Millisecond)); snap.Again.IsZero() || len(snap.Faults) > 0 {
+			t.Errorf("half of it is written: again %v, %+v", snap.Again, snap.Faults)
+		}
+		_, err = old.WriteAt([]byte(text), 0)
+		s.do(errors.Join(err, old.Close()))
+		snap := s.at(s.now.Add(200 * time.Millisecond))
+		a, _ = snap.Agent(codex)
+		l, _ := snap.Agent(livhana)
+		x, there := snap.Agent("third")
+		third := there && x.Recorded == "active"
+		if a.Recorded != "error" || l.Recorded != "busy" || third != meanwhile {
+			t.Errorf("meanwhile %v: codex %q, livhana %q, third %v\n%s", meanwhile, a.Recorded, l.Recorded, third, s.read(Base+"/"+registry))
+		}
+		if snap := s.at(s.now.Add(10 * time.Second)); !snap.Again.IsZero() || len(s.p.lates) > 0 {
+			t.Errorf("still watched: %v, %d", snap.Again, len(s.p.lates))
+		}
+	}
+}
+
+// The folder was made anew: what was replaced in the old one is nobody's business any more.
+func TestLateWritesToAnotherFolder(t *testing.T) {
+	s := newSite(t, around)
+	a, _ := s.look().Agent(codex)
+	old, err := os.OpenFile(s.path(Base+"/"+registry), os.O_RDWR, 0)
+	s.do(err)
+	defer old.Close()
+	s.do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error"}))
+	s.do(os.Rename(s.path(Base), s.path("tmp/old")))
+	s.write(Base+"/"+registry, `{"updated_at":"2026-01-02T03:04:05Z","agents":{}}`)
+	_, err = old.WriteAt([]byte(strings.Replace(registryText, "idle", "busy", 1)), 0)
+	s.do(err)
+	if snap := s.look(); len(snap.Agents) > 0 {
+		t.Errorf("agents %s", agentNames(snap))
+	}
+}
+
+// A request that its orchestrator writes anew while a retry hides it is the one that runs; the old one stays on record.
+func TestRetryBesideARequestWrittenAnew(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText))
+	holdFirst(t, s.p, s.dir, s.now)
+	s.write(requestPath, grown(77))
+	s.write(resultPath, resultText)
+	k := only(t, s.look())
+	s.do(s.apply(retryChange(k, s.now, time.Hour)))
+	if k = only(t, s.look()); k.Hold == nil || k.Hold.Half || k.Timeout != 154*time.Second || s.read(attempt(1, "held")) != requestText {
+		t.Errorf("%+v, hold %+v", k, k.Hold)
+	}
+}
+
+// One id used twice: the archived result belongs to the archived request, not to the new one.
+func TestAnIDIsUsedAgain(t *testing.T) {
+	s := newSite(t, around+file(archiveReq, requestText)+file(archiveRes, strings.Replace(resultText, "failed", "completed", 1)))
+	if k := only(t, s.look()); k.Outcome == nil || !k.Outcome.Archived || k.Visible {
+		t.Fatalf("archived: %+v", k)
+	}
+	s.write(requestPath, requestText)
+	if k := only(t, s.look()); k.Outcome != nil || !k.Visible {
+		t.Errorf("asked for again: %+v", k)
+	}
+	s.do(s.apply(holdChange(only(t, s.look()), s.now)))
+	if k := only(t, s.look()); k.Outcome != nil || k.Hold == nil || k.Hold.Half {
+		t.Errorf("held: %+v", k)
+	}
+	s.do(s.apply(about(only(t, s.look()), protocol.VerbRelease)))
+	s.write(resultPath, resultText)
+	if k := only(t, s.look()); k.Outcome == nil || k.Outcome.Status != "failed" || k.Late != nil {
+		t.Errorf("ended again: %+v", k)
+	}
+}
+
+func TestAResultWithoutARequest(t *testing.T) {
+	s := newSite(t, around+file(resultPath, resultText))
+	k := only(t, s.look())
+	if k.Ref.Path != "" || k.Outcome == nil || k.Agent != codex || k.Visible {
+		t.Errorf("%+v", k)
+	}
+	c := retryChange(k, s.now, 0)
+	if err := s.apply(c); err == nil || errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("retry without a request: %v", err)
+	}
+	if s.read(resultPath) != resultText {
+		t.Error("the result is gone")
+	}
+}
+
+// One in flight is never held, though its agent may be quicker by a hair.
+func TestHoldOfOneInFlight(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText))
+	k := only(t, s.look())
+	s.write(progressPath(), progressText)
+	if err := s.apply(holdChange(k, s.now)); !errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("with progress: %v", err)
+	}
+	past := time.Now().Add(-time.Hour)
+	s.do(os.Chtimes(s.path(progressPath()), past, past)) // left by an earlier attempt
+	s.do(s.apply(holdChange(k, s.now)))
+	if k = only(t, s.look()); k.Hold == nil || k.Hold.Half {
+		t.Errorf("hold %+v", k.Hold)
+	}
+	n := s.read(noticePath)
+	for _, want := range []string{`"status": "deferred"`, `"reason": "capacity_exceeded"`, `"retry_after_seconds": 60`, `"dimension": "memory"`, `"load": 0.93`, `"threshold": 0.8`, `"not_before": "`, `"release_by": "`, `"release_command": "steward release ` + taskID} {
+		if !strings.Contains(n, want) {
+			t.Errorf("the notice lacks %s:\n%s", want, n)
+		}
+	}
+}
+
+// What a crash leaves between the steps of a cancellation is shown as half a hold, so that the next look ends it.
+func TestHalfACancellation(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		s := newSite(t, around+file(requestPath, requestText))
+		if held {
+			holdFirst(t, s.p, s.dir, s.now)
+		}
+		_ = s.look()
+		s.write(Base+"/"+cancelledFile(taskID), "{}\n")
+		k := only(t, s.look())
+		if k.Hold == nil || !k.Hold.Half || !k.Cancelled {
+			t.Fatalf("held %v: %+v", held, k.Hold)
+		}
+		s.do(s.apply(about(k, protocol.VerbRelease)))
+		if k = only(t, s.look()); k.Hold != nil || k.Outcome == nil || k.Outcome.Failures[0].Code != "CANCELLED" || k.Visible {
+			t.Errorf("held %v: %+v", held, k)
+		}
+		s.do(os.Remove(s.path(resultPath)))
+		s.do(os.Remove(s.path(requestPath)))
+		_ = s.look()
+		s.write(requestPath, requestText)
+		if k = only(t, s.look()); k.Hold != nil || !k.Visible {
+			t.Errorf("held %v: asked for anew after the cancellation: %+v", held, k)
+		}
+	}
+}
+
+func TestOurOwnResultKeepsTheSchema(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText))
+	c := about(only(t, s.look()), protocol.VerbConclude)
+	c.Code = "AGENT_LOST"
+	s.do(s.apply(c))
+	if got := issuesOf(t, "result", s.read(resultPath)); len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+	// The client's real result, written over it, counts from then on.
+	s.write(resultPath, strings.Replace(resultText, "failed", "completed", 1))
+	if k := only(t, s.look()); k.Outcome.Ours || !k.Outcome.Succeeded() {
+		t.Errorf("%+v", k.Outcome)
+	}
+}
+
+func TestDraftsOfACrashAreSwept(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText))
+	draft := filepath.Join(s.path(Base+"/"+tasksDir), ".steward-XYZ.tmp")
+	s.do(os.WriteFile(draft, nil, 0o600))
+	s.now = s.now.Add(2 * time.Minute)
+	s.do(s.apply(holdChange(only(t, s.look()), s.now)))
+	if _, err := os.Stat(draft); !os.IsNotExist(err) {
+		t.Errorf("the draft is still there: %v", err)
+	}
+}
+
+func TestPublish(t *testing.T) {
+	s := newSite(t, file("README", "x\n"))
+	if err := s.p.Publish([]byte("{}\n")); err == nil {
+		t.Error("published without a folder")
+	}
+	s.write(Base+"/"+registry, registryText)
+	s.do(s.p.Publish([]byte(`{"a":1}`)))
+	s.do(s.p.Publish([]byte(`{"a":2}`)))
+	if got := s.read(Base + "/" + capacityDoc); got != `{"a":2}` {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestConcludeOfARequestThatChanged(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText))
+	c := about(only(t, s.look()), protocol.VerbConclude)
+	s.write(requestPath, grown(77))
+	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A client that archives results alone leaves a request that nobody is to take.
+func TestOnlyTheResultIsArchived(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText)+file(archiveRes, resultText))
+	if k := only(t, s.look()); k.Visible || k.Outcome == nil || !k.Outcome.Archived {
+		t.Errorf("%+v", k)
+	}
+}
+
+// A retry that was cut short after its commit is finished when it is asked for again, once it is due.
+func TestRetryGoesOnAfterItsCommit(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
+	c := retryChange(only(t, s.look()), s.now, time.Hour)
+	s.do(s.apply(c))
+	s.do(s.apply(c))
+	if k := only(t, s.look()); k.Hold == nil {
+		t.Errorf("shown too early: %+v", k)
+	}
+	s.now = s.now.Add(2 * time.Hour)
+	s.do(s.apply(c))
+	if k := only(t, s.look()); k.Hold != nil || !k.Visible {
+		t.Errorf("%+v", k)
+	}
+}

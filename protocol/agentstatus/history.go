@@ -1,0 +1,231 @@
+package agentstatus
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// settled is an ended task that is off the list: its set of files, and the result that ended it. It costs nothing
+// but this until its files change.
+type settled struct {
+	set         names
+	mtime, size int64
+}
+
+// The ended tasks that stay listed.
+const (
+	keepEnded = 100
+	keepAtAll = 10 * time.Second // every ended task is seen by a decision before it goes
+)
+
+// readAll looks for tasks that have come, and refreshes those that may have changed.
+func (p *Project) readAll() {
+	p.census()
+	quiet := !p.changed[tasksDir] && !p.changed[archiveDir]
+	for id, e := range p.tasks {
+		if !quiet || !e.closed {
+			p.refresh(id)
+		}
+	}
+}
+
+// census takes up the tasks whose files changed their set, when one of the two folders changed.
+func (p *Project) census() {
+	if !p.changed[tasksDir] && !p.changed[archiveDir] {
+		return
+	}
+	// Both are needed to know a task's set of files.
+	p.changed[tasksDir], p.changed[archiveDir] = true, true
+	open, ok1 := p.list(tasksDir)
+	archived, ok2 := p.list(archiveDir)
+	if !ok1 || !ok2 {
+		delete(p.stamps, tasksDir)
+		delete(p.stamps, archiveDir)
+		return
+	}
+	found := make(map[string]names, len(p.settled)+len(p.tasks))
+	odd := map[string]protocol.Fault{}
+	for _, name := range open {
+		if id, kind, ok := parseTaskFile(name); ok && p.usable(id, path.Join(tasksDir, name), odd) {
+			found[id] |= kind
+		}
+	}
+	for _, name := range archived {
+		if id, kind, ok := parseTaskFile(name); ok && archivedKind(kind) != 0 && plainID(id) {
+			found[id] |= archivedKind(kind)
+		}
+	}
+	p.oddTasks = odd
+	p.sort(found)
+}
+
+// usable reports whether an id can be part of a file name; if not, that is a Fault.
+func (p *Project) usable(id, file string, odd map[string]protocol.Fault) bool {
+	if plainID(id) {
+		return true
+	}
+	where := path.Join(Base, escaped(file))
+	p.odd(p.oddTasks, odd, where, "\""+clean(id, 60)+"\" is no task id: it cannot be used as a file name", "use a UUID")
+	return false
+}
+
+// sort decides which of the tasks found are to be read: not those that are settled, and not those whose result is
+// older than history.
+func (p *Project) sort(found map[string]names) {
+	for id := range p.settled {
+		if _, ok := found[id]; !ok {
+			delete(p.settled, id)
+		}
+	}
+	var scheduled map[string]bool
+	for id, set := range found {
+		if p.tasks[id] != nil {
+			continue
+		}
+		old, known := p.settled[id]
+		if known && old.set == set {
+			continue
+		}
+		st, ended := p.ending(id, set)
+		switch {
+		case known && ended && old.mtime == st.MtimeNs && old.size == st.Size:
+		case !known && ended && st.ModTime().Before(p.since):
+			if scheduled == nil {
+				scheduled = p.openSchedules()
+			}
+			if !scheduled[id] {
+				break
+			}
+			fallthrough
+		default:
+			p.adopt(id)
+			continue
+		}
+		p.settled[id] = settled{set, st.MtimeNs, st.Size}
+	}
+}
+
+// ending finds the result that ends a task with that set of files; ok is false while something is to be done for it.
+func (p *Project) ending(id string, set names) (st jsonfile.Stamp, ok bool) {
+	file := ""
+	switch has := func(n names) bool { return set&n != 0 }; {
+	case has(hasHeld), has(hasNotice):
+	case has(hasResult):
+		if late := has(hasArchivedResult) && has(hasArchivedRequest) && !has(hasRequest); !late {
+			file = taskFile(id, resultExt)
+		}
+	case has(hasArchivedResult) && !has(hasRequest):
+		file = archivedFile(id, resultExt)
+	}
+	if file == "" {
+		return st, false
+	}
+	st, err := p.root.Stat(file)
+	return st, err == nil && st.Mode.IsRegular()
+}
+
+// adopt takes a task up.
+func (p *Project) adopt(id string) {
+	if p.tasks[id] == nil {
+		p.tasks[id] = newEntry(id)
+		delete(p.settled, id)
+	}
+}
+
+// revisit takes a hint at a task's files. For a settled one it makes sure first that there is something new.
+func (p *Project) revisit(id string) {
+	if p.tasks[id] == nil {
+		if old, known := p.settled[id]; known {
+			set := p.setOf(id)
+			st, ended := p.ending(id, set)
+			if ended && old.mtime == st.MtimeNs && old.size == st.Size {
+				p.settled[id] = settled{set, st.MtimeNs, st.Size}
+				return
+			}
+		}
+		p.adopt(id)
+	}
+	p.refresh(id)
+}
+
+func (p *Project) setOf(id string) names {
+	set := names(0)
+	for _, k := range &taskExts {
+		if p.has(taskFile(id, k.ext)) {
+			set |= k.kind
+		}
+		if kind := archivedKind(k.kind); kind != 0 && p.has(archivedFile(id, k.ext)) {
+			set |= kind
+		}
+	}
+	return set
+}
+
+// retire takes tasks that ended before history began, and the oldest of too many completed ones, off the list.
+func (p *Project) retire() {
+	type done struct {
+		e  *entry
+		at time.Time
+	}
+	var completed []done
+	p.mostTasks = max(p.mostTasks, len(p.tasks))
+	for _, e := range p.tasks {
+		at, ok := e.over()
+		switch o, _ := e.ended(); {
+		case !ok:
+		case at.Before(p.since):
+			p.settle(e)
+		case o.Succeeded():
+			completed = append(completed, done{e, at})
+		}
+	}
+	if len(completed) > keepEnded {
+		slices.SortFunc(completed, func(a, b done) int { return a.at.Compare(b.at) })
+		for _, d := range completed[:len(completed)-keepEnded] {
+			if p.now.Sub(d.at) > keepAtAll {
+				p.settle(d.e)
+			}
+		}
+	}
+	// A map keeps the room that it once needed, and to go through it takes that long.
+	if p.mostTasks > 4*len(p.tasks)+keepEnded {
+		p.tasks, p.log.tasks = shrunk(p.tasks), shrunk(p.log.tasks)
+		p.mostTasks = len(p.tasks)
+	}
+}
+
+// shrunk copies a map one by one: maps.Clone would copy the empty room as well.
+func shrunk[V any](m map[string]V) map[string]V {
+	small := make(map[string]V, len(m))
+	maps.Copy(small, m)
+	return small
+}
+
+func (p *Project) settle(e *entry) {
+	set := names(0)
+	for _, f := range []struct {
+		there bool
+		bit   names
+	}{{e.request.there, hasRequest}, {e.result.there, hasResult}, {e.progress.there, hasProgress},
+		{e.archived.there, hasArchivedRequest}, {e.archivedResult.there, hasArchivedResult}} {
+		if f.there {
+			set |= f.bit
+		}
+	}
+	_, ref := e.ended()
+	st := e.archivedResult.stamp
+	if ref.Path == e.files.result {
+		st = e.result.stamp
+	}
+	p.settled[e.id] = settled{set, st.MtimeNs, st.Size}
+	for _, file := range e.files.all() {
+		delete(p.trouble, file)
+	}
+	delete(p.tasks, e.id)
+	delete(p.log.tasks, e.id)
+}

@@ -1,0 +1,172 @@
+package agentstatus
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Observe says what the files say now. By hints only the files hinted at are read again, and the agents' few.
+func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
+	p.now, p.again, p.since = look.Now, time.Time{}, look.Since
+	s := protocol.Snapshot{At: look.Now}
+	err := p.open()
+	if p.lost != nil {
+		s.Faults = []protocol.Fault{{Path: Base, Problem: p.lost.problem, Hint: p.lost.hint, Since: p.lost.since}}
+	}
+	if err != nil {
+		return s
+	}
+	p.mergeLate(ctx)
+	p.probe(".", tasksDir, archiveDir, attemptsDir, agentsDir, sharedDir)
+	full := look.Full() || wide(look.Hints)
+	p.readLog()
+	p.readAgents(p.desksToRead(full, look.Hints))
+	p.through(sharedDir)
+	if full {
+		p.readAll()
+		p.through(attemptsDir)
+		p.log.prune(p.now, p.tasks)
+	} else {
+		p.readHinted(look.Hints)
+	}
+	clear(p.dirty)
+	p.describe(&s)
+	p.retire()
+	s.Again = p.again
+	return s
+}
+
+// desksToRead lists the agents' folders that this look reads: by hints alone those hinted at, and those whose files were
+// in trouble or had not settled. A hundred agents that beat must not cost a hundred looks each at a hundred folders.
+func (p *Project) desksToRead(full bool, hints []string) []string {
+	if full || p.changed["."] || p.changed[agentsDir] || p.dirtyAgents {
+		p.dirtyAgents = false
+		return nil
+	}
+	hinted := map[string]bool{}
+	for _, hint := range hints {
+		if rel, ok := strings.CutPrefix(hint, Base+"/"); ok {
+			desk, _, _ := strings.Cut(rel, "/")
+			hinted[desk] = true
+		}
+	}
+	desks := make([]string, 0, len(hinted))
+	for desk, d := range p.bench.desks {
+		if hinted[desk] || !d.atRest() || p.trouble[beatFile(desk)] != nil || p.trouble[currentFile(desk)] != nil {
+			desks = append(desks, desk)
+		}
+	}
+	return desks
+}
+
+// atRest reports whether what was read of the place stands until somebody says otherwise.
+func (d *place) atRest() bool {
+	return (!d.beat.there || d.beat.rest) && (!d.current.there || d.current.rest)
+}
+
+// wide reports whether a hint names a folder as a whole, or something that the hinted look does not read.
+func wide(hints []string) bool {
+	for _, hint := range hints {
+		rel, _ := strings.CutPrefix(hint, Base+"/")
+		switch {
+		case hint == Base, rel == tasksDir, rel == archiveDir, strings.HasPrefix(rel, attemptsDir):
+			return true
+		}
+	}
+	return false
+}
+
+// readHinted refreshes the tasks that the hints name, and those that are to be read again whether or not a hint
+// names them: one of their files was in trouble, or had not settled.
+func (p *Project) readHinted(hints []string) {
+	done := make(map[string]bool, len(hints)+len(p.dirty))
+	for id := range p.dirty {
+		done[id] = true
+		p.revisit(id)
+	}
+	for _, hint := range hints {
+		rel, ok := strings.CutPrefix(hint, Base+"/")
+		if !ok {
+			continue
+		}
+		dir, name := path.Split(rel)
+		if dir = path.Clean(dir); dir != tasksDir && dir != archiveDir {
+			continue
+		}
+		if id, _, ok := parseTaskFile(name); ok && plainID(id) && !done[id] {
+			done[id] = true
+			p.revisit(id)
+		}
+	}
+	for id, e := range p.tasks {
+		if !done[id] && (!e.atRest() || p.inTrouble(e)) {
+			p.refresh(id)
+		}
+	}
+}
+
+// describe writes the snapshot.
+func (p *Project) describe(s *protocol.Snapshot) {
+	known, agents := p.roster()
+	s.Tasks = make([]protocol.Task, 0, len(p.tasks))
+	for _, id := range sortedKeys(p.tasks) {
+		e := p.tasks[id]
+		if t, ok := p.task(e, known, agents); ok {
+			s.Tasks = append(s.Tasks, t)
+			s.Findings = append(s.Findings, e.findings()...)
+		}
+	}
+	p.watchSigns(known, agents)
+	odd := map[string]protocol.Fault{}
+	for _, name := range sortedKeys(agents) {
+		a := agents[name]
+		if !plainID(name) {
+			p.odd(p.oddAgents, odd, path.Join(Base, a.file), "\""+clean(name, 60)+"\" is no name for an agent: it cannot be used as a file name",
+				"give the agent a plain name")
+			continue
+		}
+		s.Agents = append(s.Agents, a.agent)
+		s.Findings = append(s.Findings, findings(protocol.Subject{Kind: protocol.KindAgent, ID: name}, a.issues)...)
+	}
+	p.oddAgents = odd
+	shared := func(file string) protocol.Subject {
+		return protocol.Subject{Kind: protocol.KindProject, ID: file}
+	}
+	s.Findings = append(s.Findings, findings(shared(registry), p.bench.registry.value.issues)...)
+	s.Findings = append(s.Findings, findings(shared(logFile), p.log.issues())...)
+	s.Faults = append(s.Faults, p.faults()...)
+}
+
+func findings(subject protocol.Subject, issues []issue) []protocol.Finding {
+	if len(issues) == 0 {
+		return nil
+	}
+	list := make([]protocol.Finding, 0, len(issues))
+	for _, i := range issues {
+		list = append(list, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text})
+	}
+	return list
+}
+
+// findings lists what is wrong with a task's files though they can be used.
+func (e *entry) findings() []protocol.Finding {
+	subject := protocol.Subject{Kind: protocol.KindTask, ID: e.id}
+	r, _ := e.asked()
+	list := findings(subject, r.issues)
+	if o, _ := e.ended(); o != nil {
+		list = append(list, findings(subject, o.issues)...)
+	}
+	if e.progress.good {
+		list = append(list, findings(subject, e.progress.value.issues)...)
+	}
+	for _, file := range e.missing {
+		list = append(list, protocol.Finding{Subject: subject, Code: "artifact", Field: "payload.expected_artifacts", Severity: protocol.Medium,
+			Text: fmt.Sprintf("completed, but the expected file is not there: %s", clean(file, 200))})
+	}
+	return list
+}

@@ -1,0 +1,196 @@
+package agentstatus
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// beat is a heartbeat file (protocol 000, Heartbeat Schema) or one of its relatives in the field: the same under
+// other key names.
+type beat struct {
+	name, status, complaint string
+	at                      time.Time
+	used                    protocol.Share
+	tasks                   []string
+	issues                  []issue
+}
+
+// decodeBeat reads a heartbeat.json: every field of the schema is required.
+func decodeBeat(o jsonfile.Object) beat { return readBeat(o, true) }
+
+// decodeRelative reads an <agent>.status.json, of which the document knows nothing: what is missing is no finding.
+func decodeRelative(o jsonfile.Object) beat { return readBeat(o, false) }
+
+func readBeat(o jsonfile.Object, strict bool) beat {
+	c := &check{}
+	b := beat{name: c.text(o, "agent_name", strict), status: c.word(o, "status", strict, "active", "idle", "busy", "paused", "error")}
+	for _, key := range []string{"agent", "name"} {
+		if b.name == "" {
+			b.name, _ = o.String(key)
+		}
+	}
+	b.at = c.instant(o, "last_heartbeat", strict)
+	if b.at.IsZero() {
+		b.at = firstTime(o, "heartbeat", "updated_at", "last_update", "last_seen")
+	}
+	c.number(o, "uptime_seconds", 0, 1e12, strict)
+	if free, ok := c.number(o, "current_capacity", 0, 1, strict); ok && free >= 0 && free <= 1 {
+		b.used = protocol.Used(1 - free)
+	}
+	b.tasks = c.list(o, "active_tasks", strict)
+	if health, ok := c.child(o, "health", strict); ok {
+		b.health(c, health, strict)
+	}
+	b.issues = c.findings
+	return b
+}
+
+func (b *beat) health(c *check, o jsonfile.Object, strict bool) {
+	var wrong []string
+	for _, key := range []string{"cpu_ok", "memory_ok", "disk_ok"} {
+		if ok, known := c.boolean(o, key, strict); known && !ok {
+			wrong = append(wrong, key+" is false")
+		}
+	}
+	if strict && !o.Has("last_error") {
+		c.add("health.last_error", "is missing")
+	}
+	if text := clean(c.text(o, "last_error", false), 300); text != "" {
+		wrong = append(wrong, "last_error: "+text)
+	}
+	if b.complaint = strings.Join(wrong, ", "); b.complaint != "" {
+		c.findings = append(c.findings, issue{code: "health", field: "health", severity: protocol.Medium, text: b.complaint})
+	}
+}
+
+func firstTime(o jsonfile.Object, keys ...string) time.Time {
+	for _, key := range keys {
+		if t, p := o.Time(key); p.OK() {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// current is current_task.json: what an executor says it works on. The document gives no schema.
+type current struct{ task string }
+
+func decodeCurrent(o jsonfile.Object) current {
+	if task, p := o.Object("current_task"); p.OK() {
+		o = task
+	}
+	for _, key := range []string{"task_id", "current_task", "id"} {
+		if s, p := o.String(key); p.OK() && s != "" {
+			return current{task: s}
+		}
+	}
+	return current{}
+}
+
+// roll is the agent registry (protocol 000, Agent Registry Schema).
+type roll struct {
+	agents map[string]member
+	issues []issue
+}
+
+type member struct {
+	status string
+	pid    int
+	seen   time.Time
+}
+
+func decodeRoll(o jsonfile.Object) roll {
+	c := &check{}
+	if !o.Has("last_update") { // its name in the field
+		c.instant(o, "updated_at", true)
+	}
+	r := roll{agents: map[string]member{}}
+	agents, _ := c.child(o, "agents", true)
+	for _, name := range agents.Keys() {
+		if a, ok := c.child(agents, name, true); ok && name != "" {
+			r.agents[name] = decodeMember(c, a)
+		}
+	}
+	r.issues = c.findings
+	return r
+}
+
+func decodeMember(c *check, o jsonfile.Object) member {
+	c.text(o, "type", true)
+	c.text(o, "environment", true)
+	// "unknown", and no time, are what the document's own boot script writes for an agent that has yet to come.
+	m := member{status: c.word(o, "status", true, "active", "idle", "busy", "error", "unknown"), seen: firstTime(o, "last_seen", "last_update")}
+	if m.seen.IsZero() && o.Get("last_seen").Kind() != "null" {
+		c.instant(o, "last_seen", true)
+	}
+	c.list(o, "capabilities", true)
+	m.pid = pidOf(c, o)
+	return m
+}
+
+// pidOf reads a pid, which some clients write as a string.
+func pidOf(c *check, o jsonfile.Object) int {
+	v := o.Get("pid")
+	if n, p := v.Int(); p.OK() && n > 0 && n < 1<<31 {
+		return int(n)
+	}
+	switch s, p := v.Text(); {
+	case v.Kind() == "null":
+	case !o.Has("pid"):
+		c.add(v.Path(), "is missing")
+	case p.OK():
+		c.add(v.Path(), "must be a number, not a string")
+		if n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 32); err == nil && n > 0 {
+			return int(n)
+		}
+	default:
+		c.add(v.Path(), "is no process id")
+	}
+	return 0
+}
+
+// card is what steward keeps of an agent in its own folder: the process that somebody vouched for, and the
+// operator's hold.
+type card struct {
+	there   bool
+	process protocol.Identity
+	session string
+	held    string
+}
+
+// cardFile is the card as it lies on disk.
+type cardFile struct {
+	Agent   string    `json:"agent"`
+	PID     int       `json:"pid,omitzero"`
+	Start   string    `json:"start,omitzero"` // a 64-bit token: a JSON number would lose bits
+	Boot    string    `json:"boot,omitempty"`
+	UID     int       `json:"uid,omitzero"`
+	Session string    `json:"session,omitempty"`
+	Held    string    `json:"held,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// carry puts an identity on the card.
+func (f *cardFile) carry(id protocol.Identity) {
+	f.PID, f.Start, f.Boot, f.UID = id.PID, "", id.Boot, id.UID
+	if id.Start != 0 {
+		f.Start = strconv.FormatUint(id.Start, 10)
+	}
+}
+
+func decodeCard(o jsonfile.Object) card {
+	var k card
+	pid, _ := o.Int("pid")
+	uid, _ := o.Int("uid")
+	start, _ := o.String("start")
+	k.process.PID, k.process.UID = int(pid), int(uid)
+	k.process.Start, _ = strconv.ParseUint(start, 10, 64)
+	k.process.Boot, _ = o.String("boot")
+	k.session, _ = o.String("session")
+	k.held, _ = o.String("held")
+	return k
+}

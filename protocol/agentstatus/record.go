@@ -1,0 +1,181 @@
+package agentstatus
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// record is a task's part of the ledger in steward/attempts: the directory is the truth about attempts, so that no
+// crash can make one count twice.
+//
+//	<id>.<n>.sched.json   the n-th result is to be taken away: rule, due time, timeout. First writer wins.
+//	<id>.<n>.result.json  it was: the rename that made this file is the commit point.
+//	<id>.<n>.late.json    a result that came after another one stood
+//	<id>.<n>.held.json    a held request that was written anew meanwhile
+//	<id>.<n>.progress.json, .letter.json, .cancellation.json   what the n-th attempt left, and a retry put away
+//	<id>.dead.json        the dead letter
+//	<id>.cancelled.json   the operator ended the task, or our retry of it
+type record struct {
+	takings     []protocol.Taking
+	pending     jsonfile.Sum // the result whose schedule is not carried out yet
+	buried      bool
+	cancelled   bool
+	cancelledAt time.Time
+}
+
+func attemptFile(id string, n int, kind string) string {
+	return attemptsDir + "/" + id + "." + strconv.Itoa(n) + "." + kind + ".json"
+}
+
+func deadFile(id string) string      { return attemptsDir + "/" + id + ".dead.json" }
+func cancelledFile(id string) string { return attemptsDir + "/" + id + ".cancelled.json" }
+
+// last is the newest entry, committed or not; nil if there is none.
+func (r *record) last() *protocol.Taking {
+	if len(r.takings) == 0 {
+		return nil
+	}
+	return &r.takings[len(r.takings)-1]
+}
+
+// maxAttempts bounds the search for entries; no rule can reach it.
+const maxAttempts = 1000
+
+// readRecord reads a task's ledger. Entries never change once committed, so only what may be new is looked for.
+func (p *Project) readRecord(e *entry) {
+	if e.recorded && !p.changed[attemptsDir] {
+		return
+	}
+	e.recorded = true
+	r := record{buried: p.has(deadFile(e.id))}
+	if st, err := p.root.Stat(cancelledFile(e.id)); err == nil {
+		r.cancelled, r.cancelledAt = true, appeared(st)
+	}
+	for n := 1; n <= maxAttempts; n++ {
+		// A cancellation may have given the last result back.
+		if i := n - 1; !r.cancelled && i < len(e.record.takings) && e.record.takings[i].Committed {
+			r.takings = append(r.takings, e.record.takings[i])
+			continue
+		}
+		s, ok := p.scheduled(e.id, n)
+		if !ok {
+			break
+		}
+		if s.taking.Committed {
+			r.takings = append(r.takings, s.taking)
+			continue
+		}
+		if !r.cancelled { // what was cancelled is not carried out any more
+			r.takings, r.pending = append(r.takings, s.taking), s.result
+		}
+		break
+	}
+	e.record = r
+}
+
+func (p *Project) has(file string) bool {
+	_, err := p.root.Stat(file)
+	return err == nil
+}
+
+// schedule is <id>.<n>.sched.json as it lies on disk.
+type schedule struct {
+	TaskID  string    `json:"task_id"`
+	N       int       `json:"n"`
+	Action  string    `json:"action"`
+	Rule    string    `json:"rule"`
+	Code    string    `json:"code"`
+	Agent   string    `json:"agent"`
+	TakenAt time.Time `json:"taken_at"`
+	Due     time.Time `json:"due"`
+	DueNano int       `json:"due_nanos,omitzero"` // times are written in whole seconds
+	Timeout float64   `json:"timeout_seconds,omitzero"`
+	Ours    bool      `json:"synthetic,omitzero"`
+	Twice   bool      `json:"may_have_run_twice,omitzero"`
+	Why     string    `json:"why"`
+	Result  string    `json:"result_sum"`
+}
+
+// planned is a schedule as it was read.
+type planned struct {
+	taking  protocol.Taking
+	timeout time.Duration
+	result  jsonfile.Sum
+}
+
+// scheduled reads the n-th schedule. One that exists but cannot be read counts as a retry: a damaged ledger must not
+// give attempts away.
+func (p *Project) scheduled(id string, n int) (planned, bool) {
+	file := attemptFile(id, n, "sched")
+	o, _, err := p.root.Load(file, maxFile)
+	if isMissing(err) {
+		delete(p.trouble, file)
+		return planned{}, false
+	}
+	s := planned{taking: protocol.Taking{N: n, Action: protocol.ActionRetry, Committed: p.has(attemptFile(id, n, "result"))}}
+	if err != nil {
+		p.unreadable(file, err)
+		return s, true
+	}
+	delete(p.trouble, file)
+	decodeSchedule(o, &s)
+	return s, true
+}
+
+func decodeSchedule(o jsonfile.Object, s *planned) {
+	k := &s.taking
+	k.Action, _ = o.String("action")
+	k.Rule, _ = o.String("rule")
+	k.Code, _ = o.String("code")
+	k.Agent, _ = o.String("agent")
+	k.Due, _ = o.Time("due")
+	nanos, _ := o.Int("due_nanos")
+	if !k.Due.IsZero() {
+		k.Due = k.Due.Add(time.Duration(nanos)).UTC()
+	}
+	k.Ours, _ = o.Bool("synthetic")
+	k.Twice, _ = o.Bool("may_have_run_twice")
+	if seconds, _ := o.Number("timeout_seconds"); seconds > 0 && seconds < 1e9 {
+		s.timeout = time.Duration(seconds * float64(time.Second))
+	}
+	sum, _ := o.String("result_sum")
+	s.result = jsonfile.Sum(sum)
+}
+
+// openSchedules lists the tasks whose newest schedule is not carried out, from the names alone.
+func (p *Project) openSchedules() map[string]bool {
+	files, _, err := p.root.List(attemptsDir)
+	if err != nil {
+		return nil
+	}
+	state := map[string]int{}
+	for _, name := range files {
+		if head, ok := strings.CutSuffix(name, ".sched.json"); ok {
+			state[head]++
+		} else if head, ok := strings.CutSuffix(name, ".result.json"); ok {
+			state[head]--
+		}
+	}
+	open := map[string]bool{}
+	for head, n := range state {
+		if i := strings.LastIndexByte(head, '.'); n > 0 && i > 0 {
+			open[head[:i]] = true
+		}
+	}
+	return open
+}
+
+// nextFree finds a name for a further file of that kind.
+func (p *Project) nextFree(id, kind string) (string, error) {
+	for n := 1; n <= maxAttempts; n++ {
+		if file := attemptFile(id, n, kind); !p.has(file) {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("file the %s of task %s: over %d are on record", kind, id, maxAttempts)
+}

@@ -1,0 +1,179 @@
+package agentstatus
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// retry takes a result away so that the task runs again. A result ends the task for every poller, and their loops
+// archive it within seconds, so the steps are: the schedule on record (first writer wins), the notice, the request out of sight,
+// what the attempt left put away, and one rename of the result, which is the commit point. A crash before it leaves
+// a result that is judged again and finds its schedule; a crash after it leaves a held request with its due time on
+// record.
+func (p *Project) retry(c protocol.Change) error {
+	e := p.fresh(c.Subject.ID)
+	o, ref := e.ended()
+	if o == nil || ref.Sum != c.Ref.Sum {
+		if p.taken(e, c) {
+			return p.goOn(e, c)
+		}
+		return moved("the result is not the one that was judged")
+	}
+	due, timeout, err := p.schedule(e, o, ref, c)
+	if err != nil {
+		return err
+	}
+	if c.NoHold && p.now.Before(due) {
+		return nil
+	}
+	c.Until, c.Timeout = due, timeout
+	// The notice first: on a full disk nothing is hidden without a word why.
+	if err := p.putNotice(c); err != nil {
+		return err
+	}
+	if err := p.conceal(e, c); err != nil {
+		return err
+	}
+	p.clearMarks(e, c.Attempt)
+	if err := p.root.RenameIf(ref.Path, attemptFile(e.id, c.Attempt, "result"), jsonfile.Sum(ref.Sum)); err != nil {
+		return err
+	}
+	p.told("task_retried", c)
+	if p.now.Before(due) {
+		return nil
+	}
+	return p.show(e)
+}
+
+// taken reports whether this very result is on record already.
+func (p *Project) taken(e *entry, c protocol.Change) bool {
+	blob, err := p.root.Read(attemptFile(e.id, c.Attempt, "result"), maxFile)
+	return err == nil && string(blob.Sum) == c.Ref.Sum
+}
+
+// goOn finishes a retry that was cut short after its commit.
+func (p *Project) goOn(e *entry, c protocol.Change) error {
+	if s, ok := p.scheduled(e.id, c.Attempt); ok && e.held.there && !e.result.there && !p.now.Before(s.taking.Due) {
+		return p.show(e)
+	}
+	return nil
+}
+
+// schedule puts the attempt on record, or finds the record of whoever was first, and gives its due time and timeout:
+// what stands on record wins, so that no crash makes a timeout grow twice.
+func (p *Project) schedule(e *entry, o *outcome, ref protocol.Ref, c protocol.Change) (time.Time, time.Duration, error) {
+	if c.Attempt < 1 {
+		return time.Time{}, 0, fmt.Errorf("retry of %s: attempt %d", e.id, c.Attempt)
+	}
+	s := schedule{TaskID: e.id, N: c.Attempt, Action: c.Action, Rule: c.Rule, Code: c.Code, Agent: c.Agent, TakenAt: p.now.UTC(),
+		Due: c.Until.UTC(), DueNano: c.Until.Nanosecond(), Timeout: c.Timeout.Seconds(), Ours: o.Ours, Twice: c.Twice, Why: c.Why, Result: ref.Sum}
+	doc, err := jsonfile.Encode(s)
+	if err != nil {
+		return time.Time{}, 0, err
+	}
+	err = p.root.Create(attemptFile(e.id, c.Attempt, "sched"), doc, 0o644)
+	if err == nil {
+		return c.Until, c.Timeout, nil
+	}
+	if !errors.Is(err, jsonfile.ErrExist) {
+		return time.Time{}, 0, err
+	}
+	first, ok := p.scheduled(e.id, c.Attempt)
+	switch {
+	case !ok:
+		return time.Time{}, 0, moved("the schedule on record is gone")
+	case first.taking.Committed:
+		return time.Time{}, 0, moved("attempt %d is taken already", c.Attempt)
+	case c.Rule == "operator", first.taking.Due.IsZero():
+		return c.Until, first.timeout, nil // the operator's wish is for now
+	}
+	return first.taking.Due, first.timeout, nil
+}
+
+// conceal puts the request out of sight, with the next attempt's timeout in it. While the result still lies there no
+// poller takes it, so writing the new and removing the old need not be one step.
+func (p *Project) conceal(e *entry, c protocol.Change) error {
+	if e.held.there {
+		done, err := p.concealed(e, c)
+		if done || err != nil {
+			return err
+		}
+	}
+	from := &e.request
+	file := e.files.request
+	if !from.good && !from.there {
+		from, file = &e.archived, e.files.archived
+	}
+	if !from.good {
+		return fmt.Errorf("retry of %s: its request is gone", e.id)
+	}
+	if c.Timeout <= 0 {
+		return p.root.RenameIf(file, e.files.held, from.sum)
+	}
+	blob, err := p.root.Read(file, maxFile)
+	if err != nil {
+		return err
+	}
+	if blob.Sum != from.sum {
+		return moved("the request changed")
+	}
+	doc, err := withTimeout(blob.Data, c.Timeout)
+	if err != nil {
+		return err
+	}
+	if err := p.root.Create(e.files.held, doc, blob.Stamp.Mode.Perm()); err != nil {
+		return err
+	}
+	return p.root.RemoveIf(file, from.sum)
+}
+
+func withTimeout(request []byte, timeout time.Duration) ([]byte, error) {
+	return jsonfile.Edit(request, jsonfile.Set{Path: []string{"timeout_seconds"}, Value: int64(timeout / time.Second)})
+}
+
+// concealed deals with a request that is held already: by a retry that a crash cut short, or since before its result
+// came. A request that still lies open is the original of the held one, and goes; or it was written anew, and then
+// the held one is kept on record and the new one hidden in its place.
+func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) {
+	for _, original := range []struct {
+		r    *reading[request]
+		file string
+	}{{&e.request, e.files.request}, {&e.archived, e.files.archived}} {
+		if !original.r.good {
+			continue
+		}
+		blob, err := p.root.Read(original.file, maxFile)
+		if err != nil {
+			return false, err
+		}
+		grown := blob.Data
+		if c.Timeout > 0 {
+			if grown, err = withTimeout(blob.Data, c.Timeout); err != nil {
+				return false, err
+			}
+		}
+		switch sum := jsonfile.SumOf(grown); {
+		case sum == e.held.sum || blob.Sum == e.held.sum:
+			return true, p.root.RemoveIf(original.file, blob.Sum)
+		case original.r == &e.request:
+			file, err := p.nextFree(e.id, "held")
+			if err == nil {
+				err = p.root.Rename(e.files.held, file)
+			}
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// clearMarks puts away what belonged to the attempt that is over: its progress, and a dead letter or cancellation
+// that an operator's retry overrules. It comes before the commit, so that a crash leaves none of it behind.
+func (p *Project) clearMarks(e *entry, n int) {
+	_ = p.root.Rename(e.files.progress, attemptFile(e.id, n, "progress"))
+	_ = p.root.Rename(deadFile(e.id), attemptFile(e.id, n, "letter"))
+	_ = p.root.Rename(cancelledFile(e.id), attemptFile(e.id, n, "cancellation"))
+}

@@ -1,0 +1,203 @@
+package agentstatus
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// sitting is everything that the files say of one agent.
+type sitting struct {
+	agent  protocol.Agent
+	file   string // where it was found
+	issues []issue
+	beats  []sitter
+	named  map[string]time.Time // by task: when the newest file that names it was written
+}
+
+// roster puts the agents together from all files, by name.
+func (p *Project) roster() (directory, map[string]*sitting) {
+	known, found := directory{}, map[string]*sitting{}
+	at := func(name, file string) *sitting {
+		known[name] = true
+		if found[name] == nil {
+			found[name] = &sitting{agent: protocol.Agent{Name: name}, file: file}
+		}
+		return found[name]
+	}
+	if reg := &p.bench.registry; reg.good {
+		for name, m := range reg.value.agents {
+			a := &at(name, registry).agent
+			a.Recorded, a.PID, a.Registered = m.status, m.pid, m.seen
+			a.Ref = protocol.Ref{Path: registry, Sum: m.status}
+		}
+	}
+	for file, r := range p.bench.cards {
+		if r.good {
+			a := &at(strings.TrimSuffix(strings.TrimPrefix(file, agentsDir+"/"), ".json"), file).agent
+			a.Process, a.Held = r.value.process, r.value.held
+		}
+	}
+	list := p.sitters()
+	claimed := map[string]bool{}
+	for _, s := range list {
+		claimed[s.label] = true
+	}
+	for _, s := range list {
+		name := known.canonical(s.label)
+		if name != s.label && claimed[name] && aliases[fold(s.label)] != name {
+			name = s.label // who is spelled otherwise beats for itself
+		}
+		sits := at(name, s.file)
+		sits.beats = append(sits.beats, s)
+	}
+	for _, s := range found {
+		p.seatDown(s)
+	}
+	return known, found
+}
+
+// seatDown takes in an agent's heartbeats; of several the newest counts.
+func (p *Project) seatDown(s *sitting) {
+	a := &s.agent
+	s.named = map[string]time.Time{}
+	note := func(task string, written time.Time) {
+		if s.named[task].Before(written) {
+			s.named[task] = written
+		}
+		if !slices.Contains(a.Tasks, task) {
+			a.Tasks = append(a.Tasks, task)
+		}
+	}
+	var newest *reading[beat]
+	for _, b := range s.beats {
+		if !b.beat.good {
+			continue
+		}
+		s.issues = append(s.issues, b.beat.value.issues...)
+		if beat := p.beatOf(b.beat); newest == nil || beat.Last().After(a.Beat.Last()) {
+			newest, a.Beat = b.beat, beat
+		}
+	}
+	if newest != nil {
+		v := &newest.value
+		a.Status, a.Complaint, a.Used = v.status, v.complaint, v.used
+		for _, task := range v.tasks {
+			note(task, newest.stamp.ModTime())
+		}
+	}
+	for _, b := range s.beats {
+		if b.current != nil && b.current.good && b.current.value.task != "" {
+			note(b.current.value.task, b.current.stamp.ModTime())
+		}
+	}
+	if a.Registered.After(p.now) || a.Beat.Mark != "" && a.Registered.Sub(a.Beat.Last()) < registeredLate {
+		a.Registered = time.Time{}
+	}
+}
+
+// registeredLate is how much newer than its beat an agent's registration must be until it stands for a new start:
+// clients refresh both within moments of each other. One in the future is no registration: it would be a new one at
+// every look.
+const registeredLate = time.Minute
+
+func (p *Project) beatOf(r *reading[beat]) protocol.Beat {
+	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", r.sum, r.stamp.Inode), Touched: p.capped(r.stamp.ModTime().UTC()), At: p.capped(r.value.at)}
+}
+
+// signs are an agent's other signs of life as they stood when one of them was last new. What vanishes is no sign:
+// steward itself files away what an attempt left.
+type signs struct {
+	states map[string]state
+	sum    string
+}
+
+// state is how a sign's source stood.
+type state struct{ mtime, size int64 }
+
+// watchSigns brings the agents' fingerprints up to date. The tasks must have been described: they tell whose progress
+// is whose.
+func (p *Project) watchSigns(known directory, agents map[string]*sitting) {
+	now := make(map[string]map[string]state, len(agents))
+	put := func(agent, source string, s state) {
+		if now[agent] == nil {
+			now[agent] = map[string]state{}
+		}
+		now[agent][source] = s
+	}
+	for source, n := range p.log.lines {
+		if n > 0 {
+			put(known.canonical(source), "log "+source, state{size: int64(n)})
+		}
+	}
+	for _, e := range p.tasks {
+		if e.progress.there && e.agent != "" {
+			put(e.agent, e.files.progress, state{e.progress.stamp.MtimeNs, e.progress.stamp.Size})
+		}
+	}
+	for name, s := range agents {
+		p.ownSigns(name, s, put)
+	}
+	for name, s := range agents {
+		s.agent.Signs = p.sign(name, now[name])
+	}
+	for name := range p.bench.signs {
+		if agents[name] == nil {
+			delete(p.bench.signs, name)
+		}
+	}
+}
+
+func (p *Project) ownSigns(name string, s *sitting, put func(agent, source string, s state)) {
+	for _, b := range s.beats {
+		if b.current != nil && b.current.there {
+			put(name, "current "+b.file, state{b.current.stamp.MtimeNs, b.current.stamp.Size})
+		}
+		if len(s.beats) > 1 && b.beat.there {
+			put(name, b.file, state{b.beat.stamp.MtimeNs, b.beat.stamp.Size})
+		}
+	}
+	for _, file := range p.opts.Sources[name] {
+		at := filepath.FromSlash(file)
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(p.dir, at)
+		}
+		if st, err := os.Lstat(at); err == nil {
+			put(name, "source "+file, state{st.ModTime().UnixNano(), st.Size()})
+		}
+	}
+}
+
+// sign gives the agent's fingerprint: a new one only when something new is there.
+func (p *Project) sign(name string, now map[string]state) string {
+	old := p.bench.signs[name]
+	if old == nil {
+		if len(now) == 0 {
+			return ""
+		}
+		old = &signs{}
+		p.bench.signs[name] = old
+	}
+	fresh := false
+	for source, s := range now {
+		if was, ok := old.states[source]; !ok || was != s {
+			fresh = true
+			break
+		}
+	}
+	old.states = now
+	if fresh {
+		h := fnv.New64a()
+		for _, source := range sortedKeys(now) {
+			fmt.Fprintln(h, source, now[source])
+		}
+		old.sum = fmt.Sprintf("%x", h.Sum64())
+	}
+	return old.sum
+}

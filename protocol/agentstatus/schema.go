@@ -1,0 +1,170 @@
+package agentstatus
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// check collects the violations of a document's schema. They are findings: the task still runs.
+type check struct {
+	findings []issue
+}
+
+// issue is a finding that does not know its subject yet.
+type issue struct {
+	code, field, text string
+	severity          protocol.Severity
+}
+
+func (c *check) add(field, format string, args ...any) {
+	c.note(protocol.Low, field, format, args...)
+}
+
+// maxIssues bounds the findings of one document: the first ones tell what is wrong with it.
+const maxIssues = 50
+
+func (c *check) note(severity protocol.Severity, field, format string, args ...any) {
+	if len(c.findings) < maxIssues {
+		c.findings = append(c.findings, issue{code: "schema", field: field, severity: severity, text: field + " " + fmt.Sprintf(format, args...)})
+	}
+}
+
+// presence adds a finding for a field that is not as it should be, and reports whether it can be used.
+func (c *check) presence(v jsonfile.Value, field string, p jsonfile.Presence, want string, required bool) bool {
+	switch {
+	case p == jsonfile.Present:
+		return true
+	case p == jsonfile.Wrong:
+		c.add(field, "must be %s, not %s", want, v.Kind())
+	case required && p == jsonfile.Null:
+		c.add(field, "must be %s, not null", want)
+	case required:
+		c.add(field, "is missing")
+	}
+	return false
+}
+
+func join(parent, key string) string {
+	if parent == "" {
+		return key
+	}
+	return parent + "." + key
+}
+
+// text reads a string field.
+func (c *check) text(o jsonfile.Object, key string, required bool) string {
+	v := o.Get(key)
+	s, p := v.Text()
+	c.presence(v, join(o.Value().Path(), key), p, "a string", required)
+	return s
+}
+
+// word reads a string from the document's list. Words outside it are the majority in the field: they are kept, mean
+// nothing to policies, and are worth no more than an info.
+func (c *check) word(o jsonfile.Object, key string, required bool, set ...string) string {
+	s := c.text(o, key, required)
+	if s != "" && !slices.Contains(set, s) {
+		c.note(protocol.Info, join(o.Value().Path(), key), "is %q, not one of %s", clean(s, 40), strings.Join(set, ", "))
+	}
+	return s
+}
+
+// number reads a number within limits; ok is false when there is none to use.
+func (c *check) number(o jsonfile.Object, key string, low, high float64, required bool) (v float64, ok bool) {
+	value := o.Get(key)
+	v, p := value.Number()
+	field := join(o.Value().Path(), key)
+	if !c.presence(value, field, p, "a number", required) {
+		return 0, false
+	}
+	if v < low || v > high {
+		c.add(field, "is %v, outside %v to %v", v, low, high)
+	}
+	return v, true
+}
+
+func (c *check) boolean(o jsonfile.Object, key string, required bool) (v, ok bool) {
+	value := o.Get(key)
+	v, p := value.Bool()
+	return v, c.presence(value, join(o.Value().Path(), key), p, "true or false", required)
+}
+
+func (c *check) instant(o jsonfile.Object, key string, required bool) time.Time {
+	value := o.Get(key)
+	at, p := value.Time()
+	if c.presence(value, join(o.Value().Path(), key), p, "a time (ISO 8601 UTC)", required) {
+		return at
+	}
+	return time.Time{}
+}
+
+// list reads an array of strings; items of another type are findings and left out.
+func (c *check) list(o jsonfile.Object, key string, required bool) []string {
+	value := o.Get(key)
+	items, p := value.Array()
+	if !c.presence(value, join(o.Value().Path(), key), p, "an array", required) {
+		return nil
+	}
+	var list []string
+	for _, item := range items {
+		s, p := item.Text()
+		if c.presence(item, item.Path(), p, "a string", true) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// paths reads an array of absolute paths.
+func (c *check) paths(o jsonfile.Object, key string, required bool) []string {
+	list := c.list(o, key, required)
+	for i, s := range list {
+		if !strings.HasPrefix(s, "/") && !filepath.IsAbs(s) {
+			c.add(fmt.Sprintf("%s[%d]", join(o.Value().Path(), key), i), "is %q, not an absolute path", clean(s, 80))
+		}
+	}
+	return list
+}
+
+// child reads an object; ok is false when there is none.
+func (c *check) child(o jsonfile.Object, key string, required bool) (child jsonfile.Object, ok bool) {
+	value := o.Get(key)
+	child, p := value.Object()
+	return child, c.presence(value, join(o.Value().Path(), key), p, "an object", required)
+}
+
+var uuid4 = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
+
+func (c *check) uuid(field, s string) {
+	if s != "" && !uuid4.MatchString(s) {
+		c.add(field, "is %q, not a UUID v4", clean(s, 60))
+	}
+}
+
+// clean makes text from a file fit for one line: no control characters, bounded.
+func clean(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�"))
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return s
+}
+
+// escaped makes a file's name fit for one line and keeps two names apart.
+func escaped(name string) string {
+	quoted := strconv.Quote(name)
+	return quoted[1 : len(quoted)-1]
+}

@@ -1,0 +1,125 @@
+package agentstatus
+
+import (
+	"path"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// task puts together what policies may know. ok is false while nothing readable names the task.
+func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (protocol.Task, bool) {
+	r, ref := e.asked()
+	o, resultRef := e.ended()
+	if ref.Path == "" && o == nil {
+		return protocol.Task{}, false
+	}
+	t := protocol.Task{ID: e.id, Agent: known.canonical(r.target), Source: r.source, Type: r.kind, Title: r.title,
+		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: p.capped(r.created),
+		Related: r.related, Payload: r.payload, Directive: r.directive, Silent: r.silent, Blocking: r.blocking,
+		Takings: e.record.takings, Buried: e.record.buried, Cancelled: e.record.cancelled, Ref: ref}
+	t.Visible = e.request.good && !e.result.there && o == nil
+	if e.request.good {
+		t.Appeared = p.capped(appeared(e.request.stamp))
+	}
+	if o != nil {
+		t.Outcome = p.outcomeOf(e, o, resultRef)
+		if t.Agent == "" {
+			t.Agent = known.canonical(o.Agent)
+		}
+	}
+	e.agent = t.Agent
+	if e.late() && e.result.good {
+		t.Late = &protocol.Ref{Path: e.files.result, Sum: string(e.result.sum)}
+	}
+	t.Hold = p.holdOf(e, o)
+	p.evidence(e, &t, agents)
+	if l := p.log.tasks[e.id]; l != nil {
+		t.Logged = l.events
+	}
+	return t, true
+}
+
+// capped is a time that is not in the future: clocks differ, and no policy may wait for one.
+func (p *Project) capped(t time.Time) time.Time {
+	if t.After(p.now) {
+		return p.now
+	}
+	return t
+}
+
+// appeared is when a file got its present name or content. The change time counts, because a rename keeps the time
+// of the last write.
+func appeared(st jsonfile.Stamp) time.Time {
+	if st.CtimeNs == 0 {
+		return st.ModTime().UTC()
+	}
+	return time.Unix(0, st.CtimeNs).UTC()
+}
+
+func (p *Project) outcomeOf(e *entry, o *outcome, ref protocol.Ref) *protocol.Outcome {
+	out := o.Outcome
+	out.Ref = ref
+	out.Archived = path.Dir(ref.Path) == archiveDir
+	stamp := e.result.stamp
+	if out.Archived {
+		stamp = e.archivedResult.stamp
+	}
+	out.Appeared, out.At = p.capped(stamp.ModTime().UTC()), p.capped(out.At)
+	return &out
+}
+
+// holdOf says how the task is held. Half is what a crash leaves between two steps, and what nobody may leave as it
+// is: a notice without a held request, a request beside a held one, a cancelled task without its end.
+func (p *Project) holdOf(e *entry, o *outcome) *protocol.Hold {
+	unfinished := e.cancelledInVain(o)
+	if !e.held.there && !e.notice.there && !unfinished {
+		return nil
+	}
+	h := e.notice.value
+	if !e.notice.good {
+		h = protocol.Hold{Reason: protocol.HoldCapacity}
+		if len(e.record.takings) > 0 {
+			h.Reason = protocol.HoldRetry
+		}
+	}
+	if k := e.record.last(); k != nil && k.Committed && h.Reason == protocol.HoldRetry && !k.Due.IsZero() {
+		h.NotBefore = k.Due // the ledger knows best
+	}
+	h.Half = !e.held.there || e.request.there || e.record.cancelled
+	return &h
+}
+
+// cancelledInVain reports whether a crash came between the mark of a cancellation and the result that ends the task
+// for its agent. A request that appeared after the mark is the orchestrator's new wish.
+func (e *entry) cancelledInVain(o *outcome) bool {
+	return e.record.cancelled && o == nil && e.request.good && !appeared(e.request.stamp).After(e.record.cancelledAt)
+}
+
+// evidence finds what shows that an agent works on the task in this attempt: only what is newer than the moment in
+// which the request came into sight.
+func (p *Project) evidence(e *entry, t *protocol.Task, agents map[string]*sitting) {
+	since := t.Appeared
+	current := e.progress.there && (!t.Visible || !e.progress.stamp.ModTime().Before(since))
+	if current && e.progress.good {
+		t.Progress = e.progress.value.Progress
+		t.Progress.At = p.capped(t.Progress.At)
+	}
+	r, _ := e.asked()
+	t.Progress.Every = r.every
+	if !t.Visible {
+		return
+	}
+	if l := p.log.tasks[e.id]; l != nil && l.startedIn(since, len(e.record.takings) > 0) {
+		t.Named, t.Started = "task_started", p.capped(l.started)
+	}
+	if current {
+		t.Named = "progress"
+	}
+	if s := agents[t.Agent]; s != nil {
+		if at, named := s.named[e.id]; named && !at.Before(since) {
+			t.Named = "active_tasks"
+		}
+	}
+}

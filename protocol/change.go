@@ -1,0 +1,97 @@
+package protocol
+
+import "time"
+
+// Verb is what a Change does.
+type Verb string
+
+// The verbs. An adapter supports some of them and returns ErrUnsupported for the rest.
+const (
+	VerbHold     Verb = "hold"     // keep a task from its agent, with a notice
+	VerbRelease  Verb = "release"  // let a held task be seen again
+	VerbRenew    Verb = "renew"    // prolong the lease of a hold
+	VerbRetry    Verb = "retry"    // take a result away and run the task again at Until
+	VerbBury     Verb = "bury"     // put a dead letter on record
+	VerbConclude Verb = "conclude" // write the result that a lost agent cannot write
+	VerbCancel   Verb = "cancel"   // end a task, or our retry of it, for good
+	VerbFile     Verb = "file"     // put a late second result on record
+	VerbMark     Verb = "mark"     // write an agent's state into the shared registry
+	VerbLog      Verb = "log"      // append an event to the protocol's own log
+	VerbUnlock   Verb = "unlock"   // release a lock that has outlived its holder
+	VerbPause    Verb = "pause"    // hold an agent by the operator's wish (ID names the agent)
+	VerbResume   Verb = "resume"   // end such a hold
+)
+
+// Reason is why a Change is made: a closed set that feeds log, metrics, journal and explain.
+type Reason string
+
+// The reasons.
+const (
+	ReasonCapacity   Reason = "capacity"   // the machine or the agent is too full
+	ReasonRoom       Reason = "room"       // there is room again
+	ReasonDue        Reason = "due"        // its time has come
+	ReasonLease      Reason = "lease"      // a lease must be renewed
+	ReasonRule       Reason = "rule"       // a retry rule says so
+	ReasonDeferred   Reason = "deferred"   // the client itself deferred the task
+	ReasonExhausted  Reason = "exhausted"  // no attempt is left
+	ReasonLost       Reason = "lost"       // its agent is gone
+	ReasonSuperseded Reason = "superseded" // a newer request asks for the same
+	ReasonFinished   Reason = "finished"   // a result arrived meanwhile
+	ReasonLate       Reason = "late"       // a result arrived after another one stood
+	ReasonSilent     Reason = "silent"     // no sign of life
+	ReasonGone       Reason = "gone"       // the process is proved to be gone
+	ReasonError      Reason = "error"      // the agent says that it is in error
+	ReasonBeats      Reason = "beats"      // the agent gives signs of life again
+	ReasonSeen       Reason = "seen"       // it happened, and the shared log does not show it yet
+	ReasonBlocked    Reason = "blocked"    // it must wait whatever the load
+	ReasonOperator   Reason = "operator"   // a human asked for it
+	ReasonStopping   Reason = "stopping"   // steward stops, so nothing stays held
+	ReasonRepair     Reason = "repair"     // a crash left a half-done change
+)
+
+// Change is one thing to do to a project's files. It is flat, printable and JSON-able as it is.
+type Change struct {
+	Verb    Verb    `json:"verb"`
+	Subject Subject `json:"subject"`
+	Reason  Reason  `json:"reason"`
+	Why     string  `json:"why"` // one sentence for people
+	Ref     Ref     `json:"ref,omitzero"`
+	// Until is when a held task is due; ReleaseBy is the lease of a hold.
+	Until     time.Time `json:"until,omitzero"`
+	ReleaseBy time.Time `json:"release_by,omitzero"`
+	// Hold is the notice's reason (Hold*) for VerbHold, and for VerbRetry's wait.
+	Hold string `json:"hold,omitempty"`
+	// Action, Rule, Code and Attempt describe a VerbRetry's entry in the ledger (Attempt: of the result that
+	// is taken); Timeout is the next attempt's.
+	Action  string        `json:"action,omitempty"`
+	Rule    string        `json:"rule,omitempty"`
+	Code    string        `json:"code,omitempty"`
+	Attempt int           `json:"attempt,omitempty"`
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Twice   bool          `json:"twice,omitempty"`
+	// NoHold asks a VerbRetry to write only the schedule until it is due: nothing stays held when steward exits.
+	NoHold bool `json:"no_hold,omitempty"`
+	// Agent is whom it concerns; Status the registry's word for VerbMark; Event the event type for VerbLog.
+	Agent  string `json:"agent,omitempty"`
+	Status string `json:"status,omitempty"`
+	Event  string `json:"event,omitempty"`
+	// Gate says what was too full, for a VerbHold by capacity.
+	Gate *Gate `json:"gate,omitempty"`
+}
+
+// Gate describes a closed gate: which dimension binds, how full it is, what would be allowed.
+type Gate struct {
+	Dimension string     `json:"dimension"`
+	Used      Share      `json:"used"`
+	Limit     float64    `json:"limit"`
+	Consumers []Consumer `json:"consumers,omitempty"`
+}
+
+// Consumer is a process that uses much of what is scarce.
+type Consumer struct {
+	PID    int     `json:"pid"`
+	Name   string  `json:"name"`
+	CPU    float64 `json:"cpu"`    // cores
+	Memory uint64  `json:"memory"` // bytes
+	Files  int     `json:"files,omitempty"`
+}

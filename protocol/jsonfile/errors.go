@@ -1,0 +1,212 @@
+package jsonfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// Sentinels that callers test with errors.Is.
+var (
+	// ErrTorn: the document is empty or ends too early. A writer is probably
+	// at work; read again. Only a file that stays so is a fault.
+	ErrTorn = errors.New("document is not complete")
+	// ErrBad: the document breaks a rule of JSON or of this package. One read
+	// proves nothing: two writers at once also look like this.
+	ErrBad = errors.New("document is not valid")
+	// ErrHostile: not a plain file (link, FIFO, device, socket, folder), or a
+	// path that leads out of the root. It will not get better by waiting.
+	ErrHostile = errors.New("not a plain file of this project")
+	// ErrTooBig: larger than the reader allows.
+	ErrTooBig = errors.New("file is too big")
+	// ErrConflict: the file is not what the caller judged. Look again.
+	ErrConflict = errors.New("file has changed since it was judged")
+	// ErrShape: an edit leads through a value that cannot hold the path.
+	ErrShape = errors.New("document has another shape")
+	// ErrNoSpace: the disk or the quota is full. The old file is intact.
+	ErrNoSpace = errors.New("no space left")
+	// ErrReadOnly: the file system is mounted read-only.
+	ErrReadOnly = errors.New("read-only file system")
+
+	// The usual three, so that callers need one import.
+	ErrPermission = fs.ErrPermission
+	ErrNotExist   = fs.ErrNotExist
+	ErrExist      = fs.ErrExist
+)
+
+var errPath = fmt.Errorf("%w: path is absolute or leaves the folder", ErrHostile)
+
+// Error is what every function here returns. Path is relative to the outermost
+// Root (empty for the functions that work on bytes); At is set where a
+// document was refused; Hint is advice for the operator and may be empty.
+type Error struct {
+	Op, Path, Hint string
+	At             Position
+	Err            error
+}
+
+// Position is a place in a document. Line and Column count from 1, in bytes;
+// the zero Position means none. Field is the dotted path of the value at fault
+// and may be empty.
+type Position struct {
+	Offset, Line, Column int
+	Field                string
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.Path != "" {
+		b.WriteString(" " + e.Path)
+	}
+	fmt.Fprintf(&b, ": %v", e.Err)
+	if e.At.Line > 0 {
+		fmt.Fprintf(&b, " at line %d, column %d (byte %d)", e.At.Line, e.At.Column, e.At.Offset)
+	}
+	if e.At.Field != "" {
+		b.WriteString(", field " + e.At.Field)
+	}
+	if e.Hint != "" {
+		b.WriteString(" (" + e.Hint + ")")
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is lets errors.Is find ErrNoSpace and ErrReadOnly behind the system's codes.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrNoSpace:
+		return isNoSpace(e.Err)
+	case ErrReadOnly:
+		return isReadOnly(e.Err)
+	}
+	return false
+}
+
+// Operations, as they stand in messages.
+const (
+	opRead   = "read"
+	opStat   = "look at"
+	opList   = "list"
+	opCreate = "create"
+	opChange = "replace"
+	opUpdate = "update"
+	opAppend = "append to"
+	opRename = "rename"
+	opLink   = "link"
+	opRemove = "remove"
+	opMkdir  = "make folder"
+	opSweep  = "sweep"
+	opParse  = "parse"
+	opDecode = "decode"
+	opEdit   = "edit"
+)
+
+// changesFolder: the operation needs write permission on the folder, not on
+// the file.
+func changesFolder(op string) bool {
+	switch op {
+	case opCreate, opChange, opRename, opLink, opRemove, opMkdir, opSweep:
+		return true
+	}
+	return false
+}
+
+// newError wraps err once. The os package repeats operation and path inside its
+// errors; only the bare code is kept.
+func newError(op, p string, err error) *Error {
+	switch e := err.(type) {
+	case *Error:
+		if e.Path == "" {
+			return &Error{Op: op, Path: p, Hint: e.Hint, At: e.At, Err: e.Err}
+		}
+	case *fs.PathError:
+		err = e.Err
+	case *os.LinkError:
+		err = e.Err
+	case *os.SyscallError:
+		err = e.Err
+	}
+	return &Error{Op: op, Path: p, Hint: hint(err), Err: err}
+}
+
+func hint(err error) string {
+	switch {
+	case isNoSpace(err):
+		return "free space or raise the quota; the old file is intact"
+	case isReadOnly(err):
+		return "remount the file system for writing"
+	case isTooManyFiles(err):
+		return "too many open files: raise ulimit -n"
+	}
+	return ""
+}
+
+// fail is newError for a path below r; a refusal by the system gets a hint that
+// names the permission which is missing.
+func (r *Root) fail(op, p string, err error) error {
+	e := newError(op, path.Join(r.base, p), err)
+	if e.Hint == "" && errors.Is(err, fs.ErrPermission) {
+		e.Hint = r.missing(op, p)
+	}
+	return e
+}
+
+// missing names the permission that stands in the way of op on p.
+func (r *Root) missing(op, p string) string {
+	dir, name, err := r.parent(p)
+	if err != nil {
+		if up := path.Dir(p); up != p && up != "." {
+			return r.missing(opList, up)
+		}
+		dir, name = reached{folder: r.top}, "."
+	}
+	defer dir.release()
+	want, where := "read permission (r--)", "file "+path.Join(r.base, p)
+	st, err := dir.lstat(name)
+	switch {
+	case err != nil && !changesFolder(op):
+		want, where = "search permission (--x)", "folder "+path.Join(r.base, path.Dir(p))
+		st, _ = dir.stat()
+	case changesFolder(op):
+		want, where = "write and search permission (-wx)", "folder "+path.Join(r.base, path.Dir(p))
+		st, _ = dir.stat()
+	case st.Mode.IsDir():
+		want, where = "read and search permission (r-x)", "folder "+path.Join(r.base, p)
+	case op == opAppend:
+		want = "read and write permission (rw-)"
+	}
+	return fmt.Sprintf("needs %s on %s: %s", want, where, st.owner())
+}
+
+func (s Stamp) owner() string {
+	if s.UID < 0 {
+		return fmt.Sprintf("mode %#o", s.Mode.Perm())
+	}
+	return fmt.Sprintf("mode %#o, owner uid %d gid %d, running as uid %d", s.Mode.Perm(), s.UID, s.GID, os.Geteuid())
+}
+
+// hostile says what was found in the place of a plain file.
+func hostile(what string, s Stamp) error {
+	kind := "something else"
+	switch m := s.Mode; {
+	case m.IsDir():
+		kind = "a folder"
+	case m.IsRegular():
+		kind = fmt.Sprintf("a file with %d hard links", s.Links)
+	case m&fs.ModeSymlink != 0:
+		kind = "a symbolic link"
+	case m&fs.ModeNamedPipe != 0:
+		kind = "a FIFO"
+	case m&fs.ModeSocket != 0:
+		kind = "a socket"
+	case m&fs.ModeDevice != 0:
+		kind = "a device"
+	}
+	return fmt.Errorf("%w: %s is %s", ErrHostile, what, kind)
+}

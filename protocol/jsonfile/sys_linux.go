@@ -1,0 +1,22 @@
+package jsonfile
+
+import "golang.org/x/sys/unix"
+
+// renameNew fails with EEXIST where name is taken; unsupported on file systems
+// that do not know the flag (they say EINVAL).
+func (d folder) renameNew(old string, to folder, name string) error {
+	return d.flagged(old, to, name, unix.RENAME_NOREPLACE)
+}
+
+// exchange swaps two entries in one step.
+func (d folder) exchange(a, b string) error {
+	return d.flagged(a, d, b, unix.RENAME_EXCHANGE)
+}
+
+func (d folder) flagged(old string, to folder, name string, flag uint) error {
+	err := d.two(to, func(a, b int) error { return unix.Renameat2(a, old, b, name, flag) })
+	if err == unix.EINVAL {
+		return unix.ENOTSUP
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+package jsonfile
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+)
+
+// A draft's name matches no pattern that a client polls with: hidden, no .json,
+// no task_.
+const (
+	tempPrefix = ".steward-"
+	tempSuffix = ".tmp"
+	tempAge    = time.Minute
+)
+
+func tempName() string { return tempPrefix + rand.Text() + tempSuffix }
+
+// draft writes data into a new file beside its later place, with the mode and
+// owner of like, and returns its name. On error nothing is left behind.
+func (d folder) draft(data []byte, like Stamp, wait bool) (name string, err error) {
+	name = tempName()
+	f, err := d.open(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = dress(f, like)
+	}
+	if err == nil && wait {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		_ = d.unlink(name)
+		return "", err
+	}
+	return name, nil
+}
+
+// dress gives f the owner and the mode of the file that it will replace. Where
+// the owner cannot be kept, and could then no longer write, the replacement
+// would take the file away from its agent: refuse.
+func dress(f *os.File, like Stamp) error {
+	st, err := fstat(f)
+	if err != nil {
+		return err
+	}
+	if like.UID >= 0 && (like.UID != st.UID || like.GID != st.GID) {
+		if err := keepOwner(f, st, like); err != nil {
+			return err
+		}
+	}
+	if like.Mode.Perm() == st.Mode.Perm() {
+		return nil
+	}
+	return f.Chmod(like.Mode.Perm())
+}
+
+func keepOwner(f *os.File, own, like Stamp) error {
+	if chown(f, like.UID, like.GID) == nil {
+		return nil
+	}
+	group := chown(f, -1, like.GID) == nil
+	perm := like.Mode.Perm()
+	if like.UID == own.UID || perm&0o002 != 0 || group && perm&0o020 != 0 {
+		return nil
+	}
+	return &Error{
+		Err:  fs.ErrPermission,
+		Hint: "the file belongs to somebody else, who could not write it any more; make it group-writable (chmod g+w): " + like.owner(),
+	}
+}
+
+// moveNew renames and never overwrites. Without such a call in the system, a
+// hard link does the same in two steps; both names exist for a moment.
+func (d folder) moveNew(old string, to folder, name string) error {
+	err := d.renameNew(old, to, name)
+	if !unsupported(err) {
+		return err
+	}
+	if err := d.link(old, to, name); err != nil {
+		return err
+	}
+	return d.unlink(old)
+}
+
+func (d folder) settle(wait bool) error {
+	if !wait {
+		return nil
+	}
+	if err := d.sync(); err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	return nil
+}
+
+// Sweep removes what a crash of ours left in the folder p: drafts that nobody
+// touched for a minute before now. Nothing else is looked at.
+func (r *Root) Sweep(p string, now time.Time) (removed int, err error) {
+	d, err := r.descend(p)
+	if err != nil {
+		return 0, r.fail(opSweep, p, err)
+	}
+	defer d.release()
+	names, err := d.names()
+	if err != nil {
+		return 0, r.fail(opSweep, p, err)
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, tempPrefix) || !strings.HasSuffix(name, tempSuffix) {
+			continue
+		}
+		st, serr := d.lstat(name)
+		// ctime too: a swapped-out document keeps its old mtime.
+		if serr != nil || !st.Mode.IsRegular() || now.UnixNano()-max(st.MtimeNs, st.CtimeNs) < int64(tempAge) {
+			continue
+		}
+		if uerr := d.unlink(name); uerr == nil {
+			removed++
+		} else if !errors.Is(uerr, fs.ErrNotExist) {
+			err = r.fail(opSweep, p, uerr)
+		}
+	}
+	return removed, err
+}

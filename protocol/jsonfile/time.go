@@ -1,0 +1,109 @@
+package jsonfile
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// timeForm is the one form that we write.
+const timeForm = "2006-01-02T15:04:05Z"
+
+// FormatTime writes t as 2006-01-02T15:04:05Z, in UTC and without fractions.
+func FormatTime(t time.Time) string { return t.UTC().Format(timeForm) }
+
+// Go accepts a fraction of any length where a layout has none.
+var layouts = [...]string{
+	"2006-01-02T15:04:05Z07:00",
+	"2006-01-02T15:04:05Z0700",
+	"2006-01-02T15:04:05Z07",
+	"2006-01-02T15:04:05",
+}
+
+// ParseTime reads the forms that agents write: RFC 3339 with any fraction, an
+// offset with or without colon, no offset at all (UTC), a space in place of the
+// T or before the offset, and seconds, milli-, micro- or nanoseconds since 1970,
+// as a number or as its text. v is a Value, string, float64, int or int64. The
+// result is in UTC; it may lie in the future, which is the caller's to cap.
+func ParseTime(v any) (time.Time, bool) {
+	switch v := v.(type) {
+	case Value:
+		if s, p := v.Text(); p == Present {
+			return parseTime(s)
+		}
+		if _, p := v.Number(); p == Present {
+			return parseEpoch(string(v.Raw()))
+		}
+	case string:
+		return parseTime(v)
+	case float64:
+		return epoch(v)
+	case int:
+		return epochInt(int64(v))
+	case int64:
+		return epochInt(v)
+	}
+	return time.Time{}, false
+}
+
+func parseTime(s string) (time.Time, bool) {
+	s = strings.TrimSpace(s)
+	if len(s) < len("2006-01-02T15:04:05") || s[4] != '-' {
+		return parseEpoch(s)
+	}
+	s = strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(s), "UTC"), " ")
+	// Python's isoformat() + "Z" writes both.
+	if s = strings.TrimSuffix(s, "+00:00Z"); s == "" || s[len(s)-1] == 'Z' {
+		s = strings.TrimSuffix(s, "Z") + "Z"
+	}
+	if s[10] == ' ' {
+		s = s[:10] + "T" + s[11:]
+	}
+	s = strings.ReplaceAll(s, " ", "")
+	for _, layout := range layouts {
+		if t, err := time.Parse(layout, s); err == nil && t.Year() > 0 {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+func parseEpoch(s string) (time.Time, bool) {
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return epochInt(i)
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return epoch(f)
+}
+
+// The unit shows in the size: 1e8 seconds is 1973, 1e11 seconds the year 5138.
+const oldest, units = int64(1e8), int64(1e11)
+
+func epochInt(i int64) (time.Time, bool) {
+	switch {
+	case i < oldest:
+		return time.Time{}, false
+	case i < units:
+		return time.Unix(i, 0).UTC(), true
+	case i < units*1e3:
+		return time.UnixMilli(i).UTC(), true
+	case i < units*1e6:
+		return time.UnixMicro(i).UTC(), true
+	}
+	return time.Unix(0, i).UTC(), true
+}
+
+func epoch(f float64) (time.Time, bool) {
+	switch {
+	case math.IsNaN(f) || f < float64(oldest) || f >= math.MaxInt64:
+		return time.Time{}, false
+	case f < float64(units):
+		whole, part := math.Modf(f)
+		return time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3).UTC(), true
+	}
+	return epochInt(int64(f))
+}

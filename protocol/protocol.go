@@ -1,0 +1,143 @@
+// Package protocol holds the nouns that all file protocols share: what one
+// project's files said at one moment, and what should change in them.
+package protocol
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Errors that every adapter returns from Apply.
+var (
+	// ErrConflict: the files are no longer what the decision was based on. The next look decides anew.
+	ErrConflict = errors.New("the files changed since they were judged")
+	// ErrUnsupported: this protocol has no such change.
+	ErrUnsupported = errors.New("this protocol does not support the change")
+)
+
+// Adapter speaks one file protocol in one project. Calls to one Adapter never overlap.
+type Adapter interface {
+	// Dirs lists the folders to watch, relative to the project. Folders that do not exist yet are fine.
+	Dirs() []string
+	// Prepare creates the protocol's folders and files for one agent (boot), merging with what is there.
+	Prepare(context.Context, Boot) error
+	// Observe says what the files say now. A bad file is a Fault in the Snapshot, never an error for the whole.
+	Observe(context.Context, Look) Snapshot
+	// Apply carries out one Change. It returns ErrConflict when the files moved on, ErrUnsupported for a
+	// verb that the protocol lacks, and nil when the change was already in place.
+	Apply(context.Context, Change, time.Time) error
+}
+
+// Look tells an Adapter what to look at.
+type Look struct {
+	Now time.Time
+	// Hints are paths (relative to the project) that may have changed. Nil asks for a full look.
+	Hints []string
+	// Since bounds history: what ended before it needs no decision any more.
+	Since time.Time
+}
+
+// Full reports whether everything is to be looked at.
+func (l Look) Full() bool { return l.Hints == nil }
+
+// Boot is an agent's request to be set up in a project.
+type Boot struct {
+	Agent   string
+	PID     int      // what the registry shows; 0 leaves it null
+	Session string   // the session's id, "" if it has none
+	Process Identity // recorded as proof only when the caller vouched for a pid
+	Now     time.Time
+}
+
+// Snapshot is what one project's files said, in one protocol, at one moment. It is never changed once made.
+type Snapshot struct {
+	Project  string    `json:"project"`
+	Protocol string    `json:"protocol"`
+	At       time.Time `json:"at"`
+	// Act is false when steward only observes this protocol here: by mode, by pause, or because
+	// another steward holds the project.
+	Act bool `json:"act"`
+	// Busy is true while changes based on this Snapshot are being carried out: decide nothing more on it.
+	Busy     bool      `json:"busy"`
+	Agents   []Agent   `json:"agents"`
+	Tasks    []Task    `json:"tasks"`
+	Locks    []Lock    `json:"locks"`
+	Pleas    []Plea    `json:"pleas"`
+	Findings []Finding `json:"findings"`
+	Faults   []Fault   `json:"faults"`
+	// Again is when the adapter wants to look once more (a torn file, a late write); zero: no wish.
+	Again time.Time `json:"again,omitzero"`
+}
+
+// Subject names the thing for this Snapshot's project and protocol.
+func (s *Snapshot) Subject(kind Kind, id string) Subject {
+	return Subject{Project: s.Project, Protocol: s.Protocol, Kind: kind, ID: id}
+}
+
+// Agent returns the agent of that name.
+func (s *Snapshot) Agent(name string) (*Agent, bool) {
+	for i := range s.Agents {
+		if s.Agents[i].Name == name {
+			return &s.Agents[i], true
+		}
+	}
+	return nil, false
+}
+
+// Ref is a cloakroom ticket: a policy hands it back unread, and the adapter compares Sum before it writes.
+type Ref struct {
+	Path string `json:"path,omitempty"`
+	Sum  string `json:"sum,omitempty"`
+}
+
+// Identity is a process, never a bare pid: the number, its start token, the boot it runs under, its user.
+// The fields mirror the platform's own type, so that the two convert into each other.
+type Identity struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+	Boot  string `json:"boot"`
+	UID   int    `json:"uid"`
+}
+
+// Proves reports whether the identity is complete enough to prove anything about a process.
+func (id Identity) Proves() bool { return id.PID > 0 && id.Start != 0 && id.Boot != "" }
+
+// Lock is a claim on a shared resource that lives in a file.
+type Lock struct {
+	Resource string    `json:"resource"`
+	Holder   string    `json:"holder"`
+	Process  Identity  `json:"process,omitzero"`
+	Acquired time.Time `json:"acquired,omitzero"`
+	Expires  time.Time `json:"expires,omitzero"`
+	Ref      Ref       `json:"ref"`
+}
+
+// Plea is an agent's call for a human.
+type Plea struct {
+	ID       string   `json:"id"`
+	Agent    string   `json:"agent"`
+	Task     string   `json:"task,omitempty"`
+	Text     string   `json:"text"`
+	Options  []string `json:"options,omitempty"`
+	Blocking bool     `json:"blocking"`
+	Severity Severity `json:"severity"`
+	Ref      Ref      `json:"ref"`
+}
+
+// Finding is something wrong that needs no repair of ours: a field, a transition, a violation.
+type Finding struct {
+	Subject  Subject  `json:"subject"`
+	Code     string   `json:"code"` // closed set per adapter, e.g. "schema"
+	Field    string   `json:"field,omitempty"`
+	Severity Severity `json:"severity"`
+	Text     string   `json:"text"`
+}
+
+// Fault is a file that cannot be used as it is.
+type Fault struct {
+	Path    string    `json:"path"`
+	Problem string    `json:"problem"`
+	Hint    string    `json:"hint,omitempty"`
+	Since   time.Time `json:"since"`
+}

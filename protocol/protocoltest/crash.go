@@ -1,0 +1,185 @@
+package protocoltest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// The child process that is killed learns by its environment what to do.
+const (
+	envCase = "PROTOCOLTEST_CASE"
+	envDir  = "PROTOCOLTEST_DIR"
+	envNow  = "PROTOCOLTEST_NOW"
+)
+
+// steps are the calls that change the file system, one of which a child does not live to make.
+const steps = "rename,renameat,renameat2,unlink,unlinkat,link,linkat,fsync,fdatasync,mkdir,mkdirat,fchmod"
+
+func inChild() bool { return os.Getenv(envDir) != "" }
+
+// child looks and applies one case's change in a folder that its parent has prepared.
+func (s Suite) child(t *testing.T) {
+	runtime.LockOSThread() // calls are counted per thread
+	i := slices.IndexFunc(s.Cases, func(c Case) bool { return c.Name == os.Getenv(envCase) })
+	now, err := time.Parse(time.RFC3339Nano, os.Getenv(envNow))
+	if i < 0 || err != nil {
+		fmt.Println("no such case, or no time:", err)
+		os.Exit(3)
+	}
+	a := s.Open(t, os.Getenv(envDir))
+	snap := a.Observe(t.Context(), protocol.Look{Now: now})
+	if err := a.Apply(t.Context(), s.Cases[i].Change(&snap, now), now); err != nil {
+		fmt.Println(err)
+		os.Exit(3)
+	}
+	os.Exit(0)
+}
+
+// crashes: killed before any step of a change, the next look is sane, and what is decided on it ends in the same files.
+func (s Suite) crashes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills some hundred processes; skipped in short mode")
+	}
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("strace is not installed: no process can be killed between two steps (apt-get install strace)")
+	}
+	for i := range s.Cases {
+		c := &s.Cases[i]
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			s.crash(t, c)
+		})
+	}
+}
+
+// crash kills one child per step. The counter of an injection is one per kind of call, so the kinds are gone through
+// one by one; those that the change never makes are known from an undisturbed child.
+func (s Suite) crash(t *testing.T, c *Case) {
+	now := s.Now().UTC()
+	want := s.uncrashed(t, c, now)
+	kinds := map[string]bool{}
+	s.crashAt(t, c, now, want, "trace="+steps, kinds)
+	if len(kinds) == 0 {
+		t.Error("the change takes no step at all")
+	}
+	total := 0
+	for kind := range kinds {
+		for n := 1; !t.Failed() && s.crashAt(t, c, now, want, fmt.Sprintf("inject=%s:signal=KILL:when=%d", kind, n), nil); n++ {
+			total++
+		}
+	}
+	t.Logf("%d steps", total)
+}
+
+// crashAt has a child carry out a case under strace, and looks what comes of it. It reports whether the child was killed.
+func (s Suite) crashAt(t *testing.T, c *Case, now time.Time, want map[string]node, how string, kinds map[string]bool) (killed bool) {
+	t.Helper()
+	b := &bench{dir: t.TempDir(), now: now}
+	s.layIn(t, c, b)
+	b.now = now
+	before := b.look(t)
+	change := c.Change(before, now)
+	killed = runUnder(t, how, c.Name, b.dir, now, kinds)
+	s.settle(t, how, c, b, before, change)
+	same(t, how, want, tree(t, b.dir), s.Logs...)
+	return killed
+}
+
+// uncrashed is the tree that an undisturbed change, and what follows from it, leaves behind.
+func (s Suite) uncrashed(t *testing.T, c *Case, now time.Time) map[string]node {
+	t.Helper()
+	b := &bench{dir: t.TempDir(), now: now}
+	s.layIn(t, c, b)
+	b.now = now
+	before := b.look(t)
+	change := c.Change(before, now)
+	if err := b.a.Apply(t.Context(), change, now); err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	s.settle(t, "undisturbed", c, b, before, change)
+	return tree(t, b.dir)
+}
+
+// settle looks with a new adapter, and applies what is asked for until nothing is.
+func (s Suite) settle(t *testing.T, what string, c *Case, b *bench, before *protocol.Snapshot, change protocol.Change) {
+	t.Helper()
+	a := s.Open(t, b.dir)
+	for turn := range 8 {
+		snap := a.Observe(t.Context(), protocol.Look{Now: b.now})
+		sane(t, what, before, &snap)
+		next := []protocol.Change{change}
+		if s.Next != nil {
+			next = s.Next(c, &snap, b.now)
+		} else if turn > 0 {
+			return
+		}
+		if len(next) == 0 {
+			return
+		}
+		for _, n := range next {
+			if err := a.Apply(t.Context(), n, b.now); err != nil && !errors.Is(err, protocol.ErrConflict) {
+				t.Errorf("%s: %s at turn %d: %v", what, n.Verb, turn, err)
+			}
+		}
+	}
+	t.Errorf("%s: no rest after 8 turns", what)
+}
+
+// sane: nobody vanished, and nothing is broken.
+func sane(t *testing.T, what string, before, now *protocol.Snapshot) {
+	t.Helper()
+	if len(now.Faults) > len(before.Faults) {
+		t.Errorf("%s: %+v", what, now.Faults)
+	}
+	for i := range before.Tasks {
+		if !slices.ContainsFunc(now.Tasks, func(k protocol.Task) bool { return k.ID == before.Tasks[i].ID }) {
+			t.Errorf("%s: task %s vanished", what, before.Tasks[i].ID)
+		}
+	}
+	for i := range before.Agents {
+		if _, ok := now.Agent(before.Agents[i].Name); !ok {
+			t.Errorf("%s: agent %s vanished", what, before.Agents[i].Name)
+		}
+	}
+}
+
+// runUnder runs a case in a child under strace, notes the kinds of steps that it makes, and reports whether it was
+// killed.
+func runUnder(t *testing.T, how, name, dir string, now time.Time, kinds map[string]bool) (killed bool) {
+	t.Helper()
+	root, _, _ := strings.Cut(t.Name(), "/")
+	trace := filepath.Join(t.TempDir(), "trace")
+	cmd := exec.CommandContext(t.Context(), "strace", "-f", "-qq", "-o", trace, "-e", how, os.Args[0], "-test.run=^"+regexp.QuoteMeta(root)+"$")
+	cmd.Env = append(os.Environ(), envCase+"="+name, envDir+"="+dir, envNow+"="+now.Format(time.RFC3339Nano),
+		"GORACE=atexit_sleep_ms=0") // else every child waits a second
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+	case errors.As(err, &exit) && (exit.ExitCode() == -1 || exit.ExitCode() == 137):
+		killed = true
+	default:
+		t.Fatalf("child under %s: %v\n%s", how, err, out)
+	}
+	if kinds != nil {
+		text, err := os.ReadFile(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range regexp.MustCompile(`(?m)^\d+ +([a-z0-9]+)\(`).FindAllSubmatch(text, -1) {
+			kinds[string(call[1])] = true
+		}
+	}
+	return killed
+}

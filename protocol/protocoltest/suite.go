@@ -1,0 +1,134 @@
+// Package protocoltest is the suite that every protocol adapter passes: one set of laws for all
+// protocols and all verbs.
+package protocoltest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Suite is what one adapter hands to Run.
+type Suite struct {
+	// Open makes a new adapter for the project at dir (absolute).
+	Open func(t testing.TB, dir string) protocol.Adapter
+	// Now is the clock of the files: time.Now.
+	Now func() time.Time
+	// Cases show every verb that the adapter supports at least once; Unsupported lists the others.
+	Cases       []Case
+	Unsupported []protocol.Verb
+	// Torn are files that the suite rewrites in place while the adapter looks.
+	Torn []Torn
+	// Logs are append-only files, relative to the project, in which a crash may lose or repeat a line.
+	Logs []string
+	// Next gives what a policy asks for at the next look after a crash, until it asks for nothing. Without it
+	// the same Change is applied again.
+	Next func(c *Case, s *protocol.Snapshot, now time.Time) []protocol.Change
+}
+
+// Case is one Change to one project. Its texts are txtar archives with paths relative to the project; in them
+// {{now}} and {{now-90s}} stand for times as the protocols write them.
+type Case struct {
+	Name string
+	Verb protocol.Verb
+	// Files is the project before. Every file gets mode 0640.
+	Files string
+	// Before prepares the project further (an earlier change, a time stamp); may be nil.
+	Before func(t testing.TB, a protocol.Adapter, dir string, now time.Time)
+	// Change is what a policy would ask for after this look.
+	Change func(s *protocol.Snapshot, now time.Time) protocol.Change
+	// Shows says what the next look must show.
+	Shows func(s *protocol.Snapshot) error
+	// Want holds files as they must be afterwards, byte by byte; Gone must not be there any more.
+	Want string
+	Gone []string
+	// Moves maps files of Want to where they came from: they keep their mode.
+	Moves map[string]string
+	// Free are patterns (path.Match) of further files that the change may make or alter.
+	Free []string
+	// Meddle changes a file between look and change, so that the change must end in ErrConflict and alter
+	// nothing. Without it, Careless says why the verb compares nothing.
+	Meddle   func(dir string) error
+	Careless string
+}
+
+// Torn is a file that a client rewrites in place, again and again.
+type Torn struct {
+	Name, Files, File string
+	// Shows says what every look must show, however torn the file is.
+	Shows func(s *protocol.Snapshot) error
+}
+
+// verbs are all there are.
+var verbs = []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury,
+	protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock,
+	protocol.VerbPause, protocol.VerbResume}
+
+// Run holds an adapter against the laws.
+func Run(t *testing.T, s Suite) {
+	if inChild() {
+		s.child(t)
+		return
+	}
+	t.Run("verbs", s.everyVerb)
+	t.Run("unsupported", s.unsupported)
+	t.Run("dirs", s.relativeDirs)
+	for i := range s.Cases {
+		c := &s.Cases[i]
+		t.Run(c.Name, func(t *testing.T) {
+			t.Run("round trip", func(t *testing.T) { s.roundTrip(t, c) })
+			t.Run("leaves the rest alone", func(t *testing.T) { s.leavesTheRest(t, c) })
+			t.Run("twice", func(t *testing.T) { s.twice(t, c) })
+			t.Run("conflict", func(t *testing.T) { s.conflict(t, c) })
+		})
+	}
+	for _, torn := range s.Torn {
+		t.Run("torn "+torn.Name, func(t *testing.T) { s.torn(t, torn) })
+	}
+	t.Run("crash", s.crashes)
+}
+
+func (s Suite) everyVerb(t *testing.T) {
+	for _, v := range verbs {
+		shown := slices.ContainsFunc(s.Cases, func(c Case) bool { return c.Verb == v })
+		if listed := slices.Contains(s.Unsupported, v); shown == listed {
+			t.Errorf("verb %s: shown by a case: %v, listed as unsupported: %v; want one of the two", v, shown, listed)
+		}
+	}
+}
+
+// bench is one project under test.
+type bench struct {
+	dir string
+	a   protocol.Adapter
+	now time.Time
+}
+
+// lay writes a case's project and opens it.
+func (s Suite) lay(t testing.TB, c *Case) *bench {
+	t.Helper()
+	b := &bench{dir: t.TempDir(), now: s.Now()}
+	s.layIn(t, c, b)
+	return b
+}
+
+func (s Suite) layIn(t testing.TB, c *Case, b *bench) {
+	t.Helper()
+	Write(t, b.dir, c.Files, b.now)
+	b.a = s.Open(t, b.dir)
+	if c.Before != nil {
+		c.Before(t, b.a, b.dir, b.now)
+	}
+	if late := s.Now(); late.After(b.now) {
+		b.now = late
+	}
+}
+
+// look makes a full look.
+func (b *bench) look(t testing.TB) *protocol.Snapshot {
+	t.Helper()
+	s := b.a.Observe(t.Context(), protocol.Look{Now: b.now})
+	return &s
+}

@@ -1,0 +1,70 @@
+package protocoltest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// sureAfter is how long a file must stay bad until it may be called so.
+const sureAfter = 2 * time.Second
+
+// torn: while a client truncates and rewrites a file in a tight loop, nobody vanishes, and nothing is a fault.
+func (s Suite) torn(t *testing.T, c Torn) {
+	b := s.lay(t, &Case{Files: c.Files})
+	file := filepath.Join(b.dir, filepath.FromSlash(c.File))
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Shows(b.look(t)); err != nil {
+		t.Fatalf("before the writer starts: %v", err)
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go rewrite(file, text, stop, done)
+	for i := range 400 {
+		b.now = s.Now()
+		look := protocol.Look{Now: b.now}
+		if i%2 == 0 {
+			look.Hints = []string{c.File}
+		}
+		snap := b.a.Observe(t.Context(), look)
+		if err := c.Shows(&snap); err != nil {
+			t.Errorf("look %d: %v", i, err)
+			break
+		}
+		for _, f := range snap.Faults {
+			if b.now.Sub(f.Since) < sureAfter {
+				t.Errorf("look %d: a fault after %v: %+v", i, b.now.Sub(f.Since), f)
+			}
+		}
+	}
+	close(stop)
+	<-done
+	b.now = s.Now().Add(time.Minute) // whatever is to be read again is due
+	if snap := b.look(t); len(snap.Faults) > 0 || c.Shows(snap) != nil {
+		t.Errorf("after the writer has gone: %+v, %v", snap.Faults, c.Shows(snap))
+	}
+}
+
+// rewrite truncates and writes in two halves, as plain clients do, and leaves the file whole.
+func rewrite(file string, text []byte, stop, done chan struct{}) {
+	defer close(done)
+	for {
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, fixtureMode)
+		if err != nil {
+			return
+		}
+		_, _ = f.Write(text[:len(text)/2])
+		_, _ = f.Write(text[len(text)/2:])
+		_ = f.Close()
+		select {
+		case <-stop:
+			return
+		default:
+		}
+	}
+}

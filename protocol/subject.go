@@ -1,0 +1,81 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind is the sort of thing a Subject names.
+type Kind string
+
+// The kinds of Subject.
+const (
+	KindAgent    Kind = "agent"
+	KindTask     Kind = "task"
+	KindLock     Kind = "lock"
+	KindProject  Kind = "project"
+	KindIncident Kind = "incident"
+	KindMachine  Kind = "machine"
+)
+
+// Subject is the comparable key of one thing: for memory, log, metrics and explain.
+// Protocol is part of it because two protocols in one folder may use the same id.
+type Subject struct {
+	Project  string `json:"project,omitempty"`
+	Protocol string `json:"protocol,omitempty"`
+	Kind     Kind   `json:"kind"`
+	ID       string `json:"id"`
+}
+
+// String gives "project:kind/id", the form that commands take back.
+func (s Subject) String() string {
+	if s.Project == "" {
+		return string(s.Kind) + "/" + s.ID
+	}
+	return s.Project + ":" + string(s.Kind) + "/" + s.ID
+}
+
+// MarshalText lets a Subject key a JSON object.
+func (s Subject) MarshalText() ([]byte, error) {
+	return []byte(strings.Join([]string{s.Project, s.Protocol, string(s.Kind), s.ID}, "\x1f")), nil
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (s *Subject) UnmarshalText(b []byte) error {
+	part := strings.SplitN(string(b), "\x1f", 4)
+	if len(part) != 4 {
+		return fmt.Errorf("read subject %q: want four parts", b)
+	}
+	*s = Subject{part[0], part[1], Kind(part[2]), part[3]}
+	return nil
+}
+
+// Query is what a person typed to mean a Subject: "id", "kind/id" or "project:kind/id".
+type Query struct {
+	Project string
+	Kind    Kind
+	ID      string
+}
+
+// ParseQuery reads a typed subject. An unknown kind is taken as part of the id.
+func ParseQuery(text string) Query {
+	q := Query{ID: text}
+	head, tail, ok := strings.Cut(q.ID, "/")
+	if !ok {
+		return q
+	}
+	project, kind, named := strings.Cut(head, ":")
+	if !named {
+		project, kind = "", head
+	}
+	switch k := Kind(kind); k {
+	case KindAgent, KindTask, KindLock, KindProject, KindIncident, KindMachine:
+		return Query{Project: project, Kind: k, ID: tail}
+	}
+	return q
+}
+
+// Matches reports whether the query can mean s.
+func (q Query) Matches(s Subject) bool {
+	return q.ID == s.ID && (q.Kind == "" || q.Kind == s.Kind) && (q.Project == "" || q.Project == s.Project)
+}

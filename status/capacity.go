@@ -1,0 +1,97 @@
+package status
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// Capacity is GET /v1/capacity: how full the machine is, what binds, who uses it and who waits for it.
+type Capacity struct {
+	At        *time.Time            `json:"at"` // of the reading
+	Load      supervisor.LoadReport `json:"load"`
+	Threshold float64               `json:"threshold"` // used share above which tasks wait, when a task names none
+	Running   int                   `json:"running"`   // tasks in flight
+	Consumers []protocol.Consumer   `json:"consumers"` // largest first; empty while there is room
+	Gates     []Gate                `json:"gates"`
+	Held      []Held                `json:"held"`
+}
+
+// Gate is a dimension that keeps tasks waiting; Agent is named when it is an agent's own.
+type Gate struct {
+	Dimension string    `json:"dimension"`
+	Agent     string    `json:"agent,omitempty"`
+	Since     time.Time `json:"since"`
+	Waiting   int       `json:"waiting"`
+}
+
+// Held is a task that is kept from its agent.
+type Held struct {
+	Subject   string            `json:"subject"`
+	Project   string            `json:"project"`
+	Protocol  string            `json:"protocol"`
+	ID        string            `json:"id"`
+	Agent     string            `json:"agent"`
+	Priority  protocol.Priority `json:"priority"`
+	Reason    string            `json:"reason"` // protocol.Hold*
+	Why       string            `json:"why"`
+	Since     *time.Time        `json:"since"`
+	NotBefore *time.Time        `json:"not_before"`
+	ReleaseBy *time.Time        `json:"release_by"` // the lease: past it anybody may free the task
+	// Dimensions are what is too full for it, and Limit the used share that it allows; for capacity only.
+	Dimensions []string `json:"dimensions,omitempty"`
+	Limit      float64  `json:"limit,omitempty"`
+}
+
+func (s *Server) capacity(*http.Request) (any, error) {
+	p, err := s.picture()
+	if err != nil {
+		return nil, err
+	}
+	c := Capacity{At: instant(p.View.Load.At), Load: p.Report().Load, Threshold: p.Config.Capacity.Threshold,
+		Consumers: append([]protocol.Consumer{}, p.View.Load.Consumers...), Gates: []Gate{}, Held: held(p)}
+	for _, v := range p.Plan.Tasks {
+		if v.State == protocol.TaskRunning {
+			c.Running++
+		}
+	}
+	for _, g := range p.Plan.Memory.Gate.Closed(p.Config.Capacity) {
+		c.Gates = append(c.Gates, Gate{Dimension: g.Dimension, Agent: g.Agent.ID, Since: g.Since.UTC(), Waiting: g.Waiting})
+	}
+	return c, nil
+}
+
+// held lists all tasks that are held, the most urgent first.
+func held(p *supervisor.Picture) []Held {
+	found := []Held{}
+	for i := range p.View.Snapshots {
+		snap := &p.View.Snapshots[i]
+		for j := range snap.Tasks {
+			if snap.Tasks[j].Hold != nil {
+				found = append(found, heldTask(p, snap, &snap.Tasks[j]))
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Held) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Subject, b.Subject))
+	})
+	return found
+}
+
+func heldTask(p *supervisor.Picture, snap *protocol.Snapshot, t *protocol.Task) Held {
+	subject := snap.Subject(protocol.KindTask, t.ID)
+	v := p.Plan.Tasks[subject]
+	h := Held{Subject: subject.String(), Project: subject.Project, Protocol: subject.Protocol, ID: t.ID, Agent: t.Agent, Priority: t.Priority,
+		Reason: t.Hold.Reason, Why: v.Why, Since: instant(t.Hold.Since), NotBefore: instant(v.NotBefore), ReleaseBy: instant(t.Hold.ReleaseBy)}
+	if waits, ok := p.Plan.Memory.Gate.Held[subject]; ok {
+		h.Limit = waits.Limit
+		for _, shut := range waits.Shut {
+			h.Dimensions = append(h.Dimensions, shut.Dimension)
+		}
+	}
+	return h
+}

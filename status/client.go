@@ -1,0 +1,176 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"syscall"
+
+	"github.com/livhana/steward/platform"
+)
+
+// Errors of a Client that callers tell apart.
+var (
+	// ErrNoDaemon: nobody answers on the socket. It is missing, or its daemon is gone.
+	ErrNoDaemon = errors.New("no steward is running there")
+	// ErrForeign: the socket belongs to another user, so what answers there is not to be trusted.
+	ErrForeign = errors.New("it belongs to another user")
+)
+
+// maxAnswer bounds what is read of one answer.
+const maxAnswer = 64 << 20
+
+// Client asks a daemon over its Unix socket. Every request makes its own connection, so there is nothing to close.
+type Client struct {
+	socket string
+	trusts func(uid int) bool
+	http   *http.Client
+}
+
+// NewClient makes a client of the daemon that listens on socket. It does not connect yet.
+func NewClient(socket string) *Client {
+	me := os.Geteuid()
+	// Root could read everything anyway.
+	c := &Client{socket: socket, trusts: func(uid int) bool { return uid == me || uid == 0 }}
+	c.http = &http.Client{
+		Transport:     &http.Transport{DialContext: c.dial, DisableKeepAlives: true, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c
+}
+
+// Get asks for a document, such as "/v1/status", and decodes it into what into points to: nil drops it, a
+// *json.RawMessage takes it as it stands. Errors: ErrNoDaemon, ErrForeign, *Error, or that the exchange broke off.
+func (c *Client) Get(ctx context.Context, path string, into any) error {
+	return c.exchange(ctx, http.MethodGet, path, nil, into)
+}
+
+// Post sends a command; body may be nil, otherwise it is sent as JSON. Errors are those of Get.
+func (c *Client) Post(ctx context.Context, path string, body, into any) error {
+	if body == nil {
+		return c.exchange(ctx, http.MethodPost, path, nil, into)
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the request for %s: %w", path, err)
+	}
+	return c.exchange(ctx, http.MethodPost, path, bytes.NewReader(b), into)
+}
+
+func (c *Client) exchange(ctx context.Context, method, path string, body io.Reader, into any) error {
+	res, err := c.send(ctx, method, path, "application/json", body)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	b, err := readAnswer(res)
+	if err == nil {
+		err = decode(b, into)
+	}
+	if err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+func readAnswer(res *http.Response) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(min(max(res.ContentLength, 0), maxAnswer)) + bytes.MinRead)
+	_, err := b.ReadFrom(io.LimitReader(res.Body, maxAnswer))
+	return b.Bytes(), err
+}
+
+func decode(b []byte, into any) error {
+	switch into := into.(type) {
+	case nil:
+		return nil
+	case *json.RawMessage:
+		*into = b
+		return nil
+	default:
+		return json.Unmarshal(b, into)
+	}
+}
+
+// send makes the request and gives the answer if it is a success.
+func (c *Client) send(ctx context.Context, method, path, accept string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://steward"+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("ask for %s: %w", path, err)
+	}
+	req.Header.Set("Accept", accept)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		var broken *url.Error
+		if errors.As(err, &broken) {
+			err = broken.Err // it would name a URL that nobody typed
+		}
+		return nil, fmt.Errorf("ask steward: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		defer res.Body.Close()
+		return nil, refusal(res)
+	}
+	return res, nil
+}
+
+// refusal reads the error document. An answer without one still says what it is.
+func refusal(res *http.Response) error {
+	b, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	var doc errorDocument
+	if json.Unmarshal(b, &doc) != nil || doc.Error == nil || doc.Error.Code == "" {
+		doc.Error = &Error{Code: CodeInternal, Message: fmt.Sprintf("steward answers %s: %.200q", res.Status, b)}
+	}
+	doc.Error.Status = res.StatusCode
+	return doc.Error
+}
+
+// dial connects, and refuses whom it does not trust before a byte is sent. The owner of the file is looked at
+// first, because that is the clearer message; only the kernel's word on who listens cannot be raced.
+func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if err := platform.CheckSocketPath(c.socket); err != nil {
+		return nil, err
+	}
+	if err := checkOwner(c.socket, c.trusts); err != nil {
+		return nil, c.explain(err)
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	uid, err := platform.PeerUID(conn.(*net.UnixConn))
+	switch {
+	case errors.Is(err, errors.ErrUnsupported): // there the folder's access list decides
+		return conn, nil
+	case err == nil && !c.trusts(uid):
+		err = fmt.Errorf("%w (uid %d)", ErrForeign, uid)
+	case err == nil:
+		return conn, nil
+	}
+	conn.Close()
+	return nil, c.explain(err)
+}
+
+// refusedOnWindows is WSAECONNREFUSED, which package syscall does not equate with its own ECONNREFUSED.
+const refusedOnWindows = syscall.Errno(10061)
+
+func (c *Client) explain(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, refusedOnWindows):
+		return fmt.Errorf("connect to %s: %w; start it with 'steward run'", c.socket, ErrNoDaemon)
+	case errors.Is(err, ErrForeign):
+		return fmt.Errorf("connect to %s: %w; use --socket with one of your own", c.socket, err)
+	}
+	return fmt.Errorf("connect to %s: %w", c.socket, err)
+}

@@ -1,0 +1,142 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// Order is the optional body of every POST.
+type Order struct {
+	Why string `json:"why,omitempty"` // goes into the journal
+}
+
+// Carried is the answer to a command that was carried out.
+type Carried struct {
+	Verb    string `json:"verb"`
+	Subject string `json:"subject,omitempty"` // empty: everything
+}
+
+func (s *Server) commands() map[string]endpoint {
+	return map[string]endpoint{
+		"POST /v1/tasks/{subject}/retry":    s.command("retry", protocol.KindTask),
+		"POST /v1/tasks/{subject}/cancel":   s.command("cancel", protocol.KindTask),
+		"POST /v1/tasks/{subject}/release":  s.command("release", protocol.KindTask),
+		"POST /v1/agents/{subject}/hold":    s.command("hold", protocol.KindAgent),
+		"POST /v1/agents/{subject}/release": s.command("release", protocol.KindAgent),
+		"POST /v1/projects/{name}/pause":    s.project("pause"),
+		"POST /v1/projects/{name}/resume":   s.project("resume"),
+		"POST /v1/release":                  s.everywhere("release"),
+		"POST /v1/pause":                    s.everywhere("pause"),
+		"POST /v1/resume":                   s.everywhere("resume"),
+		"POST /v1/incidents/{key}/ack":      s.ack,
+		"POST /v1/reload":                   s.reload,
+	}
+}
+
+// command is about one task or agent. What it means is settled here, so that the answer to an ambiguous name can
+// say what there is; one that the Picture does not show yet is left to the loop.
+func (s *Server) command(verb string, kind protocol.Kind) endpoint {
+	return func(r *http.Request) (any, error) {
+		text := r.PathValue("subject")
+		q, err := parse(text, kind)
+		if err != nil {
+			return nil, err
+		}
+		if p := s.Picture(); p != nil {
+			subject, ok, err := only(text, find(p, q))
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				q = protocol.Query{Project: subject.Project, Kind: subject.Kind, ID: subject.ID}
+			}
+		}
+		return s.carryOut(r, verb, q, protocol.Subject{Project: q.Project, Kind: q.Kind, ID: q.ID}.String())
+	}
+}
+
+// project is about one project, by its name as it stands: names may look like anything.
+func (s *Server) project(verb string) endpoint {
+	return func(r *http.Request) (any, error) {
+		name := r.PathValue("name")
+		if q := protocol.ParseQuery(name); q.Kind == protocol.KindProject {
+			name = q.ID
+		}
+		if name == "" {
+			return nil, badRequest("give its name", "no project is named")
+		}
+		return s.carryOut(r, verb, protocol.Query{Kind: protocol.KindProject, ID: name}, "project/"+name)
+	}
+}
+
+func (s *Server) everywhere(verb string) endpoint {
+	return func(r *http.Request) (any, error) { return s.carryOut(r, verb, protocol.Query{}, "") }
+}
+
+func (s *Server) carryOut(r *http.Request, verb string, q protocol.Query, subject string) (any, error) {
+	o, err := order(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), commandTime)
+	defer cancel()
+	if err := s.Do(ctx, supervisor.Command{Verb: verb, Subject: q, Why: o.Why}); err != nil {
+		return nil, err
+	}
+	return Carried{Verb: verb, Subject: subject}, nil
+}
+
+func (s *Server) ack(r *http.Request) (any, error) {
+	if _, err := order(r); err != nil {
+		return nil, err
+	}
+	i, err := s.incident(r.PathValue("key"))
+	if err != nil {
+		return nil, err
+	}
+	i, err = s.Ledger.Ack(i.Key, s.Escalate(), s.Now())
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"incident": i}, nil
+}
+
+// reload answers a configuration that is refused as such: the old one stays in force.
+func (s *Server) reload(r *http.Request) (any, error) {
+	if _, err := order(r); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), commandTime)
+	defer cancel()
+	err := s.Reload(ctx)
+	if err == nil {
+		return Carried{Verb: "reload"}, nil
+	}
+	if e := answerFor(err); e.Code != CodeInternal {
+		return nil, e
+	}
+	return nil, &Error{Code: CodeRefused, Status: http.StatusConflict, Message: err.Error(), Hint: "the former configuration stays in force"}
+}
+
+// order reads the body of a POST. None is fine; what is not understood is refused rather than passed over.
+func order(r *http.Request) (Order, error) {
+	const hint = `send nothing, or {"why":"…"} of at most 4 KiB`
+	var o Order
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&o); errors.Is(err, io.EOF) {
+		return o, nil
+	} else if err != nil {
+		return o, badRequest(hint, "read the request: %v", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return o, badRequest(hint, "read the request: something stands after the document")
+	}
+	return o, nil
+}

@@ -1,0 +1,51 @@
+// Package status shows what the supervisor knows, and takes the operator's commands, as HTTP over a Unix socket;
+// it is the server and the client of it.
+package status
+
+import (
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/supervisor"
+)
+
+// Document is the whole picture: GET /v1/status, and status.json in the state folder.
+type Document struct {
+	Version string `json:"version"`
+	supervisor.Report
+	// Incidents are those that are not resolved, the most severe first.
+	Incidents []escalate.Incident `json:"incidents"`
+}
+
+// Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
+func Compose(p *supervisor.Picture, incidents []escalate.Incident, version string) Document {
+	return Document{Version: version, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...)}
+}
+
+// report is the Picture's Report with the times that stem from files or the local clock in UTC.
+func report(p *supervisor.Picture) supervisor.Report {
+	r := p.Report()
+	for i := range r.Done {
+		r.Done[i].At = r.Done[i].At.UTC()
+	}
+	for i := range r.Projects {
+		for j := range r.Projects[i].Faults {
+			r.Projects[i].Faults[j].Since = r.Projects[i].Faults[j].Since.UTC()
+		}
+	}
+	for i := range r.Tasks {
+		if progress := r.Tasks[i].Progress; progress != nil {
+			progress.At = progress.At.UTC()
+		}
+	}
+	return r
+}
+
+// instant is a time for JSON: null when it is not known.
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

@@ -1,0 +1,83 @@
+package status
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+)
+
+// endpoint answers a request with a document, or with an error that becomes one.
+type endpoint func(*http.Request) (any, error)
+
+// ServeHTTP writes the answer as JSON.
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	doc, err := e(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	reply(w, http.StatusOK, doc)
+}
+
+func fail(w http.ResponseWriter, err error) {
+	e := answerFor(err)
+	reply(w, e.Status, errorDocument{e})
+}
+
+// reply encodes first, so that a document that cannot be written is an error and not half a document.
+func reply(w http.ResponseWriter, code int, doc any) {
+	body, err := encode(doc)
+	if err != nil {
+		code = http.StatusInternalServerError
+		body, _ = encode(errorDocument{&Error{Code: CodeInternal, Message: "write the answer: " + err.Error()}})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	w.Write(body) // an error means that the client has gone
+}
+
+func encode(doc any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // "> 0.95" is for people to read
+	err := enc.Encode(doc)
+	return b.Bytes(), err
+}
+
+// documented gives the errors of the routing itself, which would be plain text, the form of all others.
+func documented(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r) // not h: only this fills in the path's values
+			return
+		}
+		var plain headersOnly
+		h.ServeHTTP(&plain, r)
+		if allow := plain.Header().Get("Allow"); allow != "" {
+			w.Header().Set("Allow", allow)
+			fail(w, &Error{Code: CodeNoMethod, Status: http.StatusMethodNotAllowed, Hint: "use " + allow,
+				Message: r.Method + " is not for " + r.URL.Path})
+			return
+		}
+		fail(w, noSubject("see /v1/status", "there is nothing at %s", r.URL.Path))
+	})
+}
+
+// headersOnly keeps the headers of an answer and drops the rest.
+type headersOnly struct{ header http.Header }
+
+// Header gives the headers to be set.
+func (v *headersOnly) Header() http.Header {
+	if v.header == nil {
+		v.header = http.Header{}
+	}
+	return v.header
+}
+
+// Write drops the text.
+func (v *headersOnly) Write(b []byte) (int, error) { return len(b), nil }
+
+// WriteHeader drops the code.
+func (v *headersOnly) WriteHeader(int) {}

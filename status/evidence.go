@@ -1,0 +1,113 @@
+package status
+
+import (
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// TaskEvidence is what the verdict on a task rests on. Durations are in seconds.
+type TaskEvidence struct {
+	FirstSeen *time.Time `json:"first_seen"`
+	Created   *time.Time `json:"created"`
+	Running   *time.Time `json:"running_since"`
+	Named     string     `json:"named,omitempty"` // what shows that its agent works on it
+	Visible   float64    `json:"visible"`         // how long its living agent could see it
+	Timeout   float64    `json:"timeout"`         // its own limit; 0: the configured one
+	Block     string     `json:"block,omitempty"`
+	Related   []string   `json:"related,omitempty"`
+	Directive string     `json:"directive,omitempty"`
+	Cancelled bool       `json:"cancelled,omitempty"`
+	Buried    bool       `json:"buried,omitempty"`
+	Hold      *HoldFact  `json:"hold"`
+	Outcome   *Outcome   `json:"outcome"`
+	// Takings are the attempts on record, oldest first.
+	Takings []protocol.Taking `json:"takings"`
+}
+
+// HoldFact says that a task is kept from its agent.
+type HoldFact struct {
+	Reason     string     `json:"reason"`
+	Since      *time.Time `json:"since"`
+	NotBefore  *time.Time `json:"not_before"`
+	ReleaseBy  *time.Time `json:"release_by"`
+	Dimensions []string   `json:"dimensions,omitempty"`
+}
+
+// Outcome is how its last attempt ended.
+type Outcome struct {
+	Status     string             `json:"status"`
+	At         *time.Time         `json:"at"`
+	Agent      string             `json:"agent,omitempty"`
+	Summary    string             `json:"summary,omitempty"`
+	Failures   []protocol.Failure `json:"failures"`
+	RetryAfter float64            `json:"retry_after,omitempty"`
+	Ours       bool               `json:"ours,omitempty"`  // steward wrote it for an agent that could not
+	Twice      bool               `json:"twice,omitempty"` // the attempt may still run somewhere
+}
+
+func taskEvidence(p *supervisor.Picture, subject protocol.Subject) *TaskEvidence {
+	snap, t := taskIn(p, subject)
+	if t == nil {
+		return nil
+	}
+	m := p.Plan.Memory.Tasks[subject]
+	e := &TaskEvidence{FirstSeen: instant(m.FirstSeen), Created: instant(t.Created), Running: instant(m.Running), Named: t.Named,
+		Visible: m.Visible.Seconds(), Timeout: t.Timeout.Seconds(), Block: t.Block, Related: t.Related, Directive: t.Directive,
+		Cancelled: t.Cancelled, Buried: t.Buried, Takings: []protocol.Taking{}}
+	for _, k := range t.Takings {
+		k.Due = k.Due.UTC()
+		e.Takings = append(e.Takings, k)
+	}
+	if t.Hold != nil {
+		h := heldTask(p, snap, t)
+		e.Hold = &HoldFact{Reason: h.Reason, Since: h.Since, NotBefore: instant(t.Hold.NotBefore), ReleaseBy: h.ReleaseBy, Dimensions: h.Dimensions}
+	}
+	if o := t.Outcome; o != nil {
+		e.Outcome = &Outcome{Status: o.Status, At: instant(o.At), Agent: o.Agent, Summary: o.Summary,
+			Failures: append([]protocol.Failure{}, o.Failures...), RetryAfter: o.RetryAfter.Seconds(), Ours: o.Ours, Twice: o.Twice}
+	}
+	return e
+}
+
+func taskIn(p *supervisor.Picture, subject protocol.Subject) (*protocol.Snapshot, *protocol.Task) {
+	for i := range p.View.Snapshots {
+		s := &p.View.Snapshots[i]
+		if s.Project != subject.Project || s.Protocol != subject.Protocol {
+			continue
+		}
+		for j := range s.Tasks {
+			if s.Tasks[j].ID == subject.ID {
+				return s, &s.Tasks[j]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// LockEvidence is what a lock's file says.
+type LockEvidence struct {
+	Holder   string     `json:"holder"`
+	Process  *int       `json:"process"`
+	Acquired *time.Time `json:"acquired"`
+	Expires  *time.Time `json:"expires"`
+}
+
+func lockEvidence(p *supervisor.Picture, subject protocol.Subject) *LockEvidence {
+	for i := range p.View.Snapshots {
+		s := &p.View.Snapshots[i]
+		for j := range s.Locks {
+			l := &s.Locks[j]
+			if s.Subject(protocol.KindLock, l.Resource) != subject {
+				continue
+			}
+			e := &LockEvidence{Holder: l.Holder, Acquired: instant(l.Acquired), Expires: instant(l.Expires)}
+			if l.Process.PID > 0 {
+				e.Process = &l.Process.PID
+			}
+			return e
+		}
+	}
+	return nil
+}

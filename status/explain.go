@@ -1,0 +1,192 @@
+package status
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// Explanation is GET /v1/explain: why something is as it is. Of Agent, Task, Lock and Incident the one is set that
+// the subject is; none for a subject that only the journal still knows.
+type Explanation struct {
+	Subject       string                  `json:"subject"`
+	Kind          protocol.Kind           `json:"kind"`
+	Agent         *supervisor.AgentReport `json:"agent,omitempty"`
+	Task          *supervisor.TaskReport  `json:"task,omitempty"`
+	Lock          *supervisor.LockReport  `json:"lock,omitempty"`
+	Incident      *escalate.Incident      `json:"incident,omitempty"`
+	AgentEvidence *AgentEvidence          `json:"agent_evidence,omitempty"`
+	TaskEvidence  *TaskEvidence           `json:"task_evidence,omitempty"`
+	LockEvidence  *LockEvidence           `json:"lock_evidence,omitempty"`
+	// Incidents are the open ones about it.
+	Incidents []escalate.Incident `json:"incidents"`
+	// Journal are the last entries about it, oldest first.
+	Journal []Entry `json:"journal"`
+}
+
+// explained is how many entries of the journal are cited.
+const explained = 50
+
+// explain answers ?subject=; ?protocol= tells two of the same name in one project apart.
+func (s *Server) explain(r *http.Request) (any, error) {
+	text, speaks := r.URL.Query().Get("subject"), r.URL.Query().Get("protocol")
+	q := protocol.ParseQuery(text)
+	if q.ID == "" {
+		return nil, badRequest("add ?subject=kind/id", "no subject is named")
+	}
+	if q.Kind == protocol.KindIncident {
+		return s.explainIncident(text)
+	}
+	p, err := s.picture()
+	if err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(find(p, q), func(s protocol.Subject) bool { return speaks != "" && s.Protocol != speaks })
+	subject, ok, err := only(text, found)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		return s.explainSubject(p, subject)
+	}
+	if q.Kind == "" {
+		if e, err := s.explainIncident(text); !errors.Is(err, escalate.ErrUnknown) {
+			return e, err
+		}
+	}
+	return s.explainPast(text)
+}
+
+func (s *Server) explainSubject(p *supervisor.Picture, subject protocol.Subject) (any, error) {
+	e := Explanation{Subject: subject.String(), Kind: subject.Kind, Incidents: []escalate.Incident{}}
+	e.show(p, subject)
+	for _, i := range s.Ledger.List() {
+		if i.Subject() == subject {
+			e.Incidents = append(e.Incidents, i)
+		}
+	}
+	return s.cite(e, func(entry *supervisor.Entry) bool {
+		return entry.About == e.Subject && (entry.Change == nil || entry.Change.Subject.Protocol == subject.Protocol)
+	})
+}
+
+// show sets the verdict and the evidence.
+func (e *Explanation) show(p *supervisor.Picture, subject protocol.Subject) {
+	r := report(p)
+	switch subject.Kind {
+	case protocol.KindAgent:
+		e.Agent = pick(r.Agents, func(a *supervisor.AgentReport) bool {
+			return a.Project == subject.Project && a.Protocol == subject.Protocol && a.Name == subject.ID
+		})
+		e.AgentEvidence = agentEvidence(p, subject)
+	case protocol.KindTask:
+		e.Task = pick(r.Tasks, func(t *supervisor.TaskReport) bool {
+			return t.Project == subject.Project && t.Protocol == subject.Protocol && t.ID == subject.ID
+		})
+		e.TaskEvidence = taskEvidence(p, subject)
+	case protocol.KindLock:
+		e.Lock = pick(r.Locks, func(l *supervisor.LockReport) bool {
+			return l.Project == subject.Project && l.Protocol == subject.Protocol && l.Resource == subject.ID
+		})
+		e.LockEvidence = lockEvidence(p, subject)
+	}
+}
+
+func pick[T any](list []T, is func(*T) bool) *T {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+func (s *Server) explainIncident(text string) (any, error) {
+	i, err := s.incident(text)
+	if err != nil {
+		return nil, err
+	}
+	e := Explanation{Subject: "incident/" + i.Key, Kind: protocol.KindIncident, Incident: &i, Incidents: []escalate.Incident{}}
+	return s.cite(e, func(entry *supervisor.Entry) bool { return entry.Incident == i.Key })
+}
+
+// explainPast is about something that has left the files: the journal may remember it.
+func (s *Server) explainPast(text string) (any, error) {
+	entries, err := s.Journal.Read(explained, EntriesAbout(text))
+	if err != nil {
+		return nil, err
+	}
+	var subjects []string
+	for _, e := range entries {
+		if !slices.Contains(subjects, e.About) {
+			subjects = append(subjects, e.About)
+		}
+	}
+	switch len(subjects) {
+	case 0:
+		return nil, noSubject("see 'steward status' for what there is", "there is no %s, and the journal does not know it", text)
+	case 1:
+		return Explanation{Subject: subjects[0], Kind: protocol.ParseQuery(subjects[0]).Kind, Incidents: []escalate.Incident{}, Journal: showEntries(entries)}, nil
+	}
+	return nil, ambiguous(text, subjects)
+}
+
+func (s *Server) cite(e Explanation, match func(*supervisor.Entry) bool) (any, error) {
+	entries, err := s.Journal.Read(explained, match)
+	if err != nil {
+		return nil, err
+	}
+	e.Journal = showEntries(entries)
+	return e, nil
+}
+
+// AgentEvidence is what the verdict on an agent rests on. Durations are awake time in seconds.
+type AgentEvidence struct {
+	Reason   protocol.Reason `json:"reason"`
+	Since    *time.Time      `json:"since"`    // of its state
+	Deadline *time.Time      `json:"deadline"` // when the state changes if nothing happens
+	Proof    bool            `json:"proof"`    // dead by proof of death rather than by silence
+	Silent   float64         `json:"silent"`
+	Late     float64         `json:"late_after"`
+	Dead     float64         `json:"dead_after"`
+	Beats    int             `json:"beats"` // in our sight
+	LastGap  float64         `json:"last_gap"`
+	Longest  float64         `json:"longest_gap"`
+	Observed float64         `json:"observed"`
+	Covered  float64         `json:"covered"` // the part of Observed in which its beat was recent enough
+	First    *time.Time      `json:"first_seen"`
+	Process  *int            `json:"process"` // the pid whose end would prove its death
+	Recorded string          `json:"recorded"`
+	Held     string          `json:"held,omitempty"`
+}
+
+func agentEvidence(p *supervisor.Picture, subject protocol.Subject) *AgentEvidence {
+	v, m := p.Plan.Agents[subject], p.Plan.Memory.Agents[subject]
+	limits := p.Config.Heartbeat.For(subject.Protocol, subject.ID)
+	e := &AgentEvidence{Reason: v.Reason, Since: instant(v.Since), Deadline: instant(v.Deadline), Proof: v.Proof, Silent: v.Silent.Seconds(),
+		Late: limits.Late.Seconds(), Dead: limits.Dead.Seconds(), Beats: m.Beats, LastGap: m.LastGap.Seconds(), Longest: m.LongestGap.Seconds(),
+		Observed: m.Observed.Seconds(), Covered: m.Covered.Seconds(), First: instant(m.First)}
+	if m.Proven.PID > 0 {
+		e.Process = &m.Proven.PID
+	}
+	if a := agentIn(p, subject); a != nil {
+		e.Recorded, e.Held = a.Recorded, a.Held
+	}
+	return e
+}
+
+func agentIn(p *supervisor.Picture, subject protocol.Subject) *protocol.Agent {
+	for i := range p.View.Snapshots {
+		if s := &p.View.Snapshots[i]; s.Project == subject.Project && s.Protocol == subject.Protocol {
+			if a, ok := s.Agent(subject.ID); ok {
+				return a
+			}
+		}
+	}
+	return nil
+}

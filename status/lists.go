@@ -1,0 +1,110 @@
+package status
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+func (s *Server) status(*http.Request) (any, error) {
+	p, err := s.picture()
+	if err != nil {
+		return nil, err
+	}
+	return Compose(p, s.Ledger.List(), s.Version), nil
+}
+
+func (s *Server) goals(*http.Request) (any, error) {
+	p, err := s.picture()
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]supervisor.Goal{"goals": p.Goals()}, nil
+}
+
+// The states that each list may be asked for.
+var (
+	agentStates = []string{string(protocol.AgentStarting), string(protocol.AgentAlive), string(protocol.AgentLate), string(protocol.AgentDead),
+		string(protocol.AgentHung), string(protocol.AgentPaused), string(protocol.AgentUnknown)}
+	taskStates = []string{string(protocol.TaskPending), string(protocol.TaskDeferred), string(protocol.TaskRunning), string(protocol.TaskWaiting),
+		string(protocol.TaskDone), string(protocol.TaskFailed), string(protocol.TaskDead)}
+	lockStates     = []string{string(protocol.LockHeld), string(protocol.LockOverdue), string(protocol.LockStale)}
+	incidentStates = []string{string(escalate.Raised), string(escalate.Acked), string(escalate.Resolved)}
+)
+
+func (s *Server) agents(r *http.Request) (any, error) {
+	return list(s, r, "agents", agentStates, func(p *supervisor.Picture) []supervisor.AgentReport { return report(p).Agents },
+		func(a supervisor.AgentReport) (string, string) { return a.Project, string(a.State) })
+}
+
+func (s *Server) tasks(r *http.Request) (any, error) {
+	return list(s, r, "tasks", taskStates, func(p *supervisor.Picture) []supervisor.TaskReport { return report(p).Tasks },
+		func(t supervisor.TaskReport) (string, string) { return t.Project, string(t.State) })
+}
+
+func (s *Server) locks(r *http.Request) (any, error) {
+	return list(s, r, "locks", lockStates, func(p *supervisor.Picture) []supervisor.LockReport { return report(p).Locks },
+		func(l supervisor.LockReport) (string, string) { return l.Project, string(l.State) })
+}
+
+// incidents lists what is open; those that are over only when asked for by ?state=resolved.
+func (s *Server) incidents(r *http.Request) (any, error) {
+	all := s.Ledger.List
+	if r.URL.Query().Get("state") == string(escalate.Resolved) {
+		all = s.resolved
+	}
+	return list(s, r, "incidents", incidentStates, func(*supervisor.Picture) []escalate.Incident { return all() },
+		func(i escalate.Incident) (string, string) { return i.Project, string(i.State) })
+}
+
+// resolved lists the incidents that are over, the newest first.
+func (s *Server) resolved() []escalate.Incident {
+	var found []escalate.Incident
+	for key, h := range s.Ledger.Heads() {
+		if h.State != escalate.Resolved {
+			continue
+		}
+		if i, err := s.Ledger.Find(key); err == nil {
+			found = append(found, i)
+		}
+	}
+	slices.SortFunc(found, func(a, b escalate.Incident) int { return b.ResolvedAt.Compare(a.ResolvedAt) })
+	return found
+}
+
+// list answers with a document of one key: the items that the request's ?project= and ?state= let through. A
+// project or state that does not exist is an error, lest a slip of the pen read as "there are none".
+func list[T any](s *Server, r *http.Request, key string, states []string, all func(*supervisor.Picture) []T, of func(T) (project, state string)) (any, error) {
+	p, err := s.picture()
+	if err != nil {
+		return nil, err
+	}
+	project, state := r.URL.Query().Get("project"), r.URL.Query().Get("state")
+	if state != "" && !slices.Contains(states, state) {
+		return nil, badRequest("use one of: "+strings.Join(states, ", "), "list %s: there is no state %q", key, state)
+	}
+	if project != "" && !slices.ContainsFunc(p.Desks, func(d supervisor.DeskPicture) bool { return d.Name == project }) {
+		return nil, noSubject(projectsHint(p), "list %s: there is no project %q", key, project)
+	}
+	found := []T{}
+	for _, item := range all(p) {
+		in, is := of(item)
+		if (project == "" || in == project) && (state == "" || is == state) {
+			found = append(found, item)
+		}
+	}
+	return map[string][]T{key: found}, nil
+}
+
+func projectsHint(p *supervisor.Picture) string {
+	var names []string
+	for _, d := range p.Desks {
+		names = append(names, d.Name)
+	}
+	return fmt.Sprintf("the projects are: %s", strings.Join(names, ", "))
+}

@@ -1,0 +1,146 @@
+// Package steward is the configuration: the defaults, the user's file over them, and what they may say.
+package steward
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/supervisor"
+)
+
+//go:embed config.toml
+var defaults string
+
+// Config is everything that can be set. Its tables are config.toml's; what the policies read are their own types.
+type Config struct {
+	Human      Human            `toml:"human"`
+	Supervisor Supervisor       `toml:"supervisor"`
+	Projects   []Project        `toml:"project"`
+	Heartbeat  heartbeat.Config `toml:"heartbeat"`
+	Capacity   capacity.Config  `toml:"capacity"`
+	Tasks      Tasks            `toml:"tasks"`
+	// Retry holds all rows in the order in which they are tried: the user's, then the built-in ones.
+	Retry    []escalate.Rule `toml:"retry"`
+	Escalate escalate.Config `toml:"escalate"`
+	Status   Status          `toml:"status"`
+}
+
+// Human is the person who is spoken to.
+type Human struct {
+	Name string `toml:"name"`
+}
+
+// Supervisor holds the settings of the loop.
+type Supervisor struct {
+	LookEvery time.Duration `toml:"look_every"`
+	// StateDir is "" for the platform's own. Use Expand before opening it.
+	StateDir string `toml:"state_dir"`
+}
+
+// Project is a [[project]] row as it is written; Config.ProjectList resolves it.
+type Project struct {
+	Path      string            `toml:"path"`
+	Name      string            `toml:"name"`
+	Protocols []string          `toml:"protocols"`
+	Mode      map[string]string `toml:"mode"`
+}
+
+// Tasks is the [tasks] table.
+type Tasks struct {
+	supervisor.TaskConfig
+	// MaxAttempts is the ceiling per task, whatever the retry rules say.
+	MaxAttempts int `toml:"max_attempts"`
+}
+
+// Status says where the operator's page is served.
+type Status struct {
+	// Socket is "" for the platform's own. Use Expand before listening.
+	Socket string `toml:"socket"`
+	// MetricsListen is host:port, or "" for no TCP.
+	MetricsListen string `toml:"metrics_listen"`
+}
+
+// DefaultsText is config.toml as it is shipped, with its comments.
+func DefaultsText() string { return defaults }
+
+// Defaults is what config.toml says. The file is part of the program and held by tests, so that one which
+// cannot be read is a defect of the build: Defaults panics.
+func Defaults() Config {
+	s, err := read("config.toml", []byte(defaults))
+	if err != nil {
+		panic(fmt.Sprintf("read the embedded configuration: %v", err))
+	}
+	var c Config
+	s.lay(&c)
+	if len(s.found) > 0 {
+		panic(fmt.Sprintf("read the embedded configuration: %v", s.err()))
+	}
+	return c
+}
+
+// Policies is the part that the supervisor and its policies go by.
+func (c Config) Policies() supervisor.Config {
+	return supervisor.Config{
+		LookEvery: c.Supervisor.LookEvery,
+		Human:     c.Human.Name,
+		Heartbeat: c.Heartbeat,
+		Capacity:  c.Capacity,
+		Tasks:     c.Tasks.TaskConfig,
+		Retry:     c.retry(),
+	}
+}
+
+func (c Config) retry() escalate.RetryConfig {
+	return escalate.RetryConfig{Rules: c.Retry, MaxAttempts: c.Tasks.MaxAttempts, MaxTimeout: c.Tasks.MaxTimeout}
+}
+
+// Validate reports every value that cannot work, one line each, without the lines of a file: Parse knows those.
+func (c Config) Validate() error {
+	var errs []error
+	for _, f := range append(c.flaws(), rowFlaws(c.Retry)...) {
+		errs = append(errs, errors.New(f.text))
+	}
+	return errors.Join(errs...)
+}
+
+// TOML writes the configuration out; Parse reads it back as it was.
+func (c Config) TOML() ([]byte, error) {
+	var b bytes.Buffer
+	enc := toml.NewEncoder(&b)
+	enc.Indent = ""
+	if err := enc.Encode(c); err != nil {
+		return nil, fmt.Errorf("write the configuration: %w", err)
+	}
+	return withoutBlanks(b.String()), nil
+}
+
+// withoutBlanks drops the keys that say nothing from rows and from the tables of single names, where an absent
+// key means the same. In the other tables a zero is a value that overrides a default.
+func withoutBlanks(text string) []byte {
+	var b bytes.Buffer
+	optional := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "[") {
+			optional = strings.HasPrefix(line, "[[") || strings.HasPrefix(line, "[heartbeat.protocols.") ||
+				strings.HasPrefix(line, "[heartbeat.agents.")
+		}
+		_, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		switch value {
+		case `""`, `"0s"`, "0", "0.0":
+			if optional {
+				continue
+			}
+		}
+		b.WriteString(line)
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,197 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// staff gives a desk its looker.
+func (s *Supervisor) staff(ctx context.Context, d *desk) {
+	ctx, d.stop = context.WithCancel(ctx)
+	l := &looker{desk: d, project: d.project, speakers: map[string]*Speaker{}, failed: map[string]protocol.Fault{}, vanished: map[string]bool{}, now: s.now, watch: s.doors.Watch}
+	s.crew.Add(1)
+	go func() {
+		defer s.crew.Done()
+		l.run(ctx, d.orders, s.reports)
+	}()
+}
+
+// dispatch hands every idle looker what waits for it. It never blocks: an idle looker has an empty channel.
+func (s *Supervisor) dispatch() {
+	now := s.now()
+	for _, d := range s.desks {
+		if d.stuck(now) && d.problem == nil {
+			d.problem = &protocol.Fault{Path: d.project.Path, Problem: "the folder does not answer", Hint: "a disk or network mount may hang; other projects go on", Since: d.since}
+			s.log.Error("project does not answer", "project", d.project.Name, "since", d.since)
+			s.show(s.view(now))
+		}
+		s.hand(d, now)
+	}
+	for _, d := range s.leaving {
+		s.hand(d, now)
+	}
+}
+
+func (s *Supervisor) hand(d *desk, now time.Time) {
+	o, ok := d.order(now)
+	if !ok {
+		return
+	}
+	o.since = s.history(d, now)
+	if o.full {
+		o.publish = s.toPublish(d, now)
+	}
+	d.orders <- o
+}
+
+// history is when a project's history begins: what ended before is not judged any more. A steward that was away
+// looks back to where it stopped.
+func (s *Supervisor) history(d *desk, now time.Time) time.Time {
+	if d.lookedAt.IsZero() && !s.from.IsZero() && s.from.Before(now) {
+		now = s.from
+	}
+	return now.Add(-s.cfg.Tasks.History)
+}
+
+// decide makes a plan and sees it carried out: memory first, then the incidents, then the files.
+func (s *Supervisor) decide() {
+	begin := s.now()
+	view := s.view(begin)
+	plan := Decide(view, s.memory, s.cfg)
+	s.decided++
+	s.resumed = false
+	s.metrics.decision(s.now().Sub(begin))
+	s.noteVerdicts(plan)
+	s.metrics.observe(s.memory, plan.Memory)
+	s.plan, s.memory = plan, plan.Memory
+	s.show(view)
+	due := s.possible(plan, begin)
+	if len(due)+len(plan.Alerts) == 0 {
+		return
+	}
+	if err := s.save(); err != nil {
+		// Without memory on disk a crash could repeat what is done now. The next look decides anew.
+		s.log.Error("save memory; nothing is changed until it can be saved", "error", err)
+		s.show(view)
+		return
+	}
+	s.tell(plan)
+	for _, c := range due {
+		d := s.desks[c.Subject.Project]
+		d.changes = append(d.changes, c)
+	}
+}
+
+// possible lists the changes that can be made now.
+func (s *Supervisor) possible(plan Plan, now time.Time) []protocol.Change {
+	due := make([]protocol.Change, 0, len(plan.Changes))
+	for _, c := range plan.Changes {
+		if d := s.desks[c.Subject.Project]; d != nil && !d.busy && !d.resting(c, now) {
+			due = append(due, c)
+		}
+	}
+	return due
+}
+
+// tell hands the alerts to the incident ledger.
+func (s *Supervisor) tell(plan Plan) {
+	for _, a := range plan.Alerts {
+		verb := "alert"
+		if a.Resolve {
+			verb = "resolve"
+		}
+		entry := Entry{At: s.now(), Kind: verb, Subject: a.Subject, Verb: verb, Reason: a.Kind, Text: strings.TrimSpace(a.Summary + " " + a.Detail), Incident: a.Key}
+		if err := s.doors.Tell(a); err != nil {
+			entry.Error = err.Error()
+			s.log.Error("write incident", "key", a.Key, "error", err)
+		}
+		s.doors.Note(entry)
+	}
+}
+
+// noteVerdicts journals every change of an agent's or a task's state, with its evidence.
+func (s *Supervisor) noteVerdicts(plan Plan) {
+	var entries []Entry
+	for subject, v := range plan.Agents {
+		if v.Changed {
+			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: v.Why})
+		}
+	}
+	for subject, v := range plan.Tasks {
+		if s.memory.Tasks[subject].State != v.State {
+			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Text: v.Why})
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Subject.Kind, b.Subject.Kind), cmp.Compare(a.Subject.Project, b.Subject.Project), cmp.Compare(a.Subject.ID, b.Subject.ID))
+	})
+	for _, e := range entries {
+		e.At = s.now()
+		s.log.Info(string(e.Subject.Kind), "subject", e.Subject.String(), "state", e.State, "reason", e.Reason, "why", e.Text)
+		s.doors.Note(e)
+	}
+}
+
+// view gathers all that a decision may rest on.
+func (s *Supervisor) view(now time.Time) View {
+	v := View{Now: now, Load: s.load, Incidents: s.doors.Incidents(), Resumed: s.resumed, Snapshots: make([]protocol.Snapshot, 0, len(s.desks))}
+	for _, name := range s.names() {
+		d := s.desks[name]
+		v.Once = v.Once || d.once
+		for _, snap := range d.snapshots {
+			// A snapshot that changes are being made on, or that comes before changes that are queued, is for
+			// the eyes only; so is that of a project that does not answer.
+			snap.Act = snap.Act && s.memory.Projects[name].Paused == "" && !d.stuck(now)
+			snap.Busy = d.busy || len(d.changes) > 0
+			v.Snapshots = append(v.Snapshots, snap)
+		}
+		for id, state := range d.processes {
+			_, claimed := d.claims[id.PID]
+			v.Processes = append(v.Processes, Process{Identity: id, State: state, Claimed: claimed})
+		}
+	}
+	slices.SortFunc(v.Processes, func(a, b Process) int {
+		return cmp.Or(cmp.Compare(a.Identity.PID, b.Identity.PID), cmp.Compare(a.Identity.Start, b.Identity.Start),
+			cmp.Compare(a.Identity.Boot, b.Identity.Boot), cmp.Compare(a.Identity.UID, b.Identity.UID), cmp.Compare(a.State, b.State))
+	})
+	return v
+}
+
+func (s *Supervisor) names() []string {
+	names := make([]string, 0, len(s.desks))
+	for name := range s.desks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// save stores the memory now.
+func (s *Supervisor) save() error {
+	s.saved = s.now()
+	err := s.doors.Save(s.memory)
+	switch {
+	case err == nil:
+		s.unsaved = nil
+	case s.unsaved == nil:
+		s.unsaved = &protocol.Fault{Path: "memory.json", Problem: fmt.Sprintf("save memory: %v", err), Since: s.saved,
+			Hint: "nothing is changed until it can be saved"}
+	}
+	return err
+}
+
+// saveIdle stores the silences that have grown meanwhile, now and then.
+func (s *Supervisor) saveIdle(now time.Time) {
+	if now.Sub(s.saved) < 30*time.Second || len(s.plan.Agents) == 0 {
+		return
+	}
+	if err := s.save(); err != nil {
+		s.log.Error("save memory", "error", err)
+	}
+}

@@ -1,0 +1,194 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+)
+
+// alert adds an alert to the plan unless the ledger shows the very same already.
+func (d *decision) alert(a escalate.Alert) {
+	a.Key = escalate.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
+	a.Summary = clip(a.Summary, 80)
+	if d.present[a.Key] {
+		return
+	}
+	d.present[a.Key] = true
+	if head, known := d.view.Incidents[a.Key]; known && head.Has(a) {
+		return
+	}
+	d.plan.Alerts = append(d.plan.Alerts, a)
+}
+
+func clip(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	return string(r[:n-1]) + "…"
+}
+
+// settleIncidents resolves what the files no longer show: conditions by their absence, events once the task they
+// speak of has moved on. What nobody looked at stays as it is.
+func (d *decision) settleIncidents() {
+	var over []escalate.Alert
+	for key, head := range d.view.Incidents {
+		if head.State == escalate.Resolved || head.Foreign || d.present[key] {
+			continue
+		}
+		if why := d.over(head); why != "" {
+			over = append(over, escalate.Alert{Key: key, Subject: head.Subject, Severity: head.Severity, Resolve: true, Detail: why})
+		}
+	}
+	slices.SortFunc(over, func(a, b escalate.Alert) int { return strings.Compare(a.Key, b.Key) })
+	d.plan.Alerts = append(d.plan.Alerts, over...)
+}
+
+// over says why an incident is over, "" while it is not.
+func (d *decision) over(head escalate.Head) string {
+	subject := head.Subject
+	s := d.looked[placeOf(subject)]
+	switch {
+	case head.Lasting:
+		return d.movedOn(subject)
+	case subject.Kind == protocol.KindMachine && subject.Project == "":
+		return "it is no longer so"
+	case subject.Kind == protocol.KindProject:
+		if !d.lookedAt(subject.Project) {
+			return ""
+		}
+		return "it is no longer so"
+	case s == nil:
+		return ""
+	}
+	if v, ok := d.plan.Agents[subject]; ok {
+		return fmt.Sprintf("%s is %s", subject.ID, v.State)
+	}
+	if _, ok := d.plan.Tasks[subject]; !ok && len(s.Faults) > 0 {
+		return "" // the file that would show it may be the one that cannot be read
+	}
+	return "it is no longer so"
+}
+
+func (d *decision) lookedAt(project string) bool {
+	return slices.ContainsFunc(d.view.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
+}
+
+// movedOn says why an event about a task needs nobody any more.
+func (d *decision) movedOn(subject protocol.Subject) string {
+	v, ok := d.plan.Tasks[subject]
+	switch {
+	case !ok:
+		return "" // it left the list; the human has not said that it is settled
+	case d.cancelled[subject]:
+		return "the task was cancelled"
+	case v.State == protocol.TaskDone:
+		return "the task completed"
+	case v.State == protocol.TaskRunning || v.State == protocol.TaskPending:
+		return "the task was issued again"
+	}
+	return ""
+}
+
+// alertFailure tells the human of a failure that no retry will mend.
+func (k *taskLook) alertFailure(r escalate.Ruling) {
+	summary, spoken, detail := escalate.Announce(*k.t, r, k.d.cfg.Human)
+	severity := protocol.High
+	if r.Fatal {
+		severity = protocol.Critical
+	}
+	if r.Action == protocol.ActionDefer {
+		severity = protocol.Medium
+	} else {
+		k.countCall()
+	}
+	k.alert(escalate.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || k.t.Blocking, Lasting: true,
+		Summary: summary, Spoken: spoken, Detail: detail, Occurrence: k.t.Outcome.Ref.Sum})
+}
+
+func (k *taskLook) alert(a escalate.Alert) {
+	if k.old() {
+		return
+	}
+	a.Subject, a.Agent, a.Silent = k.subject, k.t.Agent, k.t.Silent
+	k.d.alert(a)
+}
+
+// old reports whether the result speaks of history: it came before steward ever looked here, and not lately.
+func (k *taskLook) old() bool {
+	o := k.t.Outcome
+	return o != nil && o.Appeared.Before(k.d.plan.Memory.Projects[k.s.Project].Since.Add(-k.d.cfg.Tasks.History))
+}
+
+// alertForHuman tells the human what a result leaves for him to decide (000: next_actions, requires_jesse),
+// after success too.
+func (k *taskLook) alertForHuman() {
+	asks := k.t.Outcome.ForHuman
+	if len(asks) == 0 {
+		return
+	}
+	k.countCall()
+	k.alert(escalate.Alert{Kind: "decision", Severity: protocol.High, Blocking: true, Lasting: true,
+		Summary:    "Your decision is needed: " + asks[0],
+		Detail:     fmt.Sprintf("%s asks: %s.%s", title(k.t), strings.Join(asks, "; "), directive(k.t)),
+		Spoken:     fmt.Sprintf("%s, your decision is needed: %s.", k.d.cfg.Human, asks[0]),
+		Occurrence: k.t.Outcome.Ref.Sum})
+}
+
+// alertStalled notices that a task's progress updates stay away.
+func (k *taskLook) alertStalled(last time.Time) {
+	k.alert(escalate.Alert{Kind: "stalled", Severity: protocol.Medium,
+		Summary:    "No progress of " + title(k.t),
+		Detail:     fmt.Sprintf("It promised an update every %s; the last sign was at %s.%s", span(k.t.Progress.Every), clock(last), directive(k.t)),
+		Spoken:     fmt.Sprintf("No progress of %s.", title(k.t)),
+		Occurrence: last.Format(time.RFC3339)})
+}
+
+// alertOverrun warns of a task over its time while its agent goes on with it (000, Timeout Behavior).
+func (k *taskLook) alertOverrun(deadline time.Time) {
+	k.alert(escalate.Alert{Kind: "overrun", Severity: protocol.Medium,
+		Summary:    fmt.Sprintf("%s is over its time; %s", title(k.t), k.goesOn()),
+		Detail:     fmt.Sprintf("Its limit of %s passed at %s.%s", span(k.timeout()), deadline.UTC().Format(time.RFC3339), directive(k.t)),
+		Spoken:     fmt.Sprintf("%s is over its time.", title(k.t)),
+		Occurrence: deadline.UTC().Format(time.RFC3339)})
+}
+
+// alertUntaken notes a task that nobody took within its own time.
+func (k *taskLook) alertUntaken() {
+	why := "its agent is not known here"
+	if k.agent != nil {
+		why = fmt.Sprintf("%s is %s", k.t.Agent, k.agent.verdict.State)
+	}
+	k.alert(escalate.Alert{Kind: "untaken", Severity: protocol.Medium,
+		Summary:    fmt.Sprintf("Nobody has taken %s for %s", title(k.t), span(k.timeout())),
+		Detail:     fmt.Sprintf("Its request lies open since %s; %s.%s", k.t.Appeared.UTC().Format(time.RFC3339), why, directive(k.t)),
+		Spoken:     fmt.Sprintf("Nobody takes %s.", title(k.t)),
+		Occurrence: k.t.Appeared.UTC().Format(time.RFC3339)})
+}
+
+// alertBudget tells that the project's hourly retries are used up.
+func (k *taskLook) alertBudget() {
+	k.d.alert(escalate.Alert{Kind: "retry_budget", Severity: protocol.High, Subject: k.s.Subject(protocol.KindProject, k.s.Project),
+		Summary: fmt.Sprintf("%s has used its %d retries of this hour", k.s.Project, k.d.cfg.Tasks.RetriesPerHour),
+		Detail:  "Further retries wait until the hour is over ([tasks] retries_per_hour).",
+		Spoken:  fmt.Sprintf("%s, the retries of project %s are used up.", k.d.cfg.Human, k.s.Project)})
+}
+
+// title names a task for people.
+func title(t *protocol.Task) string {
+	if t.Title != "" {
+		return t.Title
+	}
+	return "Task " + t.ID
+}
+
+func directive(t *protocol.Task) string {
+	if t.Directive == "" {
+		return ""
+	}
+	return fmt.Sprintf(" You had asked: “%s”", t.Directive)
+}

@@ -1,0 +1,145 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/protocol"
+)
+
+// What an operator's command can come back with.
+var (
+	ErrNoSubject = errors.New("no such subject")
+	ErrRefused   = errors.New("refused")
+	ErrStopped   = errors.New("steward is stopping")
+)
+
+// command is a change that a human asked for, and where its outcome goes.
+type command struct {
+	change protocol.Change
+	reply  chan error
+}
+
+// request is a question to the loop.
+type request struct {
+	command  *Command
+	config   *Config
+	projects []Project
+	reply    chan answer
+}
+
+// answer is what the loop says at once; of the changes that it ordered, the lookers tell later.
+type answer struct {
+	err     error
+	pending <-chan error
+	n       int
+}
+
+// Command is the operator's hand. Retry, cancel and release mean tasks (release without a subject: all that is
+// held), hold and release mean agents, pause and resume mean projects (without a subject: all).
+type Command struct {
+	Verb    string
+	Subject protocol.Query
+	Why     string
+}
+
+// Do carries out an operator's command and says what became of it.
+func (s *Supervisor) Do(ctx context.Context, c Command) error {
+	return s.put(ctx, request{command: &c, reply: make(chan answer, 1)})
+}
+
+// Reload puts other settings and projects in force.
+func (s *Supervisor) Reload(ctx context.Context, cfg Config, projects []Project) error {
+	return s.put(ctx, request{config: &cfg, projects: projects, reply: make(chan answer, 1)})
+}
+
+// put asks the loop. Whatever hangs, the caller goes when its ctx ends.
+func (s *Supervisor) put(ctx context.Context, q request) error {
+	select {
+	case s.ask <- q:
+	case <-s.stopped:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	a := <-q.reply // the loop answers at once
+	var errs []error
+	for range a.n {
+		select {
+		case err := <-a.pending:
+			errs = append(errs, err)
+		case <-ctx.Done():
+			return fmt.Errorf("the project does not answer yet; the change may still be made: %w", ctx.Err())
+		case <-s.stopped:
+			select {
+			case err := <-a.pending:
+				errs = append(errs, err)
+			default:
+				return ErrStopped
+			}
+		}
+	}
+	return cmp.Or(a.err, errors.Join(errs...))
+}
+
+// answer works on a request, in the loop.
+func (s *Supervisor) answer(crew context.Context, q request) {
+	if q.config != nil {
+		s.reload(crew, *q.config, q.projects)
+		q.reply <- answer{}
+		return
+	}
+	if v := q.command.Verb; v == "pause" || v == "resume" {
+		q.reply <- answer{err: s.pause(q.command.Subject, v == "pause", q.command.Why)}
+		return
+	}
+	changes, err := s.translate(*q.command)
+	if err != nil {
+		q.reply <- answer{err: err}
+		return
+	}
+	replies := make(chan error, len(changes))
+	for _, c := range changes {
+		d := s.desks[c.Subject.Project]
+		d.commands = append(d.commands, command{change: c, reply: replies})
+	}
+	q.reply <- answer{pending: replies, n: len(changes)}
+}
+
+// reload replaces settings at once and hires or dismisses lookers.
+func (s *Supervisor) reload(crew context.Context, cfg Config, projects []Project) {
+	s.cfg = cfg
+	wanted := map[string]Project{}
+	for _, p := range projects {
+		wanted[p.Name] = p
+	}
+	for _, name := range s.names() {
+		if p, ok := wanted[name]; !ok || p.Path != s.desks[name].project.Path {
+			s.dismiss(s.desks[name])
+			s.forget(name)
+		}
+	}
+	for _, p := range projects {
+		d, ok := s.desks[p.Name]
+		if !ok {
+			d = newDesk(p)
+			s.desks[p.Name] = d
+			s.staff(crew, d)
+		}
+		// Modes and settings of the adapters may have changed: the looker opens them anew.
+		d.project, d.reopen, d.full = p, true, true
+	}
+	s.decide()
+}
+
+// forget drops what the capacity gate remembers of a project that is no longer looked after.
+func (s *Supervisor) forget(project string) {
+	gate := s.memory.Gate
+	gate.Held = maps.Clone(gate.Held) // the Picture shares the old one
+	maps.DeleteFunc(gate.Held, func(subject protocol.Subject, _ capacity.Held) bool { return subject.Project == project })
+	s.memory.Gate = gate
+}

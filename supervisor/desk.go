@@ -1,0 +1,192 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/protocol"
+)
+
+// desk is what the loop knows of one project. Its looker works on one order at a time.
+type desk struct {
+	project   Project
+	orders    chan order
+	stop      func()
+	busy      bool
+	since     time.Time // when the order under way was given
+	lookedAt  time.Time // end of the last look
+	fullAt    time.Time // end of the last full one: hints may come so often that they must not put it off
+	full      bool
+	hints     map[string]bool
+	commands  []command // operator's orders that wait for the looker
+	changes   []protocol.Change
+	snapshots []protocol.Snapshot
+	processes map[protocol.Identity]heartbeat.ProcessState
+	claims    map[int]protocol.Identity // who carries a pid that a file names; the bare pid when nobody does
+	speaks    []Spoken
+	again     time.Time // the adapter's own wish
+	tries     map[effort]*tries
+	problem   *protocol.Fault // the looker's own trouble
+	published time.Time
+	reopen    bool // open the adapters anew at the next look
+	once      bool
+	gone      bool // nobody listens to its looker any more
+}
+
+// Spoken says how a project's protocol is treated.
+type Spoken struct {
+	Protocol string
+	Act      bool
+	Why      string
+}
+
+func newDesk(p Project) *desk {
+	return &desk{project: p, full: true, hints: map[string]bool{}, orders: make(chan order, 1), tries: map[effort]*tries{}}
+}
+
+// order takes what is to be done next, if anything. After changes the looker looks again, by hints alone: an adapter
+// knows what it has changed itself (protocol.Adapter), and a full look may be dear where much history lies.
+func (d *desk) order(now time.Time) (order, bool) {
+	if d.busy || d.gone {
+		return order{}, false
+	}
+	o := order{changes: d.changes, commands: d.commands, full: d.full}
+	if d.reopen {
+		o.project, o.full, d.reopen = &d.project, true, false
+	}
+	if !o.full {
+		for h := range d.hints {
+			o.hints = append(o.hints, h)
+		}
+		slices.Sort(o.hints)
+		if len(o.hints)+len(o.changes)+len(o.commands) == 0 {
+			return order{}, false
+		}
+	}
+	d.changes, d.commands, d.full = nil, nil, false
+	clear(d.hints)
+	d.busy, d.since = true, now
+	return o, true
+}
+
+// stuck reports whether the looker has been at one order for too long.
+func (d *desk) stuck(now time.Time) bool { return d.busy && now.Sub(d.since) >= stuckAfter }
+
+// hint takes note of a path that may have changed.
+func (s *Supervisor) hint(h Hint) {
+	d, ok := s.desks[h.Project]
+	if !ok {
+		return
+	}
+	path := h.Path
+	if filepath.IsAbs(path) {
+		rel, err := filepath.Rel(d.project.Path, path)
+		if err != nil || strings.HasPrefix(rel, "..") {
+			rel = ""
+		}
+		path = rel
+	}
+	switch {
+	case path == "":
+		d.full = true
+	case inTheMaking(filepath.Base(path)):
+	default:
+		d.hints[filepath.ToSlash(path)] = true
+	}
+}
+
+// inTheMaking reports whether the name is one that writers, ourselves included, give a file before they rename it into
+// its place: the rename will be heard of, and a look before it would see nothing.
+func inTheMaking(name string) bool {
+	return strings.HasPrefix(name, ".steward-") || strings.HasSuffix(name, ".tmp") || strings.HasSuffix(name, "~")
+}
+
+// effort is one thing to do to one subject; two different log lines are two efforts.
+type effort struct {
+	subject protocol.Subject
+	verb    protocol.Verb
+	event   string
+}
+
+func effortOf(c protocol.Change) effort { return effort{c.Subject, c.Verb, c.Event} }
+
+// tries remembers how often an effort was made in a row without lasting.
+type tries struct {
+	n       int
+	at      time.Time
+	rest    time.Time       // not before
+	failure *protocol.Fault // what the last one met with, unless the files had only moved on
+}
+
+// How soon after its rest the same change must come again to count as one that does not last, and how many such are
+// made at once.
+const (
+	triesWithin = 10 * time.Second
+	triesFree   = 2
+)
+
+// tried counts a change that was made. One that fails, or succeeds and is asked for again at once (a read-only folder,
+// a file that somebody rewrites all the time), rests for longer and longer, so that it cannot make the loop spin.
+func (d *desk) tried(c protocol.Change, err error, now time.Time) (again bool) {
+	failed := err != nil
+	e := effortOf(c)
+	t := d.tries[e]
+	if t == nil || !failed && now.Sub(t.at) > triesWithin && now.Sub(t.rest) > triesWithin {
+		t = &tries{}
+		d.tries[e] = t
+	}
+	t.n, t.at, t.failure = t.n+1, now, failure(c, err, t.failure, now)
+	if over := t.n - triesFree; over > 0 {
+		t.rest = now.Add(min(time.Second<<min(over-1, 6), time.Minute))
+	}
+	return t.n <= triesFree
+}
+
+// failure is a change that cannot be made, as a Fault for the status page: the operator must learn of a full disk.
+func failure(c protocol.Change, err error, last *protocol.Fault, now time.Time) *protocol.Fault {
+	if err == nil || errors.Is(err, protocol.ErrConflict) {
+		return nil
+	}
+	f := &protocol.Fault{Path: c.Ref.Path, Problem: fmt.Sprintf("%s %s: %v", c.Verb, c.Subject, err), Since: now}
+	if last != nil {
+		f.Since = last.Since
+	}
+	return f
+}
+
+// failing lists the changes that could not be made and are still wanted: one that is not tried again soon after its
+// rest is no longer wanted.
+func (d *desk) failing(now time.Time, every time.Duration) []protocol.Fault {
+	var list []protocol.Fault
+	for _, t := range d.tries {
+		until := t.at
+		if t.rest.After(until) {
+			until = t.rest
+		}
+		if t.failure != nil && now.Before(until.Add(2*every)) {
+			list = append(list, *t.failure)
+		}
+	}
+	slices.SortFunc(list, func(a, b protocol.Fault) int { return strings.Compare(a.Problem, b.Problem) })
+	return list
+}
+
+// resting reports whether a change was tried too often lately.
+func (d *desk) resting(c protocol.Change, now time.Time) bool {
+	t := d.tries[effortOf(c)]
+	return t != nil && now.Before(t.rest)
+}
+
+// forgetTries drops what has not been tried for long.
+func (d *desk) forgetTries(now time.Time) {
+	for e, t := range d.tries {
+		if now.Sub(t.at) > 5*time.Minute {
+			delete(d.tries, e)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/protocol"
+)
+
+// Project is a folder to look after.
+type Project struct {
+	Name string
+	Path string
+	// Detect lists the protocols spoken there now; it is asked at every full look, so that one that appears
+	// later is noticed.
+	Detect func() []string
+	// Open starts speaking one of them.
+	Open func(protocolName string) (Speaker, error)
+}
+
+// Speaker is one protocol of a project, in use.
+type Speaker struct {
+	Adapter protocol.Adapter
+	// Act is false where steward only observes; Why says so for people.
+	Act bool
+	Why string
+	// Publish puts the capacity document where agents may read it; nil if the protocol has no place for it.
+	Publish func([]byte) error
+	Close   func()
+}
+
+// Hint says that paths of a project may have changed; no paths means anything may have.
+type Hint struct {
+	Project string
+	Path    string // relative to the project; "" asks for a full look
+}
+
+// Doors are the supervisor's only ways to the world outside its own memory.
+type Doors struct {
+	// Measure reads the load; it costs microseconds and never forks.
+	Measure func(now time.Time) capacity.Load
+	// Watch replaces the folders (relative) that are watched for a project.
+	Watch func(project, root string, dirs []string) error
+	Hints <-chan Hint
+	// Inspect gives the identity behind a pid that a file names.
+	Inspect func(pid int) (protocol.Identity, bool)
+	// Follow has the end of that process reported on Exits; Check asks how it is.
+	Follow func(protocol.Identity)
+	Check  func(protocol.Identity) heartbeat.ProcessState
+	Exits  <-chan protocol.Identity
+	// Tell puts an alert into the incident ledger and has it delivered; Incidents are the ledger's heads.
+	Tell      func(escalate.Alert) error
+	Incidents func() map[string]escalate.Head
+	// Save stores the Memory durably.
+	Save func(Memory) error
+	// Note writes the journal.
+	Note func(Entry)
+}

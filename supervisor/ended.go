@@ -1,0 +1,190 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+)
+
+// ended judges a task that has a result.
+func (k *taskLook) ended() {
+	o := k.t.Outcome
+	k.countLoss()
+	if o.Succeeded() {
+		k.is(protocol.TaskDone, "completed")
+		k.count(true)
+		k.alertForHuman()
+		return
+	}
+	task := *k.t
+	task.Timeout = k.timeout()
+	r := escalate.Judge(task, k.s.Protocol, k.d.local, k.d.cfg.Retry)
+	switch {
+	case k.mem.Wanted && k.t.Ref.Path != "":
+		k.onDemand()
+	case k.runsAgain(&r):
+		k.again(r)
+	case r.Action == escalate.ActionNone && !k.t.Cancelled:
+		k.is(protocol.TaskDone, "%s", r.Why)
+		k.alertForHuman()
+	default:
+		k.failed(r)
+	}
+}
+
+// runsAgain reports whether the ruling asks for another run that is possible.
+func (k *taskLook) runsAgain(r *escalate.Ruling) bool {
+	if r.Action != protocol.ActionRetry && r.Action != protocol.ActionDefer {
+		return false
+	}
+	switch {
+	case k.old():
+		r.Why = "it failed before steward came here"
+	case k.t.Ref.Path == "":
+		r.Why, r.Alert = "its request is gone, so it cannot be issued again", true
+	default:
+		return true
+	}
+	r.Action = protocol.ActionStop
+	return false
+}
+
+// failed judges a task that will not run again by itself.
+func (k *taskLook) failed(r escalate.Ruling) {
+	k.is(protocol.TaskFailed, "%s", r.Why)
+	if k.t.Buried || r.Dead {
+		k.verdict.State = protocol.TaskDead
+	}
+	if k.t.Cancelled {
+		return
+	}
+	if r.Dead && !k.t.Buried && !k.old() {
+		k.change(protocol.Change{Verb: protocol.VerbBury, Reason: protocol.ReasonExhausted, Ref: k.t.Outcome.Ref, Rule: r.Rule, Code: r.Code, Why: r.Why})
+	}
+	k.count(false)
+	if r.Alert {
+		k.alertFailure(r)
+	}
+	k.alertForHuman()
+}
+
+// again takes the result away so that the task can run once more, as the ruling says.
+func (k *taskLook) again(r escalate.Ruling) {
+	o, now := k.t.Outcome, k.d.now
+	state := protocol.TaskWaiting
+	if r.Action == protocol.ActionDefer {
+		state = protocol.TaskDeferred
+	}
+	// Only a retry of ours gives way to a newer request for the same; what the client itself put off is still wanted.
+	if why := k.requests.after(k.t); why != "" && r.Action == protocol.ActionRetry {
+		k.is(protocol.TaskFailed, "%s", why)
+		k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Ref: o.Ref, Why: why})
+		return
+	}
+	if settled := plain(o.Appeared).Add(k.d.cfg.Tasks.Settle); o.Status == "deferred" && now.Before(settled) {
+		// The client's own deferral stays readable for its orchestrator before it is lifted.
+		k.wait(state, settled, "deferred by its client")
+		return
+	}
+	if r.NeedsProof && k.agent.names(k.t.ID) && !k.agent.dead() {
+		k.unproved(r)
+		return
+	}
+	if k.d.view.Once && now.Before(r.Due) && scheduled(k.t) {
+		k.wait(state, r.Due, "%s", r.Why)
+		return
+	}
+	k.is(state, "the project's retries of this hour are used up")
+	if r.Counted && !k.spend() {
+		return
+	}
+	k.wait(state, r.Due, "%s", r.Why)
+	k.retry(r, r.Due)
+	if r.Alert {
+		k.alertFailure(r)
+	}
+}
+
+// unproved waits for the end of a run whose agent still names it (TIMEOUT: the result may be early).
+func (k *taskLook) unproved(r escalate.Ruling) {
+	k.is(protocol.TaskWaiting, "%s It waits until %s no longer names the task.", r.Why, k.t.Agent)
+	if deadline := plain(k.t.Outcome.Appeared).Add(k.timeout()); k.over(deadline) {
+		k.alertOverrun(deadline)
+	}
+}
+
+// retry orders the result to be taken, and the task to be issued again at the given time.
+func (k *taskLook) retry(r escalate.Ruling, due time.Time) {
+	reason := protocol.ReasonRule
+	if r.Action == protocol.ActionDefer {
+		reason = protocol.ReasonDeferred
+	}
+	o := k.t.Outcome
+	// By silence alone nobody knows whether the old run is over.
+	twice := o.Twice || r.NeedsProof && k.agent.names(k.t.ID) && !k.agent.verdict.Proof
+	k.change(protocol.Change{Verb: protocol.VerbRetry, Reason: reason, Ref: o.Ref, Why: r.Why, Until: due,
+		ReleaseBy: k.d.now.Add(k.d.cfg.Tasks.Lease), Hold: protocol.HoldRetry, Action: r.Action, Rule: r.Rule, Code: r.Code,
+		Attempt: len(committed(k.t)) + 1, Timeout: r.Timeout, Twice: twice, NoHold: k.d.view.Once})
+}
+
+// onDemand issues a lost task again because the operator asked for it, whatever the rules say.
+func (k *taskLook) onDemand() {
+	k.is(protocol.TaskWaiting, "the operator asked for another run")
+	c := byHand(k.t, k.d.now, k.d.cfg.Tasks.Lease)
+	c.Reason, c.Why, c.NoHold = protocol.ReasonOperator, k.verdict.Why, k.d.view.Once
+	k.change(c)
+}
+
+// byHand is the change that takes a result away for a run beyond the rules, at once.
+func byHand(t *protocol.Task, now time.Time, lease time.Duration) protocol.Change {
+	return protocol.Change{Verb: protocol.VerbRetry, Ref: t.Outcome.Ref, Agent: t.Agent, Action: protocol.ActionRetry, Rule: "operator",
+		Code: "OPERATOR", Attempt: len(committed(t)) + 1, Until: now, Hold: protocol.HoldRetry, ReleaseBy: now.Add(lease),
+		Twice: t.Outcome.Twice}
+}
+
+// spend takes one retry out of the project's hourly budget, once per run. One that is on record already is free.
+func (k *taskLook) spend() bool {
+	if scheduled(k.t) || k.mem.Paid {
+		return true
+	}
+	p := k.d.plan.Memory.Projects[k.s.Project]
+	ok, again := escalate.Budget(p.Retries, k.d.now, k.d.cfg.Tasks.RetriesPerHour)
+	if !ok {
+		k.d.wake(again)
+		k.alertBudget()
+		return false
+	}
+	if k.s.Act && !k.s.Busy {
+		k.mem.Paid = true
+		p.Retries = append(recent(p.Retries, k.d.now), k.d.now)
+		k.d.plan.Memory.Projects[k.s.Project] = p
+	}
+	return true
+}
+
+// recent keeps the times of the last hour.
+func recent(times []time.Time, now time.Time) []time.Time {
+	var kept []time.Time
+	for _, t := range times {
+		if now.Sub(t) < time.Hour {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// committed lists the takings whose result is filed.
+func committed(t *protocol.Task) []protocol.Taking {
+	n := len(t.Takings)
+	if n == 0 || t.Takings[n-1].Committed {
+		return t.Takings // only the newest can lack its commit
+	}
+	return t.Takings[:n-1]
+}
+
+// scheduled reports whether the present result's retry stands on record without being carried out yet.
+func scheduled(t *protocol.Task) bool {
+	n := len(t.Takings)
+	return n > 0 && !t.Takings[n-1].Committed
+}

@@ -1,0 +1,129 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// held judges a task that is kept from its agent.
+func (k *taskLook) held() {
+	h := k.t.Hold
+	if h.Half {
+		k.is(protocol.TaskPending, "a half-made hold is taken back")
+		k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonRepair, Why: "a crash left the notice without the hold"})
+		return
+	}
+	if k.t.Outcome != nil {
+		k.heldWithResult()
+		return
+	}
+	if last := k.lastTaking(); h.Reason == protocol.HoldRetry && last != nil && last.Action == protocol.ActionRetry {
+		if why := k.requests.after(k.t); why != "" {
+			k.is(protocol.TaskFailed, "%s", why)
+			k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Why: why})
+			return
+		}
+	}
+	if k.lease() {
+		return
+	}
+	switch h.Reason {
+	case protocol.HoldCapacity:
+		k.is(protocol.TaskDeferred, "held until there is room")
+		k.verdict.NotBefore = h.NotBefore
+		k.release = protocol.ReasonRoom
+		k.d.wait(k)
+	case protocol.HoldBlocked:
+		if k.t.Block != "" {
+			k.is(protocol.TaskWaiting, "%s", k.t.Block)
+			return
+		}
+		k.letIn(protocol.ReasonDue)
+	case protocol.HoldRetry:
+		k.retryWait()
+	default:
+		k.is(protocol.TaskWaiting, "held: %s", h.Reason)
+	}
+}
+
+// retryWait lets the next run in once it is due. Those that fell due while the machine slept go one by one.
+func (k *taskLook) retryWait() {
+	h, d := k.t.Hold, k.d
+	if d.now.Before(h.NotBefore) {
+		k.wait(protocol.TaskWaiting, h.NotBefore, "attempt %d is due at %s", k.t.Attempt(), clock(h.NotBefore))
+		return
+	}
+	if k.overslept() {
+		if next := d.plan.Memory.LastReissue.Add(reissueEvery); d.now.Before(next) || d.reissued {
+			if d.reissued {
+				next = d.now.Add(reissueEvery)
+			}
+			k.wait(protocol.TaskWaiting, next, "overdue; reissued one by one after the pause")
+			return
+		}
+		d.reissued = true
+	}
+	k.letIn(protocol.ReasonDue)
+}
+
+// reissueEvery is the pace of the retries that fell due while the machine slept.
+const reissueEvery = 5 * time.Second
+
+// overslept reports whether a retry fell due before the machine was awake again.
+func (k *taskLook) overslept() bool {
+	h := k.t.Hold
+	return h != nil && h.Reason == protocol.HoldRetry && h.NotBefore.Before(k.d.plan.Memory.ResumeUntil)
+}
+
+// letIn asks the capacity policy for room.
+func (k *taskLook) letIn(reason protocol.Reason) {
+	k.is(protocol.TaskWaiting, "due; waits for room")
+	k.release = reason
+	k.d.wait(k)
+}
+
+// heldWithResult judges a result that arrived although the request was out of sight: the agent had it already.
+func (k *taskLook) heldWithResult() {
+	o := k.t.Outcome
+	last := k.lastTaking()
+	if o.Succeeded() || last == nil || last.Ours {
+		k.is(protocol.TaskRunning, "its result arrived while it was held")
+		k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonFinished, Why: "its result arrived while it was held"})
+		return
+	}
+	k.is(protocol.TaskWaiting, "a second result of the attempt that is judged already")
+	k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: o.Ref,
+		Why: "a second result of an attempt that is judged already"})
+}
+
+// lastTaking is the last attempt on record, nil if none.
+func (k *taskLook) lastTaking() *protocol.Taking {
+	for i := len(k.t.Takings) - 1; i >= 0; i-- {
+		if k.t.Takings[i].Committed {
+			return &k.t.Takings[i]
+		}
+	}
+	return nil
+}
+
+// lease renews the hold in time, or lets go of what a dead daemon left when this is a single look. It reports
+// whether that settled the task for this turn.
+func (k *taskLook) lease() bool {
+	h, now := k.t.Hold, k.d.now
+	if k.d.view.Once {
+		if now.Before(h.ReleaseBy) {
+			return false
+		}
+		k.is(protocol.TaskPending, "its lease is over")
+		return k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonLease, Why: "the hold outlived its lease"})
+	}
+	lease := k.d.cfg.Tasks.Lease
+	renew := h.ReleaseBy.Add(-lease / 2)
+	if now.Before(renew) {
+		k.d.wake(renew)
+		return false
+	}
+	k.d.renew = append(k.d.renew, k)
+	return false
+}

@@ -1,0 +1,192 @@
+package supervisor
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Entry is one line of the journal: what was seen, decided or done, and why.
+type Entry struct {
+	At       time.Time        `json:"at"`
+	Kind     string           `json:"kind"` // change, verdict, alert, resolve, note
+	Subject  protocol.Subject `json:"-"`
+	About    string           `json:"subject"`
+	Verb     string           `json:"verb,omitempty"`
+	State    string           `json:"state,omitempty"`
+	Reason   string           `json:"reason,omitempty"`
+	Text     string           `json:"text,omitempty"`
+	Incident string           `json:"incident,omitempty"`
+	Error    string           `json:"error,omitempty"`
+	Change   *protocol.Change `json:"change,omitempty"`
+}
+
+// The journal keeps 10 MiB × 5.
+const (
+	journalSize  = 10 << 20
+	journalFiles = 5
+)
+
+// Journal is the append-only file of entries, rotated by size.
+type Journal struct {
+	path string
+	mu   sync.Mutex
+	file *os.File
+	size int64
+	most int64 // bytes per file
+	// followers get every entry as it is written; one that does not keep up loses entries, not the writer time.
+	followers map[chan Entry]bool
+}
+
+// OpenJournal opens or creates the journal at path.
+func OpenJournal(path string) (*Journal, error) {
+	j := &Journal{path: path, most: journalSize, followers: map[chan Entry]bool{}}
+	return j, j.open()
+}
+
+// open continues the file. A line that a crash tore is ended first, so that the next entry does not become part of it.
+func (j *Journal) open() error {
+	f, err := os.OpenFile(j.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	st, err := f.Stat()
+	if err == nil && st.Size() > 0 {
+		last := make([]byte, 1)
+		if _, err = f.ReadAt(last, st.Size()-1); err == nil && last[0] != '\n' {
+			_, err = f.Write([]byte{'\n'})
+		}
+	}
+	if err != nil {
+		f.Close()
+		return fmt.Errorf("open journal: %w", err)
+	}
+	j.file, j.size = f, st.Size()
+	return nil
+}
+
+// Write appends an entry.
+func (j *Journal) Write(e Entry) error {
+	e.At = e.At.UTC()
+	if e.Subject != (protocol.Subject{}) {
+		e.About = e.Subject.String()
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for c := range j.followers {
+		select {
+		case c <- e:
+		default:
+		}
+	}
+	var rotated error
+	if j.size > 0 && j.size+int64(len(line)) > j.most {
+		rotated = j.rotate()
+	}
+	n, err := j.file.Write(append(line, '\n'))
+	j.size += int64(n)
+	if err != nil {
+		err = fmt.Errorf("write journal: %w", err)
+	}
+	return errors.Join(rotated, err)
+}
+
+// rotate starts a new file. Where the old ones cannot be moved, the journal grows on rather than go silent.
+func (j *Journal) rotate() error {
+	j.file.Close()
+	var moved error
+	for i := journalFiles - 1; i > 0 && moved == nil; i-- {
+		if err := os.Rename(j.numbered(i-1), j.numbered(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			moved = fmt.Errorf("rotate journal: %w", err)
+		}
+	}
+	return errors.Join(moved, j.open())
+}
+
+// numbered is the name of the i-th newest file; 0 is the one that is written.
+func (j *Journal) numbered(i int) string {
+	if i == 0 {
+		return j.path
+	}
+	return fmt.Sprintf("%s.%d", j.path, i)
+}
+
+// Follow gives every entry written from now on, until stop is called.
+func (j *Journal) Follow() (entries <-chan Entry, stop func()) {
+	c := make(chan Entry, 256)
+	j.mu.Lock()
+	j.followers[c] = true
+	j.mu.Unlock()
+	return c, func() {
+		j.mu.Lock()
+		delete(j.followers, c)
+		j.mu.Unlock()
+	}
+}
+
+// Read gives the last n entries that match, oldest first. Lines that a crash tore are passed over.
+func (j *Journal) Read(n int, match func(*Entry) bool) ([]Entry, error) {
+	return ReadJournal(j.path, n, match)
+}
+
+// ReadJournal reads a journal that nobody need have open.
+func ReadJournal(path string, n int, match func(*Entry) bool) ([]Entry, error) {
+	j := &Journal{path: path}
+	var found []Entry
+	for i := 0; i < journalFiles && len(found) < n; i++ {
+		part, err := readEntries(j.numbered(i), n-len(found), match)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return found, fmt.Errorf("read journal: %w", err)
+		}
+		found = append(part, found...)
+	}
+	return found, nil
+}
+
+func readEntries(path string, n int, match func(*Entry) bool) ([]Entry, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var found []Entry
+	lines := bufio.NewReaderSize(f, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		var e Entry
+		if len(line) > 0 && json.Unmarshal(line, &e) == nil && match(&e) {
+			found = append(found, e)
+		}
+		if len(found) >= 2*n {
+			found = append(found[:0], found[len(found)-n:]...)
+		}
+		if errors.Is(err, io.EOF) {
+			return found[max(0, len(found)-n):], nil
+		}
+		if err != nil {
+			return found, err
+		}
+	}
+}
+
+// Close closes the file.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.file.Close()
+}

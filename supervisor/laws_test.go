@@ -1,0 +1,143 @@
+package supervisor_test
+
+import (
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// aLook is the view of one project in which a request has just appeared and another task has failed.
+func aLook(now time.Time) supervisor.View {
+	s := &stage{cfg: settings(), now: now, folders: map[string]*folder{"demo": newFolder()}}
+	f := s.demo()
+	f.sims = append(f.sims, &sim{agent: protocol.Agent{Name: "codex", Status: "active", Recorded: "active", Used: protocol.Used(0.12345)}, every: time.Second, next: now})
+	f.submit(protocol.Task{ID: "t1", Agent: "codex"}, now)
+	f.submit(protocol.Task{ID: "t2", Agent: "codex"}, now)
+	limited := failure("RATE_LIMITED")
+	limited.Failures[0].Message = "usage limit reached, resets 3pm"
+	f.finish("t2", limited, now)
+	view := s.look()
+	view.Load.CPU = protocol.Used(0.80004) // a dump says 0.8, which is the limit
+	return view
+}
+
+// TestSameViewSamePlan is law 4, with what a dump loses: the monotonic clock, the name of the zone, the last digits.
+func TestSameViewSamePlan(t *testing.T) {
+	for name, zone := range map[string]*time.Location{"local": time.Local, "UTC": time.UTC, "west": time.FixedZone("west", -7*3600)} {
+		t.Run(name, func(t *testing.T) {
+			view := aLook(time.Now().In(zone))
+			var dumped supervisor.View
+			reread(t, view, &dumped)
+			a, b := supervisor.Decide(view, supervisor.Memory{}, settings()), supervisor.Decide(dumped, supervisor.Memory{}, settings())
+			if x, y := dump(t, a), dump(t, b); x != y {
+				t.Errorf("another plan:\n%s\n%s", x, y)
+			}
+			var memory supervisor.Memory
+			reread(t, a.Memory, &memory)
+			a.Memory.Gate.Held, a.Memory.Gate.Turns = memory.Gate.Held, memory.Gate.Turns // empty or nil
+			if !reflect.DeepEqual(memory, a.Memory) {
+				t.Errorf("the memory is not what it was:\n%+v\n%+v", a.Memory, memory)
+			}
+		})
+	}
+}
+
+// TestResetTimeIsOfThePlace: "resets 3pm" is meant in the time of the machine.
+func TestResetTimeIsOfThePlace(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.FixedZone("", -7*3600))
+	for _, c := range supervisor.Decide(aLook(noon), supervisor.Memory{}, settings()).Changes {
+		if c.Verb == protocol.VerbRetry {
+			if due := c.Until.In(noon.Location()); due.Hour() != 15 || due.Minute() > 1 {
+				t.Errorf("due %v", due)
+			}
+			return
+		}
+	}
+	t.Error("not retried")
+}
+
+// TestBusyAndObservedAreLeftAlone: on such files nothing is decided, and nothing is paid for.
+func TestBusyAndObservedAreLeftAlone(t *testing.T) {
+	for name, set := range map[string]func(*protocol.Snapshot){
+		"busy": func(s *protocol.Snapshot) { s.Busy = true }, "observed": func(s *protocol.Snapshot) { s.Act = false },
+	} {
+		view := aLook(midnight)
+		view.Load.CPU = protocol.Used(0.99)
+		view.Snapshots[0].Tasks[1].Outcome.Failures[0].Code = "FILE_NOT_FOUND"
+		if n := len(supervisor.Decide(view, supervisor.Memory{}, settings()).Changes); n != 2 {
+			t.Fatalf("%d changes otherwise", n)
+		}
+		set(&view.Snapshots[0])
+		plan := supervisor.Decide(view, supervisor.Memory{}, settings())
+		if len(plan.Changes) != 0 || len(plan.Memory.Projects["demo"].Retries) != 0 {
+			t.Errorf("%s: %+v, paid %v", name, plan.Changes, plan.Memory.Projects["demo"].Retries)
+		}
+	}
+}
+
+// TestDecideChangesNoMemory: the old memory may be shared with readers.
+func TestDecideChangesNoMemory(t *testing.T) {
+	view := aLook(midnight)
+	old := supervisor.Decide(view, supervisor.Memory{}, settings()).Memory
+	before := string(encoded(t, old))
+	view.Now = view.Now.Add(time.Minute)
+	view.Snapshots[0].At = view.Now
+	supervisor.Decide(view, old, settings())
+	if after := string(encoded(t, old)); after != before {
+		t.Errorf("the memory was changed:\n%s\n%s", before, after)
+	}
+}
+
+// TestAbsentProjectsAreRemembered: a decision that does not see a project forgets nothing of it, and ends none of its
+// incidents.
+func TestAbsentProjectsAreRemembered(t *testing.T) {
+	s := newStage(t)
+	s.folders["other"] = newFolder()
+	s.load.Memory = protocol.Used(0.95)
+	s.until(midnight.Add(7 * time.Second))
+	s.folders["other"].submit(protocol.Task{ID: "t1", Agent: "codex"}, s.now)
+	s.folders["other"].submit(protocol.Task{ID: "t2", Agent: "codex"}, s.now)
+	s.folders["other"].finish("t2", failure("GIT_CONFLICT"), s.now)
+	s.until(midnight.Add(20 * time.Second))
+	before := s.memory
+	view := s.look()
+	view.Snapshots = view.Snapshots[:1]
+	plan := supervisor.Decide(view, s.memory, s.cfg)
+	if len(plan.Alerts) != 0 {
+		t.Errorf("alerts: %+v", plan.Alerts)
+	}
+	if !reflect.DeepEqual(plan.Memory.Tasks, before.Tasks) || !reflect.DeepEqual(plan.Memory.Gate.Held, before.Gate.Held) || len(before.Gate.Held) != 1 {
+		t.Errorf("before %+v\nafter %+v", before, plan.Memory)
+	}
+}
+
+// TestHangingProjectIsInNobodysWay: its held task of higher priority does not keep the others waiting for ever.
+func TestHangingProjectIsInNobodysWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "bad", "good")
+		w.fill(0.95)
+		_, stop := w.start()
+		defer stop()
+		time.Sleep(7 * time.Second)
+		first := request("t1")
+		first.Priority = protocol.PriorityCritical
+		w.at("bad", func(f *folder) { f.submit(first, time.Now()) })
+		w.at("good", func(f *folder) { f.submit(request("t1"), time.Now()) })
+		if w.read("bad", "t1").Hold == nil || w.read("good", "t1").Hold == nil {
+			t.Fatal("not held")
+		}
+		hang := make(chan struct{})
+		defer close(hang)
+		w.at("good", func(*folder) { w.folders["bad"].beforeLook = func() { <-hang } })
+		time.Sleep(10 * time.Second)
+		w.fill(0.25)
+		time.Sleep(time.Minute)
+		if w.read("good", "t1").Hold != nil {
+			t.Fatal("it waits behind a task of a project that does not answer")
+		}
+	})
+}

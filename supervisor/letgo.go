@@ -1,0 +1,94 @@
+package supervisor
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// partingTime bounds how long steward works at letting go when it stops.
+const partingTime = 3 * time.Second
+
+// letGo releases whatever is held, so that nothing waits for a steward that is not there (fail open).
+func (s *Supervisor) letGo(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, partingTime)
+	defer cancel()
+	for _, name := range s.names() {
+		s.dismiss(s.desks[name])
+	}
+	for s.dispatch(); len(s.leaving) > 0; s.dispatch() {
+		select {
+		case <-ctx.Done():
+			s.log.Error("some held tasks could not be let go in time; their leases run out by themselves")
+			s.leaving = nil
+		case r := <-s.reports:
+			if r.desk.gone {
+				continue
+			}
+			s.takeIn(r.desk, r, s.now())
+			s.leave(r.desk)
+		}
+	}
+	if err := s.save(); err != nil {
+		s.log.Error("save memory", "error", err)
+	}
+}
+
+// dismiss takes a desk out of the loop. It leaves once nothing of it is held any more.
+func (s *Supervisor) dismiss(d *desk) {
+	delete(s.desks, d.project.Name)
+	for _, c := range d.commands {
+		c.reply <- ErrStopped
+	}
+	d.commands, d.changes = nil, nil
+	s.leaving = append(s.leaving, d)
+	if !d.busy {
+		s.leave(d)
+	}
+}
+
+// leave lets go of what a dismissed desk still holds, as far as that is possible; then the desk is gone.
+func (s *Supervisor) leave(d *desk) {
+	clear(d.hints)
+	d.full, d.reopen, d.changes = false, false, nil
+	now := s.now()
+	for i := range d.snapshots {
+		for _, c := range releases(&d.snapshots[i]) {
+			if t := d.tries[effortOf(c)]; t == nil || t.n <= triesFree || now.Sub(t.at) > triesWithin {
+				d.changes = append(d.changes, c)
+			}
+		}
+	}
+	if len(d.changes) > 0 {
+		return
+	}
+	d.gone = true
+	d.stop()
+	s.leaving = slices.DeleteFunc(s.leaving, func(other *desk) bool { return other == d })
+}
+
+// releases frees every held task of a snapshot.
+func releases(snap *protocol.Snapshot) []protocol.Change {
+	var changes []protocol.Change
+	for i := range snap.Tasks {
+		t := &snap.Tasks[i]
+		if t.Hold == nil || !snap.Act {
+			continue
+		}
+		changes = append(changes, protocol.Change{Verb: protocol.VerbRelease, Subject: snap.Subject(protocol.KindTask, t.ID),
+			Reason: protocol.ReasonStopping, Why: "steward stops; nothing stays held", Ref: t.Ref, Agent: t.Agent})
+	}
+	return changes
+}
+
+// working reports whether a looker is busy or has something to do.
+func (s *Supervisor) working() bool {
+	for _, d := range s.desks {
+		if d.busy || d.full || len(d.changes) > 0 {
+			return true
+		}
+	}
+	return false
+}

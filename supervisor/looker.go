@@ -1,0 +1,233 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// stuckAfter is how long a looker may take until its project is shown as not answering. The others go on.
+const stuckAfter = 30 * time.Second
+
+// order is one piece of work for a looker: first the changes and commands, then a look.
+type order struct {
+	changes  []protocol.Change
+	commands []command
+	hints    []string
+	full     bool
+	since    time.Time // history begins here
+	publish  []byte    // the capacity document, when it is due
+	project  *Project  // set when settings changed: close everything and open it anew
+}
+
+// report is a looker's answer to one order.
+type report struct {
+	desk      *desk // whose looker it is; the project's name may belong to another desk by now
+	snapshots []protocol.Snapshot
+	speaks    []Spoken
+	dirs      []string
+	results   []result
+	problem   *protocol.Fault
+	stack     string
+	watchErr  error
+	full      bool
+	took      time.Duration
+}
+
+// result is what became of one Change.
+type result struct {
+	change protocol.Change
+	err    error
+	took   time.Duration
+}
+
+// looker looks at one project and changes its files. It alone touches them, so nothing of one project overlaps,
+// and a project on a hanging disk hangs nobody else.
+type looker struct {
+	desk     *desk // only to say where reports belong
+	project  Project
+	speakers map[string]*Speaker
+	failed   map[string]protocol.Fault // protocols that could not be opened
+	vanished map[string]bool           // of these, the ones whose folder was there and is gone
+	now      func() time.Time
+	watch    func(project, root string, dirs []string) error
+}
+
+func (l *looker) run(ctx context.Context, orders <-chan order, reports chan<- report) {
+	defer l.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case o := <-orders:
+			r := l.carryOut(ctx, o)
+			select {
+			case reports <- r:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func (l *looker) close() {
+	for _, name := range l.names() {
+		l.drop(name, &report{})
+	}
+}
+
+// drop stops speaking a protocol.
+func (l *looker) drop(name string, r *report) {
+	defer l.guard("close "+name, r)
+	s := l.speakers[name]
+	delete(l.speakers, name)
+	if s.Close != nil {
+		s.Close()
+	}
+}
+
+func (l *looker) carryOut(ctx context.Context, o order) report {
+	start := l.now()
+	r := report{desk: l.desk, full: o.full}
+	for _, c := range o.changes {
+		r.results = append(r.results, l.apply(ctx, c, &r))
+	}
+	for _, c := range o.commands {
+		res := l.apply(ctx, c.change, &r)
+		r.results = append(r.results, res)
+		c.reply <- res.err
+	}
+	if o.project != nil {
+		l.close()
+		l.project, l.failed, l.vanished = *o.project, map[string]protocol.Fault{}, map[string]bool{}
+	}
+	if o.full {
+		l.open(&r)
+	}
+	l.look(ctx, o, &r)
+	if o.full {
+		l.rewatch(&r)
+	}
+	if o.publish != nil {
+		l.publish(o.publish, &r)
+	}
+	r.took = l.now().Sub(start)
+	return r
+}
+
+// open starts speaking what has appeared in the project since the last full look.
+func (l *looker) open(r *report) {
+	defer l.guard("detect protocols", r)
+	found := l.project.Detect()
+	for _, name := range found {
+		if l.speakers[name] != nil {
+			continue
+		}
+		s, err := l.project.Open(name)
+		if err != nil {
+			fault := protocol.Fault{Path: l.project.Path, Problem: fmt.Sprintf("open protocol %s: %v", name, err), Since: l.now()}
+			if old, ok := l.failed[name]; ok && old.Problem == fault.Problem {
+				fault.Since = old.Since
+			}
+			l.failed[name] = fault
+			continue
+		}
+		delete(l.failed, name)
+		delete(l.vanished, name)
+		l.speakers[name] = &s
+	}
+	for _, name := range l.names() {
+		if !slices.Contains(found, name) {
+			l.vanished[name] = true
+			l.failed[name] = protocol.Fault{Path: l.project.Path, Problem: "the folder of protocol " + name + " is gone",
+				Hint: "if that was not meant, put it back or boot an agent again; it will be noticed", Since: l.now()}
+			l.drop(name, r)
+		}
+	}
+	for name := range l.failed {
+		if !slices.Contains(found, name) && !l.vanished[name] {
+			delete(l.failed, name)
+		}
+	}
+}
+
+// names lists the protocols in use, in a fixed order.
+func (l *looker) names() []string { return slices.Sorted(maps.Keys(l.speakers)) }
+
+func (l *looker) look(ctx context.Context, o order, r *report) {
+	for _, name := range l.names() {
+		s := l.speakers[name]
+		look := protocol.Look{Now: l.now(), Since: o.since}
+		if !o.full {
+			look.Hints = append([]string{}, o.hints...)
+		}
+		if snap, ok := l.observe(ctx, name, s, look, r); ok {
+			r.snapshots = append(r.snapshots, snap)
+		} else {
+			l.drop(name, r) // what it knows may be half done; the next full look opens it anew
+		}
+		r.speaks = append(r.speaks, Spoken{Protocol: name, Act: s.Act, Why: s.Why})
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.failed)) {
+		r.snapshots = append(r.snapshots, protocol.Snapshot{Project: l.project.Name, Protocol: name, At: l.now(), Faults: []protocol.Fault{l.failed[name]}})
+	}
+}
+
+func (l *looker) observe(ctx context.Context, name string, s *Speaker, look protocol.Look, r *report) (snap protocol.Snapshot, ok bool) {
+	defer l.guard("look at "+name, r)
+	snap = s.Adapter.Observe(ctx, look)
+	r.dirs = append(r.dirs, s.Adapter.Dirs()...)
+	snap.Project, snap.Protocol, snap.Act = l.project.Name, name, s.Act
+	for i := range snap.Findings {
+		snap.Findings[i].Subject.Project, snap.Findings[i].Subject.Protocol = l.project.Name, name
+	}
+	return snap, true
+}
+
+func (l *looker) apply(ctx context.Context, c protocol.Change, r *report) (res result) {
+	start := l.now()
+	res = result{change: c, err: errPanic}
+	defer l.guard(fmt.Sprintf("%s %s", c.Verb, c.Subject), r)
+	s := l.speakers[c.Subject.Protocol]
+	if s == nil {
+		res.err = fmt.Errorf("%s %s: the project no longer speaks %s", c.Verb, c.Subject, c.Subject.Protocol)
+		return res
+	}
+	err := s.Adapter.Apply(ctx, c, start)
+	res.err, res.took = err, l.now().Sub(start)
+	return res
+}
+
+var errPanic = errors.New("the change was interrupted by a defect of steward")
+
+// guard is the one place that recovers: a defect in an adapter stops nobody but its own project.
+func (l *looker) guard(doing string, r *report) {
+	if p := recover(); p != nil {
+		r.stack = string(debug.Stack())
+		r.problem = &protocol.Fault{Path: l.project.Path, Problem: fmt.Sprintf("%s: panic: %v", doing, p),
+			Hint: "this is a defect of steward; its stack is in the log", Since: l.now()}
+	}
+}
+
+// rewatch keeps the watched folders in line with what the adapters want.
+func (l *looker) rewatch(r *report) {
+	slices.Sort(r.dirs)
+	if l.watch != nil {
+		r.watchErr = l.watch(l.project.Name, l.project.Path, slices.Compact(r.dirs))
+	}
+}
+
+func (l *looker) publish(doc []byte, r *report) {
+	defer l.guard("publish the capacity", r)
+	for _, name := range l.names() {
+		if s := l.speakers[name]; s.Publish != nil && s.Act {
+			_ = s.Publish(doc) // read by agents that care; a failure shows in the faults of the next look
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/protocol"
+)
+
+// Memory is the little that files cannot tell. It is on disk before a plan is carried out.
+type Memory struct {
+	LastLook time.Time `json:"last_look,omitzero"`
+	// ResumeUntil ends the grace after the machine slept or its clock jumped. Retries that were due before then are
+	// released one by one.
+	ResumeUntil time.Time `json:"resume_until,omitzero"`
+	// LastReissue is when the last of them went.
+	LastReissue time.Time                             `json:"last_reissue,omitzero"`
+	Agents      map[protocol.Subject]heartbeat.Memory `json:"agents,omitempty"`
+	Tasks       map[protocol.Subject]TaskMemory       `json:"tasks,omitempty"`
+	Gate        capacity.Memory                       `json:"gate,omitzero"`
+	Projects    map[string]ProjectMemory              `json:"projects,omitempty"`
+}
+
+// ProjectMemory is what is remembered of a project.
+type ProjectMemory struct {
+	// Since is the first look ever at it: what ended before is history.
+	Since time.Time `json:"since"`
+	// Paused is why the operator has it only observed; "" when it is not paused.
+	Paused string `json:"paused,omitempty"`
+	// Retries are the times of the retries of the last hour, for the budget.
+	Retries []time.Time `json:"retries,omitempty"`
+	Tally   Tally       `json:"tally,omitzero"`
+}
+
+// Tally counts what the document's success metrics are made of.
+type Tally struct {
+	Completed int           `json:"completed"`
+	Failed    int           `json:"failed"`
+	Latency   time.Duration `json:"latency"` // sum over Completed and Failed, request to result
+	ForHuman  int           `json:"for_human"`
+	Lost      int           `json:"lost"`
+}
+
+// TaskMemory is what is remembered of a task that is open or ended lately.
+type TaskMemory struct {
+	FirstSeen time.Time `json:"first_seen"`
+	// Looked is the last look at it.
+	Looked time.Time `json:"looked,omitzero"`
+	// State is the last verdict, so that a change of it is noted once.
+	State protocol.TaskState `json:"state,omitempty"`
+	// Run numbers the results taken away so far, from 1; the facts below, up to Wanted, belong to that run.
+	Run int `json:"run,omitempty"`
+	// Judged: it was let in, or came too early for us, so it is not held for capacity any more.
+	Judged bool `json:"judged,omitempty"`
+	// Held: it was held at the last look. Whoever lets it go, it was let in.
+	Held bool `json:"held,omitempty"`
+	// Visible is the time it lay open in sight of its living agent, as far as looks covered it.
+	Visible time.Duration `json:"visible,omitempty"`
+	// Running is when this run was first seen in flight.
+	Running time.Time `json:"running,omitzero"`
+	// Named: its agent named it in this run. Unnamed: since when it does not any more.
+	Named   bool      `json:"named,omitempty"`
+	Unnamed time.Time `json:"unnamed,omitzero"`
+	// Paid: this run's retry is entered in the project's budget. Lost: its loss in the tally.
+	Paid bool `json:"paid,omitempty"`
+	Lost bool `json:"lost,omitempty"`
+	// Wanted: the operator has asked for another run of a task whose agent is gone.
+	Wanted bool `json:"wanted,omitempty"`
+	// Counted is the result that stands in the tally, with its Latency. Called: a human was called for it.
+	Counted string        `json:"counted,omitempty"`
+	Latency time.Duration `json:"latency,omitempty"`
+	Called  bool          `json:"called,omitempty"`
+}

@@ -1,0 +1,66 @@
+package supervisor
+
+import (
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/protocol"
+)
+
+// followAgents keeps the watch on the processes that speak for a project's agents, and looks at each of them once
+// more: the exit watch is quick, this cross-check is sure.
+func (s *Supervisor) followAgents(d *desk) {
+	wanted, claims := map[protocol.Identity]heartbeat.ProcessState{}, map[int]protocol.Identity{}
+	for i := range d.snapshots {
+		snap := &d.snapshots[i]
+		for j := range snap.Agents {
+			a := &snap.Agents[j]
+			id := heartbeat.Watch(*a, s.memory.Agents[snap.Subject(protocol.KindAgent, a.Name)])
+			if id.PID == 0 {
+				continue
+			}
+			if !id.Proves() {
+				pid := id.PID
+				id = s.claimed(d, pid)
+				claims[pid] = id
+			}
+			wanted[id] = s.lookAfter(d, id)
+		}
+	}
+	d.processes, d.claims = wanted, claims
+}
+
+// claimed gives who carries a pid that only a file names: looked up once.
+func (s *Supervisor) claimed(d *desk, pid int) protocol.Identity {
+	if id, known := d.claims[pid]; known {
+		return id
+	}
+	if id, ok := s.doors.Inspect(pid); ok && id.PID == pid && id.Proves() {
+		return id
+	}
+	return protocol.Identity{PID: pid}
+}
+
+func (s *Supervisor) lookAfter(d *desk, id protocol.Identity) heartbeat.ProcessState {
+	old, known := d.processes[id]
+	if !id.Proves() || old == heartbeat.ProcessGone {
+		return heartbeat.ProcessGone
+	}
+	if state := s.doors.Check(id); known || state == heartbeat.ProcessGone {
+		return state
+	}
+	s.doors.Follow(id)
+	return s.doors.Check(id) // it may have ended before it was followed
+}
+
+// exited takes in that a watched process has ended.
+func (s *Supervisor) exited(id protocol.Identity) {
+	known := false
+	for _, d := range s.desks {
+		if _, ok := d.processes[id]; ok {
+			d.processes[id] = heartbeat.ProcessGone
+			known = true
+		}
+	}
+	if known {
+		s.decide()
+	}
+}

@@ -1,0 +1,275 @@
+package supervisor
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/protocol"
+)
+
+// Picture is what the loop knew at one moment. It is never changed once made, so that the status page is served
+// without disturbing the loop.
+type Picture struct {
+	Started time.Time
+	Looks   int
+	View    View
+	Plan    Plan
+	Config  Config
+	Desks   []DeskPicture
+	Done    []Done
+}
+
+// DeskPicture is a project in a Picture.
+type DeskPicture struct {
+	Name, Path string
+	Speaks     []Spoken
+	Paused     string
+	LookedAt   time.Time
+	Problem    *protocol.Fault
+	// Failing are the changes that could not be made, and what keeps all of them from being made.
+	Failing []protocol.Fault
+}
+
+// Done is a change that was carried out.
+type Done struct {
+	At      time.Time `json:"at"`
+	Verb    string    `json:"verb"`
+	Subject string    `json:"subject"`
+	Why     string    `json:"why"`
+}
+
+// Describe says in a few words what is spoken here and how: "sot (agentstatus act)".
+func (d DeskPicture) Describe() string {
+	var how []string
+	for _, sp := range d.Speaks {
+		how = append(how, sp.Protocol+" "+d.mode(sp))
+	}
+	if len(how) == 0 {
+		how = []string{"no protocol yet"}
+	}
+	return d.Name + " (" + strings.Join(how, ", ") + ")"
+}
+
+func (d DeskPicture) mode(sp Spoken) string {
+	if sp.Act && d.Paused == "" {
+		return "act"
+	}
+	return "observe"
+}
+
+// show publishes the picture of this moment, seen as in view.
+func (s *Supervisor) show(view View) {
+	p := &Picture{Started: s.started, Looks: s.looks, View: view, Plan: s.plan, Config: s.cfg, Done: s.done,
+		Desks: make([]DeskPicture, 0, len(s.desks))}
+	for _, name := range s.names() {
+		d := s.desks[name]
+		p.Desks = append(p.Desks, DeskPicture{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.lookedAt,
+			Problem: d.problem, Failing: d.failing(view.Now, s.cfg.LookEvery), Paused: s.memory.Projects[name].Paused})
+		if s.unsaved != nil {
+			p.Desks[len(p.Desks)-1].Failing = append(p.Desks[len(p.Desks)-1].Failing, *s.unsaved)
+		}
+	}
+	s.picture.Store(p)
+}
+
+// Picture gives the last picture; nil before the first look.
+func (s *Supervisor) Picture() *Picture { return s.picture.Load() }
+
+// document is capacity.json.
+func (s *Supervisor) document() []byte {
+	running := 0
+	for _, v := range s.plan.Tasks {
+		if v.State == protocol.TaskRunning {
+			running++
+		}
+	}
+	return capacity.Document(s.load.Fresh(s.now()), s.cfg.Capacity, running)
+}
+
+// Report is the operator's page: the status document of GET /v1/status.
+type Report struct {
+	Started  time.Time       `json:"started"`
+	LastLook time.Time       `json:"last_look"`
+	Looks    int             `json:"looks"`
+	Load     LoadReport      `json:"load"`
+	Projects []ProjectReport `json:"projects"`
+	Agents   []AgentReport   `json:"agents"`
+	Tasks    []TaskReport    `json:"tasks"`
+	Locks    []LockReport    `json:"locks"`
+	Goals    []Goal          `json:"goals"`
+	Done     []Done          `json:"done"`
+}
+
+// LoadReport is the load per dimension, as used shares; null is unknown.
+type LoadReport struct {
+	Used    protocol.Share `json:"used"`
+	Binding string         `json:"binding"`
+	CPU     protocol.Share `json:"cpu"`
+	Memory  protocol.Share `json:"memory"`
+	Files   protocol.Share `json:"files"`
+	Disk    protocol.Share `json:"disk"`
+	Unknown []string       `json:"unknown"`
+}
+
+// ProjectReport is a project, what it speaks and what is wrong with its files.
+type ProjectReport struct {
+	Name      string            `json:"name"`
+	Path      string            `json:"path"`
+	Protocols []string          `json:"protocols"`
+	Mode      map[string]string `json:"mode"`
+	Notes     []string          `json:"notes,omitempty"`
+	Faults    []protocol.Fault  `json:"faults"`
+	Findings  []FindingReport   `json:"findings"`
+}
+
+// FindingReport is a finding with its subject in the typed form.
+type FindingReport struct {
+	Subject  string            `json:"subject"`
+	Code     string            `json:"code"`
+	Field    string            `json:"field,omitempty"`
+	Severity protocol.Severity `json:"severity"`
+	Text     string            `json:"text"`
+}
+
+// AgentReport is an agent and the verdict on it.
+type AgentReport struct {
+	Project       string              `json:"project"`
+	Protocol      string              `json:"protocol"`
+	Name          string              `json:"name"`
+	State         protocol.AgentState `json:"state"`
+	LastBeat      *time.Time          `json:"last_beat"`
+	SilentSeconds float64             `json:"silent_seconds"`
+	PID           *int                `json:"pid"`
+	Status        string              `json:"status,omitempty"`
+	Error         string              `json:"error,omitempty"`
+	Used          protocol.Share      `json:"used"`
+	Tasks         []string            `json:"tasks,omitempty"`
+	Why           string              `json:"why"`
+}
+
+// TaskReport is a task and the verdict on it.
+type TaskReport struct {
+	Project   string             `json:"project"`
+	Protocol  string             `json:"protocol"`
+	ID        string             `json:"id"`
+	State     protocol.TaskState `json:"state"`
+	Agent     string             `json:"agent"`
+	Type      string             `json:"type,omitempty"`
+	Priority  protocol.Priority  `json:"priority"`
+	Attempt   int                `json:"attempt"`
+	NotBefore *time.Time         `json:"not_before"`
+	Progress  *ProgressReport    `json:"progress,omitempty"`
+	Next      []string           `json:"next,omitempty"` // what its result suggests to do next
+	Why       string             `json:"why"`
+}
+
+// ProgressReport is what a running task says of itself.
+type ProgressReport struct {
+	Percent float64   `json:"percent"`
+	Step    string    `json:"step,omitempty"`
+	At      time.Time `json:"at"`
+	// EverySeconds is the interval that the request asked for; 0 when it asked for no updates.
+	EverySeconds float64 `json:"every_seconds,omitempty"`
+}
+
+// LockReport is a lock in a file.
+type LockReport struct {
+	Project  string             `json:"project"`
+	Protocol string             `json:"protocol"`
+	Resource string             `json:"resource"`
+	Holder   string             `json:"holder"`
+	State    protocol.LockState `json:"state"`
+	Expires  *time.Time         `json:"expires"`
+}
+
+// Report writes the picture out as the status document.
+func (p *Picture) Report() Report {
+	l := p.View.Load.Fresh(p.View.Now)
+	r := Report{Started: p.Started.UTC(), LastLook: p.Plan.Memory.LastLook.UTC(), Looks: p.Looks,
+		Load:     LoadReport{Used: l.Used(), Binding: l.Binding(), CPU: l.CPU, Memory: l.Memory, Files: l.Files, Disk: l.Disk, Unknown: l.Unknown()},
+		Projects: []ProjectReport{}, Agents: []AgentReport{}, Tasks: []TaskReport{}, Locks: []LockReport{},
+		Goals: p.Goals(), Done: append([]Done{}, p.Done...)}
+	for _, d := range p.Desks {
+		r.Projects = append(r.Projects, p.project(d))
+	}
+	for i := range p.View.Snapshots {
+		s := &p.View.Snapshots[i]
+		for j := range s.Agents {
+			r.Agents = append(r.Agents, p.agent(s, &s.Agents[j]))
+		}
+		for j := range s.Tasks {
+			r.Tasks = append(r.Tasks, p.task(s, &s.Tasks[j]))
+		}
+	}
+	slices.SortStableFunc(r.Tasks, func(a, b TaskReport) int {
+		return cmp.Or(cmp.Compare(a.Project, b.Project), -cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
+	})
+	slices.Reverse(r.Done)
+	return r
+}
+
+func (p *Picture) project(d DeskPicture) ProjectReport {
+	r := ProjectReport{Name: d.Name, Path: d.Path, Protocols: []string{}, Mode: map[string]string{}, Faults: []protocol.Fault{}, Findings: []FindingReport{}}
+	for _, sp := range d.Speaks {
+		r.Protocols = append(r.Protocols, sp.Protocol)
+		r.Mode[sp.Protocol] = d.mode(sp)
+		if sp.Why != "" {
+			r.Notes = append(r.Notes, sp.Why)
+		}
+	}
+	if d.Paused != "" {
+		r.Notes = append(r.Notes, "paused: "+d.Paused)
+	}
+	if d.Problem != nil {
+		r.Faults = append(r.Faults, *d.Problem)
+	}
+	r.Faults = append(r.Faults, d.Failing...)
+	for i := range p.View.Snapshots {
+		s := &p.View.Snapshots[i]
+		if s.Project != d.Name {
+			continue
+		}
+		r.Faults = append(r.Faults, s.Faults...)
+		for _, f := range s.Findings {
+			r.Findings = append(r.Findings, FindingReport{f.Subject.String(), f.Code, f.Field, f.Severity, f.Text})
+		}
+	}
+	return r
+}
+
+func (p *Picture) agent(s *protocol.Snapshot, a *protocol.Agent) AgentReport {
+	v := p.Plan.Agents[s.Subject(protocol.KindAgent, a.Name)]
+	r := AgentReport{Project: s.Project, Protocol: s.Protocol, Name: a.Name, State: v.State, SilentSeconds: v.Silent.Seconds(),
+		Status: a.Status, Error: v.Error, Used: a.Used, Tasks: a.Tasks, Why: v.Why, LastBeat: instant(a.Beat.Last())}
+	r.State = cmp.Or(r.State, protocol.AgentUnknown)
+	if pid := cmp.Or(a.Process.PID, a.PID); pid > 0 {
+		r.PID = &pid
+	}
+	return r
+}
+
+func (p *Picture) task(s *protocol.Snapshot, t *protocol.Task) TaskReport {
+	v := p.Plan.Tasks[s.Subject(protocol.KindTask, t.ID)]
+	r := TaskReport{Project: s.Project, Protocol: s.Protocol, ID: t.ID, State: v.State, Agent: t.Agent, Type: t.Type,
+		Priority: t.Priority, Attempt: t.Attempt(), NotBefore: instant(v.NotBefore), Why: v.Why}
+	r.State = cmp.Or(r.State, protocol.TaskPending)
+	if g := t.Progress; !g.At.IsZero() {
+		r.Progress = &ProgressReport{Percent: g.Percent, Step: g.Step, At: g.At.UTC(), EverySeconds: g.Every.Seconds()}
+	}
+	if o := t.Outcome; o != nil {
+		r.Next = append(append(r.Next, o.ForHuman...), o.Next...)
+	}
+	return r
+}
+
+// instant is a time for JSON: null when it is not known.
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

@@ -1,0 +1,107 @@
+package supervisor
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// report takes in what a looker saw and did, and decides on it. Nobody listens to the looker of a desk that is gone.
+func (s *Supervisor) report(r report) {
+	d := r.desk
+	if d.gone {
+		return
+	}
+	now := s.now()
+	was := d.snapshots
+	s.takeIn(d, r, now)
+	if slices.Contains(s.leaving, d) {
+		s.leave(d)
+		return
+	}
+	if r.full {
+		s.followAgents(d)
+	}
+	d.changes = append(d.changes, s.failOpen(d, was, now)...)
+	s.decide()
+}
+
+// takeIn makes a report the desk's state.
+func (s *Supervisor) takeIn(d *desk, r report, now time.Time) {
+	d.busy, d.lookedAt, d.problem = false, now, r.problem
+	if r.full {
+		d.fullAt = now
+	}
+	if r.problem != nil {
+		s.log.Error("looker panicked", "project", d.project.Name, "problem", r.problem.Problem, "stack", r.stack)
+	}
+	if r.watchErr != nil {
+		s.log.Warn("watch folders; falling back to looking every few seconds", "project", d.project.Name, "error", r.watchErr)
+	}
+	s.looks++
+	s.metrics.look(r.took)
+	d.snapshots, d.speaks, d.again = r.snapshots, r.speaks, time.Time{}
+	for i := range r.snapshots {
+		if at := r.snapshots[i].Again; !at.IsZero() && (d.again.IsZero() || at.Before(d.again)) {
+			d.again = at
+		}
+	}
+	s.settle(d, r.results, now)
+}
+
+// settle writes down what became of the changes.
+func (s *Supervisor) settle(d *desk, results []result, now time.Time) {
+	for _, res := range results {
+		c := res.change
+		s.metrics.change(c, res.err)
+		entry := Entry{At: now, Kind: "change", Subject: c.Subject, Verb: string(c.Verb), Reason: string(c.Reason), Text: c.Why, Change: &c}
+		switch {
+		case res.err == nil:
+			s.remember(Done{At: now, Verb: string(c.Verb), Subject: c.Subject.String(), Why: c.Why})
+			s.log.Info("changed", "verb", c.Verb, "subject", c.Subject.String(), "reason", c.Reason, "why", c.Why, "took", res.took)
+		case errors.Is(res.err, protocol.ErrConflict):
+			entry.Error = res.err.Error()
+			s.log.Info("the files moved on before the change", "verb", c.Verb, "subject", c.Subject.String(), "error", res.err)
+		default:
+			entry.Error = res.err.Error()
+			s.log.Error("change", "verb", c.Verb, "subject", c.Subject.String(), "error", res.err)
+		}
+		s.doors.Note(entry)
+		if again := d.tried(c, res.err, now); res.err != nil && again {
+			d.full = true
+		}
+	}
+	d.forgetTries(now)
+}
+
+func (s *Supervisor) remember(d Done) {
+	const kept = 50
+	s.done = append(s.done, d)
+	if len(s.done) > kept {
+		s.done = slices.Clone(s.done[len(s.done)-kept:])
+	}
+}
+
+// failOpen lets go of what is held where nothing may be held any more: the operator paused the project while a hold
+// was on its way, or has it only observed from now on.
+func (s *Supervisor) failOpen(d *desk, was []protocol.Snapshot, now time.Time) []protocol.Change {
+	var changes []protocol.Change
+	for i := range d.snapshots {
+		snap := d.snapshots[i]
+		paused := s.memory.Projects[d.project.Name].Paused != ""
+		observed := !snap.Act && slices.ContainsFunc(was, func(old protocol.Snapshot) bool { return old.Protocol == snap.Protocol && old.Act })
+		if !(paused && snap.Act) && !observed {
+			continue
+		}
+		snap.Act = true
+		for _, c := range releases(&snap) {
+			if !d.resting(c, now) {
+				c.Reason, c.Why = protocol.ReasonOperator, "steward only observes here now; nothing stays held"
+				changes = append(changes, c)
+			}
+		}
+	}
+	return changes
+}

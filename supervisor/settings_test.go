@@ -1,0 +1,48 @@
+package supervisor_test
+
+import (
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// settings are those that the program ships with (config.toml).
+func settings() supervisor.Config {
+	rule := func(code, severity, action string, attempts int, delay time.Duration, factor, timeout float64, then string) escalate.Rule {
+		longest := 10 * time.Minute
+		if action == escalate.ActionWait {
+			longest = 168 * time.Hour
+		}
+		return escalate.Rule{Code: code, Severity: severity, Action: action, Attempts: attempts, Delay: delay, Factor: factor,
+			MaxDelay: longest, TimeoutFactor: timeout, Then: then}
+	}
+	rules := []escalate.Rule{
+		rule("CAPACITY_EXCEEDED", "", protocol.ActionDefer, 3, time.Minute, 2, 1, escalate.ThenAlert),
+		rule("FILE_NOT_FOUND", "", protocol.ActionRetry, 2, 30*time.Second, 1, 2, escalate.ThenDead),
+		rule("TIMEOUT", "", protocol.ActionRetry, 2, 10*time.Second, 1, 2, escalate.ThenDead),
+	}
+	for _, code := range []string{"PERMISSION_DENIED", "EXECUTION_FAILED", "VALIDATION_FAILED", "GIT_CONFLICT", "UNKNOWN_ERROR"} {
+		rules = append(rules, escalate.Rule{Code: code, Action: protocol.ActionStop, Then: escalate.ThenAlert})
+	}
+	rules = append(rules,
+		rule("RATE_LIMITED", "", escalate.ActionWait, 10, 15*time.Minute, 1, 1, escalate.ThenAlert),
+		rule("AGENT_LOST", "", protocol.ActionRetry, 2, 30*time.Second, 1, 1, escalate.ThenDead),
+		rule("", "warning", protocol.ActionRetry, 3, 10*time.Second, 2, 1, escalate.ThenDead),
+		rule("", "error", protocol.ActionRetry, 2, 10*time.Second, 2, 2, escalate.ThenDead),
+		escalate.Rule{Severity: "fatal", Action: protocol.ActionStop, Then: escalate.ThenAlert})
+	return supervisor.Config{
+		LookEvery: 5 * time.Second,
+		Human:     "Jesse",
+		Heartbeat: heartbeat.Config{Late: 45 * time.Second, Dead: 90 * time.Second, StartGrace: time.Minute, ResumeGrace: 30 * time.Second},
+		Capacity: capacity.Config{Threshold: 0.8, RetryAfter: time.Minute, Hysteresis: 0.05, Calm: 3 * time.Second, CalmMemory: 10 * time.Second,
+			PromoteAfter: 10 * time.Minute, AlarmAfter: 10 * time.Minute, Near: 0.1,
+			SampleEvery: time.Second, SampleNear: 250 * time.Millisecond, SampleIdle: 5 * time.Second},
+		Tasks: supervisor.TaskConfig{Timeout: 300 * time.Second, MaxTimeout: time.Hour, Settle: 6 * time.Second, Judge: 2 * time.Second,
+			Presume: 10 * time.Second, Lease: time.Minute, LogAfter: 2 * time.Second, RetriesPerHour: 60, History: time.Hour},
+		Retry: escalate.RetryConfig{Rules: rules, MaxAttempts: 10, MaxTimeout: time.Hour},
+	}
+}

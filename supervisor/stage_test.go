@@ -1,0 +1,246 @@
+package supervisor_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// fataler is a *testing.T or a *rapid.T.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// stage drives Decide by hand, with its own clock, over projects in memory. It checks two laws at every turn: a plan
+// is the same when everything was read back from a dump, and at one moment it is empty within three turns.
+type stage struct {
+	t         fataler
+	cfg       supervisor.Config
+	now       time.Time
+	folders   map[string]*folder
+	load      capacity.Load
+	processes map[protocol.Identity]heartbeat.ProcessState
+	heads     map[string]escalate.Head
+	memory    supervisor.Memory
+	plan      supervisor.Plan
+	snapshots map[string]protocol.Snapshot
+	once      bool
+	ran       bool
+	resumed   bool
+	show      map[protocol.Verb]bool
+	log       strings.Builder
+	alerts    int
+	// after is called with every view and plan.
+	after func(supervisor.View, supervisor.Plan)
+}
+
+func newStage(t fataler) *stage {
+	quarter := protocol.Used(0.25)
+	return &stage{t: t, cfg: settings(), now: midnight, folders: map[string]*folder{"demo": newFolder()},
+		load:      capacity.Load{CPU: quarter, Memory: quarter, Files: quarter, Disk: quarter},
+		processes: map[protocol.Identity]heartbeat.ProcessState{}, heads: map[string]escalate.Head{},
+		snapshots: map[string]protocol.Snapshot{}, after: func(supervisor.View, supervisor.Plan) {},
+		show: map[protocol.Verb]bool{"mark": true, "hold": true, "release": true, "retry": true, "bury": true, "conclude": true, "cancel": true, "file": true}}
+}
+
+func (s *stage) demo() *folder { return s.folders["demo"] }
+
+// until lets time go by: a look every 5 seconds and whenever the plan asks for one, a sample every second while tasks wait.
+func (s *stage) until(to time.Time) {
+	s.t.Helper()
+	for s.now.Before(to) {
+		s.rest()
+		next := s.now.Add(s.cfg.LookEvery).Truncate(s.cfg.LookEvery)
+		for _, at := range append(s.wishes(), to) {
+			if at.After(s.now) && at.Before(next) {
+				next = at
+			}
+		}
+		s.now = next
+	}
+}
+
+func (s *stage) wishes() []time.Time {
+	list := []time.Time{s.plan.Wake}
+	for _, at := range s.plan.Looks {
+		list = append(list, at)
+	}
+	if len(s.memory.Gate.Held) > 0 {
+		list = append(list, s.now.Add(time.Second).Truncate(time.Second))
+	}
+	return list
+}
+
+// rest looks, decides and acts until nothing is left to do.
+func (s *stage) rest() {
+	s.t.Helper()
+	for range 3 {
+		if s.turn().Empty() {
+			return
+		}
+	}
+	if plan := s.turn(); !plan.Empty() {
+		s.t.Fatalf("no rest at %s: %+v %+v\n%s", s.clock(s.now), plan.Changes, plan.Alerts, s.log.String())
+	}
+}
+
+func (s *stage) turn() supervisor.Plan {
+	s.t.Helper()
+	s.ran = true
+	view := s.look()
+	plan := supervisor.Decide(view, s.memory, s.cfg)
+	s.checkDump(view, plan)
+	s.after(view, plan)
+	s.plan, s.memory, s.resumed = plan, plan.Memory, false
+	for _, a := range plan.Alerts {
+		s.raise(a)
+	}
+	for _, c := range plan.Changes {
+		if err := s.folders[c.Subject.Project].Apply(context.Background(), c, s.now); err != nil {
+			s.t.Fatalf("%s: %+v: %v", s.clock(s.now), c, err)
+		}
+		if s.show[c.Verb] {
+			s.note("%s", s.told(c))
+		}
+	}
+	return plan
+}
+
+func (s *stage) look() supervisor.View {
+	s.load.At = s.now
+	v := supervisor.View{Now: s.now, Load: s.load, Incidents: s.heads, Once: s.once, Resumed: s.resumed}
+	for _, name := range []string{"demo", "other"} {
+		f := s.folders[name]
+		if f == nil {
+			continue
+		}
+		snap := f.Observe(context.Background(), protocol.Look{Now: s.now})
+		snap.Project, snap.Protocol, snap.Act = name, "agentstatus", true
+		v.Snapshots = append(v.Snapshots, snap)
+	}
+	for id, state := range s.processes {
+		v.Processes = append(v.Processes, supervisor.Process{Identity: id, State: state})
+	}
+	slices.SortFunc(v.Processes, func(a, b supervisor.Process) int { return a.Identity.PID - b.Identity.PID })
+	return v
+}
+
+// checkDump decides once more on what a dump of everything gives back.
+func (s *stage) checkDump(view supervisor.View, plan supervisor.Plan) {
+	s.t.Helper()
+	var v supervisor.View
+	var m supervisor.Memory
+	reread(s.t, view, &v)
+	reread(s.t, s.memory, &m)
+	again := supervisor.Decide(v, m, s.cfg)
+	if a, b := dump(s.t, plan), dump(s.t, again); a != b {
+		s.t.Fatalf("at %s a dump leads to another plan:\n%s\n%s", s.clock(s.now), a, b)
+	}
+	if !reflect.DeepEqual(plan.Tasks, again.Tasks) {
+		s.t.Fatalf("at %s a dump leads to other verdicts:\n%v\n%v", s.clock(s.now), plan.Tasks, again.Tasks)
+	}
+}
+
+func dump(t fataler, p supervisor.Plan) string {
+	return string(encoded(t, p)) + "\n" + string(encoded(t, p.Memory))
+}
+
+func encoded(t fataler, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatalf("dump: %v", err)
+	}
+	return b
+}
+
+func reread(t fataler, from, to any) {
+	t.Helper()
+	if err := json.Unmarshal(encoded(t, from), to); err != nil {
+		t.Fatalf("read the dump: %v", err)
+	}
+}
+
+// raise enters an alert the way the ledger does.
+func (s *stage) raise(a escalate.Alert) {
+	head := s.heads[a.Key]
+	next := map[string]escalate.Head{}
+	for key, h := range s.heads {
+		next[key] = h
+	}
+	if a.Resolve {
+		head.State, head.ResolvedBy = escalate.Resolved, escalate.ByFiles
+		s.note("resolve %s: %s", a.Subject.ID, a.Detail)
+	} else {
+		head = escalate.Head{State: escalate.Raised, Rev: head.Rev + 1, Occurrence: a.Occurrence, Lasting: a.Lasting, Foreign: a.Foreign, Subject: a.Subject, Severity: a.Severity}
+		s.alerts++
+		s.note("alert %s %s: %s", a.Severity, a.Subject.ID, a.Summary)
+	}
+	next[a.Key] = head
+	s.heads = next
+}
+
+// told puts a change into a line that people can read.
+func (s *stage) told(c protocol.Change) string {
+	line := string(c.Verb) + " " + c.Subject.ID
+	switch c.Verb {
+	case protocol.VerbHold:
+		line += " " + c.Hold
+		if c.Gate != nil {
+			line += " (" + c.Gate.Dimension + ")"
+		}
+	case protocol.VerbRetry:
+		line += fmt.Sprintf(" %s %s, due %s", c.Action, c.Code, s.clock(c.Until))
+		if c.Timeout > 0 {
+			line += fmt.Sprintf(", timeout %.0f s", c.Timeout.Seconds())
+		}
+		if c.Twice {
+			line += ", may run twice"
+		}
+		if c.NoHold {
+			line += ", on record only"
+		}
+	case protocol.VerbMark:
+		line += " " + c.Status
+	case protocol.VerbLog:
+		line += " " + c.Event
+	case protocol.VerbConclude:
+		line += " " + c.Code
+		if c.Twice {
+			line += ", may run twice"
+		}
+	case protocol.VerbRelease, protocol.VerbCancel, protocol.VerbFile:
+		line += " (" + string(c.Reason) + ")"
+	}
+	return line
+}
+
+func (s *stage) note(format string, args ...any) {
+	fmt.Fprintf(&s.log, s.clock(s.now)+" "+format+"\n", args...)
+}
+
+// clock gives minutes and seconds since the beginning.
+func (s *stage) clock(t time.Time) string {
+	d := t.Sub(midnight).Round(time.Second)
+	return fmt.Sprintf("%02d:%02d", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// restart is a new process: only what is stored survives.
+func (s *stage) restart() {
+	var m supervisor.Memory
+	reread(s.t, s.memory, &m)
+	s.memory, s.plan = m, supervisor.Plan{}
+}

@@ -1,0 +1,65 @@
+package supervisor
+
+import (
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+)
+
+// tally changes the project's counts.
+func (k *taskLook) tally(change func(*Tally)) {
+	p := k.d.plan.Memory.Projects[k.s.Project]
+	change(&p.Tally)
+	k.d.plan.Memory.Projects[k.s.Project] = p
+}
+
+// history reports whether the result came before steward ever looked here: it is not steward's to count.
+func (k *taskLook) history() bool {
+	return plain(k.t.Outcome.Appeared).Before(k.d.plan.Memory.Projects[k.s.Project].Since)
+}
+
+// count puts the result into the project's tally, once. A failed task that comes right after all moves over.
+func (k *taskLook) count(ok bool) {
+	m := &k.mem
+	if k.history() || m.Counted == "completed" || (m.Counted == "failed" && !ok) {
+		return
+	}
+	k.tally(func(t *Tally) {
+		if m.Counted == "failed" {
+			t.Failed--
+		}
+		t.Latency -= m.Latency
+		m.Counted, m.Latency = "failed", 0
+		if ok {
+			m.Counted = "completed"
+		}
+		if from, to := k.t.Created, k.t.Outcome.Appeared; !from.IsZero() && to.After(from) {
+			m.Latency = to.Sub(from)
+		}
+		t.Latency += m.Latency
+		if ok {
+			t.Completed++
+		} else {
+			t.Failed++
+		}
+	})
+}
+
+// countLoss counts a run that was lost with its agent, once.
+func (k *taskLook) countLoss() {
+	if k.mem.Lost || !k.t.Outcome.Ours || k.history() || !isLoss(k.t.Outcome) {
+		return
+	}
+	k.mem.Lost = true
+	k.tally(func(t *Tally) { t.Lost++ })
+}
+
+func isLoss(o *protocol.Outcome) bool { return escalate.Failed(o).Code == escalate.CodeAgentLost }
+
+// countCall counts a result that called for a human, once per run.
+func (k *taskLook) countCall() {
+	if k.mem.Called || k.history() {
+		return
+	}
+	k.mem.Called = true
+	k.tally(func(t *Tally) { t.ForHuman++ })
+}

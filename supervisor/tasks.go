@@ -1,0 +1,305 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/protocol"
+)
+
+// taskLook is one task under judgement.
+type taskLook struct {
+	d        *decision
+	s        *protocol.Snapshot
+	t        *protocol.Task
+	agent    *agentLook // nil when nobody of that name is known
+	subject  protocol.Subject
+	at       time.Time // of the look
+	mem      TaskMemory
+	verdict  TaskVerdict
+	requests *requests
+	release  protocol.Reason // why it would be let in
+}
+
+// look takes up a task and brings what is remembered of it up to date.
+func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook) *taskLook {
+	k := &taskLook{d: d, s: s, t: t, agent: agents[t.Agent], subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
+	m := d.old.Tasks[k.subject]
+	if m.FirstSeen.IsZero() {
+		m.FirstSeen = k.at
+	}
+	if n := 1 + len(committed(t)); m.Run != n {
+		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: n, Counted: m.Counted, Latency: m.Latency}
+	}
+	if t.Visible && k.agent.alive() && !m.Looked.IsZero() {
+		m.Visible += awake(m.Looked, k.at, d.cfg.LookEvery)
+	}
+	if slept := d.slept(); slept > 0 {
+		m.Running, m.Unnamed = later(m.Running, slept), later(m.Unnamed, slept)
+	}
+	m.Looked = k.at
+	if m.Held && t.Hold == nil {
+		m.Judged = true // whoever let it go
+	}
+	m.Held = t.Hold != nil && !t.Hold.Half
+	switch {
+	case t.Named == "active_tasks":
+		m.Named, m.Unnamed = true, time.Time{}
+	case m.Named && m.Unnamed.IsZero():
+		m.Unnamed = k.at
+	}
+	k.mem = m
+	return k
+}
+
+// judge decides where the task stands and what should be done with it.
+func (k *taskLook) judge() {
+	if k.t.Late != nil {
+		k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: *k.t.Late,
+			Why: "a second result came after the first one stood"})
+	}
+	// A retry that a crash cut short has hidden the request but not yet taken the result: it goes on from there.
+	halfRetried := k.t.Outcome != nil && scheduled(k.t) && !k.t.Outcome.Succeeded()
+	switch {
+	case k.t.Hold != nil && !halfRetried:
+		k.held()
+	case k.t.Outcome != nil:
+		k.ended()
+	case k.inFlight() != "":
+		k.running()
+	default:
+		k.pending()
+	}
+	if k.t.Cancelled {
+		k.d.cancelled[k.subject] = true
+	}
+	k.log()
+}
+
+// change adds a Change about this task.
+func (k *taskLook) change(c protocol.Change) bool {
+	c.Subject = k.subject
+	if c.Ref == (protocol.Ref{}) {
+		c.Ref = k.t.Ref
+	}
+	if c.Agent == "" {
+		c.Agent = k.t.Agent
+	}
+	return k.d.change(k.s, c)
+}
+
+func (k *taskLook) is(state protocol.TaskState, why string, args ...any) {
+	k.verdict = TaskVerdict{State: state, Why: fmt.Sprintf(why, args...)}
+}
+
+// wait is is() for a task that is due at a known time.
+func (k *taskLook) wait(state protocol.TaskState, until time.Time, why string, args ...any) {
+	k.is(state, why, args...)
+	k.verdict.NotBefore = until
+	k.d.wake(until)
+}
+
+// inFlight says what shows that the agent works on the task, "" if nothing does. An agent that never names
+// its tasks (the executor of protocol 000, Task Discovery) is presumed to have taken what lay visible to it.
+func (k *taskLook) inFlight() string {
+	if k.t.Named != "" {
+		return k.t.Named
+	}
+	if !k.mem.Running.IsZero() {
+		return "seen running"
+	}
+	if k.agent != nil && !k.agent.mem.Names && k.mem.Visible > k.d.cfg.Tasks.Presume {
+		return "presumed taken"
+	}
+	return ""
+}
+
+// timeout is the task's own limit, or the configured one, capped.
+func (k *taskLook) timeout() time.Duration {
+	t := k.t.Timeout
+	if t <= 0 {
+		t = k.d.cfg.Tasks.Timeout
+	}
+	return min(t, k.d.cfg.Tasks.MaxTimeout)
+}
+
+// running judges an attempt that is in flight: over its time, or its agent gone.
+func (k *taskLook) running() {
+	by := k.inFlight()
+	if k.mem.Running.IsZero() {
+		k.mem.Running = k.at
+		if t := k.t.Started; !t.IsZero() && t.Before(k.at) {
+			k.mem.Running = plain(t)
+		}
+	}
+	k.mem.Judged = true
+	started := k.mem.Running
+	deadline := started.Add(k.timeout())
+	overdue := k.over(deadline)
+	k.is(protocol.TaskRunning, "in flight (%s) since %s", by, clock(started))
+	switch {
+	case k.agent.dead() && k.agent.verdict.Proof:
+		k.lost(false, "its agent "+k.t.Agent+" is proved to be gone")
+	case k.agent.alive() && k.dropped():
+		k.lost(false, "its agent "+k.t.Agent+" beats and no longer names it")
+	case k.agent.dead() && overdue:
+		k.lost(true, "its agent "+k.t.Agent+" is silent and the task's time is over; the old attempt may still run")
+	case k.agent.dead():
+		k.is(protocol.TaskRunning, "its agent %s is silent; issued again after the task's own deadline %s", k.t.Agent, clock(deadline))
+	case overdue:
+		k.is(protocol.TaskRunning, "over its time of %s since %s; %s", span(k.timeout()), clock(deadline), k.goesOn())
+		k.alertOverrun(deadline)
+	}
+	k.progress()
+}
+
+// progress notices that the updates that the request asked for stay away (000, Progressive Updates). Half an interval
+// more than two is given: a client's timer and ours are never in step.
+func (k *taskLook) progress() {
+	p := k.t.Progress
+	if p.Every <= 0 || k.agent.dead() {
+		return
+	}
+	last := k.mem.Running
+	if p.At.After(last) {
+		last = plain(p.At)
+	}
+	if k.over(last.Add(p.Every * 5 / 2)) {
+		k.alertStalled(last)
+	}
+}
+
+// over reports whether a deadline has passed. Right after a sleep none has: the agent slept, too.
+func (k *taskLook) over(deadline time.Time) bool {
+	if k.d.now.Before(deadline) {
+		k.d.wake(deadline)
+		return false
+	}
+	if k.d.resuming() {
+		k.d.wake(k.d.plan.Memory.ResumeUntil)
+		return false
+	}
+	return true
+}
+
+// goesOn says what is known of a task over its time.
+func (k *taskLook) goesOn() string {
+	if k.agent.alive() {
+		return k.t.Agent + " goes on with it"
+	}
+	state := protocol.AgentUnknown
+	if k.agent != nil {
+		state = k.agent.verdict.State
+	}
+	return fmt.Sprintf("%s is %s", k.t.Agent, state)
+}
+
+// dropped reports whether the agent named the task in this run and has not done so for a while. The while is there
+// because agents clear active_tasks a moment before they write the result. Progress since then speaks against it; as
+// it was dropped some time before the look that showed it, so does progress a little older than that look.
+func (k *taskLook) dropped() bool {
+	if !k.mem.Named || k.mem.Unnamed.IsZero() {
+		return false
+	}
+	if at := k.t.Progress.At; !at.IsZero() && !at.Before(k.mem.Unnamed.Add(-2*k.d.cfg.LookEvery)) {
+		return false
+	}
+	due := k.mem.Unnamed.Add(k.d.cfg.Tasks.Presume)
+	if k.d.now.Before(due) {
+		k.d.lookAgain(k.s.Project, due)
+		return false
+	}
+	return slices.Contains(k.agent.mem.Dropped, k.t.ID)
+}
+
+// lost writes the result that the agent cannot write; the retry table judges it at the next look.
+func (k *taskLook) lost(twice bool, why string) {
+	if !k.t.Visible {
+		return // something lies where the result belongs that cannot be read: nothing may be put over it
+	}
+	k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Code: "AGENT_LOST", Twice: twice, Why: why})
+}
+
+// pending judges a task that nobody has taken yet.
+func (k *taskLook) pending() {
+	k.is(protocol.TaskPending, "waits for %s to take it", k.t.Agent)
+	mayHold := k.fresh() && k.t.Visible && !k.mem.Judged && !k.d.view.Once
+	if k.t.Block != "" && mayHold {
+		k.is(protocol.TaskWaiting, "%s", k.t.Block)
+		k.hold(protocol.HoldBlocked, protocol.ReasonBlocked, k.t.Block, nil, time.Time{})
+		return
+	}
+	if t := k.t.Appeared; k.t.Visible && !t.IsZero() && k.over(plain(t).Add(k.timeout())) {
+		k.alertUntaken()
+	}
+	switch {
+	case mayHold:
+		k.d.wait(k)
+	case !k.mem.Judged && !k.fresh():
+		// Too late to hold: its agent may have read it already.
+		k.mem.Judged = true
+		k.is(protocol.TaskPending, "waits for %s to take it (visible for over %s when first judged)", k.t.Agent, span(k.d.cfg.Tasks.Judge))
+	}
+}
+
+// fresh reports whether the request appeared so recently that it may still be held.
+func (k *taskLook) fresh() bool {
+	return k.d.now.Sub(k.t.Appeared) <= k.d.cfg.Tasks.Judge
+}
+
+// wait puts the task into the queue, unless nothing may be changed in its project: there it would stand in the way
+// of others for ever.
+func (d *decision) wait(k *taskLook) {
+	if k.s.Act {
+		d.waiting = append(d.waiting, k)
+	}
+}
+
+// waiter describes the task to the capacity policy.
+func (k *taskLook) waiter() capacity.Waiter {
+	w := capacity.Waiter{Subject: k.subject, Priority: k.t.Priority, Since: k.mem.FirstSeen, Throttle: rounded(k.t.Throttle), Busy: k.s.Busy}
+	if k.t.Agent != "" {
+		w.Agent = k.s.Subject(protocol.KindAgent, k.t.Agent)
+	}
+	if k.agent != nil {
+		w.AgentUsed = k.agent.used
+	}
+	if h := k.t.Hold; h != nil {
+		// One that waits for room after its time had come is held for capacity, too, whatever the notice says.
+		_, queued := k.d.old.Gate.Held[k.subject]
+		w.Held = queued || h.Reason == protocol.HoldCapacity
+	}
+	return w
+}
+
+// hold keeps the task from its agent, by lease.
+func (k *taskLook) hold(reason string, because protocol.Reason, why string, gate *protocol.Gate, until time.Time) {
+	k.change(protocol.Change{Verb: protocol.VerbHold, Reason: because, Why: why, Hold: reason, Gate: gate, Until: until,
+		ReleaseBy: k.d.now.Add(k.d.cfg.Tasks.Lease)})
+}
+
+// later moves a time that is known.
+func later(t time.Time, by time.Duration) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(by)
+}
+
+// awake is the time between two looks as far as looks cover it: what the machine slept through does not count.
+func awake(from, to time.Time, lookEvery time.Duration) time.Duration {
+	return min(max(to.Sub(from), 0), 2*lookEvery)
+}
+
+// clock is a time of day for people.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
+
+// span is a length of time for people.
+func span(d time.Duration) string {
+	if d >= 2*time.Minute && d%time.Minute == 0 {
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d s", d.Round(time.Second)/time.Second)
+}

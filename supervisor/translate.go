@@ -1,0 +1,181 @@
+package supervisor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+)
+
+// translate turns a command into changes to files.
+func (s *Supervisor) translate(c Command) ([]protocol.Change, error) {
+	var changes []protocol.Change
+	var refused error
+	matched := 0
+	for _, name := range s.names() {
+		for i := range s.desks[name].snapshots {
+			snap := &s.desks[name].snapshots[i]
+			if c.Verb == "release" && c.Subject.ID == "" && c.Subject.Kind == "" {
+				if c.Subject.Project == "" || c.Subject.Project == snap.Project {
+					changes = append(changes, byOperator(releases(snap), c.Why)...)
+					matched++
+				}
+				continue
+			}
+			for _, subject := range meant(c.Verb, subjectsOf(snap, c.Subject)) {
+				matched++
+				change, err := s.translateOne(c, snap, subject)
+				if err != nil {
+					refused = err
+					continue
+				}
+				changes = append(changes, change)
+			}
+		}
+	}
+	switch {
+	case matched == 0 && c.Subject.ID == "" && c.Subject.Project == "" && c.Verb == "release":
+		return nil, nil // nothing is looked after, so nothing is held
+	case matched == 0:
+		return nil, fmt.Errorf("%s %q: %w", c.Verb, cmp.Or(c.Subject.ID, c.Subject.Project), ErrNoSubject)
+	case matched > 1 && c.Subject.ID != "":
+		return nil, fmt.Errorf("%s %s: %w: several match; name it as project:kind/id", c.Verb, c.Subject.ID, ErrRefused)
+	case refused != nil:
+		return nil, refused
+	}
+	return changes, nil
+}
+
+func byOperator(changes []protocol.Change, why string) []protocol.Change {
+	for i := range changes {
+		changes[i].Reason, changes[i].Why = protocol.ReasonOperator, cmp.Or(why, "the operator let everything go")
+	}
+	return changes
+}
+
+// subjectsOf lists the agents and tasks of a snapshot that a query can mean.
+func subjectsOf(snap *protocol.Snapshot, q protocol.Query) []protocol.Subject {
+	var found []protocol.Subject
+	for i := range snap.Tasks {
+		if s := snap.Subject(protocol.KindTask, snap.Tasks[i].ID); q.Matches(s) {
+			found = append(found, s)
+		}
+	}
+	for i := range snap.Agents {
+		if s := snap.Subject(protocol.KindAgent, snap.Agents[i].Name); q.Matches(s) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// meant leaves out the kind of subject that a verb is never for, if a subject of the other kind bears the same name.
+func meant(verb string, found []protocol.Subject) []protocol.Subject {
+	kind := protocol.KindTask
+	switch verb {
+	case "release":
+		return found
+	case "hold":
+		kind = protocol.KindAgent
+	}
+	fit := slices.DeleteFunc(slices.Clone(found), func(s protocol.Subject) bool { return s.Kind != kind })
+	if len(fit) == 0 {
+		return found
+	}
+	return fit
+}
+
+func (s *Supervisor) translateOne(c Command, snap *protocol.Snapshot, subject protocol.Subject) (protocol.Change, error) {
+	change := protocol.Change{Subject: subject, Reason: protocol.ReasonOperator, Why: cmp.Or(c.Why, "the operator asked for it")}
+	refuse := func(why string, args ...any) (protocol.Change, error) {
+		return change, fmt.Errorf("%s %s: %w: %s", c.Verb, subject, ErrRefused, fmt.Sprintf(why, args...))
+	}
+	if !snap.Act {
+		return refuse("steward only observes %s in this project", snap.Protocol)
+	}
+	if subject.Kind == protocol.KindAgent {
+		a, _ := snap.Agent(subject.ID)
+		change.Agent = a.Name
+		switch c.Verb {
+		case "hold":
+			change.Verb = protocol.VerbPause
+		case "release":
+			change.Verb = protocol.VerbResume
+		default:
+			return refuse("%s is an agent; give a task", subject.ID)
+		}
+		return change, nil
+	}
+	t := taskOf(snap, subject.ID)
+	change.Ref, change.Agent = t.Ref, t.Agent
+	state := s.plan.Tasks[subject].State
+	switch c.Verb {
+	case "cancel":
+		if state == protocol.TaskDone || t.Cancelled {
+			return refuse("the task is over (%s)", state)
+		}
+		change.Verb = protocol.VerbCancel
+		return change, nil
+	case "release":
+		if t.Hold == nil {
+			return refuse("the task is not held (%s)", state)
+		}
+		change.Verb = protocol.VerbRelease
+		return change, nil
+	case "retry":
+		return s.translateRetry(change, t, state, refuse)
+	}
+	return refuse("only agents can be held by hand; tasks are held by the capacity gate")
+}
+
+func taskOf(snap *protocol.Snapshot, id string) *protocol.Task {
+	for i := range snap.Tasks {
+		if snap.Tasks[i].ID == id {
+			return &snap.Tasks[i]
+		}
+	}
+	return &protocol.Task{ID: id}
+}
+
+// translateRetry issues a task again by the operator's wish, beyond what the rules allow.
+func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, state protocol.TaskState, refuse func(string, ...any) (protocol.Change, error)) (protocol.Change, error) {
+	now := s.now()
+	switch {
+	case t.Hold != nil:
+		change.Verb = protocol.VerbRelease
+		return change, nil
+	case t.Outcome != nil && !t.Outcome.Succeeded() && t.Ref.Path != "":
+		c := byHand(t, now, s.cfg.Tasks.Lease)
+		c.Subject, c.Reason, c.Why = change.Subject, change.Reason, change.Why
+		return c, nil
+	case state == protocol.TaskRunning:
+		look := s.plan.Agents[protocol.Subject{Project: change.Subject.Project, Protocol: change.Subject.Protocol, Kind: protocol.KindAgent, ID: t.Agent}]
+		if look.State != protocol.AgentDead {
+			return refuse("it is in flight and its agent %s is %s", t.Agent, look.State)
+		}
+		if err := s.want(change.Subject); err != nil {
+			return change, err
+		}
+		change.Verb, change.Code, change.Twice = protocol.VerbConclude, escalate.CodeAgentLost, !look.Proof
+		return change, nil
+	case t.Ref.Path == "":
+		return refuse("its request is gone")
+	}
+	return refuse("there is nothing to retry (%s)", state)
+}
+
+// want remembers that the operator asks for another run of a task that has no result yet: what follows the result
+// that is written for its lost agent is then not left to the rules.
+func (s *Supervisor) want(subject protocol.Subject) error {
+	m := s.memory.Tasks[subject]
+	m.Wanted = true
+	s.memory.Tasks = maps.Clone(s.memory.Tasks) // the Picture shares the old one
+	s.memory.Tasks[subject] = m
+	if err := s.save(); err != nil {
+		return fmt.Errorf("remember the wish: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+// Package supervisor looks, decides and acts: one loop reads what every project's files say, the pure
+// function Decide says what should change and why, and the loop carries it out.
+package supervisor
+
+import (
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/protocol"
+)
+
+// View is all that a decision may rest on.
+type View struct {
+	// Now is the moment of the decision. Its offset from UTC is that of times of day in messages ("resets 3pm").
+	Now       time.Time           `json:"now"`
+	Load      capacity.Load       `json:"load"`
+	Snapshots []protocol.Snapshot `json:"snapshots"`
+	// Processes says what became of each identity that is being watched.
+	Processes []Process `json:"processes,omitempty"`
+	// Incidents are the heads of the incident ledger: what the human was told already.
+	Incidents map[string]escalate.Head `json:"incidents,omitempty"`
+	// Once: this is the only look (steward run --once, steward plan), so nothing may stay held after it.
+	Once bool `json:"once,omitempty"`
+	// Resumed: the machine slept, or its clock was set, since the last decision. Only a loop that was running
+	// can tell; our own start is no resume.
+	Resumed bool `json:"resumed,omitempty"`
+}
+
+// Process is a watched identity and its state.
+type Process struct {
+	Identity protocol.Identity      `json:"identity"`
+	State    heartbeat.ProcessState `json:"state"`
+	// Claimed: it was found under a pid that only a file names. One that nobody carries has the pid alone.
+	Claimed bool `json:"claimed,omitempty"`
+}
+
+// Plan is all that a decision asks for.
+type Plan struct {
+	Changes []protocol.Change `json:"changes"`
+	Alerts  []escalate.Alert  `json:"alerts"`
+	Memory  Memory            `json:"-"`
+	// Wake is the next moment at which the same files would lead to another decision; zero if never.
+	Wake time.Time `json:"wake,omitzero"`
+	// Looks says per project when it must be looked at again at the latest: silence grows only while somebody
+	// looks, so deciding anew on the same files would not do.
+	Looks map[string]time.Time `json:"looks,omitempty"`
+	// Tasks and Agents are the verdicts behind the changes, for the status page and explain.
+	Tasks  map[protocol.Subject]TaskVerdict       `json:"-"`
+	Agents map[protocol.Subject]heartbeat.Verdict `json:"-"`
+}
+
+// Empty reports whether the plan asks for nothing.
+func (p Plan) Empty() bool { return len(p.Changes) == 0 && len(p.Alerts) == 0 }
+
+// TaskVerdict is where a task stands, and why.
+type TaskVerdict struct {
+	State protocol.TaskState `json:"state"`
+	Why   string             `json:"why"`
+	// NotBefore is when it is due, for one that waits.
+	NotBefore time.Time `json:"not_before,omitzero"`
+}
+
+// Config holds the settings of the loop and of all policies.
+type Config struct {
+	// LookEvery is the interval of full looks.
+	LookEvery time.Duration
+	// Human is the name of the person who is spoken to.
+	Human     string
+	Heartbeat heartbeat.Config
+	Capacity  capacity.Config
+	Tasks     TaskConfig
+	Retry     escalate.RetryConfig
+}
+
+// TaskConfig holds what is decided about tasks outside the retry rules.
+type TaskConfig struct {
+	// Timeout serves tasks that name none; MaxTimeout caps all (protocol 000: 300 s, 3600 s).
+	Timeout    time.Duration `toml:"timeout"`
+	MaxTimeout time.Duration `toml:"max_timeout"`
+	// Settle is how long a client's own `deferred` result stays readable before it is lifted.
+	Settle time.Duration `toml:"settle"`
+	// Judge is how long after its appearance a request may still be held.
+	Judge time.Duration `toml:"judge"`
+	// Presume is how long a request must lie visible to a live agent that never names its tasks until it
+	// counts as taken, and how long a named task must be unnamed until it counts as dropped.
+	Presume time.Duration `toml:"presume"`
+	// Lease is how long a hold lasts unless the living daemon renews it.
+	Lease time.Duration `toml:"lease"`
+	// LogAfter is how long the client has to log an event before steward does.
+	LogAfter time.Duration `toml:"log_after"`
+	// RetriesPerHour bounds what the rules may spend in one project.
+	RetriesPerHour int `toml:"retries_per_hour"`
+	// History is how long an ended task stays listed and may still be judged.
+	History time.Duration `toml:"history"`
+}
