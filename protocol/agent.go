@@ -24,6 +24,16 @@ type Agent struct {
 	Tasks []string `json:"tasks,omitempty"`
 	// Signs fingerprints every other sign of life (progress, current task, its own log lines). Our own writes never count.
 	Signs string `json:"signs,omitempty"`
+	// Presence is what the adapter itself can prove of an agent whose protocol has no heartbeat, and Evidence by what.
+	// PresenceUnproved leaves it to beat and silence.
+	Presence Presence `json:"presence,omitempty"`
+	Evidence string   `json:"evidence,omitempty"`
+	// Limit is how long the protocol's own rules let this agent be silent in what it does now; 0: as configured.
+	Limit time.Duration `json:"limit,omitempty"`
+	// Idle: nothing is expected of it at this moment, so that its silence means nothing.
+	Idle bool `json:"idle,omitempty"`
+	// Orphans are processes proved to be this agent's own that outlived their leader, which is proved to be gone.
+	Orphans []Identity `json:"orphans,omitempty"`
 	// Held is the operator's reason for holding the agent; "" when it is not held.
 	Held string `json:"held,omitempty"`
 	Ref  Ref    `json:"ref"`
@@ -45,3 +55,13 @@ func (b Beat) Last() time.Time {
 	}
 	return b.At
 }
+
+// Presence is whether an agent's own processes are there.
+type Presence string
+
+// The kinds of Presence.
+const (
+	PresenceUnproved Presence = ""
+	PresenceHere     Presence = "here" // its process or session lives
+	PresenceGone     Presence = "gone" // proved to be over: nobody of it lives
+)

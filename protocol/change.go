@@ -18,6 +18,8 @@ const (
 	VerbMark     Verb = "mark"     // write an agent's state into the shared registry
 	VerbLog      Verb = "log"      // append an event to the protocol's own log
 	VerbUnlock   Verb = "unlock"   // release a lock that has outlived its holder
+	VerbRequeue  Verb = "requeue"  // put work back where agents find it, one attempt on
+	VerbReap     Verb = "reap"     // end the processes that outlived their leader (Status: the signal)
 	VerbPause    Verb = "pause"    // hold an agent by the operator's wish (ID names the agent)
 	VerbResume   Verb = "resume"   // end such a hold
 )
@@ -46,6 +48,8 @@ const (
 	ReasonBlocked    Reason = "blocked"    // it must wait whatever the load
 	ReasonOperator   Reason = "operator"   // a human asked for it
 	ReasonStopping   Reason = "stopping"   // steward stops, so nothing stays held
+	ReasonExpired    Reason = "expired"    // its time is over and its holder shows no life
+	ReasonOrphaned   Reason = "orphaned"   // its leader is gone
 	ReasonRepair     Reason = "repair"     // a crash left a half-done change
 )
 
@@ -71,10 +75,12 @@ type Change struct {
 	Twice   bool          `json:"twice,omitempty"`
 	// NoHold asks a VerbRetry to write only the schedule until it is due: nothing stays held when steward exits.
 	NoHold bool `json:"no_hold,omitempty"`
-	// Agent is whom it concerns; Status the registry's word for VerbMark; Event the event type for VerbLog.
-	Agent  string `json:"agent,omitempty"`
-	Status string `json:"status,omitempty"`
-	Event  string `json:"event,omitempty"`
+	// Agent is whom it concerns; Status the registry's word for VerbMark, or SIGTERM or SIGKILL for VerbReap; Event the
+	// event type for VerbLog; Processes whom VerbReap may end.
+	Agent     string     `json:"agent,omitempty"`
+	Status    string     `json:"status,omitempty"`
+	Event     string     `json:"event,omitempty"`
+	Processes []Identity `json:"processes,omitempty"`
 	// Gate says what was too full, for a VerbHold by capacity.
 	Gate *Gate `json:"gate,omitempty"`
 }

@@ -59,13 +59,20 @@ type Snapshot struct {
 	// another steward holds the project.
 	Act bool `json:"act"`
 	// Busy is true while changes based on this Snapshot are being carried out: decide nothing more on it.
-	Busy     bool      `json:"busy"`
+	Busy bool `json:"busy"`
+	// Yield says why steward leaves these files to others at this moment although it may act here (their own
+	// orchestrator is at work); "" when it need not.
+	Yield    string    `json:"yield,omitempty"`
 	Agents   []Agent   `json:"agents"`
 	Tasks    []Task    `json:"tasks"`
 	Locks    []Lock    `json:"locks"`
 	Pleas    []Plea    `json:"pleas"`
 	Findings []Finding `json:"findings"`
 	Faults   []Fault   `json:"faults"`
+	// Events happened and are not on record yet in the log that steward keeps for the protocol.
+	Events []Event `json:"events,omitempty"`
+	// Measures are the figures that the protocol's document asks for.
+	Measures []Measure `json:"measures,omitempty"`
 	// Again is when the adapter wants to look once more (a torn file, a late write); zero: no wish.
 	Again time.Time `json:"again,omitzero"`
 }
@@ -102,37 +109,6 @@ type Identity struct {
 
 // Proves reports whether the identity is complete enough to prove anything about a process.
 func (id Identity) Proves() bool { return id.PID > 0 && id.Start != 0 && id.Boot != "" }
-
-// Lock is a claim on a shared resource that lives in a file.
-type Lock struct {
-	Resource string    `json:"resource"`
-	Holder   string    `json:"holder"`
-	Process  Identity  `json:"process,omitzero"`
-	Acquired time.Time `json:"acquired,omitzero"`
-	Expires  time.Time `json:"expires,omitzero"`
-	Ref      Ref       `json:"ref"`
-}
-
-// Plea is an agent's call for a human.
-type Plea struct {
-	ID       string   `json:"id"`
-	Agent    string   `json:"agent"`
-	Task     string   `json:"task,omitempty"`
-	Text     string   `json:"text"`
-	Options  []string `json:"options,omitempty"`
-	Blocking bool     `json:"blocking"`
-	Severity Severity `json:"severity"`
-	Ref      Ref      `json:"ref"`
-}
-
-// Finding is something wrong that needs no repair of ours: a field, a transition, a violation.
-type Finding struct {
-	Subject  Subject  `json:"subject"`
-	Code     string   `json:"code"` // closed set per adapter, e.g. "schema"
-	Field    string   `json:"field,omitempty"`
-	Severity Severity `json:"severity"`
-	Text     string   `json:"text"`
-}
 
 // Fault is a file that cannot be used as it is.
 type Fault struct {

@@ -32,6 +32,13 @@ type Task struct {
 	Cancelled bool `json:"cancelled,omitempty"`
 	// Late is a second result for a task whose first one stands; it is to be filed.
 	Late *Ref `json:"late,omitempty"`
+	// NoDefer: its protocol knows no deferral for want of room. Only a Block may hold it, as long as nobody has it in hand.
+	NoDefer bool `json:"no_defer,omitempty"`
+	// Requeue: work whose agent is lost goes back to its place in one step (VerbRequeue) instead of through a result.
+	Requeue bool `json:"requeue,omitempty"`
+	// Lost says what proves that nobody works any more on what is in flight; "" while that is not proved. Such a
+	// proof must stand for a while ([tasks] presume) before anything follows.
+	Lost string `json:"lost,omitempty"`
 	// Block says why the task must wait whatever the load; "" when nothing blocks it.
 	Block string `json:"block,omitempty"`
 	// Related are tasks that the request names; Payload fingerprints what it asks for.
@@ -46,6 +53,9 @@ type Task struct {
 	// Ref is the request; an empty Path means that a result lies there without any request.
 	Ref Ref `json:"ref,omitzero"`
 }
+
+// NoTimeout is the Timeout of a task whose protocol sets none: it is never over its time.
+const NoTimeout time.Duration = -1
 
 // HasLogged reports whether the shared log shows that event for the task.
 func (t *Task) HasLogged(event string) bool {

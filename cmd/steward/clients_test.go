@@ -22,7 +22,7 @@ type doc = map[string]any
 type codexClient struct {
 	dir, manner string
 	free        float64
-	poll        time.Duration
+	poll        time.Duration // between beats, and between looks for work unless discover is given
 	task        string
 	runs        map[string]int
 }
@@ -33,6 +33,7 @@ func codexMain() {
 	flag.StringVar(&c.manner, "manner", "naming", "naming or literal")
 	flag.Float64Var(&c.free, "free", 0.9, "")
 	flag.DurationVar(&c.poll, "poll", 100*time.Millisecond, "")
+	discover := flag.Duration("discover", 0, "look for work at these steps of the clock; see livhana -between")
 	span := flag.Duration("for", time.Minute, "")
 	flag.Parse()
 	writePid("codex.pid")
@@ -44,6 +45,9 @@ func codexMain() {
 		}()
 	}
 	for end := time.Now().Add(*span); time.Now().Before(end); time.Sleep(c.poll) {
+		if *discover > 0 {
+			time.Sleep(time.Until(step(*discover)))
+		}
 		c.beat()
 		found, _ := filepath.Glob(c.path("codex_tasks/task_*.request.json"))
 		for _, request := range found {
@@ -51,6 +55,9 @@ func codexMain() {
 		}
 	}
 }
+
+// step is the next step of the clock.
+func step(every time.Duration) time.Time { return time.Now().Truncate(every).Add(every) }
 
 func writePid(name string) { _ = os.WriteFile(name, []byte(fmt.Sprint(os.Getpid())), 0o644) }
 
@@ -157,7 +164,11 @@ func livhanaMain() {
 	priority := flag.String("priority", "medium", "")
 	timeout := flag.Float64("timeout", 300, "")
 	throttle := flag.Float64("throttle", 1, "")
+	between := flag.Duration("between", 0, "submit between two of codex's looks, so that steward has time to judge first")
 	flag.Parse()
+	if *between > 0 {
+		time.Sleep(time.Until(step(*between).Add(*between / 10)))
+	}
 	parameters := doc{"work": *work, "outcomes": strings.Split(*outcomes, ","), "script_path": "/x/" + *id + ".sh", "service_name": *id, "environment": "staging"}
 	request := doc{"task_id": *id, "request_type": *kind, "priority": *priority, "source_agent": "livhana-layer1.1", "target_agent": "codex-cursor",
 		"created_at": stamp(), "timeout_seconds": *timeout, "throttle_capacity": *throttle,

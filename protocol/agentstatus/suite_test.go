@@ -155,7 +155,7 @@ func TestSuite(t *testing.T) {
 			return p
 		},
 		Now:         time.Now,
-		Unsupported: []protocol.Verb{protocol.VerbUnlock},
+		Unsupported: []protocol.Verb{protocol.VerbUnlock, protocol.VerbRequeue, protocol.VerbReap},
 		Cases:       slices.Concat(holdCases(), retryCases(), endCases(), agentCases()),
 		Torn:        tornCases(),
 		Logs:        []string{logPath},

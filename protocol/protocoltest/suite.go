@@ -64,7 +64,7 @@ type Torn struct {
 // verbs are all there are.
 var verbs = []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury,
 	protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock,
-	protocol.VerbPause, protocol.VerbResume}
+	protocol.VerbRequeue, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume}
 
 // Run holds an adapter against the laws.
 func Run(t *testing.T, s Suite) {

@@ -1,0 +1,60 @@
+package protocol
+
+import "time"
+
+// Lock is a claim on a shared resource, in a file or in the kernel.
+type Lock struct {
+	Resource string `json:"resource"`
+	// Holder is the agent's name, or for a kernel lock the process in words.
+	Holder   string    `json:"holder"`
+	Process  Identity  `json:"process,omitzero"`
+	Acquired time.Time `json:"acquired,omitzero"`
+	Expires  time.Time `json:"expires,omitzero"`
+	// Kernel: the kernel itself holds it for a living process (flock) and lets go at its end. It is only shown.
+	Kernel bool `json:"kernel,omitempty"`
+	// Ref is the file, with the sum of this lock's own entry: it changes when the lock is renewed.
+	Ref Ref `json:"ref"`
+}
+
+// Plea is an agent's call for a human.
+type Plea struct {
+	ID       string   `json:"id"`
+	Agent    string   `json:"agent"`
+	Task     string   `json:"task,omitempty"`
+	Text     string   `json:"text"` // one line: what is asked
+	Detail   string   `json:"detail,omitempty"`
+	Options  []string `json:"options,omitempty"` // verbatim
+	Blocking bool     `json:"blocking"`
+	Severity Severity `json:"severity"`
+	// Due is when the human is to hear of it; until then somebody else may settle it. Zero: at once.
+	Due time.Time `json:"due,omitzero"`
+	Ref Ref       `json:"ref"`
+}
+
+// Finding is something wrong that needs no repair of ours: a field, a transition, a violation. One of severity high
+// or critical is also told to the human, once per Subject, Code and Field, until the files no longer show it.
+type Finding struct {
+	Subject  Subject  `json:"subject"`
+	Code     string   `json:"code"` // closed set per adapter, e.g. "schema"
+	Field    string   `json:"field,omitempty"`
+	Severity Severity `json:"severity"`
+	Text     string   `json:"text"`
+}
+
+// Event is something that happened; Name is the protocol's own word for it.
+type Event struct {
+	Subject Subject   `json:"subject"`
+	Name    string    `json:"name"`
+	Agent   string    `json:"agent,omitempty"`
+	At      time.Time `json:"at"`
+	Text    string    `json:"text"`
+	Ref     Ref       `json:"ref,omitzero"`
+}
+
+// Measure is one figure of a project, in its protocol's own terms. Name is from a closed set per adapter, with its
+// unit at the end (time_per_agent_seconds); Agent is "" where it is about all of them.
+type Measure struct {
+	Name  string  `json:"name"`
+	Agent string  `json:"agent,omitempty"`
+	Value float64 `json:"value"`
+}
