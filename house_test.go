@@ -43,10 +43,11 @@ var floors = map[string]may{
 	"platform/desktop":  {outside: []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: process groups, locks
 
 	"protocol/agentstatus":  {ours: []string{"protocol", "protocol/jsonfile"}},
-	"protocol/handoffs":     {ours: []string{"protocol", "protocol/jsonfile"}},
+	"protocol/ledger":       {ours: []string{"protocol", "protocol/jsonfile"}},
+	"protocol/handoffs":     {ours: []string{"protocol", "protocol/jsonfile", "protocol/ledger"}},
 	"protocol/envelope":     {ours: []string{"protocol", "protocol/jsonfile"}},
 	"protocol/ralph":        {ours: []string{"protocol", "protocol/jsonfile", "platform/proc"}},
-	"protocol/mailbox":      {ours: []string{"protocol", "protocol/jsonfile", "platform/proc"}},
+	"protocol/mailbox":      {ours: []string{"protocol", "protocol/jsonfile", "protocol/ledger", "platform/proc"}},
 	"protocol/protocoltest": {ours: []string{"protocol", "protocol/jsonfile"}},
 	"heartbeat":             {ours: []string{"protocol"}},
 	"capacity":              {ours: []string{"protocol"}},

@@ -1,0 +1,66 @@
+package ledger
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+func TestLedger(t *testing.T) {
+	dir := t.TempDir()
+	root, err := jsonfile.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	l, p := New("own/attempts"), &jsonfile.Patience{}
+	refresh := func() []protocol.Taking {
+		t.Helper()
+		now = now.Add(time.Minute)
+		p.Begin(now)
+		l.Refresh(root, p, now)
+		return l.Takings("a.b")
+	}
+	if got := refresh(); len(got) != 0 {
+		t.Fatalf("an empty ledger has %v", got)
+	}
+	c := protocol.Change{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "a.b"}, Attempt: 1, Rule: "code=AGENT_LOST", Code: "AGENT_LOST", Agent: "builder"}
+	for range 2 { // a crash came between, and it is entered again
+		if err := l.Enter(root, c, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := refresh(); len(got) != 1 || got[0].Committed || got[0].Rule != c.Rule || got[0].Agent != "builder" {
+		t.Fatalf("after Enter: %+v", got)
+	}
+	for range 2 {
+		if err := l.Commit(root, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := refresh(); len(got) != 1 || !got[0].Committed || got[0].Code != "AGENT_LOST" {
+		t.Fatalf("after Commit: %+v", got)
+	}
+	if err := l.Enter(root, c, now); !errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("the same attempt again: %v", err)
+	}
+	c.Attempt = 2
+	if err := l.Commit(root, c); err == nil {
+		t.Error("an attempt that was never entered was committed")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "own/attempts/a.b.2.sched.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := refresh(); len(got) != 2 || got[1].N != 2 || got[1].Action != protocol.ActionRetry {
+		t.Errorf("a damaged entry gives its attempt away: %+v", got)
+	}
+	if bad := (protocol.Change{Subject: protocol.Subject{ID: "../x"}, Attempt: 1}); l.Enter(root, bad, now) == nil {
+		t.Error("a hostile id went on record")
+	}
+}

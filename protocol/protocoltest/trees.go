@@ -1,0 +1,166 @@
+package protocoltest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Trees looks once at each tree of files in pattern (testdata/*.txtar) and compares what is seen, in the lines of
+// Describe, with the file "want" of the archive. The text before the first file says which paragraph of the document
+// the tree is about. "touch" may list "path -90s": how old a file is.
+func Trees(t *testing.T, pattern string, now func() time.Time, open func(t testing.TB, dir string) protocol.Adapter) {
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no trees in %s (%v)", pattern, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(string(text), "-- ") {
+				t.Error("the text before the first file must name the paragraph")
+			}
+			lookAtTree(t, string(text), now(), open)
+		})
+	}
+}
+
+func lookAtTree(t *testing.T, archive string, now time.Time, open func(testing.TB, string) protocol.Adapter) {
+	t.Helper()
+	dir, parsed := t.TempDir(), Parse(archive, now)
+	Write(t, dir, archive, now)
+	for _, name := range []string{"want", "touch"} {
+		_ = os.Remove(filepath.Join(dir, name))
+	}
+	for line := range strings.Lines(parsed["touch"]) {
+		name, age, _ := strings.Cut(strings.TrimSpace(line), " ")
+		shift, err := time.ParseDuration(age)
+		if err != nil {
+			t.Fatalf("touch %q: %v", line, err)
+		}
+		at := now.Add(shift)
+		if err := os.Chtimes(filepath.Join(dir, filepath.FromSlash(name)), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := open(t, dir)
+	s := a.Observe(t.Context(), protocol.Look{Now: now})
+	if got, want := Describe(&s), parsed["want"]; got != want {
+		t.Errorf("seen:\n%s\nwant:\n%s", got, want)
+	}
+	again := a.Observe(t.Context(), protocol.Look{Now: now, Hints: []string{}})
+	if got, want := Describe(&again), Describe(&s); got != want {
+		t.Errorf("a second look without hints sees\n%s\nthe first\n%s", got, want)
+	}
+}
+
+// Describe writes a snapshot in lines for people, in the order of the snapshot, with times relative to it. What is
+// not set is left out.
+func Describe(s *protocol.Snapshot) string {
+	var lines []string
+	add := func(parts ...string) {
+		lines = append(lines, strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " "))
+	}
+	if s.Yield != "" {
+		add("yield:", s.Yield)
+	}
+	for _, a := range s.Agents {
+		add("agent", a.Name, a.Status, string(a.Presence), flag("idle", a.Idle), ago("beat", a.Beat.At, s.At), said("limit", a.Limit),
+			listed("works on", a.Tasks), counted(len(a.Orphans), "orphans"), quoted("complains", a.Complaint))
+	}
+	for i := range s.Tasks {
+		add(taskLine(&s.Tasks[i], s.At)...)
+	}
+	for _, l := range s.Locks {
+		add("lock", l.Resource, "by", l.Holder, flag("kernel", l.Kernel), ago("acquired", l.Acquired, s.At), ago("expires", l.Expires, s.At))
+	}
+	for _, p := range s.Pleas {
+		add("plea", p.ID, "by", p.Agent, named("for", p.Task), string(p.Severity), flag("blocking", p.Blocking), ago("due", p.Due, s.At),
+			fmt.Sprintf("%q", p.Text), listed("options", p.Options))
+	}
+	for _, f := range s.Findings {
+		add("finding", string(f.Subject.Kind)+"/"+f.Subject.ID, f.Code, f.Field, string(f.Severity)+":", f.Text)
+	}
+	for _, f := range s.Faults {
+		add("fault", f.Path+":", f.Problem)
+	}
+	for _, e := range s.Events {
+		add("event", e.Name, string(e.Subject.Kind)+"/"+e.Subject.ID, named("by", e.Agent))
+	}
+	for _, m := range s.Measures {
+		add("measure", m.Name, m.Agent, fmt.Sprintf("%g", m.Value))
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func taskLine(t *protocol.Task, at time.Time) []string {
+	line := []string{"task", t.ID, named("for", t.Agent), flag("visible", t.Visible), named("named", t.Named)}
+	if o := t.Outcome; o != nil {
+		line = append(line, "ended", o.Status)
+		for _, f := range o.Failures {
+			line = append(line, f.Code)
+		}
+	}
+	if h := t.Hold; h != nil {
+		line = append(line, "held", h.Reason)
+	}
+	return append(line, counted(len(t.Takings), "takings"), flag("cancelled", t.Cancelled), quoted("blocked", t.Block), quoted("lost", t.Lost),
+		ago("started", t.Started, at))
+}
+
+func flag(word string, set bool) string {
+	if set {
+		return word
+	}
+	return ""
+}
+
+func named(word, value string) string {
+	if value == "" {
+		return ""
+	}
+	return word + " " + value
+}
+
+func quoted(word, value string) string {
+	if value == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %q", word, value)
+}
+
+func listed(word string, values []string) string { return named(word, strings.Join(values, "|")) }
+
+func said(word string, d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return word + " " + d.String()
+}
+
+func counted(n int, what string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n, " ", what)
+}
+
+// ago gives a time in whole seconds relative to the look.
+func ago(word string, t, at time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s %+.0fs", word, t.Sub(at.Truncate(time.Second)).Truncate(time.Second).Seconds())
+}
