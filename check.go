@@ -34,6 +34,8 @@ func (c Config) flaws() []flaw {
 	all = append(all, c.heartbeatFlaws()...)
 	all = append(all, policyFlaws("capacity", "", c.Capacity.Validate())...)
 	all = append(all, c.taskFlaws()...)
+	all = append(all, policyFlaws("", "", c.Locks.Validate())...)
+	all = append(all, c.protocolFlaws()...)
 	all = append(all, policyFlaws("escalate", "escalate.", c.Escalate.Validate())...)
 	all = append(all, absolute("status.socket", c.Status.Socket)...)
 	return append(all, listenFlaws(c.Status.MetricsListen)...)
@@ -111,6 +113,29 @@ func (c Config) taskFlaws() []flaw {
 			fmt.Sprintf("tasks.lease: %v must be at least four times supervisor.look_every, %v", t.Lease, least)})
 	}
 	return slices.Concat(all, positive("tasks.retries_per_hour", t.RetriesPerHour), positive("tasks.max_attempts", t.MaxAttempts))
+}
+
+// protocolFlaws checks what single protocols are told.
+func (c Config) protocolFlaws() []flaw {
+	const day = 24 * time.Hour
+	all := slices.Concat(
+		between("mailbox.lead", c.Mailbox.Lead, time.Second, day),
+		between("mailbox.developer", c.Mailbox.Developer, time.Second, day),
+		between("mailbox.review", c.Mailbox.Review, time.Second, day),
+		between("envelope.acknowledge", c.Envelope.Acknowledge, time.Second, day),
+		between("envelope.clarify", c.Envelope.Clarify, 0, day),
+		between("envelope.escalate", c.Envelope.Escalate, 0, day),
+		positive("envelope.calls_per_day", c.Envelope.CallsPerDay),
+	)
+	return slices.Concat(all, inside("envelope.messages", c.Envelope.Messages), inside("envelope.log", c.Envelope.Log))
+}
+
+// inside refuses a path that leads out of the project, or is not in its plain form.
+func inside(key place, path string) []flaw {
+	if path == filepath.ToSlash(filepath.Clean(path)) && filepath.IsLocal(path) && path != "." {
+		return nil
+	}
+	return []flaw{wrong(key, "%q must be a plain path inside the project", path)}
 }
 
 func positive(key place, n int) []flaw {

@@ -125,6 +125,12 @@ func (s *sheet) scalar(dst reflect.Value, src any, at place) {
 			return
 		}
 		s.mismatch(at, "a string", src)
+	case reflect.Bool:
+		if yes, ok := src.(bool); ok {
+			dst.SetBool(yes)
+			return
+		}
+		s.mismatch(at, "true or false", src)
 	case reflect.Int:
 		if n, ok := src.(int64); ok && !dst.OverflowInt(n) {
 			dst.SetInt(n)

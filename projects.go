@@ -18,18 +18,14 @@ const (
 
 // spoken are the protocols that have an adapter, with the mode that holds where the file names none. The mode
 // belongs to the protocol and not to config.toml, because it says whether others write its files without locks.
-func spoken() map[string]string { return map[string]string{"agentstatus": ModeAct} }
-
-// reserved are the names of protocols that have none yet.
-func reserved() []string { return []string{"handoffs", "ralph", "mailbox", "envelope"} }
+func spoken() map[string]string {
+	return map[string]string{"agentstatus": ModeAct, "handoffs": ModeAct, "ralph": ModeObserve, "mailbox": ModeObserve, "envelope": ModeAct}
+}
 
 // unspoken says why there is no such protocol here; "" if there is.
 func unspoken(name string) string {
 	if _, ok := spoken()[name]; ok {
 		return ""
-	}
-	if slices.Contains(reserved(), name) {
-		return fmt.Sprintf("the protocol %q is not spoken by this version", name)
 	}
 	known := slices.Sorted(maps.Keys(spoken()))
 	if near, ok := nearest(name, known); ok {

@@ -57,10 +57,9 @@ func TestProjectListRefuses(t *testing.T) {
 		"needs the path of its folder":      {{Name: "x"}},
 		`"x" stands there twice`:            {{Path: "a", Name: "x"}, {Path: "b", Name: "x"}},
 		`"x/y" must be plain`:               {{Path: "a", Name: "x/y"}},
-		"is not spoken by this version":     {{Path: "a", Protocols: []string{"ralph"}}},
 		`did you mean "agentstatus"?`:       {{Path: "a", Protocols: []string{"agent_status"}}},
 		`"on" must be "act" or "observe"`:   {{Path: "a", Mode: map[string]string{"agentstatus": "on"}}},
-		`project.mode.mailbox: the protoco`: {{Path: "a", Mode: map[string]string{"mailbox": "observe"}}},
+		`project.mode.mailbox: the project`: {{Path: "a", Protocols: []string{"ralph"}, Mode: map[string]string{"mailbox": "observe"}}},
 	} {
 		_, err := Config{Projects: rows}.ProjectList(abs("/home/ann"), abs("/srv"))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "list the projects: ") {
@@ -86,7 +85,9 @@ func TestModes(t *testing.T) {
 	if p := list[1]; p.Acts("agentstatus") || p.Mode("agentstatus") != ModeObserve {
 		t.Error("it acts where it was told to observe")
 	}
-	if p := list[0]; p.Acts("ralph") || p.Mode("ralph") != "" {
-		t.Error("a protocol that is not spoken has a mode")
+	for name, acts := range map[string]bool{"handoffs": true, "envelope": true, "ralph": false, "mailbox": false, "morse": false} {
+		if list[0].Acts(name) != acts {
+			t.Errorf("%s acts unless told otherwise: %v, want %v", name, !acts, acts)
+		}
 	}
 }

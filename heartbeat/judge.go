@@ -51,7 +51,8 @@ func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memo
 	gap, beat := m.observe(&f, c, limits)
 	e := evidence{m: &m, a: &f.Agent, limits: limits, grace: cfg.StartGrace, now: m.Looked, resumeUntil: c.ResumeUntil}
 	state, ground := e.at(0)
-	if m.State == protocol.AgentPaused && state != protocol.AgentPaused && ground != groundGone {
+	waited := m.State == protocol.AgentPaused && state != protocol.AgentPaused || m.Ground == groundIdle && ground != groundIdle && !beat
+	if waited && ground != groundGone && ground != groundPresent {
 		m.unpause(limits.Dead)
 		state, ground = e.at(0)
 	}
@@ -101,6 +102,12 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 		return protocol.AgentPaused, groundSaid
 	case m.Process == ProcessGone:
 		return protocol.AgentDead, groundGone
+	case e.a.Presence == protocol.PresenceGone:
+		return protocol.AgentDead, groundGone
+	case e.a.Presence == protocol.PresenceHere:
+		return protocol.AgentAlive, groundPresent
+	case e.a.Idle && (unheard || m.Old || silent > e.limits.Late):
+		return protocol.AgentUnknown, groundIdle
 	case m.Mark == "" && !e.announced():
 		return e.beatless(d)
 	case unheard && !m.Old && silent < e.grace:

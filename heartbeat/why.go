@@ -13,6 +13,8 @@ const (
 	groundStopped = "stopped" // its process is stopped
 	groundSaid    = "said"    // its heartbeat says so
 	groundGone    = "gone"    // proof of death
+	groundPresent = "present" // the adapter proves that its processes live
+	groundIdle    = "idle"    // nothing is expected of it
 	groundAwaited = "awaited" // registered, first beat still to come
 	groundBeats   = "beats"   // its heartbeat is fresh
 	groundActive  = "active"  // its process lives and its files move
@@ -32,7 +34,7 @@ func counts(state protocol.AgentState, ground string) bool {
 	case protocol.AgentUnknown:
 		return ground == groundOld || ground == groundNever
 	}
-	return ground == groundHeld
+	return ground == groundHeld || ground == groundPresent
 }
 
 func reason(state protocol.AgentState, ground string) protocol.Reason {
@@ -56,7 +58,14 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 	switch ground {
 	case groundHeld, groundStopped, groundSaid:
 		return e.whyPaused(ground)
+	case groundPresent:
+		return e.a.Evidence
+	case groundIdle:
+		return "idle: nothing is expected of it"
 	case groundGone:
+		if e.a.Presence == protocol.PresenceGone {
+			return e.a.Evidence
+		}
 		return "its process " + e.pid() + " is gone, " + e.lastBeat()
 	case groundAwaited:
 		return e.silence()

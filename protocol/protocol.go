@@ -77,6 +77,17 @@ type Snapshot struct {
 	Again time.Time `json:"again,omitzero"`
 }
 
+// Name enters whose files these are and whether steward may change them, in the Snapshot and all that it holds.
+func (s *Snapshot) Name(project, protocolName string, act bool) {
+	s.Project, s.Protocol, s.Act = project, protocolName, act
+	for i := range s.Findings {
+		s.Findings[i].Subject.Project, s.Findings[i].Subject.Protocol = project, protocolName
+	}
+	for i := range s.Events {
+		s.Events[i].Subject.Project, s.Events[i].Subject.Protocol = project, protocolName
+	}
+}
+
 // Subject names the thing for this Snapshot's project and protocol.
 func (s *Snapshot) Subject(kind Kind, id string) Subject {
 	return Subject{Project: s.Project, Protocol: s.Protocol, Kind: kind, ID: id}

@@ -13,6 +13,7 @@ const (
 	KindAgent    Kind = "agent"
 	KindTask     Kind = "task"
 	KindLock     Kind = "lock"
+	KindPlea     Kind = "plea"
 	KindProject  Kind = "project"
 	KindIncident Kind = "incident"
 	KindMachine  Kind = "machine"
@@ -50,11 +51,13 @@ func (s *Subject) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Query is what a person typed to mean a Subject: "id", "kind/id" or "project:kind/id".
+// Query is what a person typed to mean a Subject: "id", "kind/id", "project:kind/id", or
+// "project:protocol:kind/id" where two protocols of a project have the same name for something.
 type Query struct {
-	Project string
-	Kind    Kind
-	ID      string
+	Project  string
+	Protocol string
+	Kind     Kind
+	ID       string
 }
 
 // ParseQuery reads a typed subject. An unknown kind is taken as part of the id.
@@ -64,18 +67,21 @@ func ParseQuery(text string) Query {
 	if !ok {
 		return q
 	}
-	project, kind, named := strings.Cut(head, ":")
-	if !named {
-		project, kind = "", head
+	var project, speaks string
+	kind := head
+	if i := strings.LastIndexByte(head, ':'); i >= 0 {
+		project, kind = head[:i], head[i+1:]
+		project, speaks, _ = strings.Cut(project, ":")
 	}
 	switch k := Kind(kind); k {
-	case KindAgent, KindTask, KindLock, KindProject, KindIncident, KindMachine:
-		return Query{Project: project, Kind: k, ID: tail}
+	case KindAgent, KindTask, KindLock, KindPlea, KindProject, KindIncident, KindMachine:
+		return Query{Project: project, Protocol: speaks, Kind: k, ID: tail}
 	}
 	return q
 }
 
 // Matches reports whether the query can mean s.
 func (q Query) Matches(s Subject) bool {
-	return q.ID == s.ID && (q.Kind == "" || q.Kind == s.Kind) && (q.Project == "" || q.Project == s.Project)
+	return q.ID == s.ID && (q.Kind == "" || q.Kind == s.Kind) && (q.Project == "" || q.Project == s.Project) &&
+		(q.Protocol == "" || q.Protocol == s.Protocol)
 }

@@ -32,8 +32,9 @@ type Task struct {
 	Cancelled bool `json:"cancelled,omitempty"`
 	// Late is a second result for a task whose first one stands; it is to be filed.
 	Late *Ref `json:"late,omitempty"`
-	// NoDefer: its protocol knows no deferral for want of room. Only a Block may hold it, as long as nobody has it in hand.
-	NoDefer bool `json:"no_defer,omitempty"`
+	// Foreign: its protocol manages the life of its work by itself: no deferral for want of room (only a Block may hold
+	// it, as long as nobody has it in hand), no life events of ours, no place in the goals of protocol 000.
+	Foreign bool `json:"foreign,omitempty"`
 	// Requeue: work whose agent is lost goes back to its place in one step (VerbRequeue) instead of through a result.
 	Requeue bool `json:"requeue,omitempty"`
 	// Lost says what proves that nobody works any more on what is in flight; "" while that is not proved. Such a

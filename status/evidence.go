@@ -86,6 +86,30 @@ func taskIn(p *supervisor.Picture, subject protocol.Subject) (*protocol.Snapshot
 	return nil, nil
 }
 
+func findingsOf(p *supervisor.Picture, subject protocol.Subject) []protocol.Finding {
+	var list []protocol.Finding
+	for i := range p.View.Snapshots {
+		for _, f := range p.View.Snapshots[i].Findings {
+			if f.Subject == subject {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+func pleaIn(p *supervisor.Picture, subject protocol.Subject) *protocol.Plea {
+	for i := range p.View.Snapshots {
+		s := &p.View.Snapshots[i]
+		for j := range s.Pleas {
+			if s.Subject(protocol.KindPlea, s.Pleas[j].ID) == subject {
+				return &s.Pleas[j]
+			}
+		}
+	}
+	return nil
+}
+
 // LockEvidence is what a lock's file says.
 type LockEvidence struct {
 	Holder   string     `json:"holder"`

@@ -23,6 +23,9 @@ type Explanation struct {
 	AgentEvidence *AgentEvidence          `json:"agent_evidence,omitempty"`
 	TaskEvidence  *TaskEvidence           `json:"task_evidence,omitempty"`
 	LockEvidence  *LockEvidence           `json:"lock_evidence,omitempty"`
+	Plea          *protocol.Plea          `json:"plea,omitempty"`
+	// Findings are what is wrong with it and needs no repair.
+	Findings []protocol.Finding `json:"findings,omitempty"`
 	// Incidents are the open ones about it.
 	Incidents []escalate.Incident `json:"incidents"`
 	// Journal are the last entries about it, oldest first.
@@ -65,6 +68,7 @@ func (s *Server) explain(r *http.Request) (any, error) {
 func (s *Server) explainSubject(p *supervisor.Picture, subject protocol.Subject) (any, error) {
 	e := Explanation{Subject: subject.String(), Kind: subject.Kind, Incidents: []escalate.Incident{}}
 	e.show(p, subject)
+	e.Findings = findingsOf(p, subject)
 	for _, i := range s.Ledger.List() {
 		if i.Subject() == subject {
 			e.Incidents = append(e.Incidents, i)
@@ -94,6 +98,8 @@ func (e *Explanation) show(p *supervisor.Picture, subject protocol.Subject) {
 			return l.Project == subject.Project && l.Protocol == subject.Protocol && l.Resource == subject.ID
 		})
 		e.LockEvidence = lockEvidence(p, subject)
+	case protocol.KindPlea:
+		e.Plea = pleaIn(p, subject)
 	}
 }
 
@@ -167,16 +173,18 @@ type AgentEvidence struct {
 
 func agentEvidence(p *supervisor.Picture, subject protocol.Subject) *AgentEvidence {
 	v, m := p.Plan.Agents[subject], p.Plan.Memory.Agents[subject]
-	limits := p.Config.Heartbeat.For(subject.Protocol, subject.ID)
+	a := agentIn(p, subject)
+	if a == nil {
+		a = &protocol.Agent{Name: subject.ID}
+	}
+	limits := p.Config.Heartbeat.Of(subject.Protocol, a)
 	e := &AgentEvidence{Reason: v.Reason, Since: instant(v.Since), Deadline: instant(v.Deadline), Proof: v.Proof, Silent: v.Silent.Seconds(),
 		Late: limits.Late.Seconds(), Dead: limits.Dead.Seconds(), Beats: m.Beats, LastGap: m.LastGap.Seconds(), Longest: m.LongestGap.Seconds(),
 		Observed: m.Observed.Seconds(), Covered: m.Covered.Seconds(), First: instant(m.First)}
 	if m.Proven.PID > 0 {
 		e.Process = &m.Proven.PID
 	}
-	if a := agentIn(p, subject); a != nil {
-		e.Recorded, e.Held = a.Recorded, a.Held
-	}
+	e.Recorded, e.Held = a.Recorded, a.Held
 	return e
 }
 

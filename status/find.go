@@ -28,6 +28,9 @@ func find(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
 		for j := range snap.Locks {
 			add(protocol.KindLock, snap.Locks[j].Resource)
 		}
+		for j := range snap.Pleas {
+			add(protocol.KindPlea, snap.Pleas[j].ID)
+		}
 	}
 	return found
 }

@@ -115,7 +115,7 @@ func (s *Supervisor) tell(plan Plan) {
 	}
 }
 
-// noteVerdicts journals every change of an agent's or a task's state, with its evidence.
+// noteVerdicts journals every change of an agent's, a task's or a lock's state, with its evidence.
 func (s *Supervisor) noteVerdicts(plan Plan) {
 	var entries []Entry
 	for subject, v := range plan.Agents {
@@ -126,6 +126,11 @@ func (s *Supervisor) noteVerdicts(plan Plan) {
 	for subject, v := range plan.Tasks {
 		if s.memory.Tasks[subject].State != v.State {
 			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Text: v.Why})
+		}
+	}
+	for subject, v := range plan.Locks {
+		if v.Changed {
+			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: v.Why})
 		}
 	}
 	slices.SortFunc(entries, func(a, b Entry) int {

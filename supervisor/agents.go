@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/livhana/steward/escalate"
@@ -43,11 +44,11 @@ func (a *agentLook) dead() bool { return a != nil && a.verdict.State == protocol
 // agents judges every agent of a snapshot and brings the registry into line.
 func (d *decision) agents(s *protocol.Snapshot) map[string]*agentLook {
 	looks := make(map[string]*agentLook, len(s.Agents))
-	clock := heartbeat.Clock{Now: plain(s.At), LookEvery: d.cfg.LookEvery, ResumeUntil: d.plan.Memory.ResumeUntil}
+	clock := d.clock(s)
 	for i := range s.Agents {
 		a := &s.Agents[i]
 		subject := s.Subject(protocol.KindAgent, a.Name)
-		limits := d.cfg.Heartbeat.For(s.Protocol, a.Name)
+		limits := d.cfg.Heartbeat.Of(s.Protocol, a)
 		mem := d.old.Agents[subject]
 		facts := heartbeat.Facts{Agent: *a}
 		facts.Process, facts.Identity = d.process(a, mem)
@@ -62,6 +63,7 @@ func (d *decision) agents(s *protocol.Snapshot) map[string]*agentLook {
 		d.lookAgain(s.Project, verdict.Deadline)
 		d.register(s, look)
 		d.alertAgent(s, look)
+		d.reap(s, look)
 	}
 	return looks
 }
@@ -93,6 +95,9 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 	subject := s.Subject(protocol.KindAgent, l.agent.Name)
 	switch {
 	case l.dead():
+		if l.agent.Presence == protocol.PresenceGone && lostWith(s, l.agent.Name) {
+			return // the incident is about its task
+		}
 		tasks := openTasksOf(s, l.agent.Name)
 		a := escalate.Alert{Kind: "agent_dead", Severity: protocol.High, Subject: subject, Agent: l.agent.Name,
 			Summary: l.agent.Name + " is dead", Detail: l.verdict.Why, Occurrence: l.verdict.Since.UTC().Format("20060102T150405.000Z"),
@@ -124,4 +129,9 @@ func openTasksOf(s *protocol.Snapshot, agent string) []string {
 		}
 	}
 	return ids
+}
+
+// lostWith reports whether work of the agent is proved to be lost.
+func lostWith(s *protocol.Snapshot, agent string) bool {
+	return slices.ContainsFunc(s.Tasks, func(t protocol.Task) bool { return t.Agent == agent && t.Lost != "" })
 }

@@ -130,6 +130,22 @@ func (d *decision) remember(tasks, agents int) Memory {
 			next.Tasks[subject] = t
 		}
 	}
+	for subject, l := range d.old.Locks {
+		if d.looked[placeOf(subject)] == nil && d.now.Sub(l.Looked) < forgetAfter {
+			if next.Locks == nil {
+				next.Locks = map[protocol.Subject]heartbeat.LockMemory{}
+			}
+			next.Locks[subject] = l
+		}
+	}
+	for subject, r := range d.old.Reaps {
+		if d.looked[placeOf(subject)] == nil && d.now.Sub(r.Seen) < forgetAfter {
+			if next.Reaps == nil {
+				next.Reaps = map[protocol.Subject]Reap{}
+			}
+			next.Reaps[subject] = r
+		}
+	}
 	// One single look (--once) is always far from the one before it.
 	if d.view.Resumed && !d.view.Once {
 		next.ResumeUntil = d.now.Add(d.cfg.Heartbeat.ResumeGrace)
@@ -150,6 +166,7 @@ func (d *decision) process(a *protocol.Agent, m heartbeat.Memory) (heartbeat.Pro
 // project judges one snapshot: its agents first, because tasks depend on them.
 func (d *decision) project(s *protocol.Snapshot) {
 	agents := d.agents(s)
+	d.locks(s, agents)
 	requests := &requests{s: s}
 	for i := range s.Tasks {
 		k := d.look(s, &s.Tasks[i], agents)
@@ -157,6 +174,9 @@ func (d *decision) project(s *protocol.Snapshot) {
 		k.judge()
 		d.keep(k)
 	}
+	d.pleas(s)
+	d.findings(s)
+	d.events(s)
 }
 
 // keep enters what was found out about a task.
@@ -169,7 +189,13 @@ func (d *decision) keep(k *taskLook) {
 // change adds a Change unless nothing may be changed there now, or an earlier policy has claimed the subject.
 // A log line claims nothing: it may stand beside another change. It reports whether the change was added.
 func (d *decision) change(s *protocol.Snapshot, c protocol.Change) bool {
-	if !s.Act || s.Busy {
+	if s.Busy {
+		return false
+	}
+	if !mayChange(s) {
+		if c.Verb != protocol.VerbLog {
+			d.plan.Waiting = append(d.plan.Waiting, c)
+		}
 		return false
 	}
 	if c.Verb != protocol.VerbLog {
@@ -180,6 +206,14 @@ func (d *decision) change(s *protocol.Snapshot, c protocol.Change) bool {
 	}
 	d.plan.Changes = append(d.plan.Changes, c)
 	return true
+}
+
+// mayChange reports whether steward may change the files behind the snapshot.
+func mayChange(s *protocol.Snapshot) bool { return s.Act && s.Yield == "" }
+
+// clock is the moment of the look behind a snapshot.
+func (d *decision) clock(s *protocol.Snapshot) heartbeat.Clock {
+	return heartbeat.Clock{Now: plain(s.At), LookEvery: d.cfg.LookEvery, ResumeUntil: d.plan.Memory.ResumeUntil}
 }
 
 // wake asks for a decision at that moment at the latest. What is due already is part of this plan; to ask for it
@@ -230,7 +264,7 @@ func (d *decision) finish() Plan {
 
 // rank orders the changes of one plan: reap, expire, retry, admit; the log comes last.
 func rank(v protocol.Verb) int {
-	return slices.Index([]protocol.Verb{protocol.VerbMark, protocol.VerbConclude, protocol.VerbUnlock, protocol.VerbFile,
+	return slices.Index([]protocol.Verb{protocol.VerbMark, protocol.VerbConclude, protocol.VerbReap, protocol.VerbUnlock, protocol.VerbRequeue, protocol.VerbFile,
 		protocol.VerbCancel, protocol.VerbRetry, protocol.VerbBury, protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew,
 		protocol.VerbLog}, v)
 }

@@ -19,7 +19,11 @@ func (k *taskLook) ended() {
 	}
 	task := *k.t
 	task.Timeout = k.timeout()
-	r := escalate.Judge(task, k.s.Protocol, k.d.local, k.d.cfg.Retry)
+	at := k.d.local
+	if k.t.Requeue {
+		at = k.d.since(o.Appeared)
+	}
+	r := escalate.Judge(task, k.s.Protocol, at, k.d.cfg.Retry)
 	switch {
 	case k.mem.Wanted && k.t.Ref.Path != "":
 		k.onDemand()
@@ -59,7 +63,7 @@ func (k *taskLook) failed(r escalate.Ruling) {
 	if k.t.Cancelled {
 		return
 	}
-	if r.Dead && !k.t.Buried && !k.old() {
+	if r.Dead && !k.t.Buried && !k.old() && !k.t.Foreign {
 		k.change(protocol.Change{Verb: protocol.VerbBury, Reason: protocol.ReasonExhausted, Ref: k.t.Outcome.Ref, Rule: r.Rule, Code: r.Code, Why: r.Why})
 	}
 	k.count(false)
@@ -93,6 +97,10 @@ func (k *taskLook) again(r escalate.Ruling) {
 	}
 	if k.d.view.Once && now.Before(r.Due) && scheduled(k.t) {
 		k.wait(state, r.Due, "%s", r.Why)
+		return
+	}
+	if k.t.Requeue {
+		k.requeue(r, protocol.ReasonRule, false)
 		return
 	}
 	k.is(state, "the project's retries of this hour are used up")

@@ -25,6 +25,7 @@ type folder struct {
 	beforeChange func(protocol.Change) error
 	again        time.Time
 	looks        int
+	foreign      foreign
 	applied      []protocol.Change
 }
 
@@ -98,6 +99,7 @@ func (f *folder) Observe(_ context.Context, look protocol.Look) protocol.Snapsho
 	f.looks++
 	f.live(look.Now)
 	s := protocol.Snapshot{At: look.Now, Again: f.again}
+	f.foreign.fill(&s)
 	for _, sim := range f.sims {
 		s.Agents = append(s.Agents, sim.agent)
 	}
@@ -113,7 +115,10 @@ func (c *card) read() protocol.Task {
 	if c.open {
 		t.Appeared = c.appeared
 	}
-	if t.Visible {
+	if t.Foreign {
+		t.Visible = t.Visible && c.named == ""
+		t.Named = c.named
+	} else if t.Visible {
 		t.Named, t.Progress.At = c.named, c.progress
 	}
 	if c.result != nil {
@@ -164,8 +169,11 @@ func (f *folder) Apply(_ context.Context, c protocol.Change, now time.Time) erro
 }
 
 func (f *folder) apply(c protocol.Change, now time.Time) error {
-	if c.Subject.Kind == protocol.KindAgent {
+	if c.Subject.Kind == protocol.KindAgent && c.Verb != protocol.VerbReap && c.Verb != protocol.VerbLog {
 		return f.applyAgent(c)
+	}
+	if done, err := f.applyForeign(c); done {
+		return err
 	}
 	t := f.cards[c.Subject.ID]
 	if t == nil {

@@ -39,6 +39,11 @@ func (k *taskLook) held() {
 			k.is(protocol.TaskWaiting, "%s", k.t.Block)
 			return
 		}
+		if k.t.Foreign {
+			k.is(protocol.TaskPending, "nothing is in its way any more")
+			k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonDue, Why: k.verdict.Why})
+			return
+		}
 		k.letIn(protocol.ReasonDue)
 	case protocol.HoldRetry:
 		k.retryWait()

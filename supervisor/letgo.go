@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -56,6 +57,7 @@ func (s *Supervisor) leave(d *desk) {
 	now := s.now()
 	for i := range d.snapshots {
 		for _, c := range releases(&d.snapshots[i]) {
+			s.stillHeld(c)
 			if t := d.tries[effortOf(c)]; t == nil || t.n <= triesFree || now.Sub(t.at) > triesWithin {
 				d.changes = append(d.changes, c)
 			}
@@ -67,6 +69,16 @@ func (s *Supervisor) leave(d *desk) {
 	d.gone = true
 	d.stop()
 	s.leaving = slices.DeleteFunc(s.leaving, func(other *desk) bool { return other == d })
+}
+
+// stillHeld forgets that a task was let go when it is steward that lets it go for its own stop: what was in its way
+// (a dependency, a security gate) is so again for the next steward.
+func (s *Supervisor) stillHeld(c protocol.Change) {
+	if m, ok := s.memory.Tasks[c.Subject]; ok && m.Held {
+		m.Held = false
+		s.memory.Tasks = maps.Clone(s.memory.Tasks) // the Picture shares the old one
+		s.memory.Tasks[c.Subject] = m
+	}
 }
 
 // releases frees every held task of a snapshot.

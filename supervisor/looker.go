@@ -183,10 +183,7 @@ func (l *looker) observe(ctx context.Context, name string, s *Speaker, look prot
 	defer l.guard("look at "+name, r)
 	snap = s.Adapter.Observe(ctx, look)
 	r.dirs = append(r.dirs, s.Adapter.Dirs()...)
-	snap.Project, snap.Protocol, snap.Act = l.project.Name, name, s.Act
-	for i := range snap.Findings {
-		snap.Findings[i].Subject.Project, snap.Findings[i].Subject.Protocol = l.project.Name, name
-	}
+	snap.Name(l.project.Name, name, s.Act)
 	return snap, true
 }
 

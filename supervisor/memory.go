@@ -15,11 +15,13 @@ type Memory struct {
 	// released one by one.
 	ResumeUntil time.Time `json:"resume_until,omitzero"`
 	// LastReissue is when the last of them went.
-	LastReissue time.Time                             `json:"last_reissue,omitzero"`
-	Agents      map[protocol.Subject]heartbeat.Memory `json:"agents,omitempty"`
-	Tasks       map[protocol.Subject]TaskMemory       `json:"tasks,omitempty"`
-	Gate        capacity.Memory                       `json:"gate,omitzero"`
-	Projects    map[string]ProjectMemory              `json:"projects,omitempty"`
+	LastReissue time.Time                                 `json:"last_reissue,omitzero"`
+	Agents      map[protocol.Subject]heartbeat.Memory     `json:"agents,omitempty"`
+	Tasks       map[protocol.Subject]TaskMemory           `json:"tasks,omitempty"`
+	Locks       map[protocol.Subject]heartbeat.LockMemory `json:"locks,omitempty"`
+	Reaps       map[protocol.Subject]Reap                 `json:"reaps,omitempty"`
+	Gate        capacity.Memory                           `json:"gate,omitzero"`
+	Projects    map[string]ProjectMemory                  `json:"projects,omitempty"`
 }
 
 // ProjectMemory is what is remembered of a project.
@@ -62,6 +64,8 @@ type TaskMemory struct {
 	// Named: its agent named it in this run. Unnamed: since when it does not any more.
 	Named   bool      `json:"named,omitempty"`
 	Unnamed time.Time `json:"unnamed,omitzero"`
+	// Alone: since when nobody works on it although it is in flight.
+	Alone time.Time `json:"alone,omitzero"`
 	// Paid: this run's retry is entered in the project's budget. Lost: its loss in the tally.
 	Paid bool `json:"paid,omitempty"`
 	Lost bool `json:"lost,omitempty"`

@@ -146,7 +146,7 @@ type gauges struct {
 	incidents func() map[string]escalate.Head
 	watches   func() int
 
-	load, agents, tasks, locks, incident, uptime, faults, watch, build *prometheus.Desc
+	load, agents, tasks, locks, incident, uptime, faults, measure, watch, build *prometheus.Desc
 }
 
 func newGauges(version string) *gauges {
@@ -161,6 +161,7 @@ func newGauges(version string) *gauges {
 		incident: desc("incidents", "Incidents on record.", "severity", "state"),
 		uptime:   desc("heartbeat_uptime_ratio", "Share of the watched time that heartbeats have covered; absent before any.", "protocol"),
 		faults:   desc("faults", `Files that cannot be used as they are; "all" counts projects that cannot be looked at.`, "protocol"),
+		measure:  desc("protocol_measure", "What the protocols' documents ask to be measured; the measure's name ends in its unit.", "project", "protocol", "measure"),
 		watch:    desc("watch_descriptors", "Folders that are watched for changes."),
 		build:    desc("build_info", "The running version; always 1.", "version"),
 	}
@@ -168,7 +169,7 @@ func newGauges(version string) *gauges {
 
 // Describe lists every metric that Collect can give.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.load, g.agents, g.tasks, g.locks, g.incident, g.uptime, g.faults, g.watch, g.build} {
+	for _, d := range []*prometheus.Desc{g.load, g.agents, g.tasks, g.locks, g.incident, g.uptime, g.faults, g.measure, g.watch, g.build} {
 		ch <- d
 	}
 }
@@ -196,6 +197,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		g.putStates(put, p)
 		g.putUptime(put, p)
 		g.putFaults(put, p)
+		g.putMeasures(put, p)
 	}
 }
 
@@ -267,6 +269,18 @@ func (g *gauges) putUptime(put put, p *Picture) {
 	for name, whole := range observed {
 		if v := durations(covered[name], whole); v != nil {
 			put(g.uptime, *v, name)
+		}
+	}
+}
+
+// putMeasures leaves out what is about single agents: their names stand in files.
+func (g *gauges) putMeasures(put put, p *Picture) {
+	for i := range p.View.Snapshots {
+		s := &p.View.Snapshots[i]
+		for _, m := range s.Measures {
+			if m.Agent == "" {
+				put(g.measure, m.Value, s.Project, s.Protocol, m.Name)
+			}
 		}
 	}
 }

@@ -40,12 +40,19 @@ func happen(t *rapid.T, s *stage) {
 	case "submit":
 		if c == nil {
 			task := protocol.Task{ID: id, Agent: a.agent.Name, Priority: protocol.Priority(rapid.IntRange(0, 3).Draw(t, "priority")), Timeout: time.Minute}
+			// t4 is work that goes back in one step.
+			if task.Foreign, task.Requeue = id == "t4", id == "t4"; task.Foreign {
+				task.Timeout = protocol.NoTimeout
+			}
 			task.Payload = rapid.SampledFrom([]string{"", "p"}).Draw(t, "payload")
 			f.submit(task, s.now)
 		}
 	case "take":
 		if c != nil && c.open && c.result == nil {
 			c.named = rapid.SampledFrom([]string{"active_tasks", "progress", ""}).Draw(t, "named")
+			if c.task.Foreign {
+				c.named = "accepted"
+			}
 			c.listed = c.listed || c.named == "active_tasks"
 			if c.named == "progress" && rapid.Bool().Draw(t, "reports") {
 				c.progress = s.now
@@ -135,6 +142,10 @@ func checkPlan(t *rapid.T, s *stage, v supervisor.View, p supervisor.Plan) {
 		lives := agent.State == protocol.AgentAlive || agent.State == protocol.AgentLate
 		running := card.open && card.result == nil && card.named != ""
 		switch c.Verb {
+		case protocol.VerbRequeue:
+			if running && lives && c.Reason == protocol.ReasonLost {
+				t.Fatalf("%s of %s, which %s works on", c.Verb, c.Subject, card.task.Agent)
+			}
 		case protocol.VerbConclude:
 			running = running && !dropped(s, card, v.Now)
 			fallthrough
@@ -143,7 +154,7 @@ func checkPlan(t *rapid.T, s *stage, v supervisor.View, p supervisor.Plan) {
 				t.Fatalf("%s of %s, which %s works on", c.Verb, c.Subject, card.task.Agent)
 			}
 		}
-		if c.Verb == protocol.VerbHold && (v.Now.Sub(card.appeared) > s.cfg.Tasks.Judge || card.result != nil) {
+		if c.Verb == protocol.VerbHold && !card.task.Foreign && (v.Now.Sub(card.appeared) > s.cfg.Tasks.Judge || card.result != nil) {
 			t.Fatalf("held %v after it appeared", v.Now.Sub(card.appeared))
 		}
 	}

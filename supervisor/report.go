@@ -123,15 +123,9 @@ type ProjectReport struct {
 	Notes     []string          `json:"notes,omitempty"`
 	Faults    []protocol.Fault  `json:"faults"`
 	Findings  []FindingReport   `json:"findings"`
-}
-
-// FindingReport is a finding with its subject in the typed form.
-type FindingReport struct {
-	Subject  string            `json:"subject"`
-	Code     string            `json:"code"`
-	Field    string            `json:"field,omitempty"`
-	Severity protocol.Severity `json:"severity"`
-	Text     string            `json:"text"`
+	// Repairs wait for the operator's word, or for others; Measures are the figures of the protocols' documents.
+	Repairs  []RepairReport  `json:"repairs"`
+	Measures []MeasureReport `json:"measures"`
 }
 
 // AgentReport is an agent and the verdict on it.
@@ -175,16 +169,6 @@ type ProgressReport struct {
 	EverySeconds float64 `json:"every_seconds,omitempty"`
 }
 
-// LockReport is a lock in a file.
-type LockReport struct {
-	Project  string             `json:"project"`
-	Protocol string             `json:"protocol"`
-	Resource string             `json:"resource"`
-	Holder   string             `json:"holder"`
-	State    protocol.LockState `json:"state"`
-	Expires  *time.Time         `json:"expires"`
-}
-
 // Report writes the picture out as the status document.
 func (p *Picture) Report() Report {
 	l := p.View.Load.Fresh(p.View.Now)
@@ -203,6 +187,9 @@ func (p *Picture) Report() Report {
 		for j := range s.Tasks {
 			r.Tasks = append(r.Tasks, p.task(s, &s.Tasks[j]))
 		}
+		for j := range s.Locks {
+			r.Locks = append(r.Locks, p.lock(s, &s.Locks[j]))
+		}
 	}
 	slices.SortStableFunc(r.Tasks, func(a, b TaskReport) int {
 		return cmp.Or(cmp.Compare(a.Project, b.Project), -cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
@@ -212,7 +199,7 @@ func (p *Picture) Report() Report {
 }
 
 func (p *Picture) project(d DeskPicture) ProjectReport {
-	r := ProjectReport{Name: d.Name, Path: d.Path, Protocols: []string{}, Mode: map[string]string{}, Faults: []protocol.Fault{}, Findings: []FindingReport{}}
+	r := ProjectReport{Name: d.Name, Path: d.Path, Protocols: []string{}, Mode: map[string]string{}, Faults: []protocol.Fault{}, Findings: []FindingReport{}, Measures: []MeasureReport{}}
 	for _, sp := range d.Speaks {
 		r.Protocols = append(r.Protocols, sp.Protocol)
 		r.Mode[sp.Protocol] = d.mode(sp)
@@ -229,14 +216,11 @@ func (p *Picture) project(d DeskPicture) ProjectReport {
 	r.Faults = append(r.Faults, d.Failing...)
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
-		if s.Project != d.Name {
-			continue
-		}
-		r.Faults = append(r.Faults, s.Faults...)
-		for _, f := range s.Findings {
-			r.Findings = append(r.Findings, FindingReport{f.Subject.String(), f.Code, f.Field, f.Severity, f.Text})
+		if s.Project == d.Name {
+			r.found(s)
 		}
 	}
+	r.Repairs = p.repairs(d)
 	return r
 }
 

@@ -38,6 +38,7 @@ func settings() supervisor.Config {
 		LookEvery: 5 * time.Second,
 		Human:     "Jesse",
 		Heartbeat: heartbeat.Config{Late: 45 * time.Second, Dead: 90 * time.Second, StartGrace: time.Minute, ResumeGrace: 30 * time.Second},
+		Locks:     heartbeat.LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second},
 		Capacity: capacity.Config{Threshold: 0.8, RetryAfter: time.Minute, Hysteresis: 0.05, Calm: 3 * time.Second, CalmMemory: 10 * time.Second,
 			PromoteAfter: 10 * time.Minute, AlarmAfter: 10 * time.Minute, Near: 0.1,
 			SampleEvery: time.Second, SampleNear: 250 * time.Millisecond, SampleIdle: 5 * time.Second},

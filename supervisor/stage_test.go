@@ -53,7 +53,8 @@ func newStage(t fataler) *stage {
 		load:      capacity.Load{CPU: quarter, Memory: quarter, Files: quarter, Disk: quarter},
 		processes: map[protocol.Identity]heartbeat.ProcessState{}, heads: map[string]escalate.Head{},
 		snapshots: map[string]protocol.Snapshot{}, after: func(supervisor.View, supervisor.Plan) {},
-		show: map[protocol.Verb]bool{"mark": true, "hold": true, "release": true, "retry": true, "bury": true, "conclude": true, "cancel": true, "file": true}}
+		show: map[protocol.Verb]bool{"mark": true, "hold": true, "release": true, "retry": true, "bury": true, "conclude": true, "cancel": true, "file": true,
+			"unlock": true, "requeue": true, "reap": true}}
 }
 
 func (s *stage) demo() *folder { return s.folders["demo"] }
@@ -77,6 +78,9 @@ func (s *stage) wishes() []time.Time {
 	list := []time.Time{s.plan.Wake}
 	for _, at := range s.plan.Looks {
 		list = append(list, at)
+	}
+	for _, f := range s.folders {
+		list = append(list, f.again)
 	}
 	if len(s.memory.Gate.Held) > 0 {
 		list = append(list, s.now.Add(time.Second).Truncate(time.Second))
@@ -128,7 +132,7 @@ func (s *stage) look() supervisor.View {
 			continue
 		}
 		snap := f.Observe(context.Background(), protocol.Look{Now: s.now})
-		snap.Project, snap.Protocol, snap.Act = name, "agentstatus", true
+		snap.Name(name, "agentstatus", !f.foreign.observed)
 		v.Snapshots = append(v.Snapshots, snap)
 	}
 	for id, state := range s.processes {
@@ -222,7 +226,11 @@ func (s *stage) told(c protocol.Change) string {
 		if c.Twice {
 			line += ", may run twice"
 		}
-	case protocol.VerbRelease, protocol.VerbCancel, protocol.VerbFile:
+	case protocol.VerbReap:
+		line += " " + c.Status
+	case protocol.VerbRequeue:
+		line += fmt.Sprintf(" attempt %d", c.Attempt)
+	case protocol.VerbRelease, protocol.VerbCancel, protocol.VerbFile, protocol.VerbUnlock:
 		line += " (" + string(c.Reason) + ")"
 	}
 	return line

@@ -7,6 +7,10 @@ import (
 
 // tally changes the project's counts.
 func (k *taskLook) tally(change func(*Tally)) {
+	if k.t.Foreign {
+		change(&Tally{}) // the goals are those of protocol 000
+		return
+	}
 	p := k.d.plan.Memory.Projects[k.s.Project]
 	change(&p.Tally)
 	k.d.plan.Memory.Projects[k.s.Project] = p
@@ -46,7 +50,7 @@ func (k *taskLook) count(ok bool) {
 
 // countLoss counts a run that was lost with its agent, once.
 func (k *taskLook) countLoss() {
-	if k.mem.Lost || !k.t.Outcome.Ours || k.history() || !isLoss(k.t.Outcome) {
+	if k.mem.Lost || k.t.Foreign || !k.t.Outcome.Ours || k.history() || !isLoss(k.t.Outcome) {
 		return
 	}
 	k.mem.Lost = true
@@ -57,7 +61,7 @@ func isLoss(o *protocol.Outcome) bool { return escalate.Failed(o).Code == escala
 
 // countCall counts a result that called for a human, once per run.
 func (k *taskLook) countCall() {
-	if k.mem.Called || k.history() {
+	if k.mem.Called || k.t.Foreign || k.history() {
 		return
 	}
 	k.mem.Called = true

@@ -40,7 +40,7 @@ func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[strin
 		m.Running, m.Unnamed = later(m.Running, slept), later(m.Unnamed, slept)
 	}
 	m.Looked = k.at
-	if m.Held && t.Hold == nil {
+	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "") {
 		m.Judged = true // whoever let it go
 	}
 	m.Held = t.Hold != nil && !t.Hold.Half
@@ -57,12 +57,16 @@ func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[strin
 // judge decides where the task stands and what should be done with it.
 func (k *taskLook) judge() {
 	if k.t.Late != nil {
-		k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: *k.t.Late,
-			Why: "a second result came after the first one stood"})
+		why := "a second result came after the first one stood"
+		if k.t.Foreign {
+			why = "what is left over of an ended task is put away"
+		}
+		k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: *k.t.Late, Why: why})
 	}
 	// A retry that a crash cut short has hidden the request but not yet taken the result: it goes on from there.
 	halfRetried := k.t.Outcome != nil && scheduled(k.t) && !k.t.Outcome.Succeeded()
 	switch {
+	case k.repair():
 	case k.t.Hold != nil && !halfRetried:
 		k.held()
 	case k.t.Outcome != nil:
@@ -75,7 +79,9 @@ func (k *taskLook) judge() {
 	if k.t.Cancelled {
 		k.d.cancelled[k.subject] = true
 	}
-	k.log()
+	if !k.t.Foreign {
+		k.log()
+	}
 }
 
 // change adds a Change about this task.
@@ -104,7 +110,7 @@ func (k *taskLook) wait(state protocol.TaskState, until time.Time, why string, a
 // inFlight says what shows that the agent works on the task, "" if nothing does. An agent that never names
 // its tasks (the executor of protocol 000, Task Discovery) is presumed to have taken what lay visible to it.
 func (k *taskLook) inFlight() string {
-	if k.t.Named != "" {
+	if k.t.Named != "" || k.t.Foreign {
 		return k.t.Named
 	}
 	if !k.mem.Running.IsZero() {
@@ -116,9 +122,12 @@ func (k *taskLook) inFlight() string {
 	return ""
 }
 
-// timeout is the task's own limit, or the configured one, capped.
+// timeout is the task's own limit, or the configured one, capped; 0 if its protocol sets none.
 func (k *taskLook) timeout() time.Duration {
 	t := k.t.Timeout
+	if t == protocol.NoTimeout {
+		return 0
+	}
 	if t <= 0 {
 		t = k.d.cfg.Tasks.Timeout
 	}
@@ -137,9 +146,17 @@ func (k *taskLook) running() {
 	k.mem.Judged = true
 	started := k.mem.Running
 	deadline := started.Add(k.timeout())
-	overdue := k.over(deadline)
+	timed := k.t.Timeout != protocol.NoTimeout
+	overdue := !timed || k.over(deadline) // without a limit, the silence of its agent is all there is to go by
 	k.is(protocol.TaskRunning, "in flight (%s) since %s", by, clock(started))
+	if k.t.Lost == "" && !k.agent.dead() {
+		k.mem.Alone = time.Time{}
+	}
 	switch {
+	case k.t.Lost != "":
+		k.alone()
+	case k.agent.dead() && k.agent.agent.Presence != protocol.PresenceUnproved:
+		k.is(protocol.TaskRunning, "its agent %s is gone; its own protocol may still go on with it", k.t.Agent)
 	case k.agent.dead() && k.agent.verdict.Proof:
 		k.lost(false, "its agent "+k.t.Agent+" is proved to be gone")
 	case k.agent.alive() && k.dropped():
@@ -148,7 +165,7 @@ func (k *taskLook) running() {
 		k.lost(true, "its agent "+k.t.Agent+" is silent and the task's time is over; the old attempt may still run")
 	case k.agent.dead():
 		k.is(protocol.TaskRunning, "its agent %s is silent; issued again after the task's own deadline %s", k.t.Agent, clock(deadline))
-	case overdue:
+	case overdue && timed:
 		k.is(protocol.TaskRunning, "over its time of %s since %s; %s", span(k.timeout()), clock(deadline), k.goesOn())
 		k.alertOverrun(deadline)
 	}
@@ -214,21 +231,21 @@ func (k *taskLook) dropped() bool {
 	return slices.Contains(k.agent.mem.Dropped, k.t.ID)
 }
 
-// lost writes the result that the agent cannot write; the retry table judges it at the next look.
-func (k *taskLook) lost(twice bool, why string) {
-	if !k.t.Visible {
-		return // something lies where the result belongs that cannot be read: nothing may be put over it
-	}
-	k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Code: "AGENT_LOST", Twice: twice, Why: why})
-}
-
 // pending judges a task that nobody has taken yet.
 func (k *taskLook) pending() {
 	k.is(protocol.TaskPending, "waits for %s to take it", k.t.Agent)
-	mayHold := k.fresh() && k.t.Visible && !k.mem.Judged && !k.d.view.Once
+	mayHold := (k.fresh() || k.t.Foreign) && k.t.Visible && !k.mem.Judged && !k.d.view.Once
 	if k.t.Block != "" && mayHold {
 		k.is(protocol.TaskWaiting, "%s", k.t.Block)
 		k.hold(protocol.HoldBlocked, protocol.ReasonBlocked, k.t.Block, nil, time.Time{})
+		return
+	}
+	if k.t.Foreign {
+		if k.t.Block != "" && k.mem.Judged {
+			k.is(protocol.TaskPending, "let go by hand, although: %s", k.t.Block)
+		} else if k.t.Block != "" {
+			k.is(protocol.TaskWaiting, "%s", k.t.Block)
+		}
 		return
 	}
 	if t := k.t.Appeared; k.t.Visible && !t.IsZero() && k.over(plain(t).Add(k.timeout())) {

@@ -64,6 +64,7 @@ func (s *stage) do(line string) error {
 	act, ok := map[string]func([]string) error{
 		"at": s.doAt, "sleep": s.doSleep, "absent": s.doAbsent, "agent": s.doAgent, "task": s.doTask, "result": s.doResult, "load": s.doLoad, "show": s.doShow,
 		"once": s.doOnce, "state": s.doState, "release": s.doRelease, "retries": s.doRetries,
+		"lock": s.doLock, "plea": s.doPlea, "finding": s.doFinding, "event": s.doEvent, "mode": s.doMode,
 	}[verb]
 	if !ok {
 		return fmt.Errorf("no such word")
@@ -209,7 +210,7 @@ func (s *stage) doAgent(w []string) error {
 	case "recorded":
 		a.agent.Recorded = w[2]
 	default:
-		return fmt.Errorf("no such word %q", w[1])
+		return s.doForeignAgent(a, w[1:])
 	}
 	return nil
 }
@@ -235,7 +236,7 @@ func (s *stage) doTask(w []string) error {
 	case "loses":
 		c.task.Ref = protocol.Ref{}
 	default:
-		return fmt.Errorf("no such word %q", w[1])
+		return s.doForeignTask(c, w[1:])
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (s *Supervisor) translate(c Command) ([]protocol.Change, error) {
 	case matched == 0:
 		return nil, fmt.Errorf("%s %q: %w", c.Verb, cmp.Or(c.Subject.ID, c.Subject.Project), ErrNoSubject)
 	case matched > 1 && c.Subject.ID != "":
-		return nil, fmt.Errorf("%s %s: %w: several match; name it as project:kind/id", c.Verb, c.Subject.ID, ErrRefused)
+		return nil, fmt.Errorf("%s %s: %w: several match; name it as project:kind/id or project:protocol:kind/id", c.Verb, c.Subject.ID, ErrRefused)
 	case refused != nil:
 		return nil, refused
 	}
@@ -96,6 +96,9 @@ func (s *Supervisor) translateOne(c Command, snap *protocol.Snapshot, subject pr
 	if !snap.Act {
 		return refuse("steward only observes %s in this project", snap.Protocol)
 	}
+	if snap.Yield != "" {
+		return refuse("%s", snap.Yield)
+	}
 	if subject.Kind == protocol.KindAgent {
 		a, _ := snap.Agent(subject.ID)
 		change.Agent = a.Name
@@ -147,12 +150,22 @@ func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, st
 	case t.Hold != nil:
 		change.Verb = protocol.VerbRelease
 		return change, nil
+	case t.Foreign:
+		if state == protocol.TaskDone || state == protocol.TaskPending {
+			return refuse("there is nothing to retry (%s)", state)
+		}
+		if look := s.plan.Agents[agentOf(change.Subject, t)]; state == protocol.TaskRunning && t.Lost == "" && t.Outcome == nil && look.State != protocol.AgentDead {
+			return refuse("it is in hand (%s), and %s is %s", t.Named, t.Agent, cmp.Or(look.State, protocol.AgentUnknown))
+		}
+		change.Verb, change.Action, change.Rule, change.Code = protocol.VerbRequeue, protocol.ActionRetry, "operator", "OPERATOR"
+		change.Attempt = len(committed(t)) + 1
+		return change, nil
 	case t.Outcome != nil && !t.Outcome.Succeeded() && t.Ref.Path != "":
 		c := byHand(t, now, s.cfg.Tasks.Lease)
 		c.Subject, c.Reason, c.Why = change.Subject, change.Reason, change.Why
 		return c, nil
 	case state == protocol.TaskRunning:
-		look := s.plan.Agents[protocol.Subject{Project: change.Subject.Project, Protocol: change.Subject.Protocol, Kind: protocol.KindAgent, ID: t.Agent}]
+		look := s.plan.Agents[agentOf(change.Subject, t)]
 		if look.State != protocol.AgentDead {
 			return refuse("it is in flight and its agent %s is %s", t.Agent, look.State)
 		}
@@ -165,6 +178,10 @@ func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, st
 		return refuse("its request is gone")
 	}
 	return refuse("there is nothing to retry (%s)", state)
+}
+
+func agentOf(task protocol.Subject, t *protocol.Task) protocol.Subject {
+	return protocol.Subject{Project: task.Project, Protocol: task.Protocol, Kind: protocol.KindAgent, ID: t.Agent}
 }
 
 // want remembers that the operator asks for another run of a task that has no result yet: what follows the result

@@ -46,9 +46,12 @@ type Plan struct {
 	// Looks says per project when it must be looked at again at the latest: silence grows only while somebody
 	// looks, so deciding anew on the same files would not do.
 	Looks map[string]time.Time `json:"looks,omitempty"`
-	// Tasks and Agents are the verdicts behind the changes, for the status page and explain.
-	Tasks  map[protocol.Subject]TaskVerdict       `json:"-"`
-	Agents map[protocol.Subject]heartbeat.Verdict `json:"-"`
+	// Tasks, Agents and Locks are the verdicts behind the changes, for the status page and explain.
+	Tasks  map[protocol.Subject]TaskVerdict           `json:"-"`
+	Agents map[protocol.Subject]heartbeat.Verdict     `json:"-"`
+	Locks  map[protocol.Subject]heartbeat.LockVerdict `json:"-"`
+	// Waiting are the changes that would be made if steward might: where it only observes, is paused, or yields.
+	Waiting []protocol.Change `json:"-"`
 }
 
 // Empty reports whether the plan asks for nothing.
@@ -71,6 +74,7 @@ type Config struct {
 	Heartbeat heartbeat.Config
 	Capacity  capacity.Config
 	Tasks     TaskConfig
+	Locks     heartbeat.LockConfig
 	Retry     escalate.RetryConfig
 }
 

@@ -18,9 +18,9 @@ func (a *app) explainCommand() *cobra.Command {
 	var speaks string
 	c := &cobra.Command{
 		Use:   "explain SUBJECT",
-		Short: "Say why: evidence and decisions for an agent, task, lock or incident",
+		Short: "Say why: evidence and decisions for an agent, task, lock, call for help or incident",
 		Long: "explain gives the verdict on one thing, what it rests on, and what the journal has on it, oldest first. SUBJECT is an id,\n" +
-			"kind/id, or project:kind/id; an incident's key may be cut short.",
+			"kind/id, project:kind/id, or project:protocol:kind/id where two protocols use one name; an incident's key may be cut short.",
 		Example: "  steward explain codex-cursor\n  steward explain sot:task/7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10\n  steward explain incident/3fa9",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames("agent", "task", "lock", "incident"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -41,13 +41,19 @@ func renderExplanation(p *page, e status.Explanation) {
 		p.verdict(e.Subject, string(e.Task.State), e.Task.Why)
 		p.facts(taskFacts(p, *e.Task, e.TaskEvidence))
 	case e.Lock != nil:
-		p.verdict(e.Subject, string(e.Lock.State), "")
+		p.verdict(e.Subject, string(e.Lock.State), e.Lock.Why)
 		p.facts(lockFacts(p, *e.Lock, e.LockEvidence))
+	case e.Plea != nil:
+		p.verdict(e.Subject, "open", e.Plea.Text)
+		p.facts(pleaFacts(p, e.Plea))
 	case e.Incident != nil:
 		p.verdict(e.Subject, string(e.Incident.State), e.Incident.Summary)
 		p.facts(incidentFacts(p, *e.Incident))
 	default:
 		p.full("%s is no longer in the files; the journal still knows it", clean(e.Subject))
+	}
+	for _, f := range e.Findings {
+		p.full("  %s: %s", clean(string(f.Severity)), clean(f.Text))
 	}
 	p.part("Incidents", "", incidentRows(p, e.Incidents))
 	if len(e.Journal) == 0 {
@@ -212,6 +218,20 @@ func lockFacts(p *page, l supervisor.LockReport, e *status.LockEvidence) [][2]st
 	facts := [][2]string{{"holder", l.Holder}, {"expires", p.when(l.Expires)}}
 	if e != nil {
 		facts = append(facts, [2]string{"process", number(e.Process)}, [2]string{"acquired", p.when(e.Acquired)})
+	}
+	return facts
+}
+
+func pleaFacts(p *page, l *protocol.Plea) [][2]string {
+	facts := [][2]string{{"asked by", l.Agent}, {"task", l.Task}, {"severity", string(l.Severity)}, {"detail", l.Detail}}
+	if l.Blocking {
+		facts = append(facts, [2]string{"blocks work", "yes"})
+	}
+	if !l.Due.IsZero() {
+		facts = append(facts, [2]string{"told to the human", p.when(&l.Due)})
+	}
+	for i, o := range l.Options {
+		facts = append(facts, [2]string{"option", strconv.Itoa(i+1) + ": " + o})
 	}
 	return facts
 }

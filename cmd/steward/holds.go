@@ -83,7 +83,7 @@ func (a *app) lookForHolds(ctx context.Context) *holds {
 			}
 			now := time.Now()
 			snap := s.Adapter.Observe(ctx, protocol.Look{Now: now, Since: now.Add(-cfg.Tasks.History)})
-			snap.Project, snap.Protocol = ref.Name, name
+			snap.Name(ref.Name, name, true)
 			l.add(&snap, s.Adapter)
 		}
 	}

@@ -36,11 +36,14 @@ func (a *app) planCommand() *cobra.Command {
 
 // prospect is what plan prints.
 type prospect struct {
-	Changes  []protocol.Change `json:"changes"`
-	Alerts   []escalate.Alert  `json:"alerts"`
-	Verdicts []verdictLine     `json:"verdicts"`
-	Faults   []protocol.Fault  `json:"faults"`
-	Wake     *time.Time        `json:"wake"`
+	Changes []protocol.Change `json:"changes"`
+	// Waiting are changes that are not made: steward only observes there, is paused, or yields to others.
+	Waiting  []protocol.Change  `json:"waiting"`
+	Alerts   []escalate.Alert   `json:"alerts"`
+	Verdicts []verdictLine      `json:"verdicts"`
+	Findings []protocol.Finding `json:"findings"`
+	Faults   []protocol.Fault   `json:"faults"`
+	Wake     *time.Time         `json:"wake"`
 }
 
 type verdictLine struct {
@@ -93,7 +96,7 @@ func (a *app) lookOnce(ctx context.Context, refs []steward.ProjectRef, cfg stewa
 			}
 			snap := s.Adapter.Observe(ctx, protocol.Look{Now: time.Now(), Since: time.Now().Add(-cfg.Tasks.History)})
 			s.Close()
-			snap.Project, snap.Protocol, snap.Act = ref.Name, name, s.Act
+			snap.Name(ref.Name, name, s.Act)
 			view.Snapshots = append(view.Snapshots, snap)
 		}
 		if len(view.Snapshots) == 0 {
@@ -134,7 +137,8 @@ func processesOf(snaps []protocol.Snapshot) []supervisor.Process {
 }
 
 func prospectOf(v supervisor.View, p supervisor.Plan) prospect {
-	out := prospect{Changes: p.Changes, Alerts: p.Alerts, Faults: []protocol.Fault{}, Verdicts: []verdictLine{}}
+	out := prospect{Changes: p.Changes, Alerts: p.Alerts, Faults: []protocol.Fault{}, Verdicts: []verdictLine{},
+		Waiting: append([]protocol.Change{}, p.Waiting...), Findings: []protocol.Finding{}}
 	if out.Changes == nil {
 		out.Changes = []protocol.Change{}
 	}
@@ -148,6 +152,7 @@ func prospectOf(v supervisor.View, p supervisor.Plan) prospect {
 	for i := range v.Snapshots {
 		s := &v.Snapshots[i]
 		out.Faults = append(out.Faults, s.Faults...)
+		out.Findings = append(out.Findings, s.Findings...)
 		for j := range s.Agents {
 			subject := s.Subject(protocol.KindAgent, s.Agents[j].Name)
 			verdict := p.Agents[subject]
@@ -157,6 +162,11 @@ func prospectOf(v supervisor.View, p supervisor.Plan) prospect {
 			subject := s.Subject(protocol.KindTask, s.Tasks[j].ID)
 			verdict := p.Tasks[subject]
 			out.Verdicts = append(out.Verdicts, line(subject, string(verdict.State), verdict.Why, verdict.NotBefore))
+		}
+		for j := range s.Locks {
+			subject := s.Subject(protocol.KindLock, s.Locks[j].Resource)
+			verdict := p.Locks[subject]
+			out.Verdicts = append(out.Verdicts, line(subject, string(verdict.State), verdict.Why, verdict.Deadline))
 		}
 	}
 	return out
@@ -185,11 +195,17 @@ func (a *app) printPlan(p prospect) error {
 	for _, f := range p.Faults {
 		fmt.Fprintf(a.out, "fault      %s: %s\n", oneWord(f.Path), oneWord(f.Problem))
 	}
+	for _, f := range p.Findings {
+		fmt.Fprintf(a.out, "finding    %s: %s (%s)\n", oneWord(f.Subject.String()), oneWord(f.Text), f.Severity)
+	}
 	if len(p.Changes)+len(p.Alerts) == 0 {
 		fmt.Fprintln(a.out, "nothing to do")
 	}
 	for _, c := range p.Changes {
 		fmt.Fprintf(a.out, "would %s %s: %s\n", c.Verb, oneWord(c.Subject.String()), oneWord(c.Why))
+	}
+	for _, c := range p.Waiting {
+		fmt.Fprintf(a.out, "would, if it might, %s %s: %s\n", c.Verb, oneWord(c.Subject.String()), oneWord(c.Why))
 	}
 	for _, al := range p.Alerts {
 		what := "tell"

@@ -177,6 +177,7 @@ func loadLine(l supervisor.LoadReport) string {
 const (
 	shownFaults   = 5
 	shownFindings = 3
+	shownRepairs  = 3
 	shownDone     = 5
 )
 
@@ -202,9 +203,20 @@ func projectsPart(p *page, projects []supervisor.ProjectReport) {
 		for _, f := range r.Findings[:min(len(r.Findings), shownFindings)] {
 			p.styled(dim, "    %s: %s", clean(f.Subject), clean(f.Text))
 		}
+		repairLines(p, r.Repairs)
 		if rest := max(len(r.Faults)-shownFaults, 0) + max(len(r.Findings)-shownFindings, 0); rest > 0 {
 			p.styled(dim, "    and %d more; see: steward status -o json", rest)
 		}
+	}
+}
+
+// repairLines say what would be done if it might, and what it waits for.
+func repairLines(p *page, repairs []supervisor.RepairReport) {
+	for _, r := range repairs[:min(len(repairs), shownRepairs)] {
+		p.styled(yellow, "    would %s %s: %s; waits for: %s", clean(string(r.Verb)), clean(r.Subject), clean(r.Why), clean(r.WaitsFor))
+	}
+	if rest := len(repairs) - shownRepairs; rest > 0 {
+		p.styled(dim, "    and %s more; see: steward status -o json", plural(rest, "repair"))
 	}
 }
 

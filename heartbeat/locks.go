@@ -1,0 +1,140 @@
+package heartbeat
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// LockConfig says how long a lock may last. It carries no defaults.
+type LockConfig struct {
+	// TTL is the life of a lock that names no end (protocol 001, Lock Protocol: 30 min).
+	TTL time.Duration `toml:"ttl"`
+	// Watch is how long a lock must have been seen without a change until silence alone may release it.
+	Watch time.Duration `toml:"watch"`
+}
+
+// Validate reports the first impossible value, by its key.
+func (c LockConfig) Validate() error {
+	switch {
+	case c.TTL <= 0:
+		return fmt.Errorf("locks.ttl: %v must be more than zero", c.TTL)
+	case c.Watch <= 0:
+		return fmt.Errorf("locks.watch: %v must be more than zero", c.Watch)
+	}
+	return nil
+}
+
+// LockMemory is what must be remembered of a lock between looks. Its zero value is a lock never seen.
+type LockMemory struct {
+	// Sum is the lock as last seen; First is since when it is so.
+	Sum   string    `json:"sum,omitempty"`
+	First time.Time `json:"first,omitzero"`
+	// Watched is the awake time since then.
+	Watched time.Duration `json:"watched,omitempty"`
+	Looked  time.Time     `json:"looked,omitzero"`
+	// State is the last verdict.
+	State protocol.LockState `json:"state,omitempty"`
+}
+
+// LockVerdict is what is held of a lock.
+type LockVerdict struct {
+	State  protocol.LockState
+	Reason protocol.Reason
+	Why    string
+	// Expires is the end that the lock names, or what its TTL makes of it; zero for a lock of the kernel.
+	Expires time.Time
+	// Changed: the State is another than at the last look (at first sight, always).
+	Changed bool
+	// Release: every condition for its release holds.
+	Release bool
+	// Deadline is when the State may change if nothing happens; zero means never.
+	Deadline time.Time
+}
+
+// JudgeLock gives the verdict on one lock. holder is the verdict on the agent that holds it, nil when nobody of that
+// name is known. Released is only what has outlived its holder: the holder is proved dead, or the end has passed and
+// the holder shows no life; never within the grace after a resume.
+func JudgeLock(l protocol.Lock, holder *Verdict, m LockMemory, c Clock, cfg LockConfig) (LockVerdict, LockMemory) {
+	was := m.State
+	m = m.observe(l, c)
+	v := judgeLock(l, holder, m, c, cfg)
+	v.Changed, m.State = v.State != was, v.State
+	return v, m
+}
+
+func judgeLock(l protocol.Lock, holder *Verdict, m LockMemory, c Clock, cfg LockConfig) LockVerdict {
+	if l.Kernel {
+		return LockVerdict{State: protocol.LockHeld, Reason: protocol.ReasonSeen, Why: "the kernel holds it for a living process"}
+	}
+	v := LockVerdict{State: protocol.LockHeld, Reason: protocol.ReasonSeen, Expires: expiry(l, m, cfg)}
+	now := m.Looked
+	expired := !now.Before(v.Expires)
+	switch {
+	case holder != nil && holder.Proof:
+		v.Reason, v.Why = protocol.ReasonGone, l.Holder+" is proved to be gone"
+		v.stale(m, c, 0)
+	case !expired:
+		v.Why = "held by " + l.Holder + " until " + v.Expires.Format("15:04:05 UTC")
+		v.Deadline = v.Expires
+	case lives(holder):
+		v.State, v.Reason = protocol.LockOverdue, protocol.ReasonExpired
+		v.Why = fmt.Sprintf("over its time for %s, and its holder %s is %s", span(now.Sub(v.Expires)), l.Holder, holder.State)
+	default:
+		v.Reason = protocol.ReasonExpired
+		v.Why = fmt.Sprintf("over its time for %s, and %s shows no sign of life", span(now.Sub(v.Expires)), l.Holder)
+		v.stale(m, c, cfg.Watch)
+	}
+	return v
+}
+
+// stale releases the lock once it has been watched for long enough and the machine has not just woken.
+func (v *LockVerdict) stale(m LockMemory, c Clock, watch time.Duration) {
+	v.State = protocol.LockStale
+	due := m.Looked.Add(watch - m.Watched)
+	if resumed := wall(c.ResumeUntil); resumed.After(due) {
+		due = resumed
+	}
+	if due.After(m.Looked) {
+		v.State, v.Deadline = protocol.LockOverdue, due
+		v.Why += "; released unless that changes"
+		return
+	}
+	v.Release = true
+}
+
+// lives reports whether the holder shows life. One that is late still may; one that fell silent before we ever looked
+// does not, nor does one of which nothing is expected: it holds on to what it has forgotten.
+func lives(holder *Verdict) bool {
+	if holder == nil {
+		return false
+	}
+	switch holder.State {
+	case protocol.AgentDead, protocol.AgentUnknown:
+		return false
+	}
+	return true
+}
+
+// expiry is the end that the lock names; without one, that of its TTL, counted from when it was taken or first seen.
+func expiry(l protocol.Lock, m LockMemory, cfg LockConfig) time.Time {
+	switch {
+	case !l.Expires.IsZero():
+		return wall(l.Expires)
+	case !l.Acquired.IsZero() && !l.Acquired.After(m.Looked):
+		return wall(l.Acquired).Add(cfg.TTL)
+	}
+	return m.First.Add(cfg.TTL)
+}
+
+// observe follows the lock. One that was renewed, or that is held by another, is a new one.
+func (m LockMemory) observe(l protocol.Lock, c Clock) LockMemory {
+	now := wall(c.Now)
+	if m.First.IsZero() || m.Sum != l.Ref.Sum {
+		return LockMemory{Sum: l.Ref.Sum, First: now, Looked: now}
+	}
+	m.Watched += min(max(0, now.Sub(m.Looked)), 2*c.LookEvery)
+	m.Looked = now
+	return m
+}

@@ -1,0 +1,122 @@
+package heartbeat
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// TestLocks judges one lock by each row of the rules (protocol 001, Lock Protocol and Same-File Conflicts), from its
+// first sight on and again after having watched it.
+func TestLocks(t *testing.T) {
+	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second}
+	verdict := func(state protocol.AgentState, proof bool) *Verdict { return &Verdict{State: state, Proof: proof} }
+	ago := func(d time.Duration) time.Time { return start.Add(-d) }
+	past := protocol.Lock{Resource: "r", Holder: "builder", Acquired: ago(2 * time.Hour), Expires: ago(time.Hour)}
+	running := protocol.Lock{Resource: "r", Holder: "builder", Acquired: ago(time.Minute), Expires: start.Add(29 * time.Minute)}
+	for _, tc := range []struct {
+		name    string
+		lock    protocol.Lock
+		holder  *Verdict
+		resume  time.Duration // the grace after a resume ends then
+		first   protocol.LockState
+		then    protocol.LockState // having watched it for 40 s
+		release bool
+	}{
+		{"not over", running, verdict(protocol.AgentAlive, false), 0, protocol.LockHeld, protocol.LockHeld, false},
+		{"not over, holder silent", running, verdict(protocol.AgentDead, false), 0, protocol.LockHeld, protocol.LockHeld, false},
+		{"not over, holder proved dead", running, verdict(protocol.AgentDead, true), 0, protocol.LockStale, protocol.LockStale, true},
+		{"over, holder lives", past, verdict(protocol.AgentAlive, false), 0, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"over, holder late", past, verdict(protocol.AgentLate, false), 0, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"over, holder paused", past, verdict(protocol.AgentPaused, false), 0, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"over, holder dead", past, verdict(protocol.AgentDead, false), 0, protocol.LockOverdue, protocol.LockStale, true},
+		{"over, holder silent before we came", past, verdict(protocol.AgentUnknown, false), 0, protocol.LockOverdue, protocol.LockStale, true},
+		{"over, nobody of that name", past, nil, 0, protocol.LockOverdue, protocol.LockStale, true},
+		{"over, the machine has just woken", past, nil, time.Minute, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"no end named", protocol.Lock{Holder: "builder", Acquired: ago(29 * time.Minute)}, nil, 0, protocol.LockHeld, protocol.LockHeld, false},
+		{"no end named, past its time to live", protocol.Lock{Holder: "builder", Acquired: ago(31 * time.Minute)}, nil, 0, protocol.LockOverdue, protocol.LockStale, true},
+		{"no time at all", protocol.Lock{Holder: "builder"}, nil, 0, protocol.LockHeld, protocol.LockHeld, false},
+		{"of the kernel", protocol.Lock{Holder: "bash (7)", Kernel: true}, verdict(protocol.AgentDead, true), 0, protocol.LockHeld, protocol.LockHeld, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.lock.Ref.Sum = "s"
+			clock := Clock{Now: start, LookEvery: 5 * time.Second, ResumeUntil: start.Add(tc.resume)}
+			v, m := JudgeLock(tc.lock, tc.holder, LockMemory{}, clock, cfg)
+			if v.State != tc.first || v.Why == "" {
+				t.Errorf("at first sight %+v, want %s", v, tc.first)
+			}
+			for range 8 {
+				clock.Now = clock.Now.Add(5 * time.Second)
+				v, m = JudgeLock(tc.lock, tc.holder, m, clock, cfg)
+			}
+			if v.State != tc.then || v.Release != tc.release {
+				t.Errorf("after 40 s %+v, want %s, release %v", v, tc.then, tc.release)
+			}
+			if v.State == protocol.LockOverdue && !lives(tc.holder) && v.Deadline.IsZero() {
+				t.Error("nobody is told when it will be released")
+			}
+			tc.lock.Ref.Sum = "renewed"
+			if v, _ = JudgeLock(tc.lock, tc.holder, m, clock, cfg); v.Release && (tc.holder == nil || !tc.holder.Proof) {
+				t.Error("a lock that was renewed a moment ago is released")
+			}
+		})
+	}
+}
+
+// TestLockSleep: time that the machine slept through is not time watched.
+func TestLockSleep(t *testing.T) {
+	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second}
+	lock := protocol.Lock{Holder: "builder", Expires: start.Add(-time.Hour), Ref: protocol.Ref{Sum: "s"}}
+	clock := Clock{Now: start, LookEvery: 5 * time.Second}
+	_, m := JudgeLock(lock, nil, LockMemory{}, clock, cfg)
+	clock.Now = start.Add(8 * time.Hour)
+	if v, _ := JudgeLock(lock, nil, m, clock, cfg); v.Release {
+		t.Errorf("released at the first look after a sleep: %+v", v)
+	}
+}
+
+// TestPresence: what an adapter proves stands before beat and silence, and an agent that is idle is never dead.
+func TestPresence(t *testing.T) {
+	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	cfg := document()
+	look := func(a protocol.Agent, m Memory, at time.Duration) (Verdict, Memory) {
+		return Judge(Facts{Agent: a}, m, Clock{Now: start.Add(at), LookEvery: time.Hour}, cfg.Of("ralph", &a), cfg)
+	}
+	a := protocol.Agent{Name: "w", Presence: protocol.PresenceHere, Evidence: "its session 7 lives"}
+	v, m := look(a, Memory{}, 0)
+	if v.State != protocol.AgentAlive || v.Why != a.Evidence {
+		t.Errorf("here: %+v", v)
+	}
+	if v, m = look(a, m, time.Hour); v.State != protocol.AgentAlive {
+		t.Errorf("here, silent for an hour: %+v", v)
+	}
+	a.Presence, a.Evidence = protocol.PresenceGone, "nobody of its session 7 lives"
+	if v, m = look(a, m, time.Hour+time.Second); v.State != protocol.AgentDead || !v.Proof || v.Why != a.Evidence {
+		t.Errorf("gone: %+v", v)
+	}
+
+	b := protocol.Agent{Name: "planner", Idle: true, Beat: protocol.Beat{Mark: "1", At: start}}
+	v, m = look(b, Memory{}, 0)
+	if v.State != protocol.AgentAlive {
+		t.Errorf("idle, active just now: %+v", v)
+	}
+	if v, m = look(b, m, 3*time.Hour); v.State != protocol.AgentUnknown || !strings.HasPrefix(v.Why, "idle") || !v.Deadline.IsZero() {
+		t.Errorf("idle for hours: %+v", v)
+	}
+	b.Idle = false // its orchestrator came back, and the stamp is still the old one
+	if v, _ = look(b, m, 3*time.Hour+time.Second); v.State == protocol.AgentDead {
+		t.Errorf("at work again a second ago: %+v", v)
+	}
+	c := protocol.Agent{Name: "developer", Limit: 15 * time.Minute}
+	if l := cfg.Of("mailbox", &c); l.Dead != 15*time.Minute || l.Late >= l.Dead {
+		t.Errorf("a role's own limit: %+v", l)
+	}
+	cfg.Agents["developer"] = Limits{Dead: time.Hour}
+	if l := cfg.Of("mailbox", &c); l.Dead != time.Hour {
+		t.Errorf("the configured limit stands before the role's: %+v", l)
+	}
+}

@@ -1,0 +1,176 @@
+package supervisor_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// foreign is what the other protocols bring into a folder: locks, calls for a human, findings, events, orphans.
+type foreign struct {
+	observed bool
+	yield    string
+	locks    []protocol.Lock
+	pleas    []protocol.Plea
+	findings []protocol.Finding
+	events   []protocol.Event
+	stubborn bool // orphans do not end when asked
+}
+
+func (f *foreign) fill(s *protocol.Snapshot) {
+	s.Yield = f.yield
+	s.Locks, s.Pleas = slices.Clone(f.locks), slices.Clone(f.pleas)
+	s.Findings, s.Events = slices.Clone(f.findings), slices.Clone(f.events)
+}
+
+// applyForeign carries out the verbs that protocol 000 lacks.
+func (f *folder) applyForeign(c protocol.Change) (done bool, err error) {
+	switch c.Verb {
+	case protocol.VerbUnlock:
+		return true, f.do(func() {
+			f.foreign.locks = slices.DeleteFunc(f.foreign.locks, func(l protocol.Lock) bool { return l.Resource == c.Subject.ID })
+		})
+	case protocol.VerbReap:
+		return true, f.do(func() {
+			if f.foreign.stubborn && c.Status == "SIGTERM" {
+				return
+			}
+			for _, a := range f.sims {
+				if a.agent.Name == c.Subject.ID {
+					a.agent.Orphans = nil
+				}
+			}
+		})
+	case protocol.VerbRequeue:
+		return true, f.requeue(f.cards[c.Subject.ID], c)
+	case protocol.VerbLog:
+		before := len(f.foreign.events)
+		rest := slices.DeleteFunc(slices.Clone(f.foreign.events), func(e protocol.Event) bool { return e.Name == c.Event && e.Subject.ID == c.Subject.ID })
+		if len(rest) == before {
+			return false, nil
+		}
+		return true, f.do(func() { f.foreign.events = rest })
+	}
+	return false, nil
+}
+
+func (f *folder) requeue(t *card, c protocol.Change) error {
+	switch n := len(t.ledger); {
+	case n < c.Attempt:
+		k := protocol.Taking{N: c.Attempt, Action: c.Action, Rule: c.Rule, Code: c.Code, Agent: c.Agent, Twice: c.Twice}
+		if err := f.do(func() { t.ledger = append(t.ledger, k) }); err != nil {
+			return err
+		}
+	case t.ledger[c.Attempt-1].Committed:
+		return errMoved
+	}
+	return f.do(
+		func() { t.named, t.task.Lost, t.result = "", "", nil },
+		func() { t.ledger[c.Attempt-1].Committed = true })
+}
+
+func (s *stage) doMode(w []string) error {
+	f := &s.demo().foreign
+	switch w[0] {
+	case "observe", "act":
+		f.observed = w[0] == "observe"
+	case "yield":
+		f.yield = strings.Join(w[1:], " ")
+	default:
+		return fmt.Errorf("no such word %q", w[0])
+	}
+	return nil
+}
+
+// doLock: lock R by A until 30:00 | lock R gone
+func (s *stage) doLock(w []string) error {
+	f := &s.demo().foreign
+	f.locks = slices.DeleteFunc(f.locks, func(l protocol.Lock) bool { return l.Resource == w[0] })
+	if w[1] == "gone" {
+		return nil
+	}
+	until, err := readClock(w[4])
+	f.locks = append(f.locks, protocol.Lock{Resource: w[0], Holder: w[2], Expires: until, Ref: protocol.Ref{Path: "state.json", Sum: strings.Join(w, " ")}})
+	return err
+}
+
+// doPlea: plea P by A [blocking] [due 05:00] says TEXT | plea P gone
+func (s *stage) doPlea(w []string) error {
+	f := &s.demo().foreign
+	if w[1] == "gone" {
+		f.pleas = slices.DeleteFunc(f.pleas, func(p protocol.Plea) bool { return p.ID == w[0] })
+		return nil
+	}
+	p := protocol.Plea{ID: w[0], Agent: w[2], Severity: protocol.High, Options: []string{"JWT", "OAuth"}, Ref: protocol.Ref{Sum: w[0]}}
+	for i := 3; i < len(w); i++ {
+		switch w[i] {
+		case "blocking":
+			p.Blocking = true
+		case "due":
+			at, err := readClock(w[i+1])
+			if err != nil {
+				return err
+			}
+			p.Due = at
+		case "says":
+			p.Text = strings.Join(w[i+1:], " ")
+			i = len(w)
+		}
+	}
+	f.pleas = append(f.pleas, p)
+	return nil
+}
+
+// doFinding: finding CODE on T SEVERITY TEXT | finding CODE gone
+func (s *stage) doFinding(w []string) error {
+	f := &s.demo().foreign
+	f.findings = slices.DeleteFunc(f.findings, func(x protocol.Finding) bool { return x.Code == w[0] })
+	if w[1] != "gone" {
+		f.findings = append(f.findings, protocol.Finding{Subject: protocol.Subject{Kind: protocol.KindTask, ID: w[2]}, Code: w[0],
+			Severity: protocol.Severity(w[3]), Text: strings.Join(w[4:], " ")})
+	}
+	return nil
+}
+
+// doEvent: event NAME on T
+func (s *stage) doEvent(w []string) error {
+	f := &s.demo().foreign
+	f.events = append(f.events, protocol.Event{Name: w[0], Subject: protocol.Subject{Kind: protocol.KindTask, ID: w[2]}, At: s.now, Text: w[0]})
+	return nil
+}
+
+func (s *stage) doForeignAgent(a *sim, w []string) error {
+	switch w[0] {
+	case "here":
+		a.agent.Presence, a.agent.Evidence, a.silent, a.agent.Ref = protocol.PresenceHere, "its session lives", true, protocol.Ref{}
+	case "gone":
+		a.agent.Presence, a.agent.Evidence = protocol.PresenceGone, "nobody of its session lives"
+	case "idle":
+		a.agent.Idle, a.silent = true, true
+	case "orphans":
+		a.agent.Orphans = []protocol.Identity{{PID: 7, Start: 1, Boot: "b"}}
+	case "stubborn":
+		s.demo().foreign.stubborn = true
+	default:
+		return fmt.Errorf("no such word %q", w[0])
+	}
+	return nil
+}
+
+func (s *stage) doForeignTask(c *card, w []string) error {
+	switch w[0] {
+	case "foreign": // its protocol manages the life of its work by itself
+		c.task.Foreign, c.task.Timeout, c.task.Requeue = true, protocol.NoTimeout, slices.Contains(w, "requeue")
+	case "accepted":
+		c.named = "accepted"
+	case "lost":
+		c.task.Lost = strings.Join(w[1:], " ")
+	case "found":
+		c.task.Lost = ""
+	default:
+		return fmt.Errorf("no such word %q", w[0])
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package supervisor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/protocol"
+)
+
+// locks judges every lock of a snapshot: one that has outlived its holder is released, one that is over its time in
+// the hands of a living holder is reported and left alone.
+func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook) {
+	clock := d.clock(s)
+	for i := range s.Locks {
+		l := &s.Locks[i]
+		subject := s.Subject(protocol.KindLock, l.Resource)
+		var holder *heartbeat.Verdict
+		if a := agents[l.Holder]; a != nil {
+			holder = &a.verdict
+		}
+		v, m := heartbeat.JudgeLock(*l, holder, d.old.Locks[subject], clock, d.cfg.Locks)
+		if d.plan.Memory.Locks == nil {
+			d.plan.Memory.Locks, d.plan.Locks = map[protocol.Subject]heartbeat.LockMemory{}, map[protocol.Subject]heartbeat.LockVerdict{}
+		}
+		d.plan.Memory.Locks[subject], d.plan.Locks[subject] = m, v
+		d.lookAgain(s.Project, v.Deadline)
+		switch {
+		case v.Release:
+			d.change(s, protocol.Change{Verb: protocol.VerbUnlock, Subject: subject, Reason: v.Reason, Why: v.Why, Ref: l.Ref, Agent: l.Holder})
+			if !mayChange(s) {
+				d.alertLock(subject, l, v)
+			}
+		case v.State == protocol.LockOverdue && v.Deadline.IsZero(): // else it is about to be released
+			d.alertLock(subject, l, v)
+		}
+	}
+}
+
+// alertLock tells the human of a lock over its time: stealing it from a living holder would harm.
+func (d *decision) alertLock(subject protocol.Subject, l *protocol.Lock, v heartbeat.LockVerdict) {
+	d.alert(escalate.Alert{Kind: "lock_overdue", Severity: protocol.Medium, Subject: subject, Agent: l.Holder,
+		Summary:    fmt.Sprintf("%s holds the lock on %s over its time", l.Holder, l.Resource),
+		Detail:     fmt.Sprintf("It ended at %s: %s.", v.Expires.UTC().Format(time.RFC3339), v.Why),
+		Spoken:     fmt.Sprintf("%s holds the lock on %s over its time.", l.Holder, l.Resource),
+		Occurrence: v.Expires.UTC().Format(time.RFC3339)})
+}

@@ -1,0 +1,104 @@
+package supervisor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+)
+
+// alone judges work of which the adapter proves that nobody does it any more. The proof must stand for a while: files
+// and processes change one after the other, and a look may fall in between.
+func (k *taskLook) alone() {
+	if k.mem.Alone.IsZero() {
+		k.mem.Alone = k.at
+	}
+	due := k.mem.Alone.Add(k.d.cfg.Tasks.Presume)
+	if until := k.d.plan.Memory.ResumeUntil; k.d.resuming() && due.Before(until) {
+		due = until
+	}
+	k.is(protocol.TaskRunning, "%s", k.t.Lost)
+	if k.d.now.Before(due) {
+		k.d.lookAgain(k.s.Project, due)
+		return
+	}
+	k.lost(false, k.t.Lost)
+}
+
+// lost sees to work whose agent is gone: where it goes back in one step, it does; else the result is written that the
+// agent cannot write, and the retry table judges it at the next look.
+func (k *taskLook) lost(twice bool, why string) {
+	if !mayChange(k.s) && k.t.Foreign {
+		k.alertLost(why)
+	}
+	switch {
+	case k.t.Requeue:
+		k.requeueLost(twice, why)
+	case !k.t.Visible && k.t.Lost == "":
+		// Something lies where the result belongs that cannot be read: nothing may be put over it.
+	default:
+		k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Code: escalate.CodeAgentLost, Twice: twice, Why: why})
+	}
+}
+
+// alertLost tells the human of lost work that steward may not touch.
+func (k *taskLook) alertLost(why string) {
+	k.alert(escalate.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking,
+		Summary: fmt.Sprintf("%s is lost", title(k.t)), Detail: why + "." + directive(k.t),
+		Spoken: fmt.Sprintf("%s, %s is lost.", k.d.cfg.Human, title(k.t))})
+}
+
+// requeueLost rules on lost work as if its agent had written AGENT_LOST.
+func (k *taskLook) requeueLost(twice bool, why string) {
+	if k.mem.Alone.IsZero() {
+		k.mem.Alone = k.at
+	}
+	t := *k.t
+	t.Timeout = k.timeout()
+	t.Outcome = &protocol.Outcome{Status: "failed", Agent: t.Agent, At: k.mem.Alone, Appeared: k.mem.Alone, Ours: true, Twice: twice,
+		Ref:      protocol.Ref{Path: t.Ref.Path, Sum: fmt.Sprintf("lost %s %d", t.ID, len(committed(k.t))+1)},
+		Failures: []protocol.Failure{{Code: escalate.CodeAgentLost, Message: why, Severity: "error"}}}
+	r := escalate.Judge(t, k.s.Protocol, k.d.since(k.mem.Alone), k.d.cfg.Retry)
+	if r.Action == protocol.ActionRetry {
+		k.requeue(r, protocol.ReasonLost, twice)
+		return
+	}
+	k.is(protocol.TaskDead, "%s", r.Why)
+	open := k.t
+	k.t = &t
+	k.alertFailure(r)
+	k.t = open
+}
+
+// since is a moment in the local time of the decision. What goes back in one step has nowhere to keep a due time: it
+// is worked out anew from the moment in which the attempt ended.
+func (d *decision) since(t time.Time) time.Time { return plain(t).In(d.local.Location()) }
+
+// requeue puts work back where agents find it once the rule's delay is over.
+func (k *taskLook) requeue(r escalate.Ruling, reason protocol.Reason, twice bool) {
+	if k.d.now.Before(r.Due) {
+		k.wait(protocol.TaskWaiting, r.Due, "%s", r.Why)
+		k.d.lookAgain(k.s.Project, r.Due)
+		return
+	}
+	k.is(protocol.TaskWaiting, "the project's retries of this hour are used up")
+	if r.Counted && !k.spend() {
+		return
+	}
+	k.is(protocol.TaskWaiting, "%s", r.Why)
+	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: reason, Why: r.Why, Action: protocol.ActionRetry, Rule: r.Rule, Code: r.Code,
+		Attempt: len(committed(k.t)) + 1, Twice: twice})
+}
+
+// repair finishes a requeueing that a crash cut short: its entry stands on record, and nobody has said yet that the
+// work was moved.
+func (k *taskLook) repair() bool {
+	if !k.t.Requeue || !scheduled(k.t) {
+		return false
+	}
+	last := k.t.Takings[len(k.t.Takings)-1]
+	k.is(protocol.TaskWaiting, "a crash cut its way back short")
+	return k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: protocol.ReasonRepair, Why: k.verdict.Why, Action: last.Action,
+		Rule: last.Rule, Code: last.Code, Attempt: last.N, Agent: last.Agent, Twice: last.Twice})
+}

@@ -1,0 +1,93 @@
+package supervisor
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// LockReport is a lock, in a file or in the kernel, and the verdict on it.
+type LockReport struct {
+	Project  string             `json:"project"`
+	Protocol string             `json:"protocol"`
+	Resource string             `json:"resource"`
+	Holder   string             `json:"holder"`
+	State    protocol.LockState `json:"state"`
+	Expires  *time.Time         `json:"expires"`
+	PID      *int               `json:"pid,omitempty"`
+	Why      string             `json:"why"`
+}
+
+// FindingReport is something wrong that needs no repair.
+type FindingReport struct {
+	Protocol string            `json:"protocol"`
+	Subject  string            `json:"subject"`
+	Code     string            `json:"code"`
+	Field    string            `json:"field,omitempty"`
+	Severity protocol.Severity `json:"severity"`
+	Text     string            `json:"text"`
+}
+
+// RepairReport is a change that steward would make if it might, and what keeps it from making it.
+type RepairReport struct {
+	Protocol string        `json:"protocol"`
+	Verb     protocol.Verb `json:"verb"`
+	Subject  string        `json:"subject"`
+	Why      string        `json:"why"`
+	WaitsFor string        `json:"waits_for"`
+}
+
+// MeasureReport is a figure that a protocol's document asks for.
+type MeasureReport struct {
+	Protocol string  `json:"protocol"`
+	Name     string  `json:"name"`
+	Agent    string  `json:"agent,omitempty"`
+	Value    float64 `json:"value"`
+}
+
+func (p *Picture) lock(s *protocol.Snapshot, l *protocol.Lock) LockReport {
+	v := p.Plan.Locks[s.Subject(protocol.KindLock, l.Resource)]
+	r := LockReport{Project: s.Project, Protocol: s.Protocol, Resource: l.Resource, Holder: l.Holder, Why: v.Why,
+		State: cmp.Or(v.State, protocol.LockHeld), Expires: instant(v.Expires)}
+	if pid := l.Process.PID; pid > 0 {
+		r.PID = &pid
+	}
+	return r
+}
+
+// found adds what one snapshot says beside agents, tasks and locks: the gravest findings first.
+func (r *ProjectReport) found(s *protocol.Snapshot) {
+	r.Faults = append(r.Faults, s.Faults...)
+	for _, f := range s.Findings {
+		r.Findings = append(r.Findings, FindingReport{s.Protocol, f.Subject.String(), f.Code, f.Field, f.Severity, f.Text})
+	}
+	slices.SortStableFunc(r.Findings, func(a, b FindingReport) int { return b.Severity.Rank() - a.Severity.Rank() })
+	for _, m := range s.Measures {
+		r.Measures = append(r.Measures, MeasureReport{s.Protocol, m.Name, m.Agent, m.Value})
+	}
+}
+
+// repairs lists what waits for a word of the operator, or for somebody else to finish.
+func (p *Picture) repairs(d DeskPicture) []RepairReport {
+	list := []RepairReport{}
+	for _, c := range p.Plan.Waiting {
+		if c.Subject.Project == d.Name {
+			list = append(list, RepairReport{c.Subject.Protocol, c.Verb, c.Subject.String(), c.Why, p.waitsFor(d, c.Subject.Protocol)})
+		}
+	}
+	return list
+}
+
+func (p *Picture) waitsFor(d DeskPicture, protocolName string) string {
+	if d.Paused != "" {
+		return "steward resume " + d.Name
+	}
+	for i := range p.View.Snapshots {
+		if s := &p.View.Snapshots[i]; s.Project == d.Name && s.Protocol == protocolName && s.Act && s.Yield != "" {
+			return s.Yield
+		}
+	}
+	return "[project.mode] " + protocolName + ` = "act"`
+}
