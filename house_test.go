@@ -42,12 +42,13 @@ var floors = map[string]may{
 	"platform/service":  {outside: []string{"github.com/kardianos/service"}},
 	"platform/desktop":  {outside: []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: process groups, locks
 
-	"protocol/agentstatus":  {ours: []string{"protocol", "protocol/jsonfile"}},
+	"protocol/agentstatus":  {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder"}},
 	"protocol/ledger":       {ours: []string{"protocol", "protocol/jsonfile"}},
-	"protocol/handoffs":     {ours: []string{"protocol", "protocol/jsonfile", "protocol/ledger"}},
-	"protocol/envelope":     {ours: []string{"protocol", "protocol/jsonfile"}},
-	"protocol/ralph":        {ours: []string{"protocol", "protocol/jsonfile", "platform/proc"}},
-	"protocol/mailbox":      {ours: []string{"protocol", "protocol/jsonfile", "protocol/ledger", "platform/proc"}},
+	"protocol/folder":       {ours: []string{"protocol", "protocol/jsonfile"}},
+	"protocol/handoffs":     {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder", "protocol/ledger"}},
+	"protocol/envelope":     {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder"}},
+	"protocol/ralph":        {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder", "platform/proc"}},
+	"protocol/mailbox":      {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder", "protocol/ledger", "platform/proc"}},
 	"protocol/protocoltest": {ours: []string{"protocol", "protocol/jsonfile"}},
 	"heartbeat":             {ours: []string{"protocol"}},
 	"capacity":              {ours: []string{"protocol"}},

@@ -95,7 +95,7 @@ func TestPresence(t *testing.T) {
 		t.Errorf("here, silent for an hour: %+v", v)
 	}
 	a.Presence, a.Evidence = protocol.PresenceGone, "nobody of its session 7 lives"
-	if v, m = look(a, m, time.Hour+time.Second); v.State != protocol.AgentDead || !v.Proof || v.Why != a.Evidence {
+	if v, _ = look(a, m, time.Hour+time.Second); v.State != protocol.AgentDead || !v.Proof || v.Why != a.Evidence {
 		t.Errorf("gone: %+v", v)
 	}
 

@@ -12,13 +12,17 @@ import (
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/protocol/envelope"
+	"github.com/livhana/steward/protocol/handoffs"
+	"github.com/livhana/steward/protocol/mailbox"
+	"github.com/livhana/steward/protocol/ralph"
 	"github.com/livhana/steward/supervisor"
 )
 
 // adapter is one line of wiring per protocol.
 type adapter struct {
 	name   string
-	detect func(dir string) bool
+	detect func(dir string, cfg steward.Config) bool
 	own    func(dir string) string // steward's folder inside the protocol's
 	open   func(dir string, cfg steward.Config, guard guard) speaking
 }
@@ -36,13 +40,44 @@ type speaking interface {
 type publisher interface{ Publish([]byte) error }
 
 var adapters = []adapter{
-	{agentstatus.Name, agentstatus.Detect, agentstatus.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
+	{agentstatus.Name, always(agentstatus.Detect), agentstatus.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
 		sources := map[string][]string{}
 		for name, l := range cfg.Heartbeat.Agents {
 			sources[name] = l.Sources
 		}
 		return agentstatus.New(dir, agentstatus.Options{Guard: g, Sources: sources})
 	}},
+	{handoffs.Name, always(handoffs.Detect), handoffs.OwnDir, func(dir string, _ steward.Config, g guard) speaking {
+		return handoffs.New(dir, handoffs.Options{Guard: g})
+	}},
+	{ralph.Name, always(ralph.Detect), ralph.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
+		return ralph.New(dir, ralph.Options{Guard: g, Flock: flock, NoWatch: !cfg.Ralph.Violations})
+	}},
+	{mailbox.Name, always(mailbox.Detect), mailbox.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
+		m := cfg.Mailbox
+		return mailbox.New(dir, mailbox.Options{Guard: g, Lead: m.Lead, Developer: m.Developer, Review: m.Review})
+	}},
+	{envelope.Name, func(dir string, cfg steward.Config) bool {
+		return envelope.Detect(dir, cfg.Envelope.Messages, cfg.Envelope.Log)
+	}, envelope.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
+		e := cfg.Envelope
+		return envelope.New(dir, envelope.Options{Guard: g, Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge,
+			Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay})
+	}},
+}
+
+// always is a detection that no setting changes.
+func always(detect func(dir string) bool) func(string, steward.Config) bool {
+	return func(dir string, _ steward.Config) bool { return detect(dir) }
+}
+
+// flock takes the kernel's lock on a file of another program's, which stays where it is.
+func flock(ctx context.Context, path string) (release func(), err error) {
+	lock, err := platform.LockWait(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Unlock() }, nil
 }
 
 func adapterNamed(name string) (adapter, bool) {
@@ -75,7 +110,7 @@ func projectOf(ref steward.ProjectRef, cfg steward.Config, alone bool) superviso
 			var found []string
 			for _, ad := range adapters {
 				wanted := len(ref.Protocols) == 0 || slices.Contains(ref.Protocols, ad.name)
-				if wanted && ad.detect(ref.Path) {
+				if wanted && ad.detect(ref.Path, cfg) {
 					found = append(found, ad.name)
 				}
 			}

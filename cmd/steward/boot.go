@@ -26,6 +26,7 @@ func (a *app) bootCommand() *cobra.Command {
 		Long: "boot sets up the protocol's folders, registry, heartbeat and log for one agent, as its boot script would, but\n" +
 			"merges with what is there. It replaces the whole set-up part of a boot script:\n\n" +
 			"    steward boot livhana-layer1.1 --project \"$ROOT\"\n    steward boot codex-cursor --project \"$ROOT\"\n\n" +
+			"Agents of other protocols name theirs, which creates its layout: --protocol handoffs, ralph, mailbox or envelope.\n\n" +
 			"With --pid the process is recorded as proof of life; without, the registry shows the caller's pid, which proves nothing.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -41,7 +42,7 @@ func (a *app) bootCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&project, "project", ".", "the project's `DIR`")
-	c.Flags().StringVar(&protocolName, "protocol", "", "the protocol's `NAME`, for agents other than livhana-layer1.1 and codex-cursor")
+	c.Flags().StringVar(&protocolName, "protocol", "", "the protocol's `NAME`, for agents other than livhana-layer1.1 and codex-cursor: agentstatus, handoffs, ralph, mailbox or envelope")
 	c.Flags().IntVar(&pid, "pid", 0, "the agent's own process `ID`")
 	c.Flags().StringVar(&session, "session", "", "the session's `ID`")
 	return c
@@ -62,7 +63,11 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	if err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
-	speaker := ad.open(dir, steward.Defaults(), ad.guardFor(dir))
+	cfg, _, err := a.settings()
+	if err != nil {
+		cfg = steward.Defaults() // a boot script must not fail for a configuration that is not its own
+	}
+	speaker := ad.open(dir, cfg, ad.guardFor(dir))
 	defer speaker.Close()
 	err = speaker.Prepare(c.Context(), b)
 	if errors.Is(err, agentstatus.ErrNotInitialized) {

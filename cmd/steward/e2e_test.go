@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup:               setUpScript,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": awaitCommand, "rewrite": rewriteCommand, "count": countCommand, "signal": signalCommand, "age": ageCommand, "fifo": fifoCommand,
+			"await": awaitCommand, "rewrite": rewriteCommand, "count": countCommand, "signal": signalCommand, "age": ageCommand, "fifo": fifoCommand, "stamp": stampCommand,
 		},
 		Condition: func(cond string) (bool, error) {
 			if tool, ok := strings.CutPrefix(cond, "tool:"); ok {
@@ -170,6 +170,19 @@ func ageCommand(ts *testscript.TestScript, _ bool, args []string) {
 	at := time.Now().Add(-d)
 	for _, file := range args[1:] {
 		ts.Check(os.Chtimes(ts.MkAbs(file), at, at))
+	}
+}
+
+var stampMark = regexp.MustCompile(`\{\{now([+-][0-9a-z.]+)?\}\}`)
+
+// stampCommand: stamp FILE… fills in times like {{now-90s}}.
+func stampCommand(ts *testscript.TestScript, _ bool, args []string) {
+	for _, file := range args {
+		text := stampMark.ReplaceAllStringFunc(ts.ReadFile(file), func(mark string) string {
+			shift, _ := time.ParseDuration(stampMark.FindStringSubmatch(mark)[1])
+			return time.Now().Add(shift).UTC().Format(time.RFC3339)
+		})
+		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o644))
 	}
 }
 

@@ -117,6 +117,7 @@ func (h *house) announce() {
 		names = append(names, describe(d))
 	}
 	h.tellHowToBoot(h.app.out)
+	h.tellWhatWaits(h.app.out)
 	fmt.Fprintf(h.app.out, "steward %s ready: %s; socket %s\n", version(), strings.Join(names, ", "), h.paths.Socket)
 }
 
@@ -125,6 +126,18 @@ func (h *house) tellHowToBoot(w io.Writer) {
 	for _, d := range h.loop.Picture().Desks {
 		if len(d.Speaks) == 0 {
 			fmt.Fprintf(w, "%s speaks no protocol yet. Set one up with: steward boot livhana-layer1.1 --project %s\n", d.Path, shellQuote(d.Path))
+		}
+	}
+}
+
+// tellWhatWaits says which repairs are not made because steward only observes there, and the line that turns them on.
+func (h *house) tellWhatWaits(w io.Writer) {
+	for _, r := range h.loop.Picture().Report().Projects {
+		for _, note := range r.Notes {
+			fmt.Fprintf(w, "%s: %s\n", clean(r.Name), clean(note))
+		}
+		for _, repair := range r.Repairs[:min(len(r.Repairs), shownRepairs)] {
+			fmt.Fprintf(w, "%s: waits: %s %s: %s\n", clean(r.Name), repair.Verb, clean(repair.Subject), clean(repair.Why))
 		}
 	}
 }

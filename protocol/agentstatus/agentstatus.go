@@ -48,14 +48,15 @@ type Options struct {
 type Project struct {
 	dir  string
 	opts Options
-	root *jsonfile.Root // at Base; nil while the folder is missing
-	lost *trouble       // why Base cannot be opened
+	root *jsonfile.Root    // at Base; nil while the folder is missing
+	lost *jsonfile.Trouble // why Base cannot be opened
 
-	now, again, since time.Time
-	swept             time.Time // when drafts that a crash left were last removed
+	now, since time.Time
+	swept      time.Time // when drafts that a crash left were last removed
+	desksAt    time.Time // when all agents' folders were last read
 
 	folders
-	trouble             map[string]*trouble
+	patience            jsonfile.Patience
 	oddTasks, oddAgents map[string]protocol.Fault // names that cannot be used
 	tasks               map[string]*entry
 	mostTasks           int // since the map of tasks was made
@@ -84,11 +85,11 @@ func New(dir string, opts Options) *Project {
 // forget drops everything that was read, for a folder that was made anew.
 func (p *Project) forget() {
 	p.folders = newFolders()
-	p.trouble = map[string]*trouble{}
+	p.patience.Forget()
 	p.oddTasks, p.oddAgents = nil, nil
 	p.tasks, p.settled = map[string]*entry{}, map[string]settled{}
 	p.bench, p.log = newBench(), newLog()
-	p.dirty, p.dirtyAgents = map[string]bool{}, false
+	p.dirty, p.dirtyAgents, p.desksAt = map[string]bool{}, false, time.Time{}
 	p.dropLates()
 }
 
@@ -108,13 +109,11 @@ func Detect(dir string) bool {
 	return err == nil && st.Mode.IsDir()
 }
 
-// Dirs lists the folders to watch.
+// Dirs lists the folders to watch. The agents' own are not among them: a hundred agents that beat would wake steward
+// all the time, and nothing that a beat says is more urgent than the next look.
 func (p *Project) Dirs() []string {
 	dirs := []string{Base}
 	for _, d := range []string{tasksDir, archiveDir, sharedDir, agentsDir} {
-		dirs = append(dirs, path.Join(Base, d))
-	}
-	for _, d := range sortedKeys(p.bench.desks) {
 		dirs = append(dirs, path.Join(Base, d))
 	}
 	return dirs
@@ -152,12 +151,7 @@ func (p *Project) open() error {
 		p.lost = nil
 		return err
 	}
-	since := p.now
-	if p.lost != nil {
-		since = p.lost.since
-	}
-	p.lost = &trouble{since: since, sure: true}
-	p.lost.problem, p.lost.hint = describeError(err)
+	p.lost = p.still(p.lost, "", err)
 	if p.root != nil {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 // Apply carries out one change. Every file is compared with what was judged before it is moved or replaced. After a
 // crash in the middle, the same change applied again ends in the same files.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
-	p.now = now
+	p.begin(now)
 	act := p.verb(c.Verb)
 	switch {
 	case act == nil:
@@ -83,13 +83,13 @@ func moved(format string, args ...any) error {
 func (p *Project) hold(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	switch {
-	case e.held.there && !e.request.there:
+	case e.held.There && !e.request.There:
 		return nil
-	case e.held.there:
+	case e.held.There:
 		return moved("its request was written anew while it was held")
-	case !e.request.good || string(e.request.sum) != c.Ref.Sum:
+	case !e.request.Good || string(e.request.Sum) != c.Ref.Sum:
 		return moved("the request is not the one that was judged")
-	case e.result.there || e.inHand():
+	case e.result.There || e.inHand():
 		return moved("its agent was quicker")
 	}
 	if err := p.putNotice(c); err != nil {
@@ -99,8 +99,8 @@ func (p *Project) hold(c protocol.Change) error {
 		_ = p.root.Remove(e.files.notice)
 		return err
 	}
-	since := e.request.stamp
-	if e = p.fresh(e.id); e.result.there || e.progress.there && !e.progress.stamp.ModTime().Before(appeared(since)) {
+	since := e.request.Stamp
+	if e = p.fresh(e.id); e.result.There || e.progress.There && !e.progress.Stamp.ModTime().Before(appeared(since)) {
 		// It was taken in the very moment of the rename: one in flight is never held.
 		if err := p.show(e); err != nil {
 			return err
@@ -114,7 +114,7 @@ func (p *Project) hold(c protocol.Change) error {
 // inHand reports whether a progress file of this attempt lies there. One that an earlier attempt left is older than
 // the request's coming into sight.
 func (e *entry) inHand() bool {
-	return e.progress.there && !e.progress.stamp.ModTime().Before(appeared(e.request.stamp))
+	return e.progress.There && !e.progress.Stamp.ModTime().Before(appeared(e.request.Stamp))
 }
 
 // putNotice writes the deferral notice of a hold.
@@ -147,8 +147,8 @@ func (p *Project) putNotice(c protocol.Change) error {
 func (p *Project) release(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	o, _ := e.ended()
-	vain := e.record.cancelled && o == nil && (e.held.good || e.cancelledInVain(o))
-	if !e.held.there && !e.notice.there && !vain {
+	vain := e.record.cancelled && o == nil && (e.held.Good || e.cancelledInVain(o))
+	if !e.held.There && !e.notice.There && !vain {
 		return nil
 	}
 	if vain {
@@ -156,7 +156,7 @@ func (p *Project) release(c protocol.Change) error {
 			return err
 		}
 	}
-	was := e.held.there
+	was := e.held.There
 	if err := p.show(e); err != nil {
 		return err
 	}
@@ -192,10 +192,10 @@ func (p *Project) show(e *entry) error {
 // renew prolongs the lease in the notice.
 func (p *Project) renew(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
-	if !e.held.there {
+	if !e.held.There {
 		return moved("it is no longer held")
 	}
-	if !e.notice.good {
+	if !e.notice.Good {
 		c.Hold = protocol.HoldCapacity
 		if k := e.record.last(); k != nil {
 			c.Hold, c.Until = protocol.HoldRetry, k.Due

@@ -3,25 +3,27 @@ package agentstatus
 import (
 	"path"
 	"strings"
+
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // bench is where the agents sit: a folder each (codex_status/), or a single status file, and the registry.
 type bench struct {
-	desks    map[string]*place         // by folder, e.g. "codex_status"
-	singles  map[string]*reading[beat] // by file, e.g. "planner.status.json"
-	cards    map[string]*reading[card] // by file in steward/agents
-	registry reading[roll]
+	desks    map[string]*place                  // by folder, e.g. "codex_status"
+	singles  map[string]*jsonfile.Reading[beat] // by file, e.g. "planner.status.json"
+	cards    map[string]*jsonfile.Reading[card] // by file in steward/agents
+	registry jsonfile.Reading[roll]
 	signs    map[string]*signs // by agent
 }
 
 // place is one agent's folder.
 type place struct {
-	beat    reading[beat]
-	current reading[current]
+	beat    jsonfile.Reading[beat]
+	current jsonfile.Reading[current]
 }
 
 func newBench() bench {
-	return bench{desks: map[string]*place{}, singles: map[string]*reading[beat]{}, cards: map[string]*reading[card]{}, signs: map[string]*signs{}}
+	return bench{desks: map[string]*place{}, singles: map[string]*jsonfile.Reading[beat]{}, cards: map[string]*jsonfile.Reading[card]{}, signs: map[string]*signs{}}
 }
 
 func beatFile(desk string) string    { return desk + "/heartbeat.json" }
@@ -35,7 +37,7 @@ func (p *Project) readAgents(desks []string) {
 	if files, fresh := p.list(agentsDir); fresh {
 		for _, f := range files {
 			if file := path.Join(agentsDir, f); strings.HasSuffix(f, ".json") && p.bench.cards[file] == nil {
-				p.bench.cards[file] = &reading[card]{}
+				p.bench.cards[file] = &jsonfile.Reading[card]{}
 			}
 		}
 	}
@@ -60,7 +62,7 @@ func (p *Project) readAgents(desks []string) {
 func (p *Project) readCards() {
 	for file, r := range p.bench.cards {
 		load(p, r, file, decodeCard)
-		if !r.there {
+		if !r.There {
 			delete(p.bench.cards, file)
 		}
 	}
@@ -80,22 +82,22 @@ func (p *Project) seat(entries []string) {
 		case strings.HasSuffix(name, ".status.json"):
 			seen[name] = true
 			if p.bench.singles[name] == nil {
-				p.bench.singles[name] = &reading[beat]{}
+				p.bench.singles[name] = &jsonfile.Reading[beat]{}
 			}
 		}
 	}
 	for name := range p.bench.desks {
 		if !seen[name] {
 			delete(p.bench.desks, name)
-			delete(p.trouble, beatFile(name))
-			delete(p.trouble, currentFile(name))
-			delete(p.trouble, name)
+			p.patience.Clear(beatFile(name))
+			p.patience.Clear(currentFile(name))
+			p.patience.Clear(name)
 		}
 	}
 	for name := range p.bench.singles {
 		if !seen[name] {
 			delete(p.bench.singles, name)
-			delete(p.trouble, name)
+			p.patience.Clear(name)
 		}
 	}
 }
@@ -105,18 +107,18 @@ func (p *Project) sitters() []sitter {
 	var list []sitter
 	for _, dir := range sortedKeys(p.bench.desks) {
 		d := p.bench.desks[dir]
-		if !d.beat.good && !d.current.good {
+		if !d.beat.Good && !d.current.Good {
 			continue // an empty folder is no agent yet
 		}
-		name := d.beat.value.name
+		name := d.beat.Value.name
 		if name == "" {
 			name = strings.TrimSuffix(dir, "_status")
 		}
 		list = append(list, sitter{label: name, file: beatFile(dir), beat: &d.beat, current: &d.current})
 	}
 	for _, file := range sortedKeys(p.bench.singles) {
-		if r := p.bench.singles[file]; r.good {
-			name := r.value.name
+		if r := p.bench.singles[file]; r.Good {
+			name := r.Value.name
 			if name == "" {
 				name = strings.TrimSuffix(file, ".status.json")
 			}
@@ -129,15 +131,15 @@ func (p *Project) sitters() []sitter {
 // sitter is one place where an agent shows itself.
 type sitter struct {
 	label, file string
-	beat        *reading[beat]
-	current     *reading[current]
+	beat        *jsonfile.Reading[beat]
+	current     *jsonfile.Reading[current]
 }
 
 // deskOf is the folder for an agent's heartbeat: the one where it beats, else by the document's own names. A folder
 // that is another agent's is never taken.
 func (p *Project) deskOf(name string) string {
 	for _, dir := range sortedKeys(p.bench.desks) {
-		if d := p.bench.desks[dir]; d.beat.good && d.beat.value.name == name {
+		if d := p.bench.desks[dir]; d.beat.Good && d.beat.Value.name == name {
 			return dir
 		}
 	}
@@ -159,5 +161,5 @@ func (p *Project) othersDesk(dir, name string) bool {
 		return true
 	}
 	d := p.bench.desks[dir]
-	return d != nil && d.beat.good && d.beat.value.name != "" && d.beat.value.name != name
+	return d != nil && d.beat.Good && d.beat.Value.name != "" && d.beat.Value.name != name
 }

@@ -47,7 +47,7 @@ func KnownAgents() []string { return []string{livhana, codex} }
 // else's entries, unknown keys and the log stay as they are. Booting twice from one process leaves what booting once
 // leaves, but for the stamps. It waits up to two seconds for a writer of the registry to finish.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
-	p.now = b.Now
+	p.begin(b.Now)
 	if !plainID(b.Agent) {
 		return fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", b.Agent)
 	}
@@ -119,7 +119,7 @@ func (p *Project) prepare(ctx context.Context, b protocol.Boot) error {
 func (p *Project) wholeRegistry(ctx context.Context) (*roll, error) {
 	pause := time.NewTicker(50 * time.Millisecond)
 	defer pause.Stop()
-	for range int(badAfter / (50 * time.Millisecond)) {
+	for range int(jsonfile.BadAfter / (50 * time.Millisecond)) {
 		o, _, err := p.root.Load(registry, maxFile)
 		switch {
 		case err == nil:

@@ -50,13 +50,13 @@ func (p *Project) bury(c protocol.Change) error {
 func (p *Project) conclude(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	switch {
-	case e.result.good && e.result.value.Ours:
+	case e.result.Good && e.result.Value.Ours:
 		return nil
-	case e.result.there:
+	case e.result.There:
 		return moved("it has a result by now")
-	case !e.request.good:
+	case !e.request.Good:
 		return moved("its request is not visible")
-	case c.Ref.Sum != "" && string(e.request.sum) != c.Ref.Sum:
+	case c.Ref.Sum != "" && string(e.request.Sum) != c.Ref.Sum:
 		return moved("the request is not the one that was judged")
 	}
 	err := p.synthesize(e, c, map[string]any{"may_have_run_twice": c.Twice, "lost_agent": c.Agent})
@@ -93,7 +93,7 @@ func (p *Project) cancel(c protocol.Change) error {
 	if o != nil && o.Succeeded() {
 		return moved("it is completed")
 	}
-	done := e.record.cancelled && o != nil && !e.held.there && !e.notice.there
+	done := e.record.cancelled && o != nil && !e.held.There && !e.notice.There
 	if done || !e.exists() {
 		return nil
 	}
@@ -104,12 +104,12 @@ func (p *Project) cancel(c protocol.Change) error {
 	if err := p.root.Create(cancelledFile(e.id), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
 		return err
 	}
-	if o == nil && (e.held.there || e.request.there) {
+	if o == nil && (e.held.There || e.request.There) {
 		if err := p.endIt(e, c); err != nil {
 			return err
 		}
 	}
-	if e.held.there || e.notice.there {
+	if e.held.There || e.notice.There {
 		if err := p.show(e); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (p *Project) cancel(c protocol.Change) error {
 
 // endIt gives a cancelled task its result before its request comes into sight again.
 func (p *Project) endIt(e *entry, c protocol.Change) error {
-	if k := e.record.last(); k != nil && k.Committed && e.held.there && !k.Ours {
+	if k := e.record.last(); k != nil && k.Committed && e.held.There && !k.Ours {
 		err := p.root.Rename(attemptFile(e.id, k.N, "result"), e.files.result)
 		if err == nil || !isMissing(err) {
 			return err
@@ -136,7 +136,7 @@ func (p *Project) file(c protocol.Change) error {
 	if c.Ref.Path != e.files.result {
 		return fmt.Errorf("file %s: it is not the task's result in %s", c.Ref.Path, tasksDir)
 	}
-	if !e.result.there && p.onRecord(e.id, "late", jsonfile.Sum(c.Ref.Sum)) {
+	if !e.result.There && p.onRecord(e.id, "late", jsonfile.Sum(c.Ref.Sum)) {
 		return nil
 	}
 	target, err := p.nextFree(e.id, "late")

@@ -16,10 +16,10 @@ type entry struct {
 	files taskFiles
 	agent string // canonical name of its target, as of the last description
 
-	request, held, archived reading[request]
-	notice                  reading[protocol.Hold]
-	result, archivedResult  reading[outcome]
-	progress                reading[progress]
+	request, held, archived jsonfile.Reading[request]
+	notice                  jsonfile.Reading[protocol.Hold]
+	result, archivedResult  jsonfile.Reading[outcome]
+	progress                jsonfile.Reading[progress]
 	record                  record
 	recorded                bool // record was read once
 
@@ -70,20 +70,19 @@ func (p *Project) refresh(id string) *entry {
 }
 
 func (e *entry) exists() bool {
-	return e.request.there || e.held.there || e.archived.there || e.result.there || e.archivedResult.there || e.notice.there
+	return e.request.There || e.held.There || e.archived.There || e.result.There || e.archivedResult.There || e.notice.There
 }
 
 func (e *entry) atRest() bool {
-	return (e.request.rest || !e.request.there) && (e.result.rest || !e.result.there) && (e.progress.rest || !e.progress.there) &&
-		(e.archived.rest || !e.archived.there) && (e.archivedResult.rest || !e.archivedResult.there)
+	return e.request.AtRest() && e.result.AtRest() && e.progress.AtRest() && e.archived.AtRest() && e.archivedResult.AtRest()
 }
 
 func (p *Project) inTrouble(e *entry) bool {
-	if len(p.trouble) == 0 {
+	if p.patience.Calm() {
 		return false
 	}
 	for _, file := range e.files.all() {
-		if p.trouble[file] != nil {
+		if p.patience.Has(file) {
 			return true
 		}
 	}
@@ -93,12 +92,12 @@ func (p *Project) inTrouble(e *entry) bool {
 // asked gives the request, wherever it lies, and its path and sum.
 func (e *entry) asked() (*request, protocol.Ref) {
 	switch {
-	case e.request.good:
-		return &e.request.value, protocol.Ref{Path: e.files.request, Sum: string(e.request.sum)}
-	case e.held.good:
-		return &e.held.value, protocol.Ref{Path: e.files.held, Sum: string(e.held.sum)}
-	case e.archived.good:
-		return &e.archived.value, protocol.Ref{Path: e.files.archived, Sum: string(e.archived.sum)}
+	case e.request.Good:
+		return &e.request.Value, protocol.Ref{Path: e.files.request, Sum: string(e.request.Sum)}
+	case e.held.Good:
+		return &e.held.Value, protocol.Ref{Path: e.files.held, Sum: string(e.held.Sum)}
+	case e.archived.Good:
+		return &e.archived.Value, protocol.Ref{Path: e.files.archived, Sum: string(e.archived.Sum)}
 	}
 	return &request{}, protocol.Ref{}
 }
@@ -106,39 +105,39 @@ func (e *entry) asked() (*request, protocol.Ref) {
 // ended gives the result that counts, and where it lies.
 func (e *entry) ended() (*outcome, protocol.Ref) {
 	switch {
-	case e.result.good && !e.late():
-		return &e.result.value, protocol.Ref{Path: e.files.result, Sum: string(e.result.sum)}
-	case e.archivedResult.good && !e.result.there && !e.asksAnew(), e.archivedResult.good && e.late():
-		return &e.archivedResult.value, protocol.Ref{Path: e.files.archivedResult, Sum: string(e.archivedResult.sum)}
+	case e.result.Good && !e.late():
+		return &e.result.Value, protocol.Ref{Path: e.files.result, Sum: string(e.result.Sum)}
+	case e.archivedResult.Good && !e.result.There && !e.asksAnew(), e.archivedResult.Good && e.late():
+		return &e.archivedResult.Value, protocol.Ref{Path: e.files.archivedResult, Sum: string(e.archivedResult.Sum)}
 	}
 	return nil, protocol.Ref{}
 }
 
 // late reports whether the result in codex_tasks came after the task had ended and been moved away.
 func (e *entry) late() bool {
-	return e.result.there && e.archivedResult.there && e.archived.there && !e.request.there && !e.held.there
+	return e.result.There && e.archivedResult.There && e.archived.There && !e.request.There && !e.held.There
 }
 
 // asksAnew reports whether a request stands beside an archived pair: its orchestrator uses the id again, and the
 // archived result ends the older request. A retry of the archived pair that a crash cut short looks the same but
 // for its schedule.
 func (e *entry) asksAnew() bool {
-	return (e.request.there || e.held.there) && e.archived.there && e.record.pending != e.archivedResult.sum
+	return (e.request.There || e.held.There) && e.archived.There && e.record.pending != e.archivedResult.Sum
 }
 
 // over reports when the task ended; ok is false while it is open, or something of it is still to be done.
 func (e *entry) over() (at time.Time, ok bool) {
 	o, ref := e.ended()
-	if o == nil || e.held.there || e.notice.there || e.late() {
+	if o == nil || e.held.There || e.notice.There || e.late() {
 		return time.Time{}, false
 	}
 	if k := e.record.last(); k != nil && !k.Committed && !o.Succeeded() {
 		return time.Time{}, false // its retry stands on record and is not due yet
 	}
 	if ref.Path == e.files.result {
-		return e.result.stamp.ModTime(), true
+		return e.result.Stamp.ModTime(), true
 	}
-	return e.archivedResult.stamp.ModTime(), true
+	return e.archivedResult.Stamp.ModTime(), true
 }
 
 // maxArtifacts bounds how many promised files are looked for.

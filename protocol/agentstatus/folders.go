@@ -49,14 +49,14 @@ func (p *Project) list(dir string) (names []string, fresh bool) {
 	names, st, err := p.root.List(dir)
 	if isMissing(err) {
 		p.stamps[dir] = jsonfile.Stamp{}
-		delete(p.trouble, dir)
+		p.patience.Clear(dir)
 		return nil, true
 	}
 	if err != nil {
-		p.unreadable(dir, err)
+		p.patience.Unreadable(dir, err)
 		return nil, false
 	}
-	delete(p.trouble, dir)
+	p.patience.Clear(dir)
 	delete(p.stamps, dir)
 	if st.Settled(p.now) {
 		p.stamps[dir] = st

@@ -211,20 +211,20 @@ func (p *Project) settle(e *entry) {
 	for _, f := range []struct {
 		there bool
 		bit   names
-	}{{e.request.there, hasRequest}, {e.result.there, hasResult}, {e.progress.there, hasProgress},
-		{e.archived.there, hasArchivedRequest}, {e.archivedResult.there, hasArchivedResult}} {
+	}{{e.request.There, hasRequest}, {e.result.There, hasResult}, {e.progress.There, hasProgress},
+		{e.archived.There, hasArchivedRequest}, {e.archivedResult.There, hasArchivedResult}} {
 		if f.there {
 			set |= f.bit
 		}
 	}
 	_, ref := e.ended()
-	st := e.archivedResult.stamp
+	st := e.archivedResult.Stamp
 	if ref.Path == e.files.result {
-		st = e.result.stamp
+		st = e.result.Stamp
 	}
 	p.settled[e.id] = settled{set, st.MtimeNs, st.Size}
 	for _, file := range e.files.all() {
-		delete(p.trouble, file)
+		p.patience.Clear(file)
 	}
 	delete(p.tasks, e.id)
 	delete(p.log.tasks, e.id)

@@ -22,7 +22,7 @@ type log struct {
 	flaws  map[string]int // lines per violation of the schema
 	bad    int            // lines that are no JSON object
 
-	unwritten *trouble // the last line of ours could not be written
+	unwritten *jsonfile.Trouble // the last line of ours could not be written
 }
 
 // life is what the log tells of a task.
@@ -45,7 +45,7 @@ func newLog() log {
 func (p *Project) readLog() {
 	st, err := p.root.Stat(logFile)
 	if err != nil {
-		p.unreadable(logFile, err)
+		p.patience.Unreadable(logFile, err)
 		return
 	}
 	l := &p.log
@@ -64,10 +64,15 @@ func (p *Project) readLog() {
 		l.lines = map[string]int{} // old lines in a new file are no sign of life
 	}
 	for l.offset < st.Size {
-		if more, err := p.readLines(); err != nil {
-			p.unreadable(logFile, err)
-			break
-		} else if !more {
+		more, err := p.readLines()
+		if err != nil {
+			p.patience.Unreadable(logFile, err)
+			if rewritten {
+				l.lines = lines
+			}
+			return
+		}
+		if !more {
 			break // the last line is still being written
 		}
 	}
@@ -75,7 +80,7 @@ func (p *Project) readLog() {
 		l.lines = lines
 	}
 	l.at = p.now
-	delete(p.trouble, logFile)
+	p.patience.Clear(logFile)
 }
 
 // restart begins a log anew. What was counted of the agents' lines stays.

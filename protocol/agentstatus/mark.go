@@ -92,7 +92,7 @@ func (p *Project) mergeLate(ctx context.Context) {
 		}
 		if p.now.Before(l.until) {
 			p.lates = append(p.lates, l)
-			p.wish(p.now.Add(100 * time.Millisecond))
+			p.patience.Wish(p.now.Add(100 * time.Millisecond))
 			continue
 		}
 		_ = l.late.Close()

@@ -12,11 +12,12 @@ import (
 
 // Observe says what the files say now. By hints only the files hinted at are read again, and the agents' few.
 func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
-	p.now, p.again, p.since = look.Now, time.Time{}, look.Since
+	p.begin(look.Now)
+	p.since = look.Since
 	s := protocol.Snapshot{At: look.Now}
 	err := p.open()
 	if p.lost != nil {
-		s.Faults = []protocol.Fault{{Path: Base, Problem: p.lost.problem, Hint: p.lost.hint, Since: p.lost.since}}
+		s.Faults = []protocol.Fault{{Path: Base, Problem: p.lost.Problem, Hint: p.lost.Hint, Since: p.lost.Since}}
 	}
 	if err != nil {
 		return s
@@ -37,15 +38,19 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	clear(p.dirty)
 	p.describe(&s)
 	p.retire()
-	s.Again = p.again
+	s.Again = p.patience.Again()
 	return s
 }
 
-// desksToRead lists the agents' folders that this look reads: by hints alone those hinted at, and those whose files were
-// in trouble or had not settled. A hundred agents that beat must not cost a hundred looks each at a hundred folders.
+// desksFresh is how long what was read of the agents' folders serves hinted looks: a task is judged by the load that
+// its agent reports, and nobody hints at beats. Looks that come one after the other must not each read a hundred folders.
+const desksFresh = 500 * time.Millisecond
+
+// desksToRead lists the agents' folders that this look reads: nil for all, else those hinted at, and those whose files
+// were in trouble or had not settled.
 func (p *Project) desksToRead(full bool, hints []string) []string {
-	if full || p.changed["."] || p.changed[agentsDir] || p.dirtyAgents {
-		p.dirtyAgents = false
+	if full || p.changed["."] || p.changed[agentsDir] || p.dirtyAgents || p.now.Sub(p.desksAt) >= desksFresh || p.now.Before(p.desksAt) {
+		p.dirtyAgents, p.desksAt = false, p.now
 		return nil
 	}
 	hinted := map[string]bool{}
@@ -57,7 +62,7 @@ func (p *Project) desksToRead(full bool, hints []string) []string {
 	}
 	desks := make([]string, 0, len(hinted))
 	for desk, d := range p.bench.desks {
-		if hinted[desk] || !d.atRest() || p.trouble[beatFile(desk)] != nil || p.trouble[currentFile(desk)] != nil {
+		if hinted[desk] || !d.atRest() || p.patience.Has(beatFile(desk)) || p.patience.Has(currentFile(desk)) {
 			desks = append(desks, desk)
 		}
 	}
@@ -66,7 +71,7 @@ func (p *Project) desksToRead(full bool, hints []string) []string {
 
 // atRest reports whether what was read of the place stands until somebody says otherwise.
 func (d *place) atRest() bool {
-	return (!d.beat.there || d.beat.rest) && (!d.current.there || d.current.rest)
+	return d.beat.AtRest() && d.current.AtRest()
 }
 
 // wide reports whether a hint names a folder as a whole, or something that the hinted look does not read.
@@ -137,7 +142,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	shared := func(file string) protocol.Subject {
 		return protocol.Subject{Kind: protocol.KindProject, ID: file}
 	}
-	s.Findings = append(s.Findings, findings(shared(registry), p.bench.registry.value.issues)...)
+	s.Findings = append(s.Findings, findings(shared(registry), p.bench.registry.Value.issues)...)
 	s.Findings = append(s.Findings, findings(shared(logFile), p.log.issues())...)
 	s.Faults = append(s.Faults, p.faults()...)
 }
@@ -161,8 +166,8 @@ func (e *entry) findings() []protocol.Finding {
 	if o, _ := e.ended(); o != nil {
 		list = append(list, findings(subject, o.issues)...)
 	}
-	if e.progress.good {
-		list = append(list, findings(subject, e.progress.value.issues)...)
+	if e.progress.Good {
+		list = append(list, findings(subject, e.progress.Value.issues)...)
 	}
 	for _, file := range e.missing {
 		list = append(list, protocol.Finding{Subject: subject, Code: "artifact", Field: "payload.expected_artifacts", Severity: protocol.Medium,

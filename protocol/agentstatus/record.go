@@ -114,15 +114,15 @@ func (p *Project) scheduled(id string, n int) (planned, bool) {
 	file := attemptFile(id, n, "sched")
 	o, _, err := p.root.Load(file, maxFile)
 	if isMissing(err) {
-		delete(p.trouble, file)
+		p.patience.Clear(file)
 		return planned{}, false
 	}
 	s := planned{taking: protocol.Taking{N: n, Action: protocol.ActionRetry, Committed: p.has(attemptFile(id, n, "result"))}}
 	if err != nil {
-		p.unreadable(file, err)
+		p.patience.Unreadable(file, err)
 		return s, true
 	}
-	delete(p.trouble, file)
+	p.patience.Clear(file)
 	decodeSchedule(o, &s)
 	return s, true
 }

@@ -57,7 +57,7 @@ func (p *Project) taken(e *entry, c protocol.Change) bool {
 
 // goOn finishes a retry that was cut short after its commit.
 func (p *Project) goOn(e *entry, c protocol.Change) error {
-	if s, ok := p.scheduled(e.id, c.Attempt); ok && e.held.there && !e.result.there && !p.now.Before(s.taking.Due) {
+	if s, ok := p.scheduled(e.id, c.Attempt); ok && e.held.There && !e.result.There && !p.now.Before(s.taking.Due) {
 		return p.show(e)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (p *Project) schedule(e *entry, o *outcome, ref protocol.Ref, c protocol.Ch
 // conceal puts the request out of sight, with the next attempt's timeout in it. While the result still lies there no
 // poller takes it, so writing the new and removing the old need not be one step.
 func (p *Project) conceal(e *entry, c protocol.Change) error {
-	if e.held.there {
+	if e.held.There {
 		done, err := p.concealed(e, c)
 		if done || err != nil {
 			return err
@@ -105,20 +105,20 @@ func (p *Project) conceal(e *entry, c protocol.Change) error {
 	}
 	from := &e.request
 	file := e.files.request
-	if !from.good && !from.there {
+	if !from.Good && !from.There {
 		from, file = &e.archived, e.files.archived
 	}
-	if !from.good {
+	if !from.Good {
 		return fmt.Errorf("retry of %s: its request is gone", e.id)
 	}
 	if c.Timeout <= 0 {
-		return p.root.RenameIf(file, e.files.held, from.sum)
+		return p.root.RenameIf(file, e.files.held, from.Sum)
 	}
 	blob, err := p.root.Read(file, maxFile)
 	if err != nil {
 		return err
 	}
-	if blob.Sum != from.sum {
+	if blob.Sum != from.Sum {
 		return moved("the request changed")
 	}
 	doc, err := withTimeout(blob.Data, c.Timeout)
@@ -128,7 +128,7 @@ func (p *Project) conceal(e *entry, c protocol.Change) error {
 	if err := p.root.Create(e.files.held, doc, blob.Stamp.Mode.Perm()); err != nil {
 		return err
 	}
-	return p.root.RemoveIf(file, from.sum)
+	return p.root.RemoveIf(file, from.Sum)
 }
 
 func withTimeout(request []byte, timeout time.Duration) ([]byte, error) {
@@ -140,10 +140,10 @@ func withTimeout(request []byte, timeout time.Duration) ([]byte, error) {
 // the held one is kept on record and the new one hidden in its place.
 func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) {
 	for _, original := range []struct {
-		r    *reading[request]
+		r    *jsonfile.Reading[request]
 		file string
 	}{{&e.request, e.files.request}, {&e.archived, e.files.archived}} {
-		if !original.r.good {
+		if !original.r.Good {
 			continue
 		}
 		blob, err := p.root.Read(original.file, maxFile)
@@ -157,7 +157,7 @@ func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) 
 			}
 		}
 		switch sum := jsonfile.SumOf(grown); {
-		case sum == e.held.sum || blob.Sum == e.held.sum:
+		case sum == e.held.Sum || blob.Sum == e.held.Sum:
 			return true, p.root.RemoveIf(original.file, blob.Sum)
 		case original.r == &e.request:
 			file, err := p.nextFree(e.id, "held")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // sitting is everything that the files say of one agent.
@@ -31,17 +32,17 @@ func (p *Project) roster() (directory, map[string]*sitting) {
 		}
 		return found[name]
 	}
-	if reg := &p.bench.registry; reg.good {
-		for name, m := range reg.value.agents {
+	if reg := &p.bench.registry; reg.Good {
+		for name, m := range reg.Value.agents {
 			a := &at(name, registry).agent
 			a.Recorded, a.PID, a.Registered = m.status, m.pid, m.seen
 			a.Ref = protocol.Ref{Path: registry, Sum: m.status}
 		}
 	}
 	for file, r := range p.bench.cards {
-		if r.good {
+		if r.Good {
 			a := &at(strings.TrimSuffix(strings.TrimPrefix(file, agentsDir+"/"), ".json"), file).agent
-			a.Process, a.Held = r.value.process, r.value.held
+			a.Process, a.Held = r.Value.process, r.Value.held
 		}
 	}
 	list := p.sitters()
@@ -75,26 +76,26 @@ func (p *Project) seatDown(s *sitting) {
 			a.Tasks = append(a.Tasks, task)
 		}
 	}
-	var newest *reading[beat]
+	var newest *jsonfile.Reading[beat]
 	for _, b := range s.beats {
-		if !b.beat.good {
+		if !b.beat.Good {
 			continue
 		}
-		s.issues = append(s.issues, b.beat.value.issues...)
+		s.issues = append(s.issues, b.beat.Value.issues...)
 		if beat := p.beatOf(b.beat); newest == nil || beat.Last().After(a.Beat.Last()) {
 			newest, a.Beat = b.beat, beat
 		}
 	}
 	if newest != nil {
-		v := &newest.value
+		v := &newest.Value
 		a.Status, a.Complaint, a.Used = v.status, v.complaint, v.used
 		for _, task := range v.tasks {
-			note(task, newest.stamp.ModTime())
+			note(task, newest.Stamp.ModTime())
 		}
 	}
 	for _, b := range s.beats {
-		if b.current != nil && b.current.good && b.current.value.task != "" {
-			note(b.current.value.task, b.current.stamp.ModTime())
+		if b.current != nil && b.current.Good && b.current.Value.task != "" {
+			note(b.current.Value.task, b.current.Stamp.ModTime())
 		}
 	}
 	if a.Registered.After(p.now) || a.Beat.Mark != "" && a.Registered.Sub(a.Beat.Last()) < registeredLate {
@@ -107,8 +108,8 @@ func (p *Project) seatDown(s *sitting) {
 // every look.
 const registeredLate = time.Minute
 
-func (p *Project) beatOf(r *reading[beat]) protocol.Beat {
-	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", r.sum, r.stamp.Inode), Touched: p.capped(r.stamp.ModTime().UTC()), At: p.capped(r.value.at)}
+func (p *Project) beatOf(r *jsonfile.Reading[beat]) protocol.Beat {
+	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", r.Sum, r.Stamp.Inode), Touched: p.capped(r.Stamp.ModTime().UTC()), At: p.capped(r.Value.at)}
 }
 
 // signs are an agent's other signs of life as they stood when one of them was last new. What vanishes is no sign:
@@ -137,8 +138,8 @@ func (p *Project) watchSigns(known directory, agents map[string]*sitting) {
 		}
 	}
 	for _, e := range p.tasks {
-		if e.progress.there && e.agent != "" {
-			put(e.agent, e.files.progress, state{e.progress.stamp.MtimeNs, e.progress.stamp.Size})
+		if e.progress.There && e.agent != "" {
+			put(e.agent, e.files.progress, state{e.progress.Stamp.MtimeNs, e.progress.Stamp.Size})
 		}
 	}
 	for name, s := range agents {
@@ -156,11 +157,11 @@ func (p *Project) watchSigns(known directory, agents map[string]*sitting) {
 
 func (p *Project) ownSigns(name string, s *sitting, put func(agent, source string, s state)) {
 	for _, b := range s.beats {
-		if b.current != nil && b.current.there {
-			put(name, "current "+b.file, state{b.current.stamp.MtimeNs, b.current.stamp.Size})
+		if b.current != nil && b.current.There {
+			put(name, "current "+b.file, state{b.current.Stamp.MtimeNs, b.current.Stamp.Size})
 		}
-		if len(s.beats) > 1 && b.beat.there {
-			put(name, b.file, state{b.beat.stamp.MtimeNs, b.beat.stamp.Size})
+		if len(s.beats) > 1 && b.beat.There {
+			put(name, b.file, state{b.beat.Stamp.MtimeNs, b.beat.Stamp.Size})
 		}
 	}
 	for _, file := range p.opts.Sources[name] {

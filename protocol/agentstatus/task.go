@@ -19,9 +19,9 @@ func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (p
 		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: p.capped(r.created),
 		Related: r.related, Payload: r.payload, Directive: r.directive, Silent: r.silent, Blocking: r.blocking,
 		Takings: e.record.takings, Buried: e.record.buried, Cancelled: e.record.cancelled, Ref: ref}
-	t.Visible = e.request.good && !e.result.there && o == nil
-	if e.request.good {
-		t.Appeared = p.capped(appeared(e.request.stamp))
+	t.Visible = e.request.Good && !e.result.There && o == nil
+	if e.request.Good {
+		t.Appeared = p.capped(appeared(e.request.Stamp))
 	}
 	if o != nil {
 		t.Outcome = p.outcomeOf(e, o, resultRef)
@@ -30,8 +30,8 @@ func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (p
 		}
 	}
 	e.agent = t.Agent
-	if e.late() && e.result.good {
-		t.Late = &protocol.Ref{Path: e.files.result, Sum: string(e.result.sum)}
+	if e.late() && e.result.Good {
+		t.Late = &protocol.Ref{Path: e.files.result, Sum: string(e.result.Sum)}
 	}
 	t.Hold = p.holdOf(e, o)
 	p.evidence(e, &t, agents)
@@ -62,9 +62,9 @@ func (p *Project) outcomeOf(e *entry, o *outcome, ref protocol.Ref) *protocol.Ou
 	out := o.Outcome
 	out.Ref = ref
 	out.Archived = path.Dir(ref.Path) == archiveDir
-	stamp := e.result.stamp
+	stamp := e.result.Stamp
 	if out.Archived {
-		stamp = e.archivedResult.stamp
+		stamp = e.archivedResult.Stamp
 	}
 	out.Appeared, out.At = p.capped(stamp.ModTime().UTC()), p.capped(out.At)
 	return &out
@@ -74,11 +74,11 @@ func (p *Project) outcomeOf(e *entry, o *outcome, ref protocol.Ref) *protocol.Ou
 // is: a notice without a held request, a request beside a held one, a cancelled task without its end.
 func (p *Project) holdOf(e *entry, o *outcome) *protocol.Hold {
 	unfinished := e.cancelledInVain(o)
-	if !e.held.there && !e.notice.there && !unfinished {
+	if !e.held.There && !e.notice.There && !unfinished {
 		return nil
 	}
-	h := e.notice.value
-	if !e.notice.good {
+	h := e.notice.Value
+	if !e.notice.Good {
 		h = protocol.Hold{Reason: protocol.HoldCapacity}
 		if len(e.record.takings) > 0 {
 			h.Reason = protocol.HoldRetry
@@ -87,23 +87,23 @@ func (p *Project) holdOf(e *entry, o *outcome) *protocol.Hold {
 	if k := e.record.last(); k != nil && k.Committed && h.Reason == protocol.HoldRetry && !k.Due.IsZero() {
 		h.NotBefore = k.Due // the ledger knows best
 	}
-	h.Half = !e.held.there || e.request.there || e.record.cancelled
+	h.Half = !e.held.There || e.request.There || e.record.cancelled
 	return &h
 }
 
 // cancelledInVain reports whether a crash came between the mark of a cancellation and the result that ends the task
 // for its agent. A request that appeared after the mark is the orchestrator's new wish.
 func (e *entry) cancelledInVain(o *outcome) bool {
-	return e.record.cancelled && o == nil && e.request.good && !appeared(e.request.stamp).After(e.record.cancelledAt)
+	return e.record.cancelled && o == nil && e.request.Good && !appeared(e.request.Stamp).After(e.record.cancelledAt)
 }
 
 // evidence finds what shows that an agent works on the task in this attempt: only what is newer than the moment in
 // which the request came into sight.
 func (p *Project) evidence(e *entry, t *protocol.Task, agents map[string]*sitting) {
 	since := t.Appeared
-	current := e.progress.there && (!t.Visible || !e.progress.stamp.ModTime().Before(since))
-	if current && e.progress.good {
-		t.Progress = e.progress.value.Progress
+	current := e.progress.There && (!t.Visible || !e.progress.Stamp.ModTime().Before(since))
+	if current && e.progress.Good {
+		t.Progress = e.progress.Value.Progress
 		t.Progress.At = p.capped(t.Progress.At)
 	}
 	r, _ := e.asked()

@@ -66,10 +66,5 @@ func (p *Project) told(event string, c protocol.Change) {
 		p.log.unwritten = nil
 		return
 	}
-	t := &trouble{since: p.now, sure: true}
-	if old := p.log.unwritten; old != nil {
-		t.since = old.since
-	}
-	t.problem, t.hint = describeError(err)
-	p.log.unwritten = t
+	p.log.unwritten = p.still(p.log.unwritten, logFile, err)
 }

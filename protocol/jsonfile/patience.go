@@ -28,7 +28,7 @@ type Trouble struct {
 
 	next  time.Time
 	tries int
-	sure  bool // waiting will not help
+	sure  bool // no writer's doing, so it counts at once
 	said  bool // its form is well, but not what it says
 }
 
@@ -67,6 +67,9 @@ func (p *Patience) Again() time.Time { return p.again }
 // Has reports whether the file is in trouble, be it for a moment only.
 func (p *Patience) Has(file string) bool { return p.troubles[file] != nil }
 
+// Calm reports that no file is in trouble, not even for a moment: who would ask Has of many files need not.
+func (p *Patience) Calm() bool { return len(p.troubles) == 0 }
+
 // Clear takes a file off the book.
 func (p *Patience) Clear(file string) { delete(p.troubles, file) }
 
@@ -92,8 +95,13 @@ func (p *Patience) Unreadable(file string, err error) {
 	}
 	t.Problem, t.Hint = Describe(err)
 	t.sure = !errors.Is(err, ErrTorn) && !errors.Is(err, ErrBad)
-	if t.sure {
-		t.next = time.Time{}
+	switch {
+	case errors.Is(err, ErrHostile), errors.Is(err, ErrTooBig), errors.Is(err, ErrPermission):
+		t.next = time.Time{} // only a change of the file can mend it
+		return
+	case t.sure: // the system is short of something, or the disk is ill: no writer's doing, but it may pass
+		t.next = p.now.Add(5 * time.Second)
+		p.Wish(t.next)
 		return
 	}
 	t.tries++
@@ -173,7 +181,7 @@ func renew[T any](root *Root, p *Patience, r *Reading[T], file string, load func
 		if t == nil && r.Good {
 			return false
 		}
-		if t != nil && (t.sure || p.now.Before(t.next)) {
+		if t != nil && (t.sure && t.next.IsZero() || p.now.Before(t.next)) {
 			p.Wish(t.next)
 			return false
 		}

@@ -1,0 +1,137 @@
+package proc
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockFile is what tells one file from another in the eyes of those who have it open.
+type lockFile struct {
+	base     string
+	dev, ino uint64
+}
+
+func flockHolders(path string) ([]Identity, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(real, &st); err != nil {
+		return nil, err
+	}
+	file := lockFile{filepath.Base(real), uint64(st.Dev), st.Ino}
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return nil, err
+	}
+	takers := flockTakers(text, st.Ino)
+	if len(takers) == 0 && tellsAll(real) {
+		return nil, nil
+	}
+	if held := file.holders(takers); len(takers) > 0 && len(held) == len(takers) {
+		return held, nil
+	}
+	// A taker has ended and left the lock to those who share its open file, or the table does not tell.
+	pids, err := numbers("/proc")
+	if err != nil {
+		return nil, err
+	}
+	return file.holders(pids), nil
+}
+
+// flockTakers returns the processes that took an flock on an inode (proc(5), /proc/locks), each once, in order; those
+// that wait for one are not among them. The inode alone: the device is the file system's own, which on overlayfs and
+// btrfs is not the one that stat tells. Whether it is really this file is proved with the taker's descriptors.
+func flockTakers(locks []byte, ino uint64) []int {
+	var pids []int
+	for line := range bytes.Lines(locks) {
+		// "7: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"; a waiter has "->" as its second field.
+		f := strings.Fields(string(line))
+		if len(f) < 6 || f[1] != "FLOCK" {
+			continue
+		}
+		pid, err := strconv.Atoi(f[4])
+		_, inode, ok := cutLast(f[5], ":")
+		if err == nil && ok && inode == strconv.FormatUint(ino, 10) {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// tellsAll reports whether an empty answer of /proc/locks proves that nobody holds the lock. Inside a container it
+// leaves out locks whose taker has ended, and the inodes of overlayfs are not those that stat tells.
+func tellsAll(path string) bool {
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil || ns != "pid:[4026531836]" { // the number of the first namespace of every kernel
+		return false
+	}
+	var fs unix.Statfs_t
+	return unix.Statfs(path, &fs) == nil && fs.Type != unix.OVERLAYFS_SUPER_MAGIC
+}
+
+// holders keeps of pids the living ones with a descriptor that holds an flock on the file.
+func (l lockFile) holders(pids []int) []Identity {
+	var found []Identity
+	for _, pid := range pids {
+		if pid <= 0 || !l.heldBy(pid) {
+			continue
+		}
+		if id, err := inspect(pid); err == nil {
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+func (l lockFile) heldBy(pid int) bool {
+	home := "/proc/" + strconv.Itoa(pid)
+	fds, err := numbers(home + "/fd")
+	if err != nil {
+		return false
+	}
+	for _, fd := range fds {
+		name := strconv.Itoa(fd)
+		// The name is compared first: a stat of every open file would also ask servers that are away.
+		link, err := os.Readlink(home + "/fd/" + name)
+		if err != nil || strings.TrimSuffix(filepath.Base(link), " (deleted)") != l.base {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat(home+"/fd/"+name, &st) != nil || uint64(st.Dev) != l.dev || st.Ino != l.ino {
+			continue
+		}
+		// The kernel itself says which open file a lock belongs to.
+		text, err := readSmall(home + "/fdinfo/" + name)
+		if err == nil && holdsFlock(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsFlock looks for a "lock:" line with an flock in the text of a descriptor's fdinfo.
+func holdsFlock(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		f := strings.Fields(string(line))
+		if len(f) > 2 && f[0] == "lock:" && f[2] == "FLOCK" {
+			return true
+		}
+	}
+	return false
+}

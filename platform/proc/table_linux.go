@@ -1,0 +1,194 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// argvLimit bounds what Command reads: the arguments of one process may fill megabytes.
+const argvLimit = 64 << 10
+
+func table() ([]Process, error) {
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	pids, err := numbers("/proc")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Process, 0, len(pids))
+	for _, pid := range pids {
+		if p, err := row(pid); err == nil {
+			p.Boot = boot
+			all = append(all, p)
+		}
+	}
+	// With /proc of another pid namespace, every number means another process.
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return nil, errors.New("/proc does not belong to this pid namespace")
+	}
+	return all, nil
+}
+
+// row reads one process; its Boot is left to the caller.
+func row(pid int) (Process, error) {
+	text, err := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Process{}, err
+	}
+	p, err := parseRow(text)
+	if err != nil {
+		return Process{}, err
+	}
+	p.PID = pid
+	p.UID, err = owner(pid)
+	return p, err
+}
+
+// parseRow reads fields 2 to 6 of /proc/<pid>/stat in addition to those of parseStat.
+func parseRow(text []byte) (Process, error) {
+	st, err := parseStat(text)
+	if err != nil {
+		return Process{}, err
+	}
+	begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if begin < 0 || begin > end {
+		return Process{}, errors.New("read stat: no name")
+	}
+	p := Process{Identity: Identity{Start: st.start}, Name: string(text[begin+1 : end])}
+	f := bytes.Fields(text[end+1:])
+	for i, to := range []*int{&p.Parent, &p.Group, &p.Session} {
+		if *to, err = strconv.Atoi(string(f[1+i])); err != nil {
+			return Process{}, fmt.Errorf("read stat: field %d: %w", 4+i, err)
+		}
+	}
+	// A leader whose main thread has ended shows as zombie while its other threads work on.
+	p.Zombie = st.state == 'X' || st.state == 'x' || st.state == 'Z' && st.threads <= 1
+	p.Stopped = st.state == 'T' || st.state == 't'
+	return p, nil
+}
+
+// numbers lists the entries of a folder of /proc that are numbers, in order.
+func numbers(dir string) ([]int, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]int, 0, len(names))
+	for _, name := range names {
+		if n, err := strconv.Atoi(name); err == nil && n >= 0 {
+			found = append(found, n)
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+func cwd(pid int) (string, error) {
+	dir, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
+	if errors.Is(err, unix.ENOENT) {
+		// A zombie still has its folder in /proc, but no link in it.
+		return "", ErrGone
+	}
+	if err != nil {
+		return "", absent(pid, err)
+	}
+	return dir, nil
+}
+
+func command(pid int) ([]string, error) {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return nil, absent(pid, err)
+	}
+	defer f.Close()
+	buf := make([]byte, 0, 4<<10)
+	for len(buf) < argvLimit {
+		buf = slices.Grow(buf, 4<<10)
+		n, err := f.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if n == 0 || err != nil {
+			break
+		}
+	}
+	if len(buf) == 0 {
+		return nil, nil
+	}
+	return strings.Split(string(bytes.TrimSuffix(buf, []byte{0})), "\x00"), nil
+}
+
+func writes(pid int) ([]string, error) {
+	home := "/proc/" + strconv.Itoa(pid)
+	fds, err := numbers(home + "/fd")
+	if err != nil {
+		return nil, absent(pid, err)
+	}
+	var paths []string
+	for _, fd := range fds {
+		name := strconv.Itoa(fd)
+		path, err := os.Readlink(home + "/fd/" + name)
+		if err != nil || !strings.HasPrefix(path, "/") || !forWriting(home+"/fdinfo/"+name) || !isFile(home+"/fd/"+name) {
+			continue
+		}
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
+}
+
+// forWriting reads the access mode out of a descriptor's flags (proc(5), /proc/pid/fdinfo; octal).
+func forWriting(fdinfo string) bool {
+	text, err := readSmall(fdinfo)
+	if err != nil {
+		return false
+	}
+	for line := range bytes.Lines(text) {
+		if rest, ok := bytes.CutPrefix(line, []byte("flags:")); ok {
+			flags, err := strconv.ParseUint(string(bytes.TrimSpace(rest)), 8, 64)
+			mode := flags & unix.O_ACCMODE
+			return err == nil && (mode == unix.O_WRONLY || mode == unix.O_RDWR) && flags&unix.O_PATH == 0
+		}
+	}
+	return false
+}
+
+// isFile reports whether a descriptor is a regular file that still has a name. It asks no server: one that is away
+// would hold the look for minutes.
+func isFile(fd string) bool {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, fd, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_NLINK, &st)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 0
+}
+
+// ticksPerSecond is USER_HZ, which every Linux that Go runs on has set to 100.
+const ticksPerSecond = 100
+
+func started(id Identity) (time.Time, error) {
+	boot, err := bootID()
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case boot != id.Boot:
+		return time.Time{}, errors.New("it ran before this boot")
+	}
+	var up unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+		return time.Time{}, err
+	}
+	ago := time.Duration(up.Nano()) - time.Duration(id.Start)*(time.Second/ticksPerSecond)
+	return time.Now().Add(-ago), nil
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package proc
+
+import (
+	"errors"
+	"time"
+)
+
+func table() ([]Process, error)               { return nil, errors.ErrUnsupported }
+func cwd(int) (string, error)                 { return "", errors.ErrUnsupported }
+func command(int) ([]string, error)           { return nil, errors.ErrUnsupported }
+func writes(int) ([]string, error)            { return nil, errors.ErrUnsupported }
+func flockHolders(string) ([]Identity, error) { return nil, errors.ErrUnsupported }
+func send(Identity, string) error             { return errors.ErrUnsupported }
+func started(Identity) (time.Time, error)     { return time.Time{}, errors.ErrUnsupported }

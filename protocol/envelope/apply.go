@@ -1,0 +1,92 @@
+package envelope
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Apply carries out one change: hold, release, renew, and log (Event "audit"). Every file is compared with what was
+// judged before it is moved. After a crash in the middle, the same change applied again ends in the same files.
+func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
+	act := p.verb(c.Verb)
+	switch {
+	case act == nil:
+		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
+	case c.Verb != protocol.VerbLog && !plain(c.Subject.ID):
+		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
+	}
+	p.now = now
+	p.patience.Begin(now)
+	if err := p.open(); err != nil {
+		return conflict(err)
+	}
+	return conflict(p.guarded(ctx, func() error { return act(c) }))
+}
+
+func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
+	switch v {
+	case protocol.VerbHold:
+		return p.hold
+	case protocol.VerbRelease:
+		return p.release
+	case protocol.VerbRenew:
+		return p.renew
+	case protocol.VerbLog:
+		return p.logAudit
+	}
+	return nil
+}
+
+// fresh reads what is new, and a task's own files, as they are at this moment; nil when nobody knows the task. What
+// it reads is read again at the next look: the change that follows is seen without a hint.
+func (p *Project) fresh(id string) *life {
+	p.list()
+	p.touch(id)
+	again := p.shelf.unrest
+	p.shelf.unrest = map[string]bool{}
+	for name := range again {
+		p.readFile(name)
+	}
+	p.readLog()
+	p.readNotice(id)
+	p.settle()
+	p.touch(id)
+	p.shelf.notices[id] = lookAgain(p.shelf.notices[id])
+	return p.tasks[id]
+}
+
+// lookAgain makes sure that a notice which may be written now is looked at again.
+func lookAgain(n *noticeReading) *noticeReading {
+	if n == nil {
+		return &noticeReading{There: true}
+	}
+	n.Rest = false
+	return n
+}
+
+// touch marks a task's files, held or not, to be read again.
+func (p *Project) touch(id string) {
+	t := p.tasks[id]
+	if t == nil {
+		return
+	}
+	for _, m := range t.messages {
+		if !m.inLog() {
+			name := path.Base(openName(m.file))
+			p.shelf.unrest[name], p.shelf.unrest[name+".held"] = true, true
+		}
+	}
+}
+
+// moved is the conflict that says what has changed.
+func moved(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", protocol.ErrConflict, fmt.Sprintf(format, args...))
+}
+
+func isTaken(err error) bool { return errors.Is(err, jsonfile.ErrExist) }

@@ -1,0 +1,54 @@
+package envelope
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// finish writes n tasks, two messages each, that ended some time ago.
+func (s *site) finish(n int, ago time.Duration) {
+	s.t.Helper()
+	s.do(os.MkdirAll(s.path(messagesDir), 0o755))
+	at := s.now.Add(-ago)
+	for i := range n {
+		id := fmt.Sprintf("done_%05d", i)
+		for j, f := range []fields{assign(id, "DEVELOPER"), complete(id, "DEVELOPER", true)} {
+			sent := at.Add(time.Duration(j) * time.Second)
+			name := s.path(fmt.Sprintf("%s/%s_%d.json", messagesDir, id, j))
+			s.do(os.WriteFile(name, []byte(f.with(fields{"timestamp": sent.UTC().Format(time.RFC3339)}).String()), 0o644))
+			s.do(os.Chtimes(name, sent, sent))
+		}
+	}
+}
+
+// BenchmarkHinted is a look by one hint beside 10,000 finished tasks (20,000 messages), ten open ones and a deployment.
+func BenchmarkHinted(b *testing.B) { benchmarkLook(b, false) }
+
+// BenchmarkFullIdle is a full look at the same when nothing changed.
+func BenchmarkFullIdle(b *testing.B) { benchmarkLook(b, true) }
+
+func benchmarkLook(b *testing.B, full bool) {
+	s := newSite(b, "")
+	s.finish(10_000, time.Hour)
+	var last string
+	for i := range 10 {
+		last = s.send(assign(fmt.Sprint("open_", i), "DEVELOPER").with(fields{"blocked_by": "done_00001"}))
+	}
+	s.send(assign("deploy", "DEPLOYMENT"))
+	now := s.now.Add(time.Minute)
+	look := protocol.Look{Now: now, Since: now.Add(-time.Minute)}
+	for range 2 {
+		s.p.Observe(b.Context(), look)
+	}
+	if !full {
+		look.Hints = []string{last}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.p.Observe(b.Context(), look)
+	}
+}

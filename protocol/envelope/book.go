@@ -1,0 +1,185 @@
+package envelope
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// book keeps the messages by task, and what follows from them. Only what changed is told anew.
+type book struct {
+	tasks   map[string]*life // "" for blockers that name no task
+	changed map[string]bool  // tasks whose messages have come or gone
+	live    map[string]*life // tasks that have not ended, or about which somebody still waits
+	ended   []*life          // by their end, then id
+	// projects lists who delivered or reviewed, by context.project.
+	projects map[string]*dossier
+	cycles   map[string]string // tasks that wait for themselves, with the way round
+	useless  map[*message]bool // messages that cannot be tracked
+	humans   map[*message]bool // escalations to a human in the last day
+	figures  figures
+}
+
+// figures are sums over all tasks (protocol 004, Suggested Implementation: Monitoring).
+type figures struct {
+	messages, approved, submitted, rejected int
+	spent                                   time.Duration // from assignment to approval
+}
+
+func newBook() book {
+	return book{tasks: map[string]*life{}, changed: map[string]bool{}, live: map[string]*life{}, projects: map[string]*dossier{},
+		useless: map[*message]bool{}, humans: map[*message]bool{}}
+}
+
+// add takes a message in.
+func (p *Project) add(m *message) {
+	p.figures.messages++
+	p.audit.want(m)
+	if m.unusable != "" {
+		p.useless[m] = true
+		return
+	}
+	t := p.tasks[m.task]
+	if t == nil {
+		t = &life{id: m.task}
+		p.tasks[m.task] = t
+	}
+	t.messages = append(t.messages, m)
+	p.changed[m.task] = true
+	if m.kind == escalates && m.blocker.human && p.now.Sub(m.at) < day {
+		p.humans[m] = true
+	}
+}
+
+const day = 24 * time.Hour
+
+// remove forgets a message that is no longer there.
+func (p *Project) remove(m *message) {
+	p.figures.messages--
+	p.audit.forgo(m)
+	delete(p.humans, m)
+	if m.unusable != "" {
+		delete(p.useless, m)
+		return
+	}
+	if t := p.tasks[m.task]; t != nil {
+		t.messages = slices.DeleteFunc(t.messages, func(other *message) bool { return other == m })
+		p.changed[m.task] = true
+	}
+}
+
+// settle tells anew the lives whose messages have changed.
+func (p *Project) settle() {
+	if len(p.changed) == 0 {
+		return
+	}
+	for id := range p.changed {
+		t := p.tasks[id]
+		p.unfile(t)
+		if len(t.messages) == 0 {
+			delete(p.tasks, id)
+			continue
+		}
+		held := t.held()
+		t.tell()
+		if held && !t.held() {
+			t.shown = p.now
+		}
+		p.file(t)
+	}
+	clear(p.changed)
+	p.findCycles()
+}
+
+// file enters a task where it is looked for.
+func (p *Project) file(t *life) {
+	if t.over() {
+		at, _ := slices.BinarySearchFunc(p.ended, t, compareEnds)
+		p.ended = slices.Insert(p.ended, at, t)
+	}
+	if !t.over() || len(t.blockers) > 0 {
+		p.live[t.id] = t
+	}
+	if len(t.reviews)+len(t.deliveries) > 0 {
+		d := p.projects[t.project()]
+		if d == nil {
+			d = &dossier{tasks: map[string]*life{}}
+			p.projects[t.project()] = d
+		}
+		d.tasks[t.id], d.told = t, false
+	}
+	p.figures.count(t, 1)
+}
+
+// unfile takes back what file did.
+func (p *Project) unfile(t *life) {
+	if at, ok := slices.BinarySearchFunc(p.ended, t, compareEnds); ok && p.ended[at] == t {
+		p.ended = slices.Delete(p.ended, at, at+1)
+	}
+	delete(p.live, t.id)
+	if d := p.projects[t.project()]; d != nil && d.tasks[t.id] != nil {
+		d.told = false
+		if delete(d.tasks, t.id); len(d.tasks) == 0 {
+			delete(p.projects, t.project())
+		}
+	}
+	p.figures.count(t, -1)
+}
+
+// dossier is what the security gate asks about one project.
+type dossier struct {
+	tasks      map[string]*life
+	told       bool // the lists are up to date
+	reviews    []*review
+	deliveries []time.Time
+}
+
+// tell puts reviews and deliveries in the order of time; of two reviews at one moment the one that approves less is last.
+func (d *dossier) tell() {
+	if d.told {
+		return
+	}
+	d.reviews, d.deliveries, d.told = nil, nil, true
+	for _, t := range d.tasks {
+		d.deliveries = append(d.deliveries, t.deliveries...)
+		for i := range t.reviews {
+			d.reviews = append(d.reviews, &t.reviews[i])
+		}
+	}
+	slices.SortFunc(d.reviews, (*review).compare)
+	slices.SortFunc(d.deliveries, time.Time.Compare)
+}
+
+func compareEnds(a, b *life) int { return cmp.Or(a.end.Compare(b.end), cmp.Compare(a.id, b.id)) }
+
+func (f *figures) count(t *life, sign int) {
+	f.submitted += sign * t.submitted
+	f.rejected += sign * t.everRejected
+	if t.state == stateApproved && t.assigned != nil {
+		f.approved += sign
+		f.spent += time.Duration(sign) * max(t.end.Sub(t.begun), 0)
+	}
+}
+
+// distinct orders a task's messages and leaves out copies: a line of the log that also is a file, and the same
+// message twice. Without a timestamp two equal files are two messages.
+func distinct(all []*message) []*message {
+	slices.SortFunc(all, (*message).compare)
+	files, seen := map[jsonfile.Sum]bool{}, map[jsonfile.Sum]bool{}
+	for _, m := range all {
+		if !m.inLog() {
+			files[m.sum] = true
+		}
+	}
+	list := make([]*message, 0, len(all))
+	for _, m := range all {
+		if m.inLog() && files[m.sum] || m.stamped && seen[m.sum] {
+			continue
+		}
+		seen[m.sum] = true
+		list = append(list, m)
+	}
+	return list
+}

@@ -1,0 +1,374 @@
+package envelope
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/protocoltest"
+)
+
+// The life of a task, one message after the other, seen by hints alone (protocol 004, Agent Workflow Sequence).
+func TestLife(t *testing.T) {
+	s := newSite(t, "")
+	_ = s.look()
+	step := func(f fields, want string) {
+		t.Helper()
+		snap := s.look(s.send(f))
+		k := task(snap, "t")
+		got := fmt.Sprintf("%q visible=%v ended=%v [%s] pleas=%d", k.Named, k.Visible, k.Outcome != nil, codes(snap, "t"), len(snap.Pleas))
+		if got != want {
+			t.Errorf("after %s:\n%s\nwant\n%s", f["message_type"], got, want)
+		}
+		full := s.at(s.now)
+		if !reflect.DeepEqual(snap, full) {
+			t.Errorf("by hints\n%+v\na full look\n%+v", snap, full)
+		}
+	}
+	step(assign("t", "DEVELOPER"), `"" visible=true ended=false [] pleas=0`)
+	step(ack("t", "DEVELOPER").with(fields{"understood": false}), `"acknowledged" visible=false ended=false [] pleas=1`)
+	step(ack("t", "DEVELOPER"), `"acknowledged" visible=false ended=false [] pleas=0`)
+	step(escalate("t", "DEVELOPER", "ORCHESTRATOR"), `"blocked" visible=false ended=false [] pleas=1`)
+	step(resolve("t"), `"acknowledged" visible=false ended=false [] pleas=0`)
+	step(complete("t", "DEVELOPER", false), `"awaiting review" visible=false ended=false [criteria medium] pleas=0`)
+	step(reject("t"), `"rejected; to be resubmitted" visible=false ended=false [rejected medium] pleas=0`)
+	step(complete("t", "DEVELOPER", true), `"" visible=false ended=true [] pleas=0`)
+	step(reject("t"), `"rejected; to be resubmitted" visible=false ended=false [rejected high] pleas=0`)
+	step(escalate("t", "DEVELOPER", "human"), `"blocked" visible=false ended=false [rejected high] pleas=1`)
+	step(complete("t", "DEVELOPER", true), `"" visible=false ended=true [] pleas=0`)
+	step(ack("t", "DEVELOPER").with(fields{"understood": false}), `"" visible=false ended=true [] pleas=0`) // a straggler
+	step(assign("t", "DEVELOPER"), `"" visible=true ended=false [] pleas=0`)
+	step(complete("t", "DEVELOPER", false), `"awaiting review" visible=false ended=false [criteria medium] pleas=0`)
+	step(reject("t"), `"rejected; to be resubmitted" visible=false ended=false [rejected medium] pleas=0`)
+}
+
+// What time alone changes is announced, and then so.
+func TestMoments(t *testing.T) {
+	s := newSite(t, "")
+	s.send(assign("t", "DEVELOPER").with(fields{"deadline": "1 hour"}))
+	sent := s.now.UTC().Truncate(time.Second)
+	if snap := s.look(); !snap.Again.Equal(sent.Add(10*time.Minute)) || codes(snap, "t") != "" {
+		t.Errorf("again %v, %s", snap.Again, codes(snap, "t"))
+	}
+	if snap := s.at(sent.Add(10*time.Minute), "x"); !snap.Again.Equal(sent.Add(time.Hour)) || codes(snap, "t") != "unacknowledged medium" {
+		t.Errorf("again %v, %s", snap.Again, codes(snap, "t"))
+	}
+	if snap := s.at(sent.Add(time.Hour), "x"); !snap.Again.IsZero() || codes(snap, "t") != "unacknowledged medium, deadline high" {
+		t.Errorf("again %v, %s", snap.Again, codes(snap, "t"))
+	}
+	s.send(escalate("t", "DEVELOPER", "human"))
+	if snap := s.at(sent.Add(2 * time.Hour)); !snap.Again.Equal(s.now.UTC().Truncate(time.Second).Add(day)) {
+		t.Errorf("again %v", snap.Again)
+	}
+	if snap := s.at(sent.Add(26 * time.Hour)); snap.Measures[0].Value != 0 || !snap.Again.IsZero() {
+		t.Errorf("a day later: %+v", snap)
+	}
+}
+
+// The gate over time (protocol 004, Security Gate Protocol): held, let go by an approval, shut again by new code.
+func TestGateOverTime(t *testing.T) {
+	s := newSite(t, "")
+	deploy := s.send(assign("dep", "DEPLOYMENT"))
+	k := task(s.look(), "dep")
+	s.do(s.apply(holdOf(k, s.now)))
+	snap := s.look("x")
+	if k = task(snap, "dep"); k.Hold == nil || k.Hold.Half || k.Visible || k.Block == "" || codes(snap, "dep") != "security_gate critical" || s.has(deploy) {
+		t.Fatalf("held: %+v, %s", k, codes(snap, "dep"))
+	}
+	if again := s.apply(holdOf(k, s.now)); again != nil {
+		t.Errorf("held twice: %v", again)
+	}
+	s.send(assign("sec", "SECURITY_AUDITOR"))
+	ok := s.send(verdict("sec", "APPROVED", false))
+	if k = task(s.look(ok, messagesDir+"/002.json"), "dep"); k.Block != "" || k.Hold == nil {
+		t.Errorf("approved: %+v", k)
+	}
+	s.send(assign("dev", "DEVELOPER"))
+	s.send(complete("dev", "DEVELOPER", true))
+	if k = task(s.look(), "dep"); !strings.Contains(k.Block, "older") {
+		t.Errorf("new code: %+v", k)
+	}
+	s.send(verdict("sec", "APPROVED", false))
+	if k = task(s.look(), "dep"); k.Block != "" {
+		t.Errorf("reviewed again: %+v", k)
+	}
+	s.now = s.now.Add(time.Hour)
+	s.do(s.apply(releaseOf("dep")))
+	if k = task(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(deploy) || s.has(noticeFile("dep")) {
+		t.Errorf("released: %+v", k)
+	}
+	late := s.now.Add(9 * time.Minute) // the wait for an answer begins when its agent can see it
+	if snap = s.at(late, "x"); codes(snap, "dep") != "" {
+		t.Errorf("%s", codes(snap, "dep"))
+	}
+	snap = s.look(s.send(ack("dep", "DEPLOYMENT")), s.send(complete("dev", "INTEGRATIONS", true)))
+	if codes(snap, "dep") != "" || task(snap, "dep").Block != "" {
+		t.Errorf("in hand before the approval grew old: %s", codes(snap, "dep"))
+	}
+}
+
+// Two held assignments of one task are one too many: all is let go and judged anew.
+func TestHeldTwice(t *testing.T) {
+	s := newSite(t, "")
+	for range 2 {
+		name := s.send(assign("dep", "DEPLOYMENT"))
+		s.do(os.Rename(s.path(name), s.path(name+".held")))
+	}
+	if k := task(s.look(), "dep"); k.Hold == nil || !k.Hold.Half {
+		t.Errorf("%+v", k)
+	}
+	s.do(s.apply(releaseOf("dep")))
+	if k := task(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(messagesDir+"/001.json") || !s.has(messagesDir+"/002.json") {
+		t.Errorf("%+v", k)
+	}
+}
+
+// An agent that was quicker than the hold keeps what it has.
+func TestAgentWasQuicker(t *testing.T) {
+	s := newSite(t, "")
+	deploy := s.send(assign("dep", "DEPLOYMENT"))
+	c := holdOf(task(s.look(), "dep"), s.now)
+	s.send(ack("dep", "DEPLOYMENT"))
+	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) || !s.has(deploy) || s.has(noticeFile("dep")) {
+		t.Errorf("hold: %v", err)
+	}
+	if snap := s.look("x"); codes(snap, "dep") != "security_bypassed critical" {
+		t.Errorf("%s", codes(snap, "dep"))
+	}
+	if err := s.apply(holdOf(&protocol.Task{ID: "nobody"}, s.now)); !errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("hold of nothing: %v", err)
+	}
+}
+
+// Two assignments of one task: the newest counts, and a hold takes nothing else away.
+func TestAssignedTwice(t *testing.T) {
+	s := newSite(t, "")
+	first := s.send(assign("dep", "DEPLOYMENT"))
+	s.do(s.apply(holdOf(task(s.look(), "dep"), s.now)))
+	second := s.send(assign("dep", "DEPLOYMENT").with(fields{"task_name": "anew"}))
+	k := task(s.look(second), "dep")
+	if k.Hold == nil || !k.Hold.Half || k.Title != "anew" {
+		t.Fatalf("%+v", k)
+	}
+	s.do(s.apply(releaseOf("dep")))
+	if k = task(s.look("x"), "dep"); k.Hold != nil || !s.has(first) || !s.has(second) {
+		t.Errorf("%+v", k)
+	}
+	s.do(s.apply(holdOf(k, s.now)))
+	if k = task(s.look("x"), "dep"); k.Hold == nil || k.Hold.Half || !s.has(first) || s.has(second) {
+		t.Errorf("%+v", k)
+	}
+}
+
+// A review that comes after the deployment is too late, also one that the deployment names.
+func TestReviewTooLate(t *testing.T) {
+	s := newSite(t, "")
+	s.send(assign("sec", "SECURITY_AUDITOR"))
+	s.send(assign("dep", "DEPLOYMENT").with(fields{"related_tasks": []string{"sec"}}))
+	s.send(ack("dep", "DEPLOYMENT"))
+	s.send(complete("dep", "DEPLOYMENT", true))
+	s.send(verdict("sec", "APPROVED", false))
+	if snap := s.look(); codes(snap, "dep") != "security_bypassed critical" {
+		t.Errorf("%s", codes(snap, "dep"))
+	}
+	s.send(assign("dep", "DEPLOYMENT").with(fields{"related_tasks": []string{"sec"}}))
+	if snap := s.look(); codes(snap, "dep") != "" || task(snap, "dep").Block != "" {
+		t.Errorf("assigned again: %s", codes(snap, "dep"))
+	}
+}
+
+// A file that is cut in place keeps what it said, and is read again without a hint once it is whole.
+func TestTornWithoutHints(t *testing.T) {
+	s := newSite(t, "")
+	name := s.send(assign("t", "DEVELOPER"))
+	s.now = s.now.Add(time.Minute)
+	_ = s.look()
+	whole := s.read(name)
+	s.do(os.WriteFile(s.path(name), []byte(whole[:30]), 0o644))
+	s.now = s.now.Add(time.Minute)
+	for range 2 {
+		if snap := s.look(name); len(snap.Tasks) != 1 || snap.Again.IsZero() {
+			t.Errorf("torn: %+v", snap)
+		}
+	}
+	s.do(os.WriteFile(s.path(name), []byte(strings.Replace(whole, "Do t", "Did", 1)), 0o644))
+	s.now = s.now.Add(time.Minute)
+	if snap := s.look("x"); len(snap.Tasks) != 1 || snap.Tasks[0].Title != "Did" {
+		t.Errorf("whole: %+v", snap.Tasks)
+	}
+}
+
+// Every valid message is copied once, across restarts, in batches, from wherever it stands.
+func TestAudit(t *testing.T) {
+	s := newSite(t, file(logFile, strings.Repeat("\n", 2)+ack("t7", "<DEVELOPER>").String()+"\n"+assign("t8", "X").String()+"\n"))
+	for i := range 120 {
+		s.send(assign(fmt.Sprint("t", i), "DEVELOPER"))
+	}
+	s.write(messagesDir+"/bad.json", `{"message_type": "TASK_ASSIGNMENT"}`)
+	rounds := 0
+	for {
+		snap := s.look("x")
+		if len(snap.Events) == 0 {
+			break
+		}
+		if rounds++; len(snap.Events) > 50 || rounds > 3 {
+			t.Fatalf("round %d: %d events", rounds, len(snap.Events))
+		}
+		if rounds < 3 && !snap.Again.Equal(s.now.Add(100*time.Millisecond)) {
+			t.Errorf("again %v after %v", snap.Again, s.now)
+		}
+		for _, e := range snap.Events {
+			s.do(s.apply(logOf(e)))
+			s.do(s.apply(logOf(e)))
+		}
+		s.reopen()
+	}
+	log := s.read(auditLog)
+	if n := strings.Count(log, "\n"); n != 122 || !strings.Contains(log, `"from_agent":"<DEVELOPER>"`) && !strings.Contains(log, `u003cDEVELOPER`) {
+		t.Errorf("%d lines", n)
+	}
+	if _, err := os.Stat(s.path(holdsDir)); err == nil {
+		t.Error("a folder was made without need")
+	}
+	if err := s.apply(protocol.Change{Verb: protocol.VerbLog, Event: "task_created"}); !errors.Is(err, protocol.ErrUnsupported) {
+		t.Errorf("another event: %v", err)
+	}
+}
+
+// What happened before steward's time is not ours to copy.
+func TestAuditSince(t *testing.T) {
+	s := newSite(t, "")
+	old := s.send(assign("old", "DEVELOPER"))
+	at := s.now.Add(-time.Hour)
+	s.do(os.Chtimes(s.path(old), at, at))
+	s.send(assign("new", "DEVELOPER"))
+	snap := s.p.Observe(t.Context(), protocol.Look{Now: s.now, Since: s.now.Add(-time.Minute)})
+	if len(snap.Events) != 1 || snap.Events[0].Subject.ID != "new" {
+		t.Errorf("%+v", snap.Events)
+	}
+}
+
+// The log grows, is cut, and is written anew; its last line is read when it is whole.
+func TestLog(t *testing.T) {
+	s := newSite(t, "")
+	line := func(f fields) string { return f.String() + "\n" }
+	ids := func(snap *protocol.Snapshot) string {
+		var list []string
+		for _, k := range snap.Tasks {
+			list = append(list, k.ID)
+		}
+		return strings.Join(list, " ")
+	}
+	one, two, three := line(assign("t1", "X")), line(assign("t2", "X")), line(assign("t3", "X"))
+	for _, c := range []struct{ text, want string }{
+		{one, "t1"},
+		{one + two[:20], "t1"},
+		{one + two, "t1 t2"},
+		{one + two + strings.TrimSuffix(three, "\n"), "t1 t2"},
+		{one + two + three, "t1 t2 t3"},
+		{two, "t2"},
+		{one + three + strings.Repeat(" ", 300) + "\n", "t1 t3"}, // longer than before, but not its continuation
+		{"", ""},
+		{"nonsense\n" + strings.Repeat("x", maxFile+9) + "\n" + one, "t1"},
+	} {
+		s.write(logFile, c.text)
+		if got := ids(s.look(logFile)); got != c.want {
+			t.Errorf("%.80q shows %q, want %q", c.text, got, c.want)
+		}
+	}
+	if snap := s.look(); len(snap.Faults) < 2 {
+		t.Errorf("%+v", snap.Faults)
+	}
+	s.write(logFile, strings.Repeat("nonsense\n", 30))
+	if snap := s.look(); len(snap.Faults) != maxBadLines+1 || !strings.Contains(snap.Faults[maxBadLines].Problem, "20 more") {
+		t.Errorf("%+v", snap.Faults)
+	}
+	s.do(os.Remove(s.path(logFile)))
+	if snap := s.look("x"); len(snap.Faults)+len(snap.Tasks) > 0 {
+		t.Errorf("%+v", snap)
+	}
+}
+
+// The folders vanish and come back; nothing is remembered wrongly.
+func TestFoldersVanish(t *testing.T) {
+	s := newSite(t, "")
+	s.send(assign("t", "DEVELOPER"))
+	_ = s.look()
+	for _, dir := range []string{messagesDir, ".agents", "."} {
+		s.do(os.RemoveAll(s.path(dir)))
+		if snap := s.look(".agents"); len(snap.Tasks)+len(snap.Faults)+len(snap.Events)+len(snap.Measures) > 0 {
+			t.Errorf("without %s: %+v", dir, snap)
+		}
+		s.send(assign("again", "DEVELOPER"))
+		if snap := s.look(".agents"); len(snap.Tasks) != 1 || snap.Tasks[0].ID != "again" || snap.Measures[1].Value != 0 {
+			t.Errorf("%s came back: %+v", dir, snap)
+		}
+	}
+}
+
+// A message that is rewritten, renamed, removed: the task follows.
+func TestFilesChange(t *testing.T) {
+	s := newSite(t, "")
+	first := s.send(assign("t", "DEVELOPER"))
+	done := s.send(complete("t", "DEVELOPER", true))
+	if k := task(s.look(), "t"); k.Outcome == nil {
+		t.Fatalf("%+v", k)
+	}
+	s.do(os.Remove(s.path(done)))
+	if k := task(s.look(done), "t"); k.Outcome != nil || !k.Visible {
+		t.Errorf("completion removed: %+v", k)
+	}
+	s.do(protocoltest.Rewrite(s.path(first), `"t"`, `"u"`))
+	if snap := s.look(first); len(snap.Tasks) != 1 || snap.Tasks[0].ID != "u" {
+		t.Errorf("another id: %+v", snap.Tasks)
+	}
+	s.do(os.Rename(s.path(first), s.path(messagesDir+"/z.json")))
+	if snap := s.look(first, messagesDir+"/z.json"); len(snap.Tasks) != 1 || snap.Tasks[0].Ref.Path != messagesDir+"/z.json" {
+		t.Errorf("renamed: %+v", snap.Tasks)
+	}
+}
+
+// Ended tasks: only those since then, and not without bound.
+func TestEnded(t *testing.T) {
+	s := newSite(t, "")
+	s.finish(300, time.Hour)
+	if snap := s.look(); len(snap.Tasks) != maxEnded {
+		t.Errorf("%d tasks", len(snap.Tasks))
+	}
+	snap := s.p.Observe(t.Context(), protocol.Look{Now: s.now, Since: s.now.Add(-time.Minute)})
+	if len(snap.Tasks) != 0 || len(snap.Measures) != 4 {
+		t.Errorf("%d tasks, measures %+v", len(snap.Tasks), snap.Measures)
+	}
+}
+
+func TestBoot(t *testing.T) {
+	s := newSite(t, "")
+	if Detect(s.dir, messagesDir, logFile) {
+		t.Error("detected in an empty project")
+	}
+	for range 2 {
+		s.do(s.p.Prepare(t.Context(), protocol.Boot{Agent: "DEVELOPER", Now: s.now}))
+	}
+	if !Detect(s.dir, messagesDir, logFile) || !s.has(own) || OwnDir(s.dir) != s.path(own) {
+		t.Error("not prepared")
+	}
+	if snap := s.look(); len(snap.Tasks)+len(snap.Faults)+len(snap.Agents) > 0 {
+		t.Errorf("%+v", snap)
+	}
+	if err := s.p.Prepare(t.Context(), protocol.Boot{Agent: "../x", Now: s.now}); err == nil {
+		t.Error("a hostile name was booted")
+	}
+	s = newSite(t, file(logFile, ""))
+	if !Detect(s.dir, messagesDir, logFile) {
+		t.Error("the log alone is not detected")
+	}
+	p := New(s.dir, Options{Messages: "a/b/", Log: "log.jsonl"})
+	if got := strings.Join(p.Dirs(), " "); got != ". .agents/steward/holds a/b" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,170 @@
+package envelope
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// agentName is an agent's name without the word AGENT that some add.
+func agentName(name string) string { return strings.TrimSuffix(fold(name), "_AGENT") }
+
+func isAuditor(name string) bool { return agentName(name) == "SECURITY_AUDITOR" }
+
+// isDeployer reports whether a task for that agent is a deployment.
+func isDeployer(name string) bool {
+	switch agentName(name) {
+	case "DEPLOYMENT", "DEPLOYER", "DEPLOY":
+		return true
+	}
+	return false
+}
+
+var productionWord = regexp.MustCompile(`(?i)(before[ -]|pre[ -]?|non[ -]?)?\bprod(?:uction)?\b`)
+
+// namesProduction reports whether a text speaks of production itself, not of what comes before it.
+func namesProduction(text string) bool {
+	return slices.ContainsFunc(productionWord.FindAllStringSubmatch(text, -1), func(m []string) bool { return m[1] == "" })
+}
+
+// ruling is what the security gate says about a deployment: why it must wait, or what to bear in mind.
+type ruling struct{ block, notice string }
+
+// gate judges a deployment by what was known at that moment (protocol 004, Security Gate Protocol: NO DEPLOYMENT
+// without SECURITY_AUDITOR approval).
+func (p *Project) gate(t *life, at time.Time) ruling {
+	r, by := p.approval(t, at)
+	switch {
+	case r == nil && by != "":
+		return ruling{block: fmt.Sprintf("security: no approval yet from %s", by)}
+	case r == nil:
+		return ruling{block: fmt.Sprintf("security: no approval by SECURITY_AUDITOR%s", ofProject(t))}
+	case r.void:
+		return ruling{block: fmt.Sprintf("security: no approval: the review %s was itself rejected", by)}
+	case r.status == "REJECTED":
+		return ruling{block: fmt.Sprintf("security: %s says REJECTED", by)}
+	case r.blocking:
+		return ruling{block: fmt.Sprintf("security: %s says blocking_deployment", by)}
+	case r.status != "APPROVED" && r.status != "CONDITIONAL":
+		return ruling{block: fmt.Sprintf("security: no approval: %s says %q", by, r.status)}
+	}
+	if last := p.lastDelivery(t.project(), at); !last.IsZero() && !r.at.After(last) {
+		return ruling{block: fmt.Sprintf("security: the approval by %s is older than the last DEVELOPER or INTEGRATIONS completion", by)}
+	}
+	if r.status == "CONDITIONAL" {
+		if t.assigned.assignment.production {
+			return ruling{block: fmt.Sprintf("security: conditional approval (%s); fix before production", by)}
+		}
+		return ruling{notice: fmt.Sprintf("conditional approval (%s): minor issues are to be fixed before production", by)}
+	}
+	return ruling{}
+}
+
+func ofProject(t *life) string {
+	if t.project() == "" {
+		return ""
+	}
+	return fmt.Sprintf(" for project %q", t.project())
+}
+
+// approval finds the review that counts for a deployment at that moment, and its task: the newest of the security
+// tasks that it names, else the newest of its project. by without a review is a named one that has not come yet.
+func (p *Project) approval(t *life, at time.Time) (r *review, by string) {
+	for _, id := range t.assigned.assignment.related {
+		o := p.tasks[id]
+		if o == nil || len(o.reviews) == 0 && (o.assigned == nil || !isAuditor(o.assigned.to)) {
+			continue
+		}
+		if by == "" {
+			by = id
+		}
+		for i := range o.reviews {
+			if n := &o.reviews[i]; !n.at.After(at) && (r == nil || n.compare(r) > 0) {
+				r = n
+			}
+		}
+	}
+	if d := p.projects[t.project()]; by == "" && d != nil {
+		d.tell()
+		if i := until(d.reviews, at, func(r *review) time.Time { return r.at }); i > 0 {
+			r = d.reviews[i-1]
+		}
+	}
+	if r != nil {
+		by = r.task
+	}
+	return r, by
+}
+
+// compare orders reviews by how much they count: the newest, and of one moment the one that approves less.
+func (r *review) compare(than *review) int {
+	less := func(r *review) int {
+		if r.status == "APPROVED" && !r.blocking && !r.void {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(r.at.Compare(than.at), cmp.Compare(less(r), less(than)), cmp.Compare(r.task, than.task))
+}
+
+// until is how many of a list in the order of time came up to that moment.
+func until[T any](list []T, at time.Time, of func(T) time.Time) int {
+	n, _ := slices.BinarySearchFunc(list, at, func(item T, at time.Time) int {
+		if of(item).After(at) {
+			return 1
+		}
+		return -1
+	})
+	return n
+}
+
+// lastDelivery is the project's last completion by DEVELOPER or INTEGRATIONS up to that moment.
+func (p *Project) lastDelivery(project string, at time.Time) time.Time {
+	d := p.projects[project]
+	if d == nil {
+		return time.Time{}
+	}
+	d.tell()
+	if i := until(d.deliveries, at, func(t time.Time) time.Time { return t }); i > 0 {
+		return d.deliveries[i-1]
+	}
+	return time.Time{}
+}
+
+// gateFindings are the security gate's words about a deployment that is to come, and about one that did not wait.
+func (p *Project) gateFindings(t *life) []issue {
+	if t.taken.IsZero() && !t.over() {
+		switch r := p.gate(t, p.now); {
+		case r.block != "":
+			text := fmt.Sprintf("deployment %s must wait: %s", t.id, r.block)
+			if t.assigned.inLog() {
+				text += "; the assignment cannot be held: it stands in a log"
+			}
+			return []issue{{code: "security_gate", severity: protocol.Critical, text: text}}
+		case r.notice != "":
+			return []issue{{code: "security_conditional", severity: protocol.Low, text: r.notice}}
+		}
+		return nil
+	}
+	until := p.now
+	if t.over() {
+		until = t.end
+	}
+	r := p.gate(t, t.takenOr(until))
+	if r.block == "" || p.gate(t, until).block == "" {
+		return nil
+	}
+	return []issue{{code: "security_bypassed", severity: protocol.Critical, text: fmt.Sprintf("deployment %s went ahead although: %s", t.id, r.block)}}
+}
+
+func (t *life) takenOr(at time.Time) time.Time {
+	if t.taken.IsZero() {
+		return at
+	}
+	return t.taken
+}

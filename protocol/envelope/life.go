@@ -1,0 +1,196 @@
+package envelope
+
+import (
+	"slices"
+	"time"
+)
+
+// state is where a task stands (protocol 004, Agent Workflow Sequence).
+type state string
+
+const (
+	stateNone         state = "" // nobody assigned it
+	stateAssigned     state = "assigned"
+	stateAcknowledged state = "acknowledged"
+	stateReview       state = "awaiting review"
+	stateRejected     state = "rejected; to be resubmitted"
+	stateApproved     state = "approved"
+)
+
+// life is a task as its messages tell it. All but id, messages and shown follows from the messages alone.
+type life struct {
+	id       string
+	messages []*message
+	shown    time.Time // when steward let it be seen again
+
+	state    state
+	assigned *message // the newest assignment
+	begun    time.Time
+	taken    time.Time // when its agent first answered this assignment
+	ack      *message
+	done     *message // the newest completion of this assignment
+	refusal  *message // the newest rejection of this assignment, while it stands
+	end      time.Time
+	// rejections of this assignment; submitted and everRejected count over the task's whole life.
+	rejections, submitted, everRejected int
+	blockers                            []*message // open ones
+	stuck                               bool       // its agent met a blocker since the assignment, and nobody answered
+	doubt                               *message   // an acknowledgement that asks for clarification
+	reviews                             []review
+	deliveries                          []time.Time // completions by DEVELOPER or INTEGRATIONS
+	issues                              []issue     // of its messages
+}
+
+// review is a SECURITY_AUDITOR's completion.
+type review struct {
+	task     string
+	at       time.Time
+	status   string // approval_status, folded
+	blocking bool
+	void     bool // rejected afterwards
+}
+
+// tell follows the messages from the first to the last.
+func (t *life) tell() {
+	*t = life{id: t.id, messages: t.messages, shown: t.shown}
+	for _, m := range distinct(t.messages) {
+		t.note(m.issues)
+		switch m.kind {
+		case assigns:
+			t.assign(m)
+		case acknowledges:
+			t.acknowledge(m)
+		case escalates:
+			t.blockers, t.stuck = append(t.blockers, m), true
+		case resolves:
+			t.answered()
+		case completes:
+			t.complete(m)
+		case rejects:
+			t.reject(m)
+		case approves:
+			t.approve(m)
+		}
+	}
+}
+
+// note keeps what is wrong with the messages, each thing once.
+func (t *life) note(issues []issue) {
+	for _, i := range issues {
+		if len(t.issues) < maxIssues && !slices.Contains(t.issues, i) {
+			t.issues = append(t.issues, i)
+		}
+	}
+}
+
+// assign begins anew: the newest assignment is what counts. After an end, or for another agent, nothing of the past
+// is held against it.
+func (t *life) assign(m *message) {
+	if t.over() || t.assigned == nil || fold(t.assigned.to) != fold(m.to) {
+		t.begun, t.rejections = m.at, 0
+	}
+	t.state, t.assigned = stateAssigned, m
+	t.taken, t.end = time.Time{}, time.Time{}
+	t.ack, t.done, t.refusal, t.doubt, t.stuck = nil, nil, nil, nil, false
+}
+
+func (t *life) acknowledge(m *message) {
+	if t.over() {
+		return // a straggler
+	}
+	t.take(m)
+	t.ack, t.doubt = m, nil
+	if m.answer.doubts || len(m.answer.clarifications) > 0 {
+		t.doubt = m
+	}
+	if t.state == stateAssigned {
+		t.state = stateAcknowledged
+	}
+}
+
+// take notes the first answer to the assignment.
+func (t *life) take(m *message) {
+	if t.taken.IsZero() {
+		t.taken = m.at
+	}
+}
+
+func (t *life) complete(m *message) {
+	t.take(m)
+	t.submitted++
+	t.done = m
+	t.answered()
+	switch from := t.worker(m); {
+	case isAuditor(from) && m.output.approval != "":
+		t.reviews = append(t.reviews, review{task: t.id, at: m.at, status: m.output.approval, blocking: m.output.blocking})
+	case from == "DEVELOPER" || from == "INTEGRATIONS":
+		t.deliveries = append(t.deliveries, m.at)
+	}
+	t.state, t.end = stateReview, time.Time{}
+	if m.output.passed {
+		t.state, t.refusal = stateApproved, nil
+	}
+	if m.output.passed || t.assigned == nil {
+		t.end = m.at
+	}
+}
+
+// worker is who completed the task. A security approval needs its own from_agent; other completions are their
+// assignee's when they do not say.
+func (t *life) worker(m *message) string {
+	if m.from == "" && t.assigned != nil && !isAuditor(t.assigned.to) {
+		return agentName(t.assigned.to)
+	}
+	return agentName(m.from)
+}
+
+func (t *life) reject(m *message) {
+	t.everRejected++
+	t.rejections++
+	t.state, t.refusal, t.end = stateRejected, m, time.Time{}
+	for i := range t.reviews {
+		t.reviews[i].void = true
+	}
+}
+
+func (t *life) approve(m *message) {
+	if t.state != stateNone {
+		t.state, t.end, t.refusal = stateApproved, m.at, nil
+		t.answered()
+	}
+}
+
+// answered settles whatever the task's agent has asked.
+func (t *life) answered() { t.blockers, t.doubt, t.stuck = nil, nil, false }
+
+// over reports whether the task is approved. A task that nobody assigned is over with its completion too.
+func (t *life) over() bool {
+	return t.state == stateApproved || t.assigned == nil && !t.end.IsZero()
+}
+
+// held reports whether the newest assignment is kept from its agent.
+func (t *life) held() bool { return t.assigned != nil && t.assigned.held }
+
+// stray lists held files of the task that are not its newest assignment.
+func (t *life) stray() bool {
+	return slices.ContainsFunc(t.messages, func(m *message) bool { return m.held && m != t.assigned })
+}
+
+// project is the newest assignment's context.project.
+func (t *life) project() string {
+	if t.assigned == nil {
+		return ""
+	}
+	return t.assigned.assignment.project
+}
+
+// deadline is the rejection's while one stands, else the assignment's; zero when there is none.
+func (t *life) deadline() time.Time {
+	if t.refusal != nil && t.refusal.answer.deadline.known() {
+		return t.refusal.answer.deadline.from(t.refusal.at)
+	}
+	if t.assigned == nil {
+		return time.Time{}
+	}
+	return t.assigned.assignment.deadline.from(t.assigned.at)
+}

@@ -1,0 +1,316 @@
+package envelope
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// kind is a message's type, in the order in which messages of one moment follow each other.
+type kind uint8
+
+// The six types (protocol 004, Message Types), an approval that some orchestrators send, and what the document lacks.
+const (
+	assigns kind = iota
+	acknowledges
+	escalates
+	resolves
+	completes
+	rejects
+	approves
+	unknown
+)
+
+// kindOf reads message_type. Spellings in another case, or with other separators, mean the same.
+func kindOf(word string) kind {
+	switch w := fold(word); w {
+	case "TASK_ASSIGNMENT":
+		return assigns
+	case "TASK_ACKNOWLEDGMENT", "TASK_ACKNOWLEDGEMENT":
+		return acknowledges
+	case "BLOCKER_ESCALATION":
+		return escalates
+	case "BLOCKER_RESOLUTION":
+		return resolves
+	case "TASK_COMPLETION":
+		return completes
+	case "TASK_REJECTION":
+		return rejects
+	default:
+		if strings.Contains(w, "APPROV") {
+			return approves
+		}
+		return unknown
+	}
+}
+
+// message is what is kept of one message: no more than what tracking needs.
+type message struct {
+	kind           kind
+	task, from, to string
+	// at is its timestamp, or where that is missing or lies in the future, when its file was written.
+	at      time.Time
+	stamped bool
+	// file is where it stands, offset and size which line when that is the log (size 0: a file of its own).
+	file         string
+	offset, size int64
+	sum          jsonfile.Sum // of its compact JSON
+	held         bool
+	history      bool // older than what concerns us: not copied into the audit log
+
+	unusable string   // why it cannot be tracked; "" is well
+	faults   []string // fields on the document's list of Required Fields
+	issues   []issue
+
+	assignment *assignment
+	answer     *answer
+	output     *output
+	blocker    *blocker
+}
+
+// assignment is a TASK_ASSIGNMENT's own part.
+type assignment struct {
+	title, project     string
+	priority           protocol.Priority
+	deadline           when
+	criteria           int // how many; -1 when there is no list
+	related, blockedBy []string
+	production         bool // it names production
+}
+
+// answer is the own part of TASK_ACKNOWLEDGMENT, TASK_REJECTION and BLOCKER_RESOLUTION.
+type answer struct {
+	doubts         bool // understood: false
+	clarifications []string
+	deadline       when
+	text           string // reason, decision
+}
+
+// output is a TASK_COMPLETION's own part.
+type output struct {
+	passed, judged bool // validation.all_passed, and whether it is there
+	met            int  // how many acceptance_criteria_met; -1 when there is no list
+	issues         []string
+	summary        string
+	approval       string // approval_status, folded
+	blocking       bool   // output.blocking_deployment
+}
+
+// blocker is a BLOCKER_ESCALATION's own part.
+type blocker struct {
+	kind, text, detail string
+	severity           protocol.Severity
+	options            []string
+	human              bool // escalate_to
+	addressed          bool // escalate_to is there
+}
+
+// decode reads a message. It never fails: what cannot be used says so itself.
+func decode(o jsonfile.Object) *message {
+	word, _ := o.String("message_type")
+	word = clean(word, 60)
+	m := &message{kind: kindOf(word), sum: compactSum(o.Value().Raw())}
+	c := &check{kind: cmp.Or(word, "message")}
+	strict := wanted
+	if m.kind == assigns {
+		strict = required
+	}
+	c.text(o, "message_type", required)
+	m.task, _ = o.String("task_id")
+	if m.kind == escalates || m.kind == resolves {
+		c.text(o, "task_id", wanted) // the document's own examples of errors name no task
+	} else {
+		c.text(o, "task_id", required)
+	}
+	m.from = c.text(o, "from_agent", strict)
+	m.stampedAt(c, o)
+	switch m.kind {
+	case assigns:
+		m.decodeAssignment(c, o)
+	case acknowledges:
+		m.decodeAcknowledgment(c, o)
+	case completes:
+		m.decodeCompletion(c, o)
+	case rejects:
+		m.decodeRejection(c, o)
+	case escalates:
+		m.decodeBlocker(c, o)
+	case resolves:
+		m.decodeResolution(c, o)
+	case unknown:
+		if word != "" {
+			c.note(protocol.Low, "type", "message_type", "no such message type")
+		}
+		m.to = c.text(o, "to_agent", optional)
+	}
+	m.faults, m.issues = c.faults, c.findings
+	m.unusable = m.useless(word)
+	return m
+}
+
+// useless says why the message cannot be tracked.
+func (m *message) useless(word string) string {
+	switch {
+	case word == "":
+		return "message_type is missing or no text"
+	case m.task == "" && m.kind != escalates && m.kind != resolves:
+		return "task_id is missing or no text"
+	case m.task != "" && !plain(m.task):
+		return "task_id cannot be used as a file name"
+	case m.kind == assigns && m.to == "":
+		return "to_agent is missing or no text"
+	}
+	return ""
+}
+
+func (m *message) stampedAt(c *check, o jsonfile.Object) {
+	v := o.Get("timestamp")
+	at, p := v.Time()
+	if c.presence(v, p, "a time", wanted) {
+		m.at, m.stamped = at, true
+	}
+}
+
+// place fills in when the message came to be. Nobody writes tomorrow's messages: a stamp from the future is a wrong
+// clock, and the file's own time is the better one.
+func (m *message) place(file string, written time.Time) {
+	m.file = file
+	if !m.stamped || m.at.After(written) {
+		m.at = written.UTC()
+	}
+}
+
+func (m *message) decodeAssignment(c *check, o jsonfile.Object) {
+	a := &assignment{criteria: -1}
+	m.assignment = a
+	m.to = c.text(o, "to_agent", required)
+	a.title = c.text(o, "task_name", required)
+	requirements := c.list(o, "requirements", required)
+	criteria := c.list(o, "acceptance_criteria", required)
+	if items, p := o.Array("acceptance_criteria"); p == jsonfile.Present {
+		a.criteria = len(items)
+	} else if criteria != nil {
+		a.criteria = len(criteria)
+	}
+	a.priority, _ = protocol.ParsePriority(c.text(o, "priority", optional))
+	a.deadline = c.moment(o, "deadline")
+	a.related, a.blockedBy = lines(c.list(o, "related_tasks", optional)), lines(c.list(o, "blocked_by", optional))
+	context := c.child(o, "context", optional)
+	project, _ := context.String("project")
+	a.project = strings.ToLower(clean(project, maxText))
+	a.production = namesProduction(a.title)
+	for _, key := range []string{"phase", "environment"} {
+		text, _ := context.String(key)
+		a.production = a.production || namesProduction(text)
+	}
+	for _, r := range requirements {
+		a.production = a.production || namesProduction(r)
+	}
+}
+
+func (m *message) decodeAcknowledgment(c *check, o jsonfile.Object) {
+	c.text(o, "status", wanted)
+	understood, said := c.boolean(o, "understood", wanted)
+	m.answer = &answer{doubts: said && !understood, clarifications: lines(c.list(o, "clarifications_needed", optional))}
+	c.moment(o, "estimated_completion")
+}
+
+func (m *message) decodeCompletion(c *check, o jsonfile.Object) {
+	out := &output{met: -1}
+	m.output = out
+	c.text(o, "status", wanted)
+	product := c.child(o, "output", wanted)
+	out.summary = c.text(product, "summary", optional)
+	out.blocking = says(product.Get("blocking_deployment"))
+	validation := c.child(o, "validation", wanted)
+	out.passed, out.judged = c.boolean(validation, "all_passed", wanted)
+	if met, p := validation.Array("acceptance_criteria_met"); p == jsonfile.Present {
+		out.met = len(met)
+	}
+	out.issues = lines(c.list(validation, "issues", optional))
+	approval, p := o.String("approval_status")
+	if p != jsonfile.Present {
+		approval, _ = product.String("approval_status")
+	}
+	out.approval = fold(clean(approval, 60))
+}
+
+// says reports whether a flag stands against something: whatever is not plainly false or empty does.
+func says(v jsonfile.Value) bool {
+	if b, p := v.Bool(); p == jsonfile.Present {
+		return b
+	}
+	s, p := v.Text()
+	return p == jsonfile.Present && s != "" && !strings.EqualFold(s, "false") || p == jsonfile.Wrong
+}
+
+func (m *message) decodeRejection(c *check, o jsonfile.Object) {
+	m.to = c.text(o, "to_agent", wanted)
+	m.answer = &answer{text: c.text(o, "reason", wanted), deadline: c.moment(o, "deadline")}
+	c.list(o, "issues", wanted)
+	c.there(o, "action_required")
+}
+
+func (m *message) decodeResolution(c *check, o jsonfile.Object) {
+	m.to = c.text(o, "to_agent", wanted)
+	m.answer = &answer{text: c.text(o, "decision", wanted)}
+	c.boolean(o, "resume_task", wanted)
+}
+
+// decodeBlocker reads a blocker. The options stay as they are: one of them comes back, to the letter, as the decision.
+func (m *message) decodeBlocker(c *check, o jsonfile.Object) {
+	b := &blocker{kind: c.text(o, "blocker_type", wanted), text: c.text(o, "description", wanted)}
+	m.blocker = b
+	severity := protocol.Severity(strings.ToLower(c.text(o, "severity", optional)))
+	if b.severity = protocol.Medium; severity.Rank() > 0 || severity == protocol.Info {
+		b.severity = severity
+	}
+	suggested, _ := o.String("suggested_resolution")
+	context, p := o.String("context")
+	if p == jsonfile.Wrong {
+		context = string(o.Get("context").Raw())
+	}
+	for _, part := range []string{context, suggested} {
+		if part = short(part, maxLong); part != "" && b.detail != "" {
+			b.detail += "\n"
+		}
+		b.detail += short(part, maxLong)
+	}
+	for _, option := range c.list(o, "options", optional) {
+		b.options = append(b.options, short(option, maxLong))
+	}
+	if len(b.options) == 0 && suggested != "" {
+		b.options = []string{short(suggested, maxLong)}
+	}
+	to := fold(c.text(o, "escalate_to", optional))
+	b.human, b.addressed = to == "HUMAN", to != ""
+}
+
+// lines makes every item fit for one line.
+func lines(list []string) []string {
+	for i, s := range list {
+		list[i] = clean(s, maxText)
+	}
+	return list
+}
+
+// compactSum is the sum of a message's content whatever the white space around it.
+func compactSum(raw []byte) jsonfile.Sum {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return jsonfile.SumOf(raw)
+	}
+	return jsonfile.SumOf(b.Bytes())
+}
+
+// compare orders messages: by second, an assignment first and its acknowledgement second (whole-second stamps stand
+// beside the file system's finer ones), then by time, type, file, line.
+func (m *message) compare(n *message) int {
+	return cmp.Or(cmp.Compare(m.at.Unix(), n.at.Unix()), cmp.Compare(min(m.kind, escalates), min(n.kind, escalates)), m.at.Compare(n.at),
+		cmp.Compare(m.kind, n.kind), cmp.Compare(m.file, n.file), cmp.Compare(m.offset, n.offset))
+}

@@ -1,0 +1,145 @@
+package envelope
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Observe says what the messages say now. By hints only the files hinted at are read again, and the ends of the logs.
+func (p *Project) Observe(_ context.Context, look protocol.Look) protocol.Snapshot {
+	p.now, p.since = look.Now, look.Since
+	p.patience.Begin(look.Now)
+	s := protocol.Snapshot{At: look.Now}
+	first := p.root == nil || !p.root.Alive()
+	err := p.open()
+	if p.lost != nil {
+		s.Faults = []protocol.Fault{*p.lost}
+	}
+	if err != nil {
+		return s
+	}
+	if p.journal.inode == 0 {
+		p.readAudit() // before the first messages: what is on record needs no copy
+	}
+	if look.Full() || first || p.wide(look.Hints) {
+		p.readFolder()
+	} else {
+		p.readHinted(look.Hints)
+	}
+	p.readLog()
+	p.readAudit()
+	p.settle()
+	p.describe(&s)
+	s.Again = p.patience.Again()
+	return s
+}
+
+// maxEnded bounds the ended tasks of a snapshot: the newest.
+const maxEnded = 200
+
+// listed are the tasks that a snapshot tells of, by id: those that go on, and those that ended lately.
+func (p *Project) listed() []*life {
+	list := make([]*life, 0, len(p.live)+16)
+	for _, t := range p.live {
+		list = append(list, t)
+	}
+	for i := len(p.ended) - 1; i >= 0 && len(p.ended)-i <= maxEnded; i-- {
+		t := p.ended[i]
+		if !p.since.IsZero() && !t.end.After(p.since) {
+			break
+		}
+		if p.live[t.id] == nil {
+			list = append(list, t)
+		}
+	}
+	slices.SortFunc(list, func(a, b *life) int { return cmp.Compare(a.id, b.id) })
+	return list
+}
+
+// describe writes the snapshot.
+func (p *Project) describe(s *protocol.Snapshot) {
+	list := p.listed()
+	s.Agents = agents(list)
+	for _, t := range list {
+		subject := protocol.Subject{Kind: protocol.KindTask, ID: t.id}
+		if t.id == "" {
+			subject = p.place()
+		}
+		if t.assigned != nil {
+			s.Tasks = append(s.Tasks, p.task(t))
+		}
+		s.Pleas = append(s.Pleas, p.pleas(t)...)
+		for _, i := range p.findings(t) {
+			s.Findings = append(s.Findings, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text})
+		}
+	}
+	s.Findings = append(s.Findings, p.uselessFindings()...)
+	calls := p.callsOfTheDay()
+	s.Findings = append(s.Findings, p.callFindings(calls)...)
+	s.Faults = append(s.Faults, p.faults()...)
+	s.Events = p.events()
+	s.Measures = p.measures(calls)
+}
+
+// task writes one task.
+func (p *Project) task(t *life) protocol.Task {
+	m, a := t.assigned, t.assigned.assignment
+	k := protocol.Task{ID: t.id, Agent: clean(m.to, maxText), Source: clean(m.from, maxText), Type: lowerName(m.to), Title: a.title,
+		Priority: a.priority, Timeout: protocol.NoTimeout, Created: m.at, Related: a.related, Foreign: true, Hold: p.holdOf(t),
+		Named: t.named(), Block: p.block(t), Ref: protocol.Ref{Path: m.file, Sum: string(m.sum)}}
+	if s := p.slotOf(m); s != nil {
+		k.Ref.Sum, k.Appeared = string(s.reading.Sum), appeared(s.reading.Stamp)
+		k.Visible = !m.held && t.state == stateAssigned
+	} else {
+		k.Appeared = m.at
+	}
+	if t.state != stateAssigned && !t.taken.IsZero() {
+		k.Started = t.taken
+	}
+	if t.over() {
+		k.Outcome = t.outcome()
+	}
+	return k
+}
+
+// named says what proves that the task is in hand.
+func (t *life) named() string {
+	switch {
+	case t.over():
+		return ""
+	case t.stuck:
+		return "blocked"
+	case t.state == stateAssigned:
+		return ""
+	}
+	return string(t.state)
+}
+
+func (t *life) outcome() *protocol.Outcome {
+	o := &protocol.Outcome{Status: "completed", At: t.end, Appeared: t.end, Agent: t.assigned.to}
+	if t.done != nil {
+		o.Summary, o.Ref = t.done.output.summary, protocol.Ref{Path: t.done.file, Sum: string(t.done.sum)}
+		o.Agent = cmp.Or(t.done.from, o.Agent)
+	}
+	return o
+}
+
+func (p *Project) faults() []protocol.Fault {
+	var list []protocol.Fault
+	for _, t := range p.patience.Troubles() {
+		list = append(list, protocol.Fault{Path: t.Path, Problem: t.Problem, Hint: t.Hint, Since: t.Since})
+	}
+	for _, more := range []map[string]protocol.Fault{p.shelf.refused, p.shelf.odd} {
+		for _, file := range sortedKeys(more) {
+			list = append(list, more[file])
+		}
+	}
+	slices.SortStableFunc(list, func(a, b protocol.Fault) int { return cmp.Compare(a.Path, b.Path) })
+	return append(list[:min(len(list), maxFaults)], p.journal.troubles()...)
+}
+
+// maxFaults bounds the Faults of a snapshot: whoever repairs the first sees the next.
+const maxFaults = 200

@@ -1,0 +1,100 @@
+package envelope
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// pleas are a task's open calls for help: blockers (protocol 004, BLOCKER_ESCALATION), and an acknowledgement that
+// asks for clarification.
+func (p *Project) pleas(t *life) []protocol.Plea {
+	var list []protocol.Plea
+	for _, m := range t.blockers {
+		b := m.blocker
+		list = append(list, protocol.Plea{ID: pleaID(m), Agent: cmp.Or(m.from, nameless), Task: m.task, Text: cmp.Or(b.text, b.kind, "blocked"), Detail: b.detail,
+			Options: b.options, Blocking: true, Severity: b.severity, Due: p.pleaDue(m), Ref: p.refOf(m)})
+	}
+	if m := t.doubt; m != nil {
+		text := "does not understand the task"
+		if len(m.answer.clarifications) > 0 {
+			text = m.answer.clarifications[0]
+		}
+		list = append(list, protocol.Plea{ID: pleaID(m), Agent: cmp.Or(m.from, nameless), Task: m.task, Text: text, Detail: strings.Join(m.answer.clarifications, "\n"),
+			Blocking: m.answer.doubts, Severity: protocol.Medium, Due: m.at.Add(p.opts.Clarify), Ref: p.refOf(m)})
+	}
+	return slices.CompactFunc(list, func(a, b protocol.Plea) bool { return a.ID == b.ID })
+}
+
+// nameless is who asks in a message without from_agent.
+const nameless = "an agent"
+
+// pleaDue is when the human is to hear of a blocker. The ORCHESTRATOR has some time to settle its own first; what is
+// critical waits for nobody (protocol 004, Escalation Targets).
+func (p *Project) pleaDue(m *message) time.Time {
+	if m.blocker.human || m.blocker.severity == protocol.Critical {
+		return time.Time{}
+	}
+	return m.at.Add(p.opts.Escalate)
+}
+
+// pleaID names a plea for as long as its message stands, and keeps two blockers of one task apart.
+func pleaID(m *message) string { return cmp.Or(m.task, "blocker") + "-" + string(m.sum[:6]) }
+
+// refOf is where a message stands; its sum is the file's, or the message's own in a log.
+func (p *Project) refOf(m *message) protocol.Ref {
+	if s := p.slotOf(m); s != nil {
+		return protocol.Ref{Path: m.file, Sum: string(s.reading.Sum)}
+	}
+	return protocol.Ref{Path: m.file, Sum: string(m.sum)}
+}
+
+func (p *Project) slotOf(m *message) *slot {
+	if m.inLog() {
+		return nil
+	}
+	return p.shelf.slots[strings.TrimPrefix(m.file, p.opts.Messages+"/")]
+}
+
+// callsOfTheDay counts the escalations to a human in the last 24 hours.
+func (p *Project) callsOfTheDay() int {
+	n := 0
+	for m := range p.humans {
+		if p.now.Sub(m.at) >= day {
+			delete(p.humans, m)
+			continue
+		}
+		p.patience.Wish(m.at.Add(day))
+		n++
+	}
+	return n
+}
+
+func (p *Project) callFindings(calls int) []protocol.Finding {
+	if p.opts.CallsPerDay <= 0 || calls <= p.opts.CallsPerDay {
+		return nil
+	}
+	return []protocol.Finding{{Subject: p.place(), Code: "escalations", Severity: protocol.Low,
+		Text: fmt.Sprintf("%d escalations to a human in a day; more than %d are a failure of the project's own rules", calls, p.opts.CallsPerDay)}}
+}
+
+// measures are the project's figures (protocol 004, Monitoring: task completion times, rejection rates).
+func (p *Project) measures(calls int) []protocol.Measure {
+	f := p.figures
+	if f.messages == 0 {
+		return nil
+	}
+	var list []protocol.Measure
+	if f.approved > 0 {
+		list = append(list, protocol.Measure{Name: "completion_seconds", Value: (f.spent / time.Duration(f.approved)).Seconds()})
+	}
+	list = append(list, protocol.Measure{Name: "human_escalations_24h", Value: float64(calls)})
+	if f.submitted > 0 {
+		list = append(list, protocol.Measure{Name: "rejection_rate", Value: float64(f.rejected) / float64(f.submitted)})
+	}
+	return append(list, protocol.Measure{Name: "rejections", Value: float64(f.rejected)})
+}

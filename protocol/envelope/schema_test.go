@@ -1,0 +1,221 @@
+package envelope
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+func parse(t testing.TB, text string) *message {
+	t.Helper()
+	o, err := jsonfile.Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return decode(o)
+}
+
+// Every required field of every type: what is missing or of another type is named (protocol 004, Message Types).
+func TestRequiredFields(t *testing.T) {
+	for _, c := range []struct {
+		whole    fields
+		fault    string // fields on the document's list of Required Fields
+		finding  string // fields that the structure needs
+		unusable string
+	}{
+		{assign("t", "X"), "message_type task_id from_agent to_agent task_name requirements acceptance_criteria", "timestamp", "message_type task_id to_agent"},
+		{ack("t", "X"), "", "from_agent timestamp status understood", "message_type task_id"},
+		{complete("t", "X", true), "", "from_agent timestamp status output validation", "message_type task_id"},
+		{reject("t"), "", "from_agent to_agent timestamp reason issues action_required", "message_type task_id"},
+		{escalate("t", "X", "human"), "", "task_id from_agent timestamp blocker_type description", "message_type"},
+		{resolve("t"), "", "task_id from_agent to_agent timestamp decision resume_task", "message_type"},
+	} {
+		whole := c.whole.with(fields{"timestamp": "2026-01-02T03:04:05Z"})
+		if m := parse(t, whole.String()); m.unusable != "" || len(m.faults)+len(m.issues) > 0 {
+			t.Errorf("%s: %+v", whole, m)
+		}
+		for key := range whole {
+			for how, value := range map[string]any{"missing": nil, "wrong": map[string]any{"a": 1}} {
+				f := maps.Clone(whole)
+				if f[key] = value; how == "missing" {
+					delete(f, key)
+				}
+				m := parse(t, f.String())
+				said := func(s string) bool { return strings.HasPrefix(s, key+" ") }
+				fault := slices.ContainsFunc(m.faults, said)
+				finding := slices.ContainsFunc(m.issues, func(i issue) bool { return i.field == key && i.severity == protocol.Medium })
+				if in(c.fault, key) != fault && m.unusable == "" || in(c.finding, key) != finding && how == "missing" && m.unusable == "" ||
+					in(c.unusable, key) != (m.unusable != "") {
+					t.Errorf("%s %s of %s: fault %v, finding %v, unusable %q", key, how, whole["message_type"], fault, finding, m.unusable)
+				}
+			}
+		}
+	}
+}
+
+func in(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
+
+func TestSpans(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"2 hours": 2 * time.Hour, "30 minutes": 30 * time.Minute, "1 day": day, "in 2h": 2 * time.Hour, "1h30m": 90 * time.Minute, " In 45 Mins ": 45 * time.Minute,
+		"1.5 hours": 90 * time.Minute, "2 days and 3 hours": 51 * time.Hour, "1 week": 7 * day, "90s": 90 * time.Second, "1 hour, 5 minutes": 65 * time.Minute,
+		"": 0, "soon": 0, "2": 0, "2 fortnights": 0, "hours": 0, "-2 hours": 0, "0 hours": 0, "999999 weeks": 0, "2 hours or so": 0, "2 monthsx": 0, "1h1h1h1h1h": 0,
+	} {
+		if got, ok := parseSpan(text); got != want && ok || ok != (want > 0) {
+			t.Errorf("%q: %v, %v; want %v", text, got, ok, want)
+		}
+	}
+}
+
+func TestProduction(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Deploy to production": true, "PROD": true, "staging, then prod.": true, "production-like": true, "fix before production": false, "pre-production": false,
+		"preproduction": false, "non-production": false, "nonprod": false, "pre-prod": false, "before production, deploy to production": true,
+		"product page": false, "reproduction": false, "staging": false, "": false,
+	} {
+		if namesProduction(text) != want {
+			t.Errorf("%q: want %v", text, want)
+		}
+	}
+}
+
+// A flag that is not plainly false stands against the deployment.
+func TestBlockingFlag(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "false": false, "null": false, `"false"`: false, `"yes"`: true, "1": true, `{}`: true, `""`: false} {
+		m := parse(t, `{"message_type":"TASK_COMPLETION","task_id":"t","output":{"blocking_deployment":`+value+`}}`)
+		if m.output.blocking != want {
+			t.Errorf("%s: want %v", value, want)
+		}
+	}
+}
+
+// White space is no part of a message, and nobody writes tomorrow's.
+func TestIdentity(t *testing.T) {
+	a, b := parse(t, `{"message_type": "X","task_id":"t", "n": 1.0}`), parse(t, "{\"message_type\":\"X\",\n\"task_id\":\"t\",\"n\":1.0}")
+	if a.sum != b.sum || a.sum == parse(t, `{"message_type":"X","task_id":"t","n":1.00}`).sum {
+		t.Error("sums")
+	}
+	now := time.Now()
+	m := parse(t, `{"message_type":"X","task_id":"t","timestamp":"2999-01-01T00:00:00Z"}`)
+	if m.place("x", now); !m.at.Equal(now) {
+		t.Errorf("at %v", m.at)
+	}
+}
+
+// Messages of one second: an assignment comes before its acknowledgement, whatever their files are called.
+func TestSameSecond(t *testing.T) {
+	s := newSite(t, "")
+	stamp := fields{"timestamp": s.now.UTC().Format(time.RFC3339)}
+	s.write(messagesDir+"/a.json", complete("t", "X", true).with(stamp).String())
+	s.write(messagesDir+"/b.json", ack("t", "X").with(stamp).String())
+	s.write(messagesDir+"/c.json", assign("t", "X").with(stamp).String())
+	if k := task(s.look(), "t"); k.Outcome == nil {
+		t.Errorf("%+v", k)
+	}
+}
+
+// An assignment without a timestamp comes before the acknowledgement that is stamped with the second it was written in.
+func TestStampOfTheSameSecond(t *testing.T) {
+	s := newSite(t, "")
+	name := messagesDir + "/z.json"
+	s.write(name, assign("t", "X").String())
+	at := s.now.Truncate(time.Second).Add(700 * time.Millisecond)
+	s.do(os.Chtimes(s.path(name), at, at))
+	s.write(messagesDir+"/a.json", ack("t", "X").with(fields{"timestamp": at.UTC().Format(time.RFC3339)}).String())
+	if k := task(s.look(), "t"); k.Named != "acknowledged" {
+		t.Errorf("%+v", k)
+	}
+}
+
+// Without a timestamp two equal files are two messages; with one they are one.
+func TestCopies(t *testing.T) {
+	for stamp, want := range map[string]float64{"": 2, "2026-01-02T03:04:05Z": 1} {
+		s := newSite(t, "")
+		f := reject("t")
+		if stamp != "" {
+			f["timestamp"] = stamp
+		}
+		s.write(messagesDir+"/1.json", f.String())
+		s.write(messagesDir+"/2.json", f.String())
+		s.write(logFile, f.String()+"\n")
+		snap := s.look()
+		if got := snap.Measures[len(snap.Measures)-1]; got.Name != "rejections" || got.Value != want {
+			t.Errorf("stamp %q: %+v", stamp, got)
+		}
+		if len(snap.Events) != 1 {
+			t.Errorf("stamp %q: %+v", stamp, snap.Events)
+		}
+	}
+}
+
+// Every JSON example of the document can be used as it stands.
+func TestExamplesOfTheDocument(t *testing.T) {
+	n := 0
+	for _, name := range []string{"assignment", "acknowledgment", "completion", "rejection", "blocker", "resolution", "gate_document", "error_*", "flow_step_4"} {
+		files, _ := filepath.Glob("testdata/" + name + ".txtar")
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for part := range strings.SplitSeq(string(text), "\n-- ") {
+				_, doc, _ := strings.Cut(part, " --\n")
+				if !strings.HasPrefix(doc, "{\n") { // the document's own are indented
+					continue
+				}
+				n++
+				if m := parse(t, doc); m.unusable != "" || m.kind == unknown {
+					t.Errorf("%s: %s\n%s", f, m.unusable, doc)
+				}
+			}
+		}
+	}
+	if n < 14 {
+		t.Errorf("only %d examples", n)
+	}
+}
+
+// A thousand tasks that wait for each other in a ring, and one in a long chain.
+func TestLongWays(t *testing.T) {
+	s := newSite(t, "")
+	var log strings.Builder
+	for i := range 1000 {
+		fmt.Fprintln(&log, assign(fmt.Sprint("ring", i), "X").with(fields{"blocked_by": fmt.Sprint("ring", (i+1)%1000)}))
+		fmt.Fprintln(&log, assign(fmt.Sprint("chain", i), "X").with(fields{"blocked_by": []string{fmt.Sprint("chain", i+1)}}))
+	}
+	s.write(logFile, log.String())
+	snap := s.look()
+	cycles := 0
+	for _, f := range snap.Findings {
+		if f.Code == "cycle" {
+			if cycles++; len(f.Text) > 500 {
+				t.Fatalf("%d bytes", len(f.Text))
+			}
+		}
+	}
+	if cycles != 1000 || task(snap, "ring7").Block != "" || task(snap, "chain7").Block == "" {
+		t.Errorf("%d in the ring; %+v", cycles, task(snap, "chain7"))
+	}
+}
+
+// What the audit log holds can be read as JSON, line by line, to the letter.
+func TestAuditLine(t *testing.T) {
+	raw := `{ "a": "<&>é", "n": 1.50,
+ "message": {"sum": "x"} }`
+	line, err := auditLine(auditHead{Path: `a,"message":b`, Sum: jsonfile.SumOf([]byte("x"))}, []byte(raw))
+	if err != nil || !json.Valid(line) || !strings.HasSuffix(string(line), `"message":{"a":"<&>é","n":1.50,"message":{"sum":"x"}}}`) {
+		t.Errorf("%s, %v", line, err)
+	}
+	if sum, ok := auditSum(line); !ok || sum != jsonfile.SumOf([]byte("x")) {
+		t.Errorf("%q", sum)
+	}
+}

@@ -1,0 +1,240 @@
+package envelope
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// A message's file, and one that steward keeps from its agent.
+const (
+	messageExt = ".json"
+	heldExt    = ".json.held"
+)
+
+// shelf is what was read of the folder of messages: one slot per file.
+type shelf struct {
+	slots   map[string]*slot          // by file name
+	stamp   jsonfile.Stamp            // of the folder, when it was listed and had settled
+	order   []string                  // the names then, sorted
+	turn    int                       // where in order the next full look goes on
+	notices map[string]*noticeReading // of holds, by task
+	unrest  map[string]bool           // file names to read again, hinted at or not
+	odd     map[string]protocol.Fault // names that are no file names for a message
+	refused map[string]protocol.Fault // files whose message lacks required fields
+}
+
+// slot is one file of the folder.
+type slot struct {
+	reading jsonfile.Reading[*message]
+	message *message // the reading's, once it is in the book
+}
+
+func newShelf() shelf {
+	return shelf{slots: map[string]*slot{}, notices: map[string]*noticeReading{}, unrest: map[string]bool{}, refused: map[string]protocol.Fault{}}
+}
+
+// isMessage reports whether a file of that name in the folder is a message.
+func isMessage(name string) bool {
+	return !strings.HasPrefix(name, ".") && (strings.HasSuffix(name, messageExt) || strings.HasSuffix(name, heldExt))
+}
+
+// filePath is the path of a file of the folder.
+func (p *Project) filePath(name string) string { return path.Join(p.opts.Messages, name) }
+
+// perLook is how many messages a full look reads again beside those that it has reason to: a message that is written
+// anew in place, and of which no hint came, is found within some looks. History must not make every look dear.
+const perLook = 200
+
+// readFolder reads again what has come or gone, what has not settled, the open assignments, and some of the rest in
+// turn. A message that did not change costs one stat.
+func (p *Project) readFolder() {
+	p.list()
+	again := p.shelf.unrest
+	p.shelf.unrest = map[string]bool{}
+	for _, t := range p.live {
+		if t.assigned != nil && path.Dir(t.assigned.file) == p.opts.Messages {
+			again[path.Base(t.assigned.file)] = true
+		}
+	}
+	for range min(perLook, len(p.shelf.order)) {
+		p.shelf.turn = (p.shelf.turn + 1) % len(p.shelf.order)
+		again[p.shelf.order[p.shelf.turn]] = true
+	}
+	for name := range again {
+		p.readFile(name)
+	}
+	p.readNotices()
+}
+
+// list takes in names that have come and gone, if any have.
+func (p *Project) list() {
+	dir := p.opts.Messages
+	if st, err := p.root.Stat(dir); err == nil && st == p.shelf.stamp {
+		return
+	}
+	names, st, err := p.root.List(dir)
+	p.shelf.stamp = jsonfile.Stamp{}
+	if err == nil && st.Settled(p.now) {
+		p.shelf.stamp = st
+	}
+	switch {
+	case isMissing(err):
+		p.patience.Clear(dir)
+		names, err = nil, nil
+		p.shelf.odd = nil
+	case err != nil:
+		p.patience.Unreadable(dir, err)
+		return // the last good reading stands
+	default:
+		p.patience.Clear(dir)
+	}
+	p.take(names)
+}
+
+func (p *Project) take(names []string) {
+	odd, there := map[string]protocol.Fault{}, make(map[string]bool, len(names))
+	p.shelf.order = p.shelf.order[:0]
+	for _, name := range names {
+		if !isMessage(name) {
+			continue
+		}
+		if !jsonfile.PlainName(name) {
+			p.refuseName(odd, name)
+			continue
+		}
+		there[name] = true
+		p.shelf.order = append(p.shelf.order, name)
+		if p.shelf.slots[name] == nil {
+			p.shelf.slots[name] = &slot{}
+			p.shelf.unrest[name] = true
+		}
+	}
+	slices.Sort(p.shelf.order)
+	for name := range p.shelf.slots {
+		if !there[name] {
+			p.shelf.unrest[name] = true
+		}
+	}
+	p.shelf.odd = odd
+}
+
+func (p *Project) refuseName(odd map[string]protocol.Fault, name string) {
+	file := path.Join(p.opts.Messages, strconv.Quote(short(name, maxText)))
+	since := p.now
+	if old, ok := p.shelf.odd[file]; ok {
+		since = old.Since
+	}
+	odd[file] = protocol.Fault{Path: file, Problem: "the file's name is too long, or holds what no file name should", Hint: "rename it", Since: since}
+}
+
+// readHinted reads the files that hints name, and those that were in trouble or had not settled.
+func (p *Project) readHinted(hints []string) {
+	again := p.shelf.unrest
+	p.shelf.unrest = map[string]bool{}
+	for _, hint := range hints {
+		dir, name := path.Split(hint)
+		switch dir = path.Clean(dir); {
+		case dir == p.opts.Messages && isMessage(name) && jsonfile.PlainName(name):
+			again[name] = true
+		case dir == holdsDir:
+			p.readNotice(strings.TrimSuffix(name, messageExt))
+		}
+	}
+	for name := range again {
+		p.readFile(name)
+	}
+	for id, n := range p.shelf.notices {
+		if !n.AtRest() || p.patience.Has(noticeFile(id)) {
+			p.readNotice(id)
+		}
+	}
+}
+
+// wide reports whether a hint names more than files that a hinted look reads.
+func (p *Project) wide(hints []string) bool {
+	for _, hint := range hints {
+		for _, dir := range []string{p.opts.Messages, holdsDir} {
+			if hint == dir || hint == "." || strings.HasPrefix(dir, hint+"/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// readFile brings one file's message up to date, in the book too.
+func (p *Project) readFile(name string) {
+	s := p.shelf.slots[name]
+	if s == nil {
+		s = &slot{}
+		p.shelf.slots[name] = s
+	}
+	file := p.filePath(name)
+	r := &s.reading
+	read := jsonfile.Load(p.root, &p.patience, r, file, maxFile, decode)
+	if !r.There {
+		delete(p.shelf.slots, name)
+	}
+	if !r.AtRest() || p.patience.Has(file) {
+		p.shelf.unrest[name] = true
+	} else {
+		delete(p.shelf.unrest, name)
+	}
+	switch {
+	case !r.Good:
+		p.drop(s)
+	case read:
+		since := p.shelf.refused[file].Since
+		p.drop(s)
+		s.message = r.Value
+		s.message.held = strings.HasSuffix(name, heldExt)
+		s.message.place(file, r.Stamp.ModTime())
+		s.message.history = r.Stamp.ModTime().Before(p.since)
+		p.refuseFields(file, s.message, since)
+		p.add(s.message)
+	}
+}
+
+// drop takes a slot's message out of the book.
+func (p *Project) drop(s *slot) {
+	if s.message != nil {
+		p.remove(s.message)
+		delete(p.shelf.refused, s.message.file)
+		s.message = nil
+	}
+}
+
+// refuseFields makes a file a Fault for the required fields that its message lacks.
+func (p *Project) refuseFields(file string, m *message, since time.Time) {
+	if problem, hint := m.fault(); problem != "" {
+		if since.IsZero() {
+			since = p.now
+		}
+		p.shelf.refused[file] = protocol.Fault{Path: file, Problem: problem, Hint: hint, Since: since}
+	}
+}
+
+// fault says which required fields the message lacks; "" when it lacks none.
+func (m *message) fault() (problem, hint string) {
+	switch {
+	case m.unusable != "":
+		return m.unusable + "; the message cannot be tracked", "see protocol 004, Message Types"
+	case len(m.faults) > 0:
+		return strings.Join(m.faults, "; "), "protocol 004 lists these fields as required; the message is tracked all the same"
+	}
+	return "", ""
+}
+
+// appeared is when a file came to be where agents see it.
+func appeared(st jsonfile.Stamp) time.Time {
+	if st.CtimeNs == 0 {
+		return st.ModTime().UTC()
+	}
+	return time.Unix(0, st.CtimeNs).UTC()
+}

@@ -1,0 +1,147 @@
+package envelope
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/protocoltest"
+)
+
+// The assignment is formatted as no encoder would: whatever is not meant must survive.
+const deployText = `{ "message_type": "TASK_ASSIGNMENT",
+    "task_id": "dep_001",   "from_agent": "ORCHESTRATOR", "to_agent": "DEPLOYMENT",
+  "timestamp": "{{now-5s}}", "task_name": "Deploy <staging>", "x_ours": [1.50, {"deep": null}],
+  "requirements": ["deploy"], "acceptance_criteria": ["✓ it answers"] }
+`
+
+const (
+	deployFile = messagesDir + "/2026 deploy.json"
+	heldFile   = deployFile + ".held"
+	noticePath = holdsDir + "/dep_001.json"
+	lineText   = `{"message_type": "TASK_ACKNOWLEDGMENT", "task_id": "dev_1", "from_agent": "DEVELOPER", "status": "acknowledged", "timestamp": "{{now-9s}}", "understood": true}` + "\n"
+)
+
+// around is what lies in every project and is nobody's business.
+var around = file(messagesDir+"/notes.txt", "theirs\n") + file(messagesDir+"/sub/old.json", "{}\n") + file("src/main.go", "package main\n") +
+	file(".agents/config.yaml", "a: b\n")
+
+func onTask(f func(*protocol.Task, time.Time) protocol.Change) func(*protocol.Snapshot, time.Time) protocol.Change {
+	return func(s *protocol.Snapshot, now time.Time) protocol.Change { return f(task(s, "dep_001"), now) }
+}
+
+func shows(want string, ok func(*protocol.Task) bool) func(*protocol.Snapshot) error {
+	return func(s *protocol.Snapshot) error {
+		if len(s.Tasks) != 1 || !ok(&s.Tasks[0]) {
+			return fmt.Errorf("want %s", want)
+		}
+		return nil
+	}
+}
+
+func holdFirst(t testing.TB, a protocol.Adapter, _ string, now time.Time) {
+	t.Helper()
+	s := a.Observe(t.Context(), protocol.Look{Now: now})
+	if err := a.Apply(t.Context(), holdOf(task(&s, "dep_001"), now), now); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func meddle(path, old, new string) func(string) error {
+	return func(dir string) error { return protocoltest.Rewrite(filepath.Join(dir, path), old, new) }
+}
+
+func TestSuite(t *testing.T) {
+	protocoltest.Run(t, protocoltest.Suite{
+		Open: open,
+		Now:  time.Now,
+		Unsupported: []protocol.Verb{protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark,
+			protocol.VerbUnlock, protocol.VerbRequeue, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume},
+		Cases: append(holdCases(), logCases()...),
+		Torn: []protocoltest.Torn{{Name: "assignment", Files: around + file(deployFile, deployText), File: deployFile,
+			Shows: shows("the deployment", func(t *protocol.Task) bool { return t.Visible && t.Agent == "DEPLOYMENT" && t.Block != "" })}},
+		Logs: []string{auditLog},
+		Next: decide,
+	})
+}
+
+// decide is the supervisor's part as far as a crash concerns it: what is half is released, and what the case is
+// about is asked for again until it shows.
+func decide(c *protocoltest.Case, s *protocol.Snapshot, now time.Time) []protocol.Change {
+	if c.Shows(s) == nil {
+		return nil
+	}
+	if c.Verb != protocol.VerbLog {
+		if t := task(s, "dep_001"); t.Hold != nil && t.Hold.Half {
+			return []protocol.Change{releaseOf(t.ID)}
+		}
+	}
+	return []protocol.Change{c.Change(s, now)}
+}
+
+func holdCases() []protocoltest.Case {
+	files := around + file(deployFile, deployText)
+	isHeld := shows("a whole hold", func(t *protocol.Task) bool {
+		return t.Hold != nil && !t.Hold.Half && t.Hold.Reason == protocol.HoldBlocked && !t.Visible && !t.Hold.ReleaseBy.IsZero() && t.Block != ""
+	})
+	isOpen := shows("a visible task", func(t *protocol.Task) bool { return t.Hold == nil && t.Visible && !t.Appeared.IsZero() })
+	release := onTask(func(t *protocol.Task, _ time.Time) protocol.Change { return releaseOf("dep_001") })
+	return []protocoltest.Case{{
+		Name: "hold", Verb: protocol.VerbHold, Files: files, Change: onTask(holdOf), Shows: isHeld,
+		Want: file(heldFile, deployText), Moves: map[string]string{heldFile: deployFile}, Gone: []string{deployFile},
+		Free: []string{noticePath}, Meddle: meddle(deployFile, "staging", "production"),
+	}, {
+		Name: "release", Verb: protocol.VerbRelease, Files: files, Before: holdFirst, Change: release, Shows: isOpen,
+		Want: file(deployFile, deployText), Moves: map[string]string{deployFile: heldFile}, Gone: []string{heldFile, noticePath},
+		Careless: "letting go is right whatever the message says",
+	}, {
+		Name: "release beside a message written anew", Verb: protocol.VerbRelease, Files: files,
+		Before: func(t testing.TB, a protocol.Adapter, dir string, now time.Time) {
+			holdFirst(t, a, dir, now)
+			protocoltest.Write(t, dir, file(deployFile, strings.Replace(deployText, "staging", "anew", 1)), now)
+		},
+		Change: release, Shows: isOpen,
+		Want:  file(deployFile, strings.Replace(deployText, "staging", "anew", 1)) + file(holdsDir+"/dep_001.1.held", deployText),
+		Moves: map[string]string{holdsDir + "/dep_001.1.held": heldFile}, Gone: []string{heldFile, noticePath},
+		Careless: "letting go is right whatever the message says",
+	}, {
+		Name: "release of a hold whose notice is lost", Verb: protocol.VerbRelease, Files: around + file(heldFile, deployText), Change: release, Shows: isOpen,
+		Want: file(deployFile, deployText), Moves: map[string]string{deployFile: heldFile}, Gone: []string{heldFile},
+		Careless: "letting go is right whatever the message says",
+	}, {
+		Name: "renew", Verb: protocol.VerbRenew, Files: files, Before: holdFirst,
+		Change: onTask(func(t *protocol.Task, now time.Time) protocol.Change {
+			c := releaseOf("dep_001")
+			c.Verb, c.ReleaseBy = protocol.VerbRenew, now.Add(time.Hour)
+			return c
+		}),
+		Shows: shows("a longer lease", func(t *protocol.Task) bool { return t.Hold != nil && time.Until(t.Hold.ReleaseBy) > 30*time.Minute }),
+		Free:  []string{noticePath}, Meddle: func(dir string) error { return os.Remove(filepath.Join(dir, heldFile)) },
+	}}
+}
+
+func logCases() []protocoltest.Case {
+	logged := func(s *protocol.Snapshot) error {
+		if len(s.Events) > 0 {
+			return fmt.Errorf("events %+v", s.Events)
+		}
+		return nil
+	}
+	change := func(s *protocol.Snapshot, _ time.Time) protocol.Change {
+		if len(s.Events) == 0 {
+			return protocol.Change{Verb: protocol.VerbLog}
+		}
+		return logOf(s.Events[0])
+	}
+	return []protocoltest.Case{{
+		Name: "log a file", Verb: protocol.VerbLog, Files: around + file(deployFile, deployText), Change: change, Shows: logged,
+		Free: []string{auditLog}, Meddle: meddle(deployFile, "staging", "production"),
+	}, {
+		Name: "log a line", Verb: protocol.VerbLog, Files: around + file(logFile, lineText), Change: change, Shows: logged,
+		Free: []string{auditLog}, Meddle: meddle(logFile, "true", "null"),
+	}}
+}

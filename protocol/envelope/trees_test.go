@@ -1,0 +1,13 @@
+package envelope
+
+import (
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol/protocoltest"
+)
+
+// Every paragraph of the document, as a tree of files and what is seen in it.
+func TestTrees(t *testing.T) {
+	protocoltest.Trees(t, "testdata/*.txtar", time.Now, open)
+}

@@ -1,0 +1,158 @@
+package envelope
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// due reports whether a moment has come, and asks to look again when it will.
+func (p *Project) due(at time.Time) bool {
+	if at.After(p.now) {
+		p.patience.Wish(at)
+		return false
+	}
+	return true
+}
+
+// findings lists what is wrong with a task.
+func (p *Project) findings(t *life) []issue {
+	var list []issue
+	if t.assigned == nil {
+		list = t.strayFindings()
+	} else {
+		if isDeployer(t.assigned.to) {
+			list = p.gateFindings(t)
+		}
+		list = append(list, p.waitFindings(t)...)
+		list = append(list, p.watchFindings(t)...)
+		list = append(list, t.workFindings()...)
+	}
+	return append(list, t.issues...)
+}
+
+// strayFindings is about messages of a task that nobody assigned.
+func (t *life) strayFindings() []issue {
+	if t.id == "" || !slices.ContainsFunc(t.messages, func(m *message) bool { return m.kind == acknowledges || m.kind == completes || m.kind == rejects }) {
+		return nil
+	}
+	return []issue{{code: "unassigned", severity: protocol.Low, text: "there are messages about it, but no TASK_ASSIGNMENT"}}
+}
+
+// watchFindings are the watches over time: no acknowledgement, deadline passed.
+func (p *Project) watchFindings(t *life) []issue {
+	var list []issue
+	if since := t.openSince(); t.state == stateAssigned && !t.held() && !t.stuck && p.opts.Acknowledge > 0 && p.due(since.Add(p.opts.Acknowledge)) {
+		list = append(list, issue{"unacknowledged", "", fmt.Sprintf("%s has not acknowledged it within %v", clean(t.assigned.to, maxText), p.opts.Acknowledge), protocol.Medium})
+	}
+	if at := t.deadline(); !at.IsZero() && !t.over() && p.due(at) {
+		list = append(list, issue{"deadline", "", fmt.Sprintf("the deadline of %s was %s; it is %s", t.id, at.UTC().Format(time.RFC3339), cmp.Or(t.named(), string(t.state))), protocol.High})
+	}
+	return list
+}
+
+// openSince is when the agent could begin to see the assignment.
+func (t *life) openSince() time.Time {
+	if t.shown.After(t.assigned.at) {
+		return t.shown
+	}
+	return t.assigned.at
+}
+
+// waitFindings is about blocked_by (protocol 004, Track Dependencies).
+func (p *Project) waitFindings(t *life) []issue {
+	var list []issue
+	if way := p.cycles[t.id]; way != "" {
+		list = append(list, issue{"cycle", "blocked_by", "these tasks wait for each other, so none of them is held: " + way, protocol.High})
+	}
+	for _, id := range p.waitsFor(t) {
+		if o := p.tasks[id]; o == nil || o.assigned == nil {
+			list = append(list, issue{"dependency", "blocked_by", fmt.Sprintf("blocked_by names %q, which nobody has assigned", clean(id, 80)), protocol.Medium})
+		}
+	}
+	if t.assigned.inLog() && t.state == stateAssigned && !isDeployer(t.assigned.to) && p.block(t) != "" {
+		list = append(list, issue{"dependency", "", p.block(t) + "; the assignment cannot be held: it stands in a log", protocol.Medium})
+	}
+	return list
+}
+
+// workFindings is about what was delivered (protocol 004, Validation Rules and TASK_REJECTION).
+func (t *life) workFindings() []issue {
+	var list []issue
+	if d := t.done; d != nil {
+		criteria := t.assigned.assignment.criteria
+		if met := d.output.met; met >= 0 && criteria >= 0 && met != criteria {
+			list = append(list, issue{"criteria_length", "validation.acceptance_criteria_met",
+				fmt.Sprintf("acceptance_criteria_met has %d entries for %d acceptance criteria", met, criteria), protocol.Medium})
+		}
+		if t.state == stateReview && d.output.judged {
+			text := "all_passed is false: the task will be rejected with feedback"
+			if len(d.output.issues) > 0 {
+				text += ": " + d.output.issues[0]
+			}
+			list = append(list, issue{"criteria", "validation.all_passed", text, protocol.Medium})
+		}
+	}
+	if r := t.refusal; r != nil {
+		severity := protocol.Medium
+		if t.rejections > 1 {
+			severity = protocol.High
+		}
+		list = append(list, issue{"rejected", "", fmt.Sprintf("%s was rejected %s: %s", t.id, times(t.rejections), cmp.Or(r.answer.text, "no reason given")), severity})
+	}
+	return list
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// uselessFindings is about deployments that cannot be tracked: nothing may slip through the gate unseen.
+func (p *Project) uselessFindings() []protocol.Finding {
+	var list []protocol.Finding
+	for m := range p.useless {
+		if m.kind == assigns && isDeployer(m.to) {
+			list = append(list, protocol.Finding{Subject: p.place(), Code: "security_gate", Field: path.Base(m.file), Severity: protocol.Critical,
+				Text: fmt.Sprintf("a deployment that cannot be held back: %s", m.unusable)})
+		}
+	}
+	slices.SortFunc(list, func(a, b protocol.Finding) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Text, b.Text))
+	})
+	return slices.CompactFunc(list, func(a, b protocol.Finding) bool { return a == b })
+}
+
+// maxAgents bounds the agents of a snapshot.
+const maxAgents = 100
+
+// agents are those that open tasks name. The protocol has no heartbeat: nothing is expected of them.
+func agents(list []*life) []protocol.Agent {
+	names := map[string]bool{}
+	for _, t := range list {
+		if t.over() {
+			continue
+		}
+		for _, m := range t.messages {
+			for _, name := range []string{m.from, m.to} {
+				if f := fold(name); plain(name) && f != "ORCHESTRATOR" && f != "HUMAN" {
+					names[name] = true
+				}
+			}
+		}
+	}
+	var all []protocol.Agent
+	for _, name := range sortedKeys(names)[:min(len(names), maxAgents)] {
+		all = append(all, protocol.Agent{Name: name, Idle: true})
+	}
+	return all
+}
+
+func lowerName(name string) string { return strings.ToLower(clean(name, maxText)) }

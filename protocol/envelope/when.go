@@ -1,0 +1,71 @@
+package envelope
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// when is a moment as messages name it: a time, or "2 hours" after the message (protocol 004, Complete Task Flow).
+type when struct {
+	at    time.Time
+	after time.Duration // counts when at is zero
+}
+
+func (w when) known() bool { return !w.at.IsZero() || w.after > 0 }
+
+// from is the moment for a message of that time; zero when there is none.
+func (w when) from(sent time.Time) time.Time {
+	if w.at.IsZero() && w.after > 0 {
+		return sent.Add(w.after)
+	}
+	return w.at
+}
+
+// moment reads such a field. One that means nothing is a trifle: there is no deadline then.
+func (c *check) moment(o jsonfile.Object, key string) when {
+	v := o.Get(key)
+	if at, p := v.Time(); p == jsonfile.Present {
+		return when{at: at}
+	} else if p != jsonfile.Wrong {
+		return when{}
+	}
+	text, _ := v.Text()
+	if after, ok := parseSpan(text); ok {
+		return when{after: after}
+	}
+	c.note(protocol.Low, "time", key, key+" is neither a time nor a span of time: "+strconv.Quote(short(string(v.Raw()), 60)))
+	return when{}
+}
+
+var spanPart = regexp.MustCompile(`^(\d{1,6}(?:\.\d{1,6})?) ?(seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w)\b[ ,]*(?:and )?`)
+
+// spanSeam is where two parts meet: 1h30m.
+var spanSeam = regexp.MustCompile(`([a-z])(\d)`)
+
+// parseSpan reads "2 hours", "in 2h", "1 day and 30 minutes", "1h30m".
+func parseSpan(text string) (time.Duration, bool) {
+	rest := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), "in ")
+	rest = spanSeam.ReplaceAllString(rest, "$1 $2")
+	var sum time.Duration
+	for parts := 0; ; parts++ {
+		m := spanPart.FindStringSubmatch(rest)
+		if m == nil || parts == 4 {
+			return sum, rest == "" && sum > 0
+		}
+		n, err := strconv.ParseFloat(m[1], 64)
+		unit := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[m[2][0]]
+		if err != nil || n > float64(maxSpan/unit) {
+			return 0, false
+		}
+		sum += time.Duration(n * float64(unit))
+		rest = rest[len(m[0]):]
+	}
+}
+
+// maxSpan bounds a span: what is longer is no plan.
+const maxSpan = 10 * 365 * 24 * time.Hour

@@ -1,0 +1,143 @@
+package handoffs
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+func (s *site) boot(agent string) error {
+	return s.p.Prepare(s.t.Context(), protocol.Boot{Agent: agent, Now: s.now})
+}
+
+// Protocol 001, Handoff Storage and Shared State File: a boot lays them out, and a second one leaves them so.
+func TestBoot(t *testing.T) {
+	s := newSite(t, file("x", ""))
+	s.now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s.do(s.boot("builder"))
+	want := `{
+  "schema_version": "1.0.0",
+  "current_workflow": null,
+  "current_agent": null,
+  "last_handoff": null,
+  "locks": {},
+  "iteration": 1,
+  "agents": {
+    "builder": {
+      "status": "active",
+      "last_active": "2026-01-02T03:04:05Z"
+    },
+    "fixer": {
+      "status": "idle"
+    },
+    "planner": {
+      "status": "idle"
+    },
+    "reviewer": {
+      "status": "idle"
+    }
+  }
+}
+`
+	if got := s.read(statePath); got != want {
+		t.Errorf("the state is\n%s", got)
+	}
+	for _, at := range places {
+		if st, err := os.Stat(s.path(Base + "/" + at.dir())); err != nil || !st.IsDir() {
+			t.Errorf("%s: %v", at.dir(), err)
+		}
+	}
+	s.do(s.boot("builder"))
+	if got := s.read(statePath); got != want || !Detect(s.dir) {
+		t.Errorf("booted twice:\n%s", got)
+	}
+	if snap := s.look(); len(snap.Faults)+len(snap.Findings) > 0 || len(snap.Agents) != 4 {
+		t.Errorf("%+v", snap)
+	}
+}
+
+func TestBootMerges(t *testing.T) {
+	s := newSite(t, file(statePath, stateText))
+	s.now = time.Date(2026, 5, 2, 3, 4, 5, 0, time.UTC)
+	s.do(s.boot("fixer"))
+	want := strings.Replace(stateText, `"fixer": {"status": "idle"}`, `"fixer": {"status": "active", "last_active": "2026-05-02T03:04:05Z"}`, 1)
+	if got := s.read(statePath); got != want {
+		t.Errorf("the state is\n%s", got)
+	}
+	s.do(s.boot("scribe"))
+	if got := s.read(statePath); !strings.Contains(got, `"scribe"`) || strings.Contains(got, "planner") {
+		t.Errorf("the state is\n%s", got)
+	}
+}
+
+// A state file of another shape is another tool's: nothing is changed, neither by a boot nor by looks.
+func TestForeignState(t *testing.T) {
+	for _, text := range []string{`{"projects": {}}`, `[1, 2]`, `{"locks": [], "agents": "x"}`, `"text"`, `7`} {
+		s := newSite(t, file(statePath, text+"\n")+file(Base+"/x", ""))
+		before, err := os.Stat(s.path(statePath))
+		s.do(err)
+		if Detect(s.dir) {
+			t.Errorf("%s was taken for ours", text)
+		}
+		if err := s.boot("builder"); !errors.Is(err, ErrForeign) {
+			t.Errorf("%s: boot: %v", text, err)
+		}
+		for range 3 {
+			if snap := s.after(3 * time.Second); len(snap.Agents)+len(snap.Faults)+len(snap.Findings) > 0 {
+				t.Errorf("%s: %+v", text, snap)
+			}
+		}
+		c := protocol.Change{Verb: protocol.VerbUnlock, Subject: protocol.Subject{Kind: protocol.KindLock, ID: "projects"}, Ref: protocol.Ref{Path: stateFile, Sum: "x"}}
+		if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) {
+			t.Errorf("%s: unlock: %v", text, err)
+		}
+		after, err := os.Stat(s.path(statePath))
+		if err != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) || s.read(statePath) != text+"\n" {
+			t.Errorf("%s was touched", text)
+		}
+		if _, err := os.Stat(s.path(Base + "/" + boxDir)); err == nil {
+			t.Errorf("%s: folders were made beside it", text)
+		}
+	}
+}
+
+// What is no JSON at all, and never spoke of locks or agents, is nobody's trouble but its owner's; beside handoffs it is.
+func TestUnreadableForeignState(t *testing.T) {
+	s := newSite(t, file(statePath, "[section]\nkey = 1\n"))
+	s.look()
+	if snap := s.after(5 * time.Second); len(snap.Faults) > 0 {
+		t.Errorf("%+v", snap.Faults)
+	}
+	s.do(os.Mkdir(s.path(Base+"/"+boxDir), 0o755))
+	if snap := s.after(5 * time.Second); len(snap.Faults) != 1 {
+		t.Errorf("%+v", snap.Faults)
+	}
+}
+
+func TestBootOfHostileNames(t *testing.T) {
+	s := newSite(t, file("x", ""))
+	for _, name := range []string{"", ".", "../x", "a/b", "a\nb", strings.Repeat("x", 300)} {
+		if s.boot(name) == nil {
+			t.Errorf("%q was booted", name)
+		}
+	}
+	if _, err := os.Stat(s.path(Base)); err == nil {
+		t.Error("the folder was made")
+	}
+}
+
+// A state file that nobody ever finishes is not overwritten.
+func TestBootBesideATornState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for two seconds; skipped in short mode")
+	}
+	t.Parallel()
+	s := newSite(t, file(statePath, `{"locks": {`))
+	if err := s.boot("builder"); err == nil || s.read(statePath) != `{"locks": {` {
+		t.Errorf("boot: %v, the state is %s", err, s.read(statePath))
+	}
+}

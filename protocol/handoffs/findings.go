@@ -1,0 +1,182 @@
+package handoffs
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// How long a contradiction must stand until it is one: agents write one file after the other.
+const (
+	standsFor   = 30 * time.Second
+	doubleFor   = 5 * time.Second
+	waitsFor    = 10 * time.Minute // for somebody to take a handoff, or to go on with it
+	stateKey    = "state.json"
+	orchestrate = "orchestrator"
+)
+
+// standing reports whether a condition that holds now has stood for that long. At the first look the files prove it
+// from since on; what comes up later stands from then on. The next moment at which that changes is wished for.
+func (p *Project) standing(held map[string]time.Time, key string, since time.Time, long time.Duration) bool {
+	if old, ok := p.stands[key]; ok {
+		since = old
+	} else if !p.began.IsZero() || since.After(p.now) {
+		since = p.now
+	}
+	held[key] = since
+	due := since.Add(long)
+	if p.now.Before(due) {
+		p.patience.Wish(due)
+		return false
+	}
+	return true
+}
+
+// findings lists what is wrong with the files though they can be used.
+func (p *Project) findings(s *state, ours bool, ids []string, main map[string]*note, doubles map[string][]*note) []protocol.Finding {
+	held := map[string]time.Time{}
+	var list []protocol.Finding
+	project := protocol.Subject{Kind: protocol.KindProject, ID: stateKey}
+	if ours {
+		for _, i := range append(s.issues, p.contradictions(s, held)...) {
+			list = append(list, i.about(project))
+		}
+	}
+	for _, id := range ids {
+		subject := protocol.Subject{Kind: protocol.KindTask, ID: id}
+		for _, i := range p.issuesOf(main[id], s, ours, held) {
+			list = append(list, i.about(subject))
+		}
+		if i, ok := p.double(id, main[id], doubles[id], held); ok {
+			list = append(list, i.about(subject))
+		}
+	}
+	if p.log.bad > 0 {
+		list = append(list, issue{codeLog, "", fmt.Sprintf("%d lines are not JSON objects", p.log.bad), protocol.Low}.
+			about(protocol.Subject{Kind: protocol.KindProject, ID: logFile}))
+	}
+	p.stands = held
+	return list
+}
+
+// contradictions are a workflow state that does not agree with itself or with the folders (protocol 001, Workflow
+// Conflicts). A human decides; steward never writes these keys.
+func (p *Project) contradictions(s *state, held map[string]time.Time) (list []issue) {
+	since := p.state.Stamp.ModTime()
+	say := func(field, key, format string, args ...any) {
+		if p.standing(held, codeWorkflow+field+key, since, standsFor) {
+			list = append(list, issue{codeWorkflow, field, fmt.Sprintf(format, args...), protocol.High})
+		}
+	}
+	var active []string
+	for i := range s.agents {
+		if m := &s.agents[i]; m.working() && !strings.EqualFold(m.name, orchestrate) {
+			active = append(active, m.name)
+		}
+	}
+	if len(active) > 1 && s.agent != "" {
+		who := clean(strings.Join(active, ", "), 200)
+		say("agents", who, "%s are active at once; current_agent is %s", who, s.agent)
+	}
+	if m, ok := s.member(s.agent); ok && !m.working() && !m.failed() {
+		say("current_agent", s.agent, "current_agent is %s, whose status is %s", s.agent, cmp.Or(m.status, "missing"))
+	}
+	if s.last != "" && !p.exists(s.last) {
+		say("last_handoff", s.last, "last_handoff is %s, which lies in no folder", s.last)
+	}
+	if s.hasIteration && s.iteration < 0 {
+		list = append(list, issue{codeWorkflow, "iteration", fmt.Sprintf("iteration is %d", s.iteration), protocol.High})
+	}
+	return list
+}
+
+// exists reports whether there is a handoff of that id, or with that id for a file's name.
+func (p *Project) exists(id string) bool {
+	if p.tally.ids[id] > 0 {
+		return true
+	}
+	for _, n := range p.notes {
+		if n.Good && n.Value.id == id {
+			return true
+		}
+	}
+	id = strings.TrimSuffix(id, ".json")
+	if !usable(id) {
+		return false
+	}
+	for _, at := range places {
+		for _, name := range []string{id, "handoff-" + id, strings.TrimPrefix(id, "handoff-")} {
+			if _, err := p.root.Stat(at.dir() + "/" + name + ".json"); err == nil && name != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// issuesOf lists what is wrong with one message.
+func (p *Project) issuesOf(n *note, s *state, ours bool, held map[string]time.Time) []issue {
+	m, at := &n.Value, n.where()
+	list := m.issues[:len(m.issues):len(m.issues)]
+	if why := m.strays(); why != "" {
+		list = append(list, issue{codeRoute, "to", clean(why, 300), protocol.Medium})
+	}
+	switch {
+	case m.status == "rejected":
+		list = append(list, issue{codeRejected, "status", "it was rejected, for which the protocol has no folder: somebody must decide what becomes of it", protocol.Medium})
+	case n.at != flat && m.status != "" && m.status != at.String() && len(p.ledger.Takings(m.id)) == 0:
+		list = append(list, issue{codeStatus, "status", fmt.Sprintf("it says %s, but lies in %s/", m.status, at), protocol.Low})
+	}
+	if !m.isWork() || at == completed || !ours && at == accepted {
+		return list
+	}
+	why := idleness(s, m.to)
+	if why != "" && p.standing(held, codeUnclaimed+n.file, n.appeared, waitsFor) {
+		if at == pending {
+			list = append(list, issue{codeUnclaimed, "to", "nobody is there to take it: " + why, protocol.Medium})
+		} else {
+			list = append(list, issue{codeAbandoned, "to", "it was accepted, but nobody works on it: " + why, protocol.Medium})
+		}
+	}
+	return list
+}
+
+// idleness says why an agent will not do anything by itself; "" if it may.
+func idleness(s *state, name string) string {
+	m, known := s.member(name)
+	switch {
+	case name == "":
+		return "it names no agent"
+	case !known:
+		return "no agent " + name + " is known"
+	case !m.working():
+		return name + " is " + cmp.Or(m.status, "without a status")
+	}
+	return ""
+}
+
+// double finds a second file with the same id. A client that copies and then deletes leaves two for a moment.
+func (p *Project) double(id string, n *note, all []*note, held map[string]time.Time) (issue, bool) {
+	var files []string
+	since := n.appeared
+	for _, d := range all {
+		files = append(files, d.file)
+		if d.appeared.After(since) {
+			since = d.appeared
+		}
+	}
+	switch {
+	case len(all) > 1:
+	case p.tally.ids[id] > 0:
+		files = []string{n.file, "one that ended long ago"}
+	default:
+		return issue{}, false
+	}
+	if !p.standing(held, codeDuplicate+id, since, doubleFor) {
+		return issue{}, false
+	}
+	return issue{codeDuplicate, "message_id", clean("several files have this id: "+strings.Join(files, ", "), 400), protocol.High}, true
+}

@@ -1,0 +1,132 @@
+package handoffs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/protocoltest"
+)
+
+// site is one project under test, with a clock of its own that begins now.
+type site struct {
+	t   testing.TB
+	dir string
+	p   *Project
+	now time.Time
+}
+
+func newSite(t testing.TB, archive string) *site {
+	t.Helper()
+	s := &site{t: t, dir: t.TempDir(), now: time.Now()}
+	protocoltest.Write(t, s.dir, archive, s.now)
+	s.reopen()
+	return s
+}
+
+func (s *site) reopen() {
+	s.p = New(s.dir, Options{})
+	s.t.Cleanup(s.p.Close)
+}
+
+func (s *site) path(rel string) string { return filepath.Join(s.dir, filepath.FromSlash(rel)) }
+
+func (s *site) write(rel, text string) {
+	s.t.Helper()
+	protocoltest.Write(s.t, s.dir, file(rel, text), s.now)
+}
+
+func (s *site) read(rel string) string {
+	s.t.Helper()
+	b, err := os.ReadFile(s.path(rel))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (s *site) move(from, to string) {
+	s.t.Helper()
+	s.do(os.MkdirAll(filepath.Dir(s.path(to)), 0o755))
+	s.do(os.Rename(s.path(from), s.path(to)))
+}
+
+func (s *site) do(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// after makes a full look that much later.
+func (s *site) after(d time.Duration) *protocol.Snapshot {
+	s.t.Helper()
+	s.now = s.now.Add(d)
+	if real := time.Now(); real.After(s.now) {
+		s.now = real
+	}
+	return s.at(nil)
+}
+
+// look makes a full look a second later.
+func (s *site) look() *protocol.Snapshot { s.t.Helper(); return s.after(time.Second) }
+
+// at looks at this moment; nil hints make a full look.
+func (s *site) at(hints []string) *protocol.Snapshot {
+	s.t.Helper()
+	snap := s.p.Observe(s.t.Context(), protocol.Look{Now: s.now, Hints: hints})
+	return &snap
+}
+
+func (s *site) apply(c protocol.Change) error { return s.p.Apply(s.t.Context(), c, s.now) }
+
+func file(name, text string) string { return "-- " + name + " --\n" + text }
+
+func box(at place, id string) string {
+	return Base + "/" + at.dir() + "/handoff-" + id + ".json"
+}
+
+// handoff is a message without a flaw.
+func handoff(id, from, to, kind, status string) string {
+	return fmt.Sprintf(`{"schema_version": "1.0.0", "message_id": %q, "timestamp": "{{now}}", "from": %q, "to": %q, "type": %q, "priority": "high",
+ "payload": {"title": "do it"}, "context": {"workflow": "feature", "spec": "specs/a.md", "iteration": 1}, "status": %q}
+`, id, from, to, kind, status)
+}
+
+func task(id, status string) string { return handoff(id, "planner", "builder", typeTask, status) }
+
+func found(snap *protocol.Snapshot, code string) (list []string) {
+	for _, f := range snap.Findings {
+		if f.Code == code {
+			list = append(list, string(f.Severity)+" "+string(f.Subject.Kind)+"/"+f.Subject.ID+" "+f.Field)
+		}
+	}
+	return list
+}
+
+func taskOf(snap *protocol.Snapshot, id string) *protocol.Task {
+	for i := range snap.Tasks {
+		if snap.Tasks[i].ID == id {
+			return &snap.Tasks[i]
+		}
+	}
+	return nil
+}
+
+func eventNames(snap *protocol.Snapshot) string {
+	var names []string
+	for _, e := range snap.Events {
+		names = append(names, e.Name+" "+e.Subject.ID+" "+e.Agent)
+	}
+	return strings.Join(names, ", ")
+}
+
+func open(t testing.TB, dir string) protocol.Adapter {
+	p := New(dir, Options{})
+	t.Cleanup(p.Close)
+	return p
+}

@@ -1,0 +1,177 @@
+package handoffs
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// locks lists the locks of the state file (protocol 001, Lock Protocol). They are no mutual exclusion: clients that
+// follow the document overlap now and then. Who may be released is the policy's to say.
+func (p *Project) locks(s *state) (list []protocol.Lock, wrong []protocol.Finding) {
+	for i := range s.locks {
+		k := &s.locks[i]
+		l := protocol.Lock{Resource: k.resource, Holder: k.agent, Acquired: k.acquired, Expires: k.expires, Ref: protocol.Ref{Path: stateFile, Sum: k.sum}}
+		if l.Acquired.After(p.now) {
+			l.Acquired = p.now
+		}
+		list = append(list, l)
+		if _, known := s.member(k.agent); !known {
+			wrong = append(wrong, issue{codeLock, "agent", "held by " + k.agent + ", whom the state file does not list", protocol.Low}.
+				about(protocol.Subject{Kind: protocol.KindLock, ID: k.resource}))
+		}
+	}
+	return list, wrong
+}
+
+// unlock removes one lock's entry, if it is the one that was judged, and not one byte more.
+func (p *Project) unlock(c protocol.Change) error {
+	resource := c.Subject.ID
+	if c.Subject.Kind != protocol.KindLock || c.Ref.Sum == "" {
+		return moved("%s is no lock that was judged", c.Subject)
+	}
+	blob, err := p.root.Read(stateFile, maxFile)
+	if isMissing(err) {
+		return nil // no file, no lock
+	}
+	if err != nil {
+		return err
+	}
+	o, err := jsonfile.Parse(blob.Data)
+	if err != nil {
+		return err
+	}
+	if sets, err := dropLock(o, resource, c.Ref.Sum); err != nil || len(sets) == 0 {
+		return err
+	}
+	locks, _ := o.Object("locks")
+	if err := p.bury(resource, locks.Get(resource), c); err != nil {
+		return err
+	}
+	return p.editState(func(o jsonfile.Object) ([]jsonfile.Set, error) { return dropLock(o, resource, c.Ref.Sum) })
+}
+
+// dropLock is the edit that removes a lock, if it is still the one with that sum. One that is gone needs no edit.
+func dropLock(o jsonfile.Object, resource, sum string) ([]jsonfile.Set, error) {
+	if !isOurs(o) {
+		return nil, moved("the state file has another shape now")
+	}
+	locks, _ := o.Object("locks")
+	v := locks.Get(resource)
+	switch {
+	case v.Kind() == "missing":
+		return nil, nil
+	case string(meaning(v)) != sum:
+		return nil, moved("the lock on %s was taken or renewed meanwhile", clean(resource, 100))
+	}
+	return []jsonfile.Set{jsonfile.Remove("locks", resource)}, nil
+}
+
+// tombs are the locks that steward released, by their old holders. They still count as signs of life: that we took
+// one away must not look as if its holder had done something.
+type tombs struct {
+	read    bool
+	holders map[string][]string
+	last    map[string]string // sum per resource
+}
+
+const maxTombs = 20 // per holder
+
+func newTombs() tombs { return tombs{holders: map[string][]string{}, last: map[string]string{}} }
+
+// tombstone is a line of steward/tombstones.jsonl: a lock that is about to be removed.
+type tombstone struct {
+	At       string          `json:"at"`
+	Resource string          `json:"resource"`
+	Lock     json.RawMessage `json:"lock"`
+	Sum      string          `json:"sum"`
+	Reason   string          `json:"reason"`
+	Why      string          `json:"why"`
+}
+
+// bury puts a lock on record before it is removed.
+func (p *Project) bury(resource string, lock jsonfile.Value, c protocol.Change) error {
+	p.readTombs()
+	sum := string(meaning(lock))
+	if p.tombs.last[resource] == sum {
+		return nil // a crash came between
+	}
+	var raw bytes.Buffer
+	if err := json.Compact(&raw, lock.Raw()); err != nil {
+		return err
+	}
+	line, err := json.Marshal(tombstone{At: jsonfile.FormatTime(p.now), Resource: resource, Lock: raw.Bytes(), Sum: sum, Reason: string(c.Reason), Why: c.Why})
+	if err != nil {
+		return err
+	}
+	if err := p.root.MkdirAll(own, 0o755); err != nil {
+		return err
+	}
+	if err := p.root.Append(tombFile, line); err != nil {
+		return err
+	}
+	p.tombs.take(line)
+	return nil
+}
+
+// readTombs reads the record once; after that only Apply adds to it.
+func (p *Project) readTombs() {
+	if p.tombs.read {
+		return
+	}
+	p.tombs.read = true
+	st, err := p.root.Stat(tombFile)
+	if err != nil {
+		return
+	}
+	data, _, err := p.root.ReadAt(tombFile, max(0, st.Size-maxFile), maxFile)
+	if err != nil {
+		p.tombs.read = false
+		return
+	}
+	for line := range bytes.Lines(data) {
+		p.tombs.take(bytes.TrimSpace(line))
+	}
+}
+
+func (t *tombs) take(line []byte) {
+	o, err := jsonfile.Parse(line)
+	if err != nil {
+		return
+	}
+	lock, _ := o.Object("lock")
+	resource, _ := o.String("resource")
+	holder, sum := first(lock, 100, "agent", "owner", "holder"), text(o, "sum", 64)
+	if holder == "" || sum == "" {
+		return
+	}
+	t.last[resource] = sum
+	if list := t.holders[holder]; !slices.Contains(list, sum) {
+		list = append(slices.Clip(list), sum)
+		t.holders[holder] = list[max(0, len(list)-maxTombs):]
+	}
+}
+
+// claims are the sums of an agent's locks, with those that steward took away.
+func (p *Project) claims(s *state, agent string) []string {
+	list := slices.Clone(p.tombs.holders[agent])
+	for i := range s.locks {
+		if k := &s.locks[i]; k.agent == agent {
+			list = append(list, k.sum)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// capped is a claimed time, never in the future.
+func capped(at, now time.Time) time.Time {
+	if at.After(now) {
+		return now
+	}
+	return at
+}

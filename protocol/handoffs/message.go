@@ -1,0 +1,218 @@
+package handoffs
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// The types of protocol 001, Message Types, and the answer to an escalation. The enum is open.
+const (
+	typeTask       = "task_handoff"
+	typeReview     = "review_request"
+	typeFix        = "fix_request"
+	typeRereview   = "rereview_request"
+	typeCompletion = "completion"
+	typeEscalation = "escalation"
+	typeAnswer     = "escalation_response"
+)
+
+// message is one file of a handoff folder (protocol 001, Message Format), as far as somebody reads it.
+type message struct {
+	id, from, to, kind, status string
+	title, summary             string
+	priority                   protocol.Priority
+	created                    time.Time
+	workflow, workflowID, spec string
+	about                      string   // the handoff that an escalation speaks of
+	replies                    []string // the escalations that an answer may mean
+	failed                     bool     // its payload reports errors
+	call                       call
+	acceptedAt, completedAt    time.Time // not in the document, but written by some
+	issues                     []issue
+}
+
+// call is what an escalation says to the human (protocol 001, Escalation).
+type call struct {
+	text, detail string
+	options      []string
+	blocking     bool
+	critical     bool
+}
+
+// isWork reports whether somebody is to do something about the message.
+func (m *message) isWork() bool {
+	return m.kind != typeCompletion && m.kind != typeEscalation && m.kind != typeAnswer
+}
+
+const maxText = 300
+
+// decodeMessage reads a message. Without an id of its own it goes by its file's name.
+func decodeMessage(o jsonfile.Object, file string) message {
+	c := &check{}
+	for _, key := range []string{"schema_version", "message_id", "timestamp", "from", "to", "type", "priority", "status"} {
+		if key == "message_id" && (o.Has("id") || o.Has("handoff_id")) && !o.Has(key) {
+			continue // both are seen in the field
+		}
+		c.need(o.Get(key), key, "string")
+	}
+	c.need(o.Get("payload"), "payload", "object")
+	c.need(o.Get("context"), "context", "object")
+	payload, _ := o.Object("payload")
+	context, _ := o.Object("context")
+	m := message{from: text(o, "from", 100), to: text(o, "to", 100), kind: text(o, "type", 60), status: strings.ToLower(text(o, "status", 40))}
+	m.id = idOf(o, file)
+	m.created, _ = o.Time("timestamp")
+	if _, ok := o.Time("timestamp"); ok == jsonfile.Wrong {
+		c.add(protocol.Low, "timestamp", "is no time")
+	}
+	word, _ := o.String("priority")
+	known := false
+	if m.priority, known = protocol.ParsePriority(word); !known && word != "" {
+		c.add(protocol.Low, "priority", "is %q, none of critical, high, medium, low", clean(word, 40))
+	}
+	m.workflow, m.workflowID, m.spec = text(context, "workflow", 100), text(context, "workflow_id", 100), text(context, "spec", maxText)
+	m.title = cmp.Or(first(payload, 120, "title", "summary", "task", "description", "spec"), clean(m.kind+" "+m.from+"→"+m.to, 120))
+	m.summary = first(payload, maxText, "summary", "result", "details")
+	m.failed = reports(payload.Get("error")) || reports(payload.Get("errors")) || reports(o.Get("error")) || reports(o.Get("errors"))
+	m.acceptedAt, _ = o.Time("accepted_at")
+	m.completedAt, _ = o.Time("completed_at")
+	switch m.kind {
+	case typeEscalation:
+		m.about = cmp.Or(first(payload, 200, "handoff", "handoff_id", "task_id"), first(context, 200, "handoff", "handoff_id", "task_id"))
+		m.call = decodeCall(payload, strings.EqualFold(word, "critical"))
+	case typeAnswer:
+		m.replies = repliesOf(o, payload, context)
+	}
+	m.issues = c.issues
+	return m
+}
+
+func idOf(o jsonfile.Object, file string) string {
+	for _, key := range []string{"message_id", "id", "handoff_id"} {
+		if id, _ := o.String(key); id != "" {
+			return id
+		}
+	}
+	return strings.TrimSuffix(path.Base(file), ".json")
+}
+
+// reports whether a field of errors holds any.
+func reports(v jsonfile.Value) bool {
+	switch v.Kind() {
+	case "string":
+		s, _ := v.Text()
+		return strings.TrimSpace(s) != ""
+	case "array":
+		list, _ := v.Array()
+		return len(list) > 0
+	case "object":
+		o, _ := v.Object()
+		return len(o.Keys()) > 0
+	case "boolean":
+		b, _ := v.Bool()
+		return b
+	}
+	return false
+}
+
+// maxOptions bounds what a human is asked to choose from.
+const maxOptions = 20
+
+func decodeCall(payload jsonfile.Object, critical bool) call {
+	reason := strings.ReplaceAll(text(payload, "reason", maxText), "_", " ")
+	details := first(payload, maxText, "details", "message", "question", "description")
+	k := call{text: reason, critical: critical}
+	switch {
+	case reason == "":
+		k.text = cmp.Or(details, "an agent asks for a human, and does not say why")
+	case details != "":
+		k.text = reason + ": " + details
+	}
+	k.detail = loose(payload.Get("context"))
+	k.blocking, _ = payload.Bool("blocking")
+	options, _ := payload.Array("options")
+	for _, v := range options[:min(len(options), maxOptions)] {
+		if s := verbatim(v); s != "" {
+			k.options = append(k.options, s)
+		}
+	}
+	return k
+}
+
+// verbatim is an option as its agent wrote it: the answer must be the same text. An option that is an object goes by
+// its label.
+func verbatim(v jsonfile.Value) string {
+	if s, ok := v.Text(); ok.OK() {
+		if len(s) > 1000 {
+			return ""
+		}
+		return s
+	}
+	if o, ok := v.Object(); ok.OK() {
+		if s := first(o, maxText, "label", "title", "name", "id"); s != "" {
+			return s
+		}
+	}
+	return loose(v)
+}
+
+// loose shows a value of any kind in one line.
+func loose(v jsonfile.Value) string {
+	if s, ok := v.Text(); ok.OK() {
+		return clean(s, 1000)
+	}
+	if v.Kind() == "missing" || v.Kind() == "null" {
+		return ""
+	}
+	return clean(string(v.Raw()), 1000)
+}
+
+// repliesOf lists what an answer may refer to. The document knows no answer, so every likely key is looked at.
+func repliesOf(all ...jsonfile.Object) []string {
+	var ids []string
+	for i, o := range all {
+		keys := []string{"in_reply_to", "reply_to", "escalation_id", "escalation"}
+		if i > 0 {
+			keys = append(keys, "message_id") // at the top it is the answer's own
+		}
+		for _, key := range keys {
+			if id, _ := o.String(key); id != "" && len(id) <= 255 && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// route is a line of the table of protocol 001, Message Types.
+type route struct{ kind, from, to string }
+
+// routes is the table; an empty name stands for anybody.
+var routes = [...]route{
+	{typeTask, "planner", "builder"},
+	{typeReview, "builder", "reviewer"},
+	{typeFix, "reviewer", "fixer"},
+	{typeRereview, "fixer", "reviewer"},
+	{typeCompletion, "", "orchestrator"},
+	{typeEscalation, "", "orchestrator"},
+}
+
+// strays says why the message's way is none of the table's; "" if it is one, or not known.
+func (m *message) strays() string {
+	for _, r := range routes {
+		if r.kind != m.kind || m.from == "" || m.to == "" {
+			continue
+		}
+		if (r.from == "" || strings.EqualFold(r.from, m.from)) && strings.EqualFold(r.to, m.to) {
+			return ""
+		}
+		return "a " + r.kind + " goes from " + cmp.Or(r.from, "any agent") + " to " + r.to + ", not from " + m.from + " to " + m.to
+	}
+	return ""
+}

@@ -1,0 +1,235 @@
+package handoffs
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Observe says what the files say now. By hints only the messages hinted at are read again, and the few shared files.
+func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
+	p.now, p.since = look.Now, look.Since
+	p.patience.Begin(look.Now)
+	s := protocol.Snapshot{At: look.Now}
+	err := p.open()
+	if p.lost != nil {
+		s.Faults = []protocol.Fault{*p.lost}
+	}
+	if err != nil {
+		return s
+	}
+	p.mergeLate(ctx)
+	names, wide := p.hinted(look.Hints)
+	p.readState()
+	p.readLog()
+	p.readTombs()
+	p.ledger.Refresh(p.root, &p.patience, p.now)
+	p.readBoxes(look.Full() || wide || p.began.IsZero(), names)
+	p.describe(&s)
+	if p.began.IsZero() {
+		p.began = p.now
+	}
+	p.retire()
+	s.Again = p.patience.Again()
+	return s
+}
+
+// hinted lists the names of the messages that the hints speak of. One that names a folder as a whole is wide.
+func (p *Project) hinted(hints []string) (names map[string]bool, wide bool) {
+	names = map[string]bool{}
+	for _, hint := range hints {
+		rel, ok := strings.CutPrefix(hint, Base+"/")
+		if !ok {
+			wide = wide || hint == Base
+			continue
+		}
+		if _, name, ok := placeOf(rel); ok {
+			names[name] = true
+		}
+		for _, at := range places {
+			wide = wide || rel == at.dir()
+		}
+	}
+	return names, wide
+}
+
+// describe writes the snapshot.
+func (p *Project) describe(s *protocol.Snapshot) {
+	st, ours := p.theState()
+	p.turnTo(st.workflow)
+	main, doubles := p.sorted()
+	ids := sortedKeys(main)
+	for _, id := range ids {
+		p.follow(main[id])
+		p.sends(&main[id].Value)
+	}
+	if ours {
+		p.heed(st)
+	}
+	hands := p.inHand(ids, main)
+	s.Agents = p.agents(st, ours, hands, ids, main)
+	s.Tasks = p.tasks(ids, main)
+	s.Pleas = p.pleas(ids, main)
+	locks, wrong := p.locks(st)
+	s.Locks = locks
+	s.Findings = p.findings(st, ours, ids, main, doubles)
+	s.Findings = append(s.Findings, wrong...)
+	s.Faults = append(s.Faults, p.faults(ours)...)
+	s.Events = p.events()
+	s.Measures = p.measures(st)
+}
+
+// sorted picks the message that counts for each id: the one furthest along. The others are doubles.
+func (p *Project) sorted() (main map[string]*note, doubles map[string][]*note) {
+	main = make(map[string]*note, len(p.notes))
+	all := map[string][]*note{}
+	for _, n := range p.notes {
+		if !n.Good || !usable(n.Value.id) {
+			continue
+		}
+		id := n.Value.id
+		all[id] = append(all[id], n)
+	}
+	doubles = map[string][]*note{}
+	for id, list := range all {
+		if len(list) > 1 {
+			slices.SortFunc(list, func(a, b *note) int {
+				return cmp.Or(cmp.Compare(b.where(), a.where()), strings.Compare(a.file, b.file))
+			})
+			doubles[id] = list
+		}
+		main[id] = list[0]
+	}
+	return main, doubles
+}
+
+// inHand lists the accepted handoffs per agent.
+func (p *Project) inHand(ids []string, main map[string]*note) map[string][]string {
+	hands := map[string][]string{}
+	for _, id := range ids {
+		if n := main[id]; n.Value.isWork() && n.where() == accepted && n.Value.to != "" {
+			hands[n.Value.to] = append(hands[n.Value.to], id)
+		}
+	}
+	return hands
+}
+
+// agents lists the agents of the state file. Without one, those that messages name, of whom nothing is known.
+func (p *Project) agents(s *state, ours bool, hands map[string][]string, ids []string, main map[string]*note) []protocol.Agent {
+	list := make([]protocol.Agent, 0, len(s.agents))
+	for i := range s.agents {
+		m := &s.agents[i]
+		a := protocol.Agent{Name: m.name, Status: m.status, Idle: !m.working(), Tasks: hands[m.name]}
+		a.Beat = protocol.Beat{Mark: string(m.sum), At: capped(m.last, p.now)}
+		a.Signs = string(jsonfile.SumOf([]byte(strings.Join(append(p.claims(s, m.name), p.sent[m.name]), "\n"))))
+		if m.failed() {
+			a.Complaint = cmp.Or(m.complaint, "its status is "+m.status)
+		}
+		list = append(list, a)
+	}
+	if ours {
+		return list
+	}
+	named := map[string]bool{}
+	for _, id := range ids {
+		if n := main[id]; n.where() != completed {
+			for _, name := range []string{n.Value.from, n.Value.to} {
+				if usable(name) {
+					named[name] = true
+				}
+			}
+		}
+	}
+	for _, name := range sortedKeys(named) {
+		list = append(list, protocol.Agent{Name: name, Idle: true, Tasks: hands[name]})
+	}
+	return list
+}
+
+// tasks lists the handoffs that somebody is to do something about.
+func (p *Project) tasks(ids []string, main map[string]*note) []protocol.Task {
+	list := make([]protocol.Task, 0, len(ids))
+	for _, id := range ids {
+		n := main[id]
+		m := &n.Value
+		if !m.isWork() {
+			continue
+		}
+		t := protocol.Task{ID: id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, Timeout: protocol.NoTimeout,
+			Created: capped(m.created, p.now), Appeared: n.appeared, Foreign: true, Requeue: true, Takings: p.ledger.Takings(id),
+			Ref: protocol.Ref{Path: n.file, Sum: string(n.Sum)}}
+		switch n.where() {
+		case accepted:
+			t.Named, t.Started = "accepted", n.accepted()
+		case completed:
+			t.Outcome = &protocol.Outcome{Status: "completed", At: n.ended(), Appeared: n.appeared, Agent: m.to, Summary: m.summary, Ref: t.Ref}
+		default:
+			t.Visible = true
+		}
+		if t.Outcome != nil && t.Outcome.At.Before(p.since) {
+			continue
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+// pleas lists the escalations that nobody has answered or closed (protocol 001, Escalation).
+func (p *Project) pleas(ids []string, main map[string]*note) []protocol.Plea {
+	answered := map[string]bool{}
+	for _, id := range ids {
+		for _, to := range main[id].Value.replies {
+			answered[to] = true
+		}
+	}
+	var list []protocol.Plea
+	for _, id := range ids {
+		n := main[id]
+		m := &n.Value
+		if m.kind != typeEscalation || n.where() == completed || answered[id] || p.tally.answered[id] > 0 {
+			continue
+		}
+		k := protocol.Plea{ID: id, Agent: m.from, Task: m.about, Text: m.call.text, Detail: m.call.detail, Options: slices.Clone(m.call.options),
+			Blocking: m.call.blocking, Severity: protocol.Medium, Ref: protocol.Ref{Path: n.file, Sum: string(n.Sum)}}
+		switch {
+		case m.call.critical:
+			k.Severity = protocol.Critical
+		case m.call.blocking:
+			k.Severity = protocol.High
+		}
+		list = append(list, k)
+	}
+	return list
+}
+
+// faults lists the files that cannot be used. A state file that was never ours is nobody's trouble but its owner's.
+func (p *Project) faults(ours bool) []protocol.Fault {
+	var list []protocol.Fault
+	for _, t := range p.patience.Troubles() {
+		if t.Path == stateFile && !ours && !p.claimed && !p.hasBox() {
+			continue
+		}
+		list = append(list, protocol.Fault{Path: path.Join(Base, escaped(t.Path)), Problem: t.Problem, Hint: t.Hint, Since: t.Since})
+	}
+	return list
+}
+
+func (p *Project) hasBox() bool {
+	st, err := p.root.Stat(boxDir)
+	return err == nil && st.Mode.IsDir()
+}
+
+// escaped makes a file's name fit for one line and keeps two names apart.
+func escaped(name string) string {
+	quoted := strconv.Quote(name)
+	return quoted[1 : len(quoted)-1]
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,243 @@
+package handoffs
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// The events of protocol 001, Agent Events Log.
+const (
+	eventStarted   = "agent_started"
+	eventCompleted = "agent_completed"
+	eventCreated   = "handoff_created"
+	eventAccepted  = "handoff_accepted"
+	eventError     = "error_occurred"
+	eventEscalated = "escalation_triggered"
+)
+
+// record is what was read of the events log: only the end that is new is read, once.
+type record struct {
+	opened   bool
+	offset   int64
+	inode    uint64
+	bad      int
+	cur, old map[string][]time.Time // the newest times per event and whom it is about, in two generations
+}
+
+const (
+	logTail   = 1 << 20 // what is read of an old log at the first look
+	maxTold   = 4096    // keys per generation
+	keepTimes = 4       // times per key
+)
+
+func newRecord() record { return record{cur: map[string][]time.Time{}} }
+
+// logLine is one line of the log (protocol 001, Agent Events Log).
+type logLine struct {
+	Event     string     `json:"event"`
+	Agent     string     `json:"agent"`
+	Timestamp string     `json:"timestamp"`
+	Context   logContext `json:"context"`
+}
+
+type logContext struct {
+	Workflow string `json:"workflow,omitzero"`
+	Spec     string `json:"spec,omitzero"`
+	Handoff  string `json:"handoff,omitzero"`
+	Message  string `json:"message,omitzero"`
+	LoggedBy string `json:"logged_by,omitzero"`
+}
+
+// told is a line as it was read.
+type told struct {
+	event, agent, handoff string
+	at                    time.Time
+}
+
+// decodeLine reads a line. Clients call things by other names than the document does; what cannot be told is "".
+func decodeLine(o jsonfile.Object) told {
+	context, _ := o.Object("context")
+	t := told{event: first(o, 60, "event", "event_type", "type"), agent: first(o, 100, "agent", "agent_name", "source")}
+	t.handoff = cmp.Or(first(context, 200, "handoff", "handoff_id", "message_id", "id"), first(o, 200, "handoff", "handoff_id", "message_id"))
+	t.at = firstTime(o, "timestamp", "time", "ts", "at")
+	return t
+}
+
+// readLog reads the new lines. A log that shrank or is another file is read from its beginning; what is known stays.
+func (p *Project) readLog() {
+	st, err := p.root.Stat(logFile)
+	l := &p.log
+	if err != nil {
+		p.patience.Unreadable(logFile, err)
+		return
+	}
+	if l.opened && (st.Inode != l.inode || st.Size < l.offset) {
+		l.offset, l.bad, l.opened = 0, 0, false
+	}
+	if !l.opened {
+		l.opened, l.inode = true, st.Inode
+		if st.Size > logTail {
+			l.offset = p.nextLine(st.Size - logTail)
+		}
+	}
+	p.patience.Clear(logFile)
+	for l.offset < st.Size {
+		if more, err := p.readLines(); err != nil {
+			p.patience.Unreadable(logFile, err)
+			return
+		} else if !more {
+			return // the last line is still being written
+		}
+	}
+}
+
+// nextLine is where the first whole line after an offset begins.
+func (p *Project) nextLine(offset int64) int64 {
+	data, _, err := p.root.ReadAt(logFile, offset, maxFile)
+	if err != nil {
+		return offset
+	}
+	return offset + int64(bytes.IndexByte(data, '\n')+1)
+}
+
+// readLines takes in the next lines, at most maxFile bytes. more is false when no whole line is left.
+func (p *Project) readLines() (more bool, err error) {
+	l := &p.log
+	data, _, err := p.root.ReadAt(logFile, l.offset, maxFile)
+	if err != nil {
+		return false, err
+	}
+	end := bytes.LastIndexByte(data, '\n')
+	if end < 0 {
+		if len(data) < maxFile {
+			return false, nil
+		}
+		l.bad++ // a line of over 1 MiB: passed over
+		l.offset += int64(len(data))
+		return true, nil
+	}
+	for line := range bytes.Lines(data[:end+1]) {
+		l.take(bytes.TrimSpace(line))
+	}
+	l.offset += int64(end + 1)
+	return true, nil
+}
+
+func (l *record) take(line []byte) {
+	if len(line) == 0 {
+		return
+	}
+	o, err := jsonfile.Parse(line)
+	if err != nil {
+		l.bad++
+		return
+	}
+	t := decodeLine(o)
+	if t.event == "" {
+		return
+	}
+	switch t.event {
+	case eventStarted, eventCompleted:
+		l.note(t.event, "agent", t.agent, t.at)
+	default:
+		if t.handoff != "" {
+			l.note(t.event, "task", t.handoff, t.at)
+		} else {
+			l.note(t.event, "agent", t.agent, t.at)
+		}
+	}
+}
+
+func keyOf(event, kind, id string) string { return event + "\x00" + kind + "\x00" + id }
+
+func (l *record) note(event, kind, id string, at time.Time) {
+	if id == "" {
+		return
+	}
+	key := keyOf(event, kind, id)
+	times := append(slices.Clip(l.times(event, kind, id)), at)
+	if len(l.cur) >= maxTold {
+		l.old, l.cur = l.cur, map[string][]time.Time{}
+	}
+	l.cur[key] = times[max(0, len(times)-keepTimes):]
+}
+
+func (l *record) times(event, kind, id string) []time.Time {
+	key := keyOf(event, kind, id)
+	if times, ok := l.cur[key]; ok {
+		return times
+	}
+	return l.old[key]
+}
+
+// How far a client's own line may be from what the files show.
+const (
+	sameMoment = 5 * time.Second
+	sameEnd    = 30 * time.Second // a message of completion and the state file's word for it
+)
+
+// has reports whether the log shows the event, be it in a client's own line.
+func (l *record) has(e *protocol.Event) bool {
+	about := string(e.Subject.Kind)
+	if e.Subject.Kind == protocol.KindTask {
+		if times := l.times(e.Name, about, e.Subject.ID); len(times) > 0 {
+			return e.Name != eventAccepted || !times[len(times)-1].Before(e.At.Add(-sameMoment))
+		}
+	}
+	near := sameMoment
+	if e.Name == eventCompleted {
+		near = sameEnd
+	}
+	return slices.ContainsFunc(l.times(e.Name, "agent", e.Agent), func(at time.Time) bool { return at.Sub(e.At).Abs() <= near })
+}
+
+// logEvent appends an event in the name of the agent that it speaks of, unless the log has it by now.
+func (p *Project) logEvent(c protocol.Change) error {
+	switch c.Event {
+	case eventStarted, eventCompleted, eventCreated, eventAccepted, eventError, eventEscalated:
+	default:
+		return moved("%q is none of the protocol's events", clean(c.Event, 40))
+	}
+	at := c.Until
+	if at.IsZero() {
+		at = p.now
+	}
+	p.readLog()
+	if p.log.has(&protocol.Event{Subject: c.Subject, Name: c.Event, Agent: c.Agent, At: at}) {
+		return nil
+	}
+	line := logLine{Event: c.Event, Agent: c.Agent, Timestamp: jsonfile.FormatTime(at), Context: p.contextOf(c)}
+	data, err := jsonfile.EncodeLine(line)
+	if err != nil {
+		return err
+	}
+	return p.root.Append(logFile, data)
+}
+
+// contextOf says which workflow, spec and handoff an event is about: by the message, else by the state file.
+func (p *Project) contextOf(c protocol.Change) logContext {
+	k := logContext{LoggedBy: "steward"}
+	if c.Event == eventError || c.Event == eventEscalated {
+		k.Message = clean(c.Why, maxText)
+	}
+	if c.Subject.Kind == protocol.KindTask {
+		k.Handoff = c.Subject.ID
+		if _, _, ok := placeOf(c.Ref.Path); ok {
+			if o, _, err := p.root.Load(c.Ref.Path, maxFile); err == nil {
+				m := decodeMessage(o, c.Ref.Path)
+				k.Workflow, k.Spec = m.workflow, m.spec
+				return k
+			}
+		}
+	}
+	p.readState()
+	if s, ok := p.theState(); ok {
+		k.Workflow, k.Spec = cmp.Or(s.workflow.kind, s.workflow.id), s.workflow.spec
+	}
+	return k
+}

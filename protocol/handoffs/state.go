@@ -1,0 +1,222 @@
+package handoffs
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// state is the shared state file (protocol 001, Shared State File), as far as somebody reads it. A document without
+// locks and agents is not ours: other tools keep a file of that name too.
+type state struct {
+	ours         bool
+	workflow     workflow
+	agent        string // current_agent
+	last         string // last_handoff
+	iteration    int64
+	hasIteration bool
+	agents       []member // by name
+	locks        []claim  // by resource
+	issues       []issue
+}
+
+type workflow struct {
+	id, kind, spec string
+	started        time.Time
+}
+
+// member is an agent's entry.
+type member struct {
+	name, status, complaint string
+	last                    time.Time
+	sum                     jsonfile.Sum // of the entry's meaning
+}
+
+// claim is a lock's entry (protocol 001, Lock Protocol).
+type claim struct {
+	resource, agent   string
+	acquired, expires time.Time
+	sum               string // of the entry's meaning
+}
+
+// meaning sums a value up by what it says: a client that writes the whole file anew, in its own style, changes
+// nothing for those whose entries it only carries along.
+func meaning(v jsonfile.Value) jsonfile.Sum {
+	d := json.NewDecoder(bytes.NewReader(v.Raw()))
+	d.UseNumber()
+	var any any
+	if err := d.Decode(&any); err != nil {
+		return jsonfile.SumOf(v.Raw())
+	}
+	plain, err := json.Marshal(any)
+	if err != nil {
+		return jsonfile.SumOf(v.Raw())
+	}
+	return jsonfile.SumOf(plain)
+}
+
+// maxEntries bounds the agents, and the locks, of one state file.
+const maxEntries = 500
+
+func isOurs(o jsonfile.Object) bool {
+	return o.Get("locks").Kind() == "object" || o.Get("agents").Kind() == "object"
+}
+
+// readState brings the state file up to date.
+func (p *Project) readState() {
+	jsonfile.LoadText(p.root, &p.patience, &p.state, stateFile, maxFile, func(doc []byte) (state, error) {
+		v, err := jsonfile.ParseValue(doc)
+		if err != nil {
+			p.claimed = bytes.Contains(doc, []byte(`"locks"`)) || bytes.Contains(doc, []byte(`"agents"`))
+			return state{}, err
+		}
+		o, _ := v.Object()
+		return decodeState(o), nil
+	})
+}
+
+// theState is the state file if it is ours.
+func (p *Project) theState() (*state, bool) {
+	if !p.state.Good || !p.state.Value.ours {
+		return &state{}, false
+	}
+	return &p.state.Value, true
+}
+
+func decodeState(o jsonfile.Object) state {
+	if !isOurs(o) {
+		return state{}
+	}
+	c := &check{}
+	s := state{ours: true, agent: text(o, "current_agent", 100), last: text(o, "last_handoff", 200)}
+	if v := o.Get("iteration"); v.Kind() != "missing" && v.Kind() != "null" {
+		n, ok := v.Int()
+		s.iteration, s.hasIteration = n, ok.OK()
+		if !ok.OK() {
+			c.add(protocol.Low, "iteration", "must be a whole number")
+		}
+	}
+	if w, ok := o.Object("current_workflow"); ok.OK() {
+		s.workflow = workflow{id: text(w, "id", 200), kind: text(w, "type", 100), spec: text(w, "spec", maxText)}
+		s.workflow.started, _ = w.Time("started")
+	}
+	for _, key := range []string{"agents", "locks"} {
+		if kind := o.Get(key).Kind(); kind != "object" {
+			c.add(protocol.Low, key, "must be an object, is %s", kind)
+		}
+	}
+	agents, _ := o.Object("agents")
+	s.agents = decodeMembers(agents, c)
+	locks, _ := o.Object("locks")
+	s.locks = decodeLocks(locks, c)
+	s.issues = c.issues
+	return s
+}
+
+func decodeMembers(agents jsonfile.Object, c *check) []member {
+	var list []member
+	for i, name := range agents.Keys() {
+		v, field := agents.Get(name), "agents."+clean(name, 60)
+		switch o, ok := v.Object(); {
+		case i >= maxEntries:
+			c.add(protocol.Medium, "agents", "has over %d entries; the others are passed over", maxEntries)
+			return list
+		case !usable(name) || !plain(name):
+			c.add(protocol.Medium, field, "is no name for an agent")
+		case !ok.OK():
+			if word, ok := v.Text(); ok.OK() { // "builder": "active"
+				list = append(list, member{name: name, status: strings.ToLower(clean(word, 40)), sum: meaning(v)})
+			}
+			c.add(protocol.Low, field, "must be an object, is %s", v.Kind())
+		default:
+			m := member{name: name, status: strings.ToLower(text(o, "status", 40)), sum: meaning(v)}
+			m.last, _ = o.Time("last_active")
+			if _, ok := o.Time("last_active"); ok == jsonfile.Wrong {
+				c.add(protocol.Low, field+".last_active", "is no time")
+			}
+			m.complaint = first(o, maxText, "error", "last_error")
+			c.need(o.Get("status"), field+".status", "string")
+			list = append(list, m)
+		}
+	}
+	slices.SortFunc(list, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// decodeLocks reads the locks. What a client that follows the document takes for no lock at all (null, false, 0, "")
+// is none here.
+func decodeLocks(locks jsonfile.Object, c *check) []claim {
+	var list []claim
+	for i, resource := range locks.Keys() {
+		v, field := locks.Get(resource), "locks."+clean(resource, 60)
+		o, ok := v.Object()
+		k := claim{resource: resource}
+		raw := string(v.Raw())
+		switch {
+		case i >= maxEntries:
+			c.add(protocol.Medium, "locks", "has over %d entries; the others are passed over", maxEntries)
+			return list
+		case raw == "null" || raw == "false" || raw == "0" || raw == `""`:
+			continue
+		case !plain(resource):
+			c.add(protocol.Medium, field, "is no name for a resource")
+			continue
+		case ok.OK():
+			k.agent = first(o, 100, "agent", "owner", "holder")
+			k.acquired = firstTime(o, "acquired", "acquired_at")
+			k.expires = firstTime(o, "expires", "expires_at")
+		default:
+			c.add(protocol.Medium, field, "must be an object, is %s", v.Kind())
+			continue
+		}
+		if k.agent == "" {
+			c.add(protocol.Medium, field, "names no agent: nobody can say whether its holder lives")
+			continue
+		}
+		k.sum = string(meaning(v))
+		list = append(list, k)
+	}
+	slices.SortFunc(list, func(a, b claim) int { return strings.Compare(a.resource, b.resource) })
+	return list
+}
+
+func firstTime(o jsonfile.Object, keys ...string) time.Time {
+	for _, key := range keys {
+		if at, ok := o.Time(key); ok.OK() {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+// working reports whether the status says that the agent does something. Words that nobody knows count only for an
+// agent that says when it was last active.
+func (m *member) working() bool {
+	switch m.status {
+	case "active", "working", "in_progress", "busy", "running":
+		return true
+	case "", "idle", "completed", "complete", "done", "finished", "stopped", "offline", "inactive", "ready", "waiting", "paused", "pending",
+		"blocked", "error", "failed", "disabled", "unknown", "none":
+		return false
+	}
+	return !m.last.IsZero()
+}
+
+func (m *member) completed() bool {
+	return m.status == "completed" || m.status == "complete" || m.status == "done" || m.status == "finished"
+}
+
+func (m *member) failed() bool { return m.status == "error" || m.status == "failed" }
+
+func (s *state) member(name string) (*member, bool) {
+	i, ok := slices.BinarySearchFunc(s.agents, name, func(m member, name string) int { return strings.Compare(m.name, name) })
+	if !ok {
+		return nil, false
+	}
+	return &s.agents[i], true
+}

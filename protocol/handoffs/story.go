@@ -1,0 +1,216 @@
+package handoffs
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// story turns what changes between two looks into the events of protocol 001, Agent Events Log. What happened before
+// steward came is not its to tell.
+type story struct {
+	lives map[string]*life  // by handoff
+	minds map[string]string // the class of each agent's status
+	open  map[string]*happening
+}
+
+// life is how far a handoff had come at the last look.
+type life struct {
+	at       place
+	file     string
+	accepted time.Time // when it was seen to be accepted, last
+	seen     time.Time
+}
+
+// happening is an event that is not on record yet.
+type happening struct {
+	protocol.Event
+	seen time.Time
+}
+
+const (
+	clientsTime = 3 * time.Second  // a client may log its own events; times are cut to whole seconds
+	firstGrace  = 10 * time.Second // what happened this short before the first look is still told
+	toldWithin  = 10 * time.Minute // an event that nobody writes down is let go
+	maxOpen     = 256
+)
+
+func newStory() story {
+	return story{lives: map[string]*life{}, minds: map[string]string{}, open: map[string]*happening{}}
+}
+
+func (s *story) forget(id, file string) {
+	if l := s.lives[id]; l != nil && l.file == file {
+		delete(s.lives, id)
+	}
+}
+
+// happened puts an event on the list, unless it stands there already.
+func (p *Project) happened(name string, subject protocol.Subject, agent string, at time.Time, why string, ref protocol.Ref) {
+	if at.After(p.now) {
+		at = p.now
+	}
+	at = at.UTC().Truncate(time.Second) // as the log will have it
+	if at.Before(p.since.Truncate(time.Second)) || agent == "" {
+		return
+	}
+	key := keyOf(name, string(subject.Kind), subject.ID)
+	if p.story.open[key] != nil || len(p.story.open) >= maxOpen {
+		return
+	}
+	p.story.open[key] = &happening{protocol.Event{Subject: subject, Name: name, Agent: agent, At: at, Text: why, Ref: ref}, p.now}
+}
+
+// follow compares a handoff with how far it had come.
+func (p *Project) follow(n *note) {
+	m, at := &n.Value, n.where()
+	l := p.story.lives[m.id]
+	if l == nil {
+		l = &life{at: at, file: n.file}
+		p.story.lives[m.id] = l
+		back := at == pending && len(p.ledger.Takings(m.id)) > 0 // by our hand
+		if n.quiet || back || n.early && p.now.Sub(n.appeared) > firstGrace {
+			if at == accepted {
+				l.accepted = n.accepted()
+			}
+		} else {
+			p.tellNew(n, l)
+		}
+	} else if at == accepted && l.at != accepted && m.isWork() {
+		p.tellAccepted(n, l)
+	}
+	l.at, l.file, l.seen = at, n.file, p.now
+}
+
+// tellNew tells of a message that was not there at the last look. One that is past its beginning already began
+// between the looks, if it says so itself.
+func (p *Project) tellNew(n *note, l *life) {
+	m, at := &n.Value, n.where()
+	subject, ref := protocol.Subject{Kind: protocol.KindTask, ID: m.id}, protocol.Ref{Path: n.file, Sum: string(n.Sum)}
+	born, young := n.appeared, true
+	if at != pending {
+		if born = m.created; born.After(n.appeared) {
+			born = n.appeared // its clock is ahead
+		}
+		oldest := p.began.Add(-firstGrace)
+		if p.began.IsZero() {
+			oldest = p.now.Add(-firstGrace)
+		}
+		young = !born.Before(oldest) && p.now.Sub(born) < toldWithin
+	}
+	if !young {
+		if at == accepted && m.isWork() {
+			p.tellAccepted(n, l)
+		}
+		return
+	}
+	if m.failed {
+		p.happened(eventError, subject, m.from, born, cmp.Or(m.summary, m.title), ref)
+	}
+	switch {
+	case m.kind == typeEscalation:
+		p.happened(eventEscalated, subject, m.from, born, m.call.text, ref)
+	case m.kind == typeCompletion:
+		p.happened(eventCompleted, protocol.Subject{Kind: protocol.KindAgent, ID: m.from}, m.from, born, "it says that its phase is complete", protocol.Ref{})
+	case m.isWork():
+		p.happened(eventCreated, subject, m.from, born, m.title, ref)
+		if at != pending {
+			p.tellAccepted(n, l)
+		}
+	}
+}
+
+func (p *Project) tellAccepted(n *note, l *life) {
+	m := &n.Value
+	at := n.accepted()
+	if n.where() == accepted {
+		l.accepted = at
+	}
+	p.happened(eventAccepted, protocol.Subject{Kind: protocol.KindTask, ID: m.id}, m.to, at, m.title, protocol.Ref{Path: n.file, Sum: string(n.Sum)})
+}
+
+// acceptedAt is when a handoff was accepted, in whole seconds: by its own words, by the log, or as it was seen.
+func (p *Project) acceptedAt(n *note) (at time.Time) {
+	end := n.ended()
+	at = n.Value.acceptedAt
+	for _, t := range p.log.times(eventAccepted, "task", n.Value.id) {
+		if n.Value.acceptedAt.IsZero() && !t.After(end) && t.After(at) {
+			at = t
+		}
+	}
+	if l := p.story.lives[n.Value.id]; at.IsZero() && l != nil {
+		at = l.accepted
+	}
+	return at.Truncate(time.Second)
+}
+
+// heed compares what the agents do with what they did.
+func (p *Project) heed(s *state) {
+	for name := range p.story.minds {
+		if _, there := s.member(name); !there {
+			delete(p.story.minds, name)
+		}
+	}
+	for i := range s.agents {
+		m := &s.agents[i]
+		was, known := p.story.minds[m.name]
+		class := m.class()
+		p.story.minds[m.name] = class
+		recent := !m.last.IsZero() && p.now.Sub(m.last).Abs() <= firstGrace
+		if was == class || !known && p.began.IsZero() && !recent || !known && class == eventCompleted && !recent {
+			continue
+		}
+		at := p.now
+		if recent {
+			at = m.last
+		}
+		switch class {
+		case eventStarted, eventCompleted, eventError:
+			why := "its status is " + m.status
+			if m.complaint != "" {
+				why += ": " + m.complaint
+			}
+			p.happened(class, protocol.Subject{Kind: protocol.KindAgent, ID: m.name}, m.name, at, why, protocol.Ref{})
+		}
+	}
+}
+
+// class is the event that a change to the agent's status is; "" for none.
+func (m *member) class() string {
+	switch {
+	case m.working():
+		return eventStarted
+	case m.completed():
+		return eventCompleted
+	case m.failed():
+		return eventError
+	}
+	return ""
+}
+
+// events lists what is to be written down: the client had its time to do so.
+func (p *Project) events() []protocol.Event {
+	var list []protocol.Event
+	for key, h := range p.story.open {
+		due := h.At.Add(clientsTime)
+		switch {
+		case p.log.has(&h.Event) || h.At.Before(p.since.Truncate(time.Second)) || p.now.Sub(h.seen) > toldWithin:
+			delete(p.story.open, key)
+		case p.now.Before(due):
+			p.patience.Wish(due)
+		default:
+			list = append(list, h.Event)
+		}
+	}
+	slices.SortFunc(list, func(a, b protocol.Event) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Subject.ID, b.Subject.ID))
+	})
+	for id, l := range p.story.lives {
+		if p.now.Sub(l.seen) > toldWithin {
+			delete(p.story.lives, id)
+		}
+	}
+	return list
+}

@@ -1,0 +1,183 @@
+package handoffs
+
+import (
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// closed is a message off the list. It costs nothing but this until its file changes.
+type closed struct {
+	at          place
+	mtime, size int64
+	fact        *fact // nil: passed over unread
+}
+
+// fact is what the figures want to know of a message.
+type fact struct {
+	id, to, kind               string
+	workflow, workflowID, spec string
+	created                    time.Time
+	span                       time.Duration // from accepted to completed; 0 when that is not known
+	replies                    []string
+}
+
+// tally sums the closed messages up, so that no look has to go through them.
+type tally struct {
+	flow     workflow // which workflow the counts are about
+	sums     sums
+	ids      map[string]int // files per id
+	answered map[string]int // answers per escalation
+}
+
+// sums are the counts behind the measures.
+type sums struct {
+	messages, escalations     int
+	handoffs, fixes, rereview int // of the current workflow
+	spans                     map[string]time.Duration
+}
+
+// add counts a message, or with a sign of -1 takes it off.
+func (s *sums) add(f *fact, flow *workflow, sign int) {
+	s.messages += sign
+	if f.kind == typeEscalation {
+		s.escalations += sign
+	}
+	if f.span > 0 {
+		if s.spans == nil {
+			s.spans = map[string]time.Duration{}
+		}
+		if s.spans[f.to] += time.Duration(sign) * f.span; s.spans[f.to] <= 0 {
+			delete(s.spans, f.to)
+		}
+	}
+	if !flow.has(f) {
+		return
+	}
+	switch f.kind {
+	case typeCompletion, typeEscalation, typeAnswer:
+		return
+	case typeFix:
+		s.fixes += sign
+	case typeRereview:
+		s.rereview += sign
+	}
+	s.handoffs += sign
+}
+
+// has reports whether a message belongs to the workflow: by the workflow's id where the message names one, else by
+// kind and spec, and not from before its start.
+func (w *workflow) has(f *fact) bool {
+	switch {
+	case *w == workflow{}:
+		return false
+	case f.workflowID != "":
+		return f.workflowID == w.id
+	case f.workflow != "" && f.workflow == w.id:
+		return true
+	case f.workflow != "" && w.kind != "" && f.workflow != w.kind, f.spec != "" && w.spec != "" && f.spec != w.spec:
+		return false
+	}
+	return w.started.IsZero() || f.created.IsZero() || !f.created.Before(w.started.Truncate(time.Second))
+}
+
+// factOf is what the figures want to know of a message that is still listed.
+func (p *Project) factOf(n *note) *fact {
+	m := &n.Value
+	f := &fact{id: m.id, to: m.to, kind: m.kind, workflow: m.workflow, workflowID: m.workflowID, spec: m.spec, created: m.created, replies: m.replies}
+	if m.isWork() && n.where() == completed {
+		if from := p.acceptedAt(n); !from.IsZero() && n.ended().After(from) {
+			f.span = n.ended().Sub(from)
+		}
+	}
+	return f
+}
+
+// close takes a message off the list and into the counts.
+func (p *Project) close(n *note) {
+	c := &closed{at: n.at, mtime: n.Stamp.MtimeNs, size: n.Stamp.Size}
+	if n.Good {
+		c.fact = p.factOf(n)
+		p.count(c.fact, +1)
+		p.sends(&n.Value)
+		p.story.forget(n.Value.id, n.file)
+	}
+	p.closed[n.file] = c
+	p.patience.Clear(n.file)
+	delete(p.notes, n.file)
+}
+
+// sends notes an agent's newest message, which is a sign of its life. What others do with it, and that it is off the
+// list one day, is none.
+func (p *Project) sends(m *message) {
+	if newest := m.created.UTC().Format("20060102150405.000") + " " + m.id; m.from != "" && newest > p.sent[m.from] && len(p.sent) < 2*maxEntries {
+		p.sent[m.from] = newest
+	}
+}
+
+// drop forgets a closed message.
+func (p *Project) drop(file string) {
+	if c := p.closed[file]; c.fact != nil {
+		p.count(c.fact, -1)
+	}
+	delete(p.closed, file)
+}
+
+func (p *Project) count(f *fact, sign int) {
+	t := &p.tally
+	if t.ids == nil {
+		t.ids, t.answered = map[string]int{}, map[string]int{}
+	}
+	t.sums.add(f, &t.flow, sign)
+	if t.ids[f.id] += sign; t.ids[f.id] <= 0 {
+		delete(t.ids, f.id)
+	}
+	for _, id := range f.replies {
+		if t.answered[id] += sign; t.answered[id] <= 0 {
+			delete(t.answered, id)
+		}
+	}
+}
+
+// turnTo counts anew when another workflow has become the current one.
+func (p *Project) turnTo(flow workflow) {
+	if p.tally.flow == flow {
+		return
+	}
+	p.tally.flow, p.tally.sums = flow, sums{}
+	for _, c := range p.closed {
+		if c.fact != nil {
+			p.tally.sums.add(c.fact, &flow, +1)
+		}
+	}
+}
+
+// measures are the figures of protocol 001, Metrics Collected. Durations are those between acceptance and completion.
+func (p *Project) measures(s *state) []protocol.Measure {
+	all := p.tally.sums
+	all.spans = map[string]time.Duration{}
+	for agent, span := range p.tally.sums.spans {
+		all.spans[agent] = span
+	}
+	for _, n := range p.notes {
+		if n.Good {
+			all.add(p.factOf(n), &p.tally.flow, +1)
+		}
+	}
+	var list []protocol.Measure
+	for _, agent := range sortedKeys(all.spans) {
+		list = append(list, protocol.Measure{Name: "time_per_agent_seconds", Agent: agent, Value: all.spans[agent].Truncate(time.Second).Seconds()})
+	}
+	if p.tally.flow != (workflow{}) {
+		fixes := max(all.fixes, all.rereview)
+		if s.hasIteration && s.iteration > 1 && s.iteration < 1e6 {
+			fixes = max(fixes, int(s.iteration-1))
+		}
+		list = append(list, protocol.Measure{Name: "handoffs_per_workflow", Value: float64(all.handoffs)},
+			protocol.Measure{Name: "fix_iterations", Value: float64(fixes)})
+	}
+	if all.messages > 0 {
+		list = append(list, protocol.Measure{Name: "escalation_rate", Value: float64(all.escalations) / float64(all.messages)})
+	}
+	return list
+}

@@ -1,0 +1,198 @@
+package mailbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Apply carries out one change, and only while no orchestrator lives: it writes these files without looking. Every
+// file is compared with what was judged. After a crash in the middle, the same change applied again ends in the same
+// files.
+func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
+	p.now = now
+	act := p.verb(c.Verb)
+	switch {
+	case act == nil:
+		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
+	case c.Subject.Kind == protocol.KindTask && !plainID(c.Subject.ID):
+		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
+	}
+	p.lost.Begin(now)
+	if err := p.open(); err != nil {
+		return conflict(err)
+	}
+	p.patience.Begin(now)
+	if err := p.yield(); err != nil {
+		return err
+	}
+	return conflict(p.guarded(ctx, func() error {
+		if err := p.yield(); err != nil { // it may have started while the lock was waited for
+			return err
+		}
+		return act(c)
+	}))
+}
+
+// yield looks once more whether the orchestrator lives.
+func (p *Project) yield() error {
+	p.look()
+	if why := p.chief.yield(); why != "" {
+		return moved("%s", why)
+	}
+	return nil
+}
+
+func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
+	switch v {
+	case protocol.VerbRequeue:
+		return p.requeue
+	case protocol.VerbMark:
+		return p.correctRunning
+	case protocol.VerbFile:
+		return p.clearLetters
+	}
+	return nil
+}
+
+// requeue sets one task back to pending, and nothing else of the queue (protocol 003, Review Failures: "Task can be
+// retried after fixes"). The attempt is put on record before, and committed after.
+func (p *Project) requeue(c protocol.Change) error {
+	id, s := c.Subject.ID, p.living()
+	_, err := p.edit(s.queueFile(), maxQueue, func(doc []byte) ([]jsonfile.Set, error) {
+		o, err := jsonfile.Parse(doc)
+		if err != nil {
+			return nil, err
+		}
+		i, r := findTask(o, id)
+		switch {
+		case r == nil:
+			return nil, moved("task %s is not in the queue any more", id)
+		case r.status == pending, p.workedOnSince(c, r):
+			return nil, nil
+		case string(r.sum) != c.Ref.Sum:
+			return nil, moved("task %s is %s now", id, r.status)
+		case r.status != inProgress && r.status != awaitingReview && r.status != rejected:
+			return nil, moved("task %s is %s", id, r.status)
+		}
+		return []jsonfile.Set{{Path: []string{"tasks", strconv.Itoa(i), "status"}, Value: pending}}, p.ledger.Enter(p.root, c, p.now)
+	}, func(doc []byte) ([]jsonfile.Set, error) { return stillToRequeue(doc, id, c.Ref.Sum) })
+	if err != nil {
+		return err
+	}
+	if err := p.ledger.Commit(p.root, c); err != nil && !isMissing(err) {
+		return err
+	}
+	return nil
+}
+
+// workedOnSince reports whether the attempt that is on record, but not committed, was carried out and the task taken
+// again since: only the record is to be completed then.
+func (p *Project) workedOnSince(c protocol.Change, r *record) bool {
+	return slices.ContainsFunc(p.ledger.Takings(c.Subject.ID), func(k protocol.Taking) bool {
+		return k.N == c.Attempt && !k.Committed && r.updated.After(k.Due.Add(clockStep))
+	})
+}
+
+// stillToRequeue is the edit for a queue that a client wrote late: it counts as the newer one, so that the task goes
+// back only where it still is what was judged.
+func stillToRequeue(doc []byte, id, sum string) ([]jsonfile.Set, error) {
+	o, err := jsonfile.Parse(doc)
+	if err != nil {
+		return nil, err
+	}
+	i, r := findTask(o, id)
+	if r == nil || string(r.sum) != sum {
+		return nil, nil
+	}
+	return []jsonfile.Set{{Path: []string{"tasks", strconv.Itoa(i), "status"}, Value: pending}}, nil
+}
+
+// findTask finds a task of tasks[] in the document as it is at this moment: the first with the id.
+func findTask(o jsonfile.Object, id string) (int, *record) {
+	items, _ := o.Array("tasks")
+	for i, v := range items {
+		entry, ok := v.Object()
+		if !ok.OK() {
+			continue
+		}
+		if own, _ := entry.String("id"); own == id {
+			r := decodeRecord(entry)
+			return i, &r
+		}
+	}
+	return 0, nil
+}
+
+// correctRunning says in status.json that the orchestrator does not run: its process is gone. That one key changes,
+// whatever word the supervisor would write for an agent.
+func (p *Project) correctRunning(c protocol.Change) error {
+	board, file := p.statusBoard()
+	switch {
+	case c.Subject.ID != orchestrator:
+		return fmt.Errorf("mark %s: %w", c.Subject.ID, protocol.ErrUnsupported)
+	case !board.There:
+		return moved("there is no status.json")
+	case p.chief.verdict != gone && board.Value.running:
+		return moved("nothing proves that the orchestrator is gone")
+	}
+	judge := func(doc []byte) ([]jsonfile.Set, error) {
+		o, err := jsonfile.Parse(doc)
+		if err != nil {
+			return nil, err
+		}
+		entry, _ := o.Object(orchestrator)
+		running, _ := entry.Bool("running")
+		switch {
+		case !running:
+			return nil, nil
+		case string(jsonfile.SumOf(entry.Value().Raw())) != c.Ref.Sum:
+			return nil, moved("the orchestrator's entry in %s has changed", file)
+		}
+		return []jsonfile.Set{{Path: []string{orchestrator, "running"}, Value: false}}, nil
+	}
+	_, err := p.edit(file, maxFile, judge, judge)
+	return err
+}
+
+// clearLetters takes the messages of a completed task out of one mailbox (protocol 003, Clearing Messages). lastRead
+// and the messages of other tasks stay.
+func (p *Project) clearLetters(c protocol.Change) error {
+	q := &p.living().queue
+	if _, done := q.Value.byID[c.Subject.ID]; !q.Good || !done {
+		return moved("task %s is not completed", c.Subject.ID)
+	}
+	if !slices.ContainsFunc(p.mail(), func(m located) bool { return m.file == c.Ref.Path }) {
+		return moved("there is no mailbox %s", line(c.Ref.Path, 80))
+	}
+	without := func(doc []byte) ([]jsonfile.Set, error) { return letterRemovals(doc, c.Subject.ID) }
+	_, err := p.edit(c.Ref.Path, maxFile, func(doc []byte) ([]jsonfile.Set, error) {
+		sets, err := without(doc)
+		if len(sets) > 0 && string(jsonfile.SumOf(doc)) != c.Ref.Sum {
+			return nil, moved("%s has changed", c.Ref.Path)
+		}
+		return sets, err
+	}, without)
+	return err
+}
+
+// letterRemovals takes out the messages about a task, the last one first so that the others keep their numbers.
+func letterRemovals(doc []byte, id string) (sets []jsonfile.Set, err error) {
+	o, err := jsonfile.Parse(doc)
+	if err != nil {
+		return nil, err
+	}
+	items, _ := o.Array("messages")
+	for i, v := range slices.Backward(items) {
+		m, _ := v.Object()
+		if own, _ := m.String("taskId"); own == id {
+			sets = append(sets, jsonfile.Remove("messages", strconv.Itoa(i)))
+		}
+	}
+	return sets, nil
+}

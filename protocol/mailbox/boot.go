@@ -1,0 +1,122 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// agentNames are the agents that the protocol has, in all their spellings.
+var agentNames = []string{orchestrator, "planner", "designer", "tech-lead", "techLead", "team-lead", "teamLead", developer}
+
+// boxNames are the mailboxes that boot lays.
+var boxNames = []string{"to-developer.json", "to-team-lead.json", "to-tech-lead.json", "to-designer.json"}
+
+// Prepare lays the protocol's files (protocol 003, File Locations) in the layout that is in use, or else in the real
+// program's. What is there already stays as it is, so that doing it twice is doing it once.
+func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
+	p.now = b.Now
+	if !slices.Contains(agentNames, b.Agent) {
+		return fmt.Errorf("boot: %q is no agent of this protocol: it has orchestrator, planner, designer, tech-lead and developer", line(b.Agent, 60))
+	}
+	p.lost.Begin(b.Now)
+	p.patience.Begin(b.Now)
+	if err := p.makeBase(); err != nil {
+		return fmt.Errorf("boot: %w", err)
+	}
+	if err := p.guarded(ctx, func() error { return p.lay(b.Now) }); err != nil {
+		return fmt.Errorf("boot: %w", err)
+	}
+	return nil
+}
+
+func (p *Project) makeBase() error {
+	top, err := jsonfile.Open(p.dir)
+	if err != nil {
+		return err
+	}
+	defer top.Close()
+	if err := top.MkdirAll(Base, 0o755); err != nil {
+		return err
+	}
+	return p.open()
+}
+
+func (p *Project) lay(now time.Time) error {
+	p.refresh()
+	s := p.living()
+	for _, dir := range []string{s.mailDir(), logsDir} {
+		if err := p.root.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	docs := []struct {
+		file string
+		doc  any
+	}{{s.queueFile(), emptyQueue{Version: "1.0", Tasks: []any{}, Completed: []any{}, LastUpdated: now.UTC()}}, {s.boardFile(), emptyBoard(now)}}
+	for _, name := range boxNames {
+		docs = append(docs, struct {
+			file string
+			doc  any
+		}{path.Join(s.mailDir(), name), emptyBox{Messages: []any{}}})
+	}
+	for _, d := range docs {
+		text, err := jsonfile.Encode(d.doc)
+		if err != nil {
+			return err
+		}
+		if err := p.root.Create(d.file, text, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+type emptyQueue struct {
+	Version     string    `json:"version"`
+	Tasks       []any     `json:"tasks"`
+	Completed   []any     `json:"completed"`
+	Current     *string   `json:"current"`
+	LastUpdated time.Time `json:"lastUpdated"`
+}
+
+type emptyBox struct {
+	Messages []any   `json:"messages"`
+	LastRead *string `json:"lastRead"`
+}
+
+type idleRole struct {
+	Status       string    `json:"status"`
+	LastActivity time.Time `json:"lastActivity"`
+}
+
+type idleDeveloper struct {
+	Status       string    `json:"status"`
+	CurrentTask  *string   `json:"currentTask"`
+	LastActivity time.Time `json:"lastActivity"`
+}
+
+type stopped struct {
+	Running   bool    `json:"running"`
+	PID       *int    `json:"pid"`
+	StartedAt *string `json:"startedAt"`
+}
+
+type boardFile struct {
+	Orchestrator stopped       `json:"orchestrator"`
+	Planner      idleRole      `json:"planner"`
+	Designer     idleRole      `json:"designer"`
+	TechLead     idleRole      `json:"techLead"`
+	Developer    idleDeveloper `json:"developer"`
+}
+
+func emptyBoard(now time.Time) boardFile {
+	idle := idleRole{"idle", now.UTC()}
+	return boardFile{Planner: idle, Designer: idle, TechLead: idle, Developer: idleDeveloper{Status: "idle", LastActivity: now.UTC()}}
+}

@@ -1,0 +1,240 @@
+package mailbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+)
+
+// chief is what is known of the orchestrator's process. A number alone proves nothing: it is the orchestrator's only
+// if its process began before the number was written down.
+type chief struct {
+	pid      int // the number that the verdict is about; 0 when no file names one
+	verdict  verdict
+	evidence string
+
+	named claim // the claim of the pid file that was last found to be true
+
+	children []proc.Process // what it left running
+	counted  time.Time      // when they were last looked for
+}
+
+type verdict uint8
+
+const (
+	unnamed verdict = iota // no file names a process
+	gone                   // proved: nobody there, or a younger process
+	unsure                 // the system does not let us see: taken for living
+	here
+)
+
+// lives reports whether the orchestrator is, or must be taken to be, at work.
+func (c *chief) lives() bool { return c.verdict >= unsure }
+
+// yield is why nothing may be changed at this moment.
+func (c *chief) yield() string {
+	switch c.verdict {
+	case here:
+		return fmt.Sprintf("its orchestrator runs (pid %d)", c.pid)
+	case unsure:
+		return "its orchestrator may run: " + c.evidence
+	}
+	return ""
+}
+
+// claim is a process number that a file names as the orchestrator's.
+type claim struct {
+	pid  int
+	by   time.Time // it was running by then
+	file string
+	// fresh: the file may still be in its writer's hands.
+	fresh bool
+}
+
+// clockStep is how far two readings of the clock may lie apart: file systems and start times are coarse.
+const clockStep = 2 * time.Second
+
+// claims lists who may be the orchestrator. Half of a number is a number too: as long as the pid file may be in its
+// writer's hands, what it says proves nobody's end, and the one that it named before counts on.
+func (p *Project) claims(b *board, boardFile string, touched time.Time) (list []claim) {
+	if p.pid.Good && p.pid.Value > 0 {
+		list = append(list, claim{p.pid.Value, p.pid.Stamp.ModTime(), pidFile, !p.pid.Rest})
+	}
+	if k := p.chief.named; p.pid.There && !p.pid.Rest && k.pid != 0 && k.pid != p.pid.Value {
+		list = append(list, k)
+	}
+	if b.pid > 0 {
+		c := claim{b.pid, b.started, boardFile, false}
+		if c.by.IsZero() {
+			c.by = touched
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// watchChief judges every claim; the best of them counts.
+func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
+	best := chief{}
+	if r, _ := p.statusBoard(); r.There && !r.Good {
+		best = chief{verdict: unsure, evidence: boardFile + " cannot be read"}
+	}
+	if p.pid.There && !p.pid.Good {
+		best = chief{verdict: unsure, evidence: pidFile + " cannot be read"}
+	}
+	for _, c := range p.claims(b, boardFile, touched) {
+		v, why := c.judge()
+		if c.fresh && v == gone {
+			v, why = unsure, fmt.Sprintf("%s was written just now and names process %d", c.file, c.pid)
+		}
+		if v > best.verdict {
+			best = chief{pid: c.pid, verdict: v, evidence: why, named: best.named}
+		}
+		if v == here && c.file == pidFile {
+			best.named = c
+		}
+	}
+	if p.pid.There && !p.pid.Rest {
+		p.patience.Wish(p.now.Add(100 * time.Millisecond))
+	}
+	best.children, best.counted = p.chief.children, p.chief.counted
+	if best.pid != p.chief.pid || best.verdict != gone {
+		best.children, best.counted = nil, time.Time{}
+	}
+	p.chief = best
+}
+
+func (c claim) judge() (verdict, string) {
+	id, err := proc.Inspect(c.pid)
+	if errors.Is(err, proc.ErrGone) {
+		return gone, fmt.Sprintf("%s names process %d, and there is none", c.file, c.pid)
+	}
+	if err != nil {
+		return unsure, fmt.Sprintf("%s names process %d, of which the system says nothing", c.file, c.pid)
+	}
+	began, ok := began(id)
+	switch {
+	case !ok || c.by.IsZero():
+		return unsure, fmt.Sprintf("%s names process %d, whose age cannot be told", c.file, c.pid)
+	case began.After(c.by.Add(clockStep)):
+		return gone, fmt.Sprintf("process %d is younger than the number in %s", c.pid, c.file)
+	}
+	return here, fmt.Sprintf("process %d of %s runs", c.pid, c.file)
+}
+
+// began turns a start token into a time, to about 10 ms.
+func began(id proc.Identity) (time.Time, bool) {
+	switch runtime.GOOS {
+	case "linux":
+		boot, ok := bootTime()
+		const hertz = 100 // of the start token on every Linux that Go runs on
+		return boot.Add(time.Duration(id.Start) * (time.Second / hertz)), ok
+	case "darwin":
+		return time.UnixMicro(int64(id.Start)), true
+	case "windows":
+		const from1601 = 11644473600
+		return time.Unix(int64(id.Start/1e7)-from1601, int64(id.Start%1e7)*100), true
+	}
+	return time.Time{}, false
+}
+
+// bootTime is when the machine was started by the present clock, to the second.
+func bootTime() (time.Time, bool) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return time.Time{}, false
+	}
+	for l := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(l, "btime "); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			return time.Unix(n, 0), err == nil
+		}
+	}
+	return time.Time{}, false
+}
+
+// countEvery is how often the process table is searched for what a dead orchestrator left running.
+const countEvery = 5 * time.Second
+
+// countChildren finds the processes of the dead orchestrator's session or group that work inside the project. A number
+// stays taken for as long as a group or session bears it, so that nobody else's can be meant; where a younger process
+// has the number there is nothing left of ours.
+func (p *Project) countChildren() {
+	c := &p.chief
+	if c.verdict != gone {
+		return
+	}
+	defer func() { p.patience.Wish(c.counted.Add(countEvery)) }()
+	if !c.counted.IsZero() && p.now.Sub(c.counted) < countEvery {
+		return
+	}
+	c.counted, c.children = p.now, nil
+	if _, err := proc.Inspect(c.pid); !errors.Is(err, proc.ErrGone) {
+		return
+	}
+	table, err := proc.Table()
+	if err != nil {
+		return // not to be had on this system
+	}
+	for _, k := range table {
+		if k.Session != c.pid && k.Group != c.pid || k.Zombie || k.PID == c.pid || k.PID == os.Getpid() {
+			continue
+		}
+		if dir, err := proc.Cwd(k.PID); err == nil && p.inside(dir) {
+			c.children = append(c.children, k)
+		}
+	}
+	slices.SortFunc(c.children, func(a, b proc.Process) int { return cmp.Compare(a.PID, b.PID) })
+}
+
+// inside reports whether a folder lies in the project.
+func (p *Project) inside(dir string) bool {
+	for _, top := range []string{p.dir, p.realDir()} {
+		if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
+			return true
+		}
+	}
+	return false
+}
+
+// realDir is the project's path without links, as the kernel names it.
+func (p *Project) realDir() string {
+	if real, err := filepath.EvalSymlinks(p.dir); err == nil {
+		return real
+	}
+	return p.dir
+}
+
+// chiefAgent is the orchestrator as an agent. Its Ref is given only where its running flag is to be corrected; once
+// that is done, Recorded says so and nothing more is asked for.
+func (p *Project) chiefAgent(b *board) (protocol.Agent, bool) {
+	c := &p.chief
+	if !b.there && c.verdict == unnamed {
+		return protocol.Agent{}, false
+	}
+	a := protocol.Agent{Name: orchestrator, Status: "stopped", Recorded: "error", PID: c.pid, Evidence: c.evidence}
+	if b.running {
+		a.Status, a.Recorded = "running", "running"
+	}
+	switch {
+	case c.verdict == here:
+		a.Presence = protocol.PresenceHere
+	case c.verdict == gone && b.running:
+		a.Presence = protocol.PresenceGone
+		_, file := p.statusBoard()
+		a.Ref = protocol.Ref{Path: file, Sum: string(b.sum)}
+	default:
+		a.Idle = true
+	}
+	return a, true
+}

@@ -1,0 +1,359 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/protocol/protocoltest"
+)
+
+// oneTask is a queue with one task in that state, as the program writes it.
+func oneTask(status, more string) string {
+	return fmt.Sprintf(`{"version": "1", "tasks": [{"id": "task-001", "status": %q, "createdAt": "{{now-1h}}", "updatedAt": "{{now}}"%s}], "completed": []}`+"\n", status, more)
+}
+
+const oneDone = `{"version": "1", "tasks": [], "completed": [{"id": "task-001", "status": "completed", "createdAt": "{{now-1h}}", "updatedAt": "{{now}}"}]}` + "\n"
+
+// put writes the queue as it is a minute later, and looks.
+func (r *room) put(text string) *protocol.Snapshot {
+	r.now = r.now.Add(time.Minute)
+	r.write(queuePath, text)
+	return r.pass(0)
+}
+
+// Protocol 003, Task State Transitions: every step of the diagram is silent, every other one is a finding until the
+// task goes on.
+func TestTransitions(t *testing.T) {
+	texts := map[string]string{completed: oneDone}
+	for _, s := range []string{pending, inProgress, awaitingReview, rejected} {
+		texts[s] = oneTask(s, `, "rejectionReason": "r"`)
+	}
+	for from := range texts {
+		for to := range texts {
+			if from == to {
+				continue
+			}
+			r := newRoom(t, file(queuePath, texts[from]))
+			first := r.pass(0)
+			s := r.put(texts[to])
+			got, want := codes(s, "task-001"), ""
+			if !steps[[2]string{from, to}] {
+				want = "transition medium"
+			}
+			if codes(first, "task-001") != "" || got != want {
+				t.Errorf("%s → %s: %q, want %q", from, to, got, want)
+			}
+		}
+	}
+}
+
+// A task's whole way, with a rejection and a second one; the measures tell how long reviews take.
+func TestWayOfATask(t *testing.T) {
+	r := newRoom(t, file(queuePath, oneTask(pending, "")))
+	r.pass(0)
+	reason := `, "rejectionReason": "no tests"`
+	for _, step := range []struct{ status, want string }{
+		{inProgress, ""}, {awaitingReview, ""}, {rejected, ""}, {pending, ""}, {inProgress, ""}, {awaitingReview, ""}, {rejected, "rejected_again high"},
+		{pending, "rejected_again high"}, {inProgress, "rejected_again high"}, {awaitingReview, "rejected_again high"},
+	} {
+		more := ""
+		if step.status == rejected {
+			more = reason
+		}
+		if got := codes(r.put(oneTask(step.status, more)), "task-001"); got != step.want {
+			t.Errorf("%s: %q, want %q", step.status, got, step.want)
+		}
+	}
+	s := r.put(oneDone)
+	k := taskOf(t, s, "task-001")
+	if codes(s, "task-001") != "" || k.Outcome == nil || !k.Outcome.Succeeded() || !k.Outcome.Archived {
+		t.Errorf("completed: %+v, %q", k.Outcome, codes(s, "task-001"))
+	}
+	want := []protocol.Measure{{Name: "rejections", Value: 2}, {Name: "build_failures"}, {Name: "review_seconds", Value: 60}}
+	if fmt.Sprint(s.Measures) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", s.Measures, want)
+	}
+	if s := r.put(oneTask(pending, "")); codes(s, "task-001") != "transition medium, rejected_again high" {
+		t.Errorf("a completed task that comes back: %q", codes(s, "task-001"))
+	}
+}
+
+// Protocol 003, Review Failures: rejected, taken back by steward, rejected again. The second rejection is told to the
+// human, also by a steward that was started in between.
+func TestRejectedTwiceAcrossARestart(t *testing.T) {
+	r := newRoom(t, file(queuePath, oneTask(rejected, `, "rejectionReason": "no tests"`)))
+	s := r.pass(0)
+	k := taskOf(t, s, "task-001")
+	if k.Outcome == nil || k.Outcome.Failures[0] != (protocol.Failure{Code: "REJECTED", Message: "no tests", Severity: "error"}) || !k.Requeue || !k.Foreign {
+		t.Fatalf("%+v", k)
+	}
+	r.do(r.apply(requeueChange(k)))
+	s = r.pass(time.Second)
+	if k = taskOf(t, s, "task-001"); codes(s, "task-001") != "" || !k.Visible || k.Attempt() != 2 || k.Takings[0].Code != "REJECTED" {
+		t.Fatalf("%+v %q", k, codes(s, "task-001"))
+	}
+	r.reopen()
+	r.pass(time.Second)
+	r.put(oneTask(inProgress, ""))
+	r.put(oneTask(awaitingReview, ""))
+	if s = r.put(oneTask(rejected, `, "rejectionReason": "no tests"`)); codes(s, "task-001") != "rejected_again high" {
+		t.Errorf("%q", codes(s, "task-001"))
+	}
+	if k = taskOf(t, s, "task-001"); requeueChange(k).Attempt != 2 {
+		t.Errorf("%+v", k)
+	}
+}
+
+// A crash between the queue and the ledger: the next look shows the entry uncommitted, and the same change commits it
+// and touches no queue that has moved on.
+func TestRepair(t *testing.T) {
+	for name, now := range map[string]string{"still pending": oneTask(pending, ""), "taken again": oneTask(inProgress, "")} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoom(t, file(queuePath, oneTask(rejected, "")))
+			c := requeueChange(taskOf(t, r.pass(0), "task-001"))
+			r.do(r.p.root.MkdirAll(attemptsDir, 0o755))
+			r.do(r.p.ledger.Enter(r.p.root, c, r.now))
+			s := r.put(now)
+			k := taskOf(t, s, "task-001")
+			if len(k.Takings) != 1 || k.Takings[0].Committed {
+				t.Fatalf("%+v", k.Takings)
+			}
+			c.Ref = k.Ref
+			before := r.read(queuePath)
+			r.do(r.apply(c))
+			if k = taskOf(t, r.pass(time.Second), "task-001"); !k.Takings[0].Committed || r.read(queuePath) != before {
+				t.Errorf("%+v, queue %s", k.Takings, r.read(queuePath))
+			}
+		})
+	}
+}
+
+// Work is lost when nobody was active for as long as a developer may be silent, and the adapter wants to look then.
+func TestLostAtItsTime(t *testing.T) {
+	r := newRoom(t, file(queuePath, oneTask(inProgress, "")))
+	s := r.pass(0)
+	due := r.now.Add(15 * time.Minute)
+	if k := taskOf(t, s, "task-001"); k.Lost != "" || s.Again.Before(due.Add(-2*time.Second)) || s.Again.After(due) {
+		t.Fatalf("%q, again in %v", k.Lost, s.Again.Sub(r.now))
+	}
+	if s = r.pass(14 * time.Minute); taskOf(t, s, "task-001").Lost != "" {
+		t.Error("a minute too early")
+	}
+	if s = r.pass(time.Minute); taskOf(t, s, "task-001").Lost == "" || codes(s, "task-001") != "stuck medium" {
+		t.Error("not lost at its time")
+	}
+	r.write(boardPath, `{"developer": {"status": "implementing", "lastActivity": "{{now}}"}}`)
+	if s = r.pass(time.Second); taskOf(t, s, "task-001").Lost != "" {
+		t.Error("lost although the developer is active")
+	}
+	r.write(boardPath, `{"developer": {"status": "idle", "lastActivity": "{{now}}"}}`)
+	if s = r.pass(time.Second); taskOf(t, s, "task-001").Lost == "" {
+		t.Error("not lost although everybody says that they do nothing")
+	}
+}
+
+// Protocol 003, Clearing Messages: a minute after the end what is left is to be cleared, one mailbox after the other.
+func TestClearing(t *testing.T) {
+	letters := `{"messages": [{"type": "task_assignment", "taskId": "task-001"}, {"type": "task_assignment", "taskId": "task-002"}, {"type": "x", "taskId": "task-001"}], "lastRead": null}` + "\n"
+	r := newRoom(t, file(queuePath, oneTask(awaitingReview, ""))+file(devPath, letters)+file(leadPath, letters))
+	r.pass(0)
+	s := r.put(oneDone)
+	if k := taskOf(t, s, "task-001"); k.Late != nil || s.Again.IsZero() || s.Again.After(r.now.Add(clearAfter)) {
+		t.Fatalf("%+v, again %v", k.Late, s.Again)
+	}
+	for _, want := range []string{devPath, leadPath} {
+		s = r.pass(time.Minute)
+		k := taskOf(t, s, "task-001")
+		if k.Late == nil || Base+"/"+k.Late.Path != want {
+			t.Fatalf("%+v, want %s", k.Late, want)
+		}
+		c := change(k, protocol.VerbFile)
+		c.Ref = *k.Late
+		r.do(r.apply(c))
+		if got := r.read(want); got != `{"messages": [{"type": "task_assignment", "taskId": "task-002"}], "lastRead": null}`+"\n" {
+			t.Errorf("%s is %s", want, got)
+		}
+	}
+	if k := taskOf(t, r.pass(time.Second), "task-001"); k.Late != nil {
+		t.Errorf("%+v", k.Late)
+	}
+	sum := string(jsonfile.SumOf([]byte(r.read(devPath))))
+	for what, c := range map[string]protocol.Change{
+		"of a task that is not completed": {Subject: about(protocol.KindTask, "task-002"), Ref: protocol.Ref{Path: "messages/to-developer.json", Sum: sum}},
+		"in a file that is no mailbox":    {Subject: about(protocol.KindTask, "task-001"), Ref: protocol.Ref{Path: "queue.json"}},
+	} {
+		c.Verb = protocol.VerbFile
+		if err := r.apply(c); !errors.Is(err, protocol.ErrConflict) {
+			t.Errorf("messages %s: %v", what, err)
+		}
+	}
+}
+
+// A client that had the queue open while it was replaced writes into the old file: its write counts, with ours in it.
+func TestLateWrite(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"about another task": {`"status": "pending"`, `"status": "in_progress"`, "pending in_progress"},
+		"about the same one": {`"status": "in_progress"`, `"status": "completed"`, "completed pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			two := strings.Replace(oneTask(inProgress, ""), "}]", `}, {"id": "task-002", "status": "pending"}]`, 1)
+			r := newRoom(t, file(queuePath, strings.Replace(two, "{{now}}", "{{now-1h}}", 1)))
+			k := taskOf(t, r.pass(0), "task-001")
+			client, err := os.OpenFile(r.path(queuePath), os.O_RDWR, 0)
+			r.do(err)
+			defer client.Close()
+			text := r.read(queuePath)
+			r.do(r.apply(requeueChange(k)))
+			r.do(client.Truncate(0))
+			_, err = client.WriteAt([]byte(strings.Replace(text, c.old, c.new, 1)), 0)
+			r.do(err)
+			r.pass(200 * time.Millisecond)
+			s := r.pass(200 * time.Millisecond)
+			got := stateOf(t, s, "task-001") + " " + stateOf(t, s, "task-002")
+			if got != c.want {
+				t.Errorf("%s, want %s\n%s", got, c.want, r.read(queuePath))
+			}
+			if r.pass(3 * time.Second); len(r.p.lates) > 0 {
+				t.Error("the old file is watched for ever")
+			}
+		})
+	}
+}
+
+// Where somebody has written to the new file since, that is the newest there is: what arrives in the old one stays out.
+func TestLateWriteAfterANewerOne(t *testing.T) {
+	r := newRoom(t, file(queuePath, strings.Replace(oneTask(inProgress, ""), "{{now}}", "{{now-1h}}", 1)))
+	k := taskOf(t, r.pass(0), "task-001")
+	client, err := os.OpenFile(r.path(queuePath), os.O_RDWR, 0)
+	r.do(err)
+	defer client.Close()
+	r.do(r.apply(requeueChange(k)))
+	r.write(queuePath, oneDone)
+	_, err = client.WriteAt([]byte(strings.Replace(r.read(queuePath), "task-001", "task-999", 1)), 0)
+	r.do(errors.Join(err, client.Truncate(int64(len(r.read(queuePath))))))
+	r.pass(200 * time.Millisecond)
+	if s := r.pass(3 * time.Second); stateOf(t, s, "task-001") != completed || len(r.p.lates) > 0 {
+		t.Errorf("the newer one is lost:\n%s", r.read(queuePath))
+	}
+}
+
+// Nothing is corrected where no file names a process: by hand, somebody may well be the orchestrator.
+func TestRunningWithoutANumber(t *testing.T) {
+	r := newRoom(t, file(boardPath, strings.Replace(boardText, "4999999", "null", 1)))
+	a, _ := r.look().Agent(orchestrator)
+	if a.Presence != protocol.PresenceUnproved || !a.Idle || a.Ref != (protocol.Ref{}) {
+		t.Errorf("%+v", a)
+	}
+	c := protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestrator), Status: "error", Ref: protocol.Ref{Sum: string(r.p.sites[0].board.Value.sum)}}
+	if err := r.apply(c); !errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("mark: %v", err)
+	}
+	c.Subject.ID = developer
+	if err := r.apply(c); !errors.Is(err, protocol.ErrUnsupported) {
+		t.Errorf("mark of a role: %v", err)
+	}
+}
+
+func stateOf(t *testing.T, s *protocol.Snapshot, id string) string {
+	k := taskOf(t, s, id)
+	switch {
+	case k.Outcome != nil:
+		return k.Outcome.Status
+	case k.Visible:
+		return pending
+	}
+	return inProgress
+}
+
+// A plea is there until it is answered or cleared; a question first waits for the lead.
+func TestPleaComesAndGoes(t *testing.T) {
+	ask := `{"messages": [{"type": "question", "taskId": "task-001", "question": "Which database?", "options": ["a", "b"], "timestamp": "{{now}}"}], "lastRead": null}` + "\n"
+	r := newRoom(t, file(queuePath, oneTask(inProgress, ""))+file(leadPath, ask))
+	s := r.pass(0)
+	if len(s.Pleas) != 1 || s.Pleas[0].Blocking || s.Pleas[0].Agent != developer || s.Pleas[0].Due.Sub(r.now).Round(time.Minute) != 5*time.Minute {
+		t.Fatalf("%+v", s.Pleas)
+	}
+	id := s.Pleas[0].ID
+	r.rewrite(leadPath, `"messages": [`, `"messages": [{"type": "question", "taskId": "task-001", "question": "Which database?", "options": ["a", "b"]}, `)
+	if s = r.pass(time.Second); len(s.Pleas) != 1 || s.Pleas[0].ID != id {
+		t.Errorf("another plea: %+v", s.Pleas)
+	}
+	r.write(devPath, `{"messages": [{"type": "answer", "taskId": "task-001", "text": "a", "timestamp": "{{now}}"}], "lastRead": null}`)
+	if s = r.pass(time.Second); len(s.Pleas) != 0 {
+		t.Errorf("answered: %+v", s.Pleas)
+	}
+	r.write(devPath, `{"messages": [], "lastRead": null}`)
+	if s = r.pass(time.Second); len(s.Pleas) != 1 {
+		t.Errorf("the answer is gone: %+v", s.Pleas)
+	}
+	r.write(leadPath, `{"messages": [], "lastRead": null}`)
+	if s = r.pass(time.Second); len(s.Pleas) != 0 {
+		t.Errorf("cleared: %+v", s.Pleas)
+	}
+}
+
+// What ended before Since is not listed, unless its messages are still to be cleared.
+func TestSince(t *testing.T) {
+	r := newRoom(t, around)
+	for since, want := range map[time.Duration]string{0: "task-000", -time.Hour: "task-000", time.Hour: ""} {
+		if since == time.Hour {
+			r.write(devPath, `{"messages": [], "lastRead": null}`)
+		}
+		look := protocol.Look{Now: r.now}
+		if since != 0 {
+			look.Since = r.now.Add(-time.Minute)
+		}
+		if since == time.Hour {
+			look.Now = r.now.Add(time.Second)
+		}
+		got := ""
+		for _, k := range r.see(look).Tasks {
+			if k.Outcome != nil && k.Outcome.Succeeded() {
+				got = k.ID
+			}
+		}
+		if got != want {
+			t.Errorf("since %v: %q, want %q", since, got, want)
+		}
+		r.write(devPath, devText)
+	}
+}
+
+// A task that is completed in our sight is listed, though its entry bears no time that says when.
+func TestCompletedWithoutATime(t *testing.T) {
+	r := newRoom(t, file(queuePath, `{"tasks": [{"id": "task-001", "status": "awaiting_review", "createdAt": "2026-01-02T03:04:05Z"}], "completed": []}`+"\n"))
+	since := r.now
+	r.pass(0)
+	r.write(queuePath, `{"tasks": [], "completed": [{"id": "task-001", "createdAt": "2026-01-02T03:04:05Z"}, {"id": "task-000", "createdAt": "2026-01-02T03:04:05Z"}]}`+"\n")
+	for range 2 {
+		r.now = r.now.Add(time.Second)
+		s := r.see(protocol.Look{Now: r.now, Since: since})
+		if len(s.Tasks) != 1 || s.Tasks[0].Outcome == nil || s.Tasks[0].Outcome.At.Before(since) {
+			t.Errorf("%+v", s.Tasks)
+		}
+	}
+}
+
+// Looks by hints, by none and of everything see the same.
+func TestHintsSeeWhatFullLooksSee(t *testing.T) {
+	r := newRoom(t, around)
+	for i, do := range []func(){
+		func() {}, func() { r.rewrite(queuePath, `"awaiting_review"`, `"completed"`) }, func() { r.rewrite(boardPath, `"implementing"`, `"idle"`) },
+		func() { r.rewrite(devPath, `"MVC"`, `null`) }, func() { r.do(os.Remove(r.path(devPath))) }, func() { r.do(os.Remove(r.path(queuePath))) },
+	} {
+		do()
+		hinted := r.see(protocol.Look{Now: r.now, Hints: []string{queuePath}})
+		none := r.see(protocol.Look{Now: r.now, Hints: []string{}})
+		full := r.see(protocol.Look{Now: r.now})
+		if a, b, c := protocoltest.Describe(hinted), protocoltest.Describe(none), protocoltest.Describe(full); a != c || b != c {
+			t.Errorf("step %d:\n%s\n%s\n%s", i, a, b, c)
+		}
+		r.now = r.now.Add(time.Second)
+	}
+}

@@ -1,0 +1,208 @@
+//go:build unix
+
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+func faultAt(s *protocol.Snapshot, part string) *protocol.Fault {
+	for i := range s.Faults {
+		if strings.Contains(s.Faults[i].Path, part) {
+			return &s.Faults[i]
+		}
+	}
+	return nil
+}
+
+// What is no plain file in a file's place is a fault that says what it is; it is not followed, and nothing hangs.
+func TestHostileFiles(t *testing.T) {
+	for what, make := range map[string]func(at string) error{
+		"symbolic link": func(at string) error { return os.Symlink("/etc/passwd", at) },
+		"FIFO":          func(at string) error { return syscall.Mkfifo(at, 0o644) },
+		"folder":        func(at string) error { return os.Mkdir(at, 0o755) },
+		"too big":       func(at string) error { return os.WriteFile(at, nil, 0o644) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRoom(t, around+file(pidPath, "4999999"))
+			k := taskOf(t, r.look(), "task-001")
+			places := []string{queuePath, boardPath, devPath, pidPath}
+			for _, f := range places {
+				r.do(os.Remove(r.path(f)))
+				r.do(make(r.path(f)))
+				if what == "too big" {
+					r.do(os.Truncate(r.path(f), maxQueue+1))
+				}
+			}
+			for range 2 {
+				s := r.look()
+				if len(s.Tasks) > 0 || len(s.Faults) != len(places) {
+					t.Fatalf("tasks %+v, faults %+v", s.Tasks, s.Faults)
+				}
+				for _, f := range s.Faults {
+					if !strings.Contains(f.Problem, what) || f.Since.IsZero() || !strings.HasPrefix(f.Path, Base+"/") {
+						t.Errorf("%+v", f)
+					}
+				}
+			}
+			if err := r.apply(requeueChange(k)); !errors.Is(err, protocol.ErrConflict) {
+				t.Error("a change was carried out")
+			}
+			r.do(os.Remove(r.path(queuePath)))
+			r.write(queuePath, queueText)
+			if s := r.look(); len(s.Tasks) == 0 || len(s.Faults) != len(places)-1 {
+				t.Errorf("repaired: %+v", s.Faults)
+			}
+		})
+	}
+}
+
+func TestLinkInPlaceOfTheFolder(t *testing.T) {
+	r := newRoom(t, file("elsewhere/queue.json", queueText))
+	r.do(os.Symlink(r.path("elsewhere"), r.path(Base)))
+	if !Detect(r.dir) {
+		t.Error("not detected, so nobody would hear of it")
+	}
+	first := r.look()
+	if f := faultAt(first, Base); f == nil || !strings.Contains(f.Problem, "symbolic link") || len(first.Tasks) > 0 {
+		t.Fatalf("%+v", first)
+	}
+	if again := r.look(); !again.Faults[0].Since.Equal(first.Faults[0].Since) {
+		t.Errorf("since %v, was %v", again.Faults[0].Since, first.Faults[0].Since)
+	}
+	if err := r.boot(developer); err == nil {
+		t.Error("boot went through the link")
+	}
+	r.do(os.Remove(r.path(Base)))
+	if s := r.look(); len(s.Faults) > 0 || Detect(r.dir) {
+		t.Errorf("removed: %+v", s.Faults)
+	}
+}
+
+// A file that stays broken is a fault after two seconds; until then, and after, the last good reading stands.
+func TestBrokenFile(t *testing.T) {
+	r := newRoom(t, around)
+	r.look()
+	for what, text := range map[string]string{"empty": "", "cut": queueText[:200], "deep": strings.Repeat("[", 100000), "array": "[]", "twice": `{"tasks": [], "tasks": []}`} {
+		r.write(queuePath, text)
+		if s := r.look(); len(s.Tasks) != 5 || len(s.Faults) > 0 || s.Again.IsZero() {
+			t.Errorf("%s: %d tasks, faults %+v, again %v", what, len(s.Tasks), s.Faults, s.Again)
+		}
+		for range 3 {
+			r.look()
+		}
+		if s := r.look(); len(s.Tasks) != 5 || faultAt(s, "queue.json") == nil {
+			t.Errorf("%s for long: %d tasks, faults %+v", what, len(s.Tasks), s.Faults)
+		}
+		r.write(queuePath, queueText)
+		if s := r.pass(10 * time.Second); len(s.Faults) > 0 {
+			t.Errorf("%s repaired: %+v", what, s.Faults)
+		}
+	}
+}
+
+// Wrong types everywhere, and values beyond all measure, are borne.
+func TestWrongTypes(t *testing.T) {
+	r := newRoom(t, file(queuePath, `{"tasks": [{"id": 7}, {"id": "a", "status": [], "priority": {}, "title": 1, "createdAt": "1e999", "rejectionCount": "many"}, []], "completed": "none", "lastUpdated": {}}`+"\n")+
+		file(boardPath, `{"orchestrator": [], "planner": {"status": 1}, "developer": {"currentTask": {}, "lastActivity": {}}}`+"\n")+
+		file(devPath, `{"messages": [[], 1, {"type": [], "taskId": {}}, {"type": "completion_report", "taskId": "a", "buildResult": []}]}`+"\n"))
+	for range 2 {
+		s := r.look()
+		if len(s.Faults) > 0 || len(s.Findings) < 8 || len(s.Tasks) != 1 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// A thousand mailboxes, and a mailbox of thousands of messages, cost a bounded number of findings.
+func TestFloods(t *testing.T) {
+	r := newRoom(t, file(queuePath, oneTask(inProgress, "")))
+	for i := range 100 {
+		r.write(fmt.Sprintf("%s/messages/to-%d.json", Base, i), `{"messages": [`+strings.Repeat(`{"type": "task_assignment"},`, 700)+`{}]}`)
+	}
+	s := r.look()
+	if most := maxBoxes * (maxIssues + 2); len(s.Findings) == 0 || len(s.Findings) > most {
+		t.Errorf("%d findings, want at most %d", len(s.Findings), most)
+	}
+}
+
+// The folder vanishes, and another one comes in its place.
+func TestFolderVanishes(t *testing.T) {
+	r := newRoom(t, around)
+	k := taskOf(t, r.look(), "task-001")
+	r.do(os.Rename(r.path(Base), r.path("aside")))
+	if s := r.look(); len(s.Tasks)+len(s.Agents)+len(s.Faults)+len(s.Findings) > 0 {
+		t.Errorf("gone: %+v", s)
+	}
+	if err := r.apply(requeueChange(k)); !errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("a change without a folder: %v", err)
+	}
+	r.write(queuePath, oneTask(pending, ""))
+	s := r.look()
+	if len(s.Tasks) != 1 || !s.Tasks[0].Visible || codes(s, "task-001") != "" {
+		t.Errorf("another one: %+v", s)
+	}
+}
+
+const envNobody = "MAILBOX_NOBODY"
+
+// As another user than root, what may not be read is a fault that names the permission, the last good reading stands,
+// and a pid file that may not be read proves nobody's end.
+func TestUnreadable(t *testing.T) {
+	if os.Geteuid() != 0 {
+		unreadable(t)
+		return
+	}
+	dir, err := os.MkdirTemp("/tmp", "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	text, err := os.ReadFile(os.Args[0])
+	binary := filepath.Join(dir, "test")
+	if err = errors.Join(err, os.WriteFile(binary, text, 0o755), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestUnreadable$")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), envNobody+"=1", "TMPDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := cmd.CombinedOutput(); errors.Is(err, syscall.EPERM) {
+		t.Skip("this process may not become another user: skipped")
+	} else if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func unreadable(t *testing.T) {
+	r := newRoom(t, around+file(pidPath, "4999999"))
+	if s := r.look(); s.Yield != "" || len(s.Faults) > 0 {
+		t.Fatalf("%q %+v", s.Yield, s.Faults)
+	}
+	r.do(os.Chmod(r.path(queuePath), 0))
+	s := r.look()
+	if f := faultAt(s, "queue.json"); len(s.Tasks) != 5 || f == nil || !strings.Contains(f.Problem, "permission") {
+		t.Errorf("%d tasks, faults %+v", len(s.Tasks), s.Faults)
+	}
+	if err := r.apply(requeueChange(taskOf(t, s, "task-001"))); err == nil {
+		t.Error("a change of a file that may not be read")
+	}
+	r.do(os.Chmod(r.path(pidPath), 0))
+	r.reopen()
+	if s = r.look(); s.Yield == "" || faultAt(s, "orchestrator.pid") == nil {
+		t.Errorf("yield %q, faults %+v", s.Yield, s.Faults)
+	}
+	r.do(errors.Join(os.Chmod(r.path(pidPath), 0o600), os.Chmod(r.path(queuePath), 0o600)))
+	if s = r.look(); s.Yield != "" || len(s.Faults) > 0 || len(s.Tasks) != 5 {
+		t.Errorf("repaired: yield %q, faults %+v", s.Yield, s.Faults)
+	}
+}

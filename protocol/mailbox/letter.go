@@ -1,0 +1,152 @@
+package mailbox
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// mailbox is one messages/to-<agent>.json: {messages[], lastRead}.
+type mailbox struct {
+	letters []letter
+	issues  issues // of the file itself
+}
+
+// letter is one message.
+type letter struct {
+	index  int
+	kind   string // task_assignment, completion_report, …; open
+	task   string // its taskId where that is a plain name
+	from   string
+	at     time.Time
+	build  *build // of a completion_report
+	plea   *call
+	issues issues
+}
+
+// build is a buildResult (protocol 003, Build Result Object).
+type build struct {
+	status, command, output, summary string
+	errors                           int
+}
+
+// call is what a message asks of a human.
+type call struct {
+	text, detail string
+	options      []string
+	blocking     bool
+	severity     protocol.Severity
+}
+
+// maxLetters bounds how many messages of one file are looked at: the newest, which stand at the end.
+const maxLetters = 500
+
+func decodeMailbox(o jsonfile.Object) mailbox {
+	var m mailbox
+	items, ok := o.Array("messages")
+	if !ok.OK() {
+		m.issues.schema("messages", "messages is "+o.Get("messages").Kind()+", not a list")
+	}
+	if v := o.Get("lastRead"); v.Kind() != "null" && v.Kind() != "missing" {
+		if _, ok := v.Time(); !ok.OK() {
+			m.issues.add("schema", "lastRead", protocol.Low, "lastRead is no time")
+		}
+	}
+	first := max(0, len(items)-maxLetters)
+	if first > 0 {
+		m.issues.add("schema", "messages", protocol.Low, fmt.Sprintf("%d messages: only the last %d are looked at", len(items), maxLetters))
+	}
+	for i, v := range items[first:] {
+		m.letters = append(m.letters, decodeLetter(first+i, v))
+	}
+	return m
+}
+
+func decodeLetter(index int, v jsonfile.Value) letter {
+	l := letter{index: index}
+	o, ok := v.Object()
+	if !ok.OK() {
+		l.issues.schema(v.Path(), "the message is no object")
+		return l
+	}
+	l.kind = line(textOf(o, "type"), 60)
+	l.from = line(textOf(o, "from", "agent", "sender"), 60)
+	if id := textOf(o, "taskId"); plainID(id) {
+		l.task = id
+	}
+	l.at = timeOf(o, "timestamp")
+	checkLetter(&l, o)
+	switch {
+	case l.kind == completionReport:
+		l.build = decodeBuild(o)
+	case pleaKinds[l.kind] != "":
+		l.plea = decodeCall(l.kind, o)
+	}
+	return l
+}
+
+func decodeBuild(o jsonfile.Object) *build {
+	r, _ := o.Object("buildResult")
+	b := &build{status: line(textOf(r, "status"), 40), command: line(textOf(r, "command"), 200), output: line(textOf(r, "output"), 300)}
+	b.summary = line(textOf(o, "summary"), 300)
+	if n, ok := r.Int("errors"); ok.OK() {
+		b.errors = int(min(max(n, 0), 1<<20))
+	}
+	return b
+}
+
+// missesInstructions: the developer could not find its instructions and says so as the document asks for (protocol
+// 003, Missing Instructions).
+func (b *build) missesInstructions() bool {
+	return b.status == buildNotVerified && strings.Contains(strings.ToLower(b.summary), "instruction")
+}
+
+// pleaKinds are the messages that call for somebody to decide, with how much that matters. The document knows none;
+// agents write them all the same.
+var pleaKinds = map[string]protocol.Severity{
+	"question": protocol.Medium, "clarification": protocol.Medium, "clarification_request": protocol.Medium,
+	"blocker": protocol.High, "escalation": protocol.High,
+}
+
+// urgent pleas are a human's at once; the others may be settled among the agents first.
+func (c *call) urgent() bool { return c.blocking || c.severity.Rank() >= protocol.High.Rank() }
+
+func decodeCall(kind string, o jsonfile.Object) *call {
+	c := &call{severity: pleaKinds[kind]}
+	c.blocking, _ = o.Bool("blocking")
+	c.blocking = c.blocking || kind == "blocker"
+	c.text = line(textOf(o, "question", "text", "message", "summary", "title", "reason", "content", "description"), 300)
+	if c.text == "" {
+		c.text = strings.ReplaceAll(kind, "_", " ") + " without words"
+	}
+	c.detail = line(textOf(o, "details", "detail", "context"), 1000)
+	if options, ok := o.Strings("options"); ok != jsonfile.Missing {
+		c.options = options[:min(len(options), 20)]
+	}
+	switch s := protocol.Severity(strings.ToLower(textOf(o, "severity"))); s {
+	case protocol.Low, protocol.Medium, protocol.High, protocol.Critical:
+		c.severity = s
+	}
+	return c
+}
+
+// isAnswer reports whether a message settles a plea about the same task.
+func (l *letter) isAnswer() bool {
+	return l.kind == "answer" || strings.HasSuffix(l.kind, "_response") || strings.HasSuffix(l.kind, "_answer")
+}
+
+// sender is who writes to a mailbox as the document, or the real program, has it.
+func sender(box string) string {
+	switch box {
+	case "to-developer.json":
+		return "tech-lead"
+	case "to-tech-lead.json", "to-team-lead.json":
+		return developer
+	case "to-designer.json":
+		return "planner"
+	}
+	return orchestrator
+}

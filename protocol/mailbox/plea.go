@@ -1,0 +1,75 @@
+package mailbox
+
+import (
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// pleas lists the messages that call for somebody to decide and that nobody has answered. A plea is over when its
+// message is cleared, or when an answer to the same task came after it.
+func (p *Project) pleas(mail []located) (list []protocol.Plea) {
+	seen := map[string]bool{}
+	for _, m := range mail {
+		for i := range m.box.Value.letters {
+			l := &m.box.Value.letters[i]
+			if l.plea == nil || answered(l, m, mail) {
+				continue
+			}
+			id := l.pleaID()
+			if seen[id] {
+				continue // asked twice in the same words
+			}
+			seen[id] = true
+			agent := l.from
+			if agent == "" {
+				agent = sender(m.name)
+			}
+			list = append(list, protocol.Plea{ID: id, Agent: agent, Task: l.task, Text: l.plea.text, Detail: l.plea.detail,
+				Options: l.plea.options, Blocking: l.plea.blocking, Severity: l.plea.severity, Due: p.due(l, m),
+				Ref: protocol.Ref{Path: m.file, Sum: string(m.box.Sum)}})
+		}
+	}
+	return list
+}
+
+// pleaID names a plea by what it asks, so that it stays the same one wherever its message moves to.
+func (l *letter) pleaID() string {
+	asked := strings.Join(append([]string{l.kind, l.task, l.plea.text}, l.plea.options...), "\x00")
+	return l.kind + "-" + string(jsonfile.SumOf([]byte(asked)))[:12]
+}
+
+// due is when a human is to hear of a plea: at once, or when a lead has had the time that it may take for an answer.
+func (p *Project) due(l *letter, m located) time.Time {
+	if l.plea.urgent() || p.opts.Lead == 0 {
+		return time.Time{}
+	}
+	asked := p.past(l.at)
+	if asked.IsZero() {
+		asked = p.past(m.box.Stamp.ModTime())
+	}
+	due := asked.Add(p.opts.Lead)
+	if due.After(p.now) {
+		p.patience.Wish(due)
+	}
+	return due
+}
+
+// answered reports whether a message settles the plea: an answer about the same task that stands behind it in the same
+// mailbox, or in another one with no older time.
+func answered(l *letter, in located, mail []located) bool {
+	for _, m := range mail {
+		for i := range m.box.Value.letters {
+			a := &m.box.Value.letters[i]
+			if !a.isAnswer() || a.task != l.task {
+				continue
+			}
+			if m.file == in.file && a.index > l.index || m.file != in.file && !a.at.Before(l.at) {
+				return true
+			}
+		}
+	}
+	return false
+}

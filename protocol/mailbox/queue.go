@@ -1,0 +1,135 @@
+package mailbox
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// record is one task of queue.json.
+type record struct {
+	id, status, kind, title, reason string
+	priority                        protocol.Priority
+	created, updated                time.Time
+	rejections                      int  // as the file itself counts them
+	archived                        bool // it stands in completed[]
+	sum                             jsonfile.Sum
+}
+
+// queue is queue.json: {version, tasks[], completed[], current, lastUpdated}. An id is there once.
+type queue struct {
+	tasks   []record       // what is not completed, in the file's order
+	done    []record       // completed[], and what is completed in tasks[]; newest first
+	byID    map[string]int // index in done
+	before  map[string]int // byID of the reading before this one
+	strange []string       // ids that are no plain names
+	issues  issues
+}
+
+func decodeQueue(o jsonfile.Object) queue {
+	q := queue{byID: map[string]int{}}
+	seen := map[string]bool{}
+	for _, r := range q.list(o, "tasks", seen) {
+		if r.status == completed {
+			q.done = append(q.done, r)
+		} else {
+			q.tasks = append(q.tasks, r)
+		}
+	}
+	for _, r := range q.list(o, "completed", seen) {
+		r.status, r.archived = completed, true
+		q.done = append(q.done, r)
+	}
+	slices.SortStableFunc(q.done, func(a, b record) int { return b.ended().Compare(a.ended()) })
+	for i, r := range q.done {
+		q.byID[r.id] = i
+	}
+	return q
+}
+
+// list reads one of the two arrays. A task that stands in both, or twice in one, counts where it stands first: tasks[]
+// is what the program works on.
+func (q *queue) list(o jsonfile.Object, key string, seen map[string]bool) []record {
+	items, ok := o.Array(key)
+	if ok == jsonfile.Wrong || key == "tasks" && ok == jsonfile.Missing {
+		q.issues.schema(key, key+" is no list")
+	}
+	list := make([]record, 0, len(items))
+	for _, v := range items {
+		entry, ok := v.Object()
+		if !ok.OK() {
+			q.issues.schema(v.Path(), "the task is no object")
+			continue
+		}
+		r := decodeRecord(entry)
+		switch {
+		case r.id == "":
+			q.issues.schema(v.Path()+".id", "the task has no id")
+			continue
+		case !plainID(r.id):
+			if len(q.strange) < maxIssues {
+				q.strange = append(q.strange, line(r.id, 60))
+			}
+			continue
+		case seen[r.id]:
+			q.issues.add("duplicate", v.Path()+".id", protocol.Medium, fmt.Sprintf("task %s is listed twice", r.id))
+			continue
+		}
+		seen[r.id] = true
+		list = append(list, r)
+	}
+	return list
+}
+
+func decodeRecord(o jsonfile.Object) record {
+	r := record{sum: jsonfile.SumOf(o.Value().Raw()), priority: priorityOf(o.Get("priority"))}
+	r.id, _ = o.String("id")
+	r.status, _ = o.String("status")
+	r.status = line(r.status, 40)
+	r.kind = line(textOf(o, "type"), 60)
+	r.title = line(textOf(o, "title", "description"), 200)
+	r.reason = line(textOf(o, "rejectionReason"), 500)
+	r.created = timeOf(o, "createdAt")
+	r.updated = timeOf(o, "updatedAt", "completedAt")
+	if n, ok := o.Int("rejectionCount"); ok.OK() {
+		r.rejections = int(min(max(n, 0), 1000))
+	}
+	return r
+}
+
+// ended is when a task of completed[] ended, as far as the file says.
+func (r *record) ended() time.Time {
+	if r.updated.IsZero() {
+		return r.created
+	}
+	return r.updated
+}
+
+// maxEnded bounds how many ended tasks a snapshot lists.
+const maxEnded = 200
+
+// shown lists the tasks that the snapshot is about: all that are not completed, and of the others those that ended
+// after since or that keep gives a reason for. An end without a time is old.
+func (q *queue) shown(since time.Time, keep map[string]bool) (list []*record) {
+	for i := range q.tasks {
+		list = append(list, &q.tasks[i])
+	}
+	n := 0
+	for ; n < min(len(q.done), maxEnded) && !q.done[n].ended().Before(since); n++ {
+		list = append(list, &q.done[n])
+	}
+	var extra []int
+	for id := range keep {
+		if i, ok := q.byID[id]; ok && i >= n {
+			extra = append(extra, i)
+		}
+	}
+	slices.Sort(extra)
+	for _, i := range extra[:min(len(extra), maxEnded)] {
+		list = append(list, &q.done[i])
+	}
+	return list
+}

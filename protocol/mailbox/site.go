@@ -1,0 +1,147 @@
+package mailbox
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// site is one of the two layouts: the real one with the queue in Base itself, and the document's with it in Base/tasks
+// (protocol 003, File Locations). Older prompts write their messages to the second while the program reads the first,
+// so both are always read.
+type site struct {
+	dir    string // "" or "tasks"
+	queue  jsonfile.Reading[queue]
+	board  jsonfile.Reading[board]
+	boxes  map[string]*jsonfile.Reading[mailbox] // by file name
+	listed jsonfile.Stamp                        // of the messages folder, when it had settled
+}
+
+func newSite(dir string) site {
+	return site{dir: dir, boxes: map[string]*jsonfile.Reading[mailbox]{}}
+}
+
+func (s *site) queueFile() string          { return path.Join(s.dir, "queue.json") }
+func (s *site) boardFile() string          { return path.Join(s.dir, "status.json") }
+func (s *site) mailDir() string            { return path.Join(s.dir, "messages") }
+func (s *site) boxFile(name string) string { return path.Join(s.mailDir(), name) }
+
+// maxBoxes bounds the mailboxes of one folder.
+const maxBoxes = 32
+
+// isBox reports whether a file name is that of a mailbox: to-<agent>.json.
+func isBox(name string) bool {
+	return strings.HasPrefix(name, "to-") && strings.HasSuffix(name, ".json") && jsonfile.PlainName(name)
+}
+
+// read brings everything of the site up to date. It costs a few stats when nothing changed. The queue as it was before
+// is returned when it was read again.
+func (p *Project) read(s *site) {
+	before := s.queue.Value.byID
+	if jsonfile.Load(p.root, &p.patience, &s.queue, s.queueFile(), maxQueue, decodeQueue) {
+		s.queue.Value.before = before
+	}
+	jsonfile.Load(p.root, &p.patience, &s.board, s.boardFile(), maxFile, decodeBoard)
+	if !s.queue.Good { // what was read of it before is not to be trusted any more
+		s.queue.Value = queue{}
+	}
+	if !s.board.Good {
+		s.board.Value = board{}
+	}
+	p.listBoxes(s)
+	for name, box := range s.boxes {
+		jsonfile.Load(p.root, &p.patience, box, s.boxFile(name), maxFile, decodeMailbox)
+		if !box.There {
+			delete(s.boxes, name)
+		}
+	}
+}
+
+// listBoxes finds the mailboxes of the folder.
+func (p *Project) listBoxes(s *site) {
+	dir := s.mailDir()
+	if st, err := p.root.Stat(dir); err == nil && st == s.listed {
+		return
+	}
+	names, st, err := p.root.List(dir)
+	s.listed = jsonfile.Stamp{}
+	if err != nil {
+		p.patience.Unreadable(dir, err) // a missing folder is no trouble
+		if isMissing(err) {
+			clear(s.boxes)
+		}
+		return
+	}
+	p.patience.Clear(dir)
+	if st.Settled(p.now) {
+		s.listed = st
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return !isBox(n) })
+	slices.Sort(names)
+	for _, name := range names[:min(len(names), maxBoxes)] {
+		if s.boxes[name] == nil {
+			s.boxes[name] = &jsonfile.Reading[mailbox]{}
+		}
+	}
+}
+
+// refresh reads everything that there is.
+func (p *Project) refresh() {
+	for i := range p.sites {
+		p.read(&p.sites[i])
+	}
+	jsonfile.LoadText(p.root, &p.patience, &p.pid, pidFile, 4<<10, decodePID)
+	p.ledger.Refresh(p.root, &p.patience, p.now)
+}
+
+// living is the layout that is in use: the one where queue.json lies; the real program's when both have one, or none.
+func (p *Project) living() *site {
+	if !p.sites[0].queue.There && p.sites[1].queue.There {
+		return &p.sites[1]
+	}
+	return &p.sites[0]
+}
+
+// statusBoard is the status.json of the living layout, or else the other one's, with its path.
+func (p *Project) statusBoard() (*jsonfile.Reading[board], string) {
+	s := p.living()
+	if !s.board.There {
+		for i := range p.sites {
+			if p.sites[i].board.There {
+				s = &p.sites[i]
+			}
+		}
+	}
+	return &s.board, s.boardFile()
+}
+
+// located is a mailbox with its place.
+type located struct {
+	file   string // relative to Base
+	name   string // to-developer.json
+	living bool   // it lies where the living layout reads
+	box    *jsonfile.Reading[mailbox]
+}
+
+// mail lists all mailboxes, those of the living layout first, each folder in the order of its names.
+func (p *Project) mail() []located {
+	var list []located
+	alive := p.living()
+	for _, s := range []*site{alive, p.other(alive)} {
+		for _, name := range sortedKeys(s.boxes) {
+			if box := s.boxes[name]; box.Good {
+				list = append(list, located{s.boxFile(name), name, s == alive, box})
+			}
+		}
+	}
+	return list
+}
+
+func (p *Project) other(s *site) *site {
+	if s == &p.sites[0] {
+		return &p.sites[1]
+	}
+	return &p.sites[0]
+}

@@ -1,0 +1,189 @@
+package ralph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// lockWait bounds the wait for the kanban's lock; the program's own writers wait as long.
+const lockWait = 5 * time.Second
+
+// ErrNoFlock: nobody gave the adapter a way to lock the kanban, so that it must not write it.
+var ErrNoFlock = errors.New("the kanban cannot be locked here, so it is not written")
+
+// Apply carries out one change. The kanban is written under its own lock only, and one byte of it.
+func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
+	p.now = now
+	p.patience.Begin(now)
+	act := p.verb(c.Verb)
+	if act == nil {
+		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
+	}
+	if c.Verb == protocol.VerbReap {
+		if _, _, _, err := workerName(c.Subject.ID); c.Subject.Kind != protocol.KindAgent || err != nil {
+			return fmt.Errorf("%s: %q is no worker", c.Verb, c.Subject.ID)
+		}
+	} else if c.Subject.Kind != protocol.KindTask || !isTaskID(c.Subject.ID) {
+		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
+	}
+	if err := p.open(); err != nil {
+		return conflict(err)
+	}
+	p.dirty = true // the next look knows of the change, hinted at or not
+	return conflict(p.guarded(ctx, func() error { return act(ctx, c) }))
+}
+
+func (p *Project) verb(v protocol.Verb) func(context.Context, protocol.Change) error {
+	switch v {
+	case protocol.VerbConclude:
+		return p.conclude
+	case protocol.VerbCancel:
+		return p.cancel
+	case protocol.VerbRequeue:
+		return p.requeue
+	case protocol.VerbReap:
+		return p.reap
+	}
+	return nil
+}
+
+// conclude marks lost work as failed: the program's own word for "needs manual intervention".
+func (p *Project) conclude(ctx context.Context, c protocol.Change) error {
+	return p.remark(ctx, c, string(rune(working)), failed)
+}
+
+// cancel marks a task as not planned: the program never schedules it.
+func (p *Project) cancel(ctx context.Context, c protocol.Change) error {
+	return p.remark(ctx, c, string([]rune{todo, working, approval, failed}), dropped)
+}
+
+// requeue marks a failed or lost task as to be done.
+func (p *Project) requeue(ctx context.Context, c protocol.Change) error {
+	return p.remark(ctx, c, string([]rune{failed, working}), todo)
+}
+
+// remark changes one marker of the kanban under the kanban's own lock (protocol 002, Concurrent Access). The lock's
+// side file is created when it is missing and never removed: who waits for it would wait for another file.
+func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to byte) error {
+	if p.opts.Flock == nil {
+		return ErrNoFlock
+	}
+	change := func(old []byte) ([]byte, error) {
+		if old == nil {
+			return nil, fmt.Errorf("%w: the kanban is gone", protocol.ErrConflict)
+		}
+		text, err := mark(old, c.Subject.ID, c.Ref.Sum, from, to)
+		if err != nil || text == nil || c.Verb == protocol.VerbCancel {
+			return text, err
+		}
+		return text, p.nobodyWorksOn(old, c.Subject.ID)
+	}
+	// What is in place already, or has moved on, needs no lock.
+	blob, err := p.root.Read(kanbanFile, maxKanban)
+	if err != nil {
+		return err
+	}
+	if text, err := change(blob.Data); text == nil || err != nil {
+		return err
+	}
+	release, err := p.lockKanban(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	late, err := p.root.Update(kanbanFile, maxKanban, change)
+	_ = late.Close()
+	return err
+}
+
+func (p *Project) lockKanban(ctx context.Context) (release func(), err error) {
+	const file = kanbanFile + ".lock"
+	if _, err := p.root.Stat(file); isMissing(err) {
+		if err := p.root.Create(file, nil, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	release, err = p.opts.Flock(wait, filepath.Join(p.dir, Base, file))
+	if err != nil && wait.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("%w: somebody has held the kanban's lock for %s", protocol.ErrConflict, lockWait)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock the kanban: %w", err)
+	}
+	return release, nil
+}
+
+// nobodyWorksOn proves once more, under the lock, that work in hand is lost.
+func (p *Project) nobodyWorksOn(kanban []byte, id string) error {
+	items := parseKanban(kanban)
+	i := slices.IndexFunc(items, func(it item) bool { return it.id == id })
+	if i < 0 || items[i].marker != working {
+		return nil
+	}
+	p.relist()
+	c := p.count()
+	if !c.known {
+		return fmt.Errorf("%w: nothing proves that its worker is gone", protocol.ErrConflict)
+	}
+	w := p.newest[id]
+	if w == nil {
+		return nil
+	}
+	p.scan(w)
+	p.readPIDs(w)
+	if s := p.judge(c, w); s.presence == protocol.PresenceHere {
+		return fmt.Errorf("%w: %s is at work: %s", protocol.ErrConflict, w.name, s.evidence)
+	}
+	if pid := p.visitor(c, w); pid != 0 {
+		return fmt.Errorf("%w: process %d works in the folder of %s", protocol.ErrConflict, pid, w.name)
+	}
+	return nil
+}
+
+// relist makes sure that new worker folders are known.
+func (p *Project) relist() {
+	names, _ := p.list(workersDir)
+	p.listWorkers(names)
+}
+
+// reap signals processes that outlived their leader, each only if it is proved again to be this worker's.
+func (p *Project) reap(_ context.Context, c protocol.Change) error {
+	alive := slices.DeleteFunc(slices.Clone(c.Processes), p.gone)
+	if len(alive) == 0 {
+		return nil
+	}
+	p.relist()
+	w := p.workers[c.Subject.ID]
+	if w == nil {
+		return fmt.Errorf("%w: the folder of %s is gone", protocol.ErrConflict, c.Subject.ID)
+	}
+	p.scan(w)
+	p.readPIDs(w)
+	proved := p.judge(p.count(), w).orphans
+	sent := 0
+	for _, id := range alive {
+		if !slices.Contains(proved, id) {
+			continue
+		}
+		if err := p.sys.signal(proc.Identity(id), c.Status); err != nil {
+			return err
+		}
+		sent++
+	}
+	if sent > 0 || !slices.ContainsFunc(alive, func(id protocol.Identity) bool { return !p.gone(id) }) {
+		return nil
+	}
+	return fmt.Errorf("%w: nothing proves any more that these processes belong to %s", protocol.ErrConflict, w.name)
+}

@@ -1,0 +1,63 @@
+package ralph
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+)
+
+// crowded is a project with n finished tasks and their workers, and one in hand.
+func crowded(t testing.TB, n int) string {
+	var b strings.Builder
+	b.WriteString(kanban(line("=", "TASK-001", "Ship it")))
+	dir := lay(t, file(home+"/agent.pid", nobody))
+	for i := range n {
+		id := fmt.Sprintf("OLD%c-%04d", 'A'+rune(i/10000), i%10000)
+		fmt.Fprintf(&b, "\n- [%s] **[%s]** Old\n  - Description: of long ago\n  - Priority: LOW\n", []string{"x", "*"}[i%2], id)
+		write(t, dir, fmt.Sprintf("%s/%s/worker-%s-1600000000/prd.md", Base, workersDir, id), "x")
+	}
+	write(t, dir, kanbanPath, b.String())
+	return dir
+}
+
+// What is finished costs nothing in a look by hints: one over ten thousand finished tasks takes no longer than one over
+// none.
+func BenchmarkHintedLook(b *testing.B) {
+	for _, n := range []int{0, 10000} {
+		b.Run(fmt.Sprint(n, " finished"), func(b *testing.B) {
+			p := open(b, crowded(b, n))
+			p.sys.table = func() ([]proc.Process, error) { return nil, nil } // the machine's size is not the matter here
+			now := time.Now().Add(time.Hour)
+			since := now.Add(-time.Minute)
+			p.Observe(b.Context(), protocol.Look{Now: now, Since: since})
+			for b.Loop() {
+				s := p.Observe(b.Context(), protocol.Look{Now: now, Since: since, Hints: []string{home + "/agent.pid"}})
+				if len(s.Tasks) != 1 {
+					b.Fatalf("%d tasks", len(s.Tasks))
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkFullLook(b *testing.B) {
+	p := open(b, crowded(b, 10000))
+	now := time.Now().Add(time.Hour)
+	p.Observe(b.Context(), protocol.Look{Now: now, Since: now})
+	for b.Loop() {
+		p.Observe(b.Context(), protocol.Look{Now: now, Since: now})
+	}
+}
+
+func BenchmarkFirstLook(b *testing.B) {
+	dir := crowded(b, 10000)
+	for b.Loop() {
+		p := New(dir, Options{})
+		p.Observe(b.Context(), protocol.Look{Now: time.Now().Add(time.Hour), Since: time.Now()})
+		p.Close()
+	}
+}

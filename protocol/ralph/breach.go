@@ -1,0 +1,165 @@
+package ralph
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+const (
+	maxPaths = 16  // reported of one worker
+	maxProcs = 256 // looked into by one look
+)
+
+// breaches is what steward itself saw of workers that left their workspace (protocol 002, Violation Detection).
+type breaches struct {
+	files map[string]map[string]int // worker, path: the process that had it open for writing
+	head  repoHead
+	begun bool
+	moved map[string]bool // the workers that lived when the main repository's HEAD moved
+}
+
+// repoHead is where the main repository stands.
+type repoHead struct {
+	head string
+	log  jsonfile.Stamp
+}
+
+// watchWorkers looks what the processes of living workers have open for writing, and whether the main repository moved
+// while they lived. What was seen once stands for as long as the worker is shown.
+func (p *Project) watchWorkers() {
+	b := &p.breach
+	if p.opts.NoWatch {
+		return
+	}
+	var alive []*worker
+	for _, name := range sortedKeys(p.live) {
+		if w := p.live[name]; len(w.session.living) > 0 {
+			alive = append(alive, w)
+		}
+	}
+	p.watchHead(alive)
+	for name := range b.files {
+		if w := p.workers[name]; w == nil || !w.active {
+			delete(b.files, name)
+		}
+	}
+	shared := p.openInChief(alive)
+	left := maxProcs
+	for _, w := range alive {
+		for _, row := range w.session.living {
+			if left--; left < 0 {
+				return
+			}
+			paths, _ := p.sys.writes(row.PID)
+			for _, file := range paths {
+				if !p.trespass(w, file) || shared[file] {
+					continue
+				}
+				if b.files == nil {
+					b.files = map[string]map[string]int{}
+				}
+				if b.files[w.name] == nil {
+					b.files[w.name] = map[string]int{}
+				}
+				if seen := b.files[w.name]; len(seen) < maxPaths || seen[file] != 0 {
+					seen[file] = row.PID
+				}
+			}
+		}
+	}
+}
+
+// openInChief lists what the orchestrator has open for writing: its workers inherit it, such as a log that its output
+// goes to.
+func (p *Project) openInChief(alive []*worker) map[string]bool {
+	shared := map[string]bool{}
+	if len(alive) > 0 && p.chief.presence == protocol.PresenceHere {
+		paths, _ := p.sys.writes(p.chief.pid)
+		for _, file := range paths {
+			shared[file] = true
+		}
+	}
+	return shared
+}
+
+// trespass reports whether a worker must not write that file: it lies in the project, and outside the worker's own
+// folder. What the program's own shell does for the agent is none: the kanban under its lock, the logs, the shared
+// store of git (a worktree's commits go there), the plan of a planning run.
+func (p *Project) trespass(w *worker, file string) bool {
+	rel, ok := strings.CutPrefix(file, strings.TrimSuffix(p.real, "/")+"/")
+	if !ok {
+		return false
+	}
+	rel = filepath.ToSlash(rel)
+	if below, ok := strings.CutPrefix(rel, Base+"/"); ok {
+		own := strings.HasPrefix(below, w.dir()+"/") || strings.HasPrefix(below, logsDir+"/")
+		kanban := path.Dir(below) == "." && strings.HasPrefix(below, kanbanFile)
+		plan := w.plan && strings.HasPrefix(below, "plans/")
+		return !own && !kanban && !plan && !strings.HasSuffix(below, ".lock")
+	}
+	if below, ok := strings.CutPrefix(rel, ".git/"); ok {
+		return slices.Contains([]string{"HEAD", "HEAD.lock", "index", "index.lock", "logs/HEAD"}, below)
+	}
+	return true
+}
+
+// watchHead notices that the main repository's HEAD or its reflog changed while workers lived: each works on a worktree
+// of its own, whose HEAD lies elsewhere.
+func (p *Project) watchHead(alive []*worker) {
+	b := &p.breach
+	now, ok := p.readHead()
+	for name := range b.moved {
+		if w := p.workers[name]; w == nil || len(w.session.living) == 0 {
+			delete(b.moved, name)
+		}
+	}
+	if !ok {
+		b.begun = false
+		return
+	}
+	if b.begun && now != b.head {
+		if b.moved == nil {
+			b.moved = map[string]bool{}
+		}
+		for _, w := range alive {
+			b.moved[w.name] = true
+		}
+	}
+	b.head, b.begun = now, true
+}
+
+// readHead fails where the project is no repository, or itself a worktree, or while git is at work.
+func (p *Project) readHead() (repoHead, bool) {
+	blob, err := p.top.Read(".git/HEAD", maxSmall)
+	if err != nil {
+		return repoHead{}, false
+	}
+	h := repoHead{head: string(blob.Data)}
+	if st, err := p.top.Stat(".git/logs/HEAD"); err == nil {
+		h.log = jsonfile.Stamp{Inode: st.Inode, Size: st.Size, MtimeNs: st.MtimeNs}
+	}
+	return h, true
+}
+
+func (b *breaches) findings(w *worker) []protocol.Finding {
+	var list []protocol.Finding
+	for _, file := range sortedKeys(b.files[w.name]) {
+		list = append(list, protocol.Finding{Subject: task(w.task), Code: "violation", Field: clean(file, 300), Severity: protocol.High,
+			Text: fmt.Sprintf("process %d of %s has a file outside its workspace open for writing: %s", b.files[w.name][file], w.name, clean(file, 300))})
+	}
+	return list
+}
+
+func (b *breaches) headFindings() []protocol.Finding {
+	if len(b.moved) == 0 {
+		return nil
+	}
+	return []protocol.Finding{{Subject: protocol.Subject{Kind: protocol.KindProject, ID: ".git/HEAD"}, Code: "head_moved", Severity: protocol.Medium,
+		Text: "the main repository's HEAD or reflog moved while these workers lived: " + strings.Join(sortedKeys(b.moved), ", ")}}
+}

@@ -1,0 +1,126 @@
+package ralph
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// chiefName is the orchestrator's name as an agent.
+const chiefName = "orchestrator"
+
+// chief is the orchestrator: the process that starts and resumes workers.
+type chief struct {
+	files    [2]jsonfile.Reading[int]
+	presence protocol.Presence
+	evidence string
+	pid      int
+}
+
+// chiefFiles are its pid file today, and in older installs, whose dot files lie in .ralph itself.
+var chiefFiles = [2]string{path.Join(orchestratorDir, "orchestrator.pid"), ".orchestrator.pid"}
+
+func (p *Project) readChief() {
+	for i, file := range chiefFiles {
+		p.readPID(&p.chief.files[i], file)
+	}
+}
+
+// claims reports whether there is any pid file.
+func (c *chief) claims() bool { return c.files[0].There || c.files[1].There }
+
+// judgeChief says whether the orchestrator lives.
+func (p *Project) judgeChief(c *census) {
+	k := &p.chief
+	k.presence, k.evidence, k.pid = protocol.PresenceUnproved, "", 0
+	for i := range k.files {
+		r := &k.files[i]
+		if !r.There || k.presence == protocol.PresenceHere {
+			continue
+		}
+		if !r.Good {
+			k.evidence = chiefFiles[i] + " cannot be read"
+			continue
+		}
+		k.pid = r.Value
+		if !c.known {
+			k.evidence = "the process table cannot be read here"
+			continue
+		}
+		row, there := c.byPID[r.Value]
+		if there && !row.Zombie && r.Value > 1 && r.Value != os.Getpid() && p.mayBeChief(row, r) {
+			k.presence, k.evidence = protocol.PresenceHere, fmt.Sprintf("process %d of %s lives", r.Value, chiefFiles[i])
+			continue
+		}
+		k.presence, k.evidence = protocol.PresenceGone, fmt.Sprintf("process %d of %s is gone", r.Value, chiefFiles[i])
+	}
+}
+
+// mayBeChief: what its command says counts whatever the clocks say; else it must not have started after the file was
+// written.
+func (p *Project) mayBeChief(row proc.Process, r *jsonfile.Reading[int]) bool {
+	if argv, err := p.sys.command(row.PID); err == nil && (mentions(argv, "wiggum-run") || mentions(argv, "wiggum_orchestrator")) {
+		return true
+	}
+	at, err := p.sys.started(row.Identity)
+	return err != nil || !at.After(r.Stamp.ModTime().Add(lateWrite))
+}
+
+// agent shows the orchestrator where it has a pid file.
+func (k *chief) agent() protocol.Agent {
+	return protocol.Agent{Name: chiefName, PID: k.pid, Presence: k.presence, Evidence: k.evidence}
+}
+
+// lockFiles are the side files of flock(2) that exist (protocol 002, Lock Files).
+func (p *Project) lockFiles() []string {
+	var files []string
+	for _, f := range []string{kanbanFile + ".lock", path.Join(orchestratorDir, "pid-ops.lock"), ".pid-ops.lock"} {
+		if st, err := p.root.Stat(f); err == nil && st.Mode.IsRegular() {
+			files = append(files, f)
+		}
+	}
+	names, _ := p.list(logsDir)
+	for _, n := range names {
+		if strings.HasSuffix(n, ".lock") && jsonfile.PlainName(n) && len(files) < 16 {
+			files = append(files, path.Join(logsDir, n))
+		}
+	}
+	return files
+}
+
+// locks shows who holds the flocks now. A side file that nobody holds means nothing, however long it has lain there:
+// the document's "existence means locked" is not what its software does. None is ever opened for locking here.
+func (p *Project) locks(c *census) []protocol.Lock {
+	var list []protocol.Lock
+	for _, file := range p.lockFiles() {
+		held, err := p.sys.holders(filepath.Join(p.real, Base, filepath.FromSlash(file)))
+		if err != nil {
+			continue // not Linux, or the file is gone
+		}
+		for _, id := range held {
+			if id.PID == os.Getpid() {
+				continue
+			}
+			list = append(list, protocol.Lock{Resource: strings.TrimSuffix(file, ".lock"), Holder: p.nameOf(c, id), Process: protocol.Identity(id),
+				Kernel: true, Ref: protocol.Ref{Path: path.Join(Base, file)}})
+		}
+	}
+	return list
+}
+
+func (p *Project) nameOf(c *census, id proc.Identity) string {
+	name := c.byPID[id.PID].Name
+	if argv, err := p.sys.command(id.PID); name == "" && err == nil && len(argv) > 0 {
+		name = filepath.Base(argv[0])
+	}
+	if name == "" {
+		name = "process"
+	}
+	return fmt.Sprintf("%s (%d)", clean(name, 40), id.PID)
+}

@@ -1,0 +1,212 @@
+package ralph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/protocoltest"
+)
+
+// counter is what the program's own updates do (protocol 002, Concurrent Access): under flock(1) on the side file, a
+// new file beside the kanban, moved over it.
+const counter = `
+for i in $(seq 50); do
+  (
+    flock -w 30 200 || exit 1
+    umask 077
+    n=$(sed -n 's/^Count: //p' "$1")
+    tmp=$(mktemp "$1.XXXXXX")
+    sed "s/^Count: .*/Count: $((n + 1))/" "$1" > "$tmp"
+    mv "$tmp" "$1"
+  ) 200>"$1.lock" || exit 1
+done`
+
+func needFlock(t *testing.T) {
+	t.Helper()
+	for _, tool := range []string{"bash", "flock"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+}
+
+func inode(t *testing.T, path string) uint64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Ino
+}
+
+// Protocol 002, Concurrent Access: four writers and steward, and not one increment is lost.
+func TestNoIncrementIsLost(t *testing.T) {
+	needFlock(t)
+	rounds := 2
+	if testing.Short() {
+		rounds = 1
+	}
+	if os.Getenv("STEWARD_LONG") == "1" {
+		rounds = 20
+	}
+	changes := 0
+	for round := range rounds {
+		dir := lay(t, file(kanbanPath, kanban("Count: 0", line("=", "TASK-001", "lost"), line(" ", "TASK-002", "other")))+
+			file(home+"/agent.pid", nobody)+file(kanbanPath+".lock", ""))
+		lock := inode(t, filepath.Join(dir, kanbanPath+".lock"))
+		done := make(chan error, 4)
+		for range 4 {
+			cmd := exec.Command("bash", "-c", counter, "counter", filepath.Join(dir, kanbanPath))
+			go func() {
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					err = fmt.Errorf("%w: %s", err, out)
+				}
+				done <- err
+			}()
+		}
+		p := open(t, dir)
+		for left := 4; left > 0; {
+			select {
+			case err := <-done:
+				if left--; err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(20 * time.Millisecond): // the writers need the machine, too
+				changes += flip(t, p)
+			}
+		}
+		text, err := os.ReadFile(filepath.Join(dir, kanbanPath))
+		if err != nil || !strings.Contains(string(text), "Count: 200\n") {
+			t.Errorf("round %d: %v\n%s", round, err, text)
+		}
+		if now := inode(t, filepath.Join(dir, kanbanPath+".lock")); now != lock {
+			t.Errorf("round %d: the lock was inode %d, is %d", round, lock, now)
+		}
+		if info, _ := os.Stat(filepath.Join(dir, kanbanPath)); info.Mode().Perm() != 0o600 {
+			t.Errorf("round %d: mode %v, the writers left 0600", round, info.Mode())
+		}
+	}
+	if changes < rounds {
+		t.Errorf("only %d changes of ours in %d rounds: nothing is proved", changes, rounds)
+	}
+}
+
+// flip concludes or requeues the one task as the files have it now.
+func flip(t *testing.T, p *Project) int {
+	k := taskOf(t, look(t, p, time.Now()), "TASK-001")
+	verb := protocol.VerbConclude
+	if k.Outcome != nil {
+		verb = protocol.VerbRequeue
+	}
+	if k.Visible {
+		return begin(t, p)
+	}
+	if err := p.Apply(t.Context(), about(verb, k), time.Now()); err != nil {
+		if !errors.Is(err, protocol.ErrConflict) {
+			t.Fatal(err)
+		}
+		return 0
+	}
+	// A writer that had read before us would by now have put its old text over ours.
+	release, err := flock(t.Context(), filepath.Join(p.dir, kanbanPath+".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	want := map[protocol.Verb]string{protocol.VerbConclude: "- [*] **[TASK-001]", protocol.VerbRequeue: "- [ ] **[TASK-001]"}[verb]
+	if text, err := os.ReadFile(filepath.Join(p.dir, kanbanPath)); err != nil || !strings.Contains(string(text), want) {
+		t.Fatalf("%s was lost: %v\n%s", verb, err, text)
+	}
+	return 1
+}
+
+// begin plays the program: it takes the task in hand, under the lock.
+func begin(t *testing.T, p *Project) int {
+	release, err := flock(t.Context(), filepath.Join(p.dir, kanbanPath+".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if err := protocoltest.Rewrite(filepath.Join(p.dir, kanbanPath), "[ ] **[TASK-001]", "[=] **[TASK-001]"); err != nil {
+		t.Fatal(err)
+	}
+	return 0
+}
+
+// Protocol 002, Lock Files: who holds one is asked of the kernel, and looking disturbs nobody.
+func TestHolderOfAFlockIsShown(t *testing.T) {
+	needFlock(t)
+	dir := lay(t, file(kanbanPath, kanban(line(" ", "TASK-001", "x")))+file(Base+"/logs/activity.jsonl.lock", ""))
+	p := open(t, dir)
+	if s := look(t, p, time.Now()); len(s.Locks) != 0 {
+		t.Fatalf("nobody holds one: %+v", s.Locks)
+	}
+	cmd := exec.Command("bash", "-c", `exec 9>"$0.lock" 8>logs/activity.jsonl.lock; flock 9; flock 8; echo ready; read`, kanbanFile)
+	cmd.Dir = filepath.Join(dir, Base)
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out.Read(make([]byte, 8))
+	s := sameByHints(t, p, time.Now())
+	holder := fmt.Sprintf("bash (%d)", cmd.Process.Pid)
+	if len(s.Locks) != 2 || s.Locks[0].Resource != "kanban.md" || s.Locks[1].Resource != "logs/activity.jsonl" {
+		t.Fatalf("locks %+v", s.Locks)
+	}
+	for _, l := range s.Locks {
+		if l.Holder != holder || !l.Kernel || l.Process.PID != cmd.Process.Pid {
+			t.Errorf("lock %+v, want held by %s", l, holder)
+		}
+	}
+	in.Close()
+	cmd.Wait()
+	if s := look(t, p, time.Now()); len(s.Locks) != 0 {
+		t.Errorf("after its end: %+v", s.Locks)
+	}
+	if _, err := os.Stat(filepath.Join(dir, kanbanPath+".lock")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Protocol 002, Concurrent Access: the wait for the lock has an end.
+func TestWaitForTheLockIsBounded(t *testing.T) {
+	now := time.Now()
+	dir := lay(t, file(kanbanPath, kanban(line(" ", "TASK-001", "x"))))
+	synctest.Test(t, func(t *testing.T) {
+		p := New(dir, Options{Flock: func(ctx context.Context, _ string) (func(), error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		defer p.Close()
+		c := about(protocol.VerbCancel, taskOf(t, look(t, p, now), "TASK-001"))
+		begun := time.Now()
+		if err := p.Apply(t.Context(), c, now); !errors.Is(err, protocol.ErrConflict) || time.Since(begun) != lockWait {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+func TestWithoutAFlockNothingIsWritten(t *testing.T) {
+	dir := lay(t, file(kanbanPath, kanban(line(" ", "TASK-001", "x"))))
+	p := New(dir, Options{})
+	defer p.Close()
+	c := about(protocol.VerbCancel, taskOf(t, look(t, p, time.Now()), "TASK-001"))
+	if err := p.Apply(t.Context(), c, time.Now()); !errors.Is(err, ErrNoFlock) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, kanbanPath+".lock")); err == nil {
+		t.Error("a lock was made")
+	}
+}

@@ -1,0 +1,30 @@
+//go:build unix
+
+package ralph
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"time"
+)
+
+// flock is what the wiring gives: flock(2), waited for until ctx ends.
+func flock(ctx context.Context, path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}

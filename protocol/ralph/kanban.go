@@ -1,0 +1,364 @@
+package ralph
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// The markers of a task (protocol 002, Status Updates).
+const (
+	todo     = ' '
+	working  = '='
+	approval = 'P'
+	complete = 'x'
+	failed   = '*'
+	dropped  = 'N'
+)
+
+// maxItems bounds the tasks of one kanban.
+const maxItems = 20000
+
+// item is one task of the kanban.
+type item struct {
+	id       string
+	marker   byte
+	title    string
+	priority protocol.Priority
+	word     string // of the priority, when it is outside the document's
+	related  []string
+	sum      string // of the task's own line with its fields
+	line     int    // from 1
+	offset   int    // of the marker byte in the text
+	twice    bool   // another line carries the same id
+}
+
+// itemLine is what Chief Wiggum's own parser takes for a task; the marker is left open.
+var itemLine = regexp.MustCompile(`^- \[([^\]])\] \*\*\[([A-Za-z]{2,10}-[0-9]{1,4})\]\*\*(.*)$`)
+
+var itemHead = []byte("- [")
+
+var taskID = regexp.MustCompile(`[A-Za-z]{2,10}-[0-9]{1,4}`)
+
+// isTaskID reports whether s is an id as the kanban has them, and so a part of worker folders' names.
+func isTaskID(s string) bool { return taskID.FindString(s) == s && s != "" }
+
+// parseKanban reads the tasks of a kanban in the order of the text. It takes any text; what is no task is passed over.
+func parseKanban(text []byte) []item {
+	var items []item
+	first := map[string]int{}
+	offset, number := 0, 0
+	begin := -1 // where the block of the last item begins
+	end := 0
+	shut := func() {
+		if begin >= 0 {
+			it := &items[len(items)-1]
+			it.sum = string(jsonfile.SumOf(bytes.TrimRight(text[begin:end], "\r\n")))
+			readFields(it, text[begin:end])
+		}
+		begin = -1
+	}
+	for line := range bytes.Lines(text) {
+		number++
+		bare := bytes.TrimRight(line, "\r\n")
+		var m [][]byte
+		if bytes.HasPrefix(bare, itemHead) {
+			m = itemLine.FindSubmatch(bare)
+		}
+		blank := len(bytes.TrimSpace(bare)) == 0
+		switch {
+		case m != nil:
+			shut()
+			if len(items) == maxItems {
+				return items
+			}
+			it := item{id: string(m[2]), marker: m[1][0], title: clean(strings.TrimSpace(string(m[3])), 200), line: number,
+				offset: offset + len("- ["), priority: protocol.PriorityMedium}
+			if len(m[1]) > 1 {
+				it.marker = '?' // more than one byte: no marker of the document
+			}
+			if i, ok := first[it.id]; ok {
+				it.twice, items[i].twice = true, true
+			} else {
+				first[it.id] = len(items)
+			}
+			items = append(items, it)
+			begin, end = offset, offset+len(line)
+		case begin >= 0 && !blank && bare[0] != ' ' && bare[0] != '\t':
+			shut() // a heading, or the text of somebody else
+		case begin >= 0 && !blank:
+			end = offset + len(line)
+		}
+		offset += len(line)
+	}
+	shut()
+	return items
+}
+
+// fieldLine is "  - Key: value" or "  Key: value", indented by exactly two.
+var fieldLine = regexp.MustCompile(`^  (?:- )?([A-Za-z][A-Za-z ]*):\s*(.*)$`)
+
+func readFields(it *item, block []byte) {
+	for line := range bytes.Lines(block) {
+		if !bytes.Contains(line, []byte("riorit")) && !bytes.Contains(line, []byte("ependenc")) &&
+			!bytes.Contains(line, []byte("RIORIT")) && !bytes.Contains(line, []byte("EPENDENC")) {
+			continue // most lines are descriptions
+		}
+		m := fieldLine.FindSubmatch(bytes.TrimRight(line, "\r\n \t"))
+		if m == nil {
+			continue
+		}
+		value := string(m[2])
+		switch strings.ToLower(strings.TrimSpace(string(m[1]))) {
+		case "priority":
+			known := false
+			if it.priority, known = protocol.ParsePriority(value); !known {
+				it.word = clean(value, 40)
+			}
+		case "dependencies":
+			it.related = taskID.FindAllString(value, 100)
+		}
+	}
+}
+
+func isMarker(m byte) bool {
+	switch m {
+	case todo, working, approval, complete, failed, dropped:
+		return true
+	}
+	return false
+}
+
+// board is the last good reading of the kanban and what was seen to happen in it.
+type board struct {
+	file  jsonfile.Reading[[]item]
+	doubt jsonfile.Sum // a text in which tasks were missing
+	from  time.Time    // since when it has stood
+	state []state      // of each item
+	where map[string]int
+	fresh bool // the states of first sight are not dated yet
+	open  []int
+	over  []int // ended ones: there may be thousands, so that what is said of them is kept
+	news  []int // those of over that ended after newsFrom
+	known bool  // news holds
+	odd   []protocol.Finding
+
+	newsFrom time.Time
+}
+
+// state is how long a task has had its marker.
+type state struct {
+	since time.Time // when we first saw it so, by the kanban's own stamp
+	ended time.Time // when it ended; zero: long ago, or nobody knows
+	live  bool      // we saw the change happen
+}
+
+// readKanban brings the board up to date. A text in which tasks are missing that were there is a writer's at work
+// until it has stood for a while (protocol 002, Status Updates: only markers change, and tasks are added).
+func (p *Project) readKanban() {
+	b := &p.board
+	was := b.file.Value
+	read := jsonfile.LoadText(p.root, &p.patience, &b.file, kanbanFile, maxKanban, func(text []byte) ([]item, error) {
+		if len(bytes.TrimSpace(text)) == 0 {
+			return nil, fmt.Errorf("%w: the kanban is empty", jsonfile.ErrTorn)
+		}
+		items := parseKanban(text)
+		missing := missingFrom(items, was)
+		if missing == "" {
+			b.doubt = ""
+			return items, nil
+		}
+		if sum := jsonfile.SumOf(text); b.doubt != sum {
+			b.doubt, b.from = sum, p.now
+		}
+		if p.now.Sub(b.from) < jsonfile.BadAfter {
+			return nil, fmt.Errorf("%w: the task %s is not there any more", jsonfile.ErrTorn, missing)
+		}
+		b.doubt = ""
+		return items, nil
+	})
+	if read || !b.file.There && b.where != nil {
+		b.note(was, p.capped(b.file.Stamp.ModTime()), p.now)
+	}
+}
+
+// missingFrom names a task that was there and is not.
+func missingFrom(now, before []item) string {
+	if len(before) == 0 {
+		return ""
+	}
+	there := make(map[string]bool, len(now))
+	for i := range now {
+		there[now[i].id] = true
+	}
+	for i := range before {
+		if !there[before[i].id] {
+			return before[i].id
+		}
+	}
+	return ""
+}
+
+// note takes over the states of those tasks whose marker is what it was.
+func (b *board) note(was []item, stamp, now time.Time) {
+	where, states := make(map[string]int, len(b.file.Value)), make([]state, len(b.file.Value))
+	for i := range b.file.Value {
+		it := &b.file.Value[i]
+		if _, twice := where[it.id]; twice {
+			continue
+		}
+		where[it.id] = i
+		old, known := b.where[it.id]
+		switch {
+		case known && was[old].marker == it.marker:
+			states[i] = b.state[old]
+		case known:
+			states[i] = state{since: stamp, ended: now, live: true}
+		default:
+			states[i] = state{since: stamp}
+			b.fresh = true
+		}
+	}
+	b.where, b.state = where, states
+	b.open, b.over, b.known = nil, nil, false
+	for i := range b.file.Value {
+		it := &b.file.Value[i]
+		switch {
+		case where[it.id] != i:
+		case hasEnded(it.marker):
+			b.over = append(b.over, i)
+		case isMarker(it.marker):
+			b.open = append(b.open, i)
+		}
+	}
+	b.odd = b.findings()
+}
+
+func hasEnded(marker byte) bool { return marker == complete || marker == failed || marker == dropped }
+
+// since lists the tasks that ended after a moment, in the kanban's order; a zero moment means all. Of very many, the
+// newest.
+func (b *board) since(from time.Time) []int {
+	if b.known && b.newsFrom.Equal(from) {
+		return b.news
+	}
+	news := []int{}
+	for _, i := range b.over {
+		if from.IsZero() || b.state[i].ended.After(from) {
+			news = append(news, i)
+		}
+	}
+	if len(news) > maxEnded {
+		slices.SortStableFunc(news, func(x, y int) int { return b.state[y].ended.Compare(b.state[x].ended) })
+		news = news[:maxEnded]
+		slices.Sort(news)
+	}
+	b.news, b.newsFrom, b.known = news, from, true
+	return news
+}
+
+// sameEnd is how far the kanban's stamp may lie from its worker's last sign to be when the task ended; the kanban of a
+// task that ended long ago is stamped anew with every change of another one.
+const sameEnd = 10 * time.Minute
+
+// dateEndings gives the tasks that were new to us the time at which they ended, as far as files tell.
+func (p *Project) dateEndings() {
+	b := &p.board
+	if !b.fresh {
+		return
+	}
+	b.fresh, b.known = false, false
+	for id, i := range b.where {
+		s, w := &b.state[i], p.newest[id]
+		if s.live || !s.ended.IsZero() || w == nil {
+			continue
+		}
+		s.ended = p.capped(w.made)
+		if s.since.Sub(s.ended) < sameEnd {
+			s.ended = s.since
+		}
+	}
+}
+
+// capped gives a file's time; one in the future counts as now.
+func (p *Project) capped(t time.Time) time.Time {
+	if t.After(p.now) {
+		return p.now
+	}
+	return t
+}
+
+// mark gives the kanban with one task's marker changed, and no other byte. It returns nil when it is so already.
+func mark(text []byte, id, sum string, from string, to byte) ([]byte, error) {
+	var found *item
+	items := parseKanban(text)
+	for i := range items {
+		if items[i].id == id {
+			found = &items[i]
+			break
+		}
+	}
+	switch {
+	case found == nil:
+		return nil, fmt.Errorf("%w: the kanban does not show %s any more", protocol.ErrConflict, id)
+	case found.twice:
+		return nil, fmt.Errorf("two lines of the kanban carry the id %s: %w", id, errAmbiguous)
+	case found.marker == to:
+		return nil, nil
+	case found.sum != sum:
+		return nil, fmt.Errorf("%w: the line of %s is not the one that was judged", protocol.ErrConflict, id)
+	case !strings.ContainsRune(from, rune(found.marker)):
+		return nil, fmt.Errorf("%w: %s is marked [%c]", protocol.ErrConflict, id, found.marker)
+	}
+	out := bytes.Clone(text)
+	out[found.offset] = to
+	return out, nil
+}
+
+var errAmbiguous = errors.New("it is not clear which is meant")
+
+// findings says what is odd about the kanban's lines, a bounded number of them.
+func (b *board) findings() []protocol.Finding {
+	known := make(map[string]bool, len(b.file.Value))
+	for i := range b.file.Value {
+		known[b.file.Value[i].id] = true
+	}
+	var list []protocol.Finding
+	add := func(it *item, code, field, format string, args ...any) {
+		list = append(list, protocol.Finding{Subject: task(it.id), Code: code, Field: field, Severity: protocol.Low, Text: fmt.Sprintf(format, args...)})
+	}
+	told := map[string]bool{}
+	for i := range b.file.Value {
+		it := &b.file.Value[i]
+		if len(list) >= 100 {
+			break
+		}
+		if it.twice && !told[it.id] {
+			told[it.id] = true
+			add(it, "schema", "id", "line %d: the id stands on more than one line", it.line)
+		}
+		if !isMarker(it.marker) {
+			add(it, "schema", "marker", "line %d: the marker is none of [ ] [=] [P] [x] [*] [N]", it.line)
+		}
+		if it.word != "" {
+			add(it, "schema", "Priority", "line %d: the priority %q is none of CRITICAL, HIGH, MEDIUM, LOW", it.line, it.word)
+		}
+		for _, dep := range it.related {
+			if !known[dep] && it.marker != complete && it.marker != dropped {
+				add(it, "dependency", dep, "it waits for %s, which the kanban does not show", dep)
+			}
+		}
+	}
+	return list
+}
+
+func task(id string) protocol.Subject {
+	return protocol.Subject{Kind: protocol.KindTask, ID: id}
+}

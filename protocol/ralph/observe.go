@@ -1,0 +1,180 @@
+package ralph
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Observe says what the files and the process table say now. By hints only the workers hinted at are read again, and
+// those that are at work.
+func (p *Project) Observe(_ context.Context, look protocol.Look) protocol.Snapshot {
+	p.now, p.since = look.Now, look.Since
+	p.patience.Begin(look.Now)
+	s := protocol.Snapshot{At: look.Now}
+	err := p.open()
+	if p.lost != nil {
+		s.Faults = []protocol.Fault{*p.lost}
+	}
+	if err != nil {
+		return s
+	}
+	full := look.Full() || p.dirty || slices.Contains(look.Hints, Base) || slices.Contains(look.Hints, path.Join(Base, workersDir))
+	p.dirty = false
+	p.readKanban()
+	p.readWorkers(full, look.Hints)
+	p.dateEndings()
+	p.choose()
+	for _, name := range sortedKeys(p.live) {
+		p.readPIDs(p.live[name])
+		p.readStory(p.live[name])
+	}
+	p.readChief()
+	p.readLogs()
+	p.readViolations()
+	c := p.census()
+	for _, w := range p.live {
+		w.session = p.judge(c, w)
+	}
+	p.judgeChief(c)
+	p.watchWorkers()
+	p.describe(&s, c)
+	s.Again = p.patience.Again()
+	return s
+}
+
+// census reads the process table if anything in the files asks for it.
+func (p *Project) census() *census {
+	if len(p.manned) > 0 || p.chief.claims() {
+		return p.count()
+	}
+	for _, i := range p.board.open {
+		if p.board.file.Value[i].marker == working {
+			return p.count()
+		}
+	}
+	return &census{sys: &p.sys}
+}
+
+// describe writes the snapshot.
+func (p *Project) describe(s *protocol.Snapshot, c *census) {
+	fates := map[string]fate{} // of the tasks in hand, by id
+	for _, i := range p.board.open {
+		if it := &p.board.file.Value[i]; it.marker == working {
+			fates[it.id] = p.judgeTask(c, it, p.board.state[i])
+		}
+	}
+	if p.chief.claims() {
+		s.Agents = append(s.Agents, p.chief.agent())
+	}
+	s.Findings = append(s.Findings, p.board.odd...)
+	for _, name := range sortedKeys(p.live) {
+		p.describeWorker(s, p.live[name], fates)
+	}
+	s.Tasks = p.tasks(fates)
+	s.Findings = append(s.Findings, p.breach.headFindings()...)
+	s.Locks = p.locks(c)
+	s.Faults = append(s.Faults, p.faults()...)
+}
+
+func (p *Project) faults() []protocol.Fault {
+	var list []protocol.Fault
+	for _, t := range p.patience.Troubles() {
+		list = append(list, protocol.Fault{Path: path.Join(Base, t.Path), Problem: t.Problem, Hint: t.Hint, Since: t.Since})
+	}
+	return list
+}
+
+// describeWorker adds the agent that a worker is, and what is wrong with it and its task.
+func (p *Project) describeWorker(s *protocol.Snapshot, w *worker, fates map[string]fate) {
+	f, inHand := fates[w.task]
+	inHand = inHand && p.newest[w.task] == w
+	left := w.hasPID() && p.newest[w.task] == w && p.mayComeBack(w.task)
+	if w.session.presence == protocol.PresenceHere || inHand || left {
+		a := p.agent(w)
+		switch {
+		case a.Presence == protocol.PresenceHere:
+		case inHand:
+			a.Presence, a.Evidence, a.Idle = f.presence, f.evidence, f.idle
+		default: // it has ended, and its task is not in hand: nothing is expected of it
+			a.Presence, a.Idle = protocol.PresenceUnproved, true
+		}
+		s.Agents = append(s.Agents, a)
+		s.Findings = append(s.Findings, p.agentFindings(w)...)
+	}
+	if p.newest[w.task] == w {
+		s.Findings = append(s.Findings, p.taskFindings(w, f)...)
+	}
+	s.Findings = append(s.Findings, p.breach.findings(w)...)
+}
+
+// mayComeBack reports whether a task is to be done, or has failed or been dropped lately: its last worker is of interest still.
+func (p *Project) mayComeBack(id string) bool {
+	i, known := p.board.where[id]
+	if !known {
+		return false
+	}
+	marker := p.board.file.Value[i].marker
+	return marker == todo || (marker == failed || marker == dropped) && p.isNews(i)
+}
+
+// words say which of the three pid files' processes lives.
+var words = map[string]string{pidFiles[0]: "running", pidFiles[1]: "resuming", pidFiles[2]: "deciding"}
+
+func (p *Project) agent(w *worker) protocol.Agent {
+	a := protocol.Agent{Name: w.name, PID: w.session.pid, Tasks: []string{w.task}, Status: words[w.session.leading],
+		Presence: w.session.presence, Evidence: w.session.evidence, Orphans: slices.Clone(w.session.orphans), Signs: p.signs(w)}
+	if w.plan {
+		a.Status = "planning"
+	}
+	return a
+}
+
+// signs fingerprints what shows that a worker goes on: its events, results, checkpoints and summaries.
+func (p *Project) signs(w *worker) string {
+	var b strings.Builder
+	if h := p.log.heard[w.name]; h != nil {
+		fmt.Fprint(&b, h.n, h.at.UnixNano(), h.event)
+	}
+	for _, dir := range []string{"", resultsDir, "checkpoints", "summaries", "logs"} {
+		if st, err := p.root.Stat(path.Join(w.dir(), dir)); err == nil {
+			fmt.Fprint(&b, " ", st.MtimeNs)
+		}
+	}
+	fmt.Fprint(&b, " ", w.point.Stamp.MtimeNs, w.blocked.Stamp.MtimeNs)
+	return string(jsonfile.SumOf([]byte(b.String())))
+}
+
+func (p *Project) agentFindings(w *worker) []protocol.Finding {
+	var list []protocol.Finding
+	subject := protocol.Subject{Kind: protocol.KindAgent, ID: w.name}
+	if n := len(w.session.orphans); n > 0 {
+		list = append(list, protocol.Finding{Subject: subject, Code: "orphans", Severity: protocol.High,
+			Text: fmt.Sprintf("its leader %d is gone, and %d processes of its session go on: %s", w.session.pid, n, pidsOf(w.session.orphans))})
+	}
+	if h := p.log.heard[w.name]; h != nil && h.error != "" && p.isRecent(h.failed) {
+		list = append(list, protocol.Finding{Subject: subject, Code: "error", Severity: protocol.Medium, Text: h.error})
+	}
+	return list
+}
+
+func pidsOf(ids []protocol.Identity) string {
+	var words []string
+	for i, id := range ids {
+		if i == 8 {
+			words = append(words, "…")
+			break
+		}
+		words = append(words, fmt.Sprint(id.PID))
+	}
+	return strings.Join(words, ", ")
+}
+
+// isRecent reports whether something is not history. What bears no time is taken for recent.
+func (p *Project) isRecent(at time.Time) bool { return at.IsZero() || !at.Before(p.since) }

@@ -1,0 +1,220 @@
+package ralph
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// result is what a step's result file says (protocol 002, Epoch-Named Result Files).
+type result struct {
+	gate      string // PASS, FAIL, FIX, SKIP, or a word of the agent's own
+	odd       string // what stands in place of a gate value
+	status    string // success, failure, partial; open
+	completed time.Time
+	errors    []string
+}
+
+// gateWord is any value that an agent may define for itself (protocol 002, Gate Result Values).
+var gateWord = regexp.MustCompile(`^[A-Z]{3,10}$`)
+
+const maxErrors = 5
+
+func decodeResult(o jsonfile.Object) result {
+	r := result{}
+	r.status, _ = o.String("status")
+	r.status = clean(r.status, 40)
+	for _, key := range []string{"completed_at", "started_at"} {
+		if at, ok := o.Time(key); ok.OK() {
+			r.completed = at
+			break
+		}
+	}
+	outputs, _ := o.Object("outputs")
+	if word, ok := outputs.String("gate_result"); ok.OK() && gateWord.MatchString(word) {
+		r.gate = word
+	} else if ok != jsonfile.Missing && ok != jsonfile.Null {
+		r.odd = clean(string(outputs.Get("gate_result").Raw()), 40)
+	}
+	items, _ := o.Array("errors")
+	for _, v := range items {
+		if len(r.errors) == maxErrors {
+			break
+		}
+		if text := errorText(v); text != "" {
+			r.errors = append(r.errors, text)
+		}
+	}
+	return r
+}
+
+// errorText takes an error as a text or as an object with a message.
+func errorText(v jsonfile.Value) string {
+	if text, ok := v.Text(); ok.OK() {
+		return clean(text, 300)
+	}
+	o, _ := v.Object()
+	for _, key := range []string{"message", "error", "reason"} {
+		if text, ok := o.String(key); ok.OK() && text != "" {
+			return clean(text, 300)
+		}
+	}
+	return ""
+}
+
+// checkpoint is a structured checkpoint (protocol 002, Structured Checkpoints).
+type checkpoint struct {
+	iteration int64
+	status    string
+	step      string // what comes next, else the status
+	at        time.Time
+}
+
+func decodeCheckpoint(o jsonfile.Object) checkpoint {
+	c := checkpoint{}
+	c.iteration, _ = o.Int("iteration")
+	c.status, _ = o.String("status")
+	c.status = clean(c.status, 40)
+	c.step = c.status
+	next, _ := o.Strings("next_steps")
+	for _, n := range next {
+		if n = clean(strings.TrimSpace(n), 200); n != "" {
+			c.step = n
+			break
+		}
+	}
+	c.at, _ = o.Time("timestamp")
+	return c
+}
+
+// resume is what the program's own resuming has done and may still do for a worker (resume-state.json).
+type resume struct {
+	attempts, most int64
+	cooling        time.Time
+	terminal       bool
+	reason         string
+}
+
+// mostResumes stands in for a missing max_attempts.
+const mostResumes = 5
+
+func decodeResume(o jsonfile.Object) resume {
+	r := resume{most: mostResumes}
+	for _, key := range []string{"attempt_count", "attempts"} {
+		if n, ok := o.Int(key); ok.OK() && n >= 0 {
+			r.attempts = n
+			break
+		}
+	}
+	if n, ok := o.Int("max_attempts"); ok.OK() && n >= 0 {
+		r.most = n
+	}
+	if n, ok := o.Number("cooldown_until"); !ok.OK() || n > 0 {
+		r.cooling, _ = o.Time("cooldown_until")
+	}
+	r.terminal, _ = o.Bool("terminal")
+	r.reason, _ = o.String("terminal_reason")
+	r.reason = clean(r.reason, 200)
+	return r
+}
+
+// decodePID reads a pid file. One that is empty is being written.
+func decodePID(text []byte) (int, error) {
+	word := string(bytes.TrimSpace(text))
+	if word == "" {
+		return 0, fmt.Errorf("%w: the pid file is empty", jsonfile.ErrTorn)
+	}
+	pid, err := strconv.ParseInt(word, 10, 32)
+	if err != nil || pid <= 0 {
+		return 0, fmt.Errorf("%w: the pid file holds no process number", jsonfile.ErrBad)
+	}
+	return int(pid), nil
+}
+
+// decodeViolation reads violation_status.txt: its first line (protocol 002, On Violation).
+func decodeViolation(text []byte) (string, error) {
+	first, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte("\n"))
+	return clean(string(bytes.TrimSpace(first)), 200), nil
+}
+
+// decodeBlocked lists what an iteration summary says it waits for (protocol 002, Iteration Summaries).
+func decodeBlocked(text []byte) ([]string, error) {
+	var items []string
+	in := false
+	for line := range bytes.Lines(text) {
+		bare := strings.TrimSpace(string(line))
+		if strings.HasPrefix(bare, "#") {
+			in = strings.EqualFold(strings.TrimSpace(strings.TrimLeft(bare, "#")), "blocked")
+			continue
+		}
+		item, ok := strings.CutPrefix(bare, "- ")
+		if in && ok && len(items) < maxErrors && !strings.EqualFold(strings.Trim(item, " .()"), "none") && strings.TrimSpace(item) != "" {
+			items = append(items, clean(strings.TrimSpace(item), 200))
+		}
+	}
+	return items, nil
+}
+
+var errNotWorker = errors.New("no worker folder's name")
+
+// workerName splits "worker-TASK-001-1234567890". A planning run has a word between id and epoch.
+func workerName(name string) (id string, epoch int64, plan bool, err error) {
+	rest, ok := strings.CutPrefix(name, "worker-")
+	id = taskID.FindString(rest)
+	if !ok || id == "" || !strings.HasPrefix(rest, id+"-") || !jsonfile.PlainName(name) {
+		return "", 0, false, errNotWorker
+	}
+	rest = rest[len(id)+1:]
+	plan = strings.HasPrefix(rest, "plan-")
+	if i := strings.LastIndexByte(rest, '-'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	// The document's own examples also have names that are no epochs; they count as oldest.
+	epoch, numErr := strconv.ParseInt(rest, 10, 64)
+	if numErr != nil || epoch < 0 || epoch > 1<<40 {
+		epoch = 0
+	}
+	return id, epoch, plan, nil
+}
+
+// resultName splits "1705312200-engineering.security-audit-result.json" into epoch and step.
+func resultName(name string) (step string, epoch int64, ok bool) {
+	bare, ok := strings.CutSuffix(name, "-result.json")
+	head, step, cut := strings.Cut(bare, "-")
+	if !ok || !cut || step == "" {
+		return "", 0, false
+	}
+	epoch, err := strconv.ParseInt(head, 10, 64)
+	return step, epoch, err == nil && epoch >= 0
+}
+
+// clean makes a text fit for one line of at most limit characters.
+func clean(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�"))
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return s
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,206 @@
+package ralph
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+)
+
+// system is what the adapter asks of the machine.
+type system struct {
+	table   func() ([]proc.Process, error)
+	cwd     func(pid int) (string, error)
+	command func(pid int) ([]string, error)
+	writes  func(pid int) ([]string, error)
+	holders func(path string) ([]proc.Identity, error)
+	started func(proc.Identity) (time.Time, error)
+	signal  func(id proc.Identity, sig string) error
+	check   func(proc.Identity) proc.State
+}
+
+func machine() system {
+	return system{proc.Table, proc.Cwd, proc.Command, proc.Writes, proc.FlockHolders, proc.Started, proc.Signal, proc.Check}
+}
+
+// census is the process table of one look.
+type census struct {
+	sys     *system
+	known   bool // the table could be read
+	byPID   map[int]proc.Process
+	session map[int][]proc.Process // living processes by session
+	cwds    map[int]string
+	mine    []proc.Process // living processes of this user
+}
+
+// count reads the process table once.
+func (p *Project) count() *census {
+	c := &census{sys: &p.sys, byPID: map[int]proc.Process{}, session: map[int][]proc.Process{}, cwds: map[int]string{}}
+	all, err := p.sys.table()
+	if err != nil {
+		return c
+	}
+	c.known = true
+	for _, row := range all {
+		c.byPID[row.PID] = row
+		if !row.Zombie {
+			c.session[row.Session] = append(c.session[row.Session], row)
+			if row.UID == os.Getuid() || os.Getuid() == 0 {
+				c.mine = append(c.mine, row)
+			}
+		}
+	}
+	return c
+}
+
+// cwd gives a process's working folder; "" when it cannot be read.
+func (c *census) cwd(pid int) string {
+	dir, ok := c.cwds[pid]
+	if !ok {
+		dir, _ = c.sys.cwd(pid)
+		c.cwds[pid] = dir
+	}
+	return dir
+}
+
+// session is what the process table says of a worker.
+type session struct {
+	presence protocol.Presence
+	evidence string
+	pid      int                 // the leader, or the number that the file claims
+	leading  string              // the pid file whose leader lives
+	leader   protocol.Identity   // zero when none lives
+	orphans  []protocol.Identity // proved to be this worker's, their leader proved gone
+	living   []proc.Process      // of proved sessions: the leader and all members
+}
+
+// lateWrite is how much later than its pid file's stamp a leader may seem to have started.
+const lateWrite = 2 * time.Second
+
+// judge says who of a worker's sessions is there (protocol 002: pid = process group = session leader).
+func (p *Project) judge(c *census, w *worker) session {
+	s := session{}
+	if !c.known {
+		s.evidence = "the process table cannot be read here"
+		return s
+	}
+	claims := 0
+	doubt := ""
+	for i := range w.pids {
+		r := &w.pids[i]
+		if !r.There {
+			continue
+		}
+		if !r.Good {
+			doubt = pidFiles[i] + " cannot be read"
+			continue
+		}
+		claims++
+		if s.pid == 0 {
+			s.pid = r.Value
+		}
+		if word := p.weigh(c, w, &s, pidFiles[i], r.Value, r.Stamp.ModTime()); word != "" {
+			doubt = word
+		}
+	}
+	slices.SortFunc(s.orphans, func(a, b protocol.Identity) int { return a.PID - b.PID })
+	s.orphans = slices.Compact(s.orphans)
+	switch {
+	case s.leader.PID != 0:
+		s.presence, s.evidence = protocol.PresenceHere, fmt.Sprintf("process %d of %s lives", s.leader.PID, s.leading)
+	case len(s.orphans) > 0:
+		s.presence, s.evidence = protocol.PresenceHere, fmt.Sprintf("its leader %d is gone; %d processes of its session go on", s.pid, len(s.orphans))
+	case doubt != "":
+		s.presence, s.evidence = protocol.PresenceHere, doubt
+	case claims > 0:
+		s.presence, s.evidence = protocol.PresenceGone, fmt.Sprintf("nobody of the session of process %d lives", s.pid)
+	}
+	return s
+}
+
+// weigh adds what one pid file proves. It returns why there is doubt, "" when there is none.
+func (p *Project) weigh(c *census, w *worker, s *session, file string, pid int, written time.Time) (doubt string) {
+	if pid <= 1 || pid == os.Getpid() {
+		return ""
+	}
+	row, there := c.byPID[pid]
+	if there && !row.Zombie {
+		if !p.isLeader(c, w, row, written) {
+			return "" // the number has passed to another process; while a session lives, its number does not
+		}
+		s.leader, s.leading, s.pid = protocol.Identity(row.Identity), file, pid
+		s.living = append(s.living, row)
+		if row.Session == pid {
+			s.living = append(s.living, others(c.session[pid], pid)...)
+		}
+		return ""
+	}
+	members := others(c.session[pid], pid)
+	if len(members) == 0 {
+		return ""
+	}
+	home, project := filepath.Join(p.real, Base, w.dir()), p.real
+	ours, near := false, false
+	for _, m := range members {
+		at := c.cwd(m.PID)
+		ours = ours || inside(at, home)
+		near = near || at == "" || inside(at, project)
+	}
+	switch {
+	case ours:
+		for _, m := range members {
+			s.orphans = append(s.orphans, protocol.Identity(m.Identity))
+		}
+		s.living = append(s.living, members...)
+		s.pid = pid
+		return ""
+	case near:
+		return fmt.Sprintf("process %d of %s is gone, but its session lives; nothing proves whose it is", pid, file)
+	}
+	return "" // somebody else's session under a number that was used again
+}
+
+// isLeader reports whether a living process may be the one that the pid file means: what proves that it works here
+// counts whatever the clocks say; else it must not have started after the file was written.
+func (p *Project) isLeader(c *census, w *worker, row proc.Process, written time.Time) bool {
+	if inside(c.cwd(row.PID), filepath.Join(p.real, Base, w.dir())) {
+		return true
+	}
+	if argv, err := c.sys.command(row.PID); err == nil && mentions(argv, w.name) {
+		return true
+	}
+	at, err := c.sys.started(row.Identity)
+	return err != nil || !at.After(written.Add(lateWrite))
+}
+
+func mentions(argv []string, word string) bool {
+	return slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, word) })
+}
+
+func others(rows []proc.Process, pid int) []proc.Process {
+	return slices.DeleteFunc(slices.Clone(rows), func(r proc.Process) bool { return r.PID == pid })
+}
+
+// inside reports whether a path is dir or lies below it.
+func inside(at, dir string) bool {
+	return at == dir || strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// visitor names a living process that works inside a worker's folder, whoever started it; 0 when there is none.
+func (p *Project) visitor(c *census, w *worker) int {
+	home := filepath.Join(p.real, Base, w.dir())
+	for _, row := range c.mine {
+		if row.PID != os.Getpid() && inside(c.cwd(row.PID), home) {
+			return row.PID
+		}
+	}
+	return 0
+}
+
+// gone reports whether an identity's process is proved to be over.
+func (p *Project) gone(id protocol.Identity) bool { return p.sys.check(proc.Identity(id)) == proc.Gone }

@@ -1,0 +1,300 @@
+package ralph
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/protocoltest"
+)
+
+// tribe is a session: a shell that leads it, and a child that outlives the shell.
+type tribe struct {
+	cmd           *exec.Cmd
+	leader, child proc.Identity
+}
+
+// found starts a session whose leader works in leads and whose child works in works. script runs in the leader first.
+func found(t testing.TB, leads, works, script string) *tribe {
+	t.Helper()
+	for _, dir := range []string{leads, works} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", "-c", script+`; (cd "$0" && exec sleep 300 >/dev/null 2>&1) & echo $!; wait`, works)
+	cmd.Dir = leads
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	k := &tribe{cmd: cmd, leader: killLater(t, strconv.Itoa(cmd.Process.Pid))}
+	t.Cleanup(func() { k.behead() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the shell says %q, %v", line, err)
+	}
+	k.child = killLater(t, strings.TrimSpace(line))
+	for { // the child's shell changes its folder before it becomes what it is to be
+		if argv, err := proc.Command(k.child.PID); err != nil || len(argv) > 0 && argv[0] == "sleep" {
+			return k
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// behead ends the leader alone, for good: no zombie stays.
+func (k *tribe) behead() { k.cmd.Process.Kill(); k.cmd.Wait() }
+
+func (k *tribe) living() bool { return proc.Check(k.child) != proc.Gone }
+
+func waitGone(t testing.TB, id proc.Identity) {
+	t.Helper()
+	for range 5000 {
+		if proc.Check(id) == proc.Gone {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("process %d does not end", id.PID)
+}
+
+func pidText(id proc.Identity) string { return strconv.Itoa(id.PID) + "\n" }
+
+func inHand(t testing.TB) string {
+	t.Helper()
+	return lay(t, file(kanbanPath, kanban(line("=", "TASK-001", "Ship it")))+file(home+"/prd.md", "x\n"))
+}
+
+// Protocol 002, Worker Directory Structure: the pid is the leader of a session. Killing it alone leaves the session.
+func TestOrphansAreFoundAndReaped(t *testing.T) {
+	for _, pidfile := range pidFiles {
+		t.Run(pidfile, func(t *testing.T) {
+			dir := inHand(t)
+			k := found(t, filepath.Join(dir, home), filepath.Join(dir, home, "workspace"), ":")
+			write(t, dir, home+"/"+pidfile, pidText(k.leader))
+			p := open(t, dir)
+			s := sameByHints(t, p, time.Now())
+			a, ok := s.Agent(workerOne)
+			if !ok || a.Presence != protocol.PresenceHere || len(a.Orphans) > 0 || a.Status != words[pidfile] || taskOf(t, s, "TASK-001").Lost != "" {
+				t.Fatalf("leader and child live:\n%s", protocoltest.Describe(s))
+			}
+			k.behead()
+			s = sameByHints(t, p, time.Now())
+			a, _ = s.Agent(workerOne)
+			if want := []protocol.Identity{protocol.Identity(k.child)}; !slices.Equal(a.Orphans, want) || taskOf(t, s, "TASK-001").Lost != "" {
+				t.Fatalf("leader gone, want the orphan %v and no lost task:\n%s", want, protocoltest.Describe(s))
+			}
+			if f := findingOf(s, "orphans"); f == nil || f.Severity != protocol.High || f.Subject.ID != workerOne {
+				t.Errorf("finding %+v", f)
+			}
+			c := protocol.Change{Verb: protocol.VerbReap, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: workerOne}, Processes: a.Orphans, Status: "SIGTERM"}
+			if err := p.Apply(t.Context(), c, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			waitGone(t, k.child)
+			s = sameByHints(t, p, time.Now())
+			if a, _ := s.Agent(workerOne); a.Presence != protocol.PresenceGone || taskOf(t, s, "TASK-001").Lost == "" {
+				t.Errorf("all gone, want a lost task:\n%s", protocoltest.Describe(s))
+			}
+			if err := p.Apply(t.Context(), c, time.Now()); err != nil {
+				t.Errorf("reap again: %v", err)
+			}
+		})
+	}
+}
+
+// A pid file that is older than the process names somebody else.
+func TestReusedNumberIsNobodys(t *testing.T) {
+	dir := inHand(t)
+	k := found(t, t.TempDir(), t.TempDir(), ":")
+	write(t, dir, home+"/agent.pid", pidText(k.leader))
+	age(t, dir, home+"/agent.pid", time.Now().Add(-time.Minute))
+	p := open(t, dir)
+	check := func(what string) {
+		s := sameByHints(t, p, time.Now())
+		a, _ := s.Agent(workerOne)
+		if a.Presence != protocol.PresenceGone || len(a.Orphans) > 0 || taskOf(t, s, "TASK-001").Lost == "" {
+			t.Errorf("%s:\n%s", what, protocoltest.Describe(s))
+		}
+	}
+	check("an unrelated process has the number")
+	c := protocol.Change{Verb: protocol.VerbReap, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: workerOne},
+		Processes: []protocol.Identity{protocol.Identity(k.leader), protocol.Identity(k.child)}, Status: "SIGKILL"}
+	if err := p.Apply(t.Context(), c, time.Now()); !errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("reap of strangers: %v, want ErrConflict", err)
+	}
+	k.behead()
+	check("and its session outlived it")
+	if err := p.Apply(t.Context(), c, time.Now()); !errors.Is(err, protocol.ErrConflict) || !k.living() {
+		t.Errorf("reap of strangers: %v, living %v", err, k.living())
+	}
+}
+
+// Without proof a session counts as living, and is never reaped.
+func TestDoubtKeepsAWorkerAlive(t *testing.T) {
+	dir := inHand(t)
+	k := found(t, t.TempDir(), filepath.Join(dir, "src"), ":")
+	write(t, dir, home+"/agent.pid", pidText(k.leader))
+	p := open(t, dir)
+	s := sameByHints(t, p, time.Now())
+	if a, _ := s.Agent(workerOne); a.Presence != protocol.PresenceHere {
+		t.Errorf("a leader that is older than its file:\n%s", protocoltest.Describe(s))
+	}
+	k.behead()
+	s = sameByHints(t, p, time.Now())
+	a, _ := s.Agent(workerOne)
+	if a.Presence != protocol.PresenceHere || len(a.Orphans) > 0 || taskOf(t, s, "TASK-001").Lost != "" {
+		t.Errorf("a session in the project that nothing proves to be this worker's:\n%s", protocoltest.Describe(s))
+	}
+	c := protocol.Change{Verb: protocol.VerbReap, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: workerOne},
+		Processes: []protocol.Identity{protocol.Identity(k.child)}, Status: "SIGKILL"}
+	if err := p.Apply(t.Context(), c, time.Now()); !errors.Is(err, protocol.ErrConflict) || !k.living() {
+		t.Errorf("reap in doubt: %v, living %v", err, k.living())
+	}
+}
+
+// A clock that was set makes a leader look younger than its file: where it works counts more.
+func TestLeaderInItsFolderCountsWhateverTheClockSays(t *testing.T) {
+	dir := inHand(t)
+	k := found(t, filepath.Join(dir, home), filepath.Join(dir, home), ":")
+	write(t, dir, home+"/agent.pid", pidText(k.leader))
+	age(t, dir, home+"/agent.pid", time.Now().Add(-time.Hour))
+	s := sameByHints(t, open(t, dir), time.Now())
+	if a, _ := s.Agent(workerOne); a.Presence != protocol.PresenceHere {
+		t.Errorf("seen:\n%s", protocoltest.Describe(s))
+	}
+}
+
+// Nobody is called lost while anybody works in the folder; a conclusion is proved anew under the lock.
+func TestSomebodyInTheFolderIsNoLoss(t *testing.T) {
+	dir := inHand(t)
+	write(t, dir, home+"/agent.pid", nobody)
+	p := open(t, dir)
+	lost := taskOf(t, look(t, p, time.Now()), "TASK-001")
+	if lost.Lost == "" {
+		t.Fatal("not lost")
+	}
+	k := found(t, t.TempDir(), filepath.Join(dir, home, "workspace"), ":")
+	s := sameByHints(t, p, time.Now())
+	if a, _ := s.Agent(workerOne); a.Presence != protocol.PresenceHere || taskOf(t, s, "TASK-001").Lost != "" {
+		t.Errorf("seen:\n%s", protocoltest.Describe(s))
+	}
+	for _, v := range []protocol.Verb{protocol.VerbConclude, protocol.VerbRequeue} {
+		if err := p.Apply(t.Context(), about(v, lost), time.Now()); !errors.Is(err, protocol.ErrConflict) {
+			t.Errorf("%s: %v, want ErrConflict", v, err)
+		}
+	}
+	if err := p.Apply(t.Context(), about(protocol.VerbCancel, lost), time.Now()); err != nil {
+		t.Errorf("the operator's cancel: %v", err)
+	}
+	_ = k
+}
+
+// A planning run is an agent while it lives, and nothing when it is over.
+func TestPlanningRunIsShownWhileItLives(t *testing.T) {
+	const plan = "worker-TASK-001-plan-1705313000"
+	dir := inHand(t)
+	write(t, dir, home+"/agent.pid", nobody)
+	in := filepath.Join(dir, Base, workersDir, plan)
+	k := found(t, in, in, ":")
+	write(t, dir, Base+"/"+workersDir+"/"+plan+"/agent.pid", pidText(k.leader))
+	p := open(t, dir)
+	s := sameByHints(t, p, time.Now())
+	if a, ok := s.Agent(plan); !ok || a.Presence != protocol.PresenceHere || a.Status != "planning" || taskOf(t, s, "TASK-001").Agent != workerOne {
+		t.Errorf("seen:\n%s", protocoltest.Describe(s))
+	}
+	k.behead()
+	_ = proc.Signal(k.child, "SIGKILL")
+	waitGone(t, k.child)
+	s = sameByHints(t, p, time.Now())
+	if _, ok := s.Agent(plan); ok {
+		t.Errorf("a planning run that is over is shown:\n%s", protocoltest.Describe(s))
+	}
+}
+
+// Protocol 002, Recovery: the orchestrator lives, so what has stopped is resumed although no state file says so yet.
+func TestOrchestrator(t *testing.T) {
+	for _, file := range chiefFiles {
+		dir := inHand(t)
+		write(t, dir, home+"/agent.pid", nobody)
+		write(t, dir, home+"/workspace/x", "")
+		k := found(t, t.TempDir(), t.TempDir(), ":")
+		write(t, dir, Base+"/"+file, pidText(k.leader))
+		p := open(t, dir)
+		s := sameByHints(t, p, time.Now())
+		if a, ok := s.Agent(chiefName); !ok || a.Presence != protocol.PresenceHere || findingOf(s, "resume_pending") == nil || taskOf(t, s, "TASK-001").Lost != "" {
+			t.Errorf("%s, living:\n%s", file, protocoltest.Describe(s))
+		}
+		age(t, dir, Base+"/"+file, time.Now().Add(-time.Minute))
+		s = sameByHints(t, p, time.Now())
+		if a, ok := s.Agent(chiefName); !ok || a.Presence != protocol.PresenceGone || taskOf(t, s, "TASK-001").Lost == "" {
+			t.Errorf("%s, a number that was used again:\n%s", file, protocoltest.Describe(s))
+		}
+	}
+}
+
+// Protocol 002, Violation Detection: edits outside the workspace, and in .ralph itself.
+func TestViolationsAreSeen(t *testing.T) {
+	dir := inHand(t)
+	script := `mkdir -p ../../../src ../../plans ../../logs ../../../.git/objects workspace
+exec 3>workspace/own 4>../../../src/outside 5>../../metrics.json 6>../../logs/x.log 7>>../../kanban.md.lock 8>../../../.git/objects/tmp 9>/dev/null`
+	k := found(t, filepath.Join(dir, home), filepath.Join(dir, home, "workspace"), script)
+	write(t, dir, home+"/agent.pid", pidText(k.leader))
+	p := open(t, dir)
+	s := sameByHints(t, p, time.Now())
+	var got []string
+	for _, f := range s.Findings {
+		if f.Code == "violation" && f.Severity == protocol.High && f.Subject == task("TASK-001") {
+			rel, _ := filepath.Rel(dir, f.Field)
+			got = append(got, rel)
+		}
+	}
+	if want := []string{".ralph/metrics.json", "src/outside"}; !slices.Equal(got, want) {
+		t.Errorf("violations %q, want %q", got, want)
+	}
+	quiet := New(dir, Options{NoWatch: true})
+	defer quiet.Close()
+	if f := findingOf(look(t, quiet, time.Now()), "violation"); f != nil {
+		t.Errorf("turned off, and yet %+v", f)
+	}
+}
+
+// Protocol 002, Violation Detection: destructive git commands in the main repository.
+func TestHeadOfTheMainRepositoryIsWatched(t *testing.T) {
+	dir := inHand(t)
+	write(t, dir, ".git/HEAD", "ref: refs/heads/main\n")
+	write(t, dir, ".git/logs/HEAD", "1\n")
+	k := found(t, filepath.Join(dir, home), filepath.Join(dir, home), ":")
+	write(t, dir, home+"/agent.pid", pidText(k.leader))
+	p := open(t, dir)
+	if f := findingOf(sameByHints(t, p, time.Now()), "head_moved"); f != nil {
+		t.Errorf("before it moved: %+v", f)
+	}
+	write(t, dir, ".git/logs/HEAD", "1\n2\n")
+	f := findingOf(sameByHints(t, p, time.Now()), "head_moved")
+	if f == nil || f.Severity != protocol.Medium || !strings.Contains(f.Text, workerOne) {
+		t.Errorf("after a commit in the main repository: %+v", f)
+	}
+	k.behead()
+	_ = proc.Signal(k.child, "SIGKILL")
+	waitGone(t, k.child)
+	write(t, dir, ".git/logs/HEAD", "1\n2\n3\n")
+	if f := findingOf(sameByHints(t, p, time.Now()), "head_moved"); f != nil {
+		t.Errorf("nobody lives: %+v", f)
+	}
+}

@@ -1,0 +1,270 @@
+package ralph
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// setUp is how long a task may be in hand without a pid file that says by whom: its worker is being set up. It counts
+// from the worker's start, and from the moment in which we saw the task come in hand.
+const setUp = time.Minute
+
+// fate is what becomes of a task in hand.
+type fate struct {
+	lost     string // what proves that nobody works on it
+	resume   string // what the program itself will still do about it
+	presence protocol.Presence
+	evidence string
+	idle     bool
+}
+
+// judgeTask says whether somebody works on a task that is in hand.
+func (p *Project) judgeTask(c *census, it *item, st state) fate {
+	w := p.newest[it.id]
+	if !c.known {
+		return fate{idle: true, evidence: "its processes cannot be seen here, so nothing is expected of it"}
+	}
+	if w == nil {
+		if it.twice || st.live && p.wait(st.since.Add(setUp)) {
+			return fate{}
+		}
+		return fate{lost: "no worker folder is there for it"}
+	}
+	f := fate{presence: w.session.presence, evidence: w.session.evidence}
+	if f.presence == protocol.PresenceHere {
+		return f
+	}
+	if pid := p.visitor(c, w); pid != 0 {
+		return fate{presence: protocol.PresenceHere, evidence: fmt.Sprintf("process %d works in its folder", pid)}
+	}
+	if f.presence == protocol.PresenceUnproved {
+		begun := w.made
+		if w.epoch > 0 {
+			begun = time.Unix(w.epoch, 0)
+		}
+		if p.wait(begun.Add(setUp)) || st.live && p.wait(st.since.Add(setUp)) {
+			return fate{idle: true, evidence: "no pid file yet"}
+		}
+		f.presence, f.evidence = protocol.PresenceGone, "no pid file is there, and nobody works in its folder"
+	}
+	if f.resume = p.resumes(w); f.resume != "" {
+		f.idle = true
+		return f
+	}
+	if !it.twice {
+		f.lost = w.name + ": " + f.evidence
+	}
+	return f
+}
+
+// wait reports whether a moment is still to come, and asks for a look then.
+func (p *Project) wait(at time.Time) bool {
+	if !p.now.Before(at) {
+		return false
+	}
+	p.patience.Wish(at)
+	return true
+}
+
+// resumes says what the program's own resuming will do for a worker that has stopped; "" when nothing more comes.
+func (p *Project) resumes(w *worker) string {
+	here := p.chief.presence == protocol.PresenceHere
+	r := &w.resume
+	switch {
+	case r.There && !r.Good:
+		return "resume-state.json cannot be read, so its own resume may still come"
+	case !r.There && !(here && w.names["workspace"] && w.names["prd.md"]):
+		return ""
+	case r.Value.terminal || r.There && r.Value.attempts >= r.Value.most:
+		return ""
+	}
+	state := r.Value
+	if !r.There {
+		state.most = mostResumes
+	}
+	text := fmt.Sprintf("it has stopped, and its own program resumes it: attempt %d of %d", state.attempts+1, state.most)
+	if p.wait(state.cooling) {
+		text += ", not before " + state.cooling.UTC().Format("15:04:05Z")
+	}
+	if !here {
+		text += ", once an orchestrator runs"
+	}
+	return text
+}
+
+// isNews reports whether an ended task is to be listed.
+func (p *Project) isNews(i int) bool {
+	_, found := slices.BinarySearch(p.board.since(p.since), i)
+	return found
+}
+
+// tasks lists the kanban's tasks in its order: all open ones, and those that ended after Look.Since.
+func (p *Project) tasks(fates map[string]fate) []protocol.Task {
+	which := slices.Concat(p.board.open, p.board.since(p.since))
+	slices.Sort(which)
+	list := make([]protocol.Task, 0, len(which))
+	for _, i := range which {
+		if it := &p.board.file.Value[i]; hasEnded(it.marker) {
+			list = append(list, p.ended(it, p.board.state[i]))
+		} else {
+			list = append(list, p.openTask(it, fates[it.id]))
+		}
+	}
+	return list
+}
+
+// base is what all tasks of the kanban have in common.
+func (p *Project) base(it *item) protocol.Task {
+	return protocol.Task{ID: it.id, Title: it.title, Priority: it.priority, Timeout: protocol.NoTimeout, Foreign: true,
+		Related: slices.Clone(it.related), Ref: protocol.Ref{Path: path.Join(Base, kanbanFile), Sum: it.sum}}
+}
+
+func (p *Project) openTask(it *item, f fate) protocol.Task {
+	t := p.base(it)
+	switch it.marker {
+	case todo:
+		t.Visible = true
+		return t
+	case approval:
+		t.Named = "pending approval"
+	case working:
+		t.Named, t.Lost = "kanban", f.lost
+	}
+	w := p.newest[it.id]
+	if w == nil {
+		return t
+	}
+	t.Agent = w.name
+	if w.epoch > 0 {
+		t.Started = p.capped(time.Unix(w.epoch, 0).UTC())
+	}
+	if c := w.point.Value; w.point.Good || w.point.There {
+		t.Progress = protocol.Progress{Step: c.step, At: p.capped(c.at)}
+	}
+	return t
+}
+
+// Codes of a failed task's failure, and of a cancelled one.
+const (
+	codeHuman     = "NEEDS_HUMAN"
+	codeCancelled = "CANCELLED"
+)
+
+// ended makes a task that is over (protocol 002, Status Updates: "[*] needs manual intervention").
+func (p *Project) ended(it *item, s state) protocol.Task {
+	t := p.base(it)
+	o := &protocol.Outcome{At: s.ended, Appeared: s.ended, Ref: t.Ref}
+	w := p.newest[it.id]
+	if w != nil {
+		t.Agent, o.Agent = w.name, w.name
+	}
+	switch it.marker {
+	case complete:
+		o.Status = "completed"
+	case failed:
+		o.Status = "failed"
+		o.Failures = []protocol.Failure{{Code: codeHuman, Severity: "error", Message: reason(w)}}
+	case dropped:
+		o.Status, t.Cancelled = "cancelled", true
+		o.Failures = []protocol.Failure{{Code: codeCancelled, Severity: "error", Message: "not planned"}}
+	}
+	t.Outcome = o
+	return t
+}
+
+// reason says why a worker's task failed, as far as its files tell.
+func reason(w *worker) string {
+	const plain = "the task failed and needs manual intervention"
+	if w == nil {
+		return plain
+	}
+	if v := w.violation; v.Good && v.Value != "" {
+		return "it left its workspace: " + v.Value
+	}
+	var last *step
+	kind := ""
+	for _, name := range sortedKeys(w.results) {
+		s := w.results[name]
+		if s.doc.Good && (s.doc.Value.gate == "FAIL" || len(s.doc.Value.errors) > 0) && (last == nil || s.when().After(last.when())) {
+			last, kind = s, name
+		}
+	}
+	if last == nil {
+		return plain
+	}
+	return clean(strings.TrimSuffix(fmt.Sprintf("%s: %s %s", clean(kind, 80), last.doc.Value.gate, strings.Join(last.doc.Value.errors, "; ")), " "), 400)
+}
+
+// taskFindings says what a task's newest worker reports, and what it did wrong.
+func (p *Project) taskFindings(w *worker, f fate) []protocol.Finding {
+	i, known := p.board.where[w.task]
+	if !known {
+		return nil
+	}
+	marker := p.board.file.Value[i].marker
+	if marker != working && marker != approval && marker != failed {
+		return nil
+	}
+	var list []protocol.Finding
+	add := func(code, field string, severity protocol.Severity, format string, args ...any) {
+		list = append(list, protocol.Finding{Subject: task(w.task), Code: code, Field: field, Severity: severity, Text: fmt.Sprintf(format, args...)})
+	}
+	if v := w.violation; v.Good && v.Value != "" {
+		severity := protocol.Low
+		if strings.HasPrefix(v.Value, "WORKSPACE_VIOLATION") {
+			severity = protocol.High
+		}
+		add("violation", violationFile, severity, "%s says: %s", w.name, v.Value)
+	}
+	if v := p.lastViolation(w); v != nil {
+		add("violation", "violations.log", protocol.High, "%s", v.text)
+	}
+	if marker == failed {
+		return list // the rest is in its failure
+	}
+	for _, name := range sortedKeys(w.results) {
+		p.stepFindings(w.results[name], clean(name, 80), add)
+	}
+	if f.resume != "" {
+		add("resume_pending", "", protocol.Low, "%s", f.resume)
+	}
+	for _, text := range w.blocked.Value {
+		add("blocked", clean(text, 80), protocol.Low, "its summary says that it is blocked: %s", text)
+	}
+	return list
+}
+
+// stepFindings reads a step's newest gate (protocol 002, Gate Result Values). A value of an agent's own means nothing
+// to us.
+func (p *Project) stepFindings(s *step, name string, add func(code, field string, severity protocol.Severity, format string, args ...any)) {
+	if !s.doc.Good || !p.isRecent(s.when()) {
+		return
+	}
+	r := s.doc.Value
+	switch {
+	case r.gate == "FAIL":
+		add("gate", name, protocol.High, "%s", strings.TrimSuffix("the gate says FAIL: "+strings.Join(r.errors, "; "), ": "))
+		return
+	case r.gate == "FIX":
+		add("gate", name, protocol.Low, "the gate says FIX")
+	case r.odd != "":
+		add("schema", name, protocol.Low, "gate_result is %s, which is no word of three to ten capitals", r.odd)
+	}
+	if len(r.errors) > 0 {
+		add("result_error", name, protocol.Medium, "%s", strings.Join(r.errors, "; "))
+	}
+}
+
+func (p *Project) lastViolation(w *worker) *violation {
+	for i := len(p.told.entries) - 1; i >= 0; i-- {
+		if v := &p.told.entries[i]; v.worker == w.name && p.isRecent(v.at) {
+			return v
+		}
+	}
+	return nil
+}

@@ -1,0 +1,364 @@
+package ralph
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// pidFiles are the three that a worker may have; each names the leader of a session (protocol 002, Worker Directory
+// Structure shows the first only).
+var pidFiles = [...]string{"agent.pid", "resume.pid", "decide.pid"}
+
+const (
+	resumeFile    = "resume-state.json"
+	violationFile = "violation_status.txt"
+	resultsDir    = "results"
+)
+
+// worker is one folder of workers/.
+type worker struct {
+	name, task string
+	epoch      int64
+	plan       bool
+	made       time.Time // the folder's mtime: an entry came or went
+	names      map[string]bool
+	active     bool // at work, or its task is open: looked at in every look
+
+	pids      [len(pidFiles)]jsonfile.Reading[int]
+	resume    jsonfile.Reading[resume]
+	violation jsonfile.Reading[string]
+	results   map[string]*step // newest of each step
+	point     jsonfile.Reading[checkpoint]
+	pointAt   string
+	blocked   jsonfile.Reading[[]string]
+	summaryAt string
+	session   session
+}
+
+// step is the newest result of one step of the pipeline.
+type step struct {
+	epoch int64
+	file  string
+	doc   jsonfile.Reading[result]
+}
+
+func (w *worker) dir() string { return path.Join(workersDir, w.name) }
+
+// hasPID reports whether any pid file lies in the folder.
+func (w *worker) hasPID() bool {
+	return slices.ContainsFunc(pidFiles[:], func(f string) bool { return w.names[f] })
+}
+
+// youngFor is how long a folder without a pid file is looked at in every look: its worker is being set up.
+const youngFor = 2 * time.Minute
+
+// readWorkers brings the folders up to date: in a full look all but those of tasks that are over, else those that are
+// new, hinted at, young, or at work.
+func (p *Project) readWorkers(full bool, hints []string) {
+	names, changed := p.list(workersDir)
+	if changed {
+		p.listWorkers(names)
+	}
+	if full {
+		for _, w := range p.workers {
+			if !p.rests(w) {
+				p.scan(w)
+			}
+		}
+		return
+	}
+	for _, hint := range hints {
+		if rel, ok := strings.CutPrefix(hint, Base+"/"+workersDir+"/"); ok {
+			name, _, _ := strings.Cut(rel, "/")
+			if w := p.workers[name]; w != nil {
+				p.scan(w)
+			}
+		}
+	}
+	for _, set := range []map[string]*worker{p.live, p.young} {
+		for _, w := range set {
+			p.scan(w)
+		}
+	}
+}
+
+// rests reports whether a folder was seen to be finished with: its task is over, nobody is in it, and it did not change
+// lately. When its task is taken in hand again, it is chosen again.
+func (p *Project) rests(w *worker) bool {
+	if w.active || w.names == nil || p.young[w.name] != nil || p.manned[w.name] != nil {
+		return false
+	}
+	i, known := p.board.where[w.task]
+	return known && hasEnded(p.board.file.Value[i].marker)
+}
+
+// listWorkers takes up new folders and drops those that are gone.
+func (p *Project) listWorkers(names []string) {
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		id, epoch, plan, err := workerName(name)
+		if err != nil {
+			continue // not theirs, or not a name that may become a path
+		}
+		there[name] = true
+		if p.workers[name] == nil {
+			w := &worker{name: name, task: id, epoch: epoch, plan: plan}
+			p.workers[name], p.young[name] = w, w
+		}
+	}
+	for name, w := range p.workers {
+		if !there[name] {
+			p.dropWorker(w)
+		}
+	}
+	for dir := range p.folders {
+		if rel, ok := strings.CutPrefix(dir, workersDir+"/"); ok {
+			if name, _, _ := strings.Cut(rel, "/"); !there[name] {
+				delete(p.folders, dir)
+			}
+		}
+	}
+	p.newest = map[string]*worker{}
+	for _, w := range p.workers {
+		if w.plan {
+			continue
+		}
+		if n := p.newest[w.task]; n == nil || w.epoch > n.epoch || w.epoch == n.epoch && w.name > n.name {
+			p.newest[w.task] = w
+		}
+	}
+}
+
+func (p *Project) dropWorker(w *worker) {
+	for _, set := range []map[string]*worker{p.workers, p.young, p.manned, p.live} {
+		delete(set, w.name)
+	}
+	p.hush(w)
+}
+
+// hush takes a worker's files off the book: nobody reads them any more.
+func (p *Project) hush(w *worker) {
+	for _, name := range append([]string{resumeFile, violationFile, resultsDir}, pidFiles[:]...) {
+		p.patience.Clear(path.Join(w.dir(), name))
+	}
+	for _, s := range w.results {
+		p.patience.Clear(path.Join(w.dir(), resultsDir, s.file))
+	}
+	p.patience.Clear(w.pointAt)
+	p.patience.Clear(w.summaryAt)
+	delete(p.folders, path.Join(w.dir(), resultsDir))
+}
+
+// scan looks which of the files that matter lie in a worker's folder.
+func (p *Project) scan(w *worker) {
+	names, changed := p.list(w.dir())
+	if f := p.folders[w.dir()]; f != nil {
+		w.made = f.stamp.ModTime()
+	}
+	if p.now.Sub(w.made) < youngFor {
+		p.young[w.name] = w
+	} else {
+		delete(p.young, w.name)
+	}
+	if !changed {
+		return
+	}
+	w.names = map[string]bool{}
+	for _, n := range names {
+		if slices.Contains(pidFiles[:], n) || n == resumeFile || n == violationFile || n == resultsDir || n == "checkpoints" || n == "summaries" ||
+			n == "workspace" || n == "prd.md" {
+			w.names[n] = true
+		}
+	}
+	if delete(p.manned, w.name); w.hasPID() {
+		p.manned[w.name] = w
+	}
+	if !w.active && p.folders[w.dir()] != nil && p.folders[w.dir()].rest {
+		p.folders[w.dir()].names = nil // thousands of folders lie there for ever
+	}
+}
+
+// choose marks the workers that are looked at closely: those with a pid file, and the newest one of each task that is
+// in hand or has failed lately. All others cost nothing.
+func (p *Project) choose() {
+	now := map[string]*worker{}
+	for name, w := range p.manned {
+		now[name] = w
+	}
+	for _, i := range slices.Concat(p.board.open, p.board.since(p.since)) {
+		it := &p.board.file.Value[i]
+		if w := p.newest[it.id]; w != nil && (it.marker == working || it.marker == approval || it.marker == failed) {
+			now[w.name] = w
+		}
+	}
+	for name, w := range p.live {
+		if now[name] == nil {
+			w.active = false
+			w.session, w.results = session{}, nil
+			p.hush(w)
+		}
+	}
+	for _, w := range now {
+		if !w.active {
+			w.active = true
+			p.scan(w)
+		}
+	}
+	p.live = now
+}
+
+// readPIDs reads what names this worker's sessions.
+func (p *Project) readPIDs(w *worker) {
+	for i, name := range pidFiles {
+		if w.names[name] || w.pids[i].There {
+			p.readPID(&w.pids[i], path.Join(w.dir(), name))
+		}
+	}
+}
+
+// readPID reads a pid file. Half a number is a number, too: without the newline that the shell writes behind it, it
+// counts once the file has rested.
+func (p *Project) readPID(r *jsonfile.Reading[int], file string) {
+	jsonfile.LoadText(p.root, &p.patience, r, file, maxSmall, func(text []byte) (int, error) {
+		pid, err := decodePID(text)
+		if err == nil && !bytes.HasSuffix(text, []byte("\n")) {
+			if st, statErr := p.root.Stat(file); statErr != nil || !st.Settled(p.now) {
+				err = fmt.Errorf("%w: the pid file has no end yet", jsonfile.ErrTorn)
+			}
+		}
+		return pid, err
+	})
+}
+
+// readStory reads what a worker says of its work. Only workers of open tasks are read.
+func (p *Project) readStory(w *worker) {
+	if w.names[resumeFile] || w.resume.There {
+		jsonfile.Load(p.root, &p.patience, &w.resume, path.Join(w.dir(), resumeFile), maxFile, decodeResume)
+	}
+	if w.names[violationFile] || w.violation.There {
+		jsonfile.LoadText(p.root, &p.patience, &w.violation, path.Join(w.dir(), violationFile), maxSmall, decodeViolation)
+	}
+	p.readResults(w)
+	if w.names["checkpoints"] {
+		p.readCheckpoint(w)
+	}
+	if w.names["summaries"] {
+		p.readSummary(w)
+	}
+}
+
+// maxSteps bounds the results of one worker; a pipeline has a dozen steps.
+const maxSteps = 64
+
+// readResults keeps the newest result of each step (protocol 002, Epoch-Named Result Files).
+func (p *Project) readResults(w *worker) {
+	if !w.names[resultsDir] {
+		return
+	}
+	dir := path.Join(w.dir(), resultsDir)
+	names, changed := p.list(dir)
+	if changed || w.results == nil {
+		was := w.results
+		w.results = map[string]*step{}
+		for _, name := range names {
+			kind, epoch, ok := resultName(name)
+			if !ok || !jsonfile.PlainName(name) {
+				continue
+			}
+			s := w.results[kind]
+			if s != nil && (s.epoch > epoch || s.epoch == epoch && s.file > name) || s == nil && len(w.results) == maxSteps {
+				continue
+			}
+			if s = was[kind]; s == nil || s.file != name {
+				s = &step{epoch: epoch, file: name}
+			}
+			w.results[kind] = s
+		}
+	}
+	for _, s := range w.results {
+		jsonfile.Load(p.root, &p.patience, &s.doc, path.Join(dir, s.file), maxFile, decodeResult)
+	}
+}
+
+// Checkpoints and summaries lie where the document draws them, or one folder deeper, one folder per run.
+var (
+	checkpointName = regexp.MustCompile(`^checkpoint-([0-9]{1,9})\.json$`)
+	summaryName    = regexp.MustCompile(`^[A-Za-z0-9._-]*?([0-9]{1,9})-summary\.txt$`)
+)
+
+// maxRuns bounds the folders of runs that are looked into.
+const maxRuns = 32
+
+// newestNumbered finds the file of the highest number in dir, or in that folder of dir which was changed last.
+func (p *Project) newestNumbered(dir string, name *regexp.Regexp) string {
+	best, number, at := "", int64(-1), time.Time{}
+	try := func(in string, names []string, touched time.Time) {
+		for _, n := range names {
+			m := name.FindStringSubmatch(n)
+			if m == nil {
+				continue
+			}
+			k, _ := strconv.ParseInt(m[1], 10, 64)
+			if best == "" || touched.After(at) || touched.Equal(at) && k > number {
+				best, number, at = path.Join(in, n), k, touched
+			}
+		}
+	}
+	names, _ := p.list(dir)
+	if f := p.folders[dir]; f != nil {
+		try(dir, names, f.stamp.ModTime())
+	}
+	runs := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !jsonfile.PlainName(n) || strings.Contains(n, ".") && name.MatchString(n) })
+	for _, run := range runs[max(0, len(runs)-maxRuns):] {
+		sub := path.Join(dir, run)
+		if st, err := p.root.Stat(sub); err != nil || !st.Mode.IsDir() {
+			continue
+		}
+		inside, _ := p.list(sub)
+		if f := p.folders[sub]; f != nil {
+			try(sub, inside, f.stamp.ModTime())
+		}
+	}
+	return best
+}
+
+func (p *Project) readCheckpoint(w *worker) {
+	file := p.newestNumbered(path.Join(w.dir(), "checkpoints"), checkpointName)
+	if file != w.pointAt {
+		p.patience.Clear(w.pointAt)
+		w.point, w.pointAt = jsonfile.Reading[checkpoint]{Value: w.point.Value}, file
+	}
+	if file != "" {
+		jsonfile.Load(p.root, &p.patience, &w.point, file, maxFile, decodeCheckpoint)
+	}
+}
+
+func (p *Project) readSummary(w *worker) {
+	file := p.newestNumbered(path.Join(w.dir(), "summaries"), summaryName)
+	if file != w.summaryAt {
+		p.patience.Clear(w.summaryAt)
+		w.blocked, w.summaryAt = jsonfile.Reading[[]string]{}, file
+	}
+	if file != "" {
+		jsonfile.LoadText(p.root, &p.patience, &w.blocked, file, maxFile, decodeBlocked)
+	}
+}
+
+// when is when a step ended: by its own word, else by the epoch of its name.
+func (s *step) when() time.Time {
+	if s.doc.Good && !s.doc.Value.completed.IsZero() {
+		return s.doc.Value.completed
+	}
+	if s.epoch > 0 && s.epoch < 1<<40 {
+		return time.Unix(s.epoch, 0).UTC()
+	}
+	return time.Time{}
+}
