@@ -102,7 +102,7 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 		return protocol.AgentPaused, groundSaid
 	case m.Process == ProcessGone:
 		return protocol.AgentDead, groundGone
-	case e.a.Presence == protocol.PresenceGone:
+	case e.a.Presence == protocol.PresenceGone && !e.a.Idle:
 		return protocol.AgentDead, groundGone
 	case e.a.Presence == protocol.PresenceHere:
 		return protocol.AgentAlive, groundPresent

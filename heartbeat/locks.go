@@ -45,7 +45,7 @@ type LockVerdict struct {
 	Why    string
 	// Expires is the end that the lock names, or what its TTL makes of it; zero for a lock of the kernel.
 	Expires time.Time
-	// Changed: the State is another than at the last look (at first sight, always).
+	// Changed: the State is another than at the last look. That a lock is taken is nothing to speak of.
 	Changed bool
 	// Release: every condition for its release holds.
 	Release bool
@@ -60,7 +60,8 @@ func JudgeLock(l protocol.Lock, holder *Verdict, m LockMemory, c Clock, cfg Lock
 	was := m.State
 	m = m.observe(l, c)
 	v := judgeLock(l, holder, m, c, cfg)
-	v.Changed, m.State = v.State != was, v.State
+	v.Changed = v.State != was && (was != "" || v.State != protocol.LockHeld)
+	m.State = v.State
 	return v, m
 }
 

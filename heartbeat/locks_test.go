@@ -95,8 +95,13 @@ func TestPresence(t *testing.T) {
 		t.Errorf("here, silent for an hour: %+v", v)
 	}
 	a.Presence, a.Evidence = protocol.PresenceGone, "nobody of its session 7 lives"
-	if v, _ = look(a, m, time.Hour+time.Second); v.State != protocol.AgentDead || !v.Proof || v.Why != a.Evidence {
+	if v, m = look(a, m, time.Hour+time.Second); v.State != protocol.AgentDead || !v.Proof || v.Why != a.Evidence {
 		t.Errorf("gone: %+v", v)
+	}
+
+	a.Idle = true // its program says that it will go on with it
+	if v, _ = look(a, m, time.Hour+2*time.Second); v.State == protocol.AgentDead {
+		t.Errorf("gone for now, and nothing is expected: %+v", v)
 	}
 
 	b := protocol.Agent{Name: "planner", Idle: true, Beat: protocol.Beat{Mark: "1", At: start}}
