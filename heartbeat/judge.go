@@ -106,7 +106,7 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 		return protocol.AgentDead, groundGone
 	case e.a.Presence == protocol.PresenceHere:
 		return protocol.AgentAlive, groundPresent
-	case e.a.Idle && (unheard || m.Old || silent > e.limits.Late):
+	case e.a.Idle && (unheard || m.Old || m.Last.IsZero() || silent > e.limits.Late):
 		return protocol.AgentUnknown, groundIdle
 	case m.Mark == "" && !e.announced():
 		return e.beatless(d)

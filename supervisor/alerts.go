@@ -13,7 +13,7 @@ import (
 // alert adds an alert to the plan unless the ledger shows the very same already.
 func (d *decision) alert(a escalate.Alert) {
 	a.Key = escalate.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
-	a.Summary = clip(a.Summary, 80)
+	a.Summary = clip(a.Summary, maxSummary)
 	if d.present[a.Key] {
 		return
 	}
@@ -23,6 +23,9 @@ func (d *decision) alert(a escalate.Alert) {
 	}
 	d.plan.Alerts = append(d.plan.Alerts, a)
 }
+
+// maxSummary is the longest summary of an incident, in characters.
+const maxSummary = 80
 
 func clip(s string, n int) string {
 	r := []rune(s)

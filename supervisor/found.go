@@ -18,8 +18,9 @@ func (d *decision) pleas(s *protocol.Snapshot) {
 			continue
 		}
 		a := escalate.Alert{Kind: "plea", Severity: p.Severity, Subject: s.Subject(protocol.KindPlea, p.ID), Agent: p.Agent, Blocking: p.Blocking,
-			Summary: p.Agent + ": " + p.Text, Detail: strings.TrimSpace(p.Text + "\n" + p.Detail), Occurrence: p.Ref.Sum,
+			Summary: p.Agent + ": " + p.Text, Detail: p.Detail, Occurrence: p.Ref.Sum,
 			Spoken: d.cfg.Human + ", " + p.Agent + " asks: " + p.Text}
+		a.Detail = strings.TrimSpace(whole(a.Summary) + "\n" + a.Detail)
 		if p.Task != "" {
 			a.Detail = strings.TrimSpace(a.Detail + "\nTask: " + p.Task)
 		}
@@ -47,8 +48,16 @@ func (d *decision) findings(s *protocol.Snapshot) {
 		}
 		// Its subject may be a task or an agent with incidents of its own; the code keeps them apart.
 		d.alert(escalate.Alert{Kind: "finding", Code: code, Severity: f.Severity, Subject: subject, Agent: agent,
-			Blocking: f.Severity == protocol.Critical, Summary: f.Text, Detail: f.Text, Spoken: d.cfg.Human + ", " + f.Text + "."})
+			Blocking: f.Severity == protocol.Critical, Summary: f.Text, Detail: whole(f.Text), Spoken: d.cfg.Human + ", " + f.Text + "."})
 	}
+}
+
+// whole is a sentence that a summary cuts; "" when it does not.
+func whole(summary string) string {
+	if clip(summary, maxSummary) == summary {
+		return ""
+	}
+	return summary
 }
 
 // events has what happened entered in the log that steward keeps for the protocol.

@@ -20,6 +20,7 @@ func (k *taskLook) alone() {
 	}
 	k.is(protocol.TaskRunning, "%s", k.t.Lost)
 	if k.d.now.Before(due) {
+		k.verdict.NotBefore = due
 		k.d.lookAgain(k.s.Project, due)
 		return
 	}

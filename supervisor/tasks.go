@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -233,7 +234,7 @@ func (k *taskLook) dropped() bool {
 
 // pending judges a task that nobody has taken yet.
 func (k *taskLook) pending() {
-	k.is(protocol.TaskPending, "waits for %s to take it", k.t.Agent)
+	k.is(protocol.TaskPending, "waits for %s to take it", cmp.Or(k.t.Agent, "somebody"))
 	mayHold := (k.fresh() || k.t.Foreign) && k.t.Visible && !k.mem.Judged && !k.d.view.Once
 	if k.t.Block != "" && mayHold {
 		k.is(protocol.TaskWaiting, "%s", k.t.Block)

@@ -141,9 +141,9 @@ func renderStatus(p *page, doc status.Document) {
 	p.line("%s", loadLine(doc.Load))
 	projectsPart(p, doc.Projects)
 	several := len(doc.Projects) > 1
-	p.part("Agents", "no agents", agentRows(p, doc.Agents, several))
+	p.part("Agents", "no agents", agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent).among(several)))
 	tasksPart(p, doc.Tasks, several)
-	p.part("Locks", "", lockRows(p, doc.Locks, several))
+	p.part("Locks", "", lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock).among(several)))
 	p.part("Incidents", "no incidents", incidentRows(p, doc.Incidents))
 	donePart(p, doc.Done)
 }
@@ -257,7 +257,7 @@ func tasksPart(p *page, tasks []supervisor.TaskReport, several bool) {
 			ended[t.State]++
 		}
 	}
-	p.part("Tasks", "no open tasks", taskRows(p, open, several))
+	p.part("Tasks", "no open tasks", taskRows(p, open, spreadOf(open, whereTask).among(several)))
 	line := ""
 	for _, state := range []protocol.TaskState{protocol.TaskDone, protocol.TaskFailed, protocol.TaskDead} {
 		if n := ended[state]; n > 0 {

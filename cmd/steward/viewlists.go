@@ -81,30 +81,47 @@ func (p *page) list(none string, head []string, rows [][]cell) {
 	p.table("", head, rows...)
 }
 
-// isSpread reports whether a list tells of more than one project: only then do names need one.
-func isSpread[T any](list []T, project func(T) string) bool {
-	for _, item := range list {
-		if project(item) != project(list[0]) {
-			return true
-		}
+// spread says in what the things of a list differ: only then does a row say where it belongs.
+type spread struct{ projects, protocols bool }
+
+// spreadOf looks at where each thing of a list belongs.
+func spreadOf[T any](list []T, where func(T) (project, protocolName string)) (s spread) {
+	for i, item := range list {
+		project, name := where(item)
+		first, firstName := where(list[0])
+		s.projects = s.projects || i > 0 && project != first
+		s.protocols = s.protocols || i > 0 && name != firstName
 	}
-	return false
+	return s
 }
 
-// of is a project's cell, empty where there is but one project.
-func of(project string, several bool) cell {
-	if !several {
-		return cell{}
-	}
-	return cell{project, dim}
+// among says that the list stands among others of several projects.
+func (s spread) among(several bool) spread {
+	s.projects = s.projects || several
+	return s
 }
+
+// of is the cell that says where something belongs, empty where all belongs together.
+func (s spread) of(project, protocolName string) cell {
+	var words []string
+	if s.projects {
+		words = append(words, project)
+	}
+	if s.protocols {
+		words = append(words, protocolName)
+	}
+	return cell{strings.Join(words, " "), dim}
+}
+
+func whereAgent(a supervisor.AgentReport) (string, string) { return a.Project, a.Protocol }
+func whereTask(t supervisor.TaskReport) (string, string)   { return t.Project, t.Protocol }
+func whereLock(l supervisor.LockReport) (string, string)   { return l.Project, l.Protocol }
 
 func renderAgents(p *page, doc agentList) {
-	several := isSpread(doc.Agents, func(a supervisor.AgentReport) string { return a.Project })
-	p.list("no agents", []string{"PROJECT", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "WHY"}, agentRows(p, doc.Agents, several))
+	p.list("no agents", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "WHY"}, agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent)))
 }
 
-func agentRows(p *page, agents []supervisor.AgentReport, several bool) [][]cell {
+func agentRows(p *page, agents []supervisor.AgentReport, all spread) [][]cell {
 	var rows [][]cell
 	for _, a := range agents {
 		beat, used, tasks := p.ago(a.LastBeat), "", ""
@@ -117,7 +134,7 @@ func agentRows(p *page, agents []supervisor.AgentReport, several bool) [][]cell 
 		if len(a.Tasks) > 0 {
 			tasks = plural(len(a.Tasks), "task")
 		}
-		rows = append(rows, []cell{of(a.Project, several), text(a.Name), word(a.State), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), {whyOf(a), dim}})
+		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), word(a.State), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), {whyOf(a), dim}})
 	}
 	return rows
 }
@@ -131,14 +148,13 @@ func whyOf(a supervisor.AgentReport) string {
 }
 
 func renderTasks(p *page, doc taskList) {
-	several := isSpread(doc.Tasks, func(t supervisor.TaskReport) string { return t.Project })
-	p.list("no tasks", []string{"PROJECT", "TASK", "STATE", "PRIORITY", "AGENT", "TYPE", "PROGRESS", "WHY"}, taskRows(p, doc.Tasks, several))
+	p.list("no tasks", []string{"WHERE", "TASK", "STATE", "PRIORITY", "AGENT", "TYPE", "PROGRESS", "WHY"}, taskRows(p, doc.Tasks, spreadOf(doc.Tasks, whereTask)))
 }
 
-func taskRows(p *page, tasks []supervisor.TaskReport, several bool) [][]cell {
+func taskRows(p *page, tasks []supervisor.TaskReport, all spread) [][]cell {
 	var rows [][]cell
 	for _, t := range tasks {
-		rows = append(rows, []cell{of(t.Project, several), text(t.ID), word(t.State), text(t.Priority.String()), text(t.Agent),
+		rows = append(rows, []cell{all.of(t.Project, t.Protocol), text(t.ID), word(t.State), text(t.Priority.String()), text(t.Agent),
 			text(fit(clean(t.Type), 16)), text(progressOf(p, t)), {t.Why, dim}})
 	}
 	return rows
@@ -160,18 +176,17 @@ func progressOf(p *page, t supervisor.TaskReport) string {
 }
 
 func renderLocks(p *page, doc lockList) {
-	several := isSpread(doc.Locks, func(l supervisor.LockReport) string { return l.Project })
-	p.list("no locks", []string{"PROJECT", "LOCK", "STATE", "HOLDER", "EXPIRES"}, lockRows(p, doc.Locks, several))
+	p.list("no locks", []string{"WHERE", "LOCK", "STATE", "HOLDER", "EXPIRES", "WHY"}, lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock)))
 }
 
-func lockRows(p *page, locks []supervisor.LockReport, several bool) [][]cell {
+func lockRows(p *page, locks []supervisor.LockReport, all spread) [][]cell {
 	var rows [][]cell
 	for _, l := range locks {
 		expires := p.ago(l.Expires)
 		if expires == "" {
 			expires = "never"
 		}
-		rows = append(rows, []cell{of(l.Project, several), text(l.Resource), word(l.State), text(l.Holder), text(expires)})
+		rows = append(rows, []cell{all.of(l.Project, l.Protocol), text(l.Resource), word(l.State), text(l.Holder), text(expires), {l.Why, dim}})
 	}
 	return rows
 }
