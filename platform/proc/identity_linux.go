@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,7 +49,13 @@ func absent(pid int, why error) error {
 	return why
 }
 
+// knownBoot keeps the boot id: it lasts as long as this process, and every look at a process asks for it.
+var knownBoot atomic.Pointer[string]
+
 func bootID() (string, error) {
+	if known := knownBoot.Load(); known != nil {
+		return *known, nil
+	}
 	text, err := readSmall("/proc/sys/kernel/random/boot_id")
 	id := string(bytes.TrimSpace(text))
 	if err == nil && id == "" {
@@ -57,6 +64,7 @@ func bootID() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read boot id: %w", err)
 	}
+	knownBoot.Store(&id)
 	return id, nil
 }
 

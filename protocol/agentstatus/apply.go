@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // Apply carries out one change. Every file is compared with what was judged before it is moved or replaced. After a
 // crash in the middle, the same change applied again ends in the same files.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
-	p.begin(now)
 	act := p.verb(c.Verb)
 	switch {
 	case act == nil:
@@ -22,19 +22,16 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	case c.Subject.Kind == protocol.KindAgent && !plainID(c.Subject.ID):
 		return fmt.Errorf("%s: %q is no name for an agent", c.Verb, c.Subject.ID)
 	}
-	if err := p.open(); err != nil {
-		return conflict(err)
-	}
-	// The next look knows of the change, hinted at or not.
-	if c.Subject.Kind == protocol.KindTask {
-		p.dirty[c.Subject.ID] = true
-	} else {
-		p.dirtyAgents = true
-	}
-	return conflict(p.guarded(ctx, func() error {
+	return p.Change(ctx, now, func() error {
+		// The next look knows of the change, hinted at or not.
+		if c.Subject.Kind == protocol.KindTask {
+			p.dirty[c.Subject.ID] = true
+		} else {
+			p.dirtyAgents = true
+		}
 		p.probe(".", tasksDir, archiveDir, attemptsDir, agentsDir, sharedDir)
 		return act(c)
-	}))
+	})
 }
 
 func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
@@ -73,11 +70,6 @@ func (p *Project) fresh(id string) *entry {
 	return p.refresh(id)
 }
 
-// moved is the conflict that says what has changed.
-func moved(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", protocol.ErrConflict, fmt.Sprintf(format, args...))
-}
-
 // hold keeps a request out of its agent's sight: the notice first, so that nobody finds a held request without a
 // word why; then the rename; then a look whether the agent was quicker.
 func (p *Project) hold(c protocol.Change) error {
@@ -86,17 +78,17 @@ func (p *Project) hold(c protocol.Change) error {
 	case e.held.There && !e.request.There:
 		return nil
 	case e.held.There:
-		return moved("its request was written anew while it was held")
+		return folder.Moved("its request was written anew while it was held")
 	case !e.request.Good || string(e.request.Sum) != c.Ref.Sum:
-		return moved("the request is not the one that was judged")
+		return folder.Moved("the request is not the one that was judged")
 	case e.result.There || e.inHand():
-		return moved("its agent was quicker")
+		return folder.Moved("its agent was quicker")
 	}
 	if err := p.putNotice(c); err != nil {
 		return err
 	}
-	if err := p.root.RenameIf(e.files.request, e.files.held, jsonfile.Sum(c.Ref.Sum)); err != nil {
-		_ = p.root.Remove(e.files.notice)
+	if err := p.Root.RenameIf(e.files.request, e.files.held, jsonfile.Sum(c.Ref.Sum)); err != nil {
+		_ = p.Root.Remove(e.files.notice)
 		return err
 	}
 	since := e.request.Stamp
@@ -105,7 +97,7 @@ func (p *Project) hold(c protocol.Change) error {
 		if err := p.show(e); err != nil {
 			return err
 		}
-		return moved("its agent was quicker")
+		return folder.Moved("its agent was quicker")
 	}
 	p.told("task_deferred", c)
 	return nil
@@ -119,9 +111,9 @@ func (e *entry) inHand() bool {
 
 // putNotice writes the deferral notice of a hold.
 func (p *Project) putNotice(c protocol.Change) error {
-	n := notice{TaskID: c.Subject.ID, Status: "deferred", Reason: c.Hold, HeldBy: ourName, HeldAt: p.now.UTC(), NotBefore: c.Until.UTC(),
+	n := notice{TaskID: c.Subject.ID, Status: "deferred", Reason: c.Hold, HeldBy: ourName, HeldAt: p.Now.UTC(), NotBefore: c.Until.UTC(),
 		ReleaseBy: c.ReleaseBy.UTC(), Why: c.Why, Release: "steward release " + c.Subject.ID}
-	if wait := c.Until.Sub(p.now); wait > 0 {
+	if wait := c.Until.Sub(p.Now); wait > 0 {
 		n.RetryAfter = int64((wait + time.Second - 1) / time.Second)
 	}
 	if c.Until.IsZero() {
@@ -137,7 +129,7 @@ func (p *Project) putNotice(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
-	late, err := p.root.Replace(taskFile(c.Subject.ID, noticeExt), doc, jsonfile.Any)
+	late, err := p.Root.Replace(taskFile(c.Subject.ID, noticeExt), doc, jsonfile.Any)
 	_ = late.Close()
 	return err
 }
@@ -179,11 +171,11 @@ func (p *Project) show(e *entry) error {
 				return err
 			}
 		}
-		if err := p.root.Rename(held, to); err != nil {
+		if err := p.Root.Rename(held, to); err != nil {
 			return err
 		}
 	}
-	if err := p.root.Remove(e.files.notice); err != nil && !isMissing(err) {
+	if err := p.Root.Remove(e.files.notice); err != nil && !folder.Missing(err) {
 		return err
 	}
 	return nil
@@ -193,7 +185,7 @@ func (p *Project) show(e *entry) error {
 func (p *Project) renew(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	if !e.held.There {
-		return moved("it is no longer held")
+		return folder.Moved("it is no longer held")
 	}
 	if !e.notice.Good {
 		c.Hold = protocol.HoldCapacity
@@ -202,7 +194,7 @@ func (p *Project) renew(c protocol.Change) error {
 		}
 		return p.putNotice(c)
 	}
-	late, err := p.root.Update(e.files.notice, maxFile, func(old []byte) ([]byte, error) {
+	late, err := p.Root.Update(e.files.notice, maxFile, func(old []byte) ([]byte, error) {
 		return jsonfile.Edit(old, jsonfile.Set{Path: []string{"release_by"}, Value: jsonfile.FormatTime(c.ReleaseBy)})
 	})
 	_ = late.Close()

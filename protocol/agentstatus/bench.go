@@ -89,15 +89,15 @@ func (p *Project) seat(entries []string) {
 	for name := range p.bench.desks {
 		if !seen[name] {
 			delete(p.bench.desks, name)
-			p.patience.Clear(beatFile(name))
-			p.patience.Clear(currentFile(name))
-			p.patience.Clear(name)
+			p.Patience.Clear(beatFile(name))
+			p.Patience.Clear(currentFile(name))
+			p.Patience.Clear(name)
 		}
 	}
 	for name := range p.bench.singles {
 		if !seen[name] {
 			delete(p.bench.singles, name)
-			p.patience.Clear(name)
+			p.Patience.Clear(name)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func hinted(b *testing.B, n int) {
 	for b.Loop() {
 		b.StopTimer()
 		i++
-		s.do(os.WriteFile(s.path(requestPath), []byte(text[i%2]), 0o640))
+		s.Do(os.WriteFile(s.Path(requestPath), []byte(text[i%2]), 0o640))
 		b.StartTimer()
 		snap := look([]string{requestPath})
 		b.StopTimer()
@@ -55,7 +55,7 @@ func BenchmarkObserveFirst100k(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.reopen()
-		s.p.Observe(b.Context(), protocol.Look{Now: s.now, Since: s.now.Add(-time.Hour)})
+		s.p.Observe(b.Context(), protocol.Look{Now: s.Now, Since: s.Now.Add(-time.Hour)})
 	}
 }
 
@@ -65,10 +65,10 @@ func BenchmarkObserveFullIdle(b *testing.B) {
 	s.finish(2_000, 2*time.Minute, "completed")
 	for i := range 10 {
 		id := numbered(1<<30 + i)
-		s.write(Base+"/"+taskFile(id, requestExt), strings.Replace(requestText, taskID, id, 1))
+		s.Write(Base+"/"+taskFile(id, requestExt), strings.Replace(requestText, taskID, id, 1))
 	}
 	for i := range 20 {
-		s.write(fmt.Sprintf("%s/w%d_status/heartbeat.json", Base, i), beatText(fmt.Sprint("w", i)))
+		s.Write(fmt.Sprintf("%s/w%d_status/heartbeat.json", Base, i), beatText(fmt.Sprint("w", i)))
 	}
 	now := time.Now().Add(time.Minute)
 	look := protocol.Look{Now: now, Since: now.Add(-time.Hour)}

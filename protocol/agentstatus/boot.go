@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -47,7 +48,7 @@ func KnownAgents() []string { return []string{livhana, codex} }
 // else's entries, unknown keys and the log stay as they are. Booting twice from one process leaves what booting once
 // leaves, but for the stamps. It waits up to two seconds for a writer of the registry to finish.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
-	p.begin(b.Now)
+	p.Begin(b.Now)
 	if !plainID(b.Agent) {
 		return fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", b.Agent)
 	}
@@ -57,27 +58,19 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 		}
 		return fmt.Errorf("boot: %w", err)
 	}
-	return p.guarded(ctx, func() error { return p.prepare(ctx, b) })
+	return p.Guarded(ctx, func() error { return p.prepare(ctx, b) })
 }
 
 // lay makes the folders.
 func (p *Project) lay(agent string) error {
-	top, err := jsonfile.Open(p.dir)
-	if err != nil {
-		return err
-	}
-	defer top.Close()
-	if _, err := top.Stat(Base); isMissing(err) && agent == codex {
+	if err := p.Open(); agent == codex && folder.Missing(err) {
 		return ErrNotInitialized
 	}
-	if err := top.MkdirAll(Base, 0o755); err != nil {
-		return err
-	}
-	if err := p.open(); err != nil {
+	if err := p.Make(); err != nil {
 		return err
 	}
 	for _, dir := range []string{tasksDir, "codex_status", "livhana_status", sharedDir, agentsDir} {
-		if err := p.root.MkdirAll(dir, 0o755); err != nil {
+		if err := p.Root.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
@@ -117,27 +110,23 @@ func (p *Project) prepare(ctx context.Context, b protocol.Boot) error {
 // wholeRegistry reads the registry, waiting for a writer who is at work. One that stays in pieces is put aside, as
 // the document's script would have overwritten it; nil means that there is none.
 func (p *Project) wholeRegistry(ctx context.Context) (*roll, error) {
-	pause := time.NewTicker(50 * time.Millisecond)
-	defer pause.Stop()
-	for range int(jsonfile.BadAfter / (50 * time.Millisecond)) {
-		o, _, err := p.root.Load(registry, maxFile)
-		switch {
-		case err == nil:
+	var whole *roll
+	err := folder.Whole(ctx, func() error {
+		o, _, err := p.Root.Load(registry, maxFile)
+		if err == nil {
 			r := decodeRoll(o)
-			return &r, nil
-		case isMissing(err):
-			return nil, nil
-		case !unusable(err):
-			return nil, err
+			whole = &r
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-pause.C:
-		}
+		return err
+	})
+	if err == nil || !unusable(err) {
+		return whole, err
 	}
-	aside := fmt.Sprintf("%s/broken_registry.%d", own, p.now.UnixNano())
-	if err := p.root.Rename(registry, aside); err != nil && !isMissing(err) {
+	if folder.Missing(err) {
+		return nil, nil
+	}
+	aside := fmt.Sprintf("%s/broken_registry.%d", own, p.Now.UnixNano())
+	if err := p.Root.Rename(registry, aside); err != nil && !folder.Missing(err) {
 		return nil, err
 	}
 	return nil, nil
@@ -145,7 +134,7 @@ func (p *Project) wholeRegistry(ctx context.Context) (*roll, error) {
 
 // unusable: the document is missing, or not whole at this moment.
 func unusable(err error) bool {
-	return isMissing(err) || errors.Is(err, jsonfile.ErrTorn) || errors.Is(err, jsonfile.ErrBad)
+	return folder.Missing(err) || errors.Is(err, jsonfile.ErrTorn) || errors.Is(err, jsonfile.ErrBad)
 }
 
 // bootedAlready reports whether this very process has booted here before: the registry shows it, or a boot that was
@@ -169,11 +158,11 @@ func (p *Project) bootedAlready(b protocol.Boot, whole *roll) (bool, error) {
 // lastBoot is when the end of the log shows a boot of the agent.
 func (p *Project) lastBoot(agent string) (at time.Time) {
 	const tail = 64 << 10
-	st, err := p.root.Stat(logFile)
+	st, err := p.Root.Stat(logFile)
 	if err != nil {
 		return at
 	}
-	data, _, err := p.root.ReadAt(logFile, max(0, st.Size-tail), tail)
+	data, _, err := p.Root.ReadAt(logFile, max(0, st.Size-tail), tail)
 	if err != nil {
 		return at
 	}

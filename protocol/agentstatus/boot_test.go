@@ -132,21 +132,21 @@ func TestBootMerges(t *testing.T) {
 	registryFile := Base + "/" + registry
 	s := newSite(t, file(registryFile, strings.ReplaceAll(registryText, `"type": "executor", "environment": "cursor-ide", `, `"type": "theirs", `))+
 		file(Base+"/codex_status/heartbeat.json", `{"agent_name":"codex-cursor","status":"idle","health":{"gpu_ok":true},"mood":"fine"}`+"\n")+file(logPath, "{\"x\":1}\n"))
-	s.do(s.p.Prepare(t.Context(), boot(codex, 4242, s.now)))
-	stamp := s.now.UTC().Format("2006-01-02T15:04:05Z")
+	s.Do(s.p.Prepare(t.Context(), boot(codex, 4242, s.Now)))
+	stamp := s.Now.UTC().Format("2006-01-02T15:04:05Z")
 	want := strings.NewReplacer(`"updated_at": "2026-01-02T03:04:05Z"`, `"updated_at": "`+stamp+`"`,
 		`"type": "executor", "environment": "cursor-ide", "pid": null, "status": "active", "last_seen": "2026-01-02T03:04:05Z", "capabilities": ["code_execution"], "x": 1.0`,
 		`"type": "theirs", "pid": 4242, "status": "active", "last_seen": "`+stamp+`", "capabilities": ["code_execution"], "x": 1.0, "environment": "cursor-ide"`).Replace(registryText)
-	if got := s.read(registryFile); got != want {
+	if got := s.Read(registryFile); got != want {
 		t.Errorf("registry\n%s\nwant\n%s", got, want)
 	}
-	beat := s.read(Base + "/codex_status/heartbeat.json")
+	beat := s.Read(Base + "/codex_status/heartbeat.json")
 	for _, kept := range []string{`"gpu_ok":true`, `"mood":"fine"`, `"cpu_ok":true`, `"current_capacity":0.8`, `"status":"active"`} {
 		if !strings.Contains(beat, kept) {
 			t.Errorf("heartbeat lacks %s:\n%s", kept, beat)
 		}
 	}
-	if lines := strings.Split(s.read(logPath), "\n"); lines[0] != `{"x":1}` || !strings.Contains(lines[1], "agent_ready") {
+	if lines := strings.Split(s.Read(logPath), "\n"); lines[0] != `{"x":1}` || !strings.Contains(lines[1], "agent_ready") {
 		t.Errorf("log %q", lines)
 	}
 }
@@ -157,16 +157,16 @@ func TestBootTwice(t *testing.T) {
 		b     protocol.Boot
 		lines int
 	}{
-		{boot(livhana, 77, s.now), 1},
-		{boot(livhana, 77, s.now.Add(time.Minute)), 1}, // the same process
-		{boot(livhana, 77, s.now.Add(time.Hour)), 1},
-		{boot(livhana, 78, s.now.Add(2*time.Hour)), 2}, // another
-		{boot(codex, 79, s.now.Add(3*time.Hour)), 3},
-		{boot(livhana, 78, s.now.Add(4*time.Hour)), 3},
+		{boot(livhana, 77, s.Now), 1},
+		{boot(livhana, 77, s.Now.Add(time.Minute)), 1}, // the same process
+		{boot(livhana, 77, s.Now.Add(time.Hour)), 1},
+		{boot(livhana, 78, s.Now.Add(2*time.Hour)), 2}, // another
+		{boot(codex, 79, s.Now.Add(3*time.Hour)), 3},
+		{boot(livhana, 78, s.Now.Add(4*time.Hour)), 3},
 	} {
-		s.do(s.p.Prepare(t.Context(), again.b))
-		if got := strings.Count(s.read(logPath), "\n"); got != again.lines {
-			t.Errorf("%s, pid %d: %d log lines, want %d:\n%s", again.b.Agent, again.b.PID, got, again.lines, s.read(logPath))
+		s.Do(s.p.Prepare(t.Context(), again.b))
+		if got := strings.Count(s.Read(logPath), "\n"); got != again.lines {
+			t.Errorf("%s, pid %d: %d log lines, want %d:\n%s", again.b.Agent, again.b.PID, got, again.lines, s.Read(logPath))
 		}
 	}
 }
@@ -174,39 +174,39 @@ func TestBootTwice(t *testing.T) {
 // A boot that was cut short between log and registry does not log twice.
 func TestBootAfterACrash(t *testing.T) {
 	s := newSite(t, file("README", "x\n"))
-	s.do(s.p.Prepare(t.Context(), boot(livhana, 77, s.now)))
-	s.do(os.Remove(s.path(Base + "/" + registry)))
-	s.do(s.p.Prepare(t.Context(), boot(livhana, 77, s.now.Add(3*time.Second))))
-	if got := strings.Count(s.read(logPath), "\n"); got != 1 {
+	s.Do(s.p.Prepare(t.Context(), boot(livhana, 77, s.Now)))
+	s.Do(os.Remove(s.Path(Base + "/" + registry)))
+	s.Do(s.p.Prepare(t.Context(), boot(livhana, 77, s.Now.Add(3*time.Second))))
+	if got := strings.Count(s.Read(logPath), "\n"); got != 1 {
 		t.Errorf("%d log lines", got)
 	}
-	s.do(os.Remove(s.path(Base + "/" + registry)))
-	s.do(s.p.Prepare(t.Context(), boot(livhana, 77, s.now.Add(time.Hour))))
-	if got := strings.Count(s.read(logPath), "\n"); got != 2 {
+	s.Do(os.Remove(s.Path(Base + "/" + registry)))
+	s.Do(s.p.Prepare(t.Context(), boot(livhana, 77, s.Now.Add(time.Hour))))
+	if got := strings.Count(s.Read(logPath), "\n"); got != 2 {
 		t.Errorf("%d log lines after an hour", got)
 	}
 }
 
 func TestBootOfCodexFirst(t *testing.T) {
 	s := newSite(t, file("README", "x\n"))
-	if err := s.p.Prepare(t.Context(), boot(codex, 1, s.now)); !errors.Is(err, ErrNotInitialized) {
+	if err := s.p.Prepare(t.Context(), boot(codex, 1, s.Now)); !errors.Is(err, ErrNotInitialized) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := os.Stat(s.path("tmp")); !os.IsNotExist(err) {
+	if _, err := os.Stat(s.Path("tmp")); !os.IsNotExist(err) {
 		t.Error("something was made")
 	}
 }
 
 func TestBootRecordsOnlyWhatWasVouchedFor(t *testing.T) {
 	s := newSite(t, file("README", "x\n"))
-	b := boot(livhana, 50, s.now)
+	b := boot(livhana, 50, s.Now)
 	b.Process = protocol.Identity{PID: 50, Start: 1<<63 + 7, Boot: "b", UID: 0}
-	s.do(s.p.Prepare(t.Context(), b))
+	s.Do(s.p.Prepare(t.Context(), b))
 	a, _ := s.look().Agent(livhana)
 	if a.Process != b.Process {
 		t.Errorf("process %+v", a.Process)
 	}
-	s.do(s.p.Prepare(t.Context(), boot(livhana, 51, s.now))) // nobody vouches for the new one
+	s.Do(s.p.Prepare(t.Context(), boot(livhana, 51, s.Now))) // nobody vouches for the new one
 	if a, _ = s.look().Agent(livhana); a.Process.Proves() || a.PID != 51 {
 		t.Errorf("the old process speaks for the new one: %+v", a)
 	}
@@ -215,22 +215,22 @@ func TestBootRecordsOnlyWhatWasVouchedFor(t *testing.T) {
 func TestBootUnderAHalfWrittenRegistry(t *testing.T) {
 	half := registryText[:len(registryText)/2]
 	s := newSite(t, file("README", "x\n"))
-	s.write(Base+"/"+registry, half)
+	s.Write(Base+"/"+registry, half)
 	done := make(chan struct{})
 	go func() { // its writer finishes while the boot waits
 		defer close(done)
 		<-time.After(200 * time.Millisecond)
-		_ = os.WriteFile(s.path(Base+"/"+registry), []byte(registryText), 0o640)
+		_ = os.WriteFile(s.Path(Base+"/"+registry), []byte(registryText), 0o640)
 	}()
-	s.do(s.p.Prepare(t.Context(), boot(livhana, 9, s.now)))
+	s.Do(s.p.Prepare(t.Context(), boot(livhana, 9, s.Now)))
 	<-done
-	if got := s.read(Base + "/" + registry); !strings.Contains(got, "keep me") || !strings.Contains(got, `"pid": 9`) {
+	if got := s.Read(Base + "/" + registry); !strings.Contains(got, "keep me") || !strings.Contains(got, `"pid": 9`) {
 		t.Errorf("registry\n%s", got)
 	}
 
-	s.write(Base+"/"+registry, half) // and now it never does
-	s.do(s.p.Prepare(t.Context(), boot(livhana, 10, s.now.Add(time.Hour))))
-	aside, _ := filepath.Glob(s.path(Base + "/" + own + "/broken_registry.*"))
+	s.Write(Base+"/"+registry, half) // and now it never does
+	s.Do(s.p.Prepare(t.Context(), boot(livhana, 10, s.Now.Add(time.Hour))))
+	aside, _ := filepath.Glob(s.Path(Base + "/" + own + "/broken_registry.*"))
 	if len(aside) != 1 {
 		t.Fatalf("put aside: %v", aside)
 	}
@@ -243,8 +243,8 @@ func TestBootUnderAHalfWrittenRegistry(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.write(Base+"/"+registry, half)
-	if err := s.p.Prepare(ctx, boot(livhana, 11, s.now)); !errors.Is(err, context.Canceled) {
+	s.Write(Base+"/"+registry, half)
+	if err := s.p.Prepare(ctx, boot(livhana, 11, s.Now)); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -294,16 +294,16 @@ func TestBootAtOnce(t *testing.T) {
 // An agent called codex is not given the folder of codex-cursor.
 func TestBootTakesNobodysFolder(t *testing.T) {
 	s := newSite(t, around)
-	before := s.read(Base + "/codex_status/heartbeat.json")
-	s.do(s.p.Prepare(t.Context(), boot("codex", 5, s.now)))
-	if s.read(Base+"/codex_status/heartbeat.json") != before {
+	before := s.Read(Base + "/codex_status/heartbeat.json")
+	s.Do(s.p.Prepare(t.Context(), boot("codex", 5, s.Now)))
+	if s.Read(Base+"/codex_status/heartbeat.json") != before {
 		t.Error("the heartbeat of codex-cursor was overwritten")
 	}
 	if a, ok := s.look().Agent("codex"); !ok || a.Beat.Mark == "" {
 		t.Errorf("agents %s", agentNames(s.look()))
 	}
 	for _, bad := range []string{"", "..", "../x", "a/b", ".hidden", "a\nb", strings.Repeat("x", 300)} {
-		if err := s.p.Prepare(t.Context(), boot(bad, 5, s.now)); err == nil {
+		if err := s.p.Prepare(t.Context(), boot(bad, 5, s.Now)); err == nil {
 			t.Errorf("agent %q was booted", bad)
 		}
 	}

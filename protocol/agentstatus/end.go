@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -16,7 +17,7 @@ func (p *Project) bury(c protocol.Change) error {
 		return nil
 	}
 	if o, ref := e.ended(); o == nil || ref.Sum != c.Ref.Sum {
-		return moved("the result is not the one that was judged")
+		return folder.Moved("the result is not the one that was judged")
 	}
 	letter := struct {
 		TaskID   string    `json:"task_id"`
@@ -28,7 +29,7 @@ func (p *Project) bury(c protocol.Change) error {
 		Why      string    `json:"why"`
 		Result   string    `json:"result"`
 		Again    string    `json:"retry_command"`
-	}{c.Subject.ID, p.now.UTC(), c.Agent, c.Code, c.Rule, 1, c.Why, c.Ref.Path, "steward retry " + c.Subject.ID}
+	}{c.Subject.ID, p.Now.UTC(), c.Agent, c.Code, c.Rule, 1, c.Why, c.Ref.Path, "steward retry " + c.Subject.ID}
 	for _, k := range e.record.takings {
 		if k.Committed && k.Action == protocol.ActionRetry {
 			letter.Attempts++
@@ -38,7 +39,7 @@ func (p *Project) bury(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
-	if err := p.root.Create(deadFile(c.Subject.ID), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+	if err := p.Root.Create(deadFile(c.Subject.ID), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
 		return err
 	}
 	p.told("task_dead", c)
@@ -53,11 +54,11 @@ func (p *Project) conclude(c protocol.Change) error {
 	case e.result.Good && e.result.Value.Ours:
 		return nil
 	case e.result.There:
-		return moved("it has a result by now")
+		return folder.Moved("it has a result by now")
 	case !e.request.Good:
-		return moved("its request is not visible")
+		return folder.Moved("its request is not visible")
 	case c.Ref.Sum != "" && string(e.request.Sum) != c.Ref.Sum:
-		return moved("the request is not the one that was judged")
+		return folder.Moved("the request is not the one that was judged")
 	}
 	err := p.synthesize(e, c, map[string]any{"may_have_run_twice": c.Twice, "lost_agent": c.Agent})
 	if err == nil {
@@ -68,7 +69,7 @@ func (p *Project) conclude(c protocol.Change) error {
 
 func (p *Project) synthesize(e *entry, c protocol.Change, metrics map[string]any) error {
 	doc, err := jsonfile.Encode(map[string]any{
-		"task_id": e.id, "status": "failed", "source_agent": ourName, "completed_at": jsonfile.FormatTime(p.now),
+		"task_id": e.id, "status": "failed", "source_agent": ourName, "completed_at": jsonfile.FormatTime(p.Now),
 		"execution_time_seconds": 0, "capacity_used": 0,
 		"result":       map[string]any{"success": false, "artifacts_created": []string{}, "files_modified": []string{}, "summary": c.Why, "metrics": metrics},
 		"errors":       []any{map[string]any{"code": c.Code, "message": c.Why, "severity": "error"}},
@@ -77,9 +78,9 @@ func (p *Project) synthesize(e *entry, c protocol.Change, metrics map[string]any
 	if err != nil {
 		return err
 	}
-	err = p.root.Create(e.files.result, doc, 0o644)
+	err = p.Root.Create(e.files.result, doc, 0o644)
 	if errors.Is(err, jsonfile.ErrExist) {
-		return moved("its result came at this very moment")
+		return folder.Moved("its result came at this very moment")
 	}
 	return err
 }
@@ -91,17 +92,17 @@ func (p *Project) cancel(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	o, _ := e.ended()
 	if o != nil && o.Succeeded() {
-		return moved("it is completed")
+		return folder.Moved("it is completed")
 	}
 	done := e.record.cancelled && o != nil && !e.held.There && !e.notice.There
 	if done || !e.exists() {
 		return nil
 	}
-	doc, err := jsonfile.Encode(map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(p.now), "reason": string(c.Reason), "why": c.Why})
+	doc, err := jsonfile.Encode(map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(p.Now), "reason": string(c.Reason), "why": c.Why})
 	if err != nil {
 		return err
 	}
-	if err := p.root.Create(cancelledFile(e.id), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+	if err := p.Root.Create(cancelledFile(e.id), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
 		return err
 	}
 	if o == nil && (e.held.There || e.request.There) {
@@ -121,8 +122,8 @@ func (p *Project) cancel(c protocol.Change) error {
 // endIt gives a cancelled task its result before its request comes into sight again.
 func (p *Project) endIt(e *entry, c protocol.Change) error {
 	if k := e.record.last(); k != nil && k.Committed && e.held.There && !k.Ours {
-		err := p.root.Rename(attemptFile(e.id, k.N, "result"), e.files.result)
-		if err == nil || !isMissing(err) {
+		err := p.Root.Rename(attemptFile(e.id, k.N, "result"), e.files.result)
+		if err == nil || !folder.Missing(err) {
 			return err
 		}
 	}
@@ -143,7 +144,7 @@ func (p *Project) file(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
-	if err := p.root.RenameIf(c.Ref.Path, target, jsonfile.Sum(c.Ref.Sum)); err != nil {
+	if err := p.Root.RenameIf(c.Ref.Path, target, jsonfile.Sum(c.Ref.Sum)); err != nil {
 		return err
 	}
 	p.told("result_late", c)
@@ -153,7 +154,7 @@ func (p *Project) file(c protocol.Change) error {
 // onRecord reports whether a file of that kind and content lies in the ledger.
 func (p *Project) onRecord(id, kind string, sum jsonfile.Sum) bool {
 	for n := 1; n <= maxAttempts; n++ {
-		blob, err := p.root.Read(attemptFile(id, n, kind), maxFile)
+		blob, err := p.Root.Read(attemptFile(id, n, kind), maxFile)
 		if err != nil {
 			return false
 		}

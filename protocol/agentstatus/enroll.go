@@ -53,7 +53,7 @@ func (p *Project) createRegistry(b protocol.Boot, stamp string) error {
 	if err != nil {
 		return err
 	}
-	return p.root.Create(registry, doc, 0o644)
+	return p.Root.Create(registry, doc, 0o644)
 }
 
 // entryEdits sets what a boot says of the agent itself; what others have put there stays.
@@ -100,7 +100,7 @@ type heartbeatFile struct {
 // firstBeat writes the heartbeat that the boot script writes.
 func (p *Project) firstBeat(b protocol.Boot) error {
 	dir := p.deskOf(b.Agent)
-	if err := p.root.MkdirAll(dir, 0o755); err != nil {
+	if err := p.Root.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	beat := heartbeatFile{Name: b.Agent, Status: "active", Last: jsonfile.FormatTime(b.Now), Free: profileOf(b.Agent).free, Tasks: []string{}}
@@ -109,7 +109,7 @@ func (p *Project) firstBeat(b protocol.Boot) error {
 	if err != nil {
 		return err
 	}
-	late, err := p.root.Update(beatFile(dir), maxFile, func(old []byte) ([]byte, error) {
+	late, err := p.Root.Update(beatFile(dir), maxFile, func(old []byte) ([]byte, error) {
 		if _, err := jsonfile.Parse(old); err != nil {
 			return doc, nil // half a heartbeat is worth nothing; its writer is gone
 		}

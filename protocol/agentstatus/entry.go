@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -78,11 +79,11 @@ func (e *entry) atRest() bool {
 }
 
 func (p *Project) inTrouble(e *entry) bool {
-	if p.patience.Calm() {
+	if p.Patience.Calm() {
 		return false
 	}
 	for _, file := range e.files.all() {
-		if p.patience.Has(file) {
+		if p.Patience.Has(file) {
 			return true
 		}
 	}
@@ -169,7 +170,7 @@ func (p *Project) checkArtifacts(e *entry) {
 		if !inside {
 			continue
 		}
-		if _, err := top.Stat(rel); isMissing(err) {
+		if _, err := top.Stat(rel); folder.Missing(err) {
 			e.missing = append(e.missing, want)
 		}
 	}

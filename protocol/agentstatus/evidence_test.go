@@ -12,13 +12,13 @@ import (
 )
 
 func (s *site) log(line string, args ...any) {
-	s.t.Helper()
-	s.do(os.MkdirAll(filepath.Dir(s.path(logPath)), 0o755))
-	f, err := os.OpenFile(s.path(logPath), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	s.do(err)
+	s.T.Helper()
+	s.Do(os.MkdirAll(filepath.Dir(s.Path(logPath)), 0o755))
+	f, err := os.OpenFile(s.Path(logPath), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	s.Do(err)
 	defer f.Close()
 	_, err = fmt.Fprintf(f, line+"\n", args...)
-	s.do(err)
+	s.Do(err)
 }
 
 func started(at time.Time, layout string) string {
@@ -60,12 +60,12 @@ func TestEvidence(t *testing.T) {
 	busy := strings.Replace(beatText("codex-cursor"), `"active_tasks": []`, `"active_tasks": ["`+taskID+`"]`, 1)
 	s := newSite(t, file(Base+"/codex_status/heartbeat.json", busy)+file(progressPath(), `{"task_id":"`+taskID+`","progress_percent":40,"current_step":"x"}`+"\n")+
 		file(Base+"/codex_status/current_task.json", `{"task_id":"`+taskID+`"}`+"\n"))
-	s.log(started(s.now.Add(-time.Hour), nanos))
+	s.log(started(s.Now.Add(-time.Hour), nanos))
 	past := time.Now().Add(-time.Minute)
 	for _, f := range []string{progressPath(), Base + "/codex_status/heartbeat.json", Base + "/codex_status/current_task.json"} {
-		s.do(os.Chtimes(s.path(f), past, past))
+		s.Do(os.Chtimes(s.Path(f), past, past))
 	}
-	s.write(requestPath, requestText)
+	s.Write(requestPath, requestText)
 	k := only(t, s.look())
 	if k.Named != "" || !k.Started.IsZero() || !k.Progress.At.IsZero() || k.Progress.Percent != 0 {
 		t.Fatalf("what an earlier attempt left counts: %+v", k)
@@ -77,23 +77,23 @@ func TestEvidence(t *testing.T) {
 	if k = only(t, s.look()); k.Named != "task_started" || k.Started.IsZero() {
 		t.Errorf("log: %q", k.Named)
 	}
-	s.do(os.Chtimes(s.path(progressPath()), time.Now(), time.Now()))
+	s.Do(os.Chtimes(s.Path(progressPath()), time.Now(), time.Now()))
 	if k = only(t, s.look()); k.Named != "progress" || k.Progress.Percent != 40 {
 		t.Errorf("progress: %q %+v", k.Named, k.Progress)
 	}
-	s.do(os.Chtimes(s.path(Base+"/codex_status/current_task.json"), time.Now(), time.Now()))
+	s.Do(os.Chtimes(s.Path(Base+"/codex_status/current_task.json"), time.Now(), time.Now()))
 	if k = only(t, s.look()); k.Named != "active_tasks" {
 		t.Errorf("current task: %q", k.Named)
 	}
-	s.do(os.Chtimes(s.path(Base+"/codex_status/current_task.json"), past, past))
+	s.Do(os.Chtimes(s.Path(Base+"/codex_status/current_task.json"), past, past))
 	if k = only(t, s.look()); k.Named != "progress" {
 		t.Errorf("old current task: %q", k.Named)
 	}
-	s.write(Base+"/other_status/heartbeat.json", strings.ReplaceAll(busy, "codex-cursor", "another"))
+	s.Write(Base+"/other_status/heartbeat.json", strings.ReplaceAll(busy, "codex-cursor", "another"))
 	if k = only(t, s.look()); k.Named != "progress" {
 		t.Errorf("another agent's heartbeat counts: %q", k.Named)
 	}
-	s.write(Base+"/codex_status/heartbeat.json", strings.Replace(busy, "idle", "busy", 1))
+	s.Write(Base+"/codex_status/heartbeat.json", strings.Replace(busy, "idle", "busy", 1))
 	if k = only(t, s.look()); k.Named != "active_tasks" {
 		t.Errorf("heartbeat: %q", k.Named)
 	}
@@ -104,16 +104,16 @@ func TestOwnLinesAreNoEvidence(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	k := only(t, s.look())
 	c := about(k, protocol.VerbLog)
-	c.Event, c.Until = "task_started", s.now.Add(time.Second)
+	c.Event, c.Until = "task_started", s.Now.Add(time.Second)
 	signs := s.look().Agents[0].Signs
 	for range 2 {
-		s.do(s.apply(c))
+		s.Do(s.apply(c))
 	}
 	snap := s.look()
 	if k = only(t, snap); k.Named != "" || !k.HasLogged("task_started") {
 		t.Errorf("named %q, logged %v", k.Named, k.Logged)
 	}
-	if got := strings.Count(s.read(logPath), "\n"); got != 1 {
+	if got := strings.Count(s.Read(logPath), "\n"); got != 1 {
 		t.Errorf("%d lines", got)
 	}
 	if snap.Agents[0].Signs != signs {
@@ -130,7 +130,7 @@ func TestSigns(t *testing.T) {
 		return a.Signs
 	}
 	none := signs()
-	s.write(progressPath(), `{"task_id":"`+taskID+`","progress_percent":10}`)
+	s.Write(progressPath(), `{"task_id":"`+taskID+`","progress_percent":10}`)
 	one := signs()
 	if none != "" || one == "" || one != signs() {
 		t.Fatalf("signs %q, %q", none, one)
@@ -140,13 +140,13 @@ func TestSigns(t *testing.T) {
 	if two == one {
 		t.Error("a log line of the agent under its short name is no sign")
 	}
-	s.do(os.Remove(s.path(progressPath())))
+	s.Do(os.Remove(s.Path(progressPath())))
 	if signs() != two {
 		t.Error("what vanished is a sign")
 	}
-	text := s.read(logPath)
-	s.do(os.Remove(s.path(logPath)))
-	s.write(logPath, text) // rotated: the same lines in another file
+	text := s.Read(logPath)
+	s.Do(os.Remove(s.Path(logPath)))
+	s.Write(logPath, text) // rotated: the same lines in another file
 	if signs() != two {
 		t.Error("old lines in a new file are a sign")
 	}
@@ -189,13 +189,13 @@ func TestAgentsAreNeverMerged(t *testing.T) {
 
 func TestAttemptsRunFromTheirOwnFiles(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
-	c := retryChange(only(t, s.look()), s.now, 0)
-	c.NoHold, c.Until = true, s.now.Add(time.Hour)
-	s.do(s.apply(c)) // steward run --once: the schedule stands alone
-	c.NoHold, c.Until, c.Timeout = false, s.now.Add(2*time.Hour), 1200*time.Second
-	s.do(s.apply(c)) // and is not overruled by one that was worked out anew
+	c := retryChange(only(t, s.look()), s.Now, 0)
+	c.NoHold, c.Until = true, s.Now.Add(time.Hour)
+	s.Do(s.apply(c)) // steward run --once: the schedule stands alone
+	c.NoHold, c.Until, c.Timeout = false, s.Now.Add(2*time.Hour), 1200*time.Second
+	s.Do(s.apply(c)) // and is not overruled by one that was worked out anew
 	k := only(t, s.look())
-	if k.Timeout != 600*time.Second || k.Hold == nil || k.Hold.NotBefore.After(s.now.Add(time.Hour)) {
+	if k.Timeout != 600*time.Second || k.Hold == nil || k.Hold.NotBefore.After(s.Now.Add(time.Hour)) {
 		t.Errorf("timeout %v, hold %+v", k.Timeout, k.Hold)
 	}
 	k0 := k.Takings[0]
@@ -203,7 +203,7 @@ func TestAttemptsRunFromTheirOwnFiles(t *testing.T) {
 		t.Errorf("taking %+v", k0)
 	}
 	// A damaged ledger gives no attempts away.
-	s.write(attempt(1, "sched"), "{")
+	s.Write(attempt(1, "sched"), "{")
 	s.reopen()
 	if k = only(t, s.look()); k.Attempt() != 2 {
 		t.Errorf("attempt %d with a damaged schedule", k.Attempt())

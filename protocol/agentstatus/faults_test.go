@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/protocoltest"
 )
 
 // A torn file keeps its last good value, asks for another look, and is a fault only after two seconds.
@@ -15,8 +16,8 @@ func TestTornBecomesAFault(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	sum := only(t, s.look()).Ref.Sum
 	half := requestText[:100]
-	s.write(requestPath, half)
-	begin := s.now.Add(time.Second)
+	s.Write(requestPath, half)
+	begin := s.Now.Add(time.Second)
 	for _, step := range []struct {
 		after time.Duration
 		fault bool
@@ -30,7 +31,7 @@ func TestTornBecomesAFault(t *testing.T) {
 		if snap.Again.IsZero() || snap.Again.After(now.Add(5*time.Second)) {
 			t.Errorf("after %v: next look asked for at %v", step.after, snap.Again)
 		}
-		f := faultAt(snap, requestPath)
+		f := protocoltest.FaultAt(snap, requestPath)
 		if (f != nil) != step.fault {
 			t.Errorf("after %v: fault %+v", step.after, f)
 		}
@@ -38,18 +39,18 @@ func TestTornBecomesAFault(t *testing.T) {
 			t.Errorf("after %v: %+v", step.after, f)
 		}
 	}
-	s.now = begin.Add(20 * time.Second)
-	s.write(requestPath, requestText)
+	s.Now = begin.Add(20 * time.Second)
+	s.Write(requestPath, requestText)
 	if snap := s.look(); len(snap.Faults) > 0 || !snap.Again.IsZero() {
 		t.Errorf("repaired: %+v, again %v", snap.Faults, snap.Again)
 	}
-	s.write(requestPath, half)
+	s.Write(requestPath, half)
 	_ = s.look()
-	s.now = s.now.Add(3 * time.Second)
-	if faultAt(s.look(), requestPath) == nil {
+	s.Now = s.Now.Add(3 * time.Second)
+	if protocoltest.FaultAt(s.look(), requestPath) == nil {
 		t.Fatal("no fault")
 	}
-	s.do(os.Remove(s.path(requestPath)))
+	s.Do(os.Remove(s.Path(requestPath)))
 	if snap := s.look(); len(snap.Faults) > 0 || len(snap.Tasks) > 0 {
 		t.Errorf("removed: %+v", snap)
 	}
@@ -58,16 +59,16 @@ func TestTornBecomesAFault(t *testing.T) {
 func TestIDsThatDiffer(t *testing.T) {
 	s := newSite(t, around+file(requestPath, strings.Replace(requestText, "c001", "c002", 1)))
 	first := s.look()
-	f := faultAt(first, requestPath)
+	f := protocoltest.FaultAt(first, requestPath)
 	if f == nil || len(first.Tasks) > 0 || f.Hint == "" || !strings.Contains(f.Problem, "c002") {
 		t.Fatalf("%+v %+v", first.Tasks, first.Faults)
 	}
-	s.write(requestPath, strings.Replace(requestText, "c001", "c002", 1)) // rewritten, still wrong
-	s.now = s.now.Add(time.Minute)
-	if g := faultAt(s.look(), requestPath); g == nil || !g.Since.Equal(f.Since) {
+	s.Write(requestPath, strings.Replace(requestText, "c001", "c002", 1)) // rewritten, still wrong
+	s.Now = s.Now.Add(time.Minute)
+	if g := protocoltest.FaultAt(s.look(), requestPath); g == nil || !g.Since.Equal(f.Since) {
 		t.Errorf("since %v, was %v", g, f.Since)
 	}
-	s.write(requestPath, requestText)
+	s.Write(requestPath, requestText)
 	if snap := s.look(); len(snap.Faults) > 0 || len(snap.Tasks) != 1 {
 		t.Errorf("corrected: %+v", snap.Faults)
 	}
@@ -75,12 +76,12 @@ func TestIDsThatDiffer(t *testing.T) {
 
 func TestNamesThatCannotBeUsed(t *testing.T) {
 	s := newSite(t, around)
-	tasks := s.path(Base + "/" + tasksDir)
+	tasks := s.Path(Base + "/" + tasksDir)
 	long := strings.Repeat("x", 220)
 	for _, id := range []string{"", "..", ".hidden", "a\nb", "a\x01b", long} {
-		s.do(os.WriteFile(filepath.Join(tasks, "task_"+id+requestExt), []byte(requestText), 0o644))
+		s.Do(os.WriteFile(filepath.Join(tasks, "task_"+id+requestExt), []byte(requestText), 0o644))
 	}
-	s.do(os.WriteFile(s.path(Base+"/x.status.json"), []byte(`{"agent_name":"../../etc","status":"idle"}`), 0o644))
+	s.Do(os.WriteFile(s.Path(Base+"/x.status.json"), []byte(`{"agent_name":"../../etc","status":"idle"}`), 0o644))
 	snap := s.look()
 	if len(snap.Tasks) > 0 || len(snap.Faults) != 7 {
 		t.Fatalf("%d tasks, faults %+v", len(snap.Tasks), snap.Faults)
@@ -99,8 +100,8 @@ func TestNamesThatCannotBeUsed(t *testing.T) {
 			t.Errorf("a change to task %q", id)
 		}
 	}
-	s.do(os.RemoveAll(tasks))
-	s.do(os.Remove(s.path(Base + "/x.status.json")))
+	s.Do(os.RemoveAll(tasks))
+	s.Do(os.Remove(s.Path(Base + "/x.status.json")))
 	if snap := s.look(); len(snap.Faults) > 0 {
 		t.Errorf("removed: %+v", snap.Faults)
 	}
@@ -108,14 +109,14 @@ func TestNamesThatCannotBeUsed(t *testing.T) {
 
 func TestTheLogCannotBeWritten(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
-	s.do(os.MkdirAll(s.path(logPath), 0o755))
-	s.do(s.apply(holdChange(only(t, s.look()), s.now)))
-	f := faultAt(s.look(), logFile)
+	s.Do(os.MkdirAll(s.Path(logPath), 0o755))
+	s.Do(s.apply(holdChange(only(t, s.look()), s.Now)))
+	f := protocoltest.FaultAt(s.look(), logFile)
 	if f == nil || only(t, s.look()).Hold == nil {
 		t.Fatal("the change must stand, and the log be a fault")
 	}
-	s.do(os.Remove(s.path(logPath)))
-	s.do(s.apply(about(only(t, s.look()), protocol.VerbRelease)))
+	s.Do(os.Remove(s.Path(logPath)))
+	s.Do(s.apply(about(only(t, s.look()), protocol.VerbRelease)))
 	if snap := s.look(); len(snap.Faults) > 0 {
 		t.Errorf("later: %+v", snap.Faults)
 	}

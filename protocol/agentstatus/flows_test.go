@@ -16,32 +16,32 @@ import (
 func TestLateWritesToTheRegistry(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		s := newSite(t, around)
-		old, err := os.OpenFile(s.path(Base+"/"+registry), os.O_RDWR, 0)
-		s.do(err)
+		old, err := os.OpenFile(s.Path(Base+"/"+registry), os.O_RDWR, 0)
+		s.Do(err)
 		a, _ := s.look().Agent(codex)
-		s.do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error", Reason: protocol.ReasonSilent}))
+		s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error", Reason: protocol.ReasonSilent}))
 		if meanwhile {
-			s.do(s.p.Prepare(t.Context(), boot("third", 3, s.now)))
+			s.Do(s.p.Prepare(t.Context(), boot("third", 3, s.Now)))
 		}
-		s.do(old.Truncate(0))
+		s.Do(old.Truncate(0))
 		text := strings.Replace(registryText, `"status": "idle"`, `"status": "busy"`, 1)
 		_, err = old.WriteAt([]byte(text[:80]), 0)
-		s.do(err)
-		if snap := s.at(s.now.Add(100 * time.Millisecond)); snap.Again.IsZero() || len(snap.Faults) > 0 {
+		s.Do(err)
+		if snap := s.at(s.Now.Add(100 * time.Millisecond)); snap.Again.IsZero() || len(snap.Faults) > 0 {
 			t.Errorf("half of it is written: again %v, %+v", snap.Again, snap.Faults)
 		}
 		_, err = old.WriteAt([]byte(text), 0)
-		s.do(errors.Join(err, old.Close()))
-		snap := s.at(s.now.Add(200 * time.Millisecond))
+		s.Do(errors.Join(err, old.Close()))
+		snap := s.at(s.Now.Add(200 * time.Millisecond))
 		a, _ = snap.Agent(codex)
 		l, _ := snap.Agent(livhana)
 		x, there := snap.Agent("third")
 		third := there && x.Recorded == "active"
 		if a.Recorded != "error" || l.Recorded != "busy" || third != meanwhile {
-			t.Errorf("meanwhile %v: codex %q, livhana %q, third %v\n%s", meanwhile, a.Recorded, l.Recorded, third, s.read(Base+"/"+registry))
+			t.Errorf("meanwhile %v: codex %q, livhana %q, third %v\n%s", meanwhile, a.Recorded, l.Recorded, third, s.Read(Base+"/"+registry))
 		}
-		if snap := s.at(s.now.Add(10 * time.Second)); !snap.Again.IsZero() || len(s.p.lates) > 0 {
-			t.Errorf("still watched: %v, %d", snap.Again, len(s.p.lates))
+		if snap := s.at(s.Now.Add(10 * time.Second)); !snap.Again.IsZero() || s.p.Watched() > 0 {
+			t.Errorf("still watched: %v, %d", snap.Again, s.p.Watched())
 		}
 	}
 }
@@ -50,14 +50,14 @@ func TestLateWritesToTheRegistry(t *testing.T) {
 func TestLateWritesToAnotherFolder(t *testing.T) {
 	s := newSite(t, around)
 	a, _ := s.look().Agent(codex)
-	old, err := os.OpenFile(s.path(Base+"/"+registry), os.O_RDWR, 0)
-	s.do(err)
+	old, err := os.OpenFile(s.Path(Base+"/"+registry), os.O_RDWR, 0)
+	s.Do(err)
 	defer old.Close()
-	s.do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error"}))
-	s.do(os.Rename(s.path(Base), s.path("tmp/old")))
-	s.write(Base+"/"+registry, `{"updated_at":"2026-01-02T03:04:05Z","agents":{}}`)
+	s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error"}))
+	s.Do(os.Rename(s.Path(Base), s.Path("tmp/old")))
+	s.Write(Base+"/"+registry, `{"updated_at":"2026-01-02T03:04:05Z","agents":{}}`)
 	_, err = old.WriteAt([]byte(strings.Replace(registryText, "idle", "busy", 1)), 0)
-	s.do(err)
+	s.Do(err)
 	if snap := s.look(); len(snap.Agents) > 0 {
 		t.Errorf("agents %s", agentNames(snap))
 	}
@@ -66,12 +66,12 @@ func TestLateWritesToAnotherFolder(t *testing.T) {
 // A request that its orchestrator writes anew while a retry hides it is the one that runs; the old one stays on record.
 func TestRetryBesideARequestWrittenAnew(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
-	holdFirst(t, s.p, s.dir, s.now)
-	s.write(requestPath, grown(77))
-	s.write(resultPath, resultText)
+	holdFirst(t, s.p, s.Dir, s.Now)
+	s.Write(requestPath, grown(77))
+	s.Write(resultPath, resultText)
 	k := only(t, s.look())
-	s.do(s.apply(retryChange(k, s.now, time.Hour)))
-	if k = only(t, s.look()); k.Hold == nil || k.Hold.Half || k.Timeout != 154*time.Second || s.read(attempt(1, "held")) != requestText {
+	s.Do(s.apply(retryChange(k, s.Now, time.Hour)))
+	if k = only(t, s.look()); k.Hold == nil || k.Hold.Half || k.Timeout != 154*time.Second || s.Read(attempt(1, "held")) != requestText {
 		t.Errorf("%+v, hold %+v", k, k.Hold)
 	}
 }
@@ -82,16 +82,16 @@ func TestAnIDIsUsedAgain(t *testing.T) {
 	if k := only(t, s.look()); k.Outcome == nil || !k.Outcome.Archived || k.Visible {
 		t.Fatalf("archived: %+v", k)
 	}
-	s.write(requestPath, requestText)
+	s.Write(requestPath, requestText)
 	if k := only(t, s.look()); k.Outcome != nil || !k.Visible {
 		t.Errorf("asked for again: %+v", k)
 	}
-	s.do(s.apply(holdChange(only(t, s.look()), s.now)))
+	s.Do(s.apply(holdChange(only(t, s.look()), s.Now)))
 	if k := only(t, s.look()); k.Outcome != nil || k.Hold == nil || k.Hold.Half {
 		t.Errorf("held: %+v", k)
 	}
-	s.do(s.apply(about(only(t, s.look()), protocol.VerbRelease)))
-	s.write(resultPath, resultText)
+	s.Do(s.apply(about(only(t, s.look()), protocol.VerbRelease)))
+	s.Write(resultPath, resultText)
 	if k := only(t, s.look()); k.Outcome == nil || k.Outcome.Status != "failed" || k.Late != nil {
 		t.Errorf("ended again: %+v", k)
 	}
@@ -103,11 +103,11 @@ func TestAResultWithoutARequest(t *testing.T) {
 	if k.Ref.Path != "" || k.Outcome == nil || k.Agent != codex || k.Visible {
 		t.Errorf("%+v", k)
 	}
-	c := retryChange(k, s.now, 0)
+	c := retryChange(k, s.Now, 0)
 	if err := s.apply(c); err == nil || errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("retry without a request: %v", err)
 	}
-	if s.read(resultPath) != resultText {
+	if s.Read(resultPath) != resultText {
 		t.Error("the result is gone")
 	}
 }
@@ -116,17 +116,17 @@ func TestAResultWithoutARequest(t *testing.T) {
 func TestHoldOfOneInFlight(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	k := only(t, s.look())
-	s.write(progressPath(), progressText)
-	if err := s.apply(holdChange(k, s.now)); !errors.Is(err, protocol.ErrConflict) {
+	s.Write(progressPath(), progressText)
+	if err := s.apply(holdChange(k, s.Now)); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("with progress: %v", err)
 	}
 	past := time.Now().Add(-time.Hour)
-	s.do(os.Chtimes(s.path(progressPath()), past, past)) // left by an earlier attempt
-	s.do(s.apply(holdChange(k, s.now)))
+	s.Do(os.Chtimes(s.Path(progressPath()), past, past)) // left by an earlier attempt
+	s.Do(s.apply(holdChange(k, s.Now)))
 	if k = only(t, s.look()); k.Hold == nil || k.Hold.Half {
 		t.Errorf("hold %+v", k.Hold)
 	}
-	n := s.read(noticePath)
+	n := s.Read(noticePath)
 	for _, want := range []string{`"status": "deferred"`, `"reason": "capacity_exceeded"`, `"retry_after_seconds": 60`, `"dimension": "memory"`, `"load": 0.93`, `"threshold": 0.8`, `"not_before": "`, `"release_by": "`, `"release_command": "steward release ` + taskID} {
 		if !strings.Contains(n, want) {
 			t.Errorf("the notice lacks %s:\n%s", want, n)
@@ -139,22 +139,22 @@ func TestHalfACancellation(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		s := newSite(t, around+file(requestPath, requestText))
 		if held {
-			holdFirst(t, s.p, s.dir, s.now)
+			holdFirst(t, s.p, s.Dir, s.Now)
 		}
 		_ = s.look()
-		s.write(Base+"/"+cancelledFile(taskID), "{}\n")
+		s.Write(Base+"/"+cancelledFile(taskID), "{}\n")
 		k := only(t, s.look())
 		if k.Hold == nil || !k.Hold.Half || !k.Cancelled {
 			t.Fatalf("held %v: %+v", held, k.Hold)
 		}
-		s.do(s.apply(about(k, protocol.VerbRelease)))
+		s.Do(s.apply(about(k, protocol.VerbRelease)))
 		if k = only(t, s.look()); k.Hold != nil || k.Outcome == nil || k.Outcome.Failures[0].Code != "CANCELLED" || k.Visible {
 			t.Errorf("held %v: %+v", held, k)
 		}
-		s.do(os.Remove(s.path(resultPath)))
-		s.do(os.Remove(s.path(requestPath)))
+		s.Do(os.Remove(s.Path(resultPath)))
+		s.Do(os.Remove(s.Path(requestPath)))
 		_ = s.look()
-		s.write(requestPath, requestText)
+		s.Write(requestPath, requestText)
 		if k = only(t, s.look()); k.Hold != nil || !k.Visible {
 			t.Errorf("held %v: asked for anew after the cancellation: %+v", held, k)
 		}
@@ -165,12 +165,12 @@ func TestOurOwnResultKeepsTheSchema(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	c := about(only(t, s.look()), protocol.VerbConclude)
 	c.Code = "AGENT_LOST"
-	s.do(s.apply(c))
-	if got := issuesOf(t, "result", s.read(resultPath)); len(got) > 0 {
+	s.Do(s.apply(c))
+	if got := issuesOf(t, "result", s.Read(resultPath)); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}
 	// The client's real result, written over it, counts from then on.
-	s.write(resultPath, strings.Replace(resultText, "failed", "completed", 1))
+	s.Write(resultPath, strings.Replace(resultText, "failed", "completed", 1))
 	if k := only(t, s.look()); k.Outcome.Ours || !k.Outcome.Succeeded() {
 		t.Errorf("%+v", k.Outcome)
 	}
@@ -178,10 +178,10 @@ func TestOurOwnResultKeepsTheSchema(t *testing.T) {
 
 func TestDraftsOfACrashAreSwept(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
-	draft := filepath.Join(s.path(Base+"/"+tasksDir), ".steward-XYZ.tmp")
-	s.do(os.WriteFile(draft, nil, 0o600))
-	s.now = s.now.Add(2 * time.Minute)
-	s.do(s.apply(holdChange(only(t, s.look()), s.now)))
+	draft := filepath.Join(s.Path(Base+"/"+tasksDir), ".steward-XYZ.tmp")
+	s.Do(os.WriteFile(draft, nil, 0o600))
+	s.Now = s.Now.Add(2 * time.Minute)
+	s.Do(s.apply(holdChange(only(t, s.look()), s.Now)))
 	if _, err := os.Stat(draft); !os.IsNotExist(err) {
 		t.Errorf("the draft is still there: %v", err)
 	}
@@ -192,10 +192,10 @@ func TestPublish(t *testing.T) {
 	if err := s.p.Publish([]byte("{}\n")); err == nil {
 		t.Error("published without a folder")
 	}
-	s.write(Base+"/"+registry, registryText)
-	s.do(s.p.Publish([]byte(`{"a":1}`)))
-	s.do(s.p.Publish([]byte(`{"a":2}`)))
-	if got := s.read(Base + "/" + capacityDoc); got != `{"a":2}` {
+	s.Write(Base+"/"+registry, registryText)
+	s.Do(s.p.Publish([]byte(`{"a":1}`)))
+	s.Do(s.p.Publish([]byte(`{"a":2}`)))
+	if got := s.Read(Base + "/" + capacityDoc); got != `{"a":2}` {
 		t.Errorf("%q", got)
 	}
 }
@@ -203,7 +203,7 @@ func TestPublish(t *testing.T) {
 func TestConcludeOfARequestThatChanged(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	c := about(only(t, s.look()), protocol.VerbConclude)
-	s.write(requestPath, grown(77))
+	s.Write(requestPath, grown(77))
 	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("got %v", err)
 	}
@@ -220,14 +220,14 @@ func TestOnlyTheResultIsArchived(t *testing.T) {
 // A retry that was cut short after its commit is finished when it is asked for again, once it is due.
 func TestRetryGoesOnAfterItsCommit(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
-	c := retryChange(only(t, s.look()), s.now, time.Hour)
-	s.do(s.apply(c))
-	s.do(s.apply(c))
+	c := retryChange(only(t, s.look()), s.Now, time.Hour)
+	s.Do(s.apply(c))
+	s.Do(s.apply(c))
 	if k := only(t, s.look()); k.Hold == nil {
 		t.Errorf("shown too early: %+v", k)
 	}
-	s.now = s.now.Add(2 * time.Hour)
-	s.do(s.apply(c))
+	s.Now = s.Now.Add(2 * time.Hour)
+	s.Do(s.apply(c))
 	if k := only(t, s.look()); k.Hold != nil || !k.Visible {
 		t.Errorf("%+v", k)
 	}

@@ -1,6 +1,7 @@
 package agentstatus
 
 import (
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -18,8 +19,8 @@ func newFolders() folders {
 // probe notes which folders have changed since they were read through. One that is missing has the zero Stamp.
 func (p *Project) probe(dirs ...string) {
 	for _, dir := range dirs {
-		st, err := p.root.Stat(dir)
-		if isMissing(err) {
+		st, err := p.Root.Stat(dir)
+		if folder.Missing(err) {
 			st, err = jsonfile.Stamp{}, nil
 		}
 		old, known := p.stamps[dir]
@@ -34,7 +35,7 @@ func (p *Project) probe(dirs ...string) {
 // through notes that folders have been read through as probe found them.
 func (p *Project) through(dirs ...string) {
 	for _, dir := range dirs {
-		if st, ok := p.seen[dir]; ok && st.Settled(p.now) {
+		if st, ok := p.seen[dir]; ok && st.Settled(p.Now) {
 			p.stamps[dir] = st
 		}
 	}
@@ -46,19 +47,19 @@ func (p *Project) list(dir string) (names []string, fresh bool) {
 	if !p.changed[dir] {
 		return nil, false
 	}
-	names, st, err := p.root.List(dir)
-	if isMissing(err) {
+	names, st, err := p.Root.List(dir)
+	if folder.Missing(err) {
 		p.stamps[dir] = jsonfile.Stamp{}
-		p.patience.Clear(dir)
+		p.Patience.Clear(dir)
 		return nil, true
 	}
 	if err != nil {
-		p.patience.Unreadable(dir, err)
+		p.Patience.Unreadable(dir, err)
 		return nil, false
 	}
-	p.patience.Clear(dir)
+	p.Patience.Clear(dir)
 	delete(p.stamps, dir)
-	if st.Settled(p.now) {
+	if st.Settled(p.Now) {
 		p.stamps[dir] = st
 	}
 	return names, true

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -69,8 +70,8 @@ func (p *Project) usable(id, file string, odd map[string]protocol.Fault) bool {
 	if plainID(id) {
 		return true
 	}
-	where := path.Join(Base, escaped(file))
-	p.odd(p.oddTasks, odd, where, "\""+clean(id, 60)+"\" is no task id: it cannot be used as a file name", "use a UUID")
+	where := p.Shown(file)
+	p.odd(p.oddTasks, odd, where, "\""+folder.Line(id, 60)+"\" is no task id: it cannot be used as a file name", "use a UUID")
 	return false
 }
 
@@ -94,7 +95,7 @@ func (p *Project) sort(found map[string]names) {
 		st, ended := p.ending(id, set)
 		switch {
 		case known && ended && old.mtime == st.MtimeNs && old.size == st.Size:
-		case !known && ended && st.ModTime().Before(p.since):
+		case !known && ended && st.ModTime().Before(p.Since):
 			if scheduled == nil {
 				scheduled = p.openSchedules()
 			}
@@ -125,7 +126,7 @@ func (p *Project) ending(id string, set names) (st jsonfile.Stamp, ok bool) {
 	if file == "" {
 		return st, false
 	}
-	st, err := p.root.Stat(file)
+	st, err := p.Root.Stat(file)
 	return st, err == nil && st.Mode.IsRegular()
 }
 
@@ -178,7 +179,7 @@ func (p *Project) retire() {
 		at, ok := e.over()
 		switch o, _ := e.ended(); {
 		case !ok:
-		case at.Before(p.since):
+		case at.Before(p.Since):
 			p.settle(e)
 		case o.Succeeded():
 			completed = append(completed, done{e, at})
@@ -187,7 +188,7 @@ func (p *Project) retire() {
 	if len(completed) > keepEnded {
 		slices.SortFunc(completed, func(a, b done) int { return a.at.Compare(b.at) })
 		for _, d := range completed[:len(completed)-keepEnded] {
-			if p.now.Sub(d.at) > keepAtAll {
+			if p.Now.Sub(d.at) > keepAtAll {
 				p.settle(d.e)
 			}
 		}
@@ -224,7 +225,7 @@ func (p *Project) settle(e *entry) {
 	}
 	p.settled[e.id] = settled{set, st.MtimeNs, st.Size}
 	for _, file := range e.files.all() {
-		p.patience.Clear(file)
+		p.Patience.Clear(file)
 	}
 	delete(p.tasks, e.id)
 	delete(p.log.tasks, e.id)

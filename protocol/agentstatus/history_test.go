@@ -15,31 +15,31 @@ func numbered(n int) string { return fmt.Sprintf("0b2f6a0e-6d2c-4a53-9d0b-%012x"
 
 // finish lays n finished tasks, which ended that long ago.
 func (s *site) finish(n int, ago time.Duration, status string) {
-	s.t.Helper()
-	dir := s.path(Base + "/" + tasksDir)
-	s.do(os.MkdirAll(dir, 0o755))
-	at := s.now.Add(-ago)
+	s.T.Helper()
+	dir := s.Path(Base + "/" + tasksDir)
+	s.Do(os.MkdirAll(dir, 0o755))
+	at := s.Now.Add(-ago)
 	for i := range n {
 		id := numbered(i)
 		for ext, text := range map[string]string{requestExt: requestText, resultExt: strings.Replace(resultText, "failed", status, 1)} {
 			name := filepath.Join(dir, "task_"+id+ext)
-			s.do(os.WriteFile(name, []byte(strings.Replace(text, taskID, id, 1)), 0o644))
-			s.do(os.Chtimes(name, at, at))
+			s.Do(os.WriteFile(name, []byte(strings.Replace(text, taskID, id, 1)), 0o644))
+			s.Do(os.Chtimes(name, at, at))
 		}
 	}
 }
 
 func (s *site) since(ago time.Duration, hints ...string) *protocol.Snapshot {
-	s.t.Helper()
-	s.now = s.now.Add(time.Second)
-	snap := s.p.Observe(s.t.Context(), protocol.Look{Now: s.now, Hints: hints, Since: s.now.Add(-ago)})
+	s.T.Helper()
+	s.Now = s.Now.Add(time.Second)
+	snap := s.p.Observe(s.T.Context(), protocol.Look{Now: s.Now, Hints: hints, Since: s.Now.Add(-ago)})
 	return &snap
 }
 
 func TestOldTasksAreNotEvenRead(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	s.finish(300, 2*time.Hour, "failed")
-	s.do(os.Chmod(s.path(Base+"/"+tasksDir+"/task_"+numbered(5)+resultExt), 0)) // would be a fault for others than root
+	s.Do(os.Chmod(s.Path(Base+"/"+tasksDir+"/task_"+numbered(5)+resultExt), 0)) // would be a fault for others than root
 	snap := s.since(time.Hour)
 	if len(snap.Tasks) != 1 || len(s.p.tasks) != 1 || len(s.p.settled) != 300 {
 		t.Errorf("%d tasks listed, %d kept, %d settled", len(snap.Tasks), len(s.p.tasks), len(s.p.settled))
@@ -49,11 +49,11 @@ func TestOldTasksAreNotEvenRead(t *testing.T) {
 // An old result whose retry stands on record, not yet due, is no history.
 func TestAScheduledRetryIsNoHistory(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
-	c := retryChange(only(t, s.look()), s.now, 5*time.Hour)
+	c := retryChange(only(t, s.look()), s.Now, 5*time.Hour)
 	c.NoHold = true
-	s.do(s.apply(c))
-	old := s.now.Add(-3 * time.Hour)
-	s.do(os.Chtimes(s.path(resultPath), old, old))
+	s.Do(s.apply(c))
+	old := s.Now.Add(-3 * time.Hour)
+	s.Do(os.Chtimes(s.Path(resultPath), old, old))
 	s.reopen()
 	for range 2 {
 		if snap := s.since(time.Hour); len(snap.Tasks) != 1 || snap.Tasks[0].Outcome == nil {
@@ -78,11 +78,11 @@ func TestCompletedTasksRetire(t *testing.T) {
 		gone = id
 		break
 	}
-	s.do(os.MkdirAll(s.path(Base+"/"+archiveDir), 0o755))
+	s.Do(os.MkdirAll(s.Path(Base+"/"+archiveDir), 0o755))
 	hints := []string{}
 	for _, ext := range []string{resultExt, requestExt} {
 		from, to := Base+"/"+taskFile(gone, ext), Base+"/"+archivedFile(gone, ext)
-		s.do(os.Rename(s.path(from), s.path(to)))
+		s.Do(os.Rename(s.Path(from), s.Path(to)))
 		hints = append(hints, from, to)
 	}
 	if snap := s.since(time.Hour, hints...); len(snap.Tasks) != keepEnded {
@@ -90,14 +90,14 @@ func TestCompletedTasksRetire(t *testing.T) {
 	}
 	for id := range s.p.settled {
 		if id != gone {
-			s.do(os.Rename(s.path(Base+"/"+taskFile(id, resultExt)), s.path(Base+"/"+archivedFile(id, resultExt))))
-			s.do(os.Rename(s.path(Base+"/"+taskFile(id, requestExt)), s.path(Base+"/"+archivedFile(id, requestExt))))
+			s.Do(os.Rename(s.Path(Base+"/"+taskFile(id, resultExt)), s.Path(Base+"/"+archivedFile(id, resultExt))))
+			s.Do(os.Rename(s.Path(Base+"/"+taskFile(id, requestExt)), s.Path(Base+"/"+archivedFile(id, requestExt))))
 		}
 	}
 	if snap := s.since(time.Hour); len(snap.Tasks) != keepEnded {
 		t.Errorf("%d tasks after others were archived", len(snap.Tasks))
 	}
-	s.write(Base+"/"+taskFile(gone, requestExt), strings.Replace(requestText, taskID, gone, 1))
+	s.Write(Base+"/"+taskFile(gone, requestExt), strings.Replace(requestText, taskID, gone, 1))
 	snap := s.since(time.Hour, Base+"/"+taskFile(gone, requestExt))
 	if len(snap.Tasks) != keepEnded+1 {
 		t.Errorf("%d tasks after one was asked for anew", len(snap.Tasks))
@@ -122,24 +122,24 @@ func TestHintsMissNothing(t *testing.T) {
 		{Base + "/" + registry, `"status": "active"`, `"status": "paused"`, []string{}, func(s *protocol.Snapshot) bool { return s.Agents[0].Recorded == "paused" }},
 		{Base + "/codex_status/heartbeat.json", `"idle"`, `"busy"`, []string{Base + "/codex_status/heartbeat.json"}, func(s *protocol.Snapshot) bool { return s.Agents[0].Status == "busy" }},
 	} {
-		text := s.read(step.file)
-		s.do(os.WriteFile(s.path(step.file), []byte(strings.Replace(text, step.old, step.new, 1)), 0o640))
+		text := s.Read(step.file)
+		s.Do(os.WriteFile(s.Path(step.file), []byte(strings.Replace(text, step.old, step.new, 1)), 0o640))
 		if snap := s.look(append(step.hints, "some/other/file")...); !step.shows(snap) {
 			t.Errorf("%s was rewritten, and not seen: %+v", step.file, snap)
 		}
 	}
-	s.write(resultPath, resultText)
+	s.Write(resultPath, resultText)
 	if k := only(t, s.look(resultPath)); k.Outcome == nil || k.Visible {
 		t.Errorf("result: %+v", k)
 	}
-	s.do(os.WriteFile(s.path(resultPath), []byte(strings.Replace(resultText, "failed", "partly", 1)), 0o640))
+	s.Do(os.WriteFile(s.Path(resultPath), []byte(strings.Replace(resultText, "failed", "partly", 1)), 0o640))
 	if k := only(t, s.look(resultPath)); k.Outcome == nil || k.Outcome.Status != "partly" {
 		t.Errorf("result rewritten: %+v", k.Outcome)
 	}
 	// Of a folder that appeared only its own name is told.
-	s.do(os.MkdirAll(s.path(Base+"/"+archiveDir), 0o755))
-	s.do(os.Rename(s.path(requestPath), s.path(archiveReq)))
-	s.do(os.Rename(s.path(resultPath), s.path(archiveRes)))
+	s.Do(os.MkdirAll(s.Path(Base+"/"+archiveDir), 0o755))
+	s.Do(os.Rename(s.Path(requestPath), s.Path(archiveReq)))
+	s.Do(os.Rename(s.Path(resultPath), s.Path(archiveRes)))
 	if k := only(t, s.look(Base+"/"+archiveDir)); k.Outcome == nil || !k.Outcome.Archived {
 		t.Errorf("archived: %+v", k)
 	}
@@ -148,11 +148,11 @@ func TestHintsMissNothing(t *testing.T) {
 func TestTheFolderIsMadeAnew(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	_ = s.look()
-	s.do(os.Rename(s.path(Base), s.path("tmp/old")))
+	s.Do(os.Rename(s.Path(Base), s.Path("tmp/old")))
 	if snap := s.look(); len(snap.Tasks)+len(snap.Agents)+len(snap.Faults) > 0 {
 		t.Errorf("gone: %+v", snap)
 	}
-	s.write(Base+"/codex_status/heartbeat.json", beatText("other"))
+	s.Write(Base+"/codex_status/heartbeat.json", beatText("other"))
 	if snap := s.look(); agentNames(snap) != "other" || len(snap.Tasks) > 0 {
 		t.Errorf("anew: %+v", snap)
 	}
@@ -161,16 +161,16 @@ func TestTheFolderIsMadeAnew(t *testing.T) {
 // A settled task that is asked for anew still has its attempts on record.
 func TestAttemptsOutliveTheList(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
-	s.do(s.apply(retryChange(only(t, s.look()), s.now, 0)))
-	s.do(s.apply(about(only(t, s.look()), protocol.VerbRelease)))
-	s.write(resultPath, strings.Replace(resultText, "failed", "completed", 1))
+	s.Do(s.apply(retryChange(only(t, s.look()), s.Now, 0)))
+	s.Do(s.apply(about(only(t, s.look()), protocol.VerbRelease)))
+	s.Write(resultPath, strings.Replace(resultText, "failed", "completed", 1))
 	for range 3 {
 		_ = s.since(-time.Hour) // history begins later
 	}
 	if len(s.p.settled) != 1 {
 		t.Fatalf("settled: %v", s.p.settled)
 	}
-	s.do(os.Remove(s.path(resultPath)))
+	s.Do(os.Remove(s.Path(resultPath)))
 	snap := s.since(time.Hour, resultPath)
 	if k := only(t, snap); k.Attempt() != 2 || k.Outcome != nil {
 		t.Errorf("attempt %d: %+v", k.Attempt(), k)
@@ -182,9 +182,9 @@ func TestNothingIsMissedWithinATick(t *testing.T) {
 	s := newSite(t, around)
 	for i := range 200 {
 		id := numbered(i)
-		name := s.path(Base + "/" + taskFile(id, requestExt))
-		s.do(os.MkdirAll(filepath.Dir(name), 0o755))
-		s.do(os.WriteFile(name, []byte(strings.Replace(requestText, taskID, id, 1)), 0o644))
+		name := s.Path(Base + "/" + taskFile(id, requestExt))
+		s.Do(os.MkdirAll(filepath.Dir(name), 0o755))
+		s.Do(os.WriteFile(name, []byte(strings.Replace(requestText, taskID, id, 1)), 0o644))
 		if snap := s.at(time.Now()); len(snap.Tasks) != i+1 {
 			t.Fatalf("%d tasks, want %d", len(snap.Tasks), i+1)
 		}

@@ -7,22 +7,21 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // log is what was read of the coordination log (protocol 000, Coordination Log Schema): only the end that is new
 // is read, once.
 type log struct {
-	opened bool
-	offset int64
-	inode  uint64
-	at     time.Time // of the last reading
-	tasks  map[string]*life
-	lines  map[string]int // lines per agent that it wrote itself
-	flaws  map[string]int // lines per violation of the schema
-	bad    int            // lines that are no JSON object
+	tail  folder.Tail
+	at    time.Time // of the last reading
+	tasks map[string]*life
+	lines map[string]int // lines per agent that it wrote itself
+	flaws map[string]int // lines per violation of the schema
+	bad   int            // lines that are no JSON object
 
-	unwritten *jsonfile.Trouble // the last line of ours could not be written
+	unwritten *protocol.Fault // the last line of ours could not be written
 }
 
 // life is what the log tells of a task.
@@ -38,96 +37,35 @@ type life struct {
 const logTail = 8 << 20
 
 func newLog() log {
-	return log{tasks: map[string]*life{}, lines: map[string]int{}, flaws: map[string]int{}}
+	return log{tail: folder.Tail{File: logFile, Max: maxFile, Last: logTail}, tasks: map[string]*life{}, lines: map[string]int{}, flaws: map[string]int{}}
 }
 
-// readLog reads the new lines. A log that shrank or is another file is read from its beginning.
+// readLog reads the new lines. When the log is another one, what was counted of the agents' lines stays: old lines in a
+// new file are no sign of life.
 func (p *Project) readLog() {
-	st, err := p.root.Stat(logFile)
-	if err != nil {
-		p.patience.Unreadable(logFile, err)
-		return
-	}
 	l := &p.log
-	rewritten := l.opened && (st.Inode != l.inode || st.Size < l.offset)
-	switch {
-	case rewritten:
-		l.restart(st.Inode)
-	case !l.opened:
-		l.opened, l.inode = true, st.Inode
-		if st.Size > logTail {
-			l.offset = p.nextLine(st.Size - logTail)
-		}
-	}
-	lines := l.lines
-	if rewritten {
-		l.lines = map[string]int{} // old lines in a new file are no sign of life
-	}
-	for l.offset < st.Size {
-		more, err := p.readLines()
-		if err != nil {
-			p.patience.Unreadable(logFile, err)
-			if rewritten {
-				l.lines = lines
-			}
-			return
-		}
-		if !more {
-			break // the last line is still being written
-		}
-	}
-	if rewritten {
+	var lines map[string]int
+	err := l.tail.Read(p.Folder, func() {
+		lines = l.lines
+		next := newLog()
+		next.tail, next.unwritten, next.at = l.tail, l.unwritten, l.at
+		*l = next
+	}, func(line []byte, _ int64) { l.take(line, p.Now) })
+	if lines != nil {
 		l.lines = lines
 	}
-	l.at = p.now
-	p.patience.Clear(logFile)
+	if err == nil {
+		l.at = p.Now
+	}
 }
 
-// restart begins a log anew. What was counted of the agents' lines stays.
-func (l *log) restart(inode uint64) {
-	next := newLog()
-	next.opened, next.inode, next.lines, next.unwritten, next.at = true, inode, l.lines, l.unwritten, l.at
-	*l = next
-}
-
-// nextLine is where the first whole line after an offset begins.
-func (p *Project) nextLine(offset int64) int64 {
-	data, _, err := p.root.ReadAt(logFile, offset, maxFile)
-	if err != nil {
-		return offset
-	}
-	return offset + int64(bytes.IndexByte(data, '\n')+1)
-}
-
-// readLines takes in the next lines, at most maxFile bytes. more is false when no whole line is left.
-func (p *Project) readLines() (more bool, err error) {
-	l := &p.log
-	data, _, err := p.root.ReadAt(logFile, l.offset, maxFile)
-	if err != nil {
-		return false, err
-	}
-	end := bytes.LastIndexByte(data, '\n')
-	if end < 0 {
-		if len(data) < maxFile {
-			return false, nil
-		}
-		l.bad++ // a line of over 1 MiB: passed over
-		l.offset += int64(len(data))
-		return true, nil
-	}
-	for line := range bytes.Lines(data[:end+1]) {
-		l.take(bytes.TrimSpace(line), p.now)
-	}
-	l.offset += int64(end + 1)
-	return true, nil
-}
-
-// take reads one line.
+// take reads one line; nil is one that is too long.
 func (l *log) take(line []byte, now time.Time) {
-	if len(line) == 0 {
+	text := bytes.TrimSpace(line)
+	if line != nil && len(text) == 0 {
 		return
 	}
-	o, err := jsonfile.Parse(line)
+	o, err := jsonfile.Parse(text)
 	if err != nil {
 		l.bad++
 		return

@@ -8,21 +8,15 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 )
 
 // Observe says what the files say now. By hints only the files hinted at are read again, and the agents' few.
 func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
-	p.begin(look.Now)
-	p.since = look.Since
-	s := protocol.Snapshot{At: look.Now}
-	err := p.open()
-	if p.lost != nil {
-		s.Faults = []protocol.Fault{{Path: Base, Problem: p.lost.Problem, Hint: p.lost.Hint, Since: p.lost.Since}}
-	}
-	if err != nil {
+	s, there := p.Look(ctx, look)
+	if !there {
 		return s
 	}
-	p.mergeLate(ctx)
 	p.probe(".", tasksDir, archiveDir, attemptsDir, agentsDir, sharedDir)
 	full := look.Full() || wide(look.Hints)
 	p.readLog()
@@ -31,14 +25,14 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	if full {
 		p.readAll()
 		p.through(attemptsDir)
-		p.log.prune(p.now, p.tasks)
+		p.log.prune(p.Now, p.tasks)
 	} else {
 		p.readHinted(look.Hints)
 	}
 	clear(p.dirty)
 	p.describe(&s)
 	p.retire()
-	s.Again = p.patience.Again()
+	s.Again = p.Patience.Again()
 	return s
 }
 
@@ -49,8 +43,8 @@ const desksFresh = 500 * time.Millisecond
 // desksToRead lists the agents' folders that this look reads: nil for all, else those hinted at, and those whose files
 // were in trouble or had not settled.
 func (p *Project) desksToRead(full bool, hints []string) []string {
-	if full || p.changed["."] || p.changed[agentsDir] || p.dirtyAgents || p.now.Sub(p.desksAt) >= desksFresh || p.now.Before(p.desksAt) {
-		p.dirtyAgents, p.desksAt = false, p.now
+	if full || p.changed["."] || p.changed[agentsDir] || p.dirtyAgents || p.Now.Sub(p.desksAt) >= desksFresh || p.Now.Before(p.desksAt) {
+		p.dirtyAgents, p.desksAt = false, p.Now
 		return nil
 	}
 	hinted := map[string]bool{}
@@ -62,7 +56,7 @@ func (p *Project) desksToRead(full bool, hints []string) []string {
 	}
 	desks := make([]string, 0, len(hinted))
 	for desk, d := range p.bench.desks {
-		if hinted[desk] || !d.atRest() || p.patience.Has(beatFile(desk)) || p.patience.Has(currentFile(desk)) {
+		if hinted[desk] || !d.atRest() || p.Patience.Has(beatFile(desk)) || p.Patience.Has(currentFile(desk)) {
 			desks = append(desks, desk)
 		}
 	}
@@ -131,7 +125,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	for _, name := range sortedKeys(agents) {
 		a := agents[name]
 		if !plainID(name) {
-			p.odd(p.oddAgents, odd, path.Join(Base, a.file), "\""+clean(name, 60)+"\" is no name for an agent: it cannot be used as a file name",
+			p.odd(p.oddAgents, odd, path.Join(Base, a.file), "\""+folder.Line(name, 60)+"\" is no name for an agent: it cannot be used as a file name",
 				"give the agent a plain name")
 			continue
 		}
@@ -171,7 +165,7 @@ func (e *entry) findings() []protocol.Finding {
 	}
 	for _, file := range e.missing {
 		list = append(list, protocol.Finding{Subject: subject, Code: "artifact", Field: "payload.expected_artifacts", Severity: protocol.Medium,
-			Text: fmt.Sprintf("completed, but the expected file is not there: %s", clean(file, 200))})
+			Text: fmt.Sprintf("completed, but the expected file is not there: %s", folder.Line(file, 200))})
 	}
 	return list
 }

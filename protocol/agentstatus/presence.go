@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -59,7 +60,7 @@ func (b *beat) health(c *check, o jsonfile.Object, strict bool) {
 	if strict && !o.Has("last_error") {
 		c.add("health.last_error", "is missing")
 	}
-	if text := clean(c.text(o, "last_error", false), 300); text != "" {
+	if text := folder.Line(c.text(o, "last_error", false), 300); text != "" {
 		wrong = append(wrong, "last_error: "+text)
 	}
 	if b.complaint = strings.Join(wrong, ", "); b.complaint != "" {

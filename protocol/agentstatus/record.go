@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -53,7 +54,7 @@ func (p *Project) readRecord(e *entry) {
 	}
 	e.recorded = true
 	r := record{buried: p.has(deadFile(e.id))}
-	if st, err := p.root.Stat(cancelledFile(e.id)); err == nil {
+	if st, err := p.Root.Stat(cancelledFile(e.id)); err == nil {
 		r.cancelled, r.cancelledAt = true, appeared(st)
 	}
 	for n := 1; n <= maxAttempts; n++ {
@@ -79,7 +80,7 @@ func (p *Project) readRecord(e *entry) {
 }
 
 func (p *Project) has(file string) bool {
-	_, err := p.root.Stat(file)
+	_, err := p.Root.Stat(file)
 	return err == nil
 }
 
@@ -112,17 +113,17 @@ type planned struct {
 // give attempts away.
 func (p *Project) scheduled(id string, n int) (planned, bool) {
 	file := attemptFile(id, n, "sched")
-	o, _, err := p.root.Load(file, maxFile)
-	if isMissing(err) {
-		p.patience.Clear(file)
+	o, _, err := p.Root.Load(file, maxFile)
+	if folder.Missing(err) {
+		p.Patience.Clear(file)
 		return planned{}, false
 	}
 	s := planned{taking: protocol.Taking{N: n, Action: protocol.ActionRetry, Committed: p.has(attemptFile(id, n, "result"))}}
 	if err != nil {
-		p.patience.Unreadable(file, err)
+		p.Patience.Unreadable(file, err)
 		return s, true
 	}
-	p.patience.Clear(file)
+	p.Patience.Clear(file)
 	decodeSchedule(o, &s)
 	return s, true
 }
@@ -149,7 +150,7 @@ func decodeSchedule(o jsonfile.Object, s *planned) {
 
 // openSchedules lists the tasks whose newest schedule is not carried out, from the names alone.
 func (p *Project) openSchedules() map[string]bool {
-	files, _, err := p.root.List(attemptsDir)
+	files, _, err := p.Root.List(attemptsDir)
 	if err != nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -127,7 +128,7 @@ func titleOf(kind, task string, o jsonfile.Object) string {
 	first := func(keys ...string) string {
 		for _, k := range keys {
 			if s, p := o.String(k); p.OK() && s != "" {
-				return clean(s, 50)
+				return folder.Line(s, 50)
 			}
 		}
 		return ""
@@ -141,9 +142,9 @@ func titleOf(kind, task string, o jsonfile.Object) string {
 	case what == "" && task == "":
 		return ""
 	case what == "":
-		return "Task " + clean(task, 50)
+		return "Task " + folder.Line(task, 50)
 	}
-	title := "Task " + clean(verb, 20) + " " + what
+	title := "Task " + folder.Line(verb, 20) + " " + what
 	if dry, _ := o.Bool("dry_run"); dry {
 		title += " (dry run)"
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -49,11 +50,11 @@ func decodeResult(o jsonfile.Object) outcome {
 func (r *outcome) body(c *check, o jsonfile.Object) {
 	success, ok := c.boolean(o, "success", true)
 	if ok && success != (r.Status == "completed") {
-		c.add("result.success", "is %v, but the status is %q", success, clean(r.Status, 40))
+		c.add("result.success", "is %v, but the status is %q", success, folder.Line(r.Status, 40))
 	}
 	c.paths(o, "artifacts_created", true)
 	c.paths(o, "files_modified", true)
-	r.Summary = clean(c.text(o, "summary", true), 500)
+	r.Summary = folder.Line(c.text(o, "summary", true), 500)
 	metrics, _ := c.child(o, "metrics", true)
 	r.Twice, _ = metrics.Bool("may_have_run_twice")
 	r.Twice = r.Twice && r.Ours
@@ -70,10 +71,10 @@ func (r *outcome) failures(c *check, o jsonfile.Object) {
 			continue
 		}
 		f := protocol.Failure{
-			Code:     clean(c.text(e, "code", true), 80),
-			Message:  clean(c.text(e, "message", true), 1000),
+			Code:     folder.Line(c.text(e, "code", true), 80),
+			Message:  folder.Line(c.text(e, "message", true), 1000),
 			Severity: c.word(e, "severity", true, "fatal", "error", "warning"),
-			File:     clean(c.text(e, "file", false), 300),
+			File:     folder.Line(c.text(e, "file", false), 300),
 		}
 		if line, ok := c.number(e, "line", 0, 1e9, false); ok {
 			f.Line = int(line)
@@ -92,7 +93,7 @@ func (r *outcome) next(c *check, o jsonfile.Object) {
 		if !c.presence(item, item.Path(), p, "an object", true) {
 			continue
 		}
-		action := clean(c.text(e, "action", true), 300)
+		action := folder.Line(c.text(e, "action", true), 300)
 		c.word(e, "priority", true, "critical", "high", "medium", "low")
 		human, _ := c.boolean(e, "requires_jesse", true)
 		if human {
@@ -116,7 +117,7 @@ func decodeProgress(o jsonfile.Object) progress {
 	c := &check{}
 	p := progress{id: c.text(o, "task_id", true)}
 	p.Percent, _ = c.number(o, "progress_percent", 0, 100, true)
-	p.Step = clean(c.text(o, "current_step", true), 200)
+	p.Step = folder.Line(c.text(o, "current_step", true), 200)
 	p.At = c.instant(o, "last_update", true)
 	c.number(o, "steps_completed", 0, 1e9, true)
 	c.number(o, "steps_total", 0, 1e9, true)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -21,13 +22,13 @@ func (p *Project) retry(c protocol.Change) error {
 		if p.taken(e, c) {
 			return p.goOn(e, c)
 		}
-		return moved("the result is not the one that was judged")
+		return folder.Moved("the result is not the one that was judged")
 	}
 	due, timeout, err := p.schedule(e, o, ref, c)
 	if err != nil {
 		return err
 	}
-	if c.NoHold && p.now.Before(due) {
+	if c.NoHold && p.Now.Before(due) {
 		return nil
 	}
 	c.Until, c.Timeout = due, timeout
@@ -39,11 +40,11 @@ func (p *Project) retry(c protocol.Change) error {
 		return err
 	}
 	p.clearMarks(e, c.Attempt)
-	if err := p.root.RenameIf(ref.Path, attemptFile(e.id, c.Attempt, "result"), jsonfile.Sum(ref.Sum)); err != nil {
+	if err := p.Root.RenameIf(ref.Path, attemptFile(e.id, c.Attempt, "result"), jsonfile.Sum(ref.Sum)); err != nil {
 		return err
 	}
 	p.told("task_retried", c)
-	if p.now.Before(due) {
+	if p.Now.Before(due) {
 		return nil
 	}
 	return p.show(e)
@@ -51,13 +52,13 @@ func (p *Project) retry(c protocol.Change) error {
 
 // taken reports whether this very result is on record already.
 func (p *Project) taken(e *entry, c protocol.Change) bool {
-	blob, err := p.root.Read(attemptFile(e.id, c.Attempt, "result"), maxFile)
+	blob, err := p.Root.Read(attemptFile(e.id, c.Attempt, "result"), maxFile)
 	return err == nil && string(blob.Sum) == c.Ref.Sum
 }
 
 // goOn finishes a retry that was cut short after its commit.
 func (p *Project) goOn(e *entry, c protocol.Change) error {
-	if s, ok := p.scheduled(e.id, c.Attempt); ok && e.held.There && !e.result.There && !p.now.Before(s.taking.Due) {
+	if s, ok := p.scheduled(e.id, c.Attempt); ok && e.held.There && !e.result.There && !p.Now.Before(s.taking.Due) {
 		return p.show(e)
 	}
 	return nil
@@ -69,13 +70,13 @@ func (p *Project) schedule(e *entry, o *outcome, ref protocol.Ref, c protocol.Ch
 	if c.Attempt < 1 {
 		return time.Time{}, 0, fmt.Errorf("retry of %s: attempt %d", e.id, c.Attempt)
 	}
-	s := schedule{TaskID: e.id, N: c.Attempt, Action: c.Action, Rule: c.Rule, Code: c.Code, Agent: c.Agent, TakenAt: p.now.UTC(),
+	s := schedule{TaskID: e.id, N: c.Attempt, Action: c.Action, Rule: c.Rule, Code: c.Code, Agent: c.Agent, TakenAt: p.Now.UTC(),
 		Due: c.Until.UTC(), DueNano: c.Until.Nanosecond(), Timeout: c.Timeout.Seconds(), Ours: o.Ours, Twice: c.Twice, Why: c.Why, Result: ref.Sum}
 	doc, err := jsonfile.Encode(s)
 	if err != nil {
 		return time.Time{}, 0, err
 	}
-	err = p.root.Create(attemptFile(e.id, c.Attempt, "sched"), doc, 0o644)
+	err = p.Root.Create(attemptFile(e.id, c.Attempt, "sched"), doc, 0o644)
 	if err == nil {
 		return c.Until, c.Timeout, nil
 	}
@@ -85,9 +86,9 @@ func (p *Project) schedule(e *entry, o *outcome, ref protocol.Ref, c protocol.Ch
 	first, ok := p.scheduled(e.id, c.Attempt)
 	switch {
 	case !ok:
-		return time.Time{}, 0, moved("the schedule on record is gone")
+		return time.Time{}, 0, folder.Moved("the schedule on record is gone")
 	case first.taking.Committed:
-		return time.Time{}, 0, moved("attempt %d is taken already", c.Attempt)
+		return time.Time{}, 0, folder.Moved("attempt %d is taken already", c.Attempt)
 	case c.Rule == "operator", first.taking.Due.IsZero():
 		return c.Until, first.timeout, nil // the operator's wish is for now
 	}
@@ -112,23 +113,23 @@ func (p *Project) conceal(e *entry, c protocol.Change) error {
 		return fmt.Errorf("retry of %s: its request is gone", e.id)
 	}
 	if c.Timeout <= 0 {
-		return p.root.RenameIf(file, e.files.held, from.Sum)
+		return p.Root.RenameIf(file, e.files.held, from.Sum)
 	}
-	blob, err := p.root.Read(file, maxFile)
+	blob, err := p.Root.Read(file, maxFile)
 	if err != nil {
 		return err
 	}
 	if blob.Sum != from.Sum {
-		return moved("the request changed")
+		return folder.Moved("the request changed")
 	}
 	doc, err := withTimeout(blob.Data, c.Timeout)
 	if err != nil {
 		return err
 	}
-	if err := p.root.Create(e.files.held, doc, blob.Stamp.Mode.Perm()); err != nil {
+	if err := p.Root.Create(e.files.held, doc, blob.Stamp.Mode.Perm()); err != nil {
 		return err
 	}
-	return p.root.RemoveIf(file, from.Sum)
+	return p.Root.RemoveIf(file, from.Sum)
 }
 
 func withTimeout(request []byte, timeout time.Duration) ([]byte, error) {
@@ -146,7 +147,7 @@ func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) 
 		if !original.r.Good {
 			continue
 		}
-		blob, err := p.root.Read(original.file, maxFile)
+		blob, err := p.Root.Read(original.file, maxFile)
 		if err != nil {
 			return false, err
 		}
@@ -158,11 +159,11 @@ func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) 
 		}
 		switch sum := jsonfile.SumOf(grown); {
 		case sum == e.held.Sum || blob.Sum == e.held.Sum:
-			return true, p.root.RemoveIf(original.file, blob.Sum)
+			return true, p.Root.RemoveIf(original.file, blob.Sum)
 		case original.r == &e.request:
 			file, err := p.nextFree(e.id, "held")
 			if err == nil {
-				err = p.root.Rename(e.files.held, file)
+				err = p.Root.Rename(e.files.held, file)
 			}
 			return false, err
 		}
@@ -173,7 +174,7 @@ func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) 
 // clearMarks puts away what belonged to the attempt that is over: its progress, and a dead letter or cancellation
 // that an operator's retry overrules. It comes before the commit, so that a crash leaves none of it behind.
 func (p *Project) clearMarks(e *entry, n int) {
-	_ = p.root.Rename(e.files.progress, attemptFile(e.id, n, "progress"))
-	_ = p.root.Rename(deadFile(e.id), attemptFile(e.id, n, "letter"))
-	_ = p.root.Rename(cancelledFile(e.id), attemptFile(e.id, n, "cancellation"))
+	_ = p.Root.Rename(e.files.progress, attemptFile(e.id, n, "progress"))
+	_ = p.Root.Rename(deadFile(e.id), attemptFile(e.id, n, "letter"))
+	_ = p.Root.Rename(cancelledFile(e.id), attemptFile(e.id, n, "cancellation"))
 }

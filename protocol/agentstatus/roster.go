@@ -98,7 +98,7 @@ func (p *Project) seatDown(s *sitting) {
 			note(b.current.Value.task, b.current.Stamp.ModTime())
 		}
 	}
-	if a.Registered.After(p.now) || a.Beat.Mark != "" && a.Registered.Sub(a.Beat.Last()) < registeredLate {
+	if a.Registered.After(p.Now) || a.Beat.Mark != "" && a.Registered.Sub(a.Beat.Last()) < registeredLate {
 		a.Registered = time.Time{}
 	}
 }

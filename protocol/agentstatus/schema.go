@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -72,7 +72,7 @@ func (c *check) text(o jsonfile.Object, key string, required bool) string {
 func (c *check) word(o jsonfile.Object, key string, required bool, set ...string) string {
 	s := c.text(o, key, required)
 	if s != "" && !slices.Contains(set, s) {
-		c.note(protocol.Info, join(o.Value().Path(), key), "is %q, not one of %s", clean(s, 40), strings.Join(set, ", "))
+		c.note(protocol.Info, join(o.Value().Path(), key), "is %q, not one of %s", folder.Line(s, 40), strings.Join(set, ", "))
 	}
 	return s
 }
@@ -128,7 +128,7 @@ func (c *check) paths(o jsonfile.Object, key string, required bool) []string {
 	list := c.list(o, key, required)
 	for i, s := range list {
 		if !strings.HasPrefix(s, "/") && !filepath.IsAbs(s) {
-			c.add(fmt.Sprintf("%s[%d]", join(o.Value().Path(), key), i), "is %q, not an absolute path", clean(s, 80))
+			c.add(fmt.Sprintf("%s[%d]", join(o.Value().Path(), key), i), "is %q, not an absolute path", folder.Line(s, 80))
 		}
 	}
 	return list
@@ -145,26 +145,6 @@ var uuid4 = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[
 
 func (c *check) uuid(field, s string) {
 	if s != "" && !uuid4.MatchString(s) {
-		c.add(field, "is %q, not a UUID v4", clean(s, 60))
+		c.add(field, "is %q, not a UUID v4", folder.Line(s, 60))
 	}
-}
-
-// clean makes text from a file fit for one line: no control characters, bounded.
-func clean(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "�"))
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit-1]) + "…"
-	}
-	return s
-}
-
-// escaped makes a file's name fit for one line and keeps two names apart.
-func escaped(name string) string {
-	quoted := strconv.Quote(name)
-	return quoted[1 : len(quoted)-1]
 }

@@ -210,7 +210,7 @@ func TestStampsFromTheFuture(t *testing.T) {
 	snap := s.look()
 	k := only(t, snap)
 	for what, at := range map[string]time.Time{"created": k.Created, "appeared": k.Appeared, "ended": k.Outcome.At, "result appeared": k.Outcome.Appeared, "beat": snap.Agents[0].Beat.At} {
-		if at.IsZero() || at.After(s.now) {
+		if at.IsZero() || at.After(s.Now) {
 			t.Errorf("%s at %v", what, at)
 		}
 	}
@@ -227,7 +227,7 @@ func TestFindingsReachTheSnapshot(t *testing.T) {
 		file(progressPath(), strings.Replace(progressText, "40", "400", 1))+file(Base+"/codex_status/heartbeat.json", `{"agent_name":"codex-cursor"}`+"\n")+
 		file(Base+"/"+registry, strings.Replace(registryText, `"type": "executor", `, "", 1))+
 		file(logPath, lineText+"\n"+`{"event_type":"x"}`+"\nnot json\n\n"+lineText))
-	s.write(requestPath, strings.Replace(s.read(requestPath), `"payload": {`, `"payload": {"expected_artifacts": ["dist/app", "`+s.dir+`/dist/b", "/etc/none", "../x", "tmp"], `, 1))
+	s.Write(requestPath, strings.Replace(s.Read(requestPath), `"payload": {`, `"payload": {"expected_artifacts": ["dist/app", "`+s.Dir+`/dist/b", "/etc/none", "../x", "tmp"], `, 1))
 	snap := s.look()
 	for id, fields := range map[string][]string{
 		taskID: {"timeout_seconds", "capacity_used", "progress_percent", "payload.expected_artifacts"},

@@ -43,8 +43,8 @@ func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (p
 
 // capped is a time that is not in the future: clocks differ, and no policy may wait for one.
 func (p *Project) capped(t time.Time) time.Time {
-	if t.After(p.now) {
-		return p.now
+	if t.After(p.Now) {
+		return p.Now
 	}
 	return t
 }

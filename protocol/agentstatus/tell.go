@@ -24,10 +24,10 @@ func (p *Project) write(line logLine) error {
 	if err != nil {
 		return err
 	}
-	if err := p.root.MkdirAll(sharedDir, 0o755); err != nil {
+	if err := p.Root.MkdirAll(sharedDir, 0o755); err != nil {
 		return err
 	}
-	return p.root.Append(logFile, data)
+	return p.Root.Append(logFile, data)
 }
 
 // logEvent appends a task's life event in the name of the agent it speaks of, unless the log has it by now.
@@ -47,7 +47,7 @@ func (p *Project) logEvent(c protocol.Change) error {
 		source = ourName
 	}
 	if at.IsZero() {
-		at = p.now
+		at = p.Now
 	}
 	return p.write(logLine{Timestamp: jsonfile.FormatTime(at), EventType: c.Event, TaskID: c.Subject.ID, Source: source, Target: target,
 		Message: c.Why, Metadata: map[string]any{"logged_by": ourName}})
@@ -60,11 +60,11 @@ func (p *Project) told(event string, c protocol.Change) {
 	if c.Subject.Kind == protocol.KindTask {
 		task = c.Subject.ID
 	}
-	err := p.write(logLine{Timestamp: jsonfile.FormatTime(p.now), EventType: event, TaskID: task, Source: ourName, Target: c.Agent, Message: c.Why,
+	err := p.write(logLine{Timestamp: jsonfile.FormatTime(p.Now), EventType: event, TaskID: task, Source: ourName, Target: c.Agent, Message: c.Why,
 		Metadata: map[string]any{"logged_by": ourName, "reason": string(c.Reason)}})
 	if err == nil {
 		p.log.unwritten = nil
 		return
 	}
-	p.log.unwritten = p.still(p.log.unwritten, logFile, err)
+	p.log.unwritten = p.Fault(p.log.unwritten, logFile, err)
 }

@@ -21,12 +21,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	case c.Verb != protocol.VerbLog && !plain(c.Subject.ID):
 		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
 	}
-	p.now = now
-	p.patience.Begin(now)
-	if err := p.open(); err != nil {
-		return conflict(err)
-	}
-	return conflict(p.guarded(ctx, func() error { return act(c) }))
+	return p.Change(ctx, now, func() error { return act(c) })
 }
 
 func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
@@ -82,11 +77,6 @@ func (p *Project) touch(id string) {
 			p.shelf.unrest[name], p.shelf.unrest[name+".held"] = true, true
 		}
 	}
-}
-
-// moved is the conflict that says what has changed.
-func moved(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", protocol.ErrConflict, fmt.Sprintf(format, args...))
 }
 
 func isTaken(err error) bool { return errors.Is(err, jsonfile.ErrExist) }

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // audit is the copy of every valid message in one structured log (protocol 004, Suggested Implementation: Logging).
 type audit struct {
-	inode   uint64
-	offset  int64
+	tail    folder.Tail
 	known   map[[16]byte]struct{}     // sums of the messages in it
 	pending map[jsonfile.Sum]*message // usable messages that are not in it yet
 	queue   []*message                // the pending ones in order, and some that are no longer pending
@@ -23,7 +23,7 @@ type audit struct {
 }
 
 func newAudit() audit {
-	return audit{known: map[[16]byte]struct{}{}, pending: map[jsonfile.Sum]*message{}}
+	return audit{tail: folder.Tail{File: auditLog, Max: 2 * maxFile}, known: map[[16]byte]struct{}{}, pending: map[jsonfile.Sum]*message{}}
 }
 
 // auditHead is how a line of the audit log begins; "message" follows, as it was sent but for white space.
@@ -74,35 +74,12 @@ func (a *audit) forgo(m *message) {
 
 // readAudit takes in the new lines of the audit log. Only their heads are parsed.
 func (p *Project) readAudit() {
-	a := &p.audit
-	st, err := p.root.Stat(auditLog)
-	if err != nil {
-		p.patience.Unreadable(auditLog, err)
-		return
-	}
-	p.patience.Clear(auditLog)
-	if st.Inode != a.inode || st.Size < a.offset {
-		a.inode, a.offset = st.Inode, 0 // what an older file held is on record all the same
-	}
-	for a.offset < st.Size {
-		data, _, err := p.root.ReadAt(auditLog, a.offset, 2*maxFile)
-		if err != nil {
-			p.patience.Unreadable(auditLog, err)
-			return
+	// What an older file held is on record all the same.
+	_ = p.audit.tail.Read(p.Folder, func() {}, func(line []byte, _ int64) {
+		if sum, ok := auditSum(line); ok {
+			p.audit.learn(sum)
 		}
-		end := bytes.LastIndexByte(data, '\n') + 1
-		if end == 0 && int64(len(data)) < 2*maxFile {
-			return
-		} else if end == 0 {
-			end = len(data)
-		}
-		for line := range bytes.Lines(data[:end]) {
-			if sum, ok := auditSum(line); ok {
-				a.learn(sum)
-			}
-		}
-		a.offset += int64(end)
-	}
+	})
 }
 
 // auditSum reads a line's sum without its message.
@@ -153,7 +130,7 @@ func (a *audit) next(n int) (list []*message, more bool) {
 func (p *Project) events() []protocol.Event {
 	wait, more := p.audit.next(maxEvents)
 	if more {
-		p.patience.Wish(p.now.Add(auditPause))
+		p.Patience.Wish(p.Now.Add(auditPause))
 	}
 	if len(wait) == 0 {
 		return nil
@@ -197,7 +174,7 @@ func (p *Project) logAudit(c protocol.Change) error {
 	if err != nil {
 		return fmt.Errorf("write audit line: %w", err)
 	}
-	if err := p.root.Append(auditLog, line); err != nil {
+	if err := p.Root.Append(auditLog, line); err != nil {
 		return err
 	}
 	p.audit.learn(sum)
@@ -226,7 +203,7 @@ func (p *Project) rawMessage(file string, sum jsonfile.Sum) (raw []byte, at time
 			if m.sum != sum {
 				continue
 			}
-			line, _, err := p.root.ReadAt(file, m.offset, m.size)
+			line, _, err := p.Root.ReadAt(file, m.offset, m.size)
 			if err != nil {
 				return nil, at, err
 			}
@@ -234,15 +211,15 @@ func (p *Project) rawMessage(file string, sum jsonfile.Sum) (raw []byte, at time
 				return o.Value().Raw(), m.at, nil
 			}
 		}
-		return nil, at, moved("the line is no longer in the log")
+		return nil, at, folder.Moved("the line is no longer in the log")
 	}
 	for _, name := range []string{file, file + ".held"} {
-		o, blob, err := p.root.Load(name, maxFile)
+		o, blob, err := p.Root.Load(name, maxFile)
 		if err == nil && compactSum(o.Value().Raw()) == sum {
 			m := decode(o)
 			m.place(name, blob.Stamp.ModTime())
 			return o.Value().Raw(), m.at, nil
 		}
 	}
-	return nil, at, moved("the message is not the one that was seen")
+	return nil, at, folder.Moved("the message is not the one that was seen")
 }

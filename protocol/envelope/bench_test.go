@@ -11,16 +11,16 @@ import (
 
 // finish writes n tasks, two messages each, that ended some time ago.
 func (s *site) finish(n int, ago time.Duration) {
-	s.t.Helper()
-	s.do(os.MkdirAll(s.path(messagesDir), 0o755))
-	at := s.now.Add(-ago)
+	s.T.Helper()
+	s.Do(os.MkdirAll(s.Path(messagesDir), 0o755))
+	at := s.Now.Add(-ago)
 	for i := range n {
 		id := fmt.Sprintf("done_%05d", i)
 		for j, f := range []fields{assign(id, "DEVELOPER"), complete(id, "DEVELOPER", true)} {
 			sent := at.Add(time.Duration(j) * time.Second)
-			name := s.path(fmt.Sprintf("%s/%s_%d.json", messagesDir, id, j))
-			s.do(os.WriteFile(name, []byte(f.with(fields{"timestamp": sent.UTC().Format(time.RFC3339)}).String()), 0o644))
-			s.do(os.Chtimes(name, sent, sent))
+			name := s.Path(fmt.Sprintf("%s/%s_%d.json", messagesDir, id, j))
+			s.Do(os.WriteFile(name, []byte(f.with(fields{"timestamp": sent.UTC().Format(time.RFC3339)}).String()), 0o644))
+			s.Do(os.Chtimes(name, sent, sent))
 		}
 	}
 }
@@ -39,7 +39,7 @@ func benchmarkLook(b *testing.B, full bool) {
 		last = s.send(assign(fmt.Sprint("open_", i), "DEVELOPER").with(fields{"blocked_by": "done_00001"}))
 	}
 	s.send(assign("deploy", "DEPLOYMENT"))
-	now := s.now.Add(time.Minute)
+	now := s.Now.Add(time.Minute)
 	look := protocol.Look{Now: now, Since: now.Add(-time.Minute)}
 	for range 2 {
 		s.p.Observe(b.Context(), look)

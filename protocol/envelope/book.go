@@ -48,7 +48,7 @@ func (p *Project) add(m *message) {
 	}
 	t.messages = append(t.messages, m)
 	p.changed[m.task] = true
-	if m.kind == escalates && m.blocker.human && p.now.Sub(m.at) < day {
+	if m.kind == escalates && m.blocker.human && p.Now.Sub(m.at) < day {
 		p.humans[m] = true
 	}
 }
@@ -85,7 +85,7 @@ func (p *Project) settle() {
 		held := t.held()
 		t.tell()
 		if held && !t.held() {
-			t.shown = p.now
+			t.shown = p.Now
 		}
 		p.file(t)
 	}

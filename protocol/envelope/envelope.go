@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -29,8 +30,7 @@ const maxFile = 1 << 20
 
 // Options are the settings of one project's adapter.
 type Options struct {
-	// Guard takes the lock that all of our own processes take before they write; the returned func frees it.
-	Guard func(ctx context.Context) (release func(), err error)
+	Guard folder.Guard // may be nil
 	// Messages is the folder with one message per file, Log the file with one message per line; both relative to the
 	// project, with slashes. The document names no place.
 	Messages, Log string
@@ -45,15 +45,8 @@ type Options struct {
 
 // Project is one project's adapter. It is used by one goroutine at a time.
 type Project struct {
-	dir  string
-	opts Options
-	root *jsonfile.Root // at the project; nil while it cannot be opened
-	lost *protocol.Fault
-
-	now, since time.Time
-	swept      time.Time // when drafts that a crash left were last removed
-	patience   jsonfile.Patience
-
+	*folder.Folder
+	opts    Options
 	shelf   shelf
 	journal journal
 	audit   audit
@@ -64,19 +57,15 @@ var _ protocol.Adapter = (*Project)(nil)
 
 // New makes the adapter for the project at dir (absolute). Nothing is read yet.
 func New(dir string, opts Options) *Project {
-	if opts.Guard == nil {
-		opts.Guard = func(context.Context) (func(), error) { return func() {}, nil }
-	}
 	opts.Messages, opts.Log = path.Clean(opts.Messages), path.Clean(opts.Log)
-	p := &Project{dir: dir, opts: opts}
-	p.forget()
+	p := &Project{opts: opts}
+	p.Folder = folder.New(folder.Options{Dir: dir, Own: own, Guard: opts.Guard, Sweep: []string{opts.Messages, own, holdsDir}, Forget: p.forget})
 	return p
 }
 
 // forget drops everything that was read, for a folder that was made anew.
 func (p *Project) forget() {
-	p.patience.Forget()
-	p.shelf, p.journal, p.audit, p.book = newShelf(), journal{}, newAudit(), newBook()
+	p.shelf, p.journal, p.audit, p.book = newShelf(), p.newJournal(), newAudit(), newBook()
 }
 
 // Detect reports whether the project at dir has the folder of messages or the log (both relative to it). A link in
@@ -104,100 +93,19 @@ func (p *Project) Dirs() []string {
 	return slices.Compact(dirs)
 }
 
-// Close lets go of what is open.
-func (p *Project) Close() {
-	if p.root != nil {
-		_ = p.root.Close()
-		p.root = nil
-	}
-}
-
-// open makes sure that the folder under the project's path is the one that is read. When the way there cannot be
-// looked at just now, the folder that is open goes on serving.
-func (p *Project) open() error {
-	if p.root != nil && p.root.Alive() {
-		p.lost = nil
-		return nil
-	}
-	root, err := jsonfile.Open(p.dir)
-	if err == nil {
-		p.leave()
-		p.root, p.lost = root, nil
-		return nil
-	}
-	if isMissing(err) || errors.Is(err, jsonfile.ErrHostile) {
-		p.leave()
-	}
-	if isMissing(err) {
-		p.lost = nil
-		return err
-	}
-	since := p.now
-	if p.lost != nil {
-		since = p.lost.Since
-	}
-	p.lost = &protocol.Fault{Path: ".", Since: since}
-	p.lost.Problem, p.lost.Hint = jsonfile.Describe(err)
-	if p.root != nil {
-		return nil
-	}
-	return err
-}
-
-// leave closes the project and forgets what it said.
-func (p *Project) leave() {
-	p.Close()
-	p.forget()
-}
-
-// sweepEvery is how often drafts that a crash left behind are looked for.
-const sweepEvery = 10 * time.Minute
-
-// guarded runs f while no other process of ours writes in the project.
-func (p *Project) guarded(ctx context.Context, f func() error) error {
-	if err := p.root.MkdirAll(own, 0o755); err != nil {
-		return err
-	}
-	release, err := p.opts.Guard(ctx)
-	if err != nil {
-		return fmt.Errorf("take steward's guard lock: %w", err)
-	}
-	defer release()
-	if p.now.Sub(p.swept) >= sweepEvery {
-		p.swept = p.now
-		for _, dir := range []string{p.opts.Messages, own, holdsDir} {
-			_, _ = p.root.Sweep(dir, p.now)
-		}
-	}
-	return f()
-}
-
 // Prepare creates the folder of messages and steward's own (boot). It writes no message: a message is an agent's.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
-	p.now = b.Now
+	p.Begin(b.Now)
 	if !plain(b.Agent) {
 		return fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", b.Agent)
 	}
-	if err := p.open(); err != nil {
+	if err := p.Open(); err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
-	return p.guarded(ctx, func() error {
-		if err := p.root.MkdirAll(p.opts.Messages, 0o755); err != nil {
+	return p.Guarded(ctx, func() error {
+		if err := p.Root.MkdirAll(p.opts.Messages, 0o755); err != nil {
 			return fmt.Errorf("boot: %w", err)
 		}
 		return nil
 	})
 }
-
-// conflict turns what the door to the files says into what the supervisor asks about. A document that cannot be
-// parsed at this moment is being rewritten: the next look tells.
-func conflict(err error) error {
-	for _, sign := range []error{jsonfile.ErrConflict, jsonfile.ErrNotExist, jsonfile.ErrExist, jsonfile.ErrTorn, jsonfile.ErrBad} {
-		if errors.Is(err, sign) && !errors.Is(err, protocol.ErrConflict) {
-			return fmt.Errorf("%w: %w", protocol.ErrConflict, err)
-		}
-	}
-	return err
-}
-
-func isMissing(err error) bool { return errors.Is(err, jsonfile.ErrNotExist) }

@@ -21,11 +21,11 @@ func TestLife(t *testing.T) {
 		t.Helper()
 		snap := s.look(s.send(f))
 		k := task(snap, "t")
-		got := fmt.Sprintf("%q visible=%v ended=%v [%s] pleas=%d", k.Named, k.Visible, k.Outcome != nil, codes(snap, "t"), len(snap.Pleas))
+		got := fmt.Sprintf("%q visible=%v ended=%v [%s] pleas=%d", k.Named, k.Visible, k.Outcome != nil, protocoltest.Codes(snap, "t"), len(snap.Pleas))
 		if got != want {
 			t.Errorf("after %s:\n%s\nwant\n%s", f["message_type"], got, want)
 		}
-		full := s.at(s.now)
+		full := s.at(s.Now)
 		if !reflect.DeepEqual(snap, full) {
 			t.Errorf("by hints\n%+v\na full look\n%+v", snap, full)
 		}
@@ -51,18 +51,18 @@ func TestLife(t *testing.T) {
 func TestMoments(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("t", "DEVELOPER").with(fields{"deadline": "1 hour"}))
-	sent := s.now.UTC().Truncate(time.Second)
-	if snap := s.look(); !snap.Again.Equal(sent.Add(10*time.Minute)) || codes(snap, "t") != "" {
-		t.Errorf("again %v, %s", snap.Again, codes(snap, "t"))
+	sent := s.Now.UTC().Truncate(time.Second)
+	if snap := s.look(); !snap.Again.Equal(sent.Add(10*time.Minute)) || protocoltest.Codes(snap, "t") != "" {
+		t.Errorf("again %v, %s", snap.Again, protocoltest.Codes(snap, "t"))
 	}
-	if snap := s.at(sent.Add(10*time.Minute), "x"); !snap.Again.Equal(sent.Add(time.Hour)) || codes(snap, "t") != "unacknowledged medium" {
-		t.Errorf("again %v, %s", snap.Again, codes(snap, "t"))
+	if snap := s.at(sent.Add(10*time.Minute), "x"); !snap.Again.Equal(sent.Add(time.Hour)) || protocoltest.Codes(snap, "t") != "unacknowledged medium" {
+		t.Errorf("again %v, %s", snap.Again, protocoltest.Codes(snap, "t"))
 	}
-	if snap := s.at(sent.Add(time.Hour), "x"); !snap.Again.IsZero() || codes(snap, "t") != "unacknowledged medium, deadline high" {
-		t.Errorf("again %v, %s", snap.Again, codes(snap, "t"))
+	if snap := s.at(sent.Add(time.Hour), "x"); !snap.Again.IsZero() || protocoltest.Codes(snap, "t") != "unacknowledged medium, deadline high" {
+		t.Errorf("again %v, %s", snap.Again, protocoltest.Codes(snap, "t"))
 	}
 	s.send(escalate("t", "DEVELOPER", "human"))
-	if snap := s.at(sent.Add(2 * time.Hour)); !snap.Again.Equal(s.now.UTC().Truncate(time.Second).Add(day)) {
+	if snap := s.at(sent.Add(2 * time.Hour)); !snap.Again.Equal(s.Now.UTC().Truncate(time.Second).Add(day)) {
 		t.Errorf("again %v", snap.Again)
 	}
 	if snap := s.at(sent.Add(26 * time.Hour)); snap.Measures[0].Value != 0 || !snap.Again.IsZero() {
@@ -75,12 +75,12 @@ func TestGateOverTime(t *testing.T) {
 	s := newSite(t, "")
 	deploy := s.send(assign("dep", "DEPLOYMENT"))
 	k := task(s.look(), "dep")
-	s.do(s.apply(holdOf(k, s.now)))
+	s.Do(s.apply(holdOf(k, s.Now)))
 	snap := s.look("x")
-	if k = task(snap, "dep"); k.Hold == nil || k.Hold.Half || k.Visible || k.Block == "" || codes(snap, "dep") != "security_gate critical" || s.has(deploy) {
-		t.Fatalf("held: %+v, %s", k, codes(snap, "dep"))
+	if k = task(snap, "dep"); k.Hold == nil || k.Hold.Half || k.Visible || k.Block == "" || protocoltest.Codes(snap, "dep") != "security_gate critical" || s.has(deploy) {
+		t.Fatalf("held: %+v, %s", k, protocoltest.Codes(snap, "dep"))
 	}
-	if again := s.apply(holdOf(k, s.now)); again != nil {
+	if again := s.apply(holdOf(k, s.Now)); again != nil {
 		t.Errorf("held twice: %v", again)
 	}
 	s.send(assign("sec", "SECURITY_AUDITOR"))
@@ -97,18 +97,18 @@ func TestGateOverTime(t *testing.T) {
 	if k = task(s.look(), "dep"); k.Block != "" {
 		t.Errorf("reviewed again: %+v", k)
 	}
-	s.now = s.now.Add(time.Hour)
-	s.do(s.apply(releaseOf("dep")))
+	s.Now = s.Now.Add(time.Hour)
+	s.Do(s.apply(releaseOf("dep")))
 	if k = task(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(deploy) || s.has(noticeFile("dep")) {
 		t.Errorf("released: %+v", k)
 	}
-	late := s.now.Add(9 * time.Minute) // the wait for an answer begins when its agent can see it
-	if snap = s.at(late, "x"); codes(snap, "dep") != "" {
-		t.Errorf("%s", codes(snap, "dep"))
+	late := s.Now.Add(9 * time.Minute) // the wait for an answer begins when its agent can see it
+	if snap = s.at(late, "x"); protocoltest.Codes(snap, "dep") != "" {
+		t.Errorf("%s", protocoltest.Codes(snap, "dep"))
 	}
 	snap = s.look(s.send(ack("dep", "DEPLOYMENT")), s.send(complete("dev", "INTEGRATIONS", true)))
-	if codes(snap, "dep") != "" || task(snap, "dep").Block != "" {
-		t.Errorf("in hand before the approval grew old: %s", codes(snap, "dep"))
+	if protocoltest.Codes(snap, "dep") != "" || task(snap, "dep").Block != "" {
+		t.Errorf("in hand before the approval grew old: %s", protocoltest.Codes(snap, "dep"))
 	}
 }
 
@@ -117,12 +117,12 @@ func TestHeldTwice(t *testing.T) {
 	s := newSite(t, "")
 	for range 2 {
 		name := s.send(assign("dep", "DEPLOYMENT"))
-		s.do(os.Rename(s.path(name), s.path(name+".held")))
+		s.Do(os.Rename(s.Path(name), s.Path(name+".held")))
 	}
 	if k := task(s.look(), "dep"); k.Hold == nil || !k.Hold.Half {
 		t.Errorf("%+v", k)
 	}
-	s.do(s.apply(releaseOf("dep")))
+	s.Do(s.apply(releaseOf("dep")))
 	if k := task(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(messagesDir+"/001.json") || !s.has(messagesDir+"/002.json") {
 		t.Errorf("%+v", k)
 	}
@@ -132,15 +132,15 @@ func TestHeldTwice(t *testing.T) {
 func TestAgentWasQuicker(t *testing.T) {
 	s := newSite(t, "")
 	deploy := s.send(assign("dep", "DEPLOYMENT"))
-	c := holdOf(task(s.look(), "dep"), s.now)
+	c := holdOf(task(s.look(), "dep"), s.Now)
 	s.send(ack("dep", "DEPLOYMENT"))
 	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) || !s.has(deploy) || s.has(noticeFile("dep")) {
 		t.Errorf("hold: %v", err)
 	}
-	if snap := s.look("x"); codes(snap, "dep") != "security_bypassed critical" {
-		t.Errorf("%s", codes(snap, "dep"))
+	if snap := s.look("x"); protocoltest.Codes(snap, "dep") != "security_bypassed critical" {
+		t.Errorf("%s", protocoltest.Codes(snap, "dep"))
 	}
-	if err := s.apply(holdOf(&protocol.Task{ID: "nobody"}, s.now)); !errors.Is(err, protocol.ErrConflict) {
+	if err := s.apply(holdOf(&protocol.Task{ID: "nobody"}, s.Now)); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("hold of nothing: %v", err)
 	}
 }
@@ -149,17 +149,17 @@ func TestAgentWasQuicker(t *testing.T) {
 func TestAssignedTwice(t *testing.T) {
 	s := newSite(t, "")
 	first := s.send(assign("dep", "DEPLOYMENT"))
-	s.do(s.apply(holdOf(task(s.look(), "dep"), s.now)))
+	s.Do(s.apply(holdOf(task(s.look(), "dep"), s.Now)))
 	second := s.send(assign("dep", "DEPLOYMENT").with(fields{"task_name": "anew"}))
 	k := task(s.look(second), "dep")
 	if k.Hold == nil || !k.Hold.Half || k.Title != "anew" {
 		t.Fatalf("%+v", k)
 	}
-	s.do(s.apply(releaseOf("dep")))
+	s.Do(s.apply(releaseOf("dep")))
 	if k = task(s.look("x"), "dep"); k.Hold != nil || !s.has(first) || !s.has(second) {
 		t.Errorf("%+v", k)
 	}
-	s.do(s.apply(holdOf(k, s.now)))
+	s.Do(s.apply(holdOf(k, s.Now)))
 	if k = task(s.look("x"), "dep"); k.Hold == nil || k.Hold.Half || !s.has(first) || s.has(second) {
 		t.Errorf("%+v", k)
 	}
@@ -173,12 +173,12 @@ func TestReviewTooLate(t *testing.T) {
 	s.send(ack("dep", "DEPLOYMENT"))
 	s.send(complete("dep", "DEPLOYMENT", true))
 	s.send(verdict("sec", "APPROVED", false))
-	if snap := s.look(); codes(snap, "dep") != "security_bypassed critical" {
-		t.Errorf("%s", codes(snap, "dep"))
+	if snap := s.look(); protocoltest.Codes(snap, "dep") != "security_bypassed critical" {
+		t.Errorf("%s", protocoltest.Codes(snap, "dep"))
 	}
 	s.send(assign("dep", "DEPLOYMENT").with(fields{"related_tasks": []string{"sec"}}))
-	if snap := s.look(); codes(snap, "dep") != "" || task(snap, "dep").Block != "" {
-		t.Errorf("assigned again: %s", codes(snap, "dep"))
+	if snap := s.look(); protocoltest.Codes(snap, "dep") != "" || task(snap, "dep").Block != "" {
+		t.Errorf("assigned again: %s", protocoltest.Codes(snap, "dep"))
 	}
 }
 
@@ -186,18 +186,18 @@ func TestReviewTooLate(t *testing.T) {
 func TestTornWithoutHints(t *testing.T) {
 	s := newSite(t, "")
 	name := s.send(assign("t", "DEVELOPER"))
-	s.now = s.now.Add(time.Minute)
+	s.Now = s.Now.Add(time.Minute)
 	_ = s.look()
-	whole := s.read(name)
-	s.do(os.WriteFile(s.path(name), []byte(whole[:30]), 0o644))
-	s.now = s.now.Add(time.Minute)
+	whole := s.Read(name)
+	s.Do(os.WriteFile(s.Path(name), []byte(whole[:30]), 0o644))
+	s.Now = s.Now.Add(time.Minute)
 	for range 2 {
 		if snap := s.look(name); len(snap.Tasks) != 1 || snap.Again.IsZero() {
 			t.Errorf("torn: %+v", snap)
 		}
 	}
-	s.do(os.WriteFile(s.path(name), []byte(strings.Replace(whole, "Do t", "Did", 1)), 0o644))
-	s.now = s.now.Add(time.Minute)
+	s.Do(os.WriteFile(s.Path(name), []byte(strings.Replace(whole, "Do t", "Did", 1)), 0o644))
+	s.Now = s.Now.Add(time.Minute)
 	if snap := s.look("x"); len(snap.Tasks) != 1 || snap.Tasks[0].Title != "Did" {
 		t.Errorf("whole: %+v", snap.Tasks)
 	}
@@ -209,7 +209,7 @@ func TestAudit(t *testing.T) {
 	for i := range 120 {
 		s.send(assign(fmt.Sprint("t", i), "DEVELOPER"))
 	}
-	s.write(messagesDir+"/bad.json", `{"message_type": "TASK_ASSIGNMENT"}`)
+	s.Write(messagesDir+"/bad.json", `{"message_type": "TASK_ASSIGNMENT"}`)
 	rounds := 0
 	for {
 		snap := s.look("x")
@@ -219,20 +219,20 @@ func TestAudit(t *testing.T) {
 		if rounds++; len(snap.Events) > 50 || rounds > 3 {
 			t.Fatalf("round %d: %d events", rounds, len(snap.Events))
 		}
-		if rounds < 3 && !snap.Again.Equal(s.now.Add(100*time.Millisecond)) {
-			t.Errorf("again %v after %v", snap.Again, s.now)
+		if rounds < 3 && !snap.Again.Equal(s.Now.Add(100*time.Millisecond)) {
+			t.Errorf("again %v after %v", snap.Again, s.Now)
 		}
 		for _, e := range snap.Events {
-			s.do(s.apply(logOf(e)))
-			s.do(s.apply(logOf(e)))
+			s.Do(s.apply(logOf(e)))
+			s.Do(s.apply(logOf(e)))
 		}
 		s.reopen()
 	}
-	log := s.read(auditLog)
+	log := s.Read(auditLog)
 	if n := strings.Count(log, "\n"); n != 122 || !strings.Contains(log, `"from_agent":"<DEVELOPER>"`) && !strings.Contains(log, `u003cDEVELOPER`) {
 		t.Errorf("%d lines", n)
 	}
-	if _, err := os.Stat(s.path(holdsDir)); err == nil {
+	if _, err := os.Stat(s.Path(holdsDir)); err == nil {
 		t.Error("a folder was made without need")
 	}
 	if err := s.apply(protocol.Change{Verb: protocol.VerbLog, Event: "task_created"}); !errors.Is(err, protocol.ErrUnsupported) {
@@ -244,10 +244,10 @@ func TestAudit(t *testing.T) {
 func TestAuditSince(t *testing.T) {
 	s := newSite(t, "")
 	old := s.send(assign("old", "DEVELOPER"))
-	at := s.now.Add(-time.Hour)
-	s.do(os.Chtimes(s.path(old), at, at))
+	at := s.Now.Add(-time.Hour)
+	s.Do(os.Chtimes(s.Path(old), at, at))
 	s.send(assign("new", "DEVELOPER"))
-	snap := s.p.Observe(t.Context(), protocol.Look{Now: s.now, Since: s.now.Add(-time.Minute)})
+	snap := s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now.Add(-time.Minute)})
 	if len(snap.Events) != 1 || snap.Events[0].Subject.ID != "new" {
 		t.Errorf("%+v", snap.Events)
 	}
@@ -276,7 +276,7 @@ func TestLog(t *testing.T) {
 		{"", ""},
 		{"nonsense\n" + strings.Repeat("x", maxFile+9) + "\n" + one, "t1"},
 	} {
-		s.write(logFile, c.text)
+		s.Write(logFile, c.text)
 		if got := ids(s.look(logFile)); got != c.want {
 			t.Errorf("%.80q shows %q, want %q", c.text, got, c.want)
 		}
@@ -284,11 +284,11 @@ func TestLog(t *testing.T) {
 	if snap := s.look(); len(snap.Faults) < 2 {
 		t.Errorf("%+v", snap.Faults)
 	}
-	s.write(logFile, strings.Repeat("nonsense\n", 30))
+	s.Write(logFile, strings.Repeat("nonsense\n", 30))
 	if snap := s.look(); len(snap.Faults) != maxBadLines+1 || !strings.Contains(snap.Faults[maxBadLines].Problem, "20 more") {
 		t.Errorf("%+v", snap.Faults)
 	}
-	s.do(os.Remove(s.path(logFile)))
+	s.Do(os.Remove(s.Path(logFile)))
 	if snap := s.look("x"); len(snap.Faults)+len(snap.Tasks) > 0 {
 		t.Errorf("%+v", snap)
 	}
@@ -300,7 +300,7 @@ func TestFoldersVanish(t *testing.T) {
 	s.send(assign("t", "DEVELOPER"))
 	_ = s.look()
 	for _, dir := range []string{messagesDir, ".agents", "."} {
-		s.do(os.RemoveAll(s.path(dir)))
+		s.Do(os.RemoveAll(s.Path(dir)))
 		if snap := s.look(".agents"); len(snap.Tasks)+len(snap.Faults)+len(snap.Events)+len(snap.Measures) > 0 {
 			t.Errorf("without %s: %+v", dir, snap)
 		}
@@ -319,15 +319,15 @@ func TestFilesChange(t *testing.T) {
 	if k := task(s.look(), "t"); k.Outcome == nil {
 		t.Fatalf("%+v", k)
 	}
-	s.do(os.Remove(s.path(done)))
+	s.Do(os.Remove(s.Path(done)))
 	if k := task(s.look(done), "t"); k.Outcome != nil || !k.Visible {
 		t.Errorf("completion removed: %+v", k)
 	}
-	s.do(protocoltest.Rewrite(s.path(first), `"t"`, `"u"`))
+	s.Do(protocoltest.Rewrite(s.Path(first), `"t"`, `"u"`))
 	if snap := s.look(first); len(snap.Tasks) != 1 || snap.Tasks[0].ID != "u" {
 		t.Errorf("another id: %+v", snap.Tasks)
 	}
-	s.do(os.Rename(s.path(first), s.path(messagesDir+"/z.json")))
+	s.Do(os.Rename(s.Path(first), s.Path(messagesDir+"/z.json")))
 	if snap := s.look(first, messagesDir+"/z.json"); len(snap.Tasks) != 1 || snap.Tasks[0].Ref.Path != messagesDir+"/z.json" {
 		t.Errorf("renamed: %+v", snap.Tasks)
 	}
@@ -340,7 +340,7 @@ func TestEnded(t *testing.T) {
 	if snap := s.look(); len(snap.Tasks) != maxEnded {
 		t.Errorf("%d tasks", len(snap.Tasks))
 	}
-	snap := s.p.Observe(t.Context(), protocol.Look{Now: s.now, Since: s.now.Add(-time.Minute)})
+	snap := s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now.Add(-time.Minute)})
 	if len(snap.Tasks) != 0 || len(snap.Measures) != 4 {
 		t.Errorf("%d tasks, measures %+v", len(snap.Tasks), snap.Measures)
 	}
@@ -348,26 +348,26 @@ func TestEnded(t *testing.T) {
 
 func TestBoot(t *testing.T) {
 	s := newSite(t, "")
-	if Detect(s.dir, messagesDir, logFile) {
+	if Detect(s.Dir, messagesDir, logFile) {
 		t.Error("detected in an empty project")
 	}
 	for range 2 {
-		s.do(s.p.Prepare(t.Context(), protocol.Boot{Agent: "DEVELOPER", Now: s.now}))
+		s.Do(s.p.Prepare(t.Context(), protocol.Boot{Agent: "DEVELOPER", Now: s.Now}))
 	}
-	if !Detect(s.dir, messagesDir, logFile) || !s.has(own) || OwnDir(s.dir) != s.path(own) {
+	if !Detect(s.Dir, messagesDir, logFile) || !s.has(own) || OwnDir(s.Dir) != s.Path(own) {
 		t.Error("not prepared")
 	}
 	if snap := s.look(); len(snap.Tasks)+len(snap.Faults)+len(snap.Agents) > 0 {
 		t.Errorf("%+v", snap)
 	}
-	if err := s.p.Prepare(t.Context(), protocol.Boot{Agent: "../x", Now: s.now}); err == nil {
+	if err := s.p.Prepare(t.Context(), protocol.Boot{Agent: "../x", Now: s.Now}); err == nil {
 		t.Error("a hostile name was booted")
 	}
 	s = newSite(t, file(logFile, ""))
-	if !Detect(s.dir, messagesDir, logFile) {
+	if !Detect(s.Dir, messagesDir, logFile) {
 		t.Error("the log alone is not detected")
 	}
-	p := New(s.dir, Options{Messages: "a/b/", Log: "log.jsonl"})
+	p := New(s.Dir, Options{Messages: "a/b/", Log: "log.jsonl"})
 	if got := strings.Join(p.Dirs(), " "); got != ". .agents/steward/holds a/b" {
 		t.Error(got)
 	}

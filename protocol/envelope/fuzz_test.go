@@ -105,9 +105,9 @@ func FuzzLog(f *testing.F) {
 			return
 		}
 		whole, pieces := newSite(t, ""), newSite(t, "")
-		whole.write(logFile, "")
+		whole.Write(logFile, "")
 		cut = max(0, min(cut, len(text)))
-		now := whole.now.Add(time.Hour)
+		now := whole.Now.Add(time.Hour)
 		writeRaw(whole, text)
 		a := whole.at(now)
 		writeRaw(pieces, text[:cut])

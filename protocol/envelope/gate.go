@@ -139,7 +139,7 @@ func (p *Project) lastDelivery(project string, at time.Time) time.Time {
 // gateFindings are the security gate's words about a deployment that is to come, and about one that did not wait.
 func (p *Project) gateFindings(t *life) []issue {
 	if t.taken.IsZero() && !t.over() {
-		switch r := p.gate(t, p.now); {
+		switch r := p.gate(t, p.Now); {
 		case r.block != "":
 			text := fmt.Sprintf("deployment %s must wait: %s", t.id, r.block)
 			if t.assigned.inLog() {
@@ -151,7 +151,7 @@ func (p *Project) gateFindings(t *life) []issue {
 		}
 		return nil
 	}
-	until := p.now
+	until := p.Now
 	if t.over() {
 		until = t.end
 	}

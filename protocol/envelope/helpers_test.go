@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,40 +26,29 @@ func open(t testing.TB, dir string) protocol.Adapter {
 	return p
 }
 
-// site is one project under test, with a clock of its own that begins now.
 type site struct {
-	t   testing.TB
-	dir string
-	p   *Project
-	now time.Time
-	n   int
+	*protocoltest.Site
+	p *Project
+	n int
 }
 
 func newSite(t testing.TB, archive string) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), now: time.Now()}
-	protocoltest.Write(t, s.dir, archive, s.now)
+	s := &site{Site: protocoltest.NewSite(t, archive, time.Now)}
 	s.reopen()
 	return s
 }
 
 func (s *site) reopen() {
-	s.p = New(s.dir, testOptions)
-	s.t.Cleanup(s.p.Close)
-}
-
-func (s *site) path(rel string) string { return filepath.Join(s.dir, filepath.FromSlash(rel)) }
-
-func (s *site) write(rel, text string) {
-	s.t.Helper()
-	protocoltest.Write(s.t, s.dir, "-- "+rel+" --\n"+text, s.now)
+	s.p = New(s.Dir, testOptions)
+	s.T.Cleanup(s.p.Close)
 }
 
 // writeRaw writes the log as it is, with nothing filled in.
 func writeRaw(s *site, text string) {
-	s.t.Helper()
-	s.do(os.MkdirAll(s.path(".agents"), 0o755))
-	s.do(os.WriteFile(s.path(logFile), []byte(text), 0o644))
+	s.T.Helper()
+	s.Do(os.MkdirAll(s.Path(".agents"), 0o755))
+	s.Do(os.WriteFile(s.Path(logFile), []byte(text), 0o644))
 }
 
 // fields are a message's, or what lies over a standard one.
@@ -88,53 +75,34 @@ func (f fields) String() string {
 
 // send writes a message that is stamped with the site's clock, a second later than the one before, and gives its path.
 func (s *site) send(f fields) string {
-	s.t.Helper()
-	s.now = s.now.Add(time.Second)
+	s.T.Helper()
+	s.Now = s.Now.Add(time.Second)
 	s.n++
 	file := fmt.Sprintf("%s/%03d.json", messagesDir, s.n)
-	s.write(file, f.with(fields{"timestamp": s.now.UTC().Format(time.RFC3339)}).String())
-	s.do(os.Chtimes(s.path(file), s.now, s.now))
+	s.Write(file, f.with(fields{"timestamp": s.Now.UTC().Format(time.RFC3339)}).String())
+	s.Do(os.Chtimes(s.Path(file), s.Now, s.Now))
 	return file
 }
 
-func (s *site) read(rel string) string {
-	s.t.Helper()
-	b, err := os.ReadFile(s.path(rel))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(b)
-}
-
 func (s *site) has(rel string) bool {
-	_, err := os.Lstat(s.path(rel))
+	_, err := os.Lstat(s.Path(rel))
 	return err == nil
-}
-
-func (s *site) do(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 // look makes a look a second later: a full one, or by hints.
 func (s *site) look(hints ...string) *protocol.Snapshot {
-	s.t.Helper()
-	s.now = s.now.Add(time.Second)
-	if real := time.Now(); real.After(s.now) {
-		s.now = real
-	}
-	return s.at(s.now, hints...)
+	s.T.Helper()
+	s.Pass(time.Second)
+	return s.at(s.Now, hints...)
 }
 
 func (s *site) at(now time.Time, hints ...string) *protocol.Snapshot {
-	s.t.Helper()
-	snap := s.p.Observe(s.t.Context(), protocol.Look{Now: now, Hints: hints})
+	s.T.Helper()
+	snap := s.p.Observe(s.T.Context(), protocol.Look{Now: now, Hints: hints})
 	return &snap
 }
 
-func (s *site) apply(c protocol.Change) error { return s.p.Apply(s.t.Context(), c, s.now) }
+func (s *site) apply(c protocol.Change) error { return s.p.Apply(s.T.Context(), c, s.Now) }
 
 // task finds a task; an empty one when it is not there.
 func task(snap *protocol.Snapshot, id string) *protocol.Task {
@@ -144,26 +112,6 @@ func task(snap *protocol.Snapshot, id string) *protocol.Task {
 		}
 	}
 	return &protocol.Task{}
-}
-
-// codes lists the findings of a task as "code severity".
-func codes(snap *protocol.Snapshot, id string) string {
-	var list []string
-	for _, f := range snap.Findings {
-		if f.Subject.ID == id {
-			list = append(list, f.Code+" "+string(f.Severity))
-		}
-	}
-	return strings.Join(list, ", ")
-}
-
-func faultAt(snap *protocol.Snapshot, part string) *protocol.Fault {
-	for i := range snap.Faults {
-		if strings.Contains(snap.Faults[i].Path, part) {
-			return &snap.Faults[i]
-		}
-	}
-	return nil
 }
 
 func assign(id, to string) fields {

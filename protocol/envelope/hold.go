@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -36,12 +37,12 @@ func decodeNotice(o jsonfile.Object) protocol.Hold {
 
 // readNotices reads every notice.
 func (p *Project) readNotices() {
-	names, _, err := p.root.List(holdsDir)
-	if err != nil && !isMissing(err) {
-		p.patience.Unreadable(holdsDir, err)
+	names, _, err := p.Root.List(holdsDir)
+	if err != nil && !folder.Missing(err) {
+		p.Patience.Unreadable(holdsDir, err)
 		return
 	}
-	p.patience.Clear(holdsDir)
+	p.Patience.Clear(holdsDir)
 	for _, name := range names {
 		if id, ok := strings.CutSuffix(name, messageExt); ok && p.shelf.notices[id] == nil {
 			p.readNotice(id)
@@ -61,7 +62,7 @@ func (p *Project) readNotice(id string) {
 		n = &noticeReading{}
 		p.shelf.notices[id] = n
 	}
-	if jsonfile.Load(p.root, &p.patience, n, noticeFile(id), maxFile, decodeNotice); !n.There {
+	if jsonfile.Load(p.Root, &p.Patience, n, noticeFile(id), maxFile, decodeNotice); !n.There {
 		delete(p.shelf.notices, id)
 	}
 }
@@ -87,23 +88,23 @@ func (p *Project) hold(c protocol.Change) error {
 	t := p.fresh(c.Subject.ID)
 	switch {
 	case t == nil || t.assigned == nil:
-		return moved("the assignment is gone")
+		return folder.Moved("the assignment is gone")
 	case t.held() && !t.stray():
 		return nil
 	case t.assigned.inLog():
 		return fmt.Errorf("%s: the assignment cannot be held, it stands in a log: %w", c.Verb, protocol.ErrUnsupported)
 	case t.state != stateAssigned:
-		return moved("its agent was quicker")
+		return folder.Moved("its agent was quicker")
 	}
 	file := t.assigned.file
 	if p.fileSum(file) != c.Ref.Sum {
-		return moved("the assignment is not the one that was judged")
+		return folder.Moved("the assignment is not the one that was judged")
 	}
 	if err := p.putNotice(c, file); err != nil {
 		return err
 	}
-	if err := p.root.RenameIf(file, file+".held", jsonfile.Sum(c.Ref.Sum)); err != nil {
-		_ = p.root.Remove(noticeFile(t.id))
+	if err := p.Root.RenameIf(file, file+".held", jsonfile.Sum(c.Ref.Sum)); err != nil {
+		_ = p.Root.Remove(noticeFile(t.id))
 		return err
 	}
 	if t = p.fresh(t.id); t != nil && t.state != stateAssigned {
@@ -111,7 +112,7 @@ func (p *Project) hold(c protocol.Change) error {
 		if err := p.show(t); err != nil {
 			return err
 		}
-		return moved("its agent was quicker")
+		return folder.Moved("its agent was quicker")
 	}
 	return nil
 }
@@ -126,15 +127,15 @@ func (p *Project) fileSum(file string) string {
 
 // putNotice writes the notice of a hold.
 func (p *Project) putNotice(c protocol.Change, file string) error {
-	if err := p.root.MkdirAll(holdsDir, 0o755); err != nil {
+	if err := p.Root.MkdirAll(holdsDir, 0o755); err != nil {
 		return err
 	}
-	doc, err := jsonfile.Encode(notice{TaskID: c.Subject.ID, Reason: c.Hold, Why: c.Why, HeldAt: p.now.UTC(), ReleaseBy: c.ReleaseBy.UTC(),
+	doc, err := jsonfile.Encode(notice{TaskID: c.Subject.ID, Reason: c.Hold, Why: c.Why, HeldAt: p.Now.UTC(), ReleaseBy: c.ReleaseBy.UTC(),
 		Release: "steward release " + c.Subject.ID, File: openName(file)})
 	if err != nil {
 		return err
 	}
-	late, err := p.root.Replace(noticeFile(c.Subject.ID), doc, jsonfile.Any)
+	late, err := p.Root.Replace(noticeFile(c.Subject.ID), doc, jsonfile.Any)
 	_ = late.Close()
 	return err
 }
@@ -155,16 +156,16 @@ func (p *Project) show(t *life) error {
 		if !m.held {
 			continue
 		}
-		err := p.root.Rename(m.file, openName(m.file))
+		err := p.Root.Rename(m.file, openName(m.file))
 		for n := 1; isTaken(err) && n < 1000; n++ {
 			// A message that was written anew under the name wins; the held one is kept on record.
-			err = p.root.Rename(m.file, fmt.Sprintf("%s/%s.%d.held", holdsDir, t.id, n))
+			err = p.Root.Rename(m.file, fmt.Sprintf("%s/%s.%d.held", holdsDir, t.id, n))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := p.root.Remove(noticeFile(t.id)); err != nil && !isMissing(err) {
+	if err := p.Root.Remove(noticeFile(t.id)); err != nil && !folder.Missing(err) {
 		return err
 	}
 	return nil
@@ -174,13 +175,13 @@ func (p *Project) show(t *life) error {
 func (p *Project) renew(c protocol.Change) error {
 	t := p.fresh(c.Subject.ID)
 	if t == nil || !t.held() {
-		return moved("it is no longer held")
+		return folder.Moved("it is no longer held")
 	}
 	if n := p.shelf.notices[t.id]; n == nil || !n.Good {
 		c.Hold = protocol.HoldBlocked
 		return p.putNotice(c, t.assigned.file)
 	}
-	late, err := p.root.Update(noticeFile(t.id), maxFile, func(old []byte) ([]byte, error) {
+	late, err := p.Root.Update(noticeFile(t.id), maxFile, func(old []byte) ([]byte, error) {
 		return jsonfile.Edit(old, jsonfile.Set{Path: []string{"release_by"}, Value: jsonfile.FormatTime(c.ReleaseBy)})
 	})
 	_ = late.Close()

@@ -5,15 +5,14 @@ package envelope
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/protocol/protocoltest"
 )
 
 // What is no plain file in a file's place is a fault that says what it is; it is not followed, and nothing hangs.
@@ -27,10 +26,10 @@ func TestHostileFiles(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := newSite(t, file(logFile, ack("t", "X").String()+"\n"))
 			deploy := s.send(assign("dep", "DEPLOYMENT"))
-			c := holdOf(task(s.look(), "dep"), s.now)
+			c := holdOf(task(s.look(), "dep"), s.Now)
 			for _, f := range []string{deploy, logFile} {
-				s.do(os.Remove(s.path(f)))
-				if err := make(s.path(f)); errors.Is(err, syscall.EPERM) {
+				s.Do(os.Remove(s.Path(f)))
+				if err := make(s.Path(f)); errors.Is(err, syscall.EPERM) {
 					t.Skip("this user may not make a device: skipped")
 				} else if err != nil {
 					t.Fatal(err)
@@ -38,16 +37,16 @@ func TestHostileFiles(t *testing.T) {
 			}
 			for range 2 {
 				snap := s.look(deploy, logFile)
-				if f := faultAt(snap, deploy); f == nil || !strings.Contains(f.Problem, what) || len(snap.Faults) != 2 || len(snap.Tasks) > 0 {
+				if f := protocoltest.FaultAt(snap, deploy); f == nil || !strings.Contains(f.Problem, what) || len(snap.Faults) != 2 || len(snap.Tasks) > 0 {
 					t.Fatalf("tasks %+v, faults %+v", snap.Tasks, snap.Faults)
 				}
 			}
 			if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) {
 				t.Errorf("hold: %v", err)
 			}
-			s.do(os.Remove(s.path(deploy)))
-			s.do(os.Remove(s.path(logFile)))
-			s.write(deploy, assign("dep", "DEPLOYMENT").String())
+			s.Do(os.Remove(s.Path(deploy)))
+			s.Do(os.Remove(s.Path(logFile)))
+			s.Write(deploy, assign("dep", "DEPLOYMENT").String())
 			if snap := s.look(); len(snap.Faults) > 0 || len(snap.Tasks) != 1 {
 				t.Errorf("repaired: %+v", snap.Faults)
 			}
@@ -59,26 +58,26 @@ func TestHostileFiles(t *testing.T) {
 func TestLinkInPlaceOfFolders(t *testing.T) {
 	for _, link := range []string{".agents", messagesDir, own, holdsDir} {
 		s := newSite(t, file("elsewhere/messages/x.json", assign("x", "DEPLOYMENT").String()))
-		s.do(os.MkdirAll(filepath.Dir(s.path(link)), 0o755))
-		s.do(os.Symlink(s.path("elsewhere"), s.path(link)))
+		s.Do(os.MkdirAll(filepath.Dir(s.Path(link)), 0o755))
+		s.Do(os.Symlink(s.Path("elsewhere"), s.Path(link)))
 		if strings.Contains(messagesDir, link) {
-			if !Detect(s.dir, messagesDir, logFile) {
+			if !Detect(s.Dir, messagesDir, logFile) {
 				t.Errorf("%s: not detected, so nobody would hear of it", link)
 			}
 			if snap := s.look(); len(snap.Faults) == 0 || len(snap.Tasks) > 0 {
 				t.Errorf("%s: %+v", link, snap)
 			}
-			if err := s.p.Prepare(t.Context(), protocol.Boot{Agent: "X", Now: s.now}); !errors.Is(err, jsonfile.ErrHostile) {
+			if err := s.p.Prepare(t.Context(), protocol.Boot{Agent: "X", Now: s.Now}); !errors.Is(err, jsonfile.ErrHostile) {
 				t.Errorf("%s: boot: %v", link, err)
 			}
 			continue
 		}
 		deploy := s.send(assign("dep", "DEPLOYMENT"))
 		snap := s.look()
-		if err := s.apply(holdOf(task(snap, "dep"), s.now)); !errors.Is(err, jsonfile.ErrHostile) || !s.has(deploy) {
+		if err := s.apply(holdOf(task(snap, "dep"), s.Now)); !errors.Is(err, jsonfile.ErrHostile) || !s.has(deploy) {
 			t.Errorf("%s: hold: %v", link, err)
 		}
-		if names, _ := os.ReadDir(s.path("elsewhere")); len(names) != 1 {
+		if names, _ := os.ReadDir(s.Path("elsewhere")); len(names) != 1 {
 			t.Errorf("%s: something was written outside", link)
 		}
 	}
@@ -92,13 +91,13 @@ func TestHostileContents(t *testing.T) {
 		"empty": "", "binary": "\x00\x01\xff", "array": "[]", "half": `{"message_type": "TASK_`, "deep": strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000),
 		"huge": `{"message_type":"` + strings.Repeat("x", maxFile) + `"}`, "twice": `{"task_id":"a","task_id":"b"}`,
 	} {
-		s.write(messagesDir+"/"+name+".json", text)
+		s.Write(messagesDir+"/"+name+".json", text)
 	}
-	s.write(messagesDir+"/types.json", `{"message_type":"TASK_COMPLETION","task_id":"good","from_agent":7,"status":[],"timestamp":{},"output":"x","validation":[1]}`)
-	s.write(messagesDir+"/long.json", assign("long", "X").with(fields{"task_name": strings.Repeat("ü", 5000), "to_agent": strings.Repeat("y", 9000)}).String())
-	s.do(os.WriteFile(s.path(messagesDir+"/bad\nname.json"), []byte("{}"), 0o644))
+	s.Write(messagesDir+"/types.json", `{"message_type":"TASK_COMPLETION","task_id":"good","from_agent":7,"status":[],"timestamp":{},"output":"x","validation":[1]}`)
+	s.Write(messagesDir+"/long.json", assign("long", "X").with(fields{"task_name": strings.Repeat("ü", 5000), "to_agent": strings.Repeat("y", 9000)}).String())
+	s.Do(os.WriteFile(s.Path(messagesDir+"/bad\nname.json"), []byte("{}"), 0o644))
 	_ = s.look()
-	s.now = s.now.Add(jsonfile.BadAfter)
+	s.Now = s.Now.Add(jsonfile.BadAfter)
 	snap := s.look()
 	if len(snap.Faults) != 8 || task(snap, "good").Agent == "" || len([]rune(task(snap, "long").Title)) > maxText {
 		for _, f := range snap.Faults {
@@ -131,70 +130,39 @@ func TestHostileIDs(t *testing.T) {
 	}
 }
 
-const envNobody = "ENVELOPE_NOBODY"
-
 // As another user than root: what may not be read or written is a fault or an error that names the permission.
-func TestWithoutPermission(t *testing.T) {
-	if dir := os.Getenv(envNobody); dir != "" {
-		withoutPermission(t, dir)
-		return
-	}
-	if os.Geteuid() != 0 {
-		withoutPermission(t, t.TempDir())
-		return
-	}
-	dir, err := os.MkdirTemp("/tmp", "nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	binary, project := filepath.Join(dir, "test"), filepath.Join(dir, "p")
-	text, err := os.ReadFile(os.Args[0])
-	if err = errors.Join(err, os.WriteFile(binary, text, 0o755), os.Chmod(dir, 0o755), os.Mkdir(project, 0o755), os.Chown(project, 65534, 65534)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestWithoutPermission$")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), envNobody+"="+project, "TMPDIR="+project)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if out, err := cmd.CombinedOutput(); errors.Is(err, syscall.EPERM) {
-		t.Skip("this process may not become another user: skipped")
-	} else if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
+func TestWithoutPermission(t *testing.T) { protocoltest.AsNobody(t, withoutPermission) }
 
-func withoutPermission(t *testing.T, dir string) {
-	s := &site{t: t, dir: dir, now: time.Now()}
-	s.reopen()
+func withoutPermission(t *testing.T) {
+	s := newSite(t, "")
 	deploy := s.send(assign("dep", "DEPLOYMENT"))
 	other := s.send(assign("t", "DEVELOPER"))
 	_ = s.look()
-	folder := s.path(messagesDir)
+	folder := s.Path(messagesDir)
 	defer func() { _ = os.Chmod(folder, 0o755) }()
 
-	s.do(os.Chmod(s.path(other), 0))
+	s.Do(os.Chmod(s.Path(other), 0))
 	snap := s.look(other)
-	if f := faultAt(snap, other); f == nil || !strings.Contains(f.Hint, "read permission") || task(snap, "t").Agent == "" {
+	if f := protocoltest.FaultAt(snap, other); f == nil || !strings.Contains(f.Hint, "read permission") || task(snap, "t").Agent == "" {
 		t.Errorf("unreadable: %+v, %+v", snap.Faults, snap.Tasks)
 	}
-	s.do(os.Chmod(s.path(other), 0o644))
+	s.Do(os.Chmod(s.Path(other), 0o644))
 	if snap = s.look(other); len(snap.Faults) > 0 {
 		t.Errorf("readable: %+v", snap.Faults)
 	}
-	s.do(os.Chmod(folder, 0o555))
-	err := s.apply(holdOf(task(snap, "dep"), s.now))
+	s.Do(os.Chmod(folder, 0o555))
+	err := s.apply(holdOf(task(snap, "dep"), s.Now))
 	if !errors.Is(err, jsonfile.ErrPermission) || errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("hold in a read-only folder: %v", err)
 	}
 	if k := task(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(deploy) {
 		t.Errorf("%+v", k)
 	}
-	s.do(os.Chmod(folder, 0))
-	if snap = s.look(); len(snap.Tasks) != 2 || faultAt(snap, messagesDir) == nil {
+	s.Do(os.Chmod(folder, 0))
+	if snap = s.look(); len(snap.Tasks) != 2 || protocoltest.FaultAt(snap, messagesDir) == nil {
 		t.Errorf("closed folder: tasks %+v, faults %+v", snap.Tasks, snap.Faults)
 	}
-	s.do(os.Chmod(folder, 0o755))
+	s.Do(os.Chmod(folder, 0o755))
 	if snap = s.look(); len(snap.Tasks) != 2 || len(snap.Faults) > 0 {
 		t.Errorf("opened again: %+v", snap.Faults)
 	}

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // journal is what was read of the log of messages: only the end that is new is read.
 type journal struct {
-	inode    uint64
-	offset   int64
-	tail     []byte // the last bytes before offset
+	tail     folder.Tail
 	lines    int
 	last     time.Time // of the last line that had a timestamp
 	messages []*message
@@ -25,85 +24,33 @@ type journal struct {
 // maxBadLines bounds the Faults of one log.
 const maxBadLines = 10
 
+func (p *Project) newJournal() journal {
+	return journal{tail: folder.Tail{File: p.opts.Log, Max: maxFile}}
+}
+
 // readLog takes in the new lines. A log that shrank, or is another file, is read from its beginning.
 func (p *Project) readLog() {
-	file, j := p.opts.Log, &p.journal
-	st, err := p.root.Stat(file)
-	switch {
-	case isMissing(err):
-		p.patience.Clear(file)
-		p.restartLog(jsonfile.Stamp{})
-		return
-	case err == nil && st.Mode.IsDir():
-		err = fmt.Errorf("%w: a folder", jsonfile.ErrHostile)
-		fallthrough
-	case err != nil:
-		p.patience.Unreadable(file, err)
-		return
-	}
-	p.patience.Clear(file)
-	if st.Inode != j.inode || st.Size < j.offset || st.Size != j.offset && !p.goesOn(file) {
-		p.restartLog(st)
-	}
-	for j.offset < st.Size {
-		more, err := p.readLines(file, st)
-		if err != nil {
-			p.patience.Unreadable(file, err)
-			return
-		}
-		if !more {
-			return // the last line is still being written
-		}
+	err := p.journal.tail.Read(p.Folder, p.restartLog, p.takeLine)
+	if folder.Missing(err) {
+		p.restartLog()
 	}
 }
 
-// goesOn reports whether the log still holds what was read last: else it was written anew.
-func (p *Project) goesOn(file string) bool {
-	j := &p.journal
-	if len(j.tail) == 0 {
-		return true
-	}
-	now, _, err := p.root.ReadAt(file, j.offset-int64(len(j.tail)), int64(len(j.tail)))
-	return err != nil || bytes.Equal(now, j.tail)
-}
-
-// maxTail is how much of a log's end is remembered.
-const maxTail = 512
-
-func (p *Project) restartLog(st jsonfile.Stamp) {
+func (p *Project) restartLog() {
 	for _, m := range p.journal.messages {
 		p.remove(m)
 	}
-	p.journal = journal{inode: st.Inode}
+	p.journal = p.newJournal()
 }
 
-// readLines takes in the next lines, at most maxFile bytes. more is false when no whole line is left.
-func (p *Project) readLines(file string, st jsonfile.Stamp) (more bool, err error) {
-	j := &p.journal
-	data, _, err := p.root.ReadAt(file, j.offset, maxFile)
-	if err != nil || len(data) == 0 {
-		return false, err
-	}
-	end := bytes.LastIndexByte(data, '\n') + 1
-	if end == 0 {
-		if len(data) < maxFile {
-			return false, nil
-		}
+// takeLine reads one line, its newline included; nil is one that is too long. One without a timestamp came after the
+// line before it, or the log's own.
+func (p *Project) takeLine(line []byte, at int64) {
+	p.journal.lines++
+	if line == nil {
 		p.badLine("is longer than 1 MiB", "")
-		j.offset, j.tail = j.offset+int64(len(data)), nil
-		return true, nil
+		return
 	}
-	for line := range bytes.Lines(data[:end]) {
-		j.lines++
-		p.takeLine(file, line, st)
-		j.offset += int64(len(line))
-	}
-	j.tail = bytes.Clone(data[max(end-maxTail, 0):end])
-	return true, nil
-}
-
-// takeLine reads one line, its newline included. One without a timestamp came after the line before it.
-func (p *Project) takeLine(file string, line []byte, st jsonfile.Stamp) {
 	text := bytes.TrimSpace(line)
 	if len(text) == 0 {
 		return
@@ -117,16 +64,17 @@ func (p *Project) takeLine(file string, line []byte, st jsonfile.Stamp) {
 	j, m := &p.journal, decode(o)
 	switch {
 	case m.stamped:
-		m.place(file, p.now)
+		m.place(p.opts.Log, p.Now)
 		j.last = m.at
 	case !j.last.IsZero():
 		j.last = j.last.Add(time.Microsecond)
-		m.place(file, j.last)
+		m.place(p.opts.Log, j.last)
 	default:
-		m.place(file, st.ModTime())
+		st, _ := p.Root.Stat(p.opts.Log)
+		m.place(p.opts.Log, st.ModTime())
 	}
-	m.offset, m.size = j.offset, int64(len(line))
-	m.history = m.at.Before(p.since)
+	m.offset, m.size = at, int64(len(line))
+	m.history = m.at.Before(p.Since)
 	if problem, hint := m.fault(); problem != "" {
 		p.badLine(problem, hint)
 	}
@@ -138,7 +86,7 @@ func (p *Project) takeLine(file string, line []byte, st jsonfile.Stamp) {
 func (p *Project) badLine(problem, hint string) {
 	j := &p.journal
 	if j.bad++; j.bad <= maxBadLines {
-		j.faults = append(j.faults, protocol.Fault{Path: p.opts.Log, Problem: fmt.Sprintf("line %d: %s", j.lines, problem), Hint: hint, Since: p.now})
+		j.faults = append(j.faults, protocol.Fault{Path: p.opts.Log, Problem: fmt.Sprintf("line %d: %s", j.lines, problem), Hint: hint, Since: p.Now})
 	}
 }
 

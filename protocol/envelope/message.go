@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -276,16 +277,16 @@ func (m *message) decodeBlocker(c *check, o jsonfile.Object) {
 		context = string(o.Get("context").Raw())
 	}
 	for _, part := range []string{context, suggested} {
-		if part = short(part, maxLong); part != "" && b.detail != "" {
+		if part = folder.Short(part, maxLong); part != "" && b.detail != "" {
 			b.detail += "\n"
 		}
-		b.detail += short(part, maxLong)
+		b.detail += folder.Short(part, maxLong)
 	}
 	for _, option := range c.list(o, "options", optional) {
-		b.options = append(b.options, short(option, maxLong))
+		b.options = append(b.options, folder.Short(option, maxLong))
 	}
 	if len(b.options) == 0 && suggested != "" {
-		b.options = []string{short(suggested, maxLong)}
+		b.options = []string{folder.Short(suggested, maxLong)}
 	}
 	to := fold(c.text(o, "escalate_to", optional))
 	b.human, b.addressed = to == "HUMAN", to != ""

@@ -9,19 +9,13 @@ import (
 )
 
 // Observe says what the messages say now. By hints only the files hinted at are read again, and the ends of the logs.
-func (p *Project) Observe(_ context.Context, look protocol.Look) protocol.Snapshot {
-	p.now, p.since = look.Now, look.Since
-	p.patience.Begin(look.Now)
-	s := protocol.Snapshot{At: look.Now}
-	first := p.root == nil || !p.root.Alive()
-	err := p.open()
-	if p.lost != nil {
-		s.Faults = []protocol.Fault{*p.lost}
-	}
-	if err != nil {
+func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
+	first := p.Root == nil || !p.Root.Alive()
+	s, there := p.Look(ctx, look)
+	if !there {
 		return s
 	}
-	if p.journal.inode == 0 {
+	if first {
 		p.readAudit() // before the first messages: what is on record needs no copy
 	}
 	if look.Full() || first || p.wide(look.Hints) {
@@ -33,7 +27,7 @@ func (p *Project) Observe(_ context.Context, look protocol.Look) protocol.Snapsh
 	p.readAudit()
 	p.settle()
 	p.describe(&s)
-	s.Again = p.patience.Again()
+	s.Again = p.Patience.Again()
 	return s
 }
 
@@ -48,7 +42,7 @@ func (p *Project) listed() []*life {
 	}
 	for i := len(p.ended) - 1; i >= 0 && len(p.ended)-i <= maxEnded; i-- {
 		t := p.ended[i]
-		if !p.since.IsZero() && !t.end.After(p.since) {
+		if !p.Since.IsZero() && !t.end.After(p.Since) {
 			break
 		}
 		if p.live[t.id] == nil {
@@ -128,10 +122,7 @@ func (t *life) outcome() *protocol.Outcome {
 }
 
 func (p *Project) faults() []protocol.Fault {
-	var list []protocol.Fault
-	for _, t := range p.patience.Troubles() {
-		list = append(list, protocol.Fault{Path: t.Path, Problem: t.Problem, Hint: t.Hint, Since: t.Since})
-	}
+	list := p.Faults()
 	for _, more := range []map[string]protocol.Fault{p.shelf.refused, p.shelf.odd} {
 		for _, file := range sortedKeys(more) {
 			list = append(list, more[file])

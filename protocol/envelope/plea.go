@@ -64,11 +64,11 @@ func (p *Project) slotOf(m *message) *slot {
 func (p *Project) callsOfTheDay() int {
 	n := 0
 	for m := range p.humans {
-		if p.now.Sub(m.at) >= day {
+		if p.Now.Sub(m.at) >= day {
 			delete(p.humans, m)
 			continue
 		}
-		p.patience.Wish(m.at.Add(day))
+		p.Patience.Wish(m.at.Add(day))
 		n++
 	}
 	return n

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -129,27 +130,8 @@ const (
 
 func bounded(list []string) []string { return slices.Clip(list[:min(len(list), maxItems)]) }
 
-// clean makes text from a file fit for one line: no control characters, bounded.
-func clean(s string, limit int) string {
-	s = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "�")))
-	return short(s, limit)
-}
-
-// short cuts text that is too long.
-func short(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit-1]) + "…"
-	}
-	return s
-}
+// clean makes text from a file fit for one line, without space around it.
+func clean(s string, limit int) string { return strings.TrimSpace(folder.Line(s, limit)) }
 
 // fold brings spellings of an agent's name or a message type together: SECURITY_AUDITOR, "Security Auditor".
 func fold(name string) string {

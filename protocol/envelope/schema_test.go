@@ -114,10 +114,10 @@ func TestIdentity(t *testing.T) {
 // Messages of one second: an assignment comes before its acknowledgement, whatever their files are called.
 func TestSameSecond(t *testing.T) {
 	s := newSite(t, "")
-	stamp := fields{"timestamp": s.now.UTC().Format(time.RFC3339)}
-	s.write(messagesDir+"/a.json", complete("t", "X", true).with(stamp).String())
-	s.write(messagesDir+"/b.json", ack("t", "X").with(stamp).String())
-	s.write(messagesDir+"/c.json", assign("t", "X").with(stamp).String())
+	stamp := fields{"timestamp": s.Now.UTC().Format(time.RFC3339)}
+	s.Write(messagesDir+"/a.json", complete("t", "X", true).with(stamp).String())
+	s.Write(messagesDir+"/b.json", ack("t", "X").with(stamp).String())
+	s.Write(messagesDir+"/c.json", assign("t", "X").with(stamp).String())
 	if k := task(s.look(), "t"); k.Outcome == nil {
 		t.Errorf("%+v", k)
 	}
@@ -127,10 +127,10 @@ func TestSameSecond(t *testing.T) {
 func TestStampOfTheSameSecond(t *testing.T) {
 	s := newSite(t, "")
 	name := messagesDir + "/z.json"
-	s.write(name, assign("t", "X").String())
-	at := s.now.Truncate(time.Second).Add(700 * time.Millisecond)
-	s.do(os.Chtimes(s.path(name), at, at))
-	s.write(messagesDir+"/a.json", ack("t", "X").with(fields{"timestamp": at.UTC().Format(time.RFC3339)}).String())
+	s.Write(name, assign("t", "X").String())
+	at := s.Now.Truncate(time.Second).Add(700 * time.Millisecond)
+	s.Do(os.Chtimes(s.Path(name), at, at))
+	s.Write(messagesDir+"/a.json", ack("t", "X").with(fields{"timestamp": at.UTC().Format(time.RFC3339)}).String())
 	if k := task(s.look(), "t"); k.Named != "acknowledged" {
 		t.Errorf("%+v", k)
 	}
@@ -144,9 +144,9 @@ func TestCopies(t *testing.T) {
 		if stamp != "" {
 			f["timestamp"] = stamp
 		}
-		s.write(messagesDir+"/1.json", f.String())
-		s.write(messagesDir+"/2.json", f.String())
-		s.write(logFile, f.String()+"\n")
+		s.Write(messagesDir+"/1.json", f.String())
+		s.Write(messagesDir+"/2.json", f.String())
+		s.Write(logFile, f.String()+"\n")
 		snap := s.look()
 		if got := snap.Measures[len(snap.Measures)-1]; got.Name != "rejections" || got.Value != want {
 			t.Errorf("stamp %q: %+v", stamp, got)
@@ -192,7 +192,7 @@ func TestLongWays(t *testing.T) {
 		fmt.Fprintln(&log, assign(fmt.Sprint("ring", i), "X").with(fields{"blocked_by": fmt.Sprint("ring", (i+1)%1000)}))
 		fmt.Fprintln(&log, assign(fmt.Sprint("chain", i), "X").with(fields{"blocked_by": []string{fmt.Sprint("chain", i+1)}}))
 	}
-	s.write(logFile, log.String())
+	s.Write(logFile, log.String())
 	snap := s.look()
 	cycles := 0
 	for _, f := range snap.Findings {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -75,24 +76,24 @@ func (p *Project) readFolder() {
 // list takes in names that have come and gone, if any have.
 func (p *Project) list() {
 	dir := p.opts.Messages
-	if st, err := p.root.Stat(dir); err == nil && st == p.shelf.stamp {
+	if st, err := p.Root.Stat(dir); err == nil && st == p.shelf.stamp {
 		return
 	}
-	names, st, err := p.root.List(dir)
+	names, st, err := p.Root.List(dir)
 	p.shelf.stamp = jsonfile.Stamp{}
-	if err == nil && st.Settled(p.now) {
+	if err == nil && st.Settled(p.Now) {
 		p.shelf.stamp = st
 	}
 	switch {
-	case isMissing(err):
-		p.patience.Clear(dir)
+	case folder.Missing(err):
+		p.Patience.Clear(dir)
 		names, err = nil, nil
 		p.shelf.odd = nil
 	case err != nil:
-		p.patience.Unreadable(dir, err)
+		p.Patience.Unreadable(dir, err)
 		return // the last good reading stands
 	default:
-		p.patience.Clear(dir)
+		p.Patience.Clear(dir)
 	}
 	p.take(names)
 }
@@ -125,8 +126,8 @@ func (p *Project) take(names []string) {
 }
 
 func (p *Project) refuseName(odd map[string]protocol.Fault, name string) {
-	file := path.Join(p.opts.Messages, strconv.Quote(short(name, maxText)))
-	since := p.now
+	file := path.Join(p.opts.Messages, strconv.Quote(folder.Short(name, maxText)))
+	since := p.Now
 	if old, ok := p.shelf.odd[file]; ok {
 		since = old.Since
 	}
@@ -150,7 +151,7 @@ func (p *Project) readHinted(hints []string) {
 		p.readFile(name)
 	}
 	for id, n := range p.shelf.notices {
-		if !n.AtRest() || p.patience.Has(noticeFile(id)) {
+		if !n.AtRest() || p.Patience.Has(noticeFile(id)) {
 			p.readNotice(id)
 		}
 	}
@@ -177,11 +178,11 @@ func (p *Project) readFile(name string) {
 	}
 	file := p.filePath(name)
 	r := &s.reading
-	read := jsonfile.Load(p.root, &p.patience, r, file, maxFile, decode)
+	read := jsonfile.Load(p.Root, &p.Patience, r, file, maxFile, decode)
 	if !r.There {
 		delete(p.shelf.slots, name)
 	}
-	if !r.AtRest() || p.patience.Has(file) {
+	if !r.AtRest() || p.Patience.Has(file) {
 		p.shelf.unrest[name] = true
 	} else {
 		delete(p.shelf.unrest, name)
@@ -195,7 +196,7 @@ func (p *Project) readFile(name string) {
 		s.message = r.Value
 		s.message.held = strings.HasSuffix(name, heldExt)
 		s.message.place(file, r.Stamp.ModTime())
-		s.message.history = r.Stamp.ModTime().Before(p.since)
+		s.message.history = r.Stamp.ModTime().Before(p.Since)
 		p.refuseFields(file, s.message, since)
 		p.add(s.message)
 	}
@@ -214,7 +215,7 @@ func (p *Project) drop(s *slot) {
 func (p *Project) refuseFields(file string, m *message, since time.Time) {
 	if problem, hint := m.fault(); problem != "" {
 		if since.IsZero() {
-			since = p.now
+			since = p.Now
 		}
 		p.shelf.refused[file] = protocol.Fault{Path: file, Problem: problem, Hint: hint, Since: since}
 	}

@@ -79,7 +79,7 @@ func (p *Project) block(t *life) string {
 	}
 	var why []string
 	if isDeployer(t.assigned.to) {
-		if r := p.gate(t, p.now); r.block != "" {
+		if r := p.gate(t, p.Now); r.block != "" {
 			why = append(why, r.block)
 		}
 	}

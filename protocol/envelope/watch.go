@@ -13,8 +13,8 @@ import (
 
 // due reports whether a moment has come, and asks to look again when it will.
 func (p *Project) due(at time.Time) bool {
-	if at.After(p.now) {
-		p.patience.Wish(at)
+	if at.After(p.Now) {
+		p.Patience.Wish(at)
 		return false
 	}
 	return true

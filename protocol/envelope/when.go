@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -38,7 +39,7 @@ func (c *check) moment(o jsonfile.Object, key string) when {
 	if after, ok := parseSpan(text); ok {
 		return when{after: after}
 	}
-	c.note(protocol.Low, "time", key, key+" is neither a time nor a span of time: "+strconv.Quote(short(string(v.Raw()), 60)))
+	c.note(protocol.Low, "time", key, key+" is neither a time nor a span of time: "+strconv.Quote(folder.Short(string(v.Raw()), 60)))
 	return when{}
 }
 

@@ -13,9 +13,9 @@ import (
 // hinted measures one event among n finished handoffs: one that is open is rewritten, and looked at.
 func hinted(b *testing.B, n int) {
 	s := newSite(b, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(box(pending, id), task(id, "pending")))
-	s.do(os.MkdirAll(s.path(Base+"/handoffs/completed"), 0o755))
+	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/completed"), 0o755))
 	for i := range n {
-		s.do(os.WriteFile(s.path(box(completed, fmt.Sprint("c", i))), []byte(task(fmt.Sprint("c", i), "completed")), 0o640))
+		s.Do(os.WriteFile(s.Path(box(completed, fmt.Sprint("c", i))), []byte(task(fmt.Sprint("c", i), "completed")), 0o640))
 	}
 	look := func(hints []string) *protocol.Snapshot {
 		now := time.Now().Add(time.Hour)
@@ -31,7 +31,7 @@ func hinted(b *testing.B, n int) {
 	for b.Loop() {
 		b.StopTimer()
 		i++
-		s.do(os.WriteFile(s.path(box(pending, id)), []byte(text[i%2]), 0o640))
+		s.Do(os.WriteFile(s.Path(box(pending, id)), []byte(text[i%2]), 0o640))
 		b.StartTimer()
 		snap := look([]string{box(pending, id)})
 		b.StopTimer()
@@ -48,9 +48,9 @@ func BenchmarkObserveHint10k(b *testing.B) { hinted(b, 10_000) }
 // BenchmarkObserveFull10k is a full look when nothing has changed.
 func BenchmarkObserveFull10k(b *testing.B) {
 	s := newSite(b, file(statePath, stateDocOf("", "")))
-	s.do(os.MkdirAll(s.path(Base+"/handoffs/completed"), 0o755))
+	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/completed"), 0o755))
 	for i := range 10_000 {
-		s.do(os.WriteFile(s.path(box(completed, fmt.Sprint("c", i))), []byte(task(fmt.Sprint("c", i), "completed")), 0o640))
+		s.Do(os.WriteFile(s.Path(box(completed, fmt.Sprint("c", i))), []byte(task(fmt.Sprint("c", i), "completed")), 0o640))
 	}
 	now := time.Now().Add(time.Hour)
 	look := func() { s.p.Observe(b.Context(), protocol.Look{Now: now, Since: now.Add(-time.Minute)}) }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -20,28 +20,20 @@ var crew = [...]string{"planner", "builder", "reviewer", "fixer"}
 // agent as active. In a state file that is there, only the agent's own status and last_active are written. Doing it
 // twice leaves what doing it once leaves, but for the stamp. It waits up to two seconds for a writer to finish.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
-	p.now = b.Now
+	p.Begin(b.Now)
 	if !usable(b.Agent) || !plain(b.Agent) {
-		return fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", clean(b.Agent, 100))
+		return fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", folder.Line(b.Agent, 100))
 	}
-	top, err := jsonfile.Open(p.dir)
-	if err != nil {
-		return fmt.Errorf("boot: %w", err)
-	}
-	defer top.Close()
-	if err := top.MkdirAll(Base, 0o755); err != nil {
-		return fmt.Errorf("boot: %w", err)
-	}
-	if err := p.open(); err != nil {
+	if err := p.Make(); err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
 	there, err := p.wholeState(ctx)
 	if err != nil {
 		return fmt.Errorf("boot: state: %w", err)
 	}
-	return p.guarded(ctx, func() error {
+	return p.Guarded(ctx, func() error {
 		for _, at := range places {
-			if err := p.root.MkdirAll(at.dir(), 0o755); err != nil {
+			if err := p.Root.MkdirAll(at.dir(), 0o755); err != nil {
 				return fmt.Errorf("boot: %w", err)
 			}
 		}
@@ -55,32 +47,26 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 // wholeState makes sure that the state file is ours, waiting for a writer who is at work; there is false when there is
 // none.
 func (p *Project) wholeState(ctx context.Context) (there bool, err error) {
-	pause := time.NewTicker(50 * time.Millisecond)
-	defer pause.Stop()
-	for range int(jsonfile.BadAfter / (50 * time.Millisecond)) {
-		var blob jsonfile.Blob
-		if blob, err = p.root.Read(stateFile, maxFile); isMissing(err) {
-			return false, nil
+	there = true
+	err = folder.Whole(ctx, func() error {
+		blob, err := p.Root.Read(stateFile, maxFile)
+		if folder.Missing(err) {
+			there = false
+			return nil
 		}
-		var v jsonfile.Value
-		if err == nil {
-			if v, err = jsonfile.ParseValue(blob.Data); err == nil {
-				if o, _ := v.Object(); !isOurs(o) {
-					return true, ErrForeign
-				}
-				return true, nil
-			}
+		if err != nil {
+			return err
 		}
-		if !errors.Is(err, jsonfile.ErrTorn) && !errors.Is(err, jsonfile.ErrBad) {
-			return true, err
+		v, err := jsonfile.ParseValue(blob.Data)
+		if err != nil {
+			return err
 		}
-		select {
-		case <-ctx.Done():
-			return true, ctx.Err()
-		case <-pause.C:
+		if o, _ := v.Object(); !isOurs(o) {
+			return ErrForeign
 		}
-	}
-	return true, err
+		return nil
+	})
+	return there, err
 }
 
 // stateDoc is a new state file, in the order of the document.
@@ -112,7 +98,7 @@ func (p *Project) enter(b protocol.Boot, there bool) error {
 		if err != nil {
 			return err
 		}
-		if err := p.root.Create(stateFile, text, 0o644); !errors.Is(err, jsonfile.ErrExist) {
+		if err := p.Root.Create(stateFile, text, 0o644); !errors.Is(err, jsonfile.ErrExist) {
 			return err
 		}
 	}

@@ -11,14 +11,14 @@ import (
 )
 
 func (s *site) boot(agent string) error {
-	return s.p.Prepare(s.t.Context(), protocol.Boot{Agent: agent, Now: s.now})
+	return s.p.Prepare(s.T.Context(), protocol.Boot{Agent: agent, Now: s.Now})
 }
 
 // Protocol 001, Handoff Storage and Shared State File: a boot lays them out, and a second one leaves them so.
 func TestBoot(t *testing.T) {
 	s := newSite(t, file("x", ""))
-	s.now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s.do(s.boot("builder"))
+	s.Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s.Do(s.boot("builder"))
 	want := `{
   "schema_version": "1.0.0",
   "current_workflow": null,
@@ -43,16 +43,16 @@ func TestBoot(t *testing.T) {
   }
 }
 `
-	if got := s.read(statePath); got != want {
+	if got := s.Read(statePath); got != want {
 		t.Errorf("the state is\n%s", got)
 	}
 	for _, at := range places {
-		if st, err := os.Stat(s.path(Base + "/" + at.dir())); err != nil || !st.IsDir() {
+		if st, err := os.Stat(s.Path(Base + "/" + at.dir())); err != nil || !st.IsDir() {
 			t.Errorf("%s: %v", at.dir(), err)
 		}
 	}
-	s.do(s.boot("builder"))
-	if got := s.read(statePath); got != want || !Detect(s.dir) {
+	s.Do(s.boot("builder"))
+	if got := s.Read(statePath); got != want || !Detect(s.Dir) {
 		t.Errorf("booted twice:\n%s", got)
 	}
 	if snap := s.look(); len(snap.Faults)+len(snap.Findings) > 0 || len(snap.Agents) != 4 {
@@ -62,14 +62,14 @@ func TestBoot(t *testing.T) {
 
 func TestBootMerges(t *testing.T) {
 	s := newSite(t, file(statePath, stateText))
-	s.now = time.Date(2026, 5, 2, 3, 4, 5, 0, time.UTC)
-	s.do(s.boot("fixer"))
+	s.Now = time.Date(2026, 5, 2, 3, 4, 5, 0, time.UTC)
+	s.Do(s.boot("fixer"))
 	want := strings.Replace(stateText, `"fixer": {"status": "idle"}`, `"fixer": {"status": "active", "last_active": "2026-05-02T03:04:05Z"}`, 1)
-	if got := s.read(statePath); got != want {
+	if got := s.Read(statePath); got != want {
 		t.Errorf("the state is\n%s", got)
 	}
-	s.do(s.boot("scribe"))
-	if got := s.read(statePath); !strings.Contains(got, `"scribe"`) || strings.Contains(got, "planner") {
+	s.Do(s.boot("scribe"))
+	if got := s.Read(statePath); !strings.Contains(got, `"scribe"`) || strings.Contains(got, "planner") {
 		t.Errorf("the state is\n%s", got)
 	}
 }
@@ -78,9 +78,9 @@ func TestBootMerges(t *testing.T) {
 func TestForeignState(t *testing.T) {
 	for _, text := range []string{`{"projects": {}}`, `[1, 2]`, `{"locks": [], "agents": "x"}`, `"text"`, `7`} {
 		s := newSite(t, file(statePath, text+"\n")+file(Base+"/x", ""))
-		before, err := os.Stat(s.path(statePath))
-		s.do(err)
-		if Detect(s.dir) {
+		before, err := os.Stat(s.Path(statePath))
+		s.Do(err)
+		if Detect(s.Dir) {
 			t.Errorf("%s was taken for ours", text)
 		}
 		if err := s.boot("builder"); !errors.Is(err, ErrForeign) {
@@ -95,11 +95,11 @@ func TestForeignState(t *testing.T) {
 		if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) {
 			t.Errorf("%s: unlock: %v", text, err)
 		}
-		after, err := os.Stat(s.path(statePath))
-		if err != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) || s.read(statePath) != text+"\n" {
+		after, err := os.Stat(s.Path(statePath))
+		if err != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) || s.Read(statePath) != text+"\n" {
 			t.Errorf("%s was touched", text)
 		}
-		if _, err := os.Stat(s.path(Base + "/" + boxDir)); err == nil {
+		if _, err := os.Stat(s.Path(Base + "/" + boxDir)); err == nil {
 			t.Errorf("%s: folders were made beside it", text)
 		}
 	}
@@ -112,7 +112,7 @@ func TestUnreadableForeignState(t *testing.T) {
 	if snap := s.after(5 * time.Second); len(snap.Faults) > 0 {
 		t.Errorf("%+v", snap.Faults)
 	}
-	s.do(os.Mkdir(s.path(Base+"/"+boxDir), 0o755))
+	s.Do(os.Mkdir(s.Path(Base+"/"+boxDir), 0o755))
 	if snap := s.after(5 * time.Second); len(snap.Faults) != 1 {
 		t.Errorf("%+v", snap.Faults)
 	}
@@ -125,7 +125,7 @@ func TestBootOfHostileNames(t *testing.T) {
 			t.Errorf("%q was booted", name)
 		}
 	}
-	if _, err := os.Stat(s.path(Base)); err == nil {
+	if _, err := os.Stat(s.Path(Base)); err == nil {
 		t.Error("the folder was made")
 	}
 }
@@ -137,7 +137,7 @@ func TestBootBesideATornState(t *testing.T) {
 	}
 	t.Parallel()
 	s := newSite(t, file(statePath, `{"locks": {`))
-	if err := s.boot("builder"); err == nil || s.read(statePath) != `{"locks": {` {
-		t.Errorf("boot: %v, the state is %s", err, s.read(statePath))
+	if err := s.boot("builder"); err == nil || s.Read(statePath) != `{"locks": {` {
+		t.Errorf("boot: %v, the state is %s", err, s.Read(statePath))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -116,7 +117,7 @@ func (p *Project) readBoxes(full bool, names map[string]bool) {
 		}
 	} else {
 		for file, n := range p.notes {
-			if !n.AtRest() || p.patience.Has(file) {
+			if !n.AtRest() || p.Patience.Has(file) {
 				names[path.Base(file)] = true
 			}
 		}
@@ -131,8 +132,8 @@ func (p *Project) readBoxes(full bool, names map[string]bool) {
 // readPlace lists one folder, when entries have come or gone, and refreshes what it holds.
 func (p *Project) readPlace(at place) {
 	dir := at.dir()
-	st, err := p.root.Stat(dir)
-	if isMissing(err) {
+	st, err := p.Root.Stat(dir)
+	if folder.Missing(err) {
 		st, err = jsonfile.Stamp{}, nil
 	}
 	if known, ok := p.stamps[dir]; err != nil || !ok || known != st {
@@ -148,18 +149,18 @@ func (p *Project) readPlace(at place) {
 // census takes up what is new in a folder, and forgets what has left it and is of no interest any more.
 func (p *Project) census(at place) {
 	dir := at.dir()
-	files, st, err := p.root.List(dir)
+	files, st, err := p.Root.List(dir)
 	delete(p.stamps, dir)
 	switch {
-	case isMissing(err):
-		p.patience.Clear(dir)
+	case folder.Missing(err):
+		p.Patience.Clear(dir)
 		p.stamps[dir] = jsonfile.Stamp{}
 	case err != nil:
-		p.patience.Unreadable(dir, err) // the last good reading stands
+		p.Patience.Unreadable(dir, err) // the last good reading stands
 		return
 	default:
-		p.patience.Clear(dir)
-		if st.Settled(p.now) {
+		p.Patience.Clear(dir)
+		if st.Settled(p.Now) {
 			p.stamps[dir] = st
 		}
 	}
@@ -204,7 +205,7 @@ func (p *Project) history(files []string) (listed []string) {
 	}
 	all := make([]old, 0, len(files))
 	for _, file := range files {
-		st, err := p.root.Stat(file)
+		st, err := p.Root.Stat(file)
 		if err != nil || !st.Mode.IsRegular() {
 			listed = append(listed, file)
 			continue
@@ -216,7 +217,7 @@ func (p *Project) history(files []string) (listed []string) {
 	})
 	for i, o := range all {
 		switch {
-		case i < keepEnded && !came(o.st).Before(p.since):
+		case i < keepEnded && !came(o.st).Before(p.Since):
 			listed = append(listed, o.file)
 		case i < keepTold:
 			n := p.newNote(completed, o.file)
@@ -238,7 +239,7 @@ func came(st jsonfile.Stamp) time.Time {
 }
 
 func (p *Project) newNote(at place, file string) *note {
-	return &note{file: file, at: at, noticed: p.now, early: p.began.IsZero()}
+	return &note{file: file, at: at, noticed: p.Now, early: p.began.IsZero()}
 }
 
 // adopt takes a message up, to be read.
@@ -250,20 +251,20 @@ func (p *Project) adopt(at place, file string) *note {
 
 // load reads a message if it changed.
 func (p *Project) load(n *note) {
-	read := jsonfile.Load(p.root, &p.patience, &n.Reading, n.file, maxFile, func(o jsonfile.Object) message { return decodeMessage(o, n.file) })
+	read := jsonfile.Load(p.Root, &p.Patience, &n.Reading, n.file, maxFile, func(o jsonfile.Object) message { return decodeMessage(o, n.file) })
 	if !read {
 		return
 	}
 	if n.appeared.IsZero() {
 		n.appeared = came(n.Stamp)
-		if n.appeared.After(p.now) {
-			n.appeared = p.now
+		if n.appeared.After(p.Now) {
+			n.appeared = p.Now
 		}
 	}
 	if id := n.Value.id; !usable(id) {
-		p.patience.Refuse(n.file, "\""+clean(id, 60)+"\" is no id for a handoff: it cannot be used as a file name", "use a UUID")
+		p.Patience.Refuse(n.file, "\""+folder.Line(id, 60)+"\" is no id for a handoff: it cannot be used as a file name", "use a UUID")
 	} else {
-		p.patience.Clear(n.file)
+		p.Patience.Clear(n.file)
 	}
 }
 
@@ -277,7 +278,7 @@ func (p *Project) refresh(file string) {
 		return
 	}
 	if n.Sum != before && n.at == flat {
-		n.appeared, n.noticed = came(n.Stamp), p.now // only its content can move it on
+		n.appeared, n.noticed = came(n.Stamp), p.Now // only its content can move it on
 	}
 }
 
@@ -287,7 +288,7 @@ func (p *Project) revisit(at place, file string) {
 		p.refresh(file)
 		return
 	}
-	st, err := p.root.Stat(file)
+	st, err := p.Root.Stat(file)
 	quiet := false
 	if c := p.closed[file]; c != nil {
 		if err == nil && st.MtimeNs == c.mtime && st.Size == c.size {
@@ -296,8 +297,8 @@ func (p *Project) revisit(at place, file string) {
 		p.drop(file)
 		quiet = true
 	}
-	if isMissing(err) {
-		p.patience.Clear(file)
+	if folder.Missing(err) {
+		p.Patience.Clear(file)
 		return
 	}
 	p.adopt(at, file).quiet = quiet
@@ -310,8 +311,8 @@ func (p *Project) retire() {
 	p.most = max(p.most, len(p.notes))
 	for _, n := range p.notes {
 		switch {
-		case !n.Good || n.where() != completed || !n.early && p.now.Sub(n.noticed) <= keepAtAll:
-		case n.ended().Before(p.since):
+		case !n.Good || n.where() != completed || !n.early && p.Now.Sub(n.noticed) <= keepAtAll:
+		case n.ended().Before(p.Since):
 			p.close(n)
 		default:
 			ended = append(ended, n)

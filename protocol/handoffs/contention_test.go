@@ -44,11 +44,11 @@ func TestLockContention(t *testing.T) {
 	var clients []*exec.Cmd
 	for i := range 4 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLockContention$")
-		cmd.Env = append(os.Environ(), envName+"=client"+strconv.Itoa(i), envDir+"="+s.path(Base),
+		cmd.Env = append(os.Environ(), envName+"=client"+strconv.Itoa(i), envDir+"="+s.Path(Base),
 			envUntil+"="+strconv.FormatInt(time.Now().Add(long).UnixMilli(), 10), "GORACE=atexit_sleep_ms=0")
 		out := &strings.Builder{}
 		cmd.Stdout, cmd.Stderr = out, out
-		s.do(cmd.Start())
+		s.Do(cmd.Start())
 		clients = append(clients, cmd)
 	}
 	done := make(chan int)
@@ -77,7 +77,7 @@ func TestLockContention(t *testing.T) {
 	if unlocked < 3 {
 		t.Error("hardly anything was released: the test proves nothing")
 	}
-	for line := range strings.Lines(s.read(Base + "/" + tombFile)) {
+	for line := range strings.Lines(s.Read(Base + "/" + tombFile)) {
 		if !strings.Contains(line, `"agent":"dead-`) {
 			t.Errorf("a living holder's lock was taken: %s", line)
 		}
@@ -86,13 +86,13 @@ func TestLockContention(t *testing.T) {
 
 // reap is the policy: expired locks of holders that are not among the agents are released.
 func (s *site) reap() (unlocked, conflicts int) {
-	s.now = time.Now()
+	s.Now = time.Now()
 	snap := s.at([]string{statePath})
 	if len(snap.Faults) > 0 {
-		s.t.Errorf("%+v", snap.Faults)
+		s.T.Errorf("%+v", snap.Faults)
 	}
 	for _, l := range snap.Locks {
-		if strings.HasPrefix(l.Holder, "dead-") && l.Expires.Before(s.now) {
+		if strings.HasPrefix(l.Holder, "dead-") && l.Expires.Before(s.Now) {
 			if s.apply(unlockChange(snap, l.Resource)) == nil {
 				unlocked++
 			} else {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 )
 
 // How long a contradiction must stand until it is one: agents write one file after the other.
@@ -23,13 +24,13 @@ const (
 func (p *Project) standing(held map[string]time.Time, key string, since time.Time, long time.Duration) bool {
 	if old, ok := p.stands[key]; ok {
 		since = old
-	} else if !p.began.IsZero() || since.After(p.now) {
-		since = p.now
+	} else if !p.began.IsZero() || since.After(p.Now) {
+		since = p.Now
 	}
 	held[key] = since
 	due := since.Add(long)
-	if p.now.Before(due) {
-		p.patience.Wish(due)
+	if p.Now.Before(due) {
+		p.Patience.Wish(due)
 		return false
 	}
 	return true
@@ -78,7 +79,7 @@ func (p *Project) contradictions(s *state, held map[string]time.Time) (list []is
 		}
 	}
 	if len(active) > 1 && s.agent != "" {
-		who := clean(strings.Join(active, ", "), 200)
+		who := folder.Line(strings.Join(active, ", "), 200)
 		say("agents", who, "%s are active at once; current_agent is %s", who, s.agent)
 	}
 	if m, ok := s.member(s.agent); ok && !m.working() && !m.failed() {
@@ -109,7 +110,7 @@ func (p *Project) exists(id string) bool {
 	}
 	for _, at := range places {
 		for _, name := range []string{id, "handoff-" + id, strings.TrimPrefix(id, "handoff-")} {
-			if _, err := p.root.Stat(at.dir() + "/" + name + ".json"); err == nil && name != "" {
+			if _, err := p.Root.Stat(at.dir() + "/" + name + ".json"); err == nil && name != "" {
 				return true
 			}
 		}
@@ -122,7 +123,7 @@ func (p *Project) issuesOf(n *note, s *state, ours bool, held map[string]time.Ti
 	m, at := &n.Value, n.where()
 	list := m.issues[:len(m.issues):len(m.issues)]
 	if why := m.strays(); why != "" {
-		list = append(list, issue{codeRoute, "to", clean(why, 300), protocol.Medium})
+		list = append(list, issue{codeRoute, "to", folder.Line(why, 300), protocol.Medium})
 	}
 	switch {
 	case m.status == "rejected":
@@ -178,5 +179,5 @@ func (p *Project) double(id string, n *note, all []*note, held map[string]time.T
 	if !p.standing(held, codeDuplicate+id, since, doubleFor) {
 		return issue{}, false
 	}
-	return issue{codeDuplicate, "message_id", clean("several files have this id: "+strings.Join(files, ", "), 400), protocol.High}, true
+	return issue{codeDuplicate, "message_id", folder.Line("several files have this id: "+strings.Join(files, ", "), 400), protocol.High}, true
 }

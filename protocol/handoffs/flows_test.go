@@ -21,9 +21,9 @@ func stateDocOf(agents, rest string) string {
 
 // log writes every event that is open down, as the supervisor does.
 func (s *site) log(snap *protocol.Snapshot) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, e := range snap.Events {
-		s.do(s.apply(protocol.Change{Verb: protocol.VerbLog, Subject: e.Subject, Event: e.Name, Agent: e.Agent, Until: e.At, Why: e.Text, Ref: e.Ref}))
+		s.Do(s.apply(protocol.Change{Verb: protocol.VerbLog, Subject: e.Subject, Event: e.Name, Agent: e.Agent, Until: e.At, Why: e.Text, Ref: e.Ref}))
 	}
 }
 
@@ -31,8 +31,8 @@ func (s *site) log(snap *protocol.Snapshot) {
 func TestEventsOfAHandoff(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", ""))+file(box(completed, "old"), strings.Replace(task("old", "completed"), "{{now}}", "{{now-60s}}", 1)))
 	s.look()
-	s.write(box(pending, id), task(id, "pending"))
-	if snap := s.after(0); len(snap.Events) > 0 || snap.Again.IsZero() || snap.Again.After(s.now.Add(clientsTime)) {
+	s.Write(box(pending, id), task(id, "pending"))
+	if snap := s.after(0); len(snap.Events) > 0 || snap.Again.IsZero() || snap.Again.After(s.Now.Add(clientsTime)) {
 		t.Errorf("told at once: %s; again %v", eventNames(snap), snap.Again)
 	}
 	snap := s.after(4 * time.Second)
@@ -44,7 +44,7 @@ func TestEventsOfAHandoff(t *testing.T) {
 	if snap := s.look(); len(snap.Events) > 0 {
 		t.Errorf("told again: %s", eventNames(snap))
 	}
-	line := s.read(logPath)
+	line := s.Read(logPath)
 	if strings.Count(line, "\n") != 1 || !strings.Contains(line, `"event":"handoff_created","agent":"planner"`) || !strings.Contains(line, `"context":{"workflow":"feature","spec":"specs/a.md","handoff":"`+id) {
 		t.Errorf("the log is %s", line)
 	}
@@ -63,7 +63,7 @@ func TestEventsOfAHandoff(t *testing.T) {
 	if snap := s.after(5 * time.Second); len(snap.Events) > 0 || taskOf(snap, id).Outcome == nil || !taskOf(snap, id).Outcome.Succeeded() {
 		t.Errorf("completed: %s, %+v", eventNames(snap), taskOf(snap, id))
 	}
-	if strings.Contains(s.read(logPath), "old") {
+	if strings.Contains(s.Read(logPath), "old") {
 		t.Error("history was told")
 	}
 }
@@ -71,8 +71,8 @@ func TestEventsOfAHandoff(t *testing.T) {
 func TestEventsOfAClientThatLogs(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", "")))
 	s.look()
-	s.write(box(pending, id), task(id, "pending"))
-	s.write(logPath, `{"event": "handoff_created", "agent": "planner", "timestamp": "{{now}}", "context": {"workflow": "feature"}}`+"\n")
+	s.Write(box(pending, id), task(id, "pending"))
+	s.Write(logPath, `{"event": "handoff_created", "agent": "planner", "timestamp": "{{now}}", "context": {"workflow": "feature"}}`+"\n")
 	s.after(0)
 	if snap := s.after(5 * time.Second); len(snap.Events) > 0 {
 		t.Errorf("told although the client did: %s", eventNames(snap))
@@ -84,28 +84,28 @@ func TestEventsOfAClientThatLogs(t *testing.T) {
 func TestEventsBetweenTheLooks(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", "")))
 	s.look()
-	s.write(box(accepted, "quick"), task("quick", "accepted"))
-	s.write(box(completed, "done"), task("done", "completed"))
+	s.Write(box(accepted, "quick"), task("quick", "accepted"))
+	s.Write(box(completed, "done"), task("done", "completed"))
 	s.at(nil)
 	snap := s.after(5 * time.Second)
 	want := "handoff_accepted done builder, handoff_accepted quick builder, handoff_created done planner, handoff_created quick planner"
 	if got := strings.Split(eventNames(snap), ", "); len(got) != 4 || strings.Join(slices.Sorted(slices.Values(got)), ", ") != want {
 		t.Errorf("events %q", got)
 	}
-	s.do(s.apply(requeueChange(snap, "quick")))
-	s.do(os.Remove(s.path(box(completed, "done"))))
+	s.Do(s.apply(requeueChange(snap, "quick")))
+	s.Do(os.Remove(s.Path(box(completed, "done"))))
 	s.reopen()
 	if snap := s.at(nil); len(snap.Tasks) != 1 || len(snap.Events) > 0 {
 		t.Errorf("put back by us: %s", eventNames(snap))
 	}
-	s.write(box(completed, "old"), task("old", "completed"))
+	s.Write(box(completed, "old"), task("old", "completed"))
 	s.at(nil)
 	s.log(s.after(5 * time.Second))
-	s.do(os.Remove(s.path(logPath)))
-	s.now = time.Now().Add(time.Second)
+	s.Do(os.Remove(s.Path(logPath)))
+	s.Now = time.Now().Add(time.Second)
 	s.reopen()
-	s.p.Observe(t.Context(), protocol.Look{Now: s.now, Since: s.now})
-	s.write(box(completed, "old"), strings.Replace(task("old", "completed"), "do it", "done", 1))
+	s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now})
+	s.Write(box(completed, "old"), strings.Replace(task("old", "completed"), "do it", "done", 1))
 	s.at([]string{box(completed, "old")})
 	if snap := s.after(5 * time.Second); len(snap.Events) > 0 || taskOf(snap, "old") == nil {
 		t.Errorf("written anew when it was over: %s", eventNames(snap))
@@ -120,8 +120,8 @@ func TestEventsOfAgents(t *testing.T) {
 		{"active", "agent_started builder builder"}, {"active", ""}, {"completed", "agent_completed builder builder"},
 		{"active", "agent_started builder builder"}, {"error", "error_occurred builder builder"}, {"idle", ""},
 	} {
-		s.now = s.now.Add(time.Minute)
-		s.write(statePath, stateDocOf(fmt.Sprintf(`"builder": {"status": %q, "last_active": "{{now}}"}`, c.status), ""))
+		s.Now = s.Now.Add(time.Minute)
+		s.Write(statePath, stateDocOf(fmt.Sprintf(`"builder": {"status": %q, "last_active": "{{now}}"}`, c.status), ""))
 		s.after(0)
 		snap := s.after(4 * time.Second)
 		if got := eventNames(snap); got != c.want {
@@ -131,7 +131,7 @@ func TestEventsOfAgents(t *testing.T) {
 		if snap := s.after(0); len(snap.Events) > 0 {
 			t.Errorf("%s: told again: %s", c.status, eventNames(snap))
 		}
-		s.do(os.Truncate(s.path(logPath), 0))
+		s.Do(os.Truncate(s.Path(logPath), 0))
 	}
 }
 
@@ -142,8 +142,8 @@ func TestRetryProtocol(t *testing.T) {
 	s.log(s.after(4 * time.Second))
 	for n := 1; n <= 3; n++ {
 		s.move(box(pending, id), box(accepted, id))
-		s.now = s.now.Add(time.Minute)
-		s.do(os.Chtimes(s.path(box(accepted, id)), s.now, s.now))
+		s.Now = s.Now.Add(time.Minute)
+		s.Do(os.Chtimes(s.Path(box(accepted, id)), s.Now, s.Now))
 		s.after(0)
 		s.log(s.after(5 * time.Second))
 		snap := s.after(time.Minute)
@@ -151,7 +151,7 @@ func TestRetryProtocol(t *testing.T) {
 			t.Fatalf("round %d: %+v", n, k)
 		}
 		c := requeueChange(snap, id)
-		s.do(s.apply(c))
+		s.Do(s.apply(c))
 		if err := s.apply(c); err != nil {
 			t.Errorf("again: %v", err)
 		}
@@ -161,10 +161,10 @@ func TestRetryProtocol(t *testing.T) {
 		}
 		s.after(5 * time.Second)
 	}
-	if got := strings.Count(s.read(logPath), eventCreated); got != 1 {
-		t.Errorf("created %d times:\n%s", got, s.read(logPath))
+	if got := strings.Count(s.Read(logPath), eventCreated); got != 1 {
+		t.Errorf("created %d times:\n%s", got, s.Read(logPath))
 	}
-	s.do(os.Remove(s.path(logPath)))
+	s.Do(os.Remove(s.Path(logPath)))
 	s.reopen()
 	s.look()
 	if snap := s.after(5 * time.Second); len(snap.Events) > 0 {
@@ -175,7 +175,7 @@ func TestRetryProtocol(t *testing.T) {
 	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("one that is completed: %v", err)
 	}
-	if _, err := os.Stat(s.path(box(completed, id))); err != nil {
+	if _, err := os.Stat(s.Path(box(completed, id))); err != nil {
 		t.Error(err)
 	}
 }
@@ -206,7 +206,7 @@ func TestEscalation(t *testing.T) {
 	if len(snap.Pleas) != 2 || snap.Pleas[0].Text != "no db: which?" || strings.Join(snap.Pleas[0].Options, "|") != "A| b |3" || snap.Pleas[0].Severity != protocol.Medium || len(snap.Tasks) > 0 {
 		t.Fatalf("%+v", snap.Pleas)
 	}
-	s.write(box(pending, "r1"), strings.Replace(handoff("r1", "human", "builder", typeAnswer, "pending"), `{"title": "do it"}`, `{"escalation_id": "e1"}`, 1))
+	s.Write(box(pending, "r1"), strings.Replace(handoff("r1", "human", "builder", typeAnswer, "pending"), `{"title": "do it"}`, `{"escalation_id": "e1"}`, 1))
 	s.move(box(accepted, "e2"), box(completed, "e2"))
 	if snap := s.look(); len(snap.Pleas) > 0 {
 		t.Errorf("answered and closed: %+v", snap.Pleas)
@@ -223,10 +223,10 @@ func TestWorkflowConflicts(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf(`"a": {"status": "active", "last_active": "{{now}}"}, "b": {"status": "active", "last_active": "{{now}}"}, "c": {"status": "idle"}`,
 		`, "current_agent": "c", "last_handoff": "h1"`)))
 	snap := s.look()
-	if got := found(snap, codeWorkflow); len(got) > 0 || snap.Again.IsZero() || snap.Again.After(s.now.Add(standsFor)) {
+	if got := found(snap, codeWorkflow); len(got) > 0 || snap.Again.IsZero() || snap.Again.After(s.Now.Add(standsFor)) {
 		t.Errorf("at once: %v, again %v", got, snap.Again)
 	}
-	before := s.read(statePath)
+	before := s.Read(statePath)
 	snap = s.after(31 * time.Second)
 	want := "high project/state.json agents,high project/state.json current_agent,high project/state.json last_handoff"
 	if got := strings.Join(found(snap, codeWorkflow), ","); got != want {
@@ -235,16 +235,16 @@ func TestWorkflowConflicts(t *testing.T) {
 	if got := s.at([]string{}); protocoltest.Describe(got) != protocoltest.Describe(snap) {
 		t.Errorf("without hints %s", protocoltest.Describe(got))
 	}
-	if s.read(statePath) != before {
+	if s.Read(statePath) != before {
 		t.Error("the state was written")
 	}
-	s.write(box(pending, "x"), task("h1", "pending"))
-	s.write(statePath, stateDocOf(`"a": {"status": "active", "last_active": "{{now}}"}, "b": {"status": "completed"}`, `, "current_agent": "a", "last_handoff": "h1"`))
+	s.Write(box(pending, "x"), task("h1", "pending"))
+	s.Write(statePath, stateDocOf(`"a": {"status": "active", "last_active": "{{now}}"}, "b": {"status": "completed"}`, `, "current_agent": "a", "last_handoff": "h1"`))
 	if got := found(s.look(), codeWorkflow); len(got) > 0 {
 		t.Errorf("mended: %v", got)
 	}
 	s.after(5 * time.Minute)
-	s.do(os.Remove(s.path(box(pending, "x"))))
+	s.Do(os.Remove(s.Path(box(pending, "x"))))
 	if got := found(s.look(), codeWorkflow); len(got) > 0 {
 		t.Errorf("its handoff is on its way somewhere: %v", got)
 	}
@@ -263,7 +263,7 @@ func TestUnclaimedAndAbandoned(t *testing.T) {
 	if len(found(snap, codeUnclaimed)) != 1 || len(found(snap, codeAbandoned)) != 1 {
 		t.Errorf("after 11 min: %+v", snap.Findings)
 	}
-	s.write(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))
+	s.Write(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))
 	if snap := s.look(); len(snap.Findings) > 0 {
 		t.Errorf("somebody is there: %+v", snap.Findings)
 	}
@@ -277,7 +277,7 @@ func TestDuplicates(t *testing.T) {
 	if snap := s.after(6 * time.Second); len(found(snap, codeDuplicate)) != 1 || len(snap.Tasks) != 1 {
 		t.Errorf("after 6 s: %+v", snap.Findings)
 	}
-	s.do(os.Remove(s.path(box(pending, "x"))))
+	s.Do(os.Remove(s.Path(box(pending, "x"))))
 	if snap := s.look(); len(found(snap, codeDuplicate)) > 0 {
 		t.Errorf("gone: %+v", snap.Findings)
 	}
@@ -297,25 +297,25 @@ func TestHintsSeeWhatAFullLookSees(t *testing.T) {
 				hints := []string{box(from, name), box(to, name)}
 				switch r.IntN(6) {
 				case 0, 1:
-					s.write(box(from, name), task(name, words[r.IntN(3)]))
+					s.Write(box(from, name), task(name, words[r.IntN(3)]))
 				case 2, 3:
-					if _, err := os.Stat(s.path(box(from, name))); err == nil {
+					if _, err := os.Stat(s.Path(box(from, name))); err == nil {
 						s.move(box(from, name), box(to, name))
 					}
 				case 4:
-					_ = os.Remove(s.path(box(from, name)))
+					_ = os.Remove(s.Path(box(from, name)))
 				case 5:
 					flat := filepath.Join(Base, boxDir, name+".json")
-					s.write(flat, task(name, words[r.IntN(3)]))
+					s.Write(flat, task(name, words[r.IntN(3)]))
 					hints = []string{flat}
 				}
-				s.now = s.now.Add(time.Second)
+				s.Now = s.Now.Add(time.Second)
 				quick := protocoltest.Describe(s.at(hints))
 				if full := protocoltest.Describe(s.at(nil)); quick != full {
 					t.Fatalf("by hints\n%s\nin full\n%s", quick, full)
 				}
 			}
-			s.now = s.now.Add(time.Hour)
+			s.Now = s.Now.Add(time.Hour)
 			old := s.at(nil)
 			s.reopen()
 			anew := s.at(nil)
@@ -329,16 +329,16 @@ func TestHintsSeeWhatAFullLookSees(t *testing.T) {
 // A handoff that moves on while steward looks is seen in every look.
 func TestNobodyVanishes(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", ""))+file(box(pending, id), task(id, "pending")))
-	s.do(os.MkdirAll(s.path(Base+"/handoffs/accepted"), 0o755))
-	s.do(os.MkdirAll(s.path(Base+"/handoffs/completed"), 0o755))
+	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/accepted"), 0o755))
+	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/completed"), 0o755))
 	s.look()
 	for round := range 60 {
 		moved := make(chan error)
 		go func() {
 			time.Sleep(time.Duration(round%20) * 20 * time.Microsecond)
-			err := os.Rename(s.path(box(pending, id)), s.path(box(accepted, id)))
+			err := os.Rename(s.Path(box(pending, id)), s.Path(box(accepted, id)))
 			time.Sleep(200 * time.Microsecond)
-			moved <- errors.Join(err, os.Rename(s.path(box(accepted, id)), s.path(box(completed, id))))
+			moved <- errors.Join(err, os.Rename(s.Path(box(accepted, id)), s.Path(box(completed, id))))
 		}()
 		var err error
 		for i, done := 0, false; !done; i++ {
@@ -347,13 +347,13 @@ func TestNobodyVanishes(t *testing.T) {
 				done = true
 			default:
 			}
-			s.now = time.Now().Add(time.Second)
+			s.Now = time.Now().Add(time.Second)
 			hints := [][]string{nil, {}, {box(pending, id)}}[i%3]
 			if snap := s.at(hints); taskOf(snap, id) == nil {
 				t.Fatalf("round %d: it vanished from a look with hints %q", round, hints)
 			}
 		}
-		s.do(err)
+		s.Do(err)
 		s.move(box(completed, id), box(pending, id))
 		s.look()
 	}
@@ -363,9 +363,9 @@ func TestNobodyVanishes(t *testing.T) {
 func TestHistoryIsBounded(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(box(pending, "p"), task("p", "pending")))
 	for i := range 300 {
-		s.write(box(completed, fmt.Sprint("c", i)), task(fmt.Sprint("c", i), "completed"))
+		s.Write(box(completed, fmt.Sprint("c", i)), task(fmt.Sprint("c", i), "completed"))
 	}
-	s.write(box(completed, "e"), handoff("e", "builder", "orchestrator", typeEscalation, "completed"))
+	s.Write(box(completed, "e"), handoff("e", "builder", "orchestrator", typeEscalation, "completed"))
 	s.look()
 	snap := s.look()
 	if len(snap.Tasks) > keepEnded+1 || len(s.p.notes) > keepEnded+1 || len(s.p.closed) != 302-len(s.p.notes) {
@@ -375,12 +375,12 @@ func TestHistoryIsBounded(t *testing.T) {
 	if want := 1.0 / 302; rate.Name != "escalation_rate" || rate.Value != want {
 		t.Errorf("%+v, want %v", rate, want)
 	}
-	s.now = s.now.Add(time.Hour)
-	late := s.p.Observe(t.Context(), protocol.Look{Now: s.now, Since: s.now.Add(-time.Minute)})
+	s.Now = s.Now.Add(time.Hour)
+	late := s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now.Add(-time.Minute)})
 	if len(late.Tasks) != 1 {
 		t.Errorf("%d tasks an hour later", len(late.Tasks))
 	}
-	s.do(os.Remove(s.path(box(completed, "e"))))
+	s.Do(os.Remove(s.Path(box(completed, "e"))))
 	if rate := s.look().Measures; rate[len(rate)-1].Value != 0 {
 		t.Errorf("the escalation is gone: %+v", rate)
 	}
@@ -388,19 +388,19 @@ func TestHistoryIsBounded(t *testing.T) {
 
 func TestFolderComesAndGoes(t *testing.T) {
 	s := newSite(t, file("x", ""))
-	if snap := s.look(); Detect(s.dir) || len(snap.Agents)+len(snap.Faults) > 0 {
+	if snap := s.look(); Detect(s.Dir) || len(snap.Agents)+len(snap.Faults) > 0 {
 		t.Errorf("nothing is there: %+v", snap)
 	}
-	s.write(statePath, stateText)
-	s.write(box(pending, id), task(id, "pending"))
-	if snap := s.look(); !Detect(s.dir) || len(snap.Agents) != 2 || len(snap.Tasks) != 1 {
+	s.Write(statePath, stateText)
+	s.Write(box(pending, id), task(id, "pending"))
+	if snap := s.look(); !Detect(s.Dir) || len(snap.Agents) != 2 || len(snap.Tasks) != 1 {
 		t.Errorf("it came: %+v", snap)
 	}
-	s.do(os.RemoveAll(s.path(Base)))
+	s.Do(os.RemoveAll(s.Path(Base)))
 	if snap := s.look(); len(snap.Agents)+len(snap.Tasks)+len(snap.Locks)+len(snap.Faults) > 0 {
 		t.Errorf("it went: %+v", snap)
 	}
-	s.write(box(pending, id), task(id, "pending"))
+	s.Write(box(pending, id), task(id, "pending"))
 	if snap := s.look(); len(snap.Tasks) != 1 {
 		t.Errorf("it came back: %+v", snap)
 	}

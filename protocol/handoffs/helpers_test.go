@@ -12,77 +12,47 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// site is one project under test, with a clock of its own that begins now.
 type site struct {
-	t   testing.TB
-	dir string
-	p   *Project
-	now time.Time
+	*protocoltest.Site
+	p *Project
 }
 
 func newSite(t testing.TB, archive string) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), now: time.Now()}
-	protocoltest.Write(t, s.dir, archive, s.now)
+	s := &site{Site: protocoltest.NewSite(t, archive, time.Now)}
 	s.reopen()
 	return s
 }
 
 func (s *site) reopen() {
-	s.p = New(s.dir, Options{})
-	s.t.Cleanup(s.p.Close)
-}
-
-func (s *site) path(rel string) string { return filepath.Join(s.dir, filepath.FromSlash(rel)) }
-
-func (s *site) write(rel, text string) {
-	s.t.Helper()
-	protocoltest.Write(s.t, s.dir, file(rel, text), s.now)
-}
-
-func (s *site) read(rel string) string {
-	s.t.Helper()
-	b, err := os.ReadFile(s.path(rel))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(b)
+	s.p = New(s.Dir, Options{})
+	s.T.Cleanup(s.p.Close)
 }
 
 func (s *site) move(from, to string) {
-	s.t.Helper()
-	s.do(os.MkdirAll(filepath.Dir(s.path(to)), 0o755))
-	s.do(os.Rename(s.path(from), s.path(to)))
-}
-
-func (s *site) do(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.T.Helper()
+	s.Do(os.MkdirAll(filepath.Dir(s.Path(to)), 0o755))
+	s.Do(os.Rename(s.Path(from), s.Path(to)))
 }
 
 // after makes a full look that much later.
 func (s *site) after(d time.Duration) *protocol.Snapshot {
-	s.t.Helper()
-	s.now = s.now.Add(d)
-	if real := time.Now(); real.After(s.now) {
-		s.now = real
-	}
+	s.T.Helper()
+	s.Pass(d)
 	return s.at(nil)
 }
 
 // look makes a full look a second later.
-func (s *site) look() *protocol.Snapshot { s.t.Helper(); return s.after(time.Second) }
+func (s *site) look() *protocol.Snapshot { s.T.Helper(); return s.after(time.Second) }
 
 // at looks at this moment; nil hints make a full look.
 func (s *site) at(hints []string) *protocol.Snapshot {
-	s.t.Helper()
-	snap := s.p.Observe(s.t.Context(), protocol.Look{Now: s.now, Hints: hints})
+	s.T.Helper()
+	snap := s.p.Observe(s.T.Context(), protocol.Look{Now: s.Now, Hints: hints})
 	return &snap
 }
 
-func (s *site) apply(c protocol.Change) error { return s.p.Apply(s.t.Context(), c, s.now) }
+func (s *site) apply(c protocol.Change) error { return s.p.Apply(s.T.Context(), c, s.Now) }
 
 func file(name, text string) string { return "-- " + name + " --\n" + text }
 

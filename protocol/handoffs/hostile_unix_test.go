@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/protocol/protocoltest"
 )
 
 // What is no plain file in a file's place is a fault that says what it is; it is not followed, and nothing hangs.
@@ -32,12 +31,12 @@ func TestHostileFiles(t *testing.T) {
 			places := []string{statePath, box(pending, id), box(completed, "z")}
 			for _, f := range places {
 				if what != "too big" {
-					s.do(os.Remove(s.path(f)))
+					s.Do(os.Remove(s.Path(f)))
 				}
-				s.do(make(s.path(f)))
+				s.Do(make(s.Path(f)))
 			}
 			for _, hints := range [][]string{nil, {}, places} {
-				s.now = s.now.Add(time.Second)
+				s.Now = s.Now.Add(time.Second)
 				if snap := s.at(hints); len(snap.Faults) != 3 || len(snap.Tasks)+len(snap.Agents)+len(snap.Locks) > 0 {
 					t.Fatalf("%+v", snap)
 				} else if !strings.Contains(fmt.Sprint(snap.Faults), what) {
@@ -47,10 +46,10 @@ func TestHostileFiles(t *testing.T) {
 			s.reopen()
 			s.look()
 			for _, f := range places {
-				s.do(os.RemoveAll(s.path(f)))
+				s.Do(os.RemoveAll(s.Path(f)))
 			}
-			s.write(statePath, stateText)
-			s.write(box(pending, id), task(id, "pending"))
+			s.Write(statePath, stateText)
+			s.Write(box(pending, id), task(id, "pending"))
 			if snap := s.look(); len(snap.Faults) > 0 || len(snap.Tasks) != 1 || len(snap.Agents) != 2 {
 				t.Errorf("repaired: %+v", snap)
 			}
@@ -61,13 +60,13 @@ func TestHostileFiles(t *testing.T) {
 func TestLinkedFolders(t *testing.T) {
 	for _, at := range []string{Base, Base + "/handoffs", Base + "/handoffs/pending"} {
 		s := newSite(t, file("away/handoffs/pending/x.json", task("x", "pending"))+file("away/pending/x.json", task("x", "pending"))+file("away/x.json", task("x", "pending")))
-		s.do(os.MkdirAll(s.path(at), 0o755))
-		s.do(os.Remove(s.path(at)))
-		s.do(os.Symlink(s.path("away"), s.path(at)))
+		s.Do(os.MkdirAll(s.Path(at), 0o755))
+		s.Do(os.Remove(s.Path(at)))
+		s.Do(os.Symlink(s.Path("away"), s.Path(at)))
 		if snap := s.look(); len(snap.Tasks) > 0 || len(snap.Faults) == 0 {
 			t.Errorf("%s: %+v", at, snap)
 		}
-		if at != Base+"/handoffs" && !Detect(s.dir) {
+		if at != Base+"/handoffs" && !Detect(s.Dir) {
 			t.Errorf("%s: nobody would hear of it", at)
 		}
 		if err := s.boot("builder"); err == nil {
@@ -76,48 +75,17 @@ func TestLinkedFolders(t *testing.T) {
 	}
 }
 
-const envNobody = "HANDOFFS_NOBODY"
-
 // As another user than root: what may not be read is a fault that names the permission, and what was known stands.
-func TestWithoutPermission(t *testing.T) {
-	if dir := os.Getenv(envNobody); dir != "" {
-		withoutPermission(t, dir)
-		return
-	}
-	if os.Geteuid() != 0 {
-		withoutPermission(t, t.TempDir())
-		return
-	}
-	dir, err := os.MkdirTemp("/tmp", "nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	binary, home := filepath.Join(dir, "test"), filepath.Join(dir, "p")
-	text, err := os.ReadFile(os.Args[0])
-	if err = errors.Join(err, os.WriteFile(binary, text, 0o755), os.Chmod(dir, 0o755), os.Mkdir(home, 0o755), os.Chown(home, 65534, 65534)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestWithoutPermission$")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), envNobody+"="+home, "TMPDIR="+home, "GORACE=atexit_sleep_ms=0")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if out, err := cmd.CombinedOutput(); errors.Is(err, syscall.EPERM) {
-		t.Skip("this process may not become another user: skipped")
-	} else if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
+func TestWithoutPermission(t *testing.T) { protocoltest.AsNobody(t, withoutPermission) }
 
-func withoutPermission(t *testing.T, dir string) {
-	s := &site{t: t, dir: dir, now: time.Now()}
-	s.write(statePath, stateText)
-	s.write(box(accepted, id), task(id, "accepted"))
-	s.reopen()
+func withoutPermission(t *testing.T) {
+	s := newSite(t, "")
+	s.Write(statePath, stateText)
+	s.Write(box(accepted, id), task(id, "accepted"))
 	c := requeueChange(s.look(), id)
 	u := unlockChange(s.look(), "src/a.go")
 	for _, f := range []string{statePath, box(accepted, id)} {
-		s.do(os.Chmod(s.path(f), 0))
+		s.Do(os.Chmod(s.Path(f), 0))
 	}
 	snap := s.look()
 	if len(snap.Faults) != 2 || len(snap.Agents) != 2 || len(snap.Tasks) != 1 {
@@ -134,16 +102,16 @@ func withoutPermission(t *testing.T, dir string) {
 		}
 	}
 	for _, f := range []string{statePath, box(accepted, id)} {
-		s.do(os.Chmod(s.path(f), 0o644))
+		s.Do(os.Chmod(s.Path(f), 0o644))
 	}
 	if snap := s.look(); len(snap.Faults) > 0 || len(snap.Locks) != 2 || taskOf(snap, id).Named == "" {
 		t.Errorf("readable again: %+v", snap)
 	}
-	s.do(os.Chmod(s.path(Base+"/handoffs/accepted"), 0))
+	s.Do(os.Chmod(s.Path(Base+"/handoffs/accepted"), 0))
 	if snap := s.look(); len(snap.Faults) == 0 || len(snap.Tasks) != 1 {
 		t.Errorf("a folder that may not be searched: %+v", snap)
 	}
-	s.do(os.Chmod(s.path(Base+"/handoffs/accepted"), 0o755))
+	s.Do(os.Chmod(s.Path(Base+"/handoffs/accepted"), 0o755))
 	if snap := s.look(); len(snap.Faults) > 0 || len(snap.Tasks) != 1 {
 		t.Errorf("and again: %+v", snap)
 	}
@@ -156,20 +124,20 @@ func TestHostileDocuments(t *testing.T) {
 	for i := range 3 * maxEntries {
 		locks = append(locks, fmt.Sprintf(`"l%d": {"agent": "a", "acquired": %d}`, i, i))
 	}
-	s.write(statePath, `{"agents": {"a": {"status": "active", "last_active": "9999-01-01T00:00:00Z"}}, "locks": {`+strings.Join(locks, ",")+"}}\n")
-	s.do(os.MkdirAll(s.path(Base+"/handoffs/pending"), 0o755))
-	s.do(os.WriteFile(s.path(Base+"/handoffs/pending/bad\xff.json"), []byte("{}"), 0o644))
-	s.do(os.WriteFile(s.path(Base+"/handoffs/pending/line\nbreak.json"), []byte("{}"), 0o644))
-	s.write(Base+"/handoffs/pending/deep.json", strings.Repeat(`{"a":`, 5000)+"\n")
-	s.write(Base+"/handoffs/pending/same.json", `{"id": "a", "id": "b"}`+"\n")
-	s.write(Base+"/handoffs/pending/empty.json", "")
-	s.write(Base+"/handoffs/pending/list.json", "[]\n")
+	s.Write(statePath, `{"agents": {"a": {"status": "active", "last_active": "9999-01-01T00:00:00Z"}}, "locks": {`+strings.Join(locks, ",")+"}}\n")
+	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/pending"), 0o755))
+	s.Do(os.WriteFile(s.Path(Base+"/handoffs/pending/bad\xff.json"), []byte("{}"), 0o644))
+	s.Do(os.WriteFile(s.Path(Base+"/handoffs/pending/line\nbreak.json"), []byte("{}"), 0o644))
+	s.Write(Base+"/handoffs/pending/deep.json", strings.Repeat(`{"a":`, 5000)+"\n")
+	s.Write(Base+"/handoffs/pending/same.json", `{"id": "a", "id": "b"}`+"\n")
+	s.Write(Base+"/handoffs/pending/empty.json", "")
+	s.Write(Base+"/handoffs/pending/list.json", "[]\n")
 	s.look()
 	snap := s.after(5 * time.Second)
 	if len(snap.Locks) != maxEntries || len(snap.Tasks) > 0 || len(snap.Faults) != 6 {
 		t.Errorf("%d locks, tasks %+v, %d faults %+v", len(snap.Locks), snap.Tasks, len(snap.Faults), snap.Faults)
 	}
-	if a, _ := snap.Agent("a"); a == nil || a.Beat.At.After(s.now) {
+	if a, _ := snap.Agent("a"); a == nil || a.Beat.At.After(s.Now) {
 		t.Errorf("%+v", a)
 	}
 	for _, f := range snap.Faults {
@@ -183,7 +151,7 @@ func TestHostileDocuments(t *testing.T) {
 func TestTornState(t *testing.T) {
 	s := newSite(t, file(statePath, stateText))
 	s.look()
-	s.write(statePath, "")
+	s.Write(statePath, "")
 	for _, after := range []time.Duration{time.Millisecond, time.Second} {
 		if snap := s.after(after); len(snap.Faults) > 0 || len(snap.Agents) != 2 || snap.Again.IsZero() {
 			t.Errorf("at once: %+v", snap)
@@ -193,7 +161,7 @@ func TestTornState(t *testing.T) {
 		t.Errorf("for good: %+v", snap)
 	}
 	var fault []protocol.Fault
-	s.write(statePath, stateText)
+	s.Write(statePath, stateText)
 	if fault = s.after(6 * time.Second).Faults; len(fault) > 0 {
 		t.Errorf("mended: %+v", fault)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -16,8 +17,8 @@ func (p *Project) locks(s *state) (list []protocol.Lock, wrong []protocol.Findin
 	for i := range s.locks {
 		k := &s.locks[i]
 		l := protocol.Lock{Resource: k.resource, Holder: k.agent, Acquired: k.acquired, Expires: k.expires, Ref: protocol.Ref{Path: stateFile, Sum: k.sum}}
-		if l.Acquired.After(p.now) {
-			l.Acquired = p.now
+		if l.Acquired.After(p.Now) {
+			l.Acquired = p.Now
 		}
 		list = append(list, l)
 		if _, known := s.member(k.agent); !known {
@@ -32,10 +33,10 @@ func (p *Project) locks(s *state) (list []protocol.Lock, wrong []protocol.Findin
 func (p *Project) unlock(c protocol.Change) error {
 	resource := c.Subject.ID
 	if c.Subject.Kind != protocol.KindLock || c.Ref.Sum == "" {
-		return moved("%s is no lock that was judged", c.Subject)
+		return folder.Moved("%s is no lock that was judged", c.Subject)
 	}
-	blob, err := p.root.Read(stateFile, maxFile)
-	if isMissing(err) {
+	blob, err := p.Root.Read(stateFile, maxFile)
+	if folder.Missing(err) {
 		return nil // no file, no lock
 	}
 	if err != nil {
@@ -58,7 +59,7 @@ func (p *Project) unlock(c protocol.Change) error {
 // dropLock is the edit that removes a lock, if it is still the one with that sum. One that is gone needs no edit.
 func dropLock(o jsonfile.Object, resource, sum string) ([]jsonfile.Set, error) {
 	if !isOurs(o) {
-		return nil, moved("the state file has another shape now")
+		return nil, folder.Moved("the state file has another shape now")
 	}
 	locks, _ := o.Object("locks")
 	v := locks.Get(resource)
@@ -66,7 +67,7 @@ func dropLock(o jsonfile.Object, resource, sum string) ([]jsonfile.Set, error) {
 	case v.Kind() == "missing":
 		return nil, nil
 	case string(meaning(v)) != sum:
-		return nil, moved("the lock on %s was taken or renewed meanwhile", clean(resource, 100))
+		return nil, folder.Moved("the lock on %s was taken or renewed meanwhile", folder.Line(resource, 100))
 	}
 	return []jsonfile.Set{jsonfile.Remove("locks", resource)}, nil
 }
@@ -104,14 +105,14 @@ func (p *Project) bury(resource string, lock jsonfile.Value, c protocol.Change) 
 	if err := json.Compact(&raw, lock.Raw()); err != nil {
 		return err
 	}
-	line, err := json.Marshal(tombstone{At: jsonfile.FormatTime(p.now), Resource: resource, Lock: raw.Bytes(), Sum: sum, Reason: string(c.Reason), Why: c.Why})
+	line, err := json.Marshal(tombstone{At: jsonfile.FormatTime(p.Now), Resource: resource, Lock: raw.Bytes(), Sum: sum, Reason: string(c.Reason), Why: c.Why})
 	if err != nil {
 		return err
 	}
-	if err := p.root.MkdirAll(own, 0o755); err != nil {
+	if err := p.Root.MkdirAll(own, 0o755); err != nil {
 		return err
 	}
-	if err := p.root.Append(tombFile, line); err != nil {
+	if err := p.Root.Append(tombFile, line); err != nil {
 		return err
 	}
 	p.tombs.take(line)
@@ -124,11 +125,11 @@ func (p *Project) readTombs() {
 		return
 	}
 	p.tombs.read = true
-	st, err := p.root.Stat(tombFile)
+	st, err := p.Root.Stat(tombFile)
 	if err != nil {
 		return
 	}
-	data, _, err := p.root.ReadAt(tombFile, max(0, st.Size-maxFile), maxFile)
+	data, _, err := p.Root.ReadAt(tombFile, max(0, st.Size-maxFile), maxFile)
 	if err != nil {
 		p.tombs.read = false
 		return

@@ -16,30 +16,30 @@ import (
 func TestSameFileConflicts(t *testing.T) {
 	s := newSite(t, file(statePath, stateText))
 	snap := s.look()
-	s.do(s.apply(unlockChange(snap, "src/a.go")))
-	o, err := jsonfile.Parse([]byte(s.read(statePath)))
+	s.Do(s.apply(unlockChange(snap, "src/a.go")))
+	o, err := jsonfile.Parse([]byte(s.Read(statePath)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if locks, _ := o.Object("locks"); locks.Has("src/a.go") || !locks.Has("src/b.go") {
-		t.Errorf("the state is %s", s.read(statePath))
+		t.Errorf("the state is %s", s.Read(statePath))
 	}
-	if line := s.read(Base + "/" + tombFile); !strings.Contains(line, `"resource":"src/a.go"`) || !strings.Contains(line, `"agent":"builder"`) || !strings.Contains(line, "over its time") {
+	if line := s.Read(Base + "/" + tombFile); !strings.Contains(line, `"resource":"src/a.go"`) || !strings.Contains(line, `"agent":"builder"`) || !strings.Contains(line, "over its time") {
 		t.Errorf("on record: %s", line)
 	}
 	stale := unlockChange(snap, "src/b.go")
 	for what, now := range map[string]string{
-		"renewed":       strings.Replace(s.read(statePath), `03:34:05.000Z"}`, `09:34:05.000Z"}`, 1),
-		"taken":         strings.Replace(s.read(statePath), `"src/b.go": {"agent": "fixer"`, `"src/b.go": {"agent": "builder"`, 1),
+		"renewed":       strings.Replace(s.Read(statePath), `03:34:05.000Z"}`, `09:34:05.000Z"}`, 1),
+		"taken":         strings.Replace(s.Read(statePath), `"src/b.go": {"agent": "fixer"`, `"src/b.go": {"agent": "builder"`, 1),
 		"another shape": `{"locks": [], "src/b.go": 1}`,
 		"torn":          `{"locks": {"src/b.go": {"age`,
 	} {
-		s.write(statePath, now)
-		if err := s.apply(stale); !errors.Is(err, protocol.ErrConflict) || s.read(statePath) != now {
-			t.Errorf("%s: %v, the state is %s", what, err, s.read(statePath))
+		s.Write(statePath, now)
+		if err := s.apply(stale); !errors.Is(err, protocol.ErrConflict) || s.Read(statePath) != now {
+			t.Errorf("%s: %v, the state is %s", what, err, s.Read(statePath))
 		}
 	}
-	s.do(os.Remove(s.path(statePath)))
+	s.Do(os.Remove(s.Path(statePath)))
 	if err := s.apply(stale); err != nil {
 		t.Errorf("no file, no lock: %v", err)
 	}
@@ -62,33 +62,33 @@ func TestSignsOfLife(t *testing.T) {
 		}
 		beat, sign = b, g
 	}
-	s.write(statePath, strings.Join(strings.Fields(stateText), " "))
+	s.Write(statePath, strings.Join(strings.Fields(stateText), " "))
 	same("another style", true)
-	s.do(s.apply(unlockChange(s.look(), "src/a.go")))
+	s.Do(s.apply(unlockChange(s.look(), "src/a.go")))
 	same("unlocked by us", true)
 	s.reopen()
 	same("after a restart", true)
-	s.write(statePath, strings.Replace(s.read(statePath), `"locks": {`, `"locks": {"new": {"agent": "builder", "acquired": "{{now}}"}, `, 1))
+	s.Write(statePath, strings.Replace(s.Read(statePath), `"locks": {`, `"locks": {"new": {"agent": "builder", "acquired": "{{now}}"}, `, 1))
 	same("took a lock", false)
-	s.write(statePath, strings.Replace(s.read(statePath), `"status": "active"`, `"status": "active", "step": 2`, 1))
+	s.Write(statePath, strings.Replace(s.Read(statePath), `"status": "active"`, `"status": "active", "step": 2`, 1))
 	same("its own entry", false)
 	message := strings.Replace(handoff("m", "builder", "reviewer", typeReview, "pending"), "{{now}}", "2026-01-02T03:04:05Z", 1)
-	s.write(box(pending, "m"), message)
+	s.Write(box(pending, "m"), message)
 	same("sent a message", false)
 	s.move(box(pending, "m"), box(accepted, "m"))
 	same("somebody accepted it", true)
-	s.write(box(accepted, "m"), strings.Replace(message, `"pending"`, `"accepted"`, 1))
+	s.Write(box(accepted, "m"), strings.Replace(message, `"pending"`, `"accepted"`, 1))
 	same("and wrote so into it", true)
 	s.move(box(accepted, "m"), box(completed, "m"))
 	same("and completed it", true)
-	s.now = s.now.Add(time.Hour)
-	s.p.Observe(t.Context(), protocol.Look{Now: s.now, Since: s.now})
+	s.Now = s.Now.Add(time.Hour)
+	s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now})
 	if len(s.p.notes) > 0 {
 		t.Errorf("%d messages are still listed", len(s.p.notes))
 	}
 	same("off the list", true)
 	s.reopen()
-	s.p.Observe(t.Context(), protocol.Look{Now: s.now, Since: s.now})
+	s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now})
 	same("after another restart", true)
 }
 
@@ -120,18 +120,18 @@ func TestLateWrites(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, file(statePath, stateText))
 			snap := s.look()
-			f, err := os.OpenFile(s.path(statePath), os.O_RDWR, 0)
-			s.do(err)
+			f, err := os.OpenFile(s.Path(statePath), os.O_RDWR, 0)
+			s.Do(err)
 			defer f.Close()
-			s.do(s.apply(unlockChange(snap, "src/a.go")))
+			s.Do(s.apply(unlockChange(snap, "src/a.go")))
 			if c.meanwhile != nil {
-				s.write(statePath, c.meanwhile(s.read(statePath)))
+				s.Write(statePath, c.meanwhile(s.Read(statePath)))
 			}
-			s.do(f.Truncate(0))
+			s.Do(f.Truncate(0))
 			_, err = f.WriteAt([]byte(c.late(stateText)), 0)
-			s.do(err)
+			s.Do(err)
 			snap = s.at([]string{})
-			text := s.read(statePath)
+			text := s.Read(statePath)
 			for _, w := range c.want {
 				if !strings.Contains(text, w) {
 					t.Errorf("%s is not in\n%s", w, text)
@@ -146,8 +146,8 @@ func TestLateWrites(t *testing.T) {
 				t.Errorf("%+v", snap.Faults)
 			}
 			s.after(3 * time.Second)
-			if s.after(time.Second); len(s.p.lates) > 0 {
-				t.Errorf("%d old files are still held", len(s.p.lates))
+			if s.after(time.Second); s.p.Watched() > 0 {
+				t.Errorf("%d old files are still held", s.p.Watched())
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -74,10 +75,10 @@ func decodeMessage(o jsonfile.Object, file string) message {
 	word, _ := o.String("priority")
 	known := false
 	if m.priority, known = protocol.ParsePriority(word); !known && word != "" {
-		c.add(protocol.Low, "priority", "is %q, none of critical, high, medium, low", clean(word, 40))
+		c.add(protocol.Low, "priority", "is %q, none of critical, high, medium, low", folder.Line(word, 40))
 	}
 	m.workflow, m.workflowID, m.spec = text(context, "workflow", 100), text(context, "workflow_id", 100), text(context, "spec", maxText)
-	m.title = cmp.Or(first(payload, 120, "title", "summary", "task", "description", "spec"), clean(m.kind+" "+m.from+"→"+m.to, 120))
+	m.title = cmp.Or(first(payload, 120, "title", "summary", "task", "description", "spec"), folder.Line(m.kind+" "+m.from+"→"+m.to, 120))
 	m.summary = first(payload, maxText, "summary", "result", "details")
 	m.failed = reports(payload.Get("error")) || reports(payload.Get("errors")) || reports(o.Get("error")) || reports(o.Get("errors"))
 	m.acceptedAt, _ = o.Time("accepted_at")
@@ -165,12 +166,12 @@ func verbatim(v jsonfile.Value) string {
 // loose shows a value of any kind in one line.
 func loose(v jsonfile.Value) string {
 	if s, ok := v.Text(); ok.OK() {
-		return clean(s, 1000)
+		return folder.Line(s, 1000)
 	}
 	if v.Kind() == "missing" || v.Kind() == "null" {
 		return ""
 	}
-	return clean(string(v.Raw()), 1000)
+	return folder.Line(string(v.Raw()), 1000)
 }
 
 // repliesOf lists what an answer may refer to. The document knows no answer, so every likely key is looked at.

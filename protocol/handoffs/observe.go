@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/livhana/steward/protocol"
@@ -15,29 +13,22 @@ import (
 
 // Observe says what the files say now. By hints only the messages hinted at are read again, and the few shared files.
 func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
-	p.now, p.since = look.Now, look.Since
-	p.patience.Begin(look.Now)
-	s := protocol.Snapshot{At: look.Now}
-	err := p.open()
-	if p.lost != nil {
-		s.Faults = []protocol.Fault{*p.lost}
-	}
-	if err != nil {
+	s, there := p.Look(ctx, look)
+	if !there {
 		return s
 	}
-	p.mergeLate(ctx)
 	names, wide := p.hinted(look.Hints)
 	p.readState()
 	p.readLog()
 	p.readTombs()
-	p.ledger.Refresh(p.root, &p.patience, p.now)
+	p.ledger.Refresh(p.Root, &p.Patience, p.Now)
 	p.readBoxes(look.Full() || wide || p.began.IsZero(), names)
 	p.describe(&s)
 	if p.began.IsZero() {
-		p.began = p.now
+		p.began = p.Now
 	}
 	p.retire()
-	s.Again = p.patience.Again()
+	s.Again = p.Patience.Again()
 	return s
 }
 
@@ -127,7 +118,7 @@ func (p *Project) agents(s *state, ours bool, hands map[string][]string, ids []s
 	for i := range s.agents {
 		m := &s.agents[i]
 		a := protocol.Agent{Name: m.name, Status: m.status, Idle: !m.working(), Tasks: hands[m.name]}
-		a.Beat = protocol.Beat{Mark: string(m.sum), At: capped(m.last, p.now)}
+		a.Beat = protocol.Beat{Mark: string(m.sum), At: capped(m.last, p.Now)}
 		a.Signs = string(jsonfile.SumOf([]byte(strings.Join(append(p.claims(s, m.name), p.sent[m.name]), "\n"))))
 		if m.failed() {
 			a.Complaint = cmp.Or(m.complaint, "its status is "+m.status)
@@ -163,7 +154,7 @@ func (p *Project) tasks(ids []string, main map[string]*note) []protocol.Task {
 			continue
 		}
 		t := protocol.Task{ID: id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, Timeout: protocol.NoTimeout,
-			Created: capped(m.created, p.now), Appeared: n.appeared, Foreign: true, Requeue: true, Takings: p.ledger.Takings(id),
+			Created: capped(m.created, p.Now), Appeared: n.appeared, Foreign: true, Requeue: true, Takings: p.ledger.Takings(id),
 			Ref: protocol.Ref{Path: n.file, Sum: string(n.Sum)}}
 		switch n.where() {
 		case accepted:
@@ -173,7 +164,7 @@ func (p *Project) tasks(ids []string, main map[string]*note) []protocol.Task {
 		default:
 			t.Visible = true
 		}
-		if t.Outcome != nil && t.Outcome.At.Before(p.since) {
+		if t.Outcome != nil && t.Outcome.At.Before(p.Since) {
 			continue
 		}
 		list = append(list, t)
@@ -211,25 +202,14 @@ func (p *Project) pleas(ids []string, main map[string]*note) []protocol.Plea {
 
 // faults lists the files that cannot be used. A state file that was never ours is nobody's trouble but its owner's.
 func (p *Project) faults(ours bool) []protocol.Fault {
-	var list []protocol.Fault
-	for _, t := range p.patience.Troubles() {
-		if t.Path == stateFile && !ours && !p.claimed && !p.hasBox() {
-			continue
-		}
-		list = append(list, protocol.Fault{Path: path.Join(Base, escaped(t.Path)), Problem: t.Problem, Hint: t.Hint, Since: t.Since})
-	}
-	return list
+	return slices.DeleteFunc(p.Faults(), func(f protocol.Fault) bool {
+		return f.Path == p.Shown(stateFile) && !ours && !p.claimed && !p.hasBox()
+	})
 }
 
 func (p *Project) hasBox() bool {
-	st, err := p.root.Stat(boxDir)
+	st, err := p.Root.Stat(boxDir)
 	return err == nil && st.Mode.IsDir()
-}
-
-// escaped makes a file's name fit for one line and keeps two names apart.
-func escaped(name string) string {
-	quoted := strconv.Quote(name)
-	return quoted[1 : len(quoted)-1]
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -22,9 +23,7 @@ const (
 
 // record is what was read of the events log: only the end that is new is read, once.
 type record struct {
-	opened   bool
-	offset   int64
-	inode    uint64
+	tail     folder.Tail
 	bad      int
 	cur, old map[string][]time.Time // the newest times per event and whom it is about, in two generations
 }
@@ -35,7 +34,9 @@ const (
 	keepTimes = 4       // times per key
 )
 
-func newRecord() record { return record{cur: map[string][]time.Time{}} }
+func newRecord() record {
+	return record{tail: folder.Tail{File: logFile, Max: maxFile, Last: logTail}, cur: map[string][]time.Time{}}
+}
 
 // logLine is one line of the log (protocol 001, Agent Events Log).
 type logLine struct {
@@ -68,71 +69,19 @@ func decodeLine(o jsonfile.Object) told {
 	return t
 }
 
-// readLog reads the new lines. A log that shrank or is another file is read from its beginning; what is known stays.
+// readLog reads the new lines. What is known stays when the log is another one.
 func (p *Project) readLog() {
-	st, err := p.root.Stat(logFile)
 	l := &p.log
-	if err != nil {
-		p.patience.Unreadable(logFile, err)
-		return
-	}
-	if l.opened && (st.Inode != l.inode || st.Size < l.offset) {
-		l.offset, l.bad, l.opened = 0, 0, false
-	}
-	if !l.opened {
-		l.opened, l.inode = true, st.Inode
-		if st.Size > logTail {
-			l.offset = p.nextLine(st.Size - logTail)
-		}
-	}
-	p.patience.Clear(logFile)
-	for l.offset < st.Size {
-		if more, err := p.readLines(); err != nil {
-			p.patience.Unreadable(logFile, err)
-			return
-		} else if !more {
-			return // the last line is still being written
-		}
-	}
+	_ = l.tail.Read(p.Folder, func() { l.bad = 0 }, func(line []byte, _ int64) { l.take(line) })
 }
 
-// nextLine is where the first whole line after an offset begins.
-func (p *Project) nextLine(offset int64) int64 {
-	data, _, err := p.root.ReadAt(logFile, offset, maxFile)
-	if err != nil {
-		return offset
-	}
-	return offset + int64(bytes.IndexByte(data, '\n')+1)
-}
-
-// readLines takes in the next lines, at most maxFile bytes. more is false when no whole line is left.
-func (p *Project) readLines() (more bool, err error) {
-	l := &p.log
-	data, _, err := p.root.ReadAt(logFile, l.offset, maxFile)
-	if err != nil {
-		return false, err
-	}
-	end := bytes.LastIndexByte(data, '\n')
-	if end < 0 {
-		if len(data) < maxFile {
-			return false, nil
-		}
-		l.bad++ // a line of over 1 MiB: passed over
-		l.offset += int64(len(data))
-		return true, nil
-	}
-	for line := range bytes.Lines(data[:end+1]) {
-		l.take(bytes.TrimSpace(line))
-	}
-	l.offset += int64(end + 1)
-	return true, nil
-}
-
+// take reads a line; nil is one that is too long.
 func (l *record) take(line []byte) {
-	if len(line) == 0 {
+	text := bytes.TrimSpace(line)
+	if line != nil && len(text) == 0 {
 		return
 	}
-	o, err := jsonfile.Parse(line)
+	o, err := jsonfile.Parse(text)
 	if err != nil {
 		l.bad++
 		return
@@ -201,11 +150,11 @@ func (p *Project) logEvent(c protocol.Change) error {
 	switch c.Event {
 	case eventStarted, eventCompleted, eventCreated, eventAccepted, eventError, eventEscalated:
 	default:
-		return moved("%q is none of the protocol's events", clean(c.Event, 40))
+		return folder.Moved("%q is none of the protocol's events", folder.Line(c.Event, 40))
 	}
 	at := c.Until
 	if at.IsZero() {
-		at = p.now
+		at = p.Now
 	}
 	p.readLog()
 	if p.log.has(&protocol.Event{Subject: c.Subject, Name: c.Event, Agent: c.Agent, At: at}) {
@@ -216,19 +165,19 @@ func (p *Project) logEvent(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
-	return p.root.Append(logFile, data)
+	return p.Root.Append(logFile, data)
 }
 
 // contextOf says which workflow, spec and handoff an event is about: by the message, else by the state file.
 func (p *Project) contextOf(c protocol.Change) logContext {
 	k := logContext{LoggedBy: "steward"}
 	if c.Event == eventError || c.Event == eventEscalated {
-		k.Message = clean(c.Why, maxText)
+		k.Message = folder.Line(c.Why, maxText)
 	}
 	if c.Subject.Kind == protocol.KindTask {
 		k.Handoff = c.Subject.ID
 		if _, _, ok := placeOf(c.Ref.Path); ok {
-			if o, _, err := p.root.Load(c.Ref.Path, maxFile); err == nil {
+			if o, _, err := p.Root.Load(c.Ref.Path, maxFile); err == nil {
 				m := decodeMessage(o, c.Ref.Path)
 				k.Workflow, k.Spec = m.workflow, m.spec
 				return k

@@ -3,9 +3,9 @@ package handoffs
 import (
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -41,7 +41,7 @@ const maxIssues = 40
 
 func (c *check) add(severity protocol.Severity, field, format string, args ...any) {
 	if len(c.issues) < maxIssues {
-		c.issues = append(c.issues, issue{codeSchema, field, clean(field, 80) + " " + fmt.Sprintf(format, args...), severity})
+		c.issues = append(c.issues, issue{codeSchema, field, folder.Line(field, 80) + " " + fmt.Sprintf(format, args...), severity})
 	}
 }
 
@@ -59,7 +59,7 @@ func (c *check) need(v jsonfile.Value, field, kind string) {
 // text is a field's text in one line, "" where it is none.
 func text(o jsonfile.Object, key string, limit int) string {
 	s, _ := o.String(key)
-	return strings.TrimSpace(clean(s, limit))
+	return strings.TrimSpace(folder.Line(s, limit))
 }
 
 // first is the first of some fields that has a text.
@@ -72,26 +72,9 @@ func first(o jsonfile.Object, limit int, keys ...string) string {
 	return ""
 }
 
-// clean makes a text fit for one line of at most limit runes.
-func clean(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "�"))
-	if len(s) <= limit {
-		return s
-	}
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit-1]) + "…"
-	}
-	return s
-}
-
 // plain reports whether a name can be shown and kept as it stands: not empty, not endless, one line.
 func plain(name string) bool {
-	return name != "" && len(name) <= 300 && clean(name, 300) == name
+	return name != "" && len(name) <= 300 && folder.Line(name, 300) == name
 }
 
 // usable reports whether an id can be part of a file name of ours, with room for what is put behind it.

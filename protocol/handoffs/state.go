@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -69,7 +70,7 @@ func isOurs(o jsonfile.Object) bool {
 
 // readState brings the state file up to date.
 func (p *Project) readState() {
-	jsonfile.LoadText(p.root, &p.patience, &p.state, stateFile, maxFile, func(doc []byte) (state, error) {
+	jsonfile.LoadText(p.Root, &p.Patience, &p.state, stateFile, maxFile, func(doc []byte) (state, error) {
 		v, err := jsonfile.ParseValue(doc)
 		if err != nil {
 			p.claimed = bytes.Contains(doc, []byte(`"locks"`)) || bytes.Contains(doc, []byte(`"agents"`))
@@ -121,7 +122,7 @@ func decodeState(o jsonfile.Object) state {
 func decodeMembers(agents jsonfile.Object, c *check) []member {
 	var list []member
 	for i, name := range agents.Keys() {
-		v, field := agents.Get(name), "agents."+clean(name, 60)
+		v, field := agents.Get(name), "agents."+folder.Line(name, 60)
 		switch o, ok := v.Object(); {
 		case i >= maxEntries:
 			c.add(protocol.Medium, "agents", "has over %d entries; the others are passed over", maxEntries)
@@ -130,7 +131,7 @@ func decodeMembers(agents jsonfile.Object, c *check) []member {
 			c.add(protocol.Medium, field, "is no name for an agent")
 		case !ok.OK():
 			if word, ok := v.Text(); ok.OK() { // "builder": "active"
-				list = append(list, member{name: name, status: strings.ToLower(clean(word, 40)), sum: meaning(v)})
+				list = append(list, member{name: name, status: strings.ToLower(folder.Line(word, 40)), sum: meaning(v)})
 			}
 			c.add(protocol.Low, field, "must be an object, is %s", v.Kind())
 		default:
@@ -153,7 +154,7 @@ func decodeMembers(agents jsonfile.Object, c *check) []member {
 func decodeLocks(locks jsonfile.Object, c *check) []claim {
 	var list []claim
 	for i, resource := range locks.Keys() {
-		v, field := locks.Get(resource), "locks."+clean(resource, 60)
+		v, field := locks.Get(resource), "locks."+folder.Line(resource, 60)
 		o, ok := v.Object()
 		k := claim{resource: resource}
 		raw := string(v.Raw())

@@ -49,18 +49,18 @@ func (s *story) forget(id, file string) {
 
 // happened puts an event on the list, unless it stands there already.
 func (p *Project) happened(name string, subject protocol.Subject, agent string, at time.Time, why string, ref protocol.Ref) {
-	if at.After(p.now) {
-		at = p.now
+	if at.After(p.Now) {
+		at = p.Now
 	}
 	at = at.UTC().Truncate(time.Second) // as the log will have it
-	if at.Before(p.since.Truncate(time.Second)) || agent == "" {
+	if at.Before(p.Since.Truncate(time.Second)) || agent == "" {
 		return
 	}
 	key := keyOf(name, string(subject.Kind), subject.ID)
 	if p.story.open[key] != nil || len(p.story.open) >= maxOpen {
 		return
 	}
-	p.story.open[key] = &happening{protocol.Event{Subject: subject, Name: name, Agent: agent, At: at, Text: why, Ref: ref}, p.now}
+	p.story.open[key] = &happening{protocol.Event{Subject: subject, Name: name, Agent: agent, At: at, Text: why, Ref: ref}, p.Now}
 }
 
 // follow compares a handoff with how far it had come.
@@ -71,7 +71,7 @@ func (p *Project) follow(n *note) {
 		l = &life{at: at, file: n.file}
 		p.story.lives[m.id] = l
 		back := at == pending && len(p.ledger.Takings(m.id)) > 0 // by our hand
-		if n.quiet || back || n.early && p.now.Sub(n.appeared) > firstGrace {
+		if n.quiet || back || n.early && p.Now.Sub(n.appeared) > firstGrace {
 			if at == accepted {
 				l.accepted = n.accepted()
 			}
@@ -81,7 +81,7 @@ func (p *Project) follow(n *note) {
 	} else if at == accepted && l.at != accepted && m.isWork() {
 		p.tellAccepted(n, l)
 	}
-	l.at, l.file, l.seen = at, n.file, p.now
+	l.at, l.file, l.seen = at, n.file, p.Now
 }
 
 // tellNew tells of a message that was not there at the last look. One that is past its beginning already began
@@ -96,9 +96,9 @@ func (p *Project) tellNew(n *note, l *life) {
 		}
 		oldest := p.began.Add(-firstGrace)
 		if p.began.IsZero() {
-			oldest = p.now.Add(-firstGrace)
+			oldest = p.Now.Add(-firstGrace)
 		}
-		young = !born.Before(oldest) && p.now.Sub(born) < toldWithin
+		young = !born.Before(oldest) && p.Now.Sub(born) < toldWithin
 	}
 	if !young {
 		if at == accepted && m.isWork() {
@@ -158,11 +158,11 @@ func (p *Project) heed(s *state) {
 		was, known := p.story.minds[m.name]
 		class := m.class()
 		p.story.minds[m.name] = class
-		recent := !m.last.IsZero() && p.now.Sub(m.last).Abs() <= firstGrace
+		recent := !m.last.IsZero() && p.Now.Sub(m.last).Abs() <= firstGrace
 		if was == class || !known && p.began.IsZero() && !recent || !known && class == eventCompleted && !recent {
 			continue
 		}
-		at := p.now
+		at := p.Now
 		if recent {
 			at = m.last
 		}
@@ -196,10 +196,10 @@ func (p *Project) events() []protocol.Event {
 	for key, h := range p.story.open {
 		due := h.At.Add(clientsTime)
 		switch {
-		case p.log.has(&h.Event) || h.At.Before(p.since.Truncate(time.Second)) || p.now.Sub(h.seen) > toldWithin:
+		case p.log.has(&h.Event) || h.At.Before(p.Since.Truncate(time.Second)) || p.Now.Sub(h.seen) > toldWithin:
 			delete(p.story.open, key)
-		case p.now.Before(due):
-			p.patience.Wish(due)
+		case p.Now.Before(due):
+			p.Patience.Wish(due)
 		default:
 			list = append(list, h.Event)
 		}
@@ -208,7 +208,7 @@ func (p *Project) events() []protocol.Event {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Subject.ID, b.Subject.ID))
 	})
 	for id, l := range p.story.lives {
-		if p.now.Sub(l.seen) > toldWithin {
+		if p.Now.Sub(l.seen) > toldWithin {
 			delete(p.story.lives, id)
 		}
 	}

@@ -103,7 +103,7 @@ func (p *Project) close(n *note) {
 		p.story.forget(n.Value.id, n.file)
 	}
 	p.closed[n.file] = c
-	p.patience.Clear(n.file)
+	p.Patience.Clear(n.file)
 	delete(p.notes, n.file)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -15,7 +16,6 @@ import (
 // file is compared with what was judged. After a crash in the middle, the same change applied again ends in the same
 // files.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
-	p.now = now
 	act := p.verb(c.Verb)
 	switch {
 	case act == nil:
@@ -23,15 +23,14 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	case c.Subject.Kind == protocol.KindTask && !plainID(c.Subject.ID):
 		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
 	}
-	p.lost.Begin(now)
-	if err := p.open(); err != nil {
-		return conflict(err)
+	p.Begin(now)
+	if err := p.Open(); err != nil {
+		return folder.Conflict(err)
 	}
-	p.patience.Begin(now)
 	if err := p.yield(); err != nil {
 		return err
 	}
-	return conflict(p.guarded(ctx, func() error {
+	return folder.Conflict(p.Guarded(ctx, func() error {
 		if err := p.yield(); err != nil { // it may have started while the lock was waited for
 			return err
 		}
@@ -43,7 +42,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 func (p *Project) yield() error {
 	p.look()
 	if why := p.chief.yield(); why != "" {
-		return moved("%s", why)
+		return folder.Moved("%s", why)
 	}
 	return nil
 }
@@ -64,28 +63,31 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 // retried after fixes"). The attempt is put on record before, and committed after.
 func (p *Project) requeue(c protocol.Change) error {
 	id, s := c.Subject.ID, p.living()
-	_, err := p.edit(s.queueFile(), maxQueue, func(doc []byte) ([]jsonfile.Set, error) {
-		o, err := jsonfile.Parse(doc)
-		if err != nil {
-			return nil, err
-		}
+	_, err := p.Edit(folder.Edit{File: s.queueFile(), Max: maxQueue, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		i, r := findTask(o, id)
 		switch {
 		case r == nil:
-			return nil, moved("task %s is not in the queue any more", id)
+			return nil, folder.Moved("task %s is not in the queue any more", id)
 		case r.status == pending, p.workedOnSince(c, r):
 			return nil, nil
 		case string(r.sum) != c.Ref.Sum:
-			return nil, moved("task %s is %s now", id, r.status)
+			return nil, folder.Moved("task %s is %s now", id, r.status)
 		case r.status != inProgress && r.status != awaitingReview && r.status != rejected:
-			return nil, moved("task %s is %s", id, r.status)
+			return nil, folder.Moved("task %s is %s", id, r.status)
 		}
-		return []jsonfile.Set{{Path: []string{"tasks", strconv.Itoa(i), "status"}, Value: pending}}, p.ledger.Enter(p.root, c, p.now)
-	}, func(doc []byte) ([]jsonfile.Set, error) { return stillToRequeue(doc, id, c.Ref.Sum) })
+		return backToPending(i), p.ledger.Enter(p.Root, c, p.Now)
+	}, Again: func(o jsonfile.Object) ([]jsonfile.Set, error) {
+		// A queue that a client wrote late counts as the newer one: the task goes back only where it still is what was judged.
+		i, r := findTask(o, id)
+		if r == nil || string(r.sum) != c.Ref.Sum {
+			return nil, nil
+		}
+		return backToPending(i), nil
+	}})
 	if err != nil {
 		return err
 	}
-	if err := p.ledger.Commit(p.root, c); err != nil && !isMissing(err) {
+	if err := p.ledger.Commit(p.Root, c); err != nil && !folder.Missing(err) {
 		return err
 	}
 	return nil
@@ -99,18 +101,9 @@ func (p *Project) workedOnSince(c protocol.Change, r *record) bool {
 	})
 }
 
-// stillToRequeue is the edit for a queue that a client wrote late: it counts as the newer one, so that the task goes
-// back only where it still is what was judged.
-func stillToRequeue(doc []byte, id, sum string) ([]jsonfile.Set, error) {
-	o, err := jsonfile.Parse(doc)
-	if err != nil {
-		return nil, err
-	}
-	i, r := findTask(o, id)
-	if r == nil || string(r.sum) != sum {
-		return nil, nil
-	}
-	return []jsonfile.Set{{Path: []string{"tasks", strconv.Itoa(i), "status"}, Value: pending}}, nil
+// backToPending is the edit that gives the i-th task of tasks[] back.
+func backToPending(i int) []jsonfile.Set {
+	return []jsonfile.Set{{Path: []string{"tasks", strconv.Itoa(i), "status"}, Value: pending}}
 }
 
 // findTask finds a task of tasks[] in the document as it is at this moment: the first with the id.
@@ -137,26 +130,21 @@ func (p *Project) correctRunning(c protocol.Change) error {
 	case c.Subject.ID != orchestrator:
 		return fmt.Errorf("mark %s: %w", c.Subject.ID, protocol.ErrUnsupported)
 	case !board.There:
-		return moved("there is no status.json")
+		return folder.Moved("there is no status.json")
 	case p.chief.verdict != gone && board.Value.running:
-		return moved("nothing proves that the orchestrator is gone")
+		return folder.Moved("nothing proves that the orchestrator is gone")
 	}
-	judge := func(doc []byte) ([]jsonfile.Set, error) {
-		o, err := jsonfile.Parse(doc)
-		if err != nil {
-			return nil, err
-		}
+	_, err := p.Edit(folder.Edit{File: file, Max: maxFile, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		entry, _ := o.Object(orchestrator)
 		running, _ := entry.Bool("running")
 		switch {
 		case !running:
 			return nil, nil
 		case string(jsonfile.SumOf(entry.Value().Raw())) != c.Ref.Sum:
-			return nil, moved("the orchestrator's entry in %s has changed", file)
+			return nil, folder.Moved("the orchestrator's entry in %s has changed", file)
 		}
 		return []jsonfile.Set{{Path: []string{orchestrator, "running"}, Value: false}}, nil
-	}
-	_, err := p.edit(file, maxFile, judge, judge)
+	}})
 	return err
 }
 
@@ -165,28 +153,18 @@ func (p *Project) correctRunning(c protocol.Change) error {
 func (p *Project) clearLetters(c protocol.Change) error {
 	q := &p.living().queue
 	if _, done := q.Value.byID[c.Subject.ID]; !q.Good || !done {
-		return moved("task %s is not completed", c.Subject.ID)
+		return folder.Moved("task %s is not completed", c.Subject.ID)
 	}
-	if !slices.ContainsFunc(p.mail(), func(m located) bool { return m.file == c.Ref.Path }) {
-		return moved("there is no mailbox %s", line(c.Ref.Path, 80))
+	if c.Ref.Sum == "" || !slices.ContainsFunc(p.mail(), func(m located) bool { return m.file == c.Ref.Path }) {
+		return folder.Moved("there is no mailbox %s", line(c.Ref.Path, 80))
 	}
-	without := func(doc []byte) ([]jsonfile.Set, error) { return letterRemovals(doc, c.Subject.ID) }
-	_, err := p.edit(c.Ref.Path, maxFile, func(doc []byte) ([]jsonfile.Set, error) {
-		sets, err := without(doc)
-		if len(sets) > 0 && string(jsonfile.SumOf(doc)) != c.Ref.Sum {
-			return nil, moved("%s has changed", c.Ref.Path)
-		}
-		return sets, err
-	}, without)
+	_, err := p.Edit(folder.Edit{File: c.Ref.Path, Max: maxFile, If: jsonfile.Sum(c.Ref.Sum),
+		Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) { return letterRemovals(o, c.Subject.ID), nil }})
 	return err
 }
 
 // letterRemovals takes out the messages about a task, the last one first so that the others keep their numbers.
-func letterRemovals(doc []byte, id string) (sets []jsonfile.Set, err error) {
-	o, err := jsonfile.Parse(doc)
-	if err != nil {
-		return nil, err
-	}
+func letterRemovals(o jsonfile.Object, id string) (sets []jsonfile.Set) {
 	items, _ := o.Array("messages")
 	for i, v := range slices.Backward(items) {
 		m, _ := v.Object()
@@ -194,5 +172,5 @@ func letterRemovals(doc []byte, id string) (sets []jsonfile.Set, err error) {
 			sets = append(sets, jsonfile.Remove("messages", strconv.Itoa(i)))
 		}
 	}
-	return sets, nil
+	return sets
 }

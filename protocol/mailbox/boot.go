@@ -21,38 +21,24 @@ var boxNames = []string{"to-developer.json", "to-team-lead.json", "to-tech-lead.
 // Prepare lays the protocol's files (protocol 003, File Locations) in the layout that is in use, or else in the real
 // program's. What is there already stays as it is, so that doing it twice is doing it once.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
-	p.now = b.Now
+	p.Begin(b.Now)
 	if !slices.Contains(agentNames, b.Agent) {
 		return fmt.Errorf("boot: %q is no agent of this protocol: it has orchestrator, planner, designer, tech-lead and developer", line(b.Agent, 60))
 	}
-	p.lost.Begin(b.Now)
-	p.patience.Begin(b.Now)
-	if err := p.makeBase(); err != nil {
+	if err := p.Make(); err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
-	if err := p.guarded(ctx, func() error { return p.lay(b.Now) }); err != nil {
+	if err := p.Guarded(ctx, func() error { return p.lay(b.Now) }); err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
 	return nil
-}
-
-func (p *Project) makeBase() error {
-	top, err := jsonfile.Open(p.dir)
-	if err != nil {
-		return err
-	}
-	defer top.Close()
-	if err := top.MkdirAll(Base, 0o755); err != nil {
-		return err
-	}
-	return p.open()
 }
 
 func (p *Project) lay(now time.Time) error {
 	p.refresh()
 	s := p.living()
 	for _, dir := range []string{s.mailDir(), logsDir} {
-		if err := p.root.MkdirAll(dir, 0o755); err != nil {
+		if err := p.Root.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
@@ -71,7 +57,7 @@ func (p *Project) lay(now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if err := p.root.Create(d.file, text, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+		if err := p.Root.Create(d.file, text, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
 			return err
 		}
 	}

@@ -12,22 +12,22 @@ import (
 )
 
 func (r *room) boot(agent string) error {
-	return r.p.Prepare(r.t.Context(), protocol.Boot{Agent: agent, Now: r.now})
+	return r.p.Prepare(r.T.Context(), protocol.Boot{Agent: agent, Now: r.Now})
 }
 
 // files lists everything below the protocol's folder, with its text.
 func (r *room) files() map[string]string {
 	all := map[string]string{}
-	err := filepath.WalkDir(r.path(Base), func(p string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(r.Path(Base), func(p string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			text, readErr := os.ReadFile(p)
-			rel, _ := filepath.Rel(r.dir, p)
+			rel, _ := filepath.Rel(r.Dir, p)
 			all[filepath.ToSlash(rel)], err = string(text), readErr
 		}
 		return err
 	})
 	if err != nil && !os.IsNotExist(err) {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return all
 }
@@ -35,18 +35,18 @@ func (r *room) files() map[string]string {
 // Protocol 003, File Locations: boot lays the real program's files, and the next look finds nothing wrong with them.
 func TestBoot(t *testing.T) {
 	r := newRoom(t, "")
-	if Detect(r.dir) {
+	if Detect(r.Dir) {
 		t.Fatal("detected before boot")
 	}
 	if s := r.look(); len(s.Faults)+len(s.Agents)+len(s.Findings) > 0 || !s.Again.IsZero() {
 		t.Fatalf("a project without the folder: %+v", s)
 	}
-	r.do(r.boot("orchestrator"))
-	if !Detect(r.dir) {
+	r.Do(r.boot("orchestrator"))
+	if !Detect(r.Dir) {
 		t.Fatal("not detected")
 	}
 	got := r.files()
-	stamp := r.now.UTC().Format("2006-01-02T15:04:05Z")
+	stamp := r.Now.UTC().Format("2006-01-02T15:04:05Z")
 	want := map[string]string{
 		queuePath: "{\n  \"version\": \"1.0\",\n  \"tasks\": [],\n  \"completed\": [],\n  \"current\": null,\n  \"lastUpdated\": \"" + stamp + "\"\n}\n",
 		devPath:   "{\n  \"messages\": [],\n  \"lastRead\": null\n}\n",
@@ -61,7 +61,7 @@ func TestBoot(t *testing.T) {
 			t.Errorf("no %s", box)
 		}
 	}
-	if st, err := os.Stat(r.path(Base + "/logs")); err != nil || !st.IsDir() {
+	if st, err := os.Stat(r.Path(Base + "/logs")); err != nil || !st.IsDir() {
 		t.Errorf("no logs folder: %v", err)
 	}
 	s := r.look()
@@ -70,9 +70,9 @@ func TestBoot(t *testing.T) {
 	if got := protocoltest.Describe(s); got != describes {
 		t.Errorf("seen\n%s\nwant\n%s", got, describes)
 	}
-	r.now = r.now.Add(time.Hour)
+	r.Now = r.Now.Add(time.Hour)
 	for _, name := range agentNames {
-		r.do(r.boot(name))
+		r.Do(r.boot(name))
 	}
 	if again := r.files(); len(again) != len(got) || again[queuePath] != got[queuePath] || again[boardPath] != got[boardPath] {
 		t.Errorf("booting again changed something: %v", again)
@@ -82,7 +82,7 @@ func TestBoot(t *testing.T) {
 // What is there stays byte by byte; in a project of the document's layout the missing files go where the others are.
 func TestBootMerges(t *testing.T) {
 	r := newRoom(t, file(Base+"/tasks/queue.json", queueText)+file(Base+"/tasks/messages/to-developer.json", "half a docu"))
-	r.do(r.boot("developer"))
+	r.Do(r.boot("developer"))
 	got := r.files()
 	if got[Base+"/tasks/queue.json"] != queueText || got[Base+"/tasks/messages/to-developer.json"] != "half a docu" {
 		t.Error("what was there has changed")
@@ -104,7 +104,7 @@ func TestBootRefusesStrangers(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if Detect(r.dir) {
+	if Detect(r.Dir) {
 		t.Error("something was laid")
 	}
 }

@@ -105,7 +105,7 @@ func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
 		}
 	}
 	if p.pid.There && !p.pid.Rest {
-		p.patience.Wish(p.now.Add(100 * time.Millisecond))
+		p.Patience.Wish(p.Now.Add(100 * time.Millisecond))
 	}
 	best.children, best.counted = p.chief.children, p.chief.counted
 	if best.pid != p.chief.pid || best.verdict != gone {
@@ -174,11 +174,11 @@ func (p *Project) countChildren() {
 	if c.verdict != gone {
 		return
 	}
-	defer func() { p.patience.Wish(c.counted.Add(countEvery)) }()
-	if !c.counted.IsZero() && p.now.Sub(c.counted) < countEvery {
+	defer func() { p.Patience.Wish(c.counted.Add(countEvery)) }()
+	if !c.counted.IsZero() && p.Now.Sub(c.counted) < countEvery {
 		return
 	}
-	c.counted, c.children = p.now, nil
+	c.counted, c.children = p.Now, nil
 	if _, err := proc.Inspect(c.pid); !errors.Is(err, proc.ErrGone) {
 		return
 	}

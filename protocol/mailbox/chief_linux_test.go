@@ -11,22 +11,23 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/protocoltest"
 )
 
 // child starts a process that plays the orchestrator, in a group of its own as an interactive shell would start it,
 // inside the project.
 func (r *room) child(script string) *exec.Cmd {
-	r.t.Helper()
-	cmd := exec.CommandContext(r.t.Context(), "sh", "-c", script)
-	cmd.Dir, cmd.SysProcAttr = r.dir, &syscall.SysProcAttr{Setpgid: true}
-	r.do(cmd.Start())
-	r.t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
+	r.T.Helper()
+	cmd := exec.CommandContext(r.T.Context(), "sh", "-c", script)
+	cmd.Dir, cmd.SysProcAttr = r.Dir, &syscall.SysProcAttr{Setpgid: true}
+	r.Do(cmd.Start())
+	r.T.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
 	return cmd
 }
 
 func (r *room) end(cmd *exec.Cmd) {
-	r.t.Helper()
-	r.do(cmd.Process.Kill())
+	r.T.Helper()
+	r.Do(cmd.Process.Kill())
 	_ = cmd.Wait()
 }
 
@@ -43,9 +44,9 @@ func boardOf(pid, started string) string {
 func TestOrchestratorLivesAndDies(t *testing.T) {
 	r := newRoom(t, around)
 	cmd := r.child("exec sleep 100")
-	r.now = time.Now()
-	r.write(pidPath, pidText(cmd)) // as node writes it: without a newline
-	r.write(boardPath, boardOf(pidText(cmd), "+0s"))
+	r.Now = time.Now()
+	r.Write(pidPath, pidText(cmd)) // as node writes it: without a newline
+	r.Write(boardPath, boardOf(pidText(cmd), "+0s"))
 
 	s := r.pass(100 * time.Millisecond)
 	a, _ := s.Agent(orchestrator)
@@ -55,7 +56,7 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 	if dev, _ := s.Agent(developer); dev.Idle || dev.Limit != 15*time.Minute {
 		t.Errorf("developer %+v", dev)
 	}
-	if k := taskOf(t, s, "task-001"); k.Lost != "" || codes(s, "task-001") != "" {
+	if k := taskOf(t, s, "task-001"); k.Lost != "" || protocoltest.Codes(s, "task-001") != "" {
 		t.Errorf("%+v", k)
 	}
 	for _, c := range []protocol.Change{requeueChange(taskOf(t, s, "task-001")), {Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestrator)},
@@ -64,29 +65,29 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 			t.Errorf("%s under a living orchestrator: %v", c.Verb, err)
 		}
 	}
-	if r.read(queuePath) != queueText {
+	if r.Read(queuePath) != queueText {
 		t.Error("the queue was touched")
 	}
-	if _, err := os.Stat(r.path(Base + "/steward")); err == nil {
+	if _, err := os.Stat(r.Path(Base + "/steward")); err == nil {
 		t.Error("steward's folder was made under a living orchestrator")
 	}
 
 	r.end(cmd)
 	s = r.pass(100 * time.Millisecond)
 	a, _ = s.Agent(orchestrator)
-	if a.Presence != protocol.PresenceGone || a.Recorded != "running" || a.Ref.Path == "" || s.Yield != "" || codes(s, orchestrator) != "running medium" {
-		t.Fatalf("killed: %+v, yield %q, %s", a, s.Yield, codes(s, orchestrator))
+	if a.Presence != protocol.PresenceGone || a.Recorded != "running" || a.Ref.Path == "" || s.Yield != "" || protocoltest.Codes(s, orchestrator) != "running medium" {
+		t.Fatalf("killed: %+v, yield %q, %s", a, s.Yield, protocoltest.Codes(s, orchestrator))
 	}
 	if dev, _ := s.Agent(developer); !dev.Idle {
 		t.Error("a developer without an orchestrator is expected to work")
 	}
-	if k := taskOf(t, s, "task-001"); k.Lost == "" || codes(s, "task-001") != "stuck medium" {
-		t.Errorf("%+v %s", k, codes(s, "task-001"))
+	if k := taskOf(t, s, "task-001"); k.Lost == "" || protocoltest.Codes(s, "task-001") != "stuck medium" {
+		t.Errorf("%+v %s", k, protocoltest.Codes(s, "task-001"))
 	}
-	r.do(r.apply(protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestrator), Ref: a.Ref, Status: "error"}))
-	r.do(r.apply(requeueChange(taskOf(t, s, "task-001"))))
+	r.Do(r.apply(protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestrator), Ref: a.Ref, Status: "error"}))
+	r.Do(r.apply(requeueChange(taskOf(t, s, "task-001"))))
 	s = r.pass(100 * time.Millisecond)
-	if a, _ = s.Agent(orchestrator); a.Recorded != "error" || !a.Idle || codes(s, orchestrator)+codes(s, "task-001") != "" || !taskOf(t, s, "task-001").Visible {
+	if a, _ = s.Agent(orchestrator); a.Recorded != "error" || !a.Idle || protocoltest.Codes(s, orchestrator)+protocoltest.Codes(s, "task-001") != "" || !taskOf(t, s, "task-001").Visible {
 		t.Errorf("mended: %+v %+v", a, s.Findings)
 	}
 }
@@ -99,22 +100,22 @@ func isConflict(err error) bool {
 func TestReusedNumber(t *testing.T) {
 	for name, lay := range map[string]func(r *room, pid string){
 		"pid file": func(r *room, pid string) {
-			r.write(pidPath, pid+"\n")
+			r.Write(pidPath, pid+"\n")
 			at := time.Now().Add(-time.Hour)
-			r.do(os.Chtimes(r.path(pidPath), at, at))
-			r.write(boardPath, strings.Replace(boardText, "4999999", "null", 1))
+			r.Do(os.Chtimes(r.Path(pidPath), at, at))
+			r.Write(boardPath, strings.Replace(boardText, "4999999", "null", 1))
 		},
-		"status.json": func(r *room, pid string) { r.write(boardPath, boardOf(pid, "-1h")) },
+		"status.json": func(r *room, pid string) { r.Write(boardPath, boardOf(pid, "-1h")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRoom(t, around)
 			cmd := r.child("exec sleep 100")
-			r.now = time.Now()
+			r.Now = time.Now()
 			lay(r, pidText(cmd))
 			s := r.pass(100 * time.Millisecond)
 			a, _ := s.Agent(orchestrator)
-			if a.Presence != protocol.PresenceGone || !strings.Contains(a.Evidence, "younger") || s.Yield != "" || codes(s, orchestrator) != "running medium" {
-				t.Fatalf("%+v, yield %q, findings %s", a, s.Yield, codes(s, orchestrator))
+			if a.Presence != protocol.PresenceGone || !strings.Contains(a.Evidence, "younger") || s.Yield != "" || protocoltest.Codes(s, orchestrator) != "running medium" {
+				t.Fatalf("%+v, yield %q, findings %s", a, s.Yield, protocoltest.Codes(s, orchestrator))
 			}
 			if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 				t.Errorf("the other process was touched: %v", err)
@@ -127,7 +128,7 @@ func TestReusedNumber(t *testing.T) {
 func TestStatusWithoutStart(t *testing.T) {
 	r := newRoom(t, around)
 	cmd := r.child("exec sleep 100")
-	r.write(boardPath, strings.NewReplacer("4999999", pidText(cmd), `"2026-01-02T03:00:00.000Z" , "x"`, `null, "x"`).Replace(boardText))
+	r.Write(boardPath, strings.NewReplacer("4999999", pidText(cmd), `"2026-01-02T03:00:00.000Z" , "x"`, `null, "x"`).Replace(boardText))
 	if s := r.look(); s.Yield == "" {
 		t.Fatalf("%+v", s.Agents)
 	}
@@ -139,24 +140,24 @@ func TestOrphans(t *testing.T) {
 	r := newRoom(t, around)
 	cmd := r.child("sleep 101 & (cd / && exec sleep 102) & echo started > begun; wait")
 	bystander := exec.CommandContext(t.Context(), "sleep", "103")
-	bystander.Dir = r.dir
-	r.do(bystander.Start())
+	bystander.Dir = r.Dir
+	r.Do(bystander.Start())
 	t.Cleanup(func() { _ = bystander.Process.Kill(); _ = bystander.Wait() })
 	for range 200 {
-		if _, err := os.Stat(r.path("begun")); err == nil {
+		if _, err := os.Stat(r.Path("begun")); err == nil {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond) // until both have become what they are
-	r.now = time.Now()
-	r.write(boardPath, boardOf(pidText(cmd), "+0s"))
-	if s := r.pass(100 * time.Millisecond); s.Yield == "" || codes(s, orchestrator) != "" {
-		t.Fatalf("alive: %q %s", s.Yield, codes(s, orchestrator))
+	r.Now = time.Now()
+	r.Write(boardPath, boardOf(pidText(cmd), "+0s"))
+	if s := r.pass(100 * time.Millisecond); s.Yield == "" || protocoltest.Codes(s, orchestrator) != "" {
+		t.Fatalf("alive: %q %s", s.Yield, protocoltest.Codes(s, orchestrator))
 	}
 	r.end(cmd)
 	s := r.pass(100 * time.Millisecond)
-	if got := codes(s, orchestrator); got != "running medium, orphans high" {
+	if got := protocoltest.Codes(s, orchestrator); got != "running medium, orphans high" {
 		t.Fatalf("findings %q", got)
 	}
 	for _, f := range s.Findings {
@@ -170,21 +171,21 @@ func TestOrphans(t *testing.T) {
 	if k := taskOf(t, s, "task-001"); k.Lost != "" {
 		t.Errorf("lost while somebody may work on it: %s", k.Lost)
 	}
-	if s.Again.IsZero() || s.Again.After(r.now.Add(countEvery)) {
+	if s.Again.IsZero() || s.Again.After(r.Now.Add(countEvery)) {
 		t.Errorf("again at %v", s.Again)
 	}
-	r.do(syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
+	r.Do(syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
 	time.Sleep(50 * time.Millisecond)
-	if s = r.pass(countEvery); strings.Contains(codes(s, orchestrator), "orphans") || taskOf(t, s, "task-001").Lost == "" {
-		t.Errorf("after they ended: %s, %q", codes(s, orchestrator), taskOf(t, s, "task-001").Lost)
+	if s = r.pass(countEvery); strings.Contains(protocoltest.Codes(s, orchestrator), "orphans") || taskOf(t, s, "task-001").Lost == "" {
+		t.Errorf("after they ended: %s, %q", protocoltest.Codes(s, orchestrator), taskOf(t, s, "task-001").Lost)
 	}
 }
 
 // A pid file that is being written proves nobody's end, and waits for nobody's death either.
 func TestFreshPidFile(t *testing.T) {
 	r := newRoom(t, around+file(pidPath, "4999999"))
-	r.now = time.Now()
-	if s := r.see(protocol.Look{Now: r.now}); s.Yield == "" || s.Again.IsZero() {
+	r.Now = time.Now()
+	if s := r.see(protocol.Look{Now: r.Now}); s.Yield == "" || s.Again.IsZero() {
 		t.Errorf("yield %q, again %v", s.Yield, s.Again)
 	}
 	if s := r.pass(time.Second); s.Yield != "" {

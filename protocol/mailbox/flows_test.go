@@ -22,8 +22,8 @@ const oneDone = `{"version": "1", "tasks": [], "completed": [{"id": "task-001", 
 
 // put writes the queue as it is a minute later, and looks.
 func (r *room) put(text string) *protocol.Snapshot {
-	r.now = r.now.Add(time.Minute)
-	r.write(queuePath, text)
+	r.Now = r.Now.Add(time.Minute)
+	r.Write(queuePath, text)
 	return r.pass(0)
 }
 
@@ -42,11 +42,11 @@ func TestTransitions(t *testing.T) {
 			r := newRoom(t, file(queuePath, texts[from]))
 			first := r.pass(0)
 			s := r.put(texts[to])
-			got, want := codes(s, "task-001"), ""
+			got, want := protocoltest.Codes(s, "task-001"), ""
 			if !steps[[2]string{from, to}] {
 				want = "transition medium"
 			}
-			if codes(first, "task-001") != "" || got != want {
+			if protocoltest.Codes(first, "task-001") != "" || got != want {
 				t.Errorf("%s → %s: %q, want %q", from, to, got, want)
 			}
 		}
@@ -66,21 +66,21 @@ func TestWayOfATask(t *testing.T) {
 		if step.status == rejected {
 			more = reason
 		}
-		if got := codes(r.put(oneTask(step.status, more)), "task-001"); got != step.want {
+		if got := protocoltest.Codes(r.put(oneTask(step.status, more)), "task-001"); got != step.want {
 			t.Errorf("%s: %q, want %q", step.status, got, step.want)
 		}
 	}
 	s := r.put(oneDone)
 	k := taskOf(t, s, "task-001")
-	if codes(s, "task-001") != "" || k.Outcome == nil || !k.Outcome.Succeeded() || !k.Outcome.Archived {
-		t.Errorf("completed: %+v, %q", k.Outcome, codes(s, "task-001"))
+	if protocoltest.Codes(s, "task-001") != "" || k.Outcome == nil || !k.Outcome.Succeeded() || !k.Outcome.Archived {
+		t.Errorf("completed: %+v, %q", k.Outcome, protocoltest.Codes(s, "task-001"))
 	}
 	want := []protocol.Measure{{Name: "rejections", Value: 2}, {Name: "build_failures"}, {Name: "review_seconds", Value: 60}}
 	if fmt.Sprint(s.Measures) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", s.Measures, want)
 	}
-	if s := r.put(oneTask(pending, "")); codes(s, "task-001") != "transition medium, rejected_again high" {
-		t.Errorf("a completed task that comes back: %q", codes(s, "task-001"))
+	if s := r.put(oneTask(pending, "")); protocoltest.Codes(s, "task-001") != "transition medium, rejected_again high" {
+		t.Errorf("a completed task that comes back: %q", protocoltest.Codes(s, "task-001"))
 	}
 }
 
@@ -93,17 +93,17 @@ func TestRejectedTwiceAcrossARestart(t *testing.T) {
 	if k.Outcome == nil || k.Outcome.Failures[0] != (protocol.Failure{Code: "REJECTED", Message: "no tests", Severity: "error"}) || !k.Requeue || !k.Foreign {
 		t.Fatalf("%+v", k)
 	}
-	r.do(r.apply(requeueChange(k)))
+	r.Do(r.apply(requeueChange(k)))
 	s = r.pass(time.Second)
-	if k = taskOf(t, s, "task-001"); codes(s, "task-001") != "" || !k.Visible || k.Attempt() != 2 || k.Takings[0].Code != "REJECTED" {
-		t.Fatalf("%+v %q", k, codes(s, "task-001"))
+	if k = taskOf(t, s, "task-001"); protocoltest.Codes(s, "task-001") != "" || !k.Visible || k.Attempt() != 2 || k.Takings[0].Code != "REJECTED" {
+		t.Fatalf("%+v %q", k, protocoltest.Codes(s, "task-001"))
 	}
 	r.reopen()
 	r.pass(time.Second)
 	r.put(oneTask(inProgress, ""))
 	r.put(oneTask(awaitingReview, ""))
-	if s = r.put(oneTask(rejected, `, "rejectionReason": "no tests"`)); codes(s, "task-001") != "rejected_again high" {
-		t.Errorf("%q", codes(s, "task-001"))
+	if s = r.put(oneTask(rejected, `, "rejectionReason": "no tests"`)); protocoltest.Codes(s, "task-001") != "rejected_again high" {
+		t.Errorf("%q", protocoltest.Codes(s, "task-001"))
 	}
 	if k = taskOf(t, s, "task-001"); requeueChange(k).Attempt != 2 {
 		t.Errorf("%+v", k)
@@ -117,18 +117,18 @@ func TestRepair(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRoom(t, file(queuePath, oneTask(rejected, "")))
 			c := requeueChange(taskOf(t, r.pass(0), "task-001"))
-			r.do(r.p.root.MkdirAll(attemptsDir, 0o755))
-			r.do(r.p.ledger.Enter(r.p.root, c, r.now))
+			r.Do(r.p.Root.MkdirAll(attemptsDir, 0o755))
+			r.Do(r.p.ledger.Enter(r.p.Root, c, r.Now))
 			s := r.put(now)
 			k := taskOf(t, s, "task-001")
 			if len(k.Takings) != 1 || k.Takings[0].Committed {
 				t.Fatalf("%+v", k.Takings)
 			}
 			c.Ref = k.Ref
-			before := r.read(queuePath)
-			r.do(r.apply(c))
-			if k = taskOf(t, r.pass(time.Second), "task-001"); !k.Takings[0].Committed || r.read(queuePath) != before {
-				t.Errorf("%+v, queue %s", k.Takings, r.read(queuePath))
+			before := r.Read(queuePath)
+			r.Do(r.apply(c))
+			if k = taskOf(t, r.pass(time.Second), "task-001"); !k.Takings[0].Committed || r.Read(queuePath) != before {
+				t.Errorf("%+v, queue %s", k.Takings, r.Read(queuePath))
 			}
 		})
 	}
@@ -138,21 +138,21 @@ func TestRepair(t *testing.T) {
 func TestLostAtItsTime(t *testing.T) {
 	r := newRoom(t, file(queuePath, oneTask(inProgress, "")))
 	s := r.pass(0)
-	due := r.now.Add(15 * time.Minute)
+	due := r.Now.Add(15 * time.Minute)
 	if k := taskOf(t, s, "task-001"); k.Lost != "" || s.Again.Before(due.Add(-2*time.Second)) || s.Again.After(due) {
-		t.Fatalf("%q, again in %v", k.Lost, s.Again.Sub(r.now))
+		t.Fatalf("%q, again in %v", k.Lost, s.Again.Sub(r.Now))
 	}
 	if s = r.pass(14 * time.Minute); taskOf(t, s, "task-001").Lost != "" {
 		t.Error("a minute too early")
 	}
-	if s = r.pass(time.Minute); taskOf(t, s, "task-001").Lost == "" || codes(s, "task-001") != "stuck medium" {
+	if s = r.pass(time.Minute); taskOf(t, s, "task-001").Lost == "" || protocoltest.Codes(s, "task-001") != "stuck medium" {
 		t.Error("not lost at its time")
 	}
-	r.write(boardPath, `{"developer": {"status": "implementing", "lastActivity": "{{now}}"}}`)
+	r.Write(boardPath, `{"developer": {"status": "implementing", "lastActivity": "{{now}}"}}`)
 	if s = r.pass(time.Second); taskOf(t, s, "task-001").Lost != "" {
 		t.Error("lost although the developer is active")
 	}
-	r.write(boardPath, `{"developer": {"status": "idle", "lastActivity": "{{now}}"}}`)
+	r.Write(boardPath, `{"developer": {"status": "idle", "lastActivity": "{{now}}"}}`)
 	if s = r.pass(time.Second); taskOf(t, s, "task-001").Lost == "" {
 		t.Error("not lost although everybody says that they do nothing")
 	}
@@ -164,7 +164,7 @@ func TestClearing(t *testing.T) {
 	r := newRoom(t, file(queuePath, oneTask(awaitingReview, ""))+file(devPath, letters)+file(leadPath, letters))
 	r.pass(0)
 	s := r.put(oneDone)
-	if k := taskOf(t, s, "task-001"); k.Late != nil || s.Again.IsZero() || s.Again.After(r.now.Add(clearAfter)) {
+	if k := taskOf(t, s, "task-001"); k.Late != nil || s.Again.IsZero() || s.Again.After(r.Now.Add(clearAfter)) {
 		t.Fatalf("%+v, again %v", k.Late, s.Again)
 	}
 	for _, want := range []string{devPath, leadPath} {
@@ -175,15 +175,15 @@ func TestClearing(t *testing.T) {
 		}
 		c := change(k, protocol.VerbFile)
 		c.Ref = *k.Late
-		r.do(r.apply(c))
-		if got := r.read(want); got != `{"messages": [{"type": "task_assignment", "taskId": "task-002"}], "lastRead": null}`+"\n" {
+		r.Do(r.apply(c))
+		if got := r.Read(want); got != `{"messages": [{"type": "task_assignment", "taskId": "task-002"}], "lastRead": null}`+"\n" {
 			t.Errorf("%s is %s", want, got)
 		}
 	}
 	if k := taskOf(t, r.pass(time.Second), "task-001"); k.Late != nil {
 		t.Errorf("%+v", k.Late)
 	}
-	sum := string(jsonfile.SumOf([]byte(r.read(devPath))))
+	sum := string(jsonfile.SumOf([]byte(r.Read(devPath))))
 	for what, c := range map[string]protocol.Change{
 		"of a task that is not completed": {Subject: about(protocol.KindTask, "task-002"), Ref: protocol.Ref{Path: "messages/to-developer.json", Sum: sum}},
 		"in a file that is no mailbox":    {Subject: about(protocol.KindTask, "task-001"), Ref: protocol.Ref{Path: "queue.json"}},
@@ -205,21 +205,21 @@ func TestLateWrite(t *testing.T) {
 			two := strings.Replace(oneTask(inProgress, ""), "}]", `}, {"id": "task-002", "status": "pending"}]`, 1)
 			r := newRoom(t, file(queuePath, strings.Replace(two, "{{now}}", "{{now-1h}}", 1)))
 			k := taskOf(t, r.pass(0), "task-001")
-			client, err := os.OpenFile(r.path(queuePath), os.O_RDWR, 0)
-			r.do(err)
+			client, err := os.OpenFile(r.Path(queuePath), os.O_RDWR, 0)
+			r.Do(err)
 			defer client.Close()
-			text := r.read(queuePath)
-			r.do(r.apply(requeueChange(k)))
-			r.do(client.Truncate(0))
+			text := r.Read(queuePath)
+			r.Do(r.apply(requeueChange(k)))
+			r.Do(client.Truncate(0))
 			_, err = client.WriteAt([]byte(strings.Replace(text, c.old, c.new, 1)), 0)
-			r.do(err)
+			r.Do(err)
 			r.pass(200 * time.Millisecond)
 			s := r.pass(200 * time.Millisecond)
 			got := stateOf(t, s, "task-001") + " " + stateOf(t, s, "task-002")
 			if got != c.want {
-				t.Errorf("%s, want %s\n%s", got, c.want, r.read(queuePath))
+				t.Errorf("%s, want %s\n%s", got, c.want, r.Read(queuePath))
 			}
-			if r.pass(3 * time.Second); len(r.p.lates) > 0 {
+			if r.pass(3 * time.Second); r.p.Watched() > 0 {
 				t.Error("the old file is watched for ever")
 			}
 		})
@@ -230,16 +230,16 @@ func TestLateWrite(t *testing.T) {
 func TestLateWriteAfterANewerOne(t *testing.T) {
 	r := newRoom(t, file(queuePath, strings.Replace(oneTask(inProgress, ""), "{{now}}", "{{now-1h}}", 1)))
 	k := taskOf(t, r.pass(0), "task-001")
-	client, err := os.OpenFile(r.path(queuePath), os.O_RDWR, 0)
-	r.do(err)
+	client, err := os.OpenFile(r.Path(queuePath), os.O_RDWR, 0)
+	r.Do(err)
 	defer client.Close()
-	r.do(r.apply(requeueChange(k)))
-	r.write(queuePath, oneDone)
-	_, err = client.WriteAt([]byte(strings.Replace(r.read(queuePath), "task-001", "task-999", 1)), 0)
-	r.do(errors.Join(err, client.Truncate(int64(len(r.read(queuePath))))))
+	r.Do(r.apply(requeueChange(k)))
+	r.Write(queuePath, oneDone)
+	_, err = client.WriteAt([]byte(strings.Replace(r.Read(queuePath), "task-001", "task-999", 1)), 0)
+	r.Do(errors.Join(err, client.Truncate(int64(len(r.Read(queuePath))))))
 	r.pass(200 * time.Millisecond)
-	if s := r.pass(3 * time.Second); stateOf(t, s, "task-001") != completed || len(r.p.lates) > 0 {
-		t.Errorf("the newer one is lost:\n%s", r.read(queuePath))
+	if s := r.pass(3 * time.Second); stateOf(t, s, "task-001") != completed || r.p.Watched() > 0 {
+		t.Errorf("the newer one is lost:\n%s", r.Read(queuePath))
 	}
 }
 
@@ -276,7 +276,7 @@ func TestPleaComesAndGoes(t *testing.T) {
 	ask := `{"messages": [{"type": "question", "taskId": "task-001", "question": "Which database?", "options": ["a", "b"], "timestamp": "{{now}}"}], "lastRead": null}` + "\n"
 	r := newRoom(t, file(queuePath, oneTask(inProgress, ""))+file(leadPath, ask))
 	s := r.pass(0)
-	if len(s.Pleas) != 1 || s.Pleas[0].Blocking || s.Pleas[0].Agent != developer || s.Pleas[0].Due.Sub(r.now).Round(time.Minute) != 5*time.Minute {
+	if len(s.Pleas) != 1 || s.Pleas[0].Blocking || s.Pleas[0].Agent != developer || s.Pleas[0].Due.Sub(r.Now).Round(time.Minute) != 5*time.Minute {
 		t.Fatalf("%+v", s.Pleas)
 	}
 	id := s.Pleas[0].ID
@@ -284,15 +284,15 @@ func TestPleaComesAndGoes(t *testing.T) {
 	if s = r.pass(time.Second); len(s.Pleas) != 1 || s.Pleas[0].ID != id {
 		t.Errorf("another plea: %+v", s.Pleas)
 	}
-	r.write(devPath, `{"messages": [{"type": "answer", "taskId": "task-001", "text": "a", "timestamp": "{{now}}"}], "lastRead": null}`)
+	r.Write(devPath, `{"messages": [{"type": "answer", "taskId": "task-001", "text": "a", "timestamp": "{{now}}"}], "lastRead": null}`)
 	if s = r.pass(time.Second); len(s.Pleas) != 0 {
 		t.Errorf("answered: %+v", s.Pleas)
 	}
-	r.write(devPath, `{"messages": [], "lastRead": null}`)
+	r.Write(devPath, `{"messages": [], "lastRead": null}`)
 	if s = r.pass(time.Second); len(s.Pleas) != 1 {
 		t.Errorf("the answer is gone: %+v", s.Pleas)
 	}
-	r.write(leadPath, `{"messages": [], "lastRead": null}`)
+	r.Write(leadPath, `{"messages": [], "lastRead": null}`)
 	if s = r.pass(time.Second); len(s.Pleas) != 0 {
 		t.Errorf("cleared: %+v", s.Pleas)
 	}
@@ -303,14 +303,14 @@ func TestSince(t *testing.T) {
 	r := newRoom(t, around)
 	for since, want := range map[time.Duration]string{0: "task-000", -time.Hour: "task-000", time.Hour: ""} {
 		if since == time.Hour {
-			r.write(devPath, `{"messages": [], "lastRead": null}`)
+			r.Write(devPath, `{"messages": [], "lastRead": null}`)
 		}
-		look := protocol.Look{Now: r.now}
+		look := protocol.Look{Now: r.Now}
 		if since != 0 {
-			look.Since = r.now.Add(-time.Minute)
+			look.Since = r.Now.Add(-time.Minute)
 		}
 		if since == time.Hour {
-			look.Now = r.now.Add(time.Second)
+			look.Now = r.Now.Add(time.Second)
 		}
 		got := ""
 		for _, k := range r.see(look).Tasks {
@@ -321,19 +321,19 @@ func TestSince(t *testing.T) {
 		if got != want {
 			t.Errorf("since %v: %q, want %q", since, got, want)
 		}
-		r.write(devPath, devText)
+		r.Write(devPath, devText)
 	}
 }
 
 // A task that is completed in our sight is listed, though its entry bears no time that says when.
 func TestCompletedWithoutATime(t *testing.T) {
 	r := newRoom(t, file(queuePath, `{"tasks": [{"id": "task-001", "status": "awaiting_review", "createdAt": "2026-01-02T03:04:05Z"}], "completed": []}`+"\n"))
-	since := r.now
+	since := r.Now
 	r.pass(0)
-	r.write(queuePath, `{"tasks": [], "completed": [{"id": "task-001", "createdAt": "2026-01-02T03:04:05Z"}, {"id": "task-000", "createdAt": "2026-01-02T03:04:05Z"}]}`+"\n")
+	r.Write(queuePath, `{"tasks": [], "completed": [{"id": "task-001", "createdAt": "2026-01-02T03:04:05Z"}, {"id": "task-000", "createdAt": "2026-01-02T03:04:05Z"}]}`+"\n")
 	for range 2 {
-		r.now = r.now.Add(time.Second)
-		s := r.see(protocol.Look{Now: r.now, Since: since})
+		r.Now = r.Now.Add(time.Second)
+		s := r.see(protocol.Look{Now: r.Now, Since: since})
 		if len(s.Tasks) != 1 || s.Tasks[0].Outcome == nil || s.Tasks[0].Outcome.At.Before(since) {
 			t.Errorf("%+v", s.Tasks)
 		}
@@ -345,15 +345,15 @@ func TestHintsSeeWhatFullLooksSee(t *testing.T) {
 	r := newRoom(t, around)
 	for i, do := range []func(){
 		func() {}, func() { r.rewrite(queuePath, `"awaiting_review"`, `"completed"`) }, func() { r.rewrite(boardPath, `"implementing"`, `"idle"`) },
-		func() { r.rewrite(devPath, `"MVC"`, `null`) }, func() { r.do(os.Remove(r.path(devPath))) }, func() { r.do(os.Remove(r.path(queuePath))) },
+		func() { r.rewrite(devPath, `"MVC"`, `null`) }, func() { r.Do(os.Remove(r.Path(devPath))) }, func() { r.Do(os.Remove(r.Path(queuePath))) },
 	} {
 		do()
-		hinted := r.see(protocol.Look{Now: r.now, Hints: []string{queuePath}})
-		none := r.see(protocol.Look{Now: r.now, Hints: []string{}})
-		full := r.see(protocol.Look{Now: r.now})
+		hinted := r.see(protocol.Look{Now: r.Now, Hints: []string{queuePath}})
+		none := r.see(protocol.Look{Now: r.Now, Hints: []string{}})
+		full := r.see(protocol.Look{Now: r.Now})
 		if a, b, c := protocoltest.Describe(hinted), protocoltest.Describe(none), protocoltest.Describe(full); a != c || b != c {
 			t.Errorf("step %d:\n%s\n%s\n%s", i, a, b, c)
 		}
-		r.now = r.now.Add(time.Second)
+		r.Now = r.Now.Add(time.Second)
 	}
 }

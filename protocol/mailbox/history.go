@@ -73,7 +73,7 @@ func (p *Project) follow() {
 func (p *Project) begin(r *record) *track {
 	t := &track{status: r.status, since: p.past(r.ended())}
 	if t.since.IsZero() {
-		t.since = p.now
+		t.since = p.Now
 	}
 	if r.status == rejected {
 		t.rejections = 1
@@ -88,7 +88,7 @@ func (p *Project) step(t *track, to string, r *record) {
 	if from == to {
 		return
 	}
-	at := p.now
+	at := p.Now
 	if u := p.past(r.updated); u.After(t.since) {
 		at = u
 	}
@@ -103,7 +103,7 @@ func (p *Project) step(t *track, to string, r *record) {
 	if states[from] && states[to] && !steps[[2]string{from, to}] && !p.tookBack(r.id, to, t.since) {
 		t.illegal = from + " → " + to
 	}
-	t.status, t.since, t.changed = to, at, p.now
+	t.status, t.since, t.changed = to, at, p.Now
 }
 
 // tookBack reports whether a step to pending was steward's own.

@@ -6,24 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/protocoltest"
 )
-
-func faultAt(s *protocol.Snapshot, part string) *protocol.Fault {
-	for i := range s.Faults {
-		if strings.Contains(s.Faults[i].Path, part) {
-			return &s.Faults[i]
-		}
-	}
-	return nil
-}
 
 // What is no plain file in a file's place is a fault that says what it is; it is not followed, and nothing hangs.
 func TestHostileFiles(t *testing.T) {
@@ -38,10 +28,10 @@ func TestHostileFiles(t *testing.T) {
 			k := taskOf(t, r.look(), "task-001")
 			places := []string{queuePath, boardPath, devPath, pidPath}
 			for _, f := range places {
-				r.do(os.Remove(r.path(f)))
-				r.do(make(r.path(f)))
+				r.Do(os.Remove(r.Path(f)))
+				r.Do(make(r.Path(f)))
 				if what == "too big" {
-					r.do(os.Truncate(r.path(f), maxQueue+1))
+					r.Do(os.Truncate(r.Path(f), maxQueue+1))
 				}
 			}
 			for range 2 {
@@ -58,8 +48,8 @@ func TestHostileFiles(t *testing.T) {
 			if err := r.apply(requeueChange(k)); !errors.Is(err, protocol.ErrConflict) {
 				t.Error("a change was carried out")
 			}
-			r.do(os.Remove(r.path(queuePath)))
-			r.write(queuePath, queueText)
+			r.Do(os.Remove(r.Path(queuePath)))
+			r.Write(queuePath, queueText)
 			if s := r.look(); len(s.Tasks) == 0 || len(s.Faults) != len(places)-1 {
 				t.Errorf("repaired: %+v", s.Faults)
 			}
@@ -69,12 +59,12 @@ func TestHostileFiles(t *testing.T) {
 
 func TestLinkInPlaceOfTheFolder(t *testing.T) {
 	r := newRoom(t, file("elsewhere/queue.json", queueText))
-	r.do(os.Symlink(r.path("elsewhere"), r.path(Base)))
-	if !Detect(r.dir) {
+	r.Do(os.Symlink(r.Path("elsewhere"), r.Path(Base)))
+	if !Detect(r.Dir) {
 		t.Error("not detected, so nobody would hear of it")
 	}
 	first := r.look()
-	if f := faultAt(first, Base); f == nil || !strings.Contains(f.Problem, "symbolic link") || len(first.Tasks) > 0 {
+	if f := protocoltest.FaultAt(first, Base); f == nil || !strings.Contains(f.Problem, "symbolic link") || len(first.Tasks) > 0 {
 		t.Fatalf("%+v", first)
 	}
 	if again := r.look(); !again.Faults[0].Since.Equal(first.Faults[0].Since) {
@@ -83,8 +73,8 @@ func TestLinkInPlaceOfTheFolder(t *testing.T) {
 	if err := r.boot(developer); err == nil {
 		t.Error("boot went through the link")
 	}
-	r.do(os.Remove(r.path(Base)))
-	if s := r.look(); len(s.Faults) > 0 || Detect(r.dir) {
+	r.Do(os.Remove(r.Path(Base)))
+	if s := r.look(); len(s.Faults) > 0 || Detect(r.Dir) {
 		t.Errorf("removed: %+v", s.Faults)
 	}
 }
@@ -94,17 +84,17 @@ func TestBrokenFile(t *testing.T) {
 	r := newRoom(t, around)
 	r.look()
 	for what, text := range map[string]string{"empty": "", "cut": queueText[:200], "deep": strings.Repeat("[", 100000), "array": "[]", "twice": `{"tasks": [], "tasks": []}`} {
-		r.write(queuePath, text)
+		r.Write(queuePath, text)
 		if s := r.look(); len(s.Tasks) != 5 || len(s.Faults) > 0 || s.Again.IsZero() {
 			t.Errorf("%s: %d tasks, faults %+v, again %v", what, len(s.Tasks), s.Faults, s.Again)
 		}
 		for range 3 {
 			r.look()
 		}
-		if s := r.look(); len(s.Tasks) != 5 || faultAt(s, "queue.json") == nil {
+		if s := r.look(); len(s.Tasks) != 5 || protocoltest.FaultAt(s, "queue.json") == nil {
 			t.Errorf("%s for long: %d tasks, faults %+v", what, len(s.Tasks), s.Faults)
 		}
-		r.write(queuePath, queueText)
+		r.Write(queuePath, queueText)
 		if s := r.pass(10 * time.Second); len(s.Faults) > 0 {
 			t.Errorf("%s repaired: %+v", what, s.Faults)
 		}
@@ -128,7 +118,7 @@ func TestWrongTypes(t *testing.T) {
 func TestFloods(t *testing.T) {
 	r := newRoom(t, file(queuePath, oneTask(inProgress, "")))
 	for i := range 100 {
-		r.write(fmt.Sprintf("%s/messages/to-%d.json", Base, i), `{"messages": [`+strings.Repeat(`{"type": "task_assignment"},`, 700)+`{}]}`)
+		r.Write(fmt.Sprintf("%s/messages/to-%d.json", Base, i), `{"messages": [`+strings.Repeat(`{"type": "task_assignment"},`, 700)+`{}]}`)
 	}
 	s := r.look()
 	if most := maxBoxes * (maxIssues + 2); len(s.Findings) == 0 || len(s.Findings) > most {
@@ -140,68 +130,43 @@ func TestFloods(t *testing.T) {
 func TestFolderVanishes(t *testing.T) {
 	r := newRoom(t, around)
 	k := taskOf(t, r.look(), "task-001")
-	r.do(os.Rename(r.path(Base), r.path("aside")))
+	r.Do(os.Rename(r.Path(Base), r.Path("aside")))
 	if s := r.look(); len(s.Tasks)+len(s.Agents)+len(s.Faults)+len(s.Findings) > 0 {
 		t.Errorf("gone: %+v", s)
 	}
 	if err := r.apply(requeueChange(k)); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("a change without a folder: %v", err)
 	}
-	r.write(queuePath, oneTask(pending, ""))
+	r.Write(queuePath, oneTask(pending, ""))
 	s := r.look()
-	if len(s.Tasks) != 1 || !s.Tasks[0].Visible || codes(s, "task-001") != "" {
+	if len(s.Tasks) != 1 || !s.Tasks[0].Visible || protocoltest.Codes(s, "task-001") != "" {
 		t.Errorf("another one: %+v", s)
 	}
 }
 
-const envNobody = "MAILBOX_NOBODY"
-
 // As another user than root, what may not be read is a fault that names the permission, the last good reading stands,
 // and a pid file that may not be read proves nobody's end.
-func TestUnreadable(t *testing.T) {
-	if os.Geteuid() != 0 {
-		unreadable(t)
-		return
-	}
-	dir, err := os.MkdirTemp("/tmp", "nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	text, err := os.ReadFile(os.Args[0])
-	binary := filepath.Join(dir, "test")
-	if err = errors.Join(err, os.WriteFile(binary, text, 0o755), os.Chmod(dir, 0o777)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestUnreadable$")
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), envNobody+"=1", "TMPDIR="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if out, err := cmd.CombinedOutput(); errors.Is(err, syscall.EPERM) {
-		t.Skip("this process may not become another user: skipped")
-	} else if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
+func TestUnreadable(t *testing.T) { protocoltest.AsNobody(t, unreadable) }
 
 func unreadable(t *testing.T) {
 	r := newRoom(t, around+file(pidPath, "4999999"))
 	if s := r.look(); s.Yield != "" || len(s.Faults) > 0 {
 		t.Fatalf("%q %+v", s.Yield, s.Faults)
 	}
-	r.do(os.Chmod(r.path(queuePath), 0))
+	r.Do(os.Chmod(r.Path(queuePath), 0))
 	s := r.look()
-	if f := faultAt(s, "queue.json"); len(s.Tasks) != 5 || f == nil || !strings.Contains(f.Problem, "permission") {
+	if f := protocoltest.FaultAt(s, "queue.json"); len(s.Tasks) != 5 || f == nil || !strings.Contains(f.Problem, "permission") {
 		t.Errorf("%d tasks, faults %+v", len(s.Tasks), s.Faults)
 	}
 	if err := r.apply(requeueChange(taskOf(t, s, "task-001"))); err == nil {
 		t.Error("a change of a file that may not be read")
 	}
-	r.do(os.Chmod(r.path(pidPath), 0))
+	r.Do(os.Chmod(r.Path(pidPath), 0))
 	r.reopen()
-	if s = r.look(); s.Yield == "" || faultAt(s, "orchestrator.pid") == nil {
+	if s = r.look(); s.Yield == "" || protocoltest.FaultAt(s, "orchestrator.pid") == nil {
 		t.Errorf("yield %q, faults %+v", s.Yield, s.Faults)
 	}
-	r.do(errors.Join(os.Chmod(r.path(pidPath), 0o600), os.Chmod(r.path(queuePath), 0o600)))
+	r.Do(errors.Join(os.Chmod(r.Path(pidPath), 0o600), os.Chmod(r.Path(queuePath), 0o600)))
 	if s = r.look(); s.Yield != "" || len(s.Faults) > 0 || len(s.Tasks) != 5 {
 		t.Errorf("repaired: yield %q, faults %+v", s.Yield, s.Faults)
 	}

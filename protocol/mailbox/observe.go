@@ -9,22 +9,14 @@ import (
 // Observe says what the files say now. Hints are not needed: a file that did not change costs one stat, and there are
 // few.
 func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
-	p.now, p.since = look.Now, look.Since
-	p.lost.Begin(look.Now)
-	p.patience.Begin(look.Now)
-	s := protocol.Snapshot{At: look.Now}
-	err := p.open()
-	for _, t := range p.lost.Troubles() {
-		s.Faults = append(s.Faults, protocol.Fault{Path: t.Path, Problem: t.Problem, Hint: t.Hint, Since: t.Since})
-	}
-	if err != nil {
+	s, there := p.Look(ctx, look)
+	if !there {
 		return s
 	}
-	p.mergeLate(ctx)
 	p.look()
 	p.countChildren()
 	p.describe(&s)
-	s.Again = p.patience.Again()
+	s.Again = p.Patience.Again()
 	return s
 }
 
@@ -49,11 +41,11 @@ func (p *Project) describe(s *protocol.Snapshot) {
 		keep[id] = true
 	}
 	for id, t := range p.history.tracks {
-		if !t.changed.IsZero() && !t.changed.Before(p.since) {
+		if !t.changed.IsZero() && !t.changed.Before(p.Since) {
 			keep[id] = true
 		}
 	}
-	shown := q.shown(p.since, keep)
+	shown := q.shown(p.Since, keep)
 	listed := make(map[string]bool, len(shown))
 	s.Tasks = make([]protocol.Task, 0, len(shown))
 	for _, r := range shown {
@@ -66,8 +58,6 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	if p.living().queue.Good {
 		s.Measures = p.measures(shown, mail)
 	}
-	for _, t := range p.patience.Troubles() {
-		s.Faults = append(s.Faults, protocol.Fault{Path: shownPath(t.Path), Problem: t.Problem, Hint: t.Hint, Since: t.Since})
-	}
+	s.Faults = append(s.Faults, p.Faults()...)
 	s.Faults = append(s.Faults, p.oddIDs(q.strange)...)
 }

@@ -51,8 +51,8 @@ func (p *Project) due(l *letter, m located) time.Time {
 		asked = p.past(m.box.Stamp.ModTime())
 	}
 	due := asked.Add(p.opts.Lead)
-	if due.After(p.now) {
-		p.patience.Wish(due)
+	if due.After(p.Now) {
+		p.Patience.Wish(due)
 	}
 	return due
 }

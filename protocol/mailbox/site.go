@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -40,10 +41,10 @@ func isBox(name string) bool {
 // is returned when it was read again.
 func (p *Project) read(s *site) {
 	before := s.queue.Value.byID
-	if jsonfile.Load(p.root, &p.patience, &s.queue, s.queueFile(), maxQueue, decodeQueue) {
+	if jsonfile.Load(p.Root, &p.Patience, &s.queue, s.queueFile(), maxQueue, decodeQueue) {
 		s.queue.Value.before = before
 	}
-	jsonfile.Load(p.root, &p.patience, &s.board, s.boardFile(), maxFile, decodeBoard)
+	jsonfile.Load(p.Root, &p.Patience, &s.board, s.boardFile(), maxFile, decodeBoard)
 	if !s.queue.Good { // what was read of it before is not to be trusted any more
 		s.queue.Value = queue{}
 	}
@@ -52,7 +53,7 @@ func (p *Project) read(s *site) {
 	}
 	p.listBoxes(s)
 	for name, box := range s.boxes {
-		jsonfile.Load(p.root, &p.patience, box, s.boxFile(name), maxFile, decodeMailbox)
+		jsonfile.Load(p.Root, &p.Patience, box, s.boxFile(name), maxFile, decodeMailbox)
 		if !box.There {
 			delete(s.boxes, name)
 		}
@@ -62,20 +63,20 @@ func (p *Project) read(s *site) {
 // listBoxes finds the mailboxes of the folder.
 func (p *Project) listBoxes(s *site) {
 	dir := s.mailDir()
-	if st, err := p.root.Stat(dir); err == nil && st == s.listed {
+	if st, err := p.Root.Stat(dir); err == nil && st == s.listed {
 		return
 	}
-	names, st, err := p.root.List(dir)
+	names, st, err := p.Root.List(dir)
 	s.listed = jsonfile.Stamp{}
 	if err != nil {
-		p.patience.Unreadable(dir, err) // a missing folder is no trouble
-		if isMissing(err) {
+		p.Patience.Unreadable(dir, err) // a missing folder is no trouble
+		if folder.Missing(err) {
 			clear(s.boxes)
 		}
 		return
 	}
-	p.patience.Clear(dir)
-	if st.Settled(p.now) {
+	p.Patience.Clear(dir)
+	if st.Settled(p.Now) {
 		s.listed = st
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return !isBox(n) })
@@ -92,8 +93,8 @@ func (p *Project) refresh() {
 	for i := range p.sites {
 		p.read(&p.sites[i])
 	}
-	jsonfile.LoadText(p.root, &p.patience, &p.pid, pidFile, 4<<10, decodePID)
-	p.ledger.Refresh(p.root, &p.patience, p.now)
+	jsonfile.LoadText(p.Root, &p.Patience, &p.pid, pidFile, 4<<10, decodePID)
+	p.ledger.Refresh(p.Root, &p.Patience, p.Now)
 }
 
 // living is the layout that is in use: the one where queue.json lies; the real program's when both have one, or none.

@@ -69,8 +69,8 @@ func (p *Project) nobodyWorks(r *record) string {
 			last = later(last, p.past(k.at))
 		}
 	}
-	if due := last.Add(p.opts.Developer); p.now.Before(due) {
-		p.patience.Wish(due)
+	if due := last.Add(p.opts.Developer); p.Now.Before(due) {
+		p.Patience.Wish(due)
 		return ""
 	}
 	why := p.chief.evidence
@@ -91,8 +91,8 @@ func (p *Project) lettersLeft(r *record, left map[string]located) *protocol.Ref 
 	if end.IsZero() {
 		end = m.box.Stamp.ModTime()
 	}
-	if due := end.Add(clearAfter); p.now.Before(due) {
-		p.patience.Wish(due)
+	if due := end.Add(clearAfter); p.Now.Before(due) {
+		p.Patience.Wish(due)
 		return nil
 	}
 	return &protocol.Ref{Path: m.file, Sum: string(m.box.Sum)}
@@ -142,7 +142,7 @@ func (p *Project) oddIDs(ids []string) (faults []protocol.Fault) {
 			continue
 		}
 		if !known {
-			f = protocol.Fault{Path: shownPath(p.living().queueFile()), Since: p.now, Hint: "give the task a plain id",
+			f = protocol.Fault{Path: p.Shown(p.living().queueFile()), Since: p.Now, Hint: "give the task a plain id",
 				Problem: fmt.Sprintf("%q is no id for a task: it cannot be used as a file name", id)}
 		}
 		now[id] = f

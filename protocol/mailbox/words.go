@@ -119,8 +119,8 @@ func textOf(o jsonfile.Object, keys ...string) string {
 
 // past caps a claimed time at the moment of the look: clocks of others may be ahead.
 func (p *Project) past(t time.Time) time.Time {
-	if t.After(p.now) {
-		return p.now
+	if t.After(p.Now) {
+		return p.Now
 	}
 	return t
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -21,8 +22,6 @@ var ErrNoFlock = errors.New("the kanban cannot be locked here, so it is not writ
 
 // Apply carries out one change. The kanban is written under its own lock only, and one byte of it.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
-	p.now = now
-	p.patience.Begin(now)
 	act := p.verb(c.Verb)
 	if act == nil {
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
@@ -34,11 +33,10 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	} else if c.Subject.Kind != protocol.KindTask || !isTaskID(c.Subject.ID) {
 		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
 	}
-	if err := p.open(); err != nil {
-		return conflict(err)
-	}
-	p.dirty = true // the next look knows of the change, hinted at or not
-	return conflict(p.guarded(ctx, func() error { return act(ctx, c) }))
+	return p.Change(ctx, now, func() error {
+		p.dirty = true // the next look knows of the change, hinted at or not
+		return act(ctx, c)
+	})
 }
 
 func (p *Project) verb(v protocol.Verb) func(context.Context, protocol.Change) error {
@@ -78,7 +76,7 @@ func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to
 	}
 	change := func(old []byte) ([]byte, error) {
 		if old == nil {
-			return nil, fmt.Errorf("%w: the kanban is gone", protocol.ErrConflict)
+			return nil, folder.Moved("the kanban is gone")
 		}
 		text, err := mark(old, c.Subject.ID, c.Ref.Sum, from, to)
 		if err != nil || text == nil || c.Verb == protocol.VerbCancel {
@@ -87,7 +85,7 @@ func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to
 		return text, p.nobodyWorksOn(old, c.Subject.ID)
 	}
 	// What is in place already, or has moved on, needs no lock.
-	blob, err := p.root.Read(kanbanFile, maxKanban)
+	blob, err := p.Root.Read(kanbanFile, maxKanban)
 	if err != nil {
 		return err
 	}
@@ -99,15 +97,15 @@ func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to
 		return err
 	}
 	defer release()
-	late, err := p.root.Update(kanbanFile, maxKanban, change)
+	late, err := p.Root.Update(kanbanFile, maxKanban, change)
 	_ = late.Close()
 	return err
 }
 
 func (p *Project) lockKanban(ctx context.Context) (release func(), err error) {
 	const file = kanbanFile + ".lock"
-	if _, err := p.root.Stat(file); isMissing(err) {
-		if err := p.root.Create(file, nil, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+	if _, err := p.Root.Stat(file); folder.Missing(err) {
+		if err := p.Root.Create(file, nil, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
 			return nil, err
 		}
 	} else if err != nil {
@@ -117,7 +115,7 @@ func (p *Project) lockKanban(ctx context.Context) (release func(), err error) {
 	defer cancel()
 	release, err = p.opts.Flock(wait, filepath.Join(p.dir, Base, file))
 	if err != nil && wait.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("%w: somebody has held the kanban's lock for %s", protocol.ErrConflict, lockWait)
+		return nil, folder.Moved("somebody has held the kanban's lock for %s", lockWait)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the kanban: %w", err)
@@ -135,7 +133,7 @@ func (p *Project) nobodyWorksOn(kanban []byte, id string) error {
 	p.relist()
 	c := p.count()
 	if !c.known {
-		return fmt.Errorf("%w: nothing proves that its worker is gone", protocol.ErrConflict)
+		return folder.Moved("nothing proves that its worker is gone")
 	}
 	w := p.newest[id]
 	if w == nil {
@@ -144,10 +142,10 @@ func (p *Project) nobodyWorksOn(kanban []byte, id string) error {
 	p.scan(w)
 	p.readPIDs(w)
 	if s := p.judge(c, w); s.presence == protocol.PresenceHere {
-		return fmt.Errorf("%w: %s is at work: %s", protocol.ErrConflict, w.name, s.evidence)
+		return folder.Moved("%s is at work: %s", w.name, s.evidence)
 	}
 	if pid := p.visitor(c, w); pid != 0 {
-		return fmt.Errorf("%w: process %d works in the folder of %s", protocol.ErrConflict, pid, w.name)
+		return folder.Moved("process %d works in the folder of %s", pid, w.name)
 	}
 	return nil
 }
@@ -167,7 +165,7 @@ func (p *Project) reap(_ context.Context, c protocol.Change) error {
 	p.relist()
 	w := p.workers[c.Subject.ID]
 	if w == nil {
-		return fmt.Errorf("%w: the folder of %s is gone", protocol.ErrConflict, c.Subject.ID)
+		return folder.Moved("the folder of %s is gone", c.Subject.ID)
 	}
 	p.scan(w)
 	p.readPIDs(w)
@@ -185,5 +183,5 @@ func (p *Project) reap(_ context.Context, c protocol.Change) error {
 	if sent > 0 || !slices.ContainsFunc(alive, func(id protocol.Identity) bool { return !p.gone(id) }) {
 		return nil
 	}
-	return fmt.Errorf("%w: nothing proves any more that these processes belong to %s", protocol.ErrConflict, w.name)
+	return folder.Moved("nothing proves any more that these processes belong to %s", w.name)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -15,35 +16,26 @@ const emptyKanban = "# Kanban\n\n## TASKS\n"
 // Prepare creates the folders that the document draws, and an empty kanban where there is none. A kanban that is there
 // is never touched, nor is anything else. Booting twice changes nothing.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
-	p.now = b.Now
-	p.patience.Begin(b.Now)
+	p.Begin(b.Now)
 	if !jsonfile.PlainName(b.Agent) {
 		return fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", b.Agent)
 	}
-	top, err := jsonfile.Open(p.dir)
-	if err != nil {
+	if err := p.Make(); err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
-	defer top.Close()
-	if err := top.MkdirAll(Base, 0o755); err != nil {
-		return fmt.Errorf("boot: %w", err)
-	}
-	if err := p.open(); err != nil {
-		return fmt.Errorf("boot: %w", err)
-	}
-	return p.guarded(ctx, p.lay)
+	return p.Guarded(ctx, p.lay)
 }
 
 func (p *Project) lay() error {
 	for _, dir := range []string{workersDir, logsDir, orchestratorDir} {
-		if err := p.root.MkdirAll(dir, 0o755); err != nil {
+		if err := p.Root.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("boot: %w", err)
 		}
 	}
-	if _, err := p.root.Stat(kanbanFile); !isMissing(err) {
+	if _, err := p.Root.Stat(kanbanFile); !folder.Missing(err) {
 		return err
 	}
-	if err := p.root.Create(kanbanFile, []byte(emptyKanban), 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+	if err := p.Root.Create(kanbanFile, []byte(emptyKanban), 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
 		return fmt.Errorf("boot: %w", err)
 	}
 	return nil

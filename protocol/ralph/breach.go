@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -136,12 +137,17 @@ func (p *Project) watchHead(alive []*worker) {
 
 // readHead fails where the project is no repository, or itself a worktree, or while git is at work.
 func (p *Project) readHead() (repoHead, bool) {
-	blob, err := p.top.Read(".git/HEAD", maxSmall)
+	top, err := jsonfile.Open(p.dir)
+	if err != nil {
+		return repoHead{}, false
+	}
+	defer top.Close()
+	blob, err := top.Read(".git/HEAD", maxSmall)
 	if err != nil {
 		return repoHead{}, false
 	}
 	h := repoHead{head: string(blob.Data)}
-	if st, err := p.top.Stat(".git/logs/HEAD"); err == nil {
+	if st, err := top.Stat(".git/logs/HEAD"); err == nil {
 		h.log = jsonfile.Stamp{Inode: st.Inode, Size: st.Size, MtimeNs: st.MtimeNs}
 	}
 	return h, true
@@ -150,8 +156,8 @@ func (p *Project) readHead() (repoHead, bool) {
 func (b *breaches) findings(w *worker) []protocol.Finding {
 	var list []protocol.Finding
 	for _, file := range sortedKeys(b.files[w.name]) {
-		list = append(list, protocol.Finding{Subject: task(w.task), Code: "violation", Field: clean(file, 300), Severity: protocol.High,
-			Text: fmt.Sprintf("process %d of %s has a file outside its workspace open for writing: %s", b.files[w.name][file], w.name, clean(file, 300))})
+		list = append(list, protocol.Finding{Subject: task(w.task), Code: "violation", Field: folder.Line(file, 300), Severity: protocol.High,
+			Text: fmt.Sprintf("process %d of %s has a file outside its workspace open for writing: %s", b.files[w.name][file], w.name, folder.Line(file, 300))})
 	}
 	return list
 }

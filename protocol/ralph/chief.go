@@ -9,6 +9,7 @@ import (
 
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -81,7 +82,7 @@ func (k *chief) agent() protocol.Agent {
 func (p *Project) lockFiles() []string {
 	var files []string
 	for _, f := range []string{kanbanFile + ".lock", path.Join(orchestratorDir, "pid-ops.lock"), ".pid-ops.lock"} {
-		if st, err := p.root.Stat(f); err == nil && st.Mode.IsRegular() {
+		if st, err := p.Root.Stat(f); err == nil && st.Mode.IsRegular() {
 			files = append(files, f)
 		}
 	}
@@ -122,5 +123,5 @@ func (p *Project) nameOf(c *census, id proc.Identity) string {
 	if name == "" {
 		name = "process"
 	}
-	return fmt.Sprintf("%s (%d)", clean(name, 40), id.PID)
+	return fmt.Sprintf("%s (%d)", folder.Line(name, 40), id.PID)
 }

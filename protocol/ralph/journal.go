@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -16,25 +17,22 @@ import (
 var eventLogs = [2]string{path.Join(logsDir, "activity.jsonl"), path.Join(logsDir, "events.jsonl")}
 
 const (
-	logChunk   = 256 << 10
-	logPerLook = 4 * logChunk
-	maxHeard   = 512 // workers of whom the log told
+	logChunk = 256 << 10 // what is read of an old log at the first look
+	maxHeard = 512       // workers of whom the log told
 )
 
 // journal is what the event logs told of each worker.
 type journal struct {
-	tails [len(eventLogs)]tail
+	tails [len(eventLogs)]folder.Tail
 	heard map[string]*heard
 }
 
-func newJournal() journal { return journal{heard: map[string]*heard{}} }
-
-// tail is how far a growing file was read.
-type tail struct {
-	begun  bool
-	inode  uint64
-	offset int64
-	torn   bool // the offset lies inside a line: it ends at the next newline
+func newJournal() journal {
+	j := journal{heard: map[string]*heard{}}
+	for i, file := range eventLogs {
+		j.tails[i] = folder.Tail{File: file, Max: logChunk, Last: logChunk}
+	}
+	return j
 }
 
 // heard is what is remembered of one worker's events.
@@ -48,69 +46,11 @@ type heard struct {
 
 // readLogs reads what was appended since the last look. A log that shrank was rotated in place.
 func (p *Project) readLogs() {
-	for i, file := range eventLogs {
-		p.readTail(&p.log.tails[i], file)
+	j := &p.log
+	for i := range j.tails {
+		_ = j.tails[i].Read(p.Folder, func() {}, func(line []byte, _ int64) { j.hear(decodeEvent(bytes.TrimSpace(line), p.Now)) })
 	}
-	p.log.prune(p.workers)
-}
-
-func (p *Project) readTail(t *tail, file string) {
-	st, err := p.root.Stat(file)
-	if isMissing(err) {
-		*t = tail{}
-		p.patience.Clear(file)
-		return
-	}
-	if err != nil {
-		p.patience.Unreadable(file, err)
-		return
-	}
-	if t.begun && (st.Inode != t.inode || st.Size < t.offset) {
-		*t = tail{begun: true}
-	}
-	if !t.begun || st.Size-t.offset > logPerLook {
-		t.offset = max(0, st.Size-logChunk)
-		t.torn = t.offset > 0
-	}
-	t.begun, t.inode = true, st.Inode
-	for range logPerLook / logChunk {
-		if st.Size <= t.offset {
-			break
-		}
-		data, now, err := p.root.ReadAt(file, t.offset, logChunk)
-		if err != nil {
-			p.patience.Unreadable(file, err)
-			return
-		}
-		if len(data) == 0 || now.Size < t.offset {
-			break
-		}
-		if !p.log.take(t, data, p.now) {
-			break
-		}
-	}
-	p.patience.Clear(file)
-}
-
-// take reads the whole lines of a chunk. It reports whether there may be more behind them.
-func (j *journal) take(t *tail, data []byte, now time.Time) bool {
-	end := bytes.LastIndexByte(data, '\n') + 1
-	if end == 0 {
-		if len(data) < logChunk {
-			return false // a line that is being written
-		}
-		t.offset, t.torn = t.offset+int64(len(data)), true // nobody writes such lines
-		return true
-	}
-	t.offset += int64(end)
-	for line := range bytes.Lines(data[:end]) {
-		if t.torn {
-			t.torn = false
-			continue
-		}
-		j.hear(decodeEvent(bytes.TrimSpace(line), now))
-	}
-	return end == len(data)
+	j.prune(p.workers)
 }
 
 // event is one line of an event log.
@@ -136,7 +76,7 @@ func decodeEvent(line []byte, now time.Time) event {
 		}
 		return ""
 	}
-	e := event{worker: first("worker_id"), name: clean(first("event", "event_type"), 80)}
+	e := event{worker: first("worker_id"), name: folder.Line(first("event", "event_type"), 80)}
 	if _, _, _, err := workerName(e.worker); err != nil || len(e.worker) > 200 {
 		return event{}
 	}
@@ -149,7 +89,7 @@ func decodeEvent(line []byte, now time.Time) event {
 	if e.at.After(now) {
 		e.at = now
 	}
-	e.text = clean(strings.TrimPrefix(strings.TrimSuffix(first("error_type")+": "+first("message"), ": "), ": "), 300)
+	e.text = folder.Line(strings.TrimPrefix(strings.TrimSuffix(first("error_type")+": "+first("message"), ": "), ": "), 300)
 	return e
 }
 
@@ -207,10 +147,10 @@ const (
 
 func (p *Project) readViolations() {
 	v := &p.told
-	st, err := p.root.Stat(violationsFile)
-	if isMissing(err) {
+	st, err := p.Root.Stat(violationsFile)
+	if folder.Missing(err) {
 		*v = violationLog{}
-		p.patience.Clear(violationsFile)
+		p.Patience.Clear(violationsFile)
 		return
 	}
 	if err == nil && v.rest && st == v.stamp {
@@ -219,17 +159,17 @@ func (p *Project) readViolations() {
 	var data []byte
 	from := max(0, st.Size-maxSmall)
 	if err == nil {
-		data, st, err = p.root.ReadAt(violationsFile, from, maxSmall)
+		data, st, err = p.Root.ReadAt(violationsFile, from, maxSmall)
 	}
 	if err != nil {
-		p.patience.Unreadable(violationsFile, err)
+		p.Patience.Unreadable(violationsFile, err)
 		return
 	}
 	if from > 0 {
 		_, data, _ = bytes.Cut(data, []byte("\n"))
 	}
-	p.patience.Clear(violationsFile)
-	*v = violationLog{stamp: st, rest: st.Settled(p.now), entries: decodeViolations(data)}
+	p.Patience.Clear(violationsFile)
+	*v = violationLog{stamp: st, rest: st.Settled(p.Now), entries: decodeViolations(data)}
 	for i := range v.entries {
 		if e := &v.entries[i]; e.at.IsZero() {
 			e.at = st.ModTime()
@@ -259,7 +199,7 @@ func decodeViolations(text []byte) []violation {
 				said = append(said, line)
 			}
 		}
-		v.text = clean(strings.Join(said, "; "), 300)
+		v.text = folder.Line(strings.Join(said, "; "), 300)
 		list = append(list, v)
 	}
 	for block := range bytes.SplitSeq(text, []byte("==========")) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -79,7 +80,7 @@ func parseKanban(text []byte) []item {
 			if len(items) == maxItems {
 				return items
 			}
-			it := item{id: string(m[2]), marker: m[1][0], title: clean(strings.TrimSpace(string(m[3])), 200), line: number,
+			it := item{id: string(m[2]), marker: m[1][0], title: folder.Line(strings.TrimSpace(string(m[3])), 200), line: number,
 				offset: offset + len("- ["), priority: protocol.PriorityMedium}
 			if len(m[1]) > 1 {
 				it.marker = '?' // more than one byte: no marker of the document
@@ -120,7 +121,7 @@ func readFields(it *item, block []byte) {
 		case "priority":
 			known := false
 			if it.priority, known = protocol.ParsePriority(value); !known {
-				it.word = clean(value, 40)
+				it.word = folder.Line(value, 40)
 			}
 		case "dependencies":
 			it.related = taskID.FindAllString(value, 100)
@@ -165,7 +166,7 @@ type state struct {
 func (p *Project) readKanban() {
 	b := &p.board
 	was := b.file.Value
-	read := jsonfile.LoadText(p.root, &p.patience, &b.file, kanbanFile, maxKanban, func(text []byte) ([]item, error) {
+	read := jsonfile.LoadText(p.Root, &p.Patience, &b.file, kanbanFile, maxKanban, func(text []byte) ([]item, error) {
 		if len(bytes.TrimSpace(text)) == 0 {
 			return nil, fmt.Errorf("%w: the kanban is empty", jsonfile.ErrTorn)
 		}
@@ -176,16 +177,16 @@ func (p *Project) readKanban() {
 			return items, nil
 		}
 		if sum := jsonfile.SumOf(text); b.doubt != sum {
-			b.doubt, b.from = sum, p.now
+			b.doubt, b.from = sum, p.Now
 		}
-		if p.now.Sub(b.from) < jsonfile.BadAfter {
+		if p.Now.Sub(b.from) < jsonfile.BadAfter {
 			return nil, fmt.Errorf("%w: the task %s is not there any more", jsonfile.ErrTorn, missing)
 		}
 		b.doubt = ""
 		return items, nil
 	})
 	if read || !b.file.There && b.where != nil {
-		b.note(was, p.capped(b.file.Stamp.ModTime()), p.now)
+		b.note(was, p.capped(b.file.Stamp.ModTime()), p.Now)
 	}
 }
 
@@ -289,8 +290,8 @@ func (p *Project) dateEndings() {
 
 // capped gives a file's time; one in the future counts as now.
 func (p *Project) capped(t time.Time) time.Time {
-	if t.After(p.now) {
-		return p.now
+	if t.After(p.Now) {
+		return p.Now
 	}
 	return t
 }
@@ -307,15 +308,15 @@ func mark(text []byte, id, sum string, from string, to byte) ([]byte, error) {
 	}
 	switch {
 	case found == nil:
-		return nil, fmt.Errorf("%w: the kanban does not show %s any more", protocol.ErrConflict, id)
+		return nil, folder.Moved("the kanban does not show %s any more", id)
 	case found.twice:
 		return nil, fmt.Errorf("two lines of the kanban carry the id %s: %w", id, errAmbiguous)
 	case found.marker == to:
 		return nil, nil
 	case found.sum != sum:
-		return nil, fmt.Errorf("%w: the line of %s is not the one that was judged", protocol.ErrConflict, id)
+		return nil, folder.Moved("the line of %s is not the one that was judged", id)
 	case !strings.ContainsRune(from, rune(found.marker)):
-		return nil, fmt.Errorf("%w: %s is marked [%c]", protocol.ErrConflict, id, found.marker)
+		return nil, folder.Moved("%s is marked [%c]", id, found.marker)
 	}
 	out := bytes.Clone(text)
 	out[found.offset] = to

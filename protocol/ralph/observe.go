@@ -14,15 +14,9 @@ import (
 
 // Observe says what the files and the process table say now. By hints only the workers hinted at are read again, and
 // those that are at work.
-func (p *Project) Observe(_ context.Context, look protocol.Look) protocol.Snapshot {
-	p.now, p.since = look.Now, look.Since
-	p.patience.Begin(look.Now)
-	s := protocol.Snapshot{At: look.Now}
-	err := p.open()
-	if p.lost != nil {
-		s.Faults = []protocol.Fault{*p.lost}
-	}
-	if err != nil {
+func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
+	s, there := p.Look(ctx, look)
+	if !there {
 		return s
 	}
 	full := look.Full() || p.dirty || slices.Contains(look.Hints, Base) || slices.Contains(look.Hints, path.Join(Base, workersDir))
@@ -45,7 +39,7 @@ func (p *Project) Observe(_ context.Context, look protocol.Look) protocol.Snapsh
 	p.judgeChief(c)
 	p.watchWorkers()
 	p.describe(&s, c)
-	s.Again = p.patience.Again()
+	s.Again = p.Patience.Again()
 	return s
 }
 
@@ -80,15 +74,7 @@ func (p *Project) describe(s *protocol.Snapshot, c *census) {
 	s.Tasks = p.tasks(fates)
 	s.Findings = append(s.Findings, p.breach.headFindings()...)
 	s.Locks = p.locks(c)
-	s.Faults = append(s.Faults, p.faults()...)
-}
-
-func (p *Project) faults() []protocol.Fault {
-	var list []protocol.Fault
-	for _, t := range p.patience.Troubles() {
-		list = append(list, protocol.Fault{Path: path.Join(Base, t.Path), Problem: t.Problem, Hint: t.Hint, Since: t.Since})
-	}
-	return list
+	s.Faults = append(s.Faults, p.Faults()...)
 }
 
 // describeWorker adds the agent that a worker is, and what is wrong with it and its task.
@@ -143,7 +129,7 @@ func (p *Project) signs(w *worker) string {
 		fmt.Fprint(&b, h.n, h.at.UnixNano(), h.event)
 	}
 	for _, dir := range []string{"", resultsDir, "checkpoints", "summaries", "logs"} {
-		if st, err := p.root.Stat(path.Join(w.dir(), dir)); err == nil {
+		if st, err := p.Root.Stat(path.Join(w.dir(), dir)); err == nil {
 			fmt.Fprint(&b, " ", st.MtimeNs)
 		}
 	}
@@ -177,4 +163,4 @@ func pidsOf(ids []protocol.Identity) string {
 }
 
 // isRecent reports whether something is not history. What bears no time is taken for recent.
-func (p *Project) isRecent(at time.Time) bool { return at.IsZero() || !at.Before(p.since) }
+func (p *Project) isRecent(at time.Time) bool { return at.IsZero() || !at.Before(p.Since) }

@@ -3,14 +3,11 @@ package ralph
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"path"
 	"path/filepath"
-	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -40,8 +37,7 @@ const (
 
 // Options are the settings of one project's adapter.
 type Options struct {
-	// Guard takes the lock that all of our own processes take before they write; the returned func frees it.
-	Guard func(ctx context.Context) (release func(), err error)
+	Guard folder.Guard // may be nil
 	// Flock takes flock(2), exclusively, on the file at path (absolute; it exists) and waits for it until ctx ends; the
 	// returned func lets go and leaves the file where it is. Without it nothing writes the kanban.
 	Flock func(ctx context.Context, path string) (release func(), err error)
@@ -51,18 +47,13 @@ type Options struct {
 
 // Project is one project's adapter. It is used by one goroutine at a time.
 type Project struct {
+	*folder.Folder
 	dir  string
 	real string // dir without links, as the kernel names open files
 	opts Options
 	sys  system
-	root *jsonfile.Root // at Base; nil while the folder is missing
-	top  *jsonfile.Root // at the project, for the main repository's HEAD
-	lost *protocol.Fault
 
-	now, since time.Time
-	patience   jsonfile.Patience
-
-	folders map[string]*folder
+	folders map[string]*listing
 	board   board
 	workers map[string]*worker
 	newest  map[string]*worker // of each task, planning runs left out
@@ -80,18 +71,18 @@ var _ protocol.Adapter = (*Project)(nil)
 
 // New makes the adapter for the project at dir (absolute). Nothing is read yet.
 func New(dir string, opts Options) *Project {
-	if opts.Guard == nil {
-		opts.Guard = func(context.Context) (func(), error) { return func() {}, nil }
-	}
 	p := &Project{dir: dir, opts: opts, sys: machine()}
-	p.forget()
+	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard, Sweep: []string{"."}, Forget: p.forget})
 	return p
 }
 
 // forget drops everything that was read, for a folder that was made anew.
 func (p *Project) forget() {
-	p.patience.Forget()
-	p.folders = map[string]*folder{}
+	var err error
+	if p.real, err = filepath.EvalSymlinks(p.dir); err != nil {
+		p.real = p.dir
+	}
+	p.folders = map[string]*listing{}
 	p.workers, p.newest, p.young = map[string]*worker{}, map[string]*worker{}, map[string]*worker{}
 	p.manned, p.live = map[string]*worker{}, map[string]*worker{}
 	p.board, p.chief, p.log, p.breach, p.told = board{}, chief{}, newJournal(), breaches{}, violationLog{}
@@ -128,93 +119,8 @@ func (p *Project) Dirs() []string {
 	return dirs
 }
 
-// Close lets go of what is open.
-func (p *Project) Close() { p.leave() }
-
-// open makes sure that the folder under the project's path is the one that is read. When the way there cannot be
-// looked at just now, the folder that is open goes on serving.
-func (p *Project) open() error {
-	if p.root != nil && p.root.Alive() {
-		p.lost = nil
-		return nil
-	}
-	top, root, err := openBase(p.dir)
-	if err == nil {
-		p.leave()
-		p.top, p.root, p.lost = top, root, nil
-		if p.real, err = filepath.EvalSymlinks(p.dir); err != nil {
-			p.real = p.dir
-		}
-		return nil
-	}
-	if isMissing(err) || errors.Is(err, jsonfile.ErrHostile) {
-		p.leave()
-	}
-	if isMissing(err) {
-		p.lost = nil
-		return err
-	}
-	fault := &protocol.Fault{Path: Base, Since: p.now}
-	if p.lost != nil {
-		fault.Since = p.lost.Since
-	}
-	fault.Problem, fault.Hint = jsonfile.Describe(err)
-	p.lost = fault
-	if p.root != nil {
-		return nil
-	}
-	return err
-}
-
-func openBase(dir string) (top, root *jsonfile.Root, err error) {
-	if top, err = jsonfile.Open(dir); err != nil {
-		return nil, nil, err
-	}
-	if root, err = top.Sub(Base); err != nil {
-		_ = top.Close()
-		return nil, nil, err
-	}
-	return top, root, nil
-}
-
-// leave closes the folder and forgets what it said.
-func (p *Project) leave() {
-	if p.root != nil {
-		_ = p.root.Close()
-		_ = p.top.Close()
-		p.root, p.top = nil, nil
-	}
-	p.forget()
-}
-
-// guarded runs f while no other process of ours writes in the folder.
-func (p *Project) guarded(ctx context.Context, f func() error) error {
-	if err := p.root.MkdirAll(own, 0o755); err != nil {
-		return err
-	}
-	release, err := p.opts.Guard(ctx)
-	if err != nil {
-		return fmt.Errorf("take steward's guard lock: %w", err)
-	}
-	defer release()
-	_, _ = p.root.Sweep(".", p.now)
-	return f()
-}
-
-// conflict turns what the door to the files says into what the supervisor asks about.
-func conflict(err error) error {
-	for _, sign := range []error{jsonfile.ErrConflict, jsonfile.ErrNotExist, jsonfile.ErrExist, jsonfile.ErrTorn, jsonfile.ErrBad} {
-		if errors.Is(err, sign) && !errors.Is(err, protocol.ErrConflict) {
-			return fmt.Errorf("%w: %w", protocol.ErrConflict, err)
-		}
-	}
-	return err
-}
-
-func isMissing(err error) bool { return errors.Is(err, os.ErrNotExist) }
-
-// folder is a folder's last listing.
-type folder struct {
+// listing is what a folder held when it was last read.
+type listing struct {
 	stamp jsonfile.Stamp
 	rest  bool
 	names []string
@@ -226,26 +132,26 @@ type folder struct {
 func (p *Project) list(dir string) (names []string, changed bool) {
 	f := p.folders[dir]
 	if f == nil {
-		f = &folder{}
+		f = &listing{}
 		p.folders[dir] = f
 	}
-	st, err := p.root.Stat(dir)
+	st, err := p.Root.Stat(dir)
 	if err == nil && f.seen && f.rest && st == f.stamp {
 		return f.names, false
 	}
 	if err == nil && st.Mode.IsDir() {
-		names, st, err = p.root.List(dir)
+		names, st, err = p.Root.List(dir)
 	}
-	if isMissing(err) || err == nil && !st.Mode.IsDir() {
-		p.patience.Clear(dir)
+	if folder.Missing(err) || err == nil && !st.Mode.IsDir() {
+		p.Patience.Clear(dir)
 		delete(p.folders, dir)
 		return nil, f.seen
 	}
 	if err != nil {
-		p.patience.Unreadable(dir, err) // the last good reading stands
+		p.Patience.Unreadable(dir, err) // the last good reading stands
 		return f.names, false
 	}
-	p.patience.Clear(dir)
-	*f = folder{stamp: st, rest: st.Settled(p.now), names: sorted(names), seen: true}
+	p.Patience.Clear(dir)
+	*f = listing{stamp: st, rest: st.Settled(p.Now), names: sorted(names), seen: true}
 	return f.names, true
 }

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -33,7 +33,7 @@ const maxErrors = 5
 func decodeResult(o jsonfile.Object) result {
 	r := result{}
 	r.status, _ = o.String("status")
-	r.status = clean(r.status, 40)
+	r.status = folder.Line(r.status, 40)
 	for _, key := range []string{"completed_at", "started_at"} {
 		if at, ok := o.Time(key); ok.OK() {
 			r.completed = at
@@ -44,7 +44,7 @@ func decodeResult(o jsonfile.Object) result {
 	if word, ok := outputs.String("gate_result"); ok.OK() && gateWord.MatchString(word) {
 		r.gate = word
 	} else if ok != jsonfile.Missing && ok != jsonfile.Null {
-		r.odd = clean(string(outputs.Get("gate_result").Raw()), 40)
+		r.odd = folder.Line(string(outputs.Get("gate_result").Raw()), 40)
 	}
 	items, _ := o.Array("errors")
 	for _, v := range items {
@@ -61,12 +61,12 @@ func decodeResult(o jsonfile.Object) result {
 // errorText takes an error as a text or as an object with a message.
 func errorText(v jsonfile.Value) string {
 	if text, ok := v.Text(); ok.OK() {
-		return clean(text, 300)
+		return folder.Line(text, 300)
 	}
 	o, _ := v.Object()
 	for _, key := range []string{"message", "error", "reason"} {
 		if text, ok := o.String(key); ok.OK() && text != "" {
-			return clean(text, 300)
+			return folder.Line(text, 300)
 		}
 	}
 	return ""
@@ -84,11 +84,11 @@ func decodeCheckpoint(o jsonfile.Object) checkpoint {
 	c := checkpoint{}
 	c.iteration, _ = o.Int("iteration")
 	c.status, _ = o.String("status")
-	c.status = clean(c.status, 40)
+	c.status = folder.Line(c.status, 40)
 	c.step = c.status
 	next, _ := o.Strings("next_steps")
 	for _, n := range next {
-		if n = clean(strings.TrimSpace(n), 200); n != "" {
+		if n = folder.Line(strings.TrimSpace(n), 200); n != "" {
 			c.step = n
 			break
 		}
@@ -124,7 +124,7 @@ func decodeResume(o jsonfile.Object) resume {
 	}
 	r.terminal, _ = o.Bool("terminal")
 	r.reason, _ = o.String("terminal_reason")
-	r.reason = clean(r.reason, 200)
+	r.reason = folder.Line(r.reason, 200)
 	return r
 }
 
@@ -144,7 +144,7 @@ func decodePID(text []byte) (int, error) {
 // decodeViolation reads violation_status.txt: its first line (protocol 002, On Violation).
 func decodeViolation(text []byte) (string, error) {
 	first, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte("\n"))
-	return clean(string(bytes.TrimSpace(first)), 200), nil
+	return folder.Line(string(bytes.TrimSpace(first)), 200), nil
 }
 
 // decodeBlocked lists what an iteration summary says it waits for (protocol 002, Iteration Summaries).
@@ -159,7 +159,7 @@ func decodeBlocked(text []byte) ([]string, error) {
 		}
 		item, ok := strings.CutPrefix(bare, "- ")
 		if in && ok && len(items) < maxErrors && !strings.EqualFold(strings.Trim(item, " .()"), "none") && strings.TrimSpace(item) != "" {
-			items = append(items, clean(strings.TrimSpace(item), 200))
+			items = append(items, folder.Line(strings.TrimSpace(item), 200))
 		}
 	}
 	return items, nil
@@ -196,20 +196,6 @@ func resultName(name string) (step string, epoch int64, ok bool) {
 	}
 	epoch, err := strconv.ParseInt(head, 10, 64)
 	return step, epoch, err == nil && epoch >= 0
-}
-
-// clean makes a text fit for one line of at most limit characters.
-func clean(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "�"))
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit-1]) + "…"
-	}
-	return s
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 )
 
 // setUp is how long a task may be in hand without a pid file that says by whom: its worker is being set up. It counts
@@ -64,10 +65,10 @@ func (p *Project) judgeTask(c *census, it *item, st state) fate {
 
 // wait reports whether a moment is still to come, and asks for a look then.
 func (p *Project) wait(at time.Time) bool {
-	if !p.now.Before(at) {
+	if !p.Now.Before(at) {
 		return false
 	}
-	p.patience.Wish(at)
+	p.Patience.Wish(at)
 	return true
 }
 
@@ -99,13 +100,13 @@ func (p *Project) resumes(w *worker) string {
 
 // isNews reports whether an ended task is to be listed.
 func (p *Project) isNews(i int) bool {
-	_, found := slices.BinarySearch(p.board.since(p.since), i)
+	_, found := slices.BinarySearch(p.board.since(p.Since), i)
 	return found
 }
 
 // tasks lists the kanban's tasks in its order: all open ones, and those that ended after Look.Since.
 func (p *Project) tasks(fates map[string]fate) []protocol.Task {
-	which := slices.Concat(p.board.open, p.board.since(p.since))
+	which := slices.Concat(p.board.open, p.board.since(p.Since))
 	slices.Sort(which)
 	list := make([]protocol.Task, 0, len(which))
 	for _, i := range which {
@@ -197,7 +198,7 @@ func reason(w *worker) string {
 	if last == nil {
 		return plain
 	}
-	return clean(strings.TrimSuffix(fmt.Sprintf("%s: %s %s", clean(kind, 80), last.doc.Value.gate, strings.Join(last.doc.Value.errors, "; ")), " "), 400)
+	return folder.Line(strings.TrimSuffix(fmt.Sprintf("%s: %s %s", folder.Line(kind, 80), last.doc.Value.gate, strings.Join(last.doc.Value.errors, "; ")), " "), 400)
 }
 
 // taskFindings says what a task's newest worker reports, and what it did wrong.
@@ -228,13 +229,13 @@ func (p *Project) taskFindings(w *worker, f fate) []protocol.Finding {
 		return list // the rest is in its failure
 	}
 	for _, name := range sortedKeys(w.results) {
-		p.stepFindings(w.results[name], clean(name, 80), add)
+		p.stepFindings(w.results[name], folder.Line(name, 80), add)
 	}
 	if f.resume != "" {
 		add("resume_pending", "", protocol.Low, "%s", f.resume)
 	}
 	for _, text := range w.blocked.Value {
-		add("blocked", clean(text, 80), protocol.Low, "its summary says that it is blocked: %s", text)
+		add("blocked", folder.Line(text, 80), protocol.Low, "its summary says that it is blocked: %s", text)
 	}
 	return list
 }

@@ -147,13 +147,13 @@ func (p *Project) dropWorker(w *worker) {
 // hush takes a worker's files off the book: nobody reads them any more.
 func (p *Project) hush(w *worker) {
 	for _, name := range append([]string{resumeFile, violationFile, resultsDir}, pidFiles[:]...) {
-		p.patience.Clear(path.Join(w.dir(), name))
+		p.Patience.Clear(path.Join(w.dir(), name))
 	}
 	for _, s := range w.results {
-		p.patience.Clear(path.Join(w.dir(), resultsDir, s.file))
+		p.Patience.Clear(path.Join(w.dir(), resultsDir, s.file))
 	}
-	p.patience.Clear(w.pointAt)
-	p.patience.Clear(w.summaryAt)
+	p.Patience.Clear(w.pointAt)
+	p.Patience.Clear(w.summaryAt)
 	delete(p.folders, path.Join(w.dir(), resultsDir))
 }
 
@@ -163,7 +163,7 @@ func (p *Project) scan(w *worker) {
 	if f := p.folders[w.dir()]; f != nil {
 		w.made = f.stamp.ModTime()
 	}
-	if p.now.Sub(w.made) < youngFor {
+	if p.Now.Sub(w.made) < youngFor {
 		p.young[w.name] = w
 	} else {
 		delete(p.young, w.name)
@@ -193,7 +193,7 @@ func (p *Project) choose() {
 	for name, w := range p.manned {
 		now[name] = w
 	}
-	for _, i := range slices.Concat(p.board.open, p.board.since(p.since)) {
+	for _, i := range slices.Concat(p.board.open, p.board.since(p.Since)) {
 		it := &p.board.file.Value[i]
 		if w := p.newest[it.id]; w != nil && (it.marker == working || it.marker == approval || it.marker == failed) {
 			now[w.name] = w
@@ -227,10 +227,10 @@ func (p *Project) readPIDs(w *worker) {
 // readPID reads a pid file. Half a number is a number, too: without the newline that the shell writes behind it, it
 // counts once the file has rested.
 func (p *Project) readPID(r *jsonfile.Reading[int], file string) {
-	jsonfile.LoadText(p.root, &p.patience, r, file, maxSmall, func(text []byte) (int, error) {
+	jsonfile.LoadText(p.Root, &p.Patience, r, file, maxSmall, func(text []byte) (int, error) {
 		pid, err := decodePID(text)
 		if err == nil && !bytes.HasSuffix(text, []byte("\n")) {
-			if st, statErr := p.root.Stat(file); statErr != nil || !st.Settled(p.now) {
+			if st, statErr := p.Root.Stat(file); statErr != nil || !st.Settled(p.Now) {
 				err = fmt.Errorf("%w: the pid file has no end yet", jsonfile.ErrTorn)
 			}
 		}
@@ -241,10 +241,10 @@ func (p *Project) readPID(r *jsonfile.Reading[int], file string) {
 // readStory reads what a worker says of its work. Only workers of open tasks are read.
 func (p *Project) readStory(w *worker) {
 	if w.names[resumeFile] || w.resume.There {
-		jsonfile.Load(p.root, &p.patience, &w.resume, path.Join(w.dir(), resumeFile), maxFile, decodeResume)
+		jsonfile.Load(p.Root, &p.Patience, &w.resume, path.Join(w.dir(), resumeFile), maxFile, decodeResume)
 	}
 	if w.names[violationFile] || w.violation.There {
-		jsonfile.LoadText(p.root, &p.patience, &w.violation, path.Join(w.dir(), violationFile), maxSmall, decodeViolation)
+		jsonfile.LoadText(p.Root, &p.Patience, &w.violation, path.Join(w.dir(), violationFile), maxSmall, decodeViolation)
 	}
 	p.readResults(w)
 	if w.names["checkpoints"] {
@@ -284,7 +284,7 @@ func (p *Project) readResults(w *worker) {
 		}
 	}
 	for _, s := range w.results {
-		jsonfile.Load(p.root, &p.patience, &s.doc, path.Join(dir, s.file), maxFile, decodeResult)
+		jsonfile.Load(p.Root, &p.Patience, &s.doc, path.Join(dir, s.file), maxFile, decodeResult)
 	}
 }
 
@@ -319,7 +319,7 @@ func (p *Project) newestNumbered(dir string, name *regexp.Regexp) string {
 	runs := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !jsonfile.PlainName(n) || strings.Contains(n, ".") && name.MatchString(n) })
 	for _, run := range runs[max(0, len(runs)-maxRuns):] {
 		sub := path.Join(dir, run)
-		if st, err := p.root.Stat(sub); err != nil || !st.Mode.IsDir() {
+		if st, err := p.Root.Stat(sub); err != nil || !st.Mode.IsDir() {
 			continue
 		}
 		inside, _ := p.list(sub)
@@ -333,22 +333,22 @@ func (p *Project) newestNumbered(dir string, name *regexp.Regexp) string {
 func (p *Project) readCheckpoint(w *worker) {
 	file := p.newestNumbered(path.Join(w.dir(), "checkpoints"), checkpointName)
 	if file != w.pointAt {
-		p.patience.Clear(w.pointAt)
+		p.Patience.Clear(w.pointAt)
 		w.point, w.pointAt = jsonfile.Reading[checkpoint]{Value: w.point.Value}, file
 	}
 	if file != "" {
-		jsonfile.Load(p.root, &p.patience, &w.point, file, maxFile, decodeCheckpoint)
+		jsonfile.Load(p.Root, &p.Patience, &w.point, file, maxFile, decodeCheckpoint)
 	}
 }
 
 func (p *Project) readSummary(w *worker) {
 	file := p.newestNumbered(path.Join(w.dir(), "summaries"), summaryName)
 	if file != w.summaryAt {
-		p.patience.Clear(w.summaryAt)
+		p.Patience.Clear(w.summaryAt)
 		w.blocked, w.summaryAt = jsonfile.Reading[[]string]{}, file
 	}
 	if file != "" {
-		jsonfile.LoadText(p.root, &p.patience, &w.blocked, file, maxFile, decodeBlocked)
+		jsonfile.LoadText(p.Root, &p.Patience, &w.blocked, file, maxFile, decodeBlocked)
 	}
 }
 

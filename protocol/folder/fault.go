@@ -1,0 +1,63 @@
+package folder
+
+import (
+	"cmp"
+	"path"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Fault says what is wrong with a file of the folder ("" for the folder itself). old is what it said before, or nil:
+// the moment in which the trouble began stays.
+func (f *Folder) Fault(old *protocol.Fault, file string, err error) *protocol.Fault {
+	now := &protocol.Fault{Path: f.Shown(file), Since: f.Now}
+	if old != nil {
+		now.Since = old.Since
+	}
+	now.Problem, now.Hint = jsonfile.Describe(err)
+	now.Problem = Line(now.Problem, problemLimit)
+	return now
+}
+
+// Faults lists the files that stay unusable, ordered by path.
+func (f *Folder) Faults() []protocol.Fault {
+	var list []protocol.Fault
+	for _, t := range f.Patience.Troubles() {
+		list = append(list, protocol.Fault{Path: f.Shown(t.Path), Problem: Line(t.Problem, problemLimit), Hint: t.Hint, Since: t.Since})
+	}
+	return list
+}
+
+// problemLimit keeps a Fault to a line or two: a document nested ten thousand deep has a path as long.
+const problemLimit = 400
+
+// Line makes a text of somebody else's fit for one line of at most limit runes.
+func Line(s string, limit int) string {
+	return Short(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�")), limit)
+}
+
+// Short cuts a text to at most limit runes.
+func Short(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return s
+}
+
+// Shown is a file's path as a snapshot shows it: relative to the project, on one line, and two names never alike.
+func (f *Folder) Shown(file string) string {
+	quoted := strconv.Quote(file)
+	return cmp.Or(path.Join(f.opts.Base, quoted[1:len(quoted)-1]), ".")
+}

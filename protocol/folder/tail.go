@@ -1,0 +1,99 @@
+package folder
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Tail reads a log to which others append: each whole line once, in order. The first three fields are set by its owner.
+type Tail struct {
+	File string // relative to Base
+	Max  int64  // bytes of a line, and of what is read in one go
+	Last int64  // how much of a log that is new to us is read, in bytes from its end; 0: all of it
+
+	begun  bool
+	inode  uint64
+	offset int64
+	torn   bool   // the offset lies inside a line that is passed over
+	end    []byte // the last bytes before the offset
+}
+
+// Read hands every line that is new to take, with its newline and its place in the file; one that is longer than Max
+// comes as nil. anew is called before the first line of a log that is another file than before, or was written anew.
+// An error other than a missing file is on the book of f.Patience; what was read before it counts.
+func (t *Tail) Read(f *Folder, anew func(), take func(line []byte, at int64)) error {
+	st, err := f.Root.Stat(t.File)
+	if err == nil && st.Mode.IsDir() {
+		err = fmt.Errorf("%w: a folder", jsonfile.ErrHostile)
+	}
+	if err == nil {
+		err = t.read(f.Root, st, anew, take)
+	}
+	if err != nil {
+		f.Patience.Unreadable(t.File, err)
+		return err
+	}
+	f.Patience.Clear(t.File)
+	return nil
+}
+
+func (t *Tail) read(root *jsonfile.Root, st jsonfile.Stamp, anew func(), take func([]byte, int64)) error {
+	if t.begun && (st.Inode != t.inode || st.Size < t.offset || st.Size > t.offset && !t.goesOn(root)) {
+		*t = Tail{File: t.File, Max: t.Max, Last: t.Last}
+		anew()
+	}
+	if !t.begun {
+		t.begun, t.inode = true, st.Inode
+		if t.Last > 0 && st.Size > t.Last {
+			t.offset, t.torn = st.Size-t.Last, true
+		}
+	}
+	for t.offset < st.Size {
+		data, _, err := root.ReadAt(t.File, t.offset, t.Max)
+		if err != nil {
+			return err
+		}
+		if !t.split(data, take) {
+			break // the last line is still being written
+		}
+	}
+	return nil
+}
+
+// goesOn reports whether the log still holds what was read last.
+func (t *Tail) goesOn(root *jsonfile.Root) bool {
+	if len(t.end) == 0 {
+		return true
+	}
+	now, _, err := root.ReadAt(t.File, t.offset-int64(len(t.end)), int64(len(t.end)))
+	return err != nil || bytes.Equal(now, t.end)
+}
+
+// endKept is how much of a log's end is remembered.
+const endKept = 512
+
+// split hands on the whole lines of data. It reports whether anything was read.
+func (t *Tail) split(data []byte, take func([]byte, int64)) bool {
+	whole := data[:bytes.LastIndexByte(data, '\n')+1]
+	if len(whole) == 0 {
+		if int64(len(data)) < t.Max {
+			return false
+		}
+		if !t.torn {
+			take(nil, t.offset)
+		}
+		t.offset, t.torn, t.end = t.offset+int64(len(data)), true, nil
+		return true
+	}
+	for line := range bytes.Lines(whole) {
+		if !t.torn {
+			take(line, t.offset)
+		}
+		t.torn = false
+		t.offset += int64(len(line))
+	}
+	t.end = bytes.Clone(whole[max(len(whole)-endKept, 0):])
+	return true
+}

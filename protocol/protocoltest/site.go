@@ -1,0 +1,81 @@
+package protocoltest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Site is one project under test, with a time of its own. An adapter's tests embed it.
+type Site struct {
+	T     testing.TB
+	Dir   string
+	Clock func() time.Time // the system's, which stamps the files
+	Now   time.Time        // never behind Clock
+}
+
+// NewSite lays the files of a txtar archive into a new folder. Its time begins now.
+func NewSite(t testing.TB, archive string, clock func() time.Time) *Site {
+	t.Helper()
+	s := &Site{T: t, Dir: t.TempDir(), Clock: clock, Now: clock()}
+	Write(t, s.Dir, archive, s.Now)
+	return s
+}
+
+// Path is the absolute path of a file, given relative to the project and with slashes.
+func (s *Site) Path(rel string) string { return filepath.Join(s.Dir, filepath.FromSlash(rel)) }
+
+// Write puts a file in place, as a client would: times in double braces are relative to the site's time.
+func (s *Site) Write(rel, text string) {
+	s.T.Helper()
+	Write(s.T, s.Dir, "-- "+rel+" --\n"+text, s.Now)
+}
+
+// Read is a file's text.
+func (s *Site) Read(rel string) string {
+	s.T.Helper()
+	b, err := os.ReadFile(s.Path(rel))
+	s.Do(err)
+	return string(b)
+}
+
+// Do ends the test when something that the test itself did has failed.
+func (s *Site) Do(err error) {
+	s.T.Helper()
+	if err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// Pass lets time go by.
+func (s *Site) Pass(d time.Duration) {
+	s.Now = s.Now.Add(d)
+	if real := s.Clock(); real.After(s.Now) {
+		s.Now = real
+	}
+}
+
+// FaultAt finds the first Fault whose path contains part; nil if there is none.
+func FaultAt(snap *protocol.Snapshot, part string) *protocol.Fault {
+	for i := range snap.Faults {
+		if strings.Contains(snap.Faults[i].Path, part) {
+			return &snap.Faults[i]
+		}
+	}
+	return nil
+}
+
+// Codes lists the findings about a subject as "code severity".
+func Codes(snap *protocol.Snapshot, id string) string {
+	var list []string
+	for _, f := range snap.Findings {
+		if f.Subject.ID == id {
+			list = append(list, f.Code+" "+string(f.Severity))
+		}
+	}
+	return strings.Join(list, ", ")
+}
