@@ -344,7 +344,7 @@ func TestConfigCommand(t *testing.T) {
 		}
 		Retry []struct{ Code string }
 	}
-	if err := json.Unmarshal([]byte(out), &cfg); err != nil || cfg.Tasks.Timeout != 300 || cfg.Tasks.MaxAttempts != 10 || cfg.Retry[0].Code != "CAPACITY_EXCEEDED" {
+	if err := json.Unmarshal([]byte(out), &cfg); err != nil || cfg.Tasks.Timeout != 300 || cfg.Tasks.MaxAttempts != 10 || len(cfg.Retry) < 10 {
 		t.Errorf("config as json: %v: %s", err, out)
 	}
 }
