@@ -40,6 +40,8 @@ type Task struct {
 	// Lost says what proves that nobody works any more on what is in flight; "" while that is not proved. Such a
 	// proof must stand for a while ([tasks] presume) before anything follows.
 	Lost string `json:"lost,omitempty"`
+	// Awaits says what work waits for that is out of its agent's hands (a review, an approval); "" when nothing.
+	Awaits string `json:"awaits,omitempty"`
 	// Block says why the task must wait whatever the load; "" when nothing blocks it.
 	Block string `json:"block,omitempty"`
 	// Related are tasks that the request names; Payload fingerprints what it asks for.
