@@ -100,12 +100,12 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 		return protocol.AgentPaused, groundStopped
 	case !unheard && strings.EqualFold(e.a.Status, "paused"):
 		return protocol.AgentPaused, groundSaid
-	case m.Process == ProcessGone:
-		return protocol.AgentDead, groundGone
+	case e.a.Presence == protocol.PresenceHere: // its leader may be gone, and others of its session go on
+		return protocol.AgentAlive, groundPresent
 	case e.a.Presence == protocol.PresenceGone && !e.a.Idle:
 		return protocol.AgentDead, groundGone
-	case e.a.Presence == protocol.PresenceHere:
-		return protocol.AgentAlive, groundPresent
+	case m.Process == ProcessGone && !(e.a.Presence == protocol.PresenceGone && e.a.Idle):
+		return protocol.AgentDead, groundGone
 	case e.a.Idle && (unheard || m.Old || m.Last.IsZero() || silent > e.limits.Late):
 		return protocol.AgentUnknown, groundIdle
 	case m.Mark == "" && !e.announced():

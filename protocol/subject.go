@@ -36,6 +36,14 @@ func (s Subject) String() string {
 	return s.Project + ":" + string(s.Kind) + "/" + s.ID
 }
 
+// Full gives "project:protocol:kind/id", for places where two protocols use one name.
+func (s Subject) Full() string {
+	if s.Project == "" || s.Protocol == "" {
+		return s.String()
+	}
+	return s.Project + ":" + s.Protocol + ":" + string(s.Kind) + "/" + s.ID
+}
+
 // MarshalText lets a Subject key a JSON object.
 func (s Subject) MarshalText() ([]byte, error) {
 	return []byte(strings.Join([]string{s.Project, s.Protocol, string(s.Kind), s.ID}, "\x1f")), nil

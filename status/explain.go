@@ -66,7 +66,7 @@ func (s *Server) explain(r *http.Request) (any, error) {
 }
 
 func (s *Server) explainSubject(p *supervisor.Picture, subject protocol.Subject) (any, error) {
-	e := Explanation{Subject: subject.String(), Kind: subject.Kind, Incidents: []escalate.Incident{}}
+	e := Explanation{Subject: nameOf(p, subject), Kind: subject.Kind, Incidents: []escalate.Incident{}}
 	e.show(p, subject)
 	e.Findings = findingsOf(p, subject)
 	for _, i := range s.Ledger.List() {
@@ -75,8 +75,17 @@ func (s *Server) explainSubject(p *supervisor.Picture, subject protocol.Subject)
 		}
 	}
 	return s.cite(e, func(entry *supervisor.Entry) bool {
-		return entry.About == e.Subject && (entry.Change == nil || entry.Change.Subject.Protocol == subject.Protocol)
+		speaks := protocolOf(entry)
+		return entry.About == subject.String() && (speaks == "" || speaks == subject.Protocol)
 	})
+}
+
+// nameOf is the shortest form that means this subject and no other.
+func nameOf(p *supervisor.Picture, subject protocol.Subject) string {
+	if len(find(p, protocol.Query{Project: subject.Project, Kind: subject.Kind, ID: subject.ID})) > 1 {
+		return subject.Full()
+	}
+	return subject.String()
 }
 
 // show sets the verdict and the evidence.

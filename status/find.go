@@ -46,7 +46,7 @@ func only(text string, found []protocol.Subject) (protocol.Subject, bool, error)
 	return protocol.Subject{}, false, ambiguous(text, names(found))
 }
 
-// names gives subjects in the form that commands take; the protocol stands behind those that this cannot tell apart.
+// names gives subjects in the form that commands take, with the protocol where two are told apart by nothing else.
 func names(subjects []protocol.Subject) []string {
 	times := map[string]int{}
 	for _, s := range subjects {
@@ -56,7 +56,7 @@ func names(subjects []protocol.Subject) []string {
 	for _, s := range subjects {
 		name := s.String()
 		if times[name] > 1 {
-			name += " (" + s.Protocol + ")"
+			name = s.Full()
 		}
 		list = append(list, name)
 	}

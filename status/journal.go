@@ -16,6 +16,7 @@ type Entry struct {
 	At       time.Time `json:"at"`
 	Kind     string    `json:"kind"` // change, verdict, alert, resolve, note
 	Subject  string    `json:"subject"`
+	Protocol string    `json:"protocol,omitempty"`
 	Verb     string    `json:"verb,omitempty"`
 	State    string    `json:"state,omitempty"`
 	Reason   string    `json:"reason,omitempty"`
@@ -45,7 +46,7 @@ type Change struct {
 
 // ShowEntry gives a journal entry in the form in which it is shown.
 func ShowEntry(e supervisor.Entry) Entry {
-	shown := Entry{At: e.At.UTC(), Kind: e.Kind, Subject: e.About, Verb: e.Verb, State: e.State, Reason: e.Reason, Text: e.Text,
+	shown := Entry{At: e.At.UTC(), Kind: e.Kind, Subject: e.About, Protocol: e.Protocol, Verb: e.Verb, State: e.State, Reason: e.Reason, Text: e.Text,
 		Incident: e.Incident, Error: e.Error}
 	if c := e.Change; c != nil {
 		shown.Change = &Change{Protocol: c.Subject.Protocol, Agent: c.Agent, Until: instant(c.Until), ReleaseBy: instant(c.ReleaseBy),
@@ -75,8 +76,16 @@ func EntriesAbout(text string) func(*supervisor.Entry) bool {
 	}
 	return func(e *supervisor.Entry) bool {
 		about := protocol.ParseQuery(e.About)
-		return q.Matches(protocol.Subject{Project: about.Project, Kind: about.Kind, ID: about.ID}) || q.Kind == "" && e.Incident == q.ID
+		return q.Matches(protocol.Subject{Project: about.Project, Protocol: protocolOf(e), Kind: about.Kind, ID: about.ID}) || q.Kind == "" && e.Incident == q.ID
 	}
+}
+
+// protocolOf is the protocol that an entry is about. Lines of older versions name it with changes only.
+func protocolOf(e *supervisor.Entry) string {
+	if e.Protocol == "" && e.Change != nil {
+		return e.Change.Subject.Protocol
+	}
+	return e.Protocol
 }
 
 // Bounds of ?n=.

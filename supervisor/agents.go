@@ -108,8 +108,16 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 			if !l.verdict.Proof {
 				a.Summary = fmt.Sprintf("%s is silent, probably in task %s", l.agent.Name, tasks[0])
 			}
-			a.Detail += fmt.Sprintf(". In flight: %s. 'steward retry ID' issues one again now, 'steward cancel ID' gives it up; "+
-				"otherwise it is issued again once its attempt is proved over", strings.Join(tasks, ", "))
+			a.Detail += fmt.Sprintf(". In flight: %s. ", strings.Join(tasks, ", "))
+			switch {
+			case !s.Act:
+				a.Detail += "steward only observes here and changes nothing"
+			case s.Yield != "":
+				a.Detail += "steward changes nothing now: " + s.Yield
+			default:
+				a.Detail += "'steward retry ID' issues one again now, 'steward cancel ID' gives it up; otherwise it is issued again " +
+					"once its attempt is proved over"
+			}
 		}
 		d.alert(a)
 	case l.verdict.InError && l.agent.Status == "error":

@@ -12,7 +12,9 @@ import (
 
 // alert adds an alert to the plan unless the ledger shows the very same already.
 func (d *decision) alert(a escalate.Alert) {
-	a.Key = escalate.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
+	if a.Key == "" {
+		a.Key = escalate.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
+	}
 	a.Summary = clip(a.Summary, maxSummary)
 	if d.present[a.Key] {
 		return
@@ -118,6 +120,9 @@ func (k *taskLook) alert(a escalate.Alert) {
 		return
 	}
 	a.Subject, a.Agent, a.Silent = k.subject, k.t.Agent, k.t.Silent
+	if k.t.Foreign { // who has it may change, or become known later, and it is the same trouble
+		a.Key = escalate.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, "", a.Kind, a.Code)
+	}
 	k.d.alert(a)
 }
 
@@ -183,7 +188,10 @@ func (k *taskLook) alertBudget() {
 
 // title names a task for people.
 func title(t *protocol.Task) string {
-	if t.Title != "" {
+	switch {
+	case t.Title != "" && t.Foreign && t.Title != t.ID:
+		return t.ID + " (" + t.Title + ")"
+	case t.Title != "":
 		return t.Title
 	}
 	return "Task " + t.ID

@@ -43,7 +43,7 @@ func (k *taskLook) runsAgain(r *escalate.Ruling) bool {
 		return false
 	}
 	switch {
-	case k.old():
+	case k.old() && !k.t.Requeue:
 		r.Why = "it failed before steward came here"
 	case k.t.Ref.Path == "":
 		r.Why, r.Alert = "its request is gone, so it cannot be issued again", true
@@ -61,6 +61,9 @@ func (k *taskLook) failed(r escalate.Ruling) {
 		k.verdict.State = protocol.TaskDead
 	}
 	if k.t.Cancelled {
+		if k.t.Foreign {
+			k.is(protocol.TaskDone, "cancelled")
+		}
 		return
 	}
 	if r.Dead && !k.t.Buried && !k.old() && !k.t.Foreign {

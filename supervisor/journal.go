@@ -20,6 +20,7 @@ type Entry struct {
 	Kind     string           `json:"kind"` // change, verdict, alert, resolve, note
 	Subject  protocol.Subject `json:"-"`
 	About    string           `json:"subject"`
+	Protocol string           `json:"protocol,omitempty"`
 	Verb     string           `json:"verb,omitempty"`
 	State    string           `json:"state,omitempty"`
 	Reason   string           `json:"reason,omitempty"`
@@ -77,7 +78,7 @@ func (j *Journal) open() error {
 func (j *Journal) Write(e Entry) error {
 	e.At = e.At.UTC()
 	if e.Subject != (protocol.Subject{}) {
-		e.About = e.Subject.String()
+		e.About, e.Protocol = e.Subject.String(), e.Subject.Protocol
 	}
 	line, err := json.Marshal(e)
 	if err != nil {

@@ -57,6 +57,8 @@ type TaskMemory struct {
 	Judged bool `json:"judged,omitempty"`
 	// Held: it was held at the last look. Whoever lets it go, it was let in.
 	Held bool `json:"held,omitempty"`
+	// Lease is until when that hold was to last unless renewed.
+	Lease time.Time `json:"lease,omitzero"`
 	// Visible is the time it lay open in sight of its living agent, as far as looks covered it.
 	Visible time.Duration `json:"visible,omitempty"`
 	// Running is when this run was first seen in flight.

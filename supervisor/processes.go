@@ -51,6 +51,19 @@ func (s *Supervisor) lookAfter(d *desk, id protocol.Identity) heartbeat.ProcessS
 	return s.doors.Check(id) // it may have ended before it was followed
 }
 
+// speaksOf reports whether a protocol that proves presence itself names the process: only another look can tell what
+// its end means.
+func speaksOf(d *desk, id protocol.Identity) bool {
+	for i := range d.snapshots {
+		for _, a := range d.snapshots[i].Agents {
+			if a.Process == id && a.Presence != protocol.PresenceUnproved {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // exited takes in that a watched process has ended.
 func (s *Supervisor) exited(id protocol.Identity) {
 	known := false
@@ -58,6 +71,7 @@ func (s *Supervisor) exited(id protocol.Identity) {
 		if _, ok := d.processes[id]; ok {
 			d.processes[id] = heartbeat.ProcessGone
 			known = true
+			d.full = d.full || speaksOf(d, id)
 		}
 	}
 	if known {

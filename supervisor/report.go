@@ -75,6 +75,11 @@ func (s *Supervisor) show(view View) {
 	s.picture.Store(p)
 }
 
+// Tries reports whether a protocol was found in the project that could not be opened: its fault says why.
+func (p *Picture) Tries(project string) bool {
+	return slices.ContainsFunc(p.View.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
+}
+
 // Picture gives the last picture; nil before the first look.
 func (s *Supervisor) Picture() *Picture { return s.picture.Load() }
 

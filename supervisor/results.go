@@ -63,6 +63,9 @@ func (s *Supervisor) settle(d *desk, results []result, now time.Time) {
 				s.remember(Done{At: now, Verb: string(c.Verb), Subject: c.Subject.String(), Why: c.Why})
 			}
 			s.log.Info("changed", "verb", c.Verb, "subject", c.Subject.String(), "reason", c.Reason, "why", c.Why, "took", res.took)
+		case errors.Is(res.err, protocol.ErrUnsupported) && c.Reason == protocol.ReasonOperator:
+			entry.Error = res.err.Error()
+			s.log.Info("the protocol has no such command", "verb", c.Verb, "subject", c.Subject.String())
 		case errors.Is(res.err, protocol.ErrConflict):
 			entry.Error = res.err.Error()
 			s.log.Info("the files moved on before the change", "verb", c.Verb, "subject", c.Subject.String(), "error", res.err)

@@ -41,10 +41,13 @@ func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[strin
 		m.Running, m.Unnamed = later(m.Running, slept), later(m.Unnamed, slept)
 	}
 	m.Looked = k.at
-	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "") {
-		m.Judged = true // whoever let it go
+	// Whoever let it go. What only outlived its lease, with nobody there to renew it, is no such word on a gate.
+	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "" && k.at.Before(m.Lease)) {
+		m.Judged = true
 	}
-	m.Held = t.Hold != nil && !t.Hold.Half
+	if m.Held = t.Hold != nil && !t.Hold.Half; m.Held {
+		m.Lease = plain(t.Hold.ReleaseBy)
+	}
 	switch {
 	case t.Named == "active_tasks":
 		m.Named, m.Unnamed = true, time.Time{}
@@ -150,6 +153,9 @@ func (k *taskLook) running() {
 	timed := k.t.Timeout != protocol.NoTimeout
 	overdue := !timed || k.over(deadline) // without a limit, the silence of its agent is all there is to go by
 	k.is(protocol.TaskRunning, "in flight (%s) since %s", by, clock(started))
+	if k.t.Awaits != "" {
+		k.is(protocol.TaskWaiting, "waits for %s", k.t.Awaits)
+	}
 	if k.t.Lost == "" && !k.agent.dead() {
 		k.mem.Alone = time.Time{}
 	}

@@ -147,6 +147,8 @@ func taskOf(snap *protocol.Snapshot, id string) *protocol.Task {
 func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, state protocol.TaskState, refuse func(string, ...any) (protocol.Change, error)) (protocol.Change, error) {
 	now := s.now()
 	switch {
+	case t.Hold != nil && t.Hold.Reason == protocol.HoldBlocked:
+		return refuse("it is held, not failed (%s); 'steward release %s' lets it go all the same", cmp.Or(t.Block, "blocked"), t.ID)
 	case t.Hold != nil:
 		change.Verb = protocol.VerbRelease
 		return change, nil
@@ -155,7 +157,7 @@ func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, st
 			return refuse("there is nothing to retry (%s)", state)
 		}
 		if look := s.plan.Agents[agentOf(change.Subject, t)]; state == protocol.TaskRunning && t.Lost == "" && t.Outcome == nil && look.State != protocol.AgentDead {
-			return refuse("it is in hand (%s), and %s is %s", t.Named, t.Agent, cmp.Or(look.State, protocol.AgentUnknown))
+			return refuse("it is in hand (%s), and %s is %s", t.Named, cmp.Or(t.Agent, "whoever has it"), cmp.Or(look.State, protocol.AgentUnknown))
 		}
 		change.Verb, change.Action, change.Rule, change.Code = protocol.VerbRequeue, protocol.ActionRetry, "operator", "OPERATOR"
 		change.Attempt = len(committed(t)) + 1

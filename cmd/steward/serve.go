@@ -124,15 +124,18 @@ func (h *house) announce() {
 // tellHowToBoot says what to do about folders that speak no protocol.
 func (h *house) tellHowToBoot(w io.Writer) {
 	for _, d := range h.loop.Picture().Desks {
-		if len(d.Speaks) == 0 {
+		if len(d.Speaks) == 0 && !h.loop.Picture().Tries(d.Name) {
 			fmt.Fprintf(w, "%s speaks no protocol yet. Set one up with: steward boot livhana-layer1.1 --project %s\n", d.Path, shellQuote(d.Path))
 		}
 	}
 }
 
-// tellWhatWaits says which repairs are not made because steward only observes there, and the line that turns them on.
+// tellWhatWaits says what cannot be read, and which repairs are not made because steward only observes there, and the line that turns them on.
 func (h *house) tellWhatWaits(w io.Writer) {
 	for _, r := range h.loop.Picture().Report().Projects {
+		for _, f := range r.Faults[:min(len(r.Faults), shownFaults)] {
+			fmt.Fprintf(w, "%s: %s: %s\n", clean(r.Name), clean(f.Path), clean(f.Problem))
+		}
 		for _, note := range r.Notes {
 			fmt.Fprintf(w, "%s: %s\n", clean(r.Name), clean(note))
 		}
