@@ -152,7 +152,7 @@ func (k *taskLook) running() {
 	deadline := started.Add(k.timeout())
 	timed := k.t.Timeout != protocol.NoTimeout
 	overdue := !timed || k.over(deadline) // without a limit, the silence of its agent is all there is to go by
-	k.is(protocol.TaskRunning, "in flight (%s) since %s", by, clock(started))
+	k.is(protocol.TaskRunning, "in flight (%s) since %s", by, moment(started, k.d.now))
 	if k.t.Awaits != "" {
 		k.is(protocol.TaskWaiting, "waits for %s", k.t.Awaits)
 	}
@@ -319,6 +319,14 @@ func awake(from, to time.Time, lookEvery time.Duration) time.Duration {
 
 // clock is a time of day for people.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
+
+// moment is clock with the date where it is another day's.
+func moment(t, now time.Time) string {
+	if now.Sub(t) > 20*time.Hour {
+		return t.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	return clock(t)
+}
 
 // span is a length of time for people.
 func span(d time.Duration) string {

@@ -198,7 +198,7 @@ func (a *app) printPlan(p prospect) error {
 	for _, f := range p.Findings {
 		fmt.Fprintf(a.out, "finding    %s: %s (%s)\n", oneWord(f.Subject.String()), oneWord(f.Text), f.Severity)
 	}
-	if len(p.Changes)+len(p.Alerts) == 0 {
+	if len(p.Changes)+len(p.Alerts)+len(p.Waiting) == 0 {
 		fmt.Fprintln(a.out, "nothing to do")
 	}
 	for _, c := range p.Changes {
