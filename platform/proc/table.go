@@ -55,7 +55,7 @@ func Writes(pid int) ([]string, error) {
 }
 
 // Started is when a process began, by the wall clock as it is set now: when the clock was set meanwhile, a file that the
-// process wrote at its start may bear another time. Good to some hundredths of a second. Linux only, like Table.
+// process wrote at its start may bear another time. Good to some hundredths of a second.
 func Started(id Identity) (time.Time, error) {
 	at, err := started(id)
 	if err != nil {

@@ -2,10 +2,7 @@
 
 package proc
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 func table() ([]Process, error)               { return nil, errors.ErrUnsupported }
 func cwd(int) (string, error)                 { return "", errors.ErrUnsupported }
@@ -13,4 +10,3 @@ func command(int) ([]string, error)           { return nil, errors.ErrUnsupporte
 func writes(int) ([]string, error)            { return nil, errors.ErrUnsupported }
 func flockHolders(string) ([]Identity, error) { return nil, errors.ErrUnsupported }
 func send(Identity, string) error             { return errors.ErrUnsupported }
-func started(Identity) (time.Time, error)     { return time.Time{}, errors.ErrUnsupported }

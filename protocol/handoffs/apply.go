@@ -48,7 +48,7 @@ func (p *Project) requeue(c protocol.Change) error {
 		return p.requeueFlat(c)
 	}
 	from, to := path.Join(accepted.dir(), name), path.Join(pending.dir(), name)
-	_, hereErr := p.Root.Stat(from)
+	st, hereErr := p.Root.Stat(from)
 	if hereErr != nil && !folder.Missing(hereErr) {
 		return hereErr
 	}
@@ -61,10 +61,14 @@ func (p *Project) requeue(c protocol.Change) error {
 	case !here:
 		return folder.Moved("it is no longer accepted")
 	}
-	if err := p.sameAs(from, c); err != nil {
+	m, err := p.sameAs(from, c)
+	if err != nil {
 		return err
 	}
 	if err := p.ledger.Enter(p.Root, c, p.Now); err != nil {
+		return err
+	}
+	if err := p.remember(c.Subject.ID, m.to, came(st)); err != nil {
 		return err
 	}
 	if err := p.Root.MkdirAll(pending.dir(), 0o755); err != nil {
@@ -77,15 +81,15 @@ func (p *Project) requeue(c protocol.Change) error {
 }
 
 // sameAs makes sure that a message is the one that was judged.
-func (p *Project) sameAs(file string, c protocol.Change) error {
-	blob, err := p.Root.Read(file, maxFile)
-	if err != nil {
-		return err
+func (p *Project) sameAs(file string, c protocol.Change) (message, error) {
+	o, blob, err := p.Root.Load(file, maxFile)
+	switch {
+	case err != nil:
+		return message{}, err
+	case c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum:
+		return message{}, folder.Moved("%s was written anew", file)
 	}
-	if c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum {
-		return folder.Moved("%s was written anew", file)
-	}
-	return nil
+	return decodeMessage(o, file), nil
 }
 
 // requeueFlat is requeue for a message that lies in no folder: its status says what the folder else would.
@@ -97,14 +101,21 @@ func (p *Project) requeueFlat(c protocol.Change) error {
 	n := note{at: flat}
 	n.Value = decodeMessage(o, c.Ref.Path)
 	switch {
-	case n.Value.id != c.Subject.ID:
+	case n.Value.id != c.Subject.ID || n.alien():
 		return folder.Moved("it is another handoff now")
 	case n.where() == pending:
 		return p.ledger.Commit(p.Root, c)
 	case n.where() != accepted || c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum:
 		return folder.Moved("%s was written anew", c.Ref.Path)
 	}
+	st, err := p.Root.Stat(c.Ref.Path)
+	if err != nil {
+		return err
+	}
 	if err := p.ledger.Enter(p.Root, c, p.Now); err != nil {
+		return err
+	}
+	if err := p.remember(c.Subject.ID, n.Value.to, came(st)); err != nil {
 		return err
 	}
 	doc, err := jsonfile.Edit(blob.Data, jsonfile.Set{Path: []string{"status"}, Value: pending.String()})

@@ -55,6 +55,11 @@ type note struct {
 	quiet    bool      // it had been closed before: nothing of its past is news
 }
 
+// counts reports whether it can be used, and is a message at all: others may keep files in handoffs/ itself.
+func (n *note) counts() bool { return n.Good && !n.alien() }
+
+func (n *note) alien() bool { return n.at == flat && n.Value.alien }
+
 // where is the place that counts: the folder, or the status of a message that lies in none.
 func (n *note) where() place {
 	if n.at != flat {
@@ -94,14 +99,15 @@ type boxes struct {
 	most   int                // notes there were since the map was made
 	closed map[string]*closed // by file
 	stamps map[string]jsonfile.Stamp
-	dirty  map[string]bool   // names that Apply has moved since the last look
-	sent   map[string]string // the newest message of each agent
+	dirty  map[string]bool      // names that Apply has moved since the last look
+	sent   map[string]string    // the newest message of each agent
+	took   map[string]time.Time // when each agent last took something in hand
 	tally  tally
 }
 
 func newBoxes() boxes {
 	return boxes{notes: map[string]*note{}, closed: map[string]*closed{}, stamps: map[string]jsonfile.Stamp{}, dirty: map[string]bool{},
-		sent: map[string]string{}}
+		sent: map[string]string{}, took: map[string]time.Time{}}
 }
 
 // readBoxes reads what may have changed: everything open in a full look, else what the hints name and what had not
@@ -261,7 +267,7 @@ func (p *Project) load(n *note) {
 			n.appeared = p.Now
 		}
 	}
-	if id := n.Value.id; !usable(id) {
+	if id := n.Value.id; !usable(id) && !n.alien() {
 		p.Patience.Refuse(n.file, "\""+folder.Line(id, 60)+"\" is no id for a handoff: it cannot be used as a file name", "use a UUID")
 	} else {
 		p.Patience.Clear(n.file)
@@ -311,7 +317,7 @@ func (p *Project) retire() {
 	p.most = max(p.most, len(p.notes))
 	for _, n := range p.notes {
 		switch {
-		case !n.Good || n.where() != completed || !n.early && p.Now.Sub(n.noticed) <= keepAtAll:
+		case !n.counts() || n.where() != completed || !n.early && p.Now.Sub(n.noticed) <= keepAtAll:
 		case n.ended().Before(p.Since):
 			p.close(n)
 		default:

@@ -100,7 +100,7 @@ func (p *Project) exists(id string) bool {
 		return true
 	}
 	for _, n := range p.notes {
-		if n.Good && n.Value.id == id {
+		if n.counts() && n.Value.id == id {
 			return true
 		}
 	}

@@ -77,12 +77,15 @@ func dropLock(o jsonfile.Object, resource, sum string) ([]jsonfile.Set, error) {
 type tombs struct {
 	read    bool
 	holders map[string][]string
-	last    map[string]string // sum per resource
+	last    map[string]string    // sum per resource
+	took    map[string]time.Time // when the holder of what was put back last took something in hand
 }
 
 const maxTombs = 20 // per holder
 
-func newTombs() tombs { return tombs{holders: map[string][]string{}, last: map[string]string{}} }
+func newTombs() tombs {
+	return tombs{holders: map[string][]string{}, last: map[string]string{}, took: map[string]time.Time{}}
+}
 
 // tombstone is a line of steward/tombstones.jsonl: a lock that is about to be removed.
 type tombstone struct {
@@ -119,6 +122,36 @@ func (p *Project) bury(resource string, lock jsonfile.Value, c protocol.Change) 
 	return nil
 }
 
+// putBack is a line of steward/tombstones.jsonl: a handoff that is about to be put back. That its agent had taken it
+// remains a sign of the agent's life at that time, and at no other.
+type putBack struct {
+	At       string `json:"at"`
+	Handoff  string `json:"handoff"`
+	Agent    string `json:"agent"`
+	Accepted string `json:"accepted"`
+}
+
+// remember puts on record when an agent took the handoff that is about to be put back.
+func (p *Project) remember(id, agent string, at time.Time) error {
+	p.readTombs()
+	if known := p.took[agent]; known.After(at) {
+		at = known
+	}
+	at = at.Truncate(time.Second)
+	if !usable(agent) || !at.After(p.tombs.took[agent]) {
+		return nil // a crash came between, or it is known by a newer one
+	}
+	line, err := json.Marshal(putBack{At: jsonfile.FormatTime(p.Now), Handoff: id, Agent: agent, Accepted: jsonfile.FormatTime(at)})
+	if err != nil {
+		return err
+	}
+	if err := p.Root.Append(tombFile, line); err != nil {
+		return err
+	}
+	p.tombs.take(line)
+	return nil
+}
+
 // readTombs reads the record once; after that only Apply adds to it.
 func (p *Project) readTombs() {
 	if p.tombs.read {
@@ -142,6 +175,10 @@ func (p *Project) readTombs() {
 func (t *tombs) take(line []byte) {
 	o, err := jsonfile.Parse(line)
 	if err != nil {
+		return
+	}
+	if at, ok := o.Time("accepted"); ok.OK() {
+		advance(t.took, text(o, "agent", 200), at)
 		return
 	}
 	lock, _ := o.Object("lock")

@@ -35,6 +35,7 @@ type message struct {
 	failed                     bool     // its payload reports errors
 	call                       call
 	acceptedAt, completedAt    time.Time // not in the document, but written by some
+	alien                      bool      // it has none of the envelope's keys
 	issues                     []issue
 }
 
@@ -90,6 +91,7 @@ func decodeMessage(o jsonfile.Object, file string) message {
 	case typeAnswer:
 		m.replies = repliesOf(o, payload, context)
 	}
+	m.alien = !slices.ContainsFunc([]string{"from", "to", "type", "message_id", "payload"}, o.Has)
 	m.issues = c.issues
 	return m
 }
@@ -213,7 +215,15 @@ func (m *message) strays() string {
 		if (r.from == "" || strings.EqualFold(r.from, m.from)) && strings.EqualFold(r.to, m.to) {
 			return ""
 		}
-		return "a " + r.kind + " goes from " + cmp.Or(r.from, "any agent") + " to " + r.to + ", not from " + m.from + " to " + m.to
+		return article(r.kind) + " goes from " + cmp.Or(r.from, "any agent") + " to " + r.to + ", not from " + m.from + " to " + m.to
 	}
 	return ""
+}
+
+// article puts "a" or "an" before a word.
+func article(word string) string {
+	if word != "" && strings.ContainsRune("aeiou", rune(word[0])) {
+		return "an " + word
+	}
+	return "a " + word
 }

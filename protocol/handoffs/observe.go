@@ -60,6 +60,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	for _, id := range ids {
 		p.follow(main[id])
 		p.sends(&main[id].Value)
+		p.takes(main[id])
 	}
 	if ours {
 		p.heed(st)
@@ -82,7 +83,7 @@ func (p *Project) sorted() (main map[string]*note, doubles map[string][]*note) {
 	main = make(map[string]*note, len(p.notes))
 	all := map[string][]*note{}
 	for _, n := range p.notes {
-		if !n.Good || !usable(n.Value.id) {
+		if !n.counts() || !usable(n.Value.id) {
 			continue
 		}
 		id := n.Value.id
@@ -119,7 +120,7 @@ func (p *Project) agents(s *state, ours bool, hands map[string][]string, ids []s
 		m := &s.agents[i]
 		a := protocol.Agent{Name: m.name, Status: m.status, Idle: !m.working(), Tasks: hands[m.name]}
 		a.Beat = protocol.Beat{Mark: string(m.sum), At: capped(m.last, p.Now)}
-		a.Signs = string(jsonfile.SumOf([]byte(strings.Join(append(p.claims(s, m.name), p.sent[m.name]), "\n"))))
+		a.Signs = p.signs(s, m.name)
 		if m.failed() {
 			a.Complaint = cmp.Or(m.complaint, "its status is "+m.status)
 		}
@@ -142,6 +143,16 @@ func (p *Project) agents(s *state, ours bool, hands map[string][]string, ids []s
 		list = append(list, protocol.Agent{Name: name, Idle: true, Tasks: hands[name]})
 	}
 	return list
+}
+
+// signs fingerprints what shows that the agent lives, beside its own entry: its locks, the newest message that it sent,
+// and when it last took a handoff in hand.
+func (p *Project) signs(s *state, agent string) string {
+	list := append(p.claims(s, agent), p.sent[agent])
+	if at := p.tookAt(agent); !at.IsZero() {
+		list = append(list, "took "+jsonfile.FormatTime(at))
+	}
+	return string(jsonfile.SumOf([]byte(strings.Join(list, "\n"))))
 }
 
 // tasks lists the handoffs that somebody is to do something about.

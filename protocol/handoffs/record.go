@@ -21,11 +21,16 @@ const (
 	eventEscalated = "escalation_triggered"
 )
 
+// inOrder is the order in which events of one moment are told.
+var inOrder = []string{eventStarted, eventCreated, eventAccepted, eventEscalated, eventError, eventCompleted}
+
 // record is what was read of the events log: only the end that is new is read, once.
 type record struct {
 	tail     folder.Tail
 	bad      int
 	cur, old map[string][]time.Time // the newest times per event and whom it is about, in two generations
+	last     map[string]string      // the newest of start, completion and error per agent
+	took     map[string]time.Time   // the newest acceptance per agent
 }
 
 const (
@@ -35,7 +40,8 @@ const (
 )
 
 func newRecord() record {
-	return record{tail: folder.Tail{File: logFile, Max: maxFile, Last: logTail}, cur: map[string][]time.Time{}}
+	return record{tail: folder.Tail{File: logFile, Max: maxFile, Last: logTail}, cur: map[string][]time.Time{},
+		last: map[string]string{}, took: map[string]time.Time{}}
 }
 
 // logLine is one line of the log (protocol 001, Agent Events Log).
@@ -93,12 +99,26 @@ func (l *record) take(line []byte) {
 	switch t.event {
 	case eventStarted, eventCompleted:
 		l.note(t.event, "agent", t.agent, t.at)
+		l.turn(t)
 	default:
+		if t.event == eventAccepted {
+			advance(l.took, t.agent, t.at)
+		}
+		if t.event == eventError && t.handoff == "" {
+			l.turn(t)
+		}
 		if t.handoff != "" {
 			l.note(t.event, "task", t.handoff, t.at)
 		} else {
 			l.note(t.event, "agent", t.agent, t.at)
 		}
+	}
+}
+
+// turn notes how far an agent's story has come.
+func (l *record) turn(t told) {
+	if _, known := l.last[t.agent]; t.agent != "" && (known || len(l.last) < maxTold) {
+		l.last[t.agent] = t.event
 	}
 }
 

@@ -14,6 +14,7 @@ type story struct {
 	lives map[string]*life  // by handoff
 	minds map[string]string // the class of each agent's status
 	open  map[string]*happening
+	heard bool // the agents' status was compared before: only then can it have turned
 }
 
 // life is how far a handoff had come at the last look.
@@ -146,20 +147,23 @@ func (p *Project) acceptedAt(n *note) (at time.Time) {
 	return at.Truncate(time.Second)
 }
 
-// heed compares what the agents do with what they did.
+// heed compares what the agents do with what they did. At the first look of a process nothing has turned: what an agent
+// is already is told only when it has just said so and the log does not end its story that way.
 func (p *Project) heed(s *state) {
 	for name := range p.story.minds {
 		if _, there := s.member(name); !there {
 			delete(p.story.minds, name)
 		}
 	}
+	defer func() { p.story.heard = true }()
 	for i := range s.agents {
 		m := &s.agents[i]
 		was, known := p.story.minds[m.name]
 		class := m.class()
 		p.story.minds[m.name] = class
 		recent := !m.last.IsZero() && p.Now.Sub(m.last).Abs() <= firstGrace
-		if was == class || !known && p.began.IsZero() && !recent || !known && class == eventCompleted && !recent {
+		stands := !p.story.heard && (!recent || p.log.last[m.name] == class)
+		if was == class || !known && (stands || class == eventCompleted && !recent) {
 			continue
 		}
 		at := p.Now
@@ -190,23 +194,37 @@ func (m *member) class() string {
 	return ""
 }
 
-// events lists what is to be written down: the client had its time to do so.
+// events lists what is to be written down: the client had its time to do so. A handoff is created before it is accepted,
+// whatever the clocks behind the two times say.
 func (p *Project) events() []protocol.Event {
-	var list []protocol.Event
 	for key, h := range p.story.open {
-		due := h.At.Add(clientsTime)
-		switch {
-		case p.log.has(&h.Event) || h.At.Before(p.Since.Truncate(time.Second)) || p.Now.Sub(h.seen) > toldWithin:
+		if p.log.has(&h.Event) || h.At.Before(p.Since.Truncate(time.Second)) || p.Now.Sub(h.seen) > toldWithin {
 			delete(p.story.open, key)
-		case p.Now.Before(due):
-			p.Patience.Wish(due)
-		default:
-			list = append(list, h.Event)
 		}
 	}
-	slices.SortFunc(list, func(a, b protocol.Event) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Subject.ID, b.Subject.ID))
+	type turn struct {
+		*happening
+		at time.Time
+	}
+	var turns []turn
+	for _, h := range p.story.open {
+		at := h.At
+		if born := p.story.open[keyOf(eventCreated, string(h.Subject.Kind), h.Subject.ID)]; born != nil && born.At.After(at) {
+			at = born.At
+		}
+		if due := at.Add(clientsTime); p.Now.Before(due) {
+			p.Patience.Wish(due)
+			continue
+		}
+		turns = append(turns, turn{h, at})
+	}
+	slices.SortFunc(turns, func(a, b turn) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(slices.Index(inOrder, a.Name), slices.Index(inOrder, b.Name)), cmp.Compare(a.Subject.ID, b.Subject.ID))
 	})
+	var list []protocol.Event
+	for _, t := range turns {
+		list = append(list, t.Event)
+	}
 	for id, l := range p.story.lives {
 		if p.Now.Sub(l.seen) > toldWithin {
 			delete(p.story.lives, id)

@@ -106,12 +106,12 @@ func TestSuite(t *testing.T) {
 			Name: "requeue", Verb: protocol.VerbRequeue, Files: around + told + file(statePath, stateText) + file(before, task(id, "accepted")),
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return requeueChange(s, id) }, Shows: back,
 			Want: file(after, task(id, "accepted")), Gone: []string{before}, Moves: map[string]string{after: before},
-			Free: []string{Base + "/" + attemptsDir + "/*"}, Meddle: meddle(before, "do it", "do it now"),
+			Free: []string{Base + "/" + attemptsDir + "/*", Base + "/" + tombFile}, Meddle: meddle(before, "do it", "do it now"),
 		}, {
 			Name: "requeue flat", Verb: protocol.VerbRequeue, Files: around + told + file(statePath, stateText) + file(flatPath, flatText),
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return requeueChange(s, id) }, Shows: back,
 			Want: file(flatPath, strings.Replace(flatText, `"accepted"`, `"pending"`, 1)),
-			Free: []string{Base + "/" + attemptsDir + "/*"}, Meddle: meddle(flatPath, "do it", "do it now"),
+			Free: []string{Base + "/" + attemptsDir + "/*", Base + "/" + tombFile}, Meddle: meddle(flatPath, "do it", "do it now"),
 		}, {
 			Name: "unlock", Verb: protocol.VerbUnlock, Files: around + file(statePath, stateText),
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return unlockChange(s, "src/a.go") },

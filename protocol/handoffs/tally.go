@@ -115,6 +115,38 @@ func (p *Project) sends(m *message) {
 	}
 }
 
+// takes notes when an agent last took something in hand: the newest time at which a file came to lie there, or was
+// changed there. It only ever moves on, so that nothing that leaves, or that we put back, shows as a sign of life.
+func (p *Project) takes(n *note) {
+	if n.where() != accepted {
+		return
+	}
+	at := came(n.Stamp)
+	if n.Stamp.CtimeNs == 0 && !n.early {
+		at = n.noticed // a rename leaves no trace in the file
+	}
+	advance(p.took, n.Value.to, at)
+}
+
+// tookAt is when the agent last took something in hand, by the files, by the log, or by our record of what we put back:
+// the files alone have forgotten it after a restart.
+func (p *Project) tookAt(agent string) time.Time {
+	at := p.took[agent]
+	for _, other := range []time.Time{p.log.took[agent], p.tombs.took[agent]} {
+		if other.After(at) {
+			at = other
+		}
+	}
+	return at.Truncate(time.Second)
+}
+
+// advance moves an agent's time on, never back.
+func advance(times map[string]time.Time, agent string, at time.Time) {
+	if old, known := times[agent]; agent != "" && at.After(old) && (known || len(times) < 2*maxEntries) {
+		times[agent] = at
+	}
+}
+
 // drop forgets a closed message.
 func (p *Project) drop(file string) {
 	if c := p.closed[file]; c.fact != nil {
@@ -160,7 +192,7 @@ func (p *Project) measures(s *state) []protocol.Measure {
 		all.spans[agent] = span
 	}
 	for _, n := range p.notes {
-		if n.Good {
+		if n.counts() {
 			all.add(p.factOf(n), &p.tally.flow, +1)
 		}
 	}

@@ -140,6 +140,10 @@ func decodePID(text []byte) (int, error) {
 	return n, nil
 }
 
+// atWork reports whether a role is at work for an orchestrator that lives. Then it is there, however silent it is: it is
+// its child, and its end is the orchestrator's to see.
+func (p *Project) atWork(r *role) bool { return p.chief.lives() && !r.idle() }
+
 // agents writes the roles as agents. Without an orchestrator nothing is expected of them: they are its children.
 func (p *Project) agents(b *board) []protocol.Agent {
 	var list []protocol.Agent
@@ -150,6 +154,9 @@ func (p *Project) agents(b *board) []protocol.Agent {
 		r := &b.roles[i]
 		a := protocol.Agent{Name: r.name, Status: r.status, Limit: r.limit(p.opts), Idle: r.idle() || !p.chief.lives(),
 			Beat: protocol.Beat{Mark: r.mark, At: p.past(r.at)}}
+		if p.atWork(r) {
+			a.Presence, a.Evidence = protocol.PresenceHere, p.chief.presence()
+		}
 		if r.task != "" {
 			a.Tasks = []string{r.task}
 		}

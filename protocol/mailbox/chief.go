@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/livhana/steward/platform/proc"
@@ -22,6 +19,8 @@ type chief struct {
 	pid      int // the number that the verdict is about; 0 when no file names one
 	verdict  verdict
 	evidence string
+	id       proc.Identity // of the process that was last proved to be it
+	by       time.Time     // it was running by then; zero when no file says so
 
 	named claim // the claim of the pid file that was last found to be true
 
@@ -50,6 +49,14 @@ func (c *chief) yield() string {
 		return "its orchestrator may run: " + c.evidence
 	}
 	return ""
+}
+
+// presence is the evidence for those who work under it.
+func (c *chief) presence() string {
+	if c.verdict == here {
+		return fmt.Sprintf("its orchestrator (pid %d) lives", c.pid)
+	}
+	return c.yield()
 }
 
 // claim is a process number that a file names as the orchestrator's.
@@ -93,12 +100,12 @@ func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
 		best = chief{verdict: unsure, evidence: pidFile + " cannot be read"}
 	}
 	for _, c := range p.claims(b, boardFile, touched) {
-		v, why := c.judge()
+		v, why, id := c.judge(p.chief.id)
 		if c.fresh && v == gone {
 			v, why = unsure, fmt.Sprintf("%s was written just now and names process %d", c.file, c.pid)
 		}
 		if v > best.verdict {
-			best = chief{pid: c.pid, verdict: v, evidence: why, named: best.named}
+			best = chief{pid: c.pid, verdict: v, evidence: why, id: id, by: c.by, named: best.named}
 		}
 		if v == here && c.file == pidFile {
 			best.named = c
@@ -107,6 +114,9 @@ func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
 	if p.pid.There && !p.pid.Rest {
 		p.Patience.Wish(p.Now.Add(100 * time.Millisecond))
 	}
+	if best.verdict != here {
+		best.id = p.chief.id
+	}
 	best.children, best.counted = p.chief.children, p.chief.counted
 	if best.pid != p.chief.pid || best.verdict != gone {
 		best.children, best.counted = nil, time.Time{}
@@ -114,53 +124,25 @@ func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
 	p.chief = best
 }
 
-func (c claim) judge() (verdict, string) {
+// judge says what became of the process. The one that was proved to be it before is still it, whatever the clock was set
+// to meanwhile.
+func (c claim) judge(proved proc.Identity) (verdict, string, proc.Identity) {
 	id, err := proc.Inspect(c.pid)
 	if errors.Is(err, proc.ErrGone) {
-		return gone, fmt.Sprintf("%s names process %d, and there is none", c.file, c.pid)
+		return gone, fmt.Sprintf("%s names process %d, and there is none", c.file, c.pid), proc.Identity{}
 	}
 	if err != nil {
-		return unsure, fmt.Sprintf("%s names process %d, of which the system says nothing", c.file, c.pid)
+		return unsure, fmt.Sprintf("%s names process %d, of which the system says nothing", c.file, c.pid), proc.Identity{}
 	}
-	began, ok := began(id)
-	switch {
-	case !ok || c.by.IsZero():
-		return unsure, fmt.Sprintf("%s names process %d, whose age cannot be told", c.file, c.pid)
-	case began.After(c.by.Add(clockStep)):
-		return gone, fmt.Sprintf("process %d is younger than the number in %s", c.pid, c.file)
-	}
-	return here, fmt.Sprintf("process %d of %s runs", c.pid, c.file)
-}
-
-// began turns a start token into a time, to about 10 ms.
-func began(id proc.Identity) (time.Time, bool) {
-	switch runtime.GOOS {
-	case "linux":
-		boot, ok := bootTime()
-		const hertz = 100 // of the start token on every Linux that Go runs on
-		return boot.Add(time.Duration(id.Start) * (time.Second / hertz)), ok
-	case "darwin":
-		return time.UnixMicro(int64(id.Start)), true
-	case "windows":
-		const from1601 = 11644473600
-		return time.Unix(int64(id.Start/1e7)-from1601, int64(id.Start%1e7)*100), true
-	}
-	return time.Time{}, false
-}
-
-// bootTime is when the machine was started by the present clock, to the second.
-func bootTime() (time.Time, bool) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return time.Time{}, false
-	}
-	for l := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(l, "btime "); ok {
-			n, err := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
-			return time.Unix(n, 0), err == nil
+	if id.Start != proved.Start || id.PID != proved.PID || id.Boot != proved.Boot {
+		switch began, err := proc.Started(id); {
+		case err != nil || c.by.IsZero():
+			return unsure, fmt.Sprintf("%s names process %d, whose age cannot be told", c.file, c.pid), proc.Identity{}
+		case began.After(c.by.Add(clockStep)):
+			return gone, fmt.Sprintf("process %d is younger than the number in %s", c.pid, c.file), proc.Identity{}
 		}
 	}
-	return time.Time{}, false
+	return here, fmt.Sprintf("process %d of %s runs", c.pid, c.file), id
 }
 
 // countEvery is how often the process table is searched for what a dead orchestrator left running.
@@ -228,7 +210,7 @@ func (p *Project) chiefAgent(b *board) (protocol.Agent, bool) {
 	}
 	switch {
 	case c.verdict == here:
-		a.Presence = protocol.PresenceHere
+		a.Presence, a.Process = protocol.PresenceHere, protocol.Identity(c.id) // its end is known at once
 	case c.verdict == gone && b.running:
 		a.Presence = protocol.PresenceGone
 		_, file := p.statusBoard()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/protocoltest"
 )
@@ -53,7 +54,11 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 	if a.Presence != protocol.PresenceHere || a.Idle || a.PID != cmd.Process.Pid || !strings.Contains(s.Yield, pidText(cmd)) || a.Ref != (protocol.Ref{}) {
 		t.Fatalf("%+v, yield %q", a, s.Yield)
 	}
-	if dev, _ := s.Agent(developer); dev.Idle || dev.Limit != 15*time.Minute {
+	if id, err := proc.Inspect(cmd.Process.Pid); err != nil || a.Process != protocol.Identity(id) || !a.Process.Proves() {
+		t.Errorf("nobody can wait for its end: %+v, %v", a.Process, err)
+	}
+	if dev, _ := s.Agent(developer); dev.Idle || dev.Limit != 15*time.Minute || dev.Presence != protocol.PresenceHere ||
+		dev.Evidence != "its orchestrator (pid "+pidText(cmd)+") lives" || dev.Process != (protocol.Identity{}) {
 		t.Errorf("developer %+v", dev)
 	}
 	if k := taskOf(t, s, "task-001"); k.Lost != "" || protocoltest.Codes(s, "task-001") != "" {
@@ -75,10 +80,10 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 	r.end(cmd)
 	s = r.pass(100 * time.Millisecond)
 	a, _ = s.Agent(orchestrator)
-	if a.Presence != protocol.PresenceGone || a.Recorded != "running" || a.Ref.Path == "" || s.Yield != "" || protocoltest.Codes(s, orchestrator) != "running medium" {
+	if a.Presence != protocol.PresenceGone || a.Process != (protocol.Identity{}) || a.Recorded != "running" || a.Ref.Path == "" || s.Yield != "" || protocoltest.Codes(s, orchestrator) != "running medium" {
 		t.Fatalf("killed: %+v, yield %q, %s", a, s.Yield, protocoltest.Codes(s, orchestrator))
 	}
-	if dev, _ := s.Agent(developer); !dev.Idle {
+	if dev, _ := s.Agent(developer); !dev.Idle || dev.Presence != protocol.PresenceUnproved {
 		t.Error("a developer without an orchestrator is expected to work")
 	}
 	if k := taskOf(t, s, "task-001"); k.Lost == "" || protocoltest.Codes(s, "task-001") != "stuck medium" {
@@ -89,6 +94,98 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 	s = r.pass(100 * time.Millisecond)
 	if a, _ = s.Agent(orchestrator); a.Recorded != "error" || !a.Idle || protocoltest.Codes(s, orchestrator)+protocoltest.Codes(s, "task-001") != "" || !taskOf(t, s, "task-001").Visible {
 		t.Errorf("mended: %+v %+v", a, s.Findings)
+	}
+}
+
+// While the orchestrator lives, nobody who works for it is dead, and no work lost: silence beyond the role's limit is
+// told, in the same words at every look, until there is a sign of life.
+func TestOverLimit(t *testing.T) {
+	r := newRoom(t, around)
+	cmd := r.child("exec sleep 100")
+	r.Now = time.Now()
+	since := r.Now
+	board := strings.Replace(boardOf(pidText(cmd), "+0s"), `"techLead": {"status": "idle"`, `"techLead": {"status": "reviewing"`, 1)
+	r.Write(boardPath, board)
+	want := func(s *protocol.Snapshot, lead, dev string) {
+		t.Helper()
+		if got := protocoltest.Codes(s, "tech-lead"); got != lead {
+			t.Errorf("after %v: tech-lead %q, want %q", r.Now.Sub(since), got, lead)
+		}
+		if got := protocoltest.Codes(s, developer); got != dev {
+			t.Errorf("after %v: developer %q, want %q", r.Now.Sub(since), got, dev)
+		}
+		for _, name := range []string{"tech-lead", developer} {
+			if a, _ := s.Agent(name); a.Presence != protocol.PresenceHere || a.Idle {
+				t.Errorf("%s: %+v", name, a)
+			}
+		}
+		if taskOf(t, s, "task-001").Lost != "" || protocoltest.Codes(s, "task-001") != "" || protocoltest.Codes(s, "planner") != "" {
+			t.Errorf("%+v", s.Findings)
+		}
+	}
+	text := func(s *protocol.Snapshot) string {
+		for _, f := range s.Findings {
+			if f.Subject.ID == developer {
+				return f.Text
+			}
+		}
+		return ""
+	}
+	s := r.pass(2 * time.Minute)
+	want(s, "", "")
+	if due := since.Add(3 * time.Minute); s.Again.IsZero() || s.Again.After(due) {
+		t.Errorf("again %v, want before %v", s.Again, due)
+	}
+	want(r.pass(2*time.Minute), "over_limit high", "")
+	s = r.pass(12 * time.Minute)
+	want(s, "over_limit high", "over_limit high")
+	first := text(s)
+	if !strings.HasPrefix(first, "developer has been silent at its work since 20") || !strings.HasSuffix(first, "Z; its limit is 15 min") {
+		t.Errorf("it says %q", first)
+	}
+	if s = r.pass(7 * time.Minute); text(s) != first {
+		t.Errorf("it says %q, said %q", text(s), first)
+	}
+	r.reopen()
+	if s = r.pass(time.Minute); text(s) != first {
+		t.Errorf("after a restart it says %q, said %q", text(s), first)
+	}
+	board = strings.Replace(board, `"implementing"`, `"testing"`, 1) // the time that it gives is as it was
+	r.Write(boardPath, strings.ReplaceAll(board, "{{now+0s}}", since.UTC().Format(time.RFC3339Nano)))
+	want(r.pass(time.Second), "over_limit high", "")
+	r.pass(14 * time.Minute)
+	s = r.pass(time.Minute)
+	want(s, "over_limit high", "over_limit high")
+	first = text(s)
+	r.Write(boardPath, "{")
+	r.pass(time.Second)
+	r.Do(os.Remove(r.Path(boardPath)))
+	r.pass(3 * time.Second)
+	r.Write(boardPath, strings.ReplaceAll(board, "{{now+0s}}", since.UTC().Format(time.RFC3339Nano)))
+	s = r.pass(time.Second)
+	if want(s, "over_limit high", "over_limit high"); text(s) != first {
+		t.Errorf("after its file was gone for a moment it says %q, said %q", text(s), first)
+	}
+}
+
+// The process that was proved to be the orchestrator is so still when the clock is set and its files seem older than it.
+func TestClockSetWhileItRuns(t *testing.T) {
+	r := newRoom(t, around)
+	cmd := r.child("exec sleep 100")
+	r.Now = time.Now()
+	r.Write(boardPath, strings.Replace(boardText, "4999999", "null", 1))
+	r.Write(pidPath, pidText(cmd))
+	if s := r.pass(100 * time.Millisecond); s.Yield == "" {
+		t.Fatal("it lives")
+	}
+	at := time.Now().Add(-time.Hour)
+	r.Do(os.Chtimes(r.Path(pidPath), at, at))
+	if s := r.pass(100 * time.Millisecond); !strings.Contains(s.Yield, "runs (pid "+pidText(cmd)) {
+		t.Errorf("yield %q", s.Yield)
+	}
+	r.end(cmd)
+	if s := r.pass(100 * time.Millisecond); s.Yield != "" {
+		t.Errorf("gone, and yield %q", s.Yield)
 	}
 }
 

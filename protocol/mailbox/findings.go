@@ -12,6 +12,7 @@ import (
 //
 //	stuck           work in hand, and nobody there to go on with it
 //	running         the file says that the orchestrator runs, and its process is gone
+//	over_limit      an agent at work that is silent for longer than its role may be
 //	orphans         processes that the dead orchestrator left running
 //	transition      a step that the state diagram does not know
 //	rejected_again  a second rejection of the same task
@@ -26,7 +27,7 @@ func about(kind protocol.Kind, id string) protocol.Subject {
 
 // findings lists everything that is wrong: the orchestrator first, then tasks, messages and files.
 func (p *Project) findings(tasks []protocol.Task, shown []*record, mail []located, b *board, boardFile string) []protocol.Finding {
-	list := p.chiefFindings(b)
+	list := append(p.chiefFindings(b), p.overLimit(b)...)
 	for i := range tasks {
 		list = append(list, p.taskFindings(&tasks[i], shown[i])...)
 	}
@@ -129,12 +130,12 @@ func (p *Project) letterFindings(mail []located, shown []*record) (list []protoc
 // buildFindings judges a report's build (protocol 003, Build Failures and Missing Instructions). A build whose task
 // was approved all the same is no alarm any more.
 func (l *letter) buildFindings(subject protocol.Subject, approved bool) (list []protocol.Finding) {
-	b, at := l.build, fmt.Sprintf("messages[%d].buildResult.status", l.index)
+	b := l.build
 	add := func(code string, severity protocol.Severity, text string) {
 		if approved && severity == protocol.High {
 			severity = protocol.Medium
 		}
-		list = append(list, protocol.Finding{Subject: subject, Code: code, Field: at, Severity: severity, Text: text})
+		list = append(list, protocol.Finding{Subject: subject, Code: code, Field: "buildResult.status", Severity: severity, Text: text})
 	}
 	switch {
 	case b.missesInstructions():

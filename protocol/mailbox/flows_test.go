@@ -66,8 +66,12 @@ func TestWayOfATask(t *testing.T) {
 		if step.status == rejected {
 			more = reason
 		}
-		if got := protocoltest.Codes(r.put(oneTask(step.status, more)), "task-001"); got != step.want {
+		s := r.put(oneTask(step.status, more))
+		if got := protocoltest.Codes(s, "task-001"); got != step.want {
 			t.Errorf("%s: %q, want %q", step.status, got, step.want)
+		}
+		if k := taskOf(t, s, "task-001"); k.Awaits != map[string]string{awaitingReview: "review"}[step.status] {
+			t.Errorf("%s: it awaits %q", step.status, k.Awaits)
 		}
 	}
 	s := r.put(oneDone)

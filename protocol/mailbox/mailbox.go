@@ -51,6 +51,7 @@ type Project struct {
 	ledger  *ledger.Ledger
 	chief   chief
 	history history
+	quiet   map[string]quiet          // the roles, by name
 	odd     map[string]protocol.Fault // ids that cannot be used
 }
 
@@ -70,6 +71,7 @@ func (p *Project) forget() {
 	p.pid = jsonfile.Reading[int]{}
 	p.ledger = ledger.New(attemptsDir)
 	p.chief, p.history = chief{}, newHistory()
+	p.quiet = map[string]quiet{}
 	p.odd = map[string]protocol.Fault{}
 }
 

@@ -26,6 +26,7 @@ func (p *Project) look() {
 	p.follow()
 	b, file := p.statusBoard()
 	p.watchChief(&b.Value, file, b.Stamp.ModTime())
+	p.listen(&b.Value, b.Stamp.ModTime())
 }
 
 // describe writes the snapshot.

@@ -79,7 +79,7 @@ func checkLetter(l *letter, o jsonfile.Object) {
 		l.issues.add("schema", at+".platform", protocol.Low, fmt.Sprintf("platform is %q, want one of %s", line(word, 40), strings.Join(platforms, ", ")))
 	}
 	if l.kind == completionReport {
-		checkReport(&l.issues, at, o)
+		l.checkReport(at, o)
 	}
 }
 
@@ -122,8 +122,9 @@ func blank(v jsonfile.Value) bool {
 }
 
 // checkReport holds a completion report against Completion Report and Build Result Object, and against what Build
-// Failures asks for.
-func checkReport(l *issues, at string, o jsonfile.Object) {
+// Failures asks for. What is wrong with the build of a task is named alike, wherever the report stands.
+func (m *letter) checkReport(at string, o jsonfile.Object) {
+	l := &m.issues
 	if word, ok := o.String("status"); ok.OK() && word != awaitingReview && word != "" {
 		l.schema(at+".status", fmt.Sprintf("status is %q, must be %s", line(word, 40), awaitingReview))
 	}
@@ -131,7 +132,9 @@ func checkReport(l *issues, at string, o jsonfile.Object) {
 	if !ok.OK() {
 		return
 	}
-	at += ".buildResult"
+	if at += ".buildResult"; m.task != "" {
+		at = "buildResult"
+	}
 	checkNeeds(l, at, r, buildNeeds)
 	word, _ := r.String("status")
 	if word != "" && !slices.Contains(buildStates, word) {

@@ -1,0 +1,67 @@
+package mailbox
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// quiet is since when a role has shown no life.
+type quiet struct {
+	mark  string // its entry in status.json
+	since time.Time
+}
+
+// listen notes which roles have shown life: by the time that they give, and by any change to their entry.
+func (p *Project) listen(b *board, touched time.Time) {
+	known := p.quiet
+	p.quiet = make(map[string]quiet, len(b.roles))
+	for i := range b.roles {
+		r := &b.roles[i]
+		q, old := known[r.name]
+		if !old || q.mark != r.mark {
+			at := p.past(r.at)
+			switch {
+			case old && !at.After(q.since):
+				at = p.Now
+			case at.IsZero():
+				at = p.past(touched)
+			}
+			q = quiet{r.mark, at}
+		}
+		p.quiet[r.name] = q
+	}
+	if len(b.roles) == 0 && known != nil { // a file that is gone for a moment says nothing about anybody
+		p.quiet = known
+	}
+}
+
+// overLimit lists the roles that work for a living orchestrator and are silent for longer than they may be. Nobody is
+// dead for that. What came before the orchestrator was there is not counted.
+func (p *Project) overLimit(b *board) (list []protocol.Finding) {
+	for i := range b.roles {
+		r := &b.roles[i]
+		limit := r.limit(p.opts)
+		if !p.atWork(r) || limit <= 0 {
+			continue
+		}
+		since := later(p.quiet[r.name].since, p.past(p.chief.by))
+		if due := since.Add(limit); p.Now.Before(due) {
+			p.Patience.Wish(due)
+			continue
+		}
+		list = append(list, protocol.Finding{Subject: about(protocol.KindAgent, r.name), Code: "over_limit", Field: "lastActivity", Severity: protocol.High,
+			Text: fmt.Sprintf("%s has been silent at its work since %s; its limit is %s", r.name, jsonfile.FormatTime(since), minutes(limit))})
+	}
+	return list
+}
+
+// minutes writes a limit as people say it.
+func minutes(d time.Duration) string {
+	if d%time.Minute == 0 {
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return d.String()
+}
