@@ -165,6 +165,9 @@ func (s *stage) doForeignTask(c *card, w []string) error {
 		c.task.Foreign, c.task.Timeout, c.task.Requeue = true, protocol.NoTimeout, slices.Contains(w, "requeue")
 	case "accepted":
 		c.named = "accepted"
+	case "resent": // the same name, another request
+		c.task.Ref.Sum += " again"
+		c.named, c.result, c.open, c.held = "", nil, true, false
 	case "lost":
 		c.task.Lost = strings.Join(w[1:], " ")
 	case "found":

@@ -53,6 +53,8 @@ type TaskMemory struct {
 	State protocol.TaskState `json:"state,omitempty"`
 	// Run numbers the results taken away so far, from 1; the facts below, up to Wanted, belong to that run.
 	Run int `json:"run,omitempty"`
+	// Asked is the sum of the request, for work that may be asked for again under the same name.
+	Asked string `json:"asked,omitempty"`
 	// Judged: it was let in, or came too early for us, so it is not held for capacity any more.
 	Judged bool `json:"judged,omitempty"`
 	// Held: it was held at the last look. Whoever lets it go, it was let in.

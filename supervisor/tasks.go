@@ -34,6 +34,13 @@ func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[strin
 	if n := 1 + len(committed(t)); m.Run != n {
 		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: n, Counted: m.Counted, Latency: m.Latency}
 	}
+	if again := m.Asked != "" && m.Asked != t.Ref.Sum || (m.State == protocol.TaskDone || m.State == protocol.TaskFailed) && t.Outcome == nil; t.Foreign && again {
+		// Asked for anew under the same name: what was found out about the last time says nothing about this one.
+		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: m.Run, Counted: m.Counted, Latency: m.Latency}
+	}
+	if m.Asked = ""; t.Foreign {
+		m.Asked = t.Ref.Sum
+	}
 	if t.Visible && k.agent.alive() && !m.Looked.IsZero() {
 		m.Visible += awake(m.Looked, k.at, d.cfg.LookEvery)
 	}

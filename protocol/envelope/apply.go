@@ -21,7 +21,10 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	case c.Verb != protocol.VerbLog && !plain(c.Subject.ID):
 		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
 	}
-	return p.Change(ctx, now, func() error { return act(c) })
+	return p.Change(ctx, now, func() error {
+		p.sweep()
+		return act(c)
+	})
 }
 
 func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {

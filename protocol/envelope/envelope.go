@@ -26,7 +26,7 @@ const (
 )
 
 // maxFile bounds what is read of one message. A larger one is a Fault.
-const maxFile = 1 << 20
+const maxFile = 8 << 20
 
 // Options are the settings of one project's adapter.
 type Options struct {

@@ -112,22 +112,6 @@ func TestGateOverTime(t *testing.T) {
 	}
 }
 
-// Two held assignments of one task are one too many: all is let go and judged anew.
-func TestHeldTwice(t *testing.T) {
-	s := newSite(t, "")
-	for range 2 {
-		name := s.send(assign("dep", "DEPLOYMENT"))
-		s.Do(os.Rename(s.Path(name), s.Path(name+".held")))
-	}
-	if k := task(s.look(), "dep"); k.Hold == nil || !k.Hold.Half {
-		t.Errorf("%+v", k)
-	}
-	s.Do(s.apply(releaseOf("dep")))
-	if k := task(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(messagesDir+"/001.json") || !s.has(messagesDir+"/002.json") {
-		t.Errorf("%+v", k)
-	}
-}
-
 // An agent that was quicker than the hold keeps what it has.
 func TestAgentWasQuicker(t *testing.T) {
 	s := newSite(t, "")
@@ -142,26 +126,6 @@ func TestAgentWasQuicker(t *testing.T) {
 	}
 	if err := s.apply(holdOf(&protocol.Task{ID: "nobody"}, s.Now)); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("hold of nothing: %v", err)
-	}
-}
-
-// Two assignments of one task: the newest counts, and a hold takes nothing else away.
-func TestAssignedTwice(t *testing.T) {
-	s := newSite(t, "")
-	first := s.send(assign("dep", "DEPLOYMENT"))
-	s.Do(s.apply(holdOf(task(s.look(), "dep"), s.Now)))
-	second := s.send(assign("dep", "DEPLOYMENT").with(fields{"task_name": "anew"}))
-	k := task(s.look(second), "dep")
-	if k.Hold == nil || !k.Hold.Half || k.Title != "anew" {
-		t.Fatalf("%+v", k)
-	}
-	s.Do(s.apply(releaseOf("dep")))
-	if k = task(s.look("x"), "dep"); k.Hold != nil || !s.has(first) || !s.has(second) {
-		t.Errorf("%+v", k)
-	}
-	s.Do(s.apply(holdOf(k, s.Now)))
-	if k = task(s.look("x"), "dep"); k.Hold == nil || k.Hold.Half || !s.has(first) || s.has(second) {
-		t.Errorf("%+v", k)
 	}
 }
 

@@ -19,6 +19,7 @@ func oneLine(s string) bool {
 func FuzzMessage(f *testing.F) {
 	for _, m := range []fields{assign("t", "X").with(fields{"deadline": "2 hours", "blocked_by": "a", "related_tasks": []any{"b", 1}}), ack("t", "X"),
 		complete("t", "X", false), verdict("t", "APPROVED", true), reject("t"), escalate("t", "X", "human"), resolve("t"),
+		assign("t", "").with(fields{"to_agent": []any{"A", fields{"DEPLOYMENT": []any{"B\x00"}}}}), verdict("t", "APPROVED", false).with(fields{"output": fields{"critical_issues": 3}}),
 		{"message_type": "a\x00b", "task_id": "..", "timestamp": 1e300}} {
 		f.Add(m.String())
 		f.Add(strings.NewReplacer("true", "null", `"a"`, "[1e999]", `"X"`, `{"x":[]}`).Replace(m.String()))
@@ -36,7 +37,7 @@ func FuzzMessage(f *testing.F) {
 			t.Errorf("%+v", m)
 		}
 		problem, _ := m.fault()
-		for _, s := range append([]string{m.from, m.to, problem}, m.faults...) {
+		for _, s := range append(append([]string{m.from, m.to, problem}, m.faults...), m.also...) {
 			if !oneLine(s) {
 				t.Errorf("%q", s)
 			}

@@ -3,6 +3,7 @@ package envelope
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,14 +19,20 @@ func isAuditor(name string) bool { return agentName(name) == "SECURITY_AUDITOR" 
 
 // isDeployer reports whether a task for that agent is a deployment.
 func isDeployer(name string) bool {
-	switch agentName(name) {
-	case "DEPLOYMENT", "DEPLOYER", "DEPLOY":
-		return true
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return strings.ContainsRune(",;/|+&", r) }) {
+		switch agentName(part) {
+		case "DEPLOYMENT", "DEPLOYER", "DEPLOY":
+			return true
+		}
 	}
 	return false
 }
 
-var productionWord = regexp.MustCompile(`(?i)(before[ -]|pre[ -]?|non[ -]?)?\bprod(?:uction)?\b`)
+// productionWord finds production, and in its first group what takes that back: "before production", "must not touch
+// production". Only words that leave no doubt may stand between: when in doubt, production is meant.
+var productionWord = regexp.MustCompile(`(?i)(before[ -](?:the |go(?:ing)?[ -])?|pre[ -]?|non[ -]?|` +
+	`\b(?:not|no|never|nor|without|cannot|\w+n['’]t)(?:\s+(?:be|go|going|touch(?:ing)?|affect(?:ing)?|change|reach|use|deploy(?:ed)?|release(?:d)?|push(?:ed)?|roll(?:ed)?|out|in|on|to|into|for|the|a|any|our)){0,4}[\s-]+)?` +
+	`\b(?:prod(?:uction)?|live)\b`)
 
 // namesProduction reports whether a text speaks of production itself, not of what comes before it.
 func namesProduction(text string) bool {
@@ -37,13 +44,13 @@ type ruling struct{ block, notice string }
 
 // gate judges a deployment by what was known at that moment (protocol 004, Security Gate Protocol: NO DEPLOYMENT
 // without SECURITY_AUDITOR approval).
-func (p *Project) gate(t *life, at time.Time) ruling {
-	r, by := p.approval(t, at)
+func (p *Project) gate(deployment *message, at time.Time) ruling {
+	r, by := p.approval(deployment, at)
 	switch {
 	case r == nil && by != "":
 		return ruling{block: fmt.Sprintf("security: no approval yet from %s", by)}
 	case r == nil:
-		return ruling{block: fmt.Sprintf("security: no approval by SECURITY_AUDITOR%s", ofProject(t))}
+		return ruling{block: fmt.Sprintf("security: no approval by SECURITY_AUDITOR%s", ofProject(deployment))}
 	case r.void:
 		return ruling{block: fmt.Sprintf("security: no approval: the review %s was itself rejected", by)}
 	case r.status == "REJECTED":
@@ -53,11 +60,14 @@ func (p *Project) gate(t *life, at time.Time) ruling {
 	case r.status != "APPROVED" && r.status != "CONDITIONAL":
 		return ruling{block: fmt.Sprintf("security: no approval: %s says %q", by, r.status)}
 	}
-	if last := p.lastDelivery(t.project(), at); !last.IsZero() && !r.at.After(last) {
+	if r.contra != "" {
+		return ruling{block: fmt.Sprintf("security: no valid approval by %s: the approval contradicts itself: %s", by, r.contra)}
+	}
+	if last := p.lastDelivery(deployment.project(), at); !last.IsZero() && !r.at.After(last) {
 		return ruling{block: fmt.Sprintf("security: the approval by %s is older than the last DEVELOPER or INTEGRATIONS completion", by)}
 	}
 	if r.status == "CONDITIONAL" {
-		if t.assigned.assignment.production {
+		if deployment.assignment.production {
 			return ruling{block: fmt.Sprintf("security: conditional approval (%s); fix before production", by)}
 		}
 		return ruling{notice: fmt.Sprintf("conditional approval (%s): minor issues are to be fixed before production", by)}
@@ -65,17 +75,32 @@ func (p *Project) gate(t *life, at time.Time) ruling {
 	return ruling{}
 }
 
-func ofProject(t *life) string {
-	if t.project() == "" {
+// gateAll judges the deployments of one task: each must be approved, whatever was assigned later.
+func (p *Project) gateAll(deployments []*message, at time.Time) ruling {
+	var blocks, notices []string
+	for _, m := range deployments {
+		r := p.gate(m, at)
+		if r.block != "" && !slices.Contains(blocks, r.block) {
+			blocks = append(blocks, r.block)
+		}
+		if r.notice != "" && !slices.Contains(notices, r.notice) {
+			notices = append(notices, r.notice)
+		}
+	}
+	return ruling{strings.Join(blocks, "; "), strings.Join(notices, "; ")}
+}
+
+func ofProject(m *message) string {
+	if m.project() == "" {
 		return ""
 	}
-	return fmt.Sprintf(" for project %q", t.project())
+	return fmt.Sprintf(" for project %q", m.project())
 }
 
 // approval finds the review that counts for a deployment at that moment, and its task: the newest of the security
 // tasks that it names, else the newest of its project. by without a review is a named one that has not come yet.
-func (p *Project) approval(t *life, at time.Time) (r *review, by string) {
-	for _, id := range t.assigned.assignment.related {
+func (p *Project) approval(deployment *message, at time.Time) (r *review, by string) {
+	for _, id := range deployment.assignment.related {
 		o := p.tasks[id]
 		if o == nil || len(o.reviews) == 0 && (o.assigned == nil || !isAuditor(o.assigned.to)) {
 			continue
@@ -89,7 +114,7 @@ func (p *Project) approval(t *life, at time.Time) (r *review, by string) {
 			}
 		}
 	}
-	if d := p.projects[t.project()]; by == "" && d != nil {
+	if d := p.projects[deployment.project()]; by == "" && d != nil {
 		d.tell()
 		if i := until(d.reviews, at, func(r *review) time.Time { return r.at }); i > 0 {
 			r = d.reviews[i-1]
@@ -104,7 +129,7 @@ func (p *Project) approval(t *life, at time.Time) (r *review, by string) {
 // compare orders reviews by how much they count: the newest, and of one moment the one that approves less.
 func (r *review) compare(than *review) int {
 	less := func(r *review) int {
-		if r.status == "APPROVED" && !r.blocking && !r.void {
+		if r.status == "APPROVED" && !r.blocking && !r.void && r.contra == "" {
 			return 0
 		}
 		return 1
@@ -136,30 +161,43 @@ func (p *Project) lastDelivery(project string, at time.Time) time.Time {
 	return time.Time{}
 }
 
-// gateFindings are the security gate's words about a deployment that is to come, and about one that did not wait.
+// gateFindings are the security gate's words about deployments that are to come, and about one that did not wait.
 func (p *Project) gateFindings(t *life) []issue {
-	if t.taken.IsZero() && !t.over() {
-		switch r := p.gate(t, p.Now); {
-		case r.block != "":
-			text := fmt.Sprintf("deployment %s must wait: %s", t.id, r.block)
-			if t.assigned.inLog() {
-				text += "; the assignment cannot be held: it stands in a log"
-			}
-			return []issue{{code: "security_gate", severity: protocol.Critical, text: text}}
-		case r.notice != "":
-			return []issue{{code: "security_conditional", severity: protocol.Low, text: r.notice}}
-		}
+	if list := t.deployments(); len(list) > 0 {
+		return p.comingFindings(t, list)
+	}
+	if t.deployed == nil || t.taken.IsZero() && !t.over() {
 		return nil
 	}
 	until := p.Now
 	if t.over() {
 		until = t.end
 	}
-	r := p.gate(t, t.takenOr(until))
-	if r.block == "" || p.gate(t, until).block == "" {
+	r := p.gate(t.deployed, t.takenOr(until))
+	if r.block == "" || p.gate(t.deployed, until).block == "" {
 		return nil
 	}
 	return []issue{{code: "security_bypassed", severity: protocol.Critical, text: fmt.Sprintf("deployment %s went ahead although: %s", t.id, r.block)}}
+}
+
+// comingFindings is about deployments that nobody has taken in hand.
+func (p *Project) comingFindings(t *life, deployments []*message) []issue {
+	var list []issue
+	switch r := p.gateAll(deployments, p.Now); {
+	case r.block != "":
+		text := fmt.Sprintf("deployment %s must wait: %s", t.id, r.block)
+		if slices.ContainsFunc(deployments, (*message).inLog) {
+			text += "; the assignment cannot be held: it stands in a log"
+		}
+		list = append(list, issue{code: "security_gate", severity: protocol.Critical, text: text})
+	case r.notice != "":
+		list = append(list, issue{code: "security_conditional", severity: protocol.Low, text: r.notice})
+	}
+	if a, b := t.reassigned(); b != nil {
+		list = append(list, issue{code: "reassigned", severity: protocol.Medium, text: fmt.Sprintf("it is assigned to %s (%s) and to %s (%s); it stays a deployment until %s answers",
+			clean(a.to, 80), openName(path.Base(a.file)), clean(b.to, 80), openName(path.Base(b.file)), clean(a.to, 80))})
+	}
+	return list
 }
 
 func (t *life) takenOr(at time.Time) time.Time {

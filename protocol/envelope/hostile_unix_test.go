@@ -4,6 +4,7 @@ package envelope
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,8 +121,18 @@ func TestHostileIDs(t *testing.T) {
 		s.send(assign(id, "DEPLOYMENT"))
 	}
 	snap := s.look()
-	if len(snap.Tasks) > 0 || len(snap.Faults) != len(ids) || len(snap.Events) > 0 || len(snap.Findings) != len(ids) || snap.Findings[0].Severity != protocol.Critical {
+	if len(snap.Tasks) != len(ids) || len(snap.Faults) != len(ids) || protocoltest.Codes(snap, "001") != "security_gate critical, schema medium" {
 		t.Errorf("tasks %+v, faults %d, findings %+v", snap.Tasks, len(snap.Faults), snap.Findings)
+	}
+	for i := range snap.Tasks {
+		s.Do(s.apply(holdOf(&snap.Tasks[i], s.Now))) // under its file's name
+		if s.has(fmt.Sprintf("%s/%03d.json", messagesDir, i+1)) {
+			t.Errorf("%s is not held", snap.Tasks[i].ID)
+		}
+	}
+	log := newSite(t, file(logFile, assign("../x", "DEPLOYMENT").String()+"\n"))
+	if snap := log.look(); len(snap.Tasks) > 0 || len(snap.Faults) != 1 || len(snap.Findings) != 1 || snap.Findings[0].Severity != protocol.Critical {
+		t.Errorf("in the log: %+v", snap)
 	}
 	for _, id := range ids {
 		if err := s.apply(releaseOf(id)); err == nil {

@@ -19,6 +19,7 @@ type journal struct {
 	messages []*message
 	faults   []protocol.Fault // of the first lines that cannot be used
 	bad      int              // how many there are in all
+	dark     []int            // the first lines that cannot be read and may be a deployment
 }
 
 // maxBadLines bounds the Faults of one log.
@@ -48,7 +49,8 @@ func (p *Project) restartLog() {
 func (p *Project) takeLine(line []byte, at int64) {
 	p.journal.lines++
 	if line == nil {
-		p.badLine("is longer than 1 MiB", "")
+		p.badLine("is longer than 8 MiB", "")
+		p.journal.darkLine()
 		return
 	}
 	text := bytes.TrimSpace(line)
@@ -59,6 +61,9 @@ func (p *Project) takeLine(line []byte, at int64) {
 	if err != nil {
 		problem, hint := jsonfile.Describe(err)
 		p.badLine("is no message: "+clean(problem, maxText), hint)
+		if smells(text) {
+			p.journal.darkLine()
+		}
 		return
 	}
 	j, m := &p.journal, decode(o)

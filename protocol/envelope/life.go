@@ -25,6 +25,10 @@ type life struct {
 
 	state    state
 	assigned *message // the newest assignment
+	// open are the assignments since the last answer, oldest first, copies included. deployed is the newest deployment
+	// that was answered in this round.
+	open     []*message
+	deployed *message
 	begun    time.Time
 	taken    time.Time // when its agent first answered this assignment
 	ack      *message
@@ -47,7 +51,8 @@ type review struct {
 	at       time.Time
 	status   string // approval_status, folded
 	blocking bool
-	void     bool // rejected afterwards
+	void     bool   // rejected afterwards
+	contra   string // how an approval contradicts itself
 }
 
 // tell follows the messages from the first to the last.
@@ -61,7 +66,7 @@ func (t *life) tell() {
 		case acknowledges:
 			t.acknowledge(m)
 		case escalates:
-			t.blockers, t.stuck = append(t.blockers, m), true
+			t.blockers, t.stuck = append(t.blockers, m), t.stuck || t.fromItsAgent(m)
 		case resolves:
 			t.answered()
 		case completes:
@@ -72,6 +77,7 @@ func (t *life) tell() {
 			t.approve(m)
 		}
 	}
+	t.withCopies()
 }
 
 // note keeps what is wrong with the messages, each thing once.
@@ -89,7 +95,10 @@ func (t *life) assign(m *message) {
 	if t.over() || t.assigned == nil || fold(t.assigned.to) != fold(m.to) {
 		t.begun, t.rejections = m.at, 0
 	}
-	t.state, t.assigned = stateAssigned, m
+	if t.state != stateAssigned {
+		t.deployed = nil
+	}
+	t.state, t.assigned, t.open = stateAssigned, m, append(t.open, m)
 	t.taken, t.end = time.Time{}, time.Time{}
 	t.ack, t.done, t.refusal, t.doubt, t.stuck = nil, nil, nil, nil, false
 }
@@ -97,6 +106,9 @@ func (t *life) assign(m *message) {
 func (t *life) acknowledge(m *message) {
 	if t.over() {
 		return // a straggler
+	}
+	if !t.answer(m) {
+		return
 	}
 	t.take(m)
 	t.ack, t.doubt = m, nil
@@ -116,16 +128,19 @@ func (t *life) take(m *message) {
 }
 
 func (t *life) complete(m *message) {
-	t.take(m)
 	t.submitted++
-	t.done = m
-	t.answered()
 	switch from := t.worker(m); {
 	case isAuditor(from) && m.output.approval != "":
-		t.reviews = append(t.reviews, review{task: t.id, at: m.at, status: m.output.approval, blocking: m.output.blocking})
+		t.reviews = append(t.reviews, review{task: t.id, at: m.at, status: m.output.approval, blocking: m.output.blocking, contra: m.output.contra})
 	case from == "DEVELOPER" || from == "INTEGRATIONS":
 		t.deliveries = append(t.deliveries, m.at)
 	}
+	if !t.answer(m) {
+		return
+	}
+	t.take(m)
+	t.done = m
+	t.answered()
 	t.state, t.end = stateReview, time.Time{}
 	if m.output.passed {
 		t.state, t.refusal = stateApproved, nil
@@ -146,15 +161,17 @@ func (t *life) worker(m *message) string {
 
 func (t *life) reject(m *message) {
 	t.everRejected++
-	t.rejections++
-	t.state, t.refusal, t.end = stateRejected, m, time.Time{}
 	for i := range t.reviews {
 		t.reviews[i].void = true
+	}
+	if t.answer(m) {
+		t.rejections++
+		t.state, t.refusal, t.end = stateRejected, m, time.Time{}
 	}
 }
 
 func (t *life) approve(m *message) {
-	if t.state != stateNone {
+	if t.state != stateNone && t.answer(m) {
 		t.state, t.end, t.refusal = stateApproved, m.at, nil
 		t.answered()
 	}
@@ -168,20 +185,15 @@ func (t *life) over() bool {
 	return t.state == stateApproved || t.assigned == nil && !t.end.IsZero()
 }
 
-// held reports whether the newest assignment is kept from its agent.
-func (t *life) held() bool { return t.assigned != nil && t.assigned.held }
-
-// stray lists held files of the task that are not its newest assignment.
-func (t *life) stray() bool {
-	return slices.ContainsFunc(t.messages, func(m *message) bool { return m.held && m != t.assigned })
-}
-
 // project is the newest assignment's context.project.
-func (t *life) project() string {
-	if t.assigned == nil {
+func (t *life) project() string { return t.assigned.project() }
+
+// project is an assignment's context.project.
+func (m *message) project() string {
+	if m == nil {
 		return ""
 	}
-	return t.assigned.assignment.project
+	return m.assignment.project
 }
 
 // deadline is the rejection's while one stands, else the assignment's; zero when there is none.

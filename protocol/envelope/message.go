@@ -54,6 +54,7 @@ func kindOf(word string) kind {
 type message struct {
 	kind           kind
 	task, from, to string
+	also           []string // further recipients
 	// at is its timestamp, or where that is missing or lies in the future, when its file was written.
 	at      time.Time
 	stamped bool
@@ -100,6 +101,7 @@ type output struct {
 	summary        string
 	approval       string // approval_status, folded
 	blocking       bool   // output.blocking_deployment
+	contra         string // what in it speaks against its own approval
 }
 
 // blocker is a BLOCKER_ESCALATION's own part.
@@ -147,7 +149,7 @@ func decode(o jsonfile.Object) *message {
 		if word != "" {
 			c.note(protocol.Low, "type", "message_type", "no such message type")
 		}
-		m.to = c.text(o, "to_agent", optional)
+		m.recipients(c, o, optional)
 	}
 	m.faults, m.issues = c.faults, c.findings
 	m.unusable = m.useless(word)
@@ -189,7 +191,7 @@ func (m *message) place(file string, written time.Time) {
 func (m *message) decodeAssignment(c *check, o jsonfile.Object) {
 	a := &assignment{criteria: -1}
 	m.assignment = a
-	m.to = c.text(o, "to_agent", required)
+	m.recipients(c, o, required)
 	a.title = c.text(o, "task_name", required)
 	requirements := c.list(o, "requirements", required)
 	criteria := c.list(o, "acceptance_criteria", required)
@@ -204,10 +206,14 @@ func (m *message) decodeAssignment(c *check, o jsonfile.Object) {
 	context := c.child(o, "context", optional)
 	project, _ := context.String("project")
 	a.project = strings.ToLower(clean(project, maxText))
-	a.production = namesProduction(a.title)
+	name, _ := o.String("task_name")
+	a.production = namesProduction(name)
 	for _, key := range []string{"phase", "environment"} {
 		text, _ := context.String(key)
 		a.production = a.production || namesProduction(text)
+	}
+	if items, p := o.Strings("requirements"); p == jsonfile.Present {
+		requirements = items // all of them, at full length
 	}
 	for _, r := range requirements {
 		a.production = a.production || namesProduction(r)
@@ -238,16 +244,9 @@ func (m *message) decodeCompletion(c *check, o jsonfile.Object) {
 	if p != jsonfile.Present {
 		approval, _ = product.String("approval_status")
 	}
-	out.approval = fold(clean(approval, 60))
-}
-
-// says reports whether a flag stands against something: whatever is not plainly false or empty does.
-func says(v jsonfile.Value) bool {
-	if b, p := v.Bool(); p == jsonfile.Present {
-		return b
+	if out.approval = fold(clean(approval, 60)); out.approval == "APPROVED" {
+		out.contra = contradiction(o, product, validation)
 	}
-	s, p := v.Text()
-	return p == jsonfile.Present && s != "" && !strings.EqualFold(s, "false") || p == jsonfile.Wrong
 }
 
 func (m *message) decodeRejection(c *check, o jsonfile.Object) {

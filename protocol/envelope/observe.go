@@ -70,7 +70,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 			s.Findings = append(s.Findings, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text})
 		}
 	}
-	s.Findings = append(s.Findings, p.uselessFindings()...)
+	s.Findings = append(append(s.Findings, p.uselessFindings()...), p.darkFindings()...)
 	calls := p.callsOfTheDay()
 	s.Findings = append(s.Findings, p.callFindings(calls)...)
 	s.Faults = append(s.Faults, p.faults()...)
@@ -83,10 +83,9 @@ func (p *Project) task(t *life) protocol.Task {
 	m, a := t.assigned, t.assigned.assignment
 	k := protocol.Task{ID: t.id, Agent: clean(m.to, maxText), Source: clean(m.from, maxText), Type: lowerName(m.to), Title: a.title,
 		Priority: a.priority, Timeout: protocol.NoTimeout, Created: m.at, Related: a.related, Foreign: true, Hold: p.holdOf(t),
-		Named: t.named(), Block: p.block(t), Ref: protocol.Ref{Path: m.file, Sum: string(m.sum)}}
+		Visible: t.bare(), Named: t.named(), Awaits: t.awaits(), Block: p.block(t), Ref: protocol.Ref{Path: m.file, Sum: string(m.sum)}}
 	if s := p.slotOf(m); s != nil {
 		k.Ref.Sum, k.Appeared = string(s.reading.Sum), appeared(s.reading.Stamp)
-		k.Visible = !m.held && t.state == stateAssigned
 	} else {
 		k.Appeared = m.at
 	}
@@ -110,6 +109,19 @@ func (t *life) named() string {
 		return ""
 	}
 	return string(t.state)
+}
+
+// awaits says what work in hand waits for that is out of its agent's hands.
+func (t *life) awaits() string {
+	switch {
+	case t.over():
+		return ""
+	case t.stuck:
+		return "its blocker to be resolved"
+	case t.state == stateReview:
+		return "review by the orchestrator"
+	}
+	return ""
 }
 
 func (t *life) outcome() *protocol.Outcome {

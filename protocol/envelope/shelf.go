@@ -34,6 +34,7 @@ type shelf struct {
 type slot struct {
 	reading jsonfile.Reading[*message]
 	message *message // the reading's, once it is in the book
+	dark    bool     // it cannot be read and may be a deployment
 }
 
 func newShelf() shelf {
@@ -178,7 +179,7 @@ func (p *Project) readFile(name string) {
 	}
 	file := p.filePath(name)
 	r := &s.reading
-	read := jsonfile.Load(p.Root, &p.Patience, r, file, maxFile, decode)
+	read := p.load(s, file)
 	if !r.There {
 		delete(p.shelf.slots, name)
 	}
@@ -195,6 +196,7 @@ func (p *Project) readFile(name string) {
 		p.drop(s)
 		s.message = r.Value
 		s.message.held = strings.HasSuffix(name, heldExt)
+		s.message.adopt(name)
 		s.message.place(file, r.Stamp.ModTime())
 		s.message.history = r.Stamp.ModTime().Before(p.Since)
 		p.refuseFields(file, s.message, since)

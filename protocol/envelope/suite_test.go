@@ -19,9 +19,13 @@ const deployText = `{ "message_type": "TASK_ASSIGNMENT",
   "requirements": ["deploy"], "acceptance_criteria": ["✓ it answers"] }
 `
 
+// The same task once more, a second later.
+var secondText = strings.NewReplacer("now-5s", "now-4s", "\n", " ").Replace(deployText)
+
 const (
 	deployFile = messagesDir + "/2026 deploy.json"
 	heldFile   = deployFile + ".held"
+	secondFile = messagesDir + "/again.json"
 	noticePath = holdsDir + "/dep_001.json"
 	lineText   = `{"message_type": "TASK_ACKNOWLEDGMENT", "task_id": "dev_1", "from_agent": "DEVELOPER", "status": "acknowledged", "timestamp": "{{now-9s}}", "understood": true}` + "\n"
 )
@@ -49,6 +53,18 @@ func holdFirst(t testing.TB, a protocol.Adapter, _ string, now time.Time) {
 	if err := a.Apply(t.Context(), holdOf(task(&s, "dep_001"), now), now); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func holdAndSendAgain(t testing.TB, a protocol.Adapter, dir string, now time.Time) {
+	t.Helper()
+	holdFirst(t, a, dir, now)
+	protocoltest.Write(t, dir, file(secondFile, secondText), now)
+}
+
+func renewOf(_ *protocol.Task, now time.Time) protocol.Change {
+	c := releaseOf("dep_001")
+	c.Verb, c.ReleaseBy = protocol.VerbRenew, now.Add(time.Hour)
+	return c
 }
 
 func meddle(path, old, new string) func(string) error {
@@ -95,6 +111,22 @@ func holdCases() []protocoltest.Case {
 		Want: file(heldFile, deployText), Moves: map[string]string{heldFile: deployFile}, Gone: []string{deployFile},
 		Free: []string{noticePath}, Meddle: meddle(deployFile, "staging", "production"),
 	}, {
+		Name: "hold of two files", Verb: protocol.VerbHold, Files: files + file(secondFile, secondText), Change: onTask(holdOf), Shows: isHeld,
+		Want:  file(heldFile, deployText) + file(secondFile+".held", secondText),
+		Moves: map[string]string{heldFile: deployFile, secondFile + ".held": secondFile}, Gone: []string{deployFile, secondFile},
+		Free: []string{noticePath}, Meddle: meddle(secondFile, "staging", "production"),
+	}, {
+		Name: "hold of one more", Verb: protocol.VerbRenew, Files: files, Before: holdAndSendAgain,
+		Change: onTask(renewOf), Shows: isHeld,
+		Want:  file(heldFile, deployText) + file(secondFile+".held", secondText),
+		Moves: map[string]string{heldFile: heldFile, secondFile + ".held": secondFile}, Gone: []string{deployFile, secondFile},
+		Free: []string{noticePath}, Meddle: func(dir string) error { return os.Remove(filepath.Join(dir, heldFile)) },
+	}, {
+		Name: "release of two files", Verb: protocol.VerbRelease, Files: files + file(secondFile, secondText), Before: holdFirst, Change: release, Shows: isOpen,
+		Want:  file(deployFile, deployText) + file(secondFile, secondText),
+		Moves: map[string]string{deployFile: heldFile, secondFile: secondFile + ".held"}, Gone: []string{heldFile, secondFile + ".held", noticePath},
+		Careless: "letting go is right whatever the message says",
+	}, {
 		Name: "release", Verb: protocol.VerbRelease, Files: files, Before: holdFirst, Change: release, Shows: isOpen,
 		Want: file(deployFile, deployText), Moves: map[string]string{deployFile: heldFile}, Gone: []string{heldFile, noticePath},
 		Careless: "letting go is right whatever the message says",
@@ -114,13 +146,9 @@ func holdCases() []protocoltest.Case {
 		Careless: "letting go is right whatever the message says",
 	}, {
 		Name: "renew", Verb: protocol.VerbRenew, Files: files, Before: holdFirst,
-		Change: onTask(func(t *protocol.Task, now time.Time) protocol.Change {
-			c := releaseOf("dep_001")
-			c.Verb, c.ReleaseBy = protocol.VerbRenew, now.Add(time.Hour)
-			return c
-		}),
-		Shows: shows("a longer lease", func(t *protocol.Task) bool { return t.Hold != nil && time.Until(t.Hold.ReleaseBy) > 30*time.Minute }),
-		Free:  []string{noticePath}, Meddle: func(dir string) error { return os.Remove(filepath.Join(dir, heldFile)) },
+		Change: onTask(renewOf),
+		Shows:  shows("a longer lease", func(t *protocol.Task) bool { return t.Hold != nil && time.Until(t.Hold.ReleaseBy) > 30*time.Minute }),
+		Free:   []string{noticePath}, Meddle: func(dir string) error { return os.Remove(filepath.Join(dir, heldFile)) },
 	}}
 }
 

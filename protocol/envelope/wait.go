@@ -78,10 +78,8 @@ func (p *Project) block(t *life) string {
 		return ""
 	}
 	var why []string
-	if isDeployer(t.assigned.to) {
-		if r := p.gate(t, p.Now); r.block != "" {
-			why = append(why, r.block)
-		}
+	if r := p.gateAll(t.deployments(), p.Now); r.block != "" {
+		why = append(why, r.block)
 	}
 	if wait := p.waitsFor(t); len(wait) > 0 && p.cycles[t.id] == "" {
 		why = append(why, "waits for "+clean(strings.Join(wait, ", "), maxText))

@@ -26,10 +26,7 @@ func (p *Project) findings(t *life) []issue {
 	if t.assigned == nil {
 		list = t.strayFindings()
 	} else {
-		if isDeployer(t.assigned.to) {
-			list = p.gateFindings(t)
-		}
-		list = append(list, p.waitFindings(t)...)
+		list = append(p.gateFindings(t), p.waitFindings(t)...)
 		list = append(list, p.watchFindings(t)...)
 		list = append(list, t.workFindings()...)
 	}
@@ -75,7 +72,7 @@ func (p *Project) waitFindings(t *life) []issue {
 			list = append(list, issue{"dependency", "blocked_by", fmt.Sprintf("blocked_by names %q, which nobody has assigned", clean(id, 80)), protocol.Medium})
 		}
 	}
-	if t.assigned.inLog() && t.state == stateAssigned && !isDeployer(t.assigned.to) && p.block(t) != "" {
+	if t.assigned.inLog() && t.state == stateAssigned && len(t.deployments()) == 0 && p.block(t) != "" {
 		list = append(list, issue{"dependency", "", p.block(t) + "; the assignment cannot be held: it stands in a log", protocol.Medium})
 	}
 	return list
@@ -119,7 +116,7 @@ func times(n int) string {
 func (p *Project) uselessFindings() []protocol.Finding {
 	var list []protocol.Finding
 	for m := range p.useless {
-		if m.kind == assigns && isDeployer(m.to) {
+		if (m.kind == assigns || m.kind == unknown) && isDeployer(m.to) {
 			list = append(list, protocol.Finding{Subject: p.place(), Code: "security_gate", Field: path.Base(m.file), Severity: protocol.Critical,
 				Text: fmt.Sprintf("a deployment that cannot be held back: %s", m.unusable)})
 		}
@@ -141,7 +138,7 @@ func agents(list []*life) []protocol.Agent {
 			continue
 		}
 		for _, m := range t.messages {
-			for _, name := range []string{m.from, m.to} {
+			for _, name := range append([]string{m.from, m.to}, m.also...) {
 				if f := fold(name); plain(name) && f != "ORCHESTRATOR" && f != "HUMAN" {
 					names[name] = true
 				}

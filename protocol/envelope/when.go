@@ -39,7 +39,10 @@ func (c *check) moment(o jsonfile.Object, key string) when {
 	if after, ok := parseSpan(text); ok {
 		return when{after: after}
 	}
-	c.note(protocol.Low, "time", key, key+" is neither a time nor a span of time: "+strconv.Quote(folder.Short(string(v.Raw()), 60)))
+	if text == "" {
+		text = string(v.Raw())
+	}
+	c.note(protocol.Low, "time", key, key+" is neither a time nor a span of time: "+strconv.Quote(folder.Short(text, 60)))
 	return when{}
 }
 
