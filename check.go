@@ -119,6 +119,7 @@ func (c Config) taskFlaws() []flaw {
 func (c Config) protocolFlaws() []flaw {
 	const day = 24 * time.Hour
 	all := slices.Concat(
+		between("ralph.grace", c.Ralph.Grace, time.Second, day),
 		between("mailbox.lead", c.Mailbox.Lead, time.Second, day),
 		between("mailbox.developer", c.Mailbox.Developer, time.Second, day),
 		between("mailbox.review", c.Mailbox.Review, time.Second, day),

@@ -70,6 +70,8 @@ type Tasks struct {
 type Ralph struct {
 	// Violations has the files watched that the workers' processes have open for writing.
 	Violations bool `toml:"violations"`
+	// Grace is how long a worker may take to set up before a missing process counts.
+	Grace time.Duration `toml:"grace"`
 }
 
 // Mailbox is the [mailbox] table (protocol 003): how long each role may be silent at its work.

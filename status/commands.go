@@ -54,10 +54,10 @@ func (s *Server) command(verb string, kind protocol.Kind) endpoint {
 				return nil, err
 			}
 			if ok {
-				q = protocol.Query{Project: subject.Project, Protocol: subject.Protocol, Kind: subject.Kind, ID: subject.ID}
+				q = protocol.Query(subject)
 			}
 		}
-		return s.carryOut(r, verb, q, protocol.Subject{Project: q.Project, Protocol: q.Protocol, Kind: q.Kind, ID: q.ID}.String())
+		return s.carryOut(r, verb, q, protocol.Subject(q).String())
 	}
 }
 

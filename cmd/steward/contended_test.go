@@ -60,6 +60,11 @@ func contendKanban(t *testing.T, r *rig, project string) {
 	text.WriteString("# Kanban\ncount: 0\n\n")
 	for n := range 8 {
 		fmt.Fprintf(&text, "- [=] **[TASK-%03d]** Work\n  - Priority: LOW\n", n)
+		worker := filepath.Join(project, fmt.Sprintf(".ralph/workers/worker-TASK-%03d-1700000000", n))
+		if err := os.MkdirAll(r.at(worker), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r.write(filepath.Join(worker, "agent.pid"), "4999999\n") // nobody's: without it, each would be taken to be set up
 	}
 	r.write(kanban, text.String())
 	r.write(kanban+".lock", "")

@@ -132,38 +132,16 @@ func command(pid int) ([]string, error) {
 }
 
 func writes(pid int) ([]string, error) {
-	home := "/proc/" + strconv.Itoa(pid)
-	fds, err := numbers(home + "/fd")
+	files, err := opened(pid)
 	if err != nil {
-		return nil, absent(pid, err)
+		return nil, err
 	}
 	var paths []string
-	for _, fd := range fds {
-		name := strconv.Itoa(fd)
-		path, err := os.Readlink(home + "/fd/" + name)
-		if err != nil || !strings.HasPrefix(path, "/") || !forWriting(home+"/fdinfo/"+name) || !isFile(home+"/fd/"+name) {
-			continue
-		}
-		paths = append(paths, path)
+	for _, f := range files {
+		paths = append(paths, f.Path)
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths), nil
-}
-
-// forWriting reads the access mode out of a descriptor's flags (proc(5), /proc/pid/fdinfo; octal).
-func forWriting(fdinfo string) bool {
-	text, err := readSmall(fdinfo)
-	if err != nil {
-		return false
-	}
-	for line := range bytes.Lines(text) {
-		if rest, ok := bytes.CutPrefix(line, []byte("flags:")); ok {
-			flags, err := strconv.ParseUint(string(bytes.TrimSpace(rest)), 8, 64)
-			mode := flags & unix.O_ACCMODE
-			return err == nil && (mode == unix.O_WRONLY || mode == unix.O_RDWR) && flags&unix.O_PATH == 0
-		}
-	}
-	return false
 }
 
 // isFile reports whether a descriptor is a regular file that still has a name. It asks no server: one that is away

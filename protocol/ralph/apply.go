@@ -1,11 +1,13 @@
 package ralph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/platform/proc"
@@ -14,8 +16,16 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// lockWait bounds the wait for the kanban's lock; the program's own writers wait as long.
-const lockWait = 5 * time.Second
+const (
+	lockWait = 200 * time.Millisecond // for the kanban's lock: what else is to be done in the project waits, too
+	lockRest = 2 * time.Second        // how long one that was held is taken to be held still
+)
+
+// shut is when the kanban's lock was last found held, and by whom.
+type shut struct {
+	at time.Time
+	by string
+}
 
 // ErrNoFlock: nobody gave the adapter a way to lock the kanban, so that it must not write it.
 var ErrNoFlock = errors.New("the kanban cannot be locked here, so it is not written")
@@ -82,7 +92,7 @@ func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to
 		if err != nil || text == nil || c.Verb == protocol.VerbCancel {
 			return text, err
 		}
-		return text, p.nobodyWorksOn(old, c.Subject.ID)
+		return text, p.nobodyWorksOn(old, c)
 	}
 	// What is in place already, or has moved on, needs no lock.
 	blob, err := p.Root.Read(kanbanFile, maxKanban)
@@ -97,7 +107,14 @@ func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to
 		return err
 	}
 	defer release()
-	late, err := p.Root.Update(kanbanFile, maxKanban, change)
+	recorded := false
+	late, err := p.Root.Update(kanbanFile, maxKanban, func(old []byte) ([]byte, error) {
+		text, err := change(old)
+		if text != nil && err == nil && c.Verb == protocol.VerbConclude && !recorded {
+			recorded, err = true, p.record(text, c.Subject.ID, c.Why)
+		}
+		return text, err
+	})
 	_ = late.Close()
 	return err
 }
@@ -111,11 +128,18 @@ func (p *Project) lockKanban(ctx context.Context) (release func(), err error) {
 	} else if err != nil {
 		return nil, err
 	}
+	busy := func() error {
+		return folder.Moved("the kanban is locked by %s; tried again at the next look", p.shut.by)
+	}
+	if since := p.Now.Sub(p.shut.at); since >= 0 && since < lockRest && p.shut.by != "" {
+		return nil, busy()
+	}
 	wait, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	release, err = p.opts.Flock(wait, filepath.Join(p.dir, Base, file))
 	if err != nil && wait.Err() != nil && ctx.Err() == nil {
-		return nil, folder.Moved("somebody has held the kanban's lock for %s", lockWait)
+		p.shut = shut{at: p.Now, by: p.holder(file)}
+		return nil, busy()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the kanban: %w", err)
@@ -123,9 +147,19 @@ func (p *Project) lockKanban(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
+// holder names the processes that hold a lock file of the folder.
+func (p *Project) holder(file string) string {
+	held, _ := p.sys.holders(filepath.Join(p.real, Base, file))
+	var names []string
+	for _, id := range held[:min(len(held), 4)] {
+		names = append(names, p.nameOf(&census{sys: &p.sys}, id))
+	}
+	return cmp.Or(strings.Join(names, ", "), "somebody")
+}
+
 // nobodyWorksOn proves once more, under the lock, that work in hand is lost.
-func (p *Project) nobodyWorksOn(kanban []byte, id string) error {
-	items := parseKanban(kanban)
+func (p *Project) nobodyWorksOn(kanban []byte, change protocol.Change) error {
+	id, items := change.Subject.ID, parseKanban(kanban)
 	i := slices.IndexFunc(items, func(it item) bool { return it.id == id })
 	if i < 0 || items[i].marker != working {
 		return nil
@@ -136,16 +170,24 @@ func (p *Project) nobodyWorksOn(kanban []byte, id string) error {
 		return folder.Moved("nothing proves that its worker is gone")
 	}
 	w := p.newest[id]
-	if w == nil {
-		return nil
+	for _, run := range p.workers {
+		if run == w || run.plan && run.task == id {
+			p.wake(run)
+			p.scan(run)
+			p.readPIDs(run)
+			run.session = p.judge(c, run)
+		}
 	}
-	p.scan(w)
-	p.readPIDs(w)
-	if s := p.judge(c, w); s.presence == protocol.PresenceHere {
-		return folder.Moved("%s is at work: %s", w.name, s.evidence)
+	st := &state{}
+	if at, known := p.board.where[id]; known {
+		st = &p.board.state[at]
 	}
-	if pid := p.visitor(c, w); pid != 0 {
-		return folder.Moved("process %d works in the folder of %s", pid, w.name)
+	f := p.judgeTask(c, &items[i], st)
+	switch {
+	case f.presence == protocol.PresenceHere:
+		return folder.Moved("%s is at work: %s", w.name, f.evidence)
+	case change.Verb == protocol.VerbConclude && f.lost == "":
+		return folder.Moved("nothing proves any more that %s is lost", id)
 	}
 	return nil
 }

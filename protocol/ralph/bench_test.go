@@ -24,8 +24,8 @@ func crowded(t testing.TB, n int) string {
 	return dir
 }
 
-// What is finished costs nothing in a look by hints: one over ten thousand finished tasks takes no longer than one over
-// none.
+// What is finished costs nothing in a look by hints, but for the failed tasks that are listed, a bounded number: one over
+// ten thousand finished tasks takes half a millisecond longer than one over none.
 func BenchmarkHintedLook(b *testing.B) {
 	for _, n := range []int{0, 10000} {
 		b.Run(fmt.Sprint(n, " finished"), func(b *testing.B) {
@@ -36,7 +36,7 @@ func BenchmarkHintedLook(b *testing.B) {
 			p.Observe(b.Context(), protocol.Look{Now: now, Since: since})
 			for b.Loop() {
 				s := p.Observe(b.Context(), protocol.Look{Now: now, Since: since, Hints: []string{home + "/agent.pid"}})
-				if len(s.Tasks) != 1 {
+				if len(s.Tasks) != 1+min(n/2, maxEnded) {
 					b.Fatalf("%d tasks", len(s.Tasks))
 				}
 			}

@@ -57,8 +57,7 @@ func (p *Project) watchWorkers() {
 			if left--; left < 0 {
 				return
 			}
-			paths, _ := p.sys.writes(row.PID)
-			for _, file := range paths {
+			for _, file := range p.writes(row.PID) {
 				if !p.trespass(w, file) || shared[file] {
 					continue
 				}
@@ -76,14 +75,27 @@ func (p *Project) watchWorkers() {
 	}
 }
 
+// writes lists what a process writes on purpose: its standard streams and the logs that it appends to are inherited from
+// whoever started it, and he may be gone.
+func (p *Project) writes(pid int) []string {
+	var paths []string
+	files, _ := p.sys.opened(pid)
+	for _, f := range files {
+		if f.FD > 2 && !f.Append {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
+}
+
 // openInChief lists what the orchestrator has open for writing: its workers inherit it, such as a log that its output
 // goes to.
 func (p *Project) openInChief(alive []*worker) map[string]bool {
 	shared := map[string]bool{}
 	if len(alive) > 0 && p.chief.presence == protocol.PresenceHere {
-		paths, _ := p.sys.writes(p.chief.pid)
-		for _, file := range paths {
-			shared[file] = true
+		files, _ := p.sys.opened(p.chief.pid)
+		for _, f := range files {
+			shared[f.Path] = true
 		}
 	}
 	return shared

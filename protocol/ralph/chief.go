@@ -22,6 +22,7 @@ type chief struct {
 	presence protocol.Presence
 	evidence string
 	pid      int
+	leader   protocol.Identity // zero when it does not live
 }
 
 // chiefFiles are its pid file today, and in older installs, whose dot files lie in .ralph itself.
@@ -39,7 +40,7 @@ func (c *chief) claims() bool { return c.files[0].There || c.files[1].There }
 // judgeChief says whether the orchestrator lives.
 func (p *Project) judgeChief(c *census) {
 	k := &p.chief
-	k.presence, k.evidence, k.pid = protocol.PresenceUnproved, "", 0
+	k.presence, k.evidence, k.pid, k.leader = protocol.PresenceUnproved, "", 0, protocol.Identity{}
 	for i := range k.files {
 		r := &k.files[i]
 		if !r.There || k.presence == protocol.PresenceHere {
@@ -57,6 +58,7 @@ func (p *Project) judgeChief(c *census) {
 		row, there := c.byPID[r.Value]
 		if there && !row.Zombie && r.Value > 1 && r.Value != os.Getpid() && p.mayBeChief(row, r) {
 			k.presence, k.evidence = protocol.PresenceHere, fmt.Sprintf("process %d of %s lives", r.Value, chiefFiles[i])
+			k.leader = protocol.Identity(row.Identity)
 			continue
 		}
 		k.presence, k.evidence = protocol.PresenceGone, fmt.Sprintf("process %d of %s is gone", r.Value, chiefFiles[i])
@@ -75,7 +77,7 @@ func (p *Project) mayBeChief(row proc.Process, r *jsonfile.Reading[int]) bool {
 
 // agent shows the orchestrator where it has a pid file.
 func (k *chief) agent() protocol.Agent {
-	return protocol.Agent{Name: chiefName, PID: k.pid, Presence: k.presence, Evidence: k.evidence}
+	return protocol.Agent{Name: chiefName, PID: k.pid, Process: k.leader, Presence: k.presence, Evidence: k.evidence}
 }
 
 // lockFiles are the side files of flock(2) that exist (protocol 002, Lock Files).

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -144,12 +144,14 @@ type board struct {
 	from  time.Time    // since when it has stood
 	state []state      // of each item
 	where map[string]int
-	fresh bool // the states of first sight are not dated yet
+	fresh bool // some endings are not dated yet
 	open  []int
 	over  []int // ended ones: there may be thousands, so that what is said of them is kept
 	news  []int // those of over that ended after newsFrom
+	calls []int // those of over that failed and wait for a human, a bounded number of them
 	known bool  // news holds
 	odd   []protocol.Finding
+	gone  time.Time // since when it is missing; zero: it is there
 
 	newsFrom time.Time
 }
@@ -158,7 +160,11 @@ type board struct {
 type state struct {
 	since time.Time // when we first saw it so, by the kanban's own stamp
 	ended time.Time // when it ended; zero: long ago, or nobody knows
-	live  bool      // we saw the change happen
+	live  bool      // we saw the change happen; then ended is when, whatever it changed to
+
+	// bare is since when we have seen it in hand without a pid file, and without a folder but for bareOf's.
+	bare   time.Time
+	bareOf string
 }
 
 // readKanban brings the board up to date. A text in which tasks are missing that were there is a writer's at work
@@ -171,6 +177,9 @@ func (p *Project) readKanban() {
 			return nil, fmt.Errorf("%w: the kanban is empty", jsonfile.ErrTorn)
 		}
 		items := parseKanban(text)
+		if len(items) == 0 && !utf8.Valid(text) {
+			return nil, fmt.Errorf("%w: the kanban is no text", jsonfile.ErrBad)
+		}
 		missing := missingFrom(items, was)
 		if missing == "" {
 			b.doubt = ""
@@ -224,11 +233,10 @@ func (b *board) note(was []item, stamp, now time.Time) {
 			states[i] = state{since: stamp, ended: now, live: true}
 		default:
 			states[i] = state{since: stamp}
-			b.fresh = true
 		}
 	}
 	b.where, b.state = where, states
-	b.open, b.over, b.known = nil, nil, false
+	b.open, b.over, b.calls, b.known, b.fresh = nil, nil, nil, false, true
 	for i := range b.file.Value {
 		it := &b.file.Value[i]
 		switch {
@@ -243,50 +251,6 @@ func (b *board) note(was []item, stamp, now time.Time) {
 }
 
 func hasEnded(marker byte) bool { return marker == complete || marker == failed || marker == dropped }
-
-// since lists the tasks that ended after a moment, in the kanban's order; a zero moment means all. Of very many, the
-// newest.
-func (b *board) since(from time.Time) []int {
-	if b.known && b.newsFrom.Equal(from) {
-		return b.news
-	}
-	news := []int{}
-	for _, i := range b.over {
-		if from.IsZero() || b.state[i].ended.After(from) {
-			news = append(news, i)
-		}
-	}
-	if len(news) > maxEnded {
-		slices.SortStableFunc(news, func(x, y int) int { return b.state[y].ended.Compare(b.state[x].ended) })
-		news = news[:maxEnded]
-		slices.Sort(news)
-	}
-	b.news, b.newsFrom, b.known = news, from, true
-	return news
-}
-
-// sameEnd is how far the kanban's stamp may lie from its worker's last sign to be when the task ended; the kanban of a
-// task that ended long ago is stamped anew with every change of another one.
-const sameEnd = 10 * time.Minute
-
-// dateEndings gives the tasks that were new to us the time at which they ended, as far as files tell.
-func (p *Project) dateEndings() {
-	b := &p.board
-	if !b.fresh {
-		return
-	}
-	b.fresh, b.known = false, false
-	for id, i := range b.where {
-		s, w := &b.state[i], p.newest[id]
-		if s.live || !s.ended.IsZero() || w == nil {
-			continue
-		}
-		s.ended = p.capped(w.made)
-		if s.since.Sub(s.ended) < sameEnd {
-			s.ended = s.since
-		}
-	}
-}
 
 // capped gives a file's time; one in the future counts as now.
 func (p *Project) capped(t time.Time) time.Time {
@@ -315,6 +279,8 @@ func mark(text []byte, id, sum string, from string, to byte) ([]byte, error) {
 		return nil, nil
 	case found.sum != sum:
 		return nil, folder.Moved("the line of %s is not the one that was judged", id)
+	case found.marker == dropped:
+		return nil, folder.Moved("%s is not planned ([N]); write [ ] into its line of the kanban to have it done after all", id)
 	case !strings.ContainsRune(from, rune(found.marker)):
 		return nil, folder.Moved("%s is marked [%c]", id, found.marker)
 	}

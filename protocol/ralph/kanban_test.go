@@ -100,8 +100,13 @@ func TestEndings(t *testing.T) {
 		return &s
 	}
 	s := see(now)
-	if len(s.Tasks) != 1 || s.Tasks[0].ID != "TASK-003" || findingOf(s, "violation") != nil {
+	if len(s.Tasks) != 3 || shown(s, "TASK-002") || findingOf(s, "violation") != nil {
 		t.Fatalf("history is not ours to tell:\n%s", protocoltest.Describe(s))
+	}
+	for _, id := range []string{"TASK-001", "TASK-004"} { // commands may name them, and nobody is told of them
+		if o := taskOf(t, s, id).Outcome; !o.Appeared.IsZero() || o.Status != "failed" || o.At.After(since) {
+			t.Errorf("%s: outcome %+v", id, o)
+		}
 	}
 	if findingOf(s, "gate") != nil {
 		t.Errorf("a gate of long ago:\n%s", protocoltest.Describe(s))

@@ -23,6 +23,8 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	p.dirty = false
 	p.readKanban()
 	p.readWorkers(full, look.Hints)
+	p.noteMissing()
+	p.readMarks()
 	p.dateEndings()
 	p.choose()
 	for _, name := range sortedKeys(p.live) {
@@ -36,6 +38,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	for _, w := range p.live {
 		w.session = p.judge(c, w)
 	}
+	p.retire(c)
 	p.judgeChief(c)
 	p.watchWorkers()
 	p.describe(&s, c)
@@ -61,7 +64,7 @@ func (p *Project) describe(s *protocol.Snapshot, c *census) {
 	fates := map[string]fate{} // of the tasks in hand, by id
 	for _, i := range p.board.open {
 		if it := &p.board.file.Value[i]; it.marker == working {
-			fates[it.id] = p.judgeTask(c, it, p.board.state[i])
+			fates[it.id] = p.judgeTask(c, it, &p.board.state[i])
 		}
 	}
 	if p.chief.claims() {
@@ -71,10 +74,20 @@ func (p *Project) describe(s *protocol.Snapshot, c *census) {
 	for _, name := range sortedKeys(p.live) {
 		p.describeWorker(s, p.live[name], fates)
 	}
+	for _, id := range sortedKeys(fates) {
+		if run := fates[id].planner; run != "" {
+			s.Findings = append(s.Findings, protocol.Finding{Subject: task(id), Code: "planning", Severity: protocol.Low,
+				Text: "only a planning run works on it: " + run})
+		}
+	}
 	s.Tasks = p.tasks(fates)
 	s.Findings = append(s.Findings, p.breach.headFindings()...)
 	s.Locks = p.locks(c)
 	s.Faults = append(s.Faults, p.Faults()...)
+	if p.bare != nil {
+		s.Faults = append(s.Faults, *p.bare)
+		slices.SortStableFunc(s.Faults, func(a, b protocol.Fault) int { return strings.Compare(a.Path, b.Path) })
+	}
 }
 
 // describeWorker adds the agent that a worker is, and what is wrong with it and its task.
@@ -89,7 +102,7 @@ func (p *Project) describeWorker(s *protocol.Snapshot, w *worker, fates map[stri
 		case inHand:
 			a.Presence, a.Evidence, a.Idle = f.presence, f.evidence, f.idle
 		default: // it has ended, and its task is not in hand: nothing is expected of it
-			a.Presence, a.Idle = protocol.PresenceUnproved, true
+			a.Idle, a.Tasks = true, nil
 		}
 		s.Agents = append(s.Agents, a)
 		s.Findings = append(s.Findings, p.agentFindings(w)...)
@@ -114,7 +127,7 @@ func (p *Project) mayComeBack(id string) bool {
 var words = map[string]string{pidFiles[0]: "running", pidFiles[1]: "resuming", pidFiles[2]: "deciding"}
 
 func (p *Project) agent(w *worker) protocol.Agent {
-	a := protocol.Agent{Name: w.name, PID: w.session.pid, Tasks: []string{w.task}, Status: words[w.session.leading],
+	a := protocol.Agent{Name: w.name, PID: w.session.pid, Tasks: []string{w.task}, Status: words[w.session.leading], Process: w.session.leader,
 		Presence: w.session.presence, Evidence: w.session.evidence, Orphans: slices.Clone(w.session.orphans), Signs: p.signs(w)}
 	if w.plan {
 		a.Status = "planning"
@@ -140,9 +153,12 @@ func (p *Project) signs(w *worker) string {
 func (p *Project) agentFindings(w *worker) []protocol.Finding {
 	var list []protocol.Finding
 	subject := protocol.Subject{Kind: protocol.KindAgent, ID: w.name}
-	if n := len(w.session.orphans); n > 0 {
-		list = append(list, protocol.Finding{Subject: subject, Code: "orphans", Severity: protocol.High,
-			Text: fmt.Sprintf("its leader %d is gone, and %d processes of its session go on: %s", w.session.pid, n, pidsOf(w.session.orphans))})
+	if left := slices.Concat(w.session.orphans, w.session.strays); len(left) > 0 {
+		text := fmt.Sprintf("its leader %d is gone, and %d processes of its session go on: %s", w.session.pid, len(left), pidsOf(left))
+		if n := len(w.session.strays); n > 0 {
+			text += fmt.Sprintf("; steward does not end %s: %s", pidsOf(w.session.strays), w.session.why)
+		}
+		list = append(list, protocol.Finding{Subject: subject, Code: "orphans", Severity: protocol.High, Text: text})
 	}
 	if h := p.log.heard[w.name]; h != nil && h.error != "" && p.isRecent(h.failed) {
 		list = append(list, protocol.Finding{Subject: subject, Code: "error", Severity: protocol.Medium, Text: h.error})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"path"
 	"path/filepath"
+	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -41,6 +42,9 @@ type Options struct {
 	// Flock takes flock(2), exclusively, on the file at path (absolute; it exists) and waits for it until ctx ends; the
 	// returned func lets go and leaves the file where it is. Without it nothing writes the kanban.
 	Flock func(ctx context.Context, path string) (release func(), err error)
+	// Grace is how long work may be in hand without a worker folder or a pid file that says by whom, because its worker
+	// is being set up; 0 means one minute.
+	Grace time.Duration
 	// NoWatch turns off steward's own search for workspace violations (Linux only; protocol 002, Violation Detection).
 	NoWatch bool
 }
@@ -60,11 +64,15 @@ type Project struct {
 	young   map[string]*worker // folders that changed lately
 	manned  map[string]*worker // folders with a pid file
 	live    map[string]*worker // active ones
+	quiet   quiet              // folders with a pid file that are over
 	dirty   bool               // Apply changed something: the next look sees all
 	chief   chief
 	log     journal
 	breach  breaches
 	told    violationLog
+	marked  marks
+	shut    shut
+	bare    *protocol.Fault // the kanban is missing although workers are there
 }
 
 var _ protocol.Adapter = (*Project)(nil)
@@ -85,6 +93,7 @@ func (p *Project) forget() {
 	p.folders = map[string]*listing{}
 	p.workers, p.newest, p.young = map[string]*worker{}, map[string]*worker{}, map[string]*worker{}
 	p.manned, p.live = map[string]*worker{}, map[string]*worker{}
+	p.quiet, p.marked, p.bare = quiet{workers: map[string]*worker{}}, newMarks(), nil
 	p.board, p.chief, p.log, p.breach, p.told = board{}, chief{}, newJournal(), breaches{}, violationLog{}
 }
 

@@ -17,7 +17,7 @@ type system struct {
 	table   func() ([]proc.Process, error)
 	cwd     func(pid int) (string, error)
 	command func(pid int) ([]string, error)
-	writes  func(pid int) ([]string, error)
+	opened  func(pid int) ([]proc.OpenFile, error)
 	holders func(path string) ([]proc.Identity, error)
 	started func(proc.Identity) (time.Time, error)
 	signal  func(id proc.Identity, sig string) error
@@ -25,7 +25,7 @@ type system struct {
 }
 
 func machine() system {
-	return system{proc.Table, proc.Cwd, proc.Command, proc.Writes, proc.FlockHolders, proc.Started, proc.Signal, proc.Check}
+	return system{proc.Table, proc.Cwd, proc.Command, proc.Opened, proc.FlockHolders, proc.Started, proc.Signal, proc.Check}
 }
 
 // census is the process table of one look.
@@ -76,6 +76,8 @@ type session struct {
 	leading  string              // the pid file whose leader lives
 	leader   protocol.Identity   // zero when none lives
 	orphans  []protocol.Identity // proved to be this worker's, their leader proved gone
+	strays   []protocol.Identity // one of them works in its folder, and yet the session may be another one
+	why      string              // there are strays
 	living   []proc.Process      // of proved sessions: the leader and all members
 }
 
@@ -104,7 +106,7 @@ func (p *Project) judge(c *census, w *worker) session {
 		if s.pid == 0 {
 			s.pid = r.Value
 		}
-		if word := p.weigh(c, w, &s, pidFiles[i], r.Value, r.Stamp.ModTime()); word != "" {
+		if word := p.weigh(c, w, &s, i); word != "" {
 			doubt = word
 		}
 	}
@@ -113,8 +115,8 @@ func (p *Project) judge(c *census, w *worker) session {
 	switch {
 	case s.leader.PID != 0:
 		s.presence, s.evidence = protocol.PresenceHere, fmt.Sprintf("process %d of %s lives", s.leader.PID, s.leading)
-	case len(s.orphans) > 0:
-		s.presence, s.evidence = protocol.PresenceHere, fmt.Sprintf("its leader %d is gone; %d processes of its session go on", s.pid, len(s.orphans))
+	case len(s.orphans)+len(s.strays) > 0:
+		s.presence, s.evidence = protocol.PresenceHere, fmt.Sprintf("its leader is gone; %d of its processes live on", len(s.orphans)+len(s.strays))
 	case doubt != "":
 		s.presence, s.evidence = protocol.PresenceHere, doubt
 	case claims > 0:
@@ -124,7 +126,8 @@ func (p *Project) judge(c *census, w *worker) session {
 }
 
 // weigh adds what one pid file proves. It returns why there is doubt, "" when there is none.
-func (p *Project) weigh(c *census, w *worker, s *session, file string, pid int, written time.Time) (doubt string) {
+func (p *Project) weigh(c *census, w *worker, s *session, which int) (doubt string) {
+	file, pid, written := pidFiles[which], w.pids[which].Value, w.pids[which].Stamp.ModTime()
 	if pid <= 1 || pid == os.Getpid() {
 		return ""
 	}
@@ -134,6 +137,7 @@ func (p *Project) weigh(c *census, w *worker, s *session, file string, pid int, 
 			return "" // the number has passed to another process; while a session lives, its number does not
 		}
 		s.leader, s.leading, s.pid = protocol.Identity(row.Identity), file, pid
+		w.seen[which] = s.leader
 		s.living = append(s.living, row)
 		if row.Session == pid {
 			s.living = append(s.living, others(c.session[pid], pid)...)
@@ -153,16 +157,53 @@ func (p *Project) weigh(c *census, w *worker, s *session, file string, pid int, 
 	}
 	switch {
 	case ours:
-		for _, m := range members {
-			s.orphans = append(s.orphans, protocol.Identity(m.Identity))
-		}
-		s.living = append(s.living, members...)
 		s.pid = pid
+		if s.why = p.another(w.seen[which], members, written); s.why != "" {
+			s.strays = append(s.strays, identities(members)...)
+			return ""
+		}
+		s.orphans = append(s.orphans, identities(members)...)
+		s.living = append(s.living, members...)
 		return ""
 	case near:
 		return fmt.Sprintf("process %d of %s is gone, but its session lives; nothing proves whose it is", pid, file)
 	}
 	return "" // somebody else's session under a number that was used again
+}
+
+const (
+	earlyStart = 5 * time.Second // how much older than its pid file a session's process may be
+	lateStart  = time.Hour       // how much later its oldest one may have begun when nobody saw its leader
+)
+
+// another says why a session whose leader is gone may not be the one that the pid file was written for, although one of
+// it works in the worker's folder; "" when it is. Numbers are used again, also those of sessions, and anybody may
+// open a terminal in the folder.
+func (p *Project) another(seen protocol.Identity, members []proc.Process, written time.Time) string {
+	oldest := time.Time{}
+	for _, m := range members {
+		at, err := p.sys.started(m.Identity)
+		switch {
+		case err != nil:
+			return fmt.Sprintf("nobody can say when process %d began", m.PID)
+		case at.Before(written.Add(-earlyStart)):
+			return fmt.Sprintf("process %d is older than the pid file", m.PID)
+		case oldest.IsZero() || at.Before(oldest):
+			oldest = at
+		}
+	}
+	if seen.PID == members[0].Session && seen.Proves() || !oldest.After(written.Add(lateStart)) {
+		return ""
+	}
+	return "they began long after the pid file was written, and steward never saw its leader, so the number may have been used again"
+}
+
+func identities(rows []proc.Process) []protocol.Identity {
+	var list []protocol.Identity
+	for _, row := range rows {
+		list = append(list, protocol.Identity(row.Identity))
+	}
+	return list
 }
 
 // isLeader reports whether a living process may be the one that the pid file means: what proves that it works here

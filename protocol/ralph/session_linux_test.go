@@ -73,6 +73,12 @@ func waitGone(t testing.TB, id proc.Identity) {
 	t.Fatalf("process %d does not end", id.PID)
 }
 
+func kill(t testing.TB, id proc.Identity) {
+	t.Helper()
+	_ = proc.Signal(id, "SIGKILL")
+	waitGone(t, id)
+}
+
 func pidText(id proc.Identity) string { return strconv.Itoa(id.PID) + "\n" }
 
 func inHand(t testing.TB) string {
@@ -90,7 +96,7 @@ func TestOrphansAreFoundAndReaped(t *testing.T) {
 			p := open(t, dir)
 			s := sameByHints(t, p, time.Now())
 			a, ok := s.Agent(workerOne)
-			if !ok || a.Presence != protocol.PresenceHere || len(a.Orphans) > 0 || a.Status != words[pidfile] || taskOf(t, s, "TASK-001").Lost != "" {
+			if !ok || a.Presence != protocol.PresenceHere || a.Process != protocol.Identity(k.leader) || len(a.Orphans) > 0 || a.Status != words[pidfile] || taskOf(t, s, "TASK-001").Lost != "" {
 				t.Fatalf("leader and child live:\n%s", protocoltest.Describe(s))
 			}
 			k.behead()
@@ -98,6 +104,9 @@ func TestOrphansAreFoundAndReaped(t *testing.T) {
 			a, _ = s.Agent(workerOne)
 			if want := []protocol.Identity{protocol.Identity(k.child)}; !slices.Equal(a.Orphans, want) || taskOf(t, s, "TASK-001").Lost != "" {
 				t.Fatalf("leader gone, want the orphan %v and no lost task:\n%s", want, protocoltest.Describe(s))
+			}
+			if a.Process.Proves() || a.Evidence != "its leader is gone; 1 of its processes live on" {
+				t.Errorf("leader gone: %+v", a)
 			}
 			if f := findingOf(s, "orphans"); f == nil || f.Severity != protocol.High || f.Subject.ID != workerOne {
 				t.Errorf("finding %+v", f)
@@ -219,8 +228,7 @@ func TestPlanningRunIsShownWhileItLives(t *testing.T) {
 		t.Errorf("seen:\n%s", protocoltest.Describe(s))
 	}
 	k.behead()
-	_ = proc.Signal(k.child, "SIGKILL")
-	waitGone(t, k.child)
+	kill(t, k.child)
 	s = sameByHints(t, p, time.Now())
 	if _, ok := s.Agent(plan); ok {
 		t.Errorf("a planning run that is over is shown:\n%s", protocoltest.Describe(s))
@@ -237,7 +245,7 @@ func TestOrchestrator(t *testing.T) {
 		write(t, dir, Base+"/"+file, pidText(k.leader))
 		p := open(t, dir)
 		s := sameByHints(t, p, time.Now())
-		if a, ok := s.Agent(chiefName); !ok || a.Presence != protocol.PresenceHere || findingOf(s, "resume_pending") == nil || taskOf(t, s, "TASK-001").Lost != "" {
+		if a, ok := s.Agent(chiefName); !ok || a.Presence != protocol.PresenceHere || a.Process != protocol.Identity(k.leader) || findingOf(s, "resume_pending") == nil || taskOf(t, s, "TASK-001").Lost != "" {
 			t.Errorf("%s, living:\n%s", file, protocoltest.Describe(s))
 		}
 		age(t, dir, Base+"/"+file, time.Now().Add(-time.Minute))
@@ -291,8 +299,7 @@ func TestHeadOfTheMainRepositoryIsWatched(t *testing.T) {
 		t.Errorf("after a commit in the main repository: %+v", f)
 	}
 	k.behead()
-	_ = proc.Signal(k.child, "SIGKILL")
-	waitGone(t, k.child)
+	kill(t, k.child)
 	write(t, dir, ".git/logs/HEAD", "1\n2\n3\n")
 	if f := findingOf(sameByHints(t, p, time.Now()), "head_moved"); f != nil {
 		t.Errorf("nobody lives: %+v", f)

@@ -102,7 +102,7 @@ func cases() []protocoltest.Case {
 			o := find(s, "TASK-001").Outcome
 			return o != nil && o.Status == "failed" && o.Failures[0].Code == "NEEDS_HUMAN"
 		}),
-		Want: want("*"), Free: free, Meddle: meddle,
+		Want: want("*"), Free: append(free, Base+"/"+marksFile), Meddle: meddle,
 	}, {
 		Name: "cancel", Verb: protocol.VerbCancel, Files: locked(" "), Change: change(protocol.VerbCancel),
 		Shows: shows("a task that is not planned", func(s *protocol.Snapshot) bool { return find(s, "TASK-001").Cancelled }),

@@ -1,6 +1,7 @@
 package ralph
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -11,56 +12,114 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 )
 
-// setUp is how long a task may be in hand without a pid file that says by whom: its worker is being set up. It counts
-// from the worker's start, and from the moment in which we saw the task come in hand.
+// setUp is how long work may be in hand without a pid file that says by whom, unless Options say otherwise: its worker is
+// being set up.
 const setUp = time.Minute
 
 // fate is what becomes of a task in hand.
 type fate struct {
 	lost     string // what proves that nobody works on it
 	resume   string // what the program itself will still do about it
+	planner  string // the planning run that alone works on it
 	presence protocol.Presence
 	evidence string
 	idle     bool
 }
 
 // judgeTask says whether somebody works on a task that is in hand.
-func (p *Project) judgeTask(c *census, it *item, st state) fate {
+func (p *Project) judgeTask(c *census, it *item, st *state) fate {
 	w := p.newest[it.id]
 	if !c.known {
 		return fate{idle: true, evidence: "its processes cannot be seen here, so nothing is expected of it"}
 	}
-	if w == nil {
-		if it.twice || st.live && p.wait(st.since.Add(setUp)) {
-			return fate{}
+	f := fate{}
+	if w != nil {
+		f.presence, f.evidence = w.session.presence, w.session.evidence
+		if f.presence == protocol.PresenceHere {
+			st.bare = time.Time{}
+			return f
 		}
-		return fate{lost: "no worker folder is there for it"}
+		if pid := p.visitor(c, w); pid != 0 {
+			st.bare = time.Time{}
+			return fate{presence: protocol.PresenceHere, evidence: fmt.Sprintf("process %d works in its folder", pid)}
+		}
 	}
-	f := fate{presence: w.session.presence, evidence: w.session.evidence}
-	if f.presence == protocol.PresenceHere {
+	if f.planner = p.planner(it.id); f.planner != "" {
+		st.bare = time.Time{}
+		f.presence, f.idle = protocol.PresenceGone, true
 		return f
 	}
-	if pid := p.visitor(c, w); pid != 0 {
-		return fate{presence: protocol.PresenceHere, evidence: fmt.Sprintf("process %d works in its folder", pid)}
-	}
 	if f.presence == protocol.PresenceUnproved {
-		begun := w.made
-		if w.epoch > 0 {
-			begun = time.Unix(w.epoch, 0)
-		}
-		if p.wait(begun.Add(setUp)) || st.live && p.wait(st.since.Add(setUp)) {
-			return fate{idle: true, evidence: "no pid file yet"}
+		if p.isSetUp(w, st) {
+			return fate{presence: protocol.PresenceGone, idle: true, evidence: "no pid file yet"} // an earlier process of it may have ended
 		}
 		f.presence, f.evidence = protocol.PresenceGone, "no pid file is there, and nobody works in its folder"
+	}
+	switch {
+	case it.twice:
+		return f
+	case w == nil:
+		return fate{lost: p.unmanned(it.id)}
 	}
 	if f.resume = p.resumes(w); f.resume != "" {
 		f.idle = true
 		return f
 	}
-	if !it.twice {
-		f.lost = w.name + ": " + f.evidence
-	}
+	f.lost = w.name + ": " + f.evidence
 	return f
+}
+
+// isSetUp reports whether the worker of a task in hand (nil: none has a folder yet) may still be on its way, since no pid
+// file is there. It is not when the kanban and the worker's folder have both rested for the grace, nor when we have seen
+// it so for as long: a kanban in use is written again and again, and steward itself may have begun a moment ago.
+func (p *Project) isSetUp(w *worker, st *state) bool {
+	name := ""
+	newest := p.board.file.Stamp.ModTime()
+	if st.live {
+		newest = latest(newest, st.ended)
+	}
+	if w != nil {
+		name, newest = w.name, latest(newest, w.made)
+		if w.epoch > 0 {
+			newest = latest(newest, time.Unix(w.epoch, 0))
+		}
+	}
+	if st.bare.IsZero() || st.bareOf != name || p.Now.Before(st.bare) {
+		st.bare, st.bareOf = p.Now, name
+	}
+	grace := cmp.Or(p.opts.Grace, setUp)
+	due := st.bare.Add(grace)
+	if quiet := newest.Add(grace); quiet.Before(due) {
+		due = quiet
+	}
+	return p.wait(due)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// planner names a living planning run for the task.
+func (p *Project) planner(id string) string {
+	for _, name := range sortedKeys(p.manned) {
+		if w := p.manned[name]; w.plan && w.task == id && w.session.presence == protocol.PresenceHere {
+			return name
+		}
+	}
+	return ""
+}
+
+// unmanned says who worked on a task that has no worker's folder.
+func (p *Project) unmanned(id string) string {
+	for _, w := range p.workers {
+		if w.plan && w.task == id {
+			return "only a planning run worked on it, and that is over"
+		}
+	}
+	return "no worker folder is there for it"
 }
 
 // wait reports whether a moment is still to come, and asks for a look then.
@@ -104,10 +163,12 @@ func (p *Project) isNews(i int) bool {
 	return found
 }
 
-// tasks lists the kanban's tasks in its order: all open ones, and those that ended after Look.Since.
+// tasks lists the kanban's tasks in its order: all open ones, those that ended after Look.Since, and those that wait for
+// a human, however long: he names them in his commands.
 func (p *Project) tasks(fates map[string]fate) []protocol.Task {
-	which := slices.Concat(p.board.open, p.board.since(p.Since))
+	which := slices.Concat(p.board.open, p.board.since(p.Since), p.board.calls)
 	slices.Sort(which)
+	which = slices.Compact(which)
 	list := make([]protocol.Task, 0, len(which))
 	for _, i := range which {
 		if it := &p.board.file.Value[i]; hasEnded(it.marker) {
@@ -132,12 +193,13 @@ func (p *Project) openTask(it *item, f fate) protocol.Task {
 		t.Visible = true
 		return t
 	case approval:
-		t.Named = "pending approval"
+		t.Named, t.Awaits = "pending approval", "approval of its pull request"
 	case working:
 		t.Named, t.Lost = "kanban", f.lost
 	}
 	w := p.newest[it.id]
 	if w == nil {
+		t.Agent = f.planner
 		return t
 	}
 	t.Agent = w.name
@@ -159,7 +221,10 @@ const (
 // ended makes a task that is over (protocol 002, Status Updates: "[*] needs manual intervention").
 func (p *Project) ended(it *item, s state) protocol.Task {
 	t := p.base(it)
-	o := &protocol.Outcome{At: s.ended, Appeared: s.ended, Ref: t.Ref}
+	o := &protocol.Outcome{At: s.ended, Ref: t.Ref}
+	if s.ended.After(p.Since) { // what came before counts as history, however it is dated: only commands ask for it
+		o.Appeared = s.ended
+	}
 	w := p.newest[it.id]
 	if w != nil {
 		t.Agent, o.Agent = w.name, w.name
@@ -170,6 +235,9 @@ func (p *Project) ended(it *item, s state) protocol.Task {
 	case failed:
 		o.Status = "failed"
 		o.Failures = []protocol.Failure{{Code: codeHuman, Severity: "error", Message: reason(w)}}
+		if m, ok := p.markOf(it); ok {
+			o.Failures[0].Message = "steward marked it: " + m.why
+		}
 	case dropped:
 		o.Status, t.Cancelled = "cancelled", true
 		o.Failures = []protocol.Failure{{Code: codeCancelled, Severity: "error", Message: "not planned"}}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -41,6 +42,7 @@ type worker struct {
 	blocked   jsonfile.Reading[[]string]
 	summaryAt string
 	session   session
+	seen      [len(pidFiles)]protocol.Identity // the leaders that we ourselves saw alive
 }
 
 // step is the newest result of one step of the pipeline.
@@ -73,6 +75,7 @@ func (p *Project) readWorkers(full bool, hints []string) {
 				p.scan(w)
 			}
 		}
+		p.doze()
 		return
 	}
 	for _, hint := range hints {
@@ -80,6 +83,7 @@ func (p *Project) readWorkers(full bool, hints []string) {
 			name, _, _ := strings.Cut(rel, "/")
 			if w := p.workers[name]; w != nil {
 				p.scan(w)
+				p.wake(w)
 			}
 		}
 	}
@@ -95,6 +99,9 @@ func (p *Project) readWorkers(full bool, hints []string) {
 func (p *Project) rests(w *worker) bool {
 	if w.active || w.names == nil || p.young[w.name] != nil || p.manned[w.name] != nil {
 		return false
+	}
+	if p.quiet.workers[w.name] != nil {
+		return true
 	}
 	i, known := p.board.where[w.task]
 	return known && hasEnded(p.board.file.Value[i].marker)
@@ -138,7 +145,7 @@ func (p *Project) listWorkers(names []string) {
 }
 
 func (p *Project) dropWorker(w *worker) {
-	for _, set := range []map[string]*worker{p.workers, p.young, p.manned, p.live} {
+	for _, set := range []map[string]*worker{p.workers, p.young, p.manned, p.live, p.quiet.workers} {
 		delete(set, w.name)
 	}
 	p.hush(w)
@@ -178,6 +185,7 @@ func (p *Project) scan(w *worker) {
 			w.names[n] = true
 		}
 	}
+	delete(p.quiet.workers, w.name)
 	if delete(p.manned, w.name); w.hasPID() {
 		p.manned[w.name] = w
 	}
@@ -195,15 +203,17 @@ func (p *Project) choose() {
 	}
 	for _, i := range slices.Concat(p.board.open, p.board.since(p.Since)) {
 		it := &p.board.file.Value[i]
-		if w := p.newest[it.id]; w != nil && (it.marker == working || it.marker == approval || it.marker == failed) {
+		w := p.newest[it.id]
+		if w == nil || it.marker == complete {
+			continue
+		}
+		if p.wake(w); w.hasPID() || it.marker == working || it.marker == approval || it.marker == failed {
 			now[w.name] = w
 		}
 	}
 	for name, w := range p.live {
 		if now[name] == nil {
-			w.active = false
-			w.session, w.results = session{}, nil
-			p.hush(w)
+			p.calm(w)
 		}
 	}
 	for _, w := range now {
@@ -213,6 +223,13 @@ func (p *Project) choose() {
 		}
 	}
 	p.live = now
+}
+
+// calm ends the close look at a worker.
+func (p *Project) calm(w *worker) {
+	w.active = false
+	w.session, w.results = session{}, nil
+	p.hush(w)
 }
 
 // readPIDs reads what names this worker's sessions.
