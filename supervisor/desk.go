@@ -22,6 +22,8 @@ type desk struct {
 	lookedAt  time.Time // end of the last look
 	fullAt    time.Time // end of the last full one: hints may come so often that they must not put it off
 	full      bool
+	glance    bool // look without a hint: the adapter asked for it
+	glances   int  // of that kind since the last full look
 	hints     map[string]bool
 	commands  []command // operator's orders that wait for the looker
 	changes   []protocol.Change
@@ -64,11 +66,17 @@ func (d *desk) order(now time.Time) (order, bool) {
 			o.hints = append(o.hints, h)
 		}
 		slices.Sort(o.hints)
-		if len(o.hints)+len(o.changes)+len(o.commands) == 0 {
+		if len(o.hints)+len(o.changes)+len(o.commands) == 0 && !d.glance {
 			return order{}, false
 		}
 	}
-	d.changes, d.commands, d.full = nil, nil, false
+	switch {
+	case o.full:
+		d.glances = 0
+	case d.glance:
+		d.glances++
+	}
+	d.changes, d.commands, d.full, d.glance = nil, nil, false, false
 	clear(d.hints)
 	d.busy, d.since = true, now
 	return o, true
@@ -142,7 +150,11 @@ func (d *desk) tried(c protocol.Change, err error, now time.Time) (again bool) {
 	}
 	t.n, t.at, t.failure = t.n+1, now, failure(c, err, t.failure, now)
 	if over := t.n - triesFree; over > 0 {
-		t.rest = now.Add(min(time.Second<<min(over-1, 6), time.Minute))
+		longest := time.Minute
+		if errors.Is(err, protocol.ErrConflict) {
+			longest = 16 * time.Second // somebody else is at work there, and will be done
+		}
+		t.rest = now.Add(min(time.Second<<min(over-1, 6), longest))
 	}
 	return t.n <= triesFree
 }

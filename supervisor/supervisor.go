@@ -194,7 +194,9 @@ func (s *Supervisor) tick() {
 	}
 	for _, d := range s.desks {
 		if !d.busy && !now.Before(s.due(d)) {
-			d.full = true
+			// What an adapter asks for it finds without being told where: a torn file, a moment that has come.
+			d.glance = d.glances < mostGlances && !d.again.IsZero() && !now.Before(d.again) && now.Before(d.fullAt.Add(s.cfg.LookEvery))
+			d.full = d.full || !d.glance
 		}
 	}
 	if !s.plan.Wake.IsZero() && !now.Before(s.plan.Wake) && s.decided == decided {
@@ -202,6 +204,9 @@ func (s *Supervisor) tick() {
 	}
 	s.saveIdle(now)
 }
+
+// mostGlances is how many looks may come between two full ones when nobody but the adapter asks for them.
+const mostGlances = 40
 
 // next is when tick has something to do. It is never further away than a look, so that a sleep of the machine can
 // be told from a loop that had nothing to do.
