@@ -39,7 +39,7 @@ var floors = map[string]may{
 	"platform":          {outside: []string{sysModule}},
 	"platform/proc":     {outside: []string{sysModule, procModule}},
 	"platform/watch":    {outside: []string{"github.com/fsnotify/fsnotify"}},
-	"platform/service":  {outside: []string{"github.com/kardianos/service"}},
+	"platform/service":  {outside: []string{"github.com/kardianos/service", "github.com/coreos/go-systemd/v22"}},
 	"platform/desktop":  {outside: []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: process groups, locks
 
 	"protocol/agentstatus":  {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder"}},
@@ -63,7 +63,9 @@ var floors = map[string]may{
 
 	// The registry and its handler are wiring; x/sys gives the width of the terminal.
 	"cmd/steward": {[]string{everything}, []string{"github.com/spf13/cobra", metricModule, sysModule}},
-	"bench/...":   {[]string{everything}, []string{everything}},
+	// What packages are made with: programs of their own.
+	"packaging/...": {[]string{everything}, []string{everything}},
+	"bench/...":     {[]string{everything}, []string{everything}},
 }
 
 // forTests are weighed for tests alone; what programs use may be used by tests too.

@@ -47,3 +47,16 @@ func PrivateDir(dir string) error {
 	}
 	return nil
 }
+
+// FileID is the device and inode of an open file, as systemd writes them into JOURNAL_STREAM.
+func FileID(f *os.File) string {
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+}

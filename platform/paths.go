@@ -21,11 +21,17 @@ type Paths struct {
 	Socket string // the Unix socket of the running daemon
 }
 
+// The places of the machine's own unit, which runs as one of its users (Linux).
 const (
-	systemConfig = "/etc/steward/config.toml"
-	systemState  = "/var/lib/steward"
-	socketName   = "steward.sock"
+	systemConfig  = "/etc/steward/config.toml"
+	systemState   = "/var/lib/steward"
+	systemRuntime = "/run/steward"
+	systemUnit    = "/etc/systemd/system/steward.service"
+	socketName    = "steward.sock"
 )
+
+// IsMachineState reports whether this is the state folder of the machine's unit.
+func IsMachineState(dir string) bool { return runtime.GOOS == "linux" && dir == systemState }
 
 // MaxSocketPath is the longest usable socket path in bytes: macOS keeps 104 in sockaddr_un, one of them the final NUL.
 const MaxSocketPath = 103
@@ -34,10 +40,19 @@ const MaxSocketPath = 103
 var ErrSocketPath = errors.New("socket path too long")
 
 // DefaultPaths finds the paths for one user. STEWARD_CONFIG, STEWARD_STATE_DIR and STEWARD_SOCKET win, then systemd's
-// STATE_DIRECTORY and RUNTIME_DIRECTORY (the first of several), then the XDG variables, then the platform's custom.
-// An empty home is looked up by uid. It creates nothing and reads no more than the user database and a few stats.
+// STATE_DIRECTORY and RUNTIME_DIRECTORY (the first of several), then the places of the machine's unit if it runs as this
+// user, then the XDG variables, then the platform's custom. An empty home is looked up by uid. It creates nothing and reads no more than the user database and a few stats.
 func DefaultPaths(env func(string) string, home string, uid int) Paths {
-	return place{goos: runtime.GOOS, env: env, home: home, uid: uid, lookup: homeOf, owner: ownerOf}.paths()
+	return place{goos: runtime.GOOS, env: env, home: home, uid: uid, lookup: homeOf, owner: ownerOf, file: isFile}.paths()
+}
+
+// MachinePaths gives the paths of the machine's unit that runs as the user with this home (Linux).
+func MachinePaths(home string) Paths {
+	p := Paths{Config: systemConfig, State: systemState, Socket: filepath.Join(systemRuntime, socketName)}
+	if !isFile(systemConfig) {
+		p.Config = filepath.Join(home, ".config", "steward", "config.toml")
+	}
+	return p
 }
 
 // place is everything that a choice of paths depends on.
@@ -48,6 +63,7 @@ type place struct {
 	uid    int
 	lookup func(uid int) string                // "" when the user database does not know
 	owner  func(dir string) (uid int, ok bool) // not ok: no such folder
+	file   func(path string) bool              // there is such a file
 }
 
 func (p place) paths() Paths {
@@ -65,6 +81,8 @@ func (p place) config(atHome bool) string {
 	}
 	tail := filepath.Join("steward", "config.toml")
 	switch {
+	case p.isMachine() && p.file(systemConfig):
+		return systemConfig
 	case p.absolute("XDG_CONFIG_HOME") != "":
 		return filepath.Join(p.absolute("XDG_CONFIG_HOME"), tail)
 	case p.goos == "windows" && p.env("AppData") != "":
@@ -80,6 +98,8 @@ func (p place) state() string {
 		return dir
 	}
 	switch {
+	case p.isMachine():
+		return systemState
 	case p.absolute("XDG_STATE_HOME") != "":
 		return filepath.Join(p.absolute("XDG_STATE_HOME"), "steward")
 	case p.goos == "windows" && p.env("LocalAppData") != "":
@@ -102,10 +122,28 @@ func (p place) socket(state string) string {
 	if dir := p.first("RUNTIME_DIRECTORY"); dir != "" {
 		return filepath.Join(dir, socketName)
 	}
+	if p.isMachine() && state == systemState {
+		return filepath.Join(systemRuntime, socketName)
+	}
 	if dir := p.runtimeDir(); dir != "" {
 		return filepath.Join(dir, "steward", socketName)
 	}
 	return filepath.Join(state, socketName)
+}
+
+// isMachine reports whether the machine's unit is this user's. Root has none: it would leave files behind that the
+// user's steward cannot write.
+func (p place) isMachine() bool {
+	if p.goos != "linux" || p.uid == 0 || !p.file(systemUnit) {
+		return false
+	}
+	uid, ok := p.owner(systemState)
+	return ok && uid == p.uid
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // runtimeDir is "" where there is none of ours. `su` and `sudo -E` leave the former user's XDG_RUNTIME_DIR behind:

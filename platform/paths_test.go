@@ -67,14 +67,30 @@ func TestPaths(t *testing.T) {
 		name: "bare uid in a container",
 		in:   place{goos: "linux", uid: 4711},
 		want: Paths{"/etc/steward/config.toml", filepath.Join(os.TempDir(), "steward-4711"), filepath.Join(os.TempDir(), "steward-4711", "steward.sock")},
+	}, {
+		name: "the machine's unit runs as this user",
+		in:   place{goos: "linux", home: "/home/m", uid: 1002, file: onlyUnit},
+		vars: map[string]string{"XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r"},
+		want: Paths{"/home/m/.config/steward/config.toml", "/var/lib/steward", "/run/steward/steward.sock"},
+	}, {
+		name: "the machine's unit runs as this user, and the machine has a configuration",
+		in:   place{goos: "linux", home: "/home/m", uid: 1002, file: func(string) bool { return true }},
+		want: Paths{"/etc/steward/config.toml", "/var/lib/steward", "/run/steward/steward.sock"},
+	}, {
+		name: "the machine's unit runs as somebody else",
+		in:   place{goos: "linux", home: "/home/j", uid: 1000, file: onlyUnit},
+		want: Paths{"/home/j/.config/steward/config.toml", "/home/j/.local/state/steward", "/home/j/.local/state/steward/steward.sock"},
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := tt.in
+			if p.file == nil {
+				p.file = func(string) bool { return false }
+			}
 			p.env = func(k string) string { return tt.vars[k] }
 			p.lookup = func(uid int) string { return map[int]string{1000: "/home/db"}[uid] }
 			p.owner = func(dir string) (int, bool) {
-				uid, ok := map[string]int{"/run/user/1001": 1001}[dir]
+				uid, ok := map[string]int{"/run/user/1001": 1001, "/var/lib/steward": 1002}[dir]
 				return uid, ok
 			}
 			if got := p.paths(); got != tt.want {
@@ -83,6 +99,8 @@ func TestPaths(t *testing.T) {
 		})
 	}
 }
+
+func onlyUnit(path string) bool { return path == "/etc/systemd/system/steward.service" }
 
 func TestDefaultPathsWithoutAnyEnvironment(t *testing.T) {
 	got := DefaultPaths(func(string) string { return "" }, "", os.Getuid())

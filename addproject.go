@@ -1,0 +1,42 @@
+package steward
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/BurntSushi/toml"
+)
+
+// AddProject gives the text of a configuration file with one more [[project]] at its end, and every byte before that
+// as it was. A folder that is there already changes nothing. name stands in errors; home is what ~ stands for.
+func AddProject(name string, text []byte, dir, home string) ([]byte, error) {
+	before, err := Parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	known, err := before.ProjectList(home, home)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(known, func(p ProjectRef) bool { return p.Path == dir }) {
+		return text, nil
+	}
+	var row bytes.Buffer
+	if err := toml.NewEncoder(&row).Encode(map[string]any{"project": []map[string]any{{"path": dir}}}); err != nil {
+		return nil, fmt.Errorf("add %q: %w", dir, err)
+	}
+	grown := slices.Clone(text)
+	if len(grown) > 0 && grown[len(grown)-1] != '\n' {
+		grown = append(grown, '\n')
+	}
+	if len(grown) > 0 {
+		grown = append(grown, '\n')
+	}
+	grown = append(grown, row.Bytes()...)
+	after, err := Parse(name, grown)
+	if err != nil || len(after.Projects) != len(before.Projects)+1 {
+		return nil, fmt.Errorf("%s: a project cannot be added at its end; add it by hand", name)
+	}
+	return grown, nil
+}
