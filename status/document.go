@@ -11,15 +11,32 @@ import (
 
 // Document is the whole picture: GET /v1/status, and status.json in the state folder.
 type Document struct {
-	Version string `json:"version"`
+	Self
 	supervisor.Report
 	// Incidents are those that are not resolved, the most severe first.
 	Incidents []escalate.Incident `json:"incidents"`
 }
 
+// Self is what a running steward says of itself.
+type Self struct {
+	Version string `json:"version"`
+	// Manager is the service manager under which it runs; "" when it was started by hand.
+	Manager string `json:"manager,omitempty"`
+	// LastEnd is how the run before this one ended; nil at the first.
+	LastEnd *Ending `json:"last_end,omitempty"`
+}
+
+// Ending is how a run of steward ended.
+type Ending struct {
+	How     string    `json:"how"` // clean, handed over, failed, crash, killed, watchdog, out of memory, reboot
+	Why     string    `json:"why,omitempty"`
+	At      time.Time `json:"at,omitzero"` // unknown when nobody was there to note it
+	Version string    `json:"version"`
+}
+
 // Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
-func Compose(p *supervisor.Picture, incidents []escalate.Incident, version string) Document {
-	return Document{Version: version, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...)}
+func Compose(p *supervisor.Picture, incidents []escalate.Incident, self Self) Document {
+	return Document{Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...)}
 }
 
 // report is the Picture's Report with the times that stem from files or the local clock in UTC.

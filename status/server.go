@@ -24,7 +24,7 @@ type Server struct {
 	// Escalate gives the settings in force, which say how long an acknowledgement holds.
 	Escalate func() escalate.Config
 	Metrics  http.Handler // GET /metrics; nil: there is none
-	Version  string
+	Self     Self
 	Now      func() time.Time
 }
 

@@ -63,7 +63,7 @@ func newWorld(tb testing.TB, p *supervisor.Picture) *world {
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintln(w, "steward_build_info 1")
 		}),
-		Version: "1.2.3", Now: func() time.Time { return noon.Add(time.Minute) }}
+		Self: Self{Version: "1.2.3"}, Now: func() time.Time { return noon.Add(time.Minute) }}
 	w.stop = w.serve(tb)
 	tb.Cleanup(w.stop)
 	w.client = NewClient(w.socket)

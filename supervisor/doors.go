@@ -57,4 +57,18 @@ type Doors struct {
 	Save func(Memory) error
 	// Note writes the journal.
 	Note func(Entry)
+	// Pulse is called whenever the loop comes by, at least once per look interval; it must cost next to nothing.
+	Pulse func(now time.Time)
+	// HandOver is asked at the end whether another steward follows at once. Then what is held stays held.
+	HandOver func() bool
+}
+
+// fill opens the doors that not everybody has.
+func (d *Doors) fill() {
+	if d.Pulse == nil {
+		d.Pulse = func(time.Time) {}
+	}
+	if d.HandOver == nil {
+		d.HandOver = func() bool { return false }
+	}
 }

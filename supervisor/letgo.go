@@ -12,10 +12,12 @@ import (
 // partingTime bounds how long steward works at letting go when it stops.
 const partingTime = 3 * time.Second
 
-// letGo releases whatever is held, so that nothing waits for a steward that is not there (fail open).
+// letGo releases whatever is held, so that nothing waits for a steward that is not there (fail open). When another
+// one follows at once, the holds are prolonged instead: if it does not come, they run out by themselves.
 func (s *Supervisor) letGo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, partingTime)
 	defer cancel()
+	s.handsOver = s.doors.HandOver()
 	for _, name := range s.names() {
 		s.dismiss(s.desks[name])
 	}
@@ -56,7 +58,7 @@ func (s *Supervisor) leave(d *desk) {
 	d.full, d.reopen, d.changes = false, false, nil
 	now := s.now()
 	for i := range d.snapshots {
-		for _, c := range releases(&d.snapshots[i]) {
+		for _, c := range s.partings(&d.snapshots[i], now) {
 			s.stillHeld(c)
 			if t := d.tries[effortOf(c)]; t == nil || t.n <= triesFree || now.Sub(t.at) > triesWithin {
 				d.changes = append(d.changes, c)
@@ -74,11 +76,32 @@ func (s *Supervisor) leave(d *desk) {
 // stillHeld forgets that a task was let go when it is steward that lets it go for its own stop: what was in its way
 // (a dependency, a security gate) is so again for the next steward.
 func (s *Supervisor) stillHeld(c protocol.Change) {
-	if m, ok := s.memory.Tasks[c.Subject]; ok && m.Held {
+	if m, ok := s.memory.Tasks[c.Subject]; ok && m.Held && c.Verb == protocol.VerbRelease {
 		m.Held = false
 		s.memory.Tasks = maps.Clone(s.memory.Tasks) // the Picture shares the old one
 		s.memory.Tasks[c.Subject] = m
 	}
+}
+
+// handOverTime is how long a hold lasts at least when the next steward is on its way.
+const handOverTime = 30 * time.Second
+
+// partings are what is left to do for a snapshot's holds before they are left alone.
+func (s *Supervisor) partings(snap *protocol.Snapshot, now time.Time) []protocol.Change {
+	if !s.handsOver {
+		return releases(snap)
+	}
+	var changes []protocol.Change
+	for i := range snap.Tasks {
+		t := &snap.Tasks[i]
+		if t.Hold == nil || t.Hold.Half || !snap.Act || !t.Hold.ReleaseBy.Before(now.Add(handOverTime)) {
+			continue
+		}
+		changes = append(changes, protocol.Change{Verb: protocol.VerbRenew, Subject: snap.Subject(protocol.KindTask, t.ID),
+			Reason: protocol.ReasonLease, Why: "the next steward follows at once", Ref: t.Ref, Agent: t.Agent,
+			ReleaseBy: now.Add(max(s.cfg.Tasks.Lease, 2*handOverTime))})
+	}
+	return changes
 }
 
 // releases frees every held task of a snapshot.

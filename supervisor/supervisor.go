@@ -37,12 +37,14 @@ type Supervisor struct {
 	from    time.Time // when the last run ended
 	pulse   time.Time // when the loop last came by
 	resumed bool
-	done    []Done
-	saved   time.Time
-	unsaved *protocol.Fault // why the memory could not be saved the last time
-	sampled time.Time
-	crew    sync.WaitGroup
-	ready   func()
+	// handsOver: the loop is at its end, and another steward follows.
+	handsOver bool
+	done      []Done
+	saved     time.Time
+	unsaved   *protocol.Fault // why the memory could not be saved the last time
+	sampled   time.Time
+	crew      sync.WaitGroup
+	ready     func()
 }
 
 // New prepares a supervisor; Run starts it. Memory is what the last run saved.
@@ -55,6 +57,7 @@ func New(cfg Config, projects []Project, memory Memory, doors Doors, log *slog.L
 	for _, p := range projects {
 		s.desks[p.Name] = newDesk(p)
 	}
+	s.doors.fill()
 	return s
 }
 
@@ -90,6 +93,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		}
 		s.dispatch()
 		s.announceReady()
+		s.doors.Pulse(s.now())
 		timer.Reset(max(0, s.next().Sub(s.now())))
 	}
 }

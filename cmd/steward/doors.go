@@ -29,6 +29,8 @@ func (h *house) doors() supervisor.Doors {
 		Tell:      h.tell,
 		Incidents: h.ledger.Heads,
 		Save:      h.save,
+		Pulse:     h.pulse,
+		HandOver:  h.handsOver,
 		Note: func(e supervisor.Entry) {
 			if err := h.journal.Write(e); err != nil {
 				h.log.Error("journal", "error", err)

@@ -113,6 +113,11 @@ func (l *holds) add(snap *protocol.Snapshot, adapter protocol.Adapter) {
 func (a *app) knownProjects(cfg steward.Config, paths platform.Paths) []steward.ProjectRef {
 	h := &house{app: a, log: slog.New(slog.DiscardHandler)}
 	refs, _ := h.projects(cfg) // two rows for one folder: then only the last run's are known
+	return withLast(refs, cfg, paths)
+}
+
+// withLast adds the projects of the last run.
+func withLast(refs []steward.ProjectRef, cfg steward.Config, paths platform.Paths) []steward.ProjectRef {
 	var last status.Document
 	if _, err := status.ReadSnapshot(filepath.Join(paths.State, "status.json"), &last); err != nil {
 		return refs

@@ -45,6 +45,10 @@ func run(args []string, out, errOut io.Writer) int {
 	if err == nil {
 		return 0
 	}
+	var q quiet
+	if errors.As(err, &q) {
+		return q.code
+	}
 	fmt.Fprintln(errOut, "steward: "+oneLine(err))
 	return exitCode(err)
 }
@@ -84,7 +88,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.runCommand(), a.planCommand(), a.bootCommand(), a.demoCommand())
 	root.AddCommand(a.viewCommands()...)
 	root.AddCommand(a.operatorCommands()...)
-	root.AddCommand(a.configCommand(), a.versionCommand())
+	root.AddCommand(a.configCommand(), a.versionCommand(), a.serviceCommand(), a.doctorCommand())
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}
@@ -109,6 +113,8 @@ func exitCode(err error) int {
 	var usage usageError
 	var remote *status.Error
 	switch {
+	case errors.As(err, new(hopeless)):
+		return exitHopeless
 	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
 	case errors.Is(err, status.ErrNoDaemon):

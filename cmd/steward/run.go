@@ -20,6 +20,7 @@ import (
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/platform/watch"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -28,13 +29,16 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var dirs []string
-	var once bool
+	var once, managed bool
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Supervise projects in the foreground (what the service runs)",
 		Long:  "run supervises the projects of the configuration, or those given, or else the current folder. It needs no\nconfiguration. With --once it looks, decides and acts a single time, leaves nothing held, and exits.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			h, err := a.furnish(dirs, once)
+			if managed {
+				return a.runManaged(c.Context(), dirs)
+			}
+			h, err := a.furnish(dirs, once, under{line: service.Connect()})
 			if err != nil {
 				return err
 			}
@@ -47,6 +51,8 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	c.Flags().StringArrayVar(&dirs, "project", nil, "supervise this `DIR` (may be repeated)")
 	c.Flags().BoolVar(&once, "once", false, "one look, then exit")
+	c.Flags().BoolVar(&managed, "service", false, "run under a service manager: only the projects of the configuration, starts paced after failures")
+	c.MarkFlagsMutuallyExclusive("once", "service")
 	return c
 }
 
@@ -75,12 +81,27 @@ type house struct {
 	loop     *supervisor.Supervisor
 	closers  []func()
 
+	under
+	tenure *tenure
+	// The loop's own: the last sign of life, its trouble, and whether an earlier crash is settled.
+	beaten    time.Time
+	beatErr   error
+	recovered bool
+	handOnce  sync.Once
+	hands     bool
+
 	mu sync.Mutex // guards cfg while it is reloaded
 }
 
+// under is the service manager that started this process.
+type under struct {
+	manager string // "" by hand
+	line    *service.Line
+}
+
 // furnish puts the house together. Nothing runs yet.
-func (a *app) furnish(dirs []string, once bool) (*house, error) {
-	h := &house{app: a, dirs: dirs, log: a.logger()}
+func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
+	h := &house{app: a, dirs: dirs, log: a.logger(), under: u}
 	var err error
 	if h.cfg, h.paths, err = a.settings(); err != nil {
 		return nil, err
@@ -92,6 +113,10 @@ func (a *app) furnish(dirs []string, once bool) (*house, error) {
 	if err := h.openState(once); err != nil {
 		h.close()
 		return nil, err
+	}
+	if !once {
+		h.assume(time.Now())
+		h.catchCrash()
 	}
 	h.gauge = measure.New(pathsOf(refs)...)
 	h.gauge.Sample(time.Now()) // the processor is known from the second sample on
@@ -117,7 +142,7 @@ func (h *house) projects(cfg steward.Config) ([]steward.ProjectRef, error) {
 		return nil, fmt.Errorf("find the current folder: %w", err)
 	}
 	dirs := h.dirs
-	if len(dirs) == 0 && len(cfg.Projects) == 0 {
+	if len(dirs) == 0 && len(cfg.Projects) == 0 && h.manager == "" {
 		dirs = []string{cwd}
 	}
 	if len(dirs) > 0 {
@@ -261,10 +286,12 @@ func (h *house) run(ctx context.Context) error {
 	hire("keep the snapshot", h.keepSnapshot)
 	hire("prune incidents", h.prune)
 	h.loop.OnReady(h.announce)
+	context.AfterFunc(ctx, h.line.Stopping)
 	err := h.loop.Run(ctx)
 	h.snapshot()
+	defer func() { h.beat(time.Now(), "stopped"); h.conclude(err) }()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
+		err = cause
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func (h *house) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
 		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
-		Do: h.loop.Do, Reload: h.reload, Metrics: metrics, Version: version(), Now: time.Now,
+		Do: h.loop.Do, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
 	}
 	uid := os.Getuid()
 	return server.Serve(ctx, platform.PeerListener(h.listener, func(peer int) bool { return peer == uid || peer == 0 }))
@@ -78,6 +78,8 @@ func (h *house) onHangup(ctx context.Context) error {
 
 // reload puts the configuration file in force. A bad one leaves the old in force and is an incident.
 func (h *house) reload(ctx context.Context) error {
+	h.line.Reloading()
+	defer h.sayReady()
 	alert := escalate.Alert{Kind: "config_refused", Severity: protocol.Medium, Foreign: true,
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "config"}}
 	cfg, _, err := h.app.settings()
@@ -118,7 +120,11 @@ func (h *house) announce() {
 	}
 	h.tellHowToBoot(h.app.out)
 	h.tellWhatWaits(h.app.out)
+	if len(names) == 0 {
+		names = []string{"no project is configured yet (add one to " + h.paths.Config + ", then: steward reload)"}
+	}
 	fmt.Fprintf(h.app.out, "steward %s ready: %s; socket %s\n", version(), strings.Join(names, ", "), h.paths.Socket)
+	h.settleIn()
 }
 
 // tellHowToBoot says what to do about folders that speak no protocol.

@@ -138,6 +138,9 @@ func (a *app) printStatus(ctx context.Context, socket string) error {
 // renderStatus writes the status document on one screen.
 func renderStatus(p *page, doc status.Document) {
 	p.styled(bold, "steward %s, up %s, %s, the last %s", clean(doc.Version), short(p.now.Sub(doc.Started)), plural(doc.Looks, "look"), p.ago(&doc.LastLook))
+	if doc.LastEnd != nil && endedBadly(doc.LastEnd) {
+		p.line("the run before this one: %s", endWords(p, doc.LastEnd))
+	}
 	p.line("%s", loadLine(doc.Load))
 	projectsPart(p, doc.Projects)
 	several := len(doc.Projects) > 1

@@ -66,7 +66,7 @@ func sampleLoad() supervisor.LoadReport {
 func sampleStatus() status.Document {
 	fault := protocol.Fault{Path: "tmp/agent_status/shared/agent_registry.json", Problem: "it is not JSON: line 3,\x1b[2J column 7", Since: before(time.Minute)}
 	finding := supervisor.FindingReport{Subject: "sot:task/t-2", Code: "schema", Severity: protocol.Low, Text: "priority: \"urgent\" is none of low, medium, high, critical"}
-	return status.Document{Version: "1.2.3", Incidents: sampleIncidents(), Report: supervisor.Report{
+	return status.Document{Self: status.Self{Version: "1.2.3"}, Incidents: sampleIncidents(), Report: supervisor.Report{
 		Started: before(3 * time.Hour), LastLook: before(2 * time.Second), Looks: 1234, Load: sampleLoad(),
 		Projects: []supervisor.ProjectReport{
 			{Name: "sot", Path: "/home/jesse/LivHana-SoT", Protocols: []string{"agentstatus"}, Mode: map[string]string{"agentstatus": "act"},
@@ -138,7 +138,7 @@ func TestRendering(t *testing.T) {
 		"status-100":    shown(renderStatus, sampleStatus(), 100),
 		"status-60":     shown(renderStatus, sampleStatus(), 60),
 		"status-file":   shown(renderStatus, sampleStatus(), 0),
-		"status-empty":  shown(renderStatus, status.Document{Version: "1.2.3", Report: supervisor.Report{Started: before(time.Minute), LastLook: noon, Looks: 1}}, 100),
+		"status-empty":  shown(renderStatus, status.Document{Self: status.Self{Version: "1.2.3"}, Report: supervisor.Report{Started: before(time.Minute), LastLook: noon, Looks: 1}}, 100),
 		"agents":        shown(renderAgents, agentList{sampleAgents()}, 100),
 		"agents-two":    shown(renderAgents, agentList{two}, 0),
 		"tasks":         shown(renderTasks, taskList{sampleTasks()}, 130),

@@ -88,8 +88,8 @@ type Host interface {
 
 // File is a file as it is to be written.
 type File struct {
-	Path string
-	Text string
+	Path string `json:"path"`
+	Text string `json:"text"`
 }
 
 // doing says what a failed step was for.

@@ -75,7 +75,7 @@ func (m *systemd) ctl(ctx context.Context, args ...string) (string, error) {
 func (m *systemd) lacks(ctx context.Context) error {
 	if m.system {
 		if os.Geteuid() != 0 {
-			return &Lack{"a machine unit is installed by root", "run: sudo steward service install --system, or leave out --system for your own service"}
+			return &Lack{"the machine's unit is changed by root alone", "run the same with sudo, or leave out --system for your own service"}
 		}
 		return nil
 	}

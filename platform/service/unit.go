@@ -122,13 +122,14 @@ func hardening(spec Spec, version int) (string, error) {
 		"SystemCallFilter=~@privileged @resources",
 		"SystemCallErrorNumber=EPERM",
 	}
-	mounts := []string{"PrivateMounts=yes", "ProtectControlGroups=yes", "ProtectHostname=yes", "ProtectKernelTunables=yes"}
+	mounts := []string{"PrivateMounts=yes", "ProtectControlGroups=yes", "ProtectKernelTunables=yes"}
 	switch {
 	case spec.System:
 		all = append(append(all, mounts...),
 			"CapabilityBoundingSet=",
 			"PrivateDevices=yes",
 			"ProtectClock=yes",
+			"ProtectHostname=yes",
 			"ProtectKernelLogs=yes",
 			"ProtectKernelModules=yes",
 			"ProtectSystem=strict",

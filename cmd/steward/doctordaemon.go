@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/status"
+)
+
+// daemonFacts are what the socket and the state folder tell of the daemon.
+type daemonFacts struct {
+	socket string
+	system bool             // it is the machine's unit
+	doc    *status.Document // nil: it did not answer
+	err    error            // why not
+	run    *tenure          // what run.json tells; nil: nothing
+	lives  bool             // its process is there
+	crash  string           // the report that a crashed run left
+	beat   heartbeatDoc
+	now    time.Time
+}
+
+func (d *patient) daemonState() []finding {
+	f := d.daemon
+	f.socket, f.now, f.run = d.paths.Socket, d.now, readTenure(d.paths.State)
+	f.system = platform.IsMachineState(d.paths.State)
+	if f.run != nil {
+		id, err := proc.Inspect(f.run.PID)
+		f.lives = err == nil && id == f.run.Process
+	}
+	f.beat, _ = readBeat(d.paths.State)
+	crash, _ := os.ReadFile(filepath.Join(d.paths.State, crashFile))
+	f.crash = string(crash)
+	all := append(judgeDaemon(f), judgeEnd(f)...)
+	all = append(all, judgeFolder("state folder", d.paths.State, folderAt(d.paths.State), d.uid)...)
+	if dir := filepath.Dir(f.socket); dir != d.paths.State {
+		all = append(all, judgeFolder("socket folder", dir, folderAt(dir), d.uid)...)
+	}
+	return all
+}
+
+// judgeDaemon says whether somebody looks after the projects now.
+func judgeDaemon(f daemonFacts) []finding {
+	const name = "socket"
+	if err := platform.CheckSocketPath(f.socket); err != nil {
+		return []finding{broken(name, "set socket under [status] to a shorter path", "%v", err)}
+	}
+	switch {
+	case f.doc != nil:
+		return []finding{works(name, "steward %s answers on %s, up %s", f.doc.Version, f.socket, short(f.now.Sub(f.doc.Started))), judgeBeat(f)}
+	case isTimeout(f.err):
+		return []finding{broken(name, serviceCommand("restart", f.system)+"; if it was started by hand, end it and start it again",
+			"somebody listens on %s and does not answer", f.socket)}
+	case errors.Is(f.err, status.ErrNoDaemon) && f.lives:
+		return []finding{broken(name, "end that process and start it anew; if its folder goes with your last session: steward service install --linger",
+			"process %d runs as steward, but nobody answers on %s", f.run.PID, f.socket)}
+	case errors.Is(f.err, status.ErrNoDaemon):
+		return []finding{doubt(name, serviceCommand("install", f.system)+" (start, if it is installed), or in the foreground: steward run",
+			"no steward is running, so nothing is supervised (nobody answers on %s)", f.socket)}
+	}
+	return []finding{broken(name, "use the socket of your own steward, see --socket", "%v", f.err)}
+}
+
+// staleAfter is how old steward's own heartbeat may be: it is written every 15 s, later while the disk is slow.
+const staleAfter = 4 * beatEvery
+
+func judgeBeat(f daemonFacts) finding {
+	const name = "heartbeat"
+	age := f.now.Sub(f.beat.Beat)
+	switch {
+	case f.beat.Beat.IsZero():
+		return doubt(name, "look for errors: steward log", "steward runs, but its own heartbeat is not there or cannot be read")
+	case age > staleAfter:
+		return broken(name, "look what it waits for (steward log), then: "+serviceCommand("restart", f.system), "the last one was %s ago: its loop stands still", short(age))
+	}
+	return works(name, "%s ago", short(age))
+}
+
+// judgeEnd says how the last run that is over ended.
+func judgeEnd(f daemonFacts) []finding {
+	const name = "last end"
+	end := lastEnd(f)
+	if end == nil {
+		return nil
+	}
+	text := endWords(&page{now: f.now}, end)
+	failed := 0
+	if f.doc == nil && !f.lives {
+		failed = f.run.failedStarts(f.now, f.crash != "")
+	}
+	switch {
+	case failed > 1:
+		return []finding{broken(name, "read its log (journalctl), then: "+serviceCommand("start", f.system), "%s; %d starts in a row came to nothing", text, failed)}
+	case endedBadly(end):
+		return []finding{doubt(name, "see the log of that time; crash reports lie in the state folder", "%s", text)}
+	}
+	return []finding{works(name, "%s", text)}
+}
+
+func lastEnd(f daemonFacts) *status.Ending {
+	switch {
+	case f.doc != nil:
+		return f.doc.LastEnd
+	case f.run == nil:
+		return nil
+	case f.lives:
+		return f.run.Last
+	}
+	me, _ := proc.Inspect(os.Getpid())
+	end := f.run.ending(me, f.crash)
+	if end.At.IsZero() {
+		end.At = f.beat.Beat
+	}
+	return end
+}
+
+// judgeFolder holds one of steward's own folders to what the daemon will demand of it.
+func judgeFolder(name, path string, f folder, uid int) []finding {
+	switch {
+	case f.missing:
+		return []finding{works(name, "%s is not there yet; it is made at the first start", path)}
+	case f.err != nil:
+		return []finding{broken(name, "see that you may enter it: ls -ld "+shellQuote(path), "%s cannot be looked at: %v", path, f.err)}
+	case !f.isDir:
+		return []finding{broken(name, "move it away", "%s is no folder", path)}
+	case f.owner >= 0 && f.owner != uid && f.owner != 0:
+		return []finding{broken(name, "choose a folder of your own, or run as its owner", "%s belongs to uid %d, and you are %d", path, f.owner, uid)}
+	case f.mode.Perm()&0o022 != 0 && f.mode&os.ModeSticky == 0:
+		return []finding{broken(name, "chmod 700 "+shellQuote(path), "others may write to %s (%s), so steward refuses it", path, f.mode)}
+	case f.write != nil:
+		return []finding{broken(name, "make it writable for yourself, or free its disk", "%s cannot be written: %v", path, f.write)}
+	}
+	return []finding{works(name, "%s (%s)", path, f.mode)}
+}
+
+// unreachable is the daemon's own word that no channel works; "" if it has none.
+func unreachable(doc *status.Document) string {
+	if doc == nil {
+		return ""
+	}
+	for _, i := range doc.Incidents {
+		if i.Kind == "notifier_broken" && i.State != escalate.Resolved {
+			return i.Summary
+		}
+	}
+	return ""
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/service"
+)
+
+// programFacts are about the program that is asked.
+type programFacts struct {
+	version, path string
+	found         string // what `steward` in PATH starts; "" if nothing
+	foundIsOther  bool
+	daemon        string // the version that runs; "" if none answers
+	system        bool   // that is the machine's unit
+	asRootFor     string // the user who is meant, when root asks
+}
+
+func (d *patient) program() []finding {
+	f := programFacts{version: version(), system: platform.IsMachineState(d.paths.State)}
+	f.path, _ = os.Executable()
+	if path, err := exec.LookPath("steward"); err == nil {
+		f.found, f.foundIsOther = path, !sameFile(path, f.path)
+	}
+	if d.daemon.doc != nil {
+		f.daemon = d.daemon.doc.Version
+	}
+	if d.uid == 0 {
+		f.asRootFor = otherThanRoot(os.Getenv("SUDO_USER"), service.MachineUser())
+	}
+	return judgeProgram(f)
+}
+
+func otherThanRoot(names ...string) string {
+	for _, name := range names {
+		if name != "" && name != "root" {
+			return name
+		}
+	}
+	return ""
+}
+
+func sameFile(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
+func judgeProgram(f programFacts) []finding {
+	all := []finding{works("version", "steward %s, %s", f.version, f.path)}
+	if f.daemon != "" && f.daemon != f.version {
+		all = append(all, doubt("running version", serviceCommand("install", f.system)+" (it upgrades in place), or start the daemon anew",
+			"the daemon is %s, this program is %s", f.daemon, f.version))
+	}
+	switch {
+	case f.found == "":
+		all = append(all, doubt("PATH", "put a link to it into a folder of PATH: ln -s "+shellQuote(f.path)+" ~/.local/bin/steward",
+			"`steward` is not found in PATH; boot scripts that call it do not find it"))
+	case f.foundIsOther:
+		all = append(all, doubt("PATH", "remove the one that you do not want, or change the order in PATH",
+			"`steward` starts another program, %s", f.found))
+	}
+	if f.asRootFor != "" {
+		all = append(all, doubt("account", "run it as that user, without sudo: steward doctor",
+			"root is asking: what follows is about root's own steward, not about that of %s", f.asRootFor))
+	}
+	return all
+}
+
+// configFacts are about the file in force.
+type configFacts struct {
+	file     string
+	named    string // what names the file: a flag, a variable; "" for the usual place
+	there    bool
+	projects int
+	err      error
+	other    string // a second file that somebody may take for the one in force
+}
+
+// readSettings finds the configuration and the places that follow from it.
+func (d *patient) readSettings(ctx context.Context) {
+	type answer struct {
+		cfg   steward.Config
+		paths platform.Paths
+		err   error
+		there bool
+		other string
+	}
+	got, ok := within(ctx, settingsTime, func(context.Context) answer {
+		var a answer
+		a.cfg, a.paths, a.err = d.app.settings()
+		a.there, a.other = exists(a.paths.Config), otherConfig(a.paths.Config, d.who.Home)
+		return a
+	})
+	if !ok {
+		got = answer{paths: d.app.place(), err: fmt.Errorf("no answer within %s: is it a pipe, or does its disk hang?", settingsTime), there: true}
+	}
+	d.cfg, d.paths = got.cfg, got.paths
+	d.config = configFacts{file: got.paths.Config, there: got.there, err: got.err, projects: len(got.cfg.Projects), other: got.other}
+	if got.err != nil {
+		d.cfg = steward.Defaults()
+	}
+	switch {
+	case d.app.configFile != "":
+		d.config.named = "--config"
+	case os.Getenv("STEWARD_CONFIG") != "":
+		d.config.named = "STEWARD_CONFIG"
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// otherConfig is the machine's file or the user's, whichever is there and not in force.
+func otherConfig(inForce, home string) string {
+	machine := platform.MachinePaths(home).Config
+	for _, file := range []string{machine, filepath.Join(home, ".config", "steward", "config.toml")} {
+		if home != "" && exists(file) && !sameFile(file, inForce) {
+			return file
+		}
+	}
+	return ""
+}
+
+func judgeConfig(f configFacts, running bool) []finding {
+	from := ""
+	if f.named != "" {
+		from = " (named by " + f.named + ")"
+	}
+	var all []finding
+	switch {
+	case f.err != nil:
+		all = refusedConfig(f, from, running)
+	case !f.there:
+		all = append(all, works("file", "there is none at %s%s; the defaults hold", f.file, from))
+	default:
+		all = append(all, works("file", "%s%s is fine and names %s", f.file, from, plural(f.projects, "project")))
+	}
+	if f.other != "" {
+		all = append(all, doubt("other file", "move what you need of it into "+f.file, "%s is there too, and does not count here", f.other))
+	}
+	return all
+}
+
+func refusedConfig(f configFacts, from string, running bool) []finding {
+	text := f.file + from + " is refused; steward does not start with it"
+	if running { // it has read an earlier one
+		text = f.file + from + " is refused; the daemon goes on with the former one"
+	}
+	all := []finding{broken("file", "correct it; then: steward config --check "+shellQuote(f.file), "%s", text)}
+	for _, p := range problemsOf(f.err) {
+		if p.Line == 0 {
+			all = append(all, broken("problem", "correct it", "%s", p.Text))
+			continue
+		}
+		all = append(all, broken("problem", fmt.Sprintf("correct line %d of %s", p.Line, f.file), "line %d: %s", p.Line, p.Text))
+	}
+	return all
+}
+
+// isTimeout reports whether somebody is there who does not answer.
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}

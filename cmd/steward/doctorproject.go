@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/supervisor"
+)
+
+// projectFacts are about one project.
+type projectFacts struct {
+	ref       steward.ProjectRef
+	folder    folder
+	protocols []string
+	unit      string // the text of the machine's unit, if that looks after it; else ""
+	report    *supervisor.ProjectReport
+	running   bool // a daemon answers
+	config    string
+}
+
+// projects are the configured ones, and those that the daemon looks after besides.
+func (d *patient) projects() []projectFacts {
+	var all []projectFacts
+	cwd, _ := os.Getwd()
+	refs, _ := d.cfg.ProjectList(d.who.Home, cwd) // what is wrong with a row stands under configuration
+	for _, ref := range refs {
+		all = append(all, projectFacts{ref: ref, running: d.daemon.doc != nil, config: d.paths.Config})
+	}
+	if d.daemon.doc == nil {
+		return all
+	}
+	for n := range d.daemon.doc.Projects {
+		r := &d.daemon.doc.Projects[n]
+		i := slices.IndexFunc(all, func(f projectFacts) bool { return f.ref.Path == filepath.Clean(r.Path) })
+		if i < 0 {
+			more, _ := steward.Config{Projects: []steward.Project{{Path: r.Path, Name: r.Name}}}.ProjectList("", "")
+			if len(more) == 0 {
+				continue
+			}
+			i = len(all)
+			all = append(all, projectFacts{ref: more[0], running: true, config: d.paths.Config})
+		}
+		all[i].report = r
+	}
+	return all
+}
+
+// projectProbes are two for each project: a disk that hangs concerns its own projects alone.
+func (d *patient) projectProbes() []probe {
+	list := d.projects()
+	if len(list) == 0 {
+		return []probe{{"projects", "projects", func(context.Context) []finding { return []finding{noProjects(d.config.err)} }}}
+	}
+	var folders, scripts []probe
+	for _, f := range list {
+		folders = append(folders, probe{"projects", f.ref.Name, func(context.Context) []finding {
+			f.folder = folderAt(f.ref.Path)
+			f.protocols, f.unit = projectOf(f.ref, d.cfg, false).Detect(), d.machineUnit()
+			return judgeProject(f)
+		}})
+		scripts = append(scripts, probe{"boot scripts", f.ref.Name, func(context.Context) []finding { return d.bootScripts(f.ref) }})
+	}
+	return append(folders, scripts...)
+}
+
+func noProjects(refused error) finding {
+	if refused != nil {
+		return doubt("projects", "correct the configuration first", "they are not known while the configuration is refused")
+	}
+	return doubt("projects", "steward service install --project DIR, or a [[project]] with its path in the configuration",
+		"none is configured; the service would look after nothing, and `steward run` looks after the folder that it is started in")
+}
+
+// judgeProject says whether steward can work there, and what the daemon says of it.
+func judgeProject(f projectFacts) []finding {
+	name, path := f.ref.Name, f.ref.Path
+	switch {
+	case f.folder.missing:
+		return []finding{broken(name, "make it, or correct its path in "+f.config, "there is no folder %s", path)}
+	case f.folder.err != nil:
+		return []finding{broken(name, "see that you may enter it: ls -ld "+shellQuote(path), "%s cannot be looked at: %v", path, f.folder.err)}
+	case !f.folder.isDir:
+		return []finding{broken(name, "correct its path in "+f.config, "%s is no folder", path)}
+	case f.folder.read != nil:
+		return []finding{broken(name, "let yourself read it: chmod u+rx "+shellQuote(path), "%s cannot be read: %v", path, f.folder.read)}
+	}
+	all := append([]finding{judgeSpoken(f)}, judgeWriting(f)...)
+	return append(all, judgeReport(f)...)
+}
+
+func judgeSpoken(f projectFacts) finding {
+	if len(f.protocols) == 0 {
+		return doubt(f.ref.Name, "boot an agent: steward boot livhana-layer1.1 --project "+shellQuote(f.ref.Path), "%s: no protocol yet", f.ref.Path)
+	}
+	var how []string
+	for _, p := range f.protocols {
+		how = append(how, p+" ("+f.ref.Mode(p)+")")
+	}
+	return works(f.ref.Name, "%s: %s", f.ref.Path, strings.Join(how, ", "))
+}
+
+// acts reports whether anything is to be written there.
+func (f projectFacts) acts() bool {
+	return len(f.protocols) == 0 || slices.ContainsFunc(f.protocols, f.ref.Acts)
+}
+
+func judgeWriting(f projectFacts) []finding {
+	switch {
+	case f.folder.write != nil && f.acts():
+		return []finding{broken(f.ref.Name, "make it writable for yourself, or have it only observed: [project.mode] in "+f.config,
+			"%s cannot be written: %v", f.ref.Path, f.folder.write)}
+	case f.unit != "" && f.acts() && !mayWriteByUnit(f.unit, f.ref.Path):
+		return []finding{broken(f.ref.Name, "sudo steward service install --system", "the machine's unit does not let steward write in %s (ReadWritePaths)", f.ref.Path)}
+	}
+	return nil
+}
+
+func judgeReport(f projectFacts) []finding {
+	if f.report == nil {
+		if !f.running {
+			return nil
+		}
+		return []finding{doubt(f.ref.Name, "steward reload", "the steward that runs does not look after it")}
+	}
+	var all []finding
+	for _, note := range f.report.Notes {
+		if strings.HasPrefix(note, "paused") {
+			all = append(all, doubt(f.ref.Name, "steward resume "+shellQuote(f.ref.Name), "%s", note))
+		}
+	}
+	for _, fault := range f.report.Faults[:min(len(f.report.Faults), shownFaults)] {
+		all = append(all, judgeFault(f.ref.Name, fault))
+	}
+	if rest := len(f.report.Faults) - shownFaults; rest > 0 {
+		all = append(all, doubt(f.ref.Name, "steward status -o json", "and %s more", plural(rest, "fault")))
+	}
+	return all
+}
+
+func judgeFault(name string, fault protocol.Fault) finding {
+	do := fault.Hint
+	if do == "" {
+		do = "look at the file; until it can be used, steward leaves it alone"
+	}
+	return doubt(name, do, "%s: %s", fault.Path, fault.Problem)
+}
+
+// bootScripts looks at the two scripts of protocol 000.
+func (d *patient) bootScripts(ref steward.ProjectRef) []finding {
+	if !slices.Contains(projectOf(ref, d.cfg, false).Detect(), agentstatus.Name) {
+		return nil
+	}
+	var all []finding
+	for _, script := range []string{claudeScript, codexScript} {
+		path := filepath.Join(ref.Path, "scripts", script)
+		if text, ok := readScript(path); ok {
+			_, ready := readScript(filepath.Join(ref.Path, "scripts", step35))
+			all = append(all, judgeScript(ref.Name, script, text, ready))
+		}
+	}
+	return all
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/platform/desktop"
+	"github.com/livhana/steward/status"
+)
+
+func judgeChannels(channels []string, doc *status.Document) []finding {
+	const name = "channels"
+	if len(channels) == 0 {
+		return []finding{doubt(name, `set channels = ["desktop", "speech"] under [escalate]`, "none is configured: you are told nothing, incidents are only listed (steward incidents)")}
+	}
+	all := []finding{works(name, "%s, in this order", strings.Join(channels, ", "))}
+	if word := unreachable(doc); word != "" {
+		all = append(all, doubt("the daemon's word", "see below, and: steward incidents", "%s", word))
+	}
+	return all
+}
+
+// popupFacts are about the desktop, as this command sees it and as the daemon does.
+type popupFacts struct {
+	server  string // "" : started by the first popup
+	muted   bool
+	err     error
+	root    bool
+	linux   bool
+	screen  bool   // DISPLAY or WAYLAND_DISPLAY is set here
+	bus     string // this command's session bus, "" if none is named
+	daemons string // the daemon's; "" if none is named
+	known   bool   // whether the daemon's is known
+}
+
+// busVariable names the session bus.
+const busVariable = "DBUS_SESSION_BUS_ADDRESS"
+
+func (d *patient) desktop(ctx context.Context) []finding {
+	if !slices.Contains(d.cfg.Escalate.Channels, escalate.ChannelDesktop) {
+		return nil
+	}
+	popups := desktop.NewPopups()
+	defer popups.Close()
+	f := popupFacts{root: d.uid == 0, linux: runtime.GOOS == "linux", bus: os.Getenv(busVariable)}
+	f.screen = os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+	f.server, f.muted, f.err = popups.Server(ctx)
+	if beat, err := readBeat(d.paths.State); err == nil && d.daemon.doc != nil {
+		f.daemons, f.known = variableOf("/proc", beat.PID, busVariable)
+	}
+	return judgePopups(f)
+}
+
+// variableOf reads a variable that a process was started with.
+func variableOf(proc string, pid int, name string) (value string, known bool) {
+	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return "", false
+	}
+	for entry := range strings.SplitSeq(string(text), "\x00") {
+		if v, ok := strings.CutPrefix(entry, name+"="); ok {
+			return v, true
+		}
+	}
+	return "", true
+}
+
+func judgePopups(f popupFacts) []finding {
+	const name = "desktop"
+	var all []finding
+	switch {
+	case f.err != nil:
+		all = append(all, judgeNoPopups(f))
+	case f.muted:
+		all = append(all, doubt(name, "turn off do not disturb", "%s takes popups and shows none: do not disturb is on", f.server))
+	case f.server == "":
+		all = append(all, works(name, "a notification server is started by the first popup"))
+	default:
+		all = append(all, works(name, "%s shows popups", f.server))
+	}
+	if f.known && f.bus != "" && f.daemons != "" && f.daemons != f.bus {
+		all = append(all, doubt("daemon's bus", "start the daemon anew from this session: steward service restart",
+			"the daemon speaks to another session bus (%s) than this terminal (%s)", f.daemons, f.bus))
+	}
+	return all
+}
+
+func judgeNoPopups(f popupFacts) finding {
+	const name = "desktop"
+	var cause *desktop.Error
+	do, why := "log in on the desktop of the user who runs steward", f.err.Error()
+	if errors.As(f.err, &cause) {
+		why = strings.TrimSuffix(cause.Err.Error(), ": "+desktop.ErrUnavailable.Error()) // the sentence says so already
+		if cause.Hint != "" {
+			do = cause.Hint
+		}
+	}
+	switch {
+	case f.root:
+		why += "; root is asking, who has no desktop of his own"
+	case errors.Is(f.err, desktop.ErrUnavailable) && f.linux && !f.screen:
+		why += "; there is no DISPLAY here, as if nobody were logged in on a desktop. Steward tries again with each popup"
+	case errors.Is(f.err, desktop.ErrUnavailable):
+		why += "; steward tries again with each popup"
+	}
+	return doubt(name, do, "popups do not reach the desktop: %s", why)
+}
+
+func (d *patient) speech() []finding {
+	if !slices.Contains(d.cfg.Escalate.Channels, escalate.ChannelSpeech) {
+		return nil
+	}
+	return judgeSpeech(desktop.NewSpeech().Voice())
+}
+
+func judgeSpeech(v desktop.Voice, err error) []finding {
+	const name = "speech"
+	var cause *desktop.Error
+	switch {
+	case errors.As(err, &cause):
+		return []finding{doubt(name, cause.Hint, "nothing is said aloud: %v", cause.Err)}
+	case err != nil:
+		return []finding{doubt(name, "steward log", "nothing is said aloud: %v", err)}
+	case v.Sink == "":
+		return []finding{doubt(name, "start the sound server of the user who runs steward (pactl info)", "%s, but no way out for sound is to be seen here", v.Tool)}
+	}
+	return []finding{works(name, "%s, through %s", v.Tool, v.Sink)}
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// The boot scripts that protocol 000 names, and the part that packaging/boot has ready for the first.
+const (
+	claudeScript = "claude_tier1_boot.sh"
+	codexScript  = "codex_agent_boot.sh"
+	step35       = "claude_tier1_step3.5.sh"
+)
+
+// maxScript bounds what is read of a script.
+const maxScript = 1 << 20
+
+// readScript opens regular files only: to open a pipe would wait for its writer.
+func readScript(path string) (string, bool) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxScript))
+	return string(text), err == nil
+}
+
+var (
+	// stewardBoot is the command, by its name or by a variable that holds it.
+	stewardBoot = regexp.MustCompile(`(\bsteward["']?|\$\{?[A-Za-z_]+\}?["']?)\s+boot\s+["']?(livhana-layer1\.1|codex-cursor|\$)`)
+	sourced     = regexp.MustCompile(`(^|[;&|\s])(\.|source|bash)\s+[^\n]*claude_tier1_step3\.5\.sh`)
+)
+
+// judgeScript says whether a boot script leaves the set-up to steward. ready tells that the part for Step 3.5 is there.
+func judgeScript(project, script, text string, ready bool) finding {
+	code := withoutComments(text)
+	name := project + " " + script
+	agent, line := "codex-cursor", `steward boot codex-cursor --project "$ROOT"`
+	if script == claudeScript {
+		agent, line = "livhana-layer1.1", `steward boot livhana-layer1.1 --project "$ROOT"`
+	}
+	do := "put this in the place of its set-up: " + line
+	switch {
+	case script == claudeScript && sourced.MatchString(code) && !ready:
+		return doubt(name, "put "+step35+" beside it (it comes with steward, packaging/boot), or write: "+line, "it calls %s, which is not there", step35)
+	case stewardBoot.MatchString(code), script == claudeScript && sourced.MatchString(code):
+		return works(name, "it leaves the set-up to steward")
+	case strings.Contains(code, "agent_registry.json"):
+		return doubt(name, do, "it sets %s up itself, instead of leaving that to steward, which merges with what is there", agent)
+	}
+	return doubt(name, do, "it does not boot %s", agent)
+}
+
+// withoutComments drops the lines that are only comments.
+func withoutComments(text string) string {
+	var code strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			code.WriteString(line)
+		}
+	}
+	return code.String()
+}

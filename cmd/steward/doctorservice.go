@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/livhana/steward/platform/service"
+)
+
+// serviceFacts are about one of the two services that an account may have: its own, and the machine's.
+type serviceFacts struct {
+	system  bool
+	user    string
+	lack    *service.Lack // why there is none to be asked
+	err     error
+	status  service.Status
+	other   string   // the machine's unit runs as this user, who is not the one who asks
+	silent  bool     // the manager did not answer in time
+	absent  bool     // the account has no manager of its own now
+	program string   // this one
+	exists  bool     // the program that is started is there
+	same    bool     // … and is this one
+	drift   string   // how the definition differs; "" if it does not, or that cannot be told
+	dropIns []string // files that change the definition
+}
+
+// managerTime bounds the questions to one service manager.
+const managerTime = 1500 * time.Millisecond
+
+// services asks both managers side by side, so that a user's manager that hangs does not hide the machine's.
+func (d *patient) services(ctx context.Context) []finding {
+	forms := []bool{false}
+	if service.HasMachineFolders() || runtime.GOOS == "darwin" {
+		forms = append(forms, true)
+	}
+	facts := make([]serviceFacts, len(forms))
+	var all sync.WaitGroup
+	for i, system := range forms {
+		all.Go(func() { facts[i] = d.service(ctx, system) })
+	}
+	all.Wait()
+	return judgeServices(facts, d.daemon.doc != nil, d.uid == 0)
+}
+
+func (d *patient) service(ctx context.Context, system bool) serviceFacts {
+	ctx, cancel := context.WithTimeout(ctx, managerTime)
+	defer cancel()
+	f := serviceFacts{system: system, user: d.who.User}
+	f.program, _ = ownBinary()
+	who := d.who
+	if name := service.MachineUser(); system && name != "" {
+		if a, err := (serviceOptions{system: true, user: name}).account(); err == nil {
+			who = a
+		}
+		if name != d.who.User {
+			f.other = name
+		}
+	}
+	m, err := service.Detect(system, who)
+	if err != nil {
+		_ = errors.As(err, &f.lack)
+		f.err = err
+		return f
+	}
+	f.status, f.err = m.Status(ctx)
+	f.silent = ctx.Err() != nil
+	f.absent = !system && d.uid != 0 && runtime.GOOS == "linux" && !exists(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "systemd", "private"))
+	if !f.status.Installed {
+		return f
+	}
+	f.exists, f.same = exists(f.status.Binary), sameFile(f.status.Binary, f.program)
+	f.dropIns = dropInsOf(f.status.Unit, who.Home, system)
+	if spec, err := d.app.spec(serviceOptions{system: system, binary: f.status.Binary}, who, d.app.placeOf(serviceOptions{system: system}, who)); err == nil {
+		if files, err := m.Render(spec); err == nil {
+			f.drift = drift(f.status.Unit, files, os.ReadFile)
+		}
+	}
+	return f
+}
+
+// dropInsOf lists what systemd lays over the unit.
+func dropInsOf(unit, home string, system bool) []string {
+	dirs := []string{unit + ".d", filepath.Join(home, ".config/systemd/user/steward.service.d"), "/etc/systemd/user/steward.service.d"}
+	if system {
+		dirs = []string{unit + ".d", "/etc/systemd/system/steward.service.d", "/run/systemd/system/steward.service.d"}
+	}
+	var all []string
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		files, _ := filepath.Glob(filepath.Join(dir, "*.conf"))
+		if unit != "" && !seen[dir] {
+			all = append(all, files...)
+		}
+		seen[dir] = true
+	}
+	return all
+}
+
+// drift compares what is installed with what this program would install. A package's unit lies elsewhere and is made
+// for any machine; it is not compared.
+func drift(unit string, wanted []service.File, read func(string) ([]byte, error)) string {
+	if len(wanted) == 0 || wanted[0].Path != unit {
+		return ""
+	}
+	for _, f := range wanted {
+		text, err := read(f.Path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return f.Path + " is missing"
+		case err != nil:
+			return f.Path + " cannot be read"
+		case string(text) != f.Text:
+			return f.Path + " is not what this program would install: an older version wrote it, the projects have changed, or somebody has"
+		}
+	}
+	return ""
+}
+
+// judgeServices looks at both forms together. Another user's is shown to root alone, and is in nobody's way.
+func judgeServices(forms []serviceFacts, running, asRoot bool) []finding {
+	var all []finding
+	installed, shown := 0, false
+	for _, f := range forms {
+		switch {
+		case !f.status.Installed:
+			continue
+		case f.other == "":
+			installed++
+		case !asRoot:
+			all = append(all, works("machine's unit", "it runs as %s and has nothing to do with your projects", f.other))
+			continue
+		}
+		shown = true
+		all = append(all, judgeInstalled(f)...)
+	}
+	switch {
+	case installed > 1:
+		all = append(all, broken("both", "remove one of them: steward service uninstall, or: sudo steward service uninstall --system",
+			"your own service and the machine's are installed; they are in each other's way"))
+	case !shown:
+		all = append(all, judgeNone(forms[0], running, asRoot)...)
+	}
+	return all
+}
+
+// judgeNone says why nothing starts steward by itself.
+func judgeNone(own serviceFacts, running, asRoot bool) []finding {
+	var all []finding
+	text := "not installed: steward runs only while somebody runs it"
+	if running {
+		text = "not installed: the steward that runs now does not come back by itself"
+	}
+	do := "steward service install"
+	if asRoot {
+		do = "steward service install --system --user NAME, or as that user: steward service install"
+	}
+	switch {
+	case own.lack != nil:
+		return []finding{doubt("service", own.lack.Do, "%s; %s", text, own.lack.What)}
+	case own.err != nil:
+		return []finding{doubt("service", "look at it: steward service status", "the service manager cannot be asked: %v", own.err)}
+	case own.silent:
+		return []finding{broken("manager", "log in again, or have root restart it", "%s does not answer within %s", own.status.Manager, managerTime)}
+	case own.absent:
+		all = append(all, doubt("manager", "log in once as this user (not by su or sudo), or have root run: loginctl enable-linger "+own.user,
+			"no user manager of systemd runs for you now"))
+	}
+	return append(all, doubt("service", do, "%s", text))
+}
+
+// names of a service's findings begin with whose it is.
+func (f serviceFacts) called(what string) string {
+	if f.system {
+		return "machine's " + what
+	}
+	return what
+}
+
+func (f serviceFacts) command(verb string) string { return serviceCommand(verb, f.system) }
+
+// serviceCommand is a steward command for one's own service or the machine's.
+func serviceCommand(verb string, system bool) string {
+	if system {
+		return "sudo steward service " + verb + " --system"
+	}
+	return "steward service " + verb
+}
+
+func judgeInstalled(f serviceFacts) []finding {
+	st := f.status
+	all := []finding{judgeEnabled(f)}
+	switch {
+	case st.Binary == "":
+	case !f.exists:
+		all = append(all, broken(f.called("program"), f.command("install"), "it starts %s, which does not exist", st.Binary))
+	case !f.same:
+		all = append(all, doubt(f.called("program"), "if this one is meant: "+f.command("install"), "it starts %s, not this program, %s", st.Binary, f.program))
+	default:
+		all = append(all, works(f.called("program"), "it starts %s", st.Binary))
+	}
+	if f.drift != "" {
+		all = append(all, doubt(f.called("definition"), "compare it with: steward service unit; renew it with: "+f.command("install"), "%s", f.drift))
+	}
+	if len(f.dropIns) > 0 {
+		all = append(all, works(f.called("drop-ins"), "your own settings lie over it: %s", strings.Join(f.dropIns, ", ")))
+	}
+	all = append(all, judgeRunning(f)...)
+	if !f.system && st.Lingers != nil {
+		all = append(all, judgeLingers(*st.Lingers))
+	}
+	return all
+}
+
+func judgeEnabled(f serviceFacts) finding {
+	st := f.status
+	switch {
+	case f.silent:
+		return broken(f.called("unit"), "log in again, or have root restart the service manager", "%s is there, but %s does not answer within %s", st.Unit, st.Manager, managerTime)
+	case f.absent:
+		return doubt(f.called("unit"), "log in once as this user (not by su or sudo), or have root run: loginctl enable-linger "+f.user,
+			"%s is there, but no user manager of systemd runs for you now", st.Unit)
+	case st.State == "unknown":
+		return doubt(f.called("unit"), "look at it: steward service status", "%s is there, but its manager cannot be asked: %s", st.Unit, st.Detail)
+	case !st.Enabled:
+		return doubt(f.called("unit"), f.command("install"), "%s, %s: not enabled, so it does not start by itself", st.Manager, st.Unit)
+	}
+	return works(f.called("unit"), "%s, %s, enabled", st.Manager, st.Unit)
+}
+
+// manyRestarts is from when on restarts are worth a look.
+const manyRestarts = 3
+
+func judgeRunning(f serviceFacts) []finding {
+	st, name := f.status, f.called("state")
+	log := "journalctl --user -u steward"
+	if f.system {
+		log = "journalctl -u steward"
+	}
+	switch {
+	case st.State == "unknown":
+		return nil
+	case st.State == "failed":
+		return []finding{broken(name, "read why: "+log+"; then: "+f.command("start"), "it was given up: %s", st.Detail)}
+	case st.State == "activating":
+		return []finding{doubt(name, "wait, then ask again; "+log, "it is being started: %s", st.Detail)}
+	case !st.Running():
+		return []finding{broken(name, f.command("start"), "it does not run: %s", stateWords(st))}
+	case st.Restarts >= manyRestarts:
+		return []finding{doubt(name, "read why: "+log, "%s, restarted %s since it was started", stateWords(st), plural(st.Restarts, "time"))}
+	}
+	return []finding{works(name, "%s, %s", stateWords(st), plural(st.Restarts, "restart"))}
+}
+
+func judgeLingers(lingers bool) finding {
+	if lingers {
+		return works("lingering", "yes: it runs while you are not logged in, too")
+	}
+	return doubt("lingering", "steward service install --linger", "no: it stops with your last session")
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/platform/watch"
+)
+
+// watchFacts are what the kernel gives this user for watching folders, and how much of it is in use. -1: not known.
+type watchFacts struct {
+	err                           error // of a watch that was made for trial
+	watches, maxWatches           int
+	instances, maxInstances       int
+	lookEvery                     time.Duration
+	othersHidden, anotherPlatform bool
+}
+
+func (d *patient) watches(ctx context.Context) []finding {
+	f := watchFacts{err: tryWatch(), lookEvery: d.cfg.Supervisor.LookEvery}
+	f.maxWatches, f.maxInstances = sysctl("max_user_watches"), sysctl("max_user_instances")
+	f.anotherPlatform = f.maxWatches < 0
+	if !f.anotherPlatform {
+		f.watches, f.instances, f.othersHidden = inotifyUse(ctx, "/proc", d.uid)
+	}
+	return judgeWatches(f)
+}
+
+// tryWatch makes a watch as the daemon would, on a folder that is always there.
+func tryWatch() error {
+	w, err := watch.New()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	return w.Add(string(filepath.Separator))
+}
+
+func sysctl(name string) int {
+	text, err := os.ReadFile("/proc/sys/fs/inotify/" + name)
+	if err != nil {
+		return -1
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// inotifyUse counts what the user's processes hold, as far as they may be looked at. Processes that share a queue
+// count it once each.
+func inotifyUse(ctx context.Context, proc string, uid int) (watches, instances int, hidden bool) {
+	pids, _ := filepath.Glob(filepath.Join(proc, "[0-9]*"))
+	for _, dir := range pids {
+		info, err := os.Stat(dir)
+		if err != nil || ownerOf(info) != uid {
+			continue
+		}
+		fds, err := os.ReadDir(filepath.Join(dir, "fd"))
+		hidden = hidden || err != nil && !errors.Is(err, os.ErrNotExist) || ctx.Err() != nil
+		for _, fd := range fds {
+			if to, _ := os.Readlink(filepath.Join(dir, "fd", fd.Name())); to != "anon_inode:inotify" || ctx.Err() != nil {
+				continue
+			}
+			text, _ := os.ReadFile(filepath.Join(dir, "fdinfo", fd.Name()))
+			instances++
+			watches += bytes.Count(text, []byte("inotify wd:"))
+		}
+	}
+	return watches, instances, hidden
+}
+
+// fewWatches is what some systems come with, and what one large project can use up.
+const fewWatches = 8192
+
+func judgeWatches(f watchFacts) []finding {
+	const name, more = "watches", "sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=512; keep it in /etc/sysctl.d/"
+	late := fmt.Sprintf("changes are seen within %s instead of at once", f.lookEvery)
+	if f.err != nil {
+		do := "find out what forbids it"
+		if errors.Is(f.err, watch.ErrNoWatches) {
+			do = more
+		}
+		return []finding{doubt(name, do, "folders cannot be watched, so %s: %v", late, f.err)}
+	}
+	if f.anotherPlatform {
+		return []finding{works(name, "folders can be watched")}
+	}
+	about := ""
+	if f.othersHidden {
+		about = "at least "
+	}
+	use := fmt.Sprintf("%s%d of %d watches and %d of %d queues are in use by you", about, f.watches, f.maxWatches, f.instances, f.maxInstances)
+	switch {
+	case isNearly(f.watches, f.maxWatches), isNearly(f.instances, f.maxInstances):
+		return []finding{doubt(name, more, "they run out, and then %s: %s", late, use)}
+	case f.maxWatches < fewWatches:
+		return []finding{doubt(name, more, "the limit is low: %s", use)}
+	}
+	return []finding{works(name, "folders can be watched; %s", use)}
+}
+
+// isNearly is from nine tenths on.
+func isNearly(used, limit int) bool { return limit >= 0 && used*10 >= limit*9 }
+
+func (d *patient) gauges(ctx context.Context) []finding {
+	var paths []string
+	for _, p := range d.projects() {
+		paths = append(paths, p.ref.Path)
+	}
+	g := measure.New(paths...)
+	g.Sample(d.now)
+	if rest(ctx, pause) != nil {
+		return nil
+	}
+	load := g.Sample(time.Now())
+	return judgeGauges(load, g.Problems(), d.cfg.Capacity, len(paths) > 0)
+}
+
+func judgeGauges(load capacity.Load, problems map[string]string, limit capacity.Config, projects bool) []finding {
+	var known []string
+	var all []finding
+	for _, name := range capacity.Dimensions() {
+		used := load.Share(name)
+		binds := limit.Dimensions == nil || slices.Contains(limit.Dimensions, name)
+		most := limit.Threshold
+		if name == capacity.DimDisk {
+			most = max(most, limit.DiskLimit)
+		}
+		switch {
+		case used.Known() && binds && used.Or(0) > most:
+			all = append(all, doubt(name, "see who uses it: steward capacity; the limits stand under [capacity]",
+				"it is at %s right now, over %.0f %%, so new tasks wait", share(used), 100*most))
+		case used.Known():
+			known = append(known, name+" "+share(used))
+		case name == capacity.DimDisk && !projects: // then there is no disk to be asked about
+		case binds:
+			all = append(all, doubt(name, "steward works without it, and holds no task back for it", "it is unknown: %s", problems[name]))
+		}
+	}
+	if len(known) > 0 {
+		all = slices.Insert(all, 0, works("gauges", "%s", strings.Join(known, ", ")))
+	}
+	return all
+}
+
+// descriptorFacts are the open files of the daemon, or else the limit that one started here would have.
+type descriptorFacts struct {
+	open, limit uint64
+	ofDaemon    bool
+}
+
+func (d *patient) descriptors() []finding {
+	beat, err := readBeat(d.paths.State)
+	if f, ok := daemonDescriptors("/proc", beat.PID); err == nil && d.daemon.doc != nil && ok {
+		return judgeDescriptors(f)
+	}
+	limit, ok := descriptorLimit()
+	if !ok {
+		return nil
+	}
+	return judgeDescriptors(descriptorFacts{limit: limit})
+}
+
+func daemonDescriptors(proc string, pid int) (descriptorFacts, bool) {
+	dir := filepath.Join(proc, strconv.Itoa(pid))
+	fds, err1 := os.ReadDir(filepath.Join(dir, "fd"))
+	text, err2 := os.ReadFile(filepath.Join(dir, "limits"))
+	_, rest, found := strings.Cut(string(text), "Max open files")
+	fields := strings.Fields(rest)
+	if err1 != nil || err2 != nil || !found || len(fields) == 0 {
+		return descriptorFacts{}, false
+	}
+	limit, err := strconv.ParseUint(fields[0], 10, 64)
+	return descriptorFacts{open: uint64(len(fds)), limit: limit, ofDaemon: true}, err == nil
+}
+
+// fewDescriptors is too little for a socket with many askers, and journals and folders besides.
+const fewDescriptors = 1024
+
+func judgeDescriptors(f descriptorFacts) []finding {
+	const name = "open files"
+	do := "raise it: LimitNOFILE in systemctl edit steward (--user for your own), or ulimit -n"
+	text := fmt.Sprintf("at most %d", f.limit)
+	if f.ofDaemon {
+		text = fmt.Sprintf("the daemon has %d of %d", f.open, f.limit)
+	}
+	if f.limit < fewDescriptors || f.open*10 >= f.limit*9 {
+		return []finding{doubt(name, do, "%s: that is little", text)}
+	}
+	return []finding{works(name, "%s", text)}
+}

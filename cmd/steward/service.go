@@ -1,0 +1,255 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/service"
+	"github.com/livhana/steward/supervisor"
+)
+
+// serviceOptions say which service is meant: the user's own, or the machine's that runs as a user.
+type serviceOptions struct {
+	system  bool
+	user    string
+	linger  bool
+	purge   bool
+	binary  string
+	project []string
+}
+
+func (a *app) serviceCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "service",
+		Short: "Install steward as a background service, and look after it",
+		Long: "service installs steward with the machine's service manager (systemd, launchd, or what else there is). By default it is\n" +
+			"your own service, which reaches your desktop and needs no root; --system installs a unit of the machine that is there\n" +
+			"before anybody logs in, and runs as you, never as root.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.installCommand(), a.uninstallCommand(), a.unitCommand(),
+		a.turnCommand("start", "Start the service, also after it was given up"),
+		a.turnCommand("stop", "Stop the service; what steward holds is let go"),
+		a.turnCommand("restart", "Restart the service; what steward holds stays held"),
+		a.serviceStatusCommand(), a.endedCommand(), a.failedCommand(), a.addCommand())
+	for _, sub := range c.Commands() {
+		sub.Args = usageArgs(sub.Args)
+	}
+	return c
+}
+
+func (a *app) serviceFlags(c *cobra.Command, o *serviceOptions) *cobra.Command {
+	c.Flags().BoolVar(&o.system, "system", false, "the machine's unit, which needs root to change")
+	c.Flags().StringVar(&o.user, "user", "", "with --system: the account `NAME` that it runs as (default: who asks, through sudo)")
+	return c
+}
+
+// account is whose service is meant.
+func (o serviceOptions) account() (service.Account, error) {
+	me, sudoer := os.Getuid(), os.Getenv("SUDO_USER")
+	name := o.user
+	switch {
+	case o.user != "" && !o.system:
+		return service.Account{}, usageError{errors.New("--user goes with --system")}
+	case o.user != "":
+	case o.system && me == 0:
+		if name = cmp.Or(service.MachineUser(), sudoer); name == "" || name == "root" {
+			return service.Account{}, refuse("the machine's unit runs as a user, never as root; name one: --system --user NAME")
+		}
+	case me == 0 && sudoer != "" && sudoer != "root":
+		return service.Account{}, refuse("this would be root's own service; leave out sudo, or ask for the machine's unit: sudo steward service … --system")
+	}
+	u, err := lookUpAccount(name)
+	if err != nil {
+		return service.Account{}, fmt.Errorf("find the account: %w", err)
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	if o.system && uid == 0 {
+		return service.Account{}, refuse("the machine's unit runs as a user, never as root; name another: --user NAME")
+	}
+	return service.Account{User: u.Username, UID: uid, GID: gid, Home: cmp.Or(ownHome(uid), u.HomeDir)}, nil
+}
+
+func lookUpAccount(name string) (*user.User, error) {
+	if name == "" {
+		return user.LookupId(strconv.Itoa(os.Getuid()))
+	}
+	return user.Lookup(name)
+}
+
+// ownHome is $HOME, for oneself alone: the user database may not know better.
+func ownHome(uid int) string {
+	if uid != os.Getuid() {
+		return ""
+	}
+	return os.Getenv("HOME")
+}
+
+// refuse is an error with the exit code of what is not allowed.
+func refuse(format string, args ...any) error {
+	return report(supervisor.ErrRefused, "service: "+format, args...)
+}
+
+// placeOf gives the files of the service that is meant.
+func (a *app) placeOf(o serviceOptions, who service.Account) platform.Paths {
+	var p platform.Paths
+	switch {
+	case o.system && service.HasMachineFolders():
+		p = platform.MachinePaths(who.Home)
+	case who.UID == os.Getuid():
+		return a.place()
+	default:
+		p = platform.DefaultPaths(func(string) string { return "" }, who.Home, who.UID)
+	}
+	if a.configFile != "" {
+		p.Config = a.configFile
+	}
+	if a.socket != "" {
+		p.Socket = a.socket
+	}
+	return p
+}
+
+// spec is the service as it is wanted.
+func (a *app) spec(o serviceOptions, who service.Account, paths platform.Paths) (service.Spec, error) {
+	s := service.Spec{Binary: o.binary, System: o.system, User: who.User, UID: who.UID, Home: who.Home}
+	if s.Binary == "" {
+		var err error
+		if s.Binary, err = ownBinary(); err != nil {
+			return s, err
+		}
+	}
+	for _, given := range []struct{ flag, path string }{
+		{"--config", cmp.Or(a.configFile, os.Getenv("STEWARD_CONFIG"))}, {"--socket", cmp.Or(a.socket, os.Getenv("STEWARD_SOCKET"))},
+	} {
+		if given.path == "" {
+			continue
+		}
+		full, err := filepath.Abs(given.path)
+		if err != nil {
+			return s, fmt.Errorf("service: %w", err)
+		}
+		s.Args = append(s.Args, given.flag, full)
+	}
+	if dir := os.Getenv("STEWARD_STATE_DIR"); dir != "" {
+		return s, refuse("STEWARD_STATE_DIR is set, which the service would not see; set state_dir under [supervisor] in %s, and unset it", paths.Config)
+	}
+	cfg, err := a.configOf(paths)
+	if err != nil {
+		return s, err
+	}
+	refs, err := cfg.ProjectList(who.Home, who.Home)
+	if err != nil {
+		return s, err
+	}
+	s.Projects = pathsOf(refs)
+	if dir := cfg.Supervisor.StateDir; dir != "" {
+		if dir, err = steward.Expand(dir, who.Home, "/"); err != nil {
+			return s, fmt.Errorf("supervisor.state_dir: %w", err)
+		}
+		s.Projects = append(s.Projects, dir)
+	}
+	s.LogDir = paths.State
+	return s, nil
+}
+
+func (a *app) configOf(paths platform.Paths) (steward.Config, error) {
+	if a.configFile != "" || os.Getenv("STEWARD_CONFIG") != "" {
+		return steward.Load(paths.Config)
+	}
+	return steward.LoadOptional(paths.Config)
+}
+
+// ownBinary is this program under the name that stays when it is upgraded: a link in the PATH rather than the folder
+// of one version.
+func ownBinary() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("service: find this program: %w", err)
+	}
+	found, err := exec.LookPath("steward")
+	if err != nil || !filepath.IsAbs(found) {
+		return self, nil
+	}
+	mine, err1 := os.Stat(self)
+	its, err2 := os.Stat(found)
+	if err1 == nil && err2 == nil && os.SameFile(mine, its) {
+		return found, nil
+	}
+	return self, nil
+}
+
+// meant finds the manager and everything else that a service command begins with.
+func (a *app) meant(o serviceOptions) (service.Host, service.Account, platform.Paths, error) {
+	who, err := o.account()
+	if err != nil {
+		return nil, who, platform.Paths{}, err
+	}
+	m, err := service.Detect(o.system, who)
+	if err != nil {
+		return nil, who, platform.Paths{}, lacking(err)
+	}
+	return m, who, a.placeOf(o, who), nil
+}
+
+// lacking gives what is lacking the exit code of what is not allowed.
+func lacking(err error) error {
+	var l *service.Lack
+	if errors.As(err, &l) || errors.Is(err, service.ErrNotInstalled) {
+		return report(supervisor.ErrRefused, "service: %v", err)
+	}
+	if err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	return nil
+}
+
+func (a *app) turnCommand(verb, short string) *cobra.Command {
+	var o serviceOptions
+	c := &cobra.Command{Use: verb, Short: short, Example: "  steward service " + verb, RunE: func(c *cobra.Command, _ []string) error {
+		return a.turn(c.Context(), verb, o)
+	}}
+	return a.serviceFlags(c, &o)
+}
+
+func (a *app) turn(ctx context.Context, verb string, o serviceOptions) error {
+	m, who, paths, err := a.meant(o)
+	if err != nil {
+		return err
+	}
+	switch verb {
+	case "start":
+		forgive(paths.State, who)
+		err = m.Start(ctx)
+	case "stop":
+		err = m.Stop(ctx)
+	case "restart":
+		forgive(paths.State, who)
+		a.announceRestart(paths.State, who)
+		err = m.Restart(ctx)
+	}
+	if err != nil {
+		return lacking(err)
+	}
+	st, err := m.Status(ctx)
+	if err != nil {
+		return lacking(err)
+	}
+	if a.output == "json" {
+		return a.print(st)
+	}
+	return a.write(fmt.Sprintf("%s: %s\n", verb, stateWords(st)))
+}

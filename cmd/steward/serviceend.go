@@ -1,0 +1,188 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/desktop"
+	"github.com/livhana/steward/platform/service"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+)
+
+// endedCommand is what systemd calls after every end (ExecStopPost).
+func (a *app) endedCommand() *cobra.Command {
+	return &cobra.Command{Use: "ended", Hidden: true, Short: "Note how the service manager saw this run end", RunE: func(*cobra.Command, []string) error {
+		result := os.Getenv("SERVICE_RESULT")
+		if result == "" || result == "success" {
+			return nil
+		}
+		_, paths, err := a.settings()
+		if err != nil {
+			return err
+		}
+		return noteVerdict(paths.State, strings.TrimSpace(result+" "+os.Getenv("EXIT_CODE")+" "+os.Getenv("EXIT_STATUS")))
+	}}
+}
+
+// failedCommand is what systemd starts when it has given steward up (OnFailure).
+func (a *app) failedCommand() *cobra.Command {
+	return &cobra.Command{Use: "failed", Hidden: true, Short: "Let go of what a failed service held, and tell the human", RunE: func(c *cobra.Command, _ []string) error {
+		return a.serviceFailed(c.Context(), "")
+	}}
+}
+
+// downAlert is the incident that steward itself is down.
+func downAlert() escalate.Alert {
+	return escalate.Alert{Kind: "steward_down", Severity: protocol.High, Foreign: true,
+		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "steward"},
+		Summary: "steward has stopped, and nobody starts it again",
+		Spoken:  "Steward has stopped, and nobody looks after your agents. Your input needed."}
+}
+
+// serviceFailed does what a steward that is down cannot: it frees what that one held, and tells the human.
+func (a *app) serviceFailed(ctx context.Context, why string) error {
+	_, paths, err := a.settings()
+	if err != nil {
+		paths = a.place()
+		why = cmp.Or(why, oneLine(err))
+	}
+	alone, err := platform.Lock(filepath.Join(paths.State, "steward.lock"), 0o600)
+	if errors.Is(err, platform.ErrLocked) {
+		return nil // another one is at work
+	}
+	if err == nil {
+		defer func() { _ = alone.Unlock() }()
+	}
+	freed := a.freeAll(ctx)
+	alert := downAlert()
+	if t := readTenure(paths.State); t != nil && why == "" {
+		e := t.ending(t.Process, "")
+		why = e.How + ": " + e.Why
+	}
+	alert.Detail = why + ". " + plural(freed, "held task") + " let go. Look into its log, then: steward service start"
+	alert.Occurrence = time.Now().UTC().Format(time.RFC3339)
+	ledger, _, err := escalate.Open(filepath.Join(paths.State, "incidents"))
+	if err != nil {
+		return fmt.Errorf("open the incidents: %w", err)
+	}
+	i, _, err := ledger.Raise(alert, time.Now())
+	if err != nil {
+		return fmt.Errorf("write the incident: %w", err)
+	}
+	fmt.Fprintf(a.out, "steward is down (%s); let go of %s\n", clean(why), plural(freed, "held task"))
+	if err := callHuman(ctx, i); err != nil {
+		a.logger().Warn("nobody could be told; the incident waits", "key", i.Key, "error", err)
+	}
+	return nil
+}
+
+// callHuman tries the desktop and the voice once: the courier is down with steward.
+func callHuman(ctx context.Context, i escalate.Incident) error {
+	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
+	defer cancel()
+	popups := desktop.NewPopups()
+	_, shown := popups.Show(ctx, desktop.Message{Key: i.Key, Title: i.Summary, Text: i.Detail, Urgency: desktop.Critical})
+	_ = popups.Close()
+	_, said := desktop.NewSpeech().Say(ctx, i.Spoken, true)
+	if shown != nil && said != nil {
+		return fmt.Errorf("tell the human: %w", errors.Join(shown, said))
+	}
+	return nil
+}
+
+// freeAll lets go of everything that is held in the files, and counts it.
+func (a *app) freeAll(ctx context.Context) (freed int) {
+	l := a.lookForHolds(ctx)
+	defer l.close()
+	for _, h := range l.tasks() {
+		if h.free(ctx, protocol.ReasonStopping, "steward is down; nothing stays held") == nil {
+			freed++
+		}
+	}
+	return freed
+}
+
+func (a *app) uninstallCommand() *cobra.Command {
+	var o serviceOptions
+	c := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Stop and remove the service; what steward holds is let go",
+		Long: "uninstall stops the service, lets go of what steward holds, and removes everything that install and the service have made,\n" +
+			"but for the history: incidents, journal and memory. --purge removes that as well. Your configuration stays.",
+		Example: "  steward service uninstall\n  sudo steward service uninstall --system --purge",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.uninstall(c.Context(), o) },
+	}
+	c.Flags().BoolVar(&o.purge, "purge", false, "remove incidents, journal and memory too")
+	return a.serviceFlags(c, &o)
+}
+
+func (a *app) uninstall(ctx context.Context, o serviceOptions) error {
+	m, who, paths, err := a.meant(o)
+	if err != nil {
+		return err
+	}
+	refs := a.projectsOf(paths, who)
+	outcome, err := m.Uninstall(ctx)
+	if err != nil && !errors.Is(err, service.ErrNotInstalled) {
+		return lacking(err)
+	}
+	outcome.Notes = append(outcome.Notes, a.freeAs(ctx, who, paths)...)
+	gone, notes := a.tidyUp(paths, refs, o.purge)
+	outcome.Removed = append(outcome.Removed, gone...)
+	outcome.Notes = append(outcome.Notes, notes...)
+	outcome.Changed = outcome.Changed || len(gone) > 0
+	return a.tellOutcome(outcome, "uninstalled", nothingThere)
+}
+
+const nothingThere = "not installed; nothing was there to remove"
+
+func (a *app) tellOutcome(o service.Outcome, done, nothing string) error {
+	if a.output == "json" {
+		return a.print(o)
+	}
+	p := a.page()
+	renderOutcome(p, o, done, nothing)
+	return a.write(p.String())
+}
+
+// projectsOf are the folders that this service looks after, and looked after last.
+func (a *app) projectsOf(paths platform.Paths, who service.Account) []steward.ProjectRef {
+	cfg, err := a.configOf(paths)
+	if err != nil {
+		cfg = steward.Defaults()
+	}
+	refs, _ := cfg.ProjectList(who.Home, who.Home)
+	return withLast(refs, cfg, paths)
+}
+
+// freeAs lets go of what a dead steward held, as the account whose files they are.
+func (a *app) freeAs(ctx context.Context, who service.Account, paths platform.Paths) []string {
+	if who.UID == os.Getuid() {
+		paths, err := a.reach()
+		if err != nil {
+			return nil
+		}
+		if _, err := askRelease(ctx, status.NewClient(paths.Socket), "", ""); errors.Is(err, status.ErrNoDaemon) {
+			if n := a.freeAll(ctx); n > 0 {
+				return []string{"let go of " + plural(n, "held task")}
+			}
+		}
+		return nil
+	}
+	if out, err := runAs(ctx, who, paths, "release"); err != nil {
+		return []string{"held tasks could not be let go: " + oneWord(out+" "+err.Error())}
+	}
+	return nil
+}

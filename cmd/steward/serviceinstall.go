@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/service"
+	"github.com/livhana/steward/status"
+)
+
+func (a *app) installCommand() *cobra.Command {
+	var o serviceOptions
+	c := &cobra.Command{
+		Use:   "install",
+		Short: "Install, or upgrade in place, and start the service",
+		Long: "install writes the service's definition, verifies and enables it, and starts steward. A service that is there already is\n" +
+			"left alone when it is the same and runs this very program; otherwise it is replaced, and what steward holds stays held\n" +
+			"meanwhile. If anything fails, what was there before is put back.",
+		Example: "  steward service install --project ~/LivHana-SoT\n  sudo steward service install --system",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.install(c.Context(), o) },
+	}
+	c.Flags().BoolVar(&o.linger, "linger", false, "let your services run while you are not logged in (systemd)")
+	c.Flags().StringArrayVar(&o.project, "project", nil, "add this `DIR` to the configuration first (may be repeated)")
+	return a.serviceFlags(c, &o)
+}
+
+// installed is what install prints.
+type installed struct {
+	service.Outcome
+	Service service.Status `json:"service"`
+}
+
+func (a *app) install(ctx context.Context, o serviceOptions) error {
+	m, who, paths, err := a.meant(o)
+	if err != nil {
+		return err
+	}
+	if err := a.onlyOne(ctx, o, who); err != nil {
+		return err
+	}
+	added, err := addProjects(ctx, paths, o.project, who)
+	if err != nil {
+		return err
+	}
+	spec, err := a.spec(o, who, paths)
+	if err != nil {
+		return err
+	}
+	if err := makeLogDir(spec); err != nil {
+		return err
+	}
+	forgive(paths.State, who)
+	outcome, err := m.Install(ctx, spec, func() { a.announceRestart(paths.State, who) })
+	if err != nil {
+		return lacking(err)
+	}
+	outcome.Wrote = append(outcome.Wrote, added...)
+	if len(added) > 0 && !outcome.Changed {
+		outcome.Changed = true
+		_ = status.NewClient(paths.Socket).Post(ctx, "/v1/reload", nil, nil)
+	}
+	outcome.Notes = append(outcome.Notes, a.linger(ctx, o, who)...)
+	if len(spec.Projects) == 0 {
+		outcome.Notes = append(outcome.Notes, "no project is configured yet: steward service install --project DIR")
+	}
+	st, err := m.Status(ctx)
+	if err != nil {
+		return lacking(err)
+	}
+	if a.output == "json" {
+		return a.print(installed{outcome, st})
+	}
+	p := a.page()
+	renderOutcome(p, outcome, "installed", "already installed; nothing was changed")
+	p.line("%s", stateWords(st))
+	return a.write(p.String())
+}
+
+func renderOutcome(p *page, o service.Outcome, done, nothing string) {
+	switch {
+	case !o.Changed:
+		p.line("%s (%s)", nothing, clean(o.Unit))
+	case o.Unit == "":
+		p.line("%s", done)
+	default:
+		p.line("%s: %s", done, clean(o.Unit))
+	}
+	for _, path := range o.Wrote {
+		p.line("  wrote %s", clean(path))
+	}
+	for _, path := range o.Removed {
+		p.line("  removed %s", clean(path))
+	}
+	for _, note := range o.Notes {
+		p.line("  note: %s", clean(note))
+	}
+}
+
+// onlyOne refuses a second service for the same account: two stewards would look after the same projects.
+func (a *app) onlyOne(ctx context.Context, o serviceOptions, who service.Account) error {
+	if !service.HasMachineFolders() {
+		return nil
+	}
+	if o.system {
+		own := filepath.Join(who.Home, ".config", "systemd", "user", "default.target.wants", "steward.service")
+		if _, err := os.Lstat(own); err == nil {
+			return refuse("%s has steward as a service already; as that user, first: steward service uninstall", who.User)
+		}
+		return nil
+	}
+	m, err := service.Detect(true, who)
+	if err != nil {
+		return nil
+	}
+	if st, err := m.Status(ctx); err == nil && st.Installed && platform.DefaultPaths(os.Getenv, who.Home, who.UID).State == platform.MachinePaths(who.Home).State {
+		return refuse("the machine's unit runs as %s already; first: sudo steward service uninstall --system", who.User)
+	}
+	return nil
+}
+
+// linger lets the user's services run without a session, or says that they do not.
+func (a *app) linger(ctx context.Context, o serviceOptions, who service.Account) []string {
+	lingers, known := service.Lingers(who)
+	switch {
+	case o.system || !known || lingers:
+		return nil
+	case o.linger:
+		if _, err := service.Exec(ctx, "loginctl", "enable-linger", who.User); err != nil {
+			return []string{"lingering could not be enabled: " + err.Error()}
+		}
+		return []string{"your services run now while you are not logged in, too"}
+	}
+	return []string{"it stops when you log out; to keep it: steward service install --linger"}
+}
+
+// makeLogDir makes the folder that launchd writes into: launchd itself does not.
+func makeLogDir(spec service.Spec) error {
+	if service.HasMachineFolders() || spec.System {
+		return nil
+	}
+	return platform.PrivateDir(spec.LogDir)
+}
+
+// forgive lets the next start count as the first: somebody wants it.
+func forgive(state string, who service.Account) {
+	t := readTenure(state)
+	if t.failedStarts(time.Now(), hasCrashed(state)) == 0 {
+		return
+	}
+	t.Failed = -1 // failedStarts adds the run that this tells of
+	if data, err := json.MarshalIndent(t, "", "  "); err == nil {
+		_ = writeFor(filepath.Join(state, runFile), data, who)
+	}
+}
+
+// announceRestart leaves the note that keeps what is held held.
+func (a *app) announceRestart(state string, who service.Account) {
+	if err := leaveNote(state, time.Now(), who); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintln(a.err, "steward: what is held is let go for a moment:", err)
+	}
+}
+
+// writeFor puts a file in place that the account must be able to read and replace. The folder is the account's, and root
+// may be asking: so no link in it is followed, and what is there is replaced rather than written to.
+func writeFor(path string, data []byte, who service.Account) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".steward-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if os.Getuid() == 0 && who.UID != 0 {
+		err = errors.Join(err, f.Chown(who.UID, who.GID))
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+func (a *app) unitCommand() *cobra.Command {
+	var o serviceOptions
+	c := &cobra.Command{
+		Use:     "unit",
+		Short:   "Print the definition that install would write",
+		Long:    "unit prints the systemd unit (or launchd plist) as install would write it, for those who install it by other means.",
+		Example: "  steward service unit --binary /usr/bin/steward\n  steward service unit --system --user jesse",
+		RunE: func(*cobra.Command, []string) error {
+			files, err := a.rendered(o)
+			if err != nil {
+				return err
+			}
+			if a.output == "json" {
+				return a.print(files)
+			}
+			for i, f := range files {
+				text := f.Text
+				if len(files) > 1 {
+					text = fmt.Sprintf("# %s\n%s", f.Path, f.Text)
+				}
+				if i > 0 {
+					text = "\n" + text
+				}
+				if err := a.write(text); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&o.binary, "binary", "", "the `PATH` of the program that it is to start (default: this one)")
+	return a.serviceFlags(c, &o)
+}
+
+func (a *app) rendered(o serviceOptions) ([]service.File, error) {
+	who, err := o.account()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := a.spec(o, who, a.placeOf(o, who))
+	if err != nil {
+		return nil, err
+	}
+	files, err := service.Renderer(o.system, who).Render(spec)
+	return files, lacking(err)
+}

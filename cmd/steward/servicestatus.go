@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/service"
+	"github.com/livhana/steward/status"
+)
+
+// serviceReport is the document of `service status`.
+type serviceReport struct {
+	service.Status
+	Version string         `json:"version"`           // of this program
+	Running string         `json:"running,omitempty"` // version of the steward that answers; "" if none does
+	Beat    *time.Time     `json:"last_heartbeat"`
+	LastEnd *status.Ending `json:"last_end,omitempty"`
+}
+
+func (a *app) serviceStatusCommand() *cobra.Command {
+	var o serviceOptions
+	c := &cobra.Command{
+		Use:     "status",
+		Short:   "Show what is installed and how it is",
+		Long:    "status shows what is installed, which program it starts and how that is. It exits with 3 when the service does not run, and\nwith 4 when it is not installed.",
+		Example: "  steward service status\n  steward service status --system -o json",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.serviceStatus(c.Context(), o) },
+	}
+	return a.serviceFlags(c, &o)
+}
+
+func (a *app) serviceStatus(ctx context.Context, o serviceOptions) error {
+	m, _, paths, err := a.meant(o)
+	if err != nil {
+		return err
+	}
+	r, err := gatherService(ctx, m, paths)
+	if err != nil {
+		return lacking(err)
+	}
+	if a.output == "json" {
+		err = a.print(r)
+	} else {
+		p := a.page()
+		renderService(p, r)
+		err = a.write(p.String())
+	}
+	switch {
+	case err != nil:
+		return err
+	case !r.Installed:
+		return quiet{exitNoSubject}
+	case r.State != "active":
+		return quiet{exitNoDaemon}
+	}
+	return nil
+}
+
+// quiet is an exit code for which everything has been said.
+type quiet struct{ code int }
+
+func (q quiet) Error() string { return fmt.Sprintf("exit %d", q.code) }
+
+func gatherService(ctx context.Context, m service.Host, paths platform.Paths) (serviceReport, error) {
+	st, err := m.Status(ctx)
+	r := serviceReport{Status: st, Version: version()}
+	if err != nil {
+		return r, err
+	}
+	var doc status.Document
+	if status.NewClient(paths.Socket).Get(ctx, "/v1/status", &doc) == nil {
+		r.Running, r.LastEnd = doc.Version, doc.LastEnd
+	}
+	if t := readTenure(paths.State); t != nil && r.Running == "" {
+		r.LastEnd = t.ending(t.Process, "")
+		if !t.Ended.IsZero() && t.How == "" {
+			r.LastEnd.At = t.Ended
+		}
+	}
+	if beat, err := readBeat(paths.State); err == nil {
+		r.Beat = &beat.Beat
+	}
+	return r, nil
+}
+
+// readBeat reads steward's own heartbeat.
+func readBeat(state string) (heartbeatDoc, error) {
+	var d heartbeatDoc
+	data, err := os.ReadFile(filepath.Join(state, beatFile))
+	if err == nil {
+		err = json.Unmarshal(data, &d)
+	}
+	if err == nil && d.Beat.IsZero() {
+		err = errors.New("it has no time")
+	}
+	return d, err
+}
+
+func renderService(p *page, r serviceReport) {
+	if !r.Installed {
+		p.line("%s: not installed; install it with: steward service install", clean(r.Manager))
+		return
+	}
+	p.styled(bold, "%s", stateWords(r.Status))
+	enabled := "not enabled: it does not start by itself"
+	if r.Enabled {
+		enabled = "enabled"
+	}
+	p.line("  unit      %s (%s)", clean(r.Unit), enabled)
+	p.line("  program   %s", clean(r.Binary))
+	switch {
+	case r.Running == "":
+		p.line("  version   nobody answers on the socket; this program is %s", clean(r.Version))
+	case r.Running != r.Version:
+		p.line("  version   %s runs, this program is %s; upgrade with: steward service install", clean(r.Running), clean(r.Version))
+	default:
+		p.line("  version   %s", clean(r.Running))
+	}
+	if r.Lingers != nil {
+		p.line("  lingers   %s", map[bool]string{true: "yes: it runs while nobody is logged in, too", false: "no: it ends with your last session"}[*r.Lingers])
+	}
+	if r.Beat != nil {
+		p.line("  heartbeat %s", p.ago(r.Beat))
+	}
+	if r.Restarts > 0 {
+		p.line("  restarts  %d since it was started", r.Restarts)
+	}
+	if e := r.LastEnd; e != nil {
+		p.line("  last end  %s", endWords(p, e))
+	}
+}
+
+// endWords says how a run ended.
+func endWords(p *page, e *status.Ending) string {
+	text := clean(e.How)
+	if !e.At.IsZero() {
+		text += " " + p.ago(&e.At)
+	}
+	if e.Why != "" {
+		text += ": " + clean(e.Why)
+	}
+	return text
+}
+
+// endedBadly reports whether a run ended otherwise than by a wish.
+func endedBadly(e *status.Ending) bool { return e.How != endStopped && e.How != endHanded }
+
+// stateWords says in one line how the service is.
+func stateWords(st service.Status) string {
+	text := clean(st.Manager) + ": " + clean(st.State)
+	if st.Detail != "" {
+		text += " (" + clean(st.Detail) + ")"
+	}
+	if st.PID > 0 {
+		text += fmt.Sprintf(", pid %d", st.PID)
+	}
+	return text
+}

@@ -1,0 +1,83 @@
+package desktop
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+func (s *screen) who(ctx context.Context) (label string, muted bool, err error) {
+	if err := s.probe(ctx); err != nil {
+		return "", false, err
+	}
+	srv, err := s.find(ctx, false)
+	switch {
+	case errors.Is(err, ErrUnavailable): // the probe has found that the bus would start it
+		return "", false, nil
+	case err != nil:
+		return "", false, err
+	}
+	return srv.label, srv.muted(ctx), nil
+}
+
+// seenVoice prefers what speak tries first, if a way out is to be seen for it.
+func seenVoice() Voice {
+	synth := filepath.Base(first(synthesizers[:]))
+	spare := Voice{}
+	for _, player := range players {
+		if _, ok := find(player); !ok || synth == "." {
+			continue
+		}
+		v := Voice{Tool: synth + ", played by " + player, Sink: sinkOf(player)}
+		if v.Sink != "" {
+			return v
+		}
+		if spare.Tool == "" {
+			spare = v
+		}
+	}
+	if _, ok := find(dispatcher); ok && spare.Tool == "" {
+		return Voice{Tool: dispatcher, Sink: sinkOf(dispatcher)}
+	}
+	return spare
+}
+
+// sinkOf looks for the sockets of sound servers and for sound cards. Asking a sound server could start one.
+func sinkOf(player string) string {
+	pipewire, pulse := runtimeFile("pipewire-0"), runtimeFile("pulse/native")
+	if server := os.Getenv("PULSE_SERVER"); server != "" {
+		pulse = server
+	}
+	cards, _ := filepath.Glob("/dev/snd/pcm*p")
+	card := ""
+	if len(cards) > 0 {
+		card = cards[0]
+	}
+	switch player {
+	case "pw-play":
+		return pipewire
+	case "paplay":
+		return pulse
+	}
+	for _, sink := range []string{pulse, pipewire, card} {
+		if sink != "" {
+			return sink
+		}
+	}
+	return ""
+}
+
+// runtimeFile is a file in the folder of this user's session, or "".
+func runtimeFile(name string) string {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if dir == "" {
+		dir = filepath.Join("/run/user", strconv.Itoa(os.Geteuid()))
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
