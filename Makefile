@@ -44,5 +44,9 @@ bench: build ## measure the figures and print them beside their targets
 cross: ## build for every platform
 	@sh packaging/ci/cross.sh
 
+.PHONY: packages
+packages: ## everything that a release consists of, into dist
+	@VERSION="$(VERSION)" sh packaging/build.sh
+
 clean: ## remove what was built
 	@rm -rf steward dist

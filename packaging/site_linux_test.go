@@ -85,37 +85,44 @@ type site struct {
 	*machine
 	programs
 	system bool // whose service is tested
+	bin    string
 }
 
 func newSite(t *testing.T, p programs, system bool) *site {
 	t.Helper()
-	s := &site{boot(t), p, system}
+	s := &site{boot(t), p, system, program}
 	s.install(p.old, program)
+	s.furnish()
+	return s
+}
+
+// furnish makes what the program on the machine is to look after.
+func (s *site) furnish() {
+	s.t.Helper()
 	s.write(userConfig, settings, jesseID)
 	for _, dir := range []string{"/home/jesse/.config", "/home/jesse/.config/steward"} {
 		s.must(s.root("chown", "jesse:jesse", dir))
 	}
 	s.folder(shop, jesseID)
 	for _, agent := range []string{"livhana-layer1.1", "codex-cursor"} {
-		s.must(s.jesse(program, "boot", agent, "--project", shop))
+		s.must(s.jesse(s.bin, "boot", agent, "--project", shop))
 	}
 	s.beat(0.9)
-	if !system {
+	if !s.system {
 		s.linger()
 	}
-	return s
 }
 
 // steward runs a command of it as jesse.
 func (s *site) steward(args ...string) result {
 	s.t.Helper()
-	return s.jesse(append([]string{program}, args...)...)
+	return s.jesse(append([]string{s.bin}, args...)...)
 }
 
 // service runs `steward service …` as the one who may.
 func (s *site) service(verb string, args ...string) result {
 	s.t.Helper()
-	line := append([]string{program, "service", verb}, args...)
+	line := append([]string{s.bin, "service", verb}, args...)
 	if !s.system {
 		return s.jesse(line...)
 	}

@@ -205,7 +205,7 @@ func judgeInstalled(f serviceFacts) []finding {
 		all = append(all, works(f.called("program"), "it starts %s", st.Binary))
 	}
 	if f.drift != "" {
-		all = append(all, doubt(f.called("definition"), "compare it with: steward service unit; renew it with: "+f.command("install"), "%s", f.drift))
+		all = append(all, doubt(f.called("definition"), "compare it with: "+f.command("unit")+"; renew it with: "+f.command("install"), "%s", f.drift))
 	}
 	if len(f.dropIns) > 0 {
 		all = append(all, works(f.called("drop-ins"), "your own settings lie over it: %s", strings.Join(f.dropIns, ", ")))
