@@ -6,7 +6,7 @@ LDFLAGS  = -s -w -buildid= -X main.release=$(VERSION)
 DIR     ?= .
 BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
 
-.PHONY: help build run demo test race lint fuzz long bench cross deps clean
+.PHONY: help build run demo test race lint fuzz long bench cross packages deps clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -23,8 +23,9 @@ demo: build ## build, then play the protocol's four scenarios
 deps: ## install what the tests need (root on Debian; says what is left out elsewhere)
 	@sh packaging/ci/test-deps.sh
 
-test: deps ## all tests, short forms
-	@STEWARD_HEADLESS=1 $(GO) test -timeout 5m ./...
+test: deps ## all tests, short forms; those that boot machines come last, alone
+	@STEWARD_HEADLESS=1 $(GO) test -timeout 5m $$($(GO) list ./... | grep -v '/packaging$$')
+	@$(GO) test -count=1 -timeout 10m ./packaging
 
 race: ## the tests under the race detector (without the scripts that run the whole program)
 	@$(GO) test -race -short -timeout 8m ./...
@@ -44,7 +45,6 @@ bench: build ## measure the figures and print them beside their targets
 cross: ## build for every platform
 	@sh packaging/ci/cross.sh
 
-.PHONY: packages
 packages: ## everything that a release consists of, into dist
 	@VERSION="$(VERSION)" sh packaging/build.sh
 

@@ -218,8 +218,23 @@ func reloadedAndStopped(s *site) {
 	s.up("after a restart")
 }
 
+// leavesBehind puts a process into the unit, as an agent leaves one there, and gives a check that it lives.
+func (s *site) leavesBehind() (lives func(when string)) {
+	s.t.Helper()
+	pid := strings.TrimSpace(s.must(s.jesse("sh", "-c", "sleep 900 >/dev/null 2>&1 & echo $!")).out)
+	group := s.show("ControlGroup")
+	s.must(s.root("sh", "-c", "echo "+pid+" >/sys/fs/cgroup"+group+"/cgroup.procs"))
+	return func(when string) {
+		s.t.Helper()
+		if r := s.root("cat", "/proc/"+pid+"/comm"); r.out != "sleep\n" {
+			s.t.Errorf("%s ended a process that an agent had left running", when)
+		}
+	}
+}
+
 func upgraded(s *site) {
 	s.installed()
+	lives := s.leavesBehind()
 	s.play()
 	facts := s.facts()
 	verify := s.neverShown(full)
@@ -239,6 +254,7 @@ func upgraded(s *site) {
 	})
 	s.keeps(facts, "a restart")
 	verify()
+	lives("a restart")
 	// The hold is not forgotten either: it ends with its reason.
 	s.beat(0.1)
 	s.eventually("the task comes back when there is room", 20*time.Second, func() (string, bool) {
