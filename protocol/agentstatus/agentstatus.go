@@ -51,7 +51,8 @@ type Project struct {
 	oddTasks, oddAgents map[string]protocol.Fault // names that cannot be used
 	tasks               map[string]*entry
 	mostTasks           int // since the map of tasks was made
-	settled             map[string]settled
+	settled             map[string]*settled
+	rounds              map[string]*round // of the two folders of tasks
 	bench               bench
 	log                 log
 
@@ -66,7 +67,7 @@ var _ protocol.Adapter = (*Project)(nil)
 func New(dir string, opts Options) *Project {
 	p := &Project{dir: dir, opts: opts}
 	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: attemptsDir, Guard: opts.Guard,
-		Sweep: []string{tasksDir, archiveDir, sharedDir, agentsDir, attemptsDir, own}, Forget: p.forget})
+		Sweep: []string{sharedDir, agentsDir, attemptsDir, own}, Forget: p.forget})
 	return p
 }
 
@@ -74,7 +75,8 @@ func New(dir string, opts Options) *Project {
 func (p *Project) forget() {
 	p.folders = newFolders()
 	p.oddTasks, p.oddAgents = nil, nil
-	p.tasks, p.settled = map[string]*entry{}, map[string]settled{}
+	p.tasks, p.settled = map[string]*entry{}, map[string]*settled{}
+	p.rounds = map[string]*round{tasksDir: newRound(), archiveDir: newRound()}
 	p.bench, p.log = newBench(), newLog()
 	p.dirty, p.dirtyAgents, p.desksAt = map[string]bool{}, false, time.Time{}
 }

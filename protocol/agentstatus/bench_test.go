@@ -81,6 +81,39 @@ func BenchmarkObserveFullIdle(b *testing.B) {
 	}
 }
 
+// counted measures the full look after one file has come or gone among n tasks that finished long ago: the folder is
+// listed, and that is all that may grow with n.
+func counted(b *testing.B, n int) {
+	s := newSite(b, around+file(requestPath, requestText))
+	s.finish(n, 3*time.Hour, "completed")
+	now := time.Now().Add(time.Minute)
+	look := func() int {
+		snap := s.p.Observe(b.Context(), protocol.Look{Now: now, Since: now.Add(-time.Hour)})
+		return len(snap.Tasks)
+	}
+	for range 3 {
+		look()
+	}
+	other := strings.Replace(requestPath, taskID, numbered(1<<30), 1)
+	there := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		if there = 1 - there; there == 1 {
+			s.Write(other, strings.Replace(requestText, taskID, numbered(1<<30), 1))
+		} else {
+			s.Do(os.Remove(s.Path(other)))
+		}
+		b.StartTimer()
+		if got := look(); got != 1+there {
+			b.Fatalf("%d tasks, want %d", got, 1+there)
+		}
+	}
+}
+
+func BenchmarkObserveFullChanged100(b *testing.B)  { counted(b, 100) }
+func BenchmarkObserveFullChanged100k(b *testing.B) { counted(b, 100_000) }
+
 // BenchmarkBoot boots both agents in a new project, as `steward boot` does it twice.
 func BenchmarkBoot(b *testing.B) {
 	for b.Loop() {

@@ -48,19 +48,30 @@ func (p *Project) list(dir string) (names []string, fresh bool) {
 		return nil, false
 	}
 	names, st, err := p.Root.List(dir)
+	return names, p.listed(dir, st, err)
+}
+
+// each hands a folder's names over one by one, and reports whether these were all.
+func (p *Project) each(dir string, take func(name []byte)) bool {
+	st, err := p.Root.Each(dir, take)
+	return p.listed(dir, st, err)
+}
+
+// listed keeps book of how the listing of a folder went, and reports whether its names are known now.
+func (p *Project) listed(dir string, st jsonfile.Stamp, err error) bool {
 	if folder.Missing(err) {
 		p.stamps[dir] = jsonfile.Stamp{}
 		p.Patience.Clear(dir)
-		return nil, true
+		return true
 	}
 	if err != nil {
 		p.Patience.Unreadable(dir, err)
-		return nil, false
+		return false
 	}
 	p.Patience.Clear(dir)
 	delete(p.stamps, dir)
 	if st.Settled(p.Now) {
 		p.stamps[dir] = st
 	}
-	return names, true
+	return true
 }

@@ -1,6 +1,7 @@
 package agentstatus
 
 import (
+	"hash/maphash"
 	"maps"
 	"path"
 	"slices"
@@ -15,8 +16,13 @@ import (
 // but this until its files change.
 type settled struct {
 	set         names
+	seen        names // of these, what the census that goes on has come across
+	off         bool  // it is not, or no longer, among the settled
 	mtime, size int64
 }
+
+// endedBy reports whether it is still the same result that ends the task.
+func (s *settled) endedBy(st jsonfile.Stamp) bool { return s.mtime == st.MtimeNs && s.size == st.Size }
 
 // The ended tasks that stay listed.
 const (
@@ -42,60 +48,97 @@ func (p *Project) census() {
 	}
 	// Both are needed to know a task's set of files.
 	p.changed[tasksDir], p.changed[archiveDir] = true, true
-	open, ok1 := p.list(tasksDir)
-	archived, ok2 := p.list(archiveDir)
-	if !ok1 || !ok2 {
+	odd := map[string]protocol.Fault{}
+	found := map[string]*settled{}
+	if !p.callRoll(tasksDir, found, odd) || !p.callRoll(archiveDir, found, nil) {
+		for _, s := range p.settled {
+			s.seen = 0
+		}
+		p.rounds[tasksDir], p.rounds[archiveDir] = newRound(), newRound()
 		delete(p.stamps, tasksDir)
 		delete(p.stamps, archiveDir)
 		return
 	}
-	found := make(map[string]names, len(p.settled)+len(p.tasks))
-	odd := map[string]protocol.Fault{}
-	for _, name := range open {
-		if id, kind, ok := parseTaskFile(name); ok && p.usable(id, path.Join(tasksDir, name), odd) {
-			found[id] |= kind
-		}
-	}
-	for _, name := range archived {
-		if id, kind, ok := parseTaskFile(name); ok && archivedKind(kind) != 0 && plainID(id) {
-			found[id] |= archivedKind(kind)
+	for id, s := range p.settled {
+		switch {
+		case s.seen == 0:
+			p.unsettle(id)
+		case s.seen != s.set:
+			found[id] = s
+		default:
+			s.seen = 0
 		}
 	}
 	p.oddTasks = odd
 	p.sort(found)
 }
 
+// callRoll goes through the names in one of the two folders. Those of settled tasks are ticked off where they stand,
+// without a copy of anything: they may be all but a few of 100,000.
+func (p *Project) callRoll(dir string, found map[string]*settled, odd map[string]protocol.Fault) (whole bool) {
+	var drafts []string
+	r := p.rounds[dir]
+	whole = p.each(dir, func(name []byte) {
+		sum := maphash.Bytes(r.seed, name)
+		if t, ok := r.find(sum); ok {
+			r.tick(t)
+			return
+		}
+		id, kind, ok := parseTaskFile(name)
+		if dir == archiveDir {
+			kind = archivedKind(kind)
+		}
+		if !ok {
+			if jsonfile.IsDraft(name) {
+				drafts = append(drafts, string(name))
+			}
+			return
+		}
+		if kind == 0 {
+			return
+		}
+		s := p.settled[string(id)]
+		if s == nil {
+			s = found[string(id)]
+		}
+		if s == nil && p.usable(string(id), dir, string(name), odd) {
+			s = &settled{off: true}
+			found[string(id)] = s
+		}
+		if s != nil {
+			r.tick(tick{sum, s, kind})
+		}
+	})
+	r.turn()
+	p.Litter(dir, drafts)
+	return whole
+}
+
 // usable reports whether an id can be part of a file name; if not, that is a Fault.
-func (p *Project) usable(id, file string, odd map[string]protocol.Fault) bool {
+func (p *Project) usable(id, dir, name string, odd map[string]protocol.Fault) bool {
 	if plainID(id) {
 		return true
 	}
-	where := p.Shown(file)
+	if odd == nil {
+		return false
+	}
+	where := p.Shown(path.Join(dir, name))
 	p.odd(p.oddTasks, odd, where, "\""+folder.Line(id, 60)+"\" is no task id: it cannot be used as a file name", "use a UUID")
 	return false
 }
 
-// sort decides which of the tasks found are to be read: not those that are settled, and not those whose result is
-// older than history.
-func (p *Project) sort(found map[string]names) {
-	for id := range p.settled {
-		if _, ok := found[id]; !ok {
-			delete(p.settled, id)
-		}
-	}
+// sort decides which of the tasks found are to be read: not those whose result is older than history, and not
+// settled ones of which only the set of files is another.
+func (p *Project) sort(found map[string]*settled) {
 	var scheduled map[string]bool
-	for id, set := range found {
+	for id, s := range found {
 		if p.tasks[id] != nil {
 			continue
 		}
-		old, known := p.settled[id]
-		if known && old.set == set {
-			continue
-		}
-		st, ended := p.ending(id, set)
+		st, ended := p.ending(id, s.seen)
 		switch {
-		case known && ended && old.mtime == st.MtimeNs && old.size == st.Size:
-		case !known && ended && st.ModTime().Before(p.Since):
+		case !s.off && ended && s.endedBy(st):
+		case s.off && ended && st.ModTime().Before(p.Since):
 			if scheduled == nil {
 				scheduled = p.openSchedules()
 			}
@@ -107,7 +150,16 @@ func (p *Project) sort(found map[string]names) {
 			p.adopt(id)
 			continue
 		}
-		p.settled[id] = settled{set, st.MtimeNs, st.Size}
+		*s = settled{set: s.seen, mtime: st.MtimeNs, size: st.Size}
+		p.settled[id] = s
+	}
+}
+
+// unsettle takes a task from the settled ones, if it is one of them.
+func (p *Project) unsettle(id string) {
+	if s := p.settled[id]; s != nil {
+		s.off = true
+		delete(p.settled, id)
 	}
 }
 
@@ -134,7 +186,7 @@ func (p *Project) ending(id string, set names) (st jsonfile.Stamp, ok bool) {
 func (p *Project) adopt(id string) {
 	if p.tasks[id] == nil {
 		p.tasks[id] = newEntry(id)
-		delete(p.settled, id)
+		p.unsettle(id)
 	}
 }
 
@@ -144,8 +196,8 @@ func (p *Project) revisit(id string) {
 		if old, known := p.settled[id]; known {
 			set := p.setOf(id)
 			st, ended := p.ending(id, set)
-			if ended && old.mtime == st.MtimeNs && old.size == st.Size {
-				p.settled[id] = settled{set, st.MtimeNs, st.Size}
+			if ended && old.endedBy(st) {
+				old.set = set
 				return
 			}
 		}
@@ -223,7 +275,8 @@ func (p *Project) settle(e *entry) {
 	if ref.Path == e.files.result {
 		st = e.result.Stamp
 	}
-	p.settled[e.id] = settled{set, st.MtimeNs, st.Size}
+	p.unsettle(e.id)
+	p.settled[e.id] = &settled{set: set, mtime: st.MtimeNs, size: st.Size}
 	for _, file := range e.files.all() {
 		p.Patience.Clear(file)
 	}

@@ -37,18 +37,21 @@ var taskExts = [...]struct {
 }{{heldExt, hasHeld}, {requestExt, hasRequest}, {noticeExt, hasNotice}, {resultExt, hasResult}, {progressExt, hasProgress}}
 
 // parseTaskFile splits a file name of codex_tasks into the task's id and what the file is. The id is not checked.
-func parseTaskFile(name string) (id string, kind names, ok bool) {
-	rest, ok := strings.CutPrefix(name, "task_")
-	if !ok {
-		return "", 0, false
+func parseTaskFile[S string | []byte](name S) (id S, kind names, ok bool) {
+	if len(name) < len(taskPrefix) || string(name[:len(taskPrefix)]) != taskPrefix {
+		return id, 0, false
 	}
-	for _, k := range &taskExts {
-		if id, ok := strings.CutSuffix(rest, k.ext); ok {
-			return id, k.kind, true
+	rest := name[len(taskPrefix):]
+	for i := range taskExts {
+		k := &taskExts[i]
+		if n := len(rest) - len(k.ext); n >= 0 && string(rest[n:]) == k.ext {
+			return rest[:n], k.kind, true
 		}
 	}
-	return "", 0, false
+	return id, 0, false
 }
+
+const taskPrefix = "task_"
 
 // archivedKind is what a file of that kind is when it lies in the archive; 0 when it does not matter there.
 func archivedKind(kind names) names {

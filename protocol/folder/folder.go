@@ -24,6 +24,7 @@ type Options struct {
 	Own   string
 	Guard Guard // may be nil
 	// Sweep lists the folders, relative to Base, in which a crash of ours may leave drafts.
+	// One that the adapter lists anyway, and that may hold very many files, is left to Litter.
 	Sweep []string
 	// Forget makes the adapter as new: nothing was read. New calls it, and later Open does, when another folder has the
 	// name now, or none.
@@ -38,10 +39,11 @@ type Folder struct {
 	Now      time.Time         // of the look or the change that goes on
 	Since    time.Time         // of the last look: what came before it is history
 
-	opts  Options
-	lost  *protocol.Fault // why Base cannot be opened
-	swept time.Time       // when drafts that a crash left were last removed
-	lates []*late
+	opts   Options
+	lost   *protocol.Fault     // why Base cannot be opened
+	swept  time.Time           // when drafts that a crash left were last removed
+	litter map[string][]string // by folder: drafts that the adapter came across when it last listed it
+	lates  []*late
 }
 
 // New makes the Folder. Nothing is read yet.
@@ -162,6 +164,7 @@ func (f *Folder) leave() {
 
 func (f *Folder) shut() {
 	f.dropLates()
+	f.litter = nil
 	if f.Root != nil {
 		_ = f.Root.Close()
 		f.Root = nil
@@ -179,6 +182,19 @@ func (f *Folder) Close() {
 // sweepEvery is how often drafts that a crash left behind are looked for.
 const sweepEvery = 10 * time.Minute
 
+// Litter tells which drafts of ours the adapter saw when it listed a folder: those that a crash left are removed with
+// the next sweep, for which the folder need not be listed again.
+func (f *Folder) Litter(dir string, drafts []string) {
+	if len(drafts) == 0 {
+		delete(f.litter, dir)
+		return
+	}
+	if f.litter == nil {
+		f.litter = map[string][]string{}
+	}
+	f.litter[dir] = drafts
+}
+
 // Guarded runs act while no other process of ours writes in the folder. The folder must be open.
 func (f *Folder) Guarded(ctx context.Context, act func() error) error {
 	if err := f.Root.MkdirAll(f.opts.Own, 0o755); err != nil {
@@ -193,6 +209,9 @@ func (f *Folder) Guarded(ctx context.Context, act func() error) error {
 		f.swept = f.Now
 		for _, dir := range f.opts.Sweep {
 			_, _ = f.Root.Sweep(dir, f.Now)
+		}
+		for dir, drafts := range f.litter {
+			_, _ = f.Root.SweepThese(dir, drafts, f.Now)
 		}
 	}
 	return act()

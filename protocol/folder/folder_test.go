@@ -144,6 +144,31 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// What an adapter came across is swept without a list of the folder: only our old drafts, and none that it did not name.
+func TestLitter(t *testing.T) {
+	r := newRoom(t, "{}")
+	r.do(os.Mkdir(r.path("many"), 0o755))
+	for _, name := range []string{".steward-x.tmp", ".steward-y.tmp", "mine.tmp"} {
+		r.do(os.WriteFile(r.path("many/"+name), nil, 0o644))
+	}
+	r.Litter("many", []string{".steward-x.tmp", ".steward-gone.tmp", "mine.tmp"})
+	for _, step := range []struct {
+		after time.Duration
+		left  int
+	}{{0, 3}, {9 * time.Minute, 3}, {time.Minute, 2}} { // too young, not yet its time, swept
+		r.Begin(r.Now.Add(step.after))
+		r.do(r.Guarded(t.Context(), func() error { return nil }))
+		if names, _ := os.ReadDir(r.path("many")); len(names) != step.left {
+			t.Errorf("%v later %d files are left, want %d", step.after, len(names), step.left)
+		}
+	}
+	for _, name := range []string{".steward-y.tmp", "mine.tmp"} {
+		if _, err := os.Stat(r.path("many/" + name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestConflict(t *testing.T) {
 	for _, err := range []error{jsonfile.ErrConflict, jsonfile.ErrNotExist, jsonfile.ErrExist, jsonfile.ErrTorn, jsonfile.ErrBad,
 		Moved("%s is %d", "it", 7)} {

@@ -2,6 +2,7 @@ package jsonfile_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -36,6 +37,27 @@ func BenchmarkStat(b *testing.B) {
 		if _, err := r.Stat("tmp/agent_status/shared/agent_registry.json"); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkNames goes through a folder of 10,000 names: with a string for each, and without.
+func BenchmarkNames(b *testing.B) {
+	r, dir := open(b, "d/x", "")
+	for i := range 10_000 {
+		write(b, filepath.Join(dir, fmt.Sprintf("d/task_%08x-0000-4000-8000-%012x.request.json", i, i)), "")
+	}
+	for name, list := range map[string]func() error{
+		"list": func() error { _, _, err := r.List("d"); return err },
+		"each": func() error { _, err := r.Each("d", func([]byte) {}); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := list(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -292,6 +292,7 @@ func TestNoDescriptorLeaks(t *testing.T) {
 		_, _ = r.Read("a/x/y", 0)
 		_, _, _ = r.ReadAt("a/x", 0, 0)
 		_, _, _ = r.List("a")
+		_, _ = r.Each("a", func([]byte) {})
 		_, _ = r.Replace("a/x", []byte("n"), jsonfile.Absent)
 		late, _ := r.Replace("a/x", []byte("n"), jsonfile.Any)
 		_ = late.Close()

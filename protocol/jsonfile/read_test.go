@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -168,6 +169,31 @@ func TestList(t *testing.T) {
 		got, _, err = r.List(".")
 		must(t, err)
 		same(t, len(got), 1)
+	}
+}
+
+// Each gives what List gives, also where that takes many system calls, and whatever the names are.
+func TestEach(t *testing.T) {
+	r, dir := open(t, "d/"+strings.Repeat("n", 255), "", "d/.hidden", "", "d/\xff\xfe", "", "d/x/y", "")
+	for i := range 3000 {
+		write(t, filepath.Join(dir, "d", fmt.Sprintf("task_%d.%s", i, strings.Repeat("x", i%70))), "")
+	}
+	list, before, err := r.List("d")
+	must(t, err)
+	for range 2 {
+		var each []string
+		st, err := r.Each("d", func(name []byte) { each = append(each, string(name)) })
+		must(t, err)
+		slices.Sort(list)
+		slices.Sort(each)
+		if !slices.Equal(list, each) || len(each) != 3004 || st != before {
+			t.Errorf("%d names, want the same %d; %v, want %v", len(each), len(list), st, before)
+		}
+	}
+	_, err = r.Each("missing", func([]byte) { t.Error("a name from nowhere") })
+	want(t, err, jsonfile.ErrNotExist, "missing")
+	if _, err = r.Each("d/.hidden", func([]byte) { t.Error("a name in a file") }); err == nil {
+		t.Error("a file was listed")
 	}
 }
 

@@ -1,12 +1,12 @@
 package jsonfile
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"time"
 )
 
@@ -105,17 +105,35 @@ func (d folder) settle(wait bool) error {
 // Sweep removes what a crash of ours left in the folder p: drafts that nobody
 // touched for a minute before now. Nothing else is looked at.
 func (r *Root) Sweep(p string, now time.Time) (removed int, err error) {
+	var drafts []string
+	_, err = r.Each(p, func(name []byte) {
+		if IsDraft(name) {
+			drafts = append(drafts, string(name))
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	return r.SweepThese(p, drafts, now)
+}
+
+// IsDraft reports whether we give such a name to a file in the making.
+func IsDraft(name []byte) bool {
+	return bytes.HasPrefix(name, []byte(tempPrefix)) && bytes.HasSuffix(name, []byte(tempSuffix))
+}
+
+// SweepThese is Sweep for drafts whose names are known: nothing is listed.
+func (r *Root) SweepThese(p string, drafts []string, now time.Time) (removed int, err error) {
+	if len(drafts) == 0 {
+		return 0, nil
+	}
 	d, err := r.descend(p)
 	if err != nil {
 		return 0, r.fail(opSweep, p, err)
 	}
 	defer d.release()
-	names, err := d.names()
-	if err != nil {
-		return 0, r.fail(opSweep, p, err)
-	}
-	for _, name := range names {
-		if !strings.HasPrefix(name, tempPrefix) || !strings.HasSuffix(name, tempSuffix) {
+	for _, name := range drafts {
+		if !IsDraft([]byte(name)) {
 			continue
 		}
 		st, serr := d.lstat(name)
