@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/livhana/steward/platform"
 )
@@ -21,6 +22,8 @@ import (
 var (
 	// ErrNoDaemon: nobody answers on the socket. It is missing, or its daemon is gone.
 	ErrNoDaemon = errors.New("no steward is running there")
+	// ErrNoAnswer: somebody listens there, and does not answer: steward hangs, or is stopped.
+	ErrNoAnswer = errors.New("steward does not answer: it hangs, or is stopped; see: steward doctor")
 	// ErrForeign: the socket belongs to another user, so what answers there is not to be trusted.
 	ErrForeign = errors.New("it belongs to another user")
 )
@@ -47,6 +50,19 @@ func NewClient(socket string) *Client {
 	return c
 }
 
+// Trusting gives a client that talks to that user's daemon too. It is for root, who asks on a user's behalf.
+func (c *Client) Trusting(uid int) *Client {
+	before := c.trusts
+	c.trusts = func(other int) bool { return before(other) || other == uid }
+	return c
+}
+
+// How long an answer may take: a question is answered from memory, a command may have to wait for a project.
+const (
+	questionTime = 3 * time.Second
+	orderTime    = commandTime + 5*time.Second
+)
+
 // Get asks for a document, such as "/v1/status", and decodes it into what into points to: nil drops it, a
 // *json.RawMessage takes it as it stands. Errors: ErrNoDaemon, ErrForeign, *Error, or that the exchange broke off.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
@@ -66,6 +82,16 @@ func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 }
 
 func (c *Client) exchange(ctx context.Context, method, path string, body io.Reader, into any) error {
+	limit := questionTime
+	if method == http.MethodPost {
+		// A daemon that hangs is known at once, and not only when the command's own time is over.
+		if err := c.exchange(ctx, http.MethodGet, "/healthz", nil, nil); errors.Is(err, ErrNoAnswer) {
+			return err
+		}
+		limit = orderTime
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrNoAnswer)
+	defer cancel()
 	res, err := c.send(ctx, method, path, "application/json", body)
 	if err != nil {
 		return err
@@ -115,6 +141,9 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body io.
 		var broken *url.Error
 		if errors.As(err, &broken) {
 			err = broken.Err // it would name a URL that nobody typed
+		}
+		if errors.Is(context.Cause(ctx), ErrNoAnswer) {
+			err = ErrNoAnswer
 		}
 		return nil, fmt.Errorf("ask steward: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -182,13 +183,26 @@ func (s *Supervisor) save() error {
 	s.saved = s.now()
 	err := s.doors.Save(s.memory)
 	switch {
-	case err == nil:
+	case err == nil && s.unsaved != nil:
 		s.unsaved = nil
+		over := unsavedAlert()
+		over.Resolve, over.Detail = true, "it can be saved again"
+		_ = s.doors.Tell(over)
+	case err == nil:
 	case s.unsaved == nil:
+		alert := unsavedAlert()
+		alert.Detail = err.Error() + ". Nothing is changed in any project until it can be saved: no task is held, none retried. Make room, or see to the folder."
+		_ = s.doors.Tell(alert) // stands in memory and is told, even if it cannot be written either
 		s.unsaved = &protocol.Fault{Path: "memory.json", Problem: fmt.Sprintf("save memory: %v", err), Since: s.saved,
 			Hint: "nothing is changed until it can be saved"}
 	}
 	return err
+}
+
+// unsavedAlert is the incident that steward cannot remember anything.
+func unsavedAlert() escalate.Alert {
+	return escalate.Alert{Kind: "memory_unsaved", Severity: protocol.High, Foreign: true, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "memory"},
+		Summary: "steward cannot save its memory, so it changes nothing", Spoken: "Steward cannot save its memory, so it changes nothing."}
 }
 
 // saveIdle stores the silences that have grown meanwhile, now and then.

@@ -16,6 +16,8 @@ type Project struct {
 	// Detect lists the protocols spoken there now; it is asked at every full look, so that one that appears
 	// later is noticed.
 	Detect func() []string
+	// Missing says why the folder itself cannot be used; nil: it is there. May be nil.
+	Missing func() error
 	// Open starts speaking one of them.
 	Open func(protocolName string) (Speaker, error)
 }

@@ -125,6 +125,7 @@ func (l *looker) carryOut(ctx context.Context, o order) report {
 func (l *looker) open(r *report) {
 	defer l.guard("detect protocols", r)
 	found := l.project.Detect()
+	l.missing()
 	for _, name := range found {
 		if l.speakers[name] != nil {
 			continue
@@ -154,6 +155,20 @@ func (l *looker) open(r *report) {
 		if !slices.Contains(found, name) && !l.vanished[name] {
 			delete(l.failed, name)
 		}
+	}
+}
+
+// missing keeps a fault as long as the project's own folder cannot be used. It stands under no protocol.
+func (l *looker) missing() {
+	delete(l.failed, "")
+	delete(l.vanished, "")
+	if l.project.Missing == nil {
+		return
+	}
+	if err := l.project.Missing(); err != nil {
+		l.vanished[""] = true
+		l.failed[""] = protocol.Fault{Path: l.project.Path, Problem: "the project cannot be looked at: " + err.Error(),
+			Hint: "put the folder back, or take it out of the configuration", Since: l.now()}
 	}
 }
 

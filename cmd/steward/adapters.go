@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -116,6 +117,13 @@ func projectOf(ref steward.ProjectRef, cfg steward.Config, alone bool) superviso
 			}
 			return found
 		},
+		Missing: func() error {
+			info, err := os.Stat(ref.Path)
+			if err == nil && !info.IsDir() {
+				err = fmt.Errorf("%s is no folder", ref.Path)
+			}
+			return err
+		},
 		Open: func(name string) (supervisor.Speaker, error) {
 			ad, ok := adapterNamed(name)
 			if !ok {
@@ -159,6 +167,10 @@ func (ad adapter) lock(dir string) (*platform.FileLock, error) {
 	path := filepath.Join(own, "steward.lock")
 	lock, err := platform.Lock(path, 0o644)
 	if err != nil {
+		if !errors.Is(err, platform.ErrLocked) {
+			return nil, fmt.Errorf("steward may not write in this project; a service of the machine may only where it was installed for "+
+				"(steward service install --system): %w", err)
+		}
 		holder, _ := platform.ReadLock(path)
 		return nil, fmt.Errorf("another steward acts in this project (%s): %w", oneWord(string(holder)), err)
 	}

@@ -23,6 +23,12 @@ func (h *house) catchCrash() {
 	}
 }
 
+// crashLeft is the report that a crash has left and no run has taken up yet.
+func crashLeft(state string) string {
+	data, _ := os.ReadFile(filepath.Join(state, crashFile))
+	return string(data)
+}
+
 // hasCrashed reports whether a crash has left its report.
 func hasCrashed(state string) bool {
 	info, err := os.Stat(filepath.Join(state, crashFile))

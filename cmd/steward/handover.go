@@ -14,7 +14,11 @@ import (
 // handsOver reports, once and for all, whether the stop that was ordered is one half of a restart or an upgrade.
 func (h *house) handsOver() bool {
 	h.handOnce.Do(func() {
-		h.hands = takeNote(h.paths.State, time.Now()) || h.manager == managerSystemd && service.Restarting(context.Background(), h.isMachine())
+		h.hands = takeNote(h.paths.State, time.Now())
+		if h.manager == managerSystemd && !h.hands {
+			h.order = service.Ordered(context.Background(), h.isMachine())
+			h.hands = h.order == service.OrderRestart || h.order == service.OrderNone // which ends in a restart, too
+		}
 		if h.hands {
 			h.log.Info("another steward follows; what is held stays held")
 		}

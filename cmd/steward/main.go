@@ -102,7 +102,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 	return func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
-			return usageError{fmt.Errorf("%w (see steward %s --help)", err, c.Name())}
+			return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 		}
 		return nil
 	}
@@ -117,7 +117,7 @@ func exitCode(err error) int {
 		return exitHopeless
 	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
-	case errors.Is(err, status.ErrNoDaemon):
+	case errors.Is(err, status.ErrNoDaemon), errors.Is(err, status.ErrNoAnswer):
 		return exitNoDaemon
 	case errors.Is(err, supervisor.ErrNoSubject):
 		return exitNoSubject

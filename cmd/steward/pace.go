@@ -36,7 +36,7 @@ func (a *app) pace(ctx context.Context, line *service.Line) error {
 }
 
 // mostFailedStarts is after how many of them steward stays down and says so.
-const mostFailedStarts = 8
+const mostFailedStarts = 12
 
 // paceAfter is the wait before the next start.
 func paceAfter(failed int) time.Duration {

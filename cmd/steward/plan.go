@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,10 +65,15 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 		return err
 	}
 	for _, ref := range refs {
-		if _, err := os.Stat(ref.Path); err != nil {
+		_, err := os.Stat(ref.Path)
+		switch {
+		case err != nil && len(dirs) > 0:
 			return fmt.Errorf("plan: %w; give a folder that is there with --project", err)
+		case err != nil:
+			fmt.Fprintf(a.err, "steward: project %s is left out: %v\n", ref.Name, err)
 		}
 	}
+	refs = slices.DeleteFunc(refs, func(ref steward.ProjectRef) bool { _, err := os.Stat(ref.Path); return err != nil })
 	view, err := a.lookOnce(ctx, refs, cfg)
 	if err != nil {
 		return err

@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -35,7 +38,19 @@ func (h *house) pulse(now time.Time) {
 	}
 	h.beaten = now
 	h.beat(now, "active")
+	h.standing()
 	h.recover(now)
+}
+
+// standing ends the run when what it stands on was taken away: without its folder nothing can be remembered, and
+// without its socket nobody reaches it. The next start makes both anew.
+func (h *house) standing() {
+	switch _, err := os.Lstat(h.paths.Socket); {
+	case !h.state.Alive():
+		h.fail(fmt.Errorf("the state folder %s was taken away", h.paths.State))
+	case errors.Is(err, fs.ErrNotExist) && h.manager != "":
+		h.fail(fmt.Errorf("the socket %s was taken away", h.paths.Socket))
+	}
 }
 
 func (h *house) beat(now time.Time, state string) {

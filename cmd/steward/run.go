@@ -70,16 +70,18 @@ type house struct {
 	popups   *desktop.Popups
 	speech   *desktop.Speech
 	rewire   chan struct{} // the channels to the human were configured anew
-	journal  *supervisor.Journal
-	gauge    *measure.Gauge
-	watcher  *watch.Watcher
-	exits    *proc.Watcher
-	hints    chan supervisor.Hint
-	gone     chan protocol.Identity
-	registry *prometheus.Registry
-	metrics  *supervisor.Metrics
-	loop     *supervisor.Supervisor
-	closers  []func()
+	// unanswered has a token when an answer waits to be written.
+	unanswered chan struct{}
+	journal    *supervisor.Journal
+	gauge      *measure.Gauge
+	watcher    *watch.Watcher
+	exits      *proc.Watcher
+	hints      chan supervisor.Hint
+	gone       chan protocol.Identity
+	registry   *prometheus.Registry
+	metrics    *supervisor.Metrics
+	loop       *supervisor.Supervisor
+	closers    []func()
 
 	under
 	tenure *tenure
@@ -89,6 +91,8 @@ type house struct {
 	recovered bool
 	handOnce  sync.Once
 	hands     bool
+	order     service.Order     // systemd's, when steward is asked to end
+	fail      func(cause error) // ends the loop
 
 	mu sync.Mutex // guards cfg while it is reloaded
 }
@@ -189,7 +193,7 @@ func (h *house) openState(once bool) error {
 	var err error
 	if h.alone, err = platform.Lock(filepath.Join(h.paths.State, "steward.lock"), 0o600); err != nil {
 		if errors.Is(err, platform.ErrLocked) {
-			return fmt.Errorf("another steward is running with this state folder (%s): %w", h.paths.State, err)
+			return fmt.Errorf("another steward is running with this state folder (%s)%s: %w", h.paths.State, whoRuns(h.paths.State), err)
 		}
 		return err
 	}
@@ -226,6 +230,7 @@ func (h *house) openLedger() error {
 	}
 	h.ledger = ledger
 	h.popups, h.speech, h.rewire = desktop.NewPopups(), desktop.NewSpeech(), make(chan struct{}, 1)
+	h.unanswered = make(chan struct{}, 1)
 	h.onClose(func() { _ = h.popups.Close() })
 	return nil
 }
@@ -262,6 +267,7 @@ func (h *house) close() {
 func (h *house) run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	h.fail = stop
 	crew, dismiss := context.WithCancel(context.WithoutCancel(ctx))
 	var hands sync.WaitGroup
 	defer func() { dismiss(); hands.Wait() }()
@@ -280,6 +286,7 @@ func (h *house) run(ctx context.Context) error {
 	hire("deliver incidents", h.speak)
 	hire("pass hints on", h.passHints)
 	hire("pass exits on", h.passExits)
+	hire("write answers", h.carryAnswers)
 	hire("serve the socket", h.serve)
 	hire("serve metrics", h.serveMetrics)
 	hire("reload on SIGHUP", h.onHangup)
@@ -293,8 +300,14 @@ func (h *house) run(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
+	if err == nil && h.order == service.OrderNone {
+		err = errNotOrdered
+	}
 	return err
 }
+
+// errNotOrdered has the service manager start steward again: whoever sent the signal was not the one who may stop it.
+var errNotOrdered = errors.New("ended by a signal that the service manager knows nothing of")
 
 // once makes a single look-decide-act.
 func (h *house) once(ctx context.Context) error {

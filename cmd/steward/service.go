@@ -56,6 +56,11 @@ func (a *app) serviceFlags(c *cobra.Command, o *serviceOptions) *cobra.Command {
 	return c
 }
 
+// nobody reports that root asks about a machine's unit that is not there, and never was.
+func (o serviceOptions) nobody() bool {
+	return o.system && o.user == "" && os.Getuid() == 0 && service.MachineUser() == ""
+}
+
 // account is whose service is meant.
 func (o serviceOptions) account() (service.Account, error) {
 	me, sudoer := os.Getuid(), os.Getenv("SUDO_USER")
@@ -144,6 +149,13 @@ func (a *app) spec(o serviceOptions, who service.Account, paths platform.Paths) 
 		}
 		s.Args = append(s.Args, given.flag, full)
 	}
+	if !o.system && who.UID == os.Getuid() {
+		for _, name := range []string{"XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
+			if value := os.Getenv(name); filepath.IsAbs(value) {
+				s.Env = append(s.Env, name+"="+value)
+			}
+		}
+	}
 	if dir := os.Getenv("STEWARD_STATE_DIR"); dir != "" {
 		return s, refuse("STEWARD_STATE_DIR is set, which the service would not see; set state_dir under [supervisor] in %s, and unset it", paths.Config)
 	}
@@ -230,12 +242,17 @@ func (a *app) turn(ctx context.Context, verb string, o serviceOptions) error {
 	if err != nil {
 		return err
 	}
+	if _, err := a.configOf(paths); err != nil && verb != "stop" {
+		return report(supervisor.ErrRefused, "service %s: the configuration is refused, so steward would not come up: %v", verb, err)
+	}
 	switch verb {
 	case "start":
 		forgive(paths.State, who)
 		err = m.Start(ctx)
 	case "stop":
-		err = m.Stop(ctx)
+		if err = m.Stop(ctx); err == nil {
+			a.freeAs(ctx, who, paths) // it may have been dead already
+		}
 	case "restart":
 		forgive(paths.State, who)
 		a.announceRestart(paths.State, who)

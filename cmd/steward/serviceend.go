@@ -18,7 +18,6 @@ import (
 	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/status"
 )
 
 // endedCommand is what systemd calls after every end (ExecStopPost).
@@ -73,19 +72,29 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 	}
 	alert.Detail = why + ". " + plural(freed, "held task") + " let go. Look into its log, then: steward service start"
 	alert.Occurrence = time.Now().UTC().Format(time.RFC3339)
-	ledger, _, err := escalate.Open(filepath.Join(paths.State, "incidents"))
+	i, err := enter(paths.State, alert)
 	if err != nil {
-		return fmt.Errorf("open the incidents: %w", err)
-	}
-	i, _, err := ledger.Raise(alert, time.Now())
-	if err != nil {
-		return fmt.Errorf("write the incident: %w", err)
+		a.logger().Error("the incident cannot be written; it is told all the same", "error", err)
 	}
 	fmt.Fprintf(a.out, "steward is down (%s); let go of %s\n", clean(why), plural(freed, "held task"))
 	if err := callHuman(ctx, i); err != nil {
 		a.logger().Warn("nobody could be told; the incident waits", "key", i.Key, "error", err)
 	}
 	return nil
+}
+
+// enter puts an alert into the ledger. What cannot be written is still what is to be told.
+func enter(state string, alert escalate.Alert) (escalate.Incident, error) {
+	bare := escalate.Incident{Key: "steward_down", Summary: alert.Summary, Spoken: alert.Spoken, Detail: alert.Detail}
+	ledger, _, err := escalate.Open(filepath.Join(state, "incidents"))
+	if err != nil {
+		return bare, err
+	}
+	i, _, err := ledger.Raise(alert, time.Now())
+	if i.Key == "" {
+		i = bare
+	}
+	return i, err
 }
 
 // callHuman tries the desktop and the voice once: the courier is down with steward.
@@ -133,6 +142,9 @@ func (a *app) uninstall(ctx context.Context, o serviceOptions) error {
 	if err != nil {
 		return err
 	}
+	if !o.system && platform.IsMachineState(paths.State) {
+		return refuse("the machine's unit runs as %s; to remove it: sudo steward service uninstall --system", who.User)
+	}
 	refs := a.projectsOf(paths, who)
 	outcome, err := m.Uninstall(ctx)
 	if err != nil && !errors.Is(err, service.ErrNotInstalled) {
@@ -141,6 +153,9 @@ func (a *app) uninstall(ctx context.Context, o serviceOptions) error {
 	outcome.Notes = append(outcome.Notes, a.freeAs(ctx, who, paths)...)
 	gone, notes := a.tidyUp(paths, refs, o.purge)
 	outcome.Removed = append(outcome.Removed, gone...)
+	if !o.purge && o.system {
+		notes = strings.Split(strings.ReplaceAll(strings.Join(notes, "\n"), "steward service uninstall --purge", "sudo steward service uninstall --system --purge"), "\n")
+	}
 	outcome.Notes = append(outcome.Notes, notes...)
 	outcome.Changed = outcome.Changed || len(gone) > 0
 	return a.tellOutcome(outcome, "uninstalled", nothingThere)
@@ -167,17 +182,23 @@ func (a *app) projectsOf(paths platform.Paths, who service.Account) []steward.Pr
 	return withLast(refs, cfg, paths)
 }
 
+// atWork reports whether a steward lives that has this state folder, whoever started it: what it holds is its own.
+func atWork(state string) bool {
+	lock, err := platform.Lock(filepath.Join(state, "steward.lock"), 0o600)
+	if err == nil {
+		_ = lock.Unlock()
+	}
+	return errors.Is(err, platform.ErrLocked)
+}
+
 // freeAs lets go of what a dead steward held, as the account whose files they are.
 func (a *app) freeAs(ctx context.Context, who service.Account, paths platform.Paths) []string {
+	if atWork(paths.State) {
+		return nil
+	}
 	if who.UID == os.Getuid() {
-		paths, err := a.reach()
-		if err != nil {
-			return nil
-		}
-		if _, err := askRelease(ctx, status.NewClient(paths.Socket), "", ""); errors.Is(err, status.ErrNoDaemon) {
-			if n := a.freeAll(ctx); n > 0 {
-				return []string{"let go of " + plural(n, "held task")}
-			}
+		if n := a.freeAll(ctx); n > 0 {
+			return []string{"let go of " + plural(n, "held task")}
 		}
 		return nil
 	}

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,6 +49,7 @@ func (a *app) install(ctx context.Context, o serviceOptions) error {
 	if err := a.onlyOne(ctx, o, who); err != nil {
 		return err
 	}
+	undo := rememberFile(paths.Config)
 	added, err := addProjects(ctx, paths, o.project, who)
 	if err != nil {
 		return err
@@ -58,10 +61,17 @@ func (a *app) install(ctx context.Context, o serviceOptions) error {
 	if err := makeLogDir(spec); err != nil {
 		return err
 	}
+	if err := executable(ctx, spec, who); err != nil {
+		return err
+	}
 	forgive(paths.State, who)
+	before, _ := m.Status(ctx)
 	outcome, err := m.Install(ctx, spec, func() { a.announceRestart(paths.State, who) })
 	if err != nil {
-		return lacking(err)
+		if len(added) > 0 {
+			err = errors.Join(err, undo())
+		}
+		return lacking(fmt.Errorf("%w; what was there before is back", err))
 	}
 	outcome.Wrote = append(outcome.Wrote, added...)
 	if len(added) > 0 && !outcome.Changed {
@@ -69,6 +79,9 @@ func (a *app) install(ctx context.Context, o serviceOptions) error {
 		_ = status.NewClient(paths.Socket).Post(ctx, "/v1/reload", nil, nil)
 	}
 	outcome.Notes = append(outcome.Notes, a.linger(ctx, o, who)...)
+	if strings.HasPrefix(spec.Binary, os.TempDir()+"/") {
+		outcome.Notes = append(outcome.Notes, "the program lies in "+filepath.Dir(spec.Binary)+", which is cleared now and then; put it into a folder that stays, and install again")
+	}
 	if len(spec.Projects) == 0 {
 		outcome.Notes = append(outcome.Notes, "no project is configured yet: steward service install --project DIR")
 	}
@@ -80,9 +93,33 @@ func (a *app) install(ctx context.Context, o serviceOptions) error {
 		return a.print(installed{outcome, st})
 	}
 	p := a.page()
-	renderOutcome(p, outcome, "installed", "already installed; nothing was changed")
+	renderOutcome(p, outcome, done(before), "already installed; nothing was changed")
 	p.line("%s", stateWords(st))
 	return a.write(p.String())
+}
+
+// done says whether there was anything before.
+func done(before service.Status) string {
+	if before.Installed {
+		return "upgraded to " + version()
+	}
+	return "installed"
+}
+
+// executable refuses a program that the account cannot start; root could.
+func executable(ctx context.Context, spec service.Spec, who service.Account) error {
+	if os.Getuid() != 0 || who.UID == 0 {
+		return nil
+	}
+	c := exec.CommandContext(ctx, spec.Binary, "version")
+	c.Dir = "/"
+	if err := becomes(c, who); err != nil {
+		return nil
+	}
+	if out, err := c.CombinedOutput(); err != nil {
+		return refuse("%s cannot start %s (%v%s); put it where everybody may read it, such as /usr/local/bin", who.User, spec.Binary, err, oneWord(string(out)))
+	}
+	return nil
 }
 
 func renderOutcome(p *page, o service.Outcome, done, nothing string) {
@@ -140,6 +177,21 @@ func (a *app) linger(ctx context.Context, o serviceOptions, who service.Account)
 		return []string{"your services run now while you are not logged in, too"}
 	}
 	return []string{"it stops when you log out; to keep it: steward service install --linger"}
+}
+
+// rememberFile gives what puts a file back as it is now. Root does not write into a home: the user's own file stays.
+func rememberFile(path string) (undo func() error) {
+	old, err := os.ReadFile(path)
+	info, _ := os.Stat(path)
+	return func() error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return os.Remove(path)
+		case err != nil || ownerOf(info) != os.Getuid():
+			return nil
+		}
+		return service.WriteFile(path, string(old))
+	}
 }
 
 // makeLogDir makes the folder that launchd writes into: launchd itself does not.

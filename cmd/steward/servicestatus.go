@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +25,7 @@ type serviceReport struct {
 	Running string         `json:"running,omitempty"` // version of the steward that answers; "" if none does
 	Beat    *time.Time     `json:"last_heartbeat"`
 	LastEnd *status.Ending `json:"last_end,omitempty"`
+	Trouble string         `json:"trouble,omitempty"` // why it cannot work
 }
 
 func (a *app) serviceStatusCommand() *cobra.Command {
@@ -38,11 +41,14 @@ func (a *app) serviceStatusCommand() *cobra.Command {
 }
 
 func (a *app) serviceStatus(ctx context.Context, o serviceOptions) error {
-	m, _, paths, err := a.meant(o)
+	if o.nobody() {
+		return errors.Join(a.write("systemd (machine): not installed; install it with: sudo steward service install --system\n"), quiet{exitNoSubject})
+	}
+	m, who, paths, err := a.meant(o)
 	if err != nil {
 		return err
 	}
-	r, err := gatherService(ctx, m, paths)
+	r, err := gatherService(ctx, m, who, paths)
 	if err != nil {
 		return lacking(err)
 	}
@@ -69,21 +75,25 @@ type quiet struct{ code int }
 
 func (q quiet) Error() string { return fmt.Sprintf("exit %d", q.code) }
 
-func gatherService(ctx context.Context, m service.Host, paths platform.Paths) (serviceReport, error) {
+func gatherService(ctx context.Context, m service.Host, who service.Account, paths platform.Paths) (serviceReport, error) {
 	st, err := m.Status(ctx)
 	r := serviceReport{Status: st, Version: version()}
 	if err != nil {
 		return r, err
 	}
 	var doc status.Document
-	if status.NewClient(paths.Socket).Get(ctx, "/v1/status", &doc) == nil {
+	asked := status.NewClient(paths.Socket).Trusting(who.UID).Get(ctx, "/v1/status", &doc)
+	switch t := readTenure(paths.State); {
+	case asked == nil:
 		r.Running, r.LastEnd = doc.Version, doc.LastEnd
+	case t == nil:
+	case t.lives():
+		r.Trouble = fmt.Sprintf("process %d lives, and does not answer on the socket", t.PID)
+	default:
+		r.LastEnd = t.ending(t.Process, crashLeft(paths.State))
 	}
-	if t := readTenure(paths.State); t != nil && r.Running == "" {
-		r.LastEnd = t.ending(t.Process, "")
-		if !t.Ended.IsZero() && t.How == "" {
-			r.LastEnd.At = t.Ended
-		}
+	if _, err := os.Stat(r.Binary); r.Binary != "" && errors.Is(err, fs.ErrNotExist) {
+		r.Trouble = "the program is gone: " + r.Binary
 	}
 	if beat, err := readBeat(paths.State); err == nil {
 		r.Beat = &beat.Beat
@@ -106,12 +116,18 @@ func readBeat(state string) (heartbeatDoc, error) {
 
 func renderService(p *page, r serviceReport) {
 	if !r.Installed {
-		p.line("%s: not installed; install it with: steward service install", clean(r.Manager))
+		p.line("%s: not installed%s; install it with: %s", clean(r.Manager), detailOf(r), installHint(r.Manager))
 		return
 	}
 	p.styled(bold, "%s", stateWords(r.Status))
+	if r.Trouble != "" {
+		p.line("  trouble   %s", clean(r.Trouble))
+	}
 	enabled := "not enabled: it does not start by itself"
-	if r.Enabled {
+	switch {
+	case r.State == "unknown":
+		enabled = "whether it is enabled is not known"
+	case r.Enabled:
 		enabled = "enabled"
 	}
 	p.line("  unit      %s (%s)", clean(r.Unit), enabled)
@@ -130,12 +146,26 @@ func renderService(p *page, r serviceReport) {
 	if r.Beat != nil {
 		p.line("  heartbeat %s", p.ago(r.Beat))
 	}
-	if r.Restarts > 0 {
+	if r.Restarts > 0 && r.Status.Running() {
 		p.line("  restarts  %d since it was started", r.Restarts)
 	}
 	if e := r.LastEnd; e != nil {
 		p.line("  last end  %s", endWords(p, e))
 	}
+}
+
+func detailOf(r serviceReport) string {
+	if r.Detail == "" || r.Detail == "dead" {
+		return ""
+	}
+	return " (" + clean(r.Detail) + ")"
+}
+
+func installHint(manager string) string {
+	if strings.Contains(manager, "machine") {
+		return "sudo steward service install --system"
+	}
+	return "steward service install"
 }
 
 // endWords says how a run ended.

@@ -24,7 +24,7 @@ func (a *app) tidyUp(paths platform.Paths, refs []steward.ProjectRef, purge bool
 	alone, err := platform.Lock(filepath.Join(paths.State, "steward.lock"), 0o600)
 	switch {
 	case errors.Is(err, platform.ErrLocked):
-		return nil, []string{"a steward that was started by hand still runs; its files stay"}
+		return nil, []string{"a steward still runs with " + paths.State + "; its files stay"}
 	case err != nil:
 		return nil, nil // there is no state folder
 	}
@@ -47,8 +47,11 @@ func (a *app) tidyUp(paths platform.Paths, refs []steward.ProjectRef, purge bool
 			}
 		}
 	}
-	if os.Remove(paths.State) == nil {
+	switch err := os.Remove(paths.State); {
+	case err == nil:
 		return []string{paths.State}, nil
+	case purge:
+		return nil, []string{"not everything could be removed: " + err.Error()}
 	}
 	return nil, []string{"the history stays in " + paths.State + " (incidents, journal); steward service uninstall --purge removes it"}
 }

@@ -98,6 +98,23 @@ func (t *tenure) ending(now proc.Identity, crash string) *status.Ending {
 	return e
 }
 
+// whoRuns names the steward that has the state folder.
+func whoRuns(state string) string {
+	t := readTenure(state)
+	switch {
+	case t == nil || !t.lives():
+		return ""
+	case t.Manager == "":
+		return fmt.Sprintf("; it was started by hand, process %d: end that one first", t.PID)
+	}
+	return fmt.Sprintf("; it runs under %s, process %d", t.Manager, t.PID)
+}
+
+// lives reports whether the process of the run is still there.
+func (t *tenure) lives() bool {
+	return t.Ended.IsZero() && t.Process.PID != 0 && proc.Check(t.Process) != proc.Gone
+}
+
 // sound reports whether the run was more than a failed start. One that was ready and then killed by somebody's signal
 // has not failed.
 func (t *tenure) sound(at time.Time, crashed bool) bool {
@@ -145,6 +162,7 @@ func firstLine(text string) string {
 
 // assume begins this run's tenure: it finds out how the last one ended, and takes its place.
 func (h *house) assume(now time.Time) {
+	_ = os.Remove(filepath.Join(h.paths.State, noteFile)) // it was for the one before
 	before := readTenure(h.paths.State)
 	crash := h.setCrashAside(now)
 	me, _ := proc.Inspect(os.Getpid())

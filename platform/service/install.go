@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Install writes, verifies, enables and starts the units, or puts back what was there.
@@ -16,6 +17,11 @@ func (m *systemd) Install(ctx context.Context, spec Spec, handOver func()) (Outc
 	if err := m.lacks(ctx); err != nil {
 		return o, err
 	}
+	alone, err := lockFolder(ctx, m.dir())
+	if err != nil {
+		return o, doing("wait for another installation", err)
+	}
+	defer alone()
 	files, err := m.Render(spec)
 	if err != nil {
 		return o, doing("write the unit", err)
@@ -58,7 +64,7 @@ func (m *systemd) packaged(spec Spec) (string, bool) {
 	for _, dir := range packagedUnits() {
 		path := filepath.Join(dir, unitName)
 		text, err := os.ReadFile(path)
-		if err == nil && strings.Contains(string(text), "\nExecStart="+spec.Binary+" run --service\n") {
+		if err == nil && len(spec.Env) == 0 && strings.Contains(string(text), "\nExecStart="+spec.Binary+" run --service\n") {
 			return path, true
 		}
 	}
@@ -116,13 +122,13 @@ func (m *systemd) establish(ctx context.Context, spec Spec, files []File, was St
 		return doing("have systemd read its units again", err)
 	}
 	_, _ = m.ctl(ctx, "reset-failed", unitName)
-	verb := "start"
+	verb, begun := "start", time.Now()
 	if was.Running() {
 		verb = "restart"
 		handOver()
 	}
 	if _, err := m.ctl(ctx, verb, unitName); err != nil {
-		return doing(verb+" the service", m.withWords(ctx, err))
+		return doing(verb+" the service", m.withWords(ctx, begun, err))
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -75,29 +74,40 @@ func (l *Line) say(lines ...string) {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// Restarting asks systemd whether the stop that has been ordered is one half of a restart.
-func Restarting(ctx context.Context, system bool) bool {
+// Order is what the service manager wants when steward is asked to end.
+type Order string
+
+// The orders.
+const (
+	OrderStop    Order = "stop"
+	OrderRestart Order = "restart" // another steward follows at once
+	OrderNone    Order = "none"    // the signal came from somebody else
+	OrderUnknown Order = "unknown" // the manager does not answer
+)
+
+// Ordered asks systemd what it has ordered.
+func Ordered(ctx context.Context, system bool) Order {
 	ctx, cancel := context.WithTimeout(ctx, 700*time.Millisecond)
 	defer cancel()
 	m := &systemd{system: system, run: Exec}
 	out, err := m.ctl(ctx, "list-jobs", "--no-legend", "--plain", unitName)
-	return err == nil && restarts(out)
+	if err != nil {
+		return OrderUnknown
+	}
+	return orderIn(out)
 }
 
-// restarts reads `systemctl list-jobs`: number, unit, type, state.
-func restarts(jobs string) bool {
+// orderIn reads `systemctl list-jobs`: number, unit, type, state.
+func orderIn(jobs string) Order {
 	for _, line := range strings.Split(jobs, "\n") {
 		f := strings.Fields(line)
-		if _, err := strconv.Atoi(firstOf(f)); err == nil && len(f) >= 3 && f[1] == unitName {
-			return f[2] == "restart" || f[2] == "try-restart"
+		if len(f) < 3 || f[1] != unitName {
+			continue
 		}
+		if f[2] == "restart" || f[2] == "try-restart" {
+			return OrderRestart
+		}
+		return OrderStop
 	}
-	return false
-}
-
-func firstOf(f []string) string {
-	if len(f) == 0 {
-		return ""
-	}
-	return f[0]
+	return OrderNone
 }

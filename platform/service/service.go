@@ -38,6 +38,8 @@ type Spec struct {
 	Projects []string
 	// Args come after "run --service" (a --config, for example).
 	Args []string
+	// Env are variables that say where the user's files lie (XDG_CONFIG_HOME and the like), as NAME=value.
+	Env []string
 	// LogDir is where launchd puts what is printed; it exists already.
 	LogDir string
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -84,8 +85,10 @@ func (m *systemd) lacks(ctx context.Context) error {
 		return &Lack{"no user manager of systemd is running for " + m.user,
 			"log in once as that user (not by su or sudo), or have root run: loginctl enable-linger " + m.user}
 	}
-	if out, err := m.ctl(ctx, "is-system-running"); err != nil && (out == "" || strings.Contains(out, "Failed to connect")) {
-		return &Lack{"the user manager of " + m.user + " does not answer: " + lastLines(out, 1), "log in again, or have root run: systemctl restart user@" + strconv.Itoa(m.uid)}
+	if out, err := m.ctl(ctx, "is-system-running"); errors.Is(err, exec.ErrNotFound) {
+		return &Lack{"systemctl is not to be found", "put its folder into PATH (usually /usr/bin)"}
+	} else if err != nil && (out == "" || strings.Contains(out, "Failed to connect")) {
+		return &Lack{fmt.Sprintf("the user manager of %s does not answer (%v)", m.user, err), "log in again, or have root run: systemctl restart user@" + strconv.Itoa(m.uid)}
 	}
 	return nil
 }
@@ -116,18 +119,31 @@ func (m *systemd) order(ctx context.Context, verb string) error {
 	if !st.Installed {
 		return ErrNotInstalled
 	}
+	if err := foreign(st.Unit); err != nil {
+		return err
+	}
 	if verb != "stop" {
 		_, _ = m.ctl(ctx, "reset-failed", unitName) // the operator's wish does not count against the start limit
 	}
+	begun := time.Now()
 	if _, err := m.ctl(ctx, verb, unitName); err != nil {
-		return doing(verb+" the service", m.withWords(ctx, err))
+		return doing(verb+" the service", m.withWords(ctx, begun, err))
 	}
 	return nil
 }
 
-// withWords adds what the program itself said last.
-func (m *systemd) withWords(ctx context.Context, err error) error {
-	argv := []string{"journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20"}
+// foreign refuses a unit that has our name and starts something else.
+func foreign(unit string) error {
+	text, err := os.ReadFile(unit)
+	if err != nil || strings.Contains(string(text), " run --service") {
+		return nil
+	}
+	return &Lack{unit + " is not steward's", "move it away, then: steward service install"}
+}
+
+// withWords puts what the program itself said last, since then, before what systemctl says.
+func (m *systemd) withWords(ctx context.Context, since time.Time, err error) error {
+	argv := []string{"journalctl", "--no-pager", "-q", "-o", "cat", "-n", "50", "--since", "@" + strconv.FormatInt(since.Unix(), 10)}
 	if m.system {
 		argv = append(argv, "-u", unitName)
 	} else {
@@ -137,13 +153,16 @@ func (m *systemd) withWords(ctx context.Context, err error) error {
 	if e != nil {
 		return err
 	}
+	said := ""
 	for _, line := range strings.Split(out, "\n") {
 		if words, ok := strings.CutPrefix(line, "steward: "); ok {
-			err = fmt.Errorf("%w; its own words: %s", err, words)
-			break
+			said = words
 		}
 	}
-	return err
+	if said == "" {
+		return err
+	}
+	return fmt.Errorf("%s (%w)", said, err)
 }
 
 // Status asks systemd. Without a manager that answers, the files still tell what is installed.
@@ -174,6 +193,9 @@ func (st *Status) read(out string) {
 		facts[key] = value
 	}
 	st.Installed = facts["LoadState"] == "loaded"
+	if facts["LoadState"] == "masked" {
+		facts["SubState"] = "masked; undo that with: systemctl unmask steward, or systemctl --user unmask steward"
+	}
 	st.Unit, st.Enabled = facts["FragmentPath"], strings.HasPrefix(facts["UnitFileState"], "enabled")
 	st.State = facts["ActiveState"]
 	st.Detail = facts["SubState"]
@@ -213,10 +235,12 @@ func (m *systemd) Uninstall(ctx context.Context) (Outcome, error) {
 	}
 	o.Unit = st.Unit
 	_, stopErr := m.ctl(ctx, "stop", unitName)
+	_, _ = m.ctl(ctx, "stop", failedName)
 	_, disableErr := m.ctl(ctx, "disable", unitName)
 	gone, removeErr := remove(paths...)
 	_, reloadErr := m.ctl(ctx, "daemon-reload")
 	_, _ = m.ctl(ctx, "reset-failed", unitName)
+	_, _ = m.ctl(ctx, "reset-failed", failedName)
 	o.Changed, o.Removed = len(gone) > 0 || st.Enabled || st.Running(), gone
 	if m.system {
 		_ = os.RemoveAll(runtimeDir)

@@ -40,6 +40,13 @@ func units(spec Spec, dir string, version int) ([]File, error) {
 	if spec.System {
 		target = "multi-user.target"
 	}
+	for _, pair := range spec.Env {
+		line, err := quoted([]string{pair})
+		if err != nil {
+			return nil, err
+		}
+		common += "Environment=" + line + "\n"
+	}
 	mounts, err := words("RequiresMountsFor", append([]string{spec.Home}, spec.Projects...), spec.System)
 	if err != nil {
 		return nil, err
@@ -56,7 +63,7 @@ const mainUnit = `[Unit]
 Description=steward, the supervisor of AI coding agents
 Documentation=https://github.com/livhana/steward
 %sStartLimitIntervalSec=60s
-StartLimitBurst=6
+StartLimitBurst=10
 OnFailure=%s
 
 [Service]

@@ -142,16 +142,16 @@ StatusText=looks after 2 projects`)
 	}
 }
 
-func TestRestarts(t *testing.T) {
-	for jobs, want := range map[string]bool{
-		"":                                    false,
-		"412 steward.service restart running": true,
-		"411 other.service restart waiting\n412 steward.service try-restart running": true,
-		"412 steward.service stop running":                                           false,
-		"411 other.service restart waiting":                                          false,
-		"No jobs running.":                                                           false,
+func TestOrderIn(t *testing.T) {
+	for jobs, want := range map[string]Order{
+		"":                                    OrderNone,
+		"412 steward.service restart running": OrderRestart,
+		"411 other.service restart waiting\n412 steward.service try-restart running": OrderRestart,
+		"412 steward.service stop running":                                           OrderStop,
+		"411 other.service restart waiting":                                          OrderNone,
+		"No jobs running.":                                                           OrderNone,
 	} {
-		if got := restarts(jobs); got != want {
+		if got := orderIn(jobs); got != want {
 			t.Errorf("%q: %v", jobs, got)
 		}
 	}
