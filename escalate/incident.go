@@ -42,10 +42,13 @@ type Incident struct {
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
 	ResolvedBy By        `json:"resolved_by,omitempty"`
 	Why        string    `json:"why,omitempty"` // why it is resolved
+	Answer     *Answer   `json:"answer,omitempty"`
 
 	// Opened is the Rev at which it was opened, or opened again. Notice is the Rev that the human is to be
 	// told of (0: none ever); Notified the last Notice that needs no telling any more.
+	// Asked is the Rev at which its options or its occurrence last changed: an answer to what was there before is stale.
 	Opened   int `json:"opened"`
+	Asked    int `json:"asked"`
 	Notice   int `json:"notice"`
 	Notified int `json:"notified"`
 }
@@ -53,10 +56,11 @@ type Incident struct {
 // State is where an incident stands.
 type State string
 
-// The states: Raised ("open") calls for a human, Acked has been seen by one, Resolved is over.
+// The states: Raised ("open") calls for a human, Acked has been seen by one, Snoozed is to be told later, Resolved is over.
 const (
 	Raised   State = "open"
 	Acked    State = "acked"
+	Snoozed  State = "snoozed"
 	Resolved State = "resolved"
 )
 
@@ -67,6 +71,7 @@ type By string
 const (
 	ByFiles    By = "files" // the project's files show that it is over
 	ByOperator By = "operator"
+	ByAnswer   By = "answer" // a human's decision, see Incident.Answer
 )
 
 // Outcome is what an Alert did to its incident.
@@ -112,6 +117,9 @@ func raise(i Incident, a Alert, now time.Time) (Incident, Outcome) {
 		severity = a.Severity
 	}
 	i.Rev++
+	if a.Occurrence != i.Occurrence || !slices.Equal(a.Options, i.Options) {
+		i.Asked = i.Rev
+	}
 	i = i.describe(a)
 	i.Last, i.Severity = now, severity
 	if out != OutcomeRepeat {
@@ -135,7 +143,7 @@ func (i Incident) describe(a Alert) Incident {
 // call opens the incident and asks for a notice, which supersedes one that is still on its way.
 func (i Incident) call() Incident {
 	i.State, i.AckedUntil, i.Notified = Raised, time.Time{}, i.Notice
-	i.ResolvedAt, i.ResolvedBy, i.Why = time.Time{}, "", ""
+	i.ResolvedAt, i.ResolvedBy, i.Why, i.Answer = time.Time{}, "", "", nil
 	if !i.ListOnly && i.Severity.Rank() >= protocol.Medium.Rank() {
 		i.Notice = i.Rev
 	}
@@ -152,9 +160,12 @@ func acknowledge(i Incident, until time.Time) (Incident, bool) {
 	return i, true
 }
 
+// rests reports whether it is open, and nobody is to be told of it for a while.
+func (i Incident) rests() bool { return i.State == Acked || i.State == Snoozed }
+
 // lapse opens an acknowledged incident again once its time is up: the human is told anew.
 func lapse(i Incident, now time.Time) (Incident, bool) {
-	if i.State != Acked || now.Before(i.AckedUntil) {
+	if !i.rests() || now.Before(i.AckedUntil) {
 		return i, false
 	}
 	i.Rev++
@@ -247,4 +258,6 @@ func (h Head) outcome(a Alert) Outcome {
 // settled reports whether a resolved incident is done with this occurrence for good. A condition that ended by
 // itself may come back without anything to tell the two times apart; an event happens once, and what the
 // operator has settled stays settled.
-func (h Head) settled() bool { return h.Occurrence != "" && (h.Lasting || h.ResolvedBy == ByOperator) }
+func (h Head) settled() bool {
+	return h.Occurrence != "" && (h.Lasting || h.ResolvedBy == ByOperator || h.ResolvedBy == ByAnswer)
+}

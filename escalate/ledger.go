@@ -36,6 +36,8 @@ type Ledger struct {
 	open    map[string]bool
 	errands map[string]bool
 	unsaved map[string]bool
+	// uncarried have an answer that the agent cannot read yet.
+	uncarried map[string]bool
 }
 
 // Open reads the ledger in dir and makes the folder if need be. A file that cannot be used is a Fault, and stays
@@ -49,7 +51,7 @@ func Open(dir string) (*Ledger, []protocol.Fault, error) {
 		return nil, nil, err
 	}
 	l := &Ledger{dir: dir, put: put, changed: make(chan struct{}, 1), all: map[string]Incident{}, heads: map[string]Head{},
-		open: map[string]bool{}, errands: map[string]bool{}, unsaved: map[string]bool{}}
+		open: map[string]bool{}, errands: map[string]bool{}, unsaved: map[string]bool{}, uncarried: map[string]bool{}}
 	for _, i := range incidents {
 		l.publish(i)
 	}
@@ -133,7 +135,7 @@ func (l *Ledger) settle(m member) error {
 // lapse opens the incidents whose acknowledgement is over, and says when the next one will be (zero: none).
 func (l *Ledger) lapse(now time.Time) (next time.Time, err error) {
 	for _, i := range l.List() {
-		if i.State != Acked {
+		if !i.rests() {
 			continue
 		}
 		if now.Before(i.AckedUntil) {

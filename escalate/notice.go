@@ -21,6 +21,10 @@ type Notice struct {
 	Blocking bool
 	// Quiet: good news, which makes no sound and goes away by itself.
 	Quiet bool
+	// Options may be answered right where the notice stands; Rev is what such an answer refers to. A summary has none,
+	// and a dangerous option is never among them.
+	Options []Option
+	Rev     int
 }
 
 // linesInSummary and namesInSentence bound what a summary of many incidents names one by one.
@@ -32,7 +36,8 @@ const (
 // noticeOf tells of one incident.
 func noticeOf(i Incident) Notice {
 	return Notice{Key: i.Key, Severity: i.Severity, Title: i.Summary, Text: i.Detail,
-		Spoken: cmp.Or(i.Spoken, i.Summary, i.About), Blocking: i.Blocking}
+		Spoken: cmp.Or(i.Spoken, i.Summary, i.About), Blocking: i.Blocking, Rev: i.Rev,
+		Options: slices.DeleteFunc(slices.Clone(i.Options), func(o Option) bool { return o.Dangerous })}
 }
 
 // recoveryOf tells that one incident is over.
@@ -51,7 +56,7 @@ func summaryOf(key string, fresh, earlier []Incident) Notice {
 	all := bySeverity(append(slices.Clone(earlier), fresh...))
 	if len(all) == 1 {
 		n := noticeOf(all[0])
-		n.Key = key
+		n.Key, n.Options = key, nil
 		return n
 	}
 	n := Notice{Key: key, Severity: all[0].Severity, Title: counted(len(all), "more incident"),

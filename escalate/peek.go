@@ -10,6 +10,14 @@ import (
 // is left out.
 func ReadHeads(dir string) map[string]Head {
 	heads := map[string]Head{}
+	for _, i := range ReadAll(dir) {
+		heads[i.Key] = i.head()
+	}
+	return heads
+}
+
+// ReadAll reads the incidents of a ledger in the same way.
+func ReadAll(dir string) (all []Incident) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		key, ours := strings.CutSuffix(e.Name(), ".json")
@@ -17,8 +25,8 @@ func ReadHeads(dir string) map[string]Head {
 			continue
 		}
 		if i, err := read(filepath.Join(dir, e.Name()), key); err == nil {
-			heads[key] = i.head()
+			all = append(all, i)
 		}
 	}
-	return heads
+	return all
 }

@@ -41,6 +41,7 @@ func (l *Ledger) publish(i Incident) {
 	}
 	mark(l.open, i.Key, i.State != Resolved)
 	mark(l.errands, i.Key, i.errand() != errandNone)
+	mark(l.uncarried, i.Key, i.Answer != nil && i.Answer.Carried.IsZero())
 	l.signal()
 }
 
@@ -115,5 +116,6 @@ func (l *Ledger) forget(key string) {
 	delete(l.all, key)
 	delete(l.heads, key)
 	delete(l.errands, key)
+	delete(l.uncarried, key)
 	delete(l.unsaved, key)
 }

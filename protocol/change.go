@@ -22,6 +22,7 @@ const (
 	VerbReap     Verb = "reap"     // end the processes that outlived their leader (Status: the signal)
 	VerbPause    Verb = "pause"    // hold an agent by the operator's wish (ID names the agent)
 	VerbResume   Verb = "resume"   // end such a hold
+	VerbAnswer   Verb = "answer"   // write a human's decision where the agent that asked reads it (Answer)
 )
 
 // Reason is why a Change is made: a closed set that feeds log, metrics, journal and explain.
@@ -83,6 +84,20 @@ type Change struct {
 	Processes []Identity `json:"processes,omitempty"`
 	// Gate says what was too full, for a VerbHold by capacity.
 	Gate *Gate `json:"gate,omitempty"`
+	// Answer is what a VerbAnswer carries.
+	Answer *Answer `json:"answer,omitempty"`
+}
+
+// Answer is a human's decision about a Plea or a task. The subject of its Change says which, and the Ref what the human
+// saw: if that has changed, or somebody else has settled it, the Change comes back with ErrConflict. An answer that
+// stands there already, with the same Key, is written only once.
+type Answer struct {
+	Key    string    `json:"key"`    // of the incident that was answered
+	Option string    `json:"option"` // its id; "" for words of the human's own
+	Label  string    `json:"label"`  // the option verbatim as the agent wrote it, or the human's words
+	Why    string    `json:"why,omitempty"`
+	By     string    `json:"by"` // the human's name
+	At     time.Time `json:"at"`
 }
 
 // Gate describes a closed gate: which dimension binds, how full it is, what would be allowed.

@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -35,6 +34,8 @@ func (s *Server) commands() map[string]endpoint {
 		"POST /v1/pause":                    s.everywhere("pause"),
 		"POST /v1/resume":                   s.everywhere("resume"),
 		"POST /v1/incidents/{key}/ack":      s.ack,
+		"POST /v1/incidents/{key}/answer":   s.answer,
+		"POST /v1/incidents/{key}/snooze":   s.snooze,
 		"POST /v1/reload":                   s.reload,
 	}
 }
@@ -128,15 +129,8 @@ func (s *Server) reload(r *http.Request) (any, error) {
 func order(r *http.Request) (Order, error) {
 	const hint = `send nothing, or {"why":"…"} of at most 4 KiB`
 	var o Order
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&o); errors.Is(err, io.EOF) {
-		return o, nil
-	} else if err != nil {
-		return o, badRequest(hint, "read the request: %v", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return o, badRequest(hint, "read the request: something stands after the document")
+	if err := body(r, &o, hint); err != nil && !errors.Is(err, io.EOF) {
+		return o, err
 	}
 	return o, nil
 }

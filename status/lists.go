@@ -34,7 +34,7 @@ var (
 	taskStates = []string{string(protocol.TaskPending), string(protocol.TaskDeferred), string(protocol.TaskRunning), string(protocol.TaskWaiting),
 		string(protocol.TaskDone), string(protocol.TaskFailed), string(protocol.TaskDead)}
 	lockStates     = []string{string(protocol.LockHeld), string(protocol.LockOverdue), string(protocol.LockStale)}
-	incidentStates = []string{string(escalate.Raised), string(escalate.Acked), string(escalate.Resolved)}
+	incidentStates = []string{string(escalate.Raised), string(escalate.Acked), string(escalate.Snoozed), string(escalate.Resolved)}
 )
 
 func (s *Server) agents(r *http.Request) (any, error) {

@@ -21,6 +21,8 @@ type Server struct {
 	// Do carries out an operator's command. Reload reads the configuration again.
 	Do     func(context.Context, supervisor.Command) error
 	Reload func(context.Context) error
+	// Reply takes a human's answer to the incident with that key, and sees it written where the agent reads it.
+	Reply func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
 	// Escalate gives the settings in force, which say how long an acknowledgement holds.
 	Escalate func() escalate.Config
 	Metrics  http.Handler // GET /metrics; nil: there is none

@@ -115,6 +115,7 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 			case s.Yield != "":
 				a.Detail += "steward changes nothing now: " + s.Yield
 			default:
+				a.Options = ofDeath()
 				a.Detail += "'steward retry ID' issues one again now, 'steward cancel ID' gives it up; otherwise it is issued again " +
 					"once its attempt is proved over"
 			}

@@ -111,7 +111,7 @@ func (k *taskLook) alertFailure(r escalate.Ruling) {
 	} else {
 		k.countCall()
 	}
-	k.alert(escalate.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || k.t.Blocking, Lasting: true,
+	k.alert(escalate.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || k.t.Blocking, Lasting: true, Options: ofFailure(),
 		Summary: summary, Spoken: spoken, Detail: detail, Occurrence: k.t.Outcome.Ref.Sum})
 }
 
@@ -140,7 +140,7 @@ func (k *taskLook) alertForHuman() {
 		return
 	}
 	k.countCall()
-	k.alert(escalate.Alert{Kind: "decision", Severity: protocol.High, Blocking: true, Lasting: true,
+	k.alert(escalate.Alert{Kind: "decision", Severity: protocol.High, Blocking: true, Lasting: true, Options: ofDecision(),
 		Summary:    "Your decision is needed: " + asks[0],
 		Detail:     fmt.Sprintf("%s asks: %s.%s", title(k.t), strings.Join(asks, "; "), directive(k.t)),
 		Spoken:     fmt.Sprintf("%s, your decision is needed: %s.", k.d.cfg.Human, asks[0]),

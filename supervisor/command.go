@@ -40,11 +40,16 @@ type answer struct {
 }
 
 // Command is the operator's hand. Retry, cancel and release mean tasks (release without a subject: all that is
-// held), hold and release mean agents, pause and resume mean projects (without a subject: all).
+// held), hold and release mean agents, pause and resume mean projects (without a subject: all), answer means the plea or
+// the task of an incident.
 type Command struct {
 	Verb    string
 	Subject protocol.Query
 	Why     string
+	// Answer is what "answer" writes to whoever asked: about a plea, or about a task (OptionRetry issues it again).
+	Answer *protocol.Answer
+	// Try only says whether it could be done.
+	Try bool
 }
 
 // Do carries out an operator's command and says what became of it.
@@ -98,7 +103,7 @@ func (s *Supervisor) answer(crew context.Context, q request) {
 		return
 	}
 	changes, err := s.translate(*q.command)
-	if err != nil {
+	if err != nil || q.command.Try {
 		q.reply <- answer{err: err}
 		return
 	}

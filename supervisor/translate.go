@@ -25,6 +25,15 @@ func (s *Supervisor) translate(c Command) ([]protocol.Change, error) {
 				}
 				continue
 			}
+			if c.Verb == "answer" {
+				list, err := s.translateAnswer(c, snap)
+				refused = cmp.Or(refused, err)
+				if list != nil || err != nil {
+					matched++
+				}
+				changes = append(changes, list...)
+				continue
+			}
 			for _, subject := range meant(c.Verb, subjectsOf(snap, c.Subject)) {
 				matched++
 				change, err := s.translateOne(c, snap, subject)

@@ -245,7 +245,7 @@ func incidentFacts(p *page, i escalate.Incident) [][2]string {
 		{"severity", string(i.Severity)}, {"about", i.About}, {"agent", i.Agent}, {"code", i.Code}, {"detail", i.Detail}, {"blocks work", blocking},
 		{"happened", fmt.Sprintf("%d×, first %s, last %s", i.Count, p.when(&i.First), p.when(&i.Last))},
 	}
-	if i.State == escalate.Acked {
+	if i.State == escalate.Acked || i.State == escalate.Snoozed {
 		facts = append(facts, [2]string{"quiet until", p.clock(i.AckedUntil)})
 	}
 	if i.State == escalate.Resolved {
@@ -253,6 +253,13 @@ func incidentFacts(p *page, i escalate.Incident) [][2]string {
 	}
 	for _, o := range i.Options {
 		facts = append(facts, [2]string{"option", o.ID + ": " + o.Label})
+	}
+	if a := i.Answer; a != nil {
+		written := "not written yet"
+		if !a.Carried.IsZero() {
+			written = "written " + p.when(&a.Carried)
+		}
+		facts = append(facts, [2]string{"answer", join(a.Label, "by "+a.By, "through "+a.Via, written, a.Why, a.Problem)})
 	}
 	for _, d := range i.Deliveries {
 		facts = append(facts, [2]string{"delivery", join(d.Channel, d.Result, p.when(&d.At), d.Error)})

@@ -19,7 +19,7 @@ import (
 // operatorCommands are the operator's hand.
 func (a *app) operatorCommands() []*cobra.Command {
 	return []*cobra.Command{
-		a.ackCommand(),
+		a.ackCommand(), a.answerCommand(), a.snoozeCommand(),
 		a.orderCommand(order{verb: "retry", arg: "TASK", kinds: []string{"task"}, path: "/v1/tasks/%s/retry",
 			short:   "Run a failed task again, whatever the rules say",
 			example: "  steward retry 7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10 --why \"the disk was full\""}),

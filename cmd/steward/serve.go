@@ -28,7 +28,7 @@ func (h *house) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
 		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
-		Do: h.loop.Do, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
+		Do: h.loop.Do, Reply: h.answer, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
 	}
 	uid := os.Getuid()
 	return server.Serve(ctx, platform.PeerListener(h.listener, func(peer int) bool { return peer == uid || peer == 0 }))

@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
 )
@@ -203,10 +207,14 @@ func (a *app) incidentsCommand() *cobra.Command {
 			if all {
 				return a.allIncidents(c.Context(), f)
 			}
-			return show(c.Context(), a, "list incidents", f.path("incidents"), renderIncidents)
+			err := show(c.Context(), a, "list incidents", f.path("incidents"), renderIncidents)
+			if errors.Is(err, status.ErrNoDaemon) && f == (filter{}) {
+				return errors.Join(a.lastIncidents(), err)
+			}
+			return err
 		},
 	}
-	f.flags(c, "open acked resolved")
+	f.flags(c, "open acked snoozed resolved")
 	c.Flags().BoolVar(&all, "all", false, "also those that are resolved")
 	return c
 }
@@ -239,6 +247,34 @@ func (a *app) allIncidents(ctx context.Context, f filter) error {
 
 func renderIncidents(p *page, doc incidentList) {
 	p.list("no incidents", []string{"KEY", "SEVERITY", "STATE", "LAST", "COUNT", "SUMMARY"}, incidentRows(p, doc.Incidents))
+	short := keyLength(doc.Incidents)
+	for _, i := range doc.Incidents {
+		switch {
+		case i.State == escalate.Resolved:
+		case len(i.Options) > 0:
+			p.line("steward answer %s OPTION: %s", i.Key[:min(len(i.Key), short)], optionWords(i.Options))
+		case i.Subject().Kind == protocol.KindPlea:
+			p.line("steward answer %s \"…\" in your own words", i.Key[:min(len(i.Key), short)])
+		}
+	}
+}
+
+// lastIncidents shows what the ledger holds while nobody keeps it: that steward is down may be among it.
+func (a *app) lastIncidents() error {
+	paths, err := a.reach()
+	if err != nil {
+		return nil // it has been said
+	}
+	open := slices.DeleteFunc(escalate.ReadAll(filepath.Join(paths.State, "incidents")), func(i escalate.Incident) bool { return i.State == escalate.Resolved })
+	if len(open) == 0 {
+		return nil
+	}
+	if a.output == "json" {
+		return a.print(incidentList{open})
+	}
+	p := a.page()
+	p.list("no incidents", []string{"KEY", "SEVERITY", "STATE", "LAST", "COUNT", "SUMMARY"}, incidentRows(p, open))
+	return a.write(p.String())
 }
 
 func incidentRows(p *page, incidents []escalate.Incident) [][]cell {

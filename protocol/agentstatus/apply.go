@@ -60,6 +60,8 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 		return p.pauseAgent
 	case protocol.VerbResume:
 		return p.resumeAgent
+	case protocol.VerbAnswer:
+		return p.answer
 	}
 	return nil
 }

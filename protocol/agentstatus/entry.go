@@ -49,7 +49,7 @@ func (p *Project) refresh(id string) *entry {
 	if e == nil {
 		e = newEntry(id)
 		p.tasks[id] = e
-		delete(p.settled, id)
+		p.unsettle(id)
 	}
 	loadOf(p, &e.request, e.files.request, id, decodeRequest)
 	loadOf(p, &e.held, e.files.held, id, decodeRequest)

@@ -156,7 +156,7 @@ func TestSuite(t *testing.T) {
 		},
 		Now:         time.Now,
 		Unsupported: []protocol.Verb{protocol.VerbUnlock, protocol.VerbRequeue, protocol.VerbReap},
-		Cases:       slices.Concat(holdCases(), retryCases(), endCases(), agentCases()),
+		Cases:       slices.Concat(holdCases(), retryCases(), endCases(), agentCases(), answerCases()),
 		Torn:        tornCases(),
 		Logs:        []string{logPath},
 		Next:        decide,

@@ -11,14 +11,14 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Apply carries out one change: hold, release, renew, and log (Event "audit"). Every file is compared with what was
-// judged before it is moved. After a crash in the middle, the same change applied again ends in the same files.
+// Apply carries out one change: hold, release, renew, log (Event "audit"), and answer. Every file is compared with what
+// was judged before it is moved. After a crash in the middle, the same change applied again ends in the same files.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
 	act := p.verb(c.Verb)
 	switch {
 	case act == nil:
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
-	case c.Verb != protocol.VerbLog && !plain(c.Subject.ID):
+	case c.Verb != protocol.VerbLog && c.Verb != protocol.VerbAnswer && !plain(c.Subject.ID):
 		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
 	}
 	return p.Change(ctx, now, func() error {
@@ -37,6 +37,8 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 		return p.renew
 	case protocol.VerbLog:
 		return p.logAudit
+	case protocol.VerbAnswer:
+		return p.answer
 	}
 	return nil
 }
@@ -44,6 +46,14 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 // fresh reads what is new, and a task's own files, as they are at this moment; nil when nobody knows the task. What
 // it reads is read again at the next look: the change that follows is seen without a hint.
 func (p *Project) fresh(id string) *life {
+	p.freshen(id)
+	p.readNotice(id)
+	p.shelf.notices[id] = lookAgain(p.shelf.notices[id])
+	return p.tasks[id]
+}
+
+// freshen is fresh for the messages alone.
+func (p *Project) freshen(id string) {
 	p.list()
 	p.touch(id)
 	again := p.shelf.unrest
@@ -52,11 +62,8 @@ func (p *Project) fresh(id string) *life {
 		p.readFile(name)
 	}
 	p.readLog()
-	p.readNotice(id)
 	p.settle()
 	p.touch(id)
-	p.shelf.notices[id] = lookAgain(p.shelf.notices[id])
-	return p.tasks[id]
 }
 
 // lookAgain makes sure that a notice which may be written now is looked at again.

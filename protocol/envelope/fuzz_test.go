@@ -18,7 +18,7 @@ func oneLine(s string) bool {
 
 func FuzzMessage(f *testing.F) {
 	for _, m := range []fields{assign("t", "X").with(fields{"deadline": "2 hours", "blocked_by": "a", "related_tasks": []any{"b", 1}}), ack("t", "X"),
-		complete("t", "X", false), verdict("t", "APPROVED", true), reject("t"), escalate("t", "X", "human"), resolve("t"),
+		complete("t", "X", false), verdict("t", "APPROVED", true), reject("t"), escalate("t", "X", "human"), resolve("t"), resolve("t").with(fields{"answer_key": "k", "in_reply_to": "t-000000"}),
 		assign("t", "").with(fields{"to_agent": []any{"A", fields{"DEPLOYMENT": []any{"B\x00"}}}}), verdict("t", "APPROVED", false).with(fields{"output": fields{"critical_issues": 3}}),
 		{"message_type": "a\x00b", "task_id": "..", "timestamp": 1e300}} {
 		f.Add(m.String())

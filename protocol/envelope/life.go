@@ -31,6 +31,7 @@ type life struct {
 	deployed *message
 	begun    time.Time
 	taken    time.Time // when its agent first answered this assignment
+	resumed  time.Time // when its agent was last told how to go on
 	ack      *message
 	done     *message // the newest completion of this assignment
 	refusal  *message // the newest rejection of this assignment, while it stands
@@ -58,17 +59,25 @@ type review struct {
 // tell follows the messages from the first to the last.
 func (t *life) tell() {
 	*t = life{id: t.id, messages: t.messages, shown: t.shown}
-	for _, m := range distinct(t.messages) {
+	list := distinct(t.messages)
+	told := replies(list)
+	for _, m := range list {
 		t.note(m.issues)
 		switch m.kind {
 		case assigns:
 			t.assign(m)
 		case acknowledges:
-			t.acknowledge(m)
+			if t.acknowledge(m); t.doubt == m && told.settle(m) {
+				t.doubt = nil
+			}
 		case escalates:
-			t.blockers, t.stuck = append(t.blockers, m), t.stuck || t.fromItsAgent(m)
+			if !told.settle(m) {
+				t.blockers, t.stuck = append(t.blockers, m), t.stuck || t.fromItsAgent(m)
+			}
 		case resolves:
-			t.answered()
+			if t.resumed = m.at; m.answer.call == "" {
+				t.answered()
+			}
 		case completes:
 			t.complete(m)
 		case rejects:

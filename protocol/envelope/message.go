@@ -91,6 +91,7 @@ type answer struct {
 	clarifications []string
 	deadline       when
 	text           string // reason, decision
+	call, key      string // of a human's answer: the plea that it settles, and which answer it is
 }
 
 // output is a TASK_COMPLETION's own part.
@@ -125,11 +126,7 @@ func decode(o jsonfile.Object) *message {
 	}
 	c.text(o, "message_type", required)
 	m.task, _ = o.String("task_id")
-	if m.kind == escalates || m.kind == resolves {
-		c.text(o, "task_id", wanted) // the document's own examples of errors name no task
-	} else {
-		c.text(o, "task_id", required)
-	}
+	c.text(o, "task_id", m.needsTask(o))
 	m.from = c.text(o, "from_agent", strict)
 	m.stampedAt(c, o)
 	switch m.kind {
@@ -154,6 +151,18 @@ func decode(o jsonfile.Object) *message {
 	m.faults, m.issues = c.faults, c.findings
 	m.unusable = m.useless(word)
 	return m
+}
+
+// needsTask is how much a message needs a task: the document's own examples of errors name none, and then neither does
+// the answer to one.
+func (m *message) needsTask(o jsonfile.Object) need {
+	switch {
+	case m.kind == resolves && o.Has(answerKey):
+		return optional
+	case m.kind == escalates || m.kind == resolves:
+		return wanted
+	}
+	return required
 }
 
 // useless says why the message cannot be tracked.
@@ -259,6 +268,9 @@ func (m *message) decodeRejection(c *check, o jsonfile.Object) {
 func (m *message) decodeResolution(c *check, o jsonfile.Object) {
 	m.to = c.text(o, "to_agent", wanted)
 	m.answer = &answer{text: c.text(o, "decision", wanted)}
+	if m.answer.key, _ = o.String(answerKey); m.answer.key != "" {
+		m.answer.call, _ = o.String("in_reply_to")
+	}
 	c.boolean(o, "resume_task", wanted)
 }
 

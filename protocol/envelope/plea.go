@@ -33,6 +33,9 @@ func (p *Project) pleas(t *life) []protocol.Plea {
 // nameless is who asks in a message without from_agent.
 const nameless = "an agent"
 
+// nobody stands in a plea's id for a task that is not named.
+const nobody = "blocker"
+
 // pleaDue is when the human is to hear of a blocker. The ORCHESTRATOR has some time to settle its own first; what is
 // critical waits for nobody (protocol 004, Escalation Targets).
 func (p *Project) pleaDue(m *message) time.Time {
@@ -43,7 +46,7 @@ func (p *Project) pleaDue(m *message) time.Time {
 }
 
 // pleaID names a plea for as long as its message stands, and keeps two blockers of one task apart.
-func pleaID(m *message) string { return cmp.Or(m.task, "blocker") + "-" + string(m.sum[:6]) }
+func pleaID(m *message) string { return cmp.Or(m.task, nobody) + "-" + string(m.sum[:6]) }
 
 // refOf is where a message stands; its sum is the file's, or the message's own in a log.
 func (p *Project) refOf(m *message) protocol.Ref {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func TestSuite(t *testing.T) {
 		Now:  time.Now,
 		Unsupported: []protocol.Verb{protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark,
 			protocol.VerbUnlock, protocol.VerbRequeue, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume},
-		Cases: append(holdCases(), logCases()...),
+		Cases: slices.Concat(holdCases(), logCases(), answerCases(t)),
 		Torn: []protocoltest.Torn{{Name: "assignment", Files: around + file(deployFile, deployText), File: deployFile,
 			Shows: shows("the deployment", func(t *protocol.Task) bool { return t.Visible && t.Agent == "DEPLOYMENT" && t.Block != "" })}},
 		Logs: []string{auditLog},

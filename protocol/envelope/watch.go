@@ -53,12 +53,9 @@ func (p *Project) watchFindings(t *life) []issue {
 	return list
 }
 
-// openSince is when the agent could begin to see the assignment.
+// openSince is when the agent could begin to see the assignment, or to go on with it.
 func (t *life) openSince() time.Time {
-	if t.shown.After(t.assigned.at) {
-		return t.shown
-	}
-	return t.assigned.at
+	return slices.MaxFunc([]time.Time{t.assigned.at, t.shown, t.resumed}, time.Time.Compare)
 }
 
 // waitFindings is about blocked_by (protocol 004, Track Dependencies).

@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Apply carries out one change: VerbRequeue, VerbUnlock or VerbLog. Every file is compared with what was judged before
+// Apply carries out one change: VerbRequeue, VerbUnlock, VerbLog or VerbAnswer. Every file is compared with what was judged before
 // it is moved or replaced. After a crash in the middle, the same change applied again ends in the same files.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
 	act := p.verb(c.Verb)
@@ -32,6 +32,8 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 		return p.unlock
 	case protocol.VerbLog:
 		return p.logEvent
+	case protocol.VerbAnswer:
+		return p.answer
 	}
 	return nil
 }

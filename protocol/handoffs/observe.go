@@ -133,7 +133,7 @@ func (p *Project) agents(s *state, ours bool, hands map[string][]string, ids []s
 	for _, id := range ids {
 		if n := main[id]; n.where() != completed {
 			for _, name := range []string{n.Value.from, n.Value.to} {
-				if usable(name) {
+				if usable(name) && !strings.EqualFold(name, human) {
 					named[name] = true
 				}
 			}

@@ -102,7 +102,7 @@ func TestSuite(t *testing.T) {
 			protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume},
 		Logs: []string{logPath, Base + "/" + tombFile},
 		Next: decide,
-		Cases: []protocoltest.Case{{
+		Cases: append(answerCases(), []protocoltest.Case{{
 			Name: "requeue", Verb: protocol.VerbRequeue, Files: around + told + file(statePath, stateText) + file(before, task(id, "accepted")),
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return requeueChange(s, id) }, Shows: back,
 			Want: file(after, task(id, "accepted")), Gone: []string{before}, Moves: map[string]string{after: before},
@@ -127,7 +127,7 @@ func TestSuite(t *testing.T) {
 			Shows:    shows("nothing left to be told", func(s *protocol.Snapshot) bool { return len(s.Events) == 0 }),
 			Free:     []string{logPath},
 			Careless: "a line is only added",
-		}},
+		}}...),
 		Torn: []protocoltest.Torn{{
 			Name: "state", Files: around + file(statePath, stateText), File: statePath,
 			Shows: shows("two agents, two locks", func(s *protocol.Snapshot) bool { return len(s.Agents) == 2 && len(s.Locks) == 2 }),

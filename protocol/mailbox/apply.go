@@ -12,9 +12,9 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Apply carries out one change, and only while no orchestrator lives: it writes these files without looking. Every
-// file is compared with what was judged. After a crash in the middle, the same change applied again ends in the same
-// files.
+// Apply carries out one change, and all but an answer only while no orchestrator lives: it writes these files without
+// looking. Every file is compared with what was judged. After a crash in the middle, the same change applied again ends
+// in the same files.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
 	act := p.verb(c.Verb)
 	switch {
@@ -22,6 +22,9 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
 	case c.Subject.Kind == protocol.KindTask && !plainID(c.Subject.ID):
 		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
+	}
+	if c.Verb == protocol.VerbAnswer {
+		return p.Change(ctx, now, func() error { return act(c) })
 	}
 	p.Begin(now)
 	if err := p.Open(); err != nil {
@@ -55,6 +58,8 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 		return p.correctRunning
 	case protocol.VerbFile:
 		return p.clearLetters
+	case protocol.VerbAnswer:
+		return p.answer
 	}
 	return nil
 }

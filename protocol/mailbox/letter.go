@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,8 @@ type letter struct {
 	at     time.Time
 	build  *build // of a completion_report
 	plea   *call
+	sum    jsonfile.Sum // of a plea's meaning: white space around it, and other messages, are none of it
+	reply  reply
 	issues issues
 }
 
@@ -36,6 +39,7 @@ type build struct {
 // call is what a message asks of a human.
 type call struct {
 	text, detail string
+	platform     string
 	options      []string
 	blocking     bool
 	severity     protocol.Severity
@@ -83,7 +87,9 @@ func decodeLetter(index int, v jsonfile.Value) letter {
 	case l.kind == completionReport:
 		l.build = decodeBuild(o)
 	case pleaKinds[l.kind] != "":
-		l.plea = decodeCall(l.kind, o)
+		l.plea, l.sum = decodeCall(l.kind, o), meaning(v)
+	case l.kind == answerKind:
+		l.reply = decodeReply(o)
 	}
 	return l
 }
@@ -123,6 +129,9 @@ func decodeCall(kind string, o jsonfile.Object) *call {
 		c.text = strings.ReplaceAll(kind, "_", " ") + " without words"
 	}
 	c.detail = line(textOf(o, "details", "detail", "context"), 1000)
+	if word := textOf(o, "platform"); slices.Contains(platforms, word) {
+		c.platform = word
+	}
 	if options, ok := o.Strings("options"); ok != jsonfile.Missing {
 		c.options = options[:min(len(options), 20)]
 	}

@@ -23,13 +23,9 @@ func (p *Project) pleas(mail []located) (list []protocol.Plea) {
 				continue // asked twice in the same words
 			}
 			seen[id] = true
-			agent := l.from
-			if agent == "" {
-				agent = sender(m.name)
-			}
-			list = append(list, protocol.Plea{ID: id, Agent: agent, Task: l.task, Text: l.plea.text, Detail: l.plea.detail,
+			list = append(list, protocol.Plea{ID: id, Agent: asker(l, m), Task: l.task, Text: l.plea.text, Detail: l.plea.detail,
 				Options: l.plea.options, Blocking: l.plea.blocking, Severity: l.plea.severity, Due: p.due(l, m),
-				Ref: protocol.Ref{Path: m.file, Sum: string(m.box.Sum)}})
+				Ref: protocol.Ref{Path: m.file, Sum: string(l.sum)}})
 		}
 	}
 	return list
@@ -58,11 +54,17 @@ func (p *Project) due(l *letter, m located) time.Time {
 }
 
 // answered reports whether a message settles the plea: an answer about the same task that stands behind it in the same
-// mailbox, or in another one with no older time.
+// mailbox, or in another one with no older time. A human's answer names its plea, and settles no other.
 func answered(l *letter, in located, mail []located) bool {
 	for _, m := range mail {
 		for i := range m.box.Value.letters {
 			a := &m.box.Value.letters[i]
+			if a.reply.plea != "" {
+				if a.reply.plea == l.pleaID() && a.reply.reaches(l, a.at) {
+					return true
+				}
+				continue
+			}
 			if !a.isAnswer() || a.task != l.task {
 				continue
 			}

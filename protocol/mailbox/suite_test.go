@@ -72,7 +72,7 @@ func TestSuite(t *testing.T) {
 			return p
 		},
 		Now:   time.Now,
-		Cases: cases(),
+		Cases: append(cases(), answerCases()...),
 		Unsupported: []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude,
 			protocol.VerbCancel, protocol.VerbLog, protocol.VerbUnlock, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume},
 		Torn: tornCases(),

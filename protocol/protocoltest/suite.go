@@ -41,6 +41,9 @@ type Case struct {
 	Change func(s *protocol.Snapshot, now time.Time) protocol.Change
 	// Shows says what the next look must show.
 	Shows func(s *protocol.Snapshot) error
+	// Unseen, instead of Shows, says why no look shows the change: the looks after it must see what the look before saw,
+	// and after a crash the same Change is applied again.
+	Unseen string
 	// Want holds files as they must be afterwards, byte by byte; Gone must not be there any more.
 	Want string
 	Gone []string
@@ -64,7 +67,7 @@ type Torn struct {
 // verbs are all there are.
 var verbs = []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury,
 	protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock,
-	protocol.VerbRequeue, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume}
+	protocol.VerbRequeue, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume, protocol.VerbAnswer}
 
 // Run holds an adapter against the laws.
 func Run(t *testing.T, s Suite) {
@@ -82,6 +85,9 @@ func Run(t *testing.T, s Suite) {
 			t.Run("leaves the rest alone", func(t *testing.T) { s.leavesTheRest(t, c) })
 			t.Run("twice", func(t *testing.T) { s.twice(t, c) })
 			t.Run("conflict", func(t *testing.T) { s.conflict(t, c) })
+			if c.Verb == protocol.VerbAnswer {
+				s.answers(t, c)
+			}
 		})
 	}
 	for _, torn := range s.Torn {

@@ -74,7 +74,7 @@ func TestSuite(t *testing.T) {
 		Open: func(t testing.TB, dir string) protocol.Adapter { return patient{open(t, dir)} },
 		Now:  time.Now,
 		Unsupported: []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury,
-			protocol.VerbFile, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock, protocol.VerbPause, protocol.VerbResume},
+			protocol.VerbFile, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock, protocol.VerbPause, protocol.VerbResume, protocol.VerbAnswer},
 		Cases: cases(),
 		Torn: []protocoltest.Torn{{
 			Name: "kanban", File: kanbanPath, Files: around("="),

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// Answers go one way, wherever they come from: judged, put into the ledger, which ends the question for everybody
+// else, and then written where the agent reads it. Between the last two a crash may come: what is in the ledger is
+// written by the next run.
+
+// answerTime bounds the writing; a project that hangs is asked again later.
+const answerTime = 10 * time.Second
+
+// answer takes a human's reply.
+func (h *house) answer(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error) {
+	i, err := h.ledger.Find(key)
+	if err != nil {
+		return i, err
+	}
+	r.By = cmp.Or(r.By, h.human())
+	if err := i.Judge(r); err != nil {
+		return i, fmt.Errorf("answer incident %s: %w", i.Key, err)
+	}
+	// What cannot be written is refused before it counts as answered.
+	if err := h.write(ctx, i, &protocol.Answer{Option: optionOf(i, r.Option), Label: r.Option, By: r.By}, true); err != nil {
+		return i, err
+	}
+	i, err = h.ledger.Answer(i.Key, r, time.Now())
+	if err != nil {
+		return i, err
+	}
+	h.log.Info("answered", "key", i.Key, "option", i.Answer.Option, "by", i.Answer.By, "via", i.Answer.Via)
+	if err := h.journal.Write(supervisor.Entry{At: time.Now(), Kind: "answer", Subject: i.Subject(), Verb: "answer", Reason: i.Answer.Option,
+		Text: i.Why, Incident: i.Key}); err != nil {
+		h.log.Error("journal", "error", err)
+	}
+	if err := h.carry(ctx, i); err != nil {
+		h.wakeCarrier()
+		return i, fmt.Errorf("the answer is taken, but cannot be written yet (steward goes on trying): %w", err)
+	}
+	done, err := h.ledger.Find(i.Key)
+	return done, err
+}
+
+func (h *house) human() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cfg.Human.Name
+}
+
+// optionOf is the id of the option that is meant.
+func optionOf(i escalate.Incident, name string) string {
+	for _, o := range i.Options {
+		if o.ID == name || o.Label == name {
+			return o.ID
+		}
+	}
+	return ""
+}
+
+// write has the loop write an answer; try: only whether it could.
+func (h *house) write(ctx context.Context, i escalate.Incident, a *protocol.Answer, try bool) error {
+	subject := i.Subject()
+	switch subject.Kind {
+	case protocol.KindPlea, protocol.KindTask, protocol.KindAgent:
+	default:
+		return nil // nobody but steward waits for it
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	return h.loop.Do(ctx, supervisor.Command{Verb: "answer", Subject: protocol.Query(subject), Answer: a, Try: try})
+}
+
+// carry writes down an answer that was taken. What nobody waits for any more counts as carried.
+func (h *house) carry(ctx context.Context, i escalate.Incident) error {
+	a := i.Answer
+	err := h.write(ctx, i, &protocol.Answer{Key: i.Key, Option: a.Option, Label: a.Label, Why: a.Why, By: a.By, At: a.At}, false)
+	done := err == nil || errors.Is(err, protocol.ErrConflict) && time.Since(a.At) > conflictTime || errors.Is(err, supervisor.ErrNoSubject) || errors.Is(err, supervisor.ErrRefused) || errors.Is(err, protocol.ErrUnsupported)
+	if e := h.ledger.Carry(i.Key, err, done, time.Now()); e != nil {
+		h.log.Error("record the answer", "key", i.Key, "error", e)
+	}
+	if done && err != nil {
+		h.log.Warn("nobody waits for the answer any more", "key", i.Key, "error", err)
+		return nil
+	}
+	return err
+}
+
+// conflictTime is how long a question that changes under the answer is tried again.
+const conflictTime = 10 * time.Minute
+
+// carryEvery is how often what could not be written is tried again.
+const carryEvery = 10 * time.Second
+
+func (h *house) wakeCarrier() {
+	select {
+	case h.unanswered <- struct{}{}:
+	default:
+	}
+}
+
+// carryAnswers writes the answers that an earlier run, or an earlier try, could not. With nothing to do it sleeps.
+func (h *house) carryAnswers(ctx context.Context) error {
+	timer := time.NewTimer(carryEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.unanswered:
+		case <-timer.C:
+		}
+		left := h.ledger.Uncarried()
+		for _, i := range left {
+			if err := h.carry(ctx, i); err != nil {
+				h.log.Warn("the answer cannot be written yet", "key", i.Key, "error", err)
+			}
+		}
+		if len(left) > 0 {
+			timer.Reset(carryEvery)
+		}
+	}
+}

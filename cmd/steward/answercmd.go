@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/status"
+)
+
+func (a *app) answerCommand() *cobra.Command {
+	var why string
+	c := &cobra.Command{
+		Use:   "answer KEY OPTION",
+		Short: "Answer an incident; the agent that asked reads the answer",
+		Long: "answer settles an incident with one of its options (see: steward incidents), by its id or its words; where it offers none,\n" +
+			"OPTION is your answer in your own words. The first answer counts. It is written where the agent that asked looks for it.\n" +
+			"KEY may be cut short.",
+		Example: "  steward answer 3fa9 1 --why \"the staging database is a copy\"\n  steward answer 3fa9 \"Use approach B\"\n  steward answer 216a retry",
+		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.completeNames("incident"),
+		RunE: func(c *cobra.Command, args []string) error {
+			key, err := segment(args[0])
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			err = a.ask(c.Context(), "answer "+args[0], func(cl *status.Client) error {
+				return cl.Post(c.Context(), "/v1/incidents/"+key+"/answer", status.Answer{Option: args[1], Why: why}, &raw)
+			})
+			if err != nil {
+				return err
+			}
+			return present(a, raw, renderAnswered)
+		},
+	}
+	whyFlag(c, &why)
+	return c
+}
+
+func renderAnswered(p *page, doc struct {
+	Incident escalate.Incident `json:"incident"`
+}) {
+	i := doc.Incident
+	if i.Answer == nil {
+		return
+	}
+	p.line("answered: %s: %s", clean(i.Summary), clean(i.Answer.Label))
+	if i.Answer.Problem != "" {
+		p.line("  nobody waits for it any more: %s", clean(i.Answer.Problem))
+	}
+}
+
+func (a *app) snoozeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "snooze KEY DURATION",
+		Short:   "Keep an incident quiet for a while; then it calls again",
+		Example: "  steward snooze 3fa9 2h",
+		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.completeNames("incident"),
+		RunE: func(c *cobra.Command, args []string) error {
+			key, err := segment(args[0])
+			if err != nil {
+				return err
+			}
+			d, err := time.ParseDuration(args[1])
+			if err != nil || d <= 0 {
+				return usageError{fmt.Errorf("snooze %s: %q is no duration; give one like 30m or 2h", args[0], args[1])}
+			}
+			var raw json.RawMessage
+			err = a.ask(c.Context(), "snooze "+args[0], func(cl *status.Client) error {
+				return cl.Post(c.Context(), "/v1/incidents/"+key+"/snooze", status.Snooze{Seconds: d.Seconds()}, &raw)
+			})
+			if err != nil {
+				return err
+			}
+			return present(a, raw, renderSnoozed)
+		},
+	}
+}
+
+func renderSnoozed(p *page, doc struct {
+	Incident escalate.Incident `json:"incident"`
+}) {
+	p.line("quiet until %s: %s", p.clock(doc.Incident.AckedUntil), clean(doc.Incident.Summary))
+}
+
+// optionWords lists what an incident can be answered with.
+func optionWords(options []escalate.Option) string {
+	var all []string
+	for _, o := range options {
+		words := fmt.Sprintf("%s (%s)", o.ID, clean(o.Label))
+		if o.Dangerous {
+			words += " !"
+		}
+		all = append(all, words)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,164 @@
+package escalate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Errors of an answer that is not taken.
+var (
+	ErrStale     = errors.New("the question has changed since")
+	ErrNoOption  = errors.New("there is no such option")
+	ErrDangerous = errors.New("this option is dangerous: give it on the command line")
+)
+
+// Where an answer came from.
+const (
+	ViaCommand = "command"
+	ViaPopup   = "popup"
+)
+
+// Reply is what a human answered.
+type Reply struct {
+	// Option is an option's id, or its label; words of the human's own where the incident offers none.
+	Option string
+	Why    string
+	By     string // the human's name
+	Via    string // Via…
+	// Rev is that of the incident which the human saw; 0: as it is now, for who has just read it.
+	Rev int
+}
+
+// Answer is a reply that was taken. It is on disk before anything else is written on its account.
+type Answer struct {
+	Option string    `json:"option"` // "" for words of the human's own
+	Label  string    `json:"label"`
+	Why    string    `json:"why,omitempty"`
+	By     string    `json:"by"`
+	Via    string    `json:"via"`
+	At     time.Time `json:"at"`
+	// Carried is when it was written where the agent reads it; zero: not yet. Problem is what came in the way.
+	Carried time.Time `json:"carried,omitzero"`
+	Problem string    `json:"problem,omitempty"`
+}
+
+// Answer takes a reply, the first one only, and ends the incident with it. Errors: ErrUnknown, ErrResolved, ErrStale,
+// ErrNoOption, ErrDangerous, or that it could not be written (see Raise).
+func (l *Ledger) Answer(key string, r Reply, now time.Time) (Incident, error) {
+	return l.change(key, func(i Incident) (Incident, bool, error) {
+		if i.Rev == 0 {
+			return i, false, fmt.Errorf("answer incident %.64q: %w", key, ErrUnknown)
+		}
+		a, err := i.take(r, wall(now))
+		if err != nil {
+			return i, false, fmt.Errorf("answer incident %s: %w", key, err)
+		}
+		why := cmp.Or(a.By, "somebody") + " answered: " + a.Label
+		i, _ = resolve(i, ByAnswer, why, wall(now))
+		i.Answer = a
+		return i, true, nil
+	})
+}
+
+// Judge says whether the reply would be taken now.
+func (i Incident) Judge(r Reply) error {
+	_, err := i.take(r, time.Time{})
+	return err
+}
+
+// take judges a reply.
+func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
+	switch {
+	case i.State == Resolved && i.Answer != nil:
+		return nil, fmt.Errorf("%w: %s has answered: %s", ErrResolved, cmp.Or(i.Answer.By, "somebody"), i.Answer.Label)
+	case i.State == Resolved:
+		return nil, ErrResolved
+	case r.Rev != 0 && r.Rev < i.Asked, r.Rev > i.Rev:
+		return nil, ErrStale
+	}
+	a := &Answer{Why: shorten(r.Why, maxSpoken), By: r.By, Via: r.Via, At: now}
+	o, ok := i.option(r.Option)
+	switch {
+	case ok && o.Dangerous && r.Via != ViaCommand:
+		return nil, ErrDangerous
+	case ok:
+		a.Option, a.Label = o.ID, o.Label
+		return a, nil
+	case len(i.Options) > 0 || strings.TrimSpace(r.Option) == "" || r.Via != ViaCommand:
+		return nil, fmt.Errorf("%w: %s", ErrNoOption, offered(i.Options))
+	}
+	a.Label = shorten(r.Option, maxDetail)
+	return a, nil
+}
+
+// option finds an option by its id, or else by its label.
+func (i Incident) option(name string) (Option, bool) {
+	n := slices.IndexFunc(i.Options, func(o Option) bool { return o.ID == name })
+	if n < 0 {
+		n = slices.IndexFunc(i.Options, func(o Option) bool { return strings.EqualFold(o.Label, strings.TrimSpace(name)) })
+	}
+	if n < 0 {
+		return Option{}, false
+	}
+	return i.Options[n], true
+}
+
+func offered(options []Option) string {
+	if len(options) == 0 {
+		return "answer in your own words"
+	}
+	var all []string
+	for _, o := range options {
+		all = append(all, fmt.Sprintf("%s (%s)", o.ID, o.Label))
+	}
+	return "there are " + strings.Join(all, ", ")
+}
+
+// Carry records what became of writing the answer down: that it was done, or what came in the way.
+func (l *Ledger) Carry(key string, problem error, done bool, now time.Time) error {
+	_, err := l.change(key, func(i Incident) (Incident, bool, error) {
+		if i.Answer == nil || !i.Answer.Carried.IsZero() {
+			return i, false, nil
+		}
+		a := *i.Answer
+		a.Problem = textOf(problem)
+		if done {
+			a.Carried = wall(now)
+		}
+		if a == *i.Answer {
+			return i, false, nil
+		}
+		i.Answer = &a
+		return i, true, nil
+	})
+	return err
+}
+
+// Uncarried lists the incidents whose answer has not been written down yet, the oldest answer first.
+func (l *Ledger) Uncarried() []Incident {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var list []Incident
+	for key := range l.uncarried {
+		list = append(list, l.all[key])
+	}
+	slices.SortFunc(list, func(a, b Incident) int {
+		return cmp.Or(a.Answer.At.Compare(b.Answer.At), strings.Compare(a.Key, b.Key))
+	})
+	return list
+}
+
+// Snooze keeps an incident quiet until then. Errors as for Resolve.
+func (l *Ledger) Snooze(key string, until time.Time) (Incident, error) {
+	return l.end(key, "snooze", func(i Incident) (Incident, bool) {
+		i, ok := acknowledge(i, wall(until))
+		if ok {
+			i.State = Snoozed
+		}
+		return i, ok
+	})
+}

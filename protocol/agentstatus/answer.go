@@ -1,0 +1,197 @@
+package agentstatus
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// decisionExt ends the name of the file in which a human's decision stands for the agents. It is no kind of task file:
+// no look reads it, and no client's search finds it (theirs are for *.request.json and *.result.json).
+const decisionExt = ".decision.json"
+
+func decisionFile(id string) string { return taskFile(id, decisionExt) }
+
+// decision is a human's answer about a task. The newest stands beside the task's other files; each that a newer one
+// has replaced is on record as <id>.<n>.decision.json in steward/attempts.
+type decision struct {
+	TaskID    string    `json:"task_id"`
+	Decision  string    `json:"decision"`
+	Label     string    `json:"label"`
+	Rationale string    `json:"rationale"`
+	By        string    `json:"decided_by"`
+	At        time.Time `json:"decided_at"`
+	Incident  string    `json:"incident"`
+	Source    string    `json:"source_agent"`
+}
+
+// What a decision holds at most, in characters.
+const (
+	maxName  = 200
+	maxWords = 4000
+)
+
+// decisionOf makes the document of an answer. A person's words may hold anything; what is written is always valid and short.
+func decisionOf(id string, a *protocol.Answer) (decision, error) {
+	d := decision{TaskID: id, Decision: folder.Line(a.Option, maxName), Label: words(a.Label), Rationale: words(a.Why),
+		By: folder.Line(a.By, maxName), At: a.At.UTC().Truncate(time.Second), Incident: folder.Line(a.Key, maxName), Source: ourName}
+	if d.Incident == "" || d.At.IsZero() || cmp.Or(d.Decision, d.Label) == "" {
+		return d, fmt.Errorf("answer about task %s: it lacks its incident, its time or its words; answer the incident again", id)
+	}
+	return d, nil
+}
+
+// words keeps the lines of a text, and of its control characters nothing else.
+func words(s string) string {
+	return folder.Short(strings.Map(func(r rune) rune { // which also makes it valid UTF-8
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return ' '
+		}
+		return r
+	}, strings.ReplaceAll(s, "\r\n", "\n")), maxWords)
+}
+
+func decodeDecision(o jsonfile.Object) decision {
+	var d decision
+	d.Incident, _ = o.String("incident")
+	d.Source, _ = o.String("source_agent")
+	d.At, _ = o.Time("decided_at")
+	return d
+}
+
+// is reports whether it is the very same answer. An incident that comes back may be answered again, under its old key.
+func (d decision) is(other decision) bool {
+	return d.Source == ourName && d.Incident == other.Incident && d.At.Equal(other.At)
+}
+
+// answer writes a human's decision beside the task that it is about. An older one is put on record first, so that a
+// crash loses none of them.
+func (p *Project) answer(c protocol.Change) error {
+	switch {
+	case c.Subject.Kind != protocol.KindTask:
+		return fmt.Errorf("answer about a %s: %w", c.Subject.Kind, protocol.ErrUnsupported)
+	case c.Answer == nil:
+		return fmt.Errorf("answer about task %s: there is no answer in the change", c.Subject.ID)
+	}
+	d, err := decisionOf(c.Subject.ID, c.Answer)
+	if err != nil {
+		return err
+	}
+	file := decisionFile(d.TaskID)
+	o, blob, err := p.Root.Load(file, maxFile)
+	if err != nil && !folder.Missing(err) {
+		return err
+	}
+	stands := err == nil
+	old := decodeDecision(o)
+	if stands && old.is(d) {
+		p.tellOnce(c)
+		return nil
+	}
+	if p.decided(d) {
+		return nil
+	}
+	mode, err := p.judged(c)
+	if err != nil {
+		return err
+	}
+	doc, err := jsonfile.Encode(d)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !stands:
+		err = p.Root.Create(file, doc, mode)
+	case old.Source != ourName:
+		return folder.Moved("somebody else has written a decision")
+	case old.At.After(d.At) && !old.At.After(p.Now): // a time that is not yet is no time
+		err = p.fileDecision(d.TaskID, doc, mode)
+	default:
+		err = p.replaceDecision(d.TaskID, old, blob, doc)
+	}
+	if err == nil {
+		p.tellDecision(c)
+	}
+	return err
+}
+
+// judged compares the task with what the human saw, and gives the mode of its neighbours. A task that was off the list
+// stays off it.
+func (p *Project) judged(c protocol.Change) (fs.FileMode, error) {
+	_, off := p.settled[c.Subject.ID]
+	e := p.fresh(c.Subject.ID)
+	if _, over := e.over(); off && over {
+		defer p.settle(e)
+	}
+	if !e.exists() {
+		return 0, folder.Moved("its files are gone")
+	}
+	_, seen := e.asked()
+	o, result := e.ended()
+	switch {
+	case o != nil && c.Ref.Sum == result.Sum, o != nil && seen.Path == "" && c.Ref.Sum == "": // there was no request to be seen
+		seen = result
+	case seen.Path == "" || seen.Sum != c.Ref.Sum:
+		return 0, folder.Moved("the task is not as it was when the human answered")
+	}
+	st, err := p.Root.Stat(seen.Path)
+	return st.Mode.Perm(), err
+}
+
+// replaceDecision puts a decision in the place of the one that was read there.
+func (p *Project) replaceDecision(id string, old decision, blob jsonfile.Blob, doc []byte) error {
+	if old.TaskID = id; !p.decided(old) {
+		if err := p.fileDecision(id, blob.Data, blob.Stamp.Mode.Perm()); err != nil {
+			return err
+		}
+	}
+	late, err := p.Root.Replace(decisionFile(id), doc, blob.Sum)
+	_ = late.Close()
+	return err
+}
+
+func (p *Project) fileDecision(id string, doc []byte, mode fs.FileMode) error {
+	to, err := p.nextFree(id, "decision")
+	if err != nil {
+		return err
+	}
+	return p.Root.Create(to, doc, mode)
+}
+
+// decided reports whether the decision is on record among those that were replaced.
+func (p *Project) decided(d decision) bool {
+	for n := 1; n <= maxAttempts; n++ {
+		o, _, err := p.Root.Load(attemptFile(d.TaskID, n, "decision"), maxFile)
+		if folder.Missing(err) {
+			return false
+		}
+		if err == nil && decodeDecision(o).is(d) {
+			return true
+		}
+	}
+	return false
+}
+
+// eventDecided is the log's word for a decision.
+const eventDecided = "task_decided"
+
+func (p *Project) tellDecision(c protocol.Change) {
+	c.Why = folder.Line(c.Why, maxWords)
+	p.told(eventDecided, c)
+}
+
+// tellOnce writes the line that a crash may have cut off.
+func (p *Project) tellOnce(c protocol.Change) {
+	p.readLog()
+	if l := p.log.tasks[c.Subject.ID]; l == nil || !slices.Contains(l.events, eventDecided) {
+		p.tellDecision(c)
+	}
+}

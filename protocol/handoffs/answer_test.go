@@ -1,0 +1,219 @@
+package handoffs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/protocol/protocoltest"
+)
+
+// The document's own escalation in its message format.
+const escalationText = `{
+  "schema_version": "1.0.0",
+  "message_id": "7f1c0d52-8a57-4a0e-9d7e-3f2f6f0a1e11",
+  "timestamp": "2026-01-02T03:04:05Z",
+  "from": "builder",
+  "to": "orchestrator",
+  "type": "escalation",
+  "priority": "high",
+  "payload": {
+    "reason": "spec_ambiguity",
+    "details": "Cannot determine auth method",
+    "options": ["JWT", "Session", "OAuth"],
+    "context": "spec line 45",
+    "blocking": true
+  },
+  "context": {"workflow": "feature", "spec": "path/to/spec.md", "iteration": 1, "escalation_id": "another"},
+  "status": "pending"
+}
+`
+
+// Its answer: the keys of the document's message format, in its order.
+const responseText = `{
+  "schema_version": "1.0.0",
+  "message_id": "%s",
+  "timestamp": "{{now}}",
+  "from": "human",
+  "to": "builder",
+  "type": "escalation_response",
+  "priority": "high",
+  "payload": {
+    "in_reply_to": "7f1c0d52-8a57-4a0e-9d7e-3f2f6f0a1e11",
+    "decision": "Session",
+    "rationale": "it is there already",
+    "answered_by": "Jesse"
+  },
+  "context": {
+    "workflow": "feature",
+    "spec": "path/to/spec.md",
+    "iteration": 1
+  },
+  "status": "pending"
+}
+`
+
+const escalationID = "7f1c0d52-8a57-4a0e-9d7e-3f2f6f0a1e11"
+
+// answerID is the id of an answer with the incident's key.
+func answerID(plea, key string) string { return uuidOf(jsonfile.SumOf([]byte(plea + "\x00" + key))) }
+
+func answerTo(s *protocol.Snapshot, key string) protocol.Change {
+	c := protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindPlea, "gone"), Reason: protocol.ReasonOperator, Why: "Jesse answered",
+		Answer: &protocol.Answer{Key: key, Option: "2", Label: "Session", Why: "it is there already", By: "Jesse"}}
+	if len(s.Pleas) > 0 {
+		c.Subject.ID, c.Ref, c.Agent = s.Pleas[0].ID, s.Pleas[0].Ref, s.Pleas[0].Agent
+	}
+	return c
+}
+
+func answerCases() []protocoltest.Case {
+	change := func(s *protocol.Snapshot, _ time.Time) protocol.Change { return answerTo(s, "i1") }
+	calm := func(agents string) func(*protocol.Snapshot) error {
+		return func(s *protocol.Snapshot) error {
+			var names []string
+			for _, a := range s.Agents {
+				names = append(names, a.Name)
+			}
+			if len(s.Pleas)+len(s.Findings)+len(s.Faults)+len(s.Tasks) > 0 || slices.ContainsFunc(s.Events, func(e protocol.Event) bool { return e.Subject.ID != escalationID }) || strings.Join(names, " ") != agents {
+				return fmt.Errorf("want an answered escalation and nothing else:\n%s", protocoltest.Describe(s))
+			}
+			return nil
+		}
+	}
+	id := answerID(escalationID, "i1")
+	flatFile, flatAnswer := Base+"/"+boxDir+"/e.json", Base+"/"+boxDir+"/handoff-"+id+".json"
+	text := fmt.Sprintf(responseText, id)
+	return []protocoltest.Case{{
+		Name: "answer", Verb: protocol.VerbAnswer, Files: around + file(box(pending, escalationID), escalationText), Change: change,
+		Shows: calm("builder orchestrator"), Want: file(box(pending, id), text), Meddle: meddle(box(pending, escalationID), "auth method", "auth"),
+	}, {
+		Name: "answer what is accepted", Verb: protocol.VerbAnswer, Change: change,
+		Files: around + file(box(accepted, escalationID), strings.Replace(escalationText, `"status": "pending"`, `"status": "accepted"`, 1)),
+		Shows: calm("builder orchestrator"), Want: file(box(pending, id), text), Meddle: func(dir string) error {
+			if err := os.MkdirAll(filepath.Join(dir, Base, boxDir, "completed"), 0o755); err != nil {
+				return err
+			}
+			return os.Rename(filepath.Join(dir, box(accepted, escalationID)), filepath.Join(dir, box(completed, escalationID)))
+		},
+	}, {
+		Name: "answer flat", Verb: protocol.VerbAnswer, Files: around + file(flatFile, escalationText), Change: change,
+		Shows: calm("builder orchestrator"), Want: file(flatAnswer, text), Meddle: meddle(flatFile, "auth method", "auth"),
+	}}
+}
+
+// responses lists what was written for the human, wherever it lies by now.
+func (s *site) responses() (list []string) {
+	s.T.Helper()
+	for _, at := range places {
+		found, err := filepath.Glob(s.Path(Base + "/" + at.dir() + "/handoff-*.json"))
+		s.Do(err)
+		for _, f := range found {
+			if text, _ := os.ReadFile(f); strings.Contains(string(text), typeAnswer) {
+				list = append(list, string(text))
+			}
+		}
+	}
+	return list
+}
+
+// The agent takes the answer through the folders, as it does with every message: it stays the answer, and is no work
+// and no finding. The same key writes nothing more; another one comes too late.
+func TestAnswerGoesItsWay(t *testing.T) {
+	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "idle"}`, ""))+file(box(pending, escalationID), escalationText))
+	first := answerTo(s.look(), "i1")
+	s.Do(s.apply(first))
+	if snap := s.at([]string{}); len(snap.Pleas) > 0 {
+		t.Errorf("a look without a hint at the answer: %s", protocoltest.Describe(snap))
+	}
+	id := answerID(escalationID, "i1")
+	for _, at := range []place{pending, accepted, completed} {
+		if at != pending {
+			s.move(box(at-1, id), box(at, id))
+			s.Write(box(at, id), strings.Replace(s.Read(box(at, id)), `"status": "`+(at-1).String(), `"status": "`+at.String(), 1))
+		}
+		for _, snap := range []*protocol.Snapshot{s.at([]string{box(at, id)}), s.after(time.Hour)} {
+			if len(snap.Pleas)+len(snap.Tasks)+len(snap.Findings) > 0 || strings.Contains(eventNames(snap), id) {
+				t.Errorf("%s:\n%s", at, protocoltest.Describe(snap))
+			}
+		}
+		if err := s.apply(first); err != nil || len(s.responses()) != 1 {
+			t.Errorf("%s: once more: %v, %d answers", at, err, len(s.responses()))
+		}
+		other := first
+		other.Answer = &protocol.Answer{Key: "i2", Label: "JWT"}
+		if err := s.apply(other); !errors.Is(err, protocol.ErrConflict) || len(s.responses()) != 1 {
+			t.Errorf("%s: another answer: %v, %d answers", at, err, len(s.responses()))
+		}
+		s.reopen()
+	}
+	first.Subject.Kind = protocol.KindTask
+	if err := s.apply(first); !errors.Is(err, protocol.ErrUnsupported) {
+		t.Errorf("an answer about a task: %v", err)
+	}
+}
+
+// Somebody else's answer, of which no look knows yet, comes first.
+func TestAnswerSettled(t *testing.T) {
+	s := newSite(t, file(box(pending, escalationID), escalationText))
+	c := answerTo(s.look(), "i1")
+	s.Write(box(pending, "r"), `{"message_id": "r", "from": "orchestrator", "to": "builder", "type": "escalation_response", "payload": {"in_reply_to": "`+escalationID+`"}}`)
+	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) || len(s.responses()) != 1 {
+		t.Errorf("%v, %d answers", err, len(s.responses()))
+	}
+}
+
+// The document's example has neither an id nor a context; nobody signed it, and it offers no options.
+func TestAnswerWithoutOptions(t *testing.T) {
+	s := newSite(t, file(Base+"/handoffs/pending/escalation-1.json", `{"type": "escalation", "to": "orchestrator", "payload": {"reason": "budget"}, "context": {"spec": {"deep": 1}}}`+"\n"))
+	before := s.look()
+	c := answerTo(before, "i1")
+	c.Answer = &protocol.Answer{Key: "i1", Label: "spend it"}
+	s.Do(s.apply(c))
+	after := s.look()
+	if len(before.Pleas) != 1 || len(after.Pleas) > 0 || len(after.Findings) != len(before.Findings) || len(after.Faults) > 0 {
+		t.Errorf("before:\n%s\nafter:\n%s", protocoltest.Describe(before), protocoltest.Describe(after))
+	}
+	if text := s.responses()[0]; !strings.Contains(text, `"to": "orchestrator"`) || !strings.Contains(text, `"context": {}`) || strings.Contains(text, "answered_by") {
+		t.Error(text)
+	}
+}
+
+// A human's words are anything at all; the message is valid all the same, and no longer than anybody can read.
+func TestAnswerHostile(t *testing.T) {
+	for name, words := range map[string]string{
+		"quotes": "say \"yes\" \\ \r\n </script> {{now}}", "nul": "a\x00b", "no UTF-8": "caf\xe9", "long": strings.Repeat("é\x00", 1<<19), "line": "a\u2028b",
+	} {
+		s := newSite(t, file(box(pending, escalationID), escalationText))
+		c := answerTo(s.look(), "i1")
+		c.Answer.Label, c.Answer.Why, c.Answer.By = words, words, words
+		s.Do(s.apply(c))
+		if snap := s.look(); len(snap.Pleas)+len(snap.Faults)+len(snap.Findings) > 0 {
+			t.Fatalf("%s: %s", name, protocoltest.Describe(snap))
+		}
+		var got struct {
+			Payload struct{ Decision, Rationale string }
+		}
+		s.Do(json.Unmarshal([]byte(s.responses()[0]), &got))
+		p, want := got.Payload, strings.ToValidUTF8(words, "�")
+		if p.Decision != p.Rationale || len(words) < maxAnswer && p.Decision != want || utf8.RuneCountInString(p.Decision) > maxAnswer || !strings.HasPrefix(want, strings.TrimSuffix(p.Decision, "…")) {
+			t.Errorf("%s: %d bytes: %.80q", name, len(p.Decision), p.Decision)
+		}
+	}
+	s := newSite(t, file(box(pending, escalationID), escalationText))
+	for _, words := range []string{"", " \n\x00"} {
+		c := answerTo(s.look(), "i1")
+		if c.Answer.Label = words; s.apply(c) == nil || len(s.responses()) > 0 {
+			t.Errorf("%q was written as an answer", words)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package protocoltest
+
+import (
+	"errors"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// answers: what a human says is written once, whatever the hour, and about nothing that the protocol cannot carry it to;
+// and no words of his can break a file. What an adapter can answer it declares by its cases.
+func (s Suite) answers(t *testing.T, c *Case) {
+	t.Run("once whatever the hour", func(t *testing.T) { s.answerLater(t, c) })
+	t.Run("no answer", func(t *testing.T) { s.answerNothing(t, c) })
+	t.Run("about something else", func(t *testing.T) { s.answerElsewhere(t, c) })
+	t.Run("any words", func(t *testing.T) { s.answerInAnyWords(t, c) })
+}
+
+// answerLater: an answer that steward is not sure to have written is written again, by another process, at another time.
+func (s Suite) answerLater(t *testing.T, c *Case) {
+	b, change := s.answered(t, c)
+	once := tree(t, b.dir)
+	for _, late := range []time.Duration{time.Second, time.Hour, 48 * time.Hour} {
+		if err := s.Open(t, b.dir).Apply(t.Context(), change, b.now.Add(late)); err != nil {
+			t.Errorf("apply %v later: %v", late, err)
+		}
+	}
+	same(t, "applied again later", once, tree(t, b.dir))
+}
+
+// answered is a project in which the case's change is made.
+func (s Suite) answered(t *testing.T, c *Case) (*bench, protocol.Change) {
+	t.Helper()
+	b := s.lay(t, c)
+	change := c.Change(b.look(t), b.now)
+	if change.Answer == nil {
+		t.Fatal("the case's change has no Answer")
+	}
+	if err := b.a.Apply(t.Context(), change, b.now); err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	return b, change
+}
+
+func (s Suite) answerNothing(t *testing.T, c *Case) {
+	b := s.lay(t, c)
+	change := c.Change(b.look(t), b.now)
+	change.Answer = nil
+	before := tree(t, b.dir)
+	if err := b.a.Apply(t.Context(), change, b.now); err == nil || errors.Is(err, protocol.ErrConflict) {
+		t.Errorf("apply without an answer: %v, want an error that no other look cures", err)
+	}
+	same(t, "without an answer", before, tree(t, b.dir))
+}
+
+// answerElsewhere: a kind of subject that no case shows is refused, and not as a conflict: whoever waits for it to pass
+// would wait for ever.
+func (s Suite) answerElsewhere(t *testing.T, c *Case) {
+	shown := map[protocol.Kind]bool{}
+	for i := range s.Cases {
+		if other := &s.Cases[i]; other.Verb == protocol.VerbAnswer {
+			b := s.lay(t, other)
+			shown[other.Change(b.look(t), b.now).Subject.Kind] = true
+		}
+	}
+	b := s.lay(t, c)
+	change := c.Change(b.look(t), b.now)
+	before := tree(t, b.dir)
+	for _, kind := range []protocol.Kind{protocol.KindPlea, protocol.KindTask, protocol.KindAgent, protocol.KindLock, protocol.KindProject} {
+		if shown[kind] {
+			continue
+		}
+		change.Subject.Kind = kind
+		if err := b.a.Apply(t.Context(), change, b.now); !errors.Is(err, protocol.ErrUnsupported) {
+			t.Errorf("about a %s: %v, want ErrUnsupported, or a case that shows it", kind, err)
+		}
+	}
+	same(t, "after answers about something else", before, tree(t, b.dir))
+}
+
+// mostWritten bounds what one answer may add to a project's files, however long it is.
+const mostWritten = 128 << 10
+
+// anyWords are what nobody types and a terminal, a paste or a forged button may send all the same.
+func anyWords() string {
+	all := "\"},\"task_id\":\"x\"\n\r\n-->\t```\x00\x1b[2J\x7f\u0085\u2028\u202e\ufeff\xff\xed\xa0\x80\\u0000</script>"
+	return all + strings.Repeat("\x01é\"\\", 1<<19) + all
+}
+
+// answerInAnyWords: every file stays whole and short, and the next look finds no fault in it.
+func (s Suite) answerInAnyWords(t *testing.T, c *Case) {
+	b := s.lay(t, c)
+	before := b.look(t)
+	change := c.Change(before, b.now)
+	words := *change.Answer
+	words.Why, words.By = anyWords(), anyWords()
+	if words.Option == "" { // else it is the agent's own label
+		words.Label = anyWords()
+	}
+	change.Answer, change.Why = &words, anyWords()[:1000]
+	was := tree(t, b.dir)
+	if err := b.a.Apply(t.Context(), change, b.now); err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	written := 0
+	for name, n := range tree(t, b.dir) {
+		if n.text != was[name].text {
+			written += len(n.text) - len(was[name].text)
+			wholeJSON(t, name, n.text)
+		}
+	}
+	if written < 1 || written > mostWritten {
+		t.Errorf("the answer added %d bytes, want 1 to %d", written, mostWritten)
+	}
+	for _, a := range []protocol.Adapter{b.a, s.Open(t, b.dir)} {
+		after := a.Observe(t.Context(), protocol.Look{Now: b.now.Add(time.Minute)})
+		sane(t, "after any words", before, &after)
+	}
+}
+
+// wholeJSON: a file, or each line of one, is one JSON document, as its name says.
+func wholeJSON(t *testing.T, name, text string) {
+	t.Helper()
+	documents := []string{text}
+	switch path.Ext(name) {
+	case ".json":
+	case ".jsonl":
+		documents = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	default:
+		return
+	}
+	for i, d := range documents {
+		if _, err := jsonfile.Parse([]byte(d)); err != nil {
+			t.Errorf("%s, document %d: %v", name, i+1, err)
+		}
+	}
+}
