@@ -213,7 +213,7 @@ func TestDoctorDaemon(t *testing.T) {
 
 func TestDoctorFolder(t *testing.T) {
 	with := func(change func(*folder)) []finding {
-		f := folder{isDir: true, mode: fs.ModeDir | 0o700, owner: 1000}
+		f := folder{isDir: true, mode: fs.ModeDir | 0o700, owner: 1000, free: -1}
 		change(&f)
 		return judgeFolder("state folder", "/s", f, 1000)
 	}
@@ -224,6 +224,7 @@ func TestDoctorFolder(t *testing.T) {
 		{"sticky", with(func(f *folder) { f.mode |= 0o777 | fs.ModeSticky }), []string{"ok state folder"}},
 		{"somebody's", with(func(f *folder) { f.owner = 7 }), []string{"fail state folder: .*belongs to uid 7"}},
 		{"read-only", with(func(f *folder) { f.write = syscall.EROFS }), []string{"fail state folder: .*cannot be written: read-only"}},
+		{"full", with(func(f *folder) { f.free = 1 << 20 }), []string{"fail state folder: .*1024 KiB left"}},
 		{"a file", with(func(f *folder) { f.isDir = false }), []string{"fail state folder: /s is no folder"}},
 		{"closed", with(func(f *folder) { f.err = syscall.EACCES }), []string{"fail state folder: .*permission denied"}},
 	})

@@ -21,6 +21,15 @@ func mayRead(path string) error { return unix.Access(path, unix.R_OK|unix.X_OK) 
 
 func mayWrite(path string) error { return unix.Access(path, unix.W_OK|unix.X_OK) }
 
+// freeAt is how many bytes are left for this user on the disk of a folder; -1 if that is not known.
+func freeAt(path string) int64 {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return -1
+	}
+	return int64(st.Bavail) * int64(st.Bsize)
+}
+
 // descriptorLimit is how many files this process may open.
 func descriptorLimit() (limit uint64, ok bool) {
 	var r unix.Rlimit

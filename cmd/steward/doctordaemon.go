@@ -37,6 +37,9 @@ func (d *patient) daemonState() []finding {
 	crash, _ := os.ReadFile(filepath.Join(d.paths.State, crashFile))
 	f.crash = string(crash)
 	all := append(judgeDaemon(f), judgeEnd(f)...)
+	if f.doc != nil && folderAt(d.paths.State).missing {
+		return append(all, broken("state folder", serviceCommand("restart", f.system), "%s was taken away while steward runs", d.paths.State))
+	}
 	all = append(all, judgeFolder("state folder", d.paths.State, folderAt(d.paths.State), d.uid)...)
 	if dir := filepath.Dir(f.socket); dir != d.paths.State {
 		all = append(all, judgeFolder("socket folder", dir, folderAt(dir), d.uid)...)
@@ -57,7 +60,7 @@ func judgeDaemon(f daemonFacts) []finding {
 		return []finding{broken(name, serviceCommand("restart", f.system)+"; if it was started by hand, end it and start it again",
 			"somebody listens on %s and does not answer", f.socket)}
 	case errors.Is(f.err, status.ErrNoDaemon) && f.lives:
-		return []finding{broken(name, "end that process and start it anew; if its folder goes with your last session: steward service install --linger",
+		return []finding{broken(name, serviceCommand("restart", f.system)+" (or end it, if it was started by hand); if its folder goes with your last session: steward service install --linger",
 			"process %d runs as steward, but nobody answers on %s", f.run.PID, f.socket)}
 	case errors.Is(f.err, status.ErrNoDaemon):
 		return []finding{doubt(name, serviceCommand("install", f.system)+" (start, if it is installed), or in the foreground: steward run",
@@ -119,6 +122,9 @@ func lastEnd(f daemonFacts) *status.Ending {
 	return end
 }
 
+// leastFree is what the journal and the memory of a busy day need.
+const leastFree = 4 << 20
+
 // judgeFolder holds one of steward's own folders to what the daemon will demand of it.
 func judgeFolder(name, path string, f folder, uid int) []finding {
 	switch {
@@ -134,6 +140,8 @@ func judgeFolder(name, path string, f folder, uid int) []finding {
 		return []finding{broken(name, "chmod 700 "+shellQuote(path), "others may write to %s (%s), so steward refuses it", path, f.mode)}
 	case f.write != nil:
 		return []finding{broken(name, "make it writable for yourself, or free its disk", "%s cannot be written: %v", path, f.write)}
+	case f.free >= 0 && f.free < leastFree:
+		return []finding{broken(name, "make room on its disk", "%s lies on a disk with %d KiB left; what steward cannot remember it does not do", path, f.free>>10)}
 	}
 	return []finding{works(name, "%s (%s)", path, f.mode)}
 }

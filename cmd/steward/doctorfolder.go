@@ -16,6 +16,7 @@ type folder struct {
 	owner   int // -1 where that is no question
 	read    error
 	write   error
+	free    int64 // bytes left on its disk; -1 where that is not known
 }
 
 // folderAt looks; a disk that hangs makes it hang.
@@ -27,5 +28,5 @@ func folderAt(path string) folder {
 	case err != nil:
 		return folder{err: err}
 	}
-	return folder{isDir: info.IsDir(), mode: info.Mode(), owner: ownerOf(info), read: mayRead(path), write: mayWrite(path)}
+	return folder{isDir: info.IsDir(), mode: info.Mode(), owner: ownerOf(info), read: mayRead(path), write: mayWrite(path), free: freeAt(path)}
 }
