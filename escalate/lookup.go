@@ -16,6 +16,16 @@ func (l *Ledger) List() []Incident {
 	})
 }
 
+// Standing gives the notice of an open incident whose own popup stands, or stood when its server went; false if there
+// is none.
+func (l *Ledger) Standing(key string) (Notice, bool) {
+	i, ok := l.get(key)
+	if !ok || i.State != Raised || !i.stands(key) {
+		return Notice{}, false
+	}
+	return noticeOf(i), true
+}
+
 // owed lists the incidents on whose behalf something is to be done, in the order in which it should be done.
 func (l *Ledger) owed() []Incident {
 	return l.pick(l.errands, func(a, b Incident) int {

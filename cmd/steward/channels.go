@@ -71,7 +71,8 @@ func (h *house) counted(c escalate.Channel) escalate.Channel {
 }
 
 func (h *house) popup(ctx context.Context, n escalate.Notice) (string, error) {
-	proof, err := h.popups.Show(ctx, desktop.Message{Key: n.Key, Title: n.Title, Text: n.Text, Urgency: urgency(n.Severity)})
+	proof, err := h.popups.Show(ctx, desktop.Message{Key: n.Key, Title: n.Title, Text: wordsOf(n), Urgency: urgency(n.Severity),
+		Actions: actionsOf(n)})
 	if err == nil && proof.Result == desktop.Sent && runtime.GOOS == "linux" {
 		// On Linux the server says when it shows nothing. Elsewhere "sent" is all the proof there is.
 		return proof.Result, errUnproved

@@ -115,6 +115,9 @@ type board struct {
 	last   uint32
 	up     map[uint32]string // titles
 	titles []string          // of every Notify
+	// The buttons of the popups: what the server names them, and what stands on them.
+	buttons map[uint32][]string
+	conn    *dbus.Conn
 }
 
 const boardName = "org.freedesktop.Notifications"
@@ -126,7 +129,7 @@ func (h *room) serve() {
 		h.Fatal(err)
 	}
 	h.Cleanup(func() { conn.Close() })
-	h.board = &board{up: map[uint32]string{}}
+	h.board = &board{up: map[uint32]string{}, buttons: map[uint32][]string{}, conn: conn}
 	if err := conn.Export(h.board, "/org/freedesktop/Notifications", boardName); err != nil {
 		h.Fatal(err)
 	}
@@ -139,16 +142,16 @@ func (b *board) GetServerInformation() (name, vendor, version, spec string, err 
 	return "board", "test", "1", "1.2", nil
 }
 
-func (b *board) GetCapabilities() ([]string, *dbus.Error) { return []string{"body"}, nil }
+func (b *board) GetCapabilities() ([]string, *dbus.Error) { return []string{"body", "actions"}, nil }
 
-func (b *board) Notify(_ string, replaces uint32, _, title, _ string, _ []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
+func (b *board) Notify(_ string, replaces uint32, _, title, _ string, actions []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if replaces == 0 {
 		b.last++
 		replaces = b.last
 	}
-	b.titles, b.up[replaces] = append(b.titles, title), title
+	b.titles, b.up[replaces], b.buttons[replaces] = append(b.titles, title), title, actions
 	return replaces, nil
 }
 
@@ -157,6 +160,20 @@ func (b *board) CloseNotification(id uint32) *dbus.Error {
 	defer b.mu.Unlock()
 	delete(b.up, id)
 	return nil
+}
+
+// press presses a button of the popup that says so, as the server reports it.
+func (b *board) press(words, label string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, title := range b.up {
+		for n := 0; strings.Contains(title, words) && n+1 < len(b.buttons[id]); n += 2 {
+			if b.buttons[id][n+1] == label {
+				return b.conn.Emit("/org/freedesktop/Notifications", boardName+".ActionInvoked", id, b.buttons[id][n]) == nil
+			}
+		}
+	}
+	return false
 }
 
 // shown counts the popups on the screen that say so, and told every message that said so.
@@ -315,4 +332,60 @@ func TestDesktopRecovery(t *testing.T) {
 	h.beats("p", 0.9)
 	h.until("it is withdrawn when the agent is back", func() bool { return h.board.shown(dead) == 0 })
 	h.until("the incident is over", func() bool { return h.incident("p:agent/codex-cursor").State == escalate.Resolved })
+}
+
+// TestDesktopButton: an agent's question stands on the screen with its own options; a press is the answer, and the agent
+// finds it in its own protocol, once.
+func TestDesktopButton(t *testing.T) {
+	t.Parallel()
+	h := newRoom(t, quickLooks)
+	h.serve()
+	h.boot("p")
+	if err := os.MkdirAll(h.at("p/.agents/messages"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.start("p")
+	h.write("p/.agents/messages/blocker.json", `{"message_type": "BLOCKER_ESCALATION", "task_id": "int_001", "from_agent": "INTEGRATIONS",
+ "blocker_type": "clarification_needed", "severity": "high", "timestamp": "`+time.Now().UTC().Format(time.RFC3339)+`", "description": "Which database?",
+ "options": ["Use production", "Use the staging copy"], "suggested_resolution": "2", "context": "", "escalate_to": "human"}`)
+	h.until("the popup", func() bool { return h.board.shown("Which database?") == 1 })
+	if h.board.press("Which database?", "Use my own") || !h.board.press("Which database?", "Use the staging copy") {
+		t.Fatalf("the buttons are %v", h.board.buttons)
+	}
+	pressed := time.Now()
+	resolutions := func() (all []string) {
+		files, _ := filepath.Glob(h.at("p/.agents/messages/*.json"))
+		for _, file := range files {
+			if data, _ := os.ReadFile(file); strings.Contains(string(data), "BLOCKER_RESOLUTION") {
+				all = append(all, string(data))
+			}
+		}
+		return all
+	}
+	h.until("the resolution", func() bool { return len(resolutions()) == 1 })
+	t.Logf("the agent could read the answer %v after the press", time.Since(pressed))
+	if r := resolutions()[0]; !strings.Contains(r, "Use the staging copy") || strings.Contains(r, "Use production") {
+		t.Errorf("the answer is %s", r)
+	}
+	h.until("the popup is withdrawn", func() bool { return h.board.shown("") == 0 })
+	h.pause(time.Second)
+	if n := len(resolutions()); n != 1 {
+		t.Errorf("%d resolutions", n)
+	}
+	i := h.incidentOf("Which database?")
+	if i.State != escalate.Resolved || i.ResolvedBy != escalate.ByAnswer || i.Answer.Via != escalate.ViaPopup || i.Answer.Carried.IsZero() {
+		t.Errorf("the incident is %+v", i)
+	}
+}
+
+// incidentOf finds an incident by its words.
+func (h *room) incidentOf(words string) escalate.Incident {
+	files, _ := filepath.Glob(filepath.Join(h.state, "incidents", "*.json"))
+	for _, file := range files {
+		var i escalate.Incident
+		if data, err := os.ReadFile(file); err == nil && json.Unmarshal(data, &i) == nil && strings.Contains(i.Summary, words) {
+			return i
+		}
+	}
+	return escalate.Incident{}
 }

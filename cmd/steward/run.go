@@ -287,6 +287,7 @@ func (h *house) run(ctx context.Context) error {
 	hire("pass hints on", h.passHints)
 	hire("pass exits on", h.passExits)
 	hire("write answers", h.carryAnswers)
+	hire("hear popups", h.hearPopups)
 	hire("serve the socket", h.serve)
 	hire("serve metrics", h.serveMetrics)
 	hire("reload on SIGHUP", h.onHangup)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,8 @@ import (
 // compiled on every Unix, so that its rules are tested on every Unix.
 type banner struct {
 	settle time.Duration // an alerter that still runs after this time has its popup on the screen
+	out    *outbox
+	alerts alerts
 }
 
 const (
@@ -29,13 +32,13 @@ end run
 `
 
 func (b *banner) show(ctx context.Context, m Message) (Proof, error) {
-	if path, ok := find(alerter); ok {
-		proof, err := b.alert(ctx, path, m)
-		if err == nil || ctx.Err() != nil {
+	path, ok := find(osascript)
+	if better, found := find(alerter); found {
+		proof, err := b.alert(ctx, better, m)
+		if err == nil || ctx.Err() != nil || !ok {
 			return proof, err
 		}
 	}
-	path, ok := find(osascript)
 	if !ok {
 		return Proof{}, b.probe(ctx)
 	}
@@ -48,7 +51,8 @@ func (b *banner) show(ctx context.Context, m Message) (Proof, error) {
 }
 
 // alert shows a popup that stays. alerter runs until its popup is closed, and removes the popup when it is asked to
-// stop; killed without a word it leaves the popup to the system, and that is what is wanted: no child waits for hours.
+// stop; killed without a word it leaves the popup to the system, and that is what is wanted: no child waits for hours,
+// but for a press of a button.
 // An alerter that ends at once found its popup closed before anybody could have read it.
 func (b *banner) alert(ctx context.Context, path string, m Message) (Proof, error) {
 	args := []string{"--group=" + groupOf(m.Key), "--title=" + m.Title} // with "=", a title cannot be an option
@@ -56,7 +60,12 @@ func (b *banner) alert(ctx context.Context, path string, m Message) (Proof, erro
 	if text == "" {
 		text = m.Title // without any text alerter shows nothing
 	}
+	b.alerts.drop(m.Key)
 	c := child{path: path, args: args, env: environment(), stdin: text, limit: b.settle}
+	if list, ids := labels(m.Actions); len(list) > 0 {
+		c.args = append(c.args, "--actions="+strings.Join(list, ","))
+		return b.ask(ctx, c, m, ids)
+	}
 	took, err := c.run(ctx)
 	switch {
 	case errors.Is(err, errDeadline):
@@ -72,6 +81,7 @@ func groupOf(key string) string { return "steward." + oneLine(key, keyLimit) }
 
 // withdraw removes a popup of alerter's. osascript has no means to.
 func (b *banner) withdraw(ctx context.Context, key string) error {
+	b.alerts.drop(key)
 	path, ok := find(alerter)
 	if !ok {
 		return hinted(unavailable("osascript cannot take a popup back"), macHint)

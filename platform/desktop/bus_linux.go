@@ -25,7 +25,9 @@ const (
 // godbus knows no deadline for writes, and its Close waits for them.
 type bus struct {
 	conn *dbus.Conn
-	sock *net.UnixConn
+	sock *sieve
+	ear  *ear
+	deaf bool // the bus refused to pass signals on
 }
 
 // busAddress is the address of the session bus: DBUS_SESSION_BUS_ADDRESS, else the socket that systemd keeps at
@@ -68,14 +70,14 @@ func sockets(address string) []string {
 }
 
 // dialBus connects to the first socket of the address that answers.
-func dialBus(ctx context.Context, address string) (*bus, error) {
+func dialBus(ctx context.Context, address string, ear *ear) (*bus, error) {
 	paths := sockets(address)
 	if len(paths) == 0 {
 		return nil, hinted(unavailable("no session bus"), notBusHint)
 	}
 	var errs []error
 	for _, path := range paths {
-		b, err := dialSocket(ctx, path)
+		b, err := dialSocket(ctx, path, ear)
 		if err == nil {
 			return b, nil
 		}
@@ -84,15 +86,15 @@ func dialBus(ctx context.Context, address string) (*bus, error) {
 	return nil, errors.Join(errs...)
 }
 
-func dialSocket(ctx context.Context, path string) (*bus, error) {
+func dialSocket(ctx context.Context, path string, ear *ear) (*bus, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, hinted(unavailable("connect to session bus: %v", err), notBusHint)
 	}
-	sock := conn.(*net.UnixConn)
+	sock := newSieve(conn.(*net.UnixConn), &ear.screen.out.refused)
 	stop := context.AfterFunc(ctx, func() { sock.Close() }) // the handshake of godbus takes no context
-	c, err := dbus.ConnectUnix(sock)
+	c, err := greet(sock, ear)
 	if !stop() {
 		err = fmt.Errorf("no answer: %w", context.Cause(ctx))
 	}
@@ -103,7 +105,18 @@ func dialSocket(ctx context.Context, path string) (*bus, error) {
 		}
 		return nil, hinted(fmt.Errorf("greet session bus: %w", err), deadHint)
 	}
-	return &bus{conn: c, sock: sock}, nil
+	return &bus{conn: c, sock: sock, ear: ear}, nil
+}
+
+func greet(sock *sieve, ear *ear) (*dbus.Conn, error) {
+	c, err := dbus.NewConn(sock, dbus.WithSignalHandler(ear))
+	if err == nil {
+		err = c.Auth(nil)
+	}
+	if err == nil {
+		err = c.Hello()
+	}
+	return c, err
 }
 
 // alive says whether the connection still stands, as far as reads have shown.

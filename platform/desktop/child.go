@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,8 @@ type child struct {
 	env   []string
 	stdin string
 	limit time.Duration // then the whole group is killed
+
+	stdout io.Writer // nil: nobody reads it
 }
 
 // run starts the tool and stays until it has ended. It gives the time that the tool took. When run returns, nothing
@@ -38,7 +41,7 @@ func (c child) run(ctx context.Context) (time.Duration, error) {
 	cmd.Env, cmd.Dir, cmd.WaitDelay = c.env, string(filepath.Separator), drainTime
 	cmd.Stdin = strings.NewReader(c.stdin)
 	words := &tail{}
-	cmd.Stderr = words
+	cmd.Stdout, cmd.Stderr = c.stdout, words
 	group := &group{cmd: cmd}
 	cmd.Cancel = group.kill
 	isolate(cmd)

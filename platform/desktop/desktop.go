@@ -21,6 +21,8 @@ type Proof struct {
 	Result string // Shown, Spoken or Sent
 	Detail string // the evidence, in words for the operator
 	ID     string // the popup as its server knows it ("owner/number"); empty for a voice and where the system gives none
+
+	Actions bool // the popup has buttons, and a press of one will be an Event
 }
 
 // ErrUnavailable is wrapped by every error that means: nothing here could show or speak (no bus, no server, no voice).

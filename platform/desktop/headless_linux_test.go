@@ -7,8 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 )
@@ -70,7 +73,7 @@ func TestHeadlessActor(t *testing.T) {
 	if err := speech.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m := Message{Key: "k", Title: "Task 7 failed", Text: "first", Urgency: Critical}
+	m := Message{Key: "k", Title: "Task 7 failed", Text: "first", Urgency: Critical, Actions: []Action{{"1", "Try again"}, {"2", "Give up"}}}
 	first, err := popups.Show(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +84,7 @@ func TestHeadlessActor(t *testing.T) {
 	if err != nil || second.Result != Shown || second.ID != first.ID {
 		t.Errorf("replaced: %+v after %+v, %v", second, first, err)
 	}
+	clickButton(t, popups)
 	quiet(t, popups, true)
 	unseen, err := popups.Show(t.Context(), Message{Key: "l", Title: "unseen", Urgency: Normal})
 	if err != nil || unseen.Result != Sent {
@@ -106,4 +110,50 @@ func quiet(t *testing.T, p *Popups, on bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// clickButton opens a second popup, clicks the last one of its buttons, and takes the press for it.
+func clickButton(t *testing.T, p *Popups) {
+	t.Helper()
+	m := Message{Key: "b", Title: "Which branch?", Text: "codex-cursor asks", Urgency: Critical, Actions: []Action{{"7:main", "main"}, {"7:dev", "dev"}}}
+	stands := windows(t)
+	proof, err := p.Show(t.Context(), m)
+	if err != nil || !proof.Actions {
+		t.Fatalf("%+v, %v", proof, err)
+	}
+	var fresh []string
+	eventually(t, "the popup's window", func() bool {
+		fresh = slices.DeleteFunc(windows(t), func(w string) bool { return slices.Contains(stands, w) })
+		return len(fresh) == 1
+	})
+	geometry, err := exec.Command("xdotool", "getwindowgeometry", "--shell", fresh[0]).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := map[string]int{}
+	for line := range strings.Lines(string(geometry)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		place[name], _ = strconv.Atoi(value)
+	}
+	// xfce4-notifyd lays the buttons out from the lower right corner
+	x, y := fmt.Sprint(place["X"]+place["WIDTH"]-57), fmt.Sprint(place["Y"]+place["HEIGHT"]-31)
+	begin := time.Now()
+	if out, err := exec.Command("xdotool", "mousemove", x, y, "click", "1").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	wants(t, p, Event{Kind: Pressed, Key: "b", Action: "7:dev"})
+	t.Logf("click to event: %v", time.Since(begin))
+	eventually(t, "the pressed popup goes", func() bool { return slices.Equal(windows(t), stands) })
+	select {
+	case e := <-p.Events():
+		t.Errorf("after the press: %+v", e)
+	case <-time.After(short):
+	}
+}
+
+// windows lists the popups on the display.
+func windows(t *testing.T) []string {
+	t.Helper()
+	out, _ := exec.Command("xdotool", "search", "--onlyvisible", "--class", "xfce4-notifyd").Output() // fails while there is none
+	return strings.Fields(string(out))
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/godbus/dbus/v5"
 )
@@ -21,7 +20,6 @@ const (
 
 var (
 	errClosed  = errors.New("already closed")
-	errNoID    = errors.New("it named no popup")
 	errPending = errors.New("no answer") // a Notify is on its way; awaitLate gives the window's turn back
 )
 
@@ -29,25 +27,17 @@ var (
 type screen struct {
 	address func() string
 	turn    chan struct{} // held while bus and server are found; a channel, so that waiting ends with the context
-	bus     *bus          // guarded by turn, like server
-	server  *server
-	closed  bool
+	bus     *bus          // guarded by turn
+	closed  bool          // guarded by turn
+	out     *outbox
 
-	mu      sync.Mutex
+	mu      sync.Mutex         // held for moments only: the goroutine that reads the bus takes it
+	server  *server            // nil once the bus said that its name changed hands; every standing window is its own
 	windows map[string]*window // by message key
 }
 
-// window is the popup of one incident. Its turn is held while a Notify is unanswered, even after the caller gave up:
-// so a server that is paused gets one message of an incident, not one per attempt.
-type window struct {
-	turn     chan struct{}
-	server   *server // that opened it; ids of any other server mean other popups
-	id       uint32
-	unwanted atomic.Bool // withdrawn before it was answered
-}
-
-func newScreen() *screen {
-	return &screen{address: busAddress, turn: make(chan struct{}, 1), windows: map[string]*window{}}
+func newScreen(out *outbox) *screen {
+	return &screen{address: busAddress, turn: make(chan struct{}, 1), windows: map[string]*window{}, out: out}
 }
 
 // take waits for a turn until ctx ends.
@@ -74,34 +64,14 @@ func (s *screen) hold(ctx context.Context, key string) (*window, error) {
 	}
 }
 
-func (s *screen) window(key string) *window {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.windows[key]
-	if w == nil {
-		w = &window{turn: make(chan struct{}, 1)}
-		s.windows[key] = w
-	}
-	return w
-}
-
-// forget drops a withdrawn window, unless another withdrawal already did and a new one stands there.
-func (s *screen) forget(key string, w *window) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.windows[key] == w {
-		delete(s.windows, key)
-	}
-}
-
 func (s *screen) show(ctx context.Context, m Message) (Proof, error) {
 	w, err := s.hold(ctx, m.Key)
 	if err != nil {
 		return Proof{}, err
 	}
-	w.unwanted.Store(false)
+	s.want(w, true)
 	proof, err := s.open(ctx, w, m)
-	if gone(err) { // the server ended between our look and our call; the next one knows no id
+	if gone(err) || errors.Is(err, errEnded) { // the server ended between our look and our call; the next one knows no id
 		proof, err = s.open(ctx, w, m)
 	}
 	if !errors.Is(err, errPending) {
@@ -115,16 +85,20 @@ func (s *screen) open(ctx context.Context, w *window, m Message) (Proof, error) 
 	if err != nil {
 		return Proof{}, err
 	}
-	call := srv.notify(ctx, w, m)
+	replaces, buttons := s.offer(w, srv, m.Actions)
+	call := srv.notify(ctx, m, replaces, buttons)
 	select {
 	case <-call.Done:
 	case <-ctx.Done():
-		go awaitLate(w, srv, call)
+		go s.awaitLate(w, srv, call)
 		return Proof{}, hinted(fmt.Errorf("%s accepted nothing: %w: %w", srv.label, errPending, context.Cause(ctx)), silentHint)
 	}
-	switch err := w.record(srv, call); {
+	id, err := s.record(w, srv, call)
+	switch {
 	case err == nil:
-		return srv.prove(ctx, w.id), nil
+		return srv.prove(ctx, id, len(buttons) > 0), nil
+	case errors.Is(err, errEnded):
+		return Proof{}, hinted(fmt.Errorf("%s: %w", srv.label, err), noServerHint)
 	case errorName(err) != "", errors.Is(err, errNoID):
 		return Proof{}, hinted(fmt.Errorf("%s refused: %w", srv.label, err), refusedHint)
 	default:
@@ -132,28 +106,14 @@ func (s *screen) open(ctx context.Context, w *window, m Message) (Proof, error) 
 	}
 }
 
-// record keeps the id that the server gave. A server that answers 0 broke the specification and shows nothing.
-func (w *window) record(srv *server, call *dbus.Call) error {
-	var id uint32
-	if err := call.Store(&id); err != nil {
-		return err
-	}
-	if id == 0 {
-		return errNoID
-	}
-	w.server, w.id = srv, id
-	return nil
-}
-
 // awaitLate ends with the answer, with the server (the bus then answers for it) or with the connection. Without the
 // late id the next message of this incident would open a second popup beside the late one.
-func awaitLate(w *window, srv *server, call *dbus.Call) {
+func (s *screen) awaitLate(w *window, srv *server, call *dbus.Call) {
 	<-call.Done
-	if w.record(srv, call) == nil && w.unwanted.Load() {
+	if id, err := s.record(w, srv, call); err == nil && s.discard(w) {
 		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 		defer cancel()
-		_ = srv.close(ctx, w.id)
-		w.server = nil
+		_ = srv.close(ctx, id)
 	}
 	<-w.turn
 }
@@ -165,7 +125,7 @@ func (s *screen) withdraw(ctx context.Context, key string) error {
 	if w == nil {
 		return nil
 	}
-	w.unwanted.Store(true) // an unanswered popup is closed when its answer comes, even if we no longer wait
+	s.want(w, false) // an unanswered popup is closed when its answer comes, even if we no longer wait
 	if err := take(ctx, w.turn); err != nil {
 		return hinted(fmt.Errorf("the popup is still unanswered: %w", err), silentHint)
 	}
@@ -173,24 +133,26 @@ func (s *screen) withdraw(ctx context.Context, key string) error {
 	if err := s.remove(ctx, w); err != nil {
 		return err
 	}
-	w.server = nil
-	s.forget(key, w)
+	s.forget(w)
 	return nil
 }
 
 // remove closes a window if the server that opened it still lives; else the popup went with that server.
 func (s *screen) remove(ctx context.Context, w *window) error {
-	if w.server == nil {
+	if srv, _ := s.stands(w); srv == nil {
 		return nil
 	}
 	srv, err := s.find(ctx, false)
 	if errors.Is(err, ErrUnavailable) {
 		return nil
 	}
-	if err != nil || srv != w.server {
+	if err != nil {
 		return err
 	}
-	return srv.close(ctx, w.id)
+	if opener, id := s.stands(w); opener == srv {
+		return srv.close(ctx, id)
+	}
+	return nil
 }
 
 func (s *screen) probe(ctx context.Context) error {
@@ -220,7 +182,7 @@ func (s *screen) close() error {
 	if s.bus != nil {
 		s.bus.close()
 	}
-	s.bus, s.server = nil, nil
+	s.bus = nil
 	return nil
 }
 
@@ -232,43 +194,78 @@ func (s *screen) connect(ctx context.Context) (*bus, error) {
 	if s.bus.alive() {
 		return s.bus, nil
 	}
-	b, err := dialBus(ctx, s.address())
+	b, err := dialBus(ctx, s.address(), &ear{screen: s})
 	if err != nil {
 		return nil, err
 	}
-	s.bus, s.server = b, nil
-	return b, nil
+	s.bus = b
+	return b, b.listen(ctx)
 }
 
-// find gives the server that owns the name now, if need be by having the bus start it. A bus that was restarted
-// shows only when it is asked: then, once, on a new connection.
+// find gives the server that owns the name now, if need be by having the bus start it.
 func (s *screen) find(ctx context.Context, start bool) (*server, error) {
 	if err := take(ctx, s.turn); err != nil {
 		return nil, fmt.Errorf("another popup waits for the session bus: %w", err)
 	}
 	defer func() { <-s.turn }()
-	b, owner, err := s.owner(ctx, start)
+	for range 3 { // a server that is just being started changes once
+		srv, err := s.look(ctx, start)
+		if err != nil || srv != nil {
+			return srv, err
+		}
+	}
+	return nil, hinted(errors.New("the notification server keeps changing"), noServerHint)
+}
+
+// look gives nil when the name changed hands meanwhile. A bus that was restarted shows only when it is asked: then,
+// once, on a new connection.
+func (s *screen) look(ctx context.Context, start bool) (*server, error) {
+	b, owner, changes, err := s.owner(ctx, start)
 	if err != nil && b != nil && !b.alive() && ctx.Err() == nil {
-		b, owner, err = s.owner(ctx, start)
+		b, owner, changes, err = s.owner(ctx, start)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s.server != nil && s.server.owner == owner {
-		return s.server, nil
+	if srv := s.known(b, owner); srv != nil {
+		return srv, nil
 	}
 	srv, err := meet(ctx, b, owner)
-	if err == nil {
-		s.server = srv
+	if err != nil || !s.install(srv, changes) {
+		return nil, err
 	}
-	return srv, err
+	return srv, nil
 }
 
-func (s *screen) owner(ctx context.Context, start bool) (*bus, string, error) {
-	b, err := s.connect(ctx)
-	if err != nil {
-		return nil, "", err
+func (s *screen) owner(ctx context.Context, start bool) (b *bus, owner string, changes uint64, err error) {
+	if b, err = s.connect(ctx); err != nil {
+		return b, "", 0, err
 	}
-	owner, err := ownerOf(ctx, b, start)
-	return b, owner, err
+	changes = b.ear.seen()
+	owner, err = ownerOf(ctx, b, start)
+	return b, owner, changes, err
+}
+
+// known gives the server that we talked to, if it is this one.
+func (s *screen) known(b *bus, owner string) *server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if srv := s.server; srv != nil && srv.bus == b && srv.owner == owner {
+		return srv
+	}
+	return nil
+}
+
+// install makes srv the server, unless the name changed hands since. The popups of another one are lost; on a bus that
+// passes no signals this is where that shows.
+func (s *screen) install(srv *server, changes uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if srv.bus.ear.changes != changes {
+		return false
+	}
+	s.lose()
+	s.server = srv
+	srv.bus.sock.trust(srv.owner)
+	return true
 }

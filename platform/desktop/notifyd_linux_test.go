@@ -51,7 +51,7 @@ func startBusIn(t testing.TB, dir string) *privateBus {
 	config := filepath.Join(dir, "bus.conf")
 	text := `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig><type>session</type><listen>unix:path=` + b.path + `</listen><servicedir>` + dir + `</servicedir>
-<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>`
+<include ignore_missing="yes">limits.conf</include><policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>`
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +84,10 @@ type notifyd struct {
 	name      string
 	abilities []string
 	refuse    bool
-	nothing   bool          // answers 0
-	pause     chan struct{} // Notify waits until it is closed
+	nothing   bool            // answers 0
+	pause     chan struct{}   // Notify waits until it is closed
+	asked     func()          // runs before the abilities are told
+	answering func(id uint32) // runs before Notify gives its answer
 
 	conn   *dbus.Conn
 	mu     sync.Mutex
@@ -93,37 +95,57 @@ type notifyd struct {
 	got    []note
 	open   map[uint32]note
 	closed []uint32
-	signal chan struct{} // one token per Notify that came in
+
+	buttons map[uint32][]string // keys and labels of the open popups
+	signal  chan struct{}       // one token per Notify that came in
 }
 
 // serve puts the server on the bus.
 func (n *notifyd) serve(t testing.TB, b *privateBus) *notifyd {
 	t.Helper()
+	if !n.try(b) {
+		t.Fatal("no connection, or the name is taken")
+	}
+	t.Cleanup(func() { n.conn.Close() })
+	return n
+}
+
+func (n *notifyd) try(b *privateBus) bool {
 	conn, err := dbus.Connect(b.address())
 	if err != nil {
-		t.Fatal(err)
+		return false
 	}
-	t.Cleanup(func() { conn.Close() })
-	n.conn, n.open, n.signal = conn, map[uint32]note{}, make(chan struct{}, 1000)
+	n.conn, n.open, n.signal, n.buttons = conn, map[uint32]note{}, make(chan struct{}, 1000), map[uint32][]string{}
 	if n.name == "" {
 		n.name = "test"
 	}
 	if err := conn.Export(n, serverPath, serverName); err != nil {
-		t.Fatal(err)
+		conn.Close()
+		return false
 	}
-	if reply, err := conn.RequestName(serverName, 0); err != nil || reply != dbus.RequestNameReplyPrimaryOwner {
-		t.Fatal(reply, err)
+	reply, err := conn.RequestName(serverName, dbus.NameFlagDoNotQueue)
+	if err != nil || reply != dbus.RequestNameReplyPrimaryOwner {
+		conn.Close()
+		return false
 	}
-	return n
+	return true
 }
 
 func (n *notifyd) GetServerInformation() (name, vendor, version, spec string, err *dbus.Error) {
 	return n.name, "steward", "1", "1.2", nil
 }
 
-func (n *notifyd) GetCapabilities() ([]string, *dbus.Error) { return n.abilities, nil }
+func (n *notifyd) GetCapabilities() ([]string, *dbus.Error) {
+	n.mu.Lock()
+	asked := n.asked
+	n.mu.Unlock()
+	if asked != nil {
+		asked()
+	}
+	return n.abilities, nil
+}
 
-func (n *notifyd) Notify(app string, replaces uint32, _, title, text string, _ []string, hints map[string]dbus.Variant, expire int32) (uint32, *dbus.Error) {
+func (n *notifyd) Notify(app string, replaces uint32, _, title, text string, buttons []string, hints map[string]dbus.Variant, expire int32) (uint32, *dbus.Error) {
 	select {
 	case n.signal <- struct{}{}:
 	default: // nobody counts
@@ -134,20 +156,39 @@ func (n *notifyd) Notify(app string, replaces uint32, _, title, text string, _ [
 	if n.pause != nil {
 		<-n.pause
 	}
+	id := n.put(note{app, title, text, replaces, hints["urgency"].Value(), expire}, buttons)
+	n.mu.Lock()
+	answering := n.answering
+	n.mu.Unlock()
+	if answering != nil {
+		answering(id)
+	}
+	return id, nil
+}
+
+// before has f run before every answer to a Notify.
+func (n *notifyd) before(f func(id uint32)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	m := note{app, title, text, replaces, hints["urgency"].Value(), expire}
+	n.answering = f
+}
+
+func (n *notifyd) put(m note, buttons []string) (id uint32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.got = append(n.got, m)
 	if n.nothing {
-		return 0, nil
+		return 0
 	}
-	id := replaces
-	if id == 0 {
+	if id = m.Replaces; id == 0 {
 		n.last++
 		id = n.last
 	}
 	n.open[id] = m
-	return id, nil
+	if n.buttons != nil {
+		n.buttons[id] = buttons
+	}
+	return id
 }
 
 func (n *notifyd) CloseNotification(id uint32) *dbus.Error {
@@ -158,7 +199,41 @@ func (n *notifyd) CloseNotification(id uint32) *dbus.Error {
 		return dbus.NewError("org.freedesktop.DBus.Error.Failed", []any{"no such popup"})
 	}
 	delete(n.open, id)
+	n.tell("NotificationClosed", id, uint32(3))
 	return nil
+}
+
+// tell is a signal to everybody.
+func (n *notifyd) tell(member string, args ...any) {
+	_ = n.conn.Emit(serverPath, serverName+"."+member, args...)
+}
+
+// press tells of a press as servers do: the popup goes with it.
+func (n *notifyd) press(id uint32, key string) {
+	n.tell("ActionInvoked", id, key)
+	n.tell("NotificationClosed", id, uint32(2))
+}
+
+// key is what a popup's button with that label is called on the bus; "" if it has none.
+func (n *notifyd) key(id uint32, label string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for pair := range slices.Chunk(n.buttons[id], 2) {
+		if pair[1] == label {
+			return pair[0]
+		}
+	}
+	return ""
+}
+
+// shown gives the labels on a popup.
+func (n *notifyd) shown(id uint32) (labels []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for pair := range slices.Chunk(n.buttons[id], 2) {
+		labels = append(labels, pair[1])
+	}
+	return labels
 }
 
 // screen gives the open popups.

@@ -23,21 +23,34 @@ type Message struct {
 	Title   string
 	Text    string
 	Urgency Urgency
+	Actions []Action // buttons, where the system has any: the first three. Each Show ends those of the message before
 }
 
 // answerTime bounds every exchange with the desktop, whatever the caller's context allows.
 const answerTime = 5 * time.Second
 
 // Popups shows messages on the desktop of this user. It is safe for concurrent use. Nothing is opened, started or
-// connected before the first call, and nothing runs between calls.
+// connected before the first call. Between calls one read of the session bus waits (Linux), or one child per popup
+// with buttons (macOS).
 type Popups struct {
 	screen *screen // the session bus, the macOS tools or PowerShell
+	out    *outbox
 	limit  time.Duration
 }
 
 // NewPopups prepares popups for this user's desktop.
 func NewPopups() *Popups {
-	return &Popups{screen: newScreen(), limit: answerTime}
+	out := newOutbox()
+	return &Popups{screen: newScreen(out), out: out, limit: answerTime}
+}
+
+// Events tells of presses, closings and losses of popups, in the order in which they came, from all calls the same
+// channel. It ends with Close. 256 events wait; further ones are dropped and counted.
+func (p *Popups) Events() <-chan Event { return p.out.events }
+
+// Tally gives the counts since the beginning.
+func (p *Popups) Tally() Tally {
+	return Tally{Refused: p.out.refused.Load(), Dropped: p.out.dropped.Load()}
 }
 
 // Show opens the popup of m.Key or replaces it in place. Shown means that the server named the popup it opened; Sent
@@ -46,6 +59,7 @@ func NewPopups() *Popups {
 func (p *Popups) Show(ctx context.Context, m Message) (Proof, error) {
 	const op = "show popup"
 	m.Title, m.Text = oneLine(m.Title, titleLimit), clean(bounded(m.Text, textLimit), textLimit)
+	m.Actions = offered(m.Actions)
 	if m.Key == "" {
 		return Proof{}, wrap(op, errors.New("a message without a key cannot be replaced or withdrawn"))
 	}
@@ -73,8 +87,12 @@ func (p *Popups) Probe(ctx context.Context) error {
 	return wrap("probe popups", p.screen.probe(ctx))
 }
 
-// Close lets go of the desktop; popups stay on the screen. Later calls fail.
-func (p *Popups) Close() error { return wrap("close popups", p.screen.close()) }
+// Close lets go of the desktop and ends Events; popups stay on the screen, but their buttons do nothing any more.
+// Later calls fail.
+func (p *Popups) Close() error {
+	p.out.close() // first: what we leave behind is not lost
+	return wrap("close popups", p.screen.close())
+}
 
 // wrap names the operation. A cause that carries its own hint keeps it.
 func wrap(op string, err error) error {

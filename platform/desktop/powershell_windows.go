@@ -41,7 +41,7 @@ const (
 // screen shows toasts through PowerShell.
 type screen struct{}
 
-func newScreen() *screen { return &screen{} }
+func newScreen(*outbox) *screen { return &screen{} }
 
 // tag is the key as a toast takes it: 64 characters at most.
 func tag(key string) string {

@@ -4,6 +4,4 @@ import "time"
 
 type screen = banner
 
-func newScreen() *screen { return &banner{settle: time.Second} }
-
-func (b *banner) close() error { return nil }
+func newScreen(out *outbox) *screen { return &banner{settle: time.Second, out: out} }

@@ -13,14 +13,17 @@ import (
 // muteTime bounds the question for "do not disturb": some servers never answer one about properties.
 const muteTime = 300 * time.Millisecond
 
-// server is one life of a notification server: another owner of the name, or another connection (a restarted bus
-// counts its unique names from the beginning) is another server, and knows no id of this one.
+// server is one life of a notification server: another owner of the name, the same one after it gave the name up, or
+// another connection (a restarted bus counts its unique names from the beginning) is another server, and knows no id
+// of this one.
 type server struct {
 	bus    *bus
 	owner  string // unique bus name; calls go to it, never to whoever took the name since
 	label  string
 	markup bool
 	body   bool
+
+	actions bool // it shows buttons, and we hear of presses
 }
 
 func ownerOf(ctx context.Context, b *bus, start bool) (string, error) {
@@ -59,14 +62,12 @@ func meet(ctx context.Context, b *bus, owner string) (*server, error) {
 		return nil, hinted(fmt.Errorf("%s: %w", label, err), silentHint)
 	}
 	return &server{bus: b, owner: owner, label: label,
-		markup: slices.Contains(abilities, "body-markup"), body: slices.Contains(abilities, "body")}, nil
+		markup: slices.Contains(abilities, "body-markup"), body: slices.Contains(abilities, "body"),
+		actions: slices.Contains(abilities, "actions") && !b.deaf}, nil
 }
 
-func (srv *server) notify(ctx context.Context, w *window, m Message) *dbus.Call {
-	var replaces uint32
-	if w.server == srv {
-		replaces = w.id
-	}
+// notify sends the message. buttons are pairs of key and label.
+func (srv *server) notify(ctx context.Context, m Message, replaces uint32, buttons []string) *dbus.Call {
 	text := m.Text
 	if srv.markup {
 		text = escape(text)
@@ -77,7 +78,7 @@ func (srv *server) notify(ctx context.Context, w *window, m Message) *dbus.Call 
 	}
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(min(m.Urgency, Critical)))}
 	return srv.bus.start(ctx, srv.owner, serverPath, serverName+".Notify", dbus.FlagNoAutoStart,
-		"steward", replaces, "", m.Title, text, []string{}, hints, expire)
+		"steward", replaces, "", m.Title, text, buttons, hints, expire)
 }
 
 // close takes a popup off the screen. An error answer means that there is no such popup any more.
@@ -97,8 +98,8 @@ func gone(err error) bool {
 }
 
 // prove tells what an accepted popup is worth: with "do not disturb" on, a server accepts and shows nothing.
-func (srv *server) prove(ctx context.Context, id uint32) Proof {
-	p := Proof{Result: Shown, ID: fmt.Sprintf("%s/%d", srv.owner, id), Detail: fmt.Sprintf("%s opened popup %d", srv.label, id)}
+func (srv *server) prove(ctx context.Context, id uint32, actions bool) Proof {
+	p := Proof{Result: Shown, Actions: actions, ID: fmt.Sprintf("%s/%d", srv.owner, id), Detail: fmt.Sprintf("%s opened popup %d", srv.label, id)}
 	if !srv.body {
 		p.Detail += ", which shows the title only"
 	}
