@@ -53,10 +53,10 @@ func (a *app) runManaged(ctx context.Context, dirs []string) error {
 // noteFailedStart counts a start that came to nothing before it had a tenure of its own.
 func (a *app) noteFailedStart(manager string, cause error) error {
 	place, err := a.statePlace()
-	if err != nil {
-		return hopeless{cause} // the configuration
+	if err != nil { // the configuration is refused
+		place, cause = a.place().State, hopeless{cause}
 	}
-	if errors.Is(cause, platform.ErrLocked) {
+	if errors.Is(cause, platform.ErrLocked) || atWork(place) {
 		return cause // run.json belongs to the steward that runs
 	}
 	root, err := jsonfile.Open(place)

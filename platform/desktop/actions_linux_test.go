@@ -387,7 +387,7 @@ func TestServerThatKeepsChanging(t *testing.T) {
 }
 
 func TestIdleAndClosed(t *testing.T) {
-	_, n, _ := desk(t)
+	desk(t)
 	before := runtime.NumGoroutine()
 	p := NewPopups()
 	if events := p.Events(); events == nil || runtime.NumGoroutine() != before {
