@@ -131,6 +131,7 @@ func killedAndHung(s *site) {
 		state, pid := s.show("ActiveState"), s.pid()
 		return fmt.Sprint(state, pid), state == "active" && pid != killed && pid != 0
 	})
+	s.t.Logf("back %v after a SIGKILL", time.Since(at))
 	if took := time.Since(at); took > 2*time.Second {
 		s.t.Errorf("it took %v to be back", took)
 	}
