@@ -1,3 +1,6 @@
+// The runtime would look once a second whether it may use more processors. An idle steward is to sleep.
+//go:debug updatemaxprocs=0
+
 // Command steward supervises the AI coding agents that work on a machine.
 package main
 
