@@ -74,8 +74,8 @@ const keptCrashes = 5
 // setCrashAside gives the report that a crashed run left, and keeps it under a name with its time.
 func (h *house) setCrashAside(now time.Time) string {
 	path := filepath.Join(h.paths.State, crashFile)
-	data, err := os.ReadFile(path)
-	if err != nil || len(data) == 0 {
+	report := crashLeft(h.paths.State)
+	if report == "" {
 		return ""
 	}
 	if err := os.Rename(path, filepath.Join(h.paths.State, "crash-"+now.UTC().Format("20060102T150405Z")+".txt")); err != nil {
@@ -86,5 +86,5 @@ func (h *house) setCrashAside(now time.Time) string {
 	for _, path := range old[:max(0, len(old)-keptCrashes)] {
 		_ = os.Remove(path)
 	}
-	return string(data)
+	return report
 }

@@ -25,7 +25,7 @@ type heartbeatDoc struct {
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
 	Beat    time.Time `json:"last_heartbeat"`
-	Status  string    `json:"status"` // active, stopping, stopped
+	Status  string    `json:"status"` // active, stopped
 	Looks   int       `json:"looks"`
 	Every   float64   `json:"interval_seconds"`
 }

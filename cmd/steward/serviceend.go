@@ -138,6 +138,9 @@ func (a *app) uninstallCommand() *cobra.Command {
 }
 
 func (a *app) uninstall(ctx context.Context, o serviceOptions) error {
+	if o.nobody() {
+		return a.tellOutcome(service.Outcome{Unit: "steward.service"}, "", nothingThere)
+	}
 	m, who, paths, err := a.meant(o)
 	if err != nil {
 		return err
@@ -151,11 +154,8 @@ func (a *app) uninstall(ctx context.Context, o serviceOptions) error {
 		return lacking(err)
 	}
 	outcome.Notes = append(outcome.Notes, a.freeAs(ctx, who, paths)...)
-	gone, notes := a.tidyUp(paths, refs, o.purge)
+	gone, notes := tidyUp(paths, refs, o)
 	outcome.Removed = append(outcome.Removed, gone...)
-	if !o.purge && o.system {
-		notes = strings.Split(strings.ReplaceAll(strings.Join(notes, "\n"), "steward service uninstall --purge", "sudo steward service uninstall --system --purge"), "\n")
-	}
 	outcome.Notes = append(outcome.Notes, notes...)
 	outcome.Changed = outcome.Changed || len(gone) > 0
 	return a.tellOutcome(outcome, "uninstalled", nothingThere)

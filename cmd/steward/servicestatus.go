@@ -42,7 +42,8 @@ func (a *app) serviceStatusCommand() *cobra.Command {
 
 func (a *app) serviceStatus(ctx context.Context, o serviceOptions) error {
 	if o.nobody() {
-		return errors.Join(a.write("systemd (machine): not installed; install it with: sudo steward service install --system\n"), quiet{exitNoSubject})
+		none := serviceReport{Status: service.Status{Manager: "systemd (machine)", State: "inactive"}, Version: version()}
+		return a.showService(none)
 	}
 	m, who, paths, err := a.meant(o)
 	if err != nil {
@@ -52,6 +53,11 @@ func (a *app) serviceStatus(ctx context.Context, o serviceOptions) error {
 	if err != nil {
 		return lacking(err)
 	}
+	return a.showService(r)
+}
+
+// showService prints the report; its exit code tells the state.
+func (a *app) showService(r serviceReport) (err error) {
 	if a.output == "json" {
 		err = a.print(r)
 	} else {

@@ -20,7 +20,7 @@ func historyFiles() []string {
 
 // tidyUp removes what the service has left in its own folders; with purge the history too. Files that nobody here has
 // made stay, and so does everything while another steward runs.
-func (a *app) tidyUp(paths platform.Paths, refs []steward.ProjectRef, purge bool) (gone, notes []string) {
+func tidyUp(paths platform.Paths, refs []steward.ProjectRef, o serviceOptions) (gone, notes []string) {
 	alone, err := platform.Lock(filepath.Join(paths.State, "steward.lock"), 0o600)
 	switch {
 	case errors.Is(err, platform.ErrLocked):
@@ -38,7 +38,7 @@ func (a *app) tidyUp(paths platform.Paths, refs []steward.ProjectRef, purge bool
 		_ = os.Remove(filepath.Join(filepath.Dir(paths.Socket), voice))
 	}
 	_ = os.Remove(filepath.Dir(paths.Socket))
-	if purge {
+	if o.purge {
 		purgeProjects(refs)
 		for _, pattern := range historyFiles() {
 			found, _ := filepath.Glob(filepath.Join(paths.State, pattern))
@@ -50,10 +50,14 @@ func (a *app) tidyUp(paths platform.Paths, refs []steward.ProjectRef, purge bool
 	switch err := os.Remove(paths.State); {
 	case err == nil:
 		return []string{paths.State}, nil
-	case purge:
+	case o.purge:
 		return nil, []string{"not everything could be removed: " + err.Error()}
 	}
-	return nil, []string{"the history stays in " + paths.State + " (incidents, journal); steward service uninstall --purge removes it"}
+	command := "steward service uninstall --purge"
+	if o.system {
+		command = "sudo steward service uninstall --system --purge"
+	}
+	return nil, []string{"the history stays in " + paths.State + " (incidents, journal); " + command + " removes it"}
 }
 
 // purgeProjects removes steward's own folder from every project: attempts, and what is published there. A link in its
