@@ -1,0 +1,234 @@
+package push_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/platform/push"
+)
+
+// This program plays the command: the environment is not passed on, so that the arguments say what to play.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "play" {
+		play(os.Args[2], os.Args[3:])
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func play(what string, args []string) {
+	switch what {
+	case "probe": // behind a proxy
+		n, err := push.NewNtfy(push.NtfyConfig{URL: args[0], Topic: "alerts"})
+		if err == nil {
+			err = n.Probe(context.Background())
+		}
+		if err != nil {
+			fail(1, err.Error())
+		}
+	case "note": // what it was given, into a file
+		stdin, _ := io.ReadAll(os.Stdin)
+		dir, _ := os.Getwd()
+		said := noted{Stdin: string(stdin), Dir: dir, Env: os.Environ(), Args: args[1:], Session: sessionOf(os.Getpid())}
+		text, _ := json.Marshal(said)
+		if os.WriteFile(args[0], text, 0o600) != nil {
+			os.Exit(1)
+		}
+		fmt.Print(strings.Repeat("nobody reads this", 100_000))
+	case "ignore": // its input
+	case "fail":
+		fail(3, strings.Repeat("a long story\n", 1000)+"\x1b[31mno \x00route\r\nto the phone\n")
+	case "hang":
+		os.WriteFile(args[0], fmt.Append(nil, os.Getpid()), 0o600)
+		time.Sleep(time.Hour)
+	case "heed": // the polite end, and still say that all is well
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
+		os.WriteFile(args[0], fmt.Append(nil, os.Getpid()), 0o600)
+		<-asked
+		os.WriteFile(args[0]+".heeded", nil, 0o600)
+	case "deaf": // to the polite end
+		signal.Ignore(syscall.SIGTERM)
+		os.WriteFile(args[0], fmt.Append(nil, os.Getpid()), 0o600)
+		time.Sleep(time.Hour)
+	case "leave": // somebody behind who holds all pipes, in the way that args say
+		leave(args)
+	}
+}
+
+func fail(code int, words string) {
+	os.Stderr.WriteString(words)
+	os.Exit(code)
+}
+
+type noted struct {
+	Stdin, Dir string
+	Env, Args  []string
+	Session    int
+}
+
+func command(t *testing.T, args ...string) *push.Command {
+	t.Helper()
+	self, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := push.NewCommand(append([]string{self, "play"}, args...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestCommandGetsTheDocument(t *testing.T) {
+	t.Setenv("GITHUB_TOKEN", secret)
+	t.Setenv("https_proxy", "http://proxy.test:3128")
+	t.Setenv("SSL_CERT_FILE", "/etc/certs")
+	file := filepath.Join(t.TempDir(), "noted")
+	doc := `{"title":"Git conflict"}` + strings.Repeat(" ", 1<<20) // far more than a pipe holds
+	if err := command(t, "note", file, "$HOME; rm -rf ~", "two words").Send(bounded(t), []byte(doc)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	var got noted
+	if err != nil || json.Unmarshal(text, &got) != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if got.Stdin != doc || !slices.Equal(got.Args, []string{"$HOME; rm -rf ~", "two words"}) {
+		t.Errorf("%d bytes, arguments %q", len(got.Stdin), got.Args)
+	}
+	if got.Dir != "/" && runtime.GOOS != "windows" {
+		t.Errorf("it ran in %s", got.Dir)
+	}
+	if strings.Contains(fmt.Sprint(got.Env), secret) || !slices.Contains(got.Env, "https_proxy=http://proxy.test:3128") || !slices.Contains(got.Env, "SSL_CERT_FILE=/etc/certs") {
+		t.Errorf("environment %q", got.Env)
+	}
+	if runtime.GOOS == "linux" && got.Session == sessionOf(os.Getpid()) {
+		t.Error("it is in our session")
+	}
+}
+
+func TestCommandMayIgnoreItsInput(t *testing.T) {
+	if err := command(t, "ignore").Send(bounded(t), make([]byte, 4<<20)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCommandThatFails(t *testing.T) {
+	err := command(t, "fail").Send(bounded(t), []byte("{}"))
+	if err == nil || !strings.HasSuffix(err.Error(), "no route; to the phone)") || !strings.Contains(err.Error(), "exit status 3") {
+		t.Fatal(err)
+	}
+	if len(err.Error()) > 1200 || strings.ContainsAny(err.Error(), "\n\r\x00\x1b") {
+		t.Errorf("%q", err)
+	}
+}
+
+func TestCommandThatIsNotThere(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "none"), dir, plain, "no-such-program-anywhere"} {
+		c, err := push.NewCommand([]string{path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Probe(); err == nil {
+			t.Errorf("%s: it is there", path)
+		}
+		if err := c.Send(bounded(t), nil); err == nil {
+			t.Errorf("%s: it ran", path)
+		}
+	}
+	for _, argv := range [][]string{nil, {""}, {"./send"}, {"~/bin/send"}, {"bin/send"}, {"/bin/true", "a\x00b"}} {
+		if _, err := push.NewCommand(argv); err == nil {
+			t.Errorf("%q is taken", argv)
+		}
+	}
+	if err := command(t, "ignore").Probe(); err != nil {
+		t.Error(err)
+	}
+	// A program may come later, and a PATH entry that depends on where we stand counts for nothing.
+	t.Chdir(dir)
+	t.Setenv("PATH", ".")
+	if err := os.WriteFile("later.exe", []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := push.NewCommand([]string{"later.exe"})
+	if err := c.Probe(); err == nil {
+		t.Error("found in the current folder")
+	}
+	t.Setenv("PATH", dir)
+	if err := c.Probe(); err != nil {
+		t.Error(err)
+	}
+}
+
+// until gives a context that ends when the file is there, so that no test depends on how fast a program starts.
+func until(t *testing.T, file string) (context.Context, func() int) {
+	ctx, cancel := context.WithCancelCause(bounded(t))
+	pid := make(chan int, 1)
+	go func() {
+		for ctx.Err() == nil {
+			if text, err := os.ReadFile(file); err == nil && len(text) > 0 {
+				n, _ := strconv.Atoi(string(text))
+				pid <- n
+				cancel(context.DeadlineExceeded)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return ctx, func() int { return <-pid }
+}
+
+func TestCommandThatHangsIsEnded(t *testing.T) {
+	for _, what := range []string{"hang", "deaf"} {
+		file := filepath.Join(t.TempDir(), "pid")
+		ctx, pid := until(t, file)
+		err := command(t, what, file).Send(ctx, []byte("{}"))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if p := pid(); alive(p) {
+			t.Errorf("%s: process %d lives", what, p)
+		}
+	}
+	ctx, cancel := context.WithCancel(bounded(t))
+	cancel()
+	if err := command(t, "hang", "").Send(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// A program is asked before it is killed; what it says then does not count for a delivery.
+func TestCommandIsAskedToEnd(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no polite way")
+	}
+	for range 5 { // a busy machine may take longer than a program is given
+		file := filepath.Join(t.TempDir(), "pid")
+		ctx, _ := until(t, file)
+		if err := command(t, "heed", file).Send(ctx, []byte("{}")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(file + ".heeded"); err == nil {
+			return
+		}
+	}
+	t.Error("it was killed at once")
+}

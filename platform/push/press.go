@@ -1,0 +1,64 @@
+package push
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"strings"
+)
+
+// maxPress bounds the body of a press, in bytes.
+const maxPress = 1024
+
+// wire is how a key and an option travel: they may hold spaces. Strict, so that a press has one form only.
+var wire = base64.RawURLEncoding.Strict()
+
+// seal writes "<key> <rev> <option> <mac>", and says whether open would read it.
+func (n *Ntfy) seal(p Press) (body string, ok bool) {
+	if p.Key == "" || p.Option == "" || p.Rev < 1 {
+		return "", false
+	}
+	body = strings.Join([]string{wire.EncodeToString([]byte(p.Key)), strconv.Itoa(p.Rev),
+		wire.EncodeToString([]byte(p.Option)), n.mac(p)}, " ")
+	return body, len(body) <= maxPress
+}
+
+// open reads a body that anybody may have written.
+func (n *Ntfy) open(body string) (Press, bool) {
+	if len(body) > maxPress {
+		return Press{}, false
+	}
+	fields := strings.Split(body, " ")
+	if len(fields) != 4 {
+		return Press{}, false
+	}
+	key, err := wire.DecodeString(fields[0])
+	if err != nil || strings.ContainsAny(body, "\r\n") { // which base64 passes over
+		return Press{}, false
+	}
+	rev, err := strconv.Atoi(fields[1])
+	if err != nil || rev < 1 || strconv.Itoa(rev) != fields[1] {
+		return Press{}, false
+	}
+	option, err := wire.DecodeString(fields[2])
+	p := Press{Key: string(key), Rev: rev, Option: string(option)}
+	if err != nil || p.Key == "" || p.Option == "" || !hmac.Equal([]byte(fields[3]), []byte(n.mac(p))) {
+		return Press{}, false
+	}
+	return p, true
+}
+
+// mac proves a press to be of a button that was made with our key. The lengths keep "ab","c" and "a","bc" apart.
+func (n *Ntfy) mac(p Press) string {
+	h := hmac.New(sha256.New, n.key)
+	for _, field := range []string{p.Key, strconv.Itoa(p.Rev), p.Option} {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(field)))
+		h.Write(length[:])
+		h.Write([]byte(field))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
