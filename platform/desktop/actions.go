@@ -36,7 +36,7 @@ type Kind string
 const (
 	Pressed Kind = "pressed" // the human pressed a button. It ends the popup: withdraw it, or show it anew
 	Closed  Kind = "closed"  // the human closed the popup without pressing a button
-	Lost    Kind = "lost"    // the popup went with its server or the session bus, and nobody saw it go
+	Lost    Kind = "lost"    // the popup, of this run or of the one before, went with its server or the session bus, and nobody saw it go
 )
 
 // Event tells what became of a popup that stood. A press may have waited in the channel while its message was
@@ -52,6 +52,7 @@ type Event struct {
 type Tally struct {
 	Refused uint64 // messages of strangers; presses of an old message, a wrong popup, or a button pressed before
 	Dropped uint64 // events that nobody took in time
+	Unsaved uint64 // writes of popups.json that failed; the next change writes all again
 }
 
 // outboxSize is more than all popups that any server keeps open can tell at once.

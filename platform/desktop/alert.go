@@ -60,7 +60,7 @@ func (b *banner) ask(ctx context.Context, c child, m Message, ids map[string]str
 		b.alerts.drop(m.Key)
 		return Proof{}, context.Cause(ctx)
 	}
-	if b.alerts.settle(a) {
+	if b.settled(m.Key, a) {
 		return Proof{Result: Shown, Actions: true, Detail: "alerter has it on the screen", ID: groupOf(m.Key)}, nil
 	}
 	<-a.done
@@ -91,6 +91,8 @@ func (b *banner) await(life context.Context, c child, key string, a *alert) {
 		b.out.put(Pressed, key, id)
 	case !a.settled: // show tells of it
 	case a.err == nil:
+		b.book.drop(key)
+		b.book.later()
 		b.out.put(Closed, key, "")
 	default:
 		b.out.put(Lost, key, "")
@@ -106,11 +108,16 @@ func (l *alerts) put(key string, a *alert) {
 	l.all[key] = a
 }
 
-// settle says whether the popup still stands. From here on its end is an event.
-func (l *alerts) settle(a *alert) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// settled says whether the popup still stands. From here on its end is an event.
+func (b *banner) settled(key string, a *alert) bool {
+	b.alerts.mu.Lock()
+	defer b.alerts.mu.Unlock()
 	a.settled = !a.ended
+	if a.settled {
+		b.book.put(key, mark{})
+	} else {
+		b.book.drop(key)
+	}
 	return a.settled
 }
 

@@ -16,6 +16,7 @@ type banner struct {
 	settle time.Duration // an alerter that still runs after this time has its popup on the screen
 	out    *outbox
 	alerts alerts
+	book   *book // of alerter's popups: a run that knows a key replaces and removes its popup, whoever showed it
 }
 
 const (
@@ -31,10 +32,12 @@ const notifyScript = `on run argv
 end run
 `
 
+// show makes no sound with either tool: both make one only if they are told to.
 func (b *banner) show(ctx context.Context, m Message) (Proof, error) {
 	path, ok := find(osascript)
 	if better, found := find(alerter); found {
 		proof, err := b.alert(ctx, better, m)
+		b.book.flush(ctx)
 		if err == nil || ctx.Err() != nil || !ok {
 			return proof, err
 		}
@@ -69,10 +72,12 @@ func (b *banner) alert(ctx context.Context, path string, m Message) (Proof, erro
 	took, err := c.run(ctx)
 	switch {
 	case errors.Is(err, errDeadline):
+		b.book.put(m.Key, mark{})
 		return Proof{Result: Shown, Detail: "alerter has it on the screen", ID: groupOf(m.Key)}, nil
 	case err != nil:
 		return Proof{}, hinted(err, macRefuse)
 	}
+	b.book.drop(m.Key)
 	return Proof{Result: Sent, Detail: fmt.Sprintf("alerter saw its popup closed after %.1f s", took.Seconds()), ID: groupOf(m.Key)}, nil
 }
 
@@ -88,6 +93,10 @@ func (b *banner) withdraw(ctx context.Context, key string) error {
 	}
 	c := child{path: path, args: []string{"--remove=" + groupOf(key)}, env: environment(), limit: answerTime}
 	_, err := c.run(ctx)
+	if err == nil {
+		b.book.drop(key)
+		b.book.flush(ctx)
+	}
 	return err
 }
 

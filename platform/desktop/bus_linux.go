@@ -27,7 +27,8 @@ type bus struct {
 	conn *dbus.Conn
 	sock *sieve
 	ear  *ear
-	deaf bool // the bus refused to pass signals on
+	deaf bool   // the bus refused to pass signals on
+	guid string // this life of the bus; "" if it does not say
 }
 
 // busAddress is the address of the session bus: DBUS_SESSION_BUS_ADDRESS, else the socket that systemd keeps at
@@ -117,6 +118,15 @@ func greet(sock *sieve, ear *ear) (*dbus.Conn, error) {
 		err = c.Hello()
 	}
 	return c, err
+}
+
+// identify asks for the id that every start of a bus makes anew.
+func (b *bus) identify(ctx context.Context) error {
+	err := b.ask(ctx, "GetId", nil, &b.guid)
+	if errorName(err) != "" { // a bus without ids: its popups are not known again
+		return nil
+	}
+	return err
 }
 
 // alive says whether the connection still stands, as far as reads have shown.

@@ -30,6 +30,8 @@ type screen struct {
 	bus     *bus          // guarded by turn
 	closed  bool          // guarded by turn
 	out     *outbox
+	book    *book
+	recall  sync.Once // the windows of the run before
 
 	mu      sync.Mutex         // held for moments only: the goroutine that reads the bus takes it
 	server  *server            // nil once the bus said that its name changed hands; every standing window is its own
@@ -65,14 +67,23 @@ func (s *screen) hold(ctx context.Context, key string) (*window, error) {
 }
 
 func (s *screen) show(ctx context.Context, m Message) (Proof, error) {
+	s.inherit()
 	w, err := s.hold(ctx, m.Key)
 	if err != nil {
 		return Proof{}, err
 	}
 	s.want(w, true)
-	proof, err := s.open(ctx, w, m)
-	if gone(err) || errors.Is(err, errEnded) { // the server ended between our look and our call; the next one knows no id
-		proof, err = s.open(ctx, w, m)
+	proof, err := s.open(ctx, w, m, false)
+	switch {
+	case gone(err), errors.Is(err, errEnded): // the server ended between our look and our call; the next one knows no id
+		proof, err = s.open(ctx, w, m, false)
+	case errorName(err) != "":
+		if srv, old := s.foreign(w); srv != nil { // it may refuse us the popup of an earlier run
+			proof, err = s.open(ctx, w, m, true)
+			if _, id := s.stands(w); err == nil && id != old {
+				_ = srv.close(ctx, old)
+			}
+		}
 	}
 	if !errors.Is(err, errPending) {
 		<-w.turn
@@ -80,13 +91,14 @@ func (s *screen) show(ctx context.Context, m Message) (Proof, error) {
 	return proof, err
 }
 
-func (s *screen) open(ctx context.Context, w *window, m Message) (Proof, error) {
+// open sends the message, as a new popup if fresh, else in place of the one that stands.
+func (s *screen) open(ctx context.Context, w *window, m Message, fresh bool) (Proof, error) {
 	srv, err := s.find(ctx, true)
 	if err != nil {
 		return Proof{}, err
 	}
-	replaces, buttons := s.offer(w, srv, m.Actions)
-	call := srv.notify(ctx, m, replaces, buttons)
+	replaces, buttons := s.offer(w, srv, m.Actions, fresh)
+	call := srv.notify(ctx, m, replaces, buttons, s.book.tag(m.Key))
 	select {
 	case <-call.Done:
 	case <-ctx.Done():
@@ -94,6 +106,7 @@ func (s *screen) open(ctx context.Context, w *window, m Message) (Proof, error) 
 		return Proof{}, hinted(fmt.Errorf("%s accepted nothing: %w: %w", srv.label, errPending, context.Cause(ctx)), silentHint)
 	}
 	id, err := s.record(w, srv, call)
+	s.book.flush(ctx)
 	switch {
 	case err == nil:
 		return srv.prove(ctx, id, len(buttons) > 0), nil
@@ -110,15 +123,19 @@ func (s *screen) open(ctx context.Context, w *window, m Message) (Proof, error) 
 // late id the next message of this incident would open a second popup beside the late one.
 func (s *screen) awaitLate(w *window, srv *server, call *dbus.Call) {
 	<-call.Done
-	if id, err := s.record(w, srv, call); err == nil && s.discard(w) {
-		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
-		defer cancel()
-		_ = srv.close(ctx, id)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	id, err := s.record(w, srv, call)
+	s.book.flush(ctx)
+	if err == nil && s.discard(w) && srv.close(ctx, id) == nil {
+		s.book.drop(w.key)
+		s.book.flush(ctx)
 	}
 	<-w.turn
 }
 
 func (s *screen) withdraw(ctx context.Context, key string) error {
+	s.inherit()
 	s.mu.Lock()
 	w := s.windows[key]
 	s.mu.Unlock()
@@ -134,12 +151,13 @@ func (s *screen) withdraw(ctx context.Context, key string) error {
 		return err
 	}
 	s.forget(w)
+	s.book.flush(ctx) // after the closing: a popup that nobody remembers would stay
 	return nil
 }
 
 // remove closes a window if the server that opened it still lives; else the popup went with that server.
 func (s *screen) remove(ctx context.Context, w *window) error {
-	if srv, _ := s.stands(w); srv == nil {
+	if !s.mayStand(w) {
 		return nil
 	}
 	srv, err := s.find(ctx, false)
@@ -199,11 +217,15 @@ func (s *screen) connect(ctx context.Context) (*bus, error) {
 		return nil, err
 	}
 	s.bus = b
+	if err := b.identify(ctx); err != nil {
+		return b, err
+	}
 	return b, b.listen(ctx)
 }
 
 // find gives the server that owns the name now, if need be by having the bus start it.
 func (s *screen) find(ctx context.Context, start bool) (*server, error) {
+	s.inherit()
 	if err := take(ctx, s.turn); err != nil {
 		return nil, fmt.Errorf("another popup waits for the session bus: %w", err)
 	}
@@ -257,15 +279,16 @@ func (s *screen) known(b *bus, owner string) *server {
 }
 
 // install makes srv the server, unless the name changed hands since. The popups of another one are lost; on a bus that
-// passes no signals this is where that shows.
+// passes no signals this is where that shows. Those that stood on this one when we last heard of it stand again.
 func (s *screen) install(srv *server, changes uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if srv.bus.ear.changes != changes {
 		return false
 	}
-	s.lose()
+	s.lose(s.server != nil && s.server.bus != srv.bus)
 	s.server = srv
 	srv.bus.sock.trust(srv.owner)
+	s.adopt(srv)
 	return true
 }

@@ -77,6 +77,7 @@ type note struct {
 	Replaces         uint32
 	Urgency          any
 	Expire           int32
+	Quiet, Tag       any // hints
 }
 
 // notifyd is a notification server of the test's own.
@@ -85,6 +86,8 @@ type notifyd struct {
 	abilities []string
 	refuse    bool
 	nothing   bool            // answers 0
+	renews    bool            // gives a new id where the one to be replaced is unknown
+	denies    bool            // refuses to replace what another connection opened
 	pause     chan struct{}   // Notify waits until it is closed
 	asked     func()          // runs before the abilities are told
 	answering func(id uint32) // runs before Notify gives its answer
@@ -96,6 +99,7 @@ type notifyd struct {
 	open   map[uint32]note
 	closed []uint32
 
+	openers map[uint32]dbus.Sender
 	buttons map[uint32][]string // keys and labels of the open popups
 	signal  chan struct{}       // one token per Notify that came in
 }
@@ -116,6 +120,7 @@ func (n *notifyd) try(b *privateBus) bool {
 		return false
 	}
 	n.conn, n.open, n.signal, n.buttons = conn, map[uint32]note{}, make(chan struct{}, 1000), map[uint32][]string{}
+	n.openers = map[uint32]dbus.Sender{}
 	if n.name == "" {
 		n.name = "test"
 	}
@@ -145,19 +150,32 @@ func (n *notifyd) GetCapabilities() ([]string, *dbus.Error) {
 	return n.abilities, nil
 }
 
-func (n *notifyd) Notify(app string, replaces uint32, _, title, text string, buttons []string, hints map[string]dbus.Variant, expire int32) (uint32, *dbus.Error) {
+func (n *notifyd) Notify(from dbus.Sender, app string, replaces uint32, _, title, text string, buttons []string, hints map[string]dbus.Variant, expire int32) (uint32, *dbus.Error) {
 	select {
 	case n.signal <- struct{}{}:
 	default: // nobody counts
 	}
-	if n.refuse {
+	n.mu.Lock()
+	refuse := n.refuse
+	n.mu.Unlock()
+	if refuse {
 		return 0, dbus.NewError("org.freedesktop.Notifications.Error.ExcessNotificationGeneration", []any{"too many"})
 	}
 	if n.pause != nil {
 		<-n.pause
 	}
-	id := n.put(note{app, title, text, replaces, hints["urgency"].Value(), expire}, buttons)
 	n.mu.Lock()
+	if opener := n.openers[replaces]; n.denies && opener != "" && opener != from {
+		n.mu.Unlock()
+		return 0, dbus.NewError("org.freedesktop.DBus.Error.InvalidArgs", []any{"Invalid notification ID"})
+	}
+	n.mu.Unlock()
+	m := note{app, title, text, replaces, hints["urgency"].Value(), expire, hints["suppress-sound"].Value(), hints[stackTag].Value()}
+	id := n.put(m, buttons)
+	n.mu.Lock()
+	if n.openers != nil {
+		n.openers[id] = from
+	}
 	answering := n.answering
 	n.mu.Unlock()
 	if answering != nil {
@@ -180,7 +198,11 @@ func (n *notifyd) put(m note, buttons []string) (id uint32) {
 	if n.nothing {
 		return 0
 	}
-	if id = m.Replaces; id == 0 {
+	if slices.Contains(n.abilities, stackTag) && m.Tag != nil {
+		maps.DeleteFunc(n.open, func(_ uint32, old note) bool { return old.Tag == m.Tag })
+	}
+	_, stands := n.open[m.Replaces]
+	if id = m.Replaces; id == 0 || n.renews && !stands {
 		n.last++
 		id = n.last
 	}

@@ -24,6 +24,18 @@ type Message struct {
 	Text    string
 	Urgency Urgency
 	Actions []Action // buttons, where the system has any: the first three. Each Show ends those of the message before
+
+	// Quiet is for good news, and for what takes the place of a popup that stood: the system is asked to make no sound.
+	// Without buttons it is of low urgency, unless it is critical: what waits for an answer must not fade away.
+	Quiet bool
+}
+
+// weight is the urgency that the desktop is told.
+func (m Message) weight() Urgency {
+	if m.Quiet && m.Urgency < Critical && len(m.Actions) == 0 {
+		return Low
+	}
+	return min(m.Urgency, Critical)
 }
 
 // answerTime bounds every exchange with the desktop, whatever the caller's context allows.
@@ -35,13 +47,33 @@ const answerTime = 5 * time.Second
 type Popups struct {
 	screen *screen // the session bus, the macOS tools or PowerShell
 	out    *outbox
+	book   *book // nil without a state folder
 	limit  time.Duration
 }
 
-// NewPopups prepares popups for this user's desktop.
-func NewPopups() *Popups {
+// NewPopups prepares popups for this user's desktop. With the end of the process it is forgotten which ones stand.
+func NewPopups() *Popups { return NewPopupsIn("") }
+
+// NewPopupsIn is NewPopups that survives a restart, however the run before ended: the file popups.json in dir, a folder
+// that exists and that no other running Popups has, tells which popup stands for which key. Show replaces such a popup
+// in place, Withdraw takes it away, and Inherited lists them all. Buttons of an earlier run do nothing. A popup whose
+// server or session bus has ended since is Lost, told once the next one is found; ids of another life of the server
+// are never used. What cannot be read is not remembered, what cannot be written is counted as Unsaved.
+func NewPopupsIn(dir string) *Popups {
 	out := newOutbox()
-	return &Popups{screen: newScreen(out), out: out, limit: answerTime}
+	p := &Popups{screen: newScreen(out), out: out, book: newBook(dir), limit: answerTime}
+	p.screen.book = p.book
+	return p
+}
+
+// Inherited gives the keys of the popups that the run before left standing, or lost and did not show anew, the oldest
+// first; always the same ones. Their buttons are dead: each is to be shown anew, or withdrawn.
+func (p *Popups) Inherited() []string {
+	var keys []string
+	for _, e := range p.book.inherited() {
+		keys = append(keys, e.Key)
+	}
+	return keys
 }
 
 // Events tells of presses, closings and losses of popups, in the order in which they came, from all calls the same
@@ -50,7 +82,7 @@ func (p *Popups) Events() <-chan Event { return p.out.events }
 
 // Tally gives the counts since the beginning.
 func (p *Popups) Tally() Tally {
-	return Tally{Refused: p.out.refused.Load(), Dropped: p.out.dropped.Load()}
+	return Tally{Refused: p.out.refused.Load(), Dropped: p.out.dropped.Load(), Unsaved: p.book.failed()}
 }
 
 // Show opens the popup of m.Key or replaces it in place. Shown means that the server named the popup it opened; Sent
@@ -91,7 +123,9 @@ func (p *Popups) Probe(ctx context.Context) error {
 // Later calls fail.
 func (p *Popups) Close() error {
 	p.out.close() // first: what we leave behind is not lost
-	return wrap("close popups", p.screen.close())
+	err := p.screen.close()
+	p.book.close()
+	return wrap("close popups", err)
 }
 
 // wrap names the operation. A cause that carries its own hint keeps it.

@@ -30,6 +30,7 @@ const (
 		`$t=$x.GetElementsByTagName('text');` +
 		`[void]$t.Item(0).AppendChild($x.CreateTextNode($env:STEWARD_TITLE));` +
 		`[void]$t.Item(1).AppendChild($x.CreateTextNode([string]$env:STEWARD_TEXT));` +
+		`if($env:STEWARD_QUIET){try{$a=$x.CreateElement('audio');$a.SetAttribute('silent','true');[void]$x.GetElementsByTagName('toast').Item(0).AppendChild($a)}catch{}};` +
 		`$n=[Windows.UI.Notifications.ToastNotification]::new($x);$n.Tag=$env:STEWARD_TAG;$n.Group='steward';` +
 		`$s=$m::CreateToastNotifier($app);if($s.Setting -ne 'Enabled'){[Console]::Error.WriteLine('toasts are switched off');exit 3};` +
 		`$s.Show($n)`
@@ -39,7 +40,9 @@ const (
 )
 
 // screen shows toasts through PowerShell.
-type screen struct{}
+type screen struct {
+	book *book // a run that knows a key replaces and removes its toast, whoever showed it
+}
 
 func newScreen(*outbox) *screen { return &screen{} }
 
@@ -50,16 +53,26 @@ func tag(key string) string {
 	return "STEWARD_TAG=" + strconv.FormatUint(h.Sum64(), 16)
 }
 
-func (*screen) show(ctx context.Context, m Message) (Proof, error) {
-	err := shell(ctx, toastShow, answerTime, "STEWARD_TITLE="+m.Title, "STEWARD_TEXT="+m.Text, tag(m.Key))
-	if err != nil {
+func (s *screen) show(ctx context.Context, m Message) (Proof, error) {
+	env := []string{"STEWARD_TITLE=" + m.Title, "STEWARD_TEXT=" + m.Text, tag(m.Key)}
+	if m.Quiet {
+		env = append(env, "STEWARD_QUIET=1")
+	}
+	if err := shell(ctx, toastShow, answerTime, env...); err != nil {
 		return Proof{}, err
 	}
+	s.book.put(m.Key, mark{})
+	s.book.flush(ctx)
 	return Proof{Result: Sent, Detail: "Windows took the toast and does not say whether it is seen"}, nil
 }
 
-func (*screen) withdraw(ctx context.Context, key string) error {
-	return shell(ctx, toastHide, answerTime, tag(key))
+func (s *screen) withdraw(ctx context.Context, key string) error {
+	err := shell(ctx, toastHide, answerTime, tag(key))
+	if err == nil {
+		s.book.drop(key)
+		s.book.flush(ctx)
+	}
+	return err
 }
 
 func (*screen) probe(context.Context) error { return probeVoice() }

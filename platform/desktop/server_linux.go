@@ -13,9 +13,8 @@ import (
 // muteTime bounds the question for "do not disturb": some servers never answer one about properties.
 const muteTime = 300 * time.Millisecond
 
-// server is one life of a notification server: another owner of the name, the same one after it gave the name up, or
-// another connection (a restarted bus counts its unique names from the beginning) is another server, and knows no id
-// of this one.
+// server is one life of a notification server, as heard over one connection: another owner of the name, or the same one
+// after it gave the name up, knows no id of this one. A server on another connection is the same one if its mark says so.
 type server struct {
 	bus    *bus
 	owner  string // unique bus name; calls go to it, never to whoever took the name since
@@ -24,6 +23,19 @@ type server struct {
 	body   bool
 
 	actions bool // it shows buttons, and we hear of presses
+	tags    bool // it puts popups in the place of others by their names
+}
+
+// stackTag is the capability, and the hint, of servers that do so. Others have hints of that sense, too, but show what
+// carries these as they show the volume.
+const stackTag = "x-dunst-stack-tag"
+
+// mark is where a popup of this server stands; where it cannot be known again, it is only known that there is one.
+func (srv *server) mark(id uint32) mark {
+	if srv.bus == nil || srv.bus.guid == "" {
+		return mark{}
+	}
+	return mark{Bus: srv.bus.guid, Owner: srv.owner, ID: id}
 }
 
 func ownerOf(ctx context.Context, b *bus, start bool) (string, error) {
@@ -63,11 +75,12 @@ func meet(ctx context.Context, b *bus, owner string) (*server, error) {
 	}
 	return &server{bus: b, owner: owner, label: label,
 		markup: slices.Contains(abilities, "body-markup"), body: slices.Contains(abilities, "body"),
-		actions: slices.Contains(abilities, "actions") && !b.deaf}, nil
+		actions: slices.Contains(abilities, "actions") && !b.deaf, tags: slices.Contains(abilities, stackTag)}, nil
 }
 
-// notify sends the message. buttons are pairs of key and label.
-func (srv *server) notify(ctx context.Context, m Message, replaces uint32, buttons []string) *dbus.Call {
+// notify sends the message. buttons are pairs of key and label. The tag makes up for an id that a kill kept from being
+// written; beside an id it would have some servers replace, and free, the popup that they are just filling.
+func (srv *server) notify(ctx context.Context, m Message, replaces uint32, buttons []string, tag string) *dbus.Call {
 	text := m.Text
 	if srv.markup {
 		text = escape(text)
@@ -76,7 +89,13 @@ func (srv *server) notify(ctx context.Context, m Message, replaces uint32, butto
 	if m.Urgency == Critical {
 		expire = 0 // until closed
 	}
-	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(min(m.Urgency, Critical)))}
+	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(m.weight()))}
+	if m.Quiet {
+		hints["suppress-sound"] = dbus.MakeVariant(true)
+	}
+	if replaces == 0 && srv.tags && tag != "" {
+		hints[stackTag] = dbus.MakeVariant(tag)
+	}
 	return srv.bus.start(ctx, srv.owner, serverPath, serverName+".Notify", dbus.FlagNoAutoStart,
 		"steward", replaces, "", m.Title, text, buttons, hints, expire)
 }

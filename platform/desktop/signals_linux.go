@@ -52,7 +52,7 @@ func (e *ear) DeliverSignal(iface, member string, sig *dbus.Signal) {
 	switch {
 	case iface == busName && member == "NameOwnerChanged" && sig.Sender == busName:
 		if name, _ := argument[string](sig, 0); name == serverName {
-			e.lost()
+			e.lost(false)
 		}
 	case iface != serverName || member != "ActionInvoked" && member != "NotificationClosed":
 	case s.server == nil || s.server.bus.ear != e || sig.Sender != s.server.owner || sig.Path != serverPath:
@@ -66,14 +66,14 @@ func (e *ear) DeliverSignal(iface, member string, sig *dbus.Signal) {
 func (e *ear) Terminate() {
 	e.screen.mu.Lock()
 	defer e.screen.mu.Unlock()
-	e.lost()
+	e.lost(true)
 }
 
-// lost ends the server of this connection. A server that was found on a newer one lives on.
-func (e *ear) lost() {
+// lost ends the server of this connection, or only the connection. A server that was found on a newer one lives on.
+func (e *ear) lost(unheard bool) {
 	e.changes++
 	if srv := e.screen.server; srv != nil && srv.bus.ear == e {
-		e.screen.lose()
+		e.screen.lose(unheard)
 	}
 }
 

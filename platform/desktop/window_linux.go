@@ -20,8 +20,11 @@ type window struct {
 
 	server   *server // that opened it, nil when it does not stand; ids of any other server mean other popups
 	id       uint32
-	unwanted bool // withdrawn, perhaps before it was answered
-	answered bool // a button was pressed
+	left     *mark // where it stood when we last heard of its server; nil while that is known, or nowhere
+	told     bool  // that it is lost, of the popup that left it there
+	adopted  bool  // it was opened over another connection
+	unwanted bool  // withdrawn, perhaps before it was answered
+	answered bool  // a button was pressed
 
 	// buttons gives the action for each key that the last message told the server. The keys are random, so that no
 	// older message, no other popup and no guess has the same. A press takes them all away.
@@ -70,9 +73,10 @@ func (s *screen) discard(w *window) bool {
 func (s *screen) forget(w *window) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.server = nil
+	w.server, w.left = nil, nil
 	if s.windows[w.key] == w {
 		delete(s.windows, w.key)
+		s.book.drop(w.key)
 	}
 }
 
@@ -88,7 +92,7 @@ func (s *screen) want(w *window, wanted bool) {
 
 // offer gives what the next Notify says beside the text: the popup that it replaces, and keys and labels of its
 // buttons. From here on no press of an older message counts: our caller has moved on.
-func (s *screen) offer(w *window, srv *server, actions []Action) (replaces uint32, buttons []string) {
+func (s *screen) offer(w *window, srv *server, actions []Action, fresh bool) (replaces uint32, buttons []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.pending, w.early, w.gone, w.buttons = true, nil, 0, nil
@@ -100,7 +104,7 @@ func (s *screen) offer(w *window, srv *server, actions []Action) (replaces uint3
 			buttons = append(buttons, token, a.Label)
 		}
 	}
-	if w.server == srv {
+	if w.server == srv && !fresh {
 		replaces = w.id
 	}
 	return replaces, buttons
@@ -126,7 +130,7 @@ func (s *screen) record(w *window, srv *server, call *dbus.Call) (id uint32, err
 		return 0, err
 	}
 	again := w.server == srv && w.id == id
-	w.server, w.id, w.answered = srv, id, false
+	s.stand(w, srv, id)
 	switch {
 	case early != nil && early.id == id:
 		s.answer(w, early.action)
@@ -153,25 +157,13 @@ func (s *screen) answer(w *window, action string) {
 func (s *screen) end(w *window, byHuman bool) {
 	tell := byHuman && !w.answered && !w.unwanted
 	w.server, w.buttons = nil, nil
+	if w.answered { // the press may still be lost on its way: the book keeps the key until its receiver has acted on it
+		s.book.void(w.key)
+	} else {
+		s.book.drop(w.key)
+	}
+	s.book.later()
 	if tell {
 		s.out.put(Closed, w.key, "")
 	}
-}
-
-// lose forgets the server and every popup of its. The caller holds mu.
-func (s *screen) lose() {
-	for _, w := range s.windows {
-		if s.server == nil || w.server != s.server {
-			continue
-		}
-		tell := !w.answered && !w.unwanted
-		w.server, w.buttons = nil, nil
-		if tell {
-			s.out.put(Lost, w.key, "")
-		}
-	}
-	if s.server != nil {
-		s.server.bus.sock.trust("")
-	}
-	s.server = nil
 }
