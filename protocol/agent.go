@@ -10,6 +10,8 @@ type Agent struct {
 	Status string `json:"status"`
 	// Complaint is what its heartbeat says is wrong with it (health.*_ok false, last_error); "" is well.
 	Complaint string `json:"complaint,omitempty"`
+	// Failed: by its own word it can do no more by itself, rather than that something about it is not well.
+	Failed bool `json:"failed,omitempty"`
 	// Registered is when it announced itself; a beat older than that does not count.
 	Registered time.Time `json:"registered,omitzero"`
 	// Recorded is the word the registry holds for it.

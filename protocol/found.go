@@ -32,13 +32,19 @@ type Plea struct {
 }
 
 // Finding is something wrong that needs no repair of ours: a field, a transition, a violation. One of severity high
-// or critical is also told to the human, once per Subject, Code and Field, until the files no longer show it.
+// or critical, or with Call, is also told to the human, once per Subject, Code and Field, until the files no longer
+// show it; the others are only listed.
 type Finding struct {
 	Subject  Subject  `json:"subject"`
 	Code     string   `json:"code"` // closed set per adapter, e.g. "schema"
 	Field    string   `json:"field,omitempty"`
 	Severity Severity `json:"severity"`
 	Text     string   `json:"text"`
+	// Call: the protocol needs a human here, however little it matters.
+	Call bool `json:"call,omitempty"`
+	// Settle is what a human says who has dealt with it ("Reviewed"): where a decision ends the matter though the files
+	// may go on showing it. "" offers nothing.
+	Settle string `json:"settle,omitempty"`
 }
 
 // Event is something that happened; Name is the protocol's own word for it.

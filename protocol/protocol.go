@@ -127,4 +127,6 @@ type Fault struct {
 	Problem string    `json:"problem"`
 	Hint    string    `json:"hint,omitempty"`
 	Since   time.Time `json:"since"`
+	// Severity is how much it matters if it stays; "" is medium.
+	Severity Severity `json:"severity,omitempty"`
 }

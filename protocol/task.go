@@ -37,6 +37,9 @@ type Task struct {
 	Foreign bool `json:"foreign,omitempty"`
 	// Requeue: work whose agent is lost goes back to its place in one step (VerbRequeue) instead of through a result.
 	Requeue bool `json:"requeue,omitempty"`
+	// Answers: its protocol carries out what a human decides about the work (VerbAnswer about a task): another run, or that
+	// it is done. Nothing else is ordered then.
+	Answers bool `json:"answers,omitempty"`
 	// Lost says what proves that nobody works any more on what is in flight; "" while that is not proved. Such a
 	// proof must stand for a while ([tasks] presume) before anything follows.
 	Lost string `json:"lost,omitempty"`

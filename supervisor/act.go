@@ -26,12 +26,18 @@ func (s *Supervisor) staff(ctx context.Context, d *desk) {
 // dispatch hands every idle looker what waits for it. It never blocks: an idle looker has an empty channel.
 func (s *Supervisor) dispatch() {
 	now := s.now()
+	hangs := false
 	for _, d := range s.desks {
 		if d.stuck(now) && d.problem == nil {
 			d.problem = &protocol.Fault{Path: d.project.Path, Problem: "the folder does not answer", Hint: "a disk or network mount may hang; other projects go on", Since: d.since}
 			s.log.Error("project does not answer", "project", d.project.Name, "since", d.since)
-			s.show(s.view(now))
+			hangs = true
 		}
+	}
+	if hangs {
+		s.decide() // nobody reports, so nobody else would
+	}
+	for _, d := range s.desks {
 		s.hand(d, now)
 	}
 	for _, d := range s.leaving {
@@ -73,7 +79,7 @@ func (s *Supervisor) decide() {
 	s.plan, s.memory = plan, plan.Memory
 	s.show(view)
 	due := s.possible(plan, begin)
-	if len(due)+len(plan.Alerts) == 0 {
+	if len(due)+len(plan.Alerts)+len(plan.Remarks) == 0 {
 		return
 	}
 	if err := s.save(); err != nil {
@@ -83,6 +89,9 @@ func (s *Supervisor) decide() {
 		return
 	}
 	s.tell(plan)
+	for _, r := range plan.Remarks {
+		s.doors.Remark(r)
+	}
 	for _, c := range due {
 		d := s.desks[c.Subject.Project]
 		d.changes = append(d.changes, c)
@@ -150,6 +159,10 @@ func (s *Supervisor) view(now time.Time) View {
 	for _, name := range s.names() {
 		d := s.desks[name]
 		v.Once = v.Once || d.once
+		if !d.lookedAt.IsZero() {
+			v.Looked = append(v.Looked, name)
+		}
+		v.Troubles = append(v.Troubles, d.troubles(now, s.cfg.LookEvery)...)
 		for _, snap := range d.snapshots {
 			// A snapshot that changes are being made on, or that comes before changes that are queued, is for
 			// the eyes only; so is that of a project that does not answer.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/heartbeat"
@@ -99,16 +100,17 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 			return // the incident is about its task
 		}
 		tasks := openTasksOf(s, l.agent.Name)
+		ids := idsOf(tasks)
 		a := escalate.Alert{Kind: "agent_dead", Severity: protocol.High, Subject: subject, Agent: l.agent.Name,
-			Summary: l.agent.Name + " is dead", Detail: l.verdict.Why, Occurrence: l.verdict.Since.UTC().Format("20060102T150405.000Z"),
+			Summary: l.agent.Name + " is dead", Detail: l.verdict.Why, Occurrence: stamp(l.verdict.Since),
 			Spoken: fmt.Sprintf("%s, the agent %s is dead.", d.cfg.Human, l.agent.Name)}
 		if len(tasks) > 0 {
-			a.Blocking = true
-			a.Summary = fmt.Sprintf("%s is dead, probably in task %s", l.agent.Name, tasks[0])
+			a.Blocking, a.Silent, a.Options = true, allSilent(tasks), ofCare()
+			a.Summary = fmt.Sprintf("%s is dead, probably in task %s", l.agent.Name, ids[0])
 			if !l.verdict.Proof {
-				a.Summary = fmt.Sprintf("%s is silent, probably in task %s", l.agent.Name, tasks[0])
+				a.Summary = fmt.Sprintf("%s is silent, probably in task %s", l.agent.Name, ids[0])
 			}
-			a.Detail += fmt.Sprintf(". In flight: %s. ", strings.Join(tasks, ", "))
+			a.Detail += fmt.Sprintf(". In flight: %s.%s ", strings.Join(ids, ", "), directive(tasks[0]))
 			switch {
 			case !s.Act:
 				a.Detail += "steward only observes here and changes nothing"
@@ -121,23 +123,49 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 			}
 		}
 		d.alert(a)
-	case l.verdict.InError && l.agent.Status == "error":
-		d.alert(escalate.Alert{Kind: "agent_error", Severity: protocol.High, Subject: subject, Agent: l.agent.Name,
-			Summary: l.agent.Name + " reports an error", Detail: l.verdict.Error, Occurrence: l.verdict.Error,
-			Spoken: fmt.Sprintf("%s, the agent %s reports an error.", d.cfg.Human, l.agent.Name)})
+	case l.verdict.InError && (l.agent.Failed || l.agent.Status == "error"):
+		d.alertError(s, l)
 	}
 }
 
+// alertError tells of an agent that says it is in error. Who waits for its work waits in vain.
+func (d *decision) alertError(s *protocol.Snapshot, l *agentLook) {
+	tasks := openTasksOf(s, l.agent.Name)
+	a := escalate.Alert{Kind: "agent_error", Severity: protocol.High, Subject: s.Subject(protocol.KindAgent, l.agent.Name), Agent: l.agent.Name,
+		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: ofCare(),
+		Summary: l.agent.Name + " reports an error", Detail: l.verdict.Error,
+		Spoken: fmt.Sprintf("%s, the agent %s reports an error.", d.cfg.Human, l.agent.Name)}
+	if len(tasks) > 0 {
+		a.Detail += fmt.Sprintf("\nIn flight: %s.%s", strings.Join(idsOf(tasks), ", "), directive(tasks[0]))
+	}
+	a.Key = keyOf(a)
+	a.Occurrence = occurrence(d.stands(a, time.Time{}).Since, l.verdict.Error)
+	d.alert(a)
+}
+
 // openTasksOf lists the tasks that the agent named and that have no result.
-func openTasksOf(s *protocol.Snapshot, agent string) []string {
-	var ids []string
+func openTasksOf(s *protocol.Snapshot, agent string) []*protocol.Task {
+	var open []*protocol.Task
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		if t.Agent == agent && t.Outcome == nil && t.Hold == nil && t.Named != "" {
-			ids = append(ids, t.ID)
+			open = append(open, t)
 		}
 	}
+	return open
+}
+
+func idsOf(tasks []*protocol.Task) []string {
+	ids := make([]string, 0, len(tasks))
+	for _, t := range tasks {
+		ids = append(ids, t.ID)
+	}
 	return ids
+}
+
+// allSilent reports whether all of the work was asked for without voice.
+func allSilent(tasks []*protocol.Task) bool {
+	return len(tasks) > 0 && !slices.ContainsFunc(tasks, func(t *protocol.Task) bool { return !t.Silent })
 }
 
 // lostWith reports whether work of the agent is proved to be lost.

@@ -10,16 +10,20 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// alert adds an alert to the plan unless the ledger shows the very same already.
+// alert adds an alert to the plan unless the ledger shows the very same already. A condition that brings no occurrence
+// of its own has the time for which it stands: what a human has settled is settled for this time only.
 func (d *decision) alert(a escalate.Alert) {
 	if a.Key == "" {
-		a.Key = escalate.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
+		a.Key = keyOf(a)
 	}
 	a.Summary = clip(a.Summary, maxSummary)
 	if d.present[a.Key] {
 		return
 	}
 	d.present[a.Key] = true
+	if a.Occurrence == "" {
+		a.Occurrence = stamp(d.stands(a, time.Time{}).Since)
+	}
 	if head, known := d.view.Incidents[a.Key]; known && head.Has(a) {
 		return
 	}
@@ -45,7 +49,10 @@ func (d *decision) settleIncidents() {
 		if head.State == escalate.Resolved || head.Foreign || d.present[key] {
 			continue
 		}
-		if why := d.over(head); why != "" {
+		why := d.over(head)
+		if why == "" {
+			d.goesOn(key)
+		} else {
 			over = append(over, escalate.Alert{Key: key, Subject: head.Subject, Severity: head.Severity, Resolve: true, Detail: why})
 		}
 	}
@@ -80,7 +87,7 @@ func (d *decision) over(head escalate.Head) string {
 }
 
 func (d *decision) lookedAt(project string) bool {
-	return slices.ContainsFunc(d.view.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
+	return slices.Contains(d.view.Looked, project) || slices.ContainsFunc(d.view.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
 }
 
 // movedOn says why an event about a task needs nobody any more.
@@ -111,8 +118,20 @@ func (k *taskLook) alertFailure(r escalate.Ruling) {
 	} else {
 		k.countCall()
 	}
-	k.alert(escalate.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || k.t.Blocking, Lasting: true, Options: ofFailure(),
-		Summary: summary, Spoken: spoken, Detail: detail, Occurrence: k.t.Outcome.Ref.Sum})
+	a := escalate.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || r.Status == "blocked" || k.t.Blocking, Lasting: true, Options: ofFailure(k.t),
+		Summary: summary, Spoken: spoken, Detail: detail, Occurrence: k.t.Outcome.Ref.Sum}
+	if k.t.Outcome.Ref == k.t.Ref { // it ends without a result of its own, and may fail again in the same words
+		a.Subject, a.Key = k.subject, k.keyOf(a)
+		a.Occurrence += " " + stamp(k.d.stands(a, time.Time{}).Since)
+	}
+	k.alert(a)
+}
+
+func (k *taskLook) keyOf(a escalate.Alert) string {
+	if k.t.Foreign { // who has it may change, or become known later, and it is the same trouble
+		return escalate.Key(k.subject.Project, k.subject.Protocol, k.subject.ID, "", a.Kind, a.Code)
+	}
+	return escalate.Key(k.subject.Project, k.subject.Protocol, k.subject.ID, k.t.Agent, a.Kind, a.Code)
 }
 
 func (k *taskLook) alert(a escalate.Alert) {
@@ -120,9 +139,7 @@ func (k *taskLook) alert(a escalate.Alert) {
 		return
 	}
 	a.Subject, a.Agent, a.Silent = k.subject, k.t.Agent, k.t.Silent
-	if k.t.Foreign { // who has it may change, or become known later, and it is the same trouble
-		a.Key = escalate.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, "", a.Kind, a.Code)
-	}
+	a.Key = k.keyOf(a)
 	k.d.alert(a)
 }
 

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
@@ -9,17 +10,22 @@ import (
 
 // The options that steward itself offers for a task that needs a decision.
 const (
-	OptionRetry  = "retry"   // issue it again, whatever the rules say
-	OptionLeave  = "leave"   // leave it as it is
-	OptionDone   = "done"    // the human has taken care of it
-	OptionWait   = "wait"    // for the rules to take their course
-	OptionGiveUp = "give_up" // end the tasks of a dead agent
+	OptionRetry    = "retry"    // issue it again, whatever the rules say
+	OptionComplete = "complete" // the work itself is done: what waits for it may begin
+	OptionLeave    = "leave"    // leave it as it is
+	OptionDone     = "done"     // the human has taken care of it
+	OptionWait     = "wait"     // for the rules to take their course
+	OptionGiveUp   = "give_up"  // end the tasks of a dead agent
 )
 
 // ofFailure, ofDecision and ofDeath are what steward itself offers: for a task that failed for good, one that leaves
 // something for the human to do, and an agent that died at its tasks.
-func ofFailure() []escalate.Option {
-	return []escalate.Option{{ID: OptionRetry, Label: "Run it again"}, {ID: OptionLeave, Label: "Leave it"}}
+func ofFailure(t *protocol.Task) []escalate.Option {
+	list := []escalate.Option{{ID: OptionRetry, Label: "Run it again"}, {ID: OptionLeave, Label: "Leave it"}}
+	if t.Answers {
+		list = append(list, escalate.Option{ID: OptionComplete, Label: "It is done"})
+	}
+	return list
 }
 
 func ofDecision() []escalate.Option {
@@ -30,6 +36,9 @@ func ofDeath() []escalate.Option {
 	return []escalate.Option{{ID: OptionRetry, Label: "Issue its tasks again"}, {ID: OptionWait, Label: "Wait"},
 		{ID: OptionGiveUp, Label: "Give its tasks up", Dangerous: true}}
 }
+
+// ofCare is offered where steward itself can do nothing: it settles the incident, with the human's reason.
+func ofCare() []escalate.Option { return []escalate.Option{{ID: OptionDone, Label: "Taken care of"}} }
 
 // translateAnswer turns a human's answer into changes: the protocol's own reply, and another run if that was chosen.
 // Nil changes without an error: the subject is not in this snapshot.
@@ -47,6 +56,9 @@ func (s *Supervisor) translateAnswer(c Command, snap *protocol.Snapshot) ([]prot
 		t := &snap.Tasks[i]
 		if change.Subject = snap.Subject(protocol.KindTask, t.ID); c.Subject.Matches(change.Subject) {
 			change.Ref, change.Agent = t.Ref, t.Agent
+			if t.Outcome != nil {
+				change.Ref = t.Outcome.Ref // what a human decides about is how it ended
+			}
 			return s.answerTask(c, snap, t, change)
 		}
 	}
@@ -61,11 +73,23 @@ func (s *Supervisor) translateAnswer(c Command, snap *protocol.Snapshot) ([]prot
 // answerTask has the decision written beside the task, where the protocol has a place for it, and the task issued again.
 func (s *Supervisor) answerTask(c Command, snap *protocol.Snapshot, t *protocol.Task, change protocol.Change) ([]protocol.Change, error) {
 	changes := []protocol.Change{}
+	// What failed without a result of its own was asked about with the time of that failure behind its sum.
+	if c.Saw != "" && t.Outcome != nil && t.Outcome.Ref.Sum != c.Saw && !strings.HasPrefix(c.Saw, t.Outcome.Ref.Sum+" ") {
+		return changes, fmt.Errorf("%s %s: %w: its result is no longer the one that was asked about", c.Verb, change.Subject, ErrRefused)
+	}
 	if err := s.mayWrite(c, snap, change.Subject); err != nil {
-		if c.Answer.Option == OptionRetry {
+		if c.Answer.Option == OptionRetry || c.Answer.Option == OptionComplete {
 			return changes, err
 		}
 		return changes, nil // to leave it as it is needs no leave to write
+	}
+	if t.Answers {
+		if c.Try && c.Answer.Option == OptionRetry { // later it may be in hand again by this very answer
+			if _, err := s.translateOne(Command{Verb: "retry"}, snap, change.Subject); err != nil {
+				return changes, err
+			}
+		}
+		return append(changes, change), nil
 	}
 	if !t.Foreign {
 		changes = append(changes, change)
@@ -88,8 +112,8 @@ func (s *Supervisor) answerDeath(c Command, snap *protocol.Snapshot, agent proto
 		return changes, err
 	}
 	var refused error
-	for _, id := range openTasksOf(snap, agent.ID) {
-		change, err := s.translateOne(Command{Verb: verb, Why: c.Answer.By + " answered: " + c.Answer.Label}, snap, snap.Subject(protocol.KindTask, id))
+	for _, t := range openTasksOf(snap, agent.ID) {
+		change, err := s.translateOne(Command{Verb: verb, Why: c.Answer.By + " answered: " + c.Answer.Label}, snap, snap.Subject(protocol.KindTask, t.ID))
 		if err != nil {
 			refused = err
 			continue
@@ -100,6 +124,21 @@ func (s *Supervisor) answerDeath(c Command, snap *protocol.Snapshot, agent proto
 		return changes, refused
 	}
 	return changes, nil
+}
+
+// answerNobody judges an answer about what no snapshot shows any more. Where it only settles an incident, nobody need
+// be there to read it; and what nobody has looked at yet may still come to light.
+func (s *Supervisor) answerNobody(c Command) error {
+	if d := s.desks[c.Subject.Project]; d != nil && d.lookedAt.IsZero() {
+		return fmt.Errorf("answer %s: the project %s has not been looked at yet", c.Subject.ID, c.Subject.Project)
+	}
+	switch c.Answer.Option {
+	case OptionDone, OptionLeave, OptionWait:
+		if c.Subject.Kind != protocol.KindPlea {
+			return nil
+		}
+	}
+	return fmt.Errorf("answer %q: %w", c.Subject.ID, ErrNoSubject)
 }
 
 // mayWrite refuses where steward only observes, or yields to somebody.

@@ -48,6 +48,8 @@ type Command struct {
 	Why     string
 	// Answer is what "answer" writes to whoever asked: about a plea, or about a task (OptionRetry issues it again).
 	Answer *protocol.Answer
+	// Saw is the result that the answer is about (the occurrence of an incident about one); "": as it is now.
+	Saw string
 	// Try only says whether it could be done.
 	Try bool
 }

@@ -20,6 +20,7 @@ func Decide(v View, m Memory, cfg Config) Plan {
 		d.project(&v.Snapshots[i])
 	}
 	d.admit()
+	d.faults()
 	d.settleIncidents()
 	return d.finish()
 }
@@ -77,6 +78,7 @@ func newDecision(v View, m Memory, cfg Config) *decision {
 	d.plan.Tasks = make(map[protocol.Subject]TaskVerdict, tasks)
 	d.plan.Agents = make(map[protocol.Subject]heartbeat.Verdict, agents)
 	d.plan.Memory = d.remember(tasks, agents)
+	d.unseen()
 	return d
 }
 

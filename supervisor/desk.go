@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // desk is what the loop knows of one project. Its looker works on one order at a time.
@@ -127,8 +129,8 @@ func effortOf(c protocol.Change) effort { return effort{c.Subject, c.Verb, c.Eve
 type tries struct {
 	n       int
 	at      time.Time
-	rest    time.Time       // not before
-	failure *protocol.Fault // what the last one met with, unless the files had only moved on
+	rest    time.Time // not before
+	failure *Trouble  // what the last one met with, unless the files had only moved on
 }
 
 // How soon after its rest the same change must come again to count as one that does not last, and how many such are
@@ -160,21 +162,34 @@ func (d *desk) tried(c protocol.Change, err error, now time.Time) (again bool) {
 }
 
 // failure is a change that cannot be made, as a Fault for the status page: the operator must learn of a full disk.
-func failure(c protocol.Change, err error, last *protocol.Fault, now time.Time) *protocol.Fault {
+func failure(c protocol.Change, err error, last *Trouble, now time.Time) *Trouble {
 	if err == nil || errors.Is(err, protocol.ErrConflict) {
 		return nil
 	}
-	f := &protocol.Fault{Path: c.Ref.Path, Problem: fmt.Sprintf("%s %s: %v", c.Verb, c.Subject, err), Since: now}
-	if last != nil {
-		f.Since = last.Since
+	t := &Trouble{Project: c.Subject.Project, Code: cmp.Or(c.Ref.Path, c.Subject.String()),
+		Fault: protocol.Fault{Path: c.Ref.Path, Problem: fmt.Sprintf("%s %s: %v", c.Verb, c.Subject, err), Since: now}}
+	switch {
+	case errors.Is(err, jsonfile.ErrNoSpace):
+		t.Code, t.Title, t.Fault.Severity = codeDisk, "the disk is full, so nothing can be changed", protocol.High
+	case errors.Is(err, jsonfile.ErrReadOnly):
+		t.Code, t.Title, t.Fault.Severity = codeDisk, "the disk is read-only, so nothing can be changed", protocol.High
 	}
-	return f
+	if last != nil {
+		t.Fault.Since = last.Fault.Since
+	}
+	return t
 }
+
+// The codes of troubles that have one cause whatever the path.
+const (
+	codeDisk  = "disk"  // it is full, or may not be written to
+	codeStuck = "stuck" // the folder does not answer
+)
 
 // failing lists the changes that could not be made and are still wanted: one that is not tried again soon after its
 // rest is no longer wanted.
-func (d *desk) failing(now time.Time, every time.Duration) []protocol.Fault {
-	var list []protocol.Fault
+func (d *desk) failing(now time.Time, every time.Duration) []Trouble {
+	var list []Trouble
 	for _, t := range d.tries {
 		until := t.at
 		if t.rest.After(until) {
@@ -184,7 +199,20 @@ func (d *desk) failing(now time.Time, every time.Duration) []protocol.Fault {
 			list = append(list, *t.failure)
 		}
 	}
-	slices.SortFunc(list, func(a, b protocol.Fault) int { return strings.Compare(a.Problem, b.Problem) })
+	slices.SortFunc(list, func(a, b Trouble) int { return strings.Compare(a.Fault.Problem, b.Fault.Problem) })
+	return list
+}
+
+// troubles are the faults that no snapshot shows.
+func (d *desk) troubles(now time.Time, every time.Duration) []Trouble {
+	list := d.failing(now, every)
+	if p := d.problem; p != nil {
+		t := Trouble{Project: d.project.Name, Fault: *p}
+		if d.stuck(now) {
+			t.Code, t.Fault.Severity = codeStuck, protocol.High
+		}
+		list = append([]Trouble{t}, list...)
+	}
 	return list
 }
 

@@ -55,6 +55,8 @@ type Doors struct {
 	// Tell puts an alert into the incident ledger and has it delivered; Incidents are the ledger's heads.
 	Tell      func(escalate.Alert) error
 	Incidents func() map[string]escalate.Head
+	// Remark says something in passing; it must not block, and nothing follows if nobody hears it.
+	Remark func(escalate.Remark)
 	// Save stores the Memory durably.
 	Save func(Memory) error
 	// Note writes the journal.
@@ -69,6 +71,9 @@ type Doors struct {
 func (d *Doors) fill() {
 	if d.Pulse == nil {
 		d.Pulse = func(time.Time) {}
+	}
+	if d.Remark == nil {
+		d.Remark = func(escalate.Remark) {}
 	}
 	if d.HandOver == nil {
 		d.HandOver = func() bool { return false }

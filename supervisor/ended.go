@@ -15,6 +15,7 @@ func (k *taskLook) ended() {
 		k.is(protocol.TaskDone, "completed")
 		k.count(true)
 		k.alertForHuman()
+		k.remarkEnd()
 		return
 	}
 	task := *k.t

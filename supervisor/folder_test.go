@@ -44,6 +44,7 @@ type card struct {
 	named      string
 	listed     bool // once, in active_tasks
 	progress   time.Time
+	percent    float64
 	logged     []string
 	shown      int // how often it came into sight
 }
@@ -119,7 +120,7 @@ func (c *card) read() protocol.Task {
 		t.Visible = t.Visible && c.named == ""
 		t.Named = c.named
 	} else if t.Visible {
-		t.Named, t.Progress.At = c.named, c.progress
+		t.Named, t.Progress.At, t.Progress.Percent = c.named, c.progress, c.percent
 	}
 	if c.result != nil {
 		o := *c.result

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
 )
 
 // foreign is what the other protocols bring into a folder: locks, calls for a human, findings, events, orphans.
@@ -16,13 +18,14 @@ type foreign struct {
 	pleas    []protocol.Plea
 	findings []protocol.Finding
 	events   []protocol.Event
+	faults   []protocol.Fault
 	stubborn bool // orphans do not end when asked
 }
 
 func (f *foreign) fill(s *protocol.Snapshot) {
 	s.Yield = f.yield
 	s.Locks, s.Pleas = slices.Clone(f.locks), slices.Clone(f.pleas)
-	s.Findings, s.Events = slices.Clone(f.findings), slices.Clone(f.events)
+	s.Findings, s.Events, s.Faults = slices.Clone(f.findings), slices.Clone(f.events), slices.Clone(f.faults)
 }
 
 // applyForeign carries out the verbs that protocol 000 lacks.
@@ -96,7 +99,7 @@ func (s *stage) doLock(w []string) error {
 	return err
 }
 
-// doPlea: plea P by A [blocking] [due 05:00] says TEXT | plea P gone
+// doPlea: plea P by A [for T] [blocking] [due 05:00] says TEXT | plea P gone
 func (s *stage) doPlea(w []string) error {
 	f := &s.demo().foreign
 	if w[1] == "gone" {
@@ -108,6 +111,9 @@ func (s *stage) doPlea(w []string) error {
 		switch w[i] {
 		case "blocking":
 			p.Blocking = true
+		case "for":
+			p.Task = w[i+1]
+			i++
 		case "due":
 			at, err := readClock(w[i+1])
 			if err != nil {
@@ -123,13 +129,64 @@ func (s *stage) doPlea(w []string) error {
 	return nil
 }
 
-// doFinding: finding CODE on T SEVERITY TEXT | finding CODE gone
+// doFinding: finding CODE on T SEVERITY [call] [decide] TEXT | finding CODE gone
 func (s *stage) doFinding(w []string) error {
 	f := &s.demo().foreign
 	f.findings = slices.DeleteFunc(f.findings, func(x protocol.Finding) bool { return x.Code == w[0] })
+	if w[1] == "gone" {
+		return nil
+	}
+	x, text := protocol.Finding{Subject: protocol.Subject{Kind: protocol.KindTask, ID: w[2]}, Code: w[0], Severity: protocol.Severity(w[3])}, w[4:]
+	if x.Call = text[0] == "call"; x.Call {
+		text = text[1:]
+	}
+	if text[0] == "decide" {
+		x.Settle, text = "Taken care of", text[1:]
+	}
+	x.Text = strings.Join(text, " ")
+	f.findings = append(f.findings, x)
+	return nil
+}
+
+// doFault: fault PATH PROBLEM | fault PATH gone
+func (s *stage) doFault(w []string) error {
+	f := &s.demo().foreign
+	f.faults = slices.DeleteFunc(f.faults, func(x protocol.Fault) bool { return x.Path == w[0] })
 	if w[1] != "gone" {
-		f.findings = append(f.findings, protocol.Finding{Subject: protocol.Subject{Kind: protocol.KindTask, ID: w[2]}, Code: w[0],
-			Severity: protocol.Severity(w[3]), Text: strings.Join(w[4:], " ")})
+		f.faults = append(f.faults, protocol.Fault{Path: w[0], Problem: strings.Join(w[1:], " "), Since: s.now})
+	}
+	return nil
+}
+
+// doTrouble: trouble CODE SEVERITY PROBLEM | trouble CODE gone
+func (s *stage) doTrouble(w []string) error {
+	s.troubles = slices.DeleteFunc(s.troubles, func(t supervisor.Trouble) bool { return t.Code == w[0] })
+	if w[1] != "gone" {
+		s.troubles = append(s.troubles, supervisor.Trouble{Project: "demo", Code: w[0],
+			Fault: protocol.Fault{Severity: protocol.Severity(w[1]), Problem: strings.Join(w[2:], " "), Since: s.now}})
+	}
+	return nil
+}
+
+// doProgress: progress off | 25% | each
+func (s *stage) doProgress(w []string) error {
+	s.cfg.Progress = escalate.Progress(w[0])
+	return s.cfg.Progress.Validate()
+}
+
+// doSettle: settle X: a human's answer ends the open incidents about it.
+func (s *stage) doSettle(w []string) error {
+	s.rest()
+	next, n := map[string]escalate.Head{}, 0
+	for key, h := range s.heads {
+		if h.Subject.ID == w[0] && h.State != escalate.Resolved {
+			h.State, h.ResolvedBy = escalate.Resolved, escalate.ByAnswer
+			n++
+		}
+		next[key] = h
+	}
+	if s.heads = next; n == 0 {
+		return fmt.Errorf("there is no incident")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 // pleas makes every agent's call for a human an incident, once it is due.
 func (d *decision) pleas(s *protocol.Snapshot) {
+	work := tasksByID(s)
 	for i := range s.Pleas {
 		p := &s.Pleas[i]
 		if due := plain(p.Due); !p.Due.IsZero() && d.now.Before(due) {
@@ -24,6 +25,9 @@ func (d *decision) pleas(s *protocol.Snapshot) {
 		if p.Task != "" {
 			a.Detail = strings.TrimSpace(a.Detail + "\nTask: " + p.Task)
 		}
+		if t := work(p.Task); t != nil {
+			a.Silent, a.Detail = t.Silent, strings.TrimSpace(a.Detail+"\n"+strings.TrimSpace(directive(t)))
+		}
 		for n, o := range p.Options {
 			a.Options = append(a.Options, escalate.Option{ID: strconv.Itoa(n + 1), Label: o})
 		}
@@ -31,25 +35,74 @@ func (d *decision) pleas(s *protocol.Snapshot) {
 	}
 }
 
-// findings tells the human of what is grave; the rest is only listed.
+// tasksByID finds the tasks of a snapshot by their ids. Nothing is gathered before somebody asks.
+func tasksByID(s *protocol.Snapshot) func(id string) *protocol.Task {
+	var all map[string]*protocol.Task
+	return func(id string) *protocol.Task {
+		if id == "" {
+			return nil
+		}
+		if all == nil {
+			all = make(map[string]*protocol.Task, len(s.Tasks))
+			for i := range s.Tasks {
+				all[s.Tasks[i].ID] = &s.Tasks[i]
+			}
+		}
+		return all[id]
+	}
+}
+
+// findings tells the human of what is grave, and of what its protocol needs a human for; the rest is only listed.
 func (d *decision) findings(s *protocol.Snapshot) {
-	for _, f := range s.Findings {
-		if f.Severity.Rank() < protocol.High.Rank() {
+	work := tasksByID(s)
+	for i := range s.Findings {
+		f := &s.Findings[i]
+		if f.Severity.Rank() < protocol.High.Rank() && !f.Call {
 			continue
 		}
 		subject := s.Subject(f.Subject.Kind, f.Subject.ID)
-		code := f.Code
-		if f.Field != "" {
-			code += " " + f.Field
-		}
-		agent := ""
-		if subject.Kind == protocol.KindAgent {
-			agent = subject.ID
-		}
+		text := named(s, f)
 		// Its subject may be a task or an agent with incidents of its own; the code keeps them apart.
-		d.alert(escalate.Alert{Kind: "finding", Code: code, Severity: f.Severity, Subject: subject, Agent: agent,
-			Blocking: f.Severity == protocol.Critical, Summary: f.Text, Detail: whole(f.Text), Spoken: d.cfg.Human + ", " + f.Text + "."})
+		a := escalate.Alert{Kind: "finding", Code: strings.TrimSpace(f.Code + " " + f.Field), Severity: f.Severity, Subject: subject,
+			Blocking: f.Severity == protocol.Critical, Summary: text, Detail: whole(text), Spoken: d.cfg.Human + ", " + text + "."}
+		var t *protocol.Task
+		switch subject.Kind {
+		case protocol.KindAgent:
+			a.Agent = subject.ID
+		case protocol.KindTask:
+			if t = work(subject.ID); t != nil {
+				a.Silent, a.Detail = t.Silent, strings.TrimSpace(a.Detail+"\n"+strings.TrimSpace(directive(t)))
+			}
+		}
+		a.Options = ofFinding(s, f, t)
+		a.Key = keyOf(a)
+		a.Occurrence = occurrence(d.stands(a, time.Time{}).Since, f.Text) // the same words on another day are another matter
+		d.alert(a)
 	}
+}
+
+// named is a finding's text with what it is about, for somebody who sees nothing else.
+func named(s *protocol.Snapshot, f *protocol.Finding) string {
+	who := f.Subject.ID
+	if f.Subject.Kind == protocol.KindProject {
+		who = s.Project
+	}
+	if who == "" || strings.Contains(f.Text, who) {
+		return f.Text
+	}
+	return who + ": " + f.Text
+}
+
+// ofFinding are the options where a decision ends the matter: what settles it, and another run of work that failed.
+func ofFinding(s *protocol.Snapshot, f *protocol.Finding, t *protocol.Task) []escalate.Option {
+	if f.Settle == "" {
+		return nil
+	}
+	settle := escalate.Option{ID: OptionDone, Label: f.Settle}
+	if t != nil && t.Requeue && t.Outcome != nil && !t.Outcome.Succeeded() && mayChange(s) {
+		return []escalate.Option{{ID: OptionRetry, Label: "Run it again"}, settle}
+	}
+	return []escalate.Option{settle}
 }
 
 // whole is a sentence that a summary cuts; "" when it does not.

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
@@ -140,4 +141,35 @@ func TestHangingProjectIsInNobodysWay(t *testing.T) {
 			t.Fatal("it waits behind a task of a project that does not answer")
 		}
 	})
+}
+
+// TestSettledWhileNobodyLooked: a project that is not looked at for a while (another steward has it, its disk hangs) takes
+// with it nothing of what a human has settled there.
+func TestSettledWhileNobodyLooked(t *testing.T) {
+	s := newStage(t)
+	demo := s.demo()
+	do := func(lines ...string) {
+		for _, line := range lines {
+			if err := s.do(line); err != nil {
+				t.Fatal(line, err)
+			}
+		}
+	}
+	do("finding gate on t9 high the audit failed", "at 00:10", "settle t9")
+	delete(s.folders, "demo")
+	s.until(midnight.Add(time.Hour))
+	s.folders["demo"] = demo
+	s.until(midnight.Add(2 * time.Hour))
+	if s.alerts != 1 {
+		t.Errorf("told again:\n%s", s.log.String())
+	}
+}
+
+// TestEmptyPlan: whatever a plan asks for, it is not empty, so that the law of rest holds for all of it.
+func TestEmptyPlan(t *testing.T) {
+	for what, p := range map[string]supervisor.Plan{"changes": {Changes: make([]protocol.Change, 1)}, "alerts": {Alerts: make([]escalate.Alert, 1)}, "remarks": {Remarks: make([]escalate.Remark, 1)}} {
+		if p.Empty() || !(supervisor.Plan{}).Empty() {
+			t.Errorf("a plan with %s is empty", what)
+		}
+	}
 }

@@ -160,6 +160,10 @@ func (l *looker) open(r *report) {
 
 // missing keeps a fault as long as the project's own folder cannot be used. It stands under no protocol.
 func (l *looker) missing() {
+	since := l.now()
+	if old, known := l.failed[""]; known {
+		since = old.Since
+	}
 	delete(l.failed, "")
 	delete(l.vanished, "")
 	if l.project.Missing == nil {
@@ -168,7 +172,7 @@ func (l *looker) missing() {
 	if err := l.project.Missing(); err != nil {
 		l.vanished[""] = true
 		l.failed[""] = protocol.Fault{Path: l.project.Path, Problem: "the project cannot be looked at: " + err.Error(),
-			Hint: "put the folder back, or take it out of the configuration", Since: l.now()}
+			Hint: "put the folder back, or take it out of the configuration", Since: since, Severity: protocol.High}
 	}
 }
 

@@ -30,7 +30,8 @@ func (k *taskLook) alone() {
 // lost sees to work whose agent is gone: where it goes back in one step, it does; else the result is written that the
 // agent cannot write, and the retry table judges it at the next look.
 func (k *taskLook) lost(twice bool, why string) {
-	if !mayChange(k.s) && k.t.Foreign {
+	// Where the agent's own death is told, its incident names the work in its hands.
+	if told := k.agent.dead() && k.agent.agent.Presence != protocol.PresenceGone; !mayChange(k.s) && k.t.Foreign && !told {
 		k.alertLost(why)
 	}
 	switch {
@@ -45,7 +46,7 @@ func (k *taskLook) lost(twice bool, why string) {
 
 // alertLost tells the human of lost work that steward may not touch.
 func (k *taskLook) alertLost(why string) {
-	k.alert(escalate.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking,
+	k.alert(escalate.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking, Options: ofCare(),
 		Summary: fmt.Sprintf("%s is lost", title(k.t)), Detail: why + "." + directive(k.t),
 		Spoken: fmt.Sprintf("%s, %s is lost.", k.d.cfg.Human, title(k.t))})
 }

@@ -22,6 +22,8 @@ type Memory struct {
 	Reaps       map[protocol.Subject]Reap                 `json:"reaps,omitempty"`
 	Gate        capacity.Memory                           `json:"gate,omitzero"`
 	Projects    map[string]ProjectMemory                  `json:"projects,omitempty"`
+	// Standing are the conditions that incidents are about, by the incidents' keys.
+	Standing map[string]Standing `json:"standing,omitempty"`
 }
 
 // ProjectMemory is what is remembered of a project.
@@ -73,6 +75,8 @@ type TaskMemory struct {
 	// Paid: this run's retry is entered in the project's budget. Lost: its loss in the tally.
 	Paid bool `json:"paid,omitempty"`
 	Lost bool `json:"lost,omitempty"`
+	// Heard is what was said of this run's progress.
+	Heard Heard `json:"heard,omitzero"`
 	// Wanted: the operator has asked for another run of a task whose agent is gone.
 	Wanted bool `json:"wanted,omitempty"`
 	// Counted is the result that stands in the tally, with its Latency. Called: a human was called for it.

@@ -66,11 +66,14 @@ func (s *Supervisor) show(view View) {
 		Desks: make([]DeskPicture, 0, len(s.desks))}
 	for _, name := range s.names() {
 		d := s.desks[name]
-		p.Desks = append(p.Desks, DeskPicture{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.lookedAt,
-			Problem: d.problem, Failing: d.failing(view.Now, s.cfg.LookEvery), Paused: s.memory.Projects[name].Paused})
-		if s.unsaved != nil {
-			p.Desks[len(p.Desks)-1].Failing = append(p.Desks[len(p.Desks)-1].Failing, *s.unsaved)
+		desk := DeskPicture{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.lookedAt, Problem: d.problem, Paused: s.memory.Projects[name].Paused}
+		for _, t := range d.failing(view.Now, s.cfg.LookEvery) {
+			desk.Failing = append(desk.Failing, t.Fault)
 		}
+		if s.unsaved != nil {
+			desk.Failing = append(desk.Failing, *s.unsaved)
+		}
+		p.Desks = append(p.Desks, desk)
 	}
 	s.picture.Store(p)
 }

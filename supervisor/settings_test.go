@@ -36,7 +36,7 @@ func settings() supervisor.Config {
 		escalate.Rule{Severity: "fatal", Action: protocol.ActionStop, Then: escalate.ThenAlert})
 	return supervisor.Config{
 		LookEvery: 5 * time.Second,
-		Human:     "Jesse",
+		Human:     "Jesse", FaultAfter: time.Minute, Progress: escalate.ProgressOff,
 		Heartbeat: heartbeat.Config{Late: 45 * time.Second, Dead: 90 * time.Second, StartGrace: time.Minute, ResumeGrace: 30 * time.Second},
 		Locks:     heartbeat.LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second},
 		Capacity: capacity.Config{Threshold: 0.8, RetryAfter: time.Minute, Hysteresis: 0.05, Calm: 3 * time.Second, CalmMemory: 10 * time.Second,

@@ -40,6 +40,7 @@ type stage struct {
 	once      bool
 	ran       bool
 	resumed   bool
+	troubles  []supervisor.Trouble
 	show      map[protocol.Verb]bool
 	log       strings.Builder
 	alerts    int
@@ -112,6 +113,9 @@ func (s *stage) turn() supervisor.Plan {
 	for _, a := range plan.Alerts {
 		s.raise(a)
 	}
+	for _, r := range plan.Remarks {
+		s.note("say %s", r.Text)
+	}
 	for _, c := range plan.Changes {
 		if err := s.folders[c.Subject.Project].Apply(context.Background(), c, s.now); err != nil {
 			s.t.Fatalf("%s: %+v: %v", s.clock(s.now), c, err)
@@ -125,7 +129,7 @@ func (s *stage) turn() supervisor.Plan {
 
 func (s *stage) look() supervisor.View {
 	s.load.At = s.now
-	v := supervisor.View{Now: s.now, Load: s.load, Incidents: s.heads, Once: s.once, Resumed: s.resumed}
+	v := supervisor.View{Now: s.now, Load: s.load, Incidents: s.heads, Once: s.once, Resumed: s.resumed, Troubles: s.troubles}
 	for _, name := range []string{"demo", "other"} {
 		f := s.folders[name]
 		if f == nil {
@@ -133,7 +137,7 @@ func (s *stage) look() supervisor.View {
 		}
 		snap := f.Observe(context.Background(), protocol.Look{Now: s.now})
 		snap.Name(name, "agentstatus", !f.foreign.observed)
-		v.Snapshots = append(v.Snapshots, snap)
+		v.Snapshots, v.Looked = append(v.Snapshots, snap), append(v.Looked, name)
 	}
 	for id, state := range s.processes {
 		v.Processes = append(v.Processes, supervisor.Process{Identity: id, State: state})
@@ -191,10 +195,28 @@ func (s *stage) raise(a escalate.Alert) {
 	} else {
 		head = escalate.Head{State: escalate.Raised, Rev: head.Rev + 1, Occurrence: a.Occurrence, Lasting: a.Lasting, Foreign: a.Foreign, Subject: a.Subject, Severity: a.Severity}
 		s.alerts++
-		s.note("alert %s %s: %s", a.Severity, a.Subject.ID, a.Summary)
+		s.note("alert %s %s: %s%s", a.Severity, a.Subject.ID, a.Summary, s.extras(a))
 	}
 	next[a.Key] = head
 	s.heads = next
+}
+
+// extras are what more there is to an alert: whether somebody waits for it, what may be answered, and that no voice
+// may say it.
+func (s *stage) extras(a escalate.Alert) (text string) {
+	if !s.show["alert"] {
+		return ""
+	}
+	if a.Blocking {
+		text += " (blocking)"
+	}
+	if a.Silent {
+		text += " (silent)"
+	}
+	for _, o := range a.Options {
+		text += " [" + o.Label + "]"
+	}
+	return text
 }
 
 // told puts a change into a line that people can read.

@@ -18,6 +18,7 @@ type taskLook struct {
 	agent    *agentLook // nil when nobody of that name is known
 	subject  protocol.Subject
 	at       time.Time // of the look
+	before   time.Time // of the look before; zero if none
 	mem      TaskMemory
 	verdict  TaskVerdict
 	requests *requests
@@ -28,6 +29,7 @@ type taskLook struct {
 func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook) *taskLook {
 	k := &taskLook{d: d, s: s, t: t, agent: agents[t.Agent], subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
 	m := d.old.Tasks[k.subject]
+	k.before = m.Looked
 	if m.FirstSeen.IsZero() {
 		m.FirstSeen = k.at
 	}
@@ -184,6 +186,7 @@ func (k *taskLook) running() {
 		k.alertOverrun(deadline)
 	}
 	k.progress()
+	k.remarkProgress()
 }
 
 // progress notices that the updates that the request asked for stay away (000, Progressive Updates). Half an interval

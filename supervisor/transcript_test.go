@@ -65,6 +65,7 @@ func (s *stage) do(line string) error {
 		"at": s.doAt, "sleep": s.doSleep, "absent": s.doAbsent, "agent": s.doAgent, "task": s.doTask, "result": s.doResult, "load": s.doLoad, "show": s.doShow,
 		"once": s.doOnce, "state": s.doState, "release": s.doRelease, "retries": s.doRetries,
 		"lock": s.doLock, "plea": s.doPlea, "finding": s.doFinding, "event": s.doEvent, "mode": s.doMode,
+		"fault": s.doFault, "trouble": s.doTrouble, "progress": s.doProgress, "settle": s.doSettle,
 	}[verb]
 	if !ok {
 		return fmt.Errorf("no such word")
@@ -107,6 +108,11 @@ func (s *stage) doAbsent(w []string) error {
 	}
 	s.restart()
 	s.now = to
+	for _, f := range s.folders { // whoever looks anew knows nothing of how long
+		for i := range f.foreign.faults {
+			f.foreign.faults[i].Since = to
+		}
+	}
 	return err
 }
 
@@ -226,6 +232,13 @@ func (s *stage) doTask(w []string) error {
 		c.named = ""
 	case "progress":
 		c.named, c.progress = "progress", s.now
+	case "at": // 40: it reports so many percent
+		c.named, c.progress = "progress", s.now
+		percent, err := strconv.ParseFloat(w[2], 64)
+		c.percent = percent
+		return err
+	case "silent":
+		c.task.Silent = true
 	case "blocked":
 		c.task.Block = strings.Join(w[3:], " ")
 	case "free":
@@ -257,6 +270,12 @@ func (s *stage) appear(id string, w []string) (err error) {
 			t.Throttle, err = protocol.Used(v), e
 		case "payload":
 			t.Payload = w[i+1]
+		case "type":
+			t.Type = w[i+1]
+		case "titled":
+			t.Title = strings.ReplaceAll(w[i+1], "_", " ")
+		case "asked":
+			t.Directive = strings.ReplaceAll(w[i+1], "_", " ")
 		case "updates":
 			t.Progress.Every, err = time.ParseDuration(w[i+1])
 		case "names":

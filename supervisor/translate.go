@@ -48,6 +48,8 @@ func (s *Supervisor) translate(c Command) ([]protocol.Change, error) {
 	switch {
 	case matched == 0 && c.Subject.ID == "" && c.Subject.Project == "" && c.Verb == "release":
 		return nil, nil // nothing is looked after, so nothing is held
+	case matched == 0 && c.Verb == "answer":
+		return nil, s.answerNobody(c)
 	case matched == 0:
 		return nil, fmt.Errorf("%s %q: %w", c.Verb, cmp.Or(c.Subject.ID, c.Subject.Project), ErrNoSubject)
 	case matched > 1 && c.Subject.ID != "":

@@ -21,6 +21,10 @@ type View struct {
 	Processes []Process `json:"processes,omitempty"`
 	// Incidents are the heads of the incident ledger: what the human was told already.
 	Incidents map[string]escalate.Head `json:"incidents,omitempty"`
+	// Looked are the projects that were looked at since steward started, whether or not any protocol is spoken there;
+	// Troubles are the faults that lie outside all snapshots.
+	Looked   []string  `json:"looked,omitempty"`
+	Troubles []Trouble `json:"troubles,omitempty"`
 	// Once: this is the only look (steward run --once, steward plan), so nothing may stay held after it.
 	Once bool `json:"once,omitempty"`
 	// Resumed: the machine slept, or its clock was set, since the last decision. Only a loop that was running
@@ -40,6 +44,8 @@ type Process struct {
 type Plan struct {
 	Changes []protocol.Change `json:"changes"`
 	Alerts  []escalate.Alert  `json:"alerts"`
+	// Remarks are to be said aloud once, by whoever can.
+	Remarks []escalate.Remark `json:"remarks,omitempty"`
 	Memory  Memory            `json:"-"`
 	// Wake is the next moment at which the same files would lead to another decision; zero if never.
 	Wake time.Time `json:"wake,omitzero"`
@@ -55,7 +61,7 @@ type Plan struct {
 }
 
 // Empty reports whether the plan asks for nothing.
-func (p Plan) Empty() bool { return len(p.Changes) == 0 && len(p.Alerts) == 0 }
+func (p Plan) Empty() bool { return len(p.Changes)+len(p.Alerts)+len(p.Remarks) == 0 }
 
 // TaskVerdict is where a task stands, and why.
 type TaskVerdict struct {
@@ -70,7 +76,11 @@ type Config struct {
 	// LookEvery is the interval of full looks.
 	LookEvery time.Duration
 	// Human is the name of the person who is spoken to.
-	Human     string
+	Human string
+	// FaultAfter is how long a fault must stay until it is an incident. Progress is how much of tasks' progress is spoken.
+	FaultAfter time.Duration
+	Progress   escalate.Progress
+
 	Heartbeat heartbeat.Config
 	Capacity  capacity.Config
 	Tasks     TaskConfig

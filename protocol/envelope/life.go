@@ -54,6 +54,7 @@ type review struct {
 	blocking bool
 	void     bool   // rejected afterwards
 	contra   string // how an approval contradicts itself
+	text     string // its summary
 }
 
 // tell follows the messages from the first to the last.
@@ -140,7 +141,8 @@ func (t *life) complete(m *message) {
 	t.submitted++
 	switch from := t.worker(m); {
 	case isAuditor(from) && m.output.approval != "":
-		t.reviews = append(t.reviews, review{task: t.id, at: m.at, status: m.output.approval, blocking: m.output.blocking, contra: m.output.contra})
+		t.reviews = append(t.reviews, review{task: t.id, at: m.at, status: m.output.approval, blocking: m.output.blocking,
+			contra: m.output.contra, text: m.output.summary})
 	case from == "DEVELOPER" || from == "INTEGRATIONS":
 		t.deliveries = append(t.deliveries, m.at)
 	}

@@ -287,11 +287,9 @@ func (m *message) decodeBlocker(c *check, o jsonfile.Object) {
 	if p == jsonfile.Wrong {
 		context = string(o.Get("context").Raw())
 	}
-	for _, part := range []string{context, suggested} {
-		if part = folder.Short(part, maxLong); part != "" && b.detail != "" {
-			b.detail += "\n"
-		}
-		b.detail += folder.Short(part, maxLong)
+	b.detail = folder.Short(context, maxLong)
+	if suggested != "" {
+		b.detail = strings.TrimSpace(b.detail + "\nSuggested: " + folder.Short(suggested, maxLong))
 	}
 	for _, option := range c.list(o, "options", optional) {
 		b.options = append(b.options, folder.Short(option, maxLong))

@@ -67,9 +67,11 @@ func (p *Project) describe(s *protocol.Snapshot) {
 		}
 		s.Pleas = append(s.Pleas, p.pleas(t)...)
 		for _, i := range p.findings(t) {
-			s.Findings = append(s.Findings, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text})
+			s.Findings = append(s.Findings, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text,
+				Call: i.code == codeUnacknowledged})
 		}
 	}
+	s.Findings = append(s.Findings, p.refusalFindings(list)...)
 	s.Findings = append(append(s.Findings, p.uselessFindings()...), p.darkFindings()...)
 	calls := p.callsOfTheDay()
 	s.Findings = append(s.Findings, p.callFindings(calls)...)

@@ -41,16 +41,27 @@ func (t *life) strayFindings() []issue {
 	return []issue{{code: "unassigned", severity: protocol.Low, text: "there are messages about it, but no TASK_ASSIGNMENT"}}
 }
 
+// codeUnacknowledged is the code of an acknowledgement that is overdue. A human is told, though it matters little as yet.
+const codeUnacknowledged = "unacknowledged"
+
 // watchFindings are the watches over time: no acknowledgement, deadline passed.
 func (p *Project) watchFindings(t *life) []issue {
 	var list []issue
 	if since := t.openSince(); t.state == stateAssigned && !t.held() && !t.stuck && p.opts.Acknowledge > 0 && p.due(since.Add(p.opts.Acknowledge)) {
-		list = append(list, issue{"unacknowledged", "", fmt.Sprintf("%s has not acknowledged it within %v", clean(t.assigned.to, maxText), p.opts.Acknowledge), protocol.Medium})
+		list = append(list, issue{codeUnacknowledged, "", fmt.Sprintf("%s has not acknowledged it within %s", clean(t.assigned.to, maxText), minutes(p.opts.Acknowledge)), protocol.Medium})
 	}
 	if at := t.deadline(); !at.IsZero() && !t.over() && p.due(at) {
 		list = append(list, issue{"deadline", "", fmt.Sprintf("the deadline of %s was %s; it is %s", t.id, at.UTC().Format(time.RFC3339), cmp.Or(t.named(), string(t.state))), protocol.High})
 	}
 	return list
+}
+
+// minutes writes a limit as people say it.
+func minutes(d time.Duration) string {
+	if d%time.Minute == 0 {
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return d.String()
 }
 
 // openSince is when the agent could begin to see the assignment, or to go on with it.

@@ -2,6 +2,7 @@ package folder
 
 import (
 	"cmp"
+	"errors"
 	"path"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ func (f *Folder) Fault(old *protocol.Fault, file string, err error) *protocol.Fa
 		now.Since = old.Since
 	}
 	now.Problem, now.Hint = jsonfile.Describe(err)
+	if errors.Is(err, jsonfile.ErrNoSpace) || errors.Is(err, jsonfile.ErrReadOnly) {
+		now.Severity = protocol.High // nothing at all can be written there
+	}
 	now.Problem = Line(now.Problem, problemLimit)
 	return now
 }

@@ -122,7 +122,7 @@ func (p *Project) agents(s *state, ours bool, hands map[string][]string, ids []s
 		a.Beat = protocol.Beat{Mark: string(m.sum), At: capped(m.last, p.Now)}
 		a.Signs = p.signs(s, m.name)
 		if m.failed() {
-			a.Complaint = cmp.Or(m.complaint, "its status is "+m.status)
+			a.Failed, a.Complaint = true, cmp.Or(m.complaint, "its status is "+m.status)
 		}
 		list = append(list, a)
 	}

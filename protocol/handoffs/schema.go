@@ -29,8 +29,12 @@ type issue struct {
 	severity          protocol.Severity
 }
 
+// settles says how a human ends what the files alone cannot end. Of these codes he is told, however little they matter.
+var settles = map[string]string{codeWorkflow: "Reviewed", codeRejected: "Taken care of"}
+
 func (i issue) about(s protocol.Subject) protocol.Finding {
-	return protocol.Finding{Subject: s, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text}
+	settle, call := settles[i.code]
+	return protocol.Finding{Subject: s, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text, Call: call, Settle: settle}
 }
 
 // check collects what a document breaks of its schema. That is shown; the document still counts.

@@ -157,6 +157,9 @@ func (p *Project) agents(b *board) []protocol.Agent {
 		if p.atWork(r) {
 			a.Presence, a.Evidence = protocol.PresenceHere, p.chief.presence()
 		}
+		if word := strings.ToLower(r.status); word == "error" || word == "failed" {
+			a.Failed, a.Complaint = true, "its status is "+word
+		}
 		if r.task != "" {
 			a.Tasks = []string{r.task}
 		}

@@ -15,6 +15,7 @@ import (
 //	over_limit      an agent at work that is silent for longer than its role may be
 //	orphans         processes that the dead orchestrator left running
 //	transition      a step that the state diagram does not know
+//	rejected        a rejected task
 //	rejected_again  a second rejection of the same task
 //	status          a state that the protocol does not know
 //	misplaced       messages, or a queue, where nobody reads
@@ -75,13 +76,7 @@ func (p *Project) taskFindings(t *protocol.Task, r *record) (list []protocol.Fin
 	if k := p.history.tracks[r.id]; k != nil && k.illegal != "" {
 		add("transition", "status", protocol.Medium, fmt.Sprintf("%s went %s, a step that the protocol does not know", r.id, k.illegal))
 	}
-	if n := p.rejections(r); n > 1 && r.status != completed {
-		text := fmt.Sprintf("%s was rejected %d times", r.id, n)
-		if r.reason != "" {
-			text += ", the last time because: " + r.reason
-		}
-		add("rejected_again", "status", protocol.High, text)
-	}
+	list = append(list, p.rejectionFindings(r)...)
 	if !states[r.status] {
 		add("status", "status", protocol.Medium, fmt.Sprintf("%s has the status %q, which the protocol does not know", r.id, r.status))
 	}
@@ -89,6 +84,29 @@ func (p *Project) taskFindings(t *protocol.Task, r *record) (list []protocol.Fin
 		add("schema", "rejectionReason", protocol.Medium, r.id+" was rejected, and rejectionReason is missing")
 	}
 	return list
+}
+
+// rejectionFindings tells of a rejection (protocol 003, Review Failures). The first one is over when the task is taken
+// up again; from the second on it is until the task is completed, and a human decides.
+func (p *Project) rejectionFindings(r *record) []protocol.Finding {
+	f := protocol.Finding{Subject: about(protocol.KindTask, r.id), Field: "status", Call: true}
+	switch n := p.rejections(r); {
+	case n > 1 && r.status != completed:
+		f.Code, f.Severity, f.Settle = "rejected_again", protocol.High, "Taken care of"
+		f.Text = fmt.Sprintf("%s was rejected %d times", r.id, n)
+		if r.reason != "" {
+			f.Text += ", the last time because: " + r.reason
+		}
+	case r.status == rejected:
+		f.Code, f.Severity = "rejected", protocol.Medium
+		f.Text = r.id + " was rejected"
+		if r.reason != "" {
+			f.Text += ": " + r.reason
+		}
+	default:
+		return nil
+	}
+	return []protocol.Finding{f}
 }
 
 // letterFindings lists what messages lack, and what the newest report about each task says of its build.

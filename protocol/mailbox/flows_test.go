@@ -27,8 +27,8 @@ func (r *room) put(text string) *protocol.Snapshot {
 	return r.pass(0)
 }
 
-// Protocol 003, Task State Transitions: every step of the diagram is silent, every other one is a finding until the
-// task goes on.
+// Protocol 003, Task State Transitions: every step of the diagram is silent, but for the rejection that a human hears
+// of; every other one is a finding until the task goes on.
 func TestTransitions(t *testing.T) {
 	texts := map[string]string{completed: oneDone}
 	for _, s := range []string{pending, inProgress, awaitingReview, rejected} {
@@ -42,12 +42,13 @@ func TestTransitions(t *testing.T) {
 			r := newRoom(t, file(queuePath, texts[from]))
 			first := r.pass(0)
 			s := r.put(texts[to])
-			got, want := protocoltest.Codes(s, "task-001"), ""
+			stands := map[string]string{rejected: "rejected medium"}
+			got, want := protocoltest.Codes(s, "task-001"), stands[to]
 			if !steps[[2]string{from, to}] {
-				want = "transition medium"
+				want = strings.TrimSuffix("transition medium, "+stands[to], ", ")
 			}
-			if protocoltest.Codes(first, "task-001") != "" || got != want {
-				t.Errorf("%s → %s: %q, want %q", from, to, got, want)
+			if before := protocoltest.Codes(first, "task-001"); before != stands[from] || got != want {
+				t.Errorf("%s → %s: %q, then %q, want %q", from, to, before, got, want)
 			}
 		}
 	}
@@ -59,7 +60,7 @@ func TestWayOfATask(t *testing.T) {
 	r.pass(0)
 	reason := `, "rejectionReason": "no tests"`
 	for _, step := range []struct{ status, want string }{
-		{inProgress, ""}, {awaitingReview, ""}, {rejected, ""}, {pending, ""}, {inProgress, ""}, {awaitingReview, ""}, {rejected, "rejected_again high"},
+		{inProgress, ""}, {awaitingReview, ""}, {rejected, "rejected medium"}, {pending, ""}, {inProgress, ""}, {awaitingReview, ""}, {rejected, "rejected_again high"},
 		{pending, "rejected_again high"}, {inProgress, "rejected_again high"}, {awaitingReview, "rejected_again high"},
 	} {
 		more := ""

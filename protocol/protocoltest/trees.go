@@ -88,7 +88,7 @@ func Describe(s *protocol.Snapshot) string {
 			fmt.Sprintf("%q", p.Text), listed("options", p.Options))
 	}
 	for _, f := range s.Findings {
-		add("finding", string(f.Subject.Kind)+"/"+f.Subject.ID, f.Code, f.Field, string(f.Severity)+":", f.Text)
+		add("finding", string(f.Subject.Kind)+"/"+f.Subject.ID, f.Code, f.Field, string(f.Severity)+flag(" call", f.Call)+":", f.Text)
 	}
 	for _, f := range s.Faults {
 		add("fault", f.Path+":", f.Problem)

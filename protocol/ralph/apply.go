@@ -36,6 +36,9 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	if act == nil {
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
 	}
+	if c.Verb == protocol.VerbAnswer && c.Subject.Kind != protocol.KindTask {
+		return fmt.Errorf("%s %s: %w", c.Verb, c.Subject, protocol.ErrUnsupported)
+	}
 	if c.Verb == protocol.VerbReap {
 		if _, _, _, err := workerName(c.Subject.ID); c.Subject.Kind != protocol.KindAgent || err != nil {
 			return fmt.Errorf("%s: %q is no worker", c.Verb, c.Subject.ID)
@@ -59,28 +62,31 @@ func (p *Project) verb(v protocol.Verb) func(context.Context, protocol.Change) e
 		return p.requeue
 	case protocol.VerbReap:
 		return p.reap
+	case protocol.VerbAnswer:
+		return p.answer
 	}
 	return nil
 }
 
 // conclude marks lost work as failed: the program's own word for "needs manual intervention".
 func (p *Project) conclude(ctx context.Context, c protocol.Change) error {
-	return p.remark(ctx, c, string(rune(working)), failed)
+	return p.remark(ctx, c, string(rune(working)), failed, func(kanban []byte) error { return p.record(kanban, c.Subject.ID, c.Why) })
 }
 
 // cancel marks a task as not planned: the program never schedules it.
 func (p *Project) cancel(ctx context.Context, c protocol.Change) error {
-	return p.remark(ctx, c, string([]rune{todo, working, approval, failed}), dropped)
+	return p.remark(ctx, c, string([]rune{todo, working, approval, failed}), dropped, nil)
 }
 
 // requeue marks a failed or lost task as to be done.
 func (p *Project) requeue(ctx context.Context, c protocol.Change) error {
-	return p.remark(ctx, c, string([]rune{failed, working}), todo)
+	return p.remark(ctx, c, string([]rune{failed, working}), todo, nil)
 }
 
 // remark changes one marker of the kanban under the kanban's own lock (protocol 002, Concurrent Access). The lock's
-// side file is created when it is missing and never removed: who waits for it would wait for another file.
-func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to byte) error {
+// side file is created when it is missing and never removed: who waits for it would wait for another file. before, if not
+// nil, is called once under the lock with the kanban as it is about to be; its error calls the change off.
+func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to byte, before func(kanban []byte) error) error {
 	if p.opts.Flock == nil {
 		return ErrNoFlock
 	}
@@ -91,6 +97,9 @@ func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to
 		text, err := mark(old, c.Subject.ID, c.Ref.Sum, from, to)
 		if err != nil || text == nil || c.Verb == protocol.VerbCancel {
 			return text, err
+		}
+		if c.Verb == protocol.VerbAnswer {
+			return text, p.atRest(old, c)
 		}
 		return text, p.nobodyWorksOn(old, c)
 	}
@@ -110,8 +119,8 @@ func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to
 	recorded := false
 	late, err := p.Root.Update(kanbanFile, maxKanban, func(old []byte) ([]byte, error) {
 		text, err := change(old)
-		if text != nil && err == nil && c.Verb == protocol.VerbConclude && !recorded {
-			recorded, err = true, p.record(text, c.Subject.ID, c.Why)
+		if text != nil && err == nil && before != nil && !recorded {
+			recorded, err = true, before(text)
 		}
 		return text, err
 	})
@@ -186,7 +195,9 @@ func (p *Project) nobodyWorksOn(kanban []byte, change protocol.Change) error {
 	switch {
 	case f.presence == protocol.PresenceHere:
 		return folder.Moved("%s is at work: %s", w.name, f.evidence)
-	case change.Verb == protocol.VerbConclude && f.lost == "":
+	case change.Verb == protocol.VerbAnswer && f.resume != "":
+		return folder.Moved("%s: %s", id, f.resume)
+	case change.Verb != protocol.VerbRequeue && f.lost == "":
 		return folder.Moved("nothing proves any more that %s is lost", id)
 	}
 	return nil

@@ -168,7 +168,7 @@ func (p *Project) readHead() (repoHead, bool) {
 func (b *breaches) findings(w *worker) []protocol.Finding {
 	var list []protocol.Finding
 	for _, file := range sortedKeys(b.files[w.name]) {
-		list = append(list, protocol.Finding{Subject: task(w.task), Code: "violation", Field: folder.Line(file, 300), Severity: protocol.High,
+		list = append(list, protocol.Finding{Subject: task(w.task), Code: "violation", Field: folder.Line(file, 300), Severity: protocol.High, Settle: "Reviewed",
 			Text: fmt.Sprintf("process %d of %s has a file outside its workspace open for writing: %s", b.files[w.name][file], w.name, folder.Line(file, 300))})
 	}
 	return list

@@ -54,7 +54,7 @@ func FuzzKanban(f *testing.F) {
 		b := board{file: jsonfile.Reading[[]item]{Value: items}}
 		for _, found := range b.findings() {
 			if found.Code == "" || !oneLine(found.Text, found.Field) {
-				t.Errorf("finding %+q", found)
+				t.Errorf("finding %+v", found)
 			}
 		}
 	})

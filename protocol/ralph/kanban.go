@@ -262,19 +262,11 @@ func (p *Project) capped(t time.Time) time.Time {
 
 // mark gives the kanban with one task's marker changed, and no other byte. It returns nil when it is so already.
 func mark(text []byte, id, sum string, from string, to byte) ([]byte, error) {
-	var found *item
-	items := parseKanban(text)
-	for i := range items {
-		if items[i].id == id {
-			found = &items[i]
-			break
-		}
+	found, err := itemOf(text, id)
+	if err != nil {
+		return nil, err
 	}
 	switch {
-	case found == nil:
-		return nil, folder.Moved("the kanban does not show %s any more", id)
-	case found.twice:
-		return nil, fmt.Errorf("two lines of the kanban carry the id %s: %w", id, errAmbiguous)
 	case found.marker == to:
 		return nil, nil
 	case found.sum != sum:
@@ -287,6 +279,20 @@ func mark(text []byte, id, sum string, from string, to byte) ([]byte, error) {
 	out := bytes.Clone(text)
 	out[found.offset] = to
 	return out, nil
+}
+
+// itemOf finds the one task of that id in a kanban.
+func itemOf(text []byte, id string) (*item, error) {
+	for _, it := range parseKanban(text) {
+		switch {
+		case it.id != id:
+		case it.twice:
+			return nil, fmt.Errorf("two lines of the kanban carry the id %s: %w", id, errAmbiguous)
+		default:
+			return &it, nil
+		}
+	}
+	return nil, folder.Moved("the kanban does not show %s any more", id)
 }
 
 var errAmbiguous = errors.New("it is not clear which is meant")

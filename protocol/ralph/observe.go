@@ -42,6 +42,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	p.judgeChief(c)
 	p.watchWorkers()
 	p.describe(&s, c)
+	s.Findings = append(s.Findings, p.followResumes(ctx)...)
 	s.Again = p.Patience.Again()
 	return s
 }
@@ -161,7 +162,7 @@ func (p *Project) agentFindings(w *worker) []protocol.Finding {
 		list = append(list, protocol.Finding{Subject: subject, Code: "orphans", Severity: protocol.High, Text: text})
 	}
 	if h := p.log.heard[w.name]; h != nil && h.error != "" && p.isRecent(h.failed) {
-		list = append(list, protocol.Finding{Subject: subject, Code: "error", Severity: protocol.Medium, Text: h.error})
+		list = append(list, protocol.Finding{Subject: subject, Code: "error", Severity: protocol.Medium, Call: true, Text: h.error})
 	}
 	return list
 }

@@ -47,6 +47,10 @@ type Options struct {
 	Grace time.Duration
 	// NoWatch turns off steward's own search for workspace violations (Linux only; protocol 002, Violation Detection).
 	NoWatch bool
+	// Resume is the command that has the program resume a task: its name, then its arguments, in which {task} and {worker}
+	// stand for the task's id and its newest worker's folder. CheckResume says what may be in it. Empty: a task that a human
+	// wants done again is marked as to be done.
+	Resume []string
 }
 
 // Project is one project's adapter. It is used by one goroutine at a time.
@@ -73,14 +77,16 @@ type Project struct {
 	marked  marks
 	shut    shut
 	bare    *protocol.Fault // the kanban is missing although workers are there
+	answers map[string]*jsonfile.Reading[notes]
+	moment  time.Duration // how long a resume command is waited for
 }
 
 var _ protocol.Adapter = (*Project)(nil)
 
 // New makes the adapter for the project at dir (absolute). Nothing is read yet.
 func New(dir string, opts Options) *Project {
-	p := &Project{dir: dir, opts: opts, sys: machine()}
-	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard, Sweep: []string{"."}, Forget: p.forget})
+	p := &Project{dir: dir, opts: opts, sys: machine(), moment: moment}
+	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard, Sweep: []string{".", own, answersDir}, Forget: p.forget})
 	return p
 }
 
@@ -95,6 +101,7 @@ func (p *Project) forget() {
 	p.manned, p.live = map[string]*worker{}, map[string]*worker{}
 	p.quiet, p.marked, p.bare = quiet{workers: map[string]*worker{}}, newMarks(), nil
 	p.board, p.chief, p.log, p.breach, p.told = board{}, chief{}, newJournal(), breaches{}, violationLog{}
+	p.answers = map[string]*jsonfile.Reading[notes]{}
 }
 
 // Detect reports whether the project at dir speaks protocol 002.

@@ -30,11 +30,16 @@ func around(marker string) string {
 		file(Base+"/logs/worker.log", "theirs\n") + file("src/main.go", "package main\n")
 }
 
-// patient waits for the end of those who were signalled: the suite looks at once.
+// patient waits for the end of those who were signalled, or resumed: the suite looks at once.
 type patient struct{ *Project }
 
 func (p patient) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
 	err := p.Project.Apply(ctx, c, now)
+	for busy := len(p.opts.Resume) > 0; busy; time.Sleep(time.Millisecond) {
+		if busy, _ = p.resumeRuns(ctx, c.Subject.ID); p.Root == nil {
+			break
+		}
+	}
 	for _, id := range c.Processes {
 		for err == nil && proc.Check(proc.Identity(id)) != proc.Gone {
 			time.Sleep(time.Millisecond)
@@ -71,11 +76,11 @@ func change(v protocol.Verb) func(*protocol.Snapshot, time.Time) protocol.Change
 
 func TestSuite(t *testing.T) {
 	protocoltest.Run(t, protocoltest.Suite{
-		Open: func(t testing.TB, dir string) protocol.Adapter { return patient{open(t, dir)} },
+		Open: func(t testing.TB, dir string) protocol.Adapter { return patient{openFor(t, dir)} },
 		Now:  time.Now,
 		Unsupported: []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury,
-			protocol.VerbFile, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock, protocol.VerbPause, protocol.VerbResume, protocol.VerbAnswer},
-		Cases: cases(),
+			protocol.VerbFile, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock, protocol.VerbPause, protocol.VerbResume},
+		Cases: append(cases(), answers()...),
 		Torn: []protocoltest.Torn{{
 			Name: "kanban", File: kanbanPath, Files: around("="),
 			Shows: shows("three tasks, one of them in hand", func(s *protocol.Snapshot) bool {

@@ -182,7 +182,7 @@ func (p *Project) tasks(fates map[string]fate) []protocol.Task {
 
 // base is what all tasks of the kanban have in common.
 func (p *Project) base(it *item) protocol.Task {
-	return protocol.Task{ID: it.id, Title: it.title, Priority: it.priority, Timeout: protocol.NoTimeout, Foreign: true,
+	return protocol.Task{ID: it.id, Title: it.title, Priority: it.priority, Timeout: protocol.NoTimeout, Foreign: true, Answers: true,
 		Related: slices.Clone(it.related), Ref: protocol.Ref{Path: path.Join(Base, kanbanFile), Sum: it.sum}}
 }
 
@@ -281,7 +281,11 @@ func (p *Project) taskFindings(w *worker, f fate) []protocol.Finding {
 	}
 	var list []protocol.Finding
 	add := func(code, field string, severity protocol.Severity, format string, args ...any) {
-		list = append(list, protocol.Finding{Subject: task(w.task), Code: code, Field: field, Severity: severity, Text: fmt.Sprintf(format, args...)})
+		f := protocol.Finding{Subject: task(w.task), Code: code, Field: field, Severity: severity, Text: fmt.Sprintf(format, args...)}
+		if severity == protocol.High {
+			f.Settle = "Reviewed"
+		}
+		list = append(list, f)
 	}
 	if v := w.violation; v.Good && v.Value != "" {
 		severity := protocol.Low

@@ -257,9 +257,7 @@ func (p *Project) readPID(r *jsonfile.Reading[int], file string) {
 
 // readStory reads what a worker says of its work. Only workers of open tasks are read.
 func (p *Project) readStory(w *worker) {
-	if w.names[resumeFile] || w.resume.There {
-		jsonfile.Load(p.Root, &p.Patience, &w.resume, path.Join(w.dir(), resumeFile), maxFile, decodeResume)
-	}
+	p.readResume(w)
 	if w.names[violationFile] || w.violation.There {
 		jsonfile.LoadText(p.Root, &p.Patience, &w.violation, path.Join(w.dir(), violationFile), maxSmall, decodeViolation)
 	}
@@ -269,6 +267,12 @@ func (p *Project) readStory(w *worker) {
 	}
 	if w.names["summaries"] {
 		p.readSummary(w)
+	}
+}
+
+func (p *Project) readResume(w *worker) {
+	if w.names[resumeFile] || w.resume.There {
+		jsonfile.Load(p.Root, &p.Patience, &w.resume, path.Join(w.dir(), resumeFile), maxFile, decodeResume)
 	}
 }
 

@@ -1,0 +1,61 @@
+package envelope
+
+import (
+	"fmt"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// refusalLasts is how long a security review that was refused is told of when nobody does anything about it.
+const refusalLasts = 7 * day
+
+// refusalFindings are the security reviews that say no (protocol 004, Approval Status) and to which nobody has reacted:
+// no newer review of the project, no delivery since. Where a deployment waits for such a review, that is told instead.
+func (p *Project) refusalFindings(list []*life) (found []protocol.Finding) {
+	var awaited map[string]bool // reviews that hold a deployment back; asked for only where one says no
+	for _, project := range sortedKeys(p.projects) {
+		d := p.projects[project]
+		d.tell()
+		if len(d.reviews) == 0 {
+			continue
+		}
+		r := d.reviews[len(d.reviews)-1]
+		refused := r.status == "REJECTED" || r.blocking
+		if n := len(d.deliveries); !refused || r.void || n > 0 && d.deliveries[n-1].After(r.at) || p.due(r.at.Add(refusalLasts)) {
+			continue
+		}
+		if awaited == nil {
+			awaited = p.awaited(list)
+		}
+		if !awaited[r.task] {
+			found = append(found, protocol.Finding{Subject: protocol.Subject{Kind: protocol.KindTask, ID: r.task}, Code: "security_rejected",
+				Severity: protocol.High, Text: r.refusal(), Call: true, Settle: "Taken care of"})
+		}
+	}
+	return found
+}
+
+// refusal says in one line what a review says against deploying.
+func (r *review) refusal() string {
+	text := fmt.Sprintf("the security review %s says REJECTED", clean(r.task, maxText))
+	if r.status != "REJECTED" {
+		text = fmt.Sprintf("the security review %s says blocking_deployment", clean(r.task, maxText))
+	}
+	if said := clean(r.text, maxText); said != "" {
+		text += ": " + said
+	}
+	return text
+}
+
+// awaited are the reviews that stand in the way of a deployment.
+func (p *Project) awaited(list []*life) map[string]bool {
+	reviews := map[string]bool{}
+	for _, t := range list {
+		for _, m := range t.deployments() {
+			if r, _ := p.approval(m, p.Now); r != nil {
+				reviews[r.task] = true
+			}
+		}
+	}
+	return reviews
+}

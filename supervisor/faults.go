@@ -1,0 +1,170 @@
+package supervisor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+)
+
+// Trouble is a Fault that no snapshot shows: a folder that does not answer, a change that cannot be made.
+type Trouble struct {
+	Project string `json:"project"`
+	// Code groups those that have one cause, and Title says it in a few words; "": by their path, in the Fault's own words.
+	Code  string         `json:"code,omitempty"`
+	Title string         `json:"title,omitempty"`
+	Fault protocol.Fault `json:"fault"`
+}
+
+// manyFaults is how many incidents of a project may be about a single fault each.
+const manyFaults = 5
+
+// faults tells the human of faults that stay: of each path once, of many together. What is grave stands alone.
+func (d *decision) faults() {
+	byProject := d.troubles()
+	for _, project := range slices.Sorted(maps.Keys(byProject)) {
+		var lasting []escalate.Alert
+		for _, t := range byProject[project] {
+			if a, stays := d.lasting(t); stays {
+				lasting = append(lasting, a)
+			}
+		}
+		for _, a := range d.grouped(project, lasting) {
+			d.alert(a)
+		}
+	}
+}
+
+// grouped puts into one what would be too many incidents. Those that stand by themselves, or that a human has settled,
+// stay as they are; and so does the one of many until nothing is left of it.
+func (d *decision) grouped(project string, lasting []escalate.Alert) (told []escalate.Alert) {
+	var rest []escalate.Alert
+	stand := 0 // about a single fault each, and open
+	for _, a := range lasting {
+		head, known := d.view.Incidents[a.Key]
+		open := known && head.State != escalate.Resolved
+		if open {
+			stand++
+		}
+		if open || known && head.Has(a) || a.Severity.Rank() > protocol.Medium.Rank() {
+			told = append(told, a)
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	many := escalate.Alert{Kind: "faults", Severity: protocol.Medium, Subject: projectOf(project)}
+	many.Key = keyOf(many)
+	head, known := d.view.Incidents[many.Key]
+	open := known && head.State != escalate.Resolved
+	if _, stood := d.old.Standing[many.Key]; stood && known && head.ResolvedBy != escalate.ByFiles {
+		open = true // a human has settled it, and not all of it is over
+	}
+	if len(rest) > 0 && (open || stand+len(rest) > manyFaults) {
+		return append(told, d.together(many, rest))
+	}
+	return append(told, rest...)
+}
+
+func projectOf(name string) protocol.Subject {
+	return protocol.Subject{Project: name, Kind: protocol.KindProject, ID: name}
+}
+
+// troubles gathers all faults by project, in the order of their codes. Of two with one code the graver counts, then
+// the older.
+func (d *decision) troubles() map[string][]Trouble {
+	var all map[string][]Trouble
+	add := func(t Trouble) {
+		t.Code = cmp.Or(t.Code, t.Fault.Path, t.Fault.Problem)
+		t.Fault.Severity = cmp.Or(t.Fault.Severity, protocol.Medium)
+		if all == nil {
+			all = map[string][]Trouble{}
+		}
+		all[t.Project] = append(all[t.Project], t)
+	}
+	for i := range d.view.Snapshots {
+		for _, f := range d.view.Snapshots[i].Faults {
+			add(Trouble{Project: d.view.Snapshots[i].Project, Fault: f})
+		}
+	}
+	for _, t := range d.view.Troubles {
+		add(t)
+	}
+	for project, list := range all {
+		slices.SortStableFunc(list, func(a, b Trouble) int {
+			return cmp.Or(strings.Compare(a.Code, b.Code), b.Fault.Severity.Rank()-a.Fault.Severity.Rank(), a.Fault.Since.Compare(b.Fault.Since))
+		})
+		all[project] = slices.CompactFunc(list, func(a, b Trouble) bool { return a.Code == b.Code })
+	}
+	return all
+}
+
+// lasting makes the alert of a fault, and reports whether it has stayed for long enough. Since counts from the first
+// sight of it, through any restart.
+func (d *decision) lasting(t Trouble) (a escalate.Alert, stays bool) {
+	f := &t.Fault
+	a = escalate.Alert{Kind: "fault", Code: t.Code, Severity: f.Severity, Subject: projectOf(t.Project)}
+	a.Key = keyOf(a)
+	since := d.stands(a, f.Since).Since
+	if due := since.Add(d.cfg.FaultAfter); d.now.Before(due) {
+		d.wake(due)
+		return a, false
+	}
+	what := t.inShort()
+	a.Summary = t.Project + ": " + what
+	a.Spoken = fmt.Sprintf("%s, in project %s: %s.", d.cfg.Human, t.Project, what)
+	a.Detail = strings.Join(slices.DeleteFunc([]string{f.Path, f.Problem, f.Hint, "It has been so since " + moment(since, d.now) + "."},
+		func(line string) bool { return line == "" }), "\n")
+	a.Occurrence = occurrence(since, cmp.Or(t.Title, f.Problem))
+	return a, true
+}
+
+// inShort says what is wrong in few words, with the name of the file, but not the way to it.
+func (t *Trouble) inShort() string {
+	f := &t.Fault
+	switch name := path.Base(f.Path); {
+	case t.Title != "":
+		return t.Title
+	case t.Code != f.Path || path.IsAbs(f.Path):
+		return f.Problem
+	case strings.Contains(f.Problem, name):
+		return strings.ReplaceAll(f.Problem, f.Path, name)
+	default:
+		return name + ": " + f.Problem
+	}
+}
+
+// listedFaults bounds how many an incident names.
+const listedFaults = 20
+
+// together makes one alert of many. That there are fewer than there were is no news; one that has come is.
+func (d *decision) together(a escalate.Alert, list []escalate.Alert) escalate.Alert {
+	s := d.stands(a, time.Time{})
+	for _, f := range list {
+		if since := d.plan.Memory.Standing[f.Key].Since; since.After(s.Newest) {
+			s.Newest = since
+		}
+	}
+	d.remembers(a.Key, s)
+	count := fmt.Sprintf("%d faults stay", len(list))
+	if len(list) == 1 {
+		count = "one more fault stays"
+	}
+	a.Summary = a.Subject.Project + ": " + count
+	var lines []string
+	for _, f := range list[:min(len(list), listedFaults)] {
+		lines = append(lines, clip(f.Summary, 2*maxSummary))
+	}
+	if more := len(list) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more; see: steward status", more))
+	}
+	a.Detail = strings.Join(lines, "\n")
+	a.Spoken = fmt.Sprintf("%s, in project %s %s.", d.cfg.Human, a.Subject.Project, count)
+	a.Occurrence = stamp(s.Since) + " " + stamp(s.Newest)
+	return a
+}

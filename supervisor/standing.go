@@ -1,0 +1,73 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+)
+
+// Standing is what is remembered of a condition that a human is told of, or will be if it stays.
+type Standing struct {
+	Subject protocol.Subject `json:"subject"`
+	// Since tells this time from another one, at which the very same is wrong again.
+	Since  time.Time `json:"since"`
+	Looked time.Time `json:"looked"`
+	// Newest is since when the last of many holds, for a condition that gathers them.
+	Newest time.Time `json:"newest,omitzero"`
+}
+
+// stands notes that the condition behind the alert holds, and gives what is known of it. from is since when it is
+// known to hold; zero: since it was first seen.
+func (d *decision) stands(a escalate.Alert, from time.Time) Standing {
+	s := d.old.Standing[a.Key]
+	if s.Since.IsZero() {
+		s.Since = d.now
+	}
+	if !from.IsZero() && plain(from).Before(s.Since) {
+		s.Since = plain(from)
+	}
+	s.Subject, s.Looked = a.Subject, d.now
+	d.remembers(a.Key, s)
+	return s
+}
+
+func (d *decision) remembers(key string, s Standing) {
+	if d.plan.Memory.Standing == nil {
+		d.plan.Memory.Standing = map[string]Standing{}
+	}
+	d.plan.Memory.Standing[key] = s
+}
+
+// goesOn keeps what is remembered of a condition that cannot be judged at this look.
+func (d *decision) goesOn(key string) {
+	if s, known := d.old.Standing[key]; known {
+		d.remembers(key, s)
+	}
+}
+
+// unseen carries over what is remembered of conditions in projects that nobody has looked at.
+func (d *decision) unseen() {
+	for key, s := range d.old.Standing {
+		seen := d.looked[placeOf(s.Subject)] != nil
+		if s.Subject.Kind == protocol.KindProject {
+			seen = d.lookedAt(s.Subject.Project)
+		}
+		if !seen && d.now.Sub(s.Looked) < forgetAfter {
+			d.remembers(key, s)
+		}
+	}
+}
+
+// keyOf is the incident that an alert belongs to.
+func keyOf(a escalate.Alert) string {
+	return escalate.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
+}
+
+// occurrence tells what is wrong from the same at another time, and from something else at this time.
+func occurrence(since time.Time, text string) string {
+	return stamp(since) + " " + escalate.Key("", "", "", "", "", text)
+}
+
+// stamp is a moment as part of an occurrence.
+func stamp(t time.Time) string { return t.UTC().Format("20060102T150405.000Z") }

@@ -1,0 +1,208 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/supervisor"
+)
+
+// openFaults lists the incidents about faults that are open, as "severity summary".
+func (w *world) openFaults() string {
+	var list []string
+	for _, i := range w.ledger.List() {
+		if i.Kind == "fault" || i.Kind == "faults" {
+			list = append(list, fmt.Sprintf("%s %s", i.Severity, i.Summary))
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+// TestHangingFolderIsTold: nobody reports on it, and still it is told, once it has hung for long enough, and until it
+// answers. It speaks no protocol, so nothing but the look itself says that it is there again.
+func TestHangingFolderIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "bad")
+		hang := make(chan struct{})
+		p := w.project("bad")
+		p.Detect = func() []string { <-hang; return nil }
+		s := supervisor.New(w.cfg, []supervisor.Project{p}, supervisor.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		time.Sleep(59 * time.Second)
+		synctest.Wait()
+		if got := w.openFaults(); got != "" {
+			t.Errorf("after 59 s: %s", got)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := w.openFaults(); got != "high bad: the folder does not answer" {
+			t.Errorf("after 61 s: %q", got)
+		}
+		close(hang)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := w.openFaults(); got != "" {
+			t.Errorf("when it answers: %s", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMissingProjectIsTold: the folder itself is gone, and comes back without any protocol in it.
+func TestMissingProjectIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "demo")
+		var gone atomic.Bool
+		p := w.project("demo")
+		p.Detect = func() []string {
+			if gone.Load() {
+				return nil
+			}
+			return []string{"agentstatus"}
+		}
+		p.Missing = func() error {
+			if gone.Load() {
+				return errors.New("no such folder")
+			}
+			return nil
+		}
+		s := supervisor.New(w.cfg, []supervisor.Project{p}, supervisor.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		time.Sleep(7 * time.Second)
+		gone.Store(true)
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if got := w.openFaults(); got != "high demo: the project cannot be looked at: no such folder" {
+			t.Errorf("gone: %q", got)
+		}
+		if f := s.Picture().View.Snapshots[0].Faults[0]; time.Since(f.Since) < 2*time.Minute {
+			t.Errorf("since %v", f.Since)
+		}
+		gone.Store(false)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := w.openFaults(); got != "" {
+			t.Errorf("back: %s", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestImpossibleChangesAreTold: a full disk is one incident however many changes it prevents, and over when one works.
+func TestImpossibleChangesAreTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"full disk":      {jsonfile.ErrNoSpace, "high demo: the disk is full, so nothing can be changed"},
+		"read-only disk": {jsonfile.ErrReadOnly, "high demo: the disk is read-only, so nothing can be changed"},
+		"no permission":  {jsonfile.ErrPermission, "medium demo: registry of b: mark demo:agent/b: permission denied; medium demo: registry of a: mark demo:agent/a: permission denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "demo")
+				f := w.folders["demo"]
+				var broken atomic.Bool
+				broken.Store(true)
+				f.beforeChange = func(protocol.Change) error {
+					if broken.Load() {
+						return c.err
+					}
+					return nil
+				}
+				for _, name := range []string{"a", "b"} {
+					a := agentOf(name)
+					a.agent.Recorded, a.agent.Ref.Path = "error", "registry of "+name // it beats, so the registry is to say so
+					f.sims = append(f.sims, a)
+				}
+				_, stop := w.start()
+				defer stop()
+				time.Sleep(50 * time.Second)
+				synctest.Wait()
+				if got := w.openFaults(); got != "" {
+					t.Errorf("too soon: %s", got)
+				}
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				if got := w.openFaults(); got != c.want {
+					t.Errorf("%q, want %q", got, c.want)
+				}
+				broken.Store(false)
+				time.Sleep(3 * time.Minute)
+				synctest.Wait()
+				if got := w.openFaults(); got != "" {
+					t.Errorf("mended: %s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRemarksAreSaidOnce: after they are remembered, and not at all where they cannot be.
+func TestRemarksAreSaidOnce(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, "demo")
+			w.cfg.Progress = escalate.ProgressQuarters
+			w.folders["demo"].sims = []*sim{agentOf("codex")}
+			var said []string
+			doors := w.doors()
+			doors.Remark = func(r escalate.Remark) {
+				if saved := w.memory.Tasks[r.Subject].Heard.Percent; saved != 40 {
+					t.Errorf("said before it was saved: %d", saved)
+				}
+				said = append(said, r.Text)
+			}
+			s := supervisor.New(w.cfg, w.projects(), supervisor.Memory{}, doors, slog.New(slog.DiscardHandler), nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- s.Run(ctx) }()
+			time.Sleep(7 * time.Second)
+			task := request("t1")
+			task.Type, task.Progress.Every = "deploy", 30*time.Second
+			w.at("demo", func(f *folder) { f.submit(task, time.Now()) })
+			time.Sleep(5 * time.Second)
+			if full {
+				w.mu.Lock()
+				w.door = func() error { return jsonfile.ErrNoSpace }
+				w.mu.Unlock()
+			}
+			w.at("demo", func(f *folder) {
+				f.cards["t1"].named, f.cards["t1"].percent, f.cards["t1"].progress = "progress", 40, time.Now()
+			})
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			want := []string{"Deployment 40% complete"}
+			if full {
+				want = nil
+			}
+			if fmt.Sprint(said) != fmt.Sprint(want) {
+				t.Errorf("full %t: said %q", full, said)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
