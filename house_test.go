@@ -41,6 +41,7 @@ var floors = map[string]may{
 	"platform/watch":    {outside: []string{"github.com/fsnotify/fsnotify"}},
 	"platform/service":  {outside: []string{"github.com/kardianos/service", "github.com/coreos/go-systemd/v22"}},
 	"platform/desktop":  {outside: []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: process groups, locks
+	"platform/push":     {},
 
 	"protocol/agentstatus":  {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder"}},
 	"protocol/ledger":       {ours: []string{"protocol", "protocol/jsonfile"}},

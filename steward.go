@@ -72,6 +72,9 @@ type Ralph struct {
 	Violations bool `toml:"violations"`
 	// Grace is how long a worker may take to set up before a missing process counts.
 	Grace time.Duration `toml:"grace"`
+	// Resume is the command that has the program resume a task, {task} and {worker} in its arguments; none: the task's
+	// marker is set back instead.
+	Resume []string `toml:"resume"`
 }
 
 // Mailbox is the [mailbox] table (protocol 003): how long each role may be silent at its work.
@@ -127,6 +130,9 @@ func (c Config) Policies() supervisor.Config {
 		Tasks:     c.Tasks.TaskConfig,
 		Locks:     c.Locks,
 		Retry:     c.retry(),
+
+		FaultAfter: c.Escalate.FaultAfter,
+		Progress:   c.Escalate.Progress,
 	}
 }
 

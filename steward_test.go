@@ -21,7 +21,7 @@ func TestDefaults(t *testing.T) {
 	c := Defaults()
 	got, want := c.Policies(), supervisor.Config{
 		LookEvery: 5 * s,
-		Human:     "Jesse",
+		Human:     "Jesse", FaultAfter: m, Progress: escalate.ProgressOff,
 		Heartbeat: heartbeat.Config{Late: 45 * s, Dead: 90 * s, StartGrace: 60 * s, ResumeGrace: 30 * s,
 			Protocols: map[string]heartbeat.Limits{"handoffs": {Dead: 30 * m}}},
 		Locks: heartbeat.LockConfig{TTL: 30 * m, Watch: 30 * s},
@@ -222,5 +222,20 @@ retry rule code=X: action: "jump" is not retry, defer, wait or stop`
 func BenchmarkDefaults(b *testing.B) {
 	for b.Loop() {
 		Defaults()
+	}
+}
+
+// TestLaddersAreTheShippedOnes holds what docs/incidents.md and the tests of package escalate say of them.
+func TestLaddersAreTheShippedOnes(t *testing.T) {
+	at := func(d ...time.Duration) []time.Duration { return append([]time.Duration{}, d...) }
+	push := at(3 * time.Minute)
+	late := at(10 * time.Minute)
+	want := map[string]escalate.Ladder{
+		"critical": {Desktop: at(0), Speech: at(0, time.Minute), Ntfy: push, Command: push, Every: 15 * time.Minute, Times: 8, Then: time.Hour},
+		"high":     {Desktop: at(0), Speech: at(2 * time.Minute), Ntfy: late, Command: late, Every: 4 * time.Hour},
+		"medium":   {Desktop: at(0, 30*time.Minute), Speech: at(), Ntfy: at(), Command: at()},
+	}
+	if got := Defaults().Escalate.Ladder; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

@@ -20,6 +20,7 @@ var (
 const (
 	ViaCommand = "command"
 	ViaPopup   = "popup"
+	ViaPush    = "push"
 )
 
 // Reply is what a human answered.

@@ -122,10 +122,10 @@ func TestSnooze(t *testing.T) {
 	if err != nil || i.State != Snoozed || i.errand() == errandTell {
 		t.Fatalf("%+v %v", i, err)
 	}
-	if next, err := l.lapse(askedAt.Add(30 * time.Minute)); err != nil || !next.Equal(askedAt.Add(time.Hour)) {
+	if next, err := l.advance(Config{}, nil, askedAt.Add(30*time.Minute)); err != nil || !next.Equal(askedAt.Add(time.Hour)) {
 		t.Errorf("next %v %v", next, err)
 	}
-	if _, err := l.lapse(askedAt.Add(time.Hour)); err != nil {
+	if _, err := l.advance(Config{}, nil, askedAt.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if i, _ = l.get(i.Key); i.State != Raised || i.errand() != errandTell {

@@ -49,6 +49,15 @@ func (b *burst) on(now time.Time) bool { return now.Before(b.until) }
 
 func (b *burst) add(m member) { b.waiting = append(b.waiting, m) }
 
+// join adds one to the summary that it belongs to already.
+func (b *burst) join(m member, now time.Time) {
+	b.newest = now
+	if !b.on(now) {
+		b.until = now.Add(burstQuiet)
+	}
+	b.add(m)
+}
+
 // due is when the summary goes out; zero while there is none.
 func (b *burst) due() time.Time {
 	if len(b.waiting) == 0 {

@@ -13,6 +13,7 @@ type call struct {
 	errand   errand
 	members  []member
 	summary  string // the popup's key, for a summary of many
+	morning  bool   // it tells what waited for the end of the quiet hours
 	popup    string // what to take away, for errandWithdraw
 	severity protocol.Severity
 
@@ -23,7 +24,8 @@ type call struct {
 	failures []string
 }
 
-// start sends a call to its channels: a critical one to all at once, another to the first that proves it.
+// start sends a call to the channels that its ladder names for now, and to the others one by one if none of those
+// proves it.
 func (c *Courier) start(ca *call, now time.Time) {
 	ca.proved = map[string]bool{}
 	live := c.keepLive(ca)
@@ -32,23 +34,25 @@ func (c *Courier) start(ca *call, now time.Time) {
 		if ca.severity == "" || i.Severity.Rank() > ca.severity.Rank() {
 			ca.severity = i.Severity
 		}
-		silent = silent && i.Silent
+		silent = silent && c.silent(i, now)
 	}
+	var able []*worker
 	for _, w := range c.workers {
 		if w.serves(ca.errand, silent) {
-			ca.rest = append(ca.rest, w)
+			able = append(able, w)
 		}
 	}
-	if len(live) == 0 || len(ca.rest) == 0 {
+	if len(live) == 0 || len(able) == 0 {
 		c.unwanted(ca, live)
 		return
 	}
-	at := 1
-	if ca.errand == errandTell && ca.severity == protocol.Critical {
-		at = len(ca.rest)
+	wanted := c.wanted(ca, live, able)
+	if len(wanted.first) == 0 {
+		c.unwanted(ca, live)
+		return
 	}
-	first := c.resume(ca, ca.rest[:at])
-	ca.rest = ca.rest[at:]
+	ca.rest = wanted.rest
+	first := c.resume(ca, wanted.first)
 	for _, w := range first {
 		c.push(w, ca, now)
 	}
@@ -88,12 +92,9 @@ func (c *Courier) resume(ca *call, first []*worker) []*worker {
 	return left
 }
 
-// serves reports whether the channel is for such a call: good news is only ever shown.
+// serves reports whether the channel is for such a call: good news is never spoken.
 func (w *worker) serves(e errand, silent bool) bool {
-	if e == errandRecovery {
-		return w.Withdraw != nil
-	}
-	return !silent || !w.speaks()
+	return !w.speaks() || !silent && e != errandRecovery
 }
 
 // unwanted ends a call that no channel is for.
@@ -120,9 +121,16 @@ func (c *Courier) live(ca *call) []Incident {
 // settle takes in what became of a job.
 func (c *Courier) settle(r result) {
 	w := r.worker
-	w.busy, w.rested = false, c.now()
+	if r.err != nil && r.job.stop != nil && w.now.stop == nil {
+		r.word, r.err = ResultDropped, errNotNeeded
+	}
+	w.busy, w.now, w.rested = false, job{}, c.now()
 	if r.stack != nil {
 		c.log.Error("panic", "channel", w.Name, "error", r.err, "stack", string(r.stack))
+	}
+	if r.job.aside != nil {
+		c.asideDone(r.job.aside, w, r)
+		return
 	}
 	for _, l := range r.job.lines {
 		if l.call.errand == errandWithdraw {
@@ -142,7 +150,7 @@ func (c *Courier) conclude(ca *call, w *worker, r result) {
 	done := ca.waiting == 0 && !next
 	for _, m := range ca.members {
 		if r.job.told[m.key] {
-			c.record(m.key, delivered(ca, m, w, r, c.now()), done && ca.settles(m))
+			c.record(m.key, c.delivered(ca, m, w, r), done && c.settles(ca, m))
 		}
 	}
 	if next {
@@ -176,13 +184,21 @@ func (ca *call) note(w *worker, r result) {
 	}
 }
 
-// settles reports whether nothing more is owed to a member once the call is over. Good news is offered once.
-func (ca *call) settles(m member) bool { return ca.proved[m.key] || ca.errand == errandRecovery }
+// settles reports whether nothing more is owed to a member once the call is over. Good news is offered once; a
+// reminder that nobody carries is given up after a while, for the human was told before.
+func (c *Courier) settles(ca *call, m member) bool {
+	if ca.proved[m.key] || ca.errand == errandRecovery {
+		return true
+	}
+	i, _ := c.ledger.get(m.key)
+	t := c.tries[errandOf(i)]
+	return !i.Called.IsZero() && t != nil && t.failed+1 >= remindMost
+}
 
 // settleAll covers the members that the last channel did not tell of, but an earlier one did.
 func (c *Courier) settleAll(ca *call) {
 	for _, m := range ca.members {
-		if !ca.settles(m) {
+		if !c.settles(ca, m) {
 			continue
 		}
 		if err := c.ledger.settle(m); err != nil {
@@ -195,9 +211,12 @@ func (c *Courier) allProved(ca *call) bool {
 	return !slices.ContainsFunc(c.live(ca), func(i Incident) bool { return !ca.proved[i.Key] })
 }
 
-func delivered(ca *call, m member, w *worker, r result, now time.Time) Delivery {
-	d := Delivery{Channel: w.Name, Result: r.word, At: now, OK: r.err == nil, Error: textOf(r.err), Rev: m.rev,
+func (c *Courier) delivered(ca *call, m member, w *worker, r result) Delivery {
+	d := Delivery{Channel: w.Name, Result: r.word, At: c.now(), OK: r.err == nil, Error: textOf(r.err), Rev: m.rev,
 		Recovery: ca.errand == errandRecovery}
+	if i, _ := c.ledger.get(m.key); i.Called.IsZero() {
+		d.rung = c.firstRung(i)
+	}
 	if d.OK && !d.Recovery && w.Withdraw != nil {
 		d.Popup = r.job.notice.Key
 	}
@@ -216,7 +235,7 @@ func (c *Courier) finish(ca *call) {
 	lost := false
 	for _, i := range c.live(ca) {
 		if ca.errand == errandTell {
-			lost = true
+			lost = lost || i.Called.IsZero()
 			c.failed(errandOf(i))
 		}
 	}

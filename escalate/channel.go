@@ -34,6 +34,7 @@ type worker struct {
 	// The Courier's own.
 	queue  []*line
 	busy   bool
+	now    job       // under way, while it is busy
 	rested time.Time // when its last call ended
 }
 
@@ -43,6 +44,9 @@ type job struct {
 	told     map[string]bool // the incidents that the notice tells of
 	notice   Notice
 	withdraw bool
+	aside    *aside // told beside the ledger
+	// stop is closed when nobody needs to hear it any more; nil: it goes on to its end.
+	stop chan struct{}
 }
 
 // result is what became of a job.
@@ -82,6 +86,15 @@ func (w *worker) attempt(ctx context.Context, j job) result {
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.Deadline)
 	defer cancel()
+	if j.stop != nil {
+		go func() { // ends with the call
+			select {
+			case <-j.stop:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
 	back := make(chan result, 1)
 	go func() { back <- w.call(ctx, j) }()
 	select {

@@ -20,6 +20,7 @@ const (
 // delivered is delivered, after a crash too, and nobody needs to tell it of a new incident.
 type Courier struct {
 	ledger  *Ledger
+	cfg     Config
 	workers []*worker // in the order in which they are tried
 	now     func() time.Time
 	log     *slog.Logger
@@ -27,10 +28,16 @@ type Courier struct {
 
 	// Run's own.
 	busy       map[string]bool // incidents that are part of a call, or wait for a summary
+	leaving    map[string]bool // incidents of which a popup is being taken away
 	tries      map[errandKey]*tries
 	news       burst
 	recoveries burst
 	summaries  int // calls under way that are summaries of news
+	digested   time.Time
+
+	said sync.Mutex // guards asides, which anybody may add to
+	// asides wait to be told beside the ledger.
+	asides []*aside
 }
 
 // errandKey is what a back-off belongs to: a newer notice of the same incident does not wait for it.
@@ -46,9 +53,9 @@ type tries struct {
 }
 
 // NewCourier prepares a courier; Run starts it. Channels stand in the configured order (Config.Channels).
-func NewCourier(l *Ledger, channels []Channel, now func() time.Time, log *slog.Logger) *Courier {
-	c := &Courier{ledger: l, now: now, log: log, results: make(chan result, len(channels)),
-		busy: map[string]bool{}, tries: map[errandKey]*tries{},
+func NewCourier(l *Ledger, cfg Config, channels []Channel, now func() time.Time, log *slog.Logger) *Courier {
+	c := &Courier{ledger: l, cfg: cfg, now: now, log: log, results: make(chan result, len(channels)),
+		busy: map[string]bool{}, leaving: map[string]bool{}, tries: map[errandKey]*tries{},
 		news:       burst{key: Key("", "", "", "", "summary", "news")},
 		recoveries: burst{key: Key("", "", "", "", "summary", "recoveries")},
 	}
@@ -102,12 +109,13 @@ func (c *Courier) drain() {
 
 // step does all that can be done now and says when there will be more (zero: when something changes).
 func (c *Courier) step(now time.Time) time.Time {
-	wake, err := c.ledger.lapse(now)
+	wake, err := c.ledger.advance(c.cfg, c.names(), now)
 	if flushed := c.ledger.Flush(); err != nil || flushed != nil {
 		wake = earlier(wake, now.Add(retryFirst))
 	}
 	c.sweep()
 	wake = earlier(wake, c.collect(now))
+	wake = earlier(wake, c.digest(now))
 	for _, b := range []*burst{&c.news, &c.recoveries} {
 		if due := b.due(); !due.IsZero() && !now.Before(due) {
 			c.gather(b, now)
@@ -120,22 +128,47 @@ func (c *Courier) step(now time.Time) time.Time {
 	return wake
 }
 
+// names lists the channels in their order.
+func (c *Courier) names() []string {
+	var names []string
+	for _, w := range c.workers {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
 // collect takes up every errand that the ledger shows, except those under way and those that wait after a failure.
 func (c *Courier) collect(now time.Time) (wake time.Time) {
 	owed := map[errandKey]bool{}
+	var morning []member // what waited for the end of the quiet hours
+	causes := c.ledger.causes()
 	for _, i := range c.ledger.owed() {
 		what := errandOf(i)
 		owed[what] = true
-		if c.busy[i.Key] {
-			continue
+		if what.errand == errandWithdraw && c.leaving[i.Key] || what.errand != errandWithdraw && c.busy[i.Key] {
+			continue // a popup goes at once, even while the voice is still at it
 		}
 		if t := c.tries[what]; t != nil && now.Before(t.again) {
 			wake = earlier(wake, t.again)
 			continue
 		}
+		if until, waits := c.waits(i, causes, now); waits {
+			wake = earlier(wake, until)
+			continue
+		}
+		if what.errand == errandWithdraw {
+			c.leaving[i.Key] = true
+			c.withdraw(i, member{key: i.Key, rev: i.Notice}, now)
+			continue
+		}
 		c.busy[i.Key] = true
+		if what.errand == errandTell && i.waits(ResultQuiet) {
+			morning = append(morning, member{key: i.Key, rev: i.Notice})
+			continue
+		}
 		c.take(i, what, now)
 	}
+	c.goodMorning(morning, now)
 	for what := range c.tries {
 		if !owed[what] {
 			delete(c.tries, what)
@@ -156,12 +189,12 @@ func errandOf(i Incident) errandKey {
 func (c *Courier) take(i Incident, what errandKey, now time.Time) {
 	m := member{key: i.Key, rev: i.Notice}
 	b := &c.news
-	switch what.errand {
-	case errandWithdraw:
-		c.withdraw(i, m, now)
-		return
-	case errandRecovery:
+	if what.errand == errandRecovery {
 		b = &c.recoveries
+	}
+	if what.errand == errandTell && i.stands(b.key) && !i.stands(i.Key) {
+		b.join(m, now) // the summary reminds of it, with all others on it
+		return
 	}
 	alone := b.single(now)
 	// One whose own popup stands takes that one's place: it adds no window, and a summary would leave it stale.

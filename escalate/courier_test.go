@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +22,15 @@ type room struct {
 	desktop *fake
 	speech  *fake
 	stop    func()
+	cfg     Config
+	push    *fake
+	courier *Courier
+}
+
+// plainLadders have no reminders: each incident is told once.
+func plainLadders() map[string]Ladder {
+	now := []time.Duration{0}
+	return map[string]Ladder{"critical": {Desktop: now, Speech: now}, "high": {Desktop: now}, "medium": {Desktop: now}}
 }
 
 // fake is a channel whose behaviour the test sets.
@@ -129,9 +135,13 @@ func takes(d time.Duration) func(context.Context, Notice) (string, error) {
 
 // inRoom runs a test in virtual time with a courier at work.
 func inRoom(t *testing.T, f func(t *testing.T, r *room)) {
+	inRoomWith(t, Config{Ladder: plainLadders()}, f)
+}
+
+func inRoomWith(t *testing.T, cfg Config, f func(t *testing.T, r *room)) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &room{t: t, dir: t.TempDir(), desktop: &fake{windows: map[string]Notice{}, word: "shown"},
-			speech: &fake{windows: map[string]Notice{}, word: "spoken"}}
+		r := &room{t: t, dir: t.TempDir(), cfg: cfg, desktop: &fake{windows: map[string]Notice{}, word: "shown"},
+			speech: &fake{windows: map[string]Notice{}, word: "spoken"}, push: &fake{windows: map[string]Notice{}, word: "pushed"}}
 		r.start()
 		defer func() { r.stop() }()
 		f(t, r)
@@ -139,10 +149,14 @@ func inRoom(t *testing.T, f func(t *testing.T, r *room)) {
 }
 
 func (r *room) channels() []Channel {
-	return []Channel{
+	all := []Channel{
 		{Name: ChannelDesktop, Deliver: r.desktop.deliver, Withdraw: r.desktop.takeAway, Deadline: 5 * time.Second},
 		{Name: ChannelSpeech, Deliver: r.speech.deliver, Deadline: 40 * time.Second},
 	}
+	if len(r.cfg.Channels) > 2 {
+		all = append(all, Channel{Name: ChannelNtfy, Deliver: r.push.deliver, Deadline: 10 * time.Second})
+	}
+	return all
 }
 
 func (r *room) start() {
@@ -152,14 +166,20 @@ func (r *room) start() {
 		r.t.Fatalf("Open: %v, faults %v", err, faults)
 	}
 	r.ledger = l
-	r.stop = run(l, r.channels())
+	r.stop = runWith(l, r.cfg, r.channels(), &r.courier)
 }
 
 // run starts a courier and gives what stops it.
 func run(l *Ledger, channels []Channel) (stop func()) {
+	var c *Courier
+	return runWith(l, Config{Ladder: plainLadders()}, channels, &c)
+}
+
+func runWith(l *Ledger, cfg Config, channels []Channel, to **Courier) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	c := NewCourier(l, channels, time.Now, slog.New(slog.DiscardHandler))
+	c := NewCourier(l, cfg, channels, time.Now, slog.New(slog.DiscardHandler))
+	*to = c
 	go func() { defer close(ended); c.Run(ctx) }()
 	return func() { cancel(); <-ended }
 }
@@ -550,30 +570,5 @@ func TestStopping(t *testing.T) {
 		r.after(time.Minute)
 		want(t, "popups", r.desktop.count(), 1)
 		want(t, "sentences", r.speech.count(), 1)
-	})
-}
-
-// A full disk must not silence the call, and is written to once it has room.
-func TestFullDiskIsToldOfAnyway(t *testing.T) {
-	inRoom(t, func(t *testing.T, r *room) {
-		var full atomic.Bool
-		full.Store(true)
-		r.ledger.put = func(dir, name string, b []byte) error {
-			if full.Load() {
-				return errors.New("no space left on device")
-			}
-			return put(dir, name, b)
-		}
-		i, _, err := r.ledger.Raise(trouble("7", protocol.High), time.Now())
-		if err == nil {
-			t.Error("no error")
-		}
-		r.after(time.Minute)
-		want(t, "popups", r.desktop.count(), 1)
-		full.Store(false)
-		r.after(time.Minute)
-		if _, err := os.Stat(filepath.Join(r.dir, i.Key+".json")); err != nil {
-			t.Error(err)
-		}
 	})
 }

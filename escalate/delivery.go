@@ -19,6 +19,8 @@ type Delivery struct {
 	Popup string `json:"popup,omitempty"`
 	// Recovery: what was carried is the news that the incident is over.
 	Recovery bool `json:"recovery,omitempty"`
+
+	rung time.Duration // where the first rung stands, for the first delivery
 }
 
 // The results that are not a channel's own words.
@@ -30,6 +32,8 @@ const (
 	ResultWithdrawn = "withdrawn" // its popup was taken away
 	ResultStuck     = "stuck"     // its popup could not be taken away
 	ResultUnwanted  = "unwanted"  // no configured channel is for such a notice
+	ResultQuiet     = "quiet"     // it waits for the end of the quiet hours
+	ResultInhibited = "inhibited" // it waits, because another incident explains it
 )
 
 // maxDeliveries bounds the list; the entries of one notice are far fewer.
@@ -46,7 +50,15 @@ func deliver(i Incident, d Delivery, settled bool) Incident {
 	if settled && d.Rev == i.Notice {
 		i.Notified = i.Notice
 	}
+	if d.OK && !d.Recovery && d.Result != ResultWithdrawn && d.Rev == i.Notice && i.Called.IsZero() {
+		i.Called, i.Climbed = d.At.Add(-d.rung), d.rung
+	}
 	return i
+}
+
+// waits reports whether the current notice was put off with that result.
+func (i Incident) waits(result string) bool {
+	return slices.ContainsFunc(i.Deliveries, func(d Delivery) bool { return d.Result == result && d.Rev == i.Notice })
 }
 
 // standing lists the deliveries whose popups are still on a screen, as far as we know: the newest of each channel

@@ -51,6 +51,14 @@ type Incident struct {
 	Asked    int `json:"asked"`
 	Notice   int `json:"notice"`
 	Notified int `json:"notified"`
+
+	// The ladder: Opening is when the human was first to be told, Called when that was done (zero: not yet), less the time
+	// of the first rung; Climbed is how far up the ladder the current Notice stands, and Calls the channels it is for
+	// (none: those of the first rung).
+	Opening time.Time     `json:"opening,omitzero"`
+	Called  time.Time     `json:"called,omitzero"`
+	Climbed time.Duration `json:"climbed,omitempty"`
+	Calls   []string      `json:"calls,omitempty"`
 }
 
 // State is where an incident stands.
@@ -123,7 +131,7 @@ func raise(i Incident, a Alert, now time.Time) (Incident, Outcome) {
 	i = i.describe(a)
 	i.Last, i.Severity = now, severity
 	if out != OutcomeRepeat {
-		i = i.call()
+		i = i.call(now)
 	}
 	if out == OutcomeNew || out == OutcomeReopened {
 		i.Opened = i.Rev
@@ -140,10 +148,11 @@ func (i Incident) describe(a Alert) Incident {
 	return i
 }
 
-// call opens the incident and asks for a notice, which supersedes one that is still on its way.
-func (i Incident) call() Incident {
+// call opens the incident and asks for a notice, which supersedes one that is still on its way. The ladder begins anew.
+func (i Incident) call(now time.Time) Incident {
 	i.State, i.AckedUntil, i.Notified = Raised, time.Time{}, i.Notice
 	i.ResolvedAt, i.ResolvedBy, i.Why, i.Answer = time.Time{}, "", "", nil
+	i.Opening, i.Called, i.Climbed, i.Calls = now, time.Time{}, 0, nil
 	if !i.ListOnly && i.Severity.Rank() >= protocol.Medium.Rank() {
 		i.Notice = i.Rev
 	}
@@ -169,7 +178,7 @@ func lapse(i Incident, now time.Time) (Incident, bool) {
 		return i, false
 	}
 	i.Rev++
-	return i.call(), true
+	return i.call(now), true
 }
 
 // resolve ends an incident. A human who was told of something grave is told, too, when it ends by itself.
@@ -188,9 +197,11 @@ func resolve(i Incident, by By, why string, now time.Time) (Incident, bool) {
 
 // told reports whether any notice reached the human since the incident was last opened.
 func (i Incident) told() bool {
-	return slices.ContainsFunc(i.Deliveries, func(d Delivery) bool {
-		return d.OK && !d.Recovery && d.Result != ResultWithdrawn && d.Rev >= i.Opened
-	})
+	return slices.ContainsFunc(i.Deliveries, i.tells)
+}
+
+func (i Incident) tells(d Delivery) bool {
+	return d.OK && !d.Recovery && d.Result != ResultWithdrawn && d.Rev >= i.Opened
 }
 
 // errand is what is owed to the human on behalf of an incident.

@@ -174,13 +174,25 @@ func TestDeliveriesStayFew(t *testing.T) {
 }
 
 func TestDeliveryConfig(t *testing.T) {
-	good := Config{Channels: []string{ChannelSpeech, ChannelDesktop}, AckBlocking: 1, Ack: 1, Keep: 1}
+	good := Config{Channels: []string{ChannelSpeech, ChannelDesktop}, AckBlocking: 1, Ack: 1, Keep: 1, FaultAfter: 1, Progress: ProgressOff}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
 	for problem, f := range map[string]func(*Config){
 		"channels: there is no channel \"pager\"":  func(c *Config) { c.Channels = []string{"pager"} },
 		"channels: \"desktop\" stands there twice": func(c *Config) { c.Channels = []string{"desktop", "desktop"} },
+		"channels: \"ntfy\" needs":                 func(c *Config) { c.Channels = []string{"ntfy"} },
+		"channels: \"command\" needs":              func(c *Config) { c.Channels = []string{"command"} },
+		"command: names no program":                func(c *Config) { c.Command = []string{""} },
+		"progress: there is no \"50%\"":            func(c *Config) { c.Progress = "50%" },
+		"quiet_hours: \"22-7\" is no part":         func(c *Config) { c.QuietHours = "22-7" },
+		"quiet_hours: \"22:00-22:00\" begins":      func(c *Config) { c.QuietHours = "22:00-22:00" },
+		"digest: \"9\" is no time of day":          func(c *Config) { c.Digest = "9" },
+		"dangerous: an empty word":                 func(c *Config) { c.Dangerous = []string{" "} },
+		"ladder.low: there is no such ladder":      func(c *Config) { c.Ladder = map[string]Ladder{"low": {}} },
+		"ladder.high.speech: -1s must be":          func(c *Config) { c.Ladder = map[string]Ladder{"high": {Speech: []time.Duration{-time.Second}}} },
+		"ladder.high.every: 1s is too often":       func(c *Config) { c.Ladder = map[string]Ladder{"high": {Every: time.Second}} },
+		"ladder.high.then: needs every":            func(c *Config) { c.Ladder = map[string]Ladder{"high": {Then: time.Hour}} },
 		"ack_blocking: 0s":                         func(c *Config) { c.AckBlocking = 0 },
 		"ack: -1s":                                 func(c *Config) { c.Ack = -time.Second },
 		"keep: 0s":                                 func(c *Config) { c.Keep = 0 },

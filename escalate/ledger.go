@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,19 +133,29 @@ func (l *Ledger) settle(m member) error {
 	return err
 }
 
-// lapse opens the incidents whose acknowledgement is over, and says when the next one will be (zero: none).
-func (l *Ledger) lapse(now time.Time) (next time.Time, err error) {
-	for _, i := range l.List() {
-		if !i.rests() {
+// advance opens the incidents whose acknowledgement is over, has the others climb their ladders, and says when there
+// will be more to do (zero: nothing by time alone).
+func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next time.Time, err error) {
+	step := func(i Incident, soon time.Time) (Incident, time.Time) {
+		if i.rests() {
+			up, _ := lapse(i, wall(now))
+			return up, i.AckedUntil
+		}
+		return climb(i, cfg.ladder(i), channels, wall(soon))
+	}
+	list, soon := l.List(), now
+	if slices.ContainsFunc(list, func(i Incident) bool { up, _ := step(i, now); return up.Rev != i.Rev }) {
+		soon = now.Add(burstWithin) // those that are due in a moment go along: one reminder of many
+	}
+	for _, i := range list {
+		up, due := step(i, soon)
+		if up.Rev == i.Rev {
+			next = earlier(next, due)
 			continue
 		}
-		if now.Before(i.AckedUntil) {
-			next = earlier(next, i.AckedUntil)
-			continue
-		}
-		_, e := l.change(i.Key, func(i Incident) (Incident, bool, error) {
-			i, ok := lapse(i, wall(now))
-			return i, ok, nil
+		_, e := l.change(i.Key, func(i Incident) (Incident, bool, error) { // it may be another one by now
+			up, _ := step(i, soon)
+			return up, up.Rev != i.Rev, nil
 		})
 		err = cmp.Or(err, e)
 	}

@@ -26,6 +26,18 @@ func (l *Ledger) Standing(key string) (Notice, bool) {
 	return noticeOf(i), true
 }
 
+// Shows reports whether the popup of that key speaks of an open incident.
+func (l *Ledger) Shows(popup string) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for key := range l.open {
+		if i := l.all[key]; i.State == Raised && (i.stands(popup) || key == popup) {
+			return true
+		}
+	}
+	return false
+}
+
 // owed lists the incidents on whose behalf something is to be done, in the order in which it should be done.
 func (l *Ledger) owed() []Incident {
 	return l.pick(l.errands, func(a, b Incident) int {

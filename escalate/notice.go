@@ -19,8 +19,9 @@ type Notice struct {
 	// Spoken is the sentence for a voice, never empty.
 	Spoken   string
 	Blocking bool
-	// Quiet: good news, which makes no sound and goes away by itself.
-	Quiet bool
+	// Quiet: good news, which makes no sound and goes away by itself. Hushed: no sound, for these are quiet hours.
+	Quiet  bool
+	Hushed bool
 	// Options may be answered right where the notice stands; Rev is what such an answer refers to. A summary has none,
 	// and a dangerous option is never among them.
 	Options []Option
@@ -62,6 +63,14 @@ func summaryOf(key string, fresh, earlier []Incident) Notice {
 	n := Notice{Key: key, Severity: all[0].Severity, Title: counted(len(all), "more incident"),
 		Text: strings.Join(listed(all), "\n"), Spoken: sentenceOf(fresh)}
 	n.Blocking = slices.ContainsFunc(all, func(i Incident) bool { return i.Blocking })
+	return n
+}
+
+// morningOf tells at once what waited for the end of the quiet hours.
+func morningOf(key string, fresh, earlier []Incident) Notice {
+	n := summaryOf(key, fresh, earlier)
+	n.Title = fmt.Sprintf("While it was quiet: %s", counted(len(fresh), "incident"))
+	n.Spoken = n.Title + "."
 	return n
 }
 

@@ -17,7 +17,10 @@ const (
 	sentenceStale = 2 * time.Minute
 )
 
-var errStale = errors.New("it waited too long to be spoken")
+var (
+	errStale     = errors.New("it waited too long to be spoken")
+	errNotNeeded = errors.New("it was cut short: it is settled")
+)
 
 // line is a call's place in one channel's queue.
 type line struct {
@@ -35,8 +38,14 @@ func (c *Courier) push(w *worker, ca *call, now time.Time) {
 	if w.speaks() && ca.errand == errandTell && (c.news.on(now) || ca.summary != "") {
 		l.fold, l.hold = true, c.news.until
 	}
+	l.fold = l.fold || w.speaks() && c.reminds(ca)
 	ca.waiting++
 	w.queue = append(w.queue, l)
+}
+
+// reminds reports whether a call is about incidents that the human was told of before.
+func (c *Courier) reminds(ca *call) bool {
+	return ca.errand == errandTell && !slices.ContainsFunc(c.live(ca), func(i Incident) bool { return i.Called.IsZero() })
 }
 
 // next takes the lines of the next job from the queue; none: nothing is due before later (zero: nothing waits).
@@ -83,9 +92,14 @@ func (ca *call) urgency() int {
 	return 2
 }
 
-// sweep takes lines out of the queues whose news is old by now, so that what replaced it need not wait for them.
+// sweep takes lines out of the queues whose news is old by now, so that what replaced it need not wait for them, and has
+// a voice fall silent over what nobody needs to hear any more.
 func (c *Courier) sweep() {
 	for _, w := range c.workers {
+		if w.busy && w.now.stop != nil && !slices.ContainsFunc(w.now.lines, func(l *line) bool { return len(c.live(l.call)) > 0 }) {
+			close(w.now.stop)
+			w.now.stop = nil
+		}
 		var over []*line
 		w.queue = slices.DeleteFunc(w.queue, func(l *line) bool {
 			if len(c.live(l.call)) > 0 {
@@ -105,10 +119,19 @@ func (c *Courier) assign(w *worker, now time.Time) (later time.Time) {
 	for !w.busy {
 		var lines []*line
 		if lines, later = w.next(now); len(lines) == 0 {
-			return later
+			a, free := c.nextAside(w, now)
+			if a == nil {
+				return earlier(later, free)
+			}
+			w.busy, w.now = true, job{notice: a.notice, aside: a}
+			w.jobs <- w.now
+			return time.Time{}
 		}
 		if j, ok := c.compose(w, lines, now); ok {
-			w.busy = true
+			if w.speaks() {
+				j.stop = make(chan struct{})
+			}
+			w.busy, w.now = true, j
 			w.jobs <- j
 		}
 	}
@@ -125,7 +148,7 @@ func (c *Courier) compose(w *worker, lines []*line, now time.Time) (job, bool) {
 	for _, l := range lines {
 		live := c.live(l.call)
 		if w.speaks() {
-			live = slices.DeleteFunc(live, func(i Incident) bool { return i.Silent })
+			live = slices.DeleteFunc(live, func(i Incident) bool { return c.silent(i, now) })
 		}
 		if len(live) == 0 {
 			c.conclude(l.call, w, result{})
@@ -141,21 +164,28 @@ func (c *Courier) compose(w *worker, lines []*line, now time.Time) (job, bool) {
 		return j, false
 	}
 	j.told = keysOf(news)
-	j.notice = c.word(j, news)
+	j.notice = c.word(w, j, news)
+	j.notice.Hushed, _ = c.cfg.QuietHours.on(now)
 	return j, true
 }
 
-// word puts a job's incidents into words.
-func (c *Courier) word(j job, news []Incident) Notice {
+// word puts a job's incidents into words. What stands on the summary already is shown again, but not said.
+func (c *Courier) word(w *worker, j job, news []Incident) Notice {
 	ca := j.lines[0].call
+	var earlier []Incident
+	if !w.speaks() {
+		earlier = c.onSummary(j.told)
+	}
 	many := ca.summary != "" || len(j.lines) > 1
 	switch {
+	case ca.morning && len(j.lines) == 1:
+		return morningOf(c.news.key, news, earlier)
 	case ca.errand == errandRecovery && many:
 		return recoveriesOf(c.recoveries.key, news)
 	case ca.errand == errandRecovery:
 		return recoveryOf(news[0])
 	case many:
-		return summaryOf(c.news.key, news, c.onSummary(j.told))
+		return summaryOf(c.news.key, news, earlier)
 	}
 	return noticeOf(news[0])
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -124,7 +125,7 @@ func (i Incident) check(key string) error {
 		return errors.New("its name is no incident's key")
 	case i.Key != key:
 		return fmt.Errorf("its key %.40q is not its name", i.Key)
-	case i.State != Raised && i.State != Acked && i.State != Resolved:
+	case !slices.Contains([]State{Raised, Acked, Snoozed, Resolved}, i.State):
 		return fmt.Errorf("its state %.40q is unknown", i.State)
 	case !severityKnown(i.Severity):
 		return fmt.Errorf("its severity %.40q is unknown", i.Severity)

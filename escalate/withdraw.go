@@ -29,7 +29,7 @@ func (c *Courier) summaryNeeded(but string) bool {
 func (c *Courier) gone(ca *call, channel, result string, err error) {
 	m := ca.members[0]
 	c.record(m.key, Delivery{Channel: channel, Result: result, At: c.now(), OK: err == nil, Error: textOf(err), Rev: m.rev}, false)
-	delete(c.busy, m.key)
+	delete(c.leaving, m.key)
 }
 
 // stale reports whether a popup is to be taken away. A summary is not, while others need it.
@@ -52,5 +52,5 @@ func (c *Courier) withdrawn(ca *call, w *worker, r result) {
 		c.gone(ca, w.Name, ResultStuck, r.err)
 		return
 	}
-	delete(c.busy, m.key)
+	delete(c.leaving, m.key)
 }

@@ -95,6 +95,9 @@ func taskName(t *protocol.Task) string {
 	if len(id) != 36 || strings.Count(id, "-") != 4 {
 		return clipText(id, nameLimit)
 	}
+	if word, rest, _ := strings.Cut(title, " "); strings.EqualFold(word, "task") {
+		title = rest // the sentence says so already
+	}
 	if title != "" {
 		return title
 	}

@@ -49,7 +49,7 @@ func BenchmarkStatus(b *testing.B) {
 func BenchmarkCompose(b *testing.B) {
 	p := crowd(100)
 	for b.Loop() {
-		if _, err := encode(Compose(p, nil, Self{})); err != nil {
+		if _, err := encode(Compose(p, nil, nil, Self{})); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -188,7 +188,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("none yet: %v", err)
 	}
 	for _, version := range []string{"1.2.3", "1.2.4"} {
-		if err := WriteSnapshot(path, Compose(scene(), nil, Self{Version: version})); err != nil {
+		if err := WriteSnapshot(path, Compose(scene(), nil, nil, Self{Version: version})); err != nil {
 			t.Fatal(err)
 		}
 		written, err := ReadSnapshot(path, &got)

@@ -37,6 +37,7 @@ func (s *Server) commands() map[string]endpoint {
 		"POST /v1/incidents/{key}/answer":   s.answer,
 		"POST /v1/incidents/{key}/snooze":   s.snooze,
 		"POST /v1/reload":                   s.reload,
+		"POST /v1/reach":                    s.reach,
 	}
 }
 

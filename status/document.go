@@ -15,6 +15,16 @@ type Document struct {
 	supervisor.Report
 	// Incidents are those that are not resolved, the most severe first.
 	Incidents []escalate.Incident `json:"incidents"`
+	// Channels are the ways to the human, in the order in which they are tried.
+	Channels []Channel `json:"channels"`
+}
+
+// Channel is how a way to the human did when it was last used or probed.
+type Channel struct {
+	Name    string    `json:"name"`
+	OK      bool      `json:"ok"`
+	Problem string    `json:"problem,omitempty"`
+	At      time.Time `json:"at,omitzero"` // unknown: not tried yet
 }
 
 // Self is what a running steward says of itself.
@@ -35,8 +45,9 @@ type Ending struct {
 }
 
 // Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
-func Compose(p *supervisor.Picture, incidents []escalate.Incident, self Self) Document {
-	return Document{Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...)}
+func Compose(p *supervisor.Picture, incidents []escalate.Incident, channels []Channel, self Self) Document {
+	return Document{Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...),
+		Channels: append([]Channel{}, channels...)}
 }
 
 // report is the Picture's Report with the times that stem from files or the local clock in UTC.

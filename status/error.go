@@ -79,6 +79,7 @@ var known = []struct {
 	{escalate.ErrNoOption, http.StatusConflict, CodeRefused, ""},
 	{escalate.ErrDangerous, http.StatusConflict, CodeRefused, ""},
 	{escalate.ErrResolved, http.StatusConflict, CodeRefused, "nothing is left to do about it"},
+	{ErrTrial, http.StatusConflict, CodeRefused, "wait half a minute"},
 	{supervisor.ErrRefused, http.StatusConflict, CodeRefused, ""},
 	{protocol.ErrUnsupported, http.StatusConflict, CodeRefused, ""},
 	{protocol.ErrConflict, http.StatusConflict, CodeConflict, "look again and repeat it if it is still wanted"},

@@ -16,7 +16,7 @@ func (s *Server) status(*http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Compose(p, s.Ledger.List(), s.Self), nil
+	return Compose(p, s.Ledger.List(), s.channels(), s.Self), nil
 }
 
 func (s *Server) goals(*http.Request) (any, error) {

@@ -23,6 +23,11 @@ type Server struct {
 	Reload func(context.Context) error
 	// Reply takes a human's answer to the incident with that key, and sees it written where the agent reads it.
 	Reply func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
+	// Channels tells how the ways to the human do; nil: nobody knows.
+	Channels func() []Channel
+	// Reach sends a test by every channel, Reached tells what became of it; nil: there are no channels.
+	Reach   func() error
+	Reached func() []Trial
 	// Escalate gives the settings in force, which say how long an acknowledgement holds.
 	Escalate func() escalate.Config
 	Metrics  http.Handler // GET /metrics; nil: there is none
@@ -68,6 +73,7 @@ func (s *Server) questions() map[string]endpoint {
 		"GET /v1/goals":     s.goals,
 		"GET /v1/capacity":  s.capacity,
 		"GET /v1/explain":   s.explain,
+		"GET /v1/reach":     s.reached,
 		"GET /healthz":      s.health,
 	}
 }

@@ -52,7 +52,7 @@ var adapters = []adapter{
 		return handoffs.New(dir, handoffs.Options{Guard: g})
 	}},
 	{ralph.Name, always(ralph.Detect), ralph.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
-		return ralph.New(dir, ralph.Options{Guard: g, Flock: flock, NoWatch: !cfg.Ralph.Violations, Grace: cfg.Ralph.Grace})
+		return ralph.New(dir, ralph.Options{Guard: g, Flock: flock, NoWatch: !cfg.Ralph.Violations, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
 	}},
 	{mailbox.Name, always(mailbox.Detect), mailbox.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
 		m := cfg.Mailbox

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/ralph"
 	"github.com/livhana/steward/supervisor"
 )
 
@@ -42,7 +44,10 @@ func (h *house) answer(ctx context.Context, key string, r escalate.Reply) (escal
 		Text: i.Why, Incident: i.Key}); err != nil {
 		h.log.Error("journal", "error", err)
 	}
-	if err := h.carry(ctx, i); err != nil {
+	switch err := h.carry(ctx, i); {
+	case errors.Is(err, ralph.ErrResume):
+		return i, fmt.Errorf("the answer is taken and not tried again: %w", err)
+	case err != nil:
 		h.wakeCarrier()
 		return i, fmt.Errorf("the answer is taken, but cannot be written yet (steward goes on trying): %w", err)
 	}
@@ -76,23 +81,31 @@ func (h *house) write(ctx context.Context, i escalate.Incident, a *protocol.Answ
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	return h.loop.Do(ctx, supervisor.Command{Verb: "answer", Subject: protocol.Query(subject), Answer: a, Try: try})
+	c := supervisor.Command{Verb: "answer", Subject: protocol.Query(subject), Answer: a, Try: try}
+	if i.Lasting {
+		c.Saw = i.Occurrence
+	}
+	return h.loop.Do(ctx, c)
 }
 
 // carry writes down an answer that was taken. What nobody waits for any more counts as carried.
 func (h *house) carry(ctx context.Context, i escalate.Incident) error {
 	a := i.Answer
 	err := h.write(ctx, i, &protocol.Answer{Key: i.Key, Option: a.Option, Label: a.Label, Why: a.Why, By: a.By, At: a.At}, false)
-	done := err == nil || errors.Is(err, protocol.ErrConflict) && time.Since(a.At) > conflictTime || errors.Is(err, supervisor.ErrNoSubject) || errors.Is(err, supervisor.ErrRefused) || errors.Is(err, protocol.ErrUnsupported)
+	done := err == nil || errors.Is(err, protocol.ErrConflict) && time.Since(a.At) > conflictTime ||
+		slices.ContainsFunc(settledBy, func(known error) bool { return errors.Is(err, known) })
 	if e := h.ledger.Carry(i.Key, err, done, time.Now()); e != nil {
 		h.log.Error("record the answer", "key", i.Key, "error", e)
 	}
-	if done && err != nil {
+	if done && err != nil && !errors.Is(err, ralph.ErrResume) {
 		h.log.Warn("nobody waits for the answer any more", "key", i.Key, "error", err)
 		return nil
 	}
 	return err
 }
+
+// settledBy are the errors that no further try mends.
+var settledBy = []error{supervisor.ErrNoSubject, supervisor.ErrRefused, protocol.ErrUnsupported, ralph.ErrResume}
 
 // conflictTime is how long a question that changes under the answer is tried again.
 const conflictTime = 10 * time.Minute

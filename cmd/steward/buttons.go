@@ -32,78 +32,88 @@ func pressOf(id string) (rev int, option string, ok bool) {
 // shownButtons is how many options a popup has room for as buttons.
 const shownButtons = 3
 
-// wordsOf is the text of a popup: beside the buttons it says how to answer without them, for they end with the popup
-// and with this run.
-func wordsOf(n escalate.Notice) string {
+// wordsOf is the text of a message: beside so many buttons it says how to answer without them.
+func wordsOf(n escalate.Notice, buttons int) string {
 	if len(n.Options) == 0 {
 		return n.Text
 	}
 	text := n.Text
-	for _, o := range n.Options[min(len(n.Options), shownButtons):] {
+	for _, o := range n.Options[min(len(n.Options), buttons):] {
 		text += fmt.Sprintf("\n%s: %s", o.ID, o.Label)
 	}
-	return strings.TrimSpace(text + "\nOr: steward answer " + n.Key[:min(len(n.Key), 8)] + " OPTION")
+	or := "Or"
+	if buttons == 0 {
+		or = "Answer"
+	}
+	return strings.TrimSpace(text + "\n" + or + ": steward answer " + n.Key[:min(len(n.Key), 8)] + " OPTION")
 }
 
-// hearPopups takes what popups tell: presses are answers; what a restarted server has lost is shown again.
-func (h *house) hearPopups(ctx context.Context) error {
-	lost := map[string]bool{}
-	timer := time.NewTimer(repostEvery)
+// hearPopups takes what popups tell: presses are answers. What a restarted server has lost is shown again, and so is what
+// an earlier run has left on the screen, because its buttons are dead.
+func (a *herald) hearPopups(ctx context.Context) error {
+	due := map[string]bool{} // popups to be shown anew, or taken away
+	for _, key := range a.popups.Inherited() {
+		due[key] = true
+	}
+	timer := time.NewTimer(inheritAfter)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case e, ok := <-h.popups.Events():
+		case e, ok := <-a.popups.Events():
 			if !ok {
 				<-ctx.Done()
 				return nil
 			}
 			switch e.Kind {
 			case desktop.Pressed:
-				h.pressed(ctx, e)
+				a.pressedPopup(ctx, e)
 			case desktop.Lost:
-				lost[e.Key] = true
+				due[e.Key] = true
 				timer.Reset(repostEvery)
 			}
 		case <-timer.C:
-			for key := range lost {
-				if h.repost(ctx, key) {
-					delete(lost, key)
+			for key := range due {
+				if a.repost(ctx, key) {
+					delete(due, key)
 				}
 			}
-			if len(lost) > 0 {
+			if len(due) > 0 {
 				timer.Reset(repostEvery)
 			}
 		}
 	}
 }
 
-// repostEvery is how often a popup is offered to a server that may be on its way back.
-const repostEvery = 2 * time.Second
+// repostEvery is how often a popup is offered to a server that may be on its way back; inheritAfter leaves the first looks
+// at the projects the time to show what is over.
+const (
+	repostEvery  = 2 * time.Second
+	inheritAfter = time.Second
+)
 
-// pressed takes a press for an answer. What is refused is shown as it stands now.
-func (h *house) pressed(ctx context.Context, e desktop.Event) {
+// pressedPopup takes a press for an answer. What is refused is shown as it stands now.
+func (a *herald) pressedPopup(ctx context.Context, e desktop.Event) {
 	rev, option, ok := pressOf(e.Action)
-	if !ok {
-		return
+	if ok && a.pressed(ctx, e.Key, escalate.Reply{Option: option, Rev: rev, Via: escalate.ViaPopup}) != nil {
+		a.repost(ctx, e.Key)
 	}
-	_, err := h.answer(ctx, e.Key, escalate.Reply{Option: option, Rev: rev, Via: escalate.ViaPopup})
-	if err == nil {
-		return
-	}
-	h.log.Warn("a press was not taken", "key", e.Key, "option", option, "error", err)
-	h.repost(ctx, e.Key)
 }
 
-// repost shows the popup of an incident that is open, and was shown before; true when nothing is left to do.
-func (h *house) repost(ctx context.Context, key string) bool {
-	n, stands := h.ledger.Standing(key)
-	if !stands {
-		return true
-	}
+// repost shows the popup of an incident that is open and was shown before, and takes away one that speaks of nothing
+// that is open; true when nothing is left to do.
+func (a *herald) repost(ctx context.Context, key string) bool {
 	ctx, cancel := context.WithTimeout(ctx, popupDeadline)
 	defer cancel()
-	_, err := h.popup(ctx, n)
-	return err == nil
+	n, stands := a.ledger.Standing(key)
+	switch {
+	case stands:
+		n.Hushed = true // it was heard when it first came
+		_, err := (&outlets{popups: a.popups}).popup(ctx, n)
+		return err == nil
+	case a.ledger.Shows(key):
+		return true // a summary has no buttons; what is still to be told takes its popup's place by itself
+	}
+	return a.popups.Withdraw(ctx, key) == nil
 }

@@ -68,7 +68,10 @@ type fileProblem struct {
 }
 
 func (a *app) checkConfig(file string) error {
-	_, err := steward.Load(file)
+	cfg, err := steward.Load(file)
+	if err == nil {
+		err = checkPrograms(cfg)
+	}
 	if a.output == "json" {
 		doc := fileCheck{File: file, OK: err == nil, Problems: problemsOf(err)}
 		return errors.Join(err, a.print(doc))

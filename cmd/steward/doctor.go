@@ -122,15 +122,18 @@ type patient struct {
 }
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var reach bool
+	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what works here, what does not, and what to do about it",
 		Long: "doctor looks at the program, its configuration, the service, the daemon, the projects, their boot scripts, and the ways\n" +
 			"to reach you. It changes nothing, sends nothing, needs no daemon, and takes 5 s at most. It exits with 1 when something\n" +
-			"fails; warnings do not count.",
-		Example: "  steward doctor\n  steward doctor -o json",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
+			"fails; warnings do not count. With --reach it sends a real test by every channel, and waits 30 s for you to press its button.",
+		Example: "  steward doctor\n  steward doctor --reach\n  steward doctor -o json",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), reach) },
 	}
+	c.Flags().BoolVar(&reach, "reach", false, "send a real test by every channel")
+	return c
 }
 
 // diagnosis is the document of `doctor`.
@@ -139,7 +142,7 @@ type diagnosis struct {
 	Checks []finding `json:"checks"`
 }
 
-func (a *app) doctor(ctx context.Context) error {
+func (a *app) doctor(ctx context.Context, reach bool) error {
 	d := &patient{app: a, now: time.Now(), uid: os.Getuid()}
 	var err error
 	if d.who, err = (serviceOptions{}).account(); err != nil { // root through sudo
@@ -148,6 +151,9 @@ func (a *app) doctor(ctx context.Context) error {
 	d.readSettings(ctx)
 	d.askDaemon(ctx)
 	all := examine(ctx, probeTime, d.probes())
+	if reach {
+		all = append(all, d.tryReach(ctx)...)
+	}
 	if err = ctx.Err(); err != nil {
 		return err
 	}
@@ -181,7 +187,8 @@ func (d *patient) probes() []probe {
 	return append(all,
 		probe{"reaching you", "channels", known(func() []finding { return judgeChannels(d.cfg.Escalate.Channels, d.daemon.doc) })},
 		probe{"reaching you", "desktop", d.desktop},
-		probe{"reaching you", "speech", known(d.speech)})
+		probe{"reaching you", "speech", known(d.speech)},
+		probe{"reaching you", "push", d.push})
 }
 
 // look is how the level stands on a terminal.

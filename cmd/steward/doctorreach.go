@@ -12,6 +12,7 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform/desktop"
+	"github.com/livhana/steward/platform/push"
 	"github.com/livhana/steward/status"
 )
 
@@ -24,7 +25,56 @@ func judgeChannels(channels []string, doc *status.Document) []finding {
 	if word := unreachable(doc); word != "" {
 		all = append(all, doubt("the daemon's word", "see below, and: steward incidents", "%s", word))
 	}
+	if doc == nil {
+		return all
+	}
+	for _, c := range doc.Channels {
+		if !c.OK && !c.At.IsZero() {
+			all = append(all, doubt(c.Name, "see below; steward tries it again with each call", "the daemon could not use it: %s", c.Problem))
+		}
+	}
 	return all
+}
+
+// push looks at the channels that lead away from this machine. Nothing is sent to a human.
+func (d *patient) push(ctx context.Context) []finding {
+	cfg := d.cfg.Escalate
+	var all []finding
+	if slices.Contains(cfg.Channels, escalate.ChannelNtfy) {
+		all = append(all, d.ntfy(ctx)...)
+	}
+	if slices.Contains(cfg.Channels, escalate.ChannelCommand) {
+		o := connectOutlets(nil, escalate.Config{Channels: []string{escalate.ChannelCommand}, Command: cfg.Command}, nil)
+		if err := o.probe(ctx, escalate.ChannelCommand); err != nil {
+			all = append(all, doubt("command", hintOf(err, "give a program that this user may run"), "%v", err))
+		} else {
+			all = append(all, works("command", "%s can be run", cfg.Command[0]))
+		}
+	}
+	return all
+}
+
+func (d *patient) ntfy(ctx context.Context) []finding {
+	const name = "ntfy"
+	cfg := d.cfg.Escalate
+	o := connectOutlets(nil, escalate.Config{Channels: []string{escalate.ChannelNtfy}, Ntfy: cfg.Ntfy}, make([]byte, keyBytes))
+	if err := o.probe(ctx, escalate.ChannelNtfy); err != nil {
+		return []finding{doubt(name, hintOf(err, "see [escalate.ntfy]"), "%v", err)}
+	}
+	all := []finding{works(name, "%s is there", cfg.Ntfy.URL)}
+	if word := ntfyOf(cfg.Ntfy, nil).Caution(); word != "" {
+		all = append(all, doubt(name, "use https://", "%s", word))
+	}
+	return all
+}
+
+// hintOf is what an error advises.
+func hintOf(err error, otherwise string) string {
+	var e *push.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		return e.Hint
+	}
+	return otherwise
 }
 
 // popupFacts are about the desktop, as this command sees it and as the daemon does.

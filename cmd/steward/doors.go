@@ -27,6 +27,7 @@ func (h *house) doors() supervisor.Doors {
 		Hints:     h.hints,
 		Exits:     h.gone,
 		Tell:      h.tell,
+		Remark:    h.herald.remark,
 		Incidents: h.ledger.Heads,
 		Save:      h.save,
 		Pulse:     h.pulse,
@@ -114,6 +115,7 @@ func check(id protocol.Identity) heartbeat.ProcessState {
 
 // tell enters an alert into the ledger; the courier takes it from there.
 func (h *house) tell(a escalate.Alert) error {
+	a.Options = h.escalation().Mark(a.Options)
 	i, outcome, err := h.ledger.Raise(a, time.Now())
 	if outcome == escalate.OutcomeNew || outcome == escalate.OutcomeReopened {
 		h.log.Warn("incident", "key", i.Key, "severity", i.Severity, "summary", i.Summary)

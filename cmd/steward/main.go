@@ -171,6 +171,9 @@ func (a *app) settings() (steward.Config, platform.Paths, error) {
 	if err != nil {
 		return cfg, p, err
 	}
+	if err := checkPrograms(cfg); err != nil {
+		return cfg, p, fmt.Errorf("%s: %w", p.Config, err)
+	}
 	home, _ := os.UserHomeDir()
 	if dir := cfg.Supervisor.StateDir; dir != "" && os.Getenv("STEWARD_STATE_DIR") == "" {
 		if p.State, err = steward.Expand(dir, home, "/"); err != nil {

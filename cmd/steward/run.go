@@ -18,7 +18,6 @@ import (
 	"github.com/livhana/steward/capacity/measure"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform"
-	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/platform/watch"
@@ -67,9 +66,7 @@ type house struct {
 	alone    *platform.FileLock
 	listener net.Listener
 	ledger   *escalate.Ledger
-	popups   *desktop.Popups
-	speech   *desktop.Speech
-	rewire   chan struct{} // the channels to the human were configured anew
+	herald   *herald
 	// unanswered has a token when an answer waits to be written.
 	unanswered chan struct{}
 	journal    *supervisor.Journal
@@ -229,9 +226,8 @@ func (h *house) openLedger() error {
 		h.log.Error("incident file set aside", "path", f.Path, "problem", f.Problem)
 	}
 	h.ledger = ledger
-	h.popups, h.speech, h.rewire = desktop.NewPopups(), desktop.NewSpeech(), make(chan struct{}, 1)
-	h.unanswered = make(chan struct{}, 1)
-	h.onClose(func() { _ = h.popups.Close() })
+	h.herald, h.unanswered = newHerald(h), make(chan struct{}, 1)
+	h.onClose(func() { _ = h.herald.popups.Close() })
 	return nil
 }
 
@@ -283,11 +279,11 @@ func (h *house) run(ctx context.Context) error {
 		hire("watch folders", h.watcher.Run)
 	}
 	hire("watch processes", h.exits.Run)
-	hire("deliver incidents", h.speak)
+	hire("deliver incidents", h.herald.Run)
 	hire("pass hints on", h.passHints)
 	hire("pass exits on", h.passExits)
 	hire("write answers", h.carryAnswers)
-	hire("hear popups", h.hearPopups)
+	hire("hear popups", h.herald.hearPopups)
 	hire("serve the socket", h.serve)
 	hire("serve metrics", h.serveMetrics)
 	hire("reload on SIGHUP", h.onHangup)

@@ -28,6 +28,7 @@ func (h *house) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
 		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
+		Channels: h.herald.channels, Reach: h.herald.reach, Reached: h.herald.reached,
 		Do: h.loop.Do, Reply: h.answer, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
 	}
 	uid := os.Getuid()
@@ -99,10 +100,7 @@ func (h *house) reload(ctx context.Context) error {
 	h.mu.Lock()
 	h.cfg = cfg
 	h.mu.Unlock()
-	select {
-	case h.rewire <- struct{}{}:
-	default:
-	}
+	h.herald.reconfigure()
 	h.gauge.SetPaths(pathsOf(refs)...)
 	var projects []supervisor.Project
 	for _, ref := range refs {

@@ -52,9 +52,9 @@ func downAlert() escalate.Alert {
 
 // serviceFailed does what a steward that is down cannot: it frees what that one held, and tells the human.
 func (a *app) serviceFailed(ctx context.Context, why string) error {
-	_, paths, err := a.settings()
+	cfg, paths, err := a.settings()
 	if err != nil {
-		paths = a.place()
+		cfg, paths = steward.Defaults(), a.place()
 		why = cmp.Or(why, oneLine(err))
 	}
 	alone, err := platform.Lock(filepath.Join(paths.State, "steward.lock"), 0o600)
@@ -77,7 +77,7 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 		a.logger().Error("the incident cannot be written; it is told all the same", "error", err)
 	}
 	fmt.Fprintf(a.out, "steward is down (%s); let go of %s\n", clean(why), plural(freed, "held task"))
-	if err := callHuman(ctx, i); err != nil {
+	if err := callHuman(ctx, cfg.Escalate, paths.State, i); err != nil {
 		a.logger().Warn("nobody could be told; the incident waits", "key", i.Key, "error", err)
 	}
 	return nil
@@ -97,16 +97,27 @@ func enter(state string, alert escalate.Alert) (escalate.Incident, error) {
 	return i, err
 }
 
-// callHuman tries the desktop and the voice once: the courier is down with steward.
-func callHuman(ctx context.Context, i escalate.Incident) error {
+// callHuman tries every configured channel once: the courier is down with steward. One that works is enough.
+func callHuman(ctx context.Context, cfg escalate.Config, state string, i escalate.Incident) error {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 	defer cancel()
-	popups := desktop.NewPopups()
-	_, shown := popups.Show(ctx, desktop.Message{Key: i.Key, Title: i.Summary, Text: i.Detail, Urgency: desktop.Critical})
-	_ = popups.Close()
-	_, said := desktop.NewSpeech().Say(ctx, i.Spoken, true)
-	if shown != nil && said != nil {
-		return fmt.Errorf("tell the human: %w", errors.Join(shown, said))
+	cfg.Ntfy.ReplyTopic = "" // nobody hears an answer now
+	popups := desktop.NewPopupsIn(state)
+	defer popups.Close()
+	o := connectOutlets(popups, cfg, nil)
+	n := escalate.Notice{Key: i.Key, Severity: protocol.Critical, Title: i.Summary, Text: i.Detail, Spoken: cmp.Or(i.Spoken, i.Summary)}
+	var failures []error
+	for _, name := range cfg.Channels {
+		c := o.channel(name)
+		limited, cancel := context.WithTimeout(ctx, min(c.Deadline, 15*time.Second))
+		_, err := c.Deliver(limited, n)
+		cancel()
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if len(failures) == len(cfg.Channels) && len(failures) > 0 {
+		return fmt.Errorf("tell the human: %w", errors.Join(failures...))
 	}
 	return nil
 }

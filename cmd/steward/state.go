@@ -87,7 +87,7 @@ func (h *house) snapshot() {
 	if p == nil {
 		return
 	}
-	doc := status.Compose(p, openIncidents(h.ledger), h.self())
+	doc := status.Compose(p, openIncidents(h.ledger), h.herald.channels(), h.self())
 	if err := status.WriteSnapshot(filepath.Join(h.paths.State, "status.json"), doc); err != nil {
 		h.log.Error("write status.json", "error", err)
 	}

@@ -142,6 +142,11 @@ func renderStatus(p *page, doc status.Document) {
 		p.line("the run before this one: %s", endWords(p, doc.LastEnd))
 	}
 	p.line("%s", loadLine(doc.Load))
+	for _, c := range doc.Channels {
+		if !c.OK && !c.At.IsZero() {
+			p.styled(yellow, "%s does not reach you: %s", clean(c.Name), clean(c.Problem))
+		}
+	}
 	projectsPart(p, doc.Projects)
 	several := len(doc.Projects) > 1
 	p.part("Agents", "no agents", agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent).among(several)))

@@ -1,0 +1,293 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/prop"
+)
+
+// manner is how a wall treats those who hang something on it.
+type manner int
+
+const (
+	normal  manner = iota
+	full           // refuses, as GNOME's and others' do
+	paused         // accepts, and shows nothing before the pause is over, as dunst does
+	slow           // answers after 3 s
+	hanging        // answers when its manner changes
+)
+
+// slowness is how long a slow wall takes.
+const slowness = 3 * time.Second
+
+const (
+	wallPath  = "/org/freedesktop/Notifications"
+	dunstName = "org.dunstproject.cmd0"
+)
+
+// wall is a notification server that has bad manners when it is told to. It keeps a record of all that was hung on it.
+type wall struct {
+	conn  *dbus.Conn
+	props *prop.Properties
+	out   io.Writer // the record of a wall in another process; may be nil
+
+	mu      sync.Mutex
+	manner  manner
+	changed chan struct{} // closed when the manner changes
+	last    uint32
+	sheets  []sheet
+}
+
+// sheet is one entry of the record: a popup as it was asked for, or that it is gone.
+type sheet struct {
+	Op      string // "new", "in place", "gone", "refused"
+	Wall    string // which life of the server
+	ID      uint32
+	Title   string
+	Text    string
+	Buttons []string
+	Tag     string
+	At      time.Time
+}
+
+// up gives what hangs on the wall after all that is on record. A server takes its popups with it.
+func up(sheets []sheet) map[uint32]sheet {
+	hang := map[uint32]sheet{}
+	for n, s := range sheets {
+		if n > 0 && s.Wall != sheets[n-1].Wall {
+			clear(hang)
+		}
+		switch s.Op {
+		case "new", "in place":
+			hang[s.ID] = s
+		case "gone":
+			delete(hang, s.ID)
+		}
+	}
+	return hang
+}
+
+// newWall hangs a wall on the bus, under a name that tells its lives apart.
+func newWall(address, name string, out io.Writer) (*wall, error) {
+	conn, err := dbus.Connect(address)
+	if err != nil {
+		return nil, err
+	}
+	w := &wall{conn: conn, out: out, changed: make(chan struct{})}
+	w.note(sheet{Op: "life", Wall: name})
+	if w.props, err = prop.Export(conn, wallPath, prop.Map{dunstName: {"paused": {Value: false}}}); err == nil {
+		err = conn.Export(w, wallPath, boardName)
+	}
+	if err == nil {
+		err = w.take()
+	}
+	if err != nil {
+		conn.Close()
+	}
+	return w, err
+}
+
+func (w *wall) take() error {
+	reply, err := w.conn.RequestName(boardName, dbus.NameFlagDoNotQueue)
+	if err == nil && reply != dbus.RequestNameReplyPrimaryOwner {
+		err = fmt.Errorf("the name is taken: %v", reply)
+	}
+	return err
+}
+
+// restart gives the name up and takes it again: the screen is empty, and ids start over.
+func (w *wall) restart(name string) error {
+	if _, err := w.conn.ReleaseName(boardName); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.last = 0
+	w.note(sheet{Op: "life", Wall: name})
+	w.mu.Unlock()
+	return w.take()
+}
+
+func (w *wall) behave(m manner) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.manner = m
+	close(w.changed)
+	w.changed = make(chan struct{})
+	w.props.SetMust(dunstName, "paused", m == paused)
+}
+
+// note puts a sheet on record, before anybody hears of it. The caller holds mu.
+func (w *wall) note(s sheet) {
+	if s.At = time.Now(); s.Wall == "" {
+		s.Wall = w.sheets[len(w.sheets)-1].Wall
+	}
+	w.sheets = append(w.sheets, s)
+	if w.out != nil {
+		line, _ := json.Marshal(s)
+		_, _ = w.out.Write(append(line, '\n'))
+	}
+}
+
+func (w *wall) GetServerInformation() (name, vendor, version, spec string, err *dbus.Error) {
+	return "dunst", "test", "1", "1.2", nil
+}
+
+func (w *wall) GetCapabilities() ([]string, *dbus.Error) { return []string{"body", "actions"}, nil }
+
+func (w *wall) Notify(_ string, replaces uint32, _, title, text string, buttons []string, hints map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
+	w.mu.Lock()
+	manner, changed := w.manner, w.changed
+	w.mu.Unlock()
+	switch manner {
+	case slow:
+		<-time.After(slowness)
+	case hanging:
+		<-changed
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := sheet{Op: "new", ID: replaces, Title: title, Text: text, Buttons: buttons}
+	s.Tag, _ = hints["x-dunst-stack-tag"].Value().(string)
+	if manner == full {
+		s.Op = "refused"
+		w.note(s)
+		return 0, dbus.NewError(boardName+".Error.ExcessNotificationGeneration", []any{"too many similar notifications in quick succession"})
+	}
+	hang := up(w.sheets)
+	for id, other := range hang {
+		if s.ID == 0 && s.Tag != "" && s.Tag == other.Tag {
+			s.ID = id
+		}
+	}
+	if _, stands := hang[s.ID]; stands {
+		s.Op = "in place"
+	}
+	if s.ID == 0 {
+		w.last++
+		s.ID = w.last
+	}
+	w.note(s)
+	return s.ID, nil
+}
+
+func (w *wall) CloseNotification(id uint32) *dbus.Error {
+	if !w.drop(id) {
+		return dbus.NewError("org.freedesktop.DBus.Error.InvalidArgs", []any{"no such popup"})
+	}
+	w.emit("NotificationClosed", id, uint32(3))
+	return nil
+}
+
+func (w *wall) drop(id uint32) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, stands := up(w.sheets)[id]
+	if stands {
+		w.note(sheet{Op: "gone", ID: id})
+	}
+	return stands
+}
+
+func (w *wall) emit(member string, args ...any) {
+	_ = w.conn.Emit(wallPath, boardName+"."+member, args...)
+}
+
+// press reports the press of a button, and closes its popup, as servers do.
+func (w *wall) press(id uint32, token string) {
+	w.emit("ActionInvoked", id, token)
+	if w.drop(id) {
+		w.emit("NotificationClosed", id, uint32(2))
+	}
+}
+
+// record gives all that was ever hung up.
+func (w *wall) record() []sheet {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.sheets)
+}
+
+// screen gives what a human sees, in the order of its ids: nothing while the wall is paused.
+func (w *wall) screen() []sheet {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.manner == paused {
+		return nil
+	}
+	hang := up(w.sheets)
+	var list []sheet
+	for _, id := range slices.Sorted(maps.Keys(hang)) {
+		list = append(list, hang[id])
+	}
+	return list
+}
+
+// shows finds the popup that says so on the screen.
+func (w *wall) shows(words string) (sheet, bool) { return saying(w.screen(), words) }
+
+func saying(list []sheet, words string) (sheet, bool) {
+	n := slices.IndexFunc(list, func(s sheet) bool { return strings.Contains(s.Title, words) })
+	if n < 0 {
+		return sheet{}, false
+	}
+	return list[n], true
+}
+
+// opened counts the windows that were opened with such a title, whatever became of them.
+func opened(list []sheet, words string) (n int) {
+	for _, s := range list {
+		if s.Op == "new" && strings.Contains(s.Title, words) {
+			n++
+		}
+	}
+	return n
+}
+
+// button is the token of the button with that label; "" without one.
+func (s sheet) button(label string) string {
+	for n := 0; n+1 < len(s.Buttons); n += 2 {
+		if s.Buttons[n+1] == label {
+			return s.Buttons[n]
+		}
+	}
+	return ""
+}
+
+// TestWallShowsWhatItShould holds the stand-in against what the tests take for granted of it.
+func TestWallShowsWhatItShould(t *testing.T) {
+	t.Parallel()
+	w := &wall{sheets: []sheet{{Op: "life", Wall: "1"}}}
+	hang := func(replaces uint32, title string) uint32 {
+		id, _ := w.Notify("", replaces, "", title, "", nil, nil, 0)
+		return id
+	}
+	a, b := hang(0, "a"), hang(0, "b")
+	if again := hang(a, "c"); a == b || again != a || len(w.screen()) != 2 || opened(w.record(), "") != 2 {
+		t.Errorf("popups %d, %d and %d; screen %+v", a, b, again, w.screen())
+	}
+	if !w.drop(b) || w.drop(b) {
+		t.Error("a popup goes once")
+	}
+	w.manner = full
+	if _, err := w.Notify("", 0, "", "d", "", nil, nil, 0); err == nil || !strings.HasSuffix(err.Name, "ExcessNotificationGeneration") {
+		t.Error(err)
+	}
+	if _, shown := w.shows("c"); !shown || len(w.screen()) != 1 {
+		t.Errorf("screen %+v", w.screen())
+	}
+	w.note(sheet{Op: "life", Wall: "2"})
+	if len(w.screen()) != 0 {
+		t.Errorf("popups outlive their server: %+v", w.screen())
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/platform/desktop"
+	"github.com/livhana/steward/platform/push"
+	"github.com/livhana/steward/status"
+)
+
+// pollTrial is how often the daemon is asked how its test goes.
+const pollTrial = 250 * time.Millisecond
+
+// tryReach has a real test sent by every channel, by the daemon if one runs: it is the one that must reach the human.
+func (d *patient) tryReach(ctx context.Context) []finding {
+	const area = "a real test"
+	names := d.cfg.Escalate.Channels
+	if d.daemon.doc != nil {
+		names = nil
+		for _, c := range d.daemon.doc.Channels {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil // said under "channels"
+	}
+	fmt.Fprintf(d.app.err, "sending a test by %s; press its button within %.0f s\n", strings.Join(names, ", "), trialTime.Seconds())
+	try := d.tryOwn
+	if d.daemon.doc != nil {
+		try = d.tryDaemon
+	}
+	trials, err := try(ctx, names)
+	all := judgeTrials(trials)
+	if err != nil {
+		all = append(all, broken("test", "steward log", "%v", err))
+	}
+	for n := range all {
+		all[n].Area = area
+	}
+	return all
+}
+
+// tryDaemon has the daemon send its test and waits for what becomes of it.
+func (d *patient) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, error) {
+	ctx, cancel := context.WithTimeout(ctx, trialTime+speechDeadline)
+	defer cancel()
+	client := status.NewClient(d.paths.Socket)
+	var doc status.Trials
+	if err := client.Post(ctx, "/v1/reach", nil, &doc); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	tick := time.NewTicker(pollTrial)
+	defer tick.Stop()
+	for {
+		sent := !slices.ContainsFunc(doc.Trials, func(t status.Trial) bool { return t.Result == "" })
+		over := !slices.ContainsFunc(doc.Trials, func(t status.Trial) bool { return !t.Over() })
+		if over || sent && time.Since(begin) > trialTime {
+			return doc.Trials, nil
+		}
+		select {
+		case <-ctx.Done():
+			return doc.Trials, ctx.Err()
+		case <-tick.C:
+		}
+		if err := client.Get(ctx, "/v1/reach", &doc); err != nil {
+			return doc.Trials, err
+		}
+	}
+}
+
+// tryOwn sends the test from here, because no daemon runs.
+func (d *patient) tryOwn(ctx context.Context, names []string) ([]status.Trial, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	popups := desktop.NewPopups()
+	defer popups.Close()
+	key := make([]byte, keyBytes)
+	rand.Read(key)
+	o := connectOutlets(popups, d.cfg.Escalate, key)
+	t := o.begin(ctx, names, d.cfg.Human.Name)
+	go func() {
+		for e := range popups.Events() {
+			if e.Kind == desktop.Pressed {
+				t.pressed(escalate.ChannelDesktop)
+			}
+		}
+	}()
+	if o.ntfy != nil {
+		go o.ntfy.Hear(ctx, func(push.Press) { t.pressed(escalate.ChannelNtfy) })
+	}
+	select {
+	case <-t.done:
+		return t.entries(), nil
+	case <-ctx.Done():
+		return t.entries(), ctx.Err()
+	}
+}
+
+func judgeTrials(trials []status.Trial) []finding {
+	var all []finding
+	for _, t := range trials {
+		switch {
+		case !t.OK && t.Result == "":
+			all = append(all, broken(t.Channel, "steward log", "the test is still under way"))
+		case !t.OK:
+			all = append(all, broken(t.Channel, "see above, under reaching you", "the test did not reach you: %s", t.Error))
+		case t.Asks && !t.Pressed:
+			all = append(all, doubt(t.Channel, "if you saw nothing, look at the notification settings of this desktop or phone",
+				"%s, but nobody pressed the button within %.0f s", t.Result, trialTime.Seconds()))
+		case t.Asks:
+			all = append(all, works(t.Channel, "%s, and your press came back", t.Result))
+		default:
+			all = append(all, works(t.Channel, "%s", t.Result))
+		}
+	}
+	return all
+}

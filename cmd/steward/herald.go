@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/platform/desktop"
+	"github.com/livhana/steward/platform/push"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+// herald brings incidents to the human through the channels that are configured at the moment, and hears the presses of
+// their buttons.
+type herald struct {
+	ledger *escalate.Ledger
+	popups *desktop.Popups
+	state  *jsonfile.Root
+	log    *slog.Logger
+	config func() escalate.Config
+	human  func() string
+	// answer takes a press for an answer; delivered counts.
+	answer    func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
+	delivered func(channel, result string)
+	changed   chan struct{} // the configuration is another one
+
+	mu      sync.Mutex // guards what follows
+	courier *escalate.Courier
+	outlets *outlets
+	names   []string
+	known   map[string]status.Channel
+	trial   *trial
+}
+
+func newHerald(h *house) *herald {
+	return &herald{ledger: h.ledger, popups: desktop.NewPopupsIn(h.paths.State), state: h.state, log: h.log, config: h.escalation, human: h.human,
+		answer: h.answer, delivered: func(c, r string) { h.metrics.Delivered(c, r) },
+		changed: make(chan struct{}, 1), known: map[string]status.Channel{}}
+}
+
+// reconfigure has the channels set up anew.
+func (a *herald) reconfigure() {
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run delivers until ctx ends, through the channels as they are configured.
+func (a *herald) Run(ctx context.Context) error {
+	for {
+		turn, end := context.WithCancel(ctx)
+		courier := a.assemble()
+		var crew sync.WaitGroup
+		crew.Go(func() { a.hearPushes(turn) })
+		crew.Go(func() { a.probe(turn) })
+		done := make(chan error, 1)
+		go func() { done <- courier.Run(turn) }()
+		var err error
+		select {
+		case err = <-done:
+			end()
+			crew.Wait()
+			return err
+		case <-a.changed:
+			end()
+			err = <-done
+			crew.Wait()
+		}
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// assemble sets up the configured channels and the courier who goes by them.
+func (a *herald) assemble() *escalate.Courier {
+	cfg := a.config()
+	var key []byte
+	if cfg.Ntfy.ReplyTopic != "" {
+		var err error
+		if key, err = answerKey(a.state); err != nil {
+			a.log.Error("messages go out without buttons", "error", err)
+			cfg.Ntfy.ReplyTopic = ""
+		}
+	}
+	o := connectOutlets(a.popups, cfg, key)
+	o.incident = a.incident
+	var channels []escalate.Channel
+	for _, name := range cfg.Channels {
+		channels = append(channels, a.counted(o.channel(name)))
+	}
+	courier := escalate.NewCourier(a.ledger, cfg, channels, time.Now, a.log)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.outlets != nil && a.outlets.ntfy != nil {
+		a.outlets.ntfy.Close()
+	}
+	a.courier, a.outlets, a.names = courier, o, cfg.Channels
+	return courier
+}
+
+// incident gives an incident as it stands in the ledger; nil for a summary.
+func (a *herald) incident(key string) *escalate.Incident {
+	i, err := a.ledger.Find(key)
+	if err != nil || i.Key != key {
+		return nil
+	}
+	return &i
+}
+
+// counted has the metrics see every delivery, and the status the latest of each channel.
+func (a *herald) counted(c escalate.Channel) escalate.Channel {
+	deliver := c.Deliver
+	c.Deliver = func(ctx context.Context, n escalate.Notice) (string, error) {
+		result, err := deliver(ctx, n)
+		a.note(c.Name, err)
+		if err != nil {
+			a.delivered(c.Name, escalate.ResultFailed)
+		} else {
+			a.delivered(c.Name, result)
+		}
+		return result, err
+	}
+	return c
+}
+
+// note remembers how a channel did the last time.
+func (a *herald) note(name string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := status.Channel{Name: name, OK: err == nil, At: time.Now().UTC()}
+	if err != nil {
+		c.Problem = err.Error()
+	}
+	a.known[name] = c
+}
+
+// channels tells how the configured channels do.
+func (a *herald) channels() []status.Channel {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var list []status.Channel
+	for _, name := range a.names {
+		c, tried := a.known[name]
+		if !tried {
+			c = status.Channel{Name: name}
+		}
+		if name == escalate.ChannelNtfy && c.OK && a.outlets.replies {
+			if h := a.outlets.ntfy.Hearing(); !h.Open && h.Err != nil {
+				c.OK, c.Problem = false, "presses do not come back: "+h.Err.Error()
+			}
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// probeLimit bounds the look at one channel when steward starts.
+const probeLimit = 5 * time.Second
+
+// probe finds out, without sending anything, which channels could be used now.
+func (a *herald) probe(ctx context.Context) {
+	a.mu.Lock()
+	o, names := a.outlets, a.names
+	a.mu.Unlock()
+	for _, name := range names {
+		limited, cancel := context.WithTimeout(ctx, probeLimit)
+		err := o.probe(limited, name)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		a.note(name, err)
+		if err != nil {
+			a.log.Warn("a channel to the human does not work now", "channel", name, "error", err)
+		}
+	}
+}
+
+// remark has something said in passing.
+func (a *herald) remark(r escalate.Remark) {
+	a.mu.Lock()
+	courier := a.courier
+	a.mu.Unlock()
+	if courier != nil {
+		courier.Remark(r)
+	}
+}
+
+// hearPushes takes the presses that come back over the net.
+func (a *herald) hearPushes(ctx context.Context) {
+	a.mu.Lock()
+	ntfy := a.outlets.ntfy
+	a.mu.Unlock()
+	if ntfy == nil {
+		return
+	}
+	var presses sync.WaitGroup
+	defer presses.Wait()
+	ntfy.Hear(ctx, func(p push.Press) { // one after the other: the first press counts
+		if !final(a.pressedPush(ctx, p)) {
+			presses.Go(func() { a.insist(ctx, p) })
+		}
+	})
+}
+
+// How a press that came over the net, which nobody sees come back, is tried again while steward is not ready for it.
+const (
+	insistEvery = 2 * time.Second
+	insistTimes = 30
+)
+
+func (a *herald) insist(ctx context.Context, p push.Press) {
+	for range insistTimes {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(insistEvery):
+		}
+		if final(a.pressedPush(ctx, p)) {
+			return
+		}
+	}
+}
+
+func (a *herald) pressedPush(ctx context.Context, p push.Press) error {
+	return a.pressed(ctx, p.Key, escalate.Reply{Option: p.Option, Rev: p.Rev, Via: escalate.ViaPush})
+}
+
+// final reports whether a press is settled: taken, or refused for good.
+func final(err error) bool {
+	return err == nil || slices.ContainsFunc([]error{escalate.ErrUnknown, escalate.ErrResolved, escalate.ErrStale, escalate.ErrNoOption,
+		escalate.ErrDangerous, supervisor.ErrRefused, protocol.ErrUnsupported}, func(known error) bool { return errors.Is(err, known) })
+}
+
+// pressed takes a press for an answer. Those of an earlier run come again, and are refused like any other late one.
+func (a *herald) pressed(ctx context.Context, key string, r escalate.Reply) error {
+	if a.ofTrial(key, r.Via) {
+		return nil
+	}
+	_, err := a.answer(ctx, key, r)
+	if err != nil {
+		a.log.Warn("a press was not taken", "key", key, "option", r.Option, "via", r.Via, "error", err)
+	}
+	return err
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/platform/desktop"
+	"github.com/livhana/steward/platform/push"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/protocol/ralph"
+)
+
+// How long a call of a channel may take. A sentence may wait for its turn behind another one on this machine.
+const (
+	popupDeadline   = 6 * time.Second
+	speechDeadline  = 2 * time.Minute
+	pushDeadline    = 20 * time.Second
+	commandDeadline = 30 * time.Second
+	commandTime     = commandDeadline - 5*time.Second // the rest is for ending what does not end by itself
+)
+
+// errUnproved: the notification server took the popup but keeps it to itself (do not disturb).
+var errUnproved = errors.New("the popup was accepted, but is not shown")
+
+// outlets are the ways to the human on this machine, as they are configured.
+type outlets struct {
+	popups  *desktop.Popups
+	speech  *desktop.Speech
+	ntfy    *push.Ntfy
+	replies bool // messages have buttons
+	command *push.Command
+	// incident gives what the command is told beside the notice; nil: nothing.
+	incident func(key string) *escalate.Incident
+	// trouble is why a channel cannot be used at all.
+	trouble map[string]error
+}
+
+// connectOutlets prepares the channels that the configuration names. Nothing is sent. What cannot be set up is an error
+// of that channel alone.
+func connectOutlets(popups *desktop.Popups, cfg escalate.Config, key []byte) *outlets {
+	o := &outlets{popups: popups, speech: desktop.NewSpeech(), trouble: map[string]error{}}
+	for _, name := range cfg.Channels {
+		var err error
+		switch name {
+		case escalate.ChannelNtfy:
+			o.ntfy, err = connectNtfy(cfg.Ntfy, key)
+			o.replies = err == nil && cfg.Ntfy.ReplyTopic != ""
+		case escalate.ChannelCommand:
+			o.command, err = push.NewCommand(cfg.Command)
+		}
+		if err != nil {
+			o.trouble[name] = err
+		}
+	}
+	return o
+}
+
+func connectNtfy(cfg escalate.NtfyConfig, key []byte) (*push.Ntfy, error) {
+	c := ntfyOf(cfg, key)
+	if cfg.TokenFile != "" {
+		token, err := readToken(cfg.TokenFile)
+		if err != nil {
+			return nil, err
+		}
+		c.Token = token
+	}
+	return push.NewNtfy(c)
+}
+
+func ntfyOf(cfg escalate.NtfyConfig, key []byte) push.NtfyConfig {
+	return push.NtfyConfig{URL: cfg.URL, Topic: cfg.Topic, ReplyTopic: cfg.ReplyTopic, Key: key}
+}
+
+// readToken reads a secret that only its owner may read.
+func readToken(path string) (string, error) {
+	home, _ := os.UserHomeDir()
+	path, err := steward.Expand(path, home, "/")
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the token: %w", err)
+	case !st.Mode().IsRegular() || st.Size() > 4096:
+		return "", fmt.Errorf("read the token: %s is no small plain file", path)
+	case runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0:
+		return "", fmt.Errorf("read the token: others may read %s; chmod 600 it", path)
+	}
+	b, err := os.ReadFile(path)
+	return strings.TrimSpace(string(b)), err
+}
+
+// checkPrograms reports what is wrong with the servers and programs that a configuration names, before it is put in force.
+func checkPrograms(c steward.Config) error {
+	cfg := c.Escalate
+	if err := ralph.CheckResume(c.Ralph.Resume); err != nil {
+		return fmt.Errorf("[ralph] %w", err)
+	}
+	if cfg.Ntfy.URL != "" || cfg.Ntfy.Topic != "" {
+		if err := ntfyOf(cfg.Ntfy, make([]byte, keyBytes)).Validate(); err != nil {
+			return fmt.Errorf("[escalate.ntfy] %w", err)
+		}
+	}
+	if len(cfg.Command) > 0 {
+		if _, err := push.NewCommand(cfg.Command); err != nil {
+			return fmt.Errorf("[escalate] command: %w", errors.Unwrap(err))
+		}
+	}
+	return nil
+}
+
+const (
+	keyFile  = "answer.key"
+	keyBytes = 32
+)
+
+// answerKey is this installation's secret, by which a press that comes back over the net is known. It is made once.
+func answerKey(state *jsonfile.Root) ([]byte, error) {
+	blob, err := state.Read(keyFile, 1024)
+	if err == nil {
+		key, err := hex.DecodeString(strings.TrimSpace(string(blob.Data)))
+		if err == nil && len(key) >= keyBytes {
+			return key, nil
+		}
+		_ = state.Remove(keyFile) // torn: buttons that are out there do nothing any more
+	} else if !errors.Is(err, jsonfile.ErrNotExist) {
+		return nil, fmt.Errorf("read the key for answers: %w", err)
+	}
+	key := make([]byte, keyBytes)
+	rand.Read(key) // never fails
+	if err := state.Create(keyFile, []byte(hex.EncodeToString(key)+"\n"), 0o600); err != nil {
+		return nil, fmt.Errorf("keep the key for answers: %w", err)
+	}
+	return key, nil
+}
+
+// channel makes one ready for the courier.
+func (o *outlets) channel(name string) escalate.Channel {
+	c := map[string]escalate.Channel{
+		escalate.ChannelDesktop: {Deadline: popupDeadline, Deliver: o.popup, Withdraw: o.popups.Withdraw},
+		escalate.ChannelSpeech:  {Deadline: speechDeadline, Deliver: o.say},
+		escalate.ChannelNtfy:    {Deadline: pushDeadline, Deliver: o.push},
+		escalate.ChannelCommand: {Deadline: commandDeadline, Deliver: o.run},
+	}[name]
+	c.Name = name
+	if err := o.trouble[name]; err != nil {
+		c.Deliver = func(context.Context, escalate.Notice) (string, error) { return "", err }
+	}
+	return c
+}
+
+func (o *outlets) popup(ctx context.Context, n escalate.Notice) (string, error) {
+	proof, err := o.popups.Show(ctx, desktop.Message{Key: n.Key, Title: n.Title, Text: wordsOf(n, shownButtons), Urgency: urgency(n.Severity),
+		Actions: actionsOf(n), Quiet: n.Quiet || n.Hushed})
+	if err == nil && proof.Result == desktop.Sent && runtime.GOOS == "linux" {
+		// On Linux the server says when it shows nothing. Elsewhere "sent" is all the proof there is.
+		return proof.Result, errUnproved
+	}
+	return proof.Result, err
+}
+
+func (o *outlets) say(ctx context.Context, n escalate.Notice) (string, error) {
+	proof, err := o.speech.Say(ctx, n.Spoken, n.Severity == protocol.Critical)
+	return proof.Result, err
+}
+
+func (o *outlets) push(ctx context.Context, n escalate.Notice) (string, error) {
+	buttons := 0
+	if o.replies {
+		buttons = shownButtons
+	}
+	m := push.Message{Key: n.Key, Rev: n.Rev, Title: n.Title, Text: wordsOf(n, buttons), Severity: string(n.Severity), Blocking: n.Blocking, Over: n.Quiet}
+	if n.Hushed { // whether it rings at night is for the phone to decide
+		m.Severity = string(protocol.Medium)
+	}
+	for _, option := range n.Options {
+		m.Options = append(m.Options, push.Option{ID: option.ID, Label: option.Label})
+	}
+	return "pushed", o.ntfy.Send(ctx, m)
+}
+
+// page is what the command reads.
+type pageDocument struct {
+	Event    string             `json:"event"` // incident, over
+	Key      string             `json:"key"`
+	Rev      int                `json:"rev,omitempty"`
+	Severity protocol.Severity  `json:"severity"`
+	Title    string             `json:"title"`
+	Text     string             `json:"text"`
+	Spoken   string             `json:"spoken"`
+	Blocking bool               `json:"blocking"`
+	Quiet    bool               `json:"quiet"` // nothing that should make a sound
+	Options  []escalate.Option  `json:"options"`
+	Answer   string             `json:"answer,omitempty"` // the command that answers it
+	Incident *escalate.Incident `json:"incident,omitempty"`
+}
+
+func (o *outlets) run(ctx context.Context, n escalate.Notice) (string, error) {
+	doc := pageDocument{Event: "incident", Key: n.Key, Rev: n.Rev, Severity: n.Severity, Title: n.Title, Text: n.Text, Spoken: n.Spoken,
+		Blocking: n.Blocking, Quiet: n.Quiet || n.Hushed, Options: append([]escalate.Option{}, n.Options...)}
+	if n.Quiet {
+		doc.Event = "over"
+	}
+	if len(n.Options) > 0 {
+		doc.Answer = "steward answer " + n.Key + " OPTION"
+	}
+	if o.incident != nil {
+		doc.Incident = o.incident(n.Key)
+	}
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	return "taken", o.command.Send(ctx, append(b, '\n'))
+}
+
+// probe says whether a channel could be used now, without sending anything.
+func (o *outlets) probe(ctx context.Context, name string) error {
+	if err := o.trouble[name]; err != nil {
+		return err
+	}
+	switch name {
+	case escalate.ChannelDesktop:
+		return o.popups.Probe(ctx)
+	case escalate.ChannelSpeech:
+		return o.speech.Probe(ctx)
+	case escalate.ChannelNtfy:
+		return o.ntfy.Probe(ctx)
+	}
+	return o.command.Probe()
+}
+
+func urgency(s protocol.Severity) desktop.Urgency {
+	switch s {
+	case protocol.Critical:
+		return desktop.Critical
+	case protocol.High, protocol.Medium:
+		return desktop.Normal
+	}
+	return desktop.Low
+}

@@ -1,0 +1,211 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+)
+
+// phone is an ntfy server with a phone that shows its messages: what is posted to the reply topic is passed on.
+type phone struct {
+	mu       sync.Mutex
+	messages []pushed
+	replies  []string // lines of the reply topic's stream
+	down     bool
+}
+
+type pushed struct {
+	Topic, Title, Message string
+	Priority              int
+	Actions               []struct{ Label, URL, Body string }
+}
+
+func (p *phone) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	down := p.down
+	p.mu.Unlock()
+	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<16))
+	switch {
+	case down:
+		http.Error(w, "{}", http.StatusBadGateway)
+	case r.URL.Path == "/v1/health":
+		fmt.Fprintln(w, `{"healthy":true}`)
+	case r.Method == http.MethodPost && r.URL.Path == "/":
+		var m pushed
+		_ = json.Unmarshal(body, &m)
+		p.mu.Lock()
+		p.messages = append(p.messages, m)
+		fmt.Fprintf(w, `{"id":"m%d","event":"message","topic":%q}`, len(p.messages), m.Topic)
+		p.mu.Unlock()
+	case r.Method == http.MethodPost:
+		p.reply(string(body))
+		fmt.Fprintln(w, `{"id":"r","event":"message","topic":"replies"}`)
+	case strings.HasSuffix(r.URL.Path, "/json"):
+		p.stream(w, r)
+	}
+}
+
+func (p *phone) reply(body string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line, _ := json.Marshal(map[string]any{"id": fmt.Sprint("r", len(p.replies)), "event": "message", "topic": "replies", "message": body})
+	p.replies = append(p.replies, string(line))
+}
+
+// stream passes on what was replied, from the first reply on, to whoever listens.
+func (p *phone) stream(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintln(w, `{"id":"o","event":"open","topic":"replies"}`)
+	w.(http.Flusher).Flush()
+	for sent := 0; ; {
+		p.mu.Lock()
+		lines := p.replies[sent:]
+		p.mu.Unlock()
+		for _, line := range lines {
+			fmt.Fprintln(w, line)
+		}
+		sent += len(lines)
+		w.(http.Flusher).Flush()
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (p *phone) got(words string) []pushed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []pushed
+	for _, m := range p.messages {
+		if strings.Contains(m.Title, words) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func (p *phone) fail(down bool) { p.mu.Lock(); defer p.mu.Unlock(); p.down = down }
+
+func readText(h *rig, name string) string {
+	data, err := os.ReadFile(h.at(name))
+	if err != nil {
+		h.Fatal(err)
+	}
+	return string(data)
+}
+
+// newPushed is a rig whose human is reached by push and by a command alone.
+func newPushed(t *testing.T) (*rig, *phone) {
+	p := &phone{}
+	srv := httptest.NewServer(p)
+	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
+	h := newRig(t, "")
+	if err := os.MkdirAll(h.at("home"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.write("token", "tk_secret\n")
+	if err := os.Chmod(h.at("token"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.write("pager.sh", "#!/bin/sh\ncat >>\"$HOME/paged\"\n")
+	if err := os.Chmod(h.at("pager.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.write("config.toml", fmt.Sprintf(`[supervisor]
+look_every = "200ms"
+[escalate]
+channels = ["ntfy", "command"]
+command = [%q]
+dangerous = ["drop"]
+[escalate.ntfy]
+url = %q
+topic = "alerts"
+token_file = %q
+reply_topic = "replies"
+[escalate.ladder.critical]
+ntfy = ["0s"]
+command = ["0s"]
+`, h.at("pager.sh"), srv.URL, h.at("token")))
+	return h, p
+}
+
+// TestPush: what went wrong is pushed to a phone and handed to a command; the phone's button is the answer, once.
+func TestPush(t *testing.T) {
+	t.Parallel()
+	h, p := newPushed(t)
+	h.boot("p")
+	h.beats("p", 0.9)
+	h.start("p")
+	h.put(h.task("p", taskID(1), ".request.json"), requestOf(taskID(1), 1))
+	h.outcome("p", taskID(1), "GIT_CONFLICT:fatal")
+	const words = "Critical error: Git conflict detected. Your input needed."
+	h.until("the push", func() bool { return len(p.got(words)) == 1 })
+	m := p.got(words)[0]
+	if m.Topic != "alerts" || m.Priority != 5 || len(m.Actions) != 2 || m.Actions[0].Label != "Run it again" || !strings.Contains(m.Message, "steward answer") {
+		t.Fatalf("pushed: %+v", m)
+	}
+	var page pageDocument
+	h.until("the command's page", func() bool {
+		data, _ := os.ReadFile(h.at("home/paged"))
+		return json.Unmarshal(data, &page) == nil
+	})
+	if page.Title != words || page.Incident == nil || page.Incident.About != "p:task/"+taskID(1) || len(page.Options) != 2 || page.Event != "incident" {
+		t.Errorf("the command read %+v", page)
+	}
+	forged := strings.Replace(m.Actions[1].Body, m.Actions[1].Body[len(m.Actions[1].Body)-4:], "0000", 1)
+	for _, body := range []string{forged, "", "retry", page.Key + " 1 retry", strings.Repeat("x", 5000)} {
+		p.reply(body)
+	}
+	p.reply(m.Actions[1].Body)
+	p.reply(m.Actions[0].Body)
+	incident := func() escalate.Incident { return (&room{rig: h}).incidentOf("Git conflict") }
+	h.until("the answer", func() bool { return incident().State == escalate.Resolved })
+	i := incident()
+	if i.Answer == nil || i.Answer.Option != "leave" || i.Answer.Via != escalate.ViaPush {
+		t.Errorf("the answer is %+v", i.Answer)
+	}
+	h.until("the decision", func() bool {
+		data, _ := os.ReadFile(h.task("p", taskID(1), ".decision.json"))
+		return strings.Contains(string(data), "leave")
+	})
+}
+
+// TestPushRestart: a press that came while steward was down counts, and a server that is down for a while loses nothing.
+func TestPushRestart(t *testing.T) {
+	t.Parallel()
+	h, p := newPushed(t)
+	p.fail(true)
+	h.boot("p")
+	h.beats("p", 0.9)
+	d := h.start("p")
+	h.put(h.task("p", taskID(1), ".request.json"), requestOf(taskID(1), 1))
+	h.outcome("p", taskID(1), "GIT_CONFLICT:fatal")
+	incident := func() escalate.Incident { return (&room{rig: h}).incidentOf("Git conflict") }
+	h.until("the command has it", func() bool { return carried(incident(), "command", true) })
+	h.until("the push has failed", func() bool { return carried(incident(), "ntfy", false) })
+	h.shows(`"name": *"ntfy",[^}]*"problem": *"[^"]*502`)
+	d.kill()
+	p.fail(false)
+	h.write("config.toml", strings.Replace(readText(h, "config.toml"), `ntfy = ["0s"]`, `ntfy = ["0s", "1s"]`, 1))
+	d = h.start("p")
+	h.until("the ladder's next rung is pushed", func() bool { return len(p.got("Git conflict")) == 1 })
+	d.kill()
+	p.reply(p.got("Git conflict")[0].Actions[1].Body)
+	h.start("p")
+	h.until("the press of meanwhile counts", func() bool { return incident().State == escalate.Resolved })
+	if a := incident().Answer; a == nil || a.Option != "leave" {
+		t.Errorf("the answer is %+v", a)
+	}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+)
+
+// trialKey names the test message; no incident has such a key.
+const trialKey = "test"
+
+// trialTime is how long a human has to press the button of a test message.
+const trialTime = 30 * time.Second
+
+// trial is a test of all channels. What it finds is told while it goes on.
+type trial struct {
+	mu    sync.Mutex
+	list  []status.Trial
+	ended bool
+	done  chan struct{} // closed at its end
+	press chan struct{}
+}
+
+// trialNotice is what is sent.
+func trialNotice(human string) escalate.Notice {
+	return escalate.Notice{Key: trialKey, Severity: protocol.High, Title: "steward can reach you here",
+		Text: "This is a test. Press the button, so that steward knows that you can answer, too.", Rev: 1,
+		Spoken: human + ", this is steward. If you hear this, I can reach you by voice.", Options: []escalate.Option{{ID: "seen", Label: "I see it"}}}
+}
+
+// begin sends the test by all channels at once, and ends when all is said or the time is up.
+func (o *outlets) begin(ctx context.Context, names []string, human string) *trial {
+	t := &trial{done: make(chan struct{}), press: make(chan struct{}, 1)}
+	for _, name := range names {
+		asks := name == escalate.ChannelDesktop || name == escalate.ChannelNtfy && o.replies
+		t.list = append(t.list, status.Trial{Channel: name, Asks: asks})
+	}
+	go t.run(ctx, o, human)
+	return t
+}
+
+func (t *trial) run(ctx context.Context, o *outlets, human string) {
+	defer close(t.done)
+	defer t.end()
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	var crew sync.WaitGroup
+	for n, entry := range t.entries() {
+		crew.Go(func() {
+			c := o.channel(entry.Channel)
+			limited, cancel := context.WithTimeout(ctx, c.Deadline)
+			defer cancel()
+			result, err := c.Deliver(limited, trialNotice(human))
+			t.sent(n, result, err)
+		})
+	}
+	crew.Wait()
+	for !t.over() {
+		select {
+		case <-ctx.Done():
+			t.end()
+		case <-t.press:
+		}
+	}
+	if slices.ContainsFunc(t.entries(), func(e status.Trial) bool { return e.Channel == escalate.ChannelDesktop }) {
+		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), popupDeadline)
+		defer cancel()
+		_ = o.popups.Withdraw(farewell, trialKey) // a popup that stays says nothing wrong
+	}
+}
+
+func (t *trial) sent(n int, result string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := &t.list[n]
+	e.Result, e.OK = result, err == nil
+	if err != nil {
+		e.Error = err.Error()
+	}
+	if e.Result == "" {
+		e.Result = escalate.ResultFailed
+	}
+}
+
+func (t *trial) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+}
+
+// pressed takes a press of the button.
+func (t *trial) pressed(channel string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for n := range t.list {
+		t.list[n].Pressed = t.list[n].Pressed || t.list[n].Channel == channel
+	}
+	select {
+	case t.press <- struct{}{}:
+	default:
+	}
+}
+
+func (t *trial) entries() []status.Trial {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.list)
+}
+
+// over reports whether nothing more will become of it.
+func (t *trial) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended || !slices.ContainsFunc(t.list, func(e status.Trial) bool { return !e.Over() })
+}
+
+// reach begins a test of the daemon's channels, one at a time.
+func (a *herald) reach() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.trial != nil {
+		select {
+		case <-a.trial.done:
+		default:
+			return status.ErrTrial
+		}
+	}
+	if a.outlets == nil {
+		return context.Canceled // steward has not begun yet
+	}
+	a.trial = a.outlets.begin(context.Background(), a.names, a.human())
+	return nil
+}
+
+// reached tells what became of the last test.
+func (a *herald) reached() []status.Trial {
+	a.mu.Lock()
+	t := a.trial
+	a.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	return t.entries()
+}
+
+// ofTrial takes a press of a test message.
+func (a *herald) ofTrial(key, via string) bool {
+	if key != trialKey {
+		return false
+	}
+	a.mu.Lock()
+	t := a.trial
+	a.mu.Unlock()
+	if t != nil {
+		t.pressed(channelOf(via))
+	}
+	return true
+}
+
+// channelOf is where a press came from.
+func channelOf(via string) string {
+	if via == escalate.ViaPush {
+		return escalate.ChannelNtfy
+	}
+	return escalate.ChannelDesktop
+}

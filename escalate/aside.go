@@ -1,0 +1,133 @@
+package escalate
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// aside is something told beside the ledger: a remark, or the digest of the day. It is no errand of any incident.
+type aside struct {
+	key    string
+	notice Notice
+	speaks bool      // by voice only
+	until  time.Time // not worth telling any more; zero: always
+	tried  map[*worker]bool
+}
+
+// How long a remark is worth saying, and how many may wait.
+const (
+	remarkFresh = 20 * time.Second
+	maxAsides   = 16
+)
+
+// Remark has something said in passing. It is dropped in quiet hours, without a voice, and when the voice is busy for
+// longer than it is worth.
+func (c *Courier) Remark(r Remark) {
+	now := c.now()
+	if on, _ := c.cfg.QuietHours.on(now); on || strings.TrimSpace(r.Text) == "" {
+		return
+	}
+	c.put(&aside{key: "remark " + r.Key, speaks: true, until: now.Add(remarkFresh), tried: map[*worker]bool{},
+		notice: Notice{Key: r.Key, Severity: protocol.Info, Title: shorten(r.Text, maxSummary), Spoken: shorten(r.Text, maxSpoken), Quiet: true}})
+}
+
+func (c *Courier) put(a *aside) {
+	c.said.Lock()
+	defer c.said.Unlock()
+	c.asides = slices.DeleteFunc(c.asides, func(old *aside) bool { return old.key == a.key })
+	if len(c.asides) < maxAsides {
+		c.asides = append(c.asides, a)
+	}
+	c.ledger.signal()
+}
+
+// nextAside takes the next aside that the channel may tell; nil: there is none, or not before later.
+func (c *Courier) nextAside(w *worker, now time.Time) (a *aside, later time.Time) {
+	c.said.Lock()
+	defer c.said.Unlock()
+	c.asides = slices.DeleteFunc(c.asides, func(a *aside) bool { return !a.until.IsZero() && now.After(a.until) })
+	n := slices.IndexFunc(c.asides, func(a *aside) bool { return a.speaks == w.speaks() && !a.tried[w] })
+	if n < 0 {
+		return nil, time.Time{}
+	}
+	if ready := w.rested.Add(sentencePause); w.speaks() && now.Before(ready) {
+		return nil, ready
+	}
+	a = c.asides[n]
+	c.asides = slices.Delete(c.asides, n, n+1)
+	a.tried[w] = true
+	return a, time.Time{}
+}
+
+// asideDone passes an aside that failed on to the next channel that may tell it.
+func (c *Courier) asideDone(a *aside, w *worker, r result) {
+	if r.err == nil {
+		c.log.Info("told in passing", "channel", w.Name, "result", r.word, "text", a.notice.Title)
+		return
+	}
+	c.log.Warn("told in passing", "channel", w.Name, "result", r.word, "error", r.err)
+	if slices.ContainsFunc(c.workers, func(w *worker) bool { return a.speaks == w.speaks() && !a.tried[w] }) {
+		c.put(a)
+	}
+}
+
+// digestFile remembers, beside the incidents, when the last digest went out.
+const digestFile = "digest"
+
+// digest tells once a day what is open, and says when that is next.
+func (c *Courier) digest(now time.Time) (next time.Time) {
+	minute, err := minuteOfDay(c.cfg.Digest)
+	if c.cfg.Digest == "" || err != nil {
+		return time.Time{}
+	}
+	if c.digested.IsZero() {
+		c.digested = c.lastDigest(now)
+	}
+	next = nextAt(c.digested.In(now.Location()), minute)
+	if now.Before(next) {
+		return next
+	}
+	c.digested = now
+	c.keepDigest(now)
+	if open := c.ledger.List(); len(open) > 0 {
+		c.put(&aside{key: "digest", notice: digestOf(open), tried: map[*worker]bool{}})
+	}
+	return nextAt(now, minute)
+}
+
+// lastDigest reads the time back. One that cannot be read, or lies ahead, is now: from here on they are counted.
+func (c *Courier) lastDigest(now time.Time) time.Time {
+	b, _ := os.ReadFile(filepath.Join(c.ledger.dir, digestFile))
+	t, err := time.Parse(time.RFC3339, strings.TrimSpace(string(b)))
+	if err != nil || t.After(now) {
+		c.keepDigest(now)
+		return now
+	}
+	return t
+}
+
+func (c *Courier) keepDigest(now time.Time) {
+	if err := c.ledger.put(c.ledger.dir, digestFile, []byte(wall(now).Format(time.RFC3339)+"\n")); err != nil {
+		c.log.Error("write the time of the digest", "error", err)
+	}
+}
+
+// digestOf lists what is open, the listed-only ones too.
+func digestOf(open []Incident) Notice {
+	title := fmt.Sprintf("%s open", counted(len(open), "incident"))
+	var lines []string
+	for _, i := range open[:min(len(open), linesInSummary)] {
+		lines = append(lines, fmt.Sprintf("%s, %s: %s", i.Severity, cmp.Or(i.State, Raised), i.Summary))
+	}
+	if rest := len(open) - len(lines); rest > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more: steward incidents", rest))
+	}
+	return Notice{Key: Key("", "", "", "", "digest", ""), Severity: protocol.Low, Title: title, Text: strings.Join(lines, "\n"), Spoken: title, Quiet: true}
+}

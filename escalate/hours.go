@@ -1,0 +1,71 @@
+package escalate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Hours is a part of the day in local time, such as "22:00-07:00"; "" is none.
+type Hours string
+
+const clockLayout = "15:04"
+
+// bounds gives both ends in minutes since midnight.
+func (h Hours) bounds() (from, to int, err error) {
+	first, last, ok := strings.Cut(string(h), "-")
+	if from, err = minuteOfDay(strings.TrimSpace(first)); err == nil && ok {
+		to, err = minuteOfDay(strings.TrimSpace(last))
+	}
+	if err != nil || !ok {
+		return 0, 0, fmt.Errorf("%q is no part of the day; write it like \"22:00-07:00\"", string(h))
+	}
+	if from == to {
+		return 0, 0, fmt.Errorf("%q begins and ends at the same time", string(h))
+	}
+	return from, to, nil
+}
+
+func minuteOfDay(text string) (int, error) {
+	t, err := time.Parse(clockLayout, text)
+	return t.Hour()*60 + t.Minute(), err
+}
+
+// Validate reports hours that cannot be read.
+func (h Hours) Validate() error {
+	if h == "" {
+		return nil
+	}
+	_, _, err := h.bounds()
+	return err
+}
+
+// on reports whether the hours are on, in the time's own zone, and when they next begin or end (zero: never). It goes by
+// the clock on the wall, so that a day of 23 or 25 hours is as quiet as any other.
+func (h Hours) on(now time.Time) (on bool, change time.Time) {
+	from, to, err := h.bounds()
+	if h == "" || err != nil {
+		return false, time.Time{}
+	}
+	at := now.Hour()*60 + now.Minute()
+	if from < to {
+		on = at >= from && at < to
+	} else {
+		on = at >= from || at < to
+	}
+	if on {
+		return true, nextAt(now, to)
+	}
+	return false, nextAt(now, from)
+}
+
+// nextAt is the next moment, later than now, at which the clock shows that minute.
+func nextAt(now time.Time, minute int) time.Time {
+	for day := range 3 {
+		at := time.Date(now.Year(), now.Month(), now.Day()+day, minute/60, minute%60, 0, 0, now.Location())
+		if at.After(now) {
+			return at
+		}
+	}
+	return now.Add(24 * time.Hour)
+}

@@ -1,0 +1,204 @@
+package escalate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Ladder says when each channel is called on behalf of an open incident, counted from the first notice that reached
+// the human. All rungs must be climbed before the reminders begin, which go by every channel that the ladder names.
+type Ladder struct {
+	Desktop []time.Duration `toml:"desktop"`
+	Speech  []time.Duration `toml:"speech"`
+	Ntfy    []time.Duration `toml:"ntfy"`
+	Command []time.Duration `toml:"command"`
+	// Every is the time between reminders, 0: none. After so many Times (0: without end) they come each Then (0: never).
+	Every time.Duration `toml:"every"`
+	Times int           `toml:"times"`
+	Then  time.Duration `toml:"then"`
+}
+
+// called are the severities that have a ladder; what is less severe is only listed.
+var called = []protocol.Severity{protocol.Critical, protocol.High, protocol.Medium}
+
+// Bounds on a ladder: more is a slip of the pen.
+const (
+	maxRungs = 32
+	maxAfter = 7 * 24 * time.Hour
+	minEvery = 10 * time.Second
+)
+
+// of lists when a channel is called.
+func (l Ladder) of(channel string) []time.Duration {
+	switch channel {
+	case ChannelDesktop:
+		return l.Desktop
+	case ChannelSpeech:
+		return l.Speech
+	case ChannelNtfy:
+		return l.Ntfy
+	case ChannelCommand:
+		return l.Command
+	}
+	return nil
+}
+
+// moments lists the distinct times at which one of the channels is called, the earliest first.
+func (l Ladder) moments(channels []string) []time.Duration {
+	var all []time.Duration
+	for _, name := range channels {
+		all = append(all, l.of(name)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// between lists those of the channels that are called later than after, and until then.
+func (l Ladder) between(channels []string, after, until time.Duration) []string {
+	moments := l.moments(channels)
+	reminds := len(moments) > 0 && until > moments[len(moments)-1]
+	return slices.DeleteFunc(slices.Clone(channels), func(name string) bool {
+		at := l.of(name)
+		if reminds && len(at) > 0 {
+			return false
+		}
+		return !slices.ContainsFunc(at, func(d time.Duration) bool { return d > after && d <= until })
+	})
+}
+
+// next is the first moment later than after at which one of the channels is called.
+func (l Ladder) next(channels []string, after time.Duration) (time.Duration, bool) {
+	moments := l.moments(channels)
+	if len(moments) == 0 {
+		return 0, false
+	}
+	for _, d := range moments {
+		if d > after {
+			return d, true
+		}
+	}
+	return l.reminder(moments[len(moments)-1], after)
+}
+
+// last is the latest moment until then, -1 if there is none.
+func (l Ladder) last(channels []string, until time.Duration) time.Duration {
+	at := time.Duration(-1)
+	for {
+		d, ok := l.next(channels, at)
+		if !ok || d > until {
+			return at
+		}
+		at = l.leap(d, until)
+	}
+}
+
+// leap gives a reminder shortly before until at once: a year of them is not to be counted one by one.
+func (l Ladder) leap(at, until time.Duration) time.Duration {
+	if l.Then > 0 && at > l.Every*time.Duration(l.Times)+maxAfter && until-at > 2*l.Then {
+		return at + (until-at)/l.Then*l.Then
+	}
+	if l.Times == 0 && l.Every > 0 && at > maxAfter && until-at > 2*l.Every {
+		return at + (until-at)/l.Every*l.Every
+	}
+	return at
+}
+
+// reminder is the first one later than after, when the last rung stands at top.
+func (l Ladder) reminder(top, after time.Duration) (time.Duration, bool) {
+	if l.Every <= 0 {
+		return 0, false
+	}
+	n := (after-top)/l.Every + 1
+	if l.Times == 0 || n <= time.Duration(l.Times) {
+		return top + n*l.Every, true
+	}
+	if l.Then <= 0 {
+		return 0, false
+	}
+	top += time.Duration(l.Times) * l.Every
+	return top + ((after-top)/l.Then+1)*l.Then, true
+}
+
+func (l Ladder) validate(name string) error {
+	for _, channel := range channelNames {
+		if len(l.of(channel)) > maxRungs {
+			return fmt.Errorf("ladder.%s.%s: more than %d times", name, channel, maxRungs)
+		}
+		for _, d := range l.of(channel) {
+			if d < 0 || d > maxAfter {
+				return fmt.Errorf("ladder.%s.%s: %s must be between 0s and %s", name, channel, d, maxAfter)
+			}
+		}
+	}
+	for _, p := range []struct {
+		key   string
+		value time.Duration
+	}{{"every", l.Every}, {"then", l.Then}} {
+		if p.value != 0 && p.value < minEvery {
+			return fmt.Errorf("ladder.%s.%s: %s is too often; 0s for never, else at least %s", name, p.key, p.value, minEvery)
+		}
+	}
+	switch {
+	case l.Times < 0:
+		return fmt.Errorf("ladder.%s.times: must not be below 0", name)
+	case l.Then > 0 && l.Every == 0:
+		return fmt.Errorf("ladder.%s.then: needs every", name)
+	}
+	return nil
+}
+
+// validateLadders reports the first flaw of all ladders.
+func validateLadders(all map[string]Ladder) error {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !slices.Contains(called, protocol.Severity(name)) {
+			return fmt.Errorf("ladder.%s: there is no such ladder; there are %q, and what is less severe is only listed", name, called)
+		}
+		if err := all[name].validate(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rungGap is the least time between two calls for one incident, whatever the ladder says: after a sleep of the machine
+// all that fell due meanwhile is one call.
+const rungGap = 20 * time.Second
+
+// climb asks for the next notice of an open incident, once its ladder says so. Zero: there will be none.
+func climb(i Incident, l Ladder, channels []string, now time.Time) (next Incident, due time.Time) {
+	if i.State != Raised || i.Notice == 0 || i.Notice > i.Notified || i.Called.IsZero() {
+		return i, time.Time{}
+	}
+	if i.Silent {
+		channels = slices.DeleteFunc(slices.Clone(channels), func(name string) bool { return name == ChannelSpeech })
+	}
+	after, ok := l.next(channels, i.Climbed)
+	if !ok {
+		return i, time.Time{}
+	}
+	due = i.Called.Add(after)
+	if soonest := i.latest().Add(rungGap); due.Before(soonest) {
+		due = soonest
+	}
+	if now.Before(due) {
+		return i, due
+	}
+	until := l.last(channels, max(after, now.Sub(i.Called)))
+	i.Calls = l.between(channels, i.Climbed, until)
+	i.Climbed = until
+	i.Rev++
+	i.Notice = i.Rev
+	return i, due
+}
+
+// latest is when the human was last told, or was to be told.
+func (i Incident) latest() time.Time {
+	if n := len(i.Deliveries); n > 0 && i.Deliveries[n-1].At.After(i.Called) {
+		return i.Deliveries[n-1].At
+	}
+	return i.Called
+}
