@@ -23,6 +23,8 @@ var measurements = []measurement{
 	{"held", measureHeld},
 	{"exit", measureExit},
 	{"popup", measurePopup},
+	{"voice", measureVoice},
+	{"press", measurePress},
 	{"lost", measureLostEvents},
 	{"retry", measureRetry},
 	{"micro", measureMicro},

@@ -63,7 +63,14 @@ func (b *sessionBus) stop() {
 type notifyd struct {
 	conn     *dbus.Conn
 	last     uint32
-	accepted chan time.Time
+	accepted chan posted
+}
+
+// posted is a popup that was accepted.
+type posted struct {
+	at      time.Time
+	id      uint32
+	actions []string // of each button: what it is named in a press, and its label
 }
 
 // serveNotifications puts a server on the bus. godbus calls its methods one at a time per connection or not: last is
@@ -73,7 +80,7 @@ func serveNotifications(address string) (*notifyd, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &notifyd{conn: conn, accepted: make(chan time.Time, 1000)}
+	n := &notifyd{conn: conn, accepted: make(chan posted, 1000)}
 	if err := conn.Export(n, notifyPath, notifyName); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -89,16 +96,22 @@ func (n *notifyd) GetServerInformation() (name, vendor, version, spec string, er
 }
 
 // GetCapabilities answers what the server understands.
-func (n *notifyd) GetCapabilities() ([]string, *dbus.Error) { return []string{"body"}, nil }
+func (n *notifyd) GetCapabilities() ([]string, *dbus.Error) { return []string{"body", "actions"}, nil }
 
 // Notify accepts a popup.
-func (n *notifyd) Notify(_ string, replaces uint32, _, _, _ string, _ []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
-	n.accepted <- time.Now()
-	if replaces != 0 {
-		return replaces, nil
+func (n *notifyd) Notify(_ string, replaces uint32, _, _, _ string, actions []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
+	at := time.Now()
+	if replaces == 0 {
+		n.last++
+		replaces = n.last
 	}
-	n.last++
-	return n.last, nil
+	n.accepted <- posted{at, replaces, actions}
+	return replaces, nil
+}
+
+// press reports that a button was pressed, as a server does.
+func (n *notifyd) press(id uint32, action string) error {
+	return n.conn.Emit(notifyPath, notifyName+".ActionInvoked", id, action)
 }
 
 // CloseNotification takes a popup away.
