@@ -54,12 +54,11 @@ func TestQuietHours(t *testing.T) {
 	cfg.QuietHours = "22:00-07:00"
 	inRoomWith(t, cfg, func(t *testing.T, r *room) {
 		r.atClock(23, 0)
-		start := time.Now()
 		for n := range 5 {
 			r.raise(trouble(fmt.Sprint("task", n), protocol.High))
 			r.after(time.Second)
 		}
-		start = time.Now()
+		start := time.Now()
 		r.raise(trouble("other", protocol.Medium))
 		night := r.raise(trouble("grave", protocol.Critical))
 		r.after(4 * time.Minute)
