@@ -217,7 +217,7 @@ func (c *Courier) delivered(ca *call, m member, w *worker, r result) Delivery {
 	if i, _ := c.ledger.get(m.key); i.Called.IsZero() {
 		d.rung = c.firstRung(i)
 	}
-	if d.OK && !d.Recovery && w.Withdraw != nil {
+	if !d.Recovery && w.Withdraw != nil { // a server that took it too late, or shows nothing now, may show it yet
 		d.Popup = r.job.notice.Key
 	}
 	return d

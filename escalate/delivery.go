@@ -15,7 +15,7 @@ type Delivery struct {
 	Error  string    `json:"error,omitempty"`
 	// Rev is the Notice that was carried.
 	Rev int `json:"rev"`
-	// Popup is the key of what stands on the screen since; a summary of many has its own.
+	// Popup is the key of what stands on the screen since, or may come up yet if it is not OK; a summary of many has its own.
 	Popup string `json:"popup,omitempty"`
 	// Recovery: what was carried is the news that the incident is over.
 	Recovery bool `json:"recovery,omitempty"`
@@ -34,6 +34,9 @@ const (
 	ResultUnwanted  = "unwanted"  // no configured channel is for such a notice
 	ResultQuiet     = "quiet"     // it waits for the end of the quiet hours
 	ResultInhibited = "inhibited" // it waits, because another incident explains it
+	// Written before a sentence is spoken: a run that is killed in the middle of it leaves the word behind.
+	ResultBegun = "begun"
+	ResultAgain = "begun again"
 )
 
 // maxDeliveries bounds the list; the entries of one notice are far fewer.
@@ -43,7 +46,8 @@ const maxDeliveries = 24
 // make a long file. Settled: the notice needs no further attempt.
 func deliver(i Incident, d Delivery, settled bool) Incident {
 	list := slices.DeleteFunc(slices.Clone(i.Deliveries), func(old Delivery) bool {
-		return !d.OK && !old.OK && old.Channel == d.Channel && old.Result == d.Result && old.Rev == d.Rev
+		same := old.Channel == d.Channel && old.Rev == d.Rev
+		return same && (!d.OK && !old.OK && old.Result == d.Result || old.begun())
 	})
 	list = append(list, d)
 	i.Deliveries = list[max(0, len(list)-maxDeliveries):]
@@ -55,6 +59,9 @@ func deliver(i Incident, d Delivery, settled bool) Incident {
 	}
 	return i
 }
+
+// begun marks a delivery of which nobody knows yet what becomes of it.
+func (d Delivery) begun() bool { return d.Result == ResultBegun || d.Result == ResultAgain }
 
 // waits reports whether the current notice was put off with that result.
 func (i Incident) waits(result string) bool {
@@ -68,6 +75,22 @@ func (i Incident) standing() []Delivery {
 	seen := map[string]bool{}
 	for _, d := range slices.Backward(i.Deliveries) {
 		if seen[d.Channel] || !d.OK && d.Result != ResultStuck {
+			continue
+		}
+		seen[d.Channel] = true
+		if d.Popup != "" {
+			up = append(up, d)
+		}
+	}
+	return up
+}
+
+// lingering lists the deliveries whose popups stand, or may come up yet: those are to be taken away when it is over.
+func (i Incident) lingering() []Delivery {
+	var up []Delivery
+	seen := map[string]bool{}
+	for _, d := range slices.Backward(i.Deliveries) {
+		if seen[d.Channel] || !d.OK && d.Result != ResultStuck && d.Popup == "" {
 			continue
 		}
 		seen[d.Channel] = true

@@ -218,7 +218,7 @@ func (i Incident) errand() errand {
 	switch {
 	case i.State == Raised && i.Notice > i.Notified:
 		return errandTell
-	case i.State != Raised && len(i.standing()) > 0:
+	case i.State != Raised && len(i.lingering()) > 0:
 		return errandWithdraw
 	case i.State == Resolved && i.Notice > i.Notified:
 		return errandRecovery

@@ -251,3 +251,34 @@ func TestAnswerSilencesTheVoice(t *testing.T) {
 		want(t, "owed", len(r.ledger.owed()), 0)
 	})
 }
+
+// A sentence in whose midst steward is killed is said once more, and then no more: its popup stands.
+func TestKilledInTheMidstOfASentence(t *testing.T) {
+	inRoom(t, func(t *testing.T, r *room) {
+		begun := 0
+		r.speech.set(func(ctx context.Context, n Notice) (string, error) { begun++; return hang(ctx, n) })
+		i := r.raise(trouble("7", protocol.Critical))
+		for range 4 {
+			r.after(5 * time.Second)
+			r.restart()
+		}
+		r.after(time.Minute)
+		want(t, "begun", begun, 2)
+		want(t, "owed", len(r.ledger.owed()), 0)
+		want(t, "popups", r.desktop.count(), 1)
+		want(t, "deliveries", r.results(i.Key), "desktop shown, speech begun again")
+	})
+	inRoom(t, func(t *testing.T, r *room) { // without a popup the voice is all there is
+		r.desktop.set(refuse)
+		begun := 0
+		r.speech.set(func(ctx context.Context, n Notice) (string, error) { begun++; return hang(ctx, n) })
+		r.raise(trouble("7", protocol.Critical))
+		for range 4 {
+			r.after(5 * time.Second)
+			r.restart()
+		}
+		r.speech.set(nil)
+		r.after(10 * time.Minute)
+		want(t, "said in the end", r.speech.count(), 1)
+	})
+}

@@ -18,12 +18,23 @@ func (l *Ledger) List() []Incident {
 
 // Standing gives the notice of an open incident whose own popup stands, or stood when its server went; false if there
 // is none.
-func (l *Ledger) Standing(key string) (Notice, bool) {
-	i, ok := l.get(key)
-	if !ok || i.State != Raised || !i.stands(key) {
+func (l *Ledger) Standing(popup string) (Notice, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if i, ok := l.all[popup]; ok {
+		return noticeOf(i), i.State == Raised && i.stands(popup)
+	}
+	var on []Incident
+	for key := range l.open {
+		if i := l.all[key]; i.State == Raised && i.stands(popup) {
+			on = append(on, i)
+		}
+	}
+	if len(on) == 0 {
 		return Notice{}, false
 	}
-	return noticeOf(i), true
+	slices.SortFunc(on, func(a, b Incident) int { return cmp.Or(a.First.Compare(b.First), strings.Compare(a.Key, b.Key)) })
+	return summaryOf(popup, on, nil), true
 }
 
 // Shows reports whether the popup of that key speaks of an open incident.

@@ -150,6 +150,9 @@ func (c *Courier) compose(w *worker, lines []*line, now time.Time) (job, bool) {
 		if w.speaks() {
 			live = slices.DeleteFunc(live, func(i Incident) bool { return c.silent(i, now) })
 		}
+		if w.speaks() {
+			live = c.sparing(l.call, live)
+		}
 		if len(live) == 0 {
 			c.conclude(l.call, w, result{})
 			continue
@@ -163,10 +166,35 @@ func (c *Courier) compose(w *worker, lines []*line, now time.Time) (job, bool) {
 	if len(news) == 0 {
 		return j, false
 	}
+	if w.speaks() {
+		c.begin(w, news)
+	}
 	j.told = keysOf(news)
 	j.notice = c.word(w, j, news)
 	j.notice.Hushed, _ = c.cfg.QuietHours.on(now)
 	return j, true
+}
+
+// begin writes down that a sentence is about to be spoken: after a kill in its midst it may be said once more, not twice.
+func (c *Courier) begin(w *worker, news []Incident) {
+	for _, i := range news {
+		word := ResultBegun
+		if i.waits(ResultBegun) || i.waits(ResultAgain) {
+			word = ResultAgain
+		}
+		c.record(i.Key, Delivery{Channel: w.Name, Result: word, At: c.now(), Rev: i.Notice}, false)
+	}
+}
+
+// sparing leaves out what was begun twice without an end, and stands on the screen: two runs were killed over it.
+func (c *Courier) sparing(ca *call, live []Incident) []Incident {
+	return slices.DeleteFunc(live, func(i Incident) bool {
+		spare := i.waits(ResultAgain) && len(i.standing()) > 0
+		if spare {
+			ca.proved[i.Key] = true
+		}
+		return spare
+	})
 }
 
 // word puts a job's incidents into words. What stands on the summary already is shown again, but not said.

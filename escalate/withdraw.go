@@ -8,7 +8,7 @@ import (
 
 // withdraw starts taking away the first popup that stands for an incident.
 func (c *Courier) withdraw(i Incident, m member, now time.Time) {
-	d := i.standing()[0]
+	d := i.lingering()[0]
 	ca := &call{errand: errandWithdraw, members: []member{m}, popup: d.Popup}
 	n := slices.IndexFunc(c.workers, func(w *worker) bool { return w.Name == d.Channel && w.Withdraw != nil })
 	if n < 0 {

@@ -420,7 +420,7 @@ func (m *mayhem) judge() {
 		}
 		again, said := repeated(sheets, f.words()), m.said(f.words())
 		if standing > 1 || again > 1 || said > 2 {
-			m.Errorf("%s: %d popups stand, %d too many were opened, and it was spoken %d times", i.Summary, standing, again, said)
+			m.Errorf("%s: %d popups stand, %d too many were opened, and it was spoken %d times\ndeliveries %+v", i.Summary, standing, again, said, i.Deliveries)
 		}
 		repeats += again + max(0, said-1)
 	}

@@ -112,6 +112,7 @@ func (h *house) reload(ctx context.Context) error {
 
 // announce says in one line what is being looked after.
 func (h *house) announce() {
+	h.wakeCarrier() // an answer that an earlier run took waits for nothing any more
 	var names []string
 	for _, d := range h.loop.Picture().Desks {
 		names = append(names, describe(d))

@@ -252,11 +252,36 @@ func (s *screen) look(ctx context.Context, start bool) (*server, error) {
 	if srv := s.known(b, owner); srv != nil {
 		return srv, nil
 	}
-	srv, err := meet(ctx, b, owner)
-	if err != nil || !s.install(srv, changes) {
-		return nil, err
+	return s.getToKnow(ctx, b, owner, changes)
+}
+
+// meetTime is how long a slow server may take to introduce itself. Nobody waits for it that long, but the next popup
+// profits from it.
+const meetTime = 4 * answerTime
+
+// getToKnow meets a server; nil when the name changed hands meanwhile.
+func (s *screen) getToKnow(ctx context.Context, b *bus, owner string, changes uint64) (*server, error) {
+	type meeting struct {
+		srv *server
+		err error
 	}
-	return srv, nil
+	over := make(chan meeting, 1)
+	go func() { // ends with the answers, its time, or the connection
+		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), meetTime)
+		defer cancel()
+		srv, err := meet(long, b, owner)
+		if err == nil {
+			s.install(srv, changes)
+			srv = s.known(b, owner)
+		}
+		over <- meeting{srv, err}
+	}()
+	select {
+	case m := <-over:
+		return m.srv, m.err
+	case <-ctx.Done():
+		return nil, hinted(fmt.Errorf("notification server: no answer: %w", context.Cause(ctx)), silentHint)
+	}
 }
 
 func (s *screen) owner(ctx context.Context, start bool) (b *bus, owner string, changes uint64, err error) {
@@ -280,15 +305,17 @@ func (s *screen) known(b *bus, owner string) *server {
 
 // install makes srv the server, unless the name changed hands since. The popups of another one are lost; on a bus that
 // passes no signals this is where that shows. Those that stood on this one when we last heard of it stand again.
-func (s *screen) install(srv *server, changes uint64) bool {
+func (s *screen) install(srv *server, changes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if srv.bus.ear.changes != changes {
-		return false
+		return
+	}
+	if k := s.server; k != nil && k.bus == srv.bus && k.owner == srv.owner {
+		return // another one was quicker to meet it
 	}
 	s.lose(s.server != nil && s.server.bus != srv.bus)
 	s.server = srv
 	srv.bus.sock.trust(srv.owner)
 	s.adopt(srv)
-	return true
 }

@@ -62,17 +62,21 @@ func ownerOf(ctx context.Context, b *bus, start bool) (string, error) {
 	return owner, err
 }
 
-// meet asks a new server once who it is and what it understands.
+// meet asks a new server once who it is and what it understands, both at the same time: some are slow.
 func meet(ctx context.Context, b *bus, owner string) (*server, error) {
 	var name, vendor, version, spec string
 	var abilities []string
-	if err := b.call(ctx, owner, serverPath, serverName+".GetServerInformation", nil, &name, &vendor, &version, &spec); err != nil {
+	able := make(chan error, 1)
+	go func() {
+		able <- b.call(ctx, owner, serverPath, serverName+".GetCapabilities", nil, &abilities)
+	}()
+	err := b.call(ctx, owner, serverPath, serverName+".GetServerInformation", nil, &name, &vendor, &version, &spec)
+	if other := <-able; err != nil {
 		return nil, hinted(fmt.Errorf("notification server: %w", err), silentHint)
+	} else if err = other; err != nil {
+		return nil, hinted(fmt.Errorf("notification server %s: %w", clean(name, titleLimit), err), silentHint)
 	}
 	label := clean(strings.TrimSpace(name+" "+version), titleLimit)
-	if err := b.call(ctx, owner, serverPath, serverName+".GetCapabilities", nil, &abilities); err != nil {
-		return nil, hinted(fmt.Errorf("%s: %w", label, err), silentHint)
-	}
 	return &server{bus: b, owner: owner, label: label,
 		markup: slices.Contains(abilities, "body-markup"), body: slices.Contains(abilities, "body"),
 		actions: slices.Contains(abilities, "actions") && !b.deaf, tags: slices.Contains(abilities, stackTag)}, nil
