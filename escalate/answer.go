@@ -78,7 +78,7 @@ func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 		return nil, fmt.Errorf("%w: %s has answered: %s", ErrResolved, cmp.Or(i.Answer.By, "somebody"), i.Answer.Label)
 	case i.State == Resolved:
 		return nil, ErrResolved
-	case r.Rev != 0 && r.Rev < i.Asked, r.Rev > i.Rev:
+	case r.Rev != 0 && r.Rev < max(i.Asked, i.Opened), r.Rev > i.Rev:
 		return nil, ErrStale
 	}
 	a := &Answer{Why: shorten(r.Why, maxSpoken), By: r.By, Via: r.Via, At: now}

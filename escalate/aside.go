@@ -69,6 +69,9 @@ func (c *Courier) nextAside(w *worker, now time.Time) (a *aside, later time.Time
 // asideDone passes an aside that failed on to the next channel that may tell it.
 func (c *Courier) asideDone(a *aside, w *worker, r result) {
 	if r.err == nil {
+		if a.key == digestKey {
+			c.keepDigest(c.now()) // not before it is told: a crash must not cost a day
+		}
 		c.log.Info("told in passing", "channel", w.Name, "result", r.word, "text", a.notice.Title)
 		return
 	}
@@ -79,7 +82,10 @@ func (c *Courier) asideDone(a *aside, w *worker, r result) {
 }
 
 // digestFile remembers, beside the incidents, when the last digest went out.
-const digestFile = "digest"
+const (
+	digestFile = "digest"
+	digestKey  = "digest"
+)
 
 // digest tells once a day what is open, and says when that is next.
 func (c *Courier) digest(now time.Time) (next time.Time) {
@@ -95,9 +101,8 @@ func (c *Courier) digest(now time.Time) (next time.Time) {
 		return next
 	}
 	c.digested = now
-	c.keepDigest(now)
 	if open := c.ledger.List(); len(open) > 0 {
-		c.put(&aside{key: "digest", notice: digestOf(open), tried: map[*worker]bool{}})
+		c.put(&aside{key: digestKey, notice: digestOf(open), tried: map[*worker]bool{}})
 	}
 	return nextAt(now, minute)
 }

@@ -14,6 +14,7 @@ const (
 	retryFirst   = 30 * time.Second // doubles with each failure …
 	retryMost    = 15 * time.Minute // … up to this
 	withdrawMost = 3                // so often a popup is asked to go away
+	mostSleep    = 30 * time.Second // a timer stands still while the machine sleeps; the clock on the wall does not
 )
 
 // Courier carries what the Ledger holds to the human. The ledger is its queue: what is open and has not been
@@ -77,7 +78,7 @@ func (c *Courier) Run(ctx context.Context) error {
 	for {
 		var due <-chan time.Time
 		if wake := c.step(c.now()); !wake.IsZero() {
-			timer.Reset(max(0, wake.Sub(c.now())))
+			timer.Reset(min(max(0, wake.Sub(c.now())), mostSleep))
 			due = timer.C
 		}
 		select {
@@ -100,6 +101,14 @@ func (c *Courier) drain() {
 		case r := <-c.results:
 			if r.err == nil {
 				c.settle(r)
+				continue
+			}
+			for _, l := range r.job.lines { // it was cut short in good order, which is no kill
+				for _, m := range l.call.members {
+					if r.worker.speaks() && r.job.told[m.key] {
+						c.record(m.key, Delivery{Channel: r.worker.Name, Result: ResultFailed, At: c.now(), Rev: m.rev, Error: "steward stopped"}, false)
+					}
+				}
 			}
 		default:
 			return
@@ -162,7 +171,7 @@ func (c *Courier) collect(now time.Time) (wake time.Time) {
 			continue
 		}
 		c.busy[i.Key] = true
-		if what.errand == errandTell && i.waits(ResultQuiet) {
+		if i = c.catchUp(i, now); what.errand == errandTell && i.waits(ResultQuiet) {
 			morning = append(morning, member{key: i.Key, rev: i.Notice})
 			continue
 		}

@@ -34,7 +34,10 @@ const (
 	ResultUnwanted  = "unwanted"  // no configured channel is for such a notice
 	ResultQuiet     = "quiet"     // it waits for the end of the quiet hours
 	ResultInhibited = "inhibited" // it waits, because another incident explains it
-	// Written before a sentence is spoken: a run that is killed in the middle of it leaves the word behind.
+)
+
+// The marks written before a sentence is spoken: a run that is killed in the middle of it leaves one behind.
+const (
 	ResultBegun = "begun"
 	ResultAgain = "begun again"
 )
@@ -49,8 +52,7 @@ func deliver(i Incident, d Delivery, settled bool) Incident {
 		same := old.Channel == d.Channel && old.Rev == d.Rev
 		return same && (!d.OK && !old.OK && old.Result == d.Result || old.begun())
 	})
-	list = append(list, d)
-	i.Deliveries = list[max(0, len(list)-maxDeliveries):]
+	i.Deliveries = trimmed(append(list, d))
 	if settled && d.Rev == i.Notice {
 		i.Notified = i.Notice
 	}
@@ -58,6 +60,16 @@ func deliver(i Incident, d Delivery, settled bool) Incident {
 		i.Called, i.Climbed = d.At.Add(-d.rung), d.rung
 	}
 	return i
+}
+
+// trimmed drops the oldest deliveries of too many, but none whose popup stands: it must be known to be taken away.
+func trimmed(list []Delivery) []Delivery {
+	for len(list) > maxDeliveries {
+		up := Incident{Deliveries: list}.lingering()
+		n := slices.IndexFunc(list, func(d Delivery) bool { return !slices.Contains(up, d) })
+		list = slices.Delete(list, max(n, 0), max(n, 0)+1)
+	}
+	return list
 }
 
 // begun marks a delivery of which nobody knows yet what becomes of it.

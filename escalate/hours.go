@@ -47,7 +47,7 @@ func (h Hours) on(now time.Time) (on bool, change time.Time) {
 	if h == "" || err != nil {
 		return false, time.Time{}
 	}
-	at := now.Hour()*60 + now.Minute()
+	at := clockOf(now)
 	if from < to {
 		on = at >= from && at < to
 	} else {
@@ -59,13 +59,31 @@ func (h Hours) on(now time.Time) (on bool, change time.Time) {
 	return false, nextAt(now, from)
 }
 
-// nextAt is the next moment, later than now, at which the clock shows that minute.
+// nextAt is the next moment, later than now, at which the clock comes to show that minute, or leaps over it.
 func nextAt(now time.Time, minute int) time.Time {
 	for day := range 3 {
 		at := time.Date(now.Year(), now.Month(), now.Day()+day, minute/60, minute%60, 0, 0, now.Location())
-		if at.After(now) {
-			return at
+		if clockOf(at) != minute { // there is no such time that day
+			at = leap(at, minute)
+		}
+		for _, twin := range [...]time.Duration{-time.Hour, 0, time.Hour} { // it may come twice
+			if t := at.Add(twin); t.After(now) && (twin == 0 || clockOf(t) == minute) {
+				return t
+			}
 		}
 	}
 	return now.Add(24 * time.Hour)
+}
+
+func clockOf(t time.Time) int { return t.Hour()*60 + t.Minute() }
+
+// leap finds the moment, near a time that does not exist, at which the clock leaps over that minute.
+func leap(near time.Time, minute int) time.Time {
+	for m := -150; m <= 150; m++ {
+		at := near.Add(time.Duration(m) * time.Minute)
+		if clockOf(at) >= minute && clockOf(at.Add(-time.Minute)) < minute {
+			return at
+		}
+	}
+	return near
 }

@@ -9,6 +9,38 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
+// TestHoursWhereTheClockIsSet: the end that on names is the first minute that is not on.
+func TestHoursWhereTheClockIsSet(t *testing.T) {
+	for _, c := range []struct {
+		zone, begin string
+		hours       []Hours
+	}{
+		{"America/New_York", "2026-03-08T00:00:00-05:00", []Hours{"22:00-02:00", "22:00-02:30", "02:15-02:45", "01:30-03:30"}},
+		{"America/New_York", "2026-11-01T00:00:00-04:00", []Hours{"22:00-01:30", "01:15-01:45", "00:30-02:00"}},
+		{"Europe/Berlin", "2026-03-29T00:00:00+01:00", []Hours{"22:00-02:30", "02:30-08:00"}},
+		{"Europe/Berlin", "2026-10-25T00:00:00+02:00", []Hours{"22:00-02:30", "02:10-02:50"}},
+	} {
+		zone, err := time.LoadLocation(c.zone)
+		if err != nil {
+			t.Skip("no time zones here")
+		}
+		begin, _ := time.Parse(time.RFC3339, c.begin)
+		for _, h := range c.hours {
+			for m := range 5 * 6 {
+				at := begin.Add(time.Duration(m) * 10 * time.Minute).In(zone)
+				on, change := h.on(at)
+				next := at.Add(time.Minute)
+				for still, _ := h.on(next); still == on && next.Sub(at) < 25*time.Hour; still, _ = h.on(next) {
+					next = next.Add(time.Minute)
+				}
+				if on && !change.Equal(next) {
+					t.Fatalf("%s: %s is on at %s until %s, and says %s", c.zone, h, at, next, change)
+				}
+			}
+		}
+	}
+}
+
 func TestHours(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

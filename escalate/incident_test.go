@@ -191,7 +191,7 @@ func TestDeliveryConfig(t *testing.T) {
 		"dangerous: an empty word":                 func(c *Config) { c.Dangerous = []string{" "} },
 		"ladder.low: there is no such ladder":      func(c *Config) { c.Ladder = map[string]Ladder{"low": {}} },
 		"ladder.high.speech: -1s must be":          func(c *Config) { c.Ladder = map[string]Ladder{"high": {Speech: []time.Duration{-time.Second}}} },
-		"ladder.high.every: 1s is too often":       func(c *Config) { c.Ladder = map[string]Ladder{"high": {Every: time.Second}} },
+		"ladder.high.every: 1s must be from 10s":   func(c *Config) { c.Ladder = map[string]Ladder{"high": {Every: time.Second}} },
 		"ladder.high.then: needs every":            func(c *Config) { c.Ladder = map[string]Ladder{"high": {Then: time.Hour}} },
 		"ack_blocking: 0s":                         func(c *Config) { c.AckBlocking = 0 },
 		"ack: -1s":                                 func(c *Config) { c.Ack = -time.Second },

@@ -30,6 +30,7 @@ const (
 	maxRungs = 32
 	maxAfter = 7 * 24 * time.Hour
 	minEvery = 10 * time.Second
+	maxTimes = 1000
 )
 
 // of lists when a channel is called.
@@ -138,13 +139,13 @@ func (l Ladder) validate(name string) error {
 		key   string
 		value time.Duration
 	}{{"every", l.Every}, {"then", l.Then}} {
-		if p.value != 0 && p.value < minEvery {
-			return fmt.Errorf("ladder.%s.%s: %s is too often; 0s for never, else at least %s", name, p.key, p.value, minEvery)
+		if p.value != 0 && (p.value < minEvery || p.value > maxAfter) {
+			return fmt.Errorf("ladder.%s.%s: %s must be from %s to %s, or 0s for never", name, p.key, p.value, minEvery, maxAfter)
 		}
 	}
 	switch {
-	case l.Times < 0:
-		return fmt.Errorf("ladder.%s.times: must not be below 0", name)
+	case l.Times < 0 || l.Times > maxTimes:
+		return fmt.Errorf("ladder.%s.times: %d must be from 0 to %d", name, l.Times, maxTimes)
 	case l.Then > 0 && l.Every == 0:
 		return fmt.Errorf("ladder.%s.then: needs every", name)
 	}
@@ -193,6 +194,24 @@ func climb(i Incident, l Ladder, channels []string, now time.Time) (next Inciden
 	i.Rev++
 	i.Notice = i.Rev
 	return i, due
+}
+
+// catchUp has a notice that was put off be for all that has fallen due meanwhile: it is one call.
+func catchUp(i Incident, l Ladder, channels []string, now time.Time) (Incident, bool) {
+	if i.errand() != errandTell || i.Called.IsZero() {
+		return i, false
+	}
+	until := l.last(channels, now.Sub(i.Called))
+	if until <= i.Climbed {
+		return i, false
+	}
+	for _, name := range l.between(channels, i.Climbed, until) {
+		if !slices.Contains(i.Calls, name) {
+			i.Calls = append(slices.Clone(i.Calls), name)
+		}
+	}
+	i.Climbed = until
+	return i, true
 }
 
 // latest is when the human was last told, or was to be told.

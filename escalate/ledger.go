@@ -143,7 +143,7 @@ func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next tim
 		}
 		return climb(i, cfg.ladder(i), channels, wall(soon))
 	}
-	list, soon := l.List(), now
+	list, soon := l.pick(l.open, nil), now
 	if slices.ContainsFunc(list, func(i Incident) bool { up, _ := step(i, now); return up.Rev != i.Rev }) {
 		soon = now.Add(burstWithin) // those that are due in a moment go along: one reminder of many
 	}

@@ -63,7 +63,9 @@ func (l *Ledger) pick(keys map[string]bool, order func(a, b Incident) int) []Inc
 		list = append(list, l.all[key])
 	}
 	l.mu.RUnlock()
-	slices.SortFunc(list, order)
+	if order != nil {
+		slices.SortFunc(list, order)
+	}
 	return list
 }
 

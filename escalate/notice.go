@@ -19,7 +19,8 @@ type Notice struct {
 	// Spoken is the sentence for a voice, never empty.
 	Spoken   string
 	Blocking bool
-	// Quiet: good news, which makes no sound and goes away by itself. Hushed: no sound, for these are quiet hours.
+	// Over: good news. Quiet: it makes no sound and goes away by itself. Hushed: no sound, for these are quiet hours.
+	Over   bool
 	Quiet  bool
 	Hushed bool
 	// Options may be answered right where the notice stands; Rev is what such an answer refers to. A summary has none,
@@ -47,7 +48,7 @@ func recoveryOf(i Incident) Notice {
 	if s := i.Subject(); s.Kind == protocol.KindAgent {
 		title = shorten(s.ID+" is back", maxSummary)
 	}
-	return Notice{Key: i.Key, Severity: protocol.Info, Title: title, Text: i.Why, Spoken: title, Quiet: true}
+	return Notice{Key: i.Key, Severity: protocol.Info, Title: title, Text: i.Why, Spoken: title, Quiet: true, Over: true}
 }
 
 // summaryOf tells of several incidents at once, under a key of its own. Those of earlier are in the summary that
@@ -82,7 +83,7 @@ func recoveriesOf(key string, over []Incident) Notice {
 		return n
 	}
 	title := counted(len(over), "more incident") + " over"
-	return Notice{Key: key, Severity: protocol.Info, Title: title, Text: strings.Join(listed(over), "\n"), Spoken: title, Quiet: true}
+	return Notice{Key: key, Severity: protocol.Info, Title: title, Text: strings.Join(listed(over), "\n"), Spoken: title, Quiet: true, Over: true}
 }
 
 // sentenceOf gives "7 more incidents: A; B; C; and 4 others.", or the sentence of a single incident.

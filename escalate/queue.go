@@ -109,6 +109,11 @@ func (c *Courier) sweep() {
 			return true
 		})
 		for _, l := range over {
+			if l.call.errand == errandWithdraw { // what is still owed is taken up anew
+				delete(c.leaving, l.call.members[0].key)
+				c.ledger.signal()
+				continue
+			}
 			c.conclude(l.call, w, result{})
 		}
 	}

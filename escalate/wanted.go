@@ -107,6 +107,21 @@ func (c *Courier) onlySpeaks() bool {
 	return !slices.ContainsFunc(c.workers, func(w *worker) bool { return !w.speaks() })
 }
 
+// catchUp brings a notice that was put off up to date.
+func (c *Courier) catchUp(i Incident, now time.Time) Incident {
+	if _, due := catchUp(i, c.cfg.ladder(i), c.names(), wall(now)); !due {
+		return i
+	}
+	up, err := c.ledger.change(i.Key, func(i Incident) (Incident, bool, error) {
+		i, due := catchUp(i, c.cfg.ladder(i), c.names(), wall(now))
+		return i, due, nil
+	})
+	if err != nil {
+		c.log.Error("write incident", "key", i.Key, "error", err)
+	}
+	return up
+}
+
 // putOff records, once per notice, why nothing is told yet.
 func (c *Courier) putOff(i Incident, result, why string) {
 	if !i.waits(result) {
@@ -114,17 +129,26 @@ func (c *Courier) putOff(i Incident, result, why string) {
 	}
 }
 
-// goodMorning tells in one notice what waited for the end of the quiet hours.
+// goodMorning tells in one notice what waited for the end of the quiet hours. What has a popup of its own keeps it.
 func (c *Courier) goodMorning(waited []member, now time.Time) {
-	switch len(waited) {
-	case 0:
-		return
-	case 1:
-		c.start(&call{errand: errandTell, members: waited}, now)
-		return
+	var together []member
+	summary := false
+	for _, m := range waited {
+		i, _ := c.ledger.get(m.key)
+		if i.stands(m.key) {
+			c.start(&call{errand: errandTell, members: []member{m}}, now)
+			continue
+		}
+		together, summary = append(together, m), summary || i.stands(c.news.key)
 	}
-	c.summaries++
-	c.start(&call{errand: errandTell, members: waited, summary: c.news.key, morning: true}, now)
+	switch {
+	case len(together) == 0:
+	case len(together) == 1 && !summary:
+		c.start(&call{errand: errandTell, members: together}, now)
+	default:
+		c.summaries++
+		c.start(&call{errand: errandTell, members: together, summary: c.news.key, morning: true}, now)
+	}
 }
 
 // explains says which kinds of incident follow from another one about the same agent, or from a machine without room.

@@ -111,7 +111,10 @@ func (a *herald) repost(ctx context.Context, key string) bool {
 	case stands:
 		n.Hushed = true // it was heard when it first came
 		_, err := (&outlets{popups: a.popups}).popup(ctx, n)
-		return err == nil
+		if a.ledger.Shows(key) {
+			return err == nil
+		}
+		// It was settled meanwhile, and what the courier took away is back.
 	case a.ledger.Shows(key):
 		return true // a summary has no buttons; what is still to be told takes its popup's place by itself
 	}

@@ -243,7 +243,7 @@ func final(err error) bool {
 
 // pressed takes a press for an answer. Those of an earlier run come again, and are refused like any other late one.
 func (a *herald) pressed(ctx context.Context, key string, r escalate.Reply) error {
-	if a.ofTrial(key, r.Via) {
+	if a.ofTrial(key, r) {
 		return nil
 	}
 	_, err := a.answer(ctx, key, r)

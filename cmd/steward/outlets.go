@@ -181,7 +181,7 @@ func (o *outlets) push(ctx context.Context, n escalate.Notice) (string, error) {
 	if o.replies {
 		buttons = shownButtons
 	}
-	m := push.Message{Key: n.Key, Rev: n.Rev, Title: n.Title, Text: wordsOf(n, buttons), Severity: string(n.Severity), Blocking: n.Blocking, Over: n.Quiet}
+	m := push.Message{Key: n.Key, Rev: n.Rev, Title: n.Title, Text: wordsOf(n, buttons), Severity: string(n.Severity), Blocking: n.Blocking, Over: n.Over}
 	if n.Hushed { // whether it rings at night is for the phone to decide
 		m.Severity = string(protocol.Medium)
 	}
@@ -210,7 +210,7 @@ type pageDocument struct {
 func (o *outlets) run(ctx context.Context, n escalate.Notice) (string, error) {
 	doc := pageDocument{Event: "incident", Key: n.Key, Rev: n.Rev, Severity: n.Severity, Title: n.Title, Text: n.Text, Spoken: n.Spoken,
 		Blocking: n.Blocking, Quiet: n.Quiet || n.Hushed, Options: append([]escalate.Option{}, n.Options...)}
-	if n.Quiet {
+	if n.Over {
 		doc.Event = "over"
 	}
 	if len(n.Options) > 0 {

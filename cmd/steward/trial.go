@@ -21,6 +21,7 @@ const trialTime = 30 * time.Second
 type trial struct {
 	mu    sync.Mutex
 	list  []status.Trial
+	rev   int // of its buttons: those of an earlier test count for nothing
 	ended bool
 	done  chan struct{} // closed at its end
 	press chan struct{}
@@ -29,13 +30,13 @@ type trial struct {
 // trialNotice is what is sent.
 func trialNotice(human string) escalate.Notice {
 	return escalate.Notice{Key: trialKey, Severity: protocol.High, Title: "steward can reach you here",
-		Text: "This is a test. Press the button, so that steward knows that you can answer, too.", Rev: 1,
+		Text: "This is a test. Press the button, so that steward knows that you can answer, too.",
 		Spoken: human + ", this is steward. If you hear this, I can reach you by voice.", Options: []escalate.Option{{ID: "seen", Label: "I see it"}}}
 }
 
 // begin sends the test by all channels at once, and ends when all is said or the time is up.
 func (o *outlets) begin(ctx context.Context, names []string, human string) *trial {
-	t := &trial{done: make(chan struct{}), press: make(chan struct{}, 1)}
+	t := &trial{rev: int(time.Now().UnixMilli()), done: make(chan struct{}), press: make(chan struct{}, 1)}
 	for _, name := range names {
 		asks := name == escalate.ChannelDesktop || name == escalate.ChannelNtfy && o.replies
 		t.list = append(t.list, status.Trial{Channel: name, Asks: asks})
@@ -50,13 +51,15 @@ func (t *trial) run(ctx context.Context, o *outlets, human string) {
 	ctx, cancel := context.WithTimeout(ctx, trialTime)
 	defer cancel()
 	var crew sync.WaitGroup
-	for n, entry := range t.entries() {
+	for at, entry := range t.entries() {
 		crew.Go(func() {
 			c := o.channel(entry.Channel)
 			limited, cancel := context.WithTimeout(ctx, c.Deadline)
 			defer cancel()
-			result, err := c.Deliver(limited, trialNotice(human))
-			t.sent(n, result, err)
+			n := trialNotice(human)
+			n.Rev = t.rev
+			result, err := c.Deliver(limited, n)
+			t.sent(at, result, err)
 		})
 	}
 	crew.Wait()
@@ -149,15 +152,15 @@ func (a *herald) reached() []status.Trial {
 }
 
 // ofTrial takes a press of a test message.
-func (a *herald) ofTrial(key, via string) bool {
+func (a *herald) ofTrial(key string, r escalate.Reply) bool {
 	if key != trialKey {
 		return false
 	}
 	a.mu.Lock()
 	t := a.trial
 	a.mu.Unlock()
-	if t != nil {
-		t.pressed(channelOf(via))
+	if t != nil && r.Rev == t.rev {
+		t.pressed(channelOf(r.Via))
 	}
 	return true
 }

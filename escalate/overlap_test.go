@@ -1,0 +1,142 @@
+package escalate
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// A popup that waits to be taken away while its incident goes on changing is taken away all the same.
+func TestWithdrawalThatWaits(t *testing.T) {
+	for name, change := range map[string]func(r *room, a Alert){
+		"resolved by files": func(r *room, a Alert) { r.raise(over(a)) },
+		"risen, then resolved": func(r *room, a Alert) {
+			a.Severity = protocol.Critical
+			r.raise(a)
+			r.after(time.Minute)
+			r.raise(over(a))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRoom(t, func(t *testing.T, r *room) {
+				a := dead("a")
+				i := r.raise(a)
+				r.after(3 * time.Second)
+				r.desktop.set(takes(4 * time.Second))
+				r.raise(trouble("other", protocol.High))
+				r.after(time.Second)
+				if _, err := r.ledger.Ack(i.Key, Config{Ack: time.Hour}, time.Now()); err != nil {
+					t.Fatal(err)
+				}
+				r.after(500 * time.Millisecond)
+				change(r, a)
+				r.after(10 * time.Minute)
+				want(t, "its bad news still stands", r.desktop.open(i.Key) && !r.desktop.shown(i.Key).Over, false)
+				want(t, "owed", len(r.ledger.owed()), 0)
+			})
+		})
+	}
+}
+
+// What stands on the screen when the quiet hours begin is still known when they end.
+func TestMorningWithStandingPopups(t *testing.T) {
+	cfg := fullLadders()
+	cfg.QuietHours = "22:00-07:00"
+	for _, c := range []struct{ first, windows int }{{2, 2}, {6, 4}} {
+		inRoomWith(t, cfg, func(t *testing.T, r *room) {
+			r.atClock(20, 0)
+			var keys []string
+			for n := range c.first {
+				keys = append(keys, r.raise(trouble(string(rune('a'+n)), protocol.High)).Key)
+			}
+			r.after(30 * time.Second)
+			want(t, "windows in the evening", r.desktop.up(), c.windows)
+			r.atClock(8, 0) // a reminder fell due at 0:10
+			want(t, "windows in the morning", r.desktop.up(), c.windows)
+			for _, key := range keys {
+				r.ledger.Resolve(key, ByOperator, "", time.Now())
+			}
+			r.after(time.Hour)
+			want(t, "windows when all is over", r.desktop.up(), 0)
+		})
+	}
+}
+
+// Two rungs that fell due in the quiet hours are one call when these are over.
+func TestMorningIsOneCall(t *testing.T) {
+	cfg := fullLadders()
+	cfg.QuietHours = "22:00-07:00"
+	inRoomWith(t, cfg, func(t *testing.T, r *room) {
+		r.atClock(18, 30)
+		r.raise(trouble("7", protocol.High))
+		r.atClock(6, 59)
+		before := r.desktop.count()
+		r.after(11 * time.Minute)
+		want(t, "popups at seven", r.desktop.count()-before, 1)
+	})
+}
+
+// The quiet hours end by the clock on the wall, also when the machine sleeps over them and timers stand still.
+func TestSleepOverQuietHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slept atomic.Int64
+		now := func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }
+		l, _, err := Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		screen := &fake{windows: map[string]Notice{}, word: "shown"}
+		cfg := fullLadders()
+		cfg.QuietHours = "22:00-07:00"
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		c := NewCourier(l, cfg, []Channel{{Name: ChannelDesktop, Deliver: screen.deliver, Deadline: 5 * time.Second}}, now, slog.New(slog.DiscardHandler))
+		go func() { defer close(ended); c.Run(ctx) }()
+		defer func() { cancel(); <-ended }()
+		time.Sleep(nextAt(time.Now(), 22*60+30).Sub(time.Now()))
+		l.Raise(trouble("7", protocol.High), now())
+		time.Sleep(time.Minute)
+		want(t, "shown at night", screen.count(), 0)
+		slept.Store(int64(10 * time.Hour))
+		time.Sleep(time.Minute)
+		want(t, "shown a minute after the lid was opened", screen.count(), 1)
+	})
+}
+
+// A question that was settled and is asked again in the same words is another one: an old press is no answer to it.
+func TestPressOfAnEarlierOpening(t *testing.T) {
+	l, i := asked(t, question("a", twoOptions()...))
+	rev := i.Rev
+	a := question("a", twoOptions()...)
+	a.Resolve = true
+	if _, _, err := l.Raise(a, askedAt.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	a.Resolve = false
+	again, _, err := l.Raise(a, askedAt.Add(2*time.Hour))
+	if err != nil || again.State != Raised {
+		t.Fatalf("%+v %v", again, err)
+	}
+	if _, err := l.Answer(i.Key, Reply{Option: i.Options[0].ID, Rev: rev, Via: ViaPush}, askedAt.Add(3*time.Hour)); err == nil {
+		t.Error("a press of the first time answered the second")
+	}
+	if _, err := l.Answer(i.Key, Reply{Option: i.Options[0].ID, Rev: again.Rev, Via: ViaPush}, askedAt.Add(3*time.Hour)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Years of reminders do not make steward forget what stands on the screen.
+func TestManyDeliveriesKeepThePopup(t *testing.T) {
+	i := Incident{Key: "k", Notice: 1, State: Raised}
+	i = deliver(i, Delivery{Channel: ChannelDesktop, Result: "shown", OK: true, Rev: 1, Popup: "summary"}, true)
+	for n := range 100 {
+		i = deliver(i, Delivery{Channel: ChannelSpeech, Result: "spoken", OK: true, Rev: n}, false)
+	}
+	want(t, "deliveries", len(i.Deliveries), maxDeliveries)
+	want(t, "the popup is known", i.stands("summary"), true)
+}
