@@ -214,7 +214,8 @@ func (h *room) incident(about string) escalate.Incident {
 // carried reports whether a channel has, or has not, carried the incident.
 func carried(i escalate.Incident, channel string, ok bool) bool {
 	for _, d := range i.Deliveries {
-		if d.Channel == channel && d.OK == ok {
+		begun := d.Result == escalate.ResultBegun || d.Result == escalate.ResultAgain
+		if d.Channel == channel && d.OK == ok && !begun {
 			return true
 		}
 	}

@@ -30,7 +30,7 @@ type trial struct {
 // trialNotice is what is sent.
 func trialNotice(human string) escalate.Notice {
 	return escalate.Notice{Key: trialKey, Severity: protocol.High, Title: "steward can reach you here",
-		Text: "This is a test. Press the button, so that steward knows that you can answer, too.",
+		Text:   "This is a test. Press the button, so that steward knows that you can answer, too.",
 		Spoken: human + ", this is steward. If you hear this, I can reach you by voice.", Options: []escalate.Option{{ID: "seen", Label: "I see it"}}}
 }
 
