@@ -47,12 +47,16 @@ type Option struct {
 	Dangerous bool   `json:"dangerous"`
 }
 
+// MaxOptions is how many options an incident has at most; those behind are left out.
+const MaxOptions = 64
+
 // Limits on what one incident stores. Texts come from agents' files and may be of any size.
 const (
 	maxSummary    = 80
 	maxSpoken     = 400
 	maxDetail     = 16 << 10
-	maxOptions    = 16
+	maxWhy        = 8000
+	maxLabel      = 2000 // an agent's option is given back to it to the letter
 	maxOccurrence = 128
 )
 
@@ -79,9 +83,9 @@ func (a Alert) tidy() Alert {
 	a.Summary, a.Spoken = shorten(a.Summary, maxSummary), shorten(a.Spoken, maxSpoken)
 	a.Detail = shorten(a.Detail, maxDetail)
 	a.Occurrence = a.happening()
-	a.Options = append([]Option{}, a.Options[:min(len(a.Options), maxOptions)]...)
+	a.Options = append([]Option{}, a.Options[:min(len(a.Options), MaxOptions)]...)
 	for i, o := range a.Options {
-		a.Options[i] = Option{ID: shorten(o.ID, maxSummary), Label: shorten(o.Label, maxSummary), Dangerous: o.Dangerous}
+		a.Options[i] = Option{ID: shorten(o.ID, maxSummary), Label: shorten(o.Label, maxLabel), Dangerous: o.Dangerous}
 	}
 	return a
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/livhana/steward/protocol"
 )
 
 // Errors of an answer that is not taken.
@@ -80,8 +83,10 @@ func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 		return nil, ErrResolved
 	case r.Rev != 0 && r.Rev < max(i.Asked, i.Opened), r.Rev > i.Rev:
 		return nil, ErrStale
+	case r.Rev == 0 && i.reworded():
+		return nil, fmt.Errorf("%w it was raised: see what it asks now, then answer %s", ErrStale, i.Handle())
 	}
-	a := &Answer{Why: shorten(r.Why, maxSpoken), By: r.By, Via: r.Via, At: now}
+	a := &Answer{Why: shorten(r.Why, maxWhy), By: r.By, Via: r.Via, At: now}
 	o, ok := i.option(r.Option)
 	switch {
 	case ok && o.Dangerous && r.Via != ViaCommand:
@@ -95,6 +100,24 @@ func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 	a.Label = shorten(r.Option, maxDetail)
 	return a, nil
 }
+
+// reworded reports whether an agent's question is another one than it was when the incident was opened: its options
+// are numbered, and 1 may mean the opposite of what it meant.
+func (i Incident) reworded() bool {
+	return i.Subject().Kind == protocol.KindPlea && i.Asked > i.Opened
+}
+
+// Handle is what a command takes for the incident as it stands: the beginning of its key, with the revision where an
+// answer without it might be one to an earlier wording.
+func (i Incident) Handle() string {
+	handle := i.Key[:min(len(i.Key), handleLength)]
+	if i.reworded() {
+		handle += "@" + strconv.Itoa(i.Rev)
+	}
+	return handle
+}
+
+const handleLength = 8
 
 // option finds an option by its id, or else by its label.
 func (i Incident) option(name string) (Option, bool) {

@@ -75,9 +75,10 @@ func TestAnswerRefused(t *testing.T) {
 		reply Reply
 		want  error
 	}{
-		"no such option":           {Reply{Option: "3", Via: ViaCommand}, ErrNoOption},
-		"own words beside options": {Reply{Option: "maybe", Via: ViaCommand}, ErrNoOption},
-		"nothing":                  {Reply{Via: ViaCommand}, ErrNoOption},
+		"no such option":           {Reply{Option: "3", Via: ViaCommand, Rev: i.Rev}, ErrNoOption},
+		"own words beside options": {Reply{Option: "maybe", Via: ViaCommand, Rev: i.Rev}, ErrNoOption},
+		"nothing":                  {Reply{Via: ViaCommand, Rev: i.Rev}, ErrNoOption},
+		"reworded since":           {Reply{Option: "1", Via: ViaCommand}, ErrStale},
 		"the former question":      {Reply{Option: "1", Via: ViaPopup, Rev: stale}, ErrStale},
 		"a revision to come":       {Reply{Option: "1", Via: ViaPopup, Rev: i.Rev + 1}, ErrStale},
 		"dangerous, by a button":   {Reply{Option: "drop", Via: ViaPopup, Rev: i.Rev}, ErrDangerous},

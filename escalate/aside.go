@@ -19,6 +19,14 @@ type aside struct {
 	speaks bool      // by voice only
 	until  time.Time // not worth telling any more; zero: always
 	tried  map[*worker]bool
+	// only is the one channel that may tell it, and fresh words it at the last moment; false: it need not be told.
+	only  *worker
+	fresh func() (Notice, bool)
+}
+
+// mayTell reports whether the channel may tell it, and has not tried yet.
+func (a *aside) mayTell(w *worker) bool {
+	return a.speaks == w.speaks() && !a.tried[w] && (a.only == nil || a.only == w)
 }
 
 // How long a remark is worth saying, and how many may wait.
@@ -53,7 +61,8 @@ func (c *Courier) nextAside(w *worker, now time.Time) (a *aside, later time.Time
 	c.said.Lock()
 	defer c.said.Unlock()
 	c.asides = slices.DeleteFunc(c.asides, func(a *aside) bool { return !a.until.IsZero() && now.After(a.until) })
-	n := slices.IndexFunc(c.asides, func(a *aside) bool { return a.speaks == w.speaks() && !a.tried[w] })
+	c.asides = slices.DeleteFunc(c.asides, func(a *aside) bool { return a.mayTell(w) && a.fresh != nil && !a.renew() })
+	n := slices.IndexFunc(c.asides, func(a *aside) bool { return a.mayTell(w) })
 	if n < 0 {
 		return nil, time.Time{}
 	}
@@ -76,9 +85,28 @@ func (c *Courier) asideDone(a *aside, w *worker, r result) {
 		return
 	}
 	c.log.Warn("told in passing", "channel", w.Name, "result", r.word, "error", r.err)
-	if slices.ContainsFunc(c.workers, func(w *worker) bool { return a.speaks == w.speaks() && !a.tried[w] }) {
+	if slices.ContainsFunc(c.workers, a.mayTell) {
 		c.put(a)
 	}
+}
+
+// renew words an aside as things stand now.
+func (a *aside) renew() (ok bool) {
+	a.notice, ok = a.fresh()
+	return ok
+}
+
+// refresh has the summary that stands on a channel's screen show what is left of it.
+func (c *Courier) refresh(w *worker) {
+	c.put(&aside{key: "summary", only: w, tried: map[*worker]bool{}, fresh: func() (Notice, bool) {
+		left := c.onSummary(nil)
+		if len(left) == 0 {
+			return Notice{}, false
+		}
+		n := summaryOf(c.news.key, left, nil)
+		n.Hushed = true
+		return n, true
+	}})
 }
 
 // digestFile remembers, beside the incidents, when the last digest went out.

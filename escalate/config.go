@@ -81,8 +81,8 @@ func (c Config) Validate() error {
 	if _, err := minuteOfDay(c.Digest); c.Digest != "" && err != nil {
 		return fmt.Errorf("digest: %q is no time of day; write it like \"09:00\"", c.Digest)
 	}
-	if slices.ContainsFunc(c.Dangerous, func(word string) bool { return strings.TrimSpace(word) == "" }) {
-		return fmt.Errorf("dangerous: an empty word would be in every option")
+	if slices.ContainsFunc(c.Dangerous, func(word string) bool { return len(wordsIn(word)) == 0 }) {
+		return fmt.Errorf("dangerous: a word has letters or digits")
 	}
 	if err := c.validateUsed(); err != nil {
 		return err

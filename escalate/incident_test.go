@@ -129,7 +129,7 @@ func TestTidy(t *testing.T) {
 	want(t, "severity", a.Severity, protocol.Medium)
 	want(t, "summary", len([]rune(a.Summary)), 80)
 	want(t, "detail", a.Detail, "\uFFFD")
-	want(t, "options", len(a.Options), maxOptions)
+	want(t, "options", len(a.Options), MaxOptions)
 	b := Alert{Occurrence: long + "x"}.tidy()
 	want(t, "long occurrences differ", a.Occurrence != b.Occurrence, true)
 	want(t, "and are recognised", Alert{Occurrence: long}.happening(), a.Occurrence)
@@ -188,7 +188,7 @@ func TestDeliveryConfig(t *testing.T) {
 		"quiet_hours: \"22-7\" is no part":         func(c *Config) { c.QuietHours = "22-7" },
 		"quiet_hours: \"22:00-22:00\" begins":      func(c *Config) { c.QuietHours = "22:00-22:00" },
 		"digest: \"9\" is no time of day":          func(c *Config) { c.Digest = "9" },
-		"dangerous: an empty word":                 func(c *Config) { c.Dangerous = []string{" "} },
+		"dangerous: a word has letters":            func(c *Config) { c.Dangerous = []string{" "} },
 		"ladder.low: there is no such ladder":      func(c *Config) { c.Ladder = map[string]Ladder{"low": {}} },
 		"ladder.high.speech: -1s must be":          func(c *Config) { c.Ladder = map[string]Ladder{"high": {Speech: []time.Duration{-time.Second}}} },
 		"ladder.high.every: 1s must be from 10s":   func(c *Config) { c.Ladder = map[string]Ladder{"high": {Every: time.Second}} },

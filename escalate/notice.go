@@ -27,6 +27,9 @@ type Notice struct {
 	// and a dangerous option is never among them.
 	Options []Option
 	Rev     int
+	// Dangerous are the other options, which only a command takes; Handle is what that calls the incident.
+	Dangerous []Option
+	Handle    string
 }
 
 // linesInSummary and namesInSentence bound what a summary of many incidents names one by one.
@@ -38,8 +41,9 @@ const (
 // noticeOf tells of one incident.
 func noticeOf(i Incident) Notice {
 	return Notice{Key: i.Key, Severity: i.Severity, Title: i.Summary, Text: i.Detail,
-		Spoken: cmp.Or(i.Spoken, i.Summary, i.About), Blocking: i.Blocking, Rev: i.Rev,
-		Options: slices.DeleteFunc(slices.Clone(i.Options), func(o Option) bool { return o.Dangerous })}
+		Spoken: cmp.Or(i.Spoken, i.Summary, i.About), Blocking: i.Blocking, Rev: i.Rev, Handle: i.Handle(),
+		Options:   slices.DeleteFunc(slices.Clone(i.Options), func(o Option) bool { return o.Dangerous }),
+		Dangerous: slices.DeleteFunc(slices.Clone(i.Options), func(o Option) bool { return !o.Dangerous })}
 }
 
 // recoveryOf tells that one incident is over.
@@ -58,7 +62,7 @@ func summaryOf(key string, fresh, earlier []Incident) Notice {
 	all := bySeverity(append(slices.Clone(earlier), fresh...))
 	if len(all) == 1 {
 		n := noticeOf(all[0])
-		n.Key, n.Options = key, nil
+		n.Key, n.Options, n.Dangerous = key, nil, nil
 		return n
 	}
 	n := Notice{Key: key, Severity: all[0].Severity, Title: counted(len(all), "more incident"),
@@ -107,7 +111,7 @@ func sentenceOf(list []Incident) string {
 func listed(list []Incident) []string {
 	var lines []string
 	for _, i := range list[:min(len(list), linesInSummary)] {
-		lines = append(lines, i.Summary)
+		lines = append(lines, fmt.Sprintf("%s: %s (%s)", i.Severity, i.Summary, i.Handle()))
 	}
 	if rest := len(list) - len(lines); rest > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more: steward incidents", rest))

@@ -98,7 +98,7 @@ func TestSleepOverQuietHours(t *testing.T) {
 		c := NewCourier(l, cfg, []Channel{{Name: ChannelDesktop, Deliver: screen.deliver, Deadline: 5 * time.Second}}, now, slog.New(slog.DiscardHandler))
 		go func() { defer close(ended); c.Run(ctx) }()
 		defer func() { cancel(); <-ended }()
-		time.Sleep(nextAt(time.Now(), 22*60+30).Sub(time.Now()))
+		time.Sleep(time.Until(nextAt(time.Now(), 22*60+30)))
 		l.Raise(trouble("7", protocol.High), now())
 		time.Sleep(time.Minute)
 		want(t, "shown at night", screen.count(), 0)
@@ -139,4 +139,28 @@ func TestManyDeliveriesKeepThePopup(t *testing.T) {
 	}
 	want(t, "deliveries", len(i.Deliveries), maxDeliveries)
 	want(t, "the popup is known", i.stands("summary"), true)
+}
+
+// A summary shows what is left of it when one of its incidents is settled.
+func TestSummaryIsKeptTrue(t *testing.T) {
+	inRoom(t, func(t *testing.T, r *room) {
+		for n := range 8 {
+			r.raise(trouble(string(rune('a'+n)), protocol.Medium))
+			synctest.Wait()
+		}
+		r.after(time.Minute)
+		summary := Key("", "", "", "", "summary", "news")
+		want(t, "its title", r.desktop.shown(summary).Title, "5 more incidents")
+		r.ledger.Resolve(trouble("e", protocol.Medium).tidy().Key, ByOperator, "", time.Now())
+		r.ledger.Resolve(trouble("f", protocol.Medium).tidy().Key, ByOperator, "", time.Now())
+		r.after(time.Second)
+		want(t, "its title", r.desktop.shown(summary).Title, "3 more incidents")
+		want(t, "without a sound", r.desktop.shown(summary).Hushed, true)
+		for _, name := range []string{"d", "g", "h"} {
+			r.ledger.Resolve(trouble(name, protocol.Medium).tidy().Key, ByOperator, "", time.Now())
+		}
+		r.after(time.Minute)
+		want(t, "it stands", r.desktop.open(summary), false)
+		want(t, "windows", r.desktop.up(), 3)
+	})
 }

@@ -38,6 +38,9 @@ func (c *Courier) stale(ca *call, w *worker) bool {
 		return true
 	}
 	c.gone(ca, w.Name, ResultWithdrawn, nil)
+	if c.summaries == 0 { // else it is being written anew already
+		c.refresh(w)
+	}
 	return false
 }
 

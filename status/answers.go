@@ -24,8 +24,8 @@ type Snooze struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// longestSnooze bounds what a slip of the finger can do.
-const longestSnooze = 30 * 24 * time.Hour
+// LongestSnooze bounds what a slip of the finger can do.
+const LongestSnooze = 30 * 24 * time.Hour
 
 func (s *Server) answer(r *http.Request) (any, error) {
 	var a Answer
@@ -51,7 +51,7 @@ func (s *Server) snooze(r *http.Request) (any, error) {
 	if err := demand(r, &z, hint); err != nil {
 		return nil, err
 	}
-	if z.Seconds <= 0 || z.Seconds > longestSnooze.Seconds() {
+	if z.Seconds <= 0 || z.Seconds > LongestSnooze.Seconds() {
 		return nil, badRequest(hint, "%g seconds cannot be snoozed", z.Seconds)
 	}
 	i, err := s.incident(r.PathValue("key"))

@@ -43,7 +43,7 @@ const (
 	idleTime    = time.Minute
 	farewell    = 2 * time.Second
 	maxHeader   = 16 << 10
-	maxBody     = 4 << 10
+	maxBody     = 64 << 10         // an answer's reason may have 8,000 characters, of any length in JSON
 	commandTime = 20 * time.Second // below writeTime, so that the answer still gets out
 )
 

@@ -118,7 +118,7 @@ func (k *taskLook) alertFailure(r escalate.Ruling) {
 	} else {
 		k.countCall()
 	}
-	a := escalate.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || r.Status == "blocked" || k.t.Blocking, Lasting: true, Options: ofFailure(k.t),
+	a := escalate.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || r.Status == "blocked" || k.t.Blocking, Lasting: true, Options: ofFailure(k.t, mayChange(k.s)),
 		Summary: summary, Spoken: spoken, Detail: detail, Occurrence: k.t.Outcome.Ref.Sum}
 	if k.t.Outcome.Ref == k.t.Ref { // it ends without a result of its own, and may fail again in the same words
 		a.Subject, a.Key = k.subject, k.keyOf(a)
@@ -146,7 +146,7 @@ func (k *taskLook) alert(a escalate.Alert) {
 // old reports whether the result speaks of history: it came before steward ever looked here, and not lately.
 func (k *taskLook) old() bool {
 	o := k.t.Outcome
-	return o != nil && o.Appeared.Before(k.d.plan.Memory.Projects[k.s.Project].Since.Add(-k.d.cfg.Tasks.History))
+	return o != nil && !k.mem.News && o.Appeared.Before(k.d.plan.Memory.Projects[k.s.Project].Since.Add(-k.d.cfg.Tasks.History))
 }
 
 // alertForHuman tells the human what a result leaves for him to decide (000: next_actions, requires_jesse),
@@ -157,7 +157,7 @@ func (k *taskLook) alertForHuman() {
 		return
 	}
 	k.countCall()
-	k.alert(escalate.Alert{Kind: "decision", Severity: protocol.High, Blocking: true, Lasting: true, Options: ofDecision(),
+	k.alert(escalate.Alert{Kind: "decision", Severity: protocol.High, Blocking: true, Lasting: true, Options: ofDecision(mayChange(k.s)),
 		Summary:    "Your decision is needed: " + asks[0],
 		Detail:     fmt.Sprintf("%s asks: %s.%s", title(k.t), strings.Join(asks, "; "), directive(k.t)),
 		Spoken:     fmt.Sprintf("%s, your decision is needed: %s.", k.d.cfg.Human, asks[0]),

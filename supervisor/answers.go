@@ -20,7 +20,10 @@ const (
 
 // ofFailure, ofDecision and ofDeath are what steward itself offers: for a task that failed for good, one that leaves
 // something for the human to do, and an agent that died at its tasks.
-func ofFailure(t *protocol.Task) []escalate.Option {
+func ofFailure(t *protocol.Task, act bool) []escalate.Option {
+	if !act {
+		return []escalate.Option{{ID: OptionLeave, Label: "Leave it"}}
+	}
 	list := []escalate.Option{{ID: OptionRetry, Label: "Run it again"}, {ID: OptionLeave, Label: "Leave it"}}
 	if t.Answers {
 		list = append(list, escalate.Option{ID: OptionComplete, Label: "It is done"})
@@ -28,7 +31,10 @@ func ofFailure(t *protocol.Task) []escalate.Option {
 	return list
 }
 
-func ofDecision() []escalate.Option {
+func ofDecision(act bool) []escalate.Option {
+	if !act {
+		return []escalate.Option{{ID: OptionDone, Label: "Taken care of"}}
+	}
 	return []escalate.Option{{ID: OptionDone, Label: "Taken care of"}, {ID: OptionRetry, Label: "Run it again"}}
 }
 

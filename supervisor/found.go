@@ -28,11 +28,25 @@ func (d *decision) pleas(s *protocol.Snapshot) {
 		if t := work(p.Task); t != nil {
 			a.Silent, a.Detail = t.Silent, strings.TrimSpace(a.Detail+"\n"+strings.TrimSpace(directive(t)))
 		}
-		for n, o := range p.Options {
-			a.Options = append(a.Options, escalate.Option{ID: strconv.Itoa(n + 1), Label: o})
+		a.Options = numbered(p.Options)
+		if rest := len(a.Options) - escalate.MaxOptions; rest > 0 {
+			a.Detail = strings.TrimSpace(a.Detail + "\n" + strconv.Itoa(rest) + " more options are left out")
 		}
 		d.alert(a)
 	}
+}
+
+// numbered offers an agent's own options under their places in its list. Blank ones say nothing, and of two that read
+// alike the first is enough.
+func numbered(labels []string) (list []escalate.Option) {
+	seen := map[string]bool{"": true}
+	for n, label := range labels {
+		if bare := strings.TrimSpace(label); !seen[bare] {
+			seen[bare] = true
+			list = append(list, escalate.Option{ID: strconv.Itoa(n + 1), Label: label})
+		}
+	}
+	return list
 }
 
 // tasksByID finds the tasks of a snapshot by their ids. Nothing is gathered before somebody asks.

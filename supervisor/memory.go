@@ -77,6 +77,8 @@ type TaskMemory struct {
 	Lost bool `json:"lost,omitempty"`
 	// Heard is what was said of this run's progress.
 	Heard Heard `json:"heard,omitzero"`
+	// News: it was open when steward last saw it, so that its end is news however old its files call it.
+	News bool `json:"news,omitempty"`
 	// Wanted: the operator has asked for another run of a task whose agent is gone.
 	Wanted bool `json:"wanted,omitempty"`
 	// Counted is the result that stands in the tally, with its Latency. Called: a human was called for it.

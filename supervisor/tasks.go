@@ -50,6 +50,7 @@ func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[strin
 		m.Running, m.Unnamed = later(m.Running, slept), later(m.Unnamed, slept)
 	}
 	m.Looked = k.at
+	m.News = t.Outcome != nil && (m.News || wasOpen(d.old.Tasks[k.subject].State))
 	// Whoever let it go. What only outlived its lease, with nobody there to renew it, is no such word on a gate.
 	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "" && k.at.Before(m.Lease)) {
 		m.Judged = true
@@ -66,6 +67,9 @@ func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[strin
 	k.mem = m
 	return k
 }
+
+// wasOpen tells a task that was seen open from one that was never seen.
+func wasOpen(s protocol.TaskState) bool { return s != "" && s.Open() }
 
 // judge decides where the task stands and what should be done with it.
 func (k *taskLook) judge() {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,17 +20,22 @@ func (a *app) answerCommand() *cobra.Command {
 		Short: "Answer an incident; the agent that asked reads the answer",
 		Long: "answer settles an incident with one of its options (see: steward incidents), by its id or its words; where it offers none,\n" +
 			"OPTION is your answer in your own words. The first answer counts. It is written where the agent that asked looks for it.\n" +
-			"KEY may be cut short.",
+			"KEY may be cut short. KEY@REVISION answers the question as it was listed with that revision; a question that was reworded\n" +
+			"since it was raised can be answered so only.",
 		Example: "  steward answer 3fa9 1 --why \"the staging database is a copy\"\n  steward answer 3fa9 \"Use approach B\"\n  steward answer 216a retry",
 		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.completeNames("incident"),
 		RunE: func(c *cobra.Command, args []string) error {
-			key, err := segment(args[0])
+			name, rev, err := handle(args[0])
+			if err != nil {
+				return err
+			}
+			key, err := segment(name)
 			if err != nil {
 				return err
 			}
 			var raw json.RawMessage
 			err = a.ask(c.Context(), "answer "+args[0], func(cl *status.Client) error {
-				return cl.Post(c.Context(), "/v1/incidents/"+key+"/answer", status.Answer{Option: args[1], Why: why}, &raw)
+				return cl.Post(c.Context(), "/v1/incidents/"+key+"/answer", status.Answer{Option: args[1], Why: why, Rev: rev}, &raw)
 			})
 			if err != nil {
 				return err
@@ -39,6 +45,18 @@ func (a *app) answerCommand() *cobra.Command {
 	}
 	whyFlag(c, &why)
 	return c
+}
+
+// handle takes KEY or KEY@REVISION apart.
+func handle(text string) (key string, rev int, err error) {
+	key, number, bound := strings.Cut(text, "@")
+	if !bound {
+		return key, 0, nil
+	}
+	if rev, err = strconv.Atoi(number); err != nil || rev < 1 {
+		return "", 0, usageError{fmt.Errorf("answer %s: %q is no revision; see: steward incidents", text, number)}
+	}
+	return key, rev, nil
 }
 
 func renderAnswered(p *page, doc struct {
@@ -66,8 +84,8 @@ func (a *app) snoozeCommand() *cobra.Command {
 				return err
 			}
 			d, err := time.ParseDuration(args[1])
-			if err != nil || d <= 0 {
-				return usageError{fmt.Errorf("snooze %s: %q is no duration; give one like 30m or 2h", args[0], args[1])}
+			if err != nil || d <= 0 || d > status.LongestSnooze {
+				return usageError{fmt.Errorf("snooze %s: %q is no duration of up to 30 days; give one like 30m or 2h", args[0], args[1])}
 			}
 			var raw json.RawMessage
 			err = a.ask(c.Context(), "snooze "+args[0], func(cl *status.Client) error {

@@ -34,18 +34,21 @@ const shownButtons = 3
 
 // wordsOf is the text of a message: beside so many buttons it says how to answer without them.
 func wordsOf(n escalate.Notice, buttons int) string {
-	if len(n.Options) == 0 {
+	if len(n.Options)+len(n.Dangerous) == 0 || n.Handle == "" { // a test, or a summary
 		return n.Text
 	}
 	text := n.Text
 	for _, o := range n.Options[min(len(n.Options), buttons):] {
 		text += fmt.Sprintf("\n%s: %s", o.ID, o.Label)
 	}
+	for _, o := range n.Dangerous {
+		text += fmt.Sprintf("\n%s: %s (by command only)", o.ID, o.Label)
+	}
 	or := "Or"
-	if buttons == 0 {
+	if buttons == 0 || len(n.Options) == 0 {
 		or = "Answer"
 	}
-	return strings.TrimSpace(text + "\n" + or + ": steward answer " + n.Key[:min(len(n.Key), 8)] + " OPTION")
+	return strings.TrimSpace(text + "\n" + or + ": steward answer " + n.Handle + " OPTION")
 }
 
 // hearPopups takes what popups tell: presses are answers. What a restarted server has lost is shown again, and so is what

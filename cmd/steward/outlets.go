@@ -209,12 +209,12 @@ type pageDocument struct {
 
 func (o *outlets) run(ctx context.Context, n escalate.Notice) (string, error) {
 	doc := pageDocument{Event: "incident", Key: n.Key, Rev: n.Rev, Severity: n.Severity, Title: n.Title, Text: n.Text, Spoken: n.Spoken,
-		Blocking: n.Blocking, Quiet: n.Quiet || n.Hushed, Options: append([]escalate.Option{}, n.Options...)}
+		Blocking: n.Blocking, Quiet: n.Quiet || n.Hushed, Options: append(append([]escalate.Option{}, n.Options...), n.Dangerous...)}
 	if n.Over {
 		doc.Event = "over"
 	}
-	if len(n.Options) > 0 {
-		doc.Answer = "steward answer " + n.Key + " OPTION"
+	if len(doc.Options) > 0 {
+		doc.Answer = "steward answer " + n.Handle + " OPTION"
 	}
 	if o.incident != nil {
 		doc.Incident = o.incident(n.Key)

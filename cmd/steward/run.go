@@ -289,6 +289,7 @@ func (h *house) run(ctx context.Context) error {
 	hire("reload on SIGHUP", h.onHangup)
 	hire("keep the snapshot", h.keepSnapshot)
 	hire("prune incidents", h.prune)
+	h.configAccepted()
 	h.loop.OnReady(h.announce)
 	context.AfterFunc(ctx, h.line.Stopping)
 	err := h.loop.Run(ctx)

@@ -77,12 +77,23 @@ func (h *house) onHangup(ctx context.Context) error {
 	}
 }
 
+func configAlert() escalate.Alert {
+	return escalate.Alert{Kind: "config_refused", Severity: protocol.Medium, Foreign: true,
+		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "config"}}
+}
+
+// configAccepted ends the incident of a configuration that was refused before.
+func (h *house) configAccepted() {
+	alert := configAlert()
+	alert.Resolve, alert.Detail = true, "the configuration was accepted"
+	_ = h.tell(alert)
+}
+
 // reload puts the configuration file in force. A bad one leaves the old in force and is an incident.
 func (h *house) reload(ctx context.Context) error {
 	h.line.Reloading()
 	defer h.sayReady()
-	alert := escalate.Alert{Kind: "config_refused", Severity: protocol.Medium, Foreign: true,
-		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "config"}}
+	alert := configAlert()
 	cfg, _, err := h.app.settings()
 	var refs []steward.ProjectRef
 	if err == nil {
@@ -95,8 +106,7 @@ func (h *house) reload(ctx context.Context) error {
 		}
 		return fmt.Errorf("reload: %w: %w", supervisor.ErrRefused, err)
 	}
-	alert.Resolve, alert.Detail = true, "the configuration was accepted"
-	_ = h.tell(alert)
+	h.configAccepted()
 	h.mu.Lock()
 	h.cfg = cfg
 	h.mu.Unlock()

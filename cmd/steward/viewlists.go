@@ -249,12 +249,16 @@ func renderIncidents(p *page, doc incidentList) {
 	p.list("no incidents", []string{"KEY", "SEVERITY", "STATE", "LAST", "COUNT", "SUMMARY"}, incidentRows(p, doc.Incidents))
 	short := keyLength(doc.Incidents)
 	for _, i := range doc.Incidents {
+		handle := i.Handle()
+		if !strings.Contains(handle, "@") {
+			handle = i.Key[:min(len(i.Key), short)]
+		}
 		switch {
 		case i.State == escalate.Resolved:
 		case len(i.Options) > 0:
-			p.line("steward answer %s OPTION: %s", i.Key[:min(len(i.Key), short)], optionWords(i.Options))
+			p.line("steward answer %s OPTION: %s", handle, optionWords(i.Options))
 		case i.Subject().Kind == protocol.KindPlea:
-			p.line("steward answer %s \"…\" in your own words", i.Key[:min(len(i.Key), short)])
+			p.line("steward answer %s \"…\" in your own words", handle)
 		}
 	}
 }

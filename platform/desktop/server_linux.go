@@ -89,8 +89,8 @@ func (srv *server) notify(ctx context.Context, m Message, replaces uint32, butto
 	if srv.markup {
 		text = escape(text)
 	}
-	expire := int32(-1) // the desktop's own time
-	if m.Urgency == Critical {
+	expire := int32(-1)                            // the desktop's own time
+	if m.Urgency == Critical || len(buttons) > 0 { // what asks must not fade away
 		expire = 0 // until closed
 	}
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(m.weight()))}

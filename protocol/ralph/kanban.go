@@ -229,7 +229,7 @@ func (b *board) note(was []item, stamp, now time.Time) {
 		switch {
 		case known && was[old].marker == it.marker:
 			states[i] = b.state[old]
-		case known:
+		case known || len(was) > 0 && hasEnded(it.marker): // it changed, or came as it is, in our sight
 			states[i] = state{since: stamp, ended: now, live: true}
 		default:
 			states[i] = state{since: stamp}
