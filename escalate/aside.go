@@ -22,9 +22,11 @@ type aside struct {
 	// only is the one channel that may tell it, and fresh words it at the last moment; false: it need not be told.
 	only  *worker
 	fresh func() (Notice, bool)
+	after time.Time // not before
+	born  time.Time
 }
 
-// mayTell reports whether the channel may tell it, and has not tried yet.
+// mayTell reports whether the channel may tell it, sooner or later, and has not tried yet.
 func (a *aside) mayTell(w *worker) bool {
 	return a.speaks == w.speaks() && !a.tried[w] && (a.only == nil || a.only == w)
 }
@@ -61,10 +63,16 @@ func (c *Courier) nextAside(w *worker, now time.Time) (a *aside, later time.Time
 	c.said.Lock()
 	defer c.said.Unlock()
 	c.asides = slices.DeleteFunc(c.asides, func(a *aside) bool { return !a.until.IsZero() && now.After(a.until) })
-	c.asides = slices.DeleteFunc(c.asides, func(a *aside) bool { return a.mayTell(w) && a.fresh != nil && !a.renew() })
-	n := slices.IndexFunc(c.asides, func(a *aside) bool { return a.mayTell(w) })
+	due := func(a *aside) bool { return a.mayTell(w) && !now.Before(a.after) }
+	c.asides = slices.DeleteFunc(c.asides, func(a *aside) bool { return due(a) && a.fresh != nil && !a.renew() })
+	n := slices.IndexFunc(c.asides, due)
 	if n < 0 {
-		return nil, time.Time{}
+		for _, a := range c.asides {
+			if a.mayTell(w) {
+				later = earlier(later, a.after)
+			}
+		}
+		return nil, later
 	}
 	if ready := w.rested.Add(sentencePause); w.speaks() && now.Before(ready) {
 		return nil, ready
@@ -96,9 +104,20 @@ func (a *aside) renew() (ok bool) {
 	return ok
 }
 
-// refresh has the summary that stands on a channel's screen show what is left of it.
+// refresh has the summary that stands on a channel's screen show what is left of it, once that is at rest: many are
+// often settled at once.
 func (c *Courier) refresh(w *worker) {
-	c.put(&aside{key: "summary", only: w, tried: map[*worker]bool{}, fresh: func() (Notice, bool) {
+	now := c.now()
+	born := now
+	c.said.Lock()
+	for _, a := range c.asides {
+		if a.key == summaryKey {
+			born = a.born
+		}
+	}
+	c.said.Unlock()
+	after := earlier(now.Add(2*burstQuiet), born.Add(burstWithin))
+	c.put(&aside{key: summaryKey, only: w, born: born, after: after, tried: map[*worker]bool{}, fresh: func() (Notice, bool) {
 		left := c.onSummary(nil)
 		if len(left) == 0 {
 			return Notice{}, false
@@ -113,6 +132,7 @@ func (c *Courier) refresh(w *worker) {
 const (
 	digestFile = "digest"
 	digestKey  = "digest"
+	summaryKey = "summary"
 )
 
 // digest tells once a day what is open, and says when that is next.

@@ -153,8 +153,10 @@ func TestSummaryIsKeptTrue(t *testing.T) {
 		want(t, "its title", r.desktop.shown(summary).Title, "5 more incidents")
 		r.ledger.Resolve(trouble("e", protocol.Medium).tidy().Key, ByOperator, "", time.Now())
 		r.ledger.Resolve(trouble("f", protocol.Medium).tidy().Key, ByOperator, "", time.Now())
-		r.after(time.Second)
+		shown := r.desktop.count()
+		r.after(3 * time.Second)
 		want(t, "its title", r.desktop.shown(summary).Title, "3 more incidents")
+		want(t, "shown", r.desktop.count()-shown, 1)
 		want(t, "without a sound", r.desktop.shown(summary).Hushed, true)
 		for _, name := range []string{"d", "g", "h"} {
 			r.ledger.Resolve(trouble(name, protocol.Medium).tidy().Key, ByOperator, "", time.Now())
