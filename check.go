@@ -128,22 +128,7 @@ func (c Config) protocolFlaws() []flaw {
 		between("envelope.escalate", c.Envelope.Escalate, 0, day),
 		positive("envelope.calls_per_day", c.Envelope.CallsPerDay),
 	)
-	return slices.Concat(all, resumes(c.Ralph.Resume), inside("envelope.messages", c.Envelope.Messages), inside("envelope.log", c.Envelope.Log))
-}
-
-// resumes checks the command that resumes a task of protocol 002.
-func resumes(command []string) []flaw {
-	const key = "ralph.resume"
-	named := func(word string) bool { return strings.Contains(word, "{task}") || strings.Contains(word, "{worker}") }
-	switch {
-	case len(command) == 0:
-		return nil
-	case strings.TrimSpace(command[0]) == "" || named(command[0]):
-		return []flaw{wrong(key, "%q is no program: the first word names it as it is", command[0])}
-	case !slices.ContainsFunc(command, named):
-		return []flaw{wrong(key, "%q: {task} or {worker} must stand in it, or it would not know what to resume", command)}
-	}
-	return nil
+	return slices.Concat(all, inside("envelope.messages", c.Envelope.Messages), inside("envelope.log", c.Envelope.Log))
 }
 
 // inside refuses a path that leads out of the project, or is not in its plain form.

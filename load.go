@@ -35,23 +35,27 @@ func (p Problem) Error() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
+// Check judges what this package cannot know of, such as the servers and programs that a configuration names. Each line
+// of its error begins with the whole key that it is about.
+type Check func(Config) error
+
 // Load reads the file and lays it over the defaults. All that is wrong with it is reported at once: the error
 // joins one Problem per line of text, sorted by line. A file that is not there is an error.
-func Load(path string) (Config, error) {
+func Load(path string, checks ...Check) (Config, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}
-	return Parse(path, data)
+	return Parse(path, data, checks...)
 }
 
 // LoadOptional is Load for the path that nobody named: without a file the defaults hold. A link that leads
 // nowhere is still an error, because somebody meant to have a file there.
-func LoadOptional(path string) (Config, error) {
+func LoadOptional(path string, checks ...Check) (Config, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return Defaults(), nil
 	}
-	return Load(path)
+	return Load(path, checks...)
 }
 
 func readFile(path string) ([]byte, error) {
@@ -70,11 +74,12 @@ func readFile(path string) ([]byte, error) {
 // Parse lays a user's file over the defaults; name stands in the errors, which are like Load's. Scalars
 // override, lists replace, tables of names ([heartbeat.agents]) are merged by name, and [[retry]] rows inherit
 // nothing: they come before the built-in ones (see escalate.Merge).
-func Parse(name string, data []byte) (Config, error) {
+func Parse(name string, data []byte, checks ...Check) (Config, error) {
 	s, err := read(name, data)
 	if err != nil {
 		return Config{}, err
 	}
+	s.checks = checks
 	c := s.settle()
 	builtin, own := Defaults().Retry, []escalate.Rule(nil)
 	if _, ok := s.tree["retry"]; ok {
@@ -100,6 +105,8 @@ type sheet struct {
 	// found is a set, because the tree is laid out several times; skip holds the places that are known to be wrong.
 	found map[Problem]bool
 	skip  map[place]bool
+	// checks are the caller's own.
+	checks []Check
 }
 
 // read parses the TOML; its only errors are those of syntax.
@@ -132,6 +139,11 @@ func (s *sheet) settle() Config {
 		s.lay(&c)
 		for _, f := range c.flaws() {
 			s.blame(f)
+		}
+		for _, check := range s.checks {
+			for _, f := range policyFlaws("", "", check(c)) {
+				s.blame(f)
+			}
 		}
 		if len(s.skip) == known {
 			return c

@@ -141,7 +141,7 @@ func TestLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, load := range []func(string) (Config, error){Load, LoadOptional} {
+	for _, load := range []func(string, ...Check) (Config, error){Load, LoadOptional} {
 		if c, err := load(good); err != nil || c.Human.Name != "Ann" {
 			t.Errorf("%+v, %v", c.Human, err)
 		}

@@ -128,7 +128,7 @@ func (c *Courier) refresh(w *worker) {
 	}})
 }
 
-// digestFile remembers, beside the incidents, when the last digest went out.
+// digestFile remembers, beside the incidents, when the last digest was told; the others are keys of asides.
 const (
 	digestFile = "digest"
 	digestKey  = "digest"

@@ -46,13 +46,12 @@ func (c *Courier) start(ca *call, now time.Time) {
 		c.unwanted(ca, live)
 		return
 	}
-	wanted := c.wanted(ca, live, able)
-	if len(wanted.first) == 0 {
+	first, rest := c.choose(ca, live, able)
+	if len(first) == 0 {
 		c.unwanted(ca, live)
 		return
 	}
-	ca.rest = wanted.rest
-	first := c.resume(ca, wanted.first)
+	ca.rest, first = rest, c.resume(ca, first)
 	for _, w := range first {
 		c.push(w, ca, now)
 	}

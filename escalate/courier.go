@@ -103,15 +103,22 @@ func (c *Courier) drain() {
 				c.settle(r)
 				continue
 			}
-			for _, l := range r.job.lines { // it was cut short in good order, which is no kill
-				for _, m := range l.call.members {
-					if r.worker.speaks() && r.job.told[m.key] {
-						c.record(m.key, Delivery{Channel: r.worker.Name, Result: ResultFailed, At: c.now(), Rev: m.rev, Error: "steward stopped"}, false)
-					}
-				}
+			if r.worker.speaks() {
+				c.brokenOff(r)
 			}
 		default:
 			return
+		}
+	}
+}
+
+// brokenOff records that a sentence ended because steward does. That is no kill: it is said again.
+func (c *Courier) brokenOff(r result) {
+	for _, l := range r.job.lines {
+		for _, m := range l.call.members {
+			if r.job.told[m.key] {
+				c.record(m.key, Delivery{Channel: r.worker.Name, Result: ResultFailed, At: c.now(), Rev: m.rev, Error: "steward stopped"}, false)
+			}
 		}
 	}
 }

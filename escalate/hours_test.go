@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata" // the machine may have no time zones
 
 	"github.com/livhana/steward/protocol"
 )
@@ -22,7 +23,7 @@ func TestHoursWhereTheClockIsSet(t *testing.T) {
 	} {
 		zone, err := time.LoadLocation(c.zone)
 		if err != nil {
-			t.Skip("no time zones here")
+			t.Fatal(err)
 		}
 		begin, _ := time.Parse(time.RFC3339, c.begin)
 		for _, h := range c.hours {
@@ -44,7 +45,7 @@ func TestHoursWhereTheClockIsSet(t *testing.T) {
 func TestHours(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
-		t.Skip("no time zones here")
+		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		hours  Hours

@@ -154,8 +154,6 @@ func (c *Courier) compose(w *worker, lines []*line, now time.Time) (job, bool) {
 		live := c.live(l.call)
 		if w.speaks() {
 			live = slices.DeleteFunc(live, func(i Incident) bool { return c.silent(i, now) })
-		}
-		if w.speaks() {
 			live = c.sparing(l.call, live)
 		}
 		if len(live) == 0 {

@@ -84,8 +84,8 @@ func (m *Metrics) Delivered(channel, result string) {
 
 // The closed label sets of deliveries. A channel's own word of success may be anything, so the rest is "other".
 var (
-	channels        = []string{escalate.ChannelDesktop, escalate.ChannelSpeech, "ntfy", "command", "none"}
-	deliveryResults = []string{"shown", "spoken", "sent", escalate.ResultDelivered, escalate.ResultFailed, escalate.ResultTimeout,
+	channels        = []string{escalate.ChannelDesktop, escalate.ChannelSpeech, escalate.ChannelNtfy, escalate.ChannelCommand, "none"}
+	deliveryResults = []string{"shown", "spoken", "sent", "pushed", "taken", escalate.ResultDelivered, escalate.ResultFailed, escalate.ResultTimeout,
 		escalate.ResultDropped, escalate.ResultWithdrawn, escalate.ResultStuck, escalate.ResultUnwanted}
 )
 

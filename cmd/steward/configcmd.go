@@ -68,10 +68,7 @@ type fileProblem struct {
 }
 
 func (a *app) checkConfig(file string) error {
-	cfg, err := steward.Load(file)
-	if err == nil {
-		err = checkPrograms(cfg)
-	}
+	_, err := steward.Load(file, checkPrograms)
 	if a.output == "json" {
 		doc := fileCheck{File: file, OK: err == nil, Problems: problemsOf(err)}
 		return errors.Join(err, a.print(doc))

@@ -247,8 +247,12 @@ func (a *herald) pressed(ctx context.Context, key string, r escalate.Reply) erro
 		return nil
 	}
 	_, err := a.answer(ctx, key, r)
+	level := slog.LevelWarn
+	if r.Via == escalate.ViaPush && final(err) { // each start hears those of half a day again
+		level = slog.LevelDebug
+	}
 	if err != nil {
-		a.log.Warn("a press was not taken", "key", key, "option", r.Option, "via", r.Via, "error", err)
+		a.log.Log(ctx, level, "a press was not taken", "key", key, "option", r.Option, "via", r.Via, "error", err)
 	}
 	return err
 }

@@ -167,12 +167,9 @@ func (a *app) settings() (steward.Config, platform.Paths, error) {
 	if a.configFile != "" || os.Getenv("STEWARD_CONFIG") != "" {
 		load = steward.Load
 	}
-	cfg, err := load(p.Config)
+	cfg, err := load(p.Config, checkPrograms)
 	if err != nil {
 		return cfg, p, err
-	}
-	if err := checkPrograms(cfg); err != nil {
-		return cfg, p, fmt.Errorf("%s: %w", p.Config, err)
 	}
 	home, _ := os.UserHomeDir()
 	if dir := cfg.Supervisor.StateDir; dir != "" && os.Getenv("STEWARD_STATE_DIR") == "" {

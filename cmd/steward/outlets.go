@@ -102,23 +102,23 @@ func readToken(path string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// checkPrograms reports what is wrong with the servers and programs that a configuration names, before it is put in force.
+// checkPrograms reports what is wrong with the servers and programs that a configuration names, one line each.
 func checkPrograms(c steward.Config) error {
-	cfg := c.Escalate
-	if err := ralph.CheckResume(c.Ralph.Resume); err != nil {
-		return fmt.Errorf("[ralph] %w", err)
-	}
-	if cfg.Ntfy.URL != "" || cfg.Ntfy.Topic != "" {
-		if err := ntfyOf(cfg.Ntfy, make([]byte, keyBytes)).Validate(); err != nil {
-			return fmt.Errorf("[escalate.ntfy] %w", err)
+	var all []error
+	add := func(table string, err error) {
+		if err != nil {
+			all = append(all, fmt.Errorf("%s%w", table, err))
 		}
 	}
-	if len(cfg.Command) > 0 {
-		if _, err := push.NewCommand(cfg.Command); err != nil {
-			return fmt.Errorf("[escalate] command: %w", errors.Unwrap(err))
-		}
+	add("ralph.", ralph.CheckResume(c.Ralph.Resume))
+	if ntfy := c.Escalate.Ntfy; ntfy.URL != "" || ntfy.Topic != "" {
+		add("escalate.ntfy.", ntfyOf(ntfy, make([]byte, keyBytes)).Validate())
 	}
-	return nil
+	if len(c.Escalate.Command) > 0 {
+		_, err := push.NewCommand(c.Escalate.Command)
+		add("escalate.command: ", errors.Unwrap(err))
+	}
+	return errors.Join(all...)
 }
 
 const (
@@ -191,7 +191,7 @@ func (o *outlets) push(ctx context.Context, n escalate.Notice) (string, error) {
 	return "pushed", o.ntfy.Send(ctx, m)
 }
 
-// page is what the command reads.
+// pageDocument is what the command reads.
 type pageDocument struct {
 	Event    string             `json:"event"` // incident, over
 	Key      string             `json:"key"`

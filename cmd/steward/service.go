@@ -180,9 +180,9 @@ func (a *app) spec(o serviceOptions, who service.Account, paths platform.Paths) 
 
 func (a *app) configOf(paths platform.Paths) (steward.Config, error) {
 	if a.configFile != "" || os.Getenv("STEWARD_CONFIG") != "" {
-		return steward.Load(paths.Config)
+		return steward.Load(paths.Config, checkPrograms)
 	}
-	return steward.LoadOptional(paths.Config)
+	return steward.LoadOptional(paths.Config, checkPrograms)
 }
 
 // ownBinary is this program under the name that stays when it is upgraded: a link in the PATH rather than the folder

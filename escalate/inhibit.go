@@ -1,0 +1,45 @@
+package escalate
+
+import "slices"
+
+// consequences says which kinds of incident follow from another one about the same agent, or from a machine without room.
+// While the cause is open, its consequences are only listed: they do not help to find it.
+var consequences = map[string][]string{
+	"agent_dead":  {"stalled", "overrun", "untaken", "finding"},
+	"agent_error": {"stalled", "overrun"},
+	"gate_shut":   {"untaken", "stalled"},
+}
+
+// causes lists the open incidents that may explain others.
+func (l *Ledger) causes() []Incident {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var list []Incident
+	for key := range l.open {
+		if i := l.all[key]; consequences[i.Kind] != nil {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// inhibitor is the key of the one that explains the incident, "" if there is none.
+func inhibitor(i Incident, causes []Incident) string {
+	for _, cause := range causes {
+		if cause.explains(i) {
+			return cause.Key
+		}
+	}
+	return ""
+}
+
+// explains reports whether another incident follows from this one. Only what is graver explains anything.
+func (i Incident) explains(other Incident) bool {
+	if i.Severity.Rank() <= other.Severity.Rank() || !slices.Contains(consequences[i.Kind], other.Kind) {
+		return false
+	}
+	if i.Kind == "gate_shut" && i.Agent == "" {
+		return true // the machine is full for everybody
+	}
+	return i.Agent == other.Agent && i.Project == other.Project && i.Protocol == other.Protocol
+}

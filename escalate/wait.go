@@ -1,0 +1,84 @@
+package escalate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// silent reports whether nothing is to be said aloud of the incident now.
+func (c *Courier) silent(i Incident, now time.Time) bool {
+	on, _ := c.cfg.QuietHours.on(now)
+	return i.Silent || on
+}
+
+// waits reports whether an incident's notice is put off, and until when (zero: until something changes).
+func (c *Courier) waits(i Incident, causes []Incident, now time.Time) (until time.Time, yes bool) {
+	if i.errand() != errandTell {
+		return time.Time{}, false
+	}
+	if i.Called.IsZero() && len(i.Calls) == 0 {
+		if due := i.Opening.Add(c.firstRung(i)); now.Before(due) {
+			return due, true
+		}
+	}
+	if by := inhibitor(i, causes); by != "" {
+		c.putOff(i, ResultInhibited, "see incident "+by)
+		return time.Time{}, true
+	}
+	if on, end := c.cfg.QuietHours.on(now); on && (i.Severity != protocol.Critical || c.onlySpeaks()) {
+		c.putOff(i, ResultQuiet, "")
+		return end, true
+	}
+	return time.Time{}, false
+}
+
+// onlySpeaks reports whether there is no channel that is fit for quiet hours.
+func (c *Courier) onlySpeaks() bool {
+	return !slices.ContainsFunc(c.workers, func(w *worker) bool { return !w.speaks() })
+}
+
+// catchUp brings a notice that was put off up to date.
+func (c *Courier) catchUp(i Incident, now time.Time) Incident {
+	if _, due := catchUp(i, c.cfg.ladder(i), c.names(), wall(now)); !due {
+		return i
+	}
+	up, err := c.ledger.change(i.Key, func(i Incident) (Incident, bool, error) {
+		i, due := catchUp(i, c.cfg.ladder(i), c.names(), wall(now))
+		return i, due, nil
+	})
+	if err != nil {
+		c.log.Error("write incident", "key", i.Key, "error", err)
+	}
+	return up
+}
+
+// putOff records, once per notice, why nothing is told yet.
+func (c *Courier) putOff(i Incident, result, why string) {
+	if !i.waits(result) {
+		c.record(i.Key, Delivery{Channel: "none", Result: result, At: c.now(), Rev: i.Notice, Error: why}, false)
+	}
+}
+
+// goodMorning tells in one notice what waited for the end of the quiet hours. What has a popup of its own keeps it.
+func (c *Courier) goodMorning(waited []member, now time.Time) {
+	var together []member
+	summary := false
+	for _, m := range waited {
+		i, _ := c.ledger.get(m.key)
+		if i.stands(m.key) {
+			c.start(&call{errand: errandTell, members: []member{m}}, now)
+			continue
+		}
+		together, summary = append(together, m), summary || i.stands(c.news.key)
+	}
+	switch {
+	case len(together) == 0:
+	case len(together) == 1 && !summary:
+		c.start(&call{errand: errandTell, members: together}, now)
+	default:
+		c.summaries++
+		c.start(&call{errand: errandTell, members: together, summary: c.news.key, morning: true}, now)
+	}
+}
