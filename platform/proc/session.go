@@ -8,7 +8,7 @@ import (
 // Signal sends "SIGTERM" or "SIGKILL" to one process and does not wait. Through a pidfd where the kernel has them, and
 // the identity is checked after that is open: the signal reaches this process or none. Nil when it is gone already;
 // ErrRefused for this process, for process 1, and when nothing proves that it is the same one. A stopped process is
-// continued, or it would not hear a SIGTERM. Linux only, like Table; Terminate works everywhere.
+// continued, or it would not hear a SIGTERM. Not on Windows (errors.ErrUnsupported); Terminate works everywhere.
 func Signal(id Identity, sig string) error {
 	if err := mayHear(id, sig); err != nil {
 		return fmt.Errorf("signal process %d: %w", id.PID, err)

@@ -9,4 +9,3 @@ func cwd(int) (string, error)                 { return "", errors.ErrUnsupported
 func command(int) ([]string, error)           { return nil, errors.ErrUnsupported }
 func writes(int) ([]string, error)            { return nil, errors.ErrUnsupported }
 func flockHolders(string) ([]Identity, error) { return nil, errors.ErrUnsupported }
-func send(Identity, string) error             { return errors.ErrUnsupported }

@@ -1,0 +1,12 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+)
+
+func census() ([]Process, error)      { return nil, errors.ErrUnsupported }
+func hasEnv(int, string, string) bool { return false }
+
+// BecomeSubreaper: Windows has no parents that inherit children.
+func BecomeSubreaper() error { return fmt.Errorf("become subreaper: %w", errors.ErrUnsupported) }
