@@ -1,0 +1,10 @@
+package run
+
+import "syscall"
+
+const (
+	adopts  = false // orphans go to process 1; they are found by their session and mark
+	rssUnit = 1     // getrusage(2) counts in bytes
+)
+
+func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

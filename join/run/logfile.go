@@ -1,0 +1,85 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+)
+
+// logFile gets the streams as they come, until it is full or a write fails; that never disturbs the run.
+type logFile struct {
+	mu      sync.Mutex
+	file    *os.File // nil: no longer, or never
+	left    int64
+	problem string
+}
+
+// openLog never fails: what is wrong is kept in problem.
+func openLog(path string) *logFile {
+	l := &logFile{left: LogLimit}
+	if path == "" {
+		return l
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|logFlags, 0o600)
+	if err == nil {
+		err = regular(f)
+	}
+	if err != nil {
+		l.problem = err.Error()
+		return l
+	}
+	l.file = f
+	return l
+}
+
+// regular empties the file if it is one; a pipe or a device in its place is not written to.
+func regular(f *os.File) error {
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", f.Name())
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		f.Close()
+	}
+	return err
+}
+
+func (l *logFile) add(p []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil || len(p) == 0 {
+		return
+	}
+	whole := int64(len(p)) <= l.left
+	n, err := l.file.Write(p[:min(l.left, int64(len(p)))])
+	l.left -= int64(n)
+	if err != nil {
+		l.stop(err.Error())
+	} else if !whole {
+		l.stop(fmt.Sprintf("the log is full (%d bytes)", LogLimit))
+	}
+}
+
+func (l *logFile) stop(why string) {
+	l.problem = why
+	l.file.Close()
+	l.file = nil
+}
+
+// end closes the file and tells why it is not complete.
+func (l *logFile) end() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return l.problem
+	}
+	if err := l.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		l.problem = err.Error()
+	}
+	l.file = nil
+	return l.problem
+}

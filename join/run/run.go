@@ -1,0 +1,99 @@
+// Package run runs one command as a tree of processes that ends as one: whatever the command leaves behind, ignores or
+// floods, and whoever dies meanwhile. Between the caller and the command stands a process of its own, the shim.
+package run
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+)
+
+// Spec is one command and its bounds.
+type Spec struct {
+	Argv  []string      // Argv[0] is a path (a relative one counts from Dir) or a name to be found in Env's PATH; never a shell line
+	Dir   string        // working folder, absolute
+	Env   []string      // the complete environment; STEWARD_RUN=Mark is added
+	Stdin []byte        // what the command reads; nil: /dev/null
+	Limit time.Duration // how long the command may take; 0: without limit
+	Grace time.Duration // between SIGTERM and SIGKILL
+	Keep  int           // bytes kept of each of stdout and stderr, half of it the head, half the tail; the rest is only counted
+	Log   string        // absolute path of a file that gets both streams as they come, at most LogLimit bytes, emptied first; "" for none
+	Mark  string        // unique to this run: by it the tree is found even when the shim is dead
+	Write []string      // absolute paths beneath which alone the command may write (platform/confine); nil: not confined
+}
+
+// LogLimit bounds the file Spec.Log, in bytes.
+const LogLimit = 10 << 20
+
+// Why a command could not be started.
+const (
+	NotFound   = "not_found"  // the program, the interpreter that it names, or the working folder
+	Permission = "permission" // no right to execute it, or a folder
+	Format     = "format"     // not a program of this machine, or a script without a #! line
+	Resources  = "resources"  // no processes, memory or descriptors left
+	Other      = "other"
+)
+
+// Ended is how a run ended.
+type Ended struct {
+	Start, End     time.Time     // from before the start of the command until nothing of its tree was left
+	Code           int           // the exit code; -1 when ended by a signal or not started
+	Signal         string        // "SIGKILL" when a signal ended the command itself, else ""
+	TimedOut       bool          // Limit passed: the whole tree was stopped
+	Stopped        bool          // asked to stop: the whole tree was stopped
+	Fault          string        // "" if it was started, else one of the constants above
+	Problem        string        // Fault in words
+	Stdout, Stderr Output        //
+	LogProblem     string        // why Log is not complete; "" when it is, or none was asked for
+	User, System   time.Duration // processor time of all processes of the tree that have ended
+	MaxRSS         int64         // bytes of memory of the largest single process; on Linux at least the few MiB of the shim
+	Survivors      int           // processes that outlived the command and were ended; not counted when the tree was stopped as a whole
+	Unended        int           // processes that could not be ended
+	Confined       bool          // writing was confined
+}
+
+// Output is what is kept of a stream.
+type Output struct {
+	Text  string // valid UTF-8 without NUL: other bytes are replaced by U+FFFD. Where something was left out, a line says so
+	Bytes int64  // all that came
+	Cut   bool   // Text is not all of it
+}
+
+// check refuses what cannot be meant.
+func (s *Spec) check() error {
+	var wrong []error
+	if len(s.Argv) == 0 || s.Argv[0] == "" {
+		wrong = append(wrong, errors.New("no command"))
+	}
+	paths := append([]string{s.Dir}, s.Write...)
+	if s.Log != "" {
+		paths = append(paths, s.Log)
+	}
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			wrong = append(wrong, fmt.Errorf("%q is not an absolute path", path))
+		}
+	}
+	if s.Mark == "" || strings.Contains(s.Mark, "\x00") {
+		wrong = append(wrong, fmt.Errorf("%q cannot mark a run", s.Mark))
+	}
+	if s.Keep < 0 || s.Limit < 0 || s.Grace < 0 {
+		wrong = append(wrong, errors.New("a limit must not be negative"))
+	}
+	return errors.Join(wrong...)
+}
+
+// environment is Env with the mark, which nothing in it may replace.
+func (s *Spec) environment() []string {
+	env := []string{proc.MarkName + "=" + s.Mark}
+	for _, entry := range s.Env {
+		if !strings.HasPrefix(entry, proc.MarkName+"=") {
+			env = append(env, entry)
+		}
+	}
+	return env
+}

@@ -1,0 +1,252 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/livhana/steward/platform/confine"
+	"github.com/livhana/steward/platform/proc"
+)
+
+// drainWait is how long the shim reads on when nothing of the tree is left but a stream is still held open, by a
+// process that could not be ended or that is not of this tree.
+const drainWait = time.Second
+
+var errAlone = errors.New("who started this run has ended; so has the run")
+
+// Shim is the process between the caller of Start and the command: it reads a Spec from in, runs it, and writes its
+// reports to out, all in the form that Start speaks. It is to be the only thing its process does: it makes the process
+// a subreaper, waits for all its children, takes over signals, and confines the calling thread.
+func Shim(in io.Reader, out io.Writer, now func() time.Time) error {
+	s, rest, err := decodeSpec(in)
+	if err != nil {
+		return err
+	}
+	// The command is to die with this thread, and it inherits what this thread may not do.
+	runtime.LockOSThread()
+	h := &shim{spec: &s, out: json.NewEncoder(out), now: now, asks: make(chan ask, 2)}
+	h.hear(rest)
+	if err := proc.BecomeSubreaper(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	ended := h.run()
+	if h.alone {
+		return errAlone
+	}
+	return h.out.Encode(report{Ended: &ended})
+}
+
+// ask is what ends a run early.
+type ask int
+
+const (
+	askStop ask = iota
+	askAlone
+)
+
+type shim struct {
+	spec  *Spec
+	out   *json.Encoder
+	now   func() time.Time
+	asks  chan ask
+	alone bool // nobody is left to report to
+}
+
+// hear waits for the stop byte, the end of the input, and the signals that end a process.
+func (h *shim) hear(in io.Reader) {
+	go func() {
+		one := make([]byte, 1)
+		for {
+			n, err := in.Read(one)
+			if n == 1 && one[0] == stopByte {
+				h.asks <- askStop
+			}
+			if err != nil {
+				h.asks <- askAlone
+				return
+			}
+		}
+	}()
+	// A report to nobody must not end the shim before the tree has ended.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		for range told {
+			h.asks <- askStop
+		}
+	}()
+}
+
+// run fills everything into Ended, whatever happens.
+func (h *shim) run() Ended {
+	e := Ended{Code: -1, Start: h.now()}
+	defer func() { e.End = h.now() }()
+	path, err := h.spec.program()
+	if err != nil {
+		return h.fail(e, err)
+	}
+	log := openLog(h.spec.Log)
+	if e.Confined, err = h.confine(); err != nil {
+		log.end()
+		return h.fail(e, err)
+	}
+	io, err := openStreams(h.spec, log)
+	if err != nil {
+		log.end()
+		return h.fail(e, &fault{Resources, err.Error()})
+	}
+	c, err := launch(path, h.spec, io.theirs())
+	io.started(err == nil)
+	if err != nil {
+		log.end()
+		return h.fail(e, err)
+	}
+	h.out.Encode(report{Command: &c.id})
+	h.follow(c, &e)
+	e.Stdout, e.Stderr = io.end()
+	e.LogProblem = log.end()
+	e.User, e.System, e.MaxRSS = usage()
+	e.End = h.now()
+	return e
+}
+
+func (h *shim) fail(e Ended, err error) Ended {
+	e.Fault, e.Problem = Other, err.Error()
+	var f *fault
+	if errors.As(err, &f) {
+		e.Fault = f.kind
+	}
+	e.End = h.now()
+	return e
+}
+
+// confine reports whether it is in force; a kernel that cannot do it is not an error.
+func (h *shim) confine() (bool, error) {
+	if h.spec.Write == nil {
+		return false, nil
+	}
+	err := confine.Writing(h.spec.Write)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// follow waits for the command, ends what is left of it, and notes how it went.
+func (h *shim) follow(c *child, e *Ended) {
+	var limit <-chan time.Time
+	if h.spec.Limit > 0 {
+		timer := time.NewTimer(h.spec.Limit)
+		defer timer.Stop()
+		limit = timer.C
+	}
+	select {
+	case how := <-c.exited:
+		e.Code, e.Signal = how.code, how.signal
+		if !how.alone {
+			e.Survivors, e.Unended = c.end(h.spec.Mark, h.spec.Grace)
+		}
+		return
+	case <-limit:
+		e.TimedOut = true
+	case a := <-h.asks:
+		e.Stopped, h.alone = a == askStop, a == askAlone
+	}
+	_, e.Unended = c.end(h.spec.Mark, h.spec.Grace)
+	select {
+	case how := <-c.exited:
+		e.Code, e.Signal = how.code, how.signal
+	case <-time.After(drainWait):
+	}
+}
+
+// streams are the three files of the command, and the shim's ends of them.
+type streams struct {
+	in, out, err       *os.File // the command's
+	feed, read, readEr *os.File // the shim's
+	stdin              []byte
+	stdout, stderr     *excerpt
+	log                *logFile
+	poured             sync.WaitGroup
+}
+
+func openStreams(s *Spec, log *logFile) (*streams, error) {
+	st := &streams{stdin: s.Stdin, stdout: newExcerpt(s.Keep), stderr: newExcerpt(s.Keep), log: log}
+	var errs [3]error
+	if s.Stdin == nil {
+		st.in, errs[0] = os.Open(os.DevNull)
+	} else {
+		st.in, st.feed, errs[0] = os.Pipe()
+	}
+	st.read, st.out, errs[1] = os.Pipe()
+	st.readEr, st.err, errs[2] = os.Pipe()
+	if err := errors.Join(errs[:]...); err != nil {
+		st.started(false)
+		return nil, fmt.Errorf("open the command's streams: %w", err)
+	}
+	return st, nil
+}
+
+func (st *streams) theirs() []*os.File { return []*os.File{st.in, st.out, st.err} }
+
+// started closes what is the command's, and begins to feed and to read.
+func (st *streams) started(ok bool) {
+	closeAll(st.theirs()...)
+	if !ok {
+		closeAll(st.feed, st.read, st.readEr)
+		return
+	}
+	if st.feed != nil {
+		go func() {
+			st.feed.Write(st.stdin) // a command need not read it
+			st.feed.Close()
+		}()
+	}
+	st.poured.Go(func() { pour(st.read, st.stdout, st.log) })
+	st.poured.Go(func() { pour(st.readEr, st.stderr, st.log) })
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// pour reads a stream to its end and keeps little of it.
+func pour(from *os.File, to *excerpt, log *logFile) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		to.add(buf[:n])
+		log.add(buf[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+// end takes what came. Nobody is left to write, unless a stream was handed to a process outside the tree.
+func (st *streams) end() (stdout, stderr Output) {
+	done := make(chan struct{})
+	go func() {
+		st.poured.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(drainWait):
+	}
+	go closeAll(st.feed, st.read, st.readEr)
+	return st.stdout.output(), st.stderr.output()
+}

@@ -1,0 +1,158 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+)
+
+// shimCommand is the hidden command of steward that calls Shim.
+const shimCommand = "run-task"
+
+// lateBy is how much longer than its bounds allow a shim may take before it counts as broken: EndTree's own patience
+// after the kill, and some for a machine under load.
+const lateBy = 30 * time.Second
+
+// Running is a command under way.
+type Running struct {
+	spec Spec // without Stdin
+	cmd  *exec.Cmd
+	id   proc.Identity
+	errs excerpt // what the shim says of itself
+	// patience is how long after Limit or Stop a shim may take to report.
+	patience time.Duration
+
+	input io.WriteCloser
+	given chan struct{} // closed when the Spec is on its way
+	late  *time.Timer   // when a shim that has not reported counts as broken: a stopped or hanging one would hold Wait
+	stop  sync.Once
+	ended chan struct{}
+	how   Ended
+	err   error
+}
+
+// Start starts the shim, which is the program self with its hidden command, and through it the command. Whether that
+// could be started stands in Ended. When ctx ends the run is stopped, as with Stop. The error is of a Spec that cannot
+// be meant, or of the shim. Somebody must call Wait.
+func Start(ctx context.Context, self string, s Spec) (*Running, error) {
+	return start(ctx, exec.Command(self, shimCommand), s, lateBy)
+}
+
+// start lets a test play the shim and be less patient with it.
+func start(ctx context.Context, shim *exec.Cmd, s Spec, patience time.Duration) (*Running, error) {
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("run a command: %w", err)
+	}
+	text, err := s.encode()
+	if err != nil {
+		return nil, fmt.Errorf("run a command: %w", err)
+	}
+	r := &Running{spec: s, cmd: shim, patience: s.Grace + patience, errs: excerpt{keep: 8 << 10}, given: make(chan struct{}), ended: make(chan struct{})}
+	r.spec.Stdin = nil // may be large, and is in text
+	out, err := r.launch()
+	if err != nil {
+		return nil, fmt.Errorf("start the run's shim: %w", err)
+	}
+	go r.give(text)
+	go r.follow(out, context.AfterFunc(ctx, r.Stop))
+	return r, nil
+}
+
+// launch starts the shim. Until it has its Spec it does nothing, so its identity can be told for sure.
+func (r *Running) launch() (io.Reader, error) {
+	apart(r.cmd)
+	r.cmd.Stderr = &r.errs
+	r.cmd.WaitDelay = time.Second
+	var err error
+	if r.input, err = r.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if r.id, err = proc.Inspect(r.cmd.Process.Pid); err != nil {
+		r.cmd.Process.Kill()
+		return nil, errors.Join(err, r.cmd.Wait())
+	}
+	r.late = time.AfterFunc(r.spec.Limit+r.patience, func() { r.cmd.Process.Kill() })
+	if r.spec.Limit == 0 {
+		r.late.Stop()
+	}
+	return out, nil
+}
+
+// give writes the Spec. Nothing is closed: the shim would take it for the death of this process.
+func (r *Running) give(text []byte) {
+	defer close(r.given)
+	r.input.Write(text) // a shim that does not read it shows as one without a report
+}
+
+// Shim is the process that is to be followed: while it lives, the tree is looked after.
+func (r *Running) Shim() proc.Identity { return r.id }
+
+// Stop asks for the end of the whole tree and does not wait for it. To ask again, or after the end, does nothing.
+func (r *Running) Stop() {
+	r.stop.Do(func() {
+		r.late.Reset(r.patience)
+		go func() {
+			<-r.given
+			r.input.Write([]byte{stopByte})
+		}()
+	})
+}
+
+// Wait returns when nothing of the tree is left, or of what is Ended.Unended. An error means that the shim ended
+// without a report; what was left of the tree has then been ended as far as it bears the mark, and of Ended only
+// Unended tells something. All callers get the same answer.
+func (r *Running) Wait() (Ended, error) {
+	<-r.ended
+	return r.how, r.err
+}
+
+func (r *Running) follow(out io.Reader, unbind func() bool) {
+	defer close(r.ended)
+	defer unbind()
+	var command proc.Identity
+	var ended *Ended
+	for d := json.NewDecoder(out); ended == nil; {
+		var told report
+		if err := d.Decode(&told); err != nil {
+			break
+		}
+		if told.Command != nil {
+			command = *told.Command
+		}
+		ended = told.Ended
+	}
+	err := r.cmd.Wait()
+	r.late.Stop()
+	if ended != nil {
+		r.how = *ended
+		return
+	}
+	r.how = Ended{Code: -1}
+	_, r.how.Unended, _ = proc.EndTree(context.Background(), command, r.spec.Mark, r.spec.Grace)
+	r.err = fmt.Errorf("the run's shim (process %d) ended without a report: %w", r.id.PID, r.lastWords(err))
+}
+
+func (r *Running) lastWords(err error) error {
+	if err == nil {
+		err = errors.New("exit status 0")
+	}
+	if words := strings.TrimSpace(r.errs.output().Text); words != "" {
+		return fmt.Errorf("%w: %s", err, words)
+	}
+	return err
+}

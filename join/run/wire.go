@@ -1,0 +1,88 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+)
+
+// specLimit bounds what a shim reads before it starts anything, in bytes.
+const specLimit = 64 << 20
+
+// stopByte follows the Spec on the shim's input when the run is to be stopped. The end of the input means that the
+// other side is dead.
+const stopByte = 's'
+
+// wireSpec is a Spec as JSON. Arguments, paths and environment of Unix are bytes; as JSON strings they would lose what
+// is not UTF-8.
+type wireSpec struct {
+	Argv, Env, Write  [][]byte
+	Dir, Log, Mark    []byte
+	Stdin             []byte
+	HasStdin, Confine bool
+	Limit, Grace      time.Duration
+	Keep              int
+}
+
+// report is what the shim tells, in this order, each as a JSON document on a line of its own.
+type report struct {
+	Command *proc.Identity `json:",omitempty"` // the command has started
+	Ended   *Ended         `json:",omitempty"`
+}
+
+func (s *Spec) encode() ([]byte, error) {
+	w := wireSpec{
+		Argv: toBytes(s.Argv), Env: toBytes(s.Env), Write: toBytes(s.Write),
+		Dir: []byte(s.Dir), Log: []byte(s.Log), Mark: []byte(s.Mark),
+		Stdin: s.Stdin, HasStdin: s.Stdin != nil, Confine: s.Write != nil,
+		Limit: s.Limit, Grace: s.Grace, Keep: s.Keep,
+	}
+	text, err := json.Marshal(w)
+	if err == nil && len(text) > specLimit {
+		err = fmt.Errorf("command, environment and input are %d bytes as JSON; %d at most", len(text), specLimit)
+	}
+	return text, err
+}
+
+// decodeSpec reads one Spec and returns the rest of the input.
+func decodeSpec(in io.Reader) (Spec, io.Reader, error) {
+	bounded := &io.LimitedReader{R: in, N: specLimit + 1}
+	d := json.NewDecoder(bounded)
+	var w wireSpec
+	if err := d.Decode(&w); err != nil {
+		if bounded.N <= 0 {
+			err = fmt.Errorf("more than %d bytes", specLimit)
+		}
+		return Spec{}, nil, fmt.Errorf("read what to run: %w", err)
+	}
+	s := Spec{
+		Argv: toStrings(w.Argv), Env: toStrings(w.Env), Dir: string(w.Dir), Log: string(w.Log), Mark: string(w.Mark),
+		Limit: w.Limit, Grace: w.Grace, Keep: w.Keep,
+	}
+	if w.HasStdin {
+		s.Stdin = append([]byte{}, w.Stdin...)
+	}
+	if w.Confine {
+		s.Write = toStrings(w.Write)
+	}
+	return s, io.MultiReader(d.Buffered(), in), s.check()
+}
+
+func toBytes(from []string) [][]byte {
+	to := make([][]byte, len(from))
+	for i, s := range from {
+		to[i] = []byte(s)
+	}
+	return to
+}
+
+func toStrings(from [][]byte) []string {
+	to := make([]string, len(from))
+	for i, b := range from {
+		to[i] = string(b)
+	}
+	return to
+}
