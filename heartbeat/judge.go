@@ -14,6 +14,8 @@ type Facts struct {
 	// Process is how the process was found that Watch asked for, and Identity who was found there.
 	Process  ProcessState
 	Identity protocol.Identity
+	// Keeper is how the process was found that starts the agent again; unknown when there is none.
+	Keeper ProcessState
 }
 
 // Clock is the moment of a look.
@@ -49,7 +51,8 @@ type Verdict struct {
 // moment changes nothing more. The limits are those that cfg.For gives for the agent.
 func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memory) {
 	gap, beat := m.observe(&f, c, limits)
-	e := evidence{m: &m, a: &f.Agent, limits: limits, grace: cfg.StartGrace, now: m.Looked, resumeUntil: c.ResumeUntil}
+	e := evidence{m: &m, a: &f.Agent, limits: limits, grace: cfg.StartGrace, now: m.Looked, resumeUntil: c.ResumeUntil,
+		kept: f.Keeper == ProcessAlive || f.Keeper == ProcessStopped}
 	state, ground := e.at(0)
 	waited := m.State == protocol.AgentPaused && state != protocol.AgentPaused || m.Ground == groundIdle && ground != groundIdle && !beat
 	if waited && ground != groundGone && ground != groundPresent {
@@ -86,6 +89,7 @@ type evidence struct {
 	grace       time.Duration
 	now         time.Time
 	resumeUntil time.Time
+	kept        bool // somebody alive starts it again
 }
 
 // at gives the State, and the kind of evidence for it, if nothing happens for d more of awake time. The
@@ -104,6 +108,10 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 		return protocol.AgentAlive, groundPresent
 	case e.a.Presence == protocol.PresenceGone && !e.a.Idle:
 		return protocol.AgentDead, groundGone
+	case e.a.Left != "":
+		return protocol.AgentUnknown, groundIdle
+	case m.Process == ProcessGone && e.kept && e.a.Ending == "":
+		return protocol.AgentStarting, groundKept
 	case m.Process == ProcessGone && !(e.a.Presence == protocol.PresenceGone && e.a.Idle):
 		return protocol.AgentDead, groundGone
 	case e.a.Idle && (unheard || m.Old || m.Last.IsZero() || silent > e.limits.Late):

@@ -54,18 +54,19 @@ type LockVerdict struct {
 }
 
 // JudgeLock gives the verdict on one lock. holder is the verdict on the agent that holds it, nil when nobody of that
-// name is known. Released is only what has outlived its holder: the holder is proved dead, or the end has passed and
-// the holder shows no life; never within the grace after a resume.
-func JudgeLock(l protocol.Lock, holder *Verdict, m LockMemory, c Clock, cfg LockConfig) (LockVerdict, LockMemory) {
+// name is known; process is how l.Process was found, which decides alone where the lock names one. Released is only what
+// has outlived its holder: the holder is proved dead, or the end has passed and the holder shows no life; never within
+// the grace after a resume.
+func JudgeLock(l protocol.Lock, holder *Verdict, process ProcessState, m LockMemory, c Clock, cfg LockConfig) (LockVerdict, LockMemory) {
 	was := m.State
 	m = m.observe(l, c)
-	v := judgeLock(l, holder, m, c, cfg)
+	v := judgeLock(l, holder, process, m, c, cfg)
 	v.Changed = v.State != was && (was != "" || v.State != protocol.LockHeld)
 	m.State = v.State
 	return v, m
 }
 
-func judgeLock(l protocol.Lock, holder *Verdict, m LockMemory, c Clock, cfg LockConfig) LockVerdict {
+func judgeLock(l protocol.Lock, holder *Verdict, process ProcessState, m LockMemory, c Clock, cfg LockConfig) LockVerdict {
 	if l.Kernel {
 		return LockVerdict{State: protocol.LockHeld, Reason: protocol.ReasonSeen, Why: "the kernel holds it for a living process"}
 	}
@@ -73,6 +74,15 @@ func judgeLock(l protocol.Lock, holder *Verdict, m LockMemory, c Clock, cfg Lock
 	now := m.Looked
 	expired := !now.Before(v.Expires)
 	switch {
+	case l.Process.Proves() && process == ProcessGone:
+		v.Reason, v.Why = protocol.ReasonGone, fmt.Sprintf("process %d, which held it for %s, is proved to be gone", l.Process.PID, l.Holder)
+		v.stale(m, c, 0)
+	case l.Process.Proves() && expired:
+		v.State, v.Reason = protocol.LockOverdue, protocol.ReasonExpired
+		v.Why = fmt.Sprintf("over its time for %s, and process %d, which holds it for %s, still runs", span(now.Sub(v.Expires)), l.Process.PID, l.Holder)
+	case l.Process.Proves():
+		v.Why = fmt.Sprintf("process %d holds it for %s", l.Process.PID, l.Holder)
+		v.Deadline = v.Expires
 	case holder != nil && holder.Proof:
 		v.Reason, v.Why = protocol.ReasonGone, l.Holder+" is proved to be gone"
 		v.stale(m, c, 0)

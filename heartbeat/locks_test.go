@@ -17,49 +17,62 @@ func TestLocks(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return start.Add(-d) }
 	past := protocol.Lock{Resource: "r", Holder: "builder", Acquired: ago(2 * time.Hour), Expires: ago(time.Hour)}
 	running := protocol.Lock{Resource: "r", Holder: "builder", Acquired: ago(time.Minute), Expires: start.Add(29 * time.Minute)}
+	granted := func(l protocol.Lock) protocol.Lock {
+		l.Process = protocol.Identity{PID: 7, Start: 8, Boot: "b"}
+		return l
+	}
 	for _, tc := range []struct {
 		name    string
 		lock    protocol.Lock
 		holder  *Verdict
+		process ProcessState
 		resume  time.Duration // the grace after a resume ends then
 		first   protocol.LockState
 		then    protocol.LockState // having watched it for 40 s
 		release bool
 	}{
-		{"not over", running, verdict(protocol.AgentAlive, false), 0, protocol.LockHeld, protocol.LockHeld, false},
-		{"not over, holder silent", running, verdict(protocol.AgentDead, false), 0, protocol.LockHeld, protocol.LockHeld, false},
-		{"not over, holder proved dead", running, verdict(protocol.AgentDead, true), 0, protocol.LockStale, protocol.LockStale, true},
-		{"over, holder lives", past, verdict(protocol.AgentAlive, false), 0, protocol.LockOverdue, protocol.LockOverdue, false},
-		{"over, holder late", past, verdict(protocol.AgentLate, false), 0, protocol.LockOverdue, protocol.LockOverdue, false},
-		{"over, holder paused", past, verdict(protocol.AgentPaused, false), 0, protocol.LockOverdue, protocol.LockOverdue, false},
-		{"over, holder dead", past, verdict(protocol.AgentDead, false), 0, protocol.LockOverdue, protocol.LockStale, true},
-		{"over, holder silent before we came", past, verdict(protocol.AgentUnknown, false), 0, protocol.LockOverdue, protocol.LockStale, true},
-		{"over, nobody of that name", past, nil, 0, protocol.LockOverdue, protocol.LockStale, true},
-		{"over, the machine has just woken", past, nil, time.Minute, protocol.LockOverdue, protocol.LockOverdue, false},
-		{"no end named", protocol.Lock{Holder: "builder", Acquired: ago(29 * time.Minute)}, nil, 0, protocol.LockHeld, protocol.LockHeld, false},
-		{"no end named, past its time to live", protocol.Lock{Holder: "builder", Acquired: ago(31 * time.Minute)}, nil, 0, protocol.LockOverdue, protocol.LockStale, true},
-		{"no time at all", protocol.Lock{Holder: "builder"}, nil, 0, protocol.LockHeld, protocol.LockHeld, false},
-		{"of the kernel", protocol.Lock{Holder: "bash (7)", Kernel: true}, verdict(protocol.AgentDead, true), 0, protocol.LockHeld, protocol.LockHeld, false},
+		{"not over", running, verdict(protocol.AgentAlive, false), "", 0, protocol.LockHeld, protocol.LockHeld, false},
+		{"not over, holder silent", running, verdict(protocol.AgentDead, false), "", 0, protocol.LockHeld, protocol.LockHeld, false},
+		{"not over, holder proved dead", running, verdict(protocol.AgentDead, true), "", 0, protocol.LockStale, protocol.LockStale, true},
+		{"over, holder lives", past, verdict(protocol.AgentAlive, false), "", 0, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"over, holder late", past, verdict(protocol.AgentLate, false), "", 0, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"over, holder paused", past, verdict(protocol.AgentPaused, false), "", 0, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"over, holder dead", past, verdict(protocol.AgentDead, false), "", 0, protocol.LockOverdue, protocol.LockStale, true},
+		{"over, holder silent before we came", past, verdict(protocol.AgentUnknown, false), "", 0, protocol.LockOverdue, protocol.LockStale, true},
+		{"over, nobody of that name", past, nil, "", 0, protocol.LockOverdue, protocol.LockStale, true},
+		{"over, the machine has just woken", past, nil, "", time.Minute, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"no end named", protocol.Lock{Holder: "builder", Acquired: ago(29 * time.Minute)}, nil, "", 0, protocol.LockHeld, protocol.LockHeld, false},
+		{"no end named, past its time to live", protocol.Lock{Holder: "builder", Acquired: ago(31 * time.Minute)}, nil, "", 0, protocol.LockOverdue, protocol.LockStale, true},
+		{"no time at all", protocol.Lock{Holder: "builder"}, nil, "", 0, protocol.LockHeld, protocol.LockHeld, false},
+		{"process gone", granted(running), verdict(protocol.AgentAlive, false), ProcessGone, 0, protocol.LockStale, protocol.LockStale, true},
+		{"process gone, over, holder lives", granted(past), verdict(protocol.AgentAlive, false), ProcessGone, 0, protocol.LockStale, protocol.LockStale, true},
+		{"process gone, just woken", granted(running), nil, ProcessGone, time.Minute, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"process lives, over, nobody of that name", granted(past), nil, ProcessAlive, 0, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"process lives, over, holder proved dead", granted(past), verdict(protocol.AgentDead, true), ProcessAlive, 0, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"process stopped, over", granted(past), nil, ProcessStopped, 0, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"nobody can say, over", granted(past), nil, ProcessUnknown, 0, protocol.LockOverdue, protocol.LockOverdue, false},
+		{"process lives", granted(running), verdict(protocol.AgentDead, true), ProcessAlive, 0, protocol.LockHeld, protocol.LockHeld, false},
+		{"of the kernel", protocol.Lock{Holder: "bash (7)", Kernel: true}, verdict(protocol.AgentDead, true), "", 0, protocol.LockHeld, protocol.LockHeld, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.lock.Ref.Sum = "s"
 			clock := Clock{Now: start, LookEvery: 5 * time.Second, ResumeUntil: start.Add(tc.resume)}
-			v, m := JudgeLock(tc.lock, tc.holder, LockMemory{}, clock, cfg)
+			v, m := JudgeLock(tc.lock, tc.holder, tc.process, LockMemory{}, clock, cfg)
 			if v.State != tc.first || v.Why == "" {
 				t.Errorf("at first sight %+v, want %s", v, tc.first)
 			}
 			for range 8 {
 				clock.Now = clock.Now.Add(5 * time.Second)
-				v, m = JudgeLock(tc.lock, tc.holder, m, clock, cfg)
+				v, m = JudgeLock(tc.lock, tc.holder, tc.process, m, clock, cfg)
 			}
 			if v.State != tc.then || v.Release != tc.release {
 				t.Errorf("after 40 s %+v, want %s, release %v", v, tc.then, tc.release)
 			}
-			if v.State == protocol.LockOverdue && !lives(tc.holder) && v.Deadline.IsZero() {
+			if v.State == protocol.LockOverdue && !lives(tc.holder) && (tc.process == ProcessGone || !tc.lock.Process.Proves()) && v.Deadline.IsZero() {
 				t.Error("nobody is told when it will be released")
 			}
 			tc.lock.Ref.Sum = "renewed"
-			if v, _ = JudgeLock(tc.lock, tc.holder, m, clock, cfg); v.Release && (tc.holder == nil || !tc.holder.Proof) {
+			if v, _ = JudgeLock(tc.lock, tc.holder, tc.process, m, clock, cfg); v.Release && tc.process != ProcessGone && (tc.holder == nil || !tc.holder.Proof) {
 				t.Error("a lock that was renewed a moment ago is released")
 			}
 		})
@@ -72,9 +85,9 @@ func TestLockSleep(t *testing.T) {
 	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second}
 	lock := protocol.Lock{Holder: "builder", Expires: start.Add(-time.Hour), Ref: protocol.Ref{Sum: "s"}}
 	clock := Clock{Now: start, LookEvery: 5 * time.Second}
-	_, m := JudgeLock(lock, nil, LockMemory{}, clock, cfg)
+	_, m := JudgeLock(lock, nil, ProcessUnknown, LockMemory{}, clock, cfg)
 	clock.Now = start.Add(8 * time.Hour)
-	if v, _ := JudgeLock(lock, nil, m, clock, cfg); v.Release {
+	if v, _ := JudgeLock(lock, nil, ProcessUnknown, m, clock, cfg); v.Release {
 		t.Errorf("released at the first look after a sleep: %+v", v)
 	}
 }

@@ -41,7 +41,8 @@ func same(a, b protocol.Identity) bool {
 
 // identify settles which process speaks for the agent, and how it is.
 func (m *Memory) identify(f *Facts, beat bool) {
-	if beat && m.Process == ProcessGone {
+	// A beat that steward keeps may have been written in the moment before the process died.
+	if beat && m.Process == ProcessGone && !f.Agent.Beat.Kept {
 		m.Void, m.Spent = m.Proven, m.Proven.PID
 		m.trust(protocol.Identity{})
 	}

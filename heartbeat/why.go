@@ -15,6 +15,7 @@ const (
 	groundGone    = "gone"    // proof of death
 	groundPresent = "present" // the adapter proves that its processes live
 	groundIdle    = "idle"    // nothing is expected of it
+	groundKept    = "kept"    // its process is gone, and its keeper starts another
 	groundAwaited = "awaited" // registered, first beat still to come
 	groundBeats   = "beats"   // its heartbeat is fresh
 	groundActive  = "active"  // its process lives and its files move
@@ -61,10 +62,18 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 	case groundPresent:
 		return e.a.Evidence
 	case groundIdle:
+		if e.a.Left != "" {
+			return "it left: " + e.a.Left
+		}
 		return "idle: nothing is expected of it"
+	case groundKept:
+		return "its process " + e.pid() + " ended, and is started again"
 	case groundGone:
 		if e.a.Presence == protocol.PresenceGone {
 			return e.a.Evidence
+		}
+		if e.a.Ending != "" {
+			return "its process " + e.pid() + " is over: " + e.a.Ending
 		}
 		return "its process " + e.pid() + " is gone, " + e.lastBeat()
 	case groundAwaited:
@@ -107,6 +116,8 @@ func (e *evidence) whyPaused(ground string) string {
 
 func (e *evidence) whyBeats(gap time.Duration, beat bool) string {
 	switch {
+	case e.a.Beat.Kept && e.m.Process == ProcessAlive:
+		return "its process " + e.pid() + " lives; steward keeps its heartbeat"
 	case beat && (e.m.State == protocol.AgentDead || e.m.State == protocol.AgentLate):
 		return "it beats again after " + span(gap) + " of silence"
 	case beat:

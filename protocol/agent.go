@@ -20,6 +20,19 @@ type Agent struct {
 	PID int `json:"pid,omitempty"`
 	// Process was recorded by one of our own commands while the process was alive; zero if none.
 	Process Identity `json:"process,omitzero"`
+	// Others speak for the same agent, recorded likewise (workers of one name): it lives as long as one of them does.
+	Others []Identity `json:"others,omitempty"`
+	// Keeper starts the agent again when its process ends: while the Keeper lives, such an end is no death.
+	Keeper Identity `json:"keeper,omitzero"`
+	// Kept: steward keeps its heartbeat for it while its process lives.
+	Kept bool `json:"kept,omitempty"`
+	// Claims: it takes its tasks by claims (Task.Workers), so that one without is not in its hands.
+	Claims bool `json:"claims,omitempty"`
+	// Left says how it left on purpose, which makes it Idle; Ending how its last process ended otherwise, for good.
+	Left   string `json:"left,omitempty"`
+	Ending string `json:"ending,omitempty"`
+	// Told: whoever kept it tells the human of that end.
+	Told bool `json:"told,omitempty"`
 	// Used is 1 − the free share that its heartbeat reports (000: current_capacity).
 	Used Share `json:"used"`
 	// Tasks are the ids that the agent itself names as being worked on.
@@ -48,6 +61,8 @@ type Beat struct {
 	Touched time.Time `json:"touched,omitzero"`
 	// At is the time the beat claims, capped at the moment of the look.
 	At time.Time `json:"at,omitzero"`
+	// Kept: steward wrote it, because the agent's process lived. It says no more than that.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // Last is the newer of the claimed time and the file's mtime.

@@ -74,6 +74,8 @@ type Change struct {
 	Attempt int           `json:"attempt,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Twice   bool          `json:"twice,omitempty"`
+	// Claim is the one (Task.Claim) whose processes were judged, for VerbConclude.
+	Claim string `json:"claim,omitempty"`
 	// NoHold asks a VerbRetry to write only the schedule until it is due: nothing stays held when steward exits.
 	NoHold bool `json:"no_hold,omitempty"`
 	// Agent is whom it concerns; Status the registry's word for VerbMark, or SIGTERM or SIGKILL for VerbReap; Event the

@@ -10,6 +10,8 @@ type Lock struct {
 	Process  Identity  `json:"process,omitzero"`
 	Acquired time.Time `json:"acquired,omitzero"`
 	Expires  time.Time `json:"expires,omitzero"`
+	// Fence is the number of this holding, where locks are numbered: it only grows. 0: it has none.
+	Fence uint64 `json:"fence,omitempty"`
 	// Kernel: the kernel itself holds it for a living process (flock) and lets go at its end. It is only shown.
 	Kernel bool `json:"kernel,omitempty"`
 	// Ref is the file, with the sum of this lock's own entry: it changes when the lock is renewed.

@@ -21,6 +21,11 @@ type Task struct {
 	// Named says what proves that an agent works on it ("active_tasks", "progress", …); "" when nothing does.
 	Named   string    `json:"named,omitempty"`
 	Started time.Time `json:"started,omitzero"`
+	// Workers are the processes that have it in hand by a claim of ours: while one of them lives, it is worked on; when all
+	// are proved to be gone and there is no result, it is lost.
+	Workers []Identity `json:"workers,omitempty"`
+	// Claim fingerprints that claim: whoever concludes the task means this one. "" when there is none.
+	Claim string `json:"claim,omitempty"`
 	// Progress is what it reports; zero At when it reports nothing.
 	Progress Progress `json:"progress,omitzero"`
 	Hold     *Hold    `json:"hold,omitempty"`

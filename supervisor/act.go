@@ -52,7 +52,7 @@ func (s *Supervisor) hand(d *desk, now time.Time) {
 	}
 	o.since = s.history(d, now)
 	if o.full {
-		o.publish = s.toPublish(d, now)
+		o.publish, o.keep = s.toPublish(d, now), s.toKeep(d, now)
 	}
 	d.orders <- o
 }

@@ -51,8 +51,9 @@ func (d *decision) agents(s *protocol.Snapshot) map[string]*agentLook {
 		subject := s.Subject(protocol.KindAgent, a.Name)
 		limits := d.cfg.Heartbeat.Of(s.Protocol, a)
 		mem := d.old.Agents[subject]
-		facts := heartbeat.Facts{Agent: *a}
-		facts.Process, facts.Identity = d.process(a, mem)
+		facts := heartbeat.Facts{Agent: d.speaking(a)}
+		facts.Process, facts.Identity = d.process(&facts.Agent, mem)
+		facts.Keeper = d.processes[a.Keeper]
 		verdict, next := heartbeat.Judge(facts, mem, clock, limits, d.cfg.Heartbeat)
 		look := &agentLook{agent: a, verdict: verdict, mem: next}
 		if heartbeat.Fresh(*a, next, limits) {
@@ -100,6 +101,9 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 			return // the incident is about its task
 		}
 		tasks := openTasksOf(s, l.agent.Name)
+		if l.agent.Told && len(tasks) == 0 {
+			return // its keeper's incident says more
+		}
 		ids := idsOf(tasks)
 		a := escalate.Alert{Kind: "agent_dead", Severity: protocol.High, Subject: subject, Agent: l.agent.Name,
 			Summary: l.agent.Name + " is dead", Detail: l.verdict.Why, Occurrence: stamp(l.verdict.Since),

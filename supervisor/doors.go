@@ -30,7 +30,10 @@ type Speaker struct {
 	Why string
 	// Publish puts the capacity document where agents may read it; nil if the protocol has no place for it.
 	Publish func([]byte) error
-	Close   func()
+	// Keep writes the heartbeats of agents whose processes live and that leave that to steward: by name, how long each has
+	// been up. nil if the protocol has none.
+	Keep  func(agents map[string]time.Duration, now time.Time) error
+	Close func()
 }
 
 // Hint says that paths of a project may have changed; no paths means anything may have.

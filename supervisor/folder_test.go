@@ -46,6 +46,7 @@ type card struct {
 	progress   time.Time
 	percent    float64
 	logged     []string
+	workers    []protocol.Identity
 	shown      int // how often it came into sight
 }
 
@@ -121,6 +122,7 @@ func (c *card) read() protocol.Task {
 		t.Named = c.named
 	} else if t.Visible {
 		t.Named, t.Progress.At, t.Progress.Percent = c.named, c.progress, c.percent
+		t.Workers = c.workers
 	}
 	if c.result != nil {
 		o := *c.result
@@ -302,6 +304,9 @@ func (f *folder) retry(t *card, c protocol.Change, now time.Time) error {
 			k.Committed = true
 			t.taken[c.Attempt] = *t.result
 			t.ledger[c.Attempt-1], t.result, t.buried, t.cancelled = k, nil, false, false
+			if t.workers != nil {
+				t.workers, t.named = nil, "" // the claim is put away with the attempt
+			}
 		})
 	if err != nil || now.Before(k.Due) {
 		return err

@@ -211,7 +211,7 @@ func (s *stage) doForeignAgent(a *sim, w []string) error {
 	case "stubborn":
 		s.demo().foreign.stubborn = true
 	default:
-		return fmt.Errorf("no such word %q", w[0])
+		return s.doStartedAgent(a, w)
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func (s *stage) doForeignTask(c *card, w []string) error {
 	case "found":
 		c.task.Lost = ""
 	default:
-		return fmt.Errorf("no such word %q", w[0])
+		return s.doClaim(c, w)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook) {
 		if a := agents[l.Holder]; a != nil {
 			holder = &a.verdict
 		}
-		v, m := heartbeat.JudgeLock(*l, holder, d.old.Locks[subject], clock, d.cfg.Locks)
+		v, m := heartbeat.JudgeLock(*l, holder, d.processes[l.Process], d.old.Locks[subject], clock, d.cfg.Locks)
 		if d.plan.Memory.Locks == nil {
 			d.plan.Memory.Locks, d.plan.Locks = map[protocol.Subject]heartbeat.LockMemory{}, map[protocol.Subject]heartbeat.LockVerdict{}
 		}

@@ -21,9 +21,10 @@ type order struct {
 	commands []command
 	hints    []string
 	full     bool
-	since    time.Time // history begins here
-	publish  []byte    // the capacity document, when it is due
-	project  *Project  // set when settings changed: close everything and open it anew
+	since    time.Time                           // history begins here
+	publish  []byte                              // the capacity document, when it is due
+	keep     map[string]map[string]time.Duration // by protocol: agents to beat for, with their uptime
+	project  *Project                            // set when settings changed: close everything and open it anew
 }
 
 // report is a looker's answer to one order.
@@ -117,6 +118,7 @@ func (l *looker) carryOut(ctx context.Context, o order) report {
 	if o.publish != nil {
 		l.publish(o.publish, &r)
 	}
+	l.keep(o.keep, &r)
 	r.took = l.now().Sub(start)
 	return r
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -27,6 +28,23 @@ func (k *taskLook) alone() {
 	k.lost(false, k.t.Lost)
 }
 
+// worked judges work that a claim names the processes of. They alone prove whether it goes on, whatever is held of the
+// agent: several workers may serve one name, and each of them knows only its own.
+func (k *taskLook) worked(overdue bool, deadline time.Time) {
+	for _, id := range k.t.Workers {
+		if k.d.processes[id] == heartbeat.ProcessGone {
+			continue
+		}
+		k.is(protocol.TaskRunning, "in the hands of process %d since %s", id.PID, moment(k.mem.Running, k.d.now))
+		if overdue {
+			k.is(protocol.TaskRunning, "over its time of %s since %s; process %d goes on with it", span(k.timeout()), clock(deadline), id.PID)
+			k.alertOverrun(deadline)
+		}
+		return
+	}
+	k.lost(false, fmt.Sprintf("its worker of %s, process %d, is proved to be gone", k.t.Agent, k.t.Workers[0].PID))
+}
+
 // lost sees to work whose agent is gone: where it goes back in one step, it does; else the result is written that the
 // agent cannot write, and the retry table judges it at the next look.
 func (k *taskLook) lost(twice bool, why string) {
@@ -40,7 +58,7 @@ func (k *taskLook) lost(twice bool, why string) {
 	case !k.t.Visible && k.t.Lost == "":
 		// Something lies where the result belongs that cannot be read: nothing may be put over it.
 	default:
-		k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Code: escalate.CodeAgentLost, Twice: twice, Why: why})
+		k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Code: escalate.CodeAgentLost, Twice: twice, Claim: k.t.Claim, Why: why})
 	}
 }
 

@@ -70,6 +70,8 @@ type TaskMemory struct {
 	// Named: its agent named it in this run. Unnamed: since when it does not any more.
 	Named   bool      `json:"named,omitempty"`
 	Unnamed time.Time `json:"unnamed,omitzero"`
+	// Claimed: a claim named the processes that work on it.
+	Claimed bool `json:"claimed,omitempty"`
 	// Alone: since when nobody works on it although it is in flight.
 	Alone time.Time `json:"alone,omitzero"`
 	// Paid: this run's retry is entered in the project's budget. Lost: its loss in the tally.

@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"slices"
+
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
@@ -13,6 +15,9 @@ func (s *Supervisor) followAgents(d *desk) {
 		snap := &d.snapshots[i]
 		for j := range snap.Agents {
 			a := &snap.Agents[j]
+			for _, id := range beside(a) {
+				wanted[id] = s.lookAfter(d, id)
+			}
 			id := heartbeat.Watch(*a, s.memory.Agents[snap.Subject(protocol.KindAgent, a.Name)])
 			if id.PID == 0 {
 				continue
@@ -24,8 +29,41 @@ func (s *Supervisor) followAgents(d *desk) {
 			}
 			wanted[id] = s.lookAfter(d, id)
 		}
+		for j := range snap.Tasks {
+			for _, id := range snap.Tasks[j].Workers {
+				wanted[id] = s.lookAfter(d, id)
+			}
+		}
 	}
+	s.followLocks(d, wanted)
 	d.processes, d.claims = wanted, claims
+}
+
+// beside lists the processes that matter to an agent besides the one that speaks for it.
+func beside(a *protocol.Agent) []protocol.Identity {
+	list := a.Others
+	if len(list) > 0 && a.Process.Proves() {
+		list = append(slices.Clone(list), a.Process)
+	}
+	if a.Keeper.Proves() {
+		list = append(slices.Clone(list), a.Keeper)
+	}
+	return list
+}
+
+// speaking is the agent with the process in front that speaks for it: of several, the first that is not gone.
+func (d *decision) speaking(a *protocol.Agent) protocol.Agent {
+	if len(a.Others) == 0 || d.processes[a.Process] != heartbeat.ProcessGone {
+		return *a
+	}
+	chosen := *a
+	for _, id := range a.Others {
+		if d.processes[id] != heartbeat.ProcessGone {
+			chosen.Process = id
+			break
+		}
+	}
+	return chosen
 }
 
 // claimed gives who carries a pid that only a file names: looked up once.

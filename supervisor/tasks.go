@@ -58,6 +58,10 @@ func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[strin
 	if m.Held = t.Hold != nil && !t.Hold.Half; m.Held {
 		m.Lease = plain(t.Hold.ReleaseBy)
 	}
+	if m.Claimed && len(t.Workers) == 0 && t.Outcome == nil {
+		m.Running, m.Named, m.Unnamed = time.Time{}, false, time.Time{} // it was given back untouched
+	}
+	m.Claimed = len(t.Workers) > 0
 	switch {
 	case t.Named == "active_tasks":
 		m.Named, m.Unnamed = true, time.Time{}
@@ -133,7 +137,7 @@ func (k *taskLook) inFlight() string {
 	if !k.mem.Running.IsZero() {
 		return "seen running"
 	}
-	if k.agent != nil && !k.agent.mem.Names && k.mem.Visible > k.d.cfg.Tasks.Presume {
+	if k.agent != nil && !k.agent.agent.Claims && !k.agent.mem.Names && k.mem.Visible > k.d.cfg.Tasks.Presume {
 		return "presumed taken"
 	}
 	return ""
@@ -173,6 +177,8 @@ func (k *taskLook) running() {
 		k.mem.Alone = time.Time{}
 	}
 	switch {
+	case len(k.t.Workers) > 0:
+		k.worked(overdue, deadline)
 	case k.t.Lost != "":
 		k.alone()
 	case k.agent.dead() && k.agent.agent.Presence != protocol.PresenceUnproved:
@@ -256,7 +262,7 @@ func (k *taskLook) dropped() bool {
 func (k *taskLook) pending() {
 	k.is(protocol.TaskPending, "waits for %s to take it", cmp.Or(k.t.Agent, "somebody"))
 	mayHold := (k.fresh() || k.t.Foreign) && k.t.Visible && !k.mem.Judged && !k.d.view.Once
-	if k.t.Block != "" && mayHold {
+	if k.t.Block != "" && k.t.Visible && !k.d.view.Once && (mayHold || !k.t.Foreign) {
 		k.is(protocol.TaskWaiting, "%s", k.t.Block)
 		k.hold(protocol.HoldBlocked, protocol.ReasonBlocked, k.t.Block, nil, time.Time{})
 		return

@@ -137,7 +137,7 @@ func (s *Supervisor) translateOne(c Command, snap *protocol.Snapshot, subject pr
 		if t.Hold == nil {
 			return refuse("the task is not held (%s)", state)
 		}
-		change.Verb = protocol.VerbRelease
+		change.Verb, change.Hold = protocol.VerbRelease, t.Hold.Reason
 		return change, nil
 	case "retry":
 		return s.translateRetry(change, t, state, refuse)

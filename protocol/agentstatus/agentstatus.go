@@ -67,7 +67,7 @@ var _ protocol.Adapter = (*Project)(nil)
 func New(dir string, opts Options) *Project {
 	p := &Project{dir: dir, opts: opts}
 	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: attemptsDir, Guard: opts.Guard,
-		Sweep: []string{sharedDir, agentsDir, attemptsDir, own}, Forget: p.forget})
+		Sweep: []string{sharedDir, agentsDir, attemptsDir, claimsDir, own}, Forget: p.forget})
 	return p
 }
 
@@ -89,7 +89,7 @@ func Detect(dir string) bool { return folder.Is(dir, Base) }
 // all the time, and nothing that a beat says is more urgent than the next look.
 func (p *Project) Dirs() []string {
 	dirs := []string{Base}
-	for _, d := range []string{tasksDir, archiveDir, sharedDir, agentsDir} {
+	for _, d := range []string{tasksDir, archiveDir, claimsDir, sharedDir, agentsDir} {
 		dirs = append(dirs, path.Join(Base, d))
 	}
 	return dirs

@@ -2,6 +2,7 @@ package agentstatus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +30,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 		} else {
 			p.dirtyAgents = true
 		}
-		p.probe(".", tasksDir, archiveDir, attemptsDir, agentsDir, sharedDir)
+		p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
 		return act(c)
 	})
 }
@@ -68,7 +69,7 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 
 // fresh reads a task's files as they are at this moment.
 func (p *Project) fresh(id string) *entry {
-	p.changed[tasksDir], p.changed[archiveDir], p.changed[attemptsDir] = true, true, true
+	p.changed[tasksDir], p.changed[archiveDir], p.changed[attemptsDir], p.changed[claimsDir] = true, true, true, true
 	return p.refresh(id)
 }
 
@@ -83,7 +84,7 @@ func (p *Project) hold(c protocol.Change) error {
 		return folder.Moved("its request was written anew while it was held")
 	case !e.request.Good || string(e.request.Sum) != c.Ref.Sum:
 		return folder.Moved("the request is not the one that was judged")
-	case e.result.There || e.inHand():
+	case e.result.There || e.inHand() || e.claim.There:
 		return folder.Moved("its agent was quicker")
 	}
 	if err := p.putNotice(c); err != nil {
@@ -151,6 +152,16 @@ func (p *Project) release(c protocol.Change) error {
 		}
 	}
 	was := e.held.There
+	if was && c.Reason == protocol.ReasonOperator && c.Hold == protocol.HoldBlocked {
+		// On record, so that workers let it go too: they keep the order of a chain themselves.
+		doc, err := jsonfile.Encode(map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(p.Now), "why": c.Why})
+		if err != nil {
+			return err
+		}
+		if err := p.Root.Create(freedFile(e.id), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+			return err
+		}
+	}
 	if err := p.show(e); err != nil {
 		return err
 	}

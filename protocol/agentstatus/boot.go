@@ -201,6 +201,7 @@ func (p *Project) bootCard(b protocol.Boot) error {
 	return p.editCard(b.Agent, func(f *cardFile) {
 		f.Session = b.Session
 		if b.Process.Proves() || b.PID != k.process.PID {
+			*f = cardFile{Session: b.Session, Held: f.Held}
 			f.carry(b.Process)
 		}
 	})

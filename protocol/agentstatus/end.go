@@ -59,6 +59,8 @@ func (p *Project) conclude(c protocol.Change) error {
 		return folder.Moved("its request is not visible")
 	case c.Ref.Sum != "" && string(e.request.Sum) != c.Ref.Sum:
 		return folder.Moved("the request is not the one that was judged")
+	case e.claim.There && string(e.claim.Sum) != c.Claim, !e.claim.There && c.Claim != "":
+		return folder.Moved("it is in other hands by now")
 	}
 	err := p.synthesize(e, c, map[string]any{"may_have_run_twice": c.Twice, "lost_agent": c.Agent})
 	if err == nil {

@@ -21,6 +21,7 @@ type entry struct {
 	notice                  jsonfile.Reading[protocol.Hold]
 	result, archivedResult  jsonfile.Reading[outcome]
 	progress                jsonfile.Reading[progress]
+	claim                   jsonfile.Reading[Claim]
 	record                  record
 	recorded                bool // record was read once
 
@@ -30,17 +31,17 @@ type entry struct {
 }
 
 // taskFiles are the paths of a task's files, put together once.
-type taskFiles struct{ request, held, notice, result, progress, archived, archivedResult string }
+type taskFiles struct{ request, held, notice, result, progress, claim, archived, archivedResult string }
 
 func newEntry(id string) *entry {
 	return &entry{id: id, files: taskFiles{
 		request: taskFile(id, requestExt), held: taskFile(id, heldExt), notice: taskFile(id, noticeExt),
-		result: taskFile(id, resultExt), progress: taskFile(id, progressExt),
+		result: taskFile(id, resultExt), progress: taskFile(id, progressExt), claim: claimFile(id),
 		archived: archivedFile(id, requestExt), archivedResult: archivedFile(id, resultExt)}}
 }
 
 func (f *taskFiles) all() []string {
-	return []string{f.request, f.held, f.notice, f.result, f.progress, f.archived, f.archivedResult}
+	return []string{f.request, f.held, f.notice, f.result, f.progress, f.claim, f.archived, f.archivedResult}
 }
 
 // refresh reads all files of a task that may have changed.
@@ -58,6 +59,7 @@ func (p *Project) refresh(id string) *entry {
 	loadOf(p, &e.result, e.files.result, id, decodeResult)
 	loadOf(p, &e.archivedResult, e.files.archivedResult, id, decodeResult)
 	loadOf(p, &e.progress, e.files.progress, id, decodeProgress)
+	loadOf(p, &e.claim, e.files.claim, id, decodeClaim)
 	p.readRecord(e)
 	if !e.exists() {
 		delete(p.tasks, id)
@@ -75,7 +77,7 @@ func (e *entry) exists() bool {
 }
 
 func (e *entry) atRest() bool {
-	return e.request.AtRest() && e.result.AtRest() && e.progress.AtRest() && e.archived.AtRest() && e.archivedResult.AtRest()
+	return e.request.AtRest() && e.result.AtRest() && e.progress.AtRest() && e.claim.AtRest() && e.archived.AtRest() && e.archivedResult.AtRest()
 }
 
 func (p *Project) inTrouble(e *entry) bool {

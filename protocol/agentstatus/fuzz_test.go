@@ -107,6 +107,39 @@ func FuzzRegistry(f *testing.F) {
 	}, registryText, `{"agents":{"a":{"pid":"12"},"":{},"b":null,"c":{"pid":4294967297}}}`)
 }
 
+// What clients read of requests and results they write out again: it must survive that.
+func FuzzForms(f *testing.F) {
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
+		doc, err := jsonfile.Encode(requestOf(o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := CheckRequest(doc); err == nil && (!plainID(r.TaskID) || !plainID(r.Target)) {
+			t.Errorf("accepted: %+v", r)
+		}
+		if doc, err = jsonfile.Encode(resultOf(o)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := jsonfile.Parse(doc); err != nil {
+			t.Errorf("%v: %s", err, doc)
+		}
+		_ = progressOf(o)
+		return nil
+	}, requestText, resultText, progressText, `{"payload":{"parameters":{"n":1e400,"deep":{"a":[1,2,{"b":null}]}}}}`)
+}
+
+func FuzzClaim(f *testing.F) {
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
+		k := decodeClaim(o)
+		for _, id := range k.processes() {
+			if id.PID <= 0 || id.Start == 0 || id.Boot == "" {
+				t.Errorf("%+v proves nothing", id)
+			}
+		}
+		return nil
+	}, `{"task_id":"x","agent":"a","worker":{"pid":7,"start":"18446744073709551615","boot":"b"},"runner":{"pid":-1,"start":"x"},"attempt":2,"claimed_at":"2026-01-02T03:04:05Z"}`)
+}
+
 func FuzzCard(f *testing.F) {
 	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
 		k := decodeCard(o)

@@ -89,6 +89,9 @@ func (l *log) take(line []byte, now time.Time) {
 	if !slices.Contains(t.events, entry.event) {
 		t.events = append(slices.Clip(t.events), entry.event)
 	}
+	if entry.event == eventReturned {
+		t.started = time.Time{}
+	}
 	if entry.event == "task_started" && !entry.ours && !entry.at.IsZero() {
 		t.started, t.whole, t.before = entry.at, entry.at.Nanosecond() == 0, l.at
 	}

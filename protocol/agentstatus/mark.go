@@ -1,8 +1,6 @@
 package agentstatus
 
 import (
-	"path"
-
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -72,45 +70,4 @@ func (p *Project) pauseAgent(c protocol.Change) error {
 // resumeAgent ends the operator's hold.
 func (p *Project) resumeAgent(c protocol.Change) error {
 	return p.editCard(c.Subject.ID, func(f *cardFile) { f.Held = "" })
-}
-
-func cardPath(agent string) string { return path.Join(agentsDir, agent+".json") }
-
-// editCard rewrites steward's own card of an agent. One that cannot be read is made anew.
-func (p *Project) editCard(agent string, change func(*cardFile)) error {
-	if err := p.Root.MkdirAll(agentsDir, 0o755); err != nil {
-		return err
-	}
-	k, err := p.readCard(agent)
-	if err != nil {
-		return err
-	}
-	f := cardFile{Session: k.session, Held: k.held}
-	f.carry(k.process)
-	old := f
-	if change(&f); f == old && k.there {
-		return nil
-	}
-	f.Agent, f.At = agent, p.Now.UTC()
-	doc, err := jsonfile.Encode(f)
-	if err != nil {
-		return err
-	}
-	late, err := p.Root.Replace(cardPath(agent), doc, jsonfile.Any)
-	_ = late.Close()
-	return err
-}
-
-// readCard reads an agent's card; a missing or damaged one is empty.
-func (p *Project) readCard(agent string) (card, error) {
-	o, _, err := p.Root.Load(cardPath(agent), maxFile)
-	switch {
-	case err == nil:
-		k := decodeCard(o)
-		k.there = true
-		return k, nil
-	case unusable(err):
-		return card{}, nil
-	}
-	return card{}, err
 }

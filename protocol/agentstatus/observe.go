@@ -17,14 +17,14 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	if !there {
 		return s
 	}
-	p.probe(".", tasksDir, archiveDir, attemptsDir, agentsDir, sharedDir)
+	p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
 	full := look.Full() || wide(look.Hints)
 	p.readLog()
 	p.readAgents(p.desksToRead(full, look.Hints))
 	p.through(sharedDir)
 	if full {
 		p.readAll()
-		p.through(attemptsDir)
+		p.through(attemptsDir, claimsDir)
 		p.log.prune(p.Now, p.tasks)
 	} else {
 		p.readHinted(look.Hints)
@@ -94,10 +94,16 @@ func (p *Project) readHinted(hints []string) {
 			continue
 		}
 		dir, name := path.Split(rel)
-		if dir = path.Clean(dir); dir != tasksDir && dir != archiveDir {
+		dir = path.Clean(dir)
+		id, _, ok := parseTaskFile(name)
+		switch dir {
+		case tasksDir, archiveDir:
+		case claimsDir:
+			id, ok = strings.CutSuffix(name, ".json")
+		default:
 			continue
 		}
-		if id, _, ok := parseTaskFile(name); ok && plainID(id) && !done[id] {
+		if ok && plainID(id) && !done[id] {
 			done[id] = true
 			p.revisit(id)
 		}

@@ -17,6 +17,7 @@ type beat struct {
 	at                      time.Time
 	used                    protocol.Share
 	tasks                   []string
+	kept                    bool // written by steward
 	issues                  []issue
 }
 
@@ -43,6 +44,7 @@ func readBeat(o jsonfile.Object, strict bool) beat {
 		b.used = protocol.Used(1 - free)
 	}
 	b.tasks = c.list(o, "active_tasks", strict)
+	b.kept = text(o, keptBy) == ourName
 	if health, ok := c.child(o, "health", strict); ok {
 		b.health(c, health, strict)
 	}
@@ -152,46 +154,4 @@ func pidOf(c *check, o jsonfile.Object) int {
 		c.add(v.Path(), "is no process id")
 	}
 	return 0
-}
-
-// card is what steward keeps of an agent in its own folder: the process that somebody vouched for, and the
-// operator's hold.
-type card struct {
-	there   bool
-	process protocol.Identity
-	session string
-	held    string
-}
-
-// cardFile is the card as it lies on disk.
-type cardFile struct {
-	Agent   string    `json:"agent"`
-	PID     int       `json:"pid,omitzero"`
-	Start   string    `json:"start,omitzero"` // a 64-bit token: a JSON number would lose bits
-	Boot    string    `json:"boot,omitempty"`
-	UID     int       `json:"uid,omitzero"`
-	Session string    `json:"session,omitempty"`
-	Held    string    `json:"held,omitempty"`
-	At      time.Time `json:"at"`
-}
-
-// carry puts an identity on the card.
-func (f *cardFile) carry(id protocol.Identity) {
-	f.PID, f.Start, f.Boot, f.UID = id.PID, "", id.Boot, id.UID
-	if id.Start != 0 {
-		f.Start = strconv.FormatUint(id.Start, 10)
-	}
-}
-
-func decodeCard(o jsonfile.Object) card {
-	var k card
-	pid, _ := o.Int("pid")
-	uid, _ := o.Int("uid")
-	start, _ := o.String("start")
-	k.process.PID, k.process.UID = int(pid), int(uid)
-	k.process.Start, _ = strconv.ParseUint(start, 10, 64)
-	k.process.Boot, _ = o.String("boot")
-	k.session, _ = o.String("session")
-	k.held, _ = o.String("held")
-	return k
 }

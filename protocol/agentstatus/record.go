@@ -18,8 +18,9 @@ import (
 //	<id>.<n>.result.json  it was: the rename that made this file is the commit point.
 //	<id>.<n>.late.json    a result that came after another one stood
 //	<id>.<n>.held.json    a held request that was written anew meanwhile
-//	<id>.<n>.progress.json, .letter.json, .cancellation.json   what the n-th attempt left, and a retry put away
+//	<id>.<n>.progress.json, .claim.json, .letter.json, .cancellation.json   what the n-th attempt left, and a retry put away
 //	<id>.dead.json        the dead letter
+//	<id>.freed.json       the operator let it go before what it comes after was completed
 //	<id>.cancelled.json   the operator ended the task, or our retry of it
 type record struct {
 	takings     []protocol.Taking
@@ -34,6 +35,7 @@ func attemptFile(id string, n int, kind string) string {
 }
 
 func deadFile(id string) string      { return attemptsDir + "/" + id + ".dead.json" }
+func freedFile(id string) string     { return attemptsDir + "/" + id + ".freed.json" }
 func cancelledFile(id string) string { return attemptsDir + "/" + id + ".cancelled.json" }
 
 // last is the newest entry, committed or not; nil if there is none.

@@ -19,7 +19,7 @@ type request struct {
 	throttle                        protocol.Share
 	directive                       string
 	silent, blocking                bool
-	related, expected               []string
+	related, expected, after        []string
 	every                           time.Duration
 	payload                         string
 	issues                          []issue
@@ -71,17 +71,29 @@ func (r *request) work(c *check, o jsonfile.Object) {
 	c.paths(o, "files_to_read", false)
 	r.expected = c.list(o, "expected_artifacts", false)
 	r.title = titleOf(r.kind, task, parameters)
-	sum := sha256.Sum256(o.Value().Raw())
-	r.payload = hex.EncodeToString(sum[:8])
+	r.payload = fingerprint(o, parameters)
 	if ok {
 		r.parameters(c, task, parameters)
 	}
+}
+
+// fingerprint tells requests for the same work. A limit in the parameters is none of it: a retry makes it grow.
+func fingerprint(payload, parameters jsonfile.Object) string {
+	raw := payload.Value().Raw()
+	if parameters.Has("timeout_seconds") {
+		if short, err := jsonfile.Edit(raw, jsonfile.Remove("parameters", "timeout_seconds")); err == nil {
+			raw = short
+		}
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
 }
 
 func (r request) task() string { return r.id }
 
 func (r *request) coordination(c *check, o jsonfile.Object) {
 	r.blocking, _ = c.boolean(o, "blocking", true)
+	r.after = c.list(o, "after", false) // steward's own
 	updates, _ := c.boolean(o, "progress_updates_required", true)
 	every, ok := c.number(o, "update_interval_seconds", 1, 3600, false)
 	if !ok || every <= 0 {

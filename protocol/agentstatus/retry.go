@@ -132,8 +132,25 @@ func (p *Project) conceal(e *entry, c protocol.Change) error {
 	return p.Root.RemoveIf(file, from.Sum)
 }
 
+// withTimeout gives the request another limit. One that stands in its parameters too (protocol 000, execute) grows
+// by as much: it would else stay the smaller one.
 func withTimeout(request []byte, timeout time.Duration) ([]byte, error) {
-	return jsonfile.Edit(request, jsonfile.Set{Path: []string{"timeout_seconds"}, Value: int64(timeout / time.Second)})
+	o, err := jsonfile.Parse(request)
+	if err != nil {
+		return nil, err
+	}
+	sets := []jsonfile.Set{{Path: []string{"timeout_seconds"}, Value: int64(timeout / time.Second)}}
+	payload, _ := o.Object("payload")
+	parameters, _ := payload.Object("parameters")
+	if inner, p := parameters.Number("timeout_seconds"); p.OK() && inner > 0 {
+		whole, _ := o.Number("timeout_seconds")
+		grown := max(inner, timeout.Seconds())
+		if whole > 0 {
+			grown = inner * timeout.Seconds() / whole
+		}
+		sets = append(sets, jsonfile.Set{Path: []string{"payload", "parameters", "timeout_seconds"}, Value: int64(min(max(grown, 1), 3600))})
+	}
+	return jsonfile.Edit(request, sets...)
 }
 
 // concealed deals with a request that is held already: by a retry that a crash cut short, or since before its result
@@ -171,10 +188,11 @@ func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) 
 	return true, nil
 }
 
-// clearMarks puts away what belonged to the attempt that is over: its progress, and a dead letter or cancellation
-// that an operator's retry overrules. It comes before the commit, so that a crash leaves none of it behind.
+// clearMarks puts away what belonged to the attempt that is over: its progress and claim, and a dead letter or
+// cancellation that an operator's retry overrules. It comes before the commit, so that a crash leaves none of it behind.
 func (p *Project) clearMarks(e *entry, n int) {
 	_ = p.Root.Rename(e.files.progress, attemptFile(e.id, n, "progress"))
 	_ = p.Root.Rename(deadFile(e.id), attemptFile(e.id, n, "letter"))
 	_ = p.Root.Rename(cancelledFile(e.id), attemptFile(e.id, n, "cancellation"))
+	_ = p.Root.Rename(e.files.claim, attemptFile(e.id, n, "claim"))
 }

@@ -42,7 +42,7 @@ func (p *Project) roster() (directory, map[string]*sitting) {
 	for file, r := range p.bench.cards {
 		if r.Good {
 			a := &at(strings.TrimSuffix(strings.TrimPrefix(file, agentsDir+"/"), ".json"), file).agent
-			a.Process, a.Held = r.Value.process, r.Value.held
+			r.Value.describe(a)
 		}
 	}
 	list := p.sitters()
@@ -109,7 +109,7 @@ func (p *Project) seatDown(s *sitting) {
 const registeredLate = time.Minute
 
 func (p *Project) beatOf(r *jsonfile.Reading[beat]) protocol.Beat {
-	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", r.Sum, r.Stamp.Inode), Touched: p.capped(r.Stamp.ModTime().UTC()), At: p.capped(r.Value.at)}
+	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", r.Sum, r.Stamp.Inode), Touched: p.capped(r.Stamp.ModTime().UTC()), At: p.capped(r.Value.at), Kept: r.Value.kept}
 }
 
 // signs are an agent's other signs of life as they stood when one of them was last new. What vanishes is no sign:

@@ -34,6 +34,9 @@ func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (p
 		t.Late = &protocol.Ref{Path: e.files.result, Sum: string(e.result.Sum)}
 	}
 	t.Hold = p.holdOf(e, o)
+	if o == nil && len(r.after) > 0 {
+		t.Block = p.block(e.id, r)
+	}
 	p.evidence(e, &t, agents)
 	if l := p.log.tasks[e.id]; l != nil {
 		t.Logged = l.events
@@ -116,6 +119,11 @@ func (p *Project) evidence(e *entry, t *protocol.Task, agents map[string]*sittin
 	}
 	if current {
 		t.Named = "progress"
+	}
+	if e.claim.Good {
+		t.Named, t.Workers, t.Claim = "claim", e.claim.Value.processes(), string(e.claim.Sum)
+		t.Started = p.capped(e.claim.Value.At)
+		return
 	}
 	if s := agents[t.Agent]; s != nil {
 		if at, named := s.named[e.id]; named && !at.Before(since) {

@@ -33,6 +33,10 @@ const maxFile = 1 << 20
 // Options are the settings of one project's adapter.
 type Options struct {
 	Guard folder.Guard // may be nil
+	// Granted tells of the lock that steward itself has granted on a resource: its newest Fence, and of that holding the
+	// Holder, Acquired, Expires (its whole time, however often the entry is prolonged) and Process, whoever holds it now.
+	// Kernel: somebody holds it still, or nobody can say. nil: steward grants none.
+	Granted func(resource string) (l protocol.Lock, ok bool)
 }
 
 // Project is one project's adapter. It is used by one goroutine at a time.
@@ -47,13 +51,14 @@ type Project struct {
 	tombs  tombs
 	story  story
 	stands map[string]time.Time // since when a condition holds that must stand for a while
+	grants func(string) (protocol.Lock, bool)
 }
 
 var _ protocol.Adapter = (*Project)(nil)
 
 // New makes the adapter for the project at dir (absolute). Nothing is read yet.
 func New(dir string, opts Options) *Project {
-	p := &Project{}
+	p := &Project{grants: opts.Granted}
 	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard,
 		Sweep: []string{".", boxDir, own, attemptsDir}, Forget: p.forget})
 	return p

@@ -20,6 +20,10 @@ func (p *Project) locks(s *state) (list []protocol.Lock, wrong []protocol.Findin
 		if l.Acquired.After(p.Now) {
 			l.Acquired = p.Now
 		}
+		if p.granted(k, &l) {
+			list = append(list, l)
+			continue
+		}
 		list = append(list, l)
 		if _, known := s.member(k.agent); !known {
 			wrong = append(wrong, issue{codeLock, "agent", "held by " + k.agent + ", whom the state file does not list", protocol.Low}.
@@ -48,6 +52,9 @@ func (p *Project) unlock(c protocol.Change) error {
 	}
 	if sets, err := dropLock(o, resource, c.Ref.Sum); err != nil || len(sets) == 0 {
 		return err
+	}
+	if p.isHeld(o, resource) {
+		return folder.Moved("the lock on %s is held by a living process", folder.Line(resource, 100))
 	}
 	locks, _ := o.Object("locks")
 	if err := p.bury(resource, locks.Get(resource), c); err != nil {
@@ -78,13 +85,14 @@ type tombs struct {
 	read    bool
 	holders map[string][]string
 	last    map[string]string    // sum per resource
+	broken  map[string]time.Time // when the lock of an agent was last taken away, per resource
 	took    map[string]time.Time // when the holder of what was put back last took something in hand
 }
 
 const maxTombs = 20 // per holder
 
 func newTombs() tombs {
-	return tombs{holders: map[string][]string{}, last: map[string]string{}, took: map[string]time.Time{}}
+	return tombs{holders: map[string][]string{}, last: map[string]string{}, broken: map[string]time.Time{}, took: map[string]time.Time{}}
 }
 
 // tombstone is a line of steward/tombstones.jsonl: a lock that is about to be removed.
@@ -188,6 +196,10 @@ func (t *tombs) take(line []byte) {
 		return
 	}
 	t.last[resource] = sum
+	if at, ok := o.Time("at"); ok.OK() && fenceOf(lock) == 0 {
+		advance(t.broken, resource, at)
+	}
+	sum = signOf(lock, sum)
 	if list := t.holders[holder]; !slices.Contains(list, sum) {
 		list = append(slices.Clip(list), sum)
 		t.holders[holder] = list[max(0, len(list)-maxTombs):]
@@ -199,7 +211,7 @@ func (p *Project) claims(s *state, agent string) []string {
 	list := slices.Clone(p.tombs.holders[agent])
 	for i := range s.locks {
 		if k := &s.locks[i]; k.agent == agent {
-			list = append(list, k.sum)
+			list = append(list, k.sign)
 		}
 	}
 	slices.Sort(list)

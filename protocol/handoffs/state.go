@@ -42,7 +42,9 @@ type member struct {
 type claim struct {
 	resource, agent   string
 	acquired, expires time.Time
+	fence             uint64 // of an entry that mirrors a lock which steward granted; 0: the agent's own
 	sum               string // of the entry's meaning
+	sign              string // changes when the agent does something; that steward prolongs its entry is no deed of the agent's
 }
 
 // meaning sums a value up by what it says: a client that writes the whole file anew, in its own style, changes
@@ -171,6 +173,7 @@ func decodeLocks(locks jsonfile.Object, c *check) []claim {
 			k.agent = first(o, 100, "agent", "owner", "holder")
 			k.acquired = firstTime(o, "acquired", "acquired_at")
 			k.expires = firstTime(o, "expires", "expires_at")
+			k.fence = fenceOf(o)
 		default:
 			c.add(protocol.Medium, field, "must be an object, is %s", v.Kind())
 			continue
@@ -180,6 +183,7 @@ func decodeLocks(locks jsonfile.Object, c *check) []claim {
 			continue
 		}
 		k.sum = string(meaning(v))
+		k.sign = signOf(o, k.sum)
 		list = append(list, k)
 	}
 	slices.SortFunc(list, func(a, b claim) int { return strings.Compare(a.resource, b.resource) })

@@ -1,0 +1,148 @@
+package agentstatus
+
+import (
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// card is what steward keeps of an agent in its own folder: the processes that somebody vouched for, and the
+// operator's hold.
+type card struct {
+	there   bool
+	process protocol.Identity   // the newest that speaks for the agent
+	others  []protocol.Identity // further ones, newest first: workers of one name
+	keeper  protocol.Identity   // the process that starts it again when it ends
+	worker  bool                // its processes are workers, which claim what they take
+	kept    bool                // the daemon keeps its heartbeat while its process lives
+	left    string              // it left on purpose, and how: nothing is expected of it
+	ending  string              // how its last life ended, for good
+	told    bool                // the human was told of that
+	session string
+	held    string
+}
+
+// cardFile is the card as it lies on disk.
+type cardFile struct {
+	Agent   string         `json:"agent"`
+	PID     int            `json:"pid,omitzero"`
+	Start   string         `json:"start,omitzero"` // a 64-bit token: a JSON number would lose bits
+	Boot    string         `json:"boot,omitempty"`
+	UID     int            `json:"uid,omitzero"`
+	Others  []identityFile `json:"others,omitempty"`
+	Keeper  *identityFile  `json:"keeper,omitempty"`
+	Worker  bool           `json:"worker,omitzero"`
+	Kept    bool           `json:"kept,omitzero"`
+	Left    string         `json:"left,omitempty"`
+	Ending  string         `json:"ending,omitempty"`
+	Told    bool           `json:"told,omitzero"`
+	Session string         `json:"session,omitempty"`
+	Held    string         `json:"held,omitempty"`
+	At      time.Time      `json:"at"`
+}
+
+// carry puts an identity on the card.
+func (f *cardFile) carry(id protocol.Identity) {
+	f.PID, f.Start, f.Boot, f.UID = id.PID, "", id.Boot, id.UID
+	if id.Start != 0 {
+		f.Start = strconv.FormatUint(id.Start, 10)
+	}
+}
+
+// speak makes these the processes that speak for the agent, newest first.
+func (f *cardFile) speak(processes []protocol.Identity) {
+	f.Others = nil
+	f.carry(protocol.Identity{})
+	for i, id := range processes {
+		if i == 0 {
+			f.carry(id)
+		} else if d := identityOn(id); d != nil {
+			f.Others = append(f.Others, *d)
+		}
+	}
+}
+
+// processes are all that speak for the agent, newest first.
+func (k *card) processes() []protocol.Identity {
+	var list []protocol.Identity
+	if k.process.PID != 0 {
+		list = append(list, k.process)
+	}
+	return append(list, k.others...)
+}
+
+// lists reports whether the process speaks for the agent now.
+func (k *card) lists(id protocol.Identity) bool {
+	in := slices.ContainsFunc(k.processes(), func(other protocol.Identity) bool { return sameProcess(id, other) })
+	return in && id.Proves() && k.left == "" && k.ending == ""
+}
+
+func decodeCard(o jsonfile.Object) card {
+	k := card{process: identityFrom(o), session: text(o, "session"), held: text(o, "held"), kept: flag(o, "kept"), worker: flag(o, "worker"), told: flag(o, "told"),
+		left: folder.Line(text(o, "left"), 300), ending: folder.Line(text(o, "ending"), 300)}
+	keeper, _ := o.Object("keeper")
+	k.keeper = identityFrom(keeper)
+	others, _ := o.Array("others")
+	for _, item := range others {
+		if other, p := item.Object(); p.OK() {
+			k.others = append(k.others, identityFrom(other))
+		}
+	}
+	return k
+}
+
+// onDisk is the card as it would be written unchanged.
+func (k *card) onDisk() cardFile {
+	f := cardFile{Worker: k.worker, Kept: k.kept, Left: k.left, Ending: k.ending, Told: k.told, Session: k.session, Held: k.held, Keeper: identityOn(k.keeper)}
+	f.speak(k.processes())
+	return f
+}
+
+func cardPath(agent string) string { return path.Join(agentsDir, agent+".json") }
+
+// editCard rewrites steward's own card of an agent. One that cannot be read is made anew.
+func (p *Project) editCard(agent string, change func(*cardFile)) error {
+	if err := p.Root.MkdirAll(agentsDir, 0o755); err != nil {
+		return err
+	}
+	k, err := p.readCard(agent)
+	if err != nil {
+		return err
+	}
+	f, old := k.onDisk(), k.onDisk()
+	if change(&f); reflect.DeepEqual(f, old) && k.there {
+		return nil
+	}
+	f.Agent, f.At = agent, p.Now.UTC()
+	return p.put(cardPath(agent), f)
+}
+
+// readCard reads an agent's card; a missing or damaged one is empty.
+func (p *Project) readCard(agent string) (card, error) {
+	o, _, err := p.Root.Load(cardPath(agent), maxFile)
+	switch {
+	case err == nil:
+		k := decodeCard(o)
+		k.there = true
+		return k, nil
+	case unusable(err):
+		return card{}, nil
+	}
+	return card{}, err
+}
+
+// without drops a process from a list.
+func without(list []protocol.Identity, id protocol.Identity) []protocol.Identity {
+	return slices.DeleteFunc(slices.Clone(list), func(other protocol.Identity) bool { return sameProcess(id, other) })
+}
+
+// sameProcess compares processes. The user is left out: a process may change it and is still itself.
+func sameProcess(a, b protocol.Identity) bool {
+	return a.PID == b.PID && a.Start == b.Start && a.Boot == b.Boot
+}

@@ -1,0 +1,166 @@
+package agentstatus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Progress writes a task's progress file (protocol 000, Pattern 3). A time or percentage out of bounds is refused.
+func (c *Client) Progress(ctx context.Context, id string, t TaskProgress, now time.Time) error {
+	if t.Percent < 0 || t.Percent > 100 || t.Percent != t.Percent {
+		return &InvalidError{[]string{fmt.Sprintf("progress_percent is %v, outside 0 to 100", t.Percent)}}
+	}
+	return c.guarded(ctx, now, func() error {
+		e := c.p.fresh(id)
+		switch {
+		case !e.exists():
+			return ErrNoTask
+		case e.result.There || e.record.cancelled:
+			return ErrEnded
+		}
+		if t.At.IsZero() {
+			t.At = now.UTC()
+		}
+		if t.Estimated.IsZero() { // the schema wants one
+			t.Estimated = estimate(t, e.claim.Value.At, now)
+		}
+		doc := struct {
+			TaskID string `json:"task_id"`
+			TaskProgress
+		}{id, t}
+		return c.p.put(e.files.progress, doc, jsonfile.Volatile)
+	})
+}
+
+// estimate is when the work would end at the pace so far.
+func estimate(t TaskProgress, since, now time.Time) time.Time {
+	spent := now.Sub(since)
+	if since.IsZero() || spent <= 0 || t.Percent <= 0 {
+		return now.UTC()
+	}
+	rest := float64(spent) * (100 - t.Percent) / t.Percent
+	return now.Add(time.Duration(min(rest, float64(24*time.Hour)))).UTC()
+}
+
+// Finish writes a task's result. The first terminal one stands: a later one, or one of a run that no longer has the
+// claim, is put on record as late and gives ErrEnded. A result that steward itself wrote for a run taken for lost gives
+// way. The claim goes, current_task.json follows, and the log is told.
+func (c *Client) Finish(ctx context.Context, id string, r Result, now time.Time) error {
+	r.TaskID = id
+	if r.Completed.IsZero() {
+		r.Completed = now.UTC()
+	}
+	doc, err := jsonfile.Encode(r)
+	if err != nil {
+		return fmt.Errorf("encode the result: %w", err)
+	}
+	return c.guarded(ctx, now, func() error {
+		p := c.p
+		e := p.fresh(id)
+		if !e.exists() {
+			p.discharge(e, r)
+			return ErrNoTask
+		}
+		if k := &e.claim.Value; e.claim.Good && r.Mark == "" && k.Mark != "" && !c.abandoned(*k) {
+			return fmt.Errorf("task %s: process %d of %s works on it: %w; cancel it instead", id, k.Worker.PID, k.Agent, ErrTaken)
+		}
+		if err := p.conclusion(e, r, doc); err != nil {
+			if errors.Is(err, ErrEnded) {
+				p.discharge(e, r)
+			}
+			return err
+		}
+		_ = p.Root.Remove(e.files.notice)
+		p.discharge(e, r)
+		asked, _ := e.asked()
+		p.say(endEvent(r.Status), id, r.Source, asked.source, r.Body.Summary)
+		return nil
+	})
+}
+
+// discharge takes the claim of a run that is over, whoever's result counts: its agent has the task no more.
+func (p *Project) discharge(e *entry, r Result) {
+	if e.claim.There && (r.Mark == "" || e.claim.Value.Mark == r.Mark) {
+		_ = p.Root.Remove(claimFile(e.id)) // one that stays is cleared away later: the result is the truth
+	}
+	p.showCurrent(r.Source)
+}
+
+func endEvent(status string) string {
+	if status == "completed" {
+		return "task_completed"
+	}
+	return "task_failed"
+}
+
+// conclusion puts the result in its place.
+func (p *Project) conclusion(e *entry, r Result, doc []byte) error {
+	other := r.Mark != "" && e.claim.Good && e.claim.Value.Mark != r.Mark
+	lost := r.Mark != "" && !e.claim.There && !e.result.There // its claim was put away: the attempt is over
+	if other || lost || e.archivedResult.There && !e.asksAnew() {
+		return p.tooLate(e, doc)
+	}
+	err := p.Root.Create(e.files.result, doc, 0o644)
+	if !errors.Is(err, jsonfile.ErrExist) {
+		return err
+	}
+	stands := &e.result
+	if !stands.Good || !stands.Value.Ours || e.record.cancelled {
+		return p.tooLate(e, doc)
+	}
+	late, err := p.Root.Replace(e.files.result, doc, stands.Sum)
+	_ = late.Close()
+	return err
+}
+
+// tooLate keeps a result that does not count any more.
+func (p *Project) tooLate(e *entry, doc []byte) error {
+	for range 3 { // two may come at once
+		file, err := p.nextFree(e.id, "late")
+		if err != nil {
+			return err
+		}
+		if err = p.Root.Create(file, doc, 0o644); err == nil {
+			return fmt.Errorf("task %s: %w; this result is kept in %s", e.id, ErrEnded, filepath.Join(Base, filepath.FromSlash(file)))
+		}
+		if !errors.Is(err, jsonfile.ErrExist) {
+			return err
+		}
+	}
+	return fmt.Errorf("task %s: %w", e.id, ErrEnded)
+}
+
+// Cancelled reports whether the task was cancelled, so that whoever runs it should stop. It costs one stat.
+func (c *Client) Cancelled(id string) bool {
+	return plainID(id) && c.p.Open() == nil && c.p.has(cancelledFile(id))
+}
+
+// Cancel ends a task for good, as the daemon would. ErrNoTask, or ErrEnded when there is nothing left to cancel.
+func (c *Client) Cancel(ctx context.Context, id, why string, now time.Time) error {
+	if !plainID(id) {
+		return ErrNoTask
+	}
+	if err := c.open(now); err != nil {
+		return err
+	}
+	c.p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir)
+	switch e := c.p.fresh(id); {
+	case !e.exists():
+		return ErrNoTask
+	case e.record.cancelled || e.result.There && e.record.pending == "":
+		return ErrEnded
+	}
+	err := c.p.Apply(ctx, protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonOperator, Why: folder.Line(why, maxWords),
+		Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}}, now)
+	if errors.Is(err, protocol.ErrConflict) {
+		return ErrEnded
+	}
+	return err
+}

@@ -1,0 +1,187 @@
+package agentstatus
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Workers that share a name speak for one agent until the last of them has left.
+func TestSharedPost(t *testing.T) {
+	c := newCrew(t)
+	me := c.client()
+	enroll := func(n int, p Post) error {
+		p.Agent, p.Process = codex, worker(n)
+		return me.Enroll(t.Context(), p, c.now)
+	}
+	leave := func(n int, l Leaving) {
+		t.Helper()
+		if err := me.Leave(t.Context(), codex, worker(n), l, c.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(enroll(1, Post{Shared: true, Claims: true}), enroll(2, Post{Shared: true, Claims: true})); err != nil {
+		t.Fatal(err)
+	}
+	if err := enroll(3, Post{}); !errors.Is(err, ErrTaken) {
+		t.Errorf("a name in use was given away: %v", err)
+	}
+	a := findAgent(t, c.look(), codex)
+	if a.Process != worker(2) || len(a.Others) != 1 || a.Others[0] != worker(1) || !a.Claims {
+		t.Errorf("two workers: %+v", a)
+	}
+	leave(2, Leaving{Why: "stopped"})
+	if a = findAgent(t, c.look(), codex); a.Process != worker(1) || len(a.Others) != 0 || a.Left != "" {
+		t.Errorf("one left: %+v", a)
+	}
+	leave(2, Leaving{Failed: true}) // once more, and too late
+	leave(77, Leaving{Why: "it was never here"})
+	if a = findAgent(t, c.look(), codex); a.Process != worker(1) || a.Ending != "" {
+		t.Errorf("left twice: %+v", a)
+	}
+	leave(1, Leaving{Why: "stopped"})
+	a = findAgent(t, c.look(), codex)
+	if a.Left != "stopped" || !a.Idle || a.Process.PID != 0 || a.Recorded != "idle" || a.Status != "idle" || a.PID != 0 {
+		t.Errorf("all left: %+v", a)
+	}
+	if err := enroll(4, Post{Shared: true}); err != nil {
+		t.Fatal(err)
+	}
+	c.gone.Store(worker(4), true)
+	if err := enroll(5, Post{}); err != nil { // a dead one's name is free
+		t.Error(err)
+	}
+	leave(5, Leaving{Failed: true, Why: "exit code 3"})
+	if a = findAgent(t, c.look(), codex); a.Process != worker(5) || a.Ending != "exit code 3" || a.Left != "" {
+		t.Errorf("failed: %+v", a)
+	}
+}
+
+// Whoever starts a worker, and the worker itself, enroll the same process: neither undoes the other's word.
+func TestEnrolledTwice(t *testing.T) {
+	for name, order := range map[string][]Post{
+		"keeper first": {{Agent: codex, Process: worker(1), Keeper: worker(9), Kept: true}, {Agent: codex, Process: worker(1), Shared: true, Claims: true}},
+		"worker first": {{Agent: codex, Process: worker(1), Shared: true, Claims: true}, {Agent: codex, Process: worker(1), Keeper: worker(9), Kept: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrew(t)
+			me := c.client()
+			for _, post := range order {
+				if err := me.Enroll(t.Context(), post, c.now); err != nil {
+					t.Fatal(err)
+				}
+				if err := me.Beat(codex, Beat{Status: "busy"}, c.now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a := findAgent(t, c.look(), codex)
+			if a.Keeper != worker(9) || !a.Claims || a.Process != worker(1) || len(a.Others) != 0 || a.Status != "busy" {
+				t.Errorf("card: %+v", a)
+			}
+			if beat := c.file("codex_status/heartbeat.json"); beat[keptBy] != nil {
+				t.Errorf("the worker beats itself, and steward would go on: %v", beat)
+			}
+		})
+	}
+}
+
+// A heartbeat is kept for whoever leaves that to steward, until the agent writes one itself.
+func TestKeptHeartbeat(t *testing.T) {
+	c := newCrew(t)
+	me := c.client()
+	const agent = "claude"
+	keeper := worker(9)
+	if err := me.Enroll(t.Context(), Post{Agent: agent, Process: worker(1), Keeper: keeper, Kept: true}, c.now); err != nil {
+		t.Fatal(err)
+	}
+	if a := findAgent(t, c.look(), agent); !a.Kept || a.Keeper != keeper {
+		t.Errorf("card: %+v", a)
+	}
+	p := New(c.dir, Options{})
+	defer p.Close()
+	keep := func() map[string]any {
+		t.Helper()
+		c.now = c.now.Add(30 * time.Second)
+		p.Observe(t.Context(), protocol.Look{Now: c.now})
+		if err := p.Keep(map[string]time.Duration{agent: 90 * time.Second, "nobody": 0, "../x": 0}, c.now); err != nil {
+			t.Fatal(err)
+		}
+		return c.file(agent + "_status/heartbeat.json")
+	}
+	stamp := func(at time.Time) string { return jsonfile.FormatTime(at) }
+	if beat := keep(); beat["last_heartbeat"] != stamp(c.now) || beat["uptime_seconds"] != 90.0 {
+		t.Errorf("kept: %v", beat)
+	}
+	own := []byte(`{"agent_name":"claude","status":"busy","last_heartbeat":"2025-10-22T21:30:00Z"}`)
+	if err := os.WriteFile(filepath.Join(c.dir, Base, agent+"_status/heartbeat.json"), own, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if beat := keep(); beat["last_heartbeat"] != "2025-10-22T21:30:00Z" {
+		t.Errorf("an agent's own heartbeat was touched: %v", beat)
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, Base, "nobody_status")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
+// A request that is read and written again says the same; a retry with more time reaches the limit in its parameters.
+func TestNumbersAndLimits(t *testing.T) {
+	text := strings.Replace(requestText, `"parameters": {`, `"parameters": {"timeout_seconds": 120, "big": 9007199254740993, "list": [1, 2.5], `, 1)
+	r, err := CheckRequest([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonfile.Encode(r)
+	if err != nil || !strings.Contains(string(doc), `"big": 9007199254740993`) || !strings.Contains(string(doc), "2.5") {
+		t.Fatalf("%v\n%s", err, doc)
+	}
+	grown, err := withTimeout(doc, 2*time.Duration(r.Timeout)*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := CheckRequest(grown)
+	if err != nil || again.Timeout != 2*r.Timeout || fmt.Sprint(again.Payload.Parameters["timeout_seconds"]) != "240" {
+		t.Errorf("%v: %v, %v", err, again.Timeout, again.Payload.Parameters)
+	}
+	a, _ := jsonfile.Parse(doc)
+	b, _ := jsonfile.Parse(grown)
+	if decodeRequest(a).payload != decodeRequest(b).payload {
+		t.Error("a retry with more time counts as other work")
+	}
+}
+
+func TestOldOutputGoes(t *testing.T) {
+	c := newCrew(t)
+	me := c.client()
+	var files []string
+	for n := range 3 {
+		file, err := me.OutputFile(NewTaskID(), 1, c.now)
+		if err == nil {
+			err = os.WriteFile(file, []byte("x"), 0o644)
+		}
+		at := c.now.Add(-time.Duration(n) * 24 * time.Hour)
+		if err = errors.Join(err, os.Chtimes(file, at, at)); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	foreign := filepath.Join(filepath.Dir(files[0]), "notes.txt")
+	if err := errors.Join(os.WriteFile(foreign, nil, 0o644), os.Chtimes(foreign, time.Unix(0, 0), time.Unix(0, 0))); err != nil {
+		t.Fatal(err)
+	}
+	if err := me.SweepOutput(c.now.Add(-36*time.Hour), c.now); err != nil {
+		t.Fatal(err)
+	}
+	for i, file := range append(files, foreign) {
+		if _, err := os.Stat(file); (err == nil) != (i != 2) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}

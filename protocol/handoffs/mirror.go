@@ -1,0 +1,268 @@
+package handoffs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// afterBreak is how long a resource whose lock was taken away from an agent rests before steward grants it: its old
+// holder may still be about to write.
+const afterBreak = 15 * time.Second
+
+// MirrorOptions are the settings of a Mirror.
+type MirrorOptions struct {
+	Options
+	TTL   time.Duration // life of a lock that names no end
+	Watch time.Duration // how long one that is over its time must have been seen unchanged until it may be taken away
+	Life  time.Duration // for how long after an agent's last_active it counts as living
+}
+
+// Mirror keeps the entries of the locks that steward grants in the state file, and knows which locks of agents stand in
+// their way. A project whose state file is missing, or another tool's, has neither. One goroutine at a time.
+type Mirror struct {
+	p      *Project
+	opts   MirrorOptions
+	seen   map[string]sighting
+	before map[string]jsonfile.Value // the holder's own entry, which the mirror's stands in for
+}
+
+// sighting is since when an agent's lock is seen as it is.
+type sighting struct {
+	sum   string
+	since time.Time
+}
+
+// OpenMirror makes the Mirror of the project at dir (absolute). Nothing is read yet.
+func OpenMirror(dir string, opts MirrorOptions) *Mirror {
+	return &Mirror{p: New(dir, opts.Options), opts: opts, seen: map[string]sighting{}, before: map[string]jsonfile.Value{}}
+}
+
+// Close lets go of what is open, after a last look for late writes.
+func (m *Mirror) Close() { m.p.Close() }
+
+// Settle merges what clients wrote late into state files that were replaced, and reports whether more may come.
+func (m *Mirror) Settle(ctx context.Context, now time.Time) (more bool) {
+	_, there := m.p.Look(ctx, protocol.Look{Now: now, Since: now})
+	return there && m.p.Watched() > 0
+}
+
+// Locks lists the entries of the state file, mirrors among them, by resource.
+func (m *Mirror) Locks(ctx context.Context, now time.Time) (list []protocol.Rival, err error) {
+	_, err = m.open(ctx, now)
+	if err != nil || m.p.Root == nil {
+		return nil, err
+	}
+	m.p.readState()
+	s, _ := m.p.theState()
+	locks, _ := m.p.locks(s)
+	for _, l := range locks {
+		r := m.rival(s, l)
+		if l.Fence == 0 { // of a mirror whose real lock is not known, the entry's own word
+			r.Fence = s.fence(l.Resource)
+		}
+		list = append(list, *r)
+	}
+	return list, nil
+}
+
+func (s *state) fence(resource string) uint64 {
+	for i := range s.locks {
+		if s.locks[i].resource == resource {
+			return s.locks[i].fence
+		}
+	}
+	return 0
+}
+
+// Claim enters k, a lock that steward is about to grant, as the resource's lock, unless an agent's own stands in its
+// way, or did so up to a moment ago: that is returned, and nothing is changed. A mirror's entry up to k's own number is
+// what a dead holder left, for k's caller holds the real lock. An agent's lock that is over its time is taken away once
+// its holder has shown no life for long enough (protocol 001, Same-File Conflicts); k has to come again after that.
+func (m *Mirror) Claim(ctx context.Context, k protocol.Lock, now time.Time) (*protocol.Rival, error) {
+	return m.enter(ctx, k, now, func(s *state, c *claim) *protocol.Rival {
+		switch {
+		case c == nil:
+			m.p.tombs = newTombs()
+			m.p.readTombs()
+			if free := m.p.tombs.broken[k.Resource].Add(afterBreak); now.Before(free) {
+				return &protocol.Rival{Lock: protocol.Lock{Resource: k.Resource}, Again: free,
+					Why: fmt.Sprintf("the lock was taken away from its holder a moment ago; it rests until %s", free.UTC().Format("15:04:05 UTC"))}
+			}
+			return nil
+		case c.fence > 0 && c.fence <= k.Fence, c.agent == k.Holder && c.fence == 0:
+			return nil
+		}
+		return m.rival(s, asLock(c))
+	})
+}
+
+// Renew prolongs k's entry to k.Expires, and puts it back where a client has lost it. An agent's own lock in its place is
+// returned, and stays.
+func (m *Mirror) Renew(ctx context.Context, k protocol.Lock, now time.Time) (*protocol.Rival, error) {
+	return m.enter(ctx, k, now, func(s *state, c *claim) *protocol.Rival {
+		if c == nil || c.agent == k.Holder && (c.fence == 0 || c.fence == k.Fence) {
+			return nil
+		}
+		return m.rival(s, asLock(c))
+	})
+}
+
+// Drop removes k's entry, if it still is k's. An agent's own entry that it stood in for comes back.
+func (m *Mirror) Drop(ctx context.Context, k protocol.Lock, now time.Time) error {
+	ours, err := m.open(ctx, now)
+	if err != nil || !ours {
+		return err
+	}
+	return m.p.Guarded(ctx, func() error {
+		return m.p.editState(func(o jsonfile.Object) ([]jsonfile.Set, error) {
+			locks, _ := o.Object("locks")
+			entry, _ := locks.Object(k.Resource)
+			if !isOurs(o) || fenceOf(entry) != k.Fence || first(entry, 100, "agent") != k.Holder {
+				return nil, nil
+			}
+			if own, had := m.before[k.Resource]; had {
+				return []jsonfile.Set{{Path: []string{"locks", k.Resource}, Value: own}}, nil
+			}
+			return []jsonfile.Set{jsonfile.Remove("locks", k.Resource)}, nil
+		})
+	})
+}
+
+// Break takes an agent's lock away, as it was seen; protocol.ErrConflict when it is another one now.
+func (m *Mirror) Break(ctx context.Context, l protocol.Lock, why string, now time.Time) error {
+	return m.p.Apply(ctx, protocol.Change{Verb: protocol.VerbUnlock, Subject: protocol.Subject{Kind: protocol.KindLock, ID: l.Resource},
+		Reason: protocol.ReasonOperator, Why: why, Ref: l.Ref, Agent: l.Holder}, now)
+}
+
+// enter writes k's entry unless judge, who is shown what stands there (nil: nothing), finds a rival.
+func (m *Mirror) enter(ctx context.Context, k protocol.Lock, now time.Time, judge func(*state, *claim) *protocol.Rival) (rival *protocol.Rival, err error) {
+	ours, err := m.open(ctx, now)
+	if err != nil || !ours {
+		return nil, err
+	}
+	err = m.p.Guarded(ctx, func() error {
+		return m.p.editState(func(o jsonfile.Object) ([]jsonfile.Set, error) {
+			rival = nil
+			if !holdsLocks(o) {
+				return nil, nil // it has become another tool's
+			}
+			s := decodeState(o)
+			var there *claim
+			for i := range s.locks {
+				if s.locks[i].resource == k.Resource {
+					there = &s.locks[i]
+				}
+			}
+			if rival = judge(&s, there); rival != nil {
+				return nil, nil
+			}
+			if locks, _ := o.Object("locks"); there != nil && there.fence == 0 {
+				m.before[k.Resource] = locks.Get(k.Resource)
+			}
+			return []jsonfile.Set{{Path: []string{"locks", k.Resource}, Value: entryFor(k)}}, nil
+		})
+	})
+	if err == nil && rival != nil && rival.Ref.Sum != "" && !rival.Again.IsZero() && !now.Before(rival.Again) {
+		return m.takeAway(ctx, rival, now)
+	}
+	return rival, err
+}
+
+// takeAway breaks the lock of a holder that is over its time and shows no life.
+func (m *Mirror) takeAway(ctx context.Context, r *protocol.Rival, now time.Time) (*protocol.Rival, error) {
+	c := protocol.Change{Verb: protocol.VerbUnlock, Subject: protocol.Subject{Kind: protocol.KindLock, ID: r.Resource},
+		Reason: protocol.ReasonExpired, Why: r.Why, Ref: r.Ref, Agent: r.Holder}
+	if err := m.p.Apply(ctx, c, now); err != nil && !errors.Is(err, protocol.ErrConflict) {
+		return nil, err
+	}
+	r.Again = now.Add(afterBreak)
+	return r, nil
+}
+
+func asLock(c *claim) protocol.Lock {
+	return protocol.Lock{Resource: c.resource, Holder: c.agent, Acquired: c.acquired, Expires: c.expires, Fence: c.fence,
+		Ref: protocol.Ref{Path: stateFile, Sum: c.sum}}
+}
+
+// rival says what is known of an agent's lock: until when it holds, whether its holder shows life, and when it may be
+// taken away from one that does not.
+func (m *Mirror) rival(s *state, l protocol.Lock) *protocol.Rival {
+	now, seen := m.p.Now, m.seen[l.Resource]
+	if seen.sum != l.Ref.Sum {
+		seen = sighting{l.Ref.Sum, now}
+		m.seen[l.Resource] = seen
+	}
+	if l.Expires.IsZero() {
+		if l.Expires = l.Acquired.Add(m.opts.TTL); l.Acquired.IsZero() {
+			l.Expires = seen.since.Add(m.opts.TTL)
+		}
+	}
+	r := &protocol.Rival{Lock: l, Why: fmt.Sprintf("%s holds it until %s", l.Holder, l.Expires.UTC().Format("15:04:05 UTC"))}
+	if a, known := s.member(l.Holder); known {
+		r.Alive = !a.last.IsZero() && now.Sub(a.last) < m.opts.Life
+	}
+	switch expired := !now.Before(l.Expires); {
+	case !expired:
+		r.Again = l.Expires
+	case r.Alive:
+		r.Why = l.Holder + " holds it over its time, and shows life"
+	default:
+		r.Why = l.Holder + " holds it over its time, and shows no sign of life"
+		r.Again = seen.since.Add(m.opts.Watch)
+	}
+	return r
+}
+
+// open opens the folder and makes sure that the state file can be read and is this protocol's; ours is false where there
+// is none, or another tool's. It waits up to two seconds for a writer to finish.
+func (m *Mirror) open(ctx context.Context, now time.Time) (ours bool, err error) {
+	m.p.Look(ctx, protocol.Look{Now: now, Since: now})
+	if m.p.Root == nil {
+		err := m.p.Open()
+		if folder.Missing(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	var text []byte
+	err = folder.Whole(ctx, func() error {
+		blob, err := m.p.Root.Read(stateFile, maxFile)
+		if folder.Missing(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		text = blob.Data
+		v, err := jsonfile.ParseValue(blob.Data)
+		if err != nil {
+			return err
+		}
+		o, _ := v.Object()
+		ours = holdsLocks(o)
+		return nil
+	})
+	broken := errors.Is(err, jsonfile.ErrBad) || errors.Is(err, jsonfile.ErrTorn)
+	if broken && !bytes.Contains(text, []byte(`"locks"`)) && !bytes.Contains(text, []byte(`"agents"`)) {
+		return false, nil // no document of this protocol's, whatever it is
+	}
+	return ours, err
+}
+
+// holdsLocks reports whether locks can be entered into the document.
+func holdsLocks(o jsonfile.Object) bool {
+	switch o.Get("locks").Kind() {
+	case "object", "missing", "null":
+		return isOurs(o)
+	}
+	return false
+}
