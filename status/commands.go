@@ -38,6 +38,7 @@ func (s *Server) commands() map[string]endpoint {
 		"POST /v1/incidents/{key}/snooze":   s.snooze,
 		"POST /v1/reload":                   s.reload,
 		"POST /v1/reach":                    s.reach,
+		"POST /v1/admit":                    s.admit,
 	}
 }
 

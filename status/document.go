@@ -17,6 +17,21 @@ type Document struct {
 	Incidents []escalate.Incident `json:"incidents"`
 	// Channels are the ways to the human, in the order in which they are tried.
 	Channels []Channel `json:"channels"`
+	// Kept are the agents that this steward starts and keeps.
+	Kept []Kept `json:"kept_agents"`
+}
+
+// Kept is an agent of an [[agent]] row.
+type Kept struct {
+	Project  string    `json:"project"`
+	Agent    string    `json:"agent"`
+	State    string    `json:"state"` // running, waiting, held, rested, failed, ending
+	PID      int       `json:"pid,omitempty"`
+	Place    string    `json:"place,omitempty"` // session, service
+	Lives    int       `json:"lives"`
+	Restarts int       `json:"restarts"` // in a row
+	Since    time.Time `json:"since,omitzero"`
+	Why      string    `json:"why,omitempty"`
 }
 
 // Channel is how a way to the human did when it was last used or probed.
@@ -47,7 +62,7 @@ type Ending struct {
 // Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
 func Compose(p *supervisor.Picture, incidents []escalate.Incident, channels []Channel, self Self) Document {
 	return Document{Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...),
-		Channels: append([]Channel{}, channels...)}
+		Channels: append([]Channel{}, channels...), Kept: []Kept{}}
 }
 
 // report is the Picture's Report with the times that stem from files or the local clock in UTC.

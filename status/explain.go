@@ -82,7 +82,7 @@ func (s *Server) explainSubject(p *supervisor.Picture, subject protocol.Subject)
 
 // nameOf is the shortest form that means this subject and no other.
 func nameOf(p *supervisor.Picture, subject protocol.Subject) string {
-	if len(find(p, protocol.Query{Project: subject.Project, Kind: subject.Kind, ID: subject.ID})) > 1 {
+	if len(findExactly(p, protocol.Query{Project: subject.Project, Kind: subject.Kind, ID: subject.ID})) > 1 {
 		return subject.Full()
 	}
 	return subject.String()

@@ -9,8 +9,31 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// find lists the agents, tasks and locks of a Picture that a query can mean.
+// find lists the agents, tasks and locks of a Picture that a query can mean. When nothing has that very name, the
+// beginning of a task's id will do, as it stands in logs.
 func find(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
+	found := findExactly(p, q)
+	if len(found) > 0 || len(q.ID) < leastPrefix || q.Kind != "" && q.Kind != protocol.KindTask {
+		return found
+	}
+	for i := range p.View.Snapshots {
+		snap := &p.View.Snapshots[i]
+		for j := range snap.Tasks {
+			id := snap.Tasks[j].ID
+			full := q
+			full.ID = id
+			if s := snap.Subject(protocol.KindTask, id); strings.HasPrefix(id, q.ID) && full.Matches(s) {
+				found = append(found, s)
+			}
+		}
+	}
+	return found
+}
+
+// leastPrefix is how much of an id must be given at least.
+const leastPrefix = 4
+
+func findExactly(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
 	var found []protocol.Subject
 	for i := range p.View.Snapshots {
 		snap := &p.View.Snapshots[i]

@@ -16,7 +16,11 @@ func (s *Server) status(*http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Compose(p, s.Ledger.List(), s.channels(), s.Self), nil
+	doc := Compose(p, s.Ledger.List(), s.channels(), s.Self)
+	if s.Kept != nil {
+		doc.Kept = append(doc.Kept, s.Kept()...)
+	}
+	return doc, nil
 }
 
 func (s *Server) goals(*http.Request) (any, error) {

@@ -25,6 +25,10 @@ type Server struct {
 	Reply func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
 	// Channels tells how the ways to the human do; nil: nobody knows.
 	Channels func() []Channel
+	// Admissions lets in what starts work by itself.
+	Admissions *supervisor.Admissions
+	// Kept tells of the agents that this steward starts; nil: none.
+	Kept func() []Kept
 	// Reach sends a test by every channel, Reached tells what became of it; nil: there are no channels.
 	Reach   func() error
 	Reached func() []Trial

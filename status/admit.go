@@ -1,0 +1,48 @@
+package status
+
+import (
+	"net/http"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// AdmitOrder is the body of POST /v1/admit: somebody is about to start work.
+type AdmitOrder struct {
+	Project  string   `json:"project,omitempty"`  // its folder, absolute
+	Task     string   `json:"task,omitempty"`     // its id, when it is a task
+	Throttle *float64 `json:"throttle,omitempty"` // the highest used share that it allows
+	Look     bool     `json:"look,omitempty"`     // nothing is to be started: how do things stand?
+}
+
+// Admitted is the answer: whether there is room for it now.
+type Admitted struct {
+	Admit bool `json:"admit"`
+	// Supervised: the project is one of this steward's. Known is false for a task that was not looked at yet.
+	Supervised bool           `json:"supervised"`
+	Known      bool           `json:"known"`
+	Why        string         `json:"why"`
+	RetryAfter float64        `json:"retry_after_seconds"`
+	Gate       *protocol.Gate `json:"gate,omitempty"`
+}
+
+func (s *Server) admit(r *http.Request) (any, error) {
+	var o AdmitOrder
+	if err := body(r, &o, `send {"project":"/path","task":"id","throttle":0.8}, each of them optional`); err != nil {
+		return nil, err
+	}
+	a := supervisor.Admission{Project: o.Project, Task: o.Task, Look: o.Look}
+	if o.Throttle != nil {
+		a.Throttle = protocol.Used(*o.Throttle)
+	}
+	v := s.Admissions.Ask(a, s.Now())
+	if v == nil {
+		_, err := s.picture()
+		return nil, err
+	}
+	answer := Admitted{Admit: v.Admit, Supervised: v.Supervised, Known: v.Known, Why: v.Why, RetryAfter: max(0, v.RetryAfter.Seconds())}
+	if !v.Admit && v.Gate.Dimension != "" {
+		answer.Gate = &v.Gate
+	}
+	return answer, nil
+}
