@@ -1,0 +1,63 @@
+package task
+
+import (
+	"math"
+
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+// The exit codes of a wait that are not the task's own.
+const (
+	ExitFailed    = 1
+	ExitTimeout   = 124 // as timeout(1) has it
+	ExitCancelled = 130 // as a shell has it after ^C
+)
+
+// ExitCode is what `steward task wait` exits with when the task has ended: 0 completed, the command's own exit code when
+// it failed with one, 124 for a timeout, 130 when it was cancelled, else 1.
+func ExitCode(d agentstatus.Detail) int {
+	r := d.Result
+	switch {
+	case r != nil && r.Status == "completed":
+		return 0
+	case d.Cancelled:
+		return ExitCancelled
+	case r == nil || d.Buried:
+		return ExitFailed
+	case r.Status == "timeout" || hasCode(r, "TIMEOUT"):
+		return ExitTimeout
+	case r.Status == "failed":
+		return ownCode(r.Body.Metrics["exit_code"])
+	}
+	return ExitFailed
+}
+
+func hasCode(r *agentstatus.Result, code string) bool {
+	for _, e := range r.Errors {
+		if e.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// ownCode is a metric as an exit code: whole and from 1 to 255, else 1.
+func ownCode(v any) int {
+	f, ok := number(v)
+	if !ok || f != math.Trunc(f) || f < 1 || f > 255 {
+		return ExitFailed
+	}
+	return int(f)
+}
+
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	}
+	return 0, false
+}

@@ -1,0 +1,181 @@
+package task
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+// Ending is what somebody who worked by hand reports at the end.
+type Ending struct {
+	Agent               string
+	Summary             string
+	Artifacts, Modified []string // absolute
+	Metrics             map[string]any
+	Next, ForHuman      []string
+	Failure             *agentstatus.TaskError // nil: it is done
+	Took                time.Duration
+	Document            []byte // a result document; what else is given lies over it
+}
+
+// severities of protocol 000, Error Codes.
+var severities = map[string]string{
+	"CAPACITY_EXCEEDED": "warning", "FILE_NOT_FOUND": "error", "PERMISSION_DENIED": "error", "TIMEOUT": "error",
+	"EXECUTION_FAILED": "error", "VALIDATION_FAILED": "fatal", "GIT_CONFLICT": "fatal", "UNKNOWN_ERROR": "fatal",
+}
+
+// Severity is the document's severity of an error code; a code that it has not is an error.
+func Severity(code string) string {
+	if s := severities[code]; s != "" {
+		return s
+	}
+	return "error"
+}
+
+// Result makes the result document. Errors: *agentstatus.InvalidError with every problem.
+func (e Ending) Result(now time.Time) (agentstatus.Result, error) {
+	var p problems
+	r := agentstatus.Result{Status: "completed"}
+	if e.Document != nil {
+		r = e.read(&p)
+	}
+	if r.Source == "" {
+		r.Source = e.Agent
+	}
+	if r.Completed.IsZero() {
+		r.Completed = now.UTC()
+	}
+	if r.Seconds == 0 {
+		r.Seconds = max(e.Took, 0).Seconds()
+	}
+	e.body(&r)
+	if e.Failure != nil {
+		r.Status = "failed"
+		if e.Failure.Code == "TIMEOUT" {
+			r.Status = "timeout"
+		}
+		r.Errors = append(r.Errors, *e.Failure)
+	}
+	for _, text := range e.Next {
+		r.Next = append(r.Next, agentstatus.NextAction{Action: text, Priority: "medium"})
+	}
+	for _, text := range e.ForHuman {
+		r.Next = append(r.Next, agentstatus.NextAction{Action: text, Priority: "high", Human: true})
+	}
+	r.Body.Success = r.Status == "completed"
+	r.Errors, r.Next = append([]agentstatus.TaskError{}, r.Errors...), append([]agentstatus.NextAction{}, r.Next...)
+	p.result(r)
+	return r, p.err()
+}
+
+func (e Ending) body(r *agentstatus.Result) {
+	b := &r.Body
+	if e.Summary != "" {
+		b.Summary = e.Summary
+	}
+	if b.Summary == "" && e.Failure != nil {
+		b.Summary = e.Failure.Message
+	}
+	b.Artifacts, b.Modified = append(list(b.Artifacts), e.Artifacts...), append(list(b.Modified), e.Modified...)
+	if b.Metrics == nil {
+		b.Metrics = map[string]any{}
+	}
+	for key, value := range e.Metrics {
+		b.Metrics[key] = value
+	}
+}
+
+// read takes the result document as it is. A field that the protocol has not would be lost, and is refused.
+func (e Ending) read(p *problems) agentstatus.Result {
+	r := agentstatus.Result{Status: "completed"}
+	d := json.NewDecoder(bytes.NewReader(e.Document))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		p.add("result", "%s", strings.TrimPrefix(jsonProblem(err), "json: "))
+		return r
+	}
+	var raw struct {
+		Result struct {
+			Metrics json.RawMessage `json:"metrics"`
+		} `json:"result"`
+	}
+	if json.Unmarshal(e.Document, &raw) == nil && raw.Result.Metrics != nil {
+		r.Body.Metrics, _ = Parameters(raw.Result.Metrics)
+	}
+	return r
+}
+
+// result holds a result to the document (protocol 000, Task Result Schema).
+func (p *problems) result(r agentstatus.Result) {
+	if !slices.Contains([]string{"completed", "failed", "partial", "timeout", "blocked"}, r.Status) {
+		p.add("status", "is %q; give completed, failed, partial, timeout or blocked", short(r.Status))
+	}
+	if !(r.Capacity >= 0 && r.Capacity <= 1) {
+		p.add("capacity_used", "is %v; give a share from 0 to 1", r.Capacity)
+	}
+	if !(r.Seconds >= 0) {
+		p.add("execution_time_seconds", "is %v; give a number of seconds", r.Seconds)
+	}
+	for i, e := range r.Errors {
+		field := fmt.Sprintf("errors[%d]", i)
+		if strings.TrimSpace(e.Code) == "" {
+			p.add(field+".code", "is missing; give one such as EXECUTION_FAILED")
+		}
+		if strings.TrimSpace(e.Message) == "" {
+			p.add(field+".message", "is missing")
+		}
+		if !slices.Contains([]string{"fatal", "error", "warning"}, e.Severity) {
+			p.add(field+".severity", "is %q; give fatal, error or warning", short(e.Severity))
+		}
+		if e.Line < 0 {
+			p.add(field+".line", "is %d; lines count from 1", e.Line)
+		}
+	}
+	for i, n := range r.Next {
+		field := fmt.Sprintf("next_actions[%d]", i)
+		if strings.TrimSpace(n.Action) == "" {
+			p.add(field+".action", "is empty")
+		}
+		if !slices.Contains([]string{"critical", "high", "medium", "low"}, n.Priority) {
+			p.add(field+".priority", "is %q; give critical, high, medium or low", short(n.Priority))
+		}
+	}
+	for field, names := range map[string][]string{"result.artifacts_created": r.Body.Artifacts, "result.files_modified": r.Body.Modified} {
+		for i, name := range names {
+			p.place(fmt.Sprintf("%s[%d]", field, i), name)
+		}
+	}
+	doc, err := json.Marshal(r)
+	if err != nil {
+		p.add("result", "%s", jsonProblem(err))
+		return
+	}
+	p.size(len(doc))
+	p.characters(doc)
+}
+
+// ParseSteps reads DONE/TOTAL.
+func ParseSteps(text string) (done, total int, err error) {
+	a, b, ok := strings.Cut(text, "/")
+	done, errA := strconv.Atoi(a)
+	total, errB := strconv.Atoi(b)
+	if !ok || errA != nil || errB != nil || done < 0 || total < 1 || done > total {
+		return 0, 0, fmt.Errorf("%q is not DONE/TOTAL, such as 3/7", text)
+	}
+	return done, total, nil
+}
+
+// ParsePercent reads 0 to 100, with or without a sign.
+func ParsePercent(text string) (float64, error) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
+	if err != nil || !(v >= 0 && v <= 100) {
+		return 0, fmt.Errorf("%q is not a percentage from 0 to 100", text)
+	}
+	return v, nil
+}

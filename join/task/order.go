@@ -1,0 +1,302 @@
+// Package task is the orchestrator's side of protocol 000 and the work that agents do by hand: it makes requests of what
+// a person asks for, waits for their results, and says in words how a task stands. It reads and writes no file itself.
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+// The types of protocol 000, Task Request Schema.
+const (
+	Execute  = "execute"
+	Research = "research"
+	Validate = "validate"
+	Deploy   = "deploy"
+)
+
+// Types lists them in the document's order.
+func Types() []string { return []string{Execute, Research, Validate, Deploy} }
+
+// MaxTimeout is the longest timeout of the document.
+const MaxTimeout = time.Hour
+
+// Order is a task as a person asks for it. Relative paths are the project's.
+type Order struct {
+	Type     string
+	Project  string // absolute
+	ID       string // "" makes one
+	To, From string
+	Priority string
+	Timeout  time.Duration
+	Throttle *float64 // nil: the agent's configured threshold
+	Blocking bool
+	Progress time.Duration // 0: none are asked for
+
+	Directive, Session string
+	Voice              bool
+	Related            []string
+	Modify, Read       []string
+	Artifacts          []string
+	Parameters         map[string]any // over what the type's own fields say
+	Payload            []byte         // a payload object; what else is given lies over it
+	DryRun             bool
+	After              []string
+
+	Command   []string // execute: script and arguments
+	Cwd       string
+	NoCapture bool
+
+	Query       string // research
+	SearchPaths []string
+	Depth       string
+	Format      string
+
+	Check  string // validate
+	Files  []string
+	Strict bool
+
+	Service, Environment string // deploy
+	GCPProject, Region   string
+}
+
+// Request makes the request. Errors: *agentstatus.InvalidError with every problem of the result.
+func (o Order) Request(now time.Time) (agentstatus.Request, error) {
+	var p problems
+	r := agentstatus.Request{
+		TaskID: o.ID, Type: o.Type, Priority: o.Priority, Source: o.From, Target: o.To, Created: now.UTC(),
+		Timeout: o.Timeout.Seconds(), Throttle: o.Throttle,
+		Context: agentstatus.RequestContext{Directive: o.Directive, Session: o.Session, Voice: o.Voice, Related: list(o.Related)},
+		Payload: o.payload(&p),
+		Coordination: agentstatus.RequestCoordination{Blocking: o.Blocking, Progress: o.Progress > 0,
+			Every: o.every().Seconds(), After: o.After},
+	}
+	if r.TaskID == "" {
+		r.TaskID = agentstatus.NewTaskID()
+	}
+	p.merge(Check(r))
+	return r, p.err()
+}
+
+// usualEvery is the document's update_interval_seconds.
+const usualEvery = 30 * time.Second
+
+func (o Order) every() time.Duration {
+	if o.Progress > 0 {
+		return o.Progress
+	}
+	return usualEvery
+}
+
+// list is never nil: the document's arrays are there even when they are empty.
+func list(items []string) []string { return append([]string{}, items...) }
+
+// payload lays the flags over the payload document, and the parameters over the type's own fields.
+func (o Order) payload(p *problems) agentstatus.RequestPayload {
+	base := agentstatus.RequestPayload{TaskType: o.Type, Parameters: map[string]any{}}
+	if o.Payload != nil {
+		base = o.given(p)
+	}
+	base.Modify = append(list(base.Modify), o.paths(o.Modify)...)
+	base.Read = append(list(base.Read), o.paths(o.Read)...)
+	base.Artifacts = append(list(base.Artifacts), o.paths(o.Artifacts)...)
+	maps.Copy(base.Parameters, o.fields())
+	if o.DryRun {
+		base.Parameters["dry_run"] = true
+	}
+	maps.Copy(base.Parameters, o.Parameters)
+	return base
+}
+
+// given reads the payload document. It may be the payload alone, or the parameters alone.
+func (o Order) given(p *problems) agentstatus.RequestPayload {
+	base := agentstatus.RequestPayload{TaskType: o.Type, Parameters: map[string]any{}}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(o.Payload, &keys); err != nil || keys == nil {
+		p.add("payload", "is no JSON object: %s", jsonProblem(err))
+		return base
+	}
+	if _, whole := keys["parameters"]; !whole {
+		for key, value := range keys {
+			base.Parameters[key] = value
+		}
+		return base
+	}
+	for key, value := range keys {
+		var err error
+		switch key {
+		case "task_type":
+			err = json.Unmarshal(value, &base.TaskType)
+		case "parameters":
+			base.Parameters, err = Parameters(value)
+		case "files_to_modify":
+			err = json.Unmarshal(value, &base.Modify)
+		case "files_to_read":
+			err = json.Unmarshal(value, &base.Read)
+		case "expected_artifacts":
+			err = json.Unmarshal(value, &base.Artifacts)
+		default:
+			p.add("payload."+key, "is no field of the protocol; what is the task's own belongs into payload.parameters")
+		}
+		if err != nil {
+			p.add("payload."+key, "%s", jsonProblem(err))
+		}
+	}
+	base.Modify, base.Read, base.Artifacts = o.paths(base.Modify), o.paths(base.Read), o.paths(base.Artifacts)
+	return base
+}
+
+// Parameters reads an object without touching its values: a large number stays what it is.
+func Parameters(raw []byte) (map[string]any, error) {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &keys); err != nil {
+		return map[string]any{}, err
+	}
+	all := make(map[string]any, len(keys))
+	for key, value := range keys {
+		all[key] = value
+	}
+	return all, nil
+}
+
+func jsonProblem(err error) string {
+	var bad *json.SyntaxError
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return "it is null"
+	case errors.As(err, &bad):
+		return fmt.Sprintf("%v, at byte %d", bad, bad.Offset)
+	case errors.As(err, &wrong):
+		return fmt.Sprintf("must be of another type, not %s", wrong.Value)
+	}
+	return err.Error()
+}
+
+// fields are the parameters that the type's own flags name (protocol 000, Task Types & Payloads).
+func (o Order) fields() map[string]any {
+	f := map[string]any{}
+	text := func(key, value string) {
+		if value != "" {
+			f[key] = value
+		}
+	}
+	names := func(key string, values []string) {
+		if len(values) > 0 {
+			f[key] = o.paths(values)
+		}
+	}
+	switch o.Type {
+	case Execute:
+		o.command(f)
+	case Research:
+		text("query", o.Query)
+		names("search_paths", o.SearchPaths)
+		text("depth", o.Depth)
+		text("output_format", o.Format)
+	case Validate:
+		text("validation_type", o.Check)
+		names("target_files", o.Files)
+		if o.Strict {
+			f["strict_mode"] = true
+		}
+	case Deploy:
+		text("service_name", o.Service)
+		text("environment", o.Environment)
+		text("gcp_project", o.GCPProject)
+		text("region", o.Region)
+	}
+	return f
+}
+
+func (o Order) command(f map[string]any) {
+	if len(o.Command) == 0 {
+		if o.Cwd != "" {
+			f["working_directory"] = o.path(o.Cwd)
+		}
+		if o.NoCapture {
+			f["capture_output"] = false
+		}
+		return
+	}
+	f["script_path"], f["args"] = o.program(o.Command[0]), list(o.Command[1:])
+	f["working_directory"], f["capture_output"] = o.path(o.Cwd), !o.NoCapture
+	f["timeout_seconds"] = o.Timeout.Seconds()
+}
+
+// program finds what is to be run: a file of the project, or, for a bare name that is none, a program of the PATH. What
+// is not there yet stays a path in the project: it may be there when its time comes.
+func (o Order) program(name string) string {
+	at := o.path(name)
+	if strings.ContainsAny(name, `/\`) || name == "" {
+		return at
+	}
+	if _, err := exec.LookPath(at); err == nil {
+		return at
+	}
+	found, err := exec.LookPath(name)
+	if err != nil || !filepath.IsAbs(found) {
+		return at
+	}
+	return found
+}
+
+func (o Order) path(name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(o.Project, name)
+}
+
+func (o Order) paths(names []string) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = o.path(name)
+	}
+	return all
+}
+
+// Parameter reads KEY=VALUE: a JSON value where it parses as one, else text.
+func Parameter(pair string) (key string, value any, err error) {
+	key, text, ok := strings.Cut(pair, "=")
+	if !ok || strings.TrimSpace(key) == "" {
+		return "", nil, fmt.Errorf("%q is not KEY=VALUE", pair)
+	}
+	if json.Valid([]byte(text)) {
+		return key, json.RawMessage(strings.TrimSpace(text)), nil
+	}
+	return key, text, nil
+}
+
+// own are the flags that one type has and the others have not.
+var own = map[string][]string{
+	Execute:  {"script", "arg", "cwd", "no-capture"},
+	Research: {"query", "search-path", "depth", "format"},
+	Validate: {"check", "file", "strict"},
+	Deploy:   {"service", "environment", "gcp-project", "region"},
+}
+
+// Flag is a flag that belongs to one type.
+type Flag struct{ Name, Type string }
+
+// Strangers lists the flags that belong to the other types than this one.
+func Strangers(kind string) []Flag {
+	var all []Flag
+	for _, other := range Types() {
+		if other == kind {
+			continue
+		}
+		for _, name := range own[other] {
+			all = append(all, Flag{name, other})
+		}
+	}
+	return all
+}

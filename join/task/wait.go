@@ -1,0 +1,331 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+// The states of a task, in the words of agentstatus.
+const (
+	StatePending = agentstatus.StatePending
+	StateHeld    = agentstatus.StateHeld
+	StateRunning = agentstatus.StateRunning
+	StateEnded   = agentstatus.StateEnded
+)
+
+// ErrLimit: the wait is over and the task is not.
+var ErrLimit = errors.New("the wait is over; the task goes on")
+
+// BlockedError: a task that the awaited one comes after did not succeed, so that it stays held until somebody releases or
+// cancels it.
+type BlockedError struct{ By agentstatus.Detail }
+
+func (e *BlockedError) Error() string {
+	return fmt.Sprintf("it comes after task %s, which is %s", Plain(e.By.ID), Standing(e.By))
+}
+
+// Waiter waits for the end of one task. It only looks.
+type Waiter struct {
+	Look func(context.Context) (agentstatus.Detail, error)
+	// Trouble says what is wrong with the agent that is to do it, "" for nothing. Nil: nobody can tell.
+	Trouble func(context.Context, agentstatus.Detail) string
+	// Decided reports whether a result that is no success is the last word. Nil: it is, because nobody retries.
+	Decided func(context.Context, agentstatus.Detail) bool
+	// Other looks at another task: one that this one comes after. Nil: nobody does.
+	Other func(ctx context.Context, id string) (agentstatus.Detail, error)
+	Hints <-chan struct{} // look again now; may be nil
+	Now   func() time.Time
+	Every time.Duration // between looks without a hint
+	// Limit bounds the whole wait. 0: each run of the task may take the task's own timeout (see Patience); time in
+	// which it is held, or waits for its next run, does not count.
+	Limit time.Duration
+	Say   func(News)
+}
+
+// News is what a look has shown. Text is "" when nothing has changed.
+type News struct {
+	Text     string
+	Warning  bool // something is not as it should be
+	Progress bool // a report of the task itself
+	Detail   agentstatus.Detail
+	Since    time.Time // of the state that it is in
+	Now      time.Time
+}
+
+const (
+	settle    = 10 * time.Second // how long whoever retries may take to decide, at the longest
+	margin    = 10 * time.Second // for an executor to write a result about its own timeout
+	tolerance = 3 * time.Second  // while files move, a task may seem to be gone
+	enquire   = 15 * time.Second // between questions about the agent
+)
+
+// Patience is how long one run of a task is waited for: its timeout, 300 s when it names none, 3600 s at most, and a
+// margin for the result to be written.
+func Patience(r *agentstatus.Request) time.Duration {
+	seconds := 0.0
+	if r != nil {
+		seconds = r.Timeout
+	}
+	if !(seconds > 0) {
+		seconds = 300
+	}
+	return time.Duration(min(seconds, MaxTimeout.Seconds())*float64(time.Second)) + margin
+}
+
+// vigil is one wait as it goes on.
+type vigil struct {
+	*Waiter
+	begun, seen, since, asked, ended time.Time
+	last                             agentstatus.Detail
+	phase                            string
+	warned                           bool
+}
+
+// Run waits until the task has ended. Errors: ErrLimit, *BlockedError, the context's, and those of Look.
+func (w *Waiter) Run(ctx context.Context) (agentstatus.Detail, error) {
+	v := &vigil{Waiter: w, begun: w.Now()}
+	for {
+		over, err := v.look(ctx)
+		if over || err != nil {
+			return v.last, err
+		}
+		select {
+		case <-ctx.Done():
+			return v.last, ctx.Err()
+		case <-w.Hints:
+		case <-time.After(w.Every):
+		}
+	}
+}
+
+func (v *vigil) look(ctx context.Context) (over bool, err error) {
+	now := v.Now()
+	d, err := v.Look(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		if now.Sub(cmp.Or(v.seen, v.begun)) < v.patienceWith(err) {
+			return false, nil
+		}
+		return false, err
+	}
+	v.seen = now
+	v.tell(d, now)
+	if d.State == StateEnded {
+		if v.isOver(ctx, d, now) {
+			return true, nil
+		}
+	} else {
+		v.ended = time.Time{}
+		v.enquire(ctx, d, now)
+	}
+	if err := v.blocked(ctx, d); err != nil {
+		return false, err
+	}
+	if v.isLate(d, now) {
+		return false, ErrLimit
+	}
+	return false, nil
+}
+
+// blocked reports a task before this one that has failed for good.
+func (v *vigil) blocked(ctx context.Context, d agentstatus.Detail) error {
+	if v.Other == nil || d.State != StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldBlocked || d.Request == nil {
+		return nil
+	}
+	for _, id := range d.Request.Coordination.After {
+		before, err := v.Other(ctx, id)
+		if err != nil || before.State != StateEnded || !before.Final || Succeeded(before) {
+			continue
+		}
+		if before.Cancelled || before.Buried || v.Decided == nil || v.Decided(ctx, before) {
+			return &BlockedError{before}
+		}
+	}
+	return nil
+}
+
+// patienceWith is how long an error is put up with. A name that stands for several tasks will not get better.
+func (v *vigil) patienceWith(err error) time.Duration {
+	var ambiguous *agentstatus.AmbiguousError
+	switch {
+	case errors.As(err, &ambiguous), errors.Is(err, agentstatus.ErrNotInitialized):
+		return 0
+	case v.seen.IsZero():
+		return 100 * time.Millisecond
+	}
+	return tolerance
+}
+
+// isOver reports whether the result is the last word.
+func (v *vigil) isOver(ctx context.Context, d agentstatus.Detail, now time.Time) bool {
+	if v.ended.IsZero() {
+		v.ended = now
+	}
+	if Succeeded(d) || d.Cancelled || d.Buried || v.Decided == nil {
+		return true
+	}
+	// A client's own `deferred` is no end, and a retry on record is about to take the result away: unless nobody does.
+	last := d.Final && (d.Result == nil || d.Result.Status != "deferred")
+	late := now.Sub(v.ended) >= settle
+	return last && late || (last || late) && v.Decided(ctx, d)
+}
+
+// Succeeded reports whether the task ended as it should.
+func Succeeded(d agentstatus.Detail) bool { return d.Result != nil && d.Result.Status == "completed" }
+
+// isLate reports whether the wait has lasted long enough.
+func (v *vigil) isLate(d agentstatus.Detail, now time.Time) bool {
+	if v.Limit > 0 {
+		return now.Sub(v.begun) >= v.Limit
+	}
+	return d.State != StateHeld && d.State != StateEnded && now.Sub(v.since) >= Patience(d.Request)
+}
+
+// enquire warns once when the agent that is to do the task cannot.
+func (v *vigil) enquire(ctx context.Context, d agentstatus.Detail, now time.Time) {
+	if v.Trouble == nil || v.warned || !v.asked.IsZero() && now.Sub(v.asked) < enquire {
+		return
+	}
+	v.asked = now
+	if text := v.Trouble(ctx, d); text != "" {
+		v.warned = true
+		v.Say(News{Text: text, Warning: true, Detail: d, Since: v.since, Now: now})
+	}
+}
+
+// tell passes on what is new, a line for each thing.
+func (v *vigil) tell(d agentstatus.Detail, now time.Time) {
+	phase := phaseOf(d)
+	news := failedRuns(v.last, d)
+	if phase != v.phase {
+		v.since, v.phase = now, phase
+		if d.State != StateEnded {
+			news = append(news, Standing(d)+due(d, now))
+		}
+	}
+	progress := progressed(v.last, d)
+	v.last = d
+	for _, text := range news {
+		v.Say(News{Text: text, Detail: d, Since: v.since, Now: now})
+	}
+	if progress != "" || len(news) == 0 {
+		v.Say(News{Text: progress, Progress: true, Detail: d, Since: v.since, Now: now})
+	}
+}
+
+// phaseOf tells one stretch of a task's life from the next one.
+func phaseOf(d agentstatus.Detail) string {
+	phase := fmt.Sprintf("%s %d %v", d.State, len(d.Attempts), d.Abandoned)
+	if d.State == StateHeld && d.Hold != nil {
+		phase += d.Hold.Reason
+	}
+	return phase
+}
+
+// failedRuns says what happened to the runs that were taken back since the last look.
+func failedRuns(was, is agentstatus.Detail) (news []string) {
+	for _, k := range is.Attempts[min(len(was.Attempts), len(is.Attempts)):] {
+		verb := "failed: "
+		if k.Action == protocol.ActionDefer {
+			verb = "was put off: "
+		}
+		news = append(news, fmt.Sprintf("attempt %d %s%s", k.N, verb, Plain(k.Code)))
+	}
+	return news
+}
+
+// due says when the next run comes, if one waits.
+func due(d agentstatus.Detail, now time.Time) string {
+	if d.State != StateHeld || d.Due.IsZero() {
+		return ""
+	}
+	return ", due in " + Span(d.Due.Sub(now))
+}
+
+func progressed(was, is agentstatus.Detail) string {
+	p := is.Progress
+	if is.State != StateRunning || p == nil {
+		return ""
+	}
+	if o := was.Progress; o != nil && was.State == StateRunning && o.Percent == p.Percent && o.Step == p.Step && o.Done == p.Done && o.Total == p.Total {
+		return ""
+	}
+	text := fmt.Sprintf("%.0f %%", within(p.Percent))
+	for _, part := range []string{steps(p), Plain(p.Step)} {
+		if part != "" {
+			text += "  " + part
+		}
+	}
+	return text
+}
+
+// Standing says in a few words how a task stands.
+func Standing(d agentstatus.Detail) string {
+	who := "its agent"
+	if d.Request != nil && d.Request.Target != "" {
+		who = Plain(d.Request.Target)
+	}
+	switch d.State {
+	case StateHeld:
+		return held(d)
+	case StateRunning:
+		return running(d, who)
+	case StateEnded:
+		return ended(d)
+	}
+	return "waits for " + who + " to take it"
+}
+
+func held(d agentstatus.Detail) string {
+	why := Plain(d.HoldWhy)
+	switch {
+	case d.Hold != nil && d.Hold.Reason == protocol.HoldRetry:
+		return join("waits for its next attempt", why)
+	case d.Hold != nil && why == "":
+		why = Plain(d.Hold.Reason)
+	}
+	return join("held", why)
+}
+
+func running(d agentstatus.Detail, who string) string {
+	text := who + " works on it"
+	if k := d.Claim; k != nil {
+		if k.Agent != "" {
+			text = Plain(k.Agent) + " works on it"
+		}
+		if k.Attempt > 1 {
+			text += fmt.Sprintf(", attempt %d", k.Attempt)
+		}
+		if d.Abandoned {
+			text = fmt.Sprintf("process %d of %s had it in hand and is gone; a running steward or the next worker sees to it", k.Worker.PID, Plain(k.Agent))
+		}
+	}
+	return text
+}
+
+func ended(d agentstatus.Detail) string {
+	switch {
+	case d.Cancelled && !Succeeded(d):
+		return "cancelled"
+	case d.Result == nil:
+		return "ended"
+	case d.Buried:
+		return Plain(d.Result.Status) + ", and given up"
+	}
+	return Plain(d.Result.Status)
+}
+
+func join(head, tail string) string {
+	if tail == "" {
+		return head
+	}
+	return head + ": " + tail
+}

@@ -1,0 +1,261 @@
+package task
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+// Summary says what came of a task: what its agent says, artifacts, changed files, errors with their place. The lines
+// are plain text. Human is who is asked for decisions; project goes into the commands of the next actions, "" where the
+// reader stands in it anyway.
+func Summary(d agentstatus.Detail, human, project string) []string {
+	r := d.Result
+	if r == nil {
+		return []string{Standing(d)}
+	}
+	first := Standing(d)
+	if r.Seconds > 0 {
+		first += " after " + Span(time.Duration(min(r.Seconds, 1e9)*float64(time.Second)))
+	}
+	lines := []string{join(first, Plain(r.Body.Summary))}
+	for _, name := range r.Body.Artifacts {
+		lines = append(lines, "  created   "+Plain(name))
+	}
+	for _, name := range r.Body.Modified {
+		lines = append(lines, "  modified  "+Plain(name))
+	}
+	for _, e := range r.Errors {
+		lines = append(lines, "  "+Failure(e))
+	}
+	if d.Output != "" {
+		lines = append(lines, "  output    "+Plain(d.Output))
+	}
+	return append(lines, actions(d, human, project)...)
+}
+
+// Failure is one error of a result: severity, code, place and message.
+func Failure(e agentstatus.TaskError) string {
+	severity := Plain(e.Severity)
+	if severity == "" {
+		severity = "error"
+	}
+	text := fmt.Sprintf("%-8s  %s", severity, Plain(e.Code))
+	if e.File != "" {
+		text += "  " + Plain(e.File)
+		if e.Line > 0 {
+			text += ":" + strconv.Itoa(e.Line)
+		}
+	}
+	return join(text, Plain(e.Message))
+}
+
+// actions offers what the result recommends: each as what it is, and as the command that asks for it.
+func actions(d agentstatus.Detail, human, project string) []string {
+	var lines []string
+	for i, next := range d.Result.Next {
+		text := "next " + strconv.Itoa(i+1)
+		if next.Priority != "" {
+			text += " (" + Plain(next.Priority) + ")"
+		}
+		if next.Human {
+			text += ", " + Plain(human) + " must decide"
+		}
+		lines = append(lines, text+": "+Plain(next.Action), "  "+Line(d.ID, i+1, next, project))
+	}
+	return lines
+}
+
+// Fact is one line of a task's page: a name and what is known.
+type Fact struct{ Name, Text string }
+
+// Facts are all that is known of a task, for people. What is not known is left out.
+func Facts(d agentstatus.Detail, now time.Time) []Fact {
+	var f facts
+	f.request(d.Request)
+	f.way(d, now)
+	f.claim(d.Claim, now)
+	if p := d.Progress; p != nil {
+		text := fmt.Sprintf("%.0f %%", within(p.Percent))
+		for _, part := range []string{steps(p), Plain(p.Step), ago(p.At, now)} {
+			if part != "" {
+				text += ", " + part
+			}
+		}
+		f.add("progress", text)
+	}
+	if r := d.Result; r != nil {
+		f.result(r, now)
+	}
+	f.add("output", Plain(d.Output))
+	return f
+}
+
+type facts []Fact
+
+func (f *facts) add(name, text string) {
+	if text != "" {
+		*f = append(*f, Fact{name, text})
+	}
+}
+
+func (f *facts) request(r *agentstatus.Request) {
+	if r == nil {
+		return
+	}
+	f.add("asks for", What(r))
+	f.add("directive", Plain(r.Context.Directive))
+	f.add("from", Plain(r.Source)+" to "+Plain(r.Target))
+	f.add("priority", Plain(r.Priority))
+	if !r.Created.IsZero() {
+		f.add("created", stamp(r.Created))
+	}
+	f.add("timeout", Span(Patience(r)-margin))
+	if r.Throttle != nil {
+		f.add("throttle", fmt.Sprintf("waits while its agent or the machine is over %.0f %%", 100**r.Throttle))
+	}
+	f.add("after", plainList(r.Coordination.After))
+	f.add("related", plainList(r.Context.Related))
+	f.add("to modify", plainList(r.Payload.Modify))
+	f.add("to read", plainList(r.Payload.Read))
+	f.add("expected", plainList(r.Payload.Artifacts))
+	for _, key := range sortedKeys(r.Payload.Parameters) {
+		raw, err := json.Marshal(r.Payload.Parameters[key])
+		if err == nil {
+			f.add("  "+Plain(key), short(Plain(string(raw))))
+		}
+	}
+}
+
+// What says what a request asks for: its type, and what of its parameters names the matter.
+func What(r *agentstatus.Request) string {
+	text := func(key string) string {
+		s, _ := r.Payload.Parameters[key].(string)
+		return s
+	}
+	what := Plain(r.Type)
+	switch r.Type {
+	case Execute:
+		what += " " + Plain(text("script_path"))
+		args, _ := r.Payload.Parameters["args"].([]any)
+		for _, a := range args {
+			if s, ok := a.(string); ok {
+				what += " " + Plain(Quote(s))
+			}
+		}
+	case Research:
+		what = join(what, Plain(text("query")))
+	case Validate:
+		what += " " + Plain(text("validation_type"))
+	case Deploy:
+		what += " " + Plain(text("service_name")) + " to " + Plain(text("environment"))
+	}
+	if dry, _ := r.Payload.Parameters["dry_run"].(bool); dry {
+		what += " (dry run)"
+	}
+	return strings.TrimSpace(what)
+}
+
+func (f *facts) way(d agentstatus.Detail, now time.Time) {
+	for _, k := range d.Attempts {
+		text := fmt.Sprintf("%d: %s, then %s", k.N, Plain(k.Code), Plain(k.Action))
+		if k.Rule != "" {
+			text += " by rule " + Plain(k.Rule)
+		}
+		if !k.Due.IsZero() {
+			text += ", due " + stamp(k.Due)
+		}
+		if k.Twice {
+			text += ", may have run twice"
+		}
+		f.add("attempt", text)
+	}
+	if d.State == StateHeld && d.Hold != nil {
+		text := join(Plain(d.Hold.Reason), Plain(d.HoldWhy))
+		if !d.Hold.Since.IsZero() {
+			text += ", since " + stamp(d.Hold.Since)
+		}
+		f.add("held", text)
+	}
+	if !d.Due.IsZero() && d.State != StateEnded {
+		f.add("due", stamp(d.Due)+soon(d.Due, now))
+	}
+	if d.Buried {
+		f.add("dead letter", "on record")
+	}
+	if d.Cancelled {
+		f.add("cancelled", "yes")
+	}
+}
+
+func (f *facts) claim(k *agentstatus.Claim, now time.Time) {
+	if k == nil {
+		return
+	}
+	text := Plain(k.Agent) + fmt.Sprintf(", attempt %d", k.Attempt)
+	if k.Worker.Proves() {
+		text += fmt.Sprintf(", worker pid %d", k.Worker.PID)
+	}
+	if k.Runner.Proves() {
+		text += fmt.Sprintf(", runs as pid %d", k.Runner.PID)
+	}
+	if !k.At.IsZero() {
+		text += ", " + ago(k.At, now)
+	}
+	f.add("claimed by", text)
+}
+
+func (f *facts) result(r *agentstatus.Result, now time.Time) {
+	text := Plain(r.Status) + " by " + Plain(r.Source)
+	if !r.Completed.IsZero() {
+		text += ", " + ago(r.Completed, now)
+	}
+	f.add("result", text)
+	for _, key := range sortedKeys(r.Body.Metrics) {
+		if raw, err := json.Marshal(r.Body.Metrics[key]); err == nil {
+			f.add("  "+Plain(key), short(Plain(string(raw))))
+		}
+	}
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func plainList(items []string) string {
+	all := make([]string, len(items))
+	for i, s := range items {
+		all[i] = Plain(s)
+	}
+	return strings.Join(all, ", ")
+}
+
+func stamp(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+func ago(t, now time.Time) string {
+	switch d := now.Sub(t); {
+	case t.IsZero():
+		return ""
+	case d < 0:
+		return "in " + Span(-d)
+	default:
+		return Span(d) + " ago"
+	}
+}
+
+func soon(t, now time.Time) string {
+	if left := t.Sub(now); left > 0 {
+		return " (in " + Span(left) + ")"
+	}
+	return ""
+}
