@@ -1,0 +1,146 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// How soon a result that could not be written is tried again.
+const (
+	saveSoon = 250 * time.Millisecond
+	saveSlow = 15 * time.Second
+)
+
+// conclude gives a job its result. It stays in hand until the result is written.
+func (w *Worker) conclude(j *job, r agentstatus.Result) {
+	r.TaskID, r.Source, r.Mark, r.Completed = j.task.TaskID, w.o.Agent, j.mark, w.o.Now().UTC()
+	r.Status = cmp.Or(r.Status, statusFailed)
+	r.Body.Success = r.Status == statusCompleted
+	if r.Seconds == 0 {
+		r.Seconds = seconds(max(r.Completed.Sub(j.began), 0))
+	}
+	if r.Body.Metrics == nil {
+		r.Body.Metrics = map[string]any{}
+	}
+	r.Body.Artifacts = append([]string{}, r.Body.Artifacts...) // the document wants lists, empty ones too
+	r.Body.Modified = append([]string{}, r.Body.Modified...)
+	r.Errors = append([]agentstatus.TaskError{}, r.Errors...)
+	r.Next = append([]agentstatus.NextAction{}, r.Next...)
+	fit(&r)
+	j.result, j.saveAt = &r, r.Completed
+	w.look = true
+}
+
+// deliver writes the results that are due. One that cannot be written stays, with its claim: nobody else runs the task,
+// and nothing is lost while this worker lives.
+func (w *Worker) deliver(ctx context.Context, now time.Time) {
+	for _, j := range w.inHand() {
+		if j.result == nil || now.Before(j.saveAt) {
+			continue
+		}
+		err := w.o.Client.Finish(ctx, j.task.TaskID, *j.result, now)
+		switch {
+		case err == nil:
+			w.say("task %s: %s: %s", j.name, j.result.Status, j.result.Body.Summary)
+		case errors.Is(err, agentstatus.ErrEnded):
+			w.say("task %s: it had ended without us: %v", j.name, err)
+		case errors.Is(err, agentstatus.ErrNoTask):
+			w.say("task %s: its request is gone, and nobody waits for the result (%s)", j.name, j.result.Status)
+		default:
+			w.unsaved(j, err, now)
+			continue
+		}
+		w.saved(j, now)
+	}
+}
+
+func (w *Worker) inHand() []*job {
+	var list []*job
+	for _, j := range w.jobs {
+		list = append(list, j)
+	}
+	slices.SortFunc(list, func(a, b *job) int {
+		return cmp.Or(a.began.Compare(b.began), cmp.Compare(a.task.TaskID, b.task.TaskID))
+	})
+	return list
+}
+
+func (w *Worker) saved(j *job, now time.Time) {
+	w.tally.Last = j.result
+	w.calm("write the result of " + j.name)
+	delete(w.jobs, j.task.TaskID)
+	w.diskFull, w.trouble, w.beatAt, w.look = false, "", now, true
+}
+
+// unsaved puts off a result, or, when the worker has to end, says that it is lost.
+func (w *Worker) unsaved(j *job, err error, now time.Time) {
+	j.tries++
+	w.fret("write the result of "+j.name, err)
+	if j.tries == 3 && !ofMachine(err) {
+		w.conclude(j, unwritable(j, err))
+		return
+	}
+	if w.stopping && !now.Before(w.stopBy) {
+		w.say("task %s: this result could not be written and is lost: %s: %s (%v). Its claim stays, and ends as AGENT_LOST",
+			j.name, j.result.Status, j.result.Body.Summary, err)
+		w.tally.Unsaved = append(w.tally.Unsaved, j.task.TaskID)
+		w.tally.Last = j.result
+		delete(w.jobs, j.task.TaskID)
+		return
+	}
+	j.saveAt = now.Add(min(saveSoon<<min(j.tries-1, 10), saveSlow))
+	if w.stopping && j.saveAt.After(w.stopBy) {
+		j.saveAt = w.stopBy
+	}
+}
+
+// ofMachine reports whether an error is of the machine, and may pass.
+func ofMachine(err error) bool {
+	return errors.As(err, new(syscall.Errno)) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)
+}
+
+// roomFor bounds a result, in bytes: beyond 1 MiB no reader of ours takes it.
+const roomFor = 900 << 10
+
+// fit shortens what may be long until the result has room: control characters take six bytes each in JSON.
+func fit(r *agentstatus.Result) {
+	for range 12 {
+		doc, err := jsonfile.Encode(*r)
+		if err != nil || len(doc) <= roomFor {
+			return
+		}
+		if len(r.Body.Stdout)+len(r.Body.Stderr) < 4<<10 {
+			break
+		}
+		r.Body.Stdout, r.Body.Stderr = lastHalf(r.Body.Stdout), lastHalf(r.Body.Stderr)
+	}
+	r.Body.Metrics = map[string]any{"left_out": "what the command reported was too long"}
+}
+
+func lastHalf(text string) string {
+	if len(text) < 1<<10 {
+		return text
+	}
+	return "[…]" + strings.ToValidUTF8(text[len(text)/2:], "")
+}
+
+// unwritable takes the place of a result that no file can hold.
+func unwritable(j *job, err error) agentstatus.Result {
+	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError,
+		Message: line(j.plan.name+" is over ("+j.result.Status+"), but its result cannot be written: "+err.Error(), longestMessage)}
+	return agentstatus.Result{Status: statusFailed, Seconds: j.result.Seconds, Errors: []agentstatus.TaskError{e},
+		Body: agentstatus.ResultBody{Summary: e.Message, Output: j.result.Body.Output}}
+}
+
+func outOfSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

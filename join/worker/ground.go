@@ -1,0 +1,155 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ground is where the paths of a request may lie: in the project, and beneath the folders that the configuration adds.
+type ground struct {
+	project string   // absolute, as it was given
+	roots   []string // with all links resolved
+}
+
+func newGround(project string, paths []string) ground {
+	g := ground{project: project}
+	for _, dir := range append([]string{project}, paths...) {
+		if real, err := resolve(filepath.Clean(dir)); err == nil {
+			g.roots = append(g.roots, real)
+		}
+	}
+	return g
+}
+
+// The longest path and the longest name in it that systems take, in bytes.
+const (
+	longestPath = 4096
+	longestName = 255
+)
+
+// locate gives the absolute path that a request means: relative ones belong to the project, and ~ is a name like any
+// other. The error says why it may not be used.
+func (g ground) locate(path string) (string, error) {
+	if err := sane(path); err != nil {
+		return "", err
+	}
+	abs := path
+	if !filepath.IsAbs(abs) {
+		abs = filepath.Join(g.project, abs)
+	}
+	abs = filepath.Clean(abs)
+	real, err := resolve(abs)
+	if err != nil {
+		return abs, err
+	}
+	if !g.holds(real) {
+		if real != abs {
+			return abs, fmt.Errorf("leads to %s, out of the project and of [worker] paths", line(real, 200))
+		}
+		return abs, errors.New("is outside the project and of [worker] paths")
+	}
+	return abs, nil
+}
+
+// sane refuses what no honest path looks like.
+func sane(path string) error {
+	switch {
+	case path == "":
+		return errors.New("is empty")
+	case len(path) > longestPath:
+		return fmt.Errorf("has %d bytes; %d at most", len(path), longestPath)
+	case !utf8.ValidString(path):
+		return errors.New("is not valid UTF-8")
+	case strings.ContainsFunc(path, unicode.IsControl):
+		return errors.New("holds a control character")
+	}
+	for name := range strings.SplitSeq(filepath.ToSlash(path), "/") {
+		if len(name) > longestName {
+			return fmt.Errorf("holds a name of %d bytes; %d at most", len(name), longestName)
+		}
+	}
+	return nil
+}
+
+// resolve follows the links of the part that exists. A link that leads nowhere is refused: who follows it later may
+// come to any place.
+func resolve(abs string) (string, error) {
+	real, err := filepath.EvalSymlinks(abs)
+	switch {
+	case err == nil:
+		return real, nil
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+		return "", fmt.Errorf("cannot be followed: %w", bare(err))
+	}
+	if _, err := os.Readlink(abs); err == nil {
+		return "", errors.New("is a link that leads nowhere")
+	}
+	parent := filepath.Dir(abs)
+	if parent == abs {
+		return "", fmt.Errorf("cannot be followed: %w", bare(err))
+	}
+	real, err = resolve(parent)
+	return filepath.Join(real, filepath.Base(abs)), err
+}
+
+// bare takes the path off an error whose sentence names it already.
+func bare(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+// holds reports whether a resolved path lies on the ground.
+func (g ground) holds(real string) bool {
+	for _, root := range g.roots {
+		if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
+			return true
+		}
+	}
+	return false
+}
+
+// owns reports the same of any path; what cannot be followed is not ours.
+func (g ground) owns(abs string) bool {
+	real, err := resolve(filepath.Clean(abs))
+	return err == nil && g.holds(real)
+}
+
+// short names a path as people in the project do.
+func (g ground) short(abs string) string {
+	if rel, err := filepath.Rel(g.project, abs); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return abs
+}
+
+// line makes one line of a text, of at most n bytes, without what a terminal would obey.
+func line(text string, n int) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		return r
+	}, text)
+	text = strings.TrimSpace(text)
+	if len(text) <= n {
+		return text
+	}
+	cut := n - len("…")
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}

@@ -1,0 +1,243 @@
+package worker
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/join/run"
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+// The words of protocol 000: Task Result Schema, Error Codes.
+const (
+	statusCompleted = "completed"
+	statusFailed    = "failed"
+	statusPartial   = "partial"
+	statusTimeout   = "timeout"
+	statusBlocked   = "blocked"
+
+	severityFatal   = "fatal"
+	severityError   = "error"
+	severityWarning = "warning"
+
+	codeCapacity   = "CAPACITY_EXCEEDED"
+	codeNotFound   = "FILE_NOT_FOUND"
+	codePermission = "PERMISSION_DENIED"
+	codeTimeout    = "TIMEOUT"
+	codeExecution  = "EXECUTION_FAILED"
+	codeValidation = "VALIDATION_FAILED"
+	codeConflict   = "GIT_CONFLICT"
+)
+
+// Codes beyond the document's table.
+const (
+	codeInvalid      = "INVALID_REQUEST"
+	codeUnconfigured = "COMMAND_NOT_CONFIGURED"
+	codeLimited      = "RATE_LIMITED"
+	codeDiskFull     = "DISK_FULL"
+	codeCancelled    = "CANCELLED"
+	codeStopped      = "WORKER_STOPPED"
+	codeStillRunning = "STILL_RUNNING"
+	codeLeft         = "PROCESSES_LEFT"
+)
+
+const (
+	longestMessage = 1000 // bytes
+	longestSummary = 500
+)
+
+// halt is why a running task was asked to end.
+type halt int
+
+const (
+	haltNone halt = iota
+	haltCancelled
+	haltStopping
+	haltDisowned // its claim is gone
+)
+
+// faultBroken is the Fault of a run whose shim ended without a report.
+const faultBroken = "broken"
+
+// attempt is what there is to judge when a command is over.
+type attempt struct {
+	plan   plan
+	ended  run.Ended
+	asked  halt
+	ground ground
+	output int // bytes of each stream that may stand in the result
+}
+
+// result says what came of it. What files say is added by others.
+func (a *attempt) result() agentstatus.Result {
+	r := agentstatus.Result{Status: statusFailed, Body: agentstatus.ResultBody{Metrics: map[string]any{}}}
+	e := &a.ended
+	switch {
+	case e.Fault != "":
+		r.Errors = []agentstatus.TaskError{a.fault()}
+	case e.Stopped:
+		r.Errors = []agentstatus.TaskError{a.halted()}
+	case e.TimedOut:
+		r.Status = statusTimeout
+		r.Errors = []agentstatus.TaskError{{Code: codeTimeout, Severity: severityError, Message: fmt.Sprintf(
+			"%s was stopped after its limit of %s, with all that it had started", a.plan.name, span(a.plan.limit))}}
+	case a.plan.reports && a.reported(&r):
+	case e.Code == 0 && e.Signal == "":
+		r.Status = statusCompleted
+	default:
+		r.Errors = []agentstatus.TaskError{a.failure()}
+	}
+	if r.Body.Summary == "" {
+		r.Body.Summary = a.summary(r)
+	}
+	r.Body.Success = r.Status == statusCompleted
+	if a.plan.capture {
+		r.Body.Stdout, r.Body.Stderr = a.kept(e.Stdout.Text), a.kept(e.Stderr.Text)
+	}
+	if n := e.Unended; n > 0 {
+		r.Errors = append(r.Errors, agentstatus.TaskError{Code: codeLeft, Severity: severityWarning,
+			Message: fmt.Sprintf("%d of the processes that it started could not be ended", n)})
+	}
+	return r
+}
+
+// kept is as much of an output as may stand in the result. What Keep was for has its head and tail already.
+func (a *attempt) kept(text string) string {
+	if a.output >= leastKept || len(text) <= a.output {
+		return text
+	}
+	return strings.ToValidUTF8(text[len(text)-a.output:], "")
+}
+
+// halted tells of a run that was asked to end.
+func (a *attempt) halted() agentstatus.TaskError {
+	switch a.asked {
+	case haltDisowned:
+		return agentstatus.TaskError{Code: codeStopped, Severity: severityError, Message: a.plan.name + " was stopped: its claim was taken away"}
+	case haltCancelled:
+		return agentstatus.TaskError{Code: codeCancelled, Severity: severityError, Message: a.plan.name + " was stopped: the task was cancelled"}
+	}
+	return agentstatus.TaskError{Code: codeStopped, Severity: severityError,
+		Message: a.plan.name + " was stopped before its end: its worker had to end. What it had done by then stays done"}
+}
+
+// fault says why the command could not be started.
+func (a *attempt) fault() agentstatus.TaskError {
+	if a.ended.Fault == faultBroken {
+		return agentstatus.TaskError{Code: codeExecution, Severity: severityError,
+			Message: line(fmt.Sprintf("nobody knows how %s ended: %s", a.plan.name, a.ended.Problem), longestMessage)}
+	}
+	program := a.plan.argv[0]
+	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError, File: program,
+		Message: fmt.Sprintf("%s could not be started: %s", a.plan.name, a.ended.Problem)}
+	switch a.ended.Fault {
+	case run.Resources:
+		e.Code, e.Severity, e.File = codeCapacity, severityWarning, ""
+	case run.Permission:
+		e.Code = codePermission
+	case run.NotFound:
+		e.Code = codeNotFound
+	case run.Format:
+		e.Message = a.plan.name + " could not be started: it is no program, and its first line names none; begin it with a line like #!/bin/sh"
+		e.Line = 1
+	}
+	if a.plan.kind != typeExecute {
+		if a.ended.Fault == run.NotFound {
+			e.Message += fmt.Sprintf(" (see %s under [worker.commands])", a.plan.name)
+		}
+		return e
+	}
+	if now := missingFolder(a.plan.dir); now != nil {
+		return *now
+	}
+	if now := unfit(program); now != nil {
+		return *now
+	}
+	if named, first := interpreter(program); a.ended.Fault == run.NotFound && named != "" {
+		e.Message, e.Line = fmt.Sprintf("%s names an interpreter that is not there: %s", a.plan.name, line(named, 200)), 1
+		if strings.HasSuffix(first, "\r") {
+			e.Message += " (the line ends as on Windows: take the carriage return away)"
+		}
+	}
+	return e
+}
+
+// failure finds the code for a command that failed by itself.
+func (a *attempt) failure() agentstatus.TaskError {
+	out, err := tail(a.ended.Stdout.Text), tail(a.ended.Stderr.Text)
+	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError, Message: a.ending()}
+	if a.plan.kind == typeValidate {
+		e.Code, e.Severity = codeValidation, severityFatal
+	}
+	find := finder{dirs: []string{a.plan.dir, a.ground.project}, owns: a.ground.owns}
+	if a.ended.Signal == "" {
+		switch c, ok := conflict(err + "\n" + out); {
+		case ok:
+			e.Code, e.Severity, e.Message = codeConflict, severityFatal, c.words
+			e.File, _ = find.file(c.file)
+			return e
+		case full(err + "\n" + out):
+			e.Code, e.Severity = codeDiskFull, severityError
+			return e
+		}
+		if words := limited(err + "\n" + out); words != "" {
+			e.Code, e.Severity, e.Message = codeLimited, severityWarning, words
+			return e
+		}
+	}
+	var ok bool
+	if e.File, e.Line, ok = find.place(err); !ok {
+		e.File, e.Line, _ = find.place(out)
+	}
+	return e
+}
+
+// ending says how the command ended, with its last words when they may be kept.
+func (a *attempt) ending() string {
+	e := &a.ended
+	words := fmt.Sprintf("%s ended with exit code %d", a.plan.name, e.Code)
+	if e.Signal != "" {
+		words = fmt.Sprintf("%s was ended by %s", a.plan.name, e.Signal)
+		if e.Signal == "SIGKILL" {
+			words += ", perhaps by the kernel for want of memory"
+		}
+	}
+	last := lastLine(e.Stderr.Text)
+	if last == "" {
+		last = lastLine(e.Stdout.Text)
+	}
+	if a.plan.capture && last != "" {
+		words += ": " + last
+	}
+	return line(words, longestMessage)
+}
+
+// summary is one sentence for people.
+func (a *attempt) summary(r agentstatus.Result) string {
+	e := &a.ended
+	var words string
+	switch {
+	case len(r.Errors) > 0:
+		words = r.Errors[0].Message
+	case a.plan.reports && firstLine(e.Stdout.Text) != "":
+		words = firstLine(e.Stdout.Text)
+	default:
+		words = fmt.Sprintf("%s completed in %s", a.plan.name, span(e.End.Sub(e.Start)))
+	}
+	if e.Survivors > 0 && !e.TimedOut && !e.Stopped {
+		words += fmt.Sprintf(" (%d processes that it left behind were ended)", e.Survivors)
+	}
+	return line(words, longestSummary)
+}
+
+// span writes a length of time for people.
+func span(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.0f min", d.Minutes())
+}

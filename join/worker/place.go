@@ -1,0 +1,100 @@
+package worker
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// finder finds where in the project an error is, by what programs print about it.
+type finder struct {
+	dirs []string // relative names belong to the first in which they are found
+	owns func(abs string) bool
+}
+
+// The forms in which files and lines are named.
+var (
+	pythonFrame = regexp.MustCompile(`^\s*File "([^"]+)", line (\d+)`)
+	nodeFrame   = regexp.MustCompile(`^\s+at (?:.*\()?(?:file://)?(/[^():]+|[A-Za-z]:[^():]+):(\d+):\d+\)?\s*$`)
+	shellLine   = regexp.MustCompile(`^([^:\s][^:]*): (?:line )?(\d+): `)
+	typeScript  = regexp.MustCompile(`^\s*([^\s(][^(]*)\((\d+),\d+\): `)
+	arrowed     = regexp.MustCompile(`^\s*--> ([^:]+):(\d+):\d+`)
+	plainPlace  = regexp.MustCompile(`^\s*(?:E\s+)?((?:[A-Za-z]:)?[^:\s][^:]*):(\d+)(?::\d+)?(?:[:\s]|$)`)
+)
+
+// looked bounds how many lines are read and how many files are asked for.
+const looked = 400
+
+// place gives the file and line that an output points at. A traceback names its cause last, everything else first. Only
+// files that exist, and lie where this task may work, count.
+func (f finder) place(text string) (file string, at int, ok bool) {
+	lines := strings.Split(text, "\n")
+	if len(lines) > looked {
+		lines = lines[len(lines)-looked:]
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		if file, at, ok = f.match(pythonFrame, lines[i]); ok && !foreign(file) {
+			return file, at, true
+		}
+	}
+	for _, form := range [][]*regexp.Regexp{{nodeFrame}, {shellLine, typeScript, arrowed, plainPlace}} {
+		for _, l := range lines {
+			for _, re := range form {
+				if file, at, ok = f.match(re, l); ok && !foreign(file) {
+					return file, at, true
+				}
+			}
+		}
+	}
+	return "", 0, false
+}
+
+// foreign reports code that others wrote.
+func foreign(file string) bool {
+	for _, dir := range []string{"node_modules", "site-packages", "dist-packages"} {
+		if strings.Contains(filepath.ToSlash(file), "/"+dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (f finder) match(re *regexp.Regexp, text string) (string, int, bool) {
+	if len(text) > 2000 {
+		return "", 0, false
+	}
+	m := re.FindStringSubmatch(text)
+	if m == nil {
+		return "", 0, false
+	}
+	at, err := strconv.Atoi(m[2])
+	if err != nil || at < 1 {
+		return "", 0, false
+	}
+	file, ok := f.file(m[1])
+	return file, at, ok
+}
+
+// file gives the absolute path of a file that an output names.
+func (f finder) file(name string) (string, bool) {
+	name = strings.TrimSpace(name)
+	if sane(name) != nil {
+		return "", false
+	}
+	if filepath.IsAbs(name) {
+		return name, f.there(name)
+	}
+	for _, dir := range f.dirs {
+		if abs := filepath.Join(dir, name); f.there(abs) {
+			return abs, true
+		}
+	}
+	return "", false
+}
+
+func (f finder) there(abs string) bool {
+	info, err := os.Lstat(abs)
+	return err == nil && info.Mode().IsRegular() && f.owns(abs)
+}

@@ -1,0 +1,220 @@
+package worker
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+// The request types of protocol 000.
+const (
+	typeExecute  = "execute"
+	typeResearch = "research"
+	typeValidate = "validate"
+	typeDeploy   = "deploy"
+)
+
+// plan is what a task comes down to: a command, or a result without one.
+type plan struct {
+	task    string // its id
+	kind    string
+	name    string // of what is run, for people
+	argv    []string
+	dir     string
+	stdin   []byte
+	limit   time.Duration
+	capture bool // the output is kept
+	reports bool // the command may end its output with a result of its own
+	dry     bool
+
+	modify, artifacts []string            // absolute
+	result            *agentstatus.Result // nothing is run: this is what came of it
+}
+
+// runs reports whether there is a command to be run.
+func (p *plan) runs() bool { return p.result == nil }
+
+// refuse ends the plan with an error.
+func (p *plan) refuse(status string, e agentstatus.TaskError) {
+	if p.result == nil {
+		e.Message = line(e.Message, longestMessage)
+		p.result = &agentstatus.Result{Status: status, Errors: []agentstatus.TaskError{e}, Body: agentstatus.ResultBody{Summary: e.Message}}
+	}
+}
+
+func (p *plan) invalid(message string) {
+	p.refuse(statusFailed, agentstatus.TaskError{Code: codeInvalid, Message: message, Severity: severityFatal})
+}
+
+// planner makes plans. It looks at files, and changes none.
+type planner struct {
+	Settings
+	ground   ground
+	programs ground // where what execute runs may lie
+}
+
+// plan decides what a request comes down to (protocol 000, Task Types & Payloads).
+func (m *planner) plan(w agentstatus.Work) plan {
+	p := plan{task: w.TaskID, kind: cmp.Or(w.Type, w.Payload.TaskType), dir: m.ground.project, stdin: w.Raw, capture: true, limit: m.limit(w.Timeout)}
+	if w.Payload.Parameters == nil {
+		p.invalid("payload.parameters is missing, or is no object")
+		return p
+	}
+	given := &parameters{fields: w.Payload.Parameters}
+	p.dry = given.flag("dry_run", false)
+	switch p.kind {
+	case typeExecute:
+		m.execute(&p, given)
+	case typeResearch:
+		given.text("query", true)
+		m.check(&p, "search_paths", given.list("search_paths"))
+		m.command(&p, "research", m.Research)
+	case typeValidate:
+		given.text("validation_type", true)
+		m.check(&p, "target_files", given.list("target_files"))
+		m.command(&p, "validate", m.Validate)
+	case typeDeploy:
+		given.text("service_name", true)
+		given.text("environment", true)
+		m.deploy(&p)
+	default:
+		p.invalid(fmt.Sprintf("request_type is %q; this worker knows execute, research, validate and deploy", line(p.kind, 60)))
+	}
+	if given.problem != "" {
+		p.result = nil // what is missing comes before what is not configured
+		p.invalid(given.problem)
+	}
+	p.modify = m.located(&p, "payload.files_to_modify", w.Payload.Modify, true)
+	p.artifacts = m.located(&p, "payload.expected_artifacts", w.Payload.Artifacts, false)
+	if p.runs() {
+		m.fill(&p, w)
+	}
+	return p
+}
+
+// limit is how long a task may take.
+func (m *planner) limit(seconds float64) time.Duration {
+	if !(seconds > 0) {
+		return m.Timeout
+	}
+	return min(duration(seconds), m.MaxTimeout)
+}
+
+// execute: a script with its arguments, without a shell.
+func (m *planner) execute(p *plan, given *parameters) {
+	script := given.text("script_path", true)
+	args := given.list("args")
+	dir := given.text("working_directory", false)
+	p.capture = given.flag("capture_output", true)
+	if d := given.seconds("timeout_seconds"); d > 0 {
+		p.limit = min(p.limit, d)
+	}
+	if given.problem != "" {
+		return
+	}
+	for i, arg := range args {
+		if strings.ContainsRune(arg, 0) {
+			p.invalid(fmt.Sprintf("payload.parameters.args[%d] holds a NUL character", i))
+		}
+	}
+	script = m.locateIn(m.programs, p, "payload.parameters.script_path", script, "; [worker] programs is where to allow it")
+	if dir != "" {
+		p.dir = m.locate(p, "payload.parameters.working_directory", dir)
+	}
+	if !p.runs() {
+		return
+	}
+	p.argv, p.name = append([]string{script}, args...), m.ground.short(script)
+	if p.dry {
+		p.rehearse(m.ground)
+		return
+	}
+	if e := cmp.Or(missingFolder(p.dir), unfit(script)); e != nil {
+		p.refuse(statusFailed, *e)
+	}
+}
+
+// command: what the configuration says is run for a request of this type.
+func (m *planner) command(p *plan, key string, argv []string) {
+	p.reports, p.name, p.argv = true, key, argv
+	switch {
+	case p.dry:
+		p.rehearse(m.ground)
+	case len(argv) == 0:
+		p.unconfigured(key)
+	}
+}
+
+// deploy has a command of its own for dry runs.
+func (m *planner) deploy(p *plan) {
+	if p.dry && len(m.DeployDryRun) > 0 {
+		p.reports, p.name, p.argv = true, "deploy_dry_run", m.DeployDryRun
+		return
+	}
+	m.command(p, "deploy", m.Deploy)
+}
+
+// unconfigured: there is nobody here to do this. Only a human can change that.
+func (p *plan) unconfigured(key string) {
+	message := fmt.Sprintf("this worker has no command for %s requests: set %s under [worker.commands] in steward's config.toml", key, key)
+	p.refuse(statusBlocked, agentstatus.TaskError{Code: codeUnconfigured, Message: message, Severity: severityError})
+	p.result.Next = []agentstatus.NextAction{{Action: "Set " + key + " under [worker.commands], then: steward retry " + p.task, Priority: "high", Human: true}}
+}
+
+// fill puts the task into the command's arguments, and makes a program with a relative path one of the project's.
+func (m *planner) fill(p *plan, w agentstatus.Work) {
+	if p.kind == typeExecute {
+		return // its arguments are passed as they are
+	}
+	r := strings.NewReplacer("{task}", w.TaskID, "{project}", m.ground.project, "{request}", requestFile(m.ground.project, w.TaskID))
+	argv := make([]string, len(p.argv))
+	for i, arg := range p.argv {
+		argv[i] = r.Replace(arg)
+	}
+	if name := filepath.FromSlash(argv[0]); strings.ContainsRune(name, filepath.Separator) && !filepath.IsAbs(name) {
+		argv[0] = filepath.Join(m.ground.project, name)
+	}
+	p.argv = argv
+}
+
+// check refuses paths that lie elsewhere.
+func (m *planner) check(p *plan, field string, paths []string) {
+	m.located(p, "payload.parameters."+field, paths, true)
+}
+
+// located makes paths absolute. Confined ones must lie on the ground; of the others those that do not are left out, for
+// nothing is done to them but a look.
+func (m *planner) located(p *plan, field string, paths []string, confined bool) []string {
+	var list []string
+	for i, path := range paths {
+		if confined {
+			list = append(list, m.locate(p, fmt.Sprintf("%s[%d]", field, i), path))
+		} else if abs, err := m.ground.locate(path); err == nil {
+			list = append(list, abs)
+		}
+	}
+	return list
+}
+
+// locate makes one path absolute, or ends the plan with PERMISSION_DENIED.
+func (m *planner) locate(p *plan, field, path string) string {
+	return m.locateIn(m.ground, p, field, path, "")
+}
+
+func (m *planner) locateIn(g ground, p *plan, field, path, advice string) string {
+	abs, err := g.locate(path)
+	if err != nil {
+		p.refuse(statusFailed, agentstatus.TaskError{Code: codePermission, Severity: severityError, File: line(path, 500),
+			Message: fmt.Sprintf("%s %q: %v%s", field, line(path, 200), err, advice)})
+	}
+	return abs
+}
+
+// requestFile is where a task's request lies (protocol 000, File Locations).
+func requestFile(project, id string) string {
+	return filepath.Join(project, filepath.FromSlash(agentstatus.Base), "codex_tasks", "task_"+id+".request.json")
+}
