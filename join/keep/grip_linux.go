@@ -1,0 +1,107 @@
+package keep
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/livhana/steward/platform/proc"
+)
+
+// grip is a pidfd: it waits without a thread, and tells how a process that is not our child has ended.
+type grip struct {
+	fd   int
+	file *os.File // nil: this kernel gave none
+}
+
+// prepare has the kernel make the pidfd together with the process.
+func (g *grip) prepare(attr *syscall.SysProcAttr) {
+	g.fd = -1
+	attr.PidFD = &g.fd
+}
+
+func (g *grip) take() {
+	if g.fd >= 0 && syscall.SetNonblock(g.fd, true) == nil { // only then the runtime's poller waits for it
+		g.file = os.NewFile(uintptr(g.fd), "pidfd")
+	}
+}
+
+// open takes a pidfd of a process that an earlier steward has started.
+func (g *grip) open(id proc.Identity) {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if err != nil {
+		return
+	}
+	if proc.Check(id) == proc.Gone { // the number may have passed to another one
+		_ = unix.Close(fd)
+		return
+	}
+	g.fd = fd
+	g.take()
+}
+
+// wait returns true when the process has ended, false after close.
+func (g *grip) wait(c *child) bool {
+	if g.file == nil {
+		if c.own != nil {
+			return waitOwn(c)
+		}
+		return c.pollGone()
+	}
+	raw, err := g.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	return raw.Read(hasEnded) == nil
+}
+
+// waitOwn waits for a child of which there is no pidfd; the status comes with the next Wait.
+func waitOwn(c *child) bool { return c.id == (proc.Identity{}) || c.pollGone() }
+
+// hasEnded asks with no time to wait whether the pidfd can be read.
+func hasEnded(fd uintptr) bool {
+	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(polled, 0)
+	return err == nil && n == 1 && polled[0].Revents&unix.POLLIN != 0
+}
+
+// statusWait is how long the ended process's new parent gets to ask for its status: before that the kernel does not
+// tell it to others. An init does it at once; some that stand in for one in containers take their time.
+const statusWait = 250 * time.Millisecond
+
+// status asks the kernel how the process ended (PIDFD_GET_INFO with PIDFD_INFO_EXIT, Linux 6.15).
+func (g *grip) status(e *Ending) {
+	e.Code, e.Unknown = -1, true
+	if g.file == nil {
+		return
+	}
+	raw, err := g.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	pause := 100 * time.Microsecond
+	for waited := time.Duration(0); waited < statusWait; waited += pause {
+		s := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
+		var asked error
+		_ = raw.Control(func(fd uintptr) { asked = unix.IoctlPidfdInfo(int(fd), &s) })
+		if asked == nil && s.Mask&unix.PIDFD_INFO_EXIT != 0 {
+			e.Unknown = false
+			readStatus(syscall.WaitStatus(s.Exit_code), e)
+			return
+		}
+		if errors.Is(asked, unix.ENOTTY) || errors.Is(asked, unix.EINVAL) { // an older kernel
+			return
+		}
+		pause = min(2*pause, 10*time.Millisecond)
+		time.Sleep(pause)
+	}
+}
+
+func (g *grip) close() {
+	if g.file != nil {
+		_ = g.file.Close()
+	}
+}

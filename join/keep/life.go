@@ -1,0 +1,222 @@
+package keep
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+)
+
+// life looks after one agent. All but what others ask of it belongs to its own goroutine.
+type life struct {
+	k     *Keeper
+	row   Row
+	rec   Record
+	name  string
+	log   string
+	env   []string // but for the mark of the life
+	path  string   // of the program; "" until it was found
+	saved int      // the intent that is on disk
+	main  *child   // nil: nothing of it runs
+	held  bool     // the operator held it when it was last looked at
+
+	news   chan struct{} // one token when wish has changed, or it is time to look
+	wish   atomic.Pointer[wish]
+	idle   atomic.Bool // it waits for somebody, and is to be woken at each tick
+	public atomic.Pointer[Kept]
+}
+
+// wish is what the configuration wants of an agent.
+type wish struct {
+	row    Row
+	wanted bool
+}
+
+func newLife(k *Keeper, row Row, r *Record) *life {
+	l := &life{k: k, row: row, name: row.label(), log: k.logOf(row), news: make(chan struct{}, 1)}
+	if r != nil {
+		l.rec, l.saved = *r, r.Intent
+	} else {
+		l.rec = Record{Mark: newMark(k.State, row), Row: row.sum(), Intent: 1}
+	}
+	if r != nil && r.row().fileName() != row.fileName() { // the project has another name now
+		l.rec.Project = row.Project
+		l.save(false)
+		k.store.drop(r.row())
+	}
+	l.rec.Project, l.rec.Agent, l.rec.Dir = row.Project, row.Name, row.Dir
+	l.show("waiting", "")
+	return l
+}
+
+func (l *life) want(row Row, wanted bool) {
+	l.wish.Store(&wish{row, wanted})
+	l.poke()
+}
+
+func (l *life) poke() {
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// run ends when the keeper does, or when the agent is wanted no more and gone.
+func (l *life) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		w := l.wish.Load()
+		switch {
+		case !w.wanted:
+			if l.dismiss(ctx) {
+				return
+			}
+		case l.rec.Row != w.row.sum():
+			l.replace(ctx, w.row)
+		default:
+			if l.row.Restart != w.row.Restart {
+				l.row = w.row
+			}
+			l.turn(ctx)
+		}
+	}
+	if l.main != nil {
+		l.main.leave()
+	}
+}
+
+// turn waits for the next thing to happen, and deals with it.
+func (l *life) turn(ctx context.Context) {
+	switch {
+	case l.main != nil:
+		l.attend(ctx)
+	case l.rec.State != wanted:
+		l.wait(ctx)
+	default:
+		l.launch(ctx)
+	}
+}
+
+// attend waits until the agent ends, or something else is wanted of it.
+func (l *life) attend(ctx context.Context) {
+	l.idle.Store(false)
+	select {
+	case <-ctx.Done():
+	case <-l.news:
+	case e := <-l.main.ended:
+		l.over(ctx, e)
+	}
+}
+
+// over deals with the end of a life. What must be quick comes first: the next life, if there is one.
+func (l *life) over(ctx context.Context, e Ending) {
+	now, cfg := l.k.Now(), l.k.config()
+	if ready := l.rec.Started.Add(cfg.Ready); e.Fault == "" && !e.At.Before(ready) {
+		e.Ready = ready
+	}
+	if l.rec.Unit != "" {
+		e = l.k.unitStatus(ctx, l.rec.Unit, e)
+	}
+	was, generation := l.rec.Process, l.rec.Generation
+	l.main = nil
+	l.rec.Process, l.rec.Last, l.rec.Unit = proc.Identity{}, &e, ""
+	d := Next(l.name, l.row.Restart, l.rec.History, e, now, cfg)
+	l.rec.History, l.rec.Why = d.History, d.Why
+	switch d.Action {
+	case Start:
+		l.rec.NotBefore = d.At
+		if !l.start(ctx) {
+			l.save(false)
+		}
+	case Rest:
+		l.settleDown(rested, now)
+		l.k.presence.left(l.row, was, e, !e.Well(), d.Why)
+	case Fail:
+		l.settleDown(failed, now)
+		l.k.presence.left(l.row, was, e, true, d.Why)
+		l.call()
+	}
+	if generation > 0 && e.Fault == "" {
+		l.k.reap(ctx, was, l.rec.markOf(generation))
+	}
+	l.k.Log.Info("agent ended", "agent", l.name, "how", e.String(), "then", string(d.Action), "why", d.Why)
+}
+
+// settleDown notes that no life follows. A failure is on disk for good before anybody hears of it.
+func (l *life) settleDown(s state, now time.Time) {
+	l.rec.State, l.rec.Since, l.rec.Boot = s, now, self().Boot
+	l.save(s == failed)
+	l.show(string(s), l.rec.Why)
+}
+
+// call tells the human.
+func (l *life) call() {
+	if err := l.k.Doors.Failed(l.row, l.rec.Why, l.rec.Generation); err != nil {
+		l.k.Log.Error("tell of the failed agent", "agent", l.name, "error", err)
+	}
+}
+
+// wait is for an agent that rests or has failed: until the human, the operator or the configuration wants it again. A
+// hold that ends starts it.
+func (l *life) wait(ctx context.Context) {
+	l.idle.Store(true)
+	held := l.k.Doors.Held(l.row)
+	again := l.held && !held || l.rec.State == failed && l.k.Doors.Again(l.row, l.rec.Since)
+	if l.held = held; again {
+		if l.rec.State == failed {
+			l.k.Doors.Recovered(l.row)
+		}
+		l.fresh()
+		l.save(true)
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-l.news:
+	}
+}
+
+// fresh forgets what was: it may start at once, and has all its restarts before it.
+func (l *life) fresh() {
+	l.rec.State, l.rec.Since, l.rec.History, l.rec.NotBefore = wanted, time.Time{}, History{}, time.Time{}
+}
+
+// launch starts the agent when nothing stands in its way, or waits for that.
+func (l *life) launch(ctx context.Context) {
+	if l.start(ctx) {
+		return
+	}
+	l.idle.Store(true)
+	timer := time.NewTimer(max(time.Millisecond, l.rec.NotBefore.Sub(l.k.Now())))
+	defer timer.Stop()
+	var due <-chan time.Time
+	if l.rec.NotBefore.After(l.k.Now()) {
+		due = timer.C // else it is the operator or the gate that it waits for: looked at again at each tick
+	}
+	select {
+	case <-ctx.Done():
+	case <-l.news:
+	case <-due:
+	}
+}
+
+// save writes the record. A failure is told once per trouble and not the end: the marks in the processes still tell the
+// next steward what runs.
+func (l *life) save(lasting bool) {
+	if err := l.k.store.save(l.row, &l.rec, lasting); err != nil {
+		l.k.Log.Error("write the agent's record", "agent", l.name, "error", err)
+		return
+	}
+	l.saved = l.rec.Intent
+}
+
+func (l *life) show(state, why string) {
+	kept := Kept{Project: l.row.Project, Agent: l.row.Name, State: state, Lives: l.rec.Generation, Restarts: l.rec.History.Count, Since: l.rec.Since, Why: why}
+	if l.main != nil {
+		kept.PID, kept.Since, kept.Place = l.rec.Process.PID, l.rec.Started, PlaceSession
+		if l.rec.Unit != "" {
+			kept.Place = PlaceService
+		}
+	}
+	l.public.Store(&kept)
+}

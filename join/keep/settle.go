@@ -1,0 +1,205 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+)
+
+func unsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
+
+// settle finds out what an earlier steward has left of this agent, before anything is started.
+func (l *life) settle(ctx context.Context) {
+	boot := self().Boot
+	if id := l.rec.Process; id.PID > 0 && id.Boot == boot && proc.Check(id) != proc.Gone {
+		l.adopt(id, l.rec.Generation)
+		return
+	}
+	if l.rec.Process.PID > 0 && l.rec.Process.Boot != boot || l.rec.State == rested && l.rec.Boot != boot {
+		l.rec.Process, l.rec.Unit = proc.Identity{}, "" // the machine was started anew, and so is everything on it
+		l.fresh()
+		l.save(false)
+		return
+	}
+	if id, ok := l.unrecorded(ctx); ok {
+		l.adopt(id, l.rec.Intent)
+		return
+	}
+	switch {
+	case l.rec.Process.PID > 0:
+		l.over(ctx, Ending{At: l.k.Now(), Code: -1, Unknown: true})
+	case l.rec.State == failed:
+		l.show(string(failed), l.rec.Why)
+		l.call() // in case that we were killed before it was told
+	case l.rec.State == rested:
+		l.show(string(rested), l.rec.Why)
+	}
+}
+
+// adopt takes on a process that lives already.
+func (l *life) adopt(id proc.Identity, generation int) {
+	known := l.rec.Process == id
+	l.main = adopt(id)
+	go l.main.watch(l.k.Now)
+	if !known {
+		l.rec.Process, l.rec.Generation, l.rec.Intent = id, generation, generation+1
+		l.rec.State, l.rec.Started, l.rec.NotBefore = wanted, l.k.Now(), time.Time{}
+		l.save(false)
+	}
+	l.running("adopted")
+}
+
+// unrecorded finds the main process of a life that began, and of which our predecessor could not write any more.
+func (l *life) unrecorded(ctx context.Context) (proc.Identity, bool) {
+	if l.saved > 0 {
+		unit := l.unitName(l.rec.Intent)
+		if units := l.k.units(ctx, l.rec.Unit); units != nil {
+			if pid, err := units.Main(ctx, unit); err == nil && pid > 0 {
+				if id, err := proc.Inspect(pid); err == nil {
+					l.rec.Unit = unit
+					return id, true
+				}
+			}
+		}
+	}
+	all, err := l.k.sweep()
+	if err != nil && !unsupported(err) {
+		l.k.Log.Error("look for the agent's processes", "agent", l.name, "error", err)
+	}
+	if l.saved > 0 {
+		return leader(proc.MarkedAmong(all, proc.MarkName, l.rec.markOf(l.rec.Intent)))
+	}
+	// Without a record the marks are all there is. What bears them may be of any life: the next one gets a number that
+	// none of them can have had.
+	found := proc.MarkedAmong(all, envKept, l.rec.Mark)
+	if len(found) > 0 {
+		l.rec.Intent = int(l.k.Now().Unix())
+	}
+	id, ok := leader(found)
+	for _, p := range found {
+		if !ok {
+			l.k.reap(ctx, p.Identity, "") // left behind by one that is gone
+		}
+	}
+	return id, ok
+}
+
+// leader is the oldest that leads a session: what its own children start is younger.
+func leader(found []proc.Process) (proc.Identity, bool) {
+	found = slices.DeleteFunc(slices.Clone(found), func(p proc.Process) bool { return p.Session != p.PID })
+	if len(found) == 0 {
+		return proc.Identity{}, false
+	}
+	return slices.MinFunc(found, func(a, b proc.Process) int { return int(int64(a.Start) - int64(b.Start)) }).Identity, true
+}
+
+// dismiss ends an agent whose row is gone, and reports whether it is.
+func (l *life) dismiss(ctx context.Context) bool {
+	if !l.end(ctx, "its row was taken out of the configuration") {
+		return false
+	}
+	l.k.store.drop(l.row)
+	l.k.Doors.Recovered(l.row)
+	l.k.Log.Info("agent dismissed", "agent", l.name)
+	return true
+}
+
+// replace ends an agent whose row starts something else now, and has that started.
+func (l *life) replace(ctx context.Context, row Row) {
+	if !l.end(ctx, "its row was changed") {
+		return
+	}
+	if l.rec.State == failed {
+		l.k.Doors.Recovered(l.row)
+	}
+	l.row, l.env, l.path = row, nil, ""
+	l.rec.Row, l.rec.Dir = row.sum(), row.Dir
+	l.fresh()
+	l.save(false)
+}
+
+// endAgain is the pause before what would not end is asked again.
+const endAgain = time.Second
+
+// end has the whole tree of the agent end: a request, [keep] stop, then the kill.
+func (l *life) end(ctx context.Context, why string) bool {
+	l.idle.Store(false)
+	l.show("ending", why)
+	id, unit := l.rec.Process, l.rec.Unit
+	if err := l.k.finish(ctx, &l.rec); err != nil {
+		if ctx.Err() == nil {
+			l.k.Log.Error("end the agent", "agent", l.name, "error", err)
+			sleep(ctx, endAgain)
+		}
+		return false
+	}
+	if l.main != nil {
+		l.main.leave()
+		l.main = nil
+	}
+	e := Ending{At: l.k.Now(), Asked: true}
+	l.rec.Process, l.rec.Unit, l.rec.Last, l.rec.Why = proc.Identity{}, "", &e, why
+	if id.PID > 0 || unit != "" {
+		l.k.presence.left(l.row, id, e, false, why)
+	}
+	return true
+}
+
+// finish ends the processes of a record.
+func (k *Keeper) finish(ctx context.Context, r *Record) error {
+	if r.Unit != "" {
+		if units := k.units(ctx, r.Unit); units != nil {
+			if err := units.Stop(ctx, r.Unit); err != nil {
+				return err
+			}
+		}
+	}
+	for _, generation := range []int{r.Generation, r.Intent} {
+		root := r.Process
+		if generation != r.Generation {
+			root = proc.Identity{}
+		}
+		_, left, err := proc.EndTree(ctx, root, r.markOf(generation), k.config().Stop)
+		if unsupported(err) && root.PID > 0 {
+			err = proc.Terminate(ctx, root, k.config().Stop)
+		}
+		if err != nil && !unsupported(err) {
+			return err
+		}
+		if left > 0 {
+			return errors.New("some of its processes would not end")
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// EndAll ends all agents that a steward with this state folder has started, for its removal. No keeper may run.
+func EndAll(ctx context.Context, o Options, stop time.Duration) (ended int, err error) {
+	k := New(o)
+	k.cfg.Stop = stop
+	defer k.closeUnits()
+	for _, r := range k.store.all() {
+		living := proc.Check(r.Process) != proc.Gone && r.Process.PID > 0
+		if e := k.finish(ctx, r); e != nil {
+			err = errors.Join(err, e)
+			continue
+		}
+		if living {
+			ended++
+		}
+		k.store.drop(r.row())
+	}
+	return ended, err
+}

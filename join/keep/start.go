@@ -1,0 +1,157 @@
+package keep
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/platform/service"
+)
+
+// obstacle says why the agent is not started now; "" when nothing stands in its way.
+func (l *life) obstacle(now time.Time) (state, why string) {
+	if l.held = l.k.Doors.Held(l.row); l.held {
+		return "held", "the operator holds it"
+	}
+	if l.rec.NotBefore.After(now) {
+		return "waiting", l.rec.Why
+	}
+	if ok, why, _ := l.k.Doors.Admit(l.row); !ok {
+		return "waiting", why
+	}
+	return "", ""
+}
+
+// start begins the next life, unless something stands in its way. One that cannot begin ends at once, with the reason.
+//
+// Its number is on disk before: whoever comes after a kill knows what to look for. In the common case it got there with
+// the record of the life before, so that nothing slow stands between the end of one and the begin of the next.
+func (l *life) start(ctx context.Context) bool {
+	if state, why := l.obstacle(l.k.Now()); state != "" {
+		if shown := l.public.Load(); why != "" && (shown.State != state || shown.Why != why) {
+			l.k.Log.Info("agent waits", "agent", l.name, "why", why)
+		}
+		l.show(state, why)
+		return false
+	}
+	l.idle.Store(false)
+	if l.saved < l.rec.Intent {
+		l.k.hook("before the intent")
+		l.save(false)
+	}
+	l.k.hook("after the intent")
+	generation := l.rec.Intent
+	unit, err := l.begin(ctx, l.rec.markOf(generation))
+	l.k.hook("after the start")
+	l.rec.Generation, l.rec.Intent, l.rec.Started, l.rec.NotBefore = generation, generation+1, l.k.Now(), time.Time{}
+	if err != nil {
+		l.path = "" // it may have moved
+		l.main = stillborn(Ending{At: l.k.Now(), Code: -1, Fault: err.Error()})
+		return true
+	}
+	l.rec.Process, l.rec.Unit = l.main.id, unit
+	go l.main.watch(l.k.Now)
+	l.save(false)
+	l.k.hook("after the record")
+	l.running("started")
+	return true
+}
+
+// running tells everybody that the agent lives.
+func (l *life) running(how string) {
+	l.show("running", "")
+	if l.rec.Process.PID > 0 {
+		l.k.presence.speaks(l.row, l.rec.Process)
+	}
+	l.k.Log.Info("agent "+how, "agent", l.name, "pid", l.rec.Process.PID, "life", l.rec.Generation, "place", l.public.Load().Place)
+}
+
+// begin starts the main process of a life, in the place that is configured.
+func (l *life) begin(ctx context.Context, mark string) (unit string, err error) {
+	if l.env == nil {
+		l.env = environ(l.k.Environ, l.row, l.rec.Mark, house(l.k.State))
+	}
+	if l.path == "" {
+		if l.path, err = Find(l.row.Command[0], l.row.folder(), l.env); err != nil {
+			return "", err
+		}
+	}
+	env := append(l.env[:len(l.env):len(l.env)], proc.MarkName+"="+mark)
+	units := l.k.units(ctx, "")
+	switch {
+	case units == nil && l.k.config().Place != PlaceService:
+		l.main, err = spawn(l.path, l.row.Command, env, l.row.folder(), l.log)
+		return "", err
+	case units == nil:
+		return "", fmt.Errorf("keep.place is %q, and no service manager can be reached; %q or %q does without", PlaceService, PlaceAuto, PlaceSession)
+	}
+	unit = l.unitName(l.rec.Intent)
+	pid, err := units.Start(ctx, service.Unit{Name: unit, Description: "agent " + l.row.Name + " of " + l.row.Dir, Path: l.path,
+		Argv: l.row.Command, Dir: l.row.folder(), Env: env, Log: l.log, Stop: l.k.config().Stop})
+	if err != nil {
+		return "", err
+	}
+	id, err := proc.Inspect(pid)
+	if err != nil { // it has ended already: the manager knows how
+		id = proc.Identity{}
+		l.main = stillborn(Ending{At: l.k.Now(), Code: -1, Unknown: true})
+		return unit, nil
+	}
+	l.main = adopt(id)
+	return unit, nil
+}
+
+// unitName is the transient service of one life.
+func (l *life) unitName(generation int) string {
+	return fmt.Sprintf("steward-agent-%s-%s-%d.service", plain(l.row.Project, "-_."), plain(l.row.Name, "-_."), generation)
+}
+
+// stillborn is a life that is over before it could be watched.
+func stillborn(e Ending) *child {
+	c := newChild()
+	c.ended <- e
+	c.dead = true
+	return c
+}
+
+// unitStatus asks the manager what the kernel did not tell, and clears away what is left of a unit.
+func (k *Keeper) unitStatus(ctx context.Context, unit string, e Ending) Ending {
+	units := k.units(ctx, unit)
+	if units == nil {
+		return e
+	}
+	if e.Unknown {
+		if x, err := units.Exit(ctx, unit); err == nil {
+			e.Code, e.Signal, e.Unknown = x.Code, signalNumbered(x.Signal), false
+		}
+	}
+	k.hands.Go(func() {
+		if err := units.Stop(ctx, unit); err != nil && ctx.Err() == nil {
+			k.Log.Error("clear away the agent's unit", "unit", unit, "error", err)
+		}
+	})
+	return e
+}
+
+// reap ends what a life has left behind, beside all else that goes on. A few at a time: each one reads the whole table
+// of processes.
+func (k *Keeper) reap(ctx context.Context, root proc.Identity, mark string) {
+	grace := k.config().Stop
+	k.hands.Go(func() {
+		select {
+		case k.reaps <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer func() { <-k.reaps }()
+		ended, left, err := proc.EndTree(ctx, root, mark, grace)
+		switch {
+		case ctx.Err() != nil, unsupported(err):
+		case err != nil || left > 0:
+			k.Log.Error("end what the agent left behind", "mark", mark, "left", left, "error", err)
+		case ended > 0:
+			k.Log.Info("ended what the agent left behind", "mark", mark, "processes", ended)
+		}
+	})
+}
