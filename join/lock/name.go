@@ -1,0 +1,99 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What lies in the folder of locks, per name: the file that is locked (empty, and never removed), the record, and the
+// second copy of the number.
+const (
+	lockSuffix   = ".lock"
+	recordSuffix = ".json"
+	copySuffix   = ".fence"
+)
+
+// ErrName says that something cannot be the name of a lock.
+var ErrName = errors.New("no name for a lock")
+
+const (
+	maxName = 100 // bytes
+	maxFile = 200 // bytes of the name as it stands in a file name
+)
+
+// fileName makes a lock's name one component of a path. What could lead elsewhere, or what some file system refuses, is
+// written as in a URL, so that "src/main.go" can be locked and read back.
+func fileName(name string) (string, error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		edge := i == 0 || i == len(name)-1
+		if strings.IndexByte(`/\%:*?"<>|`, c) >= 0 || edge && (c == '.' || c == ' ') {
+			fmt.Fprintf(&b, "%%%02X", c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	file := b.String()
+	if len(file) > maxFile {
+		return "", fmt.Errorf("%w: %q is too long as a file name", ErrName, name)
+	}
+	if !filepath.IsLocal(file) {
+		return "", fmt.Errorf("%w: %q is a reserved name here", ErrName, name)
+	}
+	return file, nil
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: it is empty", ErrName)
+	case len(name) > maxName:
+		return fmt.Errorf("%w: it has %d bytes; %d at most", ErrName, len(name), maxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w: %q is not UTF-8", ErrName, name)
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) {
+			return fmt.Errorf("%w: %q holds %U, which cannot be seen", ErrName, name, r)
+		}
+	}
+	return nil
+}
+
+// checkAgent keeps the mirror readable: what it shows must come back as it was written.
+func checkAgent(agent string) error {
+	if err := checkName(agent); err != nil || strings.TrimSpace(agent) != agent {
+		return fmt.Errorf("%q is no name for an agent", agent)
+	}
+	return nil
+}
+
+// nameOf reads a file name back; ok is false for one that fileName would not make.
+func nameOf(file string) (name string, ok bool) {
+	var b strings.Builder
+	for i := 0; i < len(file); i++ {
+		c := file[i]
+		if c == '%' {
+			var n byte
+			if i+3 > len(file) {
+				return "", false
+			}
+			if _, err := fmt.Sscanf(file[i+1:i+3], "%02X", &n); err != nil {
+				return "", false
+			}
+			c = n
+			i += 2
+		}
+		b.WriteByte(c)
+	}
+	again, err := fileName(b.String())
+	return b.String(), err == nil && again == file
+}

@@ -1,0 +1,299 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// gitProject is a work tree with one commit, and a way to call git there.
+func gitProject(t *testing.T) (dir string, git func(args ...string) string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip(err)
+	}
+	dir = t.TempDir()
+	git = func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.org", "-C", dir}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %q: %v, %s", args, err, out)
+		}
+		return string(out)
+	}
+	git("init", "-q")
+	write(t, filepath.Join(dir, "tracked"), "x")
+	git("add", "tracked")
+	git("commit", "-q", "-m", "x")
+	return dir, git
+}
+
+// TestGitLeavesLocksAlone: what cleans a work tree up by default neither removes a lock nor its number.
+func TestGitLeavesLocksAlone(t *testing.T) {
+	dir, git := gitProject(t)
+	p := placeOf(dir, false)
+	defer p.Close()
+	h := take(t, p, "it")
+	for _, args := range [][]string{{"clean", "-qfd"}, {"stash", "-q", "-u"}, {"add", "-A"}} {
+		write(t, filepath.Join(dir, "new"), "x")
+		git(args...)
+		if now, err := os.Lstat(place(dir, "it.lock")); err != nil || !os.SameFile(now, h.lock.on) {
+			t.Errorf("git %q took the lock away: %v", args, err)
+		}
+		if s := p.status("it", "it", time.Now()); s.Fence != h.Fence() {
+			t.Errorf("git %q took the record away: %+v", args, s)
+		}
+	}
+	if got := git("diff", "--cached", "--name-only"); got != "new\n" {
+		t.Errorf("to be committed: %q", got)
+	}
+	give(t, h)
+}
+
+// TestIgnoreFile: it is made where it is missing, also for a Place that is open, and another's stays.
+func TestIgnoreFile(t *testing.T) {
+	dir := t.TempDir()
+	p := placeOf(dir, false)
+	defer p.Close()
+	path := filepath.Join(dir, own, ignoreFile)
+	for range 2 {
+		give(t, take(t, p, "it"))
+		if got := readText(t, path); got != "*\n" {
+			t.Fatalf("it says %q", got)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, path, "theirs")
+	give(t, take(t, p, "it"))
+	if got := readText(t, path); got != "theirs" {
+		t.Errorf("another's became %q", got)
+	}
+}
+
+// wipe does what git clean -fdx does, and whoever removes a lock file by hand.
+func wipe(t *testing.T, dir string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be removed here")
+	}
+	away := filepath.Join(t.TempDir(), "away") // at once: a holder may look in the middle
+	if err := os.Rename(filepath.Join(dir, ".claude"), away); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(away); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNumberAfterAWipe: it grows although every trace of the earlier one is gone.
+func TestNumberAfterAWipe(t *testing.T) {
+	dir := t.TempDir()
+	p := placeOf(dir, true)
+	defer p.Close()
+	var last uint64
+	for range 20 {
+		for range 3 {
+			h := take(t, p, "it")
+			if h.Fence() <= last {
+				t.Fatalf("number %d after %d", h.Fence(), last)
+			}
+			last = h.Fence()
+			give(t, h)
+		}
+		wipe(t, dir)
+	}
+}
+
+// TestRemovedWhileWaiting: whoever waited for a file that was removed gets the lock on the one that has the name then.
+func TestRemovedWhileWaiting(t *testing.T) {
+	dir := t.TempDir()
+	p, other := placeOf(dir, false), placeOf(dir, false)
+	defer p.Close()
+	defer other.Close()
+	first := take(t, p, "it")
+	waits, got := make(chan struct{}), make(chan *Held, 1)
+	go func() {
+		defer close(got)
+		h, err := other.Acquire(t.Context(), Request{Name: "it", Agent: "fixer", TTL: time.Minute, Wait: 20 * time.Second,
+			Waiting: func(Status) { close(waits) }})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got <- h
+	}()
+	<-waits
+	time.Sleep(20 * time.Millisecond) // it is in the kernel's queue by now, most probably
+	wipe(t, dir)
+	give(t, first)
+	h := <-got
+	if h == nil {
+		t.FailNow()
+	}
+	if now, err := os.Lstat(place(dir, "it.lock")); err != nil || !os.SameFile(now, h.lock.on) {
+		t.Errorf("what it holds has no name: %v", err)
+	}
+	if h.Fence() <= first.Fence() {
+		t.Errorf("number %d after %d", h.Fence(), first.Fence())
+	}
+	if _, err := p.Acquire(t.Context(), Request{Name: "it", Agent: "builder", TTL: time.Minute, NoWait: true}); !errors.Is(err, ErrHeld) {
+		t.Errorf("a second one gets in: %v", err)
+	}
+	give(t, h)
+}
+
+// running is a command under the lock "it", which ends with its input.
+type running struct {
+	*testing.T
+	in    *os.File
+	told  chan string
+	ended chan error
+}
+
+func runCat(t *testing.T, p *Place) *running {
+	t.Helper()
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		t.Skip(err)
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{t, in, make(chan string, 10), make(chan error, 1)}
+	started := make(chan struct{})
+	p.opts.step = func(s string) {
+		if s == "started" {
+			close(started)
+		}
+	}
+	go func() {
+		defer out.Close()
+		_, err := p.Run(context.Background(), Request{Name: "it", Agent: "builder", TTL: time.Hour},
+			Program{Argv: []string{cat}, Env: os.Environ(), Stdin: out, Stdout: os.Stdout, Stderr: os.Stderr, Tell: func(s string) { r.told <- s }, Foreground: func() bool { return false }})
+		r.ended <- err
+	}()
+	t.Cleanup(func() { in.Close() })
+	<-started
+	return r
+}
+
+// hears waits for the next thing that is said.
+func (r *running) hears(word string) {
+	r.Helper()
+	select {
+	case s := <-r.told:
+		if !strings.Contains(s, word) {
+			r.Fatalf("it says %q, want %q", s, word)
+		}
+	case err := <-r.ended:
+		r.Fatalf("the command has ended: %v", err)
+	case <-time.After(20 * time.Second):
+		r.Fatalf("it never says %q", word)
+	}
+}
+
+func (r *running) end() {
+	r.Helper()
+	r.in.Close()
+	if err := <-r.ended; err != nil {
+		r.Error(err)
+	}
+	if len(r.told) > 0 {
+		r.Errorf("it also says %q", <-r.told)
+	}
+}
+
+// TestRemovedWhileHeld: it is said, and on record; the holder is shown as before, and nobody else gets in.
+func TestRemovedWhileHeld(t *testing.T) {
+	dir := t.TempDir()
+	p, other := placeOf(dir, false), placeOf(dir, false)
+	defer p.Close()
+	defer other.Close()
+	r := runCat(t, p)
+	before := other.status("it", "it", time.Now())
+	ask := Request{Name: "it", Agent: "fixer", TTL: time.Minute, NoWait: true}
+	for range 2 { // also the file that was made anew
+		wipe(t, dir)
+		r.hears("somebody removed the lock file " + place(dir, "it.lock"))
+		if _, err := other.Acquire(t.Context(), ask); !errors.Is(err, ErrHeld) {
+			t.Fatalf("a second one gets in: %v", err)
+		}
+		list, err := other.List(t.Context())
+		if err != nil || len(list) != 1 || list[0].Agent != "builder" || list[0].State != before.State || list[0].Fence != before.Fence || list[0].PID != before.PID {
+			t.Errorf("the list: %+v, %v; before: %+v", list, err, before)
+		}
+		if got := readText(t, filepath.Join(dir, own, tombFile)); strings.Count(got, `"reason":"lock_file_removed"`) != 1 || !strings.Contains(got, `"agent":"builder"`) {
+			t.Errorf("on record: %s", got)
+		}
+	}
+	r.end()
+	h := take(t, other, "it")
+	if h.Fence() <= before.Fence {
+		t.Errorf("number %d after %d", h.Fence(), before.Fence)
+	}
+	give(t, h)
+}
+
+// TestRemovedAndTaken: where another one was quicker that is said once, its record stays, and the file is locked again
+// when it has ended.
+func TestRemovedAndTaken(t *testing.T) {
+	dir := t.TempDir()
+	p, other := placeOf(dir, false), placeOf(dir, false)
+	defer p.Close()
+	defer other.Close()
+	r := runCat(t, p)
+	wipe(t, dir)
+	ask := Request{Name: "it", Agent: "fixer", TTL: time.Minute, NoWait: true}
+	h, err := other.Acquire(t.Context(), ask)
+	if err != nil {
+		r.hears("somebody removed the lock file")
+		t.Skip("the holder was quicker")
+	}
+	r.hears("others may get in")
+	time.Sleep(lookEvery + lookEvery/2) // it is not said again
+	if got := other.status("it", "it", time.Now()); got.Fence != h.Fence() || got.Agent != "fixer" {
+		t.Errorf("the record of the other one: %+v", got)
+	}
+	give(t, h)
+	r.hears("is locked again")
+	if _, err := other.Acquire(t.Context(), ask); !errors.Is(err, ErrHeld) {
+		t.Errorf("a second one gets in: %v", err)
+	}
+	r.end()
+	next := take(t, other, "it")
+	if next.Fence() != h.Fence()+1 {
+		t.Errorf("number %d after %d: the holder wrote over the record of the other one", next.Fence(), h.Fence())
+	}
+	give(t, next)
+}
+
+// TestHolderWithoutARecord: the kernel's word is enough to show that it is held.
+func TestHolderWithoutARecord(t *testing.T) {
+	dir := t.TempDir()
+	p := placeOf(dir, false)
+	defer p.Close()
+	h := take(t, p, "it")
+	if err := os.Remove(place(dir, "it.json")); err != nil {
+		t.Fatal(err)
+	}
+	by, err := p.opts.Holders(place(dir, "it.lock"))
+	if err != nil {
+		t.Skip(err)
+	}
+	list, err := p.List(t.Context())
+	if err != nil || len(list) != 1 || list[0].State != StateHeld || !list[0].Alive || list[0].PID != by[0].PID {
+		t.Errorf("%+v, %v", list, err)
+	}
+	give(t, h)
+}

@@ -1,0 +1,246 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+)
+
+// The exit codes of a shell for a command that did not run.
+const (
+	codeNotRunnable = 126
+	codeNotFound    = 127
+	codeSignal      = 128 // plus the signal's number, for one that ended by it
+)
+
+// Program is a command to run under a lock.
+type Program struct {
+	Argv                  []string
+	Env                   []string // complete; STEWARD_LOCK and STEWARD_LOCK_FENCE are added
+	Stdin, Stdout, Stderr *os.File
+	// Tell says something to whoever started us, in one line.
+	Tell func(string)
+	// Foreground reports whether the terminal itself tells the command of an interrupt from the keyboard.
+	Foreground func() bool
+}
+
+// StartError says why the command did not run; Code is what a shell would exit with.
+type StartError struct {
+	Code int
+	Err  error
+}
+
+func (e *StartError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Run runs a command while it holds the lock, and returns the command's exit code as a shell would. The command
+// inherits the lock: if this process is killed, the lock lasts until the command has ended, and what the command leaves
+// behind keeps it, which is told. The error is a *StartError, or Acquire's.
+func (p *Place) Run(ctx context.Context, r Request, c Program) (code int, err error) {
+	path, err := find(c.Argv[0])
+	if err != nil {
+		return 0, err
+	}
+	r.Command = c.Argv
+	h, err := p.Acquire(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	ctx, stopped := context.WithoutCancel(ctx), ctx.Err()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, heeded()...)
+	defer signal.Stop(signals)
+	if stopped != nil {
+		return 0, errors.Join(stopped, h.Release(ctx))
+	}
+	cmd, err := h.start(path, c)
+	if err != nil {
+		return 0, errors.Join(&StartError{codeOf(err), fmt.Errorf("run %s: %w", quoted(c.Argv[0]), err)}, h.Release(ctx))
+	}
+	h.noteChild(cmd.Process.Pid, c)
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	h.attend(ctx, cmd, done, signals, c)
+	return exitCode(cmd.ProcessState), h.end(ctx, c)
+}
+
+// find looks the command up as a shell does, before anybody waits for a lock.
+func find(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil || errors.Is(err, exec.ErrDot) {
+		return path, nil
+	}
+	if strings.ContainsRune(name, filepath.Separator) || errors.Is(err, exec.ErrNotFound) {
+		err = errors.Unwrap(err)
+	}
+	return "", &StartError{codeOf(err), fmt.Errorf("run %s: %w", quoted(name), err)}
+}
+
+func codeOf(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return codeNotFound
+	}
+	return codeNotRunnable
+}
+
+// start starts the command, which shares the lock from its first moment.
+func (h *Held) start(path string, c Program) (*exec.Cmd, error) {
+	cmd := &exec.Cmd{Path: path, Args: c.Argv, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
+		Env: append(c.Env[:len(c.Env):len(c.Env)], "STEWARD_LOCK="+h.rec.Name, "STEWARD_LOCK_FENCE="+strconv.FormatUint(h.rec.Fence, 10))}
+	if err := h.lock.Share(true); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return nil, err
+	}
+	err := cmd.Start()
+	_ = h.lock.Share(false)
+	h.place.opts.step("started")
+	return cmd, err
+}
+
+// noteChild puts the command on record where the kernel does not tell who holds a lock.
+func (h *Held) noteChild(pid int, c Program) {
+	if _, err := h.place.opts.Holders(h.place.flockPath(h.file)); !errors.Is(err, errors.ErrUnsupported) {
+		return
+	}
+	child, err := proc.Inspect(pid)
+	if err != nil {
+		return // it has ended by now
+	}
+	h.rec.Child = child
+	root, err := h.place.open(false)
+	if err == nil {
+		err = h.place.write(root, h.file, h.rec, max(h.seen, h.rec.Fence))
+	}
+	if err != nil {
+		c.Tell(fmt.Sprintf("the command cannot be put on record: %v", err))
+	}
+}
+
+// settleEvery is the pace at which late writes into a replaced state file are merged.
+const settleEvery = 100 * time.Millisecond
+
+// attend looks after the holding until the command has ended: the mirror is prolonged, late writes are merged, signals
+// are handed on, a lock file that somebody removed is made anew, and a holding over its time is told.
+func (h *Held) attend(ctx context.Context, cmd *exec.Cmd, done <-chan error, signals <-chan os.Signal, c Program) {
+	half := max(h.rec.ttl()/2, 10*time.Millisecond)
+	renew, settle, over := time.NewTicker(half), time.NewTicker(settleEvery), time.NewTimer(h.rec.ttl())
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	defer renew.Stop()
+	defer settle.Stop()
+	defer over.Stop()
+	var last string
+	for {
+		select {
+		case <-done:
+			return
+		case s := <-signals:
+			if s != os.Interrupt && !isQuit(s) || !c.Foreground() {
+				_ = cmd.Process.Signal(s)
+			}
+		case <-over.C:
+			c.Tell(fmt.Sprintf("the lock %s is held for longer than %s now; %s goes on", h.rec.Name, h.rec.ttl(), quoted(c.Argv[0])))
+		case <-look.C:
+			h.guard(ctx, c.Tell)
+		case <-settle.C:
+			if !h.settle(ctx) {
+				settle.Stop()
+			}
+		case <-renew.C:
+			if news := h.prolong(ctx); news != "" && news != last {
+				last = news
+				c.Tell(news)
+			}
+			settle.Reset(settleEvery)
+		}
+	}
+}
+
+// prolong renews the mirror, and says what is wrong with it.
+func (h *Held) prolong(ctx context.Context) string {
+	switch rival, err := h.Renew(ctx); {
+	case err != nil:
+		return fmt.Sprintf("other agents may not see that the lock %s is held: %v", h.rec.Name, err)
+	case rival != nil:
+		return fmt.Sprintf("%s has entered a lock of its own on %s, which is held here", rival.Holder, h.rec.Name)
+	}
+	return ""
+}
+
+func (h *Held) settle(ctx context.Context) (more bool) {
+	_, _ = h.place.mirrored(func(m Mirror) (*protocol.Rival, error) {
+		more = m.Settle(ctx, h.place.opts.Now())
+		return nil, nil
+	})
+	return more
+}
+
+// end gives the lock back, unless processes that the command left behind share it: then it stays theirs. The mirror
+// stays for one more TTL, for nobody prolongs it from now on.
+func (h *Held) end(ctx context.Context, c Program) error {
+	left := h.place.sharers(h.file)
+	if len(left) == 0 {
+		return h.Release(ctx)
+	}
+	_, err := h.Renew(ctx)
+	c.Tell(fmt.Sprintf("%s has ended, but left %s behind: the lock %s stays until %s ended (or: steward lock break %s --end-holder)",
+		quoted(c.Argv[0]), processes(left), h.rec.Name, theyHave(left), quoted(h.rec.Name)))
+	return errors.Join(err, h.lock.Leave())
+}
+
+// sharers lists the processes that share our lock. Only what started after us can.
+func (p *Place) sharers(file string) []proc.Identity {
+	table, err := proc.Table()
+	if err != nil {
+		return nil // the kernel keeps the lock for them all the same
+	}
+	var pids []int
+	for _, r := range table {
+		if r.PID != p.self.PID && r.Start >= p.self.Start && !r.Zombie {
+			pids = append(pids, r.PID)
+		}
+	}
+	held, _ := proc.FlockHoldersAmong(p.flockPath(file), pids)
+	return held
+}
+
+func processes(ids []proc.Identity) string {
+	if len(ids) == 1 {
+		return fmt.Sprintf("process %d", ids[0].PID)
+	}
+	words := make([]string, 0, len(ids))
+	for _, id := range ids {
+		words = append(words, strconv.Itoa(id.PID))
+	}
+	return "processes " + strings.Join(words, ", ")
+}
+
+func theyHave(ids []proc.Identity) string {
+	if len(ids) == 1 {
+		return "it has"
+	}
+	return "they have"
+}
+
+// quoted is a word as a shell takes it.
+func quoted(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+=,", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,247 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// State is where a lock stands.
+type State string
+
+// The states. A damaged one cannot be granted until it is broken.
+const (
+	StateHeld    State = "held"
+	StateOverdue State = "overdue"
+	StateFree    State = "free"
+	StateDamaged State = "damaged"
+)
+
+// The kinds: a lock of the kernel that steward grants, and an entry that an agent made by itself (protocol 001).
+const (
+	KindReal    = "real"
+	KindContent = "content"
+)
+
+// Status is a lock and what is known of its holder. Of a free one it tells the last holding.
+type Status struct {
+	Name    string   `json:"name"`
+	Kind    string   `json:"kind"`
+	State   State    `json:"state"`
+	Agent   string   `json:"agent,omitempty"`
+	PID     int      `json:"pid,omitempty"`
+	Command []string `json:"command,omitempty"`
+	Host    string   `json:"host,omitempty"`
+	Fence   uint64   `json:"fence,omitempty"`
+	// Since is when it was taken, Expires when it is, or was, over its time.
+	Since   time.Time `json:"since,omitzero"`
+	Expires time.Time `json:"expires,omitzero"`
+	TTL     float64   `json:"ttl_seconds,omitempty"`
+	// Alive: the holder of a held lock shows life. Of a real one that is proved; of a content lock it is a guess.
+	Alive bool `json:"alive"`
+	// Outlived: the command has ended, and processes that it has left behind keep the lock.
+	Outlived bool   `json:"outlived,omitempty"`
+	Why      string `json:"why"`
+	// Holders are the processes that hold it, as far as they are known.
+	Holders []proc.Identity `json:"-"`
+	rival   *protocol.Rival
+}
+
+// List tells of all locks of the project, by name. The kernel's locks are never tried: even that would disturb others.
+func (p *Place) List(ctx context.Context) ([]Status, error) {
+	now := p.opts.Now()
+	list, err := p.real(now)
+	if err != nil {
+		return nil, fmt.Errorf("list the locks: %w", err)
+	}
+	content, err := p.content(ctx, now)
+	if err != nil {
+		return list, fmt.Errorf("list the locks of agents: %w", err)
+	}
+	list = append(list, content...)
+	slices.SortStableFunc(list, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+func (p *Place) real(now time.Time) (list []Status, err error) {
+	root, err := p.open(false)
+	if errors.Is(err, jsonfile.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names, _, err := root.List(locksDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range names {
+		file, is := strings.CutSuffix(file, lockSuffix)
+		if name, ok := nameOf(file); is && ok {
+			list = append(list, p.status(name, file, now))
+		}
+	}
+	return list, nil
+}
+
+// content lists the locks that agents entered by themselves.
+func (p *Place) content(ctx context.Context, now time.Time) (list []Status, err error) {
+	if p.opts.Mirror == nil {
+		return nil, nil
+	}
+	p.mirror.Lock()
+	defer p.mirror.Unlock()
+	all, err := p.opts.Mirror.Locks(ctx, now)
+	for i := range all {
+		if !p.isMirror(&all[i]) {
+			list = append(list, p.contentStatus(&all[i], now))
+		}
+	}
+	return list, err
+}
+
+// isMirror reports whether an entry stands for a lock that steward granted: it bears a number that was given away, or
+// was about to be.
+func (p *Place) isMirror(r *protocol.Rival) bool {
+	if r.Fence == 0 {
+		return false
+	}
+	file, err := fileName(r.Resource)
+	if err != nil {
+		return false
+	}
+	root, err := p.open(false)
+	if err != nil {
+		return false
+	}
+	rec, ceiling, err := read(root, r.Resource, file)
+	return (err == nil || errors.Is(err, ErrDamaged)) && r.Fence <= rec.next(ceiling, p.opts.Now())
+}
+
+func (p *Place) contentStatus(r *protocol.Rival, now time.Time) Status {
+	s := Status{Name: r.Resource, Kind: KindContent, State: StateHeld, Agent: r.Holder, Since: r.Acquired, Expires: r.Expires,
+		Alive: r.Alive, Why: r.Why, rival: r}
+	if !r.Expires.IsZero() && !now.Before(r.Expires) {
+		s.State = StateOverdue
+	}
+	return s
+}
+
+// status tells of one real lock.
+func (p *Place) status(name, file string, now time.Time) Status {
+	s := Status{Name: name, Kind: KindReal}
+	rec, err := p.look(name, file)
+	switch {
+	case errors.Is(err, jsonfile.ErrNotExist):
+		s.State, s.Why = StateFree, "nobody has held it"
+		return s
+	case err != nil:
+		s.State, s.Why = StateDamaged, err.Error()
+	}
+	s.Name, s.Agent, s.Command, s.Host, s.Fence, s.Since, s.TTL = name, rec.Agent, rec.Command, rec.Host, rec.Fence, rec.Acquired, rec.TTL
+	if !rec.Acquired.IsZero() {
+		s.Expires = rec.ends()
+	}
+	held := p.holders(rec, file)
+	s.Holders = held.by
+	if len(held.by) > 0 {
+		s.PID = held.by[0].PID
+	}
+	s.Alive = held.yes
+	if err == nil {
+		s.judge(rec, held, now)
+	}
+	return s
+}
+
+func (p *Place) look(name, file string) (record, error) {
+	root, err := p.open(false)
+	if err != nil {
+		return record{Name: name}, err
+	}
+	rec, _, err := read(root, name, file)
+	return rec, err
+}
+
+func (s *Status) judge(rec record, held holding, now time.Time) {
+	switch {
+	case !held.yes && rec.Broken != nil:
+		s.State, s.Why = StateFree, fmt.Sprintf("broken by %s: %s", rec.Broken.By, rec.Broken.Why)
+		s.PID = 0
+	case !held.yes:
+		s.State, s.Why = StateFree, "nobody holds it"
+		s.PID = 0
+	case !s.Expires.IsZero() && !now.Before(s.Expires):
+		s.State, s.Why = StateOverdue, "held for longer than it was taken for"
+	default:
+		s.State, s.Why = StateHeld, "held"
+	}
+	if held.yes && held.left {
+		s.Outlived = true
+		s.Why += ", by what its command left behind"
+	}
+	if held.yes && !held.sure {
+		s.Why += fmt.Sprintf(", as far as can be told from here (taken on %s)", rec.Host)
+	}
+}
+
+// holding is who holds a lock: yes, by these processes.
+type holding struct {
+	yes, sure, left bool
+	by              []proc.Identity
+}
+
+// holders finds out who holds a lock: the kernel tells, else the record's own processes do, on their own machine. A
+// holder of another user's, or on another machine, may be hidden from us.
+func (p *Place) holders(rec record, file string) holding {
+	by, err := p.opts.Holders(p.flockPath(file))
+	here := rec.Host == p.host
+	switch {
+	case err == nil && len(by) > 0:
+		left := here && rec.Process.PID != 0 && !slices.ContainsFunc(by, func(id proc.Identity) bool { return same(id, rec.Process) })
+		return holding{yes: true, sure: true, left: left, by: by}
+	case errors.Is(err, jsonfile.ErrNotExist), !here:
+		return holding{sure: here}
+	case err == nil && rec.Process.UID == p.self.UID, p.self.UID == 0 && err == nil:
+		return holding{sure: true}
+	}
+	var living []proc.Identity
+	for _, id := range []proc.Identity{rec.Process, rec.Child} {
+		if id.PID != 0 && proc.Check(id) != proc.Gone {
+			living = append(living, id)
+		}
+	}
+	return holding{yes: len(living) > 0, sure: err == nil, by: living}
+}
+
+func same(a, b proc.Identity) bool { return a.PID == b.PID && a.Start == b.Start && a.Boot == b.Boot }
+
+// Granted tells an adapter of the lock that was granted on a resource: its newest number, whose it is, until when it
+// was to last, and which process holds it, or held it last. Kernel: it is held still. Not ok: none was.
+func (p *Place) Granted(resource string) (l protocol.Lock, ok bool) {
+	file, err := fileName(resource)
+	if err != nil {
+		return l, false
+	}
+	rec, err := p.look(resource, file)
+	if err != nil || rec.Process.PID == 0 {
+		return l, false
+	}
+	l = protocol.Lock{Resource: rec.Name, Holder: rec.Agent, Acquired: rec.Acquired, Expires: rec.ends(), Fence: rec.Fence}
+	held := p.holders(rec, file)
+	l.Kernel = held.yes
+	switch {
+	case len(held.by) > 0:
+		l.Process = protocol.Identity(held.by[len(held.by)-1])
+	case rec.Host == p.host:
+		l.Process = protocol.Identity(rec.Process)
+	}
+	return l, true
+}
