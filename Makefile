@@ -24,7 +24,7 @@ deps: ## install what the tests need (root on Debian; says what is left out else
 	@sh packaging/ci/test-deps.sh
 
 test: deps ## all tests, short forms; those that boot machines come last, alone
-	@STEWARD_HEADLESS=1 $(GO) test -timeout 5m $$($(GO) list ./... | grep -v '/packaging$$')
+	@STEWARD_HEADLESS=1 $(GO) test -timeout 12m $$($(GO) list ./... | grep -v '/packaging$$')
 	@$(GO) test -count=1 -timeout 10m ./packaging
 
 race: ## the tests under the race detector (without the scripts that run the whole program)

@@ -31,6 +31,7 @@ func (c Config) flaws() []flaw {
 	all = append(all, between("supervisor.look_every", c.Supervisor.LookEvery, 100*time.Millisecond, time.Minute)...)
 	all = append(all, absolute("supervisor.state_dir", c.Supervisor.StateDir)...)
 	all = append(all, projectFlaws(c.Projects)...)
+	all = append(all, c.joinFlaws()...)
 	all = append(all, c.heartbeatFlaws()...)
 	all = append(all, policyFlaws("capacity", "", c.Capacity.Validate())...)
 	all = append(all, c.taskFlaws()...)

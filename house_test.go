@@ -39,9 +39,10 @@ var floors = map[string]may{
 	"platform":          {outside: []string{sysModule}},
 	"platform/proc":     {outside: []string{sysModule, procModule}},
 	"platform/watch":    {outside: []string{"github.com/fsnotify/fsnotify"}},
-	"platform/service":  {outside: []string{"github.com/kardianos/service", "github.com/coreos/go-systemd/v22"}},
-	"platform/desktop":  {outside: []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: process groups, locks
+	"platform/service":  {outside: []string{"github.com/kardianos/service", "github.com/coreos/go-systemd/v22", "github.com/godbus/dbus/v5"}}, // D-Bus: transient services
+	"platform/desktop":  {outside: []string{"github.com/godbus/dbus/v5", sysModule}},                                                          // x/sys: process groups, locks
 	"platform/push":     {},
+	"platform/confine":  {outside: []string{sysModule}},
 
 	"protocol/agentstatus":  {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder"}},
 	"protocol/ledger":       {ours: []string{"protocol", "protocol/jsonfile"}},
@@ -60,7 +61,7 @@ var floors = map[string]may{
 
 	".":        {[]string{"capacity", "heartbeat", "escalate", "supervisor"}, []string{"github.com/BurntSushi/toml"}},
 	"status":   {[]string{"supervisor", "escalate", "platform", "protocol"}, []string{metricModule + "/prometheus/promhttp"}},
-	"join/...": {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status"}, []string{"github.com/modelcontextprotocol/go-sdk"}},
+	"join/...": {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "join/run"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
 
 	// The registry and its handler are wiring; x/sys gives the width of the terminal.
 	"cmd/steward": {[]string{everything}, []string{"github.com/spf13/cobra", metricModule, sysModule}},

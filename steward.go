@@ -25,6 +25,9 @@ type Config struct {
 	Human      Human            `toml:"human"`
 	Supervisor Supervisor       `toml:"supervisor"`
 	Projects   []Project        `toml:"project"`
+	Agents     []Agent          `toml:"agent"`
+	Keep       Keep             `toml:"keep"`
+	Worker     Worker           `toml:"worker"`
 	Heartbeat  heartbeat.Config `toml:"heartbeat"`
 	Capacity   capacity.Config  `toml:"capacity"`
 	Tasks      Tasks            `toml:"tasks"`

@@ -37,6 +37,11 @@ type speaking interface {
 	Close()
 }
 
+// beater is an adapter whose protocol has heartbeats that steward can keep for an agent.
+type beater interface {
+	Keep(agents map[string]time.Duration, now time.Time) error
+}
+
 // publisher is an adapter with a place for the capacity document.
 type publisher interface{ Publish([]byte) error }
 
@@ -49,7 +54,7 @@ var adapters = []adapter{
 		return agentstatus.New(dir, agentstatus.Options{Guard: g, Sources: sources})
 	}},
 	{handoffs.Name, always(handoffs.Detect), handoffs.OwnDir, func(dir string, _ steward.Config, g guard) speaking {
-		return handoffs.New(dir, handoffs.Options{Guard: g})
+		return openHandoffs(dir, g)
 	}},
 	{ralph.Name, always(ralph.Detect), ralph.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
 		return ralph.New(dir, ralph.Options{Guard: g, Flock: flock, NoWatch: !cfg.Ralph.Violations, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
@@ -142,6 +147,9 @@ func (ad adapter) speak(ref steward.ProjectRef, cfg steward.Config, alone bool) 
 	}
 	if p, ok := a.(publisher); ok {
 		s.Publish = p.Publish
+	}
+	if b, ok := a.(beater); ok {
+		s.Keep = b.Keep
 	}
 	if !s.Act || !alone {
 		return s, nil

@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setUpScript,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": awaitCommand, "rewrite": rewriteCommand, "count": countCommand, "signal": signalCommand, "age": ageCommand, "fifo": fifoCommand, "stamp": stampCommand,
+			"exits": exitsCommand,
 		},
 		Condition: func(cond string) (bool, error) {
 			if tool, ok := strings.CutPrefix(cond, "tool:"); ok {

@@ -92,6 +92,10 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.viewCommands()...)
 	root.AddCommand(a.operatorCommands()...)
 	root.AddCommand(a.configCommand(), a.versionCommand(), a.serviceCommand(), a.doctorCommand())
+	root.AddCommand(a.runTaskCommand(), a.execCommand())
+	root.AddCommand(a.taskCommand())
+	root.AddCommand(a.workerCommand())
+	root.AddCommand(a.lockCommand())
 	for _, c := range root.Commands() {
 		c.Args = usageArgs(c.Args)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity/measure"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/platform/service"
@@ -78,6 +80,8 @@ type house struct {
 	registry   *prometheus.Registry
 	metrics    *supervisor.Metrics
 	loop       *supervisor.Supervisor
+	keeper     *keep.Keeper // guarded by mu
+	admissions *supervisor.Admissions
 	closers    []func()
 
 	under
@@ -133,6 +137,7 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 	}
 	h.loop = supervisor.New(h.cfg.Policies(), projects, h.remembered(), h.doors(), h.log, h.metrics)
 	h.metrics.Serve(h.loop.Picture, h.ledger.Heads)
+	h.admissions = &supervisor.Admissions{Picture: h.loop.Picture, Cores: runtime.NumCPU()}
 	return h, nil
 }
 
@@ -289,6 +294,7 @@ func (h *house) run(ctx context.Context) error {
 	hire("reload on SIGHUP", h.onHangup)
 	hire("keep the snapshot", h.keepSnapshot)
 	hire("prune incidents", h.prune)
+	hire("keep agents", h.keepAgents)
 	h.configAccepted()
 	h.loop.OnReady(h.announce)
 	context.AfterFunc(ctx, h.line.Stopping)

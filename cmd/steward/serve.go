@@ -29,6 +29,7 @@ func (h *house) serve(ctx context.Context) error {
 	server := &status.Server{
 		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
 		Channels: h.herald.channels, Reach: h.herald.reach, Reached: h.herald.reached,
+		Kept: h.keptAgents, Admissions: h.admissions,
 		Do: h.loop.Do, Reply: h.answer, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
 	}
 	uid := os.Getuid()
@@ -112,6 +113,7 @@ func (h *house) reload(ctx context.Context) error {
 	h.mu.Unlock()
 	h.herald.reconfigure()
 	h.gauge.SetPaths(pathsOf(refs)...)
+	h.setAgents(cfg)
 	var projects []supervisor.Project
 	for _, ref := range refs {
 		projects = append(projects, projectOf(ref, cfg, true))

@@ -164,12 +164,29 @@ func (a *app) uninstall(ctx context.Context, o serviceOptions) error {
 	if err != nil && !errors.Is(err, service.ErrNotInstalled) {
 		return lacking(err)
 	}
+	outcome.Notes = append(outcome.Notes, a.dismissAgents(ctx, paths)...)
 	outcome.Notes = append(outcome.Notes, a.freeAs(ctx, who, paths)...)
 	gone, notes := tidyUp(paths, refs, o)
 	outcome.Removed = append(outcome.Removed, gone...)
 	outcome.Notes = append(outcome.Notes, notes...)
 	outcome.Changed = outcome.Changed || len(gone) > 0
 	return a.tellOutcome(outcome, "uninstalled", nothingThere)
+}
+
+// dismissAgents ends the agents that the removed service has started: nobody would look after them any more.
+func (a *app) dismissAgents(ctx context.Context, paths platform.Paths) []string {
+	if atWork(paths.State) {
+		return nil
+	}
+	ended, err := a.endAgents(ctx, paths)
+	var notes []string
+	if ended > 0 {
+		notes = append(notes, "ended "+plural(ended, "agent")+" that steward had started")
+	}
+	if err != nil {
+		notes = append(notes, "agents that steward had started could not all be ended: "+oneWord(err.Error()))
+	}
+	return notes
 }
 
 const nothingThere = "not installed; nothing was there to remove"

@@ -88,6 +88,7 @@ func (h *house) snapshot() {
 		return
 	}
 	doc := status.Compose(p, openIncidents(h.ledger), h.herald.channels(), h.self())
+	doc.Kept = append(doc.Kept, h.keptAgents()...)
 	if err := status.WriteSnapshot(filepath.Join(h.paths.State, "status.json"), doc); err != nil {
 		h.log.Error("write status.json", "error", err)
 	}

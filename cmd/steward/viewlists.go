@@ -143,6 +143,25 @@ func agentRows(p *page, agents []supervisor.AgentReport, all spread) [][]cell {
 	return rows
 }
 
+// keptLines lists the agents that steward starts and keeps.
+func keptLines(p *page, agents []status.Kept, several bool) [][]cell {
+	var rows [][]cell
+	for _, a := range agents {
+		where, pid, restarts := "", "", ""
+		if several {
+			where = a.Project
+		}
+		if a.PID > 0 {
+			pid = fmt.Sprintf("pid %d", a.PID)
+		}
+		if a.Restarts > 0 {
+			restarts = plural(a.Restarts, "restart")
+		}
+		rows = append(rows, []cell{{clean(where), dim}, text(a.Agent), text(a.State), text(pid), text(a.Place), text(restarts), {clean(a.Why), dim}})
+	}
+	return rows
+}
+
 // whyOf is the verdict's reason, and what the agent itself says is wrong with it.
 func whyOf(a supervisor.AgentReport) string {
 	if a.Why == "" || a.Error == "" {

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/join/keep"
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/supervisor"
+)
+
+// The exit codes of a shell for a command that was found and would not run, for one that was not found, and the base of
+// those for signals.
+const (
+	exitNotRunnable = 126
+	exitNotFound    = 127
+	exitSignal      = 128
+)
+
+// execOptions are the flags of exec.
+type execOptions struct {
+	agent, project, restart string
+	throttle                float64
+	noWait, leave           bool
+}
+
+func (a *app) execCommand() *cobra.Command {
+	var o execOptions
+	await := 0
+	c := &cobra.Command{
+		Use:   "exec [flags] -- CMD [ARG]...",
+		Short: "Run any program as an agent: registered, with a heartbeat, when there is room",
+		Long: "exec runs a program in the foreground and makes an agent of it: it waits for the capacity gate, enters the program\n" +
+			"in the project's registry, has its heartbeat kept while it lives, and ends what it leaves behind. The terminal is the\n" +
+			"program's own. exec ends with the program's exit code: 128 and the signal's number if a signal ended it, 127 if it was\n" +
+			"not found, 126 if it cannot be run. It works without a daemon, and in folders that speak no protocol yet.",
+		Example: "  steward exec -- claude\n  steward exec --agent codex-cursor --project ~/LivHana-SoT -- codex\n" +
+			"  steward exec --restart on-failure --throttle 0.7 -- ./my-agent --loop",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, argv []string) error {
+			if await > 0 {
+				return awaitWord(c.Context(), await, argv)
+			}
+			return a.exec(c.Context(), o, c.Flags().Changed("throttle"), argv)
+		},
+	}
+	f := c.Flags()
+	f.SetInterspersed(false) // the command's own flags are not ours
+	f.StringVar(&o.agent, "agent", "", "the agent's `NAME` (default: the command's, numbered if another one has it)")
+	f.StringVar(&o.project, "project", "", "the project's `DIR` (default: the current folder)")
+	f.StringVar(&o.restart, "restart", keep.Never, "start it again: never, on-failure or always")
+	f.Float64Var(&o.throttle, "throttle", 0, "wait while the machine is fuller than this `SHARE`, from 0 to 1 (default: the configured threshold)")
+	f.BoolVar(&o.noWait, "no-wait", false, "do not wait for room: exit code 5 when there is none")
+	f.BoolVar(&o.leave, "leave", false, "leave the processes alone that the command leaves behind")
+	f.IntVar(&await, "await-word", 0, "what a waiting child is started with")
+	_ = f.MarkHidden("await-word")
+	return c
+}
+
+// exec runs a command as an agent.
+func (a *app) exec(ctx context.Context, o execOptions, throttled bool, argv []string) error {
+	switch {
+	case o.restart != keep.Never && o.restart != keep.OnFailure && o.restart != keep.Always:
+		return usageError{fmt.Errorf("exec: --restart %s: give never, on-failure or always", o.restart)}
+	case throttled && !(o.throttle > 0 && o.throttle <= 1):
+		return usageError{fmt.Errorf("exec: --throttle %v: give a share above 0, up to 1", o.throttle)}
+	case o.agent != "" && !isAgentName(o.agent):
+		return usageError{fmt.Errorf("exec: --agent %q: it cannot be used as a file name", o.agent)}
+	}
+	job, err := a.newJob(o, argv)
+	if err != nil {
+		return err
+	}
+	defer job.client.Close()
+	var throttle *float64
+	if throttled {
+		throttle = &o.throttle
+	}
+	if err := a.awaitRoom(ctx, job.dir, throttle, o.noWait); err != nil {
+		return err
+	}
+	return job.run(ctx)
+}
+
+func isAgentName(name string) bool {
+	return jsonfile.PlainName(name) && name[0] != '.' && len(name) <= 100
+}
+
+// newJob finds the program and the project, before anything is written.
+func (a *app) newJob(o execOptions, argv []string) (*job, error) {
+	dir, err := filepath.Abs(cmp.Or(o.project, "."))
+	if err != nil {
+		return nil, fmt.Errorf("exec: %w", err)
+	}
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return nil, fmt.Errorf("exec: --project %s: there is no such folder", o.project)
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("exec: find the current folder: %w", err)
+	}
+	path, err := keep.Find(argv[0], cwd, os.Environ())
+	if err != nil {
+		fmt.Fprintln(a.err, "steward: exec: "+oneLine(err))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, quiet{exitNotFound}
+		}
+		return nil, quiet{exitNotRunnable}
+	}
+	cfg, _, err := a.settings()
+	if err != nil {
+		cfg = steward.Defaults() // what is wrong with the daemon's configuration must not keep an agent from its work
+	}
+	name := o.agent
+	if name == "" {
+		if name = filepath.Base(path); !isAgentName(name) {
+			return nil, usageError{fmt.Errorf("exec: %q is no name for an agent; give one with --agent", name)}
+		}
+	}
+	ad, _ := adapterNamed(agentstatus.Name)
+	guarded := agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive}
+	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, cfg: keepConfig(cfg),
+		client: agentstatus.Connect(dir, guarded), guard: ad.guardFor(dir)}, nil
+}
+
+// figures are what a reason may say differently each time although it is the same.
+var figures = regexp.MustCompile(`[0-9.]+`)
+
+// awaitRoom waits for the capacity gate, and says why when the reason changes.
+func (a *app) awaitRoom(ctx context.Context, dir string, throttle *float64, noWait bool) error {
+	said := ""
+	for {
+		ok, why, again := a.gate(ctx, dir, "", throttle)
+		switch {
+		case ctx.Err() != nil:
+			return quiet{exitSignal + 2}
+		case ok && said != "":
+			fmt.Fprintln(a.err, "steward: there is room now")
+			return nil
+		case ok:
+			return nil
+		case noWait:
+			return report(supervisor.ErrRefused, "exec: %s", why)
+		}
+		if reason := figures.ReplaceAllString(why, ""); reason != said {
+			said = reason
+			fmt.Fprintln(a.err, "steward: waiting for room: "+clean(why))
+		}
+		if rest(ctx, again) != nil {
+			return quiet{exitSignal + 2}
+		}
+	}
+}
+
+// keepConfig is [keep] as the policy reads it.
+func keepConfig(cfg steward.Config) keep.Config {
+	k := cfg.Keep
+	// The daemon writes a heartbeat for who has lived for a second: that is the first sign of an agent's own life.
+	return keep.Config{Place: k.Place, Backoff: k.Backoff, MaxBackoff: k.MaxBackoff, Burst: k.Burst, Within: k.Within, Stop: k.Stop, Ready: time.Second}
+}
+
+// selfIdentity is this process.
+func selfIdentity() protocol.Identity {
+	id, _ := proc.Inspect(os.Getpid())
+	return protocol.Identity(id)
+}

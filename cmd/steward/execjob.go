@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/livhana/steward/join/keep"
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/supervisor"
+)
+
+// job is a command that runs as an agent.
+type job struct {
+	app *app
+	execOptions
+	dir, path string
+	argv      []string
+	name      string
+	cfg       keep.Config
+	guard     guard
+	client    *agentstatus.Client // of the goroutine that runs the job
+}
+
+// life is one run of the command.
+type life struct {
+	*front
+	began  time.Time
+	mark   string
+	asked  bool // one of the user's signals was on its way to it when it ended
+	ending keep.Ending
+}
+
+// run runs the command, again and again if that was asked for, and ends with its last exit code.
+func (j *job) run(ctx context.Context) error {
+	if !j.leave {
+		if err := proc.BecomeSubreaper(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			fmt.Fprintln(j.app.err, "steward: exec: "+oneLine(err)+"; some of what it leaves behind may stay")
+		}
+	}
+	// From here on signals are the command's business; they must not end this process before it.
+	signals := hearSignals()
+	defer signals.stop()
+	var history keep.History
+	for {
+		l, err := j.live(signals)
+		if err != nil {
+			return err
+		}
+		d := keep.Next(j.name, j.restart, history, l.ending, time.Now(), j.cfg)
+		history = d.History
+		if l.asked || d.Action != keep.Start || !j.pauseBefore(d, signals) {
+			return j.depart(l, d)
+		}
+	}
+}
+
+// live is one life, from the start to the end of what it has left behind.
+func (j *job) live(signals *signalEar) (*life, error) {
+	l := &life{mark: fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	// Of a kept agent's life it is no part; of a task, a rehearsal or a lock in which it is started it is.
+	env := keep.Unmarked(os.Environ())
+	for name, value := range map[string]string{proc.MarkName: l.mark, "STEWARD_AGENT": j.name, "STEWARD_PROJECT": j.dir} {
+		env = withVariable(env, name, value)
+	}
+	var err error
+	if l.front, err = startFront(j.path, j.argv, env); err != nil {
+		fmt.Fprintln(j.app.err, "steward: exec: "+oneLine(err))
+		return nil, quiet{exitNotRunnable}
+	}
+	if err := j.enroll(l); err != nil {
+		l.dismiss()
+		if errors.Is(err, agentstatus.ErrTaken) {
+			return nil, report(supervisor.ErrRefused, "exec: %s is taken by another living process; give another name with --agent", j.name)
+		}
+		return nil, fmt.Errorf("exec: %w", err)
+	}
+	l.began = time.Now()
+	l.release(j.name)
+	j.attend(l, signals)
+	if !j.leave {
+		j.clearUp(l, signals)
+	}
+	return l, nil
+}
+
+// enroll takes the first name that is free, or the one that was given.
+func (j *job) enroll(l *life) error {
+	post := agentstatus.Post{Process: protocol.Identity(l.id), Kept: true}
+	if j.restart != keep.Never {
+		post.Keeper = selfIdentity()
+	}
+	base := j.name
+	for n := 1; ; n++ {
+		post.Agent = j.name
+		ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
+		err := j.client.Enroll(ctx, post, time.Now())
+		cancel()
+		if j.agent != "" || !errors.Is(err, agentstatus.ErrTaken) || n > 1000 {
+			if err == nil {
+				j.agent = j.name // the next life has it too
+			}
+			return err
+		}
+		j.name = base + "-" + strconv.Itoa(n+1)
+	}
+}
+
+// enrollTime bounds the entry into the registry: others may be writing it.
+const enrollTime = 30 * time.Second
+
+// execBeatEvery is how often a heartbeat is written where no daemon does that.
+const execBeatEvery = 30 * time.Second
+
+// attend waits for the end of the command, passes signals on, and keeps its heartbeat.
+func (j *job) attend(l *life, signals *signalEar) {
+	beat := time.NewTicker(execBeatEvery)
+	defer beat.Stop()
+	var beats sync.WaitGroup
+	defer beats.Wait()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for {
+		select {
+		case s := <-signals.heard:
+			l.hear(s)
+		case <-beat.C:
+			beats.Go(func() { j.beat(ctx, l) })
+		case <-l.changes():
+			if e, over := l.look(); over {
+				e.At = time.Now()
+				if lived := e.At.Sub(l.began); lived >= j.cfg.Ready {
+					e.Ready = l.began.Add(j.cfg.Ready)
+				}
+				l.ending = e
+				l.asked = l.heardLately(e)
+				return
+			}
+		}
+	}
+}
+
+// beat keeps the heartbeat as the daemon would, unless one does or the agent writes its own.
+func (j *job) beat(ctx context.Context, l *life) {
+	if j.app.supervised(ctx, j.dir) {
+		return
+	}
+	p := agentstatus.New(j.dir, agentstatus.Options{Guard: j.guard})
+	defer p.Close()
+	_ = p.Keep(map[string]time.Duration{j.name: time.Since(l.began)}, time.Now()) // the next one may succeed
+}
+
+// clearUp ends what the command has left behind. Another signal cuts the patience short.
+func (j *job) clearUp(l *life, signals *signalEar) {
+	grace := j.cfg.Stop
+	for {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			select {
+			case <-signals.heard:
+				cancel()
+			case <-done:
+			}
+		}()
+		root, _ := proc.Inspect(os.Getpid())
+		_, left, err := proc.EndTree(ctx, root, l.mark, grace)
+		close(done)
+		again := ctx.Err() != nil && grace > 0
+		cancel()
+		l.reap()
+		switch {
+		case again:
+			grace = 0
+			continue
+		case errors.Is(err, errors.ErrUnsupported):
+		case err != nil || left > 0:
+			fmt.Fprintf(j.app.err, "steward: exec: %d processes that the command left behind would not end\n", left)
+		}
+		return
+	}
+}
+
+// pauseBefore waits until the next life may begin; false when the user has had enough.
+func (j *job) pauseBefore(d keep.Decision, signals *signalEar) bool {
+	fmt.Fprintln(j.app.err, "steward: "+j.name+": "+d.Why)
+	told := false
+	for wait := time.Until(d.At); ; wait = heldEvery {
+		timer := time.NewTimer(wait)
+		select {
+		case <-signals.heard:
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+		why := j.client.Held(j.name, time.Now())
+		if why == "" {
+			return true
+		}
+		if !told {
+			fmt.Fprintf(j.app.err, "steward: %s is held (%s); it is started again after: steward release %s\n", j.name, oneWord(why), j.name)
+			told = true
+		}
+	}
+}
+
+// heldEvery is how often it is looked whether the operator's hold has ended.
+const heldEvery = time.Second
+
+// depart takes the agent off the registry's living, and gives the command's exit code.
+func (j *job) depart(l *life, d keep.Decision) error {
+	e := l.ending
+	failed := !e.Well() && !l.asked
+	why := e.String()
+	if d.Action == keep.Fail {
+		why = d.Why
+		fmt.Fprintln(j.app.err, "steward: "+j.name+" is given up: "+d.Why)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
+	defer cancel()
+	err := j.client.Leave(ctx, j.name, protocol.Identity(l.id), agentstatus.Leaving{Failed: failed, Why: why}, time.Now())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintln(j.app.err, "steward: exec: say that "+j.name+" has left: "+oneLine(err))
+	}
+	if code := codeOf(e); code != 0 {
+		return quiet{code}
+	}
+	return nil
+}
+
+// codeOf is the exit code that a shell would give.
+func codeOf(e keep.Ending) int {
+	if e.Signal == "" {
+		return max(e.Code, 0)
+	}
+	return exitSignal + signalNumber(e.Signal)
+}
+
+// signalEar hears what is sent to this process.
+type signalEar struct {
+	heard chan os.Signal
+	stop  func()
+}
+
+// theWord has the waiting child become the command. The agent's name comes with it: it may have been numbered.
+const theWord = "go "
+
+// cutWord reads the word.
+func cutWord(line string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(strings.TrimSuffix(line, "\n"), theWord)
+	return name, ok && name != ""
+}
+
+// withVariable sets one variable of an environment.
+func withVariable(env []string, name, value string) []string {
+	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, name+"=") })
+	return append(env, name+"="+value)
+}
+
+// heardBefore is how shortly before its end a signal must have come to be what ended a command that gives no signal as
+// its reason: many catch it, tidy up and exit.
+const heardBefore = 10 * time.Second
+
+// heardLately reports whether the user has ended the command.
+func (l *life) heardLately(e keep.Ending) bool {
+	if l.lastSignal == nil || e.At.Sub(l.signalAt) > heardBefore {
+		return false
+	}
+	s, ok := l.lastSignal.(syscall.Signal)
+	return e.Signal == "" || ok && signalNumber(e.Signal) == int(s)
+}

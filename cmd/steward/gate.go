@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+)
+
+// judgeTime is how long a new task waits for the daemon's first judgement at the most.
+const judgeTime = 2 * time.Second
+
+// gate asks whether there is room to start work now: a task of a project, or any program (task ""). throttle is the
+// highest used share that it allows; nil: the configured threshold. The daemon answers; without one the load is
+// measured here. When there is no room, why is a sentence for people, and wait when to ask again.
+func (a *app) gate(ctx context.Context, project, task string, throttle *float64) (ok bool, why string, wait time.Duration) {
+	paths, err := a.reach()
+	if err != nil {
+		return a.gateAlone(ctx, throttle)
+	}
+	client := status.NewClient(paths.Socket)
+	for deadline := time.Now().Add(judgeTime); ; {
+		var answer status.Admitted
+		err := client.Post(ctx, "/v1/admit", status.AdmitOrder{Project: project, Task: task, Throttle: throttle}, &answer)
+		switch {
+		case err != nil:
+			return a.gateAlone(ctx, throttle)
+		case answer.Known || time.Now().After(deadline):
+			return answer.Admit || !answer.Known, answer.Why + gateDetail(answer.Gate), span(answer.RetryAfter)
+		}
+		if rest(ctx, span(answer.RetryAfter)) != nil {
+			return false, "interrupted", 0
+		}
+	}
+}
+
+func span(s float64) time.Duration {
+	return max(50*time.Millisecond, time.Duration(s*float64(time.Second)))
+}
+
+// gateDetail names the largest consumers.
+func gateDetail(g *protocol.Gate) string {
+	if g == nil || len(g.Consumers) == 0 {
+		return ""
+	}
+	var names []string
+	for _, c := range g.Consumers[:min(3, len(g.Consumers))] {
+		names = append(names, fmt.Sprintf("%s (pid %d)", c.Name, c.PID))
+	}
+	return "; largest: " + strings.Join(names, ", ")
+}
+
+// gateAlone measures the load itself. A gauge that cannot be read keeps nobody from working.
+func (a *app) gateAlone(ctx context.Context, throttle *float64) (bool, string, time.Duration) {
+	cfg, paths, err := a.settings()
+	if err != nil {
+		cfg = steward.Defaults()
+	}
+	g := measure.New(pathsOf(a.knownProjects(cfg, paths))...)
+	g.Sample(time.Now())
+	if rest(ctx, pause) != nil {
+		return false, "interrupted", 0
+	}
+	now := time.Now()
+	load := g.Sample(now)
+	w := capacity.Waiter{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "admission"}, Since: now}
+	if throttle != nil {
+		w.Throttle = protocol.Used(*throttle)
+	}
+	verdicts, _, _ := capacity.Admit([]capacity.Waiter{w}, load, capacity.Memory{At: now}, now, cfg.Capacity)
+	v := verdicts[0]
+	if v.Admit {
+		return true, "", 0
+	}
+	gate := v.Gate
+	gate.Consumers = g.Consumers(3)
+	// Nothing tells when there is room again, and asking costs a reading.
+	return false, v.Why + gateDetail(&gate), min(v.RetryAfter, 5*time.Second)
+}
+
+// supervised reports whether a daemon runs that looks after the project.
+func (a *app) supervised(ctx context.Context, project string) bool {
+	paths, err := a.reach()
+	if err != nil {
+		return false
+	}
+	var answer status.Admitted
+	err = status.NewClient(paths.Socket).Post(ctx, "/v1/admit", status.AdmitOrder{Project: project, Look: true}, &answer)
+	if err != nil && !errors.Is(err, status.ErrNoDaemon) {
+		return errors.Is(err, status.ErrNoAnswer) // one that hangs is still in charge
+	}
+	return err == nil && answer.Supervised
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/join/keep"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/service"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+// newKeeper makes the keeper of the [[agent]] rows. It looks at nothing yet.
+func (h *house) newKeeper() *keep.Keeper {
+	return keep.New(keep.Options{State: h.paths.State, Root: h.state, Now: time.Now, Log: h.log, Environ: os.Environ(), Doors: h.keeperDoors(),
+		OpenUnits: service.OpenUnits, Managed: h.manager == managerSystemd})
+}
+
+// keepAgents starts and keeps the agents of the configuration until the house is left; they live on.
+func (h *house) keepAgents(ctx context.Context) error {
+	k := h.newKeeper()
+	h.mu.Lock()
+	h.keeper = k
+	cfg := h.cfg
+	h.mu.Unlock()
+	h.setAgents(cfg)
+	looked := time.AfterFunc(firstPicture, func() { h.onPicture(ctx) })
+	defer looked.Stop()
+	return k.Run(ctx)
+}
+
+// firstPicture is how often it is asked whether the load is known.
+const firstPicture = 20 * time.Millisecond
+
+// onPicture has the agents looked at again as soon as the gate can answer. Those that live already were adopted meanwhile.
+func (h *house) onPicture(ctx context.Context) {
+	for h.loop.Picture() == nil {
+		if rest(ctx, firstPicture) != nil {
+			return
+		}
+	}
+	h.mu.Lock()
+	cfg := h.cfg
+	h.mu.Unlock()
+	h.setAgents(cfg)
+}
+
+// keptAgents tells of the agents that this steward starts.
+func (h *house) keptAgents() []status.Kept {
+	h.mu.Lock()
+	k := h.keeper
+	h.mu.Unlock()
+	if k == nil {
+		return nil
+	}
+	var list []status.Kept
+	for _, a := range k.List() {
+		list = append(list, status.Kept(a))
+	}
+	return list
+}
+
+// setAgents has the keeper follow the configuration. Agents of projects that this run was not asked to supervise are
+// neither started nor ended.
+func (h *house) setAgents(cfg steward.Config) {
+	h.mu.Lock()
+	k := h.keeper
+	h.mu.Unlock()
+	if k == nil {
+		return
+	}
+	refs, err := h.projects(cfg)
+	if err != nil {
+		h.log.Error("keep the agents", "error", err)
+		return
+	}
+	rows, aside := keptRows(cfg, refs)
+	if len(h.dirs) == 0 {
+		for _, r := range aside {
+			h.log.Warn("the agent's project is not supervised, so it is not started; add it to the configuration", "agent", r.Name, "project", r.Dir)
+		}
+	}
+	k.Set(keepConfig(cfg), rows, aside)
+}
+
+// keptRows resolves the [[agent]] rows: those of supervised projects, and the others.
+func keptRows(cfg steward.Config, refs []steward.ProjectRef) (rows, aside []keep.Row) {
+	home, _ := os.UserHomeDir()
+	for _, a := range cfg.Agents {
+		dir, err := steward.Expand(a.Project, home, "/")
+		if err != nil {
+			continue // Validate has refused it
+		}
+		r := keep.Row{Name: a.Name, Project: filepath.Base(dir), Dir: dir, Command: a.Command, Restart: a.Restart, Environment: a.Environment}
+		if r.Restart == "" {
+			r.Restart = keep.OnFailure
+		}
+		if r.Directory = a.Directory; r.Directory != "" {
+			if full, err := steward.Expand(a.Directory, home, "/"); err == nil {
+				r.Directory = full
+			}
+		}
+		supervised := false
+		for _, ref := range refs {
+			if ref.Path == dir {
+				r.Project, supervised = ref.Name, true
+			}
+		}
+		if supervised {
+			rows = append(rows, r)
+		} else {
+			aside = append(aside, r)
+		}
+	}
+	return rows, aside
+}
+
+// keeperDoors are the keeper's ways to the project's files, to the gate, and to the human.
+func (h *house) keeperDoors() keep.Doors {
+	me := selfIdentity()
+	client := func(row keep.Row, do func(*agentstatus.Client) error) error {
+		ad, _ := adapterNamed(agentstatus.Name)
+		c := agentstatus.Connect(row.Dir, agentstatus.ClientOptions{Guard: ad.guardFor(row.Dir), Alive: mayLive})
+		defer c.Close()
+		return do(c)
+	}
+	return keep.Doors{
+		Enroll: func(ctx context.Context, row keep.Row, id protocol.Identity) error {
+			return client(row, func(c *agentstatus.Client) error {
+				// Shared: the configuration says that it is this agent, whoever else works under the name.
+				return c.Enroll(ctx, agentstatus.Post{Agent: row.Name, Process: id, Keeper: me, Kept: true, Shared: true}, time.Now())
+			})
+		},
+		Leave: func(ctx context.Context, row keep.Row, id protocol.Identity, _ keep.Ending, failed bool, why string) error {
+			err := client(row, func(c *agentstatus.Client) error {
+				return c.Leave(ctx, row.Name, id, agentstatus.Leaving{Failed: failed, Told: failed && row.Restart != keep.Never, Why: why}, time.Now())
+			})
+			if errors.Is(err, agentstatus.ErrNotInitialized) {
+				return nil // it never got so far as to be there
+			}
+			return err
+		},
+		Admit:     h.admitAgent,
+		Held:      h.holdsAgent,
+		Failed:    h.tellOfAgent,
+		Again:     h.wantedAgain,
+		Recovered: h.agentRecovered,
+	}
+}
+
+// admitAgent asks the gate by the load of the last sample.
+func (h *house) admitAgent(row keep.Row) (ok bool, why string, again time.Duration) {
+	v := h.admissions.Ask(supervisor.Admission{}, time.Now())
+	if v == nil {
+		return false, "", 0 // nothing is measured yet; onPicture asks again
+	}
+	return v.Admit, v.Why, v.RetryAfter
+}
+
+// holdsAgent reports whether the operator holds the agent.
+func (h *house) holdsAgent(row keep.Row) bool {
+	p := h.loop.Picture()
+	if p == nil {
+		return false
+	}
+	for i := range p.View.Snapshots {
+		s := &p.View.Snapshots[i]
+		if s.Project != row.Project || s.Protocol != agentstatus.Name {
+			continue
+		}
+		for _, a := range s.Agents {
+			if a.Name == row.Name {
+				return a.Held != ""
+			}
+		}
+	}
+	return false
+}
+
+// What the human may say of an agent that was given up.
+const (
+	kindAgentFailed  = "agent_failed"
+	optionStartAgain = "start_again"
+)
+
+func agentAlert(row keep.Row) escalate.Alert {
+	// It is about steward's own keeping: nobody in the project's files waits for the answer.
+	about := protocol.Subject{Project: row.Project, Kind: protocol.KindMachine, ID: "agent " + row.Name}
+	return escalate.Alert{Key: escalate.Key(row.Project, "", about.ID, row.Name, kindAgentFailed, ""), Kind: kindAgentFailed,
+		Severity: protocol.High, Foreign: true, Agent: row.Name, Subject: about}
+}
+
+// tellOfAgent calls the human. The same failure, told again by the next run, is the same call.
+func (h *house) tellOfAgent(row keep.Row, why string, life int) error {
+	a := agentAlert(row)
+	a.Blocking, a.Lasting, a.Occurrence = true, true, fmt.Sprintf("life %d", life)
+	a.Summary = "Agent " + row.Name + " fails again and again, and is not started any more"
+	a.Detail = why
+	a.Options = []escalate.Option{{ID: optionStartAgain, Label: "Start it again"}, {ID: supervisor.OptionLeave, Label: "Leave it"}}
+	return h.tell(a)
+}
+
+// wantedAgain reports whether the human has answered that call with a new start.
+func (h *house) wantedAgain(row keep.Row, since time.Time) bool {
+	i, err := h.ledger.Find(agentAlert(row).Key)
+	return err == nil && i.Answer != nil && i.Answer.Option == optionStartAgain && i.Answer.At.After(since)
+}
+
+func (h *house) agentRecovered(row keep.Row) {
+	a := agentAlert(row)
+	a.Resolve, a.Detail = true, "it is started again, or not wanted any more"
+	if err := h.tell(a); err != nil {
+		h.log.Error("write incident", "error", err)
+	}
+}
+
+// endAgents ends all agents that this user's steward has started: for the removal of the service, when no daemon runs.
+func (a *app) endAgents(ctx context.Context, paths platform.Paths) (ended int, err error) {
+	alone, err := platform.Lock(filepath.Join(paths.State, "steward.lock"), 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // no steward has ever run here
+	}
+	if err != nil {
+		return 0, fmt.Errorf("end the agents: %w", err)
+	}
+	defer func() { _ = alone.Unlock() }()
+	root, err := jsonfile.Open(paths.State)
+	if err != nil {
+		return 0, fmt.Errorf("end the agents: %w", err)
+	}
+	defer root.Close()
+	o := keep.Options{State: paths.State, Root: root, Now: time.Now, Log: a.logger(), Environ: os.Environ(), OpenUnits: service.OpenUnits}
+	cfg, _, err := a.settings()
+	if err != nil {
+		cfg = steward.Defaults()
+	}
+	return keep.EndAll(ctx, o, cfg.Keep.Stop)
+}

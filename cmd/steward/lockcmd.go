@@ -1,0 +1,226 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/join/lock"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/handoffs"
+	"github.com/livhana/steward/supervisor"
+)
+
+func (a *app) lockCommand() *cobra.Command {
+	var project string
+	c := &cobra.Command{
+		Use:   "lock",
+		Short: "Real locks: run a command under one, list them, break one",
+		Long: "lock keeps agents and their commands from doing the same thing at once. A lock of steward's is one of the kernel:\n" +
+			"it ends when its holder does, however that dies, and each holding has a number that only grows. Where the project\n" +
+			"has a .claude/state.json with locks, agents that only read that see it there, and their own locks are respected.",
+	}
+	c.PersistentFlags().StringVar(&project, "project", ".", "the project's `DIR`")
+	c.AddCommand(a.lockRunCommand(&project), a.lockListCommand(&project), a.lockBreakCommand(&project))
+	for _, sub := range c.Commands() {
+		sub.Args = usageArgs(sub.Args)
+	}
+	return c
+}
+
+// locksOf opens the locks of a project.
+func (a *app) locksOf(project string) (*lock.Place, steward.Config, error) {
+	dir, err := filepath.Abs(project)
+	if err == nil {
+		var st os.FileInfo
+		if st, err = os.Stat(dir); err == nil && !st.IsDir() {
+			err = fmt.Errorf("%s is no folder", dir)
+		}
+	}
+	if err != nil {
+		return nil, steward.Config{}, fmt.Errorf("lock: %w", err)
+	}
+	cfg, _, err := a.settings()
+	if err != nil {
+		cfg = steward.Defaults() // a command must not fail for a configuration that is not its own
+	}
+	ad, _ := adapterNamed(handoffs.Name)
+	granted := lock.Open(dir, lock.Options{Now: time.Now})
+	m := handoffs.OpenMirror(dir, handoffs.MirrorOptions{
+		Options: handoffs.Options{Guard: ad.guardFor(dir), Granted: granted.Granted},
+		TTL:     cfg.Locks.TTL, Watch: cfg.Locks.Watch, Life: cfg.Heartbeat.Of(handoffs.Name, &protocol.Agent{}).Dead,
+	})
+	return lock.Open(dir, lock.Options{Now: time.Now, Mirror: m}), cfg, nil
+}
+
+// lockful is the adapter of a protocol with locks in a file, and the real locks that some of them stand for.
+type lockful struct {
+	*handoffs.Project
+	place *lock.Place
+}
+
+func openHandoffs(dir string, g guard) speaking {
+	place := lock.Open(dir, lock.Options{Now: time.Now})
+	return lockful{handoffs.New(dir, handoffs.Options{Guard: g, Granted: place.Granted}), place}
+}
+
+func (l lockful) Close() {
+	l.Project.Close()
+	l.place.Close()
+}
+
+// refusal is an error with the exit code of what was refused.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+func (refusal) Is(target error) bool { return target == supervisor.ErrRefused }
+
+// nothing is an error with the exit code of a subject that does not exist.
+type nothing struct{ error }
+
+func (n nothing) Unwrap() error { return n.error }
+
+func (nothing) Is(target error) bool { return target == supervisor.ErrNoSubject }
+
+// lockError gives an error of the locks its exit code.
+func lockError(err error) error {
+	switch {
+	case errors.Is(err, lock.ErrName):
+		return usageError{err}
+	case errors.Is(err, lock.ErrHeld):
+		return refusal{err}
+	case errors.Is(err, lock.ErrNothing):
+		return nothing{err}
+	}
+	return err
+}
+
+type lockRun struct {
+	app     *app
+	request lock.Request
+	wait    time.Duration
+}
+
+func (a *app) lockRunCommand(project *string) *cobra.Command {
+	r := &lockRun{app: a}
+	c := &cobra.Command{
+		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command while holding a lock",
+		Long: "run takes the lock, runs the command, gives the lock back, and exits with the command's exit code. It waits until the\n" +
+			"lock is free; who holds it is said once. The command finds the lock's name in STEWARD_LOCK and the number of this\n" +
+			"holding in STEWARD_LOCK_FENCE: larger than that of every earlier one, so that what is written with an older number can\n" +
+			"be refused. The command inherits the lock: even kill -9 of steward lets nobody in while it runs, and what it leaves\n" +
+			"behind keeps the lock until it ends.\n\n" +
+			"Exit: the command's own code, 128 plus the number of the signal that ended it, 127 not found, 126 cannot be run;\n" +
+			"5 the lock was not to be had in time.",
+		Example: "  steward lock run deploy -- make deploy\n  steward lock run src/main.go --agent builder --wait 10m -- ./edit.sh\n  steward lock run nightly --no-wait -- ./backup",
+		Args: func(c *cobra.Command, args []string) error {
+			if c.ArgsLenAtDash() != 1 || len(args) < 2 {
+				return errors.New("give the lock's name, then -- and the command")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return r.run(c, *project, args) },
+	}
+	f := c.Flags()
+	f.StringVar(&r.request.Agent, "agent", "", "for `WHOM` (default: your user name)")
+	f.DurationVar(&r.request.TTL, "ttl", 0, "over this `TIME` it is shown as overdue (default: [locks] ttl)")
+	f.DurationVar(&r.wait, "wait", 0, "give up after this `TIME` (default: never)")
+	f.BoolVar(&r.request.NoWait, "no-wait", false, "give up at once")
+	return c
+}
+
+func (r *lockRun) run(c *cobra.Command, project string, args []string) error {
+	flags := c.Flags()
+	switch {
+	case flags.Changed("wait") && r.request.NoWait:
+		return usageError{errors.New("lock run: give --wait or --no-wait, not both")}
+	case flags.Changed("wait") && r.wait <= 0:
+		return usageError{fmt.Errorf("lock run: --wait %s must be more than zero (or: --no-wait)", r.wait)}
+	case flags.Changed("ttl") && r.request.TTL <= 0:
+		return usageError{fmt.Errorf("lock run: --ttl %s must be more than zero", r.request.TTL)}
+	}
+	place, cfg, err := r.app.locksOf(project)
+	if err != nil {
+		return err
+	}
+	defer place.Close()
+	r.request.Name, r.request.TTL = args[0], cmp.Or(r.request.TTL, cfg.Locks.TTL)
+	r.request.Agent, r.request.Waiting = cmp.Or(r.request.Agent, userName()), func(s lock.Status) {
+		r.tell(fmt.Sprintf("waiting for the lock %s: %s", clean(s.Name), lockWords(s)))
+	}
+	r.request.Wait = r.wait
+	code, err := place.Run(c.Context(), r.request, lock.Program{Argv: args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Tell: r.tell, Foreground: inForeground})
+	return r.ended(code, err)
+}
+
+// ended makes the command's end our own. What went wrong after it is said, and changes nothing about its code.
+func (r *lockRun) ended(code int, err error) error {
+	var start *lock.StartError
+	var held *lock.HeldError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return quiet{exitSignal + 2}
+	case errors.As(err, &start):
+		r.tell(oneLine(err))
+		return quiet{start.Code}
+	case errors.As(err, &held):
+		return refusal{fmt.Errorf("lock run: the lock %s was not to be had: %s", clean(held.Status.Name), lockWords(held.Status))}
+	case err != nil && code == 0:
+		return lockError(fmt.Errorf("lock run: %w", err))
+	case err != nil:
+		r.tell(oneLine(err))
+	}
+	if code != 0 {
+		return quiet{code}
+	}
+	return nil
+}
+
+func (r *lockRun) tell(line string) { fmt.Fprintln(r.app.err, "steward: "+line) }
+
+// userName is who runs the command.
+func userName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return cmp.Or(os.Getenv("USER"), "somebody")
+}
+
+// lockWords says in a line who holds a lock, and since when.
+func lockWords(s lock.Status) string {
+	if s.Kind == lock.KindContent {
+		return clean(s.Why)
+	}
+	if !s.Alive {
+		return clean(s.Why)
+	}
+	words := "held"
+	if s.Agent != "" {
+		words += " by " + clean(s.Agent)
+	}
+	if s.PID != 0 {
+		words += fmt.Sprintf(", process %d", s.PID)
+	}
+	if len(s.Command) > 0 {
+		words += " (" + oneWord(strings.Join(s.Command, " ")) + ")"
+	}
+	if !s.Since.IsZero() {
+		words += ", since " + s.Since.UTC().Format(time.RFC3339)
+	}
+	if s.Why != "held" {
+		words += "; " + clean(s.Why)
+	}
+	return words
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/join/lock"
+)
+
+func (a *app) lockListCommand(project *string) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the locks of a project, with their holders",
+		Long: "list tells of the locks that steward has granted in the project, and of those that agents entered into\n" +
+			".claude/state.json by themselves. It needs no daemon, and tries no lock.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			place, _, err := a.locksOf(*project)
+			if err != nil {
+				return err
+			}
+			defer place.Close()
+			list, err := place.List(c.Context())
+			shown := []lock.Status{}
+			for _, s := range list {
+				if all || s.State != lock.StateFree {
+					shown = append(shown, s)
+				}
+			}
+			if a.output == "json" {
+				return errors.Join(a.print(map[string]any{"locks": shown}), err)
+			}
+			p := a.page()
+			p.list("no locks", []string{"LOCK", "STATE", "HOLDER", "PID", "SINCE", "FENCE", "COMMAND", "WHY"}, lockStatusRows(shown))
+			return errors.Join(a.write(p.String()), err)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "also those that nobody holds, with their last holder")
+	return c
+}
+
+func lockStatusRows(list []lock.Status) [][]cell {
+	var rows [][]cell
+	for _, s := range list {
+		pid, fence, since := "", "", ""
+		if s.PID != 0 {
+			pid = strconv.Itoa(s.PID)
+		}
+		if s.Fence != 0 {
+			fence = strconv.FormatUint(s.Fence, 10)
+		}
+		if !s.Since.IsZero() {
+			since = s.Since.UTC().Format(time.RFC3339)
+		}
+		rows = append(rows, []cell{text(s.Name), word(s.State), text(s.Agent), text(pid), text(since), text(fence), text(oneWord(strings.Join(s.Command, " "))), text(s.Why)})
+	}
+	return rows
+}
+
+// breakGrace is how long a holder may take to end before it is killed.
+const breakGrace = 10 * time.Second
+
+func (a *app) lockBreakCommand(project *string) *cobra.Command {
+	var b lock.Breaking
+	var yes bool
+	c := &cobra.Command{
+		Use:   "break NAME",
+		Short: "End a holding by hand",
+		Long: "break shows who holds the lock, and takes away what a dead holder has left. An agent's own entry in .claude/state.json\n" +
+			"is removed; if its agent shows life, only after a confirmation. A lock that a living process holds cannot be taken from\n" +
+			"it: --end-holder ends the process and all that descends from it first. A damaged record is set aside. Who broke what,\n" +
+			"and why, is on record in .claude/steward/tombstones.jsonl.",
+		Example: "  steward lock break deploy --why \"the build hangs since noon\" --end-holder",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			place, _, err := a.locksOf(*project)
+			if err != nil {
+				return err
+			}
+			defer place.Close()
+			if b.Status, err = place.Find(c.Context(), args[0]); err != nil {
+				return lockError(fmt.Errorf("lock break: %w", err))
+			}
+			b.By, b.Grace = userName(), breakGrace
+			if err := a.mayBreak(&b, yes); err != nil {
+				return err
+			}
+			if err := place.Break(c.Context(), b); err != nil {
+				return lockError(err)
+			}
+			if a.output == "json" {
+				return a.print(map[string]any{"broken": b.Status, "by": b.By, "why": b.Why})
+			}
+			return a.write(fmt.Sprintf("broken: %s\n", clean(b.Status.Name)))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&b.Why, "why", "", "the reason, for the record: `TEXT`")
+	f.BoolVar(&b.EndHolder, "end-holder", false, "end the process that holds it, and all that descends from it")
+	f.BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+// mayBreak shows the holder, and asks for what was not given: the reason, and leave to harm one that lives.
+func (a *app) mayBreak(b *lock.Breaking, yes bool) error {
+	s, ask := b.Status, isTerminal(os.Stdin)
+	fmt.Fprintf(a.err, "%s: %s\n", clean(s.Name), breakWords(s))
+	if s.Kind == lock.KindReal && s.Alive && !b.EndHolder {
+		return refusal{fmt.Errorf("lock break: its holder lives; wait for it, or end it with --end-holder")}
+	}
+	in := bufio.NewReader(os.Stdin)
+	if strings.TrimSpace(b.Why) == "" {
+		if !ask {
+			return usageError{errors.New("lock break: say why with --why")}
+		}
+		fmt.Fprint(a.err, "Why? ")
+		if b.Why = answerLine(in); b.Why == "" {
+			return refusal{errors.New("lock break: without a reason nothing is broken")}
+		}
+	}
+	if !s.Alive || yes {
+		return nil
+	}
+	if !ask {
+		return refusal{errors.New("lock break: its holder shows life; say --yes if it is to be broken all the same")}
+	}
+	what := "its agent shows life"
+	if s.Kind == lock.KindReal {
+		what = "its holder, and all that descends from it, will be ended"
+	}
+	fmt.Fprintf(a.err, "Attention: %s. Type the lock's name to go on: ", what)
+	if answerLine(in) != s.Name {
+		return refusal{errors.New("lock break: nothing was broken")}
+	}
+	return nil
+}
+
+func breakWords(s lock.Status) string {
+	if s.Kind == lock.KindReal {
+		return lockWords(s)
+	}
+	words := clean(s.Why)
+	if s.Alive && s.State != lock.StateOverdue {
+		words += "; it shows life"
+	}
+	return words
+}
+
+func answerLine(in *bufio.Reader) string {
+	line, err := in.ReadString('\n')
+	if err != nil && err != io.EOF {
+		return ""
+	}
+	return strings.TrimSpace(line)
+}

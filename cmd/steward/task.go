@@ -1,0 +1,213 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/join/task"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+// The two agents of protocol 000, who ask and are asked unless told otherwise.
+const (
+	orchestrator = "livhana-layer1.1"
+	executor     = "codex-cursor"
+)
+
+func (a *app) taskCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "task",
+		Short: "Ask for tasks, wait for them, and work on them by hand",
+		Long: "task is both sides of the work that agents give each other through tmp/agent_status/, without writing JSON by hand.\n" +
+			"An orchestrator submits, waits, shows and cancels; whoever does the work by hand takes the next one, tells its\n" +
+			"progress, and says that it is done or has failed. Every command works with and without a running steward.",
+		Example: "  steward task submit execute --wait -- scripts/START.sh preflight\n  steward task wait 7c0e\n  steward task next --agent codex-cursor",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			return usageError{fmt.Errorf("unknown command %q for steward task (see steward task --help)", args[0])}
+		},
+	}
+	c.AddCommand(a.taskSubmitCommand(), a.taskWaitCommand(), a.taskShowCommand(), a.taskCancelCommand(),
+		a.taskNextCommand(), a.taskProgressCommand(), a.taskDoneCommand(), a.taskFailCommand())
+	for _, sub := range c.Commands() {
+		sub.Args = usageArgs(sub.Args)
+	}
+	return c
+}
+
+func projectFlag(c *cobra.Command, dir *string) {
+	c.Flags().StringVar(dir, "project", "", "the project's `DIR` (default: the current folder)")
+}
+
+// workdesk is one project's tasks: a client for its files, and the daemon that supervises it, if one does.
+type workdesk struct {
+	app    *app
+	dir    string
+	client *agentstatus.Client
+	remote *status.Client
+}
+
+// openDesk opens the tasks of a project, which must speak protocol 000.
+func (a *app) openDesk(project, doing string) (*workdesk, error) {
+	dir, err := filepath.Abs(cmp.Or(project, "."))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	if !agentstatus.Detect(dir) {
+		return nil, fmt.Errorf("%s: %s is not set up for tasks; first run: steward boot %s --project %s", doing, dir, orchestrator, shellQuote(dir))
+	}
+	paths, err := a.reach()
+	if err != nil {
+		return nil, err
+	}
+	ad, _ := adapterNamed(agentstatus.Name)
+	client := agentstatus.Connect(dir, agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive})
+	return &workdesk{app: a, dir: dir, client: client, remote: status.NewClient(paths.Socket)}, nil
+}
+
+// mayLive is false only for a process that is proved to be gone.
+func mayLive(id protocol.Identity) bool { return check(id) != heartbeat.ProcessGone }
+
+func (d *workdesk) close() { d.client.Close() }
+
+// findDesk is openDesk for a command about one task: without --project it looks for the task in the current folder, and
+// then in the other projects of this user.
+func (a *app) findDesk(ctx context.Context, project, id, doing string) (*workdesk, agentstatus.Detail, error) {
+	dirs := []string{cmp.Or(project, ".")}
+	if project == "" {
+		cfg, paths, err := a.settings()
+		if err != nil {
+			cfg = steward.Defaults()
+		}
+		for _, ref := range a.knownProjects(cfg, paths) {
+			dirs = append(dirs, ref.Path)
+		}
+	}
+	var first error
+	for i, dir := range dirs {
+		if i > 0 && !agentstatus.Detect(dir) {
+			continue
+		}
+		k, err := a.openDesk(dir, doing)
+		if err == nil {
+			var detail agentstatus.Detail
+			if detail, err = k.task(ctx, id); err == nil {
+				return k, detail, nil
+			}
+			k.close()
+			err = taskError(err, doing)
+		}
+		if i == 0 || errors.Is(first, agentstatus.ErrNoTask) && !errors.Is(err, agentstatus.ErrNoTask) {
+			first = err
+		}
+	}
+	return nil, agentstatus.Detail{}, first
+}
+
+func (d *workdesk) task(ctx context.Context, id string) (agentstatus.Detail, error) {
+	return d.client.Task(ctx, id, time.Now())
+}
+
+// taskError gives the errors of a project's tasks their words and exit codes.
+func taskError(err error, doing string) error {
+	var invalid *agentstatus.InvalidError
+	var ambiguous *agentstatus.AmbiguousError
+	var said reported
+	switch {
+	case err == nil || errors.As(err, &said):
+		return err
+	case errors.As(err, &invalid):
+		return usageError{problemLines(doing, invalid.Problems)}
+	case errors.As(err, &ambiguous):
+		return report(errors.Join(supervisor.ErrNoSubject, err), "%s: %s can mean several tasks: %s", doing, ambiguous.Prefix, strings.Join(ambiguous.IDs, ", "))
+	case errors.Is(err, agentstatus.ErrNoTask):
+		return report(errors.Join(supervisor.ErrNoSubject, err), "%s: %v; see: steward tasks", doing, err)
+	case errors.Is(err, agentstatus.ErrEnded), errors.Is(err, agentstatus.ErrTaken), errors.Is(err, jsonfile.ErrExist), errors.Is(err, task.ErrNeedsHuman):
+		return report(errors.Join(supervisor.ErrRefused, err), "%s: %v", doing, err)
+	}
+	return report(err, "%s: %v", doing, err)
+}
+
+// problemLines has a line for each thing that is wrong.
+func problemLines(doing string, problems []string) error {
+	if len(problems) == 1 {
+		return errors.New(doing + ": " + clean(problems[0]))
+	}
+	text := fmt.Sprintf("%s: %d things are wrong", doing, len(problems))
+	for _, p := range problems {
+		text += "\n  " + clean(p)
+	}
+	return errors.New(text)
+}
+
+// picture asks the daemon that supervises this project. supervised is false when none runs, or it only observes here.
+func (d *workdesk) picture(ctx context.Context) (doc status.Document, project string, supervised bool) {
+	if d.remote.Get(ctx, "/v1/status", &doc) != nil {
+		return doc, "", false
+	}
+	for _, p := range doc.Projects {
+		if p.Mode[agentstatus.Name] == "act" && sameFolder(p.Path, d.dir) {
+			return doc, p.Name, true
+		}
+	}
+	return doc, "", false
+}
+
+// sameFolder compares two paths as folders: links may lead to the same one.
+func sameFolder(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// maxInput bounds a document that is given on the command line.
+const maxInput = task.MaxRequest
+
+// input reads a document from a file, or from standard input for "-".
+func input(name string) ([]byte, error) {
+	f := os.Stdin
+	if name != "-" {
+		var err error
+		if f, err = os.Open(name); err != nil {
+			return nil, err
+		}
+		defer f.Close()
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxInput+1))
+	if err == nil && len(data) > maxInput {
+		err = fmt.Errorf("%s has more than %d KiB", name, maxInput>>10)
+	}
+	return data, err
+}
+
+// absolute makes what was typed absolute, against the project.
+func absolute(dir string, names []string) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		if all[i] = name; !filepath.IsAbs(name) {
+			all[i] = filepath.Join(dir, name)
+		}
+	}
+	return all
+}

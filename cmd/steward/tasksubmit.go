@@ -1,0 +1,367 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/join/task"
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+// submission is the command line of `steward task submit`.
+type submission struct {
+	order            task.Order
+	project          string
+	script           string
+	args, parameters []string
+	payload, request string
+	after            []string
+	nextOf           string
+	approved, wait   bool
+	throttle         float64
+}
+
+func (a *app) taskSubmitCommand() *cobra.Command {
+	s := &submission{}
+	c := &cobra.Command{
+		Use:   "submit TYPE [flags] [-- COMMAND…]",
+		Short: "Ask an agent to do something",
+		Long: "submit writes a task request for an agent to find, and prints the task's id. TYPE is execute, research, validate or deploy.\n" +
+			"What is asked for is checked before anything is written. Relative paths are the project's.\n\n" +
+			"    execute   -- COMMAND…            a script of the project, or a program, with its arguments; no shell is involved\n" +
+			"    research  QUESTION…              a question about the code\n" +
+			"    validate  --check NAME           preflight, lint, test or security\n" +
+			"    deploy    --service --environment\n\n" +
+			"With --wait it goes on as `steward task wait` does, and exits with the task's exit code. With --after the task is\n" +
+			"seen by its agent when the named ones are completed; where no steward runs to let it go then, submit itself waits\n" +
+			"for that in the foreground.",
+		Example: "  steward task submit execute --wait -- scripts/START.sh preflight\n" +
+			"  steward task submit research \"How does voice_mode_boot.sh handle silence?\" --search-path scripts\n" +
+			"  steward task submit validate --check test --strict --after 7c0e2f5a\n" +
+			"  steward task submit deploy --service voice-service --environment staging --dry-run --progress\n" +
+			"  steward task submit research --next-of 7c0e2f5a:1\n" +
+			"  steward task submit --request request.json",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error { return a.submit(c, s, args) },
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return task.Types(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+	}
+	s.flags(c)
+	return c
+}
+
+func (s *submission) flags(c *cobra.Command) {
+	o, f := &s.order, c.Flags()
+	f.StringVar(&s.project, "project", "", "the project's `DIR` (default: the current folder)")
+	f.StringVar(&o.To, "to", executor, "the agent that is to do it: `NAME`")
+	f.StringVar(&o.From, "from", orchestrator, "the agent that asks: `NAME`")
+	f.StringVar(&o.ID, "id", "", "the task's `UUID` (default: a new one)")
+	f.StringVar(&o.Priority, "priority", "", "`WORD`: critical, high, medium or low (default medium)")
+	f.DurationVar(&o.Timeout, "timeout", 300*time.Second, "how long one run may take: `DURATION`, an hour at most")
+	f.Float64Var(&s.throttle, "throttle", 0, "wait while the agent or the machine is fuller than this `SHARE`, 0 to 1 (default: as configured)")
+	f.BoolVar(&o.Blocking, "blocking", false, "say that the orchestrator waits for it (--wait says so too)")
+	f.DurationVar(&o.Progress, "progress", 0, "ask for progress reports at this `INTERVAL` (--progress alone: 30s)")
+	f.Lookup("progress").NoOptDefVal = "30s"
+	f.StringVar(&o.Directive, "directive", "", "the human's own words: `TEXT`")
+	f.StringVar(&o.Session, "session", "", "the orchestrator's session: `UUID`")
+	f.BoolVar(&o.Voice, "voice", false, "the human listens: what happens may be spoken")
+	f.StringArrayVar(&o.Related, "related", nil, "a related task's `ID` (may be repeated)")
+	f.StringArrayVar(&o.Modify, "modify", nil, "a `FILE` that it is to change (may be repeated)")
+	f.StringArrayVar(&o.Read, "read", nil, "a `FILE` that it is to read (may be repeated)")
+	f.StringArrayVar(&o.Artifacts, "artifact", nil, "a `FILE` that must be there at the end (may be repeated)")
+	f.StringArrayVar(&s.parameters, "param", nil, "a further parameter `KEY=VALUE`; JSON where it parses, else text (may be repeated)")
+	f.StringVar(&s.payload, "payload", "", "a `FILE` with the payload object, or with its parameters alone; - for standard input")
+	f.StringVar(&s.request, "request", "", "a `FILE` with a whole request; - for standard input")
+	f.BoolVar(&o.DryRun, "dry-run", false, "only say what would be done")
+	f.StringArrayVar(&s.after, "after", nil, "do it after this `TASK` is completed (may be repeated)")
+	f.StringVar(&s.nextOf, "next-of", "", "take up the next action `TASK[:N]` of a task's result")
+	f.BoolVar(&s.approved, "approved", false, "the human agrees to a next action that needs a decision")
+	f.BoolVar(&s.wait, "wait", false, "wait for the end, show progress, exit with the task's exit code")
+	s.typeFlags(c)
+}
+
+// typeFlags are those of one type each; task.Strangers knows them.
+func (s *submission) typeFlags(c *cobra.Command) {
+	o, f := &s.order, c.Flags()
+	f.StringVar(&s.script, "script", "", "execute: the `FILE` to run, instead of -- COMMAND")
+	f.StringArrayVar(&s.args, "arg", nil, "execute: an `ARGUMENT` for --script (may be repeated)")
+	f.StringVar(&o.Cwd, "cwd", "", "execute: the `DIR` to run it in (default: the project)")
+	f.BoolVar(&o.NoCapture, "no-capture", false, "execute: keep none of its output")
+	f.StringVar(&o.Query, "query", "", "research: the question, `TEXT`")
+	f.StringArrayVar(&o.SearchPaths, "search-path", nil, "research: a `PATH` to look through (may be repeated)")
+	f.StringVar(&o.Depth, "depth", "", "research: how thorough, a `WORD` such as quick or thorough")
+	f.StringVar(&o.Format, "format", "", "research: the answer's format, a `WORD` such as markdown")
+	f.StringVar(&o.Check, "check", "", "validate: `NAME` of the check: preflight, lint, test or security")
+	f.StringArrayVar(&o.Files, "file", nil, "validate: a `FILE` to check (may be repeated)")
+	f.BoolVar(&o.Strict, "strict", false, "validate: take warnings for errors")
+	f.StringVar(&o.Service, "service", "", "deploy: the service's `NAME`")
+	f.StringVar(&o.Environment, "environment", "", "deploy: `NAME` such as staging or production")
+	f.StringVar(&o.GCPProject, "gcp-project", "", "deploy: the cloud project's `NAME`")
+	f.StringVar(&o.Region, "region", "", "deploy: the region's `NAME`")
+}
+
+const submitting = "submit the task"
+
+func (a *app) submit(c *cobra.Command, s *submission, args []string) error {
+	if err := s.fits(c, args); err != nil {
+		return usageError{fmt.Errorf("%s: %w", submitting, err)}
+	}
+	ctx := c.Context()
+	d, err := a.openDesk(s.project, submitting)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	s.order.Project = d.dir
+	r, err := s.requested(ctx, d, c.Flags().Changed("blocking"))
+	if err != nil {
+		return taskError(err, submitting)
+	}
+	if err := d.precede(ctx, &r); err != nil {
+		return err
+	}
+	path, err := d.client.Submit(ctx, r, time.Now())
+	if err != nil {
+		return taskError(err, submitting)
+	}
+	state := agentstatus.StatePending
+	if len(r.Coordination.After) > 0 {
+		state = agentstatus.StateHeld
+	}
+	d.follow(ctx, r, state)
+	for _, note := range task.Notes(r, d.dir) {
+		fmt.Fprintln(a.err, "steward: note: "+clean(note))
+	}
+	if s.wait {
+		if a.output == "text" {
+			fmt.Fprintln(a.err, "task "+clean(r.TaskID))
+		}
+		return a.await(ctx, d, r.TaskID, 0)
+	}
+	if a.output == "json" {
+		return a.print(submitted{r.TaskID, path, state, r.Type, r.Priority, r.Target, append([]string{}, r.Coordination.After...)})
+	}
+	return a.write(r.TaskID + "\n")
+}
+
+// submitted is what submit prints for programs.
+type submitted struct {
+	TaskID   string   `json:"task_id"`
+	Path     string   `json:"path"`
+	State    string   `json:"state"`
+	Type     string   `json:"type"`
+	Priority string   `json:"priority"`
+	Agent    string   `json:"agent"`
+	After    []string `json:"after"`
+}
+
+// requestFlags go together with a whole request document; no other does.
+var requestFlags = []string{"request", "project", "wait", "from", "config", "socket", "output", "no-color"}
+
+// fits checks that the flags belong together, and puts what stands behind TYPE in its place.
+func (s *submission) fits(c *cobra.Command, args []string) error {
+	f := c.Flags()
+	if f.Changed("request") {
+		return fitsRequest(c, args)
+	}
+	if len(args) == 0 {
+		return fmt.Errorf("say what: one of %s (see steward task submit --help)", strings.Join(task.Types(), ", "))
+	}
+	if s.order.Type = args[0]; !slices.Contains(task.Types(), s.order.Type) {
+		return fmt.Errorf("%q is no type of task; give one of %s", oneWord(args[0]), strings.Join(task.Types(), ", "))
+	}
+	for _, flag := range task.Strangers(s.order.Type) {
+		if f.Changed(flag.Name) {
+			return fmt.Errorf("--%s belongs to %s, not to %s", flag.Name, flag.Type, s.order.Type)
+		}
+	}
+	if s.approved && s.nextOf == "" {
+		return errors.New("--approved goes with --next-of")
+	}
+	if f.Changed("progress") && (s.order.Progress < time.Second || s.order.Progress > task.MaxTimeout) {
+		return fmt.Errorf("--progress %s: give 1s to 1h", s.order.Progress)
+	}
+	if f.Changed("throttle") {
+		s.order.Throttle = &s.throttle
+	}
+	if len(args) > 1 && s.order.Type == task.Execute {
+		if _, err := time.ParseDuration(args[1]); err == nil && f.Changed("progress") {
+			return fmt.Errorf("%s would be the command; an interval is given as --progress=%s", args[1], args[1])
+		}
+	}
+	return s.rest(args[1:])
+}
+
+func fitsRequest(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return errors.New("--request brings everything along; give no TYPE and nothing behind it")
+	}
+	n := 0
+	for _, name := range requestFlags {
+		if c.Flags().Changed(name) {
+			n++
+		}
+	}
+	if c.Flags().NFlag() > n {
+		return errors.New("--request brings everything along; only --project, --from and --wait go with it")
+	}
+	return nil
+}
+
+// rest is what stands behind the type: the command of execute, the question of research.
+func (s *submission) rest(words []string) error {
+	o := &s.order
+	switch {
+	case o.Type == task.Execute && len(words) > 0 && (s.script != "" || len(s.args) > 0):
+		return errors.New("give the command once: --script with --arg, or behind --")
+	case o.Type == task.Execute && s.script != "":
+		o.Command = append([]string{s.script}, s.args...)
+	case o.Type == task.Execute && len(s.args) > 0:
+		return errors.New("--arg goes with --script")
+	case o.Type == task.Execute:
+		o.Command = words
+	case o.Type == task.Research && len(words) > 0 && o.Query != "":
+		return errors.New("give the question once: with --query, or behind the type")
+	case o.Type == task.Research && len(words) > 0:
+		o.Query = strings.Join(words, " ")
+	case len(words) > 0:
+		return fmt.Errorf("%s takes no %q", o.Type, oneWord(words[0]))
+	}
+	return nil
+}
+
+// requested makes the request of the flags, or reads it.
+func (s *submission) requested(ctx context.Context, d *workdesk, saysBlocking bool) (agentstatus.Request, error) {
+	var none agentstatus.Request
+	if s.request != "" {
+		raw, err := input(s.request)
+		if err != nil {
+			return none, fmt.Errorf("read the request: %w", err)
+		}
+		return task.Document(raw, s.order.From, time.Now())
+	}
+	if err := s.documents(); err != nil {
+		return none, err
+	}
+	if err := s.takeUp(ctx, d); err != nil {
+		return none, err
+	}
+	o := &s.order
+	if o.Priority == "" {
+		o.Priority = "medium"
+	}
+	o.Blocking = o.Blocking || s.wait && !saysBlocking
+	for _, id := range s.after {
+		before, err := d.task(ctx, id)
+		if err != nil {
+			return none, fmt.Errorf("--after %s: %w", id, err)
+		}
+		o.After = append(o.After, before.ID)
+	}
+	return o.Request(time.Now())
+}
+
+// documents reads --param and --payload.
+func (s *submission) documents() (err error) {
+	for _, pair := range s.parameters {
+		key, value, err := task.Parameter(pair)
+		if err != nil {
+			return &agentstatus.InvalidError{Problems: []string{"--param " + err.Error()}}
+		}
+		if s.order.Parameters == nil {
+			s.order.Parameters = map[string]any{}
+		}
+		s.order.Parameters[key] = value
+	}
+	if s.payload != "" {
+		if s.order.Payload, err = input(s.payload); err != nil {
+			return fmt.Errorf("read the payload: %w", err)
+		}
+	}
+	return nil
+}
+
+// takeUp fills in what a next action says.
+func (s *submission) takeUp(ctx context.Context, d *workdesk) error {
+	if s.nextOf == "" {
+		return nil
+	}
+	id, n, err := task.ParseNext(s.nextOf)
+	if err != nil {
+		return &agentstatus.InvalidError{Problems: []string{"--next-of " + err.Error()}}
+	}
+	before, err := d.task(ctx, id)
+	if err != nil {
+		return fmt.Errorf("--next-of %s: %w", id, err)
+	}
+	next, err := task.Next(before, n, s.approved)
+	if errors.Is(err, task.ErrNeedsHuman) {
+		return fmt.Errorf("next action %d of %s: %w; when it is agreed to, add --approved", n, before.ID, err)
+	}
+	if err != nil {
+		return fmt.Errorf("next action %d of %s: %w", n, before.ID, err)
+	}
+	s.order.Follow(before, next)
+	return nil
+}
+
+// precede waits for the tasks that come before where no daemon would do so. Then the request stands for itself: the
+// tasks before it are completed, and named as related.
+func (d *workdesk) precede(ctx context.Context, r *agentstatus.Request) error {
+	after := r.Coordination.After
+	if len(after) == 0 {
+		return nil
+	}
+	if _, _, supervised := d.picture(ctx); supervised {
+		return nil
+	}
+	fmt.Fprintf(d.app.err, "steward: no steward supervises %s to let the task go later; waiting here for %s\n", clean(d.dir), clean(strings.Join(after, ", ")))
+	for _, id := range after {
+		before, err := d.hinted(ctx, d.vigil(id, 0, quietly))
+		switch {
+		case errors.Is(err, context.Canceled):
+			fmt.Fprintln(d.app.err, "steward: interrupted; nothing was submitted")
+			return quiet{task.ExitCancelled}
+		case errors.Is(err, task.ErrLimit):
+			fmt.Fprintf(d.app.err, "steward: task %s did not end within its time; nothing was submitted\n", clean(id))
+			return quiet{task.ExitTimeout}
+		case err != nil:
+			return taskError(err, "wait for task "+id)
+		case !task.Succeeded(before):
+			fmt.Fprintf(d.app.err, "steward: task %s is %s; nothing was submitted\n", clean(id), task.Standing(before))
+			return quiet{task.ExitCode(before)}
+		}
+	}
+	r.Coordination.After = nil
+	r.Context.Related = append(r.Context.Related, after...)
+	return nil
+}
+
+func quietly(task.News) {}
+
+// follow keeps the orchestrator's active_coordination.json. It is a courtesy to readers: the task stands without it.
+func (d *workdesk) follow(ctx context.Context, r agentstatus.Request, state string) {
+	f := agentstatus.Followed{Task: r.TaskID, Target: r.Target, Type: r.Type, State: state, Blocking: r.Coordination.Blocking, Since: r.Created}
+	if err := d.client.Follow(ctx, r.Source, f, time.Now()); err != nil {
+		fmt.Fprintln(d.app.err, "steward: active_coordination.json is not up to date: "+oneWord(err.Error()))
+	}
+}
+
+// shownProject is the folder as a command line to paste needs it: nothing where the reader stands in it.
+func (d *workdesk) shownProject() string {
+	if here, err := filepath.Abs("."); err == nil && sameFolder(here, d.dir) {
+		return ""
+	}
+	return d.dir
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/join/task"
+	"github.com/livhana/steward/join/worker"
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/platform/watch"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+// workerFlags are the command line of steward worker.
+type workerFlags struct {
+	agent, project string
+	jobs           int
+	once, drain    bool
+}
+
+func (a *app) workerCommand() *cobra.Command {
+	var f workerFlags
+	c := &cobra.Command{
+		Use:   "worker",
+		Short: "Take an agent's tasks, run them, and write their results",
+		Long: "worker is the side of protocol 000 that executes. It takes the tasks of one agent, the most urgent first and only while\n" +
+			"the machine has room, beats while it works, and writes a result for each. Several workers may serve one agent: each\n" +
+			"task is run by one of them. It works with and without a running steward.\n\n" +
+			"execute runs the script as it is named, without a shell. research, validate and deploy run the commands under\n" +
+			"[worker.commands]: they get the request as JSON on their input, and may end their output with a JSON object of the\n" +
+			"result's fields (status, result, errors, next_actions, summary). What a command may see, name and write to is set\n" +
+			"under [worker].\n\n" +
+			"SIGINT or SIGTERM ends it: tasks that have not begun are given back, what runs is stopped with all that it started,\n" +
+			"and gets a failed result with the code WORKER_STOPPED, which the retry rules may run again. Results that cannot be\n" +
+			"written are tried until [worker] stop is over.",
+		Example: "  steward worker --agent codex-cursor\n  steward worker --agent codex-cursor --jobs 2 --drain",
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case f.agent == "":
+				return usageError{errors.New("worker: name the agent whose tasks it takes: --agent codex-cursor")}
+			case f.once && f.drain:
+				return usageError{errors.New("worker: give --once or --drain, not both")}
+			case f.jobs < 1 || f.jobs > 256:
+				return usageError{fmt.Errorf("worker: --jobs %d: give 1 to 256", f.jobs)}
+			}
+			return a.work(c.Context(), f)
+		},
+	}
+	c.Flags().StringVar(&f.agent, "agent", "", "whose tasks it takes: `NAME`")
+	projectFlag(c, &f.project)
+	c.Flags().IntVar(&f.jobs, "jobs", 1, "run at most `N` tasks at once")
+	c.Flags().BoolVar(&f.once, "once", false, "take at most one task, then end with its exit code; 4 when there is none to take")
+	c.Flags().BoolVar(&f.drain, "drain", false, "end when no task is left to take")
+	return c
+}
+
+func (a *app) work(ctx context.Context, f workerFlags) error {
+	dir, err := filepath.Abs(cmp.Or(f.project, "."))
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("worker: the project: %w", err)
+	}
+	cfg, paths, err := a.settings()
+	if err != nil {
+		return err
+	}
+	o := worker.Options{Project: dir, Agent: f.agent, Jobs: f.jobs, Once: f.once, Drain: f.drain, Temp: os.TempDir(),
+		// A steward inside a task finds the daemon even without the variables that lead out of the confinement.
+		Environ: withVariable(os.Environ(), "STEWARD_SOCKET", paths.Socket),
+		Cores:   runtime.NumCPU(), Memory: totalMemory(), Now: time.Now,
+		Say: func(text string) { fmt.Fprintln(a.err, "steward worker: "+clean(text)) }}
+	if o.Settings, err = workerSettings(cfg); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	if o.Program, err = os.Executable(); err != nil {
+		return fmt.Errorf("worker: find steward itself: %w", err)
+	}
+	self, err := proc.Inspect(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	o.Process = protocol.Identity(self)
+	g := &workerGate{app: a, project: dir, cfg: cfg, paths: paths, several: f.jobs > 1}
+	o.Gate = g.ask
+	o.Supervised = func() bool {
+		// Also while the worker ends: a question that is broken off would read as "there is no daemon".
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return a.supervised(ctx, dir)
+	}
+	ad, _ := adapterNamed(agentstatus.Name)
+	o.Client = agentstatus.Connect(dir, agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive})
+	defer o.Client.Close()
+	var unwatch func()
+	o.Hints, unwatch = a.taskHints(ctx, dir)
+	defer unwatch()
+	tally, err := worker.New(o).Run(ctx)
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return workerExit(f, tally)
+}
+
+// workerExit is what the worker's end tells a script.
+func workerExit(f workerFlags, t worker.Tally) error {
+	switch {
+	case len(t.Unsaved) > 0:
+		return quiet{exitFailed}
+	case f.once && t.Last == nil:
+		return quiet{exitNoSubject}
+	case f.once:
+		if code := task.ExitCode(agentstatus.Detail{Result: t.Last}); code != 0 {
+			return quiet{code}
+		}
+	}
+	return nil
+}
+
+// workerSettings puts the configuration into the worker's terms.
+func workerSettings(cfg steward.Config) (worker.Settings, error) {
+	w := cfg.Worker
+	s := worker.Settings{Poll: w.Poll, Beat: w.Beat, Stop: w.Stop, Output: w.Output, Keep: w.Keep, Confine: w.Confine, Environment: w.Environment,
+		Research: w.Commands.Research, Validate: w.Commands.Validate, Deploy: w.Commands.Deploy, DeployDryRun: w.Commands.DeployDryRun,
+		Timeout: cfg.Tasks.Timeout, MaxTimeout: cfg.Tasks.MaxTimeout}
+	var errs [3]error
+	s.Paths, errs[0] = expandAll("worker.paths", w.Paths)
+	s.Programs, errs[2] = expandAll("worker.programs", w.Programs)
+	s.Writable, errs[1] = expandAll("worker.writable", w.Writable)
+	return s, errors.Join(errs[:]...)
+}
+
+func expandAll(key string, paths []string) ([]string, error) {
+	home, _ := os.UserHomeDir()
+	var list []string
+	for _, path := range paths {
+		full, err := steward.Expand(path, home, "/")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		list = append(list, full)
+	}
+	return list, nil
+}
+
+// taskHints tells when files of the project's tasks change, as far as the kernel lets us know.
+func (a *app) taskHints(ctx context.Context, dir string) (<-chan struct{}, func()) {
+	w, err := watch.New()
+	if err != nil {
+		fmt.Fprintln(a.err, "steward worker: folders cannot be watched; tasks are looked for every [worker] poll:", oneWord(err.Error()))
+		return nil, func() {}
+	}
+	base := filepath.Join(dir, filepath.FromSlash(agentstatus.Base))
+	folders := []string{filepath.Join(base, "codex_tasks"), filepath.Join(base, "steward", "attempts")}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	hints := make(chan struct{}, 1)
+	go func() { defer close(ended); _ = w.Run(ctx) }()
+	go func() {
+		// The folders may be made later, and be replaced: so they are named again now and then.
+		again := time.NewTicker(5 * time.Second)
+		defer again.Stop()
+		missing, _ := w.Set("tasks", folders)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.Events():
+			case <-again.C:
+				before := len(missing)
+				if missing, _ = w.Set("tasks", folders); len(missing) >= before {
+					continue
+				}
+			}
+			select {
+			case hints <- struct{}{}:
+			default: // one is waiting already
+			}
+		}
+	}()
+	return hints, func() { cancel(); <-ended }
+}

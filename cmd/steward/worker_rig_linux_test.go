@@ -1,0 +1,198 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// workerRules let nothing but a task's own agent hold it back, so that what else the machine does decides nothing here.
+const workerRules = `
+[supervisor]
+look_every = "1s"
+[escalate]
+channels = []
+[capacity]
+dimensions = ["agent"]
+[tasks]
+judge = "30s"
+log_after = "1s"
+retries_per_hour = 100000
+max_attempts = 100
+[worker]
+poll = "500ms"
+beat = "1s"
+stop = "2s"
+[[retry]]
+code = "AGENT_LOST"
+action = "retry"
+attempts = 90
+delay = "1s"
+then = "dead"
+`
+
+// workPatience is for one piece of work on a machine that others fill too.
+const workPatience = 90 * time.Second
+
+// script writes a shell script into a project, and gives its absolute path.
+func (r *rig) script(project, name, body string) string {
+	r.Helper()
+	file := r.at(project, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("#!/bin/sh\n"+body+"\n"), 0o755)); err != nil {
+		r.Fatal(err)
+	}
+	return file
+}
+
+// executeOf is a request to run a script with these arguments.
+func executeOf(id, script string, args ...string) doc {
+	d := requestOf(id, 1)
+	d["payload"].(doc)["parameters"] = doc{"script_path": script, "args": append([]string{}, args...)}
+	return d
+}
+
+// ask puts such a request in its place.
+func (r *rig) ask(project, id, script string, args ...string) {
+	r.Helper()
+	r.put(r.task(project, id, ".request.json"), executeOf(id, script, args...))
+}
+
+// with sets a parameter of a request.
+func with(d doc, key string, v any) doc {
+	d["payload"].(doc)["parameters"].(doc)[key] = v
+	return d
+}
+
+// resultPage is what these tests read of a result.
+type resultPage struct {
+	TaskID string `json:"task_id"`
+	Status string
+	Source string `json:"source_agent"`
+	Result struct {
+		Success        bool
+		Summary        string
+		Stdout, Stderr string
+		Output         string
+		Metrics        map[string]any
+	}
+	Errors []struct {
+		Code, Message, Severity, File string
+	}
+}
+
+// code is the first error's.
+func (p resultPage) code() string {
+	if len(p.Errors) == 0 {
+		return ""
+	}
+	return p.Errors[0].Code
+}
+
+// read gives a task's result; a task without one has no status.
+func (r *rig) read(project, id string) (p resultPage) {
+	r.Helper()
+	data, err := os.ReadFile(r.task(project, id, ".result.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &p)
+	}
+	if err != nil && !os.IsNotExist(err) {
+		r.Errorf("the result of %s: %v", id, err)
+	}
+	return p
+}
+
+// ends holds a task's result against what it should be: a status, with the code of an error.
+func (r *rig) ends(project, id, want string) resultPage {
+	r.Helper()
+	p := r.read(project, id)
+	if got := strings.TrimSpace(p.Status + " " + p.code()); got != want {
+		r.Errorf("task %s ended %q, want %q: %+v", id, got, want, p)
+	}
+	return p
+}
+
+// worker is the command of a worker for a project.
+func (r *rig) worker(project string, args ...string) *exec.Cmd {
+	return r.command("steward", append([]string{"worker", "--agent", executor, "--project", project}, args...)...)
+}
+
+// drain runs a worker until no task is left, and gives what it said and what it took.
+func (r *rig) drain(project string, env ...string) (said string, used *syscall.Rusage) {
+	r.Helper()
+	var out bytes.Buffer
+	c := r.worker(project, "--drain")
+	c.Env = append(c.Env, env...)
+	c.Stdout, c.Stderr = &out, &out
+	p := r.spawn(c)
+	select {
+	case <-p.ended:
+	case <-time.After(workPatience):
+		p.kill()
+		r.Fatalf("the worker did not come to its end:\n%s", &out)
+	}
+	if code := c.ProcessState.ExitCode(); code != 0 {
+		r.Errorf("the worker ended with %d:\n%s", code, &out)
+	}
+	used, _ = c.ProcessState.SysUsage().(*syscall.Rusage)
+	return out.String(), used
+}
+
+// slowly is until with the patience that work needs.
+func (r *rig) slowly(what string, ok func() bool) {
+	r.Helper()
+	for deadline := time.Now().Add(workPatience); !ok(); r.pause(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p, _ := r.status()
+			r.Fatalf("never came: %s\n%s", what, p.raw)
+		}
+	}
+}
+
+// pidIn is the process that a script wrote into a file of the project; 0 while there is none.
+func (r *rig) pidIn(project, name string) int {
+	data, _ := os.ReadFile(r.at(project, name))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+	return pid
+}
+
+// lives reports whether a process runs. A zombie does not.
+func lives(pid int) bool {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if pid == 0 || err != nil {
+		return false
+	}
+	state := bytes.TrimSpace(data[bytes.LastIndexByte(data, ')')+1:])
+	return len(state) > 0 && state[0] != 'Z' && state[0] != 'X'
+}
+
+// lines are the lines of a file of the project.
+func (r *rig) lines(project, name string) []string {
+	data, _ := os.ReadFile(r.at(project, name))
+	return strings.Fields(string(data))
+}
+
+// output runs a command and gives its standard output and exit code.
+func output(t testing.TB, c *exec.Cmd) (string, int) {
+	t.Helper()
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	out, err := c.Output()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	if code := c.ProcessState.ExitCode(); code != 0 {
+		t.Logf("%s: exit %d: %s", strings.Join(c.Args, " "), code, &errs)
+	}
+	return string(out), c.ProcessState.ExitCode()
+}

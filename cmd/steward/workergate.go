@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/protocol"
+)
+
+// workerGate answers for a worker whether the machine has room: the daemon's word where one supervises the project, else
+// readings of a gauge of its own. It is asked by one goroutine.
+type workerGate struct {
+	app     *app
+	project string
+	cfg     steward.Config
+	paths   platform.Paths
+	several bool // tasks run beside each other
+	gauge   *measure.Gauge
+	last    capacity.Load
+	spent   bool // a task was let in on the last reading, which does not show it yet
+}
+
+func (g *workerGate) ask(ctx context.Context, task string, throttle *float64) (ok bool, why string, wait time.Duration) {
+	if g.app.supervised(ctx, g.project) {
+		return g.app.gate(ctx, g.project, task, throttle)
+	}
+	if g.spent && g.several && rest(ctx, pause-time.Since(g.last.At)) != nil {
+		return false, "interrupted", 0
+	}
+	load, ok := g.sample(ctx)
+	if !ok {
+		return false, "interrupted", 0
+	}
+	w := capacity.Waiter{Subject: protocol.Subject{Kind: protocol.KindTask, ID: task}, Since: load.At}
+	if throttle != nil {
+		w.Throttle = protocol.Used(*throttle)
+	}
+	verdicts, _, _ := capacity.Admit([]capacity.Waiter{w}, load, capacity.Memory{At: load.At}, load.At, g.cfg.Capacity)
+	if v := verdicts[0]; !v.Admit {
+		gate := v.Gate
+		gate.Consumers = g.gauge.Consumers(3)
+		return false, v.Why + gateDetail(&gate), min(v.RetryAfter, 5*time.Second)
+	}
+	g.spent = true
+	return true, "", 0
+}
+
+// sample reads the gauge. The processor's share is what happened since the reading before: one that is too recent is
+// used again, and before the first there is a pause.
+func (g *workerGate) sample(ctx context.Context) (capacity.Load, bool) {
+	if g.gauge == nil {
+		g.gauge = measure.New(pathsOf(g.app.knownProjects(g.cfg, g.paths))...)
+		g.gauge.Sample(time.Now())
+		if rest(ctx, pause) != nil {
+			return capacity.Load{}, false
+		}
+	}
+	if now := time.Now(); now.Sub(g.last.At) >= pause {
+		g.last, g.spent = g.gauge.Sample(now), false
+	}
+	return g.last, true
+}
