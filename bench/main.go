@@ -22,6 +22,8 @@ type measurement struct {
 var measurements = []measurement{
 	{"held", measureHeld},
 	{"exit", measureExit},
+	{"keep", measureKeep},
+	{"work", measureWork},
 	{"popup", measurePopup},
 	{"voice", measureVoice},
 	{"press", measurePress},

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// measureKeep kills kept agents, one after another, and waits until the ones that replace them run and are on record; then
+// the same under supervisord, where a fork is enough. Each agent dies once, because the second restart in a row waits on
+// purpose.
+func measureKeep(b *bench) ([]row, error) {
+	const n = 60
+	h, err := b.newHouse("")
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.addProject("p", "livhana-layer1.1")
+	if err != nil {
+		return nil, err
+	}
+	config := "[escalate]\nchannels = []\n[capacity]\ndimensions = [\"agent\"]\n[keep]\nplace = \"session\"\nstop = \"1s\"\n"
+	for i := range n {
+		config += fmt.Sprintf("[[agent]]\nname = \"kept-%02d\"\nproject = %q\ncommand = [\"/bin/sleep\", \"600\"]\n", i, p.dir)
+	}
+	if err := os.WriteFile(h.path("config.toml"), []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	if _, err := h.start(); err != nil {
+		return nil, err
+	}
+	ours, err := killEach(h.pid(), n, func(pid int) func() bool { return newRecord(h.path("state/agents"), pid) })
+	end := endChildren(h.pid())
+	h.stop()
+	end()
+	if err != nil {
+		return nil, err
+	}
+	rows := []row{judged("kill of a kept agent → its replacement runs, on record (session)", "p50 ≤ 1.0 ms, p99 ≤ 1.5 ms", ours.String(),
+		ours.p50() <= time.Millisecond && ours.p99() <= 1500*time.Microsecond)}
+	theirs, err := killUnderSupervisord(b, n)
+	if err != nil {
+		return append(rows, absent("  the same under supervisord", "", err.Error())), nil
+	}
+	return append(rows, judged("  the same under supervisord", "for comparison", theirs.String(), true)), nil
+}
+
+// newRecord tells when the record of the agent with that process is another file: the replacement runs and is written down.
+// That is later than its fork, and cheap to ask for: looking through the keeper's children takes longer than what is measured.
+func newRecord(dir string, pid int) func() bool {
+	records, _ := filepath.Glob(dir + "/*.json")
+	for _, file := range records {
+		data, _ := os.ReadFile(file)
+		if before, err := os.Stat(file); err == nil && bytes.Contains(data, fmt.Appendf(nil, "\"pid\": %d,", pid)) {
+			return func() bool {
+				now, err := os.Stat(file)
+				return err == nil && !os.SameFile(before, now)
+			}
+		}
+	}
+	return func() bool { return false }
+}
+
+// killEach kills the children of a keeper one by one; replaced makes the question whether a process has been replaced.
+func killEach(keeper, n int, replaced func(pid int) func() bool) (sample, error) {
+	var all map[int]bool
+	if _, err := await("all agents", func() bool { all = children(keeper); return len(all) >= n }); err != nil {
+		return nil, err
+	}
+	time.Sleep(2 * time.Second) // for what follows a start: registry, heartbeats
+	var took sample
+	for pid := range all {
+		done := replaced(pid)
+		begin := time.Now()
+		if err := kill(pid); err != nil {
+			return nil, err
+		}
+		for !done() {
+			if time.Since(begin) > patience {
+				return nil, fmt.Errorf("process %d was not replaced", pid)
+			}
+			time.Sleep(50 * time.Microsecond)
+		}
+		took = append(took, time.Since(begin))
+		time.Sleep(100 * time.Millisecond)
+	}
+	return took, nil
+}
+
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
+}
+
+func fresh(before, now map[int]bool) bool {
+	for pid := range now {
+		if !before[pid] {
+			return true
+		}
+	}
+	return false
+}
+
+// children are those of all threads of a process: the kernel lists them with the thread that forked them.
+func children(pid int) map[int]bool {
+	found := map[int]bool{}
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		data, _ := os.ReadFile(list)
+		for _, word := range bytes.Fields(data) {
+			if n, err := strconv.Atoi(string(word)); err == nil {
+				found[n] = true
+			}
+		}
+	}
+	return found
+}
+
+// endChildren remembers the children of a keeper that leaves them alone, to end them when it is gone.
+func endChildren(keeper int) func() {
+	left := children(keeper)
+	return func() {
+		for pid := range left {
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == "sleep\n" {
+				_ = kill(pid)
+			}
+		}
+	}
+}
+
+// killUnderSupervisord measures the same with supervisord (Debian: supervisor), in its own folder.
+func killUnderSupervisord(b *bench, n int) (sample, error) {
+	program, err := exec.LookPath("supervisord")
+	if err != nil {
+		return nil, fmt.Errorf("not measured: supervisord is missing (apt install supervisor)")
+	}
+	dir, err := os.MkdirTemp(b.dir, "sv")
+	if err != nil {
+		return nil, err
+	}
+	var conf strings.Builder
+	fmt.Fprintf(&conf, "[supervisord]\nnodaemon=true\nlogfile=%s/log\npidfile=%s/pid\nchildlogdir=%s\n", dir, dir, dir)
+	for i := range n {
+		fmt.Fprintf(&conf, "[program:kept-%02d]\ncommand=/bin/sleep 600\nstartsecs=0\nautorestart=true\n", i)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "conf"), []byte(conf.String()), 0o600); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, "-c", filepath.Join(dir, "conf"))
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it ends its children
+		_ = cmd.Wait()
+	}()
+	return killEach(cmd.Process.Pid, n, func(int) func() bool {
+		before := children(cmd.Process.Pid)
+		return func() bool { return fresh(before, children(cmd.Process.Pid)) }
+	})
+}
