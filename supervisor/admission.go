@@ -135,5 +135,18 @@ func (p *Picture) find(folder, id string) (*protocol.Task, protocol.Subject) {
 	return nil, protocol.Subject{}
 }
 
-// sameFolder compares paths as they stand; the caller has resolved the links of its own.
-func sameFolder(a, b string) bool { return filepath.Clean(a) == filepath.Clean(b) }
+// sameFolder reports whether two paths lead to the same folder, be it through links.
+func sameFolder(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	if a == "" || b == "" {
+		return false
+	}
+	a, err := filepath.EvalSymlinks(a)
+	if err != nil {
+		return false
+	}
+	b, err = filepath.EvalSymlinks(b)
+	return err == nil && a == b
+}
