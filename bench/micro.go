@@ -79,7 +79,6 @@ func measureSuspend(b *bench) ([]row, error) {
 // listUnmeasured names the figures that this program does not measure, and where they are held instead.
 func listUnmeasured(*bench) ([]row, error) {
 	return []row{
-		absent("kill -9 of a child that we restart → its replacement", "p50/p99 1.0/1.5 ms", "not measured: [[agent]] is not part of this version"),
 		absent("burst of 50 one-core tasks on 2 cores", "makespan ≤ 1.2 × ideal", "not measured: a matter of package capacity's tests, not of a run of the program"),
 		absent("live locks removed, 100,000 acquisitions", "0", "not measured: a torture test (make long)"),
 		absent("kill -9 at random, 2,000 times", "0 lost, 0 twice", "not measured: a torture test (make long)"),
