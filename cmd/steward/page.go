@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -149,42 +149,9 @@ func (p *page) row(indent string, row []cell, widths []int) {
 }
 
 // fit cuts clean text to a number of screen cells.
-func fit(s string, room int) string {
-	if len(s) <= room || cells(s) <= room {
-		return s
-	}
-	used := 0
-	for i, r := range s {
-		if used += runeCells(r); used > room-1 {
-			return strings.TrimRight(s[:i], " ") + "…"
-		}
-	}
-	return s
-}
+func fit(s string, room int) string { return task.Fit(s, room) }
 
-func cells(s string) int {
-	n := 0
-	for _, r := range s {
-		n += runeCells(r)
-	}
-	return n
-}
-
-// runeCells is how much room a terminal gives to a rune: marks stand on the one before them, and the scripts of
-// East Asia and pictures take two cells.
-func runeCells(r rune) int {
-	switch {
-	case r < 0x300:
-		return 1
-	case unicode.In(r, unicode.Mn, unicode.Me):
-		return 0
-	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff,
-		r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6, r >= 0x1f300 && r <= 0x1faff,
-		r >= 0x20000 && r <= 0x3fffd:
-		return 2
-	}
-	return 1
-}
+func cells(s string) int { return task.Cells(s) }
 
 // ago is a moment as people say it: "12 s ago", "in 5 min"; "" for none.
 func (p *page) ago(t *time.Time) string {

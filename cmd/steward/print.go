@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
@@ -80,22 +81,8 @@ func (a *app) printDone(p *supervisor.Picture) error {
 	return a.write(pg.String())
 }
 
-// clean makes text from a file fit for a terminal: one line, with nothing that moves a cursor, rings, hides or
-// turns the order of what is read.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.Is(unicode.Cf, r):
-			return -1
-		case r == utf8.RuneError, !unicode.IsPrint(r):
-			return '?'
-		}
-		return r
-	}, s)
-	return strings.Join(strings.Fields(s), " ")
-}
+// clean makes text from a file fit for a terminal.
+func clean(s string) string { return task.Plain(s) }
 
 // maxWord is how much of a foreign text an error line quotes, in screen cells.
 const maxWord = 300

@@ -61,7 +61,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 	}
 	before = readText(t, place(dir, "it.json"))
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Skip(err)
+		t.Skip("a read-only folder needs root: ", err)
 	}
 	refuse("read-only", "it", syscall.EROFS)
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""); err != nil {

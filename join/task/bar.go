@@ -56,7 +56,8 @@ func within(percent float64) float64 {
 	return min(max(percent, 0), 100)
 }
 
-// Plain is a foreign text on one line, with nothing in it that a terminal would obey.
+// Plain is a foreign text on one line, with nothing in it that moves a cursor, rings, hides or turns the order of what is
+// read.
 func Plain(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -74,20 +75,25 @@ func Plain(s string) string {
 
 // Fit cuts plain text to a number of cells of a terminal.
 func Fit(s string, width int) string {
-	used := 0
-	for _, r := range s {
-		used += runeCells(r)
-	}
-	if used <= width {
+	if Cells(s) <= width {
 		return s
 	}
-	used = 0
+	used := 0
 	for i, r := range s {
 		if used += runeCells(r); used > width-1 {
 			return strings.TrimRight(s[:i], " ") + "…"
 		}
 	}
 	return s
+}
+
+// Cells is the room that a terminal gives to a text.
+func Cells(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeCells(r)
+	}
+	return n
 }
 
 // runeCells is the room of a rune: marks stand on the one before them, East Asian scripts and pictures take two cells.
