@@ -333,11 +333,13 @@ func TestMachine(t *testing.T) {
 	if r := m.jesse("id", "-un"); r.out != "jesse\n" {
 		t.Errorf("id: %q", r.all())
 	}
-	m.must(m.jesse("systemd-run", "--user", "--unit", "steward", "--wait", "sh", "-c", "echo hello $HOME"))
+	// The journal asks the kernel which user unit a line came from: the process must live until it has asked.
+	m.must(m.jesse("systemd-run", "--user", "--unit", "steward", "sh", "-c", "echo hello $HOME; exec sleep 600"))
 	m.eventually("the user's journal", 5*time.Second, func() (string, bool) {
 		r := m.jesse("journalctl", "--user-unit", "steward", "-o", "cat")
 		return r.all(), strings.Contains(r.out, "hello /home/jesse")
 	})
+	m.must(m.jesse("systemctl", "--user", "stop", "steward"))
 	m.must(m.root("systemd-run", "--unit", "steward", "--wait", "-p", "User=jesse", "-p", "ProtectSystem=strict", "-p", "PrivateTmp=yes",
 		"-p", "ProtectKernelTunables=yes", "-p", "DynamicUser=no", "sh", "-c", "echo machine $(id -u); test ! -w /etc"))
 	if r := m.root("journalctl", "-u", "steward", "-o", "cat"); !strings.Contains(r.out, "machine 1000") {
