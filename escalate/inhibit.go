@@ -7,6 +7,7 @@ import "slices"
 var consequences = map[string][]string{
 	"agent_dead":  {"stalled", "overrun", "untaken", "finding"},
 	"agent_error": {"stalled", "overrun"},
+	"agent_hung":  {"stalled", "overrun"},
 	"gate_shut":   {"untaken", "stalled"},
 }
 

@@ -3,7 +3,6 @@ package escalate
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -188,7 +187,7 @@ func triedLines(all []protocol.Taking) []string {
 }
 
 // escapes are terminal sequences; without their ESC byte the rest of one would stay behind as text.
-var escapes = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?)")
+var escapes = lazily("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?)")
 
 // cleanText makes text from a file fit for one line of at most limit characters: no control or format
 // characters (a NUL blocks a popup, a bidi mark turns a path around), no invalid UTF-8, single spaces.
@@ -205,7 +204,7 @@ func cleanText(s string, limit int) string {
 			return -1
 		}
 		return r
-	}, escapes.ReplaceAllString(s, ""))
+	}, escapes().ReplaceAllString(s, ""))
 	return clipText(strings.Join(strings.Fields(s), " "), limit)
 }
 
@@ -219,14 +218,14 @@ func clipText(s string, limit int) string {
 
 // The forms in which programs print the end of a limit.
 var (
-	resetWord  = regexp.MustCompile(`(?i)reset|retry|again|available|wait|until|renew|refresh`)
-	retryAfter = regexp.MustCompile(`(?i)retry[-_ ]after["']?\s*[:=]?\s*["']?(\d{1,9})(?:["',;.\s}]|$)`)
-	datetime   = regexp.MustCompile(`(?i)^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d{1,9})?\s?(?:(Z|UTC|GMT)\b|([+-]\d{2}):?(\d{2}))?`)
-	epoch      = regexp.MustCompile(`^(\d{10})(?:\d{3})?(?:\D|$)`)
-	monthDay   = regexp.MustCompile(`(?i)\b((?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?(?:\s+\d{4},?)?\s+(?:at\s+)?`)
-	clock      = regexp.MustCompile(`(?i)^(\d{1,2})(?::(\d{2})(?::(\d{2}))?)?(?:\s*([ap])\.?m\b\.?)?(?:\s*\(?(utc|gmt|z|e[sd]t|c[sd]t|m[sd]t|p[sd]t|cest|cet|bst)\b)?`)
-	duration   = regexp.MustCompile(`(?i)^(\d{1,9}(?:\.\d{1,9})?)\s*(days?|d|hours?|hrs?|h|milliseconds?|millis|ms|minutes?|mins?|m|seconds?|secs?|s)(?:[^a-z]|$)`)
-	between    = regexp.MustCompile(`(?i)^[\s,]*(?:and\s+)?`)
+	resetWord  = lazily(`(?i)reset|retry|again|available|wait|until|renew|refresh`)
+	retryAfter = lazily(`(?i)retry[-_ ]after["']?\s*[:=]?\s*["']?(\d{1,9})(?:["',;.\s}]|$)`)
+	datetime   = lazily(`(?i)^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d{1,9})?\s?(?:(Z|UTC|GMT)\b|([+-]\d{2}):?(\d{2}))?`)
+	epoch      = lazily(`^(\d{10})(?:\d{3})?(?:\D|$)`)
+	monthDay   = lazily(`(?i)\b((?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?(?:\s+\d{4},?)?\s+(?:at\s+)?`)
+	clock      = lazily(`(?i)^(\d{1,2})(?::(\d{2})(?::(\d{2}))?)?(?:\s*([ap])\.?m\b\.?)?(?:\s*\(?(utc|gmt|z|e[sd]t|c[sd]t|m[sd]t|p[sd]t|cest|cet|bst)\b)?`)
+	duration   = lazily(`(?i)^(\d{1,9}(?:\.\d{1,9})?)\s*(days?|d|hours?|hrs?|h|milliseconds?|millis|ms|minutes?|mins?|m|seconds?|secs?|s)(?:[^a-z]|$)`)
+	between    = lazily(`(?i)^[\s,]*(?:and\s+)?`)
 )
 
 // zones are the abbreviations that mean one offset, in hours. Any other zone name is read as the machine's
@@ -247,9 +246,9 @@ const (
 // that of times without a zone. The result may lie before at. It errs towards not finding one.
 func resetTime(text string, at time.Time) (time.Time, bool) {
 	text = text[:min(len(text), resetText)]
-	for _, loc := range resetWord.FindAllStringIndex(text, -1) {
+	for _, loc := range resetWord().FindAllStringIndex(text, -1) {
 		tail := text[loc[1]:min(len(text), loc[1]+resetWindow)]
-		if m := monthDay.FindStringSubmatchIndex(tail); m != nil {
+		if m := monthDay().FindStringSubmatchIndex(tail); m != nil {
 			if t, ok := dayClock(tail[m[2]:m[3]], tail[m[4]:m[5]], tail[m[1]:], at); ok {
 				return t, true
 			}
@@ -260,7 +259,7 @@ func resetTime(text string, at time.Time) (time.Time, bool) {
 			}
 		}
 	}
-	if m := retryAfter.FindStringSubmatch(text); m != nil {
+	if m := retryAfter().FindStringSubmatch(text); m != nil {
 		seconds, _ := strconv.Atoi(m[1]) // nine digits at most
 		return at.Add(time.Duration(seconds) * time.Second), true
 	}
@@ -302,10 +301,10 @@ func timeAt(s string, at time.Time) (time.Time, bool) {
 // instantAt reads a date with a time, or epoch seconds or milliseconds. What is a year off is some other number.
 func instantAt(s string, at time.Time) (time.Time, bool) {
 	var t time.Time
-	if m := epoch.FindStringSubmatch(s); m != nil {
+	if m := epoch().FindStringSubmatch(s); m != nil {
 		seconds, _ := strconv.ParseInt(m[1], 10, 64)
 		t = time.Unix(seconds, 0).In(at.Location())
-	} else if m := datetime.FindStringSubmatch(s); m != nil {
+	} else if m := datetime().FindStringSubmatch(s); m != nil {
 		if m[3] == "" {
 			m[3] = ":00"
 		}
@@ -326,7 +325,7 @@ func instantAt(s string, at time.Time) (time.Time, bool) {
 
 // clockAt reads "15:00 UTC", "3pm", "3:04:05 pm" on the day of at.
 func clockAt(s string, at time.Time) (time.Time, bool) {
-	m := clock.FindStringSubmatch(s)
+	m := clock().FindStringSubmatch(s)
 	if m == nil || m[2] == "" && m[4] == "" {
 		return time.Time{}, false
 	}
@@ -371,7 +370,7 @@ func dayClock(month, day, rest string, at time.Time) (time.Time, bool) {
 // durationAt reads "120 seconds", "5m30s", "1 hour and 30 minutes".
 func durationAt(s string) (sum time.Duration, found bool) {
 	for {
-		m := duration.FindStringSubmatchIndex(s)
+		m := duration().FindStringSubmatchIndex(s)
 		if m == nil {
 			return sum, found
 		}
@@ -379,7 +378,7 @@ func durationAt(s string) (sum time.Duration, found bool) {
 		sum = min(sum+scale(unitOf(s[m[4]:m[5]]), n, resetSpan), resetSpan)
 		found = true
 		s = s[m[5]:]
-		s = s[len(between.FindString(s)):]
+		s = s[len(between().FindString(s)):]
 	}
 }
 

@@ -117,4 +117,7 @@ type Consumer struct {
 	CPU    float64 `json:"cpu"`    // cores
 	Memory uint64  `json:"memory"` // bytes
 	Files  int     `json:"files,omitempty"`
+	// Root is the process of an agent below which it was found, and Agent that agent's name; 0 and "" for others.
+	Root  int    `json:"root,omitempty"`
+	Agent string `json:"agent,omitempty"`
 }

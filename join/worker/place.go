@@ -16,12 +16,12 @@ type finder struct {
 
 // The forms in which files and lines are named.
 var (
-	pythonFrame = regexp.MustCompile(`^\s*File "([^"]+)", line (\d+)`)
-	nodeFrame   = regexp.MustCompile(`^\s+at (?:.*\()?(?:file://)?(/[^():]+|[A-Za-z]:[^():]+):(\d+):\d+\)?\s*$`)
-	shellLine   = regexp.MustCompile(`^([^:\s][^:]*): (?:line )?(\d+): `)
-	typeScript  = regexp.MustCompile(`^\s*([^\s(][^(]*)\((\d+),\d+\): `)
-	arrowed     = regexp.MustCompile(`^\s*--> ([^:]+):(\d+):\d+`)
-	plainPlace  = regexp.MustCompile(`^\s*(?:E\s+)?((?:[A-Za-z]:)?[^:\s][^:]*):(\d+)(?::\d+)?(?:[:\s]|$)`)
+	pythonFrame = lazily(`^\s*File "([^"]+)", line (\d+)`)
+	nodeFrame   = lazily(`^\s+at (?:.*\()?(?:file://)?(/[^():]+|[A-Za-z]:[^():]+):(\d+):\d+\)?\s*$`)
+	shellLine   = lazily(`^([^:\s][^:]*): (?:line )?(\d+): `)
+	typeScript  = lazily(`^\s*([^\s(][^(]*)\((\d+),\d+\): `)
+	arrowed     = lazily(`^\s*--> ([^:]+):(\d+):\d+`)
+	plainPlace  = lazily(`^\s*(?:E\s+)?((?:[A-Za-z]:)?[^:\s][^:]*):(\d+)(?::\d+)?(?:[:\s]|$)`)
 )
 
 // looked bounds how many lines are read and how many files are asked for.
@@ -35,14 +35,14 @@ func (f finder) place(text string) (file string, at int, ok bool) {
 		lines = lines[len(lines)-looked:]
 	}
 	for i := len(lines) - 1; i >= 0; i-- {
-		if file, at, ok = f.match(pythonFrame, lines[i]); ok && !foreign(file) {
+		if file, at, ok = f.match(pythonFrame(), lines[i]); ok && !foreign(file) {
 			return file, at, true
 		}
 	}
-	for _, form := range [][]*regexp.Regexp{{nodeFrame}, {shellLine, typeScript, arrowed, plainPlace}} {
+	for _, form := range [][]func() *regexp.Regexp{{nodeFrame}, {shellLine, typeScript, arrowed, plainPlace}} {
 		for _, l := range lines {
 			for _, re := range form {
-				if file, at, ok = f.match(re, l); ok && !foreign(file) {
+				if file, at, ok = f.match(re(), l); ok && !foreign(file) {
 					return file, at, true
 				}
 			}

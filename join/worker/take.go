@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"regexp"
 	"time"
 
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -125,11 +124,11 @@ func (w *Worker) admitted(ctx context.Context, task agentstatus.Work, shut *clos
 // leastWait keeps a hint of no time from becoming a busy loop.
 const leastWait = 100 * time.Millisecond
 
-var digits = regexp.MustCompile(`[0-9]+(?:\.[0-9]+)?`)
+var digits = lazily(`[0-9]+(?:\.[0-9]+)?`)
 
 // once says something about a matter unless it was the last thing said about it; figures make no difference.
 func (w *Worker) once(matter, text string) {
-	key := digits.ReplaceAllString(text, "#")
+	key := digits().ReplaceAllString(text, "#")
 	if w.told[matter] == key {
 		return
 	}

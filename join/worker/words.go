@@ -3,6 +3,7 @@ package worker
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // tail is the end of an output, where a command says why it failed.
@@ -41,60 +42,65 @@ type merge struct{ words, file string }
 
 // What git says, in its own words (merge-ort, merge-recursive, rebase, cherry-pick, pull, commit).
 var (
-	conflictIn    = regexp.MustCompile(`(?m)^CONFLICT \([^)\n]+\): (?:Merge conflict in (\S[^\n]*?)|(\S+)[^\n]*)\s*$`)
-	unmerged      = regexp.MustCompile(`(?m)^(?:U\t|error: '|\tboth (?:modified|added):\s+)?(\S[^\n']*?)(?:: needs merge|: unmerged \([0-9a-f]+\))\s*$`)
-	conflictWords = regexp.MustCompile(`(?m)^(?:Automatic merge failed[^\n]*|error: could not apply [0-9a-f]{4,}[^\n]*|(?:error|fatal): (?:[A-Z][a-z-]+ is not possible because you have unmerged files|Exiting because of (?:an )?unresolved conflict|you need to resolve your current index first)[^\n]*)`)
+	conflictIn    = lazily(`(?m)^CONFLICT \([^)\n]+\): (?:Merge conflict in (\S[^\n]*?)|(\S+)[^\n]*)\s*$`)
+	unmerged      = lazily(`(?m)^(?:U\t|error: '|\tboth (?:modified|added):\s+)?(\S[^\n']*?)(?:: needs merge|: unmerged \([0-9a-f]+\))\s*$`)
+	conflictWords = lazily(`(?m)^(?:Automatic merge failed[^\n]*|error: could not apply [0-9a-f]{4,}[^\n]*|(?:error|fatal): (?:[A-Z][a-z-]+ is not possible because you have unmerged files|Exiting because of (?:an )?unresolved conflict|you need to resolve your current index first)[^\n]*)`)
 )
 
 // conflict finds a merge conflict. Only a command that failed is asked: one that resolved it prints the same.
 func conflict(text string) (merge, bool) {
-	if m := conflictIn.FindStringSubmatch(text); m != nil {
+	if m := conflictIn().FindStringSubmatch(text); m != nil {
 		return merge{line(m[0], longestMessage), m[1] + m[2]}, true
 	}
-	if words := conflictWords.FindString(text); words != "" {
+	if words := conflictWords().FindString(text); words != "" {
 		c := merge{words: line(words, longestMessage)}
-		if m := unmerged.FindStringSubmatch(text); m != nil {
+		if m := unmerged().FindStringSubmatch(text); m != nil {
 			c.file = m[1]
 		}
 		return c, true
 	}
-	if m := unmerged.FindStringSubmatch(text); m != nil {
+	if m := unmerged().FindStringSubmatch(text); m != nil {
 		return merge{line(m[0], longestMessage), m[1]}, true
 	}
 	return merge{}, false
 }
 
-var diskFull = regexp.MustCompile(`(?i)no space left on device|disk quota exceeded|\bENOSPC\b|\bEDQUOT\b|not enough space on the disk`)
+var diskFull = lazily(`(?i)no space left on device|disk quota exceeded|\bENOSPC\b|\bEDQUOT\b|not enough space on the disk`)
 
-func full(text string) bool { return diskFull.MatchString(text) }
+func full(text string) bool { return diskFull().MatchString(text) }
 
 // limitWords are how coding agents and the services behind them say that they take no more for now. A bare "rate limit"
 // is not among them: test suites are full of it.
-var limitWords = regexp.MustCompile(`(?i)\b429\b[^\n]{0,20}\btoo many requests\b|\b(?:http|status|statuscode|error|code)\b[^\n]{0,12}\b429\b|` +
+var limitWords = lazily(`(?i)\b429\b[^\n]{0,20}\btoo many requests\b|\b(?:http|status|statuscode|error|code)\b[^\n]{0,12}\b429\b|` +
 	`\brate_limit_(?:error|exceeded)\b|\brate[ -]limit(?:s)? (?:exceeded|reached|hit)\b|\brate[ -]limited\b|\b(?:hit|exceeded|reached)\b[^\n]{0,20}\b(?:rate|usage|session|weekly|daily|5-hour|spending) limit\b|` +
 	`\b(?:usage|session|weekly|daily|hourly|5-hour|opus|sonnet|request|token|quota) limit (?:was |has been )?(?:reached|exceeded|hit)\b|\bquota exceeded\b|\binsufficient_quota\b|\bexceeded your current quota\b|` +
 	`\bRESOURCE_EXHAUSTED\b|\blimit\b[^\n]{0,60}\bresets? (?:at |in )?\d`)
 
 // resetWords are how they say until when. They may stand on the next line.
-var resetWords = regexp.MustCompile(`(?i)\b(?:resets?|retry|try again|available again|wait)\b[^\n]*\d`)
+var resetWords = lazily(`(?i)\b(?:resets?|retry|try again|available again|wait)\b[^\n]*\d`)
 
 // limited gives the words of a rate limit, with those about its end: the retry policy reads the time from them.
 func limited(text string) string {
-	at := limitWords.FindStringIndex(text)
+	at := limitWords().FindStringIndex(text)
 	if at == nil {
 		return ""
 	}
 	begin := max(strings.LastIndexByte(text[:at[0]], '\n')+1, at[0]-200) // an agent's line of JSON may be very long
 	said, rest, _ := strings.Cut(text[begin:], "\n")
 	words := line(said, longestMessage/2)
-	if resetWords.MatchString(said) {
+	if resetWords().MatchString(said) {
 		return words
 	}
 	near := strings.SplitN(rest, "\n", 4)
 	for _, next := range near[:min(len(near), 3)] {
-		if resetWords.MatchString(next) {
+		if resetWords().MatchString(next) {
 			return words + "; " + line(next, longestMessage/2)
 		}
 	}
 	return words
+}
+
+// lazily compiles a pattern when it is first needed: a short command of steward needs none.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

@@ -14,12 +14,12 @@ const (
 )
 
 // EndTree ends what Tree finds: a request to end (SIGTERM), up to grace to follow it, then SIGKILL, and it looks anew
-// until nothing of the tree lives, so that processes which fork meanwhile are found too. Each identity is proved again
-// before its signal. Process 1 and this process itself are spared. So are this one's descendants, even if it bears the
-// mark, unless it is root: then they end. It gives up on what still lives 10 s after the first SIGKILL, and at once on what it may not signal when nothing
-// else is left. Returns how many have ended and how many still live; the error is of looking, or ctx's.
+// until nothing of the tree lives, so that processes which fork meanwhile are found too, and those that lose their
+// parents by it. Each identity is proved again before its signal. Process 1 and this process itself are spared. So are
+// this one's descendants, even if it bears the mark, unless it is root: then they end. It gives up on what still lives
+// 10 s after the first SIGKILL, and at once on what it may not signal when nothing else is left. Returns how many have ended and how many still live; the error is of looking, or ctx's.
 func EndTree(ctx context.Context, root Identity, mark string, grace time.Duration) (ended, left int, err error) {
-	e := ending{root: root, mark: mark, asked: map[Identity]string{}, killed: map[Identity]string{}, spared: map[Identity]bool{}}
+	e := ending{root: root, mark: mark, asked: map[Identity]string{}, killed: map[Identity]string{}, spared: map[Identity]bool{}, known: map[Identity]bool{}}
 	left, err = e.run(ctx, grace)
 	if err != nil {
 		err = fmt.Errorf("end process tree: %w", err)
@@ -33,6 +33,7 @@ type ending struct {
 	mark          string
 	asked, killed map[Identity]string // the name it had then
 	spared        map[Identity]bool
+	known         map[Identity]bool // found in the tree once
 }
 
 func (e *ending) run(ctx context.Context, grace time.Duration) (left int, err error) {
@@ -62,7 +63,7 @@ func (e *ending) run(ctx context.Context, grace time.Duration) (left int, err er
 }
 
 func (e *ending) find() ([]Process, error) {
-	all, err := Tree(e.root, e.mark)
+	all, err := treeWith(e.root, e.mark, e.known)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +72,7 @@ func (e *ending) find() ([]Process, error) {
 	for _, p := range all {
 		if p.PID != self {
 			found = append(found, p)
+			e.known[p.Identity] = true
 		}
 	}
 	return found, nil

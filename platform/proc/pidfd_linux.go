@@ -9,9 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pidfds is an epoll set of pidfds. A nil set holds nothing and takes nothing. All methods belong to one goroutine;
-// a second one, started by openPidfds and ended by close, only waits.
-type pidfds struct {
+// exitIsProof: a pidfd speaks of one process only, whoever has its number now.
+const exitIsProof = true
+
+// notices is an epoll set of pidfds. A nil set holds nothing and takes nothing. All methods belong to one goroutine;
+// a second one, started by openNotices and ended by close, only waits.
+type notices struct {
 	epoll int
 	file  *os.File // owns epoll, and lets Go's own poller wait for it
 	held  map[Identity]uint64
@@ -29,7 +32,7 @@ type pidfd struct {
 	id Identity
 }
 
-func openPidfds() (*pidfds, error) {
+func openNotices() (*notices, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("open epoll: %w", err)
@@ -39,7 +42,7 @@ func openPidfds() (*pidfds, error) {
 		unix.Close(epoll)
 		return nil, fmt.Errorf("open epoll: %w", err)
 	}
-	p := &pidfds{
+	p := &notices{
 		epoll: epoll,
 		file:  os.NewFile(uintptr(epoll), "epoll"),
 		held:  map[Identity]uint64{},
@@ -53,7 +56,7 @@ func openPidfds() (*pidfds, error) {
 }
 
 // listen hands on the tokens of ended processes until the set is closed.
-func (p *pidfds) listen() {
+func (p *notices) listen() {
 	raw, err := p.file.SyscallConn()
 	for err == nil {
 		var tokens []uint64
@@ -96,7 +99,7 @@ func nextTokens(read func(func(fd uintptr) bool) error) ([]uint64, error) {
 }
 
 // add returns ErrGone when the process has ended, another error when no pidfd is to be had.
-func (p *pidfds) add(id Identity) error {
+func (p *notices) add(id Identity) error {
 	if p == nil {
 		return errors.ErrUnsupported
 	}
@@ -139,7 +142,7 @@ func openPidfd(id Identity) (int, error) {
 }
 
 // take removes an ended process from the set.
-func (p *pidfds) take(token uint64) (Identity, bool) {
+func (p *notices) take(token uint64) (Identity, bool) {
 	held, ok := p.open[token]
 	if ok {
 		p.remove(held.id)
@@ -147,7 +150,7 @@ func (p *pidfds) take(token uint64) (Identity, bool) {
 	return held.id, ok
 }
 
-func (p *pidfds) remove(id Identity) {
+func (p *notices) remove(id Identity) {
 	if p == nil {
 		return
 	}
@@ -163,21 +166,21 @@ func (p *pidfds) remove(id Identity) {
 	delete(p.open, token)
 }
 
-func (p *pidfds) found() <-chan []uint64 {
+func (p *notices) found() <-chan []uint64 {
 	if p == nil {
 		return nil
 	}
 	return p.news
 }
 
-func (p *pidfds) broken() <-chan error {
+func (p *notices) broken() <-chan error {
 	if p == nil {
 		return nil
 	}
 	return p.fail
 }
 
-func (p *pidfds) close() {
+func (p *notices) close() {
 	if p == nil {
 		return
 	}

@@ -17,11 +17,16 @@ const MarkName = "STEWARD_RUN"
 // is found only while an ancestor in the tree is its subreaper. This process, unless it is root itself, and what it has
 // started are none of the tree, though it may have been started within it. Linux and macOS; else errors.ErrUnsupported.
 func Tree(root Identity, mark string) ([]Process, error) {
+	return treeWith(root, mark, nil)
+}
+
+// treeWith is Tree with further roots: processes that were found in the tree before, and may have lost their parents.
+func treeWith(root Identity, mark string, known map[Identity]bool) ([]Process, error) {
 	all, err := census()
 	if err != nil {
 		return nil, fmt.Errorf("read process tree: %w", err)
 	}
-	return climb(all, os.Getpid(), root, mark, func(p Process) bool { return hasEnv(p.PID, MarkName, mark) }), nil
+	return climb(all, os.Getpid(), root, mark, known, func(p Process) bool { return hasEnv(p.PID, MarkName, mark) }), nil
 }
 
 // Marked returns the living processes with key=value in the environment they were started with, by number, as far as
@@ -44,12 +49,12 @@ func MarkedAmong(list []Process, key, value string) []Process {
 }
 
 // climb finds the tree in one picture of the process table.
-func climb(all []Process, self int, root Identity, mark string, marked func(Process) bool) []Process {
+func climb(all []Process, self int, root Identity, mark string, known map[Identity]bool, marked func(Process) bool) []Process {
 	all = slices.DeleteFunc(all, func(p Process) bool { return p.Zombie || p.PID <= 1 })
-	found := grow(all, root, mark, marked)
+	found := grow(all, root, mark, known, marked)
 	within := func(p Process) bool { return p.PID == self && !p.is(root) }
 	if slices.ContainsFunc(found, within) {
-		found = grow(withoutOwn(all, self, root), root, mark, marked)
+		found = grow(withoutOwn(all, self, root), root, mark, known, marked)
 	}
 	return found
 }
@@ -85,10 +90,10 @@ func (p Process) is(root Identity) bool {
 
 // grow takes in relatives first: they cost nothing, and the environment is read only of those that are not
 // found yet.
-func grow(all []Process, root Identity, mark string, marked func(Process) bool) []Process {
+func grow(all []Process, root Identity, mark string, known map[Identity]bool, marked func(Process) bool) []Process {
 	t := newTree(all)
 	for i, p := range all {
-		t.in[i] = p.is(root)
+		t.in[i] = known[p.Identity] || p.is(root)
 	}
 	t.spread()
 	if mark != "" {

@@ -79,6 +79,16 @@ func TestEndTreeIsThorough(t *testing.T) {
 	}
 }
 
+// TestEndTreeWithoutAMark: the root is gone after the first signal, and who loses it as a parent ends all the same.
+func TestEndTreeWithoutAMark(t *testing.T) {
+	root, mark := family(t, `(trap "" TERM; exec setsid sleep 1000 >&-) & (trap "" TERM; exec sleep 1000 >&-) &`)
+	members(t, root, mark, 4)
+	if ended, left, err := EndTree(t.Context(), root, "", 300*time.Millisecond); ended != 4 || left != 0 || err != nil {
+		t.Errorf("got %d, %d, %v", ended, left, err)
+	}
+	members(t, root, mark, 0)
+}
+
 func TestEndTreeSparesThisProcess(t *testing.T) {
 	c := start(t, "quiet")
 	defer c.reap()

@@ -41,7 +41,7 @@ func TestClimb(t *testing.T) {
 		{"zombies", root, []int{11}, []Process{{Identity: root, Zombie: true}, {Identity: p(11, 10, 10, 51).Identity, Zombie: true}}, nil},
 	} {
 		var got []int
-		for _, p := range climb(c.all, 30, c.root, "m", func(p Process) bool { return slices.Contains(c.marked, p.PID) }) {
+		for _, p := range climb(c.all, 30, c.root, "m", nil, func(p Process) bool { return slices.Contains(c.marked, p.PID) }) {
 			got = append(got, p.PID)
 		}
 		if !slices.Equal(got, c.want) {

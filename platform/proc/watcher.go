@@ -12,8 +12,9 @@ import (
 // pollEvery is the pace of looking where the kernel does not tell of exits.
 const pollEvery = 2 * time.Second
 
-// Watcher tells once of the end of every process that was added: at once through pidfds on Linux, within two seconds
-// elsewhere and where no pidfd is to be had. With pidfds it costs nothing while nothing ends.
+// Watcher tells once of the end of every process that was added: at once through notices of the kernel (pidfds on Linux,
+// a kqueue on macOS, waits for handles on Windows), and within two seconds where none are to be had. With notices it
+// costs nothing while nothing ends.
 type Watcher struct {
 	exits chan Identity
 	wake  chan struct{} // holds one token while asked is not empty
@@ -21,7 +22,7 @@ type Watcher struct {
 	mu    sync.Mutex
 	asked []request
 
-	open  func() (*pidfds, error)
+	open  func() (*notices, error)
 	every time.Duration
 }
 
@@ -36,7 +37,7 @@ func NewWatcher() *Watcher {
 	return &Watcher{
 		exits: make(chan Identity),
 		wake:  make(chan struct{}, 1),
-		open:  openPidfds,
+		open:  openNotices,
 		every: pollEvery,
 	}
 }
@@ -109,7 +110,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // vigil is what one Run knows; only its goroutine touches it.
 type vigil struct {
-	fds    *pidfds // nil where the system has none
+	fds    *notices // nil where the system has none
 	polled map[Identity]struct{}
 	ended  []Identity // not yet received
 	timer  *time.Timer
@@ -127,7 +128,7 @@ func (v *vigil) obey(asked []request) {
 }
 
 // watch finds the best way to notice the end of a process. It is asked again for polled ones, so that a process gets
-// its pidfd when descriptors are to be had again.
+// its notice when descriptors are to be had again.
 func (v *vigil) watch(id Identity) {
 	err := v.fds.add(id)
 	if err != nil && !errors.Is(err, ErrGone) && Check(id) == Gone {
@@ -148,9 +149,13 @@ func (v *vigil) watch(id Identity) {
 
 func (v *vigil) learn(tokens []uint64) {
 	for _, token := range tokens {
-		// A token that is unknown was removed while its news was on the way.
-		if id, ok := v.fds.take(token); ok {
+		id, ok := v.fds.take(token)
+		switch {
+		case !ok: // removed while its news was on the way
+		case exitIsProof:
 			v.report(id)
+		default:
+			v.watch(id)
 		}
 	}
 }

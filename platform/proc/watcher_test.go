@@ -1,5 +1,3 @@
-//go:build unix
-
 package proc
 
 import (
@@ -49,10 +47,10 @@ func quiet(t *testing.T, w *Watcher) {
 	}
 }
 
-// polling is a watcher on a system without pidfds.
+// polling is a watcher on a system without notices.
 func polling() *Watcher {
 	w := NewWatcher()
-	w.open = func() (*pidfds, error) { return nil, errors.ErrUnsupported }
+	w.open = func() (*notices, error) { return nil, errors.ErrUnsupported }
 	w.every = 5 * time.Millisecond
 	return w
 }

@@ -106,76 +106,18 @@ func (c *Client) Open(ctx context.Context, agent string, now time.Time) ([]Work,
 	if err := c.open(now); err != nil {
 		return nil, err
 	}
-	p := c.p
-	p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
-	ids, err := p.asking()
-	if err != nil {
-		return nil, fmt.Errorf("look for tasks: %w", err)
-	}
-	known := directory{agent: true}
-	c.keepOnly(ids)
-	var list []Work
-	for _, id := range ids {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		e := p.refresh(id)
-		r := &e.request.Value
-		for _, before := range r.after { // it may have ended since this Client last looked at it
-			if plainID(before) {
-				p.refresh(before)
-			}
-		}
-		if !e.takeable() || known.canonical(r.target) != agent || p.block(id, r) != "" {
-			continue
-		}
-		if w, ok := p.work(e); ok {
-			list = append(list, w)
-		}
-	}
+	c.p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
+	list, err := c.offered(ctx, agent)
 	slices.SortStableFunc(list, func(a, b Work) int {
 		pa, pb := rank(a.Priority), rank(b.Priority)
 		return cmp.Or(cmp.Compare(pb, pa), a.Appeared.Compare(b.Appeared), strings.Compare(a.TaskID, b.TaskID))
 	})
-	return list, nil
-}
-
-// keepOnly forgets what was read of tasks that ask for nothing any more: a worker runs for weeks.
-func (c *Client) keepOnly(ids []string) {
-	asking := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		asking[id] = true
-	}
-	for id := range c.p.tasks {
-		if !asking[id] {
-			delete(c.p.tasks, id)
-		}
-	}
+	return list, err
 }
 
 func rank(word string) protocol.Priority {
 	p, _ := protocol.ParsePriority(word)
 	return p
-}
-
-// asking lists the tasks whose request lies open without a result, from the names alone.
-func (p *Project) asking() ([]string, error) {
-	kinds := map[string]names{}
-	_, err := p.Root.Each(tasksDir, func(name []byte) {
-		if id, kind, ok := parseTaskFile(name); ok && plainID(string(id)) {
-			kinds[string(id)] |= kind
-		}
-	})
-	if err != nil && !folder.Missing(err) {
-		return nil, err
-	}
-	var ids []string
-	for id, has := range kinds {
-		if has&hasRequest != 0 && has&(hasResult|hasHeld) == 0 {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
 }
 
 // takeable reports whether the request lies open, and nothing speaks against taking it.

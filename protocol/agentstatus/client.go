@@ -30,8 +30,9 @@ type ClientOptions struct {
 // other client of the protocol understands. Processes of ours exclude each other by the guard lock. It is used by one
 // goroutine at a time.
 type Client struct {
-	p     *Project
-	alive func(protocol.Identity) bool
+	p      *Project
+	alive  func(protocol.Identity) bool
+	offers offers
 }
 
 // Connect makes a Client for the project at dir (absolute). Nothing is read yet.

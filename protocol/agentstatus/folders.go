@@ -35,7 +35,7 @@ func (p *Project) probe(dirs ...string) {
 // through notes that folders have been read through as probe found them.
 func (p *Project) through(dirs ...string) {
 	for _, dir := range dirs {
-		if st, ok := p.seen[dir]; ok && st.Settled(p.Now) {
+		if st, ok := p.seen[dir]; ok && st.Settled(p.Now) && !p.Patience.Has(dir) {
 			p.stamps[dir] = st
 		}
 	}
@@ -65,6 +65,7 @@ func (p *Project) listed(dir string, st jsonfile.Stamp, err error) bool {
 		return true
 	}
 	if err != nil {
+		delete(p.stamps, dir) // or one that stands as it stood would not be listed again, and stay in trouble
 		p.Patience.Unreadable(dir, err)
 		return false
 	}

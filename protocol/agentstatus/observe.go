@@ -128,6 +128,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	}
 	p.watchSigns(known, agents)
 	odd := map[string]protocol.Fault{}
+	s.Agents = make([]protocol.Agent, 0, len(agents))
 	for _, name := range sortedKeys(agents) {
 		a := agents[name]
 		if !plainID(name) {

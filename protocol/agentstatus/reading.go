@@ -11,7 +11,7 @@ import (
 // load brings a reading up to date and reports whether the file was read. It costs one stat when the file did not
 // change, and nothing at all when the file was missing and its folder did not change.
 func load[T any](p *Project, r *jsonfile.Reading[T], file string, decode func(jsonfile.Object) T) (read bool) {
-	if !r.There && !p.Patience.Has(file) && !p.changed[path.Dir(file)] {
+	if !p.changed[path.Dir(file)] && (!r.There || r.Still(p.Root, file)) && !p.Patience.Has(file) {
 		return false
 	}
 	return jsonfile.Load(p.Root, &p.Patience, r, file, maxFile, decode)

@@ -12,7 +12,7 @@ import (
 func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (protocol.Task, bool) {
 	r, ref := e.asked()
 	o, resultRef := e.ended()
-	if ref.Path == "" && o == nil {
+	if ref.Path == "" && (o == nil || p.Patience.Passing(e.files.request) || p.Patience.Passing(e.files.held)) {
 		return protocol.Task{}, false
 	}
 	t := protocol.Task{ID: e.id, Agent: known.canonical(r.target), Source: r.source, Type: r.kind, Title: r.title,

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -30,13 +31,13 @@ func isDeployer(name string) bool {
 
 // productionWord finds production, and in its first group what takes that back: "before production", "must not touch
 // production". Only words that leave no doubt may stand between: when in doubt, production is meant.
-var productionWord = regexp.MustCompile(`(?i)(before[ -](?:the |go(?:ing)?[ -])?|pre[ -]?|non[ -]?|` +
+var productionWord = lazily(`(?i)(before[ -](?:the |go(?:ing)?[ -])?|pre[ -]?|non[ -]?|` +
 	`\b(?:not|no|never|nor|without|cannot|\w+n['’]t)(?:\s+(?:be|go|going|touch(?:ing)?|affect(?:ing)?|change|reach|use|deploy(?:ed)?|release(?:d)?|push(?:ed)?|roll(?:ed)?|out|in|on|to|into|for|the|a|any|our)){0,4}[\s-]+)?` +
 	`\b(?:prod(?:uction)?|live)\b`)
 
 // namesProduction reports whether a text speaks of production itself, not of what comes before it.
 func namesProduction(text string) bool {
-	return slices.ContainsFunc(productionWord.FindAllStringSubmatch(text, -1), func(m []string) bool { return m[1] == "" })
+	return slices.ContainsFunc(productionWord().FindAllStringSubmatch(text, -1), func(m []string) bool { return m[1] == "" })
 }
 
 // ruling is what the security gate says about a deployment: why it must wait, or what to bear in mind.
@@ -205,4 +206,9 @@ func (t *life) takenOr(at time.Time) time.Time {
 		return at
 	}
 	return t.taken
+}
+
+// lazily compiles a pattern when it is first needed: a short command of steward needs none.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

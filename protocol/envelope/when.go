@@ -1,7 +1,6 @@
 package envelope
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -46,18 +45,18 @@ func (c *check) moment(o jsonfile.Object, key string) when {
 	return when{}
 }
 
-var spanPart = regexp.MustCompile(`^(\d{1,6}(?:\.\d{1,6})?) ?(seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w)\b[ ,]*(?:and )?`)
+var spanPart = lazily(`^(\d{1,6}(?:\.\d{1,6})?) ?(seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w)\b[ ,]*(?:and )?`)
 
 // spanSeam is where two parts meet: 1h30m.
-var spanSeam = regexp.MustCompile(`([a-z])(\d)`)
+var spanSeam = lazily(`([a-z])(\d)`)
 
 // parseSpan reads "2 hours", "in 2h", "1 day and 30 minutes", "1h30m".
 func parseSpan(text string) (time.Duration, bool) {
 	rest := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), "in ")
-	rest = spanSeam.ReplaceAllString(rest, "$1 $2")
+	rest = spanSeam().ReplaceAllString(rest, "$1 $2")
 	var sum time.Duration
 	for parts := 0; ; parts++ {
-		m := spanPart.FindStringSubmatch(rest)
+		m := spanPart().FindStringSubmatch(rest)
 		if m == nil || parts == 4 {
 			return sum, rest == "" && sum > 0
 		}

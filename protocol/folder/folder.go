@@ -57,19 +57,11 @@ func New(opts Options) *Folder {
 }
 
 // Is reports whether the project at dir has the folder base (with slashes). A link on the way or in its place counts
-// when it leads to a folder, so that its refusal comes to light as a Fault.
+// when it leads to a folder, so that its refusal comes to light as a Fault. It opens nothing: a folder is not gone
+// because the system is short of files.
 func Is(dir, base string) bool {
-	root, err := jsonfile.Open(dir)
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	st, err := root.Stat(base)
-	if errors.Is(err, jsonfile.ErrHostile) {
-		at, err := os.Stat(filepath.Join(dir, filepath.FromSlash(base)))
-		return err == nil && at.IsDir()
-	}
-	return err == nil && st.Mode.IsDir()
+	st, err := os.Stat(filepath.Join(dir, filepath.FromSlash(base)))
+	return err == nil && st.IsDir()
 }
 
 // Begin starts a look or a change at that moment.

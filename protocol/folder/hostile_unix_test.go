@@ -71,9 +71,10 @@ func TestServesOn(t *testing.T) {
 	r.do(syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
 	first, there := r.look(time.Second)
 	again, still := r.look(time.Second)
+	is := Is(r.dir, base)
 	r.do(syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
-	if !there || !still || r.Root != old || r.forgot != forgot {
-		t.Errorf("there %v, forgot %d times", there, r.forgot-forgot)
+	if !is || !there || !still || r.Root != old || r.forgot != forgot {
+		t.Errorf("is %v, there %v, forgot %d times", is, there, r.forgot-forgot)
 	}
 	if len(first.Faults) != 1 || len(again.Faults) != 1 || first.Faults[0] != again.Faults[0] || !strings.Contains(first.Faults[0].Problem, "too many open files") {
 		t.Errorf("%+v, then %+v", first.Faults, again.Faults)

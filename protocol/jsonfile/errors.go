@@ -31,6 +31,10 @@ var (
 	// ErrReadOnly: the file system is mounted read-only.
 	ErrReadOnly = errors.New("read-only file system")
 
+	// ErrManyFiles: this process, or the machine, may open no more files. What
+	// cannot be read then is not gone.
+	ErrManyFiles = errors.New("too many open files")
+
 	// The usual three, so that callers need one import.
 	ErrPermission = fs.ErrPermission
 	ErrNotExist   = fs.ErrNotExist
@@ -77,13 +81,16 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is lets errors.Is find ErrNoSpace and ErrReadOnly behind the system's codes.
+// Is lets errors.Is find ErrNoSpace, ErrReadOnly and ErrManyFiles behind the
+// system's codes.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNoSpace:
 		return isNoSpace(e.Err)
 	case ErrReadOnly:
 		return isReadOnly(e.Err)
+	case ErrManyFiles:
+		return isTooManyFiles(e.Err)
 	}
 	return false
 }
@@ -135,6 +142,10 @@ func newError(op, p string, err error) *Error {
 	return &Error{Op: op, Path: p, Hint: hint(err), Err: err}
 }
 
+// HintManyFiles is the advice of an ErrManyFiles, by which a Fault that was made
+// of one can be told.
+const HintManyFiles = "too many open files: raise ulimit -n"
+
 func hint(err error) string {
 	switch {
 	case isNoSpace(err):
@@ -142,7 +153,7 @@ func hint(err error) string {
 	case isReadOnly(err):
 		return "remount the file system for writing"
 	case isTooManyFiles(err):
-		return "too many open files: raise ulimit -n"
+		return HintManyFiles
 	}
 	return ""
 }

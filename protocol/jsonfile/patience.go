@@ -21,6 +21,17 @@ type Reading[T any] struct {
 // AtRest reports whether the reading stands until somebody says that the file changed.
 func (r *Reading[T]) AtRest() bool { return !r.There || r.Rest && r.Good }
 
+// Still reports whether the file is what it was when it was read, at the price of one system call. It is for callers
+// who know that the folders on the way are the same as then: a link that has taken the place of one is not refused
+// here. Whatever is not the very same file is not still, and is for Load to judge.
+func (r *Reading[T]) Still(root *Root, file string) bool {
+	if !r.There || !r.Rest || !r.Good || checkPath(file) != nil {
+		return false
+	}
+	st, err := root.top.lstat(file)
+	return err == nil && st == r.Stamp
+}
+
 // Trouble is a file that cannot be used as it is.
 type Trouble struct {
 	Path, Problem, Hint string // Path is relative to the Root
@@ -66,6 +77,13 @@ func (p *Patience) Again() time.Time { return p.again }
 
 // Has reports whether the file is in trouble, be it for a moment only.
 func (p *Patience) Has(file string) bool { return p.troubles[file] != nil }
+
+// Passing reports whether the file is in trouble that may pass without a change of the file: the system is short of
+// something, or a writer may be at work.
+func (p *Patience) Passing(file string) bool {
+	t := p.troubles[file]
+	return t != nil && !t.said && (t.sure && !t.next.IsZero() || !t.sure && p.now.Sub(t.Since) < BadAfter)
+}
 
 // Calm reports that no file is in trouble, not even for a moment: who would ask Has of many files need not.
 func (p *Patience) Calm() bool { return len(p.troubles) == 0 }

@@ -36,7 +36,9 @@ func (d folder) on(call func(fd int) error) error {
 	return cerr
 }
 
-const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NONBLOCK
+// dirFlags need no O_NONBLOCK: what is no directory is refused before it is opened. With it, os would offer each to
+// epoll in vain.
+const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 
 func openTop(path string) (folder, error) {
 	f, err := os.OpenFile(path, dirFlags, 0)
@@ -48,15 +50,19 @@ func (d folder) close() error { return d.f.Close() }
 func (d folder) again() (folder, error) { return d.sub(".") }
 
 func (d folder) sub(name string) (folder, error) {
-	f, err := d.open(name, dirFlags, 0)
+	f, err := d.openAt(name, dirFlags, 0)
 	return folder{f}, err
 }
 
 // open never waits: O_NONBLOCK makes a FIFO return at once.
 func (d folder) open(name string, flag int, perm fs.FileMode) (*os.File, error) {
+	return d.openAt(name, flag|unix.O_NONBLOCK, perm)
+}
+
+func (d folder) openAt(name string, flag int, perm fs.FileMode) (*os.File, error) {
 	got := -1
 	err := d.on(func(fd int) (err error) {
-		got, err = unix.Openat(fd, name, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, uint32(perm.Perm()))
+		got, err = unix.Openat(fd, name, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(perm.Perm()))
 		return err
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/livhana/steward/protocol/folder"
@@ -178,8 +179,8 @@ func (p *Project) readViolations() {
 }
 
 var (
-	workerWord = regexp.MustCompile(`worker-[A-Za-z]{2,10}-[0-9]{1,4}-[A-Za-z0-9-]{1,60}`)
-	timeWord   = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[0-9.,:+Z-]*`)
+	workerWord = lazily(`worker-[A-Za-z]{2,10}-[0-9]{1,4}-[A-Za-z0-9-]{1,60}`)
+	timeWord   = lazily(`[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[0-9.,:+Z-]*`)
 )
 
 // decodeViolations reads the log's entries, oldest first. The document gives it no form: the program writes blocks
@@ -187,11 +188,11 @@ var (
 func decodeViolations(text []byte) []violation {
 	var list []violation
 	add := func(text string) {
-		v := violation{worker: workerWord.FindString(text)}
+		v := violation{worker: workerWord().FindString(text)}
 		if _, _, _, err := workerName(v.worker); err != nil {
 			v.worker = ""
 		}
-		v.at, _ = jsonfile.ParseTime(timeWord.FindString(text))
+		v.at, _ = jsonfile.ParseTime(timeWord().FindString(text))
 		var said []string
 		for line := range strings.Lines(text) {
 			line = strings.TrimSpace(line)
@@ -220,4 +221,9 @@ func decodeViolations(text []byte) []violation {
 		}
 	}
 	return list[max(0, len(list)-maxViolations):]
+}
+
+// lazily compiles a pattern when it is first needed: a short command of steward needs none.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -42,14 +41,14 @@ type item struct {
 }
 
 // itemLine is what Chief Wiggum's own parser takes for a task; the marker is left open.
-var itemLine = regexp.MustCompile(`^- \[([^\]])\] \*\*\[([A-Za-z]{2,10}-[0-9]{1,4})\]\*\*(.*)$`)
+var itemLine = lazily(`^- \[([^\]])\] \*\*\[([A-Za-z]{2,10}-[0-9]{1,4})\]\*\*(.*)$`)
 
 var itemHead = []byte("- [")
 
-var taskID = regexp.MustCompile(`[A-Za-z]{2,10}-[0-9]{1,4}`)
+var taskID = lazily(`[A-Za-z]{2,10}-[0-9]{1,4}`)
 
 // isTaskID reports whether s is an id as the kanban has them, and so a part of worker folders' names.
-func isTaskID(s string) bool { return taskID.FindString(s) == s && s != "" }
+func isTaskID(s string) bool { return taskID().FindString(s) == s && s != "" }
 
 // parseKanban reads the tasks of a kanban in the order of the text. It takes any text; what is no task is passed over.
 func parseKanban(text []byte) []item {
@@ -71,7 +70,7 @@ func parseKanban(text []byte) []item {
 		bare := bytes.TrimRight(line, "\r\n")
 		var m [][]byte
 		if bytes.HasPrefix(bare, itemHead) {
-			m = itemLine.FindSubmatch(bare)
+			m = itemLine().FindSubmatch(bare)
 		}
 		blank := len(bytes.TrimSpace(bare)) == 0
 		switch {
@@ -104,7 +103,7 @@ func parseKanban(text []byte) []item {
 }
 
 // fieldLine is "  - Key: value" or "  Key: value", indented by exactly two.
-var fieldLine = regexp.MustCompile(`^  (?:- )?([A-Za-z][A-Za-z ]*):\s*(.*)$`)
+var fieldLine = lazily(`^  (?:- )?([A-Za-z][A-Za-z ]*):\s*(.*)$`)
 
 func readFields(it *item, block []byte) {
 	for line := range bytes.Lines(block) {
@@ -112,7 +111,7 @@ func readFields(it *item, block []byte) {
 			!bytes.Contains(line, []byte("RIORIT")) && !bytes.Contains(line, []byte("EPENDENC")) {
 			continue // most lines are descriptions
 		}
-		m := fieldLine.FindSubmatch(bytes.TrimRight(line, "\r\n \t"))
+		m := fieldLine().FindSubmatch(bytes.TrimRight(line, "\r\n \t"))
 		if m == nil {
 			continue
 		}
@@ -124,7 +123,7 @@ func readFields(it *item, block []byte) {
 				it.word = folder.Line(value, 40)
 			}
 		case "dependencies":
-			it.related = taskID.FindAllString(value, 100)
+			it.related = taskID().FindAllString(value, 100)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,8 +32,8 @@ const (
 )
 
 var (
-	braced     = regexp.MustCompile(`\{[A-Za-z_]*\}`)
-	safeWorker = regexp.MustCompile(`^worker-[A-Za-z]{2,10}-[0-9]{1,4}-[A-Za-z0-9_-]{1,100}$`)
+	braced     = lazily(`\{[A-Za-z_]*\}`)
+	safeWorker = lazily(`^worker-[A-Za-z]{2,10}-[0-9]{1,4}-[A-Za-z0-9_-]{1,100}$`)
 )
 
 // CheckResume says what is wrong with a resume command; nil for none at all.
@@ -42,7 +41,7 @@ func CheckResume(command []string) error {
 	if len(command) == 0 {
 		return nil
 	}
-	if strings.TrimSpace(command[0]) == "" || braced.MatchString(command[0]) {
+	if strings.TrimSpace(command[0]) == "" || braced().MatchString(command[0]) {
 		return fmt.Errorf("resume: %q is no program: the first word names it as it is", command[0])
 	}
 	if len(command) > maxArgs {
@@ -53,7 +52,7 @@ func CheckResume(command []string) error {
 		if strings.ContainsRune(word, 0) {
 			return fmt.Errorf("resume: %q holds a zero byte", word)
 		}
-		for _, place := range braced.FindAllString(word, -1) {
+		for _, place := range braced().FindAllString(word, -1) {
 			if place != taskWord && place != workWord {
 				return fmt.Errorf("resume: %s means nothing; there are %s and %s", place, taskWord, workWord)
 			}
@@ -77,7 +76,7 @@ func (p *Project) resumeWords(id string) ([]string, error) {
 		worker = w.name
 	}
 	for i, word := range words {
-		if strings.Contains(word, workWord) && !safeWorker.MatchString(worker) {
+		if strings.Contains(word, workWord) && !safeWorker().MatchString(worker) {
 			return nil, fmt.Errorf("no worker's folder is there for %s", id)
 		}
 		words[i] = strings.NewReplacer(taskWord, id, workWord, worker).Replace(word)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +25,7 @@ type result struct {
 }
 
 // gateWord is any value that an agent may define for itself (protocol 002, Gate Result Values).
-var gateWord = regexp.MustCompile(`^[A-Z]{3,10}$`)
+var gateWord = lazily(`^[A-Z]{3,10}$`)
 
 const maxErrors = 5
 
@@ -41,7 +40,7 @@ func decodeResult(o jsonfile.Object) result {
 		}
 	}
 	outputs, _ := o.Object("outputs")
-	if word, ok := outputs.String("gate_result"); ok.OK() && gateWord.MatchString(word) {
+	if word, ok := outputs.String("gate_result"); ok.OK() && gateWord().MatchString(word) {
 		r.gate = word
 	} else if ok != jsonfile.Missing && ok != jsonfile.Null {
 		r.odd = folder.Line(string(outputs.Get("gate_result").Raw()), 40)
@@ -170,7 +169,7 @@ var errNotWorker = errors.New("no worker folder's name")
 // workerName splits "worker-TASK-001-1234567890". A planning run has a word between id and epoch.
 func workerName(name string) (id string, epoch int64, plan bool, err error) {
 	rest, ok := strings.CutPrefix(name, "worker-")
-	id = taskID.FindString(rest)
+	id = taskID().FindString(rest)
 	if !ok || id == "" || !strings.HasPrefix(rest, id+"-") || !jsonfile.PlainName(name) {
 		return "", 0, false, errNotWorker
 	}

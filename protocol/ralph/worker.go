@@ -311,8 +311,8 @@ func (p *Project) readResults(w *worker) {
 
 // Checkpoints and summaries lie where the document draws them, or one folder deeper, one folder per run.
 var (
-	checkpointName = regexp.MustCompile(`^checkpoint-([0-9]{1,9})\.json$`)
-	summaryName    = regexp.MustCompile(`^[A-Za-z0-9._-]*?([0-9]{1,9})-summary\.txt$`)
+	checkpointName = lazily(`^checkpoint-([0-9]{1,9})\.json$`)
+	summaryName    = lazily(`^[A-Za-z0-9._-]*?([0-9]{1,9})-summary\.txt$`)
 )
 
 // maxRuns bounds the folders of runs that are looked into.
@@ -352,7 +352,7 @@ func (p *Project) newestNumbered(dir string, name *regexp.Regexp) string {
 }
 
 func (p *Project) readCheckpoint(w *worker) {
-	file := p.newestNumbered(path.Join(w.dir(), "checkpoints"), checkpointName)
+	file := p.newestNumbered(path.Join(w.dir(), "checkpoints"), checkpointName())
 	if file != w.pointAt {
 		p.Patience.Clear(w.pointAt)
 		w.point, w.pointAt = jsonfile.Reading[checkpoint]{Value: w.point.Value}, file
@@ -363,7 +363,7 @@ func (p *Project) readCheckpoint(w *worker) {
 }
 
 func (p *Project) readSummary(w *worker) {
-	file := p.newestNumbered(path.Join(w.dir(), "summaries"), summaryName)
+	file := p.newestNumbered(path.Join(w.dir(), "summaries"), summaryName())
 	if file != w.summaryAt {
 		p.Patience.Clear(w.summaryAt)
 		w.blocked, w.summaryAt = jsonfile.Reading[[]string]{}, file
