@@ -27,7 +27,6 @@ type may struct{ ours, outside []string }
 const (
 	sysModule    = "golang.org/x/sys"
 	jsonModule   = "github.com/go-json-experiment/json"
-	procModule   = "github.com/prometheus/procfs"
 	metricModule = "github.com/prometheus/client_golang"
 	everything   = "..."
 )
@@ -37,7 +36,7 @@ var floors = map[string]may{
 	"protocol":          {},
 	"protocol/jsonfile": {outside: []string{sysModule, jsonModule}},
 	"platform":          {outside: []string{sysModule}},
-	"platform/proc":     {outside: []string{sysModule, procModule}},
+	"platform/proc":     {outside: []string{sysModule}},
 	"platform/watch":    {outside: []string{"github.com/fsnotify/fsnotify"}},
 	"platform/service":  {outside: []string{"github.com/kardianos/service", "github.com/coreos/go-systemd/v22", "github.com/godbus/dbus/v5"}}, // D-Bus: transient services
 	"platform/desktop":  {outside: []string{"github.com/godbus/dbus/v5", sysModule}},                                                          // x/sys: process groups, locks
@@ -54,7 +53,7 @@ var floors = map[string]may{
 	"protocol/protocoltest": {ours: []string{"protocol", "protocol/jsonfile"}},
 	"heartbeat":             {ours: []string{"protocol"}},
 	"capacity":              {ours: []string{"protocol"}},
-	"capacity/measure":      {[]string{"capacity", "platform/proc"}, []string{"github.com/shirou/gopsutil/v4", procModule, sysModule}},
+	"capacity/measure":      {[]string{"capacity", "platform/proc"}, []string{"github.com/shirou/gopsutil/v4", sysModule}},
 	"escalate":              {ours: []string{"protocol", "protocol/jsonfile"}},
 
 	"supervisor": {[]string{"protocol", "protocol/jsonfile", "capacity", "heartbeat", "escalate"}, []string{metricModule}},

@@ -56,7 +56,7 @@ func (s *sheet) table(dst reflect.Value, src any, at place) {
 
 // zeroLimits refuses limits that are written as 0, which heartbeat would read as inherited.
 func (s *sheet) zeroLimits(l heartbeat.Limits, tree map[string]any, at place) {
-	for key, limit := range map[string]time.Duration{"late": l.Late, "dead": l.Dead} {
+	for key, limit := range map[string]time.Duration{"late": l.Late, "dead": l.Dead, "hung": l.Hung} {
 		if _, written := tree[key]; written && limit == 0 && !s.skip[at.key(key)] {
 			s.problem(at.key(key), "%s: must be more than zero; without the key the general limit holds", at.key(key))
 		}

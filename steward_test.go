@@ -22,7 +22,7 @@ func TestDefaults(t *testing.T) {
 	got, want := c.Policies(), supervisor.Config{
 		LookEvery: 5 * s,
 		Human:     "Jesse", FaultAfter: m, Progress: escalate.ProgressOff,
-		Heartbeat: heartbeat.Config{Late: 45 * s, Dead: 90 * s, StartGrace: 60 * s, ResumeGrace: 30 * s,
+		Heartbeat: heartbeat.Config{Late: 45 * s, Dead: 90 * s, StartGrace: 60 * s, ResumeGrace: 30 * s, Hung: 10 * m, HungAction: heartbeat.HungAlert,
 			Protocols: map[string]heartbeat.Limits{"handoffs": {Dead: 30 * m}}},
 		Locks: heartbeat.LockConfig{TTL: 30 * m, Watch: 30 * s},
 		Tasks: supervisor.TaskConfig{Timeout: 300 * s, MaxTimeout: 3600 * s, Settle: 6 * s, Judge: 2 * s, Presume: 10 * s,
@@ -31,6 +31,8 @@ func TestDefaults(t *testing.T) {
 	}
 	want.Capacity.Threshold, want.Capacity.DiskLimit, want.Capacity.RetryAfter, want.Capacity.Hysteresis = 0.8, 0.95, 60*s, 0.05
 	want.Capacity.Calm, want.Capacity.CalmMemory = 3*s, 10*s
+	want.Capacity.ClaimCores, want.Capacity.ClaimMemoryMB, want.Capacity.ClaimDecays, want.Capacity.ClaimLapses = 1, 1024, 10*s, 30*s
+	want.Capacity.StarveAfter = 30 * m
 	want.Capacity.PromoteAfter, want.Capacity.AlarmAfter, want.Capacity.Near = 10*m, 10*m, 0.1
 	want.Capacity.SampleEvery, want.Capacity.SampleNear, want.Capacity.SampleIdle = s, 250*time.Millisecond, 4*s
 	want.Capacity.Dimensions = []string{"cpu", "memory", "files", "disk", "agent"}

@@ -17,6 +17,8 @@ type Waiter struct {
 	Throttle protocol.Share `json:"throttle"`
 	// Agent is who is to do it; zero when nobody is named. Tasks of one Agent queue for it.
 	Agent protocol.Subject `json:"agent,omitzero"`
+	// Kind is under what its cost is learnt (see Claim).
+	Kind string `json:"kind,omitempty"`
 	// AgentUsed is the agent's own used share while its beat is fresh, else unknown.
 	AgentUsed protocol.Share `json:"agent_used"`
 	// Held: the files say that it is held for capacity. Otherwise this is its first judgement.
@@ -25,6 +27,21 @@ type Waiter struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 	// Busy: its project is being changed. What is remembered of it stays, and no verdict is given.
 	Busy bool `json:"busy,omitempty"`
+}
+
+// Work is all that asks for room: who waits for it, and who has it.
+type Work struct {
+	Waiters []Waiter
+	Claims  []Claim
+	// Ended are those of the claims that are gone of which a result is there.
+	Ended map[protocol.Subject]Ended
+}
+
+// Ended is how a claim came to its end.
+type Ended struct {
+	At time.Time
+	// Well: the work was done, so that there is something to learn from it.
+	Well bool
 }
 
 // Verdict is what becomes of one Waiter.
@@ -52,14 +69,16 @@ const tiny = 1e-9
 //
 // An unknown dimension neither shuts a gate nor proves one open: a task held for it goes once it has been
 // unreadable for RetryAfter. With nothing known first-judged tasks all go: a broken gauge must not stop work.
-func Admit(waiters []Waiter, load Load, mem Memory, now time.Time, cfg Config) ([]Verdict, Memory, time.Time) {
+func Admit(work Work, load Load, mem Memory, now time.Time, cfg Config) ([]Verdict, Memory, time.Time) {
 	r := newRound(load, mem, now, cfg)
-	verdicts := make([]Verdict, 0, len(waiters))
-	for _, w := range ordered(waiters, now, cfg.PromoteAfter) {
+	r.openLedger(work)
+	verdicts := make([]Verdict, 0, len(work.Waiters))
+	for _, w := range ordered(work.Waiters, now, cfg.PromoteAfter) {
 		if v, given := r.judge(w); given {
 			verdicts = append(verdicts, v)
 		}
 	}
+	r.opened()
 	return verdicts, r.next, r.wake
 }
 
@@ -76,6 +95,14 @@ type round struct {
 	interrupted bool
 	// ahead holds, per queue, who still waits in it with the highest limit.
 	ahead map[protocol.Subject]blocker
+	// went holds, per queue, the lowest limit with which somebody has gone by this judgement.
+	went map[protocol.Subject]float64
+	// book holds the claims; ended are those that are gone since the last judgement.
+	book  *ledger
+	ended []Claimed
+	// waiting counts those that must wait, for the forecast; forecasts: the ends are in order.
+	waiting   int
+	forecasts bool
 }
 
 type blocker struct {
@@ -91,7 +118,7 @@ func newRound(load Load, mem Memory, now time.Time, cfg Config) *round {
 		load: judged, fresh: len(judged.Unknown()) < len(machine), now: now, cfg: cfg, old: mem,
 		interrupted: gap < 0 || gap > 2*MaxAge,
 		next:        Memory{At: now, Held: map[protocol.Subject]Held{}, Turns: map[protocol.Subject]Turn{}},
-		ahead:       map[protocol.Subject]blocker{},
+		ahead:       map[protocol.Subject]blocker{}, went: map[protocol.Subject]float64{},
 	}
 	for queue, t := range mem.Turns {
 		if !r.over(t) {
@@ -132,7 +159,9 @@ func (r *round) first(w Waiter) Verdict {
 	over := r.overLimit(w, held) // observe has noted all that is above the line, hence all that is over the limit
 	b, behind := r.behind(w)
 	if !over && !behind {
-		return r.admit(w)
+		v := r.admit(w)
+		r.promise(w)
+		return v
 	}
 	if !over {
 		held = r.await(w, held, b.dimension)
@@ -144,14 +173,23 @@ func (r *round) first(w Waiter) Verdict {
 // again judges a held task.
 func (r *round) again(w Waiter, held Held) Verdict {
 	b, behind := r.behind(w)
-	if !r.settled(held) || behind || !r.turn(w, held) {
+	goes := false
+	if !behind {
+		goes = r.settled(held) && r.turn(w, held) || r.takesPlace(w, held)
+	}
+	if !goes {
 		r.keep(w, held)
 		return r.hold(w, held, b, behind)
 	}
 	for _, queue := range queues(w.Agent, held.Shut) {
 		r.next.Turns[queue] = Turn{Sample: r.load.At, At: r.now}
+		if lowest, any := r.went[queue]; !any || r.limit(w) < lowest {
+			r.went[queue] = r.limit(w)
+		}
 	}
-	return r.admit(w)
+	v := r.admit(w)
+	r.promise(w)
+	return v
 }
 
 // keep remembers a task that goes on waiting, and puts it in the way of those behind it.
@@ -178,8 +216,11 @@ func (r *round) behind(w Waiter) (blocker, bool) {
 	return blocker{}, false
 }
 
-// turn reports whether nobody of the task's queues has gone on this sample yet.
+// turn reports whether nobody of the task's queues has gone on this sample yet, or claims tell what another start means.
 func (r *round) turn(w Waiter, held Held) bool {
+	if r.book.cores > 0 && r.book.total > 0 && len(held.Shut) > 0 && claimable(held.Shut) {
+		return true
+	}
 	for _, queue := range queues(w.Agent, held.Shut) {
 		if _, taken := r.next.Turns[queue]; taken {
 			return false
@@ -214,6 +255,15 @@ func (r *round) limitOn(w Waiter, dimension string) float64 {
 func (r *round) line(w Waiter, dimension string) float64 {
 	limit := r.limitOn(w, dimension)
 	return limit - min(r.cfg.Hysteresis, limit/2)
+}
+
+// used is how full a dimension is for a task: the reading, with what is promised to others.
+func (r *round) used(w Waiter, dimension string) (float64, bool) {
+	reading, known := r.share(w, dimension).Value()
+	if !known {
+		return 0, false
+	}
+	return r.projected(w, dimension, reading), true
 }
 
 // share is a reading that counts. A dimension that is configured away reads as unknown, and so never binds.

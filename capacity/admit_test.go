@@ -77,7 +77,7 @@ func (w *world) step(t *rapid.T) {
 }
 
 func (w *world) judge(cfg capacity.Config) ([]capacity.Verdict, time.Time) {
-	verdicts, mem, wake := capacity.Admit(w.tasks, w.load, w.mem, w.now, cfg)
+	verdicts, mem, wake := capacity.Admit(capacity.Work{Waiters: w.tasks}, w.load, w.mem, w.now, cfg)
 	w.mem = mem
 	return verdicts, wake
 }
@@ -116,13 +116,13 @@ func TestAdmitProperties(t *testing.T) {
 
 func checkPure(t *rapid.T, w world, cfg capacity.Config) {
 	before := stored(t, w.mem)
-	v1, m1, k1 := capacity.Admit(w.tasks, w.load, w.mem, w.now, cfg)
+	v1, m1, k1 := capacity.Admit(capacity.Work{Waiters: w.tasks}, w.load, w.mem, w.now, cfg)
 	shuffled := rapid.Permutation(w.tasks).Draw(t, "shuffled")
 	var reread capacity.Memory
 	if err := json.Unmarshal(before, &reread); err != nil {
 		t.Fatal(err)
 	}
-	v2, m2, k2 := capacity.Admit(shuffled, w.load, reread, w.now, cfg)
+	v2, m2, k2 := capacity.Admit(capacity.Work{Waiters: shuffled}, w.load, reread, w.now, cfg)
 	if !reflect.DeepEqual(v1, v2) || !k1.Equal(k2) || string(stored(t, m1)) != string(stored(t, m2)) {
 		t.Fatalf("the same facts in another order, from disk, gave another answer:\n%v %v\n%v %v", v1, k1, v2, k2)
 	}
@@ -184,7 +184,7 @@ func checkMemory(t *rapid.T, w world) {
 
 // checkRest: at one frozen moment a second look changes nothing.
 func checkRest(t *rapid.T, w world, cfg capacity.Config) {
-	verdicts, mem, _ := capacity.Admit(w.tasks, w.load, w.mem, w.now, cfg)
+	verdicts, mem, _ := capacity.Admit(capacity.Work{Waiters: w.tasks}, w.load, w.mem, w.now, cfg)
 	for _, v := range verdicts {
 		if v.Admit {
 			t.Fatalf("%v is let in by looking twice: %s", v.Subject, v.Why)
@@ -206,7 +206,7 @@ func checkWake(t *rapid.T, w world, wake time.Time, cfg capacity.Config) {
 		t.Fatalf("wake %v is not after now %v", wake, w.now)
 	}
 	between := w.now.Add(time.Duration(rapid.Int64Range(0, int64(span)-1).Draw(t, "between")))
-	verdicts, _, _ := capacity.Admit(w.tasks, w.load, w.mem, between, cfg)
+	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: w.tasks}, w.load, w.mem, between, cfg)
 	for _, v := range verdicts {
 		if v.Admit {
 			t.Fatalf("%v let in at %v, before the wake %v: %s", v.Subject, between, wake, v.Why)
@@ -279,13 +279,13 @@ func TestGate(t *testing.T) {
 	for pid := range 5 {
 		l.Consumers = append(l.Consumers, protocol.Consumer{PID: pid + 1})
 	}
-	verdicts, _, _ := capacity.Admit([]capacity.Waiter{{Subject: task("t1")}}, l, capacity.Memory{}, midnight, settings())
+	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{{Subject: task("t1")}}}, l, capacity.Memory{}, midnight, settings())
 	g := verdicts[0].Gate
 	if g.Dimension != "memory" || g.Used != l.Memory || g.Limit != 0.8 || len(g.Consumers) != 3 {
 		t.Errorf("gate = %+v", g)
 	}
 	l.Disk = protocol.Used(0.99) // no list of processes says who filled a disk
-	full, _, _ := capacity.Admit([]capacity.Waiter{{Subject: task("t1")}}, l, capacity.Memory{}, midnight, settings())
+	full, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{{Subject: task("t1")}}}, l, capacity.Memory{}, midnight, settings())
 	if g := full[0].Gate; g.Dimension != "disk" || len(g.Consumers) != 0 {
 		t.Errorf("gate = %+v", g)
 	}

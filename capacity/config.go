@@ -24,6 +24,15 @@ type Config struct {
 	// Calm is how long it must stay there; CalmMemory the same for memory, which comes back in waves.
 	Calm       time.Duration `toml:"calm"`
 	CalmMemory time.Duration `toml:"calm_memory"`
+	// ClaimCores and ClaimMemoryMB (MiB) are what a task is expected to take of which nothing was learnt yet.
+	ClaimCores    float64 `toml:"claim_cores"`
+	ClaimMemoryMB int     `toml:"claim_memory_mb"`
+	// ClaimDecays is how long work may take until the readings show what it takes of the processor; ClaimLapses how long
+	// work that was let in keeps its claim while nobody takes it.
+	ClaimDecays time.Duration `toml:"claim_decays"`
+	ClaimLapses time.Duration `toml:"claim_lapses"`
+	// StarveAfter is how long one task may wait for room, whoever else goes, before somebody is told.
+	StarveAfter time.Duration `toml:"starve_after"`
 	// PromoteAfter is the wait that raises a task by one priority.
 	PromoteAfter time.Duration `toml:"promote_after"`
 	// AlarmAfter is how long a gate may stay shut before somebody is told.
@@ -58,6 +67,12 @@ func (c Config) Validate() error {
 	if !(c.Near >= 0 && c.Near <= 1) {
 		errs = append(errs, fmt.Errorf("[capacity] near = %v: must be from 0 to 1", c.Near))
 	}
+	if !(c.ClaimCores >= 0 && c.ClaimCores <= 1024) {
+		errs = append(errs, fmt.Errorf("[capacity] claim_cores = %v: must be from 0 to 1024", c.ClaimCores))
+	}
+	if c.ClaimMemoryMB < 0 || c.ClaimMemoryMB > 1<<24 {
+		errs = append(errs, fmt.Errorf("[capacity] claim_memory_mb = %d: must be from 0 to %d", c.ClaimMemoryMB, 1<<24))
+	}
 	for _, d := range c.durations() {
 		if d.value < d.least || d.value > d.most {
 			errs = append(errs, fmt.Errorf("[capacity] %s = %q: must be from %v to %v", d.key, d.value, d.least, d.most))
@@ -77,6 +92,9 @@ func (c Config) durations() []bounded {
 		{"retry_after", c.RetryAfter, 2 * time.Second, time.Hour},
 		{"calm", c.Calm, 0, time.Hour},
 		{"calm_memory", c.CalmMemory, 0, time.Hour},
+		{"claim_decays", c.ClaimDecays, 0, time.Hour},
+		{"claim_lapses", c.ClaimLapses, time.Second, time.Hour},
+		{"starve_after", c.StarveAfter, time.Second, week},
 		{"promote_after", c.PromoteAfter, time.Second, week},
 		{"alarm_after", c.AlarmAfter, time.Second, week},
 		// A sample that comes less often than MaxAge would leave the load unknown in between.

@@ -33,7 +33,7 @@ func TestDiskHasItsOwnLimit(t *testing.T) {
 			cfg.Dimensions = c.dimensions
 			load := Load{CPU: protocol.Used(c.cpu), Disk: protocol.Used(c.disk), At: now}
 			w := Waiter{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "t"}, Throttle: c.throttle}
-			v, _, _ := Admit([]Waiter{w}, load, Memory{}, now, cfg)
+			v, _, _ := Admit(Work{Waiters: []Waiter{w}}, load, Memory{}, now, cfg)
 			if v[0].Admit != c.admit || v[0].Gate.Dimension != c.binds {
 				t.Fatalf("admit %v, bound by %q (%s); want %v, %q", v[0].Admit, v[0].Gate.Dimension, v[0].Why, c.admit, c.binds)
 			}

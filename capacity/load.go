@@ -21,7 +21,10 @@ const (
 // Dimensions lists the machine's own dimensions, in the order in which they are shown and in which ties are broken.
 func Dimensions() []string { return slices.Clone(machine[:]) }
 
-var machine = [...]string{DimCPU, DimMemory, DimFiles, DimDisk}
+var (
+	machine       = [...]string{DimCPU, DimMemory, DimFiles, DimDisk}
+	allDimensions = [...]string{DimCPU, DimMemory, DimFiles, DimDisk, DimAgent}
+)
 
 // Share and Consumer are the protocol's own: named here so that the gauges need this package only.
 type (
@@ -43,6 +46,20 @@ type Load struct {
 	Disk   protocol.Share `json:"disk"`
 	// At is when the sample was taken; it also tells one sample from the next.
 	At time.Time `json:"at,omitzero"`
+	// Window is the time that the reading of the processor covers, up to At; 0: unknown.
+	Window time.Duration `json:"window,omitempty"`
+	// Stalled is the share of the last seconds in which something waited for the processor (Linux PSI, "some"); two
+	// busy processes on two cores stall nobody.
+	Stalled protocol.Share `json:"stalled,omitzero"`
+	// Cores and MemoryTotal (bytes) are what the shares are shares of: the machine's, or less where a cgroup of ours
+	// says so; 0: unknown.
+	Cores       float64 `json:"cores,omitempty"`
+	MemoryTotal uint64  `json:"memory_total,omitempty"`
+	// Because says of a dimension what makes it so full, when that is not the plain reading: "node (pid 12) has 990 of its
+	// 1024 files open". It must not change from sample to sample while the cause stays.
+	Because map[string]string `json:"because,omitempty"`
+	// Exhausted is how soon the descriptors will be used up at the present pace; 0: not in sight.
+	Exhausted time.Duration `json:"exhausted,omitempty"`
 	// Consumers are the largest users of what binds, largest first; empty while there is room.
 	Consumers []protocol.Consumer `json:"consumers,omitempty"`
 	// OpenFiles (machine-wide) and MemoryUsedMB (MiB) are nil when unknown.

@@ -16,6 +16,14 @@ type Memory struct {
 	Held map[protocol.Subject]Held `json:"held,omitempty"`
 	// Turns says per queue (the machine's, each agent's) on which sample somebody last went.
 	Turns map[protocol.Subject]Turn `json:"turns,omitempty"`
+	// Claims are those of the last judgement, Freed the places of such as have ended since lately.
+	Claims map[protocol.Subject]Claimed `json:"claims,omitempty"`
+	Freed  []Freed                      `json:"freed,omitempty"`
+	// BaseCores and BaseMemory (bytes) are what the machine carried without the claims.
+	BaseCores  float64 `json:"base_cores,omitempty"`
+	BaseMemory float64 `json:"base_memory,omitempty"`
+	// Learnt are the costs of work by its kind.
+	Learnt Learnt `json:"learnt,omitempty"`
 }
 
 // Held is what is remembered of a task held for capacity.
@@ -48,9 +56,12 @@ type Turn struct {
 type Closed struct {
 	Dimension string           `json:"dimension"`
 	Agent     protocol.Subject `json:"agent,omitzero"` // for DimAgent: whose gate
-	// Since is the earliest of its tasks' times. At Since + Config.AlarmAfter it is an alert.
+	// Since is when the first of its tasks came to wait, or the last one went through, whichever is later. At
+	// Since + Config.AlarmAfter it is an alert.
 	Since   time.Time `json:"since"`
 	Waiting int       `json:"waiting"`
+	// Limit is the highest used share that any of them allows.
+	Limit float64 `json:"limit"`
 }
 
 // Closed lists the gates that were shut at the last judgement, longest first. A gate that opens for moments
@@ -69,9 +80,10 @@ func (m Memory) Closed(cfg Config) []Closed {
 			}
 			g, any := gates[key]
 			if !any || s.Since.Before(g.Since) {
-				g = Closed{Dimension: key.Dimension, Agent: key.Agent, Since: s.Since, Waiting: g.Waiting}
+				g = Closed{Dimension: key.Dimension, Agent: key.Agent, Since: s.Since, Waiting: g.Waiting, Limit: g.Limit}
 			}
 			g.Waiting++
+			g.Limit = max(g.Limit, held.Limit)
 			gates[key] = g
 		}
 	}
@@ -106,6 +118,23 @@ func queues(agent protocol.Subject, shut []Shut) []protocol.Subject {
 	return out
 }
 
+// opened notes that a gate through which somebody has just gone was not shut until now: a queue that is worked off is no
+// alarm, however long it is. Who went with a higher limit says nothing about the gate of those with a lower one.
+func (r *round) opened() {
+	for subject, held := range r.next.Held {
+		for i, s := range held.Shut {
+			queue := machineQueue
+			if s.Dimension == DimAgent {
+				queue = held.Agent
+			}
+			if lowest, any := r.went[queue]; any && lowest <= held.Limit+tiny {
+				held.Shut[i].Since = r.now
+			}
+		}
+		r.next.Held[subject] = held
+	}
+}
+
 // pending gives the dimensions for which a task waits at this moment: those that have not proved calm or, when it
 // waits only for its place, all that kept it. Who waits for nothing but its agent must not be in the way of
 // tasks that wait for the machine.
@@ -135,9 +164,9 @@ func waitsIn(queue protocol.Subject, pending []Shut) string {
 // observe notes what the readings mean for a task that waits.
 func (r *round) observe(w Waiter, held Held) Held {
 	held.Shut = slices.Clone(held.Shut)
-	for _, d := range [...]string{DimCPU, DimMemory, DimFiles, DimDisk, DimAgent} {
+	for _, d := range allDimensions {
 		at := slices.IndexFunc(held.Shut, func(s Shut) bool { return s.Dimension == d })
-		if used, known := r.share(w, d).Value(); at < 0 && known && used > r.line(w, d)+tiny {
+		if used, known := r.used(w, d); at < 0 && known && used > r.line(w, d)+tiny {
 			held.Shut = append(held.Shut, Shut{Dimension: d, Since: r.now})
 		} else if at >= 0 {
 			held.Shut[at] = r.see(w, held.Shut[at])
@@ -153,7 +182,7 @@ func (r *round) see(w Waiter, s Shut) Shut {
 	if r.interrupted {
 		s.Clear, s.Blind = time.Time{}, time.Time{}
 	}
-	used, known := r.share(w, s.Dimension).Value()
+	used, known := r.used(w, s.Dimension)
 	switch {
 	case known && used > r.line(w, s.Dimension)+tiny:
 		if proved {
@@ -180,7 +209,7 @@ func (r *round) await(w Waiter, held Held, dimension string) Held {
 // can be read has to prove calm.
 func (r *round) unremembered(w Waiter) Held {
 	held := Held{Since: r.now}
-	for _, d := range [...]string{DimCPU, DimMemory, DimFiles, DimDisk, DimAgent} {
+	for _, d := range allDimensions {
 		if r.share(w, d).Known() {
 			held.Shut = append(held.Shut, Shut{Dimension: d, Since: r.now})
 		}

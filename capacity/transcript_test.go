@@ -19,7 +19,8 @@ import (
 func settings() capacity.Config {
 	return capacity.Config{
 		Threshold: 0.8, RetryAfter: time.Minute, Hysteresis: 0.05, Calm: 3 * time.Second, CalmMemory: 10 * time.Second,
-		PromoteAfter: 10 * time.Minute, AlarmAfter: 10 * time.Minute, Near: 0.1,
+		PromoteAfter: 10 * time.Minute, AlarmAfter: 10 * time.Minute, StarveAfter: 30 * time.Minute, Near: 0.1,
+		ClaimCores: 1, ClaimMemoryMB: 1024, ClaimDecays: 10 * time.Second, ClaimLapses: 30 * time.Second,
 		SampleEvery: time.Second, SampleNear: 250 * time.Millisecond, SampleIdle: 4 * time.Second,
 	}
 }
@@ -146,7 +147,7 @@ func (m *stage) judge() {
 	for i := range m.tasks {
 		m.tasks[i].AgentUsed = m.agents[m.tasks[i].Agent.ID]
 	}
-	verdicts, mem, wake := capacity.Admit(m.tasks, m.load, m.mem, m.now, m.cfg)
+	verdicts, mem, wake := capacity.Admit(capacity.Work{Waiters: m.tasks}, m.load, m.mem, m.now, m.cfg)
 	m.mem, m.wake = mem, wake
 	for _, v := range verdicts {
 		m.follow(v)

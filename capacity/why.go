@@ -14,13 +14,13 @@ const consumersShown = 3
 func (r *round) admit(w Waiter) Verdict {
 	v := Verdict{Subject: w.Subject, Admit: true, Why: "nothing can be read, so nothing is kept waiting"}
 	dimension, most := "", -1.0
-	for _, d := range [...]string{DimCPU, DimMemory, DimFiles, DimDisk, DimAgent} {
-		if used, known := r.share(w, d).Value(); known && used > most {
+	for _, d := range allDimensions {
+		if used, known := r.used(w, d); known && used > most {
 			dimension, most = d, used
 		}
 	}
 	if dimension != "" {
-		v.Why = called(w, dimension) + " is fullest at " + percent(most) + ", within the limit of " + percent(r.limitOn(w, dimension))
+		v.Why = called(w, dimension) + " is fullest at " + percent(most) + r.promised(w, dimension) + ", within the limit of " + percent(r.limitOn(w, dimension))
 	}
 	return v
 }
@@ -33,8 +33,11 @@ func (r *round) hold(w Waiter, held Held, b blocker, behind bool) Verdict {
 	case dimension == "":
 		dimension, why = r.fullest(w, held), "one goes per sample, and one has gone on this one"
 	}
-	v := Verdict{Subject: w.Subject, RetryAfter: r.cfg.RetryAfter, Why: why}
+	v := Verdict{Subject: w.Subject, RetryAfter: r.forecast(w, held), Why: why}
 	v.Gate = protocol.Gate{Dimension: dimension, Used: r.share(w, dimension), Limit: r.limitOn(w, dimension)}
+	if used, known := r.used(w, dimension); known {
+		v.Gate.Used = protocol.Used(used)
+	}
 	if n := min(len(r.load.Consumers), consumersShown); n > 0 && dimension != DimAgent && dimension != DimDisk {
 		v.Gate.Consumers = slices.Clone(r.load.Consumers[:n])
 	}
@@ -67,18 +70,32 @@ func (r *round) keeps(w Waiter, held Held) (dimension, why string) {
 }
 
 func (r *round) tooFull(w Waiter, dimension string) string {
-	used := r.share(w, dimension).Or(0)
-	text := called(w, dimension) + " is at " + percent(used)
+	used, _ := r.used(w, dimension)
+	text := called(w, dimension) + " is at " + percent(used) + r.promised(w, dimension)
+	if cause := r.load.Because[dimension]; cause != "" {
+		text += " (" + cause + ")"
+	}
 	if used > r.limitOn(w, dimension)+tiny {
 		return text + ", over the limit of " + percent(r.limitOn(w, dimension))
 	}
 	return text + " and must fall to " + percent(r.line(w, dimension))
 }
 
+// promised says that not all of a share is in use yet.
+func (r *round) promised(w Waiter, dimension string) string {
+	used, _ := r.used(w, dimension)
+	reading := r.share(w, dimension).Or(0)
+	if used <= reading+0.005 {
+		return ""
+	}
+	return " with what tasks were promised (" + percent(reading) + " in use)"
+}
+
 // overLimit reports whether a dimension that keeps the task passes its very limit.
 func (r *round) overLimit(w Waiter, held Held) bool {
 	return slices.ContainsFunc(held.Shut, func(s Shut) bool {
-		return r.share(w, s.Dimension).Or(0) > r.limitOn(w, s.Dimension)+tiny
+		used, _ := r.used(w, s.Dimension)
+		return used > r.limitOn(w, s.Dimension)+tiny
 	})
 }
 
@@ -94,7 +111,11 @@ func called(w Waiter, dimension string) string {
 func (r *round) fullest(w Waiter, held Held) string {
 	name, most := "", -2.0
 	for _, s := range held.Shut {
-		if used := r.share(w, s.Dimension).Or(-1); used > most {
+		used, known := r.used(w, s.Dimension)
+		if !known {
+			used = -1
+		}
+		if used > most {
 			name, most = s.Dimension, used
 		}
 	}

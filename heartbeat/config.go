@@ -19,15 +19,29 @@ type Config struct {
 	StartGrace time.Duration `toml:"start_grace"`
 	// ResumeGrace is how long silence kills nobody after the machine woke or its clock jumped.
 	ResumeGrace time.Duration `toml:"resume_grace"`
+	// Hung is how long nothing may move in an agent that is silent while its process lives; with a task in flight the
+	// task's own timeout counts instead. 0: nobody is ever hung (Validate refuses it).
+	Hung time.Duration `toml:"hung"`
+	// HungAction is what follows beside the verdict: HungAlert or HungEnd.
+	HungAction string `toml:"hung_action"`
 	// Protocols and Agents override by name; an agent's own limits come before its protocol's.
 	Protocols map[string]Limits `toml:"protocols"`
 	Agents    map[string]Limits `toml:"agents"`
 }
 
-// Limits are one protocol's or one agent's own; a zero duration is inherited.
+// What may follow when an agent hangs: the human is told, or its processes are ended as well.
+const (
+	HungAlert = "alert"
+	HungEnd   = "end"
+)
+
+// Limits are one protocol's or one agent's own; a zero duration or an empty word is inherited.
 type Limits struct {
 	Late time.Duration `toml:"late"`
 	Dead time.Duration `toml:"dead"`
+	// Hung and HungAction are as in Config.
+	Hung       time.Duration `toml:"hung"`
+	HungAction string        `toml:"hung_action"`
 	// Sources are further files, relative to the project, whose change is a sign of life. Adapters read
 	// them into Agent.Signs; here they are only carried.
 	Sources []string `toml:"sources"`
@@ -36,7 +50,7 @@ type Limits struct {
 // For gives the limits that hold for one agent: its own, else its protocol's, else the general ones.
 // Where only Dead is given, Late follows as half of it, and Late is always below Dead.
 func (c Config) For(protocolName, agent string) Limits {
-	l := Limits{Late: c.Late, Dead: c.Dead}
+	l := Limits{Late: c.Late, Dead: c.Dead, Hung: c.Hung, HungAction: c.HungAction}
 	l = c.Agents[agent].over(c.Protocols[protocolName].over(l))
 	if l.Late >= l.Dead {
 		l.Late = l.Dead / 2
@@ -50,7 +64,9 @@ func (c Config) Of(protocolName string, a *protocol.Agent) Limits {
 	if a.Limit <= 0 {
 		return c.For(protocolName, a.Name)
 	}
-	l := c.Agents[a.Name].over(Limits{Late: a.Limit / 2, Dead: a.Limit})
+	l := c.For(protocolName, "")
+	l.Late, l.Dead = a.Limit/2, a.Limit
+	l = c.Agents[a.Name].over(l)
 	if l.Late >= l.Dead {
 		l.Late = l.Dead / 2
 	}
@@ -68,10 +84,30 @@ func (l Limits) over(base Limits) Limits {
 	if l.Dead > 0 {
 		base.Dead = l.Dead
 	}
+	if l.Hung > 0 {
+		base.Hung = l.Hung
+	}
+	if l.HungAction != "" {
+		base.HungAction = l.HungAction
+	}
 	if len(l.Sources) > 0 {
 		base.Sources = l.Sources
 	}
 	return base
+}
+
+// doubted are the limits for an agent in that State while something speaks against our own eyes: longer by the score,
+// at most twice as long. What has been said already is not taken back for that.
+func (l Limits) doubted(score int, state protocol.AgentState) Limits {
+	times := time.Duration(1 + min(max(score, 0), 1))
+	switch state {
+	case protocol.AgentDead, protocol.AgentHung:
+	case protocol.AgentLate:
+		l.Dead *= times
+	default:
+		l.Late, l.Dead = l.Late*times, l.Dead*times
+	}
+	return l
 }
 
 // Validate reports the first impossible value, by its key.
@@ -79,13 +115,16 @@ func (c Config) Validate() error {
 	for _, v := range []struct {
 		key   string
 		value time.Duration
-	}{{"late", c.Late}, {"dead", c.Dead}, {"start_grace", c.StartGrace}, {"resume_grace", c.ResumeGrace}} {
+	}{{"late", c.Late}, {"dead", c.Dead}, {"start_grace", c.StartGrace}, {"resume_grace", c.ResumeGrace}, {"hung", c.Hung}} {
 		if v.value <= 0 {
 			return fmt.Errorf("heartbeat.%s: %v must be more than zero", v.key, v.value)
 		}
 	}
 	if c.Late >= c.Dead {
 		return fmt.Errorf("heartbeat.late: %v must be below heartbeat.dead, %v", c.Late, c.Dead)
+	}
+	if c.HungAction != HungAlert && c.HungAction != HungEnd {
+		return fmt.Errorf("heartbeat.hung_action: %q is not %s or %s", c.HungAction, HungAlert, HungEnd)
 	}
 	longest := c.Dead
 	for _, name := range slices.Sorted(maps.Keys(c.Protocols)) {
@@ -110,6 +149,12 @@ func (l Limits) validate(key string, inherited time.Duration) error {
 	}
 	if l.Dead < 0 {
 		return fmt.Errorf("%s.dead: %v must be more than zero", key, l.Dead)
+	}
+	if l.Hung < 0 {
+		return fmt.Errorf("%s.hung: %v must be more than zero", key, l.Hung)
+	}
+	if a := l.HungAction; a != "" && a != HungAlert && a != HungEnd {
+		return fmt.Errorf("%s.hung_action: %q is not %s or %s", key, a, HungAlert, HungEnd)
 	}
 	dead := l.Dead
 	if dead == 0 {

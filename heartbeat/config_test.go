@@ -14,6 +14,9 @@ func TestFor(t *testing.T) {
 	c.Agents["planning"] = Limits{Dead: 5 * time.Minute, Sources: []string{"plan.md"}}
 	c.Agents["hasty"] = Limits{Late: 10 * time.Second}
 	c.Agents["slow"] = Limits{Late: 4 * time.Minute}
+	c.Agents["stuck"] = Limits{Hung: time.Hour, HungAction: HungEnd}
+	c.Protocols["envelope"] = Limits{HungAction: HungEnd}
+	c.Agents["brief"] = Limits{Hung: time.Minute}
 	for _, tc := range []struct {
 		name, protocol, agent string
 		want                  Limits
@@ -24,8 +27,13 @@ func TestFor(t *testing.T) {
 		{"both of a protocol", "ralph", "codex", Limits{Late: 4 * time.Minute, Dead: 5 * time.Minute}},
 		{"the agent's come first", "ralph", "planning", Limits{Late: 150 * time.Second, Dead: 5 * time.Minute, Sources: []string{"plan.md"}}},
 		{"an agent's late over its protocol's dead", "handoffs", "hasty", Limits{Late: 10 * time.Second, Dead: 30 * time.Minute}},
+		{"a time and an action of its own when it hangs", "agentstatus", "stuck", Limits{Late: 45 * time.Second, Dead: 90 * time.Second, Hung: time.Hour, HungAction: HungEnd}},
+		{"a protocol's action, an agent's time", "envelope", "brief", Limits{Late: 45 * time.Second, Dead: 90 * time.Second, Hung: time.Minute, HungAction: HungEnd}},
 		{"late never reaches an inherited dead", "agentstatus", "slow", Limits{Late: 45 * time.Second, Dead: 90 * time.Second}},
 	} {
+		if tc.want.Hung == 0 {
+			tc.want.Hung, tc.want.HungAction = 10*time.Minute, HungAlert
+		}
 		if got := c.For(tc.protocol, tc.agent); !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("%s: got %+v, want %+v", tc.name, got, tc.want)
 		}
@@ -47,6 +55,11 @@ func TestValidate(t *testing.T) {
 		`heartbeat.agents."codex".dead: -1s`:                         func(c *Config) { c.Agents["codex"] = Limits{Dead: -time.Second} },
 		`heartbeat.agents."codex".late: 40m0s must be below dead, 3`: func(c *Config) { c.Agents["codex"] = Limits{Late: 40 * time.Minute} },
 		`heartbeat.agents."codex".late: 1m0s must be below dead, 1m`: func(c *Config) { c.Agents["codex"] = Limits{Late: time.Minute, Dead: time.Minute} },
+		"heartbeat.hung: 0s must be more than zero":                  func(c *Config) { c.Hung = 0 },
+		`heartbeat.hung_action: "kill" is not alert or end`:          func(c *Config) { c.HungAction = "kill" },
+		`heartbeat.hung_action: "" is not alert or end`:              func(c *Config) { c.HungAction = "" },
+		`heartbeat.agents."codex".hung: -1s must be`:                 func(c *Config) { c.Agents["codex"] = Limits{Hung: -time.Second} },
+		`heartbeat.protocols."ralph".hung_action: "stop" is not`:     func(c *Config) { c.Protocols["ralph"] = Limits{HungAction: "stop"} },
 		`heartbeat.agents."codex".sources: "../x"`:                   func(c *Config) { c.Agents["codex"] = Limits{Sources: []string{"../x"}} },
 		`heartbeat.agents."codex".sources: ""`:                       func(c *Config) { c.Agents["codex"] = Limits{Sources: []string{""}} },
 	} {

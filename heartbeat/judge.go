@@ -1,4 +1,4 @@
-// Package heartbeat judges from an agent's signs of life whether it lives, is late or is dead.
+// Package heartbeat judges from an agent's signs of life whether it lives, is late, hangs or is dead.
 package heartbeat
 
 import (
@@ -16,6 +16,10 @@ type Facts struct {
 	Identity protocol.Identity
 	// Keeper is how the process was found that starts the agent again; unknown when there is none.
 	Keeper ProcessState
+	// Activity is what the tree of processes that speaks for it has done so far.
+	Activity Activity
+	// Task is the longest timeout of the tasks that it has in flight; 0: it has none.
+	Task time.Duration
 }
 
 // Clock is the moment of a look.
@@ -25,6 +29,10 @@ type Clock struct {
 	// ResumeUntil is the end of the grace after a resume of a running loop (see Resumed); zero if none.
 	// Our own start is none: then a beat from long ago is old, not one from before a sleep.
 	ResumeUntil time.Time
+	// Doubt counts what speaks against our own eyes: with any, limits are twice as long.
+	Doubt int
+	// WaitUntil holds verdicts of silence back, because too many fell silent at once to be true; zero if not.
+	WaitUntil time.Time
 }
 
 // Verdict is what is held of an agent, with its evidence.
@@ -51,13 +59,21 @@ type Verdict struct {
 // moment changes nothing more. The limits are those that cfg.For gives for the agent.
 func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memory) {
 	gap, beat := m.observe(&f, c, limits)
-	e := evidence{m: &m, a: &f.Agent, limits: limits, grace: cfg.StartGrace, now: m.Looked, resumeUntil: c.ResumeUntil,
+	e := evidence{m: &m, a: &f.Agent, limits: limits.doubted(c.Doubt, m.State), grace: cfg.StartGrace, now: m.Looked,
+		resumeUntil: wall(c.ResumeUntil), waitUntil: wall(c.WaitUntil), task: f.Task, seen: f.Activity.Known,
 		kept: f.Keeper == ProcessAlive || f.Keeper == ProcessStopped}
 	state, ground := e.at(0)
 	waited := m.State == protocol.AgentPaused && state != protocol.AgentPaused || m.Ground == groundIdle && ground != groundIdle && !beat
 	if waited && ground != groundGone && ground != groundPresent {
 		m.unpause(limits.Dead)
 		state, ground = e.at(0)
+	}
+	if c.Doubt > 0 && state != m.State { // the limits of what is said now hold, so that it is said again
+		e.limits = limits.doubted(c.Doubt, state)
+		state, ground = e.at(0)
+	}
+	if state == protocol.AgentPaused || state == protocol.AgentDead {
+		m.Still, m.Pace = 0, Pace{}
 	}
 	changed := state != m.State
 	if changed || ground != m.Ground || counts(state, ground) {
@@ -89,7 +105,10 @@ type evidence struct {
 	grace       time.Duration
 	now         time.Time
 	resumeUntil time.Time
-	kept        bool // somebody alive starts it again
+	waitUntil   time.Time
+	kept        bool          // somebody alive starts it again
+	task        time.Duration // as in Facts
+	seen        bool          // somebody can say what its processes do
 }
 
 // at gives the State, and the kind of evidence for it, if nothing happens for d more of awake time. The
@@ -116,6 +135,8 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 		return protocol.AgentDead, groundGone
 	case e.a.Idle && (unheard || m.Old || m.Last.IsZero() || silent > e.limits.Late):
 		return protocol.AgentUnknown, groundIdle
+	case e.hung(d):
+		return protocol.AgentHung, groundStill
 	case m.Mark == "" && !e.announced():
 		return e.beatless(d)
 	case unheard && !m.Old && silent < e.grace:
@@ -154,10 +175,12 @@ func (e *evidence) overdue(d time.Duration) (protocol.AgentState, string) {
 	switch sign := e.sign(d); {
 	case sign != groundSilent:
 		return protocol.AgentLate, sign
-	case e.m.State == protocol.AgentDead || !e.now.Add(d).Before(e.resumeUntil):
+	case e.m.State == protocol.AgentDead || !e.now.Add(d).Before(e.resumeUntil) && !e.now.Add(d).Before(e.waitUntil):
 		return protocol.AgentDead, groundSilent
 	case e.m.Old:
 		return protocol.AgentUnknown, groundOld
+	case e.now.Add(d).Before(e.waitUntil):
+		return protocol.AgentLate, groundDoubted
 	}
 	return protocol.AgentLate, groundResumed
 }
@@ -190,6 +213,7 @@ func (e *evidence) lasts(state protocol.AgentState) time.Duration {
 	for _, d := range [...]time.Duration{
 		e.limits.Late - e.m.Silent + past, e.limits.Dead - e.m.Silent + past, e.grace - e.m.Silent,
 		e.limits.Late - e.m.SignSilent + past, e.limits.Dead - e.m.SignSilent + past, e.resumeUntil.Sub(e.now),
+		e.waitUntil.Sub(e.now), e.stillFor() + past, blindMost - e.m.Pace.Blind + past,
 	} {
 		if d <= 0 || first != 0 && d >= first {
 			continue

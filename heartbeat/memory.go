@@ -34,6 +34,11 @@ type Memory struct {
 	Signed     bool          `json:"signed,omitempty"`
 	SignSilent time.Duration `json:"sign_silent,omitempty"`
 
+	// Still is the awake time for which nothing of it moved: no beat of its own, no file, none of its processes. It grows
+	// only while somebody can see what those do; Pace is what was seen of them.
+	Still time.Duration `json:"still,omitempty"`
+	Pace  Pace          `json:"pace,omitzero"`
+
 	// Candidate is the process behind a claimed pid; Through counts the beats that it lived through in our sight.
 	Candidate protocol.Identity `json:"candidate,omitzero"`
 	Through   int               `json:"through,omitempty"`
@@ -59,7 +64,8 @@ type Memory struct {
 	Tasks   []string `json:"tasks,omitempty"`
 	Dropped []string `json:"dropped,omitempty"`
 
-	// Beats counts the changes in our sight. LastGap and LongestGap are the silences between two of them.
+	// Beats counts its own beats in our sight that follow one another, without one of ours, a registration or a pause in
+	// between. LastGap and LongestGap are the silences between two of them.
 	Beats      int           `json:"beats,omitempty"`
 	LastGap    time.Duration `json:"last_gap,omitempty"`
 	LongestGap time.Duration `json:"longest_gap,omitempty"`
@@ -90,8 +96,13 @@ func (m *Memory) pass(step, dead time.Duration) {
 	}
 }
 
-// tally counts a beat. The gap before the first one is unknown: it began before we looked.
-func (m *Memory) tally(gap time.Duration) {
+// tally counts a beat. The gap before the first one is unknown: it began before we looked. One that steward wrote says
+// nothing of the agent's own pace, nor does the gap after it.
+func (m *Memory) tally(gap time.Duration, ours bool) {
+	if ours {
+		m.Beats = 0
+		return
+	}
 	if m.Beats > 0 {
 		m.LastGap = gap
 		m.LongestGap = max(m.LongestGap, gap)

@@ -12,6 +12,8 @@ type glance struct {
 	dead     time.Duration
 	first    bool // we never saw this agent before
 	resuming bool // the machine has just woken: a beat from before its sleep is still good
+	// step is what counts as awake of the time since the look before, quiet what counts as standing still.
+	step, quiet time.Duration
 }
 
 // aged reports whether a time lies beyond the limit. Across a sleep the wall clock cannot tell.
@@ -28,7 +30,8 @@ func (m *Memory) observe(f *Facts, c Clock, limits Limits) (time.Duration, bool)
 		m.First = now
 	} else {
 		// A sleeping machine, a stepped clock and our own absence all collapse to this much.
-		m.pass(min(max(0, now.Sub(m.Looked)), 2*c.LookEvery), limits.Dead)
+		g.step, g.quiet = min(max(0, now.Sub(m.Looked)), 2*c.LookEvery), still(m.Looked, now, c)
+		m.pass(g.step, limits.Dead)
 	}
 	m.Looked = now
 	gap := m.Silent
@@ -36,10 +39,11 @@ func (m *Memory) observe(f *Facts, c Clock, limits Limits) (time.Duration, bool)
 	announced := m.register(&f.Agent)
 	beat := m.listen(&f.Agent, &g, changed, announced)
 	if beat {
-		m.tally(gap)
+		m.tally(gap, f.Agent.Beat.Kept)
 	}
-	m.notice(f.Agent.Signs, g.first)
+	signed := m.notice(f.Agent.Signs, g.first)
 	m.identify(f, beat)
+	m.follow(f, &g, signed || announced || changed && !f.Agent.Beat.Kept)
 	m.name(f.Agent.Tasks, changed)
 	return gap, beat
 }
@@ -55,7 +59,7 @@ func (m *Memory) register(a *protocol.Agent) bool {
 	if r.IsZero() {
 		return false
 	}
-	m.Spent = 0 // the same number may rightly be claimed anew
+	m.Spent, m.Beats = 0, 0 // the same number may rightly be claimed anew; and its silence is counted anew
 	return true
 }
 
@@ -105,15 +109,16 @@ func (m *Memory) vouch(t, now time.Time) {
 }
 
 // notice follows the other signs of life. What lies there at first sight may be old; what vanishes, or
-// comes back as it was, is no sign.
-func (m *Memory) notice(signs string, first bool) {
+// comes back as it was, is no sign. It reports whether they changed in our sight.
+func (m *Memory) notice(signs string, first bool) bool {
 	if signs == "" || signs == m.Signs {
-		return
+		return false
 	}
 	m.Signs = signs
 	if !first {
 		m.Signed, m.SignSilent = true, 0
 	}
+	return !first
 }
 
 // unpause starts the count anew when a pause ends without a beat: nobody is dead for having been held.
@@ -121,5 +126,5 @@ func (m *Memory) unpause(dead time.Duration) {
 	if m.Silent > dead {
 		m.Old = true
 	}
-	m.Silent = 0
+	m.Silent, m.Beats = 0, 0
 }

@@ -64,6 +64,7 @@ func (m *Memory) identify(f *Facts, beat bool) {
 func (m *Memory) trust(id protocol.Identity) {
 	m.Proven, m.Process = id, ProcessUnknown
 	m.Candidate, m.Through = protocol.Identity{}, 0
+	m.Still, m.Pace = 0, Pace{}
 	m.Ground = "" // a sentence that names the other process must be built anew
 }
 

@@ -39,6 +39,7 @@ func document() Config {
 	return Config{
 		Late: 45 * time.Second, Dead: 90 * time.Second,
 		StartGrace: time.Minute, ResumeGrace: 30 * time.Second,
+		Hung: 10 * time.Minute, HungAction: HungAlert,
 		Protocols: map[string]Limits{"handoffs": {Dead: 30 * time.Minute}},
 		Agents:    map[string]Limits{},
 	}
@@ -47,6 +48,7 @@ func document() Config {
 type process struct {
 	start uint64
 	state ProcessState
+	did   Activity
 }
 
 // stage is one agent in virtual time: elapsed is awake time, offset what sleep and clock steps add to it.
@@ -66,6 +68,11 @@ type stage struct {
 	signs     int
 	lastLook  time.Time
 	resume    time.Time
+	wait      time.Time
+	doubt     int
+	keptEvery time.Duration // steward beats for it
+	nextKept  time.Duration
+	task      time.Duration
 	m         Memory
 	v         Verdict
 	changed   bool
@@ -122,6 +129,9 @@ func (s *stage) run(until time.Duration) {
 		if s.beatEvery > 0 {
 			next = min(next, s.nextBeat)
 		}
+		if s.keptEvery > 0 {
+			next = min(next, s.nextKept)
+		}
 		if next > until {
 			s.elapsed = until
 			return
@@ -130,6 +140,9 @@ func (s *stage) run(until time.Duration) {
 		if s.beatEvery > 0 && s.nextBeat == next {
 			s.beat(s.now())
 			s.nextBeat += s.beatEvery
+		}
+		if s.keptEvery > 0 && s.nextKept == next {
+			s.keep()
 		}
 		if s.nextLook == next {
 			s.nextLook += lookEvery
@@ -153,8 +166,9 @@ func (s *stage) facts() Facts {
 	case id.Proves() && p.start != id.Start, p.state == ProcessUnknown:
 		f.Process, f.Identity = ProcessGone, id
 	default:
-		f.Process, f.Identity = p.state, s.identity(id.PID)
+		f.Process, f.Identity, f.Activity = p.state, s.identity(id.PID), s.activity(id.PID)
 	}
+	f.Task = s.task
 	return f
 }
 
@@ -171,7 +185,7 @@ func (s *stage) look() {
 	}
 	s.lastLook = now
 	f, limits := s.facts(), s.cfg.For(s.protocol, s.agent.Name)
-	clock := Clock{Now: now, LookEvery: lookEvery, ResumeUntil: s.resume}
+	clock := Clock{Now: now, LookEvery: lookEvery, ResumeUntil: s.resume, WaitUntil: s.wait, Doubt: s.doubt}
 	v, m := Judge(f, s.m, clock, limits, s.cfg)
 	again, rested := Judge(f, m, clock, limits, s.cfg)
 	if again.Changed = v.Changed; again != v || !reflect.DeepEqual(m, rested) {
@@ -228,8 +242,11 @@ func (s *stage) event(line string) error {
 	if rest, ok := after("expect "); ok {
 		return s.expect(rest)
 	}
-	if len(word) == 3 && word[0] == "process" {
+	if len(word) >= 3 && word[0] == "process" {
 		return s.processEvent(word)
+	}
+	if handled := s.trouble(line, last(word)); handled {
+		return nil
 	}
 	if handled, err := s.agentEvent(line, word, after); handled {
 		return err
@@ -275,7 +292,9 @@ func (s *stage) processEvent(word []string) error {
 	case "claimed":
 		s.agent.PID = pid
 	default:
-		return fmt.Errorf("no such process event")
+		if err := p.move(word[2:], s.elapsed); err != nil {
+			return err
+		}
 	}
 	s.processes[pid] = p
 	return nil

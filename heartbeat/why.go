@@ -22,6 +22,8 @@ const (
 	groundProcess = "process" // its process lives
 	groundFiles   = "files"   // its files moved within the limit
 	groundResumed = "resumed" // the machine has just woken
+	groundDoubted = "doubted" // too many fell silent at once
+	groundStill   = "still"   // its process lives, and nothing moves
 	groundSilent  = "silent"  // no sign of life
 	groundOld     = "old"     // beyond the limit when first seen
 	groundNever   = "never"   // nothing was ever seen of it
@@ -30,7 +32,7 @@ const (
 // counts reports whether the sentence goes stale while State and ground last: it names seconds, or quotes.
 func counts(state protocol.AgentState, ground string) bool {
 	switch state {
-	case protocol.AgentLate, protocol.AgentStarting:
+	case protocol.AgentLate, protocol.AgentStarting, protocol.AgentHung:
 		return true
 	case protocol.AgentUnknown:
 		return ground == groundOld || ground == groundNever
@@ -88,6 +90,10 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 		return e.silence() + ", but its files moved " + span(e.m.SignSilent) + " ago"
 	case groundResumed:
 		return e.silence() + ", but the machine has just woken"
+	case groundDoubted:
+		return e.silence() + ", but many fell silent at once while steward itself had trouble to look"
+	case groundStill:
+		return e.whyHung()
 	case groundNever:
 		if e.a.Recorded == "" {
 			return "no heartbeat, and never registered"
@@ -118,7 +124,7 @@ func (e *evidence) whyBeats(gap time.Duration, beat bool) string {
 	switch {
 	case e.a.Beat.Kept && e.m.Process == ProcessAlive:
 		return "its process " + e.pid() + " lives; steward keeps its heartbeat"
-	case beat && (e.m.State == protocol.AgentDead || e.m.State == protocol.AgentLate):
+	case beat && (e.m.State == protocol.AgentDead || e.m.State == protocol.AgentLate || e.m.State == protocol.AgentHung):
 		return "it beats again after " + span(gap) + " of silence"
 	case beat:
 		return "it beats"

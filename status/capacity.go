@@ -15,10 +15,23 @@ type Capacity struct {
 	At        *time.Time            `json:"at"` // of the reading
 	Load      supervisor.LoadReport `json:"load"`
 	Threshold float64               `json:"threshold"` // used share above which tasks wait, when a task names none
-	Running   int                   `json:"running"`   // tasks in flight
-	Consumers []protocol.Consumer   `json:"consumers"` // largest first; empty while there is room
-	Gates     []Gate                `json:"gates"`
-	Held      []Held                `json:"held"`
+	// Cores and MemoryBytes are what the shares are shares of; 0: unknown. Because says of a dimension what makes it so full.
+	Cores       float64           `json:"cores,omitempty"`
+	MemoryBytes uint64            `json:"memory_bytes,omitempty"`
+	Because     map[string]string `json:"because,omitempty"`
+	// Stalled is the share of the last seconds in which something waited for the processor; ExhaustedSeconds is how soon
+	// the open files run out, 0 while that is not in sight.
+	Stalled          protocol.Share `json:"stalled"`
+	ExhaustedSeconds float64        `json:"exhausted_seconds,omitempty"`
+	// Promised is how full processor and memory are for the next task, with what the claims are expected to take.
+	Promised supervisor.Promised `json:"promised"`
+	// Alone: no steward answered, and the readings are the command's own; nobody knows then what is held.
+	Alone     bool                     `json:"alone,omitempty"`
+	Claims    []supervisor.ClaimReport `json:"claims"`
+	Running   int                      `json:"running"`   // tasks in flight
+	Consumers []protocol.Consumer      `json:"consumers"` // largest first; empty while there is room
+	Gates     []Gate                   `json:"gates"`
+	Held      []Held                   `json:"held"`
 }
 
 // Gate is a dimension that keeps tasks waiting; Agent is named when it is an agent's own.
@@ -52,8 +65,14 @@ func (s *Server) capacity(*http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Fresh != nil {
+		p = s.Fresh(p)
+	}
 	c := Capacity{At: instant(p.View.Load.At), Load: p.Report().Load, Threshold: p.Config.Capacity.Threshold,
 		Consumers: append([]protocol.Consumer{}, p.View.Load.Consumers...), Gates: []Gate{}, Held: held(p)}
+	load := p.View.Load
+	c.Cores, c.MemoryBytes, c.Because, c.Stalled, c.ExhaustedSeconds = load.Cores, load.MemoryTotal, load.Because, load.Stalled, load.Exhausted.Seconds()
+	c.Claims, c.Promised = p.Claims()
 	for _, v := range p.Plan.Tasks {
 		if v.State == protocol.TaskRunning {
 			c.Running++

@@ -169,7 +169,9 @@ type AgentEvidence struct {
 	Silent   float64         `json:"silent"`
 	Late     float64         `json:"late_after"`
 	Dead     float64         `json:"dead_after"`
-	Beats    int             `json:"beats"` // in our sight
+	Hung     float64         `json:"hung_after"` // of standing still, for one that has no task in hand
+	Still    float64         `json:"still"`      // how long nothing of its processes has moved
+	Beats    int             `json:"beats"`      // in our sight
 	LastGap  float64         `json:"last_gap"`
 	Longest  float64         `json:"longest_gap"`
 	Observed float64         `json:"observed"`
@@ -188,7 +190,7 @@ func agentEvidence(p *supervisor.Picture, subject protocol.Subject) *AgentEviden
 	}
 	limits := p.Config.Heartbeat.Of(subject.Protocol, a)
 	e := &AgentEvidence{Reason: v.Reason, Since: instant(v.Since), Deadline: instant(v.Deadline), Proof: v.Proof, Silent: v.Silent.Seconds(),
-		Late: limits.Late.Seconds(), Dead: limits.Dead.Seconds(), Beats: m.Beats, LastGap: m.LastGap.Seconds(), Longest: m.LongestGap.Seconds(),
+		Late: limits.Late.Seconds(), Dead: limits.Dead.Seconds(), Hung: limits.Hung.Seconds(), Still: m.Still.Seconds(), Beats: m.Beats, LastGap: m.LastGap.Seconds(), Longest: m.LongestGap.Seconds(),
 		Observed: m.Observed.Seconds(), Covered: m.Covered.Seconds(), First: instant(m.First)}
 	if m.Proven.PID > 0 {
 		e.Process = &m.Proven.PID

@@ -25,6 +25,8 @@ type Server struct {
 	Reply func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
 	// Channels tells how the ways to the human do; nil: nobody knows.
 	Channels func() []Channel
+	// Fresh gives the picture with the load as it is now, for who watches that; nil: the last decision's is shown.
+	Fresh func(*supervisor.Picture) *supervisor.Picture
 	// Admissions lets in what starts work by itself.
 	Admissions *supervisor.Admissions
 	// Kept tells of the agents that this steward starts; nil: none.

@@ -58,28 +58,49 @@ func (s *Supervisor) hand(d *desk, now time.Time) {
 }
 
 // history is when a project's history begins: what ended before is not judged any more. A steward that was away
-// looks back to where it stopped.
+// looks back to where it stopped; and what still waits for something (the next hour's retries, a disk with room) stays
+// listed, however long that takes and whatever the machine slept through.
 func (s *Supervisor) history(d *desk, now time.Time) time.Time {
 	if d.lookedAt.IsZero() && !s.from.IsZero() && s.from.Before(now) {
 		now = s.from
 	}
-	return now.Add(-s.cfg.Tasks.History)
+	if u := s.unsaved; u != nil && u.Since.Before(now) { // what was decided since then was told to nobody
+		now = u.Since
+	}
+	since := now.Add(-s.cfg.Tasks.History)
+	for subject, t := range s.memory.Tasks {
+		if at := t.news(); !at.IsZero() && at.Before(since) && now.Sub(at) < forgetAfter && subject.Project == d.project.Name {
+			since = at
+		}
+	}
+	return since
 }
 
-// decide makes a plan and sees it carried out: memory first, then the incidents, then the files.
+// news is since when the end of a task must be listed: of one that waits for something, when it came; of one that was open
+// when it was last seen (its folder may have been away since), from then on. Zero: whenever.
+func (m TaskMemory) news() time.Time {
+	if wasOpen(m.State) && m.Waits.IsZero() {
+		return m.Looked
+	}
+	return m.Waits
+}
+
+// decide makes a plan and sees it carried out: memory first, then the incidents, then processes and files.
 func (s *Supervisor) decide() {
 	begin := s.now()
 	view := s.view(begin)
 	plan := Decide(view, s.memory, s.cfg)
 	s.decided++
+	s.owed = time.Time{}
 	s.resumed = false
 	s.metrics.decision(s.now().Sub(begin))
 	s.noteVerdicts(plan)
 	s.metrics.observe(s.memory, plan.Memory)
 	s.plan, s.memory = plan, plan.Memory
+	s.watches = plan.Open || s.hasRoots()
 	s.show(view)
-	due := s.possible(plan, begin)
-	if len(due)+len(plan.Alerts)+len(plan.Remarks) == 0 {
+	due, ends := s.possible(plan, begin), s.toEnd(plan)
+	if len(due)+len(ends)+len(plan.Alerts)+len(plan.Remarks) == 0 {
 		return
 	}
 	if err := s.save(); err != nil {
@@ -92,6 +113,7 @@ func (s *Supervisor) decide() {
 	for _, r := range plan.Remarks {
 		s.doors.Remark(r)
 	}
+	s.endHung(ends)
 	for _, c := range due {
 		d := s.desks[c.Subject.Project]
 		d.changes = append(d.changes, c)
@@ -155,7 +177,7 @@ func (s *Supervisor) noteVerdicts(plan Plan) {
 
 // view gathers all that a decision may rest on.
 func (s *Supervisor) view(now time.Time) View {
-	v := View{Now: now, Load: s.load, Incidents: s.doors.Incidents(), Resumed: s.resumed, Snapshots: make([]protocol.Snapshot, 0, len(s.desks))}
+	v := View{Now: now, Load: s.load, Incidents: s.doors.Incidents(), Resumed: s.resumed, Doubt: s.doubt(now), Usage: s.usage, Promised: s.doors.Promised(now), Snapshots: make([]protocol.Snapshot, 0, len(s.desks))}
 	for _, name := range s.names() {
 		d := s.desks[name]
 		v.Once = v.Once || d.once
@@ -197,10 +219,10 @@ func (s *Supervisor) save() error {
 	err := s.doors.Save(s.memory)
 	switch {
 	case err == nil && s.unsaved != nil:
-		s.unsaved = nil
-		over := unsavedAlert()
-		over.Resolve, over.Detail = true, "it can be saved again"
-		_ = s.doors.Tell(over)
+		s.unsaved, s.mended = nil, s.saved
+	case err == nil && !s.mended.IsZero() && s.saved.Sub(s.mended) >= mendedAfter:
+		s.mended = time.Time{}
+		s.tellSaved()
 	case err == nil:
 	case s.unsaved == nil:
 		alert := unsavedAlert()
@@ -210,6 +232,30 @@ func (s *Supervisor) save() error {
 			Hint: "nothing is changed until it can be saved"}
 	}
 	return err
+}
+
+// tellSaved resolves the incident that the memory could not be saved, of this run or an earlier one, if there is one.
+func (s *Supervisor) tellSaved() {
+	over := unsavedAlert()
+	over.Key = keyOf(over)
+	if _, stands := s.doors.Incidents()[over.Key]; !stands {
+		return
+	}
+	over.Resolve, over.Detail = true, "it can be saved again"
+	_ = s.doors.Tell(over)
+}
+
+// mendedAfter is for how long the memory must have been saved without fail until the incident is over: where descriptors
+// or disk are short, now and then one save goes well.
+const mendedAfter = 30 * time.Second
+
+// inherit takes over the incident that an earlier run has left open: nothing but a save that goes well ends it.
+func (s *Supervisor) inherit() {
+	for _, head := range s.doors.Incidents() {
+		if head.Subject == unsavedAlert().Subject && head.State != escalate.Resolved {
+			s.mended = s.started
+		}
+	}
 }
 
 // unsavedAlert is the incident that steward cannot remember anything.

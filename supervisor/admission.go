@@ -33,13 +33,18 @@ type Admitted struct {
 // several goroutines.
 type Admissions struct {
 	Picture func() *Picture
-	Cores   int
 
 	mu  sync.Mutex
-	let []time.Time // when something was let in lately
+	let []Promise
 }
 
-// settled is how long what was let in counts as a core beside the readings: until then these may not show it in full.
+// Promise is what was let in by a word of ours that no file shows yet.
+type Promise struct {
+	Subject protocol.Subject `json:"subject"` // the task; of what is none, the machine's
+	At      time.Time        `json:"at"`
+}
+
+// settled is how long what was let in counts beside the readings: until then these may not show it in full.
 const settled = 10 * time.Second
 
 // Ask says whether there is room now, by the load of the last sample and what was let in since. It is nil before the first
@@ -51,55 +56,94 @@ func (a *Admissions) Ask(q Admission, now time.Time) *Admitted {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	answer := p.admit(q, a.claimed(now), now)
-	if answer.Admit && q.Task == "" && !q.Look { // a task shows by its claim
-		a.let = append(a.let, now)
+	answer, subject := p.admit(q, a.lately(now), now)
+	if answer.Admit && !q.Look {
+		a.let = slices.DeleteFunc(a.let, func(l Promise) bool { return l.Subject == subject && subject.Kind == protocol.KindTask })
+		a.let = append(a.let, Promise{Subject: subject, At: now})
 	}
 	return &answer
 }
 
-// claimed is the share of the processor that is promised but perhaps not in use yet: a core each, less and less.
-func (a *Admissions) claimed(now time.Time) float64 {
-	cores := 0.0
-	a.let = slices.DeleteFunc(a.let, func(at time.Time) bool {
-		age := now.Sub(at)
-		if age < 0 || age >= settled {
-			return true
-		}
-		cores += 1 - float64(age)/float64(settled)
-		return false
-	})
-	return cores / float64(max(a.Cores, 1))
+// Promised lists what was let in lately, for the loop.
+func (a *Admissions) Promised(now time.Time) []Promise {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lately(now)
 }
 
-// admit judges by this picture. claimed is added to the load of the processor.
-func (p *Picture) admit(q Admission, claimed float64, now time.Time) Admitted {
+// lately lists what was let in a moment ago.
+func (a *Admissions) lately(now time.Time) []Promise {
+	a.let = slices.DeleteFunc(a.let, func(l Promise) bool {
+		age := now.Sub(l.At)
+		return age < 0 || age >= settled
+	})
+	return slices.Clone(a.let)
+}
+
+// admit judges by this picture, and by what was let in since; it also gives what was asked for.
+func (p *Picture) admit(q Admission, lately []Promise, now time.Time) (Admitted, protocol.Subject) {
 	answer := Admitted{Known: true, Supervised: p.Supervises(q.Project)}
-	subject := protocol.Subject{Kind: protocol.KindMachine, ID: "admission"}
+	subject := protocol.Subject{Kind: protocol.KindMachine, ID: admissionID}
 	if q.Task != "" && answer.Supervised {
 		t, at := p.find(q.Project, q.Task)
+		subject = at
 		switch {
 		case t == nil:
 			answer.Known, answer.RetryAfter, answer.Why = false, judgeSoon, "steward has not looked at the task yet"
-			return answer
+			return answer, subject
 		case t.Hold != nil:
 			answer.RetryAfter, answer.Why = p.Plan.Tasks[at].NotBefore.Sub(now), p.Plan.Tasks[at].Why
-			return answer
+			if p.Plan.Tasks[at].State == protocol.TaskPending { // its release is under way
+				answer.RetryAfter, answer.Why = judgeSoon, "it is being let in"
+			}
+			return answer, subject
+		case p.promised(at, now):
+			answer.Admit, answer.Why = true, "it was let in a moment ago"
+			return answer, subject
+		case p.Plan.Memory.Tasks[at].ByHand:
+			answer.Admit, answer.Why = true, "it was released by hand"
+			return answer, subject
 		}
-		subject = at
 	}
-	load := p.View.Load
-	if v, known := load.CPU.Value(); known {
-		load.CPU = protocol.Used(v + claimed)
-	}
-	verdicts, _, _ := capacity.Admit([]capacity.Waiter{{Subject: subject, Since: now, Throttle: q.Throttle}}, load, capacity.Memory{At: now},
-		now, p.Config.Capacity)
+	work := capacity.Work{Waiters: []capacity.Waiter{{Subject: subject, Since: now, Throttle: q.Throttle}}, Claims: p.claimsBut(subject, lately)}
+	memory := p.Plan.Memory.Gate
+	memory.At, memory.Held, memory.Turns, memory.Claims = now, nil, nil, nil
+	verdicts, _, _ := capacity.Admit(work, p.View.Load, memory, now, p.Config.Capacity)
 	v := verdicts[0]
 	answer.Admit, answer.Why, answer.RetryAfter, answer.Gate = v.Admit, v.Why, v.RetryAfter, v.Gate
-	if !v.Admit && claimed > 0 {
+	if !v.Admit && len(lately) > 0 {
 		answer.RetryAfter = min(answer.RetryAfter, settled/4)
 	}
-	return answer
+	return answer, subject
+}
+
+// promised reports whether a task holds a claim that steward gave it, and that has not lapsed.
+func (p *Picture) promised(task protocol.Subject, now time.Time) bool {
+	given := p.Plan.Memory.Tasks[task].Admitted
+	return !given.IsZero() && now.Sub(given) < p.Config.Capacity.ClaimLapses
+}
+
+// claimsBut lists what has room besides the one that asks, with what was let in by the last moment.
+func (p *Picture) claimsBut(asks protocol.Subject, lately []Promise) []capacity.Claim {
+	var list []capacity.Claim
+	for _, c := range p.Plan.Claims {
+		if c.Subject != asks && c.Subject.Kind != protocol.KindMachine {
+			list = append(list, c)
+		}
+	}
+	for i, l := range lately {
+		at := slices.IndexFunc(list, func(c capacity.Claim) bool { return c.Subject == l.Subject })
+		switch {
+		case l.Subject.Kind != protocol.KindTask:
+			list = append(list, admission(i, l.At))
+		case l.Subject == asks:
+		case at < 0:
+			list = append(list, capacity.Claim{Subject: l.Subject, Since: l.At})
+		case l.At.After(list[at].Since):
+			list[at].Since = l.At // it had lapsed, and is claimed anew
+		}
+	}
+	return list
 }
 
 // judgeSoon is how soon a new task will have been judged.

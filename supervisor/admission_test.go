@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,10 +14,11 @@ import (
 func TestAdmissionsCountWhatTheyLetIn(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	p := &supervisor.Picture{}
-	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.1), Memory: protocol.Used(0.2), Files: protocol.Used(0), Disk: protocol.Used(0.1)}
-	p.Config.Capacity = capacity.Config{Dimensions: []string{"cpu", "memory"}, Threshold: 0.8, RetryAfter: time.Minute, Calm: time.Second, Hysteresis: 0.05}
+	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.1), Memory: protocol.Used(0.2), Files: protocol.Used(0), Disk: protocol.Used(0.1), Cores: 2, MemoryTotal: 16 << 30}
+	p.Config.Capacity = capacity.Config{Dimensions: []string{"cpu", "memory"}, Threshold: 0.8, RetryAfter: time.Minute, Calm: time.Second, Hysteresis: 0.05,
+		ClaimCores: 1, ClaimMemoryMB: 1024, ClaimDecays: 10 * time.Second, ClaimLapses: 30 * time.Second}
 	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: "/p"}}
-	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }, Cores: 2}
+	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
 	burst := func(at time.Time) (in int) {
 		p.View.Load.At = at
 		for range 30 {
@@ -41,5 +43,41 @@ func TestAdmissionsCountWhatTheyLetIn(t *testing.T) {
 	a.Picture = func() *supervisor.Picture { return nil }
 	if a.Ask(supervisor.Admission{}, now) != nil {
 		t.Error("an answer before the first look")
+	}
+}
+
+// Work that was let in long ago and that nobody took starts when its workers come, as far as there is room: not all of it by
+// one picture.
+func TestAdmissionsOfABacklog(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := &supervisor.Picture{}
+	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.05), Memory: protocol.Used(0.1), Files: protocol.Used(0), Disk: protocol.Used(0.1), Cores: 2, MemoryTotal: 64 << 30}
+	p.Config = settings()
+	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: "/p"}}
+	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus"}
+	p.Plan.Memory.Tasks = map[protocol.Subject]supervisor.TaskMemory{}
+	for i := range 50 {
+		id := fmt.Sprintf("t%02d", i)
+		s.Tasks = append(s.Tasks, protocol.Task{ID: id, Agent: "a", Visible: true})
+		at := s.Subject(protocol.KindTask, id)
+		p.Plan.Memory.Tasks[at] = supervisor.TaskMemory{Admitted: now.Add(-time.Hour), Judged: true}
+		p.Plan.Claims = append(p.Plan.Claims, capacity.Claim{Subject: at, Since: now.Add(-time.Hour), Told: true})
+	}
+	p.View.Snapshots = []protocol.Snapshot{s}
+	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
+	in := 0
+	for i := range 50 {
+		if a.Ask(supervisor.Admission{Project: "/p", Task: fmt.Sprintf("t%02d", i)}, now).Admit {
+			in++
+		}
+	}
+	if in != 2 || len(a.Promised(now)) != 2 {
+		t.Errorf("%d of 50 workers begin at once on two idle cores, %d are told to the loop", in, len(a.Promised(now)))
+	}
+	// What the operator released is asked about by no gate.
+	at := s.Subject(protocol.KindTask, "t49")
+	p.Plan.Memory.Tasks[at] = supervisor.TaskMemory{Judged: true, ByHand: true}
+	if v := a.Ask(supervisor.Admission{Project: "/p", Task: "t49"}, now); !v.Admit {
+		t.Errorf("released by hand, and refused: %s", v.Why)
 	}
 }

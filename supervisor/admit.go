@@ -1,12 +1,7 @@
 package supervisor
 
 import (
-	"fmt"
-	"strings"
-	"time"
-
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -19,23 +14,30 @@ func (d *decision) admit() {
 		waiters = append(waiters, k.waiter())
 		looks[k.subject] = k
 	}
-	verdicts, memory, wake := capacity.Admit(waiters, d.view.Load, d.old.Gate, d.now, d.cfg.Capacity)
+	d.claims.carryOver(d)
+	d.plan.Claims = d.claims.all(d.view.Promised)
+	work := capacity.Work{Waiters: waiters, Claims: d.plan.Claims, Ended: d.claims.ended}
+	verdicts, memory, wake := capacity.Admit(work, d.view.Load, d.old.Gate, d.now, d.cfg.Capacity)
 	d.plan.Memory.Gate = d.withAbsent(memory)
 	d.wake(wake)
 	for _, v := range verdicts {
 		k := looks[v.Subject]
 		if v.Admit {
 			k.admitted(v)
+			d.plan.Claims = append(d.plan.Claims, capacity.Claim{Subject: k.subject, Agent: k.s.Subject(protocol.KindAgent, k.t.Agent), Kind: k.kind(), Since: d.now})
 		} else {
 			k.refused(v)
 		}
 		d.keep(k)
 	}
-	for _, k := range d.renew {
+	for _, k := range d.renewals() {
 		k.change(protocol.Change{Verb: protocol.VerbRenew, Reason: protocol.ReasonLease, Why: "the hold goes on",
 			ReleaseBy: d.now.Add(d.cfg.Tasks.Lease)})
 	}
-	d.alertGate()
+	closed := d.plan.Memory.Gate.Closed(d.cfg.Capacity)
+	d.alertGate(closed)
+	d.alertStarving(closed)
+	d.alertExhaustion()
 }
 
 // withAbsent carries over what the gate remembers of tasks in projects that were not looked at, or where nothing
@@ -52,6 +54,7 @@ func (d *decision) withAbsent(gate capacity.Memory) capacity.Memory {
 
 // admitted lets the task be seen; one that was never held simply stays where it is.
 func (k *taskLook) admitted(v capacity.Verdict) {
+	k.mem.Admitted = k.d.now
 	if k.t.Hold == nil {
 		k.mem.Judged = true
 		k.verdict.Why += "; " + v.Why
@@ -74,43 +77,4 @@ func (k *taskLook) refused(v capacity.Verdict) {
 	k.verdict.NotBefore = until
 	gate := v.Gate
 	k.hold(protocol.HoldCapacity, protocol.ReasonCapacity, v.Why, &gate, until)
-}
-
-// alertGate tells the human of a gate that has been shut for long.
-func (d *decision) alertGate() {
-	for _, shut := range d.plan.Memory.Gate.Closed(d.cfg.Capacity) {
-		due := shut.Since.Add(d.cfg.Capacity.AlarmAfter)
-		if d.now.Before(due) {
-			d.wake(due)
-			continue
-		}
-		subject := protocol.Subject{Kind: protocol.KindMachine, ID: shut.Dimension}
-		if shut.Agent.ID != "" {
-			subject = shut.Agent
-		}
-		d.alert(escalate.Alert{Kind: "gate_shut", Code: shut.Dimension, Severity: protocol.High, Subject: subject, Agent: shut.Agent.ID,
-			Summary:    fmt.Sprintf("No room for %s since %s: %s", tasks(shut.Waiting), clock(shut.Since), shut.Dimension),
-			Detail:     fmt.Sprintf("Tasks have been held back since %s because of %s. %s", shut.Since.UTC().Format(time.RFC3339), shut.Dimension, consumers(d.view.Load.Consumers)),
-			Spoken:     fmt.Sprintf("%s, tasks are held back for lack of %s.", d.cfg.Human, shut.Dimension),
-			Occurrence: shut.Since.UTC().Format(time.RFC3339)})
-	}
-}
-
-// consumers names the processes that use most.
-func consumers(list []protocol.Consumer) string {
-	if len(list) == 0 {
-		return ""
-	}
-	var names []string
-	for _, c := range list {
-		names = append(names, fmt.Sprintf("%s (pid %d, %.1f cores, %d MiB)", c.Name, c.PID, c.CPU, c.Memory>>20))
-	}
-	return "Largest consumers: " + strings.Join(names, ", ")
-}
-
-func tasks(n int) string {
-	if n == 1 {
-		return "a task"
-	}
-	return fmt.Sprintf("%d tasks", n)
 }

@@ -16,6 +16,8 @@ type agentLook struct {
 	agent   *protocol.Agent
 	verdict heartbeat.Verdict
 	mem     heartbeat.Memory
+	limits  heartbeat.Limits
+	hands   hands
 	used    protocol.Share // its own load, while its beat is fresh
 }
 
@@ -44,18 +46,23 @@ func (a *agentLook) dead() bool { return a != nil && a.verdict.State == protocol
 
 // agents judges every agent of a snapshot and brings the registry into line.
 func (d *decision) agents(s *protocol.Snapshot) map[string]*agentLook {
-	looks := make(map[string]*agentLook, len(s.Agents))
+	looks, block := make(map[string]*agentLook, len(s.Agents)), make([]agentLook, len(s.Agents))
 	clock := d.clock(s)
+	clock.Doubt, clock.WaitUntil = d.view.Doubt, d.plan.Memory.Silence.Until
+	if soon := clock.Now.Add(2 * d.cfg.LookEvery); blind(s) && soon.After(clock.WaitUntil) {
+		clock.WaitUntil = soon
+	}
+	inHands := d.inHands(s)
 	for i := range s.Agents {
 		a := &s.Agents[i]
 		subject := s.Subject(protocol.KindAgent, a.Name)
 		limits := d.cfg.Heartbeat.Of(s.Protocol, a)
 		mem := d.old.Agents[subject]
-		facts := heartbeat.Facts{Agent: d.speaking(a)}
-		facts.Process, facts.Identity = d.process(&facts.Agent, mem)
-		facts.Keeper = d.processes[a.Keeper]
+		facts := d.facts(a, mem)
+		facts.Task = inHands[a.Name].within(limits)
 		verdict, next := heartbeat.Judge(facts, mem, clock, limits, d.cfg.Heartbeat)
-		look := &agentLook{agent: a, verdict: verdict, mem: next}
+		look := &block[i]
+		*look = agentLook{agent: a, verdict: verdict, mem: next, limits: limits, hands: inHands[a.Name]}
 		if heartbeat.Fresh(*a, next, limits) {
 			look.used = rounded(a.Used)
 		}
@@ -68,6 +75,15 @@ func (d *decision) agents(s *protocol.Snapshot) map[string]*agentLook {
 		d.reap(s, look)
 	}
 	return looks
+}
+
+// facts are what this look showed of an agent and its processes.
+func (d *decision) facts(a *protocol.Agent, mem heartbeat.Memory) heartbeat.Facts {
+	f := heartbeat.Facts{Agent: d.speaking(a)}
+	f.Process, f.Identity = d.process(&f.Agent, mem)
+	f.Keeper = d.processes[a.Keeper]
+	f.Activity = d.activity(a, f.Identity)
+	return f
 }
 
 // register writes the agent's state into the shared registry, on a change of state only.
@@ -92,7 +108,7 @@ func (d *decision) register(s *protocol.Snapshot, l *agentLook) {
 		Why: l.verdict.Why, Ref: a.Ref, Agent: a.Name, Status: word})
 }
 
-// alertAgent tells the human of an agent that is dead or in error.
+// alertAgent tells the human of an agent that is dead, hangs or is in error.
 func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 	subject := s.Subject(protocol.KindAgent, l.agent.Name)
 	switch {
@@ -103,6 +119,9 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 		tasks := openTasksOf(s, l.agent.Name)
 		if l.agent.Told && len(tasks) == 0 {
 			return // its keeper's incident says more
+		}
+		if d.oneOfMany(subject, l.verdict) {
+			return
 		}
 		ids := idsOf(tasks)
 		a := escalate.Alert{Kind: "agent_dead", Severity: protocol.High, Subject: subject, Agent: l.agent.Name,
@@ -127,6 +146,8 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 			}
 		}
 		d.alert(a)
+	case l.hung():
+		d.alertHung(s, l)
 	case l.verdict.InError && (l.agent.Failed || l.agent.Status == "error"):
 		d.alertError(s, l)
 	}

@@ -146,7 +146,7 @@ func (k *taskLook) alert(a escalate.Alert) {
 // old reports whether the result speaks of history: it came before steward ever looked here, and not lately.
 func (k *taskLook) old() bool {
 	o := k.t.Outcome
-	return o != nil && !k.mem.News && o.Appeared.Before(k.d.plan.Memory.Projects[k.s.Project].Since.Add(-k.d.cfg.Tasks.History))
+	return o != nil && !k.mem.News && o.Appeared.Before(k.since.Add(-k.d.cfg.Tasks.History))
 }
 
 // alertForHuman tells the human what a result leaves for him to decide (000: next_actions, requires_jesse),

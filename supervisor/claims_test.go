@@ -28,7 +28,7 @@ func (s *stage) doStartedAgent(a *sim, w []string) error {
 	case "ended":
 		a.agent.Ending, a.agent.Keeper, a.silent = strings.Join(w[1:], " "), protocol.Identity{}, true
 	default:
-		return fmt.Errorf("no such word %q", w[0])
+		return s.doMoves(a, w)
 	}
 	return nil
 }
@@ -36,9 +36,13 @@ func (s *stage) doStartedAgent(a *sim, w []string) error {
 // doClaim: a worker has the task in hand.
 func (s *stage) doClaim(c *card, w []string) error {
 	switch w[0] {
-	case "claimed": // by a worker and the process that runs it
+	case "claimed": // by a worker, perhaps one of the processes of an agent, and the process that runs it
 		c.named = "claim"
 		c.workers = []protocol.Identity{{PID: 6000 + len(s.processes), Start: 7, Boot: "b"}, {PID: 6001 + len(s.processes), Start: 7, Boot: "b"}}
+		if len(w) > 2 { // by codex [other]
+			a := s.sim(w[2]).agent
+			c.workers[0] = append([]protocol.Identity{a.Process}, a.Others...)[len(w)-3]
+		}
 		for _, id := range c.workers {
 			s.processes[id] = heartbeat.ProcessAlive
 		}

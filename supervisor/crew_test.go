@@ -134,10 +134,14 @@ func (w *world) loop() *supervisor.Supervisor {
 // start runs a loop until stop is called, which waits for its end.
 func (w *world) start() (s *supervisor.Supervisor, stop func()) {
 	s = w.loop()
+	return s, w.run(s)
+}
+
+func (w *world) run(s *supervisor.Supervisor) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	return s, sync.OnceFunc(func() {
+	return sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			w.t.Errorf("run: %v", err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
@@ -16,11 +17,13 @@ import (
 // the earlier wins; one policy's effect reaches another only through the files, at the next look.
 func Decide(v View, m Memory, cfg Config) Plan {
 	d := newDecision(v, m, cfg)
+	d.weigh()
 	for i := range v.Snapshots {
 		d.project(&v.Snapshots[i])
 	}
 	d.admit()
 	d.faults()
+	d.silences()
 	d.settleIncidents()
 	return d.finish()
 }
@@ -39,9 +42,12 @@ type decision struct {
 	taken      map[protocol.Subject]bool
 	present    map[string]bool // keys of the conditions that hold now
 	cancelled  map[protocol.Subject]bool
-	waiting    []*taskLook // tasks that ask to be let in
-	renew      []*taskLook // holds whose lease runs out, unless they are let go now
-	reissued   bool        // an overdue retry goes in this decision
+	stopped    map[protocol.Subject]time.Time // work for which processes are ended by this decision
+	waiting    []*taskLook                    // tasks that ask to be let in
+	leases     []*taskLook                    // holds that a renewal may be due for, unless they are let go now
+	claims     claims
+	reissued   bool                                  // an overdue retry goes in this decision
+	trees      map[protocol.Identity]*capacity.Usage // of the view, once somebody has asked
 }
 
 // place is one protocol in one project.
@@ -58,9 +64,11 @@ func newDecision(v View, m Memory, cfg Config) *decision {
 		taken:     map[protocol.Subject]bool{},
 		present:   map[string]bool{},
 		cancelled: map[protocol.Subject]bool{},
+		stopped:   map[protocol.Subject]time.Time{},
+		claims:    claims{presumed: map[protocol.Subject]capacity.Claim{}, ended: map[protocol.Subject]capacity.Ended{}},
 	}
 	d.view.Load.At = plain(v.Load.At)
-	for _, share := range []*protocol.Share{&d.view.Load.CPU, &d.view.Load.Memory, &d.view.Load.Files, &d.view.Load.Disk} {
+	for _, share := range []*protocol.Share{&d.view.Load.CPU, &d.view.Load.Memory, &d.view.Load.Files, &d.view.Load.Disk, &d.view.Load.Stalled} {
 		*share = rounded(*share)
 	}
 	for _, p := range v.Processes {
@@ -117,7 +125,7 @@ func (d *decision) remember(tasks, agents int) Memory {
 	}
 	for i := range d.view.Snapshots {
 		s := &d.view.Snapshots[i]
-		if p, ok := next.Projects[s.Project]; !ok || p.Since.IsZero() {
+		if p, ok := next.Projects[s.Project]; !ok || p.Since.IsZero() || p.Since.After(plain(s.At)) { // the clock was set back since
 			p.Since = plain(s.At)
 			next.Projects[s.Project] = p
 		}
@@ -169,12 +177,18 @@ func (d *decision) process(a *protocol.Agent, m heartbeat.Memory) (heartbeat.Pro
 func (d *decision) project(s *protocol.Snapshot) {
 	agents := d.agents(s)
 	d.locks(s, agents)
-	requests := &requests{s: s}
+	requests, since := &requests{s: s}, d.plan.Memory.Projects[s.Project].Since
+	k := new(taskLook)
 	for i := range s.Tasks {
-		k := d.look(s, &s.Tasks[i], agents)
-		k.requests = requests
+		queued := len(d.waiting) + len(d.leases)
+		d.look(k, s, &s.Tasks[i], agents)
+		k.requests, k.since = requests, since
 		k.judge()
+		d.claims.enter(k)
 		d.keep(k)
+		if len(d.waiting)+len(d.leases) > queued { // somebody comes back to it; most tasks ended long ago, and nobody does
+			k = new(taskLook)
+		}
 	}
 	d.pleas(s)
 	d.findings(s)
@@ -184,8 +198,15 @@ func (d *decision) project(s *protocol.Snapshot) {
 // keep enters what was found out about a task.
 func (d *decision) keep(k *taskLook) {
 	k.mem.State = k.verdict.State
+	if at, now := d.stopped[k.subject]; now {
+		k.mem.Stopped = at
+	}
+	if k.mem.Waits = (time.Time{}); k.t.Outcome != nil && mayChange(k.s) && (k.mem.State == protocol.TaskWaiting || k.mem.State == protocol.TaskDeferred) {
+		k.mem.Waits = plain(k.t.Outcome.Appeared)
+	}
 	d.plan.Memory.Tasks[k.subject] = k.mem
 	d.plan.Tasks[k.subject] = k.verdict
+	d.plan.Open = d.plan.Open || k.verdict.State.Open()
 }
 
 // change adds a Change unless nothing may be changed there now, or an earlier policy has claimed the subject.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,17 +26,22 @@ type desk struct {
 	fullAt    time.Time // end of the last full one: hints may come so often that they must not put it off
 	full      bool
 	glance    bool // look without a hint: the adapter asked for it
+	byClock   bool // the full look was asked for by the clock alone
+	inTurn    bool // the order under way is such a look
 	glances   int  // of that kind since the last full look
 	hints     map[string]bool
 	commands  []command // operator's orders that wait for the looker
 	changes   []protocol.Change
 	snapshots []protocol.Snapshot
 	processes map[protocol.Identity]heartbeat.ProcessState
+	checked   time.Time                 // when all of them were last looked at
+	trusts    bool                      // who was alive then counts as alive until his exit is told
 	claims    map[int]protocol.Identity // who carries a pid that a file names; the bare pid when nobody does
 	speaks    []Spoken
 	again     time.Time // the adapter's own wish
 	tries     map[effort]*tries
 	problem   *protocol.Fault // the looker's own trouble
+	unwatched *Trouble        // its folders cannot be watched
 	published time.Time
 	reopen    bool // open the adapters anew at the next look
 	once      bool
@@ -78,10 +84,23 @@ func (d *desk) order(now time.Time) (order, bool) {
 	case d.glance:
 		d.glances++
 	}
-	d.changes, d.commands, d.full, d.glance = nil, nil, false, false
+	d.inTurn = d.byClock && len(o.changes)+len(o.commands)+len(d.hints) == 0 && o.project == nil
+	d.changes, d.commands, d.full, d.glance, d.byClock = nil, nil, false, false, false
 	clear(d.hints)
 	d.busy, d.since = true, now
 	return o, true
+}
+
+// hasWork reports whether a task without a result was seen.
+func (d *desk) hasWork() bool {
+	for i := range d.snapshots {
+		for j := range d.snapshots[i].Tasks {
+			if d.snapshots[i].Tasks[j].Outcome == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // stuck reports whether the looker has been at one order for too long.
@@ -171,6 +190,8 @@ func failure(c protocol.Change, err error, last *Trouble, now time.Time) *Troubl
 	switch {
 	case errors.Is(err, jsonfile.ErrNoSpace):
 		t.Code, t.Title, t.Fault.Severity = codeDisk, "the disk is full, so nothing can be changed", protocol.High
+	case errors.Is(err, jsonfile.ErrManyFiles):
+		t.short()
 	case errors.Is(err, jsonfile.ErrReadOnly):
 		t.Code, t.Title, t.Fault.Severity = codeDisk, "the disk is read-only, so nothing can be changed", protocol.High
 	}
@@ -184,9 +205,32 @@ func failure(c protocol.Change, err error, last *Trouble, now time.Time) *Troubl
 const (
 	codeDisk  = "disk"  // it is full, or may not be written to
 	codeStuck = "stuck" // the folder does not answer
+	codeFiles = "files" // steward may open no more of them
+	codeWatch = "watch" // the kernel gives no watches
 )
 
-// failing lists the changes that could not be made and are still wanted: one that is not tried again soon after its
+// short makes it one of those for which there are too few open files, whatever the path: they are one thing to the human.
+func (t *Trouble) short() {
+	t.Code, t.Title, t.Fault.Severity = codeFiles, "too many open files, so steward cannot see or change some of what is there", protocol.High
+}
+
+// watching takes in whether the folders can be watched. Without, changes are seen at the pace of the looks.
+func (d *desk) watching(err error, now time.Time, log *slog.Logger) {
+	if err == nil {
+		d.unwatched = nil
+		return
+	}
+	f := protocol.Fault{Path: d.project.Path, Problem: fmt.Sprintf("folders cannot be watched, so changes are seen late: %v", err),
+		Hint: "see: steward doctor", Since: now, Severity: protocol.Low}
+	if d.unwatched == nil {
+		log.Warn("watch folders; looking every few seconds instead", "project", d.project.Name, "error", err)
+	} else {
+		f.Since = d.unwatched.Fault.Since
+	}
+	d.unwatched = &Trouble{Project: d.project.Name, Code: codeWatch, Title: "folders cannot be watched, so changes are seen late", Fault: f}
+}
+
+// failing lists what the kernel refuses, and the changes that could not be made and are still wanted: one that is not tried again soon after its
 // rest is no longer wanted.
 func (d *desk) failing(now time.Time, every time.Duration) []Trouble {
 	var list []Trouble
@@ -198,6 +242,9 @@ func (d *desk) failing(now time.Time, every time.Duration) []Trouble {
 		if t.failure != nil && now.Before(until.Add(2*every)) {
 			list = append(list, *t.failure)
 		}
+	}
+	if d.unwatched != nil {
+		list = append(list, *d.unwatched)
 	}
 	slices.SortFunc(list, func(a, b Trouble) int { return strings.Compare(a.Fault.Problem, b.Fault.Problem) })
 	return list

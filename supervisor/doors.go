@@ -46,6 +46,15 @@ type Hint struct {
 type Doors struct {
 	// Measure reads the load; it costs microseconds and never forks.
 	Measure func(now time.Time) capacity.Load
+	// Usage says what the trees of processes below these identities take; one that is gone is left out. It scans all
+	// processes at most every two seconds. nil: nobody can say.
+	Usage func(roots []protocol.Identity, now time.Time) []capacity.Usage
+	// Promised is when something was let in lately that no file shows; may be nil.
+	Promised func(now time.Time) []Promise
+	// Alarms has a token when the machine is in need right now, before the next sample would show it; may be nil.
+	Alarms <-chan struct{}
+	// Stop ends the tree of processes below an identity, asking first; it returns at once. nil: nothing is ever ended.
+	Stop func(id protocol.Identity, why string)
 	// Watch replaces the folders (relative) that are watched for a project.
 	Watch func(project, root string, dirs []string) error
 	Hints <-chan Hint
@@ -77,6 +86,15 @@ func (d *Doors) fill() {
 	}
 	if d.Remark == nil {
 		d.Remark = func(escalate.Remark) {}
+	}
+	if d.Usage == nil {
+		d.Usage = func([]protocol.Identity, time.Time) []capacity.Usage { return nil }
+	}
+	if d.Promised == nil {
+		d.Promised = func(time.Time) []Promise { return nil }
+	}
+	if d.Stop == nil {
+		d.Stop = func(protocol.Identity, string) {}
 	}
 	if d.HandOver == nil {
 		d.HandOver = func() bool { return false }

@@ -41,7 +41,7 @@ func (k *taskLook) log() {
 
 func (k *taskLook) event(event string, at time.Time, what, who string) {
 	at = plain(at)
-	if k.t.HasLogged(event) || !at.After(k.d.plan.Memory.Projects[k.s.Project].Since) {
+	if k.t.HasLogged(event) || !at.After(k.since) {
 		return
 	}
 	due := at.Add(k.d.cfg.Tasks.LogAfter)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // Trouble is a Fault that no snapshot shows: a folder that does not answer, a change that cannot be made.
@@ -36,6 +37,28 @@ func (d *decision) faults() {
 			}
 		}
 		for _, a := range d.grouped(project, lasting) {
+			d.alert(a)
+		}
+	}
+	d.filesShort()
+}
+
+// filesShort keeps the want of open files standing for a while after the last sign of it: between two looks there are
+// often some free, and each time would be told anew. What could not be written while it lasted is told then.
+func (d *decision) filesShort() {
+	for key, s := range d.old.Standing {
+		if s.Subject != projectOf(s.Subject.Project) {
+			continue
+		}
+		t := Trouble{Project: s.Subject.Project}
+		t.short()
+		a, age := d.alertOf(t, s.Since), d.now.Sub(s.Looked)
+		if _, known := d.plan.Memory.Standing[key]; known || a.Key != key || age < 0 || age >= exhaustionHolds {
+			continue
+		}
+		d.remembers(key, s)
+		d.wake(s.Looked.Add(exhaustionHolds))
+		if s.Looked.Sub(s.Since) >= d.cfg.FaultAfter {
 			d.alert(a)
 		}
 	}
@@ -89,7 +112,11 @@ func (d *decision) troubles() map[string][]Trouble {
 	}
 	for i := range d.view.Snapshots {
 		for _, f := range d.view.Snapshots[i].Faults {
-			add(Trouble{Project: d.view.Snapshots[i].Project, Fault: f})
+			t := Trouble{Project: d.view.Snapshots[i].Project, Fault: f}
+			if f.Hint == jsonfile.HintManyFiles {
+				t.short()
+			}
+			add(t)
 		}
 	}
 	for _, t := range d.view.Troubles {
@@ -104,24 +131,35 @@ func (d *decision) troubles() map[string][]Trouble {
 	return all
 }
 
+// blind reports whether files could not be read for want of descriptors: who is silent then is perhaps only not heard.
+func blind(s *protocol.Snapshot) bool {
+	return slices.ContainsFunc(s.Faults, func(f protocol.Fault) bool { return f.Hint == jsonfile.HintManyFiles })
+}
+
 // lasting makes the alert of a fault, and reports whether it has stayed for long enough. Since counts from the first
 // sight of it, through any restart.
 func (d *decision) lasting(t Trouble) (a escalate.Alert, stays bool) {
-	f := &t.Fault
-	a = escalate.Alert{Kind: "fault", Code: t.Code, Severity: f.Severity, Subject: projectOf(t.Project)}
-	a.Key = keyOf(a)
-	since := d.stands(a, f.Since).Since
+	since := d.stands(d.alertOf(t, t.Fault.Since), t.Fault.Since).Since
+	a = d.alertOf(t, since)
 	if due := since.Add(d.cfg.FaultAfter); d.now.Before(due) {
 		d.wake(due)
 		return a, false
 	}
+	return a, true
+}
+
+// alertOf is the alert of a fault that holds since then.
+func (d *decision) alertOf(t Trouble, since time.Time) escalate.Alert {
+	f := &t.Fault
+	a := escalate.Alert{Kind: "fault", Code: t.Code, Severity: f.Severity, Subject: projectOf(t.Project)}
+	a.Key = keyOf(a)
 	what := t.inShort()
 	a.Summary = t.Project + ": " + what
 	a.Spoken = fmt.Sprintf("%s, in project %s: %s.", d.cfg.Human, t.Project, what)
 	a.Detail = strings.Join(slices.DeleteFunc([]string{f.Path, f.Problem, f.Hint, "It has been so since " + moment(since, d.now) + "."},
 		func(line string) bool { return line == "" }), "\n")
 	a.Occurrence = occurrence(since, cmp.Or(t.Title, f.Problem))
-	return a, true
+	return a
 }
 
 // inShort says what is wrong in few words, with the name of the file, but not the way to it.

@@ -82,7 +82,7 @@ func (f *folder) live(now time.Time) {
 	for _, s := range f.sims {
 		for !s.silent && !s.next.After(now) {
 			s.beats++
-			s.agent.Beat = protocol.Beat{Mark: fmt.Sprint("beat ", s.beats), Touched: s.next, At: s.next}
+			s.agent.Beat = protocol.Beat{Mark: fmt.Sprint("beat ", s.beats), Touched: s.next, At: s.next, Kept: s.agent.Kept}
 			s.agent.Tasks = slices.Clone(s.tasks)
 			s.next = s.next.Add(s.every)
 		}

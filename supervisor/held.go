@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -55,7 +56,7 @@ func (k *taskLook) held() {
 // retryWait lets the next run in once it is due. Those that fell due while the machine slept go one by one.
 func (k *taskLook) retryWait() {
 	h, d := k.t.Hold, k.d
-	if d.now.Before(h.NotBefore) {
+	if d.now.Before(h.NotBefore) && !k.fromTheFuture() {
 		k.wait(protocol.TaskWaiting, h.NotBefore, "attempt %d is due at %s", k.t.Attempt(), clock(h.NotBefore))
 		return
 	}
@@ -71,6 +72,24 @@ func (k *taskLook) retryWait() {
 	}
 	k.letIn(protocol.ReasonDue)
 }
+
+// fromTheFuture: the hold was made at a time that is yet to come, so the clock was set back since. How much of its delay
+// is over nobody can tell any more; by the clock that there is now it would come hours or weeks late. The grace of the
+// resume is what it waits.
+func (k *taskLook) fromTheFuture() bool {
+	since := k.t.Hold.Since
+	if !since.After(k.d.now.Add(clockPlay)) || k.d.old.LastLook.After(k.d.now) { // set just now: the loop has not felt it yet
+		return false
+	}
+	if k.d.resuming() {
+		k.d.wake(k.d.plan.Memory.ResumeUntil)
+		return false
+	}
+	return true
+}
+
+// clockPlay is how far clocks are set all the time.
+const clockPlay = time.Minute
 
 // reissueEvery is the pace of the retries that fell due while the machine slept.
 const reissueEvery = 5 * time.Second
@@ -123,12 +142,29 @@ func (k *taskLook) lease() bool {
 		k.is(protocol.TaskPending, "its lease is over")
 		return k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonLease, Why: "the hold outlived its lease"})
 	}
-	lease := k.d.cfg.Tasks.Lease
-	renew := h.ReleaseBy.Add(-lease / 2)
-	if now.Before(renew) {
+	if renew := k.renewAt(2); now.Before(renew) {
 		k.d.wake(renew)
-		return false
 	}
-	k.d.renew = append(k.d.renew, k)
+	if !now.Before(k.renewAt(3)) {
+		k.d.leases = append(k.d.leases, k)
+	}
 	return false
+}
+
+// renewAt is when one part in so many of the lease is used up.
+func (k *taskLook) renewAt(part time.Duration) time.Time {
+	lease := k.d.cfg.Tasks.Lease
+	return k.t.Hold.ReleaseBy.Add(lease/part - lease)
+}
+
+// renewals lists the holds to be renewed. With one whose lease is half used go all of its project of which a third is:
+// else each of many holds would bring a decision at a moment of its own.
+func (d *decision) renewals() []*taskLook {
+	due := map[string]bool{}
+	for _, k := range d.leases {
+		if !d.now.Before(k.renewAt(2)) {
+			due[k.s.Project] = true
+		}
+	}
+	return slices.DeleteFunc(d.leases, func(k *taskLook) bool { return !due[k.s.Project] })
 }

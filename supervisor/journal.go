@@ -99,9 +99,24 @@ func (j *Journal) Write(e Entry) error {
 	n, err := j.file.Write(append(line, '\n'))
 	j.size += int64(n)
 	if err != nil {
-		err = fmt.Errorf("write journal: %w", err)
+		err = fmt.Errorf("write journal: %w", errors.Join(err, j.takeBack(n)))
 	}
 	return errors.Join(rotated, err)
+}
+
+// takeBack removes the part of a line that a full disk had room for, or the next line would become part of it.
+func (j *Journal) takeBack(n int) error {
+	if n == 0 {
+		return nil
+	}
+	st, err := j.file.Stat()
+	if err == nil {
+		err = j.file.Truncate(st.Size() - int64(n))
+	}
+	if err == nil {
+		j.size -= int64(n)
+	}
+	return err
 }
 
 // rotate starts a new file. Where the old ones cannot be moved, the journal grows on rather than go silent.

@@ -42,6 +42,7 @@ func (s *Supervisor) letGo(ctx context.Context) {
 // dismiss takes a desk out of the loop. It leaves once nothing of it is held any more.
 func (s *Supervisor) dismiss(d *desk) {
 	delete(s.desks, d.project.Name)
+	s.own.forget(d.project.Name)
 	for _, c := range d.commands {
 		c.reply <- ErrStopped
 	}

@@ -21,8 +21,11 @@ func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook) {
 			holder = &a.verdict
 		}
 		v, m := heartbeat.JudgeLock(*l, holder, d.processes[l.Process], d.old.Locks[subject], clock, d.cfg.Locks)
-		if d.plan.Memory.Locks == nil {
-			d.plan.Memory.Locks, d.plan.Locks = map[protocol.Subject]heartbeat.LockMemory{}, map[protocol.Subject]heartbeat.LockVerdict{}
+		if d.plan.Memory.Locks == nil { // it may be there already, for a project that was not looked at
+			d.plan.Memory.Locks = map[protocol.Subject]heartbeat.LockMemory{}
+		}
+		if d.plan.Locks == nil {
+			d.plan.Locks = map[protocol.Subject]heartbeat.LockVerdict{}
 		}
 		d.plan.Memory.Locks[subject], d.plan.Locks[subject] = m, v
 		d.lookAgain(s.Project, v.Deadline)

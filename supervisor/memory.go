@@ -22,8 +22,14 @@ type Memory struct {
 	Reaps       map[protocol.Subject]Reap                 `json:"reaps,omitempty"`
 	Gate        capacity.Memory                           `json:"gate,omitzero"`
 	Projects    map[string]ProjectMemory                  `json:"projects,omitempty"`
+	// Exhausting is since when the descriptors run out, ExhaustedLast when that was last seen, ExhaustedBy what does it.
+	Exhausting    time.Time `json:"exhausting,omitzero"`
+	ExhaustedLast time.Time `json:"exhausted_last,omitzero"`
+	ExhaustedBy   string    `json:"exhausted_by,omitempty"`
 	// Standing are the conditions that incidents are about, by the incidents' keys.
 	Standing map[string]Standing `json:"standing,omitempty"`
+	// Silence is about many agents that fell silent at once.
+	Silence Silence `json:"silence,omitzero"`
 }
 
 // ProjectMemory is what is remembered of a project.
@@ -59,6 +65,12 @@ type TaskMemory struct {
 	Asked string `json:"asked,omitempty"`
 	// Judged: it was let in, or came too early for us, so it is not held for capacity any more.
 	Judged bool `json:"judged,omitempty"`
+	// Admitted is when steward let it in; zero while it is held, and for work that started by itself.
+	Admitted time.Time `json:"admitted,omitzero"`
+	// ByHand: somebody else let it go; no gate asks again.
+	ByHand bool `json:"by_hand,omitempty"`
+	// Stopped is when the processes of its agent were ended because they hung with it, in this run.
+	Stopped time.Time `json:"stopped,omitzero"`
 	// Held: it was held at the last look. Whoever lets it go, it was let in.
 	Held bool `json:"held,omitempty"`
 	// Lease is until when that hold was to last unless renewed.
@@ -83,6 +95,8 @@ type TaskMemory struct {
 	News bool `json:"news,omitempty"`
 	// Wanted: the operator has asked for another run of a task whose agent is gone.
 	Wanted bool `json:"wanted,omitempty"`
+	// Waits is when the result appeared that is still to be followed by something: until then it may not fall off the list.
+	Waits time.Time `json:"waits,omitzero"`
 	// Counted is the result that stands in the tally, with its Latency. Called: a human was called for it.
 	Counted string        `json:"counted,omitempty"`
 	Latency time.Duration `json:"latency,omitempty"`

@@ -2,14 +2,24 @@ package supervisor
 
 import (
 	"slices"
+	"time"
 
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
 
-// followAgents keeps the watch on the processes that speak for a project's agents, and looks at each of them once
-// more: the exit watch is quick, this cross-check is sure.
+// crossCheck is how often processes that were found alive are looked at, although their exit is watched, while there is
+// no work in their project. It bounds how late it is seen that one was stopped.
+const crossCheck = 15 * time.Second
+
+// followAgents keeps the watch on the processes that speak for a project's agents, and now and then looks at each of
+// them once more: the exit watch is quick, this cross-check is sure.
 func (s *Supervisor) followAgents(d *desk) {
+	now := s.now()
+	since := now.Sub(d.checked)
+	if d.trusts = !d.hasWork() && since >= 0 && since < crossCheck-s.cfg.LookEvery/2; !d.trusts {
+		d.checked = now
+	}
 	wanted, claims := map[protocol.Identity]heartbeat.ProcessState{}, map[int]protocol.Identity{}
 	for i := range d.snapshots {
 		snap := &d.snapshots[i]
@@ -81,6 +91,9 @@ func (s *Supervisor) lookAfter(d *desk, id protocol.Identity) heartbeat.ProcessS
 	old, known := d.processes[id]
 	if !id.Proves() || old == heartbeat.ProcessGone {
 		return heartbeat.ProcessGone
+	}
+	if d.trusts && old == heartbeat.ProcessAlive {
+		return old
 	}
 	if state := s.doors.Check(id); known || state == heartbeat.ProcessGone {
 		return state

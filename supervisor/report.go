@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -150,6 +151,17 @@ type AgentReport struct {
 	Used          protocol.Share      `json:"used"`
 	Tasks         []string            `json:"tasks,omitempty"`
 	Why           string              `json:"why"`
+	// Usage is what its processes take, by the last scan; absent where they are not known.
+	Usage *UsageReport `json:"usage,omitempty"`
+}
+
+// UsageReport is what the processes of an agent take; cores is null until there were two scans.
+type UsageReport struct {
+	Cores     *float64 `json:"cores"`
+	Memory    uint64   `json:"memory_bytes"`
+	Processes int      `json:"processes"`
+	Files     int      `json:"open_files,omitempty"` // of the process nearest its limit
+	FileLimit int      `json:"file_limit,omitempty"`
 }
 
 // TaskReport is a task and the verdict on it.
@@ -240,7 +252,27 @@ func (p *Picture) agent(s *protocol.Snapshot, a *protocol.Agent) AgentReport {
 	if pid := cmp.Or(a.Process.PID, a.PID); pid > 0 {
 		r.PID = &pid
 	}
+	r.Usage = p.usage(a.Process, p.Plan.Memory.Agents[s.Subject(protocol.KindAgent, a.Name)].Proven)
 	return r
+}
+
+// usage finds what the processes below the first of the identities take that is known.
+func (p *Picture) usage(ids ...protocol.Identity) *UsageReport {
+	for _, id := range ids {
+		for i := range p.View.Usage {
+			u := &p.View.Usage[i]
+			if !id.Proves() || u.Identity != id {
+				continue
+			}
+			r := &UsageReport{Memory: u.Memory, Processes: u.Processes, Files: u.Files, FileLimit: u.FileLimit}
+			if u.Cores >= 0 {
+				cores := math.Round(u.Cores*1000) / 1000
+				r.Cores = &cores
+			}
+			return r
+		}
+	}
+	return nil
 }
 
 func (p *Picture) task(s *protocol.Snapshot, t *protocol.Task) TaskReport {

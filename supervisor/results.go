@@ -15,7 +15,7 @@ func (s *Supervisor) report(r report) {
 		return
 	}
 	now := s.now()
-	was := d.snapshots
+	was, inTurn := d.snapshots, d.inTurn
 	s.takeIn(d, r, now)
 	if slices.Contains(s.leaving, d) {
 		s.leave(d)
@@ -25,11 +25,17 @@ func (s *Supervisor) report(r report) {
 		s.followAgents(d)
 	}
 	d.changes = append(d.changes, s.failOpen(d, was, now)...)
+	s.freshen(now)
+	if inTurn && s.waitsForOthers(now) {
+		return
+	}
 	s.decide()
+	s.saveIdle(now) // the first time at once: since when a project is known must not be forgotten
 }
 
 // takeIn makes a report the desk's state.
 func (s *Supervisor) takeIn(d *desk, r report, now time.Time) {
+	s.selfWatch(d, &r, now)
 	d.busy, d.lookedAt, d.problem = false, now, r.problem
 	if r.full {
 		d.fullAt = now
@@ -37,8 +43,8 @@ func (s *Supervisor) takeIn(d *desk, r report, now time.Time) {
 	if r.problem != nil {
 		s.log.Error("looker panicked", "project", d.project.Name, "problem", r.problem.Problem, "stack", r.stack)
 	}
-	if r.watchErr != nil {
-		s.log.Warn("watch folders; falling back to looking every few seconds", "project", d.project.Name, "error", r.watchErr)
+	if r.full {
+		d.watching(r.watchErr, now, s.log)
 	}
 	s.looks++
 	s.metrics.look(r.took)

@@ -44,6 +44,7 @@ type stage struct {
 	show      map[protocol.Verb]bool
 	log       strings.Builder
 	alerts    int
+	eyes      eyes
 	// after is called with every view and plan.
 	after func(supervisor.View, supervisor.Plan)
 }
@@ -113,6 +114,7 @@ func (s *stage) turn() supervisor.Plan {
 	for _, a := range plan.Alerts {
 		s.raise(a)
 	}
+	s.noteEnds(plan)
 	for _, r := range plan.Remarks {
 		s.note("say %s", r.Text)
 	}
@@ -143,6 +145,7 @@ func (s *stage) look() supervisor.View {
 		v.Processes = append(v.Processes, supervisor.Process{Identity: id, State: state})
 	}
 	slices.SortFunc(v.Processes, func(a, b supervisor.Process) int { return a.Identity.PID - b.Identity.PID })
+	s.eyes.see(&v)
 	return v
 }
 

@@ -30,6 +30,7 @@ type Supervisor struct {
 	desks   map[string]*desk
 	leaving []*desk // removed, and still letting go
 	load    capacity.Load
+	usage   []capacity.Usage
 	plan    Plan
 	looks   int
 	decided int
@@ -42,7 +43,13 @@ type Supervisor struct {
 	done      []Done
 	saved     time.Time
 	unsaved   *protocol.Fault // why the memory could not be saved the last time
+	mended    time.Time       // since when it can be saved again, while the incident is open, perhaps since an earlier run
 	sampled   time.Time
+	watches   bool      // a task is open, or an agent's process known: the readings decide on something
+	owed      time.Time // when the looks of one turn are decided on at the latest; zero: nothing is owed
+	own       ownTrouble
+	ended     map[protocol.Subject]time.Time // the hangings whose end was ordered, by when they began
+	surveyed  time.Time
 	crew      sync.WaitGroup
 	ready     func()
 }
@@ -84,6 +91,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		case r := <-s.reports:
 			s.feelPulse()
 			s.report(r)
+		case <-s.doors.Alarms:
+			s.feelPulse()
+			s.sample()
 		case q := <-s.ask:
 			s.feelPulse()
 			s.answer(crew, q)
@@ -128,6 +138,7 @@ func (s *Supervisor) Once(ctx context.Context) error {
 func (s *Supervisor) begin(ctx, crew context.Context) {
 	s.started, s.from = s.now(), s.memory.LastLook
 	s.pulse = s.started
+	s.inherit()
 	s.sample()
 	pause := time.NewTimer(warmUp)
 	defer pause.Stop()
@@ -193,17 +204,14 @@ func (s *Supervisor) announceReady() {
 func (s *Supervisor) tick() {
 	now := s.now()
 	decided := s.decided
-	if !now.Before(s.sampled.Add(s.sampleEvery())) {
+	slack := s.together(now)
+	if !now.Before(s.sampled.Add(s.sampleEvery() - slack)) {
 		s.sample()
 	}
 	for _, d := range s.desks {
-		if !d.busy && !now.Before(s.due(d)) {
-			// What an adapter asks for it finds without being told where: a torn file, a moment that has come.
-			d.glance = d.glances < mostGlances && !d.again.IsZero() && !now.Before(d.again) && now.Before(d.fullAt.Add(s.cfg.LookEvery))
-			d.full = d.full || !d.glance
-		}
+		s.callUp(d, now, slack)
 	}
-	if !s.plan.Wake.IsZero() && !now.Before(s.plan.Wake) && s.decided == decided {
+	if s.wakes(now) && s.decided == decided {
 		s.decide()
 	}
 	s.saveIdle(now)
@@ -223,6 +231,7 @@ func (s *Supervisor) next() time.Time {
 	}
 	earlier(s.now().Add(s.cfg.LookEvery))
 	earlier(s.plan.Wake)
+	earlier(s.owed)
 	for _, d := range s.desks {
 		if d.busy {
 			if d.problem == nil {
@@ -238,9 +247,11 @@ func (s *Supervisor) next() time.Time {
 // due is when an idle desk must look next without any hint: at its turn, when its adapter asks for it, or when an
 // agent's silence will have lasted too long. Two looks in a row are never closer than lookGap.
 func (s *Supervisor) due(d *desk) time.Time {
-	at := d.fullAt.Add(s.cfg.LookEvery)
+	turn := d.fullAt.Add(s.cfg.LookEvery)
+	at := turn
 	for _, wish := range [...]time.Time{d.again, s.plan.Looks[d.project.Name]} {
-		if wish.IsZero() || !wish.Before(at) {
+		// A turn waits for a wish that comes right after it: one look serves both.
+		if wish.IsZero() || !wish.Before(turn.Add(lookGap)) || !at.Equal(turn) && !wish.Before(at) {
 			continue
 		}
 		at = wish
@@ -254,13 +265,17 @@ func (s *Supervisor) due(d *desk) time.Time {
 // lookGap is the least time between two looks that nobody but the clock asks for.
 const lookGap = 25 * time.Millisecond
 
-// sampleEvery is the pace of the gauges. The quick pace near the limit serves only tasks that wait.
+// sampleEvery is the pace of the gauges. The quick pace near the limit serves only tasks that wait. While no task is open
+// and no process of an agent's is known a reading decides on nothing: work that comes has one taken (see freshen).
 func (s *Supervisor) sampleEvery() time.Duration {
 	cfg := s.cfg.Capacity
+	if e := s.load.Exhausted; e > 0 && e < filesWatched {
+		return cfg.SampleNear
+	}
 	if !s.tasksWait() {
 		cfg.SampleNear = cfg.SampleEvery
 	}
-	return cfg.SampleIn(s.load.Fresh(s.now()), len(s.plan.Agents) == 0)
+	return cfg.SampleIn(s.load.Fresh(s.now()), !s.watches)
 }
 
 func (s *Supervisor) tasksWait() bool { return len(s.plan.Memory.Gate.Held) > 0 }
@@ -269,7 +284,9 @@ func (s *Supervisor) tasksWait() bool { return len(s.plan.Memory.Gate.Held) > 0 
 func (s *Supervisor) sample() {
 	s.sampled = s.now()
 	s.load = s.doors.Measure(s.sampled)
-	if s.tasksWait() {
+	s.survey(s.sampled)
+	s.attribute()
+	if s.tasksWait() || s.load.Exhausted > 0 && s.load.Exhausted < filesSoon {
 		s.decide()
 	}
 }

@@ -18,7 +18,7 @@ func (k *taskLook) tally(change func(*Tally)) {
 
 // history reports whether the result came before steward ever looked here: it is not steward's to count.
 func (k *taskLook) history() bool {
-	return plain(k.t.Outcome.Appeared).Before(k.d.plan.Memory.Projects[k.s.Project].Since)
+	return plain(k.t.Outcome.Appeared).Before(k.since)
 }
 
 // count puts the result into the project's tally, once. A failed task that comes right after all moves over.

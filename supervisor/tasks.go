@@ -23,11 +23,12 @@ type taskLook struct {
 	verdict  TaskVerdict
 	requests *requests
 	release  protocol.Reason // why it would be let in
+	since    time.Time       // of the first look ever at its project
 }
 
 // look takes up a task and brings what is remembered of it up to date.
-func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook) *taskLook {
-	k := &taskLook{d: d, s: s, t: t, agent: agents[t.Agent], subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
+func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook) {
+	*k = taskLook{d: d, s: s, t: t, agent: agents[t.Agent], subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
 	m := d.old.Tasks[k.subject]
 	k.before = m.Looked
 	if m.FirstSeen.IsZero() {
@@ -50,13 +51,17 @@ func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[strin
 		m.Running, m.Unnamed = later(m.Running, slept), later(m.Unnamed, slept)
 	}
 	m.Looked = k.at
-	m.News = t.Outcome != nil && (m.News || wasOpen(d.old.Tasks[k.subject].State))
+	m.News = t.Outcome != nil && (m.News || wasOpen(m.State))
 	// Whoever let it go. What only outlived its lease, with nobody there to renew it, is no such word on a gate.
 	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "" && k.at.Before(m.Lease)) {
 		m.Judged = true
+		m.ByHand = m.Admitted.IsZero()
 	}
 	if m.Held = t.Hold != nil && !t.Hold.Half; m.Held {
 		m.Lease = plain(t.Hold.ReleaseBy)
+		if !s.Busy { // else it may be let go in this moment
+			m.Admitted = time.Time{}
+		}
 	}
 	if m.Claimed && len(t.Workers) == 0 && t.Outcome == nil {
 		m.Running, m.Named, m.Unnamed = time.Time{}, false, time.Time{} // it was given back untouched
@@ -69,7 +74,6 @@ func (d *decision) look(s *protocol.Snapshot, t *protocol.Task, agents map[strin
 		m.Unnamed = k.at
 	}
 	k.mem = m
-	return k
 }
 
 // wasOpen tells a task that was seen open from one that was never seen.
@@ -118,7 +122,10 @@ func (k *taskLook) change(c protocol.Change) bool {
 }
 
 func (k *taskLook) is(state protocol.TaskState, why string, args ...any) {
-	k.verdict = TaskVerdict{State: state, Why: fmt.Sprintf(why, args...)}
+	if len(args) > 0 { // most tasks ended long ago, in plain words
+		why = fmt.Sprintf(why, args...)
+	}
+	k.verdict = TaskVerdict{State: state, Why: why}
 }
 
 // wait is is() for a task that is due at a known time.
@@ -255,6 +262,10 @@ func (k *taskLook) dropped() bool {
 		k.d.lookAgain(k.s.Project, due)
 		return false
 	}
+	// An agent that was started again may have taken the task anew, and can say so only with its next beat.
+	if beat := k.agent.mem.Looked.Add(-k.agent.mem.Silent); beat.Before(due) {
+		return false
+	}
 	return slices.Contains(k.agent.mem.Dropped, k.t.ID)
 }
 
@@ -281,6 +292,9 @@ func (k *taskLook) pending() {
 	switch {
 	case mayHold:
 		k.d.wait(k)
+		if before := k.d.old.Tasks[k.subject].State; k.s.Busy && before != "" {
+			k.is(before, "its project is being changed in this moment")
+		}
 	case !k.mem.Judged && !k.fresh():
 		// Too late to hold: its agent may have read it already.
 		k.mem.Judged = true
@@ -303,7 +317,7 @@ func (d *decision) wait(k *taskLook) {
 
 // waiter describes the task to the capacity policy.
 func (k *taskLook) waiter() capacity.Waiter {
-	w := capacity.Waiter{Subject: k.subject, Priority: k.t.Priority, Since: k.mem.FirstSeen, Throttle: rounded(k.t.Throttle), Busy: k.s.Busy}
+	w := capacity.Waiter{Subject: k.subject, Kind: k.kind(), Priority: k.t.Priority, Since: k.mem.FirstSeen, Throttle: rounded(k.t.Throttle), Busy: k.s.Busy}
 	if k.t.Agent != "" {
 		w.Agent = k.s.Subject(protocol.KindAgent, k.t.Agent)
 	}

@@ -66,6 +66,7 @@ func (s *stage) do(line string) error {
 		"once": s.doOnce, "state": s.doState, "release": s.doRelease, "retries": s.doRetries,
 		"lock": s.doLock, "plea": s.doPlea, "finding": s.doFinding, "event": s.doEvent, "mode": s.doMode,
 		"fault": s.doFault, "trouble": s.doTrouble, "progress": s.doProgress, "settle": s.doSettle,
+		"hung": s.doHung, "doubt": s.doDoubt,
 	}[verb]
 	if !ok {
 		return fmt.Errorf("no such word")
@@ -96,6 +97,7 @@ func (s *stage) doSleep(w []string) error {
 			a.next = a.next.Add(to.Sub(s.now))
 		}
 	}
+	s.eyes.slept += to.Sub(s.now)
 	s.now, s.resumed = to, true
 	return err
 }
@@ -126,9 +128,10 @@ func (s *stage) doOnce([]string) error {
 func (s *stage) doLoad(w []string) error {
 	for i := 0; i+1 < len(w); i += 2 {
 		share := protocol.Share{}
+		v := 0.0
 		if w[i+1] != "unknown" {
-			v, err := strconv.ParseFloat(w[i+1], 64)
-			if err != nil {
+			var err error
+			if v, err = strconv.ParseFloat(w[i+1], 64); err != nil {
 				return err
 			}
 			share = protocol.Used(v)
@@ -142,6 +145,12 @@ func (s *stage) doLoad(w []string) error {
 			s.load.Files = share
 		case "disk":
 			s.load.Disk = share
+		case "cores":
+			s.load.Cores, s.load.Window = v, time.Second
+		case "gigabytes":
+			s.load.MemoryTotal = uint64(v * (1 << 30))
+		case "exhausted": // in so many seconds
+			s.load.Exhausted = time.Duration(v * float64(time.Second))
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -205,4 +206,67 @@ func TestRemarksAreSaidOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWantOfFilesIsToldOnce: descriptors are free again between any two looks, and it is one incident all the same, over
+// once there were enough for a while. Who is silent meanwhile is only not heard; who still is afterwards is dead.
+func TestWantOfFilesIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "demo")
+		f := w.folders["demo"]
+		f.sims = []*sim{agentOf("codex")}
+		_, stop := w.start()
+		defer stop()
+		short := func(path string) {
+			var list []protocol.Fault
+			if path != "" {
+				list = []protocol.Fault{{Path: path, Problem: "read " + path + ": too many open files", Hint: jsonfile.HintManyFiles, Since: time.Now()}}
+			}
+			w.at("demo", func(f *folder) { f.foreign.faults = list })
+		}
+		for i := range 12 {
+			short(fmt.Sprintf("file %d", i))
+			time.Sleep(12 * time.Second)
+			short("")
+			time.Sleep(6 * time.Second)
+		}
+		short("file")
+		w.at("demo", func(f *folder) { f.sims[0].silent = true })
+		time.Sleep(10 * time.Minute)
+		w.at("demo", func(f *folder) { f.sims[0].silent = false })
+		short("")
+		time.Sleep(6 * time.Second)
+		short("file")
+		time.Sleep(2 * time.Minute)
+		w.at("demo", func(f *folder) { f.sims[0].silent = true })
+		synctest.Wait()
+		want := "high demo: too many open files, so steward cannot see or change some of what is there"
+		if got := w.openFaults(); got != want {
+			t.Errorf("open: %q", got)
+		}
+		for _, i := range w.ledger.List() {
+			if i.Kind == "agent_dead" {
+				t.Errorf("%s while it could not be heard", i.Summary)
+			}
+			if i.Count > 1 {
+				t.Errorf("told %d times: %s", i.Count, i.Summary)
+			}
+		}
+		short("")
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if got := w.openFaults(); got != want {
+			t.Errorf("20 s after the last sign: %q", got)
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if got := w.openFaults(); got != "" {
+			t.Errorf("40 s after the last sign: %q", got)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if !slices.ContainsFunc(w.ledger.List(), func(i escalate.Incident) bool { return i.Summary == "codex is dead" }) {
+			t.Errorf("nobody is dead: %+v", w.ledger.List())
+		}
+	})
 }

@@ -19,6 +19,13 @@ type View struct {
 	Snapshots []protocol.Snapshot `json:"snapshots"`
 	// Processes says what became of each identity that is being watched.
 	Processes []Process `json:"processes,omitempty"`
+	// Usage is what the trees of processes take that were asked for, by the last scan; it may be some seconds old.
+	Usage []capacity.Usage `json:"usage,omitempty"`
+	// Promised is what was let in lately that no file shows.
+	Promised []Promise `json:"promised,omitempty"`
+	// Doubt counts what speaks against our own eyes at this look: 0 nothing, 1 a look that came late or files that could
+	// not be read, 2 both.
+	Doubt int `json:"doubt,omitempty"`
 	// Incidents are the heads of the incident ledger: what the human was told already.
 	Incidents map[string]escalate.Head `json:"incidents,omitempty"`
 	// Looked are the projects that were looked at since steward started, whether or not any protocol is spoken there;
@@ -46,7 +53,9 @@ type Plan struct {
 	Alerts  []escalate.Alert  `json:"alerts"`
 	// Remarks are to be said aloud once, by whoever can.
 	Remarks []escalate.Remark `json:"remarks,omitempty"`
-	Memory  Memory            `json:"-"`
+	// Ends are the hung agents whose processes are to be ended: as long as they hang, however often it was asked.
+	Ends   []End  `json:"ends,omitempty"`
+	Memory Memory `json:"-"`
 	// Wake is the next moment at which the same files would lead to another decision; zero if never.
 	Wake time.Time `json:"wake,omitzero"`
 	// Looks says per project when it must be looked at again at the latest: silence grows only while somebody
@@ -56,6 +65,10 @@ type Plan struct {
 	Tasks  map[protocol.Subject]TaskVerdict           `json:"-"`
 	Agents map[protocol.Subject]heartbeat.Verdict     `json:"-"`
 	Locks  map[protocol.Subject]heartbeat.LockVerdict `json:"-"`
+	// Open: a task is neither ended nor lost.
+	Open bool `json:"-"`
+	// Claims is the work that has room, or was promised it.
+	Claims []capacity.Claim `json:"-"`
 	// Waiting are the changes that would be made if steward might: where it only observes, is paused, or yields.
 	Waiting []protocol.Change `json:"-"`
 }

@@ -2,8 +2,6 @@ package measure
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,91 +10,53 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// scanEvery: a look at every process costs some 10 µs each, so there is one in this time at most.
-const scanEvery = 2 * time.Second
-
-// process is one row of the process table.
-type process struct {
-	pid   int
-	start uint64 // with the pid, tells a process from the next one that gets its number
-	name  func() string
-	spent float64       // processor time so far, in seconds
-	age   time.Duration // since it began
-	rss   uint64        // bytes
-	cores float64       // filled in by the scanner
-	files int
-}
-
-type key struct {
-	pid   int
-	start uint64
-}
-
-// scanner keeps the last scan: what a process does now shows only between two of them.
-type scanner struct {
-	at    time.Time
-	rows  []process
-	spent map[key]float64
-}
-
 // Consumers names the n processes that use most of what is scarcest by the last sample, largest first. Cores are
 // those used since the last scan or, for a process that was not in it, over its life. The table is read at
 // most every 2 s; call it only near the limit. On failure it is empty, and Problems says why.
 func (g *Gauge) Consumers(n int) []capacity.Consumer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now()
-	if g.scan.at.IsZero() || now.Sub(g.scan.at) >= scanEvery {
-		if err := g.scan.refresh(g.context(), g.proc, now); err != nil {
-			g.problems["consumers"] = err.Error()
-			return nil
-		}
-		delete(g.problems, "consumers")
+	if !g.refresh(time.Now()) {
+		return nil
 	}
-	return top(g.scan.rows, n, g.binding, g.proc)
+	return top(g.scan.alive, n, g.binding, g.proc, g.roots)
 }
 
-func (s *scanner) refresh(ctx context.Context, proc string, now time.Time) error {
-	rows, err := readProcesses(ctx, proc)
-	if err != nil {
-		return fmt.Errorf("read processes: %w", err)
-	}
-	elapsed := now.Sub(s.at).Seconds()
-	spent := make(map[key]float64, len(rows))
-	for i, p := range rows {
-		k := key{p.pid, p.start}
-		spent[k] = p.spent
-		if before, any := s.spent[k]; any {
-			rows[i].cores = max(0, (p.spent-before)/elapsed)
-		} else if p.age > 0 {
-			rows[i].cores = p.spent / p.age.Seconds()
+// root is the nearest of the roots that a process descends from; 0 when it descends from none.
+func (r *row) root(roots []capacity.Identity) int {
+	for a := r; a != nil; a = a.origin {
+		if slices.ContainsFunc(roots, func(id capacity.Identity) bool { return id.PID == a.pid && id.Start == a.start }) {
+			return a.pid
 		}
 	}
-	*s = scanner{at: now, rows: rows, spent: spent}
-	return nil
+	return 0
 }
 
 // top ranks by what is scarce; by memory when nothing is known, since that reading needs no history.
-func top(rows []process, n int, scarce, proc string) []capacity.Consumer {
-	size := func(p process) float64 { return float64(p.rss) }
-	switch scarce {
-	case capacity.DimCPU:
-		size = func(p process) float64 { return p.cores }
-	case capacity.DimFiles:
-		rows = slices.Clone(rows)
-		for i := range rows {
-			rows[i].files = openFiles(proc, rows[i].pid)
-		}
-		size = func(p process) float64 { return float64(p.files) }
+func top(rows []*row, n int, scarce, proc string, roots []capacity.Identity) []capacity.Consumer {
+	type sized struct {
+		*row
+		size  float64
+		files int
 	}
-	ranked := slices.SortedFunc(slices.Values(rows), func(a, b process) int {
-		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a.pid, b.pid))
-	})
-	out := make([]capacity.Consumer, 0, max(0, n))
-	for _, p := range ranked[:max(0, min(n, len(ranked)))] {
-		if size(p) > 0 {
-			out = append(out, capacity.Consumer{PID: p.pid, Name: printable(p.name()), CPU: p.cores, Memory: p.rss, Files: p.files})
+	ranked := make([]sized, 0, len(rows))
+	for _, r := range rows {
+		s := sized{row: r, size: float64(r.rss)}
+		switch scarce {
+		case capacity.DimCPU:
+			s.size = r.cores
+		case capacity.DimFiles:
+			s.files, _ = openFiles(proc, r.pid)
+			s.size = float64(s.files)
 		}
+		if s.size > 0 {
+			ranked = append(ranked, s)
+		}
+	}
+	slices.SortFunc(ranked, func(a, b sized) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.pid, b.pid)) })
+	out := make([]capacity.Consumer, 0, max(0, n))
+	for _, r := range ranked[:max(0, min(n, len(ranked)))] {
+		out = append(out, capacity.Consumer{PID: r.pid, Name: printable(r.name()), CPU: r.cores, Memory: r.rss, Files: r.files, Root: r.root(roots)})
 	}
 	return out
 }

@@ -1,12 +1,9 @@
 package measure
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/shirou/gopsutil/v4/cpu"
 
 	"github.com/livhana/steward/capacity"
 )
@@ -26,16 +23,13 @@ type cpuGauge struct {
 	last   ticks
 	lastAt time.Time
 	share  capacity.Share // of the last full window
+	window time.Duration
 }
 
 // ticks are seconds over all cores, summed.
 type ticks struct{ idle, total float64 }
 
-func (g *cpuGauge) read(ctx context.Context, now time.Time) (float64, error) {
-	cur, err := readTicks(ctx)
-	if err != nil {
-		return 0, err
-	}
+func (g *cpuGauge) add(cur ticks, now time.Time) (float64, error) {
 	if g.lastAt.IsZero() {
 		*g = cpuGauge{last: cur, lastAt: now}
 		return 0, errors.New("first sample: nothing to compare with yet")
@@ -54,7 +48,7 @@ func (g *cpuGauge) read(ctx context.Context, now time.Time) (float64, error) {
 	}
 	used, err := usedBetween(last, cur)
 	if err == nil {
-		g.share = capacity.Used(used)
+		g.share, g.window = capacity.Used(used), gap
 	}
 	return used, err
 }
@@ -71,18 +65,4 @@ func usedBetween(a, b ticks) (float64, error) {
 		return 0, fmt.Errorf("the processor counters are impossible: %.2f s idle of %.2f s", idle, total)
 	}
 	return max(0, 1-idle/total), nil
-}
-
-func readTicks(ctx context.Context) (ticks, error) {
-	times, err := cpu.TimesWithContext(ctx, false)
-	if err != nil {
-		return ticks{}, fmt.Errorf("read processor counters: %w", err)
-	}
-	if len(times) == 0 { // gopsutil's way to say that the file is unreadable or makes no sense
-		return ticks{}, errors.New("read processor counters: nothing usable is there")
-	}
-	// Guest time is left out: the kernel has counted it under user and nice already.
-	t := times[0]
-	idle := t.Idle + t.Iowait
-	return ticks{idle: idle, total: idle + t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal}, nil
 }

@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -15,69 +14,113 @@ const (
 )
 
 // diskGauge reads the fullest of the projects' file systems. A network mount whose server is gone blocks whoever
-// asks, for good; so the question is put in a goroutine of its own, and only one at a time.
+// asks, for good; so each folder is asked in a goroutine of its own, and again only once it has answered. That holds
+// through changes of the folders, or each reload of the settings would leave one more goroutine behind.
 type diskGauge struct {
-	used    float64
-	err     error
-	at      time.Time
-	pending chan diskReading
+	used  float64
+	err   error
+	at    time.Time
+	waits bool // the folders were asked, and not all have answered
+	asked map[string]*diskQuestion
 }
 
 var errNoAnswer = errors.New("read disks: a file system does not answer")
 
-type diskReading struct {
+type diskQuestion struct {
+	done chan struct{} // closed once the answer is there
 	used float64
 	err  error
 }
 
-func (g *diskGauge) read(ctx context.Context, paths []string, now time.Time) (float64, error) {
-	if age := now.Sub(g.at); !g.at.IsZero() && age >= 0 && age < diskEvery && g.pending == nil {
-		return g.used, g.err
-	}
-	if g.pending == nil {
-		g.ask(ctx, paths)
-	} else if len(g.pending) == 0 {
-		return 0, errNoAnswer // the sample that asked has waited already
-	}
+func (q *diskQuestion) answered() bool {
 	select {
-	case r := <-g.pending:
-		g.used, g.err, g.at, g.pending = r.used, r.err, now, nil
-		return g.used, g.err
-	case <-time.After(diskWait):
-		return 0, errNoAnswer
+	case <-q.done:
+		return true
+	default:
+		return false
 	}
 }
 
-func (g *diskGauge) ask(ctx context.Context, paths []string) {
-	answer := make(chan diskReading, 1) // with room for an answer that nobody waits for any more
-	go func() {
-		used, err := fullest(ctx, paths)
-		answer <- diskReading{used, err}
-	}()
-	g.pending = answer
+func (g *diskGauge) read(paths []string, now time.Time) (float64, error) {
+	if age := now.Sub(g.at); !g.at.IsZero() && age >= 0 && age < diskEvery && !g.waits {
+		return g.used, g.err
+	}
+	var late <-chan time.Time
+	if !g.waits {
+		g.ask(paths)
+		g.waits = true
+		late = time.After(diskWait)
+	}
+	for _, path := range paths {
+		q := g.asked[path]
+		if q.answered() {
+			continue
+		}
+		if late == nil {
+			return 0, errNoAnswer // the sample that asked has waited already
+		}
+		select {
+		case <-q.done:
+		case <-late:
+			return 0, errNoAnswer
+		}
+	}
+	g.used, g.err = g.fullest(paths)
+	g.at, g.waits = now, false
+	return g.used, g.err
+}
+
+// ask puts the question to all folders but those that still owe an answer.
+func (g *diskGauge) ask(paths []string) {
+	for path, q := range g.asked {
+		if q.answered() {
+			delete(g.asked, path)
+		}
+	}
+	if g.asked == nil {
+		g.asked = make(map[string]*diskQuestion, len(paths))
+	}
+	for _, path := range paths {
+		if g.asked[path] != nil {
+			continue
+		}
+		q := &diskQuestion{done: make(chan struct{})}
+		g.asked[path] = q
+		go func() {
+			defer close(q.done)
+			q.used, q.err = usedOf(path)
+		}()
+	}
 }
 
 // fullest is the largest used share. Two projects on one file system give the same share twice, which a maximum
 // does not mind. A folder that cannot be asked (a project that is not mounted) leaves the others' word.
-func fullest(ctx context.Context, paths []string) (float64, error) {
+func (g *diskGauge) fullest(paths []string) (float64, error) {
 	if len(paths) == 0 {
 		return 0, errors.New("read disks: no project folders are known")
 	}
 	most, known := 0.0, false
 	var errs []error
 	for _, path := range paths {
-		u, err := disk.UsageWithContext(ctx, path)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("read disk of %s: %w", path, err))
-		case u.Total == 0:
-			errs = append(errs, fmt.Errorf("read disk of %s: the file system has no size", path))
-		default:
-			most, known = max(most, u.UsedPercent/100), true
+		if q := g.asked[path]; q.err != nil {
+			errs = append(errs, q.err)
+		} else {
+			most, known = max(most, q.used), true
 		}
 	}
 	if known {
 		return most, nil
 	}
 	return 0, errors.Join(errs...)
+}
+
+func usedOf(path string) (float64, error) {
+	u, err := disk.Usage(path)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read disk of %s: %w", path, err)
+	case u.Total == 0:
+		return 0, fmt.Errorf("read disk of %s: the file system has no size", path)
+	}
+	return u.UsedPercent / 100, nil
 }

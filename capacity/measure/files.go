@@ -1,5 +1,23 @@
 package measure
 
+import (
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/capacity"
+)
+
+const (
+	// soon: what is used up within this time is as good as used up, for a task that starts now.
+	soon = 30 * time.Second
+	// sight: an end further away than this is a guess.
+	sight = 10 * time.Minute
+	// step: a pace over less is mostly chance.
+	step = 400 * time.Millisecond
+	// ownNeeds is how many descriptors steward must have free to look, write and answer.
+	ownNeeds = 16
+)
+
 // files is the system's table of open files.
 type files struct{ open, limit uint64 }
 
@@ -10,4 +28,109 @@ func (f files) used() float64 {
 		return 0
 	}
 	return min(float64(f.open)/float64(f.limit), 1)
+}
+
+// trend is how fast something fills up.
+type trend struct {
+	files
+	at   time.Time
+	pace float64 // more per second
+	hot  int     // readings in a row by which it will be full soon
+}
+
+// add takes a reading. The pace is that of the last seconds: the time before tells nothing about a leak that has just
+// begun. Programs open many files as they start, and then no more: less than an eighth of the limit is no sign of
+// anything, and up to a half it takes two readings.
+func (t *trend) add(f files, now time.Time) {
+	gap := now.Sub(t.at)
+	if t.at.IsZero() || gap < 0 || gap > longest || f.limit != t.limit {
+		*t = trend{files: f, at: now}
+		return
+	}
+	if gap < step {
+		return
+	}
+	t.pace = (float64(f.open) - float64(t.open)) / gap.Seconds()
+	t.files, t.at = f, now
+	if left := t.left(); left > 0 && left < soon {
+		t.hot++
+	} else {
+		t.hot = 0
+	}
+}
+
+// left is the time until nothing is left; 0 when no end is in sight.
+func (t *trend) left() time.Duration {
+	if t.limit == 0 || float64(t.open) < float64(t.limit)/8 {
+		return 0
+	}
+	if t.open >= t.limit {
+		return time.Second
+	}
+	if t.pace <= 0 {
+		return 0
+	}
+	seconds := (float64(t.limit) - float64(t.open)) / t.pace
+	if seconds >= sight.Seconds() {
+		return 0
+	}
+	return max(time.Duration(seconds)*time.Second, time.Second)
+}
+
+// closing reports whether it will be full soon.
+func (t *trend) closing() bool {
+	return t.hot >= 2 || t.hot >= 1 && float64(t.open) >= float64(t.limit)/2
+}
+
+// count brings one kind of descriptors into the load. The words say why it is full, where it is.
+func (t *trend) count(load *capacity.Load, words func() string) {
+	used := t.used()
+	if t.closing() {
+		used = 1
+	}
+	if used >= 0.5 && used > load.Files.Or(0) {
+		because(load, capacity.DimFiles, words())
+	}
+	load.Files = capacity.Used(max(used, load.Files.Or(0)))
+	left := t.left()
+	if left > 0 && !t.closing() {
+		left = max(left, soon) // by one reading nobody is alarmed
+	}
+	if left > 0 && (load.Exhausted == 0 || left < load.Exhausted) {
+		load.Exhausted = left
+	}
+}
+
+func (g *Gauge) addFiles(load *capacity.Load, now time.Time) {
+	f, err := readFiles(g)
+	load.Files = g.note(capacity.DimFiles)(f.used(), err)
+	g.addOwn(load, now)
+	if err != nil {
+		g.table = trend{}
+		return
+	}
+	open := int64(f.open)
+	load.OpenFiles = &open
+	g.table.add(f, now)
+	g.table.count(load, func() string { return "the files open on this machine near their limit fast" })
+	for _, r := range g.scan.worst(g.proc, now) {
+		r.files.count(load, func() string {
+			return fmt.Sprintf("%s (pid %d) nears its limit of %d open files", printable(r.name()), r.pid, r.files.limit)
+		})
+	}
+	g.inotify.count(load)
+}
+
+// addOwn counts steward's own descriptors: without any it sees nothing, and can tell nobody. It is full while there is
+// still room for its work.
+func (g *Gauge) addOwn(load *capacity.Load, now time.Time) {
+	f, ok := ownFiles(g.proc)
+	if !ok {
+		g.own = trend{}
+		return
+	}
+	limit := f.limit
+	f.limit = max(limit, ownNeeds+1) - ownNeeds
+	g.own.add(f, now)
+	g.own.count(load, func() string { return fmt.Sprintf("steward itself nears its limit of %d open files", limit) })
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func readFiles(string) (files, error) {
+func readFiles(*Gauge) (files, error) {
 	open, err := unix.SysctlUint32("kern.num_files")
 	if err != nil {
 		return files{}, fmt.Errorf("read kern.num_files: %w", err)

@@ -1,34 +1,30 @@
 package measure
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 )
 
-func readFiles(proc string) (files, error) {
-	b, err := os.ReadFile(filepath.Join(proc, "sys/fs/file-nr"))
+func readFiles(g *Gauge) (files, error) {
+	text, err := g.kept("sys/fs/file-nr").read(g.buf)
 	if err != nil {
 		return files{}, fmt.Errorf("read open files: %w", err)
 	}
-	return parseFileNr(string(b))
+	return parseFileNr(text)
 }
 
-// parseFileNr reads /proc/sys/fs/file-nr: allocated, allocated but unused, limit.
-func parseFileNr(text string) (files, error) {
-	fields := strings.Fields(text)
-	if len(fields) != 3 {
-		return files{}, fmt.Errorf("read open files: %d numbers instead of 3", len(fields))
-	}
+// parseFileNr reads /proc/sys/fs/file-nr: allocated, allocated but unused, limit. The kernel's numbers are signed.
+func parseFileNr(text []byte) (files, error) {
 	var n [3]uint64
-	for i, field := range fields {
-		v, err := strconv.ParseUint(field, 10, 63) // the kernel's numbers are signed
-		if err != nil {
-			return files{}, fmt.Errorf("read open files: %w", err)
+	rest, ok := text, false
+	for i := range n {
+		if n[i], rest, ok = number(rest); !ok {
+			return files{}, fmt.Errorf("read open files: number %d of %q makes no sense", i+1, text)
 		}
-		n[i] = v
+	}
+	if len(bytes.TrimSpace(rest)) > 0 {
+		return files{}, errors.New("read open files: more than 3 numbers")
 	}
 	if n[1] > n[0] || n[2] == 0 {
 		return files{}, fmt.Errorf("read open files: %d allocated, %d unused, limit %d is impossible", n[0], n[1], n[2])

@@ -1,12 +1,19 @@
-//go:build !linux && !darwin
+//go:build !linux
 
 package measure
 
 import (
-	"context"
+	"fmt"
 
 	"github.com/shirou/gopsutil/v4/mem"
 )
 
-// addSwap adds nothing: here the page file is not told apart from memory.
-func (m *memory) addSwap(context.Context, *mem.VirtualMemoryStat) {}
+func (g *Gauge) readMemory() (memory, error) {
+	vm, err := mem.VirtualMemory()
+	if err != nil {
+		return memory{}, fmt.Errorf("read memory: %w", err)
+	}
+	m := memory{total: vm.Total, available: vm.Available}
+	m.addSwap()
+	return m, m.check()
+}

@@ -20,7 +20,7 @@ type fakeProc struct {
 
 func newFakeProc(t *testing.T) fakeProc {
 	f := fakeProc{t, New()}
-	f.proc = t.TempDir()
+	f.proc, f.scan.clock = t.TempDir(), nil
 	f.stat(0, 0)
 	f.write("meminfo", meminfo(16<<20, 4<<20, 0, 0))
 	f.write("sys/fs/file-nr", "600\t0\t2400\n")
@@ -38,9 +38,11 @@ func (f fakeProc) write(name, text string) {
 	}
 }
 
-// spoil makes a file unreadable, for the superuser too: a folder stands in its place.
+// spoil makes a file unreadable, for the superuser too: a folder stands in its place. A file that is open would stay
+// readable, other than in a real procfs.
 func (f fakeProc) spoil(name string) {
 	f.t.Helper()
+	clear(f.open)
 	if err := os.Remove(filepath.Join(f.proc, name)); err != nil {
 		f.t.Fatal(err)
 	}
@@ -251,7 +253,7 @@ func FuzzParseFileNr(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := parseFileNr(text)
+		got, err := parseFileNr([]byte(text))
 		if err != nil {
 			return
 		}

@@ -82,7 +82,7 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	if a.output == "json" {
 		return a.print(map[string]any{"agent": b.Agent, "project": dir, "protocol": protocolName, "pid": b.PID, "proof": b.Process.Proves()})
 	}
-	fmt.Fprintf(a.out, "✅ %s initialized in %s\n", b.Agent, dir)
+	fmt.Fprintf(a.out, "✅ %s initialized in %s\n", clean(b.Agent), dir)
 	return nil
 }
 

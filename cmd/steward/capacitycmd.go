@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +21,7 @@ func (a *app) capacityCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "capacity",
 		Short:   "Show how full the machine is, what binds, and who waits",
-		Long:    "capacity shows the used share of each dimension, the largest consumers, and the tasks that are held. Without a running\nsteward it takes the readings itself.",
+		Long:    "capacity shows the used share of each dimension, what was let in and what that is expected to take, the largest\nconsumers, and the tasks that are held. Without a running steward it takes the readings itself.",
 		Example: "  steward capacity\n  steward capacity --watch",
 		RunE: func(c *cobra.Command, _ []string) error {
 			paths, err := a.reach()
@@ -37,7 +35,7 @@ func (a *app) capacityCommand() *cobra.Command {
 			return m.show(c.Context())
 		},
 	}
-	c.Flags().BoolVar(&watch, "watch", false, "a fresh picture every second, until interrupted")
+	c.Flags().BoolVar(&watch, "watch", false, "a fresh picture every second, on one screen, until interrupted; as text when it is no terminal")
 	return c
 }
 
@@ -87,7 +85,8 @@ func (m *meter) measure(ctx context.Context) (json.RawMessage, error) {
 	load := m.gauge.Sample(time.Now())
 	at, s := load.At.UTC(), load.Summary()
 	return json.Marshal(status.Capacity{
-		At: &at, Threshold: m.limit.Threshold, Consumers: append([]protocol.Consumer{}, m.gauge.Consumers(shownConsumers)...),
+		Alone: true, At: &at, Threshold: m.limit.Threshold, Cores: load.Cores, MemoryBytes: load.MemoryTotal, Because: load.Because, Stalled: load.Stalled,
+		ExhaustedSeconds: load.Exhausted.Seconds(), Promised: supervisor.Promised{CPU: load.CPU, Memory: load.Memory}, Claims: []supervisor.ClaimReport{}, Consumers: append([]protocol.Consumer{}, m.gauge.Consumers(shownConsumers)...),
 		Load: supervisor.LoadReport(s), Gates: []status.Gate{}, Held: []status.Held{},
 	})
 }
@@ -109,118 +108,4 @@ func rest(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// What redraws a terminal: go home, and clear what is below.
-const redraw = "\x1b[H\x1b[J"
-
-// watch shows the capacity every second: in place on a terminal, else as blocks one after the other.
-func (m *meter) watch(ctx context.Context) error {
-	for first := true; ; first = false {
-		raw, err := m.read(ctx)
-		if err == nil {
-			switch {
-			case m.app.output == "json":
-			case isTerminal(m.app.out):
-				_ = m.app.write(redraw)
-			case !first:
-				_ = m.app.write("\n")
-			}
-			err = present(m.app, raw, renderCapacity)
-		}
-		if err == nil {
-			err = rest(ctx, time.Second)
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func renderCapacity(p *page, c status.Capacity) {
-	head := "load " + share(c.Load.Used) + fmt.Sprintf(" of %.0f %%", 100*c.Threshold)
-	if c.Load.Binding != "" {
-		head += ", " + clean(c.Load.Binding) + " binds"
-	}
-	if c.Running > 0 {
-		head += ", " + plural(c.Running, "task") + " running"
-	}
-	p.styled(bold, "%s", head)
-	p.table("  ", nil, dimensionRows(p, c)...)
-	p.part("Largest consumers", "", consumerRows(c.Consumers))
-	p.part("Held", "nothing is held", heldRows(p, c.Held))
-}
-
-func dimensionRows(p *page, c status.Capacity) [][]cell {
-	var rows [][]cell
-	for _, d := range capacity.Dimensions() {
-		used := map[string]protocol.Share{capacity.DimCPU: c.Load.CPU, capacity.DimMemory: c.Load.Memory, capacity.DimFiles: c.Load.Files, capacity.DimDisk: c.Load.Disk}[d]
-		look := plain
-		if used.Or(0) > c.Threshold {
-			look = red
-		}
-		rows = append(rows, []cell{text(d), {share(used), look}, {bar(used), look}, text(shutSince(p, c.Gates, d))})
-	}
-	for _, g := range c.Gates {
-		if g.Dimension == capacity.DimAgent {
-			rows = append(rows, []cell{text("agent " + g.Agent), text(""), text(""), text(gateWords(p, g))})
-		}
-	}
-	return rows
-}
-
-// bar draws a share in tenths.
-func bar(s protocol.Share) string {
-	v, known := s.Value()
-	if !known {
-		return ""
-	}
-	n := int(v*10 + 0.5)
-	return strings.Repeat("#", n) + strings.Repeat(".", 10-n)
-}
-
-func shutSince(p *page, gates []status.Gate, dimension string) string {
-	for _, g := range gates {
-		if g.Dimension == dimension {
-			return gateWords(p, g)
-		}
-	}
-	return ""
-}
-
-func gateWords(p *page, g status.Gate) string {
-	return fmt.Sprintf("shut for %s, %s waiting", short(p.now.Sub(g.Since)), plural(g.Waiting, "task"))
-}
-
-func consumerRows(list []protocol.Consumer) [][]cell {
-	var rows [][]cell
-	for _, c := range list {
-		files := ""
-		if c.Files > 0 {
-			files = plural(c.Files, "file")
-		}
-		rows = append(rows, []cell{text(fmt.Sprintf("pid %d", c.PID)), text(fmt.Sprintf("%.1f cores", c.CPU)), text(mebibytes(c.Memory)), text(files), text(c.Name)})
-	}
-	return rows
-}
-
-func mebibytes(n uint64) string { return fmt.Sprintf("%d MiB", n>>20) }
-
-func heldRows(p *page, held []status.Held) [][]cell {
-	var rows [][]cell
-	for _, h := range held {
-		since := ""
-		if h.Since != nil {
-			since = "for " + short(p.now.Sub(*h.Since))
-		}
-		due := ""
-		if h.NotBefore != nil {
-			due = "due " + p.ago(h.NotBefore)
-		}
-		rows = append(rows, []cell{text(h.Subject), text(h.Agent), text(h.Priority.String()), text(h.Reason), text(since), text(due), {h.Why, dim}})
-	}
-	return rows
 }

@@ -116,6 +116,9 @@ func (c *codexClient) take(file string) {
 	}
 	work, _ := time.ParseDuration(request.Payload.Parameters.Work)
 	time.Sleep(work)
+	for _, err := os.Stat("busy"); err == nil; _, err = os.Stat("busy") { // as long as the script wants
+		time.Sleep(20 * time.Millisecond)
+	}
 	outcome := "completed"
 	if list := request.Payload.Parameters.Outcomes; len(list) > 0 {
 		outcome = list[min(c.runs[id], len(list))-1]

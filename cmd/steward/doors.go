@@ -17,13 +17,18 @@ import (
 func (h *house) doors() supervisor.Doors {
 	d := supervisor.Doors{
 		Measure: h.measure,
+		Usage:   h.gauge.Usage,
+		Alarms:  h.gauge.Alarms(),
 		Watch:   h.watch,
+		// Admissions are made after the doors; the loop asks later still.
+		Promised: func(now time.Time) []supervisor.Promise { return h.admissions.Promised(now) },
 		Inspect: func(pid int) (protocol.Identity, bool) {
 			id, err := proc.Inspect(pid)
 			return protocol.Identity(id), err == nil
 		},
 		Follow:    func(id protocol.Identity) { _ = h.exits.Add(proc.Identity(id)) },
 		Check:     check,
+		Stop:      h.stop,
 		Hints:     h.hints,
 		Exits:     h.gone,
 		Tell:      h.tell,
@@ -54,9 +59,23 @@ func (h *house) measure(now time.Time) capacity.Load {
 	return load
 }
 
+// freshFor is how old a reading may be that is shown to somebody who watches.
+const freshFor = 900 * time.Millisecond
+
+// freshLoad is the picture with the load of this moment: the loop keeps the one on which it decided last.
+func (h *house) freshLoad(p *supervisor.Picture) *supervisor.Picture {
+	now := time.Now()
+	if age := now.Sub(p.View.Load.At); age >= 0 && age < freshFor {
+		return p
+	}
+	fresh := *p
+	fresh.View.Now, fresh.View.Load = now, h.measure(now)
+	return &fresh
+}
+
 func (h *house) watch(project, root string, dirs []string) error {
 	if h.watcher == nil {
-		return nil
+		return h.unwatched
 	}
 	full := make([]string, 0, len(dirs))
 	for _, dir := range dirs {

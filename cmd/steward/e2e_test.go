@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 		"steward": main,
 		"codex":   codexMain,
 		"livhana": livhanaMain,
+		"hoarder": hoarderMain,
 	})
 }
 

@@ -112,7 +112,7 @@ func agentFacts(p *page, a supervisor.AgentReport, e *status.AgentEvidence) [][2
 		watched = fmt.Sprintf("%s, with a beat recent enough for %.1f %% of it", seconds(e.Observed), 100*e.Covered/e.Observed)
 	}
 	return append(facts, [][2]string{
-		{"limits", fmt.Sprintf("late after %s of silence, dead after %s", seconds(e.Late), seconds(e.Dead))},
+		{"limits", fmt.Sprintf("late after %s of silence, dead after %s; hung after %s without a sign of its processes", seconds(e.Late), seconds(e.Dead), seconds(e.Hung))},
 		{"reason", string(e.Reason)},
 		{"since", p.when(e.Since)},
 		{"changes", p.when(e.Deadline)},

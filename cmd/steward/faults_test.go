@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -18,9 +17,6 @@ import (
 	"testing"
 	"time"
 )
-
-// A stepped wall clock cannot be had here without stepping it for the whole machine: the tests on virtual time of
-// heartbeat and supervisor have it.
 
 // mount gives a folder a small disk of its own, or a read-only face; without the right to do so the test is skipped.
 func (r *rig) mount(source, folder, kind string, flags uintptr, options string) {
@@ -202,70 +198,6 @@ func (p *child) cpu(t *testing.T) time.Duration {
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
 	return time.Duration(user+system) * 10 * time.Millisecond
-}
-
-// TestBrokenSystemCalls: the Nth fsync fails, or the daemon dies at the Nth rename, around a hold and a retry. A
-// clean daemon then ends in the right state.
-func TestBrokenSystemCalls(t *testing.T) {
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		t.Skip("strace is not installed")
-	}
-	if out, err := exec.Command(strace, "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
-		t.Skipf("strace does not work here: %s", out)
-	}
-	last := 5
-	if os.Getenv("STEWARD_LONG") == "1" {
-		last = 30
-	}
-	for n := 1; n <= last; n++ {
-		for name, inject := range map[string]string{
-			"fsync fails": "fsync,fdatasync:error=EIO:when=", "killed at rename": "rename,renameat,renameat2:signal=KILL:when=",
-			"killed at fsync": "fsync,fdatasync:signal=KILL:when=",
-		} {
-			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
-				t.Parallel()
-				breakCalls(newRig(t, quickRules), strace, inject+strconv.Itoa(n))
-			})
-		}
-	}
-}
-
-func breakCalls(r *rig, strace, inject string) {
-	r.boot("p")
-	stop := r.beats("p", 0.1)
-	r.put(r.task("p", taskID(1), ".request.json"), requestOf(taskID(1), 1))
-	calls, _, _ := strings.Cut(inject, ":")
-	// -D: the daemon is the child itself and not its tracer's, so that it can be ended by its number.
-	p := r.spawn(r.command(strace, "-D", "-f", "-o", os.DevNull, "-e", "trace="+calls, "-e", "inject="+inject, "steward", "run", "--project", "p"))
-	r.until("the daemon serves, or has died", func() bool { return !p.alive() || r.answers() })
-	r.outcome("p", taskID(1), "FILE_NOT_FOUND")
-	r.put(r.task("p", taskID(2), ".request.json"), requestOf(taskID(2), 0.8))
-	r.until("it is dead, or done", func() bool {
-		return !p.alive() || there(r.attempts("p", taskID(1)+".1.result.json")) && (r.held("p", taskID(2)) || there(r.task("p", taskID(2), ".request.json")))
-	})
-	r.Logf("%s: the daemon died of it: %v", inject, !p.alive())
-	p.kill()
-	stop()
-	r.beats("p", 0.95)
-	r.start("p")
-	r.until("a clean daemon has retried and let go", func() bool {
-		r.letGo()
-		return r.retried("p", taskID(1)) && there(r.task("p", taskID(2), ".request.json")) && !there(r.task("p", taskID(2), ".deferred.json"))
-	})
-	if !there(r.attempts("p", taskID(1)+".1.sched.json")) || there(r.attempts("p", taskID(1)+".2.sched.json")) {
-		r.Errorf("%s: the one retry is not on record once", inject)
-	}
-}
-
-// letGo is the operator's hand for what waits for room: others may fill the machine that the test runs on.
-func (r *rig) letGo() {
-	s, _ := r.status()
-	for _, task := range s.Tasks {
-		if task.State == "deferred" || strings.Contains(task.Why, "over the limit") {
-			_ = r.command("steward", "release", task.Project+":task/"+task.ID).Run()
-		}
-	}
 }
 
 // TestStoppedDaemon: a daemon that was stopped for twice the limit declares nobody dead for the time it did not see.

@@ -74,7 +74,7 @@ func (a *app) gateAlone(ctx context.Context, throttle *float64) (bool, string, t
 	if throttle != nil {
 		w.Throttle = protocol.Used(*throttle)
 	}
-	verdicts, _, _ := capacity.Admit([]capacity.Waiter{w}, load, capacity.Memory{At: now}, now, cfg.Capacity)
+	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}}, load, capacity.Memory{At: now}, now, cfg.Capacity)
 	v := verdicts[0]
 	if v.Admit {
 		return true, "", 0

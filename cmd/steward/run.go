@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
@@ -74,15 +73,18 @@ type house struct {
 	journal    *supervisor.Journal
 	gauge      *measure.Gauge
 	watcher    *watch.Watcher
+	unwatched  error // why there is none
 	exits      *proc.Watcher
 	hints      chan supervisor.Hint
 	gone       chan protocol.Identity
+	endings    chan ending
 	registry   *prometheus.Registry
 	metrics    *supervisor.Metrics
 	loop       *supervisor.Supervisor
 	keeper     *keep.Keeper // guarded by mu
 	admissions *supervisor.Admissions
 	closers    []func()
+	learnt     int64 // the mark of what learnt.json holds
 
 	under
 	tenure *tenure
@@ -126,6 +128,7 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 	h.gauge = measure.New(pathsOf(refs)...)
 	h.gauge.Sample(time.Now()) // the processor is known from the second sample on
 	h.exits, h.hints, h.gone = proc.NewWatcher(), make(chan supervisor.Hint), make(chan protocol.Identity)
+	h.endings = make(chan ending, mostEndings)
 	h.registry = prometheus.NewRegistry()
 	h.metrics = supervisor.NewMetrics(h.registry, version())
 	if !once {
@@ -137,7 +140,7 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 	}
 	h.loop = supervisor.New(h.cfg.Policies(), projects, h.remembered(), h.doors(), h.log, h.metrics)
 	h.metrics.Serve(h.loop.Picture, h.ledger.Heads)
-	h.admissions = &supervisor.Admissions{Picture: h.loop.Picture, Cores: runtime.NumCPU()}
+	h.admissions = &supervisor.Admissions{Picture: h.loop.Picture}
 	return h, nil
 }
 
@@ -240,7 +243,7 @@ func (h *house) openLedger() error {
 func (h *house) openWatch() {
 	w, err := watch.New()
 	if err != nil {
-		h.log.Warn("folders cannot be watched; looking every few seconds instead", "error", err)
+		h.unwatched = err // each project says so
 		return
 	}
 	h.watcher = w
@@ -284,9 +287,11 @@ func (h *house) run(ctx context.Context) error {
 		hire("watch folders", h.watcher.Run)
 	}
 	hire("watch processes", h.exits.Run)
+	hire("feel pressure", h.gauge.Run)
 	hire("deliver incidents", h.herald.Run)
 	hire("pass hints on", h.passHints)
 	hire("pass exits on", h.passExits)
+	hire("end processes", h.endProcesses)
 	hire("write answers", h.carryAnswers)
 	hire("hear popups", h.herald.hearPopups)
 	hire("serve the socket", h.serve)

@@ -16,3 +16,12 @@ func screenWidth(f *os.File) int {
 	}
 	return int(size.Col)
 }
+
+// screenHeight is the height of a terminal in lines; 0 when f is none.
+func screenHeight(f *os.File) int {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Row)
+}

@@ -14,3 +14,12 @@ func screenWidth(f *os.File) int {
 	}
 	return int(s.Window.Right-s.Window.Left) + 1
 }
+
+// screenHeight is the height of a console in lines; 0 when f is none.
+func screenHeight(f *os.File) int {
+	var s windows.ConsoleScreenBufferInfo
+	if windows.GetConsoleScreenBufferInfo(windows.Handle(f.Fd()), &s) != nil {
+		return 0
+	}
+	return int(s.Window.Bottom-s.Window.Top) + 1
+}

@@ -27,6 +27,7 @@ import (
 func (h *house) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
+		Fresh:   h.freshLoad,
 		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
 		Channels: h.herald.channels, Reach: h.herald.reach, Reached: h.herald.reached,
 		Kept: h.keptAgents, Admissions: h.admissions,

@@ -14,18 +14,37 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-const memoryFile = "memory.json"
+const (
+	memoryFile = "memory.json"
+	learntFile = "learnt.json"
+)
 
 // maxMemory bounds what is read back.
 const maxMemory = 64 << 20
 
-// save stores the loop's memory durably.
+// save stores the loop's memory durably. What work costs lies in a file of its own: it changes seldom, and outlives a
+// memory that has to be set aside.
 func (h *house) save(m supervisor.Memory) error {
-	data, err := json.Marshal(m)
+	learnt := m.Gate.Learnt
+	m.Gate.Learnt = nil
+	if err := h.store(memoryFile, m); err != nil {
+		return err
+	}
+	if mark := learnt.Mark(); mark != h.learnt {
+		if err := h.store(learntFile, learnt); err != nil {
+			return err
+		}
+		h.learnt = mark
+	}
+	return nil
+}
+
+func (h *house) store(name string, what any) error {
+	data, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}
-	late, err := h.state.Replace(memoryFile, data, jsonfile.Any)
+	late, err := h.state.Replace(name, data, jsonfile.Any)
 	_ = late.Close()
 	return err
 }
@@ -33,15 +52,34 @@ func (h *house) save(m supervisor.Memory) error {
 // recall reads what the last run saved; none is an empty memory.
 func (h *house) recall() (supervisor.Memory, error) {
 	var m supervisor.Memory
-	blob, err := h.state.Read(memoryFile, maxMemory)
+	err := h.fetch(memoryFile, &m)
+	if err == nil {
+		err = h.fetch(learntFile, &m.Gate.Learnt)
+	}
+	return m, err
+}
+
+func (h *house) fetch(name string, into any) error {
+	blob, err := h.state.Read(name, maxMemory)
 	if errors.Is(err, jsonfile.ErrNotExist) {
-		return m, nil
+		return nil
 	}
 	if err != nil {
-		return m, err
+		return err
 	}
-	return m, json.Unmarshal(blob.Data, &m)
+	if err := json.Unmarshal(blob.Data, into); err != nil {
+		return &badState{name, err}
+	}
+	return nil
 }
+
+// badState is a file of the state folder that makes no sense.
+type badState struct {
+	name string
+	err  error
+}
+
+func (b *badState) Error() string { return "read " + b.name + ": " + b.err.Error() }
 
 // recalled is recall for a command that only looks.
 func (h *house) recalled() supervisor.Memory {
@@ -57,11 +95,22 @@ func (h *house) recalled() supervisor.Memory {
 func (h *house) remembered() supervisor.Memory {
 	m, err := h.recall()
 	if err != nil {
-		h.log.Error("memory set aside", "error", err)
-		_ = h.state.Remove(memoryFile + ".bad")
-		_ = h.state.Rename(memoryFile, memoryFile+".bad")
-		return supervisor.Memory{}
+		name := memoryFile
+		if bad := (*badState)(nil); errors.As(err, &bad) {
+			name = bad.name
+		}
+		h.log.Error("memory set aside", "file", name, "error", err)
+		_ = h.state.Remove(name + ".bad")
+		_ = h.state.Rename(name, name+".bad")
+		if name == memoryFile {
+			m = supervisor.Memory{}
+			_ = h.fetch(learntFile, &m.Gate.Learnt)
+		} else {
+			m.Gate.Learnt = nil
+		}
 	}
+	h.learnt = m.Gate.Learnt.Mark()
+	m.Gate.Learnt = m.Gate.Learnt.Sound()
 	return m
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -48,6 +49,12 @@ func report(err error, format string, args ...any) error {
 // reach finds the files and the socket of this user's steward. A configuration that is refused is no reason to keep
 // the operator from the daemon, which goes on with the former one.
 func (a *app) reach() (platform.Paths, error) {
+	if p := a.place(); a.configFile == "" && os.Getenv("STEWARD_CONFIG") == "" {
+		// The defaults name no places, and to read them is a good part of what a short command costs.
+		if _, err := os.Lstat(p.Config); errors.Is(err, fs.ErrNotExist) {
+			return p, nil
+		}
+	}
 	_, paths, err := a.settings()
 	if err == nil || a.configFile != "" {
 		return paths, err
@@ -149,7 +156,7 @@ func renderStatus(p *page, doc status.Document) {
 	}
 	projectsPart(p, doc.Projects)
 	several := len(doc.Projects) > 1
-	p.part("Agents", "no agents", agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent).among(several)))
+	p.part("Agents", "no agents", agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent).among(several), false))
 	p.part("Started by steward", "", keptLines(p, doc.Kept, several))
 	tasksPart(p, doc.Tasks, several)
 	p.part("Locks", "", lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock).among(several)))

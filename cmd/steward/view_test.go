@@ -52,7 +52,8 @@ func sampleTasks() []supervisor.TaskReport {
 func sampleAgents() []supervisor.AgentReport {
 	return []supervisor.AgentReport{
 		{Project: "sot", Protocol: "agentstatus", Name: "codex-cursor", State: protocol.AgentAlive, LastBeat: at(before(3 * time.Second)), SilentSeconds: 3.1,
-			PID: pointer(4711), Status: "busy", Used: protocol.Used(0.2), Tasks: []string{longID}, Why: "it beats"},
+			Usage: &supervisor.UsageReport{Cores: pointer(0.44), Memory: 210 << 20, Processes: 3, Files: 990, FileLimit: 1024},
+			PID:   pointer(4711), Status: "busy", Used: protocol.Used(0.2), Tasks: []string{longID}, Why: "it beats"},
 		{Project: "sot", Protocol: "agentstatus", Name: "livhana-layer1.1", State: protocol.AgentDead, LastBeat: at(before(5 * time.Minute)), SilentSeconds: 300,
 			Status: "active\x1b[31m", Error: "disk_ok is false", Why: "no heartbeat for 300 s and no other sign of life"},
 		{Project: "sot", Protocol: "agentstatus", Name: "planner", State: protocol.AgentStarting},
@@ -94,7 +95,11 @@ func sampleJournal() []status.Entry {
 
 func sampleCapacity() status.Capacity {
 	return status.Capacity{At: at(noon), Load: sampleLoad(), Threshold: 0.4, Running: 2,
-		Consumers: []protocol.Consumer{{PID: 4711, Name: "node", CPU: 1.54, Memory: 2 << 30}, {PID: 12, Name: "rust\x07c", CPU: 0.5, Memory: 300 << 20, Files: 120}},
+		Cores: 4, MemoryBytes: 16 << 30, Because: map[string]string{"memory": "control group\x1b of this service"}, ExhaustedSeconds: 25,
+		Promised: supervisor.Promised{CPU: protocol.Used(0.55), Memory: protocol.Used(0.41)},
+		Claims: []supervisor.ClaimReport{{Subject: "sot:task/t-1", Since: before(2 * time.Minute), Taken: at(before(time.Minute)), Cores: 0.4, MemoryBytes: 700 << 20, Learnt: true, MeasuredCores: pointer(0.3), MeasuredMemory: pointer(uint64(90 << 20))},
+			{Subject: "sot:task/t-3", Since: before(3 * time.Second), Cores: 1, MemoryBytes: 1 << 30}},
+		Consumers: []protocol.Consumer{{PID: 4711, Name: "node", CPU: 1.54, Memory: 2 << 30, Agent: "codex-cursor"}, {PID: 12, Name: "rust\x07c", CPU: 0.5, Memory: 300 << 20, Files: 120}},
 		Gates:     []status.Gate{{Dimension: "memory", Since: before(5 * time.Minute), Waiting: 1}, {Dimension: "agent", Agent: "codex-cursor", Since: before(10 * time.Second), Waiting: 2}},
 		Held: []status.Held{{Subject: "sot:task/t-2", Agent: "codex-cursor", Priority: protocol.PriorityHigh, Reason: "capacity_exceeded", Since: at(before(5 * time.Minute)),
 			NotBefore: at(noon.Add(45 * time.Second)), Why: "memory is at 93 %, over the limit of 80 %"}}}

@@ -122,13 +122,16 @@ func whereTask(t supervisor.TaskReport) (string, string)   { return t.Project, t
 func whereLock(l supervisor.LockReport) (string, string)   { return l.Project, l.Protocol }
 
 func renderAgents(p *page, doc agentList) {
-	p.list("no agents", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "WHY"}, agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent)))
+	p.list("no agents", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "TAKES", "WHY"}, agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true))
 }
 
-func agentRows(p *page, agents []supervisor.AgentReport, all spread) [][]cell {
+func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool) [][]cell {
 	var rows [][]cell
 	for _, a := range agents {
-		beat, used, tasks := p.ago(a.LastBeat), "", ""
+		beat, used, tasks, taken := p.ago(a.LastBeat), "", "", ""
+		if usage {
+			taken = takes(a.Usage)
+		}
 		if beat == "" {
 			beat = "no beat"
 		}
@@ -138,9 +141,24 @@ func agentRows(p *page, agents []supervisor.AgentReport, all spread) [][]cell {
 		if len(a.Tasks) > 0 {
 			tasks = plural(len(a.Tasks), "task")
 		}
-		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), word(a.State), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), {whyOf(a), dim}})
+		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), word(a.State), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), text(taken), {whyOf(a), dim}})
 	}
 	return rows
+}
+
+// takes says what the processes of an agent take.
+func takes(u *supervisor.UsageReport) string {
+	if u == nil {
+		return ""
+	}
+	line := mebibytes(u.Memory)
+	if u.Cores != nil {
+		line = fmt.Sprintf("%.1f cores, %s", *u.Cores, line)
+	}
+	if u.FileLimit > 0 && 2*u.Files > u.FileLimit {
+		line += fmt.Sprintf(", %d of %d files", u.Files, u.FileLimit)
+	}
+	return line
 }
 
 // keptLines lists the agents that steward starts and keeps.

@@ -39,7 +39,7 @@ func (g *workerGate) ask(ctx context.Context, task string, throttle *float64) (o
 	if throttle != nil {
 		w.Throttle = protocol.Used(*throttle)
 	}
-	verdicts, _, _ := capacity.Admit([]capacity.Waiter{w}, load, capacity.Memory{At: load.At}, load.At, g.cfg.Capacity)
+	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}}, load, capacity.Memory{At: load.At}, load.At, g.cfg.Capacity)
 	if v := verdicts[0]; !v.Admit {
 		gate := v.Gate
 		gate.Consumers = g.gauge.Consumers(3)

@@ -1,8 +1,6 @@
 package measure
 
 import (
-	"context"
-
 	"github.com/shirou/gopsutil/v4/mem"
 	"golang.org/x/sys/unix"
 )
@@ -12,21 +10,19 @@ import (
 const (
 	pressureWarn     = 2
 	pressureCritical = 4
-	usedAtWarn       = 0.9
-	usedAtCritical   = 1.0
 )
 
 // addSwap asks sysctl only. A machine that does not answer one of the two is judged without it.
-func (m *memory) addSwap(ctx context.Context, _ *mem.VirtualMemoryStat) {
-	if swap, err := mem.SwapMemoryWithContext(ctx); err == nil {
+func (m *memory) addSwap() {
+	if swap, err := mem.SwapMemory(); err == nil {
 		m.swapTotal, m.swapUsed = swap.Total, swap.Used
 	}
 	level, err := unix.SysctlUint32("kern.memorystatus_vm_pressure_level")
 	switch {
 	case err != nil:
 	case level >= pressureCritical:
-		m.pressure = usedAtCritical
+		m.need(usedAtCritical)
 	case level >= pressureWarn:
-		m.pressure = usedAtWarn
+		m.need(usedAtWarn)
 	}
 }

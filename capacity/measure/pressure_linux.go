@@ -1,0 +1,172 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/livhana/steward/capacity"
+)
+
+// addPressure reads who waits for the processor and for memory. A kernel without these files is judged without.
+func (g *Gauge) addPressure(load *capacity.Load, m *memory, now time.Time) {
+	if some, _, known := g.waits("pressure/cpu", &g.cpuWaits, now); known {
+		load.Stalled = capacity.Used(some)
+	}
+	if g.up() < bootCalm {
+		return
+	}
+	if some, full, known := g.waits("pressure/memory", &g.memoryWaits, now); known {
+		m.need(need(some, full))
+	}
+}
+
+func (g *Gauge) waits(name string, past *waiting, now time.Time) (some, full float64, known bool) {
+	text, err := g.kept(name).read(g.buf)
+	if err != nil {
+		return 0, 0, false
+	}
+	w, err := parsePressure(text)
+	if err != nil {
+		return 0, 0, false
+	}
+	return past.add(w, now)
+}
+
+// sinceBoot counts a suspend too, as the starts of processes do.
+func sinceBoot() time.Duration {
+	var up unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+		return 0
+	}
+	return time.Duration(up.Nano())
+}
+
+// triggers are what the kernel is asked to tell at once. Without privileges it takes only windows of whole two seconds.
+func triggers() [][2]string {
+	return [][2]string{
+		{"pressure/memory", "some 200000 2000000"},
+		{"pressure/memory", "full 100000 2000000"},
+		{"pressure/cpu", "some 1000000 2000000"},
+		{"pressure/io", "some 1000000 2000000"},
+	}
+}
+
+// Run waits for the kernel's word that the machine is in need, and passes it on to Alarms, until the context ends. Where
+// the kernel gives no such word, or no more, it only waits for that, and Problems says why under "pressure".
+func (g *Gauge) Run(ctx context.Context) error {
+	bell, files, err := listen(g.proc)
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	g.attend(ctx, bell, err)
+	<-ctx.Done()
+	return nil
+}
+
+// attend passes on what the bell tells, until the context ends or the bell fails. A nil bell tells nothing; refused says why,
+// or which of the triggers are not among those behind it.
+func (g *Gauge) attend(ctx context.Context, bell *os.File, refused error) {
+	g.silent(refused)
+	if bell == nil {
+		return
+	}
+	defer context.AfterFunc(ctx, func() { _ = bell.SetReadDeadline(time.Unix(1, 0)) })()
+	conn, err := bell.SyscallConn()
+	for err == nil && ctx.Err() == nil {
+		var failed error
+		err = conn.Read(func(fd uintptr) (over bool) {
+			over, failed = heard(fd)
+			return over
+		})
+		if err = errors.Join(err, failed); err == nil {
+			g.ring()
+		}
+	}
+	if ctx.Err() == nil {
+		g.silent(errors.Join(refused, fmt.Errorf("wait for pressure: %w", err)))
+	}
+}
+
+// silent notes why Alarms stays silent; nil: it does not.
+func (g *Gauge) silent(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.problems, "pressure")
+	if err != nil {
+		g.problems["pressure"] = err.Error()
+	}
+}
+
+// heard reports whether a trigger has gone off, or will no more, which is an error.
+func heard(bell uintptr) (bool, error) {
+	var events [8]unix.EpollEvent
+	n, err := unix.EpollWait(int(bell), events[:], 0)
+	if errors.Is(err, unix.EINTR) {
+		return true, nil // a sample too many harms nobody; to wait for the next edge may mean for ever
+	}
+	if err != nil {
+		return true, err
+	}
+	for _, e := range events[:n] {
+		if e.Events&unix.EPOLLERR != 0 {
+			return true, errors.New("the kernel has taken a trigger back")
+		}
+	}
+	return n > 0, nil
+}
+
+// listen sets the triggers. Go's own poller does not wait for "urgent" events, by which they show; so they go into
+// another epoll, whose descriptor Go's poller can wait for, and no thread is spent. The error says which were refused.
+func listen(proc string) (*os.File, []*os.File, error) {
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, nil, fmt.Errorf("wait for pressure: %w", err)
+	}
+	_ = unix.SetNonblock(ep, true) // or os.NewFile keeps it out of Go's poller
+	bell := os.NewFile(uintptr(ep), "pressure")
+	files := []*os.File{bell}
+	var refused []error
+	for _, t := range triggers() {
+		f, err := trigger(ep, filepath.Join(proc, t[0]), t[1])
+		if err != nil {
+			refused = append(refused, err)
+			continue
+		}
+		files = append(files, f)
+	}
+	if len(files) == 1 {
+		_ = bell.Close()
+		return nil, nil, errors.Join(refused...)
+	}
+	return bell, files, errors.Join(refused...)
+}
+
+func trigger(ep int, path, text string) (*os.File, error) {
+	f, err := open(path, unix.O_RDWR|unix.O_NONBLOCK)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("this kernel does not count who waits: %w", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("set a trigger: %w", err)
+	}
+	fd := int(f.Fd())
+	if _, err := unix.Write(fd, append([]byte(text), 0)); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("the kernel refuses a trigger at %s: %w", path, err)
+	}
+	event := unix.EpollEvent{Events: unix.EPOLLPRI, Fd: int32(fd)}
+	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("wait for pressure: %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,87 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A bell that fails is told, whoever refuses it, and Run goes on to wait: the alarms are an extra, and no reason to stop.
+func TestBellFails(t *testing.T) {
+	for name, ring := range map[string]func() (*os.File, error){
+		"the poller refuses": func() (*os.File, error) {
+			ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC) // blocking, so that Go's poller has nothing to do with it
+			return os.NewFile(uintptr(ep), "bell"), err
+		},
+		"the kernel refuses": func() (*os.File, error) {
+			r, w, err := os.Pipe() // the poller would wait for it
+			t.Cleanup(func() { _ = w.Close() })
+			return r, err
+		},
+		"it is closed": func() (*os.File, error) {
+			f, err := os.Open(os.DevNull)
+			return f, errors.Join(err, f.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bell, err := ring()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bell.Close()
+			g := New()
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			g.attend(ctx, bell, errors.New("one trigger is missing"))
+			if said := g.Problems()["pressure"]; ctx.Err() != nil || !strings.Contains(said, "wait for pressure: ") || !strings.Contains(said, "one trigger is missing") {
+				t.Errorf("said %q, after the context: %v", said, ctx.Err())
+			}
+			if len(g.Alarms()) > 0 {
+				t.Error("it rang")
+			}
+		})
+	}
+}
+
+// While the bell is well nothing is said, and the end of the context is no failure.
+func TestBellIsWell(t *testing.T) {
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.SetNonblock(ep, true)
+	bell := os.NewFile(uintptr(ep), "bell")
+	defer bell.Close()
+	g := New()
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() { g.attend(ctx, bell, nil); close(over) }()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if _, err := w.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET}
+	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, int(r.Fd()), &event); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-g.Alarms():
+	case <-time.After(time.Minute):
+		t.Error("it does not ring")
+	}
+	stop()
+	<-over
+	if said := g.Problems()["pressure"]; said != "" {
+		t.Errorf("said %q", said)
+	}
+}

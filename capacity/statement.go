@@ -1,0 +1,35 @@
+package capacity
+
+import (
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Entry is a claim that counts, and what it is expected to take; Learnt: from work of its kind that has ended.
+type Entry struct {
+	Claim
+	Cores  float64
+	Memory uint64 // bytes
+	Learnt bool
+}
+
+// Statement lists the claims that count, and gives how full processor and memory are with them: what the next task meets.
+// Without any claim these are the readings.
+func Statement(claims []Claim, load Load, mem Memory, now time.Time, cfg Config) (entries []Entry, cpu, memory protocol.Share) {
+	r := newRound(load, mem, now, cfg)
+	r.openLedger(Work{Claims: claims})
+	for _, c := range r.counting(Work{Claims: claims}) { // again: who has a place by now keeps it
+		cost := r.cost(c.Kind)
+		entries = append(entries, Entry{Claim: c, Cores: cost.Cores, Memory: cost.Memory, Learnt: r.next.Learnt[c.Kind].Runs >= enoughRuns})
+	}
+	b := r.book
+	cpu, memory = r.load.CPU, r.load.Memory
+	if v, known := cpu.Value(); known && b.cores > 0 && b.live > 0 {
+		cpu = protocol.Used(max(v, (b.cpu.base+b.cpu.young)/b.cores))
+	}
+	if v, known := memory.Value(); known && b.total > 0 && b.live > 0 {
+		memory = protocol.Used(max(v, (b.mem.base+b.mem.young)/b.total))
+	}
+	return entries, cpu, memory
+}

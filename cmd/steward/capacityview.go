@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+)
+
+func renderCapacity(p *page, c status.Capacity) {
+	head := "load " + share(c.Load.Used) + fmt.Sprintf(" of %.0f %%", 100*c.Threshold)
+	if c.Load.Binding != "" && c.Load.Binding != capacity.DimDisk { // a disk stands where it stands
+		head += ", " + clean(c.Load.Binding) + " binds"
+	}
+	if c.Running > 0 {
+		head += ", " + plural(c.Running, "task") + " running"
+	}
+	p.styled(bold, "%s", head)
+	p.table("  ", nil, dimensionRows(p, c)...)
+	if e := c.ExhaustedSeconds; e > 0 && e < 120 {
+		p.styled(red, "open files run out in about %s", short(time.Duration(e*float64(time.Second))))
+	}
+	p.part("Let in", "", claimRows(p, c))
+	p.part("Largest consumers", "", consumerRows(c.Consumers))
+	if c.Alone {
+		p.styled(dim, "no steward answers: these are this command's own readings; 'steward tasks' tells what was held last")
+		return
+	}
+	p.part("Held", "nothing is held", heldRows(p, c.Held))
+}
+
+func dimensionRows(p *page, c status.Capacity) [][]cell {
+	var rows [][]cell
+	for _, d := range capacity.Dimensions() {
+		used := shareOf(c, d)
+		look := plain
+		if used.Or(0) > c.Threshold {
+			look = red
+		}
+		rows = append(rows, []cell{text(d), {share(used), look}, {bar(used), look}, text(sizeOf(c, d)), text(promised(c, d)), text(shutSince(p, c.Gates, d)), text(c.Because[d])})
+	}
+	for _, g := range c.Gates {
+		if g.Dimension == capacity.DimAgent {
+			rows = append(rows, []cell{text("agent " + g.Agent), text(""), text(""), text(gateWords(p, g))})
+		}
+	}
+	return rows
+}
+
+func shareOf(c status.Capacity, dimension string) protocol.Share {
+	switch dimension {
+	case capacity.DimCPU:
+		return c.Load.CPU
+	case capacity.DimMemory:
+		return c.Load.Memory
+	case capacity.DimFiles:
+		return c.Load.Files
+	}
+	return c.Load.Disk
+}
+
+// sizeOf is what the share is a share of.
+func sizeOf(c status.Capacity, dimension string) string {
+	switch {
+	case dimension == capacity.DimCPU && c.Cores > 0:
+		return fmt.Sprintf("of %.4g cores", c.Cores)
+	case dimension == capacity.DimMemory && c.MemoryBytes > 0:
+		return "of " + mebibytes(c.MemoryBytes)
+	}
+	return ""
+}
+
+// promised is what the next task meets, where claims make it more than the reading.
+func promised(c status.Capacity, dimension string) string {
+	with := map[string]protocol.Share{capacity.DimCPU: c.Promised.CPU, capacity.DimMemory: c.Promised.Memory}[dimension]
+	if with.Or(0) <= shareOf(c, dimension).Or(0)+0.005 {
+		return ""
+	}
+	return share(with) + " promised"
+}
+
+// claimRows lists what has room: what it is expected to take, and what it takes.
+func claimRows(p *page, c status.Capacity) [][]cell {
+	var rows [][]cell
+	for _, k := range c.Claims {
+		state := "not taken yet, " + p.ago(&k.Since)
+		if k.Taken != nil {
+			state = "taken " + p.ago(k.Taken)
+		}
+		from := "assumed"
+		if k.Learnt {
+			from = "learnt"
+		}
+		now := ""
+		if k.MeasuredCores != nil && k.MeasuredMemory != nil {
+			now = fmt.Sprintf("now %.1f cores, %s", *k.MeasuredCores, mebibytes(*k.MeasuredMemory))
+		}
+		what := k.Subject
+		if strings.HasPrefix(what, "machine/admission") {
+			what, state = "what started by itself", p.ago(&k.Since)
+		}
+		rows = append(rows, []cell{text(what), text(state), text(fmt.Sprintf("%.1f cores, %s (%s)", k.Cores, mebibytes(k.MemoryBytes), from)), text(now)})
+	}
+	return rows
+}
+
+// bar draws a share in tenths.
+func bar(s protocol.Share) string {
+	v, known := s.Value()
+	if !known {
+		return ""
+	}
+	n := int(v*10 + 0.5)
+	return strings.Repeat("#", n) + strings.Repeat(".", 10-n)
+}
+
+func shutSince(p *page, gates []status.Gate, dimension string) string {
+	for _, g := range gates {
+		if g.Dimension == dimension {
+			return gateWords(p, g)
+		}
+	}
+	return ""
+}
+
+func gateWords(p *page, g status.Gate) string {
+	return fmt.Sprintf("shut for %s, %s waiting", short(p.now.Sub(g.Since)), plural(g.Waiting, "task"))
+}
+
+func consumerRows(list []protocol.Consumer) [][]cell {
+	var rows [][]cell
+	for _, c := range list {
+		files := ""
+		if c.Files > 0 {
+			files = plural(c.Files, "file")
+		}
+		rows = append(rows, []cell{text(fmt.Sprintf("pid %d", c.PID)), text(fmt.Sprintf("%.1f cores", c.CPU)), text(mebibytes(c.Memory)), text(files), text(c.Name), {c.Agent, dim}})
+	}
+	return rows
+}
+
+func mebibytes(n uint64) string { return fmt.Sprintf("%d MiB", n>>20) }
+
+func heldRows(p *page, held []status.Held) [][]cell {
+	var rows [][]cell
+	for _, h := range held {
+		since := ""
+		if h.Since != nil {
+			since = "for " + short(p.now.Sub(*h.Since))
+		}
+		due := ""
+		if h.NotBefore != nil {
+			due = "due " + p.ago(h.NotBefore)
+		}
+		rows = append(rows, []cell{text(h.Subject), text(h.Agent), text(h.Priority.String()), text(h.Reason), text(since), text(due), {h.Why, dim}})
+	}
+	return rows
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// deafFamily is a process that ends when it is asked to, with a child that does not hear.
+func deafFamily(t *testing.T) (root protocol.Identity, child proc.Identity) {
+	t.Helper()
+	c := exec.Command("/bin/sh", "-c", `(trap "" TERM; exec sleep 1000 >&-) & echo $!; wait`)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reaped := make(chan struct{})
+	go func() { c.Wait(); close(reaped) }()
+	t.Cleanup(func() { c.Process.Kill(); <-reaped })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := proc.Inspect(c.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err = proc.Inspect(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return protocol.Identity(id), child
+}
+
+// endingHouse is as much of a steward as ending processes takes.
+func endingHouse(t *testing.T) *house {
+	t.Helper()
+	journal, err := supervisor.OpenJournal(filepath.Join(t.TempDir(), "journal.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{endings: make(chan ending, mostEndings), journal: journal, log: slog.New(slog.DiscardHandler)}
+	h.cfg.Keep.Stop = 200 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { _ = h.endProcesses(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done; journal.Close() })
+	return h
+}
+
+// noted waits for the journal's word on a process.
+func noted(t *testing.T, h *house) supervisor.Entry {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		found, err := h.journal.Read(1, func(e *supervisor.Entry) bool { return e.Verb == "end" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) > 0 {
+			return found[0]
+		}
+	}
+	t.Fatal("the journal has no word on it")
+	return supervisor.Entry{}
+}
+
+// TestStopEndsTheTree: the process goes when it is asked to, and its deaf child, which has lost its parent by then, is
+// ended.
+func TestStopEndsTheTree(t *testing.T) {
+	h := endingHouse(t)
+	root, child := deafFamily(t)
+	begun := time.Now()
+	h.stop(root, "it hangs")
+	if took := time.Since(begun); took > 100*time.Millisecond {
+		t.Errorf("stop took %v: the loop waits for it", took)
+	}
+	if e := noted(t, h); e.Error != "" || !strings.Contains(e.Text, "have ended: 2") {
+		t.Errorf("the journal says %q, %q", e.Text, e.Error)
+	}
+	for _, id := range []proc.Identity{proc.Identity(root), child} {
+		if got := proc.Check(id); got != proc.Gone {
+			t.Errorf("process %d is %v", id.PID, got)
+		}
+	}
+}
+
+// TestStopSparesWhoHasTheNumberNow: an identity that is gone is nobody, whoever carries its number.
+func TestStopSparesWhoHasTheNumberNow(t *testing.T) {
+	h := endingHouse(t)
+	root, child := deafFamily(t)
+	former := root
+	former.Start--
+	h.stop(former, "it hangs")
+	if e := noted(t, h); !strings.Contains(e.Text, "have ended: 0") {
+		t.Errorf("the journal says %q, %q", e.Text, e.Error)
+	}
+	for _, id := range []proc.Identity{proc.Identity(root), child} {
+		if got := proc.Check(id); got != proc.Alive {
+			t.Errorf("process %d is %v", id.PID, got)
+		}
+	}
+	h.stop(root, "the test is over")
+	for end := time.Now().Add(30 * time.Second); proc.Check(child) != proc.Gone && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	}
+}

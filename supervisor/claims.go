@@ -1,0 +1,140 @@
+package supervisor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/protocol"
+)
+
+// claims gathers the work that was let in and has not ended. Only work of living agents claims: what a dead one had in
+// hand takes nothing any more. Work of protocols that start it by themselves is in the readings and nowhere else.
+type claims struct {
+	list []capacity.Claim
+	// presumed are the claims that only a guess puts into an agent's hands, by agent: one counts for each, as an agent
+	// that never says what it does was never seen doing two things at once.
+	presumed map[protocol.Subject]capacity.Claim
+	ended    map[protocol.Subject]capacity.Ended
+}
+
+// enter takes note of a task that was judged.
+func (c *claims) enter(k *taskLook) {
+	if k.t.Outcome != nil {
+		if _, claimed := k.d.old.Gate.Claims[k.subject]; claimed && !k.t.Outcome.Ours {
+			c.ended[k.subject] = capacity.Ended{At: plain(k.t.Outcome.Appeared), Well: k.t.Outcome.Succeeded()}
+		}
+		return
+	}
+	stillHeld := k.t.Hold != nil && !(k.s.Busy && !k.mem.Admitted.IsZero())
+	if k.t.Foreign || stillHeld || k.agent == nil || k.agent.dead() {
+		return
+	}
+	agent := k.s.Subject(protocol.KindAgent, k.t.Agent)
+	claim := capacity.Claim{Subject: k.subject, Agent: agent, Kind: k.kind(), Since: k.mem.Admitted, Told: k.agent.agent.Claims || k.agent.mem.Names}
+	for _, p := range k.d.view.Promised { // a worker was told that it may begin
+		if p.Subject == k.subject && p.At.After(claim.Since) {
+			claim.Since = plain(p.At)
+		}
+	}
+	if by := k.inFlight(); by != "" {
+		claim.Taken = k.mem.Running
+		claim.Overdue = k.timeout() > 0 && k.d.now.Sub(claim.Taken) > k.timeout()
+		claim.Since = cmp.Or(claim.Since, claim.Taken)
+		claim.Measured = k.measured()
+	}
+	switch {
+	case claim.Since.IsZero():
+	case claim.Taken.IsZero() || k.t.Named != "":
+		c.list = append(c.list, claim)
+	default:
+		if known, any := c.presumed[agent]; !any || claim.Taken.Before(known.Taken) {
+			c.presumed[agent] = claim
+		}
+	}
+}
+
+// unseenFor is how long the claims of a project count that nobody looks at.
+const unseenFor = time.Minute
+
+// carryOver adds the claims of projects that were not looked at, as right after a start: they are neither gone nor ended.
+func (c *claims) carryOver(d *decision) {
+	for subject, k := range d.old.Gate.Claims {
+		over := !k.Absent.IsZero() && d.now.Sub(k.Absent) >= unseenFor
+		if subject.Kind == protocol.KindTask && d.looked[placeOf(subject)] == nil && !over {
+			c.list = append(c.list, capacity.Claim{Subject: subject, Agent: k.Agent, Kind: k.Kind, Since: k.Since, Taken: k.Taken, Absent: true})
+		}
+	}
+}
+
+// all lists the claims in a fixed order.
+func (c *claims) all(promised []Promise) []capacity.Claim {
+	list := slices.Clone(c.list)
+	for _, claim := range c.presumed {
+		list = append(list, claim)
+	}
+	for i, p := range promised {
+		if p.Subject.Kind != protocol.KindTask {
+			list = append(list, admission(i, p.At))
+		}
+	}
+	slices.SortFunc(list, func(a, b capacity.Claim) int { return strings.Compare(a.Subject.String(), b.Subject.String()) })
+	return list
+}
+
+// admission is the claim of what starts work by itself.
+func admission(i int, at time.Time) capacity.Claim {
+	return capacity.Claim{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: fmt.Sprint(admissionID, "/", i)}, Since: at}
+}
+
+// admissionID names what starts work by itself.
+const admissionID = "admission"
+
+// longestType bounds what of a request's type goes into the name of what is learnt, in characters.
+const longestType = 40
+
+// kind is under what the cost of the task is learnt.
+func (k *taskLook) kind() string {
+	word := []rune(strings.ToValidUTF8(k.t.Type, "?"))
+	parts := []string{k.s.Project, k.s.Protocol, k.t.Agent, string(word[:min(len(word), longestType)])}
+	for i, part := range parts {
+		parts[i] = strings.ReplaceAll(part, "/", "%2F")
+	}
+	return strings.Join(parts, "/")
+}
+
+// measured is what the task's own processes take: those of the claim that a worker holds, else the agent's whole tree, if
+// this is all that the agent does.
+func (k *taskLook) measured() *capacity.Measured {
+	if n := len(k.t.Workers); n > 1 { // the worker itself, and what runs this one task
+		return k.seasoned(k.d.usage(k.t.Workers[n-1], true))
+	}
+	if len(k.t.Workers) > 0 || len(k.agent.agent.Tasks) != 1 || !k.agent.names(k.t.ID) {
+		return nil
+	}
+	return k.seasoned(k.d.usage(k.agent.mem.Proven, false))
+}
+
+// seasoned leaves out what was measured too early: the pace of the first scans is that of the time before the work.
+func (k *taskLook) seasoned(m *capacity.Measured) *capacity.Measured {
+	if m != nil && m.At.Sub(k.mem.Running) < 2*usageEvery {
+		m.Cores = -1
+	}
+	return m
+}
+
+// usage finds what was last measured of an identity's processes.
+func (d *decision) usage(id protocol.Identity, whole bool) *capacity.Measured {
+	if !id.Proves() {
+		return nil
+	}
+	for i := range d.view.Usage {
+		if u := &d.view.Usage[i]; u.Identity == id {
+			return &capacity.Measured{Cores: u.Cores, Memory: u.Memory, CPU: u.CPU, At: plain(u.At), Whole: whole}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+)
+
+// alertGate tells the human of gates that have been shut for long: those of the machine in one, and each agent's own.
+func (d *decision) alertGate(closed []capacity.Closed) {
+	var machine []capacity.Closed
+	for _, shut := range closed {
+		due := shut.Since.Add(d.cfg.Capacity.AlarmAfter)
+		switch {
+		case d.now.Before(due):
+			d.wake(due)
+		case shut.Agent.ID != "":
+			d.gateShut(shut.Agent, shut, []string{shut.Dimension})
+		default:
+			machine = append(machine, shut)
+		}
+	}
+	if len(machine) > 0 {
+		var names []string
+		for _, shut := range machine {
+			names = append(names, shut.Dimension)
+		}
+		d.gateShut(protocol.Subject{Kind: protocol.KindMachine, ID: machine[0].Dimension}, machine[0], names)
+	}
+}
+
+func (d *decision) gateShut(subject protocol.Subject, shut capacity.Closed, dimensions []string) {
+	what := strings.Join(dimensions, ", ")
+	limit := ""
+	if shut.Limit < d.cfg.Capacity.Threshold {
+		limit = fmt.Sprintf(" They allow no more than %.0f %% to be used.", 100*shut.Limit)
+	}
+	d.alert(escalate.Alert{Kind: "gate_shut", Code: shut.Dimension, Severity: protocol.High, Subject: subject, Agent: shut.Agent.ID,
+		Summary:    fmt.Sprintf("No room for %s since %s: %s", tasks(shut.Waiting), clock(shut.Since), what),
+		Detail:     fmt.Sprintf("Tasks have been held back since %s because of %s.%s %s", shut.Since.UTC().Format(time.RFC3339), what, limit, consumers(d.view.Load.Consumers)),
+		Spoken:     fmt.Sprintf("%s, tasks are held back for lack of %s.", d.cfg.Human, shut.Dimension),
+		Occurrence: shut.Since.UTC().Format(time.RFC3339)})
+}
+
+// consumers names the processes that use most.
+func consumers(list []protocol.Consumer) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var names []string
+	for _, c := range list {
+		whose := ""
+		if c.Agent != "" {
+			whose = " of " + c.Agent
+		}
+		names = append(names, fmt.Sprintf("%s%s (pid %d, %.1f cores, %d MiB)", c.Name, whose, c.PID, c.CPU, c.Memory>>20))
+	}
+	return "Largest consumers: " + strings.Join(names, ", ")
+}
+
+func tasks(n int) string {
+	if n == 1 {
+		return "a task"
+	}
+	return fmt.Sprintf("%d tasks", n)
+}
+
+// alertStarving tells the human of tasks that wait for room for very long although others go: what they need is perhaps
+// never there. Where the gate itself is shut, the incident is about that.
+func (d *decision) alertStarving(closed []capacity.Closed) {
+	var starving []protocol.Subject
+	var first time.Time
+	for subject, held := range d.plan.Memory.Gate.Held {
+		due := held.Since.Add(d.cfg.Capacity.StarveAfter)
+		switch {
+		case d.now.Before(due):
+			d.wake(due)
+		case shutLong(closed, held.Since.Add(d.cfg.Capacity.AlarmAfter)):
+		default:
+			starving = append(starving, subject)
+			if first.IsZero() || held.Since.Before(first) {
+				first = held.Since
+			}
+		}
+	}
+	if len(starving) == 0 {
+		return
+	}
+	slices.SortFunc(starving, func(a, b protocol.Subject) int { return strings.Compare(a.String(), b.String()) })
+	var names []string
+	for _, s := range starving[:min(len(starving), 5)] {
+		names = append(names, s.String())
+	}
+	d.alert(escalate.Alert{Kind: "starving", Severity: protocol.Medium, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "queue"},
+		Summary:    fmt.Sprintf("%s waited for room since %s", capital(tasks(len(starving)), len(starving)), clock(first)),
+		Detail:     fmt.Sprintf("Other tasks were let in meanwhile: %s. 'steward explain' says what each waits for, 'steward release' lets it go.", strings.Join(names, ", ")),
+		Spoken:     fmt.Sprintf("%s, tasks have waited for room for very long.", d.cfg.Human),
+		Occurrence: first.UTC().Format(time.RFC3339)})
+}
+
+// shutLong reports whether a gate has been shut since then or longer, so that an incident is about it. The longest is the
+// first in the list.
+func shutLong(closed []capacity.Closed, since time.Time) bool {
+	return len(closed) > 0 && !closed[0].Since.After(since)
+}
+
+func capital(text string, n int) string {
+	verb := " has"
+	if n > 1 {
+		verb = " have"
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + verb
+}
+
+// exhaustionHolds is how long the descriptors must have been safe until that counts as over.
+const exhaustionHolds = 30 * time.Second
+
+// alertExhaustion tells the human at once when the open files are about to run out: soon nothing can be written any more.
+func (d *decision) alertExhaustion() {
+	load, m := d.view.Load.Fresh(d.now), &d.plan.Memory
+	if e := load.Exhausted; e > 0 && e < filesSoon {
+		if m.Exhausting = d.old.Exhausting; m.Exhausting.IsZero() {
+			m.Exhausting = d.now
+		}
+		m.ExhaustedLast, m.ExhaustedBy = d.now, load.Because[capacity.DimFiles]
+	} else if over := d.old.ExhaustedLast.Add(exhaustionHolds); !d.old.ExhaustedLast.IsZero() && d.now.Before(over) {
+		m.Exhausting, m.ExhaustedLast, m.ExhaustedBy = d.old.Exhausting, d.old.ExhaustedLast, d.old.ExhaustedBy
+		d.wake(over)
+	}
+	if m.Exhausting.IsZero() {
+		return
+	}
+	d.alert(escalate.Alert{Kind: "files_run_out", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: capacity.DimFiles},
+		Summary:    "Open files run out",
+		Detail:     strings.TrimSpace("At the present pace none is left in less than half a minute. " + m.ExhaustedBy + ". Tasks are held back meanwhile. " + consumers(load.Consumers)),
+		Spoken:     fmt.Sprintf("%s, this machine is running out of open files.", d.cfg.Human),
+		Occurrence: m.Exhausting.UTC().Format(time.RFC3339)})
+}
+
+// filesWatched is how near the end of the descriptors must be for the gauges to be read at the quick pace.
+const filesWatched = 2 * time.Minute
+
+// filesSoon is how near the end of the descriptors must be to count.
+const filesSoon = 30 * time.Second

@@ -1,0 +1,66 @@
+package supervisor
+
+import "time"
+
+// together is by how much what comes by the clock alone may come early: when a sample or a full look is due, what would
+// be due within half a sample's time goes with it, so that an idle machine is woken once and not once for each.
+func (s *Supervisor) together(now time.Time) time.Duration {
+	every := s.sampleEvery()
+	turn := !now.Before(s.sampled.Add(every))
+	for _, d := range s.desks {
+		turn = turn || !d.busy && !now.Before(d.fullAt.Add(s.cfg.LookEvery))
+	}
+	if !turn {
+		return 0
+	}
+	return min(every, s.cfg.LookEvery) / 2
+}
+
+// callUp has a desk look when its time has come. What an adapter asks for it finds without being told where: a torn
+// file, a moment that has come.
+func (s *Supervisor) callUp(d *desk, now time.Time, slack time.Duration) {
+	due, turn := s.due(d), d.fullAt.Add(s.cfg.LookEvery)
+	inTurn := due.Equal(turn) && !now.Before(turn.Add(-slack)) // a wish is for its very moment
+	if d.busy || !inTurn && now.Before(due) {
+		return
+	}
+	d.glance = !inTurn && d.glances < mostGlances && !d.again.IsZero() && !now.Before(d.again) && now.Before(turn)
+	d.full, d.byClock = d.full || !d.glance, inTurn
+}
+
+// turnTakes is how long a look that the clock alone asked for waits for those that began with it: one decision serves
+// all projects.
+const turnTakes = 20 * time.Millisecond
+
+// waitsForOthers reports whether the decision on a look may wait for the others of its turn. It is taken with the last
+// of them, or when turnTakes is over.
+func (s *Supervisor) waitsForOthers(now time.Time) bool {
+	for _, d := range s.desks {
+		if d.busy && d.inTurn {
+			if s.owed.IsZero() {
+				s.owed = now.Add(turnTakes)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// wakes reports whether the moment for a decision has come.
+func (s *Supervisor) wakes(now time.Time) bool {
+	return !s.plan.Wake.IsZero() && !now.Before(s.plan.Wake) || !s.owed.IsZero() && !now.Before(s.owed)
+}
+
+// freshen takes a sample for work, or a process, that a look has shown while the readings decided on nothing.
+func (s *Supervisor) freshen(now time.Time) {
+	if s.watches || now.Sub(s.sampled) < s.cfg.Capacity.SampleEvery {
+		return
+	}
+	s.watches = s.hasRoots()
+	for _, d := range s.desks {
+		s.watches = s.watches || d.hasWork()
+	}
+	if s.watches {
+		s.sample()
+	}
+}

@@ -1,0 +1,103 @@
+package supervisor
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// usageEvery is how often all processes are looked through while some of them are known to be agents. Asked earlier, the
+// gauge would answer with its last scan, and the next one would come late.
+const usageEvery = 2 * time.Second
+
+// survey finds out what the agents' processes take, when that is due.
+func (s *Supervisor) survey(now time.Time) {
+	if since := now.Sub(s.surveyed); since >= 0 && since < usageEvery {
+		return
+	}
+	s.surveyed, s.usage = now, nil
+	if roots := s.roots(); len(roots) > 0 {
+		s.usage = s.doors.Usage(roots, now)
+	}
+}
+
+// attribute names the agents whose processes are among the largest consumers.
+func (s *Supervisor) attribute() {
+	for i := range s.load.Consumers {
+		if c := &s.load.Consumers[i]; c.Root > 0 {
+			c.Agent = s.agentOf(c.Root)
+		}
+	}
+}
+
+// agentOf finds whose process bears the number; "" when nobody's does.
+func (s *Supervisor) agentOf(pid int) string {
+	for _, name := range s.names() {
+		for i := range s.desks[name].snapshots {
+			snap := &s.desks[name].snapshots[i]
+			for j := range snap.Agents {
+				a := &snap.Agents[j]
+				if a.Process.PID == pid || s.memory.Agents[snap.Subject(protocol.KindAgent, a.Name)].Proven.PID == pid {
+					return a.Name
+				}
+			}
+			for j := range snap.Tasks {
+				t := &snap.Tasks[j]
+				if slices.ContainsFunc(t.Workers, func(id protocol.Identity) bool { return id.PID == pid }) {
+					return t.Agent
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// roots are the processes below which agents and their work are found, each once, in a fixed order.
+func (s *Supervisor) roots() []protocol.Identity {
+	list := slices.Collect(s.known)
+	slices.SortFunc(list, func(a, b protocol.Identity) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Boot, b.Boot), cmp.Compare(a.UID, b.UID))
+	})
+	return slices.Compact(list)
+}
+
+// hasRoots reports whether there is any.
+func (s *Supervisor) hasRoots() bool {
+	for range s.known {
+		return true
+	}
+	return false
+}
+
+// known goes through the processes of agents and of their work, some of them more than once.
+func (s *Supervisor) known(yield func(protocol.Identity) bool) {
+	for _, d := range s.desks {
+		for i := range d.snapshots {
+			snap := &d.snapshots[i]
+			for j := range snap.Agents {
+				a := &snap.Agents[j]
+				ids := [...]protocol.Identity{a.Process, s.memory.Agents[snap.Subject(protocol.KindAgent, a.Name)].Proven}
+				if !each(ids[:], yield) || !each(a.Others, yield) {
+					return
+				}
+			}
+			for j := range snap.Tasks {
+				if !each(snap.Tasks[j].Workers, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// each goes through those that prove who they are.
+func each(ids []protocol.Identity, yield func(protocol.Identity) bool) bool {
+	for _, id := range ids {
+		if id.Proves() && !yield(id) {
+			return false
+		}
+	}
+	return true
+}
