@@ -1,12 +1,12 @@
 #!/bin/sh
-# Installs what the tests use beside Go: a tracer for fault injection, linters for scripts and packages, a headless desktop
+# Installs what the tests use beside Go: a tracer and disks in files for fault injection, linters for scripts and packages, a headless desktop
 # (display, bus, notification server, sound server, voice), and a systemd to boot in namespaces. Debian and its family, as root; elsewhere it says in one
 # line what the tests will leave out. It never fails: tests that miss a tool skip themselves and say so.
 set -eu
 
 packages="strace shellcheck xvfb xauth dbus dbus-daemon xfce4-notifyd xdotool x11-utils imagemagick espeak-ng pulseaudio
 pulseaudio-utils sox fonts-dejavu-core jq curl systemd systemd-sysv dbus-user-session libpam-systemd lintian rpm zip man-db
-groff-base supervisor"
+groff-base supervisor e2fsprogs mount util-linux"
 
 missing=
 for p in $packages; do

@@ -1,0 +1,192 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// disk is a file system of its own in a file, which can meet an error as a real one does.
+type disk struct {
+	*rig
+	image, folder, device string
+}
+
+// disk mounts one at the folder.
+func (r *rig) disk(folder string) *disk {
+	r.Helper()
+	d := &disk{rig: r, image: r.at("disk.img"), folder: folder}
+	err := os.MkdirAll(folder, 0o755)
+	if err == nil {
+		err = os.WriteFile(d.image, nil, 0o600)
+	}
+	if err == nil {
+		err = os.Truncate(d.image, 24<<20)
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	if out, err := r.command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
+		r.Skipf("no ext4 in a file: %v: %s", err, out)
+	}
+	d.plug()
+	return d
+}
+
+// plug mounts the disk's present state, through a device of its own.
+func (d *disk) plug() {
+	d.Helper()
+	out, err := d.command("losetup", "-f", "--show", d.image).CombinedOutput()
+	if err != nil {
+		d.Skipf("no loop device: %v: %s", err, out)
+	}
+	device := strings.TrimSpace(string(out))
+	d.Cleanup(func() { _ = d.command("losetup", "-d", device).Run() })
+	_ = d.command("e2fsck", "-fy", device).Run()
+	if err := syscall.Mount(device, d.folder, "ext4", 0, "errors=remount-ro"); err != nil {
+		d.Skipf("mount: %v", err)
+	}
+	d.Cleanup(func() { _ = syscall.Unmount(d.folder, syscall.MNT_DETACH) })
+	d.device = filepath.Base(device)
+}
+
+// fail has the disk meet an error: from then on it is read-only, whoever has files open on it.
+func (d *disk) fail() {
+	d.Helper()
+	syscall.Sync()
+	if err := os.WriteFile(filepath.Join("/sys/fs/ext4", d.device, "trigger_fs_error"), []byte("a test"), 0o200); err != nil {
+		d.Skipf("no error can be had: %v", err)
+	}
+}
+
+// repair is what an administrator does then: check it, and mount it again.
+func (d *disk) repair() {
+	d.Helper()
+	if err := syscall.Unmount(d.folder, syscall.MNT_DETACH); err != nil {
+		d.Fatal(err)
+	}
+	d.plug()
+}
+
+// TestFaultDiskError: the project's disk meets an error and turns read-only under the working daemon, is repaired, and
+// mounted again. The retry that waited meanwhile comes.
+func TestFaultDiskError(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: runs the whole program")
+	}
+	t.Parallel()
+	r := newRig(t, rules(""))
+	d := r.disk(r.at(ordealProject))
+	x := ordealIn(r)
+	x.hire()
+	p := x.start(ordealProject)
+	x.order(6)
+	x.until("all is through", func() bool { return x.open() == 0 })
+	late := x.later()
+	x.until("a retry waits", func() bool { return x.filed(late) })
+	x.agent.kill() // it has nothing to do, and would go on working on the disk that is about to be taken away
+	d.fail()
+	x.until("the human is told", func() bool { return x.toldOf(`read-only`) })
+	before := p.cpu(t)
+	x.pause(2 * time.Second)
+	if used := p.cpu(t) - before; used > 700*time.Millisecond {
+		t.Errorf("in 2 s the daemon used %v of a processor: it spins", used)
+	}
+	d.repair()
+	x.hire()
+	x.order(6)
+	x.laws()
+	if !p.alive() {
+		t.Error("the daemon has ended")
+	}
+}
+
+// TestFaultNoSpace: the disk of the state folder, or of the project, is full to the last block while tasks are at work,
+// and has room again later.
+func TestFaultNoSpace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: runs the whole program")
+	}
+	t.Parallel()
+	for _, place := range []string{"state", "project"} {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rules(""))
+			folder := r.state
+			if place == "project" {
+				folder = r.at(ordealProject)
+			}
+			r.mount("tmpfs", folder, "tmpfs", 0, "size=4m,mode=700")
+			x := ordealIn(r)
+			x.hire()
+			p := x.start(ordealProject)
+			x.order(6)
+			x.until("all is through", func() bool { return x.open() == 0 })
+			if place == "project" {
+				x.agent.kill() // its beats would be torn
+			}
+			late := x.later()
+			fail := func() {}
+			if place == "project" { // the agent's one run, for which it would have no room
+				appendLine(x.at(ordealProject, "runs.log"), late+" run 1")
+				fail = x.stage(x.task(ordealProject, late, ".result.json"), resultOf(late, "LATER"))
+			} else {
+				x.until("a retry waits", func() bool { return x.filed(late) })
+			}
+			free := x.fill(folder)
+			fail()
+			if place == "state" {
+				x.order(6)
+			}
+			x.until("the status page says so", func() bool { s, err := x.status(); return err == nil && found(s.raw, `(?i)no space left`) == nil })
+			before := p.cpu(t)
+			x.pause(5 * time.Second) // the retry falls due meanwhile
+			if used := p.cpu(t) - before; used > 1500*time.Millisecond {
+				t.Errorf("in 5 s the daemon used %v of a processor: it spins", used)
+			}
+			free()
+			if place == "project" {
+				x.hire()
+				x.order(6)
+			}
+			x.laws()
+			if !p.alive() {
+				t.Error("the daemon has ended")
+			}
+			if !x.toldOf(`(?i)no space left|disk is full|cannot save`) {
+				t.Error("the human was not told")
+			}
+		})
+	}
+}
+
+// TestFaultHanging: the kernel answers nothing about one project's folder for longer than steward is patient. The other
+// project's work goes on, the human is told, and when the folder answers again its work goes on too.
+func TestFaultHanging(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: runs the whole program")
+	}
+	if os.Getenv("STEWARD_LONG") != "1" {
+		t.Skip("steward is patient with a folder for 30 s: in long runs only")
+	}
+	t.Parallel()
+	strace := tracer(t)
+	x := newOrdeal(t, rules(""))
+	x.boot("q")
+	x.hire()
+	hung := x.at(ordealProject, "tmp/agent_status/codex_tasks")
+	p := x.spawn(x.command(strace, "-D", "-f", "-o", os.DevNull, "-P", hung, "-e", "trace=getdents64", "-e", "inject=getdents64:delay_enter=50000000:when=6",
+		"steward", "run", "--project", ordealProject, "--project", "q"))
+	x.until("the daemon answers", func() bool { return !p.alive() || x.answers() })
+	x.order(6)
+	x.slowly("the human is told", func() bool { return x.toldOf(`(?i)does not answer`) })
+	x.put(x.task("q", taskID(900), ".request.json"), requestOf(taskID(900), 1))
+	x.outcome("q", taskID(900), "FILE_NOT_FOUND")
+	x.until("the other project is served", func() bool { return x.retried("q", taskID(900)) })
+	x.slowly("all is through", func() bool { return x.open() == 0 })
+}

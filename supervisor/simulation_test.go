@@ -1,0 +1,133 @@
+package supervisor_test
+
+import (
+	"flag"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+)
+
+var simSeed = flag.Uint64("sim.seed", 0, "play only this seed of TestSimulation, with its transcript")
+
+// TestSimulation plays worlds of many projects, agents, tasks, faults, clocks and crashes, each from one seed, and holds
+// them to the laws in simulation_laws_test.go. A seed that fails is played again with -sim.seed=N -v.
+func TestSimulation(t *testing.T) {
+	if *simSeed != 0 {
+		m := play1(*simSeed)
+		t.Log("\n" + m.log.String())
+		if m.broken != "" {
+			t.Fatal(m.broken)
+		}
+		return
+	}
+	seeds, limit := uint64(200), time.Hour
+	switch {
+	case os.Getenv("STEWARD_LONG") == "1":
+		seeds, limit = 10_000, 10*time.Minute
+	case testing.Short():
+		seeds = 30
+	}
+	begin := time.Now()
+	t.Cleanup(func() { debug.SetGCPercent(100) })
+	debug.SetGCPercent(400)
+	var next, played, broken atomic.Uint64
+	for i := range 2 {
+		t.Run(fmt.Sprint("player ", i+1), func(t *testing.T) {
+			t.Parallel()
+			for seed := next.Add(1); seed <= seeds && broken.Load() < 5 && time.Since(begin) < limit; seed = next.Add(1) {
+				m := play1(seed)
+				if m.broken != "" {
+					broken.Add(1)
+					t.Errorf("seed %d: %s\nreplay: go test ./supervisor -run 'TestSimulation$' -sim.seed=%d -v\n%s", seed, m.broken, seed, tail(m.log.String(), 12))
+				}
+				if seed%20 == 0 && play1(seed).sum() != m.sum() {
+					broken.Add(1)
+					t.Errorf("seed %d does not lead to the same world twice", seed)
+				}
+				played.Add(1)
+			}
+		})
+	}
+	t.Cleanup(func() { t.Logf("%d seeds in %v", played.Load(), time.Since(begin).Round(time.Millisecond)) })
+}
+
+// play1 plays one seed to its end.
+func play1(seed uint64) (m *simulation) {
+	m = newSimulation(seed)
+	defer func() {
+		switch why := recover().(type) {
+		case nil:
+		case lost:
+			m.broken = why.why
+			m.note("%s", m.broken)
+		default: // a panic of what is under test is the worst of all
+			m.broken = fmt.Sprintf("at %s: panic: %v\n%s", m.moment(), why, debug.Stack())
+		}
+	}()
+	m.play()
+	return m
+}
+
+// play lets things happen, then the world get quiet, and waits for an hour in which nothing is left to do.
+func (m *simulation) play() {
+	m.assign()
+	m.brain.start()
+	if m.kind == mixed {
+		m.after(20*time.Second, m.disasters)
+	}
+	for end := m.lasting(); m.awake < end; {
+		m.run(min(m.between(20*time.Second, 90*time.Second), end-m.awake))
+		m.brain.rest()
+	}
+	m.heal()
+	for healed := m.awake; m.awake-m.brain.calm < time.Hour || m.awaits(); m.run(5 * time.Minute) {
+		if m.awake-healed > 14*time.Hour {
+			m.Fatalf("no rest: 14 hours after it got quiet there is still something to do")
+		}
+	}
+	if !m.brain.up {
+		m.Fatalf("steward is not there")
+	}
+	m.brain.rest()
+	m.checkEnd()
+	m.note("all is well after %d decisions and %d changes", m.brain.decided, m.brain.changes)
+}
+
+// awaits reports whether some task waits for a time that is known.
+func (m *simulation) awaits() bool {
+	for _, s := range m.sites {
+		for _, id := range s.files.order {
+			c := s.files.cards[id]
+			state := m.job(c).last
+			if h := c.hold(); h != nil && h.NotBefore.After(m.now()) || c.result != nil && (state == protocol.TaskWaiting || state == protocol.TaskDeferred) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// gateByClaims holds the gate to what was promised and is not in the readings yet, besides to what the gauges show; so does
+// STEWARD_SIM_GATE=1.
+const gateByClaims = true
+
+func tail(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+func orderedHeads(heads map[string]escalate.Head) iter.Seq[string] {
+	return slices.Values(slices.Sorted(maps.Keys(heads)))
+}
+
+func cloneHeads(heads map[string]escalate.Head) map[string]escalate.Head { return maps.Clone(heads) }
