@@ -1,9 +1,8 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
 	"time"
 )
 
@@ -39,21 +38,20 @@ func measureHistory(b *bench) ([]row, error) {
 }
 
 // timeAmong times holds in a project where so many tasks have finished two days ago.
-func (b *bench) timeAmong(finished int) (among, error) {
+func (b *bench) timeAmong(finished int) (m among, err error) {
 	const n, pause = 20, 400 * time.Millisecond
-	var m among
 	h, err := b.newHouse("")
 	if err != nil {
 		return m, err
 	}
-	defer os.RemoveAll(h.dir)
 	p, err := h.addProject("p", "livhana-layer1.1", "codex-cursor")
 	if err != nil {
 		return m, err
 	}
-	if err := p.finish(finished, time.Now().Add(-48*time.Hour)); err != nil {
+	if err := p.finish(&b.finished, 0, finished); err != nil {
 		return m, err
 	}
+	defer func() { err = errors.Join(err, p.giveBack(&b.finished, 0, finished)) }()
 	stop, err := p.beating(0.15)
 	if err != nil {
 		return m, err
@@ -81,26 +79,6 @@ func (b *bench) timeAmong(finished int) (among, error) {
 	after, err := usageOf(h.pid())
 	m.cpu = (after.cpu - before.cpu) / n
 	return m, err
-}
-
-// finish lays down the requests and results of tasks that completed at that time.
-func (p *project) finish(n int, at time.Time) error {
-	for i := range n {
-		id := taskID(1 + i)
-		for kind, doc := range map[string]object{"request": request(id, 0.8, at), "result": result(id, "", "", at)} {
-			data, err := json.Marshal(doc)
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(p.task(id, kind), data, 0o644); err != nil {
-				return err
-			}
-			if err := os.Chtimes(p.task(id, kind), at, at); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // awaitLook waits until the daemon has looked at the project of that agent for the first time.

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 )
@@ -73,17 +71,11 @@ func (c *crowd) close() {
 	c.stop()
 }
 
-// measureIdle watches a daemon with a hundred agents and one with nobody at the same time, then asks the first one
-// for its status, then kills it and starts it again.
+// measureIdle watches, in the same minute: a daemon with a hundred agents and one with nobody; the document's polling
+// loops; and three programs that keep a hundred children each. Then it asks the first daemon for its status, and kills
+// daemons and starts them again.
 func measureIdle(b *bench) ([]row, error) {
-	empty, err := b.newHouse("")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := empty.addProject("p"); err != nil {
-		return nil, err
-	}
-	alone, err := empty.start()
+	empty, alone, err := b.startEmpty()
 	if err != nil {
 		return nil, err
 	}
@@ -98,49 +90,117 @@ func measureIdle(b *bench) ([]row, error) {
 	}
 	go c.beat()
 	defer c.close()
-	rows, err := watchIdle(c, empty)
+	o, err := b.others()
+	if err != nil {
+		return nil, err
+	}
+	defer o.close()
+	rows, err := watchIdle(c, empty, o)
 	if err != nil {
 		return rows, err
 	}
 	rows = append(rows, told("start until ready, empty project", show(alone)), told("start until ready, 100 agents", show(full)))
 	rows = append(rows, c.timeStatus()...)
-	again, err := c.timeCrash()
-	return append(rows, again...), err
+	for _, crash := range []func() ([]row, error){c.timeCrash, o.kept.timeCrash} {
+		again, err := crash()
+		rows = append(rows, again...)
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
 }
 
-func watchIdle(c *crowd, empty *house) ([]row, error) {
+// startEmpty starts a daemon with a project in which nobody is registered.
+func (b *bench) startEmpty() (*house, time.Duration, error) {
+	h, err := b.newHouse("")
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := h.addProject("p"); err != nil {
+		return nil, 0, err
+	}
+	took, err := h.start()
+	return h, took, err
+}
+
+// others are what is watched beside the daemons.
+type others struct {
+	loops   *rival
+	keepers []*rival
+	kept    *kept
+}
+
+func (b *bench) others() (o *others, err error) {
+	o = &others{}
+	if o.loops, err = b.pollers(crowdProjects); err != nil {
+		o.loops = &rival{name: "the document's polling loops", absent: err.Error()}
+	}
+	if o.keepers, o.kept, err = b.keepers(); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *others) all() []*rival { return append([]*rival{o.loops}, o.keepers...) }
+
+func (o *others) close() {
+	for _, r := range o.all() {
+		r.close()
+	}
+	if o.kept != nil {
+		o.kept.close()
+	}
+}
+
+func watchIdle(c *crowd, empty *house, o *others) ([]row, error) {
 	time.Sleep(settleTime)
-	var first, last [2]usage
-	for i, pid := range []int{c.pid(), empty.pid()} {
-		var err error
-		if first[i], err = usageOf(pid); err != nil {
+	for _, r := range o.all() {
+		if err := r.begin(); err != nil {
 			return nil, err
 		}
+	}
+	polled := c.bench.pollMeanwhile(idleTime)
+	crowded, err := watched(c.pid())
+	if err != nil {
+		return nil, err
+	}
+	deserted, err := watched(empty.pid())
+	if err != nil {
+		return nil, err
 	}
 	most := 0
 	for range int(idleTime / time.Second) {
 		time.Sleep(time.Second)
 		most = max(most, memory(c.pid(), "VmRSS"))
 	}
-	for i, pid := range []int{c.pid(), empty.pid()} {
-		var err error
-		if last[i], err = usageOf(pid); err != nil {
-			return nil, err
-		}
-	}
-	busy, still := between(first[0], last[0]), between(first[1], last[1])
+	busy, still := crowded(), deserted()
 	own, mapped := residentParts(c.pid())
-	alive := c.alive()
 	rows := []row{
 		judged("idle, 5 projects, 100 agents beating: CPU", "≤ 0.2 % of a core", percent(busy.cpu), busy.cpu <= 0.002),
 		judged("  resident memory, largest", "≤ 16 MB", fmt.Sprintf("%s (anonymous %s, of the program file %s)", megabytes(most), megabytes(own), megabytes(mapped)), most <= 16e6),
 		judged("  wake-ups (voluntary switches, all threads)", "≤ 3/s", busy.rate(), busy.wakeups <= 3),
 		judged("  forks", "0", busy.forks, busy.none),
-		told("  agents alive at the end", fmt.Sprintf("%d of %d", alive, crowdProjects*crowdAgents)),
+		o.loops.row(),
 		judged("nobody registered: CPU", "≤ 0.02 % of a core", percent(still.cpu), still.cpu <= 0.0002),
 		judged("  wake-ups (voluntary switches, all threads)", "≤ 1/s", still.rate(), still.wakeups <= 1),
+		told("cost of keeping 100 children that do nothing", ""),
 	}
-	return rows, nil
+	for _, r := range o.keepers {
+		rows = append(rows, r.row())
+	}
+	rows = append(rows, told("agents of the hundred alive at the end", fmt.Sprint(c.alive())))
+	return append(rows, <-polled), nil
+}
+
+// watched takes a first reading of a process; what it gives takes the last one.
+func watched(pid int) (func() span, error) {
+	first, err := usageOf(pid)
+	return func() span {
+		last, _ := usageOf(pid) // one that has ended shows in all that follows
+		return between(first, last)
+	}, err
 }
 
 // residentParts splits VmRSS: heap and stacks, and the pages of the program that the page cache shares with others.
@@ -194,28 +254,4 @@ func (h *house) timeTool(n int, args ...string) (sample, error) {
 		times = append(times, time.Since(began))
 	}
 	return times, nil
-}
-
-// timeCrash kills the daemon and starts it again, as a service manager would.
-func (c *crowd) timeCrash() ([]row, error) {
-	const figure, target = "daemon killed with 100 agents → serving again", "≤ 1 s"
-	var times sample
-	for range 5 {
-		began := time.Now()
-		c.crash()
-		if _, err := c.start(); err != nil {
-			return nil, err
-		}
-		seen, err := await("an answer", func() bool { return c.get("/healthz", nil) == nil })
-		if err != nil {
-			return nil, err
-		}
-		times = append(times, seen.Sub(began))
-	}
-	missing := math.Abs(float64(crowdProjects*crowdAgents - c.alive()))
-	doubled, _ := filepath.Glob(c.path("state/incidents/*.json"))
-	return []row{
-		judged(figure, target, times.String(), times.most() <= time.Second),
-		judged("  agents not alive; incidents raised", "0; 0", fmt.Sprintf("%.0f; %d", missing, len(doubled)), missing == 0 && len(doubled) == 0),
-	}, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,7 +17,7 @@ import (
 // the same under supervisord, where a fork is enough. Each agent dies once, because the second restart in a row waits on
 // purpose.
 func measureKeep(b *bench) ([]row, error) {
-	const n = 60
+	const n, few = 60, 20 // supervisord takes a second for each
 	h, err := b.newHouse("")
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func measureKeep(b *bench) ([]row, error) {
 	}
 	rows := []row{judged("kill of a kept agent → its replacement runs, on record (session)", "p50 ≤ 1.0 ms, p99 ≤ 1.5 ms", ours.String(),
 		ours.p50() <= time.Millisecond && ours.p99() <= 1500*time.Microsecond)}
-	theirs, err := killUnderSupervisord(b, n)
+	theirs, err := killUnderSupervisord(b, few)
 	if err != nil {
 		return append(rows, absent("  the same under supervisord", "", err.Error())), nil
 	}
@@ -137,11 +138,27 @@ func endChildren(keeper int) func() {
 	}
 }
 
-// killUnderSupervisord measures the same with supervisord (Debian: supervisor), in its own folder.
+// killUnderSupervisord measures the same with supervisord.
 func killUnderSupervisord(b *bench, n int) (sample, error) {
+	cmd, err := b.startSupervisord(n)
+	if err != nil {
+		return nil, fmt.Errorf("not measured: %w", err)
+	}
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it ends its children
+		_ = cmd.Wait()
+	}()
+	return killEach(cmd.Process.Pid, n, func(int) func() bool {
+		before := children(cmd.Process.Pid)
+		return func() bool { return fresh(before, children(cmd.Process.Pid)) }
+	})
+}
+
+// startSupervisord has it keep n sleepers (Debian: supervisor), in a folder of its own.
+func (b *bench) startSupervisord(n int) (*exec.Cmd, error) {
 	program, err := exec.LookPath("supervisord")
 	if err != nil {
-		return nil, fmt.Errorf("not measured: supervisord is missing (apt install supervisor)")
+		return nil, errors.New("supervisord is missing (apt install supervisor)")
 	}
 	dir, err := os.MkdirTemp(b.dir, "sv")
 	if err != nil {
@@ -156,15 +173,5 @@ func killUnderSupervisord(b *bench, n int) (sample, error) {
 		return nil, err
 	}
 	cmd := exec.Command(program, "-c", filepath.Join(dir, "conf"))
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	defer func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it ends its children
-		_ = cmd.Wait()
-	}()
-	return killEach(cmd.Process.Pid, n, func(int) func() bool {
-		before := children(cmd.Process.Pid)
-		return func() bool { return fresh(before, children(cmd.Process.Pid)) }
-	})
+	return cmd, cmd.Start()
 }

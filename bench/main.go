@@ -23,19 +23,22 @@ var measurements = []measurement{
 	{"held", measureHeld},
 	{"exit", measureExit},
 	{"keep", measureKeep},
+	{"transient", measureTransient},
 	{"work", measureWork},
 	{"popup", measurePopup},
 	{"voice", measureVoice},
 	{"press", measurePress},
 	{"lost", measureLostEvents},
 	{"retry", measureRetry},
+	{"storm", measureStorm},
 	{"micro", measureMicro},
 	{"idle", measureIdle},
 	{"program", measureProgram},
 	{"history", measureHistory},
+	{"scale", measureScale},
 	{"boot", measureBoot},
-	{"suspend", measureSuspend},
-	{"absent", listUnmeasured},
+	{"herd", measureHerd},
+	{"proofs", measureProofs},
 }
 
 // bench is what all measurements share.
@@ -44,6 +47,8 @@ type bench struct {
 	repo    string
 	dir     string // scratch; its path is short, for sockets lie in it
 	log     io.Writer
+
+	finished finished // shared by those that need many
 }
 
 func main() {
@@ -58,7 +63,11 @@ func run() error {
 	results := flag.String("results", "", "also save the table in this `DIR`")
 	only := flag.String("only", "", "measure only these, by `NAME,NAME`")
 	list := flag.Bool("list", false, "list the names and stop")
+	readme := flag.String("readme", "", "print the README's table of this saved `FILE` and stop")
 	flag.Parse()
+	if *readme != "" {
+		return printReadme(*readme)
+	}
 	if *list {
 		for _, m := range measurements {
 			fmt.Println(m.name)
@@ -80,6 +89,7 @@ func run() error {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
+	b.finished.dir = filepath.Join(b.dir, "finished")
 	started := time.Now()
 	machine := describeMachine(b.steward)
 	rows := b.measureAll(strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }))

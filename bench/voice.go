@@ -9,7 +9,7 @@ import (
 // measureVoice times a fatal result until its sentence can be heard: the real synthesizer and player, on a sound server
 // whose loudspeaker is recorded in pieces of 10 ms. Warm: the first sentence is not counted.
 func measureVoice(b *bench) ([]row, error) {
-	const n, figure, target = 30, "failure file → first audible sample", "p99 ≤ 500 ms warm"
+	const n, figure, target = 20, "failure file → first audible sample", "p99 ≤ 500 ms warm"
 	h, err := b.newHouse("[escalate]\nchannels = [\"speech\"]\n")
 	if err != nil {
 		return nil, err

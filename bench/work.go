@@ -48,8 +48,8 @@ func measureWork(b *bench) ([]row, error) {
 }
 
 // hire starts a worker.
-func (h *house) hire(p *project) (stop func(), err error) {
-	c := exec.Command(h.bench.steward, "worker", "--agent", "codex-cursor", "--project", p.dir)
+func (h *house) hire(p *project, args ...string) (stop func(), err error) {
+	c := exec.Command(h.bench.steward, append([]string{"worker", "--agent", "codex-cursor", "--project", p.dir}, args...)...)
 	c.Env, c.Dir = h.environ(), p.dir
 	if err := c.Start(); err != nil {
 		return nil, err

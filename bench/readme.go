@@ -1,0 +1,111 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// headlines are the figures that the README shows, by how their rows begin; the words are the README's. A row that is
+// indented belongs to the last one before it that is not, and is named together with that.
+var headlines = []struct{ under, row, words string }{
+	{"", "request file → held", "request file → held"},
+	{"", "exit of a registered agent", "exit of a registered agent → known"},
+	{"", "failure file → popup accepted", "fatal result → popup accepted"},
+	{"", "failure file → first audible sample", "fatal result → the first sound of the voice"},
+	{"", "failure file → incident, every", "the same with every file event lost"},
+	{"", "kill of a kept agent", "kill of an agent that steward keeps → its replacement"},
+	{"kill of a kept agent", "the same under supervisord", "&nbsp; the same under supervisord"},
+	{"", "burst of", ""},
+	{"burst of", "its makespan", "&nbsp; its makespan"},
+	{"burst of", "the same, without steward", "&nbsp; the same at a plain threshold"},
+	{"", "descriptor storm", "descriptor storm → gate shut"},
+	{"", "idle, 5 projects", "idle, 5 projects, 100 agents beating"},
+	{"idle, 5 projects", "resident memory", "&nbsp; its memory"},
+	{"idle, 5 projects", "the document's polling loops", "&nbsp; the document's polling loops in 5 projects"},
+	{"", "steward status, whole process", "`steward status`, whole process"},
+	{"", "kill -9 at random", "kill -9 of the daemon at random"},
+	{"one event", "processor time", "one event among 100,000 finished tasks against 100, processor time"},
+	{"", "steward boot", "`steward boot` against the document's two scripts"},
+	{"", "binary", "binary"},
+}
+
+// printReadme makes the README's table of a saved one.
+func printReadme(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	saved, err := parseTable(string(data))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	fmt.Println("| | measured | wanted |\n|---|---|---|")
+	for _, h := range headlines {
+		for _, r := range saved {
+			if (r.under == "") == (h.under == "") && strings.HasPrefix(r.under, h.under) && strings.HasPrefix(r.figure, h.row) {
+				fmt.Println(r.markdown(h.words))
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// savedRow is a row as it was printed.
+type savedRow struct {
+	under string // the row that it belongs to
+	row
+}
+
+// markdown is a row of the README; without words for it its own stand.
+func (r savedRow) markdown(words string) string {
+	measured := r.measured
+	if r.verdict == "misses" {
+		measured += ": not there yet"
+	}
+	return fmt.Sprintf("| %s | %s | %s |", cmp.Or(words, r.figure), measured, r.target)
+}
+
+// parseTable reads what formatTable wrote: each column begins where its heading does.
+func parseTable(text string) ([]savedRow, error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) < 2 || !strings.HasPrefix(lines[0], "figure") {
+		return nil, fmt.Errorf("this is no table of bench")
+	}
+	var starts []int
+	for _, name := range []string{"figure", "target", "measured", "verdict"} {
+		starts = append(starts, len([]rune(lines[0][:max(strings.Index(lines[0], name), 0)])))
+	}
+	var saved []savedRow
+	above := ""
+	for _, line := range lines[2:] {
+		if strings.TrimSpace(line) == "" {
+			break
+		}
+		cells := cut([]rune(line), starts)
+		r := savedRow{row: row{strings.TrimSpace(cells[0]), cells[1], cells[2], cells[3]}}
+		if strings.HasPrefix(line, " ") {
+			r.under = above
+		} else {
+			above = r.figure
+		}
+		saved = append(saved, r)
+	}
+	return saved, nil
+}
+
+// cut cuts a line at the columns.
+func cut(line []rune, starts []int) (cells [4]string) {
+	for i, from := range starts {
+		to := len(line)
+		if i+1 < len(starts) {
+			to = min(to, starts[i+1])
+		}
+		if from < to {
+			cells[i] = strings.TrimSpace(string(line[from:to]))
+		}
+	}
+	return cells
+}
