@@ -8,7 +8,11 @@ import (
 	"time"
 )
 
+// quickRule retries soon. Nobody takes these tasks, so their claims would keep the third one waiting for room, which is
+// another figure.
 const quickRule = `
+[capacity]
+dimensions = ["agent"]
 [[retry]]
 code = "FILE_NOT_FOUND"
 action = "retry"
