@@ -39,8 +39,8 @@ type Config struct {
 	AlarmAfter time.Duration `toml:"alarm_after"`
 	// Near is how close to Threshold counts as near the limit.
 	Near float64 `toml:"near"`
-	// SampleEvery, SampleNear and SampleIdle are the pauses between samples: as a rule, near the limit, and
-	// with nobody registered.
+	// SampleEvery, SampleNear and SampleIdle are the pauses between samples: as a rule, near the limit, and while nothing
+	// rests on the reading.
 	SampleEvery time.Duration `toml:"sample_every"`
 	SampleNear  time.Duration `toml:"sample_near"`
 	SampleIdle  time.Duration `toml:"sample_idle"`
@@ -112,7 +112,8 @@ func (c Config) IsNear(load Load) bool {
 	return known && used >= c.Threshold-c.Near-tiny
 }
 
-// SampleIn is the pause until the next sample. Idle: nobody is registered, so nobody waits for the answer.
+// SampleIn is the pause until the next sample. Idle: no task is open and no agent's process known, so nobody waits for the
+// answer.
 func (c Config) SampleIn(load Load, idle bool) time.Duration {
 	switch {
 	case idle:

@@ -177,6 +177,7 @@ func (s *Supervisor) noteVerdicts(plan Plan) {
 
 // view gathers all that a decision may rest on.
 func (s *Supervisor) view(now time.Time) View {
+	s.nameConsumers()
 	v := View{Now: now, Load: s.load, Incidents: s.doors.Incidents(), Resumed: s.resumed, Doubt: s.doubt(now), Usage: s.usage, Promised: s.doors.Promised(now), Snapshots: make([]protocol.Snapshot, 0, len(s.desks))}
 	for _, name := range s.names() {
 		d := s.desks[name]

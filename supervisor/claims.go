@@ -128,13 +128,9 @@ func (k *taskLook) seasoned(m *capacity.Measured) *capacity.Measured {
 
 // usage finds what was last measured of an identity's processes.
 func (d *decision) usage(id protocol.Identity, whole bool) *capacity.Measured {
-	if !id.Proves() {
+	u := d.tree(id)
+	if u == nil {
 		return nil
 	}
-	for i := range d.view.Usage {
-		if u := &d.view.Usage[i]; u.Identity == id {
-			return &capacity.Measured{Cores: u.Cores, Memory: u.Memory, CPU: u.CPU, At: plain(u.At), Whole: whole}
-		}
-	}
-	return nil
+	return &capacity.Measured{Cores: u.Cores, Memory: u.Memory, CPU: u.CPU, At: plain(u.At), Whole: whole}
 }

@@ -51,6 +51,8 @@ type Doors struct {
 	Usage func(roots []protocol.Identity, now time.Time) []capacity.Usage
 	// Promised is when something was let in lately that no file shows; may be nil.
 	Promised func(now time.Time) []Promise
+	// Consumers names the largest consumers of what is scarcest, from a scan at most two seconds old; may be nil.
+	Consumers func() []protocol.Consumer
 	// Alarms has a token when the machine is in need right now, before the next sample would show it; may be nil.
 	Alarms <-chan struct{}
 	// Stop ends the tree of processes below an identity, asking first; it returns at once. nil: nothing is ever ended.
@@ -89,6 +91,9 @@ func (d *Doors) fill() {
 	}
 	if d.Usage == nil {
 		d.Usage = func([]protocol.Identity, time.Time) []capacity.Usage { return nil }
+	}
+	if d.Consumers == nil {
+		d.Consumers = func() []protocol.Consumer { return nil }
 	}
 	if d.Promised == nil {
 		d.Promised = func(time.Time) []Promise { return nil }

@@ -45,17 +45,22 @@ func (d *decision) activity(a *protocol.Agent, id protocol.Identity) heartbeat.A
 // seen is what the tree below one process does, by a scan not older than two looks. Where neither its processor time nor
 // its processes can be read, nobody can say.
 func (d *decision) seen(id protocol.Identity) (heartbeat.Activity, bool) {
+	u := d.tree(id)
+	if u == nil || u.CPU == 0 && u.Tree == "" || d.now.Sub(plain(u.At)).Abs() > 2*d.cfg.LookEvery {
+		return heartbeat.Activity{}, false
+	}
+	return heartbeat.Activity{Known: true, CPU: u.CPU, Tree: u.Tree, Written: u.Written}, true
+}
+
+// tree is what the processes below one take by the last scan, nil if that is not known.
+func (d *decision) tree(id protocol.Identity) *capacity.Usage {
 	if d.trees == nil && len(d.view.Usage) > 0 {
 		d.trees = make(map[protocol.Identity]*capacity.Usage, len(d.view.Usage))
 		for i := range d.view.Usage {
 			d.trees[d.view.Usage[i].Identity] = &d.view.Usage[i]
 		}
 	}
-	u := d.trees[id]
-	if u == nil || u.CPU == 0 && u.Tree == "" || d.now.Sub(plain(u.At)).Abs() > 2*d.cfg.LookEvery {
-		return heartbeat.Activity{}, false
-	}
-	return heartbeat.Activity{Known: true, CPU: u.CPU, Tree: u.Tree, Written: u.Written}, true
+	return d.trees[id]
 }
 
 // hands is what one agent has in flight.

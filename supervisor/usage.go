@@ -23,6 +23,21 @@ func (s *Supervisor) survey(now time.Time) {
 	}
 }
 
+// nameConsumers finds the largest consumers for the notices while a task is open: claims may shut the gate long before the
+// readings come near the limit, where they are named anyway.
+func (s *Supervisor) nameConsumers() {
+	if len(s.load.Consumers) > 0 || s.load.At.IsZero() {
+		return
+	}
+	for _, d := range s.desks {
+		if d.hasWork() {
+			s.load.Consumers = s.doors.Consumers()
+			s.attribute()
+			return
+		}
+	}
+}
+
 // attribute names the agents whose processes are among the largest consumers.
 func (s *Supervisor) attribute() {
 	for i := range s.load.Consumers {

@@ -20,7 +20,10 @@ func renderCapacity(p *page, c status.Capacity) {
 	}
 	p.styled(bold, "%s", head)
 	p.table("  ", nil, dimensionRows(p, c)...)
-	if e := c.ExhaustedSeconds; e > 0 && e < 120 {
+	switch e := c.ExhaustedSeconds; {
+	case e > 0 && e <= 1: // the gauge's least, which stands as long as none is left
+		p.styled(red, "open files are used up")
+	case e > 0 && e < 120:
 		p.styled(red, "open files run out in about %s", short(time.Duration(e*float64(time.Second))))
 	}
 	p.part("Let in", "", claimRows(p, c))

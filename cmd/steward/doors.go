@@ -16,10 +16,11 @@ import (
 // doors are the supervisor's ways to the world.
 func (h *house) doors() supervisor.Doors {
 	d := supervisor.Doors{
-		Measure: h.measure,
-		Usage:   h.gauge.Usage,
-		Alarms:  h.gauge.Alarms(),
-		Watch:   h.watch,
+		Measure:   h.measure,
+		Usage:     h.gauge.Usage,
+		Alarms:    h.gauge.Alarms(),
+		Watch:     h.watch,
+		Consumers: h.consumers,
 		// Admissions are made after the doors; the loop asks later still.
 		Promised: func(now time.Time) []supervisor.Promise { return h.admissions.Promised(now) },
 		Inspect: func(pid int) (protocol.Identity, bool) {
@@ -54,10 +55,13 @@ func (h *house) measure(now time.Time) capacity.Load {
 	cfg := h.cfg.Capacity
 	h.mu.Unlock()
 	if p := h.loop.Picture(); cfg.IsNear(load) && p != nil && len(p.Plan.Agents) > 0 {
-		load.Consumers = h.gauge.Consumers(3)
+		load.Consumers = h.consumers()
 	}
 	return load
 }
+
+// consumers are the largest ones, as many as a notice names.
+func (h *house) consumers() []protocol.Consumer { return h.gauge.Consumers(3) }
 
 // freshFor is how old a reading may be that is shown to somebody who watches.
 const freshFor = 900 * time.Millisecond
