@@ -46,6 +46,10 @@ type late struct {
 	base  []byte       // what the old inode held when it was replaced, or last merged
 	wrote jsonfile.Sum // what we put in its place
 	news  []byte       // what a client wrote into it since, not merged yet
+	// What the file said before and after a late document was merged: another client, which had read it before, may
+	// write over the merged one.
+	before, merged []byte
+	seen           jsonfile.Sum // what the file held when that was last looked for
 }
 
 // Edit changes a file as e.Judge says of what is in it now, and reports whether there was anything to change. It must
@@ -99,6 +103,9 @@ func (f *Folder) mergeLate(ctx context.Context) {
 		if l.pending() {
 			_ = f.Guarded(ctx, func() error { return f.merge(l) })
 		}
+		if l.merged != nil && f.overwritten(l) {
+			_ = f.Guarded(ctx, func() error { return f.restore(l) })
+		}
 		if f.Now.Before(l.until) {
 			f.lates = append(f.lates, l)
 			f.Patience.Wish(f.Now.Add(lateEvery))
@@ -126,9 +133,8 @@ func (f *Folder) merge(l *late) error {
 	if err != nil {
 		return nil // its writer is still at work
 	}
-	next := &late{edit: l.edit, until: f.Now.Add(lateFor)}
 	moved := false
-	next.old, err = f.Root.Update(l.edit.File, l.edit.Max, func(present []byte) (doc []byte, err error) {
+	wrote, err := f.replace(l.edit, func(present []byte) (doc []byte, err error) {
 		if doc, moved = l.news, jsonfile.SumOf(present) != l.wrote; moved {
 			doc, err = l.upon(present, theirs)
 		}
@@ -138,7 +144,6 @@ func (f *Folder) merge(l *late) error {
 		if again, err := edited(doc, l.edit.again()); err == nil && again != nil {
 			doc = again
 		}
-		next.base, next.wrote = present, jsonfile.SumOf(doc)
 		return doc, nil
 	})
 	if err != nil {
@@ -146,12 +151,70 @@ func (f *Folder) merge(l *late) error {
 	}
 	l.base, l.news = l.news, nil
 	if !moved {
-		l.wrote = next.wrote
-	}
-	if next.old != nil {
-		f.lates = append(f.lates, next)
+		l.wrote = wrote
 	}
 	return nil
+}
+
+// replace puts a merged document in place, and has its old inode watched, and what becomes of it.
+func (f *Folder) replace(e Edit, judge func(present []byte) ([]byte, error)) (wrote jsonfile.Sum, err error) {
+	next := &late{edit: e, until: f.Now.Add(lateFor)}
+	next.old, err = f.Root.Update(e.File, e.Max, func(present []byte) ([]byte, error) {
+		doc, err := judge(present)
+		if err != nil || doc == nil {
+			return nil, err
+		}
+		next.base, next.before, next.merged, next.wrote = present, present, doc, jsonfile.SumOf(doc)
+		next.seen = next.wrote
+		return doc, nil
+	})
+	if err == nil && next.old != nil {
+		f.lates = append(f.lates, next)
+	}
+	return next.wrote, err
+}
+
+// overwritten reports whether somebody has written the merged document anew as if what was merged had never been.
+func (f *Folder) overwritten(l *late) bool {
+	blob, err := f.Root.Read(l.edit.File, l.edit.Max)
+	if err != nil || blob.Sum == l.seen {
+		return false
+	}
+	o, err := jsonfile.Parse(blob.Data)
+	if err != nil {
+		return false // its writer is still at work
+	}
+	l.seen = blob.Sum
+	return len(l.undone(o)) > 0
+}
+
+// undone is what was merged and is as before in the present document: all of it, or nothing. A client that read the
+// merged document may take back one thing that it did, such as its lock, and will have left a trace of another; from
+// one thing alone nobody can tell.
+func (l *late) undone(present jsonfile.Object) []jsonfile.Set {
+	if l.edit.Merge == nil {
+		return nil
+	}
+	before, err := jsonfile.Parse(l.before)
+	merged, merr := jsonfile.Parse(l.merged)
+	if err != nil || merr != nil || len(l.edit.Merge(merged, before, present)) > 0 {
+		return nil
+	}
+	if sets := l.edit.Merge(before, merged, present); len(sets) > 1 {
+		return sets
+	}
+	return nil
+}
+
+// restore merges once more what was written over. It is watched anew by then.
+func (f *Folder) restore(l *late) error {
+	_, err := f.replace(l.edit, func(present []byte) ([]byte, error) {
+		return edited(present, func(o jsonfile.Object) ([]jsonfile.Set, error) { return l.undone(o), nil })
+	})
+	if err == nil {
+		l.merged = nil
+	}
+	return err
 }
 
 // upon is what others have written with what the client changed; nil when it stays as it is.

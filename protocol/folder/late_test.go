@@ -203,3 +203,42 @@ func TestLateWriteToAnotherFolder(t *testing.T) {
 	}
 	r.wants(`{}`)
 }
+
+// threeWay takes over every key that a late client changed and nobody since.
+func threeWay(base, theirs, present jsonfile.Object) (sets []jsonfile.Set) {
+	for _, s := range changed(base, theirs, present) {
+		if string(present.Get(s.Path[0]).Raw()) == string(base.Get(s.Path[0]).Raw()) {
+			sets = append(sets, s)
+		}
+	}
+	return sets
+}
+
+// A client that read the document before a late one was merged may write it anew after that: what was merged is
+// merged once more. One who saw it, and took something of it back, has his way.
+func TestMergedAndWrittenOver(t *testing.T) {
+	for what, c := range map[string]struct{ late, then, want string }{
+		"by one who had not seen it": {`{"a": 5, "m": 1}`, `{"a": 0, "m": 0, "b": 1, "c": 9}`, `{"a": 5, "m": 1, "b": 1, "c": 9}`},
+		"by one who saw it":          {`{"a": 5, "m": 1}`, `{"a": 5, "m": 0, "b": 1, "c": 9}`, `{"a": 5, "m": 0, "b": 1, "c": 9}`},
+		"one thing goes on":          {`{"a": 5, "m": 1}`, `{"a": 6, "m": 0, "b": 1}`, `{"a": 6, "m": 0, "b": 1}`},
+		"one thing alone":            {`{"a": 5, "m": 0}`, `{"a": 0, "m": 0, "b": 1, "c": 9}`, `{"a": 0, "m": 0, "b": 1, "c": 9}`},
+		"torn":                       {`{"a": 5, "m": 1}`, `{"a": 0, "m"`, `{"a": 0, "m"`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRoom(t, `{"a": 0, "m": 0}`)
+			old := r.client()
+			r.edit(Edit{Judge: setB, Merge: threeWay})
+			old.writes(c.late)
+			r.look(100 * time.Millisecond)
+			r.write(c.then)
+			for range 3 {
+				r.look(100 * time.Millisecond)
+			}
+			r.wants(c.want)
+			if r.look(time.Minute); r.Watched() > 0 {
+				t.Errorf("%d are watched for ever", r.Watched())
+			}
+			r.wants(c.want)
+		})
+	}
+}
