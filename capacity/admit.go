@@ -40,6 +40,8 @@ type Work struct {
 // Ended is how a claim came to its end.
 type Ended struct {
 	At time.Time
+	// Took is how long it says that it took; 0: it does not.
+	Took time.Duration
 	// Well: the work was done, so that there is something to learn from it.
 	Well bool
 }

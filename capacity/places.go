@@ -43,6 +43,9 @@ func (r *round) settleEnded(work Work) {
 		if !end.At.IsZero() && end.At.Before(r.now) {
 			place.At = end.At
 		}
+		if k.Taken.IsZero() && end.Took > 0 { // nobody said that it was at work, but it says so now
+			k.Taken = later(k.Since, place.At.Add(-end.Took))
+		}
 		switch {
 		case k.Taken.IsZero() && !result: // withdrawn before anybody took it
 			continue
@@ -55,6 +58,13 @@ func (r *round) settleEnded(work Work) {
 		}
 		r.free(place) // also of work that was taken and done between two looks, which no reading shows
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func (r *round) free(f Freed) {

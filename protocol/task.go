@@ -139,6 +139,8 @@ type Outcome struct {
 	Summary    string        `json:"summary,omitempty"`
 	Failures   []Failure     `json:"failures,omitempty"`
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
+	// Took is how long the attempt took by its own words; 0: it does not say.
+	Took time.Duration `json:"took,omitempty"`
 	// ForHuman are next actions that need a human decision; Next are the others.
 	ForHuman []string `json:"for_human,omitempty"`
 	Next     []string `json:"next,omitempty"`

@@ -46,6 +46,7 @@ class Executor:
         self.root, self.together = root, together
         self.began, self.beaten, self.named = time.monotonic(), 0.0, None
         self.running = {}  # task -> process
+        self.since = {}  # task -> when it was started
 
     def result(self, task):
         return os.path.join(self.tasks, "task_" + task + ".result.json")
@@ -63,6 +64,7 @@ class Executor:
     def start(self, path, task):
         parameters = read(path)["payload"]["parameters"]
         say("taken", task)
+        self.since[task] = time.monotonic()
         self.running[task] = subprocess.Popen([parameters["script_path"]] + parameters.get("args", []), cwd=self.root)
         self.beat()
 
@@ -70,7 +72,8 @@ class Executor:
         code = self.running.pop(task).wait()
         write(self.result(task), {
             "task_id": task, "status": "completed" if code == 0 else "failed", "source_agent": "codex-cursor",
-            "completed_at": utc(), "execution_time_seconds": 0, "capacity_used": 0.1,
+            "completed_at": utc(), "execution_time_seconds": round(time.monotonic() - self.since.pop(task), 3),
+            "capacity_used": 0.1,
             "result": {"success": code == 0, "artifacts_created": [], "files_modified": [], "summary": "", "metrics": {}},
             "errors": [], "next_actions": []})
         say("done", task)

@@ -146,6 +146,10 @@ func (x *ordeal) sabotaged(strace, inject string) {
 	} else {
 		x.until("it is dead, or all is done", func() bool { return !p.alive() || x.open() == 0 })
 	}
+	if strings.Contains(inject, "signal=KILL") && p.alive() { // its call may be among the last ones, or never come
+		x.pause(time.Second)
+		p.kill()
+	}
 	if !p.alive() {
 		x.Logf("%s: the daemon has died", inject)
 		x.killed = true

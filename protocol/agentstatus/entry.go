@@ -23,7 +23,7 @@ type entry struct {
 	progress                jsonfile.Reading[progress]
 	claim                   jsonfile.Reading[Claim]
 	record                  record
-	recorded                bool // record was read once
+	recorded                bool // record was read once, and all of it
 
 	closed  bool         // completed, and every file at rest: only a change of the folder is worth a look
 	checked jsonfile.Sum // the result whose artifacts were looked for
@@ -62,13 +62,14 @@ func (p *Project) refresh(id string) *entry {
 	loadOf(p, &e.claim, e.files.claim, id, decodeClaim)
 	p.readRecord(e)
 	if !e.exists() {
+		p.forgetUnread(e, nil)
 		delete(p.tasks, id)
 		return e
 	}
 	p.checkArtifacts(e)
 	_, over := e.over()
 	o, _ := e.ended()
-	e.closed = over && o.Succeeded() && e.atRest() && !p.inTrouble(e)
+	e.closed = over && o.Succeeded() && e.atRest() && e.recorded && !p.inTrouble(e)
 	return e
 }
 

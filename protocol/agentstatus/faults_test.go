@@ -116,8 +116,40 @@ func TestTheLogCannotBeWritten(t *testing.T) {
 		t.Fatal("the change must stand, and the log be a fault")
 	}
 	s.Do(os.Remove(s.Path(logPath)))
+	if again := s.look().Again; again.IsZero() || again.After(s.Now.Add(5*time.Second)) {
+		t.Errorf("the next look is asked for at %v", again)
+	}
+	s.Pass(5 * time.Second)
+	if snap := s.look(requestPath); len(snap.Faults) > 0 || !snap.Again.IsZero() {
+		t.Errorf("later: %+v, again %v", snap.Faults, snap.Again)
+	}
+	if text := s.Read(logPath); strings.Count(text, `"task_deferred"`) != 1 {
+		t.Errorf("what could not be told was told as %q", text)
+	}
 	s.Do(s.apply(about(only(t, s.look()), protocol.VerbRelease)))
-	if snap := s.look(); len(snap.Faults) > 0 {
-		t.Errorf("later: %+v", snap.Faults)
+	if text := s.Read(logPath); strings.Count(text, `"task_deferred"`) != 1 || strings.Count(text, `"task_released"`) != 1 {
+		t.Errorf("told later: %q", text)
+	}
+}
+
+// What could not be read of a task's ledger counts as a retry, and is read again until it can be: under the name that it
+// has then.
+func TestTheLedgerCannotBeRead(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
+	s.Do(s.apply(retryChange(only(t, s.look()), s.Now, time.Hour)))
+	sched := filepath.Join(Base, attemptsDir, taskID+".1.sched.json")
+	good := s.Read(sched)
+	s.reopen() // nothing was read yet
+	s.Do(os.Remove(s.Path(sched)))
+	s.Do(os.Mkdir(s.Path(sched), 0o755))
+	snap := s.look()
+	if k := only(t, snap); k.Attempt() != 2 || protocoltest.FaultAt(snap, sched[len(Base)+1:]) == nil {
+		t.Fatalf("attempt %d, faults %+v", k.Attempt(), snap.Faults)
+	}
+	s.Do(os.Remove(s.Path(sched)))
+	s.Write(sched, good)
+	snap = s.look()
+	if k := only(t, snap); k.Attempt() != 2 || k.Takings[0].Rule == "" || len(snap.Faults) > 0 {
+		t.Errorf("readable: %+v, faults %+v", k.Takings, snap.Faults)
 	}
 }

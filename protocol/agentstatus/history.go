@@ -280,6 +280,7 @@ func (p *Project) settle(e *entry) {
 	for _, file := range e.files.all() {
 		p.Patience.Clear(file)
 	}
+	p.forgetUnread(e, nil)
 	delete(p.tasks, e.id)
 	delete(p.log.tasks, e.id)
 }

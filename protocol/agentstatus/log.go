@@ -21,7 +21,9 @@ type log struct {
 	flaws map[string]int // lines per violation of the schema
 	bad   int            // lines that are no JSON object
 
-	unwritten *protocol.Fault // the last line of ours could not be written
+	untold    [][]byte        // lines of ours that could not be written yet
+	unwritten *protocol.Fault // why
+	tellAt    time.Time       // when it is tried again
 }
 
 // life is what the log tells of a task.
@@ -48,7 +50,8 @@ func (p *Project) readLog() {
 	err := l.tail.Read(p.Folder, func() {
 		lines = l.lines
 		next := newLog()
-		next.tail, next.unwritten, next.at = l.tail, l.unwritten, l.at
+		next.tail, next.at = l.tail, l.at
+		next.untold, next.unwritten, next.tellAt = l.untold, l.unwritten, l.tellAt
 		*l = next
 	}, func(line []byte, _ int64) { l.take(line, p.Now) })
 	if lines != nil {

@@ -19,6 +19,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	}
 	p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
 	full := look.Full() || wide(look.Hints)
+	p.retell(ctx)
 	p.readLog()
 	p.readAgents(p.desksToRead(full, look.Hints))
 	p.through(sharedDir)

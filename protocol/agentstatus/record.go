@@ -2,6 +2,7 @@ package agentstatus
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type record struct {
 	buried      bool
 	cancelled   bool
 	cancelledAt time.Time
+	unread      []string // files of which it could not be read what they say
 }
 
 func attemptFile(id string, n int, kind string) string {
@@ -54,20 +56,23 @@ func (p *Project) readRecord(e *entry) {
 	if e.recorded && !p.changed[attemptsDir] {
 		return
 	}
-	e.recorded = true
 	r := record{buried: p.has(deadFile(e.id))}
 	if st, err := p.Root.Stat(cancelledFile(e.id)); err == nil {
 		r.cancelled, r.cancelledAt = true, appeared(st)
 	}
 	for n := 1; n <= maxAttempts; n++ {
 		// A cancellation may have given the last result back.
-		if i := n - 1; !r.cancelled && i < len(e.record.takings) && e.record.takings[i].Committed {
+		file := attemptFile(e.id, n, "sched")
+		if i := n - 1; !r.cancelled && i < len(e.record.takings) && e.record.takings[i].Committed && !slices.Contains(e.record.unread, file) {
 			r.takings = append(r.takings, e.record.takings[i])
 			continue
 		}
 		s, ok := p.scheduled(e.id, n)
 		if !ok {
 			break
+		}
+		if p.Patience.Has(file) {
+			r.unread = append(r.unread, file)
 		}
 		if s.taking.Committed {
 			r.takings = append(r.takings, s.taking)
@@ -78,7 +83,17 @@ func (p *Project) readRecord(e *entry) {
 		}
 		break
 	}
-	e.record = r
+	p.forgetUnread(e, r.unread)
+	e.record, e.recorded = r, len(r.unread) == 0
+}
+
+// forgetUnread takes those files of a task's ledger off the book that are no longer unread.
+func (p *Project) forgetUnread(e *entry, still []string) {
+	for _, file := range e.record.unread {
+		if !slices.Contains(still, file) {
+			p.Patience.Clear(file)
+		}
+	}
 }
 
 func (p *Project) has(file string) bool {

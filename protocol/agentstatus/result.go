@@ -36,7 +36,9 @@ func decodeResult(o jsonfile.Object) outcome {
 		return r
 	}
 	c.uuid("task_id", r.id)
-	c.number(o, "execution_time_seconds", 0, 1e9, true)
+	if s, ok := c.number(o, "execution_time_seconds", 0, 1e9, true); ok {
+		r.Took = time.Duration(s * float64(time.Second))
+	}
 	c.number(o, "capacity_used", 0, 1, true)
 	if body, ok := c.child(o, "result", true); ok {
 		r.body(c, body)

@@ -1,7 +1,10 @@
 package agentstatus
 
 import (
+	"bytes"
+	"context"
 	"slices"
+	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -24,10 +27,14 @@ func (p *Project) write(line logLine) error {
 	if err != nil {
 		return err
 	}
+	return p.append(data)
+}
+
+func (p *Project) append(line []byte) error {
 	if err := p.Root.MkdirAll(sharedDir, 0o755); err != nil {
 		return err
 	}
-	return p.Root.Append(logFile, data)
+	return p.Root.Append(logFile, line)
 }
 
 // logEvent appends a task's life event in the name of the agent it speaks of, unless the log has it by now.
@@ -53,18 +60,67 @@ func (p *Project) logEvent(c protocol.Change) error {
 		Message: c.Why, Metadata: map[string]any{"logged_by": ourName}})
 }
 
-// told logs what steward itself caused. The change stands whether or not the line could be written; that it could
-// not is a Fault until the next line can.
+// told logs what steward itself caused. The change stands whether or not the line could be written. One that could not
+// is a Fault until it is: it is tried again with the next line, and with the looks.
 func (p *Project) told(event string, c protocol.Change) {
 	task := ""
 	if c.Subject.Kind == protocol.KindTask {
 		task = c.Subject.ID
 	}
-	err := p.write(logLine{Timestamp: jsonfile.FormatTime(p.Now), EventType: event, TaskID: task, Source: ourName, Target: c.Agent, Message: c.Why,
+	line, err := jsonfile.EncodeLine(logLine{Timestamp: jsonfile.FormatTime(p.Now), EventType: event, TaskID: task, Source: ourName, Target: c.Agent, Message: c.Why,
 		Metadata: map[string]any{"logged_by": ourName, "reason": string(c.Reason)}})
-	if err == nil {
-		p.log.unwritten = nil
+	if err != nil {
+		p.log.unwritten = p.Fault(p.log.unwritten, logFile, err)
 		return
 	}
-	p.log.unwritten = p.Fault(p.log.unwritten, logFile, err)
+	p.log.untold = append(p.log.untold, line)
+	if over := len(p.log.untold) - mostUntold; over > 0 {
+		p.log.untold = slices.Delete(p.log.untold, 0, over)
+	}
+	p.tellAll()
+}
+
+const (
+	mostUntold  = 200
+	untoldEvery = 5 * time.Second
+)
+
+// tellAll writes what is not told yet, in order. Where a write failed at its very end the line may be there.
+func (p *Project) tellAll() {
+	for len(p.log.untold) > 0 {
+		line := p.log.untold[0]
+		if p.log.unwritten == nil || !p.logHolds(line) {
+			if err := p.append(line); err != nil {
+				p.log.unwritten = p.Fault(p.log.unwritten, logFile, err)
+				p.log.tellAt = p.Now.Add(untoldEvery)
+				return
+			}
+		}
+		p.log.untold = p.log.untold[1:]
+	}
+	p.log.untold, p.log.unwritten = nil, nil
+}
+
+// logHolds reports whether one of the last lines of the log is that one.
+func (p *Project) logHolds(line []byte) bool {
+	const last = 64 << 10
+	st, err := p.Root.Stat(logFile)
+	if err != nil {
+		return false
+	}
+	data, _, err := p.Root.ReadAt(logFile, max(0, st.Size-last), last)
+	return err == nil && bytes.Contains(data, bytes.TrimSpace(line))
+}
+
+// retell tries again to write what could not be told. It asks for the look in which it does.
+func (p *Project) retell(ctx context.Context) {
+	if len(p.log.untold) == 0 {
+		return
+	}
+	if !p.Now.Before(p.log.tellAt) || p.log.tellAt.After(p.Now.Add(untoldEvery)) {
+		_ = p.Guarded(ctx, func() error { p.tellAll(); return nil })
+	}
+	if len(p.log.untold) > 0 {
+		p.Patience.Wish(p.log.tellAt)
+	}
 }

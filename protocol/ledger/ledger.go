@@ -23,6 +23,7 @@ type Ledger struct {
 	dir     string // relative to the Root
 	stamp   jsonfile.Stamp
 	entries map[string][]protocol.Taking
+	unread  []string // files of which it could not be read what they say
 }
 
 // New is the ledger in the folder dir, which Enter makes when it is missing.
@@ -39,6 +40,7 @@ func (l *Ledger) Refresh(root *jsonfile.Root, p *jsonfile.Patience, now time.Tim
 	st, err := root.Stat(l.dir)
 	if errors.Is(err, jsonfile.ErrNotExist) {
 		p.Clear(l.dir)
+		l.clear(p, nil)
 		l.entries, l.stamp = nil, jsonfile.Stamp{}
 		return
 	}
@@ -51,14 +53,24 @@ func (l *Ledger) Refresh(root *jsonfile.Root, p *jsonfile.Patience, now time.Tim
 		return
 	}
 	p.Clear(l.dir)
+	l.clear(p, l.readAll(root, p, names))
 	l.stamp = jsonfile.Stamp{}
-	if st.Settled(now) {
+	if st.Settled(now) && len(l.unread) == 0 {
 		l.stamp = st
 	}
-	l.readAll(root, p, names)
 }
 
-func (l *Ledger) readAll(root *jsonfile.Root, p *jsonfile.Patience, names []string) {
+// clear takes those files off the book that are no longer unread: they were read, or have another name by now.
+func (l *Ledger) clear(p *jsonfile.Patience, unread []string) {
+	for _, file := range l.unread {
+		if !slices.Contains(unread, file) {
+			p.Clear(file)
+		}
+	}
+	l.unread = unread
+}
+
+func (l *Ledger) readAll(root *jsonfile.Root, p *jsonfile.Patience, names []string) (unread []string) {
 	old := l.entries
 	l.entries = map[string][]protocol.Taking{}
 	for _, name := range names {
@@ -66,17 +78,18 @@ func (l *Ledger) readAll(root *jsonfile.Root, p *jsonfile.Patience, names []stri
 		if !ok {
 			continue
 		}
-		if i := slices.IndexFunc(old[id], func(k protocol.Taking) bool { return k.N == n && k.Committed }); i >= 0 && committed {
+		file := l.dir + "/" + name
+		known := func(k protocol.Taking) bool { return k.N == n && k.Committed && !slices.Contains(l.unread, file) }
+		if i := slices.IndexFunc(old[id], known); i >= 0 && committed {
 			l.entries[id] = append(l.entries[id], old[id][i])
 			continue
 		}
 		// One that cannot be read counts as a retry: a damaged ledger must not give attempts away.
 		k := protocol.Taking{N: n, Action: protocol.ActionRetry, Committed: committed}
-		file := l.dir + "/" + name
 		if o, _, err := root.Load(file, maxEntry); err != nil {
 			p.Unreadable(file, err)
+			unread = append(unread, file)
 		} else {
-			p.Clear(file)
 			decode(o, &k)
 		}
 		l.entries[id] = append(l.entries[id], k)
@@ -84,6 +97,7 @@ func (l *Ledger) readAll(root *jsonfile.Root, p *jsonfile.Patience, names []stri
 	for _, list := range l.entries {
 		slices.SortFunc(list, func(a, b protocol.Taking) int { return cmp.Compare(a.N, b.N) })
 	}
+	return unread
 }
 
 func parseName(name string) (id string, n int, committed, ok bool) {

@@ -60,6 +60,15 @@ func TestLedger(t *testing.T) {
 	if got := refresh(); len(got) != 2 || got[1].N != 2 || got[1].Action != protocol.ActionRetry {
 		t.Errorf("a damaged entry gives its attempt away: %+v", got)
 	}
+	if l.stamp != (jsonfile.Stamp{}) || p.Calm() {
+		t.Error("what could not be read is not read again")
+	}
+	if err := os.Rename(filepath.Join(dir, "own/attempts/a.b.2.sched.json"), filepath.Join(dir, "own/attempts/other")); err != nil {
+		t.Fatal(err)
+	}
+	if got := refresh(); len(got) != 1 || !p.Calm() {
+		t.Errorf("a file that is gone is a fault for ever: %+v", p.Troubles())
+	}
 	if bad := (protocol.Change{Subject: protocol.Subject{ID: "../x"}, Attempt: 1}); l.Enter(root, bad, now) == nil {
 		t.Error("a hostile id went on record")
 	}
