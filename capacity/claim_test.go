@@ -73,6 +73,8 @@ func TestClaims(t *testing.T) {
 		{"old work is in the readings", machine(4, 64, 0.5, 0.1), before(2), []capacity.Claim{running("a", time.Minute, nil), running("b", time.Minute, nil)}, 2, "cpu"},
 		{"old work that idles", machine(4, 64, 0.02, 0.1), before(0.08), []capacity.Claim{running("a", time.Minute, nil), running("b", time.Minute, nil)}, 4, "cpu"},
 		{"young work that was measured", machine(4, 64, 0.5, 0.1), before(0), []capacity.Claim{running("a", 9*time.Second, &capacity.Measured{Cores: 2})}, 2, "cpu"},
+		{"what settled work is measured to take is not that of young work", machine(4, 64, 0.75, 0.1), before(0), []capacity.Claim{running("a", time.Minute, &capacity.Measured{Cores: 1}),
+			running("b", 9500*time.Millisecond, &capacity.Measured{Cores: 1}), running("c", 300*time.Millisecond, nil), running("d", 150*time.Millisecond, nil)}, 0, "cpu"},
 		{"what others take is theirs", machine(4, 64, 0.5, 0.1), before(2), []capacity.Claim{untaken("a", time.Second)}, 1, "cpu"},
 		{"half of what it needs is idle", machine(16, 64, 0.74, 0.1), learnt(8, 1), []capacity.Claim{running("a", time.Minute, nil)}, 1, "cpu"},
 		{"less than half of what it needs is idle", machine(16, 64, 0.79, 0.1), learnt(8, 1), []capacity.Claim{running("a", time.Minute, nil)}, 0, "cpu"},

@@ -29,8 +29,9 @@ type sums struct {
 	// young is what is still to come of young claims with what they take already; faded what has faded of their cost and
 	// may be in use; expected all that they may hold of the reading.
 	young, faded, expected float64
-	// goOn is what work takes that was taken and goes on; own what was measured of it.
-	goOn, own float64
+	// goOn is what work takes that was taken and goes on; own what was measured of it; settled what was measured of such as
+	// is no longer young.
+	goOn, own, settled float64
 }
 
 // openLedger enters the claims, and what has ended since the last judgement.
@@ -54,6 +55,7 @@ func (r *round) openLedger(work Work) {
 	reading := r.load.CPU.Or(0) * b.cores
 	b.cpu.reading = max(reading-r.credit(), min(reading, cpu.goOn))
 	b.cpu.base = r.baseline(r.faded(b.cpu.reading-cpu.expected)-r.matureEnded(), b.cpu.reading, cpu.expected)
+	b.cpu.base = max(b.cpu.base, min(b.cpu.reading, cpu.settled)) // that much of the reading is surely not the young claims'
 	b.cpu.young = cpu.young + min(b.cpu.reading-b.cpu.base, cpu.faded)
 	b.mem.reading = r.load.Memory.Or(0) * b.total
 	b.mem.base = min(r.baseline(r.old.BaseMemory, b.mem.reading, mem.expected), max(0, b.mem.reading-mem.own))
@@ -77,6 +79,7 @@ func (r *round) addCores(sum *sums, c Claim, cost float64) {
 		sum.goOn += kept.Cores
 	}
 	if young == 0 {
+		sum.settled += measured
 		return
 	}
 	all, pending := max(cost, measured), measured+max(0, cost-measured)*young

@@ -95,12 +95,14 @@ func (s *Supervisor) decide() {
 	s.resumed = false
 	s.metrics.decision(s.now().Sub(begin))
 	s.noteVerdicts(plan)
+	firstSight := metOne(s.memory.Projects, plan.Memory.Projects)
 	s.metrics.observe(s.memory, plan.Memory)
 	s.plan, s.memory = plan, plan.Memory
-	s.watches = plan.Open || s.hasRoots()
+	s.watches = plan.Open || s.hasRecorded()
 	s.show(view)
 	due, ends := s.possible(plan, begin), s.toEnd(plan)
-	if len(due)+len(ends)+len(plan.Alerts)+len(plan.Remarks) == 0 {
+	// Since when a project is looked after is kept at once: what fails while steward is away is news, however long that is.
+	if len(due)+len(ends)+len(plan.Alerts)+len(plan.Remarks) == 0 && !firstSight {
 		return
 	}
 	if err := s.save(); err != nil {
@@ -118,6 +120,16 @@ func (s *Supervisor) decide() {
 		d := s.desks[c.Subject.Project]
 		d.changes = append(d.changes, c)
 	}
+}
+
+// metOne reports whether some project was looked at for the first time ever.
+func metOne(before, now map[string]ProjectMemory) bool {
+	for name, p := range now {
+		if !p.Since.IsZero() && before[name].Since.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // possible lists the changes that can be made now.

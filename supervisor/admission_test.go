@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -80,4 +81,43 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 	if v := a.Ask(supervisor.Admission{Project: "/p", Task: "t49"}, now); !v.Admit {
 		t.Errorf("released by hand, and refused: %s", v.Why)
 	}
+}
+
+// Who was told to wait is listed until it is let in, has gone, or what it asked for waits no more.
+func TestAdmissionsTellWhoWaits(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := &supervisor.Picture{}
+	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.99), Memory: protocol.Used(0.1), Files: protocol.Used(0), Disk: protocol.Used(0.1), Cores: 2, MemoryTotal: 64 << 30}
+	p.Config = settings()
+	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: "/p"}}
+	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus", Tasks: []protocol.Task{{ID: "t", Agent: "a", Visible: true}}}
+	p.View.Snapshots = []protocol.Snapshot{s}
+	p.Plan.Tasks = map[protocol.Subject]supervisor.TaskVerdict{s.Subject(protocol.KindTask, "t"): {State: protocol.TaskPending}}
+	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
+	list := func(at time.Time) (names []string) {
+		for _, w := range a.Asking(at) {
+			names = append(names, fmt.Sprintf("%s%s %d since %s", w.Who, w.Task, w.PID, w.Since.Sub(now)))
+		}
+		return names
+	}
+	expect := func(at time.Duration, want ...string) {
+		t.Helper()
+		if got := list(now.Add(at)); !slices.Equal(got, want) {
+			t.Errorf("at %s: %q, want %q", at, got, want)
+		}
+	}
+	a.Ask(supervisor.Admission{Project: "/elsewhere", Who: "claude", PID: 7}, now)
+	a.Ask(supervisor.Admission{Project: "/p", Task: "t", PID: 8}, now.Add(time.Second))
+	a.Ask(supervisor.Admission{Project: "/p", Task: "t", PID: 9}, now.Add(2*time.Second)) // another worker asks for the same one
+	a.Ask(supervisor.Admission{Project: "/p", Who: "looks", Look: true}, now)
+	a.Ask(supervisor.Admission{}, now)
+	expect(3*time.Second, "claude 7 since 0s", "t 9 since 1s")
+	v := a.Ask(supervisor.Admission{Project: "/elsewhere", Who: "claude", PID: 7}, now.Add(4*time.Second))
+	expect(5*time.Second, "claude 7 since 0s", "t 9 since 1s")
+	expect(5*time.Second + v.RetryAfter + 10*time.Second) // neither asked again
+	p.Plan.Tasks = nil
+	expect(5*time.Second, "claude 7 since 0s") // somebody has the task by now
+	p.View.Load.CPU, p.View.Load.At = protocol.Used(0.1), now.Add(6*time.Second)
+	a.Ask(supervisor.Admission{Project: "/elsewhere", Who: "claude", PID: 7}, now.Add(6*time.Second))
+	expect(7 * time.Second)
 }

@@ -190,9 +190,9 @@ func (k *taskLook) alertUntaken() {
 	}
 	k.alert(escalate.Alert{Kind: "untaken", Severity: protocol.Medium,
 		Summary:    fmt.Sprintf("Nobody has taken %s for %s", title(k.t), span(k.timeout())),
-		Detail:     fmt.Sprintf("Its request lies open since %s; %s.%s", k.t.Appeared.UTC().Format(time.RFC3339), why, directive(k.t)),
+		Detail:     fmt.Sprintf("Its request lies open since %s; %s.%s", k.mem.Open.Format(time.RFC3339), why, directive(k.t)),
 		Spoken:     fmt.Sprintf("Nobody takes %s.", title(k.t)),
-		Occurrence: k.t.Appeared.UTC().Format(time.RFC3339)})
+		Occurrence: k.mem.Open.Format(time.RFC3339)})
 }
 
 // alertBudget tells that the project's hourly retries are used up.

@@ -25,11 +25,11 @@ type claims struct {
 func (c *claims) enter(k *taskLook) {
 	if k.t.Outcome != nil {
 		if _, claimed := k.d.old.Gate.Claims[k.subject]; claimed && !k.t.Outcome.Ours {
-			c.ended[k.subject] = capacity.Ended{At: plain(k.t.Outcome.Appeared), Well: k.t.Outcome.Succeeded()}
+			c.ended[k.subject] = capacity.Ended{At: plain(k.t.Outcome.Appeared), Took: k.t.Outcome.Took, Well: k.t.Outcome.Succeeded()}
 		}
 		return
 	}
-	stillHeld := k.t.Hold != nil && !(k.s.Busy && !k.mem.Admitted.IsZero())
+	stillHeld := k.t.Hold != nil && !(k.s.Busy && !k.mem.Admitted.IsZero()) && !k.heldTooLate()
 	if k.t.Foreign || stillHeld || k.agent == nil || k.agent.dead() {
 		return
 	}
@@ -39,6 +39,12 @@ func (c *claims) enter(k *taskLook) {
 		if p.Subject == k.subject && p.At.After(claim.Since) {
 			claim.Since = plain(p.At)
 		}
+	}
+	if k.heldTooLate() {
+		claim.Taken = cmp.Or(k.d.old.Gate.Claims[k.subject].Taken, k.at)
+		claim.Since, claim.Measured = claim.Taken, k.measured()
+		c.list = append(c.list, claim)
+		return
 	}
 	if by := k.inFlight(); by != "" {
 		claim.Taken = k.mem.Running

@@ -114,14 +114,16 @@ const forgetAfter = 7 * 24 * time.Hour
 // remember starts the next Memory. Maps are made anew, so that what left the files leaves the memory;
 // what belongs to a project that was not looked at stays.
 func (d *decision) remember(tasks, agents int) Memory {
-	next := Memory{LastLook: d.now, ResumeUntil: d.old.ResumeUntil, LastReissue: d.old.LastReissue,
+	next := Memory{LastLook: d.now,
+		// No later than they could be by this clock: it may have been set back.
+		ResumeUntil: earliest(d.now.Add(d.cfg.Heartbeat.ResumeGrace), d.old.ResumeUntil), LastReissue: earliest(d.now, d.old.LastReissue),
 		Agents:   make(map[protocol.Subject]heartbeat.Memory, agents),
 		Tasks:    make(map[protocol.Subject]TaskMemory, tasks),
 		Projects: make(map[string]ProjectMemory, len(d.old.Projects)+1),
 		Gate:     d.old.Gate,
 	}
 	for name, p := range d.old.Projects {
-		next.Projects[name] = p
+		next.Projects[name] = p.follow(d.now)
 	}
 	for i := range d.view.Snapshots {
 		s := &d.view.Snapshots[i]
@@ -201,9 +203,7 @@ func (d *decision) keep(k *taskLook) {
 	if at, now := d.stopped[k.subject]; now {
 		k.mem.Stopped = at
 	}
-	if k.mem.Waits = (time.Time{}); k.t.Outcome != nil && mayChange(k.s) && (k.mem.State == protocol.TaskWaiting || k.mem.State == protocol.TaskDeferred) {
-		k.mem.Waits = plain(k.t.Outcome.Appeared)
-	}
+	k.mem.Waits = k.waitsSince()
 	d.plan.Memory.Tasks[k.subject] = k.mem
 	d.plan.Tasks[k.subject] = k.verdict
 	d.plan.Open = d.plan.Open || k.verdict.State.Open()

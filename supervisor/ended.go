@@ -22,12 +22,14 @@ func (k *taskLook) ended() {
 	task.Timeout = k.timeout()
 	at := k.d.local
 	if k.t.Requeue {
-		at = k.d.since(o.Appeared)
+		at = k.d.since(k.endedAt())
 	}
 	r := escalate.Judge(task, k.s.Protocol, at, k.d.cfg.Retry)
 	switch {
 	case k.mem.Wanted && k.t.Ref.Path != "":
-		k.onDemand()
+		k.onDemand(protocol.ReasonOperator, "the operator asked for another run")
+	case scheduled(k.t) && k.t.Takings[len(k.t.Takings)-1].Rule == ruleOperator && k.t.Ref.Path != "" && !k.t.Cancelled:
+		k.onDemand(protocol.ReasonRepair, "the operator asked for another run, and a crash cut its way short")
 	case k.runsAgain(&r):
 		k.again(r)
 	case r.Action == escalate.ActionNone && !k.t.Cancelled:
@@ -90,7 +92,7 @@ func (k *taskLook) again(r escalate.Ruling) {
 		k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Ref: o.Ref, Why: why})
 		return
 	}
-	if settled := plain(o.Appeared).Add(k.d.cfg.Tasks.Settle); o.Status == "deferred" && now.Before(settled) {
+	if settled := k.endedAt().Add(k.d.cfg.Tasks.Settle); o.Status == "deferred" && now.Before(settled) {
 		// The client's own deferral stays readable for its orchestrator before it is lifted.
 		k.wait(state, settled, "deferred by its client")
 		return
@@ -118,10 +120,30 @@ func (k *taskLook) again(r escalate.Ruling) {
 	}
 }
 
+// endedAt is when the present result came, as far as anybody has seen.
+func (k *taskLook) endedAt() time.Time {
+	if k.t.Outcome.Appeared.IsZero() {
+		return time.Time{}
+	}
+	return earliest(earliest(k.mem.Waits, k.t.Outcome.Appeared), k.d.now)
+}
+
+// waitsSince is when the result came that is still to be followed by something. Where steward only observes nothing
+// follows; but a pause comes to its end, and what has waited already waits on, for the disk may only hang.
+func (k *taskLook) waitsSince() time.Time {
+	if k.t.Outcome == nil || !wasOpen(k.mem.State) {
+		return time.Time{}
+	}
+	if paused := k.d.plan.Memory.Projects[k.s.Project].Paused != ""; !mayChange(k.s) && !paused && k.mem.Waits.IsZero() {
+		return time.Time{}
+	}
+	return k.endedAt()
+}
+
 // unproved waits for the end of a run whose agent still names it (TIMEOUT: the result may be early).
 func (k *taskLook) unproved(r escalate.Ruling) {
 	k.is(protocol.TaskWaiting, "%s It waits until %s no longer names the task.", r.Why, k.t.Agent)
-	if deadline := plain(k.t.Outcome.Appeared).Add(k.timeout()); k.over(deadline) {
+	if deadline := k.endedAt().Add(k.timeout()); k.over(deadline) {
 		k.alertOverrun(deadline)
 	}
 }
@@ -140,17 +162,20 @@ func (k *taskLook) retry(r escalate.Ruling, due time.Time) {
 		Attempt: len(committed(k.t)) + 1, Timeout: r.Timeout, Twice: twice, NoHold: k.d.view.Once})
 }
 
-// onDemand issues a lost task again because the operator asked for it, whatever the rules say.
-func (k *taskLook) onDemand() {
-	k.is(protocol.TaskWaiting, "the operator asked for another run")
+// onDemand issues a task again because the operator asked for it, whatever the rules say.
+func (k *taskLook) onDemand(reason protocol.Reason, why string) {
+	k.is(protocol.TaskWaiting, "%s", why)
 	c := byHand(k.t, k.d.now, k.d.cfg.Tasks.Lease)
-	c.Reason, c.Why, c.NoHold = protocol.ReasonOperator, k.verdict.Why, k.d.view.Once
+	c.Reason, c.Why, c.NoHold = reason, k.verdict.Why, k.d.view.Once
 	k.change(c)
 }
 
+// ruleOperator stands on record where a rule's name would, for a run that the operator ordered.
+const ruleOperator = "operator"
+
 // byHand is the change that takes a result away for a run beyond the rules, at once.
 func byHand(t *protocol.Task, now time.Time, lease time.Duration) protocol.Change {
-	return protocol.Change{Verb: protocol.VerbRetry, Ref: t.Outcome.Ref, Agent: t.Agent, Action: protocol.ActionRetry, Rule: "operator",
+	return protocol.Change{Verb: protocol.VerbRetry, Ref: t.Outcome.Ref, Agent: t.Agent, Action: protocol.ActionRetry, Rule: ruleOperator,
 		Code: "OPERATOR", Attempt: len(committed(t)) + 1, Until: now, Hold: protocol.HoldRetry, ReleaseBy: now.Add(lease),
 		Twice: t.Outcome.Twice}
 }

@@ -263,8 +263,10 @@ func (f *folder) show(t *card, now time.Time) error {
 	return f.do(
 		func() {
 			if t.held {
-				t.open, t.held, t.appeared, t.named, t.progress = true, false, now, "", time.Time{}
-				t.shown++
+				t.open, t.held, t.appeared, t.progress = true, false, now, time.Time{}
+				if t.shown++; len(t.workers) == 0 { // a claim holds whenever it was made
+					t.named = ""
+				}
 			}
 		},
 		func() { t.notice = nil })

@@ -31,6 +31,11 @@ func (k *taskLook) held() {
 	}
 	switch h.Reason {
 	case protocol.HoldCapacity:
+		if k.heldTooLate() {
+			k.is(protocol.TaskRunning, "%s names it; it had read the request when that was held", k.t.Agent)
+			k.verdict.NotBefore = h.NotBefore
+			return
+		}
 		k.is(protocol.TaskDeferred, "held until there is room")
 		k.verdict.NotBefore = h.NotBefore
 		k.release = protocol.ReasonRoom
@@ -51,6 +56,13 @@ func (k *taskLook) held() {
 	default:
 		k.is(protocol.TaskWaiting, "held: %s", h.Reason)
 	}
+}
+
+// heldTooLate reports whether the agent works on a task that is held for want of room: it had read the request in the
+// very moment in which that was put out of sight. Such a task needs no room; it has it.
+func (k *taskLook) heldTooLate() bool {
+	h := k.t.Hold
+	return h != nil && h.Reason == protocol.HoldCapacity && k.t.Outcome == nil && k.agent.alive() && k.agent.names(k.t.ID)
 }
 
 // retryWait lets the next run in once it is due. Those that fell due while the machine slept go one by one.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/capacity"
@@ -75,6 +76,8 @@ type TaskMemory struct {
 	Held bool `json:"held,omitempty"`
 	// Lease is until when that hold was to last unless renewed.
 	Lease time.Time `json:"lease,omitzero"`
+	// Open is since when its request lies where agents see it; zero while it does not.
+	Open time.Time `json:"open,omitzero"`
 	// Visible is the time it lay open in sight of its living agent, as far as looks covered it.
 	Visible time.Duration `json:"visible,omitempty"`
 	// Running is when this run was first seen in flight.
@@ -101,4 +104,37 @@ type TaskMemory struct {
 	Counted string        `json:"counted,omitempty"`
 	Latency time.Duration `json:"latency,omitempty"`
 	Called  bool          `json:"called,omitempty"`
+}
+
+// follow brings what is remembered by the clock into line with it: once it was set back, a moment that is yet to come would
+// put off for hours whatever is due some time after it.
+func (m *TaskMemory) follow(now time.Time) {
+	for _, t := range [...]*time.Time{&m.FirstSeen, &m.Open, &m.Admitted, &m.Running, &m.Unnamed, &m.Alone, &m.Waits} {
+		if t.After(now) {
+			*t = now
+		}
+	}
+}
+
+// follow does the same with the times of the retries, the newest of which comes last.
+func (p ProjectMemory) follow(now time.Time) ProjectMemory {
+	if n := len(p.Retries); n == 0 || !p.Retries[n-1].After(now) {
+		return p
+	}
+	p.Retries = slices.Clone(p.Retries)
+	for i, t := range p.Retries {
+		if t.After(now) {
+			p.Retries[i] = now
+		}
+	}
+	return p
+}
+
+// earliest is the first of two moments of which the first may not be known. What a file says of its own time moves with
+// every touch, and with a clock that was set back it lies in the future.
+func earliest(known, other time.Time) time.Time {
+	if other = plain(other); known.IsZero() || other.Before(known) {
+		return other
+	}
+	return known
 }

@@ -15,8 +15,8 @@ import (
 
 // counted is when a loop used its dear doors.
 type counted struct {
-	mu                        sync.Mutex
-	samples, surveys, checked []time.Time
+	mu                               sync.Mutex
+	samples, surveys, checked, woken []time.Time
 
 	alarms chan struct{} // of a machine in need
 }
@@ -47,6 +47,16 @@ func (w *world) startCounted(c *counted) (s *supervisor.Supervisor, stop func())
 	measure, check := doors.Measure, doors.Check
 	doors.Measure = func(now time.Time) capacity.Load { c.note(&c.samples); return measure(now) }
 	doors.Check = func(id protocol.Identity) heartbeat.ProcessState { c.note(&c.checked); return check(id) }
+	doors.Inspect = func(pid int) (protocol.Identity, bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for id := range w.processes {
+			if id.PID == pid {
+				return id, true
+			}
+		}
+		return protocol.Identity{}, false
+	}
 	doors.Usage = func(_ []protocol.Identity, now time.Time) []capacity.Usage {
 		if n := len(c.surveys); n == 0 || now.Sub(c.surveys[n-1]) >= 2*time.Second { // as the gauge does
 			c.note(&c.surveys)
@@ -54,6 +64,7 @@ func (w *world) startCounted(c *counted) (s *supervisor.Supervisor, stop func())
 		return nil
 	}
 	doors.Alarms = c.alarms
+	doors.Pulse = func(time.Time) { c.note(&c.woken) }
 	s = supervisor.New(w.cfg, w.projects(), w.memory, doors, slog.New(slog.DiscardHandler), nil)
 	return s, w.run(s)
 }

@@ -272,13 +272,15 @@ func (p *proc) finish(w *attempt) {
 	m.deliver(a, w)
 }
 
-// end takes the attempt off the machine.
+// end takes the attempt off the machine. Its result may still be in the writing; it takes no room any more.
 func (p *proc) end(w *attempt) {
 	if w.over {
 		return
 	}
 	p.spent(p.a.m.awake)
 	w.over = true
+	j := p.a.m.job(w.c)
+	j.admitted, j.taken = false, false
 	p.works = slices.DeleteFunc(slices.Clone(p.works), func(x *attempt) bool { return x == w })
 	p.a.m.machine.load(w, -1)
 }
@@ -304,7 +306,7 @@ func (m *simulation) deliver(a *actor, w *attempt) {
 	default:
 		c.late = &protocol.Ref{Path: "late", Sum: fmt.Sprint("late ", m.seq)}
 	}
-	if j.admitted, j.taken = false, false; a.style == lister && w.p.moves() && !w.p.mute {
+	if a.style == lister && w.p.moves() && !w.p.mute {
 		a.say()
 	}
 	m.hint(a.s)
@@ -326,7 +328,6 @@ func (p *proc) die() {
 	m.note("%s/%s (%d) ends", p.a.s.name, p.a.name, p.id.PID)
 	for _, w := range slices.Clone(p.works) {
 		p.end(w)
-		m.job(w.c).admitted, m.job(w.c).taken = false, false
 	}
 	p.alive = false
 	if m.brain.up && (m.kind != mixed || m.odds(90)) { // else the exit is only found by the next look

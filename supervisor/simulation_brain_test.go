@@ -220,8 +220,9 @@ func (b *brain) tick() {
 	if m.awake >= b.sampled+b.sampleEvery() {
 		b.sample()
 	}
-	for _, d := range b.desks {
-		d.full = d.full || !d.busy && m.awake >= b.dueOf(d)
+	turn := m.quiet && slices.ContainsFunc(b.desks, func(d *place) bool { return m.awake >= d.fullAt+m.cfg.LookEvery })
+	for _, d := range b.desks { // what is due soon goes with the turn, as in the loop
+		d.full = d.full || !d.busy && (m.awake >= b.dueOf(d) || turn && m.awake >= d.fullAt+m.cfg.LookEvery/2)
 	}
 	if w := b.plan.Wake; b.up && !w.IsZero() && !m.now().Before(w) && b.decided == before {
 		b.decide()
@@ -278,7 +279,9 @@ func (b *brain) carryOut(d *place, changes []protocol.Change, run int) {
 		if b.up && b.starts == run {
 			b.feel()
 			b.lookAt(d)
-			b.decide()
+			if !b.m.quiet || !slices.ContainsFunc(b.desks, func(other *place) bool { return other.busy && other.since == d.since }) {
+				b.decide() // with the last look of a turn
+			}
 			b.dispatch()
 		}
 	})

@@ -55,9 +55,10 @@ func (b *brain) decide() {
 		m.Fatalf("no rest: %d decisions within a minute: wake %v, looks %v, %+v", b.within, plan.Wake, plan.Looks, plan.Changes)
 	}
 	m.checkPlan(view, old, plan)
+	firstSight := len(plan.Memory.Projects) > len(old.Projects)
 	b.plan, b.memory = plan, plan.Memory
 	due := b.possible(plan)
-	if len(due)+len(plan.Alerts)+len(plan.Remarks) == 0 {
+	if len(due)+len(plan.Alerts)+len(plan.Remarks) == 0 && !firstSight {
 		return
 	}
 	if b.save() != nil {

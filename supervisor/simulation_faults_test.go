@@ -109,7 +109,7 @@ func (m *simulation) mutes(a *actor) {
 // succeed ends the silence: the agent beats again or, once what it had in hand was issued anew, somebody starts another
 // one of its name beside it.
 func (m *simulation) succeed(a *actor, p *proc, patience int) {
-	if !p.alive || !p.mute || a.s.gone {
+	if !p.alive || !p.mute || a.s.gone || len(a.serving()) > 1 { // or another is there already
 		return
 	}
 	again := len(p.works) > 0 && a.proof != recorded
@@ -124,8 +124,10 @@ func (m *simulation) succeed(a *actor, p *proc, patience int) {
 		m.after(time.Minute, func() { m.succeed(a, p, patience-1) })
 	default:
 		p.mute, a.turned = false, m.awake
-		m.note("%s/%s (%d) beats again", a.s.name, a.name, p.id.PID)
-		a.say()
+		m.note("%s/%s (%d) is mute no more", a.s.name, a.name, p.id.PID)
+		if p.moves() {
+			a.say()
+		}
 	}
 }
 
@@ -266,7 +268,9 @@ func (m *simulation) heal() {
 				}
 				if last := a.procs[len(a.procs)-1]; p.mute && p == last {
 					p.mute, a.turned = false, m.awake
-					a.say()
+					if p.moves() {
+						a.say()
+					}
 				}
 			}
 			if len(a.serving()) == 0 && m.odds(60) {

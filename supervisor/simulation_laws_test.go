@@ -27,6 +27,11 @@ func (d *place) seen(a *actor) bool {
 	return d.looked && a.m.awake-d.fullAt < 6*time.Second && a.turned < d.fullAt
 }
 
+// unseen reports whether the agent changed after the last look, which is young: nobody could know.
+func (d *place) unseen(a *actor) bool {
+	return a.turned >= d.fullAt && a.m.awake-d.fullAt < 6*time.Second
+}
+
 // checkTake is the law that nothing is issued twice: whoever takes a task is alone with it, unless the ledger says that
 // it may run twice, and what is completed is never begun again.
 func (m *simulation) checkTake(w *attempt) {
@@ -77,7 +82,10 @@ func (m *simulation) checkChange(d *place, c protocol.Change) {
 		card := d.s.files.cards[c.Subject.ID]
 		for _, w := range m.inHand(d, c.Subject.ID) {
 			marked := c.Twice || slices.ContainsFunc(card.ledger, func(k protocol.Taking) bool { return k.Twice })
-			if c.Verb == protocol.VerbConclude && w.p.a.lively() && w.p == w.p.a.procs[len(w.p.a.procs)-1] || !marked {
+			if c.Verb == protocol.VerbCancel && card.result != nil { // it leaves the result as it is, which says so itself
+				marked = marked || card.result.Twice
+			}
+			if c.Verb == protocol.VerbConclude && w.p.a.lively() && !d.unseen(w.p.a) && w.p == w.p.a.procs[len(w.p.a.procs)-1] || !marked {
 				m.Fatalf("harm: %s of %s, which process %d of %s works on: %s", c.Verb, c.Subject, w.p.id.PID, w.p.a.name, c.Why)
 			}
 		}

@@ -17,7 +17,12 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-var simSeed = flag.Uint64("sim.seed", 0, "play only this seed of TestSimulation, with its transcript")
+var (
+	simSeed  = flag.Uint64("sim.seed", 0, "play only this seed of TestSimulation, with its transcript")
+	simFrom  = flag.Uint64("sim.from", 1, "the first seed of TestSimulation")
+	simCount = flag.Uint64("sim.count", 0, "how many seeds TestSimulation plays; 0: as many as its form asks for")
+	simFails = flag.Uint64("sim.fails", 5, "how many seeds of TestSimulation may fail until it gives up")
+)
 
 // TestSimulation plays worlds of many projects, agents, tasks, faults, clocks and crashes, each from one seed, and holds
 // them to the laws in simulation_laws_test.go. A seed that fails is played again with -sim.seed=N -v.
@@ -33,18 +38,23 @@ func TestSimulation(t *testing.T) {
 	seeds, limit := uint64(200), time.Hour
 	switch {
 	case os.Getenv("STEWARD_LONG") == "1":
-		seeds, limit = 10_000, 10*time.Minute
+		seeds, limit = 10_000, 30*time.Minute
 	case testing.Short():
 		seeds = 30
+	}
+	if *simCount > 0 {
+		seeds, limit = *simCount, time.Hour
 	}
 	begin := time.Now()
 	t.Cleanup(func() { debug.SetGCPercent(100) })
 	debug.SetGCPercent(400)
 	var next, played, broken atomic.Uint64
+	next.Store(*simFrom - 1)
+	seeds += *simFrom - 1
 	for i := range 2 {
 		t.Run(fmt.Sprint("player ", i+1), func(t *testing.T) {
 			t.Parallel()
-			for seed := next.Add(1); seed <= seeds && broken.Load() < 5 && time.Since(begin) < limit; seed = next.Add(1) {
+			for seed := next.Add(1); seed <= seeds && broken.Load() < *simFails && time.Since(begin) < limit; seed = next.Add(1) {
 				m := play1(seed)
 				if m.broken != "" {
 					broken.Add(1)
@@ -103,9 +113,12 @@ func (m *simulation) play() {
 	m.note("all is well after %d decisions and %d changes", m.brain.decided, m.brain.changes)
 }
 
-// awaits reports whether some task waits for a time that is known.
+// awaits reports whether some task, or a lock, waits for a time that is known.
 func (m *simulation) awaits() bool {
 	for _, s := range m.sites {
+		if slices.ContainsFunc(s.files.foreign.locks, func(l protocol.Lock) bool { return l.Expires.After(m.now()) && !s.actor(l.Holder).able() }) {
+			return true // until then it is its holder's word against silence
+		}
 		for _, id := range s.files.order {
 			c := s.files.cards[id]
 			state := m.job(c).last

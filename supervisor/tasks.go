@@ -30,6 +30,7 @@ type taskLook struct {
 func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook) {
 	*k = taskLook{d: d, s: s, t: t, agent: agents[t.Agent], subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
 	m := d.old.Tasks[k.subject]
+	m.follow(d.now)
 	k.before = m.Looked
 	if m.FirstSeen.IsZero() {
 		m.FirstSeen = k.at
@@ -50,7 +51,11 @@ func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, age
 	if slept := d.slept(); slept > 0 {
 		m.Running, m.Unnamed = later(m.Running, slept), later(m.Unnamed, slept)
 	}
-	m.Looked = k.at
+	if m.Looked = k.at; !t.Visible || t.Appeared.IsZero() {
+		m.Open = time.Time{}
+	} else {
+		m.Open = earliest(earliest(m.Open, t.Appeared), k.at)
+	}
 	m.News = t.Outcome != nil && (m.News || wasOpen(m.State))
 	// Whoever let it go. What only outlived its lease, with nobody there to renew it, is no such word on a gate.
 	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "" && k.at.Before(m.Lease)) {
@@ -194,6 +199,9 @@ func (k *taskLook) running() {
 		k.lost(false, "its agent "+k.t.Agent+" is proved to be gone")
 	case k.agent.alive() && k.dropped():
 		k.lost(false, "its agent "+k.t.Agent+" beats and no longer names it")
+	case k.agent.dead() && overdue && k.at.Before(deadline):
+		k.is(protocol.TaskRunning, "its agent %s is silent and the task's time is over", k.t.Agent)
+		k.d.lookAgain(k.s.Project, deadline) // it may have beaten since the look
 	case k.agent.dead() && overdue:
 		k.lost(true, "its agent "+k.t.Agent+" is silent and the task's time is over; the old attempt may still run")
 	case k.agent.dead():
@@ -286,7 +294,7 @@ func (k *taskLook) pending() {
 		}
 		return
 	}
-	if t := k.t.Appeared; k.t.Visible && !t.IsZero() && k.over(plain(t).Add(k.timeout())) {
+	if !k.mem.Open.IsZero() && k.over(k.mem.Open.Add(k.timeout())) {
 		k.alertUntaken()
 	}
 	switch {

@@ -62,7 +62,7 @@ func (s *stage) do(line string) error {
 	words := strings.Fields(line)
 	verb, words := words[0], words[1:]
 	act, ok := map[string]func([]string) error{
-		"at": s.doAt, "sleep": s.doSleep, "absent": s.doAbsent, "agent": s.doAgent, "task": s.doTask, "result": s.doResult, "load": s.doLoad, "show": s.doShow,
+		"at": s.doAt, "sleep": s.doSleep, "clock": s.doClock, "absent": s.doAbsent, "agent": s.doAgent, "task": s.doTask, "result": s.doResult, "load": s.doLoad, "show": s.doShow,
 		"once": s.doOnce, "state": s.doState, "release": s.doRelease, "retries": s.doRetries,
 		"lock": s.doLock, "plea": s.doPlea, "finding": s.doFinding, "event": s.doEvent, "mode": s.doMode,
 		"fault": s.doFault, "trouble": s.doTrouble, "progress": s.doProgress, "settle": s.doSettle,
@@ -101,6 +101,9 @@ func (s *stage) doSleep(w []string) error {
 	s.now, s.resumed = to, true
 	return err
 }
+
+// doClock: the clock is set, back or forth. To its processes that is as if the machine had slept.
+func (s *stage) doClock(w []string) error { return s.doSleep([]string{"until", w[0]}) }
 
 // doAbsent: steward alone is away; another process of it starts later.
 func (s *stage) doAbsent(w []string) error {
@@ -255,6 +258,10 @@ func (s *stage) doTask(w []string) error {
 	case "half-retried": // a crash came between the schedule and the commit
 		c.ledger = append(c.ledger, protocol.Taking{N: len(c.ledger) + 1, Action: protocol.ActionRetry, Rule: "severity=warning", Code: "FLAKY", Due: s.now.Add(20 * time.Second)})
 		c.open, c.held = false, true
+		if len(w) > 2 { // by the operator
+			k := &c.ledger[len(c.ledger)-1]
+			k.Rule, k.Code, k.Due = "operator", "OPERATOR", s.now
+		}
 	case "loses":
 		c.task.Ref = protocol.Ref{}
 	default:

@@ -5,6 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/heartbeat"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
 
@@ -30,6 +33,52 @@ func TestOneTurn(t *testing.T) {
 		}
 		if looks < 3*(40/5) || looks > 3*(40/5)+6 {
 			t.Errorf("%d looks in 40 s at three projects", looks)
+		}
+	})
+}
+
+// TestIdleTurns: while nothing is open, and no process is on record, all that comes by the clock comes at the same
+// moments, and no reading is older than one may be. What the kernel says of the machine's need then decides on nothing.
+func TestIdleTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c := newWorld(t, "a", "b", "c"), &counted{alarms: make(chan struct{})}
+		w.cfg.Capacity.SampleIdle = 4 * time.Second
+		id := protocol.Identity{PID: 7, Start: 7, Boot: "b"}
+		w.processes[id] = heartbeat.ProcessAlive
+		for name := range w.folders {
+			a := agentOf("codex")
+			a.agent.PID = id.PID // a file names it, and it lives as long as the agent
+			w.folders[name].sims = []*sim{a}
+		}
+		s, stop := w.startCounted(c)
+		defer stop()
+		time.Sleep(2 * time.Minute)
+		if p := s.Picture().Plan.Memory.Agents[protocol.Subject{Project: "a", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}].Proven; p != id {
+			t.Fatalf("the process has not proved itself: %v", p)
+		}
+		from := time.Now()
+		for range 40 {
+			time.Sleep(1500 * time.Millisecond)
+			synctest.Wait()
+			select {
+			case c.alarms <- struct{}{}:
+				t.Fatal("the alarm was heard")
+			default:
+			}
+		}
+		synctest.Wait()
+		n, pause := c.between(&c.samples, from, time.Now())
+		if n < 11 || n > 14 || pause >= capacity.MaxAge {
+			t.Errorf("%d samples in an idle minute, the longest pause %v", n, pause)
+		}
+		moments := map[time.Time]bool{}
+		for _, at := range c.woken {
+			if at.After(from) {
+				moments[at] = true
+			}
+		}
+		if len(moments) > n+1 {
+			t.Errorf("woken at %d moments for %d samples", len(moments), n)
 		}
 	})
 }
