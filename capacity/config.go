@@ -112,7 +112,7 @@ func (c Config) IsNear(load Load) bool {
 	return known && used >= c.Threshold-c.Near-tiny
 }
 
-// SampleIn is the pause until the next sample. Idle: no task is open and no agent's process known, so nobody waits for the
+// SampleIn is the pause until the next sample. Idle: no task is open and no agent's process on record, so nobody waits for the
 // answer.
 func (c Config) SampleIn(load Load, idle bool) time.Duration {
 	switch {

@@ -45,7 +45,7 @@ type Supervisor struct {
 	unsaved   *protocol.Fault // why the memory could not be saved the last time
 	mended    time.Time       // since when it can be saved again, while the incident is open, perhaps since an earlier run
 	sampled   time.Time
-	watches   bool      // a task is open, or an agent's process known: the readings decide on something
+	watches   bool      // a task is open, or an agent's process on record: the readings decide on something
 	owed      time.Time // when the looks of one turn are decided on at the latest; zero: nothing is owed
 	own       ownTrouble
 	ended     map[protocol.Subject]time.Time // the hangings whose end was ordered, by when they began
@@ -91,7 +91,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		case r := <-s.reports:
 			s.feelPulse()
 			s.report(r)
-		case <-s.doors.Alarms:
+		case <-s.alarms():
 			s.feelPulse()
 			s.sample()
 		case q := <-s.ask:
@@ -223,7 +223,7 @@ const mostGlances = 40
 // next is when tick has something to do. It is never further away than a look, so that a sleep of the machine can
 // be told from a loop that had nothing to do.
 func (s *Supervisor) next() time.Time {
-	at := s.sampled.Add(s.sampleEvery())
+	at := s.sampleDue()
 	earlier := func(t time.Time) {
 		if !t.IsZero() && t.Before(at) {
 			at = t
@@ -266,7 +266,7 @@ func (s *Supervisor) due(d *desk) time.Time {
 const lookGap = 25 * time.Millisecond
 
 // sampleEvery is the pace of the gauges. The quick pace near the limit serves only tasks that wait. While no task is open
-// and no process of an agent's is known a reading decides on nothing: work that comes has one taken (see freshen).
+// and no process of an agent's is on record a reading decides on nothing: work that comes has one taken (see freshen).
 func (s *Supervisor) sampleEvery() time.Duration {
 	cfg := s.cfg.Capacity
 	if e := s.load.Exhausted; e > 0 && e < filesWatched {

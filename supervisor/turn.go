@@ -1,6 +1,43 @@
 package supervisor
 
-import "time"
+import (
+	"time"
+
+	"github.com/livhana/steward/capacity"
+)
+
+// sampleDue is when the gauges are read next. While a reading decides on nothing it waits for a full look that comes soon
+// after, as long as the one before still counts.
+func (s *Supervisor) sampleDue() time.Time {
+	every := s.sampleEvery()
+	at := s.sampled.Add(every)
+	if s.watches {
+		return at
+	}
+	wait := at.Add(every / 2)
+	for _, d := range s.desks {
+		last := d.fullAt
+		if d.busy { // it will have looked by then, and a timer that is put off wakes all the same
+			last = d.since
+		}
+		if turn := last.Add(s.cfg.LookEvery); !turn.Before(at) && turn.Before(wait) {
+			wait = turn
+		}
+	}
+	if wait.Equal(at.Add(every / 2)) {
+		return at
+	}
+	if latest := s.sampled.Add(capacity.MaxAge - sampleMargin); latest.Before(wait) {
+		wait = latest
+	}
+	if wait.Before(at) {
+		return at
+	}
+	return wait
+}
+
+// sampleMargin is how long before it counts no more a reading is replaced at the latest.
+const sampleMargin = 50 * time.Millisecond
 
 // together is by how much what comes by the clock alone may come early: when a sample or a full look is due, what would
 // be due within half a sample's time goes with it, so that an idle machine is woken once and not once for each.
@@ -51,12 +88,20 @@ func (s *Supervisor) wakes(now time.Time) bool {
 	return !s.plan.Wake.IsZero() && !now.Before(s.plan.Wake) || !s.owed.IsZero() && !now.Before(s.owed)
 }
 
+// alarms is the kernel's word that the machine is in need. It is not heard while a reading decides on nothing.
+func (s *Supervisor) alarms() <-chan struct{} {
+	if !s.watches {
+		return nil
+	}
+	return s.doors.Alarms
+}
+
 // freshen takes a sample for work, or a process, that a look has shown while the readings decided on nothing.
 func (s *Supervisor) freshen(now time.Time) {
 	if s.watches || now.Sub(s.sampled) < s.cfg.Capacity.SampleEvery {
 		return
 	}
-	s.watches = s.hasRoots()
+	s.watches = s.hasRecorded()
 	for _, d := range s.desks {
 		s.watches = s.watches || d.hasWork()
 	}

@@ -78,10 +78,24 @@ func (s *Supervisor) roots() []protocol.Identity {
 	return slices.Compact(list)
 }
 
-// hasRoots reports whether there is any.
-func (s *Supervisor) hasRoots() bool {
-	for range s.known {
-		return true
+// hasRecorded reports whether the process of an agent or of its work is on record. One that a file names may be anybody's
+// shell, also when it has proved to live as long as the agent: what it opens and uses is read at the slow pace.
+func (s *Supervisor) hasRecorded() bool {
+	proves := func(id protocol.Identity) bool { return id.Proves() }
+	for _, d := range s.desks {
+		for i := range d.snapshots {
+			snap := &d.snapshots[i]
+			for j := range snap.Agents {
+				if a := &snap.Agents[j]; a.Process.Proves() || slices.ContainsFunc(a.Others, proves) {
+					return true
+				}
+			}
+			for j := range snap.Tasks {
+				if slices.ContainsFunc(snap.Tasks[j].Workers, proves) {
+					return true
+				}
+			}
+		}
 	}
 	return false
 }

@@ -37,7 +37,7 @@ type Gauge struct {
 
 // New makes a Gauge. Paths are the folders whose file systems count as disk: those of the projects.
 func New(paths ...string) *Gauge {
-	g := &Gauge{proc: "/proc", up: sinceBoot, problems: map[string]string{}, buf: make([]byte, roomy), alarms: make(chan struct{}, 1)}
+	g := &Gauge{proc: "/proc", up: sinceBoot, problems: map[string]string{}, buf: make([]byte, roomy), alarms: make(chan struct{})}
 	g.scan.clock = spentByNow
 	g.SetPaths(paths...)
 	return g
@@ -111,15 +111,9 @@ func (g *Gauge) Problems() map[string]string {
 }
 
 // Alarms has a token when the kernel says that the machine is in need right now: that programs wait for memory, or
-// half of the time for the processor or a disk. Run must run. Whoever takes the token takes a sample.
+// half of the time for the processor or a disk. Run must run. Whoever takes the token takes a sample; until somebody does,
+// the kernel is not asked again.
 func (g *Gauge) Alarms() <-chan struct{} { return g.alarms }
-
-func (g *Gauge) ring() {
-	select {
-	case g.alarms <- struct{}{}:
-	default: // one is waiting to be taken
-	}
-}
 
 // note turns a reading into a share and keeps the reason when it is none.
 func (g *Gauge) note(what string) func(float64, error) capacity.Share {

@@ -82,13 +82,19 @@ func (g *Gauge) attend(ctx context.Context, bell *os.File, refused error) {
 	defer context.AfterFunc(ctx, func() { _ = bell.SetReadDeadline(time.Unix(1, 0)) })()
 	conn, err := bell.SyscallConn()
 	for err == nil && ctx.Err() == nil {
+		var rung []int32
 		var failed error
 		err = conn.Read(func(fd uintptr) (over bool) {
-			over, failed = heard(fd)
+			over, rung, failed = heard(fd)
 			return over
 		})
-		if err = errors.Join(err, failed); err == nil {
-			g.ring()
+		if err = errors.Join(err, failed); err != nil {
+			break
+		}
+		select {
+		case g.alarms <- struct{}{}:
+			err = conn.Control(func(fd uintptr) { arm(fd, rung) })
+		case <-ctx.Done():
 		}
 	}
 	if ctx.Err() == nil {
@@ -106,23 +112,38 @@ func (g *Gauge) silent(err error) {
 	}
 }
 
-// heard reports whether a trigger has gone off, or will no more, which is an error.
-func heard(bell uintptr) (bool, error) {
+// heard reports whether a trigger has gone off, and which, or will no more, which is an error.
+func heard(bell uintptr) (over bool, rung []int32, err error) {
 	var events [8]unix.EpollEvent
 	n, err := unix.EpollWait(int(bell), events[:], 0)
 	if errors.Is(err, unix.EINTR) {
-		return true, nil // a sample too many harms nobody; to wait for the next edge may mean for ever
+		return true, nil, nil // a sample too many harms nobody; to wait for the next edge may mean for ever
 	}
 	if err != nil {
-		return true, err
+		return true, nil, err
 	}
 	for _, e := range events[:n] {
 		if e.Events&unix.EPOLLERR != 0 {
-			return true, errors.New("the kernel has taken a trigger back")
+			return true, nil, errors.New("the kernel has taken a trigger back")
+		}
+		if e.Events&unix.EPOLLPRI != 0 {
+			rung = append(rung, e.Fd)
 		}
 	}
-	return n > 0, nil
+	return n > 0, rung, nil
 }
+
+// arm has triggers ring again. Each rings once, and then not before the alarm was taken: on a machine that is busy for hours
+// they would wake steward every two seconds, also where nobody needs to know.
+func arm(bell uintptr, triggers []int32) {
+	for _, fd := range triggers {
+		// One that cannot be set again is silent; the samples still come.
+		_ = unix.EpollCtl(int(bell), unix.EPOLL_CTL_MOD, int(fd), &unix.EpollEvent{Events: once, Fd: fd})
+	}
+}
+
+// once is how a trigger rings.
+const once = unix.EPOLLPRI | unix.EPOLLONESHOT
 
 // listen sets the triggers. Go's own poller does not wait for "urgent" events, by which they show; so they go into
 // another epoll, whose descriptor Go's poller can wait for, and no thread is spent. The error says which were refused.
@@ -163,7 +184,7 @@ func trigger(ep int, path, text string) (*os.File, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("the kernel refuses a trigger at %s: %w", path, err)
 	}
-	event := unix.EpollEvent{Events: unix.EPOLLPRI, Fd: int32(fd)}
+	event := unix.EpollEvent{Events: once, Fd: int32(fd)}
 	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("wait for pressure: %w", err)

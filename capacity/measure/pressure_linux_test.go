@@ -3,7 +3,9 @@ package measure
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -84,4 +86,74 @@ func TestBellIsWell(t *testing.T) {
 	if said := g.Problems()["pressure"]; said != "" {
 		t.Errorf("said %q", said)
 	}
+}
+
+// One who does not listen gets one token, and the kernel is left alone until he takes it; then it is asked again.
+func TestAlarmsDoNotQueue(t *testing.T) {
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.SetNonblock(ep, true)
+	bell := os.NewFile(uintptr(ep), "bell")
+	defer bell.Close()
+	need := urgent(t)
+	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, need, &unix.EpollEvent{Events: once, Fd: int32(need)}); err != nil {
+		t.Fatal(err)
+	}
+	g := New()
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() { g.attend(ctx, bell, nil); close(over) }()
+	for range 3 {
+		calm := []unix.PollFd{{Fd: int32(ep), Events: unix.POLLIN}}
+		for end := time.Now().Add(time.Minute); ; {
+			if n, _ := unix.Poll(calm, 0); n == 0 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal("the kernel tells again what nobody has taken yet")
+			}
+			runtime.Gosched()
+		}
+		select {
+		case <-g.Alarms():
+		case <-time.After(time.Minute):
+			t.Fatal("it does not ring")
+		}
+	}
+	stop()
+	<-over
+}
+
+// urgent is a descriptor at which there is something urgent, for ever.
+func urgent(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	from, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = from.Close(), to.Close() })
+	raw, err := from.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = raw.Write(func(fd uintptr) bool { err = unix.Sendto(int(fd), []byte("!"), unix.MSG_OOB, nil); return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := to.(*net.TCPConn).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return int(f.Fd())
 }

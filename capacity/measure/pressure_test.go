@@ -48,19 +48,6 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// One who does not listen gets one token, and holds nobody up.
-func TestAlarmsDoNotQueue(t *testing.T) {
-	g := New()
-	g.ring()
-	g.ring()
-	<-g.Alarms()
-	select {
-	case <-g.Alarms():
-		t.Error("two tokens for one need")
-	default:
-	}
-}
-
 // Where the kernel gives no word, Run says so and waits.
 func TestRunWithoutPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

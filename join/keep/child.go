@@ -35,7 +35,11 @@ func spawn(path string, argv, env []string, dir, log string) (*child, error) {
 	c := newChild()
 	attr := &os.ProcAttr{Dir: dir, Env: env, Files: []*os.File{null, out, out}, Sys: session()}
 	c.hold.prepare(attr.Sys)
-	if c.own, err = os.StartProcess(path, argv, attr); err != nil {
+	err = proc.Prompt(func() (err error) {
+		c.own, err = os.StartProcess(path, argv, attr)
+		return err
+	})
+	if err != nil {
 		return nil, startFault(path, dir, err)
 	}
 	c.hold.take()

@@ -106,8 +106,23 @@ func (k *Keeper) Set(cfg Config, rows, aside []Row) {
 	k.again()
 }
 
-// tick is how often logs are looked at, and what waits for the operator is asked about.
-const tick = time.Second
+// How often lives that wait for somebody are asked about; and while there are none, how often the logs are looked at.
+const (
+	tick     = time.Second
+	logsTick = 5 * time.Second
+)
+
+// pace is the time until the next look.
+func (k *Keeper) pace() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range k.lives {
+		if l.idle.Load() {
+			return tick
+		}
+	}
+	return logsTick
+}
 
 // Run keeps the agents until ctx ends, and then leaves them alone.
 func (k *Keeper) Run(ctx context.Context) error {
@@ -129,7 +144,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		k.presence.run(ctx)
 	})
 	defer k.hands.Wait()
-	beat := time.NewTicker(tick)
+	beat := time.NewTimer(tick)
 	defer beat.Stop()
 	for {
 		select {
@@ -137,12 +152,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return nil
 		case <-k.news:
 			if k.hire(ctx) {
-				beat.Reset(tick)
+				beat.Reset(k.pace())
 			} else {
 				beat.Stop() // nobody to look after: sleep until the configuration changes
 			}
 		case <-beat.C:
 			k.look()
+			beat.Reset(k.pace())
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (l *life) call() {
 // wait is for an agent that rests or has failed: until the human, the operator or the configuration wants it again. A
 // hold that ends starts it.
 func (l *life) wait(ctx context.Context) {
-	l.idle.Store(true)
+	l.waits()
 	held := l.k.Doors.Held(l.row)
 	again := l.held && !held || l.rec.State == failed && l.k.Doors.Again(l.row, l.rec.Since)
 	if l.held = held; again {
@@ -176,6 +176,13 @@ func (l *life) wait(ctx context.Context) {
 	}
 }
 
+// waits has the keeper ask at each tick from now on.
+func (l *life) waits() {
+	if !l.idle.Swap(true) {
+		l.k.again()
+	}
+}
+
 // fresh forgets what was: it may start at once, and has all its restarts before it.
 func (l *life) fresh() {
 	l.rec.State, l.rec.Since, l.rec.History, l.rec.NotBefore = wanted, time.Time{}, History{}, time.Time{}
@@ -186,7 +193,7 @@ func (l *life) launch(ctx context.Context) {
 	if l.start(ctx) {
 		return
 	}
-	l.idle.Store(true)
+	l.waits()
 	timer := time.NewTimer(max(time.Millisecond, l.rec.NotBefore.Sub(l.k.Now())))
 	defer timer.Stop()
 	var due <-chan time.Time
