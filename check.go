@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -181,16 +182,21 @@ func policyFlaws(table place, prefix string, err error) []flaw {
 }
 
 var (
-	keyWord    = regexp.MustCompile(`(?:[\w-]+|"(?:[^"\\]|\\.)*")(?:\.(?:[\w-]+|"(?:[^"\\]|\\.)*"))*`)
-	needlessly = regexp.MustCompile(`"([\w-]+)"`)
+	keyWord    = lazily(`(?:[\w-]+|"(?:[^"\\]|\\.)*")(?:\.(?:[\w-]+|"(?:[^"\\]|\\.)*"))*`)
+	needlessly = lazily(`"([\w-]+)"`)
 )
+
+// lazily compiles an expression when it is needed: every start of the program would pay for it.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 // mentioned reads the keys out of a policy's sentence, in their order. Most of its words are no keys, and no
 // file has lines for them.
 func mentioned(table place, text string) []place {
 	var at []place
-	for _, word := range keyWord.FindAllString(text, -1) {
-		key := place(needlessly.ReplaceAllString(word, "$1"))
+	for _, word := range keyWord().FindAllString(text, -1) {
+		key := place(needlessly().ReplaceAllString(word, "$1"))
 		if table != "" {
 			key = table + "." + key
 		}

@@ -1,7 +1,6 @@
 package steward
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -22,10 +21,10 @@ func (p place) key(name string) place {
 
 func (p place) entry(n int) place { return p + place("["+strconv.Itoa(n)+"]") }
 
-var entryIndex = regexp.MustCompile(`\[\d+\]`)
+var entryIndex = lazily(`\[\d+\]`)
 
 // String is the place as people write it: without the index, which the line says better.
-func (p place) String() string { return entryIndex.ReplaceAllString(string(p), "") }
+func (p place) String() string { return entryIndex().ReplaceAllString(string(p), "") }
 
 // line is the place's line, or that of the nearest table or list around it; 0 if there is none.
 func (p place) line(lines map[place]int) int {

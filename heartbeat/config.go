@@ -47,6 +47,12 @@ type Limits struct {
 	Sources []string `toml:"sources"`
 }
 
+// beatEvery is how often an agent beats at the least (protocol 000, Heartbeat Updates).
+const beatEvery = 30 * time.Second
+
+// Pace is how often a heartbeat is written by whoever keeps one: well before its agent would be late.
+func (l Limits) Pace() time.Duration { return min(beatEvery, l.Late*2/3) }
+
 // For gives the limits that hold for one agent: its own, else its protocol's, else the general ones.
 // Where only Dead is given, Late follows as half of it, and Late is always below Dead.
 func (c Config) For(protocolName, agent string) Limits {

@@ -37,7 +37,7 @@ keep() { made="$made $1"; }
 
 # program GOOS GOARCH FILE
 program() {
-	GOOS=$1 GOARCH=$2 go build -trimpath -buildvcs=false -ldflags "-s -w -buildid= -X main.release=$VERSION" -o "$3" ./cmd/steward
+	GOOS=$1 GOARCH=$2 go build -tags nethttpomithttp2 -trimpath -buildvcs=false -ldflags "-s -w -buildid= -X main.release=$VERSION" -o "$3" ./cmd/steward
 }
 
 # common DIR: what is the same on every platform.

@@ -2,6 +2,7 @@ package status
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
@@ -13,6 +14,8 @@ type AdmitOrder struct {
 	Task     string   `json:"task,omitempty"`     // its id, when it is a task
 	Throttle *float64 `json:"throttle,omitempty"` // the highest used share that it allows
 	Look     bool     `json:"look,omitempty"`     // nothing is to be started: how do things stand?
+	Who      string   `json:"who,omitempty"`      // the agent that is to be started, when it is no task
+	PID      int      `json:"pid,omitempty"`      // the process that asks, and that waits when there is no room
 }
 
 // Admitted is the answer: whether there is room for it now.
@@ -31,7 +34,7 @@ func (s *Server) admit(r *http.Request) (any, error) {
 	if err := body(r, &o, `send {"project":"/path","task":"id","throttle":0.8}, each of them optional`); err != nil {
 		return nil, err
 	}
-	a := supervisor.Admission{Project: o.Project, Task: o.Task, Look: o.Look}
+	a := supervisor.Admission{Project: o.Project, Task: o.Task, Look: o.Look, Who: o.Who, PID: o.PID}
 	if o.Throttle != nil {
 		a.Throttle = protocol.Used(*o.Throttle)
 	}
@@ -45,4 +48,32 @@ func (s *Server) admit(r *http.Request) (any, error) {
 		answer.Gate = &v.Gate
 	}
 	return answer, nil
+}
+
+// Waiting is somebody who was told at the gate that there is no room, and asks again: a command that is to run as an agent,
+// or a task that lies open and that a worker would take.
+type Waiting struct {
+	Project   string    `json:"project"` // its name, or the folder when it is not supervised
+	Agent     string    `json:"agent,omitempty"`
+	Task      string    `json:"task,omitempty"`
+	PID       int       `json:"pid,omitempty"` // the process that asks
+	Why       string    `json:"why"`
+	Since     time.Time `json:"since"`
+	NotBefore time.Time `json:"not_before"` // when it asks again
+}
+
+// waiting lists who waits at the gate, the longest first.
+func (s *Server) waiting(p *supervisor.Picture) []Waiting {
+	list := []Waiting{}
+	if s.Admissions == nil {
+		return list
+	}
+	for _, w := range s.Admissions.Asking(s.Now()) {
+		if w.PID > 0 && s.Lives != nil && !s.Lives(w.PID) {
+			continue
+		}
+		list = append(list, Waiting{Project: p.Named(w.Project), Agent: w.Who, Task: w.Task, PID: w.PID, Why: w.Why,
+			Since: w.Since.UTC(), NotBefore: w.Again.UTC()})
+	}
+	return list
 }

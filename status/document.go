@@ -19,6 +19,8 @@ type Document struct {
 	Channels []Channel `json:"channels"`
 	// Kept are the agents that this steward starts and keeps.
 	Kept []Kept `json:"kept_agents"`
+	// Waiting are those who were told at the gate that there is no room.
+	Waiting []Waiting `json:"waiting"`
 }
 
 // Kept is an agent of an [[agent]] row.
@@ -62,7 +64,7 @@ type Ending struct {
 // Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
 func Compose(p *supervisor.Picture, incidents []escalate.Incident, channels []Channel, self Self) Document {
 	return Document{Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...),
-		Channels: append([]Channel{}, channels...), Kept: []Kept{}}
+		Channels: append([]Channel{}, channels...), Kept: []Kept{}, Waiting: []Waiting{}}
 }
 
 // report is the Picture's Report with the times that stem from files or the local clock in UTC.

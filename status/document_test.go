@@ -177,3 +177,29 @@ func TestTimesAreUTCAndListsAreNeverNull(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusInTwoParts: the document that is sent is the one that is composed, whatever of it was written before.
+func TestStatusInTwoParts(t *testing.T) {
+	p := crowd(3)
+	w := newWorld(t, p)
+	w.server.Kept = func() []Kept { return []Kept{{Agent: "keeper", State: "running"}} }
+	for _, looks := range []int{7, 7, 8} {
+		if p.Looks != looks { // another decision
+			next := *p
+			next.Looks, p = looks, &next
+			w.mu.Lock()
+			w.picture = p
+			w.mu.Unlock()
+		}
+		var sent json.RawMessage
+		if err := w.client.Get(t.Context(), "/v1/status", &sent); err != nil {
+			t.Fatal(err)
+		}
+		doc := Compose(p, w.ledger.List(), w.server.channels(), w.server.Self)
+		doc.Kept = append(doc.Kept, w.server.Kept()...)
+		want, err := encode(doc)
+		if err != nil || string(sent) != string(want) {
+			t.Fatalf("%v: sent\n%s\nwant\n%s", err, sent, want)
+		}
+	}
+}

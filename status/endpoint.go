@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"strconv"
 )
 
 // endpoint answers a request with a document, or with an error that becomes one.
@@ -33,11 +34,18 @@ func reply(w http.ResponseWriter, code int, doc any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // else it comes in chunks, and who reads cannot make room at once
 	w.WriteHeader(code)
 	w.Write(body) // an error means that the client has gone
 }
 
+// encoded is a document that is written already.
+type encoded []byte
+
 func encode(doc any) ([]byte, error) {
+	if text, ok := doc.(encoded); ok {
+		return text, nil
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // "> 0.95" is for people to read

@@ -11,18 +11,6 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-func (s *Server) status(*http.Request) (any, error) {
-	p, err := s.picture()
-	if err != nil {
-		return nil, err
-	}
-	doc := Compose(p, s.Ledger.List(), s.channels(), s.Self)
-	if s.Kept != nil {
-		doc.Kept = append(doc.Kept, s.Kept()...)
-	}
-	return doc, nil
-}
-
 func (s *Server) goals(*http.Request) (any, error) {
 	p, err := s.picture()
 	if err != nil {

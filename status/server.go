@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/livhana/steward/escalate"
@@ -29,6 +30,8 @@ type Server struct {
 	Fresh func(*supervisor.Picture) *supervisor.Picture
 	// Admissions lets in what starts work by itself.
 	Admissions *supervisor.Admissions
+	// Lives is false only for a process that is gone; nil: all live.
+	Lives func(pid int) bool
 	// Kept tells of the agents that this steward starts; nil: none.
 	Kept func() []Kept
 	// Reach sends a test by every channel, Reached tells what became of it; nil: there are no channels.
@@ -39,6 +42,8 @@ type Server struct {
 	Metrics  http.Handler // GET /metrics; nil: there is none
 	Self     Self
 	Now      func() time.Time
+
+	written atomic.Pointer[written]
 }
 
 // The limits against clients that are slow, greedy or gone.

@@ -17,6 +17,9 @@ type Admission struct {
 	Task     string         // "" when it is no task
 	Throttle protocol.Share // the highest used share that it allows; unknown: the configured threshold
 	Look     bool           // nothing is to be started: the question is only how things stand
+	// Who and PID tell people who waits: the agent that is to be started, and the process that asks.
+	Who string
+	PID int
 }
 
 // Admitted is the answer to an Admission.
@@ -34,8 +37,9 @@ type Admitted struct {
 type Admissions struct {
 	Picture func() *Picture
 
-	mu  sync.Mutex
-	let []Promise
+	mu     sync.Mutex
+	let    []Promise
+	asking []Asker
 }
 
 // Promise is what was let in by a word of ours that no file shows yet.
@@ -61,6 +65,7 @@ func (a *Admissions) Ask(q Admission, now time.Time) *Admitted {
 		a.let = slices.DeleteFunc(a.let, func(l Promise) bool { return l.Subject == subject && subject.Kind == protocol.KindTask })
 		a.let = append(a.let, Promise{Subject: subject, At: now})
 	}
+	a.note(q, answer, now)
 	return &answer
 }
 
@@ -151,12 +156,7 @@ const judgeSoon = 50 * time.Millisecond
 
 // Supervises reports whether the folder is one of the projects.
 func (p *Picture) Supervises(folder string) bool {
-	for _, d := range p.Desks {
-		if sameFolder(d.Path, folder) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Desks, func(d DeskPicture) bool { return sameFolder(d.Path, folder) })
 }
 
 // find finds a task of the protocol whose work steward lets in.

@@ -7,8 +7,12 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// keepEvery is how old a heartbeat may become that steward keeps (protocol 000, Heartbeat Updates: 30 s).
-const keepEvery = 25 * time.Second
+// keepAt is how old a heartbeat must be for steward to write it anew. The next look may be as far away as a full one, but
+// no beat of our own is to bring on the next.
+func (s *Supervisor) keepAt(protocolName string, a *protocol.Agent) time.Duration {
+	pace := s.cfg.Heartbeat.Of(protocolName, a).Pace()
+	return max(pace-s.cfg.LookEvery, pace/2)
+}
 
 // toKeep lists the agents to beat for, by protocol: those whose process is known to live and that leave it to steward.
 func (s *Supervisor) toKeep(d *desk, now time.Time) map[string]map[string]time.Duration {
@@ -17,7 +21,7 @@ func (s *Supervisor) toKeep(d *desk, now time.Time) map[string]map[string]time.D
 		snap := &d.snapshots[i]
 		for j := range snap.Agents {
 			a := &snap.Agents[j]
-			if !a.Kept || !snap.Act || now.Sub(a.Beat.Last()).Abs() < keepEvery || d.processes[a.Process] != heartbeat.ProcessAlive {
+			if !a.Kept || !snap.Act || now.Sub(a.Beat.Last()).Abs() < s.keepAt(snap.Protocol, a) || d.processes[a.Process] != heartbeat.ProcessAlive {
 				continue
 			}
 			if keep == nil {

@@ -170,7 +170,7 @@ func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, st
 		if look := s.plan.Agents[agentOf(change.Subject, t)]; state == protocol.TaskRunning && t.Lost == "" && t.Outcome == nil && look.State != protocol.AgentDead {
 			return refuse("it is in hand (%s), and %s is %s", t.Named, cmp.Or(t.Agent, "whoever has it"), cmp.Or(look.State, protocol.AgentUnknown))
 		}
-		change.Verb, change.Action, change.Rule, change.Code = protocol.VerbRequeue, protocol.ActionRetry, "operator", "OPERATOR"
+		change.Verb, change.Action, change.Rule, change.Code = protocol.VerbRequeue, protocol.ActionRetry, ruleOperator, "OPERATOR"
 		change.Attempt = len(committed(t)) + 1
 		return change, nil
 	case t.Outcome != nil && !t.Outcome.Succeeded() && t.Ref.Path != "":

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward"
-	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 )
@@ -32,11 +31,11 @@ func (a *app) bootCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			b := protocol.Boot{Agent: args[0], PID: os.Getppid(), Session: session, Now: time.Now()}
 			if c.Flags().Changed("pid") {
-				id, err := proc.Inspect(pid)
+				id, err := processOf("boot", pid)
 				if err != nil {
-					return fmt.Errorf("boot: --pid %d: %w", pid, err)
+					return err
 				}
-				b.PID, b.Process = pid, protocol.Identity(id)
+				b.PID, b.Process = pid, id
 			}
 			return a.boot(c, project, protocolName, b)
 		},

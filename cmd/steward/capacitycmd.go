@@ -87,7 +87,7 @@ func (m *meter) measure(ctx context.Context) (json.RawMessage, error) {
 	return json.Marshal(status.Capacity{
 		Alone: true, At: &at, Threshold: m.limit.Threshold, Cores: load.Cores, MemoryBytes: load.MemoryTotal, Because: load.Because, Stalled: load.Stalled,
 		ExhaustedSeconds: load.Exhausted.Seconds(), Promised: supervisor.Promised{CPU: load.CPU, Memory: load.Memory}, Claims: []supervisor.ClaimReport{}, Consumers: append([]protocol.Consumer{}, m.gauge.Consumers(shownConsumers)...),
-		Load: supervisor.LoadReport(s), Gates: []status.Gate{}, Held: []status.Held{},
+		Load: supervisor.LoadReport(s), Gates: []status.Gate{}, Held: []status.Held{}, Waiting: []status.Waiting{},
 	})
 }
 

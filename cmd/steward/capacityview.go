@@ -11,9 +11,14 @@ import (
 )
 
 func renderCapacity(p *page, c status.Capacity) {
-	head := "load " + share(c.Load.Used) + fmt.Sprintf(" of %.0f %%", 100*c.Threshold)
-	if c.Load.Binding != "" && c.Load.Binding != capacity.DimDisk { // a disk stands where it stands
-		head += ", " + clean(c.Load.Binding) + " binds"
+	head := "load " + share(c.Load.Used)
+	switch c.Load.Binding {
+	case capacity.DimDisk: // it stands where it stands, and has a limit of its own
+		head += " (disk)"
+	case "":
+		head += fmt.Sprintf(" of %.0f %%", 100*c.Threshold)
+	default:
+		head += fmt.Sprintf(" of %.0f %%, %s binds", 100*c.Threshold, clean(c.Load.Binding))
 	}
 	if c.Running > 0 {
 		head += ", " + plural(c.Running, "task") + " running"
@@ -33,6 +38,7 @@ func renderCapacity(p *page, c status.Capacity) {
 		return
 	}
 	p.part("Held", "nothing is held", heldRows(p, c.Held))
+	p.part("Waiting at the gate", "", waitingRows(p, c.Waiting))
 }
 
 func dimensionRows(p *page, c status.Capacity) [][]cell {
@@ -159,6 +165,23 @@ func heldRows(p *page, held []status.Held) [][]cell {
 			due = "due " + p.ago(h.NotBefore)
 		}
 		rows = append(rows, []cell{text(h.Subject), text(h.Agent), text(h.Priority.String()), text(h.Reason), text(since), text(due), {h.Why, dim}})
+	}
+	return rows
+}
+
+// waitingRows lists who was told at the gate that there is no room.
+func waitingRows(p *page, list []status.Waiting) [][]cell {
+	var rows [][]cell
+	for _, w := range list {
+		what := w.Agent
+		if w.Task != "" {
+			what = "task " + w.Task
+		}
+		pid := ""
+		if w.PID > 0 {
+			pid = fmt.Sprintf("pid %d", w.PID)
+		}
+		rows = append(rows, []cell{{w.Project, dim}, text(what), text(pid), text("for " + short(p.now.Sub(w.Since))), text("asks again " + p.ago(&w.NotBefore)), {w.Why, dim}})
 	}
 	return rows
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // The boot scripts that protocol 000 names, and the part that packaging/boot has ready for the first.
@@ -33,8 +34,8 @@ func readScript(path string) (string, bool) {
 
 var (
 	// stewardBoot is the command, by its name or by a variable that holds it.
-	stewardBoot = regexp.MustCompile(`(\bsteward["']?|\$\{?[A-Za-z_]+\}?["']?)\s+boot\s+["']?(livhana-layer1\.1|codex-cursor|\$)`)
-	sourced     = regexp.MustCompile(`(^|[;&|\s])(\.|source|bash)\s+[^\n]*claude_tier1_step3\.5\.sh`)
+	stewardBoot = lazily(`(\bsteward["']?|\$\{?[A-Za-z_]+\}?["']?)\s+boot\s+["']?(livhana-layer1\.1|codex-cursor|\$)`)
+	sourced     = lazily(`(^|[;&|\s])(\.|source|bash)\s+[^\n]*claude_tier1_step3\.5\.sh`)
 )
 
 // judgeScript says whether a boot script leaves the set-up to steward. ready tells that the part for Step 3.5 is there.
@@ -47,9 +48,9 @@ func judgeScript(project, script, text string, ready bool) finding {
 	}
 	do := "put this in the place of its set-up: " + line
 	switch {
-	case script == claudeScript && sourced.MatchString(code) && !ready:
+	case script == claudeScript && sourced().MatchString(code) && !ready:
 		return doubt(name, "put "+step35+" beside it (it comes with steward, packaging/boot), or write: "+line, "it calls %s, which is not there", step35)
-	case stewardBoot.MatchString(code), script == claudeScript && sourced.MatchString(code):
+	case stewardBoot().MatchString(code), script == claudeScript && sourced().MatchString(code):
 		return works(name, "it leaves the set-up to steward")
 	case strings.Contains(code, "agent_registry.json"):
 		return doubt(name, do, "it sets %s up itself, instead of leaving that to steward, which merges with what is there", agent)
@@ -66,4 +67,9 @@ func withoutComments(text string) string {
 		}
 	}
 	return code.String()
+}
+
+// lazily compiles an expression when it is needed: every command would pay for it with its start.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +17,7 @@ import (
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
 )
 
@@ -89,7 +88,7 @@ func (a *app) exec(ctx context.Context, o execOptions, throttled bool, argv []st
 	if throttled {
 		throttle = &o.throttle
 	}
-	if err := a.awaitRoom(ctx, job.dir, throttle, o.noWait); err != nil {
+	if err := a.awaitRoom(ctx, status.AdmitOrder{Project: job.dir, Who: job.name, Throttle: throttle}, o.noWait); err != nil {
 		return err
 	}
 	return job.run(ctx)
@@ -101,12 +100,9 @@ func isAgentName(name string) bool {
 
 // newJob finds the program and the project, before anything is written.
 func (a *app) newJob(o execOptions, argv []string) (*job, error) {
-	dir, err := filepath.Abs(cmp.Or(o.project, "."))
+	dir, err := projectDir("exec", o.project)
 	if err != nil {
-		return nil, fmt.Errorf("exec: %w", err)
-	}
-	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-		return nil, fmt.Errorf("exec: --project %s: there is no such folder", o.project)
+		return nil, err
 	}
 	cwd, err := os.Getwd()
 	if err != nil {
@@ -132,18 +128,18 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	}
 	ad, _ := adapterNamed(agentstatus.Name)
 	guarded := agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive}
-	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, cfg: keepConfig(cfg),
+	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, cfg: keepConfig(cfg), limits: cfg.Heartbeat,
 		client: agentstatus.Connect(dir, guarded), guard: ad.guardFor(dir)}, nil
 }
 
 // figures are what a reason may say differently each time although it is the same.
-var figures = regexp.MustCompile(`[0-9.]+`)
+var figures = lazily(`[0-9.]+`)
 
 // awaitRoom waits for the capacity gate, and says why when the reason changes.
-func (a *app) awaitRoom(ctx context.Context, dir string, throttle *float64, noWait bool) error {
+func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) error {
 	said := ""
 	for {
-		ok, why, again := a.gate(ctx, dir, "", throttle)
+		ok, why, again := a.gate(ctx, o)
 		switch {
 		case ctx.Err() != nil:
 			return quiet{exitSignal + 2}
@@ -155,7 +151,7 @@ func (a *app) awaitRoom(ctx context.Context, dir string, throttle *float64, noWa
 		case noWait:
 			return report(supervisor.ErrRefused, "exec: %s", why)
 		}
-		if reason := figures.ReplaceAllString(why, ""); reason != said {
+		if reason := figures().ReplaceAllString(why, ""); reason != said {
 			said = reason
 			fmt.Fprintln(a.err, "steward: waiting for room: "+clean(why))
 		}

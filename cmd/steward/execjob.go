@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
@@ -28,6 +29,7 @@ type job struct {
 	argv      []string
 	name      string
 	cfg       keep.Config
+	limits    heartbeat.Config
 	guard     guard
 	client    *agentstatus.Client // of the goroutine that runs the job
 }
@@ -119,12 +121,9 @@ func (j *job) enroll(l *life) error {
 // enrollTime bounds the entry into the registry: others may be writing it.
 const enrollTime = 30 * time.Second
 
-// execBeatEvery is how often a heartbeat is written where no daemon does that.
-const execBeatEvery = 30 * time.Second
-
 // attend waits for the end of the command, passes signals on, and keeps its heartbeat.
 func (j *job) attend(l *life, signals *signalEar) {
-	beat := time.NewTicker(execBeatEvery)
+	beat := time.NewTicker(j.limits.For(agentstatus.Name, j.name).Pace()) // for where no daemon beats
 	defer beat.Stop()
 	var beats sync.WaitGroup
 	defer beats.Wait()

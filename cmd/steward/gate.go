@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -17,21 +18,21 @@ import (
 // judgeTime is how long a new task waits for the daemon's first judgement at the most.
 const judgeTime = 2 * time.Second
 
-// gate asks whether there is room to start work now: a task of a project, or any program (task ""). throttle is the
-// highest used share that it allows; nil: the configured threshold. The daemon answers; without one the load is
-// measured here. When there is no room, why is a sentence for people, and wait when to ask again.
-func (a *app) gate(ctx context.Context, project, task string, throttle *float64) (ok bool, why string, wait time.Duration) {
+// gate asks whether there is room to start work now: a task of a project, or any program. The daemon answers; without
+// one the load is measured here. When there is no room, why is a sentence for people, and wait when to ask again.
+func (a *app) gate(ctx context.Context, o status.AdmitOrder) (ok bool, why string, wait time.Duration) {
+	o.PID = os.Getpid()
 	paths, err := a.reach()
 	if err != nil {
-		return a.gateAlone(ctx, throttle)
+		return a.gateAlone(ctx, o.Throttle)
 	}
 	client := status.NewClient(paths.Socket)
 	for deadline := time.Now().Add(judgeTime); ; {
 		var answer status.Admitted
-		err := client.Post(ctx, "/v1/admit", status.AdmitOrder{Project: project, Task: task, Throttle: throttle}, &answer)
+		err := client.Post(ctx, "/v1/admit", o, &answer)
 		switch {
 		case err != nil:
-			return a.gateAlone(ctx, throttle)
+			return a.gateAlone(ctx, o.Throttle)
 		case answer.Known || time.Now().After(deadline):
 			return answer.Admit || !answer.Known, answer.Why + gateDetail(answer.Gate), span(answer.RetryAfter)
 		}

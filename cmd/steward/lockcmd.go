@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -31,23 +30,14 @@ func (a *app) lockCommand() *cobra.Command {
 	}
 	c.PersistentFlags().StringVar(&project, "project", ".", "the project's `DIR`")
 	c.AddCommand(a.lockRunCommand(&project), a.lockListCommand(&project), a.lockBreakCommand(&project))
-	for _, sub := range c.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	return c
 }
 
 // locksOf opens the locks of a project.
 func (a *app) locksOf(project string) (*lock.Place, steward.Config, error) {
-	dir, err := filepath.Abs(project)
-	if err == nil {
-		var st os.FileInfo
-		if st, err = os.Stat(dir); err == nil && !st.IsDir() {
-			err = fmt.Errorf("%s is no folder", dir)
-		}
-	}
+	dir, err := projectDir("lock", project)
 	if err != nil {
-		return nil, steward.Config{}, fmt.Errorf("lock: %w", err)
+		return nil, steward.Config{}, err
 	}
 	cfg, _, err := a.settings()
 	if err != nil {

@@ -58,6 +58,9 @@ func (a *app) logCommand() *cobra.Command {
 		Example: "  steward log -n 20\n  steward log --follow\n  steward log codex-cursor -o json",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeNames("agent", "task", "lock", "incident"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if n < 0 {
+				return usageError{fmt.Errorf("log: -n %d: give 0 or more", n)}
+			}
 			path := query("/v1/log", "n", strconv.Itoa(n), "subject", strings.Join(args, ""))
 			if follow {
 				return a.follow(c.Context(), path)

@@ -42,8 +42,6 @@ func run(args []string, out, errOut io.Writer) int {
 	a := &app{out: out, err: errOut}
 	root := a.command()
 	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errOut)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -64,9 +62,6 @@ type app struct {
 	output     string
 	noColor    bool
 }
-
-// usageError is a command line that makes no sense.
-type usageError struct{ error }
 
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
@@ -96,23 +91,12 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.taskCommand())
 	root.AddCommand(a.workerCommand())
 	root.AddCommand(a.lockCommand())
-	for _, c := range root.Commands() {
-		c.Args = usageArgs(c.Args)
-	}
+	root.SetOut(a.out) // cobra's own commands take it as it is when they are made
+	root.SetErr(a.err)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	refuseWrongUsage(root)
 	return root
-}
-
-// usageArgs gives wrong arguments the exit code of wrong usage.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	if check == nil {
-		check = cobra.NoArgs
-	}
-	return func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
-		}
-		return nil
-	}
 }
 
 // exitCode maps an error to the exit code that scripts rely on.
@@ -122,8 +106,8 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, new(hopeless)):
 		return exitHopeless
-	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
-		return exitUsage
+	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "if any flags in the group"):
+		return exitUsage // the last two are cobra's own
 	case errors.Is(err, status.ErrNoDaemon), errors.Is(err, status.ErrNoAnswer):
 		return exitNoDaemon
 	case errors.Is(err, supervisor.ErrNoSubject):

@@ -68,7 +68,7 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 		_, err := os.Stat(ref.Path)
 		switch {
 		case err != nil && len(dirs) > 0:
-			return fmt.Errorf("plan: %w; give a folder that is there with --project", err)
+			return usageError{fmt.Errorf("plan: %w; give a folder that is there with --project", err)}
 		case err != nil:
 			fmt.Fprintf(a.err, "steward: project %s is left out: %v\n", ref.Name, err)
 		}

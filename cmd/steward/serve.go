@@ -18,6 +18,7 @@ import (
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
@@ -30,7 +31,7 @@ func (h *house) serve(ctx context.Context) error {
 		Fresh:   h.freshLoad,
 		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
 		Channels: h.herald.channels, Reach: h.herald.reach, Reached: h.herald.reached,
-		Kept: h.keptAgents, Admissions: h.admissions,
+		Kept: h.keptAgents, Admissions: h.admissions, Lives: mayRun,
 		Do: h.loop.Do, Reply: h.answer, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
 	}
 	uid := os.Getuid()
@@ -173,4 +174,10 @@ func describe(d supervisor.DeskPicture) string {
 		return d.Name + " (no protocol yet)"
 	}
 	return d.Name + " (" + strings.Join(speaks, ", ") + ")"
+}
+
+// mayRun is false only for a process that is gone.
+func mayRun(pid int) bool {
+	_, err := proc.Inspect(pid)
+	return !errors.Is(err, proc.ErrGone)
 }

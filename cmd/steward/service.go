@@ -36,17 +36,12 @@ func (a *app) serviceCommand() *cobra.Command {
 		Long: "service installs steward with the machine's service manager (systemd, launchd, or what else there is). By default it is\n" +
 			"your own service, which reaches your desktop and needs no root; --system installs a unit of the machine that is there\n" +
 			"before anybody logs in, and runs as you, never as root.",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.installCommand(), a.uninstallCommand(), a.unitCommand(),
 		a.turnCommand("start", "Start the service, also after it was given up"),
 		a.turnCommand("stop", "Stop the service; what steward holds is let go"),
 		a.turnCommand("restart", "Restart the service; what steward holds stays held"),
 		a.serviceStatusCommand(), a.endedCommand(), a.failedCommand(), a.addCommand())
-	for _, sub := range c.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	return c
 }
 

@@ -37,19 +37,9 @@ func (a *app) taskCommand() *cobra.Command {
 			"An orchestrator submits, waits, shows and cancels; whoever does the work by hand takes the next one, tells its\n" +
 			"progress, and says that it is done or has failed. Every command works with and without a running steward.",
 		Example: "  steward task submit execute --wait -- scripts/START.sh preflight\n  steward task wait 7c0e\n  steward task next --agent codex-cursor",
-		Args:    cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return c.Help()
-			}
-			return usageError{fmt.Errorf("unknown command %q for steward task (see steward task --help)", args[0])}
-		},
 	}
 	c.AddCommand(a.taskSubmitCommand(), a.taskWaitCommand(), a.taskShowCommand(), a.taskCancelCommand(),
 		a.taskNextCommand(), a.taskProgressCommand(), a.taskDoneCommand(), a.taskFailCommand())
-	for _, sub := range c.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	return c
 }
 
@@ -67,9 +57,9 @@ type workdesk struct {
 
 // openDesk opens the tasks of a project, which must speak protocol 000.
 func (a *app) openDesk(project, doing string) (*workdesk, error) {
-	dir, err := filepath.Abs(cmp.Or(project, "."))
+	dir, err := projectDir(doing, project)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return nil, err
 	}
 	if !agentstatus.Detect(dir) {
 		return nil, fmt.Errorf("%s: %s is not set up for tasks; first run: steward boot %s --project %s", doing, dir, orchestrator, shellQuote(dir))

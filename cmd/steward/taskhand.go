@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/join/task"
-	"github.com/livhana/steward/platform/proc"
-	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
 )
+
+const taking = "take a task"
 
 // forever is a --wait without a time.
 const forever = "forever"
@@ -29,22 +30,24 @@ func (a *app) taskNextCommand() *cobra.Command {
 		Long: "next claims the best task that waits for an agent: by priority, then age, and only if there is room for it. It prints\n" +
 			"the request; nobody else gets the task from then on. End it with `steward task done` or `steward task fail`.\n\n" +
 			"With --pid the process is recorded as the one that works on it: when it dies, the task is known to be lost at once.\n" +
-			"Without, the claim stands until the task is done, has failed or is cancelled. It exits with 4 when there is none.",
+			"Without, the claim stands until the task is done, has failed or is cancelled. It exits with 4 when there is none, and says\n" +
+			"what waits all the same: a task that is held, what keeps it, and when it may come.",
 		Example: "  steward task next --agent codex-cursor --pid $$\n  steward task next --agent codex-cursor --wait=10m -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			patience, err := waitTime(wait)
 			if err != nil {
 				return err
 			}
+			if !isAgentName(agent) {
+				return usageError{fmt.Errorf("%s: --agent %q: it cannot be used as a file name", taking, agent)}
+			}
 			k := agentstatus.Claim{Agent: agent}
 			if c.Flags().Changed("pid") {
-				id, err := proc.Inspect(pid)
-				if err != nil {
-					return fmt.Errorf("take a task: --pid %d: %w", pid, err)
+				if k.Worker, err = processOf(taking, pid); err != nil {
+					return err
 				}
-				k.Worker = protocol.Identity(id)
 			}
-			d, err := a.openDesk(project, "take a task")
+			d, err := a.openDesk(project, taking)
 			if err != nil {
 				return err
 			}
@@ -83,13 +86,17 @@ func (d *workdesk) next(ctx context.Context, k agentstatus.Claim, patience time.
 		case ctx.Err() != nil:
 			return quiet{task.ExitCancelled}
 		case err != nil:
-			return taskError(err, "take a task")
+			return taskError(err, taking)
 		case w != nil:
 			return d.printWork(ctx, w)
-		case patience == 0 || patience > 0 && !time.Now().Before(end):
-			return report(supervisor.ErrNoSubject, "take a task: there is none for %s now: %s", k.Agent, why)
 		}
-		if why != told {
+		if why == "" && (told == "" || over(patience, end)) {
+			why = d.nothing(ctx, k.Agent)
+		}
+		if over(patience, end) {
+			return report(supervisor.ErrNoSubject, "%s: there is none for %s now: %s", taking, k.Agent, why)
+		}
+		if why != "" && why != told {
 			told = why
 			fmt.Fprintln(d.app.err, "steward: waiting: "+clean(why))
 		}
@@ -99,16 +106,28 @@ func (d *workdesk) next(ctx context.Context, k agentstatus.Claim, patience time.
 	}
 }
 
-// take claims the best task that may begin; nil with the reason when there is none.
+// over reports whether the patience is at its end: 0 is none at all, less than 0 is for ever.
+func over(patience time.Duration, end time.Time) bool {
+	return patience == 0 || patience > 0 && !time.Now().Before(end)
+}
+
+// nothing says why an agent finds no task to take. The files tell, with and without a daemon.
+func (d *workdesk) nothing(ctx context.Context, agent string) string {
+	now := time.Now()
+	held, _ := d.client.HeldBack(ctx, agent, now) // what cannot be read is not named
+	return task.Nothing(held, now)
+}
+
+// take claims the best task that may begin; nil when there is none, with the reason when one lies open all the same.
 func (d *workdesk) take(ctx context.Context, k agentstatus.Claim) (*agentstatus.Work, string, time.Duration, error) {
 	open, err := d.client.Open(ctx, k.Agent, time.Now())
 	if err != nil {
 		return nil, "", 0, err
 	}
-	shut, wait := "nothing waits", time.Duration(0)
+	shut, wait := "", time.Duration(0)
 	for i := range open {
 		w := &open[i]
-		ok, why, after := d.app.gate(ctx, d.dir, w.TaskID, w.Throttle)
+		ok, why, after := d.app.gate(ctx, status.AdmitOrder{Project: d.dir, Task: w.TaskID, Throttle: w.Throttle})
 		if !ok {
 			shut, wait = "no room for task "+w.TaskID+": "+why, after
 			continue

@@ -158,6 +158,7 @@ func renderStatus(p *page, doc status.Document) {
 	several := len(doc.Projects) > 1
 	p.part("Agents", "no agents", agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent).among(several), false))
 	p.part("Started by steward", "", keptLines(p, doc.Kept, several))
+	p.part("Waiting at the gate", "", waitingRows(p, doc.Waiting))
 	tasksPart(p, doc.Tasks, several)
 	p.part("Locks", "", lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock).among(several)))
 	p.part("Incidents", "no incidents", incidentRows(p, doc.Incidents))

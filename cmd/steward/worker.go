@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +47,8 @@ func (a *app) workerCommand() *cobra.Command {
 			switch {
 			case f.agent == "":
 				return usageError{errors.New("worker: name the agent whose tasks it takes: --agent codex-cursor")}
+			case !isAgentName(f.agent):
+				return usageError{fmt.Errorf("worker: --agent %q: it cannot be used as a file name", f.agent)}
 			case f.once && f.drain:
 				return usageError{errors.New("worker: give --once or --drain, not both")}
 			case f.jobs < 1 || f.jobs > 256:
@@ -65,12 +66,9 @@ func (a *app) workerCommand() *cobra.Command {
 }
 
 func (a *app) work(ctx context.Context, f workerFlags) error {
-	dir, err := filepath.Abs(cmp.Or(f.project, "."))
+	dir, err := projectDir("worker", f.project)
 	if err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
-	if _, err := os.Stat(dir); err != nil {
-		return fmt.Errorf("worker: the project: %w", err)
+		return err
 	}
 	cfg, paths, err := a.settings()
 	if err != nil {
@@ -84,6 +82,7 @@ func (a *app) work(ctx context.Context, f workerFlags) error {
 	if o.Settings, err = workerSettings(cfg); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
+	o.Beat = min(o.Beat, cfg.Heartbeat.For(agentstatus.Name, f.agent).Pace())
 	if o.Program, err = os.Executable(); err != nil {
 		return fmt.Errorf("worker: find steward itself: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/livhana/steward/capacity/measure"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
 )
 
 // workerGate answers for a worker whether the machine has room: the daemon's word where one supervises the project, else
@@ -26,7 +27,7 @@ type workerGate struct {
 
 func (g *workerGate) ask(ctx context.Context, task string, throttle *float64) (ok bool, why string, wait time.Duration) {
 	if g.app.supervised(ctx, g.project) {
-		return g.app.gate(ctx, g.project, task, throttle)
+		return g.app.gate(ctx, status.AdmitOrder{Project: g.project, Task: task, Throttle: throttle})
 	}
 	if g.spent && g.several && rest(ctx, pause-time.Since(g.last.At)) != nil {
 		return false, "interrupted", 0

@@ -7,6 +7,6 @@ for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; d
 	os=${target%/*} arch=${target#*/} ext=
 	[ "$os" = windows ] && ext=.exe
 	out=dist/steward-$os-$arch$ext
-	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o "$out" ./cmd/steward
+	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -tags nethttpomithttp2 -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o "$out" ./cmd/steward
 	printf '%-16s %5.1f MB\n' "$target" "$(wc -c <"$out" | awk '{print $1 / 1e6}')"
 done

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -35,7 +36,8 @@ type refusal struct {
 func (r *refusal) Error() string { return r.command + ": " + r.words }
 func (r *refusal) Unwrap() error { return r.err }
 
-var codeInWords = regexp.MustCompile(`failed: (\d+): `)
+// Expressions are compiled when they are needed: every start of the program would pay for them.
+var codeInWords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`failed: (\d+): `) })
 
 // ctl runs launchctl. Its failures are *refusal.
 func (l *launchd) ctl(ctx context.Context, args ...string) (string, error) {
@@ -45,7 +47,7 @@ func (l *launchd) ctl(ctx context.Context, args ...string) (string, error) {
 	}
 	r := &refusal{command: "launchctl " + strings.Join(args, " "), code: -1, err: err}
 	var exit interface{ ExitCode() int }
-	if m := codeInWords.FindStringSubmatch(out); m != nil {
+	if m := codeInWords().FindStringSubmatch(out); m != nil {
 		r.code, _ = strconv.Atoi(m[1])
 	} else if errors.As(err, &exit) {
 		r.code = exit.ExitCode()

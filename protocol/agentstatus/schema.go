@@ -3,7 +3,6 @@ package agentstatus
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -141,10 +140,29 @@ func (c *check) child(o jsonfile.Object, key string, required bool) (child jsonf
 	return child, c.presence(value, join(o.Value().Path(), key), p, "an object", required)
 }
 
-var uuid4 = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
+// isUUID4 reports whether s has the form of a UUID v4, such as 7d4c2f1e-8a60-4b1d-9c55-2f8f0a6b1e01.
+func isUUID4(s string) bool {
+	const form = "xxxxxxxx-xxxx-4xxx-vxxx-xxxxxxxxxxxx"
+	if len(s) != len(form) {
+		return false
+	}
+	for i := range len(form) {
+		digits := form[i : i+1]
+		switch form[i] {
+		case 'x':
+			digits = "0123456789abcdefABCDEF"
+		case 'v':
+			digits = "89abAB"
+		}
+		if strings.IndexByte(digits, s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
 
 func (c *check) uuid(field, s string) {
-	if s != "" && !uuid4.MatchString(s) {
+	if s != "" && !isUUID4(s) {
 		c.add(field, "is %q, not a UUID v4", folder.Line(s, 60))
 	}
 }

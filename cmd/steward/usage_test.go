@@ -1,0 +1,70 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Every command answers wrong usage with exit code 2 and one line, before it does anything: a flag that does not exist, a
+// value that a flag cannot have, arguments that are missing or too many.
+func TestWrongUsageOfEveryCommand(t *testing.T) {
+	atHome(t)
+	refused := func(args ...string) {
+		t.Helper()
+		if code, _, errOut := invoke(args...); code != exitUsage || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("steward %s: exit %d, want %d: %q", strings.Join(args, " "), code, exitUsage, errOut)
+		}
+	}
+	flagName := regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
+	seen := 0
+	everyCommand((&app{}).command(), func(c *cobra.Command) {
+		seen++
+		path := strings.Fields(c.CommandPath())[1:]
+		with := func(more ...string) []string { return append(append([]string{}, path...), more...) }
+		refused(with("--nonsense")...)
+		for _, name := range flagName.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
+			if kind := c.Flags().Lookup(name[1]).Value.Type(); kind != "string" && kind != "stringArray" {
+				refused(with("--" + name[1] + "=many")...)
+			}
+		}
+		switch words := strings.Fields(c.Use); {
+		case c.HasSubCommands() || words[0] == "help":
+			refused(with("nonsense")...)
+		case len(words) > 1 && !strings.HasPrefix(words[1], "["): // it needs an argument
+			refused(path...)
+		}
+		if !strings.Contains(c.Use, "…") && !strings.Contains(c.Use, "...") { // it takes no list
+			refused(with("a", "b", "c", "d")...)
+		}
+	})
+	for _, line := range []string{
+		"nonsense", "help task nonsense", "-o yaml status", "status --socket",
+		"boot ../evil", "boot x --protocol nonsense", "boot codex-cursor --pid -3", "boot codex-cursor --pid 2000000000",
+		"run --once --service", "plan --project nowhere", "log -n -5", "config --check x --defaults", "incidents --all --state open",
+		"exec --project nowhere -- true", "exec --agent ../x -- true", "exec --restart often -- true", "exec --throttle 3 -- true",
+		"lock run x", "lock run x true", "lock run x --project nowhere -- true", "lock run x --wait=-3s -- true", "lock run x --wait 3s --no-wait -- true", "lock list --project nowhere",
+		"task submit nonsense", "task submit execute --query x -- true", "task submit research x --approved", "task submit research x --project nowhere",
+		"task next --pid -1", "task next --pid 2000000000", "task next --agent ../x", "task next --wait=soon", "task next --project nowhere",
+		"task wait x --timeout 0s", "task progress x much", "task progress x 400", "task progress x 40 --steps 3",
+		"worker", "worker --agent ../x", "worker --agent x --jobs 0", "worker --agent x --once --drain", "worker --agent x --project nowhere",
+		"snooze x soon", "snooze x 99999h", "service install --user x", "service unit --user x", "service add nowhere/at/all --user x",
+	} {
+		refused(strings.Fields(line)...)
+	}
+	if seen < 50 {
+		t.Errorf("only %d commands were tried", seen)
+	}
+}
+
+// everyCommand calls do for each command that runs something, with those under it.
+func everyCommand(c *cobra.Command, do func(*cobra.Command)) {
+	if c.Runnable() && c.HasParent() {
+		do(c)
+	}
+	for _, sub := range c.Commands() {
+		everyCommand(sub, do)
+	}
+}

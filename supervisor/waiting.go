@@ -1,0 +1,77 @@
+package supervisor
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Asker is somebody who asked whether there is room, was told to wait, and has not been let in since.
+type Asker struct {
+	Project string // the folder that it named
+	Task    string // "" when it is no task
+	Who     string // what is to be started: an agent's name; "" for a task
+	PID     int    // the process that waits; 0 if it did not say
+	Why     string
+	Since   time.Time
+	Again   time.Time // when it was told to ask again
+}
+
+// askerLost is how long after its time somebody who does not ask again is taken to have gone.
+const askerLost = 10 * time.Second
+
+// mostAskers bounds the list: it is there to be read.
+const mostAskers = 1000
+
+// note remembers who waits. What is held waits as such; what has not been judged yet will be in a moment.
+func (a *Admissions) note(q Admission, v Admitted, now time.Time) {
+	if q.Look || q.Who == "" && q.Task == "" {
+		return
+	}
+	is := func(w Asker) bool {
+		// Any of several workers may be the one that takes a task.
+		return w.Project == q.Project && w.Task == q.Task && (q.Task != "" || w.Who == q.Who && w.PID == q.PID)
+	}
+	since := now
+	if i := slices.IndexFunc(a.asking, is); i >= 0 {
+		since = a.asking[i].Since
+	}
+	a.asking = slices.DeleteFunc(a.asking, func(w Asker) bool { return is(w) || now.Sub(w.Again) > askerLost })
+	if !v.Admit && v.Gate.Dimension != "" && len(a.asking) < mostAskers {
+		a.asking = append(a.asking, Asker{Project: q.Project, Task: q.Task, Who: q.Who, PID: q.PID, Why: v.Why, Since: since, Again: now.Add(v.RetryAfter)})
+	}
+}
+
+// Asking lists who waits for room beside the tasks that are held, the longest wait first. Whether their processes still
+// live is for the caller to say.
+func (a *Admissions) Asking(now time.Time) []Asker {
+	p := a.Picture()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var list []Asker
+	for _, w := range a.asking {
+		if p != nil && now.Sub(w.Again) <= askerLost && (w.Task == "" || p.waits(w.Project, w.Task)) {
+			list = append(list, w)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Asker) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Task, b.Task)) })
+	return list
+}
+
+// waits reports whether a task lies open and nobody has it.
+func (p *Picture) waits(folder, id string) bool {
+	t, at := p.find(folder, id)
+	return t != nil && t.Hold == nil && p.Plan.Tasks[at].State == protocol.TaskPending
+}
+
+// Named is the name of the project in that folder, or the folder itself when it is none of ours.
+func (p *Picture) Named(folder string) string {
+	for _, d := range p.Desks {
+		if sameFolder(d.Path, folder) {
+			return d.Name
+		}
+	}
+	return folder
+}
