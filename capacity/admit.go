@@ -102,6 +102,8 @@ type round struct {
 	// book holds the claims; ended are those that are gone since the last judgement.
 	book  *ledger
 	ended []Claimed
+	// unique: the claims are in order, each one there once.
+	unique bool
 	// waiting counts those that must wait, for the forecast; forecasts: the ends are in order.
 	waiting   int
 	forecasts bool

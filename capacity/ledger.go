@@ -40,10 +40,13 @@ func (r *round) openLedger(work Work) {
 	b := &ledger{cores: r.load.Cores, total: float64(r.load.MemoryTotal)}
 	r.book = b
 	var cpu, mem sums
+	r.unique = unique(work.Claims)
 	r.settleEnded(work)
-	for _, c := range r.counting(work) {
+	counting := r.counting(work)
+	kept := make([]Claimed, 0, len(counting))
+	for _, c := range counting {
 		cost := r.cost(c.Kind)
-		r.addCores(&cpu, c, cost.Cores)
+		kept = append(kept, r.addCores(&cpu, c, cost.Cores))
 		if c.Overdue && c.Measured == nil {
 			continue
 		}
@@ -51,6 +54,7 @@ func (r *round) openLedger(work Work) {
 		addMemory(&mem, c, float64(cost.Memory))
 		r.expectEnd(c, cost)
 	}
+	r.remember(counting, kept)
 	// A full processor does not show how much more was asked of it: what goes on may take at once what has come free.
 	reading := r.load.CPU.Or(0) * b.cores
 	b.cpu.reading = max(reading-r.credit(), min(reading, cpu.goOn))
@@ -63,9 +67,9 @@ func (r *round) openLedger(work Work) {
 	r.next.BaseCores, r.next.BaseMemory = b.cpu.base, b.mem.base
 }
 
-// addCores adds what a claim means for the processor, and remembers the claim.
-func (r *round) addCores(sum *sums, c Claim, cost float64) {
-	kept := r.old.Claims[c.Subject].with(c)
+// addCores adds what a claim means for the processor, and gives what to remember of the claim.
+func (r *round) addCores(sum *sums, c Claim, cost float64) (kept Claimed) {
+	kept = r.old.Claims[c.Subject].with(c)
 	young, measured := c.fresh(r.now, r.cfg), max(0, c.cores())
 	kept.Cores, kept.Mature = cost, young == 0
 	if c.cores() >= 0 {
@@ -74,19 +78,19 @@ func (r *round) addCores(sum *sums, c Claim, cost float64) {
 	if kept.Absent = (time.Time{}); c.Absent {
 		kept.Absent = r.old.Claims[c.Subject].absentSince(r.now)
 	}
-	r.remember(c.Subject, kept)
 	if !c.Taken.IsZero() {
 		sum.goOn += kept.Cores
 	}
 	if young == 0 {
 		sum.settled += measured
-		return
+		return kept
 	}
 	all, pending := max(cost, measured), measured+max(0, cost-measured)*young
 	sum.young, sum.faded = sum.young+pending, sum.faded+all-pending
 	if !c.Taken.IsZero() || !c.Told {
 		sum.expected += all
 	}
+	return kept
 }
 
 // addMemory adds what a claim means for memory, to its end: what was measured of it is in the reading.
@@ -99,11 +103,33 @@ func addMemory(sum *sums, c Claim, cost float64) {
 	sum.young, sum.expected, sum.own = sum.young+max(cost, held), sum.expected+held, sum.own+held
 }
 
-func (r *round) remember(subject protocol.Subject, k Claimed) {
-	if r.next.Claims == nil {
-		r.next.Claims = map[protocol.Subject]Claimed{}
+// remember keeps the claims for the next judgement; as long as they are the same, in the map that there is.
+func (r *round) remember(claims []Claim, kept []Claimed) {
+	as := len(claims) == len(r.old.Claims) && r.unique
+	for i := 0; as && i < len(claims); i++ {
+		before, known := r.old.Claims[claims[i].Subject]
+		as = known && before == kept[i]
 	}
-	r.next.Claims[subject] = k
+	switch {
+	case len(claims) == 0:
+	case as:
+		r.next.Claims = r.old.Claims
+	default:
+		r.next.Claims = make(map[protocol.Subject]Claimed, len(claims))
+		for i, c := range claims {
+			r.next.Claims[c.Subject] = kept[i]
+		}
+	}
+}
+
+// unique reports whether the claims are in the order of their subjects, each one there once.
+func unique(claims []Claim) bool {
+	for i := 1; i < len(claims); i++ {
+		if compareSubjects(claims[i-1].Subject, claims[i].Subject) >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // baseline is what the machine carries without the claims: as before, as far as the reading allows. What exceeds all

@@ -1,6 +1,8 @@
 package capacity
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -29,15 +31,8 @@ func (r *round) settleEnded(work Work) {
 	for _, f := range r.old.Freed {
 		r.free(f)
 	}
-	goesOn := make(map[protocol.Subject]bool, len(work.Claims))
-	for _, c := range work.Claims {
-		goesOn[c.Subject] = true
-	}
-	for _, subject := range sortedSubjects(r.old.Claims) {
+	for _, subject := range r.gone(work.Claims) {
 		k := r.old.Claims[subject]
-		if goesOn[subject] || !k.Absent.IsZero() {
-			continue
-		}
 		end, result := work.Ended[subject]
 		place := Freed{At: r.now, Agent: k.Agent}
 		if !end.At.IsZero() && end.At.Before(r.now) {
@@ -67,6 +62,25 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+// gone lists the claims that are no longer there, in a fixed order. Mostly there is none.
+func (r *round) gone(claims []Claim) []protocol.Subject {
+	goesOn := 0
+	for _, c := range claims {
+		if _, known := r.old.Claims[c.Subject]; known {
+			goesOn++
+		}
+	}
+	if goesOn == len(r.old.Claims) && r.unique {
+		return nil
+	}
+	left := maps.Clone(r.old.Claims)
+	for _, c := range claims {
+		delete(left, c.Subject)
+	}
+	maps.DeleteFunc(left, func(_ protocol.Subject, k Claimed) bool { return !k.Absent.IsZero() })
+	return sortedSubjects(left)
+}
+
 func (r *round) free(f Freed) {
 	if age := r.now.Sub(f.At); age >= 0 && age < placeFor {
 		r.next.Freed = append(r.next.Freed, f)
@@ -76,6 +90,9 @@ func (r *round) free(f Freed) {
 // counting lists the claims that count. One that has lapsed does again when its agent comes free: that takes it next, and
 // with it the place that it leaves.
 func (r *round) counting(work Work) []Claim {
+	if !slices.ContainsFunc(work.Claims, func(c Claim) bool { return c.lapsed(r.now, r.cfg) }) {
+		return work.Claims
+	}
 	list := make([]Claim, 0, len(work.Claims))
 	for _, c := range work.Claims {
 		if !c.lapsed(r.now, r.cfg) || r.takesOver(c) {

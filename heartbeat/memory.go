@@ -147,3 +147,15 @@ func concat(a, b []string) []string {
 	}
 	return slices.Concat(a, b)
 }
+
+// Same reports whether two memories hold the same.
+func (m *Memory) Same(o *Memory) bool {
+	return m.Looked == o.Looked && m.Mark == o.Mark && m.Silent == o.Silent && m.Observed == o.Observed && m.Covered == o.Covered &&
+		m.First == o.First && m.Touched == o.Touched && m.Last == o.Last && m.Extended == o.Extended && m.Old == o.Old && m.Stale == o.Stale &&
+		m.Registered == o.Registered && m.Signs == o.Signs && m.Signed == o.Signed && m.SignSilent == o.SignSilent &&
+		m.Still == o.Still && m.Pace == o.Pace && m.Candidate == o.Candidate && m.Through == o.Through && m.Proven == o.Proven &&
+		m.Process == o.Process && m.Void == o.Void && m.Spent == o.Spent && m.State == o.State && m.Since == o.Since &&
+		m.Reason == o.Reason && m.Ground == o.Ground && m.Why == o.Why && m.Names == o.Names &&
+		slices.Equal(m.Tasks, o.Tasks) && slices.Equal(m.Dropped, o.Dropped) &&
+		m.Beats == o.Beats && m.LastGap == o.LastGap && m.LongestGap == o.LongestGap
+}

@@ -74,7 +74,7 @@ func (s *Server) capacity(*http.Request) (any, error) {
 	load := p.View.Load
 	c.Cores, c.MemoryBytes, c.Because, c.Stalled, c.ExhaustedSeconds = load.Cores, load.MemoryTotal, load.Because, load.Stalled, load.Exhausted.Seconds()
 	c.Claims, c.Promised = p.Claims()
-	for _, v := range p.Plan.Tasks {
+	for _, v := range p.Plan.Tasks.All() {
 		if v.State == protocol.TaskRunning {
 			c.Running++
 		}
@@ -104,7 +104,7 @@ func held(p *supervisor.Picture) []Held {
 
 func heldTask(p *supervisor.Picture, snap *protocol.Snapshot, t *protocol.Task) Held {
 	subject := snap.Subject(protocol.KindTask, t.ID)
-	v := p.Plan.Tasks[subject]
+	v := p.Plan.Tasks.Of(subject)
 	h := Held{Subject: subject.String(), Project: subject.Project, Protocol: subject.Protocol, ID: t.ID, Agent: t.Agent, Priority: t.Priority,
 		Reason: t.Hold.Reason, Why: v.Why, Since: instant(t.Hold.Since), NotBefore: instant(v.NotBefore), ReleaseBy: instant(t.Hold.ReleaseBy)}
 	if waits, ok := p.Plan.Memory.Gate.Held[subject]; ok {

@@ -52,7 +52,7 @@ func taskEvidence(p *supervisor.Picture, subject protocol.Subject) *TaskEvidence
 	if t == nil {
 		return nil
 	}
-	m := p.Plan.Memory.Tasks[subject]
+	m := p.Plan.Memory.Tasks.Of(subject)
 	e := &TaskEvidence{FirstSeen: instant(m.FirstSeen), Created: instant(t.Created), Running: instant(m.Running), Named: t.Named,
 		Visible: m.Visible.Seconds(), Timeout: t.Timeout.Seconds(), Block: t.Block, Related: t.Related, Directive: t.Directive,
 		Cancelled: t.Cancelled, Buried: t.Buried, Takings: []protocol.Taking{}}

@@ -183,7 +183,7 @@ type AgentEvidence struct {
 }
 
 func agentEvidence(p *supervisor.Picture, subject protocol.Subject) *AgentEvidence {
-	v, m := p.Plan.Agents[subject], p.Plan.Memory.Agents[subject]
+	v, m := p.Plan.Agents.Of(subject), p.Plan.Memory.Agents.Of(subject)
 	a := agentIn(p, subject)
 	if a == nil {
 		a = &protocol.Agent{Name: subject.ID}

@@ -161,17 +161,17 @@ func scene() *supervisor.Picture {
 			Load: capacity.Load{CPU: protocol.Used(0.3), Memory: protocol.Used(0.91), Files: protocol.Used(0.02), At: noon,
 				Consumers: []protocol.Consumer{{PID: 99, Name: "chrome", CPU: 1.5, Memory: 4 << 30}}}},
 		Plan: supervisor.Plan{
-			Agents: map[protocol.Subject]heartbeat.Verdict{
+			Agents: supervisor.BookOf(map[protocol.Subject]heartbeat.Verdict{
 				codex:   {State: protocol.AgentAlive, Reason: protocol.ReasonBeats, Why: "it beat 3 s ago", Silent: 3100 * time.Millisecond, Since: noon.Add(-time.Hour)},
 				planner: {State: protocol.AgentDead, Reason: protocol.ReasonGone, Why: "its process is gone", Proof: true},
-			},
-			Tasks: map[protocol.Subject]supervisor.TaskVerdict{
+			}),
+			Tasks: supervisor.BookOf(map[protocol.Subject]supervisor.TaskVerdict{
 				running: {State: protocol.TaskRunning, Why: "in flight"},
 				held:    {State: protocol.TaskDeferred, Why: "memory is at 91 %", NotBefore: noon.Add(time.Minute)},
-			},
+			}),
 			Memory: supervisor.Memory{LastLook: noon,
-				Agents: map[protocol.Subject]heartbeat.Memory{codex: {Beats: 9, LastGap: 30 * time.Second, Observed: time.Hour, Covered: time.Hour}},
-				Tasks:  map[protocol.Subject]supervisor.TaskMemory{running: {Running: noon.Add(-time.Minute), Visible: 20 * time.Second}},
+				Agents: supervisor.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {Beats: 9, LastGap: 30 * time.Second, Observed: time.Hour, Covered: time.Hour}}),
+				Tasks:  supervisor.BookOf(map[protocol.Subject]supervisor.TaskMemory{running: {Running: noon.Add(-time.Minute), Visible: 20 * time.Second}}),
 				Gate: capacity.Memory{At: noon, Held: map[protocol.Subject]capacity.Held{held: {Since: noon.Add(-time.Minute), Limit: 0.8,
 					Shut: []capacity.Shut{{Dimension: capacity.DimMemory, Since: noon.Add(-time.Minute)}}}}}},
 		},

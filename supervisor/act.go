@@ -68,8 +68,8 @@ func (s *Supervisor) history(d *desk, now time.Time) time.Time {
 		now = u.Since
 	}
 	since := now.Add(-s.cfg.Tasks.History)
-	for subject, t := range s.memory.Tasks {
-		if at := t.news(); !at.IsZero() && at.Before(since) && now.Sub(at) < forgetAfter && subject.Project == d.project.Name {
+	for _, t := range s.memory.Tasks.in(d.project.Name) {
+		if at := t.news(); !at.IsZero() && at.Before(since) && now.Sub(at) < forgetAfter {
 			since = at
 		}
 	}
@@ -89,7 +89,7 @@ func (m TaskMemory) news() time.Time {
 func (s *Supervisor) decide() {
 	begin := s.now()
 	view := s.view(begin)
-	plan := Decide(view, s.memory, s.cfg)
+	plan := s.brain.Decide(view, s.memory)
 	s.decided++
 	s.owed = time.Time{}
 	s.resumed = false
@@ -162,18 +162,22 @@ func (s *Supervisor) tell(plan Plan) {
 // noteVerdicts journals every change of an agent's, a task's or a lock's state, with its evidence.
 func (s *Supervisor) noteVerdicts(plan Plan) {
 	var entries []Entry
-	for subject, v := range plan.Agents {
-		if v.Changed {
+	for subject, turn := range plan.Agents.since(s.plan.Agents) {
+		if v := turn.is; v.Changed {
 			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: v.Why})
 		}
 	}
-	for subject, v := range plan.Tasks {
-		if s.memory.Tasks[subject].State != v.State {
+	for subject, turn := range plan.Tasks.since(s.plan.Tasks) {
+		v := turn.is
+		if turn.was != nil && turn.was.State == v.State {
+			continue
+		}
+		if s.memory.Tasks.Of(subject).State != v.State {
 			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Text: v.Why})
 		}
 	}
-	for subject, v := range plan.Locks {
-		if v.Changed {
+	for subject, turn := range plan.Locks.since(s.plan.Locks) {
+		if v := turn.is; v.Changed {
 			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: v.Why})
 		}
 	}
@@ -205,16 +209,29 @@ func (s *Supervisor) view(now time.Time) View {
 			snap.Busy = d.busy || len(d.changes) > 0
 			v.Snapshots = append(v.Snapshots, snap)
 		}
+	}
+	v.Processes = s.watchedProcesses()
+	return v
+}
+
+// watchedProcesses lists the processes that are watched, and how each was found. It is the same list until one of them changes.
+func (s *Supervisor) watchedProcesses() []Process {
+	if s.processes != nil {
+		return s.processes
+	}
+	list := []Process{}
+	for _, d := range s.desks {
 		for id, state := range d.processes {
 			_, claimed := d.claims[id.PID]
-			v.Processes = append(v.Processes, Process{Identity: id, State: state, Claimed: claimed})
+			list = append(list, Process{Identity: id, State: state, Claimed: claimed})
 		}
 	}
-	slices.SortFunc(v.Processes, func(a, b Process) int {
+	slices.SortFunc(list, func(a, b Process) int {
 		return cmp.Or(cmp.Compare(a.Identity.PID, b.Identity.PID), cmp.Compare(a.Identity.Start, b.Identity.Start),
 			cmp.Compare(a.Identity.Boot, b.Identity.Boot), cmp.Compare(a.Identity.UID, b.Identity.UID), cmp.Compare(a.State, b.State))
 	})
-	return v
+	s.processes = list
+	return list
 }
 
 func (s *Supervisor) names() []string {
@@ -279,7 +296,7 @@ func unsavedAlert() escalate.Alert {
 
 // saveIdle stores the silences that have grown meanwhile, now and then.
 func (s *Supervisor) saveIdle(now time.Time) {
-	if now.Sub(s.saved) < 30*time.Second || len(s.plan.Agents) == 0 {
+	if now.Sub(s.saved) < 30*time.Second || s.plan.Agents.Len() == 0 {
 		return
 	}
 	if err := s.save(); err != nil {

@@ -97,15 +97,15 @@ func (p *Picture) admit(q Admission, lately []Promise, now time.Time) (Admitted,
 			answer.Known, answer.RetryAfter, answer.Why = false, judgeSoon, "steward has not looked at the task yet"
 			return answer, subject
 		case t.Hold != nil:
-			answer.RetryAfter, answer.Why = p.Plan.Tasks[at].NotBefore.Sub(now), p.Plan.Tasks[at].Why
-			if p.Plan.Tasks[at].State == protocol.TaskPending { // its release is under way
+			answer.RetryAfter, answer.Why = p.Plan.Tasks.Of(at).NotBefore.Sub(now), p.Plan.Tasks.Of(at).Why
+			if p.Plan.Tasks.Of(at).State == protocol.TaskPending { // its release is under way
 				answer.RetryAfter, answer.Why = judgeSoon, "it is being let in"
 			}
 			return answer, subject
 		case p.promised(at, now):
 			answer.Admit, answer.Why = true, "it was let in a moment ago"
 			return answer, subject
-		case p.Plan.Memory.Tasks[at].ByHand:
+		case p.Plan.Memory.Tasks.Of(at).ByHand:
 			answer.Admit, answer.Why = true, "it was released by hand"
 			return answer, subject
 		}
@@ -124,7 +124,7 @@ func (p *Picture) admit(q Admission, lately []Promise, now time.Time) (Admitted,
 
 // promised reports whether a task holds a claim that steward gave it, and that has not lapsed.
 func (p *Picture) promised(task protocol.Subject, now time.Time) bool {
-	given := p.Plan.Memory.Tasks[task].Admitted
+	given := p.Plan.Memory.Tasks.Of(task).Admitted
 	return !given.IsZero() && now.Sub(given) < p.Config.Capacity.ClaimLapses
 }
 

@@ -56,12 +56,12 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 	p.Config = settings()
 	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: "/p"}}
 	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus"}
-	p.Plan.Memory.Tasks = map[protocol.Subject]supervisor.TaskMemory{}
+	p.Plan.Memory.Tasks = supervisor.Book[supervisor.TaskMemory]{}
 	for i := range 50 {
 		id := fmt.Sprintf("t%02d", i)
 		s.Tasks = append(s.Tasks, protocol.Task{ID: id, Agent: "a", Visible: true})
 		at := s.Subject(protocol.KindTask, id)
-		p.Plan.Memory.Tasks[at] = supervisor.TaskMemory{Admitted: now.Add(-time.Hour), Judged: true}
+		p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, supervisor.TaskMemory{Admitted: now.Add(-time.Hour), Judged: true})
 		p.Plan.Claims = append(p.Plan.Claims, capacity.Claim{Subject: at, Since: now.Add(-time.Hour), Told: true})
 	}
 	p.View.Snapshots = []protocol.Snapshot{s}
@@ -77,7 +77,7 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 	}
 	// What the operator released is asked about by no gate.
 	at := s.Subject(protocol.KindTask, "t49")
-	p.Plan.Memory.Tasks[at] = supervisor.TaskMemory{Judged: true, ByHand: true}
+	p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, supervisor.TaskMemory{Judged: true, ByHand: true})
 	if v := a.Ask(supervisor.Admission{Project: "/p", Task: "t49"}, now); !v.Admit {
 		t.Errorf("released by hand, and refused: %s", v.Why)
 	}
@@ -92,7 +92,7 @@ func TestAdmissionsTellWhoWaits(t *testing.T) {
 	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: "/p"}}
 	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus", Tasks: []protocol.Task{{ID: "t", Agent: "a", Visible: true}}}
 	p.View.Snapshots = []protocol.Snapshot{s}
-	p.Plan.Tasks = map[protocol.Subject]supervisor.TaskVerdict{s.Subject(protocol.KindTask, "t"): {State: protocol.TaskPending}}
+	p.Plan.Tasks = supervisor.BookOf(map[protocol.Subject]supervisor.TaskVerdict{s.Subject(protocol.KindTask, "t"): {State: protocol.TaskPending}})
 	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
 	list := func(at time.Time) (names []string) {
 		for _, w := range a.Asking(at) {
@@ -115,7 +115,7 @@ func TestAdmissionsTellWhoWaits(t *testing.T) {
 	v := a.Ask(supervisor.Admission{Project: "/elsewhere", Who: "claude", PID: 7}, now.Add(4*time.Second))
 	expect(5*time.Second, "claude 7 since 0s", "t 9 since 1s")
 	expect(5*time.Second + v.RetryAfter + 10*time.Second) // neither asked again
-	p.Plan.Tasks = nil
+	p.Plan.Tasks = supervisor.Book[supervisor.TaskVerdict]{}
 	expect(5*time.Second, "claude 7 since 0s") // somebody has the task by now
 	p.View.Load.CPU, p.View.Load.At = protocol.Used(0.1), now.Add(6*time.Second)
 	a.Ask(supervisor.Admission{Project: "/elsewhere", Who: "claude", PID: 7}, now.Add(6*time.Second))

@@ -45,7 +45,7 @@ func (a *agentLook) alive() bool {
 func (a *agentLook) dead() bool { return a != nil && a.verdict.State == protocol.AgentDead }
 
 // agents judges every agent of a snapshot and brings the registry into line.
-func (d *decision) agents(s *protocol.Snapshot) map[string]*agentLook {
+func (d *decision) agents(s *protocol.Snapshot, last *page) map[string]*agentLook {
 	looks, block := make(map[string]*agentLook, len(s.Agents)), make([]agentLook, len(s.Agents))
 	clock := d.clock(s)
 	clock.Doubt, clock.WaitUntil = d.view.Doubt, d.plan.Memory.Silence.Until
@@ -53,11 +53,13 @@ func (d *decision) agents(s *protocol.Snapshot) map[string]*agentLook {
 		clock.WaitUntil = soon
 	}
 	inHands := d.inHands(s)
+	p := d.page
+	known, verdicts := writer[heartbeat.Memory]{old: p.known.agents}, make([]heartbeat.Verdict, 0, len(s.Agents))
+	d.reaps = writer[Reap]{old: p.known.reaps}
 	for i := range s.Agents {
 		a := &s.Agents[i]
-		subject := s.Subject(protocol.KindAgent, a.Name)
 		limits := d.cfg.Heartbeat.Of(s.Protocol, a)
-		mem := d.old.Agents[subject]
+		mem := known.before(a.Name)
 		facts := d.facts(a, mem)
 		facts.Task = inHands[a.Name].within(limits)
 		verdict, next := heartbeat.Judge(facts, mem, clock, limits, d.cfg.Heartbeat)
@@ -67,13 +69,14 @@ func (d *decision) agents(s *protocol.Snapshot) map[string]*agentLook {
 			look.used = rounded(a.Used)
 		}
 		looks[a.Name] = look
-		d.plan.Memory.Agents[subject] = next
-		d.plan.Agents[subject] = verdict
+		verdicts = set(verdicts, known.write(a.Name, next), verdict)
 		d.lookAgain(s.Project, verdict.Deadline)
 		d.register(s, look)
 		d.alertAgent(s, look)
 		d.reap(s, look)
 	}
+	p.found.agents, p.found.reaps = known.done((*heartbeat.Memory).Same), d.reaps.done(equal)
+	p.agents = aligned(p.found.agents, verdicts, last.agents)
 	return looks
 }
 
@@ -81,7 +84,7 @@ func (d *decision) agents(s *protocol.Snapshot) map[string]*agentLook {
 func (d *decision) facts(a *protocol.Agent, mem heartbeat.Memory) heartbeat.Facts {
 	f := heartbeat.Facts{Agent: d.speaking(a)}
 	f.Process, f.Identity = d.process(&f.Agent, mem)
-	f.Keeper = d.processes[a.Keeper]
+	f.Keeper = d.state(a.Keeper)
 	f.Activity = d.activity(a, f.Identity)
 	return f
 }

@@ -24,6 +24,7 @@ func (d *decision) alert(a escalate.Alert) {
 	if a.Occurrence == "" {
 		a.Occurrence = stamp(d.stands(a, time.Time{}).Since)
 	}
+	d.step(step{alert: &a})
 	if head, known := d.view.Incidents[a.Key]; known && head.Has(a) {
 		return
 	}
@@ -77,10 +78,10 @@ func (d *decision) over(head escalate.Head) string {
 	case s == nil:
 		return ""
 	}
-	if v, ok := d.plan.Agents[subject]; ok {
+	if v, ok := d.plan.Agents.Find(subject); ok {
 		return fmt.Sprintf("%s is %s", subject.ID, v.State)
 	}
-	if _, ok := d.plan.Tasks[subject]; !ok && len(s.Faults) > 0 {
+	if _, ok := d.plan.Tasks.Find(subject); !ok && len(s.Faults) > 0 {
 		return "" // the file that would show it may be the one that cannot be read
 	}
 	return "it is no longer so"
@@ -92,7 +93,7 @@ func (d *decision) lookedAt(project string) bool {
 
 // movedOn says why an event about a task needs nobody any more.
 func (d *decision) movedOn(subject protocol.Subject) string {
-	v, ok := d.plan.Tasks[subject]
+	v, ok := d.plan.Tasks.Find(subject)
 	switch {
 	case !ok:
 		return "" // it left the list; the human has not said that it is settled

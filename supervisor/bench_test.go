@@ -15,12 +15,12 @@ func BenchmarkDecide(b *testing.B) {
 	for _, size := range []struct{ projects, agents, tasks, ended int }{{1, 2, 4, 0}, {5, 20, 4, 0}, {5, 20, 4, 200}} {
 		b.Run(fmt.Sprintf("%d projects, %d agents, %d tasks, %d ended", size.projects, size.projects*size.agents, size.projects*size.tasks, size.projects*size.ended), func(b *testing.B) {
 			view, memory := crowd(size.projects, size.agents, size.tasks, size.ended)
-			cfg := settings()
-			memory = supervisor.Decide(view, memory, cfg).Memory
+			brain := supervisor.NewBrain(settings())
+			memory = brain.Decide(view, memory).Memory
 			b.ReportAllocs()
 			for b.Loop() {
 				view.Now = view.Now.Add(time.Millisecond)
-				memory = supervisor.Decide(view, memory, cfg).Memory
+				memory = brain.Decide(view, memory).Memory
 			}
 		})
 	}

@@ -25,7 +25,8 @@ type claims struct {
 func (c *claims) enter(k *taskLook) {
 	if k.t.Outcome != nil {
 		if _, claimed := k.d.old.Gate.Claims[k.subject]; claimed && !k.t.Outcome.Ours {
-			c.ended[k.subject] = capacity.Ended{At: plain(k.t.Outcome.Appeared), Took: k.t.Outcome.Took, Well: k.t.Outcome.Succeeded()}
+			k.d.loud()
+			k.d.claims.ended[k.subject] = capacity.Ended{At: plain(k.t.Outcome.Appeared), Took: k.t.Outcome.Took, Well: k.t.Outcome.Succeeded()}
 		}
 		return
 	}
@@ -41,6 +42,7 @@ func (c *claims) enter(k *taskLook) {
 		}
 	}
 	if k.heldTooLate() {
+		k.d.loud() // for what the gate remembers
 		claim.Taken = cmp.Or(k.d.old.Gate.Claims[k.subject].Taken, k.at)
 		claim.Since, claim.Measured = claim.Taken, k.measured()
 		c.list = append(c.list, claim)
@@ -48,7 +50,7 @@ func (c *claims) enter(k *taskLook) {
 	}
 	if by := k.inFlight(); by != "" {
 		claim.Taken = k.mem.Running
-		claim.Overdue = k.timeout() > 0 && k.d.now.Sub(claim.Taken) > k.timeout()
+		claim.Overdue = k.timeout() > 0 && !k.d.within(claim.Taken, k.timeout())
 		claim.Since = cmp.Or(claim.Since, claim.Taken)
 		claim.Measured = k.measured()
 	}
@@ -58,8 +60,30 @@ func (c *claims) enter(k *taskLook) {
 		c.list = append(c.list, claim)
 	default:
 		if known, any := c.presumed[agent]; !any || claim.Taken.Before(known.Taken) {
+			if c.presumed == nil {
+				c.presumed = map[protocol.Subject]capacity.Claim{}
+			}
 			c.presumed[agent] = claim
 		}
+	}
+}
+
+// settle puts the claims of one place in order, guesses among them.
+func (c *claims) settle() {
+	for _, claim := range c.presumed {
+		c.list = append(c.list, claim)
+	}
+	c.presumed = nil
+	slices.SortFunc(c.list, bySubject)
+}
+
+// gather lists the claims of all places, place by place in the order that all have to be in.
+func (c *claims) gather(pages []*page) {
+	slices.SortStableFunc(pages, func(a, b *page) int {
+		return cmp.Or(strings.Compare(a.snapshot.Project, b.snapshot.Project), strings.Compare(a.snapshot.Protocol, b.snapshot.Protocol))
+	})
+	for _, p := range pages {
+		c.list = append(c.list, p.claims.list...)
 	}
 }
 
@@ -78,17 +102,22 @@ func (c *claims) carryOver(d *decision) {
 
 // all lists the claims in a fixed order.
 func (c *claims) all(promised []Promise) []capacity.Claim {
-	list := slices.Clone(c.list)
-	for _, claim := range c.presumed {
-		list = append(list, claim)
-	}
+	list := c.list
 	for i, p := range promised {
 		if p.Subject.Kind != protocol.KindTask {
 			list = append(list, admission(i, p.At))
 		}
 	}
-	slices.SortFunc(list, func(a, b capacity.Claim) int { return strings.Compare(a.Subject.String(), b.Subject.String()) })
+	if !slices.IsSortedFunc(list, bySubject) {
+		slices.SortFunc(list, bySubject)
+	}
 	return list
+}
+
+func bySubject(x, y capacity.Claim) int {
+	a, b := &x.Subject, &y.Subject
+	return cmp.Or(strings.Compare(a.Project, b.Project), strings.Compare(a.Protocol, b.Protocol),
+		strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.ID, b.ID))
 }
 
 // admission is the claim of what starts work by itself.

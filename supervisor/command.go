@@ -120,6 +120,7 @@ func (s *Supervisor) answer(crew context.Context, q request) {
 // reload replaces settings at once and hires or dismisses lookers.
 func (s *Supervisor) reload(crew context.Context, cfg Config, projects []Project) {
 	s.cfg = cfg
+	s.brain = NewBrain(cfg)
 	wanted := map[string]Project{}
 	for _, p := range projects {
 		wanted[p.Name] = p

@@ -195,9 +195,9 @@ func stateOf(s *supervisor.Supervisor, project string, kind protocol.Kind, id st
 	p := s.Picture()
 	subject := protocol.Subject{Project: project, Protocol: "agentstatus", Kind: kind, ID: id}
 	if kind == protocol.KindAgent {
-		return string(p.Plan.Agents[subject].State)
+		return string(p.Plan.Agents.Of(subject).State)
 	}
-	return string(p.Plan.Tasks[subject].State)
+	return string(p.Plan.Tasks.Of(subject).State)
 }
 
 // TestDeathByTheMillisecond: silence is judged when it is due, not at the next look.
@@ -219,7 +219,7 @@ func TestDeathByTheMillisecond(t *testing.T) {
 				break
 			}
 		}
-		v := s.Picture().Plan.Agents[protocol.Subject{Project: "demo", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}]
+		v := s.Picture().Plan.Agents.Of(protocol.Subject{Project: "demo", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"})
 		if died.IsZero() || v.Silent < 90*time.Second || v.Silent > 90*time.Second+5*time.Millisecond {
 			t.Fatalf("dead after %v of silence (%v)", v.Silent, died)
 		}

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -15,18 +16,7 @@ import (
 // Decide is the whole brain: reap, expire, retry, admit, alert, in that order of precedence. It is pure: the
 // same View, Memory and Config give the same Plan anywhere. Where two policies want to change one Subject,
 // the earlier wins; one policy's effect reaches another only through the files, at the next look.
-func Decide(v View, m Memory, cfg Config) Plan {
-	d := newDecision(v, m, cfg)
-	d.weigh()
-	for i := range v.Snapshots {
-		d.project(&v.Snapshots[i])
-	}
-	d.admit()
-	d.faults()
-	d.silences()
-	d.settleIncidents()
-	return d.finish()
-}
+func Decide(v View, m Memory, cfg Config) Plan { return NewBrain(cfg).Decide(v, m) }
 
 // decision gathers what one call of Decide finds out.
 type decision struct {
@@ -48,6 +38,18 @@ type decision struct {
 	claims     claims
 	reissued   bool                                  // an overdue retry goes in this decision
 	trees      map[protocol.Identity]*capacity.Usage // of the view, once somebody has asked
+	page       *page                                 // of the place that is being judged; nil when none is
+	reaps      writer[Reap]                          // of that place
+	own        owned
+	// The processes were found otherwise than at the last decision; they take other than what they took.
+	otherProcesses, otherUsage bool
+}
+
+// owned says which parts of the plan are no longer shared with what they were made from.
+type owned struct {
+	agents, tasks, locks, reaps, agentVerdicts, taskVerdicts, lockVerdicts, projects bool
+
+	memoryOf, verdictsOf map[place]bool // places of which tasks were let in or refused
 }
 
 // place is one protocol in one project.
@@ -55,37 +57,27 @@ type place struct{ project, protocol string }
 
 func placeOf(s protocol.Subject) place { return place{s.Project, s.Protocol} }
 
-func newDecision(v View, m Memory, cfg Config) *decision {
-	d := &decision{view: v, old: m, cfg: cfg,
+func newDecision(v View, m Memory, b *Brain) *decision {
+	d := &decision{view: v, old: m, cfg: b.cfg,
 		now: plain(v.Now), local: plainLocal(v.Now),
-		processes: make(map[protocol.Identity]heartbeat.ProcessState, len(v.Processes)),
-		claimed:   map[int]Process{},
 		looked:    make(map[place]*protocol.Snapshot, len(v.Snapshots)),
 		taken:     map[protocol.Subject]bool{},
 		present:   map[string]bool{},
 		cancelled: map[protocol.Subject]bool{},
 		stopped:   map[protocol.Subject]time.Time{},
-		claims:    claims{presumed: map[protocol.Subject]capacity.Claim{}, ended: map[protocol.Subject]capacity.Ended{}},
+		claims:    claims{ended: map[protocol.Subject]capacity.Ended{}, list: make([]capacity.Claim, 0, len(b.plan.Claims)+1)},
 	}
 	d.view.Load.At = plain(v.Load.At)
 	for _, share := range []*protocol.Share{&d.view.Load.CPU, &d.view.Load.Memory, &d.view.Load.Files, &d.view.Load.Disk, &d.view.Load.Stalled} {
 		*share = rounded(*share)
 	}
-	for _, p := range v.Processes {
-		d.processes[p.Identity] = p.State
-		if p.Claimed {
-			d.claimed[p.Identity.PID] = p
-		}
-	}
-	tasks, agents := 0, 0
+	b.findProcesses(d)
 	for i := range v.Snapshots {
 		s := &v.Snapshots[i]
 		d.looked[place{s.Project, s.Protocol}] = s
-		tasks, agents = tasks+len(s.Tasks), agents+len(s.Agents)
 	}
-	d.plan.Tasks = make(map[protocol.Subject]TaskVerdict, tasks)
-	d.plan.Agents = make(map[protocol.Subject]heartbeat.Verdict, agents)
-	d.plan.Memory = d.remember(tasks, agents)
+	d.startFrom(&b.plan)
+	d.plan.Memory = d.remember()
 	d.unseen()
 	return d
 }
@@ -111,51 +103,36 @@ func rounded(s protocol.Share) protocol.Share {
 // forgetAfter is how long tasks and agents of a project that nobody looks at are remembered.
 const forgetAfter = 7 * 24 * time.Hour
 
-// remember starts the next Memory. Maps are made anew, so that what left the files leaves the memory;
-// what belongs to a project that was not looked at stays.
-func (d *decision) remember(tasks, agents int) Memory {
-	next := Memory{LastLook: d.now,
+// startFrom begins with the verdicts of the last plan, for the places that were looked at.
+func (d *decision) startFrom(last *Plan) {
+	d.plan.Agents, d.plan.Tasks, d.plan.Locks = last.Agents, last.Tasks, last.Locks
+	forget(d, &d.plan.Agents, &d.own.agentVerdicts, nil)
+	forget(d, &d.plan.Tasks, &d.own.taskVerdicts, nil)
+	forget(d, &d.plan.Locks, &d.own.lockVerdicts, nil)
+}
+
+// remember starts the next Memory from the last one. What belongs to a project that was not looked at stays for a while;
+// the rest is replaced place by place, so that what left the files leaves the memory.
+func (d *decision) remember() Memory {
+	next := Memory{LastLook: d.now, Gate: d.old.Gate,
 		// No later than they could be by this clock: it may have been set back.
 		ResumeUntil: earliest(d.now.Add(d.cfg.Heartbeat.ResumeGrace), d.old.ResumeUntil), LastReissue: earliest(d.now, d.old.LastReissue),
-		Agents:   make(map[protocol.Subject]heartbeat.Memory, agents),
-		Tasks:    make(map[protocol.Subject]TaskMemory, tasks),
-		Projects: make(map[string]ProjectMemory, len(d.old.Projects)+1),
-		Gate:     d.old.Gate,
-	}
+		Agents: d.old.Agents, Tasks: d.old.Tasks, Locks: d.old.Locks, Reaps: d.old.Reaps, Projects: d.old.Projects}
 	for name, p := range d.old.Projects {
-		next.Projects[name] = p.follow(d.now)
+		if p.ahead(d.now) {
+			d.setProject(&next, name, p.follow(d.now))
+		}
 	}
+	recent := func(t time.Time) bool { return d.now.Sub(t) < forgetAfter }
+	forget(d, &next.Agents, &d.own.agents, func(a heartbeat.Memory) bool { return recent(a.Looked) })
+	forget(d, &next.Tasks, &d.own.tasks, func(t TaskMemory) bool { return recent(t.Looked) })
+	forget(d, &next.Locks, &d.own.locks, func(l heartbeat.LockMemory) bool { return recent(l.Looked) })
+	forget(d, &next.Reaps, &d.own.reaps, func(r Reap) bool { return recent(r.Seen) })
 	for i := range d.view.Snapshots {
 		s := &d.view.Snapshots[i]
 		if p, ok := next.Projects[s.Project]; !ok || p.Since.IsZero() || p.Since.After(plain(s.At)) { // the clock was set back since
 			p.Since = plain(s.At)
-			next.Projects[s.Project] = p
-		}
-	}
-	for subject, a := range d.old.Agents {
-		if d.looked[placeOf(subject)] == nil && d.now.Sub(a.Looked) < forgetAfter {
-			next.Agents[subject] = a
-		}
-	}
-	for subject, t := range d.old.Tasks {
-		if d.looked[placeOf(subject)] == nil && d.now.Sub(t.Looked) < forgetAfter {
-			next.Tasks[subject] = t
-		}
-	}
-	for subject, l := range d.old.Locks {
-		if d.looked[placeOf(subject)] == nil && d.now.Sub(l.Looked) < forgetAfter {
-			if next.Locks == nil {
-				next.Locks = map[protocol.Subject]heartbeat.LockMemory{}
-			}
-			next.Locks[subject] = l
-		}
-	}
-	for subject, r := range d.old.Reaps {
-		if d.looked[placeOf(subject)] == nil && d.now.Sub(r.Seen) < forgetAfter {
-			if next.Reaps == nil {
-				next.Reaps = map[protocol.Subject]Reap{}
-			}
-			next.Reaps[subject] = r
+			d.setProject(&next, s.Project, p)
 		}
 	}
 	// One single look (--once) is always far from the one before it.
@@ -165,48 +142,120 @@ func (d *decision) remember(tasks, agents int) Memory {
 	return next
 }
 
+// forget drops what is not to be kept of places that were not looked at.
+func forget[V any](d *decision, b *Book[V], own *bool, keep func(V) bool) {
+	for at, p := range b.parts {
+		switch {
+		case d.looked[at.place] != nil:
+		case keep == nil:
+			replace(b, own, at, nil)
+		default:
+			replace(b, own, at, p.only(keep))
+		}
+	}
+}
+
+// setProject remembers something else of a project. The old memory may be shared.
+func (d *decision) setProject(m *Memory, name string, p ProjectMemory) {
+	if !d.own.projects {
+		m.Projects, d.own.projects = maps.Clone(m.Projects), true
+		if m.Projects == nil {
+			m.Projects = map[string]ProjectMemory{}
+		}
+	}
+	m.Projects[name] = p
+}
+
 // process finds out how the process is that speaks for an agent.
 func (d *decision) process(a *protocol.Agent, m heartbeat.Memory) (heartbeat.ProcessState, protocol.Identity) {
 	id := heartbeat.Watch(*a, m)
 	if id.Proves() {
-		return d.processes[id], id
+		return d.state(id), id
 	}
-	p := d.claimed[id.PID]
+	p := d.carrier(id.PID)
 	return p.State, p.Identity
 }
 
-// project judges one snapshot: its agents first, because tasks depend on them.
-func (d *decision) project(s *protocol.Snapshot) {
-	agents := d.agents(s)
-	d.locks(s, agents)
-	requests, since := &requests{s: s}, d.plan.Memory.Projects[s.Project].Since
-	k := new(taskLook)
+// project judges one snapshot: its agents first, because tasks depend on them. last is the page that the place had.
+func (d *decision) project(s *protocol.Snapshot, at place, last *page) *page {
+	m := d.plan.Memory.Projects[s.Project]
+	p := &page{snapshot: *s, at: d.now, known: d.old.of(at), since: m.Since, paused: m.Paused}
+	if last == nil {
+		last = &page{}
+	}
+	p.asked = make([]Process, 0, len(last.asked))
+	d.page = p
+	agents := d.agents(s, last)
+	d.locks(s, agents, last)
+	requests := &requests{s: &p.snapshot}
+	k, known, verdicts := new(taskLook), writer[TaskMemory]{old: p.known.tasks}, make([]TaskVerdict, 0, len(s.Tasks))
 	for i := range s.Tasks {
-		queued := len(d.waiting) + len(d.leases)
-		d.look(k, s, &s.Tasks[i], agents)
-		k.requests, k.since = requests, since
+		queued := len(p.waiting) + len(p.leases)
+		d.look(k, s, &s.Tasks[i], agents, known.before(s.Tasks[i].ID))
+		k.requests, k.since = requests, p.since
 		k.judge()
-		d.claims.enter(k)
-		d.keep(k)
-		if len(d.waiting)+len(d.leases) > queued { // somebody comes back to it; most tasks ended long ago, and nobody does
+		p.claims.enter(k)
+		d.remind(k)
+		p.open = p.open || k.verdict.State.Open()
+		verdicts = set(verdicts, known.write(k.t.ID, k.mem), k.verdict)
+		if len(p.waiting)+len(p.leases) > queued { // somebody comes back to it; most tasks ended long ago, and nobody does
+			k.d, k.s = nil, nil // see enter
 			k = new(taskLook)
 		}
 	}
+	p.claims.settle()
+	p.found.tasks = known.done(equal)
+	p.tasks = aligned(p.found.tasks, verdicts, last.tasks)
 	d.pleas(s)
 	d.findings(s)
 	d.events(s)
+	d.page = nil
+	return p
 }
 
-// keep enters what was found out about a task.
-func (d *decision) keep(k *taskLook) {
+// set sets the value at a place that exists, or comes next.
+func set[V any](list []V, i int, v V) []V {
+	if i == len(list) {
+		return append(list, v)
+	}
+	list[i] = v
+	return list
+}
+
+// remind enters the last of what is remembered of a task.
+func (d *decision) remind(k *taskLook) {
 	k.mem.State = k.verdict.State
 	if at, now := d.stopped[k.subject]; now {
 		k.mem.Stopped = at
 	}
 	k.mem.Waits = k.waitsSince()
-	d.plan.Memory.Tasks[k.subject] = k.mem
-	d.plan.Tasks[k.subject] = k.verdict
+}
+
+// keep enters what became of a task after its place was judged.
+func (d *decision) keep(k *taskLook) {
+	d.remind(k)
+	at := shelfOf(k.subject)
+	amend(&d.plan.Memory.Tasks, &d.own.tasks, &d.own.memoryOf, at, k.t.ID, k.mem)
+	amend(&d.plan.Tasks, &d.own.taskVerdicts, &d.own.verdictsOf, at, k.t.ID, k.verdict)
 	d.plan.Open = d.plan.Open || k.verdict.State.Open()
+}
+
+// amend changes one value of a part that stands in a Book. Others may share the part, unless it was made here.
+func amend[V comparable](b *Book[V], own *bool, made *map[place]bool, at shelf, id string, v V) {
+	p := b.parts[at]
+	i := p.at[id]
+	if p.values[i] == v {
+		return
+	}
+	if !(*made)[at.place] {
+		p = &part[V]{ids: p.ids, at: p.at, values: slices.Clone(p.values)}
+		replace(b, own, at, p)
+		if *made == nil {
+			*made = map[place]bool{}
+		}
+		(*made)[at.place] = true
+	}
+	p.values[i] = v
 }
 
 // change adds a Change unless nothing may be changed there now, or an earlier policy has claimed the subject.
@@ -218,9 +267,11 @@ func (d *decision) change(s *protocol.Snapshot, c protocol.Change) bool {
 	if !mayChange(s) {
 		if c.Verb != protocol.VerbLog {
 			d.plan.Waiting = append(d.plan.Waiting, c)
+			d.step(step{waits: &c})
 		}
 		return false
 	}
+	d.loud()
 	if c.Verb != protocol.VerbLog {
 		if d.taken[c.Subject] {
 			return false
@@ -242,8 +293,13 @@ func (d *decision) clock(s *protocol.Snapshot) heartbeat.Clock {
 // wake asks for a decision at that moment at the latest. What is due already is part of this plan; to ask for it
 // again would spin.
 func (d *decision) wake(at time.Time) {
-	if at.After(d.now) && (d.plan.Wake.IsZero() || at.Before(d.plan.Wake)) {
-		d.plan.Wake = at
+	d.holds(at)
+	wake := &d.plan.Wake
+	if d.page != nil {
+		wake = &d.page.wake
+	}
+	if at.After(d.now) && (wake.IsZero() || at.Before(*wake)) {
+		*wake = at
 	}
 }
 
@@ -254,6 +310,12 @@ func (d *decision) lookAgain(project string, at time.Time) {
 		return
 	}
 	d.wake(at)
+	if p := d.page; p != nil {
+		if p.look.IsZero() || at.Before(p.look) {
+			p.look = at
+		}
+		return
+	}
 	if known, ok := d.plan.Looks[project]; ok && !at.Before(known) {
 		return
 	}

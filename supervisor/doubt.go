@@ -171,7 +171,7 @@ func (d *decision) manyFallSilent() bool {
 		next.Now = at.Now.Add(d.cfg.LookEvery)
 		for j := range s.Agents {
 			a := &s.Agents[j]
-			mem := d.old.Agents[s.Subject(protocol.KindAgent, a.Name)]
+			mem := d.old.Agents.Of(s.Subject(protocol.KindAgent, a.Name))
 			if !lived(mem.State) {
 				continue
 			}
@@ -224,9 +224,9 @@ func (d *decision) silences() {
 	d.wake(m.Until)
 	m.Agents = slices.DeleteFunc(slices.Clone(m.Agents), func(s protocol.Subject) bool {
 		if d.looked[placeOf(s)] == nil {
-			return d.now.Sub(d.plan.Memory.Agents[s].Looked).Abs() >= lostSight
+			return d.now.Sub(d.plan.Memory.Agents.Of(s).Looked).Abs() >= lostSight
 		}
-		return d.plan.Agents[s].State != protocol.AgentDead
+		return d.plan.Agents.Of(s).State != protocol.AgentDead
 	})
 	if len(m.Agents) == 0 {
 		m.Agents, m.Told = nil, time.Time{}

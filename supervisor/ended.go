@@ -31,6 +31,9 @@ func (k *taskLook) ended() {
 	case scheduled(k.t) && k.t.Takings[len(k.t.Takings)-1].Rule == ruleOperator && k.t.Ref.Path != "" && !k.t.Cancelled:
 		k.onDemand(protocol.ReasonRepair, "the operator asked for another run, and a crash cut its way short")
 	case k.runsAgain(&r):
+		if !k.t.Requeue {
+			k.d.loud() // it is due so much later than now
+		}
 		k.again(r)
 	case r.Action == escalate.ActionNone && !k.t.Cancelled:
 		k.is(protocol.TaskDone, "%s", r.Why)
@@ -125,6 +128,9 @@ func (k *taskLook) endedAt() time.Time {
 	if k.t.Outcome.Appeared.IsZero() {
 		return time.Time{}
 	}
+	if k.t.Outcome.Appeared.After(k.d.now) {
+		k.d.loud()
+	}
 	return earliest(earliest(k.mem.Waits, k.t.Outcome.Appeared), k.d.now)
 }
 
@@ -185,6 +191,7 @@ func (k *taskLook) spend() bool {
 	if scheduled(k.t) || k.mem.Paid {
 		return true
 	}
+	k.d.loud()
 	p := k.d.plan.Memory.Projects[k.s.Project]
 	ok, again := escalate.Budget(p.Retries, k.d.now, k.d.cfg.Tasks.RetriesPerHour)
 	if !ok {
@@ -195,7 +202,7 @@ func (k *taskLook) spend() bool {
 	if k.s.Act && !k.s.Busy {
 		k.mem.Paid = true
 		p.Retries = append(recent(p.Retries, k.d.now), k.d.now)
-		k.d.plan.Memory.Projects[k.s.Project] = p
+		k.d.setProject(&k.d.plan.Memory, k.s.Project, p)
 	}
 	return true
 }

@@ -151,7 +151,7 @@ func (d *decision) reap(s *protocol.Snapshot, l *agentLook) {
 		return
 	}
 	subject := s.Subject(protocol.KindAgent, l.agent.Name)
-	r := d.old.Reaps[subject]
+	r := d.reaps.before(l.agent.Name)
 	if r.Seen.IsZero() {
 		r.Seen = d.now
 	}
@@ -168,8 +168,5 @@ func (d *decision) reap(s *protocol.Snapshot, l *agentLook) {
 		Why: strconv.Itoa(len(l.agent.Orphans)) + " of its processes outlived their leader", Status: signal, Processes: l.agent.Orphans}) {
 		r.Asked = d.now
 	}
-	if d.plan.Memory.Reaps == nil {
-		d.plan.Memory.Reaps = map[protocol.Subject]Reap{}
-	}
-	d.plan.Memory.Reaps[subject] = r
+	d.reaps.write(l.agent.Name, r)
 }

@@ -28,7 +28,7 @@ func (p *Picture) Goals() []Goal {
 	}
 	ended := t.Completed + t.Failed
 	var covered, observed time.Duration
-	for _, a := range p.Plan.Memory.Agents {
+	for _, a := range p.Plan.Memory.Agents.All() {
 		covered += a.Covered
 		observed += a.Observed
 	}

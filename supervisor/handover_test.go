@@ -43,7 +43,7 @@ func TestHandOverKeepsWhatIsHeld(t *testing.T) {
 				if hold != nil && time.Until(hold.ReleaseBy) < 25*time.Second {
 					t.Errorf("the hold lasts only %v more", time.Until(hold.ReleaseBy))
 				}
-				for subject, m := range w.memory.Tasks {
+				for subject, m := range w.memory.Tasks.All() {
 					if m.Held != c.follows {
 						t.Errorf("the next steward is told of %v: held %v", subject, m.Held)
 					}

@@ -73,6 +73,7 @@ func (k *taskLook) retryWait() {
 		return
 	}
 	if k.overslept() {
+		d.loud() // others may go first
 		if next := d.plan.Memory.LastReissue.Add(reissueEvery); d.now.Before(next) || d.reissued {
 			if d.reissued {
 				next = d.now.Add(reissueEvery)
@@ -90,7 +91,11 @@ func (k *taskLook) retryWait() {
 // resume is what it waits.
 func (k *taskLook) fromTheFuture() bool {
 	since := k.t.Hold.Since
-	if !since.After(k.d.now.Add(clockPlay)) || k.d.old.LastLook.After(k.d.now) { // set just now: the loop has not felt it yet
+	if !since.After(k.d.now.Add(clockPlay)) {
+		return false
+	}
+	k.d.loud()
+	if k.d.old.LastLook.After(k.d.now) { // set just now: the loop has not felt it yet
 		return false
 	}
 	if k.d.resuming() {
@@ -157,8 +162,8 @@ func (k *taskLook) lease() bool {
 	if renew := k.renewAt(2); now.Before(renew) {
 		k.d.wake(renew)
 	}
-	if !now.Before(k.renewAt(3)) {
-		k.d.leases = append(k.d.leases, k)
+	if !k.d.before(k.renewAt(3)) {
+		k.d.page.leases = append(k.d.page.leases, k)
 	}
 	return false
 }

@@ -30,7 +30,7 @@ func (d *decision) activity(a *protocol.Agent, id protocol.Identity) heartbeat.A
 		return heartbeat.Activity{}
 	}
 	for _, other := range beside(a) {
-		if other == id || other == a.Keeper || d.processes[other] == heartbeat.ProcessGone {
+		if other == id || other == a.Keeper || d.state(other) == heartbeat.ProcessGone {
 			continue
 		}
 		more, known := d.seen(other)
@@ -46,7 +46,7 @@ func (d *decision) activity(a *protocol.Agent, id protocol.Identity) heartbeat.A
 // its processes can be read, nobody can say.
 func (d *decision) seen(id protocol.Identity) (heartbeat.Activity, bool) {
 	u := d.tree(id)
-	if u == nil || u.CPU == 0 && u.Tree == "" || d.now.Sub(plain(u.At)).Abs() > 2*d.cfg.LookEvery {
+	if u == nil || u.CPU == 0 && u.Tree == "" || !d.within(plain(u.At), 2*d.cfg.LookEvery) || d.now.Before(plain(u.At).Add(-2*d.cfg.LookEvery)) {
 		return heartbeat.Activity{}, false
 	}
 	return heartbeat.Activity{Known: true, CPU: u.CPU, Tree: u.Tree, Written: u.Written}, true
@@ -54,6 +54,9 @@ func (d *decision) seen(id protocol.Identity) (heartbeat.Activity, bool) {
 
 // tree is what the processes below one take by the last scan, nil if that is not known.
 func (d *decision) tree(id protocol.Identity) *capacity.Usage {
+	if d.page != nil {
+		d.page.usage = true
+	}
 	if d.trees == nil && len(d.view.Usage) > 0 {
 		d.trees = make(map[protocol.Identity]*capacity.Usage, len(d.view.Usage))
 		for i := range d.view.Usage {
@@ -132,6 +135,7 @@ func (d *decision) ends(s *protocol.Snapshot, l *agentLook) string {
 		return `Nothing is ended (hung_action = "end"): ` + not + "."
 	}
 	if !s.Busy {
+		d.loud()
 		d.plan.Ends = append(d.plan.Ends, End{Subject: s.Subject(protocol.KindAgent, l.agent.Name), Since: l.verdict.Since, Roots: roots, Why: l.verdict.Why})
 		for _, t := range l.hands.tasks {
 			d.stopped[s.Subject(protocol.KindTask, t.ID)] = d.now
@@ -145,7 +149,7 @@ func (d *decision) ends(s *protocol.Snapshot, l *agentLook) string {
 // and a steward that ends it again would go on for ever.
 func (d *decision) endedBefore(s *protocol.Snapshot, l *agentLook) bool {
 	for _, t := range l.hands.tasks {
-		if at := d.old.Tasks[s.Subject(protocol.KindTask, t.ID)].Stopped; at.IsZero() || !l.verdict.Since.After(at) {
+		if at := d.old.Tasks.Of(s.Subject(protocol.KindTask, t.ID)).Stopped; at.IsZero() || !l.verdict.Since.After(at) {
 			return false
 		}
 	}
@@ -174,11 +178,11 @@ func (d *decision) endable(l *agentLook) (roots []protocol.Identity, not string)
 			continue
 		}
 		named = true
-		if last := t.Workers[n-1]; slices.Contains(own, t.Workers[0]) && d.processes[last] == heartbeat.ProcessAlive && !slices.Contains(roots, last) {
+		if last := t.Workers[n-1]; slices.Contains(own, t.Workers[0]) && d.state(last) == heartbeat.ProcessAlive && !slices.Contains(roots, last) {
 			roots = append(roots, last)
 		}
 	}
-	alive := func(id protocol.Identity) bool { return d.processes[id] == heartbeat.ProcessAlive }
+	alive := func(id protocol.Identity) bool { return d.state(id) == heartbeat.ProcessAlive }
 	switch {
 	case len(roots) > 0:
 		return roots, ""
@@ -199,7 +203,7 @@ func (d *decision) endable(l *agentLook) (roots []protocol.Identity, not string)
 func (d *decision) recorded(l *agentLook) []protocol.Identity {
 	var list []protocol.Identity
 	for _, id := range append([]protocol.Identity{l.agent.Process}, l.agent.Others...) {
-		if id.Proves() && id != l.agent.Keeper && d.processes[id] != heartbeat.ProcessGone {
+		if id.Proves() && id != l.agent.Keeper && d.state(id) != heartbeat.ProcessGone {
 			list = append(list, id)
 		}
 	}
@@ -211,8 +215,8 @@ func (d *decision) recorded(l *agentLook) []protocol.Identity {
 // orders it again: what has ended meanwhile it finds gone.
 func (s *Supervisor) toEnd(plan Plan) []End {
 	for subject, since := range s.ended {
-		v, judged := plan.Agents[subject]
-		_, known := plan.Memory.Agents[subject]
+		v, judged := plan.Agents.Find(subject)
+		_, known := plan.Memory.Agents.Find(subject)
 		if judged && (v.State != protocol.AgentHung || !v.Since.Equal(since)) || !known {
 			delete(s.ended, subject)
 		}

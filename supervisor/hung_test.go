@@ -232,7 +232,7 @@ func TestSilenceOutOfSight(t *testing.T) {
 			codex := protocol.Subject{Project: "removed", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}
 			m := supervisor.Memory{LastLook: now.Add(-time.Second), Silence: supervisor.Silence{Agents: []protocol.Subject{codex}, Told: now.Add(-25 * time.Hour)}}
 			if !tc.looked.IsZero() {
-				m.Agents = map[protocol.Subject]heartbeat.Memory{codex: {State: protocol.AgentDead, Looked: tc.looked}}
+				m.Agents = supervisor.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {State: protocol.AgentDead, Looked: tc.looked}})
 			}
 			plan := supervisor.Decide(supervisor.View{Now: now}, m, newStage(t).cfg)
 			if len(plan.Alerts) != tc.alerts || len(plan.Memory.Silence.Agents) != tc.alerts {

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -42,6 +41,7 @@ func (s *Supervisor) letGo(ctx context.Context) {
 // dismiss takes a desk out of the loop. It leaves once nothing of it is held any more.
 func (s *Supervisor) dismiss(d *desk) {
 	delete(s.desks, d.project.Name)
+	s.processes = nil
 	s.own.forget(d.project.Name)
 	for _, c := range d.commands {
 		c.reply <- ErrStopped
@@ -77,10 +77,9 @@ func (s *Supervisor) leave(d *desk) {
 // stillHeld forgets that a task was let go when it is steward that lets it go for its own stop: what was in its way
 // (a dependency, a security gate) is so again for the next steward.
 func (s *Supervisor) stillHeld(c protocol.Change) {
-	if m, ok := s.memory.Tasks[c.Subject]; ok && m.Held && c.Verb == protocol.VerbRelease {
+	if m, ok := s.memory.Tasks.Find(c.Subject); ok && m.Held && c.Verb == protocol.VerbRelease {
 		m.Held = false
-		s.memory.Tasks = maps.Clone(s.memory.Tasks) // the Picture shares the old one
-		s.memory.Tasks[c.Subject] = m
+		s.memory.Tasks = s.memory.Tasks.With(c.Subject, m)
 	}
 }
 

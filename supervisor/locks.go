@@ -11,8 +11,9 @@ import (
 
 // locks judges every lock of a snapshot: one that has outlived its holder is released, one that is over its time in
 // the hands of a living holder is reported and left alone.
-func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook) {
-	clock := d.clock(s)
+func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook, last *page) {
+	clock, p := d.clock(s), d.page
+	known, verdicts := writer[heartbeat.LockMemory]{old: p.known.locks}, make([]heartbeat.LockVerdict, 0, len(s.Locks))
 	for i := range s.Locks {
 		l := &s.Locks[i]
 		subject := s.Subject(protocol.KindLock, l.Resource)
@@ -20,14 +21,8 @@ func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook) {
 		if a := agents[l.Holder]; a != nil {
 			holder = &a.verdict
 		}
-		v, m := heartbeat.JudgeLock(*l, holder, d.processes[l.Process], d.old.Locks[subject], clock, d.cfg.Locks)
-		if d.plan.Memory.Locks == nil { // it may be there already, for a project that was not looked at
-			d.plan.Memory.Locks = map[protocol.Subject]heartbeat.LockMemory{}
-		}
-		if d.plan.Locks == nil {
-			d.plan.Locks = map[protocol.Subject]heartbeat.LockVerdict{}
-		}
-		d.plan.Memory.Locks[subject], d.plan.Locks[subject] = m, v
+		v, m := heartbeat.JudgeLock(*l, holder, d.state(l.Process), known.before(l.Resource), clock, d.cfg.Locks)
+		verdicts = set(verdicts, known.write(l.Resource, m), v)
 		d.lookAgain(s.Project, v.Deadline)
 		switch {
 		case v.Release:
@@ -39,6 +34,8 @@ func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook) {
 			d.alertLock(subject, l, v)
 		}
 	}
+	p.found.locks = known.done(equal)
+	p.locks = aligned(p.found.locks, verdicts, last.locks)
 }
 
 // alertLock tells the human of a lock over its time: stealing it from a living holder would harm.

@@ -120,14 +120,18 @@ func (m *Metrics) observe(old, next Memory) {
 	if m == nil {
 		return
 	}
-	for subject, a := range next.Agents {
-		// The gap before the first beat began before anybody looked.
-		if a.Beats > max(old.Agents[subject].Beats, 1) {
+	for subject, turn := range next.Agents.since(old.Agents) {
+		a, before := turn.is, 1 // the gap before the first beat began before anybody looked
+		if turn.was != nil {
+			before = max(before, turn.was.Beats)
+		}
+		if a.Beats > before {
 			m.gaps.WithLabelValues(subject.Protocol).Observe(a.LastGap.Seconds())
 		}
 	}
-	for subject, t := range next.Tasks {
-		if t.Counted == "" || t.Counted == old.Tasks[subject].Counted {
+	for subject, turn := range next.Tasks.since(old.Tasks) {
+		t := turn.is
+		if t.Counted == "" || turn.was != nil && t.Counted == turn.was.Counted {
 			continue
 		}
 		m.results.WithLabelValues(subject.Protocol, t.Counted).Inc()
@@ -262,7 +266,7 @@ func (g *gauges) putIncidents(put put, heads map[string]escalate.Head) {
 
 func (g *gauges) putUptime(put put, p *Picture) {
 	covered, observed := map[string]time.Duration{}, map[string]time.Duration{}
-	for subject, a := range p.Plan.Memory.Agents {
+	for subject, a := range p.Plan.Memory.Agents.All() {
 		covered[subject.Protocol] += a.Covered
 		observed[subject.Protocol] += a.Observed
 	}

@@ -36,11 +36,11 @@ func measuredPicture() *Picture {
 			},
 		},
 		Plan: Plan{
-			Agents: map[protocol.Subject]heartbeat.Verdict{agent: {State: protocol.AgentDead},
-				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {State: protocol.AgentDead}},
-			Tasks: map[protocol.Subject]TaskVerdict{lost: {State: protocol.TaskFailed}, odd: {State: protocol.TaskDeferred}},
-			Memory: Memory{Agents: map[protocol.Subject]heartbeat.Memory{agent: {Observed: 40 * time.Second, Covered: 10 * time.Second},
-				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {Observed: 10 * time.Second, Covered: 10 * time.Second}}},
+			Agents: BookOf(map[protocol.Subject]heartbeat.Verdict{agent: {State: protocol.AgentDead},
+				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {State: protocol.AgentDead}}),
+			Tasks: BookOf(map[protocol.Subject]TaskVerdict{lost: {State: protocol.TaskFailed}, odd: {State: protocol.TaskDeferred}}),
+			Memory: Memory{Agents: BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Observed: 40 * time.Second, Covered: 10 * time.Second},
+				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {Observed: 10 * time.Second, Covered: 10 * time.Second}})},
 		},
 		Desks: []DeskPicture{{Name: "shop"}, {Name: "site", Problem: &protocol.Fault{Problem: "the folder does not answer"}}},
 	}
@@ -144,9 +144,9 @@ func exercise(m *Metrics) {
 	m.change(protocol.Change{Verb: protocol.VerbRetry, Reason: protocol.ReasonRule}, errors.New("disk full"))
 	m.Delivered("desktop", "shown")
 	m.Delivered("pager", "a word that the channel made up")
-	m.observe(Memory{Agents: map[protocol.Subject]heartbeat.Memory{agent: {Beats: 1}}},
-		Memory{Agents: map[protocol.Subject]heartbeat.Memory{agent: {Beats: 2, LastGap: 25 * time.Second}},
-			Tasks: map[protocol.Subject]TaskMemory{task: {Counted: "completed", Latency: 12 * time.Second}}})
+	m.observe(Memory{Agents: BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Beats: 1}})},
+		Memory{Agents: BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Beats: 2, LastGap: 25 * time.Second}}),
+			Tasks: BookOf(map[protocol.Subject]TaskMemory{task: {Counted: "completed", Latency: 12 * time.Second}})})
 }
 
 func TestCounters(t *testing.T) {
@@ -166,15 +166,18 @@ func TestCounters(t *testing.T) {
 
 func TestObserveCountsEachThingOnce(t *testing.T) {
 	one, two, agent := subjectOf(protocol.KindTask, "1"), subjectOf(protocol.KindTask, "2"), subjectOf(protocol.KindAgent, "codex")
-	type agents = map[protocol.Subject]heartbeat.Memory
-	type tasks = map[protocol.Subject]TaskMemory
-	ended := tasks{one: {Counted: "failed", Latency: 10 * time.Second}, two: {Counted: "completed", Latency: 20 * time.Second}}
+	agents := func(m heartbeat.Memory) Book[heartbeat.Memory] {
+		return BookOf(map[protocol.Subject]heartbeat.Memory{agent: m})
+	}
+	tasks := BookOf[TaskMemory]
+	type list = map[protocol.Subject]TaskMemory
+	ended := tasks(list{one: {Counted: "failed", Latency: 10 * time.Second}, two: {Counted: "completed", Latency: 20 * time.Second}})
 	steps := []Memory{
-		{Agents: agents{agent: {Beats: 1, LastGap: time.Hour}}, Tasks: tasks{one: {}}}, // the first beat has no gap
-		{Agents: agents{agent: {Beats: 2, LastGap: 30 * time.Second}}, Tasks: ended},
-		{Agents: agents{agent: {Beats: 2, LastGap: 30 * time.Second}}, Tasks: ended},
-		{Agents: agents{agent: {Beats: 3, LastGap: 31 * time.Second}}, Tasks: tasks{one: {Counted: "completed", Latency: 60 * time.Second}}},
-		{Tasks: tasks{two: {Counted: "failed"}}}, // it does not say when it was asked for
+		{Agents: agents(heartbeat.Memory{Beats: 1, LastGap: time.Hour}), Tasks: tasks(list{one: {}})}, // the first beat has no gap
+		{Agents: agents(heartbeat.Memory{Beats: 2, LastGap: 30 * time.Second}), Tasks: ended},
+		{Agents: agents(heartbeat.Memory{Beats: 2, LastGap: 30 * time.Second}), Tasks: ended},
+		{Agents: agents(heartbeat.Memory{Beats: 3, LastGap: 31 * time.Second}), Tasks: tasks(list{one: {Counted: "completed", Latency: 60 * time.Second}})},
+		{Tasks: tasks(list{two: {Counted: "failed"}})}, // it does not say when it was asked for
 	}
 	reg, m := measured(nil)
 	old := Memory{}
@@ -201,13 +204,13 @@ func TestNilMetricsDoNothing(t *testing.T) {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	mem := Memory{Agents: map[protocol.Subject]heartbeat.Memory{}, Tasks: map[protocol.Subject]TaskMemory{}}
+	agents, tasks := map[protocol.Subject]heartbeat.Memory{}, map[protocol.Subject]TaskMemory{}
 	for i := range 100 {
-		mem.Agents[subjectOf(protocol.KindAgent, string(rune('a'+i)))] = heartbeat.Memory{Beats: 9}
-		mem.Tasks[subjectOf(protocol.KindTask, string(rune('a'+i)))] = TaskMemory{Counted: "completed"}
+		agents[subjectOf(protocol.KindAgent, string(rune('a'+i)))] = heartbeat.Memory{Beats: 9}
+		tasks[subjectOf(protocol.KindTask, string(rune('a'+i)))] = TaskMemory{Counted: "completed"}
 	}
-	m := NewMetrics(prometheus.NewRegistry(), "")
+	m, old, next := NewMetrics(prometheus.NewRegistry(), ""), Memory{Agents: BookOf(agents), Tasks: BookOf(tasks)}, Memory{Agents: BookOf(agents), Tasks: BookOf(tasks)}
 	for b.Loop() {
-		m.observe(mem, mem)
+		m.observe(old, next)
 	}
 }

@@ -50,7 +50,7 @@ func (s *Supervisor) pause(q protocol.Query, pause bool, why string) error {
 
 // toPublish is the capacity document, when it is time to write it to this project again.
 func (s *Supervisor) toPublish(d *desk, now time.Time) []byte {
-	if now.Sub(d.published) < publishEvery || len(s.plan.Agents) == 0 {
+	if now.Sub(d.published) < publishEvery || s.plan.Agents.Len() == 0 {
 		return nil
 	}
 	d.published = now

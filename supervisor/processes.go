@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -28,7 +29,7 @@ func (s *Supervisor) followAgents(d *desk) {
 			for _, id := range beside(a) {
 				wanted[id] = s.lookAfter(d, id)
 			}
-			id := heartbeat.Watch(*a, s.memory.Agents[snap.Subject(protocol.KindAgent, a.Name)])
+			id := heartbeat.Watch(*a, s.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)))
 			if id.PID == 0 {
 				continue
 			}
@@ -46,6 +47,9 @@ func (s *Supervisor) followAgents(d *desk) {
 		}
 	}
 	s.followLocks(d, wanted)
+	if !maps.Equal(d.processes, wanted) || !maps.Equal(d.claims, claims) {
+		s.processes = nil
+	}
 	d.processes, d.claims = wanted, claims
 }
 
@@ -63,12 +67,12 @@ func beside(a *protocol.Agent) []protocol.Identity {
 
 // speaking is the agent with the process in front that speaks for it: of several, the first that is not gone.
 func (d *decision) speaking(a *protocol.Agent) protocol.Agent {
-	if len(a.Others) == 0 || d.processes[a.Process] != heartbeat.ProcessGone {
+	if len(a.Others) == 0 || d.state(a.Process) != heartbeat.ProcessGone {
 		return *a
 	}
 	chosen := *a
 	for _, id := range a.Others {
-		if d.processes[id] != heartbeat.ProcessGone {
+		if d.state(id) != heartbeat.ProcessGone {
 			chosen.Process = id
 			break
 		}
@@ -120,7 +124,7 @@ func (s *Supervisor) exited(id protocol.Identity) {
 	known := false
 	for _, d := range s.desks {
 		if _, ok := d.processes[id]; ok {
-			d.processes[id] = heartbeat.ProcessGone
+			d.processes[id], s.processes = heartbeat.ProcessGone, nil
 			known = true
 			d.full = d.full || speaksOf(d, id)
 		}

@@ -138,7 +138,7 @@ func checkPlan(t *rapid.T, s *stage, v supervisor.View, p supervisor.Plan) {
 			continue
 		}
 		card := s.demo().cards[c.Subject.ID]
-		agent := p.Agents[snap.Subject(protocol.KindAgent, card.task.Agent)]
+		agent := p.Agents.Of(snap.Subject(protocol.KindAgent, card.task.Agent))
 		lives := agent.State == protocol.AgentAlive || agent.State == protocol.AgentLate
 		running := card.open && card.result == nil && card.named != ""
 		switch c.Verb {

@@ -90,7 +90,7 @@ func (s *Supervisor) Picture() *Picture { return s.picture.Load() }
 // document is capacity.json.
 func (s *Supervisor) document() []byte {
 	running := 0
-	for _, v := range s.plan.Tasks {
+	for _, v := range s.plan.Tasks.All() {
 		if v.State == protocol.TaskRunning {
 			running++
 		}
@@ -245,14 +245,14 @@ func (p *Picture) project(d DeskPicture) ProjectReport {
 }
 
 func (p *Picture) agent(s *protocol.Snapshot, a *protocol.Agent) AgentReport {
-	v := p.Plan.Agents[s.Subject(protocol.KindAgent, a.Name)]
+	v := p.Plan.Agents.Of(s.Subject(protocol.KindAgent, a.Name))
 	r := AgentReport{Project: s.Project, Protocol: s.Protocol, Name: a.Name, State: v.State, SilentSeconds: v.Silent.Seconds(),
 		Status: a.Status, Error: v.Error, Used: a.Used, Tasks: a.Tasks, Why: v.Why, LastBeat: instant(a.Beat.Last())}
 	r.State = cmp.Or(r.State, protocol.AgentUnknown)
 	if pid := cmp.Or(a.Process.PID, a.PID); pid > 0 {
 		r.PID = &pid
 	}
-	r.Usage = p.usage(a.Process, p.Plan.Memory.Agents[s.Subject(protocol.KindAgent, a.Name)].Proven)
+	r.Usage = p.usage(a.Process, p.Plan.Memory.Agents.Of(s.Subject(protocol.KindAgent, a.Name)).Proven)
 	return r
 }
 
@@ -276,7 +276,7 @@ func (p *Picture) usage(ids ...protocol.Identity) *UsageReport {
 }
 
 func (p *Picture) task(s *protocol.Snapshot, t *protocol.Task) TaskReport {
-	v := p.Plan.Tasks[s.Subject(protocol.KindTask, t.ID)]
+	v := p.Plan.Tasks.Of(s.Subject(protocol.KindTask, t.ID))
 	r := TaskReport{Project: s.Project, Protocol: s.Protocol, ID: t.ID, State: v.State, Agent: t.Agent, Type: t.Type,
 		Priority: t.Priority, Attempt: t.Attempt(), NotBefore: instant(v.NotBefore), Why: v.Why}
 	r.State = cmp.Or(r.State, protocol.TaskPending)

@@ -48,7 +48,7 @@ type MeasureReport struct {
 }
 
 func (p *Picture) lock(s *protocol.Snapshot, l *protocol.Lock) LockReport {
-	v := p.Plan.Locks[s.Subject(protocol.KindLock, l.Resource)]
+	v := p.Plan.Locks.Of(s.Subject(protocol.KindLock, l.Resource))
 	r := LockReport{Project: s.Project, Protocol: s.Protocol, Resource: l.Resource, Holder: l.Holder, Why: v.Why,
 		State: cmp.Or(v.State, protocol.LockHeld), Expires: instant(v.Expires)}
 	if pid := l.Process.PID; pid > 0 {

@@ -3,7 +3,6 @@ package supervisor_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +21,7 @@ type brain struct {
 	starts int
 	since  time.Duration // of this process
 	memory supervisor.Memory
+	mind   mind
 	plan   supervisor.Plan
 	desks  []*place
 	load   capacity.Load
@@ -77,6 +77,7 @@ func newBrain(m *simulation) *brain {
 func (b *brain) start() {
 	m := b.m
 	b.memory, b.plan, b.desks, b.doom, b.resumed = supervisor.Memory{}, supervisor.Plan{}, nil, 0, false
+	b.mind = mind{}
 	reread(m, b.saved, &b.memory)
 	b.since = m.awake
 	b.up, b.from, b.pulse, b.pulseAwake = true, b.memory.LastLook, m.now(), m.awake
@@ -111,7 +112,6 @@ func (b *brain) stop() {
 		return
 	}
 	m.note("steward stops")
-	b.memory.Tasks = maps.Clone(b.memory.Tasks)
 	for _, d := range b.desks {
 		for i := range d.snapshots {
 			for _, t := range d.snapshots[i].Tasks {
@@ -120,9 +120,9 @@ func (b *brain) stop() {
 				}
 				subject := d.snapshots[i].Subject(protocol.KindTask, t.ID)
 				c := protocol.Change{Verb: protocol.VerbRelease, Subject: subject, Reason: protocol.ReasonStopping, Ref: t.Ref, Agent: t.Agent}
-				if mem, known := b.memory.Tasks[subject]; known {
+				if mem, known := b.memory.Tasks.Find(subject); known {
 					mem.Held = false
-					b.memory.Tasks[subject] = mem
+					b.memory.Tasks = b.memory.Tasks.With(subject, mem)
 				}
 				_ = b.apply(d, c)
 			}
@@ -198,7 +198,7 @@ func (b *brain) sampleEvery() time.Duration {
 			return cfg.SampleIdle
 		}
 	}
-	return cfg.SampleIn(b.load.Fresh(b.m.now()), len(b.plan.Agents) == 0)
+	return cfg.SampleIn(b.load.Fresh(b.m.now()), b.plan.Agents.Len() == 0)
 }
 
 // feel notices a sleep, or a step of the clock.
@@ -340,7 +340,7 @@ func (b *brain) lookAt(d *place) {
 	}
 	since = since.Add(-m.cfg.Tasks.History)
 	for _, id := range d.s.files.order { // what still waits to be seen to does not fall off the list meanwhile
-		t := b.memory.Tasks[subjectOf(d.s, protocol.KindTask, id)]
+		t := b.memory.Tasks.Of(subjectOf(d.s, protocol.KindTask, id))
 		at := t.Waits
 		if at.IsZero() && t.State != "" && t.State.Open() {
 			at = t.Looked
@@ -373,7 +373,7 @@ func (b *brain) follow(d *place) {
 					want(id)
 				}
 			}
-			id := heartbeat.Watch(*a, b.memory.Agents[snap.Subject(protocol.KindAgent, a.Name)])
+			id := heartbeat.Watch(*a, b.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)))
 			if id.PID != 0 && !id.Proves() {
 				known, ok := d.claims[id.PID]
 				if !ok {

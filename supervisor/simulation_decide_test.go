@@ -46,7 +46,7 @@ func (b *brain) decide() {
 	}
 	m := b.m
 	view, old := b.view(), b.memory
-	plan := supervisor.Decide(view, old, m.cfg)
+	plan := b.mind.decide(m, view, old, m.cfg)
 	b.decided++
 	if b.resumed = false; m.awake-b.minute > time.Minute {
 		b.minute, b.within = m.awake, 0

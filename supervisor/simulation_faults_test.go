@@ -178,7 +178,7 @@ func (m *simulation) operate(s *site, a *actor) {
 	id := pick(m, s.files.order)
 	subject := subjectOf(s, protocol.KindTask, id)
 	for _, t := range d.snapshots[0].Tasks {
-		switch state := b.plan.Tasks[subject].State; {
+		switch state := b.plan.Tasks.Of(subject).State; {
 		case t.ID != id:
 		case t.Hold != nil:
 			order(protocol.Change{Verb: protocol.VerbRelease, Ref: t.Ref, Agent: t.Agent, Hold: t.Hold.Reason}, subject)

@@ -198,7 +198,7 @@ func (m *simulation) checkPlan(v supervisor.View, old supervisor.Memory, p super
 	}
 	m.checkAgents(p)
 	m.checkGate(v, old, p)
-	for subject, verdict := range p.Tasks { // in whatever order: each is entered with its own
+	for subject, verdict := range p.Tasks.All() { // in whatever order: each is entered with its own
 		if j := m.jobs[subject]; j != nil { // else its files were cleared away since the look
 			j.last, j.why = verdict.State, verdict.Why
 		}
@@ -228,7 +228,7 @@ func taskIn(v supervisor.View, subject protocol.Subject) protocol.Task {
 func (m *simulation) checkAgents(p supervisor.Plan) {
 	for _, d := range m.brain.desks {
 		for _, a := range d.s.actors {
-			v, known := p.Agents[subjectOf(d.s, protocol.KindAgent, a.name)]
+			v, known := p.Agents.Find(subjectOf(d.s, protocol.KindAgent, a.name))
 			if known && v.State == protocol.AgentDead && a.lively() && d.seen(a) {
 				m.Fatalf("harm: %s is called dead, and lives: %s", a.name, v.Why)
 			}
@@ -246,7 +246,7 @@ func (m *simulation) checkDump(v supervisor.View, old supervisor.Memory, p super
 	if a, b := dump(m, p), dump(m, again); a != b {
 		m.Fatalf("a dump leads to another plan:\n%s\n%s", a, b)
 	}
-	if !reflect.DeepEqual(p.Tasks, again.Tasks) {
+	if !reflect.DeepEqual(flat(p.Tasks), flat(again.Tasks)) {
 		m.Fatalf("a dump leads to other verdicts:\n%v\n%v", p.Tasks, again.Tasks)
 	}
 	agents, tasks := 0, 0
@@ -325,9 +325,9 @@ func letIn(old supervisor.Memory, p supervisor.Plan, s *site) (ids []string) {
 			continue
 		}
 		subject := subjectOf(s, protocol.KindTask, id)
-		v, t := p.Tasks[subject], p.Memory.Tasks[subject]
-		fresh := t.Judged && !old.Tasks[subject].Judged && v.State == protocol.TaskPending && t.Run == max(old.Tasks[subject].Run, 1) &&
-			!strings.Contains(v.Why, "when first judged") && !old.Tasks[subject].Held
+		v, t := p.Tasks.Of(subject), p.Memory.Tasks.Of(subject)
+		fresh := t.Judged && !old.Tasks.Of(subject).Judged && v.State == protocol.TaskPending && t.Run == max(old.Tasks.Of(subject).Run, 1) &&
+			!strings.Contains(v.Why, "when first judged") && !old.Tasks.Of(subject).Held
 		released := slices.ContainsFunc(p.Changes, func(c protocol.Change) bool {
 			return c.Subject == subject && c.Verb == protocol.VerbRelease && (c.Reason == protocol.ReasonRoom || c.Reason == protocol.ReasonDue)
 		})
@@ -347,7 +347,7 @@ func (m *simulation) checkGate(v supervisor.View, old supervisor.Memory, p super
 			limit := c.task.Throttle.Or(m.cfg.Capacity.Threshold) + 0.02
 			if cpu, memory := load.CPU.Or(0), load.Memory.Or(0); (cpu > limit || memory > limit) && m.exact(old, p.Memory) {
 				m.Fatalf("gate: %s is let in at %.3f of the processor and %.3f of the memory; its limit is %.3f: %s", id, cpu, memory, limit,
-					p.Tasks[subjectOf(s, protocol.KindTask, id)].Why)
+					p.Tasks.Of(subjectOf(s, protocol.KindTask, id)).Why)
 			}
 			if m.kind == herded {
 				m.checkClaims(s, id, limit)

@@ -29,7 +29,7 @@ func TestSimulatedMonth(t *testing.T) {
 	for day := 1; day <= days; day++ {
 		memory, plan := m.day(day)
 		t.Logf("day %2d: %d bytes of memory, %d of plans; %d decisions, %d changes, %d incidents, %d tasks listed", day, memory, plan,
-			m.brain.decided, m.brain.changes, len(m.brain.heads), len(m.brain.memory.Tasks))
+			m.brain.decided, m.brain.changes, len(m.brain.heads), m.brain.memory.Tasks.Len())
 		switch {
 		case day >= 2 && day <= 4:
 			early = [2]int{max(early[0], memory), max(early[1], plan)}

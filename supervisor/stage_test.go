@@ -35,6 +35,7 @@ type stage struct {
 	processes map[protocol.Identity]heartbeat.ProcessState
 	heads     map[string]escalate.Head
 	memory    supervisor.Memory
+	mind      mind
 	plan      supervisor.Plan
 	snapshots map[string]protocol.Snapshot
 	once      bool
@@ -107,7 +108,7 @@ func (s *stage) turn() supervisor.Plan {
 	s.t.Helper()
 	s.ran = true
 	view := s.look()
-	plan := supervisor.Decide(view, s.memory, s.cfg)
+	plan := s.mind.decide(s.t, view, s.memory, s.cfg)
 	s.checkDump(view, plan)
 	s.after(view, plan)
 	s.plan, s.memory, s.resumed = plan, plan.Memory, false
@@ -160,7 +161,7 @@ func (s *stage) checkDump(view supervisor.View, plan supervisor.Plan) {
 	if a, b := dump(s.t, plan), dump(s.t, again); a != b {
 		s.t.Fatalf("at %s a dump leads to another plan:\n%s\n%s", s.clock(s.now), a, b)
 	}
-	if !reflect.DeepEqual(plan.Tasks, again.Tasks) {
+	if !reflect.DeepEqual(flat(plan.Tasks), flat(again.Tasks)) {
 		s.t.Fatalf("at %s a dump leads to other verdicts:\n%v\n%v", s.clock(s.now), plan.Tasks, again.Tasks)
 	}
 }

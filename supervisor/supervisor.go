@@ -26,6 +26,7 @@ type Supervisor struct {
 
 	// The loop's own, touched by Run alone.
 	cfg     Config
+	brain   *Brain // made for cfg
 	memory  Memory
 	desks   map[string]*desk
 	leaving []*desk // removed, and still letting go
@@ -46,6 +47,7 @@ type Supervisor struct {
 	mended    time.Time       // since when it can be saved again, while the incident is open, perhaps since an earlier run
 	sampled   time.Time
 	watches   bool      // a task is open, or an agent's process on record: the readings decide on something
+	processes []Process // of all desks; nil when they must be listed anew
 	owed      time.Time // when the looks of one turn are decided on at the latest; zero: nothing is owed
 	own       ownTrouble
 	ended     map[protocol.Subject]time.Time // the hangings whose end was ordered, by when they began
@@ -56,7 +58,7 @@ type Supervisor struct {
 
 // New prepares a supervisor; Run starts it. Memory is what the last run saved.
 func New(cfg Config, projects []Project, memory Memory, doors Doors, log *slog.Logger, metrics *Metrics) *Supervisor {
-	s := &Supervisor{doors: doors, log: log, now: time.Now, cfg: cfg, memory: memory, metrics: metrics,
+	s := &Supervisor{doors: doors, log: log, now: time.Now, cfg: cfg, brain: NewBrain(cfg), memory: memory, metrics: metrics,
 		ask: make(chan request), reports: make(chan report),
 		stopped: make(chan struct{}),
 		desks:   map[string]*desk{},

@@ -11,9 +11,10 @@ func (k *taskLook) tally(change func(*Tally)) {
 		change(&Tally{}) // the goals are those of protocol 000
 		return
 	}
+	k.d.loud()
 	p := k.d.plan.Memory.Projects[k.s.Project]
 	change(&p.Tally)
-	k.d.plan.Memory.Projects[k.s.Project] = p
+	k.d.setProject(&k.d.plan.Memory, k.s.Project, p)
 }
 
 // history reports whether the result came before steward ever looked here: it is not steward's to count.

@@ -27,9 +27,8 @@ type taskLook struct {
 }
 
 // look takes up a task and brings what is remembered of it up to date.
-func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook) {
+func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook, m TaskMemory) {
 	*k = taskLook{d: d, s: s, t: t, agent: agents[t.Agent], subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
-	m := d.old.Tasks[k.subject]
 	m.follow(d.now)
 	k.before = m.Looked
 	if m.FirstSeen.IsZero() {
@@ -108,6 +107,7 @@ func (k *taskLook) judge() {
 	}
 	if k.t.Cancelled {
 		k.d.cancelled[k.subject] = true
+		k.d.page.cancelled = append(k.d.page.cancelled, k.subject)
 	}
 	if !k.t.Foreign {
 		k.log()
@@ -181,7 +181,7 @@ func (k *taskLook) running() {
 	deadline := started.Add(k.timeout())
 	timed := k.t.Timeout != protocol.NoTimeout
 	overdue := !timed || k.over(deadline) // without a limit, the silence of its agent is all there is to go by
-	k.is(protocol.TaskRunning, "in flight (%s) since %s", by, moment(started, k.d.now))
+	k.is(protocol.TaskRunning, "in flight (%s) since %s", by, k.d.moment(started))
 	if k.t.Awaits != "" {
 		k.is(protocol.TaskWaiting, "waits for %s", k.t.Awaits)
 	}
@@ -300,7 +300,7 @@ func (k *taskLook) pending() {
 	switch {
 	case mayHold:
 		k.d.wait(k)
-		if before := k.d.old.Tasks[k.subject].State; k.s.Busy && before != "" {
+		if before := k.d.old.Tasks.Of(k.subject).State; k.s.Busy && before != "" {
 			k.is(before, "its project is being changed in this moment")
 		}
 	case !k.mem.Judged && !k.fresh():
@@ -312,14 +312,14 @@ func (k *taskLook) pending() {
 
 // fresh reports whether the request appeared so recently that it may still be held.
 func (k *taskLook) fresh() bool {
-	return k.d.now.Sub(k.t.Appeared) <= k.d.cfg.Tasks.Judge
+	return k.d.within(k.t.Appeared, k.d.cfg.Tasks.Judge)
 }
 
 // wait puts the task into the queue, unless nothing may be changed in its project: there it would stand in the way
 // of others for ever.
 func (d *decision) wait(k *taskLook) {
 	if k.s.Act {
-		d.waiting = append(d.waiting, k)
+		d.page.waiting = append(d.page.waiting, k)
 	}
 }
 
@@ -362,9 +362,18 @@ func awake(from, to time.Time, lookEvery time.Duration) time.Duration {
 // clock is a time of day for people.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
+// moment is the function moment, for what is judged again when the words are others.
+func (d *decision) moment(t time.Time) string {
+	d.within(t, datedAfter)
+	return moment(t, d.now)
+}
+
+// datedAfter is how long ago a moment must be to be told with its date.
+const datedAfter = 20 * time.Hour
+
 // moment is clock with the date where it is another day's.
 func moment(t, now time.Time) string {
-	if now.Sub(t) > 20*time.Hour {
+	if now.Sub(t) > datedAfter {
 		return t.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	return clock(t)

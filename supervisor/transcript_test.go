@@ -172,12 +172,12 @@ func (s *stage) doRetries(w []string) (err error) {
 func (s *stage) doState(w []string) error {
 	s.rest()
 	subject := protocol.Subject{Project: "demo", Protocol: "agentstatus", Kind: protocol.KindTask, ID: w[0]}
-	if v, ok := s.plan.Tasks[subject]; ok {
+	if v, ok := s.plan.Tasks.Find(subject); ok {
 		s.note("%s is %s", w[0], v.State)
 		return nil
 	}
 	subject.Kind = protocol.KindAgent
-	s.note("%s is %s", w[0], s.plan.Agents[subject].State)
+	s.note("%s is %s", w[0], s.plan.Agents.Of(subject).State)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/livhana/steward/escalate"
@@ -125,7 +124,7 @@ func (s *Supervisor) translateOne(c Command, snap *protocol.Snapshot, subject pr
 	}
 	t := taskOf(snap, subject.ID)
 	change.Ref, change.Agent = t.Ref, t.Agent
-	state := s.plan.Tasks[subject].State
+	state := s.plan.Tasks.Of(subject).State
 	switch c.Verb {
 	case "cancel":
 		if state == protocol.TaskDone || t.Cancelled {
@@ -167,7 +166,7 @@ func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, st
 		if state == protocol.TaskDone || state == protocol.TaskPending {
 			return refuse("there is nothing to retry (%s)", state)
 		}
-		if look := s.plan.Agents[agentOf(change.Subject, t)]; state == protocol.TaskRunning && t.Lost == "" && t.Outcome == nil && look.State != protocol.AgentDead {
+		if look := s.plan.Agents.Of(agentOf(change.Subject, t)); state == protocol.TaskRunning && t.Lost == "" && t.Outcome == nil && look.State != protocol.AgentDead {
 			return refuse("it is in hand (%s), and %s is %s", t.Named, cmp.Or(t.Agent, "whoever has it"), cmp.Or(look.State, protocol.AgentUnknown))
 		}
 		change.Verb, change.Action, change.Rule, change.Code = protocol.VerbRequeue, protocol.ActionRetry, ruleOperator, "OPERATOR"
@@ -178,7 +177,7 @@ func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, st
 		c.Subject, c.Reason, c.Why = change.Subject, change.Reason, change.Why
 		return c, nil
 	case state == protocol.TaskRunning:
-		look := s.plan.Agents[agentOf(change.Subject, t)]
+		look := s.plan.Agents.Of(agentOf(change.Subject, t))
 		if look.State != protocol.AgentDead {
 			return refuse("it is in flight and its agent %s is %s", t.Agent, look.State)
 		}
@@ -200,10 +199,9 @@ func agentOf(task protocol.Subject, t *protocol.Task) protocol.Subject {
 // want remembers that the operator asks for another run of a task that has no result yet: what follows the result
 // that is written for its lost agent is then not left to the rules.
 func (s *Supervisor) want(subject protocol.Subject) error {
-	m := s.memory.Tasks[subject]
+	m := s.memory.Tasks.Of(subject)
 	m.Wanted = true
-	s.memory.Tasks = maps.Clone(s.memory.Tasks) // the Picture shares the old one
-	s.memory.Tasks[subject] = m
+	s.memory.Tasks = s.memory.Tasks.With(subject, m)
 	if err := s.save(); err != nil {
 		return fmt.Errorf("remember the wish: %w", err)
 	}

@@ -169,7 +169,7 @@ func TestRemarksAreSaidOnce(t *testing.T) {
 			var said []string
 			doors := w.doors()
 			doors.Remark = func(r escalate.Remark) {
-				if saved := w.memory.Tasks[r.Subject].Heard.Percent; saved != 40 {
+				if saved := w.memory.Tasks.Of(r.Subject).Heard.Percent; saved != 40 {
 					t.Errorf("said before it was saved: %d", saved)
 				}
 				said = append(said, r.Text)

@@ -53,7 +53,7 @@ func TestIdleTurns(t *testing.T) {
 		s, stop := w.startCounted(c)
 		defer stop()
 		time.Sleep(2 * time.Minute)
-		if p := s.Picture().Plan.Memory.Agents[protocol.Subject{Project: "a", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}].Proven; p != id {
+		if p := s.Picture().Plan.Memory.Agents.Of(protocol.Subject{Project: "a", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}).Proven; p != id {
 			t.Fatalf("the process has not proved itself: %v", p)
 		}
 		from := time.Now()

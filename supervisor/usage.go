@@ -54,7 +54,7 @@ func (s *Supervisor) agentOf(pid int) string {
 			snap := &s.desks[name].snapshots[i]
 			for j := range snap.Agents {
 				a := &snap.Agents[j]
-				if a.Process.PID == pid || s.memory.Agents[snap.Subject(protocol.KindAgent, a.Name)].Proven.PID == pid {
+				if a.Process.PID == pid || s.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)).Proven.PID == pid {
 					return a.Name
 				}
 			}
@@ -107,7 +107,7 @@ func (s *Supervisor) known(yield func(protocol.Identity) bool) {
 			snap := &d.snapshots[i]
 			for j := range snap.Agents {
 				a := &snap.Agents[j]
-				ids := [...]protocol.Identity{a.Process, s.memory.Agents[snap.Subject(protocol.KindAgent, a.Name)].Proven}
+				ids := [...]protocol.Identity{a.Process, s.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)).Proven}
 				if !each(ids[:], yield) || !each(a.Others, yield) {
 					return
 				}

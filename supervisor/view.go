@@ -62,9 +62,9 @@ type Plan struct {
 	// looks, so deciding anew on the same files would not do.
 	Looks map[string]time.Time `json:"looks,omitempty"`
 	// Tasks, Agents and Locks are the verdicts behind the changes, for the status page and explain.
-	Tasks  map[protocol.Subject]TaskVerdict           `json:"-"`
-	Agents map[protocol.Subject]heartbeat.Verdict     `json:"-"`
-	Locks  map[protocol.Subject]heartbeat.LockVerdict `json:"-"`
+	Tasks  Book[TaskVerdict]           `json:"-"`
+	Agents Book[heartbeat.Verdict]     `json:"-"`
+	Locks  Book[heartbeat.LockVerdict] `json:"-"`
 	// Open: a task is neither ended nor lost.
 	Open bool `json:"-"`
 	// Claims is the work that has room, or was promised it.

@@ -63,7 +63,7 @@ func (a *Admissions) Asking(now time.Time) []Asker {
 // waits reports whether a task lies open and nobody has it.
 func (p *Picture) waits(folder, id string) bool {
 	t, at := p.find(folder, id)
-	return t != nil && t.Hold == nil && p.Plan.Tasks[at].State == protocol.TaskPending
+	return t != nil && t.Hold == nil && p.Plan.Tasks.Of(at).State == protocol.TaskPending
 }
 
 // Named is the name of the project in that folder, or the folder itself when it is none of ours.

@@ -54,7 +54,7 @@ func (h *house) measure(now time.Time) capacity.Load {
 	h.mu.Lock()
 	cfg := h.cfg.Capacity
 	h.mu.Unlock()
-	if p := h.loop.Picture(); cfg.IsNear(load) && p != nil && len(p.Plan.Agents) > 0 {
+	if p := h.loop.Picture(); cfg.IsNear(load) && p != nil && p.Plan.Agents.Len() > 0 {
 		load.Consumers = h.consumers()
 	}
 	return load

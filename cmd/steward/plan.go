@@ -161,17 +161,17 @@ func prospectOf(v supervisor.View, p supervisor.Plan) prospect {
 		out.Findings = append(out.Findings, s.Findings...)
 		for j := range s.Agents {
 			subject := s.Subject(protocol.KindAgent, s.Agents[j].Name)
-			verdict := p.Agents[subject]
+			verdict := p.Agents.Of(subject)
 			out.Verdicts = append(out.Verdicts, line(subject, string(verdict.State), verdict.Why, verdict.Deadline))
 		}
 		for j := range s.Tasks {
 			subject := s.Subject(protocol.KindTask, s.Tasks[j].ID)
-			verdict := p.Tasks[subject]
+			verdict := p.Tasks.Of(subject)
 			out.Verdicts = append(out.Verdicts, line(subject, string(verdict.State), verdict.Why, verdict.NotBefore))
 		}
 		for j := range s.Locks {
 			subject := s.Subject(protocol.KindLock, s.Locks[j].Resource)
-			verdict := p.Locks[subject]
+			verdict := p.Locks.Of(subject)
 			out.Verdicts = append(out.Verdicts, line(subject, string(verdict.State), verdict.Why, verdict.Deadline))
 		}
 	}

@@ -27,7 +27,11 @@ const maxMemory = 64 << 20
 func (h *house) save(m supervisor.Memory) error {
 	learnt := m.Gate.Learnt
 	m.Gate.Learnt = nil
-	if err := h.store(memoryFile, m); err != nil {
+	data, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	if err := h.put(memoryFile, data); err != nil {
 		return err
 	}
 	if mark := learnt.Mark(); mark != h.learnt {
@@ -44,6 +48,10 @@ func (h *house) store(name string, what any) error {
 	if err != nil {
 		return err
 	}
+	return h.put(name, data)
+}
+
+func (h *house) put(name string, data []byte) error {
 	late, err := h.state.Replace(name, data, jsonfile.Any)
 	_ = late.Close()
 	return err

@@ -1,0 +1,338 @@
+package supervisor
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Book holds something about many subjects, in one part for each project, protocol and kind. A part is never changed once
+// it stands in a Book, so that a Book and the one after it share what is alike: what a decision costs goes by what has
+// changed, not by what there is. The zero Book is empty. Books are values; several goroutines may read one.
+type Book[V any] struct{ parts map[shelf]*part[V] }
+
+// shelf is where a part belongs.
+type shelf struct {
+	place
+	kind protocol.Kind
+}
+
+func shelfOf(s protocol.Subject) shelf { return shelf{placeOf(s), s.Kind} }
+
+func (s shelf) subject(id string) protocol.Subject {
+	return protocol.Subject{Project: s.project, Protocol: s.protocol, Kind: s.kind, ID: id}
+}
+
+// part lists the values of one shelf in the order in which they were found; each id stands there once.
+type part[V any] struct {
+	ids    []string
+	at     map[string]int
+	values []V
+	// stored is how a file shows it, once somebody has asked.
+	stored atomic.Pointer[[]byte]
+}
+
+// BookOf makes a Book of a map.
+func BookOf[V any](all map[protocol.Subject]V) Book[V] {
+	var b Book[V]
+	subjects := slices.SortedFunc(maps.Keys(all), func(a, b protocol.Subject) int { return cmp.Compare(a.ID, b.ID) })
+	for _, s := range subjects {
+		if b.parts == nil {
+			b.parts = map[shelf]*part[V]{}
+		}
+		p := b.parts[shelfOf(s)]
+		if p == nil {
+			p = &part[V]{at: map[string]int{}}
+			b.parts[shelfOf(s)] = p
+		}
+		p.at[s.ID], p.ids, p.values = len(p.ids), append(p.ids, s.ID), append(p.values, all[s])
+	}
+	return b
+}
+
+// Of gives what is held of a subject, the zero value if nothing is.
+func (b Book[V]) Of(s protocol.Subject) V {
+	v, _ := b.Find(s)
+	return v
+}
+
+// Find gives what is held of a subject, and whether anything is.
+func (b Book[V]) Find(s protocol.Subject) (v V, known bool) {
+	return b.parts[shelfOf(s)].find(s.ID)
+}
+
+// near finds what is held of an id that stood at a place in a part that is much like this one; nil if nothing is.
+func (p *part[V]) near(i int, id string) *V {
+	if p == nil {
+		return nil
+	}
+	if i >= len(p.ids) || p.ids[i] != id {
+		var known bool
+		if i, known = p.at[id]; !known {
+			return nil
+		}
+	}
+	return &p.values[i]
+}
+
+func (p *part[V]) find(id string) (v V, known bool) {
+	if p == nil {
+		return v, false
+	}
+	i, known := p.at[id]
+	if !known {
+		return v, false
+	}
+	return p.values[i], true
+}
+
+// All goes through everything, in no fixed order.
+func (b Book[V]) All() iter.Seq2[protocol.Subject, V] {
+	return b.where(func(shelf, *part[V]) bool { return true })
+}
+
+// turned is what is held of a subject, and what was; nil where nothing was.
+type turned[V any] struct{ was, is *V }
+
+// since goes through the parts that an older Book does not share.
+func (b Book[V]) since(old Book[V]) iter.Seq2[protocol.Subject, turned[V]] {
+	return func(yield func(protocol.Subject, turned[V]) bool) {
+		for at, p := range b.parts {
+			was := old.parts[at]
+			if was == p {
+				continue
+			}
+			for i, id := range p.ids {
+				if !yield(at.subject(id), turned[V]{was: was.near(i, id), is: &p.values[i]}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// in goes through what belongs to a project.
+func (b Book[V]) in(project string) iter.Seq2[protocol.Subject, V] {
+	return b.where(func(at shelf, _ *part[V]) bool { return at.project == project })
+}
+
+func (b Book[V]) where(wanted func(shelf, *part[V]) bool) iter.Seq2[protocol.Subject, V] {
+	return func(yield func(protocol.Subject, V) bool) {
+		for at, p := range b.parts {
+			if !wanted(at, p) {
+				continue
+			}
+			for i, id := range p.ids {
+				if !yield(at.subject(id), p.values[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Len counts the subjects.
+func (b Book[V]) Len() int {
+	n := 0
+	for _, p := range b.parts {
+		n += len(p.ids)
+	}
+	return n
+}
+
+// With is the Book with something else held of one subject.
+func (b Book[V]) With(s protocol.Subject, v V) Book[V] {
+	next := Book[V]{parts: maps.Clone(b.parts)}
+	if next.parts == nil {
+		next.parts = map[shelf]*part[V]{}
+	}
+	next.parts[shelfOf(s)] = b.parts[shelfOf(s)].with(s.ID, v)
+	return next
+}
+
+func (p *part[V]) with(id string, v V) *part[V] {
+	if p == nil {
+		return &part[V]{ids: []string{id}, at: map[string]int{id: 0}, values: []V{v}}
+	}
+	if i, known := p.at[id]; known {
+		next := &part[V]{ids: p.ids, at: p.at, values: slices.Clone(p.values)}
+		next.values[i] = v
+		return next
+	}
+	next := &part[V]{ids: append(slices.Clone(p.ids), id), at: maps.Clone(p.at), values: append(slices.Clone(p.values), v)}
+	next.at[id] = len(p.ids)
+	return next
+}
+
+// only is the part with those alone that are to be kept, nil if none is.
+func (p *part[V]) only(keep func(V) bool) *part[V] {
+	if !slices.ContainsFunc(p.values, func(v V) bool { return !keep(v) }) {
+		return p
+	}
+	w := writer[V]{}
+	for i, id := range p.ids {
+		if keep(p.values[i]) {
+			w.write(id, p.values[i])
+		}
+	}
+	return w.done(nil)
+}
+
+// IsZero reports whether nothing is held.
+func (b Book[V]) IsZero() bool { return len(b.parts) == 0 }
+
+// MarshalJSON gives one object with the subjects' texts as its keys, in their order.
+func (b Book[V]) MarshalJSON() ([]byte, error) {
+	shelves := slices.SortedFunc(maps.Keys(b.parts), func(a, b shelf) int {
+		return cmp.Or(cmp.Compare(a.project, b.project), cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.kind, b.kind))
+	})
+	out := []byte{'{'}
+	for _, at := range shelves {
+		text, err := b.parts[at].text(at)
+		if err != nil {
+			return nil, err
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, text...)
+	}
+	return append(out, '}'), nil
+}
+
+// text is the part as it stands in a file. It is worked out once: most parts are the same at the next save.
+func (p *part[V]) text(at shelf) ([]byte, error) {
+	if known := p.stored.Load(); known != nil {
+		return *known, nil
+	}
+	all := make(map[protocol.Subject]V, len(p.ids))
+	for i, id := range p.ids {
+		all[at.subject(id)] = p.values[i]
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	text = bytes.Clone(text[1 : len(text)-1])
+	p.stored.Store(&text)
+	return text, nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (b *Book[V]) UnmarshalJSON(data []byte) error {
+	var all map[protocol.Subject]V
+	if err := json.Unmarshal(data, &all); err != nil {
+		return err
+	}
+	*b = BookOf(all)
+	return nil
+}
+
+// writer makes a part anew, beside the one that stood there before: mostly the same ids in the same order.
+type writer[V any] struct {
+	old    *part[V]
+	ids    []string
+	at     map[string]int
+	values []V
+	other  bool // the ids are no longer those of the old one, in its order
+}
+
+// before is what the old part holds of the id that is written next.
+func (w *writer[V]) before(id string) (v V) {
+	if known := w.old.near(len(w.values), id); known != nil {
+		return *known
+	}
+	return v
+}
+
+// write enters a value, and gives its place. Of two with one id the last counts.
+func (w *writer[V]) write(id string, v V) int {
+	n := len(w.values)
+	if !w.other && w.old != nil && n < len(w.old.ids) && w.old.ids[n] == id {
+		if w.values == nil {
+			w.values = make([]V, 0, len(w.old.ids))
+		}
+		w.values = append(w.values, v)
+		return n
+	}
+	if !w.other {
+		w.part(n)
+	}
+	if i, known := w.at[id]; known {
+		w.values[i] = v
+		return i
+	}
+	w.at[id], w.ids, w.values = n, append(w.ids, id), append(w.values, v)
+	return n
+}
+
+// part company with the ids of the old part after the first n.
+func (w *writer[V]) part(n int) {
+	w.other, w.at = true, make(map[string]int, n+1)
+	if w.old != nil {
+		w.ids = slices.Clone(w.old.ids[:n])
+	}
+	for i, id := range w.ids {
+		w.at[id] = i
+	}
+}
+
+// done gives the part, the old one itself if it says the same; nil if there is nothing.
+func (w *writer[V]) done(same func(a, b *V) bool) *part[V] {
+	n := len(w.values)
+	if n == 0 {
+		return nil
+	}
+	if !w.other && n < len(w.old.ids) {
+		w.part(n)
+	}
+	if w.other {
+		return &part[V]{ids: w.ids, at: w.at, values: w.values}
+	}
+	for i := range w.values {
+		if !same(&w.values[i], &w.old.values[i]) {
+			return &part[V]{ids: w.old.ids, at: w.old.at, values: w.values}
+		}
+	}
+	return w.old
+}
+
+func equal[V comparable](a, b *V) bool { return *a == *b }
+
+// aligned is a part for the same ids; the one known before, if it says the same.
+func aligned[V any, W comparable](p *part[V], values []W, known *part[W]) *part[W] {
+	switch {
+	case p == nil:
+		return nil
+	case known != nil && slices.Equal(known.values, values) && (len(p.ids) == 0 || &known.ids[0] == &p.ids[0]):
+		return known
+	}
+	return &part[W]{ids: p.ids, at: p.at, values: values}
+}
+
+// replace sets a part of a Book that is being made; nil takes it away. own says whether the Book has left the one behind it
+// started from.
+func replace[V any](b *Book[V], own *bool, at shelf, p *part[V]) {
+	if b.parts[at] == p {
+		return
+	}
+	if !*own {
+		if b.parts = maps.Clone(b.parts); b.parts == nil {
+			b.parts = map[shelf]*part[V]{}
+		}
+		*own = true
+	}
+	if p == nil {
+		if delete(b.parts, at); len(b.parts) == 0 {
+			b.parts, *own = nil, false
+		}
+	} else {
+		b.parts[at] = p
+	}
+}
