@@ -40,7 +40,7 @@ func TestSimulation(t *testing.T) {
 	case os.Getenv("STEWARD_LONG") == "1":
 		seeds, limit = 10_000, 30*time.Minute
 	case testing.Short():
-		seeds = 30
+		seeds = 15
 	}
 	if *simCount > 0 {
 		seeds, limit = *simCount, time.Hour
