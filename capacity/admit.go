@@ -272,13 +272,18 @@ func (r *round) used(w Waiter, dimension string) (float64, bool) {
 
 // share is a reading that counts. A dimension that is configured away reads as unknown, and so never binds.
 func (r *round) share(w Waiter, dimension string) protocol.Share {
-	if r.cfg.Dimensions != nil && !slices.Contains(r.cfg.Dimensions, dimension) {
+	if !r.counts(dimension) {
 		return protocol.Share{}
 	}
 	if dimension == DimAgent {
 		return w.AgentUsed
 	}
 	return r.load.Share(dimension)
+}
+
+// counts reports whether a dimension is not configured away.
+func (r *round) counts(dimension string) bool {
+	return r.cfg.Dimensions == nil || slices.Contains(r.cfg.Dimensions, dimension)
 }
 
 func (r *round) wakeAt(t time.Time) {

@@ -164,6 +164,7 @@ func waitsIn(queue protocol.Subject, pending []Shut) string {
 // observe notes what the readings mean for a task that waits.
 func (r *round) observe(w Waiter, held Held) Held {
 	held.Shut = slices.Clone(held.Shut)
+	held.Shut = slices.DeleteFunc(held.Shut, func(s Shut) bool { return !r.counts(s.Dimension) })
 	for _, d := range allDimensions {
 		at := slices.IndexFunc(held.Shut, func(s Shut) bool { return s.Dimension == d })
 		if used, known := r.used(w, d); at < 0 && known && used > r.line(w, d)+tiny {

@@ -50,8 +50,11 @@ type Limits struct {
 // beatEvery is how often an agent beats at the least (protocol 000, Heartbeat Updates).
 const beatEvery = 30 * time.Second
 
+// beatLeast bounds the pace where the limits are absurd.
+const beatLeast = 100 * time.Millisecond
+
 // Pace is how often a heartbeat is written by whoever keeps one: well before its agent would be late.
-func (l Limits) Pace() time.Duration { return min(beatEvery, l.Late*2/3) }
+func (l Limits) Pace() time.Duration { return min(beatEvery, max(l.Late*2/3, beatLeast)) }
 
 // For gives the limits that hold for one agent: its own, else its protocol's, else the general ones.
 // Where only Dead is given, Late follows as half of it, and Late is always below Dead.

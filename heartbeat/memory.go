@@ -57,7 +57,7 @@ type Memory struct {
 	Ground string              `json:"ground,omitempty"`
 	Why    string              `json:"why,omitempty"`
 
-	// Names: it was seen naming tasks. Tasks are those that it named last; Dropped those that it named
+	// Names: it was seen naming tasks, or takes them by claims: nothing is presumed to be in its hands. Tasks are those that it named last; Dropped those that it named
 	// once and then, at a later beat, named no longer (the newest 64), so that a crash between the beat
 	// and what follows from it loses nothing.
 	Names   bool     `json:"names,omitempty"`

@@ -45,6 +45,7 @@ func (m *Memory) observe(f *Facts, c Clock, limits Limits) (time.Duration, bool)
 	m.identify(f, beat)
 	m.follow(f, &g, signed || announced || changed && !f.Agent.Beat.Kept)
 	m.name(f.Agent.Tasks, changed)
+	m.Names = m.Names || f.Agent.Claims
 	return gap, beat
 }
 

@@ -194,3 +194,34 @@ func TestBrainRepeatsWhatIsDue(t *testing.T) {
 		}
 	}
 }
+
+// The same Memory at a later moment, with a moment in it that is yet to come.
+func TestBrainSameMemoryLater(t *testing.T) {
+	view, memory := crowd(1, 2, 3, 2)
+	m := mind{}
+	for range 3 {
+		memory = m.decide(t, view, memory, settings()).Memory
+	}
+	id := view.Snapshots[0].Subject(protocol.KindTask, view.Snapshots[0].Tasks[2].ID)
+	task := memory.Tasks.Of(id)
+	task.FirstSeen = view.Now.Add(time.Hour)
+	memory.Tasks = memory.Tasks.With(id, task)
+	m.decide(t, view, memory, settings())
+	view.Now = view.Now.Add(time.Millisecond)
+	m.decide(t, view, memory, settings())
+}
+
+// A scan from the future comes to count by the clock alone.
+func TestBrainUsageFromTheFuture(t *testing.T) {
+	lives := protocol.Identity{PID: 7, Start: 1, Boot: "b"}
+	view, memory := crowd(1, 2, 3, 2)
+	m := mind{}
+	s := &view.Snapshots[0]
+	s.Agents[0].Process = lives
+	view.Processes = []supervisor.Process{{Identity: lives, State: heartbeat.ProcessAlive}}
+	view.Usage = []capacity.Usage{{Identity: lives, At: view.Now.Add(2*settings().LookEvery + time.Second), Cores: 2, CPU: time.Minute, Memory: 1 << 30, Tree: "x"}}
+	for range 6 {
+		memory = m.decide(t, view, memory, settings()).Memory
+		view.Now = view.Now.Add(300 * time.Millisecond)
+	}
+}

@@ -62,7 +62,7 @@ func (k *taskLook) held() {
 // very moment in which that was put out of sight. Such a task needs no room; it has it.
 func (k *taskLook) heldTooLate() bool {
 	h := k.t.Hold
-	return h != nil && h.Reason == protocol.HoldCapacity && k.t.Outcome == nil && k.agent.alive() && k.agent.names(k.t.ID)
+	return h != nil && h.Reason == protocol.HoldCapacity && k.t.Outcome == nil && k.agent != nil && !k.agent.dead() && k.agent.names(k.t.ID)
 }
 
 // retryWait lets the next run in once it is due. Those that fell due while the machine slept go one by one.

@@ -46,7 +46,7 @@ func (d *decision) activity(a *protocol.Agent, id protocol.Identity) heartbeat.A
 // its processes can be read, nobody can say.
 func (d *decision) seen(id protocol.Identity) (heartbeat.Activity, bool) {
 	u := d.tree(id)
-	if u == nil || u.CPU == 0 && u.Tree == "" || !d.within(plain(u.At), 2*d.cfg.LookEvery) || d.now.Before(plain(u.At).Add(-2*d.cfg.LookEvery)) {
+	if u == nil || u.CPU == 0 && u.Tree == "" || !d.within(plain(u.At), 2*d.cfg.LookEvery) || d.before(plain(u.At).Add(-2*d.cfg.LookEvery)) {
 		return heartbeat.Activity{}, false
 	}
 	return heartbeat.Activity{Known: true, CPU: u.CPU, Tree: u.Tree, Written: u.Written}, true
@@ -79,7 +79,8 @@ func (d *decision) inHands(s *protocol.Snapshot) map[string]hands {
 	var all map[string]hands
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if t.Named == "" || t.Agent == "" || t.Outcome != nil || t.Hold != nil || t.Awaits != "" || t.Lost != "" {
+		heldInHand := t.Hold != nil && t.Hold.Reason == protocol.HoldCapacity // it was held a moment too late
+		if t.Named == "" || t.Agent == "" || t.Outcome != nil || t.Hold != nil && !heldInHand || t.Awaits != "" || t.Lost != "" {
 			continue
 		}
 		if all == nil {

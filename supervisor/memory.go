@@ -140,13 +140,14 @@ type TaskMemory struct {
 }
 
 // follow brings what is remembered by the clock into line with it: once it was set back, a moment that is yet to come would
-// put off for hours whatever is due some time after it.
-func (m *TaskMemory) follow(now time.Time) {
+// put off for hours whatever is due some time after it. It reports whether there was one.
+func (m *TaskMemory) follow(now time.Time) (moved bool) {
 	for _, t := range [...]*time.Time{&m.FirstSeen, &m.Open, &m.Admitted, &m.Running, &m.Unnamed, &m.Alone, &m.Waits} {
 		if t.After(now) {
-			*t = now
+			*t, moved = now, true
 		}
 	}
+	return moved
 }
 
 // ahead reports whether a retry lies in the future. The newest comes last.

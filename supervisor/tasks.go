@@ -29,7 +29,9 @@ type taskLook struct {
 // look takes up a task and brings what is remembered of it up to date.
 func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook, m TaskMemory) {
 	*k = taskLook{d: d, s: s, t: t, agent: agents[t.Agent], subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
-	m.follow(d.now)
+	if m.follow(d.now) {
+		d.loud()
+	}
 	k.before = m.Looked
 	if m.FirstSeen.IsZero() {
 		m.FirstSeen = k.at
@@ -59,7 +61,7 @@ func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, age
 	// Whoever let it go. What only outlived its lease, with nobody there to renew it, is no such word on a gate.
 	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "" && k.at.Before(m.Lease)) {
 		m.Judged = true
-		m.ByHand = m.Admitted.IsZero()
+		m.ByHand = m.Admitted.IsZero() && k.at.Before(m.Lease)
 	}
 	if m.Held = t.Hold != nil && !t.Hold.Half; m.Held {
 		m.Lease = plain(t.Hold.ReleaseBy)

@@ -19,8 +19,14 @@ type Asker struct {
 	Again   time.Time // when it was told to ask again
 }
 
+// AskAgain is how long somebody who waits at the gate leaves it before asking again, at the most: it may open at any time.
+const AskAgain = 5 * time.Second
+
 // askerLost is how long after its time somebody who does not ask again is taken to have gone.
 const askerLost = 10 * time.Second
+
+// lost reports whether it is taken to have gone. After the clock was set back nobody knows when it was to ask again.
+func (w Asker) lost(now time.Time) bool { return now.Sub(w.Again) > askerLost || now.Before(w.Since) }
 
 // mostAskers bounds the list: it is there to be read.
 const mostAskers = 1000
@@ -38,9 +44,9 @@ func (a *Admissions) note(q Admission, v Admitted, now time.Time) {
 	if i := slices.IndexFunc(a.asking, is); i >= 0 {
 		since = a.asking[i].Since
 	}
-	a.asking = slices.DeleteFunc(a.asking, func(w Asker) bool { return is(w) || now.Sub(w.Again) > askerLost })
+	a.asking = slices.DeleteFunc(a.asking, func(w Asker) bool { return is(w) || w.lost(now) })
 	if !v.Admit && v.Gate.Dimension != "" && len(a.asking) < mostAskers {
-		a.asking = append(a.asking, Asker{Project: q.Project, Task: q.Task, Who: q.Who, PID: q.PID, Why: v.Why, Since: since, Again: now.Add(v.RetryAfter)})
+		a.asking = append(a.asking, Asker{Project: q.Project, Task: q.Task, Who: q.Who, PID: q.PID, Why: v.Why, Since: since, Again: now.Add(min(v.RetryAfter, AskAgain))})
 	}
 }
 
@@ -52,7 +58,7 @@ func (a *Admissions) Asking(now time.Time) []Asker {
 	defer a.mu.Unlock()
 	var list []Asker
 	for _, w := range a.asking {
-		if p != nil && now.Sub(w.Again) <= askerLost && (w.Task == "" || p.waits(w.Project, w.Task)) {
+		if p != nil && !w.lost(now) && (w.Task == "" || p.waits(w.Project, w.Task)) {
 			list = append(list, w)
 		}
 	}

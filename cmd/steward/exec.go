@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -151,11 +152,12 @@ func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) e
 		case noWait:
 			return report(supervisor.ErrRefused, "exec: %s", why)
 		}
-		if reason := figures().ReplaceAllString(why, ""); reason != said {
+		same, _, _ := strings.Cut(why, largest) // who takes the most changes all the time
+		if reason := figures().ReplaceAllString(same, ""); reason != said {
 			said = reason
 			fmt.Fprintln(a.err, "steward: waiting for room: "+clean(why))
 		}
-		if rest(ctx, again) != nil {
+		if rest(ctx, min(again, supervisor.AskAgain)) != nil {
 			return quiet{exitSignal + 2}
 		}
 	}

@@ -55,8 +55,11 @@ func gateDetail(g *protocol.Gate) string {
 	for _, c := range g.Consumers[:min(3, len(g.Consumers))] {
 		names = append(names, fmt.Sprintf("%s (pid %d)", c.Name, c.PID))
 	}
-	return "; largest: " + strings.Join(names, ", ")
+	return largest + strings.Join(names, ", ")
 }
+
+// largest comes before the names of the largest consumers.
+const largest = "; largest: "
 
 // gateAlone measures the load itself. A gauge that cannot be read keeps nobody from working.
 func (a *app) gateAlone(ctx context.Context, throttle *float64) (bool, string, time.Duration) {

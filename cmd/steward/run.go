@@ -35,9 +35,6 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Supervise projects in the foreground (what the service runs)",
 		Long:  "run supervises the projects of the configuration, or those given, or else the current folder. It needs no\nconfiguration. With --once it looks, decides and acts a single time, leaves nothing held, and exits.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !once {
-				_ = proc.Unhurried(timerSlack) // without, steward only sleeps less well
-			}
 			if managed {
 				return a.runManaged(c.Context(), dirs)
 			}
@@ -58,10 +55,6 @@ func (a *app) runCommand() *cobra.Command {
 	c.MarkFlagsMutuallyExclusive("once", "service")
 	return c
 }
-
-// timerSlack is how late steward may be woken by a timer. With 4 ms an idle one is woken a third less, but a request is held
-// 7 ms later: what is ready to run while all processors wait for the disk is found by the runtime's monitor.
-const timerSlack = time.Millisecond
 
 // house is a steward in one piece: this file is the only wiring in the program.
 type house struct {
@@ -203,7 +196,7 @@ func (h *house) openState(once bool) error {
 		return fmt.Errorf("open the state folder: %w", err)
 	}
 	var err error
-	if h.alone, err = platform.Lock(filepath.Join(h.paths.State, "steward.lock"), 0o600); err != nil {
+	if h.alone, err = takeState(h.paths.State); err != nil {
 		if errors.Is(err, platform.ErrLocked) {
 			return fmt.Errorf("another steward is running with this state folder (%s)%s: %w", h.paths.State, whoRuns(h.paths.State), err)
 		}

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -114,12 +115,15 @@ func (w *Worker) admitted(ctx context.Context, task agentstatus.Work, shut *clos
 	}
 	shut.add(task.Throttle)
 	now := w.o.Now()
-	if at := now.Add(max(wait, leastWait)); wait > 0 && (w.gateAt.IsZero() || at.Before(w.gateAt)) {
+	if at := now.Add(max(min(wait, mostWait), leastWait)); wait > 0 && (w.gateAt.IsZero() || at.Before(w.gateAt)) {
 		w.gateAt = at
 	}
 	w.once("gate "+task.TaskID, "task "+shortID(task.TaskID)+" waits: "+why)
 	return false
 }
+
+// mostWait is how long the gate is left alone at the most: it may open at any time.
+const mostWait = 5 * time.Second
 
 // leastWait keeps a hint of no time from becoming a busy loop.
 const leastWait = 100 * time.Millisecond
@@ -128,7 +132,8 @@ var digits = lazily(`[0-9]+(?:\.[0-9]+)?`)
 
 // once says something about a matter unless it was the last thing said about it; figures make no difference.
 func (w *Worker) once(matter, text string) {
-	key := digits().ReplaceAllString(text, "#")
+	same, _, _ := strings.Cut(text, "; largest: ") // who takes the most changes all the time
+	key := digits().ReplaceAllString(same, "#")
 	if w.told[matter] == key {
 		return
 	}

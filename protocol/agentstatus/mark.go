@@ -49,14 +49,16 @@ func (p *Project) editRegistry(judge folder.Judge) (wrote bool, err error) {
 	}, Again: func(jsonfile.Object) ([]jsonfile.Set, error) { return sets, nil }, Merge: changedAgents})
 }
 
-// changedAgents lists what a client changed of the agents: when others have written since, no more is taken over.
-func changedAgents(base, theirs, _ jsonfile.Object) []jsonfile.Set {
+// changedAgents lists what a client changed of the agents and nobody since: no more is taken over where others have written.
+func changedAgents(base, theirs, present jsonfile.Object) []jsonfile.Set {
 	before, _ := base.Object("agents")
 	after, _ := theirs.Object("agents")
+	now, _ := present.Object("agents")
 	var sets []jsonfile.Set
 	for _, name := range after.Keys() {
-		if now := after.Get(name); string(now.Raw()) != string(before.Get(name).Raw()) {
-			sets = append(sets, jsonfile.Set{Path: []string{"agents", name}, Value: now})
+		value, was := after.Get(name), string(before.Get(name).Raw())
+		if string(value.Raw()) != was && string(now.Get(name).Raw()) == was {
+			sets = append(sets, jsonfile.Set{Path: []string{"agents", name}, Value: value})
 		}
 	}
 	return sets

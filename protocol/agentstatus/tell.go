@@ -61,7 +61,7 @@ func (p *Project) logEvent(c protocol.Change) error {
 }
 
 // told logs what steward itself caused. The change stands whether or not the line could be written. One that could not
-// is a Fault until it is: it is tried again with the next line, and with the looks.
+// is a Fault until it is: it is tried again with the next line, and with the looks. The newest 200 of them are kept.
 func (p *Project) told(event string, c protocol.Change) {
 	task := ""
 	if c.Subject.Kind == protocol.KindTask {

@@ -26,8 +26,8 @@ type Edit struct {
 	// Again judges a document that a client wrote late, into the file that we had replaced: it counts as the newer one.
 	// An error, or no edits: it stands as it was written. nil: Judge is asked again.
 	Again Judge
-	// Merge lists what a client that wrote late has changed, for when others have written the file since: base is what
-	// it began with, theirs what it wrote, present what is in the file. nil: what others wrote is newer still and stays.
+	// Merge lists what a client that wrote late has changed, and nobody since, for when others have written the file: base is
+	// what it began with, theirs what it wrote, present what is in the file. nil: what others wrote is newer still and stays.
 	Merge func(base, theirs, present jsonfile.Object) []jsonfile.Set
 }
 
@@ -50,6 +50,7 @@ type late struct {
 	// write over the merged one.
 	before, merged []byte
 	seen           jsonfile.Sum // what the file held when that was last looked for
+	restored       int          // how often it was merged again
 }
 
 // Edit changes a file as e.Judge says of what is in it now, and reports whether there was anything to change. It must
@@ -134,7 +135,7 @@ func (f *Folder) merge(l *late) error {
 		return nil // its writer is still at work
 	}
 	moved := false
-	wrote, err := f.replace(l.edit, func(present []byte) (doc []byte, err error) {
+	wrote, err := f.replace(l.edit, 0, func(present []byte) (doc []byte, err error) {
 		if doc, moved = l.news, jsonfile.SumOf(present) != l.wrote; moved {
 			doc, err = l.upon(present, theirs)
 		}
@@ -157,8 +158,8 @@ func (f *Folder) merge(l *late) error {
 }
 
 // replace puts a merged document in place, and has its old inode watched, and what becomes of it.
-func (f *Folder) replace(e Edit, judge func(present []byte) ([]byte, error)) (wrote jsonfile.Sum, err error) {
-	next := &late{edit: e, until: f.Now.Add(lateFor)}
+func (f *Folder) replace(e Edit, restored int, judge func(present []byte) ([]byte, error)) (wrote jsonfile.Sum, err error) {
+	next := &late{edit: e, until: f.Now.Add(lateFor), restored: restored}
 	next.old, err = f.Root.Update(e.File, e.Max, func(present []byte) ([]byte, error) {
 		doc, err := judge(present)
 		if err != nil || doc == nil {
@@ -188,27 +189,45 @@ func (f *Folder) overwritten(l *late) bool {
 	return len(l.undone(o)) > 0
 }
 
-// undone is what was merged and is as before in the present document: all of it, or nothing. A client that read the
-// merged document may take back one thing that it did, such as its lock, and will have left a trace of another; from
-// one thing alone nobody can tell.
+// undone is what was merged, if all of it is as before in the present document, and its writer has left something of its
+// own there: then that client had read the document before the merge. Who did read the merged one may take back what it did;
+// so it takes traces of two kinds, or something that was changed and has its old value again. In doubt it stays as it is.
 func (l *late) undone(present jsonfile.Object) []jsonfile.Set {
-	if l.edit.Merge == nil {
+	merge := l.edit.Merge
+	if merge == nil || l.restored >= mostRestored {
 		return nil
 	}
 	before, err := jsonfile.Parse(l.before)
 	merged, merr := jsonfile.Parse(l.merged)
-	if err != nil || merr != nil || len(l.edit.Merge(merged, before, present)) > 0 {
+	if err != nil || merr != nil {
 		return nil
 	}
-	if sets := l.edit.Merge(before, merged, present); len(sets) > 1 {
-		return sets
+	all, sets := merge(before, merged, before), merge(before, merged, present)
+	if len(sets) < 2 || len(sets) < len(all) || len(merge(before, present, before)) == 0 {
+		return nil
+	}
+	for _, s := range sets {
+		if s.Path[0] != sets[0].Path[0] || holds(before, s.Path) {
+			return sets
+		}
 	}
 	return nil
 }
 
-// restore merges once more what was written over. It is watched anew by then.
+// holds reports whether there is something at that path.
+func holds(o jsonfile.Object, at []string) bool {
+	for _, key := range at[:len(at)-1] {
+		o, _ = o.Object(key)
+	}
+	return o.Has(at[len(at)-1])
+}
+
+// mostRestored bounds how often the same thing is merged again.
+const mostRestored = 3
+
+// restore merges once more what was written over.
 func (f *Folder) restore(l *late) error {
-	_, err := f.replace(l.edit, func(present []byte) ([]byte, error) {
+	_, err := f.replace(l.edit, l.restored+1, func(present []byte) ([]byte, error) {
 		return edited(present, func(o jsonfile.Object) ([]jsonfile.Set, error) { return l.undone(o), nil })
 	})
 	if err == nil {

@@ -117,10 +117,10 @@ func TestLateWrite(t *testing.T) {
 		"judged again, and enough":    {Edit{Again: none}, "", `{"a": 5}`, "", `{"a": 5}`},
 		"judged again, and not right": {Edit{Again: fails}, "", `{"a": 5}`, "", `{"a": 5}`},
 		"a newer one is there":        {Edit{}, `{"c": 7}`, `{"a": 5}`, "", `{"c": 7}`},
-		"a newer one to merge into":   {Edit{Merge: changed}, `{"a": 0, "c": 7}`, `{"a": 5}`, "", `{"a": 5, "c": 7, "b": 1}`},
-		"merged twice":                {Edit{Merge: changed}, `{"a": 0, "c": 7}`, `{"a": 5}`, `{"a": 6}`, `{"a": 6, "c": 7, "b": 1}`},
-		"merged, and taken back":      {Edit{Merge: changed}, `{"a": 0, "c": 7}`, `{"a": 5}`, `{"a": 0}`, `{"a": 0, "c": 7, "b": 1}`},
-		"merged, nothing of it new":   {Edit{Merge: changed}, `{"c": 7}`, `{"a":  0}`, "", `{"c": 7, "b": 1}`},
+		"a newer one to merge into":   {Edit{Merge: threeWay}, `{"a": 0, "c": 7}`, `{"a": 5}`, "", `{"a": 5, "c": 7, "b": 1}`},
+		"merged twice":                {Edit{Merge: threeWay}, `{"a": 0, "c": 7}`, `{"a": 5}`, `{"a": 6}`, `{"a": 6, "c": 7, "b": 1}`},
+		"merged, and taken back":      {Edit{Merge: threeWay}, `{"a": 0, "c": 7}`, `{"a": 5}`, `{"a": 0}`, `{"a": 0, "c": 7, "b": 1}`},
+		"merged, nothing of it new":   {Edit{Merge: threeWay}, `{"c": 7}`, `{"a":  0}`, "", `{"c": 7, "b": 1}`},
 		"torn, then whole":            {Edit{}, "", `{"a": `, `{"a": 5}`, `{"a": 5, "b": 1}`},
 		"torn for ever":               {Edit{}, "", `{"a": `, "", `{"a": 0, "b": 1}`},
 	} {
@@ -221,6 +221,8 @@ func TestMergedAndWrittenOver(t *testing.T) {
 		"by one who had not seen it": {`{"a": 5, "m": 1}`, `{"a": 0, "m": 0, "b": 1, "c": 9}`, `{"a": 5, "m": 1, "b": 1, "c": 9}`},
 		"by one who saw it":          {`{"a": 5, "m": 1}`, `{"a": 5, "m": 0, "b": 1, "c": 9}`, `{"a": 5, "m": 0, "b": 1, "c": 9}`},
 		"one thing goes on":          {`{"a": 5, "m": 1}`, `{"a": 6, "m": 0, "b": 1}`, `{"a": 6, "m": 0, "b": 1}`},
+		"by one who only took back":  {`{"a": 5, "m": 1}`, `{"a": 0, "m": 0, "b": 1}`, `{"a": 0, "m": 0, "b": 1}`},
+		"two new ones, taken back":   {`{"a": 0, "m": 0, "n": 1}`, `{"a": 0, "m": 0, "b": 1, "c": 9}`, `{"a": 0, "m": 0, "b": 1, "c": 9}`},
 		"one thing alone":            {`{"a": 5, "m": 0}`, `{"a": 0, "m": 0, "b": 1, "c": 9}`, `{"a": 0, "m": 0, "b": 1, "c": 9}`},
 		"torn":                       {`{"a": 5, "m": 1}`, `{"a": 0, "m"`, `{"a": 0, "m"`},
 	} {
