@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/platform/proc"
 )
 
@@ -66,6 +69,56 @@ func TestTortureKeptAgents(t *testing.T) {
 		before = after
 	}
 	r.tellAdoption(n)
+}
+
+// Killed while an agent is between its fork and its exec, where it bears no mark: the next daemon is not turned away,
+// waits for it, and takes it on. The kernel lets the exec wait while the test has a lease on the program.
+func TestKilledBetweenForkAndExec(t *testing.T) {
+	r := newRig(t, "")
+	r.boot("p")
+	project, program := r.at("p"), r.at("agent.sh")
+	r.write("agent.sh", "#!/bin/sh\nexec sleep 900\n")
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.write("config.toml", fmt.Sprintf("[escalate]\nchannels = []\n[capacity]\ndimensions = [\"agent\"]\n[keep]\nplace = \"session\"\n"+
+		"[[project]]\npath = %q\n[[agent]]\nname = \"a\"\nproject = %q\ncommand = [%q]\n", project, project, program))
+	t.Cleanup(func() { endMarked(t, project) })
+	lease, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Close()
+	if _, err := unix.FcntlInt(lease.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skip("skipped: no leases here: ", err)
+	}
+	daemon := r.spawn(r.command("steward", "run"))
+	r.until("the agent is forked", func() bool {
+		asked, _ := unix.FcntlInt(lease.Fd(), unix.F_GETLEASE, 0)
+		return asked != unix.F_WRLCK
+	})
+	daemon.kill()
+	next := r.spawn(r.command("steward", "run"))
+	r.pause(500 * time.Millisecond) // it looks for what its predecessor has left
+	if !next.alive() {
+		t.Error("the next daemon was turned away")
+	}
+	lease.Close()
+	r.until("the next daemon answers", func() bool { return !next.alive() || r.answers() })
+	r.allOnce(project, []string{"a"})
+	r.until("it is on record", func() bool {
+		record, _ := filepath.Glob(filepath.Join(r.state, keep.Folder, "*.json"))
+		return len(record) == 1 && regexp.MustCompile(fmt.Sprintf(`"pid": ?%d\b`, r.lifeOf(project)["a"])).Match(content(record[0]))
+	})
+	for range 10 {
+		r.pause(20 * time.Millisecond)
+		r.allOnce(project, []string{"a"})
+	}
+}
+
+func content(path string) []byte {
+	data, _ := os.ReadFile(path)
+	return data
 }
 
 // startKeeping is start for a daemon whose projects stand in the configuration.

@@ -227,7 +227,7 @@ func (h *house) agentRecovered(row keep.Row) {
 
 // endAgents ends all agents that this user's steward has started: for the removal of the service, when no daemon runs.
 func (a *app) endAgents(ctx context.Context, paths platform.Paths) (ended int, err error) {
-	alone, err := platform.Lock(filepath.Join(paths.State, "steward.lock"), 0o600)
+	alone, err := takeState(paths.State)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // no steward has ever run here
 	}

@@ -57,7 +57,7 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 		cfg, paths = steward.Defaults(), a.place()
 		why = cmp.Or(why, oneLine(err))
 	}
-	alone, err := platform.Lock(filepath.Join(paths.State, "steward.lock"), 0o600)
+	alone, err := takeState(paths.State)
 	if errors.Is(err, platform.ErrLocked) {
 		return nil // another one is at work
 	}
@@ -212,7 +212,7 @@ func (a *app) projectsOf(paths platform.Paths, who service.Account) []steward.Pr
 
 // atWork reports whether a steward lives that has this state folder, whoever started it: what it holds is its own.
 func atWork(state string) bool {
-	lock, err := platform.Lock(filepath.Join(state, "steward.lock"), 0o600)
+	lock, err := takeState(state)
 	if err == nil {
 		_ = lock.Unlock()
 	}

@@ -21,7 +21,7 @@ func historyFiles() []string {
 // tidyUp removes what the service has left in its own folders; with purge the history too. Files that nobody here has
 // made stay, and so does everything while another steward runs.
 func tidyUp(paths platform.Paths, refs []steward.ProjectRef, o serviceOptions) (gone, notes []string) {
-	alone, err := platform.Lock(filepath.Join(paths.State, "steward.lock"), 0o600)
+	alone, err := takeState(paths.State)
 	switch {
 	case errors.Is(err, platform.ErrLocked):
 		return nil, []string{"a steward still runs with " + paths.State + "; its files stay"}

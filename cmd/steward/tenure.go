@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
@@ -108,6 +109,26 @@ func whoRuns(state string) string {
 		return fmt.Sprintf("; it was started by hand, process %d: end that one first", t.PID)
 	}
 	return fmt.Sprintf("; it runs under %s, process %d", t.Manager, t.PID)
+}
+
+// lockWait is how long a lock is waited for whose holder nobody knows.
+const lockWait = 5 * time.Second
+
+// takeState takes the state folder for this process alone; platform.ErrLocked when a steward is at work in it. A steward
+// that was killed while it started a program has its lock last until that program runs: a child has all that is open
+// here, up to its exec. So a lock that no living run holds is waited for, a moment of a full machine. That is not only
+// so that the next steward is not turned away: such a child bears no mark yet, and whoever has the lock knows that there
+// is none any more.
+func takeState(state string) (*platform.FileLock, error) {
+	for end := time.Now().Add(lockWait); ; time.Sleep(5 * time.Millisecond) {
+		lock, err := platform.Lock(filepath.Join(state, "steward.lock"), 0o600)
+		if !errors.Is(err, platform.ErrLocked) || time.Now().After(end) {
+			return lock, err
+		}
+		if t := readTenure(state); t != nil && t.lives() {
+			return nil, err
+		}
+	}
 }
 
 // lives reports whether the process of the run is still there.

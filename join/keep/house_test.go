@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -59,11 +60,13 @@ func keeperMain(file string) {
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}
-	root, e := jsonfile.Open(p.State)
-	if err = errors.Join(err, e); err != nil {
+	alone, e1 := platform.LockWait(context.Background(), filepath.Join(p.State, "lock")) // as the daemon does
+	root, e2 := jsonfile.Open(p.State)
+	if err = errors.Join(err, e1, e2); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
+	defer alone.Unlock()
 	os.Unsetenv("KEEP_TEST_PLAN") // the agents are no keepers
 	k := New(Options{State: p.State, Root: root, Doors: scribe(p.State), Now: time.Now, Environ: os.Environ(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	turns := 0

@@ -43,7 +43,11 @@ type Doors struct {
 
 // Options are what a keeper is made with.
 type Options struct {
-	State string         // the state folder's path, absolute
+	// State is the state folder's path, absolute. Whoever runs a keeper in it holds a lock that is opened there with
+	// close-on-exec (platform.Lock), from before Run to the end of the process. It does more than to keep a second keeper
+	// away: a child that a killed one leaves between fork and exec shares the lock, and bears no mark by which it could be
+	// found. With the lock comes the knowledge that all of them run their programs, or are gone.
+	State string
 	Root  *jsonfile.Root // the same, open
 	Doors Doors
 	Now   func() time.Time

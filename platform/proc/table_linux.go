@@ -16,22 +16,39 @@ import (
 // argvLimit bounds what Command reads: the arguments of one process may fill megabytes.
 const argvLimit = 64 << 10
 
+// tableRounds bounds how often one look lists the numbers: on a busy machine there are always new ones.
+const tableRounds = 6
+
+// table lists the numbers again until no new ones come. A process that was listed may have started another one and be
+// gone when its row is read: neither would be in the picture, and its tree would seem to have ended.
 func table() ([]Process, error) {
 	boot, err := bootID()
 	if err != nil {
 		return nil, err
 	}
-	pids, err := numbers("/proc")
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Process, 0, len(pids))
-	for _, pid := range pids {
-		if p, err := row(pid); err == nil {
-			p.Boot = boot
-			all = append(all, p)
+	var all []Process
+	var before []int
+	for range tableRounds {
+		pids, err := numbers("/proc")
+		if err != nil {
+			return nil, err
+		}
+		fresh := false
+		for _, pid := range pids {
+			if _, known := slices.BinarySearch(before, pid); known {
+				continue
+			}
+			fresh = true
+			if p, err := row(pid); err == nil {
+				p.Boot = boot
+				all = append(all, p)
+			}
+		}
+		if before = pids; !fresh {
+			break
 		}
 	}
+	slices.SortFunc(all, func(a, b Process) int { return a.PID - b.PID })
 	// With /proc of another pid namespace, every number means another process.
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return nil, errors.New("/proc does not belong to this pid namespace")

@@ -26,7 +26,8 @@ func treeWith(root Identity, mark string, known map[Identity]bool) ([]Process, e
 	if err != nil {
 		return nil, fmt.Errorf("read process tree: %w", err)
 	}
-	return climb(all, os.Getpid(), root, mark, known, func(p Process) bool { return hasEnv(p.PID, MarkName, mark) }), nil
+	marked := bearing(MarkName, mark)
+	return climb(all, os.Getpid(), root, mark, known, func(p Process) bool { return marked(p.PID) }), nil
 }
 
 // Marked returns the living processes with key=value in the environment they were started with, by number, as far as
@@ -40,12 +41,18 @@ func Marked(key, value string) ([]Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for marked processes: %w", err)
 	}
-	return slices.DeleteFunc(all, func(p Process) bool { return p.Zombie || !hasEnv(p.PID, key, value) }), nil
+	return markedAmong(all, key, value), nil
 }
 
 // MarkedAmong narrows a list of processes down to those whose environment has key=value, without a look at all others.
 func MarkedAmong(list []Process, key, value string) []Process {
-	return slices.DeleteFunc(slices.Clone(list), func(p Process) bool { return p.Zombie || !hasEnv(p.PID, key, value) })
+	return markedAmong(slices.Clone(list), key, value)
+}
+
+// markedAmong uses up the list.
+func markedAmong(list []Process, key, value string) []Process {
+	marked := bearing(key, value)
+	return slices.DeleteFunc(list, func(p Process) bool { return p.Zombie || !marked(p.PID) })
 }
 
 // climb finds the tree in one picture of the process table.

@@ -35,9 +35,12 @@ func census() ([]Process, error) {
 	return all, nil
 }
 
-func hasEnv(pid int, key, value string) bool {
-	text, err := unix.SysctlRaw("kern.procargs2", pid)
-	return err == nil && procargsHold(text, key+"="+value)
+// bearing tells which processes were started with key=value in their environment.
+func bearing(key, value string) func(pid int) bool {
+	return func(pid int) bool {
+		text, err := unix.SysctlRaw("kern.procargs2", pid)
+		return err == nil && procargsHold(text, key+"="+value)
+	}
 }
 
 // procargsHold reads what kern.procargs2 gives: the number of arguments in 4 bytes, the program's path, NULs, the

@@ -100,6 +100,7 @@ func TestEndTreeSparesThisProcess(t *testing.T) {
 // A daemon that was started by hand from within an agent ends what is left of that agent, and nothing of its own.
 func TestEndTreeSparesWhatALookerWithinHasStarted(t *testing.T) {
 	root, mark := family(t, "")
+	members(t, root, mark, 2) // its sleep is there too
 	start(t, "within", func(c *exec.Cmd) { c.Env = append(c.Env, MarkName+"="+mark) })
 	members(t, root, mark, 1) // the looker
 }
@@ -140,11 +141,11 @@ func TestEntryInPieces(t *testing.T) {
 		big + "\x00A=1\x00" + big + "\x00":     true,
 		big + "A=1\x00" + big + "\x00A=11\x00": false,
 	} {
-		if got := holdsEntry(strings.NewReader(text), "A=1"); got != want {
-			t.Errorf("%.20q: got %v", text, got)
+		if got, empty := holdsEntry(strings.NewReader(text), "A=1"); got != want || empty != (text == "") {
+			t.Errorf("%.20q: got %v, %v", text, got, empty)
 		}
-		if got := holdsEntry(iotest.OneByteReader(strings.NewReader(text)), "A=1"); got != want {
-			t.Errorf("%.20q in single bytes: got %v", text, got)
+		if got, empty := holdsEntry(iotest.OneByteReader(strings.NewReader(text)), "A=1"); got != want || empty != (text == "") {
+			t.Errorf("%.20q in single bytes: got %v, %v", text, got, empty)
 		}
 	}
 }
