@@ -190,3 +190,15 @@ func BenchmarkJudge(b *testing.B) {
 		})
 	}
 }
+
+// Who takes its tasks by claims takes none otherwise: also after it has gone, while its last beat is young.
+func TestWhoClaimsNamesItsTasks(t *testing.T) {
+	f := Facts{Agent: beating(0)}
+	f.Agent.Claims = true
+	_, m := Judge(f, Memory{}, Clock{Now: epoch, LookEvery: lookEvery}, document().For("", ""), document())
+	f.Agent.Claims = false
+	_, m = Judge(f, m, Clock{Now: epoch.Add(time.Second), LookEvery: lookEvery}, document().For("", ""), document())
+	if !m.Names {
+		t.Error("forgotten")
+	}
+}
