@@ -35,15 +35,27 @@ const (
 	exitRefused   = 5
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	settle(os.Args[1:])
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// settle has the daemon sleep better, by which the process executes itself once more: before anything else, because a
+// signal that was caught before that would be lost. Without, steward only sleeps less well.
+func settle(args []string) {
+	if !slices.Contains(args, "run") {
+		return // which is cheaper to tell than to ask the command line
+	}
+	root := (&app{}).command()
+	if c, _, err := root.Find(args); err == nil && c.Parent() == root && c.Name() == "run" && !slices.Contains(args, "--once") {
+		_ = proc.Unhurried(timerSlack)
+	}
+}
 
 // run is main without the process around it. An interrupt ends the context; a second one ends the process.
 func run(args []string, out, errOut io.Writer) int {
 	a := &app{out: out, err: errOut}
 	root := a.command()
-	if c, _, err := root.Find(args); err == nil && c.Parent() == root && c.Name() == "run" && !slices.Contains(args, "--once") {
-		_ = proc.Unhurried(timerSlack) // without, steward only sleeps less well; a signal that was caught before would be lost
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
