@@ -59,7 +59,7 @@ func measureHerd(b *bench) ([]row, error) {
 		crowd func(*herd) (stop func(), err error)
 	}{
 		{fmt.Sprintf("steward worker --jobs %d", herdPlaces), true, (*herd).byWorker},
-		{"a client that starts all it sees, every 0.05 s", true, (*herd).byPoller},
+		{"a client that starts all it sees, every 0.25 s", true, (*herd).byPoller},
 		{"without steward: below 0.8 it starts, else it asks again after 60 s", false, nil},
 	}
 	var rows []row
@@ -201,7 +201,7 @@ func (h *herd) byWorker() (func(), error) {
 
 // byPoller lets the document's executor take them, one that does not wait for the end of one before it starts the next.
 func (h *herd) byPoller() (func(), error) {
-	poller, err := h.poller("executor", h.p, "--every", "0.05", "--together")
+	poller, err := h.poller("executor", h.p, "--every", "0.25", "--together")
 	if err != nil {
 		return nil, err
 	}
