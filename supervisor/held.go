@@ -124,11 +124,13 @@ func (k *taskLook) letIn(reason protocol.Reason) {
 	k.d.wait(k)
 }
 
-// heldWithResult judges a result that arrived although the request was out of sight: the agent had it already.
+// heldWithResult judges a result that arrived although the request was out of sight: the agent had it already. What is
+// held between two attempts has the last one's result on record, so this is a second one of it. What is held for any
+// other reason was in sight before: the result is the present attempt's, and counts.
 func (k *taskLook) heldWithResult() {
 	o := k.t.Outcome
 	last := k.lastTaking()
-	if o.Succeeded() || last == nil || last.Ours {
+	if o.Succeeded() || last == nil || last.Ours || k.t.Hold.Reason != protocol.HoldRetry {
 		k.is(protocol.TaskRunning, "its result arrived while it was held")
 		k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonFinished, Why: "its result arrived while it was held"})
 		return

@@ -86,6 +86,7 @@ type attempt struct {
 	left   time.Duration // what is still to be done
 	since  time.Duration // from when
 	over   bool
+	n      int // results that had been taken away before
 	turn   int // counts the times that its end was foreseen
 }
 
@@ -218,7 +219,7 @@ func (p *proc) has(c *card) bool {
 func (p *proc) take(id string, c *card) {
 	a, m := p.a, p.a.m
 	j := m.job(c)
-	w := &attempt{p: p, c: c, id: id, cores: j.cores, memory: j.memory, from: m.awake, left: j.lasts, since: m.awake}
+	w := &attempt{p: p, c: c, id: id, cores: j.cores, memory: j.memory, from: m.awake, left: j.lasts, since: m.awake, n: c.takenAway()}
 	m.checkTake(w)
 	p.spent(m.awake)
 	p.works, m.works = append(p.works, w), append(m.works, w)
@@ -302,6 +303,7 @@ func (m *simulation) deliver(a *actor, w *attempt) {
 	switch {
 	case c.result == nil || c.result.Ours:
 		a.s.files.finish(w.id, o, m.now())
+		j.reported[w.n] = j.reported[w.n] || w.n == c.takenAway()
 		j.delivered = j.delivered || o.Succeeded()
 	default:
 		c.late = &protocol.Ref{Path: "late", Sum: fmt.Sprint("late ", m.seq)}

@@ -35,12 +35,7 @@ func (d *place) unseen(a *actor) bool {
 // checkTake is the law that nothing is issued twice: whoever takes a task is alone with it, unless the ledger says that
 // it may run twice, and what is completed is never begun again.
 func (m *simulation) checkTake(w *attempt) {
-	j, n := m.job(w.c), 0
-	for _, k := range w.c.ledger {
-		if k.Committed {
-			n++
-		}
-	}
+	j := m.job(w.c)
 	twice := slices.ContainsFunc(w.c.ledger, func(k protocol.Taking) bool { return k.Twice })
 	for _, other := range m.works {
 		if other.c == w.c && other.lives() && !twice {
@@ -50,8 +45,20 @@ func (m *simulation) checkTake(w *attempt) {
 	if j.delivered {
 		m.Fatalf("issued twice: %s is begun again although it was completed", w.id)
 	}
+	if j.reported[w.n] && !twice {
+		m.Fatalf("issued twice: %s is begun again without a retry on record, although its attempt %d has had a result", w.id, w.n+1)
+	}
 	j.starts++
-	j.runs[n]++
+}
+
+// takenAway counts the results that are on record as taken away.
+func (c *card) takenAway() (n int) {
+	for _, k := range c.ledger {
+		if k.Committed {
+			n++
+		}
+	}
+	return n
 }
 
 // inHand lists the attempts at a task that live, and did before the last look.

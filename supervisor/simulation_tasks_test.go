@@ -18,7 +18,7 @@ type job struct {
 	script    []protocol.Outcome // of the first attempts; then it is completed
 	hopeless  bool               // it fails like the last of the script for ever
 	starts    int
-	runs      map[int]int   // attempts by the number of results that were taken away before
+	reported  map[int]bool  // those of them that have their result
 	delivered bool          // a completed result was handed in
 	admitted  bool          // let in, and not over
 	taken     bool          // in hand
@@ -69,7 +69,7 @@ func (m *simulation) submit(s *site, a *actor, id string) {
 	}
 	t := protocol.Task{ID: id, Agent: a.name, Source: "livhana", Type: "execute", Priority: protocol.Priority(m.chance.IntN(4)),
 		Timeout: m.between(time.Minute, 6*time.Minute)}
-	j := &job{s: s, id: id, cores: 1, memory: 256 << 20, lasts: m.between(5*time.Second, 90*time.Second), runs: map[int]int{}}
+	j := &job{s: s, id: id, cores: 1, memory: 256 << 20, lasts: m.between(5*time.Second, 90*time.Second), reported: map[int]bool{}}
 	if m.kind == herded {
 		j.lasts = m.between(10*time.Second, 40*time.Second)
 	} else {

@@ -262,6 +262,8 @@ func (s *stage) doTask(w []string) error {
 			k := &c.ledger[len(c.ledger)-1]
 			k.Rule, k.Code, k.Due = "operator", "OPERATOR", s.now
 		}
+	case "retried": // an earlier steward took a result away and issued it again
+		c.ledger = append(c.ledger, protocol.Taking{N: len(c.ledger) + 1, Action: protocol.ActionRetry, Rule: w[2], Code: w[2], Due: s.now, Committed: true})
 	case "loses":
 		c.task.Ref = protocol.Ref{}
 	default:
