@@ -80,12 +80,20 @@ func agentsOutliveSteward(s *site) {
 	if log := s.read(s.agentState() + "/agents/shop.codex-cursor.log"); log != "a $HOME %h\na $HOME %h\n" {
 		s.t.Errorf("its words: %q", log)
 	}
+	// A service of the next life's name is the next life: its call was on its way when an earlier steward was killed.
+	s.must(s.jesse("systemd-run", "--user", "--unit", "steward-agent-shop-codex-cursor-3", "sleep", "603"))
+	third := s.agentUnit(3)
+	s.must(s.root("kill", "-KILL", strconv.Itoa(second)))
+	s.eventually("the service that is there is taken on", 15*time.Second, func() (string, bool) {
+		r := s.agentRecord("codex-cursor")
+		return r, strings.Contains(r, fmt.Sprintf("\"pid\": %d,", third)) && strings.Contains(r, `"generation": 3`)
+	})
 	// A row that goes takes its service along.
 	s.write(userConfig, settings, jesseID)
 	s.must(s.steward("reload"))
 	s.eventually("the agent is gone with its service", 15*time.Second, func() (string, bool) {
 		units := s.jesse("systemctl", "--user", "list-units", "--all", "--plain", "--no-legend", "steward-agent-*").out
-		return units, units == "" && !s.has("/proc/"+strconv.Itoa(second))
+		return units, units == "" && !s.has("/proc/"+strconv.Itoa(third))
 	})
 }
 

@@ -71,7 +71,9 @@ func (u *Units) Close() {
 	}
 }
 
-// Start starts a unit, waits until its program runs, and gives its main process; 0 when that has ended already.
+// Start starts a unit, waits until its program runs, and gives its main process; 0 when that has ended already. A unit of
+// that name that is there is taken for the one that was asked for: whoever asked before may have been killed while the
+// manager had still to begin.
 func (u *Units) Start(ctx context.Context, unit Unit) (pid int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callUnits)
 	defer cancel()
@@ -80,7 +82,11 @@ func (u *Units) Start(ctx context.Context, unit Unit) (pid int, err error) {
 		return 0, fmt.Errorf("start %s: %w", unit.Name, err)
 	}
 	done := make(chan string, 1)
-	if _, err := conn.StartTransientUnitContext(ctx, unit.Name, "fail", unit.properties(), done); err != nil {
+	_, err = conn.StartTransientUnitContext(ctx, unit.Name, "fail", unit.properties(), done)
+	if answered(err, "UnitExists") {
+		return u.begun(ctx, unit.Name)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("start %s: %w", unit.Name, err)
 	}
 	select {
@@ -96,6 +102,37 @@ func (u *Units) Start(ctx context.Context, unit Unit) (pid int, err error) {
 		return 0, err
 	}
 	return u.Main(ctx, unit.Name)
+}
+
+// answered reports whether the manager refused with that error of its own.
+func answered(err error, name string) bool {
+	var answer godbus.Error
+	return errors.As(err, &answer) && answer.Name == "org.freedesktop.systemd1."+name
+}
+
+// begun waits until a unit that is there already has got its main process, or has ended.
+func (u *Units) begun(ctx context.Context, name string) (pid int, err error) {
+	for {
+		if pid, err = u.Main(ctx, name); err != nil || pid > 0 {
+			return pid, err
+		}
+		conn, err := u.dial(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("start %s: %w", name, err)
+		}
+		p, err := conn.GetUnitPropertyContext(ctx, name, "ActiveState")
+		if err != nil {
+			return 0, fmt.Errorf("start %s: %w", name, err)
+		}
+		if state, _ := p.Value.Value().(string); state != "activating" {
+			return 0, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("start %s: %w", name, ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // whyNot makes words of a unit that did not start. Its log says more when the program itself was begun.
@@ -198,9 +235,8 @@ func (u *Units) Stop(ctx context.Context, name string) error {
 	}
 	done := make(chan string, 1)
 	_, err = conn.StopUnitContext(ctx, name, "replace", done)
-	var answer godbus.Error
 	switch {
-	case errors.As(err, &answer) && answer.Name == "org.freedesktop.systemd1.NoSuchUnit":
+	case answered(err, "NoSuchUnit"):
 		return nil
 	case err != nil:
 		return fmt.Errorf("stop %s: %w", name, err)
