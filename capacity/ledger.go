@@ -43,10 +43,12 @@ func (r *round) openLedger(work Work) {
 	r.unique = unique(work.Claims)
 	r.settleEnded(work)
 	counting := r.counting(work)
-	kept := make([]Claimed, 0, len(counting))
+	kept, same := make([]Claimed, 0, len(counting)), len(counting) == len(r.old.Claims) && r.unique
 	for _, c := range counting {
+		was, known := r.old.Claims[c.Subject]
 		cost := r.cost(c.Kind)
-		kept = append(kept, r.addCores(&cpu, c, cost.Cores))
+		k := r.addCores(&cpu, c, was, cost.Cores)
+		kept, same = append(kept, k), same && known && k == was
 		if c.Overdue && c.Measured == nil {
 			continue
 		}
@@ -54,7 +56,7 @@ func (r *round) openLedger(work Work) {
 		addMemory(&mem, c, float64(cost.Memory))
 		r.expectEnd(c, cost)
 	}
-	r.remember(counting, kept)
+	r.remember(counting, kept, same)
 	// A full processor does not show how much more was asked of it: what goes on may take at once what has come free.
 	reading := r.load.CPU.Or(0) * b.cores
 	b.cpu.reading = max(reading-r.credit(), min(reading, cpu.goOn))
@@ -68,15 +70,15 @@ func (r *round) openLedger(work Work) {
 }
 
 // addCores adds what a claim means for the processor, and gives what to remember of the claim.
-func (r *round) addCores(sum *sums, c Claim, cost float64) (kept Claimed) {
-	kept = r.old.Claims[c.Subject].with(c)
+func (r *round) addCores(sum *sums, c Claim, was Claimed, cost float64) (kept Claimed) {
+	kept = was.with(c)
 	young, measured := c.fresh(r.now, r.cfg), max(0, c.cores())
 	kept.Cores, kept.Mature = cost, young == 0
 	if c.cores() >= 0 {
 		kept.Cores = measured
 	}
 	if kept.Absent = (time.Time{}); c.Absent {
-		kept.Absent = r.old.Claims[c.Subject].absentSince(r.now)
+		kept.Absent = was.absentSince(r.now)
 	}
 	if !c.Taken.IsZero() {
 		sum.goOn += kept.Cores
@@ -103,16 +105,11 @@ func addMemory(sum *sums, c Claim, cost float64) {
 	sum.young, sum.expected, sum.own = sum.young+max(cost, held), sum.expected+held, sum.own+held
 }
 
-// remember keeps the claims for the next judgement; as long as they are the same, in the map that there is.
-func (r *round) remember(claims []Claim, kept []Claimed) {
-	as := len(claims) == len(r.old.Claims) && r.unique
-	for i := 0; as && i < len(claims); i++ {
-		before, known := r.old.Claims[claims[i].Subject]
-		as = known && before == kept[i]
-	}
+// remember keeps the claims for the next judgement; while they are the same as before, in the map that there is.
+func (r *round) remember(claims []Claim, kept []Claimed, same bool) {
 	switch {
 	case len(claims) == 0:
-	case as:
+	case same:
 		r.next.Claims = r.old.Claims
 	default:
 		r.next.Claims = make(map[protocol.Subject]Claimed, len(claims))
