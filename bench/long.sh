@@ -3,16 +3,21 @@
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/results/$(date -u +%Y-%m-%d)-long.txt
+
+# play runs the tests of that name in one package, so that each verdict is seen when it falls.
+play() {
+	go test -timeout 180m -count=1 -v -run "$@" 2>&1 |
+		grep --line-buffered -E '^(--- |ok|FAIL|PASS|[[:space:]]+[a-z_]+_test.go:)' || true
+}
+
 {
-	echo "$(date -u +%FT%TZ), $(go version), $(nproc) cores, $(uname -sr)"
-	STEWARD_LONG=1 go test -timeout 60m -count=1 -v -run 'TestTorture|TestChannels|TestSuspend|TestFault|TestResultInTheMoment|TestContended|TestLock|TestFlock|TestKanban|TestLate|TestWorker|TestKeepers|TestKill|TestHerd|TestScale' \
-		./cmd/steward ./heartbeat ./join/lock ./join/keep ./protocol/... 2>&1 |
-		grep -E '^(--- |ok|FAIL|PASS|[[:space:]]+[a-z_]+_test.go:)' || true
+	echo "$(date -u +%FT%TZ), $(go version), $(nproc) cores, $(uname -sr), $(git rev-parse --short HEAD)"
 	# The whole brain at work for years and in a month of traffic; a failing seed replays.
-	STEWARD_LONG=1 go test -timeout 60m -count=1 -v -run 'TestSimulation$|TestSimulatedMonth' ./supervisor 2>&1 |
-		grep -E '^(--- |ok|FAIL|PASS|[[:space:]]+[a-z_]+_test.go:)' || true
+	STEWARD_LONG=1 play 'TestSimulation$|TestSimulatedMonth' ./supervisor
 	# Chance from another start each day; a failure prints the seed that replays it.
-	go test -timeout 60m -count=1 -v -run TestDecideProperties ./supervisor -rapid.checks=20000 -rapid.seed="$(date +%s)" 2>&1 |
-		grep -E '^(--- |ok|FAIL|PASS|[[:space:]]+[a-z_]+_test.go:)' || true
+	play TestDecideProperties ./supervisor -rapid.checks=20000 -rapid.seed="$(date +%s)"
+	for room in ./cmd/steward ./heartbeat ./join/lock ./join/keep $(go list ./protocol/...); do
+		STEWARD_LONG=1 play 'TestTorture|TestChannels|TestSuspend|TestFault|TestResultInTheMoment|TestContended|TestLock|TestFlock|TestKanban|TestLate|TestWorker|TestKeepers|TestKill|TestHerd|TestScale' "$room"
+	done
 } | tee "$out"
 ! grep -q '^--- FAIL\|^FAIL' "$out"
