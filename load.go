@@ -1,6 +1,7 @@
 package steward
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 
@@ -111,6 +113,11 @@ type sheet struct {
 
 // read parses the TOML; its only errors are those of syntax.
 func read(name string, data []byte) (*sheet, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows put it there, and it says what all files are
+	if p, ok := notText(data); !ok {
+		p.File = name
+		return nil, p
+	}
 	s := &sheet{name: name, found: map[Problem]bool{}, skip: map[place]bool{}}
 	lines, deep := lineIndex(string(data))
 	if s.lines = lines; deep > 0 {
@@ -124,6 +131,29 @@ func read(name string, data []byte) (*sheet, error) {
 		return nil, p
 	}
 	return s, nil
+}
+
+// notText finds the first byte that no UTF-8 text has. The TOML library would read a file of the mark of UTF-16 alone as
+// an empty one.
+func notText(data []byte) (p Problem, ok bool) {
+	const advice = "; save it as UTF-8"
+	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
+		return Problem{Line: 1, Text: fmt.Sprintf("the file begins with %x %x, so it is UTF-16 and not UTF-8%s", data[0], data[1], advice)}, false
+	}
+	line, start := 1, 0
+	for at := 0; at < len(data); {
+		r, size := utf8.DecodeRune(data[at:])
+		switch {
+		case r == 0:
+			return Problem{Line: line, Text: fmt.Sprintf("byte %d of the line is NUL, so this is no text file in UTF-8", at-start+1)}, false
+		case r == utf8.RuneError && size == 1:
+			return Problem{Line: line, Text: fmt.Sprintf("byte %d of the line is %#x, which is not UTF-8%s", at-start+1, data[at], advice)}, false
+		case r == '\n':
+			line, start = line+1, at+size
+		}
+		at += size
+	}
+	return p, true
 }
 
 // oneLine keeps an error on its line, whatever the file's text brought into it.

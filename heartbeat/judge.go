@@ -61,7 +61,8 @@ func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memo
 	gap, beat := m.observe(&f, c, limits)
 	e := evidence{m: &m, a: &f.Agent, limits: limits.doubted(c.Doubt, m.State), grace: cfg.StartGrace, now: m.Looked,
 		resumeUntil: wall(c.ResumeUntil), waitUntil: wall(c.WaitUntil), task: f.Task, seen: f.Activity.Known,
-		kept: f.Keeper == ProcessAlive || f.Keeper == ProcessStopped}
+		// One that nobody has looked for yet lives until the contrary is proved.
+		kept: f.Keeper == ProcessAlive || f.Keeper == ProcessStopped || f.Keeper == ProcessUnknown && f.Agent.Keeper.Proves()}
 	state, ground := e.at(0)
 	waited := m.State == protocol.AgentPaused && state != protocol.AgentPaused || m.Ground == groundIdle && ground != groundIdle && !beat
 	if waited && ground != groundGone && ground != groundPresent {

@@ -15,7 +15,7 @@ const (
 	groundGone    = "gone"    // proof of death
 	groundPresent = "present" // the adapter proves that its processes live
 	groundIdle    = "idle"    // nothing is expected of it
-	groundKept    = "kept"    // its process is gone, and its keeper starts another
+	groundKept    = "kept"    // its process is gone, and its keeper lives: it starts another, or says how this one ended
 	groundAwaited = "awaited" // registered, first beat still to come
 	groundBeats   = "beats"   // its heartbeat is fresh
 	groundActive  = "active"  // its process lives and its files move
@@ -69,7 +69,7 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 		}
 		return "idle: nothing is expected of it"
 	case groundKept:
-		return "its process " + e.pid() + " ended, and is started again"
+		return "its process " + e.pid() + " ended; who started it says what follows"
 	case groundGone:
 		if e.a.Presence == protocol.PresenceGone {
 			return e.a.Evidence

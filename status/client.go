@@ -82,10 +82,10 @@ func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 }
 
 func (c *Client) exchange(ctx context.Context, method, path string, body io.Reader, into any) error {
-	limit := questionTime
+	limit, asked := questionTime, ctx
 	if method == http.MethodPost {
 		// A daemon that hangs is known at once, and not only when the command's own time is over.
-		if err := c.exchange(ctx, http.MethodGet, "/healthz", nil, nil); errors.Is(err, ErrNoAnswer) {
+		if err := c.exchange(ctx, http.MethodGet, healthPath, nil, nil); errors.Is(err, ErrNoAnswer) {
 			return err
 		}
 		limit = orderTime
@@ -94,7 +94,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, body io.Read
 	defer cancel()
 	res, err := c.send(ctx, method, path, "application/json", body)
 	if err != nil {
-		return err
+		return c.gone(asked, method, path, err)
 	}
 	defer res.Body.Close()
 	b, err := readAnswer(res)
@@ -102,9 +102,43 @@ func (c *Client) exchange(ctx context.Context, method, path string, body io.Read
 		err = decode(b, into)
 	}
 	if err != nil {
-		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+		return c.gone(asked, method, path, fmt.Errorf("read the answer to %s %s: %w", method, path, err))
 	}
 	return nil
+}
+
+// healthPath is answered at once, whatever else the daemon does.
+const healthPath = "/healthz"
+
+// gone makes ErrNoDaemon of an exchange that broke off because the daemon ended in the middle of it: the kernel still
+// connects to one that is being killed. A daemon that lives and cut the exchange short leaves err as it is.
+func (c *Client) gone(ctx context.Context, method, path string, err error) error {
+	if !brokeOff(err) {
+		return err
+	}
+	if path != healthPath && !errors.Is(c.exchange(ctx, http.MethodGet, healthPath, nil, nil), ErrNoDaemon) {
+		return err
+	}
+	if method == http.MethodGet {
+		return fmt.Errorf("ask steward: it ended before it answered: %w; start it with 'steward run'", ErrNoDaemon)
+	}
+	return fmt.Errorf("ask steward: it ended before it answered, and may have done it: %w; start it with 'steward run', and see 'steward log'", ErrNoDaemon)
+}
+
+// The same on Windows: package syscall does not equate WSAECONNABORTED and WSAECONNRESET with its own.
+const (
+	abortedOnWindows = syscall.Errno(10053)
+	resetOnWindows   = syscall.Errno(10054)
+)
+
+// brokeOff reports whether the other side went away during an exchange.
+func brokeOff(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, abortedOnWindows, resetOnWindows} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
 func readAnswer(res *http.Response) ([]byte, error) {

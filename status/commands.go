@@ -121,7 +121,7 @@ func (s *Server) reload(r *http.Request) (any, error) {
 	if err == nil {
 		return Carried{Verb: "reload"}, nil
 	}
-	if e := answerFor(err); e.Code != CodeInternal {
+	if e := answerFor(err); e.Code != CodeInternal && e.Code != CodeRefused {
 		return nil, e
 	}
 	return nil, &Error{Code: CodeRefused, Status: http.StatusConflict, Message: err.Error(), Hint: "the former configuration stays in force"}

@@ -40,7 +40,7 @@ func (s *Server) explain(r *http.Request) (any, error) {
 	text, speaks := r.URL.Query().Get("subject"), r.URL.Query().Get("protocol")
 	q := protocol.ParseQuery(text)
 	if q.ID == "" {
-		return nil, badRequest("add ?subject=kind/id", "no subject is named")
+		return nil, badRequest("give its id", "%q names nothing", text)
 	}
 	if q.Kind == protocol.KindIncident {
 		return s.explainIncident(text)
@@ -132,23 +132,16 @@ func (s *Server) explainIncident(text string) (any, error) {
 
 // explainPast is about something that has left the files: the journal may remember it.
 func (s *Server) explainPast(text string) (any, error) {
-	entries, err := s.Journal.Read(explained, EntriesAbout(text))
-	if err != nil {
+	subjects, match, err := s.remembered(text)
+	switch {
+	case err != nil:
 		return nil, err
+	case len(subjects) == 0:
+		return nil, unknownToAll(text)
+	case len(subjects) > 1:
+		return nil, ambiguous(text, subjects)
 	}
-	var subjects []string
-	for _, e := range entries {
-		if !slices.Contains(subjects, e.About) {
-			subjects = append(subjects, e.About)
-		}
-	}
-	switch len(subjects) {
-	case 0:
-		return nil, noSubject("see 'steward status' for what there is", "there is no %s, and the journal does not know it", text)
-	case 1:
-		return Explanation{Subject: subjects[0], Kind: protocol.ParseQuery(subjects[0]).Kind, Incidents: []escalate.Incident{}, Journal: showEntries(entries)}, nil
-	}
-	return nil, ambiguous(text, subjects)
+	return s.cite(Explanation{Subject: subjects[0], Kind: protocol.ParseQuery(subjects[0]).Kind, Incidents: []escalate.Incident{}}, match)
 }
 
 func (s *Server) cite(e Explanation, match func(*supervisor.Entry) bool) (any, error) {

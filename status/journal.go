@@ -64,44 +64,25 @@ func showEntries(entries []supervisor.Entry) []Entry {
 	return shown
 }
 
-// EntriesAbout gives a test for journal entries that concern what a person typed: an agent, a task, a lock, or an
-// incident by the beginning of its key. An empty text lets everything through.
-func EntriesAbout(text string) func(*supervisor.Entry) bool {
-	q := protocol.ParseQuery(text)
-	switch {
-	case text == "":
-		return func(*supervisor.Entry) bool { return true }
-	case q.Kind == protocol.KindIncident:
-		return func(e *supervisor.Entry) bool { return e.Incident != "" && strings.HasPrefix(e.Incident, q.ID) }
-	}
-	return func(e *supervisor.Entry) bool {
-		about := protocol.ParseQuery(e.About)
-		return q.Matches(protocol.Subject{Project: about.Project, Protocol: protocolOf(e), Kind: about.Kind, ID: about.ID}) || q.Kind == "" && e.Incident == q.ID
-	}
-}
-
-// protocolOf is the protocol that an entry is about. Lines of older versions name it with changes only.
-func protocolOf(e *supervisor.Entry) string {
-	if e.Protocol == "" && e.Change != nil {
-		return e.Change.Subject.Protocol
-	}
-	return e.Protocol
-}
-
 // Bounds of ?n=.
 const (
 	usualEntries = 100
 	mostEntries  = 10_000
 )
 
-// log gives the last entries, or with Accept: text/event-stream those and every later one.
+// log gives the last entries, or with Accept: text/event-stream those and every later one. A ?subject= that nobody knows
+// is refused: silence would read as "nothing has happened to it".
 func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	n, err := count(r)
 	if err != nil {
 		fail(w, err)
 		return
 	}
-	match := EntriesAbout(r.URL.Query().Get("subject"))
+	match, err := s.concerning(r.URL.Query().Get("subject"))
+	if err != nil {
+		fail(w, err)
+		return
+	}
 	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		s.follow(w, r, n, match)
 		return

@@ -33,6 +33,9 @@ func texts(entries []Entry) string {
 
 func TestLog(t *testing.T) {
 	w := newWorld(t, scene())
+	for _, id := range []string{"old-7a11", "old-9c22"} { // no file has them any more
+		w.note(t, supervisor.Entry{At: noon.Add(-time.Hour), Kind: "note", Subject: subject(protocol.KindTask, id), Text: id})
+	}
 	for n := range 120 {
 		w.note(t, line([]string{"T-1", "T-2"}[n%2], n))
 	}
@@ -42,7 +45,11 @@ func TestLog(t *testing.T) {
 		{"n=0", ""},
 		{"n=2&subject=T-1", "116 118"},
 		{"n=2&subject=" + url.QueryEscape("shop:task/T-2"), "117 119"},
-		{"subject=site:task/T-2", ""},
+		{"subject=site:agent/codex-cursor", ""},
+		{"subject=project/site", ""},
+		{"subject=old-9c22", "old-9c22"},
+		{"subject=task/old-7", "old-7a11"},
+		{"subject=" + url.QueryEscape("shop:task/old-7a11"), "old-7a11"},
 		{"subject=incident/aaaa", "dead"},
 		{"subject=aaaa111122223333", "dead"},
 		{"subject=planner", "dead"},
@@ -53,6 +60,11 @@ func TestLog(t *testing.T) {
 		} else if got := texts(doc.Log); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.query, got, tc.want)
 		}
+	}
+	wantError(t, "two old tasks that begin so", w.client.Get(t.Context(), "/v1/log?subject=old-", nil), 409, CodeAmbiguous)
+	for _, query := range []string{"subject=nobody", "n=0&subject=nobody", "subject=site:task/T-2", "subject=old", "subject=incident/ffff", "subject=project/nowhere"} {
+		wantError(t, query, w.client.Get(t.Context(), "/v1/log?"+query, nil), 404, CodeNoSubject)
+		wantError(t, query+", followed", w.client.Stream(t.Context(), "/v1/log?"+query, nil), 404, CodeNoSubject)
 	}
 	var doc struct{ Log []Entry }
 	if err := w.client.Get(t.Context(), "/v1/log", &doc); err != nil || len(doc.Log) != 100 {

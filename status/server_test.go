@@ -184,7 +184,7 @@ func TestMethodNotAllowedSaysWhatIs(t *testing.T) {
 
 func TestBeforeTheFirstLook(t *testing.T) {
 	w := newWorld(t, nil)
-	for _, path := range []string{"/v1/status", "/v1/agents", "/v1/capacity", "/v1/goals", "/v1/explain?subject=x", "/healthz"} {
+	for _, path := range []string{"/v1/status", "/v1/agents", "/v1/capacity", "/v1/goals", "/v1/explain?subject=x", "/v1/log?subject=x", "/healthz"} {
 		wantError(t, path, w.client.Get(t.Context(), path, nil), 503, CodeNotReady)
 	}
 }

@@ -18,7 +18,7 @@ const maxEvent = 4 << 20
 func (c *Client) Stream(ctx context.Context, path string, each func(data []byte) error) error {
 	res, err := c.send(ctx, http.MethodGet, path, "text/event-stream", nil)
 	if err != nil {
-		return err
+		return c.gone(ctx, http.MethodGet, path, err)
 	}
 	defer res.Body.Close()
 	if err := readEvents(res.Body, each); err != nil {
@@ -63,7 +63,7 @@ func readEvents(r io.Reader, each func(data []byte) error) error {
 			return errors.New("read the stream: an event is too long")
 		}
 	}
-	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := lines.Err(); err != nil && !brokeOff(err) {
 		return fmt.Errorf("read the stream: %w", err)
 	}
 	return nil

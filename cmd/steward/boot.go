@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -58,9 +57,9 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	if !ok {
 		return usageError{fmt.Errorf("boot: protocol %s is not spoken by this version; it speaks %s", protocolName, protocolNames())}
 	}
-	dir, err := filepath.Abs(project)
+	dir, err := projectDir("boot", project)
 	if err != nil {
-		return fmt.Errorf("boot: %w", err)
+		return err
 	}
 	cfg, _, err := a.settings()
 	if err != nil {

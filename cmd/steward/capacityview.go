@@ -181,7 +181,7 @@ func waitingRows(p *page, list []status.Waiting) [][]cell {
 		if w.PID > 0 {
 			pid = fmt.Sprintf("pid %d", w.PID)
 		}
-		rows = append(rows, []cell{{w.Project, dim}, text(what), text(pid), text("for " + short(p.now.Sub(w.Since))), text("asks again " + p.ago(&w.NotBefore)), {w.Why, dim}})
+		rows = append(rows, []cell{{w.Project, dim}, text(what), text(pid), text("for " + short(p.now.Sub(w.Since))), text("asks again " + p.soon(w.NotBefore)), {w.Why, dim}})
 	}
 	return rows
 }

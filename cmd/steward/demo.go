@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,7 +65,10 @@ func (s *stage) say(who, format string, args ...any) {
 }
 
 func (a *app) demo(c *cobra.Command, dir string, quiet bool) error {
-	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+	// Without a reader there is nobody to play for, but there is a daemon to be ended.
+	ctx, alone := signal.NotifyContext(c.Context(), syscall.SIGPIPE)
+	defer alone()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	s := &stage{app: a, dir: filepath.Join(dir, "project"), socket: filepath.Join(dir, "run", "steward.sock"), start: time.Now()}
 	if err := os.Mkdir(s.dir, 0o755); err != nil {
@@ -71,10 +76,12 @@ func (a *app) demo(c *cobra.Command, dir string, quiet bool) error {
 	}
 	s.client = status.NewClient(s.socket)
 	daemon, err := s.startDaemon(ctx, dir, quiet)
+	if daemon != nil {
+		defer daemon()
+	}
 	if err != nil {
 		return err
 	}
-	defer daemon()
 	for _, agent := range []string{"livhana-layer1.1", "codex-cursor"} {
 		if err := a.boot(c, s.dir, "", protocol.Boot{Agent: agent, PID: os.Getpid(), Now: time.Now()}); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/join/keep"
+	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -59,7 +60,7 @@ func (a *app) execCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.SetInterspersed(false) // the command's own flags are not ours
-	f.StringVar(&o.agent, "agent", "", "the agent's `NAME` (default: the command's, numbered if another one has it)")
+	f.StringVar(&o.agent, "agent", "", "the agent's `NAME`; exit code 5 if a living process has it on record (default: the command's, numbered then)")
 	f.StringVar(&o.project, "project", "", "the project's `DIR` (default: the current folder)")
 	f.StringVar(&o.restart, "restart", keep.Never, "start it again: never, on-failure or always")
 	f.Float64Var(&o.throttle, "throttle", 0, "wait while the machine is fuller than this `SHARE`, from 0 to 1 (default: the configured threshold)")
@@ -85,6 +86,7 @@ func (a *app) exec(ctx context.Context, o execOptions, throttled bool, argv []st
 		return err
 	}
 	defer job.client.Close()
+	outliveReader()
 	var throttle *float64
 	if throttled {
 		throttle = &o.throttle
@@ -152,7 +154,7 @@ func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) e
 		case noWait:
 			return report(supervisor.ErrRefused, "exec: %s", why)
 		}
-		same, _, _ := strings.Cut(why, largest) // who takes the most changes all the time
+		same, _, _ := strings.Cut(why, worker.Largest) // who takes the most changes all the time
 		if reason := figures().ReplaceAllString(same, ""); reason != said {
 			said = reason
 			fmt.Fprintln(a.err, "steward: waiting for room: "+clean(why))

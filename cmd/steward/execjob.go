@@ -98,10 +98,8 @@ func (j *job) live(signals *signalEar) (*life, error) {
 
 // enroll takes the first name that is free, or the one that was given.
 func (j *job) enroll(l *life) error {
-	post := agentstatus.Post{Process: protocol.Identity(l.id), Kept: true}
-	if j.restart != keep.Never {
-		post.Keeper = selfIdentity()
-	}
+	// As long as we live, the end of the command is ours to tell: the daemon sees it before we can say that it was a good one.
+	post := agentstatus.Post{Process: protocol.Identity(l.id), Keeper: selfIdentity(), Kept: true}
 	base := j.name
 	for n := 1; ; n++ {
 		post.Agent = j.name

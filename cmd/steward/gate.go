@@ -11,6 +11,7 @@ import (
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 )
@@ -55,11 +56,8 @@ func gateDetail(g *protocol.Gate) string {
 	for _, c := range g.Consumers[:min(3, len(g.Consumers))] {
 		names = append(names, fmt.Sprintf("%s (pid %d)", c.Name, c.PID))
 	}
-	return largest + strings.Join(names, ", ")
+	return worker.Largest + strings.Join(names, ", ")
 }
-
-// largest comes before the names of the largest consumers.
-const largest = "; largest: "
 
 // gateAlone measures the load itself. A gauge that cannot be read keeps nobody from working.
 func (a *app) gateAlone(ctx context.Context, throttle *float64) (bool, string, time.Duration) {

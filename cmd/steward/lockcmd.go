@@ -145,6 +145,7 @@ func (r *lockRun) run(c *cobra.Command, project string, args []string) error {
 		return err
 	}
 	defer place.Close()
+	outliveReader()
 	r.request.Name, r.request.TTL = args[0], cmp.Or(r.request.TTL, cfg.Locks.TTL)
 	r.request.Agent, r.request.Waiting = cmp.Or(r.request.Agent, userName()), func(s lock.Status) {
 		r.tell(fmt.Sprintf("waiting for the lock %s: %s", clean(s.Name), lockWords(s)))

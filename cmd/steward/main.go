@@ -104,7 +104,7 @@ func (a *app) command() *cobra.Command {
 	f.StringVar(&a.socket, "socket", "", "the daemon's socket `PATH`")
 	f.StringVarP(&a.output, "output", "o", "text", "text or json")
 	f.BoolVar(&a.noColor, "no-color", false, "print without colour")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagWords)
 	root.AddCommand(a.runCommand(), a.planCommand(), a.bootCommand(), a.demoCommand())
 	root.AddCommand(a.viewCommands()...)
 	root.AddCommand(a.operatorCommands()...)
@@ -128,8 +128,8 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, new(hopeless)):
 		return exitHopeless
-	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "if any flags in the group"):
-		return exitUsage // the last two are cobra's own
+	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
+		return exitUsage // the last is cobra's own
 	case errors.Is(err, status.ErrNoDaemon), errors.Is(err, status.ErrNoAnswer):
 		return exitNoDaemon
 	case errors.Is(err, supervisor.ErrNoSubject):

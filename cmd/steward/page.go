@@ -164,6 +164,14 @@ func (p *page) ago(t *time.Time) string {
 	return short(p.now.Sub(*t)) + " ago"
 }
 
+// soon is ago for what is to come: what is due already comes now.
+func (p *page) soon(t time.Time) string {
+	if !t.After(p.now.Add(time.Second)) {
+		return "now"
+	}
+	return p.ago(&t)
+}
+
 // clock is a moment as the clock on the wall shows it, with its date unless it is of today.
 func (p *page) clock(t time.Time) string {
 	t = t.In(p.now.Location())

@@ -65,11 +65,10 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 		return err
 	}
 	for _, ref := range refs {
-		_, err := os.Stat(ref.Path)
-		switch {
-		case err != nil && len(dirs) > 0:
-			return usageError{fmt.Errorf("plan: %w; give a folder that is there with --project", err)}
-		case err != nil:
+		if _, err := projectDir("plan", ref.Path); err != nil && len(dirs) > 0 {
+			return err
+		}
+		if _, err := os.Stat(ref.Path); err != nil {
 			fmt.Fprintf(a.err, "steward: project %s is left out: %v\n", ref.Name, err)
 		}
 	}

@@ -33,8 +33,14 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Supervise projects in the foreground (what the service runs)",
-		Long:  "run supervises the projects of the configuration, or those given, or else the current folder. It needs no\nconfiguration. With --once it looks, decides and acts a single time, leaves nothing held, and exits.",
+		Long:  "run supervises the projects of the configuration, or those given, or else the current folder. It needs no\nconfiguration. With --once it looks, decides and acts a single time, leaves nothing held, and exits.\n\nIt goes on when whoever reads its output has gone; an interrupt ends it.",
 		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case once && managed:
+				return usageError{errors.New("run: give --once or --service, not both")}
+			case !once:
+				outliveReader()
+			}
 			if managed {
 				return a.runManaged(c.Context(), dirs)
 			}
@@ -52,7 +58,6 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().StringArrayVar(&dirs, "project", nil, "supervise this `DIR` (may be repeated)")
 	c.Flags().BoolVar(&once, "once", false, "one look, then exit")
 	c.Flags().BoolVar(&managed, "service", false, "run under a service manager: only the projects of the configuration, starts paced after failures")
-	c.MarkFlagsMutuallyExclusive("once", "service")
 	return c
 }
 
@@ -198,7 +203,7 @@ func (h *house) openState(once bool) error {
 	var err error
 	if h.alone, err = takeState(h.paths.State); err != nil {
 		if errors.Is(err, platform.ErrLocked) {
-			return fmt.Errorf("another steward is running with this state folder (%s)%s: %w", h.paths.State, whoRuns(h.paths.State), err)
+			return report(err, "another steward is running with this state folder (%s)%s", h.paths.State, whoRuns(h.paths.State))
 		}
 		return err
 	}

@@ -31,7 +31,7 @@ func (h *house) serve(ctx context.Context) error {
 		Fresh:   h.freshLoad,
 		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
 		Channels: h.herald.channels, Reach: h.herald.reach, Reached: h.herald.reached,
-		Kept: h.keptAgents, Admissions: h.admissions, Lives: mayRun,
+		Kept: h.keptAgents, Granted: grantedLocks, Admissions: h.admissions, Lives: mayRun,
 		Do: h.loop.Do, Reply: h.answer, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
 	}
 	uid := os.Getuid()
@@ -107,7 +107,7 @@ func (h *house) reload(ctx context.Context) error {
 		if raised := h.tell(alert); raised != nil {
 			h.log.Error("write incident", "error", raised)
 		}
-		return fmt.Errorf("reload: %w: %w", supervisor.ErrRefused, err)
+		return refusal{err}
 	}
 	h.configAccepted()
 	h.mu.Lock()

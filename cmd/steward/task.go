@@ -130,7 +130,9 @@ func taskError(err error, doing string) error {
 		return report(errors.Join(supervisor.ErrNoSubject, err), "%s: %s can mean several tasks: %s", doing, ambiguous.Prefix, strings.Join(ambiguous.IDs, ", "))
 	case errors.Is(err, agentstatus.ErrNoTask):
 		return report(errors.Join(supervisor.ErrNoSubject, err), "%s: %v; see: steward tasks", doing, err)
-	case errors.Is(err, agentstatus.ErrEnded), errors.Is(err, agentstatus.ErrTaken), errors.Is(err, jsonfile.ErrExist), errors.Is(err, task.ErrNeedsHuman):
+	case errors.Is(err, jsonfile.ErrExist):
+		return report(errors.Join(supervisor.ErrRefused, err), "%s: there is a task with this id already; give another --id, or none", doing)
+	case errors.Is(err, agentstatus.ErrEnded), errors.Is(err, agentstatus.ErrTaken), errors.Is(err, task.ErrNeedsHuman):
 		return report(errors.Join(supervisor.ErrRefused, err), "%s: %v", doing, err)
 	}
 	return report(err, "%s: %v", doing, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -228,7 +229,8 @@ func (a *app) taskDoneCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "done TASK",
 		Short: "Say that a task is completed that you worked on by hand",
-		Long:  "done writes the task's result, ends your claim, and tells the log. The first result of a task stands; a later one is refused (5).",
+		Long: "done writes the task's result, ends your claim, and tells the log. The first result of a task stands; a later one is\n" +
+			"put on record and refused (5), also while steward keeps back the next run of a task that failed.",
 		Example: "  steward task done 7c0e --summary \"all checks pass\" --artifact report.md --metric tests=412\n" +
 			"  steward task done 7c0e --next \"Run the smoke test\" --next-for-human \"Approve the DNS switch\"\n" +
 			"  steward task done 7c0e --result result.json",
@@ -253,6 +255,18 @@ func (a *app) taskFailCommand() *cobra.Command {
 			"  steward task fail 7c0e --code GIT_CONFLICT --message \"merge by hand\" --file main.go --line 12",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames("task"),
 		RunE: func(c *cobra.Command, args []string) error {
+			var missing []string
+			for _, f := range []struct{ flag, value string }{{"--code CODE", h.failure.Code}, {"--message TEXT", h.failure.Message}} {
+				if strings.TrimSpace(f.value) == "" {
+					missing = append(missing, f.flag)
+				}
+			}
+			switch {
+			case len(missing) > 0:
+				return usageError{fmt.Errorf("fail task %s: give %s", oneWord(args[0]), strings.Join(missing, " and "))}
+			case h.failure.Line < 0:
+				return usageError{fmt.Errorf("fail task %s: --line %d: lines count from 1", oneWord(args[0]), h.failure.Line)}
+			}
 			if h.failure.Severity == "" {
 				h.failure.Severity = task.Severity(h.failure.Code)
 			}

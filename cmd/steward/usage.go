@@ -60,7 +60,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 	return func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
-			return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+			return usageError{argumentWords(c, args, err)}
 		}
 		return nil
 	}

@@ -33,7 +33,7 @@ func (a *app) listCommands() []*cobra.Command {
 	return []*cobra.Command{
 		listOf(a, "agents", "List the agents and the verdicts on them", "starting alive late dead hung paused unknown", renderAgents),
 		listOf(a, "tasks", "List the tasks and where they stand", "pending deferred running waiting done failed dead", renderTasks),
-		listOf(a, "locks", "List the locks that agents hold, in files and in the kernel (those of steward lock run: steward lock list)", "held overdue stale", renderLocks),
+		listOf(a, "locks", "List the locks that agents hold, in files and in the kernel; those of steward lock run have the protocol "+realLocks, "held overdue stale", renderLocks),
 		a.incidentsCommand(),
 		{
 			Use: "goals", Short: "Show the protocol's success metrics against their targets", Example: "  steward goals",

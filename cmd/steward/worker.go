@@ -54,6 +54,7 @@ func (a *app) workerCommand() *cobra.Command {
 			case f.jobs < 1 || f.jobs > 256:
 				return usageError{fmt.Errorf("worker: --jobs %d: give 1 to 256", f.jobs)}
 			}
+			outliveReader()
 			return a.work(c.Context(), f)
 		},
 	}

@@ -107,7 +107,7 @@ func Next(name, restart string, h History, e Ending, now time.Time, cfg Config) 
 	case e.Asked:
 		return Decision{Action: Rest, Reason: ReasonAsked, Why: "it was asked to end"}
 	case restart == Never && e.Well(), restart == OnFailure && e.Well():
-		return Decision{Action: Rest, Reason: ReasonFinished, Why: "it left on purpose: exit code 0"}
+		return Decision{Action: Rest, Reason: ReasonFinished, Why: e.String()}
 	case restart == Never:
 		return Decision{Action: Rest, Reason: ReasonNever, Why: e.String() + "; restart is never"}
 	}

@@ -60,11 +60,11 @@ func TestWhatFollowsAnEnding(t *testing.T) {
 		reason  Reason
 		says    string
 	}{
-		"exit 0 is on purpose":                {OnFailure, []string{"5m ok"}, Rest, ReasonFinished, "on purpose"},
-		"exit 0 at once is on purpose too":    {OnFailure, []string{"0s ok"}, Rest, ReasonFinished, "on purpose"},
+		"exit 0 is on purpose":                {OnFailure, []string{"5m ok"}, Rest, ReasonFinished, "it exited with code 0"},
+		"exit 0 at once is on purpose too":    {OnFailure, []string{"0s ok"}, Rest, ReasonFinished, "it exited with code 0"},
 		"always means exit 0 too":             {Always, []string{"5m ok"}, Start, ReasonFirst, "code 0"},
 		"never means never":                   {Never, []string{"5m kill"}, Rest, ReasonNever, "SIGKILL"},
-		"never and on purpose":                {Never, []string{"5m ok"}, Rest, ReasonFinished, "on purpose"},
+		"never and on purpose":                {Never, []string{"5m ok"}, Rest, ReasonFinished, "it exited with code 0"},
 		"asked to end":                        {Always, []string{"5m asked"}, Rest, ReasonAsked, "asked"},
 		"killed":                              {OnFailure, []string{"5m kill"}, Start, ReasonFirst, "SIGKILL"},
 		"exit 3":                              {OnFailure, []string{"5m exit3"}, Start, ReasonFirst, "code 3"},
@@ -78,7 +78,7 @@ func TestWhatFollowsAnEnding(t *testing.T) {
 		"a life of just the time is none":     {OnFailure, []string{"0s kill", "61s kill"}, Start, ReasonBackoff, "restart 2"},
 		"slowly for ever is no burst":         {OnFailure, []string{"50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill"}, Start, ReasonBackoff, "restart 8"},
 		"long, but it never became ready":     {OnFailure, []string{"900ms kill", "900ms kill"}, Start, ReasonBackoff, "restart 2"},
-		"exit 0 after failures ends it":       {OnFailure, []string{"0s kill", "0s kill", "0s ok"}, Rest, ReasonFinished, "on purpose"},
+		"exit 0 after failures ends it":       {OnFailure, []string{"0s kill", "0s kill", "0s ok"}, Rest, ReasonFinished, "it exited with code 0"},
 		"a long life after a burst's makings": {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "5m kill", "0s kill", "0s kill"}, Start, ReasonBackoff, "restart 3"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -86,7 +87,7 @@ func (p *problems) header(r agentstatus.Request) {
 		p.add("priority", "is %q; give critical, high, medium or low", r.Priority)
 	}
 	if !(r.Timeout > 0 && r.Timeout <= MaxTimeout.Seconds()) {
-		p.add("timeout_seconds", "is %v; give more than 0 and at most %v", r.Timeout, MaxTimeout.Seconds())
+		p.add("timeout_seconds", "is %s; give more than 0 and at most %v", plain(r.Timeout), MaxTimeout.Seconds())
 	}
 	if t := r.Throttle; t != nil && !(*t >= 0 && *t <= 1) {
 		p.add("throttle_capacity", "is %v; give a share from 0 to 1", *t)
@@ -191,9 +192,12 @@ func (g given) texts(key string) { get[[]string](g, key, "a list of texts", fals
 
 func (g given) seconds(key string) {
 	if v, ok := get[float64](g, key, "a number of seconds", false); ok && !(v > 0 && v <= MaxTimeout.Seconds()) {
-		g.add("payload.parameters."+key, "is %v; give more than 0 and at most %v", v, MaxTimeout.Seconds())
+		g.add("payload.parameters."+key, "is %s; give more than 0 and at most %v", plain(v), MaxTimeout.Seconds())
 	}
 }
+
+// plain is a number as people write it, without an exponent.
+func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func (g given) place(key string, required bool) {
 	if v, ok := get[string](g, key, "an absolute path", required); ok {

@@ -31,7 +31,7 @@ func ParseNext(text string) (id string, n int, err error) {
 // number, ErrNeedsHuman unless it is approved.
 func Next(d agentstatus.Detail, n int, approved bool) (agentstatus.NextAction, error) {
 	if d.Result == nil {
-		return agentstatus.NextAction{}, fmt.Errorf("it has no result yet: %w", agentstatus.ErrNoTask)
+		return agentstatus.NextAction{}, noResult{}
 	}
 	if n > len(d.Result.Next) {
 		return agentstatus.NextAction{}, fmt.Errorf("its result has %d next actions: %w of number %d", len(d.Result.Next), errNone, n)
@@ -91,3 +91,10 @@ func Quote(s string) string {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
+
+// noResult is the next action of a task that has not ended: there is none of that kind yet, which is no missing task.
+type noResult struct{}
+
+func (noResult) Error() string { return "it has no result yet" }
+
+func (noResult) Is(target error) bool { return target == agentstatus.ErrNoTask }

@@ -128,11 +128,15 @@ const mostWait = 5 * time.Second
 // leastWait keeps a hint of no time from becoming a busy loop.
 const leastWait = 100 * time.Millisecond
 
+// Largest stands, in a gate's reason, before the names of those who take the most. They change all the time: a reason is the
+// same as another one when they are the same up to here.
+const Largest = "; largest: "
+
 var digits = lazily(`[0-9]+(?:\.[0-9]+)?`)
 
 // once says something about a matter unless it was the last thing said about it; figures make no difference.
 func (w *Worker) once(matter, text string) {
-	same, _, _ := strings.Cut(text, "; largest: ") // who takes the most changes all the time
+	same, _, _ := strings.Cut(text, Largest) // who takes the most changes all the time
 	key := digits().ReplaceAllString(same, "#")
 	if w.told[matter] == key {
 		return

@@ -49,9 +49,9 @@ func estimate(t TaskProgress, since, now time.Time) time.Time {
 	return now.Add(time.Duration(min(rest, float64(24*time.Hour)))).UTC()
 }
 
-// Finish writes a task's result. The first terminal one stands: a later one, or one of a run that no longer has the
-// claim, is put on record as late and gives ErrEnded. A result that steward itself wrote for a run taken for lost gives
-// way. The claim goes, current_task.json follows, and the log is told.
+// Finish writes a task's result. The first terminal one of a run stands: a later one, also while steward keeps back the
+// next run, or one of a run that no longer has the claim, is put on record as late and gives ErrEnded. A result that
+// steward itself wrote for a run taken for lost gives way. The claim goes, current_task.json follows, and the log is told.
 func (c *Client) Finish(ctx context.Context, id string, r Result, now time.Time) error {
 	r.TaskID = id
 	if r.Completed.IsZero() {
@@ -69,7 +69,7 @@ func (c *Client) Finish(ctx context.Context, id string, r Result, now time.Time)
 			return ErrNoTask
 		}
 		if k := &e.claim.Value; e.claim.Good && r.Mark == "" && k.Mark != "" && !c.abandoned(*k) {
-			return fmt.Errorf("task %s: process %d of %s works on it: %w; cancel it instead", id, k.Worker.PID, k.Agent, ErrTaken)
+			return fmt.Errorf("process %d of %s works on it: %w; cancel it instead", k.Worker.PID, k.Agent, ErrTaken)
 		}
 		if err := p.conclusion(e, r, doc); err != nil {
 			if errors.Is(err, ErrEnded) {
@@ -107,6 +107,9 @@ func (p *Project) conclusion(e *entry, r Result, doc []byte) error {
 	if other || lost || e.archivedResult.There && !e.asksAnew() {
 		return p.tooLate(e, doc)
 	}
+	if e.betweenRuns() {
+		return fmt.Errorf("run %d of it has its result; steward keeps back the next one until it is due: %w", e.record.last().N, p.tooLate(e, doc))
+	}
 	err := p.Root.Create(e.files.result, doc, 0o644)
 	if !errors.Is(err, jsonfile.ErrExist) {
 		return err
@@ -120,6 +123,15 @@ func (p *Project) conclusion(e *entry, r Result, doc []byte) error {
 	return err
 }
 
+// betweenRuns reports whether the last run has its result on record and the next one is still kept back: who ends the task
+// now by hand speaks of that last run once more. A result of steward's own making, for a run taken for lost, is none that
+// stands, nor is one that only put the task off.
+func (e *entry) betweenRuns() bool {
+	k := e.record.last()
+	return k != nil && k.Committed && k.Action == protocol.ActionRetry && !k.Ours &&
+		e.held.There && !e.request.There && !e.claim.There && e.notice.Good && e.notice.Value.Reason == protocol.HoldRetry
+}
+
 // tooLate keeps a result that does not count any more.
 func (p *Project) tooLate(e *entry, doc []byte) error {
 	for range 3 { // two may come at once
@@ -128,13 +140,13 @@ func (p *Project) tooLate(e *entry, doc []byte) error {
 			return err
 		}
 		if err = p.Root.Create(file, doc, 0o644); err == nil {
-			return fmt.Errorf("task %s: %w; this result is kept in %s", e.id, ErrEnded, filepath.Join(Base, filepath.FromSlash(file)))
+			return fmt.Errorf("%w; this result is kept in %s", ErrEnded, filepath.Join(Base, filepath.FromSlash(file)))
 		}
 		if !errors.Is(err, jsonfile.ErrExist) {
 			return err
 		}
 	}
-	return fmt.Errorf("task %s: %w", e.id, ErrEnded)
+	return ErrEnded
 }
 
 // Cancelled reports whether the task was cancelled, so that whoever runs it should stop. It costs one stat.

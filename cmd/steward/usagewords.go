@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// flagWords says what is wrong with a flag, in the words of who typed it: those of the flag library name its own functions.
+func flagWords(c *cobra.Command, err error) error {
+	see := " (see " + c.CommandPath() + " --help)"
+	flag, value, invalid := invalidValue(err, c.Flags().Lookup)
+	var named interface {
+		GetSpecifiedName() string
+		GetSpecifiedShortnames() string
+	}
+	name, text := "", err.Error()
+	if errors.As(err, &named) {
+		if name = "--" + oneWord(named.GetSpecifiedName()); named.GetSpecifiedShortnames() != "" {
+			name = "-" + oneWord(named.GetSpecifiedName())
+		}
+	}
+	switch {
+	case invalid:
+		text = fmt.Sprintf("--%s %s: %s", flag.Name, oneWord(value), valueWords(flag.Value.Type(), err))
+	case name != "" && strings.HasPrefix(text, "flag needs an argument"):
+		text = name + ": a value is missing"
+	case name != "":
+		text = "unknown flag " + name
+	}
+	return usageError{errors.New(text + see)}
+}
+
+// invalidValue takes a wrong value's error apart. F is the library's type of a flag, as lookup gives it: cobra alone is
+// imported here.
+func invalidValue[F any](err error, _ func(string) F) (flag F, value string, ok bool) {
+	var e interface {
+		GetFlag() F
+		GetValue() string
+	}
+	if errors.As(err, &e) {
+		return e.GetFlag(), e.GetValue(), true
+	}
+	return flag, "", false
+}
+
+// valueWords says what a flag of that type takes.
+func valueWords(kind string, err error) string {
+	if errors.Is(err, strconv.ErrRange) {
+		return "the number is too large"
+	}
+	switch kind {
+	case "int", "uint", "int64":
+		return "give a whole number"
+	case "float64":
+		return "give a number"
+	case "duration":
+		return "give a time such as 30s, 10m or 2h"
+	case "bool":
+		return "give true or false, or the flag alone"
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return err.Error()
+}
+
+// argumentWords says what a command takes beside its flags, in place of cobra's counts.
+func argumentWords(c *cobra.Command, args []string, err error) error {
+	see := "(see " + c.CommandPath() + " --help)"
+	text := err.Error()
+	counted := strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires at least ")
+	_, takes, _ := strings.Cut(c.Use, " ")
+	switch {
+	case strings.HasPrefix(text, "unknown command") && len(args) > 0:
+		return fmt.Errorf("%s takes no argument, and was given %s %s", c.CommandPath(), oneWord(args[0]), see)
+	case counted && len(args) == 0:
+		return fmt.Errorf("%s: give %s %s", c.CommandPath(), takes, see)
+	case counted:
+		return fmt.Errorf("%s takes %s, and was given %s %s", c.CommandPath(), takes, plural(len(args), "argument"), see)
+	}
+	return fmt.Errorf("%w %s", err, see)
+}

@@ -1,0 +1,142 @@
+package status
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
+)
+
+// EntriesAbout gives a test for journal entries that concern what a person typed: an agent, a task, a lock, or an
+// incident by the beginning of its key. An empty text lets everything through.
+func EntriesAbout(text string) func(*supervisor.Entry) bool {
+	q := protocol.ParseQuery(text)
+	switch {
+	case text == "":
+		return func(*supervisor.Entry) bool { return true }
+	case q.Kind == protocol.KindIncident:
+		return func(e *supervisor.Entry) bool { return e.Incident != "" && strings.HasPrefix(e.Incident, q.ID) }
+	}
+	return func(e *supervisor.Entry) bool {
+		about := protocol.ParseQuery(e.About)
+		return q.Matches(protocol.Subject{Project: about.Project, Protocol: protocolOf(e), Kind: about.Kind, ID: about.ID}) || q.Kind == "" && e.Incident == q.ID
+	}
+}
+
+// protocolOf is the protocol that an entry is about. Lines of older versions name it with changes only.
+func protocolOf(e *supervisor.Entry) string {
+	if e.Protocol == "" && e.Change != nil {
+		return e.Change.Subject.Protocol
+	}
+	return e.Protocol
+}
+
+// concerning is EntriesAbout for a name that must mean something: an agent, task, lock, call for help, incident or project
+// of now, or one that only the journal knows. As for explain, the beginning of a task's id or of an incident's key will do.
+// Errors: *Error when nobody knows it, or when its beginning can mean several.
+func (s *Server) concerning(text string) (func(*supervisor.Entry) bool, error) {
+	if text == "" {
+		return EntriesAbout(text), nil
+	}
+	q, p := protocol.ParseQuery(text), s.Picture()
+	switch {
+	case q.ID == "":
+		return nil, badRequest("give its id", "%q names nothing", text)
+	case q.Kind != protocol.KindIncident && p != nil:
+		subject, ok, err := only(text, begins(p, q))
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
+			return EntriesAbout(subject.Full()), nil
+		case isThere(p, q):
+			return EntriesAbout(text), nil
+		}
+	}
+	if q.Kind == protocol.KindIncident {
+		if match, err := s.concerningIncident(text); !errors.Is(err, escalate.ErrUnknown) {
+			return match, err
+		}
+	}
+	names, match, err := s.remembered(text)
+	if err != nil || len(names) > 0 {
+		return match, err
+	}
+	if q.Kind == "" {
+		if match, err := s.concerningIncident(text); !errors.Is(err, escalate.ErrUnknown) {
+			return match, err
+		}
+	}
+	if p == nil {
+		_, err = s.picture()
+		return nil, err
+	}
+	return nil, unknownToAll(text)
+}
+
+func (s *Server) concerningIncident(text string) (func(*supervisor.Entry) bool, error) {
+	i, err := s.incident(text)
+	return EntriesAbout("incident/" + i.Key), err
+}
+
+// isThere reports whether something has that very name now.
+func isThere(p *supervisor.Picture, q protocol.Query) bool {
+	if len(findExactly(p, q)) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(p.Desks, func(d supervisor.DeskPicture) bool {
+		return q.Matches(protocol.Subject{Project: q.Project, Protocol: q.Protocol, Kind: protocol.KindProject, ID: d.Name})
+	})
+}
+
+// begins lists what a query can only mean by the beginning of its id.
+func begins(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
+	if isThere(p, q) {
+		return nil
+	}
+	return find(p, q)
+}
+
+// remembered looks a name up in the journal: the subjects of its entries about that very name, else the one task whose id
+// begins so. match lets those entries through. Several tasks that begin so are an *Error.
+func (s *Server) remembered(text string) (names []string, match func(*supervisor.Entry) bool, err error) {
+	q := protocol.ParseQuery(text)
+	match = EntriesAbout(text)
+	var begun []string
+	note := func(list *[]string, name string) {
+		if !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
+	// One pass for both, which keeps no entry: a journal may be long.
+	_, err = s.Journal.Read(1, func(e *supervisor.Entry) bool {
+		switch about := protocol.ParseQuery(e.About); {
+		case match(e):
+			note(&names, e.About)
+		case len(q.ID) >= leastPrefix && about.Kind == protocol.KindTask && strings.HasPrefix(about.ID, q.ID):
+			full := q
+			full.ID = about.ID
+			if full.Matches(protocol.Subject{Project: about.Project, Protocol: protocolOf(e), Kind: about.Kind, ID: about.ID}) {
+				note(&begun, e.About)
+			}
+		}
+		return false
+	})
+	switch {
+	case err != nil || len(names) > 0:
+		return names, match, err
+	case len(begun) > 1:
+		return nil, nil, ambiguous(text, begun)
+	case len(begun) == 1:
+		return begun, EntriesAbout(begun[0]), nil
+	}
+	return nil, match, nil
+}
+
+// unknownToAll is what a name gets that neither the files nor the journal know.
+func unknownToAll(text string) *Error {
+	return noSubject("see 'steward status' for what there is", "there is no %s, and the journal does not know it", text)
+}
