@@ -19,7 +19,7 @@ func (b *bench) pollMeanwhile(span time.Duration) <-chan row {
 			done <- absent(figure, "for comparison", "not measured: "+err.Error())
 			return
 		}
-		done <- judged(figure, "for comparison", times.String(), true)
+		done <- beside(figure, times.String())
 	}()
 	return done
 }

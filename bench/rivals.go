@@ -56,7 +56,7 @@ func (r *rival) row() row {
 		s := between(r.first[i], last)
 		cpu, wakeups, bytes = cpu+s.cpu, wakeups+s.wakeups, bytes+proportional(pid)
 	}
-	return judged(figure, "for comparison", fmt.Sprintf("CPU %s, memory %s, wake-ups %.1f/s", percent(cpu), megabytes(bytes), wakeups), true)
+	return beside(figure, fmt.Sprintf("CPU %s, memory %s, wake-ups %.1f/s", percent(cpu), megabytes(bytes), wakeups))
 }
 
 // proportional is a process's memory, in bytes; pages that several share are divided among them.

@@ -26,6 +26,9 @@ func judged(figure, target, measured string, ok bool) row {
 // told is a row beside a figure, which no target judges.
 func told(figure, measured string) row { return row{figure, "", measured, ""} }
 
+// beside is a row for comparison with one that is judged.
+func beside(figure, measured string) row { return row{figure, "for comparison", measured, ""} }
+
 // absent is a row of a figure that could not be measured.
 func absent(figure, target, why string) row { return row{figure, target, why, "-"} }
 

@@ -25,6 +25,8 @@ type Waiter struct {
 	Held bool `json:"held"`
 	// NotBefore keeps it whatever the load; until then it is in nobody's way.
 	NotBefore time.Time `json:"not_before,omitzero"`
+	// Idle: nobody is there to take it. It may lie open, and is promised nothing.
+	Idle bool `json:"idle,omitempty"`
 	// Busy: its project is being changed. What is remembered of it stays, and no verdict is given.
 	Busy bool `json:"busy,omitempty"`
 }

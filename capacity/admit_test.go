@@ -273,15 +273,15 @@ func TestBusyIsRemembered(t *testing.T) {
 	}
 }
 
-// The gate names what binds, its share, the limit and the three largest consumers.
+// The gate names what binds, its share, the limit and the three largest consumers of that.
 func TestGate(t *testing.T) {
 	l := capacity.Load{CPU: protocol.Used(0.85), Memory: protocol.Used(0.93), At: midnight}
 	for pid := range 5 {
-		l.Consumers = append(l.Consumers, protocol.Consumer{PID: pid + 1})
+		l.Consumers = append(l.Consumers, protocol.Consumer{PID: pid + 1, CPU: float64(5 - pid), Memory: uint64(pid + 1)})
 	}
 	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{{Subject: task("t1")}}}, l, capacity.Memory{}, midnight, settings())
 	g := verdicts[0].Gate
-	if g.Dimension != "memory" || g.Used != l.Memory || g.Limit != 0.8 || len(g.Consumers) != 3 {
+	if g.Dimension != "memory" || g.Used != l.Memory || g.Limit != 0.8 || len(g.Consumers) != 3 || g.Consumers[0].PID != 5 {
 		t.Errorf("gate = %+v", g)
 	}
 	l.Disk = protocol.Used(0.99) // no list of processes says who filled a disk

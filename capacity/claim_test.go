@@ -242,6 +242,15 @@ func TestForecast(t *testing.T) {
 	if v := verdicts[0]; v.RetryAfter != time.Minute {
 		t.Errorf("told %v although nothing of ours runs", v.RetryAfter)
 	}
+	// A dimension that was configured away keeps nobody waiting.
+	cfg := settings()
+	cfg.Dimensions = []string{capacity.DimMemory}
+	work.Claims = []capacity.Claim{running("a", 22*time.Second, nil)}
+	mem.Learnt["work"] = capacity.Cost{Cores: 1, Memory: 40 << 30, Duration: 30 * time.Second, Runs: 9}
+	verdicts, _, _ = capacity.Admit(work, machine(2, 64, 1, 0.1), mem, midnight, cfg)
+	if v := verdicts[0]; v.Admit || v.RetryAfter != 8*time.Second {
+		t.Errorf("told %v (%s), for work that ends in 8 s", v.RetryAfter, v.Why)
+	}
 }
 
 // TestLedgerProperties: whatever is claimed and read, claims alone never shut an idle machine, what is let in at one

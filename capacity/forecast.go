@@ -31,7 +31,7 @@ func (r *round) forecast(w Waiter, held Held) time.Duration {
 		return min(max(due.Sub(r.now), soonest), r.cfg.RetryAfter)
 	}
 	b := r.book
-	if len(b.ends) == 0 || !claimable(held.Shut) || b.cores > 0 && b.cpu.base/b.cores > r.limit(w) || b.total > 0 && b.mem.base/b.total > r.limit(w) {
+	if len(b.ends) == 0 || !claimable(held.Shut) || r.counts(DimCPU) && b.cores > 0 && b.cpu.base/b.cores > r.limit(w) || r.counts(DimMemory) && b.total > 0 && b.mem.base/b.total > r.limit(w) {
 		return r.cfg.RetryAfter
 	}
 	if !r.forecasts {

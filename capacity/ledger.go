@@ -148,8 +148,11 @@ func (r *round) faded(least float64) float64 {
 	return before
 }
 
-// promise enters work that is let in by this very judgement.
+// promise enters work that is let in by this very judgement, if somebody is there to take it.
 func (r *round) promise(w Waiter) {
+	if w.Idle {
+		return
+	}
 	cost := r.cost(w.Kind)
 	r.book.live++
 	r.book.cpu.young += cost.Cores

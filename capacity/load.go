@@ -3,6 +3,7 @@
 package capacity
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -60,7 +61,8 @@ type Load struct {
 	Because map[string]string `json:"because,omitempty"`
 	// Exhausted is how soon the descriptors will be used up at the present pace; 0: not in sight.
 	Exhausted time.Duration `json:"exhausted,omitempty"`
-	// Consumers are the largest users of what binds, largest first; empty while there is room.
+	// Consumers are the largest users of what is scarce, largest first, and those of the processor and of memory after
+	// them (see Largest); empty while there is room.
 	Consumers []protocol.Consumer `json:"consumers,omitempty"`
 	// OpenFiles (machine-wide) and MemoryUsedMB (MiB) are nil when unknown.
 	OpenFiles    *int64 `json:"open_files"`
@@ -95,6 +97,32 @@ func (l Load) Binding() string {
 	}
 	return name
 }
+
+// Scarce is the dimension by which processes are ranked: the fullest of those that a process takes hold of. No process
+// table says who filled a disk.
+func (l Load) Scarce() string {
+	l.Disk = protocol.Share{}
+	return l.Binding()
+}
+
+// Largest gives the n largest consumers of a dimension, largest first; none for one that processes do not use up.
+func Largest(list []protocol.Consumer, dimension string, n int) []protocol.Consumer {
+	size := func(protocol.Consumer) float64 { return 0 }
+	switch dimension {
+	case DimCPU:
+		size = func(c protocol.Consumer) float64 { return c.CPU }
+	case DimMemory:
+		size = func(c protocol.Consumer) float64 { return float64(c.Memory) }
+	case DimFiles:
+		size = func(c protocol.Consumer) float64 { return float64(c.Files) }
+	}
+	found := slices.DeleteFunc(slices.Clone(list), func(c protocol.Consumer) bool { return size(c) <= 0 })
+	slices.SortStableFunc(found, func(a, b protocol.Consumer) int { return cmp.Compare(size(b), size(a)) })
+	return found[:min(n, len(found))]
+}
+
+// Largest gives the largest consumers of what is scarce, as many as a deferral names.
+func (l Load) Largest() []protocol.Consumer { return Largest(l.Consumers, l.Scarce(), ConsumersShown) }
 
 // Unknown lists the dimensions that could not be read. It is never nil.
 func (l Load) Unknown() []string {

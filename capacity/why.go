@@ -8,8 +8,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// consumersShown is how many consumers a deferral names.
-const consumersShown = 3
+// ConsumersShown is how many consumers a deferral names.
+const ConsumersShown = 3
 
 func (r *round) admit(w Waiter) Verdict {
 	v := Verdict{Subject: w.Subject, Admit: true, Why: "nothing can be read, so nothing is kept waiting"}
@@ -38,8 +38,8 @@ func (r *round) hold(w Waiter, held Held, b blocker, behind bool) Verdict {
 	if used, known := r.used(w, dimension); known {
 		v.Gate.Used = protocol.Used(used)
 	}
-	if n := min(len(r.load.Consumers), consumersShown); n > 0 && dimension != DimAgent && dimension != DimDisk {
-		v.Gate.Consumers = slices.Clone(r.load.Consumers[:n])
+	if users := Largest(r.load.Consumers, dimension, ConsumersShown); len(users) > 0 {
+		v.Gate.Consumers = users
 	}
 	return v
 }

@@ -50,7 +50,8 @@ func Judge(t protocol.Task, protocolName string, now time.Time, cfg RetryConfig)
 	}
 	r := Ruling{Status: statusWord(t.Outcome), Code: f.Code, Severity: severityClass(c.Severity), Reason: protocol.ReasonRule}
 	rule := cfg.choose(&r, c, ownFatal(f))
-	used := t.Count(func(k protocol.Taking) bool { return k.Rule == r.Rule })
+	// An attempt of which nothing can be read any more may have been this rule's: a damaged ledger gives no attempts away.
+	used := t.Count(func(k protocol.Taking) bool { return k.Rule == r.Rule || k.Rule == "" })
 	if cfg.stops(&r, &t, rule, used) {
 		r.Fatal = ownFatal(f) || documented[f.Code].severity == sevFatal
 		if r.Fatal {

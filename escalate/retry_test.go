@@ -358,6 +358,7 @@ func TestReasonAndSeverity(t *testing.T) {
 		"limited":   {failedTask("t", "RATE_LIMITED", "", ""), protocol.ReasonRule, "error"},
 		"deferred":  {protocol.Task{Outcome: &protocol.Outcome{Status: "deferred"}}, protocol.ReasonDeferred, "warning"},
 		"exhausted": {protocol.Task{Outcome: &protocol.Outcome{Status: "timeout"}, Takings: once}, protocol.ReasonExhausted, "error"},
+		"damaged":   {protocol.Task{Outcome: &protocol.Outcome{Status: "timeout"}, Takings: []protocol.Taking{{N: 1, Action: "retry", Committed: true}}}, protocol.ReasonExhausted, "error"},
 		"completed": {protocol.Task{Outcome: &protocol.Outcome{Status: "completed"}, Buried: true}, protocol.ReasonFinished, ""},
 		"cancelled": {protocol.Task{Outcome: &protocol.Outcome{Status: "failed"}, Cancelled: true}, protocol.ReasonOperator, ""},
 		"running":   {protocol.Task{}, protocol.ReasonFinished, ""},

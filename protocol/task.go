@@ -172,6 +172,8 @@ type Taking struct {
 	Due    time.Time `json:"due"`
 	// Committed: the result itself is filed; before that the schedule stands alone (crash, or `--once`).
 	Committed bool `json:"committed"`
+	// Unread: the record is there, and what it says cannot be read for the moment. One that can never be read has no Rule.
+	Unread bool `json:"unread,omitempty"`
 	// Ours: the filed result was steward's own. Twice: the attempt may run beside an older one.
 	Ours  bool `json:"ours,omitempty"`
 	Twice bool `json:"twice,omitempty"`

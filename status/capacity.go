@@ -70,7 +70,7 @@ func (s *Server) capacity(*http.Request) (any, error) {
 		p = s.Fresh(p)
 	}
 	c := Capacity{At: instant(p.View.Load.At), Load: p.Report().Load, Threshold: p.Config.Capacity.Threshold,
-		Consumers: append([]protocol.Consumer{}, p.View.Load.Consumers...), Gates: []Gate{}, Held: held(p), Waiting: s.waiting(p)}
+		Consumers: append([]protocol.Consumer{}, p.View.Load.Largest()...), Gates: []Gate{}, Held: held(p), Waiting: s.waiting(p)}
 	load := p.View.Load
 	c.Cores, c.MemoryBytes, c.Because, c.Stalled, c.ExhaustedSeconds = load.Cores, load.MemoryTotal, load.Because, load.Stalled, load.Exhausted.Seconds()
 	c.Claims, c.Promised = p.Claims()

@@ -24,7 +24,9 @@ func (d *decision) admit() {
 		k := looks[v.Subject]
 		if v.Admit {
 			k.admitted(v)
-			d.plan.Claims = append(d.plan.Claims, capacity.Claim{Subject: k.subject, Agent: k.s.Subject(protocol.KindAgent, k.t.Agent), Kind: k.kind(), Since: d.now})
+			if k.agent != nil && !k.agent.dead() { // else nobody takes it
+				d.plan.Claims = append(d.plan.Claims, capacity.Claim{Subject: k.subject, Agent: k.s.Subject(protocol.KindAgent, k.t.Agent), Kind: k.kind(), Since: d.now})
+			}
 		} else {
 			k.refused(v)
 		}

@@ -42,6 +42,7 @@ type desk struct {
 	tries     map[effort]*tries
 	problem   *protocol.Fault // the looker's own trouble
 	unwatched *Trouble        // its folders cannot be watched
+	lost      time.Time       // when it was last said that the kernel had lost hints
 	published time.Time
 	reopen    bool // open the adapters anew at the next look
 	once      bool
@@ -112,6 +113,9 @@ func (s *Supervisor) hint(h Hint) {
 	if !ok {
 		return
 	}
+	if h.Lost {
+		s.overflowed(d)
+	}
 	path := h.Path
 	if filepath.IsAbs(path) {
 		rel, err := filepath.Rel(d.project.Path, path)
@@ -128,6 +132,23 @@ func (s *Supervisor) hint(h Hint) {
 		d.hints[filepath.ToSlash(path)] = true
 	}
 }
+
+// overflowed says in passing that the kernel has lost hints of a project; the full look that follows finds what they were
+// about. Each is counted, but a folder in which a storm goes on is spoken of now and then only.
+func (s *Supervisor) overflowed(d *desk) {
+	s.metrics.overflow()
+	now := s.now()
+	if !d.lost.IsZero() && now.Sub(d.lost) < overflowSaid && !now.Before(d.lost) {
+		return
+	}
+	d.lost = now
+	s.log.Warn("more changes than the kernel keeps; looking at everything instead", "project", d.project.Name)
+	s.doors.Note(Entry{At: now, Kind: "note", Subject: projectOf(d.project.Name),
+		Text: "more changes came at once than the kernel keeps (fs.inotify.max_queued_events): everything is looked at instead"})
+}
+
+// overflowSaid is how often it is said of a project at most.
+const overflowSaid = time.Minute
 
 // inTheMaking reports whether the name is one that writers, ourselves included, give a file before they rename it into
 // its place: the rename will be heard of, and a look before it would see nothing.
@@ -215,15 +236,15 @@ func (t *Trouble) short() {
 }
 
 // watching takes in whether the folders can be watched. Without, changes are seen at the pace of the looks.
-func (d *desk) watching(err error, now time.Time, log *slog.Logger) {
+func (d *desk) watching(err error, now time.Time, pace time.Duration, log *slog.Logger) {
 	if err == nil {
 		d.unwatched = nil
 		return
 	}
-	f := protocol.Fault{Path: d.project.Path, Problem: fmt.Sprintf("folders cannot be watched, so changes are seen late: %v", err),
+	f := protocol.Fault{Path: d.project.Path, Problem: fmt.Sprintf("folders cannot be watched, so changes are seen late, at a look every %v: %v", pace, err),
 		Hint: "see: steward doctor", Since: now, Severity: protocol.Low}
 	if d.unwatched == nil {
-		log.Warn("watch folders; looking every few seconds instead", "project", d.project.Name, "error", err)
+		log.Warn("watch folders; looking every few seconds instead", "project", d.project.Name, "every", pace, "error", err)
 	} else {
 		f.Since = d.unwatched.Fault.Since
 	}

@@ -40,6 +40,7 @@ type Speaker struct {
 type Hint struct {
 	Project string
 	Path    string // relative to the project; "" asks for a full look
+	Lost    bool   // hints are missing, because the kernel had more of them than it keeps; Path is ""
 }
 
 // Doors are the supervisor's only ways to the world outside its own memory.
@@ -51,7 +52,8 @@ type Doors struct {
 	Usage func(roots []protocol.Identity, now time.Time) []capacity.Usage
 	// Promised is when something was let in lately that no file shows; may be nil.
 	Promised func(now time.Time) []Promise
-	// Consumers names the largest consumers of what is scarcest, from a scan at most two seconds old; may be nil.
+	// Consumers names the largest consumers of what is scarcest, and of the processor and memory after them, from a scan at
+	// most two seconds old; may be nil.
 	Consumers func() []protocol.Consumer
 	// Alarms has a token when the machine is in need right now, before the next sample would show it; may be nil.
 	Alarms <-chan struct{}

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/escalate"
@@ -16,6 +17,9 @@ func (k *taskLook) ended() {
 		k.count(true)
 		k.alertForHuman()
 		k.remarkEnd()
+		return
+	}
+	if k.unread() {
 		return
 	}
 	task := *k.t
@@ -41,6 +45,16 @@ func (k *taskLook) ended() {
 	default:
 		k.failed(r)
 	}
+}
+
+// unread waits while the record of an earlier attempt cannot be read: by which rule it was taken is not known, and so not
+// how many this rule has left. A result that is judged now would be judged wrongly for good.
+func (k *taskLook) unread() bool {
+	if !slices.ContainsFunc(k.t.Takings, func(t protocol.Taking) bool { return t.Unread }) {
+		return false
+	}
+	k.is(protocol.TaskWaiting, "the record of an earlier attempt cannot be read for the moment")
+	return true
 }
 
 // runsAgain reports whether the ruling asks for another run that is possible.

@@ -74,6 +74,9 @@ func (k *taskLook) requeueLost(twice bool, why string) {
 	if k.mem.Alone.IsZero() {
 		k.mem.Alone = k.at
 	}
+	if k.unread() {
+		return
+	}
 	t := *k.t
 	t.Timeout = k.timeout()
 	t.Outcome = &protocol.Outcome{Status: "failed", Agent: t.Agent, At: k.mem.Alone, Appeared: k.mem.Alone, Ours: true, Twice: twice,

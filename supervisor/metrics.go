@@ -24,6 +24,7 @@ type Metrics struct {
 	results    *prometheus.CounterVec
 	gaps       *prometheus.HistogramVec
 	deliveries *prometheus.CounterVec
+	overflows  prometheus.Counter
 	gauges     *gauges
 }
 
@@ -40,9 +41,11 @@ func NewMetrics(reg prometheus.Registerer, version string) *Metrics {
 		gaps: prometheus.NewHistogramVec(histogram("heartbeat_gap_seconds", "Silence between two beats of an agent, in awake time.",
 			1, 5, 10, 15, 20, 30, 45, 60, 90, 120, 300, 900, 1800), []string{"protocol"}),
 		deliveries: counter("deliveries_total", "Attempts to reach the human.", "channel", "result"),
-		gauges:     newGauges(version),
+		overflows: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "watch_overflows_total",
+			Help: "Times that a project was looked at as a whole because the kernel's queue of changes had overflowed."}),
+		gauges: newGauges(version),
 	}
-	reg.MustRegister(m.changes, m.looks, m.decisions, m.latency, m.results, m.gaps, m.deliveries, m.gauges)
+	reg.MustRegister(m.changes, m.looks, m.decisions, m.latency, m.results, m.gaps, m.deliveries, m.overflows, m.gauges)
 	return m
 }
 
@@ -105,6 +108,12 @@ func (m *Metrics) look(took time.Duration) {
 func (m *Metrics) decision(took time.Duration) {
 	if m != nil {
 		m.decisions.Observe(took.Seconds())
+	}
+}
+
+func (m *Metrics) overflow() {
+	if m != nil {
+		m.overflows.Inc()
 	}
 }
 

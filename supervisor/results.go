@@ -44,7 +44,7 @@ func (s *Supervisor) takeIn(d *desk, r report, now time.Time) {
 		s.log.Error("looker panicked", "project", d.project.Name, "problem", r.problem.Problem, "stack", r.stack)
 	}
 	if r.full {
-		d.watching(r.watchErr, now, s.log)
+		d.watching(r.watchErr, now, s.cfg.LookUnwatched(), s.log)
 	}
 	s.looks++
 	s.metrics.look(r.took)

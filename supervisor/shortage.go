@@ -42,13 +42,14 @@ func (d *decision) gateShut(subject protocol.Subject, shut capacity.Closed, dime
 	}
 	d.alert(escalate.Alert{Kind: "gate_shut", Code: shut.Dimension, Severity: protocol.High, Subject: subject, Agent: shut.Agent.ID,
 		Summary:    fmt.Sprintf("No room for %s since %s: %s", tasks(shut.Waiting), clock(shut.Since), what),
-		Detail:     fmt.Sprintf("Tasks have been held back since %s because of %s.%s %s", shut.Since.UTC().Format(time.RFC3339), what, limit, consumers(d.view.Load.Consumers)),
+		Detail:     fmt.Sprintf("Tasks have been held back since %s because of %s.%s %s", shut.Since.UTC().Format(time.RFC3339), what, limit, d.consumers(shut.Dimension)),
 		Spoken:     fmt.Sprintf("%s, tasks are held back for lack of %s.", d.cfg.Human, shut.Dimension),
 		Occurrence: shut.Since.UTC().Format(time.RFC3339)})
 }
 
-// consumers names the processes that use most.
-func consumers(list []protocol.Consumer) string {
+// consumers names the processes that use most of a dimension.
+func (d *decision) consumers(dimension string) string {
+	list := capacity.Largest(d.view.Load.Consumers, dimension, capacity.ConsumersShown)
 	if len(list) == 0 {
 		return ""
 	}
@@ -137,7 +138,7 @@ func (d *decision) alertExhaustion() {
 	}
 	d.alert(escalate.Alert{Kind: "files_run_out", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: capacity.DimFiles},
 		Summary:    "Open files run out",
-		Detail:     strings.TrimSpace("At the present pace none is left in less than half a minute. " + m.ExhaustedBy + ". Tasks are held back meanwhile. " + consumers(load.Consumers)),
+		Detail:     strings.TrimSpace("At the present pace none is left in less than half a minute. " + m.ExhaustedBy + ". Tasks are held back meanwhile. " + d.consumers(capacity.DimFiles)),
 		Spoken:     fmt.Sprintf("%s, this machine is running out of open files.", d.cfg.Human),
 		Occurrence: m.Exhausting.UTC().Format(time.RFC3339)})
 }

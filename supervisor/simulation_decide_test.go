@@ -150,6 +150,7 @@ func (b *brain) rest() {
 			}
 		}
 		if left+len(b.plan.Alerts)+len(b.plan.Remarks) == 0 {
+			m.checkHolds()
 			return
 		}
 	}

@@ -76,6 +76,7 @@ func (m *simulation) checkChange(d *place, c protocol.Change) {
 	if c.Reason == protocol.ReasonOperator || c.Reason == protocol.ReasonStopping {
 		return
 	}
+	m.checkEarly(d, c)
 	switch c.Verb {
 	case protocol.VerbReap:
 		m.Fatalf("harm: %s of %s, which has left nobody behind", c.Verb, c.Subject)
@@ -148,6 +149,7 @@ func (m *simulation) checkApplied(d *place, c protocol.Change, before ended, err
 	if card.open == card.held {
 		m.Fatalf("lost: the request of %s lies in %v places", c.Subject, map[bool]int{false: 0, true: 2}[card.open])
 	}
+	m.checkRecord(d, card, c, err)
 	for n, o := range card.taken {
 		if o.Succeeded() {
 			m.Fatalf("lost: result %d of %s was a success, and is filed away", n, c.Subject)
@@ -205,6 +207,7 @@ func (m *simulation) checkPlan(v supervisor.View, old supervisor.Memory, p super
 	}
 	m.checkAgents(p)
 	m.checkGate(v, old, p)
+	m.checkPromises(v, old, p)
 	for subject, verdict := range p.Tasks.All() { // in whatever order: each is entered with its own
 		if j := m.jobs[subject]; j != nil { // else its files were cleared away since the look
 			j.last, j.why = verdict.State, verdict.Why
@@ -268,6 +271,7 @@ func (m *simulation) checkDump(v supervisor.View, old supervisor.Memory, p super
 // checkEnd is the law that nothing is lost: once the world is quiet, every task has ended for good, or stands where a
 // human is told that it stands.
 func (m *simulation) checkEnd() {
+	m.checkGateEnd()
 	for _, s := range m.sites {
 		for _, id := range s.files.order {
 			if why := m.unsettled(s, s.files.cards[id]); why != "" {
@@ -302,10 +306,12 @@ func (m *simulation) unsettled(s *site, c *card) string {
 		return "it has a result, and is still held"
 	case j.delivered && !c.result.Succeeded():
 		return "it was completed, and its result says otherwise"
-	case c.result.Succeeded() || c.cancelled || c.buried || c.result.Status == "odd":
+	case c.result.Succeeded() || c.cancelled || c.result.Status == "odd":
 		return ""
 	case !m.told(s, c, false):
 		return "it failed (" + word(*c.result) + "), and nobody was told"
+	case c.buried:
+		return ""
 	case j.last != protocol.TaskFailed && j.last != protocol.TaskDead:
 		return "it failed, and has no end"
 	}
@@ -356,6 +362,7 @@ func (m *simulation) checkGate(v supervisor.View, old supervisor.Memory, p super
 				m.Fatalf("gate: %s is let in at %.3f of the processor and %.3f of the memory; its limit is %.3f: %s", id, cpu, memory, limit,
 					p.Tasks.Of(subjectOf(s, protocol.KindTask, id)).Why)
 			}
+			m.checkOvertaking(v, p, s, id)
 			if m.kind == herded {
 				m.checkClaims(s, id, limit)
 			}

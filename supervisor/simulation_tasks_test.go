@@ -25,6 +25,10 @@ type job struct {
 	since     time.Duration // when it was let in
 	last      protocol.TaskState
 	why       string
+	asked     time.Duration
+	starves   time.Duration // since when it waits for room
+	shut      time.Duration // since when it waits before a gate that was shut all the time
+	failed    time.Duration // since when it has failed for good, and nobody was told
 }
 
 // jobs are kept by their cards.
@@ -69,7 +73,7 @@ func (m *simulation) submit(s *site, a *actor, id string) {
 	}
 	t := protocol.Task{ID: id, Agent: a.name, Source: "livhana", Type: "execute", Priority: protocol.Priority(m.chance.IntN(4)),
 		Timeout: m.between(time.Minute, 6*time.Minute)}
-	j := &job{s: s, id: id, cores: 1, memory: 256 << 20, lasts: m.between(5*time.Second, 90*time.Second), reported: map[int]bool{}}
+	j := &job{s: s, id: id, cores: 1, memory: 256 << 20, lasts: m.between(5*time.Second, 90*time.Second), reported: map[int]bool{}, asked: m.awake, shut: m.awake, starves: m.awake, failed: m.awake}
 	if m.kind == herded {
 		j.lasts = m.between(10*time.Second, 40*time.Second)
 	} else {

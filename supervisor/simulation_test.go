@@ -35,15 +35,14 @@ func TestSimulation(t *testing.T) {
 		}
 		return
 	}
-	seeds, limit := uint64(200), time.Hour
+	seeds := uint64(200)
 	switch {
+	case *simCount > 0:
+		seeds = *simCount
 	case os.Getenv("STEWARD_LONG") == "1":
-		seeds, limit = 10_000, 30*time.Minute
+		seeds = 10_000
 	case testing.Short():
 		seeds = 15
-	}
-	if *simCount > 0 {
-		seeds, limit = *simCount, time.Hour
 	}
 	begin := time.Now()
 	t.Cleanup(func() { debug.SetGCPercent(100) })
@@ -54,7 +53,7 @@ func TestSimulation(t *testing.T) {
 	for i := range 2 {
 		t.Run(fmt.Sprint("player ", i+1), func(t *testing.T) {
 			t.Parallel()
-			for seed := next.Add(1); seed <= seeds && broken.Load() < *simFails && time.Since(begin) < limit; seed = next.Add(1) {
+			for seed := next.Add(1); seed <= seeds && broken.Load() < *simFails; seed = next.Add(1) {
 				m := play1(seed)
 				if m.broken != "" {
 					broken.Add(1)
@@ -68,7 +67,9 @@ func TestSimulation(t *testing.T) {
 			}
 		})
 	}
-	t.Cleanup(func() { t.Logf("%d seeds in %v", played.Load(), time.Since(begin).Round(time.Millisecond)) })
+	t.Cleanup(func() {
+		t.Logf("seeds %d to %d: %d played in %v, %d broken", *simFrom, seeds, played.Load(), time.Since(begin).Round(time.Millisecond), broken.Load())
+	})
 }
 
 // play1 plays one seed to its end.

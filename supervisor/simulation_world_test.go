@@ -30,6 +30,7 @@ type simulation struct {
 	events        agenda
 	seq           int
 	quiet         bool // nothing new happens any more
+	promises      promises
 	strict        bool // the gate is held to what was promised, besides to what the gauges show
 
 	sites   []*site
@@ -175,6 +176,10 @@ func newSimulation(seed uint64) *simulation {
 		m.kind = calm
 	}
 	m.cfg.Capacity.SampleNear, m.cfg.Capacity.DiskLimit = time.Second, 0.95
+	m.promises.hold = map[*card]map[int]struct{}{}
+	if seed%4 == 1 { // else no world is long enough for it
+		m.cfg.Capacity.AlarmAfter, m.cfg.Capacity.StarveAfter = time.Minute, 2*time.Minute
+	}
 	m.cfg.Tasks.RetriesPerHour = pick(m, []int{8, 20, 60})
 	m.cfg.Tasks.History = pick(m, []time.Duration{10 * time.Minute, 10 * time.Minute, time.Hour})
 	m.strict = gateByClaims || os.Getenv("STEWARD_SIM_GATE") != ""

@@ -46,6 +46,7 @@ type stage struct {
 	log       strings.Builder
 	alerts    int
 	eyes      eyes
+	asks      *supervisor.Admissions // those that ask before they begin; nil before the first
 	// after is called with every view and plan.
 	after func(supervisor.View, supervisor.Plan)
 }
@@ -147,6 +148,9 @@ func (s *stage) look() supervisor.View {
 	}
 	slices.SortFunc(v.Processes, func(a, b supervisor.Process) int { return a.Identity.PID - b.Identity.PID })
 	s.eyes.see(&v)
+	if s.asks != nil {
+		v.Promised = s.asks.Promised(s.now)
+	}
 	return v
 }
 
@@ -276,5 +280,5 @@ func (s *stage) clock(t time.Time) string {
 func (s *stage) restart() {
 	var m supervisor.Memory
 	reread(s.t, s.memory, &m)
-	s.memory, s.plan = m, supervisor.Plan{}
+	s.memory, s.plan, s.asks = m, supervisor.Plan{}, nil
 }

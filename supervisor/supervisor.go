@@ -207,11 +207,16 @@ func (s *Supervisor) tick() {
 	now := s.now()
 	decided := s.decided
 	slack := s.together(now)
+	hurry := s.hurry(now)
 	if !now.Before(s.sampled.Add(s.sampleEvery() - slack)) {
 		s.sample()
 	}
 	for _, d := range s.desks {
-		s.callUp(d, now, slack)
+		if d.unwatched != nil {
+			s.callUp(d, now, hurry)
+		} else {
+			s.callUp(d, now, slack)
+		}
 	}
 	if s.wakes(now) && s.decided == decided {
 		s.decide()
@@ -249,7 +254,7 @@ func (s *Supervisor) next() time.Time {
 // due is when an idle desk must look next without any hint: at its turn, when its adapter asks for it, or when an
 // agent's silence will have lasted too long. Two looks in a row are never closer than lookGap.
 func (s *Supervisor) due(d *desk) time.Time {
-	turn := d.fullAt.Add(s.cfg.LookEvery)
+	turn := s.turn(d)
 	at := turn
 	for _, wish := range [...]time.Time{d.again, s.plan.Looks[d.project.Name]} {
 		// A turn waits for a wish that comes right after it: one look serves both.

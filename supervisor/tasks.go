@@ -327,7 +327,8 @@ func (d *decision) wait(k *taskLook) {
 
 // waiter describes the task to the capacity policy.
 func (k *taskLook) waiter() capacity.Waiter {
-	w := capacity.Waiter{Subject: k.subject, Kind: k.kind(), Priority: k.t.Priority, Since: k.mem.FirstSeen, Throttle: rounded(k.t.Throttle), Busy: k.s.Busy}
+	w := capacity.Waiter{Subject: k.subject, Kind: k.kind(), Priority: k.t.Priority, Since: k.mem.FirstSeen, Throttle: rounded(k.t.Throttle),
+		Busy: k.s.Busy, Idle: k.agent == nil || k.agent.dead()}
 	if k.t.Agent != "" {
 		w.Agent = k.s.Subject(protocol.KindAgent, k.t.Agent)
 	}

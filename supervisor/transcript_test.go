@@ -13,6 +13,7 @@ import (
 
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
 )
 
 // The scripts in testdata are for reading; testdata/README.txt tells their words. Every file of an archive is a
@@ -66,7 +67,7 @@ func (s *stage) do(line string) error {
 		"once": s.doOnce, "state": s.doState, "release": s.doRelease, "retries": s.doRetries,
 		"lock": s.doLock, "plea": s.doPlea, "finding": s.doFinding, "event": s.doEvent, "mode": s.doMode,
 		"fault": s.doFault, "trouble": s.doTrouble, "progress": s.doProgress, "settle": s.doSettle,
-		"hung": s.doHung, "doubt": s.doDoubt,
+		"hung": s.doHung, "doubt": s.doDoubt, "ask": s.doAsk, "daemon": s.doDaemon,
 	}[verb]
 	if !ok {
 		return fmt.Errorf("no such word")
@@ -128,6 +129,13 @@ func (s *stage) doOnce([]string) error {
 	return nil
 }
 
+// doDaemon: after single looks, one that stays.
+func (s *stage) doDaemon([]string) error {
+	s.once = false
+	s.restart()
+	return nil
+}
+
 func (s *stage) doLoad(w []string) error {
 	for i := 0; i+1 < len(w); i += 2 {
 		share := protocol.Share{}
@@ -183,6 +191,27 @@ func (s *stage) doState(w []string) error {
 
 // doRelease: somebody else lets a held task go.
 func (s *stage) doRelease(w []string) error { return s.demo().show(s.demo().cards[w[0]], s.now) }
+
+// doAsk: a worker asks whether it may begin a task, or somebody whether he may start a program.
+func (s *stage) doAsk(w []string) error {
+	s.rest()
+	if s.asks == nil {
+		s.asks = &supervisor.Admissions{Picture: func() *supervisor.Picture {
+			return &supervisor.Picture{View: s.look(), Plan: s.plan, Config: s.cfg, Desks: []supervisor.DeskPicture{{Name: "demo", Path: "/demo"}}}
+		}}
+	}
+	q, name := supervisor.Admission{Project: "/demo", Task: w[0]}, w[0]
+	if w[0] == "for" {
+		q, name = supervisor.Admission{Project: "/demo", Who: w[1], PID: 77}, w[1]
+	}
+	word := "must wait"
+	answer := s.asks.Ask(q, s.now)
+	if answer.Admit {
+		word = "may begin"
+	}
+	s.note("%s %s: %s", name, word, answer.Why)
+	return nil
+}
 
 func (s *stage) sim(name string) *sim {
 	for _, a := range s.demo().sims {
@@ -264,6 +293,10 @@ func (s *stage) doTask(w []string) error {
 		}
 	case "retried": // an earlier steward took a result away and issued it again
 		c.ledger = append(c.ledger, protocol.Taking{N: len(c.ledger) + 1, Action: protocol.ActionRetry, Rule: w[2], Code: w[2], Due: s.now, Committed: true})
+	case "unread": // what its ledger says of the last attempt cannot be read; "read": it can again
+		c.ledger[len(c.ledger)-1].Unread = true
+	case "read":
+		c.ledger[len(c.ledger)-1].Unread = false
 	case "loses":
 		c.task.Ref = protocol.Ref{}
 	default:

@@ -20,7 +20,7 @@ func (s *Supervisor) sampleDue() time.Time {
 		if d.busy { // it will have looked by then, and a timer that is put off wakes all the same
 			last = d.since
 		}
-		if turn := last.Add(s.cfg.LookEvery); !turn.Before(at) && turn.Before(wait) {
+		if turn := last.Add(s.pace(d)); !turn.Before(at) && turn.Before(wait) {
 			wait = turn
 		}
 	}
@@ -39,13 +39,36 @@ func (s *Supervisor) sampleDue() time.Time {
 // sampleMargin is how long before it counts no more a reading is replaced at the latest.
 const sampleMargin = 50 * time.Millisecond
 
+// pace is the interval of full looks at a project. One whose folders are not watched is looked at so often that its
+// requests are still judged in time.
+func (s *Supervisor) pace(d *desk) time.Duration {
+	if d.unwatched != nil {
+		return s.cfg.LookUnwatched()
+	}
+	return s.cfg.LookEvery
+}
+
+// turn is when the next full look is due by the clock.
+func (s *Supervisor) turn(d *desk) time.Time { return d.fullAt.Add(s.pace(d)) }
+
+// hurry is together for the projects that are not watched. They have a turn of their own, or the others would be drawn into
+// their quicker pace.
+func (s *Supervisor) hurry(now time.Time) time.Duration {
+	for _, d := range s.desks {
+		if d.unwatched != nil && !d.busy && !now.Before(s.turn(d)) {
+			return s.cfg.LookUnwatched() / 2
+		}
+	}
+	return 0
+}
+
 // together is by how much what comes by the clock alone may come early: when a sample or a full look is due, what would
 // be due within half a sample's time goes with it, so that an idle machine is woken once and not once for each.
 func (s *Supervisor) together(now time.Time) time.Duration {
 	every := s.sampleEvery()
 	turn := !now.Before(s.sampled.Add(every))
 	for _, d := range s.desks {
-		turn = turn || !d.busy && !now.Before(d.fullAt.Add(s.cfg.LookEvery))
+		turn = turn || d.unwatched == nil && !d.busy && !now.Before(s.turn(d))
 	}
 	if !turn {
 		return 0
@@ -56,7 +79,7 @@ func (s *Supervisor) together(now time.Time) time.Duration {
 // callUp has a desk look when its time has come. What an adapter asks for it finds without being told where: a torn
 // file, a moment that has come.
 func (s *Supervisor) callUp(d *desk, now time.Time, slack time.Duration) {
-	due, turn := s.due(d), d.fullAt.Add(s.cfg.LookEvery)
+	due, turn := s.due(d), s.turn(d)
 	inTurn := due.Equal(turn) && !now.Before(turn.Add(-slack)) // a wish is for its very moment
 	if d.busy || !inTurn && now.Before(due) {
 		return

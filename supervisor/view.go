@@ -101,6 +101,15 @@ type Config struct {
 	Retry     escalate.RetryConfig
 }
 
+// LookUnwatched is the interval of full looks at a project whose folders cannot be watched: a request must be seen in good
+// time before it counts as too late to hold (Tasks.Judge).
+func (c Config) LookUnwatched() time.Duration {
+	return min(c.LookEvery, max(c.Tasks.Judge/2, leastUnwatched))
+}
+
+// leastUnwatched bounds what looking costs where nothing says when to look.
+const leastUnwatched = 500 * time.Millisecond
+
 // TaskConfig holds what is decided about tasks outside the retry rules.
 type TaskConfig struct {
 	// Timeout serves tasks that name none; MaxTimeout caps all (protocol 000: 300 s, 3600 s).

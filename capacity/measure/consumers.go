@@ -22,6 +22,28 @@ func (g *Gauge) Consumers(n int) []capacity.Consumer {
 	return top(g.scan.alive, n, g.binding, g.proc, g.roots)
 }
 
+// Candidates is Consumers, and after them the n largest users of the processor and of memory that are not among them: a
+// gate may be shut for the one while the other is scarcer. capacity.Largest chooses.
+func (g *Gauge) Candidates(n int) []capacity.Consumer {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.refresh(time.Now()) {
+		return nil
+	}
+	list := top(g.scan.alive, n, g.binding, g.proc, g.roots)
+	for _, dimension := range []string{capacity.DimCPU, capacity.DimMemory} {
+		if dimension == g.binding {
+			continue
+		}
+		for _, c := range top(g.scan.alive, n, dimension, g.proc, g.roots) {
+			if !slices.ContainsFunc(list, func(k capacity.Consumer) bool { return k.PID == c.PID }) {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
 // root is the nearest of the roots that a process descends from; 0 when it descends from none.
 func (r *row) root(roots []capacity.Identity) int {
 	for a := r; a != nil; a = a.origin {

@@ -73,7 +73,7 @@ func (g *Gauge) Sample(now time.Time) capacity.Load {
 	if g.follows(now) {
 		g.inotify.look(g.proc, now)
 	}
-	g.binding = scarce(load)
+	g.binding = load.Scarce()
 	return load
 }
 
@@ -128,11 +128,4 @@ func (g *Gauge) note(what string) func(float64, error) capacity.Share {
 		delete(g.problems, what)
 		return capacity.Used(v)
 	}
-}
-
-// scarce is the dimension by which processes are ranked: the fullest of those that a process takes hold of. No
-// process table says who filled a disk.
-func scarce(load capacity.Load) string {
-	load.Disk = capacity.Share{}
-	return load.Binding()
 }

@@ -214,6 +214,64 @@ func TestConsumers(t *testing.T) {
 	})
 }
 
+// A sample's own time lies before the scan that its consumers were found by: who asks for the usage with it gets that scan,
+// not a new one a moment later, in which nothing has worked.
+func TestUsageAfterConsumers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeProc(t)
+		work := 100
+		f.process(12, 3, work, 20, "busy")
+		f.binding = capacity.DimCPU
+		roots := []capacity.Identity{{PID: 12, Start: 3}}
+		for range 4 {
+			at := time.Now()
+			time.Sleep(time.Millisecond)
+			f.names(1)
+			f.scan.boot, roots[0].Boot = "b", "b"
+			f.Usage(roots, at)
+			time.Sleep(scanEvery)
+			work += 400
+			f.process(12, 3, work, 20, "busy")
+		}
+		at := time.Now()
+		time.Sleep(time.Millisecond)
+		before := f.names(1)
+		used := f.Usage(roots, at)
+		if after := f.names(1); before != "busy 2.0" || after != before {
+			t.Errorf("4 s of work in 2 s: %q, then %q", before, after)
+		}
+		if len(used) != 1 || used[0].Cores < 1.9 || used[0].Cores > 2.1 {
+			t.Errorf("its tree: %+v", used)
+		}
+	})
+}
+
+// TestCandidates: those of what is scarce come first; a gate that is shut for another reason finds its own among the rest.
+func TestCandidates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeProc(t)
+		for pid, p := range map[int][2]int{10: {900, 1}, 11: {800, 2}, 12: {0, 300}, 13: {0, 200}, 14: {0, 100}} {
+			f.process(pid, 0, p[0], p[1], fmt.Sprint("p", pid))
+		}
+		f.binding = capacity.DimMemory
+		list := f.Candidates(2)
+		names := func(list []capacity.Consumer) (s string) {
+			for _, c := range list {
+				s += c.Name + " "
+			}
+			return s
+		}
+		if got := names(list); got != "p12 p13 p10 p11 " {
+			t.Errorf("candidates: %s", got)
+		}
+		for dimension, want := range map[string]string{capacity.DimCPU: "p10 p11 ", capacity.DimMemory: "p12 p13 p11 ", capacity.DimFiles: "", capacity.DimDisk: "", capacity.DimAgent: ""} {
+			if got := names(capacity.Largest(list, dimension, 3)); got != want {
+				t.Errorf("%s: %q, want %q", dimension, got, want)
+			}
+		}
+	})
+}
+
 func TestConsumersByFiles(t *testing.T) {
 	f := newFakeProc(t)
 	f.process(10, 0, 900, 900, "few")

@@ -81,7 +81,8 @@ const (
 
 // refresh brings the table up to date, at most every two seconds.
 func (s *scanner) refresh(procfs string, roots []capacity.Identity, now time.Time) error {
-	if age := now.Sub(s.at); !s.at.IsZero() && age >= 0 && age < scanEvery {
+	// Who asks with the time of a sample asks for a moment that may lie before a scan which that very sample led to.
+	if age := now.Sub(s.at); !s.at.IsZero() && age > -scanEvery && age < scanEvery {
 		return nil
 	}
 	if s.rows == nil {

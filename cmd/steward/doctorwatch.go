@@ -27,7 +27,7 @@ type watchFacts struct {
 }
 
 func (d *patient) watches(ctx context.Context) []finding {
-	f := watchFacts{err: tryWatch(), lookEvery: d.cfg.Supervisor.LookEvery}
+	f := watchFacts{err: tryWatch(), lookEvery: d.cfg.Policies().LookUnwatched()}
 	f.maxWatches, f.maxInstances = sysctl("max_user_watches"), sysctl("max_user_instances")
 	f.anotherPlatform = f.maxWatches < 0
 	if !f.anotherPlatform {

@@ -60,8 +60,8 @@ func (h *house) measure(now time.Time) capacity.Load {
 	return load
 }
 
-// consumers are the largest ones, as many as a notice names.
-func (h *house) consumers() []protocol.Consumer { return h.gauge.Consumers(3) }
+// consumers are the largest ones, as many as a notice names of each kind.
+func (h *house) consumers() []protocol.Consumer { return h.gauge.Candidates(capacity.ConsumersShown) }
 
 // freshFor is how old a reading may be that is shown to somebody who watches.
 const freshFor = 900 * time.Millisecond
@@ -101,7 +101,7 @@ func (h *house) passHints(ctx context.Context) error {
 			return nil
 		case e := <-h.watcher.Events():
 			select {
-			case h.hints <- supervisor.Hint{Project: e.Key, Path: e.Path}: // an overflow has no path: look at everything
+			case h.hints <- supervisor.Hint{Project: e.Key, Path: e.Path, Lost: e.Lost}: // an overflow has no path: look at everything
 			case <-ctx.Done():
 				return nil
 			}

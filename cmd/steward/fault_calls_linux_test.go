@@ -138,6 +138,7 @@ func (x *ordeal) work(p *child) {
 func (x *ordeal) sabotaged(strace, inject string) {
 	x.Helper()
 	p := x.traced(strace, inject)
+	x.each = strings.Contains(inject, "error=") && !strings.HasSuffix(inject, "+")
 	x.work(p)
 	if strings.HasSuffix(inject, "+") {
 		x.pause(2 * time.Second)
@@ -150,13 +151,21 @@ func (x *ordeal) sabotaged(strace, inject string) {
 		x.pause(time.Second)
 		p.kill()
 	}
-	if !p.alive() {
+	x.tend = func() { // it may die at any moment from now on: some thread makes its Nth call only at rest
+		if p.alive() {
+			return
+		}
+		x.tend = nil
 		x.Logf("%s: the daemon has died", inject)
 		x.killed = true
 		p.kill()
 		x.start(ordealProject)
 	}
+	x.tend()
 	x.laws()
+	if x.said(`(?m)^panic: `) { // the runtime may throw when its own calls fail; steward may not
+		x.Error("the daemon has panicked")
+	}
 }
 
 // differences lists what stands in one of two lists only.

@@ -100,7 +100,7 @@ func TestFaultNoWatches(t *testing.T) {
 }
 
 // TestFaultFlood: while the daemon stands still, 12,000 files come to a watched folder, and the kernel's queue overflows:
-// what comes after that is in no event. It is found all the same.
+// what comes after that is in no event. It is found all the same, and the log says so.
 func TestFaultFlood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: runs the whole program")
@@ -121,6 +121,9 @@ func TestFaultFlood(t *testing.T) {
 	x.until("all is found", func() bool { return x.open() == 0 })
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("it took %v: that was the next full look, and not the overflow", took)
+	}
+	if !x.said(`level=WARN msg="more changes than the kernel keeps[^\n]*project=p\b`) {
+		t.Error("the log does not say that events were lost")
 	}
 	x.laws()
 }

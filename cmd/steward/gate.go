@@ -82,7 +82,7 @@ func (a *app) gateAlone(ctx context.Context, throttle *float64) (bool, string, t
 		return true, "", 0
 	}
 	gate := v.Gate
-	gate.Consumers = g.Consumers(3)
+	gate.Consumers = capacity.Largest(g.Candidates(capacity.ConsumersShown), gate.Dimension, capacity.ConsumersShown)
 	// Nothing tells when there is room again, and asking costs a reading.
 	return false, v.Why + gateDetail(&gate), min(v.RetryAfter, 5*time.Second)
 }

@@ -43,7 +43,7 @@ func (g *workerGate) ask(ctx context.Context, task string, throttle *float64) (o
 	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}}, load, capacity.Memory{At: load.At}, load.At, g.cfg.Capacity)
 	if v := verdicts[0]; !v.Admit {
 		gate := v.Gate
-		gate.Consumers = g.gauge.Consumers(3)
+		gate.Consumers = capacity.Largest(g.gauge.Candidates(capacity.ConsumersShown), gate.Dimension, capacity.ConsumersShown)
 		return false, v.Why + gateDetail(&gate), min(v.RetryAfter, 5*time.Second)
 	}
 	g.spent = true

@@ -15,6 +15,7 @@ type backlog struct {
 	paths []string
 	known map[string]struct{}
 	all   bool // look at everything; paths are empty
+	lost  bool // because the kernel has lost events
 }
 
 func newPending() pending { return pending{byKey: map[string]*backlog{}} }
@@ -42,7 +43,12 @@ func (p *pending) add(key, path string) {
 	b.known[path] = struct{}{}
 }
 
-func (p *pending) overflow(key string) { *p.of(key) = backlog{all: true} }
+func (p *pending) overflow(key string) {
+	b := p.of(key)
+	*b = backlog{all: true, lost: b.lost}
+}
+
+func (p *pending) lose(key string) { *p.of(key) = backlog{all: true, lost: true} }
 
 func (p *pending) forget(key string) {
 	delete(p.byKey, key)
@@ -55,10 +61,11 @@ func (p *pending) head() (Event, bool) {
 		return Event{}, false
 	}
 	key := p.order[0]
-	if b := p.byKey[key]; !b.all {
+	b := p.byKey[key]
+	if !b.all {
 		return Event{Key: key, Path: b.paths[0]}, true
 	}
-	return Event{Key: key, Overflow: true}, true
+	return Event{Key: key, Overflow: true, Lost: b.lost}, true
 }
 
 // delivered takes away the event that was offered. What has changed since the offer is compared, for a hint too many

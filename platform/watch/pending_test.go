@@ -95,3 +95,23 @@ func TestPendingLosesNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestLossIsNotMergedAway: what was lost stays said, whatever comes before it is received; a folder that went away is no loss.
+func TestLossIsNotMergedAway(t *testing.T) {
+	p := newPending()
+	p.overflow("q")
+	p.add("p", "a")
+	p.lose("p")
+	p.add("p", "b")
+	p.overflow("p")
+	for _, want := range []Event{{Key: "q", Overflow: true}, {Key: "p", Overflow: true, Lost: true}} {
+		if ev, _ := p.head(); ev != want {
+			t.Errorf("got %+v, want %+v", ev, want)
+		}
+		ev, _ := p.head()
+		p.delivered(ev)
+	}
+	if ev, more := p.head(); more {
+		t.Errorf("left: %+v", ev)
+	}
+}

@@ -22,6 +22,7 @@ type Event struct {
 	Key      string
 	Path     string // below the folder as it was given to Set; empty on Overflow
 	Overflow bool
+	Lost     bool // the Overflow is the kernel's: its queue was full, and events are missing
 }
 
 // Watcher watches folders for keys. A folder may serve several keys, under several names. Changes of a file's mode or
@@ -149,7 +150,7 @@ func (w *Watcher) lose() {
 		f.stale = true
 	}
 	for p := range w.places {
-		w.pending.overflow(p.key)
+		w.pending.lose(p.key)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
@@ -151,5 +152,15 @@ func TestTheLedgerCannotBeRead(t *testing.T) {
 	snap = s.look()
 	if k := only(t, snap); k.Attempt() != 2 || k.Takings[0].Rule == "" || len(snap.Faults) > 0 {
 		t.Errorf("readable: %+v, faults %+v", k.Takings, snap.Faults)
+	}
+	// What may pass is waited for; what does not is not waited for for ever.
+	s.reopen()
+	s.Write(sched, good[:20])
+	if k := only(t, s.look()); len(k.Takings) != 1 || !k.Takings[0].Unread {
+		t.Errorf("in the writing: %+v", k.Takings)
+	}
+	s.Now = s.Now.Add(jsonfile.BadAfter + time.Second)
+	if k := only(t, s.look()); k.Attempt() != 2 || k.Takings[0].Unread {
+		t.Errorf("broken for good: %+v", k.Takings)
 	}
 }

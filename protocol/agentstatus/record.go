@@ -135,9 +135,14 @@ func (p *Project) scheduled(id string, n int) (planned, bool) {
 		p.Patience.Clear(file)
 		return planned{}, false
 	}
-	s := planned{taking: protocol.Taking{N: n, Action: protocol.ActionRetry, Committed: p.has(attemptFile(id, n, "result"))}}
+	_, gone := p.Root.Stat(attemptFile(id, n, "result"))
+	s := planned{taking: protocol.Taking{N: n, Action: protocol.ActionRetry, Committed: gone == nil}}
+	if err == nil && gone != nil && !folder.Missing(gone) {
+		err = gone // whether it was carried out is not known
+	}
 	if err != nil {
 		p.Patience.Unreadable(file, err)
+		s.taking.Unread = p.Patience.Passing(file)
 		return s, true
 	}
 	p.Patience.Clear(file)

@@ -87,6 +87,8 @@ func (p *Project) schedule(e *entry, o *outcome, ref protocol.Ref, c protocol.Ch
 	switch {
 	case !ok:
 		return time.Time{}, 0, folder.Moved("the schedule on record is gone")
+	case first.taking.Unread:
+		return time.Time{}, 0, folder.Moved("the schedule on record cannot be read for the moment")
 	case first.taking.Committed:
 		return time.Time{}, 0, folder.Moved("attempt %d is taken already", c.Attempt)
 	case c.Rule == "operator", first.taking.Due.IsZero():

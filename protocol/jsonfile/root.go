@@ -63,7 +63,8 @@ func (r *Root) Dir() string { return r.dir }
 
 // Alive reports whether the path that was opened still leads to this folder.
 // It turns false when the folder was deleted, moved, or deleted and made anew
-// under the same name; the Root must then be opened again.
+// under the same name; the Root must then be opened again. A disk that is ill
+// proves nothing: what cannot be looked at is taken to be there.
 func (r *Root) Alive() bool { return r.top.isAt(r.dir) }
 
 // PlainName reports whether s can be used as one file name component: an id

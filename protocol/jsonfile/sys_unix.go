@@ -87,11 +87,11 @@ func fstat(f *os.File) (Stamp, error) {
 
 func (d folder) isAt(path string) bool {
 	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil {
-		return false
+	if err := unix.Stat(path, &st); err != nil {
+		return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.EACCES)
 	}
 	own, err := d.stat()
-	return err == nil && own.sameFile(stamp(&st))
+	return err != nil || own.sameFile(stamp(&st))
 }
 
 func (d folder) names() ([]string, error) { return d.f.Readdirnames(-1) }

@@ -47,10 +47,10 @@ func fstat(f *os.File) (Stamp, error) { return stamp(f.Stat()) }
 func (d folder) isAt(path string) bool {
 	there, err := os.Stat(path)
 	if err != nil {
-		return false
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
 	}
 	own, err := d.r.Stat(".")
-	return err == nil && os.SameFile(there, own)
+	return err != nil || os.SameFile(there, own)
 }
 
 func (d folder) names() ([]string, error) {

@@ -89,6 +89,7 @@ func (l *Ledger) readAll(root *jsonfile.Root, p *jsonfile.Patience, names []stri
 		if o, _, err := root.Load(file, maxEntry); err != nil {
 			p.Unreadable(file, err)
 			unread = append(unread, file)
+			k.Unread = p.Passing(file)
 		} else {
 			decode(o, &k)
 		}

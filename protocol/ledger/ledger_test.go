@@ -57,7 +57,7 @@ func TestLedger(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "own/attempts/a.b.2.sched.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := refresh(); len(got) != 2 || got[1].N != 2 || got[1].Action != protocol.ActionRetry {
+	if got := refresh(); len(got) != 2 || got[1].N != 2 || got[1].Action != protocol.ActionRetry || !got[1].Unread || got[0].Unread {
 		t.Errorf("a damaged entry gives its attempt away: %+v", got)
 	}
 	if l.stamp != (jsonfile.Stamp{}) || p.Calm() {
