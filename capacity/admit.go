@@ -117,12 +117,15 @@ type blocker struct {
 	limit     float64
 }
 
+// interrupted reports whether between two judgements so much time went by, or the clock was set back.
+func interrupted(gap time.Duration) bool { return gap < 0 || gap > 2*MaxAge }
+
 func newRound(load Load, mem Memory, now time.Time, cfg Config) *round {
 	judged := load.Fresh(now)
 	gap := now.Sub(mem.At)
 	r := &round{
 		load: judged, fresh: len(judged.Unknown()) < len(machine), now: now, cfg: cfg, old: mem,
-		interrupted: gap < 0 || gap > 2*MaxAge,
+		interrupted: interrupted(gap),
 		next:        Memory{At: now, Held: map[protocol.Subject]Held{}, Turns: map[protocol.Subject]Turn{}},
 		ahead:       map[protocol.Subject]blocker{}, went: map[protocol.Subject]float64{},
 	}

@@ -323,3 +323,24 @@ func BenchmarkAdmit1000(b *testing.B) {
 		w.judge(cfg)
 	}
 }
+
+// TestFollow: a clock that was set back while nobody judged keeps no gate shut until it has caught up, and a proof of calm
+// is none for the time in which nobody looked.
+func TestFollow(t *testing.T) {
+	at := func(d time.Duration) time.Time { return midnight.Add(d) }
+	shut := []capacity.Shut{{Dimension: "memory", Since: at(0), Clear: at(5 * time.Second)}, {Dimension: "cpu", Since: at(0)}}
+	mem := capacity.Memory{At: at(6 * time.Second), Held: map[protocol.Subject]capacity.Held{task("t"): {Since: at(0), Shut: shut}}}
+	for name, c := range map[string]struct{ now, since, clear time.Duration }{
+		"as it was":          {8 * time.Second, 0, 5 * time.Second},
+		"after a gap":        {time.Hour, 0, time.Hour},
+		"the clock set back": {-time.Hour, -time.Hour, -time.Hour},
+	} {
+		got := mem.Follow(at(c.now)).Held[task("t")]
+		if s := got.Shut[0]; !got.Since.Equal(at(c.since)) || !s.Since.Equal(at(c.since)) || !s.Clear.Equal(at(c.clear)) || !got.Shut[1].Clear.IsZero() {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if !mem.Held[task("t")].Shut[0].Clear.Equal(at(5 * time.Second)) {
+		t.Error("the memory that was handed in has changed")
+	}
+}

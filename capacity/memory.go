@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -101,6 +102,42 @@ func (m Memory) Closed(cfg Config) []Closed {
 		return compareSubjects(a.Agent, b.Agent)
 	})
 	return out
+}
+
+// Follow is the memory as it holds at now. After a gap in which nobody judged, every proof of calm begins anew, also of tasks
+// whose project is yet to be looked at; and no moment lies in the future, as it would once the clock was set back.
+func (m Memory) Follow(now time.Time) Memory {
+	anew, cloned := interrupted(now.Sub(m.At)), false
+	for subject, held := range m.Held {
+		if !anew && !held.ahead(now) {
+			continue
+		}
+		if !cloned {
+			m.Held, cloned = maps.Clone(m.Held), true
+		}
+		held.Since, held.Shut = toNow(held.Since, now, false), slices.Clone(held.Shut)
+		for i := range held.Shut {
+			s := &held.Shut[i]
+			s.Since, s.Clear, s.Blind = toNow(s.Since, now, false), toNow(s.Clear, now, anew), toNow(s.Blind, now, anew)
+		}
+		m.Held[subject] = held
+	}
+	return m
+}
+
+// ahead reports whether something of it lies in the future.
+func (h Held) ahead(now time.Time) bool {
+	return h.Since.After(now) || slices.ContainsFunc(h.Shut, func(s Shut) bool {
+		return s.Since.After(now) || s.Clear.After(now) || s.Blind.After(now)
+	})
+}
+
+// toNow moves a moment that is known to now, if it lies after that or is to begin anew.
+func toNow(t, now time.Time, anew bool) time.Time {
+	if !t.IsZero() && (anew || t.After(now)) {
+		return now
+	}
+	return t
 }
 
 // machineQueue is the queue of all who wait for a dimension of the machine.

@@ -68,6 +68,7 @@ func newDecision(v View, m Memory, b *Brain) *decision {
 		claims:    claims{ended: map[protocol.Subject]capacity.Ended{}, list: make([]capacity.Claim, 0, len(b.plan.Claims)+1)},
 	}
 	d.view.Load.At = plain(v.Load.At)
+	d.old.Gate = m.Gate.Follow(d.now)
 	for _, share := range []*protocol.Share{&d.view.Load.CPU, &d.view.Load.Memory, &d.view.Load.Files, &d.view.Load.Disk, &d.view.Load.Stalled} {
 		*share = rounded(*share)
 	}

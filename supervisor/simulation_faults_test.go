@@ -219,7 +219,7 @@ func (m *simulation) hitSteward() {
 func (m *simulation) setClock() {
 	d := pick(m, []time.Duration{m.between(time.Second, 20*time.Second), m.between(time.Minute, 10*time.Minute), m.between(time.Hour, 8*time.Hour), -m.between(time.Second, 30*time.Second), -m.between(time.Minute, 2*time.Hour)})
 	m.offset += d
-	m.back = m.back || d < 0
+	m.back, m.set = m.back || d < 0, true
 	m.note("the clock moves by %v", d)
 }
 

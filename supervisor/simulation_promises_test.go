@@ -84,6 +84,11 @@ func (m *simulation) checkForgotten(v supervisor.View, p supervisor.Plan) {
 	if load.CPU.Or(1) > 0.2 || load.Memory.Or(1) > 0.2 || len(p.Claims) > 0 {
 		m.promises.idle = m.awake
 	}
+	for _, d := range m.brain.desks { // whose disk hangs, of whose tasks nothing is known
+		if d.s.slow > 0 || d.busy && m.awake-d.since > 3*time.Second {
+			m.promises.idle = m.awake
+		}
+	}
 	if m.awake-m.promises.idle < 25*time.Second || v.Now.Before(p.Memory.ResumeUntil) {
 		return
 	}
@@ -222,23 +227,23 @@ func (m *simulation) checkAnnounced(v supervisor.View, p supervisor.Plan) {
 		}
 	}
 	later := v
-	later.Now, later.Resumed = until.Add(-time.Millisecond), false
+	later.Now, later.Resumed = until.Add(-5*time.Millisecond), false
 	if !later.Now.After(v.Now) || v.Resumed {
 		return
 	}
 	next := supervisor.Decide(later, p.Memory, m.cfg)
 	for _, c := range next.Changes {
 		_, queued := p.Memory.Gate.Held[c.Subject] // what is promised fades from sample to sample
-		known := func(x protocol.Change) bool {
-			return x.Subject == c.Subject || x.Verb == c.Verb && c.Verb == protocol.VerbRenew && x.Subject.Project == c.Subject.Project
-		}
-		if !slices.ContainsFunc(slices.Concat(p.Changes, p.Waiting), known) && !(queued && c.Verb == protocol.VerbRelease) {
+		known := func(x protocol.Change) bool { return x.Subject == c.Subject }
+		// A lease is renewed with half of it to spare, and together with others.
+		if c.Verb != protocol.VerbRenew && !slices.ContainsFunc(slices.Concat(p.Changes, p.Waiting), known) && !(queued && c.Verb == protocol.VerbRelease) {
 			m.Fatalf("unannounced: %s of %s (%s: %s) falls due by %v; the plan of %v asks for nothing before %v", c.Verb, c.Subject, c.Reason, c.Why,
 				later.Now.Sub(v.Now), v.Now, p.Wake)
 		}
 	}
 	for _, a := range next.Alerts {
-		gate := a.Subject.Kind == protocol.KindMachine && len(p.Memory.Gate.Held) > 0 // as above
+		_, queued := p.Memory.Gate.Held[a.Subject]
+		gate := queued && a.Resolve || a.Subject.Kind == protocol.KindMachine && len(p.Memory.Gate.Held) > 0 // as above
 		if !gate && !slices.ContainsFunc(p.Alerts, func(x escalate.Alert) bool { return x.Key == a.Key }) {
 			m.Fatalf("unannounced: alert %s of %v: %s (%t) falls due by %v; the plan of %v asks for no look before %v", a.Kind, a.Subject, a.Summary, a.Resolve,
 				later.Now.Sub(v.Now), v.Now, p.Wake)
@@ -273,7 +278,10 @@ func (m *simulation) checkEarly(d *place, c protocol.Change) {
 					from = min(from, before.from)
 				}
 			}
-			if m.awake-from < card.task.Timeout {
+			// Of one whose files do not say when it began its time runs since the request came into sight, and with a clock that
+			// was set while nobody looked it is anybody's guess.
+			tells := w.p.a.style == reporter || w.p.a.style == claimer
+			if tells && !m.set && m.awake-from < card.task.Timeout {
 				m.Fatalf("early: %s is given up by silence %v after it was taken; its time is %v", card.task.ID, m.awake-from, card.task.Timeout)
 			}
 		}
@@ -323,7 +331,7 @@ func (m *simulation) checkRecord(d *place, card *card, c protocol.Change, err er
 	switch {
 	case err != nil:
 	case c.Verb == protocol.VerbHold && c.Reason == protocol.ReasonCapacity && card.held:
-		if _, again := held[n]; again {
+		if _, again := held[n]; again && !m.back { // with a clock that was set back it may look like new
 			m.Fatalf("harm: attempt %d of %s is held for want of room a second time", n+1, card.task.ID)
 		}
 		if held == nil {

@@ -27,6 +27,7 @@ type simulation struct {
 	// awake is how long the machine has been awake; offset is what sleeps and steps of its clock add to that.
 	awake, offset time.Duration
 	back          bool // its clock was set back at least once
+	set           bool // or stepped at all, back or forth
 	events        agenda
 	seq           int
 	quiet         bool // nothing new happens any more
