@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// cut is a socket whose first connection is the last: the listener closes, and how says what becomes of the connection.
-func cut(t *testing.T, how func(net.Conn)) *Client {
+// listen makes a socket; t.TempDir is too long for one.
+func listen(t *testing.T) net.Listener {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "st")
 	if err != nil {
@@ -23,6 +23,13 @@ func cut(t *testing.T, how func(net.Conn)) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+// cut is a socket whose first connection is the last: the listener closes, and how says what becomes of the connection.
+func cut(t *testing.T, how func(net.Conn)) *Client {
+	t.Helper()
+	l := listen(t)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	done := make(chan struct{})
 	go func() {
@@ -35,7 +42,7 @@ func cut(t *testing.T, how func(net.Conn)) *Client {
 		}
 	}()
 	t.Cleanup(func() { l.Close(); <-done })
-	return NewClient(filepath.Join(dir, "s.sock"))
+	return NewClient(l.Addr().String())
 }
 
 // A daemon that is killed between connect and answer is no daemon any more, whatever the kernel calls it.
@@ -63,15 +70,7 @@ func TestDaemonEndsDuringTheExchange(t *testing.T) {
 
 // One that lives and cuts an answer short is still there.
 func TestLivingDaemonCutsAnAnswerShort(t *testing.T) {
-	dir, err := os.MkdirTemp("", "st")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	l, err := net.Listen("unix", filepath.Join(dir, "s.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listen(t)
 	srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != healthPath {
 			panic(http.ErrAbortHandler)

@@ -53,7 +53,7 @@ func gateDetail(g *protocol.Gate) string {
 		return ""
 	}
 	var names []string
-	for _, c := range g.Consumers[:min(3, len(g.Consumers))] {
+	for _, c := range g.Consumers[:min(capacity.ConsumersShown, len(g.Consumers))] {
 		names = append(names, fmt.Sprintf("%s (pid %d)", c.Name, c.PID))
 	}
 	return worker.Largest + strings.Join(names, ", ")
