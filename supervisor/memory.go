@@ -113,8 +113,10 @@ type TaskMemory struct {
 	Open time.Time `json:"open,omitzero"`
 	// Visible is the time it lay open in sight of its living agent, as far as looks covered it.
 	Visible time.Duration `json:"visible,omitempty"`
-	// Running is when this run was first seen in flight.
-	Running time.Time `json:"running,omitzero"`
+	// Running is when this run was first seen in flight. Presumed: nothing has shown it yet, its agent being one that names
+	// no tasks; what does show it sets Running anew.
+	Running  time.Time `json:"running,omitzero"`
+	Presumed bool      `json:"presumed,omitempty"`
 	// Named: its agent named it in this run. Unnamed: since when it does not any more.
 	Named   bool      `json:"named,omitempty"`
 	Unnamed time.Time `json:"unnamed,omitzero"`

@@ -81,7 +81,7 @@ func (m *simulation) checkClaimants(v supervisor.View, p supervisor.Plan) {
 // checkForgotten: on an idle machine nothing is kept for want of room, nor a retry that is due.
 func (m *simulation) checkForgotten(v supervisor.View, p supervisor.Plan) {
 	load := v.Load.Fresh(v.Now)
-	if load.CPU.Or(1) > 0.2 || load.Memory.Or(1) > 0.2 || len(p.Claims) > 0 {
+	if load.CPU.Or(1) > 0.2 || load.Memory.Or(1) > 0.2 || len(p.Claims) > 0 || m.brain.unsave { // nothing is done then
 		m.promises.idle = m.awake
 	}
 	for _, d := range m.brain.desks { // whose disk hangs, of whose tasks nothing is known

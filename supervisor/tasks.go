@@ -70,7 +70,7 @@ func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, age
 		}
 	}
 	if m.Claimed && len(t.Workers) == 0 && t.Outcome == nil {
-		m.Running, m.Named, m.Unnamed = time.Time{}, false, time.Time{} // it was given back untouched
+		m.Running, m.Presumed, m.Named, m.Unnamed = time.Time{}, false, false, time.Time{} // it was given back untouched
 	}
 	m.Claimed = len(t.Workers) > 0
 	switch {
@@ -172,8 +172,8 @@ func (k *taskLook) timeout() time.Duration {
 // running judges an attempt that is in flight: over its time, or its agent gone.
 func (k *taskLook) running() {
 	by := k.inFlight()
-	if k.mem.Running.IsZero() {
-		k.mem.Running = k.at
+	if k.mem.Running.IsZero() || k.mem.Presumed && k.t.Named != "" { // taken only now: until then it was a guess
+		k.mem.Running, k.mem.Presumed = k.at, k.t.Named == "" && !k.t.Foreign
 		if t := k.t.Started; !t.IsZero() && t.Before(k.at) {
 			k.mem.Running = plain(t)
 		}
