@@ -19,6 +19,7 @@ import (
 type promises struct {
 	idle time.Duration              // since when the machine is idle, and nobody has a claim
 	hold map[*card]map[int]struct{} // the attempts that were held for want of room
+	open map[*card]int              // the attempts that were let go before they were due: steward stopped
 	runs int                        // of steward, as last seen
 }
 
@@ -260,7 +261,7 @@ func (m *simulation) checkEarly(d *place, c protocol.Change) {
 	}
 	switch n := len(card.ledger); {
 	case c.Verb == protocol.VerbRelease && (c.Reason == protocol.ReasonDue || c.Reason == protocol.ReasonRoom):
-		if n > 0 && card.ledger[n-1].Committed && card.ledger[n-1].Due.After(m.now()) {
+		if n > 0 && card.ledger[n-1].Committed && card.ledger[n-1].Due.After(m.now()) && m.promises.open[card] != n {
 			m.Fatalf("early: %s is issued again at %v, and due at %v", card.task.ID, m.now(), card.ledger[n-1].Due)
 		}
 		if by := m.superseded(d, card); n > 0 && card.ledger[n-1].Action == protocol.ActionRetry && card.notice != nil && card.notice.Reason == protocol.HoldRetry && by != "" {
@@ -341,6 +342,7 @@ func (m *simulation) checkRecord(d *place, card *card, c protocol.Change, err er
 		held[n] = struct{}{}
 	case c.Verb == protocol.VerbRelease && (c.Reason == protocol.ReasonStopping || c.Reason == protocol.ReasonRepair):
 		delete(held, n) // fail open: the next steward may judge it anew
+		m.promises.open[card] = n
 	}
 }
 

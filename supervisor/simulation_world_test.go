@@ -177,7 +177,7 @@ func newSimulation(seed uint64) *simulation {
 		m.kind = calm
 	}
 	m.cfg.Capacity.SampleNear, m.cfg.Capacity.DiskLimit = time.Second, 0.95
-	m.promises.hold = map[*card]map[int]struct{}{}
+	m.promises.hold, m.promises.open = map[*card]map[int]struct{}{}, map[*card]int{}
 	if seed%4 == 1 { // else no world is long enough for it
 		m.cfg.Capacity.AlarmAfter, m.cfg.Capacity.StarveAfter = time.Minute, 2*time.Minute
 	}
