@@ -17,6 +17,7 @@ var headlines = []struct{ under, row, words string }{
 	{"", "failure file → incident, every", "the same with every file event lost"},
 	{"", "due retry → reissued", "due retry → reissued"},
 	{"", "kill of a kept agent", "kill of an agent that steward keeps → its replacement"},
+	{"kill of a kept agent", "the same → and is on record", "&nbsp; the same, and that is on record"},
 	{"kill of a kept agent", "the same, as a transient unit", "&nbsp; the same as a transient unit of systemd"},
 	{"kill of a kept agent", "the same under supervisord", "&nbsp; the same under supervisord"},
 	{"", "burst of", ""},
