@@ -289,12 +289,14 @@ func (m *simulation) checkEarly(d *place, c protocol.Change) {
 	}
 }
 
-// superseded names a newer request for the same, which the last look has seen.
+// superseded names a newer request for the same, which the last look has listed.
 func (m *simulation) superseded(d *place, c *card) string {
-	for _, id := range d.s.files.order {
-		other := d.s.files.cards[id]
-		if c.task.Payload != "" && other.task.Payload == c.task.Payload && other.task.Created.After(c.task.Created) && !other.cancelled && m.job(other).asked < d.fullAt-time.Second {
-			return id
+	for _, snap := range d.snapshots {
+		for _, t := range snap.Tasks {
+			other := d.s.files.cards[t.ID]
+			if other != nil && c.task.Payload != "" && other.task.Payload == c.task.Payload && other.task.Created.After(c.task.Created) && !other.cancelled && m.job(other).asked < d.fullAt-time.Second {
+				return t.ID
+			}
 		}
 	}
 	return ""
