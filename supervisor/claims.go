@@ -58,6 +58,7 @@ func (c *claims) enter(k *taskLook) {
 	case claim.Since.IsZero():
 	case claim.Taken.IsZero() || k.t.Named != "":
 		c.list = append(c.list, claim)
+	case k.agent.verdict.State == protocol.AgentUnknown: // it has left: nothing is presumed of those who are not there
 	default:
 		if known, any := c.presumed[agent]; !any || claim.Taken.Before(known.Taken) {
 			if c.presumed == nil {
