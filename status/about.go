@@ -46,6 +46,9 @@ func (s *Server) concerning(text string) (func(*supervisor.Entry) bool, error) {
 	case q.ID == "":
 		return nil, badRequest("give its id", "%q names nothing", text)
 	case q.Kind != protocol.KindIncident && p != nil:
+		if len(s.grantedTo(p, q)) > 0 {
+			return EntriesAbout(text), nil
+		}
 		subject, ok, err := only(text, begins(p, q))
 		switch {
 		case err != nil:

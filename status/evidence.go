@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -33,6 +34,26 @@ type HoldFact struct {
 	NotBefore  *time.Time `json:"not_before"`
 	ReleaseBy  *time.Time `json:"release_by"`
 	Dimensions []string   `json:"dimensions,omitempty"`
+	// RetryAfter is how long it is until NotBefore, in seconds; 0 when that has passed.
+	RetryAfter float64 `json:"retry_after_seconds"`
+	// Gate is what was too full when that was last decided, and who used most of it; nil when it is held for another reason.
+	Gate *protocol.Gate `json:"gate,omitempty"`
+}
+
+// nameGate adds to a hold what the journal has on the last decision about it.
+func (e *Explanation) nameGate() {
+	if e.TaskEvidence == nil || e.TaskEvidence.Hold == nil {
+		return
+	}
+	for _, entry := range slices.Backward(e.Journal) {
+		if since := e.TaskEvidence.Hold.Since; since != nil && entry.At.Before(since.Truncate(time.Second)) {
+			return // that was an earlier hold
+		}
+		if entry.Change != nil && entry.Change.Gate != nil {
+			e.TaskEvidence.Hold.Gate = entry.Change.Gate
+			return
+		}
+	}
 }
 
 // Outcome is how its last attempt ended.
@@ -47,7 +68,7 @@ type Outcome struct {
 	Twice      bool               `json:"twice,omitempty"` // the attempt may still run somewhere
 }
 
-func taskEvidence(p *supervisor.Picture, subject protocol.Subject) *TaskEvidence {
+func taskEvidence(p *supervisor.Picture, subject protocol.Subject, now time.Time) *TaskEvidence {
 	snap, t := taskIn(p, subject)
 	if t == nil {
 		return nil
@@ -63,6 +84,9 @@ func taskEvidence(p *supervisor.Picture, subject protocol.Subject) *TaskEvidence
 	if t.Hold != nil {
 		h := heldTask(p, snap, t)
 		e.Hold = &HoldFact{Reason: h.Reason, Since: h.Since, NotBefore: instant(t.Hold.NotBefore), ReleaseBy: h.ReleaseBy, Dimensions: h.Dimensions}
+		if due := t.Hold.NotBefore; !due.IsZero() {
+			e.Hold.RetryAfter = max(due.Sub(now), 0).Seconds()
+		}
 	}
 	if o := t.Outcome; o != nil {
 		e.Outcome = &Outcome{Status: o.Status, At: instant(o.At), Agent: o.Agent, Summary: o.Summary,
@@ -110,12 +134,14 @@ func pleaIn(p *supervisor.Picture, subject protocol.Subject) *protocol.Plea {
 	return nil
 }
 
-// LockEvidence is what a lock's file says.
+// LockEvidence is what a lock's file says, or its record and the kernel.
 type LockEvidence struct {
 	Holder   string     `json:"holder"`
 	Process  *int       `json:"process"`
 	Acquired *time.Time `json:"acquired"`
 	Expires  *time.Time `json:"expires"`
+	// Waiting are those who wait for a lock of steward lock run; nil where nobody can tell.
+	Waiting []LockWaiter `json:"waiting,omitzero"`
 }
 
 func lockEvidence(p *supervisor.Picture, subject protocol.Subject) *LockEvidence {

@@ -49,7 +49,7 @@ func (s *Server) explain(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := slices.DeleteFunc(find(p, q), func(s protocol.Subject) bool { return speaks != "" && s.Protocol != speaks })
+	found := slices.DeleteFunc(s.find(p, q), func(s protocol.Subject) bool { return speaks != "" && s.Protocol != speaks })
 	subject, ok, err := only(text, found)
 	if err != nil {
 		return nil, err
@@ -66,8 +66,11 @@ func (s *Server) explain(r *http.Request) (any, error) {
 }
 
 func (s *Server) explainSubject(p *supervisor.Picture, subject protocol.Subject) (any, error) {
-	e := Explanation{Subject: nameOf(p, subject), Kind: subject.Kind, Incidents: []escalate.Incident{}}
-	e.show(p, subject)
+	e := Explanation{Subject: s.nameOf(p, subject), Kind: subject.Kind, Incidents: []escalate.Incident{}}
+	e.show(p, subject, s.Now())
+	if subject.Kind == protocol.KindLock {
+		e.showGranted(subject, s.granted(p))
+	}
 	e.Findings = findingsOf(p, subject)
 	for _, i := range s.Ledger.List() {
 		if i.Subject() == subject {
@@ -81,15 +84,23 @@ func (s *Server) explainSubject(p *supervisor.Picture, subject protocol.Subject)
 }
 
 // nameOf is the shortest form that means this subject and no other.
-func nameOf(p *supervisor.Picture, subject protocol.Subject) string {
-	if len(findExactly(p, protocol.Query{Project: subject.Project, Kind: subject.Kind, ID: subject.ID})) > 1 {
+func (s *Server) nameOf(p *supervisor.Picture, subject protocol.Subject) string {
+	if len(s.find(p, protocol.Query{Project: subject.Project, Kind: subject.Kind, ID: subject.ID})) > 1 {
 		return subject.Full()
 	}
 	return subject.String()
 }
 
+// find is find, with the locks that steward lock run holds.
+func (s *Server) find(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
+	if granted := s.grantedTo(p, q); len(granted) > 0 {
+		return append(findExactly(p, q), granted...)
+	}
+	return find(p, q)
+}
+
 // show sets the verdict and the evidence.
-func (e *Explanation) show(p *supervisor.Picture, subject protocol.Subject) {
+func (e *Explanation) show(p *supervisor.Picture, subject protocol.Subject, now time.Time) {
 	r := report(p)
 	switch subject.Kind {
 	case protocol.KindAgent:
@@ -101,7 +112,7 @@ func (e *Explanation) show(p *supervisor.Picture, subject protocol.Subject) {
 		e.Task = pick(r.Tasks, func(t *supervisor.TaskReport) bool {
 			return t.Project == subject.Project && t.Protocol == subject.Protocol && t.ID == subject.ID
 		})
-		e.TaskEvidence = taskEvidence(p, subject)
+		e.TaskEvidence = taskEvidence(p, subject, now)
 	case protocol.KindLock:
 		e.Lock = pick(r.Locks, func(l *supervisor.LockReport) bool {
 			return l.Project == subject.Project && l.Protocol == subject.Protocol && l.Resource == subject.ID
@@ -150,6 +161,7 @@ func (s *Server) cite(e Explanation, match func(*supervisor.Entry) bool) (any, e
 		return nil, err
 	}
 	e.Journal = showEntries(entries)
+	e.nameGate()
 	return e, nil
 }
 

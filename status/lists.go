@@ -41,22 +41,7 @@ func (s *Server) tasks(r *http.Request) (any, error) {
 
 // locks lists the locks of the agents' files, and those that steward lock run holds beside them.
 func (s *Server) locks(r *http.Request) (any, error) {
-	all := func(p *supervisor.Picture) []supervisor.LockReport {
-		found := slices.Clone(report(p).Locks)
-		if s.Granted == nil {
-			return found
-		}
-		for _, l := range s.Granted(p) {
-			// An entry of the same holder in the file of protocol 001 is this lock's mirror: it is listed already.
-			mirrored := func(f supervisor.LockReport) bool {
-				return f.Project == l.Project && f.Resource == l.Resource && f.Holder == l.Holder
-			}
-			if !slices.ContainsFunc(found, mirrored) {
-				found = append(found, l)
-			}
-		}
-		return found
-	}
+	all := func(p *supervisor.Picture) []supervisor.LockReport { return WithGranted(report(p).Locks, s.granted(p)) }
 	return list(s, r, "locks", lockStates, all,
 		func(l supervisor.LockReport) (string, string) { return l.Project, string(l.State) })
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bytes"
 	"net/http"
 	"weak"
 
@@ -15,7 +16,7 @@ func (s *Server) status(*http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := s.head(p)
+	head, err := s.head(p, s.granted(p))
 	if err != nil {
 		return nil, err
 	}
@@ -48,20 +49,30 @@ type documentRest struct {
 
 // written is the head of a document as it is sent.
 type written struct {
-	of   weak.Pointer[supervisor.Picture] // so that an old one does not stay in memory
-	text []byte
+	of    weak.Pointer[supervisor.Picture] // so that an old one does not stay in memory
+	locks []byte                           // those that steward lock run held then
+	text  []byte
 }
 
 // mostKept bounds what is kept for the next question.
 const mostKept = 1 << 20
 
-func (s *Server) head(p *supervisor.Picture) ([]byte, error) {
-	if w := s.written.Load(); w != nil && w.of.Value() == p {
+func (s *Server) head(p *supervisor.Picture, granted []Granted) ([]byte, error) {
+	var locks []byte
+	if len(granted) > 0 {
+		var err error
+		if locks, err = encode(WithGranted(nil, granted)); err != nil {
+			return nil, err
+		}
+	}
+	if w := s.written.Load(); w != nil && w.of.Value() == p && bytes.Equal(w.locks, locks) {
 		return w.text, nil
 	}
-	text, err := encode(documentHead{s.Self, report(p)})
+	r := report(p)
+	r.Locks = WithGranted(r.Locks, granted)
+	text, err := encode(documentHead{s.Self, r})
 	if err == nil && len(text) <= mostKept {
-		s.written.Store(&written{weak.Make(p), text})
+		s.written.Store(&written{weak.Make(p), locks, text})
 	}
 	return text, err
 }

@@ -34,9 +34,9 @@ type Server struct {
 	Lives func(pid int) bool
 	// Kept tells of the agents that this steward starts; nil: none.
 	Kept func() []Kept
-	// Granted lists the locks that steward lock run holds in the projects of the picture, as they are now; nil: none. They are
-	// looked for only when the locks are asked for.
-	Granted func(*supervisor.Picture) []supervisor.LockReport
+	// Granted lists the locks that steward lock run holds in the projects of the picture, as they are now; nil: none. It must
+	// be quick: they are looked for whenever the whole picture, the locks or one of them are asked for.
+	Granted func(*supervisor.Picture) []Granted
 	// Reach sends a test by every channel, Reached tells what became of it; nil: there are no channels.
 	Reach   func() error
 	Reached func() []Trial

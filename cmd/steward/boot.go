@@ -13,6 +13,7 @@ import (
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 func (a *app) bootCommand() *cobra.Command {
@@ -47,15 +48,18 @@ func (a *app) bootCommand() *cobra.Command {
 }
 
 func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Boot) error {
+	if !jsonfile.PlainName(b.Agent) {
+		return usageError{fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", oneWord(b.Agent))}
+	}
 	if protocolName == "" {
 		if !slices.Contains(agentstatus.KnownAgents(), b.Agent) {
-			return usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", b.Agent, protocolNames())}
+			return usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", oneWord(b.Agent), protocolNames())}
 		}
 		protocolName = agentstatus.Name
 	}
 	ad, ok := adapterNamed(protocolName)
 	if !ok {
-		return usageError{fmt.Errorf("boot: protocol %s is not spoken by this version; it speaks %s", protocolName, protocolNames())}
+		return usageError{fmt.Errorf("boot: protocol %s is not spoken by this version; it speaks %s", oneWord(protocolName), protocolNames())}
 	}
 	dir, err := projectDir("boot", project)
 	if err != nil {

@@ -103,7 +103,8 @@ func (a *app) demo(c *cobra.Command, dir string, quiet bool) error {
 // startDaemon runs this very program on the scratch project; stop ends it and waits.
 func (s *stage) startDaemon(ctx context.Context, dir string, quiet bool) (stop func(), err error) {
 	config := filepath.Join(dir, "config.toml")
-	text := "[supervisor]\nlook_every = \"2s\"\n"
+	// The scenario is about what codex says of itself: a machine that is full for reasons of its own would never let it end.
+	text := "[supervisor]\nlook_every = \"2s\"\n[capacity]\ndimensions = [\"agent\"]\n"
 	if quiet {
 		text += "[escalate]\nchannels = []\n"
 	}

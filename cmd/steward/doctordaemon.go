@@ -128,6 +128,8 @@ const leastFree = 4 << 20
 // judgeFolder holds one of steward's own folders to what the daemon will demand of it.
 func judgeFolder(name, path string, f folder, uid int) []finding {
 	switch {
+	case f.missing && f.write != nil:
+		return []finding{broken(name, "let yourself write there, or choose another place: STEWARD_STATE_DIR, STEWARD_SOCKET", "%s is not there and cannot be made: %v", path, f.write)}
 	case f.missing:
 		return []finding{works(name, "%s is not there yet; it is made at the first start", path)}
 	case f.err != nil:

@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -15,7 +17,7 @@ type folder struct {
 	mode    fs.FileMode
 	owner   int // -1 where that is no question
 	read    error
-	write   error
+	write   error // of a missing one: why it cannot be made
 	free    int64 // bytes left on its disk; -1 where that is not known
 }
 
@@ -24,9 +26,27 @@ func folderAt(path string) folder {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return folder{missing: true}
+		return folder{missing: true, write: mayMake(path)}
 	case err != nil:
 		return folder{err: err}
 	}
 	return folder{isDir: info.IsDir(), mode: info.Mode(), owner: ownerOf(info), read: mayRead(path), write: mayWrite(path), free: freeAt(path)}
+}
+
+// mayMake asks whether a folder that is missing could be made: where the nearest one above it is.
+func mayMake(path string) error {
+	for up := filepath.Dir(path); ; up = filepath.Dir(up) {
+		info, err := os.Stat(up)
+		switch {
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("%s is no folder", up)
+		case err == nil:
+			if err := mayWrite(up); err != nil {
+				return fmt.Errorf("%s: %w", up, err)
+			}
+			return nil
+		case up == filepath.Dir(up):
+			return err
+		}
+	}
 }

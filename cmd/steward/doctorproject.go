@@ -21,6 +21,7 @@ type projectFacts struct {
 	unit      string // the text of the machine's unit, if that looks after it; else ""
 	report    *supervisor.ProjectReport
 	running   bool // a daemon answers
+	flag      bool // the daemon has it from --project, not from the configuration
 	config    string
 }
 
@@ -44,7 +45,7 @@ func (d *patient) projects() []projectFacts {
 				continue
 			}
 			i = len(all)
-			all = append(all, projectFacts{ref: more[0], running: true, config: d.paths.Config})
+			all = append(all, projectFacts{ref: more[0], running: true, flag: true, config: d.paths.Config})
 		}
 		all[i].report = r
 	}
@@ -79,14 +80,17 @@ func noProjects(refused error) finding {
 
 // judgeProject says whether steward can work there, and what the daemon says of it.
 func judgeProject(f projectFacts) []finding {
-	name, path := f.ref.Name, f.ref.Path
+	name, path, correct := f.ref.Name, f.ref.Path, "correct its path in "+f.config
+	if f.flag {
+		correct = "start steward with the right --project"
+	}
 	switch {
 	case f.folder.missing:
-		return []finding{broken(name, "make it, or correct its path in "+f.config, "there is no folder %s", path)}
+		return []finding{broken(name, "make it, or "+correct, "there is no folder %s", path)}
 	case f.folder.err != nil:
 		return []finding{broken(name, "see that you may enter it: ls -ld "+shellQuote(path), "%s cannot be looked at: %v", path, f.folder.err)}
 	case !f.folder.isDir:
-		return []finding{broken(name, "correct its path in "+f.config, "%s is no folder", path)}
+		return []finding{broken(name, correct, "%s is no folder", path)}
 	case f.folder.read != nil:
 		return []finding{broken(name, "let yourself read it: chmod u+rx "+shellQuote(path), "%s cannot be read: %v", path, f.folder.read)}
 	}

@@ -113,7 +113,7 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	}
 	path, err := keep.Find(argv[0], cwd, os.Environ())
 	if err != nil {
-		fmt.Fprintln(a.err, "steward: exec: "+oneLine(err))
+		fmt.Fprintln(a.err, "steward: exec: "+bounded(clean(oneLine(err))))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, quiet{exitNotFound}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
@@ -146,7 +147,7 @@ func taskFacts(p *page, t supervisor.TaskReport, e *status.TaskEvidence) [][2]st
 	}
 	facts = append(facts, [][2]string{
 		{"created", p.when(e.Created)}, {"first seen", p.when(e.FirstSeen)}, {"running since", p.when(e.Running)}, {"shown by", e.Named},
-		{"timeout", timeout}, {"blocked", e.Block}, {"held", holdFact(p, e.Hold)}, {"asked for", e.Directive}, {"related", strings.Join(e.Related, ", ")},
+		{"timeout", timeout}, {"blocked", e.Block}, {"held", holdFact(p, e.Hold)}, {"largest users", gateFact(e.Hold)}, {"asked for", e.Directive}, {"related", strings.Join(e.Related, ", ")},
 	}...)
 	for _, k := range e.Takings {
 		facts = append(facts, [2]string{"taken back", takingFact(p, k)})
@@ -190,6 +191,22 @@ func holdFact(p *page, h *status.HoldFact) string {
 	return join(h.Reason, strings.Join(h.Dimensions, " and "), p.when(h.Since), due, lease)
 }
 
+// gateFact names who used most of what was too full.
+func gateFact(h *status.HoldFact) string {
+	if h == nil || h.Gate == nil {
+		return ""
+	}
+	var names []string
+	for _, c := range h.Gate.Consumers[:min(capacity.ConsumersShown, len(h.Gate.Consumers))] {
+		takes := fmt.Sprintf("%.1f cores, %s", c.CPU, mebibytes(c.Memory))
+		if c.Files > 0 {
+			takes += ", " + plural(c.Files, "file")
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", join(c.Name, "pid "+strconv.Itoa(c.PID), c.Agent), takes))
+	}
+	return strings.Join(names, "; ")
+}
+
 func takingFact(p *page, k protocol.Taking) string {
 	what := fmt.Sprintf("%d: %s after %s, rule %s, due %s", k.N, k.Action, k.Code, k.Rule, p.clock(k.Due))
 	if k.Twice {
@@ -216,8 +233,15 @@ func failureFact(f protocol.Failure) string {
 
 func lockFacts(p *page, l supervisor.LockReport, e *status.LockEvidence) [][2]string {
 	facts := [][2]string{{"holder", l.Holder}, {"expires", p.when(l.Expires)}}
-	if e != nil {
-		facts = append(facts, [2]string{"process", number(e.Process)}, [2]string{"acquired", p.when(e.Acquired)})
+	if e == nil {
+		return facts
+	}
+	facts = append(facts, [2]string{"process", number(e.Process)}, [2]string{"acquired", p.when(e.Acquired)})
+	if e.Waiting != nil && len(e.Waiting) == 0 {
+		facts = append(facts, [2]string{"waits", "nobody"})
+	}
+	for _, w := range e.Waiting {
+		facts = append(facts, [2]string{"waits", join("process "+strconv.Itoa(w.PID), oneWord(strings.Join(w.Command, " ")))})
 	}
 	return facts
 }

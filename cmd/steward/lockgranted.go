@@ -3,31 +3,97 @@ package main
 import (
 	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/livhana/steward/join/lock"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
 )
 
 // realLocks stands where other locks have their protocol: no agent's file speaks of these, the kernel holds them.
 const realLocks = "steward"
 
-// grantedLocks lists what steward lock run holds in the projects. One whose locks cannot be read is left out: what is wrong
-// there, steward lock list says.
-func grantedLocks(p *supervisor.Picture) []supervisor.LockReport {
-	var found []supervisor.LockReport
+// grantedTime bounds how long an answer waits for the disks that the locks lie on.
+const grantedTime = time.Second
+
+// grants finds the locks that steward lock run holds in the projects.
+type grants struct {
+	mu     sync.Mutex
+	places map[string]*lockPlace // by the project's path
+}
+
+// lockPlace is a project's locks. One look at a time is under way there: on a disk that hangs it may take for ever.
+type lockPlace struct {
+	*lock.Place
+	turn chan struct{}
+	last atomic.Pointer[[]lock.Status] // as they were seen last
+}
+
+// list gives what is held now. A project whose disk does not answer in time is shown as it was last seen, and one whose
+// locks cannot be read is left out: what is wrong there, steward lock list says.
+func (g *grants) list(p *supervisor.Picture) []status.Granted {
+	ctx, cancel := context.WithTimeout(context.Background(), grantedTime)
+	defer cancel()
+	var found []status.Granted
 	for _, d := range p.Desks {
-		place := lock.Open(d.Path, lock.Options{Now: time.Now})
-		list, _ := place.List(context.Background())
-		place.Close()
-		for _, s := range list {
-			if s.Alive {
-				found = append(found, grantedReport(d.Name, s))
-			}
+		place := g.place(d.Path)
+		for _, s := range place.held(ctx) {
+			found = append(found, status.Granted{LockReport: grantedReport(d.Name, s), Since: s.Since, Waiting: func() []status.LockWaiter {
+				return place.waiting(s.Name)
+			}})
 		}
 	}
 	return found
+}
+
+func (g *grants) place(dir string) *lockPlace {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.places == nil {
+		g.places = map[string]*lockPlace{}
+	}
+	if g.places[dir] == nil {
+		g.places[dir] = &lockPlace{Place: lock.Open(dir, lock.Options{Now: time.Now}), turn: make(chan struct{}, 1)}
+	}
+	return g.places[dir]
+}
+
+func (l *lockPlace) held(ctx context.Context) []lock.Status {
+	select {
+	case l.turn <- struct{}{}:
+		looked := make(chan struct{})
+		go func() {
+			defer func() { <-l.turn }()
+			defer close(looked)
+			list, _ := l.Held()
+			l.Close() // what is open keeps a disk from being taken away
+			l.last.Store(&list)
+		}()
+		select {
+		case <-looked:
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
+	if last := l.last.Load(); last != nil {
+		return *last
+	}
+	return nil
+}
+
+func (l *lockPlace) waiting(name string) []status.LockWaiter {
+	waiting, err := l.Waiting(name)
+	if err != nil {
+		return nil
+	}
+	list := []status.LockWaiter{}
+	for _, w := range waiting {
+		list = append(list, status.LockWaiter(w))
+	}
+	return list
 }
 
 func grantedReport(project string, s lock.Status) supervisor.LockReport {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -68,7 +69,7 @@ func run(args []string, out, errOut io.Writer) int {
 	if errors.As(err, &q) {
 		return q.code
 	}
-	fmt.Fprintln(errOut, "steward: "+oneLine(err))
+	fmt.Fprintln(errOut, "steward: "+bounded(oneLine(commandWords(err))))
 	return exitCode(err)
 }
 
@@ -92,11 +93,11 @@ func (a *app) command() *cobra.Command {
 		Long:          "steward looks after the AI coding agents that work side by side on this machine: it sets up their shared\nfolders, holds tasks back while the machine is too full, notices agents that die, retries what failed by rule,\nand tells you when you are needed. It reads and writes the agents' own files; the agents need not change.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			if a.output != "text" && a.output != "json" {
-				return usageError{fmt.Errorf("-o %s: give text or json", a.output)}
+				return usageError{fmt.Errorf("-o %s: give text or json", oneWord(a.output))}
 			}
-			return nil
+			return emptyFlags(c)
 		},
 	}
 	f := root.PersistentFlags()
@@ -144,11 +145,11 @@ func exitCode(err error) int {
 
 func remoteCode(e *status.Error) int {
 	switch e.Status {
-	case 400:
+	case http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge: // a name longer than any there is
 		return exitUsage
-	case 404:
+	case http.StatusNotFound:
 		return exitNoSubject
-	case 409:
+	case http.StatusConflict:
 		return exitRefused
 	}
 	return exitFailed

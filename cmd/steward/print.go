@@ -90,6 +90,35 @@ const maxWord = 300
 // oneWord is clean, cut to what fits into a line of a message.
 func oneWord(s string) string { return fit(clean(s), maxWord) }
 
+// maxLine bounds a line of an error: what was typed may be as long as it likes. Its end says what to do.
+const (
+	maxLine = 1500 // characters, with maxEnd of them from its end
+	maxEnd  = 300
+)
+
+// bounded makes an error in its final words fit for a terminal: it obeys nothing in it, and has lines of a bearable length.
+func bounded(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		line = strings.Map(func(r rune) rune {
+			switch {
+			case unicode.Is(unicode.Cf, r):
+				return -1
+			case r == '\t':
+				return ' '
+			case r == utf8.RuneError, !unicode.IsPrint(r):
+				return '?'
+			}
+			return r
+		}, line)
+		if r := []rune(line); len(r) > maxLine {
+			line = string(r[:maxLine-maxEnd]) + "…" + string(r[len(r)-maxEnd:])
+		}
+		lines[i] = line
+	}
+	return strings.Join(lines, "\n")
+}
+
 // shellQuote quotes a word for a POSIX shell where it needs that.
 func shellQuote(s string) string {
 	plain := func(r rune) bool {

@@ -33,7 +33,7 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Supervise projects in the foreground (what the service runs)",
-		Long:  "run supervises the projects of the configuration, or those given, or else the current folder. It needs no\nconfiguration. With --once it looks, decides and acts a single time, leaves nothing held, and exits.\n\nIt goes on when whoever reads its output has gone; an interrupt ends it.",
+		Long:  "run supervises the projects of the configuration, or those given, or else the current folder. It needs no\nconfiguration. A folder that is not there yet is told and waited for. With --once it looks, decides and acts a single time,\nleaves nothing held, and exits.\n\nIt goes on when whoever reads its output has gone; an interrupt ends it.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case once && managed:
@@ -88,6 +88,7 @@ type house struct {
 	loop       *supervisor.Supervisor
 	keeper     *keep.Keeper // guarded by mu
 	admissions *supervisor.Admissions
+	grants     grants
 	closers    []func()
 	learnt     int64 // the mark of what learnt.json holds
 
@@ -119,9 +120,13 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 		return nil, err
 	}
 	refs, err := h.projects(h.cfg)
+	if err == nil {
+		err = h.checkGiven(once)
+	}
 	if err != nil {
 		return nil, err
 	}
+	h.tellMissing(refs)
 	if err := h.openState(once); err != nil {
 		h.close()
 		return nil, err
@@ -159,40 +164,11 @@ func (h *house) projects(cfg steward.Config) ([]steward.ProjectRef, error) {
 	if len(dirs) == 0 && len(cfg.Projects) == 0 && h.manager == "" {
 		dirs = []string{cwd}
 	}
-	if len(dirs) > 0 {
-		cfg.Projects = only(cfg.Projects, dirs)
-	}
 	home, _ := os.UserHomeDir()
-	refs, err := cfg.ProjectList(home, cwd)
-	if err != nil {
-		return nil, err
+	if len(dirs) > 0 {
+		cfg.Projects = only(cfg.Projects, dirs, home, cwd)
 	}
-	for _, ref := range refs {
-		if st, err := os.Stat(ref.Path); err != nil || !st.IsDir() {
-			h.log.Warn("project folder is missing; it is looked for again", "project", ref.Name, "path", ref.Path)
-		}
-	}
-	return refs, nil
-}
-
-// only narrows the configured projects down to the given folders; one that is not configured gets the defaults.
-func only(configured []steward.Project, dirs []string) []steward.Project {
-	var chosen []steward.Project
-	for _, dir := range dirs {
-		full, err := filepath.Abs(dir)
-		if err != nil {
-			full = dir
-		}
-		p := steward.Project{Path: full}
-		for _, c := range configured {
-			if c.Path == dir || c.Path == full {
-				p = c
-				p.Path = full
-			}
-		}
-		chosen = append(chosen, p)
-	}
-	return chosen
+	return cfg.ProjectList(home, cwd)
 }
 
 // openState takes the state folder for this steward alone, and opens what lies in it.

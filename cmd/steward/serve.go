@@ -31,7 +31,7 @@ func (h *house) serve(ctx context.Context) error {
 		Fresh:   h.freshLoad,
 		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
 		Channels: h.herald.channels, Reach: h.herald.reach, Reached: h.herald.reached,
-		Kept: h.keptAgents, Granted: grantedLocks, Admissions: h.admissions, Lives: mayRun,
+		Kept: h.keptAgents, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
 		Do: h.loop.Do, Reply: h.answer, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
 	}
 	uid := os.Getuid()
@@ -110,6 +110,7 @@ func (h *house) reload(ctx context.Context) error {
 		return refusal{err}
 	}
 	h.configAccepted()
+	h.tellMissing(refs)
 	h.mu.Lock()
 	h.cfg = cfg
 	h.mu.Unlock()
@@ -128,11 +129,12 @@ func (h *house) reload(ctx context.Context) error {
 func (h *house) announce() {
 	h.wakeCarrier() // an answer that an earlier run took waits for nothing any more
 	var names []string
-	for _, d := range h.loop.Picture().Desks {
-		names = append(names, describe(d))
+	projects := h.loop.Picture().Report().Projects
+	for _, r := range projects {
+		names = append(names, describe(r))
 	}
 	h.tellHowToBoot(h.app.out)
-	h.tellWhatWaits(h.app.out)
+	tellWhatWaits(h.app.out, projects)
 	if len(names) == 0 {
 		names = []string{"no project is configured yet (add one to " + h.paths.Config + ", then: steward reload)"}
 	}
@@ -150,8 +152,8 @@ func (h *house) tellHowToBoot(w io.Writer) {
 }
 
 // tellWhatWaits says what cannot be read, and which repairs are not made because steward only observes there, and the line that turns them on.
-func (h *house) tellWhatWaits(w io.Writer) {
-	for _, r := range h.loop.Picture().Report().Projects {
+func tellWhatWaits(w io.Writer, projects []supervisor.ProjectReport) {
+	for _, r := range projects {
 		for _, f := range r.Faults[:min(len(r.Faults), shownFaults)] {
 			fmt.Fprintf(w, "%s: %s: %s\n", clean(r.Name), clean(f.Path), clean(f.Problem))
 		}
@@ -165,15 +167,14 @@ func (h *house) tellWhatWaits(w io.Writer) {
 }
 
 // describe names a project and what it speaks.
-func describe(d supervisor.DeskPicture) string {
-	var speaks []string
-	for _, s := range d.Speaks {
-		speaks = append(speaks, s.Protocol)
+func describe(r supervisor.ProjectReport) string {
+	switch {
+	case unusable(r):
+		return r.Name + " (not usable now)"
+	case len(r.Protocols) == 0:
+		return r.Name + " (no protocol yet)"
 	}
-	if len(speaks) == 0 {
-		return d.Name + " (no protocol yet)"
-	}
-	return d.Name + " (" + strings.Join(speaks, ", ") + ")"
+	return r.Name + " (" + strings.Join(r.Protocols, ", ") + ")"
 }
 
 // mayRun is false only for a process that is gone.

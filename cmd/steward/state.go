@@ -146,6 +146,7 @@ func (h *house) snapshot() {
 	}
 	doc := status.Compose(p, openIncidents(h.ledger), h.herald.channels(), h.self())
 	doc.Kept = append(doc.Kept, h.keptAgents()...)
+	doc.Locks = status.WithGranted(doc.Locks, h.grants.list(p))
 	if err := status.WriteSnapshot(filepath.Join(h.paths.State, "status.json"), doc); err != nil {
 		h.log.Error("write status.json", "error", err)
 	}

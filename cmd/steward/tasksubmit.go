@@ -193,6 +193,9 @@ func (s *submission) fits(c *cobra.Command, args []string) error {
 		return fmt.Errorf("--progress %s: give 1s to 1h", s.order.Progress)
 	}
 	if f.Changed("throttle") {
+		if !(s.throttle >= 0 && s.throttle <= 1) { // so that what is no number is refused, too
+			return fmt.Errorf("--throttle %v: give a share of 0 to 1", s.throttle)
+		}
 		s.order.Throttle = &s.throttle
 	}
 	if len(args) > 1 && s.order.Type == task.Execute {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,38 @@ func asGroup(c *cobra.Command) {
 		}
 		return usageError{fmt.Errorf("unknown command %q for %s (see %s --help)", oneWord(args[0]), c.CommandPath(), c.CommandPath())}
 	}
+}
+
+// emptyFlags refuses a file or folder that is named by nothing: in a script that is a variable that was never set, and what
+// an empty one stands for elsewhere, the current folder, is not what was meant.
+func emptyFlags(c *cobra.Command) error {
+	for _, name := range []string{"project", "check"} {
+		f := c.Flags().Lookup(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		values := []string{f.Value.String()}
+		if list, several := f.Value.(interface{ GetSlice() []string }); several {
+			values = list.GetSlice()
+		}
+		if slices.Contains(values, "") {
+			return usageError{fmt.Errorf("%s: --%s is empty (see %s --help)", c.CommandPath(), name, c.CommandPath())}
+		}
+	}
+	return nil
+}
+
+// commandWords says on one line what the library says on several: that there is no such command, and which are like it.
+func commandWords(err error) error {
+	text := err.Error()
+	if !strings.HasPrefix(text, "unknown command") {
+		return err
+	}
+	head, near, _ := strings.Cut(text, "\n")
+	if _, near, _ = strings.Cut(near, "\n\t"); near != "" {
+		head += "; did you mean " + strings.Join(strings.Fields(near), " or ") + "?"
+	}
+	return fmt.Errorf("%s (see steward --help)", head)
 }
 
 // helpTopic accepts the name of a command.

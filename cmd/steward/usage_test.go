@@ -31,6 +31,9 @@ func TestWrongUsageOfEveryCommand(t *testing.T) {
 				refused(with("--" + name[1] + "=many")...)
 			}
 		}
+		if c.Flags().Lookup("project") != nil && c.RunE != nil && !c.HasSubCommands() {
+			refused(with("--project=")...)
+		}
 		switch words := strings.Fields(c.Use); {
 		case c.HasSubCommands() || words[0] == "help":
 			refused(with("nonsense")...)
@@ -47,7 +50,7 @@ func TestWrongUsageOfEveryCommand(t *testing.T) {
 		"run --once --service", "plan --project nowhere", "plan --project ../config.toml", "-z status", "log -n 99999999999999999999", "log -n", "--config", "log -n -5", "config --check x --defaults", "incidents --all --state open",
 		"exec --project nowhere -- true", "exec --agent ../x -- true", "exec --restart often -- true", "exec --throttle 3 -- true",
 		"lock run x", "lock run x true", "lock run x --project nowhere -- true", "lock run x --wait=-3s -- true", "lock run x --wait 3s --no-wait -- true", "lock list --project nowhere",
-		"task submit nonsense", "task submit execute --query x -- true", "task submit research x --approved", "task submit research x --project nowhere",
+		"task submit nonsense", "task submit execute --throttle nan -- true", "task submit execute --throttle 3 -- true", "task submit execute --query x -- true", "task submit research x --approved", "task submit research x --project nowhere",
 		"task fail x", "task fail x --code  --message y", "task fail x --code X --message y --line -4", "task next --pid -1", "task next --pid 2000000000", "task next --agent ../x", "task next --wait=soon", "task next --project nowhere",
 		"task wait x --timeout 0s", "task progress x much", "task progress x 400", "task progress x 40 --steps 3",
 		"worker", "worker --agent ../x", "worker --agent x --jobs 0", "worker --agent x --once --drain", "worker --agent x --project nowhere",
@@ -55,8 +58,25 @@ func TestWrongUsageOfEveryCommand(t *testing.T) {
 	} {
 		refused(strings.Fields(line)...)
 	}
+	for _, args := range [][]string{{"config", "--check", ""}, {"a\nb"}, {"agnets"}, {"boot", "a\nb"}, {"boot", "", "--protocol", "agentstatus"},
+		{"run", "--project", "p", "--project", ""}, {"boot", "codex-cursor", "--protocol", "x\ny"}, {"status", "-o", "x\ny"}} {
+		refused(args...)
+	}
 	if seen < 50 {
 		t.Errorf("only %d commands were tried", seen)
+	}
+}
+
+// What was typed comes back in an error in a bearable length, its end with what to do, and nothing in it moves a cursor.
+func TestErrorsAreBounded(t *testing.T) {
+	atHome(t)
+	for _, name := range []string{strings.Repeat("x", 100_000), strings.Repeat("x y ", 25_000), "\x1b[2Jx\u202ey"} {
+		for _, args := range [][]string{{name}, {"lock", name}, {"boot", name}, {"help", name}, {"task", "submit", name}, {"task", "show", name}, {"exec", "--", name}, {"plan", "--project", name}} {
+			code, _, errOut := invoke(args...)
+			if code == 0 || strings.Count(errOut, "\n") != 1 || len(errOut) > 2*maxLine || strings.ContainsAny(errOut, "\x1b\u202e") {
+				t.Errorf("steward %s %.10q: exit %d, %d bytes: %.200q", args[0], name, code, len(errOut), errOut)
+			}
+		}
 	}
 }
 

@@ -28,6 +28,8 @@ func flagWords(c *cobra.Command, err error) error {
 		text = fmt.Sprintf("--%s %s: %s", flag.Name, oneWord(value), valueWords(flag.Value.Type(), err))
 	case name != "" && strings.HasPrefix(text, "flag needs an argument"):
 		text = name + ": a value is missing"
+	case name == "--json":
+		text = "unknown flag --json; say -o json"
 	case name != "":
 		text = "unknown flag " + name
 	}

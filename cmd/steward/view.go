@@ -238,7 +238,10 @@ func repairLines(p *page, repairs []supervisor.RepairReport) {
 }
 
 func spokenBy(r supervisor.ProjectReport) string {
-	if len(r.Protocols) == 0 {
+	switch {
+	case unusable(r):
+		return "not usable now"
+	case len(r.Protocols) == 0:
 		return "no protocol yet"
 	}
 	line := ""

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -71,7 +72,8 @@ type Place struct {
 
 	mirror sync.Mutex // Mirror serves one at a time
 	mu     sync.Mutex
-	root   *jsonfile.Root // at own
+	root   *jsonfile.Root         // at own
+	over   map[string]fs.FileInfo // the records of holdings that are known to be over
 }
 
 // Open makes the Place of the project at dir (absolute). Nothing is read or made yet.

@@ -71,24 +71,13 @@ func (p *Place) List(ctx context.Context) ([]Status, error) {
 }
 
 func (p *Place) real(now time.Time) (list []Status, err error) {
-	root, err := p.open(false)
-	if errors.Is(err, jsonfile.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	names, _, err := root.List(locksDir)
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range names {
-		file, is := strings.CutSuffix(file, lockSuffix)
-		if name, ok := nameOf(file); is && ok {
+	names, err := p.names()
+	for _, name := range names {
+		if file, err := fileName(name); err == nil {
 			list = append(list, p.status(name, file, now))
 		}
 	}
-	return list, nil
+	return list, err
 }
 
 // content lists the locks that agents entered by themselves.

@@ -100,29 +100,40 @@ func (l lockFile) holders(pids []int) []Identity {
 }
 
 func (l lockFile) heldBy(pid int) bool {
+	_, holds := l.openedBy(pid)
+	return holds
+}
+
+// openedBy reports whether a process has the file open, and whether it holds an flock on it by one of its descriptors.
+func (l lockFile) openedBy(pid int) (open, holds bool) {
 	home := "/proc/" + strconv.Itoa(pid)
 	fds, err := numbers(home + "/fd")
 	if err != nil {
-		return false
+		return false, false
 	}
 	for _, fd := range fds {
 		name := strconv.Itoa(fd)
-		// The name is compared first: a stat of every open file would also ask servers that are away.
-		link, err := os.Readlink(home + "/fd/" + name)
-		if err != nil || strings.TrimSuffix(filepath.Base(link), " (deleted)") != l.base {
+		if !l.is(home + "/fd/" + name) {
 			continue
 		}
-		var st unix.Stat_t
-		if unix.Stat(home+"/fd/"+name, &st) != nil || uint64(st.Dev) != l.dev || st.Ino != l.ino {
-			continue
-		}
+		open = true
 		// The kernel itself says which open file a lock belongs to.
-		text, err := readSmall(home + "/fdinfo/" + name)
-		if err == nil && holdsFlock(text) {
-			return true
+		if text, err := readSmall(home + "/fdinfo/" + name); err == nil && holdsFlock(text) {
+			return true, true
 		}
 	}
-	return false
+	return open, false
+}
+
+// is reports whether a descriptor of a process leads to the file. The name is compared first: a stat of every open file
+// would also ask servers that are away.
+func (l lockFile) is(fd string) bool {
+	link, err := os.Readlink(fd)
+	if err != nil || strings.TrimSuffix(filepath.Base(link), " (deleted)") != l.base {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Stat(fd, &st) == nil && uint64(st.Dev) == l.dev && st.Ino == l.ino
 }
 
 // holdsFlock looks for a "lock:" line with an flock in the text of a descriptor's fdinfo.

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package proc
+
+import "errors"
+
+func flockWaiters(string) ([]Identity, error) { return nil, errors.ErrUnsupported }
