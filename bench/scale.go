@@ -13,10 +13,10 @@ import (
 
 const (
 	scaleProjects = 20
-	scaleAgents   = 10    // per project, codex-cursor among them
-	scaleDone     = 5_000 // finished tasks per project
-	scaleOpen     = 50    // open ones per project
-	scaleIdle     = 20 * time.Second
+	scaleAgents   = 10               // per project, codex-cursor among them
+	scaleDone     = 5_000            // finished tasks per project
+	scaleOpen     = 50               // open ones per project
+	scaleIdle     = 30 * time.Second // the memory and the status page are stored once in it
 	scaleEvents   = 40
 )
 
@@ -68,7 +68,9 @@ func measureScale(b *bench) ([]row, error) {
 	if err != nil {
 		return rows, err
 	}
-	return append(rows, e.timePage()), nil
+	rows = append(rows, e.timePage())
+	held, err := e.waitWithHeld()
+	return append(rows, held), err
 }
 
 // newEstate lays out the projects, and their agents, which beat once. All are copies of the first.
@@ -115,13 +117,15 @@ func seatOf(agent string) string {
 	return agent + "_status"
 }
 
-// fill lays down the tasks.
+// fill lays down the tasks, the open ones first: when the daemon comes they have lain there for too long to be held.
 func (e *estate) fill() error {
-	for i, p := range e.parts {
-		if err := p.finish(&e.bench.finished, i*scaleDone, scaleDone); err != nil {
+	for _, p := range e.parts {
+		if err := p.leaveOpen(scaleOpen); err != nil {
 			return err
 		}
-		if err := p.leaveOpen(scaleOpen); err != nil {
+	}
+	for i, p := range e.parts {
+		if err := p.finish(&e.bench.finished, i*scaleDone, scaleDone); err != nil {
 			return err
 		}
 	}
@@ -214,27 +218,71 @@ func (e *estate) watchesWithoutTasks() (int, error) {
 	return inotifyWatches(e.pid()), nil
 }
 
+// awaitTaken waits until the daemon takes it that the agents have the open tasks in hand. It tells so in each project's log,
+// line by line, and only then there is rest.
+func (e *estate) awaitTaken() error {
+	taken := 0
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+		var doc struct{ Tasks []struct{ State string } }
+		if e.get("/v1/status", &doc) != nil {
+			continue
+		}
+		taken = 0
+		for _, t := range doc.Tasks {
+			if t.State == "running" {
+				taken++
+			}
+		}
+		if taken >= scaleProjects*scaleOpen {
+			return nil
+		}
+	}
+	return fmt.Errorf("after 2 minutes %d tasks count as taken", taken)
+}
+
 // rest watches the daemon while nobody but the heartbeats does anything.
 func (e *estate) rest() ([]row, error) {
+	if err := e.awaitTaken(); err != nil {
+		return nil, err
+	}
 	time.Sleep(settleTime)
-	first, err := usageOf(e.pid())
+	began, err := usageOf(e.pid())
 	if err != nil {
 		return nil, err
 	}
-	most := 0
+	quiet, most, err := e.quiet()
+	if err != nil {
+		return nil, err
+	}
+	own, mapped := residentParts(e.pid())
+	return []row{
+		told("  processor time until at rest: all seen, presumed taken, and told in the logs", show(began.cpu)),
+		told("  at rest, all agents beating: CPU, wake-ups", quiet),
+		told("  resident memory, largest", fmt.Sprintf("%s (anonymous %s, of the program file %s)", megabytes(most), megabytes(own), megabytes(mapped))),
+	}, nil
+}
+
+// quiet watches the daemon for a while in which nobody asks anything of it.
+func (e *estate) quiet() (used string, most int, err error) {
+	first, err := usageOf(e.pid())
+	if err != nil {
+		return "", 0, err
+	}
 	for end := time.Now().Add(scaleIdle); time.Now().Before(end); time.Sleep(time.Second) {
 		most = max(most, memory(e.pid(), "VmRSS"))
 	}
 	last, err := usageOf(e.pid())
 	if err != nil {
-		return nil, err
+		return "", 0, err
 	}
 	s := between(first, last)
-	own, mapped := residentParts(e.pid())
-	return []row{
-		told("  at rest, all agents beating: CPU, wake-ups", percent(s.cpu)+", "+s.rate()),
-		told("  resident memory, largest", fmt.Sprintf("%s (anonymous %s, of the program file %s)", megabytes(most), megabytes(own), megabytes(mapped))),
-	}, nil
+	return percent(s.cpu) + ", " + s.rate(), most, nil
+}
+
+// waitWithHeld is rest with requests that wait for room: the readings come more often then, and leases are renewed.
+func (e *estate) waitWithHeld() (row, error) {
+	quiet, _, err := e.quiet()
+	return told(fmt.Sprintf("  with %d requests held: CPU, wake-ups", scaleEvents), quiet), err
 }
 
 // timeEvents submits requests to one project after another; each agent is full, so each must be held.

@@ -23,8 +23,6 @@ type Waiter struct {
 	AgentUsed protocol.Share `json:"agent_used"`
 	// Held: the files say that it is held for capacity. Otherwise this is its first judgement.
 	Held bool `json:"held"`
-	// NotBefore keeps it whatever the load; until then it is in nobody's way.
-	NotBefore time.Time `json:"not_before,omitzero"`
 	// Idle: nobody is there to take it. It may lie open, and is promised nothing.
 	Idle bool `json:"idle,omitempty"`
 	// Busy: its project is being changed. What is remembered of it stays, and no verdict is given.
@@ -52,7 +50,7 @@ type Ended struct {
 type Verdict struct {
 	Subject protocol.Subject `json:"subject"`
 	Admit   bool             `json:"admit"`
-	// Gate is what keeps the task. It is zero when the task is let in, or is only not yet due.
+	// Gate is what keeps the task. It is zero when the task is let in.
 	Gate protocol.Gate `json:"gate,omitzero"`
 	// RetryAfter is what a task that must wait is told.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
@@ -145,15 +143,6 @@ func (r *round) judge(w Waiter) (Verdict, bool) {
 			r.keep(w, r.observe(w, held))
 		}
 		return Verdict{}, false
-	case r.now.Before(w.NotBefore):
-		if w.Held && remembered {
-			r.next.Held[w.Subject] = r.observe(w, held)
-		}
-		r.wakeAt(w.NotBefore)
-		return Verdict{
-			Subject: w.Subject, RetryAfter: w.NotBefore.Sub(r.now),
-			Why: "not due before " + w.NotBefore.UTC().Format(time.RFC3339),
-		}, true
 	case !w.Held:
 		return r.first(w), true
 	case !remembered:

@@ -31,7 +31,7 @@ func (r *round) forecast(w Waiter, held Held) time.Duration {
 		return min(max(due.Sub(r.now), soonest), r.cfg.RetryAfter)
 	}
 	b := r.book
-	byOthers := r.counts(DimCPU) && b.cores > 0 && b.cpu.base/b.cores > r.limit(w) ||
+	byOthers := r.counts(DimCPU) && b.cores > 0 && b.others/b.cores > r.limit(w) ||
 		r.counts(DimMemory) && b.total > 0 && b.mem.base/b.total > r.limit(w)
 	if len(b.ends) == 0 || !claimable(held.Shut) || byOthers {
 		return r.cfg.RetryAfter

@@ -19,9 +19,11 @@ type ledger struct {
 	cores, total float64
 	// base is the load without the young claims, as far as it can be told; young is what these are expected to add.
 	cpu, mem struct{ reading, base, young float64 }
-	live     int
-	ends     []time.Duration // how long the claims are expected to last, where known
-	mean     time.Duration
+	// others is what of the base is not that of claims either, in cores, as far as it can be told.
+	others float64
+	live   int
+	ends   []time.Duration // how long the claims are expected to last, where known
+	mean   time.Duration
 }
 
 // sums are the claims of one dimension added up.
@@ -30,8 +32,8 @@ type sums struct {
 	// may be in use; expected all that they may hold of the reading.
 	young, faded, expected float64
 	// goOn is what work takes that was taken and goes on; own what was measured of it; settled what was measured of such as
-	// is no longer young.
-	goOn, own, settled float64
+	// is no longer young, aged what such is expected to take where nobody can measure it, too.
+	goOn, own, settled, aged float64
 }
 
 // openLedger enters the claims, and what has ended since the last judgement.
@@ -62,6 +64,7 @@ func (r *round) openLedger(work Work) {
 	b.cpu.reading = max(reading-r.credit(), min(reading, cpu.goOn))
 	b.cpu.base = r.baseline(r.faded(b.cpu.reading-cpu.expected)-r.matureEnded(), b.cpu.reading, cpu.expected)
 	b.cpu.base = max(b.cpu.base, min(b.cpu.reading, cpu.settled)) // that much of the reading is surely not the young claims'
+	b.others = max(0, b.cpu.base-cpu.aged)
 	b.cpu.young = cpu.young + min(b.cpu.reading-b.cpu.base, cpu.faded)
 	b.mem.reading = r.load.Memory.Or(0) * b.total
 	b.mem.base = min(r.baseline(r.old.BaseMemory, b.mem.reading, mem.expected), max(0, b.mem.reading-mem.own))
@@ -84,7 +87,7 @@ func (r *round) addCores(sum *sums, c Claim, was Claimed, cost float64) (kept Cl
 		sum.goOn += kept.Cores
 	}
 	if young == 0 {
-		sum.settled += measured
+		sum.settled, sum.aged = sum.settled+measured, sum.aged+kept.Cores
 		return kept
 	}
 	all, pending := max(cost, measured), measured+max(0, cost-measured)*young

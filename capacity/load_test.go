@@ -105,26 +105,45 @@ func TestConfigValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, spoil := range map[string]func(*capacity.Config){
-		"threshold":     func(c *capacity.Config) { c.Threshold = 1.01 },
-		"threshold ":    func(c *capacity.Config) { c.Threshold = math.NaN() },
-		"threshold = 0": func(c *capacity.Config) { c.Threshold, c.Hysteresis = 0, 0 },
-		"hysteresis":    func(c *capacity.Config) { c.Hysteresis = 0.8 },
-		"hysteresis = ": func(c *capacity.Config) { c.Hysteresis = -0.1 },
-		"near":          func(c *capacity.Config) { c.Near = math.NaN() },
-		"retry_after":   func(c *capacity.Config) { c.RetryAfter = 0 },
-		"calm ":         func(c *capacity.Config) { c.Calm = -1 },
-		"calm_memory":   func(c *capacity.Config) { c.CalmMemory = 48 * time.Hour },
-		"promote_after": func(c *capacity.Config) { c.PromoteAfter = 0 },
-		"alarm_after":   func(c *capacity.Config) { c.AlarmAfter = 0 },
-		"sample_every":  func(c *capacity.Config) { c.SampleEvery = 6 * time.Second },
-		"sample_near":   func(c *capacity.Config) { c.SampleNear = 0 },
-		"sample_idle":   func(c *capacity.Config) { c.SampleIdle = time.Minute },
+		"threshold":                       func(c *capacity.Config) { c.Threshold = 1.01 },
+		"threshold ":                      func(c *capacity.Config) { c.Threshold = math.NaN() },
+		"threshold = 0":                   func(c *capacity.Config) { c.Threshold, c.Hysteresis = 0, 0 },
+		"hysteresis":                      func(c *capacity.Config) { c.Hysteresis = 0.8 },
+		"hysteresis = ":                   func(c *capacity.Config) { c.Hysteresis = -0.1 },
+		"near":                            func(c *capacity.Config) { c.Near = math.NaN() },
+		"near = -":                        func(c *capacity.Config) { c.Near = -0.1 },
+		"near = 1.":                       func(c *capacity.Config) { c.Near = 1.1 },
+		"dimensions: there is no \"gpu\"": func(c *capacity.Config) { c.Dimensions = []string{"cpu", "agent", "gpu"} },
+		"disk_limit = -":                  func(c *capacity.Config) { c.DiskLimit = -0.1 },
+		"disk_limit = 1.":                 func(c *capacity.Config) { c.DiskLimit = 1.1 },
+		"claim_cores = -":                 func(c *capacity.Config) { c.ClaimCores = -1 },
+		"claim_cores = 1025":              func(c *capacity.Config) { c.ClaimCores = 1025 },
+		"claim_memory_mb = -":             func(c *capacity.Config) { c.ClaimMemoryMB = -1 },
+		"claim_memory_mb = 1677":          func(c *capacity.Config) { c.ClaimMemoryMB = 1<<24 + 1 },
+		"retry_after":                     func(c *capacity.Config) { c.RetryAfter = 0 },
+		"calm ":                           func(c *capacity.Config) { c.Calm = -1 },
+		"calm_memory":                     func(c *capacity.Config) { c.CalmMemory = 48 * time.Hour },
+		"promote_after":                   func(c *capacity.Config) { c.PromoteAfter = 0 },
+		"alarm_after":                     func(c *capacity.Config) { c.AlarmAfter = 0 },
+		"sample_every":                    func(c *capacity.Config) { c.SampleEvery = 6 * time.Second },
+		"sample_near":                     func(c *capacity.Config) { c.SampleNear = 0 },
+		"sample_idle":                     func(c *capacity.Config) { c.SampleIdle = time.Minute },
 	} {
 		c := settings()
 		spoil(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "[capacity] "+key) {
 			t.Errorf("%s: %v", key, err)
 		}
+	}
+	edge := settings()
+	edge.Threshold, edge.Hysteresis, edge.DiskLimit, edge.Near, edge.ClaimCores, edge.ClaimMemoryMB = 1, 0, 1, 1, 1024, 1<<24
+	edge.Dimensions, edge.Calm, edge.CalmMemory, edge.RetryAfter, edge.SampleEvery = []string{"cpu", "memory", "files", "disk", "agent"}, 0, time.Hour, 2*time.Second, capacity.MaxAge
+	if err := edge.Validate(); err != nil {
+		t.Errorf("at the edge of what is allowed: %v", err)
+	}
+	edge.DiskLimit, edge.Near, edge.ClaimCores, edge.ClaimMemoryMB = 0, 0, 0, 0
+	if err := edge.Validate(); err != nil {
+		t.Errorf("at the other edge: %v", err)
 	}
 	if err := (capacity.Config{}).Validate(); strings.Count(err.Error(), "\n") < 3 {
 		t.Errorf("not every problem is named: %v", err)

@@ -163,7 +163,7 @@ func (m *stage) follow(v capacity.Verdict) {
 		if v.Admit {
 			m.note("admit %s", v.Subject.ID)
 			m.drop(v.Subject.ID)
-		} else if !w.Held && v.Gate.Dimension != "" {
+		} else if !w.Held {
 			m.note("hold %s: %s", v.Subject.ID, v.Why)
 			m.tasks[i].Held = true
 		}
@@ -215,8 +215,6 @@ func (m *stage) addTask(words []string) error {
 			w.Throttle, err = readShare(words[i+1])
 		case "for":
 			w.Agent = protocol.Subject{Project: "demo", Kind: protocol.KindAgent, ID: words[i+1]}
-		case "due":
-			w.NotBefore, err = readClock(words[i+1])
 		default:
 			err = fmt.Errorf("no such word %q", words[i])
 		}

@@ -2,6 +2,8 @@ package supervisor_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -120,4 +122,108 @@ func TestAdmissionsTellWhoWaits(t *testing.T) {
 	p.View.Load.CPU, p.View.Load.At = protocol.Used(0.1), now.Add(6*time.Second)
 	a.Ask(supervisor.Admission{Project: "/elsewhere", Who: "claude", PID: 7}, now.Add(6*time.Second))
 	expect(7 * time.Second)
+}
+
+// picture is one of two cores, one busy, with two projects that each have a task t, held or not.
+func picture(t *testing.T, now time.Time, folder string) *supervisor.Picture {
+	t.Helper()
+	p := &supervisor.Picture{}
+	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.3), Memory: protocol.Used(0.1), Files: protocol.Used(0), Disk: protocol.Used(0.1), Cores: 2, MemoryTotal: 64 << 30}
+	p.Config = settings()
+	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: folder}, {Name: "q", Path: "/q"}}
+	verdicts := map[protocol.Subject]supervisor.TaskVerdict{}
+	for _, name := range []string{"q", "p"} {
+		s := protocol.Snapshot{Project: name, Protocol: "agentstatus", Tasks: []protocol.Task{{ID: "t", Agent: "a", Visible: true}, {ID: "held", Agent: "a"}, {ID: "freed", Agent: "a"}, {ID: "other", Foreign: true}}}
+		for i := range s.Tasks[1:3] {
+			s.Tasks[1+i].Hold = &protocol.Hold{Reason: protocol.HoldCapacity}
+		}
+		p.View.Snapshots = append(p.View.Snapshots, s)
+		verdicts[s.Subject(protocol.KindTask, "t")] = supervisor.TaskVerdict{State: protocol.TaskPending}
+		verdicts[s.Subject(protocol.KindTask, "held")] = supervisor.TaskVerdict{State: protocol.TaskDeferred, Why: "no room in " + name, NotBefore: now.Add(42 * time.Second)}
+		verdicts[s.Subject(protocol.KindTask, "freed")] = supervisor.TaskVerdict{State: protocol.TaskPending, Why: "let in"}
+	}
+	p.Plan.Tasks = supervisor.BookOf(verdicts)
+	return p
+}
+
+// What a worker or a program is told, by where it asks and for what.
+func TestAdmissionAnswers(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	real := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(real, link); err != nil {
+		t.Skip("no links here")
+	}
+	for _, c := range []struct {
+		name        string
+		q           supervisor.Admission
+		admit       bool
+		known, ours bool
+		retry       time.Duration
+		why         string
+	}{
+		{"no folder at all", supervisor.Admission{}, true, true, false, 0, "cpu is fullest at 30 %, within the limit of 80 %"},
+		{"a folder of nobody", supervisor.Admission{Project: t.TempDir()}, true, true, false, 0, "cpu is fullest at 30 %, within the limit of 80 %"},
+		{"a folder that is not there", supervisor.Admission{Project: filepath.Join(real, "gone"), Task: "t"}, true, true, false, 0, "cpu is fullest at 30 %, within the limit of 80 %"},
+		{"a low limit of its own", supervisor.Admission{Throttle: protocol.Used(0.2)}, false, true, false, time.Minute, "cpu is at 30 %, over the limit of 20 %"},
+		{"its project", supervisor.Admission{Project: real, Task: "t"}, true, true, true, 0, "cpu is fullest at 30 %, within the limit of 80 %"},
+		{"through a link", supervisor.Admission{Project: link, Task: "held"}, false, true, true, 42 * time.Second, "no room in p"},
+		{"with a slash", supervisor.Admission{Project: real + "/", Task: "held"}, false, true, true, 42 * time.Second, "no room in p"},
+		{"the other project's", supervisor.Admission{Project: "/q", Task: "held"}, false, true, true, 42 * time.Second, "no room in q"},
+		{"on its way to be seen", supervisor.Admission{Project: real, Task: "freed"}, false, true, true, 50 * time.Millisecond, "it is being let in"},
+		{"of a protocol that starts its work itself", supervisor.Admission{Project: real, Task: "other"}, false, false, true, 50 * time.Millisecond, "steward has not looked at the task yet"},
+	} {
+		p := picture(t, now, real)
+		a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
+		got := a.Ask(c.q, now)
+		if got.Admit != c.admit || got.Known != c.known || got.Supervised != c.ours || got.RetryAfter != c.retry || got.Why != c.why {
+			t.Errorf("%s: %+v", c.name, *got)
+		}
+	}
+	p := picture(t, now, link)
+	for folder, want := range map[string]string{real: "p", link: "p", "/q": "q", "/elsewhere": "/elsewhere", "": ""} {
+		if got := p.Named(folder); got != want {
+			t.Errorf("%q is called %q, not %q", folder, got, want)
+		}
+	}
+}
+
+// What was let in a moment ago counts until the readings show it, each piece of work once; and who only looks takes nothing.
+func TestAdmissionsRemember(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := picture(t, now, "/p")
+	p.Plan.Memory.Gate.BaseCores = 0.6
+	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
+	for range 5 {
+		if v := a.Ask(supervisor.Admission{Look: true}, now); !v.Admit {
+			t.Fatalf("a look took the room: %s", v.Why)
+		}
+	}
+	for i := range 3 { // the worker asks again and again: one claim
+		if v := a.Ask(supervisor.Admission{Project: "/p", Task: "t"}, now.Add(time.Duration(i)*time.Second)); !v.Admit {
+			t.Fatalf("the same task, asked for the %d. time: %s", i+1, v.Why)
+		}
+	}
+	later := now.Add(2 * time.Second)
+	if n := len(a.Promised(later)); n != 1 {
+		t.Errorf("%d promises for one task", n)
+	}
+	// 0.6 of two cores are in use and one is promised: half of what another one needs is not there. The place may come at any time.
+	if v := a.Ask(supervisor.Admission{Who: "claude", PID: 7}, later); v.Admit || v.RetryAfter != 2500*time.Millisecond {
+		t.Errorf("in beside a promise: %+v", *v)
+	}
+	// Once the loop lists it as a claim of its own it counts once, from the later of the two moments.
+	id := p.View.Snapshots[1].Subject(protocol.KindTask, "t")
+	p.Plan.Claims = []capacity.Claim{{Subject: id, Since: now.Add(-time.Hour)}}
+	if v := a.Ask(supervisor.Admission{Who: "claude", PID: 7}, later); v.Admit {
+		t.Errorf("the claim that was renewed has lapsed: %s", v.Why)
+	}
+	again := now.Add(13 * time.Second)
+	p.View.Load.At = again
+	if v := a.Ask(supervisor.Admission{Who: "claude", PID: 7}, again); !v.Admit {
+		t.Errorf("what was promised 11 s ago and lapsed an hour ago keeps others out: %s", v.Why)
+	}
+	if v := a.Ask(supervisor.Admission{Who: "gemini", PID: 8}, again); v.Admit {
+		t.Errorf("two programs in one place: %s", v.Why)
+	}
 }

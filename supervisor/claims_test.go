@@ -39,6 +39,9 @@ func (s *stage) doClaim(c *card, w []string) error {
 	case "claimed": // by a worker, perhaps one of the processes of an agent, and the process that runs it
 		c.named = "claim"
 		c.workers = []protocol.Identity{{PID: 6000 + len(s.processes), Start: 7, Boot: "b"}, {PID: 6001 + len(s.processes), Start: 7, Boot: "b"}}
+		if len(w) > 1 && w[1] == "alone" { // its worker does it itself
+			c.workers, w = c.workers[:1], w[:1]
+		}
 		if len(w) > 2 { // by codex [other]
 			a := s.sim(w[2]).agent
 			c.workers[0] = append([]protocol.Identity{a.Process}, a.Others...)[len(w)-3]

@@ -40,6 +40,7 @@ type desk struct {
 	speaks    []Spoken
 	again     time.Time // the adapter's own wish
 	tries     map[effort]*tries
+	failed    time.Time       // until when the last change rests that could not be made; zero: none yet
 	problem   *protocol.Fault // the looker's own trouble
 	unwatched *Trouble        // its folders cannot be watched
 	lost      time.Time       // when it was last said that the kernel had lost hints
@@ -198,8 +199,14 @@ func (d *desk) tried(c protocol.Change, err error, now time.Time) (again bool) {
 		}
 		t.rest = now.Add(min(time.Second<<min(over-1, 6), longest))
 	}
+	if t.failure != nil {
+		d.failed = latest(d.failed, t.at, t.rest)
+	}
 	return t.n <= triesFree
 }
+
+// latest is the last of some moments.
+func latest(moments ...time.Time) time.Time { return slices.MaxFunc(moments, time.Time.Compare) }
 
 // failure is a change that cannot be made, as a Fault for the status page: the operator must learn of a full disk.
 func failure(c protocol.Change, err error, last *Trouble, now time.Time) *Trouble {
@@ -255,13 +262,11 @@ func (d *desk) watching(err error, now time.Time, pace time.Duration, log *slog.
 // rest is no longer wanted.
 func (d *desk) failing(now time.Time, every time.Duration) []Trouble {
 	var list []Trouble
-	for _, t := range d.tries {
-		until := t.at
-		if t.rest.After(until) {
-			until = t.rest
-		}
-		if t.failure != nil && now.Before(until.Add(2*every)) {
-			list = append(list, *t.failure)
+	if now.Before(d.failed.Add(2 * every)) { // mostly none has: a thousand that went well need not be gone through
+		for _, t := range d.tries {
+			if t.failure != nil && now.Before(latest(t.at, t.rest).Add(2*every)) {
+				list = append(list, *t.failure)
+			}
 		}
 	}
 	if d.unwatched != nil {

@@ -184,12 +184,12 @@ func (f *folder) apply(c protocol.Change, now time.Time) error {
 	}
 	switch c.Verb {
 	case protocol.VerbHold:
-		return f.holdTask(t, c)
+		return f.holdTask(t, c, now)
 	case protocol.VerbRelease:
 		return f.show(t, now)
 	case protocol.VerbRenew:
 		return f.do(func() {
-			t.notice = &protocol.Hold{Reason: t.hold().Reason, NotBefore: t.hold().NotBefore, ReleaseBy: c.ReleaseBy}
+			t.notice = &protocol.Hold{Reason: t.hold().Reason, Since: t.hold().Since, NotBefore: t.hold().NotBefore, ReleaseBy: c.ReleaseBy}
 		})
 	case protocol.VerbRetry:
 		return f.retry(t, c, now)
@@ -247,7 +247,7 @@ func (f *folder) do(steps ...func()) error {
 	return nil
 }
 
-func (f *folder) holdTask(t *card, c protocol.Change) error {
+func (f *folder) holdTask(t *card, c protocol.Change, now time.Time) error {
 	if t.held {
 		return nil
 	}
@@ -255,7 +255,9 @@ func (f *folder) holdTask(t *card, c protocol.Change) error {
 		return errMoved
 	}
 	return f.do(
-		func() { t.notice = &protocol.Hold{Reason: c.Hold, NotBefore: c.Until, ReleaseBy: c.ReleaseBy} },
+		func() {
+			t.notice = &protocol.Hold{Reason: c.Hold, Since: now, NotBefore: c.Until, ReleaseBy: c.ReleaseBy}
+		},
 		func() { t.open, t.held = false, true })
 }
 
@@ -301,7 +303,9 @@ func (f *folder) retry(t *card, c protocol.Change, now time.Time) error {
 			}
 			t.open, t.held = false, true
 		},
-		func() { t.notice = &protocol.Hold{Reason: c.Hold, NotBefore: k.Due, ReleaseBy: c.ReleaseBy} },
+		func() {
+			t.notice = &protocol.Hold{Reason: c.Hold, Since: now, NotBefore: k.Due, ReleaseBy: c.ReleaseBy}
+		},
 		func() {
 			k.Committed = true
 			t.taken[c.Attempt] = *t.result

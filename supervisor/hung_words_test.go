@@ -15,6 +15,7 @@ import (
 // eyes are what the stage's steward sees of processes, and how well.
 type eyes struct {
 	trees map[protocol.Identity]*capacity.Usage
+	takes map[protocol.Identity]*takes
 	slept time.Duration // in which no loop runs
 	doubt int
 	ended map[protocol.Subject]time.Time
@@ -26,6 +27,9 @@ func (e *eyes) see(v *supervisor.View) {
 		seen := *u
 		seen.At, seen.CPU = v.Now, u.CPU+(v.Now.Sub(midnight)-e.slept)/250
 		v.Usage = append(v.Usage, seen)
+	}
+	for id, k := range e.takes {
+		v.Usage = append(v.Usage, capacity.Usage{Identity: id, At: v.Now, Cores: k.cores, CPU: k.spent(v.Now), Memory: k.memory})
 	}
 	slices.SortFunc(v.Usage, func(a, b capacity.Usage) int { return cmp.Compare(a.Identity.PID, b.Identity.PID) })
 	v.Doubt = e.doubt

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -156,6 +157,33 @@ func TestCrossCheck(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n, _ := c.between(&c.checked, from, time.Now()); n < 11 {
 			t.Errorf("%d checks in a minute with work under way", n)
+		}
+	})
+}
+
+// TestCheckedOnce: a process that is at many tasks is looked at once in a look, not once for each of them.
+func TestCheckedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c := newWorld(t, "demo"), &counted{}
+		id := protocol.Identity{PID: 7, Start: 7, Boot: "b"}
+		w.processes[id] = heartbeat.ProcessAlive
+		a := agentOf("codex")
+		a.agent.Process = id
+		w.folders["demo"].sims = []*sim{a}
+		_, stop := w.startCounted(c)
+		defer stop()
+		time.Sleep(10 * time.Second)
+		w.at("demo", func(f *folder) {
+			for i := range 20 {
+				f.submit(request(fmt.Sprint("t", i)), time.Now())
+				f.cards[fmt.Sprint("t", i)].workers = []protocol.Identity{id}
+			}
+		})
+		time.Sleep(10 * time.Second)
+		from := time.Now()
+		time.Sleep(time.Minute)
+		if n, _ := c.between(&c.checked, from, time.Now()); n < 11 || n > 14 {
+			t.Errorf("%d checks of one process in a minute", n)
 		}
 	})
 }

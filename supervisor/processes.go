@@ -22,12 +22,17 @@ func (s *Supervisor) followAgents(d *desk) {
 		d.checked = now
 	}
 	wanted, claims := map[protocol.Identity]heartbeat.ProcessState{}, map[int]protocol.Identity{}
+	want := func(id protocol.Identity) {
+		if _, asked := wanted[id]; !asked { // one worker may be at many tasks
+			wanted[id] = s.lookAfter(d, id)
+		}
+	}
 	for i := range d.snapshots {
 		snap := &d.snapshots[i]
 		for j := range snap.Agents {
 			a := &snap.Agents[j]
 			for _, id := range beside(a) {
-				wanted[id] = s.lookAfter(d, id)
+				want(id)
 			}
 			id := heartbeat.Watch(*a, s.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)))
 			if id.PID == 0 {
@@ -38,11 +43,11 @@ func (s *Supervisor) followAgents(d *desk) {
 				id = s.claimed(d, pid)
 				claims[pid] = id
 			}
-			wanted[id] = s.lookAfter(d, id)
+			want(id)
 		}
 		for j := range snap.Tasks {
 			for _, id := range snap.Tasks[j].Workers {
-				wanted[id] = s.lookAfter(d, id)
+				want(id)
 			}
 		}
 	}

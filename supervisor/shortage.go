@@ -20,7 +20,7 @@ func (d *decision) alertGate(closed []capacity.Closed) {
 		case d.now.Before(due):
 			d.wake(due)
 		case shut.Agent.ID != "":
-			d.gateShut(shut.Agent, shut, []string{shut.Dimension})
+			d.gateShut(shut.Agent, shut, []string{shut.Dimension + " " + shut.Agent.ID})
 		default:
 			machine = append(machine, shut)
 		}
@@ -35,15 +35,18 @@ func (d *decision) alertGate(closed []capacity.Closed) {
 }
 
 func (d *decision) gateShut(subject protocol.Subject, shut capacity.Closed, dimensions []string) {
-	what := strings.Join(dimensions, ", ")
+	what, lack := strings.Join(dimensions, ", "), "for lack of "+shut.Dimension
+	if shut.Agent.ID != "" {
+		lack = "because " + shut.Agent.ID + " is full"
+	}
 	limit := ""
 	if shut.Limit < d.cfg.Capacity.Threshold {
 		limit = fmt.Sprintf(" They allow no more than %.0f %% to be used.", 100*shut.Limit)
 	}
 	d.alert(escalate.Alert{Kind: "gate_shut", Code: shut.Dimension, Severity: protocol.High, Subject: subject, Agent: shut.Agent.ID,
 		Summary:    fmt.Sprintf("No room for %s since %s: %s", tasks(shut.Waiting), clock(shut.Since), what),
-		Detail:     fmt.Sprintf("Tasks have been held back since %s because of %s.%s %s", shut.Since.UTC().Format(time.RFC3339), what, limit, d.consumers(shut.Dimension)),
-		Spoken:     fmt.Sprintf("%s, tasks are held back for lack of %s.", d.cfg.Human, shut.Dimension),
+		Detail:     strings.TrimSpace(fmt.Sprintf("Tasks have been held back since %s because of %s.%s %s", shut.Since.UTC().Format(time.RFC3339), what, limit, d.consumers(shut.Dimension))),
+		Spoken:     fmt.Sprintf("%s, tasks are held back %s.", d.cfg.Human, lack),
 		Occurrence: shut.Since.UTC().Format(time.RFC3339)})
 }
 
@@ -71,6 +74,9 @@ func tasks(n int) string {
 	return fmt.Sprintf("%d tasks", n)
 }
 
+// mostNamed is how many of the tasks that have waited for very long are named.
+const mostNamed = 5
+
 // alertStarving tells the human of tasks that wait for room for very long although others go: what they need is perhaps
 // never there. Where the gate itself is shut, the incident is about that.
 func (d *decision) alertStarving(closed []capacity.Closed) {
@@ -94,12 +100,16 @@ func (d *decision) alertStarving(closed []capacity.Closed) {
 	}
 	slices.SortFunc(starving, func(a, b protocol.Subject) int { return strings.Compare(a.String(), b.String()) })
 	var names []string
-	for _, s := range starving[:min(len(starving), 5)] {
+	for _, s := range starving[:min(len(starving), mostNamed)] {
 		names = append(names, s.String())
+	}
+	list := strings.Join(names, ", ")
+	if more := len(starving) - len(names); more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
 	}
 	d.alert(escalate.Alert{Kind: "starving", Severity: protocol.Medium, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "queue"},
 		Summary:    fmt.Sprintf("%s waited for room since %s", capital(tasks(len(starving)), len(starving)), clock(first)),
-		Detail:     fmt.Sprintf("Other tasks were let in meanwhile: %s. 'steward explain' says what each waits for, 'steward release' lets it go.", strings.Join(names, ", ")),
+		Detail:     fmt.Sprintf("Others were let in meanwhile. These wait: %s. 'steward explain' says what each waits for, 'steward release' lets it go.", list),
 		Spoken:     fmt.Sprintf("%s, tasks have waited for room for very long.", d.cfg.Human),
 		Occurrence: first.UTC().Format(time.RFC3339)})
 }

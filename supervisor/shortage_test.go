@@ -20,7 +20,10 @@ func TestStarving(t *testing.T) {
 	f := s.demo()
 	f.submit(protocol.Task{ID: "first", Agent: "codex", Timeout: time.Hour}, s.now)
 	s.until(s.now.Add(time.Second))
-	f.submit(protocol.Task{ID: "low", Agent: "codex", Timeout: time.Hour}, s.now)
+	s.show["words"] = true
+	for _, id := range []string{"low", "also"} {
+		f.submit(protocol.Task{ID: id, Agent: "codex", Timeout: time.Hour}, s.now)
+	}
 	for i := range 10 {
 		f.submit(protocol.Task{ID: fmt.Sprint("high", i), Agent: "codex", Priority: protocol.PriorityHigh, Timeout: time.Hour}, s.now)
 	}
@@ -41,5 +44,12 @@ func TestStarving(t *testing.T) {
 	}
 	if n := strings.Count(log, "alert medium queue"); n != 1 {
 		t.Errorf("%d alerts:\n%s", n, log)
+	}
+	for _, words := range []string{"9 tasks have waited for room since 00:00:01 UTC",
+		"Others were let in meanwhile. These wait: demo:task/also, demo:task/high3, demo:task/high4, demo:task/high5, demo:task/high6 and 4 more. 'steward explain' says",
+		"Jesse, tasks have waited for room for very long."} {
+		if !strings.Contains(log, words) {
+			t.Errorf("nobody is told %q:\n%s", words, log)
+		}
 	}
 }

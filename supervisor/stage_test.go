@@ -111,6 +111,7 @@ func (s *stage) turn() supervisor.Plan {
 	view := s.look()
 	plan := s.mind.decide(s.t, view, s.memory, s.cfg)
 	s.checkDump(view, plan)
+	s.checkLater(view, plan)
 	s.after(view, plan)
 	s.plan, s.memory, s.resumed = plan, plan.Memory, false
 	for _, a := range plan.Alerts {
@@ -170,6 +171,17 @@ func (s *stage) checkDump(view supervisor.View, plan supervisor.Plan) {
 	}
 }
 
+// checkLater decides on the same look twice more, as when the gauges were read or a process has ended meanwhile. What the
+// brain has in mind must not outlive its truth.
+func (s *stage) checkLater(view supervisor.View, plan supervisor.Plan) {
+	s.t.Helper()
+	view.Resumed = false
+	for range 2 {
+		view.Now = view.Now.Add(700 * time.Millisecond)
+		plan = s.mind.decide(s.t, view, plan.Memory, s.cfg)
+	}
+}
+
 func dump(t fataler, p supervisor.Plan) string {
 	return string(encoded(t, p)) + "\n" + string(encoded(t, p.Memory))
 }
@@ -212,8 +224,11 @@ func (s *stage) raise(a escalate.Alert) {
 // extras are what more there is to an alert: whether somebody waits for it, what may be answered, and that no voice
 // may say it.
 func (s *stage) extras(a escalate.Alert) (text string) {
+	if s.show["words"] {
+		text = fmt.Sprintf(" | %s | %s", a.Detail, a.Spoken)
+	}
 	if !s.show["alert"] {
-		return ""
+		return text
 	}
 	if a.Blocking {
 		text += " (blocking)"
@@ -235,6 +250,9 @@ func (s *stage) told(c protocol.Change) string {
 		line += " " + c.Hold
 		if c.Gate != nil {
 			line += " (" + c.Gate.Dimension + ")"
+		}
+		if s.show["wait"] && !c.Until.IsZero() {
+			line += fmt.Sprintf(", ask again in %v", c.Until.Sub(s.now))
 		}
 	case protocol.VerbRetry:
 		line += fmt.Sprintf(" %s %s, due %s", c.Action, c.Code, s.clock(c.Until))

@@ -206,16 +206,16 @@ func (s *Supervisor) announceReady() {
 func (s *Supervisor) tick() {
 	now := s.now()
 	decided := s.decided
-	slack := s.together(now)
+	sample, look := s.together(now)
 	hurry := s.hurry(now)
-	if !now.Before(s.sampled.Add(s.sampleEvery() - slack)) {
+	if !now.Before(s.sampled.Add(s.sampleEvery() - sample)) {
 		s.sample()
 	}
 	for _, d := range s.desks {
 		if d.unwatched != nil {
 			s.callUp(d, now, hurry)
 		} else {
-			s.callUp(d, now, slack)
+			s.callUp(d, now, look)
 		}
 	}
 	if s.wakes(now) && s.decided == decided {

@@ -67,7 +67,7 @@ func (s *stage) do(line string) error {
 		"once": s.doOnce, "state": s.doState, "release": s.doRelease, "retries": s.doRetries,
 		"lock": s.doLock, "plea": s.doPlea, "finding": s.doFinding, "event": s.doEvent, "mode": s.doMode,
 		"fault": s.doFault, "trouble": s.doTrouble, "progress": s.doProgress, "settle": s.doSettle,
-		"hung": s.doHung, "doubt": s.doDoubt, "ask": s.doAsk, "daemon": s.doDaemon,
+		"hung": s.doHung, "doubt": s.doDoubt, "ask": s.doAsk, "daemon": s.doDaemon, "claims": s.doClaims, "explain": s.doExplain, "eater": s.doEater,
 	}[verb]
 	if !ok {
 		return fmt.Errorf("no such word")
@@ -250,6 +250,8 @@ func (s *stage) doAgent(w []string) error {
 		v, err := strconv.ParseFloat(w[2], 64)
 		a.agent.Used = protocol.Used(v)
 		return err
+	case "takes":
+		return s.take(a.agent.Process, w[2:])
 	case "last":
 		to, err := readClock(w[2])
 		a.agent.Beat, a.silent = protocol.Beat{Mark: "old", Touched: to, At: to}, true
@@ -284,6 +286,10 @@ func (s *stage) doTask(w []string) error {
 		c.task.Block = strings.Join(w[3:], " ")
 	case "free":
 		c.task.Block = ""
+	case "takes": // what the processes take that do nothing else
+		return s.take(c.workers[len(c.workers)-1], w[2:])
+	case "half-held": // a crash came between the notice and the hold
+		c.notice = &protocol.Hold{Reason: protocol.HoldCapacity, ReleaseBy: s.now.Add(time.Minute)}
 	case "half-retried": // a crash came between the schedule and the commit
 		c.ledger = append(c.ledger, protocol.Taking{N: len(c.ledger) + 1, Action: protocol.ActionRetry, Rule: "severity=warning", Code: "FLAKY", Due: s.now.Add(20 * time.Second)})
 		c.open, c.held = false, true
@@ -376,6 +382,8 @@ func (s *stage) doResult(w []string) error {
 				return err
 			}
 			since = to
+		case "took":
+			o.Took, _ = time.ParseDuration(rest[i+1])
 		}
 	}
 	if o.Status == "late" {

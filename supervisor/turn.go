@@ -62,18 +62,28 @@ func (s *Supervisor) hurry(now time.Time) time.Duration {
 	return 0
 }
 
-// together is by how much what comes by the clock alone may come early: when a sample or a full look is due, what would
-// be due within half a sample's time goes with it, so that an idle machine is woken once and not once for each.
-func (s *Supervisor) together(now time.Time) time.Duration {
-	every := s.sampleEvery()
-	turn := !now.Before(s.sampled.Add(every))
+// together is by how much what comes by the clock alone may come early, so that a quiet machine is woken once and not once
+// for each. When a sample or a full look is due, what would be due within half a sample's time goes with it. A look that is
+// due takes along those of the other projects that would follow within half a turn: from then on all have one turn, however
+// far apart they once were. Each project on its own would be decided on twice, for a decision must show at the next one,
+// whoever that is for, that nothing is left to do.
+func (s *Supervisor) together(now time.Time) (sample, look time.Duration) {
+	half := min(s.sampleEvery(), s.cfg.LookEvery) / 2
+	if !now.Before(s.sampled.Add(s.sampleEvery())) {
+		sample = half
+	}
 	for _, d := range s.desks {
-		turn = turn || d.unwatched == nil && !d.busy && !now.Before(s.turn(d))
+		if d.unwatched != nil || d.busy {
+			continue
+		}
+		switch turn := s.turn(d); {
+		case !now.Before(turn):
+			return half, s.cfg.LookEvery / 2
+		case sample > 0 && !now.Before(turn.Add(-half)): // it goes with the sample, and the others go with it
+			look = s.cfg.LookEvery / 2
+		}
 	}
-	if !turn {
-		return 0
-	}
-	return min(every, s.cfg.LookEvery) / 2
+	return sample, max(sample, look)
 }
 
 // callUp has a desk look when its time has come. What an adapter asks for it finds without being told where: a torn
@@ -90,7 +100,7 @@ func (s *Supervisor) callUp(d *desk, now time.Time, slack time.Duration) {
 
 // turnTakes is how long a look that the clock alone asked for waits for those that began with it: one decision serves
 // all projects.
-const turnTakes = 20 * time.Millisecond
+const turnTakes = 50 * time.Millisecond
 
 // waitsForOthers reports whether the decision on a look may wait for the others of its turn. It is taken with the last
 // of them, or when turnTakes is over.

@@ -37,6 +37,39 @@ func TestOneTurn(t *testing.T) {
 	})
 }
 
+// TestOneTurnAtWork: also while tasks are open, when a reading comes every second, projects whose turns lie seconds apart find
+// each other again; and none is looked at much more often than its pace for that.
+func TestOneTurnAtWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a", "b", "c")
+		for name := range w.folders {
+			w.folders[name].sims = []*sim{agentOf("codex")}
+		}
+		s, stop := w.start()
+		defer stop()
+		for name := range w.folders {
+			w.at(name, func(f *folder) { f.submit(request("t1"), time.Now()) })
+		}
+		time.Sleep(20*time.Second + 300*time.Millisecond)
+		w.hints <- supervisor.Hint{Project: "b"} // anything may have changed
+		time.Sleep(1100 * time.Millisecond)
+		w.hints <- supervisor.Hint{Project: "c"}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		first, looks := s.Picture().Desks[0].LookedAt, s.Picture().Looks
+		for _, d := range s.Picture().Desks {
+			if !d.LookedAt.Equal(first) {
+				t.Errorf("%s was looked at %v from the first", d.Name, d.LookedAt.Sub(first))
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := s.Picture().Looks - looks; n < 3*60/5 || n > 3*(60/5+2) {
+			t.Errorf("%d looks in a minute at three projects", n)
+		}
+	})
+}
+
 // TestIdleTurns: while nothing is open, and no process is on record, all that comes by the clock comes at the same
 // moments, and no reading is older than one may be. What the kernel says of the machine's need then decides on nothing.
 func TestIdleTurns(t *testing.T) {
