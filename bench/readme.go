@@ -49,6 +49,12 @@ var headlines = []struct{ under, row, words string }{
 	{"one event", "processor time", "one event among 100,000 finished tasks against 100, processor time"},
 	{"", "steward boot", "`steward boot` against the document's two scripts"},
 	{"", "binary", "binary"},
+	{"", "request appears → result", "request appears → result of an empty script by an idle worker"},
+	{"", "press of a button", "your press of a popup's button → the agent can read it"},
+	{"100000 finished", "request → held", "100,000 finished and 1,000 open tasks, 200 agents, 20 projects: request → held"},
+	{"100000 finished", "at rest", "&nbsp; at rest, all agents beating"},
+	{"100000 finished", "with 40 requests held", "&nbsp; the same with 40 requests held"},
+	{"100000 finished", "resident memory", "&nbsp; its memory"},
 }
 
 // printReadme makes the README's table of a saved one.
