@@ -95,7 +95,8 @@ func (k *taskLook) fromTheFuture() bool {
 		return false
 	}
 	k.d.loud()
-	if k.d.old.LastLook.After(k.d.now) { // set just now: the loop has not felt it yet
+	if k.d.old.LastLook.After(k.d.now) { // set just now: the loop has not felt it yet, and does in its next turn
+		k.d.wake(k.d.now.Add(time.Millisecond))
 		return false
 	}
 	if k.d.resuming() {
