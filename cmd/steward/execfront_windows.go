@@ -19,6 +19,7 @@ type front struct {
 	ending     keep.Ending
 	lastSignal os.Signal
 	signalAt   time.Time
+	tty        bool // always: an interrupt comes to both
 }
 
 func startFront(path string, argv, env []string) (*front, error) {
@@ -26,7 +27,7 @@ func startFront(path string, argv, env []string) (*front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &front{process: p, ended: make(chan os.Signal, 1)}
+	f := &front{process: p, ended: make(chan os.Signal, 1), tty: true}
 	f.id, _ = proc.Inspect(p.Pid)
 	go func() {
 		st, err := p.Wait()

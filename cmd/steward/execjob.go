@@ -140,6 +140,7 @@ func (j *job) attend(l *life, signals *signalEar) {
 					e.Ready = l.began.Add(j.cfg.Ready)
 				}
 				l.ending = e
+				l.hearLast(signals)
 				l.asked = l.heardLately(e)
 				return
 			}
@@ -267,6 +268,33 @@ func withVariable(env []string, name, value string) []string {
 // heardBefore is how shortly before its end a signal must have come to be what ended a command that gives no signal as
 // its reason: many catch it, tidy up and exit.
 const heardBefore = 10 * time.Second
+
+// hearLast takes note of the signals that came together with the end. The terminal sends an interrupt to the command and to
+// us at once, and a command that obeys it may be seen to have ended before ours is heard.
+func (l *life) hearLast(signals *signalEar) {
+	patience := time.NewTimer(heardAfter)
+	defer patience.Stop()
+	for {
+		select {
+		case s := <-signals.heard:
+			l.lastSignal, l.signalAt = s, time.Now()
+			continue
+		default:
+		}
+		if !l.tty || l.ending.Well() || l.lastSignal != nil {
+			return
+		}
+		select {
+		case s := <-signals.heard:
+			l.lastSignal, l.signalAt = s, time.Now()
+		case <-patience.C:
+			return
+		}
+	}
+}
+
+// heardAfter is how much later than the end of the command the interrupt that ended it may be heard, on a busy machine.
+const heardAfter = 200 * time.Millisecond
 
 // heardLately reports whether the user has ended the command.
 func (l *life) heardLately(e keep.Ending) bool {

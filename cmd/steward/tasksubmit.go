@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -193,8 +194,8 @@ func (s *submission) fits(c *cobra.Command, args []string) error {
 		return fmt.Errorf("--progress %s: give 1s to 1h", s.order.Progress)
 	}
 	if f.Changed("throttle") {
-		if !(s.throttle >= 0 && s.throttle <= 1) { // so that what is no number is refused, too
-			return fmt.Errorf("--throttle %v: give a share of 0 to 1", s.throttle)
+		if math.IsNaN(s.throttle) { // of which JSON knows nothing
+			return errors.New("--throttle NaN: give a share from 0 to 1")
 		}
 		s.order.Throttle = &s.throttle
 	}

@@ -50,7 +50,7 @@ func TestWrongUsageOfEveryCommand(t *testing.T) {
 		"run --once --service", "plan --project nowhere", "plan --project ../config.toml", "-z status", "log -n 99999999999999999999", "log -n", "--config", "log -n -5", "config --check x --defaults", "incidents --all --state open",
 		"exec --project nowhere -- true", "exec --agent ../x -- true", "exec --restart often -- true", "exec --throttle 3 -- true",
 		"lock run x", "lock run x true", "lock run x --project nowhere -- true", "lock run x --wait=-3s -- true", "lock run x --wait 3s --no-wait -- true", "lock list --project nowhere",
-		"task submit nonsense", "task submit execute --throttle nan -- true", "task submit execute --throttle 3 -- true", "task submit execute --query x -- true", "task submit research x --approved", "task submit research x --project nowhere",
+		"task submit nonsense", "task submit execute --throttle nan -- true", "task submit execute --query x -- true", "task submit research x --approved", "task submit research x --project nowhere",
 		"task fail x", "task fail x --code  --message y", "task fail x --code X --message y --line -4", "task next --pid -1", "task next --pid 2000000000", "task next --agent ../x", "task next --wait=soon", "task next --project nowhere",
 		"task wait x --timeout 0s", "task progress x much", "task progress x 400", "task progress x 40 --steps 3",
 		"worker", "worker --agent ../x", "worker --agent x --jobs 0", "worker --agent x --once --drain", "worker --agent x --project nowhere",
