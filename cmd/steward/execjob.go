@@ -281,7 +281,7 @@ func (l *life) hearLast(signals *signalEar) {
 			continue
 		default:
 		}
-		if !l.tty || l.ending.Well() || l.lastSignal != nil {
+		if !l.tty || l.ending.Well() || l.heardLately(l.ending) {
 			return
 		}
 		select {
