@@ -20,6 +20,7 @@ const (
 
 // cpuGauge turns two readings of the processors' counters into the share that was used in between.
 type cpuGauge struct {
+	allowedSet
 	last   ticks
 	lastAt time.Time
 	share  capacity.Share // of the last full window
@@ -31,7 +32,7 @@ type ticks struct{ idle, total float64 }
 
 func (g *cpuGauge) add(cur ticks, now time.Time) (float64, error) {
 	if g.lastAt.IsZero() {
-		*g = cpuGauge{last: cur, lastAt: now}
+		g.restart(cur, now)
 		return 0, errors.New("first sample: nothing to compare with yet")
 	}
 	gap := now.Sub(g.lastAt)
@@ -42,7 +43,7 @@ func (g *cpuGauge) add(cur ticks, now time.Time) (float64, error) {
 		return 0, errors.New("the samples are too close together")
 	}
 	last := g.last
-	*g = cpuGauge{last: cur, lastAt: now}
+	g.restart(cur, now)
 	if gap <= 0 || gap > longest {
 		return 0, fmt.Errorf("the samples are %v apart", gap)
 	}
@@ -51,6 +52,11 @@ func (g *cpuGauge) add(cur ticks, now time.Time) (float64, error) {
 		g.share, g.window = capacity.Used(used), gap
 	}
 	return used, err
+}
+
+// restart makes this reading the one that the next is compared with.
+func (g *cpuGauge) restart(cur ticks, now time.Time) {
+	*g = cpuGauge{allowedSet: g.allowedSet, last: cur, lastAt: now}
 }
 
 // usedBetween is the share that was not idle. Stolen time counts as used: the machine could not give it to us.

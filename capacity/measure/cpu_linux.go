@@ -4,27 +4,122 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"golang.org/x/sys/unix"
 )
 
 // clockTicks per second is the same on every Linux that Go runs on.
 const clockTicks = 100
 
-func (g *Gauge) readTicks() (ticks, error) {
-	text, err := g.kept("stat").read(g.buf)
-	if err != nil {
-		return ticks{}, fmt.Errorf("read processor counters: %w", err)
+// largestStat bounds the buffer for /proc/stat: enough for the lines of some 8,000 processors.
+const largestStat = 1 << 20
+
+// allowedCPUs is the affinity mask of this process: taskset, a cpuset of a control group and a container's pinning all
+// end in it. nil: the kernel does not say, which includes machines with more processors than the mask has bits.
+func allowedCPUs() *unix.CPUSet {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil
 	}
-	return parseTicks(text)
+	return &set
 }
 
-// parseTicks reads the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal. What follows
-// is guest time, which the kernel has counted under user and nice already.
-func parseTicks(text []byte) (ticks, error) {
-	line, _, _ := bytes.Cut(text, []byte{'\n'})
+// cpuReader is what a Gauge needs to read the processors' counters.
+type cpuReader struct {
+	allowed func() *unix.CPUSet // nil: allowedCPUs; only tests set it
+	stat    []byte              // for the text of /proc/stat, which grows with the processors
+}
+
+// readTicks reads the counters of the processors on which steward may run.
+func (g *Gauge) readTicks() (ticks, error) {
+	allowed := allowedCPUs
+	if g.allowed != nil {
+		allowed = g.allowed
+	}
+	return g.ticksOf(allowed())
+}
+
+func (g *Gauge) ticksOf(allowed *unix.CPUSet) (ticks, error) {
+	g.cpu.processors(allowed)
+	if len(g.stat) == 0 {
+		g.stat = make([]byte, roomy)
+	}
+	for {
+		text, err := g.kept("stat").read(g.stat)
+		if err != nil {
+			return ticks{}, fmt.Errorf("read processor counters: %w", err)
+		}
+		if len(text) == len(g.stat) && len(text) < largestStat && !bytes.Contains(text, []byte("\nintr ")) {
+			g.stat = make([]byte, 2*len(g.stat)) // the lines of the processors do not all fit
+			continue
+		}
+		return parseTicks(text, allowed)
+	}
+}
+
+// processors starts the gauge anew when the set of allowed processors has changed: the counters of two different sets
+// cannot be compared.
+func (g *cpuGauge) processors(allowed *unix.CPUSet) {
+	var set unix.CPUSet
+	if allowed != nil {
+		set = *allowed
+	}
+	if set != g.set {
+		*g = cpuGauge{allowedSet: allowedSet{set}}
+	}
+}
+
+// allowedSet is the set of processors that the last counters were summed over.
+type allowedSet struct{ set unix.CPUSet }
+
+// cores is the number of processors on which steward may run; 0: unknown.
+func (g *cpuGauge) cores() int { return g.set.Count() }
+
+// parseTicks sums the lines of the allowed processors of /proc/stat. It takes the first line, the sum over all, when
+// every listed processor is allowed. Inside a container lxcfs lists only the container's own processors and numbers
+// them anew; then the lines are as many as the mask has bits, or none of them is in the mask.
+func parseTicks(text []byte, allowed *unix.CPUSet) (ticks, error) {
+	line, text, _ := bytes.Cut(text, []byte{'\n'})
 	rest, ok := bytes.CutPrefix(line, []byte("cpu "))
 	if !ok {
 		return ticks{}, errors.New("read processor counters: nothing usable is there")
 	}
+	all, err := parseTickLine(rest, line)
+	if err != nil || allowed == nil {
+		return all, err
+	}
+	var sum ticks
+	listed, counted := 0, 0
+	for {
+		line, text, ok = bytes.Cut(text, []byte{'\n'})
+		rest, isCPU := bytes.CutPrefix(line, []byte("cpu"))
+		if !isCPU || !ok {
+			break
+		}
+		n, rest, ok := number(rest)
+		if !ok {
+			return ticks{}, fmt.Errorf("read processor counters: %q makes no sense", line)
+		}
+		listed++
+		if n >= uint64(len(allowed)*64) || !allowed.IsSet(int(n)) {
+			continue
+		}
+		t, err := parseTickLine(rest, line)
+		if err != nil {
+			return ticks{}, err
+		}
+		counted++
+		sum.idle, sum.total = sum.idle+t.idle, sum.total+t.total
+	}
+	if counted == 0 || listed <= allowed.Count() {
+		return all, nil
+	}
+	return sum, nil
+}
+
+// parseTickLine reads the numbers of one line: user, nice, system, idle, iowait, irq, softirq, steal. What follows is
+// guest time, which the kernel has counted under user and nice already.
+func parseTickLine(rest, line []byte) (ticks, error) {
 	var t ticks
 	for i := range 8 {
 		n, after, ok := number(rest)

@@ -20,6 +20,7 @@ type Gauge struct {
 	binding  string
 	problems map[string]string
 	buf      []byte // for what is read under mu
+	cpuReader
 	open     opened
 	cpu      cpuGauge
 	disk     diskGauge

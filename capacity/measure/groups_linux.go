@@ -2,6 +2,7 @@ package measure
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -47,7 +48,7 @@ func (g *Gauge) addGroups(load *capacity.Load, m memory, now time.Time) {
 	if age := now.Sub(g.groups.at); m.total > 0 && (g.groups.at.IsZero() || age < 0 || age >= groupsEvery) {
 		g.findGroups(m.total, now)
 	}
-	load.Cores, load.MemoryTotal = float64(runtime.NumCPU()), m.total
+	load.Cores, load.MemoryTotal = float64(cmp.Or(g.cpu.cores(), runtime.NumCPU())), m.total
 	for _, group := range g.groups.memory {
 		load.MemoryTotal = min(load.MemoryTotal, group.limit)
 		if used := group.used(load.Memory.Or(0), g.buf); load.Memory.Known() && used > load.Memory.Or(0) {

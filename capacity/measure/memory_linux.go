@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"golang.org/x/sys/unix"
 )
 
 func (g *Gauge) readMemory() (memory, error) {
@@ -11,7 +13,42 @@ func (g *Gauge) readMemory() (memory, error) {
 	if err != nil {
 		return memory{}, fmt.Errorf("read memory: %w", err)
 	}
-	return parseMeminfo(text)
+	m, err := parseMeminfo(text)
+	if err == nil {
+		m.available += g.reclaimableARC(m)
+	}
+	return m, err
+}
+
+// reclaimableARC is what the cache of ZFS would give back, in bytes. The kernel does not count it in MemAvailable, though
+// the cache shrinks to its minimum when programs need memory. The cache is part of the memory in use: a larger one
+// belongs to another machine, and so does the cache that a container sees whose meminfo comes from lxcfs (FUSE).
+func (g *Gauge) reclaimableARC(m memory) uint64 {
+	text, err := g.kept("spl/kstat/zfs/arcstats").read(g.buf)
+	if err != nil {
+		return 0
+	}
+	size, ok := arcEntry(text, "size")
+	least, known := arcEntry(text, "c_min")
+	if !ok || !known || size <= least || size > m.total-m.available {
+		return 0
+	}
+	var fs unix.Statfs_t
+	if unix.Statfs(g.proc+"/meminfo", &fs) != nil || fs.Type == unix.FUSE_SUPER_MAGIC {
+		return 0
+	}
+	return size - least
+}
+
+// arcEntry finds a number in arcstats, whose rows are "name type value".
+func arcEntry(text []byte, name string) (uint64, bool) {
+	for line := range bytes.Lines(text) {
+		f := bytes.Fields(line)
+		if len(f) == 3 && string(f[0]) == name {
+			return single(f[2])
+		}
+	}
+	return 0, false
 }
 
 // parseMeminfo reads /proc/meminfo, which says "kB" and means KiB.

@@ -54,7 +54,7 @@ func FuzzParseTicks(f *testing.F) {
 	f.Add([]byte("cpu  1 2 3 4\n"))
 	f.Add([]byte("cpu  1 2 3"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if got, err := parseTicks(text); err == nil && !(got.idle >= 0 && got.idle <= got.total*(1+1e-9)) {
+		if got, err := parseTicks(text, nil); err == nil && !(got.idle >= 0 && got.idle <= got.total*(1+1e-9)) {
 			t.Errorf("%q: %+v", text, got)
 		}
 	})
@@ -65,12 +65,12 @@ func TestParseTicks(t *testing.T) {
 		"cpu  100 200 300 400 500 600 700 800 900 1000\ncpu0 9": {idle: 9, total: 36},
 		"cpu  100 200 300 400\n":                                {idle: 4, total: 10},
 	} {
-		if got, err := parseTicks([]byte(text)); err != nil || got != want {
+		if got, err := parseTicks([]byte(text), nil); err != nil || got != want {
 			t.Errorf("%q: %+v %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "cpu", "cpu  1 2 3\n", "cpu0 1 2 3 4\n", "cpu  1 2 3 4 x\n", "cpu  1 -2 3 4\n"} {
-		if got, err := parseTicks([]byte(text)); err == nil {
+		if got, err := parseTicks([]byte(text), nil); err == nil {
 			t.Errorf("%q: %+v", text, got)
 		}
 	}

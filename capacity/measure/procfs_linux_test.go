@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/livhana/steward/capacity"
 )
 
@@ -20,12 +22,15 @@ type fakeProc struct {
 
 func newFakeProc(t *testing.T) fakeProc {
 	f := fakeProc{t, New()}
-	f.proc, f.scan.clock = t.TempDir(), nil
+	f.proc, f.scan.clock, f.allowed = t.TempDir(), nil, everyCPU
 	f.stat(0, 0)
 	f.write("meminfo", meminfo(16<<20, 4<<20, 0, 0))
 	f.write("sys/fs/file-nr", "600\t0\t2400\n")
 	return f
 }
+
+// everyCPU is the mask of a process that no affinity binds.
+func everyCPU() *unix.CPUSet { return nil }
 
 func (f fakeProc) write(name, text string) {
 	f.t.Helper()
