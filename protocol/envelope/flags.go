@@ -1,55 +1,207 @@
 package envelope
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// contradiction says what in a security review speaks against the approval that it gives; "" when nothing does.
-func contradiction(o, product, validation jsonfile.Object) string {
-	for _, key := range []string{"all_passed", "security_passed"} {
-		if denies(validation.Get(key)) {
-			return key + " is not true"
+// The verdicts of a security review (protocol 004, Approval Status).
+const (
+	verdictApproved    = "APPROVED"
+	verdictConditional = "CONDITIONAL"
+	verdictRejected    = "REJECTED"
+)
+
+// securityVerdict is what a security review decides, read as a whole.
+type securityVerdict struct {
+	word     string // approval_status, folded; "" where it is missing
+	blocking bool   // blocking_deployment
+	contra   string // what in the review denies the approval that it gives
+	high     bool   // high_issues is filled: the approval is conditional at most
+	counts   string // how many issues of which severity it lists; "" is none
+}
+
+// issueLists are the lists of protocol 004, Security Response Format, most severe first.
+var issueLists = []string{"critical", "high", "medium", "low"}
+
+// decodeVerdict reads a security review. Its flags and lists count wherever they stand: at the top, in output, or in
+// validation.
+func decodeVerdict(c *check, o jsonfile.Object) (v securityVerdict) {
+	places := []jsonfile.Object{o}
+	var denials []string
+	for _, key := range []string{"output", "validation"} {
+		part := o.Get(key)
+		if child, p := part.Object(); p == jsonfile.Present {
+			places = append(places, child)
+		} else if p != jsonfile.Missing {
+			denials = append(denials, key+" is not an object")
 		}
 	}
-	if counts(product.Get("critical_issues")) || counts(o.Get("critical_issues")) {
-		return "critical_issues is not empty"
+	v.blocking = slices.ContainsFunc(places, func(place jsonfile.Object) bool { return says(place.Get("blocking_deployment")) })
+	var disagree bool
+	if v.word, disagree = verdictWord(c, places); v.word == "" {
+		return v
 	}
-	status, p := o.String("status")
-	if p == jsonfile.Wrong || p == jsonfile.Present && fold(status) != "COMPLETED" && fold(status) != "" {
-		return "status is not completed"
+	if disagree {
+		denials = append(denials, "approval_status stands there twice, with different words")
 	}
-	return ""
+	denials = append(denials, v.flags(o, places)...)
+	denials = append(denials, v.lists(c, places)...)
+	if status := o.Get("status"); status.Kind() != "missing" {
+		if s, p := status.Text(); p != jsonfile.Present || fold(s) != "COMPLETED" && fold(s) != "" {
+			denials = append(denials, "status is not completed")
+		}
+	}
+	v.contra = strings.Join(denials, "; ")
+	return v
+}
+
+// verdictWord finds approval_status, and reports whether two of them differ.
+func verdictWord(c *check, places []jsonfile.Object) (word string, disagree bool) {
+	for _, place := range places {
+		v := place.Get("approval_status")
+		if v.Kind() == "missing" {
+			continue
+		}
+		s, p := v.Text()
+		if p != jsonfile.Present {
+			c.note(protocol.Medium, "schema", v.Path(), v.Path()+" must be a string, not "+v.Kind())
+			s = v.Kind()
+		}
+		s = fold(clean(s, 60))
+		if s == "" {
+			s = "NOTHING"
+		}
+		if word == "" {
+			word = s
+		}
+		disagree = disagree || s != word
+	}
+	return word, disagree
+}
+
+// flags lists the *_passed flags that deny, and unmet criteria. A conditional approval may have failed checks, because
+// they are its condition; but it must have passed the security check itself.
+func (v *securityVerdict) flags(o jsonfile.Object, places []jsonfile.Object) (denials []string) {
+	for _, place := range places {
+		for _, key := range place.Keys() {
+			name := strings.ToLower(strings.TrimSpace(key))
+			if !strings.HasSuffix(name, "_passed") || v.word == verdictConditional && name != "security_passed" {
+				continue
+			}
+			if denies(place.Get(key)) {
+				denials = append(denials, clean(key, 60)+" is not true")
+			}
+		}
+		if v.word == verdictConditional {
+			continue
+		}
+		if unmet := unmetCriteria(place.Get("acceptance_criteria_met")); unmet != "" {
+			denials = append(denials, unmet)
+		}
+	}
+	if validation, _ := o.Get("validation").Object(); v.word != verdictConditional && counts(validation.Get("issues")) {
+		denials = append(denials, "issues is not empty")
+	}
+	return denials
+}
+
+// lists reads the lists of issues: critical ones deny, high ones make an approval conditional, the others are told of.
+func (v *securityVerdict) lists(c *check, places []jsonfile.Object) (denials []string) {
+	var counted []string
+	for _, severity := range issueLists {
+		key, n := severity+"_issues", 0
+		for _, place := range places {
+			list := place.Get(key)
+			if kind := list.Kind(); kind != "missing" && kind != "array" {
+				c.note(protocol.Low, "schema", list.Path(), list.Path()+" must be an array, not "+kind)
+			}
+			n += count(list)
+		}
+		if n == 0 {
+			continue
+		}
+		counted = append(counted, fmt.Sprintf("%d %s", n, severity))
+		switch severity {
+		case "critical":
+			denials = append(denials, key+" is not empty")
+		case "high":
+			v.high = true
+		}
+	}
+	v.counts = strings.Join(counted, ", ")
+	return denials
+}
+
+// unmetCriteria says which entries of acceptance_criteria_met are not true; "" when all are, or when it is not there.
+func unmetCriteria(v jsonfile.Value) string {
+	const key = "acceptance_criteria_met"
+	items, p := v.Array()
+	if p != jsonfile.Present {
+		if v.Kind() != "missing" && denies(v) {
+			return key + " is not true"
+		}
+		return ""
+	}
+	n := 0
+	for _, item := range items {
+		if denies(item) {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d of %d not true", key, n, len(items))
 }
 
 // denies reports whether a flag is there and not plainly true.
 func denies(v jsonfile.Value) bool {
 	if b, p := v.Bool(); p != jsonfile.Wrong {
-		return p == jsonfile.Present && !b
+		return p != jsonfile.Missing && !b
 	}
 	s, _ := v.Text()
 	return !strings.EqualFold(strings.TrimSpace(s), "true")
 }
 
 // counts reports whether a list, or a number of things, is there and not empty.
-func counts(v jsonfile.Value) bool {
+func counts(v jsonfile.Value) bool { return count(v) > 0 }
+
+// count is how many things a list names. What is no list, and is not plainly empty, is one thing.
+func count(v jsonfile.Value) int {
+	n := 0
 	switch v.Kind() {
 	case "missing", "null":
-		return false
 	case "array":
 		items, _ := v.Array()
-		return len(items) > 0
+		for _, item := range items {
+			if !blank(item) {
+				n++
+			}
+		}
 	case "object":
 		o, _ := v.Object()
-		return len(o.Keys()) > 0
+		n = len(o.Keys())
 	case "number":
-		n, p := v.Number()
-		return p != jsonfile.Present || n != 0
+		if number, p := v.Number(); p != jsonfile.Present || number != 0 {
+			n = 1
+		}
+	default:
+		if !blank(v) && says(v) {
+			n = 1
+		}
 	}
-	s, _ := v.Text()
-	return !slices.Contains([]string{"", "NONE", "0"}, fold(s)) && says(v)
+	return n
+}
+
+// blank reports whether a text says that there is nothing.
+func blank(v jsonfile.Value) bool {
+	s, p := v.Text()
+	return p == jsonfile.Present && slices.Contains([]string{"", "NONE", "0", "N/A", "NO_ISSUES"}, fold(s))
 }
 
 // says reports whether a flag stands against something: whatever is not plainly false or empty does.

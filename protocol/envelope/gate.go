@@ -54,26 +54,30 @@ func (p *Project) gate(deployment *message, at time.Time) ruling {
 		return ruling{block: fmt.Sprintf("security: no approval by SECURITY_AUDITOR%s", ofProject(deployment))}
 	case r.void:
 		return ruling{block: fmt.Sprintf("security: no approval: the review %s was itself rejected", by)}
-	case r.status == "REJECTED":
+	case r.word == verdictRejected:
 		return ruling{block: fmt.Sprintf("security: %s says REJECTED", by)}
 	case r.blocking:
 		return ruling{block: fmt.Sprintf("security: %s says blocking_deployment", by)}
-	case r.status != "APPROVED" && r.status != "CONDITIONAL":
-		return ruling{block: fmt.Sprintf("security: no approval: %s says %q", by, r.status)}
-	}
-	if r.contra != "" {
+	case r.word != verdictApproved && r.word != verdictConditional:
+		return ruling{block: fmt.Sprintf("security: no approval: %s says %q", by, r.word)}
+	case r.contra != "":
 		return ruling{block: fmt.Sprintf("security: no valid approval by %s: the approval contradicts itself: %s", by, r.contra)}
 	}
 	if last := p.lastDelivery(deployment.project(), at); !last.IsZero() && !r.at.After(last) {
 		return ruling{block: fmt.Sprintf("security: the approval by %s is older than the last DEVELOPER or INTEGRATIONS completion", by)}
 	}
-	if r.status == "CONDITIONAL" {
-		if deployment.assignment.production {
-			return ruling{block: fmt.Sprintf("security: conditional approval (%s); fix before production", by)}
-		}
-		return ruling{notice: fmt.Sprintf("conditional approval (%s): minor issues are to be fixed before production", by)}
+	switch {
+	case !r.conditional():
+		return ruling{}
+	case deployment.assignment.production:
+		return ruling{block: fmt.Sprintf("security: %s; fix before production", r.condition())}
 	}
-	return ruling{}
+	return ruling{notice: r.notice()}
+}
+
+// notice tells of a conditional approval that lets something pass.
+func (r *review) notice() string {
+	return r.condition() + ": minor issues are to be fixed before production"
 }
 
 // gateAll judges the deployments of one task: each must be approved, whatever was assigned later.
@@ -101,7 +105,7 @@ func ofProject(m *message) string {
 // approval finds the review that counts for a deployment at that moment, and its task: the newest of the security
 // tasks that it names, else the newest of its project. by without a review is a named one that has not come yet.
 func (p *Project) approval(deployment *message, at time.Time) (r *review, by string) {
-	for _, id := range deployment.assignment.related {
+	for _, id := range slices.Concat(deployment.assignment.related, deployment.assignment.blockedBy) {
 		o := p.tasks[id]
 		if o == nil || len(o.reviews) == 0 && (o.assigned == nil || !isAuditor(o.assigned.to)) {
 			continue
@@ -130,10 +134,13 @@ func (p *Project) approval(deployment *message, at time.Time) (r *review, by str
 // compare orders reviews by how much they count: the newest, and of one moment the one that approves less.
 func (r *review) compare(than *review) int {
 	less := func(r *review) int {
-		if r.status == "APPROVED" && !r.blocking && !r.void && r.contra == "" {
-			return 0
+		switch {
+		case r.denies():
+			return 2
+		case r.conditional():
+			return 1
 		}
-		return 1
+		return 0
 	}
 	return cmp.Or(r.at.Compare(than.at), cmp.Compare(less(r), less(than)), cmp.Compare(r.task, than.task))
 }

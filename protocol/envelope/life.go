@@ -34,8 +34,10 @@ type life struct {
 	resumed  time.Time // when its agent was last told how to go on
 	ack      *message
 	done     *message // the newest completion of this assignment
-	refusal  *message // the newest rejection of this assignment, while it stands
-	end      time.Time
+	// validated: an approval message followed, which counts more than what the completion says.
+	validated bool
+	refusal   *message // the newest rejection of this assignment, while it stands
+	end       time.Time
 	// rejections of this assignment; submitted and everRejected count over the task's whole life.
 	rejections, submitted, everRejected int
 	blockers                            []*message // open ones
@@ -48,13 +50,31 @@ type life struct {
 
 // review is a SECURITY_AUDITOR's completion.
 type review struct {
-	task     string
-	at       time.Time
-	status   string // approval_status, folded
-	blocking bool
-	void     bool   // rejected afterwards
-	contra   string // how an approval contradicts itself
-	text     string // its summary
+	securityVerdict
+	task string
+	at   time.Time
+	void bool   // rejected afterwards
+	text string // its summary
+}
+
+// denies reports whether the review lets nothing be deployed.
+func (r *review) denies() bool {
+	return r.void || r.blocking || r.contra != "" || r.word != verdictApproved && r.word != verdictConditional
+}
+
+// conditional reports whether the review, if it does not deny, lets a deployment pass as far as staging only.
+func (r *review) conditional() bool { return r.word == verdictConditional || r.high }
+
+// condition names a conditional approval.
+func (r *review) condition() string {
+	name := clean(r.task, maxText)
+	if r.counts != "" {
+		name += ": " + r.counts
+	}
+	if r.word == verdictApproved {
+		return "approval counts as conditional (" + name + ")"
+	}
+	return "conditional approval (" + name + ")"
 }
 
 // tell follows the messages from the first to the last.
@@ -110,7 +130,7 @@ func (t *life) assign(m *message) {
 	}
 	t.state, t.assigned, t.open = stateAssigned, m, append(t.open, m)
 	t.taken, t.end = time.Time{}, time.Time{}
-	t.ack, t.done, t.refusal, t.doubt, t.stuck = nil, nil, nil, nil, false
+	t.ack, t.done, t.refusal, t.doubt, t.stuck, t.validated = nil, nil, nil, nil, false, false
 }
 
 func (t *life) acknowledge(m *message) {
@@ -140,9 +160,8 @@ func (t *life) take(m *message) {
 func (t *life) complete(m *message) {
 	t.submitted++
 	switch from := t.worker(m); {
-	case isAuditor(from) && m.output.approval != "":
-		t.reviews = append(t.reviews, review{task: t.id, at: m.at, status: m.output.approval, blocking: m.output.blocking,
-			contra: m.output.contra, text: m.output.summary})
+	case isAuditor(from) && (m.output.verdict.word != "" || m.output.verdict.blocking):
+		t.reviews = append(t.reviews, review{securityVerdict: m.output.verdict, task: t.id, at: m.at, text: m.output.summary})
 	case from == "DEVELOPER" || from == "INTEGRATIONS":
 		t.deliveries = append(t.deliveries, m.at)
 	}
@@ -150,13 +169,14 @@ func (t *life) complete(m *message) {
 		return
 	}
 	t.take(m)
-	t.done = m
+	t.done, t.validated = m, false
 	t.answered()
 	t.state, t.end = stateReview, time.Time{}
-	if m.output.passed {
+	done := m.output.lacks == ""
+	if done {
 		t.state, t.refusal = stateApproved, nil
 	}
-	if m.output.passed || t.assigned == nil {
+	if done || t.assigned == nil {
 		t.end = m.at
 	}
 }
@@ -183,7 +203,7 @@ func (t *life) reject(m *message) {
 
 func (t *life) approve(m *message) {
 	if t.state != stateNone && t.answer(m) {
-		t.state, t.end, t.refusal = stateApproved, m.at, nil
+		t.state, t.end, t.refusal, t.validated = stateApproved, m.at, nil, true
 		t.answered()
 	}
 }

@@ -96,13 +96,12 @@ type answer struct {
 
 // output is a TASK_COMPLETION's own part.
 type output struct {
-	passed, judged bool // validation.all_passed, and whether it is there
-	met            int  // how many acceptance_criteria_met; -1 when there is no list
+	lacks          string // why the task is not done; "" when it is
+	passed, judged bool   // validation.all_passed, and whether it is there
+	met            int    // how many acceptance_criteria_met; -1 when there is no list
 	issues         []string
 	summary        string
-	approval       string // approval_status, folded
-	blocking       bool   // output.blocking_deployment
-	contra         string // what in it speaks against its own approval
+	verdict        securityVerdict // of a security review
 }
 
 // blocker is a BLOCKER_ESCALATION's own part.
@@ -239,23 +238,41 @@ func (m *message) decodeAcknowledgment(c *check, o jsonfile.Object) {
 func (m *message) decodeCompletion(c *check, o jsonfile.Object) {
 	out := &output{met: -1}
 	m.output = out
-	c.text(o, "status", wanted)
+	status := c.text(o, "status", wanted)
 	product := c.child(o, "output", wanted)
 	out.summary = c.text(product, "summary", optional)
-	out.blocking = says(product.Get("blocking_deployment"))
 	validation := c.child(o, "validation", wanted)
 	out.passed, out.judged = c.boolean(validation, "all_passed", wanted)
 	if met, p := validation.Array("acceptance_criteria_met"); p == jsonfile.Present {
 		out.met = len(met)
 	}
 	out.issues = lines(c.list(validation, "issues", optional))
-	approval, p := o.String("approval_status")
-	if p != jsonfile.Present {
-		approval, _ = product.String("approval_status")
+	out.lacks = out.missing(status, validation)
+	out.verdict = decodeVerdict(c, o)
+}
+
+// missing says why the task is not done (protocol 004, Validation Rules). A completion counts as a whole: all_passed
+// does not outweigh a criterion that is not met, an issue, or a status that says otherwise.
+func (out *output) missing(status string, validation jsonfile.Object) string {
+	var list []string
+	switch fold(status) {
+	case "FAILED", "FAILURE", "ERROR", "BLOCKED", "PARTIAL", "INCOMPLETE", "IN_PROGRESS", "REJECTED", "CANCELLED":
+		list = append(list, "status is "+strings.ToLower(status))
 	}
-	if out.approval = fold(clean(approval, 60)); out.approval == "APPROVED" {
-		out.contra = contradiction(o, product, validation)
+	if !out.passed {
+		list = append(list, "all_passed is not true")
 	}
+	if unmet := unmetCriteria(validation.Get("acceptance_criteria_met")); unmet != "" {
+		list = append(list, unmet)
+	}
+	if counts(validation.Get("issues")) {
+		text := "issues is not empty"
+		if len(out.issues) > 0 {
+			text += ": " + out.issues[0]
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, "; ")
 }
 
 func (m *message) decodeRejection(c *check, o jsonfile.Object) {

@@ -20,7 +20,7 @@ func (p *Project) refusalFindings(list []*life) (found []protocol.Finding) {
 			continue
 		}
 		r := d.reviews[len(d.reviews)-1]
-		refused := r.status == "REJECTED" || r.blocking
+		refused := r.word == verdictRejected || r.blocking
 		if n := len(d.deliveries); !refused || r.void || n > 0 && d.deliveries[n-1].After(r.at) || p.due(r.at.Add(refusalLasts)) {
 			continue
 		}
@@ -38,8 +38,14 @@ func (p *Project) refusalFindings(list []*life) (found []protocol.Finding) {
 // refusal says in one line what a review says against deploying.
 func (r *review) refusal() string {
 	text := fmt.Sprintf("the security review %s says REJECTED", clean(r.task, maxText))
-	if r.status != "REJECTED" {
+	switch {
+	case r.word == verdictRejected:
+	case r.blocking:
 		text = fmt.Sprintf("the security review %s says blocking_deployment", clean(r.task, maxText))
+	case r.contra != "":
+		return clean(fmt.Sprintf("the security review %s contradicts itself: %s", r.task, r.contra), maxText)
+	default:
+		text = fmt.Sprintf("the security review %s says %q", clean(r.task, maxText), r.word)
 	}
 	if said := clean(r.text, maxText); said != "" {
 		text += ": " + said

@@ -95,7 +95,7 @@ func TestProduction(t *testing.T) {
 func TestBlockingFlag(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "null": false, `"false"`: false, `"yes"`: true, "1": true, `{}`: true, `""`: false} {
 		m := parse(t, `{"message_type":"TASK_COMPLETION","task_id":"t","output":{"blocking_deployment":`+value+`}}`)
-		if m.output.blocking != want {
+		if m.output.verdict.blocking != want {
 			t.Errorf("%s: want %v", value, want)
 		}
 	}

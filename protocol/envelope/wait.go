@@ -5,18 +5,67 @@ import (
 	"strings"
 )
 
-// waitsFor lists the ids in blocked_by that are not approved yet.
-func (p *Project) waitsFor(t *life) []string {
+// wait is one task of blocked_by that is not approved.
+type wait struct {
+	id  string
+	why string // why its completion does not count; "" where there is none
+}
+
+// waits lists the tasks of blocked_by that are not approved yet. The notices are those of conditional approvals: such
+// an approval ends the wait, except that of a deployment to production (protocol 004, Approval Status).
+func (p *Project) waits(t *life) (list []wait, notices []string) {
 	if t.assigned == nil || t.over() {
-		return nil
+		return nil, nil
 	}
-	var list []string
 	for _, id := range t.assigned.assignment.blockedBy {
-		if o := p.tasks[id]; (o == nil || o.state != stateApproved) && !slices.Contains(list, id) {
-			list = append(list, id)
+		o := p.tasks[id]
+		if slices.ContainsFunc(list, func(w wait) bool { return w.id == id }) {
+			continue
+		}
+		r := o.judged()
+		switch {
+		case o == nil:
+			list = append(list, wait{id: id})
+		case r != nil && r.denies():
+			list = append(list, wait{id, r.refusal()})
+		case r != nil && r.conditional() && t.toProduction():
+			list = append(list, wait{id, r.condition() + ", fix before production"})
+		case r != nil && r.conditional():
+			notices = append(notices, r.notice())
+		case r == nil && o.state == stateReview:
+			list = append(list, wait{id, "not done: " + o.done.output.lacks})
+		case r == nil && o.state != stateApproved:
+			list = append(list, wait{id: id})
 		}
 	}
-	return list
+	return list, notices
+}
+
+// judged is the security review by which the task stands: its last completion's, unless an approval message or a new
+// assignment followed.
+func (t *life) judged() *review {
+	if t == nil || t.validated || t.done == nil || len(t.reviews) == 0 || t.state != stateReview && t.state != stateApproved {
+		return nil
+	}
+	if r := &t.reviews[len(t.reviews)-1]; r.at.Equal(t.done.at) {
+		return r
+	}
+	return nil
+}
+
+// toProduction reports whether an open deployment of the task names production.
+func (t *life) toProduction() bool {
+	return slices.ContainsFunc(t.deployments(), func(m *message) bool { return m.assignment.production })
+}
+
+// waitsFor lists the ids of the tasks that are waited for.
+func (p *Project) waitsFor(t *life) []string {
+	list, _ := p.waits(t)
+	ids := make([]string, len(list))
+	for i, w := range list {
+		ids[i] = w.id
+	}
+	return ids
 }
 
 // findCycles finds the tasks that wait for themselves (Tarjan's strongly connected components): nobody would ever
@@ -81,8 +130,19 @@ func (p *Project) block(t *life) string {
 	if r := p.gateAll(t.deployments(), p.Now); r.block != "" {
 		why = append(why, r.block)
 	}
-	if wait := p.waitsFor(t); len(wait) > 0 && p.cycles[t.id] == "" {
-		why = append(why, "waits for "+clean(strings.Join(wait, ", "), maxText))
+	if list, _ := p.waits(t); len(list) > 0 && p.cycles[t.id] == "" {
+		why = append(why, waitText(list))
 	}
 	return strings.Join(why, "; ")
+}
+
+// waitText says for which tasks a task waits, and why those that were completed do not count.
+func waitText(list []wait) string {
+	words := make([]string, len(list))
+	for i, w := range list {
+		if words[i] = w.id; w.why != "" {
+			words[i] += " (" + w.why + ")"
+		}
+	}
+	return "waits for " + clean(strings.Join(words, ", "), maxText)
 }

@@ -75,13 +75,37 @@ func (p *Project) waitFindings(t *life) []issue {
 	if way := p.cycles[t.id]; way != "" {
 		list = append(list, issue{"cycle", "blocked_by", "these tasks wait for each other, so none of them is held: " + way, protocol.High})
 	}
-	for _, id := range p.waitsFor(t) {
+	waits, notices := p.waits(t)
+	for _, w := range waits {
+		id := w.id
 		if o := p.tasks[id]; o == nil || o.assigned == nil {
 			list = append(list, issue{"dependency", "blocked_by", fmt.Sprintf("blocked_by names %q, which nobody has assigned", clean(id, 80)), protocol.Medium})
 		}
 	}
+	if t.state == stateAssigned {
+		list = append(list, p.reviewFindings(t, waits, notices)...)
+	}
 	if t.assigned.inLog() && t.state == stateAssigned && len(t.deployments()) == 0 && p.block(t) != "" {
 		list = append(list, issue{"dependency", "", p.block(t) + "; the assignment cannot be held: it stands in a log", protocol.Medium})
+	}
+	return list
+}
+
+// reviewFindings is about security reviews in blocked_by: those that keep a deployment back, and those that let the task
+// pass on a condition. What the gate says of the same review is not said again.
+func (p *Project) reviewFindings(t *life, waits []wait, notices []string) []issue {
+	said := p.gateAll(t.deployments(), p.Now)
+	var list []issue
+	for _, w := range waits {
+		if o := p.tasks[w.id]; len(t.deployments()) > 0 && o.judged() != nil && said.block == "" {
+			list = append(list, issue{code: "security_gate", severity: protocol.Critical,
+				text: fmt.Sprintf("deployment %s must wait: %s", t.id, waitText([]wait{w}))})
+		}
+	}
+	for _, notice := range notices {
+		if !strings.Contains(said.notice, notice) {
+			list = append(list, issue{code: "security_conditional", severity: protocol.Low, text: notice})
+		}
 	}
 	return list
 }
@@ -95,12 +119,16 @@ func (t *life) workFindings() []issue {
 			list = append(list, issue{"criteria_length", "validation.acceptance_criteria_met",
 				fmt.Sprintf("acceptance_criteria_met has %d entries for %d acceptance criteria", met, criteria), protocol.Medium})
 		}
-		if t.state == stateReview && d.output.judged {
+		switch out := d.output; {
+		case t.state != stateReview:
+		case out.judged && !out.passed:
 			text := "all_passed is false: the task will be rejected with feedback"
-			if len(d.output.issues) > 0 {
-				text += ": " + d.output.issues[0]
+			if len(out.issues) > 0 {
+				text += ": " + out.issues[0]
 			}
 			list = append(list, issue{"criteria", "validation.all_passed", text, protocol.Medium})
+		case out.passed:
+			list = append(list, issue{"criteria", "validation", clean(fmt.Sprintf("the completion says all_passed and contradicts itself, so %s is not done: %s", t.id, out.lacks), maxText), protocol.Medium})
 		}
 	}
 	if r := t.refusal; r != nil {
