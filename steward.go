@@ -95,6 +95,7 @@ type Envelope struct {
 	Clarify     time.Duration `toml:"clarify"`
 	Escalate    time.Duration `toml:"escalate"`
 	CallsPerDay int           `toml:"calls_per_day"`
+	Deployers   []string      `toml:"deployers"` // agents whose every task is a deployment
 }
 
 // Status says where the operator's page is served.

@@ -41,7 +41,7 @@ var speaking = map[string]struct {
 	}},
 	"envelope": {true, func(dir string, cfg steward.Config) protocol.Adapter {
 		e := cfg.Envelope
-		return envelope.New(dir, envelope.Options{Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge, Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay})
+		return envelope.New(dir, envelope.Options{Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge, Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers})
 	}},
 }
 

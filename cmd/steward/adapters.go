@@ -68,7 +68,7 @@ var adapters = []adapter{
 	}, envelope.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
 		e := cfg.Envelope
 		return envelope.New(dir, envelope.Options{Guard: g, Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge,
-			Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay})
+			Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers})
 	}},
 }
 

@@ -100,7 +100,7 @@ func idOf(t testing.TB, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pleaID(decode(o))
+	return pleaID(decode(o, testOptions.Deployers))
 }
 
 func answerCases(t *testing.T) []protocoltest.Case {

@@ -216,7 +216,7 @@ func (p *Project) rawMessage(file string, sum jsonfile.Sum) (raw []byte, at time
 	for _, name := range []string{file, file + ".held"} {
 		o, blob, err := p.Root.Load(name, maxFile)
 		if err == nil && compactSum(o.Value().Raw()) == sum {
-			m := decode(o)
+			m := decode(o, p.opts.Deployers)
 			m.place(name, blob.Stamp.ModTime())
 			return o.Value().Raw(), m.at, nil
 		}

@@ -29,7 +29,7 @@ func (p *Project) load(s *slot, file string) (read bool) {
 			}
 			return nil, err
 		}
-		return decode(o), nil
+		return decode(o, p.opts.Deployers), nil
 	})
 	switch {
 	case !s.reading.There || !p.Patience.Has(file):

@@ -41,6 +41,8 @@ type Options struct {
 	Clarify, Escalate time.Duration
 	// CallsPerDay is how many escalations to a human a day are no failure by the project's own measure; 0: any number.
 	CallsPerDay int
+	// Deployers are the agents whose every task is a deployment.
+	Deployers []string
 }
 
 // Project is one project's adapter. It is used by one goroutine at a time.

@@ -29,8 +29,8 @@ func FuzzMessage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m := decode(o)
-		if again := decode(o); !reflect.DeepEqual(m, again) {
+		m := decode(o, testOptions.Deployers)
+		if again := decode(o, testOptions.Deployers); !reflect.DeepEqual(m, again) {
 			t.Errorf("decoded twice: %+v, %+v", m, again)
 		}
 		if m.unusable == "" && m.task != "" && !plain(m.task) || len(m.faults) > 20 || len(m.issues) > maxIssues || !isSum(string(m.sum)) {

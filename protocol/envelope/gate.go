@@ -18,11 +18,13 @@ func agentName(name string) string { return strings.TrimSuffix(fold(name), "_AGE
 
 func isAuditor(name string) bool { return agentName(name) == "SECURITY_AUDITOR" }
 
-// isDeployer reports whether a task for that agent is a deployment.
-func isDeployer(name string) bool {
+// deployers are the names of agents whose every task is a deployment.
+type deployers []string
+
+// has reports whether a task for that agent is a deployment.
+func (d deployers) has(name string) bool {
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return strings.ContainsRune(",;/|+&", r) }) {
-		switch agentName(part) {
-		case "DEPLOYMENT", "DEPLOYER", "DEPLOY":
+		if part = agentName(part); part != "" && slices.ContainsFunc(d, func(known string) bool { return agentName(known) == part }) {
 			return true
 		}
 	}
@@ -174,6 +176,9 @@ func (p *Project) gateFindings(t *life) []issue {
 	if list := t.deployments(); len(list) > 0 {
 		return p.comingFindings(t, list)
 	}
+	if t.assigned.deploys == deploysMaybe && !t.over() {
+		return p.suspectFindings(t)
+	}
 	if t.deployed == nil || t.taken.IsZero() && !t.over() {
 		return nil
 	}
@@ -186,6 +191,20 @@ func (p *Project) gateFindings(t *life) []issue {
 		return nil
 	}
 	return []issue{{code: "security_bypassed", severity: protocol.Critical, text: fmt.Sprintf("deployment %s went ahead although: %s", t.id, r.block)}}
+}
+
+// suspectFindings is about a task that may be a deployment. It is not held, because it may as well be other work.
+func (p *Project) suspectFindings(t *life) []issue {
+	r := p.gate(t.assigned, p.Now)
+	if r.block == "" {
+		return nil
+	}
+	severity := protocol.Medium
+	if t.assigned.assignment.production {
+		severity = protocol.High
+	}
+	return []issue{{code: "security_gate", severity: severity,
+		text: fmt.Sprintf("%s may be a deployment and is not held: %s; if it is one, begin its task_name with \"Deploy\" or assign it to DEPLOYMENT", t.id, r.block)}}
 }
 
 // comingFindings is about deployments that nobody has taken in hand.

@@ -18,7 +18,7 @@ const (
 
 // testOptions are the settings of every test.
 var testOptions = Options{Messages: messagesDir, Log: logFile, Acknowledge: 10 * time.Minute, Clarify: 5 * time.Minute,
-	Escalate: 15 * time.Minute, CallsPerDay: 5}
+	Escalate: 15 * time.Minute, CallsPerDay: 5, Deployers: []string{"DEPLOYMENT", "DEPLOYER", "DEPLOY"}}
 
 func open(t testing.TB, dir string) protocol.Adapter {
 	p := New(dir, testOptions)

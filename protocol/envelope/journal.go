@@ -66,7 +66,7 @@ func (p *Project) takeLine(line []byte, at int64) {
 		}
 		return
 	}
-	j, m := &p.journal, decode(o)
+	j, m := &p.journal, decode(o, p.opts.Deployers)
 	switch {
 	case m.stamped:
 		m.place(p.opts.Log, p.Now)

@@ -162,7 +162,7 @@ func (t *life) complete(m *message) {
 	switch from := t.worker(m); {
 	case isAuditor(from) && (m.output.verdict.word != "" || m.output.verdict.blocking):
 		t.reviews = append(t.reviews, review{securityVerdict: m.output.verdict, task: t.id, at: m.at, text: m.output.summary})
-	case from == "DEVELOPER" || from == "INTEGRATIONS":
+	case (from == "DEVELOPER" || from == "INTEGRATIONS") && (t.assigned == nil || t.assigned.deploys != deploysSure):
 		t.deliveries = append(t.deliveries, m.at)
 	}
 	if !t.answer(m) {

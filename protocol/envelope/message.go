@@ -63,6 +63,9 @@ type message struct {
 	offset, size int64
 	sum          jsonfile.Sum // of its compact JSON
 	held         bool
+	// deploys is whether an assignment is a deployment; fromDeployer, whether its sender is an agent that deploys.
+	deploys      deploys
+	fromDeployer bool
 	history      bool // older than what concerns us: not copied into the audit log
 
 	unusable string   // why it cannot be tracked; "" is well
@@ -114,11 +117,11 @@ type blocker struct {
 }
 
 // decode reads a message. It never fails: what cannot be used says so itself.
-func decode(o jsonfile.Object) *message {
+func decode(o jsonfile.Object, d deployers) *message {
 	word, _ := o.String("message_type")
 	word = clean(word, 60)
 	m := &message{kind: kindOf(word), sum: compactSum(o.Value().Raw())}
-	c := &check{kind: cmp.Or(word, "message")}
+	c := &check{kind: cmp.Or(word, "message"), deployers: d}
 	strict := wanted
 	if m.kind == assigns {
 		strict = required
@@ -127,6 +130,7 @@ func decode(o jsonfile.Object) *message {
 	m.task, _ = o.String("task_id")
 	c.text(o, "task_id", m.needsTask(o))
 	m.from = c.text(o, "from_agent", strict)
+	m.fromDeployer = d.has(m.from)
 	m.stampedAt(c, o)
 	switch m.kind {
 	case assigns:
@@ -145,7 +149,9 @@ func decode(o jsonfile.Object) *message {
 		if word != "" {
 			c.note(protocol.Low, "type", "message_type", "no such message type")
 		}
-		m.recipients(c, o, optional)
+		if m.recipients(c, o, optional); d.has(m.to) {
+			m.deploys = deploysSure
+		}
 	}
 	m.faults, m.issues = c.faults, c.findings
 	m.unusable = m.useless(word)
@@ -214,17 +220,16 @@ func (m *message) decodeAssignment(c *check, o jsonfile.Object) {
 	context := c.child(o, "context", optional)
 	project, _ := context.String("project")
 	a.project = strings.ToLower(clean(project, maxText))
-	name, _ := o.String("task_name")
-	a.production = namesProduction(name)
-	for _, key := range []string{"phase", "environment"} {
-		text, _ := context.String(key)
-		a.production = a.production || namesProduction(text)
-	}
 	if items, p := o.Strings("requirements"); p == jsonfile.Present {
 		requirements = items // all of them, at full length
 	}
-	for _, r := range requirements {
-		a.production = a.production || namesProduction(r)
+	w := wordsOf(o, context, requirements)
+	a.production = w.production()
+	switch m.deploys = w.deploys(); {
+	case c.deployers.has(m.to):
+		m.deploys = deploysSure
+	case isAuditor(m.to):
+		m.deploys = min(m.deploys, deploysMaybe) // a review that waits for its own approval never comes
 	}
 }
 

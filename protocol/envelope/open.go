@@ -12,7 +12,7 @@ import (
 // that is not answered stays one, whoever else was given its task: nothing that others say moves it.
 func (t *life) answer(m *message) bool {
 	t.open = slices.DeleteFunc(t.open, func(a *message) bool {
-		if isDeployer(a.to) {
+		if a.deploys == deploysSure {
 			if !t.speaksFor(m, a) {
 				return false
 			}
@@ -28,9 +28,9 @@ func (t *life) answer(m *message) bool {
 // without from_agent is the newest assignee's.
 func (t *life) speaksFor(m, deployment *message) bool {
 	if m.from == "" {
-		return isDeployer(t.assigned.to)
+		return t.assigned.deploys == deploysSure
 	}
-	if isDeployer(m.from) {
+	if m.fromDeployer || agentName(m.from) == agentName(deployment.to) || slices.ContainsFunc(deployment.also, func(name string) bool { return agentName(name) == agentName(m.from) }) {
 		return true
 	}
 	return !isOther(m.from) && !slices.ContainsFunc(t.messages, func(a *message) bool {
@@ -69,7 +69,7 @@ func (t *life) withCopies() {
 func (t *life) deployments() []*message {
 	var list []*message
 	for _, m := range t.open {
-		if isDeployer(m.to) {
+		if m.deploys == deploysSure {
 			list = append(list, m)
 		}
 	}
@@ -93,7 +93,7 @@ func (t *life) bare() bool {
 // reassigned finds an open deployment, and an assignment of the same task to somebody else: the newest, or an open one.
 func (t *life) reassigned() (deployment, other *message) {
 	for _, m := range append(t.open[:len(t.open):len(t.open)], t.assigned) {
-		if isDeployer(m.to) {
+		if m.deploys == deploysSure {
 			deployment = m
 		} else {
 			other = m
@@ -105,7 +105,7 @@ func (t *life) reassigned() (deployment, other *message) {
 // adopt gives a deployment that names no usable task one after its file: what cannot be tracked could not be held.
 func (m *message) adopt(name string) {
 	id := strings.TrimSuffix(openName(path.Base(name)), messageExt)
-	if m.kind != assigns || !isDeployer(m.to) || m.unusable == "" || m.task != "" && plain(m.task) || !plain(id) {
+	if m.kind != assigns || m.deploys != deploysSure || m.unusable == "" || m.task != "" && plain(m.task) || !plain(id) {
 		return
 	}
 	c := &check{kind: "TASK_ASSIGNMENT"}

@@ -16,14 +16,14 @@ func (m *message) recipients(c *check, o jsonfile.Object, n need) {
 	}
 	var names []string
 	for _, name := range wordsIn(v) {
-		if name = clean(name, maxText); name != "" && (len(names) < maxItems || isDeployer(name)) && !slices.Contains(names, name) && (v.Kind() == "array" || isDeployer(name)) {
+		if name = clean(name, maxText); name != "" && (len(names) < maxItems || c.deployers.has(name)) && !slices.Contains(names, name) && (v.Kind() == "array" || c.deployers.has(name)) {
 			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
 		return
 	}
-	at := max(slices.IndexFunc(names, isDeployer), 0)
+	at := max(slices.IndexFunc(names, c.deployers.has), 0)
 	m.to = names[at]
 	m.also = slices.Delete(names, at, at+1)
 }

@@ -26,6 +26,7 @@ type check struct {
 	kind     string // the message's type, for the text
 	faults   []string
 	findings []issue
+	deployers
 }
 
 func (c *check) note(severity protocol.Severity, code, field, text string) {

@@ -21,7 +21,7 @@ func parse(t testing.TB, text string) *message {
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return decode(o)
+	return decode(o, testOptions.Deployers)
 }
 
 // Every required field of every type: what is missing or of another type is named (protocol 004, Message Types).

@@ -152,7 +152,7 @@ func times(n int) string {
 func (p *Project) uselessFindings() []protocol.Finding {
 	var list []protocol.Finding
 	for m := range p.useless {
-		if (m.kind == assigns || m.kind == unknown) && isDeployer(m.to) {
+		if (m.kind == assigns || m.kind == unknown) && m.deploys == deploysSure {
 			list = append(list, protocol.Finding{Subject: p.place(), Code: "security_gate", Field: path.Base(m.file), Severity: protocol.Critical,
 				Text: fmt.Sprintf("a deployment that cannot be held back: %s", m.unusable)})
 		}

@@ -1,0 +1,299 @@
+package envelope
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// deploys is how sure it is that a text, or an assignment, tells an agent to deploy something.
+type deploys uint8
+
+const (
+	deploysNot   deploys = iota
+	deploysMaybe         // it may mean a deployment: a finding
+	deploysSure          // it is a deployment: the gate holds it
+)
+
+// phrase is one clause of a text, in lower case, without what stands before the verb ("please", "step 3").
+type phrase struct {
+	words []string
+	// loose: a comma or "and" stands before it, so that a word like "how to" before that may govern it too.
+	loose bool
+	// told: what stands before it in the text speaks about something rather than orders it.
+	told bool
+}
+
+// readDeploys judges a text. It looks for an order to deploy: the verb at the head of a clause ("Deploy to staging"), an
+// order to carry out a deployment ("Run the production rollout"), or a deployment as the whole thing ("Production
+// deployment"). To write about, review, test or repair a deployment is none of these. target: it names an environment.
+func readDeploys(text string) (sure deploys, target bool) {
+	rehearsal := rehearses(text)
+	for _, c := range phrases(text) {
+		verdict, aims := c.judge(), hasTarget(c.words)
+		if verdict == deploysSure && (c.told || c.loose && !aims || rehearsal) {
+			verdict = deploysMaybe
+		}
+		if c.told && !aims {
+			verdict = deploysNot
+		}
+		sure, target = max(sure, verdict), target || aims && verdict > deploysNot
+	}
+	return sure, target
+}
+
+// judge judges one clause by its first words.
+func (c phrase) judge() deploys {
+	if len(c.words) == 0 || slices.ContainsFunc(c.words, negates) {
+		return deploysNot
+	}
+	head, rest := c.words[0], c.words[1:]
+	switch {
+	case isDeployVerb(head):
+		return judgeVerb(rest)
+	case head == "go" && len(rest) > 0 && rest[0] == "live":
+		return deploysSure
+	case isReleaseVerb(head):
+		return judgeRelease(head, rest)
+	case isDoVerb(head):
+		if verdict := judgeDone(rest); verdict > deploysNot {
+			return verdict
+		}
+	}
+	if verdict := judgeNoun(c.words); verdict > deploysNot {
+		return verdict
+	}
+	if isMoveVerb(head) && (hasTarget(rest) || len(rest) > 0 && rest[len(rest)-1] == "live") {
+		return deploysMaybe
+	}
+	if hasTarget(c.words) && !isOrdinary(head) && !slices.ContainsFunc(c.words, speaksAbout) &&
+		slices.ContainsFunc(c.words, func(w string) bool { return strings.HasPrefix(w, "deploy") || isDeployNoun(w) }) {
+		return deploysMaybe
+	}
+	return deploysNot
+}
+
+// judgeVerb judges what follows the verb "deploy": its object, a thing that only serves deployments, or a complaint.
+func judgeVerb(rest []string) deploys {
+	switch {
+	case len(rest) == 0:
+		return deploysSure
+	case complains(rest[0]):
+		return deploysNot
+	case isTool(rest[0]) && !hasTarget(rest):
+		return deploysNot
+	case isDocument(rest[0]) && !hasTarget(rest):
+		return deploysMaybe
+	}
+	return deploysSure
+}
+
+// judgeRelease judges a verb that means a deployment only where it names an environment.
+func judgeRelease(head string, rest []string) deploys {
+	if head == "roll" {
+		if len(rest) == 0 || rest[0] != "out" {
+			return deploysNot
+		}
+		rest = rest[1:]
+	}
+	switch {
+	case len(rest) > 0 && (isTool(rest[0]) || isDocument(rest[0]) || complains(rest[0])):
+		return deploysNot
+	case hasTarget(rest):
+		return deploysSure
+	case head == "push" || slices.ContainsFunc(rest, speaksAbout):
+		return deploysNot
+	}
+	return deploysMaybe
+}
+
+// judgeDone judges what follows a verb like "run": a deployment, or a program that carries one out.
+func judgeDone(rest []string) deploys {
+	for i, w := range rest[:min(len(rest), 5)] {
+		switch {
+		case strings.HasPrefix(strings.TrimLeft(w, "./"), "deploy.") || strings.HasPrefix(strings.TrimLeft(w, "./"), "deploy-"):
+			return deploysSure
+		case w == "deploying" || w == "redeploying":
+			return deploysSure
+		case isDeployNoun(w) || isDeployVerb(w):
+			after := rest[i+1:]
+			if len(after) == 0 || isPreposition(after[0]) || isProgram(after[0]) || isNumber(after[0]) {
+				return deploysSure
+			}
+			return deploysNot
+		case isPreposition(w) || isTool(w) && !isProgram(w) || isDocument(w) || speaksAbout(w):
+			return deploysNot
+		}
+	}
+	return deploysNot
+}
+
+// judgeNoun judges a clause that is a deployment itself, with no more before it than what kind it is.
+func judgeNoun(words []string) deploys {
+	i := slices.IndexFunc(words, func(w string) bool { return isDeployNoun(w) || w == "deploy" || w == "release" })
+	if i < 0 || slices.ContainsFunc(words, complains) || slices.ContainsFunc(words[:i], func(w string) bool { return !qualifies(w) }) {
+		return deploysNot
+	}
+	if after := words[i+1:]; len(after) > 0 && !isPreposition(after[0]) && !isNumber(after[0]) {
+		return deploysNot
+	}
+	if words[i] == "release" && !slices.ContainsFunc(words[:i], isEnvironment) && !hasTarget(words) {
+		return deploysMaybe
+	}
+	return deploysSure
+}
+
+// hasTarget reports whether the words name an environment as the place where something goes: "to production".
+func hasTarget(words []string) bool {
+	for i, w := range words {
+		switch w {
+		case "to", "into", "onto", "on", "in":
+		default:
+			continue
+		}
+		rest := words[i+1:]
+		for len(rest) > 0 && (isArticle(rest[0]) || isNumber(rest[0])) {
+			rest = rest[1:]
+		}
+		if len(rest) == 0 || !isEnvironment(rest[0]) {
+			continue
+		}
+		for len(rest) > 1 && isEnvironment(rest[1]) {
+			rest = rest[1:]
+		}
+		if len(rest) == 1 || isPreposition(rest[1]) || isPlace(rest[1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// rehearses reports whether nothing is changed in the end.
+func rehearses(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "dry-run") || strings.Contains(text, "dry run") || strings.Contains(text, "rehears")
+}
+
+// phrases takes a text apart.
+func phrases(text string) []phrase {
+	var list []phrase
+	var words []string
+	told, loose := false, false
+	end := func(soft bool) {
+		if cut := withoutLead(words); len(cut) > 0 {
+			list = append(list, phrase{words: cut, loose: loose, told: told})
+			told = told || slices.ContainsFunc(cut, speaksAbout)
+		}
+		words, loose = nil, soft
+	}
+	text = strings.NewReplacer("_", " ", "deploy-prod", "deploy prod", "deploy-staging", "deploy staging").Replace(strings.ToLower(text))
+	for _, raw := range strings.Fields(text) {
+		before := strings.TrimLeftFunc(raw, isMark)
+		if before != raw && strings.ContainsAny(raw[:len(raw)-len(before)], "([{→") {
+			end(false)
+		}
+		word := strings.TrimRightFunc(before, isMark)
+		switch tail := before[len(word):]; {
+		case word == "" && strings.Trim(raw, "-–—→>|/") == "":
+			end(false)
+		case word == "" && (raw == "&" || raw == "+"), word == "and" || word == "then":
+			end(true)
+		default:
+			if word != "" {
+				words = append(words, word)
+			}
+			if strings.ContainsAny(tail, ".;:!?)]}") {
+				end(false)
+			} else if strings.Contains(tail, ",") {
+				end(true)
+			}
+		}
+	}
+	end(false)
+	return list
+}
+
+func isMark(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '/'
+}
+
+// withoutLead leaves out what may stand before the verb of an order.
+func withoutLead(words []string) []string {
+	for len(words) > 0 {
+		switch w := words[0]; {
+		case isNumber(w) || strings.HasSuffix(w, "ly") && len(w) > 4:
+		case slices.Contains([]string{"please", "now", "next", "also", "just", "let's", "lets", "we", "you", "need", "to", "step", "task", "phase", "todo", "ticket", "first", "go", "ahead"}, w) &&
+			(w != "go" || len(words) > 1 && words[1] == "ahead"):
+		default:
+			return words
+		}
+		words = words[1:]
+	}
+	return words
+}
+
+// taskWords are what an assignment says of the work.
+type taskWords struct {
+	name, phase, environment string
+	details                  []string // requirements and descriptions
+}
+
+// wordsOf reads them.
+func wordsOf(o, context jsonfile.Object, requirements []string) taskWords {
+	w := taskWords{details: slices.Clone(requirements)}
+	w.name, _ = o.String("task_name")
+	for _, from := range []jsonfile.Object{o, context} {
+		for key, to := range map[string]*string{"phase": &w.phase, "environment": &w.environment} {
+			if text, _ := from.String(key); text != "" {
+				*to = strings.TrimSpace(*to + " " + text)
+			}
+		}
+		if text, _ := from.String("description"); text != "" {
+			w.details = append(w.details, text)
+		}
+	}
+	return w
+}
+
+// production reports whether the work is about production itself.
+func (w taskWords) production() bool {
+	return slices.ContainsFunc(append([]string{w.name, w.phase, w.environment}, w.details...), namesProduction)
+}
+
+// deploys judges the work: by its name first, then by its requirements and descriptions, then by phase and environment.
+// Where the name says that the work is of another kind ("Implement …"), the rest can make it no more than suspect.
+func (w taskWords) deploys() deploys {
+	sure, _ := readDeploys(w.name)
+	if sure == deploysSure {
+		return sure
+	}
+	ordinary := w.ordinary()
+	phase, _ := readDeploys(w.phase)
+	place := hasTarget(append([]string{"to"}, strings.Fields(strings.ToLower(w.environment))...))
+	switch {
+	case sure == deploysMaybe && !ordinary && (place || phase > deploysNot):
+		return deploysSure
+	case ordinary:
+	case phase > deploysNot && place:
+		return deploysSure
+	case phase > deploysNot:
+		sure = deploysMaybe
+	}
+	for _, text := range w.details {
+		switch found, target := readDeploys(text); {
+		case found == deploysSure && (target || place) && !ordinary:
+			return deploysSure
+		case found == deploysSure, found == deploysMaybe && !ordinary:
+			sure = max(sure, deploysMaybe)
+		}
+	}
+	return sure
+}
+
+// ordinary reports whether the name begins with a verb of other work.
+func (w taskWords) ordinary() bool {
+	list := phrases(w.name)
+	return len(list) > 0 && isOrdinary(list[0].words[0])
+}
