@@ -11,6 +11,9 @@ import (
 // Incident is what a human must deal with: one per key, however often it happens. It is a value; its slices
 // are shared and must not be written to.
 type Incident struct {
+	// Version is that of its file.
+	Version int `json:"version,omitempty"`
+
 	Key string `json:"key"`
 	// Rev rises with every change but deliveries.
 	Rev      int               `json:"rev"`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -26,14 +27,21 @@ const maxRev = 1 << 30
 // temporary marks files that are being written. One that lies there at start is a leftover of a crash.
 const temporary = ".writing-"
 
-// load reads all incidents of a folder. What cannot be used is set aside and reported.
+// fileVersion is the version of an incident file. A file without one is of the first.
+const fileVersion = 1
+
+// errContent marks a file whose content is no incident. Any other error says nothing about the content.
+var errContent = errors.New("no incident")
+
+// load reads all incidents of a folder. A file whose content cannot be used is set aside and reported. A file that cannot be
+// read at this moment may hold a person's answer: then nothing is loaded, and nothing moved.
 func load(dir string) ([]Incident, []protocol.Fault, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the incident ledger: %w", err)
 	}
 	var incidents []Incident
-	var faults []protocol.Fault
+	bad := map[string]error{}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if strings.HasPrefix(e.Name(), temporary) {
@@ -45,11 +53,19 @@ func load(dir string) ([]Incident, []protocol.Fault, error) {
 			continue
 		}
 		i, err := read(path, key)
-		if err != nil {
-			faults = append(faults, setAside(path, err))
-			continue
+		switch {
+		case err == nil:
+			incidents = append(incidents, i)
+		case errors.Is(err, errContent):
+			bad[path] = err
+		case errors.Is(err, fs.ErrNotExist):
+		default:
+			return nil, nil, fmt.Errorf("read the incident %s: %w; nothing was changed", e.Name(), err)
 		}
-		incidents = append(incidents, i)
+	}
+	var faults []protocol.Fault
+	for _, path := range slices.Sorted(maps.Keys(bad)) {
+		faults = append(faults, setAside(path, bad[path]))
 	}
 	return incidents, faults, nil
 }
@@ -61,7 +77,7 @@ func read(path, key string) (Incident, error) {
 	}
 	if !info.Mode().IsRegular() {
 		// Opening a pipe would wait for its other end; a link may lead anywhere.
-		return Incident{}, errors.New("it is not a plain file")
+		return Incident{}, fmt.Errorf("%w: it is not a plain file", errContent)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -72,7 +88,11 @@ func read(path, key string) (Incident, error) {
 	if err != nil {
 		return Incident{}, err
 	}
-	return decode(key, b)
+	i, err := decode(key, b)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errContent, err)
+	}
+	return i, err
 }
 
 // setAside keeps a broken file under another name, out of the way of a new incident with the same key.
@@ -110,6 +130,7 @@ func decode(key string, b []byte) (Incident, error) {
 	if err := i.check(key); err != nil {
 		return Incident{}, err
 	}
+	i.Version = 0 // it is the file's, and written with it
 	if i.Options == nil {
 		i.Options = []Option{}
 	}
@@ -123,6 +144,8 @@ func (i Incident) check(key string) error {
 	switch {
 	case !keyFits(key):
 		return errors.New("its name is no incident's key")
+	case i.Version > fileVersion:
+		return fmt.Errorf("it was written by a newer steward (file version %d, this steward knows %d)", i.Version, fileVersion)
 	case i.Key != key:
 		return fmt.Errorf("its key %.40q is not its name", i.Key)
 	case !slices.Contains([]State{Raised, Acked, Snoozed, Resolved}, i.State):
@@ -143,6 +166,7 @@ func keyFits(key string) bool {
 }
 
 func encode(i Incident) ([]byte, error) {
+	i.Version = fileVersion
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

@@ -205,3 +205,21 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// An incident of a later version is kept for the steward that wrote it.
+func TestIncidentOfANewerSteward(t *testing.T) {
+	dir := t.TempDir()
+	key, doc := sample(t)
+	newer := bytes.Replace(doc, []byte(`"version": 1`), []byte(`"version": 2`), 1)
+	path := filepath.Join(dir, key+".json")
+	if err := os.WriteFile(path, newer, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, faults, err := Open(dir)
+	if err != nil || len(faults) != 1 || !strings.Contains(faults[0].Problem, "newer steward") {
+		t.Fatalf("%v %+v", err, faults)
+	}
+	if kept, _ := os.ReadFile(path + ".bad"); !bytes.Equal(kept, newer) {
+		t.Errorf("kept: %s", kept)
+	}
+}

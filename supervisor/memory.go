@@ -12,6 +12,8 @@ import (
 
 // Memory is the little that files cannot tell. It is on disk before a plan is carried out.
 type Memory struct {
+	// Version is that of the file; whoever stores the memory sets it.
+	Version  int       `json:"version,omitempty"`
 	LastLook time.Time `json:"last_look,omitzero"`
 	// ResumeUntil ends the grace after the machine slept or its clock jumped. Retries that were due before then are
 	// released one by one.

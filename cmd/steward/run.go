@@ -131,9 +131,10 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 		h.close()
 		return nil, err
 	}
-	if !once {
-		h.assume(time.Now())
-		h.catchCrash()
+	memory, err := h.takeOver(once)
+	if err != nil {
+		h.close()
+		return nil, err
 	}
 	h.gauge = measure.New(pathsOf(refs)...)
 	h.gauge.Sample(time.Now()) // the processor is known from the second sample on
@@ -148,10 +149,24 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 	for _, ref := range refs {
 		projects = append(projects, projectOf(ref, h.cfg, true))
 	}
-	h.loop = supervisor.New(h.cfg.Policies(), projects, h.remembered(), h.doors(), h.log, h.metrics)
+	h.loop = supervisor.New(h.cfg.Policies(), projects, memory, h.doors(), h.log, h.metrics)
 	h.metrics.Serve(h.loop.Picture, h.ledger.Heads)
 	h.admissions = &supervisor.Admissions{Picture: h.loop.Picture}
 	return h, nil
+}
+
+// takeOver reads what the last run left.
+func (h *house) takeOver(once bool) (supervisor.Memory, error) {
+	if err := h.clearSnapshot(); err != nil {
+		return supervisor.Memory{}, err
+	}
+	if !once {
+		if err := h.assume(time.Now()); err != nil {
+			return supervisor.Memory{}, err
+		}
+		h.catchCrash()
+	}
+	return h.remembered()
 }
 
 // projects lists what is to be supervised: flags, else the configuration, else the current folder.
@@ -211,10 +226,13 @@ func (h *house) openLedger() error {
 	if err != nil {
 		return err
 	}
+	h.ledger = ledger
 	for _, f := range faults {
 		h.log.Error("incident file set aside", "path", f.Path, "problem", f.Problem)
+		if err := h.tell(incidentAsideAlert(f)); err != nil {
+			return err
+		}
 	}
-	h.ledger = ledger
 	h.herald, h.unanswered = newHerald(h), make(chan struct{}, 1)
 	h.onClose(func() { _ = h.herald.popups.Close() })
 	return nil

@@ -3,30 +3,45 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
-	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
 )
 
 const (
-	memoryFile = "memory.json"
-	learntFile = "learnt.json"
+	memoryFile   = "memory.json"
+	learntFile   = "learnt.json"
+	snapshotFile = "status.json"
 )
 
-// maxMemory bounds what is read back.
-const maxMemory = 64 << 20
+// lessons is learnt.json. A file without a version is of the first one, in which the costs stood at the top.
+type lessons struct {
+	Version int             `json:"version"`
+	Costs   capacity.Learnt `json:"costs"`
+}
+
+func (l *lessons) UnmarshalJSON(data []byte) error {
+	type plain lessons
+	if err := json.Unmarshal(data, (*plain)(l)); err != nil {
+		return err
+	}
+	if l.Version > 0 {
+		return nil
+	}
+	return json.Unmarshal(data, &l.Costs)
+}
 
 // save stores the loop's memory durably. What work costs lies in a file of its own: it changes seldom, and outlives a
 // memory that has to be set aside.
 func (h *house) save(m supervisor.Memory) error {
 	learnt := m.Gate.Learnt
-	m.Gate.Learnt = nil
+	m.Gate.Learnt, m.Version = nil, stateVersion
 	data, err := m.Encode()
 	if err != nil {
 		return err
@@ -35,7 +50,7 @@ func (h *house) save(m supervisor.Memory) error {
 		return err
 	}
 	if mark := learnt.Mark(); mark != h.learnt {
-		if err := h.store(learntFile, learnt); err != nil {
+		if err := h.store(learntFile, lessons{stateVersion, learnt}); err != nil {
 			return err
 		}
 		h.learnt = mark
@@ -43,82 +58,29 @@ func (h *house) save(m supervisor.Memory) error {
 	return nil
 }
 
-func (h *house) store(name string, what any) error {
-	data, err := json.Marshal(what)
+// remembered reads what the last run saved; a missing file is an empty memory.
+func (h *house) remembered() (supervisor.Memory, error) {
+	m, err := takeUp[supervisor.Memory](h, memoryFile)
 	if err != nil {
-		return err
+		return m, err
 	}
-	return h.put(name, data)
-}
-
-func (h *house) put(name string, data []byte) error {
-	late, err := h.state.Replace(name, data, jsonfile.Any)
-	_ = late.Close()
-	return err
-}
-
-// recall reads what the last run saved; none is an empty memory.
-func (h *house) recall() (supervisor.Memory, error) {
-	var m supervisor.Memory
-	err := h.fetch(memoryFile, &m)
-	if err == nil {
-		err = h.fetch(learntFile, &m.Gate.Learnt)
-	}
-	return m, err
-}
-
-func (h *house) fetch(name string, into any) error {
-	blob, err := h.state.Read(name, maxMemory)
-	if errors.Is(err, jsonfile.ErrNotExist) {
-		return nil
-	}
+	l, err := takeUp[lessons](h, learntFile)
 	if err != nil {
-		return err
+		return m, err
 	}
-	if err := json.Unmarshal(blob.Data, into); err != nil {
-		return &badState{name, err}
-	}
-	return nil
+	h.learnt = l.Costs.Mark()
+	m.Gate.Learnt = l.Costs.Sound()
+	return m, nil
 }
 
-// badState is a file of the state folder that makes no sense.
-type badState struct {
-	name string
-	err  error
-}
-
-func (b *badState) Error() string { return "read " + b.name + ": " + b.err.Error() }
-
-// recalled is recall for a command that only looks.
+// recalled is remembered for a command that only looks: it changes nothing, and says what it has to do without.
 func (h *house) recalled() supervisor.Memory {
-	m, err := h.recall()
+	m, err := readState[supervisor.Memory](h.state, memoryFile)
 	if err != nil {
-		return supervisor.Memory{}
+		fmt.Fprintf(h.app.err, "steward: judged without the memory of the last run: %s\n", oneWord(oneLine(err)))
 	}
-	return m
-}
-
-// remembered is recall for the daemon. A file that cannot be read is set aside: silences start anew, and nothing that
-// lies in the projects' files is lost.
-func (h *house) remembered() supervisor.Memory {
-	m, err := h.recall()
-	if err != nil {
-		name := memoryFile
-		if bad := (*badState)(nil); errors.As(err, &bad) {
-			name = bad.name
-		}
-		h.log.Error("memory set aside", "file", name, "error", err)
-		_ = h.state.Remove(name + ".bad")
-		_ = h.state.Rename(name, name+".bad")
-		if name == memoryFile {
-			m = supervisor.Memory{}
-			_ = h.fetch(learntFile, &m.Gate.Learnt)
-		} else {
-			m.Gate.Learnt = nil
-		}
-	}
-	h.learnt = m.Gate.Learnt.Mark()
-	m.Gate.Learnt = m.Gate.Learnt.Sound()
+	l, _ := readState[lessons](h.state, learntFile)
+	m.Gate.Learnt = l.Costs.Sound()
 	return m
 }
 
@@ -147,7 +109,7 @@ func (h *house) snapshot() {
 	doc := status.Compose(p, openIncidents(h.ledger), h.herald.channels(), h.self())
 	doc.Kept = append(doc.Kept, h.keptAgents()...)
 	doc.Locks = status.WithGranted(doc.Locks, h.grants.list(p))
-	if err := status.WriteSnapshot(filepath.Join(h.paths.State, "status.json"), doc); err != nil {
+	if err := status.WriteSnapshot(filepath.Join(h.paths.State, snapshotFile), doc); err != nil {
 		h.log.Error("write status.json", "error", err)
 	}
 }

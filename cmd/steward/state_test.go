@@ -1,14 +1,19 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/supervisor"
 )
@@ -21,7 +26,13 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	open := func() *house { return &house{state: root, log: slog.New(slog.NewTextHandler(io.Discard, nil))} }
+	ledger, _, err := escalate.Open(filepath.Join(dir, "incidents"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() *house {
+		return &house{state: root, ledger: ledger, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	}
 	looked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	m := supervisor.Memory{LastLook: looked}
 	m.Gate.Learnt = capacity.Learnt{"demo/codex/execute": {Cores: 0.5, Memory: 1 << 20, Runs: 3, At: looked}}
@@ -30,7 +41,10 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 	}
 	check := func(wantMemory, wantLessons bool) {
 		t.Helper()
-		got := open().remembered()
+		got, err := open().remembered()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if got.LastLook.Equal(looked) != wantMemory || (got.Gate.Learnt["demo/codex/execute"].Runs == 3) != wantLessons {
 			t.Errorf("remembered %+v", got)
 		}
@@ -52,5 +66,130 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// stateHouse is as much of a daemon as its state folder needs.
+func stateHouse(t *testing.T, dir string) *house {
+	t.Helper()
+	root, err := jsonfile.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	ledger, _, err := escalate.Open(filepath.Join(dir, "incidents"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &house{state: root, ledger: ledger, log: slog.New(slog.DiscardHandler)}
+}
+
+// A memory whose content cannot be used is set aside beside the earlier ones, and the human is told.
+func TestBadMemoryIsSetAside(t *testing.T) {
+	dir := t.TempDir()
+	for n, text := range []string{"", `{"torn`, `{"standing": []}`, "[1]", `{"version": 2, "last_look": "2026-01-01T00:00:00Z"}`} {
+		if err := os.WriteFile(filepath.Join(dir, memoryFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h := stateHouse(t, dir)
+		if m, err := h.remembered(); err != nil || !m.LastLook.IsZero() {
+			t.Fatalf("%q: %v %+v", text, err, m)
+		}
+		aside := memoryFile + ".bad"
+		if n > 0 {
+			aside += strconv.Itoa(n + 1)
+		}
+		if kept, err := os.ReadFile(filepath.Join(dir, aside)); err != nil || string(kept) != text {
+			t.Errorf("%q is kept as %q, %v", text, kept, err)
+		}
+		words := "damaged"
+		if strings.Contains(text, "version") {
+			words = "written by a newer steward"
+		}
+		if open := openIncidents(h.ledger); len(open) != 1 || !strings.Contains(open[0].Summary, words) || !strings.Contains(open[0].Detail, aside) {
+			t.Errorf("%q: incidents %+v", text, open)
+		}
+	}
+}
+
+// However often files are set aside, the first ones stay, and the number of files is bounded.
+func TestFilesSetAsideAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	h := stateHouse(t, dir)
+	for n := range mostAside + 3 {
+		if err := os.WriteFile(filepath.Join(dir, memoryFile), fmt.Appendf(nil, "{%d", n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.remembered(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names, _ := filepath.Glob(filepath.Join(dir, memoryFile+".bad*")); len(names) != mostAside {
+		t.Errorf("kept: %v", names)
+	}
+	for name, want := range map[string]string{".bad": "{0", ".bad2": "{1", ".bad10": "{12"} {
+		if kept, _ := os.ReadFile(filepath.Join(dir, memoryFile+name)); string(kept) != want {
+			t.Errorf("%s holds %q, not %q", name, kept, want)
+		}
+	}
+}
+
+// A memory that cannot be read at this moment says nothing about its content: it stays where it is, and the start fails.
+func TestUnreadableMemoryStays(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, memoryFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h := stateHouse(t, dir)
+	if _, err := h.remembered(); err == nil || !strings.Contains(err.Error(), memoryFile) {
+		t.Errorf("remembered: %v", err)
+	}
+	if names, _ := filepath.Glob(filepath.Join(dir, "*.bad*")); len(names) != 0 || len(openIncidents(h.ledger)) != 0 {
+		t.Errorf("set aside: %v", names)
+	}
+}
+
+// What steward writes it can read: a file that would be too big is not written.
+func TestStateIsReadBack(t *testing.T) {
+	h := stateHouse(t, t.TempDir())
+	m := supervisor.Memory{LastLook: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), ExhaustedBy: strings.Repeat("x", 70<<20)}
+	if err := h.save(m); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := h.remembered(); err != nil || len(got.ExhaustedBy) != len(m.ExhaustedBy) || got.Version != stateVersion {
+		t.Errorf("read back: %v, %d bytes, version %d", err, len(got.ExhaustedBy), got.Version)
+	}
+	if err := h.put(memoryFile, make([]byte, maxState+1)); err == nil {
+		t.Error("a file was written that cannot be read back")
+	}
+	if got, err := h.remembered(); err != nil || !got.LastLook.Equal(m.LastLook) {
+		t.Errorf("the file before: %v", err)
+	}
+}
+
+// The run record and the snapshot of a newer steward are kept; costs written before files had versions are read.
+func TestVersionsOfStateFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		runFile:      `{"format": 2, "version": "9.9", "started": "2026-01-01T00:00:00Z"}`,
+		snapshotFile: `{"format": 2, "version": "9.9"}`,
+		learntFile:   `{"demo/codex/execute": {"cores": 0.5, "memory": 1, "runs": 3, "at": "2026-01-01T00:00:00Z"}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := stateHouse(t, dir)
+	h.paths.State = dir
+	if err := errors.Join(h.clearSnapshot(), h.assume(time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{runFile, snapshotFile} {
+		if data, err := os.ReadFile(filepath.Join(dir, name+".bad")); err != nil || !strings.Contains(string(data), "9.9") {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+	if m, err := h.remembered(); err != nil || len(m.Gate.Learnt) != 1 {
+		t.Errorf("costs: %v, %v", m.Gate.Learnt, err)
 	}
 }

@@ -38,6 +38,8 @@ const (
 
 // tenure is one run of the daemon, as run.json tells of it.
 type tenure struct {
+	// Format is the version of the file; "version" is the program's.
+	Format  int           `json:"format,omitempty"`
 	PID     int           `json:"pid"`
 	Process proc.Identity `json:"process"`
 	Version string        `json:"version"`
@@ -71,6 +73,7 @@ func readTenure(state string) *tenure {
 
 // write stores it. It is a report for people: losing it loses nothing else.
 func (t *tenure) write(root *jsonfile.Root) error {
+	t.Format = stateVersion
 	data, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
 		return err
@@ -182,9 +185,16 @@ func firstLine(text string) string {
 }
 
 // assume begins this run's tenure: it finds out how the last one ended, and takes its place.
-func (h *house) assume(now time.Time) {
+func (h *house) assume(now time.Time) error {
 	_ = os.Remove(filepath.Join(h.paths.State, noteFile)) // it was for the one before
-	before := readTenure(h.paths.State)
+	read, err := takeUp[tenure](h, runFile)
+	if err != nil {
+		return err
+	}
+	before := &read
+	if read.Started.IsZero() {
+		before = nil
+	}
 	crash := h.setCrashAside(now)
 	me, _ := proc.Inspect(os.Getpid())
 	t := &tenure{PID: os.Getpid(), Process: me, Version: version(), Manager: h.manager, Started: now.UTC()}
@@ -199,6 +209,7 @@ func (h *house) assume(now time.Time) {
 	if t.Last != nil {
 		h.log.Info("the last run ended: "+t.Last.How, "why", cmp.Or(t.Last.Why, "it was asked to"), "version", t.Last.Version)
 	}
+	return nil
 }
 
 // conclude notes how this run ends.

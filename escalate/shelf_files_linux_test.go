@@ -1,0 +1,33 @@
+package escalate
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Too few descriptors say nothing about the content of an incident, so its file is not set aside for them.
+func TestReadWithoutDescriptors(t *testing.T) {
+	key, doc := sample(t)
+	path := filepath.Join(t.TempDir(), key+".json")
+	if err := os.WriteFile(path, doc, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := read(path, key)
+	if e := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); e != nil {
+		t.Fatal(e)
+	}
+	if err == nil || errors.Is(err, errContent) || !strings.Contains(err.Error(), "too many open files") {
+		t.Fatalf("read: %v", err)
+	}
+}
