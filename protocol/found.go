@@ -1,6 +1,10 @@
 package protocol
 
-import "time"
+import (
+	"path"
+	"strings"
+	"time"
+)
 
 // Lock is a claim on a shared resource, in a file or in the kernel.
 type Lock struct {
@@ -42,11 +46,49 @@ type Finding struct {
 	Field    string   `json:"field,omitempty"`
 	Severity Severity `json:"severity"`
 	Text     string   `json:"text"`
+	// Path is the file that shows it, relative to the project; "" where no single file does.
+	Path string `json:"path,omitempty"`
 	// Call: the protocol needs a human here, however little it matters.
 	Call bool `json:"call,omitempty"`
 	// Settle is what a human says who has dealt with it ("Reviewed"): where a decision ends the matter though the files
 	// may go on showing it. "" offers nothing.
 	Settle string `json:"settle,omitempty"`
+}
+
+// Locate completes the paths of the findings, which its adapter gives relative to base. A finding that names no file gets
+// that of its task, agent or lock; the subject of a project's finding is the file itself.
+func (s *Snapshot) Locate(base string) {
+	var files map[Subject]string
+	for i := range s.Findings {
+		f := &s.Findings[i]
+		switch {
+		case f.Path != "":
+		case f.Subject.Kind == KindProject:
+			f.Path = f.Subject.ID
+		default:
+			if files == nil {
+				files = s.filesOfSubjects()
+			}
+			f.Path = files[Subject{Kind: f.Subject.Kind, ID: f.Subject.ID}]
+		}
+		if f.Path != "" && base != "" && !strings.HasPrefix(f.Path, base+"/") && !strings.HasPrefix(f.Path, ".git/") {
+			f.Path = path.Join(base, f.Path)
+		}
+	}
+}
+
+func (s *Snapshot) filesOfSubjects() map[Subject]string {
+	files := make(map[Subject]string, len(s.Tasks)+len(s.Agents)+len(s.Locks))
+	for i := range s.Tasks {
+		files[Subject{Kind: KindTask, ID: s.Tasks[i].ID}] = s.Tasks[i].Ref.Path
+	}
+	for i := range s.Agents {
+		files[Subject{Kind: KindAgent, ID: s.Agents[i].Name}] = s.Agents[i].Ref.Path
+	}
+	for i := range s.Locks {
+		files[Subject{Kind: KindLock, ID: s.Locks[i].Resource}] = s.Locks[i].Ref.Path
+	}
+	return files
 }
 
 // Event is something that happened; Name is the protocol's own word for it.

@@ -28,6 +28,7 @@ type FindingReport struct {
 	Field    string            `json:"field,omitempty"`
 	Severity protocol.Severity `json:"severity"`
 	Text     string            `json:"text"`
+	Path     string            `json:"path,omitempty"` // the file that shows it, relative to the project
 }
 
 // RepairReport is a change that steward would make if it might, and what keeps it from making it.
@@ -61,7 +62,7 @@ func (p *Picture) lock(s *protocol.Snapshot, l *protocol.Lock) LockReport {
 func (r *ProjectReport) found(s *protocol.Snapshot) {
 	r.Faults = append(r.Faults, s.Faults...)
 	for _, f := range s.Findings {
-		r.Findings = append(r.Findings, FindingReport{s.Protocol, f.Subject.String(), f.Code, f.Field, f.Severity, f.Text})
+		r.Findings = append(r.Findings, FindingReport{s.Protocol, f.Subject.String(), f.Code, f.Field, f.Severity, f.Text, f.Path})
 	}
 	slices.SortStableFunc(r.Findings, func(a, b FindingReport) int { return b.Severity.Rank() - a.Severity.Rank() })
 	for _, m := range s.Measures {

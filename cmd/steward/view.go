@@ -218,13 +218,21 @@ func projectsPart(p *page, projects []supervisor.ProjectReport) {
 			p.styled(red, "    %s: %s", clean(f.Path), clean(f.Problem))
 		}
 		for _, f := range r.Findings[:min(len(r.Findings), shownFindings)] {
-			p.styled(dim, "    %s: %s", clean(f.Subject), clean(f.Text))
+			p.styled(dim, "    %s: %s%s", clean(f.Subject), clean(f.Text), inFile(f.Path, f.Subject+f.Text))
 		}
 		repairLines(p, r.Repairs)
 		if rest := max(len(r.Faults)-shownFaults, 0) + max(len(r.Findings)-shownFindings, 0); rest > 0 {
 			p.styled(dim, "    and %d more; see: steward status -o json", rest)
 		}
 	}
+}
+
+// inFile names the file of a finding, unless its text does so already.
+func inFile(file, text string) string {
+	if file == "" || strings.Contains(text, file) {
+		return ""
+	}
+	return " (" + clean(file) + ")"
 }
 
 // repairLines say what would be done if it might, and what it waits for.

@@ -66,7 +66,7 @@ func sampleLoad() supervisor.LoadReport {
 
 func sampleStatus() status.Document {
 	fault := protocol.Fault{Path: "tmp/agent_status/shared/agent_registry.json", Problem: "it is not JSON: line 3,\x1b[2J column 7", Since: before(time.Minute)}
-	finding := supervisor.FindingReport{Subject: "sot:task/t-2", Code: "schema", Severity: protocol.Low, Text: "priority: \"urgent\" is none of low, medium, high, critical"}
+	finding := supervisor.FindingReport{Subject: "sot:task/t-2", Code: "schema", Severity: protocol.Low, Text: "priority: \"urgent\" is none of low, medium, high, critical", Path: "tmp/agent_status/codex_tasks/task_t-2.request.json"}
 	ways := []status.Channel{{Name: "desktop", OK: true, At: noon}, {Name: "speech", Problem: "speak: no voice is installed", At: noon}, {Name: "ntfy"}}
 	return status.Document{Self: status.Self{Version: "1.2.3"}, Incidents: sampleIncidents(), Channels: ways, Report: supervisor.Report{
 		Started: before(3 * time.Hour), LastLook: before(2 * time.Second), Looks: 1234, Load: sampleLoad(),

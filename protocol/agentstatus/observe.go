@@ -32,6 +32,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	}
 	clear(p.dirty)
 	p.describe(&s)
+	s.Locate(Base)
 	p.retire()
 	s.Again = p.Patience.Again()
 	return s
@@ -138,24 +139,24 @@ func (p *Project) describe(s *protocol.Snapshot) {
 			continue
 		}
 		s.Agents = append(s.Agents, a.agent)
-		s.Findings = append(s.Findings, findings(protocol.Subject{Kind: protocol.KindAgent, ID: name}, a.issues)...)
+		s.Findings = append(s.Findings, findings(protocol.Subject{Kind: protocol.KindAgent, ID: name}, a.file, a.issues)...)
 	}
 	p.oddAgents = odd
 	shared := func(file string) protocol.Subject {
 		return protocol.Subject{Kind: protocol.KindProject, ID: file}
 	}
-	s.Findings = append(s.Findings, findings(shared(registry), p.bench.registry.Value.issues)...)
-	s.Findings = append(s.Findings, findings(shared(logFile), p.log.issues())...)
+	s.Findings = append(s.Findings, findings(shared(registry), registry, p.bench.registry.Value.issues)...)
+	s.Findings = append(s.Findings, findings(shared(logFile), logFile, p.log.issues())...)
 	s.Faults = append(s.Faults, p.faults()...)
 }
 
-func findings(subject protocol.Subject, issues []issue) []protocol.Finding {
+func findings(subject protocol.Subject, file string, issues []issue) []protocol.Finding {
 	if len(issues) == 0 {
 		return nil
 	}
 	list := make([]protocol.Finding, 0, len(issues))
 	for _, i := range issues {
-		list = append(list, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text})
+		list = append(list, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text, Path: file})
 	}
 	return list
 }
@@ -163,13 +164,13 @@ func findings(subject protocol.Subject, issues []issue) []protocol.Finding {
 // findings lists what is wrong with a task's files though they can be used.
 func (e *entry) findings() []protocol.Finding {
 	subject := protocol.Subject{Kind: protocol.KindTask, ID: e.id}
-	r, _ := e.asked()
-	list := findings(subject, r.issues)
-	if o, _ := e.ended(); o != nil {
-		list = append(list, findings(subject, o.issues)...)
+	r, request := e.asked()
+	list := findings(subject, request.Path, r.issues)
+	if o, result := e.ended(); o != nil {
+		list = append(list, findings(subject, result.Path, o.issues)...)
 	}
 	if e.progress.Good {
-		list = append(list, findings(subject, e.progress.Value.issues)...)
+		list = append(list, findings(subject, e.files.progress, e.progress.Value.issues)...)
 	}
 	for _, file := range e.missing {
 		list = append(list, protocol.Finding{Subject: subject, Code: "artifact", Field: "payload.expected_artifacts", Severity: protocol.Medium,

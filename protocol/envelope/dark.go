@@ -55,22 +55,22 @@ const maxDark = 50
 // darkFindings is about messages that cannot be read: nothing may slip through the gate unseen.
 func (p *Project) darkFindings() []protocol.Finding {
 	var list []protocol.Finding
-	add := func(field, what string) {
+	add := func(file, field, what string) {
 		if len(list) < maxDark {
-			list = append(list, protocol.Finding{Subject: p.place(), Code: "security_gate", Field: field, Severity: protocol.Critical,
+			list = append(list, protocol.Finding{Subject: p.place(), Code: "security_gate", Field: field, Severity: protocol.Critical, Path: file,
 				Text: "a message that cannot be read may be a deployment: " + what})
 		}
 	}
 	for _, t := range p.Patience.Troubles() {
 		if s := p.shelf.slots[path.Base(t.Path)]; s != nil && s.dark && path.Dir(t.Path) == p.opts.Messages {
-			add(path.Base(t.Path), t.Path)
+			add(t.Path, path.Base(t.Path), t.Path)
 		}
 	}
 	for _, file := range sortedKeys(p.shelf.odd) {
-		add(path.Base(file), file)
+		add(file, path.Base(file), file)
 	}
 	for _, line := range p.journal.dark {
-		add(path.Base(p.opts.Log), fmt.Sprintf("%s, line %d", p.opts.Log, line))
+		add(p.opts.Log, path.Base(p.opts.Log), fmt.Sprintf("%s, line %d", p.opts.Log, line))
 	}
 	return list
 }

@@ -55,6 +55,7 @@ type review struct {
 	at   time.Time
 	void bool   // rejected afterwards
 	text string // its summary
+	file string
 }
 
 // denies reports whether the review lets nothing be deployed.
@@ -83,7 +84,7 @@ func (t *life) tell() {
 	list := distinct(t.messages)
 	told := replies(list)
 	for _, m := range list {
-		t.note(m.issues)
+		t.note(m)
 		switch m.kind {
 		case assigns:
 			t.assign(m)
@@ -110,10 +111,15 @@ func (t *life) tell() {
 	t.withCopies()
 }
 
-// note keeps what is wrong with the messages, each thing once.
-func (t *life) note(issues []issue) {
-	for _, i := range issues {
-		if len(t.issues) < maxIssues && !slices.Contains(t.issues, i) {
+// note keeps what is wrong with a message. Of a task's messages each thing is kept once; of messages that name no task
+// each message is named.
+func (t *life) note(m *message) {
+	for _, i := range m.issues {
+		i.path = m.file
+		known := slices.ContainsFunc(t.issues, func(k issue) bool {
+			return k.code == i.code && k.field == i.field && k.text == i.text && (t.id != "" || k.path == i.path)
+		})
+		if len(t.issues) < maxIssues && !known {
 			t.issues = append(t.issues, i)
 		}
 	}
@@ -161,7 +167,7 @@ func (t *life) complete(m *message) {
 	t.submitted++
 	switch from := t.worker(m); {
 	case isAuditor(from) && (m.output.verdict.word != "" || m.output.verdict.blocking):
-		t.reviews = append(t.reviews, review{securityVerdict: m.output.verdict, task: t.id, at: m.at, text: m.output.summary})
+		t.reviews = append(t.reviews, review{securityVerdict: m.output.verdict, task: t.id, at: m.at, text: m.output.summary, file: m.file})
 	case (from == "DEVELOPER" || from == "INTEGRATIONS") && (t.assigned == nil || t.assigned.deploys != deploysSure):
 		t.deliveries = append(t.deliveries, m.at)
 	}

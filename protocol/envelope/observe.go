@@ -27,6 +27,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	p.readAudit()
 	p.settle()
 	p.describe(&s)
+	s.Locate("")
 	s.Again = p.Patience.Again()
 	return s
 }
@@ -67,7 +68,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 		}
 		s.Pleas = append(s.Pleas, p.pleas(t)...)
 		for _, i := range p.findings(t) {
-			s.Findings = append(s.Findings, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text,
+			s.Findings = append(s.Findings, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text, Path: i.path,
 				Call: i.code == codeUnacknowledged})
 		}
 	}

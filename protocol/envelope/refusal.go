@@ -29,7 +29,7 @@ func (p *Project) refusalFindings(list []*life) (found []protocol.Finding) {
 		}
 		if !awaited[r.task] {
 			found = append(found, protocol.Finding{Subject: protocol.Subject{Kind: protocol.KindTask, ID: r.task}, Code: "security_rejected",
-				Severity: protocol.High, Text: r.refusal(), Call: true, Settle: "Taken care of"})
+				Severity: protocol.High, Text: r.refusal(), Path: r.file, Call: true, Settle: "Taken care of"})
 		}
 	}
 	return found

@@ -15,6 +15,7 @@ import (
 type issue struct {
 	code, field, text string
 	severity          protocol.Severity
+	path              string // the file that shows it; "" is the assignment's
 }
 
 // maxIssues bounds the findings of one message: the first ones tell what is wrong with it.
@@ -31,7 +32,7 @@ type check struct {
 
 func (c *check) note(severity protocol.Severity, code, field, text string) {
 	if len(c.findings) < maxIssues {
-		c.findings = append(c.findings, issue{code, field, c.kind + ": " + text, severity})
+		c.findings = append(c.findings, issue{code: code, field: field, text: c.kind + ": " + text, severity: severity})
 	}
 }
 

@@ -222,3 +222,22 @@ func TestAuditLine(t *testing.T) {
 		t.Errorf("%q", sum)
 	}
 }
+
+// A finding names the file and the field of the message that shows it, of each message that names no task.
+func TestFindingsNameTheirFile(t *testing.T) {
+	s := newSite(t, "")
+	nameless := escalate("", "DEVELOPER", "human")
+	delete(nameless, "task_id")
+	files := []string{s.send(nameless), s.send(nameless.with(fields{"description": "and now?"}))}
+	s.send(assign("t", "DEVELOPER"))
+	done := s.send(complete("t", "DEVELOPER", false))
+	got := map[string]string{}
+	for _, f := range s.look().Findings {
+		got[f.Path+" "+f.Code] = f.Field
+	}
+	for path, field := range map[string]string{files[0] + " schema": "task_id", files[1] + " schema": "task_id", done + " criteria": "validation.all_passed"} {
+		if got[path] != field {
+			t.Errorf("%s: %q, want %q; all: %v", path, got[path], field, got)
+		}
+	}
+}

@@ -38,7 +38,7 @@ func (t *life) strayFindings() []issue {
 	if t.id == "" || !slices.ContainsFunc(t.messages, func(m *message) bool { return m.kind == acknowledges || m.kind == completes || m.kind == rejects }) {
 		return nil
 	}
-	return []issue{{code: "unassigned", severity: protocol.Low, text: "there are messages about it, but no TASK_ASSIGNMENT"}}
+	return []issue{{code: "unassigned", severity: protocol.Low, text: "there are messages about it, but no TASK_ASSIGNMENT", path: t.messages[0].file}}
 }
 
 // codeUnacknowledged is the code of an acknowledgement that is overdue. A human is told, though it matters little as yet.
@@ -48,10 +48,10 @@ const codeUnacknowledged = "unacknowledged"
 func (p *Project) watchFindings(t *life) []issue {
 	var list []issue
 	if since := t.openSince(); t.state == stateAssigned && !t.held() && !t.stuck && p.opts.Acknowledge > 0 && p.due(since.Add(p.opts.Acknowledge)) {
-		list = append(list, issue{codeUnacknowledged, "", fmt.Sprintf("%s has not acknowledged it within %s", clean(t.assigned.to, maxText), minutes(p.opts.Acknowledge)), protocol.Medium})
+		list = append(list, issue{code: codeUnacknowledged, text: fmt.Sprintf("%s has not acknowledged it within %s", clean(t.assigned.to, maxText), minutes(p.opts.Acknowledge)), severity: protocol.Medium})
 	}
 	if at := t.deadline(); !at.IsZero() && !t.over() && p.due(at) {
-		list = append(list, issue{"deadline", "", fmt.Sprintf("the deadline of %s was %s; it is %s", t.id, at.UTC().Format(time.RFC3339), cmp.Or(t.named(), string(t.state))), protocol.High})
+		list = append(list, issue{code: "deadline", text: fmt.Sprintf("the deadline of %s was %s; it is %s", t.id, at.UTC().Format(time.RFC3339), cmp.Or(t.named(), string(t.state))), severity: protocol.High})
 	}
 	return list
 }
@@ -73,20 +73,20 @@ func (t *life) openSince() time.Time {
 func (p *Project) waitFindings(t *life) []issue {
 	var list []issue
 	if way := p.cycles[t.id]; way != "" {
-		list = append(list, issue{"cycle", "blocked_by", "these tasks wait for each other, so none of them is held: " + way, protocol.High})
+		list = append(list, issue{code: "cycle", field: "blocked_by", text: "these tasks wait for each other, so none of them is held: " + way, severity: protocol.High})
 	}
 	waits, notices := p.waits(t)
 	for _, w := range waits {
 		id := w.id
 		if o := p.tasks[id]; o == nil || o.assigned == nil {
-			list = append(list, issue{"dependency", "blocked_by", fmt.Sprintf("blocked_by names %q, which nobody has assigned", clean(id, 80)), protocol.Medium})
+			list = append(list, issue{code: "dependency", field: "blocked_by", text: fmt.Sprintf("blocked_by names %q, which nobody has assigned", clean(id, 80)), severity: protocol.Medium})
 		}
 	}
 	if t.state == stateAssigned {
 		list = append(list, p.reviewFindings(t, waits, notices)...)
 	}
 	if t.assigned.inLog() && t.state == stateAssigned && len(t.deployments()) == 0 && p.block(t) != "" {
-		list = append(list, issue{"dependency", "", p.block(t) + "; the assignment cannot be held: it stands in a log", protocol.Medium})
+		list = append(list, issue{code: "dependency", text: p.block(t) + "; the assignment cannot be held: it stands in a log", severity: protocol.Medium})
 	}
 	return list
 }
@@ -116,8 +116,8 @@ func (t *life) workFindings() []issue {
 	if d := t.done; d != nil {
 		criteria := t.assigned.assignment.criteria
 		if met := d.output.met; met >= 0 && criteria >= 0 && met != criteria {
-			list = append(list, issue{"criteria_length", "validation.acceptance_criteria_met",
-				fmt.Sprintf("acceptance_criteria_met has %d entries for %d acceptance criteria", met, criteria), protocol.Medium})
+			list = append(list, issue{code: "criteria_length", field: "validation.acceptance_criteria_met", path: d.file, severity: protocol.Medium,
+				text: fmt.Sprintf("acceptance_criteria_met has %d entries for %d acceptance criteria", met, criteria)})
 		}
 		switch out := d.output; {
 		case t.state != stateReview:
@@ -126,9 +126,9 @@ func (t *life) workFindings() []issue {
 			if len(out.issues) > 0 {
 				text += ": " + out.issues[0]
 			}
-			list = append(list, issue{"criteria", "validation.all_passed", text, protocol.Medium})
+			list = append(list, issue{code: "criteria", field: "validation.all_passed", text: text, severity: protocol.Medium, path: d.file})
 		case out.passed:
-			list = append(list, issue{"criteria", "validation", clean(fmt.Sprintf("the completion says all_passed and contradicts itself, so %s is not done: %s", t.id, out.lacks), maxText), protocol.Medium})
+			list = append(list, issue{code: "criteria", field: "validation", path: d.file, text: clean(fmt.Sprintf("the completion says all_passed and contradicts itself, so %s is not done: %s", t.id, out.lacks), maxText), severity: protocol.Medium})
 		}
 	}
 	if r := t.refusal; r != nil {
@@ -136,7 +136,7 @@ func (t *life) workFindings() []issue {
 		if t.rejections > 1 {
 			severity = protocol.High
 		}
-		list = append(list, issue{"rejected", "", fmt.Sprintf("%s was rejected %s: %s", t.id, times(t.rejections), cmp.Or(r.answer.text, "no reason given")), severity})
+		list = append(list, issue{code: "rejected", text: fmt.Sprintf("%s was rejected %s: %s", t.id, times(t.rejections), cmp.Or(r.answer.text, "no reason given")), severity: severity, path: r.file})
 	}
 	return list
 }
@@ -153,7 +153,7 @@ func (p *Project) uselessFindings() []protocol.Finding {
 	var list []protocol.Finding
 	for m := range p.useless {
 		if (m.kind == assigns || m.kind == unknown) && m.deploys == deploysSure {
-			list = append(list, protocol.Finding{Subject: p.place(), Code: "security_gate", Field: path.Base(m.file), Severity: protocol.Critical,
+			list = append(list, protocol.Finding{Subject: p.place(), Code: "security_gate", Field: path.Base(m.file), Severity: protocol.Critical, Path: m.file,
 				Text: fmt.Sprintf("a deployment that cannot be held back: %s", m.unusable)})
 		}
 	}

@@ -24,6 +24,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	p.ledger.Refresh(p.Root, &p.Patience, p.Now)
 	p.readBoxes(look.Full() || wide || p.began.IsZero(), names)
 	p.describe(&s)
+	s.Locate(Base)
 	if p.began.IsZero() {
 		p.began = p.Now
 	}

@@ -29,6 +29,9 @@ func about(kind protocol.Kind, id string) protocol.Subject {
 // findings lists everything that is wrong: the orchestrator first, then tasks, messages and files.
 func (p *Project) findings(tasks []protocol.Task, shown []*record, mail []located, b *board, boardFile string) []protocol.Finding {
 	list := append(p.chiefFindings(b), p.overLimit(b)...)
+	for i := range list {
+		list[i].Path = boardFile // it says which processes and roles are at work
+	}
 	for i := range tasks {
 		list = append(list, p.taskFindings(&tasks[i], shown[i])...)
 	}
@@ -134,11 +137,14 @@ func (p *Project) letterFindings(mail []located, shown []*record) (list []protoc
 			}
 			for _, i := range l.issues {
 				if n++; n <= maxIssues {
-					list = append(list, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: m.name + ": " + i.text})
+					list = append(list, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: m.name + ": " + i.text, Path: m.file})
 				}
 			}
 			if l.build != nil && newest[l.task] == l {
-				list = append(list, l.buildFindings(subject, status[l.task] == completed)...)
+				for _, f := range l.buildFindings(subject, status[l.task] == completed) {
+					f.Path = m.file
+					list = append(list, f)
+				}
 			}
 		}
 	}

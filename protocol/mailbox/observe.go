@@ -16,6 +16,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	p.look()
 	p.countChildren()
 	p.describe(&s)
+	s.Locate(Base)
 	s.Again = p.Patience.Again()
 	return s
 }

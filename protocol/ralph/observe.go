@@ -42,6 +42,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	p.judgeChief(c)
 	p.watchWorkers()
 	p.describe(&s, c)
+	s.Locate(Base)
 	s.Findings = append(s.Findings, p.followResumes(ctx)...)
 	s.Again = p.Patience.Again()
 	return s
