@@ -8,7 +8,7 @@ DIR     ?= .
 TAGS     = nethttpomithttp2
 BUILD    = CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
 
-.PHONY: help build run demo test race lint fuzz long bench cross packages deps clean
+.PHONY: help build run demo test check race lint fuzz long bench cross packages deps clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,12 +25,15 @@ demo: build ## build, then play the protocol's four scenarios
 deps: ## install what the tests need (root on Debian; says what is left out elsewhere)
 	@sh packaging/ci/test-deps.sh
 
-test: deps ## all tests, short forms; those that boot machines come last, alone
-	@STEWARD_HEADLESS=1 $(GO) test -timeout 12m $$($(GO) list ./... | grep -v '/packaging$$')
-	@$(GO) test -count=1 -timeout 10m ./packaging
+test: deps ## all tests, short forms, and the 20 slowest
+	@sh packaging/ci/test.sh
 
-race: ## the tests under the race detector (without the scripts that run the whole program)
-	@$(GO) test -race -short -timeout 8m ./...
+check: ## the quick loop: vet, and the tests that do not run the whole program
+	@$(GO) vet ./...
+	@$(GO) test -short -timeout 0 ./...
+
+race: ## the short tests under the race detector, of the packages that start goroutines
+	@$(GO) test -race -short -timeout 0 $$(sh packaging/ci/concurrent.sh)
 
 lint: ## formatting, vet on all platforms, staticcheck, shell scripts
 	@sh packaging/ci/lint.sh

@@ -19,5 +19,6 @@ play() {
 	for room in ./cmd/steward ./heartbeat ./join/lock ./join/keep $(go list ./protocol/...); do
 		STEWARD_LONG=1 play 'TestTorture|TestChannels|TestSuspend|TestFault|TestResultInTheMoment|TestContended|TestLock|TestFlock|TestKanban|TestLate|TestWorker|TestKeepers|TestKill|TestHerd|TestScale|TestNoIncrementIsLost|TestDesktopComesBack' "$room"
 	done
+	sh packaging/ci/fuzz.sh 20s
 } | tee "$out"
-! grep -q '^--- FAIL\|^FAIL' "$out"
+! grep -q '^--- FAIL\|^FAIL\|: failed$' "$out"

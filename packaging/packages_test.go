@@ -48,9 +48,12 @@ func lacks(t *testing.T, programs ...string) {
 // says runs a command and gives its output; one that fails ends the test.
 func says(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
+	var stderr bytes.Buffer // kept apart: the go command reports downloads there
+	cmd := exec.Command(name, args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, &stderr)
 	}
 	return string(out)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -15,9 +16,10 @@ import (
 // TestSimulatedMonth is a month of everyday traffic: what steward remembers and plans on the last days is no more than on
 // the third.
 func TestSimulatedMonth(t *testing.T) {
-	days := 30
-	if testing.Short() {
-		days = 8
+	t.Parallel()
+	days := 9
+	if os.Getenv("STEWARD_LONG") == "1" {
+		days = 30
 	}
 	m := newMonth()
 	defer func() {

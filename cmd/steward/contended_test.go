@@ -32,6 +32,7 @@ done`
 // TestContendedKanban: four writers take turns on a kanban by its flock (protocol 002, Concurrent Access) while steward,
 // in act mode, marks lost work in it. No increment is lost, and no lock file is ever another one.
 func TestContendedKanban(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("short: runs the whole program")
 	}
@@ -136,6 +137,7 @@ func end(t *testing.T, c *child) {
 // TestContendedLocks: agents take and leave locks as document 001's snippet does (Lock Protocol), some of them far beyond
 // their time and some dying with them, while steward expires. No living agent's lock is ever taken by it.
 func TestContendedLocks(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("short: runs the whole program")
 	}

@@ -350,6 +350,7 @@ func (r *rig) says(out string, patterns ...string) {
 // TestDoctorWhereEverythingHangs: a configuration that is a pipe, a daemon and a session bus that accept and never
 // answer, a boot script that is a pipe. All else is examined all the same.
 func TestDoctorWhereEverythingHangs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "")
 	bus := filepath.Join(filepath.Dir(r.socket), "bus")
 	for _, path := range []string{r.socket, bus} {

@@ -86,6 +86,7 @@ type torture struct {
 type verdict struct{ kills, tasks, runs, held, over, lost, repeated int }
 
 func TestTortureKill9(t *testing.T) {
+	t.Parallel()
 	kills := 40
 	if os.Getenv("STEWARD_LONG") == "1" {
 		kills = 2000

@@ -227,6 +227,7 @@ func TestWorkerTwoOfOneName(t *testing.T) {
 // them. Every task ends in one result, completed; none runs twice at a time, and twice at all only where an attempt is
 // on record as lost.
 func TestWorkerTorture(t *testing.T) {
+	t.Parallel()
 	m := newMill(t, workerRules)
 	m.start("p")
 	m.hire(2)
@@ -242,6 +243,7 @@ func TestWorkerTorture(t *testing.T) {
 // TestWorkerTortureAlone is the same without a daemon: nobody issues anything anew, so no task runs twice, and what a
 // worker took with it is concluded by the others.
 func TestWorkerTortureAlone(t *testing.T) {
+	t.Parallel()
 	m := newMill(t, workerRules)
 	m.hire(2)
 	kills, tasks := long(5, 30), long(40, 300)

@@ -17,12 +17,13 @@ if ! command -v apt-get >/dev/null 2>&1 || [ "$(id -u)" -ne 0 ]; then
 	echo "skipped: not root on Debian, so tests that need these leave themselves out:$missing"
 	exit 0
 fi
+echo "installing packages that the tests use, by apt-get:$missing"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export DEBIAN_FRONTEND=noninteractive
 # shellcheck disable=SC2086 # the list is meant to be split
 if { apt-get update -q && apt-get install -q -y --no-install-recommends $missing; } >"$log" 2>&1; then
-	echo "installed for the tests:$missing"
+	echo "installed"
 else
 	echo "skipped: apt-get: $(grep -m1 '^E:' "$log" || tail -n1 "$log"); tests that need these leave themselves out:$missing"
 fi
