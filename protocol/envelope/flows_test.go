@@ -173,7 +173,7 @@ func TestAudit(t *testing.T) {
 	for i := range 120 {
 		s.send(assign(fmt.Sprint("t", i), "DEVELOPER"))
 	}
-	s.Write(messagesDir+"/bad.json", `{"message_type": "TASK_ASSIGNMENT"}`)
+	s.Write(messagesDir+"/bad.json", `{"message_type": "TASK_COMPLETION"}`)
 	rounds := 0
 	for {
 		snap := s.look("x")

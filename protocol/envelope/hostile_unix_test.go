@@ -121,7 +121,7 @@ func TestHostileIDs(t *testing.T) {
 		s.send(assign(id, "DEPLOYMENT"))
 	}
 	snap := s.look()
-	if len(snap.Tasks) != len(ids) || len(snap.Faults) != len(ids) || protocoltest.Codes(snap, "001") != "security_gate critical, schema medium" {
+	if len(snap.Tasks) != len(ids) || len(snap.Faults) != len(ids) || protocoltest.Codes(snap, "001") != "security_gate critical, incomplete medium, schema medium" {
 		t.Errorf("tasks %+v, faults %d, findings %+v", snap.Tasks, len(snap.Faults), snap.Findings)
 	}
 	for i := range snap.Tasks {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,7 +86,8 @@ type assignment struct {
 	deadline           when
 	criteria           int // how many; -1 when there is no list
 	related, blockedBy []string
-	production         bool // it names production
+	production         bool   // it names production
+	lacks              string // which required fields it lacks, without which nobody can say what is to be done
 }
 
 // answer is the own part of TASK_ACKNOWLEDGMENT, TASK_REJECTION and BLOCKER_RESOLUTION.
@@ -154,8 +156,20 @@ func decode(o jsonfile.Object, d deployers) *message {
 		}
 	}
 	m.faults, m.issues = c.faults, c.findings
+	if m.kind == assigns {
+		m.assignment.lacks = m.lacking(c.faults)
+	}
 	m.unusable = m.useless(word)
 	return m
+}
+
+// lacking joins the faults for which an assignment is held. It is tracked without from_agent, as the document's own
+// examples are, and with a to_agent of another type that still names its agents.
+func (m *message) lacking(faults []string) string {
+	held := slices.DeleteFunc(slices.Clone(faults), func(fault string) bool {
+		return strings.HasPrefix(fault, "from_agent") || m.to != "" && strings.HasPrefix(fault, "to_agent")
+	})
+	return strings.Join(held, "; ")
 }
 
 // needsTask is how much a message needs a task: the document's own examples of errors name none, and then neither does
@@ -207,8 +221,8 @@ func (m *message) decodeAssignment(c *check, o jsonfile.Object) {
 	m.assignment = a
 	m.recipients(c, o, required)
 	a.title = c.text(o, "task_name", required)
-	requirements := c.list(o, "requirements", required)
-	criteria := c.list(o, "acceptance_criteria", required)
+	requirements := c.filled(o, "requirements")
+	criteria := c.filled(o, "acceptance_criteria")
 	if items, p := o.Array("acceptance_criteria"); p == jsonfile.Present {
 		a.criteria = len(items)
 	} else if criteria != nil {

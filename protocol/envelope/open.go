@@ -102,10 +102,14 @@ func (t *life) reassigned() (deployment, other *message) {
 	return deployment, other
 }
 
-// adopt gives a deployment that names no usable task one after its file: what cannot be tracked could not be held.
+// adopt gives an assignment that names no usable task one after its file: what cannot be tracked could not be held.
 func (m *message) adopt(name string) {
 	id := strings.TrimSuffix(openName(path.Base(name)), messageExt)
-	if m.kind != assigns || m.deploys != deploysSure || m.unusable == "" || m.task != "" && plain(m.task) || !plain(id) {
+	if m.kind != assigns || m.unusable == "" || !plain(id) {
+		return
+	}
+	m.unusable = ""
+	if m.task != "" && plain(m.task) {
 		return
 	}
 	c := &check{kind: "TASK_ASSIGNMENT"}
@@ -113,7 +117,8 @@ func (m *message) adopt(name string) {
 	if m.task != "" {
 		problem = "task_id cannot be used as a file name"
 		m.faults = append(m.faults, problem)
+		m.assignment.lacks = m.lacking(m.faults)
 	}
-	c.note("medium", "schema", "task_id", problem+"; as it is a deployment it is tracked under its file's name")
-	m.task, m.unusable, m.issues = id, "", append(m.issues, c.findings...)
+	c.note("medium", "schema", "task_id", problem+"; the assignment is tracked under its file's name")
+	m.task, m.issues = id, append(m.issues, c.findings...)
 }

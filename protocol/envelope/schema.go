@@ -103,6 +103,16 @@ func (c *check) list(o jsonfile.Object, key string, n need) []string {
 	return bounded(items)
 }
 
+// filled reads a required list. An empty one says as little as a missing one.
+func (c *check) filled(o jsonfile.Object, key string) []string {
+	v, before := o.Get(key), len(c.faults)
+	list := c.list(o, key, required)
+	if len(list) == 0 && len(c.faults) == before {
+		c.faults = append(c.faults, v.Path()+" is empty")
+	}
+	return list
+}
+
 func (c *check) boolean(o jsonfile.Object, key string, n need) (value, ok bool) {
 	v := o.Get(key)
 	value, p := v.Bool()

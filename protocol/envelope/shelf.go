@@ -228,6 +228,8 @@ func (m *message) fault() (problem, hint string) {
 	switch {
 	case m.unusable != "":
 		return m.unusable + "; the message cannot be tracked", "see protocol 004, Message Types"
+	case m.kind == assigns && m.assignment.lacks != "":
+		return strings.Join(m.faults, "; "), "protocol 004 lists these fields as required; the assignment is held until they are there: correct the file, or send it anew under its name"
 	case len(m.faults) > 0:
 		return strings.Join(m.faults, "; "), "protocol 004 lists these fields as required; the message is tracked all the same"
 	}

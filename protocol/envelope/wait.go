@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -127,6 +128,9 @@ func (p *Project) block(t *life) string {
 		return ""
 	}
 	var why []string
+	if lacks := p.incomplete(t); lacks != "" {
+		why = append(why, "incomplete: "+lacks)
+	}
 	if r := p.gateAll(t.deployments(), p.Now); r.block != "" {
 		why = append(why, r.block)
 	}
@@ -134,6 +138,19 @@ func (p *Project) block(t *life) string {
 		why = append(why, waitText(list))
 	}
 	return strings.Join(why, "; ")
+}
+
+// incomplete says which required fields the task's newest assignment lacks. A held one whose name in the folder has been
+// given to another message is replaced by it, and lacks nothing any more.
+func (p *Project) incomplete(t *life) string {
+	m := t.assigned
+	if m == nil || t.state != stateAssigned {
+		return ""
+	}
+	if s := p.shelf.slots[path.Base(openName(m.file))]; m.held && s != nil && s.message != nil {
+		return ""
+	}
+	return clean(m.assignment.lacks, maxText)
 }
 
 // waitText says for which tasks a task waits, and why those that were completed do not count.

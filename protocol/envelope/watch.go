@@ -75,6 +75,13 @@ func (p *Project) waitFindings(t *life) []issue {
 	if way := p.cycles[t.id]; way != "" {
 		list = append(list, issue{code: "cycle", field: "blocked_by", text: "these tasks wait for each other, so none of them is held: " + way, severity: protocol.High})
 	}
+	if lacks := p.incomplete(t); lacks != "" {
+		text := "the assignment is kept from its agent until it is complete: " + lacks
+		if t.assigned.inLog() {
+			text = "the assignment is incomplete, and cannot be held, because it stands in a log: " + lacks
+		}
+		list = append(list, issue{code: "incomplete", severity: protocol.Medium, text: text, path: t.assigned.file})
+	}
 	waits, notices := p.waits(t)
 	for _, w := range waits {
 		id := w.id
@@ -85,7 +92,7 @@ func (p *Project) waitFindings(t *life) []issue {
 	if t.state == stateAssigned {
 		list = append(list, p.reviewFindings(t, waits, notices)...)
 	}
-	if t.assigned.inLog() && t.state == stateAssigned && len(t.deployments()) == 0 && p.block(t) != "" {
+	if t.assigned.inLog() && t.state == stateAssigned && len(t.deployments()) == 0 && p.block(t) != "" && p.incomplete(t) == "" {
 		list = append(list, issue{code: "dependency", text: p.block(t) + "; the assignment cannot be held: it stands in a log", severity: protocol.Medium})
 	}
 	return list
