@@ -33,6 +33,9 @@ type Reply struct {
 	Why    string
 	By     string // the human's name
 	Via    string // Via…
+	// Stop and Requirements are for the agent's task (protocol.Answer). With Stop, Option may be empty.
+	Stop         bool
+	Requirements []string
 	// Rev is that of the incident which the human saw; 0: as it is now, for who has just read it.
 	Rev int
 }
@@ -45,6 +48,9 @@ type Answer struct {
 	By     string    `json:"by"`
 	Via    string    `json:"via"`
 	At     time.Time `json:"at"`
+	// Stop and Requirements are for the agent's task (protocol.Answer).
+	Stop         bool     `json:"stop,omitempty"`
+	Requirements []string `json:"requirements,omitempty"`
 	// Carried is when it was written where the agent reads it; zero: not yet. Problem is what came in the way.
 	Carried time.Time `json:"carried,omitzero"`
 	Problem string    `json:"problem,omitempty"`
@@ -86,7 +92,14 @@ func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 	case r.Rev == 0 && i.reworded():
 		return nil, fmt.Errorf("%w it was raised: see what it asks now, then answer %s", ErrStale, i.Handle())
 	}
-	a := &Answer{Why: shorten(r.Why, maxWhy), By: r.By, Via: r.Via, At: now}
+	a := &Answer{Why: shorten(r.Why, maxWhy), By: r.By, Via: r.Via, At: now, Stop: r.Stop}
+	for _, requirement := range r.Requirements {
+		a.Requirements = append(a.Requirements, shorten(requirement, maxDetail))
+	}
+	if r.Stop && r.Option == "" {
+		a.Label = "Stop this task"
+		return a, nil
+	}
 	o, ok := i.option(r.Option)
 	switch {
 	case ok && o.Dangerous && r.Via != ViaCommand:
@@ -153,7 +166,7 @@ func (l *Ledger) Carry(key string, problem error, done bool, now time.Time) erro
 		if done {
 			a.Carried = wall(now)
 		}
-		if a == *i.Answer {
+		if a.Carried.Equal(i.Answer.Carried) && a.Problem == i.Answer.Problem {
 			return i, false, nil
 		}
 		i.Answer = &a

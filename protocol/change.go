@@ -100,7 +100,14 @@ type Answer struct {
 	Why    string    `json:"why,omitempty"`
 	By     string    `json:"by"` // the human's name
 	At     time.Time `json:"at"`
+	// Stop tells the agent to end its task rather than to go on; Requirements replace what was asked of it. Only a Plea
+	// that Steers takes them.
+	Stop         bool     `json:"stop,omitempty"`
+	Requirements []string `json:"requirements,omitempty"`
 }
+
+// Steers reports whether the answer does more than settle the question.
+func (a *Answer) Steers() bool { return a.Stop || len(a.Requirements) > 0 }
 
 // Gate describes a closed gate: which dimension binds, how full it is, what would be allowed.
 type Gate struct {

@@ -34,7 +34,9 @@ type Plea struct {
 	Severity Severity `json:"severity"`
 	// Due is when the human is to hear of it; until then somebody else may settle it. Zero: at once.
 	Due time.Time `json:"due,omitzero"`
-	Ref Ref       `json:"ref"`
+	// Steers: the protocol's answer can stop the task and change its requirements.
+	Steers bool `json:"steers,omitempty"`
+	Ref    Ref  `json:"ref"`
 }
 
 // Finding is something wrong that needs no repair of ours: a field, a transition, a violation. One of severity high

@@ -17,6 +17,9 @@ type Answer struct {
 	Why    string `json:"why,omitempty"`
 	By     string `json:"by,omitempty"`  // who answers; "" is the human of the configuration
 	Rev    int    `json:"rev,omitempty"` // of the incident as it was read; 0: whatever it is now
+	// Stop tells the agent to end its task; Requirements replace what was asked of it.
+	Stop         bool     `json:"stop,omitempty"`
+	Requirements []string `json:"requirements,omitempty"`
 }
 
 // Snooze is the body of POST /v1/incidents/{key}/snooze.
@@ -38,7 +41,7 @@ func (s *Server) answer(r *http.Request) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), commandTime)
 	defer cancel()
-	i, err = s.Reply(ctx, i.Key, escalate.Reply{Option: a.Option, Why: a.Why, By: a.By, Rev: a.Rev, Via: escalate.ViaCommand})
+	i, err = s.Reply(ctx, i.Key, escalate.Reply{Option: a.Option, Why: a.Why, By: a.By, Rev: a.Rev, Via: escalate.ViaCommand, Stop: a.Stop, Requirements: a.Requirements})
 	if err != nil {
 		return nil, err
 	}

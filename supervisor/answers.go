@@ -46,6 +46,9 @@ func ofDeath() []escalate.Option {
 // ofCare is offered where steward itself can do nothing: it settles the incident, with the human's reason.
 func ofCare() []escalate.Option { return []escalate.Option{{ID: OptionDone, Label: "Taken care of"}} }
 
+// NoSteering says why an answer that stops a task, or changes its requirements, is refused.
+const NoSteering = "the agent cannot be told to stop or given other requirements by this answer (--stop, --requirement)"
+
 // translateAnswer turns a human's answer into changes: the protocol's own reply, and another run if that was chosen.
 // Nil changes without an error: the subject is not in this snapshot.
 func (s *Supervisor) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.Change, error) {
@@ -54,6 +57,9 @@ func (s *Supervisor) translateAnswer(c Command, snap *protocol.Snapshot) ([]prot
 	for i := range snap.Pleas {
 		p := &snap.Pleas[i]
 		if change.Subject = snap.Subject(protocol.KindPlea, p.ID); c.Subject.Matches(change.Subject) {
+			if c.Answer.Steers() && !p.Steers {
+				return []protocol.Change{}, fmt.Errorf("%s %s: %w: %s; protocol %s has no such message", c.Verb, change.Subject, ErrRefused, NoSteering, snap.Protocol)
+			}
 			change.Ref, change.Agent = p.Ref, p.Agent
 			return []protocol.Change{change}, acts(c, snap, change.Subject) // a yielding adapter writes what a human wishes
 		}

@@ -32,7 +32,11 @@ func (h *house) answer(ctx context.Context, key string, r escalate.Reply) (escal
 		return i, fmt.Errorf("answer incident %s: %w", i.Key, err)
 	}
 	// What cannot be written is refused before it counts as answered.
-	if err := h.write(ctx, i, &protocol.Answer{Option: optionOf(i, r.Option), Label: r.Option, By: r.By}, true); err != nil {
+	first := &protocol.Answer{Option: optionOf(i, r.Option), Label: r.Option, By: r.By, Stop: r.Stop, Requirements: r.Requirements}
+	if subject := i.Subject(); first.Steers() && subject.Kind != protocol.KindPlea {
+		return i, fmt.Errorf("answer incident %s: %w: %s; it is about %s, which is no agent's question", i.Key, supervisor.ErrRefused, supervisor.NoSteering, subject)
+	}
+	if err := h.write(ctx, i, first, true); err != nil {
 		return i, err
 	}
 	i, err = h.ledger.Answer(i.Key, r, time.Now())
@@ -91,7 +95,8 @@ func (h *house) write(ctx context.Context, i escalate.Incident, a *protocol.Answ
 // carry writes down an answer that was taken. What nobody waits for any more counts as carried.
 func (h *house) carry(ctx context.Context, i escalate.Incident) error {
 	a := i.Answer
-	err := h.write(ctx, i, &protocol.Answer{Key: i.Key, Option: a.Option, Label: a.Label, Why: a.Why, By: a.By, At: a.At}, false)
+	err := h.write(ctx, i, &protocol.Answer{Key: i.Key, Option: a.Option, Label: a.Label, Why: a.Why, By: a.By, At: a.At,
+		Stop: a.Stop, Requirements: a.Requirements}, false)
 	done := err == nil || errors.Is(err, protocol.ErrConflict) && time.Since(a.At) > conflictTime ||
 		slices.ContainsFunc(settledBy, func(known error) bool { return errors.Is(err, known) })
 	if e := h.ledger.Carry(i.Key, err, done, time.Now()); e != nil {

@@ -15,16 +15,33 @@ import (
 
 func (a *app) answerCommand() *cobra.Command {
 	var why string
+	var stop bool
+	var requirements []string
 	c := &cobra.Command{
-		Use:   "answer KEY OPTION",
+		Use:   "answer KEY [OPTION]",
 		Short: "Answer an incident; the agent that asked reads the answer",
 		Long: "answer settles an incident with one of its options (see: steward incidents), by its id or its words; where it offers none,\n" +
 			"OPTION is your answer in your own words. The first answer counts. It is written where the agent that asked looks for it.\n" +
 			"KEY may be cut short. KEY@REVISION answers the question as it was listed with that revision; a question that was reworded\n" +
-			"since it was raised can be answered so only.",
-		Example: "  steward answer 3fa9 1 --why \"the staging database is a copy\"\n  steward answer 3fa9 \"Use approach B\"\n  steward answer 216a retry",
-		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.completeNames("incident"),
+			"since it was raised can be answered so only.\n\n" +
+			"--stop tells the agent to end its task instead of going on; then OPTION may be left out. --requirement gives its task other\n" +
+			"requirements. Both work for questions of protocol 004 (envelope), whose answer has a place for them.",
+		Example: "  steward answer 3fa9 1 --why \"the staging database is a copy\"\n  steward answer 3fa9 \"Use approach B\"\n  steward answer 216a retry\n" +
+			"  steward answer 77c0 --stop --why \"the customer cancelled\"\n  steward answer 77c0 2 --requirement \"Use OAuth2\" --requirement \"Keep the old login for a month\"",
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeNames("incident"),
 		RunE: func(c *cobra.Command, args []string) error {
+			option := ""
+			if len(args) > 1 {
+				option = args[1]
+			}
+			if len(args) == 1 && !stop {
+				return usageError{fmt.Errorf("answer %s: give an option, or your answer in words (or --stop); see: steward incidents", args[0])}
+			}
+			for _, requirement := range requirements {
+				if strings.TrimSpace(requirement) == "" {
+					return usageError{fmt.Errorf("answer %s: a --requirement has no words", args[0])}
+				}
+			}
 			name, rev, err := handle(args[0])
 			if err != nil {
 				return err
@@ -35,7 +52,7 @@ func (a *app) answerCommand() *cobra.Command {
 			}
 			var raw json.RawMessage
 			err = a.ask(c.Context(), "answer "+args[0], func(cl *status.Client) error {
-				return cl.Post(c.Context(), "/v1/incidents/"+key+"/answer", status.Answer{Option: args[1], Why: why, Rev: rev}, &raw)
+				return cl.Post(c.Context(), "/v1/incidents/"+key+"/answer", status.Answer{Option: option, Why: why, Rev: rev, Stop: stop, Requirements: requirements}, &raw)
 			})
 			if err != nil {
 				return err
@@ -44,6 +61,8 @@ func (a *app) answerCommand() *cobra.Command {
 		},
 	}
 	whyFlag(c, &why)
+	c.Flags().BoolVar(&stop, "stop", false, "tell the agent to end its task instead of going on")
+	c.Flags().StringArrayVar(&requirements, "requirement", nil, "a `REQUIREMENT` that the task has from now on (repeatable)")
 	return c
 }
 
@@ -67,6 +86,12 @@ func renderAnswered(p *page, doc struct {
 		return
 	}
 	p.line("answered: %s: %s", clean(i.Summary), clean(i.Answer.Label))
+	if i.Answer.Stop {
+		p.line("  the agent is told to stop")
+	}
+	for _, requirement := range i.Answer.Requirements {
+		p.line("  new requirement: %s", clean(requirement))
+	}
 	if i.Answer.Problem != "" {
 		p.line("  nobody waits for it any more: %s", clean(i.Answer.Problem))
 	}

@@ -59,7 +59,7 @@ func (p *Project) answer(c protocol.Change) error {
 		return folder.Moved("the question was written anew")
 	}
 	return p.putAnswer(m, resolution{Type: "BLOCKER_RESOLUTION", Task: m.task, From: "human", To: t.askerOf(m), At: p.sentAfter(m),
-		Decision: short(a.Label), Rationale: short(a.Why), Requirements: []string{}, Resume: true, InReplyTo: c.Subject.ID, Key: key, By: clean(a.By, maxText)})
+		Decision: short(a.Label), Rationale: short(a.Why), Requirements: shortened(a.Requirements), Resume: !a.Stop, InReplyTo: c.Subject.ID, Key: key, By: clean(a.By, maxText)})
 }
 
 // putAnswer writes the answer to m.
@@ -136,6 +136,15 @@ func (p *Project) sentAfter(m *message) time.Time {
 
 // short makes a human's words fit for a message. What JSON can escape stays as it is.
 func short(s string) string { return folder.Short(strings.ToValidUTF8(s, "�"), maxAnswer) }
+
+// shortened does so for each of them, and never gives null.
+func shortened(list []string) []string {
+	out := make([]string, 0, len(list))
+	for _, s := range list {
+		out = append(out, short(s))
+	}
+	return out
+}
 
 // told says which calls were answered by a message that names them, and when last.
 type told map[string]time.Time

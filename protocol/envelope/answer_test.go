@@ -294,3 +294,26 @@ func TestAnswerOddities(t *testing.T) {
 		t.Errorf("%s", protocoltest.Describe(snap))
 	}
 }
+
+// An answer can stop the task and change its requirements (protocol 004, BLOCKER_RESOLUTION). Nothing is expected of a
+// stopped task.
+func TestAnswerStopsAndChanges(t *testing.T) {
+	s := newSite(t, "")
+	s.send(assign("t", "DEVELOPER").with(fields{"deadline": "1 hour"}))
+	s.send(escalate("t", "DEVELOPER", "human"))
+	c := answerTo(s.look(), "which way?", "i1")
+	c.Answer.Stop, c.Answer.Requirements = true, []string{"one", "two"}
+	s.Do(s.apply(c))
+	file := messagesDir + "/" + filepath.Base(s.answers()[0])
+	s.Do(os.Chtimes(s.Path(file), s.Now, s.Now))
+	o, err := jsonfile.Parse([]byte(s.Read(file)))
+	s.Do(err)
+	list, _ := o.Strings("modified_requirements")
+	if resume, p := o.Bool("resume_task"); p != jsonfile.Present || resume || strings.Join(list, ",") != "one,two" {
+		t.Errorf("%s", o.Value().Raw())
+	}
+	s.Pass(3 * time.Hour)
+	if snap := s.look(); protocoltest.Codes(snap, "t") != "" || task(snap, "t").Awaits != "a new assignment: it was stopped" {
+		t.Errorf("%s, %+v", protocoltest.Codes(snap, "t"), task(snap, "t"))
+	}
+}

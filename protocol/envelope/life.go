@@ -41,6 +41,7 @@ type life struct {
 	// rejections of this assignment; submitted and everRejected count over the task's whole life.
 	rejections, submitted, everRejected int
 	blockers                            []*message // open ones
+	stopped                             bool       // an answer told its agent not to go on
 	stuck                               bool       // its agent met a blocker since the assignment, and nobody answered
 	doubt                               *message   // an acknowledgement that asks for clarification
 	reviews                             []review
@@ -97,7 +98,10 @@ func (t *life) tell() {
 				t.blockers, t.stuck = append(t.blockers, m), t.stuck || t.fromItsAgent(m)
 			}
 		case resolves:
-			if t.resumed = m.at; m.answer.call == "" {
+			if t.stopped = m.answer.stops; !t.stopped {
+				t.resumed = m.at
+			}
+			if m.answer.call == "" {
 				t.answered()
 			}
 		case completes:
@@ -136,7 +140,7 @@ func (t *life) assign(m *message) {
 	}
 	t.state, t.assigned, t.open = stateAssigned, m, append(t.open, m)
 	t.taken, t.end = time.Time{}, time.Time{}
-	t.ack, t.done, t.refusal, t.doubt, t.stuck, t.validated = nil, nil, nil, nil, false, false
+	t.ack, t.done, t.refusal, t.doubt, t.stuck, t.validated, t.stopped = nil, nil, nil, nil, false, false, false
 }
 
 func (t *life) acknowledge(m *message) {

@@ -96,6 +96,7 @@ type answer struct {
 	clarifications []string
 	deadline       when
 	text           string // reason, decision
+	stops          bool   // resume_task: false
 	call, key      string // of a human's answer: the plea that it settles, and which answer it is
 }
 
@@ -307,7 +308,8 @@ func (m *message) decodeResolution(c *check, o jsonfile.Object) {
 	if m.answer.key, _ = o.String(answerKey); m.answer.key != "" {
 		m.answer.call, _ = o.String("in_reply_to")
 	}
-	c.boolean(o, "resume_task", wanted)
+	resume, said := c.boolean(o, "resume_task", wanted)
+	m.answer.stops = said && !resume
 }
 
 // decodeBlocker reads a blocker. The options stay as they are: one of them comes back, to the letter, as the decision.

@@ -121,6 +121,8 @@ func (t *life) awaits() string {
 		return ""
 	case t.stuck:
 		return "its blocker to be resolved"
+	case t.stopped:
+		return "a new assignment: it was stopped"
 	case t.state == stateReview:
 		return "review by the orchestrator"
 	}

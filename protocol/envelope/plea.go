@@ -17,7 +17,7 @@ func (p *Project) pleas(t *life) []protocol.Plea {
 	for _, m := range t.blockers {
 		b := m.blocker
 		list = append(list, protocol.Plea{ID: pleaID(m), Agent: cmp.Or(m.from, nameless), Task: m.task, Text: cmp.Or(b.text, b.kind, "blocked"), Detail: b.detail,
-			Options: b.options, Blocking: true, Severity: b.severity, Due: p.pleaDue(m), Ref: p.refOf(m)})
+			Options: b.options, Blocking: true, Severity: b.severity, Due: p.pleaDue(m), Steers: true, Ref: p.refOf(m)})
 	}
 	if m := t.doubt; m != nil {
 		text := "does not understand the task"
@@ -25,7 +25,7 @@ func (p *Project) pleas(t *life) []protocol.Plea {
 			text = m.answer.clarifications[0]
 		}
 		list = append(list, protocol.Plea{ID: pleaID(m), Agent: cmp.Or(m.from, nameless), Task: m.task, Text: text, Detail: strings.Join(m.answer.clarifications, "\n"),
-			Blocking: m.answer.doubts, Severity: protocol.Medium, Due: m.at.Add(p.opts.Clarify), Ref: p.refOf(m)})
+			Blocking: m.answer.doubts, Severity: protocol.Medium, Due: m.at.Add(p.opts.Clarify), Steers: true, Ref: p.refOf(m)})
 	}
 	return slices.CompactFunc(list, func(a, b protocol.Plea) bool { return a.ID == b.ID })
 }

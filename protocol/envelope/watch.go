@@ -47,6 +47,9 @@ const codeUnacknowledged = "unacknowledged"
 // watchFindings are the watches over time: no acknowledgement, deadline passed.
 func (p *Project) watchFindings(t *life) []issue {
 	var list []issue
+	if t.stopped {
+		return nil // nothing is expected of its agent
+	}
 	if since := t.openSince(); t.state == stateAssigned && !t.held() && !t.stuck && p.opts.Acknowledge > 0 && p.due(since.Add(p.opts.Acknowledge)) {
 		list = append(list, issue{code: codeUnacknowledged, text: fmt.Sprintf("%s has not acknowledged it within %s", clean(t.assigned.to, maxText), minutes(p.opts.Acknowledge)), severity: protocol.Medium})
 	}
