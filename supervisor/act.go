@@ -194,10 +194,14 @@ func (s *Supervisor) noteVerdicts(plan Plan) {
 // view gathers all that a decision may rest on.
 func (s *Supervisor) view(now time.Time) View {
 	s.nameConsumers()
-	v := View{Now: now, Load: s.load, Incidents: s.doors.Incidents(), Resumed: s.resumed, Doubt: s.doubt(now), Usage: s.usage, Promised: s.doors.Promised(now), Snapshots: make([]protocol.Snapshot, 0, len(s.desks))}
+	v := View{Now: now, Load: s.load, Incidents: s.doors.Incidents(), Resumed: s.resumed, Doubt: s.doubt(now), Usage: s.usage, Promised: s.doors.Promised(now), Paused: map[string]string{}, Snapshots: make([]protocol.Snapshot, 0, len(s.desks))}
 	for _, name := range s.names() {
 		d := s.desks[name]
 		v.Once = v.Once || d.once
+		why := s.pausedWhy(d)
+		if why != "" {
+			v.Paused[name] = why
+		}
 		if !d.lookedAt.IsZero() {
 			v.Looked = append(v.Looked, name)
 		}
@@ -205,7 +209,7 @@ func (s *Supervisor) view(now time.Time) View {
 		for _, snap := range d.snapshots {
 			// A snapshot that changes are being made on, or that comes before changes that are queued, is for
 			// the eyes only; so is that of a project that does not answer.
-			snap.Act = snap.Act && s.memory.Projects[name].Paused == "" && !d.stuck(now)
+			snap.Act = snap.Act && why == "" && !d.stuck(now)
 			snap.Busy = d.busy || len(d.changes) > 0
 			v.Snapshots = append(v.Snapshots, snap)
 		}

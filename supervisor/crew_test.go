@@ -27,6 +27,7 @@ type world struct {
 	exits   chan protocol.Identity
 	folders map[string]*folder
 	act     map[string]bool
+	orders  *supervisor.Orders
 	opened  atomic.Int32
 
 	mu        sync.Mutex
@@ -49,7 +50,7 @@ func newWorld(t *testing.T, projects ...string) *world {
 	}
 	quarter := protocol.Used(0.25)
 	w := &world{t: t, cfg: settings(), ledger: ledger, hints: make(chan supervisor.Hint), exits: make(chan protocol.Identity),
-		folders: map[string]*folder{}, act: map[string]bool{}, processes: map[protocol.Identity]heartbeat.ProcessState{},
+		folders: map[string]*folder{}, act: map[string]bool{}, orders: &supervisor.Orders{}, processes: map[protocol.Identity]heartbeat.ProcessState{},
 		load: capacity.Load{CPU: quarter, Memory: quarter, Files: quarter, Disk: quarter},
 		door: func() error { return nil }}
 	for _, name := range projects {
@@ -92,7 +93,7 @@ func (w *world) doors() supervisor.Doors {
 			defer w.mu.Unlock()
 			return w.processes[id]
 		},
-		Tell: w.tell, Incidents: w.ledger.Heads, Save: w.save,
+		Tell: w.tell, Incidents: w.ledger.Heads, Orders: w.orders, Save: w.save,
 		Note: func(e supervisor.Entry) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -180,7 +180,7 @@ func (d *decision) process(a *protocol.Agent, m heartbeat.Memory) (heartbeat.Pro
 // project judges one snapshot: its agents first, because tasks depend on them. last is the page that the place had.
 func (d *decision) project(s *protocol.Snapshot, at place, last *page) *page {
 	m := d.plan.Memory.Projects[s.Project]
-	p := &page{snapshot: *s, at: d.now, known: d.old.of(at), since: m.Since, paused: m.Paused}
+	p := &page{snapshot: *s, at: d.now, known: d.old.of(at), since: m.Since, paused: d.view.Paused[s.Project]}
 	if last == nil {
 		last = &page{}
 	}

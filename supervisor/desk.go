@@ -17,37 +17,40 @@ import (
 
 // desk is what the loop knows of one project. Its looker works on one order at a time.
 type desk struct {
-	project   Project
-	orders    chan order
-	stop      func()
-	busy      bool
-	since     time.Time // when the order under way was given
-	lookedAt  time.Time // end of the last look
-	fullAt    time.Time // end of the last full one: hints may come so often that they must not put it off
-	full      bool
-	glance    bool // look without a hint: the adapter asked for it
-	byClock   bool // the full look was asked for by the clock alone
-	inTurn    bool // the order under way is such a look
-	glances   int  // of that kind since the last full look
-	hints     map[string]bool
-	commands  []command // operator's orders that wait for the looker
-	changes   []protocol.Change
-	snapshots []protocol.Snapshot
-	processes map[protocol.Identity]heartbeat.ProcessState
-	checked   time.Time                 // when all of them were last looked at
-	trusts    bool                      // who was alive then counts as alive until his exit is told
-	claims    map[int]protocol.Identity // who carries a pid that a file names; the bare pid when nobody does
-	speaks    []Spoken
-	again     time.Time // the adapter's own wish
-	tries     map[effort]*tries
-	failed    time.Time       // until when the last change rests that could not be made; zero: none yet
-	problem   *protocol.Fault // the looker's own trouble
-	unwatched *Trouble        // its folders cannot be watched
-	lost      time.Time       // when it was last said that the kernel had lost hints
-	published time.Time
-	reopen    bool // open the adapters anew at the next look
-	once      bool
-	gone      bool // nobody listens to its looker any more
+	project Project
+	folder  Folder // which one the path leads to; Path is "" until it was looked at
+	// unidentified is why that is not known.
+	unidentified error
+	orders       chan order
+	stop         func()
+	busy         bool
+	since        time.Time // when the order under way was given
+	lookedAt     time.Time // end of the last look
+	fullAt       time.Time // end of the last full one: hints may come so often that they must not put it off
+	full         bool
+	glance       bool // look without a hint: the adapter asked for it
+	byClock      bool // the full look was asked for by the clock alone
+	inTurn       bool // the order under way is such a look
+	glances      int  // of that kind since the last full look
+	hints        map[string]bool
+	commands     []command // operator's orders that wait for the looker
+	changes      []protocol.Change
+	snapshots    []protocol.Snapshot
+	processes    map[protocol.Identity]heartbeat.ProcessState
+	checked      time.Time                 // when all of them were last looked at
+	trusts       bool                      // who was alive then counts as alive until his exit is told
+	claims       map[int]protocol.Identity // who carries a pid that a file names; the bare pid when nobody does
+	speaks       []Spoken
+	again        time.Time // the adapter's own wish
+	tries        map[effort]*tries
+	failed       time.Time       // until when the last change rests that could not be made; zero: none yet
+	problem      *protocol.Fault // the looker's own trouble
+	unwatched    *Trouble        // its folders cannot be watched
+	lost         time.Time       // when it was last said that the kernel had lost hints
+	published    time.Time
+	reopen       bool // open the adapters anew at the next look
+	once         bool
+	gone         bool // nobody listens to its looker any more
 }
 
 // Spoken says how a project's protocol is treated.

@@ -16,6 +16,8 @@ type Project struct {
 	// Detect lists the protocols spoken there now; it is asked at every full look, so that one that appears
 	// later is noticed.
 	Detect func() []string
+	// Identify says which folder the path leads to; nil: the path is all that is known.
+	Identify func() (Folder, error)
 	// Missing says why the folder itself cannot be used; nil: it is there. May be nil.
 	Missing func() error
 	// Open starts speaking one of them.
@@ -73,6 +75,8 @@ type Doors struct {
 	Incidents func() map[string]escalate.Head
 	// Remark says something in passing; it must not block, and nothing follows if nobody hears it.
 	Remark func(escalate.Remark)
+	// Orders are the orders of people; nil: they are kept in memory only.
+	Orders *Orders
 	// Save stores the Memory durably.
 	Save func(Memory) error
 	// Note writes the journal.
@@ -85,6 +89,9 @@ type Doors struct {
 
 // fill opens the doors that not everybody has.
 func (d *Doors) fill() {
+	if d.Orders == nil {
+		d.Orders = &Orders{}
+	}
 	if d.Pulse == nil {
 		d.Pulse = func(time.Time) {}
 	}

@@ -154,7 +154,7 @@ func (k *taskLook) waitsSince() time.Time {
 	if k.t.Outcome == nil || !wasOpen(k.mem.State) {
 		return time.Time{}
 	}
-	if paused := k.d.plan.Memory.Projects[k.s.Project].Paused != ""; !mayChange(k.s) && !paused && k.mem.Waits.IsZero() {
+	if paused := k.d.view.Paused[k.s.Project] != ""; !mayChange(k.s) && !paused && k.mem.Waits.IsZero() {
 		return time.Time{}
 	}
 	return k.endedAt()

@@ -33,6 +33,8 @@ type report struct {
 	snapshots []protocol.Snapshot
 	speaks    []Spoken
 	dirs      []string
+	folder    Folder
+	folderErr error // why it is not known which folder it is
 	results   []result
 	problem   *protocol.Fault
 	stack     string
@@ -109,6 +111,7 @@ func (l *looker) carryOut(ctx context.Context, o order) report {
 		l.project, l.failed, l.vanished = *o.project, map[string]protocol.Fault{}, map[string]bool{}
 	}
 	if o.full {
+		l.identify(&r)
 		l.open(&r)
 	}
 	l.look(ctx, o, &r)
@@ -121,6 +124,15 @@ func (l *looker) carryOut(ctx context.Context, o order) report {
 	l.keep(o.keep, &r)
 	r.took = l.now().Sub(start)
 	return r
+}
+
+// identify finds out which folder the project's path leads to.
+func (l *looker) identify(r *report) {
+	if l.project.Identify == nil {
+		r.folder = Folder{Path: l.project.Path}
+		return
+	}
+	r.folder, r.folderErr = l.project.Identify()
 }
 
 // open starts speaking what has appeared in the project since the last full look.

@@ -72,7 +72,7 @@ func (m Memory) Encode() ([]byte, error) {
 type ProjectMemory struct {
 	// Since is the first look ever at it: what ended before is history.
 	Since time.Time `json:"since"`
-	// Paused is why the operator has it only observed; "" when it is not paused.
+	// Paused is an order that a steward before version 1 of the orders kept here. It becomes a file of its own, once.
 	Paused string `json:"paused,omitempty"`
 	// Retries are the times of the retries of the last hour, for the budget.
 	Retries []time.Time `json:"retries,omitempty"`

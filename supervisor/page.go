@@ -136,12 +136,8 @@ type carried struct {
 // usable reports whether the place would be judged as it was. What is common to all places was compared before.
 func (p *page) usable(d *decision, s *protocol.Snapshot, at place) bool {
 	return !p.loud && !d.now.Before(p.at) && (p.until.IsZero() || d.now.Before(p.until)) && alike(&p.snapshot, s) &&
-		d.old.of(at) == p.known && p.sameProject(d.plan.Memory.Projects[s.Project]) &&
+		d.old.of(at) == p.known && p.since.Equal(d.plan.Memory.Projects[s.Project].Since) && p.paused == d.view.Paused[s.Project] &&
 		!(p.usage && d.otherUsage) && (!d.otherProcesses || p.sameProcesses(d)) && p.sameStanding(d)
-}
-
-func (p *page) sameProject(m ProjectMemory) bool {
-	return m.Since.Equal(p.since) && m.Paused == p.paused
 }
 
 func (p *page) sameProcesses(d *decision) bool {

@@ -2,41 +2,41 @@ package supervisor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path"
+	"slices"
 	"time"
 
+	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
 )
 
 // pause has a project (or all) only observed until it is resumed; what is held there is let go first.
 func (s *Supervisor) pause(q protocol.Query, pause bool, why string) error {
-	projects := maps.Clone(s.memory.Projects) // the Picture shares the old one
-	if projects == nil {
-		projects = map[string]ProjectMemory{}
-	}
 	wanted := cmp.Or(q.ID, q.Project)
 	found := false
+	var failed error
 	for _, name := range s.names() {
 		if wanted != "" && wanted != name {
 			continue
 		}
 		found = true
-		p := projects[name]
-		p.Paused = ""
+		d := s.desks[name]
+		var err error
 		if pause {
-			p.Paused = cmp.Or(why, "the operator paused it")
+			err = s.order(d, cmp.Or(why, "the operator paused it"))
+		} else {
+			err = s.resume(d, "")
 		}
-		projects[name] = p
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("record the order about %s: %w", name, err))
+		}
 	}
 	if !found {
 		return fmt.Errorf("project %q: %w", wanted, ErrNoSubject)
-	}
-	old := s.memory.Projects
-	s.memory.Projects = projects
-	if err := s.save(); err != nil {
-		s.memory.Projects = old
-		return fmt.Errorf("save the pause: %w", err)
 	}
 	for _, d := range s.desks {
 		if !d.busy {
@@ -45,7 +45,178 @@ func (s *Supervisor) pause(q protocol.Query, pause bool, why string) error {
 		d.full = true
 	}
 	s.decide()
+	return failed
+}
+
+// order records the order to pause a project. It is on disk before the orders that it replaces are taken back.
+func (s *Supervisor) order(d *desk, why string) error {
+	p, err := s.doors.Orders.pause(Pause{Project: d.project.Name, Why: why, At: s.now().UTC()}, d.place())
+	if err != nil {
+		return err
+	}
+	return s.resume(d, p.file)
+}
+
+// resume takes back the orders that keep a project paused, but for the one in the file except.
+func (s *Supervisor) resume(d *desk, except string) error {
+	if d.unidentified != nil && except == "" && len(s.doors.Orders.pauses) > 0 {
+		return fmt.Errorf("it is not known which folder %s is: %w", d.project.Path, d.unidentified)
+	}
+	if err := s.forgetPause(d.project.Name); err != nil {
+		return err
+	}
+	for _, p := range s.ordersAbout(d) {
+		if p.file == except {
+			continue
+		}
+		if err := s.doors.Orders.resume(p); err != nil {
+			return err
+		}
+		over := orderAlert(p)
+		over.Resolve, over.Detail = true, "another order took its place"
+		_ = s.doors.Tell(over)
+	}
 	return nil
+}
+
+// forgetPause drops an order that an older steward kept in its memory.
+func (s *Supervisor) forgetPause(name string) error {
+	p := s.memory.Projects[name]
+	if p.Paused == "" {
+		return nil
+	}
+	p.Paused = ""
+	old := s.memory.Projects
+	s.memory.Projects = maps.Clone(old) // the Picture shares the old one
+	s.memory.Projects[name] = p
+	if err := s.save(); err != nil {
+		s.memory.Projects = old
+		return err
+	}
+	return nil
+}
+
+// pausedWhy is why a project is only observed by a person's order; "": there is none.
+func (s *Supervisor) pausedWhy(d *desk) string {
+	if why := s.memory.Projects[d.project.Name].Paused; why != "" {
+		return why
+	}
+	if list := s.ordersAbout(d); len(list) > 0 {
+		return cmp.Or(list[0].Why, "the operator paused it")
+	}
+	if len(s.doors.Orders.pauses) == 0 {
+		return ""
+	}
+	if d.unidentified != nil {
+		return "there are paused projects, and it is not known which folder this one is: " + d.unidentified.Error()
+	}
+	return ""
+}
+
+func (s *Supervisor) ordersAbout(d *desk) []Pause {
+	if len(s.doors.Orders.pauses) == 0 {
+		return nil
+	}
+	var others []Folder
+	for _, other := range s.desks {
+		if other != d && !slices.Contains(s.leaving, other) {
+			others = append(others, other.folder)
+		}
+	}
+	return s.doors.Orders.about(d.place(), d.project.Path, others)
+}
+
+// place is the folder of a project; before it was looked at, only its path is known.
+func (d *desk) place() Folder {
+	if d.folder.Path == "" {
+		return Folder{Path: d.project.Path}
+	}
+	return d.folder
+}
+
+// identified takes in which folder a full look found. Orders of people go with it: one that an older steward kept in its
+// memory becomes a file, once, and one whose folder was moved takes the new path.
+func (s *Supervisor) identified(d *desk, r *report) {
+	switch {
+	case r.folderErr == nil:
+		d.folder, d.unidentified = r.folder, nil
+	case errors.Is(r.folderErr, fs.ErrNotExist):
+		d.unidentified = nil // nothing is acted on in a folder that is not there
+		return
+	case d.folder.Path == "":
+		d.unidentified = r.folderErr
+		return
+	default:
+		return // it was known before
+	}
+	name := d.project.Name
+	var err error
+	if why := s.memory.Projects[name].Paused; why != "" {
+		if _, err = s.doors.Orders.pause(Pause{Project: name, Why: why, At: s.now().UTC()}, d.folder); err == nil {
+			err = s.forgetPause(name)
+		}
+	}
+	for _, p := range s.ordersAbout(d) {
+		err = errors.Join(err, s.doors.Orders.follow(p, d.folder))
+	}
+	if err != nil {
+		s.log.Error("record a person's order; it stays in force", "project", name, "error", err)
+	}
+}
+
+// tellOrders tells of orders whose files cannot be used, and that it is over where they can be used again.
+func (s *Supervisor) tellOrders() {
+	for _, p := range s.doors.Orders.pauses {
+		alert := orderAlert(p)
+		if p.problem == nil {
+			alert.Resolve, alert.Detail = true, "it can be read again"
+		}
+		_ = s.doors.Tell(alert)
+	}
+}
+
+// orderAlert is the incident that the file of an order cannot be used.
+func orderAlert(p Pause) escalate.Alert {
+	file := path.Join(ordersFolder, p.file)
+	a := escalate.Alert{Kind: "order_unreadable", Severity: protocol.Medium, Foreign: true, Code: p.file, Options: ofCare(),
+		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "orders"},
+		Summary: "an order to pause a project cannot be read, and stays in force"}
+	a.Key = keyOf(a)
+	if p.problem != nil {
+		a.Detail = fmt.Sprintf("%s in the state folder: %v. Its project is only observed until: steward resume PROJECT", file, p.problem)
+		a.Occurrence = p.problem.Error()
+	}
+	return a
+}
+
+// orderFault shows on the project that the file of its order cannot be used.
+func (s *Supervisor) orderFault(d *desk) *protocol.Fault {
+	for _, p := range s.ordersAbout(d) {
+		if p.problem != nil {
+			return &protocol.Fault{Path: path.Join(ordersFolder, p.file), Problem: fmt.Sprintf("the order to pause this project cannot be read, and stays in force: %v", p.problem),
+				Hint: "to act here again: steward resume " + d.project.Name, Since: s.started}
+		}
+	}
+	return nil
+}
+
+// Paused says why each of some projects is only observed by a person's order, for a command that only looks.
+func (o *Orders) Paused(folders map[string]Folder, memory Memory) map[string]string {
+	paused := map[string]string{}
+	for name, f := range folders {
+		var others []Folder
+		for other, g := range folders {
+			if other != name {
+				others = append(others, g)
+			}
+		}
+		if why := memory.Projects[name].Paused; why != "" {
+			paused[name] = why
+		} else if list := o.about(f, f.Path, others); len(list) > 0 {
+			paused[name] = cmp.Or(list[0].Why, "the operator paused it")
+		}
+	}
+	return paused
 }
 
 // toPublish is the capacity document, when it is time to write it to this project again.

@@ -67,9 +67,12 @@ func (s *Supervisor) show(view View) {
 		Desks: make([]DeskPicture, 0, len(s.desks))}
 	for _, name := range s.names() {
 		d := s.desks[name]
-		desk := DeskPicture{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.lookedAt, Problem: d.problem, Paused: s.memory.Projects[name].Paused}
+		desk := DeskPicture{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.lookedAt, Problem: d.problem, Paused: s.pausedWhy(d)}
 		for _, t := range d.failing(view.Now, s.cfg.LookEvery) {
 			desk.Failing = append(desk.Failing, t.Fault)
+		}
+		if f := s.orderFault(d); f != nil {
+			desk.Failing = append(desk.Failing, *f)
 		}
 		if s.unsaved != nil {
 			desk.Failing = append(desk.Failing, *s.unsaved)

@@ -44,6 +44,7 @@ func (s *Supervisor) takeIn(d *desk, r report, now time.Time) {
 		s.log.Error("looker panicked", "project", d.project.Name, "problem", r.problem.Problem, "stack", r.stack)
 	}
 	if r.full {
+		s.identified(d, &r)
 		d.watching(r.watchErr, now, s.cfg.LookUnwatched(), s.log)
 	}
 	s.looks++
@@ -101,7 +102,7 @@ func (s *Supervisor) failOpen(d *desk, was []protocol.Snapshot, now time.Time) [
 	var changes []protocol.Change
 	for i := range d.snapshots {
 		snap := d.snapshots[i]
-		paused := s.memory.Projects[d.project.Name].Paused != ""
+		paused := s.pausedWhy(d) != ""
 		observed := !snap.Act && slices.ContainsFunc(was, func(old protocol.Snapshot) bool { return old.Protocol == snap.Protocol && old.Act })
 		if !(paused && snap.Act) && !observed {
 			continue

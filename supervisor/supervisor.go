@@ -141,6 +141,7 @@ func (s *Supervisor) begin(ctx, crew context.Context) {
 	s.started, s.from = s.now(), s.memory.LastLook
 	s.pulse = s.started
 	s.inherit()
+	s.tellOrders()
 	s.sample()
 	pause := time.NewTimer(warmUp)
 	defer pause.Stop()

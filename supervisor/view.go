@@ -32,6 +32,8 @@ type View struct {
 	// Troubles are the faults that lie outside all snapshots.
 	Looked   []string  `json:"looked,omitempty"`
 	Troubles []Trouble `json:"troubles,omitempty"`
+	// Paused says why projects are only observed by a person's order.
+	Paused map[string]string `json:"paused,omitempty"`
 	// Once: this is the only look (steward run --once, steward plan), so nothing may stay held after it.
 	Once bool `json:"once,omitempty"`
 	// Resumed: the machine slept, or its clock was set, since the last decision. Only a loop that was running

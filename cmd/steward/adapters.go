@@ -122,6 +122,7 @@ func projectOf(ref steward.ProjectRef, cfg steward.Config, alone bool) superviso
 			}
 			return found
 		},
+		Identify: func() (supervisor.Folder, error) { return folderOf(ref.Path) },
 		Missing: func() error {
 			info, err := os.Stat(ref.Path)
 			if err == nil && !info.IsDir() {
@@ -137,6 +138,12 @@ func projectOf(ref steward.ProjectRef, cfg steward.Config, alone bool) superviso
 			return ad.speak(ref, cfg, alone)
 		},
 	}
+}
+
+// folderOf says which folder a path leads to.
+func folderOf(dir string) (supervisor.Folder, error) {
+	path, id, err := platform.IdentifyFolder(dir)
+	return supervisor.Folder{Path: path, Device: id.Device, Inode: id.Inode, Born: id.Born}, err
 }
 
 func (ad adapter) speak(ref steward.ProjectRef, cfg steward.Config, alone bool) (supervisor.Speaker, error) {

@@ -35,6 +35,7 @@ func (h *house) doors() supervisor.Doors {
 		Tell:      h.tell,
 		Remark:    h.herald.remark,
 		Incidents: h.ledger.Heads,
+		Orders:    h.orders,
 		Save:      h.save,
 		Pulse:     h.pulse,
 		HandOver:  h.handsOver,

@@ -82,9 +82,32 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 		h.state = state
 		defer state.Close()
 		memory = h.recalled()
+		if err := withPauses(&view, state, refs, memory); err != nil {
+			return err
+		}
 	}
 	view.Incidents = escalate.ReadHeads(filepath.Join(paths.State, "incidents"))
 	return a.printPlan(prospectOf(view, supervisor.Decide(view, memory, cfg.Policies())))
+}
+
+// withPauses has projects only observed that a person has paused.
+func withPauses(view *supervisor.View, state *jsonfile.Root, refs []steward.ProjectRef, memory supervisor.Memory) error {
+	orders, err := supervisor.OpenOrders(state)
+	if err != nil {
+		return err
+	}
+	folders := map[string]supervisor.Folder{}
+	for _, ref := range refs {
+		if folders[ref.Name], err = folderOf(ref.Path); err != nil {
+			folders[ref.Name] = supervisor.Folder{Path: ref.Path}
+		}
+	}
+	view.Paused = orders.Paused(folders, memory)
+	for i := range view.Snapshots {
+		s := &view.Snapshots[i]
+		s.Act = s.Act && view.Paused[s.Project] == ""
+	}
+	return nil
 }
 
 // lookOnce observes every project without a change.

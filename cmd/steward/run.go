@@ -72,6 +72,7 @@ type house struct {
 	alone    *platform.FileLock
 	listener net.Listener
 	ledger   *escalate.Ledger
+	orders   *supervisor.Orders
 	herald   *herald
 	// unanswered has a token when an answer waits to be written.
 	unanswered chan struct{}
@@ -157,6 +158,10 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 
 // takeOver reads what the last run left.
 func (h *house) takeOver(once bool) (supervisor.Memory, error) {
+	var err error
+	if h.orders, err = supervisor.OpenOrders(h.state); err != nil {
+		return supervisor.Memory{}, err
+	}
 	if err := h.clearSnapshot(); err != nil {
 		return supervisor.Memory{}, err
 	}

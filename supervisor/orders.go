@@ -1,0 +1,188 @@
+package supervisor
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Folder says which folder a project's path leads to.
+type Folder struct {
+	Path          string // without symbolic links
+	Device, Inode uint64 // Inode 0: the identity is not known
+	Born          int64  // in nanoseconds; 0: the file system does not record it
+}
+
+// is reports whether both are the same folder, wherever they lie. A device number may change when the machine is restarted.
+func (f Folder) is(g Folder) bool {
+	return f.Inode != 0 && f.Inode == g.Inode && f.Born == g.Born && (f.Born != 0 || f.Device == g.Device)
+}
+
+// Pause is a person's order that the project in a folder is only observed. Each is a file of its own, and its name says which
+// folder it is about: the order stands when nothing in the file can be read any more.
+type Pause struct {
+	Version int       `json:"version"`
+	Project string    `json:"project"` // its name when the order was given
+	Folder  string    `json:"folder"`
+	Why     string    `json:"why"`
+	At      time.Time `json:"at"`
+
+	file    string
+	folder  Folder // Path is not known from the file's name alone
+	problem error  // why the content cannot be used
+}
+
+// ordersVersion is the version of the files of orders.
+const ordersVersion = 1
+
+// ordersFolder lies in the state folder.
+const ordersFolder = "orders"
+
+// maxOrder bounds the file of one order.
+const maxOrder = 1 << 20
+
+// Orders are the orders of people that outlast every run. The zero Orders keep them in memory only.
+type Orders struct {
+	root   *jsonfile.Root
+	pauses []Pause
+}
+
+// OpenOrders reads the orders in the state folder. An order whose file cannot be used is in force all the same; a folder
+// that cannot be listed is an error, because it may hold orders.
+func OpenOrders(state *jsonfile.Root) (*Orders, error) {
+	o := &Orders{root: state}
+	names, _, err := state.List(ordersFolder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the orders of people: %w", err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if p, ours := pauseNamed(name); ours {
+			o.pauses = append(o.pauses, o.read(p))
+		}
+	}
+	return o, nil
+}
+
+func (o *Orders) read(p Pause) Pause {
+	blob, err := o.root.Read(path.Join(ordersFolder, p.file), maxOrder)
+	content := p
+	if err == nil {
+		err = json.Unmarshal(blob.Data, &content)
+	}
+	switch {
+	case err == nil && content.Version > ordersVersion:
+		err = fmt.Errorf("it was written by a newer steward (file version %d, this steward knows %d)", content.Version, ordersVersion)
+	case err == nil && pathSum(content.Folder) != p.pathSum():
+		err = errors.New("its folder is not the one in the file's name")
+	}
+	if err != nil {
+		p.problem = err
+		p.Why = "paused by an order that cannot be read: " + path.Join(ordersFolder, p.file)
+		return p
+	}
+	content.folder.Path = content.Folder
+	return content
+}
+
+// pauseNamed reads what the name of an order's file says: "pause-", the sum of the folder's path, device, inode and birth.
+func pauseNamed(name string) (Pause, bool) {
+	var sum string
+	p := Pause{file: name}
+	text, ours := strings.CutSuffix(name, ".json")
+	if !ours {
+		return p, false
+	}
+	n, err := fmt.Sscanf(text, "pause-%16s-%x-%x-%x", &sum, &p.folder.Device, &p.folder.Inode, &p.folder.Born)
+	return p, err == nil && n == 4 && fileOfPause(sum, p.folder) == name
+}
+
+func fileOfPause(sum string, f Folder) string {
+	return fmt.Sprintf("pause-%s-%x-%x-%x.json", sum, f.Device, f.Inode, f.Born)
+}
+
+func (p *Pause) pathSum() string { return p.file[len("pause-"):][:16] }
+
+func pathSum(path string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(path)))[:16] }
+
+// about lists the orders about a folder: those that name this very folder, then those about its path, unless the folder that
+// such an order names is another of those looked after. An order that was given before the folder was found has the path as
+// it is configured.
+func (o *Orders) about(f Folder, configured string, others []Folder) []Pause {
+	var same, here []Pause
+	for _, p := range o.pauses {
+		sum := p.pathSum()
+		switch {
+		case p.folder.is(f):
+			same = append(same, p)
+		case sum != pathSum(f.Path) && sum != pathSum(configured):
+		case !slices.ContainsFunc(others, p.folder.is):
+			here = append(here, p)
+		}
+	}
+	return append(same, here...)
+}
+
+// pause records an order, durably.
+func (o *Orders) pause(p Pause, f Folder) (Pause, error) {
+	p.Version, p.Folder, p.folder, p.problem = ordersVersion, f.Path, f, nil
+	p.file = fileOfPause(pathSum(f.Path), f)
+	if err := o.write(p); err != nil {
+		return p, err
+	}
+	o.drop(p.file)
+	o.pauses = append(o.pauses, p)
+	return p, nil
+}
+
+func (o *Orders) write(p Pause) error {
+	if o.root == nil {
+		return nil
+	}
+	data, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := o.root.MkdirAll(ordersFolder, 0o700); err != nil {
+		return err
+	}
+	late, err := o.root.Replace(path.Join(ordersFolder, p.file), append(data, '\n'), jsonfile.Any)
+	_ = late.Close()
+	return err
+}
+
+// resume takes an order back.
+func (o *Orders) resume(p Pause) error {
+	if o.root != nil {
+		if err := o.root.Remove(path.Join(ordersFolder, p.file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	o.drop(p.file)
+	return nil
+}
+
+func (o *Orders) drop(file string) {
+	o.pauses = slices.DeleteFunc(o.pauses, func(p Pause) bool { return p.file == file })
+}
+
+// follow has an order go with its folder, whose path or identity the order does not know yet.
+func (o *Orders) follow(p Pause, f Folder) error {
+	moved := p.folder.is(f) && p.pathSum() != pathSum(f.Path)
+	found := p.folder.Inode == 0 && f.Inode != 0
+	if p.problem != nil || !moved && !found {
+		return nil
+	}
+	if _, err := o.pause(p, f); err != nil {
+		return err
+	}
+	return o.resume(p)
+}
