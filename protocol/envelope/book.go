@@ -134,6 +134,9 @@ type dossier struct {
 	told       bool // the lists are up to date
 	reviews    []*review
 	deliveries []time.Time
+	// missed are the delivered files that the last review was not asked to read, once they have been compared.
+	missed   []string
+	compared bool
 }
 
 // tell puts reviews and deliveries in the order of time; of two reviews at one moment the one that approves less is last.
@@ -141,7 +144,7 @@ func (d *dossier) tell() {
 	if d.told {
 		return
 	}
-	d.reviews, d.deliveries, d.told = nil, nil, true
+	d.reviews, d.deliveries, d.told, d.compared = nil, nil, true, false
 	for _, t := range d.tasks {
 		d.deliveries = append(d.deliveries, t.deliveries...)
 		for i := range t.reviews {

@@ -103,7 +103,7 @@ func TestSuspectedDeployment(t *testing.T) {
 		t.Errorf("%s, %s", protocoltest.Codes(snap, "r1"), protocoltest.Codes(snap, "r2"))
 	}
 	review := s.send(assign("sec", "SECURITY_AUDITOR").with(fields{"task_name": "Deploy to production"}))
-	if snap = s.rest(); !s.has(review) || protocoltest.Codes(snap, "sec") != "security_gate high" {
+	if snap = s.rest(); !s.has(review) || !strings.HasPrefix(protocoltest.Codes(snap, "sec"), "security_gate high") {
 		t.Errorf("a review waits for its own approval: %s", protocoltest.Codes(snap, "sec"))
 	}
 	s.send(verdict("sec", "APPROVED", false))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -86,8 +87,9 @@ type assignment struct {
 	deadline           when
 	criteria           int // how many; -1 when there is no list
 	related, blockedBy []string
-	production         bool   // it names production
-	lacks              string // which required fields it lacks, without which nobody can say what is to be done
+	files              []string // files_to_review
+	production         bool     // it names production
+	lacks              string   // which required fields it lacks, without which nobody can say what is to be done
 }
 
 // answer is the own part of TASK_ACKNOWLEDGMENT, TASK_REJECTION and BLOCKER_RESOLUTION.
@@ -107,6 +109,7 @@ type output struct {
 	met            int    // how many acceptance_criteria_met; -1 when there is no list
 	issues         []string
 	summary        string
+	files          []string        // output.files
 	verdict        securityVerdict // of a security review
 }
 
@@ -232,6 +235,7 @@ func (m *message) decodeAssignment(c *check, o jsonfile.Object) {
 	a.priority, _ = protocol.ParsePriority(c.text(o, "priority", optional))
 	a.deadline = c.moment(o, "deadline")
 	a.related, a.blockedBy = lines(c.list(o, "related_tasks", optional)), lines(c.list(o, "blocked_by", optional))
+	a.files = lines(c.list(o, "files_to_review", optional))
 	context := c.child(o, "context", optional)
 	project, _ := context.String("project")
 	a.project = strings.ToLower(clean(project, maxText))
@@ -261,6 +265,8 @@ func (m *message) decodeCompletion(c *check, o jsonfile.Object) {
 	status := c.text(o, "status", wanted)
 	product := c.child(o, "output", wanted)
 	out.summary = c.text(product, "summary", optional)
+	files, _ := product.Strings("files")
+	out.files = lines(bounded(files))
 	validation := c.child(o, "validation", wanted)
 	out.passed, out.judged = c.boolean(validation, "all_passed", wanted)
 	if met, p := validation.Array("acceptance_criteria_met"); p == jsonfile.Present {
@@ -316,6 +322,11 @@ func (m *message) decodeResolution(c *check, o jsonfile.Object) {
 func (m *message) decodeBlocker(c *check, o jsonfile.Object) {
 	b := &blocker{kind: c.text(o, "blocker_type", wanted), text: c.text(o, "description", wanted)}
 	m.blocker = b
+	switch fold(b.kind) {
+	case "", "CLARIFICATION_NEEDED", "TECHNICAL_BLOCKER", "DEPENDENCY_MISSING", "SCOPE_CHANGE":
+	default:
+		c.note(protocol.Medium, "schema", "blocker_type", fmt.Sprintf("blocker_type %q is none of clarification_needed, technical_blocker, dependency_missing, scope_change", b.kind))
+	}
 	severity := protocol.Severity(strings.ToLower(c.text(o, "severity", optional)))
 	if b.severity = protocol.Medium; severity.Rank() > 0 || severity == protocol.Info {
 		b.severity = severity

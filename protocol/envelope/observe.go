@@ -73,6 +73,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 		}
 	}
 	s.Findings = append(s.Findings, p.refusalFindings(list)...)
+	s.Findings = append(append(s.Findings, p.orderFindings(list)...), p.unreviewedFindings()...)
 	s.Findings = append(append(s.Findings, p.uselessFindings()...), p.darkFindings()...)
 	calls := p.callsOfTheDay()
 	s.Findings = append(s.Findings, p.callFindings(calls)...)
