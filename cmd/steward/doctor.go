@@ -187,7 +187,7 @@ func (d *patient) probes() []probe {
 	return append(all,
 		probe{"reaching you", "channels", known(func() []finding { return judgeChannels(d.cfg.Escalate.Channels, d.daemon.doc) })},
 		probe{"reaching you", "desktop", d.desktop},
-		probe{"reaching you", "speech", known(d.speech)},
+		probe{"reaching you", "speech", d.speech},
 		probe{"reaching you", "push", d.push})
 }
 

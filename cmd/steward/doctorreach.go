@@ -163,11 +163,11 @@ func judgeNoPopups(f popupFacts) finding {
 	return doubt(name, do, "popups do not reach the desktop: %s", why)
 }
 
-func (d *patient) speech() []finding {
+func (d *patient) speech(ctx context.Context) []finding {
 	if !slices.Contains(d.cfg.Escalate.Channels, escalate.ChannelSpeech) {
 		return nil
 	}
-	return judgeSpeech(desktop.NewSpeech().Voice())
+	return judgeSpeech(desktop.NewSpeech().Voice(ctx))
 }
 
 func judgeSpeech(v desktop.Voice, err error) []finding {

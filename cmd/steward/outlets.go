@@ -33,6 +33,9 @@ const (
 // errUnproved: the notification server took the popup but keeps it to itself (do not disturb).
 var errUnproved = errors.New("the popup was accepted, but is not shown")
 
+// errUnheard: a voice took the sentence, and nothing proves that it was played.
+var errUnheard = errors.New("the voice took the sentence, but nothing proves that it was played")
+
 // outlets are the ways to the human on this machine, as they are configured.
 type outlets struct {
 	popups  *desktop.Popups
@@ -173,6 +176,9 @@ func (o *outlets) popup(ctx context.Context, n escalate.Notice) (string, error) 
 
 func (o *outlets) say(ctx context.Context, n escalate.Notice) (string, error) {
 	proof, err := o.speech.Say(ctx, n.Spoken, n.Severity == protocol.Critical)
+	if err == nil && proof.Result == desktop.Sent {
+		return proof.Result, errUnheard
+	}
 	return proof.Result, err
 }
 

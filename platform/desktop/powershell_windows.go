@@ -86,6 +86,9 @@ func probeVoice() error {
 	return nil
 }
 
+// checkSpeaker has nothing to ask: the time that the voice takes is the check.
+func checkSpeaker(context.Context, bool) error { return nil }
+
 func (s *Speech) speak(ctx context.Context, _, text string, _ bool) (Proof, error) {
 	length := estimate(text)
 	begin := time.Now()

@@ -17,9 +17,14 @@ type Voice struct {
 	Sink string // where the sound would go; "" when no way out is to be seen
 }
 
-// Voice finds the voice. It starts nothing and makes no sound; whether anybody would hear it is not known.
-func (s *Speech) Voice() (Voice, error) {
-	if err := probeVoice(); err != nil {
+// Voice finds the voice. It makes no sound. A sound server that has only a dummy for a loudspeaker is an error; whether
+// a real one is loud enough is not known.
+func (s *Speech) Voice(ctx context.Context) (Voice, error) {
+	err := probeVoice()
+	if err == nil {
+		err = checkSpeaker(ctx, false)
+	}
+	if err != nil {
 		return Voice{}, wrap("find the voice", err)
 	}
 	return seenVoice(), nil

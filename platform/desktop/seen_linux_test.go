@@ -69,7 +69,7 @@ func TestVoiceIsNamed(t *testing.T) {
 				os.MkdirAll(filepath.Join(run, filepath.Dir(c.file)), 0o700)
 				os.WriteFile(filepath.Join(run, c.file), nil, 0o600)
 			}
-			got, err := s.Voice()
+			got, err := s.Voice(t.Context())
 			if got != c.want || (err != nil) != (c.want == Voice{}) {
 				t.Errorf("got %+v, %v; want %+v", got, err, c.want)
 			}

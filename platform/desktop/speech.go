@@ -30,7 +30,7 @@ func NewSpeech() *Speech {
 // at most; urgent lines go before others. Spoken means that a player took at least half as long as the sound lasts
 // and reported no error; Sent that a tool took the text and ended well, but too early, or without saying what became
 // of it. Each tool has twice the estimated time and 3 s, is then killed with all its children, and the next one is
-// tried. Muted loudspeakers are not noticed.
+// tried. A sound server whose default sink is a dummy is an error. Muted loudspeakers are not noticed.
 func (s *Speech) Say(ctx context.Context, text string, urgent bool) (Proof, error) {
 	const op = "speak"
 	text = sentence(bounded(text, spokenLimit))
@@ -55,8 +55,14 @@ func (s *Speech) Say(ctx context.Context, text string, urgent bool) (Proof, erro
 	return proof, wrap(op, err)
 }
 
-// Probe says whether a voice is installed. It starts nothing and makes no sound.
-func (s *Speech) Probe(context.Context) error { return wrap("probe speech", probeVoice()) }
+// Probe says whether a voice is installed, and whether a running sound server has a loudspeaker. It makes no sound.
+func (s *Speech) Probe(ctx context.Context) error {
+	err := probeVoice()
+	if err == nil {
+		err = checkSpeaker(ctx, false)
+	}
+	return wrap("probe speech", err)
+}
 
 // limit is the deadline of a tool that works on a sound of the given length.
 func (s *Speech) limit(length time.Duration) time.Duration { return 2*length + s.grace }

@@ -48,6 +48,9 @@ func first(tools []string) string {
 // speak tries the candidates in order until one is heard. What was only sent is kept as the answer if no later
 // candidate does better.
 func (s *Speech) speak(ctx context.Context, dir, text string, urgent bool) (Proof, error) {
+	if err := checkSpeaker(ctx, true); err != nil {
+		return Proof{}, err
+	}
 	sound := filepath.Join(dir, "speech.wav") // one name, under the lock: nothing piles up after a crash
 	defer os.Remove(sound)
 	length, err := s.synthesize(ctx, sound, text)

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/platform/desktop"
+)
+
+// A voice that only takes the text has told nothing: the next channel is due.
+func TestUnprovedSpeechIsNoDelivery(t *testing.T) {
+	tools := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tools, "spd-say"), []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools)
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	t.Setenv("PULSE_SERVER", "")
+	o := &outlets{speech: desktop.NewSpeech()}
+	if word, err := o.say(t.Context(), escalate.Notice{Spoken: "hello"}); !errors.Is(err, errUnheard) {
+		t.Errorf("%q, %v", word, err)
+	}
+}

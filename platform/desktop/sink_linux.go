@@ -1,0 +1,192 @@
+package desktop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A sound server that finds no sound card makes a sink that swallows everything, so that players go on working.
+// PulseAudio (module-always-sink) and PipeWire (the fallback sink) call it dummySink. A null sink under another name is
+// one that a person has set up, to record it or to pass it on: it is a loudspeaker while something listens to its monitor.
+const (
+	dummySink    = "auto_null"
+	nullDriver   = "module-null-sink.c"      // PulseAudio
+	nullFactory  = "support.null-audio-sink" // PipeWire
+	sinkTime     = 3 * time.Second           // for a sound server to say what it has
+	sinkHint     = "connect a loudspeaker for the user who runs steward, or leave \"speech\" out of [escalate] channels"
+	dummyDriver  = "snd_dummy" // the kernel's sound card without a card
+	pulseSinks   = "Sink #"
+	pulseSource  = "Source #"
+	pulseListens = "Source Output #"
+)
+
+// checkSpeaker fails when the sound server says that what is played now would be heard by nobody. A server that cannot
+// be asked is no reason: the player finds out. Unless the server may be started, only a running one is asked.
+func checkSpeaker(ctx context.Context, start bool) error {
+	ctx, cancel := context.WithTimeout(ctx, sinkTime)
+	defer cancel()
+	pulse := os.Getenv("PULSE_SERVER") != "" || runtimeFile("pulse/native") != ""
+	pipewire := runtimeFile("pipewire-0") != ""
+	if pulse || start && !pipewire { // paplay would start the server in the same way
+		info, known := askSound(ctx, "pactl", "info")
+		if list, listed := askSound(ctx, "pactl", "list"); known && listed {
+			return judgePulse(info, list)
+		}
+	}
+	if pipewire {
+		if dump, known := askSound(ctx, "pw-dump"); known {
+			return judgePipeWire(dump)
+		}
+	}
+	return nil
+}
+
+// askSound gives what a tool of the sound server prints.
+func askSound(ctx context.Context, tool string, args ...string) (out []byte, ok bool) {
+	path, ok := find(tool)
+	if !ok {
+		return nil, false
+	}
+	var b bytes.Buffer
+	c := child{path: path, args: args, env: environment("LC_ALL=C"), limit: sinkTime, stdout: &b}
+	_, err := c.run(ctx)
+	return b.Bytes(), err == nil
+}
+
+func noSpeaker(format string, args ...any) error {
+	return hinted(unavailable("no loudspeaker: "+format, args...), sinkHint)
+}
+
+// sink is where sound goes.
+type sink struct {
+	name   string
+	null   bool // it has no sound card behind it
+	listen bool // something records its monitor or passes it on
+}
+
+func (s sink) check() error {
+	switch {
+	case s.name == dummySink || strings.Contains(s.name, dummyDriver):
+		return noSpeaker("the default sink %s is a dummy", s.name)
+	case s.null && !s.listen:
+		return noSpeaker("the default sink %s is a null sink, and nothing listens to it", s.name)
+	}
+	return nil
+}
+
+// judgePulse reads what pactl prints of a PulseAudio server, or of PipeWire in its place.
+func judgePulse(info, list []byte) error {
+	name := os.Getenv("PULSE_SINK")
+	if name == "" {
+		name = pulseField(bytes.Split(info, []byte("\n")), "Default Sink: ")
+	}
+	if name == "" || name == "n/a" || name == "@DEFAULT_SINK@" {
+		return noSpeaker("the sound server has no sink")
+	}
+	s := sink{name: oneLine(name, keyLimit)}
+	blocks := pulseBlocks(list)
+	monitor := ""
+	for _, b := range blocks {
+		if b.named(pulseSinks, name) {
+			s.null = pulseField(b.lines, "Driver: ") == nullDriver || pulseField(b.lines, "factory.name = ") == `"`+nullFactory+`"`
+			monitor = pulseField(b.lines, "Monitor Source: ")
+		}
+	}
+	source := slices.IndexFunc(blocks, func(b pulseBlock) bool { return b.named(pulseSource, monitor) })
+	s.listen = source >= 0 && slices.ContainsFunc(blocks, func(b pulseBlock) bool {
+		return strings.HasPrefix(b.head, pulseListens) && pulseField(b.lines, "Source: ") == strings.TrimPrefix(blocks[source].head, pulseSource)
+	})
+	return s.check()
+}
+
+// pulseBlock is what pactl lists of one thing: a head like "Sink #1" and indented lines.
+type pulseBlock struct {
+	head  string
+	lines [][]byte
+}
+
+func (b pulseBlock) named(head, name string) bool {
+	return strings.HasPrefix(b.head, head) && pulseField(b.lines, "Name: ") == name
+}
+
+func pulseBlocks(list []byte) []pulseBlock {
+	var all []pulseBlock
+	lines := bufio.NewScanner(bytes.NewReader(list))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		switch line := bytes.Clone(lines.Bytes()); {
+		case len(line) == 0:
+		case line[0] != '\t' && line[0] != ' ':
+			all = append(all, pulseBlock{head: string(line)})
+		case len(all) > 0:
+			last := &all[len(all)-1]
+			last.lines = append(last.lines, line)
+		}
+	}
+	return all
+}
+
+func pulseField(lines [][]byte, label string) string {
+	for _, line := range lines {
+		if value, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte(label)); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// pipeObject is the part of an object in pw-dump's list that says where sound goes.
+type pipeObject struct {
+	ID       int    `json:"id"`
+	Type     string `json:"type"`
+	Metadata []struct {
+		Key   string          `json:"key"`
+		Value json.RawMessage `json:"value"`
+	} `json:"metadata"`
+	Info struct {
+		From  int `json:"output-node-id"`
+		Props struct {
+			Class   string `json:"media.class"`
+			Name    string `json:"node.name"`
+			Factory string `json:"factory.name"`
+		} `json:"props"`
+	} `json:"info"`
+}
+
+// judgePipeWire reads what pw-dump prints of a PipeWire server that speaks for no PulseAudio.
+func judgePipeWire(dump []byte) error {
+	var all []pipeObject
+	if json.Unmarshal(dump, &all) != nil {
+		return nil // another version of it: the player finds out
+	}
+	chosen, fed := "", map[int]bool{}
+	for _, o := range all {
+		for _, m := range o.Metadata {
+			var value struct{ Name string }
+			if m.Key == "default.audio.sink" && json.Unmarshal(m.Value, &value) == nil {
+				chosen = value.Name
+			}
+		}
+		if strings.HasSuffix(o.Type, ":Link") {
+			fed[o.Info.From] = true
+		}
+	}
+	err := noSpeaker("PipeWire has no sink")
+	for _, o := range all {
+		props := o.Info.Props
+		if props.Class != "Audio/Sink" && props.Class != "Audio/Duplex" {
+			continue
+		}
+		s := sink{name: oneLine(props.Name, keyLimit), null: props.Factory == nullFactory, listen: fed[o.ID]}
+		if err = s.check(); err == nil && chosen == "" || props.Name == chosen {
+			return err
+		}
+	}
+	return err
+}
