@@ -12,7 +12,7 @@ go build -C packaging/tools -o "$work/gotestsum" gotest.tools/gotestsum
 run() {
 	name=$1
 	shift
-	"$work/gotestsum" --format pkgname --format-hide-empty-pkg --hide-summary skipped,output --jsonfile "$work/$name.json" -- -timeout 0 "$@"
+	"$work/gotestsum" --format pkgname --format-hide-empty-pkg --hide-summary skipped --jsonfile "$work/$name.json" -- -timeout 0 "$@"
 }
 
 failed=0
