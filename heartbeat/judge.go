@@ -2,6 +2,7 @@
 package heartbeat
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,8 @@ type Clock struct {
 	Doubt int
 	// WaitUntil holds verdicts of silence back, because too many fell silent at once to be true; zero if not.
 	WaitUntil time.Time
+	// Watched: the files were looked at shortly before, so that what is new in them came in our sight.
+	Watched bool
 }
 
 // Verdict is what is held of an agent, with its evidence.
@@ -53,6 +56,12 @@ type Verdict struct {
 	Deadline time.Time
 	// Proof: dead by proof of death, rather than by silence.
 	Proof bool
+	// Absence is why nothing is heard of it although nothing is wrong; "" for all others.
+	Absence protocol.Absence
+	// Heard is when it was last heard of, by our clock as far as we saw it; zero: never.
+	Heard time.Time
+	// Clock says that the times which it writes are wrong; "" when they are right, or nobody can say.
+	Clock string
 }
 
 // Judge gives the verdict on one agent, and what to remember for the next look. Judging twice at one
@@ -83,10 +92,11 @@ func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memo
 	if changed {
 		m.Since = m.Looked
 	}
+	m.Seen = m.Seen || state == protocol.AgentAlive
 	m.State, m.Ground, m.Reason = state, ground, reason(state, ground)
 	v := Verdict{
 		State: state, Reason: m.Reason, Why: m.Why, Since: m.Since, Silent: m.Silent, Changed: changed,
-		Proof: ground == groundGone,
+		Proof: ground == groundGone, Absence: absence(ground, &f.Agent), Heard: m.Last, Clock: m.clock(&f.Agent),
 	}
 	if wait := e.lasts(state); wait > 0 {
 		v.Deadline = m.Looked.Add(wait)
@@ -130,6 +140,10 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 		return protocol.AgentDead, groundGone
 	case e.a.Left != "":
 		return protocol.AgentUnknown, groundIdle
+	case e.signedOff(silent, unheard):
+		return protocol.AgentUnknown, groundLeft
+	case e.beforeUs():
+		return protocol.AgentUnknown, groundBefore
 	case m.Process == ProcessGone && e.kept && e.a.Ending == "":
 		return protocol.AgentStarting, groundKept
 	case m.Process == ProcessGone && !(e.a.Presence == protocol.PresenceGone && e.a.Idle):
@@ -144,6 +158,8 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 		return protocol.AgentStarting, groundAwaited
 	case e.active(d) && (unheard || m.Old || silent > e.limits.Late):
 		return protocol.AgentAlive, groundActive
+	case unheard && !(m.Seen && e.task > 0):
+		return e.expected(d)
 	case silent > e.limits.Dead:
 		return e.overdue(d)
 	case m.Old && e.sign(d) == groundSilent:
@@ -152,6 +168,42 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 		return protocol.AgentLate, e.sign(d)
 	}
 	return protocol.AgentAlive, groundBeats
+}
+
+// leaving are the words of an agent's own file by which it leaves.
+var leaving = []string{"ended", "stopped", "completed", "offline"}
+
+// signedOff reports whether the agent's own file says that it left, and nothing of it moves any more.
+func (e *evidence) signedOff(silent time.Duration, unheard bool) bool {
+	if e.m.Mark == "" || e.a.Idle || e.m.Process == ProcessAlive || !slices.Contains(leaving, strings.ToLower(e.a.Status)) {
+		return false
+	}
+	return unheard || e.m.Old || e.m.Process == ProcessGone || silent > e.limits.Late
+}
+
+// longGone is how long ago an agent that steward never saw alive was last heard of until its end is none of ours.
+const longGone = 24 * time.Hour
+
+// beforeUs reports whether the agent ended before steward's time: steward never saw it alive, and it was last heard of
+// more than a day ago.
+func (e *evidence) beforeUs() bool {
+	m := e.m
+	heard := m.Last
+	if m.Registered.After(heard) {
+		heard = m.Registered
+	}
+	return !m.Seen && !heard.IsZero() && e.now.Sub(heard) > longGone && e.a.Presence == protocol.PresenceUnproved
+}
+
+// expected judges an agent that announced itself and has not beaten since. It falls due only after its first beat.
+func (e *evidence) expected(d time.Duration) (protocol.AgentState, string) {
+	switch e.sign(d) {
+	case groundProcess:
+		return protocol.AgentAlive, groundProcess
+	case groundFiles:
+		return protocol.AgentLate, groundFiles
+	}
+	return protocol.AgentUnknown, groundAbsent
 }
 
 // announced reports whether the agent itself ever came up. A boot script that enters somebody else as

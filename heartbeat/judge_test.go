@@ -95,7 +95,7 @@ func TestWholeSeconds(t *testing.T) {
 // TestLeftover: a heartbeat from before our time is nobody's downtime, and neither is a pause.
 func TestLeftover(t *testing.T) {
 	for _, script := range []string{
-		"at 00:00 a heartbeat from 3d ago lies there\nat 20:00 expect dead",
+		"at 00:00 a heartbeat from 3h ago lies there\nat 20:00 expect dead",
 		"at 00:00 it beats saying paused\nat 20:00 expect paused",
 	} {
 		s := newStage(t)

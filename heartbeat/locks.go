@@ -34,6 +34,12 @@ type LockMemory struct {
 	// Watched is the awake time since then.
 	Watched time.Duration `json:"watched,omitempty"`
 	Looked  time.Time     `json:"looked,omitzero"`
+	// Holder and Acquired are the lock's own: a lock that is prolonged keeps them.
+	Holder   string    `json:"holder,omitempty"`
+	Acquired time.Time `json:"acquired,omitzero"`
+	// Shift moves the end that the lock names to our clock. Off: its times are proved to be wrong.
+	Shift time.Duration `json:"shift,omitempty"`
+	Off   bool          `json:"off,omitempty"`
 	// State is the last verdict.
 	State protocol.LockState `json:"state,omitempty"`
 }
@@ -47,6 +53,8 @@ type LockVerdict struct {
 	Expires time.Time
 	// Changed: the State is another than at the last look. That a lock is taken is nothing to speak of.
 	Changed bool
+	// Clock says that the times of the lock are wrong; "" when they are right, or nobody can say.
+	Clock string
 	// Release: every condition for its release holds.
 	Release bool
 	// Deadline is when the State may change if nothing happens; zero means never.
@@ -59,10 +67,13 @@ type LockVerdict struct {
 // the grace after a resume.
 func JudgeLock(l protocol.Lock, holder *Verdict, process ProcessState, m LockMemory, c Clock, cfg LockConfig) (LockVerdict, LockMemory) {
 	was := m.State
-	m = m.observe(l, c)
+	m = m.observe(l, c, cfg)
 	v := judgeLock(l, holder, process, m, c, cfg)
 	v.Changed = v.State != was && (was != "" || v.State != protocol.LockHeld)
 	m.State = v.State
+	if m.Off {
+		v.Clock = m.clock(l)
+	}
 	return v, m
 }
 
@@ -128,24 +139,78 @@ func lives(holder *Verdict) bool {
 	return true
 }
 
-// expiry is the end that the lock names; without one, that of its TTL, counted from when it was taken or first seen.
+// expiry is the end that the lock names, moved to our clock; without an end, that of its TTL, counted from when it was
+// taken or first seen.
 func expiry(l protocol.Lock, m LockMemory, cfg LockConfig) time.Time {
 	switch {
-	case !l.Expires.IsZero():
-		return wall(l.Expires)
-	case !l.Acquired.IsZero() && !l.Acquired.After(m.Looked):
-		return wall(l.Acquired).Add(cfg.TTL)
+	case !l.Expires.IsZero() && (l.Acquired.IsZero() || l.Expires.After(l.Acquired)):
+		return wall(l.Expires).Add(m.Shift)
+	case !l.Acquired.IsZero():
+		return wall(l.Acquired).Add(m.Shift + cfg.TTL)
 	}
 	return m.First.Add(cfg.TTL)
 }
 
 // observe follows the lock. One that was renewed, or that is held by another, is a new one.
-func (m LockMemory) observe(l protocol.Lock, c Clock) LockMemory {
+func (m LockMemory) observe(l protocol.Lock, c Clock, cfg LockConfig) LockMemory {
 	now := wall(c.Now)
 	if m.First.IsZero() || m.Sum != l.Ref.Sum {
-		return LockMemory{Sum: l.Ref.Sum, First: now, Looked: now}
+		n := LockMemory{Sum: l.Ref.Sum, First: now, Looked: now, Holder: l.Holder, Acquired: wall(l.Acquired)}
+		if prolonged := m.Holder == l.Holder && !m.Acquired.IsZero() && m.Acquired.Equal(n.Acquired); prolonged {
+			n.Shift, n.Off = m.Shift, m.Off
+			if end := wall(l.Expires); !end.IsZero() && !end.Add(n.Shift).After(now) { // a clock was set meanwhile
+				n.Shift = now.Add(cfg.TTL).Sub(end)
+			}
+		} else {
+			n.Shift, n.Off = shift(l, now, c.Watched, cfg)
+		}
+		return n
 	}
 	m.Watched += min(max(0, now.Sub(m.Looked)), 2*c.LookEvery)
 	m.Looked = now
 	return m
+}
+
+// anyClock is further than an unknown zone and a clock that is a day wrong lie apart together.
+const anyClock = 38 * time.Hour
+
+// shift is what brings the times of a lock that is first seen now to our clock. Where they agree with this moment it is
+// nothing; else the lock has its whole length from now on. wrong: they are proved to disagree. A lock that lay there
+// before anybody watched may be older than it seems or younger: its holder's clock is not known.
+func shift(l protocol.Lock, now time.Time, watched bool, cfg LockConfig) (d time.Duration, wrong bool) {
+	start, end := wall(l.Acquired), wall(l.Expires)
+	switch {
+	case l.Fence > 0 || l.Kernel: // steward's own clock, or none
+		return 0, false
+	case start.IsZero() && end.IsZero():
+		return 0, false
+	case start.IsZero() && end.After(now) && (!l.Zoneless || !end.After(now.Add(cfg.TTL+clockSlack))):
+		return 0, false
+	case start.IsZero():
+		start = end.Add(-cfg.TTL)
+	}
+	d = now.Sub(start)
+	if end.IsZero() {
+		end = start.Add(cfg.TTL)
+	}
+	switch {
+	case d.Abs() <= clockSlack:
+		return 0, false
+	case !watched && now.Sub(end) > anyClock:
+		return 0, false // over by any clock
+	}
+	return d, watched || d < 0
+}
+
+// clock says how far the times of the lock are off.
+func (m *LockMemory) clock(l protocol.Lock) string {
+	way := "behind"
+	if m.Shift < 0 {
+		way = "ahead"
+	}
+	text := "the lock of " + l.Holder + " states times " + span(m.Shift.Abs().Round(time.Minute)) + " " + way + " of steward's clock"
+	if l.Zoneless {
+		text += ", without a time zone"
+	}
+	return text + "; it has its full length from when steward saw it"
 }

@@ -15,7 +15,7 @@ func TestLocks(t *testing.T) {
 	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second}
 	verdict := func(state protocol.AgentState, proof bool) *Verdict { return &Verdict{State: state, Proof: proof} }
 	ago := func(d time.Duration) time.Time { return start.Add(-d) }
-	past := protocol.Lock{Resource: "r", Holder: "builder", Acquired: ago(2 * time.Hour), Expires: ago(time.Hour)}
+	past := protocol.Lock{Resource: "r", Holder: "builder", Acquired: ago(73 * time.Hour), Expires: ago(72 * time.Hour)} // by any clock
 	running := protocol.Lock{Resource: "r", Holder: "builder", Acquired: ago(time.Minute), Expires: start.Add(29 * time.Minute)}
 	granted := func(l protocol.Lock) protocol.Lock {
 		l.Process = protocol.Identity{PID: 7, Start: 8, Boot: "b"}
@@ -42,7 +42,7 @@ func TestLocks(t *testing.T) {
 		{"over, nobody of that name", past, nil, "", 0, protocol.LockOverdue, protocol.LockStale, true},
 		{"over, the machine has just woken", past, nil, "", time.Minute, protocol.LockOverdue, protocol.LockOverdue, false},
 		{"no end named", protocol.Lock{Holder: "builder", Acquired: ago(29 * time.Minute)}, nil, "", 0, protocol.LockHeld, protocol.LockHeld, false},
-		{"no end named, past its time to live", protocol.Lock{Holder: "builder", Acquired: ago(31 * time.Minute)}, nil, "", 0, protocol.LockOverdue, protocol.LockStale, true},
+		{"no end named, past its time to live", protocol.Lock{Holder: "builder", Acquired: ago(72 * time.Hour)}, nil, "", 0, protocol.LockOverdue, protocol.LockStale, true},
 		{"no time at all", protocol.Lock{Holder: "builder"}, nil, "", 0, protocol.LockHeld, protocol.LockHeld, false},
 		{"process gone", granted(running), verdict(protocol.AgentAlive, false), ProcessGone, 0, protocol.LockStale, protocol.LockStale, true},
 		{"process gone, over, holder lives", granted(past), verdict(protocol.AgentAlive, false), ProcessGone, 0, protocol.LockStale, protocol.LockStale, true},
@@ -83,7 +83,7 @@ func TestLocks(t *testing.T) {
 func TestLockSleep(t *testing.T) {
 	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second}
-	lock := protocol.Lock{Holder: "builder", Expires: start.Add(-time.Hour), Ref: protocol.Ref{Sum: "s"}}
+	lock := protocol.Lock{Holder: "builder", Expires: start.Add(-72 * time.Hour), Ref: protocol.Ref{Sum: "s"}}
 	clock := Clock{Now: start, LookEvery: 5 * time.Second}
 	_, m := JudgeLock(lock, nil, ProcessUnknown, LockMemory{}, clock, cfg)
 	clock.Now = start.Add(8 * time.Hour)

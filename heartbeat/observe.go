@@ -12,6 +12,10 @@ type glance struct {
 	dead     time.Duration
 	first    bool // we never saw this agent before
 	resuming bool // the machine has just woken: a beat from before its sleep is still good
+	// sight: the look before is so recent that whatever changed since then is younger than the limit, whatever time it
+	// states; gap is the time since that look.
+	sight bool
+	gap   time.Duration
 	// step is what counts as awake of the time since the look before, quiet what counts as standing still.
 	step, quiet time.Duration
 }
@@ -32,6 +36,8 @@ func (m *Memory) observe(f *Facts, c Clock, limits Limits) (time.Duration, bool)
 		// A sleeping machine, a stepped clock and our own absence all collapse to this much.
 		g.step, g.quiet = min(max(0, now.Sub(m.Looked)), 2*c.LookEvery), still(m.Looked, now, c)
 		m.pass(g.step, limits.Dead)
+		g.gap = max(0, now.Sub(m.Looked))
+		g.sight = g.gap <= limits.Dead
 	}
 	m.Looked = now
 	gap := m.Silent
@@ -46,7 +52,22 @@ func (m *Memory) observe(f *Facts, c Clock, limits Limits) (time.Duration, bool)
 	m.follow(f, &g, signed || announced || changed && !f.Agent.Beat.Kept)
 	m.name(f.Agent.Tasks, changed)
 	m.Names = m.Names || f.Agent.Claims
+	m.Seen = m.Seen || beat || m.Signed || m.Process == ProcessAlive || m.Process == ProcessStopped
 	return gap, beat
+}
+
+// clockSlack is how far a stamp may lie from the moment of its change until it is wrong.
+const clockSlack = 2 * time.Minute
+
+// apart is how far a stated time lies ahead of the moment in which it appeared; 0 where the two agree.
+func apart(stated, now time.Time, gap time.Duration) time.Duration {
+	if stated = wall(stated); stated.IsZero() {
+		return 0
+	}
+	if d := stated.Sub(now); d > clockSlack || d < -clockSlack-gap {
+		return d
+	}
+	return 0
 }
 
 // register reports whether the agent announced itself since the last look. Only the moment counts at
@@ -57,26 +78,46 @@ func (m *Memory) register(a *protocol.Agent) bool {
 		return false
 	}
 	m.Registered = r
-	if r.IsZero() {
+	if r.IsZero() || m.Off != 0 && r.Sub(m.Last) < registeredLate {
 		return false
 	}
 	m.Spent, m.Beats = 0, 0 // the same number may rightly be claimed anew; and its silence is counted anew
 	return true
 }
 
+// registeredLate is how much newer than a beat a registration must be until it stands for a new start: the two are
+// refreshed within moments of each other. Where their stamps come from one clock, the adapter compares them.
+const registeredLate = time.Minute
+
 // listen reads the heartbeat file and reports whether it changed in our sight to a beat that counts.
-// A file that vanished changes nothing: writers replace it.
+// A file that vanished changes nothing: writers replace it. What changes in our sight is a beat, whatever time it
+// states: the agent's clock may be wrong, its zone unknown, its folder another machine's.
 func (m *Memory) listen(a *protocol.Agent, g *glance, changed, announced bool) bool {
 	last := wall(a.Beat.Last())
+	seen := changed && g.sight && !a.Beat.Booted
+	switch {
+	case seen:
+		if m.Off = apart(a.Beat.Stated, g.now, g.gap); m.Off != 0 || apart(last, g.now, g.gap) != 0 {
+			last = g.now
+		}
+	case m.Off != 0 && changed:
+		last = last.Add(-m.Off) // that far its clock was off before
+	case m.Off != 0:
+		last = m.Last
+	}
 	// Stamps may have whole seconds only, and one from the future is no measure.
-	older := !last.IsZero() && !m.Registered.After(g.now) && last.Before(m.Registered.Truncate(time.Second))
+	older := a.Beat.Booted ||
+		!last.IsZero() && !m.Registered.After(g.now) && last.Before(m.Registered.Truncate(time.Second)) && (announced || !seen)
 	switch {
 	case changed:
 		m.Mark, m.Touched, m.Stale = a.Beat.Mark, wall(a.Beat.Touched), older
 		m.vouch(last, g.now)
 		if !older {
-			m.Silent, m.Extended, m.Old = 0, false, g.aged(last)
+			m.Silent, m.Extended, m.Old = 0, false, !seen && g.aged(last)
 			return !g.first && !m.Old
+		}
+		if a.Beat.Booted && !announced {
+			m.Silent, m.Extended, m.Old = 0, false, g.aged(last)
 		}
 	case a.Beat.Mark != "":
 		m.touch(wall(a.Beat.Touched), g.now)
@@ -98,7 +139,9 @@ func (m *Memory) touch(mtime, now time.Time) {
 		return
 	}
 	m.Extended, m.Silent = true, 0
-	m.vouch(mtime, now)
+	if mtime.After(m.Last) {
+		m.vouch(mtime, now)
+	}
 }
 
 // vouch notes the newest time that the beat stands for; a stamp from the future stands for now.

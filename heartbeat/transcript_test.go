@@ -312,6 +312,11 @@ func (s *stage) agentEvent(line string, word []string, after func(string) (strin
 		s.agent.Registered, s.agent.Recorded = s.now().Add(-ago(word[3])), "active"
 	case strings.HasPrefix(line, "the registry says "):
 		s.agent.Recorded = last
+	case line == "it is booted":
+		s.beat(s.now())
+		s.agent.Registered, s.agent.Recorded, s.agent.Beat.Booted = s.now(), "active", true
+	case strings.HasPrefix(line, "a task of "):
+		s.task = ago(word[3])
 	case line == "it stops beating":
 		s.beatEvery = 0
 	case strings.HasPrefix(line, "a heartbeat from "):

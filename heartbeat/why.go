@@ -2,6 +2,7 @@ package heartbeat
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -27,6 +28,9 @@ const (
 	groundSilent  = "silent"  // no sign of life
 	groundOld     = "old"     // beyond the limit when first seen
 	groundNever   = "never"   // nothing was ever seen of it
+	groundLeft    = "left"    // its own file says that it left
+	groundBefore  = "before"  // it ended before steward's time
+	groundAbsent  = "absent"  // it was expected, and never came
 )
 
 // counts reports whether the sentence goes stale while State and ground last: it names seconds, or quotes.
@@ -85,6 +89,9 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 	case groundActive:
 		return "no recent heartbeat, but its process " + e.pid() + " lives and its files move"
 	case groundProcess:
+		if state == protocol.AgentAlive && e.announced() { // a sentence that counts nothing: it stands for days
+			return "its process " + e.pid() + " lives; no heartbeat of its own yet"
+		}
 		return e.silence() + ", but its process " + e.pid() + " lives"
 	case groundFiles:
 		return e.silence() + ", but its files moved " + span(e.m.SignSilent) + " ago"
@@ -94,6 +101,12 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 		return e.silence() + ", but many fell silent at once while steward itself had trouble to look"
 	case groundStill:
 		return e.whyHung()
+	case groundLeft:
+		return "it left: its own file says " + strings.ToLower(e.a.Status)
+	case groundBefore:
+		return "gone: " + e.heard() + ", and steward never saw it alive"
+	case groundAbsent:
+		return e.whyAbsent()
 	case groundNever:
 		if e.a.Recorded == "" {
 			return "no heartbeat, and never registered"
@@ -104,6 +117,58 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 		return e.silence() + ", no live process, no progress"
 	}
 	return e.silence()
+}
+
+// heard says when the agent was last heard of.
+func (e *evidence) heard() string {
+	if e.m.Registered.After(e.m.Last) {
+		return "registered " + span(e.now.Sub(e.m.Registered)) + " ago"
+	}
+	return e.lastBeat()
+}
+
+// whyAbsent names the moment of the registration instead of counting from it: the sentence stands for days.
+func (e *evidence) whyAbsent() string {
+	text := "absent: it was registered"
+	if !e.m.Registered.IsZero() {
+		text += " at " + e.m.Registered.Format("2006-01-02 15:04:05 UTC")
+	}
+	return text + ", and no heartbeat and no process of it came since"
+}
+
+// absence is the word for why nothing is heard of an agent.
+func absence(ground string, a *protocol.Agent) protocol.Absence {
+	switch ground {
+	case groundAwaited:
+		return protocol.AbsenceExpected
+	case groundAbsent:
+		return protocol.AbsenceAbsent
+	case groundBefore:
+		return protocol.AbsenceGone
+	case groundLeft:
+		return protocol.AbsenceLeft
+	case groundIdle:
+		if a.Left != "" {
+			return protocol.AbsenceLeft
+		}
+	}
+	return ""
+}
+
+// clock says how far the agent's own times are off. The figure is a round one: it must not change with every beat.
+func (m *Memory) clock(a *protocol.Agent) string {
+	if m.Off == 0 || a.Beat.Mark != m.Mark {
+		return ""
+	}
+	way := "behind"
+	if m.Off > 0 {
+		way = "ahead"
+	}
+	text := "its heartbeats state times " + span(m.Off.Abs().Round(time.Minute)) + " " + way + " of steward's clock"
+	if a.Beat.Zoneless {
+		text += ", without a time zone"
+	}
+	return text + "; steward counts from when it sees them"
 }
 
 func (e *evidence) whyPaused(ground string) string {
@@ -136,7 +201,7 @@ func (e *evidence) whyBeats(gap time.Duration, beat bool) string {
 func (e *evidence) silence() string {
 	m, d := e.m, span(e.m.Silent)
 	switch {
-	case m.Old && m.Mark == "":
+	case m.Old && m.Mark == "" && !m.Registered.IsZero():
 		return "registered " + span(e.now.Sub(m.Registered)) + " ago without a heartbeat, watched for " + d
 	case m.Old:
 		return e.lastBeat() + ", watched for " + d
@@ -144,6 +209,8 @@ func (e *evidence) silence() string {
 		return "it keeps no heartbeat"
 	case m.Mark == "":
 		return "registered, no heartbeat yet for " + d + " awake"
+	case m.Stale && e.a.Beat.Booted:
+		return "booted, no heartbeat of its own yet for " + d + " awake"
 	case m.Stale:
 		return "registered anew, no heartbeat since for " + d + " awake"
 	}

@@ -61,17 +61,35 @@ type Beat struct {
 	Touched time.Time `json:"touched,omitzero"`
 	// At is the time the beat claims, capped at the moment of the look.
 	At time.Time `json:"at,omitzero"`
+	// Stated is the time that the beat claims, word for word. Zoneless: it names no zone. Then At is the latest time
+	// that it can mean.
+	Stated   time.Time `json:"stated,omitzero"`
+	Zoneless bool      `json:"zoneless,omitempty"`
 	// Kept: steward wrote it, because the agent's process lived. It says no more than that.
 	Kept bool `json:"kept,omitempty"`
+	// Booted: steward boot wrote it. The agent itself has not beaten yet.
+	Booted bool `json:"booted,omitempty"`
 }
 
-// Last is the newer of the claimed time and the file's mtime.
+// Last is the newer of the claimed time and the file's mtime. A claimed time without a zone is no measure where the
+// file has an mtime.
 func (b Beat) Last() time.Time {
-	if b.Touched.After(b.At) {
+	if b.Zoneless && !b.Touched.IsZero() || b.Touched.After(b.At) {
 		return b.Touched
 	}
 	return b.At
 }
+
+// Absence is why nothing is heard of an agent although nothing is wrong. It is empty for all other agents.
+type Absence string
+
+// The kinds of Absence.
+const (
+	AbsenceExpected Absence = "expected" // it registered or was booted; its first heartbeat is still to come
+	AbsenceAbsent   Absence = "absent"   // it was expected, and neither a heartbeat nor a process came
+	AbsenceGone     Absence = "gone"     // it was last heard of more than a day before steward came
+	AbsenceLeft     Absence = "left"     // it ended on purpose, or its own file says so
+)
 
 // Presence is whether an agent's own processes are there.
 type Presence string

@@ -14,6 +14,8 @@ type Lock struct {
 	Process  Identity  `json:"process,omitzero"`
 	Acquired time.Time `json:"acquired,omitzero"`
 	Expires  time.Time `json:"expires,omitzero"`
+	// Zoneless: its times name no zone.
+	Zoneless bool `json:"zoneless,omitempty"`
 	// Fence is the number of this holding, where locks are numbered: it only grows. 0: it has none.
 	Fence uint64 `json:"fence,omitempty"`
 	// Kernel: the kernel itself holds it for a living process (flock) and lets go at its end. It is only shown.

@@ -291,6 +291,12 @@ func (d *decision) clock(s *protocol.Snapshot) heartbeat.Clock {
 	return heartbeat.Clock{Now: plain(s.At), LookEvery: d.cfg.LookEvery, ResumeUntil: d.plan.Memory.ResumeUntil}
 }
 
+// watched reports whether the project was looked at a moment ago: what is new there came in our sight.
+func (d *decision) watched(s *protocol.Snapshot) bool {
+	gap := d.now.Sub(d.old.LastLook)
+	return !d.old.Projects[s.Project].Since.IsZero() && gap >= 0 && gap <= time.Minute
+}
+
 // wake asks for a decision at that moment at the latest. What is due already is part of this plan; to ask for it
 // again would spin.
 func (d *decision) wake(at time.Time) {

@@ -13,6 +13,7 @@ import (
 // the hands of a living holder is reported and left alone.
 func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook, last *page) {
 	clock, p := d.clock(s), d.page
+	clock.Watched = d.watched(s)
 	known, verdicts := writer[heartbeat.LockMemory]{old: p.known.locks}, make([]heartbeat.LockVerdict, 0, len(s.Locks))
 	for i := range s.Locks {
 		l := &s.Locks[i]

@@ -15,6 +15,7 @@ import (
 type beat struct {
 	name, status, complaint string
 	at                      time.Time
+	zoneless                bool // at names no zone
 	used                    protocol.Share
 	tasks                   []string
 	kept                    bool // written by steward
@@ -36,8 +37,9 @@ func readBeat(o jsonfile.Object, strict bool) beat {
 		}
 	}
 	b.at = c.instant(o, "last_heartbeat", strict)
+	b.zoneless = o.Get("last_heartbeat").Zoneless()
 	if b.at.IsZero() {
-		b.at = firstTime(o, "heartbeat", "updated_at", "last_update", "last_seen")
+		b.at, b.zoneless = firstTime(o, "heartbeat", "updated_at", "last_update", "last_seen")
 	}
 	c.number(o, "uptime_seconds", 0, 1e12, strict)
 	if free, ok := c.number(o, "current_capacity", 0, 1, strict); ok && free >= 0 && free <= 1 {
@@ -70,13 +72,14 @@ func (b *beat) health(c *check, o jsonfile.Object, strict bool) {
 	}
 }
 
-func firstTime(o jsonfile.Object, keys ...string) time.Time {
+// firstTime gives the first of the times that is there, and whether it names no zone.
+func firstTime(o jsonfile.Object, keys ...string) (at time.Time, zoneless bool) {
 	for _, key := range keys {
 		if t, p := o.Time(key); p.OK() {
-			return t
+			return t, o.Get(key).Zoneless()
 		}
 	}
-	return time.Time{}
+	return at, false
 }
 
 // current is current_task.json: what an executor says it works on. The document gives no schema.
@@ -103,7 +106,7 @@ type roll struct {
 type member struct {
 	status string
 	pid    int
-	seen   time.Time
+	seen   time.Time // without a zone: the latest that it can mean
 }
 
 func decodeRoll(o jsonfile.Object) roll {
@@ -126,7 +129,11 @@ func decodeMember(c *check, o jsonfile.Object) member {
 	c.text(o, "type", true)
 	c.text(o, "environment", true)
 	// "unknown", and no time, are what the document's own boot script writes for an agent that has yet to come.
-	m := member{status: c.word(o, "status", true, "active", "idle", "busy", "error", "unknown"), seen: firstTime(o, "last_seen", "last_update")}
+	m := member{status: c.word(o, "status", true, "active", "idle", "busy", "error", "unknown")}
+	seen, zoneless := firstTime(o, "last_seen", "last_update")
+	if m.seen = seen; zoneless {
+		m.seen = seen.Add(jsonfile.ZoneSlack)
+	}
 	if m.seen.IsZero() && o.Get("last_seen").Kind() != "null" {
 		c.instant(o, "last_seen", true)
 	}

@@ -109,7 +109,12 @@ func (p *Project) seatDown(s *sitting) {
 const registeredLate = time.Minute
 
 func (p *Project) beatOf(r *jsonfile.Reading[beat]) protocol.Beat {
-	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", r.Sum, r.Stamp.Inode), Touched: p.capped(r.Stamp.ModTime().UTC()), At: p.capped(r.Value.at), Kept: r.Value.kept}
+	at := r.Value.at
+	if r.Value.zoneless {
+		at = at.Add(jsonfile.ZoneSlack)
+	}
+	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", r.Sum, r.Stamp.Inode), Touched: p.capped(r.Stamp.ModTime().UTC()), At: p.capped(at),
+		Stated: r.Value.at, Zoneless: r.Value.zoneless, Kept: r.Value.kept}
 }
 
 // signs are an agent's other signs of life as they stood when one of them was last new. What vanishes is no sign:

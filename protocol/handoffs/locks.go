@@ -16,10 +16,8 @@ import (
 func (p *Project) locks(s *state) (list []protocol.Lock, wrong []protocol.Finding) {
 	for i := range s.locks {
 		k := &s.locks[i]
-		l := protocol.Lock{Resource: k.resource, Holder: k.agent, Acquired: k.acquired, Expires: k.expires, Ref: protocol.Ref{Path: stateFile, Sum: k.sum}}
-		if l.Acquired.After(p.Now) {
-			l.Acquired = p.Now
-		}
+		l := protocol.Lock{Resource: k.resource, Holder: k.agent, Acquired: k.acquired, Expires: k.expires, Zoneless: k.zoneless,
+			Ref: protocol.Ref{Path: stateFile, Sum: k.sum}}
 		if p.granted(k, &l) {
 			list = append(list, l)
 			continue

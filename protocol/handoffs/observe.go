@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -114,13 +115,22 @@ func (p *Project) inHand(ids []string, main map[string]*note) map[string][]strin
 	return hands
 }
 
+// beat is the entry as a heartbeat. A time without a zone stands for the latest that it can mean.
+func (m *member) beat(now time.Time) protocol.Beat {
+	at := m.last
+	if m.zoneless {
+		at = at.Add(jsonfile.ZoneSlack)
+	}
+	return protocol.Beat{Mark: string(m.sum), At: capped(at, now), Stated: m.last, Zoneless: m.zoneless}
+}
+
 // agents lists the agents of the state file. Without one, those that messages name, of whom nothing is known.
 func (p *Project) agents(s *state, ours bool, hands map[string][]string, ids []string, main map[string]*note) []protocol.Agent {
 	list := make([]protocol.Agent, 0, len(s.agents))
 	for i := range s.agents {
 		m := &s.agents[i]
 		a := protocol.Agent{Name: m.name, Status: m.status, Idle: !m.working(), Tasks: hands[m.name]}
-		a.Beat = protocol.Beat{Mark: string(m.sum), At: capped(m.last, p.Now)}
+		a.Beat = m.beat(p.Now)
 		a.Signs = p.signs(s, m.name)
 		if m.failed() {
 			a.Failed, a.Complaint = true, cmp.Or(m.complaint, "its status is "+m.status)

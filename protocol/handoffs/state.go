@@ -35,6 +35,7 @@ type workflow struct {
 type member struct {
 	name, status, complaint string
 	last                    time.Time
+	zoneless                bool         // last names no zone
 	sum                     jsonfile.Sum // of the entry's meaning
 }
 
@@ -42,6 +43,7 @@ type member struct {
 type claim struct {
 	resource, agent   string
 	acquired, expires time.Time
+	zoneless          bool   // its times name no zone
 	fence             uint64 // of an entry that mirrors a lock which steward granted; 0: the agent's own
 	sum               string // of the entry's meaning
 	sign              string // changes when the agent does something; that steward prolongs its entry is no deed of the agent's
@@ -139,6 +141,7 @@ func decodeMembers(agents jsonfile.Object, c *check) []member {
 		default:
 			m := member{name: name, status: strings.ToLower(text(o, "status", 40)), sum: meaning(v)}
 			m.last, _ = o.Time("last_active")
+			m.zoneless = o.Get("last_active").Zoneless()
 			if _, ok := o.Time("last_active"); ok == jsonfile.Wrong {
 				c.add(protocol.Low, field+".last_active", "is no time")
 			}
@@ -173,6 +176,7 @@ func decodeLocks(locks jsonfile.Object, c *check) []claim {
 			k.agent = first(o, 100, "agent", "owner", "holder")
 			k.acquired = firstTime(o, "acquired", "acquired_at")
 			k.expires = firstTime(o, "expires", "expires_at")
+			k.zoneless = zoneless(o, "acquired", "acquired_at", "expires", "expires_at")
 			k.fence = fenceOf(o)
 		default:
 			c.add(protocol.Medium, field, "must be an object, is %s", v.Kind())
@@ -197,6 +201,11 @@ func firstTime(o jsonfile.Object, keys ...string) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// zoneless reports whether one of the times names no zone.
+func zoneless(o jsonfile.Object, keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return o.Get(key).Zoneless() })
 }
 
 // working reports whether the status says that the agent does something. Words that nobody knows count only for an

@@ -18,11 +18,13 @@ var layouts = [...]string{
 	"2006-01-02T15:04:05Z07:00",
 	"2006-01-02T15:04:05Z0700",
 	"2006-01-02T15:04:05Z07",
-	"2006-01-02T15:04:05",
+	noZone,
 }
 
+const noZone = "2006-01-02T15:04:05"
+
 // ParseTime reads the forms that agents write: RFC 3339 with any fraction, an
-// offset with or without colon, no offset at all (UTC), a space in place of the
+// offset with or without colon, no offset at all (read as if it were UTC: see Zoneless), a space in place of the
 // T or before the offset, and seconds, milli-, micro- or nanoseconds since 1970,
 // as a number or as its text. v is a Value, string, float64, int or int64. The
 // result is in UTC; it may lie in the future, which is the caller's to cap.
@@ -47,9 +49,28 @@ func ParseTime(v any) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// ZoneSlack is how far behind UTC a local time can be (Baker Island). A time without a zone that reads as t
+// was written at t + ZoneSlack at the latest.
+const ZoneSlack = 12 * time.Hour
+
+// Zoneless reports whether the value is a time that names no zone: datetime.now().isoformat() of Python, date +%FT%T.
+// Such a time is the writer's local time. It can order the entries of one file, but it says nothing about an age.
+func (v Value) Zoneless() bool {
+	s, p := v.Text()
+	if p != Present {
+		return false
+	}
+	if s = strings.TrimSpace(s); len(s) < len(noZone) || s[4] != '-' {
+		return false
+	}
+	_, ok := parseTime(s)
+	// After the date only an offset has a sign.
+	return ok && !strings.ContainsAny(s[10:], "Zz+-") && !strings.HasSuffix(strings.ToUpper(s), "UTC")
+}
+
 func parseTime(s string) (time.Time, bool) {
 	s = strings.TrimSpace(s)
-	if len(s) < len("2006-01-02T15:04:05") || s[4] != '-' {
+	if len(s) < len(noZone) || s[4] != '-' {
 		return parseEpoch(s)
 	}
 	s = strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(s), "UTC"), " ")
