@@ -43,6 +43,9 @@ type Journal struct {
 	file *os.File
 	size int64
 	most int64 // bytes per file
+	// again is the size from which on a rotation that failed is tried again.
+	again  int64
+	closed bool // by Close
 	// followers get every entry as it is written; one that does not keep up loses entries, not the writer time.
 	followers map[chan Entry]bool
 }
@@ -53,11 +56,22 @@ func OpenJournal(path string) (*Journal, error) {
 	return j, j.open()
 }
 
-// open continues the file. A line that a crash tore is ended first, so that the next entry does not become part of it.
+// open continues the file.
 func (j *Journal) open() error {
-	f, err := os.OpenFile(j.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	f, size, err := openJournalFile(j.path)
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
+	}
+	j.file, j.size = f, size
+	return nil
+}
+
+// openJournalFile opens a file for appending. A line that a crash tore is ended first, so that the next entry does not
+// become part of it.
+func openJournalFile(path string) (*os.File, int64, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, 0, err
 	}
 	st, err := f.Stat()
 	if err == nil && st.Size() > 0 {
@@ -68,10 +82,9 @@ func (j *Journal) open() error {
 	}
 	if err != nil {
 		f.Close()
-		return fmt.Errorf("open journal: %w", err)
+		return nil, 0, err
 	}
-	j.file, j.size = f, st.Size()
-	return nil
+	return f, st.Size(), nil
 }
 
 // Write appends an entry.
@@ -93,10 +106,15 @@ func (j *Journal) Write(e Entry) error {
 		}
 	}
 	var rotated error
-	if j.size > 0 && j.size+int64(len(line)) > j.most {
+	if j.size > 0 && j.size+int64(len(line)) > j.most && j.size >= j.again {
 		rotated = j.rotate()
 	}
 	n, err := j.file.Write(append(line, '\n'))
+	if errors.Is(err, os.ErrClosed) && !j.closed {
+		if err = j.open(); err == nil {
+			n, err = j.file.Write(append(line, '\n'))
+		}
+	}
 	j.size += int64(n)
 	if err != nil {
 		err = fmt.Errorf("write journal: %w", errors.Join(err, j.takeBack(n)))
@@ -119,16 +137,36 @@ func (j *Journal) takeBack(n int) error {
 	return err
 }
 
-// rotate starts a new file. Where the old ones cannot be moved, the journal grows on rather than go silent.
+// rotate starts a new file. The new file is open before any old one is moved: without a descriptor for it, or where the old
+// ones cannot be moved, the journal grows on, and the next try comes after another tenth of its size.
 func (j *Journal) rotate() error {
+	j.again = j.size + j.most/10
+	next := j.path + ".next"
+	f, size, err := openJournalFile(next)
+	if err != nil {
+		return fmt.Errorf("rotate journal: %w", err)
+	}
+	if err := errors.Join(j.shift(), os.Rename(next, j.path)); err != nil {
+		f.Close()
+		return fmt.Errorf("rotate journal: %w", err)
+	}
 	j.file.Close()
-	var moved error
-	for i := journalFiles - 1; i > 0 && moved == nil; i-- {
+	j.file, j.size, j.again = f, size, 0
+	return nil
+}
+
+// shift gives each file the next number; the last one goes. Where the file that is written is not there any more, the others
+// keep their numbers.
+func (j *Journal) shift() error {
+	if _, err := os.Lstat(j.path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for i := journalFiles - 1; i > 0; i-- {
 		if err := os.Rename(j.numbered(i-1), j.numbered(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			moved = fmt.Errorf("rotate journal: %w", err)
+			return err
 		}
 	}
-	return errors.Join(moved, j.open())
+	return nil
 }
 
 // numbered is the name of the i-th newest file; 0 is the one that is written.
@@ -164,7 +202,7 @@ func ReadJournal(path string, n int, match func(*Entry) bool) ([]Entry, error) {
 	for i := 0; i < journalFiles && len(found) < n; i++ {
 		part, err := readEntries(j.numbered(i), n-len(found), match)
 		if errors.Is(err, fs.ErrNotExist) {
-			break
+			continue // a crash in the middle of a rotation leaves a gap
 		}
 		if err != nil {
 			return found, fmt.Errorf("read journal: %w", err)
@@ -204,5 +242,6 @@ func readEntries(path string, n int, match func(*Entry) bool) ([]Entry, error) {
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.closed = true
 	return j.file.Close()
 }
