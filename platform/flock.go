@@ -131,3 +131,13 @@ func bare(err error) error {
 	}
 	return err
 }
+
+// isAt reports whether path still leads to the file that is locked.
+func (l *FileLock) isAt(path string) bool {
+	held, err := l.file.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Lstat(path)
+	return err == nil && os.SameFile(held, now)
+}

@@ -54,7 +54,7 @@ func lockInstance(socketPath string) (*FileLock, error) {
 	return guard, nil
 }
 
-func bindUnder(guard *FileLock, path string) (net.Listener, error) {
+func bindUnder(guard *FileLock, path string) (*listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func bindUnder(guard *FileLock, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, errors.Join(err, ul.Close())
 	}
-	return &listener{UnixListener: ul, path: path, made: info, guard: guard}, nil
+	return &listener{path: path, bound: ul, made: info, guard: guard}, nil
 }
 
 // removeStale removes a socket that nobody serves. It runs under the lock, and still asks: a path set by mistake may
@@ -102,23 +102,93 @@ func removeStale(path string) error {
 
 // listener gives back what Listen took.
 type listener struct {
-	*net.UnixListener
-	path  string
+	path string
+
+	mu    sync.Mutex // guards all below
+	bound *net.UnixListener
 	made  fs.FileInfo
 	guard *FileLock
-	once  sync.Once
+	ended bool
 	err   error
+}
+
+// Rebind binds the socket of a Listen anew when its file was removed: nobody could connect any more. It reports whether that
+// was so. Connections that stand go on.
+func Rebind(l net.Listener) (bool, error) {
+	own, ok := l.(*listener)
+	if !ok {
+		return false, nil
+	}
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	if _, err := os.Lstat(own.path); own.ended || !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err := own.rebind(); err != nil {
+		return false, fmt.Errorf("bind %s again: %w", own.path, err)
+	}
+	return true, nil
+}
+
+// rebind takes the lock anew too, where its file went with the socket.
+func (l *listener) rebind() error {
+	if err := PrivateDir(filepath.Dir(l.path)); err != nil {
+		return err
+	}
+	guard := l.guard
+	if !guard.isAt(l.path + ".lock") {
+		var err error
+		if guard, err = lockInstance(l.path); err != nil {
+			return err
+		}
+	}
+	next, err := bindUnder(guard, l.path)
+	if err != nil {
+		if guard != l.guard {
+			err = errors.Join(err, guard.Unlock())
+		}
+		return err
+	}
+	if guard != l.guard {
+		_ = l.guard.Unlock()
+	}
+	old := l.bound
+	l.bound, l.made, l.guard = next.bound, next.made, guard
+	return old.Close()
+}
+
+func (l *listener) current() *net.UnixListener {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bound
+}
+
+func (l *listener) Addr() net.Addr { return l.current().Addr() }
+
+// Accept goes over to a socket that was bound anew.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		bound := l.current()
+		c, err := bound.Accept()
+		if err == nil || bound == l.current() {
+			return c, err
+		}
+	}
 }
 
 // Close removes the socket first: as long as the listener is open, no other file can carry its inode number.
 func (l *listener) Close() error {
-	l.once.Do(func() {
-		var gone error
-		if now, err := os.Lstat(l.path); err == nil && os.SameFile(now, l.made) {
-			gone = os.Remove(l.path)
-		}
-		l.err = errors.Join(gone, l.UnixListener.Close(), l.guard.Unlock())
-	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return l.err
+	}
+	l.ended = true
+	var gone error
+	if now, err := os.Lstat(l.path); err == nil && os.SameFile(now, l.made) {
+		gone = os.Remove(l.path)
+	}
+	l.err = errors.Join(gone, l.bound.Close(), l.guard.Unlock())
 	return l.err
 }
 

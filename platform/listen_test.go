@@ -304,3 +304,49 @@ func TestPeerListenerDropsWhatIsNoUnixSocket(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// A socket that was removed is bound again; its lock file may have gone with it, or its folder.
+func TestRebind(t *testing.T) {
+	for name, remove := range map[string]func(path string) error{
+		"the socket": os.Remove,
+		"both files": func(path string) error { return errors.Join(os.Remove(path), os.Remove(path+".lock")) },
+		"the folder": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+	} {
+		path := socketIn(t)
+		l := listen(t, path)
+		accepted := make(chan error, 1)
+		go func() {
+			c, err := l.Accept()
+			if err == nil {
+				c.Close()
+			}
+			accepted <- err
+		}()
+		if done, err := Rebind(l); done || err != nil {
+			t.Errorf("%s: while it is there: %v %v", name, done, err)
+		}
+		if err := remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := Rebind(l); !done || err != nil {
+			t.Fatalf("%s: %v %v", name, done, err)
+		}
+		if _, err := Listen(path); !errors.Is(err, ErrLocked) {
+			t.Errorf("%s: a second Listen: %v", name, err)
+		}
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		c.Close()
+		if err := <-accepted; err != nil {
+			t.Errorf("%s: accept: %v", name, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Errorf("%s: close: %v", name, err)
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: after Close: %v", name, err)
+		}
+	}
+}

@@ -123,13 +123,13 @@ func TestSocketOfAnotherUser(t *testing.T) {
 func TestClientHeedsItsContext(t *testing.T) {
 	w := newWorld(t, scene())
 	entered, leave := make(chan struct{}), make(chan struct{})
-	w.server.Reload = func(ctx context.Context) error {
+	w.server.Reload = func(ctx context.Context) ([]string, error) {
 		close(entered)
 		select {
 		case <-ctx.Done():
 		case <-leave:
 		}
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-entered; cancel() }()

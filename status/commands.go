@@ -19,6 +19,8 @@ type Order struct {
 type Carried struct {
 	Verb    string `json:"verb"`
 	Subject string `json:"subject,omitempty"` // empty: everything
+	// Notes say what a person should know beside it.
+	Notes []string `json:"notes,omitempty"`
 }
 
 func (s *Server) commands() map[string]endpoint {
@@ -117,9 +119,9 @@ func (s *Server) reload(r *http.Request) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), commandTime)
 	defer cancel()
-	err := s.Reload(ctx)
+	notes, err := s.Reload(ctx)
 	if err == nil {
-		return Carried{Verb: "reload"}, nil
+		return Carried{Verb: "reload", Notes: notes}, nil
 	}
 	if e := answerFor(err); e.Code != CodeInternal && e.Code != CodeRefused {
 		return nil, e

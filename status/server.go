@@ -20,8 +20,9 @@ type Server struct {
 	Ledger  *escalate.Ledger
 	Journal *supervisor.Journal
 	// Do carries out an operator's command. Reload reads the configuration again.
-	Do     func(context.Context, supervisor.Command) error
-	Reload func(context.Context) error
+	Do func(context.Context, supervisor.Command) error
+	// The notes say what takes effect only at the next start.
+	Reload func(context.Context) (notes []string, err error)
 	// Reply takes a human's answer to the incident with that key, and sees it written where the agent reads it.
 	Reply func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
 	// Channels tells how the ways to the human do; nil: nobody knows.
@@ -54,7 +55,7 @@ const (
 	headerTime  = 5 * time.Second
 	readTime    = 10 * time.Second
 	writeTime   = 30 * time.Second
-	idleTime    = time.Minute
+	idleTime    = 15 * time.Second // steward's own clients make one request for each connection
 	farewell    = 2 * time.Second
 	maxHeader   = 16 << 10
 	maxBody     = 64 << 10         // an answer's reason may have 8,000 characters, of any length in JSON
@@ -101,7 +102,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // metrics over TCP too.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
+		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ConnState: newConnections().state}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	select {

@@ -58,7 +58,7 @@ func newWorld(tb testing.TB, p *supervisor.Picture) *world {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { w.journal.Close() })
-	w.server = &Server{Picture: w.look, Ledger: ledger, Journal: w.journal, Do: w.do, Reload: func(context.Context) error { return w.answer },
+	w.server = &Server{Picture: w.look, Ledger: ledger, Journal: w.journal, Do: w.do, Reload: func(context.Context) ([]string, error) { return nil, w.answer },
 		Escalate: func() escalate.Config { return escalate.Config{Ack: time.Hour, AckBlocking: time.Hour} },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintln(w, "steward_build_info 1")

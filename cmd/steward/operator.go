@@ -108,11 +108,14 @@ func (a *app) post(ctx context.Context, doing, path, why string) (json.RawMessag
 }
 
 func renderCarried(p *page, c status.Carried) {
-	if c.Subject == "" {
-		p.line("%s: done", clean(c.Verb))
-		return
+	what := clean(c.Verb)
+	if c.Subject != "" {
+		what += " " + clean(c.Subject)
 	}
-	p.line("%s %s: done", clean(c.Verb), clean(c.Subject))
+	p.line("%s: done", what)
+	for _, note := range c.Notes {
+		p.line("  note: %s", clean(note))
+	}
 }
 
 func (a *app) ackCommand() *cobra.Command {

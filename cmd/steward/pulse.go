@@ -2,12 +2,11 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
@@ -42,15 +41,24 @@ func (h *house) pulse(now time.Time) {
 	h.recover(now)
 }
 
-// standing ends the run when what it stands on was taken away: without its folder nothing can be remembered, and
-// without its socket nobody reaches it. The next start makes both anew.
+// standing ends the run when its state folder was removed: nothing can be remembered without it, and the next start makes it
+// anew. A socket that was removed is bound again; only a service that cannot do so ends, because the service manager may make
+// the folder of the socket.
 func (h *house) standing() {
-	switch _, err := os.Lstat(h.paths.Socket); {
-	case !h.state.Alive():
+	if !h.state.Alive() {
 		h.fail(fmt.Errorf("the state folder %s was taken away", h.paths.State))
-	case errors.Is(err, fs.ErrNotExist) && h.manager != "":
-		h.fail(fmt.Errorf("the socket %s was taken away", h.paths.Socket))
+		return
 	}
+	rebound, err := platform.Rebind(h.listener)
+	switch {
+	case rebound:
+		h.log.Warn("the socket was removed; it is bound again", "socket", h.paths.Socket)
+	case err != nil && h.manager != "":
+		h.fail(fmt.Errorf("the socket was removed: %w", err))
+	case err != nil && h.bindErr == nil:
+		h.log.Error("the socket was removed, so no command reaches steward; it is tried again", "error", err)
+	}
+	h.bindErr = err
 }
 
 func (h *house) beat(now time.Time, state string) {

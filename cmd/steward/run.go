@@ -76,28 +76,31 @@ type house struct {
 	herald   *herald
 	// unanswered has a token when an answer waits to be written.
 	unanswered chan struct{}
-	journal    *supervisor.Journal
-	gauge      *measure.Gauge
-	watcher    *watch.Watcher
-	unwatched  error // why there is none
-	exits      *proc.Watcher
-	hints      chan supervisor.Hint
-	gone       chan protocol.Identity
-	endings    chan ending
-	registry   *prometheus.Registry
-	metrics    *supervisor.Metrics
-	loop       *supervisor.Supervisor
-	keeper     *keep.Keeper // guarded by mu
-	admissions *supervisor.Admissions
-	grants     grants
-	closers    []func()
-	learnt     int64 // the mark of what learnt.json holds
+	// metricsChanged has a token when the address of the metrics may have changed.
+	metricsChanged chan struct{}
+	journal        *supervisor.Journal
+	gauge          *measure.Gauge
+	watcher        *watch.Watcher
+	unwatched      error // why there is none
+	exits          *proc.Watcher
+	hints          chan supervisor.Hint
+	gone           chan protocol.Identity
+	endings        chan ending
+	registry       *prometheus.Registry
+	metrics        *supervisor.Metrics
+	loop           *supervisor.Supervisor
+	keeper         *keep.Keeper // guarded by mu
+	admissions     *supervisor.Admissions
+	grants         grants
+	closers        []func()
+	learnt         int64 // the mark of what learnt.json holds
 
 	under
 	tenure *tenure
 	// The loop's own: the last sign of life, its trouble, and whether an earlier crash is settled.
 	beaten    time.Time
 	beatErr   error
+	bindErr   error
 	recovered bool
 	handOnce  sync.Once
 	hands     bool
@@ -115,7 +118,7 @@ type under struct {
 
 // furnish puts the house together. Nothing runs yet.
 func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
-	h := &house{app: a, dirs: dirs, log: a.logger(), under: u}
+	h := &house{app: a, dirs: dirs, log: a.logger(), under: u, metricsChanged: make(chan struct{}, 1)}
 	var err error
 	if h.cfg, h.paths, err = a.settings(); err != nil {
 		return nil, err

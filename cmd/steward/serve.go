@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -38,22 +36,6 @@ func (h *house) serve(ctx context.Context) error {
 	return server.Serve(ctx, platform.PeerListener(h.listener, func(peer int) bool { return peer == uid || peer == 0 }))
 }
 
-// serveMetrics serves /metrics over TCP, if that is asked for.
-func (h *house) serveMetrics(ctx context.Context) error {
-	addr := h.cfg.Status.MetricsListen
-	if addr == "" {
-		<-ctx.Done()
-		return nil
-	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", addr, err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{}))
-	return status.Serve(ctx, l, mux)
-}
-
 func (h *house) escalation() escalate.Config {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,11 +55,26 @@ func (h *house) onHangup(ctx context.Context) error {
 			if hasTerminal() {
 				return errors.New("the terminal is gone")
 			}
-			if err := h.reload(ctx); err != nil {
+			notes, err := h.reload(ctx)
+			if err != nil {
 				h.log.Error("reload", "error", err)
+			}
+			for _, note := range notes {
+				h.log.Warn("reload: " + note)
 			}
 		}
 	}
+}
+
+// waitsForStart names the settings that a running steward cannot put in force.
+func (h *house) waitsForStart(now platform.Paths) (notes []string) {
+	if now.Socket != h.paths.Socket {
+		notes = append(notes, fmt.Sprintf("status.socket takes effect when steward is restarted; until then it is %s", h.paths.Socket))
+	}
+	if now.State != h.paths.State {
+		notes = append(notes, fmt.Sprintf("supervisor.state_dir takes effect when steward is restarted; until then it is %s", h.paths.State))
+	}
+	return notes
 }
 
 func configAlert() escalate.Alert {
@@ -92,12 +89,13 @@ func (h *house) configAccepted() {
 	_ = h.tell(alert)
 }
 
-// reload puts the configuration file in force. A bad one leaves the old in force and is an incident.
-func (h *house) reload(ctx context.Context) error {
+// reload puts the configuration file in force, and notes what waits for the next start. A bad one leaves the old in force and
+// is an incident.
+func (h *house) reload(ctx context.Context) (notes []string, err error) {
 	h.line.Reloading()
 	defer h.sayReady()
 	alert := configAlert()
-	cfg, _, err := h.app.settings()
+	cfg, paths, err := h.app.settings()
 	var refs []steward.ProjectRef
 	if err == nil {
 		refs, err = h.projects(cfg)
@@ -107,13 +105,14 @@ func (h *house) reload(ctx context.Context) error {
 		if raised := h.tell(alert); raised != nil {
 			h.log.Error("write incident", "error", raised)
 		}
-		return refusal{err}
+		return nil, refusal{err}
 	}
 	h.configAccepted()
 	h.tellMissing(refs)
 	h.mu.Lock()
 	h.cfg = cfg
 	h.mu.Unlock()
+	h.wakeMetrics()
 	h.herald.reconfigure()
 	h.gauge.SetPaths(pathsOf(refs)...)
 	h.setAgents(cfg)
@@ -122,7 +121,7 @@ func (h *house) reload(ctx context.Context) error {
 		projects = append(projects, projectOf(ref, cfg, true))
 	}
 	h.log.Info("configuration reloaded", "projects", len(projects))
-	return h.loop.Reload(ctx, cfg.Policies(), projects)
+	return h.waitsForStart(paths), h.loop.Reload(ctx, cfg.Policies(), projects)
 }
 
 // announce says in one line what is being looked after.

@@ -1,0 +1,85 @@
+//go:build unix
+
+package main
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+)
+
+// A metrics port that is taken ends nothing: it is an incident, and a reload that gives another address takes effect. What a
+// reload cannot change it says.
+func TestTakenMetricsPort(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := free.Addr().String()
+	free.Close()
+	config := func(addr string) string { return quietRig + "[status]\nmetrics_listen = \"" + addr + "\"\n" }
+	r := newRig(t, config(taken.Addr().String()))
+	r.boot("p")
+	p := r.start("p")
+	r.shows("metrics are not served", taken.Addr().String())
+	r.write("config.toml", config(other))
+	if out := r.steward("reload"); strings.Contains(out, "note") {
+		t.Errorf("reload: %s", out)
+	}
+	r.until("metrics are served", func() bool {
+		res, err := http.Get("http://" + other + "/metrics")
+		if err == nil {
+			res.Body.Close()
+		}
+		return err == nil && res.StatusCode == http.StatusOK
+	})
+	r.until("the incident is over", func() bool { page, err := r.status(); return err == nil && len(page.Incidents) == 0 })
+	if !p.alive() {
+		t.Error("the daemon has ended")
+	}
+}
+
+// A reload says which settings wait for the next start.
+func TestReloadNamesWhatWaits(t *testing.T) {
+	r := newRig(t, quietRig)
+	r.boot("p")
+	env := r.env
+	r.env = append(append([]string{}, env...), "STEWARD_SOCKET=", "XDG_RUNTIME_DIR=")
+	r.write("config.toml", quietRig+"[status]\nsocket = \""+r.socket+"\"\n")
+	r.start("p")
+	r.write("config.toml", quietRig+"[status]\nsocket = \""+r.socket+".other\"\n")
+	r.env = env
+	if out := r.steward("reload"); !strings.Contains(out, "status.socket takes effect when steward is restarted") {
+		t.Errorf("reload: %s", out)
+	}
+}
+
+// A socket that was removed is bound again, with one line in the log.
+func TestRemovedSocketComesBack(t *testing.T) {
+	r := newRig(t, quietRig)
+	r.boot("p")
+	p := r.start("p")
+	if err := os.Remove(r.socket); err != nil {
+		t.Fatal(err)
+	}
+	r.until("it answers again", func() bool { return !p.alive() || r.answers() })
+	if !p.alive() || strings.Count(readAll(t, r.logs.Name()), "bound again") != 1 {
+		t.Error("the socket did not come back in one step")
+	}
+}
+
+func readAll(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
