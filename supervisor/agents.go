@@ -142,6 +142,8 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 				a.Detail += "steward only observes here and changes nothing"
 			case s.Yield != "":
 				a.Detail += "steward changes nothing now: " + s.Yield
+			case led(l.agent, tasks[0]):
+				a.Detail += "steward puts it back once nothing has shown work on it for a while"
 			default:
 				a.Options = ofDeath()
 				a.Detail += "'steward retry ID' issues one again now, 'steward cancel ID' gives it up; otherwise it is issued again " +
@@ -171,16 +173,23 @@ func (d *decision) alertError(s *protocol.Snapshot, l *agentLook) {
 	d.alert(a)
 }
 
-// openTasksOf lists the tasks that the agent named and that have no result.
+// openTasksOf lists the tasks in flight that have no result: the agent's own, and those of its children that wait for
+// it to come back when it is proved to be gone.
 func openTasksOf(s *protocol.Snapshot, agent string) []*protocol.Task {
 	var open []*protocol.Task
+	a, _ := s.Agent(agent)
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if t.Agent == agent && t.Outcome == nil && t.Hold == nil && t.Named != "" {
+		if (t.Agent == agent || led(a, t)) && t.Outcome == nil && t.Hold == nil && t.Named != "" {
 			open = append(open, t)
 		}
 	}
 	return open
+}
+
+// led reports whether the task is in the hands of a child of the agent, which is proved to be gone.
+func led(a *protocol.Agent, t *protocol.Task) bool {
+	return a != nil && a.Presence == protocol.PresenceGone && t.Agent != a.Name && slices.Contains(a.Tasks, t.ID)
 }
 
 func idsOf(tasks []*protocol.Task) []string {

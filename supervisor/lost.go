@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/escalate"
@@ -49,7 +50,7 @@ func (k *taskLook) worked(overdue bool, deadline time.Time) {
 // agent cannot write, and the retry table judges it at the next look.
 func (k *taskLook) lost(twice bool, why string) {
 	// Where the agent's own death is told, its incident names the work in its hands.
-	if told := k.agent.dead() && k.agent.agent.Presence != protocol.PresenceGone; !mayChange(k.s) && k.t.Foreign && !told {
+	if told := k.agent.dead() && k.agent.agent.Presence != protocol.PresenceGone || k.leaderDead(); !mayChange(k.s) && k.t.Foreign && !told {
 		k.alertLost(why)
 	}
 	switch {
@@ -60,6 +61,11 @@ func (k *taskLook) lost(twice bool, why string) {
 	default:
 		k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Code: escalate.CodeAgentLost, Twice: twice, Claim: k.t.Claim, Why: why})
 	}
+}
+
+// leaderDead reports whether the agent that led the task's agent is dead: the incident about it names the task.
+func (k *taskLook) leaderDead() bool {
+	return slices.ContainsFunc(k.s.Agents, func(a protocol.Agent) bool { return led(&a, k.t) && k.agents[a.Name].dead() })
 }
 
 // alertLost tells the human of lost work that steward may not touch.

@@ -16,6 +16,7 @@ type taskLook struct {
 	s        *protocol.Snapshot
 	t        *protocol.Task
 	agent    *agentLook // nil when nobody of that name is known
+	agents   map[string]*agentLook
 	subject  protocol.Subject
 	at       time.Time // of the look
 	before   time.Time // of the look before; zero if none
@@ -28,7 +29,7 @@ type taskLook struct {
 
 // look takes up a task and brings what is remembered of it up to date.
 func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook, m TaskMemory) {
-	*k = taskLook{d: d, s: s, t: t, agent: agents[t.Agent], subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
+	*k = taskLook{d: d, s: s, t: t, agent: agents[t.Agent], agents: agents, subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
 	if m.follow(d.now) {
 		d.loud()
 	}

@@ -64,8 +64,9 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 	return nil
 }
 
-// requeue sets one task back to pending, and nothing else of the queue (protocol 003, Review Failures: "Task can be
-// retried after fixes"). The attempt is put on record before, and committed after.
+// requeue sets one task back to pending by the document's own way (protocol 003, Task State Transitions): work in
+// progress is rejected with a reason and reset, a rejected task is reset. What awaits review stays: its work is done.
+// The attempt is put on record before, and committed after.
 func (p *Project) requeue(c protocol.Change) error {
 	id, s := c.Subject.ID, p.living()
 	_, err := p.Edit(folder.Edit{File: s.queueFile(), Max: maxQueue, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
@@ -75,19 +76,21 @@ func (p *Project) requeue(c protocol.Change) error {
 			return nil, folder.Moved("task %s is not in the queue any more", id)
 		case r.status == pending, p.workedOnSince(c, r):
 			return nil, nil
+		case r.status == awaitingReview:
+			return nil, folder.Moved("task %s awaits its review: only a person or the team lead ends that", id)
 		case string(r.sum) != c.Ref.Sum:
 			return nil, folder.Moved("task %s is %s now", id, r.status)
-		case r.status != inProgress && r.status != awaitingReview && r.status != rejected:
+		case r.status != inProgress && r.status != rejected:
 			return nil, folder.Moved("task %s is %s", id, r.status)
 		}
-		return backToPending(i), p.ledger.Enter(p.Root, c, p.Now)
+		return p.reset(o, i, r, c.Why), p.ledger.Enter(p.Root, c, p.Now)
 	}, Again: func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		// A queue that a client wrote late counts as the newer one: the task goes back only where it still is what was judged.
 		i, r := findTask(o, id)
 		if r == nil || string(r.sum) != c.Ref.Sum {
 			return nil, nil
 		}
-		return backToPending(i), nil
+		return p.reset(o, i, r, c.Why), nil
 	}})
 	if err != nil {
 		return err
@@ -106,9 +109,23 @@ func (p *Project) workedOnSince(c protocol.Change, r *record) bool {
 	})
 }
 
-// backToPending is the edit that gives the i-th task of tasks[] back.
-func backToPending(i int) []jsonfile.Set {
-	return []jsonfile.Set{{Path: []string{"tasks", strconv.Itoa(i), "status"}, Value: pending}}
+// reset is the edit that gives the i-th task of tasks[] back. The steps in_progress → rejected → pending go in one
+// write: a client that has the queue open meanwhile loses nothing to a second one. The rejection leaves its reason in
+// the task (protocol 003, Review Failures), unless the task has one already; current and the times agree with it.
+func (p *Project) reset(o jsonfile.Object, i int, r *record, why string) []jsonfile.Set {
+	in := func(key string) []string { return []string{"tasks", strconv.Itoa(i), key} }
+	now := jsonfile.FormatTime(p.Now)
+	sets := []jsonfile.Set{{Path: in("status"), Value: pending}, {Path: in("updatedAt"), Value: now}}
+	if r.status == inProgress && r.reason == "" {
+		sets = append(sets, jsonfile.Set{Path: in("rejectionReason"), Value: why})
+	}
+	if current, _ := o.String("current"); current == r.id {
+		sets = append(sets, jsonfile.Set{Path: []string{"current"}, Value: nil})
+	}
+	if o.Has("lastUpdated") {
+		sets = append(sets, jsonfile.Set{Path: []string{"lastUpdated"}, Value: now})
+	}
+	return sets
 }
 
 // findTask finds a task of tasks[] in the document as it is at this moment: the first with the id.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/platform/proc"
@@ -23,6 +24,8 @@ type chief struct {
 	by       time.Time     // it was running by then; zero when no file says so
 
 	named claim // the claim of the pid file that was last found to be true
+
+	ended time.Time // when its process, which was proved to be it, was found gone; zero otherwise
 
 	children []proc.Process // what it left running
 	counted  time.Time      // when they were last looked for
@@ -117,11 +120,47 @@ func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
 	if best.verdict != here {
 		best.id = p.chief.id
 	}
+	if best.named.pid == 0 {
+		best.named = p.chief.named
+	}
+	p.awaitSignOff(&best, b)
 	best.children, best.counted = p.chief.children, p.chief.counted
 	if best.pid != p.chief.pid || best.verdict != gone {
 		best.children, best.counted = nil, time.Time{}
 	}
 	p.chief = best
+}
+
+// signOff is how long after the end of its process the orchestrator's files may still be on their way to say so.
+const signOff = 2 * time.Second
+
+// awaitSignOff keeps back the verdict on a process whose end has just been seen: a program whose files say so within
+// two seconds has left, and only the others are dead. A process that was never seen alive is judged at once.
+func (p *Project) awaitSignOff(c *chief, b *board) {
+	last := &p.chief
+	if c.verdict != gone {
+		return
+	}
+	switch {
+	case last.verdict == gone && last.pid == c.pid, last.id.PID != c.pid:
+		c.ended = last.ended
+		return
+	case last.verdict == unsure && !last.ended.IsZero():
+		c.ended = last.ended
+	default:
+		c.ended = p.Now
+	}
+	due := c.ended.Add(signOff)
+	if p.signedOff(c, b) || !p.Now.Before(due) {
+		return
+	}
+	p.Patience.Wish(due)
+	c.verdict, c.evidence = unsure, fmt.Sprintf("process %d ended a moment ago, and may still sign off", c.pid)
+}
+
+// signedOff reports whether the orchestrator's own files say that it has left: it does not run, or its pid file is gone.
+func (p *Project) signedOff(c *chief, b *board) bool {
+	return c.verdict <= gone && b.there && (!b.running || c.named.pid != 0 && c.named.pid == c.pid && !p.pid.There)
 }
 
 // judge says what became of the process. The one that was proved to be it before is still it, whatever the clock was set
@@ -211,12 +250,45 @@ func (p *Project) chiefAgent(b *board) (protocol.Agent, bool) {
 	switch {
 	case c.verdict == here:
 		a.Presence, a.Process = protocol.PresenceHere, protocol.Identity(c.id) // its end is known at once
+	case c.verdict == unsure && c.id.PID != 0:
+		a.Presence = protocol.PresenceHere // it was seen alive, and nothing proves yet that it died
+	case p.signedOff(c, b):
+		a.Idle, a.Left = true, "its files say that it does not run any more"
 	case c.verdict == gone && b.running:
-		a.Presence = protocol.PresenceGone
+		a.Presence, a.Evidence = protocol.PresenceGone, c.evidence+p.waiting()
+		a.Tasks = p.inHand()
 		_, file := p.statusBoard()
 		a.Ref = protocol.Ref{Path: file, Sum: string(b.sum)}
 	default:
 		a.Idle = true
 	}
 	return a, true
+}
+
+// inHand lists the tasks in progress: without their orchestrator nobody goes on with them.
+func (p *Project) inHand() (ids []string) {
+	for _, r := range p.living().queue.Value.tasks {
+		if r.status == inProgress {
+			ids = append(ids, r.id)
+		}
+	}
+	return ids
+}
+
+// waiting says how many tasks wait for an orchestrator.
+func (p *Project) waiting() string {
+	n := map[string]int{}
+	for _, r := range p.living().queue.Value.tasks {
+		n[r.status]++
+	}
+	var parts []string
+	for _, k := range []struct{ status, word string }{{inProgress, "in progress"}, {pending, "pending"}, {awaitingReview, "awaiting review"}, {rejected, "rejected"}} {
+		if n[k.status] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[k.status], k.word))
+		}
+	}
+	if len(parts) == 0 {
+		return "; no task waits for it"
+	}
+	return "; tasks that wait for it: " + strings.Join(parts, ", ")
 }

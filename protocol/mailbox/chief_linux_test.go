@@ -79,6 +79,10 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 
 	r.end(cmd)
 	s = r.pass(100 * time.Millisecond)
+	if a, _ = s.Agent(orchestrator); a.Presence != protocol.PresenceHere || s.Yield == "" || protocoltest.Codes(s, orchestrator) != "" {
+		t.Fatalf("killed a moment ago, it may still sign off: %+v, yield %q", a, s.Yield)
+	}
+	s = r.pass(signOff)
 	a, _ = s.Agent(orchestrator)
 	if a.Presence != protocol.PresenceGone || a.Process != (protocol.Identity{}) || a.Recorded != "running" || a.Ref.Path == "" || s.Yield != "" || protocoltest.Codes(s, orchestrator) != "running medium" {
 		t.Fatalf("killed: %+v, yield %q, %s", a, s.Yield, protocoltest.Codes(s, orchestrator))
@@ -94,6 +98,60 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 	s = r.pass(100 * time.Millisecond)
 	if a, _ = s.Agent(orchestrator); a.Recorded != "error" || !a.Idle || protocoltest.Codes(s, orchestrator)+protocoltest.Codes(s, "task-001") != "" || !taskOf(t, s, "task-001").Visible {
 		t.Errorf("mended: %+v %+v", a, s.Findings)
+	}
+}
+
+// An orchestrator that signs off in its own files has left, whether it does so before its process ends or within two
+// seconds after; its later silence, and a restart of steward, change nothing about that.
+func TestSigningOffIsNoDeath(t *testing.T) {
+	off := strings.Replace(boardOf("null", "-1h"), `"running": true`, `"running": false`, 1)
+	for name, leave := range map[string]func(r *room, cmd *exec.Cmd){
+		"before its end": func(r *room, cmd *exec.Cmd) {
+			r.Write(boardPath, off)
+			r.Do(os.Remove(r.Path(pidPath)))
+			r.pass(50 * time.Millisecond)
+			r.end(cmd)
+		},
+		"after its end": func(r *room, cmd *exec.Cmd) {
+			r.end(cmd)
+			r.pass(time.Second)
+			r.Write(boardPath, off)
+			r.Do(os.Remove(r.Path(pidPath)))
+		},
+		"running alone": func(r *room, cmd *exec.Cmd) {
+			r.end(cmd)
+			r.Write(boardPath, off)
+		},
+		"the pid file alone": func(r *room, cmd *exec.Cmd) {
+			r.Do(os.Remove(r.Path(pidPath)))
+			r.end(cmd)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoom(t, around)
+			cmd := r.child("exec sleep 100")
+			r.Now = time.Now()
+			r.Write(pidPath, pidText(cmd))
+			r.Write(boardPath, boardOf(pidText(cmd), "+0s"))
+			if s := r.pass(time.Second); s.Yield == "" {
+				t.Fatal("it lives")
+			}
+			leave(r, cmd)
+			for _, wait := range []time.Duration{time.Millisecond, signOff - time.Second, signOff, time.Hour} {
+				s := r.pass(wait)
+				a, _ := s.Agent(orchestrator)
+				if a.Presence == protocol.PresenceGone || a.Left == "" || !a.Idle || s.Yield != "" {
+					t.Errorf("%v later: %+v, yield %q", wait, a, s.Yield)
+				}
+			}
+			if name == "the pid file alone" {
+				return // its file says that it runs
+			}
+			r.reopen()
+			if a, _ := r.pass(time.Second).Agent(orchestrator); a.Left == "" || !a.Idle {
+				t.Errorf("after a restart of steward: %+v", a)
+			}
+		})
 	}
 }
 
@@ -184,7 +242,8 @@ func TestClockSetWhileItRuns(t *testing.T) {
 		t.Errorf("yield %q", s.Yield)
 	}
 	r.end(cmd)
-	if s := r.pass(100 * time.Millisecond); s.Yield != "" {
+	r.pass(100 * time.Millisecond)
+	if s := r.pass(signOff); s.Yield != "" {
 		t.Errorf("gone, and yield %q", s.Yield)
 	}
 }
@@ -253,7 +312,8 @@ func TestOrphans(t *testing.T) {
 		t.Fatalf("alive: %q %s", s.Yield, protocoltest.Codes(s, orchestrator))
 	}
 	r.end(cmd)
-	s := r.pass(100 * time.Millisecond)
+	r.pass(100 * time.Millisecond)
+	s := r.pass(signOff)
 	if got := protocoltest.Codes(s, orchestrator); got != "running medium, orphans high" {
 		t.Fatalf("findings %q", got)
 	}

@@ -19,6 +19,7 @@ import (
 //	rejected_again  a second rejection of the same task
 //	status          a state that the protocol does not know
 //	misplaced       messages, or a queue, where nobody reads
+//	review          a task that waits for its review, and nobody is there to review it
 //	build           a build that failed or was not run
 //	instructions    a developer who could not find its instructions
 
@@ -80,6 +81,9 @@ func (p *Project) taskFindings(t *protocol.Task, r *record) (list []protocol.Fin
 		add("transition", "status", protocol.Medium, fmt.Sprintf("%s went %s, a step that the protocol does not know", r.id, k.illegal))
 	}
 	list = append(list, p.rejectionFindings(r)...)
+	if p.unreviewed(r) {
+		add("review", "status", protocol.Low, fmt.Sprintf("%s waits for its review, and no orchestrator lives", r.id))
+	}
 	if !states[r.status] {
 		add("status", "status", protocol.Medium, fmt.Sprintf("%s has the status %q, which the protocol does not know", r.id, r.status))
 	}
@@ -87,6 +91,18 @@ func (p *Project) taskFindings(t *protocol.Task, r *record) (list []protocol.Fin
 		add("schema", "rejectionReason", protocol.Medium, r.id+" was rejected, and rejectionReason is missing")
 	}
 	return list
+}
+
+// unreviewed reports whether a task waits for its review for longer than a review takes, and nobody is there to review it.
+func (p *Project) unreviewed(r *record) bool {
+	if r.status != awaitingReview || p.opts.Review <= 0 || p.chief.lives() {
+		return false
+	}
+	due := p.sinceOf(r).Add(p.opts.Review)
+	if p.Now.Before(due) {
+		p.Patience.Wish(due)
+	}
+	return !p.Now.Before(due)
 }
 
 // rejectionFindings tells of a rejection (protocol 003, Review Failures). The first one is over when the task is taken

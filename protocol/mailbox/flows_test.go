@@ -139,6 +139,37 @@ func TestRepair(t *testing.T) {
 	}
 }
 
+// Protocol 003, Task State Transitions: work in progress goes back through a rejection, which leaves its reason in the
+// task, and the reset; the queue agrees with itself. What awaits its review stays, however long.
+func TestReset(t *testing.T) {
+	r := newRoom(t, around)
+	s := r.pass(time.Second)
+	now := r.Now.UTC().Format(time.RFC3339)
+	want := strings.NewReplacer(`"current": "task-001", "lastUpdated": "2026-01-02T04:04:05.000Z"`, `"current": null, "lastUpdated": "`+now+`"`,
+		`"in_progress", "createdAt": "2026-01-02T03:04:05.000Z", "updatedAt": "2026-01-02T04:04:05.000Z", "x": 1.0}`,
+		`"pending", "createdAt": "2026-01-02T03:04:05.000Z", "updatedAt": "`+now+`", "x": 1.0, "rejectionReason": "because"}`).Replace(queueText)
+	r.Do(r.apply(requeueChange(taskOf(t, s, "task-001"))))
+	if got := r.Read(queuePath); got != want {
+		t.Errorf("task-001 taken back: %s\nwant %s", got, want)
+	}
+	s = r.pass(0)
+	want = strings.Replace(want, `"rejected", "createdAt": "2026-01-02T03:04:05Z",
+         "updatedAt": "2026-01-02T04:00:00Z"`, `"pending", "createdAt": "2026-01-02T03:04:05Z",
+         "updatedAt": "`+now+`"`, 1)
+	want = strings.Replace(want, `"status" : "rejected"`, `"status" : "pending"`, 1)
+	r.Do(r.apply(requeueChange(taskOf(t, s, "task-002"))))
+	if got := r.Read(queuePath); got != want {
+		t.Errorf("task-002 taken back: %s\nwant %s", got, want)
+	}
+	k := taskOf(t, r.pass(1000*time.Hour), "task-003")
+	if k.Lost != "" || k.Awaits != "review" || protocoltest.Codes(r.pass(time.Second), "task-003") != "review low" {
+		t.Errorf("it awaits its review: %+v", k)
+	}
+	if err := r.apply(requeueChange(k)); !errors.Is(err, protocol.ErrConflict) || r.Read(queuePath) != want {
+		t.Errorf("what awaits review was put back: %v", err)
+	}
+}
+
 // Work is lost when nobody was active for as long as a developer may be silent, and the adapter wants to look then.
 func TestLostAtItsTime(t *testing.T) {
 	r := newRoom(t, file(queuePath, oneTask(inProgress, "")))

@@ -49,6 +49,7 @@ var required = map[string][]need{
 	"discovery_result":     {},
 }
 
+// buildNeeds are the required fields of a build result, the status first; a build that was not run has no command.
 var buildNeeds = []need{{"status", aText}, {"command", aText}, {"errors", aNumber}}
 
 var (
@@ -135,8 +136,12 @@ func (m *letter) checkReport(at string, o jsonfile.Object) {
 	if at += ".buildResult"; m.task != "" {
 		at = "buildResult"
 	}
-	checkNeeds(l, at, r, buildNeeds)
 	word, _ := r.String("status")
+	needs := buildNeeds
+	if word == buildNotApplicable || word == buildNotVerified {
+		needs = []need{{"errors", aNumber}}
+	}
+	checkNeeds(l, at, r, needs)
 	if word != "" && !slices.Contains(buildStates, word) {
 		l.add("schema", at+".status", protocol.Low, fmt.Sprintf("status is %q, want one of %s", line(word, 40), strings.Join(buildStates, ", ")))
 	}

@@ -27,7 +27,7 @@ func (p *Project) task(r *record, left map[string]located) protocol.Task {
 	case inProgress:
 		t.Named, t.Started, t.Lost = "queue.json", p.sinceOf(r), p.nobodyWorks(r)
 	case awaitingReview:
-		t.Named, t.Awaits, t.Started, t.Lost = "awaiting review", "review", p.sinceOf(r), p.nobodyWorks(r)
+		t.Named, t.Awaits, t.Started = "awaiting review", "review", p.sinceOf(r) // its work is done: it is never lost
 	case completed:
 		t.Outcome = &protocol.Outcome{Status: completed, Agent: developer, Archived: r.archived}
 	case rejected:
