@@ -83,14 +83,14 @@ func (p *Project) requeue(c protocol.Change) error {
 		case r.status != inProgress && r.status != rejected:
 			return nil, folder.Moved("task %s is %s", id, r.status)
 		}
-		return p.reset(o, i, r, c.Why), p.ledger.Enter(p.Root, c, p.Now)
+		return p.reset(o, i, r), p.ledger.Enter(p.Root, c, p.Now)
 	}, Again: func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		// A queue that a client wrote late counts as the newer one: the task goes back only where it still is what was judged.
 		i, r := findTask(o, id)
 		if r == nil || string(r.sum) != c.Ref.Sum {
 			return nil, nil
 		}
-		return p.reset(o, i, r, c.Why), nil
+		return p.reset(o, i, r), nil
 	}})
 	if err != nil {
 		return err
@@ -112,12 +112,12 @@ func (p *Project) workedOnSince(c protocol.Change, r *record) bool {
 // reset is the edit that gives the i-th task of tasks[] back. The steps in_progress → rejected → pending go in one
 // write: a client that has the queue open meanwhile loses nothing to a second one. The rejection leaves its reason in
 // the task (protocol 003, Review Failures), unless the task has one already; current and the times agree with it.
-func (p *Project) reset(o jsonfile.Object, i int, r *record, why string) []jsonfile.Set {
+func (p *Project) reset(o jsonfile.Object, i int, r *record) []jsonfile.Set {
 	in := func(key string) []string { return []string{"tasks", strconv.Itoa(i), key} }
 	now := jsonfile.FormatTime(p.Now)
 	sets := []jsonfile.Set{{Path: in("status"), Value: pending}, {Path: in("updatedAt"), Value: now}}
 	if r.status == inProgress && r.reason == "" {
-		sets = append(sets, jsonfile.Set{Path: in("rejectionReason"), Value: why})
+		sets = append(sets, jsonfile.Set{Path: in("rejectionReason"), Value: p.unled()})
 	}
 	if current, _ := o.String("current"); current == r.id {
 		sets = append(sets, jsonfile.Set{Path: []string{"current"}, Value: nil})

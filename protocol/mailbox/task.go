@@ -73,6 +73,11 @@ func (p *Project) nobodyWorks(r *record) string {
 		p.Patience.Wish(due)
 		return ""
 	}
+	return p.unled()
+}
+
+// unled says that no orchestrator lives, and by what.
+func (p *Project) unled() string {
 	why := p.chief.evidence
 	if p.chief.verdict == unnamed {
 		why = "no file names an orchestrator's process"
