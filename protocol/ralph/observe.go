@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -156,7 +158,7 @@ func (p *Project) agentFindings(w *worker) []protocol.Finding {
 	var list []protocol.Finding
 	subject := protocol.Subject{Kind: protocol.KindAgent, ID: w.name}
 	if left := slices.Concat(w.session.orphans, w.session.strays); len(left) > 0 {
-		text := fmt.Sprintf("its leader %d is gone, and %d processes of its session go on: %s", w.session.pid, len(left), pidsOf(left))
+		text := fmt.Sprintf("its leader %d is gone, and %d processes of its session go on: %s", w.session.pid, len(left), p.commandsOf(left))
 		if n := len(w.session.strays); n > 0 {
 			text += fmt.Sprintf("; steward does not end %s: %s", pidsOf(w.session.strays), w.session.why)
 		}
@@ -166,6 +168,23 @@ func (p *Project) agentFindings(w *worker) []protocol.Finding {
 		list = append(list, protocol.Finding{Subject: subject, Code: "error", Severity: protocol.Medium, Call: true, Text: h.error})
 	}
 	return list
+}
+
+// commandsOf names processes by their number and command.
+func (p *Project) commandsOf(ids []protocol.Identity) string {
+	var words []string
+	for i, id := range ids {
+		if i == 8 {
+			words = append(words, "…")
+			break
+		}
+		word := strconv.Itoa(id.PID)
+		if argv, err := p.sys.command(id.PID); err == nil && len(argv) > 0 {
+			word += " (" + folder.Line(strings.Join(argv, " "), 60) + ")"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
 }
 
 func pidsOf(ids []protocol.Identity) string {

@@ -134,25 +134,32 @@ func (p *Project) weigh(c *census, w *worker, s *session, which int) (doubt stri
 	row, there := c.byPID[pid]
 	if there && !row.Zombie {
 		if !p.isLeader(c, w, row, written) {
+			w.kin[which], w.left[which] = nil, true
 			return "" // the number has passed to another process; while a session lives, its number does not
 		}
 		s.leader, s.leading, s.pid = protocol.Identity(row.Identity), file, pid
-		w.seen[which] = s.leader
+		w.seen[which], w.kin[which], w.left[which] = s.leader, nil, false
 		s.living = append(s.living, row)
 		if row.Session == pid {
-			s.living = append(s.living, others(c.session[pid], pid)...)
+			kin := others(c.session[pid], pid)
+			if p.works(c, w, row) {
+				w.kin[which] = identities(kin)
+			}
+			s.living = append(s.living, kin...)
 		}
 		return ""
 	}
 	members := others(c.session[pid], pid)
 	if len(members) == 0 {
+		w.kin[which], w.left[which] = nil, true
 		return ""
 	}
 	home, project := filepath.Join(p.real, Base, w.dir()), p.real
 	ours, near := false, false
 	for _, m := range members {
 		at := c.cwd(m.PID)
-		ours = ours || inside(at, home)
+		// The system gives a session's number to nobody else while a process of that session lives.
+		ours = ours || inside(at, home) || slices.Contains(w.kin[which], protocol.Identity(m.Identity))
 		near = near || at == "" || inside(at, project)
 	}
 	switch {
@@ -162,8 +169,13 @@ func (p *Project) weigh(c *census, w *worker, s *session, which int) (doubt stri
 			s.strays = append(s.strays, identities(members)...)
 			return ""
 		}
+		w.kin[which] = identities(members)
 		s.orphans = append(s.orphans, identities(members)...)
 		s.living = append(s.living, members...)
+		return ""
+	case w.seen[which].PID == pid && len(w.seen[which].Boot) > 0 && !w.left[which]:
+		s.pid, s.why = pid, "only the number of their session says that they are this worker's"
+		s.strays = append(s.strays, identities(members)...)
 		return ""
 	case near:
 		return fmt.Sprintf("process %d of %s is gone, but its session lives; nothing proves whose it is", pid, file)
@@ -209,14 +221,20 @@ func identities(rows []proc.Process) []protocol.Identity {
 // isLeader reports whether a living process may be the one that the pid file means: what proves that it works here
 // counts whatever the clocks say; else it must not have started after the file was written.
 func (p *Project) isLeader(c *census, w *worker, row proc.Process, written time.Time) bool {
-	if inside(c.cwd(row.PID), filepath.Join(p.real, Base, w.dir())) {
-		return true
-	}
-	if argv, err := c.sys.command(row.PID); err == nil && mentions(argv, w.name) {
+	if p.works(c, w, row) {
 		return true
 	}
 	at, err := c.sys.started(row.Identity)
 	return err != nil || !at.After(written.Add(lateWrite))
+}
+
+// works reports whether a process is proved to work for the worker: its folder or its command says so.
+func (p *Project) works(c *census, w *worker, row proc.Process) bool {
+	if inside(c.cwd(row.PID), filepath.Join(p.real, Base, w.dir())) {
+		return true
+	}
+	argv, err := c.sys.command(row.PID)
+	return err == nil && mentions(argv, w.name)
 }
 
 func mentions(argv []string, word string) bool {

@@ -127,6 +127,46 @@ func TestOrphansAreFoundAndReaped(t *testing.T) {
 	}
 }
 
+// An orphan of a session whose leader steward saw alive is known by its session, wherever it works: it is named with its
+// command, its task is not lost. It is ended only when the leader worked for the worker, and a process of the session was seen then.
+func TestOrphanWithAnotherWorkingFolder(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		dir := inHand(t)
+		k := found(t, filepath.Join(dir, home), "/", ":")
+		write(t, dir, home+"/agent.pid", pidText(k.leader))
+		p := open(t, dir)
+		look(t, p, time.Now())
+		if !known { // it came between the last look and its leader's end
+			p.workers[workerOne].kin = [len(pidFiles)][]protocol.Identity{}
+		}
+		k.behead()
+		s := sameByHints(t, p, time.Now())
+		a, _ := s.Agent(workerOne)
+		f := findingOf(s, "orphans")
+		if a.Presence != protocol.PresenceHere || f == nil || !strings.Contains(f.Text, strconv.Itoa(k.child.PID)+" (sleep 300)") || taskOf(t, s, "TASK-001").Lost != "" {
+			t.Fatalf("known %v: %+v %+v", known, a, f)
+		}
+		if (len(a.Orphans) == 1) != known || strings.Contains(f.Text, "does not end") == known {
+			t.Errorf("known %v: orphans %v, %s", known, a.Orphans, f.Text)
+		}
+		c := protocol.Change{Verb: protocol.VerbReap, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: workerOne},
+			Processes: []protocol.Identity{protocol.Identity(k.child)}, Status: "SIGTERM"}
+		if err := p.Apply(t.Context(), c, time.Now()); (err == nil) != known {
+			t.Errorf("known %v: reap: %v", known, err)
+		}
+		if !known {
+			if !k.living() {
+				t.Error("it was ended")
+			}
+			kill(t, k.child)
+		}
+		waitGone(t, k.child)
+		if a, _ = sameByHints(t, p, time.Now()).Agent(workerOne); a.Presence != protocol.PresenceGone {
+			t.Errorf("known %v: all are gone: %+v", known, a)
+		}
+	}
+}
+
 // A pid file that is older than the process names somebody else.
 func TestReusedNumberIsNobodys(t *testing.T) {
 	dir := inHand(t)

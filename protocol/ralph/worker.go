@@ -42,7 +42,9 @@ type worker struct {
 	blocked   jsonfile.Reading[[]string]
 	summaryAt string
 	session   session
-	seen      [len(pidFiles)]protocol.Identity // the leaders that we ourselves saw alive
+	seen      [len(pidFiles)]protocol.Identity   // the leaders that we ourselves saw alive
+	kin       [len(pidFiles)][]protocol.Identity // who of a leader's session was seen last
+	left      [len(pidFiles)]bool                // the session was found empty: its number may be used again
 }
 
 // step is the newest result of one step of the pipeline.
