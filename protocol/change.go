@@ -15,6 +15,7 @@ const (
 	VerbConclude Verb = "conclude" // write the result that a lost agent cannot write
 	VerbCancel   Verb = "cancel"   // end a task, or our retry of it, for good
 	VerbFile     Verb = "file"     // put a late second result on record
+	VerbRecord   Verb = "record"   // keep the result that was judged; about a request: put that record away
 	VerbMark     Verb = "mark"     // write an agent's state into the shared registry
 	VerbLog      Verb = "log"      // append an event to the protocol's own log
 	VerbUnlock   Verb = "unlock"   // release a lock that has outlived its holder

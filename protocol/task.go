@@ -37,6 +37,8 @@ type Task struct {
 	Cancelled bool `json:"cancelled,omitempty"`
 	// Late is a second result for a task whose first one stands; it is to be filed.
 	Late *Ref `json:"late,omitempty"`
+	// Reopened: a result stands on record, and somebody removed its file so that the task runs again.
+	Reopened bool `json:"reopened,omitempty"`
 	// Foreign: its protocol manages the life of its work by itself: no deferral for want of room (only a Block may hold
 	// it, as long as nobody has it in hand), no life events of ours, no place in the goals of protocol 000.
 	Foreign bool `json:"foreign,omitempty"`
@@ -149,7 +151,11 @@ type Outcome struct {
 	Archived bool `json:"archived,omitempty"`
 	// Twice: the attempt that it ends may still run somewhere.
 	Twice bool `json:"twice,omitempty"`
-	Ref   Ref  `json:"ref"`
+	// Unrecorded: the protocol keeps the first terminal result on record, and this one is not there yet. Sealed: such a
+	// record exists and cannot be read, so the task is not retried.
+	Unrecorded bool `json:"unrecorded,omitempty"`
+	Sealed     bool `json:"sealed,omitempty"`
+	Ref        Ref  `json:"ref"`
 }
 
 // Succeeded reports whether the attempt succeeded.

@@ -358,5 +358,5 @@ func (d *decision) finish() Plan {
 func rank(v protocol.Verb) int {
 	return slices.Index([]protocol.Verb{protocol.VerbMark, protocol.VerbConclude, protocol.VerbReap, protocol.VerbUnlock, protocol.VerbRequeue, protocol.VerbFile,
 		protocol.VerbCancel, protocol.VerbRetry, protocol.VerbBury, protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew,
-		protocol.VerbLog}, v)
+		protocol.VerbRecord, protocol.VerbLog}, v)
 }

@@ -14,12 +14,18 @@ func (k *taskLook) ended() {
 	k.countLoss()
 	if o.Succeeded() {
 		k.is(protocol.TaskDone, "completed")
+		k.record()
 		k.count(true)
 		k.alertForHuman()
 		k.remarkEnd()
 		return
 	}
 	if k.unread() {
+		return
+	}
+	if k.mem.State == protocol.TaskDone && k.mem.Counted == "completed" && !k.t.Foreign && !k.mem.Wanted && !scheduled(k.t) {
+		// Nothing could be put on record when it was completed; that it was is remembered all the same.
+		k.is(protocol.TaskDone, "completed; the later result (%s) does not count", o.Status)
 		return
 	}
 	task := *k.t
@@ -63,6 +69,8 @@ func (k *taskLook) runsAgain(r *escalate.Ruling) bool {
 		return false
 	}
 	switch {
+	case k.t.Outcome.Sealed:
+		r.Why, r.Alert = "the record of its first result cannot be read, so it is not issued again", true
 	case k.old() && !k.t.Requeue:
 		r.Why = "it failed before steward came here"
 	case k.t.Ref.Path == "":
@@ -86,14 +94,30 @@ func (k *taskLook) failed(r escalate.Ruling) {
 		}
 		return
 	}
-	if r.Dead && !k.t.Buried && !k.old() && !k.t.Foreign {
+	if r.Dead && !k.t.Buried && !k.old() && !k.t.Foreign { // the dead letter keeps the result on record as well
 		k.change(protocol.Change{Verb: protocol.VerbBury, Reason: protocol.ReasonExhausted, Ref: k.t.Outcome.Ref, Rule: r.Rule, Code: r.Code, Why: r.Why})
 	}
+	k.record()
 	k.count(false)
 	if r.Alert {
 		k.alertFailure(r)
 	}
 	k.alertForHuman()
+}
+
+// record keeps the first terminal result on record, so that no later one replaces it (protocol 000, Retry).
+func (k *taskLook) record() {
+	if k.t.Outcome.Unrecorded && !k.t.Cancelled && mayChange(k.s) && !k.old() {
+		k.change(protocol.Change{Verb: protocol.VerbRecord, Reason: protocol.ReasonFinished, Ref: k.t.Outcome.Ref, Why: "its result stands"})
+	}
+}
+
+// reopen puts the record of a result away that a client or a person removed. The task was seen without it before: a
+// client may remove a file in order to write it anew.
+func (k *taskLook) reopen() {
+	if k.t.Reopened && wasOpen(k.mem.State) && mayChange(k.s) {
+		k.change(protocol.Change{Verb: protocol.VerbRecord, Reason: protocol.ReasonFinished, Why: "its result was removed, so the task is open again"})
+	}
 }
 
 // again takes the result away so that the task can run once more, as the ruling says.

@@ -66,7 +66,7 @@ func (s *Supervisor) settle(d *desk, results []result, now time.Time) {
 		entry := Entry{At: now, Kind: "change", Subject: c.Subject, Verb: string(c.Verb), Reason: string(c.Reason), Text: c.Why, Change: &c}
 		switch {
 		case res.err == nil:
-			if c.Verb != protocol.VerbLog { // beside what was done, a line about it is nothing
+			if c.Verb != protocol.VerbLog && c.Verb != protocol.VerbRecord { // beside what was done, a line about it is nothing
 				s.remember(Done{At: now, Verb: string(c.Verb), Subject: c.Subject.String(), Why: c.Why})
 			}
 			s.log.Info("changed", "verb", c.Verb, "subject", c.Subject.String(), "reason", c.Reason, "why", c.Why, "took", res.took)

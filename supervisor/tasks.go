@@ -89,12 +89,16 @@ func wasOpen(s protocol.TaskState) bool { return s != "" && s.Open() }
 // judge decides where the task stands and what should be done with it.
 func (k *taskLook) judge() {
 	if k.t.Late != nil {
-		why := "a second result came after the first one stood"
+		why := "a later result; the first one stands"
+		if k.t.Outcome == nil {
+			why = "a result of an earlier attempt that was taken for lost; the present attempt goes on"
+		}
 		if k.t.Foreign {
 			why = "what is left over of an ended task is put away"
 		}
 		k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: *k.t.Late, Why: why})
 	}
+	k.reopen()
 	// A retry that a crash cut short has hidden the request but not yet taken the result: it goes on from there.
 	halfRetried := k.t.Outcome != nil && scheduled(k.t) && !k.t.Outcome.Succeeded()
 	switch {

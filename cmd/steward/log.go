@@ -18,7 +18,7 @@ import (
 var deeds = map[protocol.Verb]string{
 	protocol.VerbHold: "held it", protocol.VerbRelease: "let it go", protocol.VerbRenew: "held it for longer",
 	protocol.VerbRetry: "issued it again", protocol.VerbBury: "wrote a dead letter", protocol.VerbConclude: "wrote the result that its agent could not write",
-	protocol.VerbCancel: "cancelled it", protocol.VerbFile: "put a late result on record", protocol.VerbMark: "marked it in the registry",
+	protocol.VerbCancel: "cancelled it", protocol.VerbFile: "put a late result on record", protocol.VerbRecord: "kept its result on record", protocol.VerbMark: "marked it in the registry",
 	protocol.VerbLog: "entered it in the shared log", protocol.VerbUnlock: "released the lock", protocol.VerbRequeue: "put it back in its place", protocol.VerbReap: "ended what was left of it", protocol.VerbPause: "held the agent", protocol.VerbResume: "let the agent go on",
 }
 

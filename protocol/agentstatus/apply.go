@@ -53,6 +53,8 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 		return p.cancel
 	case protocol.VerbFile:
 		return p.file
+	case protocol.VerbRecord:
+		return p.setFirst
 	case protocol.VerbMark:
 		return p.mark
 	case protocol.VerbLog:

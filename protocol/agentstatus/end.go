@@ -39,6 +39,9 @@ func (p *Project) bury(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
+	if err := p.recordFirst(e); err != nil {
+		return err
+	}
 	if err := p.Root.Create(deadFile(c.Subject.ID), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
 		return err
 	}
@@ -136,10 +139,13 @@ func (p *Project) endIt(e *entry, c protocol.Change) error {
 // file puts a second result on record, beside the one that stands.
 func (p *Project) file(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
+	if e.overruled {
+		return p.putBack(e, c)
+	}
 	if c.Ref.Path != e.files.result {
 		return fmt.Errorf("file %s: it is not the task's result in %s", c.Ref.Path, tasksDir)
 	}
-	if !e.result.There && p.onRecord(e.id, "late", jsonfile.Sum(c.Ref.Sum)) {
+	if string(e.result.Sum) != c.Ref.Sum && p.onRecord(e.id, "late", jsonfile.Sum(c.Ref.Sum)) {
 		return nil
 	}
 	target, err := p.nextFree(e.id, "late")

@@ -25,6 +25,12 @@ type entry struct {
 	record                  record
 	recorded                bool // record was read once, and all of it
 
+	// overruled: the present result is another one than the first, which stands and is to be put back.
+	overruled bool
+	// stray: the result in codex_tasks is of an attempt before the present one; it is filed from strayDue on.
+	stray    bool
+	strayDue time.Time
+
 	closed  bool         // completed, and every file at rest: only a change of the folder is worth a look
 	checked jsonfile.Sum // the result whose artifacts were looked for
 	missing []string
@@ -61,6 +67,8 @@ func (p *Project) refresh(id string) *entry {
 	loadOf(p, &e.progress, e.files.progress, id, decodeProgress)
 	loadOf(p, &e.claim, e.files.claim, id, decodeClaim)
 	p.readRecord(e)
+	e.stray, e.strayDue = p.strays(e)
+	p.recall(e)
 	if !e.exists() {
 		p.forgetUnread(e, nil)
 		delete(p.tasks, id)
@@ -108,7 +116,18 @@ func (e *entry) asked() (*request, protocol.Ref) {
 
 // ended gives the result that counts, and where it lies.
 func (e *entry) ended() (*outcome, protocol.Ref) {
+	o, ref := e.present()
+	if e.overruled {
+		o, ref.Sum = &e.record.first.outcome, string(e.record.first.sum)
+	}
+	return o, ref
+}
+
+// present gives the result that lies in the task's place, whether or not it is the first one.
+func (e *entry) present() (*outcome, protocol.Ref) {
 	switch {
+	case e.stray:
+		return nil, protocol.Ref{}
 	case e.result.Good && !e.late():
 		return &e.result.Value, protocol.Ref{Path: e.files.result, Sum: string(e.result.Sum)}
 	case e.archivedResult.Good && !e.result.There && !e.asksAnew(), e.archivedResult.Good && e.late():
@@ -132,7 +151,7 @@ func (e *entry) asksAnew() bool {
 // over reports when the task ended; ok is false while it is open, or something of it is still to be done.
 func (e *entry) over() (at time.Time, ok bool) {
 	o, ref := e.ended()
-	if o == nil || e.held.There || e.notice.There || e.late() {
+	if o == nil || e.held.There || e.notice.There || e.late() || e.overruled {
 		return time.Time{}, false
 	}
 	if k := e.record.last(); k != nil && !k.Committed && !o.Succeeded() {

@@ -110,6 +110,16 @@ func (p *Project) conclusion(e *entry, r Result, doc []byte) error {
 	if e.betweenRuns() {
 		return fmt.Errorf("run %d of it has its result; steward keeps back the next one until it is due: %w", e.record.last().N, p.tooLate(e, doc))
 	}
+	if e.stray {
+		if err := p.fileStray(e); err != nil {
+			return err
+		}
+	}
+	if !e.result.There { // its result was removed, so that it runs again
+		if err := p.dropFirst(e); err != nil {
+			return err
+		}
+	}
 	err := p.Root.Create(e.files.result, doc, 0o644)
 	if !errors.Is(err, jsonfile.ErrExist) {
 		return err
@@ -121,6 +131,15 @@ func (p *Project) conclusion(e *entry, r Result, doc []byte) error {
 	late, err := p.Root.Replace(e.files.result, doc, stands.Sum)
 	_ = late.Close()
 	return err
+}
+
+// fileStray makes room for the result of the present attempt.
+func (p *Project) fileStray(e *entry) error {
+	file, err := p.nextFree(e.id, "late")
+	if err != nil {
+		return err
+	}
+	return p.Root.RenameIf(e.files.result, file, e.result.Sum)
 }
 
 // betweenRuns reports whether the last run has its result on record and the next one is still kept back: who ends the task

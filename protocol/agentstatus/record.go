@@ -20,6 +20,8 @@ import (
 //	<id>.<n>.late.json    a result that came after another one stood
 //	<id>.<n>.held.json    a held request that was written anew meanwhile
 //	<id>.<n>.progress.json, .claim.json, .letter.json, .cancellation.json   what the n-th attempt left, and a retry put away
+//	<id>.final.json       the first terminal result that was judged: a later one does not replace it
+//	<id>.<n>.final.json   such a record of a task that was asked for again
 //	<id>.dead.json        the dead letter
 //	<id>.freed.json       the operator let it go before what it comes after was completed
 //	<id>.cancelled.json   the operator ended the task, or our retry of it
@@ -30,6 +32,7 @@ type record struct {
 	cancelled   bool
 	cancelledAt time.Time
 	unread      []string // files of which it could not be read what they say
+	first       firstResult
 }
 
 func attemptFile(id string, n int, kind string) string {
@@ -56,7 +59,10 @@ func (p *Project) readRecord(e *entry) {
 	if e.recorded && !p.changed[attemptsDir] {
 		return
 	}
-	r := record{buried: p.has(deadFile(e.id))}
+	r := record{buried: p.has(deadFile(e.id)), first: p.readFirst(e.id, false)}
+	if r.first.damaged {
+		r.unread = append(r.unread, finalFile(e.id))
+	}
 	if st, err := p.Root.Stat(cancelledFile(e.id)); err == nil {
 		r.cancelled, r.cancelledAt = true, appeared(st)
 	}

@@ -190,11 +190,12 @@ func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) 
 	return true, nil
 }
 
-// clearMarks puts away what belonged to the attempt that is over: its progress and claim, and a dead letter or
-// cancellation that an operator's retry overrules. It comes before the commit, so that a crash leaves none of it behind.
+// clearMarks puts away what belonged to the attempt that is over: its progress and claim, and a dead letter, cancellation
+// or first result that an operator's retry overrules. It comes before the commit, so that a crash leaves none of it behind.
 func (p *Project) clearMarks(e *entry, n int) {
 	_ = p.Root.Rename(e.files.progress, attemptFile(e.id, n, "progress"))
 	_ = p.Root.Rename(deadFile(e.id), attemptFile(e.id, n, "letter"))
 	_ = p.Root.Rename(cancelledFile(e.id), attemptFile(e.id, n, "cancellation"))
 	_ = p.Root.Rename(e.files.claim, attemptFile(e.id, n, "claim"))
+	_ = p.dropFirst(e)
 }

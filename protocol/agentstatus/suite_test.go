@@ -304,7 +304,7 @@ func endCases() []protocoltest.Case {
 	return []protocoltest.Case{{
 		Name: "bury", Verb: protocol.VerbBury, Files: failed, Change: ofResult(protocol.VerbBury),
 		Shows: shows("a dead letter", func(t *protocol.Task) bool { return t.Buried && t.Outcome != nil }),
-		Free:  []string{Base + "/" + deadFile(taskID), logPath}, Meddle: meddle(resultPath, "no file", "no files"),
+		Free:  []string{Base + "/" + deadFile(taskID), Base + "/" + finalFile(taskID), logPath}, Meddle: meddle(resultPath, "no file", "no files"),
 	}, {
 		Name: "conclude", Verb: protocol.VerbConclude, Files: request, Change: plain(protocol.VerbConclude, protocol.ReasonLost),
 		Shows: shows("steward's own result", func(t *protocol.Task) bool {
@@ -345,6 +345,23 @@ func endCases() []protocoltest.Case {
 		Want: file(attempt(1, "late"), resultText), Moves: map[string]string{attempt(1, "late"): resultPath}, Gone: []string{resultPath},
 		Free: []string{logPath}, Meddle: meddle(resultPath, "no file", "no files"),
 	}, {
+		Name: "record a result", Verb: protocol.VerbRecord, Files: request + file(resultPath, completedText),
+		Change: recordResult, Shows: shows("it recorded", func(t *protocol.Task) bool { return t.Outcome != nil && !t.Outcome.Unrecorded }),
+		Free: []string{Base + "/" + finalFile(taskID)}, Meddle: meddle(resultPath, "no file", "no files"),
+	}, {
+		Name: "put the first result back", Verb: protocol.VerbFile, Files: request + file(resultPath, completedText), Before: secondResult,
+		Change: onTask(func(t *protocol.Task, _ time.Time) protocol.Change {
+			c := about(t, protocol.VerbFile)
+			if t.Late != nil {
+				c.Ref = *t.Late
+			}
+			return c
+		}),
+		Shows: shows("the first result", func(t *protocol.Task) bool {
+			return t.Late == nil && t.Outcome != nil && t.Outcome.Succeeded() && !t.Outcome.Unrecorded
+		}),
+		Want: file(attempt(1, "late"), resultText) + file(resultPath, completedText), Free: []string{logPath, resultPath}, Meddle: meddle(resultPath, "no file", "no files"),
+	}, {
 		Name: "log", Verb: protocol.VerbLog, Files: request,
 		Change: onTask(func(t *protocol.Task, now time.Time) protocol.Change {
 			c := about(t, protocol.VerbLog)
@@ -354,6 +371,26 @@ func endCases() []protocoltest.Case {
 		Shows: shows("the event", func(t *protocol.Task) bool { return slices.Equal(t.Logged, []string{"task_created"}) }),
 		Free:  []string{logPath}, Careless: "a log is appended to",
 	}}
+}
+
+var completedText = strings.Replace(resultText, "failed", "completed", 1)
+
+var recordResult = onTask(func(t *protocol.Task, _ time.Time) protocol.Change {
+	c := about(t, protocol.VerbRecord)
+	if t.Outcome != nil {
+		c.Ref = t.Outcome.Ref
+	}
+	return c
+})
+
+// secondResult records the completed result, and writes a failed one over it.
+func secondResult(t testing.TB, a protocol.Adapter, dir string, now time.Time) {
+	apply(t, a, now, func(k *protocol.Task) protocol.Change {
+		return recordResult(&protocol.Snapshot{Tasks: []protocol.Task{*k}}, now)
+	})
+	if err := os.WriteFile(filepath.Join(dir, resultPath), []byte(resultText), 0o640); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func agentCases() []protocoltest.Case {

@@ -30,9 +30,15 @@ func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (p
 		}
 	}
 	e.agent = t.Agent
-	if e.late() && e.result.Good {
+	if e.stray && p.Now.Before(e.strayDue) {
+		p.Patience.Wish(e.strayDue)
+	} else if e.result.Good && (e.late() || e.stray) {
 		t.Late = &protocol.Ref{Path: e.files.result, Sum: string(e.result.Sum)}
 	}
+	if _, present := e.present(); e.overruled {
+		t.Late = &present
+	}
+	t.Reopened = e.reopened()
 	t.Hold = p.holdOf(e, o)
 	if o == nil && len(r.after) > 0 {
 		t.Block = p.block(e.id, r)
@@ -69,7 +75,12 @@ func (p *Project) outcomeOf(e *entry, o *outcome, ref protocol.Ref) *protocol.Ou
 	if out.Archived {
 		stamp = e.archivedResult.Stamp
 	}
-	out.Appeared, out.At = p.capped(stamp.ModTime().UTC()), p.capped(out.At)
+	appeared, f := stamp.ModTime().UTC(), &e.record.first
+	if out.Unrecorded = e.unrecorded(o); !out.Unrecorded && !o.Ours && (e.overruled || stamp.ModTime().After(f.recorded)) {
+		appeared = f.at // the file is a copy that was put back
+	}
+	out.Sealed = f.there && f.damaged && !o.Ours
+	out.Appeared, out.At = p.capped(appeared), p.capped(out.At)
 	return &out
 }
 

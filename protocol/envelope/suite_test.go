@@ -76,7 +76,7 @@ func TestSuite(t *testing.T) {
 	protocoltest.Run(t, protocoltest.Suite{
 		Open: open,
 		Now:  time.Now,
-		Unsupported: []protocol.Verb{protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark,
+		Unsupported: []protocol.Verb{protocol.VerbRecord, protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark,
 			protocol.VerbUnlock, protocol.VerbRequeue, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume},
 		Cases: slices.Concat(holdCases(), logCases(), answerCases(t)),
 		Torn: []protocoltest.Torn{{Name: "assignment", Files: around + file(deployFile, deployText), File: deployFile,

@@ -98,7 +98,7 @@ func TestSuite(t *testing.T) {
 	protocoltest.Run(t, protocoltest.Suite{
 		Open: open,
 		Now:  func() time.Time { return time.Now().Add(5 * time.Second) },
-		Unsupported: []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude,
+		Unsupported: []protocol.Verb{protocol.VerbRecord, protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude,
 			protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume},
 		Logs: []string{logPath, Base + "/" + tombFile},
 		Next: decide,

@@ -73,7 +73,7 @@ func TestSuite(t *testing.T) {
 		},
 		Now:   time.Now,
 		Cases: append(cases(), answerCases()...),
-		Unsupported: []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude,
+		Unsupported: []protocol.Verb{protocol.VerbRecord, protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude,
 			protocol.VerbCancel, protocol.VerbLog, protocol.VerbUnlock, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume},
 		Torn: tornCases(),
 	})

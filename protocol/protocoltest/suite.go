@@ -66,7 +66,7 @@ type Torn struct {
 
 // verbs are all there are.
 var verbs = []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury,
-	protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock,
+	protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbRecord, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock,
 	protocol.VerbRequeue, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume, protocol.VerbAnswer}
 
 // Run holds an adapter against the laws.

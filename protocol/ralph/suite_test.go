@@ -78,7 +78,7 @@ func TestSuite(t *testing.T) {
 	protocoltest.Run(t, protocoltest.Suite{
 		Open: func(t testing.TB, dir string) protocol.Adapter { return patient{openFor(t, dir)} },
 		Now:  time.Now,
-		Unsupported: []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury,
+		Unsupported: []protocol.Verb{protocol.VerbRecord, protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury,
 			protocol.VerbFile, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock, protocol.VerbPause, protocol.VerbResume},
 		Cases: append(cases(), answers()...),
 		Torn: []protocoltest.Torn{{

@@ -1,0 +1,227 @@
+package agentstatus
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// firstResult is the first terminal result of a task that was judged, as it stands in <id>.final.json. A later, different
+// result does not replace it: the later one is filed, and the bytes on record are written back (protocol 000, Retry).
+type firstResult struct {
+	there    bool
+	damaged  bool         // the record exists and can never be read: no result of this task is retried
+	request  jsonfile.Sum // the request that it answers; "" when there was none
+	sum      jsonfile.Sum
+	recorded time.Time // when the record was made: by the file system, and by what it says
+	at       time.Time
+	data     []byte  // only while a later result lies in its place
+	outcome  outcome // of data
+}
+
+// finalFile keeps a copy of the result, because a client that writes in place leaves nothing of the first one.
+func finalFile(id string) string { return attemptsDir + "/" + id + ".final.json" }
+
+// maxFinal bounds the record: the result is base64 in it.
+const maxFinal = 2 * maxFile
+
+type finalOnDisk struct {
+	TaskID   string    `json:"task_id"`
+	Status   string    `json:"status"` // for people; the result says it too
+	Recorded time.Time `json:"recorded_at"`
+	Request  string    `json:"request_sum,omitempty"`
+	Sum      string    `json:"result_sum"`
+	Result   []byte    `json:"result_base64"`
+}
+
+// readFirst reads the record of the first result. With whole the result itself is decoded too.
+func (p *Project) readFirst(id string, whole bool) (f firstResult) {
+	file := finalFile(id)
+	o, blob, err := p.Root.Load(file, maxFinal)
+	if folder.Missing(err) {
+		p.Patience.Clear(file)
+		return f
+	}
+	f.there = true
+	if err == nil {
+		f.sum, f.request = jsonfile.Sum(text(o, "result_sum")), jsonfile.Sum(text(o, "request_sum"))
+		f.at, _ = o.Time("recorded_at")
+		f.recorded = blob.Stamp.ModTime()
+		if f.sum == "" {
+			err = fmt.Errorf("read %s: it has no result_sum", file)
+		}
+	}
+	if err == nil && whole {
+		err = f.decode(o)
+	}
+	if err != nil {
+		p.Patience.Unreadable(file, err)
+		f.damaged = true
+		return f
+	}
+	p.Patience.Clear(file)
+	return f
+}
+
+func (f *firstResult) decode(record jsonfile.Object) error {
+	data, err := base64.StdEncoding.DecodeString(text(record, "result_base64"))
+	if err == nil && jsonfile.SumOf(data) != f.sum {
+		err = errors.New("the result on record is not the one that its sum names")
+	}
+	if err != nil {
+		return err
+	}
+	o, err := jsonfile.Parse(data)
+	if err != nil {
+		return err
+	}
+	f.data, f.outcome = data, decodeResult(o)
+	return nil
+}
+
+// recall compares the present result with the one on record.
+func (p *Project) recall(e *entry) {
+	e.overruled = false
+	o, ref := e.present()
+	if o == nil || !e.recalls() || o.Ours || jsonfile.Sum(ref.Sum) == e.record.first.sum || e.record.first.damaged {
+		return
+	}
+	if e.record.first.data == nil {
+		e.record.first = p.readFirst(e.id, true)
+	}
+	f := &e.record.first
+	e.overruled = f.there && !f.damaged && !sameResult(o, &f.outcome)
+}
+
+// recalls reports whether the record speaks of the present request. A request that was written since is a new one under
+// an old id.
+func (e *entry) recalls() bool {
+	f := &e.record.first
+	if !f.there {
+		return false
+	}
+	_, ref := e.asked()
+	if e.request.Good && e.request.Stamp.ModTime().After(f.recorded) {
+		return false
+	}
+	return ref.Path == "" || f.request == "" || f.damaged || jsonfile.Sum(ref.Sum) == f.request
+}
+
+// sameResult reports whether two results say the same of the same run. An orchestrator that marks a result as read by
+// another key has not written another result.
+func sameResult(a, b *outcome) bool {
+	return a.Status == b.Status && a.Agent == b.Agent && a.At.Equal(b.At) && a.Took == b.Took && a.Summary == b.Summary &&
+		slices.Equal(a.Failures, b.Failures)
+}
+
+// unrecorded reports whether that result may be put on record as the one that stands.
+func (e *entry) unrecorded(o *outcome) bool {
+	return !o.Ours && !e.recalls()
+}
+
+// setFirst puts the result that was judged on record (VerbRecord), or, with a change about the request, takes the record
+// of a task away whose result was removed so that it runs again.
+func (p *Project) setFirst(c protocol.Change) error {
+	e := p.fresh(c.Subject.ID)
+	if c.Ref.Path == e.files.request {
+		if !e.reopened() {
+			return folder.Moved("it has a result by now")
+		}
+		return p.dropFirst(e)
+	}
+	o, ref := e.ended()
+	if o == nil || ref.Sum != c.Ref.Sum {
+		return folder.Moved("the result is not the one that was judged")
+	}
+	return p.recordFirst(e)
+}
+
+// recordFirst writes the record, once.
+func (p *Project) recordFirst(e *entry) error {
+	o, ref := e.ended()
+	if o == nil || !e.unrecorded(o) {
+		return nil
+	}
+	if err := p.dropFirst(e); err != nil { // of an older request
+		return err
+	}
+	blob, err := p.Root.Read(ref.Path, maxFile)
+	if err != nil {
+		return err
+	}
+	if string(blob.Sum) != ref.Sum {
+		return folder.Moved("the result changed")
+	}
+	_, asked := e.asked()
+	doc, err := jsonfile.Encode(finalOnDisk{TaskID: e.id, Status: o.Status, Recorded: p.Now.UTC(),
+		Request: asked.Sum, Sum: ref.Sum, Result: blob.Data})
+	if err != nil {
+		return err
+	}
+	if err := p.Root.Create(finalFile(e.id), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
+		return err
+	}
+	e.record.first = p.readFirst(e.id, false)
+	e.closed = false
+	return nil
+}
+
+// dropFirst puts the record aside under a number of its own.
+func (p *Project) dropFirst(e *entry) error {
+	if !p.has(finalFile(e.id)) {
+		return nil
+	}
+	file, err := p.nextFree(e.id, "final")
+	if err == nil {
+		err = p.Root.Rename(finalFile(e.id), file)
+	}
+	if err != nil {
+		return err
+	}
+	e.record.first, e.closed = firstResult{}, false
+	return nil
+}
+
+// reopened reports whether the result on record is gone while its request lies open: a client or a person removed it so
+// that the task runs again. Nothing of steward's own removes it.
+func (e *entry) reopened() bool {
+	return e.record.first.there && e.request.Good && !e.result.There && !e.archivedResult.There && !e.held.There
+}
+
+// putBack files the result that lies in the place of the first one, and writes the first one back. The copy comes before
+// the replacement and the replacement is one rename, so that a crash loses neither, and no poller finds the task open.
+func (p *Project) putBack(e *entry, c protocol.Change) error {
+	_, ref := e.present()
+	if ref != c.Ref {
+		return folder.Moved("the result is not the one that was judged")
+	}
+	blob, err := p.Root.Read(ref.Path, maxFile)
+	if err != nil {
+		return err
+	}
+	if string(blob.Sum) != ref.Sum {
+		return folder.Moved("the result changed")
+	}
+	if !p.onRecord(e.id, "late", blob.Sum) {
+		file, err := p.nextFree(e.id, "late")
+		if err == nil {
+			err = p.Root.Create(file, blob.Data, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	late, err := p.Root.Replace(ref.Path, e.record.first.data, blob.Sum)
+	_ = late.Close()
+	if err != nil {
+		return err
+	}
+	p.told("result_late", c)
+	return nil
+}
