@@ -51,12 +51,16 @@ func Open(dir string) (*Ledger, []protocol.Fault, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &Ledger{dir: dir, put: put, changed: make(chan struct{}, 1), all: map[string]Incident{}, heads: map[string]Head{},
-		open: map[string]bool{}, errands: map[string]bool{}, unsaved: map[string]bool{}, uncarried: map[string]bool{}}
+	l := newLedger(dir)
 	for _, i := range incidents {
 		l.publish(i)
 	}
 	return l, faults, nil
+}
+
+func newLedger(dir string) *Ledger {
+	return &Ledger{dir: dir, put: put, changed: make(chan struct{}, 1), all: map[string]Incident{}, heads: map[string]Head{},
+		open: map[string]bool{}, errands: map[string]bool{}, unsaved: map[string]bool{}, uncarried: map[string]bool{}}
 }
 
 // Raise enters an alert. When the error is not nil, the incident could not be written: it stands in memory, and

@@ -1,6 +1,7 @@
 package escalate
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,16 @@ func ReadHeads(dir string) map[string]Head {
 		heads[i.Key] = i.head()
 	}
 	return heads
+}
+
+// ReadLedger gives a ledger of what ReadAll finds, for looking things up: no change of it can be written.
+func ReadLedger(dir string) *Ledger {
+	l := newLedger(dir)
+	l.put = func(string, string, []byte) error { return errors.New("this ledger is only read") }
+	for _, i := range ReadAll(dir) {
+		l.publish(i)
+	}
+	return l
 }
 
 // ReadAll reads the incidents of a ledger in the same way.

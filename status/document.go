@@ -11,6 +11,10 @@ import (
 
 // Document is the whole picture: GET /v1/status, and status.json in the state folder.
 type Document struct {
+	// Format is the version of the document; "version" is the program's.
+	Format int `json:"format"`
+	// Daemon says whether the picture is live; nil in the snapshot, which is as old as its file.
+	Daemon *Daemon `json:"daemon,omitempty"`
 	Self
 	supervisor.Report
 	// Incidents are those that are not resolved, the most severe first.
@@ -21,6 +25,20 @@ type Document struct {
 	Kept []Kept `json:"kept_agents"`
 	// Waiting are those who were told at the gate that there is no room.
 	Waiting []Waiting `json:"waiting"`
+}
+
+// DocumentFormat is the version of the document.
+const DocumentFormat = 1
+
+// Daemon says whether a daemon answers for what is shown.
+type Daemon struct {
+	Running bool `json:"running"`
+	// Since is when the daemon started, or, while none runs, when the picture was taken.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+func runningSince(p *supervisor.Picture) *Daemon {
+	return &Daemon{Running: true, Since: instant(p.Started)}
 }
 
 // Kept is an agent of an [[agent]] row.
@@ -63,7 +81,7 @@ type Ending struct {
 
 // Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
 func Compose(p *supervisor.Picture, incidents []escalate.Incident, channels []Channel, self Self) Document {
-	return Document{Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...),
+	return Document{Format: DocumentFormat, Daemon: runningSince(p), Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...),
 		Channels: append([]Channel{}, channels...), Kept: []Kept{}, Waiting: []Waiting{}}
 }
 

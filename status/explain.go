@@ -14,6 +14,9 @@ import (
 // Explanation is GET /v1/explain: why something is as it is. Of Agent, Task, Lock and Incident the one is set that
 // the subject is; none for a subject that only the journal still knows.
 type Explanation struct {
+	// Daemon is set where no daemon answers for it, and only the journal on disk is cited.
+	Daemon *Daemon `json:"daemon,omitempty"`
+
 	Subject       string                  `json:"subject"`
 	Kind          protocol.Kind           `json:"kind"`
 	Agent         *supervisor.AgentReport `json:"agent,omitempty"`

@@ -36,6 +36,8 @@ func (s *Server) status(*http.Request) (any, error) {
 
 // documentHead and documentRest are the fields of a Document, in their order.
 type documentHead struct {
+	Format int     `json:"format"`
+	Daemon *Daemon `json:"daemon,omitempty"`
 	Self
 	supervisor.Report
 }
@@ -70,7 +72,7 @@ func (s *Server) head(p *supervisor.Picture, granted []Granted) ([]byte, error) 
 	}
 	r := report(p)
 	r.Locks = WithGranted(r.Locks, granted)
-	text, err := encode(documentHead{s.Self, r})
+	text, err := encode(documentHead{DocumentFormat, runningSince(p), s.Self, r})
 	if err == nil && len(text) <= mostKept {
 		s.written.Store(&written{weak.Make(p), locks, text})
 	}

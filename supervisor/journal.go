@@ -56,6 +56,9 @@ func OpenJournal(path string) (*Journal, error) {
 	return j, j.open()
 }
 
+// JournalAt is a journal for reading alone: nothing is opened or created.
+func JournalAt(path string) *Journal { return &Journal{path: path, closed: true} }
+
 // open continues the file.
 func (j *Journal) open() error {
 	f, size, err := openJournalFile(j.path)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
 )
 
 // atHome gives the commands a home without anything in it, and the current folder to be there.
@@ -392,5 +395,62 @@ func TestVersion(t *testing.T) {
 	}
 	if code, out, _ := invoke("version", "-o", "json"); code != 0 || !strings.Contains(out, `"version": "`+version()+`"`) {
 		t.Errorf("version: exit %d, %s", code, out)
+	}
+}
+
+// A picture without a daemon says so where it is read: in its first line, and in the document.
+func TestOldPictureSaysSo(t *testing.T) {
+	dir := atHome(t)
+	file := filepath.Join(dir, "state", "status.json")
+	if err := status.WriteSnapshot(file, sampleStatus()); err != nil {
+		t.Fatal(err)
+	}
+	then := time.Now().Add(-40 * time.Minute)
+	if err := os.Chtimes(file, then, then); err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ := invoke("status")
+	if first, _, _ := strings.Cut(out, "\n"); !strings.Contains(first, "no steward is running") || !strings.Contains(first, "40 min ago") || strings.Contains(out, ", up ") {
+		t.Errorf("%s", out)
+	}
+	var doc status.Document
+	_, out, _ = invoke("status", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Daemon == nil || doc.Daemon.Running || doc.Daemon.Since.Sub(then).Abs() > time.Second {
+		t.Errorf("%v: %+v", err, doc.Daemon)
+	}
+	if err := os.WriteFile(file, []byte(`{"format": 2, "version": "9"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errOut := invoke("status"); code != exitNoDaemon || out != "" || !strings.Contains(errOut, "newer steward") {
+		t.Errorf("of a newer steward: exit %d, %q, %q", code, out, errOut)
+	}
+}
+
+// Without a daemon log and explain read the journal on disk.
+func TestJournalWithoutADaemon(t *testing.T) {
+	dir := atHome(t)
+	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j, err := supervisor.OpenJournal(filepath.Join(dir, "state", journalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := protocol.Subject{Project: "p", Protocol: "agentstatus", Kind: protocol.KindTask, ID: "t1"}
+	if err := errors.Join(j.Write(supervisor.Entry{At: time.Now(), Kind: "change", Verb: "hold", Subject: subject, Text: "no room"}), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"log", "log t1", "explain t1"} {
+		code, out, errOut := invoke(strings.Fields(args)...)
+		if code != 0 || !strings.Contains(out, "no room") || !strings.Contains(errOut, "no steward is running") {
+			t.Errorf("%s: exit %d, %q, %q", args, code, out, errOut)
+		}
+		code, out, _ = invoke(append(strings.Fields(args), "-o", "json")...)
+		if code != 0 || !strings.Contains(out, `"running": false`) || !strings.Contains(out, "no room") {
+			t.Errorf("%s as JSON: exit %d, %s", args, code, out)
+		}
+	}
+	if code, _, errOut := invoke("log", "nosuch"); code != exitNoSubject || !strings.Contains(errOut, "nosuch") {
+		t.Errorf("an unknown name: exit %d, %q", code, errOut)
 	}
 }

@@ -57,7 +57,7 @@ func (a *app) logCommand() *cobra.Command {
 		Short: "Show the journal: what was seen, decided and done, and why",
 		Long: "log shows what the journal has on everything, or on one agent, task, lock, call for help, incident or project: also on one\n" +
 			"that has left the files. SUBJECT is as for explain; the beginning of a task's id (four characters) or of an incident's key\n" +
-			"will do. A name that neither the files nor the journal know ends with 4.",
+			"will do. A name that neither the files nor the journal know ends with 4. Without a daemon it reads the journal on disk.",
 		Example: "  steward log -n 20\n  steward log --follow\n  steward log codex-cursor -o json",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeNames("agent", "task", "lock", "incident"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -68,7 +68,7 @@ func (a *app) logCommand() *cobra.Command {
 			if follow {
 				return a.follow(c.Context(), path)
 			}
-			return show(c.Context(), a, "read the log", path, renderLog)
+			return showJournal(c.Context(), a, "read the log", path, renderLog)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted; json prints one entry on each line")

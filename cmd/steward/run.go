@@ -221,7 +221,7 @@ func (h *house) openState(once bool) error {
 	if err := h.openLedger(); err != nil {
 		return err
 	}
-	h.journal, err = supervisor.OpenJournal(filepath.Join(h.paths.State, "journal.jsonl"))
+	h.journal, err = supervisor.OpenJournal(filepath.Join(h.paths.State, journalFile))
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,8 @@ func (a *app) install(ctx context.Context, o serviceOptions) error {
 
 // done says whether there was anything before.
 func done(before service.Status) string {
-	if before.Installed {
+	// A package brings the definition of every user's service with it; one that nobody has enabled or started was not in use.
+	if before.Installed && (before.Enabled || before.Running()) {
 		return "upgraded to " + version()
 	}
 	return "installed"
@@ -124,6 +125,8 @@ func executable(ctx context.Context, spec service.Spec, who service.Account) err
 
 func renderOutcome(p *page, o service.Outcome, done, nothing string) {
 	switch {
+	case !o.Changed && o.Unit == "":
+		p.line("%s", nothing)
 	case !o.Changed:
 		p.line("%s (%s)", nothing, clean(o.Unit))
 	case o.Unit == "":

@@ -26,6 +26,8 @@ type serviceReport struct {
 	Beat    *time.Time     `json:"last_heartbeat"`
 	LastEnd *status.Ending `json:"last_end,omitempty"`
 	Trouble string         `json:"trouble,omitempty"` // why it cannot work
+	// Machine is the account that the machine's unit runs as, where it is another one and the caller has no service.
+	Machine string `json:"machine_user,omitempty"`
 }
 
 func (a *app) serviceStatusCommand() *cobra.Command {
@@ -33,7 +35,7 @@ func (a *app) serviceStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "status",
 		Short:   "Show what is installed and how it is",
-		Long:    "status shows what is installed, which program it starts and how that is. It exits with 3 when the service does not run, and\nwith 4 when it is not installed.",
+		Long:    "status shows what is installed, which program it starts and how that is: your own service, or else the machine's. It exits with 3 when the service does not run, and\nwith 4 when it is not installed.",
 		Example: "  steward service status\n  steward service status --system -o json",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.serviceStatus(c.Context(), o) },
 	}
@@ -45,15 +47,44 @@ func (a *app) serviceStatus(ctx context.Context, o serviceOptions) error {
 		none := serviceReport{Status: service.Status{Manager: "systemd (machine)", State: "inactive"}, Version: version()}
 		return a.showService(none)
 	}
-	m, who, paths, err := a.meant(o)
+	r, err := a.serviceOf(ctx, o)
+	if machine := (serviceOptions{system: true, user: service.MachineUser()}); !o.system && !r.Installed && machine.user != "" {
+		if found, e := a.serviceOf(ctx, machine); e == nil && found.Installed {
+			r, err = besideMachine(r, found, machine.user, accountName()), nil
+		}
+	}
 	if err != nil {
 		return err
 	}
-	r, err := gatherService(ctx, m, who, paths)
-	if err != nil {
-		return lacking(err)
-	}
 	return a.showService(r)
+}
+
+// besideMachine is what an account without a service of its own is shown where the machine's unit is installed: that unit,
+// if it runs as this account. Another account's unit is only named.
+func besideMachine(own, machine serviceReport, runsAs, me string) serviceReport {
+	if runsAs == me {
+		return machine
+	}
+	own.Machine = runsAs
+	return own
+}
+
+// accountName is the caller's; "" when the user database does not know it.
+func accountName() string {
+	u, err := lookUpAccount("")
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+func (a *app) serviceOf(ctx context.Context, o serviceOptions) (serviceReport, error) {
+	m, who, paths, err := a.meant(o)
+	if err != nil {
+		return serviceReport{}, err
+	}
+	r, err := gatherService(ctx, m, who, paths)
+	return r, lacking(err)
 }
 
 // showService prints the report; its exit code tells the state.
@@ -123,6 +154,9 @@ func readBeat(state string) (heartbeatDoc, error) {
 func renderService(p *page, r serviceReport) {
 	if !r.Installed {
 		p.line("%s: not installed%s; install it with: %s", clean(r.Manager), detailOf(r), installHint(r.Manager))
+		if r.Machine != "" {
+			p.line("  the machine's unit is installed; it runs as %s, and looks after that account's projects", clean(r.Machine))
+		}
 		return
 	}
 	p.styled(bold, "%s", stateWords(r.Status))

@@ -107,6 +107,7 @@ func (h *house) snapshot() {
 		return
 	}
 	doc := status.Compose(p, openIncidents(h.ledger), h.herald.channels(), h.self())
+	doc.Daemon = nil // true of the picture, and not of the file
 	doc.Kept = append(doc.Kept, h.keptAgents()...)
 	doc.Locks = status.WithGranted(doc.Locks, h.grants.list(p))
 	if err := status.WriteSnapshot(filepath.Join(h.paths.State, snapshotFile), doc); err != nil {

@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"path/filepath"
+	"os/user"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +26,7 @@ func (a *app) viewCommands() []*cobra.Command {
 		Use:   "status",
 		Short: "Show the whole picture",
 		Long: "status shows load, projects, agents, open tasks, locks, incidents and what was done last. When no steward is\n" +
-			"running, it shows what the last one saw and exits with 3.",
+			"running, its first line says so; it shows what the last one saw, and exits with 3.",
 		Example: "  steward status\n  steward status -o json",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
 	}
@@ -117,20 +117,7 @@ func (a *app) status(ctx context.Context) error {
 	if !errors.Is(err, status.ErrNoDaemon) {
 		return err
 	}
-	_, paths, _ := a.settings() // ask has said what is wrong with them
-	var raw json.RawMessage
-	written, readErr := status.ReadSnapshot(filepath.Join(paths.State, "status.json"), &raw)
-	switch {
-	case errors.Is(readErr, os.ErrNotExist):
-		return report(err, "no steward is running; none has been seen here yet. Start one with: steward run")
-	case readErr != nil:
-		return report(err, "no steward is running, and its last status cannot be read: %v. Start one with: steward run", readErr)
-	}
-	if shown := present(a, raw, renderStatus); shown != nil {
-		return shown
-	}
-	p := a.page()
-	return report(err, "no steward is running; last seen %s (%s). Start one with: steward run", p.ago(&written), written.Format(time.RFC3339))
+	return a.lastStatus(ctx, err)
 }
 
 // printStatus shows the picture of the daemon on that socket.
@@ -144,7 +131,12 @@ func (a *app) printStatus(ctx context.Context, socket string) error {
 
 // renderStatus writes the status document on one screen.
 func renderStatus(p *page, doc status.Document) {
-	p.styled(bold, "steward %s, up %s, %s, the last %s", clean(doc.Version), short(p.now.Sub(doc.Started)), plural(doc.Looks, "look"), p.ago(&doc.LastLook))
+	if d := doc.Daemon; d != nil && !d.Running && d.Since != nil {
+		p.styled(red, "no steward is running: this is what the last one%s saw %s", ofUser(), p.ago(d.Since))
+		p.styled(bold, "steward %s ran for %s, %s", clean(doc.Version), short(d.Since.Sub(doc.Started)), plural(doc.Looks, "look"))
+	} else {
+		p.styled(bold, "steward %s, up %s, %s, the last %s", clean(doc.Version), short(p.now.Sub(doc.Started)), plural(doc.Looks, "look"), p.ago(&doc.LastLook))
+	}
 	if doc.LastEnd != nil && endedBadly(doc.LastEnd) {
 		p.line("the run before this one: %s", endWords(p, doc.LastEnd))
 	}
@@ -163,6 +155,21 @@ func renderStatus(p *page, doc status.Document) {
 	p.part("Locks", "", lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock).among(several)))
 	p.part("Incidents", "no incidents", incidentRows(p, doc.Incidents))
 	donePart(p, doc.Done)
+}
+
+// ofUser says whose steward is meant where that is not plain: root's picture is not that of a user's service.
+func ofUser() string {
+	if os.Getuid() != 0 {
+		return ""
+	}
+	return " of " + nameOfUser(0)
+}
+
+func nameOfUser(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return u.Username
+	}
+	return "uid " + strconv.Itoa(uid)
 }
 
 // part prints a titled table, or one quiet line when it has no rows.
