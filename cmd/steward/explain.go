@@ -272,6 +272,9 @@ func incidentFacts(p *page, i escalate.Incident) [][2]string {
 		{"severity", string(i.Severity)}, {"about", i.About}, {"agent", i.Agent}, {"code", i.Code}, {"detail", i.Detail}, {"blocks work", blocking},
 		{"happened", fmt.Sprintf("%d×, first %s, last %s", i.Count, p.when(&i.First), p.when(&i.Last))},
 	}
+	if i.Silent {
+		facts = append(facts, [2]string{"voice", "never spoken of, because the task's request says voice_mode_active: false"})
+	}
 	if i.State == escalate.Acked || i.State == escalate.Snoozed {
 		facts = append(facts, [2]string{"quiet until", p.clock(i.AckedUntil)})
 	}

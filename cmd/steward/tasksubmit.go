@@ -76,7 +76,7 @@ func (s *submission) flags(c *cobra.Command) {
 	f.Lookup("progress").NoOptDefVal = "30s"
 	f.StringVar(&o.Directive, "directive", "", "the human's own words: `TEXT`")
 	f.StringVar(&o.Session, "session", "", "the orchestrator's session: `UUID`")
-	f.BoolVar(&o.Voice, "voice", false, "the human listens: what happens may be spoken")
+	f.BoolVar(&o.Voice, "voice", true, "speak of the task when it needs the human; --voice=false: never")
 	f.StringArrayVar(&o.Related, "related", nil, "a related task's `ID` (may be repeated)")
 	f.StringArrayVar(&o.Modify, "modify", nil, "a `FILE` that it is to change (may be repeated)")
 	f.StringArrayVar(&o.Read, "read", nil, "a `FILE` that it is to read (may be repeated)")
