@@ -25,7 +25,7 @@ type flaw struct {
 // flaws lists all that cannot work, apart from the retry rows.
 func (c Config) flaws() []flaw {
 	var all []flaw
-	if !speakable(c.Human.Name) {
+	if c.Human.Name != "" && !speakable(c.Human.Name) {
 		all = append(all, wrong("human.name", "%q must be a name that can be spoken", c.Human.Name))
 	}
 	// Slower than a minute, the loop would take each of its own looks for a machine that slept.

@@ -72,7 +72,7 @@ func parse(t *testing.T, text string) Config {
 }
 
 func TestNothingChangesNothing(t *testing.T) {
-	for _, text := range []string{"", "# only words\n", "[tasks]\n", "[heartbeat.agents]\n", "retry = []\n", "\ufeff[human]\r\nname = \"Jesse\"\r\n", DefaultsText()} {
+	for _, text := range []string{"", "# only words\n", "[tasks]\n", "[heartbeat.agents]\n", "retry = []\n", "\ufeff[human]\r\nname = \"\"\r\n", DefaultsText()} {
 		if c := parse(t, text); !reflect.DeepEqual(c, Defaults()) {
 			t.Errorf("%.40q: got %+v", text, c)
 		}

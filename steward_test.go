@@ -20,8 +20,8 @@ func TestDefaults(t *testing.T) {
 	const s, m = time.Second, time.Minute
 	c := Defaults()
 	got, want := c.Policies(), supervisor.Config{
-		LookEvery: 5 * s,
-		Human:     "Jesse", FaultAfter: m, Progress: escalate.ProgressOff,
+		LookEvery:  5 * s,
+		FaultAfter: m, Progress: escalate.ProgressOff,
 		Heartbeat: heartbeat.Config{Late: 45 * s, Dead: 90 * s, StartGrace: 60 * s, ResumeGrace: 30 * s, Hung: 10 * m, HungAction: heartbeat.HungAlert,
 			Protocols: map[string]heartbeat.Limits{"handoffs": {Dead: 30 * m}}},
 		Locks: heartbeat.LockConfig{TTL: 30 * m, Watch: 30 * s},

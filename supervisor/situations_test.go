@@ -93,6 +93,7 @@ type situation struct {
 
 func newSituation(t *testing.T, name string, files map[string]string, now time.Time) *situation {
 	cfg := steward.Defaults()
+	cfg.Human.Name = "Jesse"
 	s := &situation{t: t, name: name, dir: t.TempDir(), now: now, files: files, act: speaking[name].act, cfg: cfg.Policies(), heads: map[string]escalate.Head{}}
 	s.cfg.FaultAfter = time.Minute
 	for _, word := range strings.Fields(files["scene"]) {

@@ -182,6 +182,9 @@ func (a *app) settings() (steward.Config, platform.Paths, error) {
 	if err != nil {
 		return cfg, p, err
 	}
+	if cfg.Human.Name == "" {
+		cfg.Human.Name = platform.Person("Jesse") // the person of protocol 000
+	}
 	home, _ := os.UserHomeDir()
 	if dir := cfg.Supervisor.StateDir; dir != "" && os.Getenv("STEWARD_STATE_DIR") == "" {
 		if p.State, err = steward.Expand(dir, home, "/"); err != nil {
