@@ -99,6 +99,8 @@ type TaskMemory struct {
 	Run int `json:"run,omitempty"`
 	// Asked is the sum of the request, for work that may be asked for again under the same name.
 	Asked string `json:"asked,omitempty"`
+	// Judgeable is the first decision that could hold it: from then on its age counts against [tasks] judge.
+	Judgeable time.Time `json:"judgeable,omitzero"`
 	// Judged: it was let in, or came too early for us, so it is not held for capacity any more.
 	Judged bool `json:"judged,omitempty"`
 	// Admitted is when steward let it in; zero while it is held, and for work that started by itself.
@@ -146,7 +148,7 @@ type TaskMemory struct {
 // follow brings what is remembered by the clock into line with it: once it was set back, a moment that is yet to come would
 // put off for hours whatever is due some time after it. It reports whether there was one.
 func (m *TaskMemory) follow(now time.Time) (moved bool) {
-	for _, t := range [...]*time.Time{&m.FirstSeen, &m.Open, &m.Admitted, &m.Running, &m.Unnamed, &m.Alone, &m.Waits} {
+	for _, t := range [...]*time.Time{&m.FirstSeen, &m.Judgeable, &m.Open, &m.Admitted, &m.Running, &m.Unnamed, &m.Alone, &m.Waits} {
 		if t.After(now) {
 			*t, moved = now, true
 		}

@@ -155,7 +155,7 @@ func checkPlan(t *rapid.T, s *stage, v supervisor.View, p supervisor.Plan) {
 			}
 		}
 		// What must wait for other work is held whenever nobody has it in hand; what must wait for room, at once or never.
-		late := c.Hold != protocol.HoldBlocked && v.Now.Sub(card.appeared) > s.cfg.Tasks.Judge
+		late := c.Hold != protocol.HoldBlocked && v.Now.Sub(card.appeared) > s.cfg.Tasks.Presume+s.cfg.Tasks.Judge
 		if c.Verb == protocol.VerbHold && !card.task.Foreign && (late || card.result != nil) {
 			t.Fatalf("held %v after it appeared", v.Now.Sub(card.appeared))
 		}

@@ -41,14 +41,15 @@ func (m *simulation) checkPromises(v supervisor.View, old supervisor.Memory, p s
 	}
 }
 
-// checkHeldInTime: a request is held for want of room at its first judgement, within two seconds, or never.
+// checkHeldInTime: a request is held for want of room at its first judgement, within two seconds, or never; and never
+// after it lay open for so long that it counts as taken.
 func (m *simulation) checkHeldInTime(v supervisor.View, old supervisor.Memory, p supervisor.Plan) {
 	for _, c := range p.Changes {
 		if c.Verb != protocol.VerbHold || c.Reason != protocol.ReasonCapacity {
 			continue
 		}
 		t := taskIn(v, c.Subject)
-		if !t.Visible || v.Now.Sub(t.Appeared) > m.cfg.Tasks.Judge {
+		if !t.Visible || v.Now.Sub(t.Appeared) > m.cfg.Tasks.Presume+m.cfg.Tasks.Judge {
 			m.Fatalf("harm: %s is held for want of room %v after it came into sight", c.Subject, v.Now.Sub(t.Appeared))
 		}
 		if known, any := old.Tasks.Find(c.Subject); any && known.Judged && known.Run == 1+m.committed(c.Subject) {

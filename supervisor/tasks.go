@@ -287,7 +287,8 @@ func (k *taskLook) dropped() bool {
 // pending judges a task that nobody has taken yet.
 func (k *taskLook) pending() {
 	k.is(protocol.TaskPending, "waits for %s to take it", cmp.Or(k.t.Agent, "somebody"))
-	mayHold := (k.fresh() || k.t.Foreign) && k.t.Visible && !k.mem.Judged && !k.d.view.Once
+	fresh := !k.t.Foreign && !k.mem.Judged && k.fresh()
+	mayHold := (fresh || k.t.Foreign) && k.t.Visible && !k.mem.Judged && !k.d.view.Once
 	if k.t.Block != "" && k.t.Visible && !k.d.view.Once && (mayHold || !k.t.Foreign) {
 		k.is(protocol.TaskWaiting, "%s", k.t.Block)
 		k.hold(protocol.HoldBlocked, protocol.ReasonBlocked, k.t.Block, nil, time.Time{})
@@ -310,16 +311,29 @@ func (k *taskLook) pending() {
 		if before := k.d.old.Tasks.Of(k.subject).State; k.s.Busy && before != "" {
 			k.is(before, "its project is being changed in this moment")
 		}
-	case !k.mem.Judged && !k.fresh():
+	case !k.mem.Judged && !fresh:
 		// Too late to hold: its agent may have read it already.
 		k.mem.Judged = true
-		k.is(protocol.TaskPending, "waits for %s to take it (visible for over %s when first judged)", k.t.Agent, span(k.d.cfg.Tasks.Judge))
+		k.is(protocol.TaskPending, "waits for %s to take it (it lay open too long to be held when first judged)", k.t.Agent)
 	}
 }
 
-// fresh reports whether the request appeared so recently that it may still be held.
+// fresh reports whether the request may still be held. Its age counts from the first decision that could hold it: in a
+// flood of requests the look that shows one may end seconds after it appeared. A request that lay open for longer than
+// [tasks] presume counts as taken by then.
 func (k *taskLook) fresh() bool {
-	return k.d.within(k.t.Appeared, k.d.cfg.Tasks.Judge)
+	cfg := &k.d.cfg.Tasks
+	from := k.mem.Judgeable
+	if from.Before(k.t.Appeared) {
+		if !k.d.within(k.t.Appeared, max(cfg.Presume, cfg.Judge)) {
+			return false
+		}
+		if !k.s.Act || k.s.Busy {
+			return true
+		}
+		k.mem.Judgeable, from = k.d.now, k.d.now
+	}
+	return k.d.within(from, cfg.Judge)
 }
 
 // wait puts the task into the queue, unless nothing may be changed in its project: there it would stand in the way
