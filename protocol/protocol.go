@@ -29,6 +29,13 @@ type Adapter interface {
 	Apply(context.Context, Change, time.Time) error
 }
 
+// Batcher is an Adapter that carries out many changes of one verb together: it waits for the disk once per step, not
+// once per change. Each change ends as by Apply, in the same files, and so does a crash between any two steps.
+type Batcher interface {
+	// ApplyAll gives the error of each change. The changes have one verb and are about different things.
+	ApplyAll(context.Context, []Change, time.Time) []error
+}
+
 // Look tells an Adapter what to look at.
 type Look struct {
 	Now time.Time

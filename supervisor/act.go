@@ -135,13 +135,25 @@ func metOne(before, now map[string]ProjectMemory) bool {
 // possible lists the changes that can be made now.
 func (s *Supervisor) possible(plan Plan, now time.Time) []protocol.Change {
 	due := make([]protocol.Change, 0, len(plan.Changes))
+	lines := map[string]int{}
 	for _, c := range plan.Changes {
-		if d := s.desks[c.Subject.Project]; d != nil && !d.busy && !d.resting(c, now) {
-			due = append(due, c)
+		d := s.desks[c.Subject.Project]
+		if d == nil || d.busy || d.resting(c, now) {
+			continue
 		}
+		if c.Verb == protocol.VerbLog {
+			if lines[c.Subject.Project]++; lines[c.Subject.Project] > mostLines {
+				continue
+			}
+		}
+		due = append(due, c)
 	}
 	return due
 }
+
+// mostLines is how many log lines one order for a project holds. The rest is planned again by the decision that follows:
+// new requests are judged in between.
+const mostLines = 200
 
 // tell hands the alerts to the incident ledger.
 func (s *Supervisor) tell(plan Plan) {

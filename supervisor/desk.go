@@ -51,6 +51,10 @@ type desk struct {
 	reopen       bool // open the adapters anew at the next look
 	once         bool
 	gone         bool // nobody listens to its looker any more
+	// Of a desk that was dismissed: parts, once its releases are listed; partings, those to be ordered; underWay, those of
+	// the order under way; kept, those that failed for good.
+	parts                    bool
+	partings, underWay, kept []protocol.Change
 }
 
 // Spoken says how a project's protocol is treated.
@@ -71,6 +75,9 @@ func (d *desk) order(now time.Time) (order, bool) {
 		return order{}, false
 	}
 	o := order{changes: d.changes, commands: d.commands, full: d.full}
+	if d.parts {
+		o.parting, d.underWay = true, d.changes
+	}
 	if d.reopen {
 		o.project, o.full, d.reopen = &d.project, true, false
 	}

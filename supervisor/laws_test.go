@@ -1,7 +1,10 @@
 package supervisor_test
 
 import (
+	"context"
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,8 +124,15 @@ func TestHangingProjectIsInNobodysWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "bad", "good")
 		w.fill(0.95)
-		_, stop := w.start()
-		defer stop()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.loop().Run(ctx) }()
+		defer func() {
+			cancel()
+			if err := <-ended; !errors.Is(err, supervisor.ErrStayHeld) || !strings.Contains(err.Error(), "bad:task/t1") {
+				t.Errorf("what stays held there is not named: %v", err)
+			}
+		}()
 		time.Sleep(7 * time.Second)
 		first := request("t1")
 		first.Priority = protocol.PriorityCritical

@@ -2,40 +2,102 @@ package supervisor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
 )
 
-// partingTime bounds how long steward works at letting go when it stops.
-const partingTime = 3 * time.Second
+// partingTime bounds how long steward releases tasks when it stops. It is less than the service managers allow for the
+// whole stop: TimeoutStopSec=15s in the unit, ExitTimeOut 20 s in the property list.
+const partingTime = 12 * time.Second
 
-// letGo releases whatever is held, so that nothing waits for a steward that is not there (fail open). When another
-// one follows at once, the holds are prolonged instead: if it does not come, they run out by themselves.
-func (s *Supervisor) letGo(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, partingTime)
-	defer cancel()
-	s.handsOver = s.doors.HandOver()
+// partingChunk is how many releases one order holds: so many may be under way when the time is over.
+const partingChunk = 200
+
+// ErrStayHeld: steward has stopped, and could not release everything that it held.
+var ErrStayHeld = errors.New("tasks stay held")
+
+// letGo releases everything that is held, so that no task waits for a steward that is not there (fail open). When another
+// steward follows at once, the holds are prolonged instead: if it does not come, their leases run out. The error names
+// what is left.
+func (s *Supervisor) letGo(ctx context.Context) error {
+	late := time.NewTimer(partingTime)
+	defer late.Stop()
+	s.handsOver, s.kept = s.doors.HandOver(), nil
 	for _, name := range s.names() {
-		s.dismiss(s.desks[name])
+		d := s.desks[name]
+		s.dismiss(d)
+		if d.stuck(s.now()) { // a disk that has not answered for so long does not answer in this moment
+			s.giveUpOn(d)
+		}
 	}
 	for s.dispatch(); len(s.leaving) > 0; s.dispatch() {
 		select {
-		case <-ctx.Done():
-			s.log.Error("some held tasks could not be let go in time; their leases run out by themselves")
-			s.leaving = nil
+		case <-late.C:
+			s.giveUp()
 		case r := <-s.reports:
-			if r.desk.gone {
-				continue
-			}
-			s.takeIn(r.desk, r, s.now())
-			s.leave(r.desk)
+			s.left(r)
 		}
 	}
 	if err := s.save(); err != nil {
 		s.log.Error("save memory", "error", err)
 	}
+	return s.stayHeld()
+}
+
+// giveUp ends the release of tasks: orders under way may still be answered, then what is left stays held.
+func (s *Supervisor) giveUp() {
+	for _, d := range s.leaving {
+		d.changes, d.partings = nil, append(d.changes, d.partings...)
+	}
+	last := time.NewTimer(farewell)
+	defer last.Stop()
+	for waits := true; waits && slices.ContainsFunc(s.leaving, func(d *desk) bool { return d.busy }); {
+		select {
+		case <-last.C:
+			waits = false
+		case r := <-s.reports:
+			if !r.desk.gone {
+				s.takeIn(r.desk, r, s.now())
+				s.listPartings(r.desk)
+				s.sortOut(r.desk, r)
+			}
+		}
+	}
+	for _, d := range slices.Clone(s.leaving) {
+		s.giveUpOn(d)
+	}
+}
+
+// giveUpOn leaves a dismissed desk with what it holds.
+func (s *Supervisor) giveUpOn(d *desk) {
+	s.listPartings(d)
+	d.kept = append(append(d.kept, d.underWay...), d.partings...)
+	s.finish(d)
+}
+
+// stayHeld logs what could not be released, and gives it as an error.
+func (s *Supervisor) stayHeld() error {
+	n := len(s.kept)
+	if n == 0 || s.handsOver {
+		return nil
+	}
+	const named = 5
+	names := make([]string, 0, named)
+	for _, c := range s.kept[:min(named, n)] {
+		names = append(names, c.Subject.String())
+	}
+	text := strings.Join(names, ", ")
+	if n > named {
+		text += fmt.Sprintf(" and %d more", n-named)
+	}
+	s.log.Error("tasks stay held: steward stops before it could release them; the next start of steward releases them, and any steward command once their lease has ended",
+		"count", n, "tasks", text, "lease", s.cfg.Tasks.Lease)
+	return fmt.Errorf("%d %w: %s; start steward again, or run any steward command in %v", n, ErrStayHeld, text, s.cfg.Tasks.Lease)
 }
 
 // dismiss takes a desk out of the loop. It leaves once nothing of it is held any more.
@@ -53,22 +115,65 @@ func (s *Supervisor) dismiss(d *desk) {
 	}
 }
 
-// leave lets go of what a dismissed desk still holds, as far as that is possible; then the desk is gone.
+// left takes in the report of a desk that leaves.
+func (s *Supervisor) left(r report) {
+	if r.desk.gone {
+		return
+	}
+	s.takeIn(r.desk, r, s.now())
+	s.sortOut(r.desk, r)
+	s.leave(r.desk)
+}
+
+// leave orders the next releases of a dismissed desk; when there are none left, the desk is gone.
 func (s *Supervisor) leave(d *desk) {
 	clear(d.hints)
-	d.full, d.reopen, d.changes = false, false, nil
+	d.full, d.reopen = false, false
+	s.listPartings(d)
+	n := min(partingChunk, len(d.partings))
+	if n == 0 {
+		s.finish(d)
+		return
+	}
+	d.changes, d.partings = d.partings[:n:n], d.partings[n:]
+}
+
+// listPartings lists once what is to be done for the holds of a dismissed desk, by its last look. Nothing is judged or
+// read again.
+func (s *Supervisor) listPartings(d *desk) {
+	if d.parts {
+		return
+	}
+	d.parts = true
 	now := s.now()
 	for i := range d.snapshots {
 		for _, c := range s.partings(&d.snapshots[i], now) {
 			s.stillHeld(c)
-			if t := d.tries[effortOf(c)]; t == nil || t.n <= triesFree || now.Sub(t.at) > triesWithin {
-				d.changes = append(d.changes, c)
-			}
+			d.partings = append(d.partings, c)
 		}
 	}
-	if len(d.changes) > 0 {
+}
+
+// sortOut keeps what could not be released: it is tried again, and then given up.
+func (s *Supervisor) sortOut(d *desk, r report) {
+	d.underWay = nil
+	if !r.parting {
 		return
 	}
+	for _, res := range r.results {
+		switch t := d.tries[effortOf(res.change)]; {
+		case res.err == nil:
+		case t == nil || t.n <= triesFree:
+			d.partings = append(d.partings, res.change)
+		default:
+			d.kept = append(d.kept, res.change)
+		}
+	}
+}
+
+// finish lets a dismissed desk go.
+func (s *Supervisor) finish(d *desk) {
+	s.kept = append(s.kept, d.kept...)
 	d.gone = true
 	d.stop()
 	s.leaving = slices.DeleteFunc(s.leaving, func(other *desk) bool { return other == d })

@@ -25,6 +25,7 @@ type order struct {
 	publish  []byte                              // the capacity document, when it is due
 	keep     map[string]map[string]time.Duration // by protocol: agents to beat for, with their uptime
 	project  *Project                            // set when settings changed: close everything and open it anew
+	parting  bool                                // steward stops or leaves the project: no look follows the changes
 }
 
 // report is a looker's answer to one order.
@@ -40,6 +41,7 @@ type report struct {
 	stack     string
 	watchErr  error
 	full      bool
+	parting   bool // answers a parting order: nothing was looked at
 	took      time.Duration
 }
 
@@ -98,8 +100,10 @@ func (l *looker) drop(name string, r *report) {
 func (l *looker) carryOut(ctx context.Context, o order) report {
 	start := l.now()
 	r := report{desk: l.desk, full: o.full}
-	for _, c := range o.changes {
-		r.results = append(r.results, l.apply(ctx, c, &r))
+	l.applyAll(ctx, o.changes, &r)
+	if o.parting {
+		r.parting, r.took = true, l.now().Sub(start)
+		return r
 	}
 	for _, c := range o.commands {
 		res := l.apply(ctx, c.change, &r)
@@ -232,6 +236,55 @@ func (l *looker) apply(ctx context.Context, c protocol.Change, r *report) (res r
 	err := s.Adapter.Apply(ctx, c, start)
 	res.err, res.took = err, l.now().Sub(start)
 	return res
+}
+
+// applyAll carries out changes in their order. Neighbours of one verb and protocol go to the adapter together, if it
+// takes them so.
+func (l *looker) applyAll(ctx context.Context, changes []protocol.Change, r *report) {
+	for len(changes) > 0 {
+		n := 1
+		for n < len(changes) && together(changes[0], changes[n]) {
+			n++
+		}
+		if batcher := l.batcher(changes[0]); n > 1 && batcher != nil {
+			r.results = append(r.results, l.applyTogether(ctx, batcher, changes[:n], r)...)
+		} else {
+			for _, c := range changes[:n] {
+				r.results = append(r.results, l.apply(ctx, c, r))
+			}
+		}
+		changes = changes[n:]
+	}
+}
+
+// together reports whether two changes may be carried out at once.
+func together(a, b protocol.Change) bool {
+	return a.Verb == b.Verb && a.Subject.Protocol == b.Subject.Protocol && a.Subject.Kind == protocol.KindTask && b.Subject.Kind == protocol.KindTask
+}
+
+// batcher is the adapter of a change, if it carries out many at once; else nil.
+func (l *looker) batcher(c protocol.Change) protocol.Batcher {
+	s := l.speakers[c.Subject.Protocol]
+	if s == nil {
+		return nil
+	}
+	b, _ := s.Adapter.(protocol.Batcher)
+	return b
+}
+
+func (l *looker) applyTogether(ctx context.Context, b protocol.Batcher, changes []protocol.Change, r *report) (results []result) {
+	start := l.now()
+	results = make([]result, len(changes))
+	for i, c := range changes {
+		results[i] = result{change: c, err: errPanic}
+	}
+	defer l.guard(fmt.Sprintf("%s %d tasks", changes[0].Verb, len(changes)), r)
+	errs := b.ApplyAll(ctx, changes, start)
+	took := l.now().Sub(start) / time.Duration(len(changes))
+	for i, err := range errs {
+		results[i].err, results[i].took = err, took
+	}
+	return results
 }
 
 var errPanic = errors.New("the change was interrupted by a defect of steward")

@@ -18,6 +18,7 @@ func (s *Supervisor) report(r report) {
 	was, inTurn := d.snapshots, d.inTurn
 	s.takeIn(d, r, now)
 	if slices.Contains(s.leaving, d) {
+		s.sortOut(d, r)
 		s.leave(d)
 		return
 	}
@@ -35,6 +36,12 @@ func (s *Supervisor) report(r report) {
 
 // takeIn makes a report the desk's state.
 func (s *Supervisor) takeIn(d *desk, r report, now time.Time) {
+	if r.parting {
+		d.busy = false
+		s.settle(d, r.results, now)
+		d.full = false
+		return
+	}
 	s.selfWatch(d, &r, now)
 	d.busy, d.lookedAt, d.problem = false, now, r.problem
 	if r.full {

@@ -29,7 +29,8 @@ type Supervisor struct {
 	brain   *Brain // made for cfg
 	memory  Memory
 	desks   map[string]*desk
-	leaving []*desk // removed, and still letting go
+	leaving []*desk           // removed, and still letting go
+	kept    []protocol.Change // releases that failed for good
 	load    capacity.Load
 	usage   []capacity.Usage
 	plan    Plan
@@ -73,7 +74,7 @@ func New(cfg Config, projects []Project, memory Memory, doors Doors, log *slog.L
 // OnReady sets what is called once, after the first look at every project that answers in time.
 func (s *Supervisor) OnReady(f func()) { s.ready = f }
 
-// Run supervises until ctx ends, then lets go of everything it holds.
+// Run supervises until ctx ends, then releases everything that it holds.
 func (s *Supervisor) Run(ctx context.Context) error {
 	crew, dismiss := context.WithCancel(context.WithoutCancel(ctx))
 	defer s.close(dismiss)
@@ -83,8 +84,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			s.letGo(crew)
-			return nil
+			return s.letGo(crew)
 		case h := <-s.doors.Hints:
 			s.hint(h)
 		case id := <-s.doors.Exits:

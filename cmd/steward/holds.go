@@ -69,7 +69,13 @@ func (a *app) lookForHolds(ctx context.Context) *holds {
 		cfg = steward.Defaults()
 		l.troubles = append(l.troubles, err)
 	}
-	for _, ref := range a.knownProjects(cfg, paths) {
+	l.look(ctx, a.knownProjects(cfg, paths), cfg)
+	return l
+}
+
+// look adds the projects' tasks and agents.
+func (l *holds) look(ctx context.Context, refs []steward.ProjectRef, cfg steward.Config) {
+	for _, ref := range refs {
 		project := projectOf(ref, cfg, false)
 		for _, name := range project.Detect() {
 			s, err := project.Open(name)
@@ -87,7 +93,6 @@ func (a *app) lookForHolds(ctx context.Context) *holds {
 			l.add(&snap, s.Adapter)
 		}
 	}
-	return l
 }
 
 func (l *holds) add(snap *protocol.Snapshot, adapter protocol.Adapter) {
@@ -137,29 +142,4 @@ func withLast(refs []steward.ProjectRef, cfg steward.Config, paths platform.Path
 	}
 	more, _ := cfg.ProjectList("", "")
 	return append(refs, more...)
-}
-
-// failOpenTime bounds what a command does for tasks that it was not asked about.
-const failOpenTime = 5 * time.Second
-
-// failOpen frees what a dead steward holds, and says so.
-func (a *app) failOpen(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, failOpenTime)
-	defer cancel()
-	if n := a.freeStale(ctx); n > 0 {
-		fmt.Fprintf(a.err, "steward: no steward is running; let go of %s held past its time\n", plural(n, "task"))
-	}
-}
-
-// freeStale frees the tasks whose hold has outlived its lease, because nobody renews it any more, and counts them.
-func (a *app) freeStale(ctx context.Context) (freed int) {
-	l := a.lookForHolds(ctx)
-	defer l.close()
-	now := time.Now()
-	for _, h := range l.tasks() {
-		if h.isStale(now) && h.free(ctx, protocol.ReasonLease, "the hold outlived its lease, and no steward is running") == nil {
-			freed++
-		}
-	}
-	return freed
 }

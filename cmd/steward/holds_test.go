@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/protocol"
@@ -72,7 +75,7 @@ func TestCommandsFreeWhatOutlivedItsLease(t *testing.T) {
 	project := filepath.Join(dir, "cwd")
 	held(t, project, map[string]time.Time{taskA: time.Now().Add(-time.Second), taskB: time.Now().Add(time.Hour)})
 	code, _, errOut := invoke("agents")
-	if code != exitNoDaemon || !strings.HasPrefix(errOut, "steward: no steward is running; let go of 1 task held past its time\n") {
+	if code != exitNoDaemon || !strings.HasPrefix(errOut, "steward: no steward is running; released 1 task held past the lease\n") {
 		t.Errorf("exit %d, %q", code, errOut)
 	}
 	if isHeld(project, taskA) || !isHeld(project, taskB) {
@@ -81,7 +84,7 @@ func TestCommandsFreeWhatOutlivedItsLease(t *testing.T) {
 	if _, err := os.Stat(taskPath(project, taskA, ".deferred.json")); err == nil {
 		t.Error("the notice is still there")
 	}
-	if n := (&app{}).freeStale(t.Context()); n != 0 {
+	if n := (&app{}).releaseStale(t.Context(), ""); n != 0 {
 		t.Errorf("freed %d more", n)
 	}
 }
@@ -118,7 +121,7 @@ func TestFreeStaleKnowsTheProjects(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := (&app{}).freeStale(t.Context()); n != c.freed || isHeld(project, taskA) != (c.freed == 0) {
+			if n := (&app{}).releaseStale(t.Context(), ""); n != c.freed || isHeld(project, taskA) != (c.freed == 0) {
 				t.Errorf("freed %d, want %d; held: %v", n, c.freed, isHeld(project, taskA))
 			}
 		})
@@ -198,10 +201,65 @@ func TestReleaseOfANameThatSeveralHave(t *testing.T) {
 	}
 }
 
+// TestEveryCommandReleasesWhatOutlivedItsLease: whatever a person or an agent runs first after steward has died releases
+// what it holds; only the commands of leavesHolds do not.
+func TestEveryCommandReleasesWhatOutlivedItsLease(t *testing.T) {
+	seen := 0
+	eachCommand((&app{}).command(), func(c *cobra.Command) {
+		if !releases(c) {
+			return
+		}
+		seen++
+		t.Run(c.CommandPath(), func(t *testing.T) {
+			dir := atHome(t)
+			project, args := filepath.Join(dir, "cwd"), strings.Fields(c.CommandPath())[1:]
+			if c.Flags().Lookup("project") != nil { // a project that nothing but the flag names
+				project = filepath.Join(dir, "named")
+				if err := os.Mkdir(project, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, "--project", project)
+			}
+			held(t, project, map[string]time.Time{taskA: time.Now().Add(-time.Second), taskB: time.Now().Add(time.Hour)})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			root := (&app{out: io.Discard, err: io.Discard}).command()
+			found, rest, err := root.Find(args)
+			if err != nil || found.ParseFlags(rest) != nil {
+				t.Fatal(err)
+			}
+			found.SetContext(ctx)
+			for p := found; p != nil; p = p.Parent() { // as cobra does: the nearest one counts
+				if p.PersistentPreRunE != nil {
+					if err := p.PersistentPreRunE(found, nil); err != nil {
+						t.Fatal(err)
+					}
+					break
+				}
+			}
+			if isHeld(project, taskA) || !isHeld(project, taskB) {
+				t.Errorf("held: past its lease %v, within its lease %v", isHeld(project, taskA), isHeld(project, taskB))
+			}
+		})
+	})
+	if seen < 25 {
+		t.Errorf("only %d commands release anything", seen)
+	}
+}
+
+func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
+	if c.Runnable() && !c.HasSubCommands() {
+		visit(c)
+	}
+	for _, sub := range c.Commands() {
+		eachCommand(sub, visit)
+	}
+}
+
 func TestFailOpenEndsWithItsContext(t *testing.T) {
 	project := filepath.Join(atHome(t), "cwd")
 	held(t, project, map[string]time.Time{taskA: time.Now().Add(-time.Second)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_ = (&app{}).freeStale(ctx) // whether it is freed or not: it returns
+	_ = (&app{}).releaseStale(ctx, "") // whether it is freed or not: it returns
 }

@@ -97,7 +97,11 @@ func (a *app) command() *cobra.Command {
 			if a.output != "text" && a.output != "json" {
 				return usageError{fmt.Errorf("-o %s: give text or json", oneWord(a.output))}
 			}
-			return emptyFlags(c)
+			if err := emptyFlags(c); err != nil {
+				return err
+			}
+			a.releaseForClient(c)
+			return nil
 		},
 	}
 	f := root.PersistentFlags()

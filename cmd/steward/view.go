@@ -63,17 +63,13 @@ func (a *app) reach() (platform.Paths, error) {
 	return a.place(), nil
 }
 
-// ask calls the daemon. Where there is none, it first lets go of what was held by one that died (fail open).
+// ask calls the daemon.
 func (a *app) ask(ctx context.Context, doing string, call func(*status.Client) error) error {
 	paths, err := a.reach()
 	if err != nil {
 		return err
 	}
-	err = call(status.NewClient(paths.Socket))
-	if errors.Is(err, status.ErrNoDaemon) {
-		a.failOpen(ctx)
-	}
-	return failed(err, doing)
+	return failed(call(status.NewClient(paths.Socket)), doing)
 }
 
 // failed says what was being done, unless the daemon's own words begin with that.

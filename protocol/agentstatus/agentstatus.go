@@ -59,6 +59,7 @@ type Project struct {
 	// What Apply has touched since the last look: tasks, and anything of an agent's.
 	dirty       map[string]bool
 	dirtyAgents bool
+	waits       []jsonfile.Option // Volatile while changes that wait for the disk together are made
 }
 
 var _ protocol.Adapter = (*Project)(nil)

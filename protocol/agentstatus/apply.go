@@ -14,25 +14,40 @@ import (
 // Apply carries out one change. Every file is compared with what was judged before it is moved or replaced. After a
 // crash in the middle, the same change applied again ends in the same files.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
-	act := p.verb(c.Verb)
+	if err := p.accepts(c); err != nil {
+		return err
+	}
+	return p.Change(ctx, now, func() error {
+		p.expect(c)
+		p.probeAll()
+		return p.verb(c.Verb)(c)
+	})
+}
+
+// accepts refuses a change that this protocol does not have, and names that are no file names.
+func (p *Project) accepts(c protocol.Change) error {
 	switch {
-	case act == nil:
+	case p.verb(c.Verb) == nil:
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
 	case c.Subject.Kind == protocol.KindTask && !plainID(c.Subject.ID):
 		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
 	case c.Subject.Kind == protocol.KindAgent && !plainID(c.Subject.ID):
 		return fmt.Errorf("%s: %q is no name for an agent", c.Verb, c.Subject.ID)
 	}
-	return p.Change(ctx, now, func() error {
-		// The next look knows of the change, hinted at or not.
-		if c.Subject.Kind == protocol.KindTask {
-			p.dirty[c.Subject.ID] = true
-		} else {
-			p.dirtyAgents = true
-		}
-		p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
-		return act(c)
-	})
+	return nil
+}
+
+// expect makes the next look read what the change is about, hinted at or not.
+func (p *Project) expect(c protocol.Change) {
+	if c.Subject.Kind == protocol.KindTask {
+		p.dirty[c.Subject.ID] = true
+	} else {
+		p.dirtyAgents = true
+	}
+}
+
+func (p *Project) probeAll() {
+	p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
 }
 
 func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
@@ -75,47 +90,8 @@ func (p *Project) fresh(id string) *entry {
 	return p.refresh(id)
 }
 
-// hold keeps a request out of its agent's sight: the notice first, so that nobody finds a held request without a
-// word why; then the rename; then a look whether the agent was quicker.
-func (p *Project) hold(c protocol.Change) error {
-	e := p.fresh(c.Subject.ID)
-	switch {
-	case e.held.There && !e.request.There:
-		return nil
-	case e.held.There:
-		return folder.Moved("its request was written anew while it was held")
-	case !e.request.Good || string(e.request.Sum) != c.Ref.Sum:
-		return folder.Moved("the request is not the one that was judged")
-	case e.result.There || e.inHand() || e.claim.There:
-		return folder.Moved("its agent was quicker")
-	}
-	if err := p.putNotice(c); err != nil {
-		return err
-	}
-	if err := p.Root.RenameIf(e.files.request, e.files.held, jsonfile.Sum(c.Ref.Sum)); err != nil {
-		_ = p.Root.Remove(e.files.notice)
-		return err
-	}
-	since := e.request.Stamp
-	if e = p.fresh(e.id); e.result.There || e.progress.There && !e.progress.Stamp.ModTime().Before(appeared(since)) {
-		// It was taken in the very moment of the rename: one in flight is never held.
-		if err := p.show(e); err != nil {
-			return err
-		}
-		return folder.Moved("its agent was quicker")
-	}
-	p.told("task_deferred", c)
-	return nil
-}
-
-// inHand reports whether a progress file of this attempt lies there. One that an earlier attempt left is older than
-// the request's coming into sight.
-func (e *entry) inHand() bool {
-	return e.progress.There && !e.progress.Stamp.ModTime().Before(appeared(e.request.Stamp))
-}
-
 // putNotice writes the deferral notice of a hold.
-func (p *Project) putNotice(c protocol.Change) error {
+func (p *Project) putNotice(c protocol.Change, opts ...jsonfile.Option) error {
 	n := notice{TaskID: c.Subject.ID, Status: "deferred", Reason: c.Hold, HeldBy: ourName, HeldAt: p.Now.UTC(), NotBefore: c.Until.UTC(),
 		ReleaseBy: c.ReleaseBy.UTC(), Why: c.Why, Release: "steward release " + c.Subject.ID}
 	if wait := c.Until.Sub(p.Now); wait > 0 {
@@ -134,7 +110,7 @@ func (p *Project) putNotice(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
-	late, err := p.Root.Replace(taskFile(c.Subject.ID, noticeExt), doc, jsonfile.Any)
+	late, err := p.Root.Replace(taskFile(c.Subject.ID, noticeExt), doc, jsonfile.Any, opts...)
 	_ = late.Close()
 	return err
 }
@@ -186,11 +162,11 @@ func (p *Project) show(e *entry) error {
 				return err
 			}
 		}
-		if err := p.Root.Rename(held, to); err != nil {
+		if err := p.Root.Rename(held, to, p.waits...); err != nil {
 			return err
 		}
 	}
-	if err := p.Root.Remove(e.files.notice); err != nil && !folder.Missing(err) {
+	if err := p.Root.Remove(e.files.notice, p.waits...); err != nil && !folder.Missing(err) {
 		return err
 	}
 	return nil
@@ -207,11 +183,11 @@ func (p *Project) renew(c protocol.Change) error {
 		if k := e.record.last(); k != nil {
 			c.Hold, c.Until = protocol.HoldRetry, k.Due
 		}
-		return p.putNotice(c)
+		return p.putNotice(c, p.waits...)
 	}
 	late, err := p.Root.Update(e.files.notice, maxFile, func(old []byte) ([]byte, error) {
 		return jsonfile.Edit(old, jsonfile.Set{Path: []string{"release_by"}, Value: jsonfile.FormatTime(c.ReleaseBy)})
-	})
+	}, p.waits...)
 	_ = late.Close()
 	return err
 }

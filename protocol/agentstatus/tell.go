@@ -27,19 +27,39 @@ func (p *Project) write(line logLine) error {
 	if err != nil {
 		return err
 	}
-	return p.append(data)
+	return p.append(data, p.waits...)
 }
 
-func (p *Project) append(line []byte) error {
+func (p *Project) append(line []byte, opts ...jsonfile.Option) error {
 	if err := p.Root.MkdirAll(sharedDir, 0o755); err != nil {
 		return err
 	}
-	return p.Root.Append(logFile, line)
+	return p.Root.Append(logFile, line, opts...)
 }
 
 // logEvent appends a task's life event in the name of the agent it speaks of, unless the log has it by now.
 func (p *Project) logEvent(c protocol.Change) error {
 	p.readLog()
+	return p.logIfNew(c)
+}
+
+// logEvents is logEvent for many: the log is read once, and the last line waits for the disk, and with it those before.
+func (p *Project) logEvents(list []protocol.Change) []error {
+	p.readLog()
+	errs := make([]error, len(list))
+	p.waits = []jsonfile.Option{jsonfile.Volatile}
+	for i, c := range list {
+		if i == len(list)-1 {
+			p.waits = nil
+		}
+		errs[i] = p.logIfNew(c)
+	}
+	p.waits = nil
+	return errs
+}
+
+// logIfNew writes the line of an event that the log, as it was read, does not have.
+func (p *Project) logIfNew(c protocol.Change) error {
 	if l := p.log.tasks[c.Subject.ID]; l != nil && slices.Contains(l.events, c.Event) {
 		return nil
 	}
@@ -63,6 +83,14 @@ func (p *Project) logEvent(c protocol.Change) error {
 // told logs what steward itself caused. The change stands whether or not the line could be written. One that could not
 // is a Fault until it is: it is tried again with the next line, and with the looks. The newest 200 of them are kept.
 func (p *Project) told(event string, c protocol.Change) {
+	p.queueTold(event, c)
+	if len(p.waits) == 0 { // else the end of the batch tells all of them
+		p.tellAll()
+	}
+}
+
+// queueTold keeps a line for the next tellAll.
+func (p *Project) queueTold(event string, c protocol.Change) {
 	task := ""
 	if c.Subject.Kind == protocol.KindTask {
 		task = c.Subject.ID
@@ -77,7 +105,6 @@ func (p *Project) told(event string, c protocol.Change) {
 	if over := len(p.log.untold) - mostUntold; over > 0 {
 		p.log.untold = slices.Delete(p.log.untold, 0, over)
 	}
-	p.tellAll()
 }
 
 const (
@@ -85,12 +112,17 @@ const (
 	untoldEvery = 5 * time.Second
 )
 
-// tellAll writes what is not told yet, in order. Where a write failed at its very end the line may be there.
+// tellAll writes what is not told yet, in order; the last line waits for the disk, and with it those before. Where a
+// write failed at its very end the line may be there.
 func (p *Project) tellAll() {
 	for len(p.log.untold) > 0 {
 		line := p.log.untold[0]
 		if p.log.unwritten == nil || !p.logHolds(line) {
-			if err := p.append(line); err != nil {
+			var opts []jsonfile.Option
+			if len(p.log.untold) > 1 {
+				opts = append(opts, jsonfile.Volatile)
+			}
+			if err := p.append(line, opts...); err != nil {
 				p.log.unwritten = p.Fault(p.log.unwritten, logFile, err)
 				p.log.tellAt = p.Now.Add(untoldEvery)
 				return

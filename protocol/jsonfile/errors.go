@@ -109,6 +109,7 @@ const (
 	opRemove = "remove"
 	opMkdir  = "make folder"
 	opSweep  = "sweep"
+	opSync   = "sync"
 	opParse  = "parse"
 	opDecode = "decode"
 	opEdit   = "edit"

@@ -118,6 +118,9 @@ func (d folder) two(to folder, call func(a, b int) error) error {
 	})
 }
 
+// syncFlag opens a file whose content is to reach the disk. Opened for writing it would look changed to watchers.
+const syncFlag = os.O_RDONLY
+
 // sync makes the folder's entries durable. Some file systems cannot, and say
 // EINVAL; then there is nothing more to be done.
 func (d folder) sync() error {

@@ -82,6 +82,9 @@ func (d folder) rename(old string, to folder, name string) error {
 	return os.Rename(filepath.Join(d.r.Name(), old), filepath.Join(to.r.Name(), name))
 }
 
+// syncFlag: Windows syncs only what is open for writing.
+const syncFlag = os.O_RDWR
+
 func (d folder) sync() error { return nil }
 
 func (d folder) chmod(fs.FileMode) error { return nil }
