@@ -188,3 +188,21 @@ func (d *decision) renewals() []*taskLook {
 	}
 	return slices.DeleteFunc(d.leases, func(k *taskLook) bool { return !due[k.s.Project] })
 }
+
+// fresh reports whether the request may still be held. Its age counts from the first decision that could hold it: in a
+// flood of requests the look that shows one may end seconds after it appeared. A request that lay open for longer than
+// [tasks] presume counts as taken by then.
+func (k *taskLook) fresh() bool {
+	cfg := &k.d.cfg.Tasks
+	from := k.mem.Judgeable
+	if from.Before(k.t.Appeared) {
+		if !k.d.within(k.t.Appeared, max(cfg.Presume, cfg.Judge)) {
+			return false
+		}
+		if !k.s.Act || k.s.Busy {
+			return true
+		}
+		k.mem.Judgeable, from = k.d.now, k.d.now
+	}
+	return k.d.within(from, cfg.Judge)
+}

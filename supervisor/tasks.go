@@ -318,24 +318,6 @@ func (k *taskLook) pending() {
 	}
 }
 
-// fresh reports whether the request may still be held. Its age counts from the first decision that could hold it: in a
-// flood of requests the look that shows one may end seconds after it appeared. A request that lay open for longer than
-// [tasks] presume counts as taken by then.
-func (k *taskLook) fresh() bool {
-	cfg := &k.d.cfg.Tasks
-	from := k.mem.Judgeable
-	if from.Before(k.t.Appeared) {
-		if !k.d.within(k.t.Appeared, max(cfg.Presume, cfg.Judge)) {
-			return false
-		}
-		if !k.s.Act || k.s.Busy {
-			return true
-		}
-		k.mem.Judgeable, from = k.d.now, k.d.now
-	}
-	return k.d.within(from, cfg.Judge)
-}
-
 // wait puts the task into the queue, unless nothing may be changed in its project: there it would stand in the way
 // of others for ever.
 func (d *decision) wait(k *taskLook) {
