@@ -127,6 +127,9 @@ func read(name string, data []byte) (*sheet, error) {
 		p := Problem{File: name, Text: oneLine(err.Error())}
 		if parse, ok := errors.AsType[toml.ParseError](err); ok {
 			p.Line, p.Text = parse.Position.Line, oneLine(parse.Message)
+			if strings.HasSuffix(parse.Message, `to end table name, but got '\n' instead`) {
+				p.Line-- // the parser has read the newline, and counts the line behind it
+			}
 		}
 		return nil, p
 	}

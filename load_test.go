@@ -231,3 +231,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A table name that its line does not close is reported at that line.
+func TestUnclosedTableName(t *testing.T) {
+	for text, line := range map[string]string{"# a\n\n[heartbeat\nlate = \"2s\"\n": "3", "[[project\n": "1", "# a\n[human]\n[a.\nb]\n": "3", "[human]\nname\n": "2", "[human]\nname = \"a\n": "2"} {
+		file := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(file); err == nil || !strings.Contains(err.Error(), "config.toml:"+line+": ") {
+			t.Errorf("%q: %v, want line %s", text, err, line)
+		}
+	}
+}

@@ -43,7 +43,9 @@ program() {
 # common DIR: what is the same on every platform.
 common() {
 	mkdir -p "$1/completions" "$1/boot" "$1/man"
-	cp LICENSE README.md config.toml "$1"
+	cp LICENSE config.toml "$1"
+	# The pages that it links to are not in the packages.
+	sed 's,](\(docs/\|packaging/\|config\.toml\),](https://github.com/livhana/steward/blob/main/\1,g' README.md >"$1/README.md"
 	"$host" completion bash >"$1/completions/steward.bash"
 	"$host" completion zsh >"$1/completions/_steward"
 	"$host" completion fish >"$1/completions/steward.fish"

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform/desktop"
@@ -30,7 +31,8 @@ func judgeChannels(channels []string, doc *status.Document) []finding {
 	}
 	for _, c := range doc.Channels {
 		if !c.OK && !c.At.IsZero() {
-			all = append(all, doubt(c.Name, "see below; steward tries it again with each call", "the daemon could not use it: %s", c.Problem))
+			all = append(all, doubt("daemon's "+c.Name, "steward tries it again with each call; if it works from this terminal (see below), restart the daemon from this session",
+				"its last try, at %s, failed: %s", c.At.Local().Format(time.TimeOnly), c.Problem))
 		}
 	}
 	return all
