@@ -200,6 +200,21 @@ func TestVerbsRefuseWhatTheyDoNotMean(t *testing.T) {
 	}
 }
 
+// Protocol 002, Recovery: lost work says why the program itself does not resume it any more.
+func TestResumesAreOver(t *testing.T) {
+	for state, want := range map[string]string{
+		`{"attempt_count": 5, "max_attempts": 5}`:                                                          "its own program has used up its attempts to resume it: 5 of 5",
+		`{"attempt_count": 1, "max_attempts": 5, "terminal": true, "terminal_reason": "last step failed"}`: "its own program does not resume it any more: last step failed",
+	} {
+		dir := inHandAnywhere(t)
+		write(t, dir, home+"/resume-state.json", state)
+		age(t, dir, home+"/resume-state.json", time.Now().Add(-time.Minute))
+		if k := taskOf(t, sameByHints(t, open(t, dir), time.Now()), "TASK-001"); !strings.HasSuffix(k.Lost, "; "+want) {
+			t.Errorf("%s: %q", state, k.Lost)
+		}
+	}
+}
+
 // Protocol 002, Recovery: a worker that cools down is resumed later; the look comes back when that time has come.
 func TestResumeAfterACooldown(t *testing.T) {
 	now := time.Now().Truncate(time.Second)

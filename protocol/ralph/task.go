@@ -65,7 +65,7 @@ func (p *Project) judgeTask(c *census, it *item, st *state) fate {
 		f.idle = true
 		return f
 	}
-	f.lost = w.name + ": " + f.evidence
+	f.lost = w.name + ": " + f.evidence + w.givenUp()
 	return f
 }
 
@@ -155,6 +155,22 @@ func (p *Project) resumes(w *worker) string {
 		text += ", once an orchestrator runs"
 	}
 	return text
+}
+
+// givenUp says why the program itself resumes the worker no more, as its resume-state.json has it; "" when it does not say.
+func (w *worker) givenUp() string {
+	r := w.resume.Value
+	switch {
+	case !w.resume.There || !w.resume.Good:
+		return ""
+	case r.terminal && r.reason != "":
+		return "; its own program does not resume it any more: " + r.reason
+	case r.terminal:
+		return "; its own program does not resume it any more"
+	case r.attempts >= r.most:
+		return fmt.Sprintf("; its own program has used up its attempts to resume it: %d of %d", r.attempts, r.most)
+	}
+	return ""
 }
 
 // isNews reports whether an ended task is to be listed.
