@@ -93,7 +93,7 @@ func (p *Project) enter(b protocol.Boot, there bool) error {
 		for _, name := range crew {
 			doc.Agents[name] = entry{Status: "idle"}
 		}
-		doc.Agents[b.Agent] = entry{Status: "active", Last: stamp}
+		doc.Agents[b.Agent] = entry{Status: "idle", Last: stamp}
 		text, err := jsonfile.Encode(doc)
 		if err != nil {
 			return err
@@ -109,6 +109,11 @@ func (p *Project) enter(b protocol.Boot, there bool) error {
 		if !isOurs(o) {
 			return nil, ErrForeign
 		}
-		return []jsonfile.Set{set("status", "active"), set("last_active", stamp)}, nil
+		sets := []jsonfile.Set{set("last_active", stamp)}
+		state := decodeState(o)
+		if m, known := state.member(b.Agent); !known || !m.working() {
+			sets = append(sets, set("status", "idle")) // until somebody activates it (protocol 001)
+		}
+		return sets, nil
 	})
 }

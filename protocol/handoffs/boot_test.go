@@ -14,7 +14,8 @@ func (s *site) boot(agent string) error {
 	return s.p.Prepare(s.T.Context(), protocol.Boot{Agent: agent, Now: s.Now})
 }
 
-// Protocol 001, Handoff Storage and Shared State File: a boot lays them out, and a second one leaves them so.
+// Protocol 001, Handoff Storage and Shared State File: a boot lays them out, and a second one leaves them so. Nobody is
+// active until it is activated (protocol 001, Activation).
 func TestBoot(t *testing.T) {
 	s := newSite(t, file("x", ""))
 	s.Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -28,7 +29,7 @@ func TestBoot(t *testing.T) {
   "iteration": 1,
   "agents": {
     "builder": {
-      "status": "active",
+      "status": "idle",
       "last_active": "2026-01-02T03:04:05Z"
     },
     "fixer": {
@@ -64,9 +65,12 @@ func TestBootMerges(t *testing.T) {
 	s := newSite(t, file(statePath, stateText))
 	s.Now = time.Date(2026, 5, 2, 3, 4, 5, 0, time.UTC)
 	s.Do(s.boot("fixer"))
-	want := strings.Replace(stateText, `"fixer": {"status": "idle"}`, `"fixer": {"status": "active", "last_active": "2026-05-02T03:04:05Z"}`, 1)
+	want := strings.Replace(stateText, `"fixer": {"status": "idle"}`, `"fixer": {"status": "idle", "last_active": "2026-05-02T03:04:05Z"}`, 1)
 	if got := s.Read(statePath); got != want {
 		t.Errorf("the state is\n%s", got)
+	}
+	if s.Do(s.boot("builder")); !strings.Contains(s.Read(statePath), `"builder": {"status": "active", "last_active": "2026-05-02`) {
+		t.Errorf("an agent at work is to stay so: %s", s.Read(statePath))
 	}
 	s.Do(s.boot("scribe"))
 	if got := s.Read(statePath); !strings.Contains(got, `"scribe"`) || strings.Contains(got, "planner") {

@@ -136,9 +136,12 @@ func (p *Project) issuesOf(n *note, s *state, ours bool, held map[string]time.Ti
 	}
 	why := idleness(s, m.to)
 	if why != "" && p.standing(held, codeUnclaimed+n.file, n.appeared, waitsFor) {
-		if at == pending {
+		switch m, known := s.member(m.to); {
+		case at == pending && known && m.rests(): // its normal state until somebody activates it
+			list = append(list, issue{codeUnclaimed, "to", "it waits until somebody activates its agent: " + why, protocol.Low})
+		case at == pending:
 			list = append(list, issue{codeUnclaimed, "to", "nobody is there to take it: " + why, protocol.Medium})
-		} else {
+		default:
 			list = append(list, issue{codeAbandoned, "to", "it was accepted, but nobody works on it: " + why, protocol.Medium})
 		}
 	}

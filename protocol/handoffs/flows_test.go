@@ -263,6 +263,13 @@ func TestUnclaimedAndAbandoned(t *testing.T) {
 	if len(found(snap, codeUnclaimed)) != 1 || len(found(snap, codeAbandoned)) != 1 {
 		t.Errorf("after 11 min: %+v", snap.Findings)
 	}
+	if f := found(snap, codeUnclaimed); !strings.HasPrefix(f[0], "low ") { // protocol 001, Activation
+		t.Errorf("an idle agent waits for its activation: %+v", f)
+	}
+	s.Write(statePath, stateDocOf(`"builder": {"status": "stopped"}`, ""))
+	if f := found(s.look(), codeUnclaimed); len(f) != 1 || !strings.HasPrefix(f[0], "medium ") {
+		t.Errorf("a stopped agent takes nothing: %+v", f)
+	}
 	s.Write(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))
 	if snap := s.look(); len(snap.Findings) > 0 {
 		t.Errorf("somebody is there: %+v", snap.Findings)

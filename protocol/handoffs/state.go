@@ -221,6 +221,16 @@ func (m *member) working() bool {
 	return !m.last.IsZero()
 }
 
+// rests reports whether the agent does nothing as the protocol means it to, until somebody activates it (protocol 001,
+// Agent States).
+func (m *member) rests() bool {
+	switch m.status {
+	case "idle", "ready", "waiting":
+		return true
+	}
+	return m.completed()
+}
+
 func (m *member) completed() bool {
 	return m.status == "completed" || m.status == "complete" || m.status == "done" || m.status == "finished"
 }
