@@ -47,7 +47,7 @@ func (a *app) execCommand() *cobra.Command {
 		Long: "exec runs a program in the foreground and makes an agent of it: it waits for the capacity gate, enters the program\n" +
 			"in the project's registry, has its heartbeat kept while it lives, and ends what it leaves behind. The terminal is the\n" +
 			"program's own. exec ends with the program's exit code: 128 and the signal's number if a signal ended it, 127 if it was\n" +
-			"not found, 126 if it cannot be run. It works without a daemon, and in folders that speak no protocol yet.",
+			"not found, 126 if it cannot be run. It works without a daemon, and in folders that speak no protocol yet.\nIn a project that speaks other protocols than 000 alone, it runs the program and writes nothing into the project.",
 		Example: "  steward exec -- claude\n  steward exec --agent codex-cursor --project ~/LivHana-SoT -- codex\n" +
 			"  steward exec --restart on-failure --throttle 0.7 -- ./my-agent --loop",
 		Args: cobra.MinimumNArgs(1),
@@ -132,7 +132,13 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	ad, _ := adapterNamed(agentstatus.Name)
 	guarded := agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive}
 	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, cfg: keepConfig(cfg), limits: cfg.Heartbeat,
-		client: agentstatus.Connect(dir, guarded), guard: ad.guardFor(dir)}, nil
+		client: agentstatus.Connect(dir, guarded), guard: ad.guardFor(dir), registers: registersIn(dir, cfg)}, nil
+}
+
+// registersIn reports whether an agent of this folder is entered in the registry of protocol 000: that protocol is spoken
+// there, or none is. Where another one is spoken alone, its own files name its agents, and 000 is laid down by boot only.
+func registersIn(dir string, cfg steward.Config) bool {
+	return agentstatus.Detect(dir) || len(projectOf(steward.ProjectRef{Path: dir}, cfg, false).Detect()) == 0
 }
 
 // figures are what a reason may say differently each time although it is the same.

@@ -32,6 +32,7 @@ type job struct {
 	limits    heartbeat.Config
 	guard     guard
 	client    *agentstatus.Client // of the goroutine that runs the job
+	registers bool                // the agent is entered in the registry of protocol 000
 }
 
 // life is one run of the command.
@@ -98,6 +99,9 @@ func (j *job) live(signals *signalEar) (*life, error) {
 
 // enroll takes the first name that is free, or the one that was given.
 func (j *job) enroll(l *life) error {
+	if !j.registers {
+		return nil
+	}
 	// As long as we live, the end of the command is ours to tell: the daemon sees it before we can say that it was a good one.
 	post := agentstatus.Post{Process: protocol.Identity(l.id), Keeper: selfIdentity(), Kept: true}
 	base := j.name
@@ -150,7 +154,7 @@ func (j *job) attend(l *life, signals *signalEar) {
 
 // beat keeps the heartbeat as the daemon would, unless one does or the agent writes its own.
 func (j *job) beat(ctx context.Context, l *life) {
-	if j.app.supervised(ctx, j.dir) {
+	if !j.registers || j.app.supervised(ctx, j.dir) {
 		return
 	}
 	p := agentstatus.New(j.dir, agentstatus.Options{Guard: j.guard})
@@ -224,16 +228,23 @@ func (j *job) depart(l *life, d keep.Decision) error {
 		why = d.Why
 		fmt.Fprintln(j.app.err, "steward: "+j.name+" is given up: "+d.Why)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
-	defer cancel()
-	err := j.client.Leave(ctx, j.name, protocol.Identity(l.id), agentstatus.Leaving{Failed: failed, Why: why}, time.Now())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintln(j.app.err, "steward: exec: say that "+j.name+" has left: "+oneLine(err))
+	if j.registers {
+		j.leaveRegistry(l, agentstatus.Leaving{Failed: failed, Why: why})
 	}
 	if code := codeOf(e); code != 0 {
 		return quiet{code}
 	}
 	return nil
+}
+
+// leaveRegistry says in the registry how the agent left.
+func (j *job) leaveRegistry(l *life, how agentstatus.Leaving) {
+	ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
+	defer cancel()
+	err := j.client.Leave(ctx, j.name, protocol.Identity(l.id), how, time.Now())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintln(j.app.err, "steward: exec: say that "+j.name+" has left: "+oneLine(err))
+	}
 }
 
 // codeOf is the exit code that a shell would give.

@@ -130,6 +130,12 @@ func keptRows(cfg steward.Config, refs []steward.ProjectRef) (rows, aside []keep
 func (h *house) keeperDoors() keep.Doors {
 	me := selfIdentity()
 	client := func(row keep.Row, do func(*agentstatus.Client) error) error {
+		h.mu.Lock()
+		cfg := h.cfg
+		h.mu.Unlock()
+		if !registersIn(row.Dir, cfg) {
+			return nil // the keeper's own record is where it is known
+		}
 		ad, _ := adapterNamed(agentstatus.Name)
 		c := agentstatus.Connect(row.Dir, agentstatus.ClientOptions{Guard: ad.guardFor(row.Dir), Alive: mayLive})
 		defer c.Close()
