@@ -199,6 +199,9 @@ func archiveHolds(t *testing.T, r release) {
 			t.Errorf("the archive lacks %s", name)
 		}
 	}
+	if bytes.Contains(files["README.md"], []byte("](docs/")) {
+		t.Error("README.md links to pages that are not in the package")
+	}
 	holds(t, "THIRD-PARTY.txt", string(files["THIRD-PARTY.txt"]), "==== std ", "==== github.com/spf13/cobra ", "Apache License")
 	program := filepath.Join(t.TempDir(), "steward")
 	if err := os.WriteFile(program, files["steward"], 0o755); err != nil {

@@ -121,7 +121,7 @@ func TestScriptsReachManagers(t *testing.T) {
 		{"", "deb-prerm remove", withdrawn, ""},
 		{"", "rpm-preun 0", withdrawn, ""},
 		{"", "rpm-preun 1", "", ""},
-		{forbid, "deb-prerm remove", "", ""},
+		{forbid, "deb-prerm remove", show("1") + show("5") + show("6"), "policy-rc.d forbids to stop user 6's service"},
 		{"", "deb-postrm remove", machineReloads + usersReload, ""},
 		{"", "rpm-postun 0", machineReloads + usersReload, ""},
 		{"", "rpm-postun 1", "", ""},

@@ -80,9 +80,15 @@ withdraw() {
 		timeout -k 5 120 "$program" service uninstall --system </dev/null ||
 			echo "steward: the machine's service was not removed; remove /etc/systemd/system/$unit by hand"
 	fi
-	booted && allowed stop || return 0
+	booted || return 0
+	stops=yes
+	allowed stop || stops=
 	for uid in $(managers); do
 		ours "$uid" || continue
+		if [ -z "$stops" ]; then
+			echo "steward: policy-rc.d forbids to stop user $uid's service, so it runs on without its program; as that user: systemctl --user disable --now $unit"
+			continue
+		fi
 		# It stops, disables, and clears away what only a service needs. Should it fail, systemd alone must do.
 		if as "$uid" "$program" service uninstall >/dev/null; then continue; fi
 		as "$uid" systemctl --user stop "$unit" >/dev/null ||
