@@ -20,6 +20,7 @@ import (
 //	status          a state that the protocol does not know
 //	misplaced       messages, or a queue, where nobody reads
 //	review          a task that waits for its review, and nobody is there to review it
+//	unread          messages that nobody has read for a while
 //	build           a build that failed or was not run
 //	instructions    a developer who could not find its instructions
 
@@ -38,6 +39,11 @@ func (p *Project) findings(tasks []protocol.Task, shown []*record, mail []locate
 	}
 	list = append(list, p.letterFindings(mail, shown)...)
 	list = append(list, p.misplaced(mail)...)
+	open := map[string]bool{}
+	for _, r := range shown {
+		open[r.id] = r.status != completed && r.status != rejected
+	}
+	list = append(list, p.unread(mail, open)...)
 	list = append(list, fileFindings(p.living().queueFile(), p.living().queue.Value.issues)...)
 	return append(list, fileFindings(boardFile, b.issues)...)
 }

@@ -13,7 +13,8 @@ import (
 // mailbox is one messages/to-<agent>.json: {messages[], lastRead}.
 type mailbox struct {
 	letters []letter
-	issues  issues // of the file itself
+	read    time.Time // lastRead; zero if it is null
+	issues  issues    // of the file itself
 }
 
 // letter is one message.
@@ -55,7 +56,8 @@ func decodeMailbox(o jsonfile.Object) mailbox {
 		m.issues.schema("messages", "messages is "+o.Get("messages").Kind()+", not a list")
 	}
 	if v := o.Get("lastRead"); v.Kind() != "null" && v.Kind() != "missing" {
-		if _, ok := v.Time(); !ok.OK() {
+		at, ok := v.Time()
+		if m.read = at; !ok.OK() {
 			m.issues.add("schema", "lastRead", protocol.Low, "lastRead is no time")
 		}
 	}

@@ -58,6 +58,37 @@ func (p *Project) overLimit(b *board) (list []protocol.Finding) {
 	return list
 }
 
+// readWithin is how long a message may wait for its reader.
+const readWithin = 10 * time.Minute
+
+// unread lists the mailboxes in use whose newest messages nobody has read (protocol 003, Reading Messages: "Update lastRead
+// timestamp"). The file's own age counts: agents invent timestamps. The program writes null for lastRead and never updates
+// it, so null says nothing while its orchestrator lives.
+func (p *Project) unread(mail []located, open map[string]bool) (list []protocol.Finding) {
+	for _, m := range mail {
+		box := &m.box.Value
+		if !m.living || box.read.IsZero() && p.chief.lives() {
+			continue
+		}
+		n := 0
+		for i := range box.letters {
+			if l := &box.letters[i]; l.at.After(box.read) && (l.task == "" || open[l.task]) {
+				n++
+			}
+		}
+		since := p.past(m.box.Stamp.ModTime())
+		switch due := since.Add(readWithin); {
+		case n == 0:
+		case p.Now.Before(due):
+			p.Patience.Wish(due)
+		default:
+			list = append(list, protocol.Finding{Subject: about(protocol.KindProject, m.file), Code: "unread", Field: "lastRead", Severity: protocol.Medium,
+				Text: fmt.Sprintf("%s in %s for over %s, and lastRead does not show that it was read", lie(n, "message"), m.file, minutes(readWithin))})
+		}
+	}
+	return list
+}
+
 // minutes writes a limit as people say it.
 func minutes(d time.Duration) string {
 	if d%time.Minute == 0 {
