@@ -71,6 +71,8 @@ func settledRuling(t *protocol.Task) (Ruling, bool) {
 		r.Why = "There is no result to judge."
 	case r.Status == "completed":
 		r.Why = "It is completed."
+	case t.Cancelled && t.CancelReason == protocol.ReasonSuperseded:
+		r.Reason, r.Why = protocol.ReasonSuperseded, "Steward cancelled its retry: "+t.CancelWhy+"."
 	case t.Cancelled:
 		r.Reason, r.Why = protocol.ReasonOperator, "The operator has ended it."
 	case !judged(r.Status):

@@ -35,6 +35,9 @@ type Task struct {
 	// Buried: a dead letter lies on record. Cancelled: the operator ended it, or our retry of it.
 	Buried    bool `json:"buried,omitempty"`
 	Cancelled bool `json:"cancelled,omitempty"`
+	// CancelReason and CancelWhy say who cancelled it: ReasonOperator, or the reason of steward itself.
+	CancelReason Reason `json:"cancel_reason,omitempty"`
+	CancelWhy    string `json:"cancel_why,omitempty"`
 	// Late is a second result for a task whose first one stands; it is to be filed.
 	Late *Ref `json:"late,omitempty"`
 	// Reopened: a result stands on record, and somebody removed its file so that the task runs again.

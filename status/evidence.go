@@ -20,6 +20,7 @@ type TaskEvidence struct {
 	Related   []string   `json:"related,omitempty"`
 	Directive string     `json:"directive,omitempty"`
 	Cancelled bool       `json:"cancelled,omitempty"`
+	CancelWhy string     `json:"cancel_why,omitempty"` // when steward cancelled the retry
 	Buried    bool       `json:"buried,omitempty"`
 	Hold      *HoldFact  `json:"hold"`
 	Outcome   *Outcome   `json:"outcome"`
@@ -77,6 +78,9 @@ func taskEvidence(p *supervisor.Picture, subject protocol.Subject, now time.Time
 	e := &TaskEvidence{FirstSeen: instant(m.FirstSeen), Created: instant(t.Created), Running: instant(m.Running), Named: t.Named,
 		Visible: m.Visible.Seconds(), Timeout: t.Timeout.Seconds(), Block: t.Block, Related: t.Related, Directive: t.Directive,
 		Cancelled: t.Cancelled, Buried: t.Buried, Takings: []protocol.Taking{}}
+	if t.CancelReason == protocol.ReasonSuperseded {
+		e.CancelWhy = "steward cancelled its retry: " + t.CancelWhy
+	}
 	for _, k := range t.Takings {
 		k.Due = k.Due.UTC()
 		e.Takings = append(e.Takings, k)

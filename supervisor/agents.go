@@ -42,6 +42,12 @@ func (a *agentLook) alive() bool {
 	return a.verdict.State == protocol.AgentAlive || a.verdict.State == protocol.AgentLate
 }
 
+// works reports whether anything has shown that the agent runs at all: it beats in our sight, or its process lives. An
+// agent that was only booted takes no tasks.
+func (a *agentLook) works() bool {
+	return a.mem.Beats > 0 || a.mem.Signed || a.mem.Process == heartbeat.ProcessAlive
+}
+
 func (a *agentLook) dead() bool { return a != nil && a.verdict.State == protocol.AgentDead }
 
 // agents judges every agent of a snapshot and brings the registry into line.

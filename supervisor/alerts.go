@@ -110,6 +110,9 @@ func (d *decision) movedOn(subject protocol.Subject) string {
 // alertFailure tells the human of a failure that no retry will mend.
 func (k *taskLook) alertFailure(r escalate.Ruling) {
 	summary, spoken, detail := escalate.Announce(*k.t, r, k.d.cfg.Human)
+	if asks := k.t.Outcome.ForHuman; len(asks) > 0 {
+		detail += fmt.Sprintf(" It asks: %s.", strings.Join(asks, "; "))
+	}
 	severity := protocol.High
 	if r.Fatal {
 		severity = protocol.Critical
@@ -119,7 +122,7 @@ func (k *taskLook) alertFailure(r escalate.Ruling) {
 	} else {
 		k.countCall()
 	}
-	a := escalate.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || r.Status == "blocked" || k.t.Blocking, Lasting: true, Options: ofFailure(k.t, mayChange(k.s)),
+	a := escalate.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || r.Status == "blocked" || k.t.Blocking || len(k.t.Outcome.ForHuman) > 0, Lasting: true, Options: ofFailure(k.t, mayChange(k.s)),
 		Summary: summary, Spoken: spoken, Detail: detail, Occurrence: k.t.Outcome.Ref.Sum}
 	if k.t.Outcome.Ref == k.t.Ref { // it ends without a result of its own, and may fail again in the same words
 		a.Subject, a.Key = k.subject, k.keyOf(a)

@@ -99,8 +99,9 @@ func (k *taskLook) failed(r escalate.Ruling) {
 	}
 	k.record()
 	k.count(false)
-	if r.Alert {
+	if r.Alert { // it tells what the result asks as well: one call for one task
 		k.alertFailure(r)
+		return
 	}
 	k.alertForHuman()
 }

@@ -156,7 +156,7 @@ func (k *taskLook) inFlight() string {
 	if !k.mem.Running.IsZero() {
 		return "seen running"
 	}
-	if k.agent != nil && !k.agent.agent.Claims && !k.agent.mem.Names && k.mem.Visible > k.d.cfg.Tasks.Presume {
+	if k.agent != nil && !k.agent.agent.Claims && !k.agent.mem.Names && k.agent.works() && k.mem.Visible > k.d.cfg.Tasks.Presume {
 		return "presumed taken"
 	}
 	return ""

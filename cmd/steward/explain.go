@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -165,7 +166,7 @@ func taskFacts(p *page, t supervisor.TaskReport, e *status.TaskEvidence) [][2]st
 		facts = append(facts, [2]string{"dead letter", "on record"})
 	}
 	if e.Cancelled {
-		facts = append(facts, [2]string{"cancelled", "yes"})
+		facts = append(facts, [2]string{"cancelled", cmp.Or(e.CancelWhy, "yes")})
 	}
 	for _, next := range t.Next {
 		facts = append(facts, [2]string{"next", next})

@@ -314,6 +314,9 @@ func running(d agentstatus.Detail, who string) string {
 func ended(d agentstatus.Detail) string {
 	switch {
 	case d.Cancelled && !Succeeded(d):
+		if d.CancelWhy != "" {
+			return "cancelled (" + Plain(d.CancelWhy) + ")"
+		}
 		return "cancelled"
 	case d.Result == nil:
 		return "ended"

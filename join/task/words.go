@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -189,7 +190,7 @@ func (f *facts) way(d agentstatus.Detail, now time.Time) {
 		f.add("dead letter", "on record")
 	}
 	if d.Cancelled {
-		f.add("cancelled", "yes")
+		f.add("cancelled", cmp.Or(Plain(d.CancelWhy), "yes"))
 	}
 }
 

@@ -80,7 +80,7 @@ func (w *Worker) report(ctx context.Context, now time.Time) {
 // progress is what is to be told of a job. What the command itself reported last stays, with a new time; a report of
 // its own that is not an interval old is left alone, for as long as wait.
 func (w *Worker) progress(ctx context.Context, j *job, first bool, every time.Duration, now time.Time) (p agentstatus.TaskProgress, wait time.Duration) {
-	p = agentstatus.TaskProgress{Step: fmt.Sprintf("running %s, %s", j.plan.name, span(now.Sub(j.began)))}
+	p = agentstatus.TaskProgress{Step: fmt.Sprintf("running %s, %s", j.plan.name, span(now.Sub(j.began))), Total: 1} // the command is the one step
 	if !first {
 		d, err := w.o.Client.Task(ctx, j.task.TaskID, now)
 		ofThisRun := err == nil && d.Progress != nil && !d.Progress.At.Before(j.began.Truncate(time.Second))

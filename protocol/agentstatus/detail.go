@@ -38,6 +38,7 @@ type Detail struct {
 	Claim      *Claim
 	Buried     bool // a dead letter is on record
 	Cancelled  bool
+	CancelWhy  string // who cancelled it and why, when steward did
 	Final      bool   // ended, and no further run is on record
 	Abandoned  bool   // claimed, and all processes of the claim are proved to be gone
 	Output     string // path of the kept output of the newest run; "" if there is none
@@ -111,6 +112,9 @@ func (p *Project) complete(prefix string) (string, error) {
 
 func (p *Project) detail(e *entry) Detail {
 	d := Detail{ID: e.id, State: StatePending, Buried: e.record.buried, Cancelled: e.record.cancelled}
+	if e.record.reason == protocol.ReasonSuperseded {
+		d.CancelWhy = "steward cancelled its retry: " + e.record.why
+	}
 	if _, ref := e.asked(); ref.Path != "" {
 		if o, blob, err := p.Root.Load(ref.Path, maxFile); err == nil {
 			r := requestOf(o)

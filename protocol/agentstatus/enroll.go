@@ -48,8 +48,17 @@ func (p *Project) createRegistry(b protocol.Boot, stamp string) error {
 	if b.PID > 0 {
 		me.PID = &b.PID
 	}
-	doc, err := jsonfile.Encode(registryFile{UpdatedAt: stamp,
-		Agents: map[string]registryEntry{codex: entryOf(codex, "unknown"), b.Agent: me}})
+	agent := func(name string, entry registryEntry) jsonfile.Set {
+		return jsonfile.Set{Path: []string{"agents", name}, Value: entry}
+	}
+	order := []jsonfile.Set{agent(b.Agent, me)} // a map would put codex-cursor before livhana-layer1.1
+	if b.Agent != codex {
+		order = append(order, agent(codex, entryOf(codex, "unknown")))
+	}
+	doc, err := jsonfile.Encode(registryFile{UpdatedAt: stamp, Agents: map[string]registryEntry{}})
+	if err == nil {
+		doc, err = jsonfile.Edit(doc, order...)
+	}
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (c *Client) Progress(ctx context.Context, id string, t TaskProgress, now ti
 			t.At = now.UTC()
 		}
 		if t.Estimated.IsZero() { // the schema wants one
-			t.Estimated = estimate(t, e.claim.Value.At, now)
+			t.Estimated = estimate(t, e.claim.Value.At, e.limit(), now)
 		}
 		doc := struct {
 			TaskID string `json:"task_id"`
@@ -39,14 +39,33 @@ func (c *Client) Progress(ctx context.Context, id string, t TaskProgress, now ti
 	})
 }
 
-// estimate is when the work would end at the pace so far.
-func estimate(t TaskProgress, since, now time.Time) time.Time {
+// limit is the task's own timeout (protocol 000: 300 s unless the request says otherwise, 3600 s at most).
+func (e *entry) limit() time.Duration {
+	r, _ := e.asked()
+	if r.timeout <= 0 {
+		return 5 * time.Minute
+	}
+	return min(r.timeout, time.Hour)
+}
+
+// estimate is when the work would end at the pace so far. Without any progress only the end of the task's time is known.
+func estimate(t TaskProgress, since time.Time, limit time.Duration, now time.Time) time.Time {
+	if since.IsZero() || since.After(now) {
+		since = now
+	}
 	spent := now.Sub(since)
-	if since.IsZero() || spent <= 0 || t.Percent <= 0 {
-		return now.UTC()
+	if spent <= 0 || t.Percent <= 0 {
+		return latest(since.Add(limit), now).UTC()
 	}
 	rest := float64(spent) * (100 - t.Percent) / t.Percent
 	return now.Add(time.Duration(min(rest, float64(24*time.Hour)))).UTC()
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Finish writes a task's result. The first terminal one of a run stands: a later one, also while steward keeps back the

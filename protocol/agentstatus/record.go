@@ -31,6 +31,8 @@ type record struct {
 	buried      bool
 	cancelled   bool
 	cancelledAt time.Time
+	reason      protocol.Reason // of the cancellation
+	why         string
 	unread      []string // files of which it could not be read what they say
 	first       firstResult
 }
@@ -65,6 +67,9 @@ func (p *Project) readRecord(e *entry) {
 	}
 	if st, err := p.Root.Stat(cancelledFile(e.id)); err == nil {
 		r.cancelled, r.cancelledAt = true, appeared(st)
+		if o, _, err := p.Root.Load(cancelledFile(e.id), maxFile); err == nil {
+			r.reason, r.why = protocol.Reason(text(o, "reason")), folder.Line(text(o, "why"), 300)
+		}
 	}
 	for n := 1; n <= maxAttempts; n++ {
 		// A cancellation may have given the last result back.

@@ -1,6 +1,7 @@
 package agentstatus
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -99,6 +100,7 @@ func (r *outcome) next(c *check, o jsonfile.Object) {
 		c.word(e, "priority", true, "critical", "high", "medium", "low")
 		human, _ := c.boolean(e, "requires_jesse", true)
 		if human {
+			action = cmp.Or(action, "its result does not say what to decide")
 			r.ForHuman = append(r.ForHuman, action)
 		} else if action != "" {
 			r.Next = append(r.Next, action)

@@ -18,7 +18,8 @@ func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (p
 	t := protocol.Task{ID: e.id, Agent: known.canonical(r.target), Source: r.source, Type: r.kind, Title: r.title,
 		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: p.capped(r.created),
 		Related: r.related, Payload: r.payload, Directive: r.directive, Silent: r.silent, Blocking: r.blocking,
-		Takings: e.record.takings, Buried: e.record.buried, Cancelled: e.record.cancelled, Ref: ref}
+		Takings: e.record.takings, Buried: e.record.buried, Cancelled: e.record.cancelled,
+		CancelReason: e.record.reason, CancelWhy: e.record.why, Ref: ref}
 	t.Visible = e.request.Good && !e.result.There && o == nil
 	if e.request.Good {
 		t.Appeared = p.capped(appeared(e.request.Stamp))

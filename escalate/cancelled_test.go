@@ -1,0 +1,22 @@
+package escalate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// A retry that steward itself cancelled is not blamed on the operator.
+func TestWhoCancelled(t *testing.T) {
+	task := protocol.Task{ID: "t", Cancelled: true, CancelReason: protocol.ReasonSuperseded, CancelWhy: "a newer request asks for the same",
+		Outcome: &protocol.Outcome{Status: "failed"}}
+	if r := Judge(task, "agentstatus", time.Now(), RetryConfig{}); r.Reason != protocol.ReasonSuperseded || !strings.Contains(r.Why, "a newer request asks for the same") {
+		t.Errorf("%s: %s", r.Reason, r.Why)
+	}
+	task.CancelReason = protocol.ReasonOperator
+	if r := Judge(task, "agentstatus", time.Now(), RetryConfig{}); r.Reason != protocol.ReasonOperator || r.Why != "The operator has ended it." {
+		t.Errorf("%s: %s", r.Reason, r.Why)
+	}
+}
