@@ -63,7 +63,9 @@ type Change struct {
 	Why     string  `json:"why"` // one sentence for people
 	Ref     Ref     `json:"ref,omitzero"`
 	// Until is when a held task is due; ReleaseBy is the lease of a hold.
-	Until     time.Time `json:"until,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// Seen is when the agent of a VerbMark was last heard of; zero: never.
+	Seen      time.Time `json:"seen,omitzero"`
 	ReleaseBy time.Time `json:"release_by,omitzero"`
 	// Hold is the notice's reason (Hold*) for VerbHold, and for VerbRetry's wait.
 	Hold string `json:"hold,omitempty"`

@@ -114,7 +114,7 @@ func (d *decision) register(s *protocol.Snapshot, l *agentLook) {
 		return
 	}
 	d.change(s, protocol.Change{Verb: protocol.VerbMark, Subject: s.Subject(protocol.KindAgent, a.Name), Reason: reason,
-		Why: l.verdict.Why, Ref: a.Ref, Agent: a.Name, Status: word})
+		Why: l.verdict.Why, Ref: a.Ref, Agent: a.Name, Status: word, Seen: l.verdict.Heard})
 }
 
 // alertAgent tells the human of an agent that is dead, hangs or is in error.

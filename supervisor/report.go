@@ -142,18 +142,20 @@ type ProjectReport struct {
 
 // AgentReport is an agent and the verdict on it.
 type AgentReport struct {
-	Project       string              `json:"project"`
-	Protocol      string              `json:"protocol"`
-	Name          string              `json:"name"`
-	State         protocol.AgentState `json:"state"`
-	LastBeat      *time.Time          `json:"last_beat"`
-	SilentSeconds float64             `json:"silent_seconds"`
-	PID           *int                `json:"pid"`
-	Status        string              `json:"status,omitempty"`
-	Error         string              `json:"error,omitempty"`
-	Used          protocol.Share      `json:"used"`
-	Tasks         []string            `json:"tasks,omitempty"`
-	Why           string              `json:"why"`
+	Project  string              `json:"project"`
+	Protocol string              `json:"protocol"`
+	Name     string              `json:"name"`
+	State    protocol.AgentState `json:"state"`
+	// Reason is why nothing is heard of it although nothing is wrong: expected, absent, gone or left.
+	Reason        protocol.Absence `json:"reason,omitempty"`
+	LastBeat      *time.Time       `json:"last_beat"`
+	SilentSeconds float64          `json:"silent_seconds"`
+	PID           *int             `json:"pid"`
+	Status        string           `json:"status,omitempty"`
+	Error         string           `json:"error,omitempty"`
+	Used          protocol.Share   `json:"used"`
+	Tasks         []string         `json:"tasks,omitempty"`
+	Why           string           `json:"why"`
 	// Usage is what its processes take, by the last scan; absent where they are not known.
 	Usage *UsageReport `json:"usage,omitempty"`
 }
@@ -240,7 +242,7 @@ func (p *Picture) project(d DeskPicture) ProjectReport {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
 		if s.Project == d.Name {
-			r.found(s)
+			r.found(s, p.judged(s))
 		}
 	}
 	r.Repairs = p.repairs(d)
@@ -251,7 +253,7 @@ func (p *Picture) agent(s *protocol.Snapshot, a *protocol.Agent) AgentReport {
 	v := p.Plan.Agents.Of(s.Subject(protocol.KindAgent, a.Name))
 	r := AgentReport{Project: s.Project, Protocol: s.Protocol, Name: a.Name, State: v.State, SilentSeconds: v.Silent.Seconds(),
 		Status: a.Status, Error: v.Error, Used: a.Used, Tasks: a.Tasks, Why: v.Why, LastBeat: instant(a.Beat.Last())}
-	r.State = cmp.Or(r.State, protocol.AgentUnknown)
+	r.State, r.Reason = cmp.Or(r.State, protocol.AgentUnknown), v.Absence
 	if pid := cmp.Or(a.Process.PID, a.PID); pid > 0 {
 		r.PID = &pid
 	}

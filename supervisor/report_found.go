@@ -58,8 +58,38 @@ func (p *Picture) lock(s *protocol.Snapshot, l *protocol.Lock) LockReport {
 	return r
 }
 
-// found adds what one snapshot says beside agents, tasks and locks: the gravest findings first.
-func (r *ProjectReport) found(s *protocol.Snapshot) {
+// The codes of findings that follow from verdicts.
+const (
+	codeClock  = "clock"  // the times that an agent writes are wrong
+	codeAbsent = "absent" // an agent was booted, and neither a heartbeat nor a process came
+)
+
+// judged lists the findings that follow from the verdicts on agents and locks.
+func (p *Picture) judged(s *protocol.Snapshot) (list []FindingReport) {
+	add := func(subject protocol.Subject, code, text string) {
+		if text != "" {
+			list = append(list, FindingReport{Protocol: s.Protocol, Subject: subject.String(), Code: code, Severity: protocol.Low, Text: text})
+		}
+	}
+	for i := range s.Agents {
+		subject := s.Subject(protocol.KindAgent, s.Agents[i].Name)
+		v := p.Plan.Agents.Of(subject)
+		add(subject, codeClock, v.Clock)
+		if v.Absence == protocol.AbsenceAbsent {
+			add(subject, codeAbsent, v.Why+"; steward forget "+subject.ID+" takes it off the list")
+		}
+	}
+	for i := range s.Locks {
+		subject := s.Subject(protocol.KindLock, s.Locks[i].Resource)
+		add(subject, codeClock, p.Plan.Locks.Of(subject).Clock)
+	}
+	return list
+}
+
+// found adds what one snapshot says beside agents, tasks and locks, and the findings that its verdicts lead to: the
+// gravest findings first.
+func (r *ProjectReport) found(s *protocol.Snapshot, judged []FindingReport) {
+	r.Findings = append(r.Findings, judged...)
 	r.Faults = append(r.Faults, s.Faults...)
 	for _, f := range s.Findings {
 		r.Findings = append(r.Findings, FindingReport{s.Protocol, f.Subject.String(), f.Code, f.Field, f.Severity, f.Text, f.Path})

@@ -26,7 +26,9 @@ func (a *app) bootCommand() *cobra.Command {
 			"merges with what is there. It replaces the whole set-up part of a boot script:\n\n" +
 			"    steward boot livhana-layer1.1 --project \"$ROOT\"\n    steward boot codex-cursor --project \"$ROOT\"\n\n" +
 			"Agents of other protocols name theirs, which creates its layout: --protocol handoffs, ralph, mailbox or envelope.\n\n" +
-			"With --pid the process is recorded as proof of life; without, the registry shows the caller's pid, which proves nothing.",
+			"With --pid the process is recorded as proof of life, and the daemon keeps the agent's heartbeat while that process lives.\n" +
+			"Without, the registry shows the caller's pid, which proves nothing: the agent is expected, and falls due after its own\n" +
+			"first heartbeat.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			b := protocol.Boot{Agent: args[0], PID: os.Getppid(), Session: session, Now: time.Now()}

@@ -131,7 +131,7 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	}
 	ad, _ := adapterNamed(agentstatus.Name)
 	guarded := agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive}
-	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, cfg: keepConfig(cfg), limits: cfg.Heartbeat,
+	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, madeUp: o.agent == "", cfg: keepConfig(cfg), limits: cfg.Heartbeat,
 		client: agentstatus.Connect(dir, guarded), guard: ad.guardFor(dir), registers: registersIn(dir, cfg)}, nil
 }
 

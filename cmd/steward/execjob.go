@@ -28,6 +28,7 @@ type job struct {
 	dir, path string
 	argv      []string
 	name      string
+	madeUp    bool // nobody gave the name
 	cfg       keep.Config
 	limits    heartbeat.Config
 	guard     guard
@@ -228,8 +229,12 @@ func (j *job) depart(l *life, d keep.Decision) error {
 		why = d.Why
 		fmt.Fprintln(j.app.err, "steward: "+j.name+" is given up: "+d.Why)
 	}
+	// At a terminal a person saw how a command ended that is not started again. That is no death to call anybody for.
+	if seen := j.restart == keep.Never && isTerminal(j.app.err); seen && failed {
+		failed, why = false, "ended with "+why
+	}
 	if j.registers {
-		j.leaveRegistry(l, agentstatus.Leaving{Failed: failed, Why: why})
+		j.leaveRegistry(l, agentstatus.Leaving{Failed: failed, Why: why, Once: j.madeUp})
 	}
 	if code := codeOf(e); code != 0 {
 		return quiet{code}

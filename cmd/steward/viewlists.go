@@ -141,9 +141,18 @@ func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool)
 		if len(a.Tasks) > 0 {
 			tasks = plural(len(a.Tasks), "task")
 		}
-		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), word(a.State), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), text(taken), {whyOf(a), dim}})
+		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), stateOf(a), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), text(taken), {whyOf(a), dim}})
 	}
 	return rows
+}
+
+// stateOf is the verdict, and the word for why nothing is heard of the agent.
+func stateOf(a supervisor.AgentReport) cell {
+	c := word(a.State)
+	if a.Reason != "" {
+		c.text = string(a.Reason)
+	}
+	return c
 }
 
 // takes says what the processes of an agent take.

@@ -58,7 +58,29 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 		}
 		return fmt.Errorf("boot: %w", err)
 	}
-	return p.Guarded(ctx, func() error { return p.prepare(ctx, b) })
+	return p.Guarded(ctx, func() error {
+		if err := p.prepare(ctx, b); err != nil {
+			return err
+		}
+		return p.keepBooted(b)
+	})
+}
+
+// keepBooted has the daemon keep the heartbeat of a booted agent whose process is on record, until it writes its own.
+func (p *Project) keepBooted(b protocol.Boot) error {
+	if b.Process.Proves() {
+		if err := p.editCard(b.Agent, func(f *cardFile) { f.Kept = true }); err != nil {
+			return fmt.Errorf("boot: card: %w", err)
+		}
+	}
+	k, err := p.readCard(b.Agent)
+	if err == nil && k.kept {
+		err = p.markKept(b.Agent)
+	}
+	if err != nil {
+		return fmt.Errorf("boot: heartbeat: %w", err)
+	}
+	return nil
 }
 
 // lay makes the folders.
@@ -90,10 +112,11 @@ func (p *Project) prepare(ctx context.Context, b protocol.Boot) error {
 	if err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
-	if err := p.firstBeat(b); err != nil {
+	beat, err := p.firstBeat(b)
+	if err != nil {
 		return fmt.Errorf("boot: heartbeat: %w", err)
 	}
-	if err := p.bootCard(b); err != nil {
+	if err := p.bootCard(b, beat); err != nil {
 		return fmt.Errorf("boot: card: %w", err)
 	}
 	if !again {
@@ -190,13 +213,10 @@ func (p *Project) announce(b protocol.Boot) error {
 
 // bootCard records the process that somebody vouched for, and takes an older one off the card: its death would be
 // taken for this one's.
-func (p *Project) bootCard(b protocol.Boot) error {
+func (p *Project) bootCard(b protocol.Boot, beat jsonfile.Sum) error {
 	k, err := p.readCard(b.Agent)
 	if err != nil {
 		return err
-	}
-	if !k.there && !b.Process.Proves() && b.Session == "" {
-		return nil
 	}
 	return p.editCard(b.Agent, func(f *cardFile) {
 		f.Session = b.Session
@@ -204,5 +224,6 @@ func (p *Project) bootCard(b protocol.Boot) error {
 			*f = cardFile{Session: b.Session, Held: f.Held}
 			f.carry(b.Process)
 		}
+		f.Booted = string(beat)
 	})
 }

@@ -24,6 +24,9 @@ type card struct {
 	left    string              // it left on purpose, and how: nothing is expected of it
 	ending  string              // how its last life ended, for good
 	told    bool                // the human was told of that
+	once    bool                // it ran once, under a name that steward made up
+	at      time.Time           // when the card was written
+	booted  string              // the sum of the heartbeat that boot wrote for it
 	session string
 	held    string
 }
@@ -42,6 +45,8 @@ type cardFile struct {
 	Left    string         `json:"left,omitempty"`
 	Ending  string         `json:"ending,omitempty"`
 	Told    bool           `json:"told,omitzero"`
+	Once    bool           `json:"once,omitzero"`
+	Booted  string         `json:"booted,omitempty"`
 	Session string         `json:"session,omitempty"`
 	Held    string         `json:"held,omitempty"`
 	At      time.Time      `json:"at"`
@@ -84,8 +89,10 @@ func (k *card) lists(id protocol.Identity) bool {
 }
 
 func decodeCard(o jsonfile.Object) card {
-	k := card{process: identityFrom(o), session: text(o, "session"), held: text(o, "held"), kept: flag(o, "kept"), worker: flag(o, "worker"), told: flag(o, "told"),
+	k := card{process: identityFrom(o), session: text(o, "session"), booted: text(o, "booted"), held: text(o, "held"), kept: flag(o, "kept"), worker: flag(o, "worker"), told: flag(o, "told"),
 		left: folder.Line(text(o, "left"), 300), ending: folder.Line(text(o, "ending"), 300)}
+	k.once = flag(o, "once")
+	k.at, _ = o.Time("at")
 	keeper, _ := o.Object("keeper")
 	k.keeper = identityFrom(keeper)
 	others, _ := o.Array("others")
@@ -99,7 +106,7 @@ func decodeCard(o jsonfile.Object) card {
 
 // onDisk is the card as it would be written unchanged.
 func (k *card) onDisk() cardFile {
-	f := cardFile{Worker: k.worker, Kept: k.kept, Left: k.left, Ending: k.ending, Told: k.told, Session: k.session, Held: k.held, Keeper: identityOn(k.keeper)}
+	f := cardFile{Worker: k.worker, Kept: k.kept, Left: k.left, Ending: k.ending, Told: k.told, Once: k.once, Booted: k.booted, Session: k.session, Held: k.held, Keeper: identityOn(k.keeper)}
 	f.speak(k.processes())
 	return f
 }
@@ -145,4 +152,12 @@ func without(list []protocol.Identity, id protocol.Identity) []protocol.Identity
 // sameProcess compares processes. The user is left out: a process may change it and is still itself.
 func sameProcess(a, b protocol.Identity) bool {
 	return a.PID == b.PID && a.Start == b.Start && a.Boot == b.Boot
+}
+
+// leftShown is how long a program that ran once is listed after its end.
+const leftShown = 10 * time.Minute
+
+// over reports whether the agent ran once and left long enough ago.
+func (k *card) over(now time.Time) bool {
+	return k.once && k.left != "" && now.Sub(k.at) > leftShown
 }

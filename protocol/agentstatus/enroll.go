@@ -106,26 +106,30 @@ type heartbeatFile struct {
 	} `json:"health"`
 }
 
-// firstBeat writes the heartbeat that the boot script writes.
-func (p *Project) firstBeat(b protocol.Boot) error {
+// firstBeat writes the heartbeat that the boot script writes, and gives its sum: by that it is known to be no sign of
+// life of the agent itself.
+func (p *Project) firstBeat(b protocol.Boot) (sum jsonfile.Sum, err error) {
 	dir := p.deskOf(b.Agent)
 	if err := p.Root.MkdirAll(dir, 0o755); err != nil {
-		return err
+		return "", err
 	}
 	beat := heartbeatFile{Name: b.Agent, Status: "active", Last: jsonfile.FormatTime(b.Now), Free: profileOf(b.Agent).free, Tasks: []string{}}
 	beat.Health.CPU, beat.Health.Memory, beat.Health.Disk = true, true, true
 	doc, err := jsonfile.Encode(beat)
 	if err != nil {
-		return err
+		return "", err
 	}
 	late, err := p.Root.Update(beatFile(dir), maxFile, func(old []byte) ([]byte, error) {
+		sum = jsonfile.SumOf(doc)
 		if _, err := jsonfile.Parse(old); err != nil {
 			return doc, nil // half a heartbeat is worth nothing; its writer is gone
 		}
-		return jsonfile.Edit(old, beatEdits(beat)...)
+		edited, err := jsonfile.Edit(old, beatEdits(beat)...)
+		sum = jsonfile.SumOf(edited)
+		return edited, err
 	})
 	_ = late.Close()
-	return err
+	return sum, err
 }
 
 func beatEdits(b heartbeatFile) []jsonfile.Set {
@@ -134,5 +138,6 @@ func beatEdits(b heartbeatFile) []jsonfile.Set {
 		set(b.Name, "agent_name"), set(b.Status, "status"), set(b.Last, "last_heartbeat"), set(b.Uptime, "uptime_seconds"),
 		set(b.Free, "current_capacity"), set(b.Tasks, "active_tasks"),
 		set(true, "health", "cpu_ok"), set(true, "health", "memory_ok"), set(true, "health", "disk_ok"), set(nil, "health", "last_error"),
+		jsonfile.Remove(keptBy),
 	}
 }

@@ -1,17 +1,22 @@
 package agentstatus
 
 import (
+	"slices"
+	"time"
+
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// mark writes an agent's state into the registry: that agent's status and the stamp, and not one byte more.
+// mark writes an agent's state into the registry: that agent's status, when it was last heard of, and the stamp, and not
+// one byte more.
 func (p *Project) mark(c protocol.Change) error {
 	stamp := jsonfile.FormatTime(p.Now)
 	sets := []jsonfile.Set{{Path: []string{"agents", c.Subject.ID, "status"}, Value: c.Status}, {Path: []string{"updated_at"}, Value: stamp}}
-	if c.Reason == protocol.ReasonBeats {
-		sets = append(sets, jsonfile.Set{Path: []string{"agents", c.Subject.ID, "last_seen"}, Value: stamp})
+	seen := c.Seen
+	if c.Reason == protocol.ReasonBeats || c.Reason == protocol.ReasonError {
+		seen = p.Now // it lives
 	}
 	wrote, err := p.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		m, ok := decodeRoll(o).agents[c.Subject.ID]
@@ -22,6 +27,9 @@ func (p *Project) mark(c protocol.Change) error {
 			return nil, nil
 		case m.status != c.Ref.Sum:
 			return nil, folder.Moved("the registry says %q of %s now", folder.Line(m.status, 40), c.Subject.ID)
+		}
+		if seen.Truncate(time.Second).After(m.seen) {
+			return append(slices.Clip(sets), jsonfile.Set{Path: []string{"agents", c.Subject.ID, "last_seen"}, Value: jsonfile.FormatTime(seen)}), nil
 		}
 		return sets, nil
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,14 +22,17 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	full := look.Full() || wide(look.Hints)
 	p.retell(ctx)
 	p.readLog()
-	p.readAgents(p.desksToRead(full, look.Hints))
+	desks := p.desksToRead(full, look.Hints)
+	p.readAgents(desks)
 	p.through(sharedDir)
 	if full {
 		p.readAll()
 		p.through(attemptsDir, claimsDir)
 		p.log.prune(p.Now, p.tasks)
 	} else {
-		p.readHinted(look.Hints)
+		if fresh := p.readHinted(look.Hints); desks != nil && len(fresh) > 0 {
+			p.readAgents(p.desksOf(fresh))
+		}
 	}
 	clear(p.dirty)
 	p.describe(&s)
@@ -83,8 +87,8 @@ func wide(hints []string) bool {
 }
 
 // readHinted refreshes the tasks that the hints name, and those that are to be read again whether or not a hint
-// names them: one of their files was in trouble, or had not settled.
-func (p *Project) readHinted(hints []string) {
+// names them: one of their files was in trouble, or had not settled. It lists the tasks that were not known before.
+func (p *Project) readHinted(hints []string) (fresh []string) {
 	done := make(map[string]bool, len(hints)+len(p.dirty))
 	for id := range p.dirty {
 		done[id] = true
@@ -106,8 +110,11 @@ func (p *Project) readHinted(hints []string) {
 			continue
 		}
 		if ok && plainID(id) && !done[id] {
+			known := p.tasks[id] != nil
 			done[id] = true
-			p.revisit(id)
+			if p.revisit(id); !known && p.tasks[id] != nil {
+				fresh = append(fresh, id)
+			}
 		}
 	}
 	for id, e := range p.tasks {
@@ -115,6 +122,25 @@ func (p *Project) readHinted(hints []string) {
 			p.refresh(id)
 		}
 	}
+	return fresh
+}
+
+// desksOf lists the folders of the agents that new tasks are for: a task is judged by the newest beat of its agent, even
+// when the two were written within the same half second.
+func (p *Project) desksOf(tasks []string) []string {
+	desks := []string{}
+	for _, id := range tasks {
+		r, _ := p.tasks[id].asked()
+		if r == nil {
+			continue
+		}
+		for _, label := range []string{r.target, aliases[fold(r.target)]} {
+			if dir := p.deskOf(label); p.bench.desks[dir] != nil && !slices.Contains(desks, dir) {
+				desks = append(desks, dir)
+			}
+		}
+	}
+	return desks
 }
 
 // describe writes the snapshot.
@@ -136,6 +162,9 @@ func (p *Project) describe(s *protocol.Snapshot) {
 		if !plainID(name) {
 			p.odd(p.oddAgents, odd, path.Join(Base, a.file), "\""+folder.Line(name, 60)+"\" is no name for an agent: it cannot be used as a file name",
 				"give the agent a plain name")
+			continue
+		}
+		if r := p.bench.cards[cardPath(name)]; r != nil && r.Good && r.Value.over(p.Now) {
 			continue
 		}
 		s.Agents = append(s.Agents, a.agent)

@@ -70,7 +70,7 @@ func (c *Client) enroll(ctx context.Context, post Post, living []protocol.Identi
 	}
 	err := p.editCard(post.Agent, func(f *cardFile) {
 		f.speak(living)
-		f.Keeper, f.Kept, f.Worker, f.Left, f.Ending, f.Told = identityOn(post.Keeper), post.Kept, post.Claims, "", "", false
+		f.Keeper, f.Kept, f.Worker, f.Left, f.Ending, f.Told, f.Once = identityOn(post.Keeper), post.Kept, post.Claims, "", "", false, false
 	})
 	if err == nil && post.Kept {
 		err = p.markKept(post.Agent)
@@ -97,6 +97,7 @@ func (c *Client) join(post Post, living []protocol.Identity) error {
 type Leaving struct {
 	Failed bool   // not on purpose: the agent counts as dead, for this reason
 	Told   bool   // the human is told of it by whoever kept it
+	Once   bool   // the program ran once under a name that steward made up: after a while it is not listed any more
 	Why    string // such as "exit code 1"
 }
 
@@ -140,6 +141,7 @@ func (p *Project) leave(agent string, l Leaving) error {
 			f.Ending, f.Left, f.Told = why, "", l.Told
 			return
 		}
+		f.Once = l.Once
 		f.Ending, f.Left = "", cmp.Or(why, "it left")
 		f.speak(nil)
 	})

@@ -58,8 +58,11 @@ func (p *Project) roster() (directory, map[string]*sitting) {
 		sits := at(name, s.file)
 		sits.beats = append(sits.beats, s)
 	}
-	for _, s := range found {
+	for name, s := range found {
 		p.seatDown(s)
+		if r := p.bench.cards[cardPath(name)]; r != nil && r.Good && r.Value.booted != "" {
+			s.agent.Beat.Booted = strings.HasPrefix(s.agent.Beat.Mark, r.Value.booted+"-")
+		}
 	}
 	return known, found
 }
@@ -98,7 +101,8 @@ func (p *Project) seatDown(s *sitting) {
 			note(b.current.Value.task, b.current.Stamp.ModTime())
 		}
 	}
-	if a.Registered.After(p.Now) || a.Beat.Mark != "" && a.Registered.Sub(a.Beat.Last()) < registeredLate {
+	// An entry in error has its time from whoever marked it.
+	if a.Recorded == "error" || a.Registered.After(p.Now) || a.Beat.Mark != "" && a.Registered.Sub(a.Beat.Last()) < registeredLate {
 		a.Registered = time.Time{}
 	}
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+func (a *app) forgetCommand() *cobra.Command {
+	var project string
+	c := &cobra.Command{
+		Use:   "forget AGENT",
+		Short: "Take an agent that is not alive off the list",
+		Long: "forget removes the registry entry of an agent that ended, never came, or is gone (protocol agentstatus). Its heartbeat is\n" +
+			"kept in tmp/agent_status/steward/forgotten/. An agent that is alive is refused with exit code 5. An agent that beats\n" +
+			"or boots again is listed again. forget works without a daemon.",
+		Example: "  steward forget claude-3",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames("agent"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.forget(c.Context(), project, args[0])
+		},
+	}
+	c.Flags().StringVar(&project, "project", ".", "the project's `DIR`")
+	return c
+}
+
+func (a *app) forget(ctx context.Context, project, agent string) error {
+	dir, err := projectDir("forget", project)
+	if err != nil {
+		return err
+	}
+	if err := a.mayForget(ctx, dir, agent); err != nil {
+		return err
+	}
+	cfg, _, err := a.settings()
+	if err != nil {
+		cfg = steward.Defaults()
+	}
+	ad, _ := adapterNamed(agentstatus.Name)
+	client := agentstatus.Connect(dir, agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive})
+	defer client.Close()
+	err = client.ForgetAgent(ctx, agent, cfg.Heartbeat.For(agentstatus.Name, agent).Dead, time.Now())
+	switch {
+	case errors.Is(err, agentstatus.ErrNoAgent), errors.Is(err, agentstatus.ErrNotInitialized):
+		return report(supervisor.ErrNoSubject, "forget %s: protocol agentstatus lists no such agent in %s", agent, dir)
+	case errors.Is(err, agentstatus.ErrTaken):
+		return report(supervisor.ErrRefused, "forget %s: it is alive: %s", agent, oneLine(err))
+	case err != nil:
+		return fmt.Errorf("forget %s: %w", agent, err)
+	}
+	if a.output == "json" {
+		return a.print(map[string]any{"agent": agent, "project": dir, "forgotten": true})
+	}
+	fmt.Fprintf(a.out, "%s is forgotten\n", clean(agent))
+	return nil
+}
+
+// mayForget asks a running daemon, which has seen more than the files show.
+func (a *app) mayForget(ctx context.Context, dir, agent string) error {
+	paths, err := a.reach()
+	if err != nil {
+		return nil
+	}
+	var doc status.Document
+	if err := status.NewClient(paths.Socket).Get(ctx, "/v1/status", &doc); err != nil {
+		return nil // no daemon: the files decide
+	}
+	for _, r := range doc.Agents {
+		if r.Name != agent || r.Protocol != agentstatus.Name || pathOf(doc, r.Project) != dir {
+			continue
+		}
+		switch r.State {
+		case protocol.AgentAlive, protocol.AgentLate, protocol.AgentHung, protocol.AgentPaused:
+			return report(supervisor.ErrRefused, "forget %s: it is %s: %s", agent, r.State, r.Why)
+		}
+	}
+	return nil
+}
+
+func pathOf(doc status.Document, project string) string {
+	for _, p := range doc.Projects {
+		if p.Name == project {
+			return p.Path
+		}
+	}
+	return ""
+}
