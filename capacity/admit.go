@@ -25,6 +25,9 @@ type Waiter struct {
 	Held bool `json:"held"`
 	// Idle: nobody is there to take it. It may lie open, and is promised nothing.
 	Idle bool `json:"idle,omitempty"`
+	// Person: a person at a terminal starts it. It waits for memory and open files only: a busy processor makes it slow, and
+	// the person can see that.
+	Person bool `json:"person,omitempty"`
 	// Busy: its project is being changed. What is remembered of it stays, and no verdict is given.
 	Busy bool `json:"busy,omitempty"`
 }
@@ -266,7 +269,7 @@ func (r *round) used(w Waiter, dimension string) (float64, bool) {
 
 // share is a reading that counts. A dimension that is configured away reads as unknown, and so never binds.
 func (r *round) share(w Waiter, dimension string) protocol.Share {
-	if !r.counts(dimension) {
+	if !r.counts(dimension) || w.Person && dimension != DimMemory && dimension != DimFiles {
 		return protocol.Share{}
 	}
 	if dimension == DimAgent {

@@ -13,6 +13,7 @@ type AdmitOrder struct {
 	Project  string   `json:"project,omitempty"`  // its folder, absolute
 	Task     string   `json:"task,omitempty"`     // its id, when it is a task
 	Throttle *float64 `json:"throttle,omitempty"` // the highest used share that it allows
+	Person   bool     `json:"person,omitempty"`   // a person at a terminal starts it: a busy processor is no reason to wait
 	Look     bool     `json:"look,omitempty"`     // nothing is to be started: how do things stand?
 	Who      string   `json:"who,omitempty"`      // the agent that is to be started, when it is no task
 	PID      int      `json:"pid,omitempty"`      // the process that asks, and that waits when there is no room
@@ -34,7 +35,7 @@ func (s *Server) admit(r *http.Request) (any, error) {
 	if err := body(r, &o, `send {"project":"/path","task":"id","throttle":0.8}, each of them optional`); err != nil {
 		return nil, err
 	}
-	a := supervisor.Admission{Project: o.Project, Task: o.Task, Look: o.Look, Who: o.Who, PID: o.PID}
+	a := supervisor.Admission{Project: o.Project, Task: o.Task, Person: o.Person, Look: o.Look, Who: o.Who, PID: o.PID}
 	if o.Throttle != nil {
 		a.Throttle = protocol.Used(*o.Throttle)
 	}

@@ -16,6 +16,7 @@ type Admission struct {
 	Project  string         // its folder; "" when it belongs to none
 	Task     string         // "" when it is no task
 	Throttle protocol.Share // the highest used share that it allows; unknown: the configured threshold
+	Person   bool           // a person at a terminal starts it
 	Look     bool           // nothing is to be started: the question is only how things stand
 	// Who and PID tell people who waits: the agent that is to be started, and the process that asks.
 	Who string
@@ -110,7 +111,7 @@ func (p *Picture) admit(q Admission, lately []Promise, now time.Time) (Admitted,
 			return answer, subject
 		}
 	}
-	work := capacity.Work{Waiters: []capacity.Waiter{{Subject: subject, Since: now, Throttle: q.Throttle}}, Claims: p.claimsBut(subject, lately)}
+	work := capacity.Work{Waiters: []capacity.Waiter{{Subject: subject, Since: now, Throttle: q.Throttle, Person: q.Person}}, Claims: p.claimsBut(subject, lately)}
 	memory := p.Plan.Memory.Gate
 	memory.At, memory.Held, memory.Turns, memory.Claims = now, nil, nil, nil
 	verdicts, _, _ := capacity.Admit(work, p.View.Load, memory, now, p.Config.Capacity)

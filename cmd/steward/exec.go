@@ -35,7 +35,7 @@ const (
 type execOptions struct {
 	agent, project, restart string
 	throttle                float64
-	noWait, leave           bool
+	noWait, leave, now      bool
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -47,7 +47,10 @@ func (a *app) execCommand() *cobra.Command {
 		Long: "exec runs a program in the foreground and makes an agent of it: it waits for the capacity gate, enters the program\n" +
 			"in the project's registry, has its heartbeat kept while it lives, and ends what it leaves behind. The terminal is the\n" +
 			"program's own. exec ends with the program's exit code: 128 and the signal's number if a signal ended it, 127 if it was\n" +
-			"not found, 126 if it cannot be run. It works without a daemon, and in folders that speak no protocol yet.\nIn a project that speaks other protocols than 000 alone, it runs the program and writes nothing into the project.",
+			"not found, 126 if it cannot be run. It works without a daemon, and in folders that speak no protocol yet.\nIn a project that speaks other protocols than 000 alone, it runs the program and writes nothing into the project.\n\n" +
+			"Started by a person it waits for memory and open files only, not for a busy processor. A person is who has standard\n" +
+			"input and standard error on a terminal, outside of any agent's environment (STEWARD_AGENT, CLAUDECODE and the like).\n" +
+			"--now starts it in any case.",
 		Example: "  steward exec -- claude\n  steward exec --agent codex-cursor --project ~/LivHana-SoT -- codex\n" +
 			"  steward exec --restart on-failure --throttle 0.7 -- ./my-agent --loop",
 		Args: cobra.MinimumNArgs(1),
@@ -65,6 +68,7 @@ func (a *app) execCommand() *cobra.Command {
 	f.StringVar(&o.restart, "restart", keep.Never, "start it again: never, on-failure or always")
 	f.Float64Var(&o.throttle, "throttle", 0, "wait while the machine is fuller than this `SHARE`, from 0 to 1 (default: the configured threshold)")
 	f.BoolVar(&o.noWait, "no-wait", false, "do not wait for room: exit code 5 when there is none")
+	f.BoolVar(&o.now, "now", false, "start at once, however full the machine is")
 	f.BoolVar(&o.leave, "leave", false, "leave the processes alone that the command leaves behind")
 	f.IntVar(&await, "await-word", 0, "what a waiting child is started with")
 	_ = f.MarkHidden("await-word")
@@ -78,6 +82,8 @@ func (a *app) exec(ctx context.Context, o execOptions, throttled bool, argv []st
 		return usageError{fmt.Errorf("exec: --restart %s: give never, on-failure or always", o.restart)}
 	case throttled && !(o.throttle > 0 && o.throttle <= 1):
 		return usageError{fmt.Errorf("exec: --throttle %v: give a share above 0, up to 1", o.throttle)}
+	case o.now && (o.noWait || throttled):
+		return usageError{errors.New("exec: --now starts in any case; leave out --no-wait and --throttle")}
 	case o.agent != "" && !isAgentName(o.agent):
 		return usageError{fmt.Errorf("exec: --agent %q: it cannot be used as a file name", o.agent)}
 	}
@@ -91,8 +97,11 @@ func (a *app) exec(ctx context.Context, o execOptions, throttled bool, argv []st
 	if throttled {
 		throttle = &o.throttle
 	}
-	if err := a.awaitRoom(ctx, status.AdmitOrder{Project: job.dir, Who: job.name, Throttle: throttle}, o.noWait); err != nil {
-		return err
+	order := status.AdmitOrder{Project: job.dir, Who: job.name, Throttle: throttle, Person: byPerson()}
+	if !o.now {
+		if err := a.awaitRoom(ctx, order, o.noWait); err != nil {
+			return err
+		}
 	}
 	return job.run(ctx)
 }
@@ -163,7 +172,7 @@ func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) e
 		same, _, _ := strings.Cut(why, worker.Largest) // who takes the most changes all the time
 		if reason := figures().ReplaceAllString(same, ""); reason != said {
 			said = reason
-			fmt.Fprintln(a.err, "steward: waiting for room: "+clean(why))
+			fmt.Fprintln(a.err, "steward: waiting for room: "+clean(why)+"; or start at once with --now")
 		}
 		if rest(ctx, min(again, supervisor.AskAgain)) != nil {
 			return quiet{exitSignal + 2}

@@ -25,7 +25,7 @@ func (a *app) gate(ctx context.Context, o status.AdmitOrder) (ok bool, why strin
 	o.PID = os.Getpid()
 	paths, err := a.reach()
 	if err != nil {
-		return a.gateAlone(ctx, o.Throttle)
+		return a.gateAlone(ctx, o)
 	}
 	client := status.NewClient(paths.Socket)
 	for deadline := time.Now().Add(judgeTime); ; {
@@ -33,7 +33,7 @@ func (a *app) gate(ctx context.Context, o status.AdmitOrder) (ok bool, why strin
 		err := client.Post(ctx, "/v1/admit", o, &answer)
 		switch {
 		case err != nil:
-			return a.gateAlone(ctx, o.Throttle)
+			return a.gateAlone(ctx, o)
 		case answer.Known || time.Now().After(deadline):
 			return answer.Admit || !answer.Known, answer.Why + gateDetail(answer.Gate), span(answer.RetryAfter)
 		}
@@ -60,7 +60,7 @@ func gateDetail(g *protocol.Gate) string {
 }
 
 // gateAlone measures the load itself. A gauge that cannot be read keeps nobody from working.
-func (a *app) gateAlone(ctx context.Context, throttle *float64) (bool, string, time.Duration) {
+func (a *app) gateAlone(ctx context.Context, o status.AdmitOrder) (bool, string, time.Duration) {
 	cfg, paths, err := a.settings()
 	if err != nil {
 		cfg = steward.Defaults()
@@ -72,9 +72,9 @@ func (a *app) gateAlone(ctx context.Context, throttle *float64) (bool, string, t
 	}
 	now := time.Now()
 	load := g.Sample(now)
-	w := capacity.Waiter{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "admission"}, Since: now}
-	if throttle != nil {
-		w.Throttle = protocol.Used(*throttle)
+	w := capacity.Waiter{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "admission"}, Since: now, Person: o.Person}
+	if o.Throttle != nil {
+		w.Throttle = protocol.Used(*o.Throttle)
 	}
 	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}}, load, capacity.Memory{At: now}, now, cfg.Capacity)
 	v := verdicts[0]

@@ -1,21 +1,21 @@
 package main
 
-import (
-	"path/filepath"
-	"testing"
+import "testing"
 
-	"github.com/livhana/steward/platform"
-)
-
-// Without a configured name the person is called by the account's own.
-func TestThePersonIsTheAccounts(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("STEWARD_CONFIG", "")
-	t.Setenv("XDG_CONFIG_HOME", dir)
-	t.Setenv("STEWARD_STATE_DIR", filepath.Join(dir, "state"))
-	t.Setenv("STEWARD_SOCKET", filepath.Join(dir, "s.sock"))
-	cfg, _, err := (&app{}).settings()
-	if want := platform.Person("nobody"); err != nil || cfg.Human.Name != want || cfg.Human.Name == "Jesse" {
-		t.Errorf("called %q, want %q; %v", cfg.Human.Name, want, err)
+// TestWhoIsAPerson: a terminal alone is none, for agents give their commands one, too.
+func TestWhoIsAPerson(t *testing.T) {
+	for _, c := range []struct {
+		terminal bool
+		variable string
+		value    string
+		want     bool
+	}{
+		{true, "", "", true}, {false, "", "", false}, {true, "STEWARD_AGENT", "codex", false}, {true, "CLAUDECODE", "1", false},
+		{true, "CLAUDECODE", "", true}, {true, "TERM", "xterm", true},
+	} {
+		lookup := func(name string) (string, bool) { return c.value, name == c.variable }
+		if got := isPerson(c.terminal, lookup); got != c.want {
+			t.Errorf("terminal %v, %s=%q: %v", c.terminal, c.variable, c.value, got)
+		}
 	}
 }
