@@ -7,12 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 )
 
 // Append adds one line to a log that others may append to as well: a single
 // write, newline included. A last line that somebody left unfinished is ended
 // first, so the only harm a torn write does is to its own line; readers must
-// skip blank lines. A missing file is created with mode 0644. The line may not
+// skip blank lines. A missing file is created with mode 0644, unless Existing. The line may not
 // contain a newline except at its end.
 //
 // A file with more than one hard link is always ErrHostile here: the bytes
@@ -27,15 +28,16 @@ func (r *Root) Append(p string, line []byte, opts ...Option) error {
 		return r.fail(opAppend, p, err)
 	}
 	defer dir.release()
-	if err := r.appendIn(dir.folder, name, line, durable(opts)); err != nil {
+	if err := r.appendIn(dir.folder, name, line, opts); err != nil {
 		return r.fail(opAppend, p, err)
 	}
 	return nil
 }
 
-func (r *Root) appendIn(dir folder, name string, line []byte, wait bool) error {
+func (r *Root) appendIn(dir folder, name string, line []byte, opts []Option) error {
+	wait := durable(opts)
 	f, st, err := r.openLog(dir, name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !slices.Contains(opts, Existing) {
 		if f, st, err = dir.createLog(name); errors.Is(err, fs.ErrExist) {
 			f, st, err = r.openLog(dir, name)
 		}
@@ -70,6 +72,7 @@ func (d folder) createLog(name string) (*os.File, Stamp, error) {
 	if err != nil {
 		return nil, Stamp{}, err
 	}
+	d.bequeath(f)
 	if err := f.Chmod(newFileMode); err != nil {
 		_ = f.Close()
 		return nil, Stamp{}, err

@@ -110,6 +110,7 @@ const (
 	opMkdir  = "make folder"
 	opSweep  = "sweep"
 	opSync   = "sync"
+	opLock   = "open the lock"
 	opParse  = "parse"
 	opDecode = "decode"
 	opEdit   = "edit"

@@ -180,6 +180,22 @@ func (r *Root) MkdirAll(p string, mode fs.FileMode) error {
 	return nil
 }
 
+// Mkdir makes the one folder p, like MkdirAll. ErrNotExist when the folder that
+// is to hold it is missing: what somebody has removed is not brought back.
+func (r *Root) Mkdir(p string, mode fs.FileMode) error {
+	d, name, err := r.parent(p)
+	if err != nil {
+		return r.fail(opMkdir, p, err)
+	}
+	defer d.release()
+	next, err := d.make(name, mode)
+	if err != nil {
+		return r.fail(opMkdir, p, err)
+	}
+	_ = next.close()
+	return nil
+}
+
 func (d folder) make(name string, mode fs.FileMode) (folder, error) {
 	err := d.mkdir(name, mode)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -191,6 +207,7 @@ func (d folder) make(name string, mode fs.FileMode) (folder, error) {
 		return folder{}, d.explain(name, err)
 	}
 	if made {
+		d.bequeath(next)
 		if err = next.chmod(mode); err == nil {
 			err = d.settle(true)
 		}

@@ -100,6 +100,11 @@ func (d folder) mkdir(name string, perm fs.FileMode) error {
 	return d.on(func(fd int) error { return unix.Mkdirat(fd, name, uint32(perm.Perm())) })
 }
 
+// mayWrite asks the system whether entries may be made in the folder.
+func (d folder) mayWrite() error {
+	return d.on(func(fd int) error { return unix.Faccessat(fd, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) })
+}
+
 func (d folder) unlink(name string) error {
 	return d.on(func(fd int) error { return unix.Unlinkat(fd, name, 0) })
 }
@@ -130,6 +135,9 @@ func (d folder) sync() error {
 	}
 	return err
 }
+
+// Chown gives the folder another owner.
+func (d folder) Chown(uid, gid int) error { return d.f.Chown(uid, gid) }
 
 func (d folder) chmod(perm fs.FileMode) error { return d.f.Chmod(perm.Perm()) }
 

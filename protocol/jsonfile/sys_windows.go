@@ -87,6 +87,9 @@ const syncFlag = os.O_RDWR
 
 func (d folder) sync() error { return nil }
 
+// Chown: folders have no such owner here.
+func (d folder) Chown(int, int) error { return nil }
+
 func (d folder) chmod(fs.FileMode) error { return nil }
 
 func chown(*os.File, int, int) error { return nil }
@@ -109,3 +112,6 @@ func isTooManyFiles(err error) bool { return errors.Is(err, windows.ERROR_TOO_MA
 func isLink(error) bool { return false }
 
 func unsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
+
+// mayWrite asks nothing: an attempt tells.
+func (d folder) mayWrite() error { return nil }

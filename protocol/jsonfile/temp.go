@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,12 +22,24 @@ const (
 func tempName() string { return tempPrefix + rand.Text() + tempSuffix }
 
 // draft writes data into a new file beside its later place, with the mode and
-// owner of like, and returns its name. On error nothing is left behind.
+// owner of like, and returns its name. On error nothing is left behind. Where
+// the system can, the file has no name until it is complete: a folder that
+// somebody removes meanwhile is then in nobody's way.
 func (d folder) draft(data []byte, like Stamp, wait bool) (name string, err error) {
 	name = tempName()
-	f, err := d.open(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := (*os.File)(nil), errors.ErrUnsupported
+	if !namesFail.Load() {
+		f, err = d.nameless()
+	}
+	named := err != nil
+	if named {
+		f, err = d.open(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
 	if err != nil {
 		return "", err
+	}
+	if like.UID < 0 {
+		d.bequeath(f)
 	}
 	_, err = f.Write(data)
 	if err == nil {
@@ -35,14 +48,39 @@ func (d folder) draft(data []byte, like Stamp, wait bool) (name string, err erro
 	if err == nil && wait {
 		err = f.Sync()
 	}
+	if err == nil && !named {
+		if err = d.give(f, name); unsupported(err) {
+			_ = f.Close()
+			namesFail.Store(true)
+			return d.draft(data, like, wait)
+		}
+	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
-		_ = d.unlink(name)
+		if named {
+			_ = d.unlink(name)
+		}
 		return "", err
 	}
 	return name, nil
+}
+
+// namesFail turns true when a complete file cannot be given its name here, as
+// where /proc is missing or a sandbox forbids it.
+var namesFail atomic.Bool
+
+// bequeath gives what root makes in a folder of somebody else's to the folder's
+// owner, whom it would shut out otherwise. Where that is not allowed it stays
+// root's.
+func (d folder) bequeath(f interface{ Chown(uid, gid int) error }) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	if st, err := d.stat(); err == nil && st.UID > 0 {
+		_ = f.Chown(st.UID, st.GID)
+	}
 }
 
 // dress gives f the owner and the mode of the file that it will replace. Where

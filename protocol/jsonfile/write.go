@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 )
 
 // Option changes how a write is carried out.
@@ -15,6 +16,9 @@ type Option uint8
 // minute replaces anyway. The write is whole or absent all the same, except
 // after a power cut.
 const Volatile Option = 1
+
+// Existing makes an Append to a missing file fail with ErrNotExist.
+const Existing Option = 2
 
 // maxCompare bounds what a write reads of the file that it replaces.
 const maxCompare = 64 << 20
@@ -38,8 +42,8 @@ func (r *Root) Create(p string, data []byte, mode fs.FileMode, opts ...Option) e
 	if err != nil {
 		return r.fail(opCreate, p, err)
 	}
-	defer dir.unlink(tmp)
 	if err := dir.moveNew(tmp, dir.folder, name); err != nil {
+		_ = dir.unlink(tmp)
 		return r.fail(opCreate, p, err)
 	}
 	if err := dir.settle(durable(opts)); err != nil {
@@ -81,7 +85,7 @@ func (r *Root) replace(dir folder, p, name string, data []byte, expect Sum, wait
 	tmp, err := dir.draft(data, like, wait)
 	if err == nil {
 		err = dir.publish(tmp, name, late)
-		defer dir.unlink(tmp)
+		_ = dir.unlink(tmp) // before the wait for the disk: a folder that is being removed must empty
 	}
 	if err == nil {
 		err = dir.settle(wait)
@@ -213,10 +217,5 @@ func (r *Root) updateOnce(p string, max int64, change func([]byte) ([]byte, erro
 }
 
 func durable(opts []Option) bool {
-	for _, o := range opts {
-		if o == Volatile {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(opts, Volatile)
 }
