@@ -33,20 +33,49 @@ func Lock(path string, mode fs.FileMode) (*FileLock, error) {
 // LockWait takes the lock on path, waiting until ctx ends; then the error is ctx's. A missing file gets mode 0600.
 // Waiters are served in no particular order.
 func LockWait(ctx context.Context, path string) (*FileLock, error) {
+	l, err := wait(ctx, func() (*FileLock, error) { return Lock(path, 0o600) })
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, ctx.Err())
+	}
+	return l, err
+}
+
+// wait tries until the lock is free. A blocking flock could not be called off: it would hold its thread and take the
+// lock after we have left.
+func wait(ctx context.Context, try func() (*FileLock, error)) (*FileLock, error) {
 	const longest = 25 * time.Millisecond
 	for pause := time.Millisecond; ; pause = min(2*pause, longest) {
-		l, err := Lock(path, 0o600)
+		l, err := try()
 		if !errors.Is(err, ErrLocked) {
 			return l, err
 		}
-		// A blocking flock could not be called off: it would hold its thread and take the lock after we have left.
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("lock %s: %w", path, ctx.Err())
+			return nil, ctx.Err()
 		case <-time.After(pause):
 		}
 	}
 }
+
+// LockOpen is Lock for a file that is open already. The caller must make sure that the file still has its name. An error
+// leaves the file open.
+func LockOpen(f *os.File) (*FileLock, error) {
+	if err := lockFile(f); err != nil {
+		return nil, err
+	}
+	return &FileLock{f}, nil
+}
+
+// LockOpenWait is LockOpen that waits until ctx ends; then the error is ctx's.
+func LockOpenWait(ctx context.Context, f *os.File) (*FileLock, error) {
+	return wait(ctx, func() (*FileLock, error) { return LockOpen(f) })
+}
+
+// Release gives the lock back and leaves the file open, to be locked again.
+func (l *FileLock) Release() error { return unlockFile(l.file) }
+
+// ReadText reads the text that some holder left in the open lock file, at most 64 KiB.
+func ReadText(f *os.File) ([]byte, error) { return io.ReadAll(io.NewSectionReader(f, 0, maxLockText)) }
 
 // Write replaces the text inside the lock file: who holds it, for people and for other programs.
 func (l *FileLock) Write(b []byte) error {

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/livhana/steward/capacity"
@@ -36,6 +37,32 @@ type Speaker struct {
 	// been up. nil if the protocol has none.
 	Keep  func(agents map[string]time.Duration, now time.Time) error
 	Close func()
+	// Ready says why steward must not act although Act is set; nil, or no function: nothing is in the way. It is asked with
+	// every full look, and until it says otherwise steward only observes.
+	Ready func() error
+
+	hindered *protocol.Fault // what Ready said last; nil: nothing
+}
+
+// acts reports whether steward changes the protocol's files now.
+func (s *Speaker) acts() bool { return s.Act && s.hindered == nil }
+
+// ask asks Ready once more.
+func (s *Speaker) ask(name, path string, now time.Time) {
+	if !s.Act || s.Ready == nil {
+		return
+	}
+	err := s.Ready()
+	if err == nil {
+		s.hindered = nil
+		return
+	}
+	fault := protocol.Fault{Path: path, Problem: fmt.Sprintf("%s is only observed: %v", name, err), Since: now, Severity: protocol.High,
+		Hint: "steward acts again as soon as it may write there"}
+	if old := s.hindered; old != nil && old.Problem == fault.Problem {
+		fault.Since = old.Since
+	}
+	s.hindered = &fault
 }
 
 // Hint says that paths of a project may have changed; no paths means anything may have.

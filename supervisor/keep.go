@@ -51,7 +51,7 @@ func (l *looker) keep(agents map[string]map[string]time.Duration, r *report) {
 	}
 	defer l.guard("keep heartbeats", r)
 	for _, name := range l.names() {
-		if s := l.speakers[name]; s.Keep != nil && s.Act && len(agents[name]) > 0 {
+		if s := l.speakers[name]; s.Keep != nil && s.acts() && len(agents[name]) > 0 {
 			_ = s.Keep(agents[name], l.now()) // a failure shows as silence, and is tried again at the next look
 		}
 	}

@@ -203,13 +203,15 @@ func (l *looker) look(ctx context.Context, o order, r *report) {
 		look := protocol.Look{Now: l.now(), Since: o.since}
 		if !o.full {
 			look.Hints = append([]string{}, o.hints...)
+		} else {
+			s.ask(name, l.project.Path, look.Now)
 		}
 		if snap, ok := l.observe(ctx, name, s, look, r); ok {
 			r.snapshots = append(r.snapshots, snap)
 		} else {
 			l.drop(name, r) // what it knows may be half done; the next full look opens it anew
 		}
-		r.speaks = append(r.speaks, Spoken{Protocol: name, Act: s.Act, Why: s.Why})
+		r.speaks = append(r.speaks, Spoken{Protocol: name, Act: s.acts(), Why: s.Why})
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.failed)) {
 		r.snapshots = append(r.snapshots, protocol.Snapshot{Project: l.project.Name, Protocol: name, At: l.now(), Faults: []protocol.Fault{l.failed[name]}})
@@ -220,7 +222,10 @@ func (l *looker) observe(ctx context.Context, name string, s *Speaker, look prot
 	defer l.guard("look at "+name, r)
 	snap = s.Adapter.Observe(ctx, look)
 	r.dirs = append(r.dirs, s.Adapter.Dirs()...)
-	snap.Name(l.project.Name, name, s.Act)
+	if s.Act && s.hindered != nil {
+		snap.Faults = append(slices.Clip(snap.Faults), *s.hindered)
+	}
+	snap.Name(l.project.Name, name, s.acts())
 	return snap, true
 }
 
@@ -309,7 +314,7 @@ func (l *looker) rewatch(r *report) {
 func (l *looker) publish(doc []byte, r *report) {
 	defer l.guard("publish the capacity", r)
 	for _, name := range l.names() {
-		if s := l.speakers[name]; s.Publish != nil && s.Act {
+		if s := l.speakers[name]; s.Publish != nil && s.acts() {
 			_ = s.Publish(doc) // read by agents that care; a failure shows in the faults of the next look
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -27,9 +26,6 @@ type adapter struct {
 	own    func(dir string) string // steward's folder inside the protocol's
 	open   func(dir string, cfg steward.Config, guard guard) speaking
 }
-
-// guard takes the lock that our own processes take before they write in a project.
-type guard func(context.Context) (release func(), err error)
 
 // speaking is an adapter in use.
 type speaking interface {
@@ -77,10 +73,11 @@ func always(detect func(dir string) bool) func(string, steward.Config) bool {
 	return func(dir string, _ steward.Config) bool { return detect(dir) }
 }
 
-// flock takes the kernel's lock on a file of another program's, which stays where it is.
-func flock(ctx context.Context, path string) (release func(), err error) {
-	lock, err := platform.LockWait(ctx, path)
+// flock takes the kernel's lock on an open file of another program's, which stays where it is.
+func flock(ctx context.Context, f *os.File) (release func(), err error) {
+	lock, err := platform.LockOpenWait(ctx, f)
 	if err != nil {
+		_ = f.Close()
 		return nil, err
 	}
 	return func() { _ = lock.Unlock() }, nil
@@ -92,19 +89,6 @@ func adapterNamed(name string) (adapter, bool) {
 		return adapter{}, false
 	}
 	return adapters[i], true
-}
-
-// guardFor is the guard lock of a protocol's folder.
-func (ad adapter) guardFor(dir string) guard {
-	return func(ctx context.Context) (func(), error) {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		lock, err := platform.LockWait(ctx, filepath.Join(ad.own(dir), "guard.lock"))
-		if err != nil {
-			return nil, err
-		}
-		return func() { _ = lock.Unlock() }, nil
-	}
 }
 
 // projectOf describes a project to the supervisor. alone takes the project's lock, so that one steward at a time
@@ -147,9 +131,14 @@ func folderOf(dir string) (supervisor.Folder, error) {
 }
 
 func (ad adapter) speak(ref steward.ProjectRef, cfg steward.Config, alone bool) (supervisor.Speaker, error) {
-	a := ad.open(ref.Path, cfg, ad.guardFor(ref.Path))
-	s := supervisor.Speaker{Adapter: a, Act: ref.Mode(ad.name) != "observe", Close: a.Close}
-	if !s.Act {
+	act := ref.Mode(ad.name) != "observe"
+	guard, only := guard(guardLock), &sole{dir: ref.Path, own: ad.own(ref.Path)}
+	if act && alone {
+		guard = only.guarded
+	}
+	a := ad.open(ref.Path, cfg, guard)
+	s := supervisor.Speaker{Adapter: a, Act: act, Close: a.Close}
+	if !act {
 		s.Why = fmt.Sprintf("%s is only observed; repairs wait for: [project.mode] %s = \"act\"", ad.name, ad.name)
 	}
 	if p, ok := a.(publisher); ok {
@@ -158,37 +147,18 @@ func (ad adapter) speak(ref steward.ProjectRef, cfg steward.Config, alone bool) 
 	if b, ok := a.(beater); ok {
 		s.Keep = b.Keep
 	}
-	if !s.Act || !alone {
+	if !act || !alone {
 		return s, nil
 	}
-	lock, err := ad.lock(ref.Path)
-	if err != nil {
+	if err := only.ready(); errors.Is(err, platform.ErrLocked) {
+		only.close()
 		a.Close()
 		return supervisor.Speaker{}, err
 	}
+	s.Ready = only.ready
 	s.Close = func() {
 		a.Close()
-		_ = lock.Unlock()
+		only.close()
 	}
 	return s, nil
-}
-
-// lock makes this steward the only one that acts in the project. Who holds it stands inside.
-func (ad adapter) lock(dir string) (*platform.FileLock, error) {
-	own := ad.own(dir)
-	if err := os.MkdirAll(own, 0o755); err != nil {
-		return nil, fmt.Errorf("make steward's folder: %w", err)
-	}
-	path := filepath.Join(own, "steward.lock")
-	lock, err := platform.Lock(path, 0o644)
-	if err != nil {
-		if !errors.Is(err, platform.ErrLocked) {
-			return nil, fmt.Errorf("steward may not write in this project; a service of the machine may only where it was installed for "+
-				"(steward service install --system): %w", err)
-		}
-		holder, _ := platform.ReadLock(path)
-		return nil, fmt.Errorf("another steward acts in this project (%s): %w", oneWord(string(holder)), err)
-	}
-	_ = lock.Write(fmt.Appendf(nil, "{\"pid\":%d,\"since\":%q}\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339)))
-	return lock, nil
 }

@@ -71,7 +71,7 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	if err != nil {
 		cfg = steward.Defaults() // a boot script must not fail for a configuration that is not its own
 	}
-	speaker := ad.open(dir, cfg, ad.guardFor(dir))
+	speaker := ad.open(dir, cfg, guardLock)
 	defer speaker.Close()
 	err = speaker.Prepare(c.Context(), b)
 	if errors.Is(err, agentstatus.ErrNotInitialized) {

@@ -138,10 +138,8 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 			return nil, usageError{fmt.Errorf("exec: %q is no name for an agent; give one with --agent", name)}
 		}
 	}
-	ad, _ := adapterNamed(agentstatus.Name)
-	guarded := agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive}
 	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, madeUp: o.agent == "", cfg: keepConfig(cfg), limits: cfg.Heartbeat,
-		client: agentstatus.Connect(dir, guarded), guard: ad.guardFor(dir), registers: registersIn(dir, cfg)}, nil
+		client: connect(dir), registers: registersIn(dir, cfg)}, nil
 }
 
 // registersIn reports whether an agent of this folder is entered in the registry of protocol 000: that protocol is spoken

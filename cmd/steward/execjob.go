@@ -31,7 +31,7 @@ type job struct {
 	madeUp    bool // nobody gave the name
 	cfg       keep.Config
 	limits    heartbeat.Config
-	guard     guard
+	laid      bool                // the project's folder was set up for it
 	client    *agentstatus.Client // of the goroutine that runs the job
 	registers bool                // the agent is entered in the registry of protocol 000
 }
@@ -104,16 +104,19 @@ func (j *job) enroll(l *life) error {
 		return nil
 	}
 	// As long as we live, the end of the command is ours to tell: the daemon sees it before we can say that it was a good one.
-	post := agentstatus.Post{Process: protocol.Identity(l.id), Keeper: selfIdentity(), Kept: true}
+	post := agentstatus.Post{Process: protocol.Identity(l.id), Keeper: selfIdentity(), Kept: true, Lay: !j.laid}
 	base := j.name
 	for n := 1; ; n++ {
 		post.Agent = j.name
 		ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
 		err := j.client.Enroll(ctx, post, time.Now())
 		cancel()
+		if j.laid && errors.Is(err, agentstatus.ErrNotInitialized) {
+			return nil // the folder was removed since the first life: it stays so, and the agent works on
+		}
 		if j.agent != "" || !errors.Is(err, agentstatus.ErrTaken) || n > 1000 {
 			if err == nil {
-				j.agent = j.name // the next life has it too
+				j.agent, j.laid = j.name, true // the next life has it too
 			}
 			return err
 		}
@@ -158,7 +161,7 @@ func (j *job) beat(ctx context.Context, l *life) {
 	if !j.registers || j.app.supervised(ctx, j.dir) {
 		return
 	}
-	p := agentstatus.New(j.dir, agentstatus.Options{Guard: j.guard})
+	p := agentstatus.New(j.dir, agentstatus.Options{Guard: guardLock})
 	defer p.Close()
 	_ = p.Keep(map[string]time.Duration{j.name: time.Since(l.began)}, time.Now()) // the next one may succeed
 }

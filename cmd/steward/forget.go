@@ -45,8 +45,7 @@ func (a *app) forget(ctx context.Context, project, agent string) error {
 	if err != nil {
 		cfg = steward.Defaults()
 	}
-	ad, _ := adapterNamed(agentstatus.Name)
-	client := agentstatus.Connect(dir, agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive})
+	client := connect(dir)
 	defer client.Close()
 	err = client.ForgetAgent(ctx, agent, cfg.Heartbeat.For(agentstatus.Name, agent).Dead, time.Now())
 	switch {

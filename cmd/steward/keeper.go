@@ -136,8 +136,7 @@ func (h *house) keeperDoors() keep.Doors {
 		if !registersIn(row.Dir, cfg) {
 			return nil // the keeper's own record is where it is known
 		}
-		ad, _ := adapterNamed(agentstatus.Name)
-		c := agentstatus.Connect(row.Dir, agentstatus.ClientOptions{Guard: ad.guardFor(row.Dir), Alive: mayLive})
+		c := connect(row.Dir)
 		defer c.Close()
 		return do(c)
 	}

@@ -43,10 +43,9 @@ func (a *app) locksOf(project string) (*lock.Place, steward.Config, error) {
 	if err != nil {
 		cfg = steward.Defaults() // a command must not fail for a configuration that is not its own
 	}
-	ad, _ := adapterNamed(handoffs.Name)
 	granted := lock.Open(dir, lock.Options{Now: time.Now})
 	m := handoffs.OpenMirror(dir, handoffs.MirrorOptions{
-		Options: handoffs.Options{Guard: ad.guardFor(dir), Granted: granted.Granted},
+		Options: handoffs.Options{Guard: guardLock, Granted: granted.Granted},
 		TTL:     cfg.Locks.TTL, Watch: cfg.Locks.Watch, Life: cfg.Heartbeat.Of(handoffs.Name, &protocol.Agent{}).Dead,
 	})
 	return lock.Open(dir, lock.Options{Now: time.Now, Mirror: m}), cfg, nil

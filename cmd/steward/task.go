@@ -68,9 +68,12 @@ func (a *app) openDesk(project, doing string) (*workdesk, error) {
 	if err != nil {
 		return nil, err
 	}
-	ad, _ := adapterNamed(agentstatus.Name)
-	client := agentstatus.Connect(dir, agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive})
-	return &workdesk{app: a, dir: dir, client: client, remote: status.NewClient(paths.Socket)}, nil
+	return &workdesk{app: a, dir: dir, client: connect(dir), remote: status.NewClient(paths.Socket)}, nil
+}
+
+// connect is a client for the tasks of the project at dir.
+func connect(dir string) *agentstatus.Client {
+	return agentstatus.Connect(dir, agentstatus.ClientOptions{Guard: guardLock, Alive: mayLive})
 }
 
 // mayLive is false only for a process that is proved to be gone.

@@ -184,7 +184,7 @@ func (d *workdesk) troubleInFiles(ctx context.Context, name string) string {
 		return ""
 	}
 	ad, _ := adapterNamed(agentstatus.Name)
-	speaker := ad.open(d.dir, cfg, ad.guardFor(d.dir))
+	speaker := ad.open(d.dir, cfg, guardLock)
 	defer speaker.Close()
 	now := time.Now()
 	snap := speaker.Observe(ctx, protocol.Look{Now: now, Since: now})

@@ -100,8 +100,7 @@ func (a *app) work(ctx context.Context, f workerFlags) error {
 		defer cancel()
 		return a.supervised(ctx, dir)
 	}
-	ad, _ := adapterNamed(agentstatus.Name)
-	o.Client = agentstatus.Connect(dir, agentstatus.ClientOptions{Guard: ad.guardFor(dir), Alive: mayLive})
+	o.Client = connect(dir)
 	defer o.Client.Close()
 	var unwatch func()
 	o.Hints, unwatch = a.taskHints(ctx, dir)

@@ -30,7 +30,10 @@ func (p *Place) flock(ctx context.Context, file string, wait bool) (*grip, error
 		}
 	}
 	for range tries {
-		before, _ := os.Lstat(path)
+		before, err := os.Lstat(path)
+		if err != nil {
+			before = p.lay(file)
+		}
 		l, err := take(ctx, path, mode)
 		if errors.Is(err, fs.ErrNotExist) {
 			if _, err := p.open(true); err != nil {
@@ -48,6 +51,24 @@ func (p *Place) flock(ctx context.Context, file string, wait bool) (*grip, error
 		_ = l.Unlock()
 	}
 	return nil, fmt.Errorf("%s is being removed again and again", path)
+}
+
+// lay makes a missing lock file, where its folder is there, for everybody who may write in that folder.
+func (p *Place) lay(file string) fs.FileInfo {
+	root, err := p.open(false)
+	if err != nil {
+		return nil
+	}
+	f, err := root.OpenLock(locksDir + "/" + file + lockSuffix)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	return info
 }
 
 // lookEvery is the pace at which a holder looks whether its lock file still has its name.

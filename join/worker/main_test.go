@@ -17,6 +17,7 @@ import (
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // TestMain lets this test binary stand in for steward's hidden command.
@@ -76,7 +77,7 @@ func siteAt(t *testing.T, dir string) *site {
 	s := &site{t: t, dir: dir, said: &lines{}}
 	s.client = s.connect()
 	t.Cleanup(s.client.Close)
-	if err := s.client.Enroll(t.Context(), agentstatus.Post{Agent: "livhana-layer1.1", Shared: true}, time.Now()); err != nil {
+	if err := s.client.Enroll(t.Context(), agentstatus.Post{Agent: "livhana-layer1.1", Shared: true, Lay: true}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -84,7 +85,7 @@ func siteAt(t *testing.T, dir string) *site {
 
 // connect makes a client as the program does.
 func (s *site) connect() *agentstatus.Client {
-	guard := func(ctx context.Context) (func(), error) {
+	guard := func(ctx context.Context, _ *jsonfile.Root) (func(), error) {
 		lock, err := platform.LockWait(ctx, filepath.Join(agentstatus.OwnDir(s.dir), "guard.lock"))
 		if err != nil {
 			return nil, err

@@ -67,7 +67,7 @@ var _ protocol.Adapter = (*Project)(nil)
 // New makes the adapter for the project at dir (absolute). Nothing is read yet.
 func New(dir string, opts Options) *Project {
 	p := &Project{dir: dir, opts: opts}
-	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: attemptsDir, Guard: opts.Guard,
+	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Rooms: []string{attemptsDir}, Guard: opts.Guard,
 		Sweep: []string{sharedDir, agentsDir, attemptsDir, claimsDir, own}, Forget: p.forget})
 	return p
 }
@@ -101,7 +101,7 @@ func (p *Project) Publish(doc []byte) error {
 	if err := p.Open(); err != nil {
 		return err
 	}
-	if err := p.Root.MkdirAll(own, 0o755); err != nil {
+	if _, err := p.MakeOwn(); err != nil {
 		return err
 	}
 	late, err := p.Root.Replace(capacityDoc, doc, jsonfile.Any, jsonfile.Volatile)

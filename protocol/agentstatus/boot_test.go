@@ -16,6 +16,7 @@ import (
 
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 func boot(agent string, pid int, now time.Time) protocol.Boot {
@@ -252,7 +253,7 @@ func TestBootUnderAHalfWrittenRegistry(t *testing.T) {
 // Twenty boots at once, each with its own adapter and the real lock: no entry is lost.
 func TestBootAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	guard := func(ctx context.Context) (func(), error) {
+	guard := func(ctx context.Context, _ *jsonfile.Root) (func(), error) {
 		lock, err := platform.LockWait(ctx, filepath.Join(OwnDir(dir), "guard.lock"))
 		if err != nil {
 			return nil, err

@@ -115,7 +115,7 @@ func cardPath(agent string) string { return path.Join(agentsDir, agent+".json") 
 
 // editCard rewrites steward's own card of an agent. One that cannot be read is made anew.
 func (p *Project) editCard(agent string, change func(*cardFile)) error {
-	if err := p.Root.MkdirAll(agentsDir, 0o755); err != nil {
+	if err := p.Root.Mkdir(agentsDir, 0o755); err != nil {
 		return err
 	}
 	k, err := p.readCard(agent)

@@ -162,7 +162,7 @@ func (c *Client) Claim(ctx context.Context, w Work, k Claim, now time.Time) erro
 			return ErrTaken
 		}
 		k.Task, k.At, k.Attempt = w.TaskID, now.UTC(), e.attempt()
-		if err := p.Root.MkdirAll(claimsDir, 0o755); err != nil {
+		if err := p.Root.Mkdir(claimsDir, 0o755); err != nil {
 			return err
 		}
 		doc, err := jsonfile.Encode(claimOnDisk{k, identityOn(k.Worker), identityOn(k.Runner)})

@@ -40,7 +40,7 @@ func newCrew(t *testing.T) *crew {
 func (c *crew) client() *Client {
 	lock := filepath.Join(OwnDir(c.dir), "guard.lock")
 	client := Connect(c.dir, ClientOptions{
-		Guard: func(ctx context.Context) (func(), error) {
+		Guard: func(ctx context.Context, _ *jsonfile.Root) (func(), error) {
 			l, err := platform.LockWait(ctx, lock)
 			if err != nil {
 				return nil, err

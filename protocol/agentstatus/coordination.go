@@ -46,9 +46,6 @@ func (c *Client) coordinate(ctx context.Context, agent, task string, f *Followed
 		p := c.p
 		p.seatAgents()
 		desk := p.deskOf(agent)
-		if err := p.Root.MkdirAll(desk, 0o755); err != nil {
-			return err
-		}
 		file := path.Join(desk, "active_coordination.json")
 		doc := coordinationFile{Agent: agent, Updated: now.UTC()}
 		o, _, err := p.Root.Load(file, maxFile)

@@ -181,7 +181,10 @@ func (c *Client) OutputFile(id string, attempt int, now time.Time) (string, erro
 	if !plainID(id) {
 		return "", ErrNoTask
 	}
-	if err := c.p.Root.MkdirAll(outputDir, 0o755); err != nil {
+	if _, err := c.p.MakeOwn(); err != nil {
+		return "", err
+	}
+	if err := c.p.Root.Mkdir(outputDir, 0o755); err != nil {
 		return "", err
 	}
 	return c.p.abs(outputFile(id, attempt)), nil

@@ -25,6 +25,8 @@ type Post struct {
 	Shared bool
 	// Claims: it takes tasks by claims alone, as workers do.
 	Claims bool
+	// Lay sets the protocol's folder up where it is missing, as boot does; else that is ErrNotInitialized.
+	Lay bool
 }
 
 // Enroll boots an agent (Prepare) and puts its process on its card. A name that another living process has, and does
@@ -34,7 +36,11 @@ func (c *Client) Enroll(ctx context.Context, post Post, now time.Time) error {
 	if !plainID(post.Agent) {
 		return fmt.Errorf("%q is no name for an agent: it cannot be used as a file name", post.Agent)
 	}
-	if err := c.p.Make(); err != nil {
+	begin := c.p.Make
+	if !post.Lay {
+		begin = func() error { return c.open(now) }
+	}
+	if err := begin(); err != nil {
 		return fmt.Errorf("enroll %s: %w", post.Agent, err)
 	}
 	if err := c.p.lay(post.Agent); err != nil {

@@ -37,9 +37,6 @@ func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file str
 		return "", &InvalidError{[]string{fmt.Sprintf("the request has %d bytes; %d are the most", len(doc), maxRequest)}}
 	}
 	err = c.guarded(ctx, now, func() error {
-		if err := c.p.Root.MkdirAll(tasksDir, 0o755); err != nil {
-			return err
-		}
 		file, err = c.p.submit(r, doc)
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -30,9 +31,10 @@ func (p *Project) write(line logLine) error {
 	return p.append(data, p.waits...)
 }
 
+// append adds a line to the log. A log that was there and is gone is not made anew: somebody has removed it.
 func (p *Project) append(line []byte, opts ...jsonfile.Option) error {
-	if err := p.Root.MkdirAll(sharedDir, 0o755); err != nil {
-		return err
+	if p.log.tail.Seen() {
+		opts = append(slices.Clip(opts), jsonfile.Existing)
 	}
 	return p.Root.Append(logFile, line, opts...)
 }
@@ -122,7 +124,12 @@ func (p *Project) tellAll() {
 			if len(p.log.untold) > 1 {
 				opts = append(opts, jsonfile.Volatile)
 			}
-			if err := p.append(line, opts...); err != nil {
+			err := p.append(line, opts...)
+			if folder.Missing(err) {
+				p.log.unwritten, p.log.tellAt = nil, p.Now.Add(untoldEvery) // there is no log: the lines wait for one
+				return
+			}
+			if err != nil {
 				p.log.unwritten = p.Fault(p.log.unwritten, logFile, err)
 				p.log.tellAt = p.Now.Add(untoldEvery)
 				return

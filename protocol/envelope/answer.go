@@ -69,7 +69,7 @@ func (p *Project) putAnswer(m *message, r resolution) error {
 		if err != nil {
 			return err
 		}
-		return p.Root.Append(p.opts.Log, line)
+		return p.Root.Append(p.opts.Log, line, jsonfile.Existing)
 	}
 	doc, err := jsonfile.Encode(r)
 	if err != nil {

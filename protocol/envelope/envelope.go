@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -61,8 +62,16 @@ var _ protocol.Adapter = (*Project)(nil)
 func New(dir string, opts Options) *Project {
 	opts.Messages, opts.Log = path.Clean(opts.Messages), path.Clean(opts.Log)
 	p := &Project{opts: opts}
-	p.Folder = folder.New(folder.Options{Dir: dir, Own: own, Guard: opts.Guard, Sweep: []string{opts.Messages, own, holdsDir}, Forget: p.forget})
+	p.Folder = folder.New(folder.Options{Dir: dir, Own: own, Home: homeOf(opts), Guard: opts.Guard, Sweep: []string{opts.Messages, own, holdsDir}, Forget: p.forget})
 	return p
+}
+
+// homeOf is the folder without which steward makes none of its own: the protocol's.
+func homeOf(opts Options) string {
+	if ours := path.Dir(own); opts.Messages != ours && !strings.HasPrefix(opts.Messages, ours+"/") {
+		return opts.Messages
+	}
+	return path.Dir(own)
 }
 
 // forget drops everything that was read, for a folder that was made anew.
@@ -104,10 +113,11 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	if err := p.Open(); err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
-	return p.Guarded(ctx, func() error {
-		if err := p.Root.MkdirAll(p.opts.Messages, 0o755); err != nil {
-			return fmt.Errorf("boot: %w", err)
-		}
-		return nil
-	})
+	if err := p.Root.MkdirAll(p.opts.Messages, 0o755); err != nil {
+		return fmt.Errorf("boot: %w", err)
+	}
+	if err := p.Guarded(ctx, func() error { return nil }); err != nil {
+		return fmt.Errorf("boot: %w", err)
+	}
+	return nil
 }

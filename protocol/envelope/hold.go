@@ -159,7 +159,7 @@ func (p *Project) keepFile(t *life, file string) error {
 
 // putAside puts a held message on record whose name belongs to another one by now.
 func (p *Project) putAside(file, id string) error {
-	if err := p.Root.MkdirAll(holdsDir, 0o755); err != nil {
+	if err := p.Root.Mkdir(holdsDir, 0o755); err != nil {
 		return err
 	}
 	p.shelf.unrest[path.Base(file)] = true
@@ -180,7 +180,7 @@ func (p *Project) fileSum(file string) string {
 
 // putNotice writes the notice of a hold.
 func (p *Project) putNotice(c protocol.Change, t *life) error {
-	if err := p.Root.MkdirAll(holdsDir, 0o755); err != nil {
+	if err := p.Root.Mkdir(holdsDir, 0o755); err != nil {
 		return err
 	}
 	doc, err := jsonfile.Encode(notice{TaskID: c.Subject.ID, Reason: c.Hold, Why: c.Why, HeldAt: p.Now.UTC(), ReleaseBy: c.ReleaseBy.UTC(),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -13,16 +14,19 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Guard takes the lock that all of our own processes take before they write; the returned func frees it.
-type Guard = func(ctx context.Context) (release func(), err error)
+// Guard takes the lock that all of our own processes take before they write. It lies in own, steward's folder in the
+// protocol's. The returned func frees it.
+type Guard = func(ctx context.Context, own *jsonfile.Root) (release func(), err error)
 
 // Options say which folder it is.
 type Options struct {
 	Dir  string // the project, absolute
 	Base string // the protocol's folder in it, with slashes; "" for the project itself
-	// Own is steward's own folder, or one in it, relative to Base: it is there before anything is written.
-	Own   string
-	Guard Guard // may be nil
+	// Own is steward's own folder, relative to Base: it is there before anything is written. Home is the folder without
+	// which it is not made, "" for the one that holds it. Rooms are folders in Own that are there as well.
+	Own, Home string
+	Rooms     []string
+	Guard     Guard // may be nil
 	// Sweep lists the folders, relative to Base, in which a crash of ours may leave drafts.
 	// One that the adapter lists anyway, and that may hold very many files, is left to Litter.
 	Sweep []string
@@ -40,6 +44,9 @@ type Folder struct {
 	Since    time.Time         // of the last look: what came before it is history
 
 	opts   Options
+	own    *jsonfile.Root      // at Own; nil while it was not seen
+	gone   time.Time           // when Own, or a room of it, was removed in our sight
+	ready  bool                // the rooms were there
 	lost   *protocol.Fault     // why Base cannot be opened
 	swept  time.Time           // when drafts that a crash left were last removed
 	litter map[string][]string // by folder: drafts that the adapter came across when it last listed it
@@ -49,7 +56,10 @@ type Folder struct {
 // New makes the Folder. Nothing is read yet.
 func New(opts Options) *Folder {
 	if opts.Guard == nil {
-		opts.Guard = func(context.Context) (func(), error) { return func() {}, nil }
+		opts.Guard = func(context.Context, *jsonfile.Root) (func(), error) { return func() {}, nil }
+	}
+	if opts.Home == "" {
+		opts.Home = path.Dir(opts.Own)
 	}
 	f := &Folder{opts: opts}
 	f.leave()
@@ -108,6 +118,7 @@ func (f *Folder) Open() error {
 	case err == nil:
 		f.leave()
 		f.Root, f.lost = root, nil
+		f.own, _ = root.Sub(f.opts.Own) // so that its removal is seen
 		return nil
 	case Missing(err):
 		f.leave()
@@ -157,6 +168,8 @@ func (f *Folder) leave() {
 func (f *Folder) shut() {
 	f.dropLates()
 	f.litter = nil
+	f.closeOwn()
+	f.gone = time.Time{}
 	if f.Root != nil {
 		_ = f.Root.Close()
 		f.Root = nil
@@ -189,10 +202,11 @@ func (f *Folder) Litter(dir string, drafts []string) {
 
 // Guarded runs act while no other process of ours writes in the folder. The folder must be open.
 func (f *Folder) Guarded(ctx context.Context, act func() error) error {
-	if err := f.Root.MkdirAll(f.opts.Own, 0o755); err != nil {
+	own, err := f.MakeOwn()
+	if err != nil {
 		return err
 	}
-	release, err := f.opts.Guard(ctx)
+	release, err := f.opts.Guard(ctx, own)
 	if err != nil {
 		return fmt.Errorf("take steward's guard lock: %w", err)
 	}

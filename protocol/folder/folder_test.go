@@ -68,10 +68,11 @@ func TestMake(t *testing.T) {
 
 // Without a base, the folder is the project.
 func TestProjectItself(t *testing.T) {
-	f := New(Options{Dir: t.TempDir(), Own: ".own/deep", Forget: func() {}})
+	dir := t.TempDir()
+	f := New(Options{Dir: dir, Own: ".own/deep", Forget: func() {}})
 	defer f.Close()
 	f.Begin(time.Now())
-	if err := errors.Join(f.Make(), f.Guarded(t.Context(), func() error { return f.Root.Create("x", nil, 0o644) })); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, ".own"), 0o755), f.Make(), f.Guarded(t.Context(), func() error { return f.Root.Create("x", nil, 0o644) })); err != nil {
 		t.Fatal(err)
 	}
 	if !Is(f.Root.Dir(), ".own/deep") || Is(f.Root.Dir(), "x") || Is(f.Root.Dir(), "none") || Is(f.Root.Dir()+"/none", "x") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 const (
@@ -29,7 +30,7 @@ func newRoom(t *testing.T, text string) *room {
 	t.Helper()
 	r := &room{t: t, dir: t.TempDir()}
 	r.Folder = New(Options{Dir: r.dir, Base: base, Own: "steward", Sweep: []string{".", "steward"}, Forget: func() { r.forgot++ },
-		Guard: func(context.Context) (func(), error) {
+		Guard: func(context.Context, *jsonfile.Root) (func(), error) {
 			r.held = r.guard == nil
 			return func() { r.held = false }, r.guard
 		}})

@@ -39,6 +39,9 @@ func (t *Tail) Read(f *Folder, anew func(), take func(line []byte, at int64)) er
 	return nil
 }
 
+// Seen reports whether the log was there at any time.
+func (t *Tail) Seen() bool { return t.begun }
+
 func (t *Tail) read(root *jsonfile.Root, st jsonfile.Stamp, anew func(), take func([]byte, int64)) error {
 	if t.begun && (st.Inode != t.inode || st.Size < t.offset || st.Size > t.offset && !t.goesOn(root)) {
 		*t = Tail{File: t.File, Max: t.Max, Last: t.Last}

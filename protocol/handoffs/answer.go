@@ -128,7 +128,7 @@ func (p *Project) post(asked place, r response) error {
 	if asked == flat {
 		to = flat
 	}
-	if err := p.Root.MkdirAll(to.dir(), 0o755); err != nil {
+	if err := p.Needs(to.dir()); err != nil {
 		return err
 	}
 	name := "handoff-" + r.ID + ".json"

@@ -67,13 +67,13 @@ func (p *Project) requeue(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
+	if err := p.Needs(pending.dir()); err != nil {
+		return err
+	}
 	if err := p.ledger.Enter(p.Root, c, p.Now); err != nil {
 		return err
 	}
 	if err := p.remember(c.Subject.ID, m.to, came(st)); err != nil {
-		return err
-	}
-	if err := p.Root.MkdirAll(pending.dir(), 0o755); err != nil {
 		return err
 	}
 	if err := p.Root.RenameIf(from, to, jsonfile.Sum(c.Ref.Sum)); err != nil {

@@ -82,7 +82,7 @@ func TestEventsOfAClientThatLogs(t *testing.T) {
 // A client that was quicker than our looks did both; one whose closed handoff is written anew does nothing new; and
 // what we put back ourselves is no news, not even after a restart.
 func TestEventsBetweenTheLooks(t *testing.T) {
-	s := newSite(t, file(statePath, stateDocOf("", "")))
+	s := newSite(t, file(statePath, stateDocOf("", ""))+file(Base+"/handoffs/pending/.keep", ""))
 	s.look()
 	s.Write(box(accepted, "quick"), task("quick", "accepted"))
 	s.Write(box(completed, "done"), task("done", "completed"))

@@ -118,9 +118,6 @@ func (p *Project) bury(resource string, lock jsonfile.Value, c protocol.Change) 
 	if err != nil {
 		return err
 	}
-	if err := p.Root.MkdirAll(own, 0o755); err != nil {
-		return err
-	}
 	if err := p.Root.Append(tombFile, line); err != nil {
 		return err
 	}

@@ -185,6 +185,9 @@ func (p *Project) logEvent(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
+	if p.log.tail.Seen() { // a log that was there and is gone is not made anew: somebody has removed it
+		return p.Root.Append(logFile, data, jsonfile.Existing)
+	}
 	return p.Root.Append(logFile, data)
 }
 

@@ -34,7 +34,7 @@ const stateText = `{
 `
 
 // around is what lies in every project and is nobody's business.
-var around = file(Base+"/settings.json", "{\"theirs\": 1}\n") + file(Base+"/handoffs/notes.md", "# notes\n") + file("src/main.go", "package main\n")
+var around = file(Base+"/settings.json", "{\"theirs\": 1}\n") + file(Base+"/handoffs/notes.md", "# notes\n") + file("src/main.go", "package main\n") + file(Base+"/handoffs/pending/.keep", "")
 
 func lockOf(s *protocol.Snapshot, resource string) *protocol.Lock {
 	for i := range s.Locks {

@@ -26,7 +26,7 @@ type Ledger struct {
 	unread  []string // files of which it could not be read what they say
 }
 
-// New is the ledger in the folder dir, which Enter makes when it is missing.
+// New is the ledger in the folder dir, which Enter makes in its parent folder when it is missing.
 func New(dir string) *Ledger { return &Ledger{dir: dir} }
 
 const (
@@ -150,7 +150,7 @@ func (l *Ledger) Enter(root *jsonfile.Root, c protocol.Change, now time.Time) er
 	if c.Attempt < 1 || !jsonfile.PlainName(c.Subject.ID) {
 		return fmt.Errorf("enter attempt %d of %q: no such name can be on record", c.Attempt, c.Subject.ID)
 	}
-	if err := root.MkdirAll(l.dir, 0o755); err != nil {
+	if err := root.Mkdir(l.dir, 0o755); err != nil {
 		return err
 	}
 	doc, err := jsonfile.Encode(entry{ID: c.Subject.ID, N: c.Attempt, Action: cmp.Or(c.Action, protocol.ActionRetry), Rule: c.Rule,

@@ -19,6 +19,9 @@ func TestLedger(t *testing.T) {
 	}
 	defer root.Close()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if err := os.Mkdir(filepath.Join(dir, "own"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	l, p := New("own/attempts"), &jsonfile.Patience{}
 	refresh := func() []protocol.Taking {
 		t.Helper()

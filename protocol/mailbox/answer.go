@@ -153,7 +153,7 @@ func (p *Project) newBox(file string, a answerLetter) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Root.MkdirAll(path.Dir(file), 0o755); err != nil {
+	if err := p.Needs(path.Dir(file)); err != nil {
 		return err
 	}
 	return p.Root.Create(file, doc, 0o644)

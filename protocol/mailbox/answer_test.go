@@ -215,7 +215,7 @@ func TestAnswerGoesTo(t *testing.T) {
 		{"the sender by mailbox", "", "", "to-developer.json", "messages/to-tech-lead.json"},
 		{"the document's lead", "", "messages/to-team-lead.json", "to-developer.json", "messages/to-team-lead.json"},
 		{"both leads", "team-lead", "messages/to-tech-lead.json,messages/to-team-lead.json", "to-developer.json", "messages/to-team-lead.json"},
-		{"the document's layout", "Tech Lead", "tasks/queue.json", "to-developer.json", "tasks/messages/to-team-lead.json"},
+		{"the document's layout", "Tech Lead", "tasks/queue.json,tasks/messages/.keep", "to-developer.json", "tasks/messages/to-team-lead.json"},
 		{"a role", "Designer", "", "to-tech-lead.json", "messages/to-designer.json"},
 		{"an unknown agent", "qa_bot", "", "to-tech-lead.json", "messages/to-qa-bot.json"},
 		{"a hostile one", "../../x", "", "to-tech-lead.json", ""},

@@ -85,6 +85,7 @@ func Run(t *testing.T, s Suite) {
 			t.Run("leaves the rest alone", func(t *testing.T) { s.leavesTheRest(t, c) })
 			t.Run("twice", func(t *testing.T) { s.twice(t, c) })
 			t.Run("conflict", func(t *testing.T) { s.conflict(t, c) })
+			t.Run("gone stays gone", func(t *testing.T) { s.gone(t, c) })
 			if c.Verb == protocol.VerbAnswer {
 				s.answers(t, c)
 			}

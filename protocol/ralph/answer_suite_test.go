@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
@@ -27,7 +28,7 @@ const wiggumFile = "wiggum.sh"
 // openFor opens a project; one in which the program lies resumes by it.
 func openFor(t testing.TB, dir string) *Project {
 	t.Helper()
-	opts := Options{Flock: flock, Guard: func(context.Context) (func(), error) { return func() {}, nil }}
+	opts := Options{Flock: flock, Guard: func(context.Context, *jsonfile.Root) (func(), error) { return func() {}, nil }}
 	if _, err := os.Stat(filepath.Join(dir, wiggumFile)); err == nil {
 		opts.Resume = []string{"sh", wiggumFile, "{task}"}
 	}

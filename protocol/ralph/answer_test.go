@@ -126,7 +126,7 @@ func TestCrashBetweenRecordAndMark(t *testing.T) {
 	p, now := open(t, dir), time.Now()
 	c := decided(t, look(t, p, now), answerComplete, now)
 	p.Begin(now)
-	if err := p.note("TASK-001", noteOf(c).in(stateTaken, now)); err != nil {
+	if err := p.Guarded(t.Context(), func() error { return p.note("TASK-001", noteOf(c).in(stateTaken, now)) }); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -230,7 +230,7 @@ func TestKanbanIsReplacedWhileItIsAnswered(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := lay(t, file(kanbanPath, kanban(line("*", "TASK-001", "x"), line(" ", "TASK-002", "y"))))
 			path := filepath.Join(dir, kanbanPath)
-			p := New(dir, Options{Flock: func(context.Context, string) (func(), error) {
+			p := New(dir, Options{Flock: func(context.Context, *os.File) (func(), error) {
 				text := strings.Replace(kanbanOf(t, dir), c.old, c.new, 1)
 				write(t, dir, kanbanPath+".new", text)
 				return func() {}, os.Rename(path+".new", path)

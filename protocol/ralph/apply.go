@@ -145,7 +145,11 @@ func (p *Project) lockKanban(ctx context.Context) (release func(), err error) {
 	}
 	wait, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
-	release, err = p.opts.Flock(wait, filepath.Join(p.dir, Base, file))
+	lock, err := p.Root.OpenLock(file)
+	if err != nil {
+		return nil, err
+	}
+	release, err = p.opts.Flock(wait, lock)
 	if err != nil && wait.Err() != nil && ctx.Err() == nil {
 		p.shut = shut{at: p.Now, by: p.holder(file)}
 		return nil, busy()

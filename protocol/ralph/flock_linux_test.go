@@ -121,7 +121,7 @@ func flip(t *testing.T, p *Project) int {
 		return 0
 	}
 	// A writer that had read before us would by now have put its old text over ours.
-	release, err := flock(t.Context(), filepath.Join(p.dir, kanbanPath+".lock"))
+	release, err := flockAt(t.Context(), filepath.Join(p.dir, kanbanPath+".lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func flip(t *testing.T, p *Project) int {
 
 // begin plays the program: it takes the task in hand, under the lock.
 func begin(t *testing.T, p *Project) int {
-	release, err := flock(t.Context(), filepath.Join(p.dir, kanbanPath+".lock"))
+	release, err := flockAt(t.Context(), filepath.Join(p.dir, kanbanPath+".lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestWaitForTheLockIsBounded(t *testing.T) {
 	now := time.Now()
 	dir := lay(t, file(kanbanPath, kanban(line(" ", "TASK-001", "x"))))
 	synctest.Test(t, func(t *testing.T) {
-		p := New(dir, Options{Flock: func(ctx context.Context, _ string) (func(), error) {
+		p := New(dir, Options{Flock: func(ctx context.Context, _ *os.File) (func(), error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}})

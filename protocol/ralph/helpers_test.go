@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
@@ -23,7 +24,7 @@ const (
 
 func open(t testing.TB, dir string) *Project {
 	t.Helper()
-	p := New(dir, Options{Flock: flock, Guard: func(context.Context) (func(), error) { return func() {}, nil }})
+	p := New(dir, Options{Flock: flock, Guard: func(context.Context, *jsonfile.Root) (func(), error) { return func() {}, nil }})
 	t.Cleanup(p.Close)
 	return p
 }

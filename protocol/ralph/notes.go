@@ -101,7 +101,7 @@ func decodeNotes(o jsonfile.Object) notes {
 // note puts an answer on record, in the place of what stood there of the same one.
 func (p *Project) note(id string, n note) error {
 	file := notesFile(id)
-	if err := p.Root.MkdirAll(answersDir, 0o755); err != nil {
+	if err := p.Root.Mkdir(answersDir, 0o755); err != nil {
 		return fmt.Errorf("record the answer: %w", err)
 	}
 	o, blob, err := p.Root.Load(file, maxFile)

@@ -3,6 +3,7 @@ package ralph
 
 import (
 	"context"
+	"os"
 	"path"
 	"path/filepath"
 	"time"
@@ -39,9 +40,9 @@ const (
 // Options are the settings of one project's adapter.
 type Options struct {
 	Guard folder.Guard // may be nil
-	// Flock takes flock(2), exclusively, on the file at path (absolute; it exists) and waits for it until ctx ends; the
-	// returned func lets go and leaves the file where it is. Without it nothing writes the kanban.
-	Flock func(ctx context.Context, path string) (release func(), err error)
+	// Flock takes flock(2), exclusively, on an open file and waits for it until ctx ends. It closes the file where it fails;
+	// else the returned func does, and leaves the file where it is. Without Flock nothing writes the kanban.
+	Flock func(ctx context.Context, f *os.File) (release func(), err error)
 	// Grace is how long work may be in hand without a worker folder or a pid file that says by whom, because its worker
 	// is being set up; 0 means one minute.
 	Grace time.Duration

@@ -229,7 +229,11 @@ func (p *Project) resumeRuns(ctx context.Context, id string) (bool, error) {
 	}
 	try, cancel := context.WithTimeout(ctx, probing)
 	defer cancel()
-	release, err := p.opts.Flock(try, filepath.Join(p.Root.Dir(), filepath.FromSlash(resumeLog(id))))
+	log, err := p.Root.OpenLock(resumeLog(id))
+	if err != nil {
+		return false, err
+	}
+	release, err := p.opts.Flock(try, log)
 	switch {
 	case err == nil:
 		release()

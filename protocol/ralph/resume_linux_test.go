@@ -248,7 +248,7 @@ func TestCrashBeforeTheResumeCommand(t *testing.T) {
 			n := noteOf(change)
 			n.Marker = c.record
 			p.Begin(now)
-			if err := p.note("TASK-001", n.in(stateTaken, now)); err != nil {
+			if err := p.Guarded(t.Context(), func() error { return p.note("TASK-001", n.in(stateTaken, now)) }); err != nil {
 				t.Fatal(err)
 			}
 			write(t, dir, kanbanPath, kanban(line(c.marker, "TASK-001", "x")))

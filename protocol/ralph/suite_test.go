@@ -36,9 +36,10 @@ type patient struct{ *Project }
 func (p patient) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
 	err := p.Project.Apply(ctx, c, now)
 	for busy := len(p.opts.Resume) > 0; busy; time.Sleep(time.Millisecond) {
-		if busy, _ = p.resumeRuns(ctx, c.Subject.ID); p.Root == nil {
+		if p.Root == nil {
 			break
 		}
+		busy, _ = p.resumeRuns(ctx, c.Subject.ID)
 	}
 	for _, id := range c.Processes {
 		for err == nil && proc.Check(proc.Identity(id)) != proc.Gone {

@@ -1,0 +1,187 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/protocol/protocoltest"
+)
+
+// A project's folder is removed during a flood, again and again, and nothing of it comes back.
+func TestFoldersThatAreRemovedStayGone(t *testing.T) {
+	r := newRig(t, quickRules)
+	r.write("config.toml", quickRules+fmt.Sprintf("[[project]]\npath = %q\n[[project]]\npath = %q\n[project.mode]\nralph = \"act\"\n[ralph]\ngrace = \"1s\"\n", r.at("p"), r.at("q")))
+	if err := os.Mkdir(r.at("q"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.boot("p")
+	r.start()
+	rounds, stubborn := 30, 0
+	for n := range rounds {
+		if n > 0 {
+			r.boot("p")
+		}
+		r.flood("p", n)
+		r.board("q", n)
+		time.Sleep(time.Duration(50+n*17%400) * time.Millisecond)
+		for _, dir := range []string{"p/tmp", "q/.ralph"} {
+			if out, err := exec.Command("rm", "-rf", r.at(dir)).CombinedOutput(); err != nil {
+				stubborn++ // a file came between the listing and the removal
+				if out2, err := exec.Command("rm", "-rf", r.at(dir)).CombinedOutput(); err != nil {
+					t.Fatalf("%s%s", out, out2)
+				}
+			}
+		}
+		time.Sleep(300 * time.Millisecond)
+		for _, dir := range []string{"p/tmp", "q/.ralph"} {
+			if left := r.below(dir); len(left) > 0 {
+				t.Fatalf("round %d: these are back: %s", n, strings.Join(left, ", "))
+			}
+		}
+	}
+	r.shows("the folder of protocol agentstatus is gone")
+	t.Logf("%d rounds; rm had to be called twice %d times", rounds, stubborn)
+}
+
+// flood writes requests that are always over their limit, so that each of them is held.
+func (r *rig) flood(project string, round int) {
+	for i := range 40 {
+		id := fmt.Sprintf("%08d-1111-4111-8111-%012d", round, i)
+		r.put(r.task(project, id, ".request.json"), doc{"task_id": id, "request_type": "execute", "priority": "medium", "source_agent": "livhana-layer1.1",
+			"target_agent": "codex-cursor", "created_at": time.Now().UTC().Format(time.RFC3339), "timeout_seconds": 300, "throttle_capacity": 0.0,
+			"payload": doc{"task_type": "execute"}})
+	}
+}
+
+// board lays a kanban of protocol 002 with work in hand that nobody does.
+func (r *rig) board(project string, round int) {
+	r.Helper()
+	dir := r.at(project, ".ralph")
+	text := "# Board\n\n## TASKS\n"
+	for i := range 20 {
+		text += fmt.Sprintf("\n- [=] **[TASK-%d%02d]** Do it\n  - Description: do it\n  - Priority: HIGH\n  - Dependencies: none\n", round%9+1, i)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "workers"), 0o755); err != nil {
+		r.Fatal(err)
+	}
+	r.write(filepath.Join(project, ".ralph/kanban.md"), text)
+}
+
+// below lists what there is of a folder, itself included.
+func (r *rig) below(dir string) (names []string) {
+	_ = filepath.WalkDir(r.at(dir), func(path string, _ fs.DirEntry, err error) error {
+		if err == nil {
+			names = append(names, path)
+		}
+		return nil
+	})
+	return names
+}
+
+// Where steward may not write it goes on looking, says whose the folder is and what to do, and acts as soon as it may.
+func TestFolderThatMayNotBeWritten(t *testing.T) {
+	protocoltest.AsNobody(t, func(t *testing.T) {
+		dir := t.TempDir()
+		own := agentstatus.OwnDir(dir)
+		if err := os.MkdirAll(own, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s := &sole{dir: dir, own: own}
+		defer s.close()
+		for _, closed := range []string{own, filepath.Dir(own)} {
+			if closed != own {
+				if err := os.Remove(own); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Chmod(closed, 0o555); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.ready(); err == nil || !strings.Contains(err.Error(), "permission denied") {
+				t.Errorf("%s may not be written: %v", closed, err)
+			}
+			if err := os.Chmod(closed, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.ready(); err != nil || s.lock != nil {
+			t.Errorf("without a folder of steward's there is nothing to lock: %v, %v", err, s.lock)
+		}
+		if err := os.Mkdir(own, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ready(); err != nil || s.lock == nil {
+			t.Errorf("it may be written: %v, %v", err, s.lock)
+		}
+		speaker, err := adapters[0].speak(steward.ProjectRef{Path: dir}, steward.Defaults(), true)
+		if err == nil || !strings.Contains(err.Error(), "another steward acts in this project ({") {
+			t.Errorf("a second steward: %v", err)
+		}
+		if err == nil {
+			speaker.Close()
+		}
+	})
+}
+
+// What root's steward has left is named, with its owner and the remedy.
+func TestFolderOfRoots(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can leave files of root's")
+	}
+	dir := t.TempDir()
+	own, err := jsonfile.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if err := os.Chown(dir, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	got := inOwn(own, fmt.Errorf("open the lock: %w", fs.ErrPermission)).Error()
+	for _, want := range []string{dir, accountOf(65534), "sudo chown -R " + accountOf(0) + " " + dir} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+}
+
+// One run of root's in somebody else's project leaves nothing that its owner could not write.
+func TestRootLeavesEverythingToTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can shut others out")
+	}
+	r := newRig(t, quickRules)
+	const owner = 65534
+	if err := os.Mkdir(r.at("p"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(r.at("p"), owner, owner); err != nil {
+		t.Fatal(err)
+	}
+	r.boot("p")
+	r.flood("p", 1)
+	r.steward("run", "--once", "--project", "p")
+	r.steward("lock", "run", "build", "--project", "p", "--", "true")
+	for _, path := range r.below("p") {
+		if strings.HasSuffix(path, ".request.json") {
+			continue // the test's own
+		}
+		if st, err := os.Lstat(path); err != nil || uidOf(st) != owner {
+			t.Errorf("%s belongs to %d (%v)", path, uidOf(st), err)
+		}
+	}
+}
+
+func uidOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }

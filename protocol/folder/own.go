@@ -1,0 +1,106 @@
+package folder
+
+import (
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// ownRests is how long steward's own folder stays away after it was removed in our sight: somebody is removing the whole
+// folder, and must find it empty.
+const ownRests = 10 * time.Second
+
+// MakeOwn gives steward's own folder with its rooms, and makes what is missing of them. It makes nothing outside: where
+// the protocol's folder is gone, it stays gone. The folder must be open; the Root is valid until it is closed.
+func (f *Folder) MakeOwn() (*jsonfile.Root, error) {
+	if f.Root == nil || !f.Root.Alive() {
+		return nil, Moved("the folder %s is gone", f.Shown(""))
+	}
+	if err := f.openOwn(); err != nil {
+		return nil, err
+	}
+	for _, room := range f.opts.Rooms {
+		if err := f.makeRoom(room); err != nil {
+			return nil, err
+		}
+	}
+	f.ready, f.gone = true, time.Time{}
+	return f.own, nil
+}
+
+// openOwn opens the folder, and makes it unless it was removed a moment ago.
+func (f *Folder) openOwn() error {
+	if f.own != nil && f.own.Alive() {
+		return nil
+	}
+	if f.own != nil {
+		f.closeOwn()
+		f.gone = f.Now
+	}
+	own, err := f.Root.Sub(f.opts.Own)
+	if Missing(err) {
+		if err := f.rests(); err != nil {
+			return err
+		}
+		if err := f.layOwn(); err != nil {
+			return err
+		}
+		own, err = f.Root.Sub(f.opts.Own)
+	}
+	if err != nil {
+		return err
+	}
+	f.own = own
+	return nil
+}
+
+// layOwn makes the folder, as open to others as the one that it is made for.
+func (f *Folder) layOwn() error {
+	home, err := f.Root.Stat(f.opts.Home)
+	if err != nil {
+		return err
+	}
+	if f.opts.Home != path.Dir(f.opts.Own) {
+		return f.Root.MkdirAll(f.opts.Own, 0o755)
+	}
+	return f.Root.Mkdir(f.opts.Own, 0o755|home.Mode.Perm()&0o022)
+}
+
+func (f *Folder) makeRoom(room string) error {
+	_, err := f.Root.Stat(room)
+	if !Missing(err) {
+		return err
+	}
+	if f.ready {
+		f.ready, f.gone = false, f.Now
+	}
+	if err := f.rests(); err != nil {
+		return err
+	}
+	return f.Root.Mkdir(room, 0o755)
+}
+
+// Needs is an error where a folder of the protocol's, relative to Base, is missing: only boot makes those.
+func (f *Folder) Needs(dir string) error {
+	if _, err := f.Root.Stat(dir); Missing(err) {
+		return fmt.Errorf("the folder %s is missing; steward boot makes it", f.Shown(dir))
+	}
+	return nil
+}
+
+// rests is the conflict that says that the folder is being removed.
+func (f *Folder) rests() error {
+	if away := f.Now.Sub(f.gone); !f.gone.IsZero() && away >= 0 && away < ownRests {
+		return Moved("the folder %s was removed a moment ago", f.Shown(f.opts.Own))
+	}
+	return nil
+}
+
+func (f *Folder) closeOwn() {
+	if f.own != nil {
+		_ = f.own.Close()
+	}
+	f.own, f.ready = nil, false
+}

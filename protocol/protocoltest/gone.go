@@ -1,0 +1,83 @@
+package protocoltest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// gone: a folder that somebody removes between look and change stays removed, whatever becomes of the change: the
+// whole of the project's folders, or any one of the protocol's.
+func (s Suite) gone(t *testing.T, c *Case) {
+	removals := []string{"."}
+	if !testing.Short() {
+		removals = append(removals, folders(t, s.lay(t, c).dir)...)
+	}
+	for _, removed := range removals {
+		if slices.Contains(strings.Split(removed, "/"), "steward") {
+			continue // steward's own: it makes that anew
+		}
+		b := s.lay(t, c)
+		change := c.Change(b.look(t), b.now)
+		for _, name := range children(t, b.dir, removed) {
+			if err := os.RemoveAll(filepath.Join(b.dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := folders(t, b.dir)
+		_ = b.a.Apply(t.Context(), change, b.now)
+		for range 3 {
+			b.now = b.now.Add(30 * time.Second)
+			b.a.Observe(t.Context(), protocol.Look{Now: b.now})
+		}
+		if open, ok := b.a.(interface{ Close() }); ok {
+			open.Close()
+		}
+		for _, name := range folders(t, b.dir) {
+			if !slices.Contains(before, name) && !slices.Contains(strings.Split(name, "/"), "steward") {
+				t.Errorf("%s was removed, and the folder %s is back", removed, name)
+			}
+		}
+		if left := tree(t, b.dir); removed == "." && len(left) > 0 {
+			t.Errorf("everything was removed, and these files are back: %v", left)
+		}
+	}
+}
+
+// children are what is removed for a folder: itself, or for the project all that is in it.
+func children(t testing.TB, dir, folder string) []string {
+	if folder != "." {
+		return []string{filepath.FromSlash(folder)}
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// folders lists the folders below dir.
+func folders(t testing.TB, dir string) []string {
+	var list []string
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && p != dir {
+			rel, _ := filepath.Rel(dir, p)
+			list = append(list, filepath.ToSlash(rel))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
