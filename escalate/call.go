@@ -260,6 +260,9 @@ func (c *Courier) failed(what errandKey) int {
 
 // record writes a delivery to the ledger. A failure to write leaves it in memory, to be written later.
 func (c *Courier) record(key string, d Delivery, settled bool) {
+	if i, known := c.ledger.get(key); known && c.Told != nil && d.isNews(i) {
+		c.Told(i, d)
+	}
 	if err := c.ledger.Record(key, d, settled); err != nil {
 		c.log.Error("record delivery", "key", key, "channel", d.Channel, "error", err)
 	}

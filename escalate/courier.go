@@ -26,6 +26,8 @@ type Courier struct {
 	now     func() time.Time
 	log     *slog.Logger
 	results chan result
+	// Told, if it is set before Run, hears what became of each attempt to tell the human; not of the same failure again.
+	Told func(i Incident, d Delivery)
 
 	// Run's own.
 	busy       map[string]bool // incidents that are part of a call, or wait for a summary

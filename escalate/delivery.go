@@ -124,3 +124,16 @@ func (i Incident) reached(channel string) bool {
 func (i Incident) stands(popup string) bool {
 	return slices.ContainsFunc(i.standing(), func(d Delivery) bool { return d.Popup == popup })
 }
+
+// isNews reports whether d tells more than the incident's deliveries do: the notice went out, or a channel failed anew.
+func (d Delivery) isNews(i Incident) bool {
+	switch {
+	case d.OK:
+		return d.Result != ResultWithdrawn
+	case d.Result != ResultFailed && d.Result != ResultTimeout:
+		return false
+	}
+	return !slices.ContainsFunc(i.Deliveries, func(old Delivery) bool {
+		return old.Channel == d.Channel && old.Rev == d.Rev && old.Result == d.Result
+	})
+}

@@ -162,7 +162,7 @@ func (s *Supervisor) tell(plan Plan) {
 		if a.Resolve {
 			verb = "resolve"
 		}
-		entry := Entry{At: s.now(), Kind: verb, Subject: a.Subject, Verb: verb, Reason: a.Kind, Text: strings.TrimSpace(a.Summary + " " + a.Detail), Incident: a.Key}
+		entry := Entry{At: s.now(), Kind: verb, Subject: a.Subject, Verb: verb, Reason: a.Kind, Text: strings.TrimSpace(a.Summary + "\n" + a.Detail), Incident: a.Key}
 		if err := s.doors.Tell(a); err != nil {
 			entry.Error = err.Error()
 			s.log.Error("write incident", "key", a.Key, "error", err)

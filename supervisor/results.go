@@ -72,6 +72,7 @@ func (s *Supervisor) settle(d *desk, results []result, now time.Time) {
 		s.metrics.change(c, res.err)
 		entry := Entry{At: now, Kind: "change", Subject: c.Subject, Verb: string(c.Verb), Reason: string(c.Reason), Text: c.Why, Change: &c}
 		switch {
+		case res.err == nil && c.Verb == protocol.VerbRenew: // the hold stands as before: no news
 		case res.err == nil:
 			if c.Verb != protocol.VerbLog && c.Verb != protocol.VerbRecord { // beside what was done, a line about it is nothing
 				s.remember(Done{At: now, Verb: string(c.Verb), Subject: c.Subject.String(), Why: c.Why})
@@ -87,7 +88,9 @@ func (s *Supervisor) settle(d *desk, results []result, now time.Time) {
 			entry.Error = res.err.Error()
 			s.log.Error("change", "verb", c.Verb, "subject", c.Subject.String(), "error", res.err)
 		}
-		s.doors.Note(entry)
+		if res.err != nil || c.Verb != protocol.VerbRenew {
+			s.doors.Note(entry)
+		}
 		if again := d.tried(c, res.err, now); res.err != nil && again {
 			d.full = true
 		}

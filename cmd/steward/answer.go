@@ -59,6 +59,17 @@ func (h *house) answer(ctx context.Context, key string, r escalate.Reply) (escal
 	return done, err
 }
 
+// noteDelivery enters in the journal what became of an attempt to tell the human.
+func (h *house) noteDelivery(i escalate.Incident, d escalate.Delivery) {
+	e := supervisor.Entry{At: d.At, Kind: "delivery", Subject: i.Subject(), Verb: d.Channel, Reason: d.Result, Text: d.Result, Incident: i.Key, Error: d.Error}
+	if d.OK && d.Recovery {
+		e.Text = d.Result + ", that it is over"
+	}
+	if err := h.journal.Write(e); err != nil {
+		h.log.Error("journal", "error", err)
+	}
+}
+
 func (h *house) human() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

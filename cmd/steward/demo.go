@@ -241,9 +241,12 @@ func (s *stage) escalation(ctx context.Context, l *demoLivhana, _ *demoCodex) er
 			return err
 		}
 		for _, i := range list.Incidents {
-			if i.Code == "GIT_CONFLICT" {
-				s.say("steward", "tells Jesse after %.1f s: %s", time.Since(sent).Seconds(), i.Summary)
-				s.settle(ctx, time.Second)
+			if i.Code != "GIT_CONFLICT" {
+				continue
+			}
+			said, final := reaches(i)
+			if final || time.Since(sent) > demoPatience {
+				s.say("steward", "%s after %.1f s: %s", said, time.Since(sent).Seconds(), i.Summary)
 				return nil
 			}
 		}
@@ -251,6 +254,28 @@ func (s *stage) escalation(ctx context.Context, l *demoLivhana, _ *demoCodex) er
 			return errMissed
 		}
 	}
+}
+
+// demoPatience is how long the demo waits for a channel to deliver the last alert.
+const demoPatience = 12 * time.Second
+
+// reaches says whom the incident has reached, and whether that is certain: a delivery with proof, or a failure of all.
+func reaches(i escalate.Incident) (said string, final bool) {
+	var failed []string
+	for _, d := range i.Deliveries {
+		switch {
+		case d.OK:
+			return fmt.Sprintf("told you through %s (%s)", d.Channel, d.Result), true
+		case d.Result == escalate.ResultUnwanted:
+			return "raised an incident, and no channel is to tell it,", true
+		case d.Error != "":
+			failed = append(failed, d.Channel)
+		}
+	}
+	if len(failed) > 0 {
+		return "would tell you: no channel works here (" + strings.Join(failed, ", ") + ");", len(failed) > 1
+	}
+	return "raised an incident", false
 }
 
 // settle lets time pass.

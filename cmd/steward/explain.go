@@ -67,7 +67,11 @@ func renderExplanation(p *page, e status.Explanation) {
 	}
 	p.title("Journal")
 	for _, entry := range e.Journal {
-		p.full("  %s  %s", p.clock(entry.At), told(entry))
+		what, details := told(entry)
+		p.full("  %s  %s", p.clock(entry.At), what)
+		for _, line := range details {
+			p.full("            %s", line)
+		}
 	}
 }
 

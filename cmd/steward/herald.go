@@ -29,6 +29,7 @@ type herald struct {
 	// answer takes a press for an answer; delivered counts.
 	answer    func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
 	delivered func(channel, result string)
+	told      func(i escalate.Incident, d escalate.Delivery)
 	changed   chan struct{} // the configuration is another one
 
 	mu      sync.Mutex // guards what follows
@@ -41,7 +42,7 @@ type herald struct {
 
 func newHerald(h *house) *herald {
 	return &herald{ledger: h.ledger, popups: desktop.NewPopupsIn(h.paths.State), state: h.state, log: h.log, config: h.escalation, human: h.human,
-		answer: h.answer, delivered: func(c, r string) { h.metrics.Delivered(c, r) },
+		answer: h.answer, told: h.noteDelivery, delivered: func(c, r string) { h.metrics.Delivered(c, r) },
 		changed: make(chan struct{}, 1), known: map[string]status.Channel{}}
 }
 
@@ -98,6 +99,7 @@ func (a *herald) assemble() *escalate.Courier {
 		channels = append(channels, a.counted(o.channel(name)))
 	}
 	courier := escalate.NewCourier(a.ledger, cfg, channels, time.Now, a.log)
+	courier.Told = a.told
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.outlets != nil && a.outlets.ntfy != nil {

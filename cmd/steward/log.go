@@ -22,16 +22,31 @@ var deeds = map[protocol.Verb]string{
 	protocol.VerbLog: "entered it in the shared log", protocol.VerbUnlock: "released the lock", protocol.VerbRequeue: "put it back in its place", protocol.VerbReap: "ended what was left of it", protocol.VerbPause: "held the agent", protocol.VerbResume: "let the agent go on",
 }
 
-// told is a journal entry in words.
-func told(e status.Entry) string {
+// told is a journal entry in words: a line, and further lines of detail. Only a delivery with proof has told the human.
+func told(e status.Entry) (what string, details []string) {
+	headline, rest, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
+	e.Text = headline
+	for line := range strings.Lines(rest) {
+		if line = clean(line); line != "" {
+			details = append(details, line)
+		}
+	}
+	return happened(e), details
+}
+
+func happened(e status.Entry) string {
 	what := e.Verb
 	switch {
 	case e.Kind == "verdict":
 		what = "became " + e.State
 	case e.Kind == "alert":
-		what = "told the human"
+		what = "raised an alert"
 	case e.Kind == "resolve":
-		what = "told the human that it is over"
+		what = "closed the incident"
+	case e.Kind == "delivery" && e.Error != "":
+		return clean("could not tell the human through " + e.Verb + " (" + e.Error + ")")
+	case e.Kind == "delivery":
+		what = "told the human through " + e.Verb
 	case e.Kind == "change" && deeds[protocol.Verb(e.Verb)] != "":
 		what = deeds[protocol.Verb(e.Verb)]
 	case what == "":
@@ -92,7 +107,11 @@ func (p *page) entry(e status.Entry) {
 	if e.Incident != "" {
 		about += " [" + e.Incident[:min(len(e.Incident), 8)] + "]"
 	}
-	p.line("%s  %s  %s", p.clock(e.At), clean(about), told(e))
+	what, details := told(e)
+	p.line("%s  %s  %s", p.clock(e.At), clean(about), what)
+	for _, line := range details {
+		p.line("            %s", line)
+	}
 }
 
 // follow prints entries as they are written, until the command is interrupted.
