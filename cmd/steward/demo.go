@@ -273,7 +273,7 @@ func reaches(i escalate.Incident) (said string, final bool) {
 		}
 	}
 	if len(failed) > 0 {
-		return "would tell you: no channel works here (" + strings.Join(failed, ", ") + ");", len(failed) > 1
+		return "would tell you: no channel works here (" + strings.Join(failed, ", ") + ")", len(failed) > 1
 	}
 	return "raised an incident", false
 }
