@@ -126,6 +126,8 @@ func TestHangingProjectIsInNobodysWay(t *testing.T) {
 		w.fill(0.95)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
+		hang := make(chan struct{})
+		defer close(hang) // after the end of the loop: the project still hangs then
 		go func() { ended <- w.loop().Run(ctx) }()
 		defer func() {
 			cancel()
@@ -141,8 +143,6 @@ func TestHangingProjectIsInNobodysWay(t *testing.T) {
 		if w.read("bad", "t1").Hold == nil || w.read("good", "t1").Hold == nil {
 			t.Fatal("not held")
 		}
-		hang := make(chan struct{})
-		defer close(hang)
 		w.at("good", func(*folder) { w.folders["bad"].beforeLook = func() { <-hang } })
 		time.Sleep(10 * time.Second)
 		w.fill(0.25)
