@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 )
 
@@ -86,8 +86,13 @@ func renderAnswered(p *page, doc struct {
 		return
 	}
 	p.line("answered: %s: %s", clean(i.Summary), clean(i.Answer.Label))
+	if i.Subject().Kind == protocol.KindPlea && i.Opened > 1 && !i.Opening.IsZero() {
+		p.line("  it was asked again at %s, after it had been settled; this answers the question of then", p.clock(i.Opening))
+	}
 	if i.Answer.Stop {
 		p.line("  the agent is told to stop")
+	} else if i.Answer.Option == "" {
+		p.line("  your own words settle the incident")
 	}
 	for _, requirement := range i.Answer.Requirements {
 		p.line("  new requirement: %s", clean(requirement))
@@ -95,39 +100,6 @@ func renderAnswered(p *page, doc struct {
 	if i.Answer.Problem != "" {
 		p.line("  nobody waits for it any more: %s", clean(i.Answer.Problem))
 	}
-}
-
-func (a *app) snoozeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "snooze KEY DURATION",
-		Short:   "Keep an incident quiet for a while; then it calls again",
-		Example: "  steward snooze 3fa9 2h",
-		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.completeNames("incident"),
-		RunE: func(c *cobra.Command, args []string) error {
-			key, err := segment(args[0])
-			if err != nil {
-				return err
-			}
-			d, err := time.ParseDuration(args[1])
-			if err != nil || d <= 0 || d > status.LongestSnooze {
-				return usageError{fmt.Errorf("snooze %s: %q is no duration of up to 30 days; give one like 30m or 2h", args[0], args[1])}
-			}
-			var raw json.RawMessage
-			err = a.ask(c.Context(), "snooze "+args[0], func(cl *status.Client) error {
-				return cl.Post(c.Context(), "/v1/incidents/"+key+"/snooze", status.Snooze{Seconds: d.Seconds()}, &raw)
-			})
-			if err != nil {
-				return err
-			}
-			return present(a, raw, renderSnoozed)
-		},
-	}
-}
-
-func renderSnoozed(p *page, doc struct {
-	Incident escalate.Incident `json:"incident"`
-}) {
-	p.line("quiet until %s: %s", p.clock(doc.Incident.AckedUntil), clean(doc.Incident.Summary))
 }
 
 // optionWords lists what an incident can be answered with.

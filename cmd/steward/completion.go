@@ -34,6 +34,14 @@ func (a *app) completeNames(kinds ...string) cobra.CompletionFunc {
 	}
 }
 
+// completeEach offers the same for every argument.
+func (a *app) completeEach(kinds ...string) cobra.CompletionFunc {
+	first := a.completeNames(kinds...)
+	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return first(c, nil, begun)
+	}
+}
+
 func namesOf(doc status.Document, kind string) []cobra.Completion {
 	var names []cobra.Completion
 	offer := func(name, about string) {

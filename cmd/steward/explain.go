@@ -60,7 +60,7 @@ func renderExplanation(p *page, e status.Explanation) {
 	for _, f := range e.Findings {
 		p.full("  %s: %s%s", clean(string(f.Severity)), clean(f.Text), inFile(f.Path, f.Text))
 	}
-	p.part("Incidents", "", incidentRows(p, e.Incidents))
+	p.part("Incidents", "", incidentRows(p, e.Incidents, false))
 	if len(e.Journal) == 0 {
 		p.styled(dim, "the journal has nothing on it")
 		return

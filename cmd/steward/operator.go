@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
@@ -116,34 +115,6 @@ func renderCarried(p *page, c status.Carried) {
 	for _, note := range c.Notes {
 		p.line("  note: %s", clean(note))
 	}
-}
-
-func (a *app) ackCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "ack KEY",
-		Short: "Acknowledge an incident: nobody is called about it for a while",
-		Long: "ack says that you have seen an incident. It is told again when its time is up and it is not resolved by then. KEY\n" +
-			"may be cut short.",
-		Example: "  steward ack 3fa9",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames("incident"),
-		RunE: func(c *cobra.Command, args []string) error {
-			key, err := segment(args[0])
-			if err != nil {
-				return err
-			}
-			raw, err := a.post(c.Context(), "acknowledge "+args[0], "/v1/incidents/"+key+"/ack", "")
-			if err != nil {
-				return err
-			}
-			return present(a, raw, renderAcked)
-		},
-	}
-}
-
-func renderAcked(p *page, doc struct {
-	Incident escalate.Incident `json:"incident"`
-}) {
-	p.line("acknowledged until %s: %s", p.clock(doc.Incident.AckedUntil), clean(doc.Incident.Summary))
 }
 
 func (a *app) releaseCommand() *cobra.Command {

@@ -131,6 +131,27 @@ func measured(rows [][]cell) []int {
 	return widths
 }
 
+// spare empties columns, in the order given, until the last column has that much room: a table leaves out empty columns.
+func (p *page) spare(rows [][]cell, least int, columns ...int) {
+	for _, column := range columns {
+		used := 0
+		for i, w := range measured(rows) {
+			switch {
+			case i == len(rows[0])-1:
+				used += min(w, least)
+			case w > 0:
+				used += w + 2
+			}
+		}
+		if used <= p.width {
+			return
+		}
+		for _, row := range rows {
+			row[column].text = ""
+		}
+	}
+}
+
 func (p *page) row(indent string, row []cell, widths []int) {
 	line, used, owed := indent, cells(indent), 0
 	for i, c := range row {

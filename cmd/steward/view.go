@@ -149,7 +149,7 @@ func renderStatus(p *page, doc status.Document) {
 	p.part("Waiting at the gate", "", waitingRows(p, doc.Waiting))
 	tasksPart(p, doc.Tasks, several)
 	p.part("Locks", "", lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock).among(several)))
-	p.part("Incidents", "no incidents", incidentRows(p, doc.Incidents))
+	p.part("Incidents", "no incidents", incidentRows(p, doc.Incidents, several))
 	donePart(p, doc.Done)
 }
 

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,20 +142,22 @@ func TestRendering(t *testing.T) {
 	two := sampleAgents()
 	two[1].Project = "site"
 	texts := map[string]string{
-		"status-100":    shown(renderStatus, sampleStatus(), 100),
-		"status-60":     shown(renderStatus, sampleStatus(), 60),
-		"status-file":   shown(renderStatus, sampleStatus(), 0),
-		"status-empty":  shown(renderStatus, status.Document{Self: status.Self{Version: "1.2.3"}, Report: supervisor.Report{Started: before(time.Minute), LastLook: noon, Looks: 1}}, 100),
-		"agents":        shown(renderAgents, agentList{sampleAgents()}, 100),
-		"agents-two":    shown(renderAgents, agentList{two}, 0),
-		"tasks":         shown(renderTasks, taskList{sampleTasks()}, 130),
-		"locks":         shown(renderLocks, lockList{sampleStatus().Locks}, 100),
-		"incidents":     shown(renderIncidents, incidentList{sampleIncidents()}, 100),
-		"goals":         shown(renderGoals, goals, 100),
-		"log":           shown(renderLog, journal{sampleJournal()}, 100),
-		"capacity":      shown(renderCapacity, sampleCapacity(), 100),
-		"capacity-none": shown(renderCapacity, status.Capacity{}, 100),
-		"nothing":       shown(renderAgents, agentList{}, 100) + shown(renderTasks, taskList{}, 100) + shown(renderLocks, lockList{}, 100) + shown(renderIncidents, incidentList{}, 100),
+		"status-100":     shown(renderStatus, sampleStatus(), 100),
+		"status-60":      shown(renderStatus, sampleStatus(), 60),
+		"status-file":    shown(renderStatus, sampleStatus(), 0),
+		"status-empty":   shown(renderStatus, status.Document{Self: status.Self{Version: "1.2.3"}, Report: supervisor.Report{Started: before(time.Minute), LastLook: noon, Looks: 1}}, 100),
+		"agents":         shown(renderAgents, agentList{sampleAgents()}, 100),
+		"agents-two":     shown(renderAgents, agentList{two}, 0),
+		"tasks":          shown(renderTasks, taskList{sampleTasks()}, 130),
+		"locks":          shown(renderLocks, lockList{sampleStatus().Locks}, 100),
+		"incidents":      shown(renderIncidents, incidentList{sampleIncidents()}, 100),
+		"incidents-80":   shown(renderIncidents, incidentList{manyIncidents()}, 80),
+		"incidents-file": shown(renderIncidents, incidentList{manyIncidents()}, 0),
+		"goals":          shown(renderGoals, goals, 100),
+		"log":            shown(renderLog, journal{sampleJournal()}, 100),
+		"capacity":       shown(renderCapacity, sampleCapacity(), 100),
+		"capacity-none":  shown(renderCapacity, status.Capacity{}, 100),
+		"nothing":        shown(renderAgents, agentList{}, 100) + shown(renderTasks, taskList{}, 100) + shown(renderLocks, lockList{}, 100) + shown(renderIncidents, incidentList{}, 100),
 	}
 	for name, e := range sampleExplanations() {
 		texts[name] = shown(renderExplanation, e, 100)
@@ -187,6 +190,49 @@ func compare(t *testing.T, file, got string) {
 	}
 }
 
+// manyIncidents are of two projects, more and less grave, and one has been reworded.
+func manyIncidents() []escalate.Incident {
+	list := sampleIncidents()
+	list = append(list, list[0], list[0])
+	list[2].Key, list[2].Project, list[2].About, list[2].Count, list[2].Severity = "77c0aa00", "site", "site:plea/q-1", 1, protocol.High
+	list[2].Rev, list[2].Opened, list[2].Asked = 3, 1, 3
+	list[3].Key, list[3].Agent, list[3].About, list[3].State = "88c0aa00", "an-agent-with-a-long-name", "sot:task/t-7", escalate.Snoozed
+	return list
+}
+
+// TestIncidentsFitTheScreen: a row is a line of 80 characters at most, whatever it has to say.
+func TestIncidentsFitTheScreen(t *testing.T) {
+	for _, line := range strings.Split(shown(renderIncidents, incidentList{manyIncidents()}, 80), "\n") {
+		if n := cells(line); n > 80 {
+			t.Errorf("a line takes %d cells: %s", n, line)
+		}
+	}
+}
+
+func TestSinceTakesLengthsAndMoments(t *testing.T) {
+	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.FixedZone("here", 3600))
+	for text, want := range map[string]string{
+		"30m": "2026-03-14T11:30:00+01:00", "3d": "2026-03-11T12:00:00+01:00", "14:00": "2026-03-13T14:00:00+01:00", "09:30:10": "2026-03-14T09:30:10+01:00",
+		"2026-03-01": "2026-03-01T00:00:00+01:00", "2026-03-01 08:00": "2026-03-01T08:00:00+01:00", "2026-03-14T09:00:00Z": "2026-03-14T09:00:00Z",
+		"soon": "", "-2h": "", "d": "", "-1d": "", "": "",
+	} {
+		got, ok := momentOf(text, now)
+		if ok != (want != "") || ok && got.Format(time.RFC3339) != want {
+			t.Errorf("%q: %v %v, want %q", text, got, ok, want)
+		}
+	}
+}
+
+func TestShortIDsTellApart(t *testing.T) {
+	ids := []string{"7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10", "7c0e2f5a-3c1d-4f7e-9a51-5d1c8e7f2a10", "TASK-001", ""}
+	short := shortIDs(ids)
+	for i, want := range []string{"7c0e2f5a-3b", "7c0e2f5a-3c", "TASK-001", ""} {
+		if got := short(ids[i]); got != want {
+			t.Errorf("%s is shown as %s, want %s", ids[i], got, want)
+		}
+	}
+}
+
 func TestNarrowScreensCutOnlyTheLastColumn(t *testing.T) {
 	got := shown(renderTasks, taskList{sampleTasks()}, 90)
 	if !bytes.Contains([]byte(got), []byte(longID)) {
@@ -207,12 +253,8 @@ func TestIncidentKeysStayApart(t *testing.T) {
 		{nil, 8}, {[]string{"0123456789abcdef"}, 8}, {[]string{"0123456789abcdef", "0123456789abcdee"}, 16},
 		{[]string{"short", "0123456789abcdef"}, 8}, {[]string{"twice000", "twice000"}, 8}, {[]string{"01234567aaaa", "01234567bbbb"}, 9},
 	} {
-		var list []escalate.Incident
-		for _, k := range c.keys {
-			list = append(list, escalate.Incident{Key: k})
-		}
-		if got := keyLength(list); got != c.want {
-			t.Errorf("keyLength(%q) = %d, want %d", c.keys, got, c.want)
+		if got := distinctLength(c.keys); got != c.want {
+			t.Errorf("distinctLength(%q) = %d, want %d", c.keys, got, c.want)
 		}
 	}
 }

@@ -1,18 +1,11 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward/escalate"
-	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
 )
@@ -57,7 +50,7 @@ func listOf[T any](a *app, name, short, states string, render func(*page, T)) *c
 	return c
 }
 
-// agentList, taskList, lockList and incidentList are the documents of the lists.
+// agentList, taskList and lockList are the documents of the lists.
 type (
 	agentList struct {
 		Agents []supervisor.AgentReport `json:"agents"`
@@ -67,9 +60,6 @@ type (
 	}
 	lockList struct {
 		Locks []supervisor.LockReport `json:"locks"`
-	}
-	incidentList struct {
-		Incidents []escalate.Incident `json:"incidents"`
 	}
 	goalList struct {
 		Goals []supervisor.Goal `json:"goals"`
@@ -239,121 +229,6 @@ func lockRows(p *page, locks []supervisor.LockReport, all spread) [][]cell {
 		rows = append(rows, []cell{all.of(l.Project, l.Protocol), text(l.Resource), word(l.State), text(l.Holder), text(expires), {l.Why, dim}})
 	}
 	return rows
-}
-
-func (a *app) incidentsCommand() *cobra.Command {
-	var f filter
-	var all bool
-	c := &cobra.Command{
-		Use: "incidents", Short: "List what needs a human", Example: "  steward incidents\n  steward incidents --all -o json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if all && f.state != "" {
-				return usageError{fmt.Errorf("list incidents: give --all or --state, not both")}
-			}
-			if all {
-				return a.allIncidents(c.Context(), f)
-			}
-			err := show(c.Context(), a, "list incidents", f.path("incidents"), renderIncidents)
-			if errors.Is(err, status.ErrNoDaemon) && f == (filter{}) {
-				return errors.Join(a.lastIncidents(), err)
-			}
-			return err
-		},
-	}
-	f.flags(c, "open acked snoozed resolved")
-	c.Flags().BoolVar(&all, "all", false, "also those that are resolved")
-	return c
-}
-
-// allIncidents puts the two lists of the daemon into one document: what is open, then what is over.
-func (a *app) allIncidents(ctx context.Context, f filter) error {
-	all := struct {
-		Incidents []json.RawMessage `json:"incidents"`
-	}{[]json.RawMessage{}}
-	err := a.ask(ctx, "list incidents", func(c *status.Client) error {
-		for _, state := range []string{"", string(escalate.Resolved)} {
-			part := struct{ Incidents []json.RawMessage }{}
-			f.state = state
-			if err := c.Get(ctx, f.path("incidents"), &part); err != nil {
-				return err
-			}
-			all.Incidents = append(all.Incidents, part.Incidents...)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	raw, err := json.Marshal(all)
-	if err != nil {
-		return fmt.Errorf("list incidents: %w", err)
-	}
-	return present(a, raw, renderIncidents)
-}
-
-func renderIncidents(p *page, doc incidentList) {
-	p.list("no incidents", []string{"KEY", "SEVERITY", "STATE", "LAST", "COUNT", "SUMMARY"}, incidentRows(p, doc.Incidents))
-	short := keyLength(doc.Incidents)
-	for _, i := range doc.Incidents {
-		handle := i.Handle()
-		if !strings.Contains(handle, "@") {
-			handle = i.Key[:min(len(i.Key), short)]
-		}
-		switch {
-		case i.State == escalate.Resolved:
-		case len(i.Options) > 0:
-			p.line("steward answer %s OPTION: %s", handle, optionWords(i.Options))
-		case i.Subject().Kind == protocol.KindPlea:
-			p.line("steward answer %s \"…\" in your own words", handle)
-		}
-	}
-}
-
-// lastIncidents shows what the ledger holds while nobody keeps it: that steward is down may be among it.
-func (a *app) lastIncidents() error {
-	paths, err := a.reach()
-	if err != nil {
-		return nil // it has been said
-	}
-	open := slices.DeleteFunc(escalate.ReadAll(filepath.Join(paths.State, "incidents")), func(i escalate.Incident) bool { return i.State == escalate.Resolved })
-	if len(open) == 0 {
-		return nil
-	}
-	if a.output == "json" {
-		return a.print(incidentList{open})
-	}
-	p := a.page()
-	p.list("no incidents", []string{"KEY", "SEVERITY", "STATE", "LAST", "COUNT", "SUMMARY"}, incidentRows(p, open))
-	return a.write(p.String())
-}
-
-func incidentRows(p *page, incidents []escalate.Incident) [][]cell {
-	short := keyLength(incidents)
-	var rows [][]cell
-	for _, i := range incidents {
-		times := ""
-		if i.Count > 1 {
-			times = fmt.Sprintf("%d×", i.Count)
-		}
-		rows = append(rows, []cell{text(i.Key[:min(len(i.Key), short)]), word(i.Severity), word(i.State), text(p.ago(&i.Last)), text(times), text(i.Summary)})
-	}
-	return rows
-}
-
-// keyLength is how much of the keys tells them apart, 8 at least: any unique prefix may be typed.
-func keyLength(incidents []escalate.Incident) int {
-	for n := 8; ; n++ {
-		seen, longer, double := map[string]bool{}, false, false
-		for _, i := range incidents {
-			short := i.Key[:min(len(i.Key), n)]
-			double = double || seen[short]
-			longer = longer || len(i.Key) > n
-			seen[short] = true
-		}
-		if !double || !longer {
-			return n
-		}
-	}
 }
 
 func renderGoals(p *page, doc goalList) {

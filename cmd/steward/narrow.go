@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// narrowing is what a person asks of a list beyond its project and state: how many rows, of which agent, since when.
+type narrowing struct {
+	limit int
+	agent string
+	since string
+	start time.Time // since, as a moment; zero: no limit
+}
+
+func (n *narrowing) flags(c *cobra.Command) {
+	c.Flags().IntVar(&n.limit, "limit", 0, "at most `N` rows (0: all)")
+	c.Flags().StringVar(&n.agent, "agent", "", "only of the agent with this `NAME`")
+	c.Flags().StringVar(&n.since, "since", "", "only what happened since `TIME`: 30m, 2h, 3d, 14:00, 2026-03-14 or 2026-03-14T09:00:00Z")
+}
+
+// read checks the flags against the clock.
+func (n *narrowing) read(doing string, now time.Time) error {
+	if n.limit < 0 {
+		return usageError{fmt.Errorf("%s: --limit %d: give 0 or more", doing, n.limit)}
+	}
+	if n.since == "" {
+		return nil
+	}
+	start, ok := momentOf(n.since, now)
+	if !ok {
+		return usageError{fmt.Errorf("%s: --since %q is no length of time and no moment; give one like 30m, 3d, 14:00 or 2026-03-14", doing, n.since)}
+	}
+	n.start = start
+	return nil
+}
+
+// set reports whether the flags leave out anything.
+func (n narrowing) set() bool { return n.limit > 0 || n.agent != "" || n.since != "" }
+
+// has reports whether a row of that agent and moment is to be shown.
+func (n narrowing) has(agent string, at time.Time) bool {
+	return (n.agent == "" || strings.EqualFold(n.agent, agent)) && !at.Before(n.start)
+}
+
+// momentOf reads a length of time before now, or a moment in the local zone.
+func momentOf(text string, now time.Time) (time.Time, bool) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n < 100_000 {
+			return now.AddDate(0, 0, -n), true
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(-d), d >= 0
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, true
+	}
+	for _, layout := range []string{time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	for _, layout := range []string{time.TimeOnly, "15:04"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+			if at.After(now) { // 23:00, asked at 01:00, is yesterday's
+				at = at.AddDate(0, 0, -1)
+			}
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// shortLength is the least that is shown of an id.
+const shortLength = 8
+
+// shortIDs gives what a list shows of each id: of a UUID as much as tells it from the others, of any other id all.
+func shortIDs(ids []string) func(string) string {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !isUUID(id) })
+	n := distinctLength(ids)
+	return func(id string) string {
+		if isUUID(id) {
+			return id[:n]
+		}
+		return id
+	}
+}
+
+func isUUID(id string) bool {
+	return len(id) == 36 && strings.Count(id, "-") == 4 && !strings.ContainsFunc(id, func(r rune) bool {
+		return r != '-' && !strings.ContainsRune("0123456789abcdefABCDEF", r)
+	})
+}
+
+// distinctLength is how many characters tell the ids apart, 8 at least. Ids that are given twice are the same thing.
+func distinctLength(ids []string) int {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	n := shortLength
+	for i := 1; i < len(ids); i++ {
+		common := 0
+		for common < min(len(ids[i-1]), len(ids[i])) && ids[i-1][common] == ids[i][common] {
+			common++
+		}
+		n = max(n, common+1)
+	}
+	return n
+}
