@@ -458,10 +458,10 @@ func withADaemon(t *testing.T, steward string) {
 	p.await("status", `"looks": *[1-9]`)
 	for range 2 {
 		p.boot()
-		p.await("agents", `(?s)"alive".*"alive"`)
+		p.await("agents", `(?s)"expected".*"expected"`) // neither beats by itself
 	}
 	time.Sleep(2 * time.Second) // ten looks: what wrongly proves the death of an agent has done so by now
-	if out := p.mustRun("steward", "agents", "-o", "json"); strings.Count(out, `"alive"`) != 2 {
+	if out := p.mustRun("steward", "agents", "-o", "json"); strings.Count(out, `"expected"`) != 2 {
 		t.Errorf("agents: %s", out)
 	}
 	if log := p.read("shared/coordination_log.jsonl"); strings.Count(log, "session_start") != 2 || strings.Count(log, "agent_ready") != 2 {

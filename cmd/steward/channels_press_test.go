@@ -251,6 +251,7 @@ func TestChannelsPresses(t *testing.T) {
 func (c *crowd) changeTheQuestion() {
 	c.Helper()
 	popup, _ := c.wall.shows(faultWords(3))
+	c.askAnew(c.project, taskID(3), 2)
 	again := resultOf(taskID(3), "FAULT_N3:fatal")
 	again["execution_time_seconds"] = 2
 	c.put(c.task(c.project, taskID(3), ".result.json"), again)

@@ -304,6 +304,7 @@ func (m *mayhem) finish(f *fate, i escalate.Incident) bool {
 		if f.question {
 			m.settles(f.n)
 		} else {
+			m.askAnew(m.project, taskID(f.n), 2)
 			m.outcome(m.project, taskID(f.n), "completed")
 		}
 		return true

@@ -243,6 +243,7 @@ func TestDesktopCallsTheHumanOnce(t *testing.T) {
 	h.until("the sentence", func() bool { return len(h.heard()) == 1 })
 	t.Logf("popup after %v, sentence spoken to its end after %v; the document allows 10 s", popup, time.Since(failed))
 	for n := 2; n <= 100; n++ {
+		h.askAnew("p", taskID(1), n)
 		again := resultOf(taskID(1), "GIT_CONFLICT:fatal")
 		again["execution_time_seconds"] = n
 		h.put(h.task("p", taskID(1), ".result.json"), again)

@@ -157,12 +157,25 @@ func (x *ordeal) laws() {
 	x.Helper()
 	x.rest()
 	x.awaits("no fault is left", x.faultless)
+	x.awaits("every result is on record", x.recorded)
 	x.judge()
 	x.whole(x.at(ordealProject, "tmp"))
 	x.whole(x.state)
 	x.untouched()
 	x.nobodyDied()
 	x.toldOnce()
+}
+
+// recorded reports whether every result that ended a task has its copy in the attempts. At rest no retry is to come.
+func (x *ordeal) recorded() bool {
+	results, _ := filepath.Glob(x.task(ordealProject, "*", ".result.json"))
+	for _, file := range results {
+		id := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "task_"), ".result.json")
+		if !there(x.attempts(ordealProject, id+".final.json")) {
+			return false
+		}
+	}
+	return true
 }
 
 func (x *ordeal) faultless() bool {

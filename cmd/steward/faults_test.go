@@ -54,6 +54,14 @@ func (r *rig) outcome(project, id, outcome string) {
 	r.put(r.task(project, id, ".result.json"), resultOf(id, outcome))
 }
 
+// askAnew writes the request of a task again: the next result is the first one of a new request.
+func (r *rig) askAnew(project, id string, n int) {
+	r.Helper()
+	d := requestOf(id, 1)
+	d["payload"].(doc)["parameters"].(doc)["again"] = n
+	r.put(r.task(project, id, ".request.json"), d)
+}
+
 // stage writes a document beside its place, and gives what renames it there.
 func (r *rig) stage(file string, d doc) (reveal func()) {
 	r.Helper()
@@ -210,10 +218,12 @@ func TestStoppedDaemon(t *testing.T) {
 	r.beats("p", 0.9)
 	p := r.start("p")
 	r.shows(`"codex-cursor"[^}]*"state": *"alive"`)
+	r.put(r.at("p/tmp/agent_status/livhana_status/heartbeat.json"), doc{"agent_name": "livhana-layer1.1", "status": "active", "last_heartbeat": stamp(), "uptime_seconds": 1})
+	r.shows(`"livhana-layer1.1"[^}]*"state": *"alive"`)
 	stop := r.signal(p, syscall.SIGSTOP)
 	r.pause(4 * time.Second)
 	resumed := r.signal(p, syscall.SIGCONT)
-	// livhana, who does not beat, is dead in the end; not for what happened while nobody looked.
+	// livhana, who beat once, is dead in the end; not for what happened while nobody looked.
 	r.shows(`"livhana-layer1.1"[^}]*"state": *"dead"`, `"codex-cursor"[^}]*"state": *"alive"`)
 	for _, e := range r.journal() {
 		switch {

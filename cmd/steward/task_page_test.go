@@ -95,7 +95,7 @@ func runPage(t *testing.T, shown []pageCommand) []string {
 			t.Fatal(err)
 		}
 	}
-	put("config.toml", "[supervisor]\nlook_every = \"200ms\"\n[escalate]\nchannels = []\n[capacity]\ndimensions = [\"agent\"]\n[tasks]\njudge = \"30s\"\n")
+	put("config.toml", "[human]\nname = \"Ann\"\n[supervisor]\nlook_every = \"200ms\"\n[escalate]\nchannels = []\n[capacity]\ndimensions = [\"agent\"]\n[tasks]\njudge = \"30s\"\n")
 	put("shop/scripts/check.sh", "#!/bin/sh\necho \"checking $1\"\necho good > report.txt\n")
 	put("shop/scripts/deploy.sh", "#!/bin/sh\necho 'no such host' >&2\nexit 3\n")
 	const mark = "-- next --"

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -126,25 +125,39 @@ func (r *rig) worker(project string, args ...string) *exec.Cmd {
 	return r.command("steward", append([]string{"worker", "--agent", executor, "--project", project}, args...)...)
 }
 
-// drain runs a worker until no task is left, and gives what it said and what it took.
-func (r *rig) drain(project string, env ...string) (said string, used *syscall.Rusage) {
+// drain runs a worker until no task is left, and gives what it said and the most memory it had, in bytes.
+func (r *rig) drain(project string, env ...string) (said string, most uint64) {
 	r.Helper()
 	var out bytes.Buffer
 	c := r.worker(project, "--drain")
 	c.Env = append(c.Env, env...)
 	c.Stdout, c.Stderr = &out, &out
 	p := r.spawn(c)
-	select {
-	case <-p.ended:
-	case <-time.After(workPatience):
-		p.kill()
-		r.Fatalf("the worker did not come to its end:\n%s", &out)
+	for deadline := time.Now().Add(workPatience); p.alive(); r.pause(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.kill()
+			r.Fatalf("the worker did not come to its end:\n%s", &out)
+		}
+		most = max(most, p.peakMemory())
 	}
+	<-p.ended
 	if code := c.ProcessState.ExitCode(); code != 0 {
 		r.Errorf("the worker ended with %d:\n%s", code, &out)
 	}
-	used, _ = c.ProcessState.SysUsage().(*syscall.Rusage)
-	return out.String(), used
+	return out.String(), most
+}
+
+// peakMemory is the most memory that the process has had so far, in bytes. Its rusage would not do: that one starts with
+// the memory of the test, which the process shares until it executes its program.
+func (p *child) peakMemory() uint64 {
+	data, _ := os.ReadFile("/proc/" + strconv.Itoa(p.Process.Pid) + "/status")
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
 }
 
 // slowly is until with the patience that work needs.
