@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"maps"
+	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -19,7 +21,8 @@ func (a *app) configCommand() *cobra.Command {
 		Use:   "config",
 		Short: "Print the effective configuration, check a file, or print the commented defaults",
 		Long: "config prints the settings in force: the defaults with your file over them. --defaults prints the commented file of all\n" +
-			"defaults, which is the reference; --check reports everything that is wrong with a file.",
+			"defaults, which is the reference; --check reports everything that is wrong with a file, and names project folders that are\n" +
+			"not there.",
 		Example: "  steward config --defaults > ~/.config/steward/config.toml\n  steward config --check ~/.config/steward/config.toml",
 		RunE: func(*cobra.Command, []string) error {
 			switch {
@@ -60,6 +63,7 @@ type fileCheck struct {
 	File     string        `json:"file"`
 	OK       bool          `json:"ok"`
 	Problems []fileProblem `json:"problems"`
+	Notes    []string      `json:"notes"` // what is no mistake in the file, but may be a slip of the pen
 }
 
 type fileProblem struct {
@@ -68,15 +72,39 @@ type fileProblem struct {
 }
 
 func (a *app) checkConfig(file string) error {
-	_, err := steward.Load(file, checkPrograms)
+	cfg, err := steward.Load(file, checkPrograms)
+	notes := notesOn(cfg)
 	if a.output == "json" {
-		doc := fileCheck{File: file, OK: err == nil, Problems: problemsOf(err)}
+		doc := fileCheck{File: file, OK: err == nil, Problems: problemsOf(err), Notes: notes}
 		return errors.Join(err, a.print(doc))
 	}
 	if err != nil {
 		return err
 	}
-	return a.write(clean(file) + ": fine\n")
+	text := clean(file) + ": fine\n"
+	for _, note := range notes {
+		text += "note: " + clean(note) + "\n"
+	}
+	return a.write(text)
+}
+
+// notesOn names the project folders that cannot be used now. The file is fine all the same: a disk may come later.
+func notesOn(cfg steward.Config) []string {
+	notes := []string{}
+	home, _ := os.UserHomeDir()
+	cwd, _ := os.Getwd()
+	rows, twins := apart(cfg.Projects, home, cwd)
+	cfg.Projects = rows
+	refs, _ := cfg.ProjectList(home, cwd)
+	for _, ref := range refs {
+		if err := folderTrouble(ref.Path); err != nil {
+			notes = append(notes, fmt.Sprintf("project %s: %s: %v; steward waits for it", ref.Name, ref.Path, err))
+		}
+	}
+	for _, t := range twins {
+		notes = append(notes, t.String())
+	}
+	return notes
 }
 
 // problemsOf takes apart what steward.Load joined.

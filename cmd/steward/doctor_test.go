@@ -255,6 +255,7 @@ func TestDoctorProject(t *testing.T) {
 		{"the unit forbids", with(func(f *projectFacts) { f.unit = strict }), []string{ok, "fail p: the machine's unit does not let.*→ sudo steward service install --system"}},
 		{"the unit allows", with(func(f *projectFacts) { f.unit = strict + "ReadWritePaths=-/p\n" }), []string{ok}},
 		{"unknown to the daemon", with(func(f *projectFacts) { f.running = true }), []string{ok, "warn p: .*does not look after it → steward reload"}},
+		{"known to the daemon by another name", with(func(f *projectFacts) { f.running, f.twin = true, true }), []string{ok}},
 		{"many faults", with(func(f *projectFacts) { f.running, f.report = true, many }),
 			[]string{ok, "warn", "warn", "warn", "warn", "warn", "warn p: and 2 faults more"}},
 	})

@@ -21,6 +21,7 @@ type projectFacts struct {
 	unit      string // the text of the machine's unit, if that looks after it; else ""
 	report    *supervisor.ProjectReport
 	running   bool // a daemon answers
+	twin      bool // the daemon looks after this folder under another name
 	flag      bool // the daemon has it from --project, not from the configuration
 	config    string
 }
@@ -63,6 +64,9 @@ func (d *patient) projectProbes() []probe {
 		folders = append(folders, probe{"projects", f.ref.Name, func(context.Context) []finding {
 			f.folder = folderAt(f.ref.Path)
 			f.protocols, f.unit = projectOf(f.ref, d.cfg, false).Detect(), d.machineUnit()
+			if f.running && f.report == nil {
+				f.twin = slices.ContainsFunc(list, func(o projectFacts) bool { return o.report != nil && sameFolder(o.ref.Path, f.ref.Path) })
+			}
 			return judgeProject(f)
 		}})
 		scripts = append(scripts, probe{"boot scripts", f.ref.Name, func(context.Context) []finding { return d.bootScripts(f.ref) }})
@@ -127,7 +131,7 @@ func judgeWriting(f projectFacts) []finding {
 
 func judgeReport(f projectFacts) []finding {
 	if f.report == nil {
-		if !f.running {
+		if !f.running || f.twin {
 			return nil
 		}
 		return []finding{doubt(f.ref.Name, "steward reload", "the steward that runs does not look after it")}

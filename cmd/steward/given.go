@@ -23,7 +23,7 @@ func only(configured []steward.Project, dirs []string, home, cwd string) []stewa
 		}
 		p := steward.Project{Path: full}
 		for _, c := range configured {
-			if path, err := steward.Expand(c.Path, home, cwd); err == nil && path == full {
+			if path, err := steward.Expand(c.Path, home, cwd); err == nil && sameFolder(path, full) {
 				p = c
 				p.Path = full
 			}
@@ -31,6 +31,29 @@ func only(configured []steward.Project, dirs []string, home, cwd string) []stewa
 		chosen = append(chosen, p)
 	}
 	return chosen
+}
+
+// twin is a project whose folder an earlier row names already, by another path.
+type twin struct{ path, first string }
+
+func (t twin) String() string {
+	return fmt.Sprintf("%s is the same folder as %s; it is one project, and the first row holds", t.path, t.first)
+}
+
+// apart leaves out each row whose path leads to the folder of an earlier row: one folder is one project, whatever links
+// lead to it. A path that is written twice stays, because it is refused.
+func apart(rows []steward.Project, home, cwd string) (kept []steward.Project, twins []twin) {
+	var paths []string
+	for _, row := range rows {
+		path, err := steward.Expand(row.Path, home, cwd)
+		first := slices.IndexFunc(paths, func(p string) bool { return p != path && sameFolder(p, path) })
+		if err == nil && first >= 0 && !slices.Contains(paths, path) {
+			twins = append(twins, twin{path, paths[first]})
+			continue
+		}
+		kept, paths = append(kept, row), append(paths, path)
+	}
+	return kept, twins
 }
 
 // checkGiven refuses what --project cannot mean, before anything is opened. A folder that is not there is waited for, as its
@@ -48,25 +71,42 @@ func (h *house) checkGiven(once bool) error {
 	return nil
 }
 
-// tellMissing says at once which projects cannot be looked after yet: a slip of the pen looks just like a disk that comes later.
-func (h *house) tellMissing(refs []steward.ProjectRef) {
-	for _, ref := range refs {
-		info, err := os.Stat(ref.Path)
-		switch {
-		case err == nil && info.IsDir():
+// tellProjects says at once which projects cannot be looked after yet: a slip of the pen looks just like a disk that comes
+// later. It also names the folders that are given under two names.
+func (h *house) tellProjects(refs []steward.ProjectRef, twins []twin) {
+	for _, t := range twins {
+		if h.manager != "" {
+			h.log.Warn("a project is named twice; the first row holds", "path", t.path, "same_folder_as", t.first)
 			continue
-		case err == nil:
-			err = errors.New("it is no folder")
-		case errors.Is(err, fs.ErrNotExist):
-			err = errors.New("there is no such folder")
+		}
+		fmt.Fprintf(h.app.err, "steward: %s\n", clean(t.String()))
+	}
+	for _, ref := range refs {
+		err := folderTrouble(ref.Path)
+		if err == nil {
+			continue
 		}
 		if h.manager != "" {
 			h.log.Warn("a project cannot be looked at; it is waited for", "project", ref.Name, "path", ref.Path, "error", err)
 			continue
 		}
 		fmt.Fprintf(h.app.err, "steward: project %s: %s: %s; steward waits for it. If the path is wrong, stop this and correct it\n",
-			clean(ref.Name), clean(ref.Path), clean(bareReason(err)))
+			clean(ref.Name), clean(ref.Path), clean(err.Error()))
 	}
+}
+
+// folderTrouble says why there is no folder at the path now.
+func folderTrouble(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.IsDir():
+		return errors.New("it is no folder")
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("there is no such folder")
+	case err != nil:
+		return errors.New(bareReason(err))
+	}
+	return nil
 }
 
 // bareReason is an error without the path that the line names already.

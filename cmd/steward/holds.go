@@ -117,7 +117,7 @@ func (l *holds) add(snap *protocol.Snapshot, adapter protocol.Adapter) {
 // current one, and those of the last run, which may have come from its flags.
 func (a *app) knownProjects(cfg steward.Config, paths platform.Paths) []steward.ProjectRef {
 	h := &house{app: a, log: slog.New(slog.DiscardHandler)}
-	refs, _ := h.projects(cfg) // two rows for one folder: then only the last run's are known
+	refs, _, _ := h.projects(cfg) // two rows for one folder: then only the last run's are known
 	return withLast(refs, cfg, paths)
 }
 
@@ -129,7 +129,7 @@ func withLast(refs []steward.ProjectRef, cfg steward.Config, paths platform.Path
 	}
 	cfg.Projects = nil
 	for _, r := range last.Projects {
-		if !filepath.IsAbs(r.Path) || slices.ContainsFunc(refs, func(ref steward.ProjectRef) bool { return ref.Path == filepath.Clean(r.Path) }) {
+		if !filepath.IsAbs(r.Path) || slices.ContainsFunc(refs, func(ref steward.ProjectRef) bool { return sameFolder(ref.Path, r.Path) }) {
 			continue
 		}
 		row := steward.Project{Path: r.Path, Name: r.Name, Mode: map[string]string{}}

@@ -80,7 +80,7 @@ func (h *house) setAgents(cfg steward.Config) {
 	if k == nil {
 		return
 	}
-	refs, err := h.projects(cfg)
+	refs, _, err := h.projects(cfg)
 	if err != nil {
 		h.log.Error("keep the agents", "error", err)
 		return
@@ -113,7 +113,7 @@ func keptRows(cfg steward.Config, refs []steward.ProjectRef) (rows, aside []keep
 		}
 		supervised := false
 		for _, ref := range refs {
-			if ref.Path == dir {
+			if sameFolder(ref.Path, dir) {
 				r.Project, supervised = ref.Name, true
 			}
 		}

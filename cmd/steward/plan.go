@@ -60,7 +60,7 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 		return err
 	}
 	h := &house{app: a, dirs: dirs, cfg: cfg, paths: paths, log: slog.New(slog.DiscardHandler)}
-	refs, err := h.projects(cfg)
+	refs, _, err := h.projects(cfg)
 	if err != nil {
 		return err
 	}

@@ -123,14 +123,14 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 	if h.cfg, h.paths, err = a.settings(); err != nil {
 		return nil, err
 	}
-	refs, err := h.projects(h.cfg)
+	refs, twins, err := h.projects(h.cfg)
 	if err == nil {
 		err = h.checkGiven(once)
 	}
 	if err != nil {
 		return nil, err
 	}
-	h.tellMissing(refs)
+	h.tellProjects(refs, twins)
 	if err := h.openState(once); err != nil {
 		h.close()
 		return nil, err
@@ -178,10 +178,10 @@ func (h *house) takeOver(once bool) (supervisor.Memory, error) {
 }
 
 // projects lists what is to be supervised: flags, else the configuration, else the current folder.
-func (h *house) projects(cfg steward.Config) ([]steward.ProjectRef, error) {
+func (h *house) projects(cfg steward.Config) ([]steward.ProjectRef, []twin, error) {
 	cwd, err := os.Getwd()
 	if err != nil {
-		return nil, fmt.Errorf("find the current folder: %w", err)
+		return nil, nil, fmt.Errorf("find the current folder: %w", err)
 	}
 	dirs := h.dirs
 	if len(dirs) == 0 && len(cfg.Projects) == 0 && h.manager == "" {
@@ -191,7 +191,10 @@ func (h *house) projects(cfg steward.Config) ([]steward.ProjectRef, error) {
 	if len(dirs) > 0 {
 		cfg.Projects = only(cfg.Projects, dirs, home, cwd)
 	}
-	return cfg.ProjectList(home, cwd)
+	rows, twins := apart(cfg.Projects, home, cwd)
+	cfg.Projects = rows
+	refs, err := cfg.ProjectList(home, cwd)
+	return refs, twins, err
 }
 
 // openState takes the state folder for this steward alone, and opens what lies in it.

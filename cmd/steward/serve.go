@@ -97,8 +97,9 @@ func (h *house) reload(ctx context.Context) (notes []string, err error) {
 	alert := configAlert()
 	cfg, paths, err := h.app.settings()
 	var refs []steward.ProjectRef
+	var twins []twin
 	if err == nil {
-		refs, err = h.projects(cfg)
+		refs, twins, err = h.projects(cfg)
 	}
 	if err != nil {
 		alert.Summary, alert.Detail, alert.Occurrence = "The new configuration was refused; the old one stays in force", err.Error(), err.Error()
@@ -108,7 +109,7 @@ func (h *house) reload(ctx context.Context) (notes []string, err error) {
 		return nil, refusal{err}
 	}
 	h.configAccepted()
-	h.tellMissing(refs)
+	h.tellProjects(refs, twins)
 	h.mu.Lock()
 	h.cfg = cfg
 	h.mu.Unlock()

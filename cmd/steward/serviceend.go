@@ -140,11 +140,12 @@ func (a *app) uninstallCommand() *cobra.Command {
 		Use:   "uninstall",
 		Short: "Stop and remove the service; what steward holds is let go",
 		Long: "uninstall stops the service, lets go of what steward holds, and removes everything that install and the service have made,\n" +
-			"but for the history: incidents, journal and memory. --purge removes that as well. Your configuration stays.",
+			"but for the history: incidents, journal and memory, and the attempts in the projects. --purge removes that as well, and\n" +
+			"names every folder that it removes. Your configuration stays.",
 		Example: "  steward service uninstall\n  sudo steward service uninstall --system --purge",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.uninstall(c.Context(), o) },
 	}
-	c.Flags().BoolVar(&o.purge, "purge", false, "remove incidents, journal and memory too")
+	c.Flags().BoolVar(&o.purge, "purge", false, "remove incidents, journal, memory, and steward's folders in the projects too")
 	return a.serviceFlags(c, &o)
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -39,7 +41,7 @@ func tidyUp(paths platform.Paths, refs []steward.ProjectRef, o serviceOptions) (
 	}
 	_ = os.Remove(filepath.Dir(paths.Socket))
 	if o.purge {
-		purgeProjects(refs)
+		gone, notes = purgeProjects(refs)
 		for _, pattern := range historyFiles() {
 			found, _ := filepath.Glob(filepath.Join(paths.State, pattern))
 			for _, path := range found {
@@ -49,9 +51,9 @@ func tidyUp(paths platform.Paths, refs []steward.ProjectRef, o serviceOptions) (
 	}
 	switch err := os.Remove(paths.State); {
 	case err == nil:
-		return []string{paths.State}, nil
+		return append(gone, paths.State), notes
 	case o.purge:
-		return nil, []string{"not everything could be removed: " + err.Error()}
+		return gone, append(notes, "not everything could be removed: "+err.Error())
 	}
 	command := "steward service uninstall --purge"
 	if o.system {
@@ -60,19 +62,54 @@ func tidyUp(paths platform.Paths, refs []steward.ProjectRef, o serviceOptions) (
 	return nil, []string{"the history stays in " + paths.State + " (incidents, journal); " + command + " removes it"}
 }
 
-// purgeProjects removes steward's own folder from every project: attempts, and what is published there. A link in its
-// place leads nowhere out of the project.
-func purgeProjects(refs []steward.ProjectRef) {
+// purgeProjects removes steward's own folder from every project: attempts, locks, and what is published there. It names
+// every folder that it removes, and every folder that stays. A link in the folder's place leads nowhere out of the project.
+func purgeProjects(refs []steward.ProjectRef) (gone, notes []string) {
 	for _, ref := range refs {
 		root, err := os.OpenRoot(ref.Path)
 		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				notes = append(notes, fmt.Sprintf("steward's files in %s stay: %v", ref.Path, err))
+			}
 			continue
 		}
 		for _, ad := range adapters {
-			if own, err := filepath.Rel(ref.Path, ad.own(ref.Path)); err == nil {
-				_ = root.RemoveAll(own)
+			own := ad.own(ref.Path)
+			rel, err := filepath.Rel(ref.Path, own)
+			if err == nil {
+				_, err = root.Lstat(rel)
+			}
+			if err != nil {
+				continue
+			}
+			if lock := heldLock(root, rel); lock != "" {
+				notes = append(notes, own+" stays: a process holds "+lock)
+			} else if err := root.RemoveAll(rel); err != nil {
+				notes = append(notes, own+" stays: "+err.Error())
+			} else {
+				gone = append(gone, own)
 			}
 		}
 		_ = root.Close()
 	}
+	return gone, notes
+}
+
+// heldLock is a lock file in steward's own folder that some process holds; "" if there is none.
+func heldLock(root *os.Root, own string) string {
+	for _, pattern := range []string{"/*.lock", "/locks/*.lock"} {
+		files, _ := fs.Glob(root.FS(), filepath.ToSlash(own)+pattern)
+		for _, file := range files {
+			f, err := root.OpenFile(file, os.O_RDWR, 0)
+			if err != nil {
+				continue
+			}
+			_, err = platform.LockOpen(f)
+			_ = f.Close()
+			if errors.Is(err, platform.ErrLocked) {
+				return filepath.Join(root.Name(), file)
+			}
+		}
+	}
+	return ""
 }
