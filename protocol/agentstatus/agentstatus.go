@@ -54,6 +54,7 @@ type Project struct {
 	settled             map[string]*settled
 	rounds              map[string]*round // of the two folders of tasks
 	bench               bench
+	pruning             pruning
 	log                 log
 
 	// What Apply has touched since the last look: tasks, and anything of an agent's.
@@ -68,7 +69,7 @@ var _ protocol.Adapter = (*Project)(nil)
 func New(dir string, opts Options) *Project {
 	p := &Project{dir: dir, opts: opts}
 	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Rooms: []string{attemptsDir}, Guard: opts.Guard,
-		Sweep: []string{sharedDir, agentsDir, attemptsDir, claimsDir, own}, Forget: p.forget})
+		Sweep: []string{sharedDir, agentsDir, attemptsDir, claimsDir, own}, Tidy: p.prune, Forget: p.forget})
 	return p
 }
 
@@ -78,7 +79,7 @@ func (p *Project) forget() {
 	p.oddTasks, p.oddAgents = nil, nil
 	p.tasks, p.settled = map[string]*entry{}, map[string]*settled{}
 	p.rounds = map[string]*round{tasksDir: newRound(), archiveDir: newRound()}
-	p.bench, p.log = newBench(), newLog()
+	p.bench, p.log, p.pruning = newBench(), newLog(), pruning{}
 	p.dirty, p.dirtyAgents, p.desksAt = map[string]bool{}, false, time.Time{}
 }
 

@@ -30,6 +30,9 @@ type Options struct {
 	// Sweep lists the folders, relative to Base, in which a crash of ours may leave drafts.
 	// One that the adapter lists anyway, and that may hold very many files, is left to Litter.
 	Sweep []string
+	// Tidy removes what is of no use any more. It runs under the guard, once an hour in a process that lives that long; may
+	// be nil.
+	Tidy func()
 	// Forget makes the adapter as new: nothing was read. New calls it, and later Open does, when another folder has the
 	// name now, or none.
 	Forget func()
@@ -49,6 +52,7 @@ type Folder struct {
 	ready  bool                // the rooms were there
 	lost   *protocol.Fault     // why Base cannot be opened
 	swept  time.Time           // when drafts that a crash left were last removed
+	tidied time.Time           // when Tidy last ran, or could have for the first time
 	litter map[string][]string // by folder: drafts that the adapter came across when it last listed it
 	lates  []*late
 }
@@ -187,6 +191,9 @@ func (f *Folder) Close() {
 // sweepEvery is how often drafts that a crash left behind are looked for.
 const sweepEvery = 10 * time.Minute
 
+// tidyEvery is how often Tidy runs. A command that ends at once never calls it.
+const tidyEvery = time.Hour
+
 // Litter tells which drafts of ours the adapter saw when it listed a folder: those that a crash left are removed with
 // the next sweep, for which the folder need not be listed again.
 func (f *Folder) Litter(dir string, drafts []string) {
@@ -219,6 +226,13 @@ func (f *Folder) Guarded(ctx context.Context, act func() error) error {
 		for dir, drafts := range f.litter {
 			_, _ = f.Root.SweepThese(dir, drafts, f.Now)
 		}
+	}
+	switch {
+	case f.tidied.IsZero() || f.Now.Before(f.tidied):
+		f.tidied = f.Now
+	case f.Now.Sub(f.tidied) >= tidyEvery && f.opts.Tidy != nil:
+		f.tidied = f.Now
+		f.opts.Tidy()
 	}
 	return act()
 }

@@ -25,6 +25,7 @@ const (
 	own         = "steward"
 	attemptsDir = "steward/attempts"
 	tombFile    = "steward/tombstones.jsonl"
+	oldTombFile = "steward/tombstones.1.jsonl"
 )
 
 // maxFile bounds what is read of one file. A larger one is a Fault.

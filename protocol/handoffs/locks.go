@@ -118,6 +118,7 @@ func (p *Project) bury(resource string, lock jsonfile.Value, c protocol.Change) 
 	if err != nil {
 		return err
 	}
+	p.rotateTombs()
 	if err := p.Root.Append(tombFile, line); err != nil {
 		return err
 	}
@@ -148,6 +149,7 @@ func (p *Project) remember(id, agent string, at time.Time) error {
 	if err != nil {
 		return err
 	}
+	p.rotateTombs()
 	if err := p.Root.Append(tombFile, line); err != nil {
 		return err
 	}
@@ -161,17 +163,30 @@ func (p *Project) readTombs() {
 		return
 	}
 	p.tombs.read = true
-	st, err := p.Root.Stat(tombFile)
-	if err != nil {
+	for _, file := range []string{oldTombFile, tombFile} {
+		st, err := p.Root.Stat(file)
+		if err != nil {
+			continue
+		}
+		data, _, err := p.Root.ReadAt(file, max(0, st.Size-maxFile), maxFile)
+		if err != nil {
+			p.tombs.read = false
+			return
+		}
+		for line := range bytes.Lines(data) {
+			p.tombs.take(bytes.TrimSpace(line))
+		}
+	}
+}
+
+// rotateTombs gives a full record the name of the older one, which goes. What goes was not read any more. A line that
+// another process appends meanwhile lands in the file that it opened.
+func (p *Project) rotateTombs() {
+	if st, err := p.Root.Stat(tombFile); err != nil || st.Size < maxFile {
 		return
 	}
-	data, _, err := p.Root.ReadAt(tombFile, max(0, st.Size-maxFile), maxFile)
-	if err != nil {
-		p.tombs.read = false
-		return
-	}
-	for line := range bytes.Lines(data) {
-		p.tombs.take(bytes.TrimSpace(line))
+	if err := p.Root.Remove(oldTombFile); err == nil || folder.Missing(err) {
+		_ = p.Root.Rename(tombFile, oldTombFile)
 	}
 }
 

@@ -1,0 +1,69 @@
+package agentstatus
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// A record of attempts goes 30 days after its last change, and only when its task had no file in six rounds.
+func TestPruneAttempts(t *testing.T) {
+	c := newCrew(t)
+	put := func(file string) {
+		t.Helper()
+		c.do(os.MkdirAll(filepath.Dir(c.path(file)), 0o755))
+		c.do(os.WriteFile(c.path(file), []byte("{}"), 0o644))
+	}
+	there := func(file string) bool { _, err := os.Lstat(c.path(file)); return err == nil }
+	record := []string{attemptFile("lost", 1, "sched"), attemptFile("lost", 1, "result"), attemptFile("lost", 10, "late"), finalFile("lost")}
+	kept := []string{
+		finalFile("archived"), archivedFile("archived", resultExt),
+		finalFile("held"), taskFile("held", heldExt),
+		finalFile("a.1"), finalFile("a.2"), archivedFile("a.2", requestExt), // it may be the record of "a" or of "a.1"
+		attemptsDir + "/notes.json", attemptsDir + "/lost.mine.json",
+	}
+	for _, file := range append(record, kept...) {
+		put(file)
+	}
+	p := New(c.dir, Options{})
+	defer p.Close()
+	now := time.Now()
+	round := func(step time.Duration) {
+		t.Helper()
+		now = now.Add(step)
+		c.do(p.Apply(t.Context(), protocol.Change{Verb: protocol.VerbLog, Subject: protocol.Subject{Kind: protocol.KindTask, ID: "lost"}, Event: "test", Why: "a test"}, now))
+	}
+	expect := func(want bool, when string) {
+		t.Helper()
+		for _, file := range record {
+			if there(file) != want {
+				t.Errorf("%s: %s is there: %t", when, file, !want)
+			}
+		}
+	}
+	for range goneLooks + 3 {
+		round(tidyStep)
+	}
+	expect(true, "while it is young")
+	again := taskFile("lost", requestExt)
+	put(again)
+	round(pruneAfter)
+	expect(true, "while its request is there")
+	c.do(os.Remove(c.path(again)))
+	for range goneLooks - 1 {
+		round(tidyStep)
+		expect(true, "before six rounds without a file")
+	}
+	round(tidyStep)
+	expect(false, "after six rounds")
+	for _, file := range kept {
+		if !there(file) {
+			t.Errorf("%s is gone", file)
+		}
+	}
+}
+
+const tidyStep = time.Hour + time.Minute
