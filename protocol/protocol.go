@@ -78,6 +78,10 @@ type Snapshot struct {
 	Faults   []Fault   `json:"faults"`
 	// Events happened and are not on record yet in the log that steward keeps for the protocol.
 	Events []Event `json:"events,omitempty"`
+	// LogsCalls: the protocol's shared log takes a line for each incident about a task or an agent. Called lists the
+	// incidents that the log names already (Change.Code of their VerbLog).
+	LogsCalls bool     `json:"logs_calls,omitempty"`
+	Called    []string `json:"called,omitempty"`
 	// Measures are the figures that the protocol's document asks for.
 	Measures []Measure `json:"measures,omitempty"`
 	// Again is when the adapter wants to look once more (a torn file, a late write); zero: no wish.

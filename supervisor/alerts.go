@@ -25,6 +25,7 @@ func (d *decision) alert(a escalate.Alert) {
 		a.Occurrence = stamp(d.stands(a, time.Time{}).Since)
 	}
 	d.step(step{alert: &a})
+	d.logCall(a)
 	if head, known := d.view.Incidents[a.Key]; known && head.Has(a) {
 		return
 	}

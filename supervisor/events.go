@@ -1,8 +1,10 @@
 package supervisor
 
 import (
+	"slices"
 	"time"
 
+	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -12,7 +14,22 @@ const (
 	eventStarted   = "task_started"
 	eventCompleted = "task_completed"
 	eventFailed    = "task_failed"
+	eventCalled    = "escalation"
 )
+
+// logCall enters an incident that the human is told of in the shared log, once per occurrence. The log itself shows
+// which incidents it has, so a crash between the incident and its line neither loses nor doubles the line.
+func (d *decision) logCall(a escalate.Alert) {
+	if a.Severity.Rank() < protocol.Medium.Rank() || a.Subject.Kind != protocol.KindTask && a.Subject.Kind != protocol.KindAgent {
+		return
+	}
+	s, mark := d.looked[placeOf(a.Subject)], a.Key+" "+a.Occurrence
+	if s == nil || !s.LogsCalls || slices.Contains(s.Called, mark) {
+		return
+	}
+	d.change(s, protocol.Change{Verb: protocol.VerbLog, Subject: a.Subject, Reason: protocol.ReasonSeen, Event: eventCalled,
+		Agent: a.Agent, Code: mark, Why: a.Summary})
+}
 
 // log writes the life events that the client has not logged by itself within LogAfter. What happened before
 // the first look ever is not steward's to tell.

@@ -27,6 +27,7 @@ type folder struct {
 	looks        int
 	foreign      foreign
 	applied      []protocol.Change
+	called       []string // incidents that the log names
 }
 
 // card is one task's files.
@@ -100,7 +101,7 @@ func (f *folder) Observe(_ context.Context, look protocol.Look) protocol.Snapsho
 	defer f.mu.Unlock()
 	f.looks++
 	f.live(look.Now)
-	s := protocol.Snapshot{At: look.Now, Again: f.again}
+	s := protocol.Snapshot{At: look.Now, Again: f.again, LogsCalls: true, Called: slices.Clone(f.called)}
 	f.foreign.fill(&s)
 	for _, sim := range f.sims {
 		s.Agents = append(s.Agents, sim.agent)
@@ -172,6 +173,9 @@ func (f *folder) Apply(_ context.Context, c protocol.Change, now time.Time) erro
 }
 
 func (f *folder) apply(c protocol.Change, now time.Time) error {
+	if c.Verb == protocol.VerbLog && c.Code != "" {
+		return f.do(func() { f.called = append(f.called, c.Code) })
+	}
 	if c.Subject.Kind == protocol.KindAgent && c.Verb != protocol.VerbReap && c.Verb != protocol.VerbLog {
 		return f.applyAgent(c)
 	}

@@ -20,6 +20,7 @@ type log struct {
 	lines map[string]int // lines per agent that it wrote itself
 	flaws map[string]int // lines per violation of the schema
 	bad   int            // lines that are no JSON object
+	calls []string       // incidents that lines of ours name
 
 	untold    [][]byte        // lines of ours that could not be written yet
 	unwritten *protocol.Fault // why
@@ -80,6 +81,9 @@ func (l *log) take(line []byte, now time.Time) {
 	if entry.source != "" && !entry.ours {
 		l.lines[entry.source]++
 	}
+	if entry.ours && entry.incident != "" && !slices.Contains(l.calls, entry.incident) {
+		l.calls = append(slices.Clip(l.calls), entry.incident)
+	}
 	if entry.task == "" || entry.event == "" {
 		return
 	}
@@ -129,7 +133,8 @@ func (l *log) prune(now time.Time, tasks map[string]*entry) {
 type logEntry struct {
 	at                  time.Time
 	event, task, source string
-	ours                bool // written by steward, be it in an agent's name
+	ours                bool   // written by steward, be it in an agent's name
+	incident            string // which an escalation of steward's is about
 }
 
 // decodeLine reads a line. Event types outside the document's list are the majority in the field, its own boot
@@ -142,6 +147,7 @@ func decodeLine(o jsonfile.Object) (logEntry, []issue) {
 	c.text(o, "message", true)
 	metadata, _ := c.child(o, "metadata", false)
 	by, _ := metadata.String("logged_by")
+	e.incident, _ = metadata.String("incident")
 	e.ours = e.source == ourName || by == ourName
 	return e, c.findings
 }

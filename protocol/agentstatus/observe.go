@@ -145,6 +145,7 @@ func (p *Project) desksOf(tasks []string) []string {
 
 // describe writes the snapshot.
 func (p *Project) describe(s *protocol.Snapshot) {
+	s.LogsCalls, s.Called = true, p.log.calls
 	known, agents := p.roster()
 	s.Tasks = make([]protocol.Task, 0, len(p.tasks))
 	for _, id := range sortedKeys(p.tasks) {

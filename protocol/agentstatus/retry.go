@@ -44,6 +44,9 @@ func (p *Project) retry(c protocol.Change) error {
 		return err
 	}
 	p.told("task_retried", c)
+	if c.Code == "AGENT_LOST" {
+		p.told(eventHandoff, c)
+	}
 	if p.Now.Before(due) {
 		return nil
 	}

@@ -62,6 +62,9 @@ func (p *Project) logEvents(list []protocol.Change) []error {
 
 // logIfNew writes the line of an event that the log, as it was read, does not have.
 func (p *Project) logIfNew(c protocol.Change) error {
+	if c.Event == eventCalled {
+		return p.logCall(c)
+	}
 	if l := p.log.tasks[c.Subject.ID]; l != nil && slices.Contains(l.events, c.Event) {
 		return nil
 	}
@@ -80,6 +83,27 @@ func (p *Project) logIfNew(c protocol.Change) error {
 	}
 	return p.write(logLine{Timestamp: jsonfile.FormatTime(at), EventType: c.Event, TaskID: c.Subject.ID, Source: source, Target: target,
 		Message: c.Why, Metadata: map[string]any{"logged_by": ourName}})
+}
+
+// The document's event types for the work that steward hands on and for the incidents that it tells the human of.
+const (
+	eventCalled  = "escalation"
+	eventHandoff = "handoff"
+)
+
+// logCall appends the line of an incident, unless the log names it by now.
+func (p *Project) logCall(c protocol.Change) error {
+	if slices.Contains(p.log.calls, c.Code) {
+		return nil
+	}
+	line := logLine{Timestamp: jsonfile.FormatTime(p.Now), EventType: c.Event, Source: ourName, Target: c.Agent, Message: c.Why,
+		Metadata: map[string]any{"logged_by": ourName, "incident": c.Code}}
+	if c.Subject.Kind == protocol.KindTask {
+		line.TaskID = c.Subject.ID
+	} else {
+		line.Target = c.Subject.ID
+	}
+	return p.write(line)
 }
 
 // told logs what steward itself caused. The change stands whether or not the line could be written. One that could not
