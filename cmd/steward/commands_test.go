@@ -88,7 +88,7 @@ func TestCommandsAskForTheirRoute(t *testing.T) {
 		{"agents", "GET /v1/agents", `{"agents":[]}`, "no agents\n"},
 		{"tasks --state running --project sot", "GET /v1/tasks?project=sot&state=running", `{"tasks":[]}`, "no tasks\n"},
 		{"locks", "GET /v1/locks", `{"locks":[]}`, "no locks\n"},
-		{"incidents", "GET /v1/incidents", `{"incidents":[]}`, "no incidents\n"},
+		{"incidents", "GET /v1/incidents", `{"incidents":[]}`, "nothing needs you now; what is over: steward incidents --all\n"},
 		{"goals -o json", "GET /v1/goals", `{"goals":[]}`, "{\n  \"goals\": []\n}\n"},
 		{"log -n 5 sot:task/7", "GET /v1/log?n=5&subject=sot%3Atask%2F7", `{"log":[]}`, ""},
 		{"explain task/7 --protocol agentstatus -o json", "GET /v1/explain?protocol=agentstatus&subject=task%2F7", `{}`, "{}\n"},
@@ -105,7 +105,7 @@ func TestCommandsAskForTheirRoute(t *testing.T) {
 		{"resume", "POST /v1/resume", `{"verb":"resume"}`, "resume: done\n"},
 		{"reload -o json", "POST /v1/reload", `{"verb":"reload"}`, "{\n  \"verb\": \"reload\"\n}\n"},
 		{"answer 3fa9 retry --why x", `POST /v1/incidents/3fa9/answer {"option":"retry","why":"x"}`,
-			`{"incident":{"summary":"s","answer":{"label":"Run it\u001b[2J again"}}}`, "answered: s: Run it?[2J again\n"},
+			`{"incident":{"summary":"s","answer":{"option":"retry","label":"Run it\u001b[2J again"}}}`, "answered: s: Run it?[2J again\n"},
 		{"snooze 3fa9 2h", `POST /v1/incidents/3fa9/snooze {"seconds":7200}`, `{"incident":{"summary":"s"}}`, ": s\n"},
 		{"ack 3fa9", "POST /v1/incidents/3fa9/ack", `{"incident":{"summary":"late\u001b[2J"}}`, ": late?[2J\n"},
 	} {
