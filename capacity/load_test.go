@@ -76,7 +76,12 @@ func TestDocument(t *testing.T) {
   },
   "current_capacity": 0.35,
   "binding": "memory",
-  "updated_at": "2026-01-02T02:04:05Z"
+  "updated_at": "2026-01-02T02:04:05Z",
+  "health": {
+    "cpu_ok": true,
+    "memory_ok": true,
+    "disk_ok": null
+  }
 }
 `
 	if got := string(capacity.Document(l, settings(), 3)); got != want {
@@ -92,7 +97,12 @@ func TestDocument(t *testing.T) {
   },
   "current_capacity": null,
   "binding": null,
-  "updated_at": null
+  "updated_at": null,
+  "health": {
+    "cpu_ok": null,
+    "memory_ok": null,
+    "disk_ok": null
+  }
 }
 `
 	if got := string(capacity.Document(capacity.Load{}, settings(), 0)); got != unknown {

@@ -7,13 +7,31 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// document is capacity.json: the shape of protocol 000, Capacity Tracking, and three keys of ours after it.
+// document is capacity.json: the shape of protocol 000, Capacity Tracking, and four keys of ours after it.
 type document struct {
 	Threshold protocol.Share `json:"capacity_threshold"`
 	Load      currentLoad    `json:"current_load"`
 	Free      protocol.Share `json:"current_capacity"`
 	Binding   *string        `json:"binding"`
 	UpdatedAt *string        `json:"updated_at"`
+	Health    health         `json:"health"`
+}
+
+// health has the words of protocol 000's heartbeats: whether the use of a dimension is within its limit; null: unknown.
+type health struct {
+	CPU    *bool `json:"cpu_ok"`
+	Memory *bool `json:"memory_ok"`
+	Disk   *bool `json:"disk_ok"`
+}
+
+// within reports whether the share is at most the limit; nil: unknown.
+func within(share protocol.Share, limit float64) *bool {
+	used, known := share.Value()
+	if !known {
+		return nil
+	}
+	ok := used <= limit
+	return &ok
 }
 
 type currentLoad struct {
@@ -32,6 +50,7 @@ func Document(load Load, cfg Config, active int) []byte {
 			OpenFiles: load.OpenFiles, Operations: active, MemoryMB: load.MemoryUsedMB, Estimated: load.Used(),
 		},
 	}
+	doc.Health = health{CPU: within(load.CPU, cfg.Threshold), Memory: within(load.Memory, cfg.Threshold), Disk: within(load.Disk, cfg.DiskLimit)}
 	if used, ok := load.Used().Value(); ok {
 		doc.Free = protocol.Used(1 - used)
 		binding := load.Binding()

@@ -116,6 +116,9 @@ func (p *Project) firstBeat(b protocol.Boot) (sum jsonfile.Sum, err error) {
 	beat := heartbeatFile{Name: b.Agent, Status: "active", Last: jsonfile.FormatTime(b.Now), Free: profileOf(b.Agent).free, Tasks: []string{}}
 	beat.Health.CPU, beat.Health.Memory, beat.Health.Disk = true, true, true
 	doc, err := jsonfile.Encode(beat)
+	if err == nil {
+		doc, err = jsonfile.Edit(doc, p.healthEdits(nil, b.Now)...)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -124,7 +127,7 @@ func (p *Project) firstBeat(b protocol.Boot) (sum jsonfile.Sum, err error) {
 		if _, err := jsonfile.Parse(old); err != nil {
 			return doc, nil // half a heartbeat is worth nothing; its writer is gone
 		}
-		edited, err := jsonfile.Edit(old, beatEdits(beat)...)
+		edited, err := jsonfile.Edit(old, append(p.healthEdits(old, b.Now), beatEdits(beat)...)...)
 		sum = jsonfile.SumOf(edited)
 		return edited, err
 	})
@@ -137,7 +140,7 @@ func beatEdits(b heartbeatFile) []jsonfile.Set {
 	return []jsonfile.Set{
 		set(b.Name, "agent_name"), set(b.Status, "status"), set(b.Last, "last_heartbeat"), set(b.Uptime, "uptime_seconds"),
 		set(b.Free, "current_capacity"), set(b.Tasks, "active_tasks"),
-		set(true, "health", "cpu_ok"), set(true, "health", "memory_ok"), set(true, "health", "disk_ok"), set(nil, "health", "last_error"),
+		set(nil, "health", "last_error"),
 		jsonfile.Remove(keptBy),
 	}
 }

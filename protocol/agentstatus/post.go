@@ -227,8 +227,15 @@ func (p *Project) beat(agent string, b Beat, tasks []string) error {
 		} else if o, err := jsonfile.Parse(old); err == nil && !o.Has("current_capacity") {
 			sets = append(sets, set(1.0, "current_capacity"))
 		}
-		sets = append(sets, set(tasks, "active_tasks"), set(true, "health", "cpu_ok"), set(true, "health", "memory_ok"),
-			set(!b.DiskFull, "health", "disk_ok"), set(lastError, "health", "last_error"), jsonfile.Remove(keptBy))
+		sets = append(sets, set(tasks, "active_tasks"))
+		if b.Free != nil { // an agent that speaks of itself knows whether it can write
+			sets = append(sets, set(true, "health", "disk_ok"))
+		}
+		sets = append(sets, p.healthEdits(old, p.Now)...)
+		if b.DiskFull {
+			sets = append(sets, set(false, "health", "disk_ok"))
+		}
+		sets = append(sets, set(lastError, "health", "last_error"), jsonfile.Remove(keptBy))
 		return jsonfile.Edit(old, sets...)
 	}, jsonfile.Volatile)
 	_ = late.Close()
@@ -264,8 +271,8 @@ func (p *Project) Keep(agents map[string]time.Duration, now time.Time) error {
 			if err != nil || text(o, keptBy) != ourName {
 				return nil, nil
 			}
-			return jsonfile.Edit(old, jsonfile.Set{Path: []string{"last_heartbeat"}, Value: jsonfile.FormatTime(now)},
-				jsonfile.Set{Path: []string{"uptime_seconds"}, Value: int64(agents[name] / time.Second)})
+			return jsonfile.Edit(old, append(p.healthEdits(old, now), jsonfile.Set{Path: []string{"last_heartbeat"}, Value: jsonfile.FormatTime(now)},
+				jsonfile.Set{Path: []string{"uptime_seconds"}, Value: int64(agents[name] / time.Second)})...)
 		}, jsonfile.Volatile)
 		_ = late.Close()
 		if err != nil {
