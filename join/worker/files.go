@@ -2,9 +2,14 @@ package worker
 
 import (
 	"crypto/sha256"
+	"errors"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -55,30 +60,98 @@ func stateOf(path string) state {
 	return s
 }
 
-// picture is what the paths that a request names held before the command ran.
-type picture map[string]state
+// picture is what the paths that a request names, and the files below its working folder, held before the command ran.
+type picture struct {
+	named  map[string]state
+	listed map[string]stamp // nil: too many to list
+}
 
 func (p *plan) picture() picture {
-	before := picture{}
+	before := picture{named: map[string]state{}, listed: list(p.dir)}
 	for _, path := range slices.Concat(p.modify, p.artifacts) {
-		if _, known := before[path]; !known {
-			before[path] = stateOf(path)
+		if _, known := before.named[path]; !known {
+			before.named[path] = stateOf(path)
 		}
 	}
 	return before
+}
+
+// stamp is what a listing compares of a file.
+type stamp struct {
+	size int64
+	time time.Time
+}
+
+// A folder with more entries than mostListed is not compared, and a result names at most mostChanged files of a listing:
+// beyond either, a result names only what the request named or the command itself reported.
+const (
+	mostListed  = 4000
+	mostChanged = 500
+)
+
+// list gives the plain files below a folder, without those of git, node_modules and the protocol; nil: too many.
+func list(dir string) map[string]stamp {
+	files, entries := map[string]stamp{}, 0
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			if path == dir {
+				return err
+			}
+			return nil // it went meanwhile, or cannot be read
+		}
+		if entries++; entries > mostListed {
+			return errors.ErrUnsupported
+		}
+		own := filepath.FromSlash("/" + agentstatus.Base)
+		if entry.IsDir() && path != dir && (entry.Name() == ".git" || entry.Name() == "node_modules" || strings.HasSuffix(path, own)) {
+			return filepath.SkipDir
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			files[path] = stamp{info.Size(), info.ModTime()}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	return files
+}
+
+// found adds the files of the listing that the command has made or changed.
+func (before picture) found(p *plan, r *agentstatus.Result) {
+	if before.listed == nil {
+		return
+	}
+	var made, changed []string
+	now := list(p.dir)
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		was, there := before.listed[path]
+		_, named := before.named[path]
+		switch is := now[path]; {
+		case named || slices.Contains(r.Body.Artifacts, path) || slices.Contains(r.Body.Modified, path):
+		case !there:
+			made = append(made, path)
+		case was.size != is.size || !was.time.Equal(is.time):
+			changed = append(changed, path)
+		}
+	}
+	if len(made)+len(changed) <= mostChanged {
+		r.Body.Artifacts, r.Body.Modified = append(r.Body.Artifacts, made...), append(r.Body.Modified, changed...)
+	}
 }
 
 // compare adds to a result what the command has made and changed, beside what it reports itself.
 func (before picture) compare(p *plan, r *agentstatus.Result) {
 	for _, path := range p.artifacts {
 		now := stateOf(path)
-		if now.there && before[path].changed(now) && !slices.Contains(r.Body.Artifacts, path) {
+		if now.there && before.named[path].changed(now) && !slices.Contains(r.Body.Artifacts, path) {
 			r.Body.Artifacts = append(r.Body.Artifacts, path)
 		}
 	}
 	for _, path := range p.modify {
-		if before[path].changed(stateOf(path)) && !slices.Contains(r.Body.Modified, path) {
+		if before.named[path].changed(stateOf(path)) && !slices.Contains(r.Body.Modified, path) {
 			r.Body.Modified = append(r.Body.Modified, path)
 		}
 	}
+	before.found(p, r)
 }
