@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -174,6 +175,15 @@ func TestRootLeavesEverythingToTheOwner(t *testing.T) {
 	r.flood("p", 1)
 	r.steward("run", "--once", "--project", "p")
 	r.steward("lock", "run", "build", "--project", "p", "--", "true")
+	script := r.at("p/ok.sh")
+	if err := errors.Join(os.WriteFile(script, []byte("#!/bin/sh\necho ok\n"), 0o755), os.Chown(script, owner, owner)); err != nil {
+		t.Fatal(err)
+	}
+	r.steward("task", "submit", "execute", "--project", "p", "--", "ok.sh")
+	r.steward("worker", "--agent", "codex-cursor", "--project", "p", "--drain")
+	if logs, _ := filepath.Glob(r.at("p/tmp/agent_status/steward/output/*.log")); len(logs) == 0 {
+		t.Error("the worker kept no output")
+	}
 	for _, path := range r.below("p") {
 		if strings.HasSuffix(path, ".request.json") {
 			continue // the test's own

@@ -179,7 +179,7 @@ func untilAgain(r *protocol.Rival, now time.Time) time.Duration {
 // grant makes the kernel's lock a holding: entered in the mirror, numbered, and on disk. Without a Held the lock is
 // still the caller's.
 func (p *Place) grant(ctx context.Context, file string, lock *grip, r Request) (*Held, *protocol.Rival, error) {
-	root, err := p.open(true) // it may have been removed while we waited
+	root, err := p.open(false) // one that was removed while we waited stays away
 	if err != nil {
 		return nil, nil, err
 	}

@@ -111,7 +111,7 @@ func (p *Place) breakIt(ctx context.Context, b Breaking) error {
 		return err
 	}
 	defer lock.Unlock()
-	root, err := p.open(true) // it may have been removed while we waited
+	root, err := p.open(false) // one that was removed while we waited stays away
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ type tombstone struct {
 
 // putDown puts a break on record.
 func (p *Place) putDown(b Breaking, rec record, reason string) error {
-	root, err := p.open(true)
+	root, err := p.open(false)
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // grip is the kernel's lock in our hands, and the file that it lies on. Somebody may remove that file from its name: the
@@ -18,8 +20,9 @@ type grip struct {
 	on fs.FileInfo
 }
 
-// flock takes the kernel's lock on a file of a place: at once or not at all, or after a wait in line. What was removed
-// meanwhile, the folder too, is made anew, and the lock is the one on the file that has the name now.
+// flock takes the kernel's lock on a file of a place: at once or not at all, or after a wait in line. A file that was
+// removed meanwhile is made anew, and the lock is the one on the file that has the name now. A folder that was removed
+// stays away: only a command that begins makes it.
 func (p *Place) flock(ctx context.Context, file string, wait bool) (*grip, error) {
 	const mode, tries = 0o644, 100
 	path := p.flockPath(file)
@@ -36,7 +39,9 @@ func (p *Place) flock(ctx context.Context, file string, wait bool) (*grip, error
 		}
 		l, err := take(ctx, path, mode)
 		if errors.Is(err, fs.ErrNotExist) {
-			if _, err := p.open(true); err != nil {
+			if _, err := p.open(false); errors.Is(err, jsonfile.ErrNotExist) {
+				return nil, fmt.Errorf("the folder %s was removed meanwhile; a new steward lock run makes it again", filepath.Dir(path))
+			} else if err != nil {
 				return nil, err
 			}
 			continue
@@ -131,7 +136,7 @@ func (h *Held) retake(ctx context.Context) error {
 
 // rewrite puts the holding on record again, if nothing has come in its record's place.
 func (h *Held) rewrite() error {
-	root, err := h.place.open(true)
+	root, err := h.place.open(false)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,14 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +97,56 @@ func wipe(t *testing.T, dir string) {
 	}
 }
 
+// unlink removes every file of the locks, and leaves the folder. The lock files go last: a holder may look in the middle.
+func unlink(t *testing.T, dir string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be removed here")
+	}
+	files, _ := filepath.Glob(place(dir, "*"))
+	slices.SortStableFunc(files, func(a, b string) int {
+		return cmp.Compare(strings.Count(filepath.Ext(a), lockSuffix), strings.Count(filepath.Ext(b), lockSuffix))
+	})
+	for _, file := range append([]string{filepath.Join(dir, own, tombFile)}, files...) {
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRemovedFolderStaysAway: neither a holder nor a waiter makes the folder anew; a new command does.
+func TestRemovedFolderStaysAway(t *testing.T) {
+	dir := t.TempDir()
+	p, other := placeOf(dir, false), placeOf(dir, false)
+	defer p.Close()
+	defer other.Close()
+	r := runCat(t, p)
+	waits, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := other.Acquire(context.Background(), Request{Name: "it", Agent: "fixer", TTL: time.Minute, Wait: 20 * time.Second,
+			Waiting: func(Status) { close(waits) }})
+		ended <- err
+	}()
+	<-waits
+	time.Sleep(20 * time.Millisecond) // it is in the kernel's queue by now, most probably
+	wipe(t, dir)
+	r.hears("others may get in: the folder " + filepath.Dir(place(dir, "it.lock")) + " was removed meanwhile")
+	time.Sleep(2 * lookEvery)
+	gone := func(when string) {
+		t.Helper()
+		if _, err := os.Lstat(filepath.Join(dir, ".claude")); err == nil {
+			t.Errorf("the folder is there again %s", when)
+		}
+	}
+	gone("while the lock is held")
+	r.end()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "was removed meanwhile; a new steward lock run makes it again") {
+		t.Errorf("who waited: %v", err)
+	}
+	gone("after the wait")
+	give(t, take(t, other, "it"))
+}
+
 // TestNumberAfterAWipe: it grows although every trace of the earlier one is gone.
 func TestNumberAfterAWipe(t *testing.T) {
 	dir := t.TempDir()
@@ -134,7 +186,7 @@ func TestRemovedWhileWaiting(t *testing.T) {
 	}()
 	<-waits
 	time.Sleep(20 * time.Millisecond) // it is in the kernel's queue by now, most probably
-	wipe(t, dir)
+	unlink(t, dir)
 	give(t, first)
 	h := <-got
 	if h == nil {
@@ -224,7 +276,7 @@ func TestRemovedWhileHeld(t *testing.T) {
 	before := other.status("it", "it", time.Now())
 	ask := Request{Name: "it", Agent: "fixer", TTL: time.Minute, NoWait: true}
 	for range 2 { // also the file that was made anew
-		wipe(t, dir)
+		unlink(t, dir)
 		r.hears("somebody removed the lock file " + place(dir, "it.lock"))
 		if _, err := other.Acquire(t.Context(), ask); !errors.Is(err, ErrHeld) {
 			t.Fatalf("a second one gets in: %v", err)

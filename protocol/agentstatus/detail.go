@@ -3,6 +3,7 @@ package agentstatus
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -173,7 +174,8 @@ func (p *Project) detail(e *entry) Detail {
 // outputDir keeps what the commands of tasks printed.
 const outputDir = "steward/output"
 
-// OutputFile is where the output of a task's run is kept, absolute. Its folder is made.
+// OutputFile is where the output of a task's run is kept, absolute. The file is made, so that it belongs to
+// the folder's owner when root runs the worker.
 func (c *Client) OutputFile(id string, attempt int, now time.Time) (string, error) {
 	if err := c.open(now); err != nil {
 		return "", err
@@ -185,6 +187,10 @@ func (c *Client) OutputFile(id string, attempt int, now time.Time) (string, erro
 		return "", err
 	}
 	if err := c.p.Root.Mkdir(outputDir, 0o755); err != nil {
+		return "", err
+	}
+	err := c.p.Root.Create(outputFile(id, attempt), nil, 0o600, jsonfile.Volatile)
+	if err != nil && !errors.Is(err, jsonfile.ErrExist) {
 		return "", err
 	}
 	return c.p.abs(outputFile(id, attempt)), nil
