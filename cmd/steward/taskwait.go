@@ -32,7 +32,7 @@ func (a *app) taskWaitCommand() *cobra.Command {
 			"after one that failed for good is waited for no longer; the exit code is then that one's.\n\n" +
 			"Each run is waited for as long as the task's own timeout says, and 10 s more; time in which the task is held, or\n" +
 			"waits for its next run, does not count. --timeout bounds the whole wait instead. When the wait is over (124), or is\n" +
-			"interrupted (130), the task goes on.",
+			"interrupted (130), the task goes on. An agent that says in its heartbeat that it is in error ends the wait with 1.",
 		Example: "  steward task wait 7c0e\n  steward task wait 7c0e --timeout 10m -o json",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames("task"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -58,7 +58,11 @@ func (a *app) await(ctx context.Context, d *workdesk, id string, limit time.Dura
 	detail, err := d.hinted(ctx, d.vigil(id, limit, screen.show))
 	screen.end()
 	var blocked *task.BlockedError
+	var inError *task.AgentError
 	switch {
+	case errors.As(err, &inError):
+		fmt.Fprintf(a.err, "steward: wait for task %s: %v; steward waits no longer, and the task stays as it is\n", clean(id), inError)
+		return quiet{1}
 	case errors.As(err, &blocked):
 		fmt.Fprintf(a.err, "steward: wait for task %s: %v; it stays held until: steward release %[1]s, or: steward task cancel %[1]s\n", clean(id), err)
 		return quiet{task.ExitCode(blocked.By)}
@@ -142,10 +146,10 @@ func (d *workdesk) decided(ctx context.Context, detail agentstatus.Detail) bool 
 	return false
 }
 
-// trouble says what keeps the agent of a task from it.
-func (d *workdesk) trouble(ctx context.Context, detail agentstatus.Detail) string {
+// trouble says what keeps the agent of a task from it, and whether the agent itself says that it is in error.
+func (d *workdesk) trouble(ctx context.Context, detail agentstatus.Detail) (text string, inError bool) {
 	if detail.Request == nil {
-		return ""
+		return "", false
 	}
 	name := detail.Request.Target
 	if doc, project, supervised := d.picture(ctx); supervised {
@@ -154,20 +158,20 @@ func (d *workdesk) trouble(ctx context.Context, detail agentstatus.Detail) strin
 	return d.troubleInFiles(ctx, name)
 }
 
-func troubleSeen(doc status.Document, project, name string) string {
+func troubleSeen(doc status.Document, project, name string) (text string, inError bool) {
 	for _, g := range doc.Agents {
 		if g.Name != name || g.Project != project || g.Protocol != agentstatus.Name {
 			continue
 		}
 		switch {
 		case g.State == protocol.AgentDead, g.State == protocol.AgentHung:
-			return fmt.Sprintf("%s is %s: %s", clean(name), g.State, clean(g.Why))
+			return fmt.Sprintf("%s is %s: %s", clean(name), g.State, clean(g.Why)), false
 		case g.Status == "error":
-			return clean(name) + " says that it is in error" + described(g.Error)
+			return clean(name) + " says that it is in error" + described(g.Error), true
 		}
-		return ""
+		return "", false
 	}
-	return ""
+	return "", false
 }
 
 func described(text string) string {
@@ -178,10 +182,10 @@ func described(text string) string {
 }
 
 // troubleInFiles is what the agent's own heartbeat says, with the limits of the configuration.
-func (d *workdesk) troubleInFiles(ctx context.Context, name string) string {
+func (d *workdesk) troubleInFiles(ctx context.Context, name string) (text string, inError bool) {
 	cfg, _, err := d.app.settings()
 	if err != nil {
-		return ""
+		return "", false
 	}
 	ad, _ := adapterNamed(agentstatus.Name)
 	speaker := ad.open(d.dir, cfg, guardLock)
@@ -191,16 +195,16 @@ func (d *workdesk) troubleInFiles(ctx context.Context, name string) string {
 	g, ok := snap.Agent(name)
 	switch {
 	case !ok || g.Beat.Mark == "":
-		return clean(name) + " has never shown a heartbeat here"
+		return clean(name) + " has never shown a heartbeat here", false
 	case g.Status == "error":
-		return clean(name) + " says that it is in error" + described(g.Complaint)
+		return clean(name) + " says that it is in error" + described(g.Complaint), true
 	case g.Idle:
-		return ""
+		return "", false
 	}
 	if silent := now.Sub(g.Beat.Last()); silent > cfg.Heartbeat.Dead && !(g.Process.Proves() && mayLive(g.Process)) {
-		return fmt.Sprintf("%s has shown no heartbeat for %s", clean(name), short(silent))
+		return fmt.Sprintf("%s has shown no heartbeat for %s", clean(name), short(silent)), false
 	}
-	return ""
+	return "", false
 }
 
 // waitScreen is where a wait is shown: one line that is redrawn on a terminal, else lines. Both go to standard error,

@@ -30,11 +30,18 @@ func (e *BlockedError) Error() string {
 	return fmt.Sprintf("it comes after task %s, which is %s", Plain(e.By.ID), Standing(e.By))
 }
 
+// AgentError: the agent that is to do the task says that it is in error, which ends the wait (protocol 000, Task
+// Monitoring). The task stays as it is.
+type AgentError struct{ Text string }
+
+func (e *AgentError) Error() string { return e.Text }
+
 // Waiter waits for the end of one task. It only looks.
 type Waiter struct {
 	Look func(context.Context) (agentstatus.Detail, error)
-	// Trouble says what is wrong with the agent that is to do it, "" for nothing. Nil: nobody can tell.
-	Trouble func(context.Context, agentstatus.Detail) string
+	// Trouble says what is wrong with the agent that is to do it, "" for nothing; inError: the agent itself says that
+	// it is in error. Nil: nobody can tell.
+	Trouble func(context.Context, agentstatus.Detail) (text string, inError bool)
 	// Decided reports whether a result that is no success is the last word. Nil: it is, because nobody retries.
 	Decided func(context.Context, agentstatus.Detail) bool
 	// Other looks at another task: one that this one comes after. Nil: nobody does.
@@ -62,7 +69,7 @@ const (
 	settle    = 10 * time.Second // how long whoever retries may take to decide, at the longest
 	margin    = 10 * time.Second // for an executor to write a result about its own timeout
 	tolerance = 3 * time.Second  // while files move, a task may seem to be gone
-	enquire   = 15 * time.Second // between questions about the agent
+	enquire   = 5 * time.Second  // between questions about the agent (protocol 000, Task Monitoring)
 )
 
 // Patience is how long one run of a task is waited for: its timeout, 300 s when it names none, 3600 s at most, and a
@@ -87,7 +94,7 @@ type vigil struct {
 	warned                           bool
 }
 
-// Run waits until the task has ended. Errors: ErrLimit, *BlockedError, the context's, and those of Look.
+// Run waits until the task has ended. Errors: ErrLimit, *BlockedError, *AgentError, the context's, and those of Look.
 func (w *Waiter) Run(ctx context.Context) (agentstatus.Detail, error) {
 	v := &vigil{Waiter: w, begun: w.Now()}
 	for {
@@ -124,7 +131,9 @@ func (v *vigil) look(ctx context.Context) (over bool, err error) {
 		}
 	} else {
 		v.ended = time.Time{}
-		v.enquire(ctx, d, now)
+		if err := v.enquire(ctx, d, now); err != nil {
+			return false, err
+		}
 	}
 	if err := v.blocked(ctx, d); err != nil {
 		return false, err
@@ -189,16 +198,21 @@ func (v *vigil) isLate(d agentstatus.Detail, now time.Time) bool {
 	return d.State != StateHeld && d.State != StateEnded && now.Sub(v.since) >= Patience(d.Request)
 }
 
-// enquire warns once when the agent that is to do the task cannot.
-func (v *vigil) enquire(ctx context.Context, d agentstatus.Detail, now time.Time) {
-	if v.Trouble == nil || v.warned || !v.asked.IsZero() && now.Sub(v.asked) < enquire {
-		return
+// enquire warns once when the agent that is to do the task cannot. An agent that says that it is in error is an error.
+func (v *vigil) enquire(ctx context.Context, d agentstatus.Detail, now time.Time) error {
+	if v.Trouble == nil || !v.asked.IsZero() && now.Sub(v.asked) < enquire {
+		return nil
 	}
 	v.asked = now
-	if text := v.Trouble(ctx, d); text != "" {
+	text, inError := v.Trouble(ctx, d)
+	if inError {
+		return &AgentError{text}
+	}
+	if text != "" && !v.warned {
 		v.warned = true
 		v.Say(News{Text: text, Warning: true, Detail: d, Since: v.since, Now: now})
 	}
+	return nil
 }
 
 // tell passes on what is new, a line for each thing.

@@ -197,15 +197,32 @@ func TestATaskThatIsGoneForAMomentIsNotLost(t *testing.T) {
 func TestTroubleIsToldOnce(t *testing.T) {
 	s := &scene{steps: []step{{0, in(task.StatePending)}, {55 * time.Second, endedWith("completed")}}}
 	_, _, err := play(t, s, func(w *task.Waiter) {
-		w.Trouble = func(context.Context, agentstatus.Detail) string {
+		w.Trouble = func(context.Context, agentstatus.Detail) (string, bool) {
 			if time.Since(s.begun) < 20*time.Second {
-				return ""
+				return "", false
 			}
-			return "codex-cursor is dead"
+			return "codex-cursor is dead", false
 		}
 	})
 	if err != nil || s.warns != 1 {
 		t.Errorf("%v, %d warnings: %q", err, s.warns, s.said)
+	}
+}
+
+// An agent that says that it is in error ends the wait, also after a warning about something else.
+func TestAnAgentInErrorEndsTheWait(t *testing.T) {
+	s := &scene{steps: []step{{0, in(task.StateRunning)}, {55 * time.Second, endedWith("completed")}}}
+	_, took, err := play(t, s, func(w *task.Waiter) {
+		w.Trouble = func(context.Context, agentstatus.Detail) (string, bool) {
+			if time.Since(s.begun) < 20*time.Second {
+				return "codex-cursor is late", false
+			}
+			return "codex-cursor says that it is in error", true
+		}
+	})
+	var inError *task.AgentError
+	if !errors.As(err, &inError) || took < 20*time.Second || took > 26*time.Second || s.warns != 1 {
+		t.Errorf("%v after %v, %d warnings", err, took, s.warns)
 	}
 }
 
