@@ -155,6 +155,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 			s.Findings = append(s.Findings, e.findings()...)
 		}
 	}
+	s.Findings = append(s.Findings, p.overlaps(s.Tasks)...)
 	p.watchSigns(known, agents)
 	odd := map[string]protocol.Fault{}
 	s.Agents = make([]protocol.Agent, 0, len(agents))

@@ -20,6 +20,7 @@ type request struct {
 	directive                       string
 	silent, blocking                bool
 	related, expected, after        []string
+	modify                          []string // payload.files_to_modify
 	every                           time.Duration
 	payload                         string
 	issues                          []issue
@@ -67,7 +68,7 @@ func (r *request) context(c *check, o jsonfile.Object) {
 func (r *request) work(c *check, o jsonfile.Object) {
 	task := c.text(o, "task_type", true)
 	parameters, ok := c.child(o, "parameters", true)
-	c.paths(o, "files_to_modify", false)
+	r.modify = c.paths(o, "files_to_modify", false)
 	c.paths(o, "files_to_read", false)
 	r.expected = c.list(o, "expected_artifacts", false)
 	r.title = titleOf(r.kind, task, parameters)
