@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/heartbeat"
 )
 
@@ -145,6 +146,15 @@ func (s *sheet) scalar(dst reflect.Value, src any, at place) {
 			dst.SetFloat(float64(n))
 		default:
 			s.mismatch(at, "a number", src)
+		}
+	case reflect.Uint64: // a capacity.Size is the only such setting
+		text, ok := src.(string)
+		if !ok {
+			s.mismatch(at, `a size like "5GiB"`, src)
+			return
+		}
+		if err := dst.Addr().Interface().(*capacity.Size).UnmarshalText([]byte(text)); err != nil {
+			s.problem(at, "%s: %v", at, err)
 		}
 	default:
 		s.problem(at, "%s: this program cannot read a %s", at, dst.Type())

@@ -30,6 +30,7 @@ func TestDefaults(t *testing.T) {
 		Retry: escalate.RetryConfig{Rules: c.Retry, MaxAttempts: 10, MaxTimeout: 3600 * s},
 	}
 	want.Capacity.Threshold, want.Capacity.DiskLimit, want.Capacity.RetryAfter, want.Capacity.Hysteresis = 0.8, 0.95, 60*s, 0.05
+	want.Capacity.DiskFree = 5 << 30
 	want.Capacity.Calm, want.Capacity.CalmMemory = 3*s, 10*s
 	want.Capacity.ClaimCores, want.Capacity.ClaimMemoryMB, want.Capacity.ClaimDecays, want.Capacity.ClaimLapses = 1, 1024, 10*s, 30*s
 	want.Capacity.StarveAfter = 30 * m

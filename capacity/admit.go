@@ -182,7 +182,7 @@ func (r *round) again(w Waiter, held Held) Verdict {
 		r.keep(w, held)
 		return r.hold(w, held, b, behind)
 	}
-	for _, queue := range queues(w.Agent, held.Shut) {
+	for _, queue := range queues(w, held.Shut) {
 		r.next.Turns[queue] = Turn{Sample: r.load.At, At: r.now}
 		if lowest, any := r.went[queue]; !any || r.limit(w) < lowest {
 			r.went[queue] = r.limit(w)
@@ -198,9 +198,9 @@ func (r *round) keep(w Waiter, held Held) {
 	held.Limit, held.Agent = r.limit(w), w.Agent
 	r.next.Held[w.Subject] = held
 	pending := r.pending(held)
-	for _, queue := range queues(w.Agent, pending) {
+	for _, queue := range queues(w, pending) {
 		if b, any := r.ahead[queue]; !any || held.Limit > b.limit {
-			r.ahead[queue] = blocker{w.Subject, waitsIn(queue, pending), held.Limit}
+			r.ahead[queue] = blocker{w.Subject, waitsIn(queue, w, pending), held.Limit}
 		}
 	}
 	r.wakeFor(held)
@@ -209,7 +209,7 @@ func (r *round) keep(w Waiter, held Held) {
 // behind finds somebody before w who waits for the same thing and would be overtaken. One with a lower limit
 // is not: it may have to wait where w need not.
 func (r *round) behind(w Waiter) (blocker, bool) {
-	for _, queue := range [...]protocol.Subject{machineQueue, w.Agent} {
+	for _, queue := range [...]protocol.Subject{machineQueue, diskQueue(w.Subject.Project), w.Agent} {
 		if b, any := r.ahead[queue]; any && b.limit >= r.limit(w)-tiny {
 			return b, true
 		}
@@ -222,7 +222,7 @@ func (r *round) turn(w Waiter, held Held) bool {
 	if r.book.cores > 0 && r.book.total > 0 && len(held.Shut) > 0 && claimable(held.Shut) {
 		return true
 	}
-	for _, queue := range queues(w.Agent, held.Shut) {
+	for _, queue := range queues(w, held.Shut) {
 		if _, taken := r.next.Turns[queue]; taken {
 			return false
 		}
@@ -242,11 +242,11 @@ func (r *round) over(t Turn) bool {
 
 func (r *round) limit(w Waiter) float64 { return w.Throttle.Or(r.cfg.Threshold) }
 
-// limitOn is the limit on one dimension. A disk is no load: one at 85 % has stood there for months and has room for
-// any task, so its own limit counts where that is higher.
+// limitOn is the limit on one dimension. A disk is no load: a disk at 85 % has room for any task, so its own limit counts
+// where that is higher.
 func (r *round) limitOn(w Waiter, dimension string) float64 {
 	if dimension == DimDisk {
-		return max(r.limit(w), r.cfg.DiskLimit)
+		return max(r.limit(w), r.cfg.DiskFullAt(r.load.Disks[w.Subject.Project]))
 	}
 	return r.limit(w)
 }
@@ -255,7 +255,11 @@ func (r *round) limitOn(w Waiter, dimension string) float64 {
 // leave nothing to fall to.
 func (r *round) line(w Waiter, dimension string) float64 {
 	limit := r.limitOn(w, dimension)
-	return limit - min(r.cfg.Hysteresis, limit/2)
+	below := min(r.cfg.Hysteresis, limit/2)
+	if dimension == DimDisk {
+		below = min(below, r.cfg.diskStep(r.load.Disks[w.Subject.Project]))
+	}
+	return limit - below
 }
 
 // used is how full a dimension is for a task: the reading, with what is promised to others.
@@ -275,7 +279,7 @@ func (r *round) share(w Waiter, dimension string) protocol.Share {
 	if dimension == DimAgent {
 		return w.AgentUsed
 	}
-	return r.load.Share(dimension)
+	return r.load.Of(w.Subject.Project).Share(dimension)
 }
 
 // counts reports whether a dimension is not configured away.

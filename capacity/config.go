@@ -17,6 +17,8 @@ type Config struct {
 	Threshold float64 `toml:"threshold"`
 	// DiskLimit is the used share of the disk above which tasks wait, where a task's own limit is not higher.
 	DiskLimit float64 `toml:"disk_limit"`
+	// DiskFree is the room on a disk below which it is full, once DiskLimit is passed too; 5 % of a small disk where that is less.
+	DiskFree Size `toml:"disk_free"`
 	// RetryAfter is told to a task that must wait, and is how long an unreadable dimension keeps a held task.
 	RetryAfter time.Duration `toml:"retry_after"`
 	// Hysteresis is how far below its limit a dimension must fall before a held task is let go.

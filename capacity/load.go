@@ -44,7 +44,10 @@ type Load struct {
 	CPU    protocol.Share `json:"cpu"`
 	Memory protocol.Share `json:"memory"`
 	Files  protocol.Share `json:"files"`
-	Disk   protocol.Share `json:"disk"`
+	Disk   protocol.Share `json:"disk"` // the fullest of the projects' disks
+	// Disks are the disks of the projects by the name of the project. A disk that cannot be read is missing; nil: only Disk is
+	// known, and counts for all.
+	Disks map[string]Disk `json:"disks,omitempty"`
 	// At is when the sample was taken; it also tells one sample from the next.
 	At time.Time `json:"at,omitzero"`
 	// Window is the time that the reading of the processor covers, up to At; 0: unknown.
@@ -153,12 +156,14 @@ type Summary struct {
 	Files   protocol.Share `json:"files"`
 	Disk    protocol.Share `json:"disk"`
 	Unknown []string       `json:"unknown"`
+	// Disks are the disks of the projects, by the name of the project.
+	Disks map[string]Disk `json:"disks,omitempty"`
 }
 
 // Summary gives the load as the status document shows it. Pass it through Fresh first.
 func (l Load) Summary() Summary {
 	return Summary{
 		Used: l.Used(), Binding: l.Binding(), Unknown: l.Unknown(),
-		CPU: l.CPU, Memory: l.Memory, Files: l.Files, Disk: l.Disk,
+		CPU: l.CPU, Memory: l.Memory, Files: l.Files, Disk: l.Disk, Disks: l.Disks,
 	}
 }

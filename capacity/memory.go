@@ -143,14 +143,32 @@ func toNow(t, now time.Time, anew bool) time.Time {
 // machineQueue is the queue of all who wait for a dimension of the machine.
 var machineQueue = protocol.Subject{Kind: protocol.KindMachine}
 
-// queues names those in which a held task has stood. One without any known cause stood in the machine's.
-func queues(agent protocol.Subject, shut []Shut) []protocol.Subject {
-	var out []protocol.Subject
-	if len(shut) == 0 || slices.ContainsFunc(shut, func(s Shut) bool { return s.Dimension != DimAgent }) {
-		out = append(out, machineQueue)
+// diskQueue is the queue of the tasks that wait for the disk of a project.
+func diskQueue(project string) protocol.Subject {
+	return protocol.Subject{Project: project, Kind: protocol.KindMachine, ID: DimDisk}
+}
+
+// queueOf is the queue of a dimension: an agent has its own, the disk of a project too, and the rest is the machine's.
+func queueOf(task, agent protocol.Subject, dimension string) protocol.Subject {
+	switch dimension {
+	case DimAgent:
+		return agent
+	case DimDisk:
+		return diskQueue(task.Project)
 	}
-	if slices.ContainsFunc(shut, func(s Shut) bool { return s.Dimension == DimAgent }) {
-		out = append(out, agent)
+	return machineQueue
+}
+
+// queues names the queues in which a held task has stood. A task without a known cause stood in the machine's queue.
+func queues(w Waiter, shut []Shut) []protocol.Subject {
+	if len(shut) == 0 {
+		return []protocol.Subject{machineQueue}
+	}
+	var out []protocol.Subject
+	for _, s := range shut {
+		if queue := queueOf(w.Subject, w.Agent, s.Dimension); !slices.Contains(out, queue) {
+			out = append(out, queue)
+		}
 	}
 	return out
 }
@@ -160,10 +178,7 @@ func queues(agent protocol.Subject, shut []Shut) []protocol.Subject {
 func (r *round) opened() {
 	for subject, held := range r.next.Held {
 		for i, s := range held.Shut {
-			queue := machineQueue
-			if s.Dimension == DimAgent {
-				queue = held.Agent
-			}
+			queue := queueOf(subject, held.Agent, s.Dimension)
 			if lowest, any := r.went[queue]; any && lowest <= held.Limit+tiny {
 				held.Shut[i].Since = r.now
 			}
@@ -189,9 +204,9 @@ func (r *round) pending(held Held) []Shut {
 }
 
 // waitsIn names the dimension for which a task stands in that queue.
-func waitsIn(queue protocol.Subject, pending []Shut) string {
+func waitsIn(queue protocol.Subject, w Waiter, pending []Shut) string {
 	for _, s := range pending {
-		if (s.Dimension == DimAgent) == (queue != machineQueue) {
+		if queueOf(w.Subject, w.Agent, s.Dimension) == queue {
 			return s.Dimension
 		}
 	}

@@ -111,7 +111,9 @@ func (p *Picture) admit(q Admission, lately []Promise, now time.Time) (Admitted,
 			return answer, subject
 		}
 	}
-	work := capacity.Work{Waiters: []capacity.Waiter{{Subject: subject, Since: now, Throttle: q.Throttle, Person: q.Person}}, Claims: p.claimsBut(subject, lately)}
+	waits := subject
+	waits.Project = p.named(q.Project) // the disk of this project counts
+	work := capacity.Work{Waiters: []capacity.Waiter{{Subject: waits, Since: now, Throttle: q.Throttle, Person: q.Person}}, Claims: p.claimsBut(subject, lately)}
 	memory := p.Plan.Memory.Gate
 	memory.At, memory.Held, memory.Turns, memory.Claims = now, nil, nil, nil
 	verdicts, _, _ := capacity.Admit(work, p.View.Load, memory, now, p.Config.Capacity)
@@ -158,6 +160,16 @@ const judgeSoon = 50 * time.Millisecond
 // Supervises reports whether the folder is one of the projects.
 func (p *Picture) Supervises(folder string) bool {
 	return slices.ContainsFunc(p.Desks, func(d DeskPicture) bool { return sameFolder(d.Path, folder) })
+}
+
+// named is the name of the project in a folder; "" when the folder is no project.
+func (p *Picture) named(folder string) string {
+	for _, d := range p.Desks {
+		if sameFolder(d.Path, folder) {
+			return d.Name
+		}
+	}
+	return ""
 }
 
 // find finds a task of the protocol whose work steward lets in.

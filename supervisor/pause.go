@@ -225,7 +225,7 @@ func (s *Supervisor) toPublish(d *desk, now time.Time) []byte {
 		return nil
 	}
 	d.published = now
-	return s.document()
+	return s.document(d.project.Name)
 }
 
 // publishEvery is how old capacity.json may become while agents are registered.

@@ -90,15 +90,15 @@ func (p *Picture) Tries(project string) bool {
 // Picture gives the last picture; nil before the first look.
 func (s *Supervisor) Picture() *Picture { return s.picture.Load() }
 
-// document is capacity.json.
-func (s *Supervisor) document() []byte {
+// document is the capacity.json of a project.
+func (s *Supervisor) document(project string) []byte {
 	running := 0
 	for _, v := range s.plan.Tasks.All() {
 		if v.State == protocol.TaskRunning {
 			running++
 		}
 	}
-	return capacity.Document(s.load.Fresh(s.now()), s.cfg.Capacity, running)
+	return capacity.Document(s.load.Fresh(s.now()).Of(project), s.cfg.Capacity, running)
 }
 
 // Report is the operator's page: the status document of GET /v1/status.
@@ -124,6 +124,8 @@ type LoadReport struct {
 	Files   protocol.Share `json:"files"`
 	Disk    protocol.Share `json:"disk"`
 	Unknown []string       `json:"unknown"`
+	// Disks are the disks of the projects, by the name of the project.
+	Disks map[string]capacity.Disk `json:"disks,omitempty"`
 }
 
 // ProjectReport is a project, what it speaks and what is wrong with its files.
@@ -198,7 +200,7 @@ type ProgressReport struct {
 func (p *Picture) Report() Report {
 	l := p.View.Load.Fresh(p.View.Now)
 	r := Report{Started: p.Started.UTC(), LastLook: p.Plan.Memory.LastLook.UTC(), Looks: p.Looks,
-		Load:     LoadReport{Used: l.Used(), Binding: l.Binding(), CPU: l.CPU, Memory: l.Memory, Files: l.Files, Disk: l.Disk, Unknown: l.Unknown()},
+		Load:     LoadReport{Used: l.Used(), Binding: l.Binding(), CPU: l.CPU, Memory: l.Memory, Files: l.Files, Disk: l.Disk, Disks: l.Disks, Unknown: l.Unknown()},
 		Projects: []ProjectReport{}, Agents: []AgentReport{}, Tasks: []TaskReport{}, Locks: []LockReport{},
 		Goals: p.Goals(), Done: append([]Done{}, p.Done...)}
 	for _, d := range p.Desks {

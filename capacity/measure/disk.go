@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/shirou/gopsutil/v4/disk"
+
+	"github.com/livhana/steward/capacity"
 )
 
 const (
@@ -19,6 +21,7 @@ const (
 type diskGauge struct {
 	used  float64
 	err   error
+	disks map[string]capacity.Disk // those that have answered
 	at    time.Time
 	waits bool // the folders were asked, and not all have answered
 	asked map[string]*diskQuestion
@@ -28,7 +31,7 @@ var errNoAnswer = errors.New("read disks: a file system does not answer")
 
 type diskQuestion struct {
 	done chan struct{} // closed once the answer is there
-	used float64
+	disk capacity.Disk
 	err  error
 }
 
@@ -57,16 +60,18 @@ func (g *diskGauge) read(paths []string, now time.Time) (float64, error) {
 			continue
 		}
 		if late == nil {
+			g.disks = g.answers(paths)
 			return 0, errNoAnswer // the sample that asked has waited already
 		}
 		select {
 		case <-q.done:
 		case <-late:
+			g.disks = g.answers(paths)
 			return 0, errNoAnswer
 		}
 	}
 	g.used, g.err = g.fullest(paths)
-	g.at, g.waits = now, false
+	g.at, g.waits, g.disks = now, false, g.answers(paths)
 	return g.used, g.err
 }
 
@@ -88,7 +93,7 @@ func (g *diskGauge) ask(paths []string) {
 		g.asked[path] = q
 		go func() {
 			defer close(q.done)
-			q.used, q.err = usedOf(path)
+			q.disk, q.err = usedOf(path)
 		}()
 	}
 }
@@ -105,7 +110,7 @@ func (g *diskGauge) fullest(paths []string) (float64, error) {
 		if q := g.asked[path]; q.err != nil {
 			errs = append(errs, q.err)
 		} else {
-			most, known = max(most, q.used), true
+			most, known = max(most, q.disk.Used), true
 		}
 	}
 	if known {
@@ -114,13 +119,24 @@ func (g *diskGauge) fullest(paths []string) (float64, error) {
 	return 0, errors.Join(errs...)
 }
 
-func usedOf(path string) (float64, error) {
+// answers are the disks of the folders that have answered. A folder that hangs says nothing about the disks of the others.
+func (g *diskGauge) answers(paths []string) map[string]capacity.Disk {
+	disks := make(map[string]capacity.Disk, len(paths))
+	for _, path := range paths {
+		if q := g.asked[path]; q != nil && q.answered() && q.err == nil {
+			disks[path] = q.disk
+		}
+	}
+	return disks
+}
+
+func usedOf(path string) (capacity.Disk, error) {
 	u, err := disk.Usage(path)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("read disk of %s: %w", path, err)
+		return capacity.Disk{}, fmt.Errorf("read disk of %s: %w", path, err)
 	case u.Total == 0:
-		return 0, fmt.Errorf("read disk of %s: the file system has no size", path)
+		return capacity.Disk{}, fmt.Errorf("read disk of %s: the file system has no size", path)
 	}
-	return u.UsedPercent / 100, nil
+	return capacity.Disk{Used: u.UsedPercent / 100, Free: u.Free}, nil
 }

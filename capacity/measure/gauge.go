@@ -55,7 +55,7 @@ func (g *Gauge) SetPaths(paths ...string) {
 // Sample reads every dimension; a mean sample costs some 30 µs. What cannot be read is unknown, and Problems says
 // why. The processor is known from the second sample on, for its reading is what happened in between. Limits of control
 // groups, programs that wait (Linux) and, while Usage is asked, the limits of its processes make a share larger than
-// the plain reading; then Because says so. Consumers stay empty.
+// the plain reading; then Because says so. Consumers stay empty. Disks are by folder.
 func (g *Gauge) Sample(now time.Time) capacity.Load {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,6 +69,7 @@ func (g *Gauge) Sample(now time.Time) capacity.Load {
 		load.Window = g.cpu.window
 	}
 	load.Disk = g.note(capacity.DimDisk)(g.disk.read(g.paths, now))
+	load.Disks = g.disk.disks
 	g.addMemory(&load, now)
 	g.addFiles(&load, now)
 	if g.follows(now) {

@@ -68,6 +68,8 @@ func TestDisk(t *testing.T) {
 	g.SetPaths(filepath.Join(here, "missing"), project)
 	if load := g.Sample(noon); !load.Disk.Known() {
 		t.Errorf("one of two folders is there: %v", g.Problems())
+	} else if d, known := load.Disks[project]; !known || len(load.Disks) != 1 || d.Used != load.Disk.Or(-1) {
+		t.Errorf("the disks by folder: %+v", load.Disks)
 	}
 	if err := os.Remove(project); err != nil {
 		t.Fatal(err)
@@ -85,7 +87,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mount := t.TempDir()
 		g := New(mount)
-		hangs := &diskQuestion{done: make(chan struct{}), used: 0.25}
+		hangs := &diskQuestion{done: make(chan struct{}), disk: capacity.Disk{Used: 0.25}}
 		g.disk.asked, g.disk.waits = map[string]*diskQuestion{mount: hangs}, true
 		begun := time.Now()
 		for range 3 {
@@ -109,7 +111,7 @@ func TestReloadsWithADiskThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mount, project := t.TempDir(), t.TempDir()
 		g := New(mount)
-		hangs := &diskQuestion{done: make(chan struct{}), used: 0.25}
+		hangs := &diskQuestion{done: make(chan struct{}), disk: capacity.Disk{Used: 0.25}}
 		g.disk.asked, g.disk.waits = map[string]*diskQuestion{mount: hangs}, true
 		for range 5 {
 			g.SetPaths(project, mount)

@@ -44,6 +44,7 @@ type meter struct {
 	app    *app
 	client *status.Client
 	gauge  *measure.Gauge
+	refs   []steward.ProjectRef
 	limit  capacity.Config
 }
 
@@ -82,7 +83,7 @@ func (m *meter) measure(ctx context.Context) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	load := m.gauge.Sample(time.Now())
+	load := byName(m.gauge.Sample(time.Now()), m.refs)
 	at, s := load.At.UTC(), load.Summary()
 	return json.Marshal(status.Capacity{
 		Alone: true, At: &at, Threshold: m.limit.Threshold, Cores: load.Cores, MemoryBytes: load.MemoryTotal, Because: load.Because, Stalled: load.Stalled,
@@ -98,7 +99,8 @@ func (m *meter) furnish() {
 		cfg = steward.Defaults()
 	}
 	m.limit = cfg.Capacity
-	m.gauge = measure.New(pathsOf(m.app.knownProjects(cfg, paths))...)
+	m.refs = m.app.knownProjects(cfg, paths)
+	m.gauge = measure.New(pathsOf(m.refs)...)
 }
 
 func rest(ctx context.Context, d time.Duration) error {

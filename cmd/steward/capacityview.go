@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +53,13 @@ func dimensionRows(p *page, c status.Capacity) [][]cell {
 		}
 		rows = append(rows, []cell{text(d), {share(used), look}, {bar(used), look}, text(sizeOf(c, d)), text(promised(c, d)), text(shutSince(p, c.Gates, d)), text(c.Because[d])})
 	}
+	if len(c.Load.Disks) > 1 {
+		for _, project := range slices.Sorted(maps.Keys(c.Load.Disks)) {
+			d := c.Load.Disks[project]
+			used := protocol.Used(d.Used)
+			rows = append(rows, []cell{text("  of " + project), text(share(used)), text(bar(used)), text(mebibytes(d.Free) + " free")})
+		}
+	}
 	for _, g := range c.Gates {
 		if g.Dimension == capacity.DimAgent {
 			rows = append(rows, []cell{text("agent " + g.Agent), text(""), text(""), text(gateWords(p, g))})
@@ -76,10 +85,23 @@ func sizeOf(c status.Capacity, dimension string) string {
 	switch {
 	case dimension == capacity.DimCPU && c.Cores > 0:
 		return fmt.Sprintf("of %.4g cores", c.Cores)
+	case dimension == capacity.DimDisk && len(c.Load.Disks) > 0:
+		project, d := fullestDisk(c.Load.Disks)
+		return mebibytes(d.Free) + " free (" + project + ")"
 	case dimension == capacity.DimMemory && c.MemoryBytes > 0:
 		return "of " + mebibytes(c.MemoryBytes)
 	}
 	return ""
+}
+
+// fullestDisk is the project whose disk is the fullest; the first by name of several.
+func fullestDisk(disks map[string]capacity.Disk) (project string, d capacity.Disk) {
+	for _, name := range slices.Sorted(maps.Keys(disks)) {
+		if project == "" || disks[name].Used > d.Used {
+			project, d = name, disks[name]
+		}
+	}
+	return project, d
 }
 
 // promised is what the next task meets, where claims make it more than the reading.

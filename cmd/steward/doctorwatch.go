@@ -136,7 +136,9 @@ func judgeGauges(load capacity.Load, problems map[string]string, limit capacity.
 		binds := limit.Dimensions == nil || slices.Contains(limit.Dimensions, name)
 		most := limit.Threshold
 		if name == capacity.DimDisk {
-			most = max(most, limit.DiskLimit)
+			if most = max(most, limit.DiskLimit); len(load.Disks) > 0 && len(limit.FullDisks(load.Disks)) == 0 {
+				most = 1 // enough is free
+			}
 		}
 		switch {
 		case used.Known() && binds && used.Or(0) > most:

@@ -53,8 +53,9 @@ func (h *house) doors() supervisor.Doors {
 func (h *house) measure(now time.Time) capacity.Load {
 	load := h.gauge.Sample(now)
 	h.mu.Lock()
-	cfg := h.cfg.Capacity
+	cfg, refs := h.cfg.Capacity, h.watched
 	h.mu.Unlock()
+	load = byName(load, refs)
 	if p := h.loop.Picture(); cfg.IsNear(load) && p != nil && p.Plan.Agents.Len() > 0 {
 		load.Consumers = h.consumers()
 	}

@@ -61,18 +61,18 @@ func gateDetail(g *protocol.Gate) string {
 
 // gateAlone measures the load itself. A gauge that cannot be read keeps nobody from working.
 func (a *app) gateAlone(ctx context.Context, o status.AdmitOrder) (bool, string, time.Duration) {
-	cfg, paths, err := a.settings()
+	cfg, _, err := a.settings()
 	if err != nil {
 		cfg = steward.Defaults()
 	}
-	g := measure.New(pathsOf(a.knownProjects(cfg, paths))...)
+	g := measure.New(o.Project)
 	g.Sample(time.Now())
 	if rest(ctx, pause) != nil {
 		return false, "interrupted", 0
 	}
 	now := time.Now()
 	load := g.Sample(now)
-	w := capacity.Waiter{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "admission"}, Since: now, Person: o.Person}
+	w := capacity.Waiter{Subject: protocol.Subject{Project: o.Project, Kind: protocol.KindMachine, ID: "admission"}, Since: now, Person: o.Person}
 	if o.Throttle != nil {
 		w.Throttle = protocol.Used(*o.Throttle)
 	}

@@ -138,7 +138,7 @@ func (a *app) lookOnce(ctx context.Context, refs []steward.ProjectRef, cfg stewa
 	case <-time.After(200 * time.Millisecond): // the processor is known from the second sample on
 	}
 	view.Now = time.Now()
-	view.Load = gauge.Sample(view.Now)
+	view.Load = byName(gauge.Sample(view.Now), refs)
 	return view, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward"
+	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/join/keep"
@@ -80,6 +81,7 @@ type house struct {
 	metricsChanged chan struct{}
 	journal        *supervisor.Journal
 	gauge          *measure.Gauge
+	watched        []steward.ProjectRef // whose disks the gauge reads; guarded by mu
 	watcher        *watch.Watcher
 	unwatched      error // why there is none
 	exits          *proc.Watcher
@@ -140,7 +142,7 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 		h.close()
 		return nil, err
 	}
-	h.gauge = measure.New(pathsOf(refs)...)
+	h.watched, h.gauge = refs, measure.New(pathsOf(refs)...)
 	h.gauge.Sample(time.Now()) // the processor is known from the second sample on
 	h.exits, h.hints, h.gone = proc.NewWatcher(), make(chan supervisor.Hint), make(chan protocol.Identity)
 	h.endings = make(chan ending, mostEndings)
@@ -266,6 +268,18 @@ func pathsOf(refs []steward.ProjectRef) []string {
 		paths = append(paths, r.Path)
 	}
 	return paths
+}
+
+// byName gives a load its disks by the name of the project; the gauge knows folders only.
+func byName(load capacity.Load, refs []steward.ProjectRef) capacity.Load {
+	disks := make(map[string]capacity.Disk, len(refs))
+	for _, r := range refs {
+		if d, known := load.Disks[r.Path]; known {
+			disks[r.Name] = d
+		}
+	}
+	load.Disks = disks
+	return load
 }
 
 func (h *house) onClose(f func()) { h.closers = append(h.closers, f) }

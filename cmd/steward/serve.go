@@ -111,7 +111,7 @@ func (h *house) reload(ctx context.Context) (notes []string, err error) {
 	h.configAccepted()
 	h.tellProjects(refs, twins)
 	h.mu.Lock()
-	h.cfg = cfg
+	h.cfg, h.watched = cfg, refs
 	h.mu.Unlock()
 	h.wakeMetrics()
 	h.herald.reconfigure()

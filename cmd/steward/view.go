@@ -190,6 +190,10 @@ func loadLine(l supervisor.LoadReport) string {
 	}{{"cpu", l.CPU}, {"memory", l.Memory}, {"files", l.Files}, {"disk", l.Disk}} {
 		line += "   " + d.name + " " + share(d.used)
 	}
+	if len(l.Disks) > 1 {
+		project, _ := fullestDisk(l.Disks)
+		line += " (" + clean(project) + ")"
+	}
 	return line
 }
 

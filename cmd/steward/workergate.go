@@ -36,7 +36,7 @@ func (g *workerGate) ask(ctx context.Context, task string, throttle *float64) (o
 	if !ok {
 		return false, "interrupted", 0
 	}
-	w := capacity.Waiter{Subject: protocol.Subject{Kind: protocol.KindTask, ID: task}, Since: load.At}
+	w := capacity.Waiter{Subject: protocol.Subject{Project: g.project, Kind: protocol.KindTask, ID: task}, Since: load.At}
 	if throttle != nil {
 		w.Throttle = protocol.Used(*throttle)
 	}
@@ -54,7 +54,7 @@ func (g *workerGate) ask(ctx context.Context, task string, throttle *float64) (o
 // used again, and before the first there is a pause.
 func (g *workerGate) sample(ctx context.Context) (capacity.Load, bool) {
 	if g.gauge == nil {
-		g.gauge = measure.New(pathsOf(g.app.knownProjects(g.cfg, g.paths))...)
+		g.gauge = measure.New(g.project)
 		g.gauge.Sample(time.Now())
 		if rest(ctx, pause) != nil {
 			return capacity.Load{}, false
