@@ -66,7 +66,7 @@ func TestClaims(t *testing.T) {
 		{"small work was learnt: twice the processors go, for the next one may be large", machine(2, 64, 0.02, 0.1), learnt(0.01, 1), nil, 4, "cpu"},
 		{"small work on many processors", machine(16, 64, 0.02, 0.1), learnt(0.01, 1), nil, 20, ""},
 		{"large work was learnt", machine(16, 64, 0.02, 0.1), learnt(8, 1), nil, 2, "cpu"},
-		{"more than there is was learnt: one goes", machine(2, 4, 0.02, 0.1), learnt(8, 64), nil, 1, "memory"},
+		{"more than there is was learnt: one goes", machine(2, 4, 0.02, 0.1), learnt(8, 64), nil, 1, "cpu"},
 		{"what nobody has taken yet counts", machine(2, 64, 0.02, 0.1), before(0.04), []capacity.Claim{untaken("a", time.Second)}, 1, "cpu"},
 		{"what nobody takes for long does not", machine(2, 64, 0.02, 0.1), before(0.04), []capacity.Claim{untaken("a", time.Minute), untaken("b", time.Minute)}, 2, "cpu"},
 		{"young work that does not show yet", machine(2, 64, 0.02, 0.1), before(0.04), []capacity.Claim{running("a", time.Second, nil), running("b", time.Second, nil)}, 0, "cpu"},

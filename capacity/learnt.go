@@ -116,6 +116,9 @@ func (r *round) cost(kind string) Cost {
 		memory /= 4
 	}
 	c.Cores, c.Memory = max(c.Cores, cores), max(c.Memory, uint64(memory))
+	if total := r.load.MemoryTotal; total > 0 { // pages that processes share are measured once for each process
+		c.Memory = min(c.Memory, total/2)
+	}
 	return c
 }
 

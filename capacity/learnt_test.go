@@ -87,3 +87,17 @@ func TestOthersComeToRest(t *testing.T) {
 		t.Errorf("it believes that others take %.2f cores", h.mem.BaseCores)
 	}
 }
+
+// TestLearntAboveTheMachine: shared pages are measured once for each process, so a kind may be learnt above the memory of the
+// machine. Its tasks still start beside others.
+func TestLearntAboveTheMachine(t *testing.T) {
+	work := capacity.Work{
+		Waiters: []capacity.Waiter{{Subject: task("big"), Kind: "huge"}},
+		Claims: []capacity.Claim{{Subject: task("other"), Kind: "small", Since: midnight.Add(-time.Minute), Taken: midnight.Add(-time.Minute),
+			Measured: &capacity.Measured{Cores: 0.1, Memory: 100 << 20, At: midnight}}},
+	}
+	mem := capacity.Memory{At: midnight.Add(-time.Second), Learnt: capacity.Learnt{"huge": {Memory: 40 << 30, Runs: 9, At: midnight}}}
+	if verdicts, _, _ := capacity.Admit(work, machine(4, 16, 0.1, 0.1), mem, midnight, settings()); !verdicts[0].Admit {
+		t.Error(verdicts[0].Why)
+	}
+}
