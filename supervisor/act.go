@@ -61,14 +61,27 @@ func (s *Supervisor) hand(d *desk, now time.Time) {
 // looks back to where it stopped; and what still waits for something (the next hour's retries, a disk with room) stays
 // listed, however long that takes and whatever the machine slept through.
 func (s *Supervisor) history(d *desk, now time.Time) time.Time {
-	if d.lookedAt.IsZero() && !s.from.IsZero() && s.from.Before(now) {
-		now = s.from
+	var stopped, unsaved time.Time
+	if d.lookedAt.IsZero() {
+		stopped = s.from
 	}
-	if u := s.unsaved; u != nil && u.Since.Before(now) { // what was decided since then was told to nobody
-		now = u.Since
+	if s.unsaved != nil {
+		unsaved = s.unsaved.Since
 	}
-	since := now.Add(-s.cfg.Tasks.History)
-	for _, t := range s.memory.Tasks.in(d.project.Name) {
+	return s.memory.history(d.project.Name, now, stopped, unsaved, s.cfg.Tasks.History)
+}
+
+// history is when the history of a project begins that usually reaches back for the given length. stopped is when the run
+// before this one stopped, unsaved since when the memory cannot be saved; zero if neither matters.
+func (m Memory) history(project string, now, stopped, unsaved time.Time, length time.Duration) time.Time {
+	if !stopped.IsZero() && stopped.Before(now) {
+		now = stopped
+	}
+	if !unsaved.IsZero() && unsaved.Before(now) { // what was decided since then was told to nobody
+		now = unsaved
+	}
+	since := now.Add(-length)
+	for _, t := range m.Tasks.in(project) {
 		if at := t.news(); !at.IsZero() && at.Before(since) && now.Sub(at) < forgetAfter {
 			since = at
 		}

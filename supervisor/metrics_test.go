@@ -196,13 +196,6 @@ func TestObserveCountsEachThingOnce(t *testing.T) {
 	}, nil)
 }
 
-func TestNilMetricsDoNothing(t *testing.T) {
-	var m *Metrics
-	exercise(m)
-	m.Serve(nil, nil)
-	m.Watches(nil)
-}
-
 func BenchmarkObserve(b *testing.B) {
 	agents, tasks := map[protocol.Subject]heartbeat.Memory{}, map[protocol.Subject]TaskMemory{}
 	for i := range 100 {

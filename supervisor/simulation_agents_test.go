@@ -44,6 +44,7 @@ type actor struct {
 	heard  time.Duration // when it beat last
 	turned time.Duration // when its state last changed
 	locks  map[string]bool
+	clock  agentClock
 }
 
 // proc is one process of an agent.
@@ -101,7 +102,7 @@ func (m *simulation) hire(s *site, name string) *actor {
 	if m.kind == herded {
 		a.style, a.proof, a.width, a.poll = lister, recorded, 1, m.between(time.Second, 2*time.Second)
 	}
-	a.rec.agent.Claims = a.style == claimer
+	a.rec.agent.Claims, a.clock = a.style == claimer, m.drawClock()
 	s.actors, s.files.sims = append(s.actors, a), append(s.files.sims, a.rec)
 	a.boot()
 	if a.style == claimer {
@@ -118,7 +119,7 @@ func (m *simulation) hire(s *site, name string) *actor {
 func (a *actor) boot() *proc {
 	p := a.join()
 	rec := &a.rec.agent
-	rec.Registered, rec.Status, rec.Recorded, rec.Left, a.left = a.m.now(), "active", "active", "", false
+	rec.Registered, rec.Status, rec.Recorded, rec.Left, a.left = a.clock.latest(a.clock.states(a.m.now())), "active", "active", "", false
 	rec.Process, rec.PID, rec.Others = protocol.Identity{}, 0, nil
 	switch {
 	case a.proof == recorded || a.style == claimer:
@@ -175,7 +176,7 @@ func (a *actor) say() {
 	}
 	a.beats++
 	now := a.m.now()
-	a.rec.agent.Beat = protocol.Beat{Mark: fmt.Sprint("beat ", a.beats), Touched: now, At: now}
+	a.rec.agent.Beat = a.clock.beat(fmt.Sprint("beat ", a.beats), now)
 	a.rec.agent.Tasks = nil
 	for _, p := range a.procs {
 		for _, w := range p.works {
@@ -303,6 +304,8 @@ func (m *simulation) deliver(a *actor, w *attempt) {
 	switch {
 	case c.result == nil || c.result.Ours:
 		a.s.files.finish(w.id, o, m.now())
+		j.first = !j.had[w.n]
+		j.had[w.n] = true
 		j.reported[w.n] = j.reported[w.n] || w.n == c.takenAway()
 		j.delivered = j.delivered || o.Succeeded()
 	default:
@@ -373,7 +376,7 @@ func (a *actor) renewLocks(now time.Time) {
 	locks := a.s.files.foreign.locks
 	for i := range locks {
 		if locks[i].Holder == a.name && !a.locks[locks[i].Resource] {
-			locks[i].Expires = now.Add(2 * time.Minute)
+			locks[i].Expires = a.clock.states(now).Add(2 * time.Minute)
 			locks[i].Ref.Sum = fmt.Sprint(locks[i].Resource, " ", a.beats)
 		}
 	}
@@ -388,7 +391,8 @@ func (a *actor) lock(resource string, forgets bool) {
 		a.locks = map[string]bool{}
 	}
 	a.locks[resource] = forgets
-	l := protocol.Lock{Resource: resource, Holder: a.name, Acquired: a.m.now(), Expires: a.m.now().Add(2 * time.Minute),
+	now := a.clock.states(a.m.now())
+	l := protocol.Lock{Resource: resource, Holder: a.name, Acquired: now, Expires: now.Add(2 * time.Minute), Zoneless: a.clock.zoneless,
 		Ref: protocol.Ref{Path: "state.json", Sum: resource}}
 	if serving := a.serving(); a.proof == recorded && len(serving) == 1 {
 		l.Process = serving[0].id

@@ -36,7 +36,9 @@ type brain struct {
 	within     int           // of them in this minute
 	minute     time.Duration // since when
 
-	saved   supervisor.Memory // a Memory is never changed once it was decided on
+	saved   supervisor.Memory   // a Memory is never changed once it was decided on
+	copies  []supervisor.Memory // of what was saved earlier
+	copied  time.Duration
 	heads   map[string]escalate.Head
 	unsave  bool      // the memory cannot be written
 	unsaved time.Time // since when it could not
@@ -60,13 +62,8 @@ type place struct {
 	claims    map[int]protocol.Identity
 	due       []protocol.Change
 	commands  []protocol.Change
-	tries     map[string]*tried
-}
-
-// tried is how often a change failed in a row.
-type tried struct {
-	n        int
-	at, rest time.Duration
+	efforts   *supervisor.Efforts
+	failures  map[string][]time.Duration // when which change failed, of the last minute
 }
 
 func newBrain(m *simulation) *brain {
@@ -78,12 +75,12 @@ func (b *brain) start() {
 	m := b.m
 	b.memory, b.plan, b.desks, b.doom, b.resumed = supervisor.Memory{}, supervisor.Plan{}, nil, 0, false
 	b.mind = mind{}
-	reread(m, b.saved, &b.memory)
+	reread(m, b.remembers(), &b.memory)
 	b.since = m.awake
 	b.up, b.from, b.pulse, b.pulseAwake = true, b.memory.LastLook, m.now(), m.awake
 	b.starts++
 	for _, s := range m.sites {
-		b.desks = append(b.desks, &place{s: s, full: true, tries: map[string]*tried{}})
+		b.desks = append(b.desks, &place{s: s, full: true, efforts: supervisor.NewEfforts(), failures: map[string][]time.Duration{}})
 	}
 	m.note("steward starts")
 	b.sample()
@@ -289,7 +286,7 @@ func (b *brain) carryOut(d *place, changes []protocol.Change, run int) {
 
 // apply makes one change.
 func (b *brain) apply(d *place, c protocol.Change) error {
-	m, key := b.m, effortKey(c)
+	m := b.m
 	m.checkChange(d, c)
 	err := error(protocol.ErrConflict)
 	card := d.s.files.cards[c.Subject.ID]
@@ -304,18 +301,14 @@ func (b *brain) apply(d *place, c protocol.Change) error {
 	if c.Verb != protocol.VerbLog && c.Verb != protocol.VerbRenew {
 		m.note("%s: %s %s (%s) %s%s", d.s.name, c.Verb, c.Subject.ID, c.Reason, c.Code, problem(err))
 	}
-	t := d.tries[key]
-	if t == nil || err == nil && m.awake-t.at > 10*time.Second && m.awake-t.rest > 10*time.Second {
-		t = &tried{}
-		d.tries[key] = t
-	}
-	t.at = m.awake
-	if t.n++; t.n > 2 {
-		t.rest = m.awake + min(time.Second<<min(t.n-3, 6), 16*time.Second)
-	}
+	d.efforts.Tried(c, err, m.uptime())
+	m.checkEffort(d, c, err)
 	b.changes++
 	return err
 }
+
+// uptime is the monotonic clock.
+func (m *simulation) uptime() time.Time { return midnight.Add(m.awake) }
 
 func effortKey(c protocol.Change) string {
 	return string(c.Verb) + " " + c.Subject.String() + " " + c.Event
@@ -331,25 +324,11 @@ func problem(err error) string {
 // lookAt is a full look at one project.
 func (b *brain) lookAt(d *place) {
 	m := b.m
-	since := m.now()
-	if !d.looked && !b.from.IsZero() && b.from.Before(since) {
-		since = b.from
+	var stopped time.Time
+	if !d.looked {
+		stopped = b.from
 	}
-	if !b.unsaved.IsZero() && b.unsaved.Before(since) {
-		since = b.unsaved
-	}
-	since = since.Add(-m.cfg.Tasks.History)
-	for _, id := range d.s.files.order { // what still waits to be seen to does not fall off the list meanwhile
-		t := b.memory.Tasks.Of(subjectOf(d.s, protocol.KindTask, id))
-		at := t.Waits
-		if at.IsZero() && t.State != "" && t.State.Open() {
-			at = t.Looked
-		}
-		if !at.IsZero() && at.Before(since) {
-			since = at
-		}
-	}
-	d.snapshots = m.look(d.s, since)
+	d.snapshots = m.look(d.s, b.memory.History(d.s.name, m.now(), stopped, b.unsaved, m.cfg.Tasks.History))
 	d.busy, d.looked, d.fullAt = false, true, m.awake
 	b.follow(d)
 }
@@ -437,5 +416,6 @@ func (b *brain) save() error {
 		return jsonfile.ErrNoSpace
 	}
 	b.saved, b.unsaved = b.memory, time.Time{}
+	b.copySaved()
 	return nil
 }

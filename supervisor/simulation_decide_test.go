@@ -99,16 +99,11 @@ func (b *brain) desk(project string) *place {
 func (b *brain) possible(plan supervisor.Plan) []protocol.Change {
 	var due []protocol.Change
 	for _, c := range plan.Changes {
-		if d := b.desk(c.Subject.Project); !d.busy && !d.rests(c, b.m.awake) {
+		if d := b.desk(c.Subject.Project); !d.busy && !d.efforts.Resting(c, b.m.uptime()) {
 			due = append(due, c)
 		}
 	}
 	return due
-}
-
-func (d *place) rests(c protocol.Change, now time.Duration) bool {
-	t := d.tries[effortKey(c)]
-	return t != nil && now < t.rest
 }
 
 // tell enters an alert into the incident ledger, which outlives steward.
@@ -130,7 +125,7 @@ func (b *brain) tell(a escalate.Alert) {
 func (b *brain) rest() {
 	m := b.m
 	if !b.up || b.unsave || slices.ContainsFunc(m.sites, func(s *site) bool { return s.full || s.gone }) ||
-		slices.ContainsFunc(b.desks, func(d *place) bool { return d.busy || len(d.due)+len(d.commands) > 0 || d.tires(m.awake) }) {
+		slices.ContainsFunc(b.desks, func(d *place) bool { return d.busy || len(d.due)+len(d.commands) > 0 || d.efforts.Tires(m.uptime()) }) {
 		return
 	}
 	b.feel()
@@ -155,14 +150,4 @@ func (b *brain) rest() {
 		}
 	}
 	m.Fatalf("no rest: %+v %+v", b.plan.Changes, b.plan.Alerts)
-}
-
-// tires reports whether some change rests because it failed lately.
-func (d *place) tires(now time.Duration) bool {
-	for _, t := range d.tries {
-		if now < t.rest {
-			return true
-		}
-	}
-	return false
 }

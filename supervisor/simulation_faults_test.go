@@ -16,7 +16,7 @@ func (m *simulation) disasters() {
 	}
 	m.after(m.between(3*time.Second, 40*time.Second), m.disasters)
 	s := pick(m, m.sites)
-	if len(s.actors) == 0 {
+	if len(s.actors) == 0 || m.dozes() {
 		return
 	}
 	a := pick(m, s.actors)
@@ -78,7 +78,11 @@ func (m *simulation) hurt(a *actor) {
 
 // kills ends a process; mostly somebody starts the agent anew.
 func (m *simulation) kills(a *actor, p *proc) {
+	loses := len(p.works) > 0
 	p.die()
+	if loses && a.s.proves && m.odds(20) {
+		m.after(m.between(time.Second, 9*time.Second), func() { m.sleeps(m.between(time.Minute, 10*time.Minute)) })
+	}
 	if m.odds(70) {
 		m.after(m.between(12*time.Second, 2*time.Minute), func() { m.reboot(a) })
 	}
@@ -219,7 +223,7 @@ func (m *simulation) hitSteward() {
 func (m *simulation) setClock() {
 	d := pick(m, []time.Duration{m.between(time.Second, 20*time.Second), m.between(time.Minute, 10*time.Minute), m.between(time.Hour, 8*time.Hour), -m.between(time.Second, 30*time.Second), -m.between(time.Minute, 2*time.Hour)})
 	m.offset += d
-	m.back, m.set = m.back || d < 0, true
+	m.back, m.set, m.stepped = m.back || d < 0, true, m.awake
 	m.note("the clock moves by %v", d)
 }
 

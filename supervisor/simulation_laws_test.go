@@ -77,6 +77,7 @@ func (m *simulation) checkChange(d *place, c protocol.Change) {
 		return
 	}
 	m.checkEarly(d, c)
+	m.checkResult(c)
 	switch c.Verb {
 	case protocol.VerbReap:
 		m.Fatalf("harm: %s of %s, which has left nobody behind", c.Verb, c.Subject)
@@ -208,6 +209,8 @@ func (m *simulation) checkPlan(v supervisor.View, old supervisor.Memory, p super
 	m.checkAgents(p)
 	m.checkGate(v, old, p)
 	m.checkPromises(v, old, p)
+	m.checkResume(v, p)
+	m.checkTwice(v, p)
 	for subject, verdict := range p.Tasks.All() { // in whatever order: each is entered with its own
 		if j := m.jobs[subject]; j != nil { // else its files were cleared away since the look
 			j.last, j.why = verdict.State, verdict.Why
@@ -309,6 +312,8 @@ func (m *simulation) unsettled(s *site, c *card) string {
 	case j.delivered && !c.result.Succeeded():
 		return "it was completed, and its result says otherwise"
 	case c.result.Succeeded() || c.cancelled || c.result.Status == "odd":
+		return ""
+	case !c.result.Appeared.After(m.resume.forgot): // it failed before the time that steward remembers
 		return ""
 	case !m.told(s, c, false):
 		return "it failed (" + word(*c.result) + "), and nobody was told"

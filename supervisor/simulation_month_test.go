@@ -152,7 +152,7 @@ func (m *simulation) tidy() {
 	}
 	m.works = slices.DeleteFunc(m.works, func(w *attempt) bool { return !w.lives() })
 	for _, d := range m.brain.desks {
-		maps.DeleteFunc(d.tries, func(_ string, t *tried) bool { return m.awake-t.rest > 5*time.Minute })
+		d.efforts.Forget(m.uptime())
 	}
 }
 

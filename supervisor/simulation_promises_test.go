@@ -95,7 +95,7 @@ func (m *simulation) checkForgotten(v supervisor.View, p supervisor.Plan) {
 		return
 	}
 	for _, d := range m.brain.desks {
-		if d.busy || d.s.gone || d.s.full || d.tires(m.awake) || len(d.snapshots) != 1 || m.brain.unsave {
+		if d.busy || d.s.gone || d.s.full || d.efforts.Tires(m.uptime()) || len(d.snapshots) != 1 || m.brain.unsave {
 			continue
 		}
 		for _, t := range d.snapshots[0].Tasks {
@@ -281,9 +281,11 @@ func (m *simulation) checkEarly(d *place, c protocol.Change) {
 				}
 			}
 			// Of one whose files do not say when it began its time runs since the request came into sight, and with a clock that
-			// was set while nobody looked it is anybody's guess.
-			tells := w.p.a.style == reporter || w.p.a.style == claimer
-			if tells && !m.set && m.awake-from < card.task.Timeout {
+			// was set meanwhile it is anybody's guess.
+			if tells := w.p.a.style == reporter || w.p.a.style == claimer; !tells {
+				from = min(from, m.job(card).shown)
+			}
+			if (!m.set || m.stepped < from) && m.awake-from < card.task.Timeout {
 				m.Fatalf("early: %s is given up by silence %v after it was taken; its time is %v", card.task.ID, m.awake-from, card.task.Timeout)
 			}
 		}
@@ -330,6 +332,9 @@ func (m *simulation) checkRecord(d *place, card *card, c protocol.Change, err er
 		if k.N != i+1 || !k.Committed && i < len(card.ledger)-1 {
 			m.Fatalf("attempts: entry %d of %s is about attempt %d (committed %t)", i+1, card.task.ID, k.N, k.Committed)
 		}
+	}
+	if err == nil && (c.Verb == protocol.VerbRelease || c.Verb == protocol.VerbRetry) {
+		m.job(card).shown = m.awake
 	}
 	held, n := m.promises.hold[card], card.takenAway()
 	switch {

@@ -19,6 +19,9 @@ type job struct {
 	hopeless  bool               // it fails like the last of the script for ever
 	starts    int
 	reported  map[int]bool  // those of them that have their result
+	had       map[int]bool  // those of them of which any result came
+	first     bool          // the result that lies there is the first of its attempt
+	shown     time.Duration // when the request came into sight last
 	delivered bool          // a completed result was handed in
 	admitted  bool          // let in, and not over
 	taken     bool          // in hand
@@ -73,7 +76,7 @@ func (m *simulation) submit(s *site, a *actor, id string) {
 	}
 	t := protocol.Task{ID: id, Agent: a.name, Source: "livhana", Type: "execute", Priority: protocol.Priority(m.chance.IntN(4)),
 		Timeout: m.between(time.Minute, 6*time.Minute)}
-	j := &job{s: s, id: id, cores: 1, memory: 256 << 20, lasts: m.between(5*time.Second, 90*time.Second), reported: map[int]bool{}, asked: m.awake, shut: m.awake, starves: m.awake, failed: m.awake}
+	j := &job{s: s, id: id, cores: 1, memory: 256 << 20, lasts: m.between(5*time.Second, 90*time.Second), reported: map[int]bool{}, had: map[int]bool{}, shown: m.awake, asked: m.awake, shut: m.awake, starves: m.awake, failed: m.awake}
 	if m.kind == herded {
 		j.lasts = m.between(10*time.Second, 40*time.Second)
 	} else {

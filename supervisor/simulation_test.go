@@ -35,7 +35,7 @@ func TestSimulation(t *testing.T) {
 		}
 		return
 	}
-	seeds := uint64(200)
+	seeds := uint64(80)
 	switch {
 	case *simCount > 0:
 		seeds = *simCount
@@ -117,7 +117,9 @@ func (m *simulation) play() {
 // awaits reports whether some task, or a lock, waits for a time that is known.
 func (m *simulation) awaits() bool {
 	for _, s := range m.sites {
-		if slices.ContainsFunc(s.files.foreign.locks, func(l protocol.Lock) bool { return l.Expires.After(m.now()) && !s.actor(l.Holder).able() }) {
+		if slices.ContainsFunc(s.files.foreign.locks, func(l protocol.Lock) bool {
+			return s.actor(l.Holder).clock.real(l.Expires).After(m.now()) && !s.actor(l.Holder).able()
+		}) {
 			return true // until then it is its holder's word against silence
 		}
 		for _, id := range s.files.order {

@@ -26,12 +26,14 @@ type simulation struct {
 
 	// awake is how long the machine has been awake; offset is what sleeps and steps of its clock add to that.
 	awake, offset time.Duration
-	back          bool // its clock was set back at least once
-	set           bool // or stepped at all, back or forth
+	back          bool          // its clock was set back at least once
+	set           bool          // or stepped at all, back or forth
+	stepped       time.Duration // when that was
 	events        agenda
 	seq           int
 	quiet         bool // nothing new happens any more
 	promises      promises
+	resume        resume
 	strict        bool // the gate is held to what was promised, besides to what the gauges show
 
 	sites   []*site
@@ -86,6 +88,7 @@ type site struct {
 	gone   bool // its folder is not there
 	full   bool // its disk is
 	slow   time.Duration
+	proves bool        // its adapter proves that nobody works on a task any more
 	paid   []time.Time // when the rules' retries were made
 }
 
@@ -191,7 +194,7 @@ func newSimulation(seed uint64) *simulation {
 		projects = 1 + m.chance.IntN(2)
 	}
 	for i := range projects {
-		s := &site{name: fmt.Sprintf("p%d", i+1), files: newFolder()}
+		s := &site{name: fmt.Sprintf("p%d", i+1), files: newFolder(), proves: m.odds(50)}
 		s.files.step = func() error { return m.step(s) }
 		m.sites = append(m.sites, s)
 	}
@@ -291,6 +294,7 @@ func (m *simulation) look(s *site, since time.Time) []protocol.Snapshot {
 	}
 	m.names(s)
 	snap := s.files.Observe(context.Background(), protocol.Look{Now: now})
+	seenAt(snap.Agents, now)
 	kept := snap.Tasks[:0]
 	for _, t := range snap.Tasks {
 		if o := t.Outcome; o != nil && t.Hold == nil && o.Appeared.Before(since) {
@@ -300,6 +304,7 @@ func (m *simulation) look(s *site, since time.Time) []protocol.Snapshot {
 		kept = append(kept, t)
 	}
 	snap.Tasks = kept
+	m.prove(s, kept)
 	snap.Name(s.name, "agentstatus", true)
 	return []protocol.Snapshot{snap}
 }

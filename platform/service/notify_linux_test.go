@@ -53,14 +53,23 @@ func TestLine(t *testing.T) {
 	hears("STOPPING=1")
 }
 
-// TestLineWithoutManager: by hand there is nobody to speak with, and a manager that is gone is no reason to stop.
+// TestLineWithoutManager: a manager that is gone is no reason to stop, and a manager that comes back is told again.
 func TestLineWithoutManager(t *testing.T) {
-	t.Setenv("NOTIFY_SOCKET", "")
+	path := filepath.Join(t.TempDir(), "n")
+	t.Setenv("NOTIFY_SOCKET", path)
 	l := Connect()
-	l.Ready("x")
-	l.Pulse(time.Now())
-	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone"))
-	Connect().Ready("x")
+	l.Ready("nobody hears this")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	l.Stopping()
+	buf := make([]byte, 1000)
+	_ = manager.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if n, err := manager.Read(buf); err != nil || string(buf[:n]) != "STOPPING=1" {
+		t.Errorf("the manager that came back heard %q (%v)", buf[:n], err)
+	}
 }
 
 // TestLineOfAnotherProcess: a watchdog that waits for somebody else is none of ours.
