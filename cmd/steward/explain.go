@@ -58,7 +58,7 @@ func renderExplanation(p *page, e status.Explanation) {
 		p.full("%s is no longer in the files; the journal still knows it", clean(e.Subject))
 	}
 	for _, f := range e.Findings {
-		p.full("  %s: %s%s", clean(string(f.Severity)), clean(f.Text), inFile(f.Path, f.Text))
+		p.full("  %s: %s%s", clean(string(f.Severity)), problemWords(f.Field, f.Text), inFile(f.Path, f.Text))
 	}
 	p.part("Incidents", "", incidentRows(p, e.Incidents, false))
 	if len(e.Journal) == 0 {

@@ -225,7 +225,7 @@ func projectsPart(p *page, projects []supervisor.ProjectReport) {
 			p.styled(red, "    %s: %s", clean(f.Path), clean(f.Problem))
 		}
 		for _, f := range r.Findings[:min(len(r.Findings), shownFindings)] {
-			p.styled(dim, "    %s: %s%s", clean(f.Subject), clean(f.Text), inFile(f.Path, f.Subject+f.Text))
+			p.styled(dim, "    %s: %s: %s%s", clean(string(f.Severity)), subjectWords(f.Subject), problemWords(f.Field, f.Text), inFile(f.Path, f.Subject+f.Text))
 		}
 		repairLines(p, r.Repairs)
 		if rest := max(len(r.Faults)-shownFaults, 0) + max(len(r.Findings)-shownFindings, 0); rest > 0 {

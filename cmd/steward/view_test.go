@@ -67,7 +67,7 @@ func sampleLoad() supervisor.LoadReport {
 
 func sampleStatus() status.Document {
 	fault := protocol.Fault{Path: "tmp/agent_status/shared/agent_registry.json", Problem: "it is not JSON: line 3,\x1b[2J column 7", Since: before(time.Minute)}
-	finding := supervisor.FindingReport{Subject: "sot:task/t-2", Code: "schema", Severity: protocol.Low, Text: "priority: \"urgent\" is none of low, medium, high, critical", Path: "tmp/agent_status/codex_tasks/task_t-2.request.json"}
+	finding := supervisor.FindingReport{Subject: "sot:task/t-2", Code: "schema", Field: "priority", Severity: protocol.Low, Text: "priority: \"urgent\" is none of low, medium, high, critical", Path: "tmp/agent_status/codex_tasks/task_t-2.request.json"}
 	ways := []status.Channel{{Name: "desktop", OK: true, At: noon}, {Name: "speech", Problem: "speak: no voice is installed", At: noon}, {Name: "ntfy"}}
 	return status.Document{Self: status.Self{Version: "1.2.3"}, Incidents: sampleIncidents(), Channels: ways, Report: supervisor.Report{
 		Started: before(3 * time.Hour), LastLook: before(2 * time.Second), Looks: 1234, Load: sampleLoad(),
@@ -220,6 +220,24 @@ func TestSinceTakesLengthsAndMoments(t *testing.T) {
 		if ok != (want != "") || ok && got.Format(time.RFC3339) != want {
 			t.Errorf("%q: %v %v, want %q", text, got, ok, want)
 		}
+	}
+}
+
+func TestFindingsAreSentences(t *testing.T) {
+	for _, c := range [][3]string{
+		{"request_type", "request_type is missing", "the field request_type is missing"},
+		{"messages[0].type", "type is missing", "the field type is missing"},
+		{"context.session_id", "context.session_id must be a string, not null", "the field context.session_id must be a string, not null"},
+		{"priority", "priority: \"urgent\" is none of low, high", "the field priority: \"urgent\" is none of low, high"},
+		{"type", "types differ", "types differ"},
+		{"", "task-1 was rejected", "task-1 was rejected"},
+	} {
+		if got := problemWords(c[0], c[1]); got != c[2] {
+			t.Errorf("%q: %q, want %q", c[1], got, c[2])
+		}
+	}
+	if got := subjectWords("sot:task/" + longID); got != "task 7c0e2f5a" {
+		t.Errorf("the subject reads %q", got)
 	}
 }
 
