@@ -107,7 +107,7 @@ func TestQuietHours(t *testing.T) {
 		r.atClock(7, 0)
 		r.after(time.Second)
 		want(t, "one notice in the morning", strings.Join(r.desktop.titles()[1:], ", "), "While it was quiet: 5 incidents")
-		want(t, "its first line", strings.Split(r.desktop.notices[1].Text, "\n")[0], "high: task0 failed (458a23ae)")
+		want(t, "its first line", strings.Split(r.desktop.notices[1].Text, "\n")[0], "high: p: task0 failed (458a23ae)")
 		want(t, "its lines", strings.Count(r.desktop.notices[1].Text, "\n")+1, 5)
 		r.after(2*time.Minute + time.Second)
 		want(t, "the ladder counts from then", strings.Join(r.speech.said(), ", "), "5 more incidents: task0 failed; task1 failed; task2 failed; and 2 others.")

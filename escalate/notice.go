@@ -16,6 +16,8 @@ type Notice struct {
 	Severity protocol.Severity
 	Title    string
 	Text     string
+	// Project is that of the incident; "" for a summary of many, and for the machine.
+	Project string
 	// Spoken is the sentence for a voice, never empty.
 	Spoken   string
 	Blocking bool
@@ -40,7 +42,7 @@ const (
 
 // noticeOf tells of one incident.
 func noticeOf(i Incident) Notice {
-	return Notice{Key: i.Key, Severity: i.Severity, Title: i.Summary, Text: i.Detail,
+	return Notice{Key: i.Key, Severity: i.Severity, Title: i.Summary, Text: i.Detail, Project: i.Project,
 		Spoken: cmp.Or(i.Spoken, i.Summary, i.About), Blocking: i.Blocking, Rev: i.Rev, Handle: i.Handle(),
 		Options:   slices.DeleteFunc(slices.Clone(i.Options), func(o Option) bool { return o.Dangerous }),
 		Dangerous: slices.DeleteFunc(slices.Clone(i.Options), func(o Option) bool { return !o.Dangerous })}
@@ -52,7 +54,7 @@ func recoveryOf(i Incident) Notice {
 	if s := i.Subject(); s.Kind == protocol.KindAgent {
 		title = shorten(s.ID+" is back", maxSummary)
 	}
-	return Notice{Key: i.Key, Severity: protocol.Info, Title: title, Text: i.Why, Spoken: title, Quiet: true, Over: true}
+	return Notice{Key: i.Key, Severity: protocol.Info, Title: title, Text: i.Why, Project: i.Project, Spoken: title, Quiet: true, Over: true}
 }
 
 // summaryOf tells of several incidents at once, under a key of its own. Those of earlier are in the summary that
@@ -111,7 +113,7 @@ func sentenceOf(list []Incident) string {
 func listed(list []Incident) []string {
 	var lines []string
 	for _, i := range list[:min(len(list), linesInSummary)] {
-		lines = append(lines, fmt.Sprintf("%s: %s (%s)", i.Severity, i.Summary, i.Handle()))
+		lines = append(lines, fmt.Sprintf("%s: %s (%s)", i.Severity, titled(i.Project, i.Summary), i.Handle()))
 	}
 	if rest := len(list) - len(lines); rest > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more: steward incidents", rest))

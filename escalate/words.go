@@ -42,13 +42,12 @@ func Announce(t protocol.Task, r Ruling, human string) (summary, spoken, detail 
 	name := taskName(&t)
 	detail = detailOf(&t, r, f, cleanText(human, nameLimit))
 	if r.Fatal {
-		const before, after = "Critical error: ", ". Your input needed."
-		summary = before + clipText(what, summaryLimit-len(before)-len(after)) + after
-		return summary, summary, detail
+		summary, spoken = critical(&t, f, what)
+		return summary, spoken, detail
 	}
 	sentence := "Task " + name + " " + outcomeWords(&t, r)
 	if r.Code == strings.ToUpper(r.Status) && r.Code != CodeTimeout {
-		what = cleanText(f.Message, summaryLimit) // "is blocked: Blocked" would say nothing
+		what = fileNames(cleanText(f.Message, lineLimit)) // "is blocked: Blocked" would say nothing
 	}
 	if what != "" && r.Action != ActionNone {
 		sentence += ": " + what
@@ -90,7 +89,7 @@ func dueWords(t *protocol.Task, due time.Time) string {
 
 // taskName is what a person calls the task: its id, unless that is a UUID and there is a title.
 func taskName(t *protocol.Task) string {
-	id, title := cleanText(t.ID, nameLimit+4), cleanText(t.Title, nameLimit)
+	id, title := cleanText(t.ID, nameLimit+4), fileNames(cleanText(t.Title, lineLimit))
 	if len(id) != 36 || strings.Count(id, "-") != 4 {
 		return clipText(id, nameLimit)
 	}
@@ -98,7 +97,7 @@ func taskName(t *protocol.Task) string {
 		title = rest // the sentence says so already
 	}
 	if title != "" {
-		return title
+		return clipText(title, nameLimit)
 	}
 	return id[:8]
 }

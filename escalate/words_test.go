@@ -118,7 +118,7 @@ func TestCriticalWords(t *testing.T) {
 		"AGENT_LOST":        "Critical error: Agent lost. Your input needed.",
 	} {
 		summary, spoken, _ := announce(t, failedTask("deploy", code, "fatal", "m"))
-		if summary != want || spoken != want {
+		if summary != want+" (deploy, x.sh:12)" || spoken != want {
 			t.Errorf("%s: %q, %q", code, summary, spoken)
 		}
 	}
@@ -130,6 +130,8 @@ func TestAnnounce(t *testing.T) {
 	long.Outcome.Failures[0].File = "/home/jesse/LivHana-SoT/scripts/deployment/production/voice/x.sh"
 	titled := failedTask(uuid, "PERMISSION_DENIED", "error", "m")
 	titled.Title = "deploy voice-service"
+	pathed := titled
+	pathed.Title = "Task execute /home/jesse/LivHana-SoT/scripts/deployment/START.sh"
 	blocked := protocol.Task{ID: "merge", Outcome: &protocol.Outcome{Status: "blocked", Summary: "waits for a key"}}
 	for name, c := range map[string]struct {
 		task            protocol.Task
@@ -137,8 +139,9 @@ func TestAnnounce(t *testing.T) {
 	}{
 		"place": {failedTask("deploy-voice", "PERMISSION_DENIED", "error", "m"),
 			"Task deploy-voice failed: Permission denied (scripts/x.sh:12)", "Task deploy-voice failed: Permission denied."},
-		"long path": {long, "Task deploy-voice failed: Permission denied (x.sh:12)", "Task deploy-voice failed: Permission denied."},
-		"title":     {titled, "Task deploy voice-service failed: Permission denied (scripts/x.sh:12)", "Task deploy voice-service failed: Permission denied."},
+		"long path":       {long, "Task deploy-voice failed: Permission denied (x.sh:12)", "Task deploy-voice failed: Permission denied."},
+		"title":           {titled, "Task deploy voice-service failed: Permission denied (scripts/x.sh:12)", "Task deploy voice-service failed: Permission denied."},
+		"a path as title": {pathed, "Task execute START.sh failed: Permission denied (scripts/x.sh:12)", "Task execute START.sh failed: Permission denied."},
 		"no title": {failedTask(uuid, "PERMISSION_DENIED", "error", ""),
 			"Task 3f2a9c1e failed: Permission denied (scripts/x.sh:12)", "Task 3f2a9c1e failed: Permission denied."},
 		"blocked": {blocked, "Task merge is blocked: waits for a key", "Task merge is blocked: waits for a key."},

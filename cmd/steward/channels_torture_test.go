@@ -415,7 +415,7 @@ func (m *mayhem) judge() {
 		m.judgeAnswer(f, i)
 		standing := 0
 		for _, s := range hang {
-			if s.Title == i.Summary {
+			if s.Title == i.Project+": "+i.Summary {
 				standing++
 			}
 		}

@@ -249,7 +249,7 @@ func TestDesktopCallsTheHumanOnce(t *testing.T) {
 		h.put(h.task("p", taskID(1), ".result.json"), again)
 		h.until(fmt.Sprintf("failure %d is counted", n), func() bool { return h.incident(failedTask).Count == n })
 	}
-	if said := h.heard(); h.board.told("") != 1 || len(said) != 1 || said[0] != conflict {
+	if said := h.heard(); h.board.told("") != 1 || len(said) != 1 || said[0] != conflict+" Project p." {
 		t.Errorf("100 identical failures: %d popups (%q), sentences %q; want one of each", h.board.told(""), h.board.titles, said)
 	}
 	h.steward("ack", h.incident(failedTask).Key)
@@ -263,7 +263,7 @@ func TestDesktopWithoutScreen(t *testing.T) {
 	t.Parallel()
 	h := newRoom(t, quickLooks)
 	h.conflicts()
-	h.until("the sentence", func() bool { return len(h.heard()) == 1 && h.heard()[0] == conflict })
+	h.until("the sentence", func() bool { return len(h.heard()) == 1 && h.heard()[0] == conflict+" Project p." })
 	h.until("both are on record", func() bool {
 		i := h.incident(failedTask)
 		return carried(i, "desktop", false) && carried(i, "speech", true)

@@ -161,7 +161,7 @@ func TestPush(t *testing.T) {
 		data, _ := os.ReadFile(h.at("home/paged"))
 		return json.Unmarshal(data, &page) == nil
 	})
-	if page.Title != words || page.Incident == nil || page.Incident.About != "p:task/"+taskID(1) || len(page.Options) != 2 || page.Event != "incident" {
+	if !strings.HasPrefix(page.Title, words) || page.Incident == nil || page.Incident.About != "p:task/"+taskID(1) || len(page.Options) != 2 || page.Event != "incident" {
 		t.Errorf("the command read %+v", page)
 	}
 	forged := strings.Replace(m.Actions[1].Body, m.Actions[1].Body[len(m.Actions[1].Body)-4:], "0000", 1)
