@@ -142,7 +142,12 @@ func (s *stage) relay(lines io.Reader) {
 		if strings.Contains(line, "level=INFO") && !strings.Contains(line, "msg=changed") && !strings.Contains(line, "msg=agent") {
 			continue
 		}
-		if _, rest, ok := strings.Cut(line, "msg="); ok {
+		if level, message, words, ok := logLine(line); ok && isTerminal(s.app.out) {
+			line = sentence(message, words)
+			if level != "INFO" {
+				line = s.app.newConsole(nil).level(level) + " " + line
+			}
+		} else if _, rest, ok := strings.Cut(line, "msg="); ok {
 			line = rest
 		}
 		s.say("steward", "%s", line)

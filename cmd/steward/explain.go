@@ -67,7 +67,7 @@ func renderExplanation(p *page, e status.Explanation) {
 	}
 	p.title("Journal")
 	for _, entry := range e.Journal {
-		what, details := told(entry)
+		what, details := told(entry, p.now)
 		p.full("  %s  %s", p.clock(entry.At), what)
 		for _, line := range details {
 			p.full("            %s", line)
@@ -77,7 +77,7 @@ func renderExplanation(p *page, e status.Explanation) {
 
 func (p *page) verdict(subject, state, why string) {
 	p.full("%s is %s", clean(subject), p.dye(clean(state), styles[state]))
-	if why = clean(why); why != "" {
+	if why = clean(localTimes(why, p.now)); why != "" {
 		p.full("  %s", why)
 	}
 }
@@ -274,7 +274,7 @@ func incidentFacts(p *page, i escalate.Incident) [][2]string {
 		blocking = "yes"
 	}
 	facts := [][2]string{
-		{"severity", string(i.Severity)}, {"about", i.About}, {"agent", i.Agent}, {"code", i.Code}, {"detail", i.Detail}, {"blocks work", blocking},
+		{"severity", string(i.Severity)}, {"about", i.About}, {"agent", i.Agent}, {"code", i.Code}, {"detail", localTimes(i.Detail, p.now)}, {"blocks work", blocking},
 		{"happened", fmt.Sprintf("%d×, first %s, last %s", i.Count, p.when(&i.First), p.when(&i.Last))},
 	}
 	if i.Silent {

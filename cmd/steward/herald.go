@@ -173,6 +173,7 @@ func (a *herald) probe(ctx context.Context) {
 	a.mu.Lock()
 	o, names := a.outlets, a.names
 	a.mu.Unlock()
+	var absent []any
 	for _, name := range names {
 		limited, cancel := context.WithTimeout(ctx, probeLimit)
 		err := o.probe(limited, name)
@@ -181,9 +182,16 @@ func (a *herald) probe(ctx context.Context) {
 			return
 		}
 		a.note(name, err)
-		if err != nil {
+		switch {
+		case err == nil:
+		case name == escalate.ChannelDesktop, name == escalate.ChannelSpeech: // nobody configured them: a machine may have none
+			absent = append(absent, name, err)
+		default:
 			a.log.Warn("a channel to the human does not work now", "channel", name, "error", err)
 		}
+	}
+	if len(absent) > 0 {
+		a.log.Info("popups or voice are not available here now; steward incidents lists what needs you", absent...)
 	}
 }
 

@@ -250,7 +250,7 @@ func incidentRows(p *page, incidents []escalate.Incident, several bool) [][]cell
 			project = i.Project
 		}
 		rows = append(rows, []cell{text(key), word(i.Severity), state, {strings.TrimSuffix(p.ago(&i.Last), " ago"), dim}, text(times), name(project),
-			name(i.Agent), name(shortTask(taskOf(i))), text(i.Summary)})
+			name(i.Agent), name(shortTask(taskOf(i))), text(localTimes(i.Summary, p.now))})
 	}
 	const count, agent, task = 4, 6, 7
 	p.spare(rows, leastOfText, count, agent, task)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,8 +24,8 @@ var deeds = map[protocol.Verb]string{
 }
 
 // told is a journal entry in words: a line, and further lines of detail. Only a delivery with proof has told the human.
-func told(e status.Entry) (what string, details []string) {
-	headline, rest, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
+func told(e status.Entry, now time.Time) (what string, details []string) {
+	headline, rest, _ := strings.Cut(strings.TrimSpace(localTimes(e.Text, now)), "\n")
 	e.Text = headline
 	for line := range strings.Lines(rest) {
 		if line = clean(line); line != "" {
@@ -107,7 +108,7 @@ func (p *page) entry(e status.Entry) {
 	if e.Incident != "" {
 		about += " [" + e.Incident[:min(len(e.Incident), 8)] + "]"
 	}
-	what, details := told(e)
+	what, details := told(e, p.now)
 	p.line("%s  %s  %s", p.clock(e.At), clean(about), what)
 	for _, line := range details {
 		p.line("            %s", line)

@@ -21,7 +21,7 @@ func TestJournalWords(t *testing.T) {
 	} {
 		var e status.Entry
 		e.Kind, e.Verb, e.Text, e.Error = c.kind, c.verb, c.text, c.err
-		what, details := told(e)
+		what, details := told(e, noon)
 		if got := strings.Join(details, "|"); what != c.want || got != c.details {
 			t.Errorf("%s: %q, %q", c.kind, what, got)
 		}

@@ -4,22 +4,18 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"time"
 )
 
-// logger writes to stderr: with the time of day for a person at a terminal, with the full time otherwise.
-// In the journal, which keeps the time itself, it is the message with its priority.
+// logger writes to stderr: sentences for a person at a terminal, key=value otherwise. In the journal, which keeps the time
+// itself, it is the message with its priority.
 func (a *app) logger() *slog.Logger {
 	if toJournal(a.err, os.Getenv("JOURNAL_STREAM")) {
 		return slog.New(newJournalLines(a.err))
 	}
-	short := isTerminal(a.err)
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{ReplaceAttr: func(groups []string, at slog.Attr) slog.Attr {
-		if short && len(groups) == 0 && at.Key == slog.TimeKey {
-			return slog.String(slog.TimeKey, at.Value.Time().Format(time.TimeOnly))
-		}
-		return at
-	}}))
+	if isTerminal(a.err) {
+		return slog.New(a.newConsole(a.err))
+	}
+	return slog.New(slog.NewTextHandler(a.err, nil))
 }
 
 // isTerminal reports whether w is a terminal.

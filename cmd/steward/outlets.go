@@ -165,7 +165,7 @@ func (o *outlets) channel(name string) escalate.Channel {
 }
 
 func (o *outlets) popup(ctx context.Context, n escalate.Notice) (string, error) {
-	proof, err := o.popups.Show(ctx, desktop.Message{Key: n.Key, Title: n.Headline(), Text: wordsOf(n, shownButtons), Urgency: urgency(n.Severity),
+	proof, err := o.popups.Show(ctx, desktop.Message{Key: n.Key, Title: localTimes(n.Headline(), time.Now()), Text: localTimes(wordsOf(n, shownButtons), time.Now()), Urgency: urgency(n.Severity),
 		Actions: actionsOf(n), Quiet: n.Quiet || n.Hushed})
 	if err == nil && proof.Result == desktop.Sent && runtime.GOOS == "linux" {
 		// On Linux the server says when it shows nothing. Elsewhere "sent" is all the proof there is.
@@ -175,7 +175,7 @@ func (o *outlets) popup(ctx context.Context, n escalate.Notice) (string, error) 
 }
 
 func (o *outlets) say(ctx context.Context, n escalate.Notice) (string, error) {
-	proof, err := o.speech.Say(ctx, n.Sentence(), n.Severity == protocol.Critical)
+	proof, err := o.speech.Say(ctx, localTimes(n.Sentence(), time.Now()), n.Severity == protocol.Critical)
 	if err == nil && proof.Result == desktop.Sent {
 		return proof.Result, errUnheard
 	}
@@ -187,7 +187,7 @@ func (o *outlets) push(ctx context.Context, n escalate.Notice) (string, error) {
 	if o.replies {
 		buttons = shownButtons
 	}
-	m := push.Message{Key: n.Key, Rev: n.Rev, Title: n.Headline(), Text: wordsOf(n, buttons), Severity: string(n.Severity), Blocking: n.Blocking, Over: n.Over}
+	m := push.Message{Key: n.Key, Rev: n.Rev, Title: localTimes(n.Headline(), time.Now()), Text: localTimes(wordsOf(n, buttons), time.Now()), Severity: string(n.Severity), Blocking: n.Blocking, Over: n.Over}
 	if n.Hushed { // whether it rings at night is for the phone to decide
 		m.Severity = string(protocol.Medium)
 	}

@@ -308,7 +308,7 @@ func tasksPart(p *page, tasks []supervisor.TaskReport, several bool) {
 func donePart(p *page, done []supervisor.Done) {
 	var rows [][]cell
 	for _, d := range done[:min(len(done), shownDone)] {
-		rows = append(rows, []cell{{p.ago(&d.At), dim}, text(d.Verb), text(d.Subject), {d.Why, dim}})
+		rows = append(rows, []cell{{p.ago(&d.At), dim}, text(d.Verb), text(d.Subject), {localTimes(d.Why, p.now), dim}})
 	}
 	p.part("Done last", "", rows)
 }

@@ -131,7 +131,7 @@ func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool)
 		if len(a.Tasks) > 0 {
 			tasks = plural(len(a.Tasks), "task")
 		}
-		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), stateOf(a), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), text(taken), {whyOf(a), dim}})
+		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), stateOf(a), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), text(taken), {localTimes(whyOf(a), p.now), dim}})
 	}
 	return rows
 }
@@ -195,7 +195,7 @@ func taskRows(p *page, tasks []supervisor.TaskReport, all spread) [][]cell {
 	var rows [][]cell
 	for _, t := range tasks {
 		rows = append(rows, []cell{all.of(t.Project, t.Protocol), text(t.ID), word(t.State), text(t.Priority.String()), text(t.Agent),
-			text(fit(clean(t.Type), 16)), text(progressOf(p, t)), {t.Why, dim}})
+			text(fit(clean(t.Type), 16)), text(progressOf(p, t)), {localTimes(t.Why, p.now), dim}})
 	}
 	return rows
 }
@@ -226,7 +226,7 @@ func lockRows(p *page, locks []supervisor.LockReport, all spread) [][]cell {
 		if expires == "" {
 			expires = "never"
 		}
-		rows = append(rows, []cell{all.of(l.Project, l.Protocol), text(l.Resource), word(l.State), text(l.Holder), text(expires), {l.Why, dim}})
+		rows = append(rows, []cell{all.of(l.Project, l.Protocol), text(l.Resource), word(l.State), text(l.Holder), text(expires), {localTimes(l.Why, p.now), dim}})
 	}
 	return rows
 }

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// console writes the log for a person at a terminal: the time, the level, and one sentence that names the subject.
+type console struct {
+	mu      *sync.Mutex
+	out     io.Writer
+	colored bool
+	attrs   []slog.Attr
+}
+
+func (a *app) newConsole(out io.Writer) *console {
+	colored := !a.noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return &console{mu: new(sync.Mutex), out: out, colored: colored}
+}
+
+// Enabled shows what the structured form shows.
+func (c *console) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+// Handle writes one line.
+func (c *console) Handle(_ context.Context, r slog.Record) error {
+	attrs := slices.Clone(c.attrs)
+	r.Attrs(func(at slog.Attr) bool { attrs = append(attrs, at); return true })
+	var words []logWord
+	for _, at := range attrs {
+		words = append(words, logWord{at.Key, at.Value.String()})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := fmt.Fprintf(c.out, "%s %s %s\n", r.Time.Local().Format(time.TimeOnly), c.level(r.Level.String()), localTimes(sentence(r.Message, words), r.Time.Local()))
+	return err
+}
+
+// level is the level in five characters, in the colour of its weight.
+func (c *console) level(name string) string {
+	p := &page{color: c.colored}
+	return p.dye(fmt.Sprintf("%-5s", name), levelStyles[name])
+}
+
+var levelStyles = map[string]style{"INFO": green, "WARN": yellow, "ERROR": red}
+
+// WithAttrs keeps attributes for every later line.
+func (c *console) WithAttrs(attrs []slog.Attr) slog.Handler {
+	c2 := *c
+	c2.attrs = append(slices.Clone(c.attrs), attrs...)
+	return &c2
+}
+
+// WithGroup is not used by steward's log: the keys stay as they are.
+func (c *console) WithGroup(string) slog.Handler { return c }
+
+// logWord is a key of a log line with its value.
+type logWord struct{ key, value string }
+
+// unsaid are the keys that a sentence leaves out: they are for programs.
+var unsaid = []string{"took", "reason", "stack"}
+
+// sentence makes a log record one line to read: the subject, what happened, why, and the rest in brackets.
+func sentence(message string, words []logWord) string {
+	value := map[string]string{}
+	var rest []string
+	for _, w := range words {
+		value[w.key] = clean(w.value)
+		switch {
+		case slices.Contains([]string{"subject", "state", "verb", "why", "error", "summary", "severity"}, w.key), slices.Contains(unsaid, w.key), w.value == "":
+		default:
+			rest = append(rest, w.key+" "+clean(w.value))
+		}
+	}
+	subject := subjectWords(value["subject"])
+	if project := protocol.ParseQuery(value["subject"]).Project; project != "" {
+		subject = project + ": " + subject
+	}
+	line, what := subject, clean(message)
+	switch {
+	case value["state"] != "" && value["subject"] != "":
+		what = "is " + value["state"]
+	case value["verb"] != "" && message == "changed":
+		what = changed(protocol.Verb(value["verb"]))
+	case value["verb"] != "":
+		what += " (" + value["verb"] + ")"
+	case value["summary"] != "":
+		what += ", " + value["severity"] + ": " + value["summary"]
+	}
+	if line == "" {
+		line = what
+	} else if value["state"] != "" {
+		line += " " + what
+	} else {
+		line += ": " + what
+	}
+	for _, key := range []string{"why", "error"} {
+		if value[key] != "" {
+			line += ": " + value[key]
+		}
+	}
+	if len(rest) > 0 {
+		line += " (" + strings.Join(rest, ", ") + ")"
+	}
+	return line
+}
+
+func changed(v protocol.Verb) string {
+	if words := deeds[v]; words != "" {
+		return "steward " + words
+	}
+	return "steward did " + string(v)
+}
+
+// logLine reads a line of the structured form; ok is false for any other line.
+func logLine(line string) (level, message string, words []logWord, ok bool) {
+	for line != "" {
+		key, rest, found := strings.Cut(line, "=")
+		if !found || key == "" || strings.Contains(key, " ") {
+			return "", "", nil, false
+		}
+		value, tail, _ := strings.Cut(rest, " ")
+		if strings.HasPrefix(rest, `"`) {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				return "", "", nil, false
+			}
+			tail = strings.TrimPrefix(rest[len(quoted):], " ")
+			value, _ = strconv.Unquote(quoted)
+		}
+		switch line = tail; key {
+		case slog.TimeKey:
+		case slog.LevelKey:
+			level = value
+		case slog.MessageKey:
+			message = value
+		default:
+			words = append(words, logWord{key, value})
+		}
+	}
+	return level, message, words, message != ""
+}
