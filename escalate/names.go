@@ -2,6 +2,7 @@ package escalate
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -82,7 +83,7 @@ func titled(project, words string) string {
 // Sentence is what a voice says: no path, and at its end the project.
 func (n Notice) Sentence() string {
 	words := fileNames(n.Spoken)
-	if n.Project == "" || strings.Contains(words, n.Project) {
+	if n.Project == "" || slices.Contains(strings.FieldsFunc(words, func(r rune) bool { return strings.ContainsRune(" .,:;?!", r) }), n.Project) {
 		return words
 	}
 	if !strings.HasSuffix(words, ".") && !strings.HasSuffix(words, "?") && !strings.HasSuffix(words, "!") {

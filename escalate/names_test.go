@@ -25,6 +25,7 @@ func TestNoticesNameTheProject(t *testing.T) {
 	}{
 		"told":       {noticeOf(i), "shop: Task x.sh failed", "Task x.sh failed. Project shop."},
 		"over":       {recoveryOf(i), "shop: Over: Task x.sh failed", "Over: Task x.sh failed. Project shop."},
+		"one letter": {noticeOf(Incident{Project: "p", Summary: "Task pay failed."}), "p: Task pay failed.", "Task pay failed. Project p."},
 		"no project": {noticeOf(Incident{Summary: "steward is down"}), "steward is down", "steward is down"},
 		"named":      {noticeOf(Incident{Project: "shop", Summary: "shop: has used its retries"}), "shop: has used its retries", "shop: has used its retries"},
 	} {
