@@ -135,3 +135,21 @@ func TestNoVerdictByAnOldLook(t *testing.T) {
 		t.Errorf("by a look from after it was due: %+v", plan.Changes)
 	}
 }
+
+// TestHistoryReachesBack: history begins at its usual length before now, before the end of the last run, or before the
+// time since which nothing could be saved, whichever is the earliest.
+func TestHistoryReachesBack(t *testing.T) {
+	now := midnight.Add(10 * time.Hour)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for rule, c := range map[string]struct{ stopped, unsaved, want time.Time }{
+		"usually for its length":                    {want: ago(time.Hour)},
+		"over the time without steward":             {stopped: ago(3 * time.Hour), want: ago(4 * time.Hour)},
+		"over a time without saves":                 {unsaved: ago(2 * time.Hour), want: ago(3 * time.Hour)},
+		"over both":                                 {stopped: ago(3 * time.Hour), unsaved: ago(2 * time.Hour), want: ago(4 * time.Hour)},
+		"never into the future of a clock set back": {stopped: now.Add(time.Hour), unsaved: now.Add(time.Hour), want: ago(time.Hour)},
+	} {
+		if got := (supervisor.Memory{}).History("demo", now, c.stopped, c.unsaved, time.Hour); !got.Equal(c.want) {
+			t.Errorf("%s: it begins at %v, want %v", rule, got, c.want)
+		}
+	}
+}

@@ -68,16 +68,18 @@ func (c *agentClock) beat(mark string, now time.Time) protocol.Beat {
 	return b
 }
 
-// seenAt caps the times of agents by the moment of the look, as the adapters do. A registration in the future is none.
+// seenAt caps the times of agents by the moment of the look, as the adapters do. A registration in the future is none,
+// nor is one that an agent of another clock made about when it beat.
 func seenAt(agents []protocol.Agent, now time.Time) {
 	for i := range agents {
 		a := &agents[i]
+		apart := a.Beat.Mark != "" && !a.Beat.Stated.Equal(a.Beat.Touched)
 		for _, t := range []*time.Time{&a.Beat.At, &a.Beat.Touched} {
 			if t.After(now) {
 				*t = now
 			}
 		}
-		if a.Registered.After(now) {
+		if a.Registered.After(now) || apart && a.Registered.Sub(a.Beat.Last()) < time.Minute {
 			a.Registered = time.Time{}
 		}
 	}

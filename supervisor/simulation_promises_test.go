@@ -207,7 +207,7 @@ func (m *simulation) checkTold(v supervisor.View, p supervisor.Plan) {
 		}
 		c := j.s.files.cards[j.id]
 		failed := (verdict.State == protocol.TaskFailed || verdict.State == protocol.TaskDead) && taskIn(v, subject).Outcome != nil && c.result != nil && !c.cancelled
-		if !failed || m.brain.unsave || m.told(j.s, c, false) || slices.ContainsFunc(p.Alerts, func(a escalate.Alert) bool { return a.Subject == subject }) ||
+		if d := m.brain.desk(subject.Project); !failed || d.busy || d.s.slow > 0 || m.brain.unsave || m.told(j.s, c, false) || slices.ContainsFunc(p.Alerts, func(a escalate.Alert) bool { return a.Subject == subject }) ||
 			slices.ContainsFunc(slices.Concat(p.Changes, p.Waiting), func(c protocol.Change) bool { return c.Subject == subject && c.Verb == protocol.VerbCancel }) {
 			j.failed = m.awake
 		}
