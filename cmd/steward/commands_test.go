@@ -86,7 +86,7 @@ func TestCommandsAskForTheirRoute(t *testing.T) {
 	}{
 		{"status -o json", "GET /v1/status", `{"version":"1","z":1,"a":[]}`, "{\n  \"version\": \"1\",\n  \"z\": 1,\n  \"a\": []\n}\n"},
 		{"agents", "GET /v1/agents", `{"agents":[]}`, "no agents\n"},
-		{"tasks --state running --project sot", "GET /v1/tasks?project=sot&state=running", `{"tasks":[]}`, "no tasks\n"},
+		{"tasks --state running --project sot", "GET /v1/tasks?project=sot&state=running", `{"tasks":[]}`, "all tasks: steward tasks\n"},
 		{"locks", "GET /v1/locks", `{"locks":[]}`, "no locks\n"},
 		{"incidents", "GET /v1/incidents", `{"incidents":[]}`, "nothing needs you now; what is over: steward incidents --all\n"},
 		{"goals -o json", "GET /v1/goals", `{"goals":[]}`, "{\n  \"goals\": []\n}\n"},

@@ -37,6 +37,7 @@ type page struct {
 	strings.Builder
 	width int
 	color bool
+	wraps bool // the last column of a table goes on a line of its own where it has no room
 	now   time.Time
 }
 
@@ -50,6 +51,9 @@ func (a *app) isColored() bool {
 
 // usualWidth is assumed of a terminal that does not say how wide it is.
 const usualWidth = 100
+
+// unbounded is a width that no screen has: lists for files and other programs are not shortened.
+const unbounded = 1 << 20
 
 // width is the room on a line. What goes to a file or another program is not cut: a grep should find it.
 func (a *app) width() int {
@@ -97,8 +101,8 @@ func text(s string) cell { return cell{s, plain} }
 // minLast is the least room for the last column of a table.
 const minLast = 20
 
-// table prints rows in columns, under a head unless that is nil. Columns without any text are left out; the last
-// one is cut to the room that is left, so that ids, which people copy, stay whole.
+// table prints rows in columns, under a head unless that is nil. Columns without any text are left out. The last
+// column is cut to the room that is left, so that ids, which people copy, stay whole.
 func (p *page) table(indent string, head []string, rows ...[]cell) {
 	widths := measured(rows)
 	if head != nil {
@@ -160,6 +164,10 @@ func (p *page) row(indent string, row []cell, widths []int) {
 		}
 		line, used = line+strings.Repeat(" ", owed), used+owed
 		if i == len(row)-1 {
+			if room := p.width - used; p.wraps && room < minLast && cells(c.text) > max(room, 0) { // the next line has more room
+				line = strings.TrimRight(line, " ") + "\n" + indent + "    "
+				used = cells(indent) + 4
+			}
 			c.text = fit(c.text, max(p.width-used, minLast))
 		}
 		line += p.dye(c.text, c.style)

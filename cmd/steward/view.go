@@ -144,6 +144,7 @@ func renderStatus(p *page, doc status.Document) {
 	}
 	projectsPart(p, doc.Projects)
 	several := len(doc.Projects) > 1
+	p.wraps = true
 	p.part("Agents", "no agents", agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent).among(several), false))
 	p.part("Started by steward", "", keptLines(p, doc.Kept, several))
 	p.part("Waiting at the gate", "", waitingRows(p, doc.Waiting))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -149,6 +148,7 @@ func TestRendering(t *testing.T) {
 		"agents":         shown(renderAgents, agentList{sampleAgents()}, 100),
 		"agents-two":     shown(renderAgents, agentList{two}, 0),
 		"tasks":          shown(renderTasks, taskList{sampleTasks()}, 130),
+		"tasks-80":       shown(renderTasks, taskList{sampleTasks()}, 80),
 		"locks":          shown(renderLocks, lockList{sampleStatus().Locks}, 100),
 		"incidents":      shown(renderIncidents, incidentList{sampleIncidents()}, 100),
 		"incidents-80":   shown(renderIncidents, incidentList{manyIncidents()}, 80),
@@ -251,15 +251,28 @@ func TestShortIDsTellApart(t *testing.T) {
 	}
 }
 
-func TestNarrowScreensCutOnlyTheLastColumn(t *testing.T) {
-	got := shown(renderTasks, taskList{sampleTasks()}, 90)
-	if !bytes.Contains([]byte(got), []byte(longID)) {
-		t.Errorf("an id was cut, which people copy:\n%s", got)
-	}
-	for _, line := range bytes.Split([]byte(got), []byte("\n")) {
-		if n := cells(string(line)); n > 120 {
+func TestTasksFitANarrowScreen(t *testing.T) {
+	tasks := sampleTasks()
+	tasks[0].ID, tasks[1].ID = "7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a11", longID
+	tasks[0].Created, tasks[1].Created, tasks[2].Created = at(before(time.Hour)), at(before(time.Minute)), at(before(time.Second))
+	tasks[3].Project = "site"
+	tasks[3].Agent = "an-agent-with-a-very-long-name"
+	got := shown(renderTasks, taskList{tasks}, 80)
+	for _, line := range strings.Split(got, "\n") {
+		if n := cells(line); n > 80 {
 			t.Errorf("a line takes %d cells: %s", n, line)
 		}
+	}
+	newer, older, ended := strings.Index(got, longID), strings.Index(got, tasks[0].ID), strings.Index(got, "t-3")
+	if newer < 0 || older < newer || ended < older {
+		t.Errorf("want the open tasks first and the newest of them on top, told apart by their ids:\n%s", got)
+	}
+	tasks[0].ID = "t-1"
+	if got := shown(renderTasks, taskList{tasks}, 80); strings.Contains(got, longID) || !strings.Contains(got, longID[:8]) || !strings.Contains(got, "memory is at 93 %, over") {
+		t.Errorf("want a short id and a readable reason:\n%s", got)
+	}
+	if got := shown(renderTasks, taskList{tasks}, 0); !strings.Contains(got, longID) || !strings.Contains(got, tasks[1].Why) {
+		t.Errorf("a list for a file is shortened:\n%s", got)
 	}
 }
 

@@ -25,7 +25,7 @@ func (f *filter) path(list string) string {
 func (a *app) listCommands() []*cobra.Command {
 	return []*cobra.Command{
 		listOf(a, "agents", "List the agents and the verdicts on them", "starting alive late dead hung paused unknown", renderAgents),
-		listOf(a, "tasks", "List the tasks and where they stand", "pending deferred running waiting done failed dead", renderTasks),
+		a.tasksCommand(),
 		listOf(a, "locks", "List the locks that agents hold, in files and in the kernel; those of steward lock run have the protocol "+realLocks, "held overdue stale", renderLocks),
 		a.incidentsCommand(),
 		{
@@ -112,6 +112,7 @@ func whereTask(t supervisor.TaskReport) (string, string)   { return t.Project, t
 func whereLock(l supervisor.LockReport) (string, string)   { return l.Project, l.Protocol }
 
 func renderAgents(p *page, doc agentList) {
+	p.wraps = true
 	p.list("no agents", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "TAKES", "WHY"}, agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true))
 }
 
@@ -133,6 +134,8 @@ func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool)
 		}
 		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), stateOf(a), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), text(taken), {localTimes(whyOf(a), p.now), dim}})
 	}
+	const says, use, count, taking = 4, 5, 6, 7
+	p.spare(rows, leastWhy, taking, says, use, count)
 	return rows
 }
 
@@ -187,35 +190,8 @@ func whyOf(a supervisor.AgentReport) string {
 	return a.Why + "; " + a.Error
 }
 
-func renderTasks(p *page, doc taskList) {
-	p.list("no tasks", []string{"WHERE", "TASK", "STATE", "PRIORITY", "AGENT", "TYPE", "PROGRESS", "WHY"}, taskRows(p, doc.Tasks, spreadOf(doc.Tasks, whereTask)))
-}
-
-func taskRows(p *page, tasks []supervisor.TaskReport, all spread) [][]cell {
-	var rows [][]cell
-	for _, t := range tasks {
-		rows = append(rows, []cell{all.of(t.Project, t.Protocol), text(t.ID), word(t.State), text(t.Priority.String()), text(t.Agent),
-			text(fit(clean(t.Type), 16)), text(progressOf(p, t)), {localTimes(t.Why, p.now), dim}})
-	}
-	return rows
-}
-
-// progressOf is how far a task is: the attempt from the second on, what it reports, or when it is due.
-func progressOf(p *page, t supervisor.TaskReport) string {
-	var parts []string
-	if t.Attempt > 1 {
-		parts = append(parts, fmt.Sprintf("attempt %d", t.Attempt))
-	}
-	if t.State.Open() && t.Progress != nil && !t.Progress.At.IsZero() {
-		parts = append(parts, fmt.Sprintf("%.0f %%", t.Progress.Percent))
-	}
-	if t.State.Open() && t.NotBefore != nil && t.NotBefore.After(p.now) {
-		parts = append(parts, "due "+p.ago(t.NotBefore))
-	}
-	return strings.Join(parts, ", ")
-}
-
 func renderLocks(p *page, doc lockList) {
+	p.wraps = true
 	p.list("no locks", []string{"WHERE", "LOCK", "STATE", "HOLDER", "EXPIRES", "WHY"}, lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock)))
 }
 

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+// taskQuery is what `steward tasks` is asked for.
+type taskQuery struct {
+	filter
+	narrowing
+}
+
+func (a *app) tasksCommand() *cobra.Command {
+	var q taskQuery
+	c := &cobra.Command{
+		Use: "tasks", Short: "List the tasks and where they stand",
+		Long: "tasks lists the open tasks, the newest first, and below them the tasks that ended. --since counts from the creation of a\n" +
+			"task. A list on a terminal shortens long ids; every command accepts the short form.",
+		Example: "  steward tasks\n  steward tasks --agent codex-cursor --since 2h\n  steward tasks --state pending --limit 20 -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := q.read("list tasks", time.Now()); err != nil {
+				return err
+			}
+			return a.tasks(c.Context(), q)
+		},
+	}
+	q.filter.flags(c, "pending deferred running waiting done failed dead")
+	q.narrowing.flags(c)
+	return c
+}
+
+// foundTask is a task, and its document as the daemon gave it.
+type foundTask struct {
+	supervisor.TaskReport
+	raw json.RawMessage
+}
+
+// tasks lists the tasks that the query asks for.
+func (a *app) tasks(ctx context.Context, q taskQuery) error {
+	var doc struct{ Tasks []json.RawMessage }
+	err := a.ask(ctx, "list tasks", func(c *status.Client) error { return c.Get(ctx, q.path("tasks"), &doc) })
+	if err != nil {
+		return err
+	}
+	var found []foundTask
+	for _, raw := range doc.Tasks {
+		t := foundTask{raw: raw}
+		if err := json.Unmarshal(raw, &t.TaskReport); err != nil {
+			return fmt.Errorf("read steward's answer: %w; is it another version than this command?", err)
+		}
+		if q.has(t.Agent, createdAt(t.TaskReport)) {
+			found = append(found, t)
+		}
+	}
+	slices.SortStableFunc(found, func(x, y foundTask) int { return newestFirst(x.TaskReport, y.TaskReport) })
+	total := len(found)
+	if q.limit > 0 {
+		found = found[:min(total, q.limit)]
+	}
+	return a.listTasks(found, total, q)
+}
+
+// listTasks prints the tasks that are left of the total.
+func (a *app) listTasks(found []foundTask, total int, q taskQuery) error {
+	raws, tasks := []json.RawMessage{}, []supervisor.TaskReport{}
+	for _, t := range found {
+		raws, tasks = append(raws, t.raw), append(tasks, t.TaskReport)
+	}
+	if a.output == "json" {
+		return a.print(map[string]any{"tasks": raws})
+	}
+	p := a.page()
+	if total == 0 && (q.set() || q.filter != (filter{})) {
+		p.line("no tasks match")
+		p.styled(dim, "all tasks: steward tasks")
+		return a.write(p.String())
+	}
+	renderTasks(p, taskList{tasks})
+	if len(tasks) < total {
+		p.styled(dim, "the first %d of %s", len(tasks), plural(total, "task"))
+	}
+	return a.write(p.String())
+}
+
+// createdAt is when the task was created; the zero time where its files do not say.
+func createdAt(t supervisor.TaskReport) time.Time {
+	if t.Created == nil {
+		return time.Time{}
+	}
+	return *t.Created
+}
+
+// newestFirst orders open tasks before ended ones, and newer tasks before older ones.
+func newestFirst(x, y supervisor.TaskReport) int {
+	if x.State.Open() != y.State.Open() {
+		if x.State.Open() {
+			return -1
+		}
+		return 1
+	}
+	return createdAt(y).Compare(createdAt(x))
+}
+
+func renderTasks(p *page, doc taskList) {
+	p.wraps = true
+	if len(doc.Tasks) == 0 {
+		p.line("no tasks")
+		p.styled(dim, "how to submit a task: steward task submit --help")
+		return
+	}
+	p.table("", []string{"WHERE", "TASK", "STATE", "AGE", "PRIO", "AGENT", "TYPE", "PROGRESS", "WHY"}, taskRows(p, doc.Tasks, spreadOf(doc.Tasks, whereTask))...)
+	p.styled(dim, "%s", taskTotals(doc.Tasks))
+}
+
+// taskTotals counts the tasks by state: "4 tasks: 1 running, 3 done".
+func taskTotals(tasks []supervisor.TaskReport) string {
+	counts := map[protocol.TaskState]int{}
+	for _, t := range tasks {
+		counts[t.State]++
+	}
+	line, sep := plural(len(tasks), "task"), ": "
+	for _, s := range []protocol.TaskState{protocol.TaskPending, protocol.TaskDeferred, protocol.TaskRunning, protocol.TaskWaiting, protocol.TaskDone, protocol.TaskFailed, protocol.TaskDead} {
+		if n := counts[s]; n > 0 {
+			line, sep = line+sep+fmt.Sprintf("%d %s", n, s), ", "
+		}
+	}
+	return line
+}
+
+// leastWhy is the room that a table of tasks or agents keeps for the reason, before it shows other columns.
+const leastWhy = 30
+
+// taskRows gives a row for each task, in the order of newestFirst. A narrow screen shows short ids and fewer columns.
+func taskRows(p *page, tasks []supervisor.TaskReport, all spread) [][]cell {
+	tasks = slices.Clone(tasks)
+	slices.SortStableFunc(tasks, newestFirst)
+	var ids []string
+	for _, t := range tasks {
+		ids = append(ids, t.ID)
+	}
+	id, name := shortIDs(ids), func(s string) string { return s }
+	if p.width >= unbounded {
+		id = name
+	}
+	if p.width < roomyWidth {
+		name = func(s string) string { return fit(clean(s), narrowName) }
+	}
+	var rows [][]cell
+	for _, t := range tasks {
+		where := all.of(t.Project, t.Protocol)
+		where.text = name(where.text)
+		rows = append(rows, []cell{where, text(id(t.ID)), word(t.State), {strings.TrimSuffix(p.ago(t.Created), " ago"), dim}, text(t.Priority.String()),
+			text(name(t.Agent)), text(fit(clean(t.Type), 16)), text(progressOf(p, t)), {localTimes(t.Why, p.now), dim}})
+	}
+	const prio, typed, progress = 4, 6, 7
+	p.spare(rows, leastWhy, typed, prio, progress)
+	return rows
+}
+
+// progressOf is how far a task is: the attempt from the second on, its progress, or when it is due. It leaves out what
+// the reason says already.
+func progressOf(p *page, t supervisor.TaskReport) string {
+	var parts []string
+	if attempt := fmt.Sprintf("attempt %d", t.Attempt); t.Attempt > 1 && !strings.Contains(t.Why, attempt) {
+		parts = append(parts, attempt)
+	}
+	if t.State.Open() && t.Progress != nil && !t.Progress.At.IsZero() {
+		parts = append(parts, fmt.Sprintf("%.0f %%", t.Progress.Percent))
+	}
+	if t.State.Open() && t.NotBefore != nil && t.NotBefore.After(p.now) && !strings.Contains(t.Why, "due at") {
+		parts = append(parts, "due "+p.ago(t.NotBefore))
+	}
+	return strings.Join(parts, ", ")
+}
