@@ -310,10 +310,6 @@ func (b *brain) apply(d *place, c protocol.Change) error {
 // uptime is the monotonic clock.
 func (m *simulation) uptime() time.Time { return midnight.Add(m.awake) }
 
-func effortKey(c protocol.Change) string {
-	return string(c.Verb) + " " + c.Subject.String() + " " + c.Event
-}
-
 func problem(err error) string {
 	if err == nil {
 		return ""
