@@ -158,8 +158,11 @@ func (c *card) hold() *protocol.Hold {
 var errMoved = fmt.Errorf("%w: test", protocol.ErrConflict)
 
 func (f *folder) Apply(_ context.Context, c protocol.Change, now time.Time) error {
-	if f.beforeChange != nil {
-		if err := f.beforeChange(c); err != nil {
+	f.mu.Lock()
+	before := f.beforeChange
+	f.mu.Unlock()
+	if before != nil {
+		if err := before(c); err != nil {
 			return err
 		}
 	}
