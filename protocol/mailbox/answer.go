@@ -46,9 +46,14 @@ func decodeReply(o jsonfile.Object) (r reply) {
 	return r
 }
 
-// reaches reports whether an answer of that time can be about this asking of the plea, and not about one before it. Our
-// times are whole seconds.
-func (r reply) reaches(l *letter, at time.Time) bool { return at.Unix() >= l.at.Unix() }
+// reaches reports whether an answer can be about this asking of the plea, and not about one before it. Our times are whole
+// seconds. A question without a zone comes before its answer where both stand in one mailbox, or where it can be older.
+func (r reply) reaches(l, answer *letter, together bool) bool {
+	if l.stated.Zoneless && together {
+		return answer.index > l.index
+	}
+	return answer.stated.At.Unix() >= l.stated.Earliest().Unix()
+}
 
 // maxAnswer bounds, in runes, what is written of a human's words.
 const maxAnswer = 8000
@@ -81,7 +86,7 @@ func (p *Project) answer(c protocol.Change) error {
 	}
 	return p.deliver(box, q, answerLetter{Type: answerKind, Task: q.task, Platform: q.plea.platform, From: "human", To: q.agent,
 		Question: q.plea.text, Decision: short(a.Label), Rationale: short(a.Why), By: line(a.By, 100), InReplyTo: c.Subject.ID, Key: key,
-		At: later(p.Now, q.at)})
+		At: later(p.Now, q.named())})
 }
 
 // question is an open plea with its place and who asks.
@@ -89,6 +94,14 @@ type question struct {
 	*letter
 	in    located
 	agent string
+}
+
+// named is the time that the question names, as far as it says which moment it means.
+func (q question) named() time.Time {
+	if q.stated.Zoneless {
+		return time.Time{}
+	}
+	return q.stated.At
 }
 
 // asked is the newest message with the open plea that a change speaks of.
@@ -127,7 +140,7 @@ func (p *Project) deliver(file string, q question, a answerLetter) error {
 		return p.newBox(file, a)
 	}
 	_, err := p.Edit(folder.Edit{File: file, Max: maxFile, If: jsonfile.Any, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
-		now := located{file: file, box: &jsonfile.Reading[mailbox]{Value: decodeMailbox(o)}}
+		now := p.placed(file, decodeMailbox(o))
 		switch kind := o.Get("messages").Kind(); {
 		case answered(q.letter, q.in, []located{now}):
 			return nil, folder.Moved("somebody else has settled the question")
@@ -139,6 +152,18 @@ func (p *Project) deliver(file string, q question, a answerLetter) error {
 		return []jsonfile.Set{{Path: []string{"messages", "-"}, Value: a}}, nil
 	}})
 	return err
+}
+
+// placed is a mailbox as it is at this moment.
+func (p *Project) placed(file string, m mailbox) located {
+	was := &mailbox{}
+	for _, known := range p.mail() {
+		if known.file == file {
+			was = &known.box.Value
+		}
+	}
+	m.place(was, p.Now, true)
+	return located{file: file, box: &jsonfile.Reading[mailbox]{Value: m}}
 }
 
 // roomForAnswer is more than the longest answer takes.

@@ -105,7 +105,7 @@ func (p *Project) requeue(c protocol.Change) error {
 // again since: only the record is to be completed then.
 func (p *Project) workedOnSince(c protocol.Change, r *record) bool {
 	return slices.ContainsFunc(p.ledger.Takings(c.Subject.ID), func(k protocol.Taking) bool {
-		return k.N == c.Attempt && !k.Committed && r.updated.After(k.Due.Add(clockStep))
+		return k.N == c.Attempt && !k.Committed && r.updatedAt.Latest().After(k.Due.Add(clockStep))
 	})
 }
 

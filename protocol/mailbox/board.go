@@ -13,19 +13,21 @@ import (
 
 // board is status.json: who does what.
 type board struct {
-	roles   []role
-	there   bool // the orchestrator's own entry
-	running bool
-	pid     int
-	started time.Time
-	sum     jsonfile.Sum // of the orchestrator's entry
-	issues  issues
+	roles     []role
+	there     bool // the orchestrator's own entry
+	running   bool
+	pid       int
+	startedAt jsonfile.Stated
+	started   time.Time    // what startedAt means
+	sum       jsonfile.Sum // of the orchestrator's entry
+	issues    issues
 }
 
 // role is one agent's entry.
 type role struct {
 	name, status, task string
-	at                 time.Time
+	stated             jsonfile.Stated // lastActivity
+	at                 time.Time       // what it means
 	mark               string
 }
 
@@ -58,7 +60,7 @@ func decodeBoard(o jsonfile.Object) board {
 		b.issues.schema(orchestrator, "orchestrator is no object")
 	}
 	b.running, _ = entry.Bool("running")
-	b.started = timeOf(entry, "startedAt")
+	b.startedAt = entry.FirstStated("startedAt")
 	b.sum = jsonfile.SumOf(entry.Value().Raw())
 	if n, err := pidOf(entry.Get("pid")); err == nil {
 		b.pid = n
@@ -74,8 +76,8 @@ func (b *board) role(key, name string, o jsonfile.Object) role {
 	if r.status == "" {
 		b.issues.schema(key+".status", key+".status is missing")
 	}
-	if at, ok := o.Time("lastActivity"); ok.OK() {
-		r.at = at
+	if at, ok := o.Stated("lastActivity"); ok.OK() {
+		r.stated = at
 	} else if ok == jsonfile.Wrong {
 		b.issues.schema(key+".lastActivity", key+".lastActivity is no time")
 	}
@@ -153,7 +155,7 @@ func (p *Project) agents(b *board) []protocol.Agent {
 	for i := range b.roles {
 		r := &b.roles[i]
 		a := protocol.Agent{Name: r.name, Status: r.status, Limit: r.limit(p.opts), Idle: r.idle() || !p.chief.lives(),
-			Beat: protocol.Beat{Mark: r.mark, At: p.past(r.at)}}
+			Beat: protocol.Beat{Mark: r.mark, At: p.past(r.stated.Latest()), Stated: r.stated.At, Zoneless: r.stated.Zoneless}}
 		if p.atWork(r) {
 			a.Presence, a.Evidence = protocol.PresenceHere, p.chief.presence()
 		}

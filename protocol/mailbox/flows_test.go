@@ -187,7 +187,7 @@ func TestUnread(t *testing.T) {
 	}
 	for read, want := range map[string]string{`"2026-01-02T03:04:06Z"`: "", `"2026-01-02T03:04:04Z"`: "unread medium"} {
 		r.Write(devPath, letter(read))
-		if s = r.pass(time.Second); codes(s) != want {
+		if s = r.pass(11 * time.Minute); codes(s) != want {
 			t.Errorf("read at %s: %q, want %q", read, codes(s), want)
 		}
 	}

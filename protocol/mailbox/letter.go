@@ -12,9 +12,9 @@ import (
 
 // mailbox is one messages/to-<agent>.json: {messages[], lastRead}.
 type mailbox struct {
-	letters []letter
-	read    time.Time // lastRead; zero if it is null
-	issues  issues    // of the file itself
+	letters  []letter
+	lastRead jsonfile.Stated // zero if it is null
+	issues   issues          // of the file itself
 }
 
 // letter is one message.
@@ -23,7 +23,11 @@ type letter struct {
 	kind   string // task_assignment, completion_report, …; open
 	task   string // its taskId where that is a plain name
 	from   string
-	at     time.Time
+	stated jsonfile.Stated // its timestamp
+	at     time.Time       // what it means
+	agreed bool            // it appeared in our sight at the time that it states
+	read   bool            // read, whatever lastRead says
+	raw    jsonfile.Sum
 	build  *build // of a completion_report
 	plea   *call
 	sum    jsonfile.Sum // of a plea's meaning: white space around it, and other messages, are none of it
@@ -56,8 +60,8 @@ func decodeMailbox(o jsonfile.Object) mailbox {
 		m.issues.schema("messages", "messages is "+o.Get("messages").Kind()+", not a list")
 	}
 	if v := o.Get("lastRead"); v.Kind() != "null" && v.Kind() != "missing" {
-		at, ok := v.Time()
-		if m.read = at; !ok.OK() {
+		at, ok := v.Stated()
+		if m.lastRead = at; !ok.OK() {
 			m.issues.add("schema", "lastRead", protocol.Low, "lastRead is no time")
 		}
 	}
@@ -72,7 +76,7 @@ func decodeMailbox(o jsonfile.Object) mailbox {
 }
 
 func decodeLetter(index int, v jsonfile.Value) letter {
-	l := letter{index: index}
+	l := letter{index: index, raw: jsonfile.SumOf(v.Raw())}
 	o, ok := v.Object()
 	if !ok.OK() {
 		l.issues.schema(v.Path(), "the message is no object")
@@ -83,7 +87,7 @@ func decodeLetter(index int, v jsonfile.Value) letter {
 	if id := textOf(o, "taskId"); plainID(id) {
 		l.task = id
 	}
-	l.at = timeOf(o, "timestamp")
+	l.stated = o.FirstStated("timestamp")
 	checkLetter(&l, o)
 	switch {
 	case l.kind == completionReport:

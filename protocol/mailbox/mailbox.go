@@ -52,6 +52,7 @@ type Project struct {
 	chief   chief
 	history history
 	quiet   map[string]quiet          // the roles, by name
+	looked  bool                      // what is new from now on appeared in our sight
 	odd     map[string]protocol.Fault // ids that cannot be used
 }
 
@@ -72,6 +73,7 @@ func (p *Project) forget() {
 	p.ledger = ledger.New(attemptsDir)
 	p.chief, p.history = chief{}, newHistory()
 	p.quiet = map[string]quiet{}
+	p.looked = false
 	p.odd = map[string]protocol.Fault{}
 }
 

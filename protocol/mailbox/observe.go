@@ -28,6 +28,7 @@ func (p *Project) look() {
 	b, file := p.statusBoard()
 	p.watchChief(&b.Value, file, b.Stamp.ModTime())
 	p.listen(&b.Value, b.Stamp.ModTime())
+	p.looked = true
 }
 
 // describe writes the snapshot.

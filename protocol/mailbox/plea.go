@@ -60,7 +60,7 @@ func answered(l *letter, in located, mail []located) bool {
 		for i := range m.box.Value.letters {
 			a := &m.box.Value.letters[i]
 			if a.reply.plea != "" {
-				if a.reply.plea == l.pleaID() && a.reply.reaches(l, a.at) {
+				if a.reply.plea == l.pleaID() && a.reply.reaches(l, a, m.file == in.file) {
 					return true
 				}
 				continue

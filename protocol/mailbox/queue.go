@@ -13,9 +13,10 @@ import (
 type record struct {
 	id, status, kind, title, reason string
 	priority                        protocol.Priority
-	created, updated                time.Time
-	rejections                      int  // as the file itself counts them
-	archived                        bool // it stands in completed[]
+	createdAt, updatedAt            jsonfile.Stated // as the file has them
+	created, updated                time.Time       // what they mean
+	rejections                      int             // as the file itself counts them
+	archived                        bool            // it stands in completed[]
 	sum                             jsonfile.Sum
 }
 
@@ -43,11 +44,16 @@ func decodeQueue(o jsonfile.Object) queue {
 		r.status, r.archived = completed, true
 		q.done = append(q.done, r)
 	}
+	q.order()
+	return q
+}
+
+// order sorts what is done, the newest first.
+func (q *queue) order() {
 	slices.SortStableFunc(q.done, func(a, b record) int { return b.ended().Compare(a.ended()) })
 	for i, r := range q.done {
 		q.byID[r.id] = i
 	}
-	return q
 }
 
 // list reads one of the two arrays. A task that stands in both, or twice in one, counts where it stands first: tasks[]
@@ -92,8 +98,7 @@ func decodeRecord(o jsonfile.Object) record {
 	r.kind = line(textOf(o, "type"), 60)
 	r.title = line(textOf(o, "title", "description"), 200)
 	r.reason = line(textOf(o, "rejectionReason"), 500)
-	r.created = timeOf(o, "createdAt")
-	r.updated = timeOf(o, "updatedAt", "completedAt")
+	r.createdAt, r.updatedAt = o.FirstStated("createdAt"), o.FirstStated("updatedAt", "completedAt")
 	if n, ok := o.Int("rejectionCount"); ok.OK() {
 		r.rejections = int(min(max(n, 0), 1000))
 	}

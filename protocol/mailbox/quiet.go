@@ -23,7 +23,9 @@ func (p *Project) listen(b *board, touched time.Time) {
 		q, old := known[r.name]
 		if !old || q.mark != r.mark {
 			at := p.past(r.at)
-			switch {
+			switch written := p.past(touched); {
+			case old && (r.stated.Zoneless || written.Sub(at) > jsonfile.ClockSlack):
+				at = later(q.since, written)
 			case old && !at.After(q.since):
 				at = p.Now
 			case at.IsZero():
@@ -67,12 +69,12 @@ const readWithin = 10 * time.Minute
 func (p *Project) unread(mail []located, open map[string]bool) (list []protocol.Finding) {
 	for _, m := range mail {
 		box := &m.box.Value
-		if !m.living || box.read.IsZero() && p.chief.lives() {
+		if !m.living || box.lastRead.At.IsZero() && p.chief.lives() {
 			continue
 		}
 		n := 0
 		for i := range box.letters {
-			if l := &box.letters[i]; l.at.After(box.read) && (l.task == "" || open[l.task]) {
+			if l := &box.letters[i]; !box.readBy(l) && (l.task == "" || open[l.task]) {
 				n++
 			}
 		}

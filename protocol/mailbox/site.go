@@ -40,11 +40,14 @@ func isBox(name string) bool {
 // read brings everything of the site up to date. It costs a few stats when nothing changed. The queue as it was before
 // is returned when it was read again.
 func (p *Project) read(s *site) {
-	before := s.queue.Value.byID
+	was := s.queue.Value
 	if jsonfile.Load(p.Root, &p.Patience, &s.queue, s.queueFile(), maxQueue, decodeQueue) {
-		s.queue.Value.before = before
+		s.queue.Value.before = was.byID
+		s.queue.Value.place(&was, s.queue.Stamp.ModTime(), p.looked)
 	}
-	jsonfile.Load(p.Root, &p.Patience, &s.board, s.boardFile(), maxFile, decodeBoard)
+	if jsonfile.Load(p.Root, &p.Patience, &s.board, s.boardFile(), maxFile, decodeBoard) {
+		s.board.Value.place(s.board.Stamp.ModTime())
+	}
 	if !s.queue.Good { // what was read of it before is not to be trusted any more
 		s.queue.Value = queue{}
 	}
@@ -53,7 +56,10 @@ func (p *Project) read(s *site) {
 	}
 	p.listBoxes(s)
 	for name, box := range s.boxes {
-		jsonfile.Load(p.Root, &p.Patience, box, s.boxFile(name), maxFile, decodeMailbox)
+		was := box.Value
+		if jsonfile.Load(p.Root, &p.Patience, box, s.boxFile(name), maxFile, decodeMailbox) {
+			box.Value.place(&was, box.Stamp.ModTime(), p.looked)
+		}
 		if !box.There {
 			delete(s.boxes, name)
 		}

@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -31,7 +32,17 @@ func (r *room) reopen() {
 func (r *room) rewrite(rel, old, new string) {
 	r.T.Helper()
 	r.Do(protocoltest.Rewrite(r.Path(rel), old, new))
+	r.touch(rel)
 }
+
+// Write writes a file at the moment of the test.
+func (r *room) Write(rel, text string) {
+	r.T.Helper()
+	r.Site.Write(rel, text)
+	r.touch(rel)
+}
+
+func (r *room) touch(rel string) { r.Do(os.Chtimes(r.Path(rel), r.Now, r.Now)) }
 
 // pass lets time go by and looks by hints that name nothing.
 func (r *room) pass(d time.Duration) *protocol.Snapshot {

@@ -97,16 +97,6 @@ func priorityOf(v jsonfile.Value) protocol.Priority {
 	return protocol.PriorityLow
 }
 
-// timeOf is the first of the fields that holds a time.
-func timeOf(o jsonfile.Object, keys ...string) time.Time {
-	for _, key := range keys {
-		if t, ok := o.Time(key); ok.OK() {
-			return t
-		}
-	}
-	return time.Time{}
-}
-
 // textOf is the first of the fields that holds a text.
 func textOf(o jsonfile.Object, keys ...string) string {
 	for _, key := range keys {

@@ -1,0 +1,72 @@
+package jsonfile
+
+import "time"
+
+// ClockSlack is how far a stated time may lie from the moment in which it appeared until the two disagree.
+const ClockSlack = 2 * time.Minute
+
+// Stated is a time as somebody wrote it. One without a zone is read as if it were UTC, and is not: see Zoneless.
+type Stated struct {
+	At       time.Time
+	Zoneless bool
+}
+
+// Stated is Time, with whether the time names a zone.
+func (v Value) Stated() (Stated, Presence) {
+	at, p := v.Time()
+	if !p.OK() {
+		return Stated{}, p
+	}
+	return Stated{at, v.Zoneless()}, p
+}
+
+// Stated is Get(key).Stated().
+func (o Object) Stated(key string) (Stated, Presence) { return o.Get(key).Stated() }
+
+// FirstStated is the first of the fields that holds a time.
+func (o Object) FirstStated(keys ...string) Stated {
+	for _, key := range keys {
+		if s, p := o.Stated(key); p.OK() {
+			return s
+		}
+	}
+	return Stated{}
+}
+
+// Latest is the latest moment that the time can mean; zero where there is none.
+func (s Stated) Latest() time.Time {
+	if s.Zoneless {
+		return s.At.Add(ZoneSlack)
+	}
+	return s.At
+}
+
+// Earliest is the earliest moment that the time can mean; zero where there is none.
+func (s Stated) Earliest() time.Time {
+	if s.Zoneless {
+		return s.At.Add(-zoneLead)
+	}
+	return s.At
+}
+
+// zoneLead is how far ahead of UTC a local time can be (Kiritimati).
+const zoneLead = 14 * time.Hour
+
+// By is the latest moment that the time can mean in a file that was last written at that moment. A time that is later
+// than its file shows a wrong clock.
+func (s Stated) By(written time.Time) time.Time {
+	at := s.Latest()
+	if !written.IsZero() && at.After(written) {
+		return written.UTC()
+	}
+	return at
+}
+
+// Seen is By for a time that somebody saw appear with that writing: where the two disagree, the writing counts.
+func (s Stated) Seen(written time.Time) time.Time {
+	at := s.By(written)
+	if !at.IsZero() && (s.Zoneless || written.Sub(at) > ClockSlack) {
+		return written.UTC()
+	}
+	return at
+}

@@ -1,0 +1,76 @@
+package mailbox
+
+import (
+	"time"
+
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// place decides what the times of the records mean. A record whose time is the same as before keeps the moment that was
+// decided then: the age of the file is no measure any more once somebody else wrote to it.
+func (q *queue) place(was *queue, written time.Time, watched bool) {
+	before := make(map[string]*record, len(was.tasks))
+	for i := range was.tasks {
+		before[was.tasks[i].id] = &was.tasks[i]
+	}
+	for i := range q.tasks {
+		r := &q.tasks[i]
+		r.created = r.createdAt.By(written)
+		switch old := before[r.id]; {
+		case old != nil && old.updatedAt == r.updatedAt && old.status == r.status:
+			r.created, r.updated = old.created, old.updated
+		case watched:
+			r.updated = r.updatedAt.Seen(written)
+		default:
+			r.updated = r.updatedAt.By(written)
+		}
+	}
+	for i := range q.done {
+		r := &q.done[i]
+		r.created, r.updated = r.createdAt.By(written), r.updatedAt.By(written)
+	}
+	q.order()
+}
+
+// place decides what the times of the roles mean.
+func (b *board) place(written time.Time) {
+	b.started = b.startedAt.By(written)
+	for i := range b.roles {
+		b.roles[i].at = b.roles[i].stated.By(written)
+	}
+}
+
+// place decides what the times of the messages mean. A message that was there before keeps its moment. When lastRead changes
+// in our sight, and disagrees with that moment, the reader's clock is wrong: then the messages that agreed with theirs are
+// read, whatever lastRead says.
+func (m *mailbox) place(was *mailbox, written time.Time, watched bool) {
+	before := make(map[jsonfile.Sum]*letter, len(was.letters))
+	for i := range was.letters {
+		before[was.letters[i].raw] = &was.letters[i]
+	}
+	wrong := watched && m.lastRead != was.lastRead && written.Sub(m.lastRead.At).Abs() > jsonfile.ClockSlack
+	for i := range m.letters {
+		l := &m.letters[i]
+		switch old := before[l.raw]; {
+		case old != nil:
+			l.at, l.agreed, l.read = old.at, old.agreed, old.read
+		case watched:
+			l.at, l.agreed = l.stated.Seen(written), written.Sub(l.stated.At).Abs() <= jsonfile.ClockSlack
+		default:
+			l.at = l.stated.By(written)
+		}
+		l.read = l.read || wrong && l.agreed
+	}
+}
+
+// readBy reports whether lastRead can cover a message. Where one of the two names no zone, they are compared by the
+// earliest and the latest moment that they can mean.
+func (m *mailbox) readBy(l *letter) bool {
+	switch {
+	case l.read:
+		return true
+	case l.stated.Zoneless && m.lastRead.Zoneless:
+		return !l.stated.At.After(m.lastRead.At)
+	}
+	return !l.stated.Earliest().After(m.lastRead.Latest())
+}
