@@ -195,7 +195,7 @@ func (p *Project) lastBoot(agent string) (at time.Time) {
 			continue
 		}
 		if e, _ := decodeLine(o); e.source == agent && e.event == profileOf(agent).event {
-			at = e.at
+			at = e.at.At
 		}
 	}
 	return at

@@ -114,6 +114,19 @@ func (e *entry) asked() (*request, protocol.Ref) {
 	return &request{}, protocol.Ref{}
 }
 
+// created is when the task was asked for. A time without a zone counts as that of the request's file.
+func (e *entry) created() time.Time {
+	written := e.archived.Stamp
+	switch {
+	case e.request.Good:
+		written = e.request.Stamp
+	case e.held.Good:
+		written = e.held.Stamp
+	}
+	r, _ := e.asked()
+	return r.created.By(written.ModTime())
+}
+
 // ended gives the result that counts, and where it lies.
 func (e *entry) ended() (*outcome, protocol.Ref) {
 	o, ref := e.present()

@@ -21,6 +21,7 @@ type log struct {
 	flaws map[string]int // lines per violation of the schema
 	bad   int            // lines that are no JSON object
 	calls []string       // incidents that lines of ours name
+	old   bool           // the lines that are read now may be old: the log is another one
 
 	untold    [][]byte        // lines of ours that could not be written yet
 	unwritten *protocol.Fault // why
@@ -51,7 +52,7 @@ func (p *Project) readLog() {
 	err := l.tail.Read(p.Folder, func() {
 		lines = l.lines
 		next := newLog()
-		next.tail, next.at = l.tail, l.at
+		next.tail, next.at, next.old = l.tail, l.at, true
 		next.untold, next.unwritten, next.tellAt = l.untold, l.unwritten, l.tellAt
 		*l = next
 	}, func(line []byte, _ int64) { l.take(line, p.Now) })
@@ -59,7 +60,7 @@ func (p *Project) readLog() {
 		l.lines = lines
 	}
 	if err == nil {
-		l.at = p.Now
+		l.at, l.old = p.Now, false
 	}
 }
 
@@ -99,8 +100,12 @@ func (l *log) take(line []byte, now time.Time) {
 	if entry.event == eventReturned {
 		t.started = time.Time{}
 	}
-	if entry.event == "task_started" && !entry.ours && !entry.at.IsZero() {
-		t.started, t.whole, t.before = entry.at, entry.at.Nanosecond() == 0, l.at
+	if entry.event == "task_started" && !entry.ours && !entry.at.At.IsZero() {
+		t.started = entry.at.By(now)
+		if !l.at.IsZero() && !l.old {
+			t.started = entry.at.Seen(now)
+		}
+		t.whole, t.before = t.started.Nanosecond() == 0, l.at
 	}
 }
 
@@ -131,7 +136,7 @@ func (l *log) prune(now time.Time, tasks map[string]*entry) {
 
 // logEntry is one line of the log (protocol 000, Coordination Log Schema).
 type logEntry struct {
-	at                  time.Time
+	at                  jsonfile.Stated
 	event, task, source string
 	ours                bool   // written by steward, be it in an agent's name
 	incident            string // which an escalation of steward's is about
@@ -141,7 +146,7 @@ type logEntry struct {
 // scripts' among them: they are no finding.
 func decodeLine(o jsonfile.Object) (logEntry, []issue) {
 	c := &check{}
-	e := logEntry{at: c.instant(o, "timestamp", true), event: c.text(o, "event_type", true), source: c.text(o, "source_agent", true)}
+	e := logEntry{at: c.stated(o, "timestamp", true), event: c.text(o, "event_type", true), source: c.text(o, "source_agent", true)}
 	e.task = c.text(o, "task_id", false)
 	c.text(o, "target_agent", false)
 	c.text(o, "message", true)

@@ -14,7 +14,7 @@ import (
 type request struct {
 	id, source, target, kind, title string
 	priority                        protocol.Priority
-	created                         time.Time
+	created                         jsonfile.Stated
 	timeout                         time.Duration
 	throttle                        protocol.Share
 	directive                       string
@@ -33,7 +33,7 @@ func decodeRequest(o jsonfile.Object) request {
 		kind:    c.word(o, "request_type", true, "execute", "research", "validate", "deploy"),
 		source:  c.text(o, "source_agent", true),
 		target:  c.text(o, "target_agent", true),
-		created: c.instant(o, "created_at", true),
+		created: c.stated(o, "created_at", true),
 	}
 	c.uuid("task_id", r.id)
 	r.priority, _ = protocol.ParsePriority(c.word(o, "priority", true, "critical", "high", "medium", "low"))

@@ -13,7 +13,8 @@ import (
 type outcome struct {
 	id string
 	protocol.Outcome
-	issues []issue
+	zoneless bool // At names no zone
+	issues   []issue
 }
 
 // ourName signs what steward writes in an agent's stead.
@@ -26,7 +27,7 @@ func decodeResult(o jsonfile.Object) outcome {
 	r := outcome{id: c.text(o, "task_id", !deferral)}
 	r.Status = status
 	r.Agent = c.text(o, "source_agent", !deferral)
-	r.At = c.instant(o, "completed_at", !deferral)
+	r.At, r.zoneless = c.instant(o, "completed_at", !deferral), o.Get("completed_at").Zoneless()
 	r.Ours = r.Agent == ourName
 	if deferral {
 		c.text(o, "reason", true)
@@ -114,6 +115,7 @@ func (r outcome) task() string { return r.id }
 type progress struct {
 	protocol.Progress
 	id     string
+	stated jsonfile.Stated // last_update
 	issues []issue
 }
 
@@ -122,7 +124,7 @@ func decodeProgress(o jsonfile.Object) progress {
 	p := progress{id: c.text(o, "task_id", true)}
 	p.Percent, _ = c.number(o, "progress_percent", 0, 100, true)
 	p.Step = folder.Line(c.text(o, "current_step", true), 200)
-	p.At = c.instant(o, "last_update", true)
+	p.stated = c.stated(o, "last_update", true)
 	c.number(o, "steps_completed", 0, 1e9, true)
 	c.number(o, "steps_total", 0, 1e9, true)
 	c.instant(o, "estimated_completion", true)

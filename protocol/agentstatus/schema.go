@@ -105,6 +105,11 @@ func (c *check) instant(o jsonfile.Object, key string, required bool) time.Time 
 	return time.Time{}
 }
 
+// stated is instant, with whether the time names a zone.
+func (c *check) stated(o jsonfile.Object, key string, required bool) jsonfile.Stated {
+	return jsonfile.Stated{At: c.instant(o, key, required), Zoneless: o.Get(key).Zoneless()}
+}
+
 // list reads an array of strings; items of another type are findings and left out.
 func (c *check) list(o jsonfile.Object, key string, required bool) []string {
 	value := o.Get(key)

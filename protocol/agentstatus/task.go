@@ -16,7 +16,7 @@ func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (p
 		return protocol.Task{}, false
 	}
 	t := protocol.Task{ID: e.id, Agent: known.canonical(r.target), Source: r.source, Type: r.kind, Title: r.title,
-		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: p.capped(r.created),
+		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: p.capped(e.created()),
 		Related: r.related, Payload: r.payload, Directive: r.directive, Silent: r.silent, Blocking: r.blocking,
 		Takings: e.record.takings, Buried: e.record.buried, Cancelled: e.record.cancelled,
 		CancelReason: e.record.reason, CancelWhy: e.record.why, Ref: ref}
@@ -81,7 +81,9 @@ func (p *Project) outcomeOf(e *entry, o *outcome, ref protocol.Ref) *protocol.Ou
 		appeared = f.at // the file is a copy that was put back
 	}
 	out.Sealed = f.there && f.damaged && !o.Ours
-	out.Appeared, out.At = p.capped(appeared), p.capped(out.At)
+	if out.Appeared, out.At = p.capped(appeared), p.capped(out.At); o.zoneless {
+		out.At = out.Appeared
+	}
 	return &out
 }
 
@@ -119,7 +121,7 @@ func (p *Project) evidence(e *entry, t *protocol.Task, agents map[string]*sittin
 	current := e.progress.There && (!t.Visible || !e.progress.Stamp.ModTime().Before(since))
 	if current && e.progress.Good {
 		t.Progress = e.progress.Value.Progress
-		t.Progress.At = p.capped(t.Progress.At)
+		t.Progress.At = p.capped(e.progress.Value.stated.Seen(e.progress.Stamp.ModTime()))
 	}
 	r, _ := e.asked()
 	t.Progress.Every = r.every
