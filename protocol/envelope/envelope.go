@@ -53,6 +53,7 @@ type Project struct {
 	shelf   shelf
 	journal journal
 	audit   audit
+	looked  bool // what is new from now on appeared in our sight
 	book
 }
 
@@ -77,6 +78,7 @@ func homeOf(opts Options) string {
 // forget drops everything that was read, for a folder that was made anew.
 func (p *Project) forget() {
 	p.shelf, p.journal, p.audit, p.book = newShelf(), p.newJournal(), newAudit(), newBook()
+	p.looked = false
 }
 
 // Detect reports whether the project at dir has the folder of messages or the log (both relative to it). A link in

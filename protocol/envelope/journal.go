@@ -19,6 +19,7 @@ type journal struct {
 	messages []*message
 	faults   []protocol.Fault // of the first lines that cannot be used
 	bad      int              // how many there are in all
+	again    bool             // it is read from its beginning: its lines may be old
 	dark     []int            // the first lines that cannot be read and may be a deployment
 }
 
@@ -35,6 +36,7 @@ func (p *Project) readLog() {
 	if folder.Missing(err) {
 		p.restartLog()
 	}
+	p.journal.again = false
 }
 
 func (p *Project) restartLog() {
@@ -42,6 +44,20 @@ func (p *Project) restartLog() {
 		p.remove(m)
 	}
 	p.journal = p.newJournal()
+	p.journal.again = true
+}
+
+// logWritten is when a line that is read now was written at the latest. The log's own time is worth a look only for a
+// line whose time names no zone.
+func (p *Project) logWritten(m *message) time.Time {
+	if !m.stated.Zoneless {
+		return p.Now
+	}
+	st, err := p.Root.Stat(p.opts.Log)
+	if at := st.ModTime(); err == nil && at.Before(p.Now) {
+		return at
+	}
+	return p.Now
 }
 
 // takeLine reads one line, its newline included; nil is one that is too long. One without a timestamp came after the
@@ -69,7 +85,7 @@ func (p *Project) takeLine(line []byte, at int64) {
 	j, m := &p.journal, decode(o, p.opts.Deployers)
 	switch {
 	case m.stamped:
-		m.place(p.opts.Log, p.Now)
+		m.place(p.opts.Log, p.logWritten(m))
 		j.last = m.at
 	case !j.last.IsZero():
 		j.last = j.last.Add(time.Microsecond)
@@ -77,6 +93,9 @@ func (p *Project) takeLine(line []byte, at int64) {
 	default:
 		st, _ := p.Root.Stat(p.opts.Log)
 		m.place(p.opts.Log, st.ModTime())
+	}
+	if p.looked && !j.again {
+		m.seen = p.Now
 	}
 	m.offset, m.size = at, int64(len(line))
 	m.history = m.at.Before(p.Since)

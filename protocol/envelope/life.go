@@ -99,7 +99,7 @@ func (t *life) tell() {
 			}
 		case resolves:
 			if t.stopped = m.answer.stops; !t.stopped {
-				t.resumed = m.at
+				t.resumed = m.came()
 			}
 			if m.answer.call == "" {
 				t.answered()
@@ -240,10 +240,10 @@ func (m *message) project() string {
 // deadline is the rejection's while one stands, else the assignment's; zero when there is none.
 func (t *life) deadline() time.Time {
 	if t.refusal != nil && t.refusal.answer.deadline.known() {
-		return t.refusal.answer.deadline.from(t.refusal.at)
+		return t.refusal.answer.deadline.from(t.refusal)
 	}
 	if t.assigned == nil {
 		return time.Time{}
 	}
-	return t.assigned.assignment.deadline.from(t.assigned.at)
+	return t.assigned.assignment.deadline.from(t.assigned)
 }

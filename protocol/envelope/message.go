@@ -57,9 +57,11 @@ type message struct {
 	kind           kind
 	task, from, to string
 	also           []string // further recipients
-	// at is its timestamp, or where that is missing or lies in the future, when its file was written.
-	at      time.Time
-	stamped bool
+	// at is its timestamp, or where that is missing, lies in the future or names no zone, when its file was written. seen is
+	// when it appeared in our sight; zero: it was there before. stated is its timestamp word for word.
+	at, seen time.Time
+	stated   jsonfile.Stated
+	stamped  bool
 	// file is where it stands, offset and size which line when that is the log (size 0: a file of its own).
 	file         string
 	offset, size int64
@@ -205,18 +207,9 @@ func (m *message) useless(word string) string {
 
 func (m *message) stampedAt(c *check, o jsonfile.Object) {
 	v := o.Get("timestamp")
-	at, p := v.Time()
+	at, p := v.Stated()
 	if c.presence(v, p, "a time", wanted) {
-		m.at, m.stamped = at, true
-	}
-}
-
-// place fills in when the message came to be. Nobody writes tomorrow's messages: a stamp from the future is a wrong
-// clock, and the file's own time is the better one.
-func (m *message) place(file string, written time.Time) {
-	m.file = file
-	if !m.stamped || m.at.After(written) {
-		m.at = written.UTC()
+		m.at, m.stated, m.stamped = at.At, at, true
 	}
 }
 

@@ -25,6 +25,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	}
 	p.readLog()
 	p.readAudit()
+	p.looked = true
 	p.settle()
 	p.describe(&s)
 	s.Locate("")
@@ -91,7 +92,7 @@ func (p *Project) task(t *life) protocol.Task {
 	if s := p.slotOf(m); s != nil {
 		k.Ref.Sum, k.Appeared = string(s.reading.Sum), appeared(s.reading.Stamp)
 	} else {
-		k.Appeared = m.at
+		k.Appeared = m.came()
 	}
 	if t.state != stateAssigned && !t.taken.IsZero() {
 		k.Started = t.taken

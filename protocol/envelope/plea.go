@@ -25,7 +25,7 @@ func (p *Project) pleas(t *life) []protocol.Plea {
 			text = m.answer.clarifications[0]
 		}
 		list = append(list, protocol.Plea{ID: pleaID(m), Agent: cmp.Or(m.from, nameless), Task: m.task, Text: text, Detail: strings.Join(m.answer.clarifications, "\n"),
-			Blocking: m.answer.doubts, Severity: protocol.Medium, Due: m.at.Add(p.opts.Clarify), Steers: true, Ref: p.refOf(m)})
+			Blocking: m.answer.doubts, Severity: protocol.Medium, Due: m.came().Add(p.opts.Clarify), Steers: true, Ref: p.refOf(m)})
 	}
 	return slices.CompactFunc(list, func(a, b protocol.Plea) bool { return a.ID == b.ID })
 }
@@ -42,7 +42,7 @@ func (p *Project) pleaDue(m *message) time.Time {
 	if m.blocker.human || m.blocker.severity == protocol.Critical {
 		return time.Time{}
 	}
-	return m.at.Add(p.opts.Escalate)
+	return m.came().Add(p.opts.Escalate)
 }
 
 // pleaID names a plea for as long as its message stands, and keeps two blockers of one task apart.

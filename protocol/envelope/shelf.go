@@ -192,16 +192,28 @@ func (p *Project) readFile(name string) {
 	case !r.Good:
 		p.drop(s)
 	case read:
-		since := p.shelf.refused[file].Since
+		since, fresh := p.shelf.refused[file].Since, s.message == nil
+		seen := p.seenOf(s)
 		p.drop(s)
 		s.message = r.Value
 		s.message.held = strings.HasSuffix(name, heldExt)
 		s.message.adopt(name)
 		s.message.place(file, r.Stamp.ModTime())
+		if s.message.seen = seen; fresh && p.looked {
+			s.message.seen = earlier(r.Stamp.ModTime(), p.Now)
+		}
 		s.message.history = r.Stamp.ModTime().Before(p.Since)
 		p.refuseFields(file, s.message, since)
 		p.add(s.message)
 	}
+}
+
+// seenOf is when a file's message appeared in our sight. A message that is corrected in its file stays the same one.
+func (p *Project) seenOf(s *slot) time.Time {
+	if s.message == nil {
+		return time.Time{}
+	}
+	return s.message.seen
 }
 
 // drop takes a slot's message out of the book.

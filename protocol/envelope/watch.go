@@ -69,7 +69,7 @@ func minutes(d time.Duration) string {
 
 // openSince is when the agent could begin to see the assignment, or to go on with it.
 func (t *life) openSince() time.Time {
-	return slices.MaxFunc([]time.Time{t.assigned.at, t.shown, t.resumed}, time.Time.Compare)
+	return slices.MaxFunc([]time.Time{t.assigned.came(), t.shown, t.resumed}, time.Time.Compare)
 }
 
 // waitFindings is about blocked_by (protocol 004, Track Dependencies).

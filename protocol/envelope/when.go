@@ -12,24 +12,65 @@ import (
 
 // when is a moment as messages name it: a time, or "2 hours" after the message (protocol 004, Complete Task Flow).
 type when struct {
-	at    time.Time
+	at    jsonfile.Stated
 	after time.Duration // counts when at is zero
 }
 
-func (w when) known() bool { return !w.at.IsZero() || w.after > 0 }
+func (w when) known() bool { return !w.at.At.IsZero() || w.after > 0 }
 
-// from is the moment for a message of that time; zero when there is none.
-func (w when) from(sent time.Time) time.Time {
-	if w.at.IsZero() && w.after > 0 {
-		return sent.Add(w.after)
+// from is the moment for a message; zero when there is none. The clock that wrote the message wrote the moment too: what
+// one of them is off, the other is.
+func (w when) from(m *message) time.Time {
+	switch {
+	case w.at.At.IsZero() && w.after > 0:
+		return m.came().Add(w.after)
+	case w.at.At.IsZero():
+		return time.Time{}
+	case w.at.Zoneless && m.stated.Zoneless:
+		return m.came().Add(w.at.At.Sub(m.stated.At))
 	}
-	return w.at
+	return w.at.Latest().Add(m.off())
+}
+
+// place fills in when the message came to be. Nobody writes tomorrow's messages: a stamp from the future is a wrong
+// clock, and the file's own time is the better one. So it is for a stamp without a zone.
+func (m *message) place(file string, written time.Time) {
+	m.file = file
+	if m.at = m.stated.By(written); !m.stamped {
+		m.at = written.UTC()
+	}
+}
+
+// came is when its agent could begin to know the message: a clock may be slow.
+func (m *message) came() time.Time {
+	if m.seen.Sub(m.at) > jsonfile.ClockSlack {
+		return m.seen
+	}
+	return m.at
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// off is how far the clock that wrote the message is behind ours, as far as we saw; 0 where the two agree.
+func (m *message) off() time.Duration {
+	if m.seen.IsZero() || !m.stamped || m.stated.Zoneless {
+		return 0
+	}
+	if d := m.seen.Sub(m.stated.At); d.Abs() > jsonfile.ClockSlack {
+		return d
+	}
+	return 0
 }
 
 // moment reads such a field. One that means nothing is a trifle: there is no deadline then.
 func (c *check) moment(o jsonfile.Object, key string) when {
 	v := o.Get(key)
-	if at, p := v.Time(); p == jsonfile.Present {
+	if at, p := v.Stated(); p == jsonfile.Present {
 		return when{at: at}
 	} else if p != jsonfile.Wrong {
 		return when{}

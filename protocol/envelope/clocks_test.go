@@ -1,0 +1,95 @@
+package envelope
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/protocol/protocoltest"
+)
+
+// clocked is a site to which a program writes by its own clock: files, and lines of the log where there is no name.
+type clocked struct {
+	*site
+	pen protocoltest.Pen
+}
+
+func (s *clocked) write(name string, f fields) {
+	s.T.Helper()
+	f = f.with(fields{"timestamp": s.pen.Text(s.Now)})
+	if name == "" {
+		file, err := os.OpenFile(s.Path(logFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		s.Do(err)
+		_, err = file.WriteString(f.String() + "\n")
+		s.Do(err)
+		s.Do(file.Close())
+		s.Do(os.Chtimes(s.Path(logFile), s.Now, s.Now))
+		return
+	}
+	s.Write(messagesDir+"/"+name, f.String())
+	s.Do(os.Chtimes(s.Path(messagesDir+"/"+name), s.Now, s.Now))
+}
+
+// An acknowledgement is overdue, a deadline passed and a question a person's at its time by our clock, however a program
+// writes times, in files and in a log.
+func TestDueByAnyClock(t *testing.T) {
+	for _, pen := range protocoltest.Pens() {
+		for _, log := range []bool{false, true} {
+			name := pen.Name + ", files"
+			if log {
+				name = pen.Name + ", log"
+			}
+			t.Run(name, func(t *testing.T) { dueByClock(t, pen, log, true) })
+		}
+	}
+	for _, pen := range protocoltest.Zones() { // what lay there before: only the zone is in doubt
+		t.Run("before our time, "+pen.Name, func(t *testing.T) { dueByClock(t, pen, false, false) })
+	}
+}
+
+func dueByClock(t *testing.T, pen protocoltest.Pen, log, watched bool) {
+	s := &clocked{newSite(t, ""), pen}
+	s.write("000.json", ack("another", "DEVELOPER"))
+	if watched {
+		s.look()
+	}
+	assignment, question := "t.json", "q.json"
+	if log {
+		assignment, question = "", ""
+	}
+	s.write(assignment, assign("t", "DEVELOPER").with(fields{"deadline": pen.Text(s.Now.Add(time.Hour))}))
+	s.write(question, escalate("u", "DEVELOPER", "ORCHESTRATOR"))
+	sent := s.Now
+	codes := func(after time.Duration, want string) {
+		t.Helper()
+		snap := s.at(sent.Add(after))
+		if got := protocoltest.Codes(snap, "t"); got != want {
+			t.Errorf("after %v: %q, want %q", after, got, want)
+		}
+		for _, plea := range snap.Pleas {
+			if off := plea.Due.Sub(sent.Add(testOptions.Escalate)); plea.Task == "u" && off.Abs() > jsonfile.ClockSlack+2*time.Second {
+				t.Errorf("the question is due %v off", off)
+			}
+		}
+	}
+	codes(time.Second, "")
+	codes(7*time.Minute, "")
+	codes(13*time.Minute, "unacknowledged medium")
+	codes(57*time.Minute, "unacknowledged medium")
+	codes(63*time.Minute, "unacknowledged medium, deadline high")
+}
+
+// A deadline without a zone in a message with one is passed only when it is passed in every zone.
+func TestDeadlineAlone(t *testing.T) {
+	for _, pen := range protocoltest.Zones() {
+		s := newSite(t, "")
+		s.send(assign("t", "DEVELOPER").with(fields{"deadline": pen.Text(s.Now.Add(time.Hour))}))
+		if got := protocoltest.Codes(s.at(s.Now.Add(59*time.Minute)), "t"); got != "unacknowledged medium" {
+			t.Errorf("%s: an hour before: %q", pen.Name, got)
+		}
+		if got := protocoltest.Codes(s.at(s.Now.Add(28*time.Hour)), "t"); got != "unacknowledged medium, deadline high" {
+			t.Errorf("%s: at last: %q", pen.Name, got)
+		}
+	}
+}
