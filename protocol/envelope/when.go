@@ -18,8 +18,8 @@ type when struct {
 
 func (w when) known() bool { return !w.at.At.IsZero() || w.after > 0 }
 
-// from is the moment for a message; zero when there is none. The clock that wrote the message wrote the moment too: what
-// one of them is off, the other is.
+// from is the moment for a message; zero when there is none. The same clock wrote the message and the moment, so both
+// are wrong by the same amount.
 func (w when) from(m *message) time.Time {
 	switch {
 	case w.at.At.IsZero() && w.after > 0:
@@ -33,7 +33,7 @@ func (w when) from(m *message) time.Time {
 }
 
 // place fills in when the message came to be. Nobody writes tomorrow's messages: a stamp from the future is a wrong
-// clock, and the file's own time is the better one. So it is for a stamp without a zone.
+// clock, and the file's own time is the better one. A stamp without a zone says no moment: the file's time counts there too.
 func (m *message) place(file string, written time.Time) {
 	m.file = file
 	if m.at = m.stated.By(written); !m.stamped {
