@@ -76,7 +76,7 @@ func (n *note) where() place {
 
 // ended is when it came to its end, by its own words or by the file system's.
 func (n *note) ended() time.Time {
-	if at := n.Value.completedAt; !at.IsZero() && !at.After(n.appeared) {
+	if at := n.Value.completedAt.By(n.appeared); !at.IsZero() {
 		return at
 	}
 	if n.at == flat {
@@ -87,7 +87,7 @@ func (n *note) ended() time.Time {
 
 // accepted is when it was taken in hand, by its own words or by the file system's.
 func (n *note) accepted() time.Time {
-	if at := n.Value.acceptedAt; !at.IsZero() && !at.After(n.appeared) {
+	if at := n.Value.acceptedAt.By(n.appeared); !at.IsZero() {
 		return at
 	}
 	return n.appeared

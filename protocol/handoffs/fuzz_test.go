@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/livhana/steward/protocol"
@@ -109,7 +110,7 @@ func FuzzLogLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := newRecord()
 		for range 2 {
-			l.take(b)
+			l.take(b, time.Now())
 		}
 		if len(l.cur) > 1 {
 			t.Errorf("one line, %d keys", len(l.cur))

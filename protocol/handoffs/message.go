@@ -5,7 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -28,14 +27,14 @@ type message struct {
 	id, from, to, kind, status string
 	title, summary             string
 	priority                   protocol.Priority
-	created                    time.Time
+	created                    jsonfile.Stated
 	workflow, workflowID, spec string
 	about                      string   // the handoff that an escalation speaks of
 	replies                    []string // the escalations that an answer may mean
 	failed                     bool     // its payload reports errors
 	call                       call
-	acceptedAt, completedAt    time.Time // not in the document, but written by some
-	alien                      bool      // it has none of the envelope's keys
+	acceptedAt, completedAt    jsonfile.Stated // not in the document, but written by some
+	alien                      bool            // it has none of the envelope's keys
 	issues                     []issue
 }
 
@@ -69,7 +68,7 @@ func decodeMessage(o jsonfile.Object, file string) message {
 	context, _ := o.Object("context")
 	m := message{from: text(o, "from", 100), to: text(o, "to", 100), kind: text(o, "type", 60), status: strings.ToLower(text(o, "status", 40))}
 	m.id = idOf(o, file)
-	m.created, _ = o.Time("timestamp")
+	m.created = o.FirstStated("timestamp")
 	if _, ok := o.Time("timestamp"); ok == jsonfile.Wrong {
 		c.add(protocol.Low, "timestamp", "is no time")
 	}
@@ -82,8 +81,8 @@ func decodeMessage(o jsonfile.Object, file string) message {
 	m.title = cmp.Or(first(payload, 120, "title", "summary", "task", "description", "spec"), folder.Line(m.kind+" "+m.from+"→"+m.to, 120))
 	m.summary = first(payload, maxText, "summary", "result", "details")
 	m.failed = reports(payload.Get("error")) || reports(payload.Get("errors")) || reports(o.Get("error")) || reports(o.Get("errors"))
-	m.acceptedAt, _ = o.Time("accepted_at")
-	m.completedAt, _ = o.Time("completed_at")
+	m.acceptedAt = o.FirstStated("accepted_at")
+	m.completedAt = o.FirstStated("completed_at")
 	switch m.kind {
 	case typeEscalation:
 		m.about = cmp.Or(first(payload, 200, "handoff", "handoff_id", "task_id"), first(context, 200, "handoff", "handoff_id", "task_id"))

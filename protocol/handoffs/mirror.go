@@ -187,8 +187,24 @@ func (m *Mirror) takeAway(ctx context.Context, r *protocol.Rival, now time.Time)
 }
 
 func asLock(c *claim) protocol.Lock {
-	return protocol.Lock{Resource: c.resource, Holder: c.agent, Acquired: c.acquired, Expires: c.expires, Fence: c.fence,
+	return protocol.Lock{Resource: c.resource, Holder: c.agent, Acquired: c.acquired, Expires: c.expires, Zoneless: c.zoneless, Fence: c.fence,
 		Ref: protocol.Ref{Path: stateFile, Sum: c.sum}}
+}
+
+// ends is until when an agent's lock holds. Times without a zone say only how long: the lock has its full length from the
+// moment at which it was first seen.
+func (m *Mirror) ends(l protocol.Lock, seen time.Time) time.Time {
+	switch {
+	case l.Expires.IsZero() && (l.Acquired.IsZero() || l.Zoneless):
+		return seen.Add(m.opts.TTL)
+	case l.Expires.IsZero():
+		return l.Acquired.Add(m.opts.TTL)
+	case !l.Zoneless || l.Fence > 0:
+		return l.Expires
+	case l.Acquired.IsZero():
+		return l.Expires.Add(jsonfile.ZoneSlack)
+	}
+	return seen.Add(l.Expires.Sub(l.Acquired))
 }
 
 // rival says what is known of an agent's lock: until when it holds, whether its holder shows life, and when it may be
@@ -199,14 +215,12 @@ func (m *Mirror) rival(s *state, l protocol.Lock) *protocol.Rival {
 		seen = sighting{l.Ref.Sum, now}
 		m.seen[l.Resource] = seen
 	}
-	if l.Expires.IsZero() {
-		if l.Expires = l.Acquired.Add(m.opts.TTL); l.Acquired.IsZero() {
-			l.Expires = seen.since.Add(m.opts.TTL)
-		}
-	}
+	l.Expires = m.ends(l, seen.since)
 	r := &protocol.Rival{Lock: l, Why: fmt.Sprintf("%s holds it until %s", l.Holder, l.Expires.UTC().Format("15:04:05 UTC"))}
 	if a, known := s.member(l.Holder); known {
-		r.Alive = !a.last.IsZero() && now.Sub(a.last) < m.opts.Life
+		st, _ := m.p.Root.Stat(stateFile)
+		last := jsonfile.Stated{At: a.last, Zoneless: a.zoneless}.By(st.ModTime())
+		r.Alive = !last.IsZero() && now.Sub(last) < m.opts.Life
 	}
 	switch expired := !now.Before(l.Expires); {
 	case !expired:

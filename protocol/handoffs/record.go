@@ -67,22 +67,32 @@ type told struct {
 }
 
 // decodeLine reads a line. Clients call things by other names than the document does; what cannot be told is "".
-func decodeLine(o jsonfile.Object) told {
+func decodeLine(o jsonfile.Object, written time.Time) told {
 	context, _ := o.Object("context")
 	t := told{event: first(o, 60, "event", "event_type", "type"), agent: first(o, 100, "agent", "agent_name", "source")}
 	t.handoff = cmp.Or(first(context, 200, "handoff", "handoff_id", "message_id", "id"), first(o, 200, "handoff", "handoff_id", "message_id"))
-	t.at = firstTime(o, "timestamp", "time", "ts", "at")
+	at := o.FirstStated("timestamp", "time", "ts", "at")
+	if t.at = at.At; at.Zoneless {
+		t.at = at.By(written)
+	}
 	return t
 }
 
 // readLog reads the new lines. What is known stays when the log is another one.
 func (p *Project) readLog() {
 	l := &p.log
-	_ = l.tail.Read(p.Folder, func() { l.bad = 0 }, func(line []byte, _ int64) { l.take(line) })
+	var written time.Time
+	_ = l.tail.Read(p.Folder, func() { l.bad = 0 }, func(line []byte, _ int64) {
+		if written.IsZero() {
+			st, _ := p.Root.Stat(logFile)
+			written = st.ModTime()
+		}
+		l.take(line, written)
+	})
 }
 
-// take reads a line; nil is one that is too long.
-func (l *record) take(line []byte) {
+// take reads a line of a log that was last written at that moment; nil is a line that is too long.
+func (l *record) take(line []byte, written time.Time) {
 	text := bytes.TrimSpace(line)
 	if line != nil && len(text) == 0 {
 		return
@@ -92,7 +102,7 @@ func (l *record) take(line []byte) {
 		l.bad++
 		return
 	}
-	t := decodeLine(o)
+	t := decodeLine(o, written)
 	if t.event == "" {
 		return
 	}

@@ -28,7 +28,7 @@ type state struct {
 
 type workflow struct {
 	id, kind, spec string
-	started        time.Time
+	started        jsonfile.Stated
 }
 
 // member is an agent's entry.
@@ -108,7 +108,7 @@ func decodeState(o jsonfile.Object) state {
 	}
 	if w, ok := o.Object("current_workflow"); ok.OK() {
 		s.workflow = workflow{id: text(w, "id", 200), kind: text(w, "type", 100), spec: text(w, "spec", maxText)}
-		s.workflow.started, _ = w.Time("started")
+		s.workflow.started = w.FirstStated("started")
 	}
 	for _, key := range []string{"agents", "locks"} {
 		if kind := o.Get(key).Kind(); kind != "object" {

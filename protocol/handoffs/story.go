@@ -92,9 +92,7 @@ func (p *Project) tellNew(n *note, l *life) {
 	subject, ref := protocol.Subject{Kind: protocol.KindTask, ID: m.id}, protocol.Ref{Path: n.file, Sum: string(n.Sum)}
 	born, young := n.appeared, true
 	if at != pending {
-		if born = m.created; born.After(n.appeared) {
-			born = n.appeared // its clock is ahead
-		}
+		born = m.created.By(n.appeared)
 		oldest := p.began.Add(-firstGrace)
 		if p.began.IsZero() {
 			oldest = p.Now.Add(-firstGrace)
@@ -135,9 +133,10 @@ func (p *Project) tellAccepted(n *note, l *life) {
 // acceptedAt is when a handoff was accepted, in whole seconds: by its own words, by the log, or as it was seen.
 func (p *Project) acceptedAt(n *note) (at time.Time) {
 	end := n.ended()
-	at = n.Value.acceptedAt
+	own := n.Value.acceptedAt
+	at = own.By(n.appeared)
 	for _, t := range p.log.times(eventAccepted, "task", n.Value.id) {
-		if n.Value.acceptedAt.IsZero() && !t.After(end) && t.After(at) {
+		if own.At.IsZero() && !t.After(end) && t.After(at) {
 			at = t
 		}
 	}
@@ -161,7 +160,7 @@ func (p *Project) heed(s *state) {
 		was, known := p.story.minds[m.name]
 		class := m.class()
 		p.story.minds[m.name] = class
-		recent := !m.last.IsZero() && p.Now.Sub(m.last).Abs() <= firstGrace
+		recent := !m.last.IsZero() && !m.zoneless && p.Now.Sub(m.last).Abs() <= firstGrace
 		stands := !p.story.heard && (!recent || p.log.last[m.name] == class)
 		if was == class || !known && (stands || class == eventCompleted && !recent) {
 			continue

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // closed is a message off the list. It costs nothing but this until its file changes.
@@ -17,7 +18,7 @@ type closed struct {
 type fact struct {
 	id, to, kind               string
 	workflow, workflowID, spec string
-	created                    time.Time
+	created                    jsonfile.Stated
 	span                       time.Duration // from accepted to completed; 0 when that is not known
 	replies                    []string
 }
@@ -78,7 +79,9 @@ func (w *workflow) has(f *fact) bool {
 	case f.workflow != "" && w.kind != "" && f.workflow != w.kind, f.spec != "" && w.spec != "" && f.spec != w.spec:
 		return false
 	}
-	return w.started.IsZero() || f.created.IsZero() || !f.created.Before(w.started.Truncate(time.Second))
+	started := w.started
+	started.At = started.At.Truncate(time.Second)
+	return started.At.IsZero() || f.created.At.IsZero() || f.created.CanFollow(started)
 }
 
 // factOf is what the figures want to know of a message that is still listed.
@@ -110,7 +113,7 @@ func (p *Project) close(n *note) {
 // sends notes an agent's newest message, which is a sign of its life. What others do with it, and that it is off the
 // list one day, is none.
 func (p *Project) sends(m *message) {
-	if newest := m.created.UTC().Format("20060102150405.000") + " " + m.id; m.from != "" && newest > p.sent[m.from] && len(p.sent) < 2*maxEntries {
+	if newest := m.created.At.Format("20060102150405.000") + " " + m.id; m.from != "" && newest > p.sent[m.from] && len(p.sent) < 2*maxEntries {
 		p.sent[m.from] = newest
 	}
 }

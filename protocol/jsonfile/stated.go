@@ -20,6 +20,12 @@ func (v Value) Stated() (Stated, Presence) {
 	return Stated{at, v.Zoneless()}, p
 }
 
+// ParseStated reads a text as ParseTime does; zero when it is no time.
+func ParseStated(text string) Stated {
+	at, _ := parseTime(text)
+	return Stated{at, zoneless(text)}
+}
+
 // Stated is Get(key).Stated().
 func (o Object) Stated(key string) (Stated, Presence) { return o.Get(key).Stated() }
 
@@ -51,6 +57,14 @@ func (s Stated) Earliest() time.Time {
 
 // zoneLead is how far ahead of UTC a local time can be (Kiritimati).
 const zoneLead = 14 * time.Hour
+
+// CanFollow reports whether the time can be t or a later moment. Two times without a zone are of the same zone.
+func (s Stated) CanFollow(t Stated) bool {
+	if s.Zoneless && t.Zoneless {
+		return !s.At.Before(t.At)
+	}
+	return !s.Latest().Before(t.Earliest())
+}
 
 // By is the latest moment that the time can mean in a file that was last written at that moment. A time that is later
 // than its file shows a wrong clock.

@@ -57,9 +57,10 @@ const ZoneSlack = 12 * time.Hour
 // Such a time is the writer's local time. It can order the entries of one file, but it says nothing about an age.
 func (v Value) Zoneless() bool {
 	s, p := v.Text()
-	if p != Present {
-		return false
-	}
+	return p == Present && zoneless(s)
+}
+
+func zoneless(s string) bool {
 	if s = strings.TrimSpace(s); len(s) < len(noZone) || s[4] != '-' {
 		return false
 	}

@@ -63,14 +63,7 @@ func (m *mailbox) place(was *mailbox, written time.Time, watched bool) {
 	}
 }
 
-// readBy reports whether lastRead can cover a message. Where one of the two names no zone, they are compared by the
-// earliest and the latest moment that they can mean.
+// readBy reports whether lastRead can cover a message.
 func (m *mailbox) readBy(l *letter) bool {
-	switch {
-	case l.read:
-		return true
-	case l.stated.Zoneless && m.lastRead.Zoneless:
-		return !l.stated.At.After(m.lastRead.At)
-	}
-	return !l.stated.Earliest().After(m.lastRead.Latest())
+	return l.read || m.lastRead.CanFollow(l.stated)
 }

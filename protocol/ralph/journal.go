@@ -49,7 +49,7 @@ type heard struct {
 func (p *Project) readLogs() {
 	j := &p.log
 	for i := range j.tails {
-		_ = j.tails[i].Read(p.Folder, func() {}, func(line []byte, _ int64) { j.hear(decodeEvent(bytes.TrimSpace(line), p.Now)) })
+		_ = j.tails[i].Read(p.Folder, func() {}, func(line []byte, _ int64) { j.hear(decodeEvent(bytes.TrimSpace(line))) })
 	}
 	j.prune(p.workers)
 }
@@ -57,11 +57,11 @@ func (p *Project) readLogs() {
 // event is one line of an event log.
 type event struct {
 	worker, name, text string
-	at                 time.Time
+	at                 jsonfile.Stated
 }
 
 // decodeEvent reads a line in either of the two shapes; one that is none has no worker.
-func decodeEvent(line []byte, now time.Time) event {
+func decodeEvent(line []byte) event {
 	if len(line) == 0 || len(line) > maxSmall {
 		return event{}
 	}
@@ -81,15 +81,7 @@ func decodeEvent(line []byte, now time.Time) event {
 	if _, _, _, err := workerName(e.worker); err != nil || len(e.worker) > 200 {
 		return event{}
 	}
-	for _, k := range []string{"ts", "timestamp"} {
-		if at, ok := o.Time(k); ok.OK() {
-			e.at = at
-			break
-		}
-	}
-	if e.at.After(now) {
-		e.at = now
-	}
+	e.at = o.FirstStated("ts", "timestamp")
 	e.text = folder.Line(strings.TrimPrefix(strings.TrimSuffix(first("error_type")+": "+first("message"), ": "), ": "), 300)
 	return e
 }
@@ -104,9 +96,9 @@ func (j *journal) hear(e event) {
 		j.heard[e.worker] = h
 	}
 	h.n++
-	h.at, h.event = e.at, e.name
+	h.at, h.event = e.at.At, e.name
 	if e.name == "error" {
-		h.failed, h.error = e.at, cmp.Or(e.text, "an error without a message")
+		h.failed, h.error = e.at.Latest(), cmp.Or(e.text, "an error without a message")
 	}
 }
 
@@ -137,7 +129,8 @@ type violationLog struct {
 // violation is one entry of that log.
 type violation struct {
 	worker string // "" where none is named
-	at     time.Time
+	stated jsonfile.Stated
+	at     time.Time // what stated means; the log's own time where it states none
 	text   string
 }
 
@@ -172,8 +165,10 @@ func (p *Project) readViolations() {
 	p.Patience.Clear(violationsFile)
 	*v = violationLog{stamp: st, rest: st.Settled(p.Now), entries: decodeViolations(data)}
 	for i := range v.entries {
-		if e := &v.entries[i]; e.at.IsZero() {
+		if e := &v.entries[i]; e.stated.At.IsZero() {
 			e.at = st.ModTime()
+		} else {
+			e.at = e.stated.By(st.ModTime())
 		}
 	}
 }
@@ -192,7 +187,7 @@ func decodeViolations(text []byte) []violation {
 		if _, _, _, err := workerName(v.worker); err != nil {
 			v.worker = ""
 		}
-		v.at, _ = jsonfile.ParseTime(timeWord().FindString(text))
+		v.stated = jsonfile.ParseStated(timeWord().FindString(text))
 		var said []string
 		for line := range strings.Lines(text) {
 			line = strings.TrimSpace(line)

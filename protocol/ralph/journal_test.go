@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 func appendTo(t *testing.T, dir, name, text string) {
@@ -100,7 +101,7 @@ func TestWhatIsRememberedOfWorkersIsBounded(t *testing.T) {
 	j := newJournal()
 	now := time.Now()
 	for i := range 3 * maxHeard {
-		j.hear(event{worker: fmt.Sprintf("worker-TASK-%03d-%d", i%1000, i), name: "x", at: now.Add(time.Duration(i) * time.Second)})
+		j.hear(event{worker: fmt.Sprintf("worker-TASK-%03d-%d", i%1000, i), name: "x", at: jsonfile.Stated{At: now.Add(time.Duration(i) * time.Second)}})
 	}
 	keep := map[string]*worker{"worker-TASK-000-0": {}}
 	j.prune(keep)

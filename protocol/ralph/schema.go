@@ -20,7 +20,7 @@ type result struct {
 	gate      string // PASS, FAIL, FIX, SKIP, or a word of the agent's own
 	odd       string // what stands in place of a gate value
 	status    string // success, failure, partial; open
-	completed time.Time
+	completed jsonfile.Stated
 	errors    []string
 }
 
@@ -33,12 +33,7 @@ func decodeResult(o jsonfile.Object) result {
 	r := result{}
 	r.status, _ = o.String("status")
 	r.status = folder.Line(r.status, 40)
-	for _, key := range []string{"completed_at", "started_at"} {
-		if at, ok := o.Time(key); ok.OK() {
-			r.completed = at
-			break
-		}
-	}
+	r.completed = o.FirstStated("completed_at", "started_at")
 	outputs, _ := o.Object("outputs")
 	if word, ok := outputs.String("gate_result"); ok.OK() && gateWord().MatchString(word) {
 		r.gate = word
@@ -76,7 +71,7 @@ type checkpoint struct {
 	iteration int64
 	status    string
 	step      string // what comes next, else the status
-	at        time.Time
+	at        jsonfile.Stated
 }
 
 func decodeCheckpoint(o jsonfile.Object) checkpoint {
@@ -92,7 +87,7 @@ func decodeCheckpoint(o jsonfile.Object) checkpoint {
 			break
 		}
 	}
-	c.at, _ = o.Time("timestamp")
+	c.at = o.FirstStated("timestamp")
 	return c
 }
 
@@ -119,7 +114,7 @@ func decodeResume(o jsonfile.Object) resume {
 		r.most = n
 	}
 	if n, ok := o.Number("cooldown_until"); !ok.OK() || n > 0 {
-		r.cooling, _ = o.Time("cooldown_until")
+		r.cooling = o.FirstStated("cooldown_until").Latest()
 	}
 	r.terminal, _ = o.Bool("terminal")
 	r.reason, _ = o.String("terminal_reason")

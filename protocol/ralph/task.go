@@ -223,7 +223,7 @@ func (p *Project) openTask(it *item, f fate) protocol.Task {
 		t.Started = p.capped(time.Unix(w.epoch, 0).UTC())
 	}
 	if c := w.point.Value; w.point.Good || w.point.There {
-		t.Progress = protocol.Progress{Step: c.step, At: p.capped(c.at)}
+		t.Progress = protocol.Progress{Step: c.step, At: p.capped(c.at.By(w.point.Stamp.ModTime()))}
 	}
 	return t
 }

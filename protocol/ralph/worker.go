@@ -377,8 +377,8 @@ func (p *Project) readSummary(w *worker) {
 
 // when is when a step ended: by its own word, else by the epoch of its name.
 func (s *step) when() time.Time {
-	if s.doc.Good && !s.doc.Value.completed.IsZero() {
-		return s.doc.Value.completed
+	if at := s.doc.Value.completed.By(s.doc.Stamp.ModTime()); s.doc.Good && !at.IsZero() {
+		return at
 	}
 	if s.epoch > 0 && s.epoch < 1<<40 {
 		return time.Unix(s.epoch, 0).UTC()
