@@ -63,10 +63,10 @@ func run() error {
 	results := flag.String("results", "", "also save the table in this `DIR`")
 	only := flag.String("only", "", "measure only these, by `NAME,NAME`")
 	list := flag.Bool("list", false, "list the names and stop")
-	readme := flag.String("readme", "", "print the README's table of this saved `FILE` and stop")
+	page := flag.String("publish", "", "print the table of docs/performance.md from this saved `FILE` and stop")
 	flag.Parse()
-	if *readme != "" {
-		return printReadme(*readme)
+	if *page != "" {
+		return publish(*page)
 	}
 	if *list {
 		for _, m := range measurements {

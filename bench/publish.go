@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// headlines are the figures that the README shows, by how their rows begin; the words are the README's. A row that is
+// headlines are the figures that docs/performance.md shows, by how their rows begin, with the words for them there. A row that is
 // indented belongs to the last one before it that is not, and is named together with that.
 var headlines = []struct{ under, row, words string }{
 	{"", "request file → held", "request file → held"},
@@ -57,8 +57,8 @@ var headlines = []struct{ under, row, words string }{
 	{"100000 finished", "resident memory", "&nbsp; its memory"},
 }
 
-// printReadme makes the README's table of a saved one.
-func printReadme(file string) error {
+// publish prints the table of docs/performance.md from a saved one.
+func publish(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ type savedRow struct {
 	row
 }
 
-// markdown is a row of the README; without words for it its own stand.
+// markdown is a row of docs/performance.md; without words for it its own stand.
 func (r savedRow) markdown(words string) string {
 	measured := r.measured
 	if r.verdict == "misses" {
