@@ -30,6 +30,7 @@ func TestTranscripts(t *testing.T) {
 		}
 		for _, scene := range archive.Files {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+scene.Name, func(t *testing.T) {
+				t.Parallel()
 				play(t, string(scene.Data))
 			})
 		}
