@@ -107,7 +107,7 @@ func (s *sheet) duration(dst reflect.Value, src any, at place) {
 	case string:
 		d, err := time.ParseDuration(src)
 		if err != nil {
-			s.problem(at, `%s: %q is no duration; write it like "250ms", "90s", "10m" or "1h30m"`, at, src)
+			s.problem(at, `%s: %q is not a duration; write it like "250ms", "90s", "10m" or "1h30m"`, at, src)
 			return
 		}
 		dst.SetInt(int64(d))

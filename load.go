@@ -148,7 +148,7 @@ func notText(data []byte) (p Problem, ok bool) {
 		r, size := utf8.DecodeRune(data[at:])
 		switch {
 		case r == 0:
-			return Problem{Line: line, Text: fmt.Sprintf("byte %d of the line is NUL, so this is no text file in UTF-8", at-start+1)}, false
+			return Problem{Line: line, Text: fmt.Sprintf("byte %d of the line is NUL, so this is not a text file in UTF-8", at-start+1)}, false
 		case r == utf8.RuneError && size == 1:
 			return Problem{Line: line, Text: fmt.Sprintf("byte %d of the line is %#x, which is not UTF-8%s", at-start+1, data[at], advice)}, false
 		case r == '\n':

@@ -50,8 +50,8 @@ func TestNoTextIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"\xff\xfe":                          "config.toml:1: the file begins with ff fe, so it is UTF-16 and not UTF-8; save it as UTF-8",
 		"\xfe\xff\x00#":                     "config.toml:1: the file begins with fe ff, so it is UTF-16 and not UTF-8; save it as UTF-8",
-		"[human]\n# a\x00b\n":               "config.toml:2: byte 4 of the line is NUL, so this is no text file in UTF-8",
-		"\x00":                              "config.toml:1: byte 1 of the line is NUL, so this is no text file in UTF-8",
+		"[human]\n# a\x00b\n":               "config.toml:2: byte 4 of the line is NUL, so this is not a text file in UTF-8",
+		"\x00":                              "config.toml:1: byte 1 of the line is NUL, so this is not a text file in UTF-8",
 		"[human]\r\nname = \"Jos\xe9\"\r\n": "config.toml:2: byte 12 of the line is 0xe9, which is not UTF-8; save it as UTF-8",
 		"\ufeff[human]\nname = \"a\ufffd\xc3\"\n": "config.toml:2: byte 13 of the line is 0xc3, which is not UTF-8; save it as UTF-8",
 		"\ufeffnam = \"with a mark\"\n[human]\n":  "config.toml:1: unknown key nam",

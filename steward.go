@@ -42,7 +42,7 @@ type Config struct {
 	Status   Status   `toml:"status"`
 }
 
-// Human is the person who is spoken to.
+// Human is the person whom steward addresses.
 type Human struct {
 	Name string `toml:"name"`
 }

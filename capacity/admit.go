@@ -53,7 +53,7 @@ type Ended struct {
 type Verdict struct {
 	Subject protocol.Subject `json:"subject"`
 	Admit   bool             `json:"admit"`
-	// Gate is what keeps the task. It is zero when the task is let in.
+	// Gate is what keeps the task. It is zero when the task is admitted.
 	Gate protocol.Gate `json:"gate,omitzero"`
 	// RetryAfter is what a task that must wait is told.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
@@ -69,7 +69,7 @@ const tiny = 1e-9
 // A first-judged task goes when no dimension passes its limit and nobody before it in the queue waits for the
 // same thing with a limit at least as high. A held task goes when everything has stayed Hysteresis below its
 // limit for Calm (CalmMemory for memory), nobody is before it likewise, and nobody else of the machine's
-// queue, or of its agent's, has gone on this sample: each start moves the readings, so one is let go and
+// queue, or of its agent's, has gone on this sample: each start moves the readings, so one is released and
 // then the load is read again.
 //
 // An unknown dimension neither shuts a gate nor proves one open: a task held for it goes once it has been

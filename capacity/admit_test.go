@@ -140,7 +140,7 @@ func checkWithinLimits(t *rapid.T, w world, admitted []capacity.Waiter, cfg capa
 		limit := a.Throttle.Or(cfg.Threshold)
 		for _, s := range []protocol.Share{fresh.CPU, fresh.Memory, fresh.Files, fresh.Disk, a.AgentUsed} {
 			if s.Or(0) > limit+1e-9 {
-				t.Fatalf("%v let in at %v, its limit is %v", a.Subject, s, limit)
+				t.Fatalf("%v admitted at %v, its limit is %v", a.Subject, s, limit)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func checkTurns(t *rapid.T, w world, before capacity.Memory, admitted []capacity
 			queue = a.Agent.ID
 		}
 		if seen[queue]++; seen[queue] > 1 {
-			t.Fatalf("%d of the queue %q let go at once", seen[queue], queue)
+			t.Fatalf("%d of the queue %q released at once", seen[queue], queue)
 		}
 		turn, took := w.mem.Turns[protocol.Subject{Kind: protocol.KindMachine}]
 		if !agentOnly && (!took || !turn.Sample.Equal(w.load.At)) {
@@ -187,7 +187,7 @@ func checkRest(t *rapid.T, w world, cfg capacity.Config) {
 	verdicts, mem, _ := capacity.Admit(capacity.Work{Waiters: w.tasks}, w.load, w.mem, w.now, cfg)
 	for _, v := range verdicts {
 		if v.Admit {
-			t.Fatalf("%v is let in by looking twice: %s", v.Subject, v.Why)
+			t.Fatalf("%v is admitted by looking twice: %s", v.Subject, v.Why)
 		}
 	}
 	if a, b := stored(t, w.mem), stored(t, mem); string(a) != string(b) {
@@ -209,7 +209,7 @@ func checkWake(t *rapid.T, w world, wake time.Time, cfg capacity.Config) {
 	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: w.tasks}, w.load, w.mem, between, cfg)
 	for _, v := range verdicts {
 		if v.Admit {
-			t.Fatalf("%v let in at %v, before the wake %v: %s", v.Subject, between, wake, v.Why)
+			t.Fatalf("%v admitted at %v, before the wake %v: %s", v.Subject, between, wake, v.Why)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func stored(t *rapid.T, m capacity.Memory) []byte {
 	return b
 }
 
-// A low task is let in although a critical one arrives every second and the machine has room only at times.
+// A low task is admitted although a critical one arrives every second and the machine has room only at times.
 func TestLowNeverStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := settings()

@@ -6,7 +6,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Claim is work that was let in and has not ended: what it will take may not show in the readings yet. The caller lists
+// Claim is work that was admitted and has not ended: what it will take may not show in the readings yet. The caller lists
 // only work of living agents, whatever the project or vendor.
 type Claim struct {
 	Subject protocol.Subject `json:"subject"`
@@ -14,7 +14,7 @@ type Claim struct {
 	Agent protocol.Subject `json:"agent,omitzero"`
 	// Kind is under what its cost is learnt: work that is alike bears the same word.
 	Kind string `json:"kind,omitempty"`
-	// Since is when it was let in, Taken when it was first seen in flight; a zero Taken means that nobody has it in hand.
+	// Since is when it was admitted, Taken when it was first seen in flight; a zero Taken means that nobody has it in hand.
 	Since time.Time `json:"since"`
 	Taken time.Time `json:"taken,omitzero"`
 	// Measured is what its own processes take, where they can be told from others.

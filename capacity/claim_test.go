@@ -18,7 +18,7 @@ func machine(cores float64, gigabytes uint64, cpu, memory float64) capacity.Load
 	return capacity.Load{At: midnight, Window: time.Second, CPU: protocol.Used(cpu), Memory: protocol.Used(memory), Cores: cores, MemoryTotal: gigabytes << 30}
 }
 
-// admitted says how many of n like tasks are let in at once.
+// admitted says how many of n like tasks are admitted at once.
 func admitted(n int, work capacity.Work, load capacity.Load, mem capacity.Memory) (in int, last capacity.Verdict) {
 	for i := range n {
 		work.Waiters = append(work.Waiters, capacity.Waiter{Subject: task(fmt.Sprintf("new%03d", i)), Kind: "work", Since: midnight})
@@ -60,7 +60,7 @@ func TestClaims(t *testing.T) {
 		{"an idle machine of two cores", machine(2, 64, 0.02, 0.1), capacity.Memory{}, nil, 2, "cpu"},
 		{"an idle machine of eight", machine(8, 64, 0.02, 0.1), capacity.Memory{}, nil, 7, "cpu"},
 		{"one core, and one goes all the same", machine(1, 64, 0.5, 0.1), capacity.Memory{}, nil, 1, "cpu"},
-		{"readings over the limit let nobody in", machine(2, 64, 0.9, 0.1), capacity.Memory{}, nil, 0, "cpu"},
+		{"readings over the limit admit nobody", machine(2, 64, 0.9, 0.1), capacity.Memory{}, nil, 0, "cpu"},
 		{"little memory, and one goes all the same", machine(64, 1, 0.1, 0.5), capacity.Memory{}, nil, 1, "memory"},
 		{"memory for three", machine(64, 8, 0.1, 0.4), capacity.Memory{}, nil, 3, "memory"},
 		{"small work was learnt: twice the processors go, for the next one may be large", machine(2, 64, 0.02, 0.1), learnt(0.01, 1), nil, 4, "cpu"},
@@ -87,7 +87,7 @@ func TestClaims(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in, last := admitted(20, capacity.Work{Claims: c.have}, c.load, c.mem)
 			if in != c.want || last.Gate.Dimension != c.gate {
-				t.Errorf("%d were let in, not %d; then %q: %s", in, c.want, last.Gate.Dimension, last.Why)
+				t.Errorf("%d were admitted, not %d; then %q: %s", in, c.want, last.Gate.Dimension, last.Why)
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func TestEndMakesRoom(t *testing.T) {
 				}
 			}
 			if in != c.want || c.want == 1 && !verdicts[0].Admit {
-				t.Errorf("%d were let in: %+v", in, verdicts)
+				t.Errorf("%d were admitted: %+v", in, verdicts)
 			}
 		})
 	}
@@ -159,10 +159,10 @@ func TestLapsedIsNext(t *testing.T) {
 	_, mem := judge(capacity.Memory{At: midnight.Add(-time.Second), BaseCores: 2}, midnight, claims, nil)
 	now := midnight.Add(time.Second)
 	if in, _ := judge(mem, now, claims[1:], map[protocol.Subject]capacity.Ended{task("a"): {At: now}}); in {
-		t.Error("somebody else was let in")
+		t.Error("somebody else was admitted")
 	}
 	if in, _ := judge(mem, now, claims[1:2], map[protocol.Subject]capacity.Ended{task("a"): {At: now}}); !in {
-		t.Error("nothing lies before the agent, and nobody was let in")
+		t.Error("nothing lies before the agent, and nobody was admitted")
 	}
 }
 
@@ -172,7 +172,7 @@ func TestNoCreditWithoutAResult(t *testing.T) {
 	mem, waiters := full(t, 1, midnight, load)
 	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: waiters, Claims: both(midnight)[1:]}, load, mem, midnight.Add(300*time.Millisecond), settings())
 	if verdicts[0].Admit {
-		t.Error("let in")
+		t.Error("admitted")
 	}
 }
 
@@ -253,7 +253,7 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// TestLedgerProperties: whatever is claimed and read, claims alone never shut an idle machine, what is let in at one
+// TestLedgerProperties: whatever is claimed and read, claims alone never shut an idle machine, what is admitted at one
 // moment stays within the machine, and a verdict has no effect on the next one of the same moment.
 func TestLedgerProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -280,14 +280,14 @@ func TestLedgerProperties(t *testing.T) {
 			t.Fatal("claims shut an idle machine")
 		}
 		if over := load.CPU.Or(0) > cfg.Threshold || load.Memory.Or(0) > cfg.Threshold; over && in > 0 {
-			t.Fatal("let in although a reading is over the limit")
+			t.Fatal("admitted although a reading is over the limit")
 		}
 		cost := max(mem.Learnt["work"].Cores, 0)
 		if cost == 0 {
 			cost = cfg.ClaimCores
 		}
 		if all := load.CPU.Or(0)*load.Cores + float64(in)*cost; in > 1 && all > load.Cores+cost/2+1e-6 {
-			t.Fatalf("%d were let in: %.2f cores of %.0f", in, all, load.Cores)
+			t.Fatalf("%d were admitted: %.2f cores of %.0f", in, all, load.Cores)
 		}
 		again, _ := admitted(n, work, load, mem)
 		if again != in {

@@ -21,7 +21,7 @@ type Config struct {
 	DiskFree Size `toml:"disk_free"`
 	// RetryAfter is told to a task that must wait, and is how long an unreadable dimension keeps a held task.
 	RetryAfter time.Duration `toml:"retry_after"`
-	// Hysteresis is how far below its limit a dimension must fall before a held task is let go.
+	// Hysteresis is how far below its limit a dimension must fall before a held task is released.
 	Hysteresis float64 `toml:"hysteresis"`
 	// Calm is how long it must stay there; CalmMemory the same for memory, which comes back in waves.
 	Calm       time.Duration `toml:"calm"`
@@ -30,7 +30,7 @@ type Config struct {
 	ClaimCores    float64 `toml:"claim_cores"`
 	ClaimMemoryMB int     `toml:"claim_memory_mb"`
 	// ClaimDecays is how long work may take until the readings show what it takes of the processor; ClaimLapses how long
-	// work that was let in keeps its claim while nobody takes it.
+	// work that was admitted keeps its claim while nobody takes it.
 	ClaimDecays time.Duration `toml:"claim_decays"`
 	ClaimLapses time.Duration `toml:"claim_lapses"`
 	// StarveAfter is how long one task may wait for room, whoever else goes, before somebody is told.

@@ -27,7 +27,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || !(v >= 0 && v*unit < math.MaxInt64) || unit == 1 && v != 0 {
-		return fmt.Errorf("%q is no size: write a number and KiB, MiB, GiB or TiB, as in \"5GiB\"", words)
+		return fmt.Errorf("%q is not a size: write a number and KiB, MiB, GiB or TiB, as in \"5GiB\"", words)
 	}
 	*s = Size(v * unit)
 	return nil

@@ -25,7 +25,7 @@ type herd struct {
 	load    capacity.Load
 	spent   float64 // core seconds since the last sample
 	ended   map[protocol.Subject]capacity.Ended
-	pick    time.Duration // how long agents take to see what was let in
+	pick    time.Duration // how long agents take to see what was admitted
 	silent  bool          // nobody says what was taken: only results tell
 	chance  *rand.Rand
 }
@@ -151,7 +151,7 @@ func TestHerd(t *testing.T) {
 		name           string
 		cores, foreign float64
 		lasts          func(*rand.Rand) time.Duration
-		pick           time.Duration // until an agent sees what was let in
+		pick           time.Duration // until an agent sees what was admitted
 		silent         bool
 		atOnce         int
 		most           float64 // of the ideal

@@ -10,7 +10,7 @@ import (
 // size of the machine is known.
 //
 // An example, on four cores. Others take one core; a task of a minute's age takes another one: the reading is 2. Now a task
-// is let in that is expected to take one core. Nothing of it shows yet: base 2, young 1, so the next one meets 3. Two seconds
+// is admitted that is expected to take one core. Nothing of it shows yet: base 2, young 1, so the next one meets 3. Two seconds
 // later somebody has taken it, and the reading is 3: four fifths of its cost are still counted as young, and one fifth has
 // faded. The base stays 2 (it may be no less than the reading without the young claim, and no more than the reading), so the
 // next one meets base 2 + young 0.8 + of the one core that the reading shows above the base, the 0.2 that have faded: 3
@@ -151,7 +151,7 @@ func (r *round) faded(least float64) float64 {
 	return before
 }
 
-// promise enters work that is let in by this very judgement, if somebody is there to take it.
+// promise enters work that is admitted by this very judgement, if somebody is there to take it.
 func (r *round) promise(w Waiter) {
 	if w.Idle {
 		return

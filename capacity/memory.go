@@ -10,7 +10,7 @@ import (
 )
 
 // Memory is what the files cannot tell from one judgement to the next. It survives as JSON. Tasks that were
-// let in, or no longer wait, leave it.
+// admitted, or no longer wait, leave it.
 type Memory struct {
 	// At is when it was last judged.
 	At   time.Time                 `json:"at,omitzero"`

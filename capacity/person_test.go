@@ -28,7 +28,7 @@ func TestPersonWaitsForMemoryAndFilesOnly(t *testing.T) {
 		}
 		load := Load{CPU: share(DimCPU), Memory: share(DimMemory), Files: share(DimFiles), Disk: share(DimDisk), At: now, Cores: 2, MemoryTotal: 8 << 30}
 		w := Waiter{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "admission"}, Since: now, Person: c.person}
-		// What was let in a moment ago is promised more than there is.
+		// What was admitted a moment ago is promised more than there is.
 		claims := []Claim{{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "t"}, Since: now}}
 		verdicts, _, _ := Admit(Work{Waiters: []Waiter{w}, Claims: claims}, load, Memory{At: now}, now, cfg)
 		if verdicts[0].Admit != c.admit {

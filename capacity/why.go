@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ func (r *round) admit(w Waiter) Verdict {
 		}
 	}
 	if dimension != "" {
-		v.Why = called(w, dimension) + " is fullest at " + percent(most) + r.promised(w, dimension) + ", within the limit of " + percent(r.limitOn(w, dimension))
+		v.Why = called(w, dimension) + " highest: " + cmp.Or(r.parts(w, dimension), percent(most)) + " (limit " + percent(r.limitOn(w, dimension)) + ")"
 	}
 	return v
 }
@@ -71,24 +72,27 @@ func (r *round) keeps(w Waiter, held Held) (dimension, why string) {
 
 func (r *round) tooFull(w Waiter, dimension string) string {
 	used, _ := r.used(w, dimension)
-	text := called(w, dimension) + " is at " + percent(used) + r.promised(w, dimension)
+	text, over, under := called(w, dimension)+" is at "+percent(used), ", over the limit of ", " and must fall to "
+	if parts := r.parts(w, dimension); parts != "" {
+		text, over, under = called(w, dimension)+" "+parts, " > limit ", "; must fall to "
+	}
 	if cause := r.load.Because[dimension]; cause != "" {
 		text += " (" + cause + ")"
 	}
 	if used > r.limitOn(w, dimension)+tiny {
-		return text + ", over the limit of " + percent(r.limitOn(w, dimension))
+		return text + over + percent(r.limitOn(w, dimension))
 	}
-	return text + " and must fall to " + percent(r.line(w, dimension))
+	return text + under + percent(r.line(w, dimension))
 }
 
-// promised says that not all of a share is in use yet.
-func (r *round) promised(w Waiter, dimension string) string {
+// parts splits a share into what is in use and what is reserved for admitted tasks; "" when nothing is reserved.
+func (r *round) parts(w Waiter, dimension string) string {
 	used, _ := r.used(w, dimension)
 	reading := r.share(w, dimension).Or(0)
 	if used <= reading+0.005 {
 		return ""
 	}
-	return " with what tasks were promised (" + percent(reading) + " in use)"
+	return percent(reading) + " used + " + percent(used-reading) + " reserved"
 }
 
 // overLimit reports whether a dimension that keeps the task passes its very limit.

@@ -37,7 +37,7 @@ func TestWhy(t *testing.T) {
 		{"one cannot be read", calm, memory(capacity.Shut{Dimension: "files", Since: at(time.Minute), Blind: at(time.Second)}), nil, "files cannot be read; the task goes when that lasts 1m0s", -1},
 		{"another has gone on this sample", filesCalm, turned, nil, "one goes per sample, and one has gone on this one", 0.1},
 		{"promised to others", claimed, capacity.Memory{At: at(time.Second), BaseCores: 1, Held: memory(capacity.Shut{Dimension: "cpu", Since: at(time.Minute)}).Held}, []capacity.Claim{untaken("a", time.Second)},
-			"cpu is at 100 % with what tasks were promised (50 % in use), over the limit of 80 %", 1},
+			"cpu 50 % used + 50 % reserved > limit 80 %", 1},
 	} {
 		_, held := c.mem.Held[task("t")]
 		w := capacity.Waiter{Subject: task("t"), Since: at(time.Minute), Held: held && len(c.mem.Held[task("t")].Shut) > 0}

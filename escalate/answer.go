@@ -16,7 +16,7 @@ import (
 var (
 	ErrStale     = errors.New("the question has changed since")
 	ErrNoOption  = errors.New("there is no such option")
-	ErrDangerous = errors.New("this option is dangerous: give it on the command line")
+	ErrDangerous = errors.New("this option is dangerous: use the command line")
 )
 
 // Where an answer came from.
@@ -61,7 +61,7 @@ type Answer struct {
 func (l *Ledger) Answer(key string, r Reply, now time.Time) (Incident, error) {
 	return l.change(key, func(i Incident) (Incident, bool, error) {
 		if i.Rev == 0 {
-			return i, false, fmt.Errorf("answer incident %.64q: %w", key, ErrUnknown)
+			return i, false, fmt.Errorf("answer: %w %.64s", ErrUnknown, key)
 		}
 		a, err := i.take(r, wall(now))
 		if err != nil {

@@ -69,7 +69,7 @@ func (c Config) Validate() error {
 		value time.Duration
 	}{{"ack_blocking", c.AckBlocking}, {"ack", c.Ack}, {"keep", c.Keep}, {"fault_after", c.FaultAfter}} {
 		if d.value <= 0 {
-			return fmt.Errorf("%s: %s is no time; it must be above 0", d.key, d.value)
+			return fmt.Errorf("%s: %s is not a length of time above 0", d.key, d.value)
 		}
 	}
 	if err := c.Progress.Validate(); err != nil {
@@ -79,7 +79,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("quiet_hours: %w", err)
 	}
 	if _, err := minuteOfDay(c.Digest); c.Digest != "" && err != nil {
-		return fmt.Errorf("digest: %q is no time of day; write it like \"09:00\"", c.Digest)
+		return fmt.Errorf("digest: %q is not a time of day; write it like \"09:00\"", c.Digest)
 	}
 	if slices.ContainsFunc(c.Dangerous, func(word string) bool { return len(wordsIn(word)) == 0 }) {
 		return fmt.Errorf("dangerous: a word has letters or digits")

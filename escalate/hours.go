@@ -18,7 +18,7 @@ func (h Hours) bounds() (from, to int, err error) {
 		to, err = minuteOfDay(strings.TrimSpace(last))
 	}
 	if err != nil || !ok {
-		return 0, 0, fmt.Errorf("%q is no part of the day; write it like \"22:00-07:00\"", string(h))
+		return 0, 0, fmt.Errorf("%q is not a time range; write it like \"22:00-07:00\"", string(h))
 	}
 	if from == to {
 		return 0, 0, fmt.Errorf("%q begins and ends at the same time", string(h))

@@ -14,7 +14,7 @@ import (
 
 // Errors that callers tell apart.
 var (
-	ErrUnknown   = errors.New("no such incident")
+	ErrUnknown   = errors.New("no incident")
 	ErrAmbiguous = errors.New("several incidents begin like this")
 	ErrResolved  = errors.New("the incident is resolved already")
 )
@@ -68,7 +68,7 @@ func newLedger(dir string) *Ledger {
 func (l *Ledger) Raise(a Alert, now time.Time) (Incident, Outcome, error) {
 	a = a.tidy()
 	if !keyFits(a.Key) {
-		return Incident{}, "", fmt.Errorf("raise an incident: %.40q is no key", a.Key)
+		return Incident{}, "", fmt.Errorf("raise an incident: %.40q is not a key", a.Key)
 	}
 	if a.Resolve {
 		return l.raiseOver(a, now)
@@ -103,7 +103,7 @@ func (l *Ledger) Ack(key string, cfg Config, now time.Time) (Incident, error) {
 func (l *Ledger) end(key, what string, f func(Incident) (Incident, bool)) (Incident, error) {
 	return l.change(key, func(i Incident) (Incident, bool, error) {
 		if i.Rev == 0 {
-			return i, false, fmt.Errorf("%s incident %.64q: %w", what, key, ErrUnknown)
+			return i, false, fmt.Errorf("%s: %w %.64s", what, ErrUnknown, key)
 		}
 		i, ok := f(i)
 		if !ok {
@@ -118,7 +118,7 @@ func (l *Ledger) Record(key string, d Delivery, settled bool) error {
 	d.At = wall(d.At)
 	_, err := l.change(key, func(i Incident) (Incident, bool, error) {
 		if i.Rev == 0 {
-			return i, false, fmt.Errorf("record a delivery of incident %.64q: %w", key, ErrUnknown)
+			return i, false, fmt.Errorf("record a delivery: %w %.64s", ErrUnknown, key)
 		}
 		return deliver(i, d, settled), true, nil
 	})

@@ -76,7 +76,7 @@ func (l *Ledger) Find(prefix string) (Incident, error) {
 		return i, nil
 	}
 	if prefix == "" {
-		return Incident{}, fmt.Errorf("find an incident: %w", ErrUnknown)
+		return Incident{}, ErrUnknown
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -86,12 +86,12 @@ func (l *Ledger) Find(prefix string) (Incident, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Incident{}, fmt.Errorf("find incident %.64q: %w", prefix, ErrUnknown)
+		return Incident{}, fmt.Errorf("%w %.64s", ErrUnknown, prefix)
 	case 1:
 		return l.all[found[0]], nil
 	}
 	slices.Sort(found)
-	return Incident{}, fmt.Errorf("find incident %s: %w: %s", prefix, ErrAmbiguous, strings.Join(found[:min(len(found), 5)], ", "))
+	return Incident{}, fmt.Errorf("%s: %w: %s", prefix, ErrAmbiguous, strings.Join(found[:min(len(found), 5)], ", "))
 }
 
 func begin(keys func(func(string) bool), prefix string) []string {

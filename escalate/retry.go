@@ -104,24 +104,27 @@ func (c RetryConfig) choose(r *Ruling, what Case, fatal bool) Rule {
 	return stop
 }
 
+// ruleWords names the rule in a sentence that begins with the code.
+func (r *Ruling) ruleWords() string { return strings.Replace(r.Rule, "code="+r.Code, "code", 1) }
+
 // stops reports whether the task ends here, and fills r in if so. Buried tasks keep their alert: between the dead
 // letter and the alert a crash may lie.
 func (c RetryConfig) stops(r *Ruling, t *protocol.Task, rule Rule, used int) bool {
 	attempt := t.Attempt()
 	switch {
 	case rule.Action == protocol.ActionStop:
-		r.Why = fmt.Sprintf("%s is not retried (%s).", r.Code, r.Rule)
+		r.Why = fmt.Sprintf("%s: not retried (rule: %s)", r.Code, r.ruleWords())
 		if r.Status == "blocked" || r.Status == "partial" {
 			r.Why = fmt.Sprintf("A result with status %s is never retried.", r.Status)
 		}
 	case t.Buried:
 		r.Exhausted, r.Why = true, "Its dead letter is on record."
 	case rule.Action == protocol.ActionRetry && used+1 >= rule.Attempts:
-		r.Exhausted, r.Why = true, fmt.Sprintf("%s: attempt %d of %d failed (%s).", r.Code, used+1, rule.Attempts, r.Rule)
+		r.Exhausted, r.Why = true, fmt.Sprintf("%s: attempt %d of %d failed (rule: %s).", r.Code, used+1, rule.Attempts, r.ruleWords())
 	case rule.Action == protocol.ActionRetry && attempt >= c.MaxAttempts:
 		r.Exhausted, r.Why = true, fmt.Sprintf("%s: attempt %d failed, and a task has %d at most.", r.Code, attempt, c.MaxAttempts)
 	case rule.Action != protocol.ActionRetry && used >= rule.Attempts:
-		r.Exhausted, r.Why = true, fmt.Sprintf("%s: already put off %d times (%s).", r.Code, used, r.Rule)
+		r.Exhausted, r.Why = true, fmt.Sprintf("%s: already put off %d times (rule: %s).", r.Code, used, r.ruleWords())
 	default:
 		return false
 	}
@@ -154,7 +157,7 @@ func (c RetryConfig) take(r *Ruling, t *protocol.Task, f protocol.Failure, rule 
 			r.NeedsProof, r.Timeout = false, 0
 		}
 		r.Rule, r.Code, r.Due = k.Rule, k.Code, k.Due.UTC()
-		r.Why = fmt.Sprintf("%s: the schedule written earlier stands, due %s (%s).", r.Code, r.Due.Format(time.RFC3339), r.Rule)
+		r.Why = fmt.Sprintf("%s: the schedule written earlier stands, due %s (rule: %s).", r.Code, r.Due.Format(time.RFC3339), r.ruleWords())
 		return
 	}
 	delay := delayOf(t, f, rule, used, now)
@@ -163,7 +166,7 @@ func (c RetryConfig) take(r *Ruling, t *protocol.Task, f protocol.Failure, rule 
 	if r.Action == protocol.ActionDefer {
 		what = fmt.Sprintf("put off, %d of %d times,", used+1, rule.Attempts)
 	}
-	r.Why = fmt.Sprintf("%s: %s in %v (%s).", r.Code, what, delay.Round(time.Second), r.Rule)
+	r.Why = fmt.Sprintf("%s: %s in %v (rule: %s).", r.Code, what, delay.Round(time.Second), r.ruleWords())
 }
 
 // uncommitted gives the schedule that was written for the current attempt, if one was.

@@ -141,7 +141,7 @@ func detailOf(t *protocol.Task, r Ruling, f protocol.Failure, human string) stri
 			lines = append(lines, label+text)
 		}
 	}
-	say("Task: ", t.ID+" "+t.Title)
+	say("Task: ", t.Title)
 	say("Agent: ", t.Agent)
 	if f.Code != "" {
 		said := strings.TrimSpace(f.Message)
@@ -159,7 +159,7 @@ func detailOf(t *protocol.Task, r Ruling, f protocol.Failure, human string) stri
 	}
 	say("Attempts made: ", strconv.Itoa(t.Attempt()))
 	lines = append(lines, triedLines(t.Takings)...)
-	say("Now: ", r.Why)
+	say("", r.Why)
 	if t.Outcome != nil {
 		for _, next := range append(t.Outcome.ForHuman[:len(t.Outcome.ForHuman):len(t.Outcome.ForHuman)], t.Outcome.Next...) {
 			if len(lines) < 3*listLimit {

@@ -162,7 +162,7 @@ func TestAnnounceDetail(t *testing.T) {
 	}
 	task.Outcome.ForHuman = []string{"supply the key"}
 	_, _, detail := announce(t, task)
-	want := `Task: deploy-voice voice-service
+	want := `Task: voice-service
 Agent: codex-cursor
 Error: FILE_NOT_FOUND (error): no such file: key.pem red
 Where: scripts/x.sh:12
@@ -170,7 +170,7 @@ Jesse said: “ship it, today”
 Attempts made: 2
 Tried: Capacity exceeded, put off to 2025-10-22T19:00:00Z
 Tried: File not found, run again to 2025-10-22T20:00:00Z
-Now: FILE_NOT_FOUND: attempt 2 of 2 failed (code=FILE_NOT_FOUND).
+FILE_NOT_FOUND: attempt 2 of 2 failed (rule: code).
 The agent suggests: supply the key`
 	if detail != want {
 		t.Errorf("got:\n%s\nwant:\n%s", detail, want)

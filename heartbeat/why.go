@@ -69,7 +69,7 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 		return e.a.Evidence
 	case groundIdle:
 		if e.a.Left != "" {
-			return "it left: " + e.a.Left
+			return "stopped: " + e.a.Left
 		}
 		return "idle: nothing is expected of it"
 	case groundKept:
@@ -102,7 +102,7 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 	case groundStill:
 		return e.whyHung()
 	case groundLeft:
-		return "it left: its own file says " + strings.ToLower(e.a.Status)
+		return "stopped: its own file says " + strings.ToLower(e.a.Status)
 	case groundBefore:
 		return "gone: " + e.heard() + ", and steward never saw it alive"
 	case groundAbsent:
@@ -175,7 +175,7 @@ func (e *evidence) whyPaused(ground string) string {
 	text := "its heartbeat says paused"
 	switch ground {
 	case groundHeld:
-		text = "held by the operator: " + e.a.Held
+		text = "held by you: " + e.a.Held
 	case groundStopped:
 		text = "its process " + e.pid() + " is stopped"
 	}

@@ -16,6 +16,9 @@ var (
 	ErrUnsupported = errors.New("this protocol does not support the change")
 )
 
+// AgentFirst is why a hold was not made: its agent had the task already.
+const AgentFirst = "the agent had already taken it"
+
 // Adapter speaks one file protocol in one project. Calls to one Adapter never overlap.
 type Adapter interface {
 	// Dirs lists the folders to watch, relative to the project. Folders that do not exist yet are fine.

@@ -44,7 +44,7 @@ func (s *Server) concerning(text string) (func(*supervisor.Entry) bool, error) {
 	q, p := protocol.ParseQuery(text), s.Picture()
 	switch {
 	case q.ID == "":
-		return nil, badRequest("give its id", "%q names nothing", text)
+		return nil, badRequest("use its id", "%q names nothing", text)
 	case q.Kind != protocol.KindIncident && p != nil:
 		if len(s.grantedTo(p, q)) > 0 {
 			return EntriesAbout(text), nil

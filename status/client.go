@@ -23,7 +23,7 @@ var (
 	// ErrNoDaemon: nobody answers on the socket. It is missing, or its daemon is gone.
 	ErrNoDaemon = errors.New("no steward is running there")
 	// ErrNoAnswer: somebody listens there, and does not answer: steward hangs, or is stopped.
-	ErrNoAnswer = errors.New("steward does not answer: it hangs, or is stopped; see: steward doctor")
+	ErrNoAnswer = errors.New("the daemon is not responding; see: steward doctor")
 	// ErrForeign: the socket belongs to another user, so what answers there is not to be trusted.
 	ErrForeign = errors.New("it belongs to another user")
 )
@@ -120,9 +120,9 @@ func (c *Client) gone(ctx context.Context, method, path string, err error) error
 		return err
 	}
 	if method == http.MethodGet {
-		return fmt.Errorf("ask steward: it ended before it answered: %w; start it with 'steward run'", ErrNoDaemon)
+		return fmt.Errorf("the daemon ended before it answered: %w; start it with 'steward run'", ErrNoDaemon)
 	}
-	return fmt.Errorf("ask steward: it ended before it answered, and may have done it: %w; start it with 'steward run', and see 'steward log'", ErrNoDaemon)
+	return fmt.Errorf("the daemon ended before it answered, and may have done it: %w; start it with 'steward run', and see 'steward log'", ErrNoDaemon)
 }
 
 // The same on Windows: package syscall does not equate WSAECONNABORTED and WSAECONNRESET with its own.

@@ -74,7 +74,7 @@ func (s *Server) project(verb string) endpoint {
 			name = q.ID
 		}
 		if name == "" {
-			return nil, badRequest("give its name", "no project is named")
+			return nil, badRequest("use its name", "no project is named")
 		}
 		return s.carryOut(r, verb, protocol.Query{Kind: protocol.KindProject, ID: name}, "project/"+name)
 	}

@@ -74,7 +74,7 @@ var known = []struct {
 }{
 	{supervisor.ErrNoSubject, http.StatusNotFound, CodeNoSubject, "see 'steward status' for what there is"},
 	{escalate.ErrUnknown, http.StatusNotFound, CodeNoSubject, "see 'steward incidents' for what is open"},
-	{escalate.ErrAmbiguous, http.StatusConflict, CodeAmbiguous, "give more of the key"},
+	{escalate.ErrAmbiguous, http.StatusConflict, CodeAmbiguous, "use more of the key"},
 	{escalate.ErrStale, http.StatusConflict, CodeRefused, "see 'steward incidents' for what is asked now"},
 	{escalate.ErrNoOption, http.StatusConflict, CodeRefused, ""},
 	{escalate.ErrDangerous, http.StatusConflict, CodeRefused, ""},

@@ -43,7 +43,7 @@ func (s *Server) explain(r *http.Request) (any, error) {
 	text, speaks := r.URL.Query().Get("subject"), r.URL.Query().Get("protocol")
 	q := protocol.ParseQuery(text)
 	if q.ID == "" {
-		return nil, badRequest("give its id", "%q names nothing", text)
+		return nil, badRequest("use its id", "%q names nothing", text)
 	}
 	if q.Kind == protocol.KindIncident {
 		return s.explainIncident(text)

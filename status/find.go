@@ -90,10 +90,10 @@ func names(subjects []protocol.Subject) []string {
 func parse(text string, kind protocol.Kind) (protocol.Query, error) {
 	q := protocol.ParseQuery(text)
 	if q.ID == "" {
-		return q, badRequest("give its id", "%q names nothing", text)
+		return q, badRequest("use its id", "%q names nothing", text)
 	}
 	if q.Kind != "" && q.Kind != kind {
-		return q, badRequest("give "+article(kind), "%s is no %s", text, kind)
+		return q, badRequest("use "+article(kind), "%s is no %s", text, kind)
 	}
 	q.Kind = kind
 	return q, nil

@@ -102,7 +102,7 @@ func count(r *http.Request) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > mostEntries {
-		return 0, badRequest(fmt.Sprintf("give a number from 0 to %d", mostEntries), "read the log: n is %.20q", text)
+		return 0, badRequest(fmt.Sprintf("use a number from 0 to %d", mostEntries), "read the log: n is %.20q", text)
 	}
 	return n, nil
 }

@@ -29,7 +29,7 @@ type Server struct {
 	Channels func() []Channel
 	// Fresh gives the picture with the load as it is now, for who watches that; nil: the last decision's is shown.
 	Fresh func(*supervisor.Picture) *supervisor.Picture
-	// Admissions lets in what starts work by itself.
+	// Admissions admits what starts work by itself.
 	Admissions *supervisor.Admissions
 	// Lives is false only for a process that is gone; nil: all live.
 	Lives func(pid int) bool

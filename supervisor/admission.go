@@ -33,7 +33,7 @@ type Admitted struct {
 	Gate       protocol.Gate // what is too full; zero when nothing is
 }
 
-// Admissions lets in what starts by itself, and remembers it until the readings show it. Its methods may be called from
+// Admissions admits what starts by itself, and remembers it until the readings show it. Its methods may be called from
 // several goroutines.
 type Admissions struct {
 	Picture func() *Picture
@@ -43,16 +43,16 @@ type Admissions struct {
 	asking []Asker
 }
 
-// Promise is what was let in by a word of ours that no file shows yet.
+// Promise is what was admitted by a word of ours that no file shows yet.
 type Promise struct {
 	Subject protocol.Subject `json:"subject"` // the task; of what is none, the machine's
 	At      time.Time        `json:"at"`
 }
 
-// settled is how long what was let in counts beside the readings: until then these may not show it in full.
+// settled is how long what was admitted counts beside the readings: until then these may not show it in full.
 const settled = 10 * time.Second
 
-// Ask says whether there is room now, by the load of the last sample and what was let in since. It is nil before the first
+// Ask says whether there is room now, by the load of the last sample and what was admitted since. It is nil before the first
 // picture.
 func (a *Admissions) Ask(q Admission, now time.Time) *Admitted {
 	p := a.Picture()
@@ -70,14 +70,14 @@ func (a *Admissions) Ask(q Admission, now time.Time) *Admitted {
 	return &answer
 }
 
-// Promised lists what was let in lately, for the loop.
+// Promised lists what was admitted lately, for the loop.
 func (a *Admissions) Promised(now time.Time) []Promise {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lately(now)
 }
 
-// lately lists what was let in a moment ago.
+// lately lists what was admitted a moment ago.
 func (a *Admissions) lately(now time.Time) []Promise {
 	a.let = slices.DeleteFunc(a.let, func(l Promise) bool {
 		age := now.Sub(l.At)
@@ -86,7 +86,7 @@ func (a *Admissions) lately(now time.Time) []Promise {
 	return slices.Clone(a.let)
 }
 
-// admit judges by this picture, and by what was let in since; it also gives what was asked for.
+// admit judges by this picture, and by what was admitted since; it also gives what was asked for.
 func (p *Picture) admit(q Admission, lately []Promise, now time.Time) (Admitted, protocol.Subject) {
 	answer := Admitted{Known: true, Supervised: p.Supervises(q.Project)}
 	subject := protocol.Subject{Kind: protocol.KindMachine, ID: admissionID}
@@ -100,11 +100,11 @@ func (p *Picture) admit(q Admission, lately []Promise, now time.Time) (Admitted,
 		case t.Hold != nil:
 			answer.RetryAfter, answer.Why = p.Plan.Tasks.Of(at).NotBefore.Sub(now), p.Plan.Tasks.Of(at).Why
 			if p.Plan.Tasks.Of(at).State == protocol.TaskPending { // its release is under way
-				answer.RetryAfter, answer.Why = judgeSoon, "it is being let in"
+				answer.RetryAfter, answer.Why = judgeSoon, "it is being admitted"
 			}
 			return answer, subject
 		case p.promised(at, now):
-			answer.Admit, answer.Why = true, "it was let in a moment ago"
+			answer.Admit, answer.Why = true, "it was admitted a moment ago"
 			return answer, subject
 		case p.Plan.Memory.Tasks.Of(at).ByHand:
 			answer.Admit, answer.Why = true, "it was released by hand"
@@ -131,7 +131,7 @@ func (p *Picture) promised(task protocol.Subject, now time.Time) bool {
 	return !given.IsZero() && now.Sub(given) < p.Config.Capacity.ClaimLapses
 }
 
-// claimsBut lists what has room besides the one that asks, with what was let in by the last moment.
+// claimsBut lists what has room besides the one that asks, with what was admitted by the last moment.
 func (p *Picture) claimsBut(asks protocol.Subject, lately []Promise) []capacity.Claim {
 	var list []capacity.Claim
 	for _, c := range p.Plan.Claims {
@@ -172,7 +172,7 @@ func (p *Picture) named(folder string) string {
 	return ""
 }
 
-// find finds a task of the protocol whose work steward lets in.
+// find finds a task of the protocol whose work steward admits.
 func (p *Picture) find(folder, id string) (*protocol.Task, protocol.Subject) {
 	names := map[string]bool{}
 	for _, d := range p.Desks {

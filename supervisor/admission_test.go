@@ -32,7 +32,7 @@ func TestAdmissionsCountWhatTheyLetIn(t *testing.T) {
 		return in
 	}
 	if in := burst(now); in != 2 {
-		t.Errorf("%d of 30 were let in on an idle machine of two cores", in)
+		t.Errorf("%d of 30 were admitted on an idle machine of two cores", in)
 	}
 	if in := burst(now.Add(time.Second)); in > 1 {
 		t.Errorf("%d more after a second", in)
@@ -49,7 +49,7 @@ func TestAdmissionsCountWhatTheyLetIn(t *testing.T) {
 	}
 }
 
-// Work that was let in long ago and that nobody took starts when its workers come, as far as there is room: not all of it by
+// Work that was admitted long ago and that nobody took starts when its workers come, as far as there is room: not all of it by
 // one picture.
 func TestAdmissionsOfABacklog(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
@@ -85,7 +85,7 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 	}
 }
 
-// Who was told to wait is listed until it is let in, has gone, or what it asked for waits no more.
+// Who was told to wait is listed until it is admitted, has gone, or what it asked for waits no more.
 func TestAdmissionsTellWhoWaits(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	p := &supervisor.Picture{}
@@ -140,7 +140,7 @@ func picture(t *testing.T, now time.Time, folder string) *supervisor.Picture {
 		p.View.Snapshots = append(p.View.Snapshots, s)
 		verdicts[s.Subject(protocol.KindTask, "t")] = supervisor.TaskVerdict{State: protocol.TaskPending}
 		verdicts[s.Subject(protocol.KindTask, "held")] = supervisor.TaskVerdict{State: protocol.TaskDeferred, Why: "no room in " + name, NotBefore: now.Add(42 * time.Second)}
-		verdicts[s.Subject(protocol.KindTask, "freed")] = supervisor.TaskVerdict{State: protocol.TaskPending, Why: "let in"}
+		verdicts[s.Subject(protocol.KindTask, "freed")] = supervisor.TaskVerdict{State: protocol.TaskPending, Why: "admitted"}
 	}
 	p.Plan.Tasks = supervisor.BookOf(verdicts)
 	return p
@@ -162,15 +162,15 @@ func TestAdmissionAnswers(t *testing.T) {
 		retry       time.Duration
 		why         string
 	}{
-		{"no folder at all", supervisor.Admission{}, true, true, false, 0, "cpu is fullest at 30 %, within the limit of 80 %"},
-		{"a folder of nobody", supervisor.Admission{Project: t.TempDir()}, true, true, false, 0, "cpu is fullest at 30 %, within the limit of 80 %"},
-		{"a folder that is not there", supervisor.Admission{Project: filepath.Join(real, "gone"), Task: "t"}, true, true, false, 0, "cpu is fullest at 30 %, within the limit of 80 %"},
+		{"no folder at all", supervisor.Admission{}, true, true, false, 0, "cpu highest: 30 % (limit 80 %)"},
+		{"a folder of nobody", supervisor.Admission{Project: t.TempDir()}, true, true, false, 0, "cpu highest: 30 % (limit 80 %)"},
+		{"a folder that is not there", supervisor.Admission{Project: filepath.Join(real, "gone"), Task: "t"}, true, true, false, 0, "cpu highest: 30 % (limit 80 %)"},
 		{"a low limit of its own", supervisor.Admission{Throttle: protocol.Used(0.2)}, false, true, false, time.Minute, "cpu is at 30 %, over the limit of 20 %"},
-		{"its project", supervisor.Admission{Project: real, Task: "t"}, true, true, true, 0, "cpu is fullest at 30 %, within the limit of 80 %"},
+		{"its project", supervisor.Admission{Project: real, Task: "t"}, true, true, true, 0, "cpu highest: 30 % (limit 80 %)"},
 		{"through a link", supervisor.Admission{Project: link, Task: "held"}, false, true, true, 42 * time.Second, "no room in p"},
 		{"with a slash", supervisor.Admission{Project: real + "/", Task: "held"}, false, true, true, 42 * time.Second, "no room in p"},
 		{"the other project's", supervisor.Admission{Project: "/q", Task: "held"}, false, true, true, 42 * time.Second, "no room in q"},
-		{"on its way to be seen", supervisor.Admission{Project: real, Task: "freed"}, false, true, true, 50 * time.Millisecond, "it is being let in"},
+		{"on its way to be seen", supervisor.Admission{Project: real, Task: "freed"}, false, true, true, 50 * time.Millisecond, "it is being admitted"},
 		{"of a protocol that starts its work itself", supervisor.Admission{Project: real, Task: "other"}, false, false, true, 50 * time.Millisecond, "steward has not looked at the task yet"},
 	} {
 		p := picture(t, now, real)
@@ -188,7 +188,7 @@ func TestAdmissionAnswers(t *testing.T) {
 	}
 }
 
-// What was let in a moment ago counts until the readings show it, each piece of work once; and who only looks takes nothing.
+// What was admitted a moment ago counts until the readings show it, each piece of work once; and who only looks takes nothing.
 func TestAdmissionsRemember(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	p := picture(t, now, "/p")

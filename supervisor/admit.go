@@ -62,7 +62,7 @@ func (k *taskLook) admitted(v capacity.Verdict) {
 		k.verdict.Why += "; " + v.Why
 		return
 	}
-	k.is(protocol.TaskPending, "let in: %s", v.Why)
+	k.is(protocol.TaskPending, "admitted: %s", v.Why)
 	if k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: k.release, Why: v.Why}) && k.overslept() {
 		k.d.plan.Memory.LastReissue = k.d.now
 	}

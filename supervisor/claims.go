@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// claims gathers the work that was let in and has not ended. Only work of living agents claims: what a dead one had in
+// claims gathers the work that was admitted and has not ended. Only work of living agents claims: what a dead one had in
 // hand takes nothing any more. Work of protocols that start it by themselves is in the readings and nowhere else.
 type claims struct {
 	list []capacity.Claim

@@ -226,7 +226,7 @@ func TestPause(t *testing.T) {
 			t.Fatal(err)
 		}
 		if w.read("demo", "t1").Hold != nil || w.read("other", "t1").Hold == nil {
-			t.Fatal("the pause let go of the wrong tasks")
+			t.Fatal("the pause released the wrong tasks")
 		}
 		stop()
 		s, stop = w.start()

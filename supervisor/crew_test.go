@@ -230,7 +230,7 @@ func TestDeathByTheMillisecond(t *testing.T) {
 	})
 }
 
-// TestRequestIsHeldAtOnce: a hint is enough, no look need be due; and stopping lets go.
+// TestRequestIsHeldAtOnce: a hint is enough, no look need be due; and stopping releases it.
 func TestRequestIsHeldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "demo")

@@ -33,8 +33,8 @@ type decision struct {
 	present    map[string]bool // keys of the conditions that hold now
 	cancelled  map[protocol.Subject]bool
 	stopped    map[protocol.Subject]time.Time // work for which processes are ended by this decision
-	waiting    []*taskLook                    // tasks that ask to be let in
-	leases     []*taskLook                    // holds that a renewal may be due for, unless they are let go now
+	waiting    []*taskLook                    // tasks that ask to be admitted
+	leases     []*taskLook                    // holds that a renewal may be due for, unless they are released now
 	claims     claims
 	reissued   bool                                  // an overdue retry goes in this decision
 	trees      map[protocol.Identity]*capacity.Usage // of the view, once somebody has asked
@@ -49,7 +49,7 @@ type decision struct {
 type owned struct {
 	agents, tasks, locks, reaps, agentVerdicts, taskVerdicts, lockVerdicts, projects bool
 
-	memoryOf, verdictsOf map[place]bool // places of which tasks were let in or refused
+	memoryOf, verdictsOf map[place]bool // places of which tasks were admitted or refused
 }
 
 // place is one protocol in one project.

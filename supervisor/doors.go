@@ -79,7 +79,7 @@ type Doors struct {
 	// Usage says what the trees of processes below these identities take; one that is gone is left out. It scans all
 	// processes at most every two seconds. nil: nobody can say.
 	Usage func(roots []protocol.Identity, now time.Time) []capacity.Usage
-	// Promised is when something was let in lately that no file shows; may be nil.
+	// Promised is when something was admitted lately that no file shows; may be nil.
 	Promised func(now time.Time) []Promise
 	// Consumers names the largest consumers of what is scarcest, and of the processor and memory after them, from a scan at
 	// most two seconds old; may be nil.

@@ -37,9 +37,9 @@ func (k *taskLook) ended() {
 	r := escalate.Judge(task, k.s.Protocol, at, k.d.cfg.Retry)
 	switch {
 	case k.mem.Wanted && k.t.Ref.Path != "":
-		k.onDemand(protocol.ReasonOperator, "the operator asked for another run")
+		k.onDemand(protocol.ReasonOperator, "you asked for another run")
 	case scheduled(k.t) && k.t.Takings[len(k.t.Takings)-1].Rule == ruleOperator && k.t.Ref.Path != "" && !k.t.Cancelled:
-		k.onDemand(protocol.ReasonRepair, "the operator asked for another run, and a crash cut its way short")
+		k.onDemand(protocol.ReasonRepair, "you asked for another run, and a crash cut its way short")
 	case k.runsAgain(&r):
 		if !k.t.Requeue {
 			k.d.loud() // it is due so much later than now

@@ -11,7 +11,7 @@ import (
 )
 
 // TestHandOverKeepsWhatIsHeld: when another steward follows, a held task stays held and its lease lasts until that one is
-// there; without one it is let go.
+// there; without one it is released.
 func TestHandOverKeepsWhatIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		name    string

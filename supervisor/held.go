@@ -151,7 +151,7 @@ func (k *taskLook) lastTaking() *protocol.Taking {
 	return nil
 }
 
-// lease renews the hold in time, or lets go of what a dead daemon left when this is a single look. It reports
+// lease renews the hold in time, or releases what a dead daemon left when this is a single look. It reports
 // whether that settled the task for this turn.
 func (k *taskLook) lease() bool {
 	h, now := k.t.Hold, k.d.now

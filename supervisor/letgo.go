@@ -171,7 +171,7 @@ func (s *Supervisor) sortOut(d *desk, r report) {
 	}
 }
 
-// finish lets a dismissed desk go.
+// finish ends a dismissed desk.
 func (s *Supervisor) finish(d *desk) {
 	s.kept = append(s.kept, d.kept...)
 	d.gone = true
@@ -179,7 +179,7 @@ func (s *Supervisor) finish(d *desk) {
 	s.leaving = slices.DeleteFunc(s.leaving, func(other *desk) bool { return other == d })
 }
 
-// stillHeld forgets that a task was let go when it is steward that lets it go for its own stop: what was in its way
+// stillHeld forgets that a task was released when it is steward that releases it for its own stop: what was in its way
 // (a dependency, a security gate) is so again for the next steward.
 func (s *Supervisor) stillHeld(c protocol.Change) {
 	if m, ok := s.memory.Tasks.Find(c.Subject); ok && m.Held && c.Verb == protocol.VerbRelease {

@@ -101,15 +101,15 @@ type TaskMemory struct {
 	Asked string `json:"asked,omitempty"`
 	// Judgeable is the first decision that could hold it: from then on its age counts against [tasks] judge.
 	Judgeable time.Time `json:"judgeable,omitzero"`
-	// Judged: it was let in, or came too early for us, so it is not held for capacity any more.
+	// Judged: it was admitted, or came too early for us, so it is not held for capacity any more.
 	Judged bool `json:"judged,omitempty"`
-	// Admitted is when steward let it in; zero while it is held, and for work that started by itself.
+	// Admitted is when steward admitted it; zero while it is held, and for work that started by itself.
 	Admitted time.Time `json:"admitted,omitzero"`
-	// ByHand: somebody else let it go; no gate asks again.
+	// ByHand: somebody else released it; no gate asks again.
 	ByHand bool `json:"by_hand,omitempty"`
 	// Stopped is when the processes of its agent were ended because they hung with it, in this run.
 	Stopped time.Time `json:"stopped,omitzero"`
-	// Held: it was held at the last look. Whoever lets it go, it was let in.
+	// Held: it was held at the last look. Whoever releases it, it was admitted.
 	Held bool `json:"held,omitempty"`
 	// Lease is until when that hold was to last unless renewed.
 	Lease time.Time `json:"lease,omitzero"`

@@ -36,7 +36,7 @@ type page struct {
 	wake, look      time.Time
 	open            bool
 	steps           []step
-	waiting, leases []*taskLook // as they were before anybody was let in
+	waiting, leases []*taskLook // as they were before anybody was admitted
 	claims          claims
 	cancelled       []protocol.Subject
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// pause has a project (or all) only observed until it is resumed; what is held there is let go first.
+// pause has a project (or all) only observed until it is resumed; what is held there is released first.
 func (s *Supervisor) pause(q protocol.Query, pause bool, why string) error {
 	wanted := cmp.Or(q.ID, q.Project)
 	found := false
@@ -27,7 +27,7 @@ func (s *Supervisor) pause(q protocol.Query, pause bool, why string) error {
 		d := s.desks[name]
 		var err error
 		if pause {
-			err = s.order(d, cmp.Or(why, "the operator paused it"))
+			err = s.order(d, cmp.Or(why, "paused by you"))
 		} else {
 			err = s.resume(d, "")
 		}
@@ -102,7 +102,7 @@ func (s *Supervisor) pausedWhy(d *desk) string {
 		return why
 	}
 	if list := s.ordersAbout(d); len(list) > 0 {
-		return cmp.Or(list[0].Why, "the operator paused it")
+		return cmp.Or(list[0].Why, "paused by you")
 	}
 	if len(s.doors.Orders.pauses) == 0 {
 		return ""
@@ -213,7 +213,7 @@ func (o *Orders) Paused(folders map[string]Folder, memory Memory) map[string]str
 		if why := memory.Projects[name].Paused; why != "" {
 			paused[name] = why
 		} else if list := o.about(f, f.Path, others); len(list) > 0 {
-			paused[name] = cmp.Or(list[0].Why, "the operator paused it")
+			paused[name] = cmp.Or(list[0].Why, "paused by you")
 		}
 	}
 	return paused

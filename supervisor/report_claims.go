@@ -13,7 +13,7 @@ type Promised struct {
 	Memory protocol.Share `json:"memory"`
 }
 
-// ClaimReport is work that was let in and has not ended, with what it is expected to take.
+// ClaimReport is work that was admitted and has not ended, with what it is expected to take.
 type ClaimReport struct {
 	Subject     string     `json:"subject"`
 	Since       time.Time  `json:"since"`

@@ -106,7 +106,7 @@ func (s *Supervisor) remember(d Done) {
 	}
 }
 
-// failOpen lets go of what is held where nothing may be held any more: the operator paused the project while a hold
+// failOpen releases what is held where nothing may be held any more: the operator paused the project while a hold
 // was on its way, or has it only observed from now on.
 func (s *Supervisor) failOpen(d *desk, was []protocol.Snapshot, now time.Time) []protocol.Change {
 	var changes []protocol.Change

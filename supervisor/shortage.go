@@ -109,7 +109,7 @@ func (d *decision) alertStarving(closed []capacity.Closed) {
 	}
 	d.alert(escalate.Alert{Kind: "starving", Severity: protocol.Medium, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "queue"},
 		Summary:    fmt.Sprintf("%s waited for room since %s", capital(tasks(len(starving)), len(starving)), clock(first)),
-		Detail:     fmt.Sprintf("Others were let in meanwhile. These wait: %s. 'steward explain' says what each waits for, 'steward release' lets it go.", list),
+		Detail:     fmt.Sprintf("Others were admitted meanwhile. These wait: %s. 'steward explain' says what each waits for, 'steward release' releases it.", list),
 		Spoken:     fmt.Sprintf("%s, tasks have waited for room for very long.", d.cfg.Human),
 		Occurrence: first.UTC().Format(time.RFC3339)})
 }

@@ -46,7 +46,7 @@ func TestStarving(t *testing.T) {
 		t.Errorf("%d alerts:\n%s", n, log)
 	}
 	for _, words := range []string{"9 tasks have waited for room since 00:00:01 UTC",
-		"Others were let in meanwhile. These wait: demo:task/also, demo:task/high3, demo:task/high4, demo:task/high5, demo:task/high6 and 4 more. 'steward explain' says",
+		"Others were admitted meanwhile. These wait: demo:task/also, demo:task/high3, demo:task/high4, demo:task/high5, demo:task/high6 and 4 more. 'steward explain' says",
 		"Jesse, tasks have waited for room for very long."} {
 		if !strings.Contains(log, words) {
 			t.Errorf("nobody is told %q:\n%s", words, log)

@@ -354,7 +354,7 @@ func (p *proc) freeze(stopped bool) {
 	}
 }
 
-// thaw lets it go on.
+// thaw releases it on.
 func (p *proc) thaw() {
 	if !p.alive || p.moves() {
 		return
@@ -401,7 +401,7 @@ func (a *actor) lock(resource string, forgets bool) {
 	a.m.note("%s/%s locks %s (forgets it: %t)", a.s.name, a.name, resource, forgets)
 }
 
-// unlock lets go of it.
+// unlock releases it.
 func (a *actor) unlock(resource string) {
 	if !a.able() || a.s.gone {
 		return

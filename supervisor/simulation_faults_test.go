@@ -157,7 +157,7 @@ func (m *simulation) operate(s *site, a *actor) {
 	}
 	d := b.desk(s.name)
 	order := func(c protocol.Change, subject protocol.Subject) {
-		c.Subject, c.Reason, c.Why = subject, protocol.ReasonOperator, "the operator asked for it"
+		c.Subject, c.Reason, c.Why = subject, protocol.ReasonOperator, "asked for by you"
 		d.commands = append(d.commands, c)
 		b.dispatch()
 	}

@@ -338,7 +338,7 @@ func (m *simulation) told(s *site, c *card, open bool) bool {
 	return false
 }
 
-// letIn lists the tasks that a plan lets in because there is room.
+// letIn lists the tasks that a plan admits because there is room.
 func letIn(old supervisor.Memory, p supervisor.Plan, s *site) (ids []string) {
 	for _, id := range s.files.order {
 		if s.files.cards[id].result != nil {
@@ -358,7 +358,7 @@ func letIn(old supervisor.Memory, p supervisor.Plan, s *site) (ids []string) {
 	return ids
 }
 
-// checkGate: whatever is let in finds room by the last readings; in a herd also by what runs and was let in before.
+// checkGate: whatever is admitted finds room by the last readings; in a herd also by what runs and was admitted before.
 func (m *simulation) checkGate(v supervisor.View, old supervisor.Memory, p supervisor.Plan) {
 	load := v.Load.Fresh(v.Now)
 	for _, s := range m.sites {
@@ -366,7 +366,7 @@ func (m *simulation) checkGate(v supervisor.View, old supervisor.Memory, p super
 			c := s.files.cards[id]
 			limit := c.task.Throttle.Or(m.cfg.Capacity.Threshold) + 0.02
 			if cpu, memory := load.CPU.Or(0), load.Memory.Or(0); (cpu > limit || memory > limit) && m.exact(old, p.Memory) {
-				m.Fatalf("gate: %s is let in at %.3f of the processor and %.3f of the memory; its limit is %.3f: %s", id, cpu, memory, limit,
+				m.Fatalf("gate: %s is admitted at %.3f of the processor and %.3f of the memory; its limit is %.3f: %s", id, cpu, memory, limit,
 					p.Tasks.Of(subjectOf(s, protocol.KindTask, id)).Why)
 			}
 			m.checkOvertaking(v, p, s, id)
@@ -391,7 +391,7 @@ func (j *job) claims(now time.Duration) bool {
 	return j.admitted && (j.taken || now-j.since < 30*time.Second)
 }
 
-// checkClaims adds up what the others take: foreign as last sampled, what runs and what was let in. An agent that works
+// checkClaims adds up what the others take: foreign as last sampled, what runs and what was admitted. An agent that works
 // on one task at a time takes no more than one.
 func (m *simulation) checkClaims(s *site, id string, limit float64) {
 	cores, memory := m.machine.before, m.machine.other
@@ -407,14 +407,14 @@ func (m *simulation) checkClaims(s *site, id string, limit float64) {
 		}
 	}
 	own := m.job(s.files.cards[id])
-	slack := m.machine.cores // whatever happens, no more than twice the machine is let in
+	slack := m.machine.cores // whatever happens, no more than twice the machine is admitted
 	if m.strict {
 		slack = 0
 	}
 	if cores > limit*m.machine.cores+slack {
-		m.Fatalf("gate: %s is let in beside %.2f cores of others; its limit leaves %.2f of %.0f", id, cores, limit*m.machine.cores, m.machine.cores)
+		m.Fatalf("gate: %s is admitted beside %.2f cores of others; its limit leaves %.2f of %.0f", id, cores, limit*m.machine.cores, m.machine.cores)
 	}
 	if float64(memory+own.memory) > limit*float64(m.machine.memory) {
-		m.Fatalf("gate: %s is let in beside %d MB of others", id, memory>>20)
+		m.Fatalf("gate: %s is admitted beside %d MB of others", id, memory>>20)
 	}
 }

@@ -19,7 +19,7 @@ import (
 type promises struct {
 	idle time.Duration              // since when the machine is idle, and nobody has a claim
 	hold map[*card]map[int]struct{} // the attempts that were held for want of room
-	open map[*card]int              // the attempts that were let go before they were due: steward stopped
+	open map[*card]int              // the attempts that were released before they were due: steward stopped
 	runs int                        // of steward, as last seen
 }
 
@@ -53,7 +53,7 @@ func (m *simulation) checkHeldInTime(v supervisor.View, old supervisor.Memory, p
 			m.Fatalf("harm: %s is held for want of room %v after it came into sight", c.Subject, v.Now.Sub(t.Appeared))
 		}
 		if known, any := old.Tasks.Find(c.Subject); any && known.Judged && known.Run == 1+m.committed(c.Subject) {
-			m.Fatalf("harm: %s is held for want of room, and was let in before", c.Subject)
+			m.Fatalf("harm: %s is held for want of room, and was admitted before", c.Subject)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (m *simulation) inHandNow(s *site, id string) bool {
 	return slices.ContainsFunc(m.works, func(w *attempt) bool { return w.id == id && w.p.a.s == s && w.lives() })
 }
 
-// checkOvertaking: nobody is let in before one who comes first in the queue and whose limit is no lower.
+// checkOvertaking: nobody is admitted before one who comes first in the queue and whose limit is no lower.
 func (m *simulation) checkOvertaking(v supervisor.View, p supervisor.Plan, s *site, id string) {
 	mine := m.waiterOf(v, p, subjectOf(s, protocol.KindTask, id))
 	for subject := range p.Memory.Gate.Held {
@@ -130,11 +130,11 @@ func (m *simulation) checkOvertaking(v supervisor.View, p supervisor.Plan, s *si
 		}
 		other := m.waiterOf(v, p, subject)
 		if other.rank > mine.rank && other.limit >= mine.limit {
-			m.Fatalf("order: %s (%v since %v) is let in before %s (%v since %v), which waits: %s", id, mine.rank, mine.since, subject.ID, other.rank, other.since,
+			m.Fatalf("order: %s (%v since %v) is admitted before %s (%v since %v), which waits: %s", id, mine.rank, mine.since, subject.ID, other.rank, other.since,
 				p.Tasks.Of(subject).Why)
 		}
 		if other.rank == mine.rank && other.since.Before(mine.since) && other.limit >= mine.limit {
-			m.Fatalf("order: %s (%v) is let in before %s, as urgent and older (%v): %s", id, mine.since, subject.ID, other.since, p.Tasks.Of(subject).Why)
+			m.Fatalf("order: %s (%v) is admitted before %s, as urgent and older (%v): %s", id, mine.since, subject.ID, other.since, p.Tasks.Of(subject).Why)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (m *simulation) waiterOf(v supervisor.View, p supervisor.Plan, subject prot
 	return inQueue{capacity.Effective(t.Priority, since, v.Now, m.cfg.Capacity.PromoteAfter), since, t.Throttle.Or(m.cfg.Capacity.Threshold)}
 }
 
-// checkShut: a gate that has let nobody in for long is told of, and so is who waits for very long although others go.
+// checkShut: a gate that has admitted nobody for long is told of, and so is who waits for very long although others go.
 func (m *simulation) checkShut(v supervisor.View, old supervisor.Memory, p supervisor.Plan) {
 	load, after := v.Load.Fresh(v.Now), m.cfg.Capacity.AlarmAfter
 	told := m.toldOfMachine(p)

@@ -23,9 +23,9 @@ type job struct {
 	first     bool          // the result that lies there is the first of its attempt
 	shown     time.Duration // when the request came into sight last
 	delivered bool          // a completed result was handed in
-	admitted  bool          // let in, and not over
+	admitted  bool          // admitted, and not over
 	taken     bool          // in hand
-	since     time.Duration // when it was let in
+	since     time.Duration // when it was admitted
 	last      protocol.TaskState
 	why       string
 	asked     time.Duration

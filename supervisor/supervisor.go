@@ -29,7 +29,7 @@ type Supervisor struct {
 	brain   *Brain // made for cfg
 	memory  Memory
 	desks   map[string]*desk
-	leaving []*desk           // removed, and still letting go
+	leaving []*desk           // removed, and still releasing
 	kept    []protocol.Change // releases that failed for good
 	load    capacity.Load
 	usage   []capacity.Usage

@@ -23,7 +23,7 @@ type taskLook struct {
 	mem      TaskMemory
 	verdict  TaskVerdict
 	requests *requests
-	release  protocol.Reason // why it would be let in
+	release  protocol.Reason // why it would be admitted
 	since    time.Time       // of the first look ever at its project
 }
 
@@ -59,14 +59,14 @@ func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, age
 		m.Open = earliest(earliest(m.Open, t.Appeared), k.at)
 	}
 	m.News = t.Outcome != nil && (m.News || wasOpen(m.State))
-	// Whoever let it go. What only outlived its lease, with nobody there to renew it, is no such word on a gate.
+	// Someone released it. What only outlived its lease, with nobody there to renew it, is no such word on a gate.
 	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "" && k.at.Before(m.Lease)) {
 		m.Judged = true
 		m.ByHand = m.Admitted.IsZero() && k.at.Before(m.Lease)
 	}
 	if m.Held = t.Hold != nil && !t.Hold.Half; m.Held {
 		m.Lease = plain(t.Hold.ReleaseBy)
-		if !s.Busy { // else it may be let go in this moment
+		if !s.Busy { // else it may be released in this moment
 			m.Admitted = time.Time{}
 		}
 	}
@@ -296,7 +296,7 @@ func (k *taskLook) pending() {
 	}
 	if k.t.Foreign {
 		if k.t.Block != "" && k.mem.Judged {
-			k.is(protocol.TaskPending, "let go by hand, although: %s", k.t.Block)
+			k.is(protocol.TaskPending, "released by hand, although: %s", k.t.Block)
 		} else if k.t.Block != "" {
 			k.is(protocol.TaskWaiting, "%s", k.t.Block)
 		}

@@ -190,7 +190,7 @@ func (s *stage) doState(w []string) error {
 	return nil
 }
 
-// doRelease: somebody else lets a held task go.
+// doRelease: somebody else releases a held task.
 func (s *stage) doRelease(w []string) error { return s.demo().show(s.demo().cards[w[0]], s.now) }
 
 // doAsk: a worker asks whether it may begin a task, or somebody whether he may start a program.

@@ -61,7 +61,7 @@ func (s *Supervisor) translate(c Command) ([]protocol.Change, error) {
 
 func byOperator(changes []protocol.Change, why string) []protocol.Change {
 	for i := range changes {
-		changes[i].Reason, changes[i].Why = protocol.ReasonOperator, cmp.Or(why, "the operator let everything go")
+		changes[i].Reason, changes[i].Why = protocol.ReasonOperator, cmp.Or(why, "released by you")
 	}
 	return changes
 }
@@ -99,7 +99,7 @@ func meant(verb string, found []protocol.Subject) []protocol.Subject {
 }
 
 func (s *Supervisor) translateOne(c Command, snap *protocol.Snapshot, subject protocol.Subject) (protocol.Change, error) {
-	change := protocol.Change{Subject: subject, Reason: protocol.ReasonOperator, Why: cmp.Or(c.Why, "the operator asked for it")}
+	change := protocol.Change{Subject: subject, Reason: protocol.ReasonOperator, Why: cmp.Or(c.Why, "asked for by you")}
 	refuse := func(why string, args ...any) (protocol.Change, error) {
 		return change, fmt.Errorf("%s %s: %w: %s", c.Verb, subject, ErrRefused, fmt.Sprintf(why, args...))
 	}
@@ -118,7 +118,7 @@ func (s *Supervisor) translateOne(c Command, snap *protocol.Snapshot, subject pr
 		case "release":
 			change.Verb = protocol.VerbResume
 		default:
-			return refuse("%s is an agent; give a task", subject.ID)
+			return refuse("%s is an agent; name a task", subject.ID)
 		}
 		return change, nil
 	}
@@ -158,7 +158,7 @@ func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, st
 	now := s.now()
 	switch {
 	case t.Hold != nil && t.Hold.Reason == protocol.HoldBlocked:
-		return refuse("it is held, not failed (%s); 'steward release %s' lets it go all the same", cmp.Or(t.Block, "blocked"), t.ID)
+		return refuse("it is held, not failed (%s); 'steward release %s' releases it all the same", cmp.Or(t.Block, "blocked"), t.ID)
 	case t.Hold != nil:
 		change.Verb = protocol.VerbRelease
 		return change, nil

@@ -21,7 +21,7 @@ type View struct {
 	Processes []Process `json:"processes,omitempty"`
 	// Usage is what the trees of processes take that were asked for, by the last scan; it may be some seconds old.
 	Usage []capacity.Usage `json:"usage,omitempty"`
-	// Promised is what was let in lately that no file shows.
+	// Promised is what was admitted lately that no file shows.
 	Promised []Promise `json:"promised,omitempty"`
 	// Doubt counts what speaks against our own eyes at this look: 0 nothing, 1 a look that came late or files that could
 	// not be read, 2 both.
@@ -90,7 +90,7 @@ type TaskVerdict struct {
 type Config struct {
 	// LookEvery is the interval of full looks.
 	LookEvery time.Duration
-	// Human is the name of the person who is spoken to.
+	// Human is the name used when addressing the person.
 	Human string
 	// FaultAfter is how long a fault must stay until it is an incident. Progress is how much of tasks' progress is spoken.
 	FaultAfter time.Duration

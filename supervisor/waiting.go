@@ -8,7 +8,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Asker is somebody who asked whether there is room, was told to wait, and has not been let in since.
+// Asker is somebody who asked whether there is room, was told to wait, and has not been admitted since.
 type Asker struct {
 	Project string // the folder that it named
 	Task    string // "" when it is no task

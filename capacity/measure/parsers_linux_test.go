@@ -139,7 +139,7 @@ func TestParseStat(t *testing.T) {
 		strings.Replace(text, " 150 ", " 9223372036854775807 ", 1), ")x(" + text[:9],
 	} {
 		if err := parseStat([]byte(bad), 4096, &r); err == nil {
-			t.Errorf("%q is no process", bad)
+			t.Errorf("%q is not a process", bad)
 		}
 	}
 }

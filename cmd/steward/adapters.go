@@ -110,7 +110,7 @@ func projectOf(ref steward.ProjectRef, cfg steward.Config, alone bool) superviso
 		Missing: func() error {
 			info, err := os.Stat(ref.Path)
 			if err == nil && !info.IsDir() {
-				err = fmt.Errorf("%s is no folder", ref.Path)
+				err = fmt.Errorf("%s is not a folder", ref.Path)
 			}
 			return err
 		},

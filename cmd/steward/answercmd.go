@@ -35,7 +35,7 @@ func (a *app) answerCommand() *cobra.Command {
 				option = args[1]
 			}
 			if len(args) == 1 && !stop {
-				return usageError{fmt.Errorf("answer %s: give an option, or your answer in words (or --stop); see: steward incidents", args[0])}
+				return usageError{fmt.Errorf("answer %s: missing argument OPTION or TEXT (or use --stop); see: steward incidents", args[0])}
 			}
 			for _, requirement := range requirements {
 				if strings.TrimSpace(requirement) == "" {
@@ -73,7 +73,7 @@ func handle(text string) (key string, rev int, err error) {
 		return key, 0, nil
 	}
 	if rev, err = strconv.Atoi(number); err != nil || rev < 1 {
-		return "", 0, usageError{fmt.Errorf("answer %s: %q is no revision; see: steward incidents", text, number)}
+		return "", 0, usageError{fmt.Errorf("answer %s: %q is not a revision; see: steward incidents", text, number)}
 	}
 	return key, rev, nil
 }

@@ -51,7 +51,7 @@ func (a *app) bootCommand() *cobra.Command {
 
 func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Boot) error {
 	if !jsonfile.PlainName(b.Agent) {
-		return usageError{fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", oneWord(b.Agent))}
+		return usageError{fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", oneWord(b.Agent))}
 	}
 	if protocolName == "" {
 		if !slices.Contains(agentstatus.KnownAgents(), b.Agent) {

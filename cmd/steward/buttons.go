@@ -44,7 +44,7 @@ func wordsOf(n escalate.Notice, buttons int) string {
 	for _, o := range n.Dangerous {
 		text += fmt.Sprintf("\n%s: %s (by command only)", o.ID, o.Label)
 	}
-	or := "Or"
+	or := "or in a terminal"
 	if buttons == 0 || len(n.Options) == 0 {
 		or = "Answer"
 	}

@@ -21,7 +21,7 @@ func (a *app) capacityCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "capacity",
 		Short:   "Show how full the machine is, what binds, and who waits",
-		Long:    "capacity shows the used share of each dimension, what was let in and what that is expected to take, the largest\nconsumers, and the tasks that are held. Without a running steward it takes the readings itself.",
+		Long:    "capacity shows the used share of each dimension, what was admitted and what that is expected to take, the largest\nconsumers, and the tasks that are held. Without a running steward it takes the readings itself.",
 		Example: "  steward capacity\n  steward capacity --watch",
 		RunE: func(c *cobra.Command, _ []string) error {
 			paths, err := a.reach()

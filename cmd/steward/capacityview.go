@@ -33,13 +33,13 @@ func renderCapacity(p *page, c status.Capacity) {
 	case e > 0 && e < 120:
 		p.styled(red, "open files run out in about %s", short(time.Duration(e*float64(time.Second))))
 	}
-	p.part("Let in", "", claimRows(p, c))
+	p.part("Admitted", "", claimRows(p, c))
 	p.part("Largest consumers", "", consumerRows(c.Consumers))
 	if c.Alone {
 		p.styled(dim, "no steward answers: these are this command's own readings; 'steward tasks' tells what was held last")
 		return
 	}
-	p.part("Held", "nothing is held", heldRows(p, c.Held))
+	p.part("Held", "queue empty", heldRows(p, c.Held))
 	p.part("Waiting at the gate", "", waitingRows(p, c.Waiting))
 }
 
@@ -117,7 +117,7 @@ func promised(c status.Capacity, dimension string) string {
 func claimRows(p *page, c status.Capacity) [][]cell {
 	var rows [][]cell
 	for _, k := range c.Claims {
-		state := "not taken yet, " + p.ago(&k.Since)
+		state := "admitted, not started, " + p.ago(&k.Since)
 		if k.Taken != nil {
 			state = "taken " + p.ago(k.Taken)
 		}

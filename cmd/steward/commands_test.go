@@ -267,7 +267,7 @@ func TestWatchPrintsBlocks(t *testing.T) {
 	if err := m.watch(ctx); err != nil {
 		t.Error(err)
 	}
-	if got := out.seen.String(); strings.Contains(got, "\x1b") || !strings.Contains(got, "held\n\nload") {
+	if got := out.seen.String(); strings.Contains(got, "\x1b") || !strings.Contains(got, "empty\n\nload") {
 		t.Errorf("blocks:\n%s", got)
 	}
 }

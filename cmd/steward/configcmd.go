@@ -27,7 +27,7 @@ func (a *app) configCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case check != "" && defaults:
-				return usageError{errors.New("config: give --check or --defaults, not both")}
+				return usageError{errors.New("config: use --check or --defaults, not both")}
 			case check != "":
 				return a.checkConfig(check)
 			case defaults && a.output == "json":

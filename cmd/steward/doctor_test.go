@@ -221,13 +221,13 @@ func TestDoctorFolder(t *testing.T) {
 		{"ours", with(func(*folder) {}), []string{"ok state folder: /s .drwx------."}},
 		{"not yet", with(func(f *folder) { f.missing = true }), []string{"ok state folder: .*not there yet"}},
 		{"never", with(func(f *folder) { f.missing, f.write = true, syscall.EACCES }), []string{"fail state folder: /s is not there and cannot be made: permission denied"}},
-		{"below a file", judgeFolder("state folder", "/dev/null/s", folderAt("/dev/null/s"), 1000), []string{"fail state folder: .*cannot be made: /dev/null is no folder"}},
+		{"below a file", judgeFolder("state folder", "/dev/null/s", folderAt("/dev/null/s"), 1000), []string{"fail state folder: .*cannot be made: /dev/null is not a folder"}},
 		{"open", with(func(f *folder) { f.mode |= 0o020 }), []string{"fail state folder: others may write.*→ chmod 700 /s"}},
 		{"sticky", with(func(f *folder) { f.mode |= 0o777 | fs.ModeSticky }), []string{"ok state folder"}},
 		{"somebody's", with(func(f *folder) { f.owner = 7 }), []string{"fail state folder: .*belongs to uid 7"}},
 		{"read-only", with(func(f *folder) { f.write = syscall.EROFS }), []string{"fail state folder: .*cannot be written: read-only"}},
 		{"full", with(func(f *folder) { f.free = 1 << 20 }), []string{"fail state folder: .*1024 KiB left"}},
-		{"a file", with(func(f *folder) { f.isDir = false }), []string{"fail state folder: /s is no folder"}},
+		{"a file", with(func(f *folder) { f.isDir = false }), []string{"fail state folder: /s is not a folder"}},
 		{"closed", with(func(f *folder) { f.err = syscall.EACCES }), []string{"fail state folder: .*permission denied"}},
 	})
 }

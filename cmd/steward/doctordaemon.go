@@ -135,7 +135,7 @@ func judgeFolder(name, path string, f folder, uid int) []finding {
 	case f.err != nil:
 		return []finding{broken(name, "see that you may enter it: ls -ld "+shellQuote(path), "%s cannot be looked at: %v", path, f.err)}
 	case !f.isDir:
-		return []finding{broken(name, "move it away", "%s is no folder", path)}
+		return []finding{broken(name, "move it away", "%s is not a folder", path)}
 	case f.owner >= 0 && f.owner != uid && f.owner != 0:
 		return []finding{broken(name, "choose a folder of your own, or run as its owner", "%s belongs to uid %d, and you are %d", path, f.owner, uid)}
 	case f.mode.Perm()&0o022 != 0 && f.mode&os.ModeSticky == 0:

@@ -39,7 +39,7 @@ func mayMake(path string) error {
 		info, err := os.Stat(up)
 		switch {
 		case err == nil && !info.IsDir():
-			return fmt.Errorf("%s is no folder", up)
+			return fmt.Errorf("%s is not a folder", up)
 		case err == nil:
 			if err := mayWrite(up); err != nil {
 				return fmt.Errorf("%s: %w", up, err)

@@ -94,7 +94,7 @@ func judgeProject(f projectFacts) []finding {
 	case f.folder.err != nil:
 		return []finding{broken(name, "see that you may enter it: ls -ld "+shellQuote(path), "%s cannot be looked at: %v", path, f.folder.err)}
 	case !f.folder.isDir:
-		return []finding{broken(name, correct, "%s is no folder", path)}
+		return []finding{broken(name, correct, "%s is not a folder", path)}
 	case f.folder.read != nil:
 		return []finding{broken(name, "let yourself read it: chmod u+rx "+shellQuote(path), "%s cannot be read: %v", path, f.folder.read)}
 	}

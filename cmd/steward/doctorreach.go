@@ -48,7 +48,7 @@ func (d *patient) push(ctx context.Context) []finding {
 	if slices.Contains(cfg.Channels, escalate.ChannelCommand) {
 		o := connectOutlets(nil, escalate.Config{Channels: []string{escalate.ChannelCommand}, Command: cfg.Command}, nil)
 		if err := o.probe(ctx, escalate.ChannelCommand); err != nil {
-			all = append(all, doubt("command", hintOf(err, "give a program that this user may run"), "%v", err))
+			all = append(all, doubt("command", hintOf(err, "use a program that this user may run"), "%v", err))
 		} else {
 			all = append(all, works("command", "%s can be run", cfg.Command[0]))
 		}
@@ -149,7 +149,7 @@ func judgeNoPopups(f popupFacts) finding {
 	var cause *desktop.Error
 	do, why := "log in on the desktop of the user who runs steward", f.err.Error()
 	if errors.As(f.err, &cause) {
-		why = strings.TrimSuffix(cause.Err.Error(), ": "+desktop.ErrUnavailable.Error()) // the sentence says so already
+		why = cause.Err.Error()
 		if cause.Hint != "" {
 			do = cause.Hint
 		}

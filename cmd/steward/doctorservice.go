@@ -208,7 +208,7 @@ func judgeInstalled(f serviceFacts) []finding {
 		all = append(all, doubt(f.called("definition"), "compare it with: "+f.command("unit")+"; renew it with: "+f.command("install"), "%s", f.drift))
 	}
 	if len(f.dropIns) > 0 {
-		all = append(all, works(f.called("drop-ins"), "your own settings lie over it: %s", strings.Join(f.dropIns, ", ")))
+		all = append(all, works(f.called("drop-ins"), "overridden by your settings: %s", strings.Join(f.dropIns, ", ")))
 	}
 	all = append(all, judgeRunning(f)...)
 	if !f.system && st.Lingers != nil {

@@ -79,9 +79,9 @@ func (a *app) execCommand() *cobra.Command {
 func (a *app) exec(ctx context.Context, o execOptions, throttled bool, argv []string) error {
 	switch {
 	case o.restart != keep.Never && o.restart != keep.OnFailure && o.restart != keep.Always:
-		return usageError{fmt.Errorf("exec: --restart %s: give never, on-failure or always", o.restart)}
+		return usageError{fmt.Errorf("exec: --restart %s: use never, on-failure or always", o.restart)}
 	case throttled && !(o.throttle > 0 && o.throttle <= 1):
-		return usageError{fmt.Errorf("exec: --throttle %v: give a share above 0, up to 1", o.throttle)}
+		return usageError{fmt.Errorf("exec: --throttle %v: use a share above 0, up to 1", o.throttle)}
 	case o.now && (o.noWait || throttled):
 		return usageError{errors.New("exec: --now starts in any case; leave out --no-wait and --throttle")}
 	case o.agent != "" && !isAgentName(o.agent):
@@ -135,7 +135,7 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	name := o.agent
 	if name == "" {
 		if name = filepath.Base(path); !isAgentName(name) {
-			return nil, usageError{fmt.Errorf("exec: %q is no name for an agent; give one with --agent", name)}
+			return nil, usageError{fmt.Errorf("exec: %q is not a name for an agent; use another with --agent", name)}
 		}
 	}
 	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, madeUp: o.agent == "", cfg: keepConfig(cfg), limits: cfg.Heartbeat,

@@ -85,7 +85,7 @@ func (j *job) live(signals *signalEar) (*life, error) {
 	if err := j.enroll(l); err != nil {
 		l.dismiss()
 		if errors.Is(err, agentstatus.ErrTaken) {
-			return nil, report(supervisor.ErrRefused, "exec: %s is taken by another living process; give another name with --agent", j.name)
+			return nil, report(supervisor.ErrRefused, "exec: %s is taken by another living process; use another name with --agent", j.name)
 		}
 		return nil, fmt.Errorf("exec: %w", err)
 	}

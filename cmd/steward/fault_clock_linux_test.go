@@ -174,7 +174,7 @@ func (a *steppedAgent) lay(file string, d doc) {
 }
 
 // TestFaultClock: the clock is set while agents beat, a task is held, and retries wait for their time. Nobody who lives is
-// called dead, whoever dies is noticed, the hold is let go, and the retries come: not before their time by the clock that
+// called dead, whoever dies is noticed, the hold is released, and the retries come: not before their time by the clock that
 // is in force, and not much later than their delay.
 func TestFaultClock(t *testing.T) {
 	if testing.Short() {

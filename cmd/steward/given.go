@@ -63,7 +63,7 @@ func (h *house) checkGiven(once bool) error {
 		info, err := os.Stat(dir)
 		switch {
 		case err == nil && !info.IsDir():
-			return usageError{fmt.Errorf("run: --project %s: it is no folder", clean(dir))}
+			return usageError{fmt.Errorf("run: --project %s: it is not a folder", clean(dir))}
 		case once && errors.Is(err, fs.ErrNotExist):
 			return usageError{fmt.Errorf("run: --project %s: there is no such folder", clean(dir))}
 		}
@@ -100,7 +100,7 @@ func folderTrouble(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.IsDir():
-		return errors.New("it is no folder")
+		return errors.New("it is not a folder")
 	case errors.Is(err, fs.ErrNotExist):
 		return errors.New("there is no such folder")
 	case err != nil:

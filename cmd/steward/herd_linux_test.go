@@ -25,12 +25,12 @@ dimensions = ["cpu", "memory", "files", "agent"]
 beat = "5s"
 `
 
-// herdPatience is how long nothing at all may begin or end before a task is let go by hand: a gate that waits for room
+// herdPatience is how long nothing at all may begin or end before a task is released by hand: a gate that waits for room
 // waits for all others on this machine too, and they may never leave any.
 const herdPatience = 15 * time.Second
 
 // TestHerd: a burst of tasks that each keep one core busy comes to a worker with far more places than the machine has
-// cores. Its real gauges see a task late; what was let in and is not seen yet must count all the same. So there are never
+// cores. Its real gauges see a task late; what was admitted and is not seen yet must count all the same. So there are never
 // more than twice as many at work as there are cores, and every one comes to its end. How long that takes is bench's
 // business: here others may be at work.
 func TestHerd(t *testing.T) {
@@ -65,11 +65,11 @@ func TestHerd(t *testing.T) {
 	if h.begun != tasks || h.ended != tasks {
 		t.Errorf("%d begins and %d ends of %d tasks", h.begun, h.ended, tasks)
 	}
-	t.Logf("%d tasks on %d cores: %d at once at the most, all done after %v, of which the work alone %v on idle cores; %d let go by hand, for others had filled the machine",
+	t.Logf("%d tasks on %d cores: %d at once at the most, all done after %v, of which the work alone %v on idle cores; %d released by hand, for others had filled the machine",
 		tasks, cores, h.most, time.Since(began).Round(time.Millisecond), (time.Duration(tasks) * herdWork / time.Duration(cores)).Round(time.Millisecond), byHand)
 }
 
-// follow waits until all tasks have ended, or patience has. When nothing moves for long, the operator lets one go.
+// follow waits until all tasks have ended, or patience has. When nothing moves for long, the operator releases one.
 func (h *herdLog) follow(r *rig, tasks int) (byHand int) {
 	r.Helper()
 	last, moved, begun := 0, time.Now(), time.Now()

@@ -52,7 +52,7 @@ func (l *holds) tasks() []*hold {
 // isStale reports whether nobody keeps the hold up any more. One whose notice does not tell its lease has none.
 func (h *hold) isStale(now time.Time) bool { return now.After(h.by) }
 
-// free lets go of it in the files.
+// free releases it in the files.
 func (h *hold) free(ctx context.Context, reason protocol.Reason, why string) error {
 	c := protocol.Change{Verb: protocol.VerbRelease, Subject: h.subject, Reason: reason, Why: why, Ref: h.ref, Agent: h.agent}
 	if h.subject.Kind == protocol.KindAgent {

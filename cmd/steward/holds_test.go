@@ -167,7 +167,7 @@ func TestReleaseOfAnAgentWithoutADaemon(t *testing.T) {
 	if err := speaker.Apply(t.Context(), protocol.Change{Verb: protocol.VerbPause, Subject: subject, Why: "debugging"}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errOut := invoke("release"); code != 0 || out != "nothing is held (no steward is running)\n" {
+	if code, out, errOut := invoke("release"); code != 0 || out != "queue empty (no steward is running)\n" {
 		t.Errorf("release of all tasks: exit %d, %q, %q", code, out, errOut)
 	}
 	if code, out, errOut := invoke("release", "codex-cursor"); code != 0 || out != "released cwd:agent/codex-cursor (no steward is running)\n" {

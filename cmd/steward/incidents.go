@@ -34,7 +34,7 @@ func (a *app) incidentsCommand() *cobra.Command {
 		Example: "  steward incidents\n  steward incidents --agent codex-cursor --since 2h\n  steward incidents --all --limit 20 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if q.all && q.state != "" {
-				return usageError{fmt.Errorf("list incidents: give --all or --state, not both")}
+				return usageError{fmt.Errorf("list incidents: use --all or --state, not both")}
 			}
 			if err := q.read("list incidents", time.Now()); err != nil {
 				return err

@@ -108,14 +108,14 @@ func (a *app) lockRunCommand(project *string) *cobra.Command {
 		Long: "run takes the lock, runs the command, gives the lock back, and exits with the command's exit code. It waits until the\n" +
 			"lock is free; who holds it is said once. The command finds the lock's name in STEWARD_LOCK and the number of this\n" +
 			"holding in STEWARD_LOCK_FENCE: larger than that of every earlier one, so that what is written with an older number can\n" +
-			"be refused. The command inherits the lock: even kill -9 of steward lets nobody in while it runs, and what it leaves\n" +
+			"be refused. The command inherits the lock: even after kill -9 of steward the lock stays taken while it runs, and what it leaves\n" +
 			"behind keeps the lock until it ends.\n\n" +
 			"Exit: the command's own code, 128 plus the number of the signal that ended it, 127 not found, 126 cannot be run;\n" +
-			"5 the lock was not to be had in time.",
+			"5 could not get the lock in time.",
 		Example: "  steward lock run deploy -- make deploy\n  steward lock run src/main.go --agent builder --wait 10m -- ./edit.sh\n  steward lock run nightly --no-wait -- ./backup",
 		Args: func(c *cobra.Command, args []string) error {
 			if c.ArgsLenAtDash() != 1 || len(args) < 2 {
-				return errors.New("give the lock's name, then -- and the command")
+				return errors.New("missing argument NAME -- COMMAND")
 			}
 			return nil
 		},
@@ -133,7 +133,7 @@ func (r *lockRun) run(c *cobra.Command, project string, args []string) error {
 	flags := c.Flags()
 	switch {
 	case flags.Changed("wait") && r.request.NoWait:
-		return usageError{errors.New("lock run: give --wait or --no-wait, not both")}
+		return usageError{errors.New("lock run: use --wait or --no-wait, not both")}
 	case flags.Changed("wait") && r.wait <= 0:
 		return usageError{fmt.Errorf("lock run: --wait %s must be more than zero (or: --no-wait)", r.wait)}
 	case flags.Changed("ttl") && r.request.TTL <= 0:
@@ -166,7 +166,7 @@ func (r *lockRun) ended(code int, err error) error {
 		r.tell(oneLine(err))
 		return quiet{start.Code}
 	case errors.As(err, &held):
-		return refusal{fmt.Errorf("lock run: the lock %s was not to be had: %s", clean(held.Status.Name), lockWords(held.Status))}
+		return refusal{fmt.Errorf("lock run: could not get the lock %s: %s", clean(held.Status.Name), lockWords(held.Status))}
 	case err != nil && code == 0:
 		return lockError(fmt.Errorf("lock run: %w", err))
 	case err != nil:

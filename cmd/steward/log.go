@@ -15,12 +15,19 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// deeds are the words for what was done, by verb.
+// deeds are the words for what was done, by verb; attempts are those for what failed.
 var deeds = map[protocol.Verb]string{
-	protocol.VerbHold: "held it", protocol.VerbRelease: "let it go", protocol.VerbRenew: "held it for longer",
+	protocol.VerbHold: "held it", protocol.VerbRelease: "released it", protocol.VerbRenew: "held it for longer",
 	protocol.VerbRetry: "issued it again", protocol.VerbBury: "wrote a dead letter", protocol.VerbConclude: "wrote the result that its agent could not write",
 	protocol.VerbCancel: "cancelled it", protocol.VerbFile: "put a late result on record", protocol.VerbRecord: "kept its result on record", protocol.VerbMark: "marked it in the registry",
 	protocol.VerbLog: "entered it in the shared log", protocol.VerbUnlock: "released the lock", protocol.VerbRequeue: "put it back in its place", protocol.VerbReap: "ended what was left of it", protocol.VerbPause: "held the agent", protocol.VerbResume: "let the agent go on",
+}
+
+var attempts = map[protocol.Verb]string{
+	protocol.VerbHold: "hold it", protocol.VerbRelease: "release it", protocol.VerbRenew: "hold it for longer",
+	protocol.VerbRetry: "issue it again", protocol.VerbBury: "write a dead letter", protocol.VerbConclude: "write the result that its agent could not write",
+	protocol.VerbCancel: "cancel it", protocol.VerbFile: "put a late result on record", protocol.VerbRecord: "keep its result on record", protocol.VerbMark: "mark it in the registry",
+	protocol.VerbLog: "enter it in the shared log", protocol.VerbUnlock: "release the lock", protocol.VerbRequeue: "put it back in its place", protocol.VerbReap: "end what was left of it", protocol.VerbPause: "hold the agent", protocol.VerbResume: "let the agent go on",
 }
 
 // told is a journal entry in words: a line, and further lines of detail. Only a delivery with proof has told the human.
@@ -48,21 +55,40 @@ func happened(e status.Entry) string {
 		return clean("could not tell the human through " + e.Verb + " (" + e.Error + ")")
 	case e.Kind == "delivery":
 		what = "told the human through " + e.Verb
+	case e.Kind == "change" && e.Error != "" && attempts[protocol.Verb(e.Verb)] != "":
+		return clean("tried to " + attempts[protocol.Verb(e.Verb)] + asWhat(e) + ", but " + obstacle(e) + reasonAfter(e.Text))
 	case e.Kind == "change" && deeds[protocol.Verb(e.Verb)] != "":
 		what = deeds[protocol.Verb(e.Verb)]
 	case what == "":
 		what = e.Kind
 	}
-	if c := e.Change; c != nil && (c.Status != "" || c.Event != "") {
-		what += " as " + c.Status + c.Event
-	}
+	what += asWhat(e)
 	if e.Error != "" {
-		what += ", in vain (" + e.Error + ")"
+		what += ", but it failed: " + e.Error
 	}
-	if e.Text != "" {
-		what += ": " + e.Text
+	return clean(what + reasonAfter(e.Text))
+}
+
+func asWhat(e status.Entry) string {
+	if c := e.Change; c != nil && (c.Status != "" || c.Event != "") {
+		return " as " + c.Status + c.Event
 	}
-	return clean(what)
+	return ""
+}
+
+// obstacle is why a change was not made.
+func obstacle(e status.Entry) string {
+	if strings.Contains(e.Error, protocol.AgentFirst) {
+		return protocol.AgentFirst
+	}
+	return "it failed: " + e.Error
+}
+
+func reasonAfter(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
 }
 
 func (a *app) logCommand() *cobra.Command {
@@ -78,7 +104,7 @@ func (a *app) logCommand() *cobra.Command {
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeNames("agent", "task", "lock", "incident"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if n < 0 {
-				return usageError{fmt.Errorf("log: -n %d: give 0 or more", n)}
+				return usageError{fmt.Errorf("log: -n %d: use 0 or more", n)}
 			}
 			path := query("/v1/log", "n", strconv.Itoa(n), "subject", strings.Join(args, ""))
 			if follow {
@@ -88,7 +114,7 @@ func (a *app) logCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted; json prints one entry on each line")
-	c.Flags().IntVarP(&n, "lines", "n", 100, "how `MANY` entries of the past")
+	c.Flags().IntVarP(&n, "lines", "n", 100, "show the last `N` entries first")
 	return c
 }
 

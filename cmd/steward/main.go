@@ -90,12 +90,12 @@ func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "steward",
 		Short:         "Looks after the AI coding agents that work on this machine",
-		Long:          "steward looks after the AI coding agents that work side by side on this machine: it sets up their shared\nfolders, holds tasks back while the machine is too full, notices agents that die, retries what failed by rule,\nand tells you when you are needed. It reads and writes the agents' own files; the agents need not change.",
+		Long:          "steward looks after the AI coding agents that work side by side on this machine: it sets up their shared\nfolders, holds tasks back while the machine is too full, notices agents that die, retries what failed by rule,\nand notifies you when you are needed. It reads and writes the agents' own files; the agents need not change.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			if a.output != "text" && a.output != "json" {
-				return usageError{fmt.Errorf("-o %s: give text or json", oneWord(a.output))}
+				return usageError{fmt.Errorf("-o %s: use text or json", oneWord(a.output))}
 			}
 			if err := emptyFlags(c); err != nil {
 				return err

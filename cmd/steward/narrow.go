@@ -27,14 +27,14 @@ func (n *narrowing) flags(c *cobra.Command) {
 // read checks the flags against the clock.
 func (n *narrowing) read(doing string, now time.Time) error {
 	if n.limit < 0 {
-		return usageError{fmt.Errorf("%s: --limit %d: give 0 or more", doing, n.limit)}
+		return usageError{fmt.Errorf("%s: --limit %d: use 0 or more", doing, n.limit)}
 	}
 	if n.since == "" {
 		return nil
 	}
 	start, ok := momentOf(n.since, now)
 	if !ok {
-		return usageError{fmt.Errorf("%s: --since %q is no length of time and no moment; give one like 30m, 3d, 14:00 or 2026-03-14", doing, n.since)}
+		return usageError{fmt.Errorf("%s: --since %q is not a length of time or a moment; use a value like 30m, 3d, 14:00 or 2026-03-14", doing, n.since)}
 	}
 	n.start = start
 	return nil

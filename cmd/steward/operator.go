@@ -121,8 +121,8 @@ func (a *app) releaseCommand() *cobra.Command {
 	var why string
 	c := &cobra.Command{
 		Use:   "release [TASK or AGENT]",
-		Short: "Let go of a held task or agent, or of all held tasks; works without a daemon",
-		Long: "release lets agents see a held task again, or ends the operator's hold on an agent. Without a name it lets go of all held\n" +
+		Short: "Release a held task or agent, or of all held tasks; works without a daemon",
+		Long: "release lets agents see a held task again, or ends the operator's hold on an agent. Without a name it releases all held\n" +
 			"tasks. It works on the files themselves when no steward is running.",
 		Example: "  steward release\n  steward release 7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10\n  steward release agent/codex-cursor",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeNames("task", "agent"),
@@ -182,7 +182,7 @@ type released struct {
 	Failed   []string `json:"failed"`
 }
 
-// releaseFiles works without a daemon: what a dead one holds is let go in the files.
+// releaseFiles works without a daemon: what a dead one holds is released in the files.
 func (a *app) releaseFiles(ctx context.Context, name, why string) error {
 	holds := a.lookForHolds(ctx)
 	defer holds.close()
@@ -191,7 +191,7 @@ func (a *app) releaseFiles(ctx context.Context, name, why string) error {
 		return err
 	}
 	if why == "" {
-		why = "the operator let it go"
+		why = "released by you"
 	}
 	done := released{Verb: "release", Released: []string{}, Failed: []string{}}
 	var troubles error
@@ -211,7 +211,7 @@ func (a *app) releaseFiles(ctx context.Context, name, why string) error {
 		p.line("released %s (no steward is running)", clean(subject))
 	}
 	if len(wanted) == 0 {
-		p.line("nothing is held (no steward is running)")
+		p.line("queue empty (no steward is running)")
 	}
 	return errors.Join(a.write(p.String()), troubles)
 }
@@ -234,7 +234,7 @@ func (l *holds) named(name string) ([]*hold, error) {
 	case len(found) == 0:
 		return nil, report(supervisor.ErrNoSubject, "release %s: there is no such task or agent in the projects of the configuration or the current folder", name)
 	case len(found) > 1:
-		return nil, report(supervisor.ErrRefused, "release %s: %d things have this name; give it as project:kind/id", name, len(found))
+		return nil, report(supervisor.ErrRefused, "release %s: %d things have this name; use project:kind/id", name, len(found))
 	case !found[0].held:
 		return nil, report(supervisor.ErrRefused, "release %s: it is not held", name)
 	}

@@ -216,7 +216,7 @@ func (a *app) printPlan(p prospect) error {
 	for _, v := range p.Verdicts {
 		due := ""
 		if v.Due != nil {
-			due = "  (changes " + v.Due.Local().Format(time.TimeOnly) + " unless something happens)"
+			due = "  (re-evaluated at " + v.Due.Local().Format(time.TimeOnly) + ")"
 		}
 		fmt.Fprintf(a.out, "%-10s %s: %s%s\n", v.State, oneWord(v.Subject), oneWord(v.Why), due)
 	}

@@ -25,11 +25,11 @@ func (a *app) ackCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, keys []string) error {
 			switch {
 			case all && len(keys) > 0:
-				return usageError{fmt.Errorf("acknowledge: give keys or --all, not both")}
+				return usageError{fmt.Errorf("acknowledge: use keys or --all, not both")}
 			case all:
 				return a.ackAll(c.Context())
 			case len(keys) == 0:
-				return usageError{fmt.Errorf("acknowledge: give a key, or --all; see: steward incidents")}
+				return usageError{fmt.Errorf("acknowledge: missing argument KEY, or --all; see: steward incidents")}
 			}
 			return a.quieten(c.Context(), "acknowledge", keys, renderAcked, postAck(c.Context()))
 		},
@@ -73,7 +73,7 @@ func (a *app) snoozeCommand() *cobra.Command {
 			keys, length := args[:len(args)-1], args[len(args)-1]
 			d, err := time.ParseDuration(length)
 			if err != nil || d <= 0 || d > status.LongestSnooze {
-				return usageError{fmt.Errorf("snooze %s: %q is no duration of up to 30 days; give one like 30m or 2h", keys[0], length)}
+				return usageError{fmt.Errorf("snooze %s: %q is not a duration of up to 30 days; use a value like 30m or 2h", keys[0], length)}
 			}
 			return a.quieten(c.Context(), "snooze", keys, renderSnoozed, func(cl *status.Client, key string, raw *json.RawMessage) error {
 				return cl.Post(c.Context(), "/v1/incidents/"+key+"/snooze", status.Snooze{Seconds: d.Seconds()}, raw)

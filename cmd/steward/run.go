@@ -38,7 +38,7 @@ func (a *app) runCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case once && managed:
-				return usageError{errors.New("run: give --once or --service, not both")}
+				return usageError{errors.New("run: use --once or --service, not both")}
 			case !once:
 				outliveReader()
 			}

@@ -39,7 +39,7 @@ func (a *app) serviceCommand() *cobra.Command {
 	}
 	c.AddCommand(a.installCommand(), a.uninstallCommand(), a.unitCommand(),
 		a.turnCommand("start", "Start the service, also after it was given up"),
-		a.turnCommand("stop", "Stop the service; what steward holds is let go"),
+		a.turnCommand("stop", "Stop the service; what steward holds is released"),
 		a.turnCommand("restart", "Restart the service; what steward holds stays held"),
 		a.serviceStatusCommand(), a.endedCommand(), a.failedCommand(), a.addCommand())
 	return c

@@ -37,7 +37,7 @@ func (a *app) endedCommand() *cobra.Command {
 
 // failedCommand is what systemd starts when it has given steward up (OnFailure).
 func (a *app) failedCommand() *cobra.Command {
-	return &cobra.Command{Use: "failed", Hidden: true, Short: "Let go of what a failed service held, and tell the human", RunE: func(c *cobra.Command, _ []string) error {
+	return &cobra.Command{Use: "failed", Hidden: true, Short: "Release what a failed service held, and tell the human", RunE: func(c *cobra.Command, _ []string) error {
 		return a.serviceFailed(c.Context(), "")
 	}}
 }
@@ -70,13 +70,13 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 		e := t.ending(t.Process, "")
 		why = e.How + ": " + e.Why
 	}
-	alert.Detail = why + ". " + plural(freed, "held task") + " let go. Look into its log, then: steward service start"
+	alert.Detail = why + ". " + plural(freed, "held task") + " released. Look into its log, then: steward service start"
 	alert.Occurrence = time.Now().UTC().Format(time.RFC3339)
 	i, err := enter(paths.State, alert)
 	if err != nil {
 		a.logger().Error("the incident cannot be written; it is told all the same", "error", err)
 	}
-	fmt.Fprintf(a.out, "steward is down (%s); let go of %s\n", clean(why), plural(freed, "held task"))
+	fmt.Fprintf(a.out, "steward is down (%s); released %s\n", clean(why), plural(freed, "held task"))
 	if err := callHuman(ctx, cfg.Escalate, paths.State, i); err != nil {
 		a.logger().Warn("nobody could be told; the incident waits", "key", i.Key, "error", err)
 	}
@@ -122,7 +122,7 @@ func callHuman(ctx context.Context, cfg escalate.Config, state string, i escalat
 	return nil
 }
 
-// freeAll lets go of everything that is held in the files, and counts it.
+// freeAll releases everything that is held in the files, and counts it.
 func (a *app) freeAll(ctx context.Context) (freed int) {
 	l := a.lookForHolds(ctx)
 	defer l.close()
@@ -138,8 +138,8 @@ func (a *app) uninstallCommand() *cobra.Command {
 	var o serviceOptions
 	c := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Stop and remove the service; what steward holds is let go",
-		Long: "uninstall stops the service, lets go of what steward holds, and removes everything that install and the service have made,\n" +
+		Short: "Stop and remove the service; what steward holds is released",
+		Long: "uninstall stops the service, releases what steward holds, and removes everything that install and the service have made,\n" +
 			"but for the history: incidents, journal and memory, and the attempts in the projects. --purge removes that as well, and\n" +
 			"names every folder that it removes. Your configuration stays.",
 		Example: "  steward service uninstall\n  sudo steward service uninstall --system --purge",
@@ -220,19 +220,19 @@ func atWork(state string) bool {
 	return errors.Is(err, platform.ErrLocked)
 }
 
-// freeAs lets go of what a dead steward held, as the account whose files they are.
+// freeAs releases what a dead steward held, as the account whose files they are.
 func (a *app) freeAs(ctx context.Context, who service.Account, paths platform.Paths) []string {
 	if atWork(paths.State) {
 		return nil
 	}
 	if who.UID == os.Getuid() {
 		if n := a.freeAll(ctx); n > 0 {
-			return []string{"let go of " + plural(n, "held task")}
+			return []string{"released " + plural(n, "held task")}
 		}
 		return nil
 	}
 	if out, err := runAs(ctx, who, paths, "release"); err != nil {
-		return []string{"held tasks could not be let go: " + oneWord(out+" "+err.Error())}
+		return []string{"held tasks could not be released: " + oneWord(out+" "+err.Error())}
 	}
 	return nil
 }

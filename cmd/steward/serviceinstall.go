@@ -220,7 +220,7 @@ func forgive(state string, who service.Account) {
 // announceRestart leaves the note that keeps what is held held.
 func (a *app) announceRestart(state string, who service.Account) {
 	if err := leaveNote(state, time.Now(), who); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintln(a.err, "steward: what is held is let go for a moment:", err)
+		fmt.Fprintln(a.err, "steward: what is held is released for a moment:", err)
 	}
 }
 

@@ -135,7 +135,7 @@ func taskError(err error, doing string) error {
 		return report(errors.Join(supervisor.ErrNoSubject, err), "%s: %v; see: steward tasks", doing, err)
 	case errors.Is(err, jsonfile.ErrExist):
 		which := strings.TrimSuffix(err.Error(), ": "+jsonfile.ErrExist.Error())
-		return report(errors.Join(supervisor.ErrRefused, err), "%s: %s is there already; give it another id, or none", doing, which)
+		return report(errors.Join(supervisor.ErrRefused, err), "%s: %s is there already; use another id, or none", doing, which)
 	case errors.Is(err, agentstatus.ErrEnded), errors.Is(err, agentstatus.ErrTaken), errors.Is(err, task.ErrNeedsHuman):
 		return report(errors.Join(supervisor.ErrRefused, err), "%s: %v", doing, err)
 	}

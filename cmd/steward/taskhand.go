@@ -74,7 +74,7 @@ func waitTime(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, usageError{fmt.Errorf("--wait=%s: give a time such as 10m", oneWord(text))}
+		return 0, usageError{fmt.Errorf("--wait=%s: use a time such as 10m", oneWord(text))}
 	}
 	return d, nil
 }
@@ -221,7 +221,7 @@ func (h *handEnd) flags(c *cobra.Command) {
 	f.StringArrayVar(&h.metrics, "metric", nil, "a figure `KEY=VALUE`; JSON where it parses, else text (may be repeated)")
 	f.StringArrayVar(&h.ending.Next, "next", nil, "what should be done next: `TEXT` (may be repeated)")
 	f.StringArrayVar(&h.ending.ForHuman, "next-for-human", nil, "what a human must decide: `TEXT` (may be repeated)")
-	f.StringVar(&h.document, "result", "", "a `FILE` with the result document; - for standard input. What else is given lies over it")
+	f.StringVar(&h.document, "result", "", "a `FILE` with the result document; - for standard input. Other flags override it")
 }
 
 func (a *app) taskDoneCommand() *cobra.Command {
@@ -263,7 +263,7 @@ func (a *app) taskFailCommand() *cobra.Command {
 			}
 			switch {
 			case len(missing) > 0:
-				return usageError{fmt.Errorf("fail task %s: give %s", oneWord(args[0]), strings.Join(missing, " and "))}
+				return usageError{fmt.Errorf("fail task %s: missing %s", oneWord(args[0]), strings.Join(missing, " and "))}
 			case h.failure.Line < 0:
 				return usageError{fmt.Errorf("fail task %s: --line %d: lines count from 1", oneWord(args[0]), h.failure.Line)}
 			}
@@ -277,10 +277,10 @@ func (a *app) taskFailCommand() *cobra.Command {
 	h.flags(c)
 	f := c.Flags()
 	f.StringVar(&h.failure.Code, "code", "", "the error's `CODE`")
-	f.StringVar(&h.failure.Message, "message", "", "what went wrong: `TEXT`")
+	f.StringVar(&h.failure.Message, "message", "", "error message `TEXT`")
 	f.StringVar(&h.failure.Severity, "severity", "", "`WORD`: fatal, error or warning (default: the code's)")
 	f.StringVar(&h.failure.File, "file", "", "the `FILE` that it is about")
-	f.IntVar(&h.failure.Line, "line", 0, "the `LINE` in it")
+	f.IntVar(&h.failure.Line, "line", 0, "line `NUMBER` in the file")
 	return c
 }
 

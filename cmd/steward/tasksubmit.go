@@ -41,7 +41,7 @@ func (a *app) taskSubmitCommand() *cobra.Command {
 			"    validate  --check NAME           preflight, lint, test or security\n" +
 			"    deploy    --service --environment\n\n" +
 			"With --wait it goes on as `steward task wait` does, and exits with the task's exit code. With --after the task is\n" +
-			"seen by its agent when the named ones are completed; where no steward runs to let it go then, submit itself waits\n" +
+			"seen by its agent when the named ones are completed; where no steward runs to release it then, submit itself waits\n" +
 			"for that in the foreground.",
 		Example: "  steward task submit execute --wait -- scripts/START.sh preflight\n" +
 			"  steward task submit research \"How does voice_mode_boot.sh handle silence?\" --search-path scripts\n" +
@@ -74,7 +74,7 @@ func (s *submission) flags(c *cobra.Command) {
 	f.BoolVar(&o.Blocking, "blocking", false, "say that the orchestrator waits for it (--wait says so too)")
 	f.DurationVar(&o.Progress, "progress", 0, "ask for progress reports at this `INTERVAL` (--progress alone: 30s)")
 	f.Lookup("progress").NoOptDefVal = "30s"
-	f.StringVar(&o.Directive, "directive", "", "the human's own words: `TEXT`")
+	f.StringVar(&o.Directive, "directive", "", "what the human asked for, as `TEXT`")
 	f.StringVar(&o.Session, "session", "", "the orchestrator's session: `UUID`")
 	f.BoolVar(&o.Voice, "voice", true, "speak of the task when it needs the human; --voice=false: never")
 	f.StringArrayVar(&o.Related, "related", nil, "a related task's `ID` (may be repeated)")
@@ -105,7 +105,7 @@ func (s *submission) typeFlags(c *cobra.Command) {
 	f.StringVar(&o.Format, "format", "", "research: the answer's format, a `WORD` such as markdown")
 	f.StringVar(&o.Check, "check", "", "validate: `NAME` of the check: preflight, lint, test or security")
 	f.StringArrayVar(&o.Files, "file", nil, "validate: a `FILE` to check (may be repeated)")
-	f.BoolVar(&o.Strict, "strict", false, "validate: take warnings for errors")
+	f.BoolVar(&o.Strict, "strict", false, "validate: treat warnings as errors")
 	f.StringVar(&o.Service, "service", "", "deploy: the service's `NAME`")
 	f.StringVar(&o.Environment, "environment", "", "deploy: `NAME` such as staging or production")
 	f.StringVar(&o.GCPProject, "gcp-project", "", "deploy: the cloud project's `NAME`")
@@ -180,7 +180,7 @@ func (s *submission) fits(c *cobra.Command, args []string) error {
 		return fmt.Errorf("say what: one of %s (see steward task submit --help)", strings.Join(task.Types(), ", "))
 	}
 	if s.order.Type = args[0]; !slices.Contains(task.Types(), s.order.Type) {
-		return fmt.Errorf("%q is no type of task; give one of %s", oneWord(args[0]), strings.Join(task.Types(), ", "))
+		return fmt.Errorf("%q is not a type of task; use one of %s", oneWord(args[0]), strings.Join(task.Types(), ", "))
 	}
 	for _, flag := range task.Strangers(s.order.Type) {
 		if f.Changed(flag.Name) {
@@ -191,11 +191,11 @@ func (s *submission) fits(c *cobra.Command, args []string) error {
 		return errors.New("--approved goes with --next-of")
 	}
 	if f.Changed("progress") && (s.order.Progress < time.Second || s.order.Progress > task.MaxTimeout) {
-		return fmt.Errorf("--progress %s: give 1s to 1h", s.order.Progress)
+		return fmt.Errorf("--progress %s: use 1s to 1h", s.order.Progress)
 	}
 	if f.Changed("throttle") {
 		if math.IsNaN(s.throttle) { // of which JSON knows nothing
-			return errors.New("--throttle NaN: give a share from 0 to 1")
+			return errors.New("--throttle NaN: use a share from 0 to 1")
 		}
 		s.order.Throttle = &s.throttle
 	}
@@ -209,7 +209,7 @@ func (s *submission) fits(c *cobra.Command, args []string) error {
 
 func fitsRequest(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return errors.New("--request brings everything along; give no TYPE and nothing behind it")
+		return errors.New("--request brings everything along; leave out TYPE and what follows it")
 	}
 	n := 0
 	for _, name := range requestFlags {
@@ -228,7 +228,7 @@ func (s *submission) rest(words []string) error {
 	o := &s.order
 	switch {
 	case o.Type == task.Execute && len(words) > 0 && (s.script != "" || len(s.args) > 0):
-		return errors.New("give the command once: --script with --arg, or behind --")
+		return errors.New("the command is given twice; use --script with --arg, or put it after --")
 	case o.Type == task.Execute && s.script != "":
 		o.Command = append([]string{s.script}, s.args...)
 	case o.Type == task.Execute && len(s.args) > 0:
@@ -236,7 +236,7 @@ func (s *submission) rest(words []string) error {
 	case o.Type == task.Execute:
 		o.Command = words
 	case o.Type == task.Research && len(words) > 0 && o.Query != "":
-		return errors.New("give the question once: with --query, or behind the type")
+		return errors.New("the question is given twice; use --query, or put it after the type")
 	case o.Type == task.Research && len(words) > 0:
 		o.Query = strings.Join(words, " ")
 	case len(words) > 0:
@@ -330,7 +330,7 @@ func (d *workdesk) precede(ctx context.Context, r *agentstatus.Request) error {
 	if _, _, supervised := d.picture(ctx); supervised {
 		return nil
 	}
-	fmt.Fprintf(d.app.err, "steward: no steward supervises %s to let the task go later; waiting here for %s\n", clean(d.dir), clean(strings.Join(after, ", ")))
+	fmt.Fprintf(d.app.err, "steward: no steward supervises %s to release the task later; waiting here for %s\n", clean(d.dir), clean(strings.Join(after, ", ")))
 	for _, id := range after {
 		before, err := d.hinted(ctx, d.vigil(id, 0, quietly))
 		switch {

@@ -37,7 +37,7 @@ func (a *app) taskWaitCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames("task"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("timeout") && limit <= 0 {
-				return usageError{fmt.Errorf("wait for task %s: --timeout %s: give a time such as 10m", oneWord(args[0]), limit)}
+				return usageError{fmt.Errorf("wait for task %s: --timeout %s: use a time such as 10m", oneWord(args[0]), limit)}
 			}
 			d, detail, err := a.findDesk(c.Context(), project, args[0], "wait for task "+args[0])
 			if err != nil {

@@ -26,7 +26,7 @@ const (
 
 // How a run ended.
 const (
-	endStopped  = "clean"       // it was asked to, and let go of everything
+	endStopped  = "clean"       // it was asked to, and released everything
 	endHanded   = "handed over" // it was asked to, and left the holds to the next one
 	endFailed   = "failed"      // with an error of its own
 	endCrashed  = "crash"       // by a defect
@@ -89,7 +89,7 @@ func (t *tenure) ending(now proc.Identity, crash string) *status.Ending {
 	switch {
 	case t.How != "":
 	case strings.HasPrefix(t.Verdict, "watchdog"):
-		e.How, e.Why = endWatchdog, "it did not come by for too long, and the service manager ended it"
+		e.How, e.Why = endWatchdog, "it stopped responding, and the service manager ended it"
 	case strings.HasPrefix(t.Verdict, "oom-kill"):
 		e.How, e.Why = endMemory, "the kernel ended it for want of memory"
 	case t.Process.Boot != "" && now.Boot != "" && t.Process.Boot != now.Boot:

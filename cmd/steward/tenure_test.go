@@ -28,7 +28,7 @@ func TestEnding(t *testing.T) {
 		"killed":                                {tenure{Process: boot1}, boot1, "", "killed", "without a word"},
 		"killed, says systemd":                  {tenure{Process: boot1, Verdict: "signal killed KILL"}, boot1, "", "killed", "signal killed KILL"},
 		"crashed":                               {tenure{Process: boot1}, boot1, "\npanic: oh\n\ngoroutine 1", "crash", "panic: oh"},
-		"watchdog, with the words of its abort": {tenure{Process: boot1, Verdict: "watchdog killed ABRT"}, boot1, "SIGABRT: abort", "watchdog", "did not come by"},
+		"watchdog, with the words of its abort": {tenure{Process: boot1, Verdict: "watchdog killed ABRT"}, boot1, "SIGABRT: abort", "watchdog", "stopped responding"},
 		"memory":                                {tenure{Verdict: "oom-kill killed KILL"}, boot1, "", "out of memory", "memory"},
 		"the machine went down":                 {tenure{Process: boot1}, boot2, "", "reboot", "restarted"},
 		"boot unknown":                          {tenure{}, boot2, "", "killed", ""},

@@ -191,7 +191,7 @@ func (x *torture) awaits(what string, ok func() bool) {
 	})
 }
 
-// rest waits until every task is at its end, as the files say. On a machine that others fill, the operator lets tasks go.
+// rest waits until every task is at its end, as the files say. On a machine that others fill, the operator releases tasks.
 func (x *torture) rest() {
 	patient := time.Now().Add(patience / 2)
 	for open := x.open(); open > 0; { // as long as it goes on, it may take its time

@@ -56,13 +56,13 @@ func valueWords(kind string, err error) string {
 	}
 	switch kind {
 	case "int", "uint", "int64":
-		return "give a whole number"
+		return "use a whole number"
 	case "float64":
-		return "give a number"
+		return "use a number"
 	case "duration":
-		return "give a time such as 30s, 10m or 2h"
+		return "use a time such as 30s, 10m or 2h"
 	case "bool":
-		return "give true or false, or the flag alone"
+		return "use true or false, or the flag alone"
 	}
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
@@ -80,7 +80,7 @@ func argumentWords(c *cobra.Command, args []string, err error) error {
 	case strings.HasPrefix(text, "unknown command") && len(args) > 0:
 		return fmt.Errorf("%s takes no argument, and was given %s %s", c.CommandPath(), oneWord(args[0]), see)
 	case counted && len(args) == 0:
-		return fmt.Errorf("%s: give %s %s", c.CommandPath(), takes, see)
+		return fmt.Errorf("%s: missing argument %s %s", c.CommandPath(), takes, see)
 	case counted:
 		return fmt.Errorf("%s takes %s, and was given %s %s", c.CommandPath(), takes, plural(len(args), "argument"), see)
 	}

@@ -59,7 +59,7 @@ func (a *app) reach() (platform.Paths, error) {
 	if err == nil || a.configFile != "" {
 		return paths, err
 	}
-	fmt.Fprintln(a.err, "steward: the configuration is refused, so the usual socket is asked; see: steward config")
+	fmt.Fprintln(a.err, "steward: invalid configuration; using the default socket; see: steward config")
 	return a.place(), nil
 }
 

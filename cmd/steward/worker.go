@@ -50,9 +50,9 @@ func (a *app) workerCommand() *cobra.Command {
 			case !isAgentName(f.agent):
 				return usageError{fmt.Errorf("worker: --agent %q: it cannot be used as a file name", f.agent)}
 			case f.once && f.drain:
-				return usageError{errors.New("worker: give --once or --drain, not both")}
+				return usageError{errors.New("worker: use --once or --drain, not both")}
 			case f.jobs < 1 || f.jobs > 256:
-				return usageError{fmt.Errorf("worker: --jobs %d: give 1 to 256", f.jobs)}
+				return usageError{fmt.Errorf("worker: --jobs %d: use 1 to 256", f.jobs)}
 			}
 			outliveReader()
 			return a.work(c.Context(), f)

@@ -62,7 +62,7 @@ func TestWorkerChain(t *testing.T) {
 }
 
 // TestWorkerChainSurvivesTheDaemon: what waits for its turn goes on waiting when the daemon dies, and when it ends and
-// lets go of all that it holds: then the worker keeps the order.
+// releases all that it holds: then the worker keeps the order.
 func TestWorkerChainSurvivesTheDaemon(t *testing.T) {
 	for name, dies := range map[string]bool{"it is killed": true, "it ends": false} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestWorkerChainSurvivesTheDaemon(t *testing.T) {
 				r.shows(b)
 				_ = daemon.Process.Signal(syscall.SIGTERM)
 				<-daemon.ended
-				r.slowly("it has let go", func() bool { return there(r.task("p", b, ".request.json")) })
+				r.slowly("it has released it", func() bool { return there(r.task("p", b, ".request.json")) })
 			}
 			r.spawn(r.worker("p")) // which has room for the second one
 			r.pause(1500 * time.Millisecond)

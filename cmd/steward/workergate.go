@@ -22,7 +22,7 @@ type workerGate struct {
 	several bool // tasks run beside each other
 	gauge   *measure.Gauge
 	last    capacity.Load
-	spent   bool // a task was let in on the last reading, which does not show it yet
+	spent   bool // a task was admitted on the last reading, which does not show it yet
 }
 
 func (g *workerGate) ask(ctx context.Context, task string, throttle *float64) (ok bool, why string, wait time.Duration) {

@@ -131,7 +131,7 @@ func holder(t *testing.T, part, dir string) (cmd *exec.Cmd, end func()) {
 	return cmd, end
 }
 
-// TestKillOfTheOneWhoRunsTheCommand: kill -9 of steward lets nobody in while the command still runs, list names the
+// TestKillOfTheOneWhoRunsTheCommand: after kill -9 of steward the lock stays taken while the command still runs, list names the
 // command, and its end frees the lock.
 func TestKillOfTheOneWhoRunsTheCommand(t *testing.T) {
 	dir := t.TempDir()

@@ -96,7 +96,7 @@ const (
 	farewellLooks = 8
 )
 
-// Close lets go of what is open. Clients that are just writing the state file get a moment, so that nothing is lost.
+// Close releases what is open. Clients that are just writing the state file get a moment, so that nothing is lost.
 func (p *Place) Close() {
 	if m := p.opts.Mirror; m != nil {
 		p.mirror.Lock()

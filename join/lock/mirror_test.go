@@ -32,7 +32,7 @@ func newDesk(t *testing.T, state string) *desk {
 
 func (d *desk) state() string { d.Helper(); return readText(d, statePath(d.dir)) }
 
-// refused asks for the lock in builder's name, and gives the reason why it is not to be had.
+// refused asks for the lock in builder's name, and gives the reason why it cannot be had.
 func (d *desk) refused() string {
 	d.Helper()
 	_, err := d.p.Acquire(d.Context(), Request{Name: "src/a.go", Agent: "builder", TTL: time.Hour, NoWait: true})

@@ -71,7 +71,7 @@ func checkName(name string) error {
 // checkAgent keeps the mirror readable: what it shows must come back as it was written.
 func checkAgent(agent string) error {
 	if err := checkName(agent); err != nil || strings.TrimSpace(agent) != agent {
-		return fmt.Errorf("%q is no name for an agent", agent)
+		return fmt.Errorf("%q is not a name for an agent", agent)
 	}
 	return nil
 }

@@ -81,23 +81,23 @@ func (p *problems) size(n int) {
 
 func (p *problems) header(r agentstatus.Request) {
 	if !slices.Contains(Types(), r.Type) {
-		p.add("request_type", "is %q; give one of %s", r.Type, strings.Join(Types(), ", "))
+		p.add("request_type", "is %q; use one of %s", r.Type, strings.Join(Types(), ", "))
 	}
 	if !slices.Contains([]string{"critical", "high", "medium", "low"}, r.Priority) {
-		p.add("priority", "is %q; give critical, high, medium or low", r.Priority)
+		p.add("priority", "is %q; use critical, high, medium or low", r.Priority)
 	}
 	if !(r.Timeout > 0 && r.Timeout <= MaxTimeout.Seconds()) {
-		p.add("timeout_seconds", "is %s; give more than 0 and at most %v", plain(r.Timeout), MaxTimeout.Seconds())
+		p.add("timeout_seconds", "is %s; use more than 0 and at most %v", plain(r.Timeout), MaxTimeout.Seconds())
 	}
 	if t := r.Throttle; t != nil && !(*t >= 0 && *t <= 1) {
-		p.add("throttle_capacity", "is %v; give a share from 0 to 1", *t)
+		p.add("throttle_capacity", "is %v; use a share from 0 to 1", *t)
 	}
 	if every := r.Coordination.Every; !(every >= 1 && every <= MaxTimeout.Seconds()) {
-		p.add("coordination.update_interval_seconds", "is %v; give 1 to %v", every, MaxTimeout.Seconds())
+		p.add("coordination.update_interval_seconds", "is %v; use 1 to %v", every, MaxTimeout.Seconds())
 	}
 	for field, name := range map[string]string{"source_agent": r.Source, "target_agent": r.Target} {
 		if name == "" || name != strings.TrimSpace(name) || strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, ".") {
-			p.add(field, "is %q; give an agent's name, such as codex-cursor", name)
+			p.add(field, "is %q; use an agent's name, such as codex-cursor", name)
 		}
 	}
 	if slices.Contains(r.Coordination.After, r.TaskID) {
@@ -142,9 +142,9 @@ func (p *problems) payload(r agentstatus.Request) {
 func (p *problems) place(field, name string) {
 	switch {
 	case name == "":
-		p.add(field, "is empty; give a path")
+		p.add(field, "is empty; use a path")
 	case !filepath.IsAbs(name):
-		p.add(field, "is %q; give an absolute path", short(name))
+		p.add(field, "is %q; use an absolute path", short(name))
 	case strings.ContainsFunc(name, unicode.IsControl):
 		p.add(field, "holds a control character")
 	}
@@ -163,7 +163,7 @@ func get[T any](g given, key, want string, required bool) (v T, ok bool) {
 	field := "payload.parameters." + key
 	switch {
 	case !there && required:
-		g.add(field, "is missing; give %s", want)
+		g.add(field, "is missing; use %s", want)
 	case !there:
 	case err != nil || string(raw) == "null" || json.Unmarshal(raw, &v) != nil:
 		g.add(field, "must be %s", want)
@@ -182,7 +182,7 @@ func (g given) text(key string, required bool) {
 func (g given) word(key string, set ...string) {
 	want := "one of " + strings.Join(set, ", ")
 	if v, ok := get[string](g, key, want, true); ok && !slices.Contains(set, v) {
-		g.add("payload.parameters."+key, "is %q; give %s", short(v), want)
+		g.add("payload.parameters."+key, "is %q; use %s", short(v), want)
 	}
 }
 
@@ -192,7 +192,7 @@ func (g given) texts(key string) { get[[]string](g, key, "a list of texts", fals
 
 func (g given) seconds(key string) {
 	if v, ok := get[float64](g, key, "a number of seconds", false); ok && !(v > 0 && v <= MaxTimeout.Seconds()) {
-		g.add("payload.parameters."+key, "is %s; give more than 0 and at most %v", plain(v), MaxTimeout.Seconds())
+		g.add("payload.parameters."+key, "is %s; use more than 0 and at most %v", plain(v), MaxTimeout.Seconds())
 	}
 }
 

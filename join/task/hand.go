@@ -21,7 +21,7 @@ type Ending struct {
 	Next, ForHuman      []string
 	Failure             *agentstatus.TaskError // nil: it is done
 	Took                time.Duration
-	Document            []byte // a result document; what else is given lies over it
+	Document            []byte // a result document; other fields override it
 }
 
 // severities of protocol 000, Error Codes.
@@ -114,24 +114,24 @@ func (e Ending) read(p *problems) agentstatus.Result {
 // result holds a result to the document (protocol 000, Task Result Schema).
 func (p *problems) result(r agentstatus.Result) {
 	if !slices.Contains([]string{"completed", "failed", "partial", "timeout", "blocked"}, r.Status) {
-		p.add("status", "is %q; give completed, failed, partial, timeout or blocked", short(r.Status))
+		p.add("status", "is %q; use completed, failed, partial, timeout or blocked", short(r.Status))
 	}
 	if !(r.Capacity >= 0 && r.Capacity <= 1) {
-		p.add("capacity_used", "is %v; give a share from 0 to 1", r.Capacity)
+		p.add("capacity_used", "is %v; use a share from 0 to 1", r.Capacity)
 	}
 	if !(r.Seconds >= 0) {
-		p.add("execution_time_seconds", "is %v; give a number of seconds", r.Seconds)
+		p.add("execution_time_seconds", "is %v; use a number of seconds", r.Seconds)
 	}
 	for i, e := range r.Errors {
 		field := fmt.Sprintf("errors[%d]", i)
 		if strings.TrimSpace(e.Code) == "" {
-			p.add(field+".code", "is missing; give one such as EXECUTION_FAILED")
+			p.add(field+".code", "is missing; use one such as EXECUTION_FAILED")
 		}
 		if strings.TrimSpace(e.Message) == "" {
 			p.add(field+".message", "is missing")
 		}
 		if !slices.Contains([]string{"fatal", "error", "warning"}, e.Severity) {
-			p.add(field+".severity", "is %q; give fatal, error or warning", short(e.Severity))
+			p.add(field+".severity", "is %q; use fatal, error or warning", short(e.Severity))
 		}
 		if e.Line < 0 {
 			p.add(field+".line", "is %d; lines count from 1", e.Line)
@@ -143,7 +143,7 @@ func (p *problems) result(r agentstatus.Result) {
 			p.add(field+".action", "is empty")
 		}
 		if !slices.Contains([]string{"critical", "high", "medium", "low"}, n.Priority) {
-			p.add(field+".priority", "is %q; give critical, high, medium or low", short(n.Priority))
+			p.add(field+".priority", "is %q; use critical, high, medium or low", short(n.Priority))
 		}
 	}
 	for field, names := range map[string][]string{"result.artifacts_created": r.Body.Artifacts, "result.files_modified": r.Body.Modified} {

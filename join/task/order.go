@@ -47,7 +47,7 @@ type Order struct {
 	Modify, Read       []string
 	Artifacts          []string
 	Parameters         map[string]any // over what the type's own fields say
-	Payload            []byte         // a payload object; what else is given lies over it
+	Payload            []byte         // a payload object; other fields override it
 	DryRun             bool
 	After              []string
 
@@ -99,7 +99,7 @@ func (o Order) every() time.Duration {
 // list is never nil: the document's arrays are there even when they are empty.
 func list(items []string) []string { return append([]string{}, items...) }
 
-// payload lays the flags over the payload document, and the parameters over the type's own fields.
+// payload lays the flags over the payload document, and the parameters override the type's own fields.
 func (o Order) payload(p *problems) agentstatus.RequestPayload {
 	base := agentstatus.RequestPayload{TaskType: o.Type, Parameters: map[string]any{}}
 	if o.Payload != nil {

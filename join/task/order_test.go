@@ -166,7 +166,7 @@ func TestParametersKeepWhatWasWritten(t *testing.T) {
 	}
 }
 
-// Flags lie over the payload document, parameters over the type's own fields.
+// Flags override the payload document, parameters override the type's own fields.
 func TestPayloadDocument(t *testing.T) {
 	o := order(task.Research)
 	o.Query = ""

@@ -82,7 +82,7 @@ func (p *parameters) seconds(key string) time.Duration {
 		p.refuse(key, "must be a number of seconds, not %s", kindOf(v))
 		return 0
 	case !(n > 0) || math.IsInf(n, 0):
-		p.refuse(key, "is %v; give a number of seconds above 0", v)
+		p.refuse(key, "is %v; use a number of seconds above 0", v)
 		return 0
 	}
 	return duration(n)

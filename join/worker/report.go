@@ -205,7 +205,7 @@ func (r *report) paths(at string, v any, dir string) []string {
 	for i, item := range list[:min(len(list), most)] {
 		s, isText := item.(string)
 		if !isText || sane(s) != nil {
-			r.bad("%s[%d] is no path", at, i)
+			r.bad("%s[%d] is not a path", at, i)
 			continue
 		}
 		all = append(all, absolute(s, dir))

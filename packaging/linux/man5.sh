@@ -12,7 +12,7 @@ steward.toml \\- the settings of steward
 \\fI/etc/steward/config.toml\\fR (machine service)
 .fi
 .SH DESCRIPTION
-Everything has a default, and the file need not exist. It lies over the defaults below and holds only what differs.
+Everything has a default, and the file need not exist. It overrides the defaults below and holds only what differs.
 An unknown key is an error. \\fBsteward config \\-\\-check\\fR \\fIFILE\\fR checks a file,
 \\fBsteward config\\fR prints what is in force, \\fBsteward reload\\fR has the running steward read it again.
 .SH SETTINGS

@@ -29,7 +29,7 @@ func main() {
 func run(w io.Writer, binary, release string, notices bool) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
-		return fmt.Errorf("read what %q was built from: %w; give a Go binary", binary, err)
+		return fmt.Errorf("read what %q was built from: %w; use a Go binary", binary, err)
 	}
 	parts, err := partsOf(info)
 	if err != nil {

@@ -74,7 +74,7 @@ func sockets(address string) []string {
 func dialBus(ctx context.Context, address string, ear *ear) (*bus, error) {
 	paths := sockets(address)
 	if len(paths) == 0 {
-		return nil, hinted(unavailable("no session bus"), notBusHint)
+		return nil, hinted(unavailable("no desktop session, so no popups"), notBusHint)
 	}
 	var errs []error
 	for _, path := range paths {

@@ -46,8 +46,14 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // unavailable makes the cause of an Error that wraps ErrUnavailable.
 func unavailable(format string, args ...any) error {
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), ErrUnavailable)
+	return absent(fmt.Sprintf(format, args...))
 }
+
+// absent is an ErrUnavailable in its own words.
+type absent string
+
+func (a absent) Error() string { return string(a) }
+func (a absent) Unwrap() error { return ErrUnavailable }
 
 // find gives the absolute path of a tool. It is asked at each call, because tools are installed later; a hit in
 // a relative PATH entry counts as none, because it depends on the folder we happen to stand in.

@@ -119,7 +119,7 @@ func (p *Popups) Probe(ctx context.Context) error {
 	return wrap("probe popups", p.screen.probe(ctx))
 }
 
-// Close lets go of the desktop and ends Events; popups stay on the screen, but their buttons do nothing any more.
+// Close releases the desktop and ends Events; popups stay on the screen, but their buttons do nothing any more.
 // Later calls fail.
 func (p *Popups) Close() error {
 	p.out.close() // first: what we leave behind is not lost

@@ -22,7 +22,7 @@ type sieve struct {
 	*net.UnixConn
 	in      *bufio.Reader
 	left    int  // bytes of the present message that still pass
-	line    bool // the bus talks in lines until we are let in
+	line    bool // the bus talks in lines until we are admitted
 	trusted atomic.Pointer[string]
 	refused *atomic.Uint64
 }

@@ -35,7 +35,7 @@ func treeWith(root Identity, mark string, known map[Identity]bool) ([]Process, e
 // Linux and macOS (where the system's own programs do not show it); else errors.ErrUnsupported.
 func Marked(key, value string) ([]Process, error) {
 	if key == "" || strings.ContainsAny(key, "=\x00") || strings.Contains(value, "\x00") {
-		return nil, fmt.Errorf("look for marked processes: %q is no environment entry", key+"="+value)
+		return nil, fmt.Errorf("look for marked processes: %q is not an environment entry", key+"="+value)
 	}
 	all, err := census()
 	if err != nil {

@@ -32,7 +32,7 @@ func NewCommand(argv []string) (*Command, error) {
 	case slices.ContainsFunc(argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
 		return nil, &Error{Op: "configure command", Err: errors.New("an argument holds a NUL")}
 	case strings.ContainsRune(filepath.ToSlash(argv[0]), '/') && !filepath.IsAbs(argv[0]):
-		return nil, &Error{Op: "configure command", Err: fmt.Errorf("%q is no absolute path", argv[0]),
+		return nil, &Error{Op: "configure command", Err: fmt.Errorf("%q is not an absolute path", argv[0]),
 			Hint: `no shell reads it: write "~" and "$HOME" out`}
 	}
 	return c, nil
@@ -47,7 +47,7 @@ func (c *Command) Probe() error {
 func (c *Command) find() (string, error) {
 	path, err := exec.LookPath(c.argv[0]) // an error, too, for a relative folder in PATH
 	if err != nil {
-		return "", &Error{Op: "find the command", Err: err, Hint: "give the absolute path of a program that this user may run"}
+		return "", &Error{Op: "find the command", Err: err, Hint: "use the absolute path of a program that this user may run"}
 	}
 	return path, nil
 }

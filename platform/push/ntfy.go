@@ -70,7 +70,7 @@ func (c NtfyConfig) server() (*url.URL, error) {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, errors.New("it must begin with https:// or http://")
 	case u.User != nil:
-		return nil, errors.New("it holds a user or a password; give an access token instead")
+		return nil, errors.New("it holds a user or a password; use an access token instead")
 	case err != nil || port < 1 || port > 65535:
 		return nil, errors.New("there is no such port")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":

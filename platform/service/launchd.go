@@ -152,7 +152,7 @@ func (l *launchd) Install(ctx context.Context, spec Spec, handOver func()) (Outc
 		return out, err
 	}
 	if st, err := os.Stat(spec.Binary); err != nil || !st.Mode().IsRegular() {
-		return out, fmt.Errorf("install the service: %s is no program; build or install steward first", spec.Binary)
+		return out, fmt.Errorf("install the service: %s is not a program; build or install steward first", spec.Binary)
 	}
 	domain, err := l.session(ctx)
 	if err != nil {

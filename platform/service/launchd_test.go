@@ -536,10 +536,10 @@ func TestLaunchdLeavesOthersAlone(t *testing.T) {
 	m = newMac(t, false, "gui/501", "user/501")
 	m.spec.Binary = t.TempDir()
 	_, err = m.install()
-	m.wantError(err, "is no program")
+	m.wantError(err, "is not a program")
 	m.spec.Binary = "/nowhere/steward"
 	_, err = m.install()
-	m.wantError(err, "/nowhere/steward is no program")
+	m.wantError(err, "/nowhere/steward is not a program")
 	if files, err := m.Render(m.spec); err != nil || !strings.Contains(files[0].Text, "not there yet") {
 		t.Errorf("Render before the program is there: %v", err)
 	}

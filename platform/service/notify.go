@@ -37,7 +37,7 @@ func (l *Line) Ready(text string) { l.say(daemon.SdNotifyReady, "STATUS="+oneLin
 // Reloading says that the configuration is read again; Ready ends it.
 func (l *Line) Reloading() { l.say(daemon.SdNotifyReloading) }
 
-// Stopping says that steward is letting go.
+// Stopping says that steward releases what it holds.
 func (l *Line) Stopping() { l.say(daemon.SdNotifyStopping) }
 
 // Waiting says why steward does not begin yet, and asks for that much more time to start.

@@ -84,7 +84,7 @@ func launchdEnvironment(spec Spec, session string) plistDict {
 func renderPlist(spec Spec, session, sum string) (string, error) {
 	for what, p := range map[string]string{"program": spec.Binary, "home": spec.Home, "log folder": spec.LogDir} {
 		if !filepath.IsAbs(p) {
-			return "", fmt.Errorf("render the plist: the %s %q is no absolute path", what, p)
+			return "", fmt.Errorf("render the plist: the %s %q is not an absolute path", what, p)
 		}
 	}
 	if session == "" && spec.User == "" {

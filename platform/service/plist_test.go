@@ -158,8 +158,8 @@ func TestPlistIsRefused(t *testing.T) {
 	for name, spec := range map[string]Spec{
 		`cannot be written in XML`:   specFor("/Users/bell\a"),
 		`cannot be written in XML; `: specFor("/Users/\xff"),
-		`is no absolute path`:        {Binary: "steward", Home: "/h", LogDir: "/l", User: "jesse"},
-		`no absolute path`:           {Binary: "/steward", Home: "/h", User: "jesse"},
+		`is not an absolute path`:    {Binary: "steward", Home: "/h", LogDir: "/l", User: "jesse"},
+		`not an absolute path`:       {Binary: "/steward", Home: "/h", User: "jesse"},
 		`name it with --user`:        {Binary: "/steward", Home: "/h", LogDir: "/l"},
 	} {
 		if text, err := renderPlist(spec, "", ""); err == nil || text != "" || !strings.Contains(err.Error(), name) {

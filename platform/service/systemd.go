@@ -102,7 +102,7 @@ func (m *systemd) outer(spec Spec, unit string) (kardianos.Service, error) {
 // Start starts it, also after it had been given up.
 func (m *systemd) Start(ctx context.Context) error { return m.order(ctx, "start") }
 
-// Stop stops it. What steward holds is let go.
+// Stop stops it. What steward holds is released.
 func (m *systemd) Stop(ctx context.Context) error { return m.order(ctx, "stop") }
 
 // Restart restarts it.

@@ -33,7 +33,7 @@ func (p *program) Start(s kardianos.Service) error {
 	return nil
 }
 
-// Stop waits as long as letting go may take, and no longer.
+// Stop waits as long as the release may take, and no longer.
 func (p *program) Stop(kardianos.Service) error {
 	p.cancel()
 	patience := time.NewTimer(stopTime)

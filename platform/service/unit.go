@@ -87,7 +87,7 @@ WantedBy=%s
 `
 
 const failedUnit = `[Unit]
-Description=Let go of what steward held, and say that it has stopped
+Description=Release what steward held, and say that it has stopped
 %s
 [Service]
 Type=oneshot

@@ -30,9 +30,9 @@ func (p *Project) accepts(c protocol.Change) error {
 	case p.verb(c.Verb) == nil:
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
 	case c.Subject.Kind == protocol.KindTask && !plainID(c.Subject.ID):
-		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
+		return fmt.Errorf("%s: %q is not a task id", c.Verb, c.Subject.ID)
 	case c.Subject.Kind == protocol.KindAgent && !plainID(c.Subject.ID):
-		return fmt.Errorf("%s: %q is no name for an agent", c.Verb, c.Subject.ID)
+		return fmt.Errorf("%s: %q is not a name for an agent", c.Verb, c.Subject.ID)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (p *Project) putNotice(c protocol.Change, opts ...jsonfile.Option) error {
 	return err
 }
 
-// release lets agents see the task again. It compares nothing: letting go is right whatever the request says by now.
+// release lets agents see the task again. It compares nothing: releasing is right whatever the request says by now.
 // A cancelled task gets its end first, which a crash may have cut off.
 func (p *Project) release(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
@@ -131,7 +131,7 @@ func (p *Project) release(c protocol.Change) error {
 	}
 	was := e.held.There
 	if was && c.Reason == protocol.ReasonOperator && c.Hold == protocol.HoldBlocked {
-		// On record, so that workers let it go too: they keep the order of a chain themselves.
+		// On record, so that workers release it too: they keep the order of a chain themselves.
 		doc, err := jsonfile.Encode(map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(p.Now), "why": c.Why})
 		if err != nil {
 			return err

@@ -50,7 +50,7 @@ func KnownAgents() []string { return []string{livhana, codex} }
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !plainID(b.Agent) {
-		return fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", b.Agent)
+		return fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", b.Agent)
 	}
 	if err := p.lay(b.Agent); err != nil {
 		if errors.Is(err, ErrNotInitialized) {

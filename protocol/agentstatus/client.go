@@ -43,7 +43,7 @@ func Connect(dir string, o ClientOptions) *Client {
 	return &Client{p: New(dir, Options{Guard: o.Guard}), alive: o.Alive}
 }
 
-// Close lets go of what is open.
+// Close releases what is open.
 func (c *Client) Close() { c.p.Close() }
 
 // open begins a piece of work: the protocol's folder must be there.

@@ -123,7 +123,7 @@ func (p *Project) usable(id, dir, name string, odd map[string]protocol.Fault) bo
 		return false
 	}
 	where := p.Shown(path.Join(dir, name))
-	p.odd(p.oddTasks, odd, where, "\""+folder.Line(id, 60)+"\" is no task id: it cannot be used as a file name", "use a UUID")
+	p.odd(p.oddTasks, odd, where, "\""+folder.Line(id, 60)+"\" is not a task id: it cannot be used as a file name", "use a UUID")
 	return false
 }
 

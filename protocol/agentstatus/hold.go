@@ -54,7 +54,7 @@ func (p *Project) announceHold(h *holding) {
 	case !e.request.Good || string(e.request.Sum) != h.change.Ref.Sum:
 		h.err = folder.Moved("the request is not the one that was judged")
 	case e.result.There || e.inHand() || e.claim.There:
-		h.err = folder.Moved("its agent was quicker")
+		h.err = folder.Moved(protocol.AgentFirst)
 	default:
 		h.err = p.putNotice(h.change, jsonfile.Volatile)
 	}
@@ -103,7 +103,7 @@ func (p *Project) hideAll(list []*holding, synced []error) {
 func (p *Project) hide(h *holding) error {
 	e := h.entry
 	if p.has(e.files.result) || p.begun(e) {
-		return folder.Moved("its agent was quicker")
+		return folder.Moved(protocol.AgentFirst)
 	}
 	return p.Root.RenameIf(e.files.request, e.files.held, jsonfile.Sum(h.change.Ref.Sum), jsonfile.Volatile)
 }
@@ -118,7 +118,7 @@ func (p *Project) settleHold(h *holding) {
 		return
 	}
 	if h.err = p.show(e); h.err == nil {
-		h.err = folder.Moved("its agent was quicker")
+		h.err = folder.Moved(protocol.AgentFirst)
 	}
 }
 

@@ -162,8 +162,8 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	for _, name := range sortedKeys(agents) {
 		a := agents[name]
 		if !plainID(name) {
-			p.odd(p.oddAgents, odd, path.Join(Base, a.file), "\""+folder.Line(name, 60)+"\" is no name for an agent: it cannot be used as a file name",
-				"give the agent a plain name")
+			p.odd(p.oddAgents, odd, path.Join(Base, a.file), "\""+folder.Line(name, 60)+"\" is not a name for an agent: it cannot be used as a file name",
+				"use a plain name for the agent")
 			continue
 		}
 		if r := p.bench.cards[cardPath(name)]; r != nil && r.Good && r.Value.over(p.Now) {

@@ -61,7 +61,7 @@ func TestOpenFollowsEveryChange(t *testing.T) {
 		{"another claims it", func() { c.do(c.client().Claim(t.Context(), work(a), claim, c.now)) }, b},
 		{"and gives it back", func() { c.do(c.client().Unclaim(t.Context(), a, c.now)) }, both},
 		{"it is held", func() { c.do(os.Rename(request, c.path(taskFile(a, heldExt)))) }, b},
-		{"and let go", func() { c.do(os.Rename(c.path(taskFile(a, heldExt)), request)) }, both},
+		{"and released", func() { c.do(os.Rename(c.path(taskFile(a, heldExt)), request)) }, both},
 		{"a client without claims begins it", func() { write(taskFile(a, progressExt), `{"task_id":"`+a+`","progress_percent":5}`) }, b},
 		{"which an earlier run had left", func() {
 			past := time.Now().Add(-time.Hour)

@@ -34,7 +34,7 @@ type Post struct {
 func (c *Client) Enroll(ctx context.Context, post Post, now time.Time) error {
 	c.p.Begin(now)
 	if !plainID(post.Agent) {
-		return fmt.Errorf("%q is no name for an agent: it cannot be used as a file name", post.Agent)
+		return fmt.Errorf("%q is not a name for an agent: it cannot be used as a file name", post.Agent)
 	}
 	begin := c.p.Make
 	if !post.Lay {

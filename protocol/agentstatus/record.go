@@ -23,7 +23,7 @@ import (
 //	<id>.final.json       the first terminal result that was judged: a later one does not replace it
 //	<id>.<n>.final.json   such a record of a task that was asked for again
 //	<id>.dead.json        the dead letter
-//	<id>.freed.json       the operator let it go before what it comes after was completed
+//	<id>.freed.json       the operator released it before what it comes after was completed
 //	<id>.cancelled.json   the operator ended the task, or our retry of it
 type record struct {
 	takings     []protocol.Taking

@@ -20,7 +20,7 @@ const submitLease = 60 * time.Second
 const maxRequest = 256 << 10
 
 // Submit writes a request for its agent to find, and tells the log. One that comes after other tasks is created held:
-// the daemon lets it go when they are completed. It gives the file's path. Errors: *InvalidError, jsonfile.ErrExist,
+// the daemon releases it when they are completed. It gives the file's path. Errors: *InvalidError, jsonfile.ErrExist,
 // ErrNoTask for a task to come after that nobody knows, ErrNotInitialized.
 func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file string, err error) {
 	if r.Created.IsZero() {
@@ -83,7 +83,7 @@ func (p *Project) known(id string) bool {
 	return e.exists() || p.has(attemptFile(id, 1, "result"))
 }
 
-// block says what keeps a request that comes after others, "" if nothing does: completed work lets it go, failed work
+// block says what keeps a request that comes after others, "" if nothing does: completed work releases it, failed work
 // does not, for what was to follow is built on it.
 func (p *Project) block(id string, r *request) string {
 	if len(r.after) > 0 && p.has(freedFile(id)) {

@@ -199,7 +199,7 @@ func holdCases() []protocoltest.Case {
 		Name: "release", Verb: protocol.VerbRelease, Files: request, Before: holdFirst,
 		Change: onTask(func(t *protocol.Task, _ time.Time) protocol.Change { return about(t, protocol.VerbRelease) }), Shows: isOpen,
 		Want: file(requestPath, requestText), Moves: map[string]string{requestPath: heldPath}, Gone: []string{heldPath, noticePath},
-		Free: []string{logPath}, Careless: "letting go is right whatever the request says",
+		Free: []string{logPath}, Careless: "releasing is right whatever the request says",
 	}, {
 		Name: "release beside a request written anew", Verb: protocol.VerbRelease, Files: request,
 		Before: func(t testing.TB, a protocol.Adapter, dir string, now time.Time) {
@@ -209,7 +209,7 @@ func holdCases() []protocoltest.Case {
 		Change: onTask(func(t *protocol.Task, _ time.Time) protocol.Change { return about(t, protocol.VerbRelease) }), Shows: isOpen,
 		Want:  file(requestPath, grown(77)) + file(attempt(1, "held"), requestText),
 		Moves: map[string]string{attempt(1, "held"): heldPath}, Gone: []string{heldPath, noticePath},
-		Free: []string{logPath}, Careless: "letting go is right whatever the request says",
+		Free: []string{logPath}, Careless: "releasing is right whatever the request says",
 	}, {
 		Name: "renew", Verb: protocol.VerbRenew, Files: request, Before: holdFirst,
 		Change: onTask(func(t *protocol.Task, now time.Time) protocol.Change {
@@ -429,7 +429,7 @@ func agentCases() []protocoltest.Case {
 				t.Fatal(err)
 			}
 		},
-		Shows: agentIs("let go", func(a *protocol.Agent) bool { return a.Held == "" }),
+		Shows: agentIs("released", func(a *protocol.Agent) bool { return a.Held == "" }),
 		Free:  []string{card}, Careless: "it is steward's own file",
 	}}
 }

@@ -19,7 +19,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	case act == nil:
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
 	case c.Verb != protocol.VerbLog && c.Verb != protocol.VerbAnswer && !plain(c.Subject.ID):
-		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
+		return fmt.Errorf("%s: %q is not a task id", c.Verb, c.Subject.ID)
 	}
 	return p.Change(ctx, now, func() error {
 		p.sweep()

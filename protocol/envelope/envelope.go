@@ -110,7 +110,7 @@ func (p *Project) Dirs() []string {
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !plain(b.Agent) {
-		return fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", b.Agent)
+		return fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", b.Agent)
 	}
 	if err := p.Open(); err != nil {
 		return fmt.Errorf("boot: %w", err)

@@ -70,7 +70,7 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// The gate over time (protocol 004, Security Gate Protocol): held, let go by an approval, shut again by new code.
+// The gate over time (protocol 004, Security Gate Protocol): held, released by an approval, shut again by new code.
 func TestGateOverTime(t *testing.T) {
 	s := newSite(t, "")
 	deploy := s.send(assign("dep", "DEPLOYMENT"))

@@ -81,7 +81,7 @@ func TestAssignedTwice(t *testing.T) {
 			s.send(assign("sec", "SECURITY_AUDITOR"))
 			s.send(verdict("sec", "APPROVED", false))
 			if k = task(s.rest(), "dep"); s.sees(one, two, three) != "123" || k.Hold != nil || !k.Visible || s.has(noticeFile("dep")) {
-				t.Errorf("let go: %s, %+v", s.sees(one, two, three), k)
+				t.Errorf("released: %s, %+v", s.sees(one, two, three), k)
 			}
 		})
 	}

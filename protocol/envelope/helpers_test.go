@@ -51,7 +51,7 @@ func writeRaw(s *site, text string) {
 	s.Do(os.WriteFile(s.Path(logFile), []byte(text), 0o644))
 }
 
-// fields are a message's, or what lies over a standard one.
+// fields are a message's, or what overrides a standard one.
 type fields map[string]any
 
 // with lays fields over others.

@@ -70,7 +70,7 @@ func (p *Project) readNotice(id string) {
 }
 
 // soon is the lease that is shown of a hold with more to keep: it is to be renewed at once, and the renewal keeps the
-// rest too. To show no hold at all would look as if somebody had let go of the task by hand.
+// rest too. To show no hold at all would look as if somebody had released the task by hand.
 const soon = 500 * time.Millisecond
 
 // holdOf says how the task is held. Half is a notice without any held message: what a crash leaves between two steps,
@@ -101,7 +101,7 @@ func (p *Project) hold(c protocol.Change) error {
 	case t == nil || t.assigned == nil:
 		return folder.Moved("the assignment is gone")
 	case len(t.open) == 0:
-		return folder.Moved("its agent was quicker")
+		return folder.Moved(protocol.AgentFirst)
 	case t.held() && !t.bare():
 		return nil
 	case !t.bare():
@@ -134,13 +134,13 @@ func (p *Project) keep(t *life) error {
 		if err := p.show(t); err != nil {
 			return err
 		}
-		return folder.Moved("its agent was quicker")
+		return folder.Moved(protocol.AgentFirst)
 	}
 	return nil
 }
 
 // keepFile takes one assignment out of sight. Where one is held under its name already, that one was written anew by
-// its sender: the newer one counts, the older is put on record, as when it is let go.
+// its sender: the newer one counts, the older is put on record, as when it is released.
 func (p *Project) keepFile(t *life, file string) error {
 	sum := jsonfile.Sum(p.fileSum(file))
 	err := p.Root.RenameIf(file, file+".held", sum)
@@ -193,7 +193,7 @@ func (p *Project) putNotice(c protocol.Change, t *life) error {
 	return err
 }
 
-// release lets the agent see the assignment again. It compares nothing: letting go is right whatever it says by now.
+// release lets the agent see the assignment again. It compares nothing: releasing is right whatever it says by now.
 func (p *Project) release(c protocol.Change) error {
 	t := p.fresh(c.Subject.ID)
 	if t == nil {

@@ -126,11 +126,11 @@ func holdCases() []protocoltest.Case {
 		Name: "release of two files", Verb: protocol.VerbRelease, Files: files + file(secondFile, secondText), Before: holdFirst, Change: release, Shows: isOpen,
 		Want:  file(deployFile, deployText) + file(secondFile, secondText),
 		Moves: map[string]string{deployFile: heldFile, secondFile: secondFile + ".held"}, Gone: []string{heldFile, secondFile + ".held", noticePath},
-		Careless: "letting go is right whatever the message says",
+		Careless: "releasing is right whatever the message says",
 	}, {
 		Name: "release", Verb: protocol.VerbRelease, Files: files, Before: holdFirst, Change: release, Shows: isOpen,
 		Want: file(deployFile, deployText), Moves: map[string]string{deployFile: heldFile}, Gone: []string{heldFile, noticePath},
-		Careless: "letting go is right whatever the message says",
+		Careless: "releasing is right whatever the message says",
 	}, {
 		Name: "release beside a message written anew", Verb: protocol.VerbRelease, Files: files,
 		Before: func(t testing.TB, a protocol.Adapter, dir string, now time.Time) {
@@ -140,11 +140,11 @@ func holdCases() []protocoltest.Case {
 		Change: release, Shows: isOpen,
 		Want:  file(deployFile, strings.Replace(deployText, "staging", "anew", 1)) + file(holdsDir+"/dep_001.1.held", deployText),
 		Moves: map[string]string{holdsDir + "/dep_001.1.held": heldFile}, Gone: []string{heldFile, noticePath},
-		Careless: "letting go is right whatever the message says",
+		Careless: "releasing is right whatever the message says",
 	}, {
 		Name: "release of a hold whose notice is lost", Verb: protocol.VerbRelease, Files: around + file(heldFile, deployText), Change: release, Shows: isOpen,
 		Want: file(deployFile, deployText), Moves: map[string]string{deployFile: heldFile}, Gone: []string{heldFile},
-		Careless: "letting go is right whatever the message says",
+		Careless: "releasing is right whatever the message says",
 	}, {
 		Name: "renew", Verb: protocol.VerbRenew, Files: files, Before: holdFirst,
 		Change: onTask(renewOf),

@@ -180,7 +180,7 @@ func (f *Folder) shut() {
 	}
 }
 
-// Close lets go of what is open, after a last look at files that were replaced a moment ago.
+// Close releases what is open, after a last look at files that were replaced a moment ago.
 func (f *Folder) Close() {
 	if f.Root != nil {
 		f.mergeLate(context.Background())

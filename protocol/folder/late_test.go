@@ -163,7 +163,7 @@ func TestLateWriteAfterAMerge(t *testing.T) {
 	r.wants(`{"a": 6, "b": 1}`)
 }
 
-// While the lock is not to be had, what arrived is kept and tried again.
+// While the lock cannot be taken, what arrived is kept and tried again.
 func TestLateWriteWithoutGuard(t *testing.T) {
 	r := newRoom(t, `{"a": 0}`)
 	old := r.client()
@@ -177,7 +177,7 @@ func TestLateWriteWithoutGuard(t *testing.T) {
 	r.wants(`{"a": 5, "b": 1}`)
 }
 
-// Close has a last look, and lets go of everything.
+// Close has a last look, and releases everything.
 func TestLateWriteBeforeClose(t *testing.T) {
 	r := newRoom(t, `{"a": 0}`)
 	old := r.client()

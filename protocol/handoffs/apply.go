@@ -19,7 +19,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
 	}
 	if c.Subject.Kind == protocol.KindTask && !usable(c.Subject.ID) {
-		return fmt.Errorf("%s: %q is no id for a handoff", c.Verb, folder.Line(c.Subject.ID, 100))
+		return fmt.Errorf("%s: %q is not an id for a handoff", c.Verb, folder.Line(c.Subject.ID, 100))
 	}
 	return p.Change(ctx, now, func() error { return act(c) })
 }

@@ -268,7 +268,7 @@ func (p *Project) load(n *note) {
 		}
 	}
 	if id := n.Value.id; !usable(id) && !n.alien() {
-		p.Patience.Refuse(n.file, "\""+folder.Line(id, 60)+"\" is no id for a handoff: it cannot be used as a file name", "use a UUID")
+		p.Patience.Refuse(n.file, "\""+folder.Line(id, 60)+"\" is not an id for a handoff: it cannot be used as a file name", "use a UUID")
 	} else {
 		p.Patience.Clear(n.file)
 	}

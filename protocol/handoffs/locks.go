@@ -35,7 +35,7 @@ func (p *Project) locks(s *state) (list []protocol.Lock, wrong []protocol.Findin
 func (p *Project) unlock(c protocol.Change) error {
 	resource := c.Subject.ID
 	if c.Subject.Kind != protocol.KindLock || c.Ref.Sum == "" {
-		return folder.Moved("%s is no lock that was judged", c.Subject)
+		return folder.Moved("%s is not a lock that was judged", c.Subject)
 	}
 	blob, err := p.Root.Read(stateFile, maxFile)
 	if folder.Missing(err) {

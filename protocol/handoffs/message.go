@@ -70,7 +70,7 @@ func decodeMessage(o jsonfile.Object, file string) message {
 	m.id = idOf(o, file)
 	m.created = o.FirstStated("timestamp")
 	if _, ok := o.Time("timestamp"); ok == jsonfile.Wrong {
-		c.add(protocol.Low, "timestamp", "is no time")
+		c.add(protocol.Low, "timestamp", "is not a time")
 	}
 	word, _ := o.String("priority")
 	known := false

@@ -44,7 +44,7 @@ func OpenMirror(dir string, opts MirrorOptions) *Mirror {
 	return &Mirror{p: New(dir, opts.Options), opts: opts, seen: map[string]sighting{}, before: map[string]jsonfile.Value{}}
 }
 
-// Close lets go of what is open, after a last look for late writes.
+// Close releases what is open, after a last look for late writes.
 func (m *Mirror) Close() { m.p.Close() }
 
 // Settle merges what clients wrote late into state files that were replaced, and reports whether more may come.

@@ -132,7 +132,7 @@ func decodeMembers(agents jsonfile.Object, c *check) []member {
 			c.add(protocol.Medium, "agents", "has over %d entries; the others are passed over", maxEntries)
 			return list
 		case !usable(name) || !plain(name):
-			c.add(protocol.Medium, field, "is no name for an agent")
+			c.add(protocol.Medium, field, "is not a name for an agent")
 		case !ok.OK():
 			if word, ok := v.Text(); ok.OK() { // "builder": "active"
 				list = append(list, member{name: name, status: strings.ToLower(folder.Line(word, 40)), sum: meaning(v)})
@@ -143,7 +143,7 @@ func decodeMembers(agents jsonfile.Object, c *check) []member {
 			m.last, _ = o.Time("last_active")
 			m.zoneless = o.Get("last_active").Zoneless()
 			if _, ok := o.Time("last_active"); ok == jsonfile.Wrong {
-				c.add(protocol.Low, field+".last_active", "is no time")
+				c.add(protocol.Low, field+".last_active", "is not a time")
 			}
 			m.complaint = first(o, maxText, "error", "last_error")
 			c.need(o.Get("status"), field+".status", "string")
@@ -170,7 +170,7 @@ func decodeLocks(locks jsonfile.Object, c *check) []claim {
 		case raw == "null" || raw == "false" || raw == "0" || raw == `""`:
 			continue
 		case !plain(resource):
-			c.add(protocol.Medium, field, "is no name for a resource")
+			c.add(protocol.Medium, field, "is not a name for a resource")
 			continue
 		case ok.OK():
 			k.agent = first(o, 100, "agent", "owner", "holder")

@@ -34,7 +34,7 @@ type happening struct {
 const (
 	clientsTime = 3 * time.Second  // a client may log its own events; times are cut to whole seconds
 	firstGrace  = 10 * time.Second // what happened this short before the first look is still told
-	toldWithin  = 10 * time.Minute // an event that nobody writes down is let go
+	toldWithin  = 10 * time.Minute // an event that nobody writes down is released
 	maxOpen     = 256
 )
 

@@ -35,7 +35,7 @@ func (l *Late) Check() (data []byte, changed bool, err error) {
 	return bytes.Clone(now), true, nil
 }
 
-// Close lets go of the old file.
+// Close releases the old file.
 func (l *Late) Close() error {
 	if l == nil {
 		return nil

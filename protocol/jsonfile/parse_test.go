@@ -164,7 +164,7 @@ func FuzzParse(f *testing.F) {
 // visit reads everything: each value must be found by its own path and bytes.
 func visit(t *testing.T, v jsonfile.Value) {
 	if !json.Valid(v.Raw()) {
-		t.Fatalf("%s: %q is no value", v.Path(), v.Raw())
+		t.Fatalf("%s: %q is not a value", v.Path(), v.Raw())
 	}
 	items, _ := v.Array()
 	for _, item := range items {

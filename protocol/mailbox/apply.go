@@ -21,7 +21,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	case act == nil:
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
 	case c.Subject.Kind == protocol.KindTask && !plainID(c.Subject.ID):
-		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
+		return fmt.Errorf("%s: %q is not a task id", c.Verb, c.Subject.ID)
 	}
 	if c.Verb == protocol.VerbAnswer {
 		return p.Change(ctx, now, func() error { return act(c) })

@@ -49,7 +49,7 @@ func decodeBoard(o jsonfile.Object) board {
 		}
 		entry, ok := o.Object(k.key)
 		if !ok.OK() {
-			b.issues.schema(k.key, k.key+" is no object")
+			b.issues.schema(k.key, k.key+" is not an object")
 			continue
 		}
 		b.roles = append(b.roles, b.role(k.key, k.name, entry))
@@ -57,7 +57,7 @@ func decodeBoard(o jsonfile.Object) board {
 	entry, ok := o.Object(orchestrator)
 	b.there = ok.OK()
 	if ok == jsonfile.Wrong {
-		b.issues.schema(orchestrator, "orchestrator is no object")
+		b.issues.schema(orchestrator, "orchestrator is not an object")
 	}
 	b.running, _ = entry.Bool("running")
 	b.startedAt = entry.FirstStated("startedAt")
@@ -65,7 +65,7 @@ func decodeBoard(o jsonfile.Object) board {
 	if n, err := pidOf(entry.Get("pid")); err == nil {
 		b.pid = n
 	} else if b.there {
-		b.issues.schema("orchestrator.pid", "orchestrator.pid is no process number")
+		b.issues.schema("orchestrator.pid", "orchestrator.pid is not a process number")
 	}
 	return b
 }
@@ -79,12 +79,12 @@ func (b *board) role(key, name string, o jsonfile.Object) role {
 	if at, ok := o.Stated("lastActivity"); ok.OK() {
 		r.stated = at
 	} else if ok == jsonfile.Wrong {
-		b.issues.schema(key+".lastActivity", key+".lastActivity is no time")
+		b.issues.schema(key+".lastActivity", key+".lastActivity is not a time")
 	}
 	if task := textOf(o, "currentTask"); plainID(task) {
 		r.task = task
 	} else if task != "" {
-		b.issues.schema(key+".currentTask", key+".currentTask is no task id")
+		b.issues.schema(key+".currentTask", key+".currentTask is not a task id")
 	}
 	return r
 }

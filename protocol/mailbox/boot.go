@@ -23,7 +23,7 @@ var boxNames = []string{"to-developer.json", "to-team-lead.json", "to-tech-lead.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !slices.Contains(agentNames, b.Agent) {
-		return fmt.Errorf("boot: %q is no agent of this protocol: it has orchestrator, planner, designer, tech-lead and developer", line(b.Agent, 60))
+		return fmt.Errorf("boot: %q is not an agent of this protocol: it has orchestrator, planner, designer, tech-lead and developer", line(b.Agent, 60))
 	}
 	if err := p.Make(); err != nil {
 		return fmt.Errorf("boot: %w", err)

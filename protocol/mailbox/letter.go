@@ -62,7 +62,7 @@ func decodeMailbox(o jsonfile.Object) mailbox {
 	if v := o.Get("lastRead"); v.Kind() != "null" && v.Kind() != "missing" {
 		at, ok := v.Stated()
 		if m.lastRead = at; !ok.OK() {
-			m.issues.add("schema", "lastRead", protocol.Low, "lastRead is no time")
+			m.issues.add("schema", "lastRead", protocol.Low, "lastRead is not a time")
 		}
 	}
 	first := max(0, len(items)-maxLetters)
@@ -79,7 +79,7 @@ func decodeLetter(index int, v jsonfile.Value) letter {
 	l := letter{index: index, raw: jsonfile.SumOf(v.Raw())}
 	o, ok := v.Object()
 	if !ok.OK() {
-		l.issues.schema(v.Path(), "the message is no object")
+		l.issues.schema(v.Path(), "the message is not an object")
 		return l
 	}
 	l.kind = line(textOf(o, "type"), 60)

@@ -61,13 +61,13 @@ func (q *queue) order() {
 func (q *queue) list(o jsonfile.Object, key string, seen map[string]bool) []record {
 	items, ok := o.Array(key)
 	if ok == jsonfile.Wrong || key == "tasks" && ok == jsonfile.Missing {
-		q.issues.schema(key, key+" is no list")
+		q.issues.schema(key, key+" is not a list")
 	}
 	list := make([]record, 0, len(items))
 	for _, v := range items {
 		entry, ok := v.Object()
 		if !ok.OK() {
-			q.issues.schema(v.Path(), "the task is no object")
+			q.issues.schema(v.Path(), "the task is not an object")
 			continue
 		}
 		r := decodeRecord(entry)

@@ -147,8 +147,8 @@ func (p *Project) oddIDs(ids []string) (faults []protocol.Fault) {
 			continue
 		}
 		if !known {
-			f = protocol.Fault{Path: p.Shown(p.living().queueFile()), Since: p.Now, Hint: "give the task a plain id",
-				Problem: fmt.Sprintf("%q is no id for a task: it cannot be used as a file name", id)}
+			f = protocol.Fault{Path: p.Shown(p.living().queueFile()), Since: p.Now, Hint: "use a plain id for the task",
+				Problem: fmt.Sprintf("%q is not an id for a task: it cannot be used as a file name", id)}
 		}
 		now[id] = f
 		faults = append(faults, f)

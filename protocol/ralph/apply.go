@@ -41,10 +41,10 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	}
 	if c.Verb == protocol.VerbReap {
 		if _, _, _, err := workerName(c.Subject.ID); c.Subject.Kind != protocol.KindAgent || err != nil {
-			return fmt.Errorf("%s: %q is no worker", c.Verb, c.Subject.ID)
+			return fmt.Errorf("%s: %q is not a worker", c.Verb, c.Subject.ID)
 		}
 	} else if c.Subject.Kind != protocol.KindTask || !isTaskID(c.Subject.ID) {
-		return fmt.Errorf("%s: %q is no task id", c.Verb, c.Subject.ID)
+		return fmt.Errorf("%s: %q is not a task id", c.Verb, c.Subject.ID)
 	}
 	return p.Change(ctx, now, func() error {
 		p.dirty = true // the next look knows of the change, hinted at or not

@@ -18,7 +18,7 @@ const emptyKanban = "# Kanban\n\n## TASKS\n"
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !jsonfile.PlainName(b.Agent) {
-		return fmt.Errorf("boot: %q is no name for an agent: it cannot be used as a file name", b.Agent)
+		return fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", b.Agent)
 	}
 	if err := p.Make(); err != nil {
 		return fmt.Errorf("boot: %w", err)

@@ -189,13 +189,13 @@ func TestVerbsRefuseWhatTheyDoNotMean(t *testing.T) {
 	}
 	for _, subject := range []protocol.Subject{task("../x"), task(""), {Kind: protocol.KindAgent, ID: "TASK-001"}} {
 		if err := p.Apply(t.Context(), protocol.Change{Verb: protocol.VerbCancel, Subject: subject}, time.Now()); err == nil {
-			t.Errorf("cancel of %v is no error", subject)
+			t.Errorf("cancel of %v is not an error", subject)
 		}
 	}
 	for _, id := range []string{"../x", "codex", "worker-TASK-001-1/.."} {
 		c := protocol.Change{Verb: protocol.VerbReap, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: id}}
 		if err := p.Apply(t.Context(), c, time.Now()); err == nil {
-			t.Errorf("reap of %q is no error", id)
+			t.Errorf("reap of %q is not an error", id)
 		}
 	}
 }

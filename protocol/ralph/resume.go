@@ -43,7 +43,7 @@ func CheckResume(command []string) error {
 		return nil
 	}
 	if strings.TrimSpace(command[0]) == "" || braced().MatchString(command[0]) {
-		return fmt.Errorf("resume: %q is no program: the first word names it as it is", command[0])
+		return fmt.Errorf("resume: %q is not a program: the first word names it as it is", command[0])
 	}
 	if len(command) > maxArgs {
 		return fmt.Errorf("resume: %d words; %d at most", len(command), maxArgs)
