@@ -33,7 +33,7 @@ check: ## the quick loop: vet, and the tests that do not run the whole program
 	@$(GO) test -short -timeout 0 ./...
 
 race: ## the short tests under the race detector, of the packages that start goroutines
-	@$(GO) test -race -short -timeout 0 $$(sh packaging/ci/concurrent.sh)
+	@GO="$(GO)" sh packaging/ci/race.sh
 
 lint: ## formatting, vet on all platforms, staticcheck, shell scripts
 	@sh packaging/ci/lint.sh
