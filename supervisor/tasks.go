@@ -287,6 +287,10 @@ func (k *taskLook) dropped() bool {
 // pending judges a task that nobody has taken yet.
 func (k *taskLook) pending() {
 	k.is(protocol.TaskPending, "waits for %s to take it", cmp.Or(k.t.Agent, "somebody"))
+	if k.t.Awaits != "" {
+		k.is(protocol.TaskWaiting, "waits for %s", k.t.Awaits)
+		return
+	}
 	fresh := !k.t.Foreign && !k.mem.Judged && k.fresh()
 	mayHold := (fresh || k.t.Foreign) && k.t.Visible && !k.mem.Judged && !k.d.view.Once
 	if k.t.Block != "" && k.t.Visible && !k.d.view.Once && (mayHold || !k.t.Foreign) {

@@ -65,7 +65,7 @@ func (p *Project) answer(c protocol.Change) error {
 	p.readBoxes(true, map[string]bool{})
 	id := uuidOf(jsonfile.SumOf([]byte(c.Subject.ID + "\x00" + a.Key)))
 	if p.exists(id) {
-		return nil
+		return p.closeAsked(c)
 	}
 	asked, err := p.asked(c)
 	if err != nil {
@@ -76,7 +76,29 @@ func (p *Project) answer(c protocol.Change) error {
 		return err
 	}
 	r.ID = id
-	return p.post(asked.at, r)
+	if err := p.post(asked.at, r); err != nil {
+		return err
+	}
+	return p.closeAsked(c)
+}
+
+// closeAsked puts the escalation that was just answered among the completed ones, in one step. One that was written anew,
+// or that an agent has moved, stays as it is.
+func (p *Project) closeAsked(c protocol.Change) error {
+	at, name, ok := placeOf(c.Ref.Path)
+	blob, err := p.Root.Read(c.Ref.Path, maxFile)
+	if !ok || err != nil || at == completed || string(blob.Sum) != c.Ref.Sum {
+		return nil
+	}
+	p.dirty[name] = true
+	if at == flat {
+		_, err := p.restate(c.Ref.Path, blob, completed)
+		return err
+	}
+	if p.Needs(completed.dir()) != nil {
+		return nil
+	}
+	return p.Root.RenameIf(c.Ref.Path, path.Join(completed.dir(), name), blob.Sum)
 }
 
 // asked is the open escalation that a change speaks of.

@@ -93,21 +93,25 @@ func answerCases() []protocoltest.Case {
 	id := answerID(escalationID, "i1")
 	flatFile, flatAnswer := Base+"/"+boxDir+"/e.json", Base+"/"+boxDir+"/handoff-"+id+".json"
 	text := fmt.Sprintf(responseText, id)
+	kept := around + file(Base+"/handoffs/completed/.keep", "") + file(statePath, stateDocOf(`"builder": {"status": "idle"}, "orchestrator": {"status": "idle"}`, "")) +
+		file(logPath, `{"event": "escalation_triggered", "agent": "builder", "timestamp": "{{now}}", "context": {"handoff": "`+escalationID+`"}}`+"\n")
+	// A crash after the answer may leave the question where it was: it is answered all the same.
+	free := []string{box(pending, escalationID), box(accepted, escalationID), box(completed, escalationID), flatFile}
 	return []protocoltest.Case{{
-		Name: "answer", Verb: protocol.VerbAnswer, Files: around + file(box(pending, escalationID), escalationText), Change: change,
-		Shows: calm("builder orchestrator"), Want: file(box(pending, id), text), Meddle: meddle(box(pending, escalationID), "auth method", "auth"),
+		Name: "answer", Verb: protocol.VerbAnswer, Files: kept + file(box(pending, escalationID), escalationText), Change: change,
+		Shows: calm("builder orchestrator"), Want: file(box(pending, id), text), Free: free, Tail: free, Meddle: meddle(box(pending, escalationID), "auth method", "auth"),
 	}, {
 		Name: "answer what is accepted", Verb: protocol.VerbAnswer, Change: change,
-		Files: around + file(box(accepted, escalationID), strings.Replace(escalationText, `"status": "pending"`, `"status": "accepted"`, 1)),
-		Shows: calm("builder orchestrator"), Want: file(box(pending, id), text), Meddle: func(dir string) error {
+		Files: kept + file(box(accepted, escalationID), strings.Replace(escalationText, `"status": "pending"`, `"status": "accepted"`, 1)),
+		Shows: calm("builder orchestrator"), Want: file(box(pending, id), text), Free: free, Tail: free, Meddle: func(dir string) error {
 			if err := os.MkdirAll(filepath.Join(dir, Base, boxDir, "completed"), 0o755); err != nil {
 				return err
 			}
 			return os.Rename(filepath.Join(dir, box(accepted, escalationID)), filepath.Join(dir, box(completed, escalationID)))
 		},
 	}, {
-		Name: "answer flat", Verb: protocol.VerbAnswer, Files: around + file(flatFile, escalationText), Change: change,
-		Shows: calm("builder orchestrator"), Want: file(flatAnswer, text), Meddle: meddle(flatFile, "auth method", "auth"),
+		Name: "answer flat", Verb: protocol.VerbAnswer, Files: kept + file(flatFile, escalationText), Change: change,
+		Shows: calm("builder orchestrator"), Want: file(flatAnswer, text), Free: free, Tail: free, Meddle: meddle(flatFile, "auth method", "auth"),
 	}}
 }
 
@@ -124,6 +128,27 @@ func (s *site) responses() (list []string) {
 		}
 	}
 	return list
+}
+
+// An answered escalation leaves its folder unchanged, whatever its place; in handoffs/ itself its status does.
+func TestAnsweredEscalationIsCompleted(t *testing.T) {
+	for _, at := range []place{pending, accepted} {
+		s := newSite(t, file(box(at, escalationID), escalationText)+
+			file(Base+"/handoffs/pending/.keep", "")+file(Base+"/handoffs/completed/.keep", ""))
+		s.Do(s.apply(answerTo(s.look(), "i1")))
+		if _, err := os.Stat(s.Path(box(at, escalationID))); err == nil || s.Read(box(completed, escalationID)) != escalationText {
+			t.Errorf("%s: the answered escalation did not move to completed/", at)
+		}
+		if snap := s.look(); len(snap.Pleas)+len(snap.Findings)+len(snap.Faults) > 0 {
+			t.Errorf("%s: %s", at, protocoltest.Describe(snap))
+		}
+	}
+	flatFile := Base + "/" + boxDir + "/e.json"
+	s := newSite(t, file(flatFile, escalationText))
+	s.Do(s.apply(answerTo(s.look(), "i1")))
+	if want := strings.Replace(escalationText, `"status": "pending"`, `"status": "completed"`, 1); s.Read(flatFile) != want {
+		t.Errorf("flat: %s", s.Read(flatFile))
+	}
 }
 
 // The agent takes the answer through the folders, as it does with every message: it stays the answer, and is no work

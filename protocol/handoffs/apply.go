@@ -38,18 +38,18 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 	return nil
 }
 
-// requeue puts an accepted handoff back where agents find it (protocol 001, Retry Protocol): on record first, then the
-// rename, then the record's own end. The status inside stays as its last writer left it.
+// requeue puts an accepted, failed or rejected handoff back where agents find it (protocol 001, Retry Protocol): on record first,
+// then the rename, then the record's own end. The status inside stays as its last writer left it, unless that is "failed" or "rejected".
 func (p *Project) requeue(c protocol.Change) error {
 	at, name, ok := placeOf(c.Ref.Path)
 	if c.Subject.Kind != protocol.KindTask || !ok {
 		return folder.Moved("%q is the place of no handoff", folder.Line(c.Ref.Path, 200))
 	}
 	p.dirty[name] = true
-	if at == flat {
-		return p.requeueFlat(c)
+	if at == flat || at == pending {
+		return p.requeueInPlace(c, at)
 	}
-	from, to := path.Join(accepted.dir(), name), path.Join(pending.dir(), name)
+	from, to := c.Ref.Path, path.Join(pending.dir(), name)
 	st, hereErr := p.Root.Stat(from)
 	if hereErr != nil && !folder.Missing(hereErr) {
 		return hereErr
@@ -57,13 +57,13 @@ func (p *Project) requeue(c protocol.Change) error {
 	_, backErr := p.Root.Stat(to)
 	switch here, back := hereErr == nil, backErr == nil; {
 	case here && back:
-		return folder.Moved("it lies in pending and in accepted")
+		return folder.Moved("it lies in pending and in %s", at)
 	case back: // moved already: a crash came between, or it is all done
 		return p.ledger.Commit(p.Root, c)
 	case !here:
-		return folder.Moved("it is no longer accepted")
+		return folder.Moved("it is no longer in %s", at)
 	}
-	m, err := p.sameAs(from, c)
+	m, blob, err := p.sameAs(from, c)
 	if err != nil {
 		return err
 	}
@@ -76,38 +76,56 @@ func (p *Project) requeue(c protocol.Change) error {
 	if err := p.remember(c.Subject.ID, m.to, came(st)); err != nil {
 		return err
 	}
-	if err := p.Root.RenameIf(from, to, jsonfile.Sum(c.Ref.Sum)); err != nil {
+	sum := blob.Sum
+	if m.stopped() { // after a crash here the message is pending by its status, and the record stands open
+		if sum, err = p.restate(from, blob, pending); err != nil {
+			return err
+		}
+	}
+	if err := p.Root.RenameIf(from, to, sum); err != nil {
 		return err
 	}
 	return p.ledger.Commit(p.Root, c)
 }
 
 // sameAs makes sure that a message is the one that was judged.
-func (p *Project) sameAs(file string, c protocol.Change) (message, error) {
+func (p *Project) sameAs(file string, c protocol.Change) (m message, blob jsonfile.Blob, err error) {
 	o, blob, err := p.Root.Load(file, maxFile)
 	switch {
 	case err != nil:
-		return message{}, err
+		return m, blob, err
 	case c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum:
-		return message{}, folder.Moved("%s was written anew", file)
+		return m, blob, folder.Moved("%s was written anew", file)
 	}
-	return decodeMessage(o, file), nil
+	return decodeMessage(o, file), blob, nil
 }
 
-// requeueFlat is requeue for a message that lies in no folder: its status says what the folder else would.
-func (p *Project) requeueFlat(c protocol.Change) error {
+// restate writes another status into a message, and nothing else. It returns the sum of the new content.
+func (p *Project) restate(file string, blob jsonfile.Blob, to place) (jsonfile.Sum, error) {
+	doc, err := jsonfile.Edit(blob.Data, jsonfile.Set{Path: []string{"status"}, Value: to.String()})
+	if err != nil {
+		return blob.Sum, err
+	}
+	late, err := p.Root.Replace(file, doc, blob.Sum)
+	_ = late.Close()
+	return jsonfile.SumOf(doc), err
+}
+
+// requeueInPlace is requeue for a message that lies in no folder, whose status says what the folder else would, and for
+// one in pending/ that failed or was rejected: only the status changes.
+func (p *Project) requeueInPlace(c protocol.Change, at place) error {
 	o, blob, err := p.Root.Load(c.Ref.Path, maxFile)
 	if err != nil {
 		return err
 	}
-	n := note{at: flat}
+	n := note{at: at}
 	n.Value = decodeMessage(o, c.Ref.Path)
 	switch {
 	case n.Value.id != c.Subject.ID || n.alien():
 		return folder.Moved("it is another handoff now")
-	case n.where() == pending:
+	case n.where() == pending && !n.Value.stopped():
 		return p.ledger.Commit(p.Root, c)
-	case n.where() != accepted || c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum:
+	case n.where() != accepted && !n.Value.stopped() || c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum:
 		return folder.Moved("%s was written anew", c.Ref.Path)
 	}
 	st, err := p.Root.Stat(c.Ref.Path)
@@ -117,16 +135,12 @@ func (p *Project) requeueFlat(c protocol.Change) error {
 	if err := p.ledger.Enter(p.Root, c, p.Now); err != nil {
 		return err
 	}
-	if err := p.remember(c.Subject.ID, n.Value.to, came(st)); err != nil {
-		return err
+	if at == flat {
+		if err := p.remember(c.Subject.ID, n.Value.to, came(st)); err != nil {
+			return err
+		}
 	}
-	doc, err := jsonfile.Edit(blob.Data, jsonfile.Set{Path: []string{"status"}, Value: pending.String()})
-	if err != nil {
-		return err
-	}
-	late, err := p.Root.Replace(c.Ref.Path, doc, blob.Sum)
-	_ = late.Close()
-	if err != nil {
+	if _, err := p.restate(c.Ref.Path, blob, pending); err != nil {
 		return err
 	}
 	return p.ledger.Commit(p.Root, c)

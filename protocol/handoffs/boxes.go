@@ -277,14 +277,14 @@ func (p *Project) load(n *note) {
 // refresh reads a message again, and forgets one that has left.
 func (p *Project) refresh(file string) {
 	n := p.notes[file]
-	before := n.Sum
+	before, stopped := n.Sum, n.Value.stopped()
 	p.load(n)
 	if !n.There {
 		delete(p.notes, file)
 		return
 	}
-	if n.Sum != before && n.at == flat {
-		n.appeared, n.noticed = came(n.Stamp), p.Now // only its content can move it on
+	if n.Sum != before && (n.at == flat || stopped) {
+		n.appeared, n.noticed = came(n.Stamp), p.Now // its content has moved it on
 	}
 }
 

@@ -126,12 +126,13 @@ func (p *Project) issuesOf(n *note, s *state, ours bool, held map[string]time.Ti
 		list = append(list, issue{codeRoute, "to", folder.Line(why, 300), protocol.Medium})
 	}
 	switch {
-	case m.status == "rejected":
+	case m.status == statusRejected:
 		list = append(list, issue{codeRejected, "status", "it was rejected, for which the protocol has no folder: somebody must decide what becomes of it", protocol.Medium})
+	case m.status == statusFailed, m.kind == typeEscalation && at == completed: // a failure is told; an answer moves its question
 	case n.at != flat && m.status != "" && m.status != at.String() && len(p.ledger.Takings(m.id)) == 0:
 		list = append(list, issue{codeStatus, "status", fmt.Sprintf("it says %s, but lies in %s/", m.status, at), protocol.Low})
 	}
-	if !m.isWork() || at == completed || !ours && at == accepted {
+	if !m.isWork() || m.stopped() || at == completed || !ours && at == accepted {
 		return list
 	}
 	why := idleness(s, m.to)

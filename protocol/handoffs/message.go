@@ -32,6 +32,7 @@ type message struct {
 	about                      string   // the handoff that an escalation speaks of
 	replies                    []string // the escalations that an answer may mean
 	failed                     bool     // its payload reports errors
+	failure                    protocol.Failure
 	call                       call
 	acceptedAt, completedAt    jsonfile.Stated // not in the document, but written by some
 	alien                      bool            // it has none of the envelope's keys
@@ -83,6 +84,8 @@ func decodeMessage(o jsonfile.Object, file string) message {
 	m.failed = reports(payload.Get("error")) || reports(payload.Get("errors")) || reports(o.Get("error")) || reports(o.Get("errors"))
 	m.acceptedAt = o.FirstStated("accepted_at")
 	m.completedAt = o.FirstStated("completed_at")
+	m.failure = failureOf(payload.Get("error"), payload.Get("errors"), o.Get("error"), o.Get("errors"))
+	m.failure.Code, m.failure.Message = cmp.Or(m.failure.Code, codeFailed), cmp.Or(m.failure.Message, m.summary)
 	switch m.kind {
 	case typeEscalation:
 		m.about = cmp.Or(first(payload, 200, "handoff", "handoff_id", "task_id"), first(context, 200, "handoff", "handoff_id", "task_id"))

@@ -108,7 +108,7 @@ func (p *Project) sorted() (main map[string]*note, doubles map[string][]*note) {
 func (p *Project) inHand(ids []string, main map[string]*note) map[string][]string {
 	hands := map[string][]string{}
 	for _, id := range ids {
-		if n := main[id]; n.Value.isWork() && n.where() == accepted && n.Value.to != "" {
+		if n := main[id]; n.Value.isWork() && n.where() == accepted && !n.Value.stopped() && n.Value.to != "" {
 			hands[n.Value.to] = append(hands[n.Value.to], id)
 		}
 	}
@@ -178,10 +178,14 @@ func (p *Project) tasks(ids []string, main map[string]*note) []protocol.Task {
 		t := protocol.Task{ID: id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, Timeout: protocol.NoTimeout,
 			Created: capped(m.created.By(n.appeared), p.Now), Appeared: n.appeared, Foreign: true, Requeue: true, Takings: p.ledger.Takings(id),
 			Ref: protocol.Ref{Path: n.file, Sum: string(n.Sum)}}
-		switch n.where() {
-		case accepted:
+		switch at := n.where(); {
+		case m.status == statusFailed:
+			t.Outcome = p.failed(n)
+		case m.status == statusRejected && n.at != completed:
+			t.Visible, t.Awaits = at == pending, "a decision of the human: "+cmp.Or(m.to, "its agent")+" rejected it"
+		case at == accepted:
 			t.Named, t.Started = "accepted", n.accepted()
-		case completed:
+		case at == completed:
 			t.Outcome = &protocol.Outcome{Status: "completed", At: n.ended(), Appeared: n.appeared, Agent: m.to, Summary: m.summary, Ref: t.Ref}
 		default:
 			t.Visible = true

@@ -113,6 +113,15 @@ func TestSuite(t *testing.T) {
 			Want: file(flatPath, strings.Replace(flatText, `"accepted"`, `"pending"`, 1)),
 			Free: []string{Base + "/" + attemptsDir + "/*", Base + "/" + tombFile}, Meddle: meddle(flatPath, "do it", "do it now"),
 		}, {
+			Name: "requeue failed", Verb: protocol.VerbRequeue, Files: around + told + file(statePath, stateText) + file(before, task(id, "failed")),
+			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return requeueChange(s, id) }, Shows: back,
+			Want: file(after, task(id, "pending")), Gone: []string{before}, Moves: map[string]string{after: before},
+			Free: []string{Base + "/" + attemptsDir + "/*", Base + "/" + tombFile}, Meddle: meddle(before, "do it", "do it now"),
+		}, {
+			Name: "requeue failed in pending", Verb: protocol.VerbRequeue, Files: around + told + file(statePath, stateText) + file(after, task(id, "failed")),
+			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return requeueChange(s, id) }, Shows: back,
+			Want: file(after, task(id, "pending")), Free: []string{Base + "/" + attemptsDir + "/*"}, Meddle: meddle(after, "do it", "do it now"),
+		}, {
 			Name: "unlock", Verb: protocol.VerbUnlock, Files: around + file(statePath, stateText),
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return unlockChange(s, "src/a.go") },
 			Shows: shows("the other lock alone", func(s *protocol.Snapshot) bool {

@@ -110,7 +110,7 @@ func (s Suite) crashAt(t *testing.T, c *Case, now time.Time, want map[string]nod
 	change := c.Change(before, now)
 	killed = runUnder(t, how, c.Name, b.dir, now, trace)
 	s.settle(t, how, c, b, before, change)
-	same(t, how, want, tree(t, b.dir), s.Logs...)
+	same(t, how, want, tree(t, b.dir), slices.Concat(s.Logs, c.Tail)...)
 	return killed
 }
 

@@ -51,6 +51,8 @@ type Case struct {
 	Moves map[string]string
 	// Free are patterns (path.Match) of further files that the change may make or alter.
 	Free []string
+	// Tail are files that a crash may leave where they were: moving them is the last step, and nothing depends on it.
+	Tail []string
 	// Meddle changes a file between look and change, so that the change must end in ErrConflict and alter
 	// nothing. Without it, Careless says why the verb compares nothing.
 	Meddle   func(dir string) error

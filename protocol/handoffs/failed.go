@@ -1,0 +1,58 @@
+package handoffs
+
+import (
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// The two statuses that have no folder. The document lists "rejected"; "failed" is seen in the field.
+const (
+	statusRejected = "rejected"
+	statusFailed   = "failed"
+)
+
+// The codes of a failure to which its agent gives none. The retry table has a row for each.
+const (
+	codeRecoverable = "RECOVERABLE" // its agent calls it recoverable
+	codeFailed      = "EXECUTION_FAILED"
+)
+
+// stopped reports whether its agent has given the message back undone.
+func (m *message) stopped() bool { return m.status == statusRejected || m.status == statusFailed }
+
+// failed is the end of a handoff whose status is "failed". Protocol 001, Retry Protocol, repeats a recoverable error and
+// hands a fatal one to the human. An error that does not say which it is goes to the human.
+func (p *Project) failed(n *note) *protocol.Outcome {
+	at := capped(n.Stamp.ModTime(), p.Now)
+	if n.appeared.After(at) {
+		at = n.appeared
+	}
+	return &protocol.Outcome{Status: "failed", At: at, Appeared: at, Agent: n.Value.to, Summary: n.Value.summary,
+		Failures: []protocol.Failure{n.Value.failure}, Ref: protocol.Ref{Path: n.file, Sum: string(n.Sum)}}
+}
+
+// failureOf is the first error that a message reports: a text, an object, or a list of either.
+func failureOf(fields ...jsonfile.Value) (f protocol.Failure) {
+	for _, v := range fields {
+		if list, ok := v.Array(); ok.OK() && len(list) > 0 {
+			v = list[0]
+		}
+		if o, ok := v.Object(); ok.OK() {
+			f = protocol.Failure{Code: text(o, "code", 60), Severity: text(o, "severity", 20), Message: first(o, maxText, "message", "details", "reason")}
+			again, _ := o.Bool("recoverable")
+			fatal, _ := o.Bool("fatal")
+			if fatal {
+				f.Severity = "fatal"
+			}
+			if again && f.Code == "" && f.Severity != "fatal" {
+				f.Code = codeRecoverable
+			}
+		} else if reports(v) {
+			f.Message = loose(v)
+		}
+		if f != (protocol.Failure{}) {
+			return f
+		}
+	}
+	return f
+}
