@@ -28,6 +28,8 @@ type Memory struct {
 	// Stale: the beat is older than the registration, so it does not count.
 	Stale      bool      `json:"stale,omitempty"`
 	Registered time.Time `json:"registered,omitzero"`
+	// Boots counts the beats in a row, each within the limit of the one before, that say what a boot script writes.
+	Boots int `json:"boots,omitempty"`
 	// Seen: it was seen alive at some time.
 	Seen bool `json:"seen,omitempty"`
 	// Off is how far ahead of our clock the last beat's own time was when it changed in our sight; 0: they agree, or
@@ -157,7 +159,7 @@ func concat(a, b []string) []string {
 func (m *Memory) Same(o *Memory) bool {
 	return m.Looked == o.Looked && m.Mark == o.Mark && m.Silent == o.Silent && m.Observed == o.Observed && m.Covered == o.Covered &&
 		m.First == o.First && m.Touched == o.Touched && m.Last == o.Last && m.Extended == o.Extended && m.Old == o.Old && m.Stale == o.Stale &&
-		m.Registered == o.Registered && m.Seen == o.Seen && m.Off == o.Off && m.Signs == o.Signs && m.Signed == o.Signed && m.SignSilent == o.SignSilent &&
+		m.Registered == o.Registered && m.Boots == o.Boots && m.Seen == o.Seen && m.Off == o.Off && m.Signs == o.Signs && m.Signed == o.Signed && m.SignSilent == o.SignSilent &&
 		m.Still == o.Still && m.Pace == o.Pace && m.Candidate == o.Candidate && m.Through == o.Through && m.Proven == o.Proven &&
 		m.Process == o.Process && m.Void == o.Void && m.Spent == o.Spent && m.State == o.State && m.Since == o.Since &&
 		m.Reason == o.Reason && m.Ground == o.Ground && m.Why == o.Why && m.Names == o.Names &&

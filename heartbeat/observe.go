@@ -94,7 +94,8 @@ const registeredLate = time.Minute
 // states: the agent's clock may be wrong, its zone unknown, its folder another machine's.
 func (m *Memory) listen(a *protocol.Agent, g *glance, changed, announced bool) bool {
 	last := wall(a.Beat.Last())
-	seen := changed && g.sight && !a.Beat.Booted
+	booted := m.booted(&a.Beat, g, changed)
+	seen := changed && g.sight && !booted
 	switch {
 	case seen:
 		if m.Off = apart(a.Beat.Stated, g.now, g.gap); m.Off != 0 || apart(last, g.now, g.gap) != 0 {
@@ -106,7 +107,7 @@ func (m *Memory) listen(a *protocol.Agent, g *glance, changed, announced bool) b
 		last = m.Last
 	}
 	// Stamps may have whole seconds only, and one from the future is no measure.
-	older := a.Beat.Booted ||
+	older := booted ||
 		!last.IsZero() && !m.Registered.After(g.now) && last.Before(m.Registered.Truncate(time.Second)) && (announced || !seen)
 	switch {
 	case changed:
@@ -116,7 +117,7 @@ func (m *Memory) listen(a *protocol.Agent, g *glance, changed, announced bool) b
 			m.Silent, m.Extended, m.Old = 0, false, !seen && g.aged(last)
 			return !g.first && !m.Old
 		}
-		if a.Beat.Booted && !announced {
+		if booted && !announced {
 			m.Silent, m.Extended, m.Old = 0, false, g.aged(last)
 		}
 	case a.Beat.Mark != "":
@@ -127,6 +128,27 @@ func (m *Memory) listen(a *protocol.Agent, g *glance, changed, announced bool) b
 		m.Silent, m.Extended, m.Old = 0, false, g.aged(m.Registered)
 	}
 	return false
+}
+
+// maxBoots is how many boots in a row are believed. Somebody may boot an agent twice; a program whose every beat says
+// what a boot script writes beats.
+const maxBoots = 2
+
+// booted reports whether the beat is a boot's, which says nothing about the agent's life: it runs no clock.
+func (m *Memory) booted(b *protocol.Beat, g *glance, changed bool) bool {
+	switch {
+	case b.Booted:
+		return true
+	case !changed:
+		return b.Fresh && m.Stale
+	case !b.Fresh:
+		m.Boots = 0
+		return false
+	case m.Silent > g.dead:
+		m.Boots = 0
+	}
+	m.Boots++
+	return m.Boots <= maxBoots
 }
 
 // touch lets a new mtime alone prolong a beat once. It wakes nobody who is dead, and proves no old beat.

@@ -315,6 +315,9 @@ func (s *stage) agentEvent(line string, word []string, after func(string) (strin
 	case line == "it is booted":
 		s.beat(s.now())
 		s.agent.Registered, s.agent.Recorded, s.agent.Beat.Booted = s.now(), "active", true
+	case line == "a boot script runs":
+		s.beat(s.now())
+		s.agent.Recorded, s.agent.Beat.Fresh = "active", true
 	case strings.HasPrefix(line, "a task of "):
 		s.task = ago(word[3])
 	case line == "it stops beating":

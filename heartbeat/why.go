@@ -209,7 +209,7 @@ func (e *evidence) silence() string {
 		return "it keeps no heartbeat"
 	case m.Mark == "":
 		return "registered, no heartbeat yet for " + d + " awake"
-	case m.Stale && e.a.Beat.Booted:
+	case m.Stale && (e.a.Beat.Booted || e.a.Beat.Fresh):
 		return "booted, no heartbeat of its own yet for " + d + " awake"
 	case m.Stale:
 		return "registered anew, no heartbeat since for " + d + " awake"

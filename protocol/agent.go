@@ -69,6 +69,8 @@ type Beat struct {
 	Kept bool `json:"kept,omitempty"`
 	// Booted: steward boot wrote it. The agent itself has not beaten yet.
 	Booted bool `json:"booted,omitempty"`
+	// Fresh: it says what a boot script writes. The agent may have been set up without ever running.
+	Fresh bool `json:"fresh,omitempty"`
 }
 
 // Last is the newer of the claimed time and the file's mtime. A claimed time without a zone is no measure where the

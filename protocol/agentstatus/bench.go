@@ -34,6 +34,31 @@ func (p *Project) readAgents(desks []string) {
 	if entries, fresh := p.list("."); fresh {
 		p.seat(entries)
 	}
+	load(p, &p.bench.registry, registry, decodeRoll)
+	for file, r := range p.bench.singles {
+		load(p, r, file, decodeRelative)
+	}
+	full := desks == nil
+	if full {
+		desks = sortedKeys(p.bench.desks)
+	}
+	p.probe(desks...)
+	booted := false
+	for _, dir := range desks {
+		d := p.bench.desks[dir]
+		booted = load(p, &d.beat, beatFile(dir), decodeBeat) && d.beat.Value.fresh || booted
+		load(p, &d.current, currentFile(dir), decodeCurrent)
+	}
+	p.through(desks...)
+	if full || booted {
+		p.readCards()
+	}
+}
+
+// readCards reads steward's own cards of the agents. Others do not write them, so a full look and a boot's heartbeat are
+// enough. A boot writes the card before the heartbeat, so the card is read after it: no look finds the heartbeat alone.
+func (p *Project) readCards() {
+	p.probe(agentsDir)
 	if files, fresh := p.list(agentsDir); fresh {
 		for _, f := range files {
 			if file := path.Join(agentsDir, f); strings.HasSuffix(f, ".json") && p.bench.cards[file] == nil {
@@ -41,25 +66,6 @@ func (p *Project) readAgents(desks []string) {
 			}
 		}
 	}
-	load(p, &p.bench.registry, registry, decodeRoll)
-	for file, r := range p.bench.singles {
-		load(p, r, file, decodeRelative)
-	}
-	if desks == nil {
-		desks = sortedKeys(p.bench.desks)
-		p.readCards()
-	}
-	p.probe(desks...)
-	for _, dir := range desks {
-		d := p.bench.desks[dir]
-		load(p, &d.beat, beatFile(dir), decodeBeat)
-		load(p, &d.current, currentFile(dir), decodeCurrent)
-	}
-	p.through(desks...)
-}
-
-// readCards reads steward's own cards of the agents; others do not write them, so a full look is enough.
-func (p *Project) readCards() {
 	for file, r := range p.bench.cards {
 		load(p, r, file, decodeCard)
 		if !r.There {

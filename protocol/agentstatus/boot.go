@@ -99,7 +99,7 @@ func (p *Project) lay(agent string) error {
 	return nil
 }
 
-// prepare writes heartbeat, card, log line and registry. The registry comes last: it is what tells the next boot that
+// prepare writes card, heartbeat, log line and registry. The registry comes last: it is what tells the next boot that
 // this one was done.
 func (p *Project) prepare(ctx context.Context, b protocol.Boot) error {
 	p.probe(".", agentsDir, sharedDir)
@@ -112,12 +112,8 @@ func (p *Project) prepare(ctx context.Context, b protocol.Boot) error {
 	if err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
-	beat, err := p.firstBeat(b)
-	if err != nil {
+	if err := p.firstBeat(b); err != nil {
 		return fmt.Errorf("boot: heartbeat: %w", err)
-	}
-	if err := p.bootCard(b, beat); err != nil {
-		return fmt.Errorf("boot: card: %w", err)
 	}
 	if !again {
 		if err := p.announce(b); err != nil {

@@ -106,12 +106,12 @@ type heartbeatFile struct {
 	} `json:"health"`
 }
 
-// firstBeat writes the heartbeat that the boot script writes, and gives its sum: by that it is known to be no sign of
-// life of the agent itself.
-func (p *Project) firstBeat(b protocol.Boot) (sum jsonfile.Sum, err error) {
+// firstBeat writes the heartbeat that the boot script writes, and before that its sum on the agent's card: by that it is
+// known to be no sign of life of the agent itself.
+func (p *Project) firstBeat(b protocol.Boot) error {
 	dir := p.deskOf(b.Agent)
 	if err := p.Root.MkdirAll(dir, 0o755); err != nil {
-		return "", err
+		return err
 	}
 	beat := heartbeatFile{Name: b.Agent, Status: "active", Last: jsonfile.FormatTime(b.Now), Free: profileOf(b.Agent).free, Tasks: []string{}}
 	beat.Health.CPU, beat.Health.Memory, beat.Health.Disk = true, true, true
@@ -120,19 +120,19 @@ func (p *Project) firstBeat(b protocol.Boot) (sum jsonfile.Sum, err error) {
 		doc, err = jsonfile.Edit(doc, p.healthEdits(nil, b.Now)...)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	late, err := p.Root.Update(beatFile(dir), maxFile, func(old []byte) ([]byte, error) {
-		sum = jsonfile.SumOf(doc)
-		if _, err := jsonfile.Parse(old); err != nil {
-			return doc, nil // half a heartbeat is worth nothing; its writer is gone
+		next := doc
+		if _, err := jsonfile.Parse(old); err == nil { // half a heartbeat is worth nothing; its writer is gone
+			if next, err = jsonfile.Edit(old, append(p.healthEdits(old, b.Now), beatEdits(beat)...)...); err != nil {
+				return nil, err
+			}
 		}
-		edited, err := jsonfile.Edit(old, append(p.healthEdits(old, b.Now), beatEdits(beat)...)...)
-		sum = jsonfile.SumOf(edited)
-		return edited, err
+		return next, p.bootCard(b, jsonfile.SumOf(next))
 	})
 	_ = late.Close()
-	return sum, err
+	return err
 }
 
 func beatEdits(b heartbeatFile) []jsonfile.Set {

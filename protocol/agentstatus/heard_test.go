@@ -65,6 +65,36 @@ func TestBootIsNoBeat(t *testing.T) {
 	}
 }
 
+// TestNoLookTakesABootForABeat, whatever falls between a boot's writes: the card comes before the heartbeat, and a look
+// that is told of the heartbeat alone reads the card after it.
+func TestNoLookTakesABootForABeat(t *testing.T) {
+	p, dir := booted(t, protocol.Boot{})
+	p.Observe(t.Context(), protocol.Look{Now: time.Now()})
+	daemon := New(dir, Options{})
+	defer daemon.Close()
+	now := time.Now().Add(time.Minute)
+	daemon.Observe(t.Context(), protocol.Look{Now: now})
+	again := func() error { return p.Prepare(t.Context(), protocol.Boot{Agent: codex, PID: 78, Now: now}) }
+
+	beat, card := read(t, dir, "codex_status/heartbeat.json"), filepath.Join(dir, Base, cardPath(codex))
+	text, err := os.ReadFile(card)
+	if err != nil || os.Remove(card) != nil || os.Mkdir(card, 0o755) != nil {
+		t.Fatal("the card cannot be put out of the way")
+	}
+	if err := again(); err == nil || read(t, dir, "codex_status/heartbeat.json") != beat {
+		t.Errorf("without a card: %v, %s", err, read(t, dir, "codex_status/heartbeat.json"))
+	}
+	if os.Remove(card) != nil || os.WriteFile(card, text, 0o644) != nil || again() != nil {
+		t.Fatal("the second boot")
+	}
+	desks := []string{"codex_status"}
+	daemon.readAgents(desks)
+	_, found := daemon.roster()
+	if a := found[codex].agent; !a.Beat.Booted || !a.Beat.Fresh {
+		t.Errorf("a look at the heartbeat alone: %+v", a.Beat)
+	}
+}
+
 // TestBootKeepsTheBeat of a process on record, and takes that back when another boot names none.
 func TestBootKeepsTheBeat(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{PID: 77, Process: protocol.Identity{PID: 77, Start: 5, Boot: "b"}})

@@ -19,6 +19,7 @@ type beat struct {
 	used                    protocol.Share
 	tasks                   []string
 	kept                    bool // written by steward
+	fresh                   bool // it says what the boot scripts write (protocol 000, Boot Integration)
 	issues                  []issue
 }
 
@@ -41,7 +42,7 @@ func readBeat(o jsonfile.Object, strict bool) beat {
 	if b.at.IsZero() {
 		b.at, b.zoneless = firstTime(o, "heartbeat", "updated_at", "last_update", "last_seen")
 	}
-	c.number(o, "uptime_seconds", 0, 1e12, strict)
+	uptime, timed := c.number(o, "uptime_seconds", 0, 1e12, strict)
 	if free, ok := c.number(o, "current_capacity", 0, 1, strict); ok && free >= 0 && free <= 1 {
 		b.used = protocol.Used(1 - free)
 	}
@@ -50,6 +51,7 @@ func readBeat(o jsonfile.Object, strict bool) beat {
 	if health, ok := c.child(o, "health", strict); ok {
 		b.health(c, health, strict)
 	}
+	b.fresh = timed && uptime == 0 && b.status == "active" && len(b.tasks) == 0 && b.complaint == "" && !b.kept
 	b.issues = c.findings
 	return b
 }

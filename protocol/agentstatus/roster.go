@@ -118,7 +118,7 @@ func (p *Project) beatOf(r *jsonfile.Reading[beat]) protocol.Beat {
 		at = at.Add(jsonfile.ZoneSlack)
 	}
 	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", r.Sum, r.Stamp.Inode), Touched: p.capped(r.Stamp.ModTime().UTC()), At: p.capped(at),
-		Stated: r.Value.at, Zoneless: r.Value.zoneless, Kept: r.Value.kept}
+		Stated: r.Value.at, Zoneless: r.Value.zoneless, Kept: r.Value.kept, Fresh: r.Value.fresh}
 }
 
 // signs are an agent's other signs of life as they stood when one of them was last new. What vanishes is no sign:
