@@ -64,11 +64,13 @@ func (c *Client) Enroll(ctx context.Context, post Post, now time.Time) error {
 		if k.lists(post.Process) {
 			return c.join(post, living)
 		}
-		return c.enroll(ctx, post, living, now)
+		return c.enroll(ctx, post, living, k.kept && len(living) > 1, now)
 	})
 }
 
-func (c *Client) enroll(ctx context.Context, post Post, living []protocol.Identity, now time.Time) error {
+// enroll puts a new process on the card. kept: the daemon keeps the heartbeat of another living process of the agent, and
+// does so again when the new process has left.
+func (c *Client) enroll(ctx context.Context, post Post, living []protocol.Identity, kept bool, now time.Time) error {
 	p := c.p
 	boot := protocol.Boot{Agent: post.Agent, PID: post.Process.PID, Process: post.Process, Session: post.Session, Now: now}
 	if err := p.prepare(ctx, boot); err != nil {
@@ -76,7 +78,7 @@ func (c *Client) enroll(ctx context.Context, post Post, living []protocol.Identi
 	}
 	err := p.editCard(post.Agent, func(f *cardFile) {
 		f.speak(living)
-		f.Keeper, f.Kept, f.Worker, f.Left, f.Ending, f.Told, f.Once = identityOn(post.Keeper), post.Kept, post.Claims, "", "", false, false
+		f.Keeper, f.Kept, f.Worker, f.Left, f.Ending, f.Told, f.Once = identityOn(post.Keeper), post.Kept || kept, post.Claims, "", "", false, false
 	})
 	if err == nil && post.Kept {
 		err = p.markKept(post.Agent)
@@ -132,7 +134,11 @@ func (c *Client) Leave(ctx context.Context, agent string, process protocol.Ident
 			}
 		}
 		if len(rest) > 0 {
-			return p.editCard(agent, func(f *cardFile) { f.speak(rest) })
+			err := p.editCard(agent, func(f *cardFile) { f.speak(rest) })
+			if err == nil && k.kept {
+				err = p.markKept(agent)
+			}
+			return err
 		}
 		return p.leave(agent, l)
 	})

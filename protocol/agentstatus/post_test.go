@@ -131,6 +131,33 @@ func TestKeptHeartbeat(t *testing.T) {
 	}
 }
 
+// A worker that shares the name of a booted process beats while it works. When it leaves, the daemon keeps the heartbeat
+// for the booted process again.
+func TestKeptAgainAfterAWorker(t *testing.T) {
+	c := newCrew(t)
+	me := c.client()
+	p := New(c.dir, Options{})
+	defer p.Close()
+	if err := p.Prepare(t.Context(), protocol.Boot{Agent: codex, PID: worker(1).PID, Process: worker(1), Now: c.now}); err != nil {
+		t.Fatal(err)
+	}
+	if err := me.Enroll(t.Context(), Post{Agent: codex, Process: worker(2), Shared: true, Claims: true}, c.now); err != nil {
+		t.Fatal(err)
+	}
+	if err := me.Beat(codex, Beat{Status: "idle"}, c.now); err != nil {
+		t.Fatal(err)
+	}
+	if beat := c.file("codex_status/heartbeat.json"); beat[keptBy] != nil {
+		t.Errorf("the worker beats itself: %v", beat)
+	}
+	if err := me.Leave(t.Context(), codex, worker(2), Leaving{Why: "stopped"}, c.now); err != nil {
+		t.Fatal(err)
+	}
+	if a := findAgent(t, c.look(), codex); !a.Kept || !a.Beat.Kept || a.Process != worker(1) {
+		t.Errorf("after the worker: %+v", a)
+	}
+}
+
 // A request that is read and written again says the same; a retry with more time reaches the limit in its parameters.
 func TestNumbersAndLimits(t *testing.T) {
 	text := strings.Replace(requestText, `"parameters": {`, `"parameters": {"timeout_seconds": 120, "big": 9007199254740993, "list": [1, 2.5], `, 1)

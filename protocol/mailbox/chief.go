@@ -160,7 +160,8 @@ func (p *Project) awaitSignOff(c *chief, b *board) {
 
 // signedOff reports whether the orchestrator's own files say that it has left: it does not run, or its pid file is gone.
 func (p *Project) signedOff(c *chief, b *board) bool {
-	return c.verdict <= gone && b.there && (!b.running || c.named.pid != 0 && c.named.pid == c.pid && !p.pid.There)
+	unlisted := c.named.pid != 0 && (c.named.pid == c.pid || c.pid == 0) && !p.pid.There
+	return c.verdict <= gone && b.there && (!b.running || unlisted)
 }
 
 // judge says what became of the process. The one that was proved to be it before is still it, whatever the clock was set
@@ -244,7 +245,7 @@ func (p *Project) chiefAgent(b *board) (protocol.Agent, bool) {
 		return protocol.Agent{}, false
 	}
 	a := protocol.Agent{Name: orchestrator, Status: "stopped", Recorded: "error", PID: c.pid, Evidence: c.evidence}
-	if b.running {
+	if b.running && !p.signedOff(c, b) {
 		a.Status, a.Recorded = "running", "running"
 	}
 	switch {

@@ -122,6 +122,11 @@ func TestSigningOffIsNoDeath(t *testing.T) {
 			r.end(cmd)
 			r.Write(boardPath, off)
 		},
+		"the pid in both files": func(r *room, cmd *exec.Cmd) {
+			r.Do(os.Remove(r.Path(pidPath)))
+			r.Write(boardPath, strings.Replace(boardOf(pidText(cmd), "+0s"), `"pid": `+pidText(cmd), `"pid": null`, 1))
+			r.end(cmd)
+		},
 		"the pid file alone": func(r *room, cmd *exec.Cmd) {
 			r.Do(os.Remove(r.Path(pidPath)))
 			r.end(cmd)
@@ -140,11 +145,11 @@ func TestSigningOffIsNoDeath(t *testing.T) {
 			for _, wait := range []time.Duration{time.Millisecond, signOff - time.Second, signOff, time.Hour} {
 				s := r.pass(wait)
 				a, _ := s.Agent(orchestrator)
-				if a.Presence == protocol.PresenceGone || a.Left == "" || !a.Idle || s.Yield != "" {
+				if a.Presence == protocol.PresenceGone || a.Left == "" || !a.Idle || s.Yield != "" || a.Status != "stopped" || protocoltest.Codes(s, orchestrator) != "" {
 					t.Errorf("%v later: %+v, yield %q", wait, a, s.Yield)
 				}
 			}
-			if name == "the pid file alone" {
+			if name == "the pid file alone" || name == "the pid in both files" {
 				return // its file says that it runs
 			}
 			r.reopen()

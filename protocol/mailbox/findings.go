@@ -57,7 +57,7 @@ func fileFindings(file string, l issues) (list []protocol.Finding) {
 
 func (p *Project) chiefFindings(b *board) (list []protocol.Finding) {
 	c, subject := &p.chief, about(protocol.KindAgent, orchestrator)
-	if c.verdict == gone && b.running {
+	if c.verdict == gone && b.running && !p.signedOff(c, b) {
 		list = append(list, protocol.Finding{Subject: subject, Code: "running", Field: "orchestrator.running", Severity: protocol.Medium,
 			Text: "status.json says that the orchestrator runs, but " + c.evidence})
 	}
