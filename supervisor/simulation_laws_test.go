@@ -11,6 +11,19 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
+// How fine the laws are is measured by breaking one rule of supervisor at a time. Within 200 seeds they notice when
+//   - a silent agent's work is given up before its deadline (early, seed 15),
+//   - work given up by silence, or the run after it, is not marked as possibly run twice (twice, seed 15),
+//   - silence kills within the grace after a resume (grace, seed 39),
+//   - a client's deferral is lifted at once (settle, seed 6),
+//   - work proved to be lost is given up within the grace (grace, seed 4),
+//   - history does not reach back over a time without saves (lost, seed 200),
+//   - overdue retries are released all at once (pace, seed 21),
+//   - a failing change is tried again without a rest (no rest, seed 1).
+// Two rules they do not reach, and scenes in testdata name them: the result of a lost agent is filed as a second one
+// (waiting, the-lost-one-answers-while-its-retry-waits), and the page of an ended task is used again although its result
+// comes from the future (clock, a-result-from-the-future-is-judged-by-every-look-where-steward-only-observes).
+
 // Nobody can tell a process that has stopped beating from one that ended unless its identity is on record. What follows
 // says what steward may do to whom, by what really is so.
 

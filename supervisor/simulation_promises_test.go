@@ -289,6 +289,15 @@ func (m *simulation) checkEarly(d *place, c protocol.Change) {
 				m.Fatalf("early: %s is given up by silence %v after it was taken; its time is %v", card.task.ID, m.awake-from, card.task.Timeout)
 			}
 		}
+		from := m.job(card).shown // nobody can have taken it before, whether the attempt lives or not
+		for _, w := range m.works {
+			if w.c == card && w.n == card.takenAway() {
+				from = min(from, w.from)
+			}
+		}
+		if (!m.set || m.stepped < from) && m.awake-from < card.task.Timeout {
+			m.Fatalf("early: %s is given up by silence %v after it came into sight; its time is %v", card.task.ID, m.awake-from, card.task.Timeout)
+		}
 	}
 }
 
