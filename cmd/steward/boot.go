@@ -76,8 +76,10 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	err = speaker.Prepare(c.Context(), b)
 	if errors.Is(err, agentstatus.ErrNotInitialized) {
 		// The document's own words (protocol 000, CODEX Boot Sequence), and what takes their place.
-		fmt.Fprintln(a.err, "ERROR: Inter-agent communication not initialized")
-		fmt.Fprintln(a.err, "Run: bash scripts/claude_tier1_boot.sh first")
+		if a.output != "json" {
+			fmt.Fprintln(a.err, "ERROR: Inter-agent communication not initialized")
+			fmt.Fprintln(a.err, "Run: bash scripts/claude_tier1_boot.sh first")
+		}
 		return fmt.Errorf("boot %s: first run: steward boot livhana-layer1.1 --project %s", b.Agent, dir)
 	}
 	if err != nil {

@@ -122,11 +122,11 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	}
 	path, err := keep.Find(argv[0], cwd, os.Environ())
 	if err != nil {
-		fmt.Fprintln(a.err, "steward: exec: "+bounded(clean(oneLine(err))))
+		failure := fmt.Errorf("exec: %s", clean(oneLine(err)))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, quiet{exitNotFound}
+			return nil, notStarted{failure, exitNotFound}
 		}
-		return nil, quiet{exitNotRunnable}
+		return nil, notStarted{failure, exitNotRunnable}
 	}
 	cfg, _, err := a.settings()
 	if err != nil {

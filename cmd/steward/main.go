@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -22,18 +21,6 @@ import (
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
-	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/status"
-	"github.com/livhana/steward/supervisor"
-)
-
-// The exit codes of every command.
-const (
-	exitFailed    = 1
-	exitUsage     = 2
-	exitNoDaemon  = 3
-	exitNoSubject = 4
-	exitRefused   = 5
 )
 
 func main() {
@@ -69,7 +56,7 @@ func run(args []string, out, errOut io.Writer) int {
 	if errors.As(err, &q) {
 		return q.code
 	}
-	fmt.Fprintln(errOut, "steward: "+bounded(oneLine(commandWords(err))))
+	printError(errOut, err, asksJSON(args))
 	return exitCode(err)
 }
 
@@ -124,39 +111,6 @@ func (a *app) command() *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	refuseWrongUsage(root)
 	return root
-}
-
-// exitCode maps an error to the exit code that scripts rely on.
-func exitCode(err error) int {
-	var usage usageError
-	var remote *status.Error
-	switch {
-	case errors.As(err, new(hopeless)):
-		return exitHopeless
-	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
-		return exitUsage // the last is cobra's own
-	case errors.Is(err, status.ErrNoDaemon), errors.Is(err, status.ErrNoAnswer):
-		return exitNoDaemon
-	case errors.Is(err, supervisor.ErrNoSubject):
-		return exitNoSubject
-	case errors.Is(err, supervisor.ErrRefused), errors.Is(err, protocol.ErrConflict):
-		return exitRefused
-	case errors.As(err, &remote):
-		return remoteCode(remote)
-	}
-	return exitFailed
-}
-
-func remoteCode(e *status.Error) int {
-	switch e.Status {
-	case http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge: // a name longer than any there is
-		return exitUsage
-	case http.StatusNotFound:
-		return exitNoSubject
-	case http.StatusConflict:
-		return exitRefused
-	}
-	return exitFailed
 }
 
 // oneLine keeps errors to one line each problem; a file with several problems has a line for each.

@@ -61,8 +61,7 @@ func (a *app) await(ctx context.Context, d *workdesk, id string, limit time.Dura
 	var inError *task.AgentError
 	switch {
 	case errors.As(err, &inError):
-		fmt.Fprintf(a.err, "steward: wait for task %s: %v; steward waits no longer, and the task stays as it is\n", clean(id), inError)
-		return quiet{1}
+		return fmt.Errorf("wait for task %s: %w; steward waits no longer, and the task stays as it is", clean(id), inError)
 	case errors.As(err, &blocked):
 		fmt.Fprintf(a.err, "steward: wait for task %s: %v; it stays held until: steward release %[1]s, or: steward task cancel %[1]s\n", clean(id), err)
 		return quiet{task.ExitCode(blocked.By)}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/supervisor"
+)
+
+// The exit codes of every command.
+const (
+	exitFailed    = 1
+	exitUsage     = 2
+	exitNoDaemon  = 3
+	exitNoSubject = 4
+	exitRefused   = 5
+)
+
+// The codes of errors that no daemon has named; the daemon's own are those of package status.
+const (
+	codeFailed   = "failed"
+	codeUsage    = "usage"
+	codeNoDaemon = "no_daemon"
+	codeGivenUp  = "given_up"
+
+	codeNotStarted = "not_started"
+)
+
+// notStarted is a command that could not be run: the exit code is the one that a shell would give.
+type notStarted struct {
+	error
+	exit int
+}
+
+// classOf gives the exit code that scripts rely on, and the code of the error document.
+func classOf(err error) (exit int, code string) {
+	var usage usageError
+	var remote *status.Error
+	var command notStarted
+	switch {
+	case errors.As(err, &command):
+		return command.exit, codeNotStarted
+	case errors.As(err, new(hopeless)):
+		return exitHopeless, codeGivenUp
+	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
+		return exitUsage, codeUsage // the last is cobra's own
+	case errors.Is(err, status.ErrNoDaemon), errors.Is(err, status.ErrNoAnswer):
+		return exitNoDaemon, codeNoDaemon
+	case errors.Is(err, supervisor.ErrNoSubject):
+		return exitNoSubject, status.CodeNoSubject
+	case errors.Is(err, protocol.ErrConflict):
+		return exitRefused, status.CodeConflict
+	case errors.Is(err, supervisor.ErrRefused):
+		return exitRefused, status.CodeRefused
+	case errors.As(err, &remote):
+		return remoteCode(remote), remote.Code
+	}
+	return exitFailed, codeFailed
+}
+
+func exitCode(err error) int {
+	exit, _ := classOf(err)
+	return exit
+}
+
+func remoteCode(e *status.Error) int {
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge: // a name longer than any there is
+		return exitUsage
+	case http.StatusNotFound:
+		return exitNoSubject
+	case http.StatusConflict:
+		return exitRefused
+	}
+	return exitFailed
+}
+
+// printError says on stderr why a command failed: on a line, or with -o json as the error document of the socket.
+func printError(w io.Writer, err error, asJSON bool) {
+	text := bounded(oneLine(commandWords(err)))
+	if !asJSON {
+		fmt.Fprintln(w, "steward: "+text)
+		return
+	}
+	var remote *status.Error
+	_, code := classOf(err)
+	doc := &status.Error{Code: cmp.Or(code, codeFailed)}
+	doc.Message, doc.Hint = cutHint(text)
+	if errors.As(err, &remote) {
+		doc.Candidates = remote.Candidates
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(map[string]any{"error": doc}) // strings only
+	_, _ = io.WriteString(w, guarded(b.String()))
+}
+
+// cutHint takes what to do next from the end of a message: what follows its last semicolon, or a final "(see …)". The lines
+// of a message with several stay together.
+func cutHint(text string) (message, hint string) {
+	if strings.Contains(text, "\n") {
+		return text, ""
+	}
+	if at := strings.LastIndex(text, " (see "); at > 0 && strings.HasSuffix(text, ")") {
+		return text[:at], text[at+2 : len(text)-1]
+	}
+	if at := strings.LastIndex(text, "; "); at > 0 {
+		return text[:at], text[at+2:]
+	}
+	return text, ""
+}
+
+// asksJSON reports whether a command line has -o json in it. It counts for a line that cannot be parsed, too.
+func asksJSON(args []string) bool {
+	format := ""
+	for i, arg := range args {
+		switch name, value, given := strings.Cut(arg, "="); {
+		case arg == "--":
+			return format == "json"
+		case (name == "-o" || name == "--output") && given:
+			format = value
+		case (arg == "-o" || arg == "--output") && i+1 < len(args):
+			format = args[i+1]
+		case strings.HasPrefix(arg, "-o") && !given:
+			format = arg[2:]
+		}
+	}
+	return format == "json"
+}
