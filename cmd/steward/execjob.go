@@ -232,9 +232,7 @@ func (j *job) depart(l *life, d keep.Decision) error {
 		fmt.Fprintln(j.app.err, "steward: "+j.name+" is given up: "+d.Why)
 	}
 	// At a terminal a person saw how a command ended that is not started again. That is no death to call anybody for.
-	if seen := j.restart == keep.Never && isTerminal(j.app.err); seen && failed {
-		failed, why = false, "ended with "+why
-	}
+	failed = failed && !(j.restart == keep.Never && isTerminal(j.app.err))
 	if j.registers {
 		j.leaveRegistry(l, agentstatus.Leaving{Failed: failed, Why: why, Once: j.madeUp})
 	}
