@@ -25,7 +25,8 @@ func (a *app) bootCommand() *cobra.Command {
 		Long: "boot sets up the protocol's folders, registry, heartbeat and log for one agent, as its boot script would, but\n" +
 			"merges with what is there. It replaces the whole set-up part of a boot script:\n\n" +
 			"    steward boot livhana-layer1.1 --project \"$ROOT\"\n    steward boot codex-cursor --project \"$ROOT\"\n\n" +
-			"Agents of other protocols name theirs, which creates its layout: --protocol handoffs, ralph, mailbox or envelope.\n\n" +
+			"Another agent joins the protocol that the project speaks. Where it speaks none or several, --protocol names it, which\n" +
+			"creates its layout: agentstatus, handoffs, ralph, mailbox or envelope.\n\n" +
 			"With --pid the process is recorded as proof of life, and the daemon keeps the agent's heartbeat while that process lives.\n" +
 			"Without, the registry shows the caller's pid, which proves nothing: the agent is expected, and falls due after its own\n" +
 			"first heartbeat.",
@@ -43,7 +44,7 @@ func (a *app) bootCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&project, "project", ".", "the project's `DIR`")
-	c.Flags().StringVar(&protocolName, "protocol", "", "the protocol's `NAME`, for agents other than livhana-layer1.1 and codex-cursor: agentstatus, handoffs, ralph, mailbox or envelope")
+	c.Flags().StringVar(&protocolName, "protocol", "", "the protocol's `NAME`: agentstatus, handoffs, ralph, mailbox or envelope (default: the only one that the project speaks)")
 	c.Flags().IntVar(&pid, "pid", 0, "the agent's own process `ID`")
 	c.Flags().StringVar(&session, "session", "", "the session's `ID`")
 	return c
@@ -53,16 +54,6 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	if !jsonfile.PlainName(b.Agent) {
 		return usageError{fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", oneWord(b.Agent))}
 	}
-	if protocolName == "" {
-		if !slices.Contains(agentstatus.KnownAgents(), b.Agent) {
-			return usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", oneWord(b.Agent), protocolNames())}
-		}
-		protocolName = agentstatus.Name
-	}
-	ad, ok := adapterNamed(protocolName)
-	if !ok {
-		return usageError{fmt.Errorf("boot: protocol %s is not spoken by this version; it speaks %s", oneWord(protocolName), protocolNames())}
-	}
 	dir, err := projectDir("boot", project)
 	if err != nil {
 		return err
@@ -70,6 +61,15 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	cfg, _, err := a.settings()
 	if err != nil {
 		cfg = steward.Defaults() // a boot script must not fail for a configuration that is not its own
+	}
+	if protocolName == "" {
+		if protocolName, err = protocolFor(b.Agent, dir, cfg); err != nil {
+			return err
+		}
+	}
+	ad, ok := adapterNamed(protocolName)
+	if !ok {
+		return usageError{fmt.Errorf("boot: protocol %s is not spoken by this version; it speaks %s", oneWord(protocolName), protocolNames())}
 	}
 	speaker := ad.open(dir, cfg, guardLock)
 	defer speaker.Close()
@@ -90,6 +90,22 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	}
 	fmt.Fprintf(a.out, "✅ %s initialized in %s\n", clean(b.Agent), dir)
 	return nil
+}
+
+// protocolFor is the protocol of an agent that names none: that of the agents of protocol 000, else the only one that the
+// folder speaks.
+func protocolFor(agent, dir string, cfg steward.Config) (string, error) {
+	if slices.Contains(agentstatus.KnownAgents(), agent) {
+		return agentstatus.Name, nil
+	}
+	spoken := projectOf(steward.ProjectRef{Path: dir}, cfg, false).Detect()
+	switch len(spoken) {
+	case 0:
+		return "", usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", oneWord(agent), protocolNames())}
+	case 1:
+		return spoken[0], nil
+	}
+	return "", usageError{fmt.Errorf("boot %s: the project speaks %s; name one with --protocol", oneWord(agent), strings.Join(spoken, " and "))}
 }
 
 func protocolNames() string {
