@@ -224,7 +224,7 @@ func (a *app) printPlan(p prospect) error {
 		fmt.Fprintf(a.out, "fault      %s: %s\n", oneWord(f.Path), oneWord(f.Problem))
 	}
 	for _, f := range p.Findings {
-		fmt.Fprintf(a.out, "finding    %s: %s (%s)%s\n", oneWord(f.Subject.String()), oneWord(f.Text), f.Severity, inFile(f.Path, f.Subject.ID+f.Text))
+		fmt.Fprintln(a.out, "finding    "+findingLine(f.Severity, f.Subject.String(), f.Field, f.Path, f.Text))
 	}
 	if len(p.Changes)+len(p.Alerts)+len(p.Waiting) == 0 {
 		fmt.Fprintln(a.out, "nothing to do")

@@ -52,17 +52,19 @@ func guarded(doc string) string {
 
 // onceDone is what a single look did.
 type onceDone struct {
-	Done   []supervisor.Done `json:"done"`
-	Faults []protocol.Fault  `json:"faults"`
+	Done     []supervisor.Done          `json:"done"`
+	Faults   []protocol.Fault           `json:"faults"`
+	Findings []supervisor.FindingReport `json:"findings"`
 }
 
 // printDone says what a single look did.
 func (a *app) printDone(p *supervisor.Picture) error {
-	once := onceDone{Done: []supervisor.Done{}, Faults: []protocol.Fault{}}
+	once := onceDone{Done: []supervisor.Done{}, Faults: []protocol.Fault{}, Findings: []supervisor.FindingReport{}}
 	if p != nil {
 		once.Done = append(once.Done, p.Done...)
 		for _, project := range p.Report().Projects {
 			once.Faults = append(once.Faults, project.Faults...)
+			once.Findings = append(once.Findings, project.Findings...)
 		}
 	}
 	if a.output == "json" {
@@ -71,6 +73,9 @@ func (a *app) printDone(p *supervisor.Picture) error {
 	pg := a.page()
 	for _, f := range once.Faults {
 		pg.line("cannot use %s: %s", clean(f.Path), clean(f.Problem))
+	}
+	for _, f := range once.Findings {
+		pg.line("finding    %s", findingLine(f.Severity, f.Subject, f.Field, f.Path, f.Text))
 	}
 	if len(once.Done) == 0 {
 		pg.line("nothing to do")

@@ -150,7 +150,7 @@ func TestPrintDone(t *testing.T) {
 	}{
 		{"text", p, "cannot use /sot: it does not answer\nrelease sot:task/1: due?[2J\n"},
 		{"text", nil, "nothing to do\n"},
-		{"json", nil, "{\n  \"done\": [],\n  \"faults\": []\n}\n"},
+		{"json", nil, "{\n  \"done\": [],\n  \"faults\": [],\n  \"findings\": []\n}\n"},
 	} {
 		var out bytes.Buffer
 		if err := (&app{out: &out, output: c.output}).printDone(c.picture); err != nil {

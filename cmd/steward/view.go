@@ -226,13 +226,18 @@ func projectsPart(p *page, projects []supervisor.ProjectReport) {
 			p.styled(red, "    %s: %s", clean(f.Path), clean(f.Problem))
 		}
 		for _, f := range r.Findings[:min(len(r.Findings), shownFindings)] {
-			p.styled(dim, "    %s: %s: %s%s", clean(string(f.Severity)), subjectWords(f.Subject), problemWords(f.Field, f.Text), inFile(f.Path, f.Subject+f.Text))
+			p.styled(dim, "    %s", findingLine(f.Severity, f.Subject, f.Field, f.Path, f.Text))
 		}
 		repairLines(p, r.Repairs)
 		if rest := max(len(r.Faults)-shownFaults, 0) + max(len(r.Findings)-shownFindings, 0); rest > 0 {
 			p.styled(dim, "    and %d more; see: steward status -o json", rest)
 		}
 	}
+}
+
+// findingLine is a finding on a line: its severity, its task or file, and the problem.
+func findingLine(severity protocol.Severity, subject, field, file, text string) string {
+	return fmt.Sprintf("%s: %s: %s%s", clean(string(severity)), subjectWords(subject), problemWords(field, text), inFile(file, subject+text))
 }
 
 // inFile names the file of a finding, unless its text does so already.
