@@ -30,6 +30,8 @@ type Task struct {
 	Progress Progress `json:"progress,omitzero"`
 	Hold     *Hold    `json:"hold,omitempty"`
 	Outcome  *Outcome `json:"outcome,omitempty"`
+	// Steps are the newest results of the steps of its work, oldest first.
+	Steps []Step `json:"steps,omitempty"`
 	// Takings are the attempts on record, oldest first: the directory is the ledger.
 	Takings []Taking `json:"takings,omitempty"`
 	// Buried: a dead letter lies on record. Cancelled: the operator ended it, or our retry of it.
@@ -97,6 +99,21 @@ func (t *Task) Count(match func(Taking) bool) int {
 // Attempt is the number of the attempt that is under way or comes next, from 1. Deferrals do not count.
 func (t *Task) Attempt() int {
 	return 1 + t.Count(func(k Taking) bool { return k.Action == ActionRetry })
+}
+
+// Step is what one step of a task's work reports (protocol 002, Result File Format).
+type Step struct {
+	Name       string    `json:"name"`
+	Gate       string    `json:"gate,omitempty"`
+	Status     string    `json:"status,omitempty"`
+	ExitCode   *int64    `json:"exit_code,omitempty"`
+	Seconds    float64   `json:"duration_seconds,omitempty"`
+	Iterations int64     `json:"iterations,omitempty"`
+	Runs       int       `json:"runs"` // results of this step: a FIX loop runs it again
+	PR         string    `json:"pr_url,omitempty"`
+	Report     string    `json:"report,omitempty"` // relative to the project, as Logs is
+	Logs       string    `json:"logs,omitempty"`
+	At         time.Time `json:"at,omitzero"`
 }
 
 // Progress is a task's own report (000: Progress File Schema).

@@ -83,6 +83,7 @@ func (d *decision) findings(s *protocol.Snapshot) {
 		switch subject.Kind {
 		case protocol.KindAgent:
 			a.Agent = subject.ID
+			a.Detail = strings.TrimSpace(a.Detail + "\n" + endByHand(s, subject.ID))
 		case protocol.KindTask:
 			if t = work(subject.ID); t != nil {
 				a.Silent, a.Detail = t.Silent, strings.TrimSpace(a.Detail+"\n"+strings.TrimSpace(directive(t)))
@@ -117,6 +118,20 @@ func ofFinding(s *protocol.Snapshot, f *protocol.Finding, t *protocol.Task) []es
 		return []escalate.Option{{ID: OptionRetry, Label: "Run it again"}, settle}
 	}
 	return []escalate.Option{settle}
+}
+
+// endByHand says how a person ends the processes that outlived their leader where steward only observes.
+func endByHand(s *protocol.Snapshot, agent string) string {
+	a, known := s.Agent(agent)
+	if !known || len(a.Orphans) == 0 || s.Act {
+		return ""
+	}
+	var pids []string
+	for _, o := range a.Orphans {
+		pids = append(pids, strconv.Itoa(o.PID))
+	}
+	return "steward only observes " + s.Protocol + " here and ends no process. To end them: kill " + strings.Join(pids, " ") +
+		". To let steward do it: [project.mode] " + s.Protocol + " = \"act\"."
 }
 
 // whole is a sentence that a summary cuts; "" when it does not.

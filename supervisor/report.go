@@ -185,6 +185,7 @@ type TaskReport struct {
 	NotBefore *time.Time         `json:"not_before"`
 	Progress  *ProgressReport    `json:"progress,omitempty"`
 	Next      []string           `json:"next,omitempty"` // what its result suggests to do next
+	Steps     []protocol.Step    `json:"steps,omitempty"`
 	Why       string             `json:"why"`
 }
 
@@ -286,7 +287,7 @@ func (p *Picture) usage(ids ...protocol.Identity) *UsageReport {
 func (p *Picture) task(s *protocol.Snapshot, t *protocol.Task) TaskReport {
 	v := p.Plan.Tasks.Of(s.Subject(protocol.KindTask, t.ID))
 	r := TaskReport{Project: s.Project, Protocol: s.Protocol, ID: t.ID, State: v.State, Agent: t.Agent, Type: t.Type,
-		Priority: t.Priority, Attempt: t.Attempt(), Created: instant(t.Created), NotBefore: instant(v.NotBefore), Why: v.Why}
+		Priority: t.Priority, Attempt: t.Attempt(), Created: instant(t.Created), NotBefore: instant(v.NotBefore), Why: v.Why, Steps: t.Steps}
 	r.State = cmp.Or(r.State, protocol.TaskPending)
 	if g := t.Progress; !g.At.IsZero() {
 		r.Progress = &ProgressReport{Percent: g.Percent, Step: g.Step, At: g.At.UTC(), EverySeconds: g.Every.Seconds()}

@@ -146,6 +146,9 @@ func taskFacts(p *page, t supervisor.TaskReport, e *status.TaskEvidence) [][2]st
 		{"agent", t.Agent}, {"type", t.Type}, {"priority", t.Priority.String()}, {"attempt", strconv.Itoa(t.Attempt)},
 		{"due", p.when(t.NotBefore)}, {"progress", progressFact(p, t.Progress)},
 	}
+	for _, s := range t.Steps {
+		facts = append(facts, [2]string{"step", stepFact(s)})
+	}
 	if e == nil {
 		return facts
 	}
@@ -176,6 +179,24 @@ func taskFacts(p *page, t supervisor.TaskReport, e *status.TaskEvidence) [][2]st
 		facts = append(facts, [2]string{"next", next})
 	}
 	return facts
+}
+
+// stepFact is a step's result in one line; what it does not say is left out.
+func stepFact(s protocol.Step) string {
+	words := []string{s.Name, cmp.Or(s.Gate, s.Status)}
+	if s.ExitCode != nil {
+		words = append(words, fmt.Sprintf("exit code %d", *s.ExitCode))
+	}
+	if s.Seconds > 0 {
+		words = append(words, seconds(s.Seconds))
+	}
+	if s.Iterations > 0 {
+		words = append(words, fmt.Sprintf("iterations %d", s.Iterations))
+	}
+	if s.Runs > 1 {
+		words = append(words, fmt.Sprintf("run %d", s.Runs))
+	}
+	return clean(join(append(words, s.PR, s.Report, s.Logs)...))
 }
 
 func progressFact(p *page, r *supervisor.ProgressReport) string {

@@ -22,6 +22,11 @@ type result struct {
 	status    string // success, failure, partial; open
 	completed jsonfile.Stated
 	errors    []string
+
+	exitCode   *int64
+	seconds    float64
+	iterations int64
+	pr         string
 }
 
 // gateWord is any value that an agent may define for itself (protocol 002, Gate Result Values).
@@ -40,6 +45,13 @@ func decodeResult(o jsonfile.Object) result {
 	} else if ok != jsonfile.Missing && ok != jsonfile.Null {
 		r.odd = folder.Line(string(outputs.Get("gate_result").Raw()), 40)
 	}
+	if code, ok := o.Int("exit_code"); ok.OK() {
+		r.exitCode = &code
+	}
+	r.seconds, _ = o.Number("duration_seconds")
+	r.iterations, _ = o.Int("iterations_completed")
+	url, _ := outputs.String("pr_url")
+	r.pr = folder.Line(url, 300)
 	items, _ := o.Array("errors")
 	for _, v := range items {
 		if len(r.errors) == maxErrors {

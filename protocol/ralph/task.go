@@ -218,7 +218,7 @@ func (p *Project) openTask(it *item, f fate) protocol.Task {
 		t.Agent = f.planner
 		return t
 	}
-	t.Agent = w.name
+	t.Agent, t.Steps = w.name, p.steps(w)
 	if w.epoch > 0 {
 		t.Started = p.capped(time.Unix(w.epoch, 0).UTC())
 	}
@@ -243,14 +243,14 @@ func (p *Project) ended(it *item, s state) protocol.Task {
 	}
 	w := p.newest[it.id]
 	if w != nil {
-		t.Agent, o.Agent = w.name, w.name
+		t.Agent, o.Agent, t.Steps = w.name, w.name, p.steps(w)
 	}
 	switch it.marker {
 	case complete:
 		o.Status = "completed"
 	case failed:
 		o.Status = "failed"
-		o.Failures = []protocol.Failure{{Code: codeHuman, Severity: "error", Message: reason(w)}}
+		o.Failures = []protocol.Failure{{Code: codeHuman, Severity: "error", Message: reason(w) + p.blocking(it.id)}}
 		if m, ok := p.markOf(it); ok {
 			o.Failures[0].Message = "steward marked it: " + m.why
 		}
@@ -260,29 +260,6 @@ func (p *Project) ended(it *item, s state) protocol.Task {
 	}
 	t.Outcome = o
 	return t
-}
-
-// reason says why a worker's task failed, as far as its files tell.
-func reason(w *worker) string {
-	const plain = "the task failed and needs manual intervention"
-	if w == nil {
-		return plain
-	}
-	if v := w.violation; v.Good && v.Value != "" {
-		return "it left its workspace: " + v.Value
-	}
-	var last *step
-	kind := ""
-	for _, name := range sortedKeys(w.results) {
-		s := w.results[name]
-		if s.doc.Good && (s.doc.Value.gate == "FAIL" || len(s.doc.Value.errors) > 0) && (last == nil || s.when().After(last.when())) {
-			last, kind = s, name
-		}
-	}
-	if last == nil {
-		return plain
-	}
-	return folder.Line(strings.TrimSuffix(fmt.Sprintf("%s: %s %s", folder.Line(kind, 80), last.doc.Value.gate, strings.Join(last.doc.Value.errors, "; ")), " "), 400)
 }
 
 // taskFindings says what a task's newest worker reports, and what it did wrong.
@@ -317,7 +294,7 @@ func (p *Project) taskFindings(w *worker, f fate) []protocol.Finding {
 		return list // the rest is in its failure
 	}
 	for _, name := range sortedKeys(w.results) {
-		p.stepFindings(w.results[name], folder.Line(name, 80), add)
+		p.stepFindings(w, w.results[name], folder.Line(name, 80), add)
 	}
 	if f.resume != "" {
 		add("resume_pending", "", protocol.Low, "%s", f.resume)
@@ -326,27 +303,6 @@ func (p *Project) taskFindings(w *worker, f fate) []protocol.Finding {
 		add("blocked", folder.Line(text, 80), protocol.Low, "its summary says that it is blocked: %s", text)
 	}
 	return list
-}
-
-// stepFindings reads a step's newest gate (protocol 002, Gate Result Values). A value of an agent's own means nothing
-// to us.
-func (p *Project) stepFindings(s *step, name string, add func(code, field string, severity protocol.Severity, format string, args ...any)) {
-	if !s.doc.Good || !p.isRecent(s.when()) {
-		return
-	}
-	r := s.doc.Value
-	switch {
-	case r.gate == "FAIL":
-		add("gate", name, protocol.High, "%s", strings.TrimSuffix("the gate says FAIL: "+strings.Join(r.errors, "; "), ": "))
-		return
-	case r.gate == "FIX":
-		add("gate", name, protocol.Low, "the gate says FIX")
-	case r.odd != "":
-		add("schema", name, protocol.Low, "gate_result is %s, which is no word of three to ten capitals", r.odd)
-	}
-	if len(r.errors) > 0 {
-		add("result_error", name, protocol.Medium, "%s", strings.Join(r.errors, "; "))
-	}
 }
 
 func (p *Project) lastViolation(w *worker) *violation {

@@ -22,6 +22,7 @@ const (
 	resumeFile    = "resume-state.json"
 	violationFile = "violation_status.txt"
 	resultsDir    = "results"
+	reportsDir    = "reports"
 )
 
 // worker is one folder of workers/.
@@ -51,6 +52,7 @@ type worker struct {
 type step struct {
 	epoch int64
 	file  string
+	runs  int // results of this step in all: a FIX loop runs it again
 	doc   jsonfile.Reading[result]
 }
 
@@ -183,7 +185,7 @@ func (p *Project) scan(w *worker) {
 	w.names = map[string]bool{}
 	for _, n := range names {
 		if slices.Contains(pidFiles[:], n) || n == resumeFile || n == violationFile || n == resultsDir || n == "checkpoints" || n == "summaries" ||
-			n == "workspace" || n == "prd.md" {
+			n == "workspace" || n == "prd.md" || n == reportsDir || n == logsDir {
 			w.names[n] = true
 		}
 	}
@@ -291,11 +293,13 @@ func (p *Project) readResults(w *worker) {
 	if changed || w.results == nil {
 		was := w.results
 		w.results = map[string]*step{}
+		runs := map[string]int{}
 		for _, name := range names {
 			kind, epoch, ok := resultName(name)
 			if !ok || !jsonfile.PlainName(name) {
 				continue
 			}
+			runs[kind]++
 			s := w.results[kind]
 			if s != nil && (s.epoch > epoch || s.epoch == epoch && s.file > name) || s == nil && len(w.results) == maxSteps {
 				continue
@@ -304,6 +308,9 @@ func (p *Project) readResults(w *worker) {
 				s = &step{epoch: epoch, file: name}
 			}
 			w.results[kind] = s
+		}
+		for kind, s := range w.results {
+			s.runs = runs[kind]
 		}
 	}
 	for _, s := range w.results {

@@ -1,0 +1,113 @@
+package ralph
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+)
+
+// fixLoop is from how many runs of a step on a FIX is a loop that goes on (protocol 002, Fix-retry loop).
+const fixLoop = 3
+
+// steps lists the newest result of each of a worker's steps (protocol 002, Result File Format), oldest first.
+func (p *Project) steps(w *worker) []protocol.Step {
+	var list []protocol.Step
+	for _, kind := range sortedKeys(w.results) {
+		s := w.results[kind]
+		if !s.doc.Good {
+			continue
+		}
+		r := s.doc.Value
+		t := protocol.Step{Name: folder.Line(kind, 80), Gate: r.gate, Status: r.status, ExitCode: r.exitCode, Seconds: r.seconds,
+			Iterations: r.iterations, Runs: s.runs, PR: r.pr, At: s.when()}
+		report := path.Join(w.dir(), reportsDir, fmt.Sprintf("%d-%s-report.md", s.epoch, kind))
+		if st, err := p.Root.Stat(report); err == nil && st.Mode.IsRegular() {
+			t.Report = p.Shown(report)
+		}
+		if w.names[logsDir] {
+			t.Logs = p.Shown(path.Join(w.dir(), logsDir))
+		}
+		list = append(list, t)
+	}
+	slices.SortStableFunc(list, func(a, b protocol.Step) int { return a.At.Compare(b.At) })
+	return list
+}
+
+// read names the folders of a worker that tell more of a result; "" when it has none. Their files come and go, and would
+// change the words of a finding each time.
+func (w *worker) read() string {
+	var dirs []string
+	for _, dir := range []string{reportsDir, logsDir} {
+		if w.names[dir] {
+			dirs = append(dirs, path.Join(Base, w.dir(), dir)+"/")
+		}
+	}
+	if len(dirs) == 0 {
+		return ""
+	}
+	return "; see " + strings.Join(dirs, " and ")
+}
+
+// blocking names the open tasks that depend on a failed one; "" when there are none.
+func (p *Project) blocking(id string) string {
+	var ids []string
+	for _, i := range p.board.open {
+		if it := &p.board.file.Value[i]; slices.Contains(it.related, id) {
+			ids = append(ids, it.id)
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return "; it blocks " + folder.Line(strings.Join(ids, ", "), 200)
+}
+
+// reason says why a worker's task failed, as far as its files tell.
+func reason(w *worker) string {
+	const plain = "the task failed and needs manual intervention"
+	if w == nil {
+		return plain
+	}
+	if v := w.violation; v.Good && v.Value != "" {
+		return "it left its workspace: " + v.Value
+	}
+	var last *step
+	kind := ""
+	for _, name := range sortedKeys(w.results) {
+		s := w.results[name]
+		if s.doc.Good && (s.doc.Value.gate == "FAIL" || len(s.doc.Value.errors) > 0) && (last == nil || s.when().After(last.when())) {
+			last, kind = s, name
+		}
+	}
+	if last == nil {
+		return plain
+	}
+	return folder.Line(strings.TrimSuffix(fmt.Sprintf("%s: %s %s", folder.Line(kind, 80), last.doc.Value.gate, strings.Join(last.doc.Value.errors, "; ")), " "), 400) + w.read()
+}
+
+// stepFindings reads a step's newest gate (protocol 002, Gate Result Values). A value of an agent's own means nothing
+// to us.
+func (p *Project) stepFindings(w *worker, s *step, name string, add func(code, field string, severity protocol.Severity, format string, args ...any)) {
+	if !s.doc.Good || !p.isRecent(s.when()) {
+		return
+	}
+	r := s.doc.Value
+	switch {
+	case r.gate == "FAIL":
+		add("gate", name, protocol.High, "%s", strings.TrimSuffix("the gate says FAIL: "+strings.Join(r.errors, "; "), ": ")+w.read())
+		return
+	case r.gate == "FIX" && s.runs >= fixLoop:
+		add("fix_loop", name, protocol.Medium, "the gate says FIX after %d runs%s", s.runs, w.read())
+	case r.gate == "FIX":
+		add("gate", name, protocol.Low, "the gate says FIX")
+	case r.odd != "":
+		add("schema", name, protocol.Low, "gate_result is %s, which is no word of three to ten capitals", r.odd)
+	}
+	if len(r.errors) > 0 {
+		add("result_error", name, protocol.Medium, "%s", strings.Join(r.errors, "; "))
+	}
+}
