@@ -120,7 +120,7 @@ type bench struct {
 func (s Suite) lay(t testing.TB, c *Case) (b *bench) {
 	t.Helper()
 	for range 3 {
-		b = &bench{dir: t.TempDir(), now: s.Now()}
+		b = &bench{dir: memoryDir(t), now: s.Now()}
 		began := b.now.Unix()
 		if s.layIn(t, c, b); b.now.Unix() == began {
 			break
