@@ -8,7 +8,7 @@ DIR     ?= .
 TAGS     = nethttpomithttp2
 BUILD    = CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
 
-.PHONY: help build run demo test check race lint fuzz long bench cross packages deps clean
+.PHONY: help build run demo test check race lint fuzz long bench cross packages release deps clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -50,8 +50,11 @@ bench: build ## measure the figures and print them beside their targets
 cross: ## build for every platform
 	@sh packaging/ci/cross.sh
 
-packages: ## everything that a release consists of, into dist
-	@VERSION="$(VERSION)" sh packaging/build.sh
+packages: ## deb, rpm and archive for this machine into dist (PLATFORMS="linux/amd64 linux/arm64" FORMATS=deb)
+	@VERSION="$(VERSION)" PLATFORMS="$(PLATFORMS)" FORMATS="$(FORMATS)" sh packaging/build.sh
+
+release: ## the same for all platforms, and the Homebrew formula
+	@VERSION="$(VERSION)" PLATFORMS=all sh packaging/build.sh
 
 clean: ## remove what was built
 	@rm -rf steward dist

@@ -20,5 +20,6 @@ play() {
 		STEWARD_LONG=1 play 'TestTorture|TestChannels|TestSuspend|TestFault|TestResultInTheMoment|TestContended|TestLock|TestFlock|TestKanban|TestLate|TestWorker|TestKeepers|TestKill|TestHerd|TestScale|TestNoIncrementIsLost|TestDesktopComesBack' "$room"
 	done
 	sh packaging/ci/fuzz.sh 20s
+	sh packaging/ci/reproducible.sh || echo "reproducible: failed"
 } | tee "$out"
 ! grep -q '^--- FAIL\|^FAIL\|: failed$' "$out"

@@ -1,16 +1,32 @@
 #!/bin/sh
 # Makes everything that a release consists of, and prints one line for each file. The same commit gives the same bytes,
-# wherever and whenever it is run. Needs Go, git, GNU tar, gzip and zip. The environment may say:
+# wherever and whenever it is run. Needs Go, git, GNU tar and gzip. The environment may say:
 #   VERSION            what is built (default: git describe)
 #   SOURCE_DATE_EPOCH  its time (default: the commit's)
 #   OUT                where to (default: dist), from the repository's root
-#   PLATFORMS          e.g. "linux/amd64"; the Homebrew formula is only written with all of them
+#   PLATFORMS          e.g. "linux/amd64 darwin/arm64" (default: this machine's), or "all", which also writes the Homebrew formula
 #   FORMATS            of "tar deb rpm sbom"
 set -eu
 cd "$(dirname "$0")/.."
-everything="linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64"
-: "${VERSION:=$(git describe --tags --always --dirty)}" "${OUT:=dist}" "${PLATFORMS:=$everything}" "${FORMATS:=tar deb rpm sbom}"
+everything="linux/amd64 linux/arm64 darwin/amd64 darwin/arm64"
+: "${VERSION:=$(git describe --tags --always --dirty)}" "${OUT:=dist}" "${PLATFORMS:=$(go env GOOS)/$(go env GOARCH)}" "${FORMATS:=tar deb rpm sbom}"
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
+[ "$PLATFORMS" != all ] || PLATFORMS=$everything
+# only WHAT ALLOWED VALUES…: ends with a message at a value that is not allowed.
+only() {
+	what=$1 allowed=$2
+	shift 2
+	for value in "$@"; do
+		case " $allowed " in
+		*" $value "*) ;;
+		*) echo "packaging/build.sh: $what=$value is not supported; use: $allowed" >&2 && exit 2 ;;
+		esac
+	done
+}
+# shellcheck disable=SC2086 # the lists are meant to be split
+only PLATFORMS "$everything" $PLATFORMS
+# shellcheck disable=SC2086
+only FORMATS "tar deb rpm sbom" $FORMATS
 # What of the surroundings could reach the bytes, beside the folder's name, which -trimpath takes away.
 export VERSION SOURCE_DATE_EPOCH CGO_ENABLED=0 GOFLAGS="" LC_ALL=C TZ=UTC
 unset GOOS GOARCH GOAMD64 GOARM64 GOEXPERIMENT
@@ -68,15 +84,9 @@ archive() {
 	install -m 755 "$3" "$work/$top"
 	cp "${3%/*}/THIRD-PARTY.txt" "$work/$top"
 	stamp "$work/$top"
-	if [ "$1" = windows ]; then
-		rm -f "$out/$top.zip"
-		(cd "$work" && find "$top" -type f | sort | zip -X -q -9 "$out/$top.zip" -@)
-		keep "$top.zip"
-	else
-		tar -C "$work" --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$top" |
-			gzip -9n >"$out/$top.tar.gz"
-		keep "$top.tar.gz"
-	fi
+	tar -C "$work" --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$top" |
+		gzip -9n >"$out/$top.tar.gz"
+	keep "$top.tar.gz"
 }
 
 # layout: the folder that nfpm packs from, as nfpm.yaml names its parts.
@@ -118,9 +128,8 @@ if wants deb || wants rpm; then nfpm=$(go -C packaging/tools tool -n nfpm); fi
 program "" "" "$host"
 common "$work/common"
 for platform in $PLATFORMS; do
-	os=${platform%/*} arch=${platform#*/} ext=
-	[ "$os" = windows ] && ext=.exe
-	binary=$work/$os-$arch/steward$ext
+	os=${platform%/*} arch=${platform#*/}
+	binary=$work/$os-$arch/steward
 	if [ "$platform" = "$(go env GOOS)/$(go env GOARCH)" ]; then
 		mkdir -p "$work/$os-$arch" && cp "$host" "$binary"
 	else

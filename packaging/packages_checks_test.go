@@ -1,7 +1,6 @@
 package packaging_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,17 +103,4 @@ func TestFormula(t *testing.T) {
 
 func sumOf(t *testing.T, dir, platform string) string {
 	return strings.Fields(says(t, "sha256sum", filepath.Join(dir, "steward_1.2.3_"+platform+".tar.gz")))[0]
-}
-
-// builtAgain builds once more from a copy elsewhere. Run by hand, the script also shares no cache.
-func builtAgain(t *testing.T, r release) {
-	lacks(t, "git", "tar", "sha256sum")
-	if err := exec.Command("git", "rev-parse", "--git-dir").Run(); err != nil {
-		t.Skip("skipped: not in a git repository")
-	}
-	cmd := exec.Command("sh", "ci/reproducible.sh")
-	cmd.Env = append(os.Environ(), "SHARED=1", "FIRST="+r.dir, "VERSION="+candidate, fmt.Sprintf("SOURCE_DATE_EPOCH=%d", candidateEpoch))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("ci/reproducible.sh: %v\n%s", err, out)
-	}
 }

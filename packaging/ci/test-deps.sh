@@ -5,7 +5,7 @@
 set -eu
 
 packages="strace shellcheck xvfb xauth dbus dbus-daemon xfce4-notifyd xdotool x11-utils imagemagick espeak-ng pulseaudio
-pulseaudio-utils sox fonts-dejavu-core jq curl systemd systemd-sysv dbus-user-session libpam-systemd lintian rpm zip man-db
+pulseaudio-utils sox fonts-dejavu-core jq curl systemd systemd-sysv dbus-user-session libpam-systemd lintian rpm man-db
 groff-base supervisor e2fsprogs mount util-linux"
 
 missing=
