@@ -56,7 +56,7 @@ func TestListsAndFilters(t *testing.T) {
 		{"/v1/incidents?state=acked", "incidents", "summary", ""},
 		{"/v1/incidents?state=resolved", "incidents", "summary", "it failed"},
 		{"/v1/locks?project=site", "locks", "resource", ""},
-		{"/v1/goals", "goals", "name", "task_success_rate average_task_latency_seconds heartbeat_uptime overload_crashes voice_interruptions_per_task"},
+		{"/v1/goals", "goals", "name", "task_success_rate average_task_latency_seconds heartbeat_uptime overload_crashes copy_paste_events voice_interruptions_per_task task_transparency"},
 	} {
 		if got := strings.Join(ids(t, w, tc.path, tc.key, tc.field), " "); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.path, got, tc.want)

@@ -29,6 +29,7 @@ type request struct {
 	command  *Command
 	config   *Config
 	projects []Project
+	spoken   string // the project of a task that a voice has spoken of
 	reply    chan answer
 }
 
@@ -62,6 +63,11 @@ func (s *Supervisor) Do(ctx context.Context, c Command) error {
 // Reload puts other settings and projects in force.
 func (s *Supervisor) Reload(ctx context.Context, cfg Config, projects []Project) error {
 	return s.put(ctx, request{config: &cfg, projects: projects, reply: make(chan answer, 1)})
+}
+
+// Spoken counts a message that a voice has spoken about a task of the project (Goals).
+func (s *Supervisor) Spoken(ctx context.Context, project string) error {
+	return s.put(ctx, request{spoken: project, reply: make(chan answer, 1)})
 }
 
 // put asks the loop. Whatever hangs, the caller goes when its ctx ends.
@@ -100,6 +106,11 @@ func (s *Supervisor) answer(crew context.Context, q request) {
 		q.reply <- answer{}
 		return
 	}
+	if q.spoken != "" {
+		s.countSpoken(q.spoken)
+		q.reply <- answer{}
+		return
+	}
 	if v := q.command.Verb; v == "pause" || v == "resume" {
 		q.reply <- answer{err: s.pause(q.command.Subject, v == "pause", q.command.Why)}
 		return
@@ -115,6 +126,18 @@ func (s *Supervisor) answer(crew context.Context, q request) {
 		d.commands = append(d.commands, command{change: c, reply: replies})
 	}
 	q.reply <- answer{pending: replies, n: len(changes)}
+}
+
+// countSpoken enters it in the tally. The next decision saves the memory.
+func (s *Supervisor) countSpoken(project string) {
+	p, known := s.memory.Projects[project]
+	if !known {
+		return
+	}
+	p.Tally.Spoken++
+	s.memory.Projects = maps.Clone(s.memory.Projects) // the Picture shares the old one
+	s.memory.Projects[project] = p
+	s.decide()
 }
 
 // reload replaces settings at once and hires or dismisses lookers.

@@ -79,6 +79,9 @@ func newDecision(v View, m Memory, b *Brain) *decision {
 	}
 	d.startFrom(&b.plan)
 	d.plan.Memory = d.remember()
+	if full := d.cfg.Capacity.Threshold; d.view.Load.Memory.Or(0) > full || d.view.Load.Files.Or(0) > full {
+		d.plan.Memory.Full = d.now
+	}
 	d.unseen()
 	return d
 }

@@ -16,15 +16,17 @@ type Goal struct {
 	Note   string   `json:"note,omitempty"`
 }
 
-// Goals judges protocol 000's "Success Metrics" over all projects, since steward first looked at each.
+// Goals judges protocol 000's "Success Metrics" over all projects, since steward first looked at each. docs/protocols/agentstatus.md
+// defines them.
 func (p *Picture) Goals() []Goal {
 	var t Tally
 	for _, m := range p.Plan.Memory.Projects {
 		t.Completed += m.Tally.Completed
 		t.Failed += m.Tally.Failed
 		t.Latency += m.Tally.Latency
-		t.ForHuman += m.Tally.ForHuman
-		t.Lost += m.Tally.Lost
+		t.Spoken += m.Tally.Spoken
+		t.Overloaded += m.Tally.Overloaded
+		t.Followed += m.Tally.Followed
 	}
 	ended := t.Completed + t.Failed
 	var covered, observed time.Duration
@@ -36,19 +38,11 @@ func (p *Picture) Goals() []Goal {
 		goal("task_success_rate", ratio(t.Completed, ended), "> 0.95", func(v float64) bool { return v > 0.95 }),
 		goal("average_task_latency_seconds", mean(t.Latency, ended), "< 30", func(v float64) bool { return v < 30 }),
 		goal("heartbeat_uptime", durations(covered, observed), "> 0.999", func(v float64) bool { return v > 0.999 }),
-		goal("overload_crashes", known(float64(p.overloadCrashes())), "0", func(v float64) bool { return v == 0 }),
-		goal("voice_interruptions_per_task", ratio(t.ForHuman, ended), "< 0.05", func(v float64) bool { return v < 0.05 }),
+		goal("overload_crashes", known(float64(t.Overloaded)), "0", func(v float64) bool { return v == 0 }),
+		{Name: "copy_paste_events", Target: "0", OK: true, Note: "not measured: files do not show what a person copies by hand"},
+		goal("voice_interruptions_per_task", ratio(t.Spoken, ended), "< 0.05", func(v float64) bool { return v < 0.05 }),
+		goal("task_transparency", ratio(t.Followed, ended), "1", func(v float64) bool { return v == 1 }),
 	}
-}
-
-// overloadCrashes counts tasks lost with their agent. That overload killed it cannot be proved from files, so every
-// lost agent counts: the figure errs on the honest side.
-func (p *Picture) overloadCrashes() int {
-	n := 0
-	for _, m := range p.Plan.Memory.Projects {
-		n += m.Tally.Lost
-	}
-	return n
 }
 
 func goal(name string, value *float64, target string, ok func(float64) bool) Goal {

@@ -32,6 +32,8 @@ type Memory struct {
 	ExhaustedBy   string    `json:"exhausted_by,omitempty"`
 	// Standing are the conditions that incidents are about, by the incidents' keys.
 	Standing map[string]Standing `json:"standing,omitempty"`
+	// Full is when memory or open files were last over [capacity] threshold.
+	Full time.Time `json:"full,omitzero"`
 	// Silence is about many agents that fell silent at once.
 	Silence Silence `json:"silence,omitzero"`
 }
@@ -84,8 +86,15 @@ type Tally struct {
 	Completed int           `json:"completed"`
 	Failed    int           `json:"failed"`
 	Latency   time.Duration `json:"latency"` // sum over Completed and Failed, request to result
-	ForHuman  int           `json:"for_human"`
-	Lost      int           `json:"lost"`
+	// ForHuman counts the results that called for a human, Spoken the voice's messages about tasks.
+	ForHuman int `json:"for_human"`
+	Spoken   int `json:"spoken,omitempty"`
+	// Lost counts the attempts lost with their agents. Overloaded are those of them whose agent went while the machine was
+	// over a limit.
+	Lost       int `json:"lost"`
+	Overloaded int `json:"overloaded,omitempty"`
+	// Followed counts the tasks of Completed and Failed that steward saw open before they ended.
+	Followed int `json:"followed,omitempty"`
 }
 
 // TaskMemory is what is remembered of a task that is open or ended lately.

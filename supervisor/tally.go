@@ -29,8 +29,11 @@ func (k *taskLook) count(ok bool) {
 		return
 	}
 	k.tally(func(t *Tally) {
-		if m.Counted == "failed" {
+		switch {
+		case m.Counted == "failed":
 			t.Failed--
+		case m.News:
+			t.Followed++
 		}
 		t.Latency -= m.Latency
 		m.Counted, m.Latency = "failed", 0
@@ -55,7 +58,22 @@ func (k *taskLook) countLoss() {
 		return
 	}
 	k.mem.Lost = true
-	k.tally(func(t *Tally) { t.Lost++ })
+	k.tally(func(t *Tally) {
+		t.Lost++
+		if k.overloaded() {
+			t.Overloaded++
+		}
+	})
+}
+
+// overloaded reports whether memory or open files were over their limit at the agent's last beat, or since.
+func (k *taskLook) overloaded() bool {
+	full := k.d.plan.Memory.Full
+	if k.agent == nil || full.IsZero() {
+		return false
+	}
+	last := k.agent.mem.Looked.Add(-k.agent.mem.Silent)
+	return !full.Before(last.Add(-k.d.cfg.LookEvery))
 }
 
 func isLoss(o *protocol.Outcome) bool { return escalate.Failed(o).Code == escalate.CodeAgentLost }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/ralph"
 	"github.com/livhana/steward/supervisor"
 )
@@ -59,7 +60,7 @@ func (h *house) answer(ctx context.Context, key string, r escalate.Reply) (escal
 	return done, err
 }
 
-// noteDelivery enters in the journal what became of an attempt to tell the human.
+// noteDelivery enters in the journal what became of an attempt to tell the human, and counts what was spoken about tasks.
 func (h *house) noteDelivery(i escalate.Incident, d escalate.Delivery) {
 	e := supervisor.Entry{At: d.At, Kind: "delivery", Subject: i.Subject(), Verb: d.Channel, Reason: d.Result, Text: d.Result, Incident: i.Key, Error: d.Error}
 	if d.OK && d.Recovery {
@@ -67,6 +68,13 @@ func (h *house) noteDelivery(i escalate.Incident, d escalate.Delivery) {
 	}
 	if err := h.journal.Write(e); err != nil {
 		h.log.Error("journal", "error", err)
+	}
+	if d.OK && d.Channel == escalate.ChannelSpeech && !d.Recovery && e.Subject.Kind == protocol.KindTask && e.Subject.Protocol == agentstatus.Name {
+		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		defer cancel()
+		if err := h.loop.Spoken(ctx, e.Subject.Project); err != nil && !errors.Is(err, supervisor.ErrStopped) {
+			h.log.Error("count a spoken message", "error", err)
+		}
 	}
 }
 
