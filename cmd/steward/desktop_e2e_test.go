@@ -242,6 +242,10 @@ func TestDesktopCallsTheHumanOnce(t *testing.T) {
 	popup := time.Since(failed)
 	h.until("the sentence", func() bool { return len(h.heard()) == 1 })
 	t.Logf("popup after %v, sentence spoken to its end after %v; the document allows 10 s", popup, time.Since(failed))
+	h.until("the interruption is counted, once", func() bool {
+		return strings.Contains(h.steward("goals", "-o", "json"), `"name": "voice_interruptions_per_task",
+      "value": 1,`)
+	})
 	for n := 2; n <= 100; n++ {
 		h.askAnew("p", taskID(1), n)
 		again := resultOf(taskID(1), "GIT_CONFLICT:fatal")
