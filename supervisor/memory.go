@@ -120,6 +120,8 @@ type TaskMemory struct {
 	Stopped time.Time `json:"stopped,omitzero"`
 	// Held: it was held at the last look. Whoever releases it, it was admitted.
 	Held bool `json:"held,omitempty"`
+	// Withheld is for how long it was held for want of room or by a block, over all runs.
+	Withheld time.Duration `json:"withheld,omitempty"`
 	// Lease is until when that hold was to last unless renewed.
 	Lease time.Time `json:"lease,omitzero"`
 	// Open is since when its request lies where agents see it; zero while it does not.

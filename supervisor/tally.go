@@ -41,7 +41,7 @@ func (k *taskLook) count(ok bool) {
 			m.Counted = "completed"
 		}
 		if from, to := k.t.Created, k.t.Outcome.Appeared; !from.IsZero() && to.After(from) {
-			m.Latency = to.Sub(from)
+			m.Latency = max(0, to.Sub(from)-m.Withheld)
 		}
 		t.Latency += m.Latency
 		if ok {

@@ -31,6 +31,8 @@ func TestTally(t *testing.T) {
 			"at 01:10"}, supervisor.Tally{Lost: 1}},
 		"a decision after success": {[]string{"at 00:10", "task t1 appears", "at 00:20", "result t1 completed asks Deploy?", "at 05:00"},
 			supervisor.Tally{Completed: 1, ForHuman: 1, Latency: 10 * time.Second, Followed: 1}},
+		"held for a while": {[]string{"load memory 0.95", "at 00:10", "task t1 appears", "at 01:10", "load memory 0.1", "at 02:30", "result t1 completed", "at 03:00"},
+			supervisor.Tally{Completed: 1, Latency: 70 * time.Second, Followed: 1}},
 		"history":   {[]string{"task t1 appears", "absent until 00:10", "result t1 completed since 00:01", "at 00:20"}, supervisor.Tally{}},
 		"cancelled": {[]string{"at 00:10", "task t1 appears payload p", "at 00:20", "result t1 failed FILE_NOT_FOUND", "task t2 appears payload p", "at 00:30"}, supervisor.Tally{}},
 		"restart counts nothing again": {[]string{"at 00:10", "task t1 appears", "at 00:30", "result t1 completed", "at 00:40", "absent until 01:00", "at 02:00"},

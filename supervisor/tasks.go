@@ -38,11 +38,11 @@ func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, age
 		m.FirstSeen = k.at
 	}
 	if n := 1 + len(committed(t)); m.Run != n {
-		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: n, Counted: m.Counted, Latency: m.Latency}
+		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: n, Counted: m.Counted, Latency: m.Latency, Withheld: m.Withheld}
 	}
 	if again := m.Asked != "" && m.Asked != t.Ref.Sum || (m.State == protocol.TaskDone || m.State == protocol.TaskFailed) && t.Outcome == nil; t.Foreign && again {
 		// Asked for anew under the same name: what was found out about the last time says nothing about this one.
-		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: m.Run, Counted: m.Counted, Latency: m.Latency}
+		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: m.Run, Counted: m.Counted, Latency: m.Latency, Withheld: m.Withheld}
 	}
 	if m.Asked = ""; t.Foreign {
 		m.Asked = t.Ref.Sum
@@ -63,6 +63,9 @@ func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, age
 	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "" && k.at.Before(m.Lease)) {
 		m.Judged = true
 		m.ByHand = m.Admitted.IsZero() && k.at.Before(m.Lease)
+	}
+	if m.Held && t.Hold != nil && t.Hold.Reason != protocol.HoldRetry && k.at.After(k.before) {
+		m.Withheld += k.at.Sub(k.before)
 	}
 	if m.Held = t.Hold != nil && !t.Hold.Half; m.Held {
 		m.Lease = plain(t.Hold.ReleaseBy)
