@@ -26,7 +26,7 @@ var headlines = []struct{ under, row, words string }{
 	{"burst of", "the same, without steward", "&nbsp; the same at a plain threshold"},
 	{"", "descriptor storm", "descriptor storm → gate shut"},
 	{"", "machine sample", "machine sample"},
-	{"", "decision in memory: 5 projects, 100 agents, 20 tasks, 1000 ended", "decision: 100 agents, 20 open tasks, 1,000 ended ones"},
+	{"", "cold decision: 5 projects, 100 agents, 20 tasks, 1000 ended", "cold decision: 100 agents, 20 open tasks, 1,000 ended ones"},
 	{"", "idle, 5 projects", "idle, 5 projects, 100 agents beating"},
 	{"idle, 5 projects", "resident memory", "&nbsp; its memory"},
 	{"idle, 5 projects", "wake-ups", "&nbsp; its wake-ups"},

@@ -10,17 +10,17 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// BenchmarkDecide: one decision in memory, when nothing has changed since the last.
+// BenchmarkDecide: one decision on a view that nothing is known of from the decision before but the memory.
 func BenchmarkDecide(b *testing.B) {
-	for _, size := range []struct{ projects, agents, tasks, ended int }{{1, 2, 4, 0}, {5, 20, 4, 0}, {5, 20, 4, 200}} {
+	for _, size := range []struct{ projects, agents, tasks, ended int }{{1, 2, 4, 0}, {5, 20, 4, 0}, {5, 20, 4, 200}, {5, 20, 4, 20000}} {
 		b.Run(fmt.Sprintf("%d projects, %d agents, %d tasks, %d ended", size.projects, size.projects*size.agents, size.projects*size.tasks, size.projects*size.ended), func(b *testing.B) {
 			view, memory := crowd(size.projects, size.agents, size.tasks, size.ended)
-			brain := supervisor.NewBrain(settings())
-			memory = brain.Decide(view, memory).Memory
+			cfg := settings()
+			memory = supervisor.NewBrain(cfg).Decide(view, memory).Memory
 			b.ReportAllocs()
 			for b.Loop() {
 				view.Now = view.Now.Add(time.Millisecond)
-				memory = brain.Decide(view, memory).Memory
+				memory = supervisor.NewBrain(cfg).Decide(view, memory).Memory
 			}
 		})
 	}
