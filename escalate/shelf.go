@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -204,9 +203,6 @@ func put(dir, name string, b []byte) error {
 }
 
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // a folder cannot be flushed there
-	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

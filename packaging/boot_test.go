@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package packaging_test runs what is shipped beside the binary.
 package packaging_test
 

@@ -85,8 +85,6 @@ func (p place) config(atHome bool) string {
 		return systemConfig
 	case p.absolute("XDG_CONFIG_HOME") != "":
 		return filepath.Join(p.absolute("XDG_CONFIG_HOME"), tail)
-	case p.goos == "windows" && p.env("AppData") != "":
-		return filepath.Join(p.env("AppData"), tail)
 	case p.uid == 0 && !atHome, p.home == "":
 		return systemConfig
 	}
@@ -102,8 +100,6 @@ func (p place) state() string {
 		return systemState
 	case p.absolute("XDG_STATE_HOME") != "":
 		return filepath.Join(p.absolute("XDG_STATE_HOME"), "steward")
-	case p.goos == "windows" && p.env("LocalAppData") != "":
-		return filepath.Join(p.env("LocalAppData"), "steward")
 	case p.home == "" && p.uid == 0:
 		return systemState
 	case p.home == "":

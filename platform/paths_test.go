@@ -4,15 +4,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
 
 func TestPaths(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the table is written with slashes")
-	}
 	tests := []struct {
 		name string
 		in   place

@@ -3,10 +3,11 @@ package platform
 import (
 	"fmt"
 	"net"
+	"syscall"
 )
 
 // PeerUID tells which user is at the other end, as the kernel noted it when the connection was made (for a client: the
-// user who listens). On Windows the error is errors.ErrUnsupported: there the folder's access list alone decides.
+// user who listens).
 func PeerUID(c *net.UnixConn) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -51,4 +52,13 @@ func (l *peerListener) admits(c net.Conn) bool {
 	}
 	uid, err := PeerUID(uc)
 	return err == nil && l.allow(uid)
+}
+
+// control runs ask on the connection's descriptor.
+func control(raw syscall.RawConn, ask func(fd int) (int, error)) (int, error) {
+	uid, asked := -1, error(nil)
+	if err := raw.Control(func(fd uintptr) { uid, asked = ask(int(fd)) }); err != nil {
+		return -1, err
+	}
+	return uid, asked
 }

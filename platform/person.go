@@ -16,10 +16,10 @@ func Person(otherwise string) string {
 	return called(u.Name, u.Username, otherwise)
 }
 
-// called takes the first of the names that has a word fit to be spoken. Windows puts the machine before a login name.
+// called takes the first of the names that has a word fit to be spoken.
 func called(full, login, otherwise string) string {
 	full, _, _ = strings.Cut(full, ",") // the field may have a room and telephone numbers behind the name
-	for _, name := range []string{full, login[strings.LastIndexByte(login, '\\')+1:]} {
+	for _, name := range []string{full, login} {
 		for word := range strings.FieldsSeq(name) {
 			if strings.ContainsFunc(word, unicode.IsLetter) && !strings.ContainsFunc(word, unprintable) {
 				return word

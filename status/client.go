@@ -125,15 +125,9 @@ func (c *Client) gone(ctx context.Context, method, path string, err error) error
 	return fmt.Errorf("the daemon ended before it answered, and may have done it: %w; start it with 'steward run', and see 'steward log'", ErrNoDaemon)
 }
 
-// The same on Windows: package syscall does not equate WSAECONNABORTED and WSAECONNRESET with its own.
-const (
-	abortedOnWindows = syscall.Errno(10053)
-	resetOnWindows   = syscall.Errno(10054)
-)
-
 // brokeOff reports whether the other side went away during an exchange.
 func brokeOff(err error) bool {
-	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, abortedOnWindows, resetOnWindows} {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, end) {
 			return true
 		}
@@ -225,12 +219,9 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return nil, c.explain(err)
 }
 
-// refusedOnWindows is WSAECONNREFUSED, which package syscall does not equate with its own ECONNREFUSED.
-const refusedOnWindows = syscall.Errno(10061)
-
 func (c *Client) explain(err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, refusedOnWindows):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("connect to %s: %w; start it with 'steward run'", c.socket, ErrNoDaemon)
 	case errors.Is(err, ErrForeign):
 		return fmt.Errorf("connect to %s: %w; use --socket with one of your own", c.socket, err)

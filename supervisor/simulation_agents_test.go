@@ -354,7 +354,7 @@ func (p *proc) freeze(stopped bool) {
 	}
 }
 
-// thaw releases it on.
+// thaw resumes it.
 func (p *proc) thaw() {
 	if !p.alive || p.moves() {
 		return

@@ -3,7 +3,6 @@ package measure
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,9 +30,6 @@ func TestSampleOfThisMachine(t *testing.T) {
 		<-tick.C
 	}
 	for _, d := range capacity.Dimensions() {
-		if d == capacity.DimFiles && runtime.GOOS == "windows" {
-			continue
-		}
 		if !load.Share(d).Known() {
 			t.Errorf("%s unknown: %v", d, g.Problems())
 		}
@@ -47,7 +43,7 @@ func TestSampleOfThisMachine(t *testing.T) {
 	if v, _ := load.Disk.Value(); v <= 0 || v > 1 {
 		t.Errorf("disk %v", v)
 	}
-	if len(g.Problems()) > 0 && runtime.GOOS != "windows" {
+	if len(g.Problems()) > 0 {
 		t.Errorf("problems: %v", g.Problems())
 	}
 	if consumers := g.Consumers(3); len(consumers) == 0 || consumers[0].Name == "" {

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/livhana/steward/capacity"
@@ -157,3 +158,12 @@ func (p *page) drawHistory(h history) {
 	}
 	p.part("The last minute", "", rows)
 }
+
+// endings are the signals besides interrupt and termination that end a program: a borrowed screen is given back before.
+var endings = []os.Signal{syscall.SIGHUP, syscall.SIGQUIT}
+
+// pauses is the signal by which a terminal pauses a program (Ctrl-Z).
+var pauses = []os.Signal{syscall.SIGTSTP}
+
+// pauseSelf stops this process until somebody lets it go on.
+func pauseSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }

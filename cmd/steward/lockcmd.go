@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/join/lock"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/handoffs"
 	"github.com/livhana/steward/supervisor"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 func (a *app) lockCommand() *cobra.Command {
@@ -213,4 +213,16 @@ func lockWords(s lock.Status) string {
 		words += "; " + clean(s.Why)
 	}
 	return words
+}
+
+// inForeground reports whether we are in the foreground of our terminal: then an interrupt from its keyboard reaches
+// every program that we have started, and must not be handed on a second time.
+func inForeground() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }

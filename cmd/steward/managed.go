@@ -47,7 +47,7 @@ func (a *app) runManaged(ctx context.Context, dirs []string) error {
 		return err
 	}
 	defer h.close()
-	return service.Run(ctx, h.run)
+	return h.run(ctx)
 }
 
 // noteFailedStart counts a start that came to nothing before it had a tenure of its own.

@@ -98,7 +98,7 @@ func readToken(path string) (string, error) {
 		return "", fmt.Errorf("read the token: %w", err)
 	case !st.Mode().IsRegular() || st.Size() > 4096:
 		return "", fmt.Errorf("read the token: %s is not a small plain file", path)
-	case runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0:
+	case st.Mode().Perm()&0o077 != 0:
 		return "", fmt.Errorf("read the token: others may read %s; chmod 600 it", path)
 	}
 	b, err := os.ReadFile(path)

@@ -44,7 +44,7 @@ func (h *house) escalation() escalate.Config {
 
 // onHangup reloads on SIGHUP. Under a terminal a hang-up means that it is gone: then steward stops.
 func (h *house) onHangup(ctx context.Context) error {
-	hangups := make(chan os.Signal, 1) // Windows has none: nothing ever arrives
+	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	for {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/livhana/steward/platform/proc"
@@ -243,4 +244,24 @@ func quoted(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// heeded are the signals that are handed on. One that is ignored (nohup) stays ignored, here and in the command.
+func heeded() []os.Signal {
+	var all []os.Signal
+	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func isQuit(s os.Signal) bool { return s == syscall.SIGQUIT }
+
+func exitCode(st *os.ProcessState) int {
+	if w, ok := st.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return codeSignal + int(w.Signal())
+	}
+	return st.ExitCode()
 }

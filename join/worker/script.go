@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"strings"
 
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -28,7 +27,7 @@ func unfit(script string) *agentstatus.TaskError {
 		e.Code, e.Message = codeExecution, "the script is a folder"
 	case !info.Mode().IsRegular():
 		e.Code, e.Message = codeExecution, "the script is no plain file"
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o111 == 0:
+	case info.Mode().Perm()&0o111 == 0:
 		e.Code, e.Message = codePermission, "the script is not executable; try: chmod +x "+line(script, 300)
 	default:
 		return nil

@@ -9,9 +9,9 @@ import (
 // Identity names one process of one boot of one machine. The zero value names none.
 type Identity struct {
 	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // Linux: ticks since boot; macOS: µs since 1970; Windows: 100 ns since 1601
+	Start uint64 `json:"start"` // Linux: ticks since boot; macOS: µs since 1970
 	Boot  string `json:"boot"`  // changes with every boot
-	UID   int    `json:"uid"`   // real user id; -1 on Windows. Not part of the proof: a process may change it
+	UID   int    `json:"uid"`   // real user id. Not part of the proof: a process may change it
 }
 
 // ErrGone says that there is no such process, or only the zombie of one.

@@ -17,7 +17,7 @@ const killWait = 10 * time.Second
 
 // Terminate ends one process: a request to end (SIGTERM), up to grace to follow it, then SIGKILL. The identity is
 // checked before each signal; a process that is gone, or whose number has passed to another, is a success and nothing
-// is touched. When ctx ends it returns ctx's error and goes no further. Windows has no request: there it ends at once.
+// is touched. When ctx ends it returns ctx's error and goes no further.
 func Terminate(ctx context.Context, id Identity, grace time.Duration) error {
 	if err := terminate(ctx, id, grace); err != nil {
 		return fmt.Errorf("terminate process %d: %w", id.PID, err)

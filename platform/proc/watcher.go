@@ -13,7 +13,7 @@ import (
 const pollEvery = 2 * time.Second
 
 // Watcher tells once of the end of every process that was added: at once through notices of the kernel (pidfds on Linux,
-// a kqueue on macOS, waits for handles on Windows), and within two seconds where none are to be had. With notices it
+// a kqueue on macOS), and within two seconds where none are to be had. With notices it
 // costs nothing while nothing ends.
 type Watcher struct {
 	exits chan Identity

@@ -32,7 +32,7 @@ func Detect(system bool, who Account) (Host, error) {
 	if kardianos.ChosenSystem() == nil {
 		return nil, &Lack{"there is no service manager here that steward knows", "start it yourself: steward run --service"}
 	}
-	if !system && runtime.GOOS != "windows" {
+	if !system {
 		return nil, &Lack{fmt.Sprintf("neither systemd nor launchd runs here, and %s has no services of users", kardianos.Platform()),
 			"run steward yourself (steward run), or install it for the machine: sudo steward service install --system"}
 	}

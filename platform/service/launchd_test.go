@@ -25,7 +25,6 @@ const lives, fails = "#!/bin/sh\nexit 0\n", "#!/bin/sh\nexit 3\n"
 
 // newMac: sessions are the domains that exist; those of the user are 501's.
 func newMac(t *testing.T, system bool, sessions ...string) *mac {
-	onUnix(t)
 	script, err := filepath.Abs("testdata/launchctl.sh")
 	if err != nil {
 		t.Fatal(err)

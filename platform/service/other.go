@@ -8,8 +8,7 @@ import (
 	kardianos "github.com/kardianos/service"
 )
 
-// other is what kardianos/service carries beside systemd and launchd: the Windows service manager, OpenRC, Upstart,
-// System V and others. It is not tested on these.
+// other is what kardianos/service carries beside systemd and launchd: OpenRC, Upstart, System V and others. It is not tested on these.
 type other struct{ user string }
 
 func (o *other) outer(spec Spec) (kardianos.Service, error) {

@@ -3,7 +3,6 @@ package service
 import (
 	"fmt"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -56,15 +55,7 @@ func parsePlist(t *testing.T, text string) map[string]any {
 	return d
 }
 
-func onUnix(t *testing.T) {
-	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("skipped: there are no launchd paths on Windows")
-	}
-}
-
 func TestPlistHoldsDocumentedKeysOnly(t *testing.T) {
-	onUnix(t)
 	for _, session := range []string{onDesktop, inBackground, ""} {
 		text, err := renderPlist(specFor("/Users/jesse"), session, "abc")
 		if err != nil {
@@ -87,7 +78,6 @@ func TestPlistHoldsDocumentedKeysOnly(t *testing.T) {
 }
 
 func TestPlistSays(t *testing.T) {
-	onUnix(t)
 	spec := specFor("/Users/jesse")
 	spec.Args = []string{"--config", "/Users/jesse/my config.toml"}
 	text, err := renderPlist(spec, onDesktop, "")
@@ -127,7 +117,6 @@ func TestPlistSays(t *testing.T) {
 }
 
 func TestPlistKeepsHostilePaths(t *testing.T) {
-	onUnix(t)
 	for _, home := range []string{
 		"/Users/je sse & <co> \"q\" 'a' ]]>", "/Users/{{.Name}} %s $HOME `x`", "/Users/é 日本 \t tab\nline", "/Users/a:b", "/Users/&amp;&#x0;",
 	} {
@@ -154,7 +143,6 @@ func TestPlistKeepsHostilePaths(t *testing.T) {
 }
 
 func TestPlistIsRefused(t *testing.T) {
-	onUnix(t)
 	for name, spec := range map[string]Spec{
 		`cannot be written in XML`:   specFor("/Users/bell\a"),
 		`cannot be written in XML; `: specFor("/Users/\xff"),

@@ -10,7 +10,7 @@ import (
 // seconds the caller asks Check, merges what arrived with its own edit, and
 // replaces the file again.
 //
-// A nil Late is valid: nothing arrives. On Windows it is always nil.
+// A nil Late is valid: nothing arrives.
 type Late struct {
 	f     *os.File
 	stamp Stamp  // when judged

@@ -10,9 +10,6 @@ import (
 // Stamp identifies one state of a file, as the system tells it. Two equal
 // Stamps mean "unchanged", once Settled; comparing any field that differs means
 // "look". Times are nanoseconds since 1970.
-//
-// Where the system has no such thing (Windows) Dev, Inode, CtimeNs and Links
-// are 0, UID and GID -1.
 type Stamp struct {
 	Dev, Inode       uint64
 	Size             int64

@@ -1,5 +1,0 @@
-package worker
-
-import "os"
-
-func openPlain(path string) (*os.File, error) { return os.Open(path) }

@@ -1,0 +1,60 @@
+package platform
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ownerOf follows links; ok is false when there is no such folder.
+func ownerOf(dir string) (uid int, ok bool) {
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return 0, false
+	}
+	return uidOf(info), true
+}
+
+func uidOf(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid)
+	}
+	return -1
+}
+
+// PrivateDir creates dir with mode 0700 where it is missing, and refuses one in which another user could swap our
+// files: owned by somebody else, or writable by group or others. A sticky folder such as /tmp passes when it is root's
+// or ours, for there nobody removes a stranger's file. An existing folder keeps its mode.
+func PrivateDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create private folder: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("check private folder: %w", err)
+	}
+	owner := uidOf(info)
+	switch {
+	case owner != os.Geteuid() && owner != 0:
+		return fmt.Errorf("check private folder: %s belongs to uid %d; choose a folder of your own", dir, owner)
+	case info.Mode()&fs.ModeSticky != 0:
+		return nil
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("check private folder: others may write to %s; run: chmod 700 %q", dir, dir)
+	}
+	return nil
+}
+
+// FileID is the device and inode of an open file, as systemd writes them into JOURNAL_STREAM.
+func FileID(f *os.File) string {
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+}

@@ -1,0 +1,10 @@
+package push
+
+import (
+	"os"
+	"syscall"
+)
+
+// terminate and kill reach the child's whole group. The child must not have been reaped.
+func terminate(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGTERM) }
+func kill(p *os.Process)      { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }

@@ -1,0 +1,43 @@
+package protocoltest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+const (
+	envNobody = "STEWARD_TEST_AS_NOBODY"
+	nobody    = 65534
+)
+
+// AsNobody runs test as another user than root, to whom nothing is forbidden: it starts this test's binary again, for
+// this one test. There t.TempDir gives folders of that user's own.
+func AsNobody(t *testing.T, test func(t *testing.T)) {
+	if os.Geteuid() != 0 || os.Getenv(envNobody) != "" {
+		test(t)
+		return
+	}
+	dir, err := os.MkdirTemp("/tmp", "nobody") // the folders of t.TempDir are root's alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	binary, home := filepath.Join(dir, "test"), filepath.Join(dir, "home")
+	text, err := os.ReadFile(os.Args[0])
+	if err = errors.Join(err, os.WriteFile(binary, text, 0o755), os.Chmod(dir, 0o755), os.Mkdir(home, 0o755), os.Chown(home, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^"+t.Name()+"$")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), envNobody+"=1", "TMPDIR="+home, "GORACE=atexit_sleep_ms=0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if out, err := cmd.CombinedOutput(); errors.Is(err, syscall.EPERM) {
+		t.Skip("this process may not become another user: skipped")
+	} else if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
