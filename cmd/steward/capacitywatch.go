@@ -165,5 +165,5 @@ var endings = []os.Signal{syscall.SIGHUP, syscall.SIGQUIT}
 // pauses is the signal by which a terminal pauses a program (Ctrl-Z).
 var pauses = []os.Signal{syscall.SIGTSTP}
 
-// pauseSelf stops this process until somebody lets it go on.
+// pauseSelf stops this process until SIGCONT resumes it.
 func pauseSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }

@@ -11,33 +11,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/platform"
-	"github.com/livhana/steward/platform/proc"
 )
 
 func main() {
-	settle(os.Args[1:])
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
-}
-
-// settle has the daemon sleep better, by which the process executes itself once more: before anything else, because a
-// signal that was caught before that would be lost. Without, steward only sleeps less well.
-func settle(args []string) {
-	if !slices.Contains(args, "run") {
-		return // which is cheaper to tell than to ask the command line
-	}
-	root := (&app{}).command()
-	if c, _, err := root.Find(args); err == nil && c.Parent() == root && c.Name() == "run" && !slices.Contains(args, "--once") {
-		_ = proc.Unhurried(timerSlack)
-	}
 }
 
 // run is main without the process around it. An interrupt ends the context; a second one ends the process.
@@ -59,10 +43,6 @@ func run(args []string, out, errOut io.Writer) int {
 	printError(errOut, err, asksJSON(args))
 	return exitCode(err)
 }
-
-// timerSlack is how late steward may be woken by a timer. With 4 ms an idle one is woken a third less, but a request is held
-// 7 ms later: what is ready to run while all processors wait for the disk is found by the runtime's monitor.
-const timerSlack = time.Millisecond
 
 // app is what all commands share: the global flags and where to print.
 type app struct {

@@ -38,11 +38,7 @@ func spawn(path string, argv, env []string, dir, log string) (*child, error) {
 	c := newChild()
 	attr := &os.ProcAttr{Dir: dir, Env: env, Files: []*os.File{null, out, out}, Sys: session()}
 	c.hold.prepare(attr.Sys)
-	err = proc.Prompt(func() (err error) {
-		c.own, err = os.StartProcess(path, argv, attr)
-		return err
-	})
-	if err != nil {
+	if c.own, err = os.StartProcess(path, argv, attr); err != nil {
 		return nil, startFault(path, dir, err)
 	}
 	c.hold.take()

@@ -16,9 +16,6 @@ func endThread() { unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0) }
 // playOnLinux looks at the process in PROC_TARGET without privileges, in "hidden" through a /proc with hidepid, and
 // says what it sees in place of "ready".
 func playOnLinux(role string) {
-	if role == "unhurried" {
-		playUnhurried()
-	}
 	if role != "nobody" && role != "hidden" {
 		return
 	}

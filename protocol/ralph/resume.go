@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -164,8 +163,8 @@ func (p *Project) runResume(ctx context.Context, id string) error {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
 	cmd.Env = append(inherited(os.Environ()), "STEWARD_ANSWER="+filepath.Join(p.dir, Base, filepath.FromSlash(notesFile(id))))
 	ownSession(cmd)
-	err = proc.Prompt(cmd.Start) // it outlives steward, and is to be woken in time
-	_ = log.Close()              // the lock on it is the command's now, and its children's
+	err = cmd.Start()
+	_ = log.Close() // the lock on it is the command's now, and its children's
 	if err != nil {
 		return err
 	}
