@@ -312,7 +312,7 @@ func TestABadConfigurationKeepsNobodyFromTheDaemon(t *testing.T) {
 	}
 	daemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"agents":[]}`) })
 	code, out, errOut := invoke("agents")
-	if code != 0 || out != "no agents\n" || !strings.Contains(errOut, "configuration is refused") {
+	if code != 0 || out != "no agents\n" || !strings.Contains(errOut, "invalid configuration") {
 		t.Errorf("exit %d, %q, %q", code, out, errOut)
 	}
 	if code, _, _ := invoke("agents", "--config", filepath.Join(dir, "config.toml")); code != exitFailed {

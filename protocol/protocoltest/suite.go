@@ -126,8 +126,12 @@ func (s Suite) lay(t testing.TB, c *Case) (b *bench) {
 			break
 		}
 	}
+	time.Sleep(stampTick)
 	return b
 }
+
+// stampTick is more than file stamps may lag behind the clock: what a change writes from then on is stamped after now.
+const stampTick = 5 * time.Millisecond
 
 func (s Suite) layIn(t testing.TB, c *Case, b *bench) {
 	t.Helper()
