@@ -156,7 +156,8 @@ func (m LockMemory) observe(l protocol.Lock, c Clock, cfg LockConfig) LockMemory
 	now := wall(c.Now)
 	if m.First.IsZero() || m.Sum != l.Ref.Sum {
 		n := LockMemory{Sum: l.Ref.Sum, First: now, Looked: now, Holder: l.Holder, Acquired: wall(l.Acquired)}
-		if prolonged := m.Holder == l.Holder && !m.Acquired.IsZero() && m.Acquired.Equal(n.Acquired); prolonged {
+		// A renewed lock of steward still ends when its command was to end: its times are by our clock.
+		if prolonged := l.Fence == 0 && m.Holder == l.Holder && !m.Acquired.IsZero() && m.Acquired.Equal(n.Acquired); prolonged {
 			n.Shift, n.Off = m.Shift, m.Off
 			if end := wall(l.Expires); !end.IsZero() && !end.Add(n.Shift).After(now) { // a clock was set meanwhile
 				n.Shift = now.Add(cfg.TTL).Sub(end)

@@ -79,6 +79,25 @@ func TestLocks(t *testing.T) {
 	}
 }
 
+// TestRenewedGrantStaysOverdue: steward renews the entry of its lock while the command runs, and the lock ends when it did.
+func TestRenewedGrantStaysOverdue(t *testing.T) {
+	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second}
+	clock := Clock{Now: start, LookEvery: time.Second, Watched: true}
+	lock := protocol.Lock{Resource: "r", Holder: "builder", Acquired: start, Expires: start.Add(time.Second), Fence: 1,
+		Process: protocol.Identity{PID: 7, Start: 8, Boot: "b"}}
+	var m LockMemory
+	for i, want := range []protocol.LockState{protocol.LockHeld, protocol.LockOverdue, protocol.LockOverdue} {
+		lock.Ref.Sum = string(rune('a' + i)) // its entry was renewed
+		var v LockVerdict
+		v, m = JudgeLock(lock, nil, ProcessAlive, m, clock, cfg)
+		if v.State != want {
+			t.Errorf("after %d s: %+v, want %s", i, v, want)
+		}
+		clock.Now = clock.Now.Add(time.Second)
+	}
+}
+
 // TestLockSleep: time that the machine slept through is not time watched.
 func TestLockSleep(t *testing.T) {
 	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
