@@ -377,6 +377,8 @@ func TestMachineEndsWithItsTest(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	kill := sync.OnceFunc(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
+	t.Cleanup(kill)
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	var pid int
 	if _, err := fmt.Sscanf(line, "pid %d\n", &pid); err != nil {
@@ -387,8 +389,7 @@ func TestMachineEndsWithItsTest(t *testing.T) {
 		_, err := os.Stat(cgroup + "/system.slice/systemd-journald.service")
 		return fmt.Sprint(err), err == nil
 	})
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	_ = cmd.Wait()
+	kill()
 	m.eventually("the machine is gone", 10*time.Second, func() (string, bool) {
 		_, err := os.Stat("/proc/" + strconv.Itoa(pid))
 		return "process " + strconv.Itoa(pid), err != nil

@@ -31,7 +31,7 @@ func deafFamily(t *testing.T) (root protocol.Identity, child proc.Identity) {
 	}
 	reaped := make(chan struct{})
 	go func() { c.Wait(); close(reaped) }()
-	t.Cleanup(func() { c.Process.Kill(); <-reaped })
+	t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL); <-reaped }) // the child too, whatever the test comes to
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
