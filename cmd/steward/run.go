@@ -349,7 +349,7 @@ func (h *house) once(ctx context.Context) error {
 	}
 	h.snapshot()
 	if h.loop.Picture() != nil {
-		h.tellHowToBoot(h.app.err)
+		tellHowToBoot(h.app.err, h.loop.Picture())
 	}
 	return h.app.printDone(h.loop.Picture())
 }

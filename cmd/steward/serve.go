@@ -129,11 +129,12 @@ func (h *house) reload(ctx context.Context) (notes []string, err error) {
 func (h *house) announce() {
 	h.wakeCarrier() // an answer that an earlier run took waits for nothing any more
 	var names []string
-	projects := h.loop.Picture().Report().Projects
-	for _, r := range projects {
-		names = append(names, describe(r))
+	picture := h.loop.Picture()
+	projects := picture.Report().Projects
+	for i, r := range projects {
+		names = append(names, describe(r, !picture.Desks[i].LookedAt.IsZero()))
 	}
-	h.tellHowToBoot(h.app.out)
+	tellHowToBoot(h.app.out, picture)
 	tellWhatWaits(h.app.out, projects)
 	if len(names) == 0 {
 		names = []string{"no project is configured yet (add one to " + h.paths.Config + ", then: steward reload)"}
@@ -142,10 +143,10 @@ func (h *house) announce() {
 	h.settleIn()
 }
 
-// tellHowToBoot says what to do about folders that speak no protocol.
-func (h *house) tellHowToBoot(w io.Writer) {
-	for _, d := range h.loop.Picture().Desks {
-		if len(d.Speaks) == 0 && !h.loop.Picture().Tries(d.Name) {
+// tellHowToBoot says what to do about folders in which a look has found no protocol.
+func tellHowToBoot(w io.Writer, p *supervisor.Picture) {
+	for _, d := range p.Desks {
+		if !d.LookedAt.IsZero() && d.Problem == nil && len(d.Speaks) == 0 && !p.Tries(d.Name) {
 			fmt.Fprintf(w, "%s speaks no protocol yet. Set one up with: steward boot livhana-layer1.1 --project %s\n", d.Path, shellQuote(d.Path))
 		}
 	}
@@ -167,8 +168,10 @@ func tellWhatWaits(w io.Writer, projects []supervisor.ProjectReport) {
 }
 
 // describe names a project and what it speaks.
-func describe(r supervisor.ProjectReport) string {
+func describe(r supervisor.ProjectReport, looked bool) string {
 	switch {
+	case !looked:
+		return r.Name + " (the first look is under way)"
 	case unusable(r):
 		return r.Name + " (not usable now)"
 	case len(r.Protocols) == 0:

@@ -6,6 +6,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/livhana/steward/supervisor"
 )
 
 // A metrics port that is taken ends nothing: it is an incident, and a reload that gives another address takes effect. What a
@@ -80,4 +83,23 @@ func readAll(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// TestBootIsSuggestedAfterALook: before the first look it is not known what a project speaks.
+func TestBootIsSuggestedAfterALook(t *testing.T) {
+	for _, looked := range []bool{false, true} {
+		desk := supervisor.DeskPicture{Name: "p", Path: "/p"}
+		if looked {
+			desk.LookedAt = time.Now()
+		}
+		var out strings.Builder
+		tellHowToBoot(&out, &supervisor.Picture{Desks: []supervisor.DeskPicture{desk}})
+		if said := strings.Contains(out.String(), "speaks no protocol yet"); said != looked {
+			t.Errorf("looked at: %v, said: %q", looked, out.String())
+		}
+		report := supervisor.ProjectReport{Name: "p"}
+		if got := describe(report, looked); strings.Contains(got, "no protocol") != looked {
+			t.Errorf("looked at: %v, described as %q", looked, got)
+		}
+	}
 }
