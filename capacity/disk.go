@@ -33,9 +33,15 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes a size in MiB.
-func (s Size) MarshalText() ([]byte, error) {
-	return fmt.Appendf(nil, "%gMiB", float64(s)/(1<<20)), nil
+// MarshalText writes a size as UnmarshalText reads it.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// String writes a size in GiB where that is a whole number, else in MiB.
+func (s Size) String() string {
+	if s > 0 && s%(1<<30) == 0 {
+		return fmt.Sprintf("%dGiB", s>>30)
+	}
+	return strconv.FormatFloat(float64(s)/(1<<20), 'f', -1, 64) + "MiB"
 }
 
 // Disk is how full the file system of a project is.

@@ -80,3 +80,12 @@ func TestSize(t *testing.T) {
 		}
 	}
 }
+
+func TestSizeIsWrittenAsItIsRead(t *testing.T) {
+	for size, want := range map[Size]string{5 << 30: "5GiB", 500 << 20: "500MiB", 0: "0MiB", 3 << 29: "1536MiB", 1 << 50: "1048576GiB"} {
+		var back Size
+		if err := back.UnmarshalText([]byte(size.String())); size.String() != want || err != nil || back != size {
+			t.Errorf("%d: %q, want %q; read back: %d, %v", size, size.String(), want, back, err)
+		}
+	}
+}

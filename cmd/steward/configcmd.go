@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward"
+	"github.com/livhana/steward/capacity"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -132,6 +133,9 @@ func settingsOf(cfg steward.Config) any { return setting(reflect.ValueOf(cfg)) }
 func setting(v reflect.Value) any {
 	if d, ok := v.Interface().(time.Duration); ok {
 		return d.Seconds()
+	}
+	if size, ok := v.Interface().(capacity.Size); ok {
+		return size.String()
 	}
 	switch v.Kind() {
 	case reflect.Struct:
