@@ -56,7 +56,8 @@ type Turn struct {
 // Closed is a gate that keeps somebody.
 type Closed struct {
 	Dimension string           `json:"dimension"`
-	Agent     protocol.Subject `json:"agent,omitzero"` // for DimAgent: whose gate
+	Agent     protocol.Subject `json:"agent,omitzero"`    // for DimAgent: whose gate
+	Project   string           `json:"project,omitempty"` // for DimDisk: whose disk
 	// Since is when the first of its tasks came to wait, or the last one went through, whichever is later. At
 	// Since + Config.AlarmAfter it is an alert.
 	Since   time.Time `json:"since"`
@@ -70,18 +71,21 @@ type Closed struct {
 func (m Memory) Closed(cfg Config) []Closed {
 	r := round{now: m.At, cfg: cfg}
 	gates := map[Closed]Closed{}
-	for _, held := range m.Held {
+	for subject, held := range m.Held {
 		for _, s := range held.Shut {
 			if due, any := r.dueOf(s); any && !due.After(m.At) {
 				continue
 			}
 			key := Closed{Dimension: s.Dimension}
-			if s.Dimension == DimAgent {
+			switch s.Dimension {
+			case DimAgent:
 				key.Agent = held.Agent
+			case DimDisk:
+				key.Project = subject.Project
 			}
 			g, any := gates[key]
 			if !any || s.Since.Before(g.Since) {
-				g = Closed{Dimension: key.Dimension, Agent: key.Agent, Since: s.Since, Waiting: g.Waiting, Limit: g.Limit}
+				g = Closed{Dimension: key.Dimension, Agent: key.Agent, Project: key.Project, Since: s.Since, Waiting: g.Waiting, Limit: g.Limit}
 			}
 			g.Waiting++
 			g.Limit = max(g.Limit, held.Limit)
@@ -97,6 +101,9 @@ func (m Memory) Closed(cfg Config) []Closed {
 			return c
 		}
 		if c := strings.Compare(a.Dimension, b.Dimension); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.Project, b.Project); c != 0 {
 			return c
 		}
 		return compareSubjects(a.Agent, b.Agent)

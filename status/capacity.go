@@ -39,6 +39,7 @@ type Capacity struct {
 type Gate struct {
 	Dimension string    `json:"dimension"`
 	Agent     string    `json:"agent,omitempty"`
+	Project   string    `json:"project,omitempty"` // whose disk it is
 	Since     time.Time `json:"since"`
 	Waiting   int       `json:"waiting"`
 }
@@ -80,7 +81,7 @@ func (s *Server) capacity(*http.Request) (any, error) {
 		}
 	}
 	for _, g := range p.Plan.Memory.Gate.Closed(p.Config.Capacity) {
-		c.Gates = append(c.Gates, Gate{Dimension: g.Dimension, Agent: g.Agent.ID, Since: g.Since.UTC(), Waiting: g.Waiting})
+		c.Gates = append(c.Gates, Gate{Dimension: g.Dimension, Agent: g.Agent.ID, Project: g.Project, Since: g.Since.UTC(), Waiting: g.Waiting})
 	}
 	return c, nil
 }

@@ -28,7 +28,11 @@ func (d *decision) alertGate(closed []capacity.Closed) {
 	if len(machine) > 0 {
 		var names []string
 		for _, shut := range machine {
-			names = append(names, shut.Dimension)
+			name := shut.Dimension
+			if shut.Project != "" {
+				name += " of " + shut.Project
+			}
+			names = append(names, name)
 		}
 		d.gateShut(protocol.Subject{Kind: protocol.KindMachine, ID: machine[0].Dimension}, machine[0], names)
 	}

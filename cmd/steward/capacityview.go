@@ -149,16 +149,21 @@ func bar(s protocol.Share) string {
 }
 
 func shutSince(p *page, gates []status.Gate, dimension string) string {
+	var list []string
 	for _, g := range gates {
 		if g.Dimension == dimension {
-			return gateWords(p, g)
+			list = append(list, gateWords(p, g))
 		}
 	}
-	return ""
+	return strings.Join(list, "; ")
 }
 
 func gateWords(p *page, g status.Gate) string {
-	return fmt.Sprintf("shut for %s, %s waiting", short(p.now.Sub(g.Since)), plural(g.Waiting, "task"))
+	of := ""
+	if g.Project != "" {
+		of = " of " + clean(g.Project)
+	}
+	return fmt.Sprintf("shut for %s, %s%s waiting", short(p.now.Sub(g.Since)), plural(g.Waiting, "task"), of)
 }
 
 func consumerRows(list []protocol.Consumer) [][]cell {

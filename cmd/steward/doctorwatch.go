@@ -134,8 +134,11 @@ func judgeGauges(load capacity.Load, problems map[string]string, limit capacity.
 	for _, name := range capacity.Dimensions() {
 		used := load.Share(name)
 		binds := limit.Dimensions == nil || slices.Contains(limit.Dimensions, name)
-		most := limit.Threshold
+		most, of := limit.Threshold, ""
 		if name == capacity.DimDisk {
+			if full := limit.FullDisks(load.Disks); len(full) > 0 {
+				of = " of " + strings.Join(full, ", ")
+			}
 			if most = max(most, limit.DiskLimit); len(load.Disks) > 0 && len(limit.FullDisks(load.Disks)) == 0 {
 				most = 1 // enough is free
 			}
@@ -143,7 +146,7 @@ func judgeGauges(load capacity.Load, problems map[string]string, limit capacity.
 		switch {
 		case used.Known() && binds && used.Or(0) > most:
 			all = append(all, doubt(name, "see who uses it: steward capacity; the limits stand under [capacity]",
-				"it is at %s right now, over %.0f %%, so new tasks wait", share(used), 100*most))
+				"it is at %s right now, over %.0f %%, so new tasks%s wait", share(used), 100*most, of))
 		case used.Known():
 			known = append(known, name+" "+share(used))
 		case name == capacity.DimDisk && !projects: // then there is no disk to be asked about
