@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/livhana/steward/escalate"
@@ -71,8 +72,8 @@ func (s *Server) resolved() []escalate.Incident {
 	return found
 }
 
-// list answers with a document of one key: the items that the request's ?project= and ?state= let through. A
-// project or state that does not exist is an error, lest a slip of the pen read as "there are none".
+// list answers with a document of one key: the items that the request's ?project= and ?state= let through, of these the
+// first ?limit=, and then "total", too. A project or state that does not exist is an error: it would read as "there are none".
 func list[T any](s *Server, r *http.Request, key string, states []string, all func(*supervisor.Picture) []T, of func(T) (project, state string)) (any, error) {
 	p, err := s.picture()
 	if err != nil {
@@ -92,7 +93,27 @@ func list[T any](s *Server, r *http.Request, key string, states []string, all fu
 			found = append(found, item)
 		}
 	}
+	limit, err := limitOf(r)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 && limit < len(found) {
+		return map[string]any{key: found[:limit], "total": len(found)}, nil
+	}
 	return map[string][]T{key: found}, nil
+}
+
+// limitOf reads ?limit=; 0 is none.
+func limitOf(r *http.Request) (int, error) {
+	text := r.URL.Query().Get("limit")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, badRequest("use a number from 1 on", "limit=%s is not a number of items", text)
+	}
+	return n, nil
 }
 
 func projectsHint(p *supervisor.Picture) string {

@@ -80,6 +80,21 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
+func TestListLimit(t *testing.T) {
+	w := fullWorld(t)
+	var all, first struct {
+		Agents []supervisor.AgentReport
+		Total  int
+	}
+	if err := w.client.Get(t.Context(), "/v1/agents", &all); err != nil || len(all.Agents) < 2 || all.Total != 0 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if err := w.client.Get(t.Context(), "/v1/agents?limit=1", &first); err != nil || len(first.Agents) != 1 || first.Total != len(all.Agents) || first.Agents[0].Name != all.Agents[0].Name {
+		t.Errorf("%+v, %v", first, err)
+	}
+	wantError(t, "no number", w.client.Get(t.Context(), "/v1/locks?limit=x", &first), http.StatusBadRequest, CodeBadRequest)
+}
+
 func TestExplain(t *testing.T) {
 	w := fullWorld(t)
 	held := subject(protocol.KindTask, "T-2")

@@ -85,9 +85,9 @@ func TestCommandsAskForTheirRoute(t *testing.T) {
 		args, want, answer, out string
 	}{
 		{"status -o json", "GET /v1/status", `{"version":"1","z":1,"a":[]}`, "{\n  \"version\": \"1\",\n  \"z\": 1,\n  \"a\": []\n}\n"},
-		{"agents", "GET /v1/agents", `{"agents":[]}`, "no agents\n"},
+		{"agents", "GET /v1/agents", `{"agents":[]}`, "no agents\nhow to add one: steward boot --help\n"},
 		{"tasks --state running --project sot", "GET /v1/tasks?project=sot&state=running", `{"tasks":[]}`, "all tasks: steward tasks\n"},
-		{"locks", "GET /v1/locks", `{"locks":[]}`, "no locks\n"},
+		{"locks", "GET /v1/locks", `{"locks":[]}`, "no locks\nhow to take one: steward lock run --help\n"},
 		{"incidents", "GET /v1/incidents", `{"incidents":[]}`, "nothing needs you now; what is over: steward incidents --all\n"},
 		{"goals -o json", "GET /v1/goals", `{"goals":[]}`, "{\n  \"goals\": []\n}\n"},
 		{"log -n 5 sot:task/7", "GET /v1/log?n=5&subject=sot%3Atask%2F7", `{"log":[]}`, ""},
@@ -312,7 +312,7 @@ func TestABadConfigurationKeepsNobodyFromTheDaemon(t *testing.T) {
 	}
 	daemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"agents":[]}`) })
 	code, out, errOut := invoke("agents")
-	if code != 0 || out != "no agents\n" || !strings.Contains(errOut, "invalid configuration") {
+	if code != 0 || out != "no agents\nhow to add one: steward boot --help\n" || !strings.Contains(errOut, "invalid configuration") {
 		t.Errorf("exit %d, %q, %q", code, out, errOut)
 	}
 	if code, _, _ := invoke("agents", "--config", filepath.Join(dir, "config.toml")); code != exitFailed {

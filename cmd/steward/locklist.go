@@ -39,7 +39,7 @@ func (a *app) lockListCommand(project *string) *cobra.Command {
 				return errors.Join(a.print(map[string]any{"locks": shown}), err)
 			}
 			p := a.page()
-			p.list("no locks", []string{"LOCK", "STATE", "HOLDER", "PID", "SINCE", "FENCE", "COMMAND", "WHY"}, lockStatusRows(shown))
+			p.list("no locks", "how to take one: steward lock run --help", []string{"LOCK", "STATE", "HOLDER", "PID", "SINCE", "FENCE", "COMMAND", "WHY"}, lockStatusRows(shown), "")
 			return errors.Join(a.write(p.String()), err)
 		},
 	}

@@ -168,7 +168,7 @@ func (p *page) row(indent string, row []cell, widths []int) {
 				line = strings.TrimRight(line, " ") + "\n" + indent + "    "
 				used = cells(indent) + 4
 			}
-			c.text = fit(c.text, max(p.width-used, minLast))
+			c.text = fitWords(c.text, max(p.width-used, minLast))
 		}
 		line += p.dye(c.text, c.style)
 		used += cells(c.text)
@@ -179,6 +179,22 @@ func (p *page) row(indent string, row []cell, widths []int) {
 
 // fit cuts clean text to a number of screen cells.
 func fit(s string, room int) string { return task.Fit(s, room) }
+
+// fitWords is fit that ends after a whole word, unless that would take more than a third of the room.
+func fitWords(s string, room int) string {
+	cut := fit(s, room)
+	if cut == s {
+		return s
+	}
+	text := strings.TrimSuffix(cut, "…")
+	if next := s[len(text):]; strings.HasPrefix(next, " ") {
+		return cut
+	}
+	if at := strings.LastIndexByte(text, ' '); 3*at > 2*len(text) {
+		return strings.TrimRight(text[:at], " ,;:") + "…"
+	}
+	return cut
+}
 
 func cells(s string) int { return task.Cells(s) }
 

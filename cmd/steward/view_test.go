@@ -145,11 +145,11 @@ func TestRendering(t *testing.T) {
 		"status-60":      shown(renderStatus, sampleStatus(), 60),
 		"status-file":    shown(renderStatus, sampleStatus(), 0),
 		"status-empty":   shown(renderStatus, status.Document{Self: status.Self{Version: "1.2.3"}, Report: supervisor.Report{Started: before(time.Minute), LastLook: noon, Looks: 1}}, 100),
-		"agents":         shown(renderAgents, agentList{sampleAgents()}, 100),
-		"agents-two":     shown(renderAgents, agentList{two}, 0),
+		"agents":         shown(renderAgents, agentList{Agents: sampleAgents()}, 100),
+		"agents-two":     shown(renderAgents, agentList{Agents: two}, 0),
 		"tasks":          shown(renderTasks, taskList{sampleTasks()}, 130),
 		"tasks-80":       shown(renderTasks, taskList{sampleTasks()}, 80),
-		"locks":          shown(renderLocks, lockList{sampleStatus().Locks}, 100),
+		"locks":          shown(renderLocks, lockList{Locks: sampleStatus().Locks}, 100),
 		"incidents":      shown(renderIncidents, incidentList{sampleIncidents()}, 100),
 		"incidents-80":   shown(renderIncidents, incidentList{manyIncidents()}, 80),
 		"incidents-file": shown(renderIncidents, incidentList{manyIncidents()}, 0),
@@ -292,7 +292,7 @@ func TestIncidentKeysStayApart(t *testing.T) {
 
 // FuzzView has the pages of a daemon's documents print whatever these hold.
 func FuzzView(f *testing.F) {
-	for _, doc := range []any{sampleStatus(), sampleCapacity(), agentList{sampleAgents()}, taskList{sampleTasks()}, journal{sampleJournal()}, sampleExplanations()["explain-task"]} {
+	for _, doc := range []any{sampleStatus(), sampleCapacity(), agentList{Agents: sampleAgents()}, taskList{sampleTasks()}, journal{sampleJournal()}, sampleExplanations()["explain-task"]} {
 		raw, err := json.Marshal(doc)
 		if err != nil {
 			f.Fatal(err)

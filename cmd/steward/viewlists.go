@@ -24,9 +24,9 @@ func (f *filter) path(list string) string {
 
 func (a *app) listCommands() []*cobra.Command {
 	return []*cobra.Command{
-		listOf(a, "agents", "List the agents and the verdicts on them", "starting alive late dead hung paused unknown", renderAgents),
+		listOf(a, "agents", "List the agents and the verdicts on them", agentStates, renderAgents),
 		a.tasksCommand(),
-		listOf(a, "locks", "List the locks that agents hold, in files and in the kernel; those of steward lock run have the protocol "+realLocks, "held overdue stale", renderLocks),
+		listOf(a, "locks", "List the locks that agents hold, in files and in the kernel; those of steward lock run have the protocol "+realLocks, lockStates, renderLocks),
 		a.incidentsCommand(),
 		{
 			Use: "goals", Short: "Show the protocol's success metrics against their targets", Example: "  steward goals",
@@ -37,42 +37,82 @@ func (a *app) listCommands() []*cobra.Command {
 	}
 }
 
+// The states of agents and locks, as totals name them.
+const (
+	agentStates = "starting alive late dead hung paused unknown"
+	lockStates  = "held overdue stale"
+)
+
 func listOf[T any](a *app, name, short, states string, render func(*page, T)) *cobra.Command {
 	var f filter
+	var limit uint
 	first, _, _ := strings.Cut(states, " ")
 	c := &cobra.Command{
 		Use: name, Short: short, Example: fmt.Sprintf("  steward %s\n  steward %s --state %s -o json", name, name, first),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return show(c.Context(), a, "list "+name, f.path(name), render)
+			path := f.path(name)
+			if limit > 0 {
+				path = query("/v1/"+name, "project", f.project, "state", f.state, "limit", fmt.Sprint(limit))
+			}
+			return show(c.Context(), a, "list "+name, path, render)
 		},
 	}
 	f.flags(c, states)
+	c.Flags().UintVar(&limit, "limit", 0, "list the first `N` only")
 	return c
+}
+
+// countStates counts the items of a list by state: "3 agents: 2 alive, 1 late". all is how many there are if the list holds only the first.
+func countStates(noun, states string, found []string, all int) string {
+	line, sep := plural(len(found), noun), ": "
+	for state := range strings.FieldsSeq(states) {
+		n := 0
+		for _, s := range found {
+			if s == state {
+				n++
+			}
+		}
+		if n > 0 {
+			line, sep = line+sep+fmt.Sprintf("%d %s", n, state), ", "
+		}
+	}
+	if all > len(found) {
+		line += fmt.Sprintf("; the first of %d", all)
+	}
+	return line
 }
 
 // agentList, taskList and lockList are the documents of the lists.
 type (
 	agentList struct {
 		Agents []supervisor.AgentReport `json:"agents"`
+		Total  int                      `json:"total"`
 	}
 	taskList struct {
 		Tasks []supervisor.TaskReport `json:"tasks"`
 	}
 	lockList struct {
 		Locks []supervisor.LockReport `json:"locks"`
+		Total int                     `json:"total"`
 	}
 	goalList struct {
 		Goals []supervisor.Goal `json:"goals"`
 	}
 )
 
-// list prints a table with its head, or one line when it is empty.
-func (p *page) list(none string, head []string, rows [][]cell) {
+// list prints a table with its head and a line below it, or when it is empty two lines: none, and a hint.
+func (p *page) list(none, hint string, head []string, rows [][]cell, below string) {
 	if len(rows) == 0 {
 		p.line("%s", none)
+		if hint != "" {
+			p.styled(dim, "%s", hint)
+		}
 		return
 	}
 	p.table("", head, rows...)
+	if below != "" {
+		p.styled(dim, "%s", below)
+	}
 }
 
 // spread says in what the things of a list differ: only then does a row say where it belongs.
@@ -113,15 +153,23 @@ func whereLock(l supervisor.LockReport) (string, string)   { return l.Project, l
 
 func renderAgents(p *page, doc agentList) {
 	p.wraps = true
-	p.list("no agents", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "TAKES", "WHY"}, agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true))
+	var states []string
+	for _, a := range doc.Agents {
+		states = append(states, string(a.State))
+	}
+	p.list("no agents", "how to add one: steward boot --help", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "PID", "TAKES", "WHY"},
+		agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true), countStates("agent", agentStates, states, doc.Total))
 }
 
 func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool) [][]cell {
 	var rows [][]cell
 	for _, a := range agents {
-		beat, used, tasks, taken := p.ago(a.LastBeat), "", "", ""
+		beat, used, tasks, pid, taken := p.ago(a.LastBeat), "", "", "", ""
 		if usage {
 			taken = takes(a.Usage)
+			if a.PID != nil {
+				pid = fmt.Sprint(*a.PID)
+			}
 		}
 		if beat == "" {
 			beat = "no beat"
@@ -132,10 +180,10 @@ func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool)
 		if len(a.Tasks) > 0 {
 			tasks = plural(len(a.Tasks), "task")
 		}
-		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), stateOf(a), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), text(taken), {localTimes(whyOf(a), p.now), dim}})
+		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), stateOf(a), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), text(pid), text(taken), {localTimes(whyOf(a), p.now), dim}})
 	}
-	const says, use, count, taking = 4, 5, 6, 7
-	p.spare(rows, leastWhy, taking, says, use, count)
+	const says, use, count, process, taking = 4, 5, 6, 7, 8
+	p.spare(rows, leastWhy, taking, process, says, use, count)
 	return rows
 }
 
@@ -192,7 +240,12 @@ func whyOf(a supervisor.AgentReport) string {
 
 func renderLocks(p *page, doc lockList) {
 	p.wraps = true
-	p.list("no locks", []string{"WHERE", "LOCK", "STATE", "HOLDER", "EXPIRES", "WHY"}, lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock)))
+	var states []string
+	for _, l := range doc.Locks {
+		states = append(states, string(l.State))
+	}
+	p.list("no locks", "how to take one: steward lock run --help", []string{"WHERE", "LOCK", "STATE", "AGE", "HOLDER", "EXPIRES", "WHY"},
+		lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock)), countStates("lock", lockStates, states, doc.Total))
 }
 
 func lockRows(p *page, locks []supervisor.LockReport, all spread) [][]cell {
@@ -202,7 +255,7 @@ func lockRows(p *page, locks []supervisor.LockReport, all spread) [][]cell {
 		if expires == "" {
 			expires = "never"
 		}
-		rows = append(rows, []cell{all.of(l.Project, l.Protocol), text(l.Resource), word(l.State), text(l.Holder), text(expires), {localTimes(l.Why, p.now), dim}})
+		rows = append(rows, []cell{all.of(l.Project, l.Protocol), text(l.Resource), word(l.State), {strings.TrimSuffix(p.ago(l.Acquired), " ago"), dim}, text(l.Holder), text(expires), {localTimes(l.Why, p.now), dim}})
 	}
 	return rows
 }
@@ -222,5 +275,5 @@ func renderGoals(p *page, doc goalList) {
 		}
 		rows = append(rows, []cell{text(strings.ReplaceAll(g.Name, "_", " ")), text(value), text(g.Target), verdict, {g.Note, dim}})
 	}
-	p.list("no goals", []string{"GOAL", "VALUE", "TARGET", "", "NOTE"}, rows)
+	p.list("no goals", "", []string{"GOAL", "VALUE", "TARGET", "", "NOTE"}, rows, "")
 }

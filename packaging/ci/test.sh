@@ -20,7 +20,7 @@ run() {
 failed=0
 run program ./cmd/steward -parallel 6 >"$work/program.log" 2>&1 &
 program=$!
-run packages "$(go list ./... | grep -v -e '/packaging$' -e '/cmd/steward$' | tr '\n' ' ')" -p 1 || failed=1
+run packages "$(go list ./... | grep -v -e '/packaging$' -e '/cmd/steward$' | tr '\n' ' ')" -p 2 || failed=1
 wait "$program" || failed=1
 cat "$work/program.log"
 run machines ./packaging -count=1 || failed=1
