@@ -61,47 +61,58 @@ func (m *meter) stream(ctx context.Context) error {
 	}
 }
 
-// live draws on the terminal's second screen until the context ends, and gives what it drew last.
+// live draws the capacity and its last minute until the context ends, and gives what it drew last.
 func (m *meter) live(ctx context.Context) (last string, err error) {
-	_ = m.app.write(lendScreen)
-	defer func() { _ = m.app.write(giveScreen) }()
+	past := history{}
+	return m.app.live(ctx, time.Second, func(ctx context.Context) (string, string, error) {
+		raw, err := m.read(ctx)
+		if err != nil {
+			return "", "", err
+		}
+		var doc status.Capacity
+		if err := json.Unmarshal(raw, &doc); err != nil {
+			return "", "", fmt.Errorf("read steward's answer: %w", err)
+		}
+		past.add(doc)
+		p := m.app.page()
+		renderCapacity(p, doc)
+		last := p.String()
+		p.drawHistory(past)
+		return last, p.String(), nil
+	})
+}
+
+// live draws on the terminal's second screen, as often as said, until the context ends. draw gives what is to stay on the
+// terminal in the end, and what is shown now; live gives the last of the former.
+func (a *app) live(ctx context.Context, every time.Duration, draw func(context.Context) (stays, shown string, err error)) (last string, err error) {
+	_ = a.write(lendScreen)
+	defer func() { _ = a.write(giveScreen) }()
 	ctx, stop := signal.NotifyContext(ctx, append(endings, os.Interrupt)...)
 	defer stop()
 	paused := make(chan os.Signal, 1)
-	if len(pauses) > 0 {
-		signal.Notify(paused, pauses...)
-		defer signal.Stop(paused)
-	}
-	past := history{}
+	signal.Notify(paused, pauses...)
+	defer signal.Stop(paused)
 	for {
-		raw, err := m.read(ctx)
+		stays, shown, err := draw(ctx)
 		if ctx.Err() != nil {
 			return last, nil
 		}
 		if err != nil {
 			return last, err
 		}
-		var doc status.Capacity
-		if err := json.Unmarshal(raw, &doc); err != nil {
-			return last, fmt.Errorf("read steward's answer: %w", err)
-		}
-		past.add(doc)
-		p := m.app.page()
-		renderCapacity(p, doc)
-		last = p.String()
-		p.drawHistory(past)
-		p.line("\n%s  every second; Ctrl-C ends", p.now.Format(time.TimeOnly))
-		if err := m.app.write(toCorner + clip(p.String(), m.app.height()) + clearBelow); err != nil {
+		last = stays
+		shown += fmt.Sprintf("\n%s  every %s; Ctrl-C ends\n", a.page().now.Format(time.TimeOnly), short(every))
+		if err := a.write(toCorner + clip(shown, a.height()) + clearBelow); err != nil {
 			return last, err
 		}
 		select {
 		case <-ctx.Done():
 			return last, nil
 		case <-paused:
-			_ = m.app.write(giveScreen)
+			_ = a.write(giveScreen)
 			pauseSelf()
-			_ = m.app.write(lendScreen)
-		case <-time.After(time.Second):
+			_ = a.write(lendScreen)
+		case <-time.After(every):
 		}
 	}
 }

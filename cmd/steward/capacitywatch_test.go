@@ -22,6 +22,16 @@ func TestClip(t *testing.T) {
 	}
 }
 
+// Without a terminal there is nothing to draw on.
+func TestWatchNeedsATerminal(t *testing.T) {
+	atHome(t)
+	for _, args := range [][]string{{"status", "--watch"}, {"status", "--watch", "-o", "json"}} {
+		if code, _, errOut := invoke(args...); code != exitUsage || !strings.Contains(errOut, "steward status -o json") {
+			t.Errorf("%q: exit %d, %s", args, code, errOut)
+		}
+	}
+}
+
 func TestHistory(t *testing.T) {
 	h := history{}
 	for i := range 100 {

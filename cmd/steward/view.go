@@ -11,6 +11,7 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,14 +23,21 @@ import (
 
 // viewCommands are the commands that only look.
 func (a *app) viewCommands() []*cobra.Command {
+	var watch bool
 	statusCmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the whole picture",
 		Long: "status shows load, projects, agents, open tasks, locks, incidents and what was done last. When no steward is\n" +
 			"running, its first line says so; it shows what the last one saw, and exits with 3.",
-		Example: "  steward status\n  steward status -o json",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
+		Example: "  steward status\n  steward status --watch\n  steward status -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if watch {
+				return a.watchStatus(c.Context())
+			}
+			return a.status(c.Context())
+		},
 	}
+	statusCmd.Flags().BoolVar(&watch, "watch", false, "draw it again every two seconds until Ctrl-C")
 	return append([]*cobra.Command{statusCmd, a.explainCommand(), a.logCommand(), a.capacityCommand()}, a.listCommands()...)
 }
 
@@ -114,6 +122,26 @@ func (a *app) status(ctx context.Context) error {
 		return err
 	}
 	return a.lastStatus(ctx, err)
+}
+
+// watchStatus draws the picture on a terminal again and again.
+func (a *app) watchStatus(ctx context.Context) error {
+	if a.output == "json" || !isTerminal(a.out) {
+		return usageError{errors.New("status --watch draws on a terminal; elsewhere use: steward status -o json")}
+	}
+	last, err := a.live(ctx, 2*time.Second, func(ctx context.Context) (string, string, error) {
+		var doc status.Document
+		if err := a.ask(ctx, "show the status", func(c *status.Client) error { return c.Get(ctx, "/v1/status", &doc) }); err != nil {
+			return "", "", err
+		}
+		p := a.page()
+		renderStatus(p, doc)
+		return p.String(), p.String(), nil
+	})
+	if err == nil {
+		err = a.write(last)
+	}
+	return err
 }
 
 // printStatus shows the picture of the daemon on that socket.

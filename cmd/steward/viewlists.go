@@ -155,10 +155,10 @@ func renderAgents(p *page, doc agentList) {
 	p.wraps = true
 	var states []string
 	for _, a := range doc.Agents {
-		states = append(states, string(a.State))
+		states = append(states, stateOf(a).text)
 	}
 	p.list("no agents", "how to add one: steward boot --help", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "PID", "TAKES", "WHY"},
-		agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true), countStates("agent", agentStates, states, doc.Total))
+		agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true), countStates("agent", agentStates+" expected absent gone left", states, doc.Total))
 }
 
 func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool) [][]cell {
