@@ -146,26 +146,34 @@ func checkWithinLimits(t *rapid.T, w world, admitted []capacity.Waiter, cfg capa
 	}
 }
 
-// checkTurns: of those held for the machine at most one goes per sample; and likewise per agent.
+// checkTurns: of those held for the machine at most one goes per sample; and likewise per agent and per disk of a project.
 func checkTurns(t *rapid.T, w world, before capacity.Memory, admitted []capacity.Waiter) {
 	seen := map[string]int{}
 	for _, a := range admitted {
 		if !a.Held {
 			continue
 		}
-		agentOnly := len(before.Held[a.Subject].Shut) > 0
+		queues := map[string]bool{}
 		for _, s := range before.Held[a.Subject].Shut {
-			agentOnly = agentOnly && s.Dimension == capacity.DimAgent
+			switch s.Dimension {
+			case capacity.DimAgent:
+				queues["agent "+a.Agent.ID] = true
+			case capacity.DimDisk:
+				queues["disk "+a.Subject.Project] = true
+			default:
+				queues["machine"] = true
+			}
 		}
-		queue := "machine"
-		if agentOnly {
-			queue = a.Agent.ID
+		if len(queues) == 0 {
+			queues["machine"] = true
 		}
-		if seen[queue]++; seen[queue] > 1 {
-			t.Fatalf("%d of the queue %q released at once", seen[queue], queue)
+		for queue := range queues {
+			if seen[queue]++; seen[queue] > 1 {
+				t.Fatalf("%d of the queue %q released at once", seen[queue], queue)
+			}
 		}
 		turn, took := w.mem.Turns[protocol.Subject{Kind: protocol.KindMachine}]
-		if !agentOnly && (!took || !turn.Sample.Equal(w.load.At)) {
+		if queues["machine"] && (!took || !turn.Sample.Equal(w.load.At)) {
 			t.Fatalf("%v went without taking the turn: %v", a.Subject, turn)
 		}
 	}
