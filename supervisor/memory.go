@@ -114,7 +114,7 @@ type TaskMemory struct {
 	Judged bool `json:"judged,omitempty"`
 	// Admitted is when steward admitted it; zero while it is held, and for work that started by itself.
 	Admitted time.Time `json:"admitted,omitzero"`
-	// ByHand: somebody else released it; no gate asks again.
+	// ByHand: somebody else released it; no gate asks again. It is what steward saw, and no order.
 	ByHand bool `json:"by_hand,omitempty"`
 	// Stopped is when the processes of its agent were ended because they hung with it, in this run.
 	Stopped time.Time `json:"stopped,omitzero"`
@@ -146,7 +146,8 @@ type TaskMemory struct {
 	Heard Heard `json:"heard,omitzero"`
 	// News: it was open when steward last saw it, so that its end is news however old its files call it.
 	News bool `json:"news,omitempty"`
-	// Wanted: the operator has asked for another run of a task whose agent is gone.
+	// Wanted: the operator has asked for another run of a task whose agent is gone. It lasts until the result of the lost
+	// attempt is read, some milliseconds later; without it the rules decide on that result.
 	Wanted bool `json:"wanted,omitempty"`
 	// Waits is when the result appeared that is still to be followed by something: until then it may not fall off the list.
 	Waits time.Time `json:"waits,omitzero"`

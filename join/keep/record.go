@@ -81,6 +81,7 @@ const (
 
 // Record is what is on disk of one agent.
 type Record struct {
+	Version int    `json:"version"` // of the file; a newer one is read as far as it is understood, or the agent would be started twice
 	Project string `json:"project"`
 	Agent   string `json:"agent"`
 	Dir     string `json:"dir"`
@@ -120,11 +121,15 @@ func house(state string) string {
 	return hex.EncodeToString(sum[:10])
 }
 
+// recordVersion is the version of the files of records.
+const recordVersion = 1
+
 // store reads and writes the records.
 type store struct{ root *jsonfile.Root }
 
 // save writes a record. A kill of this process cannot undo it; only what must survive a power cut waits for the disk.
 func (s store) save(row Row, r *Record, lasting bool) error {
+	r.Version = recordVersion
 	data, err := jsonfile.Encode(r)
 	if err != nil {
 		return err

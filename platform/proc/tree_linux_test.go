@@ -27,7 +27,14 @@ func family(t *testing.T, text string) (root Identity, mark string) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	t.Cleanup(func() {
+		left, _ := Tree(root, mark)
+		for _, p := range left {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+		_ = c.Wait()
+	})
 	if n, err := out.Read(make([]byte, 6)); n != 6 {
 		t.Fatal(n, err)
 	}

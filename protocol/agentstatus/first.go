@@ -32,6 +32,7 @@ func finalFile(id string) string { return attemptsDir + "/" + id + ".final.json"
 const maxFinal = 2 * maxFile
 
 type finalOnDisk struct {
+	Version  int       `json:"version"`
 	TaskID   string    `json:"task_id"`
 	Status   string    `json:"status"` // for people; the result says it too
 	Recorded time.Time `json:"recorded_at"`
@@ -49,6 +50,9 @@ func (p *Project) readFirst(id string, whole bool) (f firstResult) {
 		return f
 	}
 	f.there = true
+	if err == nil {
+		err = o.Newer(recordVersion)
+	}
 	if err == nil {
 		f.sum, f.request = jsonfile.Sum(text(o, "result_sum")), jsonfile.Sum(text(o, "request_sum"))
 		f.at, _ = o.Time("recorded_at")
@@ -159,7 +163,7 @@ func (p *Project) recordFirst(e *entry) error {
 		return folder.Moved("the result changed")
 	}
 	_, asked := e.asked()
-	doc, err := jsonfile.Encode(finalOnDisk{TaskID: e.id, Status: o.Status, Recorded: p.Now.UTC(),
+	doc, err := jsonfile.Encode(finalOnDisk{Version: recordVersion, TaskID: e.id, Status: o.Status, Recorded: p.Now.UTC(),
 		Request: asked.Sum, Sum: ref.Sum, Result: blob.Data})
 	if err != nil {
 		return err

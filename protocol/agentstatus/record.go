@@ -53,6 +53,9 @@ func (r *record) last() *protocol.Taking {
 	return &r.takings[len(r.takings)-1]
 }
 
+// recordVersion is the version of a schedule and of the record of the first result.
+const recordVersion = 1
+
 // maxAttempts bounds the search for entries; no rule can reach it.
 const maxAttempts = 1000
 
@@ -114,6 +117,7 @@ func (p *Project) has(file string) bool {
 
 // schedule is <id>.<n>.sched.json as it lies on disk.
 type schedule struct {
+	Version int       `json:"version"`
 	TaskID  string    `json:"task_id"`
 	N       int       `json:"n"`
 	Action  string    `json:"action"`
@@ -150,6 +154,9 @@ func (p *Project) scheduled(id string, n int) (planned, bool) {
 	s := planned{taking: protocol.Taking{N: n, Action: protocol.ActionRetry, Committed: gone == nil}}
 	if err == nil && gone != nil && !folder.Missing(gone) {
 		err = gone // whether it was carried out is not known
+	}
+	if err == nil {
+		err = o.Newer(recordVersion)
 	}
 	if err != nil {
 		p.Patience.Unreadable(file, err)

@@ -73,7 +73,7 @@ func (p *Project) schedule(e *entry, o *outcome, ref protocol.Ref, c protocol.Ch
 	if c.Attempt < 1 {
 		return time.Time{}, 0, fmt.Errorf("retry of %s: attempt %d", e.id, c.Attempt)
 	}
-	s := schedule{TaskID: e.id, N: c.Attempt, Action: c.Action, Rule: c.Rule, Code: c.Code, Agent: c.Agent, TakenAt: p.Now.UTC(),
+	s := schedule{Version: recordVersion, TaskID: e.id, N: c.Attempt, Action: c.Action, Rule: c.Rule, Code: c.Code, Agent: c.Agent, TakenAt: p.Now.UTC(),
 		Due: c.Until.UTC(), DueNano: c.Until.Nanosecond(), Timeout: c.Timeout.Seconds(), Ours: o.Ours, Twice: c.Twice, Why: c.Why, Result: ref.Sum}
 	doc, err := jsonfile.Encode(s)
 	if err != nil {

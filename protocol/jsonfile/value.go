@@ -2,6 +2,7 @@ package jsonfile
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -215,6 +216,14 @@ func (o Object) Number(key string) (float64, Presence) { return o.Get(key).Numbe
 
 // Int is Get(key).Int().
 func (o Object) Int(key string) (int64, Presence) { return o.Get(key).Int() }
+
+// Newer is the error that the file says a "version" above the known one; nil where it says none.
+func (o Object) Newer(known int64) error {
+	if v, ok := o.Int("version"); ok.OK() && v > known {
+		return fmt.Errorf("it was written by a newer steward (file version %d, this steward knows %d)", v, known)
+	}
+	return nil
+}
 
 // Bool is Get(key).Bool().
 func (o Object) Bool(key string) (bool, Presence) { return o.Get(key).Bool() }

@@ -33,6 +33,7 @@ const (
 	scheduled = ".sched.json"
 	taken     = ".taken.json"
 	maxEntry  = 64 << 10
+	version   = 1 // of the files
 )
 
 // Refresh reads what is new on record. It costs one stat when nothing is.
@@ -86,7 +87,11 @@ func (l *Ledger) readAll(root *jsonfile.Root, p *jsonfile.Patience, names []stri
 		}
 		// One that cannot be read counts as a retry: a damaged ledger must not give attempts away.
 		k := protocol.Taking{N: n, Action: protocol.ActionRetry, Committed: committed}
-		if o, _, err := root.Load(file, maxEntry); err != nil {
+		o, _, err := root.Load(file, maxEntry)
+		if err == nil {
+			err = o.Newer(version)
+		}
+		if err != nil {
 			p.Unreadable(file, err)
 			unread = append(unread, file)
 			k.Unread = p.Passing(file)
@@ -122,6 +127,7 @@ func (l *Ledger) Takings(id string) []protocol.Taking { return slices.Clone(l.en
 
 // entry is a file of the ledger.
 type entry struct {
+	Version int       `json:"version"`
 	ID      string    `json:"id"`
 	N       int       `json:"n"`
 	Action  string    `json:"action"`
@@ -153,7 +159,7 @@ func (l *Ledger) Enter(root *jsonfile.Root, c protocol.Change, now time.Time) er
 	if err := root.Mkdir(l.dir, 0o755); err != nil {
 		return err
 	}
-	doc, err := jsonfile.Encode(entry{ID: c.Subject.ID, N: c.Attempt, Action: cmp.Or(c.Action, protocol.ActionRetry), Rule: c.Rule,
+	doc, err := jsonfile.Encode(entry{Version: version, ID: c.Subject.ID, N: c.Attempt, Action: cmp.Or(c.Action, protocol.ActionRetry), Rule: c.Rule,
 		Code: c.Code, Agent: c.Agent, TakenAt: now.UTC(), Twice: c.Twice, Why: c.Why})
 	if err != nil {
 		return err

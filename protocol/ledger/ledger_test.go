@@ -76,3 +76,30 @@ func TestLedger(t *testing.T) {
 		t.Error("a hostile id went on record")
 	}
 }
+
+// An entry of a newer steward counts as an attempt, its words do not, and the file stays.
+func TestEntryOfANewerSteward(t *testing.T) {
+	dir := t.TempDir()
+	root, err := jsonfile.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	file := filepath.Join(dir, "attempts", "a.1.sched.json")
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const text = `{"version": 2, "action": "stop", "rule": "new"}`
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l, p, now := New("attempts"), &jsonfile.Patience{}, time.Now()
+	p.Begin(now)
+	l.Refresh(root, p, now)
+	if got := l.Takings("a"); len(got) != 1 || got[0].Rule != "" || got[0].Action != protocol.ActionRetry {
+		t.Errorf("%+v", got)
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != text {
+		t.Errorf("%s, %v", data, err)
+	}
+}
