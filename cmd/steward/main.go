@@ -77,7 +77,7 @@ func (a *app) command() *cobra.Command {
 	f.StringVarP(&a.output, "output", "o", "text", "text or json")
 	f.BoolVar(&a.noColor, "no-color", false, "print without colour")
 	root.SetFlagErrorFunc(flagWords)
-	root.AddCommand(a.runCommand(), a.planCommand(), a.bootCommand(), a.demoCommand())
+	root.AddCommand(a.runCommand(), a.planCommand(), a.checkCommand(), a.bootCommand(), a.demoCommand())
 	root.AddCommand(a.viewCommands()...)
 	root.AddCommand(a.operatorCommands()...)
 	root.AddCommand(a.configCommand(), a.versionCommand(), a.serviceCommand(), a.doctorCommand())

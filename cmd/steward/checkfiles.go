@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livhana/steward"
+	"github.com/livhana/steward/protocol"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE|DIR...",
+		Short: "Check messages and tasks as their readers would; needs no daemon",
+		Long: "check looks once at the project of each file and prints what is wrong with the file: the field, the problem and what is\n" +
+			"expected. For a folder it prints what is wrong in the whole project. It writes nothing. Exit codes: 0 nothing is wrong,\n1 something is, 2 wrong usage.",
+		Example: "  steward check .agents/messages/assign-7.json\n  steward check . -o json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return a.checkFiles(c.Context(), args) },
+	}
+}
+
+// checked is what check prints: what is wrong, with the paths as they were given.
+type checked struct {
+	Findings []protocol.Finding `json:"findings"`
+	Faults   []protocol.Fault   `json:"faults"`
+}
+
+func (a *app) checkFiles(ctx context.Context, args []string) error {
+	cfg, _, err := a.settings()
+	if err != nil {
+		return err
+	}
+	all := checked{Findings: []protocol.Finding{}, Faults: []protocol.Fault{}}
+	var protocols []string
+	for _, arg := range args {
+		ref, file, err := projectAround(arg, cfg)
+		if err != nil {
+			return err
+		}
+		snapshots, err := observed(ctx, ref, cfg)
+		if err != nil {
+			return err
+		}
+		for _, s := range snapshots {
+			protocols = append(protocols, s.Protocol)
+			for _, f := range s.Findings {
+				if file == "" || f.Path == file {
+					all.Findings = append(all.Findings, f)
+				}
+			}
+			for _, f := range s.Faults {
+				if file == "" || f.Path == file {
+					all.Faults = append(all.Faults, f)
+				}
+			}
+		}
+	}
+	if a.output == "json" {
+		err = a.print(all)
+	} else {
+		err = a.printChecked(all, protocols)
+	}
+	if err == nil && len(all.Findings)+len(all.Faults) > 0 {
+		return quiet{code: exitFailed}
+	}
+	return err
+}
+
+// aMoment is longer than a file may be half written before it counts as damaged.
+const aMoment = 5 * time.Second
+
+// observed looks at a project as if a moment had passed since a first look.
+func observed(ctx context.Context, ref steward.ProjectRef, cfg steward.Config) ([]protocol.Snapshot, error) {
+	var list []protocol.Snapshot
+	p, now := projectOf(ref, cfg, false), time.Now()
+	for _, name := range p.Detect() {
+		s, err := p.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		s.Adapter.Observe(ctx, protocol.Look{Now: now.Add(-aMoment), Since: now.Add(-cfg.Tasks.History)})
+		snap := s.Adapter.Observe(ctx, protocol.Look{Now: now, Since: now.Add(-cfg.Tasks.History)})
+		s.Close()
+		snap.Name(ref.Name, name, s.Act)
+		list = append(list, snap)
+	}
+	return list, ctx.Err()
+}
+
+func (a *app) printChecked(c checked, protocols []string) error {
+	for _, f := range c.Faults {
+		fmt.Fprintf(a.out, "fault: %s: %s\n", oneWord(f.Path), oneWord(f.Problem))
+	}
+	for _, f := range c.Findings {
+		fmt.Fprintln(a.out, findingLine(f.Severity, f.Subject.String(), f.Field, f.Path, f.Text))
+	}
+	if len(c.Findings)+len(c.Faults) == 0 {
+		slices.Sort(protocols)
+		fmt.Fprintf(a.out, "nothing is wrong (checked by: %s)\n", strings.Join(slices.Compact(protocols), ", "))
+	}
+	return nil
+}
+
+// projectAround finds the project of a file: the nearest folder above it that speaks a protocol. The file is relative to that
+// folder, and "" for a folder itself.
+func projectAround(arg string, cfg steward.Config) (ref steward.ProjectRef, file string, err error) {
+	path, err := filepath.Abs(arg)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	st, statErr := os.Stat(path)
+	if err != nil || statErr != nil {
+		return ref, "", usageError{fmt.Errorf("check: %s: there is no such file", clean(arg))}
+	}
+	dir := path
+	if !st.IsDir() {
+		dir = filepath.Dir(path)
+	}
+	for {
+		ref = steward.ProjectRef{Name: filepath.Base(dir), Path: dir}
+		if len(projectOf(ref, cfg, false).Detect()) > 0 {
+			if st.IsDir() {
+				return ref, "", nil
+			}
+			file, err = filepath.Rel(dir, path)
+			return ref, filepath.ToSlash(file), err
+		}
+		if st.IsDir() || dir == filepath.Dir(dir) {
+			return ref, "", usageError{fmt.Errorf("check: %s lies in no project that speaks a protocol", clean(arg))}
+		}
+		dir = filepath.Dir(dir)
+	}
+}
