@@ -15,14 +15,14 @@ import (
 // firstResult is the first terminal result of a task that was judged, as it stands in <id>.final.json. A later, different
 // result does not replace it: the later one is filed, and the bytes on record are written back (protocol 000, Retry).
 type firstResult struct {
-	there    bool
-	damaged  bool         // the record exists and can never be read: no result of this task is retried
-	request  jsonfile.Sum // the request that it answers; "" when there was none
-	sum      jsonfile.Sum
-	recorded time.Time // when the record was made: by the file system, and by what it says
-	at       time.Time
-	data     []byte  // only while a later result lies in its place
-	outcome  outcome // of data
+	there   bool
+	damaged bool         // the record exists and can never be read: no result of this task is retried
+	request jsonfile.Sum // the request that it answers; "" when there was none
+	sum     jsonfile.Sum
+	came    time.Time // when its file was written, by the file system: a request written after it asks for another run
+	at      time.Time
+	data    []byte  // only while a later result lies in its place
+	outcome outcome // of data
 }
 
 // finalFile keeps a copy of the result, because a client that writes in place leaves nothing of the first one.
@@ -38,6 +38,7 @@ type finalOnDisk struct {
 	Recorded time.Time `json:"recorded_at"`
 	Request  string    `json:"request_sum,omitempty"`
 	Sum      string    `json:"result_sum"`
+	Came     int64     `json:"result_mtime_ns"` // of its file: the record may be written after the next request
 	Result   []byte    `json:"result_base64"`
 }
 
@@ -56,7 +57,10 @@ func (p *Project) readFirst(id string, whole bool) (f firstResult) {
 	if err == nil {
 		f.sum, f.request = jsonfile.Sum(text(o, "result_sum")), jsonfile.Sum(text(o, "request_sum"))
 		f.at, _ = o.Time("recorded_at")
-		f.recorded = blob.Stamp.ModTime()
+		f.came = blob.Stamp.ModTime() // of the record itself, which an older steward wrote without the time
+		if ns, ok := o.Int("result_mtime_ns"); ok.OK() {
+			f.came = time.Unix(0, ns)
+		}
 		if f.sum == "" {
 			err = fmt.Errorf("read %s: it has no result_sum", file)
 		}
@@ -111,7 +115,7 @@ func (e *entry) recalls() bool {
 		return false
 	}
 	_, ref := e.asked()
-	if e.request.Good && e.request.Stamp.ModTime().After(f.recorded) {
+	if e.request.Good && e.request.Stamp.ModTime().After(f.came) {
 		return false
 	}
 	return ref.Path == "" || f.request == "" || f.damaged || jsonfile.Sum(ref.Sum) == f.request
@@ -164,7 +168,7 @@ func (p *Project) recordFirst(e *entry) error {
 	}
 	_, asked := e.asked()
 	doc, err := jsonfile.Encode(finalOnDisk{Version: recordVersion, TaskID: e.id, Status: o.Status, Recorded: p.Now.UTC(),
-		Request: asked.Sum, Sum: ref.Sum, Result: blob.Data})
+		Request: asked.Sum, Sum: ref.Sum, Came: blob.Stamp.MtimeNs, Result: blob.Data})
 	if err != nil {
 		return err
 	}
