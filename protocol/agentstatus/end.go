@@ -1,6 +1,7 @@
 package agentstatus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 // bury puts the dead letter on record. The last result stays where its orchestrator looks for it.
 func (p *Project) bury(c protocol.Change) error {
+	judged := p.requestOf(c.Subject.ID)
 	e := p.fresh(c.Subject.ID)
 	if e.record.buried {
 		return nil
@@ -39,7 +41,7 @@ func (p *Project) bury(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
-	if err := p.recordFirst(e); err != nil {
+	if err := p.recordFirst(e, cmp.Or(judged, p.requestOf(e.id))); err != nil {
 		return err
 	}
 	if err := p.Root.Create(deadFile(c.Subject.ID), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {

@@ -1,6 +1,7 @@
 package agentstatus
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -15,14 +16,14 @@ import (
 // firstResult is the first terminal result of a task that was judged, as it stands in <id>.final.json. A later, different
 // result does not replace it: the later one is filed, and the bytes on record are written back (protocol 000, Retry).
 type firstResult struct {
-	there   bool
-	damaged bool         // the record exists and can never be read: no result of this task is retried
-	request jsonfile.Sum // the request that it answers; "" when there was none
-	sum     jsonfile.Sum
-	came    time.Time // when its file was written, by the file system: a request written after it asks for another run
-	at      time.Time
-	data    []byte  // only while a later result lies in its place
-	outcome outcome // of data
+	there    bool
+	damaged  bool         // the record exists and can never be read: no result of this task is retried
+	request  jsonfile.Sum // the request that it answers; "" when there was none
+	sum      jsonfile.Sum
+	recorded time.Time // when the record was made: by the file system, and by what it says
+	at       time.Time
+	data     []byte  // only while a later result lies in its place
+	outcome  outcome // of data
 }
 
 // finalFile keeps a copy of the result, because a client that writes in place leaves nothing of the first one.
@@ -38,7 +39,6 @@ type finalOnDisk struct {
 	Recorded time.Time `json:"recorded_at"`
 	Request  string    `json:"request_sum,omitempty"`
 	Sum      string    `json:"result_sum"`
-	Came     int64     `json:"result_mtime_ns"` // of its file: the record may be written after the next request
 	Result   []byte    `json:"result_base64"`
 }
 
@@ -57,10 +57,7 @@ func (p *Project) readFirst(id string, whole bool) (f firstResult) {
 	if err == nil {
 		f.sum, f.request = jsonfile.Sum(text(o, "result_sum")), jsonfile.Sum(text(o, "request_sum"))
 		f.at, _ = o.Time("recorded_at")
-		f.came = blob.Stamp.ModTime() // of the record itself, which an older steward wrote without the time
-		if ns, ok := o.Int("result_mtime_ns"); ok.OK() {
-			f.came = time.Unix(0, ns)
-		}
+		f.recorded = blob.Stamp.ModTime()
 		if f.sum == "" {
 			err = fmt.Errorf("read %s: it has no result_sum", file)
 		}
@@ -115,7 +112,7 @@ func (e *entry) recalls() bool {
 		return false
 	}
 	_, ref := e.asked()
-	if e.request.Good && e.request.Stamp.ModTime().After(f.came) {
+	if e.request.Good && e.request.Stamp.ModTime().After(f.recorded) {
 		return false
 	}
 	return ref.Path == "" || f.request == "" || f.damaged || jsonfile.Sum(ref.Sum) == f.request
@@ -136,6 +133,7 @@ func (e *entry) unrecorded(o *outcome) bool {
 // setFirst puts the result that was judged on record (VerbRecord), or, with a change about the request, takes the record
 // of a task away whose result was removed so that it runs again.
 func (p *Project) setFirst(c protocol.Change) error {
+	judged := p.requestOf(c.Subject.ID) // before it is read again: the next request may lie there by now
 	e := p.fresh(c.Subject.ID)
 	if c.Ref.Path == e.files.request {
 		if !e.reopened() {
@@ -147,11 +145,21 @@ func (p *Project) setFirst(c protocol.Change) error {
 	if o == nil || ref.Sum != c.Ref.Sum {
 		return folder.Moved("the result is not the one that was judged")
 	}
-	return p.recordFirst(e)
+	return p.recordFirst(e, cmp.Or(judged, p.requestOf(e.id)))
 }
 
-// recordFirst writes the record, once.
-func (p *Project) recordFirst(e *entry) error {
+// requestOf is the sum of a task's request as it was last read; "" where there is none.
+func (p *Project) requestOf(id string) string {
+	e := p.tasks[id]
+	if e == nil {
+		return ""
+	}
+	_, ref := e.asked()
+	return ref.Sum
+}
+
+// recordFirst writes the record, once, as the answer to that request.
+func (p *Project) recordFirst(e *entry, request string) error {
 	o, ref := e.ended()
 	if o == nil || !e.unrecorded(o) {
 		return nil
@@ -166,9 +174,8 @@ func (p *Project) recordFirst(e *entry) error {
 	if string(blob.Sum) != ref.Sum {
 		return folder.Moved("the result changed")
 	}
-	_, asked := e.asked()
 	doc, err := jsonfile.Encode(finalOnDisk{Version: recordVersion, TaskID: e.id, Status: o.Status, Recorded: p.Now.UTC(),
-		Request: asked.Sum, Sum: ref.Sum, Came: blob.Stamp.MtimeNs, Result: blob.Data})
+		Request: request, Sum: ref.Sum, Result: blob.Data})
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (p *Project) outcomeOf(e *entry, o *outcome, ref protocol.Ref) *protocol.Ou
 		stamp = e.archivedResult.Stamp
 	}
 	appeared, f := stamp.ModTime().UTC(), &e.record.first
-	if out.Unrecorded = e.unrecorded(o); !out.Unrecorded && !o.Ours && (e.overruled || stamp.ModTime().After(f.came)) {
+	if out.Unrecorded = e.unrecorded(o); !out.Unrecorded && !o.Ours && (e.overruled || stamp.ModTime().After(f.recorded)) {
 		appeared = f.at // the file is a copy that was put back
 	}
 	out.Sealed = f.there && f.damaged && !o.Ours
