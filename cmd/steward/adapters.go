@@ -31,6 +31,8 @@ type adapter struct {
 type speaking interface {
 	protocol.Adapter
 	Close()
+	// Reads reports whether the last look read the file (relative to the project), and what is wrong with its own fields.
+	Reads(file string) (fields []protocol.Finding, read bool)
 }
 
 // beater is an adapter whose protocol has heartbeats that steward can keep for an agent.

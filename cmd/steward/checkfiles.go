@@ -20,7 +20,7 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check FILE|DIR...",
 		Short: "Check messages and tasks as their readers would; needs no daemon",
 		Long: "check looks once at the project of each file and prints what is wrong with the file: the field, the problem and what is\n" +
-			"expected. For a folder it prints what is wrong in the whole project. It writes nothing. Exit codes: 0 nothing is wrong,\n1 something is, 2 wrong usage.",
+			"expected. For a folder it prints what is wrong in the whole project. It writes nothing. Exit codes: 0 nothing is wrong,\n1 something is, 2 wrong usage, which a file is that no protocol reads.",
 		Example: "  steward check .agents/messages/assign-7.json\n  steward check . -o json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.checkFiles(c.Context(), args) },
@@ -45,14 +45,15 @@ func (a *app) checkFiles(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		snapshots, err := observed(ctx, ref, cfg)
+		snapshots, known, err := observed(ctx, ref, cfg, file)
 		if err != nil {
 			return err
 		}
+		before := len(all.Findings) + len(all.Faults)
 		for _, s := range snapshots {
 			protocols = append(protocols, s.Protocol)
 			for _, f := range s.Findings {
-				if file == "" || f.Path == file {
+				if (file == "" || f.Path == file) && !slices.Contains(all.Findings, f) {
 					all.Findings = append(all.Findings, f)
 				}
 			}
@@ -61,6 +62,10 @@ func (a *app) checkFiles(ctx context.Context, args []string) error {
 					all.Faults = append(all.Faults, f)
 				}
 			}
+		}
+		if !known && file != "" && len(all.Findings)+len(all.Faults) == before {
+			return usageError{fmt.Errorf("check: no protocol of the project %s reads %s: it has another name or folder than the protocol's files, or its work ended long ago",
+				oneWord(ref.Path), oneWord(arg))}
 		}
 	}
 	if a.output == "json" {
@@ -77,22 +82,30 @@ func (a *app) checkFiles(ctx context.Context, args []string) error {
 // aMoment is longer than a file may be half written before it counts as damaged.
 const aMoment = 5 * time.Second
 
-// observed looks at a project as if a moment had passed since a first look.
-func observed(ctx context.Context, ref steward.ProjectRef, cfg steward.Config) ([]protocol.Snapshot, error) {
-	var list []protocol.Snapshot
+// observed looks at a project as if a moment had passed since a first look, and adds what is wrong with the file's own
+// fields: a snapshot tells of each flaw once per task, and of no work that ended long ago. known is false for a file that
+// no protocol reads.
+func observed(ctx context.Context, ref steward.ProjectRef, cfg steward.Config, file string) (list []protocol.Snapshot, known bool, err error) {
 	p, now := projectOf(ref, cfg, false), time.Now()
+	since := now.Add(-cfg.Tasks.History)
+	if file != "" {
+		since = time.Time{} // a file that is named counts, however old it is
+	}
 	for _, name := range p.Detect() {
 		s, err := p.Open(name)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		s.Adapter.Observe(ctx, protocol.Look{Now: now.Add(-aMoment), Since: now.Add(-cfg.Tasks.History)})
-		snap := s.Adapter.Observe(ctx, protocol.Look{Now: now, Since: now.Add(-cfg.Tasks.History)})
+		s.Adapter.Observe(ctx, protocol.Look{Now: now.Add(-aMoment), Since: since})
+		snap := s.Adapter.Observe(ctx, protocol.Look{Now: now, Since: since})
+		if fields, read := s.Adapter.(speaking).Reads(file); read {
+			snap.Findings, known = append(snap.Findings, fields...), true
+		}
 		s.Close()
 		snap.Name(ref.Name, name, s.Act)
 		list = append(list, snap)
 	}
-	return list, ctx.Err()
+	return list, known, ctx.Err()
 }
 
 func (a *app) printChecked(c checked, protocols []string) error {
@@ -113,6 +126,11 @@ func (a *app) printChecked(c checked, protocols []string) error {
 // folder, and "" for a folder itself.
 func projectAround(arg string, cfg steward.Config) (ref steward.ProjectRef, file string, err error) {
 	path, err := filepath.Abs(arg)
+	if _, missing := os.Lstat(path); missing != nil {
+		if _, held := os.Lstat(path + ".held"); held == nil {
+			path += ".held" // steward holds it: its sender knows the name without
+		}
+	}
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}

@@ -29,7 +29,7 @@ const releaseEvery = 30 * time.Second
 
 // leavesHolds lists the commands that release nothing by themselves: those that start a steward of their own, only show
 // files of the program's own, run inside a task, or are about holds anyway.
-var leavesHolds = []string{"steward run", "steward demo", "steward plan", "steward doctor", "steward version", "steward config", "steward completion",
+var leavesHolds = []string{"steward run", "steward demo", "steward plan", "steward check", "steward doctor", "steward version", "steward config", "steward completion",
 	"steward help", "steward __complete", "steward __completeNoDesc", "steward run-task", "steward release", "steward service"}
 
 // releases reports whether a command looks for holds whose lease has ended.

@@ -2,6 +2,7 @@ package agentstatus
 
 import (
 	"path"
+	"strings"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -61,4 +62,21 @@ func (p *Project) odd(old, next map[string]protocol.Fault, where, problem, hint 
 		f.Since = was.Since
 	}
 	next[key] = f
+}
+
+// Reads reports whether the last look read the file (relative to the project), and what is wrong with its own fields.
+func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
+	rel, inside := strings.CutPrefix(file, Base+"/")
+	if !inside {
+		return nil, false
+	}
+	dir, name := path.Dir(rel), path.Base(rel)
+	if id, _, ok := parseTaskFile(name); ok && p.tasks[id] != nil {
+		e := p.tasks[id]
+		issues, ok := map[string][]issue{e.files.request: e.request.Value.issues, e.files.held: e.held.Value.issues, e.files.archived: e.archived.Value.issues,
+			e.files.result: e.result.Value.issues, e.files.archivedResult: e.archivedResult.Value.issues, e.files.progress: e.progress.Value.issues, e.files.notice: nil}[rel]
+		return findings(protocol.Subject{Kind: protocol.KindTask, ID: id}, file, issues), ok
+	}
+	atDesk := p.bench.desks[dir] != nil && (rel == beatFile(dir) || rel == currentFile(dir))
+	return nil, atDesk || p.bench.desks[rel] != nil || p.bench.singles[rel] != nil || rel == registry || rel == logFile
 }

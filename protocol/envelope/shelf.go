@@ -255,3 +255,29 @@ func appeared(st jsonfile.Stamp) time.Time {
 	}
 	return time.Unix(0, st.CtimeNs).UTC()
 }
+
+// Reads reports whether the last look read the file (relative to the project), and what is wrong with the fields of its
+// messages.
+func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
+	list := p.journal.messages
+	if file != p.opts.Log {
+		s := p.shelf.slots[path.Base(file)]
+		if s == nil || path.Dir(file) != p.opts.Messages {
+			return nil, false
+		}
+		if list = nil; s.message != nil {
+			list = []*message{s.message}
+		}
+	}
+	for _, m := range list {
+		subject := protocol.Subject{Kind: protocol.KindTask, ID: m.task}
+		if m.task == "" {
+			subject = p.place()
+		}
+		for _, i := range m.issues {
+			fields = append(fields, protocol.Finding{Subject: subject, Code: i.code, Field: i.field,
+				Severity: i.severity, Text: i.text, Path: file})
+		}
+	}
+	return fields, true
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
@@ -337,4 +338,25 @@ func (p *Project) retire() {
 		}
 		p.notes, p.most = small, len(small)
 	}
+}
+
+// Reads reports whether the file (relative to the project) is one that this protocol reads, and what is wrong with its own
+// fields. A message that ended long ago is read for it.
+func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
+	rel, inside := strings.CutPrefix(file, Base+"/")
+	at, _, ok := placeOf(rel)
+	if !inside || !ok || p.Root == nil {
+		return nil, inside && (rel == stateFile && p.state.Good && p.state.Value.ours || rel == logFile)
+	}
+	n := p.notes[rel]
+	if n == nil {
+		n = p.newNote(at, rel)
+		p.load(n)
+	}
+	for _, i := range n.Value.issues {
+		f := i.about(protocol.Subject{Kind: protocol.KindTask, ID: n.Value.id})
+		f.Path = file
+		fields = append(fields, f)
+	}
+	return fields, n.Good && !n.alien()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
@@ -151,4 +152,14 @@ func (p *Project) other(s *site) *site {
 		return &p.sites[1]
 	}
 	return &p.sites[0]
+}
+
+// Reads reports whether the last look read the file (relative to the project). The snapshot has all that is wrong with it.
+func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
+	rel, inside := strings.CutPrefix(file, Base+"/")
+	for i := range p.sites {
+		s := &p.sites[i]
+		read = read || rel == s.queueFile() || rel == s.boardFile() || path.Dir(rel) == s.mailDir() && s.boxes[path.Base(rel)] != nil
+	}
+	return nil, inside && (read || rel == pidFile)
 }

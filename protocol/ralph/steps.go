@@ -111,3 +111,22 @@ func (p *Project) stepFindings(w *worker, s *step, name string, add func(code, f
 		add("result_error", name, protocol.Medium, "%s", strings.Join(r.errors, "; "))
 	}
 }
+
+// Reads reports whether the last look read the file (relative to the project), and what a step's result in it says. Of a
+// worker only the newest files count, and only while its task is open or has ended lately.
+func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
+	rel, inside := strings.CutPrefix(file, Base+"/")
+	for _, w := range p.live {
+		own, mine := strings.CutPrefix(rel, w.dir()+"/")
+		for name, s := range w.results {
+			if mine && own == path.Join(resultsDir, s.file) {
+				p.stepFindings(w, s, name, func(code, field string, severity protocol.Severity, format string, args ...any) {
+					fields = append(fields, protocol.Finding{Subject: task(w.task), Code: code, Field: field, Severity: severity, Text: fmt.Sprintf(format, args...), Path: file})
+				})
+				return fields, inside
+			}
+		}
+		read = read || mine && (rel == w.pointAt || rel == w.summaryAt || own == resumeFile || own == violationFile || slices.Contains(pidFiles[:], own))
+	}
+	return nil, inside && (read || rel == kanbanFile)
+}
