@@ -58,6 +58,7 @@ func (r *rig) outcome(project, id, outcome string) {
 func (r *rig) askAnew(project, id string, n int) {
 	r.Helper()
 	d := requestOf(id, 1)
+	d["created_at"] = time.Now().UTC().Format(time.RFC3339Nano)
 	d["payload"].(doc)["parameters"].(doc)["again"] = n
 	r.put(r.task(project, id, ".request.json"), d)
 }
@@ -171,6 +172,7 @@ func TestFullStateDisk(t *testing.T) {
 
 // TestReadOnlyProject: faults, no spin, and on it goes once the folder can be written again.
 func TestReadOnlyProject(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, quickRules)
 	r.boot("p")
 	r.put(r.task("p", taskID(1), ".request.json"), requestOf(taskID(1), 1))

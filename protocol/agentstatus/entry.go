@@ -77,7 +77,7 @@ func (p *Project) refresh(id string) *entry {
 	p.checkArtifacts(e)
 	_, over := e.over()
 	o, _ := e.ended()
-	e.closed = over && o.Succeeded() && e.atRest() && e.recorded && !p.inTrouble(e)
+	e.closed = over && o.Succeeded() && e.atRest() && e.recorded && !e.answersEarlier() && !p.inTrouble(e)
 	return e
 }
 

@@ -19,6 +19,7 @@ type firstResult struct {
 	there    bool
 	damaged  bool         // the record exists and can never be read: no result of this task is retried
 	request  jsonfile.Sum // the request that it answers; "" when there was none
+	created  time.Time    // when that request was created; zero when it is not known
 	sum      jsonfile.Sum
 	recorded time.Time // when the record was made: by the file system, and by what it says
 	at       time.Time
@@ -38,6 +39,7 @@ type finalOnDisk struct {
 	Status   string    `json:"status"` // for people; the result says it too
 	Recorded time.Time `json:"recorded_at"`
 	Request  string    `json:"request_sum,omitempty"`
+	Created  time.Time `json:"request_created_at,omitzero"`
 	Sum      string    `json:"result_sum"`
 	Result   []byte    `json:"result_base64"`
 }
@@ -57,6 +59,7 @@ func (p *Project) readFirst(id string, whole bool) (f firstResult) {
 	if err == nil {
 		f.sum, f.request = jsonfile.Sum(text(o, "result_sum")), jsonfile.Sum(text(o, "request_sum"))
 		f.at, _ = o.Time("recorded_at")
+		f.created, _ = o.Time("request_created_at")
 		f.recorded = blob.Stamp.ModTime()
 		if f.sum == "" {
 			err = fmt.Errorf("read %s: it has no result_sum", file)
@@ -127,7 +130,18 @@ func sameResult(a, b *outcome) bool {
 
 // unrecorded reports whether that result may be put on record as the one that stands.
 func (e *entry) unrecorded(o *outcome) bool {
-	return !o.Ours && !e.recalls()
+	return !o.Ours && !e.recalls() && !e.answersEarlier()
+}
+
+// answersEarlier reports whether the result is the one on record and a new request, created at another time, was written
+// since under the same id. The answer to the new request is still to come, so the record must not name that request.
+func (e *entry) answersEarlier() bool {
+	f := &e.record.first
+	if !f.there || f.damaged || f.created.IsZero() || e.created().IsZero() || e.created().Equal(f.created) {
+		return false
+	}
+	_, ref := e.present()
+	return jsonfile.Sum(ref.Sum) == f.sum
 }
 
 // setFirst puts the result that was judged on record (VerbRecord), or, with a change about the request, takes the record
@@ -148,18 +162,24 @@ func (p *Project) setFirst(c protocol.Change) error {
 	return p.recordFirst(e, cmp.Or(judged, p.requestOf(e.id)))
 }
 
-// requestOf is the sum of a task's request as it was last read; "" where there is none.
-func (p *Project) requestOf(id string) string {
+// requestSeen is what the record of a result keeps of the request that the result answers.
+type requestSeen struct {
+	sum     string
+	created time.Time
+}
+
+// requestOf is a task's request as it was last read; zero where there is none.
+func (p *Project) requestOf(id string) requestSeen {
 	e := p.tasks[id]
 	if e == nil {
-		return ""
+		return requestSeen{}
 	}
 	_, ref := e.asked()
-	return ref.Sum
+	return requestSeen{ref.Sum, e.created()}
 }
 
 // recordFirst writes the record, once, as the answer to that request.
-func (p *Project) recordFirst(e *entry, request string) error {
+func (p *Project) recordFirst(e *entry, request requestSeen) error {
 	o, ref := e.ended()
 	if o == nil || !e.unrecorded(o) {
 		return nil
@@ -175,7 +195,7 @@ func (p *Project) recordFirst(e *entry, request string) error {
 		return folder.Moved("the result changed")
 	}
 	doc, err := jsonfile.Encode(finalOnDisk{Version: recordVersion, TaskID: e.id, Status: o.Status, Recorded: p.Now.UTC(),
-		Request: request, Sum: ref.Sum, Result: blob.Data})
+		Request: request.sum, Created: request.created, Sum: ref.Sum, Result: blob.Data})
 	if err != nil {
 		return err
 	}

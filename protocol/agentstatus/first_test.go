@@ -66,6 +66,21 @@ func TestARequestBeforeTheRecord(t *testing.T) {
 	}
 }
 
+// The next request under the same id is written over a finished one, and is seen while the old result still lies there.
+func TestARequestOverAFinishedOne(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
+	s.record()
+	time.Sleep(20 * time.Millisecond) // file stamps move in steps
+	s.Write(requestPath, strings.Replace(requestText, "created_at\": \"2026-01-02T03:04:05Z", "created_at\": \"2026-01-02T04:04:05Z", 1))
+	if k := only(t, s.look()); k.Outcome == nil || k.Outcome.Unrecorded {
+		t.Fatalf("the old result would be recorded as the answer to the new request: %+v", k.Outcome)
+	}
+	s.Write(resultPath, resultText)
+	if k := only(t, s.look()); k.Late != nil || k.Outcome == nil || k.Outcome.Succeeded() || !k.Outcome.Unrecorded {
+		t.Errorf("late %v, outcome %+v", k.Late, k.Outcome)
+	}
+}
+
 // The first agent of a retried task wakes up after attempt 2 completed.
 func TestALateFailureAfterARetry(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
