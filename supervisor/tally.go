@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"time"
+
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
 )
@@ -19,8 +21,12 @@ func (k *taskLook) tally(change func(*Tally)) {
 
 // history reports whether the result came before steward ever looked here: it is not steward's to count.
 func (k *taskLook) history() bool {
-	return plain(k.t.Outcome.Appeared).Before(k.since)
+	return plain(k.t.Outcome.Appeared).Before(k.since.Add(-stampLag))
 }
+
+// stampLag is by how much a file's stamp may lie before the moment it was written: the kernel takes it from a clock that
+// advances once a tick, at most every 10 ms.
+const stampLag = 20 * time.Millisecond
 
 // count puts the result into the project's tally, once. A failed task that comes right after all moves over.
 func (k *taskLook) count(ok bool) {
