@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: the scripts run the whole program, with its real waits")
 	}
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

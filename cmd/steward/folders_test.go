@@ -20,6 +20,7 @@ import (
 
 // A project's folder is removed during a flood, again and again, and nothing of it comes back.
 func TestFoldersThatAreRemovedStayGone(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, quickRules)
 	r.write("config.toml", quickRules+fmt.Sprintf("[[project]]\npath = %q\n[[project]]\npath = %q\n[project.mode]\nralph = \"act\"\n[ralph]\ngrace = \"1s\"\n", r.at("p"), r.at("q")))
 	if err := os.Mkdir(r.at("q"), 0o755); err != nil {
@@ -27,7 +28,7 @@ func TestFoldersThatAreRemovedStayGone(t *testing.T) {
 	}
 	r.boot("p")
 	r.start()
-	rounds, stubborn := 30, 0
+	rounds, stubborn := long(8, 30), 0
 	for n := range rounds {
 		if n > 0 {
 			r.boot("p")

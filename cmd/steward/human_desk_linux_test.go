@@ -56,8 +56,9 @@ func newDesk(t *testing.T, config string) *desk {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	h := &desk{room: &room{rig: newRig(t, config)}, artifacts: os.Getenv("STEWARD_ARTIFACTS")}
+	h.program = filepath.Join(bin, "steward")
+	h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
 	if h.artifacts == "" {
 		h.artifacts = t.TempDir()
 	}

@@ -26,6 +26,7 @@ var checkout = question{"shop", "int_042", "INTEGRATIONS", "Which payment API?",
 // TestHumanAtTheDesk has the built program reach a human on a real desktop, and carry the answer back: an agent's file
 // becomes a window and a voice, a click of the mouse becomes the reply that this agent reads.
 func TestHumanAtTheDesk(t *testing.T) {
+	t.Parallel()
 	h := newDesk(t, quickLooks)
 	for _, scene := range []struct {
 		name string

@@ -35,6 +35,7 @@ const quietRig = "[escalate]\nchannels = []\n"
 
 // A person's pause outlasts everything that may happen to the memory.
 func TestPauseSurvivesTheMemory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, quietRig)
 	r.boot("p")
 	p := r.start("p")
@@ -95,6 +96,7 @@ func TestPauseGoesWithTheFolder(t *testing.T) {
 
 // An order that cannot be read stays in force, and the human learns of its file.
 func TestUnreadablePauseStands(t *testing.T) {
+	t.Parallel()
 	for _, damage := range []string{"", `{"torn`, "[]", "{}", `{"version": 2, "why": "hands off"}`} {
 		r := newRig(t, quietRig)
 		r.boot("p")

@@ -23,6 +23,7 @@ type rig struct {
 	testing.TB
 	dir, state, socket string
 	env                []string
+	program            string   // the steward that its commands run
 	logs               *os.File // what its daemons print
 }
 
@@ -39,6 +40,9 @@ func newRig(t testing.TB, config string) *rig {
 	r.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(r.dir, "home"), "STEWARD_STATE_DIR=" + r.state,
 		"STEWARD_SOCKET=" + r.socket, "STEWARD_CONFIG=" + filepath.Join(r.dir, "config.toml"),
 		"GORACE=atexit_sleep_ms=0"} // else every command of a -race build takes a second to end
+	if r.program, err = exec.LookPath("steward"); err != nil {
+		t.Fatal(err)
+	}
 	r.write("config.toml", config)
 	if r.logs, err = os.Create(filepath.Join(r.dir, "steward.log")); err != nil {
 		t.Fatal(err)
@@ -87,6 +91,9 @@ func (r *rig) put(file string, d doc) {
 }
 
 func (r *rig) command(name string, args ...string) *exec.Cmd {
+	if name == "steward" {
+		name = r.program
+	}
 	c := exec.Command(name, args...)
 	c.Dir, c.Env = r.dir, r.env
 	return c
@@ -112,11 +119,7 @@ func (r *rig) boot(project string) {
 		r.Fatal(err)
 	}
 	// As in the document's boot scripts, the pid that is registered is that of a shell that ends at once.
-	steward, err := exec.LookPath("steward")
-	if err != nil {
-		r.Fatal(err)
-	}
-	c := r.command("/bin/sh", "-c", `"$1" boot livhana-layer1.1 --project "$0" && "$1" boot codex-cursor --project "$0" && exit 0`, project, steward)
+	c := r.command("/bin/sh", "-c", `"$1" boot livhana-layer1.1 --project "$0" && "$1" boot codex-cursor --project "$0" && exit 0`, project, r.program)
 	if out, err := c.CombinedOutput(); err != nil {
 		r.Fatalf("boot: %v\n%s", err, out)
 	}

@@ -64,6 +64,7 @@ func TestReloadNamesWhatWaits(t *testing.T) {
 
 // A socket that was removed is bound again, with one line in the log.
 func TestRemovedSocketComesBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, quietRig)
 	r.boot("p")
 	p := r.start("p")
