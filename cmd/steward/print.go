@@ -101,21 +101,26 @@ const (
 	maxEnd  = 300
 )
 
+// harmless is one line without the characters that a terminal obeys. Spaces stay.
+func harmless(line string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		case r == '\t':
+			return ' '
+		case r == utf8.RuneError, !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, line)
+}
+
 // bounded makes an error in its final words fit for a terminal: it obeys nothing in it, and has lines of a bearable length.
 func bounded(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		line = strings.Map(func(r rune) rune {
-			switch {
-			case unicode.Is(unicode.Cf, r):
-				return -1
-			case r == '\t':
-				return ' '
-			case r == utf8.RuneError, !unicode.IsPrint(r):
-				return '?'
-			}
-			return r
-		}, line)
+		line = harmless(line)
 		if r := []rune(line); len(r) > maxLine {
 			line = string(r[:maxLine-maxEnd]) + "…" + string(r[len(r)-maxEnd:])
 		}

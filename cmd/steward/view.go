@@ -38,7 +38,7 @@ func (a *app) viewCommands() []*cobra.Command {
 		},
 	}
 	statusCmd.Flags().BoolVar(&watch, "watch", false, "draw it again every two seconds until Ctrl-C")
-	return append([]*cobra.Command{statusCmd, a.explainCommand(), a.logCommand(), a.capacityCommand()}, a.listCommands()...)
+	return append([]*cobra.Command{statusCmd, a.explainCommand(), a.logCommand(), a.logsCommand(), a.capacityCommand()}, a.listCommands()...)
 }
 
 // reported is an error in its final words: one clean line. It is still what it was made of.

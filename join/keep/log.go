@@ -4,7 +4,30 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
+
+	"github.com/livhana/steward/protocol/jsonfile"
 )
+
+// Log is the file with the output of one agent.
+type Log struct{ Project, Agent, Dir, Path string }
+
+// Logs lists the logs of the agents on record in a state folder. It needs no keeper and changes nothing.
+func Logs(state string) ([]Log, error) {
+	root, err := jsonfile.Open(state)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	defer root.Close()
+	s := store{root}
+	var logs []Log
+	for _, name := range s.names() {
+		if r, err := s.read(name); err == nil {
+			logs = append(logs, Log{r.Project, r.Agent, r.Dir, filepath.Join(state, Folder, r.row().fileName()+".log")})
+		}
+	}
+	return logs, nil
+}
 
 // maxLog is where an agent's log is cut: this much in FILE, and as much of what came before in FILE.1.
 const maxLog = 10 << 20
@@ -36,7 +59,7 @@ func trimLog(path string) error {
 }
 
 func ignoreMissing(err error) error {
-	if os.IsNotExist(err) {
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	return err

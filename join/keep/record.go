@@ -149,37 +149,51 @@ func (s store) save(row Row, r *Record, lasting bool) error {
 	return err
 }
 
-// load gives nil for an agent without a usable record; a broken one is set aside.
-func (s store) load(file string) *Record {
-	file = path.Join(Folder, file)
-	blob, err := s.root.Read(file, maxRecord)
+// errBroken: the file holds no usable record.
+var errBroken = errors.New("the record is broken")
+
+// read gives the record in a file, and changes nothing.
+func (s store) read(file string) (*Record, error) {
+	blob, err := s.root.Read(path.Join(Folder, file), maxRecord)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	var r Record
 	if jsonfile.Decode(blob.Data, &r) != nil || r.Mark == "" || r.Agent == "" {
+		return nil, errBroken
+	}
+	return &r, nil
+}
+
+// load gives nil for an agent without a usable record; a broken one is set aside.
+func (s store) load(file string) *Record {
+	r, err := s.read(file)
+	if errors.Is(err, errBroken) {
+		file = path.Join(Folder, file)
 		_ = s.root.Remove(file + ".bad")
 		_ = s.root.Rename(file, file+".bad")
-		return nil
 	}
-	return &r
+	return r
 }
 
 func (s store) drop(row Row) { _ = s.root.Remove(path.Join(Folder, row.fileName()+".json")) }
 
-// all gives every record that can be read.
-func (s store) all() []*Record {
+// names lists the files of records.
+func (s store) names() []string {
 	names, _, err := s.root.List(Folder)
 	if err != nil {
 		return nil
 	}
-	var found []*Record
 	slices.Sort(names)
-	for _, name := range names {
-		if strings.HasSuffix(name, ".json") {
-			if r := s.load(name); r != nil {
-				found = append(found, r)
-			}
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".json") })
+}
+
+// all gives every record that can be read.
+func (s store) all() []*Record {
+	var found []*Record
+	for _, name := range s.names() {
+		if r := s.load(name); r != nil {
+			found = append(found, r)
 		}
 	}
 	return found
