@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -30,6 +31,7 @@ func (s *Server) commands() map[string]endpoint {
 		"POST /v1/tasks/{subject}/release":  s.command("release", protocol.KindTask),
 		"POST /v1/agents/{subject}/hold":    s.command("hold", protocol.KindAgent),
 		"POST /v1/agents/{subject}/release": s.command("release", protocol.KindAgent),
+		"POST /v1/agents/{subject}/restart": s.restart,
 		"POST /v1/projects/{name}/pause":    s.project("pause"),
 		"POST /v1/projects/{name}/resume":   s.project("resume"),
 		"POST /v1/release":                  s.everywhere("release"),
@@ -64,6 +66,57 @@ func (s *Server) command(verb string, kind protocol.Kind) endpoint {
 		}
 		return s.carryOut(r, verb, q, protocol.Subject(q).String())
 	}
+}
+
+// restart is about one agent that this steward starts.
+func (s *Server) restart(r *http.Request) (any, error) {
+	text := r.PathValue("subject")
+	q, err := parse(text, protocol.KindAgent)
+	if err != nil {
+		return nil, err
+	}
+	var kept []Kept
+	if s.Kept != nil {
+		kept = s.Kept()
+	}
+	var found []protocol.Subject
+	var agent Kept
+	for _, a := range kept {
+		if a.Agent == q.ID && (q.Project == "" || a.Project == q.Project) {
+			found, agent = append(found, protocol.Subject{Project: a.Project, Kind: protocol.KindAgent, ID: a.Agent}), a
+		}
+	}
+	subject, ok, err := only(text, found)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, s.notKept(text, q)
+	}
+	o, err := order(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), commandTime)
+	defer cancel()
+	now, err := s.Restart(ctx, agent, o.Why)
+	if err != nil {
+		return nil, err
+	}
+	done := Carried{Verb: "restart", Subject: subject.String()}
+	if now.Why != "" {
+		done.Notes = []string{"it is " + now.State + ": " + now.Why}
+	}
+	return done, nil
+}
+
+// notKept says why an agent cannot be restarted: another program started it, or there is no such agent.
+func (s *Server) notKept(text string, q protocol.Query) *Error {
+	if p := s.Picture(); p != nil && len(find(p, q)) > 0 {
+		return &Error{Code: CodeRefused, Status: http.StatusConflict, Message: fmt.Sprintf("no [[agent]] row starts %s, so steward cannot restart it", text),
+			Hint: "restart it where it was started (steward exec: in its terminal), or add an [[agent]] row"}
+	}
+	return noSubject("see 'steward agents' for what there is", "there is no agent %s", text)
 }
 
 // project is about one project, by its name as it stands: names may look like anything.

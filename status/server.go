@@ -35,6 +35,8 @@ type Server struct {
 	Lives func(pid int) bool
 	// Kept tells of the agents that this steward starts; nil: none.
 	Kept func() []Kept
+	// Restart ends one of them and starts it anew, and tells how it is then; nil only if Kept is nil.
+	Restart func(ctx context.Context, a Kept, why string) (Kept, error)
 	// Granted lists the locks that steward lock run holds in the projects of the picture, as they are now; nil: none. It must
 	// be quick: they are looked for whenever the whole picture, the locks or one of them are asked for.
 	Granted func(*supervisor.Picture) []Granted

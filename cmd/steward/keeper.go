@@ -71,6 +71,26 @@ func (h *house) keptAgents() []status.Kept {
 	return list
 }
 
+// restartAgent ends an agent of an [[agent]] row and starts it anew. A held agent stays as it is: it would not start again.
+func (h *house) restartAgent(ctx context.Context, a status.Kept, why string) (status.Kept, error) {
+	subject := protocol.Subject{Project: a.Project, Protocol: agentstatus.Name, Kind: protocol.KindAgent, ID: a.Agent}
+	if h.holdsAgent(keep.Row{Project: a.Project, Name: a.Agent}) {
+		return a, fmt.Errorf("%w: %s is held, and would not start again; first: steward release agent/%s", supervisor.ErrRefused, a.Agent, a.Agent)
+	}
+	h.mu.Lock()
+	k := h.keeper
+	h.mu.Unlock()
+	now, err := k.Restart(ctx, a.Project, a.Agent)
+	note := supervisor.Entry{At: time.Now(), Kind: "change", Subject: subject, Verb: "restart", Text: why}
+	if err != nil {
+		note.Error = oneLine(err)
+	}
+	if e := h.journal.Write(note); e != nil {
+		h.log.Error("journal", "error", e)
+	}
+	return status.Kept(now), err
+}
+
 // setAgents has the keeper follow the configuration. Agents of projects that this run was not asked to supervise are
 // neither started nor ended.
 func (h *house) setAgents(cfg steward.Config) {

@@ -20,14 +20,14 @@ var deeds = map[protocol.Verb]string{
 	protocol.VerbHold: "held it", protocol.VerbRelease: "released it", protocol.VerbRenew: "held it for longer",
 	protocol.VerbRetry: "issued it again", protocol.VerbBury: "wrote a dead letter", protocol.VerbConclude: "wrote the result that its agent could not write",
 	protocol.VerbCancel: "cancelled it", protocol.VerbFile: "put a late result on record", protocol.VerbRecord: "kept its result on record", protocol.VerbMark: "marked it in the registry",
-	protocol.VerbLog: "entered it in the shared log", protocol.VerbUnlock: "released the lock", protocol.VerbRequeue: "put it back in its place", protocol.VerbReap: "ended what was left of it", protocol.VerbPause: "held the agent", protocol.VerbResume: "let the agent go on",
+	protocol.VerbLog: "entered it in the shared log", protocol.VerbUnlock: "released the lock", protocol.VerbRequeue: "put it back in its place", protocol.VerbReap: "ended what was left of it", protocol.VerbPause: "held the agent", protocol.VerbResume: "let the agent go on", "restart": "restarted it",
 }
 
 var attempts = map[protocol.Verb]string{
 	protocol.VerbHold: "hold it", protocol.VerbRelease: "release it", protocol.VerbRenew: "hold it for longer",
 	protocol.VerbRetry: "issue it again", protocol.VerbBury: "write a dead letter", protocol.VerbConclude: "write the result that its agent could not write",
 	protocol.VerbCancel: "cancel it", protocol.VerbFile: "put a late result on record", protocol.VerbRecord: "keep its result on record", protocol.VerbMark: "mark it in the registry",
-	protocol.VerbLog: "enter it in the shared log", protocol.VerbUnlock: "release the lock", protocol.VerbRequeue: "put it back in its place", protocol.VerbReap: "end what was left of it", protocol.VerbPause: "hold the agent", protocol.VerbResume: "let the agent go on",
+	protocol.VerbLog: "enter it in the shared log", protocol.VerbUnlock: "release the lock", protocol.VerbRequeue: "put it back in its place", protocol.VerbReap: "end what was left of it", protocol.VerbPause: "hold the agent", protocol.VerbResume: "let the agent go on", "restart": "restart it",
 }
 
 // told is a journal entry in words: a line, and further lines of detail. Only a delivery with proof has told the human.

@@ -26,6 +26,8 @@ func (a *app) operatorCommands() []*cobra.Command {
 			short: "End a task, or steward's retry of it, for good", example: "  steward cancel sot:task/7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10"}),
 		a.orderCommand(order{verb: "hold", arg: "AGENT", kinds: []string{"agent"}, path: "/v1/agents/%s/hold",
 			short: "Hold an agent: it is neither reaped nor restarted until it is released", example: "  steward hold codex-cursor --why \"debugging it\""}),
+		a.orderCommand(order{verb: "restart", arg: "AGENT", kinds: []string{"agent"}, path: "/v1/agents/%s/restart",
+			short: "End an agent of an [[agent]] row, and start it anew", example: "  steward restart codex-cursor --why \"it uses the old key\""}),
 		a.releaseCommand(), a.forgetCommand(),
 		a.orderCommand(order{verb: "pause", arg: "[PROJECT]", kinds: []string{"project"}, path: "/v1/projects/%s/pause", all: "/v1/pause",
 			short: "Only observe a project (or all) until it is resumed", example: "  steward pause sot --why \"I move files by hand\""}),

@@ -29,7 +29,7 @@ func (h *house) serve(ctx context.Context) error {
 		Fresh:   h.freshLoad,
 		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
 		Channels: h.herald.channels, Reach: h.herald.reach, Reached: h.herald.reached,
-		Kept: h.keptAgents, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
+		Kept: h.keptAgents, Restart: h.restartAgent, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
 		Do: h.loop.Do, Reply: h.answer, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
 	}
 	uid := os.Getuid()

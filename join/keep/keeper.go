@@ -2,6 +2,7 @@ package keep
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"os"
@@ -275,6 +276,46 @@ func (k *Keeper) List() []Kept {
 		all = append(all, *k.lives[key].public.Load())
 	}
 	return all
+}
+
+// ErrNotKept: the keeper starts no such agent.
+var ErrNotKept = errors.New("the keeper starts no such agent")
+
+// Restart ends an agent and starts it anew, with all its restarts before it. It returns once the next life began, or waits
+// for the operator or the capacity gate, and tells which.
+func (k *Keeper) Restart(ctx context.Context, project, agent string) (Kept, error) {
+	done := make(chan struct{})
+	l := k.ask(project, agent, done)
+	if l == nil {
+		return Kept{}, ErrNotKept
+	}
+	l.poke()
+	select {
+	case <-done:
+		return *l.public.Load(), nil
+	case <-ctx.Done():
+		return Kept{}, ctx.Err()
+	}
+}
+
+// ask enters the wish for a restart; nil without such an agent.
+func (k *Keeper) ask(project, agent string, done chan struct{}) *life {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range k.lives {
+		if shown := l.public.Load(); shown.Project == project && shown.Agent == agent && l.wish.Load().wanted {
+			l.restarts = append(l.restarts, done)
+			return l
+		}
+	}
+	return nil
+}
+
+// restarts reports whether an operator waits for a restart of the agent.
+func (k *Keeper) restarts(l *life) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(l.restarts) > 0
 }
 
 // logOf is where an agent's words go.

@@ -25,6 +25,8 @@ type life struct {
 	wish   atomic.Pointer[wish]
 	idle   atomic.Bool // it waits for somebody, and is to be woken at each tick
 	public atomic.Pointer[Kept]
+
+	restarts []chan struct{} // each closed after the restart that an operator waits for; the keeper's mu guards it
 }
 
 // wish is what the configuration wants of an agent.
@@ -72,7 +74,9 @@ func (l *life) run(ctx context.Context) {
 				return
 			}
 		case l.rec.Row != w.row.sum():
-			l.replace(ctx, w.row)
+			l.replace(ctx, w.row, "its row was changed")
+		case l.k.restarts(l):
+			l.restart(ctx, w.row)
 		default:
 			if l.row.Restart != w.row.Restart {
 				l.row = w.row

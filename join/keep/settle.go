@@ -107,10 +107,10 @@ func (l *life) dismiss(ctx context.Context) bool {
 	return true
 }
 
-// replace ends an agent whose row starts something else now, and has that started.
-func (l *life) replace(ctx context.Context, row Row) {
-	if !l.end(ctx, "its row was changed") {
-		return
+// replace ends an agent and has the row started anew. It reports whether the old life has ended.
+func (l *life) replace(ctx context.Context, row Row, why string) bool {
+	if !l.end(ctx, why) {
+		return false
 	}
 	if l.rec.State == failed {
 		l.k.Doors.Recovered(l.row)
@@ -119,6 +119,21 @@ func (l *life) replace(ctx context.Context, row Row) {
 	l.rec.Row, l.rec.Dir = row.sum(), row.Dir
 	l.fresh()
 	l.save(false)
+	return true
+}
+
+// restart replaces the agent as the operator asked, and tells each caller once the next life began or waits.
+func (l *life) restart(ctx context.Context, row Row) {
+	if !l.replace(ctx, row, "the operator restarted it") {
+		return
+	}
+	l.start(ctx)
+	l.k.mu.Lock()
+	defer l.k.mu.Unlock()
+	for _, done := range l.restarts {
+		close(done)
+	}
+	l.restarts = nil
 }
 
 // endAgain is the pause before what would not end is asked again.
