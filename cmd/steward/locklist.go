@@ -17,6 +17,7 @@ import (
 
 func (a *app) lockListCommand(project *string) *cobra.Command {
 	var all bool
+	var limit uint
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the locks of a project, with their holders",
@@ -35,19 +36,29 @@ func (a *app) lockListCommand(project *string) *cobra.Command {
 					shown = append(shown, s)
 				}
 			}
+			total := len(shown)
+			if limit > 0 {
+				shown = shown[:min(uint(total), limit)]
+			}
 			if a.output == "json" {
 				return errors.Join(a.print(map[string]any{"locks": shown}), err)
 			}
+			var states []string
+			for _, s := range shown {
+				states = append(states, string(s.State))
+			}
 			p := a.page()
-			p.list("no locks", "how to take one: steward lock run --help", []string{"LOCK", "STATE", "HOLDER", "PID", "SINCE", "FENCE", "COMMAND", "WHY"}, lockStatusRows(shown), "")
+			p.list("no locks", "how to take one: steward lock run --help", []string{"LOCK", "STATE", "AGE", "HOLDER", "PID", "FENCE", "COMMAND", "WHY"},
+				lockStatusRows(p, shown), countStates("lock", lockStates+" damaged free", states, total))
 			return errors.Join(a.write(p.String()), err)
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "also those that nobody holds, with their last holder")
+	c.Flags().UintVar(&limit, "limit", 0, "list the first `N` only")
 	return c
 }
 
-func lockStatusRows(list []lock.Status) [][]cell {
+func lockStatusRows(p *page, list []lock.Status) [][]cell {
 	var rows [][]cell
 	for _, s := range list {
 		pid, fence, since := "", "", ""
@@ -58,10 +69,12 @@ func lockStatusRows(list []lock.Status) [][]cell {
 			fence = strconv.FormatUint(s.Fence, 10)
 		}
 		if !s.Since.IsZero() {
-			since = s.Since.UTC().Format(time.RFC3339)
+			since = strings.TrimSuffix(p.ago(&s.Since), " ago")
 		}
-		rows = append(rows, []cell{text(s.Name), word(s.State), text(s.Agent), text(pid), text(since), text(fence), text(oneWord(strings.Join(s.Command, " "))), text(s.Why)})
+		rows = append(rows, []cell{text(s.Name), word(s.State), {since, dim}, text(s.Agent), text(pid), text(fence), text(oneWord(strings.Join(s.Command, " "))), text(s.Why)})
 	}
+	const process, fencing, command = 4, 5, 6
+	p.spare(rows, leastWhy, command, fencing, process)
 	return rows
 }
 
