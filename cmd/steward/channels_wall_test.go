@@ -192,6 +192,11 @@ func (w *wall) CloseNotification(id uint32) *dbus.Error {
 func (w *wall) drop(id uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.remove(id)
+}
+
+// remove takes a popup off the screen. The caller holds mu.
+func (w *wall) remove(id uint32) bool {
 	_, stands := up(w.sheets)[id]
 	if stands {
 		w.note(sheet{Op: "gone", ID: id})
@@ -203,10 +208,12 @@ func (w *wall) emit(member string, args ...any) {
 	_ = w.conn.Emit(wallPath, boardName+"."+member, args...)
 }
 
-// press reports the press of a button, and closes its popup, as servers do.
+// press reports the press of a button, and closes its popup before the next message is taken, as servers do.
 func (w *wall) press(id uint32, token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.emit("ActionInvoked", id, token)
-	if w.drop(id) {
+	if w.remove(id) {
 		w.emit("NotificationClosed", id, uint32(2))
 	}
 }
