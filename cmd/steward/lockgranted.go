@@ -110,6 +110,10 @@ func grantedReport(project string, s lock.Status) supervisor.LockReport {
 	if s.PID != 0 {
 		l.PID = &s.PID
 	}
+	if !s.Since.IsZero() {
+		at := s.Since.UTC()
+		l.Acquired = &at
+	}
 	if !s.Expires.IsZero() {
 		at := s.Expires.UTC()
 		l.Expires = &at

@@ -222,7 +222,7 @@ func (v *vigil) tell(d agentstatus.Detail, now time.Time) {
 	if phase != v.phase {
 		v.since, v.phase = now, phase
 		if d.State != StateEnded {
-			news = append(news, Standing(d)+due(d, now))
+			news = append(news, Standing(d)+due(d, now)+howToStart(d))
 		}
 	}
 	progress := progressed(v.last, d)
@@ -262,6 +262,14 @@ func due(d agentstatus.Detail, now time.Time) string {
 		return ""
 	}
 	return ", due in " + Span(d.Due.Sub(now))
+}
+
+// howToStart names the command that lets a task start although the machine or its agent is full.
+func howToStart(d agentstatus.Detail) string {
+	if d.State != StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldCapacity {
+		return ""
+	}
+	return "; to start it now: steward release " + d.ID
 }
 
 func progressed(was, is agentstatus.Detail) string {

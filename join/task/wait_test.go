@@ -94,7 +94,7 @@ func TestAWaitTellsEachChangeOnce(t *testing.T) {
 	if err != nil || took != 20*time.Second || task.ExitCode(d) != 0 {
 		t.Errorf("%v after %v, exit %d", err, took, task.ExitCode(d))
 	}
-	told(t, s, "0 waits for codex-cursor to take it", "3 held: the machine is full", "9 codex-cursor works on it",
+	told(t, s, "0 waits for codex-cursor to take it", "3 held: the machine is full; to start it now: steward release "+held.ID, "9 codex-cursor works on it",
 		"12 40 %  2/5  push?[2J", "15 80 %")
 }
 
