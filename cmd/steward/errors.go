@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
@@ -32,22 +33,38 @@ const (
 	codeGivenUp  = "given_up"
 
 	codeNotStarted = "not_started"
+	codeTimeout    = "timeout"
+	codeCancelled  = "cancelled"
 )
 
-// notStarted is a command that could not be run: the exit code is the one that a shell would give.
-type notStarted struct {
+// exiting is an error with an exit code of its own, and the code of its error document.
+type exiting struct {
 	error
 	exit int
+	code string
+}
+
+// notStarted is about a command that could not be run: the exit code is the one that a shell would give.
+func notStarted(err error, exit int) error { return exiting{err, exit, codeNotStarted} }
+
+// interrupted ends a command that was told to stop waiting.
+func interrupted(format string, args ...any) error {
+	return exiting{fmt.Errorf(format, args...), task.ExitCancelled, codeCancelled}
+}
+
+// outOfTime ends a command whose wait was over.
+func outOfTime(format string, args ...any) error {
+	return exiting{fmt.Errorf(format, args...), task.ExitTimeout, codeTimeout}
 }
 
 // classOf gives the exit code that scripts rely on, and the code of the error document.
 func classOf(err error) (exit int, code string) {
 	var usage usageError
 	var remote *status.Error
-	var command notStarted
+	var own exiting
 	switch {
-	case errors.As(err, &command):
-		return command.exit, codeNotStarted
+	case errors.As(err, &own):
+		return own.exit, own.code
 	case errors.As(err, new(hopeless)):
 		return exitHopeless, codeGivenUp
 	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):

@@ -124,9 +124,9 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	if err != nil {
 		failure := fmt.Errorf("exec: %s", clean(oneLine(err)))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, notStarted{failure, exitNotFound}
+			return nil, notStarted(failure, exitNotFound)
 		}
-		return nil, notStarted{failure, exitNotRunnable}
+		return nil, notStarted(failure, exitNotRunnable)
 	}
 	cfg, _, err := a.settings()
 	if err != nil {

@@ -79,7 +79,7 @@ func (j *job) live(signals *signalEar) (*life, error) {
 	}
 	var err error
 	if l.front, err = startFront(j.path, j.argv, env); err != nil {
-		return nil, notStarted{fmt.Errorf("exec: %s", oneLine(err)), exitNotRunnable}
+		return nil, notStarted(fmt.Errorf("exec: %s", oneLine(err)), exitNotRunnable)
 	}
 	if err := j.enroll(l); err != nil {
 		l.dismiss()

@@ -163,8 +163,7 @@ func (r *lockRun) ended(code int, err error) error {
 	case errors.Is(err, context.Canceled):
 		return quiet{exitSignal + 2}
 	case errors.As(err, &start):
-		r.tell(oneLine(err))
-		return quiet{start.Code}
+		return notStarted(errors.New(oneLine(err)), start.Code)
 	case errors.As(err, &held):
 		return refusal{fmt.Errorf("lock run: could not get the lock %s: %s", clean(held.Status.Name), lockWords(held.Status))}
 	case err != nil && code == 0:

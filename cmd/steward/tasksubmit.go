@@ -335,16 +335,13 @@ func (d *workdesk) precede(ctx context.Context, r *agentstatus.Request) error {
 		before, err := d.hinted(ctx, d.vigil(id, 0, quietly))
 		switch {
 		case errors.Is(err, context.Canceled):
-			fmt.Fprintln(d.app.err, "steward: interrupted; nothing was submitted")
-			return quiet{task.ExitCancelled}
+			return interrupted("interrupted; nothing was submitted")
 		case errors.Is(err, task.ErrLimit):
-			fmt.Fprintf(d.app.err, "steward: task %s did not end within its time; nothing was submitted\n", clean(id))
-			return quiet{task.ExitTimeout}
+			return outOfTime("task %s did not end within its time; nothing was submitted", clean(id))
 		case err != nil:
 			return taskError(err, "wait for task "+id)
 		case !task.Succeeded(before):
-			fmt.Fprintf(d.app.err, "steward: task %s is %s; nothing was submitted\n", clean(id), task.Standing(before))
-			return quiet{task.ExitCode(before)}
+			return exiting{fmt.Errorf("task %s is %s; nothing was submitted", clean(id), task.Standing(before)), task.ExitCode(before), codeFailed}
 		}
 	}
 	r.Coordination.After = nil

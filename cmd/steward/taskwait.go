@@ -63,14 +63,12 @@ func (a *app) await(ctx context.Context, d *workdesk, id string, limit time.Dura
 	case errors.As(err, &inError):
 		return fmt.Errorf("wait for task %s: %w; steward waits no longer, and the task stays as it is", clean(id), inError)
 	case errors.As(err, &blocked):
-		fmt.Fprintf(a.err, "steward: wait for task %s: %v; it stays held until: steward release %[1]s, or: steward task cancel %[1]s\n", clean(id), err)
-		return quiet{task.ExitCode(blocked.By)}
+		text := fmt.Errorf("wait for task %s: %v; it stays held until: steward release %[1]s, or: steward task cancel %[1]s", clean(id), err)
+		return exiting{text, task.ExitCode(blocked.By), codeFailed}
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintf(a.err, "steward: no longer waiting; task %s goes on\n", clean(id))
-		return quiet{task.ExitCancelled}
+		return interrupted("no longer waiting; task %s goes on", clean(id))
 	case errors.Is(err, task.ErrLimit):
-		fmt.Fprintf(a.err, "steward: wait for task %s: its time is over, and the task goes on (%s)\n", clean(id), task.Standing(detail))
-		return quiet{task.ExitTimeout}
+		return outOfTime("wait for task %s: its time is over, and the task goes on (%s)", clean(id), task.Standing(detail))
 	case err != nil:
 		return taskError(err, "wait for task "+id)
 	}
