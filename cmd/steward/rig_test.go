@@ -278,3 +278,11 @@ func requestOf(id string, throttle float64, outcomes ...string) doc {
 
 // taskID numbers the tasks with valid UUIDs.
 func taskID(n int) string { return fmt.Sprintf("%08x-0000-4000-8000-000000000000", n) }
+
+// long chooses between the short form of a test and the one of bench/long.sh.
+func long(short, full int) int {
+	if os.Getenv("STEWARD_LONG") == "1" {
+		return full
+	}
+	return short
+}

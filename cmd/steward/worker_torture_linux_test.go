@@ -193,14 +193,6 @@ func (m *mill) judge() {
 	m.Logf("tasks %d, kills %d (%d of a worker with a task), attempts lost %d, begun again %d", len(m.ids), m.kills, m.busy, lost, again)
 }
 
-// long chooses between the short form of a test and the one of bench/long.sh.
-func long(short, full int) int {
-	if os.Getenv("STEWARD_LONG") == "1" {
-		return full
-	}
-	return short
-}
-
 // TestWorkerTwoOfOneName: two workers serve one agent, and each task is executed once.
 func TestWorkerTwoOfOneName(t *testing.T) {
 	for name, daemon := range map[string]bool{"with a daemon": true, "alone": false} {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs all tests and lists the slowest. The tests of the whole program mostly wait, so they run beside the other packages; the tests that boot machines
-# run last and alone. No package has a time limit: a slow or busy machine takes longer, and that is no failure. A test that failed beside others runs
+# Runs all tests and lists the slowest. The tests of the whole program, and after them those that boot machines, mostly wait, so they run beside the
+# other packages. No package has a time limit: a slow or busy machine takes longer, and that is no failure. A test that failed beside others runs
 # once more alone, and the output shows both runs; more than five failures are never repeated.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -18,12 +18,16 @@ run() {
 }
 
 failed=0
-run program ./cmd/steward -parallel 6 >"$work/program.log" 2>&1 &
+{
+	failed=0
+	run program ./cmd/steward -parallel 6 || failed=1
+	run machines ./packaging -count=1 || failed=1
+	exit "$failed"
+} >"$work/program.log" 2>&1 &
 program=$!
 run packages "$(go list ./... | grep -v -e '/packaging$' -e '/cmd/steward$' | tr '\n' ' ')" -p 2 || failed=1
 wait "$program" || failed=1
 cat "$work/program.log"
-run machines ./packaging -count=1 || failed=1
 echo "the slowest tests:"
 cat "$work"/*.json | "$work/gotestsum" tool slowest --threshold 1s --num 20
 exit "$failed"
