@@ -111,14 +111,14 @@ func (p *Project) recall(e *entry) {
 // an old id.
 func (e *entry) recalls() bool {
 	f := &e.record.first
-	if !f.there {
-		return false
+	if !f.there || f.damaged { // of a record that cannot be read, nothing says that it is about an older request
+		return f.there
 	}
 	_, ref := e.asked()
 	if e.request.Good && e.request.Stamp.ModTime().After(f.recorded) {
 		return false
 	}
-	return ref.Path == "" || f.request == "" || f.damaged || jsonfile.Sum(ref.Sum) == f.request
+	return ref.Path == "" || f.request == "" || jsonfile.Sum(ref.Sum) == f.request
 }
 
 // sameResult reports whether two results say the same of the same run. An orchestrator that marks a result as read by

@@ -129,6 +129,18 @@ func TestTheRecordIsDamaged(t *testing.T) {
 	}
 }
 
+// A record that cannot be opened for a moment is not taken for the record of an older request, and stays in its place.
+func TestTheRecordCannotBeOpened(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
+	s.record()
+	record := s.Path(Base + "/" + finalFile(taskID))
+	s.Do(os.Rename(record, record+".aside"))
+	s.Do(os.Mkdir(record, 0o755))
+	if k := only(t, s.look()); k.Outcome == nil || !k.Outcome.Sealed || k.Outcome.Unrecorded {
+		t.Errorf("%+v", k.Outcome)
+	}
+}
+
 // Attempt 1 was taken for lost, and its agent wakes up while attempt 2 is under way. Its completed result counts. A failed
 // one is filed if it says that it began before attempt 2; once, for there was one lost attempt.
 func TestAResultOfALostAttempt(t *testing.T) {
