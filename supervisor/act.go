@@ -102,7 +102,7 @@ func (m TaskMemory) news() time.Time {
 func (s *Supervisor) decide() {
 	begin := s.now()
 	view := s.view(begin)
-	plan := s.brain.Decide(view, s.memory)
+	plan := Decide(view, s.memory, s.cfg)
 	s.decided++
 	s.owed = time.Time{}
 	s.resumed = false

@@ -51,7 +51,7 @@ func (a *agentLook) works() bool {
 func (a *agentLook) dead() bool { return a != nil && a.verdict.State == protocol.AgentDead }
 
 // agents judges every agent of a snapshot and brings the registry into line.
-func (d *decision) agents(s *protocol.Snapshot, last *page) map[string]*agentLook {
+func (d *decision) agents(s *protocol.Snapshot, at place, was remembered) map[string]*agentLook {
 	looks, block := make(map[string]*agentLook, len(s.Agents)), make([]agentLook, len(s.Agents))
 	clock := d.clock(s)
 	clock.Doubt, clock.WaitUntil = d.view.Doubt, d.plan.Memory.Silence.Until
@@ -59,13 +59,12 @@ func (d *decision) agents(s *protocol.Snapshot, last *page) map[string]*agentLoo
 		clock.WaitUntil = soon
 	}
 	inHands := d.inHands(s)
-	p := d.page
-	known, verdicts := writer[heartbeat.Memory]{old: p.known.agents}, make([]heartbeat.Verdict, 0, len(s.Agents))
-	d.reaps = writer[Reap]{old: p.known.reaps}
+	known, verdicts := writer[heartbeat.Memory]{old: was.agents, same: (*heartbeat.Memory).Same}, make([]heartbeat.Verdict, 0, len(s.Agents))
+	d.reaps = writer[Reap]{old: was.reaps, same: equal[Reap]}
 	for i := range s.Agents {
 		a := &s.Agents[i]
 		limits := d.cfg.Heartbeat.Of(s.Protocol, a)
-		mem := known.before(a.Name)
+		mem := known.value(a.Name)
 		facts := d.facts(a, mem)
 		facts.Task = inHands[a.Name].within(limits)
 		verdict, next := heartbeat.Judge(facts, mem, clock, limits, d.cfg.Heartbeat)
@@ -75,14 +74,16 @@ func (d *decision) agents(s *protocol.Snapshot, last *page) map[string]*agentLoo
 			look.used = rounded(a.Used)
 		}
 		looks[a.Name] = look
-		verdicts = set(verdicts, known.write(a.Name, next), verdict)
+		verdicts = set(verdicts, known.write(a.Name, &next), verdict)
 		d.lookAgain(s.Project, verdict.Deadline)
 		d.register(s, look)
 		d.alertAgent(s, look)
 		d.reap(s, look)
 	}
-	p.found.agents, p.found.reaps = known.done((*heartbeat.Memory).Same), d.reaps.done(equal)
-	p.agents = aligned(p.found.agents, verdicts, last.agents)
+	here, judged := shelf{at, protocol.KindAgent}, known.done()
+	replace(&d.plan.Memory.Agents, &d.own.agents, here, judged)
+	replace(&d.plan.Memory.Reaps, &d.own.reaps, here, d.reaps.done())
+	replace(&d.plan.Agents, &d.own.agentVerdicts, here, aligned(judged, verdicts))
 	return looks
 }
 
@@ -90,7 +91,7 @@ func (d *decision) agents(s *protocol.Snapshot, last *page) map[string]*agentLoo
 func (d *decision) facts(a *protocol.Agent, mem heartbeat.Memory) heartbeat.Facts {
 	f := heartbeat.Facts{Agent: d.speaking(a)}
 	f.Process, f.Identity = d.process(&f.Agent, mem)
-	f.Keeper = d.state(a.Keeper)
+	f.Keeper = d.processes[a.Keeper]
 	f.Activity = d.activity(a, f.Identity)
 	return f
 }

@@ -24,7 +24,6 @@ func (d *decision) alert(a escalate.Alert) {
 	if a.Occurrence == "" {
 		a.Occurrence = stamp(d.stands(a, time.Time{}).Since)
 	}
-	d.step(step{alert: &a})
 	d.logCall(a)
 	if head, known := d.view.Incidents[a.Key]; known && head.Has(a) {
 		return

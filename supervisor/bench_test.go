@@ -16,11 +16,11 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(fmt.Sprintf("%d projects, %d agents, %d tasks, %d ended", size.projects, size.projects*size.agents, size.projects*size.tasks, size.projects*size.ended), func(b *testing.B) {
 			view, memory := crowd(size.projects, size.agents, size.tasks, size.ended)
 			cfg := settings()
-			memory = supervisor.NewBrain(cfg).Decide(view, memory).Memory
+			memory = supervisor.Decide(view, memory, cfg).Memory
 			b.ReportAllocs()
 			for b.Loop() {
 				view.Now = view.Now.Add(time.Millisecond)
-				memory = supervisor.NewBrain(cfg).Decide(view, memory).Memory
+				memory = supervisor.Decide(view, memory, cfg).Memory
 			}
 		})
 	}

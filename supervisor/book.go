@@ -178,10 +178,10 @@ func (p *part[V]) only(keep func(V) bool) *part[V] {
 	w := writer[V]{}
 	for i, id := range p.ids {
 		if keep(p.values[i]) {
-			w.write(id, p.values[i])
+			w.write(id, &p.values[i])
 		}
 	}
-	return w.done(nil)
+	return w.done()
 }
 
 // IsZero reports whether nothing is held.
@@ -234,42 +234,71 @@ func (b *Book[V]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// writer makes a part anew, beside the one that stood there before: mostly the same ids in the same order.
+// writer makes a part anew, beside the one that stood there before: mostly the same ids in the same order, many with the
+// same values. As long as all is the same, nothing is copied.
 type writer[V any] struct {
 	old    *part[V]
+	same   func(a, b *V) bool
+	shared int // so many values are those of the old part, while values is nil
 	ids    []string
 	at     map[string]int
 	values []V
 	other  bool // the ids are no longer those of the old one, in its order
 }
 
-// before is what the old part holds of the id that is written next.
-func (w *writer[V]) before(id string) (v V) {
-	if known := w.old.near(len(w.values), id); known != nil {
+// before is what the old part holds of the id that is written next; nil if nothing is. It is not to be changed.
+func (w *writer[V]) before(id string) *V { return w.old.near(w.len(), id) }
+
+// value is what before gives, the zero value for nil.
+func (w *writer[V]) value(id string) (v V) {
+	if known := w.before(id); known != nil {
 		return *known
 	}
 	return v
 }
 
+func (w *writer[V]) len() int {
+	if w.values == nil {
+		return w.shared
+	}
+	return len(w.values)
+}
+
 // write enters a value, and gives its place. Of two with one id the last counts.
-func (w *writer[V]) write(id string, v V) int {
-	n := len(w.values)
-	if !w.other && w.old != nil && n < len(w.old.ids) && w.old.ids[n] == id {
-		if w.values == nil {
-			w.values = make([]V, 0, len(w.old.ids))
+func (w *writer[V]) write(id string, v *V) int {
+	n := w.len()
+	inOrder := !w.other && w.old != nil && n < len(w.old.ids) && w.old.ids[n] == id
+	if inOrder && w.values == nil {
+		if before := &w.old.values[n]; before == v || w.same(before, v) {
+			w.shared++
+			return n
 		}
-		w.values = append(w.values, v)
+	}
+	w.copy()
+	if inOrder {
+		w.values = append(w.values, *v)
 		return n
 	}
 	if !w.other {
 		w.part(n)
 	}
 	if i, known := w.at[id]; known {
-		w.values[i] = v
+		w.values[i] = *v
 		return i
 	}
-	w.at[id], w.ids, w.values = n, append(w.ids, id), append(w.values, v)
+	w.at[id], w.ids, w.values = n, append(w.ids, id), append(w.values, *v)
 	return n
+}
+
+// copy makes the values so far the writer's own.
+func (w *writer[V]) copy() {
+	if w.values != nil {
+		return
+	}
+	w.values = make([]V, 0, 8)
+	if w.old != nil {
+		w.values = append(make([]V, 0, len(w.old.ids)), w.old.values[:w.shared]...)
+	}
 }
 
 // part company with the ids of the old part after the first n.
@@ -284,34 +313,30 @@ func (w *writer[V]) part(n int) {
 }
 
 // done gives the part, the old one itself if it says the same; nil if there is nothing.
-func (w *writer[V]) done(same func(a, b *V) bool) *part[V] {
-	n := len(w.values)
-	if n == 0 {
+func (w *writer[V]) done() *part[V] {
+	n := w.len()
+	switch {
+	case n == 0:
 		return nil
+	case w.values == nil && n == len(w.old.ids):
+		return w.old
 	}
+	w.copy()
 	if !w.other && n < len(w.old.ids) {
 		w.part(n)
 	}
 	if w.other {
 		return &part[V]{ids: w.ids, at: w.at, values: w.values}
 	}
-	for i := range w.values {
-		if !same(&w.values[i], &w.old.values[i]) {
-			return &part[V]{ids: w.old.ids, at: w.old.at, values: w.values}
-		}
-	}
-	return w.old
+	return &part[V]{ids: w.old.ids, at: w.old.at, values: w.values}
 }
 
 func equal[V comparable](a, b *V) bool { return *a == *b }
 
-// aligned is a part for the same ids; the one known before, if it says the same.
-func aligned[V any, W comparable](p *part[V], values []W, known *part[W]) *part[W] {
-	switch {
-	case p == nil:
+// aligned is a part for the same ids.
+func aligned[V, W any](p *part[V], values []W) *part[W] {
+	if p == nil {
 		return nil
-	case known != nil && slices.Equal(known.values, values) && (len(p.ids) == 0 || &known.ids[0] == &p.ids[0]):
-		return known
 	}
 	return &part[W]{ids: p.ids, at: p.at, values: values}
 }

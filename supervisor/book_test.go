@@ -94,7 +94,7 @@ func TestWriterMakesWhatAMapWouldHold(t *testing.T) {
 	var last *part[int]
 	held := map[string]int{}
 	for n := range 5000 {
-		w, next := writer[int]{old: last}, map[string]int{}
+		w, next := writer[int]{old: last, same: equal[int]}, map[string]int{}
 		ids := make([]string, 0, 8)
 		if last != nil {
 			ids = append(ids, last.ids...)
@@ -108,14 +108,14 @@ func TestWriterMakesWhatAMapWouldHold(t *testing.T) {
 			ids = ids[:r.IntN(len(ids)+1)]
 		}
 		for _, id := range ids {
-			if got := w.before(id); got != held[id] {
+			if got := w.value(id); got != held[id] {
 				t.Fatalf("turn %d: %s was %d, not %d", n, id, held[id], got)
 			}
 			v := r.IntN(3)
-			w.write(id, v)
+			w.write(id, &v)
 			next[id] = v
 		}
-		p := w.done(equal)
+		p := w.done()
 		if p != last && reflect.DeepEqual(next, held) && reflect.DeepEqual(ids, idsIn(last)) {
 			t.Fatalf("turn %d: nothing has changed, and it is another part", n)
 		}

@@ -25,7 +25,6 @@ type claims struct {
 func (c *claims) enter(k *taskLook) {
 	if k.t.Outcome != nil {
 		if _, claimed := k.d.old.Gate.Claims[k.subject]; claimed && !k.t.Outcome.Ours {
-			k.d.loud()
 			k.d.claims.ended[k.subject] = capacity.Ended{At: plain(k.t.Outcome.Appeared), Took: k.t.Outcome.Took, Well: k.t.Outcome.Succeeded()}
 		}
 		return
@@ -42,7 +41,6 @@ func (c *claims) enter(k *taskLook) {
 		}
 	}
 	if k.heldTooLate() {
-		k.d.loud() // for what the gate remembers
 		claim.Taken = cmp.Or(k.d.old.Gate.Claims[k.subject].Taken, k.at)
 		claim.Since, claim.Measured = claim.Taken, k.measured()
 		c.list = append(c.list, claim)
@@ -50,7 +48,7 @@ func (c *claims) enter(k *taskLook) {
 	}
 	if by := k.inFlight(); by != "" {
 		claim.Taken = k.mem.Running
-		claim.Overdue = k.timeout() > 0 && !k.d.within(claim.Taken, k.timeout())
+		claim.Overdue = k.timeout() > 0 && k.d.now.Sub(claim.Taken) > k.timeout()
 		claim.Since = cmp.Or(claim.Since, claim.Taken)
 		claim.Measured = k.measured()
 	}
@@ -69,23 +67,12 @@ func (c *claims) enter(k *taskLook) {
 	}
 }
 
-// settle puts the claims of one place in order, guesses among them.
+// settle adds the claims of one place that are guesses.
 func (c *claims) settle() {
 	for _, claim := range c.presumed {
 		c.list = append(c.list, claim)
 	}
 	c.presumed = nil
-	slices.SortFunc(c.list, bySubject)
-}
-
-// gather lists the claims of all places, place by place in the order that all have to be in.
-func (c *claims) gather(pages []*page) {
-	slices.SortStableFunc(pages, func(a, b *page) int {
-		return cmp.Or(strings.Compare(a.snapshot.Project, b.snapshot.Project), strings.Compare(a.snapshot.Protocol, b.snapshot.Protocol))
-	})
-	for _, p := range pages {
-		c.list = append(c.list, p.claims.list...)
-	}
 }
 
 // unseenFor is how long the claims of a project count that nobody looks at.

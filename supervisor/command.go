@@ -143,7 +143,6 @@ func (s *Supervisor) countSpoken(project string) {
 // reload replaces settings at once and hires or dismisses lookers.
 func (s *Supervisor) reload(crew context.Context, cfg Config, projects []Project) {
 	s.cfg = cfg
-	s.brain = NewBrain(cfg)
 	wanted := map[string]Project{}
 	for _, p := range projects {
 		wanted[p.Name] = p

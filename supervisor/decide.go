@@ -13,10 +13,21 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Decide is the whole brain: reap, expire, retry, admit, alert, in that order of precedence. It is pure: the
+// Decide runs all policies: reap, expire, retry, admit, alert, in that order of precedence. It is pure: the
 // same View, Memory and Config give the same Plan anywhere. Where two policies want to change one Subject,
 // the earlier wins; one policy's effect reaches another only through the files, at the next look.
-func Decide(v View, m Memory, cfg Config) Plan { return NewBrain(cfg).Decide(v, m) }
+func Decide(v View, m Memory, cfg Config) Plan {
+	d := newDecision(v, m, cfg)
+	d.weigh()
+	for i := range v.Snapshots {
+		d.project(&v.Snapshots[i])
+	}
+	d.admit()
+	d.faults()
+	d.silences()
+	d.settleIncidents()
+	return d.finish()
+}
 
 // decision gathers what one call of Decide finds out.
 type decision struct {
@@ -38,11 +49,8 @@ type decision struct {
 	claims     claims
 	reissued   bool                                  // an overdue retry goes in this decision
 	trees      map[protocol.Identity]*capacity.Usage // of the view, once somebody has asked
-	page       *page                                 // of the place that is being judged; nil when none is
-	reaps      writer[Reap]                          // of that place
+	reaps      writer[Reap]                          // of the place that is being judged
 	own        owned
-	// The processes were found otherwise than at the last decision; they take other than what they took.
-	otherProcesses, otherUsage bool
 }
 
 // owned says which parts of the plan are no longer shared with what they were made from.
@@ -57,27 +65,26 @@ type place struct{ project, protocol string }
 
 func placeOf(s protocol.Subject) place { return place{s.Project, s.Protocol} }
 
-func newDecision(v View, m Memory, b *Brain) *decision {
-	d := &decision{view: v, old: m, cfg: b.cfg,
+func newDecision(v View, m Memory, cfg Config) *decision {
+	d := &decision{view: v, old: m, cfg: cfg,
 		now: plain(v.Now), local: plainLocal(v.Now),
 		looked:    make(map[place]*protocol.Snapshot, len(v.Snapshots)),
 		taken:     map[protocol.Subject]bool{},
 		present:   map[string]bool{},
 		cancelled: map[protocol.Subject]bool{},
 		stopped:   map[protocol.Subject]time.Time{},
-		claims:    claims{ended: map[protocol.Subject]capacity.Ended{}, list: make([]capacity.Claim, 0, len(b.plan.Claims)+1)},
+		claims:    claims{ended: map[protocol.Subject]capacity.Ended{}, list: make([]capacity.Claim, 0, len(m.Gate.Claims)+1)},
 	}
 	d.view.Load.At = plain(v.Load.At)
 	d.old.Gate = m.Gate.Follow(d.now)
 	for _, share := range []*protocol.Share{&d.view.Load.CPU, &d.view.Load.Memory, &d.view.Load.Files, &d.view.Load.Disk, &d.view.Load.Stalled} {
 		*share = rounded(*share)
 	}
-	b.findProcesses(d)
+	d.findProcesses()
 	for i := range v.Snapshots {
 		s := &v.Snapshots[i]
 		d.looked[place{s.Project, s.Protocol}] = s
 	}
-	d.startFrom(&b.plan)
 	d.plan.Memory = d.remember()
 	if full := d.cfg.Capacity.Threshold; d.view.Load.Memory.Or(0) > full || d.view.Load.Files.Or(0) > full {
 		d.plan.Memory.Full = d.now
@@ -107,12 +114,15 @@ func rounded(s protocol.Share) protocol.Share {
 // forgetAfter is how long tasks and agents of a project that nobody looks at are remembered.
 const forgetAfter = 7 * 24 * time.Hour
 
-// startFrom begins with the verdicts of the last plan, for the places that were looked at.
-func (d *decision) startFrom(last *Plan) {
-	d.plan.Agents, d.plan.Tasks, d.plan.Locks = last.Agents, last.Tasks, last.Locks
-	forget(d, &d.plan.Agents, &d.own.agentVerdicts, nil)
-	forget(d, &d.plan.Tasks, &d.own.taskVerdicts, nil)
-	forget(d, &d.plan.Locks, &d.own.lockVerdicts, nil)
+// findProcesses enters how the processes were found.
+func (d *decision) findProcesses() {
+	d.processes, d.claimed = make(map[protocol.Identity]heartbeat.ProcessState, len(d.view.Processes)), map[int]Process{}
+	for _, p := range d.view.Processes {
+		d.processes[p.Identity] = p.State
+		if p.Claimed {
+			d.claimed[p.Identity.PID] = p
+		}
+	}
 }
 
 // remember starts the next Memory from the last one. What belongs to a project that was not looked at stays for a while;
@@ -174,47 +184,65 @@ func (d *decision) setProject(m *Memory, name string, p ProjectMemory) {
 func (d *decision) process(a *protocol.Agent, m heartbeat.Memory) (heartbeat.ProcessState, protocol.Identity) {
 	id := heartbeat.Watch(*a, m)
 	if id.Proves() {
-		return d.state(id), id
+		return d.processes[id], id
 	}
-	p := d.carrier(id.PID)
+	p := d.claimed[id.PID]
 	return p.State, p.Identity
 }
 
-// project judges one snapshot: its agents first, because tasks depend on them. last is the page that the place had.
-func (d *decision) project(s *protocol.Snapshot, at place, last *page) *page {
-	m := d.plan.Memory.Projects[s.Project]
-	p := &page{snapshot: *s, at: d.now, known: d.old.of(at), since: m.Since, paused: d.view.Paused[s.Project]}
-	if last == nil {
-		last = &page{}
-	}
-	p.asked = make([]Process, 0, len(last.asked))
-	d.page = p
-	agents := d.agents(s, last)
-	d.locks(s, agents, last)
-	requests := &requests{s: &p.snapshot}
-	k, known, verdicts := new(taskLook), writer[TaskMemory]{old: p.known.tasks}, make([]TaskVerdict, 0, len(s.Tasks))
-	for i := range s.Tasks {
-		queued := len(p.waiting) + len(p.leases)
-		d.look(k, s, &s.Tasks[i], agents, known.before(s.Tasks[i].ID))
-		k.requests, k.since = requests, p.since
-		k.judge()
-		p.claims.enter(k)
-		d.remind(k)
-		p.open = p.open || k.verdict.State.Open()
-		verdicts = set(verdicts, known.write(k.t.ID, k.mem), k.verdict)
-		if len(p.waiting)+len(p.leases) > queued { // somebody comes back to it; most tasks ended long ago, and nobody does
-			k.d, k.s = nil, nil // see enter
-			k = new(taskLook)
-		}
-	}
-	p.claims.settle()
-	p.found.tasks = known.done(equal)
-	p.tasks = aligned(p.found.tasks, verdicts, last.tasks)
+// remembered is what is remembered of one place.
+type remembered struct {
+	agents *part[heartbeat.Memory]
+	tasks  *part[TaskMemory]
+	locks  *part[heartbeat.LockMemory]
+	reaps  *part[Reap]
+}
+
+// of gives what the memory holds of a place.
+func (m *Memory) of(at place) remembered {
+	return remembered{agents: m.Agents.parts[shelf{at, protocol.KindAgent}], tasks: m.Tasks.parts[shelf{at, protocol.KindTask}],
+		locks: m.Locks.parts[shelf{at, protocol.KindLock}], reaps: m.Reaps.parts[shelf{at, protocol.KindAgent}]}
+}
+
+// project judges one snapshot: its agents first, because tasks depend on them.
+func (d *decision) project(s *protocol.Snapshot) {
+	at := place{s.Project, s.Protocol}
+	known := d.old.of(at)
+	agents := d.agents(s, at, known)
+	d.locks(s, at, agents, known)
+	d.tasks(s, at, agents, known)
 	d.pleas(s)
 	d.findings(s)
 	d.events(s)
-	d.page = nil
-	return p
+}
+
+// tasks judges the tasks of a snapshot.
+func (d *decision) tasks(s *protocol.Snapshot, at place, agents map[string]*agentLook, was remembered) {
+	requests, since := &requests{s: s}, d.plan.Memory.Projects[s.Project].Since
+	k, known, verdicts := new(taskLook), writer[TaskMemory]{old: was.tasks, same: equal[TaskMemory]}, make([]TaskVerdict, 0, len(s.Tasks))
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		m := known.before(t.ID)
+		if m.settles(t, s.At) {
+			verdicts = set(verdicts, known.write(t.ID, m), completed)
+			continue
+		}
+		queued := len(d.waiting) + len(d.leases)
+		d.look(k, s, t, agents, known.value(t.ID))
+		k.requests, k.since = requests, since
+		k.judge()
+		d.claims.enter(k)
+		d.remind(k)
+		d.plan.Open = d.plan.Open || k.verdict.State.Open()
+		verdicts = set(verdicts, known.write(k.t.ID, &k.mem), k.verdict)
+		if len(d.waiting)+len(d.leases) > queued { // admit comes back to it
+			k = new(taskLook)
+		}
+	}
+	d.claims.settle()
+	tasks := known.done()
+	replace(&d.plan.Memory.Tasks, &d.own.tasks, shelf{at, protocol.KindTask}, tasks)
+	replace(&d.plan.Tasks, &d.own.taskVerdicts, shelf{at, protocol.KindTask}, aligned(tasks, verdicts))
 }
 
 // set sets the value at a place that exists, or comes next.
@@ -228,7 +256,7 @@ func set[V any](list []V, i int, v V) []V {
 
 // remind enters the last of what is remembered of a task.
 func (d *decision) remind(k *taskLook) {
-	k.mem.State = k.verdict.State
+	k.mem.State, k.mem.Settled = k.verdict.State, k.settledBy()
 	if at, now := d.stopped[k.subject]; now {
 		k.mem.Stopped = at
 	}
@@ -271,11 +299,9 @@ func (d *decision) change(s *protocol.Snapshot, c protocol.Change) bool {
 	if !mayChange(s) {
 		if c.Verb != protocol.VerbLog {
 			d.plan.Waiting = append(d.plan.Waiting, c)
-			d.step(step{waits: &c})
 		}
 		return false
 	}
-	d.loud()
 	if c.Verb != protocol.VerbLog {
 		if d.taken[c.Subject] {
 			return false
@@ -303,13 +329,8 @@ func (d *decision) watched(s *protocol.Snapshot) bool {
 // wake asks for a decision at that moment at the latest. What is due already is part of this plan; to ask for it
 // again would spin.
 func (d *decision) wake(at time.Time) {
-	d.holds(at)
-	wake := &d.plan.Wake
-	if d.page != nil {
-		wake = &d.page.wake
-	}
-	if at.After(d.now) && (wake.IsZero() || at.Before(*wake)) {
-		*wake = at
+	if at.After(d.now) && (d.plan.Wake.IsZero() || at.Before(d.plan.Wake)) {
+		d.plan.Wake = at
 	}
 }
 
@@ -320,12 +341,6 @@ func (d *decision) lookAgain(project string, at time.Time) {
 		return
 	}
 	d.wake(at)
-	if p := d.page; p != nil {
-		if p.look.IsZero() || at.Before(p.look) {
-			p.look = at
-		}
-		return
-	}
 	if known, ok := d.plan.Looks[project]; ok && !at.Before(known) {
 		return
 	}

@@ -42,7 +42,6 @@ func (k *taskLook) ended() {
 		k.onDemand(protocol.ReasonRepair, "you asked for another run, and a crash cut its way short")
 	case k.runsAgain(&r):
 		if !k.t.Requeue {
-			k.d.loud() // it is due so much later than now
 		}
 		k.again(r)
 	case r.Action == escalate.ActionNone && !k.t.Cancelled:
@@ -168,7 +167,6 @@ func (k *taskLook) endedAt() time.Time {
 		return time.Time{}
 	}
 	if k.t.Outcome.Appeared.After(k.d.now) {
-		k.d.loud()
 	}
 	return earliest(earliest(k.mem.Waits, k.t.Outcome.Appeared), k.d.now)
 }
@@ -230,7 +228,6 @@ func (k *taskLook) spend() bool {
 	if scheduled(k.t) || k.mem.Paid {
 		return true
 	}
-	k.d.loud()
 	p := k.d.plan.Memory.Projects[k.s.Project]
 	ok, again := escalate.Budget(p.Retries, k.d.now, k.d.cfg.Tasks.RetriesPerHour)
 	if !ok {

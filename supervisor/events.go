@@ -63,6 +63,7 @@ func (k *taskLook) event(event string, at time.Time, what, who string) {
 	}
 	due := at.Add(k.d.cfg.Tasks.LogAfter)
 	if k.d.now.Before(due) {
+		k.unsettled = true
 		k.d.wake(due)
 		return
 	}

@@ -166,7 +166,7 @@ func (d *decision) reap(s *protocol.Snapshot, l *agentLook) {
 		return
 	}
 	subject := s.Subject(protocol.KindAgent, l.agent.Name)
-	r := d.reaps.before(l.agent.Name)
+	r := d.reaps.value(l.agent.Name)
 	if r.Seen.IsZero() {
 		r.Seen = d.now
 	}
@@ -183,5 +183,5 @@ func (d *decision) reap(s *protocol.Snapshot, l *agentLook) {
 		Why: strconv.Itoa(len(l.agent.Orphans)) + " of its processes outlived their leader", Status: signal, Processes: l.agent.Orphans}) {
 		r.Asked = d.now
 	}
-	d.reaps.write(l.agent.Name, r)
+	d.reaps.write(l.agent.Name, &r)
 }

@@ -73,7 +73,6 @@ func (k *taskLook) retryWait() {
 		return
 	}
 	if k.overslept() {
-		d.loud() // others may go first
 		if next := d.plan.Memory.LastReissue.Add(reissueEvery); d.now.Before(next) || d.reissued {
 			if d.reissued {
 				next = d.now.Add(reissueEvery)
@@ -94,7 +93,6 @@ func (k *taskLook) fromTheFuture() bool {
 	if !since.After(k.d.now.Add(clockPlay)) {
 		return false
 	}
-	k.d.loud()
 	if k.d.old.LastLook.After(k.d.now) { // set just now: the loop has not felt it yet, and does in its next turn
 		k.d.wake(k.d.now.Add(time.Millisecond))
 		return false
@@ -165,8 +163,8 @@ func (k *taskLook) lease() bool {
 	if renew := k.renewAt(2); now.Before(renew) {
 		k.d.wake(renew)
 	}
-	if !k.d.before(k.renewAt(3)) {
-		k.d.page.leases = append(k.d.page.leases, k)
+	if !k.d.now.Before(k.renewAt(3)) {
+		k.d.leases = append(k.d.leases, k)
 	}
 	return false
 }
@@ -196,7 +194,7 @@ func (k *taskLook) fresh() bool {
 	cfg := &k.d.cfg.Tasks
 	from := k.mem.Judgeable
 	if from.Before(k.t.Appeared) {
-		if !k.d.within(k.t.Appeared, max(cfg.Presume, cfg.Judge)) {
+		if k.d.now.Sub(k.t.Appeared) > max(cfg.Presume, cfg.Judge) {
 			return false
 		}
 		if !k.s.Act || k.s.Busy {
@@ -204,5 +202,5 @@ func (k *taskLook) fresh() bool {
 		}
 		k.mem.Judgeable, from = k.d.now, k.d.now
 	}
-	return k.d.within(from, cfg.Judge)
+	return k.d.now.Sub(from) <= cfg.Judge
 }

@@ -30,7 +30,7 @@ func (d *decision) activity(a *protocol.Agent, id protocol.Identity) heartbeat.A
 		return heartbeat.Activity{}
 	}
 	for _, other := range beside(a) {
-		if other == id || other == a.Keeper || d.state(other) == heartbeat.ProcessGone {
+		if other == id || other == a.Keeper || d.processes[other] == heartbeat.ProcessGone {
 			continue
 		}
 		more, known := d.seen(other)
@@ -46,7 +46,7 @@ func (d *decision) activity(a *protocol.Agent, id protocol.Identity) heartbeat.A
 // its processes can be read, nobody can say.
 func (d *decision) seen(id protocol.Identity) (heartbeat.Activity, bool) {
 	u := d.tree(id)
-	if u == nil || u.CPU == 0 && u.Tree == "" || !d.within(plain(u.At), 2*d.cfg.LookEvery) || d.before(plain(u.At).Add(-2*d.cfg.LookEvery)) {
+	if u == nil || u.CPU == 0 && u.Tree == "" || d.now.Sub(plain(u.At)) > 2*d.cfg.LookEvery || d.now.Before(plain(u.At).Add(-2*d.cfg.LookEvery)) {
 		return heartbeat.Activity{}, false
 	}
 	return heartbeat.Activity{Known: true, CPU: u.CPU, Tree: u.Tree, Written: u.Written}, true
@@ -54,9 +54,6 @@ func (d *decision) seen(id protocol.Identity) (heartbeat.Activity, bool) {
 
 // tree is what the processes below one take by the last scan, nil if that is not known.
 func (d *decision) tree(id protocol.Identity) *capacity.Usage {
-	if d.page != nil {
-		d.page.usage = true
-	}
 	if d.trees == nil && len(d.view.Usage) > 0 {
 		d.trees = make(map[protocol.Identity]*capacity.Usage, len(d.view.Usage))
 		for i := range d.view.Usage {
@@ -136,7 +133,6 @@ func (d *decision) ends(s *protocol.Snapshot, l *agentLook) string {
 		return `Nothing is ended (hung_action = "end"): ` + not + "."
 	}
 	if !s.Busy {
-		d.loud()
 		d.plan.Ends = append(d.plan.Ends, End{Subject: s.Subject(protocol.KindAgent, l.agent.Name), Since: l.verdict.Since, Roots: roots, Why: l.verdict.Why})
 		for _, t := range l.hands.tasks {
 			d.stopped[s.Subject(protocol.KindTask, t.ID)] = d.now
@@ -179,11 +175,11 @@ func (d *decision) endable(l *agentLook) (roots []protocol.Identity, not string)
 			continue
 		}
 		named = true
-		if last := t.Workers[n-1]; slices.Contains(own, t.Workers[0]) && d.state(last) == heartbeat.ProcessAlive && !slices.Contains(roots, last) {
+		if last := t.Workers[n-1]; slices.Contains(own, t.Workers[0]) && d.processes[last] == heartbeat.ProcessAlive && !slices.Contains(roots, last) {
 			roots = append(roots, last)
 		}
 	}
-	alive := func(id protocol.Identity) bool { return d.state(id) == heartbeat.ProcessAlive }
+	alive := func(id protocol.Identity) bool { return d.processes[id] == heartbeat.ProcessAlive }
 	switch {
 	case len(roots) > 0:
 		return roots, ""
@@ -204,7 +200,7 @@ func (d *decision) endable(l *agentLook) (roots []protocol.Identity, not string)
 func (d *decision) recorded(l *agentLook) []protocol.Identity {
 	var list []protocol.Identity
 	for _, id := range append([]protocol.Identity{l.agent.Process}, l.agent.Others...) {
-		if id.Proves() && id != l.agent.Keeper && d.state(id) != heartbeat.ProcessGone {
+		if id.Proves() && id != l.agent.Keeper && d.processes[id] != heartbeat.ProcessGone {
 			list = append(list, id)
 		}
 	}

@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,9 +11,21 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
+
+// flat is a Book as a map, to compare with another whatever they share.
+func flat[V any](b supervisor.Book[V]) map[protocol.Subject]V { return maps.Collect(b.All()) }
+
+// flatMemory is a Memory that can be compared, with its Books beside it.
+func flatMemory(m supervisor.Memory) []any {
+	books := []any{flat(m.Agents), flat(m.Tasks), flat(m.Locks), flat(m.Reaps)}
+	m.Agents, m.Tasks = supervisor.BookOf[heartbeat.Memory](nil), supervisor.BookOf[supervisor.TaskMemory](nil)
+	m.Locks, m.Reaps = supervisor.BookOf[heartbeat.LockMemory](nil), supervisor.BookOf[supervisor.Reap](nil)
+	return append(books, m)
+}
 
 // aLook is the view of one project in which a request has just appeared and another task has failed.
 func aLook(now time.Time) supervisor.View {
@@ -47,6 +60,26 @@ func TestSameViewSamePlan(t *testing.T) {
 				t.Errorf("the memory is not what it was:\n%+v\n%+v", a.Memory, memory)
 			}
 		})
+	}
+}
+
+// checkSettled holds a plan to the law that a task which nothing is left to do about is only cheaper to judge: judged in full
+// it comes out the same.
+func checkSettled(t fataler, view supervisor.View, memory supervisor.Memory, cfg supervisor.Config, plan supervisor.Plan) {
+	t.Helper()
+	for subject, m := range memory.Tasks.All() {
+		if m.Settled != "" {
+			m.Settled = ""
+			memory.Tasks = memory.Tasks.With(subject, m)
+		}
+	}
+	again := supervisor.Decide(view, memory, cfg)
+	a, b := []any{plan.Changes, plan.Alerts, plan.Remarks, plan.Waiting, plan.Wake, plan.Looks, plan.Open, flat(plan.Tasks)},
+		[]any{again.Changes, again.Alerts, again.Remarks, again.Waiting, again.Wake, again.Looks, again.Open, flat(again.Tasks)}
+	for i := range a {
+		if !reflect.DeepEqual(a[i], b[i]) {
+			t.Fatalf("at %v settled tasks change the plan:\n%+v\n%+v", view.Now, a[i], b[i])
+		}
 	}
 }
 

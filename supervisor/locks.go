@@ -11,10 +11,10 @@ import (
 
 // locks judges every lock of a snapshot: one that has outlived its holder is released, one that is over its time in
 // the hands of a living holder is reported and left alone.
-func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook, last *page) {
-	clock, p := d.clock(s), d.page
+func (d *decision) locks(s *protocol.Snapshot, at place, agents map[string]*agentLook, was remembered) {
+	clock := d.clock(s)
 	clock.Watched = d.watched(s)
-	known, verdicts := writer[heartbeat.LockMemory]{old: p.known.locks}, make([]heartbeat.LockVerdict, 0, len(s.Locks))
+	known, verdicts := writer[heartbeat.LockMemory]{old: was.locks, same: equal[heartbeat.LockMemory]}, make([]heartbeat.LockVerdict, 0, len(s.Locks))
 	for i := range s.Locks {
 		l := &s.Locks[i]
 		subject := s.Subject(protocol.KindLock, l.Resource)
@@ -22,8 +22,8 @@ func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook, las
 		if a := agents[l.Holder]; a != nil {
 			holder = &a.verdict
 		}
-		v, m := heartbeat.JudgeLock(*l, holder, d.state(l.Process), known.before(l.Resource), clock, d.cfg.Locks)
-		verdicts = set(verdicts, known.write(l.Resource, m), v)
+		v, m := heartbeat.JudgeLock(*l, holder, d.processes[l.Process], known.value(l.Resource), clock, d.cfg.Locks)
+		verdicts = set(verdicts, known.write(l.Resource, &m), v)
 		d.lookAgain(s.Project, v.Deadline)
 		switch {
 		case v.Release:
@@ -35,8 +35,9 @@ func (d *decision) locks(s *protocol.Snapshot, agents map[string]*agentLook, las
 			d.alertLock(subject, l, v)
 		}
 	}
-	p.found.locks = known.done(equal)
-	p.locks = aligned(p.found.locks, verdicts, last.locks)
+	here, judged := shelf{at, protocol.KindLock}, known.done()
+	replace(&d.plan.Memory.Locks, &d.own.locks, here, judged)
+	replace(&d.plan.Locks, &d.own.lockVerdicts, here, aligned(judged, verdicts))
 }
 
 // alertLock tells the human of a lock over its time: stealing it from a living holder would harm.

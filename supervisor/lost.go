@@ -33,10 +33,10 @@ func (k *taskLook) alone() {
 // agent: several workers may serve one name, and each of them knows only its own.
 func (k *taskLook) worked(overdue bool, deadline time.Time) {
 	for _, id := range k.t.Workers {
-		if k.d.state(id) == heartbeat.ProcessGone {
+		if k.d.processes[id] == heartbeat.ProcessGone {
 			continue
 		}
-		k.is(protocol.TaskRunning, "in the hands of process %d since %s", id.PID, k.d.moment(k.mem.Running))
+		k.is(protocol.TaskRunning, "in the hands of process %d since %s", id.PID, moment(k.mem.Running, k.d.now))
 		if overdue {
 			k.is(protocol.TaskRunning, "over its time of %s since %s; process %d goes on with it", span(k.timeout()), clock(deadline), id.PID)
 			k.alertOverrun(deadline)

@@ -102,6 +102,8 @@ type TaskMemory struct {
 	FirstSeen time.Time `json:"first_seen"`
 	// Looked is the last look at it.
 	Looked time.Time `json:"looked,omitzero"`
+	// Settled is the sum of the result that completed the task, once nothing is left to do about it.
+	Settled string `json:"settled,omitempty"`
 	// State is the last verdict, so that a change of it is noted once.
 	State protocol.TaskState `json:"state,omitempty"`
 	// Run numbers the results taken away so far, from 1; the facts below, up to Wanted, belong to that run.

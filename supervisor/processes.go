@@ -72,12 +72,12 @@ func beside(a *protocol.Agent) []protocol.Identity {
 
 // speaking is the agent with the process in front that speaks for it: of several, the first that is not gone.
 func (d *decision) speaking(a *protocol.Agent) protocol.Agent {
-	if len(a.Others) == 0 || d.state(a.Process) != heartbeat.ProcessGone {
+	if len(a.Others) == 0 || d.processes[a.Process] != heartbeat.ProcessGone {
 		return *a
 	}
 	chosen := *a
 	for _, id := range a.Others {
-		if d.state(id) != heartbeat.ProcessGone {
+		if d.processes[id] != heartbeat.ProcessGone {
 			chosen.Process = id
 			break
 		}

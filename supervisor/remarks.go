@@ -69,7 +69,6 @@ func (k *taskLook) remarkEnd() {
 }
 
 func (k *taskLook) remark(text string) {
-	k.d.loud()
 	k.d.plan.Remarks = append(k.d.plan.Remarks, escalate.Remark{Key: "progress " + k.subject.Full(), Text: text, Subject: k.subject})
 }
 

@@ -21,7 +21,6 @@ type brain struct {
 	starts int
 	since  time.Duration // of this process
 	memory supervisor.Memory
-	mind   mind
 	plan   supervisor.Plan
 	desks  []*place
 	load   capacity.Load
@@ -74,7 +73,6 @@ func newBrain(m *simulation) *brain {
 func (b *brain) start() {
 	m := b.m
 	b.memory, b.plan, b.desks, b.doom, b.resumed = supervisor.Memory{}, supervisor.Plan{}, nil, 0, false
-	b.mind = mind{}
 	reread(m, b.remembers(), &b.memory)
 	b.since = m.awake
 	b.up, b.from, b.pulse, b.pulseAwake = true, b.memory.LastLook, m.now(), m.awake

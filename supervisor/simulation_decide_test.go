@@ -46,8 +46,11 @@ func (b *brain) decide() {
 	}
 	m := b.m
 	view, old := b.view(), b.memory
-	plan := b.mind.decide(m, view, old, m.cfg)
+	plan := supervisor.Decide(view, old, m.cfg)
 	b.decided++
+	if b.decided%101 == 0 {
+		checkSettled(m, view, old, m.cfg, plan)
+	}
 	if b.resumed = false; m.awake-b.minute > time.Minute {
 		b.minute, b.within = m.awake, 0
 	}

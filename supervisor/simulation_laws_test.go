@@ -20,9 +20,8 @@ import (
 //   - history does not reach back over a time without saves (lost, seed 200),
 //   - overdue retries are released all at once (pace, seed 21),
 //   - a failing change is tried again without a rest (no rest, seed 1).
-// Two rules they do not reach, and scenes in testdata name them: the result of a lost agent is filed as a second one
-// (waiting, the-lost-one-answers-while-its-retry-waits), and the page of an ended task is used again although its result
-// comes from the future (clock, a-result-from-the-future-is-judged-by-every-look-where-steward-only-observes).
+// One rule they do not reach, and a scene in testdata names it: the result of a lost agent is filed as a second one
+// (waiting, the-lost-one-answers-while-its-retry-waits).
 
 // Nobody can tell a process that has stopped beating from one that ended unless its identity is on record. What follows
 // says what steward may do to whom, by what really is so.

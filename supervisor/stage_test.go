@@ -36,7 +36,6 @@ type stage struct {
 	processes map[protocol.Identity]heartbeat.ProcessState
 	heads     map[string]escalate.Head
 	memory    supervisor.Memory
-	mind      mind
 	plan      supervisor.Plan
 	snapshots map[string]protocol.Snapshot
 	once      bool
@@ -110,11 +109,11 @@ func (s *stage) turn() supervisor.Plan {
 	s.t.Helper()
 	s.ran = true
 	view := s.look()
-	plan := s.mind.decide(s.t, view, s.memory, s.cfg)
+	plan := supervisor.Decide(view, s.memory, s.cfg)
 	if s.turns++; s.turns <= 20 || s.turns%10 == 0 || len(plan.Changes)+len(plan.Alerts)+len(plan.Remarks) > 0 {
 		s.checkDump(view, plan) // in a long wait, nine turns of ten are like the one before
-		s.checkLater(view, plan)
 	}
+	checkSettled(s.t, view, s.memory, s.cfg, plan)
 	s.after(view, plan)
 	s.plan, s.memory, s.resumed = plan, plan.Memory, false
 	for _, a := range plan.Alerts {
@@ -171,17 +170,6 @@ func (s *stage) checkDump(view supervisor.View, plan supervisor.Plan) {
 	}
 	if !reflect.DeepEqual(flat(plan.Tasks), flat(again.Tasks)) {
 		s.t.Fatalf("at %s a dump leads to other verdicts:\n%v\n%v", s.clock(s.now), plan.Tasks, again.Tasks)
-	}
-}
-
-// checkLater decides on the same look twice more, as when the gauges were read or a process has ended meanwhile. What the
-// brain has in mind must not outlive its truth.
-func (s *stage) checkLater(view supervisor.View, plan supervisor.Plan) {
-	s.t.Helper()
-	view.Resumed = false
-	for range 2 {
-		view.Now = view.Now.Add(700 * time.Millisecond)
-		plan = s.mind.decide(s.t, view, plan.Memory, s.cfg)
 	}
 }
 

@@ -27,7 +27,6 @@ func (d *decision) stands(a escalate.Alert, from time.Time) Standing {
 	if !from.IsZero() && plain(from).Before(s.Since) {
 		s.Since = plain(from)
 	}
-	d.step(step{stands: &stood{key: a.Key, subject: a.Subject, from: from, since: s.Since}})
 	s.Subject, s.Looked = a.Subject, d.now
 	d.remembers(a.Key, s)
 	return s

@@ -26,7 +26,6 @@ type Supervisor struct {
 
 	// The loop's own, touched by Run alone.
 	cfg     Config
-	brain   *Brain // made for cfg
 	memory  Memory
 	desks   map[string]*desk
 	leaving []*desk           // removed, and still releasing
@@ -59,7 +58,7 @@ type Supervisor struct {
 
 // New prepares a supervisor; Run starts it. Memory is what the last run saved.
 func New(cfg Config, projects []Project, memory Memory, doors Doors, log *slog.Logger, metrics *Metrics) *Supervisor {
-	s := &Supervisor{doors: doors, log: log, now: time.Now, cfg: cfg, brain: NewBrain(cfg), memory: memory, metrics: metrics,
+	s := &Supervisor{doors: doors, log: log, now: time.Now, cfg: cfg, memory: memory, metrics: metrics,
 		ask: make(chan request), reports: make(chan report),
 		stopped: make(chan struct{}),
 		desks:   map[string]*desk{},

@@ -13,7 +13,6 @@ func (k *taskLook) tally(change func(*Tally)) {
 		change(&Tally{}) // the goals are those of protocol 000
 		return
 	}
-	k.d.loud()
 	p := k.d.plan.Memory.Projects[k.s.Project]
 	change(&p.Tally)
 	k.d.setProject(&k.d.plan.Memory, k.s.Project, p)

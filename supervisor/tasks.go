@@ -12,27 +12,26 @@ import (
 
 // taskLook is one task under judgement.
 type taskLook struct {
-	d        *decision
-	s        *protocol.Snapshot
-	t        *protocol.Task
-	agent    *agentLook // nil when nobody of that name is known
-	agents   map[string]*agentLook
-	subject  protocol.Subject
-	at       time.Time // of the look
-	before   time.Time // of the look before; zero if none
-	mem      TaskMemory
-	verdict  TaskVerdict
-	requests *requests
-	release  protocol.Reason // why it would be admitted
-	since    time.Time       // of the first look ever at its project
+	d         *decision
+	s         *protocol.Snapshot
+	t         *protocol.Task
+	agent     *agentLook // nil when nobody of that name is known
+	agents    map[string]*agentLook
+	subject   protocol.Subject
+	at        time.Time // of the look
+	before    time.Time // of the look before; zero if none
+	mem       TaskMemory
+	verdict   TaskVerdict
+	requests  *requests
+	release   protocol.Reason // why it would be admitted
+	since     time.Time       // of the first look ever at its project
+	unsettled bool            // something about it is still to be done
 }
 
 // look takes up a task and brings what is remembered of it up to date.
 func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook, m TaskMemory) {
 	*k = taskLook{d: d, s: s, t: t, agent: agents[t.Agent], agents: agents, subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
-	if m.follow(d.now) {
-		d.loud()
-	}
+	m.follow(d.now)
 	k.before = m.Looked
 	if m.FirstSeen.IsZero() {
 		m.FirstSeen = k.at
@@ -117,7 +116,6 @@ func (k *taskLook) judge() {
 	}
 	if k.t.Cancelled {
 		k.d.cancelled[k.subject] = true
-		k.d.page.cancelled = append(k.d.page.cancelled, k.subject)
 	}
 	if !k.t.Foreign {
 		k.log()
@@ -126,6 +124,7 @@ func (k *taskLook) judge() {
 
 // change adds a Change about this task.
 func (k *taskLook) change(c protocol.Change) bool {
+	k.unsettled = true
 	c.Subject = k.subject
 	if c.Ref == (protocol.Ref{}) {
 		c.Ref = k.t.Ref
@@ -191,7 +190,7 @@ func (k *taskLook) running() {
 	deadline := started.Add(k.timeout())
 	timed := k.t.Timeout != protocol.NoTimeout
 	overdue := !timed || k.over(deadline) // without a limit, the silence of its agent is all there is to go by
-	k.is(protocol.TaskRunning, "in flight (%s) since %s", by, k.d.moment(started))
+	k.is(protocol.TaskRunning, "in flight (%s) since %s", by, moment(started, k.d.now))
 	if k.t.Awaits != "" {
 		k.is(protocol.TaskWaiting, "waits for %s", k.t.Awaits)
 	}
@@ -329,7 +328,7 @@ func (k *taskLook) pending() {
 // of others for ever.
 func (d *decision) wait(k *taskLook) {
 	if k.s.Act {
-		d.page.waiting = append(d.page.waiting, k)
+		d.waiting = append(d.waiting, k)
 	}
 }
 
@@ -372,12 +371,6 @@ func awake(from, to time.Time, lookEvery time.Duration) time.Duration {
 
 // clock is a time of day for people.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
-
-// moment is the function moment, for what is judged again when the words are others.
-func (d *decision) moment(t time.Time) string {
-	d.within(t, datedAfter)
-	return moment(t, d.now)
-}
 
 // datedAfter is how long ago a moment must be to be told with its date.
 const datedAfter = 20 * time.Hour
