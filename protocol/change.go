@@ -26,7 +26,8 @@ const (
 	VerbAnswer   Verb = "answer"   // write a human's decision where the agent that asked reads it (Answer)
 )
 
-// Reason is why a Change is made: a closed set that feeds log, metrics, journal and explain.
+// Reason is why a Change is made, or why a task or an agent is as it is: a closed set that feeds log, metrics, journal, lists
+// and explain.
 type Reason string
 
 // The reasons.
@@ -53,6 +54,24 @@ const (
 	ReasonExpired    Reason = "expired"    // its time is over and its holder shows no life
 	ReasonOrphaned   Reason = "orphaned"   // its leader is gone
 	ReasonRepair     Reason = "repair"     // a crash left a half-done change
+)
+
+// The reasons that only a verdict on a task has.
+const (
+	ReasonUntaken    Reason = "untaken"     // no agent has taken it yet
+	ReasonInFlight   Reason = "in_flight"   // its agent works on it
+	ReasonOverdue    Reason = "overdue"     // its agent works on it beyond its timeout
+	ReasonAwaits     Reason = "awaits"      // a person or another role must act first
+	ReasonTooLate    Reason = "too_late"    // its agent may have read it before it could be held
+	ReasonBusy       Reason = "busy"        // its project is being changed
+	ReasonRetry      Reason = "retry"       // its next attempt is not due yet
+	ReasonBudget     Reason = "budget"      // the project's retries of this hour are used up
+	ReasonResumed    Reason = "resumed"     // overdue retries are issued one by one after a sleep of the machine
+	ReasonStillNamed Reason = "still_named" // its agent still names it after its timeout
+	ReasonUnreadable Reason = "unreadable"  // a record of it cannot be read for the moment
+	ReasonCompleted  Reason = "completed"   // its result says so
+	ReasonFailed     Reason = "failed"      // its result says so, and no rule retries it
+	ReasonCancelled  Reason = "cancelled"   // it was cancelled
 )
 
 // Change is one thing to do to a project's files. It is flat, printable and JSON-able as it is.

@@ -198,7 +198,7 @@ func (s *Supervisor) noteVerdicts(plan Plan) {
 			continue
 		}
 		if s.memory.Tasks.Of(subject).State != v.State {
-			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Text: v.Why})
+			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: v.Why})
 		}
 	}
 	for subject, turn := range plan.Locks.since(s.plan.Locks) {

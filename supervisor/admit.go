@@ -62,7 +62,7 @@ func (k *taskLook) admitted(v capacity.Verdict) {
 		k.verdict.Why += "; " + v.Why
 		return
 	}
-	k.is(protocol.TaskPending, "admitted: %s", v.Why)
+	k.is(protocol.TaskPending, protocol.ReasonRoom, "admitted: %s", v.Why)
 	if k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: k.release, Why: v.Why}) && k.overslept() {
 		k.d.plan.Memory.LastReissue = k.d.now
 	}
@@ -71,11 +71,11 @@ func (k *taskLook) admitted(v capacity.Verdict) {
 // refused holds the task, or keeps it held.
 func (k *taskLook) refused(v capacity.Verdict) {
 	if k.t.Hold != nil {
-		k.verdict.Why = v.Why
+		k.verdict.Reason, k.verdict.Why = protocol.ReasonCapacity, v.Why
 		return
 	}
 	until := k.d.now.Add(v.RetryAfter)
-	k.is(protocol.TaskDeferred, "%s", v.Why)
+	k.is(protocol.TaskDeferred, protocol.ReasonCapacity, "%s", v.Why)
 	k.verdict.NotBefore = until
 	gate := v.Gate
 	k.hold(protocol.HoldCapacity, protocol.ReasonCapacity, v.Why, &gate, until)

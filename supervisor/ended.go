@@ -13,7 +13,7 @@ func (k *taskLook) ended() {
 	o := k.t.Outcome
 	k.countLoss()
 	if o.Succeeded() {
-		k.is(protocol.TaskDone, "completed")
+		k.is(protocol.TaskDone, protocol.ReasonCompleted, "completed")
 		k.record()
 		k.count(true)
 		k.alertForHuman()
@@ -25,7 +25,7 @@ func (k *taskLook) ended() {
 	}
 	if k.mem.State == protocol.TaskDone && k.mem.Counted == "completed" && !k.t.Foreign && !k.mem.Wanted && !scheduled(k.t) {
 		// Nothing could be put on record when it was completed; that it was is remembered all the same.
-		k.is(protocol.TaskDone, "completed; the later result (%s) does not count", o.Status)
+		k.is(protocol.TaskDone, protocol.ReasonCompleted, "completed; the later result (%s) does not count", o.Status)
 		return
 	}
 	task := *k.t
@@ -45,7 +45,7 @@ func (k *taskLook) ended() {
 		}
 		k.again(r)
 	case r.Action == escalate.ActionNone && !k.t.Cancelled:
-		k.is(protocol.TaskDone, "%s", r.Why)
+		k.is(protocol.TaskDone, protocol.ReasonRule, "%s", r.Why)
 		k.alertForHuman()
 	default:
 		k.failed(r)
@@ -58,7 +58,7 @@ func (k *taskLook) unread() bool {
 	if !slices.ContainsFunc(k.t.Takings, func(t protocol.Taking) bool { return t.Unread }) {
 		return false
 	}
-	k.is(protocol.TaskWaiting, "the record of an earlier attempt cannot be read for the moment")
+	k.is(protocol.TaskWaiting, protocol.ReasonUnreadable, "the record of an earlier attempt cannot be read for the moment")
 	return true
 }
 
@@ -83,13 +83,17 @@ func (k *taskLook) runsAgain(r *escalate.Ruling) bool {
 
 // failed judges a task that will not run again by itself.
 func (k *taskLook) failed(r escalate.Ruling) {
-	k.is(protocol.TaskFailed, "%s", r.Why)
+	reason := protocol.ReasonFailed
+	if r.Dead {
+		reason = protocol.ReasonExhausted
+	}
+	k.is(protocol.TaskFailed, reason, "%s", r.Why)
 	if k.t.Buried || r.Dead {
 		k.verdict.State = protocol.TaskDead
 	}
 	if k.t.Cancelled {
 		if k.t.Foreign {
-			k.is(protocol.TaskDone, "cancelled")
+			k.is(protocol.TaskDone, protocol.ReasonCancelled, "cancelled")
 		}
 		return
 	}
@@ -129,13 +133,13 @@ func (k *taskLook) again(r escalate.Ruling) {
 	}
 	// Only a retry of ours gives way to a newer request for the same; what the client itself put off is still wanted.
 	if why := k.requests.after(k.t); why != "" && r.Action == protocol.ActionRetry {
-		k.is(protocol.TaskFailed, "%s", why)
+		k.is(protocol.TaskFailed, protocol.ReasonSuperseded, "%s", why)
 		k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Ref: o.Ref, Why: why})
 		return
 	}
 	if settled := k.endedAt().Add(k.d.cfg.Tasks.Settle); o.Status == "deferred" && now.Before(settled) {
 		// The client's own deferral stays readable for its orchestrator before it is lifted.
-		k.wait(state, settled, "deferred by its client")
+		k.wait(state, protocol.ReasonDeferred, settled, "deferred by its client")
 		return
 	}
 	if r.NeedsProof && k.agent.names(k.t.ID) && !k.agent.dead() {
@@ -143,18 +147,18 @@ func (k *taskLook) again(r escalate.Ruling) {
 		return
 	}
 	if k.d.view.Once && now.Before(r.Due) && scheduled(k.t) {
-		k.wait(state, r.Due, "%s", r.Why)
+		k.wait(state, protocol.ReasonRetry, r.Due, "%s", r.Why)
 		return
 	}
 	if k.t.Requeue {
 		k.requeue(r, protocol.ReasonRule, false)
 		return
 	}
-	k.is(state, "the project's retries of this hour are used up")
+	k.is(state, protocol.ReasonBudget, "the project's retries of this hour are used up")
 	if r.Counted && !k.spend() {
 		return
 	}
-	k.wait(state, r.Due, "%s", r.Why)
+	k.wait(state, protocol.ReasonRetry, r.Due, "%s", r.Why)
 	k.retry(r, r.Due)
 	if r.Alert {
 		k.alertFailure(r)
@@ -185,7 +189,7 @@ func (k *taskLook) waitsSince() time.Time {
 
 // unproved waits for the end of a run whose agent still names it (TIMEOUT: the result may be early).
 func (k *taskLook) unproved(r escalate.Ruling) {
-	k.is(protocol.TaskWaiting, "%s It waits until %s no longer names the task.", r.Why, k.t.Agent)
+	k.is(protocol.TaskWaiting, protocol.ReasonStillNamed, "%s It waits until %s no longer names the task.", r.Why, k.t.Agent)
 	if deadline := k.endedAt().Add(k.timeout()); k.over(deadline) {
 		k.alertOverrun(deadline)
 	}
@@ -207,7 +211,7 @@ func (k *taskLook) retry(r escalate.Ruling, due time.Time) {
 
 // onDemand issues a task again because the operator asked for it, whatever the rules say.
 func (k *taskLook) onDemand(reason protocol.Reason, why string) {
-	k.is(protocol.TaskWaiting, "%s", why)
+	k.is(protocol.TaskWaiting, reason, "%s", why)
 	c := byHand(k.t, k.d.now, k.d.cfg.Tasks.Lease)
 	c.Reason, c.Why, c.NoHold = reason, k.verdict.Why, k.d.view.Once
 	k.change(c)

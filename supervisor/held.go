@@ -11,7 +11,7 @@ import (
 func (k *taskLook) held() {
 	h := k.t.Hold
 	if h.Half {
-		k.is(protocol.TaskPending, "a half-made hold is taken back")
+		k.is(protocol.TaskPending, protocol.ReasonRepair, "a half-made hold is taken back")
 		k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonRepair, Why: "a crash left the notice without the hold"})
 		return
 	}
@@ -21,7 +21,7 @@ func (k *taskLook) held() {
 	}
 	if last := k.lastTaking(); h.Reason == protocol.HoldRetry && last != nil && last.Action == protocol.ActionRetry {
 		if why := k.requests.after(k.t); why != "" {
-			k.is(protocol.TaskFailed, "%s", why)
+			k.is(protocol.TaskFailed, protocol.ReasonSuperseded, "%s", why)
 			k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Why: why})
 			return
 		}
@@ -32,21 +32,21 @@ func (k *taskLook) held() {
 	switch h.Reason {
 	case protocol.HoldCapacity:
 		if k.heldTooLate() {
-			k.is(protocol.TaskRunning, "%s names it; it had read the request when that was held", k.t.Agent)
+			k.is(protocol.TaskRunning, protocol.ReasonTooLate, "%s names it; it had read the request when that was held", k.t.Agent)
 			k.verdict.NotBefore = h.NotBefore
 			return
 		}
-		k.is(protocol.TaskDeferred, "held until there is room")
+		k.is(protocol.TaskDeferred, protocol.ReasonCapacity, "held until there is room")
 		k.verdict.NotBefore = h.NotBefore
 		k.release = protocol.ReasonRoom
 		k.d.wait(k)
 	case protocol.HoldBlocked:
 		if k.t.Block != "" {
-			k.is(protocol.TaskWaiting, "%s", k.t.Block)
+			k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "%s", k.t.Block)
 			return
 		}
 		if k.t.Foreign {
-			k.is(protocol.TaskPending, "nothing is in its way any more")
+			k.is(protocol.TaskPending, protocol.ReasonDue, "nothing is in its way any more")
 			k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonDue, Why: k.verdict.Why})
 			return
 		}
@@ -54,7 +54,7 @@ func (k *taskLook) held() {
 	case protocol.HoldRetry:
 		k.retryWait()
 	default:
-		k.is(protocol.TaskWaiting, "held: %s", h.Reason)
+		k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "held: %s", h.Reason)
 	}
 }
 
@@ -69,7 +69,7 @@ func (k *taskLook) heldTooLate() bool {
 func (k *taskLook) retryWait() {
 	h, d := k.t.Hold, k.d
 	if d.now.Before(h.NotBefore) && !k.fromTheFuture() {
-		k.wait(protocol.TaskWaiting, h.NotBefore, "attempt %d is due at %s", k.t.Attempt(), clock(h.NotBefore))
+		k.wait(protocol.TaskWaiting, protocol.ReasonRetry, h.NotBefore, "attempt %d is due at %s", k.t.Attempt(), clock(h.NotBefore))
 		return
 	}
 	if k.overslept() {
@@ -77,7 +77,7 @@ func (k *taskLook) retryWait() {
 			if d.reissued {
 				next = d.now.Add(reissueEvery)
 			}
-			k.wait(protocol.TaskWaiting, next, "overdue; reissued one by one after the pause")
+			k.wait(protocol.TaskWaiting, protocol.ReasonResumed, next, "overdue; reissued one by one after the pause")
 			return
 		}
 		d.reissued = true
@@ -118,7 +118,7 @@ func (k *taskLook) overslept() bool {
 
 // letIn asks the capacity policy for room.
 func (k *taskLook) letIn(reason protocol.Reason) {
-	k.is(protocol.TaskWaiting, "due; waits for room")
+	k.is(protocol.TaskWaiting, protocol.ReasonDue, "due; waits for room")
 	k.release = reason
 	k.d.wait(k)
 }
@@ -130,11 +130,11 @@ func (k *taskLook) heldWithResult() {
 	o := k.t.Outcome
 	last := k.lastTaking()
 	if o.Succeeded() || last == nil || last.Ours || k.t.Hold.Reason != protocol.HoldRetry {
-		k.is(protocol.TaskRunning, "its result arrived while it was held")
+		k.is(protocol.TaskRunning, protocol.ReasonFinished, "its result arrived while it was held")
 		k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonFinished, Why: "its result arrived while it was held"})
 		return
 	}
-	k.is(protocol.TaskWaiting, "a second result of the attempt that is judged already")
+	k.is(protocol.TaskWaiting, protocol.ReasonLate, "a second result of the attempt that is judged already")
 	k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: o.Ref,
 		Why: "a second result of an attempt that is judged already"})
 }
@@ -157,7 +157,7 @@ func (k *taskLook) lease() bool {
 		if now.Before(h.ReleaseBy) {
 			return false
 		}
-		k.is(protocol.TaskPending, "its lease is over")
+		k.is(protocol.TaskPending, protocol.ReasonLease, "its lease is over")
 		return k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonLease, Why: "the hold outlived its lease"})
 	}
 	if renew := k.renewAt(2); now.Before(renew) {

@@ -63,6 +63,26 @@ func TestSameViewSamePlan(t *testing.T) {
 	}
 }
 
+// checkReasons holds a plan to the law that every verdict names a reason.
+func checkReasons(t fataler, plan supervisor.Plan) {
+	t.Helper()
+	for subject, v := range plan.Tasks.All() {
+		if v.Reason == "" {
+			t.Fatalf("%s is %s without a reason: %s", subject, v.State, v.Why)
+		}
+	}
+	for subject, v := range plan.Agents.All() {
+		if v.Reason == "" {
+			t.Fatalf("%s is %s without a reason: %s", subject, v.State, v.Why)
+		}
+	}
+	for subject, v := range plan.Locks.All() {
+		if v.Reason == "" {
+			t.Fatalf("%s is %s without a reason: %s", subject, v.State, v.Why)
+		}
+	}
+}
+
 // checkSettled holds a plan to the law that a task which nothing is left to do about is only cheaper to judge: judged in full
 // it comes out the same.
 func checkSettled(t fataler, view supervisor.View, memory supervisor.Memory, cfg supervisor.Config, plan supervisor.Plan) {

@@ -20,7 +20,7 @@ func (k *taskLook) alone() {
 	if until := k.d.plan.Memory.ResumeUntil; k.d.resuming() && due.Before(until) {
 		due = until
 	}
-	k.is(protocol.TaskRunning, "%s", k.t.Lost)
+	k.is(protocol.TaskRunning, protocol.ReasonLost, "%s", k.t.Lost)
 	if k.d.now.Before(due) {
 		k.verdict.NotBefore = due
 		k.d.lookAgain(k.s.Project, due)
@@ -36,9 +36,9 @@ func (k *taskLook) worked(overdue bool, deadline time.Time) {
 		if k.d.processes[id] == heartbeat.ProcessGone {
 			continue
 		}
-		k.is(protocol.TaskRunning, "in the hands of process %d since %s", id.PID, moment(k.mem.Running, k.d.now))
+		k.is(protocol.TaskRunning, protocol.ReasonInFlight, "in the hands of process %d since %s", id.PID, moment(k.mem.Running, k.d.now))
 		if overdue {
-			k.is(protocol.TaskRunning, "over its time of %s since %s; process %d goes on with it", span(k.timeout()), clock(deadline), id.PID)
+			k.is(protocol.TaskRunning, protocol.ReasonOverdue, "over its time of %s since %s; process %d goes on with it", span(k.timeout()), clock(deadline), id.PID)
 			k.alertOverrun(deadline)
 		}
 		return
@@ -93,7 +93,7 @@ func (k *taskLook) requeueLost(twice bool, why string) {
 		k.requeue(r, protocol.ReasonLost, twice)
 		return
 	}
-	k.is(protocol.TaskDead, "%s", r.Why)
+	k.is(protocol.TaskDead, protocol.ReasonExhausted, "%s", r.Why)
 	open := k.t
 	k.t = &t
 	k.alertFailure(r)
@@ -107,15 +107,15 @@ func (d *decision) since(t time.Time) time.Time { return plain(t).In(d.local.Loc
 // requeue puts work back where agents find it once the rule's delay is over.
 func (k *taskLook) requeue(r escalate.Ruling, reason protocol.Reason, twice bool) {
 	if k.d.now.Before(r.Due) {
-		k.wait(protocol.TaskWaiting, r.Due, "%s", r.Why)
+		k.wait(protocol.TaskWaiting, protocol.ReasonRetry, r.Due, "%s", r.Why)
 		k.d.lookAgain(k.s.Project, r.Due)
 		return
 	}
-	k.is(protocol.TaskWaiting, "the project's retries of this hour are used up")
+	k.is(protocol.TaskWaiting, protocol.ReasonBudget, "the project's retries of this hour are used up")
 	if r.Counted && !k.spend() {
 		return
 	}
-	k.is(protocol.TaskWaiting, "%s", r.Why)
+	k.is(protocol.TaskWaiting, protocol.ReasonRetry, "%s", r.Why)
 	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: reason, Why: r.Why, Action: protocol.ActionRetry, Rule: r.Rule, Code: r.Code,
 		Attempt: len(committed(k.t)) + 1, Twice: twice})
 }
@@ -127,7 +127,7 @@ func (k *taskLook) repair() bool {
 		return false
 	}
 	last := k.t.Takings[len(k.t.Takings)-1]
-	k.is(protocol.TaskWaiting, "a crash cut its way back short")
+	k.is(protocol.TaskWaiting, protocol.ReasonRepair, "a crash cut its way back short")
 	return k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: protocol.ReasonRepair, Why: k.verdict.Why, Action: last.Action,
 		Rule: last.Rule, Code: last.Code, Attempt: last.N, Agent: last.Agent, Twice: last.Twice})
 }

@@ -159,7 +159,7 @@ type gauges struct {
 	incidents func() map[string]escalate.Head
 	watches   func() int
 
-	load, agents, tasks, locks, incident, uptime, faults, measure, watch, build *prometheus.Desc
+	load, agents, tasks, reasons, locks, incident, uptime, faults, measure, watch, build *prometheus.Desc
 }
 
 func newGauges(version string) *gauges {
@@ -170,6 +170,7 @@ func newGauges(version string) *gauges {
 		load:     desc("load_ratio", "Used share of a dimension of the machine; absent while it cannot be read.", "dimension"),
 		agents:   desc("agents", "Agents by state.", "protocol", "state"),
 		tasks:    desc("tasks", "Tasks that are open or ended lately, by state.", "protocol", "state"),
+		reasons:  desc("task_reasons", "The same tasks by state and reason; absent at 0.", "protocol", "state", "reason"),
 		locks:    desc("locks", "Locks in files, by state.", "protocol", "state"),
 		incident: desc("incidents", "Incidents on record.", "severity", "state"),
 		uptime:   desc("heartbeat_uptime_ratio", "Share of the watched time that heartbeats have covered; absent before any.", "protocol"),
@@ -182,7 +183,7 @@ func newGauges(version string) *gauges {
 
 // Describe lists every metric that Collect can give.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.load, g.agents, g.tasks, g.locks, g.incident, g.uptime, g.faults, g.measure, g.watch, g.build} {
+	for _, d := range []*prometheus.Desc{g.load, g.agents, g.tasks, g.reasons, g.locks, g.incident, g.uptime, g.faults, g.measure, g.watch, g.build} {
 		ch <- d
 	}
 }
@@ -228,12 +229,16 @@ func (g *gauges) putLoad(put put, p *Picture) {
 // putStates counts by the Report, so that the metrics agree with the status page. Every state of a protocol that
 // is spoken stands there, also at 0: an alert rule must not see a series come and go.
 func (g *gauges) putStates(put put, p *Picture) {
-	r, counts := p.Report(), map[[3]string]int{}
+	r, counts, reasons := p.Report(), map[[3]string]int{}, map[[3]string]int{}
 	for _, a := range r.Agents {
 		counts[[3]string{"agent", a.Protocol, string(a.State)}]++
 	}
 	for _, t := range r.Tasks {
 		counts[[3]string{"task", t.Protocol, string(t.State)}]++
+		reasons[[3]string{t.Protocol, string(t.State), string(t.Reason)}]++
+	}
+	for labels, n := range reasons {
+		put(g.reasons, float64(n), labels[:]...)
 	}
 	for _, l := range r.Locks {
 		counts[[3]string{"lock", l.Protocol, string(l.State)}]++

@@ -38,7 +38,7 @@ func measuredPicture() *Picture {
 		Plan: Plan{
 			Agents: BookOf(map[protocol.Subject]heartbeat.Verdict{agent: {State: protocol.AgentDead},
 				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {State: protocol.AgentDead}}),
-			Tasks: BookOf(map[protocol.Subject]TaskVerdict{lost: {State: protocol.TaskFailed}, odd: {State: protocol.TaskDeferred}}),
+			Tasks: BookOf(map[protocol.Subject]TaskVerdict{lost: {State: protocol.TaskFailed}, odd: {State: protocol.TaskDeferred, Reason: protocol.ReasonCapacity}}),
 			Memory: Memory{Agents: BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Observed: 40 * time.Second, Covered: 10 * time.Second},
 				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {Observed: 10 * time.Second, Covered: 10 * time.Second}})},
 		},
@@ -92,6 +92,7 @@ func TestGaugesShowThePicture(t *testing.T) {
 		`steward_tasks{protocol="agentstatus",state="deferred"} 1`,
 		`steward_tasks{protocol="agentstatus",state="failed"} 1`,
 		`steward_tasks{protocol="agentstatus",state="running"} 0`,
+		`steward_task_reasons{protocol="agentstatus",reason="capacity",state="deferred"} 1`,
 		`steward_locks{protocol="agentstatus",state="stale"} 0`,
 		`steward_incidents{severity="critical",state="open"} 2`,
 		`steward_incidents{severity="low",state="resolved"} 1`,

@@ -186,6 +186,7 @@ type TaskReport struct {
 	Progress  *ProgressReport    `json:"progress,omitempty"`
 	Next      []string           `json:"next,omitempty"` // what its result suggests to do next
 	Steps     []protocol.Step    `json:"steps,omitempty"`
+	Reason    protocol.Reason    `json:"reason"`
 	Why       string             `json:"why"`
 }
 
@@ -287,7 +288,7 @@ func (p *Picture) usage(ids ...protocol.Identity) *UsageReport {
 func (p *Picture) task(s *protocol.Snapshot, t *protocol.Task) TaskReport {
 	v := p.Plan.Tasks.Of(s.Subject(protocol.KindTask, t.ID))
 	r := TaskReport{Project: s.Project, Protocol: s.Protocol, ID: t.ID, State: v.State, Agent: t.Agent, Type: t.Type,
-		Priority: t.Priority, Attempt: t.Attempt(), Created: instant(t.Created), NotBefore: instant(v.NotBefore), Why: v.Why, Steps: t.Steps}
+		Priority: t.Priority, Attempt: t.Attempt(), Created: instant(t.Created), NotBefore: instant(v.NotBefore), Reason: v.Reason, Why: v.Why, Steps: t.Steps}
 	r.State = cmp.Or(r.State, protocol.TaskPending)
 	if g := t.Progress; !g.At.IsZero() {
 		r.Progress = &ProgressReport{Percent: g.Percent, Step: g.Step, At: g.At.UTC(), EverySeconds: g.Every.Seconds()}

@@ -7,7 +7,7 @@ import (
 )
 
 // completed is the verdict on a task that ended well.
-var completed = TaskVerdict{State: protocol.TaskDone, Why: "completed"}
+var completed = TaskVerdict{State: protocol.TaskDone, Reason: protocol.ReasonCompleted, Why: "completed"}
 
 // settles reports whether the task was completed by the result that lies there, and nothing was left to do about it. Most
 // tasks of a project are settled, and each costs a decision no more than this. Once a day one is looked at all the same, so

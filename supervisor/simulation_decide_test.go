@@ -48,6 +48,7 @@ func (b *brain) decide() {
 	view, old := b.view(), b.memory
 	plan := supervisor.Decide(view, old, m.cfg)
 	b.decided++
+	checkReasons(m, plan)
 	if b.decided%101 == 0 {
 		checkSettled(m, view, old, m.cfg, plan)
 	}

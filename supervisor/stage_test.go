@@ -113,6 +113,7 @@ func (s *stage) turn() supervisor.Plan {
 	if s.turns++; s.turns <= 20 || s.turns%10 == 0 || len(plan.Changes)+len(plan.Alerts)+len(plan.Remarks) > 0 {
 		s.checkDump(view, plan) // in a long wait, nine turns of ten are like the one before
 	}
+	checkReasons(s.t, plan)
 	checkSettled(s.t, view, s.memory, s.cfg, plan)
 	s.after(view, plan)
 	s.plan, s.memory, s.resumed = plan, plan.Memory, false

@@ -135,16 +135,16 @@ func (k *taskLook) change(c protocol.Change) bool {
 	return k.d.change(k.s, c)
 }
 
-func (k *taskLook) is(state protocol.TaskState, why string, args ...any) {
+func (k *taskLook) is(state protocol.TaskState, reason protocol.Reason, why string, args ...any) {
 	if len(args) > 0 { // most tasks ended long ago, in plain words
 		why = fmt.Sprintf(why, args...)
 	}
-	k.verdict = TaskVerdict{State: state, Why: why}
+	k.verdict = TaskVerdict{State: state, Reason: reason, Why: why}
 }
 
 // wait is is() for a task that is due at a known time.
-func (k *taskLook) wait(state protocol.TaskState, until time.Time, why string, args ...any) {
-	k.is(state, why, args...)
+func (k *taskLook) wait(state protocol.TaskState, reason protocol.Reason, until time.Time, why string, args ...any) {
+	k.is(state, reason, why, args...)
 	k.verdict.NotBefore = until
 	k.d.wake(until)
 }
@@ -190,9 +190,9 @@ func (k *taskLook) running() {
 	deadline := started.Add(k.timeout())
 	timed := k.t.Timeout != protocol.NoTimeout
 	overdue := !timed || k.over(deadline) // without a limit, the silence of its agent is all there is to go by
-	k.is(protocol.TaskRunning, "in flight (%s) since %s", by, moment(started, k.d.now))
+	k.is(protocol.TaskRunning, protocol.ReasonInFlight, "in flight (%s) since %s", by, moment(started, k.d.now))
 	if k.t.Awaits != "" {
-		k.is(protocol.TaskWaiting, "waits for %s", k.t.Awaits)
+		k.is(protocol.TaskWaiting, protocol.ReasonAwaits, "waits for %s", k.t.Awaits)
 	}
 	if k.t.Lost == "" && !k.agent.dead() {
 		k.mem.Alone = time.Time{}
@@ -203,20 +203,20 @@ func (k *taskLook) running() {
 	case k.t.Lost != "":
 		k.alone()
 	case k.agent.dead() && k.agent.agent.Presence != protocol.PresenceUnproved:
-		k.is(protocol.TaskRunning, "its agent %s is gone; its own protocol may still go on with it", k.t.Agent)
+		k.is(protocol.TaskRunning, protocol.ReasonGone, "its agent %s is gone; its own protocol may still go on with it", k.t.Agent)
 	case k.agent.dead() && k.agent.verdict.Proof:
 		k.lost(false, "its agent "+k.t.Agent+" is proved to be gone")
 	case k.agent.alive() && k.dropped():
 		k.lost(false, "its agent "+k.t.Agent+" beats and no longer names it")
 	case k.agent.dead() && overdue && k.at.Before(deadline):
-		k.is(protocol.TaskRunning, "its agent %s is silent and the task's time is over", k.t.Agent)
+		k.is(protocol.TaskRunning, protocol.ReasonSilent, "its agent %s is silent and the task's time is over", k.t.Agent)
 		k.d.lookAgain(k.s.Project, deadline) // it may have beaten since the look
 	case k.agent.dead() && overdue:
 		k.lost(true, "its agent "+k.t.Agent+" is silent and the task's time is over; the old attempt may still run")
 	case k.agent.dead():
-		k.is(protocol.TaskRunning, "its agent %s is silent; issued again after the task's own deadline %s", k.t.Agent, clock(deadline))
+		k.is(protocol.TaskRunning, protocol.ReasonSilent, "its agent %s is silent; issued again after the task's own deadline %s", k.t.Agent, clock(deadline))
 	case overdue && timed:
-		k.is(protocol.TaskRunning, "over its time of %s since %s; %s", span(k.timeout()), clock(deadline), k.goesOn())
+		k.is(protocol.TaskRunning, protocol.ReasonOverdue, "over its time of %s since %s; %s", span(k.timeout()), clock(deadline), k.goesOn())
 		k.alertOverrun(deadline)
 	}
 	k.progress()
@@ -288,23 +288,23 @@ func (k *taskLook) dropped() bool {
 
 // pending judges a task that nobody has taken yet.
 func (k *taskLook) pending() {
-	k.is(protocol.TaskPending, "waits for %s to take it", cmp.Or(k.t.Agent, "somebody"))
+	k.is(protocol.TaskPending, protocol.ReasonUntaken, "waits for %s to take it", cmp.Or(k.t.Agent, "somebody"))
 	if k.t.Awaits != "" {
-		k.is(protocol.TaskWaiting, "waits for %s", k.t.Awaits)
+		k.is(protocol.TaskWaiting, protocol.ReasonAwaits, "waits for %s", k.t.Awaits)
 		return
 	}
 	fresh := !k.t.Foreign && !k.mem.Judged && k.fresh()
 	mayHold := (fresh || k.t.Foreign) && k.t.Visible && !k.mem.Judged && !k.d.view.Once
 	if k.t.Block != "" && k.t.Visible && !k.d.view.Once && (mayHold || !k.t.Foreign) {
-		k.is(protocol.TaskWaiting, "%s", k.t.Block)
+		k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "%s", k.t.Block)
 		k.hold(protocol.HoldBlocked, protocol.ReasonBlocked, k.t.Block, nil, time.Time{})
 		return
 	}
 	if k.t.Foreign {
 		if k.t.Block != "" && k.mem.Judged {
-			k.is(protocol.TaskPending, "released by hand, although: %s", k.t.Block)
+			k.is(protocol.TaskPending, protocol.ReasonOperator, "released by hand, although: %s", k.t.Block)
 		} else if k.t.Block != "" {
-			k.is(protocol.TaskWaiting, "%s", k.t.Block)
+			k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "%s", k.t.Block)
 		}
 		return
 	}
@@ -315,12 +315,12 @@ func (k *taskLook) pending() {
 	case mayHold:
 		k.d.wait(k)
 		if before := k.d.old.Tasks.Of(k.subject).State; k.s.Busy && before != "" {
-			k.is(before, "its project is being changed in this moment")
+			k.is(before, protocol.ReasonBusy, "its project is being changed in this moment")
 		}
 	case !k.mem.Judged && !fresh:
 		// Too late to hold: its agent may have read it already.
 		k.mem.Judged = true
-		k.is(protocol.TaskPending, "waits for %s to take it (it lay open too long to be held when first judged)", k.t.Agent)
+		k.is(protocol.TaskPending, protocol.ReasonTooLate, "waits for %s to take it (it lay open too long to be held when first judged)", k.t.Agent)
 	}
 }
 

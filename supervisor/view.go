@@ -80,8 +80,9 @@ func (p Plan) Empty() bool { return len(p.Changes)+len(p.Alerts)+len(p.Remarks) 
 
 // TaskVerdict is where a task stands, and why.
 type TaskVerdict struct {
-	State protocol.TaskState `json:"state"`
-	Why   string             `json:"why"`
+	State  protocol.TaskState `json:"state"`
+	Reason protocol.Reason    `json:"reason"`
+	Why    string             `json:"why"`
 	// NotBefore is when it is due, for one that waits.
 	NotBefore time.Time `json:"not_before,omitzero"`
 }

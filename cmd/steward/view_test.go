@@ -42,7 +42,7 @@ func sampleTasks() []supervisor.TaskReport {
 	return []supervisor.TaskReport{
 		{Project: "sot", Protocol: "agentstatus", ID: longID, State: protocol.TaskRunning, Agent: "codex-cursor", Type: "deploy", Priority: protocol.PriorityHigh, Attempt: 2,
 			Progress: &supervisor.ProgressReport{Percent: 40, Step: "push", At: before(5 * time.Second)}, Why: "codex-cursor names it in active_tasks"},
-		{Project: "sot", Protocol: "agentstatus", ID: "t-2", State: protocol.TaskDeferred, Agent: "codex-cursor", Type: "research", Attempt: 1,
+		{Project: "sot", Protocol: "agentstatus", ID: "t-2", State: protocol.TaskDeferred, Reason: protocol.ReasonCapacity, Agent: "codex-cursor", Type: "research", Attempt: 1,
 			NotBefore: at(noon.Add(45 * time.Second)), Why: "memory is at 93 %, over the limit of 80 %; it waits until there is room, whatever else may happen meanwhile"},
 		{Project: "sot", Protocol: "agentstatus", ID: "t-3", State: protocol.TaskDone, Agent: "codex-cursor", Attempt: 1, Why: "completed"},
 		{Project: "sot", Protocol: "agentstatus", ID: "t-4", State: protocol.TaskDead, Agent: "codex-cursor", Attempt: 2, Why: "no attempt is left"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -123,19 +124,40 @@ func renderTasks(p *page, doc taskList) {
 	p.styled(dim, "%s", taskTotals(doc.Tasks))
 }
 
-// taskTotals counts the tasks by state: "4 tasks: 1 running, 3 done".
+// taskTotals counts the tasks by state, and those that do not go on by reason: "4 tasks: 1 running, 3 waiting (1 blocked, 2 retry)".
 func taskTotals(tasks []supervisor.TaskReport) string {
-	counts := map[protocol.TaskState]int{}
+	counts, reasons := map[protocol.TaskState]int{}, map[protocol.TaskState]map[protocol.Reason]int{}
 	for _, t := range tasks {
 		counts[t.State]++
+		if reasons[t.State] == nil {
+			reasons[t.State] = map[protocol.Reason]int{}
+		}
+		reasons[t.State][t.Reason]++
 	}
 	line, sep := plural(len(tasks), "task"), ": "
 	for _, s := range []protocol.TaskState{protocol.TaskPending, protocol.TaskDeferred, protocol.TaskRunning, protocol.TaskWaiting, protocol.TaskDone, protocol.TaskFailed, protocol.TaskDead} {
 		if n := counts[s]; n > 0 {
 			line, sep = line+sep+fmt.Sprintf("%d %s", n, s), ", "
+			if s == protocol.TaskDeferred || s == protocol.TaskWaiting || s == protocol.TaskFailed {
+				line += countReasons(reasons[s])
+			}
 		}
 	}
 	return line
+}
+
+// countReasons gives " (2 blocked, 1 retry)"; "" where the tasks state no reason.
+func countReasons(counts map[protocol.Reason]int) string {
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		if reason != "" {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[reason], strings.ReplaceAll(string(reason), "_", " ")))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 // leastWhy is the room that a table of tasks or agents keeps for the reason, before it shows other columns.
