@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/protocol/protocoltest"
@@ -133,6 +134,44 @@ func TestFolderThatMayNotBeWritten(t *testing.T) {
 			speaker.Close()
 		}
 	})
+}
+
+// The project's lock that is removed in our sight is not made anew at once: somebody is removing the folder.
+func TestLockOfTheProjectIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	own := agentstatus.OwnDir(dir)
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := &sole{dir: dir, own: own}
+	defer s.close()
+	if err := s.ready(); err != nil || s.lock == nil {
+		t.Fatalf("%v, %v", err, s.lock)
+	}
+	file := filepath.Join(own, soleFile)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	root, err := jsonfile.Open(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for range 2 {
+		if err := s.ready(); err != nil {
+			t.Errorf("a removal is no fault: %v", err)
+		}
+		if _, err := s.guarded(t.Context(), root); !errors.Is(err, protocol.ErrConflict) {
+			t.Errorf("a change a moment after: %v", err)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the lock is back at once")
+	}
+	s.lost = s.lost.Add(-soleRests)
+	if err := s.ready(); err != nil || s.lock == nil {
+		t.Errorf("a while after: %v, %v", err, s.lock)
+	}
 }
 
 // What root's steward has left is named, with its owner and the remedy.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -55,7 +56,12 @@ type sole struct {
 	root     *jsonfile.Root // at own, while the lock is held
 	file     *os.File
 	lock     *platform.FileLock
+	lost     time.Time // when the lock's file was removed in our sight
 }
+
+// soleRests is how long the lock is not made anew after its file was removed: somebody is removing the whole folder, and
+// a new file would keep it from going.
+const soleRests = 10 * time.Second
 
 // ready reports why steward must not act in the project at this moment: the disk, the folder's owner, or another steward
 // is against it. A folder that is missing is no reason.
@@ -80,6 +86,9 @@ func (s *sole) ready() error {
 	}
 	if err := s.take(own); err != nil {
 		_ = own.Close()
+		if errors.Is(err, protocol.ErrConflict) {
+			return nil // a change is refused until then
+		}
 		return err
 	}
 	return nil
@@ -119,8 +128,13 @@ func (s *sole) held() bool {
 	if s.lock == nil {
 		return false
 	}
-	if s.root.Alive() && s.root.Is(soleFile, s.file) {
-		return true
+	if s.root.Alive() {
+		if s.root.Is(soleFile, s.file) {
+			return true
+		}
+		if _, err := s.root.Stat(soleFile); errors.Is(err, jsonfile.ErrNotExist) {
+			s.lost = time.Now()
+		}
 	}
 	s.close()
 	return false
@@ -130,6 +144,11 @@ func (s *sole) held() bool {
 func (s *sole) take(own *jsonfile.Root) error {
 	if err := foreign(own); err != nil {
 		return err
+	}
+	if time.Since(s.lost) < soleRests {
+		if _, err := own.Stat(soleFile); errors.Is(err, jsonfile.ErrNotExist) {
+			return fmt.Errorf("%w: %s was removed a moment ago", protocol.ErrConflict, filepath.Join(own.Dir(), soleFile))
+		}
 	}
 	f, err := own.OpenLock(soleFile)
 	if err != nil {

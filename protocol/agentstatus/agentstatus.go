@@ -27,7 +27,7 @@ const (
 	own         = "steward"
 	attemptsDir = "steward/attempts"
 	agentsDir   = "steward/agents"
-	capacityDoc = "steward/capacity.json"
+	capacityDoc = "steward/" + folder.CapacityFile
 )
 
 // maxFile bounds what is read of one file. A larger one is a Fault.

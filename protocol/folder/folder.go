@@ -49,6 +49,8 @@ type Folder struct {
 	opts   Options
 	own    *jsonfile.Root      // at Own; nil while it was not seen
 	gone   time.Time           // when Own, or a room of it, was removed in our sight
+	names  []string            // the files that stay in Own, as steward last saw them
+	shrunk time.Time           // when one of names was removed in our sight
 	ready  bool                // the rooms were there
 	lost   *protocol.Fault     // why Base cannot be opened
 	swept  time.Time           // when drafts that a crash left were last removed

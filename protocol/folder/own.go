@@ -3,6 +3,8 @@ package folder
 import (
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -12,6 +14,9 @@ import (
 // folder, and must find it empty.
 const ownRests = 10 * time.Second
 
+// CapacityFile is the capacity document in steward's own folder.
+const CapacityFile = "capacity.json"
+
 // MakeOwn gives steward's own folder with its rooms, and makes what is missing of them. It makes nothing outside: where
 // the protocol's folder is gone, it stays gone. The folder must be open; the Root is valid until it is closed.
 func (f *Folder) MakeOwn() (*jsonfile.Root, error) {
@@ -19,6 +24,9 @@ func (f *Folder) MakeOwn() (*jsonfile.Root, error) {
 		return nil, Moved("the folder %s is gone", f.Shown(""))
 	}
 	if err := f.openOwn(); err != nil {
+		return nil, err
+	}
+	if err := f.intact(); err != nil {
 		return nil, err
 	}
 	for _, room := range f.opts.Rooms {
@@ -41,7 +49,7 @@ func (f *Folder) openOwn() error {
 	}
 	own, err := f.Root.Sub(f.opts.Own)
 	if Missing(err) {
-		if err := f.rests(); err != nil {
+		if err := f.rests(f.gone); err != nil {
 			return err
 		}
 		if err := f.layOwn(); err != nil {
@@ -55,6 +63,25 @@ func (f *Folder) openOwn() error {
 	f.own = own
 	return nil
 }
+
+// intact is the conflict that says that the folder lost a file that steward never removes. Somebody is removing the
+// folder file by file: a file that is made now would keep the folder from going.
+func (f *Folder) intact() error {
+	names, _, err := f.own.List(".")
+	if err != nil {
+		return err
+	}
+	for _, name := range f.names {
+		if !slices.Contains(names, name) {
+			f.shrunk = f.Now
+		}
+	}
+	f.names = slices.DeleteFunc(names, func(name string) bool { return !stays(name) })
+	return f.rests(f.shrunk)
+}
+
+// stays reports whether a file of the folder lies there for good.
+func stays(name string) bool { return strings.HasSuffix(name, ".lock") || name == CapacityFile }
 
 // layOwn makes the folder, as open to others as the one that it is made for.
 func (f *Folder) layOwn() error {
@@ -76,7 +103,7 @@ func (f *Folder) makeRoom(room string) error {
 	if f.ready {
 		f.ready, f.gone = false, f.Now
 	}
-	if err := f.rests(); err != nil {
+	if err := f.rests(f.gone); err != nil {
 		return err
 	}
 	return f.Root.Mkdir(room, 0o755)
@@ -90,9 +117,9 @@ func (f *Folder) Needs(dir string) error {
 	return nil
 }
 
-// rests is the conflict that says that the folder is being removed.
-func (f *Folder) rests() error {
-	if away := f.Now.Sub(f.gone); !f.gone.IsZero() && away >= 0 && away < ownRests {
+// rests is the conflict that says that the folder is being removed, or a part of it was, at the moment gone.
+func (f *Folder) rests(gone time.Time) error {
+	if away := f.Now.Sub(gone); !gone.IsZero() && away >= 0 && away < ownRests {
 		return Moved("the folder %s was removed a moment ago", f.Shown(f.opts.Own))
 	}
 	return nil
@@ -102,5 +129,5 @@ func (f *Folder) closeOwn() {
 	if f.own != nil {
 		_ = f.own.Close()
 	}
-	f.own, f.ready = nil, false
+	f.own, f.names, f.shrunk, f.ready = nil, nil, time.Time{}, false
 }

@@ -89,3 +89,31 @@ func TestOwnFolderThatWasThere(t *testing.T) {
 		t.Errorf("a minute later: %v", err)
 	}
 }
+
+// A lock file that is removed in our sight is the beginning of the folder's removal: nothing is made in it until a while
+// after.
+func TestOwnFolderLosesAFile(t *testing.T) {
+	for _, name := range []string{"guard.lock", CapacityFile} {
+		r := newRoom(t, "{}")
+		r.do(os.MkdirAll(r.path("steward"), 0o755))
+		r.do(os.WriteFile(r.path("steward/"+name), nil, 0o600))
+		r.do(os.WriteFile(r.path("steward/audit.jsonl"), nil, 0o600))
+		if _, err := r.MakeOwn(); err != nil {
+			t.Errorf("%s is there: %v", name, err)
+		}
+		r.do(os.Remove(r.path("steward/audit.jsonl")))
+		if _, err := r.MakeOwn(); err != nil {
+			t.Errorf("a file that may go is gone: %v", err)
+		}
+		r.do(os.Remove(r.path("steward/" + name)))
+		for range 2 {
+			if _, err := r.MakeOwn(); !errors.Is(err, protocol.ErrConflict) {
+				t.Errorf("%s was removed a moment ago: %v", name, err)
+			}
+		}
+		r.Begin(r.Now.Add(ownRests))
+		if _, err := r.MakeOwn(); err != nil {
+			t.Errorf("%s was removed a while ago: %v", name, err)
+		}
+	}
+}
