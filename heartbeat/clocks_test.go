@@ -98,6 +98,22 @@ func TestBeatsOfAnyClock(t *testing.T) {
 	}
 }
 
+// TestBeatsBetweenSlowLooks: the limit may be shorter than the time between two looks. A beat in our sight counts all the same.
+func TestBeatsBetweenSlowLooks(t *testing.T) {
+	cfg, m, now := document(), Memory{}, epoch
+	cfg.Late, cfg.Dead, cfg.StartGrace = 2*time.Second, 3*time.Second, 3*time.Second
+	p := pen{skew: -10 * time.Minute, mtime: true}
+	a := protocol.Agent{Name: "codex", Registered: epoch, Recorded: "active"}
+	for n := range 5 {
+		a.Beat = p.beat(n, now)
+		var v Verdict
+		if v, m = Judge(Facts{Agent: a}, m, Clock{Now: now, LookEvery: lookEvery}, cfg.For("", "codex"), cfg); n > 0 && v.State != protocol.AgentAlive {
+			t.Errorf("beat %d: %s, %s", n, v.State, v.Why)
+		}
+		now = now.Add(lookEvery)
+	}
+}
+
 // TestLocksOfAnyClock: a lock that is taken in our sight, or that lies there when steward comes, is its holder's for its
 // whole length, by whatever clock it is written; and it ends in time.
 func TestLocksOfAnyClock(t *testing.T) {
@@ -134,6 +150,9 @@ func TestLocksOfAnyClock(t *testing.T) {
 						if form == "renewed" && now.Sub(epoch) == 20*time.Minute {
 							end = epoch.Add(20*time.Minute + length)
 							l.Expires, l.Ref.Sum = p.stated(end), "2"
+						}
+						if age := now.Sub(v.Acquired); watched && (age < -clockSlack || age > now.Sub(epoch)+clockSlack) {
+							t.Fatalf("acquired %v ago, %v after it was taken", age, now.Sub(epoch))
 						}
 						if off := p.stated(epoch).Sub(epoch).Abs(); watched && (off > 2*time.Minute) != (v.Clock != "") {
 							t.Fatalf("its times are off by %v: %q", off, v.Clock)

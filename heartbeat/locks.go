@@ -49,6 +49,8 @@ type LockVerdict struct {
 	State  protocol.LockState
 	Reason protocol.Reason
 	Why    string
+	// Acquired is when it was taken, by our clock; zero where the lock does not say.
+	Acquired time.Time
 	// Expires is the end that the lock names, or what its TTL makes of it; zero for a lock of the kernel.
 	Expires time.Time
 	// Changed: the State is another than at the last look. That a lock is taken is nothing to speak of.
@@ -71,6 +73,9 @@ func JudgeLock(l protocol.Lock, holder *Verdict, process ProcessState, m LockMem
 	v := judgeLock(l, holder, process, m, c, cfg)
 	v.Changed = v.State != was && (was != "" || v.State != protocol.LockHeld)
 	m.State = v.State
+	if !l.Acquired.IsZero() {
+		v.Acquired = wall(l.Acquired).Add(m.Shift)
+	}
 	if m.Off {
 		v.Clock = m.clock(l)
 	}

@@ -37,7 +37,7 @@ func (m *Memory) observe(f *Facts, c Clock, limits Limits) (time.Duration, bool)
 		g.step, g.quiet = min(max(0, now.Sub(m.Looked)), 2*c.LookEvery), still(m.Looked, now, c)
 		m.pass(g.step, limits.Dead)
 		g.gap = max(0, now.Sub(m.Looked))
-		g.sight = g.gap <= limits.Dead
+		g.sight = g.gap <= max(limits.Dead, 2*c.LookEvery) // a limit below the looks' distance blinds nobody
 	}
 	m.Looked = now
 	gap := m.Silent

@@ -52,7 +52,7 @@ type MeasureReport struct {
 func (p *Picture) lock(s *protocol.Snapshot, l *protocol.Lock) LockReport {
 	v := p.Plan.Locks.Of(s.Subject(protocol.KindLock, l.Resource))
 	r := LockReport{Project: s.Project, Protocol: s.Protocol, Resource: l.Resource, Holder: l.Holder, Why: v.Why,
-		State: cmp.Or(v.State, protocol.LockHeld), Acquired: instant(l.Acquired), Expires: instant(v.Expires)}
+		State: cmp.Or(v.State, protocol.LockHeld), Acquired: instant(v.Acquired), Expires: instant(v.Expires)}
 	if pid := l.Process.PID; pid > 0 {
 		r.PID = &pid
 	}
