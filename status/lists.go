@@ -23,7 +23,8 @@ func (s *Server) goals(*http.Request) (any, error) {
 // The states that each list may be asked for.
 var (
 	agentStates = []string{string(protocol.AgentStarting), string(protocol.AgentAlive), string(protocol.AgentLate), string(protocol.AgentDead),
-		string(protocol.AgentHung), string(protocol.AgentPaused), string(protocol.AgentUnknown)}
+		string(protocol.AgentHung), string(protocol.AgentPaused), string(protocol.AgentUnknown),
+		string(protocol.AbsenceExpected), string(protocol.AbsenceAbsent), string(protocol.AbsenceGone), string(protocol.AbsenceLeft)}
 	taskStates = []string{string(protocol.TaskPending), string(protocol.TaskDeferred), string(protocol.TaskRunning), string(protocol.TaskWaiting),
 		string(protocol.TaskDone), string(protocol.TaskFailed), string(protocol.TaskDead)}
 	lockStates     = []string{string(protocol.LockHeld), string(protocol.LockOverdue), string(protocol.LockStale)}
@@ -31,8 +32,14 @@ var (
 )
 
 func (s *Server) agents(r *http.Request) (any, error) {
+	state := r.URL.Query().Get("state")
 	return list(s, r, "agents", agentStates, func(p *supervisor.Picture) []supervisor.AgentReport { return report(p).Agents },
-		func(a supervisor.AgentReport) (string, string) { return a.Project, string(a.State) })
+		func(a supervisor.AgentReport) (string, string) {
+			if string(a.Reason) == state { // a list shows this word in the place of the state
+				return a.Project, state
+			}
+			return a.Project, string(a.State)
+		})
 }
 
 func (s *Server) tasks(r *http.Request) (any, error) {

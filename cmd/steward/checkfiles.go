@@ -145,13 +145,16 @@ func projectAround(arg string, cfg steward.Config) (ref steward.ProjectRef, file
 	for {
 		ref = steward.ProjectRef{Name: filepath.Base(dir), Path: dir}
 		if len(projectOf(ref, cfg, false).Detect()) > 0 {
-			if st.IsDir() {
+			switch {
+			case dir == path:
 				return ref, "", nil
+			case st.IsDir():
+				return ref, "", usageError{fmt.Errorf("check: %s is a folder inside the project %s; use that folder, or a file", clean(arg), clean(dir))}
 			}
 			file, err = filepath.Rel(dir, path)
 			return ref, filepath.ToSlash(file), err
 		}
-		if st.IsDir() || dir == filepath.Dir(dir) {
+		if dir == filepath.Dir(dir) {
 			return ref, "", usageError{fmt.Errorf("check: %s lies in no project that speaks a protocol", clean(arg))}
 		}
 		dir = filepath.Dir(dir)

@@ -39,7 +39,7 @@ func (a *app) listCommands() []*cobra.Command {
 
 // The states of agents and locks, as totals name them.
 const (
-	agentStates = "starting alive late dead hung paused unknown"
+	agentStates = "starting alive late dead hung paused unknown expected absent gone left"
 	lockStates  = "held overdue stale"
 )
 
@@ -158,7 +158,7 @@ func renderAgents(p *page, doc agentList) {
 		states = append(states, stateOf(a).text)
 	}
 	p.list("no agents", "how to add one: steward boot --help", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "PID", "TAKES", "WHY"},
-		agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true), countStates("agent", agentStates+" expected absent gone left", states, doc.Total))
+		agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true), countStates("agent", agentStates, states, doc.Total))
 }
 
 func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool) [][]cell {
