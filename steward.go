@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/heartbeat"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 //go:embed config.toml
@@ -64,7 +64,7 @@ type Project struct {
 
 // Tasks is the [tasks] table.
 type Tasks struct {
-	supervisor.TaskConfig
+	decide.TaskConfig
 	// MaxAttempts is the ceiling per task, whatever the retry rules say.
 	MaxAttempts int `toml:"max_attempts"`
 }
@@ -125,8 +125,8 @@ func Defaults() Config {
 }
 
 // Policies is the part that the supervisor and its policies go by.
-func (c Config) Policies() supervisor.Config {
-	return supervisor.Config{
+func (c Config) Policies() decide.Config {
+	return decide.Config{
 		LookEvery: c.Supervisor.LookEvery,
 		Human:     c.Human.Name,
 		Heartbeat: c.Heartbeat,

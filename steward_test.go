@@ -12,20 +12,20 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/heartbeat"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // The figures of the policies. Whoever changes one changes what was measured.
 func TestDefaults(t *testing.T) {
 	const s, m = time.Second, time.Minute
 	c := Defaults()
-	got, want := c.Policies(), supervisor.Config{
+	got, want := c.Policies(), decide.Config{
 		LookEvery:  5 * s,
 		FaultAfter: m, Progress: escalate.ProgressOff,
 		Heartbeat: heartbeat.Config{Late: 45 * s, Dead: 90 * s, StartGrace: 60 * s, ResumeGrace: 30 * s, Hung: 10 * m, HungAction: heartbeat.HungAlert,
 			Protocols: map[string]heartbeat.Limits{"handoffs": {Dead: 30 * m}}},
 		Locks: heartbeat.LockConfig{TTL: 30 * m, Watch: 30 * s},
-		Tasks: supervisor.TaskConfig{Timeout: 300 * s, MaxTimeout: 3600 * s, Settle: 6 * s, Judge: 2 * s, Presume: 10 * s,
+		Tasks: decide.TaskConfig{Timeout: 300 * s, MaxTimeout: 3600 * s, Settle: 6 * s, Judge: 2 * s, Presume: 10 * s,
 			Lease: 60 * s, LogAfter: 2 * s, RetriesPerHour: 60, History: time.Hour},
 		Retry: escalate.RetryConfig{Rules: c.Retry, MaxAttempts: 10, MaxTimeout: 3600 * s},
 	}

@@ -144,3 +144,9 @@ type Fault struct {
 	// Severity is how much it matters if it stays; "" is medium.
 	Severity Severity `json:"severity,omitempty"`
 }
+
+// HintManyFiles is the advice where a process may open no more files.
+const HintManyFiles = "too many open files: raise ulimit -n"
+
+// ManyFiles reports whether the file could not be read because the process may open no more.
+func (f Fault) ManyFiles() bool { return f.Hint == HintManyFiles }

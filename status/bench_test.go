@@ -10,6 +10,7 @@ import (
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // crowd is a scene with n agents, each with a task in flight.
@@ -21,7 +22,7 @@ func crowd(n int) *supervisor.Picture {
 		snap.Agents = append(snap.Agents, protocol.Agent{Name: name, PID: 1000 + i, Status: "busy", Beat: protocol.Beat{At: noon}, Tasks: []string{id}})
 		snap.Tasks = append(snap.Tasks, protocol.Task{ID: id, Agent: name, Type: "code"})
 		p.Plan.Agents = p.Plan.Agents.With(subject(protocol.KindAgent, name), heartbeat.Verdict{State: protocol.AgentAlive, Why: "its heartbeat changed 12 s ago; its limit is 90 s"})
-		p.Plan.Tasks = p.Plan.Tasks.With(subject(protocol.KindTask, id), supervisor.TaskVerdict{State: protocol.TaskRunning, Why: "in flight (active_tasks) since 12:00:00"})
+		p.Plan.Tasks = p.Plan.Tasks.With(subject(protocol.KindTask, id), decide.TaskVerdict{State: protocol.TaskRunning, Why: "in flight (active_tasks) since 12:00:00"})
 	}
 	return p
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -156,26 +157,26 @@ func scene() *supervisor.Picture {
 		Findings: []protocol.Finding{{Subject: codex, Code: "schema", Severity: protocol.Low, Text: "status is missing"}},
 	}
 	p := &supervisor.Picture{Started: noon.Add(-time.Hour), Looks: 7,
-		View: supervisor.View{Now: noon, Snapshots: []protocol.Snapshot{snap,
+		View: decide.View{Now: noon, Snapshots: []protocol.Snapshot{snap,
 			{Project: "site", Protocol: "mailbox", At: noon, Agents: []protocol.Agent{{Name: "codex-cursor"}}}},
 			Load: capacity.Load{CPU: protocol.Used(0.3), Memory: protocol.Used(0.91), Files: protocol.Used(0.02), At: noon,
 				Consumers: []protocol.Consumer{{PID: 99, Name: "chrome", CPU: 1.5, Memory: 4 << 30}}}},
-		Plan: supervisor.Plan{
-			Agents: supervisor.BookOf(map[protocol.Subject]heartbeat.Verdict{
+		Plan: decide.Plan{
+			Agents: decide.BookOf(map[protocol.Subject]heartbeat.Verdict{
 				codex:   {State: protocol.AgentAlive, Reason: protocol.ReasonBeats, Why: "it beat 3 s ago", Silent: 3100 * time.Millisecond, Since: noon.Add(-time.Hour)},
 				planner: {State: protocol.AgentDead, Reason: protocol.ReasonGone, Why: "its process is gone", Proof: true},
 			}),
-			Tasks: supervisor.BookOf(map[protocol.Subject]supervisor.TaskVerdict{
+			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskVerdict{
 				running: {State: protocol.TaskRunning, Why: "in flight"},
 				held:    {State: protocol.TaskDeferred, Why: "memory is at 91 %", NotBefore: noon.Add(time.Minute)},
 			}),
-			Memory: supervisor.Memory{LastLook: noon,
-				Agents: supervisor.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {Beats: 9, LastGap: 30 * time.Second, Observed: time.Hour, Covered: time.Hour}}),
-				Tasks:  supervisor.BookOf(map[protocol.Subject]supervisor.TaskMemory{running: {Running: noon.Add(-time.Minute), Visible: 20 * time.Second}}),
+			Memory: decide.Memory{LastLook: noon,
+				Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {Beats: 9, LastGap: 30 * time.Second, Observed: time.Hour, Covered: time.Hour}}),
+				Tasks:  decide.BookOf(map[protocol.Subject]decide.TaskMemory{running: {Running: noon.Add(-time.Minute), Visible: 20 * time.Second}}),
 				Gate: capacity.Memory{At: noon, Held: map[protocol.Subject]capacity.Held{held: {Since: noon.Add(-time.Minute), Limit: 0.8,
 					Shut: []capacity.Shut{{Dimension: capacity.DimMemory, Since: noon.Add(-time.Minute)}}}}}},
 		},
-		Config: supervisor.Config{LookEvery: 5 * time.Second, Capacity: capacity.Config{Threshold: 0.8},
+		Config: decide.Config{LookEvery: 5 * time.Second, Capacity: capacity.Config{Threshold: 0.8},
 			Heartbeat: heartbeat.Config{Late: 45 * time.Second, Dead: 90 * time.Second}},
 		Desks: []supervisor.DeskPicture{{Name: "shop", Path: "/srv/shop"}, {Name: "site", Path: "/srv/site", Paused: "a long lunch"}},
 		Done:  []supervisor.Done{{At: noon, Verb: "hold", Subject: held.String(), Why: "memory is at 91 %"}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // staff gives a desk its looker.
@@ -68,41 +69,14 @@ func (s *Supervisor) history(d *desk, now time.Time) time.Time {
 	if s.unsaved != nil {
 		unsaved = s.unsaved.Since
 	}
-	return s.memory.history(d.project.Name, now, stopped, unsaved, s.cfg.Tasks.History)
-}
-
-// history is when the history of a project begins that usually reaches back for the given length. stopped is when the run
-// before this one stopped, unsaved since when the memory cannot be saved; zero if neither matters.
-func (m Memory) history(project string, now, stopped, unsaved time.Time, length time.Duration) time.Time {
-	if !stopped.IsZero() && stopped.Before(now) {
-		now = stopped
-	}
-	if !unsaved.IsZero() && unsaved.Before(now) { // what was decided since then was told to nobody
-		now = unsaved
-	}
-	since := now.Add(-length)
-	for _, t := range m.Tasks.in(project) {
-		if at := t.news(); !at.IsZero() && at.Before(since) && now.Sub(at) < forgetAfter {
-			since = at
-		}
-	}
-	return since
-}
-
-// news is since when the end of a task must be listed: of one that waits for something, when it came; of one that was open
-// when it was last seen (its folder may have been away since), from then on. Zero: whenever.
-func (m TaskMemory) news() time.Time {
-	if wasOpen(m.State) && m.Waits.IsZero() {
-		return m.Looked
-	}
-	return m.Waits
+	return s.memory.History(d.project.Name, now, stopped, unsaved, s.cfg.Tasks.History)
 }
 
 // decide makes a plan and sees it carried out: memory first, then the incidents, then processes and files.
 func (s *Supervisor) decide() {
 	begin := s.now()
 	view := s.view(begin)
-	plan := Decide(view, s.memory, s.cfg)
+	plan := decide.Decide(view, s.memory, s.cfg)
 	s.decided++
 	s.owed = time.Time{}
 	s.resumed = false
@@ -136,7 +110,7 @@ func (s *Supervisor) decide() {
 }
 
 // metOne reports whether some project was looked at for the first time ever.
-func metOne(before, now map[string]ProjectMemory) bool {
+func metOne(before, now map[string]decide.ProjectMemory) bool {
 	for name, p := range now {
 		if !p.Since.IsZero() && before[name].Since.IsZero() {
 			return true
@@ -146,7 +120,7 @@ func metOne(before, now map[string]ProjectMemory) bool {
 }
 
 // possible lists the changes that can be made now.
-func (s *Supervisor) possible(plan Plan, now time.Time) []protocol.Change {
+func (s *Supervisor) possible(plan decide.Plan, now time.Time) []protocol.Change {
 	due := make([]protocol.Change, 0, len(plan.Changes))
 	lines := map[string]int{}
 	for _, c := range plan.Changes {
@@ -169,7 +143,7 @@ func (s *Supervisor) possible(plan Plan, now time.Time) []protocol.Change {
 const mostLines = 200
 
 // tell hands the alerts to the incident ledger.
-func (s *Supervisor) tell(plan Plan) {
+func (s *Supervisor) tell(plan decide.Plan) {
 	for _, a := range plan.Alerts {
 		verb := "alert"
 		if a.Resolve {
@@ -185,24 +159,24 @@ func (s *Supervisor) tell(plan Plan) {
 }
 
 // noteVerdicts journals every change of an agent's, a task's or a lock's state, with its evidence.
-func (s *Supervisor) noteVerdicts(plan Plan) {
+func (s *Supervisor) noteVerdicts(plan decide.Plan) {
 	var entries []Entry
-	for subject, turn := range plan.Agents.since(s.plan.Agents) {
-		if v := turn.is; v.Changed {
+	for subject, turn := range plan.Agents.Since(s.plan.Agents) {
+		if v := turn.Is; v.Changed {
 			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: v.Why})
 		}
 	}
-	for subject, turn := range plan.Tasks.since(s.plan.Tasks) {
-		v := turn.is
-		if turn.was != nil && turn.was.State == v.State {
+	for subject, turn := range plan.Tasks.Since(s.plan.Tasks) {
+		v := turn.Is
+		if turn.Was != nil && turn.Was.State == v.State {
 			continue
 		}
 		if s.memory.Tasks.Of(subject).State != v.State {
 			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: v.Why})
 		}
 	}
-	for subject, turn := range plan.Locks.since(s.plan.Locks) {
-		if v := turn.is; v.Changed {
+	for subject, turn := range plan.Locks.Since(s.plan.Locks) {
+		if v := turn.Is; v.Changed {
 			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: v.Why})
 		}
 	}
@@ -217,9 +191,9 @@ func (s *Supervisor) noteVerdicts(plan Plan) {
 }
 
 // view gathers all that a decision may rest on.
-func (s *Supervisor) view(now time.Time) View {
+func (s *Supervisor) view(now time.Time) decide.View {
 	s.nameConsumers()
-	v := View{Now: now, Load: s.load, Incidents: s.doors.Incidents(), Resumed: s.resumed, Doubt: s.doubt(now), Usage: s.usage, Promised: s.doors.Promised(now), Paused: map[string]string{}, Snapshots: make([]protocol.Snapshot, 0, len(s.desks))}
+	v := decide.View{Now: now, Load: s.load, Incidents: s.doors.Incidents(), Resumed: s.resumed, Doubt: s.doubt(now), Usage: s.usage, Promised: s.doors.Promised(now), Paused: map[string]string{}, Snapshots: make([]protocol.Snapshot, 0, len(s.desks))}
 	for _, name := range s.names() {
 		d := s.desks[name]
 		v.Once = v.Once || d.once
@@ -244,18 +218,18 @@ func (s *Supervisor) view(now time.Time) View {
 }
 
 // watchedProcesses lists the processes that are watched, and how each was found. It is the same list until one of them changes.
-func (s *Supervisor) watchedProcesses() []Process {
+func (s *Supervisor) watchedProcesses() []decide.Process {
 	if s.processes != nil {
 		return s.processes
 	}
-	list := []Process{}
+	list := []decide.Process{}
 	for _, d := range s.desks {
 		for id, state := range d.processes {
 			_, claimed := d.claims[id.PID]
-			list = append(list, Process{Identity: id, State: state, Claimed: claimed})
+			list = append(list, decide.Process{Identity: id, State: state, Claimed: claimed})
 		}
 	}
-	slices.SortFunc(list, func(a, b Process) int {
+	slices.SortFunc(list, func(a, b decide.Process) int {
 		return cmp.Or(cmp.Compare(a.Identity.PID, b.Identity.PID), cmp.Compare(a.Identity.Start, b.Identity.Start),
 			cmp.Compare(a.Identity.Boot, b.Identity.Boot), cmp.Compare(a.Identity.UID, b.Identity.UID), cmp.Compare(a.State, b.State))
 	})
@@ -296,7 +270,7 @@ func (s *Supervisor) save() error {
 // tellSaved resolves the incident that the memory could not be saved, of this run or an earlier one, if there is one.
 func (s *Supervisor) tellSaved() {
 	over := unsavedAlert()
-	over.Key = keyOf(over)
+	over.Key = decide.KeyOf(over)
 	if _, stands := s.doors.Incidents()[over.Key]; !stands {
 		return
 	}

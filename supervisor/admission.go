@@ -8,6 +8,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // Admission is what a program asks that is about to start work by itself: a worker before it claims a task, or a
@@ -39,14 +40,8 @@ type Admissions struct {
 	Picture func() *Picture
 
 	mu     sync.Mutex
-	let    []Promise
+	let    []decide.Promise
 	asking []Asker
-}
-
-// Promise is what was admitted by a word of ours that no file shows yet.
-type Promise struct {
-	Subject protocol.Subject `json:"subject"` // the task; of what is none, the machine's
-	At      time.Time        `json:"at"`
 }
 
 // settled is how long what was admitted counts beside the readings: until then these may not show it in full.
@@ -63,23 +58,23 @@ func (a *Admissions) Ask(q Admission, now time.Time) *Admitted {
 	defer a.mu.Unlock()
 	answer, subject := p.admit(q, a.lately(now), now)
 	if answer.Admit && !q.Look {
-		a.let = slices.DeleteFunc(a.let, func(l Promise) bool { return l.Subject == subject && subject.Kind == protocol.KindTask })
-		a.let = append(a.let, Promise{Subject: subject, At: now})
+		a.let = slices.DeleteFunc(a.let, func(l decide.Promise) bool { return l.Subject == subject && subject.Kind == protocol.KindTask })
+		a.let = append(a.let, decide.Promise{Subject: subject, At: now})
 	}
 	a.note(q, answer, now)
 	return &answer
 }
 
 // Promised lists what was admitted lately, for the loop.
-func (a *Admissions) Promised(now time.Time) []Promise {
+func (a *Admissions) Promised(now time.Time) []decide.Promise {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lately(now)
 }
 
 // lately lists what was admitted a moment ago.
-func (a *Admissions) lately(now time.Time) []Promise {
-	a.let = slices.DeleteFunc(a.let, func(l Promise) bool {
+func (a *Admissions) lately(now time.Time) []decide.Promise {
+	a.let = slices.DeleteFunc(a.let, func(l decide.Promise) bool {
 		age := now.Sub(l.At)
 		return age < 0 || age >= settled
 	})
@@ -87,9 +82,9 @@ func (a *Admissions) lately(now time.Time) []Promise {
 }
 
 // admit judges by this picture, and by what was admitted since; it also gives what was asked for.
-func (p *Picture) admit(q Admission, lately []Promise, now time.Time) (Admitted, protocol.Subject) {
+func (p *Picture) admit(q Admission, lately []decide.Promise, now time.Time) (Admitted, protocol.Subject) {
 	answer := Admitted{Known: true, Supervised: p.Supervises(q.Project)}
-	subject := protocol.Subject{Kind: protocol.KindMachine, ID: admissionID}
+	subject := protocol.Subject{Kind: protocol.KindMachine, ID: decide.AdmissionID}
 	if q.Task != "" && answer.Supervised {
 		t, at := p.find(q.Project, q.Task)
 		subject = at
@@ -132,7 +127,7 @@ func (p *Picture) promised(task protocol.Subject, now time.Time) bool {
 }
 
 // claimsBut lists what has room besides the one that asks, with what was admitted by the last moment.
-func (p *Picture) claimsBut(asks protocol.Subject, lately []Promise) []capacity.Claim {
+func (p *Picture) claimsBut(asks protocol.Subject, lately []decide.Promise) []capacity.Claim {
 	var list []capacity.Claim
 	for _, c := range p.Plan.Claims {
 		if c.Subject != asks && c.Subject.Kind != protocol.KindMachine {
@@ -143,7 +138,7 @@ func (p *Picture) claimsBut(asks protocol.Subject, lately []Promise) []capacity.
 		at := slices.IndexFunc(list, func(c capacity.Claim) bool { return c.Subject == l.Subject })
 		switch {
 		case l.Subject.Kind != protocol.KindTask:
-			list = append(list, admission(i, l.At))
+			list = append(list, decide.AdmissionClaim(i, l.At))
 		case l.Subject == asks:
 		case at < 0:
 			list = append(list, capacity.Claim{Subject: l.Subject, Since: l.At})

@@ -11,6 +11,7 @@ import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // A burst of programs that ask before they start does not all get in by the one reading that shows none of them.
@@ -58,12 +59,12 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 	p.Config = settings()
 	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: "/p"}}
 	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus"}
-	p.Plan.Memory.Tasks = supervisor.Book[supervisor.TaskMemory]{}
+	p.Plan.Memory.Tasks = decide.Book[decide.TaskMemory]{}
 	for i := range 50 {
 		id := fmt.Sprintf("t%02d", i)
 		s.Tasks = append(s.Tasks, protocol.Task{ID: id, Agent: "a", Visible: true})
 		at := s.Subject(protocol.KindTask, id)
-		p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, supervisor.TaskMemory{Admitted: now.Add(-time.Hour), Judged: true})
+		p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, decide.TaskMemory{Admitted: now.Add(-time.Hour), Judged: true})
 		p.Plan.Claims = append(p.Plan.Claims, capacity.Claim{Subject: at, Since: now.Add(-time.Hour), Told: true})
 	}
 	p.View.Snapshots = []protocol.Snapshot{s}
@@ -79,7 +80,7 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 	}
 	// What the operator released is asked about by no gate.
 	at := s.Subject(protocol.KindTask, "t49")
-	p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, supervisor.TaskMemory{Judged: true, ByHand: true})
+	p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, decide.TaskMemory{Judged: true, ByHand: true})
 	if v := a.Ask(supervisor.Admission{Project: "/p", Task: "t49"}, now); !v.Admit {
 		t.Errorf("released by hand, and refused: %s", v.Why)
 	}
@@ -94,7 +95,7 @@ func TestAdmissionsTellWhoWaits(t *testing.T) {
 	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: "/p"}}
 	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus", Tasks: []protocol.Task{{ID: "t", Agent: "a", Visible: true}}}
 	p.View.Snapshots = []protocol.Snapshot{s}
-	p.Plan.Tasks = supervisor.BookOf(map[protocol.Subject]supervisor.TaskVerdict{s.Subject(protocol.KindTask, "t"): {State: protocol.TaskPending}})
+	p.Plan.Tasks = decide.BookOf(map[protocol.Subject]decide.TaskVerdict{s.Subject(protocol.KindTask, "t"): {State: protocol.TaskPending}})
 	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
 	list := func(at time.Time) (names []string) {
 		for _, w := range a.Asking(at) {
@@ -117,7 +118,7 @@ func TestAdmissionsTellWhoWaits(t *testing.T) {
 	v := a.Ask(supervisor.Admission{Project: "/elsewhere", Who: "claude", PID: 7}, now.Add(4*time.Second))
 	expect(5*time.Second, "claude 7 since 0s", "t 9 since 1s")
 	expect(5*time.Second + v.RetryAfter + 10*time.Second) // neither asked again
-	p.Plan.Tasks = supervisor.Book[supervisor.TaskVerdict]{}
+	p.Plan.Tasks = decide.Book[decide.TaskVerdict]{}
 	expect(5*time.Second, "claude 7 since 0s") // somebody has the task by now
 	p.View.Load.CPU, p.View.Load.At = protocol.Used(0.1), now.Add(6*time.Second)
 	a.Ask(supervisor.Admission{Project: "/elsewhere", Who: "claude", PID: 7}, now.Add(6*time.Second))
@@ -131,18 +132,18 @@ func picture(t *testing.T, now time.Time, folder string) *supervisor.Picture {
 	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.3), Memory: protocol.Used(0.1), Files: protocol.Used(0), Disk: protocol.Used(0.1), Cores: 2, MemoryTotal: 64 << 30}
 	p.Config = settings()
 	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: folder}, {Name: "q", Path: "/q"}}
-	verdicts := map[protocol.Subject]supervisor.TaskVerdict{}
+	verdicts := map[protocol.Subject]decide.TaskVerdict{}
 	for _, name := range []string{"q", "p"} {
 		s := protocol.Snapshot{Project: name, Protocol: "agentstatus", Tasks: []protocol.Task{{ID: "t", Agent: "a", Visible: true}, {ID: "held", Agent: "a"}, {ID: "freed", Agent: "a"}, {ID: "other", Foreign: true}}}
 		for i := range s.Tasks[1:3] {
 			s.Tasks[1+i].Hold = &protocol.Hold{Reason: protocol.HoldCapacity}
 		}
 		p.View.Snapshots = append(p.View.Snapshots, s)
-		verdicts[s.Subject(protocol.KindTask, "t")] = supervisor.TaskVerdict{State: protocol.TaskPending}
-		verdicts[s.Subject(protocol.KindTask, "held")] = supervisor.TaskVerdict{State: protocol.TaskDeferred, Why: "no room in " + name, NotBefore: now.Add(42 * time.Second)}
-		verdicts[s.Subject(protocol.KindTask, "freed")] = supervisor.TaskVerdict{State: protocol.TaskPending, Why: "admitted"}
+		verdicts[s.Subject(protocol.KindTask, "t")] = decide.TaskVerdict{State: protocol.TaskPending}
+		verdicts[s.Subject(protocol.KindTask, "held")] = decide.TaskVerdict{State: protocol.TaskDeferred, Why: "no room in " + name, NotBefore: now.Add(42 * time.Second)}
+		verdicts[s.Subject(protocol.KindTask, "freed")] = decide.TaskVerdict{State: protocol.TaskPending, Why: "admitted"}
 	}
-	p.Plan.Tasks = supervisor.BookOf(verdicts)
+	p.Plan.Tasks = decide.BookOf(verdicts)
 	return p
 }
 

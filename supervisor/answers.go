@@ -4,47 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
-
-// The options that steward itself offers for a task that needs a decision.
-const (
-	OptionRetry    = "retry"    // issue it again, whatever the rules say
-	OptionComplete = "complete" // the work itself is done: what waits for it may begin
-	OptionLeave    = "leave"    // leave it as it is
-	OptionDone     = "done"     // the human has taken care of it
-	OptionWait     = "wait"     // for the rules to take their course
-	OptionGiveUp   = "give_up"  // end the tasks of a dead agent
-)
-
-// ofFailure, ofDecision and ofDeath are what steward itself offers: for a task that failed for good, one that leaves
-// something for the human to do, and an agent that died at its tasks.
-func ofFailure(t *protocol.Task, act bool) []escalate.Option {
-	if !act {
-		return []escalate.Option{{ID: OptionLeave, Label: "Leave it"}}
-	}
-	list := []escalate.Option{{ID: OptionRetry, Label: "Run it again"}, {ID: OptionLeave, Label: "Leave it"}}
-	if t.Answers {
-		list = append(list, escalate.Option{ID: OptionComplete, Label: "It is done"})
-	}
-	return list
-}
-
-func ofDecision(act bool) []escalate.Option {
-	if !act {
-		return []escalate.Option{{ID: OptionDone, Label: "Taken care of"}}
-	}
-	return []escalate.Option{{ID: OptionDone, Label: "Taken care of"}, {ID: OptionRetry, Label: "Run it again"}}
-}
-
-func ofDeath() []escalate.Option {
-	return []escalate.Option{{ID: OptionRetry, Label: "Issue its tasks again"}, {ID: OptionWait, Label: "Wait"},
-		{ID: OptionGiveUp, Label: "Give its tasks up", Dangerous: true}}
-}
-
-// ofCare is offered where steward itself can do nothing: it settles the incident, with the human's reason.
-func ofCare() []escalate.Option { return []escalate.Option{{ID: OptionDone, Label: "Taken care of"}} }
 
 // NoSteering says why an answer that stops a task, or changes its requirements, is refused.
 const NoSteering = "the agent cannot be told to stop or given other requirements by this answer (--stop, --requirement)"
@@ -53,7 +15,7 @@ const NoSteering = "the agent cannot be told to stop or given other requirements
 // Nil changes without an error: the subject is not in this snapshot.
 func (s *Supervisor) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.Change, error) {
 	change := protocol.Change{Verb: protocol.VerbAnswer, Reason: protocol.ReasonOperator, Answer: c.Answer,
-		Why: fmt.Sprintf("%s answered: %s", c.Answer.By, clip(c.Answer.Label, maxSummary))}
+		Why: fmt.Sprintf("%s answered: %s", c.Answer.By, decide.Clip(c.Answer.Label, decide.MaxSummary))}
 	for i := range snap.Pleas {
 		p := &snap.Pleas[i]
 		if change.Subject = snap.Subject(protocol.KindPlea, p.ID); c.Subject.Matches(change.Subject) {
@@ -90,13 +52,13 @@ func (s *Supervisor) answerTask(c Command, snap *protocol.Snapshot, t *protocol.
 		return changes, fmt.Errorf("%s %s: %w: its result is no longer the one that was asked about", c.Verb, change.Subject, ErrRefused)
 	}
 	if err := s.mayWrite(c, snap, change.Subject); err != nil {
-		if c.Answer.Option == OptionRetry || c.Answer.Option == OptionComplete {
+		if c.Answer.Option == decide.OptionRetry || c.Answer.Option == decide.OptionComplete {
 			return changes, err
 		}
 		return changes, nil // to leave it as it is needs no leave to write
 	}
 	if t.Answers {
-		if c.Try && c.Answer.Option == OptionRetry { // later it may be in hand again by this very answer
+		if c.Try && c.Answer.Option == decide.OptionRetry { // later it may be in hand again by this very answer
 			if _, err := s.translateOne(Command{Verb: "retry"}, snap, change.Subject); err != nil {
 				return changes, err
 			}
@@ -106,7 +68,7 @@ func (s *Supervisor) answerTask(c Command, snap *protocol.Snapshot, t *protocol.
 	if !t.Foreign {
 		changes = append(changes, change)
 	}
-	if c.Answer.Option != OptionRetry {
+	if c.Answer.Option != decide.OptionRetry {
 		return changes, nil
 	}
 	again, err := s.translateOne(Command{Verb: "retry", Why: change.Why}, snap, change.Subject)
@@ -115,7 +77,7 @@ func (s *Supervisor) answerTask(c Command, snap *protocol.Snapshot, t *protocol.
 
 // answerDeath settles the tasks of a dead agent.
 func (s *Supervisor) answerDeath(c Command, snap *protocol.Snapshot, agent protocol.Subject) ([]protocol.Change, error) {
-	verb := map[string]string{OptionRetry: "retry", OptionGiveUp: "cancel"}[c.Answer.Option]
+	verb := map[string]string{decide.OptionRetry: "retry", decide.OptionGiveUp: "cancel"}[c.Answer.Option]
 	changes := []protocol.Change{}
 	if verb == "" {
 		return changes, nil
@@ -124,7 +86,7 @@ func (s *Supervisor) answerDeath(c Command, snap *protocol.Snapshot, agent proto
 		return changes, err
 	}
 	var refused error
-	for _, t := range openTasksOf(snap, agent.ID) {
+	for _, t := range decide.OpenTasksOf(snap, agent.ID) {
 		change, err := s.translateOne(Command{Verb: verb, Why: c.Answer.By + " answered: " + c.Answer.Label}, snap, snap.Subject(protocol.KindTask, t.ID))
 		if err != nil {
 			refused = err
@@ -145,7 +107,7 @@ func (s *Supervisor) answerNobody(c Command) error {
 		return fmt.Errorf("answer %s: the project %s has not been looked at yet", c.Subject.ID, c.Subject.Project)
 	}
 	switch c.Answer.Option {
-	case OptionDone, OptionLeave, OptionWait:
+	case decide.OptionDone, decide.OptionLeave, decide.OptionWait:
 		if c.Subject.Kind != protocol.KindPlea {
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 func answerOf(subject, option, saw string) supervisor.Command {
@@ -28,19 +29,19 @@ func TestAnswerToWhatIsNotThere(t *testing.T) {
 			subject, option string
 			want            error
 		}{
-			{"demo:task/gone", supervisor.OptionDone, nil},
-			{"demo:agent/gone", supervisor.OptionWait, nil},
-			{"gone:task/t1", supervisor.OptionLeave, nil},
-			{"demo:task/gone", supervisor.OptionRetry, supervisor.ErrNoSubject},
-			{"demo:agent/gone", supervisor.OptionGiveUp, supervisor.ErrNoSubject},
+			{"demo:task/gone", decide.OptionDone, nil},
+			{"demo:agent/gone", decide.OptionWait, nil},
+			{"gone:task/t1", decide.OptionLeave, nil},
+			{"demo:task/gone", decide.OptionRetry, supervisor.ErrNoSubject},
+			{"demo:agent/gone", decide.OptionGiveUp, supervisor.ErrNoSubject},
 			{"demo:task/gone", "", supervisor.ErrNoSubject},
-			{"demo:plea/gone", supervisor.OptionDone, supervisor.ErrNoSubject},
+			{"demo:plea/gone", decide.OptionDone, supervisor.ErrNoSubject},
 		} {
 			if err := s.Do(t.Context(), answerOf(c.subject, c.option, "")); !errors.Is(err, c.want) {
 				t.Errorf("%s %q: %v, want %v", c.subject, c.option, err, c.want)
 			}
 		}
-		if err := s.Do(t.Context(), answerOf("hangs:task/t1", supervisor.OptionDone, "")); err == nil || errors.Is(err, supervisor.ErrNoSubject) {
+		if err := s.Do(t.Context(), answerOf("hangs:task/t1", decide.OptionDone, "")); err == nil || errors.Is(err, supervisor.ErrNoSubject) {
 			t.Errorf("a project that was not looked at: %v", err)
 		}
 		stop()
@@ -71,7 +72,7 @@ func TestAnswerIsBoundToTheOutcome(t *testing.T) {
 			}
 		})
 		saw := w.alerts[0].Occurrence
-		if err := s.Do(t.Context(), answerOf("t1", supervisor.OptionLeave, saw)); !errors.Is(err, errNoted) {
+		if err := s.Do(t.Context(), answerOf("t1", decide.OptionLeave, saw)); !errors.Is(err, errNoted) {
 			t.Fatalf("about the outcome that stands: %v", err)
 		}
 		if err := s.Do(t.Context(), answerOf("open", "", "")); !errors.Is(err, errNoted) {
@@ -81,7 +82,7 @@ func TestAnswerIsBoundToTheOutcome(t *testing.T) {
 			t.Fatalf("bound to %+v", written)
 		}
 		w.at("demo", func(f *folder) { f.finish("t1", failure("VALIDATION_FAILED"), time.Now()) })
-		for _, option := range []string{supervisor.OptionLeave, supervisor.OptionRetry} {
+		for _, option := range []string{decide.OptionLeave, decide.OptionRetry} {
 			if err := s.Do(t.Context(), answerOf("t1", option, saw)); !errors.Is(err, supervisor.ErrRefused) {
 				t.Errorf("%s about an older outcome: %v", option, err)
 			}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // BenchmarkDecide: one decision on a view that nothing is known of from the decision before but the memory.
@@ -16,19 +16,19 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(fmt.Sprintf("%d projects, %d agents, %d tasks, %d ended", size.projects, size.projects*size.agents, size.projects*size.tasks, size.projects*size.ended), func(b *testing.B) {
 			view, memory := crowd(size.projects, size.agents, size.tasks, size.ended)
 			cfg := settings()
-			memory = supervisor.Decide(view, memory, cfg).Memory
+			memory = decide.Decide(view, memory, cfg).Memory
 			b.ReportAllocs()
 			for b.Loop() {
 				view.Now = view.Now.Add(time.Millisecond)
-				memory = supervisor.Decide(view, memory, cfg).Memory
+				memory = decide.Decide(view, memory, cfg).Memory
 			}
 		})
 	}
 }
 
-func crowd(projects, agents, tasks, ended int) (supervisor.View, supervisor.Memory) {
-	v := supervisor.View{Now: midnight}
-	memory := supervisor.Memory{Projects: map[string]supervisor.ProjectMemory{}}
+func crowd(projects, agents, tasks, ended int) (decide.View, decide.Memory) {
+	v := decide.View{Now: midnight}
+	memory := decide.Memory{Projects: map[string]decide.ProjectMemory{}}
 	for p := range projects {
 		f, name := newFolder(), fmt.Sprint("project", p)
 		for i := range agents {
@@ -47,7 +47,7 @@ func crowd(projects, agents, tasks, ended int) (supervisor.View, supervisor.Memo
 		s := f.Observe(context.Background(), protocol.Look{Now: midnight})
 		s.Project, s.Protocol, s.Act = name, "agentstatus", true
 		v.Snapshots = append(v.Snapshots, s)
-		memory.Projects[name] = supervisor.ProjectMemory{Since: midnight.Add(-time.Hour)}
+		memory.Projects[name] = decide.ProjectMemory{Since: midnight.Add(-time.Hour)}
 	}
 	return v, memory
 }

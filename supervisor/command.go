@@ -9,6 +9,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // What an operator's command can come back with.
@@ -27,7 +28,7 @@ type command struct {
 // request is a question to the loop.
 type request struct {
 	command  *Command
-	config   *Config
+	config   *decide.Config
 	projects []Project
 	spoken   string // the project of a task that a voice has spoken of
 	reply    chan answer
@@ -61,7 +62,7 @@ func (s *Supervisor) Do(ctx context.Context, c Command) error {
 }
 
 // Reload puts other settings and projects in force.
-func (s *Supervisor) Reload(ctx context.Context, cfg Config, projects []Project) error {
+func (s *Supervisor) Reload(ctx context.Context, cfg decide.Config, projects []Project) error {
 	return s.put(ctx, request{config: &cfg, projects: projects, reply: make(chan answer, 1)})
 }
 
@@ -141,7 +142,7 @@ func (s *Supervisor) countSpoken(project string) {
 }
 
 // reload replaces settings at once and hires or dismisses lookers.
-func (s *Supervisor) reload(crew context.Context, cfg Config, projects []Project) {
+func (s *Supervisor) reload(crew context.Context, cfg decide.Config, projects []Project) {
 	s.cfg = cfg
 	wanted := map[string]Project{}
 	for _, p := range projects {

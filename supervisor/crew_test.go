@@ -16,12 +16,13 @@ import (
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // world is what a real loop sees in a test: projects in memory, a ledger, a clock that synctest moves.
 type world struct {
 	t       *testing.T
-	cfg     supervisor.Config
+	cfg     decide.Config
 	ledger  *escalate.Ledger
 	hints   chan supervisor.Hint
 	exits   chan protocol.Identity
@@ -32,7 +33,7 @@ type world struct {
 
 	mu        sync.Mutex
 	load      capacity.Load
-	memory    supervisor.Memory
+	memory    decide.Memory
 	processes map[protocol.Identity]heartbeat.ProcessState
 	notes     []supervisor.Entry
 	alerts    []escalate.Alert
@@ -113,11 +114,11 @@ func (w *world) tell(a escalate.Alert) error {
 	return err
 }
 
-func (w *world) save(m supervisor.Memory) error {
+func (w *world) save(m decide.Memory) error {
 	if err := w.door(); err != nil {
 		return err
 	}
-	var stored supervisor.Memory
+	var stored decide.Memory
 	reread(w.t, m, &stored)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -476,7 +477,7 @@ func TestStandstillIsNoSilence(t *testing.T) {
 			}
 			return measure(now)
 		}
-		s := supervisor.New(w.cfg, w.projects(), supervisor.Memory{}, doors, slog.New(slog.DiscardHandler), nil)
+		s := supervisor.New(w.cfg, w.projects(), decide.Memory{}, doors, slog.New(slog.DiscardHandler), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
@@ -535,8 +536,8 @@ func TestNothingIsChangedThatCannotBeRemembered(t *testing.T) {
 		full := errors.New("disk full")
 		w.folders["demo"].sims = []*sim{agentOf("codex")}
 		doors := w.doors()
-		doors.Save = func(supervisor.Memory) error { return full }
-		s := supervisor.New(w.cfg, w.projects(), supervisor.Memory{}, doors, slog.New(slog.DiscardHandler), nil)
+		doors.Save = func(decide.Memory) error { return full }
+		s := supervisor.New(w.cfg, w.projects(), decide.Memory{}, doors, slog.New(slog.DiscardHandler), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()

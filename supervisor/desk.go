@@ -13,6 +13,7 @@ import (
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // desk is what the loop knows of one project. Its looker works on one order at a time.
@@ -45,7 +46,7 @@ type desk struct {
 	tries        map[effort]*tries
 	failed       time.Time       // until when the last change rests that could not be made; zero: none yet
 	problem      *protocol.Fault // the looker's own trouble
-	unwatched    *Trouble        // its folders cannot be watched
+	unwatched    *decide.Trouble // its folders cannot be watched
 	lost         time.Time       // when it was last said that the kernel had lost hints
 	published    time.Time
 	reopen       bool // open the adapters anew at the next look
@@ -154,7 +155,7 @@ func (s *Supervisor) overflowed(d *desk) {
 	}
 	d.lost = now
 	s.log.Warn("more changes than the kernel keeps; looking at everything instead", "project", d.project.Name)
-	s.doors.Note(Entry{At: now, Kind: "note", Subject: projectOf(d.project.Name),
+	s.doors.Note(Entry{At: now, Kind: "note", Subject: decide.ProjectOf(d.project.Name),
 		Text: "more changes came at once than the kernel keeps (fs.inotify.max_queued_events): everything is looked at instead"})
 }
 
@@ -180,8 +181,8 @@ func effortOf(c protocol.Change) effort { return effort{c.Subject, c.Verb, c.Eve
 type tries struct {
 	n       int
 	at      time.Time
-	rest    time.Time // not before
-	failure *Trouble  // what the last one met with, unless the files had only moved on
+	rest    time.Time       // not before
+	failure *decide.Trouble // what the last one met with, unless the files had only moved on
 }
 
 // How soon after its rest the same change must come again to count as one that does not last, and how many such are
@@ -219,37 +220,24 @@ func (d *desk) tried(c protocol.Change, err error, now time.Time) (again bool) {
 func latest(moments ...time.Time) time.Time { return slices.MaxFunc(moments, time.Time.Compare) }
 
 // failure is a change that cannot be made, as a Fault for the status page: the operator must learn of a full disk.
-func failure(c protocol.Change, err error, last *Trouble, now time.Time) *Trouble {
+func failure(c protocol.Change, err error, last *decide.Trouble, now time.Time) *decide.Trouble {
 	if err == nil || errors.Is(err, protocol.ErrConflict) {
 		return nil
 	}
-	t := &Trouble{Project: c.Subject.Project, Code: cmp.Or(c.Ref.Path, c.Subject.String()),
+	t := &decide.Trouble{Project: c.Subject.Project, Code: cmp.Or(c.Ref.Path, c.Subject.String()),
 		Fault: protocol.Fault{Path: c.Ref.Path, Problem: fmt.Sprintf("%s %s: %v", c.Verb, c.Subject, err), Since: now}}
 	switch {
 	case errors.Is(err, jsonfile.ErrNoSpace):
-		t.Code, t.Title, t.Fault.Severity = codeDisk, "the disk is full, so nothing can be changed", protocol.High
+		t.Code, t.Title, t.Fault.Severity = decide.CodeDisk, "the disk is full, so nothing can be changed", protocol.High
 	case errors.Is(err, jsonfile.ErrManyFiles):
-		t.short()
+		t.TooManyFiles()
 	case errors.Is(err, jsonfile.ErrReadOnly):
-		t.Code, t.Title, t.Fault.Severity = codeDisk, "the disk is read-only, so nothing can be changed", protocol.High
+		t.Code, t.Title, t.Fault.Severity = decide.CodeDisk, "the disk is read-only, so nothing can be changed", protocol.High
 	}
 	if last != nil {
 		t.Fault.Since = last.Fault.Since
 	}
 	return t
-}
-
-// The codes of troubles that have one cause whatever the path.
-const (
-	codeDisk  = "disk"  // it is full, or may not be written to
-	codeStuck = "stuck" // the folder does not answer
-	codeFiles = "files" // steward may open no more of them
-	codeWatch = "watch" // the kernel gives no watches
-)
-
-// short makes it one of those for which there are too few open files, whatever the path: they are one thing to the human.
-func (t *Trouble) short() {
-	t.Code, t.Title, t.Fault.Severity = codeFiles, "too many open files, so steward cannot see or change some of what is there", protocol.High
 }
 
 // watching takes in whether the folders can be watched. Without, changes are seen at the pace of the looks.
@@ -265,13 +253,13 @@ func (d *desk) watching(err error, now time.Time, pace time.Duration, log *slog.
 	} else {
 		f.Since = d.unwatched.Fault.Since
 	}
-	d.unwatched = &Trouble{Project: d.project.Name, Code: codeWatch, Title: "folders cannot be watched, so changes are seen late", Fault: f}
+	d.unwatched = &decide.Trouble{Project: d.project.Name, Code: decide.CodeWatch, Title: "folders cannot be watched, so changes are seen late", Fault: f}
 }
 
 // failing lists what the kernel refuses, and the changes that could not be made and are still wanted: one that is not tried again soon after its
 // rest is no longer wanted.
-func (d *desk) failing(now time.Time, every time.Duration) []Trouble {
-	var list []Trouble
+func (d *desk) failing(now time.Time, every time.Duration) []decide.Trouble {
+	var list []decide.Trouble
 	if now.Before(d.failed.Add(2 * every)) { // mostly none has: a thousand that went well need not be gone through
 		for _, t := range d.tries {
 			if t.failure != nil && now.Before(latest(t.at, t.rest).Add(2*every)) {
@@ -282,19 +270,19 @@ func (d *desk) failing(now time.Time, every time.Duration) []Trouble {
 	if d.unwatched != nil {
 		list = append(list, *d.unwatched)
 	}
-	slices.SortFunc(list, func(a, b Trouble) int { return strings.Compare(a.Fault.Problem, b.Fault.Problem) })
+	slices.SortFunc(list, func(a, b decide.Trouble) int { return strings.Compare(a.Fault.Problem, b.Fault.Problem) })
 	return list
 }
 
 // troubles are the faults that no snapshot shows.
-func (d *desk) troubles(now time.Time, every time.Duration) []Trouble {
+func (d *desk) troubles(now time.Time, every time.Duration) []decide.Trouble {
 	list := d.failing(now, every)
 	if p := d.problem; p != nil {
-		t := Trouble{Project: d.project.Name, Fault: *p}
+		t := decide.Trouble{Project: d.project.Name, Fault: *p}
 		if d.stuck(now) {
-			t.Code, t.Fault.Severity = codeStuck, protocol.High
+			t.Code, t.Fault.Severity = decide.CodeStuck, protocol.High
 		}
-		list = append([]Trouble{t}, list...)
+		list = append([]decide.Trouble{t}, list...)
 	}
 	return list
 }

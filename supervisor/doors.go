@@ -8,6 +8,7 @@ import (
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // Project is a folder to look after.
@@ -80,7 +81,7 @@ type Doors struct {
 	// processes at most every two seconds. nil: nobody can say.
 	Usage func(roots []protocol.Identity, now time.Time) []capacity.Usage
 	// Promised is when something was admitted lately that no file shows; may be nil.
-	Promised func(now time.Time) []Promise
+	Promised func(now time.Time) []decide.Promise
 	// Consumers names the largest consumers of what is scarcest, and of the processor and memory after them, from a scan at
 	// most two seconds old; may be nil.
 	Consumers func() []protocol.Consumer
@@ -105,7 +106,7 @@ type Doors struct {
 	// Orders are the orders of people; nil: they are kept in memory only.
 	Orders *Orders
 	// Save stores the Memory durably.
-	Save func(Memory) error
+	Save func(decide.Memory) error
 	// Note writes the journal.
 	Note func(Entry)
 	// Pulse is called whenever the loop comes by, at least once per look interval; it must cost next to nothing.
@@ -132,7 +133,7 @@ func (d *Doors) fill() {
 		d.Consumers = func() []protocol.Consumer { return nil }
 	}
 	if d.Promised == nil {
-		d.Promised = func(time.Time) []Promise { return nil }
+		d.Promised = func(time.Time) []decide.Promise { return nil }
 	}
 	if d.Stop == nil {
 		d.Stop = func(protocol.Identity, string) {}

@@ -30,8 +30,3 @@ func (e *Efforts) Tires(now time.Time) bool {
 
 // Forget drops what has not been tried for long.
 func (e *Efforts) Forget(now time.Time) { e.forgetTries(now) }
-
-// History is when the history of a project begins.
-func (m Memory) History(project string, now, stopped, unsaved time.Time, length time.Duration) time.Time {
-	return m.history(project, now, stopped, unsaved, length)
-}

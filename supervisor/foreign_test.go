@@ -7,7 +7,7 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // foreign is what the other protocols bring into a folder: locks, calls for a human, findings, events, orphans.
@@ -160,9 +160,9 @@ func (s *stage) doFault(w []string) error {
 
 // doTrouble: trouble CODE SEVERITY PROBLEM | trouble CODE gone
 func (s *stage) doTrouble(w []string) error {
-	s.troubles = slices.DeleteFunc(s.troubles, func(t supervisor.Trouble) bool { return t.Code == w[0] })
+	s.troubles = slices.DeleteFunc(s.troubles, func(t decide.Trouble) bool { return t.Code == w[0] })
 	if w[1] != "gone" {
-		s.troubles = append(s.troubles, supervisor.Trouble{Project: "demo", Code: w[0],
+		s.troubles = append(s.troubles, decide.Trouble{Project: "demo", Code: w[0],
 			Fault: protocol.Fault{Severity: protocol.Severity(w[1]), Problem: strings.Join(w[2:], " "), Since: s.now}})
 	}
 	return nil

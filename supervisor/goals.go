@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // Goal is one of the document's success metrics against its target.
@@ -19,7 +20,7 @@ type Goal struct {
 // Goals judges protocol 000's "Success Metrics" over all projects, since steward first looked at each. docs/protocols/agentstatus.md
 // defines them.
 func (p *Picture) Goals() []Goal {
-	var t Tally
+	var t decide.Tally
 	for _, m := range p.Plan.Memory.Projects {
 		t.Completed += m.Tally.Completed
 		t.Failed += m.Tally.Failed

@@ -11,6 +11,7 @@ import (
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // forgetful is a folder that does not show what ended before history begins, as adapters do.
@@ -35,7 +36,7 @@ func TestPauseOutlastsHistory(t *testing.T) {
 		p.Open = func(string) (supervisor.Speaker, error) {
 			return supervisor.Speaker{Adapter: forgetful{f}, Act: true, Close: func() {}}, nil
 		}
-		s := supervisor.New(w.cfg, []supervisor.Project{p}, supervisor.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
+		s := supervisor.New(w.cfg, []supervisor.Project{p}, decide.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
 		defer w.run(s)()
 		time.Sleep(time.Second)
 		deferred := protocol.Outcome{Status: "deferred", Agent: "codex"}
@@ -75,7 +76,7 @@ func TestResultWhileHeld(t *testing.T) {
 		p.Open = func(string) (supervisor.Speaker, error) {
 			return supervisor.Speaker{Adapter: forgetful{f}, Act: true, Close: func() {}}, nil
 		}
-		s := supervisor.New(w.cfg, []supervisor.Project{p}, supervisor.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
+		s := supervisor.New(w.cfg, []supervisor.Project{p}, decide.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
 		defer w.run(s)()
 		time.Sleep(time.Second)
 		w.at("demo", func(f *folder) { f.submit(request("t1"), time.Now()) })
@@ -120,13 +121,13 @@ func TestNoVerdictByAnOldLook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	concludes := func(p supervisor.Plan) bool {
+	concludes := func(p decide.Plan) bool {
 		return slices.ContainsFunc(p.Changes, func(c protocol.Change) bool { return c.Verb == protocol.VerbConclude })
 	}
 	view := s.look()
 	due := midnight.Add(200 * time.Second)
 	view.Now = due.Add(time.Second)
-	plan := supervisor.Decide(view, s.memory, s.cfg)
+	plan := decide.Decide(view, s.memory, s.cfg)
 	if concludes(plan) || !plan.Looks["demo"].Equal(due) {
 		t.Errorf("by a look from before the task was due: %+v; the next one at %v", plan.Changes, plan.Looks["demo"])
 	}
@@ -148,7 +149,7 @@ func TestHistoryReachesBack(t *testing.T) {
 		"over both":                                 {stopped: ago(3 * time.Hour), unsaved: ago(2 * time.Hour), want: ago(4 * time.Hour)},
 		"never into the future of a clock set back": {stopped: now.Add(time.Hour), unsaved: now.Add(time.Hour), want: ago(time.Hour)},
 	} {
-		if got := (supervisor.Memory{}).History("demo", now, c.stopped, c.unsaved, time.Hour); !got.Equal(c.want) {
+		if got := (decide.Memory{}).History("demo", now, c.stopped, c.unsaved, time.Hour); !got.Equal(c.want) {
 			t.Errorf("%s: it begins at %v, want %v", rule, got, c.want)
 		}
 	}

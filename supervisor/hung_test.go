@@ -14,6 +14,7 @@ import (
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // stillWorld is a world with an agent at a task, whose recorded process lives and does nothing; the agent falls silent after
@@ -230,11 +231,11 @@ func TestSilenceOutOfSight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			codex := protocol.Subject{Project: "removed", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}
-			m := supervisor.Memory{LastLook: now.Add(-time.Second), Silence: supervisor.Silence{Agents: []protocol.Subject{codex}, Told: now.Add(-25 * time.Hour)}}
+			m := decide.Memory{LastLook: now.Add(-time.Second), Silence: decide.Silence{Agents: []protocol.Subject{codex}, Told: now.Add(-25 * time.Hour)}}
 			if !tc.looked.IsZero() {
-				m.Agents = supervisor.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {State: protocol.AgentDead, Looked: tc.looked}})
+				m.Agents = decide.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {State: protocol.AgentDead, Looked: tc.looked}})
 			}
-			plan := supervisor.Decide(supervisor.View{Now: now}, m, newStage(t).cfg)
+			plan := decide.Decide(decide.View{Now: now}, m, newStage(t).cfg)
 			if len(plan.Alerts) != tc.alerts || len(plan.Memory.Silence.Agents) != tc.alerts {
 				t.Errorf("%d alerts, about %v", len(plan.Alerts), plan.Memory.Silence.Agents)
 			}

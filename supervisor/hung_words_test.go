@@ -9,7 +9,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // eyes are what the stage's steward sees of processes, and how well.
@@ -22,7 +22,7 @@ type eyes struct {
 }
 
 // see fills in what processes do. Each of them runs an idle loop, which takes a little of the processor.
-func (e *eyes) see(v *supervisor.View) {
+func (e *eyes) see(v *decide.View) {
 	for _, u := range e.trees {
 		seen := *u
 		seen.At, seen.CPU = v.Now, u.CPU+(v.Now.Sub(midnight)-e.slept)/250
@@ -36,7 +36,7 @@ func (e *eyes) see(v *supervisor.View) {
 }
 
 // noteEnds writes down whose processes are ended, as the loop orders it: each hanging once.
-func (s *stage) noteEnds(plan supervisor.Plan) {
+func (s *stage) noteEnds(plan decide.Plan) {
 	for _, end := range plan.Ends {
 		if s.eyes.ended[end.Subject].Equal(end.Since) {
 			continue

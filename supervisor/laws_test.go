@@ -14,21 +14,22 @@ import (
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // flat is a Book as a map, to compare with another whatever they share.
-func flat[V any](b supervisor.Book[V]) map[protocol.Subject]V { return maps.Collect(b.All()) }
+func flat[V any](b decide.Book[V]) map[protocol.Subject]V { return maps.Collect(b.All()) }
 
 // flatMemory is a Memory that can be compared, with its Books beside it.
-func flatMemory(m supervisor.Memory) []any {
+func flatMemory(m decide.Memory) []any {
 	books := []any{flat(m.Agents), flat(m.Tasks), flat(m.Locks), flat(m.Reaps)}
-	m.Agents, m.Tasks = supervisor.BookOf[heartbeat.Memory](nil), supervisor.BookOf[supervisor.TaskMemory](nil)
-	m.Locks, m.Reaps = supervisor.BookOf[heartbeat.LockMemory](nil), supervisor.BookOf[supervisor.Reap](nil)
+	m.Agents, m.Tasks = decide.BookOf[heartbeat.Memory](nil), decide.BookOf[decide.TaskMemory](nil)
+	m.Locks, m.Reaps = decide.BookOf[heartbeat.LockMemory](nil), decide.BookOf[decide.Reap](nil)
 	return append(books, m)
 }
 
 // aLook is the view of one project in which a request has just appeared and another task has failed.
-func aLook(now time.Time) supervisor.View {
+func aLook(now time.Time) decide.View {
 	s := &stage{cfg: settings(), now: now, folders: map[string]*folder{"demo": newFolder()}}
 	f := s.demo()
 	f.sims = append(f.sims, &sim{agent: protocol.Agent{Name: "codex", Status: "active", Recorded: "active", Used: protocol.Used(0.12345)}, every: time.Second, next: now})
@@ -47,13 +48,13 @@ func TestSameViewSamePlan(t *testing.T) {
 	for name, zone := range map[string]*time.Location{"local": time.Local, "UTC": time.UTC, "west": time.FixedZone("west", -7*3600)} {
 		t.Run(name, func(t *testing.T) {
 			view := aLook(time.Now().In(zone))
-			var dumped supervisor.View
+			var dumped decide.View
 			reread(t, view, &dumped)
-			a, b := supervisor.Decide(view, supervisor.Memory{}, settings()), supervisor.Decide(dumped, supervisor.Memory{}, settings())
+			a, b := decide.Decide(view, decide.Memory{}, settings()), decide.Decide(dumped, decide.Memory{}, settings())
 			if x, y := dump(t, a), dump(t, b); x != y {
 				t.Errorf("another plan:\n%s\n%s", x, y)
 			}
-			var memory supervisor.Memory
+			var memory decide.Memory
 			reread(t, a.Memory, &memory)
 			a.Memory.Gate.Held, a.Memory.Gate.Turns = memory.Gate.Held, memory.Gate.Turns // empty or nil
 			if !reflect.DeepEqual(flatMemory(memory), flatMemory(a.Memory)) {
@@ -64,7 +65,7 @@ func TestSameViewSamePlan(t *testing.T) {
 }
 
 // checkReasons holds a plan to the law that every verdict names a reason.
-func checkReasons(t fataler, plan supervisor.Plan) {
+func checkReasons(t fataler, plan decide.Plan) {
 	t.Helper()
 	for subject, v := range plan.Tasks.All() {
 		if v.Reason == "" {
@@ -85,7 +86,7 @@ func checkReasons(t fataler, plan supervisor.Plan) {
 
 // checkSettled holds a plan to the law that a task which nothing is left to do about is only cheaper to judge: judged in full
 // it comes out the same.
-func checkSettled(t fataler, view supervisor.View, memory supervisor.Memory, cfg supervisor.Config, plan supervisor.Plan) {
+func checkSettled(t fataler, view decide.View, memory decide.Memory, cfg decide.Config, plan decide.Plan) {
 	t.Helper()
 	for subject, m := range memory.Tasks.All() {
 		if m.Settled != "" {
@@ -93,7 +94,7 @@ func checkSettled(t fataler, view supervisor.View, memory supervisor.Memory, cfg
 			memory.Tasks = memory.Tasks.With(subject, m)
 		}
 	}
-	again := supervisor.Decide(view, memory, cfg)
+	again := decide.Decide(view, memory, cfg)
 	a, b := []any{plan.Changes, plan.Alerts, plan.Remarks, plan.Waiting, plan.Wake, plan.Looks, plan.Open, flat(plan.Tasks)},
 		[]any{again.Changes, again.Alerts, again.Remarks, again.Waiting, again.Wake, again.Looks, again.Open, flat(again.Tasks)}
 	for i := range a {
@@ -106,7 +107,7 @@ func checkSettled(t fataler, view supervisor.View, memory supervisor.Memory, cfg
 // TestResetTimeIsOfThePlace: "resets 3pm" is meant in the time of the machine.
 func TestResetTimeIsOfThePlace(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.FixedZone("", -7*3600))
-	for _, c := range supervisor.Decide(aLook(noon), supervisor.Memory{}, settings()).Changes {
+	for _, c := range decide.Decide(aLook(noon), decide.Memory{}, settings()).Changes {
 		if c.Verb == protocol.VerbRetry {
 			if due := c.Until.In(noon.Location()); due.Hour() != 15 || due.Minute() > 1 {
 				t.Errorf("due %v", due)
@@ -125,11 +126,11 @@ func TestBusyAndObservedAreLeftAlone(t *testing.T) {
 		view := aLook(midnight)
 		view.Load.CPU = protocol.Used(0.99)
 		view.Snapshots[0].Tasks[1].Outcome.Failures[0].Code = "FILE_NOT_FOUND"
-		if n := len(supervisor.Decide(view, supervisor.Memory{}, settings()).Changes); n != 2 {
+		if n := len(decide.Decide(view, decide.Memory{}, settings()).Changes); n != 2 {
 			t.Fatalf("%d changes otherwise", n)
 		}
 		set(&view.Snapshots[0])
-		plan := supervisor.Decide(view, supervisor.Memory{}, settings())
+		plan := decide.Decide(view, decide.Memory{}, settings())
 		if len(plan.Changes) != 0 || len(plan.Memory.Projects["demo"].Retries) != 0 {
 			t.Errorf("%s: %+v, paid %v", name, plan.Changes, plan.Memory.Projects["demo"].Retries)
 		}
@@ -139,11 +140,11 @@ func TestBusyAndObservedAreLeftAlone(t *testing.T) {
 // TestDecideChangesNoMemory: the old memory may be shared with readers.
 func TestDecideChangesNoMemory(t *testing.T) {
 	view := aLook(midnight)
-	old := supervisor.Decide(view, supervisor.Memory{}, settings()).Memory
+	old := decide.Decide(view, decide.Memory{}, settings()).Memory
 	before := string(encoded(t, old))
 	view.Now = view.Now.Add(time.Minute)
 	view.Snapshots[0].At = view.Now
-	supervisor.Decide(view, old, settings())
+	decide.Decide(view, old, settings())
 	if after := string(encoded(t, old)); after != before {
 		t.Errorf("the memory was changed:\n%s\n%s", before, after)
 	}
@@ -163,7 +164,7 @@ func TestAbsentProjectsAreRemembered(t *testing.T) {
 	before := s.memory
 	view := s.look()
 	view.Snapshots = view.Snapshots[:1]
-	plan := supervisor.Decide(view, s.memory, s.cfg)
+	plan := decide.Decide(view, s.memory, s.cfg)
 	if len(plan.Alerts) != 0 {
 		t.Errorf("alerts: %+v", plan.Alerts)
 	}
@@ -230,8 +231,8 @@ func TestSettledWhileNobodyLooked(t *testing.T) {
 
 // TestEmptyPlan: whatever a plan asks for, it is not empty, so that the law of rest holds for all of it.
 func TestEmptyPlan(t *testing.T) {
-	for what, p := range map[string]supervisor.Plan{"changes": {Changes: make([]protocol.Change, 1)}, "alerts": {Alerts: make([]escalate.Alert, 1)}, "remarks": {Remarks: make([]escalate.Remark, 1)}} {
-		if p.Empty() || !(supervisor.Plan{}).Empty() {
+	for what, p := range map[string]decide.Plan{"changes": {Changes: make([]protocol.Change, 1)}, "alerts": {Alerts: make([]escalate.Alert, 1)}, "remarks": {Remarks: make([]escalate.Remark, 1)}} {
+		if p.Empty() || !(decide.Plan{}).Empty() {
 			t.Errorf("a plan with %s is empty", what)
 		}
 	}

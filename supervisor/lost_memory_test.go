@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // TestLostMemory: a run that remembers nothing is on the safe side: silence is counted anew, and attempts are read from disk.
@@ -19,7 +19,7 @@ func TestLostMemory(t *testing.T) {
 		forget := func() {
 			stop()
 			w.mu.Lock()
-			w.memory = supervisor.Memory{}
+			w.memory = decide.Memory{}
 			w.mu.Unlock()
 			s, stop = w.start()
 			time.Sleep(7 * time.Second)

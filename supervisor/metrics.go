@@ -10,6 +10,7 @@ import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 const namespace = "steward"
@@ -125,22 +126,22 @@ func (m *Metrics) change(c protocol.Change, err error) {
 }
 
 // observe finds the beats and results that one decision has taken note of.
-func (m *Metrics) observe(old, next Memory) {
+func (m *Metrics) observe(old, next decide.Memory) {
 	if m == nil {
 		return
 	}
-	for subject, turn := range next.Agents.since(old.Agents) {
-		a, before := turn.is, 1 // the gap before the first beat began before anybody looked
-		if turn.was != nil {
-			before = max(before, turn.was.Beats)
+	for subject, turn := range next.Agents.Since(old.Agents) {
+		a, before := turn.Is, 1 // the gap before the first beat began before anybody looked
+		if turn.Was != nil {
+			before = max(before, turn.Was.Beats)
 		}
 		if a.Beats > before {
 			m.gaps.WithLabelValues(subject.Protocol).Observe(a.LastGap.Seconds())
 		}
 	}
-	for subject, turn := range next.Tasks.since(old.Tasks) {
-		t := turn.is
-		if t.Counted == "" || turn.was != nil && t.Counted == turn.was.Counted {
+	for subject, turn := range next.Tasks.Since(old.Tasks) {
+		t := turn.Is
+		if t.Counted == "" || turn.Was != nil && t.Counted == turn.Was.Counted {
 			continue
 		}
 		m.results.WithLabelValues(subject.Protocol, t.Counted).Inc()

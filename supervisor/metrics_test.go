@@ -16,6 +16,7 @@ import (
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 func subjectOf(kind protocol.Kind, id string) protocol.Subject {
@@ -26,7 +27,7 @@ func subjectOf(kind protocol.Kind, id string) protocol.Subject {
 func measuredPicture() *Picture {
 	agent, lost, odd := subjectOf(protocol.KindAgent, "codex"), subjectOf(protocol.KindTask, "1"), subjectOf(protocol.KindTask, "2")
 	return &Picture{
-		View: View{
+		View: decide.View{
 			Load: capacity.Load{CPU: protocol.Used(0.25), Memory: protocol.Used(0), Disk: protocol.Used(0.5)},
 			Snapshots: []protocol.Snapshot{
 				{Project: "shop", Protocol: "agentstatus", Agents: []protocol.Agent{{Name: "codex"}}, Tasks: []protocol.Task{{ID: "1"}, {ID: "2"}},
@@ -35,11 +36,11 @@ func measuredPicture() *Picture {
 				{Project: "site", Protocol: "mailbox"},
 			},
 		},
-		Plan: Plan{
-			Agents: BookOf(map[protocol.Subject]heartbeat.Verdict{agent: {State: protocol.AgentDead},
+		Plan: decide.Plan{
+			Agents: decide.BookOf(map[protocol.Subject]heartbeat.Verdict{agent: {State: protocol.AgentDead},
 				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {State: protocol.AgentDead}}),
-			Tasks: BookOf(map[protocol.Subject]TaskVerdict{lost: {State: protocol.TaskFailed}, odd: {State: protocol.TaskDeferred, Reason: protocol.ReasonCapacity}}),
-			Memory: Memory{Agents: BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Observed: 40 * time.Second, Covered: 10 * time.Second},
+			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskVerdict{lost: {State: protocol.TaskFailed}, odd: {State: protocol.TaskDeferred, Reason: protocol.ReasonCapacity}}),
+			Memory: decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Observed: 40 * time.Second, Covered: 10 * time.Second},
 				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {Observed: 10 * time.Second, Covered: 10 * time.Second}})},
 		},
 		Desks: []DeskPicture{{Name: "shop"}, {Name: "site", Problem: &protocol.Fault{Problem: "the folder does not answer"}}},
@@ -145,9 +146,9 @@ func exercise(m *Metrics) {
 	m.change(protocol.Change{Verb: protocol.VerbRetry, Reason: protocol.ReasonRule}, errors.New("disk full"))
 	m.Delivered("desktop", "shown")
 	m.Delivered("pager", "a word that the channel made up")
-	m.observe(Memory{Agents: BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Beats: 1}})},
-		Memory{Agents: BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Beats: 2, LastGap: 25 * time.Second}}),
-			Tasks: BookOf(map[protocol.Subject]TaskMemory{task: {Counted: "completed", Latency: 12 * time.Second}})})
+	m.observe(decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Beats: 1}})},
+		decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Beats: 2, LastGap: 25 * time.Second}}),
+			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskMemory{task: {Counted: "completed", Latency: 12 * time.Second}})})
 }
 
 func TestCounters(t *testing.T) {
@@ -167,13 +168,13 @@ func TestCounters(t *testing.T) {
 
 func TestObserveCountsEachThingOnce(t *testing.T) {
 	one, two, agent := subjectOf(protocol.KindTask, "1"), subjectOf(protocol.KindTask, "2"), subjectOf(protocol.KindAgent, "codex")
-	agents := func(m heartbeat.Memory) Book[heartbeat.Memory] {
-		return BookOf(map[protocol.Subject]heartbeat.Memory{agent: m})
+	agents := func(m heartbeat.Memory) decide.Book[heartbeat.Memory] {
+		return decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: m})
 	}
-	tasks := BookOf[TaskMemory]
-	type list = map[protocol.Subject]TaskMemory
+	tasks := decide.BookOf[decide.TaskMemory]
+	type list = map[protocol.Subject]decide.TaskMemory
 	ended := tasks(list{one: {Counted: "failed", Latency: 10 * time.Second}, two: {Counted: "completed", Latency: 20 * time.Second}})
-	steps := []Memory{
+	steps := []decide.Memory{
 		{Agents: agents(heartbeat.Memory{Beats: 1, LastGap: time.Hour}), Tasks: tasks(list{one: {}})}, // the first beat has no gap
 		{Agents: agents(heartbeat.Memory{Beats: 2, LastGap: 30 * time.Second}), Tasks: ended},
 		{Agents: agents(heartbeat.Memory{Beats: 2, LastGap: 30 * time.Second}), Tasks: ended},
@@ -181,7 +182,7 @@ func TestObserveCountsEachThingOnce(t *testing.T) {
 		{Tasks: tasks(list{two: {Counted: "failed"}})}, // it does not say when it was asked for
 	}
 	reg, m := measured(nil)
-	old := Memory{}
+	old := decide.Memory{}
 	for _, next := range steps {
 		m.observe(old, next)
 		old = next
@@ -198,12 +199,12 @@ func TestObserveCountsEachThingOnce(t *testing.T) {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	agents, tasks := map[protocol.Subject]heartbeat.Memory{}, map[protocol.Subject]TaskMemory{}
+	agents, tasks := map[protocol.Subject]heartbeat.Memory{}, map[protocol.Subject]decide.TaskMemory{}
 	for i := range 100 {
 		agents[subjectOf(protocol.KindAgent, string(rune('a'+i)))] = heartbeat.Memory{Beats: 9}
-		tasks[subjectOf(protocol.KindTask, string(rune('a'+i)))] = TaskMemory{Counted: "completed"}
+		tasks[subjectOf(protocol.KindTask, string(rune('a'+i)))] = decide.TaskMemory{Counted: "completed"}
 	}
-	m, old, next := NewMetrics(prometheus.NewRegistry(), ""), Memory{Agents: BookOf(agents), Tasks: BookOf(tasks)}, Memory{Agents: BookOf(agents), Tasks: BookOf(tasks)}
+	m, old, next := NewMetrics(prometheus.NewRegistry(), ""), decide.Memory{Agents: decide.BookOf(agents), Tasks: decide.BookOf(tasks)}, decide.Memory{Agents: decide.BookOf(agents), Tasks: decide.BookOf(tasks)}
 	for b.Loop() {
 		m.observe(old, next)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // Where steward only observes, the incident about orphans says how a person ends them.
@@ -16,7 +16,7 @@ func TestObservedOrphansSayHowToEndThem(t *testing.T) {
 		snap := protocol.Snapshot{At: now, Agents: []protocol.Agent{{Name: "w", Presence: protocol.PresenceHere, Orphans: []protocol.Identity{{PID: 4711}}}},
 			Findings: []protocol.Finding{{Subject: protocol.Subject{Kind: protocol.KindAgent, ID: "w"}, Code: "orphans", Severity: protocol.High, Text: "its leader is gone"}}}
 		snap.Name("shop", "ralph", act)
-		plan := supervisor.Decide(supervisor.View{Now: now, Snapshots: []protocol.Snapshot{snap}, Looked: []string{"shop"}}, supervisor.Memory{}, settings())
+		plan := decide.Decide(decide.View{Now: now, Snapshots: []protocol.Snapshot{snap}, Looked: []string{"shop"}}, decide.Memory{}, settings())
 		said := false
 		for _, a := range plan.Alerts {
 			said = said || strings.Contains(a.Detail, "To end them: kill 4711.") && strings.Contains(a.Detail, `ralph = "act"`)

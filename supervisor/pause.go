@@ -12,6 +12,7 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // pause has a project (or all) only observed until it is resumed; what is held there is released first.
@@ -178,10 +179,10 @@ func (s *Supervisor) tellOrders() {
 // orderAlert is the incident that the file of an order cannot be used.
 func orderAlert(p Pause) escalate.Alert {
 	file := path.Join(ordersFolder, p.file)
-	a := escalate.Alert{Kind: "order_unreadable", Severity: protocol.Medium, Foreign: true, Code: p.file, Options: ofCare(),
+	a := escalate.Alert{Kind: "order_unreadable", Severity: protocol.Medium, Foreign: true, Code: p.file, Options: decide.CareOptions(),
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "orders"},
 		Summary: "an order to pause a project cannot be read, and stays in force"}
-	a.Key = keyOf(a)
+	a.Key = decide.KeyOf(a)
 	if p.problem != nil {
 		a.Detail = fmt.Sprintf("%s in the state folder: %v. Its project is only observed until: steward resume PROJECT", file, p.problem)
 		a.Occurrence = p.problem.Error()
@@ -201,7 +202,7 @@ func (s *Supervisor) orderFault(d *desk) *protocol.Fault {
 }
 
 // Paused says why each of some projects is only observed by a person's order, for a command that only looks.
-func (o *Orders) Paused(folders map[string]Folder, memory Memory) map[string]string {
+func (o *Orders) Paused(folders map[string]Folder, memory decide.Memory) map[string]string {
 	paused := map[string]string{}
 	for name, f := range folders {
 		var others []Folder

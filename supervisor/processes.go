@@ -2,11 +2,11 @@ package supervisor
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // crossCheck is how often processes that were found alive are looked at, although their exit is watched, while there is
@@ -31,7 +31,7 @@ func (s *Supervisor) followAgents(d *desk) {
 		snap := &d.snapshots[i]
 		for j := range snap.Agents {
 			a := &snap.Agents[j]
-			for _, id := range beside(a) {
+			for _, id := range decide.Beside(a) {
 				want(id)
 			}
 			id := heartbeat.Watch(*a, s.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)))
@@ -56,33 +56,6 @@ func (s *Supervisor) followAgents(d *desk) {
 		s.processes = nil
 	}
 	d.processes, d.claims = wanted, claims
-}
-
-// beside lists the processes that matter to an agent besides the one that speaks for it.
-func beside(a *protocol.Agent) []protocol.Identity {
-	list := a.Others
-	if len(list) > 0 && a.Process.Proves() {
-		list = append(slices.Clone(list), a.Process)
-	}
-	if a.Keeper.Proves() {
-		list = append(slices.Clone(list), a.Keeper)
-	}
-	return list
-}
-
-// speaking is the agent with the process in front that speaks for it: of several, the first that is not gone.
-func (d *decision) speaking(a *protocol.Agent) protocol.Agent {
-	if len(a.Others) == 0 || d.processes[a.Process] != heartbeat.ProcessGone {
-		return *a
-	}
-	chosen := *a
-	for _, id := range a.Others {
-		if d.processes[id] != heartbeat.ProcessGone {
-			chosen.Process = id
-			break
-		}
-	}
-	return chosen
 }
 
 // claimed gives who carries a pid that only a file names: looked up once.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // TestDecideProperties plays chance: whatever happens, a plan comes to rest, is the same from a dump (both checked by
@@ -19,7 +19,7 @@ import (
 func TestDecideProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStage(t)
-		s.after = func(v supervisor.View, p supervisor.Plan) { checkPlan(t, s, v, p) }
+		s.after = func(v decide.View, p decide.Plan) { checkPlan(t, s, v, p) }
 		for _, name := range []string{"codex", "other"} {
 			s.sim(name)
 		}
@@ -101,7 +101,7 @@ func crashWithin(t *rapid.T, s *stage) {
 		}
 		return nil
 	}
-	plan := supervisor.Decide(s.look(), s.memory, s.cfg)
+	plan := decide.Decide(s.look(), s.memory, s.cfg)
 	s.memory = plan.Memory
 	for _, a := range plan.Alerts {
 		s.raise(a)
@@ -125,7 +125,7 @@ func drawOutcome(t *rapid.T) protocol.Outcome {
 	return o
 }
 
-func checkPlan(t *rapid.T, s *stage, v supervisor.View, p supervisor.Plan) {
+func checkPlan(t *rapid.T, s *stage, v decide.View, p decide.Plan) {
 	t.Helper()
 	snap := &v.Snapshots[0]
 	seen := map[protocol.Subject]bool{}

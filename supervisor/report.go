@@ -9,6 +9,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // Picture is what the loop knew at one moment. It is never changed once made, so that the status page is served
@@ -16,9 +17,9 @@ import (
 type Picture struct {
 	Started time.Time
 	Looks   int
-	View    View
-	Plan    Plan
-	Config  Config
+	View    decide.View
+	Plan    decide.Plan
+	Config  decide.Config
 	Desks   []DeskPicture
 	Done    []Done
 }
@@ -62,7 +63,7 @@ func (d DeskPicture) mode(sp Spoken) string {
 }
 
 // show publishes the picture of this moment, seen as in view.
-func (s *Supervisor) show(view View) {
+func (s *Supervisor) show(view decide.View) {
 	p := &Picture{Started: s.started, Looks: s.looks, View: view, Plan: s.plan, Config: s.cfg, Done: s.done,
 		Desks: make([]DeskPicture, 0, len(s.desks))}
 	for _, name := range s.names() {

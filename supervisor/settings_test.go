@@ -7,11 +7,11 @@ import (
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // settings are those that the program ships with (config.toml).
-func settings() supervisor.Config {
+func settings() decide.Config {
 	rule := func(code, severity, action string, attempts int, delay time.Duration, factor, timeout float64, then string) escalate.Rule {
 		longest := 10 * time.Minute
 		if action == escalate.ActionWait {
@@ -34,7 +34,7 @@ func settings() supervisor.Config {
 		rule("", "warning", protocol.ActionRetry, 3, 10*time.Second, 2, 1, escalate.ThenDead),
 		rule("", "error", protocol.ActionRetry, 2, 10*time.Second, 2, 2, escalate.ThenDead),
 		escalate.Rule{Severity: "fatal", Action: protocol.ActionStop, Then: escalate.ThenAlert})
-	return supervisor.Config{
+	return decide.Config{
 		LookEvery: 5 * time.Second,
 		Human:     "Jesse", FaultAfter: time.Minute, Progress: escalate.ProgressOff,
 		Heartbeat: heartbeat.Config{Late: 45 * time.Second, Dead: 90 * time.Second, StartGrace: time.Minute, ResumeGrace: 30 * time.Second,
@@ -44,7 +44,7 @@ func settings() supervisor.Config {
 			PromoteAfter: 10 * time.Minute, AlarmAfter: 10 * time.Minute, StarveAfter: 30 * time.Minute, Near: 0.1,
 			ClaimCores: 1, ClaimMemoryMB: 1024, ClaimDecays: 10 * time.Second, ClaimLapses: 30 * time.Second,
 			SampleEvery: time.Second, SampleNear: 250 * time.Millisecond, SampleIdle: 5 * time.Second},
-		Tasks: supervisor.TaskConfig{Timeout: 300 * time.Second, MaxTimeout: time.Hour, Settle: 6 * time.Second, Judge: 2 * time.Second,
+		Tasks: decide.TaskConfig{Timeout: 300 * time.Second, MaxTimeout: time.Hour, Settle: 6 * time.Second, Judge: 2 * time.Second,
 			Presume: 10 * time.Second, Lease: time.Minute, LogAfter: 2 * time.Second, RetriesPerHour: 60, History: time.Hour},
 		Retry: escalate.RetryConfig{Rules: rules, MaxAttempts: 10, MaxTimeout: time.Hour},
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // brain is steward's process: the loop around Decide, in one thread. What a kill leaves is saved and heads.
@@ -20,8 +21,8 @@ type brain struct {
 	up     bool
 	starts int
 	since  time.Duration // of this process
-	memory supervisor.Memory
-	plan   supervisor.Plan
+	memory decide.Memory
+	plan   decide.Plan
 	desks  []*place
 	load   capacity.Load
 	from   time.Time // where the run before stopped
@@ -35,8 +36,8 @@ type brain struct {
 	within     int           // of them in this minute
 	minute     time.Duration // since when
 
-	saved   supervisor.Memory   // a Memory is never changed once it was decided on
-	copies  []supervisor.Memory // of what was saved earlier
+	saved   decide.Memory   // a Memory is never changed once it was decided on
+	copies  []decide.Memory // of what was saved earlier
 	copied  time.Duration
 	heads   map[string]escalate.Head
 	unsave  bool      // the memory cannot be written
@@ -72,7 +73,7 @@ func newBrain(m *simulation) *brain {
 // start is a new process of steward.
 func (b *brain) start() {
 	m := b.m
-	b.memory, b.plan, b.desks, b.doom, b.resumed = supervisor.Memory{}, supervisor.Plan{}, nil, 0, false
+	b.memory, b.plan, b.desks, b.doom, b.resumed = decide.Memory{}, decide.Plan{}, nil, 0, false
 	reread(m, b.remembers(), &b.memory)
 	b.since = m.awake
 	b.up, b.from, b.pulse, b.pulseAwake = true, b.memory.LastLook, m.now(), m.awake

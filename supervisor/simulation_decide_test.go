@@ -8,20 +8,20 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // view gathers what a decision rests on, as the loop does.
-func (b *brain) view() supervisor.View {
+func (b *brain) view() decide.View {
 	m := b.m
-	v := supervisor.View{Now: m.now(), Load: b.load, Incidents: b.heads, Resumed: b.resumed, Usage: m.usage(m.now())}
+	v := decide.View{Now: m.now(), Load: b.load, Incidents: b.heads, Resumed: b.resumed, Usage: m.usage(m.now())}
 	for _, d := range b.desks {
 		stuck := d.busy && m.awake-d.since >= 30*time.Second
 		if d.looked {
 			v.Looked = append(v.Looked, d.s.name)
 		}
 		if stuck {
-			v.Troubles = append(v.Troubles, supervisor.Trouble{Project: d.s.name, Code: "stuck",
+			v.Troubles = append(v.Troubles, decide.Trouble{Project: d.s.name, Code: "stuck",
 				Fault: protocol.Fault{Path: "/" + d.s.name, Problem: "the folder does not answer", Severity: protocol.High, Since: m.now().Add(d.since - m.awake)}})
 		}
 		for _, snap := range d.snapshots {
@@ -30,10 +30,10 @@ func (b *brain) view() supervisor.View {
 		}
 		for id, state := range d.processes {
 			_, claimed := d.claims[id.PID]
-			v.Processes = append(v.Processes, supervisor.Process{Identity: id, State: state, Claimed: claimed})
+			v.Processes = append(v.Processes, decide.Process{Identity: id, State: state, Claimed: claimed})
 		}
 	}
-	slices.SortFunc(v.Processes, func(a, b supervisor.Process) int {
+	slices.SortFunc(v.Processes, func(a, b decide.Process) int {
 		return cmp.Or(cmp.Compare(a.Identity.PID, b.Identity.PID), cmp.Compare(a.Identity.Start, b.Identity.Start))
 	})
 	return v
@@ -46,7 +46,7 @@ func (b *brain) decide() {
 	}
 	m := b.m
 	view, old := b.view(), b.memory
-	plan := supervisor.Decide(view, old, m.cfg)
+	plan := decide.Decide(view, old, m.cfg)
 	b.decided++
 	checkReasons(m, plan)
 	if b.decided%101 == 0 {
@@ -100,7 +100,7 @@ func (b *brain) desk(project string) *place {
 }
 
 // possible lists the changes that can be made now.
-func (b *brain) possible(plan supervisor.Plan) []protocol.Change {
+func (b *brain) possible(plan decide.Plan) []protocol.Change {
 	var due []protocol.Change
 	for _, c := range plan.Changes {
 		if d := b.desk(c.Subject.Project); !d.busy && !d.efforts.Resting(c, b.m.uptime()) {

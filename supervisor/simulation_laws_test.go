@@ -8,7 +8,7 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // How fine the laws are is measured by breaking one rule of supervisor at a time. Within 200 seeds they notice when
@@ -202,7 +202,7 @@ func (m *simulation) checkAttempts(s *site, c *card) {
 }
 
 // checkPlan sees every decision.
-func (m *simulation) checkPlan(v supervisor.View, old supervisor.Memory, p supervisor.Plan) {
+func (m *simulation) checkPlan(v decide.View, old decide.Memory, p decide.Plan) {
 	seen := map[protocol.Subject]bool{}
 	for _, c := range p.Changes {
 		if c.Verb != protocol.VerbLog && seen[c.Subject] {
@@ -237,7 +237,7 @@ func subjectOf(s *site, kind protocol.Kind, id string) protocol.Subject {
 	return protocol.Subject{Project: s.name, Protocol: "agentstatus", Kind: kind, ID: id}
 }
 
-func taskIn(v supervisor.View, subject protocol.Subject) protocol.Task {
+func taskIn(v decide.View, subject protocol.Subject) protocol.Task {
 	for i := range v.Snapshots {
 		s := &v.Snapshots[i]
 		for j := range s.Tasks {
@@ -250,7 +250,7 @@ func taskIn(v supervisor.View, subject protocol.Subject) protocol.Task {
 }
 
 // checkAgents: nobody who lives is called dead.
-func (m *simulation) checkAgents(p supervisor.Plan) {
+func (m *simulation) checkAgents(p decide.Plan) {
 	for _, d := range m.brain.desks {
 		for _, a := range d.s.actors {
 			v, known := p.Agents.Find(subjectOf(d.s, protocol.KindAgent, a.name))
@@ -262,12 +262,12 @@ func (m *simulation) checkAgents(p supervisor.Plan) {
 }
 
 // checkDump decides once more on what a dump of everything gives back, and weighs the memory.
-func (m *simulation) checkDump(v supervisor.View, old supervisor.Memory, p supervisor.Plan) {
-	var view supervisor.View
-	var memory supervisor.Memory
+func (m *simulation) checkDump(v decide.View, old decide.Memory, p decide.Plan) {
+	var view decide.View
+	var memory decide.Memory
 	reread(m, v, &view)
 	reread(m, old, &memory)
-	again := supervisor.Decide(view, memory, m.cfg)
+	again := decide.Decide(view, memory, m.cfg)
 	if a, b := dump(m, p), dump(m, again); a != b {
 		m.Fatalf("a dump leads to another plan:\n%s\n%s", a, b)
 	}
@@ -351,7 +351,7 @@ func (m *simulation) told(s *site, c *card, open bool) bool {
 }
 
 // letIn lists the tasks that a plan admits because there is room.
-func letIn(old supervisor.Memory, p supervisor.Plan, s *site) (ids []string) {
+func letIn(old decide.Memory, p decide.Plan, s *site) (ids []string) {
 	for _, id := range s.files.order {
 		if s.files.cards[id].result != nil {
 			continue
@@ -371,7 +371,7 @@ func letIn(old supervisor.Memory, p supervisor.Plan, s *site) (ids []string) {
 }
 
 // checkGate: whatever is admitted finds room by the last readings; in a herd also by what runs and was admitted before.
-func (m *simulation) checkGate(v supervisor.View, old supervisor.Memory, p supervisor.Plan) {
+func (m *simulation) checkGate(v decide.View, old decide.Memory, p decide.Plan) {
 	load := v.Load.Fresh(v.Now)
 	for _, s := range m.sites {
 		for _, id := range letIn(old, p, s) {
@@ -391,7 +391,7 @@ func (m *simulation) checkGate(v supervisor.View, old supervisor.Memory, p super
 }
 
 // exact reports whether the readings alone tell how full the machine is: nothing that ended is counted as room beside them.
-func (m *simulation) exact(old, next supervisor.Memory) bool {
+func (m *simulation) exact(old, next decide.Memory) bool {
 	if m.strict {
 		return m.awake-m.machine.ended > 6*time.Second
 	}

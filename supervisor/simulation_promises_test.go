@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // What steward promises of time, order and words: nothing comes early, nobody is overtaken or forgotten, and what ends
@@ -24,7 +24,7 @@ type promises struct {
 }
 
 // checkPromises sees every decision.
-func (m *simulation) checkPromises(v supervisor.View, old supervisor.Memory, p supervisor.Plan) {
+func (m *simulation) checkPromises(v decide.View, old decide.Memory, p decide.Plan) {
 	if m.promises.runs != m.brain.starts || v.Resumed {
 		m.promises.runs, m.promises.idle = m.brain.starts, m.awake
 		for _, j := range m.jobs {
@@ -43,7 +43,7 @@ func (m *simulation) checkPromises(v supervisor.View, old supervisor.Memory, p s
 
 // checkHeldInTime: a request is held for want of room at its first judgement, within two seconds, or never; and never
 // after it lay open for so long that it counts as taken.
-func (m *simulation) checkHeldInTime(v supervisor.View, old supervisor.Memory, p supervisor.Plan) {
+func (m *simulation) checkHeldInTime(v decide.View, old decide.Memory, p decide.Plan) {
 	for _, c := range p.Changes {
 		if c.Verb != protocol.VerbHold || c.Reason != protocol.ReasonCapacity {
 			continue
@@ -68,7 +68,7 @@ func (m *simulation) committed(subject protocol.Subject) int {
 }
 
 // checkClaimants: only open tasks of living agents have a claim.
-func (m *simulation) checkClaimants(v supervisor.View, p supervisor.Plan) {
+func (m *simulation) checkClaimants(v decide.View, p decide.Plan) {
 	for _, c := range p.Claims {
 		if c.Subject.Kind != protocol.KindTask || c.Absent {
 			continue
@@ -81,7 +81,7 @@ func (m *simulation) checkClaimants(v supervisor.View, p supervisor.Plan) {
 }
 
 // checkForgotten: on an idle machine nothing is kept for want of room, nor a retry that is due.
-func (m *simulation) checkForgotten(v supervisor.View, p supervisor.Plan) {
+func (m *simulation) checkForgotten(v decide.View, p decide.Plan) {
 	load := v.Load.Fresh(v.Now)
 	if load.CPU.Or(1) > 0.2 || load.Memory.Or(1) > 0.2 || len(p.Claims) > 0 || m.brain.unsave { // nothing is done then
 		m.promises.idle = m.awake
@@ -121,7 +121,7 @@ func (m *simulation) inHandNow(s *site, id string) bool {
 }
 
 // checkOvertaking: nobody is admitted before one who comes first in the queue and whose limit is no lower.
-func (m *simulation) checkOvertaking(v supervisor.View, p supervisor.Plan, s *site, id string) {
+func (m *simulation) checkOvertaking(v decide.View, p decide.Plan, s *site, id string) {
 	mine := m.waiterOf(v, p, subjectOf(s, protocol.KindTask, id))
 	for subject := range p.Memory.Gate.Held {
 		t := taskIn(v, subject)
@@ -152,14 +152,14 @@ type inQueue struct {
 	limit float64
 }
 
-func (m *simulation) waiterOf(v supervisor.View, p supervisor.Plan, subject protocol.Subject) inQueue {
+func (m *simulation) waiterOf(v decide.View, p decide.Plan, subject protocol.Subject) inQueue {
 	t := taskIn(v, subject)
 	since := p.Memory.Tasks.Of(subject).FirstSeen
 	return inQueue{capacity.Effective(t.Priority, since, v.Now, m.cfg.Capacity.PromoteAfter), since, t.Throttle.Or(m.cfg.Capacity.Threshold)}
 }
 
 // checkShut: a gate that has admitted nobody for long is told of, and so is who waits for very long although others go.
-func (m *simulation) checkShut(v supervisor.View, old supervisor.Memory, p supervisor.Plan) {
+func (m *simulation) checkShut(v decide.View, old decide.Memory, p decide.Plan) {
 	load, after := v.Load.Fresh(v.Now), m.cfg.Capacity.AlarmAfter
 	told := m.toldOfMachine(p)
 	let := false
@@ -189,7 +189,7 @@ func (m *simulation) limitOf(j *job) float64 {
 }
 
 // toldOfMachine reports whether an incident about the machine is open or being raised.
-func (m *simulation) toldOfMachine(p supervisor.Plan) bool {
+func (m *simulation) toldOfMachine(p decide.Plan) bool {
 	for _, h := range m.brain.heads {
 		if h.Subject.Kind == protocol.KindMachine && h.State != escalate.Resolved || h.Subject.Kind == protocol.KindMachine && h.ResolvedBy == escalate.ByOperator {
 			return true
@@ -199,7 +199,7 @@ func (m *simulation) toldOfMachine(p supervisor.Plan) bool {
 }
 
 // checkTold: what has failed for good is told within ten seconds after steward knows.
-func (m *simulation) checkTold(v supervisor.View, p supervisor.Plan) {
+func (m *simulation) checkTold(v decide.View, p decide.Plan) {
 	for subject, verdict := range p.Tasks.All() {
 		j := m.jobs[subject]
 		if j == nil {
@@ -218,7 +218,7 @@ func (m *simulation) checkTold(v supervisor.View, p supervisor.Plan) {
 }
 
 // checkAnnounced: nothing falls due by the clock alone before the moment for which the plan asked.
-func (m *simulation) checkAnnounced(v supervisor.View, p supervisor.Plan) {
+func (m *simulation) checkAnnounced(v decide.View, p decide.Plan) {
 	until := v.Now.Add(m.cfg.LookEvery)
 	if len(p.Memory.Gate.Held) > 0 { // then it is judged by every sample
 		until = v.Now.Add(m.cfg.Capacity.SampleEvery)
@@ -233,7 +233,7 @@ func (m *simulation) checkAnnounced(v supervisor.View, p supervisor.Plan) {
 	if !later.Now.After(v.Now) || v.Resumed {
 		return
 	}
-	next := supervisor.Decide(later, p.Memory, m.cfg)
+	next := decide.Decide(later, p.Memory, m.cfg)
 	for _, c := range next.Changes {
 		_, queued := p.Memory.Gate.Held[c.Subject] // what is promised fades from sample to sample
 		known := func(x protocol.Change) bool { return x.Subject == c.Subject }

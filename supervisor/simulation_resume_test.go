@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // resume is what the laws about a resume remember of this run of steward.
@@ -21,7 +21,7 @@ const reissuePace = 5 * time.Second
 
 // checkResume: within the grace after a resume no agent dies by silence, no lock is broken and no work is given up, and
 // the retries that fell due before its end are released one by one.
-func (m *simulation) checkResume(v supervisor.View, p supervisor.Plan) {
+func (m *simulation) checkResume(v decide.View, p decide.Plan) {
 	r := &m.resume
 	if r.run != m.brain.starts {
 		r.run, r.until, r.paced = m.brain.starts, time.Time{}, time.Time{}
@@ -43,7 +43,7 @@ func (m *simulation) checkResume(v supervisor.View, p supervisor.Plan) {
 	}
 }
 
-func (m *simulation) checkGrace(p supervisor.Plan, v supervisor.View) {
+func (m *simulation) checkGrace(p decide.Plan, v decide.View) {
 	for subject, a := range p.Agents.All() {
 		if a.State == protocol.AgentDead && a.Changed && !a.Proof {
 			m.Fatalf("grace: %s is called dead by silence within the grace until %v: %s", subject, m.resume.until, a.Why)
@@ -61,7 +61,7 @@ func (m *simulation) checkGrace(p supervisor.Plan, v supervisor.View) {
 
 // checkTwice: work that is given up because its agent is silent, without proof that the agent is gone, may have run twice,
 // and every run after it says so.
-func (m *simulation) checkTwice(v supervisor.View, p supervisor.Plan) {
+func (m *simulation) checkTwice(v decide.View, p decide.Plan) {
 	for _, c := range p.Changes {
 		t := taskIn(v, c.Subject)
 		switch {
@@ -159,7 +159,7 @@ func (m *simulation) sleeps(d time.Duration) {
 
 // remembers gives a run of steward the memory that it finds: now and then none, because it is lost, damaged or of a newer
 // steward, or an older one, from a copy.
-func (b *brain) remembers() supervisor.Memory {
+func (b *brain) remembers() decide.Memory {
 	m := b.m
 	if m.kind != mixed || b.starts == 0 || !m.odds(15) {
 		return b.saved
@@ -174,7 +174,7 @@ func (b *brain) remembers() supervisor.Memory {
 		return pick(m, b.copies)
 	}
 	m.note("steward finds no memory")
-	return supervisor.Memory{}
+	return decide.Memory{}
 }
 
 // copySaved keeps a copy of the memory now and then.

@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // simulation is a machine, its projects, their agents and steward, all of it moved by one seed. Nothing in it asks the
@@ -22,7 +22,7 @@ type simulation struct {
 	seed   uint64
 	kind   kind
 	chance *rand.Rand
-	cfg    supervisor.Config
+	cfg    decide.Config
 
 	// awake is how long the machine has been awake; offset is what sleeps and steps of its clock add to that.
 	awake, offset time.Duration

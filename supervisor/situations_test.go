@@ -21,7 +21,7 @@ import (
 	"github.com/livhana/steward/protocol/mailbox"
 	"github.com/livhana/steward/protocol/protocoltest"
 	"github.com/livhana/steward/protocol/ralph"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // speaking opens the protocols with the settings that the program ships with, and says where steward acts.
@@ -84,9 +84,9 @@ type situation struct {
 	files   map[string]string
 	lasts   time.Duration
 	act     bool
-	cfg     supervisor.Config
+	cfg     decide.Config
 	adapter protocol.Adapter
-	memory  supervisor.Memory
+	memory  decide.Memory
 	heads   map[string]escalate.Head
 	seen    []string
 }
@@ -160,13 +160,13 @@ func (s *situation) play() string {
 	return strings.Join(s.seen, "")
 }
 
-func (s *situation) turn() supervisor.Plan {
+func (s *situation) turn() decide.Plan {
 	snap := s.adapter.Observe(s.t.Context(), protocol.Look{Now: s.now, Since: s.now.Add(-s.cfg.Tasks.History)})
 	snap.Name("shop", s.name, s.act)
 	quarter := protocol.Used(0.25)
-	view := supervisor.View{Now: s.now, Snapshots: []protocol.Snapshot{snap}, Incidents: s.heads, Looked: []string{"shop"}}
+	view := decide.View{Now: s.now, Snapshots: []protocol.Snapshot{snap}, Incidents: s.heads, Looked: []string{"shop"}}
 	view.Load.At, view.Load.CPU, view.Load.Memory, view.Load.Files, view.Load.Disk = s.now, quarter, quarter, quarter, quarter
-	plan := supervisor.Decide(view, s.memory, s.cfg)
+	plan := decide.Decide(view, s.memory, s.cfg)
 	s.memory = plan.Memory
 	for _, a := range plan.Alerts {
 		s.hear(a)

@@ -14,6 +14,7 @@ import (
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -29,26 +30,26 @@ type fataler interface {
 type stage struct {
 	turns     int // so far
 	t         fataler
-	cfg       supervisor.Config
+	cfg       decide.Config
 	now       time.Time
 	folders   map[string]*folder
 	load      capacity.Load
 	processes map[protocol.Identity]heartbeat.ProcessState
 	heads     map[string]escalate.Head
-	memory    supervisor.Memory
-	plan      supervisor.Plan
+	memory    decide.Memory
+	plan      decide.Plan
 	snapshots map[string]protocol.Snapshot
 	once      bool
 	ran       bool
 	resumed   bool
-	troubles  []supervisor.Trouble
+	troubles  []decide.Trouble
 	show      map[protocol.Verb]bool
 	log       strings.Builder
 	alerts    int
 	eyes      eyes
 	asks      *supervisor.Admissions // those that ask before they begin; nil before the first
 	// after is called with every view and plan.
-	after func(supervisor.View, supervisor.Plan)
+	after func(decide.View, decide.Plan)
 }
 
 func newStage(t fataler) *stage {
@@ -56,7 +57,7 @@ func newStage(t fataler) *stage {
 	return &stage{t: t, cfg: settings(), now: midnight, folders: map[string]*folder{"demo": newFolder()},
 		load:      capacity.Load{CPU: quarter, Memory: quarter, Files: quarter, Disk: quarter},
 		processes: map[protocol.Identity]heartbeat.ProcessState{}, heads: map[string]escalate.Head{},
-		snapshots: map[string]protocol.Snapshot{}, after: func(supervisor.View, supervisor.Plan) {},
+		snapshots: map[string]protocol.Snapshot{}, after: func(decide.View, decide.Plan) {},
 		show: map[protocol.Verb]bool{"mark": true, "hold": true, "release": true, "retry": true, "bury": true, "conclude": true, "cancel": true, "file": true,
 			"unlock": true, "requeue": true, "reap": true}}
 }
@@ -105,11 +106,11 @@ func (s *stage) rest() {
 	}
 }
 
-func (s *stage) turn() supervisor.Plan {
+func (s *stage) turn() decide.Plan {
 	s.t.Helper()
 	s.ran = true
 	view := s.look()
-	plan := supervisor.Decide(view, s.memory, s.cfg)
+	plan := decide.Decide(view, s.memory, s.cfg)
 	if s.turns++; s.turns <= 20 || s.turns%10 == 0 || len(plan.Changes)+len(plan.Alerts)+len(plan.Remarks) > 0 {
 		s.checkDump(view, plan) // in a long wait, nine turns of ten are like the one before
 	}
@@ -135,9 +136,9 @@ func (s *stage) turn() supervisor.Plan {
 	return plan
 }
 
-func (s *stage) look() supervisor.View {
+func (s *stage) look() decide.View {
 	s.load.At = s.now
-	v := supervisor.View{Now: s.now, Load: s.load, Incidents: s.heads, Once: s.once, Resumed: s.resumed, Troubles: s.troubles}
+	v := decide.View{Now: s.now, Load: s.load, Incidents: s.heads, Once: s.once, Resumed: s.resumed, Troubles: s.troubles}
 	for _, name := range []string{"demo", "other"} {
 		f := s.folders[name]
 		if f == nil {
@@ -148,9 +149,9 @@ func (s *stage) look() supervisor.View {
 		v.Snapshots, v.Looked = append(v.Snapshots, snap), append(v.Looked, name)
 	}
 	for id, state := range s.processes {
-		v.Processes = append(v.Processes, supervisor.Process{Identity: id, State: state})
+		v.Processes = append(v.Processes, decide.Process{Identity: id, State: state})
 	}
-	slices.SortFunc(v.Processes, func(a, b supervisor.Process) int { return a.Identity.PID - b.Identity.PID })
+	slices.SortFunc(v.Processes, func(a, b decide.Process) int { return a.Identity.PID - b.Identity.PID })
 	s.eyes.see(&v)
 	if s.asks != nil {
 		v.Promised = s.asks.Promised(s.now)
@@ -159,13 +160,13 @@ func (s *stage) look() supervisor.View {
 }
 
 // checkDump decides once more on what a dump of everything gives back.
-func (s *stage) checkDump(view supervisor.View, plan supervisor.Plan) {
+func (s *stage) checkDump(view decide.View, plan decide.Plan) {
 	s.t.Helper()
-	var v supervisor.View
-	var m supervisor.Memory
+	var v decide.View
+	var m decide.Memory
 	reread(s.t, view, &v)
 	reread(s.t, s.memory, &m)
-	again := supervisor.Decide(v, m, s.cfg)
+	again := decide.Decide(v, m, s.cfg)
 	if a, b := dump(s.t, plan), dump(s.t, again); a != b {
 		s.t.Fatalf("at %s a dump leads to another plan:\n%s\n%s", s.clock(s.now), a, b)
 	}
@@ -174,7 +175,7 @@ func (s *stage) checkDump(view supervisor.View, plan supervisor.Plan) {
 	}
 }
 
-func dump(t fataler, p supervisor.Plan) string {
+func dump(t fataler, p decide.Plan) string {
 	return string(encoded(t, p)) + "\n" + string(encoded(t, p.Memory))
 }
 
@@ -288,7 +289,7 @@ func (s *stage) clock(t time.Time) string {
 
 // restart is a new process: only what is stored survives.
 func (s *stage) restart() {
-	var m supervisor.Memory
+	var m decide.Memory
 	reread(s.t, s.memory, &m)
-	s.memory, s.plan, s.asks = m, supervisor.Plan{}, nil
+	s.memory, s.plan, s.asks = m, decide.Plan{}, nil
 }

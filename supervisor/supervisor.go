@@ -1,3 +1,5 @@
+// Package supervisor runs the loop: one goroutine that collects snapshots and readings, has package decide judge them, and
+// sees the plan carried out.
 package supervisor
 
 import (
@@ -11,6 +13,7 @@ import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // Supervisor is the loop: look, decide, act.
@@ -25,14 +28,14 @@ type Supervisor struct {
 	metrics *Metrics
 
 	// The loop's own, touched by Run alone.
-	cfg     Config
-	memory  Memory
+	cfg     decide.Config
+	memory  decide.Memory
 	desks   map[string]*desk
 	leaving []*desk           // removed, and still releasing
 	kept    []protocol.Change // releases that failed for good
 	load    capacity.Load
 	usage   []capacity.Usage
-	plan    Plan
+	plan    decide.Plan
 	looks   int
 	decided int
 	started time.Time
@@ -46,9 +49,9 @@ type Supervisor struct {
 	unsaved   *protocol.Fault // why the memory could not be saved the last time
 	mended    time.Time       // since when it can be saved again, while the incident is open, perhaps since an earlier run
 	sampled   time.Time
-	watches   bool      // a task is open, or an agent's process on record: the readings decide on something
-	processes []Process // of all desks; nil when they must be listed anew
-	owed      time.Time // when the looks of one turn are decided on at the latest; zero: nothing is owed
+	watches   bool             // a task is open, or an agent's process on record: the readings decide on something
+	processes []decide.Process // of all desks; nil when they must be listed anew
+	owed      time.Time        // when the looks of one turn are decided on at the latest; zero: nothing is owed
 	own       ownTrouble
 	ended     map[protocol.Subject]time.Time // the hangings whose end was ordered, by when they began
 	surveyed  time.Time
@@ -57,7 +60,7 @@ type Supervisor struct {
 }
 
 // New prepares a supervisor; Run starts it. Memory is what the last run saved.
-func New(cfg Config, projects []Project, memory Memory, doors Doors, log *slog.Logger, metrics *Metrics) *Supervisor {
+func New(cfg decide.Config, projects []Project, memory decide.Memory, doors Doors, log *slog.Logger, metrics *Metrics) *Supervisor {
 	s := &Supervisor{doors: doors, log: log, now: time.Now, cfg: cfg, memory: memory, metrics: metrics,
 		ask: make(chan request), reports: make(chan report),
 		stopped: make(chan struct{}),
@@ -276,7 +279,7 @@ const lookGap = 25 * time.Millisecond
 // and no process of an agent's is on record a reading decides on nothing: work that comes has one taken (see freshen).
 func (s *Supervisor) sampleEvery() time.Duration {
 	cfg := s.cfg.Capacity
-	if e := s.load.Exhausted; e > 0 && e < filesWatched {
+	if e := s.load.Exhausted; e > 0 && e < decide.FilesWatched {
 		return cfg.SampleNear
 	}
 	if !s.tasksWait() {
@@ -293,7 +296,7 @@ func (s *Supervisor) sample() {
 	s.load = s.doors.Measure(s.sampled)
 	s.survey(s.sampled)
 	s.attribute()
-	if s.tasksWait() || s.load.Exhausted > 0 && s.load.Exhausted < filesSoon {
+	if s.tasksWait() || s.load.Exhausted > 0 && s.load.Exhausted < decide.FilesSoon {
 		s.decide()
 	}
 }

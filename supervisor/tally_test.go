@@ -6,37 +6,38 @@ import (
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // TestTally: what the document's success metrics are made of, each thing counted once.
 func TestTally(t *testing.T) {
 	for name, c := range map[string]struct {
 		script []string
-		want   supervisor.Tally
+		want   decide.Tally
 	}{
 		"completed": {[]string{"at 00:10", "task t1 appears", "at 00:30", "result t1 completed", "at 05:00"},
-			supervisor.Tally{Completed: 1, Latency: 20 * time.Second, Followed: 1}},
+			decide.Tally{Completed: 1, Latency: 20 * time.Second, Followed: 1}},
 		"failed": {[]string{"at 00:10", "task t1 appears", "at 00:20", "result t1 failed GIT_CONFLICT", "at 05:00"},
-			supervisor.Tally{Failed: 1, Latency: 10 * time.Second, ForHuman: 1, Followed: 1}},
+			decide.Tally{Failed: 1, Latency: 10 * time.Second, ForHuman: 1, Followed: 1}},
 		"failed, then right after all": {[]string{"at 00:10", "task t1 appears", "at 00:20", "result t1 failed GIT_CONFLICT", "at 01:00", "result t1 completed", "at 05:00"},
-			supervisor.Tally{Completed: 1, Latency: 50 * time.Second, ForHuman: 1, Followed: 1}},
+			decide.Tally{Completed: 1, Latency: 50 * time.Second, ForHuman: 1, Followed: 1}},
 		"right at the second attempt": {[]string{"at 00:10", "task t1 appears", "at 00:20", "result t1 failed FILE_NOT_FOUND", "at 01:10", "result t1 completed", "at 05:00"},
-			supervisor.Tally{Completed: 1, Latency: time.Minute, Followed: 1}},
+			decide.Tally{Completed: 1, Latency: time.Minute, Followed: 1}},
 		"lost twice": {[]string{"agent codex process alive", "agent codex beats", "at 00:10", "task t1 appears", "at 00:11", "task t1 taken", "at 00:20", "agent codex process gone",
 			"at 00:30", "agent codex process new", "agent codex beats", "at 01:10", "task t1 taken", "at 01:20", "agent codex process gone", "at 02:00"},
-			supervisor.Tally{Failed: 1, Lost: 2, ForHuman: 1, Latency: 70 * time.Second, Followed: 1}},
+			decide.Tally{Failed: 1, Lost: 2, ForHuman: 1, Latency: 70 * time.Second, Followed: 1}},
 		"lost while the memory is full": {[]string{"agent codex process alive", "agent codex beats", "at 00:10", "task t1 appears", "at 00:11", "task t1 taken", "at 00:15", "load memory 0.95", "at 00:20", "agent codex process gone",
-			"at 00:21", "load memory 0.1", "at 00:40"}, supervisor.Tally{Lost: 1, Overloaded: 1}},
+			"at 00:21", "load memory 0.1", "at 00:40"}, decide.Tally{Lost: 1, Overloaded: 1}},
 		"lost long after the memory was full": {[]string{"agent codex process alive", "at 00:02", "load memory 0.95", "at 00:05", "load memory 0.1", "agent codex beats", "at 00:10", "task t1 appears", "at 00:11", "task t1 taken", "at 00:40", "agent codex beats", "at 01:00", "agent codex process gone",
-			"at 01:10"}, supervisor.Tally{Lost: 1}},
+			"at 01:10"}, decide.Tally{Lost: 1}},
 		"a decision after success": {[]string{"at 00:10", "task t1 appears", "at 00:20", "result t1 completed asks Deploy?", "at 05:00"},
-			supervisor.Tally{Completed: 1, ForHuman: 1, Latency: 10 * time.Second, Followed: 1}},
+			decide.Tally{Completed: 1, ForHuman: 1, Latency: 10 * time.Second, Followed: 1}},
 		"held for a while": {[]string{"load memory 0.95", "at 00:10", "task t1 appears", "at 01:10", "load memory 0.1", "at 02:30", "result t1 completed", "at 03:00"},
-			supervisor.Tally{Completed: 1, Latency: 70 * time.Second, Followed: 1}},
-		"history":   {[]string{"task t1 appears", "absent until 00:10", "result t1 completed since 00:01", "at 00:20"}, supervisor.Tally{}},
-		"cancelled": {[]string{"at 00:10", "task t1 appears payload p", "at 00:20", "result t1 failed FILE_NOT_FOUND", "task t2 appears payload p", "at 00:30"}, supervisor.Tally{}},
+			decide.Tally{Completed: 1, Latency: 70 * time.Second, Followed: 1}},
+		"history":   {[]string{"task t1 appears", "absent until 00:10", "result t1 completed since 00:01", "at 00:20"}, decide.Tally{}},
+		"cancelled": {[]string{"at 00:10", "task t1 appears payload p", "at 00:20", "result t1 failed FILE_NOT_FOUND", "task t2 appears payload p", "at 00:30"}, decide.Tally{}},
 		"restart counts nothing again": {[]string{"at 00:10", "task t1 appears", "at 00:30", "result t1 completed", "at 00:40", "absent until 01:00", "at 02:00"},
-			supervisor.Tally{Completed: 1, Latency: 20 * time.Second, Followed: 1}},
+			decide.Tally{Completed: 1, Latency: 20 * time.Second, Followed: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
@@ -55,12 +56,12 @@ func TestTally(t *testing.T) {
 
 // TestGoals: each of the document's figures, met and missed.
 func TestGoals(t *testing.T) {
-	picture := func(tally supervisor.Tally) *supervisor.Picture {
-		return &supervisor.Picture{Plan: supervisor.Plan{Memory: supervisor.Memory{Projects: map[string]supervisor.ProjectMemory{"demo": {Tally: tally}}}}}
+	picture := func(tally decide.Tally) *supervisor.Picture {
+		return &supervisor.Picture{Plan: decide.Plan{Memory: decide.Memory{Projects: map[string]decide.ProjectMemory{"demo": {Tally: tally}}}}}
 	}
-	good := picture(supervisor.Tally{Completed: 99, Failed: 1, Latency: 2900 * time.Second, Spoken: 4, Followed: 100}).Goals()
-	bad := picture(supervisor.Tally{Completed: 95, Failed: 5, Latency: 3000 * time.Second, Spoken: 5, Overloaded: 1, Followed: 99}).Goals()
-	none := picture(supervisor.Tally{}).Goals()
+	good := picture(decide.Tally{Completed: 99, Failed: 1, Latency: 2900 * time.Second, Spoken: 4, Followed: 100}).Goals()
+	bad := picture(decide.Tally{Completed: 95, Failed: 5, Latency: 3000 * time.Second, Spoken: 5, Overloaded: 1, Followed: 99}).Goals()
+	none := picture(decide.Tally{}).Goals()
 	for i := range good {
 		if good[i].Name == "heartbeat_uptime" || good[i].Name == "copy_paste_events" {
 			continue // no agent in these pictures; never measured

@@ -7,6 +7,7 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // translate turns a command into changes to files.
@@ -169,11 +170,11 @@ func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, st
 		if look := s.plan.Agents.Of(agentOf(change.Subject, t)); state == protocol.TaskRunning && t.Lost == "" && t.Outcome == nil && look.State != protocol.AgentDead {
 			return refuse("it is in hand (%s), and %s is %s", t.Named, cmp.Or(t.Agent, "whoever has it"), cmp.Or(look.State, protocol.AgentUnknown))
 		}
-		change.Verb, change.Action, change.Rule, change.Code = protocol.VerbRequeue, protocol.ActionRetry, ruleOperator, "OPERATOR"
-		change.Attempt = len(committed(t)) + 1
+		change.Verb, change.Action, change.Rule, change.Code = protocol.VerbRequeue, protocol.ActionRetry, decide.RuleOperator, "OPERATOR"
+		change.Attempt = len(decide.Committed(t)) + 1
 		return change, nil
 	case t.Outcome != nil && !t.Outcome.Succeeded() && t.Ref.Path != "":
-		c := byHand(t, now, s.cfg.Tasks.Lease)
+		c := decide.ManualRetry(t, now, s.cfg.Tasks.Lease)
 		c.Subject, c.Reason, c.Why = change.Subject, change.Reason, change.Why
 		return c, nil
 	case state == protocol.TaskRunning:

@@ -16,6 +16,7 @@ import (
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // openFaults lists the incidents about faults that are open, as "severity summary".
@@ -37,7 +38,7 @@ func TestHangingFolderIsTold(t *testing.T) {
 		hang := make(chan struct{})
 		p := w.project("bad")
 		p.Detect = func() []string { <-hang; return nil }
-		s := supervisor.New(w.cfg, []supervisor.Project{p}, supervisor.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
+		s := supervisor.New(w.cfg, []supervisor.Project{p}, decide.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
@@ -82,7 +83,7 @@ func TestMissingProjectIsTold(t *testing.T) {
 			}
 			return nil
 		}
-		s := supervisor.New(w.cfg, []supervisor.Project{p}, supervisor.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
+		s := supervisor.New(w.cfg, []supervisor.Project{p}, decide.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
@@ -174,7 +175,7 @@ func TestRemarksAreSaidOnce(t *testing.T) {
 				}
 				said = append(said, r.Text)
 			}
-			s := supervisor.New(w.cfg, w.projects(), supervisor.Memory{}, doors, slog.New(slog.DiscardHandler), nil)
+			s := supervisor.New(w.cfg, w.projects(), decide.Memory{}, doors, slog.New(slog.DiscardHandler), nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- s.Run(ctx) }()

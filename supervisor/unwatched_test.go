@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // TestUnwatchedIsJudgedInTime: where no folder can be watched nobody says that a request has come, and it is held all the
@@ -71,7 +72,7 @@ func TestLookUnwatched(t *testing.T) {
 		{5 * time.Second, 100 * time.Millisecond, 500 * time.Millisecond},
 		{200 * time.Millisecond, 2 * time.Second, 200 * time.Millisecond},
 	} {
-		cfg := supervisor.Config{LookEvery: c.every, Tasks: supervisor.TaskConfig{Judge: c.judge}}
+		cfg := decide.Config{LookEvery: c.every, Tasks: decide.TaskConfig{Judge: c.judge}}
 		if got := cfg.LookUnwatched(); got != c.want {
 			t.Errorf("look_every %v, judge %v: every %v, want %v", c.every, c.judge, got, c.want)
 		}

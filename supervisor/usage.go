@@ -6,15 +6,12 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
-
-// usageEvery is how often all processes are looked through while some of them are known to be agents. Asked earlier, the
-// gauge would answer with its last scan, and the next one would come late.
-const usageEvery = 2 * time.Second
 
 // survey finds out what the agents' processes take, when that is due.
 func (s *Supervisor) survey(now time.Time) {
-	if since := now.Sub(s.surveyed); since >= 0 && since < usageEvery {
+	if since := now.Sub(s.surveyed); since >= 0 && since < decide.UsageEvery {
 		return
 	}
 	s.surveyed, s.usage = now, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // doors are the supervisor's ways to the world.
@@ -22,7 +23,7 @@ func (h *house) doors() supervisor.Doors {
 		Watch:     h.watch,
 		Consumers: h.consumers,
 		// Admissions are made after the doors; the loop asks later still.
-		Promised: func(now time.Time) []supervisor.Promise { return h.admissions.Promised(now) },
+		Promised: func(now time.Time) []decide.Promise { return h.admissions.Promised(now) },
 		Inspect: func(pid int) (protocol.Identity, bool) {
 			id, err := proc.Inspect(pid)
 			return protocol.Identity(id), err == nil

@@ -19,6 +19,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // newKeeper makes the keeper of the [[agent]] rows. It looks at nothing yet.
@@ -232,7 +233,7 @@ func (h *house) tellOfAgent(row keep.Row, why string, life int) error {
 	a.Blocking, a.Lasting, a.Occurrence = true, true, fmt.Sprintf("life %d", life)
 	a.Summary = "Agent " + row.Name + " fails again and again, and is not started any more"
 	a.Detail = why
-	a.Options = []escalate.Option{{ID: optionStartAgain, Label: "Start it again"}, {ID: supervisor.OptionLeave, Label: "Leave it"}}
+	a.Options = []escalate.Option{{ID: optionStartAgain, Label: "Start it again"}, {ID: decide.OptionLeave, Label: "Leave it"}}
 	return h.tell(a)
 }
 

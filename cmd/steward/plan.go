@@ -19,6 +19,7 @@ import (
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -77,7 +78,7 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	memory := supervisor.Memory{}
+	memory := decide.Memory{}
 	if state, err := jsonfile.Open(paths.State); err == nil {
 		h.state = state
 		defer state.Close()
@@ -87,11 +88,11 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 		}
 	}
 	view.Incidents = escalate.ReadHeads(filepath.Join(paths.State, "incidents"))
-	return a.printPlan(prospectOf(view, supervisor.Decide(view, memory, cfg.Policies())))
+	return a.printPlan(prospectOf(view, decide.Decide(view, memory, cfg.Policies())))
 }
 
 // withPauses has projects only observed that a person has paused.
-func withPauses(view *supervisor.View, state *jsonfile.Root, refs []steward.ProjectRef, memory supervisor.Memory) error {
+func withPauses(view *decide.View, state *jsonfile.Root, refs []steward.ProjectRef, memory decide.Memory) error {
 	orders, err := supervisor.OpenOrders(state)
 	if err != nil {
 		return err
@@ -111,10 +112,10 @@ func withPauses(view *supervisor.View, state *jsonfile.Root, refs []steward.Proj
 }
 
 // lookOnce observes every project without a change.
-func (a *app) lookOnce(ctx context.Context, refs []steward.ProjectRef, cfg steward.Config) (supervisor.View, error) {
+func (a *app) lookOnce(ctx context.Context, refs []steward.ProjectRef, cfg steward.Config) (decide.View, error) {
 	gauge := measure.New(pathsOf(refs)...)
 	gauge.Sample(time.Now())
-	view := supervisor.View{}
+	view := decide.View{}
 	for _, ref := range refs {
 		p := projectOf(ref, cfg, false)
 		for _, name := range p.Detect() {
@@ -143,18 +144,18 @@ func (a *app) lookOnce(ctx context.Context, refs []steward.ProjectRef, cfg stewa
 }
 
 // processesOf finds out how the processes are that the agents' files speak of.
-func processesOf(snaps []protocol.Snapshot) []supervisor.Process {
-	var list []supervisor.Process
+func processesOf(snaps []protocol.Snapshot) []decide.Process {
+	var list []decide.Process
 	for _, s := range snaps {
 		for _, ag := range s.Agents {
 			if ag.Process.Proves() {
-				list = append(list, supervisor.Process{Identity: ag.Process, State: check(ag.Process)})
+				list = append(list, decide.Process{Identity: ag.Process, State: check(ag.Process)})
 				continue
 			}
 			if ag.PID == 0 {
 				continue
 			}
-			p := supervisor.Process{Identity: protocol.Identity{PID: ag.PID}, State: heartbeat.ProcessGone, Claimed: true}
+			p := decide.Process{Identity: protocol.Identity{PID: ag.PID}, State: heartbeat.ProcessGone, Claimed: true}
 			if id, err := proc.Inspect(ag.PID); err == nil {
 				p.Identity, p.State = protocol.Identity(id), heartbeat.ProcessAlive
 			}
@@ -164,7 +165,7 @@ func processesOf(snaps []protocol.Snapshot) []supervisor.Process {
 	return list
 }
 
-func prospectOf(v supervisor.View, p supervisor.Plan) prospect {
+func prospectOf(v decide.View, p decide.Plan) prospect {
 	out := prospect{Changes: p.Changes, Alerts: p.Alerts, Faults: []protocol.Fault{}, Verdicts: []verdictLine{},
 		Waiting: append([]protocol.Change{}, p.Waiting...), Findings: []protocol.Finding{}}
 	if out.Changes == nil {

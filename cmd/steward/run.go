@@ -26,6 +26,7 @@ import (
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -162,17 +163,17 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 }
 
 // takeOver reads what the last run left.
-func (h *house) takeOver(once bool) (supervisor.Memory, error) {
+func (h *house) takeOver(once bool) (decide.Memory, error) {
 	var err error
 	if h.orders, err = supervisor.OpenOrders(h.state); err != nil {
-		return supervisor.Memory{}, err
+		return decide.Memory{}, err
 	}
 	if err := h.clearSnapshot(); err != nil {
-		return supervisor.Memory{}, err
+		return decide.Memory{}, err
 	}
 	if !once {
 		if err := h.assume(time.Now()); err != nil {
-			return supervisor.Memory{}, err
+			return decide.Memory{}, err
 		}
 		h.catchCrash()
 	}

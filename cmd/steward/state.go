@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/status"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 const (
@@ -39,7 +39,7 @@ func (l *lessons) UnmarshalJSON(data []byte) error {
 
 // save stores the loop's memory durably. What work costs lies in a file of its own: it changes seldom, and outlives a
 // memory that has to be set aside.
-func (h *house) save(m supervisor.Memory) error {
+func (h *house) save(m decide.Memory) error {
 	learnt := m.Gate.Learnt
 	m.Gate.Learnt, m.Version = nil, stateVersion
 	data, err := m.Encode()
@@ -59,8 +59,8 @@ func (h *house) save(m supervisor.Memory) error {
 }
 
 // remembered reads what the last run saved; a missing file is an empty memory.
-func (h *house) remembered() (supervisor.Memory, error) {
-	m, err := takeUp[supervisor.Memory](h, memoryFile)
+func (h *house) remembered() (decide.Memory, error) {
+	m, err := takeUp[decide.Memory](h, memoryFile)
 	if err != nil {
 		return m, err
 	}
@@ -74,8 +74,8 @@ func (h *house) remembered() (supervisor.Memory, error) {
 }
 
 // recalled is remembered for a command that only looks: it changes nothing, and says what it has to do without.
-func (h *house) recalled() supervisor.Memory {
-	m, err := readState[supervisor.Memory](h.state, memoryFile)
+func (h *house) recalled() decide.Memory {
+	m, err := readState[decide.Memory](h.state, memoryFile)
 	if err != nil {
 		fmt.Fprintf(h.app.err, "steward: judged without the memory of the last run: %s\n", oneWord(oneLine(err)))
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol/jsonfile"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // What work costs outlives a restart, and also a memory that has to be set aside; and the other way round.
@@ -34,7 +34,7 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 		return &house{state: root, ledger: ledger, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	}
 	looked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	m := supervisor.Memory{LastLook: looked}
+	m := decide.Memory{LastLook: looked}
 	m.Gate.Learnt = capacity.Learnt{"demo/codex/execute": {Cores: 0.5, Memory: 1 << 20, Runs: 3, At: looked}}
 	if err := open().save(m); err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestUnreadableMemoryStays(t *testing.T) {
 // What steward writes it can read: a file that would be too big is not written.
 func TestStateIsReadBack(t *testing.T) {
 	h := stateHouse(t, t.TempDir())
-	m := supervisor.Memory{LastLook: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), ExhaustedBy: strings.Repeat("x", 70<<20)}
+	m := decide.Memory{LastLook: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), ExhaustedBy: strings.Repeat("x", 70<<20)}
 	if err := h.save(m); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // stateVersion is the version of the files that steward writes into its state folder. A file without a version is of the
@@ -169,7 +169,7 @@ func incidentAsideAlert(f protocol.Fault) escalate.Alert {
 		Summary:    "the file of an incident could not be used: " + name,
 		Detail:     fmt.Sprintf("%s; %s. An answer or acknowledgement in it is not in force: the incident is raised again if its cause lasts.", f.Problem, f.Hint),
 		Occurrence: f.Path + " " + f.Since.UTC().Format(time.RFC3339Nano),
-		Options:    []escalate.Option{{ID: supervisor.OptionDone, Label: "Taken care of"}}}
+		Options:    []escalate.Option{{ID: decide.OptionDone, Label: "Taken care of"}}}
 }
 
 // asideAlert tells that a file of the state folder was set aside.
@@ -182,5 +182,5 @@ func asideAlert(bad *badState, aside string) escalate.Alert {
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: bad.name}, Summary: summary,
 		Detail:     fmt.Sprintf("%v. The file is kept as %s in the state folder. %s", bad.err, aside, forgotten(bad.name)),
 		Occurrence: aside + " " + time.Now().UTC().Format(time.RFC3339Nano),
-		Options:    []escalate.Option{{ID: supervisor.OptionDone, Label: "Taken care of"}}}
+		Options:    []escalate.Option{{ID: decide.OptionDone, Label: "Taken care of"}}}
 }

@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"fmt"
@@ -102,7 +102,7 @@ func (d *decision) aloud(k *taskLook) string {
 		}
 		return r
 	}, name)
-	return clip(strings.Join(strings.Fields(name), " "), maxSummary)
+	return Clip(strings.Join(strings.Fields(name), " "), MaxSummary)
 }
 
 // hasTwin reports whether another task of the same type is open whose progress is spoken of, too.

@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"cmp"
@@ -36,7 +36,7 @@ func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, age
 	if m.FirstSeen.IsZero() {
 		m.FirstSeen = k.at
 	}
-	if n := 1 + len(committed(t)); m.Run != n {
+	if n := 1 + len(Committed(t)); m.Run != n {
 		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: n, Counted: m.Counted, Latency: m.Latency, Withheld: m.Withheld}
 	}
 	if again := m.Asked != "" && m.Asked != t.Ref.Sum || (m.State == protocol.TaskDone || m.State == protocol.TaskFailed) && t.Outcome == nil; t.Foreign && again {

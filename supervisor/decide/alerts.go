@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ import (
 // of its own has the time for which it stands: what a human has settled is settled for this time only.
 func (d *decision) alert(a escalate.Alert) {
 	if a.Key == "" {
-		a.Key = keyOf(a)
+		a.Key = KeyOf(a)
 	}
-	a.Summary = clip(a.Summary, maxSummary)
+	a.Summary = Clip(a.Summary, MaxSummary)
 	if d.present[a.Key] {
 		return
 	}
@@ -31,10 +31,11 @@ func (d *decision) alert(a escalate.Alert) {
 	d.plan.Alerts = append(d.plan.Alerts, a)
 }
 
-// maxSummary is the longest summary of an incident, in characters.
-const maxSummary = 80
+// MaxSummary is the longest summary of an incident, in characters.
+const MaxSummary = 80
 
-func clip(s string, n int) string {
+// Clip shortens a text to n characters.
+func Clip(s string, n int) string {
 	r := []rune(s)
 	if len(r) <= n {
 		return s

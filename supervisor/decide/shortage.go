@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"fmt"
@@ -138,7 +138,7 @@ const exhaustionHolds = 30 * time.Second
 // alertExhaustion tells the human at once when the open files are about to run out: soon nothing can be written any more.
 func (d *decision) alertExhaustion() {
 	load, m := d.view.Load.Fresh(d.now), &d.plan.Memory
-	if e := load.Exhausted; e > 0 && e < filesSoon {
+	if e := load.Exhausted; e > 0 && e < FilesSoon {
 		if m.Exhausting = d.old.Exhausting; m.Exhausting.IsZero() {
 			m.Exhausting = d.now
 		}
@@ -157,8 +157,8 @@ func (d *decision) alertExhaustion() {
 		Occurrence: m.Exhausting.UTC().Format(time.RFC3339)})
 }
 
-// filesWatched is how near the end of the descriptors must be for the gauges to be read at the quick pace.
-const filesWatched = 2 * time.Minute
+// FilesWatched is how near the end of the descriptors must be for the gauges to be read at the quick pace.
+const FilesWatched = 2 * time.Minute
 
-// filesSoon is how near the end of the descriptors must be to count.
-const filesSoon = 30 * time.Second
+// FilesSoon is how near the end of the descriptors must be to count.
+const FilesSoon = 30 * time.Second

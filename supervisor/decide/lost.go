@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"fmt"
@@ -70,7 +70,7 @@ func (k *taskLook) leaderDead() bool {
 
 // alertLost tells the human of lost work that steward may not touch.
 func (k *taskLook) alertLost(why string) {
-	k.alert(escalate.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking, Options: ofCare(),
+	k.alert(escalate.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking, Options: CareOptions(),
 		Summary: fmt.Sprintf("%s is lost", title(k.t)), Detail: why + "." + directive(k.t),
 		Spoken: fmt.Sprintf("%s, %s is lost.", k.d.cfg.Human, title(k.t))})
 }
@@ -86,7 +86,7 @@ func (k *taskLook) requeueLost(twice bool, why string) {
 	t := *k.t
 	t.Timeout = k.timeout()
 	t.Outcome = &protocol.Outcome{Status: "failed", Agent: t.Agent, At: k.mem.Alone, Appeared: k.mem.Alone, Ours: true, Twice: twice,
-		Ref:      protocol.Ref{Path: t.Ref.Path, Sum: fmt.Sprintf("lost %s %d", t.ID, len(committed(k.t))+1)},
+		Ref:      protocol.Ref{Path: t.Ref.Path, Sum: fmt.Sprintf("lost %s %d", t.ID, len(Committed(k.t))+1)},
 		Failures: []protocol.Failure{{Code: escalate.CodeAgentLost, Message: why, Severity: "error"}}}
 	r := escalate.Judge(t, k.s.Protocol, k.d.since(k.mem.Alone), k.d.cfg.Retry)
 	if r.Action == protocol.ActionRetry {
@@ -100,7 +100,7 @@ func (k *taskLook) requeueLost(twice bool, why string) {
 	k.t = open
 }
 
-// since is a moment in the local time of the decision. What goes back in one step has nowhere to keep a due time: it
+// Since is a moment in the local time of the decision. What goes back in one step has nowhere to keep a due time: it
 // is worked out anew from the moment in which the attempt ended.
 func (d *decision) since(t time.Time) time.Time { return plain(t).In(d.local.Location()) }
 
@@ -117,7 +117,7 @@ func (k *taskLook) requeue(r escalate.Ruling, reason protocol.Reason, twice bool
 	}
 	k.is(protocol.TaskWaiting, protocol.ReasonRetry, "%s", r.Why)
 	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: reason, Why: r.Why, Action: protocol.ActionRetry, Rule: r.Rule, Code: r.Code,
-		Attempt: len(committed(k.t)) + 1, Twice: twice})
+		Attempt: len(Committed(k.t)) + 1, Twice: twice})
 }
 
 // repair finishes a requeueing that a crash cut short: its entry stands on record, and nobody has said yet that the

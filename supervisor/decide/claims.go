@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"cmp"
@@ -93,7 +93,7 @@ func (c *claims) all(promised []Promise) []capacity.Claim {
 	list := c.list
 	for i, p := range promised {
 		if p.Subject.Kind != protocol.KindTask {
-			list = append(list, admission(i, p.At))
+			list = append(list, AdmissionClaim(i, p.At))
 		}
 	}
 	if !slices.IsSortedFunc(list, bySubject) {
@@ -108,13 +108,13 @@ func bySubject(x, y capacity.Claim) int {
 		strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.ID, b.ID))
 }
 
-// admission is the claim of what starts work by itself.
-func admission(i int, at time.Time) capacity.Claim {
-	return capacity.Claim{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: fmt.Sprint(admissionID, "/", i)}, Since: at}
+// AdmissionClaim is the claim of what starts work by itself.
+func AdmissionClaim(i int, at time.Time) capacity.Claim {
+	return capacity.Claim{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: fmt.Sprint(AdmissionID, "/", i)}, Since: at}
 }
 
-// admissionID names what starts work by itself.
-const admissionID = "admission"
+// AdmissionID names what starts work by itself.
+const AdmissionID = "admission"
 
 // longestType bounds what of a request's type goes into the name of what is learnt, in characters.
 const longestType = 40
@@ -143,7 +143,7 @@ func (k *taskLook) measured() *capacity.Measured {
 
 // seasoned leaves out what was measured too early: the pace of the first scans is that of the time before the work.
 func (k *taskLook) seasoned(m *capacity.Measured) *capacity.Measured {
-	if m != nil && m.At.Sub(k.mem.Running) < 2*usageEvery {
+	if m != nil && m.At.Sub(k.mem.Running) < 2*UsageEvery {
 		m.Cores = -1
 	}
 	return m

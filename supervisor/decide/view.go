@@ -1,6 +1,6 @@
 // Package supervisor looks, decides and acts: one loop reads what every project's files say, the pure
 // function Decide says what should change and why, and the loop carries it out.
-package supervisor
+package decide
 
 import (
 	"time"
@@ -134,3 +134,13 @@ type TaskConfig struct {
 	// History is how long an ended task stays listed and may still be judged.
 	History time.Duration `toml:"history"`
 }
+
+// Promise is what was admitted by a word of ours that no file shows yet.
+type Promise struct {
+	Subject protocol.Subject `json:"subject"` // the task; of what is none, the machine's
+	At      time.Time        `json:"at"`
+}
+
+// UsageEvery is how often all processes are looked through while some of them are known to be agents. Asked earlier, the
+// gauge would answer with its last scan, and the next one would come late.
+const UsageEvery = 2 * time.Second

@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"time"
@@ -14,7 +14,7 @@ var completed = TaskVerdict{State: protocol.TaskDone, Reason: protocol.ReasonCom
 // that it is known when it was last seen.
 func (m *TaskMemory) settles(t *protocol.Task, at time.Time) bool {
 	return m != nil && m.Settled != "" && at.Sub(m.Looked) < 24*time.Hour && t.Outcome != nil && t.Outcome.Ref.Sum == m.Settled && t.Hold == nil && t.Late == nil && !t.Reopened &&
-		!t.Cancelled && !t.Outcome.Unrecorded && m.Run == 1+len(committed(t)) && (!t.Foreign || m.Asked == t.Ref.Sum)
+		!t.Cancelled && !t.Outcome.Unrecorded && m.Run == 1+len(Committed(t)) && (!t.Foreign || m.Asked == t.Ref.Sum)
 }
 
 // settledBy is the sum of the result that settles the task, "" while something is still to be done about it.

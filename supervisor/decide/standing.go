@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"time"
@@ -59,8 +59,8 @@ func (d *decision) unseen() {
 	}
 }
 
-// keyOf is the incident that an alert belongs to.
-func keyOf(a escalate.Alert) string {
+// KeyOf is the incident that an alert belongs to.
+func KeyOf(a escalate.Alert) string {
 	return escalate.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
 }
 

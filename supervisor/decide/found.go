@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"strconv"
@@ -90,7 +90,7 @@ func (d *decision) findings(s *protocol.Snapshot) {
 			}
 		}
 		a.Options = ofFinding(s, f, t)
-		a.Key = keyOf(a)
+		a.Key = KeyOf(a)
 		a.Occurrence = occurrence(d.stands(a, time.Time{}).Since, f.Text) // the same words on another day are another matter
 		d.alert(a)
 	}
@@ -136,7 +136,7 @@ func endByHand(s *protocol.Snapshot, agent string) string {
 
 // whole is a sentence that a summary cuts; "" when it does not.
 func whole(summary string) string {
-	if clip(summary, maxSummary) == summary {
+	if Clip(summary, MaxSummary) == summary {
 		return ""
 	}
 	return summary

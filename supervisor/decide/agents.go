@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"fmt"
@@ -126,7 +126,7 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 		if l.agent.Presence == protocol.PresenceGone && lostWith(s, l.agent.Name) {
 			return // the incident is about its task
 		}
-		tasks := openTasksOf(s, l.agent.Name)
+		tasks := OpenTasksOf(s, l.agent.Name)
 		if l.agent.Told && len(tasks) == 0 {
 			return // its keeper's incident says more
 		}
@@ -138,7 +138,7 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 			Summary: l.agent.Name + " is dead", Detail: l.verdict.Why, Occurrence: stamp(l.verdict.Since),
 			Spoken: fmt.Sprintf("%s, the agent %s is dead.", d.cfg.Human, l.agent.Name)}
 		if len(tasks) > 0 {
-			a.Blocking, a.Silent, a.Options = true, allSilent(tasks), ofCare()
+			a.Blocking, a.Silent, a.Options = true, allSilent(tasks), CareOptions()
 			a.Summary = fmt.Sprintf("%s is dead, probably in task %s", l.agent.Name, ids[0])
 			if !l.verdict.Proof {
 				a.Summary = fmt.Sprintf("%s is silent, probably in task %s", l.agent.Name, ids[0])
@@ -167,22 +167,22 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 
 // alertError tells of an agent that says it is in error. Who waits for its work waits in vain.
 func (d *decision) alertError(s *protocol.Snapshot, l *agentLook) {
-	tasks := openTasksOf(s, l.agent.Name)
+	tasks := OpenTasksOf(s, l.agent.Name)
 	a := escalate.Alert{Kind: "agent_error", Severity: protocol.High, Subject: s.Subject(protocol.KindAgent, l.agent.Name), Agent: l.agent.Name,
-		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: ofCare(),
+		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: CareOptions(),
 		Summary: l.agent.Name + " reports an error", Detail: l.verdict.Error,
 		Spoken: fmt.Sprintf("%s, the agent %s reports an error.", d.cfg.Human, l.agent.Name)}
 	if len(tasks) > 0 {
 		a.Detail += fmt.Sprintf("\nIn flight: %s.%s", strings.Join(idsOf(tasks), ", "), directive(tasks[0]))
 	}
-	a.Key = keyOf(a)
+	a.Key = KeyOf(a)
 	a.Occurrence = occurrence(d.stands(a, time.Time{}).Since, l.verdict.Error)
 	d.alert(a)
 }
 
-// openTasksOf lists the tasks in flight that have no result: the agent's own, and those of its children that wait for
+// OpenTasksOf lists the tasks in flight that have no result: the agent's own, and those of its children that wait for
 // it to come back when it is proved to be gone.
-func openTasksOf(s *protocol.Snapshot, agent string) []*protocol.Task {
+func OpenTasksOf(s *protocol.Snapshot, agent string) []*protocol.Task {
 	var open []*protocol.Task
 	a, _ := s.Agent(agent)
 	for i := range s.Tasks {
@@ -215,4 +215,19 @@ func allSilent(tasks []*protocol.Task) bool {
 // lostWith reports whether work of the agent is proved to be lost.
 func lostWith(s *protocol.Snapshot, agent string) bool {
 	return slices.ContainsFunc(s.Tasks, func(t protocol.Task) bool { return t.Agent == agent && t.Lost != "" })
+}
+
+// speaking is the agent with the process in front that speaks for it: of several, the first that is not gone.
+func (d *decision) speaking(a *protocol.Agent) protocol.Agent {
+	if len(a.Others) == 0 || d.processes[a.Process] != heartbeat.ProcessGone {
+		return *a
+	}
+	chosen := *a
+	for _, id := range a.Others {
+		if d.processes[id] != heartbeat.ProcessGone {
+			chosen.Process = id
+			break
+		}
+	}
+	return chosen
 }

@@ -1,4 +1,6 @@
-package supervisor
+// Package decide says what should change in the projects, and why: values in, values out. It knows no file, no clock and no
+// goroutine.
+package decide
 
 import (
 	"cmp"

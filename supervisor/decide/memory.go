@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"encoding/json"
@@ -194,4 +194,31 @@ func earliest(known, other time.Time) time.Time {
 		return other
 	}
 	return known
+}
+
+// History is when the history of a project begins that usually reaches back for the given length. stopped is when the run
+// before this one stopped, unsaved since when the memory cannot be saved; zero if neither matters.
+func (m Memory) History(project string, now, stopped, unsaved time.Time, length time.Duration) time.Time {
+	if !stopped.IsZero() && stopped.Before(now) {
+		now = stopped
+	}
+	if !unsaved.IsZero() && unsaved.Before(now) { // what was decided since then was told to nobody
+		now = unsaved
+	}
+	since := now.Add(-length)
+	for _, t := range m.Tasks.In(project) {
+		if at := t.news(); !at.IsZero() && at.Before(since) && now.Sub(at) < forgetAfter {
+			since = at
+		}
+	}
+	return since
+}
+
+// news is since when the end of a task must be listed: of one that waits for something, when it came; of one that was open
+// when it was last seen (its folder may have been away since), from then on. Zero: whenever.
+func (m TaskMemory) news() time.Time {
+	if wasOpen(m.State) && m.Waits.IsZero() {
+		return m.Looked
+	}
+	return m.Waits
 }

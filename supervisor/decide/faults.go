@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // Trouble is a Fault that no snapshot shows: a folder that does not answer, a change that cannot be made.
@@ -21,6 +20,19 @@ type Trouble struct {
 	Code  string         `json:"code,omitempty"`
 	Title string         `json:"title,omitempty"`
 	Fault protocol.Fault `json:"fault"`
+}
+
+// The codes of troubles that have one cause whatever the path.
+const (
+	CodeDisk  = "disk"  // it is full, or may not be written to
+	CodeStuck = "stuck" // the folder does not answer
+	codeFiles = "files" // steward may open no more of them
+	CodeWatch = "watch" // the kernel gives no watches
+)
+
+// TooManyFiles makes it one of those for which there are too few open files, whatever the path: they are one thing to the human.
+func (t *Trouble) TooManyFiles() {
+	t.Code, t.Title, t.Fault.Severity = codeFiles, "too many open files, so steward cannot see or change some of what is there", protocol.High
 }
 
 // manyFaults is how many incidents of a project may be about a single fault each.
@@ -47,11 +59,11 @@ func (d *decision) faults() {
 // often some free, and each time would be told anew. What could not be written while it lasted is told then.
 func (d *decision) filesShort() {
 	for key, s := range d.old.Standing {
-		if s.Subject != projectOf(s.Subject.Project) {
+		if s.Subject != ProjectOf(s.Subject.Project) {
 			continue
 		}
 		t := Trouble{Project: s.Subject.Project}
-		t.short()
+		t.TooManyFiles()
 		a, age := d.alertOf(t, s.Since), d.now.Sub(s.Looked)
 		if _, known := d.plan.Memory.Standing[key]; known || a.Key != key || age < 0 || age >= exhaustionHolds {
 			continue
@@ -81,8 +93,8 @@ func (d *decision) grouped(project string, lasting []escalate.Alert) (told []esc
 			rest = append(rest, a)
 		}
 	}
-	many := escalate.Alert{Kind: "faults", Severity: protocol.Medium, Subject: projectOf(project)}
-	many.Key = keyOf(many)
+	many := escalate.Alert{Kind: "faults", Severity: protocol.Medium, Subject: ProjectOf(project)}
+	many.Key = KeyOf(many)
 	head, known := d.view.Incidents[many.Key]
 	open := known && head.State != escalate.Resolved
 	if _, stood := d.old.Standing[many.Key]; stood && known && head.ResolvedBy != escalate.ByFiles {
@@ -94,7 +106,8 @@ func (d *decision) grouped(project string, lasting []escalate.Alert) (told []esc
 	return append(told, rest...)
 }
 
-func projectOf(name string) protocol.Subject {
+// ProjectOf is a project as the subject of a trouble.
+func ProjectOf(name string) protocol.Subject {
 	return protocol.Subject{Project: name, Kind: protocol.KindProject, ID: name}
 }
 
@@ -113,8 +126,8 @@ func (d *decision) troubles() map[string][]Trouble {
 	for i := range d.view.Snapshots {
 		for _, f := range d.view.Snapshots[i].Faults {
 			t := Trouble{Project: d.view.Snapshots[i].Project, Fault: f}
-			if f.Hint == jsonfile.HintManyFiles {
-				t.short()
+			if f.ManyFiles() {
+				t.TooManyFiles()
 			}
 			add(t)
 		}
@@ -133,7 +146,7 @@ func (d *decision) troubles() map[string][]Trouble {
 
 // blind reports whether files could not be read for want of descriptors: who is silent then is perhaps only not heard.
 func blind(s *protocol.Snapshot) bool {
-	return slices.ContainsFunc(s.Faults, func(f protocol.Fault) bool { return f.Hint == jsonfile.HintManyFiles })
+	return slices.ContainsFunc(s.Faults, func(f protocol.Fault) bool { return f.ManyFiles() })
 }
 
 // lasting makes the alert of a fault, and reports whether it has stayed for long enough. Since counts from the first
@@ -151,8 +164,8 @@ func (d *decision) lasting(t Trouble) (a escalate.Alert, stays bool) {
 // alertOf is the alert of a fault that holds since then.
 func (d *decision) alertOf(t Trouble, since time.Time) escalate.Alert {
 	f := &t.Fault
-	a := escalate.Alert{Kind: "fault", Code: t.Code, Severity: f.Severity, Subject: projectOf(t.Project)}
-	a.Key = keyOf(a)
+	a := escalate.Alert{Kind: "fault", Code: t.Code, Severity: f.Severity, Subject: ProjectOf(t.Project)}
+	a.Key = KeyOf(a)
 	what := t.inShort()
 	a.Summary = t.Project + ": " + what
 	a.Spoken = fmt.Sprintf("%s, in project %s: %s.", d.cfg.Human, t.Project, what)
@@ -196,7 +209,7 @@ func (d *decision) together(a escalate.Alert, list []escalate.Alert) escalate.Al
 	a.Summary = a.Subject.Project + ": " + count
 	var lines []string
 	for _, f := range list[:min(len(list), listedFaults)] {
-		lines = append(lines, clip(f.Summary, 2*maxSummary))
+		lines = append(lines, Clip(f.Summary, 2*MaxSummary))
 	}
 	if more := len(list) - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more; see: steward status", more))

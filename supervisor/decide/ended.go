@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"slices"
@@ -38,7 +38,7 @@ func (k *taskLook) ended() {
 	switch {
 	case k.mem.Wanted && k.t.Ref.Path != "":
 		k.onDemand(protocol.ReasonOperator, "you asked for another run")
-	case scheduled(k.t) && k.t.Takings[len(k.t.Takings)-1].Rule == ruleOperator && k.t.Ref.Path != "" && !k.t.Cancelled:
+	case scheduled(k.t) && k.t.Takings[len(k.t.Takings)-1].Rule == RuleOperator && k.t.Ref.Path != "" && !k.t.Cancelled:
 		k.onDemand(protocol.ReasonRepair, "you asked for another run, and a crash cut its way short")
 	case k.runsAgain(&r):
 		if !k.t.Requeue {
@@ -206,24 +206,24 @@ func (k *taskLook) retry(r escalate.Ruling, due time.Time) {
 	twice := o.Twice || r.NeedsProof && k.agent.names(k.t.ID) && !k.agent.verdict.Proof
 	k.change(protocol.Change{Verb: protocol.VerbRetry, Reason: reason, Ref: o.Ref, Why: r.Why, Until: due,
 		ReleaseBy: k.d.now.Add(k.d.cfg.Tasks.Lease), Hold: protocol.HoldRetry, Action: r.Action, Rule: r.Rule, Code: r.Code,
-		Attempt: len(committed(k.t)) + 1, Timeout: r.Timeout, Twice: twice, NoHold: k.d.view.Once})
+		Attempt: len(Committed(k.t)) + 1, Timeout: r.Timeout, Twice: twice, NoHold: k.d.view.Once})
 }
 
 // onDemand issues a task again because the operator asked for it, whatever the rules say.
 func (k *taskLook) onDemand(reason protocol.Reason, why string) {
 	k.is(protocol.TaskWaiting, reason, "%s", why)
-	c := byHand(k.t, k.d.now, k.d.cfg.Tasks.Lease)
+	c := ManualRetry(k.t, k.d.now, k.d.cfg.Tasks.Lease)
 	c.Reason, c.Why, c.NoHold = reason, k.verdict.Why, k.d.view.Once
 	k.change(c)
 }
 
 // ruleOperator stands on record where a rule's name would, for a run that the operator ordered.
-const ruleOperator = "operator"
+const RuleOperator = "operator"
 
-// byHand is the change that takes a result away for a run beyond the rules, at once.
-func byHand(t *protocol.Task, now time.Time, lease time.Duration) protocol.Change {
-	return protocol.Change{Verb: protocol.VerbRetry, Ref: t.Outcome.Ref, Agent: t.Agent, Action: protocol.ActionRetry, Rule: ruleOperator,
-		Code: "OPERATOR", Attempt: len(committed(t)) + 1, Until: now, Hold: protocol.HoldRetry, ReleaseBy: now.Add(lease),
+// ManualRetry is the change that takes a result away for a run beyond the rules, at once.
+func ManualRetry(t *protocol.Task, now time.Time, lease time.Duration) protocol.Change {
+	return protocol.Change{Verb: protocol.VerbRetry, Ref: t.Outcome.Ref, Agent: t.Agent, Action: protocol.ActionRetry, Rule: RuleOperator,
+		Code: "OPERATOR", Attempt: len(Committed(t)) + 1, Until: now, Hold: protocol.HoldRetry, ReleaseBy: now.Add(lease),
 		Twice: t.Outcome.Twice}
 }
 
@@ -258,8 +258,8 @@ func recent(times []time.Time, now time.Time) []time.Time {
 	return kept
 }
 
-// committed lists the takings whose result is filed.
-func committed(t *protocol.Task) []protocol.Taking {
+// Committed lists the takings whose result is filed.
+func Committed(t *protocol.Task) []protocol.Taking {
 	n := len(t.Takings)
 	if n == 0 || t.Takings[n-1].Committed {
 		return t.Takings // only the newest can lack its commit

@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"time"
@@ -18,7 +18,7 @@ func (k *taskLook) tally(change func(*Tally)) {
 	k.d.setProject(&k.d.plan.Memory, k.s.Project, p)
 }
 
-// history reports whether the result came before steward ever looked here: it is not steward's to count.
+// History reports whether the result came before steward ever looked here: it is not steward's to count.
 func (k *taskLook) history() bool {
 	return plain(k.t.Outcome.Appeared).Before(k.since.Add(-stampLag))
 }

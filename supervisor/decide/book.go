@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"bytes"
@@ -97,19 +97,19 @@ func (b Book[V]) All() iter.Seq2[protocol.Subject, V] {
 	return b.where(func(shelf, *part[V]) bool { return true })
 }
 
-// turned is what is held of a subject, and what was; nil where nothing was.
-type turned[V any] struct{ was, is *V }
+// Turned is what is held of a subject, and what was; nil where nothing was.
+type Turned[V any] struct{ Was, Is *V }
 
-// since goes through the parts that an older Book does not share.
-func (b Book[V]) since(old Book[V]) iter.Seq2[protocol.Subject, turned[V]] {
-	return func(yield func(protocol.Subject, turned[V]) bool) {
+// Since goes through the parts that an older Book does not share.
+func (b Book[V]) Since(old Book[V]) iter.Seq2[protocol.Subject, Turned[V]] {
+	return func(yield func(protocol.Subject, Turned[V]) bool) {
 		for at, p := range b.parts {
 			was := old.parts[at]
 			if was == p {
 				continue
 			}
 			for i, id := range p.ids {
-				if !yield(at.subject(id), turned[V]{was: was.near(i, id), is: &p.values[i]}) {
+				if !yield(at.subject(id), Turned[V]{Was: was.near(i, id), Is: &p.values[i]}) {
 					return
 				}
 			}
@@ -117,8 +117,8 @@ func (b Book[V]) since(old Book[V]) iter.Seq2[protocol.Subject, turned[V]] {
 	}
 }
 
-// in goes through what belongs to a project.
-func (b Book[V]) in(project string) iter.Seq2[protocol.Subject, V] {
+// In goes through what belongs to a project.
+func (b Book[V]) In(project string) iter.Seq2[protocol.Subject, V] {
 	return b.where(func(at shelf, _ *part[V]) bool { return at.project == project })
 }
 

@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func (d *decision) activity(a *protocol.Agent, id protocol.Identity) heartbeat.A
 	if !known {
 		return heartbeat.Activity{}
 	}
-	for _, other := range beside(a) {
+	for _, other := range Beside(a) {
 		if other == id || other == a.Keeper || d.processes[other] == heartbeat.ProcessGone {
 			continue
 		}
@@ -103,9 +103,9 @@ func (a *agentLook) hung() bool { return a != nil && a.verdict.State == protocol
 
 // alertHung tells the human of an agent that hangs. Who waits for its work waits in vain.
 func (d *decision) alertHung(s *protocol.Snapshot, l *agentLook) {
-	tasks := openTasksOf(s, l.agent.Name)
+	tasks := OpenTasksOf(s, l.agent.Name)
 	a := escalate.Alert{Kind: "agent_hung", Severity: protocol.High, Subject: s.Subject(protocol.KindAgent, l.agent.Name), Agent: l.agent.Name,
-		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: ofCare(),
+		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: CareOptions(),
 		Summary: l.agent.Name + " hangs", Detail: l.verdict.Why, Occurrence: stamp(l.verdict.Since),
 		Spoken: fmt.Sprintf("%s, the agent %s hangs.", d.cfg.Human, l.agent.Name)}
 	if len(tasks) > 0 {
@@ -207,35 +207,14 @@ func (d *decision) recorded(l *agentLook) []protocol.Identity {
 	return list
 }
 
-// toEnd lists what is still to be ended of the plan: each hanging once. What was ended is kept in mind until the agent was
-// judged anew, or is forgotten; a decision that lacks its project says nothing of it. A steward that starts in between
-// orders it again: what has ended meanwhile it finds gone.
-func (s *Supervisor) toEnd(plan Plan) []End {
-	for subject, since := range s.ended {
-		v, judged := plan.Agents.Find(subject)
-		_, known := plan.Memory.Agents.Find(subject)
-		if judged && (v.State != protocol.AgentHung || !v.Since.Equal(since)) || !known {
-			delete(s.ended, subject)
-		}
+// Beside lists the processes that matter to an agent besides the one that speaks for it.
+func Beside(a *protocol.Agent) []protocol.Identity {
+	list := a.Others
+	if len(list) > 0 && a.Process.Proves() {
+		list = append(slices.Clone(list), a.Process)
 	}
-	return slices.DeleteFunc(slices.Clone(plan.Ends), func(e End) bool {
-		_, done := s.ended[e.Subject]
-		return done
-	})
-}
-
-// endHung has the processes ended that were asked for, and notes each before. The memory is on disk by then.
-func (s *Supervisor) endHung(list []End) {
-	for _, e := range list {
-		if s.ended == nil {
-			s.ended = map[protocol.Subject]time.Time{}
-		}
-		s.ended[e.Subject] = e.Since
-		for _, id := range e.Roots {
-			s.doors.Note(Entry{At: s.now(), Kind: "change", Subject: e.Subject, Verb: "end", State: string(protocol.AgentHung), Reason: string(protocol.ReasonSilent),
-				Text: fmt.Sprintf("process %d and all below it are ended: %s", id.PID, e.Why)})
-			s.log.Warn("ending a hung agent", "subject", e.Subject.String(), "pid", id.PID, "why", e.Why)
-			s.doors.Stop(id, e.Why)
-		}
+	if a.Keeper.Proves() {
+		list = append(slices.Clone(list), a.Keeper)
 	}
+	return list
 }

@@ -1,4 +1,4 @@
-package supervisor
+package decide
 
 import (
 	"bytes"
@@ -83,7 +83,7 @@ func TestBooksShareAndDoNotChange(t *testing.T) {
 	if c.Len() != 1 || b.Len() != 3 {
 		t.Errorf("%d and %d are left", c.Len(), b.Len())
 	}
-	if n := len(maps.Collect(c.in("site"))); n != 1 || len(maps.Collect(c.in("shop"))) != 0 {
+	if n := len(maps.Collect(c.In("site"))); n != 1 || len(maps.Collect(c.In("shop"))) != 0 {
 		t.Errorf("%d in the project", n)
 	}
 }
