@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 )
 
 // flaw is a value that cannot work, with the places that may be to blame, the likeliest first.
@@ -149,7 +149,7 @@ func positive(key place, n int) []flaw {
 }
 
 // rowFlaws checks the retry rows one by one; the last place of each flaw is its row.
-func rowFlaws(rows []escalate.Rule) []flaw {
+func rowFlaws(rows []rules.Rule) []flaw {
 	var all []flaw
 	seen := map[string]bool{}
 	for i, r := range rows {

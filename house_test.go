@@ -54,13 +54,14 @@ var floors = map[string]may{
 	"heartbeat":             {ours: []string{"protocol"}},
 	"capacity":              {ours: []string{"protocol"}},
 	"capacity/measure":      {[]string{"capacity", "platform/proc"}, []string{"github.com/shirou/gopsutil/v4", sysModule}},
-	"escalate":              {ours: []string{"protocol", "protocol/jsonfile"}},
+	"escalate/rules":        {ours: []string{"protocol"}},
+	"escalate":              {ours: []string{"protocol", "protocol/jsonfile", "escalate/rules"}},
 
-	"supervisor/decide": {ours: []string{"protocol", "capacity", "heartbeat", "escalate"}},
-	"supervisor":        {[]string{"protocol", "protocol/jsonfile", "capacity", "heartbeat", "escalate", "supervisor/decide"}, []string{metricModule}},
+	"supervisor/decide": {ours: []string{"protocol", "capacity", "heartbeat", "escalate/rules"}},
+	"supervisor":        {[]string{"protocol", "protocol/jsonfile", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{metricModule}},
 
-	".":        {[]string{"capacity", "heartbeat", "escalate", "supervisor/decide"}, []string{"github.com/BurntSushi/toml"}},
-	"status":   {[]string{"supervisor", "supervisor/decide", "escalate", "platform", "protocol"}, []string{metricModule + "/prometheus/promhttp"}},
+	".":        {[]string{"capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{"github.com/BurntSushi/toml"}},
+	"status":   {[]string{"supervisor", "supervisor/decide", "escalate", "escalate/rules", "platform", "protocol"}, []string{metricModule + "/prometheus/promhttp"}},
 	"join/...": {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "join/run"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
 
 	// The registry and its handler are wiring; x/sys gives the width of the terminal.
@@ -258,14 +259,15 @@ func within(name, pattern string) bool {
 }
 
 // pureStaysPure keeps policies functions of facts: no machine, no log, no second goroutine. The Books of supervisor/decide
-// may keep their text, which several goroutines may ask for, in an atomic pointer.
+// may keep their text, which several goroutines may ask for, in an atomic pointer; escalate/rules compiles its patterns when they
+// are first used, because every command would wait for it.
 func pureStaysPure(s *source) []string {
-	if s.isTest() || !slices.Contains([]string{"heartbeat", "capacity", "supervisor/decide"}, s.dir()) {
+	if s.isTest() || !slices.Contains([]string{"heartbeat", "capacity", "escalate/rules", "supervisor/decide"}, s.dir()) {
 		return nil
 	}
 	var all []string
 	for name, spec := range imports(s) {
-		if name == "sync/atomic" && s.path == "supervisor/decide/book.go" {
+		if name == "sync/atomic" && s.path == "supervisor/decide/book.go" || name == "sync" && s.path == "escalate/rules/pattern.go" {
 			continue
 		}
 		if slices.Contains([]string{"os", "os/exec", "io", "io/fs", "net", "net/http", "log", "log/slog", "context", "sync", "sync/atomic", "unsafe"}, name) {

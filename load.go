@@ -12,9 +12,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/BurntSushi/toml"
+	"github.com/livhana/steward/escalate/rules"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/BurntSushi/toml"
 )
 
 // maxFile bounds a configuration file in bytes; the defaults with all their comments are a fraction of it.
@@ -83,7 +83,7 @@ func Parse(name string, data []byte, checks ...Check) (Config, error) {
 	}
 	s.checks = checks
 	c := s.settle()
-	builtin, own := Defaults().Retry, []escalate.Rule(nil)
+	builtin, own := Defaults().Retry, []rules.Rule(nil)
 	if _, ok := s.tree["retry"]; ok {
 		own = c.Retry
 	}
@@ -95,7 +95,7 @@ func Parse(name string, data []byte, checks ...Check) (Config, error) {
 	if len(s.found) > 0 {
 		return Config{}, s.err()
 	}
-	c.Retry = escalate.Merge(own, builtin)
+	c.Retry = rules.Merge(own, builtin)
 	return c, nil
 }
 

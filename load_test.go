@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 )
 
@@ -129,14 +129,14 @@ func TestNamesAreMerged(t *testing.T) {
 func TestRowsInheritNothing(t *testing.T) {
 	c := parse(t, "[[retry]]\ncode = \"CAPACITY_EXCEEDED\"\naction = \"retry\"\nattempts = 9\nthen = \"dead\"\n"+
 		"[[retry]]\nagent = \"a\"\naction = \"stop\"\n")
-	want := []escalate.Rule{
+	want := []rules.Rule{
 		{Code: "CAPACITY_EXCEEDED", Action: "retry", Attempts: 9, Then: "dead"},
 		{Agent: "a", Action: "stop"},
 	}
 	if !slices.Equal(c.Retry[:2], want) {
 		t.Errorf("got %+v", c.Retry[:2])
 	}
-	shipped := slices.DeleteFunc(Defaults().Retry, func(r escalate.Rule) bool { return r.Name() == "code=CAPACITY_EXCEEDED" })
+	shipped := slices.DeleteFunc(Defaults().Retry, func(r rules.Rule) bool { return r.Name() == "code=CAPACITY_EXCEEDED" })
 	if !slices.Equal(c.Retry[2:], shipped) {
 		t.Errorf("the shipped rows, without the one that is replaced, do not follow: %+v", c.Retry[2:])
 	}

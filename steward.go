@@ -13,6 +13,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -32,7 +33,7 @@ type Config struct {
 	Capacity   capacity.Config  `toml:"capacity"`
 	Tasks      Tasks            `toml:"tasks"`
 	// Retry holds all rows in the order in which they are tried: the user's, then the built-in ones.
-	Retry    []escalate.Rule      `toml:"retry"`
+	Retry    []rules.Rule         `toml:"retry"`
 	Escalate escalate.Config      `toml:"escalate"`
 	Locks    heartbeat.LockConfig `toml:"locks"`
 	// What single protocols can be told.
@@ -140,8 +141,8 @@ func (c Config) Policies() decide.Config {
 	}
 }
 
-func (c Config) retry() escalate.RetryConfig {
-	return escalate.RetryConfig{Rules: c.Retry, MaxAttempts: c.Tasks.MaxAttempts, MaxTimeout: c.Tasks.MaxTimeout}
+func (c Config) retry() rules.RetryConfig {
+	return rules.RetryConfig{Rules: c.Retry, MaxAttempts: c.Tasks.MaxAttempts, MaxTimeout: c.Tasks.MaxTimeout}
 }
 
 // Validate reports every value that cannot work, one line each, without the lines of a file: Parse knows those.

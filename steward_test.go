@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -21,13 +22,13 @@ func TestDefaults(t *testing.T) {
 	c := Defaults()
 	got, want := c.Policies(), decide.Config{
 		LookEvery:  5 * s,
-		FaultAfter: m, Progress: escalate.ProgressOff,
+		FaultAfter: m, Progress: rules.ProgressOff,
 		Heartbeat: heartbeat.Config{Late: 45 * s, Dead: 90 * s, StartGrace: 60 * s, ResumeGrace: 30 * s, Hung: 10 * m, HungAction: heartbeat.HungAlert,
 			Protocols: map[string]heartbeat.Limits{"handoffs": {Dead: 30 * m}}},
 		Locks: heartbeat.LockConfig{TTL: 30 * m, Watch: 30 * s},
 		Tasks: decide.TaskConfig{Timeout: 300 * s, MaxTimeout: 3600 * s, Settle: 6 * s, Judge: 2 * s, Presume: 10 * s,
 			Lease: 60 * s, LogAfter: 2 * s, RetriesPerHour: 60, History: time.Hour},
-		Retry: escalate.RetryConfig{Rules: c.Retry, MaxAttempts: 10, MaxTimeout: 3600 * s},
+		Retry: rules.RetryConfig{Rules: c.Retry, MaxAttempts: 10, MaxTimeout: 3600 * s},
 	}
 	want.Capacity.Threshold, want.Capacity.DiskLimit, want.Capacity.RetryAfter, want.Capacity.Hysteresis = 0.8, 0.95, 60*s, 0.05
 	want.Capacity.DiskFree = 5 << 30
@@ -54,13 +55,13 @@ func TestDefaults(t *testing.T) {
 // The table of what follows a failure, with the figures of each row's first three delays left to escalate.
 func TestDefaultRules(t *testing.T) {
 	const s, m = time.Second, time.Minute
-	row := func(action string, attempts int, delay time.Duration, factor float64, most time.Duration, timeout float64, then string) escalate.Rule {
-		return escalate.Rule{Action: action, Attempts: attempts, Delay: delay, Factor: factor, MaxDelay: most, TimeoutFactor: timeout, Then: then}
+	row := func(action string, attempts int, delay time.Duration, factor float64, most time.Duration, timeout float64, then string) rules.Rule {
+		return rules.Rule{Action: action, Attempts: attempts, Delay: delay, Factor: factor, MaxDelay: most, TimeoutFactor: timeout, Then: then}
 	}
-	stop := escalate.Rule{Action: "stop", Then: "alert"}
+	stop := rules.Rule{Action: "stop", Then: "alert"}
 	want := []struct {
 		name string
-		rule escalate.Rule
+		rule rules.Rule
 	}{
 		{"protocol=ralph", stop},
 		{"code=AGENT_LOST,protocol=handoffs", row("retry", 3, 60*s, 2, 10*m, 1, "alert")},
@@ -99,12 +100,12 @@ func TestDefaultRules(t *testing.T) {
 
 // What escalate is tested with is what is shipped, comments included.
 func TestRulesAreThoseOfEscalate(t *testing.T) {
-	fragment, err := os.ReadFile("escalate/testdata/rules.toml")
+	fragment, err := os.ReadFile("escalate/rules/testdata/rules.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(DefaultsText(), "\n"+string(fragment)) {
-		t.Error("config.toml does not hold escalate/testdata/rules.toml word for word")
+		t.Error("config.toml does not hold escalate/rules/testdata/rules.toml word for word")
 	}
 }
 
@@ -212,7 +213,7 @@ func TestTOMLLeavesOutWhatARowDoesNotSay(t *testing.T) {
 func TestValidateWithoutAFile(t *testing.T) {
 	c := Defaults()
 	c.Supervisor.LookEvery, c.Tasks.MaxAttempts, c.Heartbeat.Dead = time.Hour, 0, time.Second
-	c.Retry = append(c.Retry, escalate.Rule{Code: "X", Action: "jump"})
+	c.Retry = append(c.Retry, rules.Rule{Code: "X", Action: "jump"})
 	want := `supervisor.look_every: 1h0m0s must be from 100ms to 1m0s
 heartbeat.late: 45s must be below heartbeat.dead, 1s
 tasks.lease: 1m0s must be at least four times supervisor.look_every, 4h0m0s

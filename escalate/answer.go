@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -68,7 +69,7 @@ func (l *Ledger) Answer(key string, r Reply, now time.Time) (Incident, error) {
 			return i, false, fmt.Errorf("answer incident %s: %w", key, err)
 		}
 		why := cmp.Or(a.By, "somebody") + " answered: " + a.Label
-		i, _ = resolve(i, ByAnswer, why, wall(now))
+		i, _ = resolve(i, rules.ByAnswer, why, wall(now))
 		i.Answer = a
 		return i, true, nil
 	})
@@ -83,18 +84,18 @@ func (i Incident) Judge(r Reply) error {
 // take judges a reply.
 func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 	switch {
-	case i.State == Resolved && i.Answer != nil:
+	case i.State == rules.Resolved && i.Answer != nil:
 		return nil, fmt.Errorf("%w: %s has answered: %s", ErrResolved, cmp.Or(i.Answer.By, "somebody"), i.Answer.Label)
-	case i.State == Resolved:
+	case i.State == rules.Resolved:
 		return nil, ErrResolved
 	case r.Rev != 0 && r.Rev < max(i.Asked, i.Opened), r.Rev > i.Rev:
 		return nil, ErrStale
 	case r.Rev == 0 && i.reworded():
 		return nil, fmt.Errorf("%w it was raised: see what it asks now, then answer %s", ErrStale, i.Handle())
 	}
-	a := &Answer{Why: shorten(r.Why, maxWhy), By: r.By, Via: r.Via, At: now, Stop: r.Stop}
+	a := &Answer{Why: rules.Shorten(r.Why, rules.MaxWhy), By: r.By, Via: r.Via, At: now, Stop: r.Stop}
 	for _, requirement := range r.Requirements {
-		a.Requirements = append(a.Requirements, shorten(requirement, maxDetail))
+		a.Requirements = append(a.Requirements, rules.Shorten(requirement, rules.MaxDetail))
 	}
 	if r.Stop && r.Option == "" {
 		a.Label = "Stop this task"
@@ -110,7 +111,7 @@ func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 	case len(i.Options) > 0 || strings.TrimSpace(r.Option) == "" || r.Via != ViaCommand:
 		return nil, fmt.Errorf("%w: %s", ErrNoOption, offered(i.Options))
 	}
-	a.Label = shorten(r.Option, maxDetail)
+	a.Label = rules.Shorten(r.Option, rules.MaxDetail)
 	return a, nil
 }
 
@@ -133,18 +134,18 @@ func (i Incident) Handle() string {
 const handleLength = 8
 
 // option finds an option by its id, or else by its label.
-func (i Incident) option(name string) (Option, bool) {
-	n := slices.IndexFunc(i.Options, func(o Option) bool { return o.ID == name })
+func (i Incident) option(name string) (rules.Option, bool) {
+	n := slices.IndexFunc(i.Options, func(o rules.Option) bool { return o.ID == name })
 	if n < 0 {
-		n = slices.IndexFunc(i.Options, func(o Option) bool { return strings.EqualFold(o.Label, strings.TrimSpace(name)) })
+		n = slices.IndexFunc(i.Options, func(o rules.Option) bool { return strings.EqualFold(o.Label, strings.TrimSpace(name)) })
 	}
 	if n < 0 {
-		return Option{}, false
+		return rules.Option{}, false
 	}
 	return i.Options[n], true
 }
 
-func offered(options []Option) string {
+func offered(options []rules.Option) string {
 	if len(options) == 0 {
 		return "answer in your own words"
 	}
@@ -194,7 +195,7 @@ func (l *Ledger) Snooze(key string, until time.Time) (Incident, error) {
 	return l.end(key, "snooze", func(i Incident) (Incident, bool) {
 		i, ok := acknowledge(i, wall(until))
 		if ok {
-			i.State = Snoozed
+			i.State = rules.Snoozed
 		}
 		return i, ok
 	})

@@ -6,21 +6,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
 var askedAt = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func question(occurrence string, options ...Option) Alert {
-	return Alert{Kind: "plea", Severity: protocol.High, Subject: protocol.Subject{Project: "p", Protocol: "envelope", Kind: protocol.KindPlea, ID: "q"},
+func question(occurrence string, options ...rules.Option) rules.Alert {
+	return rules.Alert{Kind: "plea", Severity: protocol.High, Subject: protocol.Subject{Project: "p", Protocol: "envelope", Kind: protocol.KindPlea, ID: "q"},
 		Summary: "Which database?", Occurrence: occurrence, Options: options}
 }
 
-func twoOptions() []Option {
-	return []Option{{ID: "1", Label: "Production"}, {ID: "2", Label: "Staging"}, {ID: "drop", Label: "Drop it", Dangerous: true}}
+func twoOptions() []rules.Option {
+	return []rules.Option{{ID: "1", Label: "Production"}, {ID: "2", Label: "Staging"}, {ID: "drop", Label: "Drop it", Dangerous: true}}
 }
 
-func asked(t *testing.T, a Alert) (*Ledger, Incident) {
+func asked(t *testing.T, a rules.Alert) (*Ledger, Incident) {
 	t.Helper()
 	l, _, err := Open(t.TempDir())
 	if err != nil {
@@ -37,7 +38,7 @@ func asked(t *testing.T, a Alert) (*Ledger, Incident) {
 func TestAnswerFirstWins(t *testing.T) {
 	l, i := asked(t, question("a", twoOptions()...))
 	got, err := l.Answer(i.Key, Reply{Option: "2", Why: "a copy", By: "Jesse", Via: ViaPopup, Rev: i.Rev}, askedAt)
-	if err != nil || got.State != Resolved || got.ResolvedBy != ByAnswer || got.Answer.Label != "Staging" || !got.Answer.Carried.IsZero() {
+	if err != nil || got.State != rules.Resolved || got.ResolvedBy != rules.ByAnswer || got.Answer.Label != "Staging" || !got.Answer.Carried.IsZero() {
 		t.Fatalf("%+v %v", got, err)
 	}
 	if _, err := l.Answer(i.Key, Reply{Option: "1", Via: ViaCommand}, askedAt); !errors.Is(err, ErrResolved) || !strings.Contains(err.Error(), "Jesse has answered: Staging") {
@@ -47,7 +48,7 @@ func TestAnswerFirstWins(t *testing.T) {
 	if err != nil || len(l.Uncarried()) != 1 {
 		t.Fatalf("after a restart %v wait to be written (%v)", l.Uncarried(), err)
 	}
-	if _, out, _ := l.Raise(question("a", twoOptions()...), askedAt.Add(time.Hour)); out != OutcomeSame {
+	if _, out, _ := l.Raise(question("a", twoOptions()...), askedAt.Add(time.Hour)); out != rules.OutcomeSame {
 		t.Errorf("the same question again is %s", out)
 	}
 	if err := l.Carry(i.Key, errors.New("busy"), false, askedAt); err != nil || len(l.Uncarried()) != 1 {
@@ -59,7 +60,7 @@ func TestAnswerFirstWins(t *testing.T) {
 	if i, _ = l.get(i.Key); i.Answer.Problem != "" || i.Answer.Carried.IsZero() {
 		t.Errorf("%+v", i.Answer)
 	}
-	if i, out, _ := l.Raise(question("b", twoOptions()...), askedAt.Add(2*time.Hour)); out != OutcomeReopened || i.Answer != nil {
+	if i, out, _ := l.Raise(question("b", twoOptions()...), askedAt.Add(2*time.Hour)); out != rules.OutcomeReopened || i.Answer != nil {
 		t.Errorf("another question is %s with the answer %v", out, i.Answer)
 	}
 }
@@ -86,7 +87,7 @@ func TestAnswerRefused(t *testing.T) {
 		if _, err := l.Answer(i.Key, c.reply, askedAt); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if now, _ := l.get(i.Key); now.Rev != i.Rev || now.State != Raised {
+		if now, _ := l.get(i.Key); now.Rev != i.Rev || now.State != rules.Raised {
 			t.Errorf("%s: it changed to %+v", name, now)
 		}
 	}
@@ -120,7 +121,7 @@ func TestAnswerInOwnWords(t *testing.T) {
 func TestSnooze(t *testing.T) {
 	l, i := asked(t, question("a", twoOptions()...))
 	i, err := l.Snooze(i.Key, askedAt.Add(time.Hour))
-	if err != nil || i.State != Snoozed || i.errand() == errandTell {
+	if err != nil || i.State != rules.Snoozed || i.errand() == errandTell {
 		t.Fatalf("%+v %v", i, err)
 	}
 	if next, err := l.advance(Config{}, nil, askedAt.Add(30*time.Minute)); err != nil || !next.Equal(askedAt.Add(time.Hour)) {
@@ -129,7 +130,7 @@ func TestSnooze(t *testing.T) {
 	if _, err := l.advance(Config{}, nil, askedAt.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if i, _ = l.get(i.Key); i.State != Raised || i.errand() != errandTell {
+	if i, _ = l.get(i.Key); i.State != rules.Raised || i.errand() != errandTell {
 		t.Errorf("after its time it is %s", i.State)
 	}
 	if _, err := l.Answer(i.Key, Reply{Option: "1", Via: ViaCommand}, askedAt); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -39,13 +40,13 @@ const (
 
 // Remark has something said in passing. It is dropped in quiet hours, without a voice, and when the voice is busy for
 // longer than it is worth.
-func (c *Courier) Remark(r Remark) {
+func (c *Courier) Remark(r rules.Remark) {
 	now := c.now()
-	if on, _ := c.cfg.QuietHours.on(now); on || strings.TrimSpace(r.Text) == "" {
+	if on, _ := c.cfg.QuietHours.On(now); on || strings.TrimSpace(r.Text) == "" {
 		return
 	}
 	c.put(&aside{key: "remark " + r.Key, speaks: true, until: now.Add(remarkFresh), tried: map[*worker]bool{},
-		notice: Notice{Key: r.Key, Severity: protocol.Info, Title: shorten(r.Text, maxSummary), Spoken: shorten(r.Text, maxSpoken), Quiet: true}})
+		notice: Notice{Key: r.Key, Severity: protocol.Info, Title: rules.Shorten(r.Text, rules.MaxSummary), Spoken: rules.Shorten(r.Text, rules.MaxSpoken), Quiet: true}})
 }
 
 func (c *Courier) put(a *aside) {
@@ -137,14 +138,14 @@ const (
 
 // digest tells once a day what is open, and says when that is next.
 func (c *Courier) digest(now time.Time) (next time.Time) {
-	minute, err := minuteOfDay(c.cfg.Digest)
+	minute, err := rules.MinuteOfDay(c.cfg.Digest)
 	if c.cfg.Digest == "" || err != nil {
 		return time.Time{}
 	}
 	if c.digested.IsZero() {
 		c.digested = c.lastDigest(now)
 	}
-	next = nextAt(c.digested.In(now.Location()), minute)
+	next = rules.NextAt(c.digested.In(now.Location()), minute)
 	if now.Before(next) {
 		return next
 	}
@@ -152,7 +153,7 @@ func (c *Courier) digest(now time.Time) (next time.Time) {
 	if open := c.ledger.List(); len(open) > 0 {
 		c.put(&aside{key: digestKey, notice: digestOf(open), tried: map[*worker]bool{}})
 	}
-	return nextAt(now, minute)
+	return rules.NextAt(now, minute)
 }
 
 // lastDigest reads the time back. One that cannot be read, or lies ahead, is now: from here on they are counted.
@@ -177,10 +178,10 @@ func digestOf(open []Incident) Notice {
 	title := fmt.Sprintf("%s open", counted(len(open), "incident"))
 	var lines []string
 	for _, i := range open[:min(len(open), linesInSummary)] {
-		lines = append(lines, fmt.Sprintf("%s, %s: %s", i.Severity, cmp.Or(i.State, Raised), i.Summary))
+		lines = append(lines, fmt.Sprintf("%s, %s: %s", i.Severity, cmp.Or(i.State, rules.Raised), i.Summary))
 	}
 	if rest := len(open) - len(lines); rest > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more: steward incidents", rest))
 	}
-	return Notice{Key: Key("", "", "", "", "digest", ""), Severity: protocol.Low, Title: title, Text: strings.Join(lines, "\n"), Spoken: title, Quiet: true}
+	return Notice{Key: rules.Key("", "", "", "", "digest", ""), Severity: protocol.Low, Title: title, Text: strings.Join(lines, "\n"), Spoken: title, Quiet: true}
 }

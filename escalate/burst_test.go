@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -90,13 +91,13 @@ func TestSummaryIsWithdrawnWithItsLastIncident(t *testing.T) {
 		}
 		r.after(time.Minute)
 		want(t, "windows", r.desktop.up(), 4)
-		summary := Key("", "", "", "", "summary", "news")
+		summary := rules.Key("", "", "", "", "summary", "news")
 		stands := func() bool { return r.desktop.open(summary) }
 		for left := 5; left > 0; left-- {
 			want(t, fmt.Sprint("the summary stands with ", left, " left"), stands(), true)
 			for _, i := range r.ledger.List() {
 				if i.stands(summary) {
-					r.ledger.Resolve(i.Key, ByFiles, "done", time.Now())
+					r.ledger.Resolve(i.Key, rules.ByFiles, "done", time.Now())
 					break
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -272,5 +273,5 @@ func textOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	return shorten(err.Error(), maxSpoken)
+	return rules.Shorten(err.Error(), rules.MaxSpoken)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -12,11 +13,11 @@ import (
 func TestWhoCancelled(t *testing.T) {
 	task := protocol.Task{ID: "t", Cancelled: true, CancelReason: protocol.ReasonSuperseded, CancelWhy: "a newer request asks for the same",
 		Outcome: &protocol.Outcome{Status: "failed"}}
-	if r := Judge(task, "agentstatus", time.Now(), RetryConfig{}); r.Reason != protocol.ReasonSuperseded || !strings.Contains(r.Why, "a newer request asks for the same") {
+	if r := rules.Judge(task, "agentstatus", time.Now(), rules.RetryConfig{}); r.Reason != protocol.ReasonSuperseded || !strings.Contains(r.Why, "a newer request asks for the same") {
 		t.Errorf("%s: %s", r.Reason, r.Why)
 	}
 	task.CancelReason = protocol.ReasonOperator
-	if r := Judge(task, "agentstatus", time.Now(), RetryConfig{}); r.Reason != protocol.ReasonOperator || r.Why != "The operator has ended it." {
+	if r := rules.Judge(task, "agentstatus", time.Now(), rules.RetryConfig{}); r.Reason != protocol.ReasonOperator || r.Why != "The operator has ended it." {
 		t.Errorf("%s: %s", r.Reason, r.Why)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/livhana/steward/escalate/rules"
 )
 
 // The names of the channels.
@@ -23,9 +25,9 @@ type Config struct {
 	// Channels in the order in which they are tried; none: incidents are only listed.
 	Channels []string `toml:"channels"`
 	// Progress says how much of tasks' progress is spoken.
-	Progress Progress `toml:"progress"`
+	Progress rules.Progress `toml:"progress"`
 	// QuietHours silence everything but critical incidents, which are then shown and pushed, but not spoken.
-	QuietHours Hours `toml:"quiet_hours"`
+	QuietHours rules.Hours `toml:"quiet_hours"`
 	// Digest is the time of day ("09:00") at which all that is open is listed in one notice; "" is never.
 	Digest string `toml:"digest"`
 	// AckBlocking and Ack are how long an acknowledgement holds, for incidents that block work and others.
@@ -78,7 +80,7 @@ func (c Config) Validate() error {
 	if err := c.QuietHours.Validate(); err != nil {
 		return fmt.Errorf("quiet_hours: %w", err)
 	}
-	if _, err := minuteOfDay(c.Digest); c.Digest != "" && err != nil {
+	if _, err := rules.MinuteOfDay(c.Digest); c.Digest != "" && err != nil {
 		return fmt.Errorf("digest: %q is not a time of day; write it like \"09:00\"", c.Digest)
 	}
 	if slices.ContainsFunc(c.Dangerous, func(word string) bool { return len(wordsIn(word)) == 0 }) {
@@ -114,7 +116,7 @@ func (c Config) peace(i Incident) time.Duration {
 func (c Config) ladder(i Incident) Ladder { return c.Ladder[string(i.Severity)] }
 
 // Mark gives the options with those marked dangerous that are named so.
-func (c Config) Mark(options []Option) []Option {
+func (c Config) Mark(options []rules.Option) []rules.Option {
 	marked := slices.Clone(options)
 	for n, o := range marked {
 		words := strings.Join(wordsIn(o.ID+" "+o.Label), " ")

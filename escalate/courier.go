@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -59,8 +60,8 @@ type tries struct {
 func NewCourier(l *Ledger, cfg Config, channels []Channel, now func() time.Time, log *slog.Logger) *Courier {
 	c := &Courier{ledger: l, cfg: cfg, now: now, log: log, results: make(chan result, len(channels)),
 		busy: map[string]bool{}, leaving: map[string]bool{}, tries: map[errandKey]*tries{},
-		news:       burst{key: Key("", "", "", "", "summary", "news")},
-		recoveries: burst{key: Key("", "", "", "", "summary", "recoveries")},
+		news:       burst{key: rules.Key("", "", "", "", "summary", "news")},
+		recoveries: burst{key: rules.Key("", "", "", "", "summary", "recoveries")},
 	}
 	for _, ch := range channels {
 		c.workers = append(c.workers, &worker{Channel: ch, jobs: make(chan job, 1)})
@@ -264,10 +265,10 @@ func backoff(failed int) time.Duration {
 }
 
 // brokenKey is the incident that no channel works. It is listed only: it cannot ask to be delivered.
-var brokenKey = brokenAlert("").tidy().Key
+var brokenKey = brokenAlert("").Tidy().Key
 
-func brokenAlert(detail string) Alert {
-	return Alert{Kind: "notifier_broken", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "notifier"},
+func brokenAlert(detail string) rules.Alert {
+	return rules.Alert{Kind: "notifier_broken", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "notifier"},
 		Severity: protocol.High, Summary: "No channel could reach you", Detail: detail, Foreign: true, ListOnly: true}
 }
 
@@ -279,10 +280,10 @@ func (c *Courier) complain(detail string) {
 }
 
 func (c *Courier) mend(channel string) {
-	if i, ok := c.ledger.get(brokenKey); !ok || i.State == Resolved {
+	if i, ok := c.ledger.get(brokenKey); !ok || i.State == rules.Resolved {
 		return
 	}
-	if _, err := c.ledger.Resolve(brokenKey, ByFiles, channel+" delivers again", c.now()); err != nil {
+	if _, err := c.ledger.Resolve(brokenKey, rules.ByFiles, channel+" delivers again", c.now()); err != nil {
 		c.log.Error("resolve notifier_broken", "error", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -186,7 +187,7 @@ func runWith(l *Ledger, cfg Config, channels []Channel, to **Courier) (stop func
 
 func (r *room) restart() { r.t.Helper(); r.stop(); r.start() }
 
-func (r *room) raise(a Alert) Incident {
+func (r *room) raise(a rules.Alert) Incident {
 	r.t.Helper()
 	i, _, err := r.ledger.Raise(a, time.Now())
 	if err != nil {
@@ -216,17 +217,17 @@ func (r *room) results(key string) string {
 }
 
 // trouble is an alert of a task that failed.
-func trouble(id string, s protocol.Severity) Alert {
-	return Alert{Kind: "task_failed", Code: "X", Severity: s, Lasting: true, Occurrence: "1", Summary: id + " failed",
+func trouble(id string, s protocol.Severity) rules.Alert {
+	return rules.Alert{Kind: "task_failed", Code: "X", Severity: s, Lasting: true, Occurrence: "1", Summary: id + " failed",
 		Spoken: "Jesse, " + id + " failed.", Subject: protocol.Subject{Project: "p", Protocol: "agentstatus", Kind: protocol.KindTask, ID: id}}
 }
 
-func dead(agent string) Alert {
-	return Alert{Kind: "agent_dead", Severity: protocol.High, Agent: agent, Summary: agent + " is dead",
+func dead(agent string) rules.Alert {
+	return rules.Alert{Kind: "agent_dead", Severity: protocol.High, Agent: agent, Summary: agent + " is dead",
 		Subject: protocol.Subject{Project: "p", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: agent}}
 }
 
-func over(a Alert) Alert {
+func over(a rules.Alert) rules.Alert {
 	a.Resolve, a.Detail = true, "the files say so"
 	return a
 }
@@ -271,7 +272,7 @@ func TestWhoGetsWhatAtOnce(t *testing.T) {
 				r.after(10 * time.Second)
 				want(t, "popups", r.desktop.count(), c.popups)
 				want(t, "sentences", r.speech.count(), c.voices)
-				want(t, "state", r.incident(i.Key).State, Raised)
+				want(t, "state", r.incident(i.Key).State, rules.Raised)
 				if got := r.results(i.Key); got != c.results && !(strings.HasPrefix(c.name, "critical") && len(got) == len(c.results)) {
 					t.Errorf("deliveries: %s, want %s", got, c.results)
 				}
@@ -376,11 +377,11 @@ func TestRecovery(t *testing.T) {
 func TestNoRecoveryNotice(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		alert Alert
-		by    By
+		alert rules.Alert
+		by    rules.By
 	}{
-		{"medium", trouble("7", protocol.Medium), ByFiles},
-		{"by the operator", trouble("7", protocol.Critical), ByOperator},
+		{"medium", trouble("7", protocol.Medium), rules.ByFiles},
+		{"by the operator", trouble("7", protocol.Critical), rules.ByOperator},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inRoom(t, func(t *testing.T, r *room) {
@@ -432,13 +433,13 @@ func TestAck(t *testing.T) {
 		}
 		r.after(29 * time.Minute)
 		want(t, "windows", r.desktop.up(), 0)
-		want(t, "state", r.incident(i.Key).State, Acked)
+		want(t, "state", r.incident(i.Key).State, rules.Acked)
 		a.Occurrence = "2"
 		r.raise(a)
 		r.after(30 * time.Second)
 		want(t, "popups while it is acknowledged", r.desktop.count(), 1)
 		r.after(time.Minute)
-		want(t, "state", r.incident(i.Key).State, Raised)
+		want(t, "state", r.incident(i.Key).State, rules.Raised)
 		want(t, "popups", r.desktop.count(), 2)
 		want(t, "sentences", r.speech.count(), 2)
 	})
@@ -506,7 +507,7 @@ func TestBrokenNotifier(t *testing.T) {
 		i := r.raise(trouble("7", protocol.Critical))
 		r.after(time.Hour)
 		want(t, "attempts", fmt.Sprint(at), "[0s 30s 1m30s 3m30s 7m30s 15m30s 30m30s 45m30s]")
-		want(t, "state", r.incident(i.Key).State, Raised)
+		want(t, "state", r.incident(i.Key).State, rules.Raised)
 		want(t, "ledger", len(r.ledger.List()), 2)
 		b := r.incident(brokenKey)
 		want(t, "its count", b.Count, 1)
@@ -517,7 +518,7 @@ func TestBrokenNotifier(t *testing.T) {
 		r.restart()
 		r.after(time.Second)
 		want(t, "popups after a restart", r.desktop.count(), 1)
-		want(t, "notifier_broken", r.incident(brokenKey).State, Resolved)
+		want(t, "notifier_broken", r.incident(brokenKey).State, rules.Resolved)
 		want(t, "owed", len(r.ledger.owed()), 0)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -49,7 +50,7 @@ func (l *life) around(effect func() error) error {
 
 // scene is a stretch of a drama: what the files show then, and what the operator does.
 type scene struct {
-	truth []Alert
+	truth []rules.Alert
 	ack   string
 }
 
@@ -88,18 +89,18 @@ func (s *drama) begin(l *life) (*Ledger, func()) {
 }
 
 // look does what the supervisor does: it raises what the ledger lacks and resolves what the files show no more.
-func look(l *Ledger, truth []Alert) {
+func look(l *Ledger, truth []rules.Alert) {
 	heads, present := l.Heads(), map[string]bool{}
 	for _, a := range truth {
-		a = a.tidy()
+		a = a.Tidy()
 		present[a.Key] = true
 		if h, ok := heads[a.Key]; !ok || !h.Has(a) {
 			l.Raise(a, time.Now())
 		}
 	}
 	for key, h := range heads {
-		if h.State != Resolved && !present[key] && !h.Foreign && !h.Lasting {
-			l.Raise(Alert{Key: key, Resolve: true}, time.Now())
+		if h.State != rules.Resolved && !present[key] && !h.Foreign && !h.Lasting {
+			l.Raise(rules.Alert{Key: key, Resolve: true}, time.Now())
 		}
 	}
 }
@@ -151,16 +152,16 @@ func dramas() map[string][]scene {
 	again.Occurrence = "2"
 	risen := medium
 	risen.Severity = protocol.High
-	var heap []Alert
+	var heap []rules.Alert
 	for n := range 7 {
 		heap = append(heap, trouble(fmt.Sprint("task", n), protocol.Critical))
 	}
 	return map[string][]scene{
 		"one by one": {
-			{truth: []Alert{critical, agent}},
-			{truth: []Alert{critical, agent, seen}, ack: seen.tidy().Key},
-			{truth: []Alert{again, medium, seen}},
-			{truth: []Alert{again, risen, seen}},
+			{truth: []rules.Alert{critical, agent}},
+			{truth: []rules.Alert{critical, agent, seen}, ack: seen.Tidy().Key},
+			{truth: []rules.Alert{again, medium, seen}},
+			{truth: []rules.Alert{again, risen, seen}},
 		},
 		"a heap": {{truth: heap}},
 	}
@@ -191,7 +192,7 @@ func TestCrashAnywhere(t *testing.T) {
 type ending struct {
 	*drama
 	steps int
-	heads map[string]Head
+	heads map[string]rules.Head
 }
 
 func play(t *testing.T, scenes []scene, killAt int) (e ending) {
@@ -215,15 +216,15 @@ func play(t *testing.T, scenes []scene, killAt int) (e ending) {
 func (e ending) compare(t *testing.T, whole ending) {
 	t.Helper()
 	for key, ok := range e.acked {
-		if ok && e.heads[key].State != Acked {
+		if ok && e.heads[key].State != rules.Acked {
 			t.Errorf("the acknowledgement is lost: %s", e.heads[key].State)
 		}
 	}
 	last := e.scenes[len(e.scenes)-1].truth
 	for _, a := range last {
-		a = a.tidy()
+		a = a.Tidy()
 		h, ok := e.heads[a.Key]
-		if !ok || h.State == Resolved || h.Severity != a.Severity {
+		if !ok || h.State == rules.Resolved || h.Severity != a.Severity {
 			t.Errorf("%s is %+v", a.Summary, h)
 		}
 		told := e.screen.times(a.Summary)
@@ -235,13 +236,13 @@ func (e ending) compare(t *testing.T, whole ending) {
 			t.Errorf("%s was said %d times, and %d times without a crash", a.Summary, said, whole.voice.times(a.Summary))
 		}
 		standing := e.screen.windows[a.Key].Key != "" || strings.Contains(fmt.Sprint(e.screen.windows), a.Summary)
-		if want := h.State == Raised; standing != want {
+		if want := h.State == rules.Raised; standing != want {
 			t.Errorf("%s is %s, and its popup stands: %v", a.Summary, h.State, standing)
 		}
 	}
 	for key := range e.heads {
 		n := e.screen.windows[key]
-		if h := e.heads[key]; h.State == Resolved && n.Key != "" && !n.Quiet {
+		if h := e.heads[key]; h.State == rules.Resolved && n.Key != "" && !n.Quiet {
 			t.Errorf("the popup of a resolved incident stands: %s", n.Title)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 	_ "time/tzdata" // the machine may have no time zones
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -14,12 +15,12 @@ import (
 func TestHoursWhereTheClockIsSet(t *testing.T) {
 	for _, c := range []struct {
 		zone, begin string
-		hours       []Hours
+		hours       []rules.Hours
 	}{
-		{"America/New_York", "2026-03-08T00:00:00-05:00", []Hours{"22:00-02:00", "22:00-02:30", "02:15-02:45", "01:30-03:30"}},
-		{"America/New_York", "2026-11-01T00:00:00-04:00", []Hours{"22:00-01:30", "01:15-01:45", "00:30-02:00"}},
-		{"Europe/Berlin", "2026-03-29T00:00:00+01:00", []Hours{"22:00-02:30", "02:30-08:00"}},
-		{"Europe/Berlin", "2026-10-25T00:00:00+02:00", []Hours{"22:00-02:30", "02:10-02:50"}},
+		{"America/New_York", "2026-03-08T00:00:00-05:00", []rules.Hours{"22:00-02:00", "22:00-02:30", "02:15-02:45", "01:30-03:30"}},
+		{"America/New_York", "2026-11-01T00:00:00-04:00", []rules.Hours{"22:00-01:30", "01:15-01:45", "00:30-02:00"}},
+		{"Europe/Berlin", "2026-03-29T00:00:00+01:00", []rules.Hours{"22:00-02:30", "02:30-08:00"}},
+		{"Europe/Berlin", "2026-10-25T00:00:00+02:00", []rules.Hours{"22:00-02:30", "02:10-02:50"}},
 	} {
 		zone, err := time.LoadLocation(c.zone)
 		if err != nil {
@@ -29,9 +30,9 @@ func TestHoursWhereTheClockIsSet(t *testing.T) {
 		for _, h := range c.hours {
 			for m := range 5 * 6 {
 				at := begin.Add(time.Duration(m) * 10 * time.Minute).In(zone)
-				on, change := h.on(at)
+				on, change := h.On(at)
 				next := at.Add(time.Minute)
-				for still, _ := h.on(next); still == on && next.Sub(at) < 25*time.Hour; still, _ = h.on(next) {
+				for still, _ := h.On(next); still == on && next.Sub(at) < 25*time.Hour; still, _ = h.On(next) {
 					next = next.Add(time.Minute)
 				}
 				if on && !change.Equal(next) {
@@ -48,7 +49,7 @@ func TestHours(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		hours  Hours
+		hours  rules.Hours
 		at     string
 		on     bool
 		change string
@@ -65,7 +66,7 @@ func TestHours(t *testing.T) {
 		{"nonsense", "2026-01-06 03:00", false, ""},
 	} {
 		at, _ := time.ParseInLocation("2006-01-02 15:04", c.at, berlin)
-		on, change := c.hours.on(at)
+		on, change := c.hours.On(at)
 		text := ""
 		if !change.IsZero() {
 			text = change.Format("2006-01-02 15:04")
@@ -79,7 +80,7 @@ func TestHours(t *testing.T) {
 // atClock waits until the clock on the wall shows that time.
 func (r *room) atClock(hour, minute int) {
 	now := time.Now()
-	r.after(nextAt(now, hour*60+minute).Sub(now))
+	r.after(rules.NextAt(now, hour*60+minute).Sub(now))
 }
 
 func TestQuietHours(t *testing.T) {
@@ -101,7 +102,7 @@ func TestQuietHours(t *testing.T) {
 		if _, err := r.ledger.Ack(night.Key, Config{Ack: 100 * time.Hour}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		r.ledger.Resolve(r.incident(trouble("other", protocol.Medium).tidy().Key).Key, ByFiles, "", time.Now())
+		r.ledger.Resolve(r.incident(trouble("other", protocol.Medium).Tidy().Key).Key, rules.ByFiles, "", time.Now())
 		r.after(7*time.Hour + 50*time.Minute)
 		want(t, "nothing else in the night", r.desktop.count(), 1)
 		r.atClock(7, 0)
@@ -135,8 +136,8 @@ func TestQuietHours(t *testing.T) {
 }
 
 func TestInhibition(t *testing.T) {
-	stalled := func(agent string) Alert {
-		return Alert{Kind: "stalled", Severity: protocol.Medium, Agent: agent, Summary: "No progress of " + agent, Occurrence: "1",
+	stalled := func(agent string) rules.Alert {
+		return rules.Alert{Kind: "stalled", Severity: protocol.Medium, Agent: agent, Summary: "No progress of " + agent, Occurrence: "1",
 			Subject: protocol.Subject{Project: "p", Protocol: "agentstatus", Kind: protocol.KindTask, ID: "t" + agent}}
 	}
 	inRoom(t, func(t *testing.T, r *room) {
@@ -146,7 +147,7 @@ func TestInhibition(t *testing.T) {
 		r.raise(stalled("b"))
 		r.after(time.Hour)
 		want(t, "told", strings.Join(r.desktop.titles(), ", "), "a is dead, No progress of b")
-		want(t, "listed", r.incident(i.Key).State, Raised)
+		want(t, "listed", r.incident(i.Key).State, rules.Raised)
 		want(t, "why", r.results(i.Key), "none inhibited")
 		r.restart()
 		r.after(time.Hour)
@@ -169,25 +170,25 @@ func TestInhibition(t *testing.T) {
 func TestRemarks(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		r.speech.set(takes(8 * time.Second))
-		r.courier.Remark(Remark{Key: "t", Text: "Deployment 25% complete"})
+		r.courier.Remark(rules.Remark{Key: "t", Text: "Deployment 25% complete"})
 		r.after(time.Second)
-		r.courier.Remark(Remark{Key: "t", Text: "Deployment 50% complete"})
-		r.courier.Remark(Remark{Key: "u", Text: "Research 50% complete"})
-		r.courier.Remark(Remark{Key: "t", Text: "Deployment 75% complete"})
+		r.courier.Remark(rules.Remark{Key: "t", Text: "Deployment 50% complete"})
+		r.courier.Remark(rules.Remark{Key: "u", Text: "Research 50% complete"})
+		r.courier.Remark(rules.Remark{Key: "t", Text: "Deployment 75% complete"})
 		r.raise(trouble("7", protocol.Critical))
 		r.after(10 * time.Minute)
 		want(t, "said: the newest, after what matters more, while it is fresh", strings.Join(r.speech.said(), " | "),
 			"Deployment 25% complete | Jesse, 7 failed. | Research 50% complete")
 		want(t, "shown", r.desktop.count(), 1)
 		r.speech.set(refuse)
-		r.courier.Remark(Remark{Key: "t", Text: "Deployment complete"})
-		r.courier.Remark(Remark{Key: "v", Text: " "})
+		r.courier.Remark(rules.Remark{Key: "t", Text: "Deployment complete"})
+		r.courier.Remark(rules.Remark{Key: "v", Text: " "})
 		r.after(time.Hour)
 		want(t, "no popup instead", r.desktop.count(), 1)
 		want(t, "no incident", len(r.ledger.List()), 1)
 	})
 	inRoomWith(t, Config{QuietHours: "00:00-23:59"}, func(t *testing.T, r *room) {
-		r.courier.Remark(Remark{Key: "t", Text: "Deployment 25% complete"})
+		r.courier.Remark(rules.Remark{Key: "t", Text: "Deployment 25% complete"})
 		r.after(time.Minute)
 		want(t, "said in quiet hours", r.speech.count(), 0)
 	})
@@ -210,7 +211,7 @@ func TestDigest(t *testing.T) {
 		r.start()
 		r.after(time.Second)
 		want(t, "made up for after a start", r.desktop.count(), 2)
-		r.ledger.Resolve(trouble("7", protocol.Low).tidy().Key, ByFiles, "", time.Now())
+		r.ledger.Resolve(trouble("7", protocol.Low).Tidy().Key, rules.ByFiles, "", time.Now())
 		r.after(72 * time.Hour)
 		want(t, "nothing open, nothing said", r.desktop.count(), 2)
 	})
@@ -224,7 +225,7 @@ func TestDigest(t *testing.T) {
 
 func TestMark(t *testing.T) {
 	c := Config{Dangerous: []string{"production", "give_up", "drop table"}}
-	options := []Option{{ID: "1", Label: "Use Production!"}, {ID: "give_up", Label: "x"}, {ID: "3", Label: "DROP  TABLE users"}, {ID: "4", Label: "productions"},
+	options := []rules.Option{{ID: "1", Label: "Use Production!"}, {ID: "give_up", Label: "x"}, {ID: "3", Label: "DROP  TABLE users"}, {ID: "4", Label: "productions"},
 		{ID: "5", Label: "drop the table"}, {ID: "6", Label: "y", Dangerous: true}}
 	var got []string
 	for _, o := range c.Mark(options) {

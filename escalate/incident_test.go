@@ -6,19 +6,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestKey(t *testing.T) {
-	a := Key("p", "agentstatus", "7", "codex", "task_failed", "X")
+	a := rules.Key("p", "agentstatus", "7", "codex", "task_failed", "X")
 	want(t, "length", len(a), 16)
-	want(t, "the same again", Key("p", "agentstatus", "7", "codex", "task_failed", "X"), a)
+	want(t, "the same again", rules.Key("p", "agentstatus", "7", "codex", "task_failed", "X"), a)
 	seen := map[string]bool{a: true}
 	for _, k := range []string{
-		Key("", "", "", "", "", ""), Key("p", "agentstatus", "7", "codex", "task_failed", "Y"), Key("p", "agentstatus", "7", "codex", "task_faile", "dX"),
-		Key("pa", "gentstatus", "7", "codex", "task_failed", "X"), Key("p", "agentstatus", "", "7codex", "task_failed", "X"),
+		rules.Key("", "", "", "", "", ""), rules.Key("p", "agentstatus", "7", "codex", "task_failed", "Y"), rules.Key("p", "agentstatus", "7", "codex", "task_faile", "dX"),
+		rules.Key("pa", "gentstatus", "7", "codex", "task_failed", "X"), rules.Key("p", "agentstatus", "", "7codex", "task_failed", "X"),
 	} {
 		if seen[k] {
 			t.Errorf("%s twice", k)
@@ -34,28 +35,28 @@ func TestTransitions(t *testing.T) {
 		lasting bool
 		steps   string
 		out     string // outcomes of the raises
-		state   State
+		state   rules.State
 		count   int
 		told    int // notices asked for
 	}{
-		{"first", true, "1 high", "new", Raised, 1, 1},
-		{"low is not told", true, "1 low", "new", Raised, 1, 0},
-		{"the same again", true, "1 high, 1 high", "new same", Raised, 1, 1},
-		{"another time", true, "1 high, 2 high", "new repeat", Raised, 2, 1},
-		{"less severe another time", true, "1 high, 2 low", "new repeat", Raised, 2, 1},
-		{"more severe", true, "1 high, 1 critical", "new risen", Raised, 1, 2},
-		{"more severe another time", true, "1 high, 2 critical", "new risen", Raised, 2, 2},
-		{"from low to medium", true, "1 low, 2 medium", "new risen", Raised, 2, 1},
-		{"acked, the same again", true, "1 high, ack, 1 high", "new same", Acked, 1, 1},
-		{"acked, another time", true, "1 high, ack, 2 high", "new repeat", Acked, 2, 1},
-		{"acked, more severe", true, "1 high, ack, 1 critical", "new risen", Raised, 1, 2},
-		{"an event that is over stays over", true, "1 high, files, 1 high", "new same", Resolved, 1, 1},
-		{"settled by the operator", true, "1 high, operator, 1 high", "new same", Resolved, 1, 1},
-		{"an event that is over happens anew", true, "1 high, files, 2 medium", "new reopened", Raised, 2, 2},
-		{"a condition comes back", false, "1 high, files, 1 high", "new reopened", Raised, 2, 2},
-		{"a condition that the operator settled", false, "1 high, operator, 1 high", "new same", Resolved, 1, 1},
-		{"a condition without a name", false, "- high, operator, - high", "new reopened", Raised, 2, 2},
-		{"acked and resolved", false, "1 high, ack, files", "new", Resolved, 1, 1},
+		{"first", true, "1 high", "new", rules.Raised, 1, 1},
+		{"low is not told", true, "1 low", "new", rules.Raised, 1, 0},
+		{"the same again", true, "1 high, 1 high", "new same", rules.Raised, 1, 1},
+		{"another time", true, "1 high, 2 high", "new repeat", rules.Raised, 2, 1},
+		{"less severe another time", true, "1 high, 2 low", "new repeat", rules.Raised, 2, 1},
+		{"more severe", true, "1 high, 1 critical", "new risen", rules.Raised, 1, 2},
+		{"more severe another time", true, "1 high, 2 critical", "new risen", rules.Raised, 2, 2},
+		{"from low to medium", true, "1 low, 2 medium", "new risen", rules.Raised, 2, 1},
+		{"acked, the same again", true, "1 high, ack, 1 high", "new same", rules.Acked, 1, 1},
+		{"acked, another time", true, "1 high, ack, 2 high", "new repeat", rules.Acked, 2, 1},
+		{"acked, more severe", true, "1 high, ack, 1 critical", "new risen", rules.Raised, 1, 2},
+		{"an event that is over stays over", true, "1 high, files, 1 high", "new same", rules.Resolved, 1, 1},
+		{"settled by the operator", true, "1 high, operator, 1 high", "new same", rules.Resolved, 1, 1},
+		{"an event that is over happens anew", true, "1 high, files, 2 medium", "new reopened", rules.Raised, 2, 2},
+		{"a condition comes back", false, "1 high, files, 1 high", "new reopened", rules.Raised, 2, 2},
+		{"a condition that the operator settled", false, "1 high, operator, 1 high", "new same", rules.Resolved, 1, 1},
+		{"a condition without a name", false, "- high, operator, - high", "new reopened", rules.Raised, 2, 2},
+		{"acked and resolved", false, "1 high, ack, files", "new", rules.Resolved, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var i Incident
@@ -66,15 +67,15 @@ func TestTransitions(t *testing.T) {
 				case "ack":
 					i, _ = acknowledge(i, noon.Add(time.Hour))
 				case "files", "operator":
-					i, _ = resolve(i, By(step), "why", noon)
+					i, _ = resolve(i, rules.By(step), "why", noon)
 				default:
 					occurrence, severity, _ := strings.Cut(step, " ")
-					a := Alert{Kind: "k", Severity: protocol.Severity(severity), Lasting: c.lasting, Occurrence: strings.Trim(occurrence, "-")}.tidy()
+					a := rules.Alert{Kind: "k", Severity: protocol.Severity(severity), Lasting: c.lasting, Occurrence: strings.Trim(occurrence, "-")}.Tidy()
 					has := i.Rev > 0 && i.head().Has(a)
-					var out Outcome
+					var out rules.Outcome
 					i, out = raise(i, a, noon)
 					outs = append(outs, string(out))
-					want(t, "Has agrees with raise", has, out == OutcomeSame)
+					want(t, "Has agrees with raise", has, out == rules.OutcomeSame)
 				}
 				if i.Notice != notice {
 					notice = i.Notice
@@ -93,7 +94,7 @@ func TestTransitions(t *testing.T) {
 }
 
 func TestLapse(t *testing.T) {
-	i, _ := raise(Incident{}, Alert{Severity: protocol.High}.tidy(), noon)
+	i, _ := raise(Incident{}, rules.Alert{Severity: protocol.High}.Tidy(), noon)
 	i, _ = acknowledge(i, noon.Add(time.Hour))
 	want(t, "owed while acknowledged", i.errand(), errandNone)
 	if _, ok := lapse(i, noon.Add(time.Hour-1)); ok {
@@ -101,7 +102,7 @@ func TestLapse(t *testing.T) {
 	}
 	i, ok := lapse(i, noon.Add(time.Hour))
 	want(t, "lapsed", ok, true)
-	want(t, "state", i.State, Raised)
+	want(t, "state", i.State, rules.Raised)
 	want(t, "owed", i.errand(), errandTell)
 }
 
@@ -118,27 +119,27 @@ func TestSubjectComesBack(t *testing.T) {
 		{Kind: protocol.KindMachine, ID: "host"},
 		{Kind: protocol.KindMachine, ID: "p:task/7"},
 	} {
-		i, _ := raise(Incident{}, Alert{Subject: s}.tidy(), noon)
+		i, _ := raise(Incident{}, rules.Alert{Subject: s}.Tidy(), noon)
 		want(t, "subject", i.Subject(), s)
 	}
 }
 
 func TestTidy(t *testing.T) {
 	long := strings.Repeat("ä", 200)
-	a := Alert{Severity: "catastrophic", Summary: long, Detail: "\xff", Occurrence: long, Options: make([]Option, 99)}.tidy()
+	a := rules.Alert{Severity: "catastrophic", Summary: long, Detail: "\xff", Occurrence: long, Options: make([]rules.Option, 99)}.Tidy()
 	want(t, "severity", a.Severity, protocol.Medium)
 	want(t, "summary", len([]rune(a.Summary)), 80)
 	want(t, "detail", a.Detail, "\uFFFD")
-	want(t, "options", len(a.Options), MaxOptions)
-	b := Alert{Occurrence: long + "x"}.tidy()
+	want(t, "options", len(a.Options), rules.MaxOptions)
+	b := rules.Alert{Occurrence: long + "x"}.Tidy()
 	want(t, "long occurrences differ", a.Occurrence != b.Occurrence, true)
-	want(t, "and are recognised", Alert{Occurrence: long}.happening(), a.Occurrence)
-	want(t, "once stored, too", a.happening(), a.Occurrence)
+	want(t, "and are recognised", rules.Alert{Occurrence: long}.Happening(), a.Occurrence)
+	want(t, "once stored, too", a.Happening(), a.Occurrence)
 }
 
 // The keys that the status document promises.
 func TestIncidentDocument(t *testing.T) {
-	i, _ := raise(Incident{}, Alert{Subject: protocol.Subject{Project: "p", Kind: protocol.KindTask, ID: "7"}, Severity: protocol.High}.tidy(), noon)
+	i, _ := raise(Incident{}, rules.Alert{Subject: protocol.Subject{Project: "p", Kind: protocol.KindTask, ID: "7"}, Severity: protocol.High}.Tidy(), noon)
 	i = deliver(i, Delivery{Channel: ChannelDesktop, Result: "shown", At: noon, OK: true, Rev: 1}, true)
 	b, err := encode(i)
 	if err != nil {
@@ -161,7 +162,7 @@ func TestIncidentDocument(t *testing.T) {
 }
 
 func TestDeliveriesStayFew(t *testing.T) {
-	i, _ := raise(Incident{}, Alert{Severity: protocol.High}.tidy(), noon)
+	i, _ := raise(Incident{}, rules.Alert{Severity: protocol.High}.Tidy(), noon)
 	for n := range 1000 {
 		i = deliver(i, Delivery{Channel: ChannelSpeech, Result: ResultFailed, At: noon.Add(time.Duration(n)), Rev: 1}, false)
 	}
@@ -174,7 +175,7 @@ func TestDeliveriesStayFew(t *testing.T) {
 }
 
 func TestDeliveryConfig(t *testing.T) {
-	good := Config{Channels: []string{ChannelSpeech, ChannelDesktop}, AckBlocking: 1, Ack: 1, Keep: 1, FaultAfter: 1, Progress: ProgressOff}
+	good := Config{Channels: []string{ChannelSpeech, ChannelDesktop}, AckBlocking: 1, Ack: 1, Keep: 1, FaultAfter: 1, Progress: rules.ProgressOff}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}

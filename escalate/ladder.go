@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -171,7 +172,7 @@ const rungGap = 20 * time.Second
 
 // climb asks for the next notice of an open incident, once its ladder says so. Zero: there will be none.
 func climb(i Incident, l Ladder, channels []string, now time.Time) (next Incident, due time.Time) {
-	if i.State != Raised || i.Notice == 0 || i.Notice > i.Notified || i.Called.IsZero() {
+	if i.State != rules.Raised || i.Notice == 0 || i.Notice > i.Notified || i.Called.IsZero() {
 		return i, time.Time{}
 	}
 	if i.Silent {

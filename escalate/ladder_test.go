@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -105,7 +106,7 @@ func TestLadderOverRestarts(t *testing.T) {
 func TestLadderEnds(t *testing.T) {
 	for name, end := range map[string]func(r *room, key string) error{
 		"resolved by files": func(r *room, key string) error {
-			_, err := r.ledger.Resolve(key, ByFiles, "", time.Now())
+			_, err := r.ledger.Resolve(key, rules.ByFiles, "", time.Now())
 			return err
 		},
 		"answered": func(r *room, key string) error {
@@ -163,7 +164,7 @@ func TestRungThatFails(t *testing.T) {
 		r.push.set(nil)
 		r.after(4 * time.Hour)
 		want(t, "pushes", r.push.count(), 1)
-		want(t, "state", r.incident(i.Key).State, Raised)
+		want(t, "state", r.incident(i.Key).State, rules.Raised)
 	})
 }
 

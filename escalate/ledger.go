@@ -1,3 +1,4 @@
+// Package escalate keeps the incidents, and carries the call to a human.
 package escalate
 
 import (
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -32,8 +34,8 @@ type Ledger struct {
 	turn    sync.Mutex
 	mu      sync.RWMutex
 	all     map[string]Incident
-	heads   map[string]Head
-	view    map[string]Head // a copy of heads that was handed out; nil once it is outdated
+	heads   map[string]rules.Head
+	view    map[string]rules.Head // a copy of heads that was handed out; nil once it is outdated
 	open    map[string]bool
 	errands map[string]bool
 	unsaved map[string]bool
@@ -59,39 +61,39 @@ func Open(dir string) (*Ledger, []protocol.Fault, error) {
 }
 
 func newLedger(dir string) *Ledger {
-	return &Ledger{dir: dir, put: put, changed: make(chan struct{}, 1), all: map[string]Incident{}, heads: map[string]Head{},
+	return &Ledger{dir: dir, put: put, changed: make(chan struct{}, 1), all: map[string]Incident{}, heads: map[string]rules.Head{},
 		open: map[string]bool{}, errands: map[string]bool{}, unsaved: map[string]bool{}, uncarried: map[string]bool{}}
 }
 
 // Raise enters an alert. When the error is not nil, the incident could not be written: it stands in memory, and
 // every later change, and Flush, tries again to write it.
-func (l *Ledger) Raise(a Alert, now time.Time) (Incident, Outcome, error) {
-	a = a.tidy()
+func (l *Ledger) Raise(a rules.Alert, now time.Time) (Incident, rules.Outcome, error) {
+	a = a.Tidy()
 	if !keyFits(a.Key) {
 		return Incident{}, "", fmt.Errorf("raise an incident: %.40q is not a key", a.Key)
 	}
 	if a.Resolve {
 		return l.raiseOver(a, now)
 	}
-	var out Outcome
+	var out rules.Outcome
 	i, err := l.change(a.Key, func(i Incident) (Incident, bool, error) {
 		i, out = raise(i, a, wall(now))
-		return i, out != OutcomeSame, nil
+		return i, out != rules.OutcomeSame, nil
 	})
 	return i, out, err
 }
 
 // raiseOver enters an alert that ends its incident. One that is over, or was never raised, is no error.
-func (l *Ledger) raiseOver(a Alert, now time.Time) (Incident, Outcome, error) {
-	i, err := l.Resolve(a.Key, ByFiles, a.Detail, now)
+func (l *Ledger) raiseOver(a rules.Alert, now time.Time) (Incident, rules.Outcome, error) {
+	i, err := l.Resolve(a.Key, rules.ByFiles, a.Detail, now)
 	if errors.Is(err, ErrResolved) || errors.Is(err, ErrUnknown) {
-		return i, OutcomeSame, nil
+		return i, rules.OutcomeSame, nil
 	}
-	return i, OutcomeResolved, err
+	return i, rules.OutcomeResolved, err
 }
 
 // Resolve ends an incident. Errors: ErrUnknown, ErrResolved, or that it could not be written (see Raise).
-func (l *Ledger) Resolve(key string, by By, why string, now time.Time) (Incident, error) {
+func (l *Ledger) Resolve(key string, by rules.By, why string, now time.Time) (Incident, error) {
 	return l.end(key, "resolve", func(i Incident) (Incident, bool) { return resolve(i, by, why, wall(now)) })
 }
 

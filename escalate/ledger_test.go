@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -23,7 +24,7 @@ func open(t testing.TB, dir string) *Ledger {
 	return l
 }
 
-func mustRaise(t testing.TB, l *Ledger, a Alert, now time.Time) Incident {
+func mustRaise(t testing.TB, l *Ledger, a rules.Alert, now time.Time) Incident {
 	t.Helper()
 	i, _, err := l.Raise(a, now)
 	if err != nil {
@@ -49,7 +50,7 @@ func TestLedgerIsOnDisk(t *testing.T) {
 	for _, err := range []error{
 		l.Record(i.Key, Delivery{Channel: ChannelDesktop, Result: "shown", At: local, OK: true, Rev: 1, Popup: i.Key}, true),
 		second(l.Ack(i.Key, Config{Ack: time.Hour}, local)),
-		second(l.Resolve(i.Key, ByOperator, "settled", local)),
+		second(l.Resolve(i.Key, rules.ByOperator, "settled", local)),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -67,11 +68,11 @@ func second(_ Incident, err error) error { return err }
 func TestLedgerErrors(t *testing.T) {
 	l := open(t, t.TempDir())
 	i := mustRaise(t, l, trouble("7", protocol.High), noon)
-	mustResolve := second(l.Resolve(i.Key, ByFiles, "", noon))
+	mustResolve := second(l.Resolve(i.Key, rules.ByFiles, "", noon))
 	for what, c := range map[string]struct{ got, want error }{
 		"resolve":              {mustResolve, nil},
-		"resolve twice":        {second(l.Resolve(i.Key, ByFiles, "", noon)), ErrResolved},
-		"resolve what is not":  {second(l.Resolve("0123456789abcdef", ByFiles, "", noon)), ErrUnknown},
+		"resolve twice":        {second(l.Resolve(i.Key, rules.ByFiles, "", noon)), ErrResolved},
+		"resolve what is not":  {second(l.Resolve("0123456789abcdef", rules.ByFiles, "", noon)), ErrUnknown},
 		"ack what is resolved": {second(l.Ack(i.Key, Config{}, noon)), ErrResolved},
 		"ack what is not":      {second(l.Ack("x", Config{}, noon)), ErrUnknown},
 		"record what is not":   {l.Record("x", Delivery{}, true), ErrUnknown},
@@ -84,26 +85,26 @@ func TestLedgerErrors(t *testing.T) {
 	}
 	want(t, "incidents", len(l.all), 1)
 	for _, key := range []string{"../../etc/passwd", "short", "ABCDEF0123456789", strings.Repeat("0", 65)} {
-		if _, _, err := l.Raise(Alert{Key: key}, noon); err == nil {
+		if _, _, err := l.Raise(rules.Alert{Key: key}, noon); err == nil {
 			t.Errorf("%s was taken for a key", key)
 		}
 	}
-	_, out, err := l.Raise(Alert{Key: "0123456789abcdef", Resolve: true}, noon)
-	want(t, "an end without a beginning", out, OutcomeSame)
+	_, out, err := l.Raise(rules.Alert{Key: "0123456789abcdef", Resolve: true}, noon)
+	want(t, "an end without a beginning", out, rules.OutcomeSame)
 	want(t, "its error", err, nil)
 }
 
 func TestListAndFind(t *testing.T) {
 	l := open(t, t.TempDir())
 	for n, key := range []string{"aaaa0001", "aaaa0002", "bbbb0001", "bbbb0002", "cccc0001"} {
-		a := Alert{Key: key, Severity: protocol.High, Summary: key}
+		a := rules.Alert{Key: key, Severity: protocol.High, Summary: key}
 		if key == "bbbb0001" {
 			a.Severity = protocol.Critical
 		}
 		mustRaise(t, l, a, noon.Add(time.Duration(n)))
 	}
-	l.Resolve("bbbb0002", ByFiles, "", noon)
-	l.Resolve("cccc0001", ByFiles, "", noon)
+	l.Resolve("bbbb0002", rules.ByFiles, "", noon)
+	l.Resolve("cccc0001", rules.ByFiles, "", noon)
 	var keys []string
 	for _, i := range l.List() {
 		keys = append(keys, i.Key)
@@ -125,11 +126,11 @@ func TestHeadsDoNotChange(t *testing.T) {
 	before := l.Heads()
 	want(t, "the same map while nothing happens", reflect.ValueOf(before).Pointer(), reflect.ValueOf(l.Heads()).Pointer())
 	mustRaise(t, l, trouble("8", protocol.High), noon)
-	l.Resolve(i.Key, ByFiles, "", noon)
+	l.Resolve(i.Key, rules.ByFiles, "", noon)
 	want(t, "heads before", len(before), 1)
-	want(t, "state before", before[i.Key].State, Raised)
+	want(t, "state before", before[i.Key].State, rules.Raised)
 	want(t, "heads", len(l.Heads()), 2)
-	want(t, "state", l.Heads()[i.Key].State, Resolved)
+	want(t, "state", l.Heads()[i.Key].State, rules.Resolved)
 }
 
 func TestPrune(t *testing.T) {
@@ -138,7 +139,7 @@ func TestPrune(t *testing.T) {
 	for n := range 10 {
 		i := mustRaise(t, l, trouble(fmt.Sprint(n), protocol.High), noon)
 		if n < 6 {
-			l.Resolve(i.Key, ByFiles, "", noon.Add(time.Duration(n)*time.Hour))
+			l.Resolve(i.Key, rules.ByFiles, "", noon.Add(time.Duration(n)*time.Hour))
 		}
 	}
 	n, err := l.Prune(noon.Add(32*time.Hour+time.Minute), 30*time.Hour)
@@ -163,7 +164,7 @@ func TestWriteThatFails(t *testing.T) {
 	for range 2 { // the second time there is nothing new, but it is not on disk either
 		i, _, err := l.Raise(a, noon)
 		want(t, "error", err != nil, true)
-		want(t, "state", i.State, Raised)
+		want(t, "state", i.State, rules.Raised)
 	}
 	want(t, "heads", len(l.Heads()), 1)
 	want(t, "flush", l.Flush() != nil, true)
@@ -211,7 +212,7 @@ func benchmarkRaise(b *testing.B, resolved int, put func(dir, name string, b []b
 	l.put = func(string, string, []byte) error { return nil }
 	for n := range resolved {
 		i := mustRaise(b, l, trouble(fmt.Sprint(n), protocol.Low), noon)
-		l.Resolve(i.Key, ByFiles, "", noon)
+		l.Resolve(i.Key, rules.ByFiles, "", noon)
 	}
 	if put != nil {
 		l.put = put

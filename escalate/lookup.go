@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/livhana/steward/escalate/rules"
 )
 
 // List gives what is not resolved: the most severe first, then the newest.
@@ -22,11 +24,11 @@ func (l *Ledger) Standing(popup string) (Notice, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if i, ok := l.all[popup]; ok {
-		return noticeOf(i), i.State == Raised && i.stands(popup)
+		return noticeOf(i), i.State == rules.Raised && i.stands(popup)
 	}
 	var on []Incident
 	for key := range l.open {
-		if i := l.all[key]; i.State == Raised && i.stands(popup) {
+		if i := l.all[key]; i.State == rules.Raised && i.stands(popup) {
 			on = append(on, i)
 		}
 	}
@@ -42,7 +44,7 @@ func (l *Ledger) Shows(popup string) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	for key := range l.open {
-		if i := l.all[key]; i.State == Raised && (i.stands(popup) || key == popup) {
+		if i := l.all[key]; i.State == rules.Raised && (i.stands(popup) || key == popup) {
 			return true
 		}
 	}
@@ -106,7 +108,7 @@ func begin(keys func(func(string) bool), prefix string) []string {
 
 // Heads gives every incident's head, resolved ones too. The map is not to be written to; it never changes, and
 // it is the same one until an incident does.
-func (l *Ledger) Heads() map[string]Head {
+func (l *Ledger) Heads() map[string]rules.Head {
 	l.mu.RLock()
 	view := l.view
 	l.mu.RUnlock()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -27,10 +28,10 @@ type Notice struct {
 	Hushed bool
 	// Options may be answered right where the notice stands; Rev is what such an answer refers to. A summary has none,
 	// and a dangerous option is never among them.
-	Options []Option
+	Options []rules.Option
 	Rev     int
 	// Dangerous are the other options, which only a command takes; Handle is what that calls the incident.
-	Dangerous []Option
+	Dangerous []rules.Option
 	Handle    string
 }
 
@@ -44,15 +45,15 @@ const (
 func noticeOf(i Incident) Notice {
 	return Notice{Key: i.Key, Severity: i.Severity, Title: i.Summary, Text: i.Detail, Project: i.Project,
 		Spoken: cmp.Or(i.Spoken, i.Summary, i.About), Blocking: i.Blocking, Rev: i.Rev, Handle: i.Handle(),
-		Options:   slices.DeleteFunc(slices.Clone(i.Options), func(o Option) bool { return o.Dangerous }),
-		Dangerous: slices.DeleteFunc(slices.Clone(i.Options), func(o Option) bool { return !o.Dangerous })}
+		Options:   slices.DeleteFunc(slices.Clone(i.Options), func(o rules.Option) bool { return o.Dangerous }),
+		Dangerous: slices.DeleteFunc(slices.Clone(i.Options), func(o rules.Option) bool { return !o.Dangerous })}
 }
 
 // recoveryOf tells that one incident is over.
 func recoveryOf(i Incident) Notice {
-	title := shorten("Over: "+i.Summary, maxSummary)
+	title := rules.Shorten("Over: "+i.Summary, rules.MaxSummary)
 	if s := i.Subject(); s.Kind == protocol.KindAgent {
-		title = shorten(s.ID+" is back", maxSummary)
+		title = rules.Shorten(s.ID+" is back", rules.MaxSummary)
 	}
 	return Notice{Key: i.Key, Severity: protocol.Info, Title: title, Text: i.Why, Project: i.Project, Spoken: title, Quiet: true, Over: true}
 }

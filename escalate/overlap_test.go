@@ -8,14 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
 // A popup that waits to be taken away while its incident goes on changing is taken away all the same.
 func TestWithdrawalThatWaits(t *testing.T) {
-	for name, change := range map[string]func(r *room, a Alert){
-		"resolved by files": func(r *room, a Alert) { r.raise(over(a)) },
-		"risen, then resolved": func(r *room, a Alert) {
+	for name, change := range map[string]func(r *room, a rules.Alert){
+		"resolved by files": func(r *room, a rules.Alert) { r.raise(over(a)) },
+		"risen, then resolved": func(r *room, a rules.Alert) {
 			a.Severity = protocol.Critical
 			r.raise(a)
 			r.after(time.Minute)
@@ -59,7 +60,7 @@ func TestMorningWithStandingPopups(t *testing.T) {
 			r.atClock(8, 0) // a reminder fell due at 0:10
 			want(t, "windows in the morning", r.desktop.up(), c.windows)
 			for _, key := range keys {
-				r.ledger.Resolve(key, ByOperator, "", time.Now())
+				r.ledger.Resolve(key, rules.ByOperator, "", time.Now())
 			}
 			r.after(time.Hour)
 			want(t, "windows when all is over", r.desktop.up(), 0)
@@ -98,7 +99,7 @@ func TestSleepOverQuietHours(t *testing.T) {
 		c := NewCourier(l, cfg, []Channel{{Name: ChannelDesktop, Deliver: screen.deliver, Deadline: 5 * time.Second}}, now, slog.New(slog.DiscardHandler))
 		go func() { defer close(ended); c.Run(ctx) }()
 		defer func() { cancel(); <-ended }()
-		time.Sleep(time.Until(nextAt(time.Now(), 22*60+30)))
+		time.Sleep(time.Until(rules.NextAt(time.Now(), 22*60+30)))
 		l.Raise(trouble("7", protocol.High), now())
 		time.Sleep(time.Minute)
 		want(t, "shown at night", screen.count(), 0)
@@ -119,7 +120,7 @@ func TestPressOfAnEarlierOpening(t *testing.T) {
 	}
 	a.Resolve = false
 	again, _, err := l.Raise(a, askedAt.Add(2*time.Hour))
-	if err != nil || again.State != Raised {
+	if err != nil || again.State != rules.Raised {
 		t.Fatalf("%+v %v", again, err)
 	}
 	if _, err := l.Answer(i.Key, Reply{Option: i.Options[0].ID, Rev: rev, Via: ViaPush}, askedAt.Add(3*time.Hour)); err == nil {
@@ -132,7 +133,7 @@ func TestPressOfAnEarlierOpening(t *testing.T) {
 
 // Years of reminders do not make steward forget what stands on the screen.
 func TestManyDeliveriesKeepThePopup(t *testing.T) {
-	i := Incident{Key: "k", Notice: 1, State: Raised}
+	i := Incident{Key: "k", Notice: 1, State: rules.Raised}
 	i = deliver(i, Delivery{Channel: ChannelDesktop, Result: "shown", OK: true, Rev: 1, Popup: "summary"}, true)
 	for n := range 100 {
 		i = deliver(i, Delivery{Channel: ChannelSpeech, Result: "spoken", OK: true, Rev: n}, false)
@@ -149,17 +150,17 @@ func TestSummaryIsKeptTrue(t *testing.T) {
 			synctest.Wait()
 		}
 		r.after(time.Minute)
-		summary := Key("", "", "", "", "summary", "news")
+		summary := rules.Key("", "", "", "", "summary", "news")
 		want(t, "its title", r.desktop.shown(summary).Title, "5 more incidents")
-		r.ledger.Resolve(trouble("e", protocol.Medium).tidy().Key, ByOperator, "", time.Now())
-		r.ledger.Resolve(trouble("f", protocol.Medium).tidy().Key, ByOperator, "", time.Now())
+		r.ledger.Resolve(trouble("e", protocol.Medium).Tidy().Key, rules.ByOperator, "", time.Now())
+		r.ledger.Resolve(trouble("f", protocol.Medium).Tidy().Key, rules.ByOperator, "", time.Now())
 		shown := r.desktop.count()
 		r.after(3 * time.Second)
 		want(t, "its title", r.desktop.shown(summary).Title, "3 more incidents")
 		want(t, "shown", r.desktop.count()-shown, 1)
 		want(t, "without a sound", r.desktop.shown(summary).Hushed, true)
 		for _, name := range []string{"d", "g", "h"} {
-			r.ledger.Resolve(trouble(name, protocol.Medium).tidy().Key, ByOperator, "", time.Now())
+			r.ledger.Resolve(trouble(name, protocol.Medium).Tidy().Key, rules.ByOperator, "", time.Now())
 		}
 		r.after(time.Minute)
 		want(t, "it stands", r.desktop.open(summary), false)

@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/livhana/steward/escalate/rules"
 )
 
 // ReadHeads reads the heads of a ledger that somebody else may have open, and touches nothing. What cannot be read
 // is left out.
-func ReadHeads(dir string) map[string]Head {
-	heads := map[string]Head{}
+func ReadHeads(dir string) map[string]rules.Head {
+	heads := map[string]rules.Head{}
 	for _, i := range ReadAll(dir) {
 		heads[i.Key] = i.head()
 	}

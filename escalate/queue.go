@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -174,7 +175,7 @@ func (c *Courier) compose(w *worker, lines []*line, now time.Time) (job, bool) {
 	}
 	j.told = keysOf(news)
 	j.notice = c.word(w, j, news)
-	j.notice.Hushed, _ = c.cfg.QuietHours.on(now)
+	j.notice.Hushed, _ = c.cfg.QuietHours.On(now)
 	return j, true
 }
 
@@ -224,7 +225,7 @@ func (c *Courier) word(w *worker, j job, news []Incident) Notice {
 // onSummary lists the open incidents that stand on the summary popup already.
 func (c *Courier) onSummary(but map[string]bool) []Incident {
 	return slices.DeleteFunc(c.ledger.List(), func(i Incident) bool {
-		return but[i.Key] || i.State != Raised || !i.stands(c.news.key)
+		return but[i.Key] || i.State != rules.Raised || !i.stands(c.news.key)
 	})
 }
 

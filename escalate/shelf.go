@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -131,7 +132,7 @@ func decode(key string, b []byte) (Incident, error) {
 	}
 	i.Version = 0 // it is the file's, and written with it
 	if i.Options == nil {
-		i.Options = []Option{}
+		i.Options = []rules.Option{}
 	}
 	if i.Deliveries == nil {
 		i.Deliveries = []Delivery{}
@@ -147,9 +148,9 @@ func (i Incident) check(key string) error {
 		return fmt.Errorf("it was written by a newer steward (file version %d, this steward knows %d)", i.Version, fileVersion)
 	case i.Key != key:
 		return fmt.Errorf("its key %.40q is not its name", i.Key)
-	case !slices.Contains([]State{Raised, Acked, Snoozed, Resolved}, i.State):
+	case !slices.Contains([]rules.State{rules.Raised, rules.Acked, rules.Snoozed, rules.Resolved}, i.State):
 		return fmt.Errorf("its state %.40q is unknown", i.State)
-	case !severityKnown(i.Severity):
+	case !rules.SeverityKnown(i.Severity):
 		return fmt.Errorf("its severity %.40q is unknown", i.Severity)
 	case i.Rev < 1 || i.Count < 1 || i.Opened < 1 || i.Opened > i.Rev || i.Rev > maxRev || i.Count > maxRev:
 		return fmt.Errorf("rev %d, count %d, opened %d cannot be", i.Rev, i.Count, i.Opened)

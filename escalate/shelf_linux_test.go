@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -25,16 +26,16 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("fill the disk: %v", err)
 	}
 	i, out, err := l.Raise(trouble("2", protocol.High), noon)
-	if !errors.Is(err, syscall.ENOSPC) || out != OutcomeNew || i.State != Raised {
+	if !errors.Is(err, syscall.ENOSPC) || out != rules.OutcomeNew || i.State != rules.Raised {
 		t.Fatalf("raise on a full disk: %s %+v, %v", out, i, err)
 	}
-	if err := second(l.Resolve(first.Key, ByFiles, "", noon)); !errors.Is(err, syscall.ENOSPC) {
+	if err := second(l.Resolve(first.Key, rules.ByFiles, "", noon)); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("resolve on a full disk: %v", err)
 	}
 	want(t, "in memory", len(l.Heads()), 2)
 	names, _ := filepath.Glob(filepath.Join(ledger, temporary+"*"))
 	want(t, "leftovers", len(names), 0)
-	want(t, "what was on disk is whole", open(t, ledger).Heads()[first.Key].State, Raised)
+	want(t, "what was on disk is whole", open(t, ledger).Heads()[first.Key].State, rules.Raised)
 
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
@@ -44,5 +45,5 @@ func TestFullDisk(t *testing.T) {
 	}
 	again := open(t, ledger).Heads()
 	want(t, "on disk", len(again), 2)
-	want(t, "the resolution", again[first.Key].State, Resolved)
+	want(t, "the resolution", again[first.Key].State, rules.Resolved)
 }

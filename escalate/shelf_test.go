@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
 // sample is an incident file as we write it.
 func sample(t testing.TB) (key string, doc []byte) {
 	t.Helper()
-	i, _ := raise(Incident{}, trouble("7", protocol.High).tidy(), noon)
+	i, _ := raise(Incident{}, trouble("7", protocol.High).Tidy(), noon)
 	i = deliver(i, Delivery{Channel: ChannelDesktop, Result: "shown", At: noon, OK: true, Rev: 1, Popup: i.Key}, true)
 	doc, err := encode(i)
 	if err != nil {
@@ -160,11 +161,11 @@ func TestHugeAlert(t *testing.T) {
 	a := trouble("7", protocol.High)
 	a.Summary, a.Detail, a.Spoken, a.Occurrence = huge, huge, huge, huge
 	for range 100 {
-		a.Options = append(a.Options, Option{ID: huge, Label: huge})
+		a.Options = append(a.Options, rules.Option{ID: huge, Label: huge})
 	}
 	i := mustRaise(t, l, a, noon)
 	for n := range 100 {
-		if err := l.Record(i.Key, Delivery{Channel: "c", Result: "r", OK: true, Error: shorten(huge, maxSpoken), Rev: n}, false); err != nil {
+		if err := l.Record(i.Key, Delivery{Channel: "c", Result: "r", OK: true, Error: rules.Shorten(huge, rules.MaxSpoken), Rev: n}, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,8 +187,8 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		i.errand()
-		i, _ = raise(i, trouble("7", protocol.Critical).tidy(), noon)
-		i, _ = resolve(i, ByFiles, "", noon)
+		i, _ = raise(i, trouble("7", protocol.Critical).Tidy(), noon)
+		i, _ = resolve(i, rules.ByFiles, "", noon)
 		if err := i.check(key); err != nil {
 			t.Fatalf("after a life: %v", err)
 		}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/livhana/steward/escalate/rules"
 )
 
 // wall is the time as it will be read back from disk: a monotonic clock stands still while the machine sleeps, and
@@ -39,7 +41,7 @@ func (l *Ledger) publish(i Incident) {
 	if head := i.head(); l.heads[i.Key] != head {
 		l.heads[i.Key], l.view = head, nil // a delivery alone leaves the view as it is
 	}
-	mark(l.open, i.Key, i.State != Resolved)
+	mark(l.open, i.Key, i.State != rules.Resolved)
 	mark(l.errands, i.Key, i.errand() != errandNone)
 	mark(l.uncarried, i.Key, i.Answer != nil && i.Answer.Carried.IsZero())
 	l.signal()
@@ -95,7 +97,7 @@ func (l *Ledger) Prune(now time.Time, keep time.Duration) (int, error) {
 	l.mu.RLock()
 	var old []string
 	for key, i := range l.all {
-		if i.State == Resolved && now.Sub(i.ResolvedAt) > keep {
+		if i.State == rules.Resolved && now.Sub(i.ResolvedAt) > keep {
 			old = append(old, key)
 		}
 	}

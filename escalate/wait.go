@@ -9,7 +9,7 @@ import (
 
 // silent reports whether nothing is to be said aloud of the incident now.
 func (c *Courier) silent(i Incident, now time.Time) bool {
-	on, _ := c.cfg.QuietHours.on(now)
+	on, _ := c.cfg.QuietHours.On(now)
 	return i.Silent || on
 }
 
@@ -27,7 +27,7 @@ func (c *Courier) waits(i Incident, causes []Incident, now time.Time) (until tim
 		c.putOff(i, ResultInhibited, "see incident "+by)
 		return time.Time{}, true
 	}
-	if on, end := c.cfg.QuietHours.on(now); on && (i.Severity != protocol.Critical || c.onlySpeaks()) {
+	if on, end := c.cfg.QuietHours.On(now); on && (i.Severity != protocol.Critical || c.onlySpeaks()) {
 		c.putOff(i, ResultQuiet, "")
 		return end, true
 	}

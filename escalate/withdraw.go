@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/livhana/steward/escalate/rules"
 )
 
 // withdraw starts taking away the first popup that stands for an incident.
@@ -21,7 +23,7 @@ func (c *Courier) withdraw(i Incident, m member, now time.Time) {
 // summaryNeeded reports whether the summary still speaks of others, or is about to be replaced.
 func (c *Courier) summaryNeeded(but string) bool {
 	return c.summaries > 0 || slices.ContainsFunc(c.ledger.List(), func(i Incident) bool {
-		return i.Key != but && i.State == Raised && i.stands(c.news.key)
+		return i.Key != but && i.State == rules.Raised && i.stands(c.news.key)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
@@ -122,13 +123,13 @@ func TestReload(t *testing.T) {
 func TestAck(t *testing.T) {
 	w := newWorld(t, scene())
 	for _, key := range []string{"aaaa111122223333", "aaaa444455556666", "bbbb111122223333"} {
-		w.raise(t, escalate.Alert{Key: key, Kind: "x", Subject: subject(protocol.KindTask, "T-1"), Severity: protocol.High, Summary: key})
+		w.raise(t, rules.Alert{Key: key, Kind: "x", Subject: subject(protocol.KindTask, "T-1"), Severity: protocol.High, Summary: key})
 	}
 	var doc struct{ Incident escalate.Incident }
-	if err := w.client.Post(t.Context(), "/v1/incidents/bb/ack", nil, &doc); err != nil || doc.Incident.State != escalate.Acked {
+	if err := w.client.Post(t.Context(), "/v1/incidents/bb/ack", nil, &doc); err != nil || doc.Incident.State != rules.Acked {
 		t.Errorf("got %+v, %v", doc.Incident, err)
 	}
-	if i, _ := w.ledger.Find("bbbb111122223333"); i.State != escalate.Acked {
+	if i, _ := w.ledger.Find("bbbb111122223333"); i.State != rules.Acked {
 		t.Errorf("the ledger has it as %s", i.State)
 	}
 	e := wantError(t, "aaaa", w.client.Post(t.Context(), "/v1/incidents/aaaa/ack", nil, nil), 409, CodeAmbiguous)
@@ -136,7 +137,7 @@ func TestAck(t *testing.T) {
 		t.Errorf("candidates %q", e.Candidates)
 	}
 	wantError(t, "cccc", w.client.Post(t.Context(), "/v1/incidents/cccc/ack", nil, nil), 404, CodeNoSubject)
-	if _, err := w.ledger.Resolve("aaaa111122223333", escalate.ByOperator, "", noon); err != nil {
+	if _, err := w.ledger.Resolve("aaaa111122223333", rules.ByOperator, "", noon); err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, "resolved", w.client.Post(t.Context(), "/v1/incidents/aaaa111122223333/ack", nil, nil), 409, CodeRefused)

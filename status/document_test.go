@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
@@ -67,8 +68,8 @@ func compare(t *testing.T, at string, want, got any) {
 func fullWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, scene())
-	i := w.raise(t, escalate.Alert{Kind: "agent_dead", Severity: protocol.Critical, Subject: subject(protocol.KindAgent, "planner"), Agent: "planner",
-		Summary: "planner is dead", Blocking: true, Options: []escalate.Option{{ID: "retry", Label: "Run it again"}}})
+	i := w.raise(t, rules.Alert{Kind: "agent_dead", Severity: protocol.Critical, Subject: subject(protocol.KindAgent, "planner"), Agent: "planner",
+		Summary: "planner is dead", Blocking: true, Options: []rules.Option{{ID: "retry", Label: "Run it again"}}})
 	if err := w.ledger.Record(i.Key, escalate.Delivery{Channel: "desktop", Result: "shown", At: noon, OK: true, Rev: i.Rev}, true); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
@@ -28,7 +29,7 @@ var (
 	taskStates = []string{string(protocol.TaskPending), string(protocol.TaskDeferred), string(protocol.TaskRunning), string(protocol.TaskWaiting),
 		string(protocol.TaskDone), string(protocol.TaskFailed), string(protocol.TaskDead)}
 	lockStates     = []string{string(protocol.LockHeld), string(protocol.LockOverdue), string(protocol.LockStale)}
-	incidentStates = []string{string(escalate.Raised), string(escalate.Acked), string(escalate.Snoozed), string(escalate.Resolved)}
+	incidentStates = []string{string(rules.Raised), string(rules.Acked), string(rules.Snoozed), string(rules.Resolved)}
 )
 
 func (s *Server) agents(r *http.Request) (any, error) {
@@ -57,7 +58,7 @@ func (s *Server) locks(r *http.Request) (any, error) {
 // incidents lists what is open; those that are over only when asked for by ?state=resolved.
 func (s *Server) incidents(r *http.Request) (any, error) {
 	all := s.Ledger.List
-	if r.URL.Query().Get("state") == string(escalate.Resolved) {
+	if r.URL.Query().Get("state") == string(rules.Resolved) {
 		all = s.resolved
 	}
 	return list(s, r, "incidents", incidentStates, func(*supervisor.Picture) []escalate.Incident { return all() },
@@ -68,7 +69,7 @@ func (s *Server) incidents(r *http.Request) (any, error) {
 func (s *Server) resolved() []escalate.Incident {
 	var found []escalate.Incident
 	for key, h := range s.Ledger.Heads() {
-		if h.State != escalate.Resolved {
+		if h.State != rules.Resolved {
 			continue
 		}
 		if i, err := s.Ledger.Find(key); err == nil {

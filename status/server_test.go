@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
@@ -38,8 +38,8 @@ func ids(t *testing.T, w *world, path, key, field string) []string {
 
 func TestListsAndFilters(t *testing.T) {
 	w := fullWorld(t)
-	over := w.raise(t, escalate.Alert{Kind: "task_failed", Subject: subject(protocol.KindTask, "T-0"), Severity: protocol.High, Summary: "it failed"})
-	if _, err := w.ledger.Resolve(over.Key, escalate.ByOperator, "mended", noon); err != nil {
+	over := w.raise(t, rules.Alert{Kind: "task_failed", Subject: subject(protocol.KindTask, "T-0"), Severity: protocol.High, Summary: "it failed"})
+	if _, err := w.ledger.Resolve(over.Key, rules.ByOperator, "mended", noon); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
@@ -101,7 +102,7 @@ func (w *world) do(_ context.Context, c supervisor.Command) error {
 	return w.answer
 }
 
-func (w *world) raise(tb testing.TB, a escalate.Alert) escalate.Incident {
+func (w *world) raise(tb testing.TB, a rules.Alert) escalate.Incident {
 	tb.Helper()
 	i, _, err := w.ledger.Raise(a, noon)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -285,15 +285,15 @@ const mendedAfter = 30 * time.Second
 // inherit takes over the incident that an earlier run has left open: nothing but a save that goes well ends it.
 func (s *Supervisor) inherit() {
 	for _, head := range s.doors.Incidents() {
-		if head.Subject == unsavedAlert().Subject && head.State != escalate.Resolved {
+		if head.Subject == unsavedAlert().Subject && head.State != rules.Resolved {
 			s.mended = s.started
 		}
 	}
 }
 
 // unsavedAlert is the incident that steward cannot remember anything.
-func unsavedAlert() escalate.Alert {
-	return escalate.Alert{Kind: "memory_unsaved", Severity: protocol.High, Foreign: true, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "memory"},
+func unsavedAlert() rules.Alert {
+	return rules.Alert{Kind: "memory_unsaved", Severity: protocol.High, Foreign: true, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "memory"},
 		Summary: "steward cannot save its memory, so it changes nothing", Spoken: "Steward cannot save its memory, so it changes nothing."}
 }
 

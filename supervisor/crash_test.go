@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
@@ -170,7 +170,7 @@ func remains(w *world, runs map[string]int) string {
 		slices.Sort(c.logged)
 		fmt.Fprintf(&b, "%s runs %d, open %t, held %t, notice %t, dead letter %t, log %v\n", id, runs[id], c.open, c.held, c.notice != nil, c.buried, c.logged)
 		if c.result != nil {
-			fmt.Fprintf(&b, "  result %s %s\n", c.result.Status, escalate.Failed(c.result).Code)
+			fmt.Fprintf(&b, "  result %s %s\n", c.result.Status, rules.Failed(c.result).Code)
 		}
 		for _, k := range c.ledger {
 			fmt.Fprintf(&b, "  taken %d %s %s %t\n", k.N, k.Action, k.Code, k.Committed)
@@ -187,7 +187,7 @@ func checkAlerts(t *testing.T, w *world, at int) {
 	t.Helper()
 	calls, repeated := map[string]int{}, 0
 	for i, a := range w.alerts {
-		if !a.Resolve && w.outcomes[i] != escalate.OutcomeSame {
+		if !a.Resolve && w.outcomes[i] != rules.OutcomeSame {
 			if calls[a.Key]++; calls[a.Key] > 1 {
 				repeated++
 			}

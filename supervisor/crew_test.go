@@ -13,6 +13,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
@@ -36,8 +37,8 @@ type world struct {
 	memory    decide.Memory
 	processes map[protocol.Identity]heartbeat.ProcessState
 	notes     []supervisor.Entry
-	alerts    []escalate.Alert
-	outcomes  []escalate.Outcome
+	alerts    []rules.Alert
+	outcomes  []rules.Outcome
 	saves     int
 	// door is called before each call that leaves a trace in the world; an error is the end of this steward.
 	door func() error
@@ -103,7 +104,7 @@ func (w *world) doors() supervisor.Doors {
 	}
 }
 
-func (w *world) tell(a escalate.Alert) error {
+func (w *world) tell(a rules.Alert) error {
 	if err := w.door(); err != nil {
 		return err
 	}

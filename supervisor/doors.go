@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
@@ -99,10 +99,10 @@ type Doors struct {
 	Check  func(protocol.Identity) heartbeat.ProcessState
 	Exits  <-chan protocol.Identity
 	// Tell puts an alert into the incident ledger and has it delivered; Incidents are the ledger's heads.
-	Tell      func(escalate.Alert) error
-	Incidents func() map[string]escalate.Head
+	Tell      func(rules.Alert) error
+	Incidents func() map[string]rules.Head
 	// Remark says something in passing; it must not block, and nothing follows if nobody hears it.
-	Remark func(escalate.Remark)
+	Remark func(rules.Remark)
 	// Orders are the orders of people; nil: they are kept in memory only.
 	Orders *Orders
 	// Save stores the Memory durably.
@@ -124,7 +124,7 @@ func (d *Doors) fill() {
 		d.Pulse = func(time.Time) {}
 	}
 	if d.Remark == nil {
-		d.Remark = func(escalate.Remark) {}
+		d.Remark = func(rules.Remark) {}
 	}
 	if d.Usage == nil {
 		d.Usage = func([]protocol.Identity, time.Time) []capacity.Usage { return nil }

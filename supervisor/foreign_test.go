@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -170,17 +170,17 @@ func (s *stage) doTrouble(w []string) error {
 
 // doProgress: progress off | 25% | each
 func (s *stage) doProgress(w []string) error {
-	s.cfg.Progress = escalate.Progress(w[0])
+	s.cfg.Progress = rules.Progress(w[0])
 	return s.cfg.Progress.Validate()
 }
 
 // doSettle: settle X: a human's answer ends the open incidents about it.
 func (s *stage) doSettle(w []string) error {
 	s.rest()
-	next, n := map[string]escalate.Head{}, 0
+	next, n := map[string]rules.Head{}, 0
 	for key, h := range s.heads {
-		if h.Subject.ID == w[0] && h.State != escalate.Resolved {
-			h.State, h.ResolvedBy = escalate.Resolved, escalate.ByAnswer
+		if h.Subject.ID == w[0] && h.State != rules.Resolved {
+			h.State, h.ResolvedBy = rules.Resolved, rules.ByAnswer
 			n++
 		}
 		next[key] = h

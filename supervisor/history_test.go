@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
@@ -89,7 +89,7 @@ func TestResultWhileHeld(t *testing.T) {
 		synctest.Wait()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if !slices.ContainsFunc(w.alerts, func(a escalate.Alert) bool { return a.Subject.ID == "t1" && a.Code == "GIT_CONFLICT" }) {
+		if !slices.ContainsFunc(w.alerts, func(a rules.Alert) bool { return a.Subject.ID == "t1" && a.Code == "GIT_CONFLICT" }) {
 			t.Errorf("told was %+v", w.alerts)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
@@ -231,7 +231,7 @@ func TestSettledWhileNobodyLooked(t *testing.T) {
 
 // TestEmptyPlan: whatever a plan asks for, it is not empty, so that the law of rest holds for all of it.
 func TestEmptyPlan(t *testing.T) {
-	for what, p := range map[string]decide.Plan{"changes": {Changes: make([]protocol.Change, 1)}, "alerts": {Alerts: make([]escalate.Alert, 1)}, "remarks": {Remarks: make([]escalate.Remark, 1)}} {
+	for what, p := range map[string]decide.Plan{"changes": {Changes: make([]protocol.Change, 1)}, "alerts": {Alerts: make([]rules.Alert, 1)}, "remarks": {Remarks: make([]rules.Remark, 1)}} {
 		if p.Empty() || !(decide.Plan{}).Empty() {
 			t.Errorf("a plan with %s is empty", what)
 		}

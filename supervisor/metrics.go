@@ -9,6 +9,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -60,7 +61,7 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 
 // Serve sets where the gauges are read from at each scrape: the last Picture (nil before the first look) and the
 // heads of the incident ledger. Both are called from the goroutine of the scrape.
-func (m *Metrics) Serve(picture func() *Picture, incidents func() map[string]escalate.Head) {
+func (m *Metrics) Serve(picture func() *Picture, incidents func() map[string]rules.Head) {
 	if m == nil {
 		return
 	}
@@ -157,7 +158,7 @@ type gauges struct {
 
 	mu        sync.Mutex
 	picture   func() *Picture
-	incidents func() map[string]escalate.Head
+	incidents func() map[string]rules.Head
 	watches   func() int
 
 	load, agents, tasks, reasons, locks, incident, uptime, faults, measure, watch, build *prometheus.Desc
@@ -267,13 +268,13 @@ func protocolsIn(p *Picture) []string {
 	return slices.Compact(names)
 }
 
-func (g *gauges) putIncidents(put put, heads map[string]escalate.Head) {
+func (g *gauges) putIncidents(put put, heads map[string]rules.Head) {
 	counts := map[[2]string]int{}
 	for _, h := range heads {
 		counts[[2]string{string(h.Severity), string(h.State)}]++
 	}
 	for _, severity := range []protocol.Severity{protocol.Info, protocol.Low, protocol.Medium, protocol.High, protocol.Critical} {
-		for _, state := range []escalate.State{escalate.Raised, escalate.Acked, escalate.Resolved} {
+		for _, state := range []rules.State{rules.Raised, rules.Acked, rules.Resolved} {
 			put(g.incident, float64(counts[[2]string{string(severity), string(state)}]), string(severity), string(state))
 		}
 	}

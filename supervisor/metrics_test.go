@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
@@ -50,9 +50,9 @@ func measuredPicture() *Picture {
 func measured(picture *Picture) (*prometheus.Registry, *Metrics) {
 	reg := prometheus.NewPedanticRegistry()
 	m := NewMetrics(reg, "1.2.3")
-	m.Serve(func() *Picture { return picture }, func() map[string]escalate.Head {
-		return map[string]escalate.Head{"a": {State: escalate.Raised, Severity: protocol.Critical}, "b": {State: escalate.Raised, Severity: protocol.Critical},
-			"c": {State: escalate.Resolved, Severity: protocol.Low}}
+	m.Serve(func() *Picture { return picture }, func() map[string]rules.Head {
+		return map[string]rules.Head{"a": {State: rules.Raised, Severity: protocol.Critical}, "b": {State: rules.Raised, Severity: protocol.Critical},
+			"c": {State: rules.Resolved, Severity: protocol.Low}}
 	})
 	m.Watches(func() int { return 17 })
 	return reg, m

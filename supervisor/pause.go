@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -177,9 +177,9 @@ func (s *Supervisor) tellOrders() {
 }
 
 // orderAlert is the incident that the file of an order cannot be used.
-func orderAlert(p Pause) escalate.Alert {
+func orderAlert(p Pause) rules.Alert {
 	file := path.Join(ordersFolder, p.file)
-	a := escalate.Alert{Kind: "order_unreadable", Severity: protocol.Medium, Foreign: true, Code: p.file, Options: decide.CareOptions(),
+	a := rules.Alert{Kind: "order_unreadable", Severity: protocol.Medium, Foreign: true, Code: p.file, Options: decide.CareOptions(),
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "orders"},
 		Summary: "an order to pause a project cannot be read, and stays in force"}
 	a.Key = decide.KeyOf(a)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -39,7 +39,7 @@ type brain struct {
 	saved   decide.Memory   // a Memory is never changed once it was decided on
 	copies  []decide.Memory // of what was saved earlier
 	copied  time.Duration
-	heads   map[string]escalate.Head
+	heads   map[string]rules.Head
 	unsave  bool      // the memory cannot be written
 	unsaved time.Time // since when it could not
 	doom    int       // it is killed at the so-manieth step from now; 0: never
@@ -67,7 +67,7 @@ type place struct {
 }
 
 func newBrain(m *simulation) *brain {
-	return &brain{m: m, heads: map[string]escalate.Head{}, jobs: map[*card]*job{}}
+	return &brain{m: m, heads: map[string]rules.Head{}, jobs: map[*card]*job{}}
 }
 
 // start is a new process of steward.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -111,14 +111,14 @@ func (b *brain) possible(plan decide.Plan) []protocol.Change {
 }
 
 // tell enters an alert into the incident ledger, which outlives steward.
-func (b *brain) tell(a escalate.Alert) {
+func (b *brain) tell(a rules.Alert) {
 	head := b.heads[a.Key]
 	next := maps.Clone(b.heads)
 	if a.Resolve {
-		head.State, head.ResolvedBy = escalate.Resolved, escalate.ByFiles
+		head.State, head.ResolvedBy = rules.Resolved, rules.ByFiles
 		b.m.note("resolve %s: %s", a.Subject.ID, a.Detail)
 	} else {
-		head = escalate.Head{State: escalate.Raised, Rev: head.Rev + 1, Occurrence: a.Occurrence, Lasting: a.Lasting, Foreign: a.Foreign, Subject: a.Subject, Severity: a.Severity}
+		head = rules.Head{State: rules.Raised, Rev: head.Rev + 1, Occurrence: a.Occurrence, Lasting: a.Lasting, Foreign: a.Foreign, Subject: a.Subject, Severity: a.Severity}
 		b.m.note("alert %s %s: %s", a.Severity, a.Subject.ID, a.Summary)
 	}
 	next[a.Key] = head

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -168,9 +168,9 @@ func (m *simulation) operate(s *site, a *actor) {
 		return
 	}
 	for key := range orderedHeads(b.heads) {
-		if h := b.heads[key]; m.odds(5) && h.State != escalate.Resolved {
+		if h := b.heads[key]; m.odds(5) && h.State != rules.Resolved {
 			m.note("the operator settles %s", h.Subject.ID)
-			h.State, h.ResolvedBy = escalate.Resolved, escalate.ByOperator
+			h.State, h.ResolvedBy = rules.Resolved, rules.ByOperator
 			next := cloneHeads(b.heads)
 			next[key] = h
 			b.heads = next

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -340,7 +340,7 @@ func (m *simulation) unsettled(s *site, c *card) string {
 // told reports whether there was an incident about the task, or, while it is open, is one about it or its agent.
 func (m *simulation) told(s *site, c *card, open bool) bool {
 	for _, h := range m.brain.heads {
-		if open && h.State == escalate.Resolved && h.ResolvedBy == escalate.ByFiles {
+		if open && h.State == rules.Resolved && h.ResolvedBy == rules.ByFiles {
 			continue
 		}
 		if h.Subject == subjectOf(s, protocol.KindTask, c.task.ID) || open && h.Subject == subjectOf(s, protocol.KindAgent, c.task.Agent) {

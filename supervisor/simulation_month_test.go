@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -161,11 +161,11 @@ func (m *simulation) settle() {
 	b := m.brain
 	next := maps.Clone(b.heads)
 	for key, h := range b.heads {
-		if h.State == escalate.Resolved {
+		if h.State == rules.Resolved {
 			delete(next, key)
 			continue
 		}
-		h.State, h.ResolvedBy = escalate.Resolved, escalate.ByOperator
+		h.State, h.ResolvedBy = rules.Resolved, rules.ByOperator
 		next[key] = h
 	}
 	b.heads = next

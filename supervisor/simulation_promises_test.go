@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -191,11 +191,11 @@ func (m *simulation) limitOf(j *job) float64 {
 // toldOfMachine reports whether an incident about the machine is open or being raised.
 func (m *simulation) toldOfMachine(p decide.Plan) bool {
 	for _, h := range m.brain.heads {
-		if h.Subject.Kind == protocol.KindMachine && h.State != escalate.Resolved || h.Subject.Kind == protocol.KindMachine && h.ResolvedBy == escalate.ByOperator {
+		if h.Subject.Kind == protocol.KindMachine && h.State != rules.Resolved || h.Subject.Kind == protocol.KindMachine && h.ResolvedBy == rules.ByOperator {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.Alerts, func(a escalate.Alert) bool { return a.Subject.Kind == protocol.KindMachine && !a.Resolve })
+	return slices.ContainsFunc(p.Alerts, func(a rules.Alert) bool { return a.Subject.Kind == protocol.KindMachine && !a.Resolve })
 }
 
 // checkTold: what has failed for good is told within ten seconds after steward knows.
@@ -207,7 +207,7 @@ func (m *simulation) checkTold(v decide.View, p decide.Plan) {
 		}
 		c := j.s.files.cards[j.id]
 		failed := (verdict.State == protocol.TaskFailed || verdict.State == protocol.TaskDead) && taskIn(v, subject).Outcome != nil && c.result != nil && !c.cancelled
-		if d := m.brain.desk(subject.Project); !failed || d.busy || d.s.slow > 0 || m.brain.unsave || m.told(j.s, c, false) || slices.ContainsFunc(p.Alerts, func(a escalate.Alert) bool { return a.Subject == subject }) ||
+		if d := m.brain.desk(subject.Project); !failed || d.busy || d.s.slow > 0 || m.brain.unsave || m.told(j.s, c, false) || slices.ContainsFunc(p.Alerts, func(a rules.Alert) bool { return a.Subject == subject }) ||
 			slices.ContainsFunc(slices.Concat(p.Changes, p.Waiting), func(c protocol.Change) bool { return c.Subject == subject && c.Verb == protocol.VerbCancel }) {
 			j.failed = m.awake
 		}
@@ -246,7 +246,7 @@ func (m *simulation) checkAnnounced(v decide.View, p decide.Plan) {
 	for _, a := range next.Alerts {
 		_, queued := p.Memory.Gate.Held[a.Subject]
 		gate := queued && a.Resolve || a.Subject.Kind == protocol.KindMachine && len(p.Memory.Gate.Held) > 0 // as above
-		if !gate && !slices.ContainsFunc(p.Alerts, func(x escalate.Alert) bool { return x.Key == a.Key }) {
+		if !gate && !slices.ContainsFunc(p.Alerts, func(x rules.Alert) bool { return x.Key == a.Key }) {
 			m.Fatalf("unannounced: alert %s of %v: %s (%t) falls due by %v; the plan of %v asks for no look before %v", a.Kind, a.Subject, a.Summary, a.Resolve,
 				later.Now.Sub(v.Now), v.Now, p.Wake)
 		}
@@ -323,7 +323,7 @@ func (m *simulation) leastDelay(c *card, name string) time.Duration {
 		}
 	}
 	for _, rule := range m.cfg.Retry.Rules {
-		if rule.Name() != name || rule.Action == escalate.ActionWait {
+		if rule.Name() != name || rule.Action == rules.ActionWait {
 			continue
 		}
 		base := rule.Delay

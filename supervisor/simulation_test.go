@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -142,8 +142,8 @@ func tail(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-func orderedHeads(heads map[string]escalate.Head) iter.Seq[string] {
+func orderedHeads(heads map[string]rules.Head) iter.Seq[string] {
 	return slices.Values(slices.Sorted(maps.Keys(heads)))
 }
 
-func cloneHeads(heads map[string]escalate.Head) map[string]escalate.Head { return maps.Clone(heads) }
+func cloneHeads(heads map[string]rules.Head) map[string]rules.Head { return maps.Clone(heads) }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/envelope"
@@ -87,14 +87,14 @@ type situation struct {
 	cfg     decide.Config
 	adapter protocol.Adapter
 	memory  decide.Memory
-	heads   map[string]escalate.Head
+	heads   map[string]rules.Head
 	seen    []string
 }
 
 func newSituation(t *testing.T, name string, files map[string]string, now time.Time) *situation {
 	cfg := steward.Defaults()
 	cfg.Human.Name = "Jesse"
-	s := &situation{t: t, name: name, dir: t.TempDir(), now: now, files: files, act: speaking[name].act, cfg: cfg.Policies(), heads: map[string]escalate.Head{}}
+	s := &situation{t: t, name: name, dir: t.TempDir(), now: now, files: files, act: speaking[name].act, cfg: cfg.Policies(), heads: map[string]rules.Head{}}
 	s.cfg.FaultAfter = time.Minute
 	for _, word := range strings.Fields(files["scene"]) {
 		if d, err := time.ParseDuration(word); err == nil {
@@ -102,7 +102,7 @@ func newSituation(t *testing.T, name string, files map[string]string, now time.T
 		} else if word == "observe" {
 			s.act = false
 		} else {
-			s.cfg.Progress = escalate.Progress(word)
+			s.cfg.Progress = rules.Progress(word)
 		}
 	}
 	s.write("")
@@ -185,15 +185,15 @@ func (s *situation) turn() decide.Plan {
 var clockTime = regexp.MustCompile(`\d\d:\d\d UTC|\d{4}-\d\d-\d\dT[0-9:]+Z`)
 
 // hear enters an alert in the ledger's heads, and writes it down: severity, kind, marks, summary and options.
-func (s *situation) hear(a escalate.Alert) {
+func (s *situation) hear(a rules.Alert) {
 	if a.Resolve {
 		h := s.heads[a.Key]
-		h.State, h.ResolvedBy = escalate.Resolved, escalate.ByFiles
+		h.State, h.ResolvedBy = rules.Resolved, rules.ByFiles
 		s.heads[a.Key] = h
 		s.seen = append(s.seen, "over: "+a.Subject.ID+"\n")
 		return
 	}
-	s.heads[a.Key] = escalate.Head{State: escalate.Raised, Occurrence: a.Occurrence, Lasting: a.Lasting, Foreign: a.Foreign, Subject: a.Subject, Severity: a.Severity}
+	s.heads[a.Key] = rules.Head{State: rules.Raised, Occurrence: a.Occurrence, Lasting: a.Lasting, Foreign: a.Foreign, Subject: a.Subject, Severity: a.Severity}
 	line := fmt.Sprintf("%s %s", a.Severity, a.Kind)
 	if a.Blocking {
 		line += " blocking"

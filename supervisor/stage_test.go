@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
@@ -35,7 +35,7 @@ type stage struct {
 	folders   map[string]*folder
 	load      capacity.Load
 	processes map[protocol.Identity]heartbeat.ProcessState
-	heads     map[string]escalate.Head
+	heads     map[string]rules.Head
 	memory    decide.Memory
 	plan      decide.Plan
 	snapshots map[string]protocol.Snapshot
@@ -56,7 +56,7 @@ func newStage(t fataler) *stage {
 	quarter := protocol.Used(0.25)
 	return &stage{t: t, cfg: settings(), now: midnight, folders: map[string]*folder{"demo": newFolder()},
 		load:      capacity.Load{CPU: quarter, Memory: quarter, Files: quarter, Disk: quarter},
-		processes: map[protocol.Identity]heartbeat.ProcessState{}, heads: map[string]escalate.Head{},
+		processes: map[protocol.Identity]heartbeat.ProcessState{}, heads: map[string]rules.Head{},
 		snapshots: map[string]protocol.Snapshot{}, after: func(decide.View, decide.Plan) {},
 		show: map[protocol.Verb]bool{"mark": true, "hold": true, "release": true, "retry": true, "bury": true, "conclude": true, "cancel": true, "file": true,
 			"unlock": true, "requeue": true, "reap": true}}
@@ -196,17 +196,17 @@ func reread(t fataler, from, to any) {
 }
 
 // raise enters an alert the way the ledger does.
-func (s *stage) raise(a escalate.Alert) {
+func (s *stage) raise(a rules.Alert) {
 	head := s.heads[a.Key]
-	next := map[string]escalate.Head{}
+	next := map[string]rules.Head{}
 	for key, h := range s.heads {
 		next[key] = h
 	}
 	if a.Resolve {
-		head.State, head.ResolvedBy = escalate.Resolved, escalate.ByFiles
+		head.State, head.ResolvedBy = rules.Resolved, rules.ByFiles
 		s.note("resolve %s: %s", a.Subject.ID, a.Detail)
 	} else {
-		head = escalate.Head{State: escalate.Raised, Rev: head.Rev + 1, Occurrence: a.Occurrence, Lasting: a.Lasting, Foreign: a.Foreign, Subject: a.Subject, Severity: a.Severity}
+		head = rules.Head{State: rules.Raised, Rev: head.Rev + 1, Occurrence: a.Occurrence, Lasting: a.Lasting, Foreign: a.Foreign, Subject: a.Subject, Severity: a.Severity}
 		s.alerts++
 		s.note("alert %s %s: %s%s", a.Severity, a.Subject.ID, a.Summary, s.extras(a))
 	}
@@ -216,7 +216,7 @@ func (s *stage) raise(a escalate.Alert) {
 
 // extras are what more there is to an alert: whether somebody waits for it, what may be answered, and that no voice
 // may say it.
-func (s *stage) extras(a escalate.Alert) (text string) {
+func (s *stage) extras(a rules.Alert) (text string) {
 	if s.show["words"] {
 		text = fmt.Sprintf(" | %s | %s", a.Detail, a.Spoken)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -185,7 +185,7 @@ func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, st
 		if err := s.want(change.Subject); err != nil {
 			return change, err
 		}
-		change.Verb, change.Code, change.Twice = protocol.VerbConclude, escalate.CodeAgentLost, !look.Proof
+		change.Verb, change.Code, change.Twice = protocol.VerbConclude, rules.CodeAgentLost, !look.Proof
 		return change, nil
 	case t.Ref.Path == "":
 		return refuse("its request is gone")

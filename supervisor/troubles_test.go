@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/supervisor"
@@ -165,11 +166,11 @@ func TestRemarksAreSaidOnce(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, "demo")
-			w.cfg.Progress = escalate.ProgressQuarters
+			w.cfg.Progress = rules.ProgressQuarters
 			w.folders["demo"].sims = []*sim{agentOf("codex")}
 			var said []string
 			doors := w.doors()
-			doors.Remark = func(r escalate.Remark) {
+			doors.Remark = func(r rules.Remark) {
 				if saved := w.memory.Tasks.Of(r.Subject).Heard.Percent; saved != 40 {
 					t.Errorf("said before it was saved: %d", saved)
 				}

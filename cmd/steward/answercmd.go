@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 )
@@ -103,7 +104,7 @@ func renderAnswered(p *page, doc struct {
 }
 
 // optionWords lists what an incident can be answered with.
-func optionWords(options []escalate.Option) string {
+func optionWords(options []rules.Option) string {
 	var all []string
 	for _, o := range options {
 		words := fmt.Sprintf("%s (%s)", o.ID, clean(o.Label))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/status"
 )
 
@@ -182,12 +183,12 @@ func (s *theatre) unreached(words ...string) {
 			i := s.incidentOf(word)
 			return carried(i, "desktop", false) && carried(i, "speech", false)
 		})
-		if i := s.incidentOf(word); proved(i) || i.State != escalate.Raised {
+		if i := s.incidentOf(word); proved(i) || i.State != rules.Raised {
 			s.Errorf("nobody was reached, and the incident is %+v", i)
 		}
 	}
 	s.until("the broken notifier is listed", func() bool {
-		return s.broken().State == escalate.Raised && found(s.steward("incidents"), "No channel could reach you") == nil
+		return s.broken().State == rules.Raised && found(s.steward("incidents"), "No channel could reach you") == nil
 	})
 }
 
@@ -200,7 +201,7 @@ func (s *theatre) reached(words ...string) {
 				return false
 			}
 		}
-		return s.broken().State == escalate.Resolved
+		return s.broken().State == rules.Resolved
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/status"
 )
 
@@ -201,7 +202,7 @@ func (c *crowd) caughtUp(n int) {
 func (c *crowd) unanswered() {
 	c.Helper()
 	for _, i := range c.incidents() {
-		if i.Answer != nil || i.State == escalate.Resolved {
+		if i.Answer != nil || i.State == rules.Resolved {
 			c.Errorf("answered by nobody: %s: %+v", i.Summary, i.Answer)
 		}
 	}
@@ -262,7 +263,7 @@ func (c *crowd) changeTheQuestion() {
 		return shown && s.button("Leave it") != "" && s.button("Leave it") != popup.button("Leave it")
 	})
 	c.wall.emit("ActionInvoked", popup.ID, popup.button("Run it again"))
-	if i := c.incidentOf(faultWords(3)); i.State != escalate.Raised || c.logged("a press was not taken") != 1 {
+	if i := c.incidentOf(faultWords(3)); i.State != rules.Raised || c.logged("a press was not taken") != 1 {
 		c.Errorf("after a stale press: %+v", i)
 	}
 }
@@ -320,7 +321,7 @@ func (c *crowd) judge() {
 		}
 	}
 	for n := 4; n <= 6; n++ {
-		if i := c.incidentOf(faultWords(n)); i.State != escalate.Raised || len(c.decisions(n)) > 0 {
+		if i := c.incidentOf(faultWords(n)); i.State != rules.Raised || len(c.decisions(n)) > 0 {
 			c.Errorf("nobody has answered %s: %+v", i.Summary, i)
 		}
 	}

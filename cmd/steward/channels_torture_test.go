@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/status"
 )
 
@@ -196,7 +197,7 @@ func (m *mayhem) ambush(round int) bool {
 	list := ledger(m.incidents())
 	for _, f := range m.fates {
 		i := list.about(f)
-		if f.end != "answer" || f.done || f.due > round || i.State != escalate.Raised || !m.answers() {
+		if f.end != "answer" || f.done || f.due > round || i.State != rules.Raised || !m.answers() {
 			continue
 		}
 		asked := make(chan struct{})
@@ -311,10 +312,10 @@ func (m *mayhem) finish(f *fate, i escalate.Incident) bool {
 	case "ack":
 		ctx, cancel := context.WithTimeout(m.Context(), patience)
 		defer cancel()
-		return m.client.Post(ctx, "/v1/incidents/"+i.Key+"/ack", nil, nil) == nil || i.State == escalate.Acked
+		return m.client.Post(ctx, "/v1/incidents/"+i.Key+"/ack", nil, nil) == nil || i.State == rules.Acked
 	case "press":
 		s, shown := onScreen(up(m.sheets()), f.words())
-		if token := s.button(label); shown && token != "" && i.State == escalate.Raised {
+		if token := s.button(label); shown && token != "" && i.State == rules.Raised {
 			fmt.Fprintln(m.hand, s.ID, token)
 		}
 		if f.tries > 5 { // it has no popup of its own
@@ -375,13 +376,13 @@ func (m *mayhem) owed() (trouble []string) {
 		i := list.about(f)
 		_, stands := onScreen(hang, f.words())
 		switch {
-		case i.State == escalate.Raised && !proved(i):
+		case i.State == rules.Raised && !proved(i):
 			trouble = append(trouble, "nobody was told of "+i.Summary)
-		case i.State == escalate.Raised && onItsOwn(i) && !stands:
+		case i.State == rules.Raised && onItsOwn(i) && !stands:
 			trouble = append(trouble, "it is open, and its popup is gone: "+i.Summary)
-		case i.State != escalate.Raised && stands:
+		case i.State != rules.Raised && stands:
 			trouble = append(trouble, fmt.Sprintf("it is %s, and its popup stands: %s", i.State, i.Summary))
-		case f.end == "files" && i.State != escalate.Resolved, i.Answer != nil && i.Answer.Carried.IsZero():
+		case f.end == "files" && i.State != rules.Resolved, i.Answer != nil && i.Answer.Carried.IsZero():
 			trouble = append(trouble, "not settled: "+i.Summary)
 		}
 	}
@@ -390,7 +391,7 @@ func (m *mayhem) owed() (trouble []string) {
 
 // onSummary reports whether an open incident was shown on a popup that is not its own.
 func onSummary(i escalate.Incident) bool {
-	return i.State == escalate.Raised && slices.ContainsFunc(i.Deliveries, func(d escalate.Delivery) bool { return d.Popup != "" && d.Popup != i.Key })
+	return i.State == rules.Raised && slices.ContainsFunc(i.Deliveries, func(d escalate.Delivery) bool { return d.Popup != "" && d.Popup != i.Key })
 }
 
 // onItsOwn reports whether an open incident was last shown on a popup of its own.

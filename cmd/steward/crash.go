@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -35,8 +35,8 @@ func hasCrashed(state string) bool {
 	return err == nil && info.Size() > 0
 }
 
-func crashAlert() escalate.Alert {
-	return escalate.Alert{Kind: "steward_ended", Severity: protocol.Medium, Foreign: true,
+func crashAlert() rules.Alert {
+	return rules.Alert{Kind: "steward_ended", Severity: protocol.Medium, Foreign: true,
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "steward"}}
 }
 

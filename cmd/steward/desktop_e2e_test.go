@@ -18,6 +18,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 )
 
 // The real notification server under a real display, and a real voice, are in platform/desktop: TestHeadlessDesktop.
@@ -258,7 +259,7 @@ func TestDesktopCallsTheHumanOnce(t *testing.T) {
 	}
 	h.steward("ack", h.incident(failedTask).Key)
 	h.until("the popup is withdrawn", func() bool { return h.board.shown("") == 0 })
-	if i := h.incident(failedTask); i.State != escalate.Acked || i.Count != 100 {
+	if i := h.incident(failedTask); i.State != rules.Acked || i.Count != 100 {
 		t.Errorf("after ack: %s, count %d; want acked, 100", i.State, i.Count)
 	}
 }
@@ -297,7 +298,7 @@ func TestDesktopComesBack(t *testing.T) {
 		i := h.incident(failedTask)
 		return carried(i, "desktop", false) && carried(i, "speech", false)
 	})
-	if i := h.incident(failedTask); i.State != escalate.Raised {
+	if i := h.incident(failedTask); i.State != rules.Raised {
 		t.Errorf("nobody was reached, and the incident is %s", i.State)
 	}
 	h.shows(conflict, `"result": *"failed"`)
@@ -337,7 +338,7 @@ func TestDesktopRecovery(t *testing.T) {
 	h.until("the popup", func() bool { return h.board.shown(dead) == 1 })
 	h.beats("p", 0.9)
 	h.until("it is withdrawn when the agent is back", func() bool { return h.board.shown(dead) == 0 })
-	h.until("the incident is over", func() bool { return h.incident("p:agent/codex-cursor").State == escalate.Resolved })
+	h.until("the incident is over", func() bool { return h.incident("p:agent/codex-cursor").State == rules.Resolved })
 }
 
 // TestDesktopButton: an agent's question stands on the screen with its own options; a press is the answer, and the agent
@@ -379,7 +380,7 @@ func TestDesktopButton(t *testing.T) {
 		t.Errorf("%d resolutions", n)
 	}
 	i := h.incidentOf("Which database?")
-	if i.State != escalate.Resolved || i.ResolvedBy != escalate.ByAnswer || i.Answer.Via != escalate.ViaPopup || i.Answer.Carried.IsZero() {
+	if i.State != rules.Resolved || i.ResolvedBy != rules.ByAnswer || i.Answer.Via != escalate.ViaPopup || i.Answer.Carried.IsZero() {
 		t.Errorf("the incident is %+v", i)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/status"
@@ -154,7 +154,7 @@ func unreachable(doc *status.Document) string {
 		return ""
 	}
 	for _, i := range doc.Incidents {
-		if i.Kind == "notifier_broken" && i.State != escalate.Resolved {
+		if i.Kind == "notifier_broken" && i.State != rules.Resolved {
 			return i.Summary
 		}
 	}

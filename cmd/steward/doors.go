@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
@@ -140,10 +140,10 @@ func check(id protocol.Identity) heartbeat.ProcessState {
 }
 
 // tell enters an alert into the ledger; the courier takes it from there.
-func (h *house) tell(a escalate.Alert) error {
+func (h *house) tell(a rules.Alert) error {
 	a.Options = h.escalation().Mark(a.Options)
 	i, outcome, err := h.ledger.Raise(a, time.Now())
-	if outcome == escalate.OutcomeNew || outcome == escalate.OutcomeReopened {
+	if outcome == rules.OutcomeNew || outcome == rules.OutcomeReopened {
 		h.log.Warn("incident", "key", i.Key, "severity", i.Severity, "summary", i.Summary)
 	}
 	return err

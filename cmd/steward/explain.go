@@ -11,6 +11,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
@@ -301,10 +302,10 @@ func incidentFacts(p *page, i escalate.Incident) [][2]string {
 	if i.Silent {
 		facts = append(facts, [2]string{"voice", "never spoken of, because the task's request says voice_mode_active: false"})
 	}
-	if i.State == escalate.Acked || i.State == escalate.Snoozed {
+	if i.State == rules.Acked || i.State == rules.Snoozed {
 		facts = append(facts, [2]string{"quiet until", p.clock(i.AckedUntil)})
 	}
-	if i.State == escalate.Resolved {
+	if i.State == rules.Resolved {
 		facts = append(facts, [2]string{"resolved", join(p.when(&i.ResolvedAt), "by "+string(i.ResolvedBy), i.Why)})
 	}
 	for _, o := range i.Options {

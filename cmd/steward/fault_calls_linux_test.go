@@ -46,14 +46,14 @@ func TestFaultCalls(t *testing.T) {
 	t.Parallel()
 	strace := tracer(t)
 	want := sync.OnceValue(func() []string {
-		x := newOrdeal(t, rules(""))
+		x := newOrdeal(t, faultRules(""))
 		x.work(x.start(ordealProject))
 		x.laws()
 		return x.shape()
 	})
 	reach := func(sabotage) int { return 0 }
 	if os.Getenv("STEWARD_LONG") == "1" {
-		reach = newOrdeal(t, rules("")).reach(strace)
+		reach = newOrdeal(t, faultRules("")).reach(strace)
 	}
 	for _, name := range slices.Sorted(maps.Keys(sabotages)) {
 		s := sabotages[name]
@@ -68,7 +68,7 @@ func TestFaultCalls(t *testing.T) {
 		for _, n := range ns {
 			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
 				t.Parallel()
-				x := newOrdeal(t, rules(""))
+				x := newOrdeal(t, faultRules(""))
 				x.sabotaged(strace, s.calls+":"+fmt.Sprintf(s.does, n))
 				if got := x.shape(); !slices.Equal(got, want()) {
 					t.Errorf("it ended otherwise than undisturbed: %s", differences(got, want()))

@@ -187,7 +187,7 @@ func TestFaultClock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newOrdeal(t, rules("[heartbeat]\nlate = \"4s\"\ndead = \"8s\"\nresume_grace = \"2s\"\n"))
+			x := newOrdeal(t, faultRules("[heartbeat]\nlate = \"4s\"\ndead = \"8s\"\nresume_grace = \"2s\"\n"))
 			clock := x.stepClock()
 			x.env = append(x.env, "STEPPED_CLOCK="+clock.file.Name())
 			x.hireStepped(clock)

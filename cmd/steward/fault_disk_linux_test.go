@@ -80,7 +80,7 @@ func TestFaultDiskError(t *testing.T) {
 		t.Skip("short: runs the whole program")
 	}
 	t.Parallel()
-	r := newRig(t, rules(""))
+	r := newRig(t, faultRules(""))
 	d := r.disk(r.at(ordealProject))
 	x := ordealIn(r)
 	x.hire()
@@ -116,7 +116,7 @@ func TestFaultNoSpace(t *testing.T) {
 	for _, place := range []string{"state", "project"} {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rules(""))
+			r := newRig(t, faultRules(""))
 			folder := r.state
 			if place == "project" {
 				folder = r.at(ordealProject)
@@ -176,7 +176,7 @@ func TestFaultHanging(t *testing.T) {
 	}
 	t.Parallel()
 	strace := tracer(t)
-	x := newOrdeal(t, rules(""))
+	x := newOrdeal(t, faultRules(""))
 	x.boot("q")
 	x.hire()
 	hung := x.at(ordealProject, "tmp/agent_status/codex_tasks")

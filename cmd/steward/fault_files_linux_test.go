@@ -36,7 +36,7 @@ func TestFaultNoDescriptors(t *testing.T) {
 	for _, spare := range []int{0, 2} {
 		t.Run(fmt.Sprintf("%d to spare", spare), func(t *testing.T) {
 			t.Parallel()
-			x := newOrdeal(t, strings.Replace(rules("[heartbeat]\nlate = \"500ms\"\ndead = \"1s\"\nresume_grace = \"1ms\"\n"), `fault_after = "1s"`, `fault_after = "3s"`, 1))
+			x := newOrdeal(t, strings.Replace(faultRules("[heartbeat]\nlate = \"500ms\"\ndead = \"1s\"\nresume_grace = \"1ms\"\n"), `fault_after = "1s"`, `fault_after = "3s"`, 1))
 			x.hire()
 			p := x.start(ordealProject)
 			x.order(2)
@@ -74,7 +74,7 @@ func TestFaultNoWatches(t *testing.T) {
 	for name, limit := range map[string][2]int{"no queue": {1000, 0}, "two watches": {2, 10}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newOrdeal(t, rules(""))
+			x := newOrdeal(t, faultRules(""))
 			x.stays = "cannot be watched"
 			x.hire()
 			p := x.confined(limit[0], limit[1], "steward", "run", "--project", ordealProject)
@@ -106,7 +106,7 @@ func TestFaultFlood(t *testing.T) {
 		t.Skip("short: runs the whole program")
 	}
 	t.Parallel()
-	x := newOrdeal(t, strings.NewReplacer(`look_every = "200ms"`, `look_every = "20s"`, "[tasks]", "[tasks]\nlease = \"80s\"").Replace(rules("")))
+	x := newOrdeal(t, strings.NewReplacer(`look_every = "200ms"`, `look_every = "20s"`, "[tasks]", "[tasks]\nlease = \"80s\"").Replace(faultRules("")))
 	x.hire()
 	p := x.start(ordealProject)
 	x.order(1)

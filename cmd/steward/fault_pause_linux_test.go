@@ -29,7 +29,7 @@ func TestFaultStopped(t *testing.T) {
 		t.Skip("short: runs the whole program")
 	}
 	t.Parallel()
-	x := newOrdeal(t, rules(silence))
+	x := newOrdeal(t, faultRules(silence))
 	x.hire()
 	doomed := x.spawn(exec.Command("sleep", "600"))
 	x.enlist("planning", doomed)
@@ -65,7 +65,7 @@ func TestFaultSuspended(t *testing.T) {
 		t.Skip("short: runs the whole program")
 	}
 	t.Parallel()
-	x := newOrdeal(t, rules(silence))
+	x := newOrdeal(t, faultRules(silence))
 	x.hire()
 	p := x.start(ordealProject)
 	x.shows(`"codex-cursor"[^}]*"state": *"alive"`)

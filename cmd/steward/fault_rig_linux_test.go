@@ -56,7 +56,7 @@ then = "dead"
 `
 
 // rules are the ordeal's with further settings of [capacity] and [escalate], and further tables.
-func rules(tables string) string {
+func faultRules(tables string) string {
 	text := strings.Replace(ordealRules, "[capacity]\n", "[capacity]\ndimensions = [\"agent\"]\n", 1)
 	return strings.Replace(text, "[escalate]\n", "[escalate]\nfault_after = \"1s\"\n", 1) + tables
 }

@@ -22,7 +22,7 @@ func stormBound() time.Duration {
 
 // filesRules let descriptors alone hold tasks back, besides their agent.
 func filesRules() string {
-	return strings.Replace(rules(""), `dimensions = ["agent"]`, `dimensions = ["files", "agent"]`, 1)
+	return strings.Replace(faultRules(""), `dimensions = ["agent"]`, `dimensions = ["files", "agent"]`, 1)
 }
 
 // TestFaultStorm: an agent's process opens 300 files a second and will have used up its 1024 in three seconds. New tasks

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/push"
 	"github.com/livhana/steward/protocol"
@@ -196,7 +197,7 @@ func (a *herald) probe(ctx context.Context) {
 }
 
 // remark has something said in passing.
-func (a *herald) remark(r escalate.Remark) {
+func (a *herald) remark(r rules.Remark) {
 	a.mu.Lock()
 	courier := a.courier
 	a.mu.Unlock()

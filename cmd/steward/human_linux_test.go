@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -211,7 +212,7 @@ func (h *desk) replies(q question) (all []reply) {
 func (h *desk) over(q question, decision, via string) {
 	h.Helper()
 	h.until("the incident is over and the popup gone", func() bool {
-		return h.incidentOf(q.agent).State == escalate.Resolved && len(h.windows()) == 0
+		return h.incidentOf(q.agent).State == rules.Resolved && len(h.windows()) == 0
 	})
 	h.pause(time.Second)
 	want := reply{"BLOCKER_RESOLUTION", q.task, q.agent, "human", decision, true}
@@ -219,7 +220,7 @@ func (h *desk) over(q question, decision, via string) {
 		h.Errorf("the agent finds %+v; want only %+v", got, want)
 	}
 	i := h.incidentOf(q.agent)
-	if i.ResolvedBy != escalate.ByAnswer || i.Answer == nil || i.Answer.Via != via || i.Answer.Carried.IsZero() {
+	if i.ResolvedBy != rules.ByAnswer || i.Answer == nil || i.Answer.Via != via || i.Answer.Carried.IsZero() {
 		h.Errorf("the incident is %+v", i)
 	}
 	if n := len(h.windows()); n != 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 )
@@ -75,7 +76,7 @@ type foundIncident struct {
 func (a *app) askIncidents(ctx context.Context, q incidentQuery) (found []foundIncident, err error) {
 	states := []string{q.state}
 	if q.all {
-		states = append(states, string(escalate.Resolved))
+		states = append(states, string(rules.Resolved))
 	}
 	err = a.ask(ctx, "list incidents", func(c *status.Client) error {
 		for _, state := range states {
@@ -139,7 +140,7 @@ func (a *app) lastIncidents(q incidentQuery) error {
 	}
 	var found []foundIncident
 	for _, i := range escalate.ReadAll(filepath.Join(paths.State, "incidents")) {
-		if i.State == escalate.Resolved {
+		if i.State == rules.Resolved {
 			continue
 		}
 		raw, err := json.Marshal(i)
@@ -176,7 +177,7 @@ func (p *page) incidents(all []escalate.Incident, n int) {
 	head := []string{"KEY", "SEVERITY", "STATE", "AGE", "COUNT", "PROJECT", "AGENT", "TASK", "SUMMARY"}
 	p.table("", head, incidentRows(p, all[:n], false)...)
 	p.styled(dim, "%s", totals(all, n))
-	open := slices.DeleteFunc(slices.Clone(all[:n]), func(i escalate.Incident) bool { return i.State == escalate.Resolved })
+	open := slices.DeleteFunc(slices.Clone(all[:n]), func(i escalate.Incident) bool { return i.State == rules.Resolved })
 	switch {
 	case len(open) == 1 && len(open[0].Options) > 0:
 		p.full("steward answer %s OPTION: %s", open[0].Handle(), optionWords(open[0].Options))
@@ -187,7 +188,7 @@ func (p *page) incidents(all []escalate.Incident, n int) {
 
 // totals counts them: "7 incidents: 2 critical, 5 high; 1 acked"; "the first 3 of 7 incidents" where only n are shown.
 func totals(all []escalate.Incident, n int) string {
-	severities, states := map[protocol.Severity]int{}, map[escalate.State]int{}
+	severities, states := map[protocol.Severity]int{}, map[rules.State]int{}
 	for _, i := range all {
 		severities[i.Severity]++
 		states[i.State]++
@@ -203,7 +204,7 @@ func totals(all []escalate.Incident, n int) string {
 		}
 	}
 	sep = "; "
-	for _, s := range []escalate.State{escalate.Acked, escalate.Snoozed, escalate.Resolved} {
+	for _, s := range []rules.State{rules.Acked, rules.Snoozed, rules.Resolved} {
 		if n := states[s]; n > 0 {
 			line, sep = line+sep+fmt.Sprintf("%d %s", n, s), ", "
 		}
@@ -240,7 +241,7 @@ func incidentRows(p *page, incidents []escalate.Incident, several bool) [][]cell
 		if handle := i.Handle(); strings.Contains(handle, "@") { // only this form answers it
 			key += handle[strings.Index(handle, "@"):]
 		}
-		if i.State != escalate.Raised {
+		if i.State != rules.Raised {
 			state = word(i.State)
 		}
 		if i.Count > 1 {

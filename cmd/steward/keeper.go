@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
@@ -220,10 +220,10 @@ const (
 	optionStartAgain = "start_again"
 )
 
-func agentAlert(row keep.Row) escalate.Alert {
+func agentAlert(row keep.Row) rules.Alert {
 	// It is about steward's own keeping: nobody in the project's files waits for the answer.
 	about := protocol.Subject{Project: row.Project, Kind: protocol.KindMachine, ID: "agent " + row.Name}
-	return escalate.Alert{Key: escalate.Key(row.Project, "", about.ID, row.Name, kindAgentFailed, ""), Kind: kindAgentFailed,
+	return rules.Alert{Key: rules.Key(row.Project, "", about.ID, row.Name, kindAgentFailed, ""), Kind: kindAgentFailed,
 		Severity: protocol.High, Foreign: true, Agent: row.Name, Subject: about}
 }
 
@@ -233,7 +233,7 @@ func (h *house) tellOfAgent(row keep.Row, why string, life int) error {
 	a.Blocking, a.Lasting, a.Occurrence = true, true, fmt.Sprintf("life %d", life)
 	a.Summary = "Agent " + row.Name + " fails again and again, and is not started any more"
 	a.Detail = why
-	a.Options = []escalate.Option{{ID: optionStartAgain, Label: "Start it again"}, {ID: decide.OptionLeave, Label: "Leave it"}}
+	a.Options = []rules.Option{{ID: optionStartAgain, Label: "Start it again"}, {ID: decide.OptionLeave, Label: "Leave it"}}
 	return h.tell(a)
 }
 

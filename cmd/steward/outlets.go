@@ -14,6 +14,7 @@ import (
 
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/push"
 	"github.com/livhana/steward/protocol"
@@ -208,14 +209,14 @@ type pageDocument struct {
 	Spoken   string             `json:"spoken"`
 	Blocking bool               `json:"blocking"`
 	Quiet    bool               `json:"quiet"` // nothing that should make a sound
-	Options  []escalate.Option  `json:"options"`
+	Options  []rules.Option     `json:"options"`
 	Answer   string             `json:"answer,omitempty"` // the command that answers it
 	Incident *escalate.Incident `json:"incident,omitempty"`
 }
 
 func (o *outlets) run(ctx context.Context, n escalate.Notice) (string, error) {
 	doc := pageDocument{Event: "incident", Key: n.Key, Rev: n.Rev, Severity: n.Severity, Title: n.Title, Text: n.Text, Spoken: n.Sentence(),
-		Blocking: n.Blocking, Quiet: n.Quiet || n.Hushed, Options: append(append([]escalate.Option{}, n.Options...), n.Dangerous...)}
+		Blocking: n.Blocking, Quiet: n.Quiet || n.Hushed, Options: append(append([]rules.Option{}, n.Options...), n.Dangerous...)}
 	if n.Over {
 		doc.Event = "over"
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity/measure"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
@@ -41,7 +42,7 @@ type prospect struct {
 	Changes []protocol.Change `json:"changes"`
 	// Waiting are changes that are not made: steward only observes there, is paused, or yields to others.
 	Waiting  []protocol.Change  `json:"waiting"`
-	Alerts   []escalate.Alert   `json:"alerts"`
+	Alerts   []rules.Alert      `json:"alerts"`
 	Verdicts []verdictLine      `json:"verdicts"`
 	Findings []protocol.Finding `json:"findings"`
 	Faults   []protocol.Fault   `json:"faults"`
@@ -172,7 +173,7 @@ func prospectOf(v decide.View, p decide.Plan) prospect {
 		out.Changes = []protocol.Change{}
 	}
 	if out.Alerts == nil {
-		out.Alerts = []escalate.Alert{}
+		out.Alerts = []rules.Alert{}
 	}
 	if !p.Wake.IsZero() {
 		wake := p.Wake.UTC()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 )
 
 // phone is an ntfy server with a phone that shows its messages: what is posted to the reply topic is passed on.
@@ -171,7 +172,7 @@ func TestPush(t *testing.T) {
 	p.reply(m.Actions[1].Body)
 	p.reply(m.Actions[0].Body)
 	incident := func() escalate.Incident { return (&room{rig: h}).incidentOf("Git conflict") }
-	h.until("the answer", func() bool { return incident().State == escalate.Resolved })
+	h.until("the answer", func() bool { return incident().State == rules.Resolved })
 	i := incident()
 	if i.Answer == nil || i.Answer.Option != "leave" || i.Answer.Via != escalate.ViaPush {
 		t.Errorf("the answer is %+v", i.Answer)
@@ -204,7 +205,7 @@ func TestPushRestart(t *testing.T) {
 	d.kill()
 	p.reply(p.got("Git conflict")[0].Actions[1].Body)
 	h.start("p")
-	h.until("the press of meanwhile counts", func() bool { return incident().State == escalate.Resolved })
+	h.until("the press of meanwhile counts", func() bool { return incident().State == rules.Resolved })
 	if a := incident().Answer; a == nil || a.Option != "leave" {
 		t.Errorf("the answer is %+v", a)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/status"
 )
 
@@ -40,7 +41,7 @@ func (a *app) ackCommand() *cobra.Command {
 
 // ackAll acknowledges each open incident; those that are acknowledged or snoozed already keep their time.
 func (a *app) ackAll(ctx context.Context) error {
-	found, err := a.askIncidents(ctx, incidentQuery{filter: filter{state: string(escalate.Raised)}})
+	found, err := a.askIncidents(ctx, incidentQuery{filter: filter{state: string(rules.Raised)}})
 	if err != nil {
 		return err
 	}

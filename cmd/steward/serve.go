@@ -15,6 +15,7 @@ import (
 
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
@@ -77,8 +78,8 @@ func (h *house) waitsForStart(now platform.Paths) (notes []string) {
 	return notes
 }
 
-func configAlert() escalate.Alert {
-	return escalate.Alert{Kind: "config_refused", Severity: protocol.Medium, Foreign: true,
+func configAlert() rules.Alert {
+	return rules.Alert{Kind: "config_refused", Severity: protocol.Medium, Foreign: true,
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "config"}}
 }
 

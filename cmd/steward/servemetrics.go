@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 )
@@ -91,8 +91,8 @@ func (h *house) wakeMetrics() {
 	}
 }
 
-func metricsAlert() escalate.Alert {
-	return escalate.Alert{Kind: "metrics_unavailable", Severity: protocol.Medium, Foreign: true,
+func metricsAlert() rules.Alert {
+	return rules.Alert{Kind: "metrics_unavailable", Severity: protocol.Medium, Foreign: true,
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "metrics"}}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/livhana/steward"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/service"
@@ -43,8 +44,8 @@ func (a *app) failedCommand() *cobra.Command {
 }
 
 // downAlert is the incident that steward itself is down.
-func downAlert() escalate.Alert {
-	return escalate.Alert{Kind: "steward_down", Severity: protocol.High, Foreign: true,
+func downAlert() rules.Alert {
+	return rules.Alert{Kind: "steward_down", Severity: protocol.High, Foreign: true,
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "steward"},
 		Summary: "steward has stopped, and nobody starts it again",
 		Spoken:  "Steward has stopped, and nobody looks after your agents. Your input needed."}
@@ -84,7 +85,7 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 }
 
 // enter puts an alert into the ledger. What cannot be written is still what is to be told.
-func enter(state string, alert escalate.Alert) (escalate.Incident, error) {
+func enter(state string, alert rules.Alert) (escalate.Incident, error) {
 	bare := escalate.Incident{Key: "steward_down", Summary: alert.Summary, Spoken: alert.Spoken, Detail: alert.Detail}
 	ledger, _, err := escalate.Open(filepath.Join(state, "incidents"))
 	if err != nil {

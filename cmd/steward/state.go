@@ -10,6 +10,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -135,5 +136,5 @@ func (h *house) prune(ctx context.Context) error {
 
 // openIncidents lists what is not resolved.
 func openIncidents(l *escalate.Ledger) []escalate.Incident {
-	return slices.DeleteFunc(l.List(), func(i escalate.Incident) bool { return i.State == escalate.Resolved })
+	return slices.DeleteFunc(l.List(), func(i escalate.Incident) bool { return i.State == rules.Resolved })
 }

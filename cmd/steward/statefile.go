@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/supervisor/decide"
@@ -162,25 +162,25 @@ func forgotten(name string) string {
 }
 
 // incidentAsideAlert tells that the file of an incident was set aside: what it asked may be asked again.
-func incidentAsideAlert(f protocol.Fault) escalate.Alert {
+func incidentAsideAlert(f protocol.Fault) rules.Alert {
 	name := filepath.Base(f.Path)
-	return escalate.Alert{Kind: "state_set_aside", Severity: protocol.Medium, Foreign: true, Lasting: true, Code: name,
+	return rules.Alert{Kind: "state_set_aside", Severity: protocol.Medium, Foreign: true, Lasting: true, Code: name,
 		Subject:    protocol.Subject{Kind: protocol.KindMachine, ID: "incidents"},
 		Summary:    "the file of an incident could not be used: " + name,
 		Detail:     fmt.Sprintf("%s; %s. An answer or acknowledgement in it is not in force: the incident is raised again if its cause lasts.", f.Problem, f.Hint),
 		Occurrence: f.Path + " " + f.Since.UTC().Format(time.RFC3339Nano),
-		Options:    []escalate.Option{{ID: decide.OptionDone, Label: "Taken care of"}}}
+		Options:    []rules.Option{{ID: decide.OptionDone, Label: "Taken care of"}}}
 }
 
 // asideAlert tells that a file of the state folder was set aside.
-func asideAlert(bad *badState, aside string) escalate.Alert {
+func asideAlert(bad *badState, aside string) rules.Alert {
 	summary := "steward's " + bad.name + " was damaged, and was set aside"
 	if errors.Is(bad.err, errNewer) {
 		summary = "steward's " + bad.name + " was written by a newer steward, and was set aside"
 	}
-	return escalate.Alert{Kind: "state_set_aside", Severity: protocol.Medium, Foreign: true, Lasting: true, Code: bad.name,
+	return rules.Alert{Kind: "state_set_aside", Severity: protocol.Medium, Foreign: true, Lasting: true, Code: bad.name,
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: bad.name}, Summary: summary,
 		Detail:     fmt.Sprintf("%v. The file is kept as %s in the state folder. %s", bad.err, aside, forgotten(bad.name)),
 		Occurrence: aside + " " + time.Now().UTC().Format(time.RFC3339Nano),
-		Options:    []escalate.Option{{ID: decide.OptionDone, Label: "Taken care of"}}}
+		Options:    []rules.Option{{ID: decide.OptionDone, Label: "Taken care of"}}}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 )
@@ -31,7 +32,7 @@ type trial struct {
 func trialNotice(human string) escalate.Notice {
 	return escalate.Notice{Key: trialKey, Severity: protocol.High, Title: "steward can reach you here",
 		Text:   "This is a test. Press the button, so that steward knows that you can answer, too.",
-		Spoken: human + ", this is steward. If you hear this, I can reach you by voice.", Options: []escalate.Option{{ID: "seen", Label: "I see it"}}}
+		Spoken: human + ", this is steward. If you hear this, I can reach you by voice.", Options: []rules.Option{{ID: "seen", Label: "I see it"}}}
 }
 
 // begin sends the test by all channels at once, and ends when all is said or the time is up.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
@@ -29,11 +30,11 @@ const longID = "7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10"
 
 func sampleIncidents() []escalate.Incident {
 	return []escalate.Incident{
-		{Key: "3fa9c2d400000001", Severity: protocol.Critical, State: escalate.Raised, Blocking: true, Count: 3, First: before(time.Hour), Last: before(30 * time.Second),
+		{Key: "3fa9c2d400000001", Severity: protocol.Critical, State: rules.Raised, Blocking: true, Count: 3, First: before(time.Hour), Last: before(30 * time.Second),
 			Summary: "Critical error: Git conflict detected. Your input needed.", Detail: "services/billing/main.go:42: merge conflict with main", Project: "sot",
-			About: "sot:task/" + longID, Agent: "codex-cursor", Code: "GIT_CONFLICT", Options: []escalate.Option{{ID: "retry", Label: "Run it again"}},
+			About: "sot:task/" + longID, Agent: "codex-cursor", Code: "GIT_CONFLICT", Options: []rules.Option{{ID: "retry", Label: "Run it again"}},
 			Deliveries: []escalate.Delivery{{Channel: "desktop", Result: "shown", At: before(29 * time.Second), OK: true}}},
-		{Key: "3fa9c2d4ffffffff", Severity: protocol.Medium, State: escalate.Acked, Count: 1, First: before(26 * time.Hour), Last: before(26 * time.Hour),
+		{Key: "3fa9c2d4ffffffff", Severity: protocol.Medium, State: rules.Acked, Count: 1, First: before(26 * time.Hour), Last: before(26 * time.Hour),
 			AckedUntil: noon.Add(time.Hour), Summary: "The gate is shut for 10 minutes", Project: "sot", About: "machine/gate"},
 	}
 }
@@ -196,7 +197,7 @@ func manyIncidents() []escalate.Incident {
 	list = append(list, list[0], list[0])
 	list[2].Key, list[2].Project, list[2].About, list[2].Count, list[2].Severity = "77c0aa00", "site", "site:plea/q-1", 1, protocol.High
 	list[2].Rev, list[2].Opened, list[2].Asked = 3, 1, 3
-	list[3].Key, list[3].Agent, list[3].About, list[3].State = "88c0aa00", "an-agent-with-a-long-name", "sot:task/t-7", escalate.Snoozed
+	list[3].Key, list[3].Agent, list[3].About, list[3].State = "88c0aa00", "an-agent-with-a-long-name", "sot:task/t-7", rules.Snoozed
 	return list
 }
 

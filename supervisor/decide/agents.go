@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
@@ -134,7 +134,7 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 			return
 		}
 		ids := idsOf(tasks)
-		a := escalate.Alert{Kind: "agent_dead", Severity: protocol.High, Subject: subject, Agent: l.agent.Name,
+		a := rules.Alert{Kind: "agent_dead", Severity: protocol.High, Subject: subject, Agent: l.agent.Name,
 			Summary: l.agent.Name + " is dead", Detail: l.verdict.Why, Occurrence: stamp(l.verdict.Since),
 			Spoken: fmt.Sprintf("%s, the agent %s is dead.", d.cfg.Human, l.agent.Name)}
 		if len(tasks) > 0 {
@@ -168,7 +168,7 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 // alertError tells of an agent that says it is in error. Who waits for its work waits in vain.
 func (d *decision) alertError(s *protocol.Snapshot, l *agentLook) {
 	tasks := OpenTasksOf(s, l.agent.Name)
-	a := escalate.Alert{Kind: "agent_error", Severity: protocol.High, Subject: s.Subject(protocol.KindAgent, l.agent.Name), Agent: l.agent.Name,
+	a := rules.Alert{Kind: "agent_error", Severity: protocol.High, Subject: s.Subject(protocol.KindAgent, l.agent.Name), Agent: l.agent.Name,
 		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: CareOptions(),
 		Summary: l.agent.Name + " reports an error", Detail: l.verdict.Error,
 		Spoken: fmt.Sprintf("%s, the agent %s reports an error.", d.cfg.Human, l.agent.Name)}

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
 // alert adds an alert to the plan unless the ledger shows the very same already. A condition that brings no occurrence
 // of its own has the time for which it stands: what a human has settled is settled for this time only.
-func (d *decision) alert(a escalate.Alert) {
+func (d *decision) alert(a rules.Alert) {
 	if a.Key == "" {
 		a.Key = KeyOf(a)
 	}
@@ -46,24 +46,24 @@ func Clip(s string, n int) string {
 // settleIncidents resolves what the files no longer show: conditions by their absence, events once the task they
 // speak of has moved on. What nobody looked at stays as it is.
 func (d *decision) settleIncidents() {
-	var over []escalate.Alert
+	var over []rules.Alert
 	for key, head := range d.view.Incidents {
-		if head.State == escalate.Resolved || head.Foreign || d.present[key] {
+		if head.State == rules.Resolved || head.Foreign || d.present[key] {
 			continue
 		}
 		why := d.over(head)
 		if why == "" {
 			d.goesOn(key)
 		} else {
-			over = append(over, escalate.Alert{Key: key, Subject: head.Subject, Severity: head.Severity, Resolve: true, Detail: why})
+			over = append(over, rules.Alert{Key: key, Subject: head.Subject, Severity: head.Severity, Resolve: true, Detail: why})
 		}
 	}
-	slices.SortFunc(over, func(a, b escalate.Alert) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(over, func(a, b rules.Alert) int { return strings.Compare(a.Key, b.Key) })
 	d.plan.Alerts = append(d.plan.Alerts, over...)
 }
 
 // over says why an incident is over, "" while it is not.
-func (d *decision) over(head escalate.Head) string {
+func (d *decision) over(head rules.Head) string {
 	subject := head.Subject
 	s := d.looked[placeOf(subject)]
 	switch {
@@ -109,8 +109,8 @@ func (d *decision) movedOn(subject protocol.Subject) string {
 }
 
 // alertFailure tells the human of a failure that no retry will mend.
-func (k *taskLook) alertFailure(r escalate.Ruling) {
-	summary, spoken, detail := escalate.Announce(*k.t, r, k.d.cfg.Human)
+func (k *taskLook) alertFailure(r rules.Ruling) {
+	summary, spoken, detail := rules.Announce(*k.t, r, k.d.cfg.Human)
 	if asks := k.t.Outcome.ForHuman; len(asks) > 0 {
 		detail += fmt.Sprintf(" It asks: %s.", strings.Join(asks, "; "))
 	}
@@ -123,7 +123,7 @@ func (k *taskLook) alertFailure(r escalate.Ruling) {
 	} else {
 		k.countCall()
 	}
-	a := escalate.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || r.Status == "blocked" || k.t.Blocking || len(k.t.Outcome.ForHuman) > 0, Lasting: true, Options: ofFailure(k.t, mayChange(k.s)),
+	a := rules.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || r.Status == "blocked" || k.t.Blocking || len(k.t.Outcome.ForHuman) > 0, Lasting: true, Options: ofFailure(k.t, mayChange(k.s)),
 		Summary: summary, Spoken: spoken, Detail: detail, Occurrence: k.t.Outcome.Ref.Sum}
 	if k.t.Outcome.Ref == k.t.Ref { // it ends without a result of its own, and may fail again in the same words
 		a.Subject, a.Key = k.subject, k.keyOf(a)
@@ -132,14 +132,14 @@ func (k *taskLook) alertFailure(r escalate.Ruling) {
 	k.alert(a)
 }
 
-func (k *taskLook) keyOf(a escalate.Alert) string {
+func (k *taskLook) keyOf(a rules.Alert) string {
 	if k.t.Foreign { // who has it may change, or become known later, and it is the same trouble
-		return escalate.Key(k.subject.Project, k.subject.Protocol, k.subject.ID, "", a.Kind, a.Code)
+		return rules.Key(k.subject.Project, k.subject.Protocol, k.subject.ID, "", a.Kind, a.Code)
 	}
-	return escalate.Key(k.subject.Project, k.subject.Protocol, k.subject.ID, k.t.Agent, a.Kind, a.Code)
+	return rules.Key(k.subject.Project, k.subject.Protocol, k.subject.ID, k.t.Agent, a.Kind, a.Code)
 }
 
-func (k *taskLook) alert(a escalate.Alert) {
+func (k *taskLook) alert(a rules.Alert) {
 	if k.old() {
 		return
 	}
@@ -162,7 +162,7 @@ func (k *taskLook) alertForHuman() {
 		return
 	}
 	k.countCall()
-	k.alert(escalate.Alert{Kind: "decision", Severity: protocol.High, Blocking: true, Lasting: true, Options: ofDecision(mayChange(k.s)),
+	k.alert(rules.Alert{Kind: "decision", Severity: protocol.High, Blocking: true, Lasting: true, Options: ofDecision(mayChange(k.s)),
 		Summary:    "Your decision is needed: " + asks[0],
 		Detail:     fmt.Sprintf("%s asks: %s.%s", title(k.t), strings.Join(asks, "; "), directive(k.t)),
 		Spoken:     fmt.Sprintf("%s, your decision is needed: %s.", k.d.cfg.Human, asks[0]),
@@ -171,7 +171,7 @@ func (k *taskLook) alertForHuman() {
 
 // alertStalled notices that a task's progress updates stay away.
 func (k *taskLook) alertStalled(last time.Time) {
-	k.alert(escalate.Alert{Kind: "stalled", Severity: protocol.Medium,
+	k.alert(rules.Alert{Kind: "stalled", Severity: protocol.Medium,
 		Summary:    "No progress of " + title(k.t),
 		Detail:     fmt.Sprintf("It promised an update every %s; the last sign was at %s.%s", span(k.t.Progress.Every), clock(last), directive(k.t)),
 		Spoken:     fmt.Sprintf("No progress of %s.", title(k.t)),
@@ -180,7 +180,7 @@ func (k *taskLook) alertStalled(last time.Time) {
 
 // alertOverrun warns of a task over its time while its agent goes on with it (000, Timeout Behavior).
 func (k *taskLook) alertOverrun(deadline time.Time) {
-	k.alert(escalate.Alert{Kind: "overrun", Severity: protocol.Medium,
+	k.alert(rules.Alert{Kind: "overrun", Severity: protocol.Medium,
 		Summary:    fmt.Sprintf("%s is over its time; %s", title(k.t), k.goesOn()),
 		Detail:     fmt.Sprintf("Its limit of %s passed at %s.%s", span(k.timeout()), deadline.UTC().Format(time.RFC3339), directive(k.t)),
 		Spoken:     fmt.Sprintf("%s is over its time.", title(k.t)),
@@ -193,7 +193,7 @@ func (k *taskLook) alertUntaken() {
 	if k.agent != nil {
 		why = fmt.Sprintf("%s is %s", k.t.Agent, k.agent.verdict.State)
 	}
-	k.alert(escalate.Alert{Kind: "untaken", Severity: protocol.Medium,
+	k.alert(rules.Alert{Kind: "untaken", Severity: protocol.Medium,
 		Summary:    fmt.Sprintf("Nobody has taken %s for %s", title(k.t), span(k.timeout())),
 		Detail:     fmt.Sprintf("Its request lies open since %s; %s.%s", k.mem.Open.Format(time.RFC3339), why, directive(k.t)),
 		Spoken:     fmt.Sprintf("Nobody takes %s.", title(k.t)),
@@ -202,7 +202,7 @@ func (k *taskLook) alertUntaken() {
 
 // alertBudget tells that the project's hourly retries are used up.
 func (k *taskLook) alertBudget() {
-	k.d.alert(escalate.Alert{Kind: "retry_budget", Severity: protocol.High, Subject: k.s.Subject(protocol.KindProject, k.s.Project),
+	k.d.alert(rules.Alert{Kind: "retry_budget", Severity: protocol.High, Subject: k.s.Subject(protocol.KindProject, k.s.Project),
 		Summary: fmt.Sprintf("%s has used its %d retries of this hour", k.s.Project, k.d.cfg.Tasks.RetriesPerHour),
 		Detail:  "Further retries wait until the hour is over ([tasks] retries_per_hour).",
 		Spoken:  fmt.Sprintf("%s, the retries of project %s are used up.", k.d.cfg.Human, k.s.Project)})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
@@ -368,7 +368,7 @@ func (d *decision) finish() Plan {
 	slices.SortStableFunc(d.plan.Changes, func(a, b protocol.Change) int {
 		return cmp.Or(cmp.Compare(a.Subject.Project, b.Subject.Project), cmp.Compare(rank(a.Verb), rank(b.Verb)))
 	})
-	slices.SortStableFunc(d.plan.Alerts, func(a, b escalate.Alert) int {
+	slices.SortStableFunc(d.plan.Alerts, func(a, b rules.Alert) int {
 		return cmp.Or(-cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), cmp.Compare(a.Key, b.Key))
 	})
 	return d.plan

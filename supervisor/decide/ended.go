@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -34,7 +34,7 @@ func (k *taskLook) ended() {
 	if k.t.Requeue {
 		at = k.d.since(k.endedAt())
 	}
-	r := escalate.Judge(task, k.s.Protocol, at, k.d.cfg.Retry)
+	r := rules.Judge(task, k.s.Protocol, at, k.d.cfg.Retry)
 	switch {
 	case k.mem.Wanted && k.t.Ref.Path != "":
 		k.onDemand(protocol.ReasonOperator, "you asked for another run")
@@ -44,7 +44,7 @@ func (k *taskLook) ended() {
 		if !k.t.Requeue {
 		}
 		k.again(r)
-	case r.Action == escalate.ActionNone && !k.t.Cancelled:
+	case r.Action == rules.ActionNone && !k.t.Cancelled:
 		k.is(protocol.TaskDone, protocol.ReasonRule, "%s", r.Why)
 		k.alertForHuman()
 	default:
@@ -63,7 +63,7 @@ func (k *taskLook) unread() bool {
 }
 
 // runsAgain reports whether the ruling asks for another run that is possible.
-func (k *taskLook) runsAgain(r *escalate.Ruling) bool {
+func (k *taskLook) runsAgain(r *rules.Ruling) bool {
 	if r.Action != protocol.ActionRetry && r.Action != protocol.ActionDefer {
 		return false
 	}
@@ -82,7 +82,7 @@ func (k *taskLook) runsAgain(r *escalate.Ruling) bool {
 }
 
 // failed judges a task that will not run again by itself.
-func (k *taskLook) failed(r escalate.Ruling) {
+func (k *taskLook) failed(r rules.Ruling) {
 	reason := protocol.ReasonFailed
 	if r.Dead {
 		reason = protocol.ReasonExhausted
@@ -125,7 +125,7 @@ func (k *taskLook) reopen() {
 }
 
 // again takes the result away so that the task can run once more, as the ruling says.
-func (k *taskLook) again(r escalate.Ruling) {
+func (k *taskLook) again(r rules.Ruling) {
 	o, now := k.t.Outcome, k.d.now
 	state := protocol.TaskWaiting
 	if r.Action == protocol.ActionDefer {
@@ -188,7 +188,7 @@ func (k *taskLook) waitsSince() time.Time {
 }
 
 // unproved waits for the end of a run whose agent still names it (TIMEOUT: the result may be early).
-func (k *taskLook) unproved(r escalate.Ruling) {
+func (k *taskLook) unproved(r rules.Ruling) {
 	k.is(protocol.TaskWaiting, protocol.ReasonStillNamed, "%s It waits until %s no longer names the task.", r.Why, k.t.Agent)
 	if deadline := k.endedAt().Add(k.timeout()); k.over(deadline) {
 		k.alertOverrun(deadline)
@@ -196,7 +196,7 @@ func (k *taskLook) unproved(r escalate.Ruling) {
 }
 
 // retry orders the result to be taken, and the task to be issued again at the given time.
-func (k *taskLook) retry(r escalate.Ruling, due time.Time) {
+func (k *taskLook) retry(r rules.Ruling, due time.Time) {
 	reason := protocol.ReasonRule
 	if r.Action == protocol.ActionDefer {
 		reason = protocol.ReasonDeferred
@@ -233,7 +233,7 @@ func (k *taskLook) spend() bool {
 		return true
 	}
 	p := k.d.plan.Memory.Projects[k.s.Project]
-	ok, again := escalate.Budget(p.Retries, k.d.now, k.d.cfg.Tasks.RetriesPerHour)
+	ok, again := rules.Budget(p.Retries, k.d.now, k.d.cfg.Tasks.RetriesPerHour)
 	if !ok {
 		k.d.wake(again)
 		k.alertBudget()

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -19,7 +19,7 @@ const (
 
 // logCall enters an incident that the human is told of in the shared log, once per occurrence. The log itself shows
 // which incidents it has, so a crash between the incident and its line neither loses nor doubles the line.
-func (d *decision) logCall(a escalate.Alert) {
+func (d *decision) logCall(a rules.Alert) {
 	if a.Severity.Rank() < protocol.Medium.Rank() || a.Subject.Kind != protocol.KindTask && a.Subject.Kind != protocol.KindAgent {
 		return
 	}

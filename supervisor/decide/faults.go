@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -42,7 +42,7 @@ const manyFaults = 5
 func (d *decision) faults() {
 	byProject := d.troubles()
 	for _, project := range slices.Sorted(maps.Keys(byProject)) {
-		var lasting []escalate.Alert
+		var lasting []rules.Alert
 		for _, t := range byProject[project] {
 			if a, stays := d.lasting(t); stays {
 				lasting = append(lasting, a)
@@ -78,12 +78,12 @@ func (d *decision) filesShort() {
 
 // grouped puts into one what would be too many incidents. Those that stand by themselves, or that a human has settled,
 // stay as they are; and so does the one of many until nothing is left of it.
-func (d *decision) grouped(project string, lasting []escalate.Alert) (told []escalate.Alert) {
-	var rest []escalate.Alert
+func (d *decision) grouped(project string, lasting []rules.Alert) (told []rules.Alert) {
+	var rest []rules.Alert
 	stand := 0 // about a single fault each, and open
 	for _, a := range lasting {
 		head, known := d.view.Incidents[a.Key]
-		open := known && head.State != escalate.Resolved
+		open := known && head.State != rules.Resolved
 		if open {
 			stand++
 		}
@@ -93,11 +93,11 @@ func (d *decision) grouped(project string, lasting []escalate.Alert) (told []esc
 			rest = append(rest, a)
 		}
 	}
-	many := escalate.Alert{Kind: "faults", Severity: protocol.Medium, Subject: ProjectOf(project)}
+	many := rules.Alert{Kind: "faults", Severity: protocol.Medium, Subject: ProjectOf(project)}
 	many.Key = KeyOf(many)
 	head, known := d.view.Incidents[many.Key]
-	open := known && head.State != escalate.Resolved
-	if _, stood := d.old.Standing[many.Key]; stood && known && head.ResolvedBy != escalate.ByFiles {
+	open := known && head.State != rules.Resolved
+	if _, stood := d.old.Standing[many.Key]; stood && known && head.ResolvedBy != rules.ByFiles {
 		open = true // a human has settled it, and not all of it is over
 	}
 	if len(rest) > 0 && (open || stand+len(rest) > manyFaults) {
@@ -151,7 +151,7 @@ func blind(s *protocol.Snapshot) bool {
 
 // lasting makes the alert of a fault, and reports whether it has stayed for long enough. Since counts from the first
 // sight of it, through any restart.
-func (d *decision) lasting(t Trouble) (a escalate.Alert, stays bool) {
+func (d *decision) lasting(t Trouble) (a rules.Alert, stays bool) {
 	since := d.stands(d.alertOf(t, t.Fault.Since), t.Fault.Since).Since
 	a = d.alertOf(t, since)
 	if due := since.Add(d.cfg.FaultAfter); d.now.Before(due) {
@@ -162,9 +162,9 @@ func (d *decision) lasting(t Trouble) (a escalate.Alert, stays bool) {
 }
 
 // alertOf is the alert of a fault that holds since then.
-func (d *decision) alertOf(t Trouble, since time.Time) escalate.Alert {
+func (d *decision) alertOf(t Trouble, since time.Time) rules.Alert {
 	f := &t.Fault
-	a := escalate.Alert{Kind: "fault", Code: t.Code, Severity: f.Severity, Subject: ProjectOf(t.Project)}
+	a := rules.Alert{Kind: "fault", Code: t.Code, Severity: f.Severity, Subject: ProjectOf(t.Project)}
 	a.Key = KeyOf(a)
 	what := t.inShort()
 	a.Summary = t.Project + ": " + what
@@ -194,7 +194,7 @@ func (t *Trouble) inShort() string {
 const listedFaults = 20
 
 // together makes one alert of many. That there are fewer than there were is no news; one that has come is.
-func (d *decision) together(a escalate.Alert, list []escalate.Alert) escalate.Alert {
+func (d *decision) together(a rules.Alert, list []rules.Alert) rules.Alert {
 	s := d.stands(a, time.Time{})
 	for _, f := range list {
 		if since := d.plan.Memory.Standing[f.Key].Since; since.After(s.Newest) {

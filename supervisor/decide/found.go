@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -18,7 +18,7 @@ func (d *decision) pleas(s *protocol.Snapshot) {
 			d.wake(due)
 			continue
 		}
-		a := escalate.Alert{Kind: "plea", Severity: p.Severity, Subject: s.Subject(protocol.KindPlea, p.ID), Agent: p.Agent, Blocking: p.Blocking,
+		a := rules.Alert{Kind: "plea", Severity: p.Severity, Subject: s.Subject(protocol.KindPlea, p.ID), Agent: p.Agent, Blocking: p.Blocking,
 			Summary: p.Agent + ": " + p.Text, Detail: p.Detail, Occurrence: p.Ref.Sum,
 			Spoken: d.cfg.Human + ", " + p.Agent + " asks: " + p.Text}
 		a.Detail = strings.TrimSpace(whole(a.Summary) + "\n" + a.Detail)
@@ -29,7 +29,7 @@ func (d *decision) pleas(s *protocol.Snapshot) {
 			a.Silent, a.Detail = t.Silent, strings.TrimSpace(a.Detail+"\n"+strings.TrimSpace(directive(t)))
 		}
 		a.Options = numbered(p.Options)
-		if rest := len(a.Options) - escalate.MaxOptions; rest > 0 {
+		if rest := len(a.Options) - rules.MaxOptions; rest > 0 {
 			a.Detail = strings.TrimSpace(a.Detail + "\n" + strconv.Itoa(rest) + " more options are left out")
 		}
 		d.alert(a)
@@ -38,12 +38,12 @@ func (d *decision) pleas(s *protocol.Snapshot) {
 
 // numbered offers an agent's own options under their places in its list. Blank ones say nothing, and of two that read
 // alike the first is enough.
-func numbered(labels []string) (list []escalate.Option) {
+func numbered(labels []string) (list []rules.Option) {
 	seen := map[string]bool{"": true}
 	for n, label := range labels {
 		if bare := strings.TrimSpace(label); !seen[bare] {
 			seen[bare] = true
-			list = append(list, escalate.Option{ID: strconv.Itoa(n + 1), Label: label})
+			list = append(list, rules.Option{ID: strconv.Itoa(n + 1), Label: label})
 		}
 	}
 	return list
@@ -77,7 +77,7 @@ func (d *decision) findings(s *protocol.Snapshot) {
 		subject := s.Subject(f.Subject.Kind, f.Subject.ID)
 		text := named(s, f)
 		// Its subject may be a task or an agent with incidents of its own; the code keeps them apart.
-		a := escalate.Alert{Kind: "finding", Code: strings.TrimSpace(f.Code + " " + f.Field), Severity: f.Severity, Subject: subject,
+		a := rules.Alert{Kind: "finding", Code: strings.TrimSpace(f.Code + " " + f.Field), Severity: f.Severity, Subject: subject,
 			Blocking: f.Severity == protocol.Critical, Summary: text, Detail: whole(text), Spoken: d.cfg.Human + ", " + text + "."}
 		var t *protocol.Task
 		switch subject.Kind {
@@ -109,15 +109,15 @@ func named(s *protocol.Snapshot, f *protocol.Finding) string {
 }
 
 // ofFinding are the options where a decision ends the matter: what settles it, and another run of work that failed.
-func ofFinding(s *protocol.Snapshot, f *protocol.Finding, t *protocol.Task) []escalate.Option {
+func ofFinding(s *protocol.Snapshot, f *protocol.Finding, t *protocol.Task) []rules.Option {
 	if f.Settle == "" {
 		return nil
 	}
-	settle := escalate.Option{ID: OptionDone, Label: f.Settle}
+	settle := rules.Option{ID: OptionDone, Label: f.Settle}
 	if t != nil && t.Requeue && t.Outcome != nil && !t.Outcome.Succeeded() && mayChange(s) {
-		return []escalate.Option{{ID: OptionRetry, Label: "Run it again"}, settle}
+		return []rules.Option{{ID: OptionRetry, Label: "Run it again"}, settle}
 	}
-	return []escalate.Option{settle}
+	return []rules.Option{settle}
 }
 
 // endByHand says how a person ends the processes that outlived their leader where steward only observes.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
@@ -104,7 +104,7 @@ func (a *agentLook) hung() bool { return a != nil && a.verdict.State == protocol
 // alertHung tells the human of an agent that hangs. Who waits for its work waits in vain.
 func (d *decision) alertHung(s *protocol.Snapshot, l *agentLook) {
 	tasks := OpenTasksOf(s, l.agent.Name)
-	a := escalate.Alert{Kind: "agent_hung", Severity: protocol.High, Subject: s.Subject(protocol.KindAgent, l.agent.Name), Agent: l.agent.Name,
+	a := rules.Alert{Kind: "agent_hung", Severity: protocol.High, Subject: s.Subject(protocol.KindAgent, l.agent.Name), Agent: l.agent.Name,
 		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: CareOptions(),
 		Summary: l.agent.Name + " hangs", Detail: l.verdict.Why, Occurrence: stamp(l.verdict.Since),
 		Spoken: fmt.Sprintf("%s, the agent %s hangs.", d.cfg.Human, l.agent.Name)}
@@ -156,7 +156,7 @@ func (d *decision) endedBefore(s *protocol.Snapshot, l *agentLook) bool {
 // alertEnded tells that processes were ended, and goes on to when the agent is back: its keeper may start it again at once.
 func (d *decision) alertEnded(s *protocol.Snapshot, l *agentLook) {
 	name := l.agent.Name
-	d.alert(escalate.Alert{Kind: "agent_ended", Severity: protocol.Medium, Subject: s.Subject(protocol.KindAgent, name), Agent: name, Lasting: true,
+	d.alert(rules.Alert{Kind: "agent_ended", Severity: protocol.Medium, Subject: s.Subject(protocol.KindAgent, name), Agent: name, Lasting: true,
 		Summary: fmt.Sprintf("%s hung in task %s, and was ended", name, l.hands.tasks[0].ID), Detail: l.verdict.Why,
 		Spoken: fmt.Sprintf("%s, the agent %s hung and was ended.", d.cfg.Human, name), Occurrence: stamp(l.verdict.Since)})
 }

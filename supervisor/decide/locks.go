@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
@@ -42,7 +42,7 @@ func (d *decision) locks(s *protocol.Snapshot, at place, agents map[string]*agen
 
 // alertLock tells the human of a lock over its time: stealing it from a living holder would harm.
 func (d *decision) alertLock(subject protocol.Subject, l *protocol.Lock, v heartbeat.LockVerdict) {
-	d.alert(escalate.Alert{Kind: "lock_overdue", Severity: protocol.Medium, Subject: subject, Agent: l.Holder,
+	d.alert(rules.Alert{Kind: "lock_overdue", Severity: protocol.Medium, Subject: subject, Agent: l.Holder,
 		Summary:    fmt.Sprintf("%s holds the lock on %s over its time", l.Holder, l.Resource),
 		Detail:     fmt.Sprintf("It ended at %s: %s.", v.Expires.UTC().Format(time.RFC3339), v.Why),
 		Spoken:     fmt.Sprintf("%s holds the lock on %s over its time.", l.Holder, l.Resource),

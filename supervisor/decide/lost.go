@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
@@ -59,7 +59,7 @@ func (k *taskLook) lost(twice bool, why string) {
 	case !k.t.Visible && k.t.Lost == "":
 		// Something lies where the result belongs that cannot be read: nothing may be put over it.
 	default:
-		k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Code: escalate.CodeAgentLost, Twice: twice, Claim: k.t.Claim, Why: why})
+		k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Code: rules.CodeAgentLost, Twice: twice, Claim: k.t.Claim, Why: why})
 	}
 }
 
@@ -70,7 +70,7 @@ func (k *taskLook) leaderDead() bool {
 
 // alertLost tells the human of lost work that steward may not touch.
 func (k *taskLook) alertLost(why string) {
-	k.alert(escalate.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking, Options: CareOptions(),
+	k.alert(rules.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking, Options: CareOptions(),
 		Summary: fmt.Sprintf("%s is lost", title(k.t)), Detail: why + "." + directive(k.t),
 		Spoken: fmt.Sprintf("%s, %s is lost.", k.d.cfg.Human, title(k.t))})
 }
@@ -87,8 +87,8 @@ func (k *taskLook) requeueLost(twice bool, why string) {
 	t.Timeout = k.timeout()
 	t.Outcome = &protocol.Outcome{Status: "failed", Agent: t.Agent, At: k.mem.Alone, Appeared: k.mem.Alone, Ours: true, Twice: twice,
 		Ref:      protocol.Ref{Path: t.Ref.Path, Sum: fmt.Sprintf("lost %s %d", t.ID, len(Committed(k.t))+1)},
-		Failures: []protocol.Failure{{Code: escalate.CodeAgentLost, Message: why, Severity: "error"}}}
-	r := escalate.Judge(t, k.s.Protocol, k.d.since(k.mem.Alone), k.d.cfg.Retry)
+		Failures: []protocol.Failure{{Code: rules.CodeAgentLost, Message: why, Severity: "error"}}}
+	r := rules.Judge(t, k.s.Protocol, k.d.since(k.mem.Alone), k.d.cfg.Retry)
 	if r.Action == protocol.ActionRetry {
 		k.requeue(r, protocol.ReasonLost, twice)
 		return
@@ -105,7 +105,7 @@ func (k *taskLook) requeueLost(twice bool, why string) {
 func (d *decision) since(t time.Time) time.Time { return plain(t).In(d.local.Location()) }
 
 // requeue puts work back where agents find it once the rule's delay is over.
-func (k *taskLook) requeue(r escalate.Ruling, reason protocol.Reason, twice bool) {
+func (k *taskLook) requeue(r rules.Ruling, reason protocol.Reason, twice bool) {
 	if k.d.now.Before(r.Due) {
 		k.wait(protocol.TaskWaiting, protocol.ReasonRetry, r.Due, "%s", r.Why)
 		k.d.lookAgain(k.s.Project, r.Due)

@@ -1,7 +1,7 @@
 package decide
 
 import (
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -17,30 +17,30 @@ const (
 
 // ofFailure, ofDecision and ofDeath are what steward itself offers: for a task that failed for good, one that leaves
 // something for the human to do, and an agent that died at its tasks.
-func ofFailure(t *protocol.Task, act bool) []escalate.Option {
+func ofFailure(t *protocol.Task, act bool) []rules.Option {
 	if !act {
-		return []escalate.Option{{ID: OptionLeave, Label: "Leave it"}}
+		return []rules.Option{{ID: OptionLeave, Label: "Leave it"}}
 	}
-	list := []escalate.Option{{ID: OptionRetry, Label: "Run it again"}, {ID: OptionLeave, Label: "Leave it"}}
+	list := []rules.Option{{ID: OptionRetry, Label: "Run it again"}, {ID: OptionLeave, Label: "Leave it"}}
 	if t.Answers {
-		list = append(list, escalate.Option{ID: OptionComplete, Label: "It is done"})
+		list = append(list, rules.Option{ID: OptionComplete, Label: "It is done"})
 	}
 	return list
 }
 
-func ofDecision(act bool) []escalate.Option {
+func ofDecision(act bool) []rules.Option {
 	if !act {
-		return []escalate.Option{{ID: OptionDone, Label: "Taken care of"}}
+		return []rules.Option{{ID: OptionDone, Label: "Taken care of"}}
 	}
-	return []escalate.Option{{ID: OptionDone, Label: "Taken care of"}, {ID: OptionRetry, Label: "Run it again"}}
+	return []rules.Option{{ID: OptionDone, Label: "Taken care of"}, {ID: OptionRetry, Label: "Run it again"}}
 }
 
-func ofDeath() []escalate.Option {
-	return []escalate.Option{{ID: OptionRetry, Label: "Issue its tasks again"}, {ID: OptionWait, Label: "Wait"},
+func ofDeath() []rules.Option {
+	return []rules.Option{{ID: OptionRetry, Label: "Issue its tasks again"}, {ID: OptionWait, Label: "Wait"},
 		{ID: OptionGiveUp, Label: "Give its tasks up", Dangerous: true}}
 }
 
 // CareOptions is offered where steward itself can do nothing: it settles the incident, with the human's reason.
-func CareOptions() []escalate.Option {
-	return []escalate.Option{{ID: OptionDone, Label: "Taken care of"}}
+func CareOptions() []rules.Option {
+	return []rules.Option{{ID: OptionDone, Label: "Taken care of"}}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 )
 
 // Heard is what was said aloud of a task's progress.
@@ -69,16 +69,16 @@ func (k *taskLook) remarkEnd() {
 }
 
 func (k *taskLook) remark(text string) {
-	k.d.plan.Remarks = append(k.d.plan.Remarks, escalate.Remark{Key: "progress " + k.subject.Full(), Text: text, Subject: k.subject})
+	k.d.plan.Remarks = append(k.d.plan.Remarks, rules.Remark{Key: "progress " + k.subject.Full(), Text: text, Subject: k.subject})
 }
 
 func (c *Config) speaksProgress() bool {
-	return c.Progress == escalate.ProgressQuarters || c.Progress == escalate.ProgressEach
+	return c.Progress == rules.ProgressQuarters || c.Progress == rules.ProgressEach
 }
 
 // worthSaying compares what was said with what could be.
 func (c *Config) worthSaying(said, percent int) bool {
-	if c.Progress == escalate.ProgressQuarters {
+	if c.Progress == rules.ProgressQuarters {
 		return percent/25 > said/25
 	}
 	return percent != said

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -47,7 +47,7 @@ func (d *decision) gateShut(subject protocol.Subject, shut capacity.Closed, dime
 	if shut.Limit < d.cfg.Capacity.Threshold {
 		limit = fmt.Sprintf(" They allow no more than %.0f %% to be used.", 100*shut.Limit)
 	}
-	d.alert(escalate.Alert{Kind: "gate_shut", Code: shut.Dimension, Severity: protocol.High, Subject: subject, Agent: shut.Agent.ID,
+	d.alert(rules.Alert{Kind: "gate_shut", Code: shut.Dimension, Severity: protocol.High, Subject: subject, Agent: shut.Agent.ID,
 		Summary:    fmt.Sprintf("No room for %s since %s: %s", tasks(shut.Waiting), clock(shut.Since), what),
 		Detail:     strings.TrimSpace(fmt.Sprintf("Tasks have been held back since %s because of %s.%s %s", shut.Since.UTC().Format(time.RFC3339), what, limit, d.consumers(shut.Dimension))),
 		Spoken:     fmt.Sprintf("%s, tasks are held back %s.", d.cfg.Human, lack),
@@ -111,7 +111,7 @@ func (d *decision) alertStarving(closed []capacity.Closed) {
 	if more := len(starving) - len(names); more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	d.alert(escalate.Alert{Kind: "starving", Severity: protocol.Medium, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "queue"},
+	d.alert(rules.Alert{Kind: "starving", Severity: protocol.Medium, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "queue"},
 		Summary:    fmt.Sprintf("%s waited for room since %s", capital(tasks(len(starving)), len(starving)), clock(first)),
 		Detail:     fmt.Sprintf("Others were admitted meanwhile. These wait: %s. 'steward explain' says what each waits for, 'steward release' releases it.", list),
 		Spoken:     fmt.Sprintf("%s, tasks have waited for room for very long.", d.cfg.Human),
@@ -150,7 +150,7 @@ func (d *decision) alertExhaustion() {
 	if m.Exhausting.IsZero() {
 		return
 	}
-	d.alert(escalate.Alert{Kind: "files_run_out", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: capacity.DimFiles},
+	d.alert(rules.Alert{Kind: "files_run_out", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: capacity.DimFiles},
 		Summary:    "Open files run out",
 		Detail:     strings.TrimSpace("At the present pace none is left in less than half a minute. " + m.ExhaustedBy + ". Tasks are held back meanwhile. " + d.consumers(capacity.DimFiles)),
 		Spoken:     fmt.Sprintf("%s, this machine is running out of open files.", d.cfg.Human),

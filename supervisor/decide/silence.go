@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
@@ -124,7 +124,7 @@ func (d *decision) silences() {
 	d.alert(d.alertSilences(m))
 }
 
-func (d *decision) alertSilences(m *Silence) escalate.Alert {
+func (d *decision) alertSilences(m *Silence) rules.Alert {
 	var names, tasks []string
 	silent := true
 	for _, subject := range m.Agents {
@@ -135,7 +135,7 @@ func (d *decision) alertSilences(m *Silence) escalate.Alert {
 		}
 	}
 	slices.Sort(names)
-	a := escalate.Alert{Kind: "agents_silent", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "silence"},
+	a := rules.Alert{Kind: "agents_silent", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "silence"},
 		Blocking: len(tasks) > 0, Silent: silent && len(tasks) > 0, Options: CareOptions(), Occurrence: stamp(m.Told),
 		Summary: fmt.Sprintf("%d agents fell silent at once", len(names)),
 		Detail: fmt.Sprintf("%s: no heartbeat, no live process, no progress. steward itself had trouble to look just then, so it waited %s longer.",

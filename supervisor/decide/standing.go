@@ -3,7 +3,7 @@ package decide
 import (
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -19,7 +19,7 @@ type Standing struct {
 
 // stands notes that the condition behind the alert holds, and gives what is known of it. from is since when it is
 // known to hold; zero: since it was first seen.
-func (d *decision) stands(a escalate.Alert, from time.Time) Standing {
+func (d *decision) stands(a rules.Alert, from time.Time) Standing {
 	s := d.old.Standing[a.Key]
 	if s.Since.IsZero() {
 		s.Since = d.now
@@ -60,13 +60,13 @@ func (d *decision) unseen() {
 }
 
 // KeyOf is the incident that an alert belongs to.
-func KeyOf(a escalate.Alert) string {
-	return escalate.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
+func KeyOf(a rules.Alert) string {
+	return rules.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
 }
 
 // occurrence tells what is wrong from the same at another time, and from something else at this time.
 func occurrence(since time.Time, text string) string {
-	return stamp(since) + " " + escalate.Key("", "", "", "", "", text)
+	return stamp(since) + " " + rules.Key("", "", "", "", "", text)
 }
 
 // stamp is a moment as part of an occurrence.

@@ -3,7 +3,7 @@ package decide
 import (
 	"time"
 
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -81,7 +81,7 @@ func (k *taskLook) overloaded() bool {
 	return !full.Before(last.Add(-k.d.cfg.LookEvery))
 }
 
-func isLoss(o *protocol.Outcome) bool { return escalate.Failed(o).Code == escalate.CodeAgentLost }
+func isLoss(o *protocol.Outcome) bool { return rules.Failed(o).Code == rules.CodeAgentLost }
 
 // countCall counts a result that called for a human, once per run.
 func (k *taskLook) countCall() {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
@@ -27,7 +27,7 @@ type View struct {
 	// not be read, 2 both.
 	Doubt int `json:"doubt,omitempty"`
 	// Incidents are the heads of the incident ledger: what the human was told already.
-	Incidents map[string]escalate.Head `json:"incidents,omitempty"`
+	Incidents map[string]rules.Head `json:"incidents,omitempty"`
 	// Looked are the projects that were looked at since steward started, whether or not any protocol is spoken there;
 	// Troubles are the faults that lie outside all snapshots.
 	Looked   []string  `json:"looked,omitempty"`
@@ -52,9 +52,9 @@ type Process struct {
 // Plan is all that a decision asks for.
 type Plan struct {
 	Changes []protocol.Change `json:"changes"`
-	Alerts  []escalate.Alert  `json:"alerts"`
+	Alerts  []rules.Alert     `json:"alerts"`
 	// Remarks are to be said aloud once, by whoever can.
-	Remarks []escalate.Remark `json:"remarks,omitempty"`
+	Remarks []rules.Remark `json:"remarks,omitempty"`
 	// Ends are the hung agents whose processes are to be ended: as long as they hang, however often it was asked.
 	Ends   []End  `json:"ends,omitempty"`
 	Memory Memory `json:"-"`
@@ -95,13 +95,13 @@ type Config struct {
 	Human string
 	// FaultAfter is how long a fault must stay until it is an incident. Progress is how much of tasks' progress is spoken.
 	FaultAfter time.Duration
-	Progress   escalate.Progress
+	Progress   rules.Progress
 
 	Heartbeat heartbeat.Config
 	Capacity  capacity.Config
 	Tasks     TaskConfig
 	Locks     heartbeat.LockConfig
-	Retry     escalate.RetryConfig
+	Retry     rules.RetryConfig
 }
 
 // LookUnwatched is the interval of full looks at a project whose folders cannot be watched: a request must be seen in good

@@ -1,5 +1,6 @@
-// Package escalate decides what follows a failure, keeps the incidents, and carries the call to a human.
-package escalate
+// Package rules decides what follows a failure: whether the task runs again and when, what a human is told, and in which words.
+// It is pure.
+package rules
 
 import (
 	"errors"
@@ -226,7 +227,7 @@ func codeWord(s string) string {
 		}
 		return -1
 	}, strings.TrimSpace(s))
-	return clipText(word, codeLimit)
+	return ClipText(word, codeLimit)
 }
 
 // severityClass reads a severity word. An unknown one counts as error: below warning, a client's private

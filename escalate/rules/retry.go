@@ -1,4 +1,4 @@
-package escalate
+package rules
 
 import (
 	"fmt"
@@ -76,7 +76,7 @@ func settledRuling(t *protocol.Task) (Ruling, bool) {
 	case t.Cancelled:
 		r.Reason, r.Why = protocol.ReasonOperator, "The operator has ended it."
 	case !judged(r.Status):
-		r.Why = fmt.Sprintf("The status %q is outside the protocol's list and means nothing to the retry rules.", clipText(r.Status, 40))
+		r.Why = fmt.Sprintf("The status %q is outside the protocol's list and means nothing to the retry rules.", ClipText(r.Status, 40))
 	default:
 		return Ruling{}, false
 	}

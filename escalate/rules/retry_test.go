@@ -1,4 +1,4 @@
-package escalate
+package rules
 
 import (
 	"fmt"

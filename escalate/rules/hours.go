@@ -1,4 +1,4 @@
-package escalate
+package rules
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ const clockLayout = "15:04"
 // bounds gives both ends in minutes since midnight.
 func (h Hours) bounds() (from, to int, err error) {
 	first, last, ok := strings.Cut(string(h), "-")
-	if from, err = minuteOfDay(strings.TrimSpace(first)); err == nil && ok {
-		to, err = minuteOfDay(strings.TrimSpace(last))
+	if from, err = MinuteOfDay(strings.TrimSpace(first)); err == nil && ok {
+		to, err = MinuteOfDay(strings.TrimSpace(last))
 	}
 	if err != nil || !ok {
 		return 0, 0, fmt.Errorf("%q is not a time range; write it like \"22:00-07:00\"", string(h))
@@ -26,7 +26,7 @@ func (h Hours) bounds() (from, to int, err error) {
 	return from, to, nil
 }
 
-func minuteOfDay(text string) (int, error) {
+func MinuteOfDay(text string) (int, error) {
 	t, err := time.Parse(clockLayout, text)
 	return t.Hour()*60 + t.Minute(), err
 }
@@ -40,9 +40,9 @@ func (h Hours) Validate() error {
 	return err
 }
 
-// on reports whether the hours are on, in the time's own zone, and when they next begin or end (zero: never). It goes by
+// On reports whether the hours are on, in the time's own zone, and when they next begin or end (zero: never). It goes by
 // the clock on the wall, so that a day of 23 or 25 hours is as quiet as any other.
-func (h Hours) on(now time.Time) (on bool, change time.Time) {
+func (h Hours) On(now time.Time) (on bool, change time.Time) {
 	from, to, err := h.bounds()
 	if h == "" || err != nil {
 		return false, time.Time{}
@@ -54,13 +54,13 @@ func (h Hours) on(now time.Time) (on bool, change time.Time) {
 		on = at >= from || at < to
 	}
 	if on {
-		return true, nextAt(now, to)
+		return true, NextAt(now, to)
 	}
-	return false, nextAt(now, from)
+	return false, NextAt(now, from)
 }
 
-// nextAt is the next moment, later than now, at which the clock comes to show that minute, or leaps over it.
-func nextAt(now time.Time, minute int) time.Time {
+// NextAt is the next moment, later than now, at which the clock comes to show that minute, or leaps over it.
+func NextAt(now time.Time, minute int) time.Time {
 	for day := range 3 {
 		at := time.Date(now.Year(), now.Month(), now.Day()+day, minute/60, minute%60, 0, 0, now.Location())
 		if clockOf(at) != minute { // there is no such time that day

@@ -1,4 +1,4 @@
-package escalate
+package rules
 
 import (
 	"crypto/sha256"
@@ -52,10 +52,10 @@ const MaxOptions = 64
 
 // Limits on what one incident stores. Texts come from agents' files and may be of any size.
 const (
-	maxSummary    = 80
-	maxSpoken     = 400
-	maxDetail     = 16 << 10
-	maxWhy        = 8000
+	MaxSummary    = 80
+	MaxSpoken     = 400
+	MaxDetail     = 16 << 10
+	MaxWhy        = 8000
 	maxLabel      = 2000 // an agent's option is given back to it to the letter
 	maxOccurrence = 128
 )
@@ -72,27 +72,27 @@ func Key(project, protocol, task, agent, kind, code string) string {
 }
 
 // tidy fills in the key and bounds the texts.
-func (a Alert) tidy() Alert {
+func (a Alert) Tidy() Alert {
 	if a.Key == "" {
 		a.Key = Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
 	}
-	if !severityKnown(a.Severity) {
+	if !SeverityKnown(a.Severity) {
 		// A word that nobody knows must not make the alert one that nobody hears of.
 		a.Severity = protocol.Medium
 	}
-	a.Summary, a.Spoken = shorten(a.Summary, maxSummary), shorten(a.Spoken, maxSpoken)
-	a.Detail = shorten(a.Detail, maxDetail)
-	a.Occurrence = a.happening()
+	a.Summary, a.Spoken = Shorten(a.Summary, MaxSummary), Shorten(a.Spoken, MaxSpoken)
+	a.Detail = Shorten(a.Detail, MaxDetail)
+	a.Occurrence = a.Happening()
 	a.Options = append([]Option{}, a.Options[:min(len(a.Options), MaxOptions)]...)
 	for i, o := range a.Options {
-		a.Options[i] = Option{ID: shorten(o.ID, maxSummary), Label: shorten(o.Label, maxLabel), Dangerous: o.Dangerous}
+		a.Options[i] = Option{ID: Shorten(o.ID, MaxSummary), Label: Shorten(o.Label, maxLabel), Dangerous: o.Dangerous}
 	}
 	return a
 }
 
-// happening is the Occurrence in the form that is stored: a long or odd one as its hash, because cutting it
+// Happening is the Occurrence in the form that is stored: a long or odd one as its hash, because cutting it
 // would make two of them equal, and JSON would not give back bytes that are no text.
-func (a Alert) happening() string {
+func (a Alert) Happening() string {
 	if len(a.Occurrence) <= maxOccurrence && strings.ToValidUTF8(a.Occurrence, "") == a.Occurrence {
 		return a.Occurrence
 	}
@@ -100,10 +100,10 @@ func (a Alert) happening() string {
 	return hex.EncodeToString(sum[:])
 }
 
-func severityKnown(s protocol.Severity) bool { return s == protocol.Info || s.Rank() > 0 }
+func SeverityKnown(s protocol.Severity) bool { return s == protocol.Info || s.Rank() > 0 }
 
-// shorten cuts text to at most limit characters of valid UTF-8.
-func shorten(s string, limit int) string {
+// Shorten cuts text to at most limit characters of valid UTF-8.
+func Shorten(s string, limit int) string {
 	if most := utf8.UTFMax * (limit + 1); len(s) > most {
 		s = s[:most] // still too long, so the rest need not be looked at
 	}

@@ -1,4 +1,4 @@
-package escalate
+package rules
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ var documented = map[string]struct{ severity, words string }{
 // Lengths in characters: a summary is a popup's title, a detail its text and one incident's file.
 const (
 	summaryLimit = 80
-	nameLimit    = 32
+	NameLimit    = 32
 	lineLimit    = 1000
 	listLimit    = 10
 )
@@ -40,19 +40,19 @@ func Announce(t protocol.Task, r Ruling, human string) (summary, spoken, detail 
 	f := Failed(t.Outcome)
 	what := codeWords(r.Code)
 	name := taskName(&t)
-	detail = detailOf(&t, r, f, cleanText(human, nameLimit))
+	detail = detailOf(&t, r, f, cleanText(human, NameLimit))
 	if r.Fatal {
 		summary, spoken = critical(&t, f, what)
 		return summary, spoken, detail
 	}
 	sentence := "Task " + name + " " + outcomeWords(&t, r)
 	if r.Code == strings.ToUpper(r.Status) && r.Code != CodeTimeout {
-		what = fileNames(cleanText(f.Message, lineLimit)) // "is blocked: Blocked" would say nothing
+		what = FileNames(cleanText(f.Message, lineLimit)) // "is blocked: Blocked" would say nothing
 	}
 	if what != "" && r.Action != ActionNone {
 		sentence += ": " + what
 	}
-	sentence = clipText(sentence, summaryLimit)
+	sentence = ClipText(sentence, summaryLimit)
 	spoken = strings.TrimRight(sentence, ".") + "."
 	return sentence + place(f, summaryLimit-utf8.RuneCountInString(sentence)), spoken, detail
 }
@@ -89,15 +89,15 @@ func dueWords(t *protocol.Task, due time.Time) string {
 
 // taskName is what a person calls the task: its id, unless that is a UUID and there is a title.
 func taskName(t *protocol.Task) string {
-	id, title := cleanText(t.ID, nameLimit+4), fileNames(cleanText(t.Title, lineLimit))
+	id, title := cleanText(t.ID, NameLimit+4), FileNames(cleanText(t.Title, lineLimit))
 	if len(id) != 36 || strings.Count(id, "-") != 4 {
-		return clipText(id, nameLimit)
+		return ClipText(id, NameLimit)
 	}
 	if word, rest, _ := strings.Cut(title, " "); strings.EqualFold(word, "task") {
 		title = rest // the sentence says so already
 	}
 	if title != "" {
-		return clipText(title, nameLimit)
+		return ClipText(title, NameLimit)
 	}
 	return id[:8]
 }
@@ -204,11 +204,11 @@ func cleanText(s string, limit int) string {
 		}
 		return r
 	}, escapes().ReplaceAllString(s, ""))
-	return clipText(strings.Join(strings.Fields(s), " "), limit)
+	return ClipText(strings.Join(strings.Fields(s), " "), limit)
 }
 
-// clipText cuts s to limit characters, the last one an ellipsis.
-func clipText(s string, limit int) string {
+// ClipText cuts s to limit characters, the last one an ellipsis.
+func ClipText(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
 	}
