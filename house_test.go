@@ -60,7 +60,8 @@ var floors = map[string]may{
 	"supervisor/decide": {ours: []string{"protocol", "capacity", "heartbeat", "escalate/rules"}},
 	"supervisor":        {[]string{"protocol", "protocol/jsonfile", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{metricModule}},
 
-	".":        {[]string{"capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{"github.com/BurntSushi/toml"}},
+	".":        {},
+	"config":   {[]string{".", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{"github.com/BurntSushi/toml"}},
 	"status":   {[]string{"supervisor", "supervisor/decide", "escalate", "escalate/rules", "platform", "protocol"}, []string{metricModule + "/prometheus/promhttp"}},
 	"join/...": {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "join/run"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 )
 
 // TestReadme holds the README to the program: every command it shows exists and is listed, its configuration example
@@ -35,7 +35,7 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	for _, m := range regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(readme, -1) {
-		if _, err := steward.Parse("README.md", []byte(m[1])); err != nil {
+		if _, err := config.Parse("README.md", []byte(m[1])); err != nil {
 			t.Errorf("the README's example is refused: %v", err)
 		}
 	}

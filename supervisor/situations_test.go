@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -27,19 +27,19 @@ import (
 // speaking opens the protocols with the settings that the program ships with, and says where steward acts.
 var speaking = map[string]struct {
 	act  bool
-	open func(dir string, cfg steward.Config) protocol.Adapter
+	open func(dir string, cfg config.Config) protocol.Adapter
 }{
-	"agentstatus": {true, func(dir string, _ steward.Config) protocol.Adapter {
+	"agentstatus": {true, func(dir string, _ config.Config) protocol.Adapter {
 		return agentstatus.New(dir, agentstatus.Options{})
 	}},
-	"handoffs": {true, func(dir string, _ steward.Config) protocol.Adapter { return handoffs.New(dir, handoffs.Options{}) }},
-	"ralph": {false, func(dir string, cfg steward.Config) protocol.Adapter {
+	"handoffs": {true, func(dir string, _ config.Config) protocol.Adapter { return handoffs.New(dir, handoffs.Options{}) }},
+	"ralph": {false, func(dir string, cfg config.Config) protocol.Adapter {
 		return ralph.New(dir, ralph.Options{Grace: cfg.Ralph.Grace, NoWatch: true})
 	}},
-	"mailbox": {false, func(dir string, cfg steward.Config) protocol.Adapter {
+	"mailbox": {false, func(dir string, cfg config.Config) protocol.Adapter {
 		return mailbox.New(dir, mailbox.Options{Lead: cfg.Mailbox.Lead, Developer: cfg.Mailbox.Developer, Review: cfg.Mailbox.Review})
 	}},
-	"envelope": {true, func(dir string, cfg steward.Config) protocol.Adapter {
+	"envelope": {true, func(dir string, cfg config.Config) protocol.Adapter {
 		e := cfg.Envelope
 		return envelope.New(dir, envelope.Options{Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge, Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers})
 	}},
@@ -92,7 +92,7 @@ type situation struct {
 }
 
 func newSituation(t *testing.T, name string, files map[string]string, now time.Time) *situation {
-	cfg := steward.Defaults()
+	cfg := config.Defaults()
 	cfg.Human.Name = "Jesse"
 	s := &situation{t: t, name: name, dir: t.TempDir(), now: now, files: files, act: speaking[name].act, cfg: cfg.Policies(), heads: map[string]rules.Head{}}
 	s.cfg.FaultAfter = time.Minute

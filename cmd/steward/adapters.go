@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -22,9 +22,9 @@ import (
 // adapter is one line of wiring per protocol.
 type adapter struct {
 	name   string
-	detect func(dir string, cfg steward.Config) bool
+	detect func(dir string, cfg config.Config) bool
 	own    func(dir string) string // steward's folder inside the protocol's
-	open   func(dir string, cfg steward.Config, guard guard) speaking
+	open   func(dir string, cfg config.Config, guard guard) speaking
 }
 
 // speaking is an adapter in use.
@@ -44,26 +44,26 @@ type beater interface {
 type publisher interface{ Publish([]byte) error }
 
 var adapters = []adapter{
-	{agentstatus.Name, always(agentstatus.Detect), agentstatus.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
+	{agentstatus.Name, always(agentstatus.Detect), agentstatus.OwnDir, func(dir string, cfg config.Config, g guard) speaking {
 		sources := map[string][]string{}
 		for name, l := range cfg.Heartbeat.Agents {
 			sources[name] = l.Sources
 		}
 		return agentstatus.New(dir, agentstatus.Options{Guard: g, Sources: sources})
 	}},
-	{handoffs.Name, always(handoffs.Detect), handoffs.OwnDir, func(dir string, _ steward.Config, g guard) speaking {
+	{handoffs.Name, always(handoffs.Detect), handoffs.OwnDir, func(dir string, _ config.Config, g guard) speaking {
 		return openHandoffs(dir, g)
 	}},
-	{ralph.Name, always(ralph.Detect), ralph.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
+	{ralph.Name, always(ralph.Detect), ralph.OwnDir, func(dir string, cfg config.Config, g guard) speaking {
 		return ralph.New(dir, ralph.Options{Guard: g, Flock: flock, NoWatch: !cfg.Ralph.Violations, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
 	}},
-	{mailbox.Name, always(mailbox.Detect), mailbox.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
+	{mailbox.Name, always(mailbox.Detect), mailbox.OwnDir, func(dir string, cfg config.Config, g guard) speaking {
 		m := cfg.Mailbox
 		return mailbox.New(dir, mailbox.Options{Guard: g, Lead: m.Lead, Developer: m.Developer, Review: m.Review})
 	}},
-	{envelope.Name, func(dir string, cfg steward.Config) bool {
+	{envelope.Name, func(dir string, cfg config.Config) bool {
 		return envelope.Detect(dir, cfg.Envelope.Messages, cfg.Envelope.Log)
-	}, envelope.OwnDir, func(dir string, cfg steward.Config, g guard) speaking {
+	}, envelope.OwnDir, func(dir string, cfg config.Config, g guard) speaking {
 		e := cfg.Envelope
 		return envelope.New(dir, envelope.Options{Guard: g, Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge,
 			Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers})
@@ -71,8 +71,8 @@ var adapters = []adapter{
 }
 
 // always is a detection that no setting changes.
-func always(detect func(dir string) bool) func(string, steward.Config) bool {
-	return func(dir string, _ steward.Config) bool { return detect(dir) }
+func always(detect func(dir string) bool) func(string, config.Config) bool {
+	return func(dir string, _ config.Config) bool { return detect(dir) }
 }
 
 // flock takes the kernel's lock on an open file of another program's, which stays where it is.
@@ -95,7 +95,7 @@ func adapterNamed(name string) (adapter, bool) {
 
 // projectOf describes a project to the supervisor. alone takes the project's lock, so that one steward at a time
 // acts there; plan looks without it.
-func projectOf(ref steward.ProjectRef, cfg steward.Config, alone bool) supervisor.Project {
+func projectOf(ref config.ProjectRef, cfg config.Config, alone bool) supervisor.Project {
 	return supervisor.Project{
 		Name: ref.Name, Path: ref.Path,
 		Detect: func() []string {
@@ -132,7 +132,7 @@ func folderOf(dir string) (supervisor.Folder, error) {
 	return supervisor.Folder{Path: path, Device: id.Device, Inode: id.Inode, Born: id.Born}, err
 }
 
-func (ad adapter) speak(ref steward.ProjectRef, cfg steward.Config, alone bool) (supervisor.Speaker, error) {
+func (ad adapter) speak(ref config.ProjectRef, cfg config.Config, alone bool) (supervisor.Speaker, error) {
 	act := ref.Mode(ad.name) != "observe"
 	guard, only := guard(guardLock), &sole{dir: ref.Path, own: ad.own(ref.Path)}
 	if act && alone {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -60,7 +60,7 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	}
 	cfg, _, err := a.settings()
 	if err != nil {
-		cfg = steward.Defaults() // a boot script must not fail for a configuration that is not its own
+		cfg = config.Defaults() // a boot script must not fail for a configuration that is not its own
 	}
 	if protocolName == "" {
 		if protocolName, err = protocolFor(b.Agent, dir, cfg); err != nil {
@@ -94,11 +94,11 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 
 // protocolFor is the protocol of an agent that names none: that of the agents of protocol 000, else the only one that the
 // folder speaks.
-func protocolFor(agent, dir string, cfg steward.Config) (string, error) {
+func protocolFor(agent, dir string, cfg config.Config) (string, error) {
 	if slices.Contains(agentstatus.KnownAgents(), agent) {
 		return agentstatus.Name, nil
 	}
-	spoken := projectOf(steward.ProjectRef{Path: dir}, cfg, false).Detect()
+	spoken := projectOf(config.ProjectRef{Path: dir}, cfg, false).Detect()
 	switch len(spoken) {
 	case 0:
 		return "", usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", oneWord(agent), protocolNames())}

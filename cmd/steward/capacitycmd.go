@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
@@ -44,7 +44,7 @@ type meter struct {
 	app    *app
 	client *status.Client
 	gauge  *measure.Gauge
-	refs   []steward.ProjectRef
+	refs   []config.ProjectRef
 	limit  capacity.Config
 }
 
@@ -96,7 +96,7 @@ func (m *meter) measure(ctx context.Context) (json.RawMessage, error) {
 func (m *meter) furnish() {
 	cfg, paths, err := m.app.settings()
 	if err != nil {
-		cfg = steward.Defaults()
+		cfg = config.Defaults()
 	}
 	m.limit = cfg.Capacity
 	m.refs = m.app.knownProjects(cfg, paths)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -85,7 +85,7 @@ const aMoment = 5 * time.Second
 // observed looks at a project as if a moment had passed since a first look, and adds what is wrong with the file's own
 // fields: a snapshot tells of each flaw once per task, and of no work that ended long ago. known is false for a file that
 // no protocol reads.
-func observed(ctx context.Context, ref steward.ProjectRef, cfg steward.Config, file string) (list []protocol.Snapshot, known bool, err error) {
+func observed(ctx context.Context, ref config.ProjectRef, cfg config.Config, file string) (list []protocol.Snapshot, known bool, err error) {
 	p, now := projectOf(ref, cfg, false), time.Now()
 	since := now.Add(-cfg.Tasks.History)
 	if file != "" {
@@ -124,7 +124,7 @@ func (a *app) printChecked(c checked, protocols []string) error {
 
 // projectAround finds the project of a file: the nearest folder above it that speaks a protocol. The file is relative to that
 // folder, and "" for a folder itself.
-func projectAround(arg string, cfg steward.Config) (ref steward.ProjectRef, file string, err error) {
+func projectAround(arg string, cfg config.Config) (ref config.ProjectRef, file string, err error) {
 	path, err := filepath.Abs(arg)
 	if _, missing := os.Lstat(path); missing != nil {
 		if _, held := os.Lstat(path + ".held"); held == nil {
@@ -143,7 +143,7 @@ func projectAround(arg string, cfg steward.Config) (ref steward.ProjectRef, file
 		dir = filepath.Dir(path)
 	}
 	for {
-		ref = steward.ProjectRef{Name: filepath.Base(dir), Path: dir}
+		ref = config.ProjectRef{Name: filepath.Base(dir), Path: dir}
 		if len(projectOf(ref, cfg, false).Detect()) > 0 {
 			switch {
 			case dir == path:

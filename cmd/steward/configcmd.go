@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/config"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -32,9 +32,9 @@ func (a *app) configCommand() *cobra.Command {
 			case check != "":
 				return a.checkConfig(check)
 			case defaults && a.output == "json":
-				return a.print(settingsOf(steward.Defaults()))
+				return a.print(settingsOf(config.Defaults()))
 			case defaults:
-				return a.write(steward.DefaultsText())
+				return a.write(config.DefaultsText())
 			}
 			return a.printConfig()
 		},
@@ -73,7 +73,7 @@ type fileProblem struct {
 }
 
 func (a *app) checkConfig(file string) error {
-	cfg, err := steward.Load(file, checkPrograms)
+	cfg, err := config.Load(file, checkPrograms)
 	notes := notesOn(cfg)
 	if a.output == "json" {
 		doc := fileCheck{File: file, OK: err == nil, Problems: problemsOf(err), Notes: notes}
@@ -90,7 +90,7 @@ func (a *app) checkConfig(file string) error {
 }
 
 // notesOn names the project folders that cannot be used now. The file is fine all the same: a disk may come later.
-func notesOn(cfg steward.Config) []string {
+func notesOn(cfg config.Config) []string {
 	notes := []string{}
 	home, _ := os.UserHomeDir()
 	cwd, _ := os.Getwd()
@@ -111,7 +111,7 @@ func notesOn(cfg steward.Config) []string {
 // problemsOf takes apart what steward.Load joined.
 func problemsOf(err error) []fileProblem {
 	list := []fileProblem{}
-	var one steward.Problem
+	var one config.Problem
 	joined, several := err.(interface{ Unwrap() []error })
 	switch {
 	case err == nil:
@@ -128,7 +128,7 @@ func problemsOf(err error) []fileProblem {
 }
 
 // settingsOf gives the configuration for JSON under the keys of the file, with durations in seconds.
-func settingsOf(cfg steward.Config) any { return setting(reflect.ValueOf(cfg)) }
+func settingsOf(cfg config.Config) any { return setting(reflect.ValueOf(cfg)) }
 
 func setting(v reflect.Value) any {
 	if d, ok := v.Interface().(time.Duration); ok {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/status"
@@ -118,7 +118,7 @@ type patient struct {
 	uid    int
 	who    service.Account
 	config configFacts
-	cfg    steward.Config // the defaults, if the file is refused
+	cfg    config.Config // the defaults, if the file is refused
 	paths  platform.Paths
 	daemon daemonFacts
 }

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/service"
@@ -231,7 +231,7 @@ func TestDoctorFolder(t *testing.T) {
 }
 
 func TestDoctorProject(t *testing.T) {
-	refs, err := steward.Config{Projects: []steward.Project{{Path: "/p"}}}.ProjectList("/", "/")
+	refs, err := config.Config{Projects: []config.Project{{Path: "/p"}}}.ProjectList("/", "/")
 	if err != nil {
 		t.Fatal(err)
 	}

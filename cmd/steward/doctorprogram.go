@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
 )
@@ -87,7 +87,7 @@ type configFacts struct {
 // readSettings finds the configuration and the places that follow from it.
 func (d *patient) readSettings(ctx context.Context) {
 	type answer struct {
-		cfg   steward.Config
+		cfg   config.Config
 		paths platform.Paths
 		err   error
 		there bool
@@ -105,7 +105,7 @@ func (d *patient) readSettings(ctx context.Context) {
 	d.cfg, d.paths = got.cfg, got.paths
 	d.config = configFacts{file: got.paths.Config, there: got.there, err: got.err, projects: len(got.cfg.Projects), other: got.other}
 	if got.err != nil {
-		d.cfg = steward.Defaults()
+		d.cfg = config.Defaults()
 	}
 	switch {
 	case d.app.configFile != "":

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/supervisor"
@@ -15,7 +15,7 @@ import (
 
 // projectFacts are about one project.
 type projectFacts struct {
-	ref       steward.ProjectRef
+	ref       config.ProjectRef
 	folder    folder
 	protocols []string
 	unit      string // the text of the machine's unit, if that looks after it; else ""
@@ -41,7 +41,7 @@ func (d *patient) projects() []projectFacts {
 		r := &d.daemon.doc.Projects[n]
 		i := slices.IndexFunc(all, func(f projectFacts) bool { return f.ref.Path == filepath.Clean(r.Path) })
 		if i < 0 {
-			more, _ := steward.Config{Projects: []steward.Project{{Path: r.Path, Name: r.Name}}}.ProjectList("", "")
+			more, _ := config.Config{Projects: []config.Project{{Path: r.Path, Name: r.Name}}}.ProjectList("", "")
 			if len(more) == 0 {
 				continue
 			}
@@ -160,7 +160,7 @@ func judgeFault(name string, fault protocol.Fault) finding {
 }
 
 // bootScripts looks at the two scripts of protocol 000.
-func (d *patient) bootScripts(ref steward.ProjectRef) []finding {
+func (d *patient) bootScripts(ref config.ProjectRef) []finding {
 	if !slices.Contains(projectOf(ref, d.cfg, false).Detect(), agentstatus.Name) {
 		return nil
 	}

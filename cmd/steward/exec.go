@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/platform/proc"
@@ -130,7 +130,7 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	}
 	cfg, _, err := a.settings()
 	if err != nil {
-		cfg = steward.Defaults() // what is wrong with the daemon's configuration must not keep an agent from its work
+		cfg = config.Defaults() // what is wrong with the daemon's configuration must not keep an agent from its work
 	}
 	name := o.agent
 	if name == "" {
@@ -144,8 +144,8 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 
 // registersIn reports whether an agent of this folder is entered in the registry of protocol 000: that protocol is spoken
 // there, or none is. Where another one is spoken alone, its own files name its agents, and 000 is laid down by boot only.
-func registersIn(dir string, cfg steward.Config) bool {
-	return agentstatus.Detect(dir) || len(projectOf(steward.ProjectRef{Path: dir}, cfg, false).Detect()) == 0
+func registersIn(dir string, cfg config.Config) bool {
+	return agentstatus.Detect(dir) || len(projectOf(config.ProjectRef{Path: dir}, cfg, false).Detect()) == 0
 }
 
 // figures are what a reason may say differently each time although it is the same.
@@ -179,7 +179,7 @@ func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) e
 }
 
 // keepConfig is [keep] as the policy reads it.
-func keepConfig(cfg steward.Config) keep.Config {
+func keepConfig(cfg config.Config) keep.Config {
 	k := cfg.Keep
 	// The daemon writes a heartbeat for who has lived for a second: that is the first sign of an agent's own life.
 	return keep.Config{Place: k.Place, Backoff: k.Backoff, MaxBackoff: k.MaxBackoff, Burst: k.Burst, Within: k.Within, Stop: k.Stop, Ready: time.Second}

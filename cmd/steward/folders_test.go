@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -126,7 +126,7 @@ func TestFolderThatMayNotBeWritten(t *testing.T) {
 		if err := s.ready(); err != nil || s.lock == nil {
 			t.Errorf("it may be written: %v, %v", err, s.lock)
 		}
-		speaker, err := adapters[0].speak(steward.ProjectRef{Path: dir}, steward.Defaults(), true)
+		speaker, err := adapters[0].speak(config.ProjectRef{Path: dir}, config.Defaults(), true)
 		if err == nil || !strings.Contains(err.Error(), "another steward acts in this project ({") {
 			t.Errorf("a second steward: %v", err)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status"
@@ -43,7 +43,7 @@ func (a *app) forget(ctx context.Context, project, agent string) error {
 	}
 	cfg, _, err := a.settings()
 	if err != nil {
-		cfg = steward.Defaults()
+		cfg = config.Defaults()
 	}
 	client := connect(dir)
 	defer client.Close()

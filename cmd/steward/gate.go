@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
@@ -63,7 +63,7 @@ func gateDetail(g *protocol.Gate) string {
 func (a *app) gateAlone(ctx context.Context, o status.AdmitOrder) (bool, string, time.Duration) {
 	cfg, _, err := a.settings()
 	if err != nil {
-		cfg = steward.Defaults()
+		cfg = config.Defaults()
 	}
 	g := measure.New(o.Project)
 	g.Sample(time.Now())

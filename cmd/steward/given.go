@@ -8,22 +8,22 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
 
 // only narrows the configured projects down to the given folders; one that is not configured gets the defaults.
-func only(configured []steward.Project, dirs []string, home, cwd string) []steward.Project {
-	var chosen []steward.Project
+func only(configured []config.Project, dirs []string, home, cwd string) []config.Project {
+	var chosen []config.Project
 	for _, dir := range dirs {
 		full, err := filepath.Abs(dir)
 		if err != nil {
 			full = dir
 		}
-		p := steward.Project{Path: full}
+		p := config.Project{Path: full}
 		for _, c := range configured {
-			if path, err := steward.Expand(c.Path, home, cwd); err == nil && sameFolder(path, full) {
+			if path, err := config.Expand(c.Path, home, cwd); err == nil && sameFolder(path, full) {
 				p = c
 				p.Path = full
 			}
@@ -42,10 +42,10 @@ func (t twin) String() string {
 
 // apart leaves out each row whose path leads to the folder of an earlier row: one folder is one project, whatever links
 // lead to it. A path that is written twice stays, because it is refused.
-func apart(rows []steward.Project, home, cwd string) (kept []steward.Project, twins []twin) {
+func apart(rows []config.Project, home, cwd string) (kept []config.Project, twins []twin) {
 	var paths []string
 	for _, row := range rows {
-		path, err := steward.Expand(row.Path, home, cwd)
+		path, err := config.Expand(row.Path, home, cwd)
 		first := slices.IndexFunc(paths, func(p string) bool { return p != path && sameFolder(p, path) })
 		if err == nil && first >= 0 && !slices.Contains(paths, path) {
 			twins = append(twins, twin{path, paths[first]})
@@ -73,7 +73,7 @@ func (h *house) checkGiven(once bool) error {
 
 // tellProjects says at once which projects cannot be looked after yet: a slip of the pen looks just like a disk that comes
 // later. It also names the folders that are given under two names.
-func (h *house) tellProjects(refs []steward.ProjectRef, twins []twin) {
+func (h *house) tellProjects(refs []config.ProjectRef, twins []twin) {
 	for _, t := range twins {
 		if h.manager != "" {
 			h.log.Warn("a project is named twice; the first row holds", "path", t.path, "same_folder_as", t.first)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
@@ -66,7 +66,7 @@ func (a *app) lookForHolds(ctx context.Context) *holds {
 	l := &holds{}
 	cfg, paths, err := a.settings()
 	if err != nil {
-		cfg = steward.Defaults()
+		cfg = config.Defaults()
 		l.troubles = append(l.troubles, err)
 	}
 	l.look(ctx, a.knownProjects(cfg, paths), cfg)
@@ -74,7 +74,7 @@ func (a *app) lookForHolds(ctx context.Context) *holds {
 }
 
 // look adds the projects' tasks and agents.
-func (l *holds) look(ctx context.Context, refs []steward.ProjectRef, cfg steward.Config) {
+func (l *holds) look(ctx context.Context, refs []config.ProjectRef, cfg config.Config) {
 	for _, ref := range refs {
 		project := projectOf(ref, cfg, false)
 		for _, name := range project.Detect() {
@@ -115,24 +115,24 @@ func (l *holds) add(snap *protocol.Snapshot, adapter protocol.Adapter) {
 
 // knownProjects are the folders that a steward of this user looks after: those of the configuration or else the
 // current one, and those of the last run, which may have come from its flags.
-func (a *app) knownProjects(cfg steward.Config, paths platform.Paths) []steward.ProjectRef {
+func (a *app) knownProjects(cfg config.Config, paths platform.Paths) []config.ProjectRef {
 	h := &house{app: a, log: slog.New(slog.DiscardHandler)}
 	refs, _, _ := h.projects(cfg) // two rows for one folder: then only the last run's are known
 	return withLast(refs, cfg, paths)
 }
 
 // withLast adds the projects of the last run.
-func withLast(refs []steward.ProjectRef, cfg steward.Config, paths platform.Paths) []steward.ProjectRef {
+func withLast(refs []config.ProjectRef, cfg config.Config, paths platform.Paths) []config.ProjectRef {
 	var last status.Document
 	if _, err := status.ReadSnapshot(filepath.Join(paths.State, "status.json"), &last); err != nil {
 		return refs
 	}
 	cfg.Projects = nil
 	for _, r := range last.Projects {
-		if !filepath.IsAbs(r.Path) || slices.ContainsFunc(refs, func(ref steward.ProjectRef) bool { return sameFolder(ref.Path, r.Path) }) {
+		if !filepath.IsAbs(r.Path) || slices.ContainsFunc(refs, func(ref config.ProjectRef) bool { return sameFolder(ref.Path, r.Path) }) {
 			continue
 		}
-		row := steward.Project{Path: r.Path, Name: r.Name, Mode: map[string]string{}}
+		row := config.Project{Path: r.Path, Name: r.Name, Mode: map[string]string{}}
 		for name, mode := range r.Mode {
 			if _, spoken := adapterNamed(name); spoken {
 				row.Mode[name] = mode

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status"
@@ -32,7 +32,7 @@ func taskPath(dir, id, ext string) string {
 func held(t *testing.T, dir string, leases map[string]time.Time) {
 	t.Helper()
 	ad := adapters[0]
-	speaker := ad.open(dir, steward.Defaults(), guardLock)
+	speaker := ad.open(dir, config.Defaults(), guardLock)
 	defer speaker.Close()
 	for _, agent := range []string{"livhana-layer1.1", "codex-cursor"} {
 		if err := speaker.Prepare(t.Context(), protocol.Boot{Agent: agent, PID: os.Getpid(), Now: time.Now()}); err != nil {
@@ -161,7 +161,7 @@ func TestReleaseOfAnAgentWithoutADaemon(t *testing.T) {
 	project := filepath.Join(atHome(t), "cwd")
 	held(t, project, nil)
 	ad := adapters[0]
-	speaker := ad.open(project, steward.Defaults(), guardLock)
+	speaker := ad.open(project, config.Defaults(), guardLock)
 	defer speaker.Close()
 	subject := protocol.Subject{Kind: protocol.KindAgent, ID: "codex-cursor"}
 	if err := speaker.Apply(t.Context(), protocol.Change{Verb: protocol.VerbPause, Subject: subject, Why: "debugging"}, time.Now()); err != nil {

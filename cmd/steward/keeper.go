@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/platform"
@@ -94,7 +94,7 @@ func (h *house) restartAgent(ctx context.Context, a status.Kept, why string) (st
 
 // setAgents has the keeper follow the configuration. Agents of projects that this run was not asked to supervise are
 // neither started nor ended.
-func (h *house) setAgents(cfg steward.Config) {
+func (h *house) setAgents(cfg config.Config) {
 	h.mu.Lock()
 	k := h.keeper
 	h.mu.Unlock()
@@ -116,10 +116,10 @@ func (h *house) setAgents(cfg steward.Config) {
 }
 
 // keptRows resolves the [[agent]] rows: those of supervised projects, and the others.
-func keptRows(cfg steward.Config, refs []steward.ProjectRef) (rows, aside []keep.Row) {
+func keptRows(cfg config.Config, refs []config.ProjectRef) (rows, aside []keep.Row) {
 	home, _ := os.UserHomeDir()
 	for _, a := range cfg.Agents {
-		dir, err := steward.Expand(a.Project, home, "/")
+		dir, err := config.Expand(a.Project, home, "/")
 		if err != nil {
 			continue // Validate has refused it
 		}
@@ -128,7 +128,7 @@ func keptRows(cfg steward.Config, refs []steward.ProjectRef) (rows, aside []keep
 			r.Restart = keep.OnFailure
 		}
 		if r.Directory = a.Directory; r.Directory != "" {
-			if full, err := steward.Expand(a.Directory, home, "/"); err == nil {
+			if full, err := config.Expand(a.Directory, home, "/"); err == nil {
 				r.Directory = full
 			}
 		}
@@ -269,7 +269,7 @@ func (a *app) endAgents(ctx context.Context, paths platform.Paths) (ended int, e
 	o := keep.Options{State: paths.State, Root: root, Now: time.Now, Log: a.logger(), Environ: os.Environ(), OpenUnits: service.OpenUnits}
 	cfg, _, err := a.settings()
 	if err != nil {
-		cfg = steward.Defaults()
+		cfg = config.Defaults()
 	}
 	return keep.EndAll(ctx, o, cfg.Keep.Stop)
 }

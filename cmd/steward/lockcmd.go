@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/join/lock"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/handoffs"
@@ -34,14 +34,14 @@ func (a *app) lockCommand() *cobra.Command {
 }
 
 // locksOf opens the locks of a project.
-func (a *app) locksOf(project string) (*lock.Place, steward.Config, error) {
+func (a *app) locksOf(project string) (*lock.Place, config.Config, error) {
 	dir, err := projectDir("lock", project)
 	if err != nil {
-		return nil, steward.Config{}, err
+		return nil, config.Config{}, err
 	}
 	cfg, _, err := a.settings()
 	if err != nil {
-		cfg = steward.Defaults() // a command must not fail for a configuration that is not its own
+		cfg = config.Defaults() // a command must not fail for a configuration that is not its own
 	}
 	granted := lock.Open(dir, lock.Options{Now: time.Now})
 	m := handoffs.OpenMirror(dir, handoffs.MirrorOptions{

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 )
 
@@ -110,11 +110,11 @@ func (a *app) place() platform.Paths {
 }
 
 // settings reads the configuration. A file that was named must exist; the default one need not.
-func (a *app) settings() (steward.Config, platform.Paths, error) {
+func (a *app) settings() (config.Config, platform.Paths, error) {
 	p := a.place()
-	load := steward.LoadOptional
+	load := config.LoadOptional
 	if a.configFile != "" || os.Getenv("STEWARD_CONFIG") != "" {
-		load = steward.Load
+		load = config.Load
 	}
 	cfg, err := load(p.Config, checkPrograms)
 	if err != nil {
@@ -125,12 +125,12 @@ func (a *app) settings() (steward.Config, platform.Paths, error) {
 	}
 	home, _ := os.UserHomeDir()
 	if dir := cfg.Supervisor.StateDir; dir != "" && os.Getenv("STEWARD_STATE_DIR") == "" {
-		if p.State, err = steward.Expand(dir, home, "/"); err != nil {
+		if p.State, err = config.Expand(dir, home, "/"); err != nil {
 			return cfg, p, fmt.Errorf("supervisor.state_dir: %w", err)
 		}
 	}
 	if path := cfg.Status.Socket; path != "" && a.socket == "" && os.Getenv("STEWARD_SOCKET") == "" {
-		if p.Socket, err = steward.Expand(path, home, "/"); err != nil {
+		if p.Socket, err = config.Expand(path, home, "/"); err != nil {
 			return cfg, p, fmt.Errorf("status.socket: %w", err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform/desktop"
@@ -89,7 +89,7 @@ func ntfyOf(cfg escalate.NtfyConfig, key []byte) push.NtfyConfig {
 // readToken reads a secret that only its owner may read.
 func readToken(path string) (string, error) {
 	home, _ := os.UserHomeDir()
-	path, err := steward.Expand(path, home, "/")
+	path, err := config.Expand(path, home, "/")
 	if err != nil {
 		return "", fmt.Errorf("read the token: %w", err)
 	}
@@ -107,7 +107,7 @@ func readToken(path string) (string, error) {
 }
 
 // checkPrograms reports what is wrong with the servers and programs that a configuration names, one line each.
-func checkPrograms(c steward.Config) error {
+func checkPrograms(c config.Config) error {
 	var all []error
 	add := func(table string, err error) {
 		if err != nil {

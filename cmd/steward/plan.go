@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
@@ -74,7 +74,7 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 			fmt.Fprintf(a.err, "steward: project %s is left out: %v\n", ref.Name, err)
 		}
 	}
-	refs = slices.DeleteFunc(refs, func(ref steward.ProjectRef) bool { _, err := os.Stat(ref.Path); return err != nil })
+	refs = slices.DeleteFunc(refs, func(ref config.ProjectRef) bool { _, err := os.Stat(ref.Path); return err != nil })
 	view, err := a.lookOnce(ctx, refs, cfg)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 }
 
 // withPauses has projects only observed that a person has paused.
-func withPauses(view *decide.View, state *jsonfile.Root, refs []steward.ProjectRef, memory decide.Memory) error {
+func withPauses(view *decide.View, state *jsonfile.Root, refs []config.ProjectRef, memory decide.Memory) error {
 	orders, err := supervisor.OpenOrders(state)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func withPauses(view *decide.View, state *jsonfile.Root, refs []steward.ProjectR
 }
 
 // lookOnce observes every project without a change.
-func (a *app) lookOnce(ctx context.Context, refs []steward.ProjectRef, cfg steward.Config) (decide.View, error) {
+func (a *app) lookOnce(ctx context.Context, refs []config.ProjectRef, cfg config.Config) (decide.View, error) {
 	gauge := measure.New(pathsOf(refs)...)
 	gauge.Sample(time.Now())
 	view := decide.View{}

@@ -14,9 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/platform"
@@ -67,7 +67,7 @@ func (a *app) runCommand() *cobra.Command {
 type house struct {
 	app      *app
 	dirs     []string
-	cfg      steward.Config
+	cfg      config.Config
 	paths    platform.Paths
 	log      *slog.Logger
 	state    *jsonfile.Root
@@ -82,7 +82,7 @@ type house struct {
 	metricsChanged chan struct{}
 	journal        *supervisor.Journal
 	gauge          *measure.Gauge
-	watched        []steward.ProjectRef // whose disks the gauge reads; guarded by mu
+	watched        []config.ProjectRef // whose disks the gauge reads; guarded by mu
 	watcher        *watch.Watcher
 	unwatched      error // why there is none
 	exits          *proc.Watcher
@@ -181,7 +181,7 @@ func (h *house) takeOver(once bool) (decide.Memory, error) {
 }
 
 // projects lists what is to be supervised: flags, else the configuration, else the current folder.
-func (h *house) projects(cfg steward.Config) ([]steward.ProjectRef, []twin, error) {
+func (h *house) projects(cfg config.Config) ([]config.ProjectRef, []twin, error) {
 	cwd, err := os.Getwd()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the current folder: %w", err)
@@ -263,7 +263,7 @@ func (h *house) openWatch() {
 	h.metrics.Watches(w.Descriptors)
 }
 
-func pathsOf(refs []steward.ProjectRef) []string {
+func pathsOf(refs []config.ProjectRef) []string {
 	var paths []string
 	for _, r := range refs {
 		paths = append(paths, r.Path)
@@ -272,7 +272,7 @@ func pathsOf(refs []steward.ProjectRef) []string {
 }
 
 // byName gives a load its disks by the name of the project; the gauge knows folders only.
-func byName(load capacity.Load, refs []steward.ProjectRef) capacity.Load {
+func byName(load capacity.Load, refs []config.ProjectRef) capacity.Load {
 	disks := make(map[string]capacity.Disk, len(refs))
 	for _, r := range refs {
 		if d, known := load.Disks[r.Path]; known {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform"
@@ -97,7 +97,7 @@ func (h *house) reload(ctx context.Context) (notes []string, err error) {
 	defer h.sayReady()
 	alert := configAlert()
 	cfg, paths, err := h.app.settings()
-	var refs []steward.ProjectRef
+	var refs []config.ProjectRef
 	var twins []twin
 	if err == nil {
 		refs, twins, err = h.projects(cfg)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/supervisor"
@@ -164,7 +164,7 @@ func (a *app) spec(o serviceOptions, who service.Account, paths platform.Paths) 
 	}
 	s.Projects = pathsOf(refs)
 	if dir := cfg.Supervisor.StateDir; dir != "" {
-		if dir, err = steward.Expand(dir, who.Home, "/"); err != nil {
+		if dir, err = config.Expand(dir, who.Home, "/"); err != nil {
 			return s, fmt.Errorf("supervisor.state_dir: %w", err)
 		}
 		s.Projects = append(s.Projects, dir)
@@ -173,11 +173,11 @@ func (a *app) spec(o serviceOptions, who service.Account, paths platform.Paths) 
 	return s, nil
 }
 
-func (a *app) configOf(paths platform.Paths) (steward.Config, error) {
+func (a *app) configOf(paths platform.Paths) (config.Config, error) {
 	if a.configFile != "" || os.Getenv("STEWARD_CONFIG") != "" {
-		return steward.Load(paths.Config, checkPrograms)
+		return config.Load(paths.Config, checkPrograms)
 	}
-	return steward.LoadOptional(paths.Config, checkPrograms)
+	return config.LoadOptional(paths.Config, checkPrograms)
 }
 
 // ownBinary is this program under the name that stays when it is upgraded: a link in the PATH rather than the folder

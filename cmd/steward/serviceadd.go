@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
 )
@@ -56,7 +56,7 @@ func extend(file string, dirs []string, home string) ([]string, error) {
 	}
 	text := old
 	for _, dir := range dirs {
-		if text, err = steward.AddProject(file, text, dir, home); err != nil {
+		if text, err = config.AddProject(file, text, dir, home); err != nil {
 			return nil, err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform"
@@ -55,7 +55,7 @@ func downAlert() rules.Alert {
 func (a *app) serviceFailed(ctx context.Context, why string) error {
 	cfg, paths, err := a.settings()
 	if err != nil {
-		cfg, paths = steward.Defaults(), a.place()
+		cfg, paths = config.Defaults(), a.place()
 		why = cmp.Or(why, oneLine(err))
 	}
 	alone, err := takeState(paths.State)
@@ -203,10 +203,10 @@ func (a *app) tellOutcome(o service.Outcome, done, nothing string) error {
 }
 
 // projectsOf are the folders that this service looks after, and looked after last.
-func (a *app) projectsOf(paths platform.Paths, who service.Account) []steward.ProjectRef {
+func (a *app) projectsOf(paths platform.Paths, who service.Account) []config.ProjectRef {
 	cfg, err := a.configOf(paths)
 	if err != nil {
-		cfg = steward.Defaults()
+		cfg = config.Defaults()
 	}
 	refs, _ := cfg.ProjectList(who.Home, who.Home)
 	return withLast(refs, cfg, paths)

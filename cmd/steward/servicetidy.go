@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 )
 
@@ -22,7 +22,7 @@ func historyFiles() []string {
 
 // tidyUp removes what the service has left in its own folders; with purge the history too. Files that nobody here has
 // made stay, and so does everything while another steward runs.
-func tidyUp(paths platform.Paths, refs []steward.ProjectRef, o serviceOptions) (gone, notes []string) {
+func tidyUp(paths platform.Paths, refs []config.ProjectRef, o serviceOptions) (gone, notes []string) {
 	alone, err := takeState(paths.State)
 	switch {
 	case errors.Is(err, platform.ErrLocked):
@@ -64,7 +64,7 @@ func tidyUp(paths platform.Paths, refs []steward.ProjectRef, o serviceOptions) (
 
 // purgeProjects removes steward's own folder from every project: attempts, locks, and what is published there. It names
 // every folder that it removes, and every folder that stays. A link in the folder's place leads nowhere out of the project.
-func purgeProjects(refs []steward.ProjectRef) (gone, notes []string) {
+func purgeProjects(refs []config.ProjectRef) (gone, notes []string) {
 	for _, ref := range refs {
 		root, err := os.OpenRoot(ref.Path)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 )
 
@@ -27,7 +27,7 @@ func TestPurgeNamesWhatItRemovesInProjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refs := []steward.ProjectRef{{Path: dir}, {Path: filepath.Join(dir, "gone")}}
+	refs := []config.ProjectRef{{Path: dir}, {Path: filepath.Join(dir, "gone")}}
 	gone, notes := purgeProjects(refs)
 	if !reflect.DeepEqual(gone, []string{own}) {
 		t.Errorf("it names %q as removed", gone)

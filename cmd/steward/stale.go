@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 )
@@ -82,11 +82,11 @@ func (a *app) releaseStale(ctx context.Context, dir string) (released int) {
 	defer cancel()
 	cfg, paths, err := a.settings()
 	if err != nil {
-		cfg = steward.Defaults()
+		cfg = config.Defaults()
 	} else if paths.Socket != usual && listens(ctx, paths.Socket) {
 		return 0
 	}
-	refs := slices.DeleteFunc(withFolder(a.knownProjects(cfg, paths), dir, cfg), func(ref steward.ProjectRef) bool { return !mayHold(ref.Path, cfg.Envelope.Messages) })
+	refs := slices.DeleteFunc(withFolder(a.knownProjects(cfg, paths), dir, cfg), func(ref config.ProjectRef) bool { return !mayHold(ref.Path, cfg.Envelope.Messages) })
 	l := &holds{}
 	defer l.close()
 	l.look(ctx, refs, cfg)
@@ -112,17 +112,17 @@ func listens(ctx context.Context, socket string) bool {
 }
 
 // withFolder adds a folder that a command names to the known projects.
-func withFolder(refs []steward.ProjectRef, dir string, cfg steward.Config) []steward.ProjectRef {
+func withFolder(refs []config.ProjectRef, dir string, cfg config.Config) []config.ProjectRef {
 	abs, err := filepath.Abs(dir)
 	folder, statErr := os.Stat(abs)
-	known := func(ref steward.ProjectRef) bool {
+	known := func(ref config.ProjectRef) bool {
 		info, err := os.Stat(ref.Path)
 		return err == nil && os.SameFile(info, folder)
 	}
 	if err != nil || statErr != nil || dir == "" || slices.ContainsFunc(refs, known) {
 		return refs
 	}
-	cfg.Projects = []steward.Project{{Path: abs}}
+	cfg.Projects = []config.Project{{Path: abs}}
 	more, _ := cfg.ProjectList("", "")
 	return append(refs, more...)
 }

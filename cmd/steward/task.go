@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol"
@@ -88,7 +88,7 @@ func (a *app) findDesk(ctx context.Context, project, id, doing string) (*workdes
 	if project == "" {
 		cfg, paths, err := a.settings()
 		if err != nil {
-			cfg = steward.Defaults()
+			cfg = config.Defaults()
 		}
 		for _, ref := range a.knownProjects(cfg, paths) {
 			dirs = append(dirs, ref.Path)

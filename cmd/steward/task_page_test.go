@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol/agentstatus"
 )
@@ -28,7 +28,7 @@ func TestTasksPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllStringSubmatch(string(data), -1) {
-		if _, err := steward.Parse("docs/tasks.md", []byte(m[1])); err != nil {
+		if _, err := config.Parse("docs/tasks.md", []byte(m[1])); err != nil {
 			t.Errorf("the page's example is refused: %v", err)
 		}
 	}

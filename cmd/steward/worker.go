@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/platform/proc"
@@ -128,7 +128,7 @@ func workerExit(f workerFlags, t worker.Tally) error {
 }
 
 // workerSettings puts the configuration into the worker's terms.
-func workerSettings(cfg steward.Config) (worker.Settings, error) {
+func workerSettings(cfg config.Config) (worker.Settings, error) {
 	w := cfg.Worker
 	s := worker.Settings{Poll: w.Poll, Beat: w.Beat, Stop: w.Stop, Output: w.Output, Keep: w.Keep, Confine: w.Confine, Environment: w.Environment,
 		Research: w.Commands.Research, Validate: w.Commands.Validate, Deploy: w.Commands.Deploy, DeployDryRun: w.Commands.DeployDryRun,
@@ -144,7 +144,7 @@ func expandAll(key string, paths []string) ([]string, error) {
 	home, _ := os.UserHomeDir()
 	var list []string
 	for _, path := range paths {
-		full, err := steward.Expand(path, home, "/")
+		full, err := config.Expand(path, home, "/")
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}

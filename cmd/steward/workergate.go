@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
@@ -17,7 +17,7 @@ import (
 type workerGate struct {
 	app     *app
 	project string
-	cfg     steward.Config
+	cfg     config.Config
 	paths   platform.Paths
 	several bool // tasks run beside each other
 	gauge   *measure.Gauge

@@ -1,4 +1,4 @@
-package steward
+package config
 
 import (
 	"maps"
@@ -100,7 +100,7 @@ func TestDefaultRules(t *testing.T) {
 
 // What escalate is tested with is what is shipped, comments included.
 func TestRulesAreThoseOfEscalate(t *testing.T) {
-	fragment, err := os.ReadFile("escalate/rules/testdata/rules.toml")
+	fragment, err := os.ReadFile("../escalate/rules/testdata/rules.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
