@@ -41,8 +41,6 @@ func (k *taskLook) ended() {
 	case scheduled(k.t) && k.t.Takings[len(k.t.Takings)-1].Rule == RuleOperator && k.t.Ref.Path != "" && !k.t.Cancelled:
 		k.onDemand(protocol.ReasonRepair, "you asked for another run, and a crash cut its way short")
 	case k.runsAgain(&r):
-		if !k.t.Requeue {
-		}
 		k.again(r)
 	case r.Action == rules.ActionNone && !k.t.Cancelled:
 		k.is(protocol.TaskDone, protocol.ReasonRule, "%s", r.Why)
@@ -169,8 +167,6 @@ func (k *taskLook) again(r rules.Ruling) {
 func (k *taskLook) endedAt() time.Time {
 	if k.t.Outcome.Appeared.IsZero() {
 		return time.Time{}
-	}
-	if k.t.Outcome.Appeared.After(k.d.now) {
 	}
 	return earliest(earliest(k.mem.Waits, k.t.Outcome.Appeared), k.d.now)
 }
