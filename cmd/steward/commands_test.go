@@ -312,8 +312,11 @@ func TestABadConfigurationKeepsNobodyFromTheDaemon(t *testing.T) {
 	}
 	daemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"agents":[]}`) })
 	code, out, errOut := invoke("agents")
-	if code != 0 || out != "no agents\nhow to add one: steward boot --help\n" || !strings.Contains(errOut, "invalid configuration") {
+	if code != 0 || out != "no agents\nhow to add one: steward boot --help\n" || strings.Count(errOut, "the configuration cannot be used") != 1 {
 		t.Errorf("exit %d, %q, %q", code, out, errOut)
+	}
+	if _, _, errOut := invoke("incidents"); strings.Count(errOut, "the configuration cannot be used") != 1 {
+		t.Errorf("of two questions to the daemon each warns: %q", errOut)
 	}
 	if code, _, _ := invoke("agents", "--config", filepath.Join(dir, "config.toml")); code != exitFailed {
 		t.Errorf("with --config: exit %d, want %d", code, exitFailed)

@@ -76,7 +76,7 @@ func (h *house) keptAgents() []status.Kept {
 func (h *house) restartAgent(ctx context.Context, a status.Kept, why string) (status.Kept, error) {
 	subject := protocol.Subject{Project: a.Project, Protocol: agentstatus.Name, Kind: protocol.KindAgent, ID: a.Agent}
 	if h.holdsAgent(keep.Row{Project: a.Project, Name: a.Agent}) {
-		return a, fmt.Errorf("%w: %s is held, and would not start again; first: steward release agent/%s", supervisor.ErrRefused, a.Agent, a.Agent)
+		return a, fmt.Errorf("%w: %s is held, and would not start again; first: steward release %s:agent/%s", supervisor.ErrRefused, a.Agent, a.Project, a.Agent)
 	}
 	h.mu.Lock()
 	k := h.keeper

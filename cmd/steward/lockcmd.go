@@ -206,7 +206,7 @@ func lockWords(s lock.Status) string {
 		words += " (" + oneWord(strings.Join(s.Command, " ")) + ")"
 	}
 	if !s.Since.IsZero() {
-		words += ", since " + s.Since.UTC().Format(time.RFC3339)
+		words += ", since " + s.Since.Local().Format(time.DateTime)
 	}
 	if s.Why != "held" {
 		words += "; " + clean(s.Why)

@@ -41,7 +41,11 @@ func (a *app) lockListCommand(project *string) *cobra.Command {
 				shown = shown[:min(uint(total), limit)]
 			}
 			if a.output == "json" {
-				return errors.Join(a.print(map[string]any{"locks": shown}), err)
+				doc := map[string]any{"locks": shown}
+				if len(shown) < total {
+					doc["total"] = total
+				}
+				return errors.Join(a.print(doc), err)
 			}
 			var states []string
 			for _, s := range shown {

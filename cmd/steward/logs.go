@@ -109,9 +109,9 @@ func (a *app) findLog(agent, project string) (log keep.Log, err error) {
 	case 0:
 		next := "add an [[agent]] row and run: steward reload"
 		if len(all) > 0 {
-			next = "there are logs of: " + logNames(all, func(l keep.Log) string { return l.Agent })
+			next = "there are logs of: " + logNames(all, func(l keep.Log) string { return l.Agent + " (" + l.Dir + ")" })
 		}
-		return log, report(supervisor.ErrNoSubject, "logs %s: steward has no output of it, because no [[agent]] row started it; %s", agent, next)
+		return log, report(supervisor.ErrNoSubject, "logs %s: steward has not started it from an [[agent]] row, so it has no output of it; %s", agent, next)
 	}
 	return log, report(supervisor.ErrRefused, "logs %s: agents of %d projects have this name; add --project with one of: %s", agent, len(found),
 		logNames(found, func(l keep.Log) string { return l.Dir }))

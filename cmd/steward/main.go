@@ -51,6 +51,7 @@ type app struct {
 	socket     string
 	output     string
 	noColor    bool
+	warned     bool // that the configuration cannot be used
 }
 
 func (a *app) command() *cobra.Command {

@@ -55,7 +55,9 @@ func valueWords(kind string, err error) string {
 		return "the number is too large"
 	}
 	switch kind {
-	case "int", "uint", "int64":
+	case "uint":
+		return "use a whole number from 0 on"
+	case "int", "int64":
 		return "use a whole number"
 	case "float64":
 		return "use a number"

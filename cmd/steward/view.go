@@ -67,8 +67,12 @@ func (a *app) reach() (platform.Paths, error) {
 	if err == nil || a.configFile != "" {
 		return paths, err
 	}
-	fmt.Fprintln(a.err, "steward: invalid configuration; using the default socket; see: steward config")
-	return a.place(), nil
+	paths = a.place()
+	if !a.warned {
+		fmt.Fprintf(a.err, "steward: the configuration cannot be used (see: steward config); the daemon is asked at %s\n", paths.Socket)
+		a.warned = true
+	}
+	return paths, nil
 }
 
 // ask calls the daemon.

@@ -303,6 +303,9 @@ func Standing(d agentstatus.Detail) string {
 	case StateEnded:
 		return ended(d)
 	}
+	if d.Request == nil {
+		return "its request cannot be read, so nobody can take it; steward check FILE says why"
+	}
 	return "waits for " + who + " to take it"
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -287,7 +286,7 @@ func TestBootAtOnce(t *testing.T) {
 	if got := strings.Count(string(text), "agent_ready"); got != 20 {
 		t.Errorf("%d log lines", got)
 	}
-	if want := append(slices.Clone(names), codex); len(snap.Agents) != len(want) {
+	if len(snap.Agents) != len(names) { // codex-cursor, which nobody has booted, is not among them
 		t.Errorf("agents %s", agentNames(&snap))
 	}
 }

@@ -38,7 +38,8 @@ func entryOf(agent, status string) registryEntry {
 	return registryEntry{Type: pr.kind, Environment: pr.environment, Status: status, Capabilities: pr.capabilities}
 }
 
-// createRegistry writes the registry of a project where nobody has booted yet: like the script's, with codex unknown.
+// createRegistry writes the registry of a project where nobody has booted yet. The script of livhana names codex as
+// unknown beside it.
 func (p *Project) createRegistry(b protocol.Boot, stamp string) error {
 	if p.has(registry) {
 		return jsonfile.ErrExist
@@ -52,7 +53,7 @@ func (p *Project) createRegistry(b protocol.Boot, stamp string) error {
 		return jsonfile.Set{Path: []string{"agents", name}, Value: entry}
 	}
 	order := []jsonfile.Set{agent(b.Agent, me)} // a map would put codex-cursor before livhana-layer1.1
-	if b.Agent != codex {
+	if b.Agent == livhana {
 		order = append(order, agent(codex, entryOf(codex, "unknown")))
 	}
 	doc, err := jsonfile.Encode(registryFile{UpdatedAt: stamp, Agents: map[string]registryEntry{}})
