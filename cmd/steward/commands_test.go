@@ -220,6 +220,18 @@ func TestStatusShowsTheLastSnapshot(t *testing.T) {
 	if code != exitNoDaemon || !strings.Contains(out, "steward 1.2.3") || !strings.Contains(errOut, "no steward is running; last seen") {
 		t.Errorf("exit %d, %q, %q", code, out, errOut)
 	}
+	if watched, err := (&app{err: io.Discard}).watchedStatus(t.Context()); err != nil || watched.Looks != doc.Looks || watched.Daemon == nil || watched.Daemon.Running {
+		t.Errorf("--watch shows the last picture while no daemon runs: %v, %+v", err, watched.Daemon)
+	}
+	// The heartbeat is newer than a picture in which nothing changed.
+	beat, earlier := filepath.Join(dir, "state", beatFile), time.Now().Add(-time.Hour)
+	if err := errors.Join(os.Chtimes(filepath.Join(dir, "state", "status.json"), earlier, earlier), os.WriteFile(beat, []byte("{}"), 0o600),
+		os.Chtimes(beat, time.Now(), time.Now().Add(-2*time.Minute))); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, errOut := invoke("status"); !strings.Contains(errOut, "last seen 2 min") {
+		t.Errorf("the heartbeat is two minutes old: %s", errOut)
+	}
 	code, out, _ = invoke("status", "-o", "json")
 	var back status.Document
 	if err := json.Unmarshal([]byte(out), &back); err != nil || code != exitNoDaemon || back.Looks != doc.Looks {

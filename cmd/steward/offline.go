@@ -80,7 +80,11 @@ func (a *app) lastStatus(ctx context.Context, none error) error {
 		return shown
 	}
 	p := a.page()
-	return report(none, "no steward is running; last seen %s (%s)%s. Start one with: steward run", p.ago(&written), written.Format(time.RFC3339), others)
+	seen := written // the picture is written when something changes, the heartbeat always
+	if beat, err := os.Stat(filepath.Join(paths.State, beatFile)); err == nil && beat.ModTime().After(seen) {
+		seen = beat.ModTime()
+	}
+	return report(none, "no steward is running; last seen %s (%s)%s. Start one with: steward run", p.ago(&seen), seen.Format(time.RFC3339), others)
 }
 
 // othersTime bounds the question to each steward of another user.

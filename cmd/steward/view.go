@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -134,8 +135,8 @@ func (a *app) watchStatus(ctx context.Context) error {
 		return usageError{errors.New("status --watch draws on a terminal; elsewhere use: steward status -o json")}
 	}
 	last, err := a.live(ctx, 2*time.Second, func(ctx context.Context) (string, string, error) {
-		var doc status.Document
-		if err := a.ask(ctx, "show the status", func(c *status.Client) error { return c.Get(ctx, "/v1/status", &doc) }); err != nil {
+		doc, err := a.watchedStatus(ctx)
+		if err != nil {
 			return "", "", err
 		}
 		p := a.page()
@@ -146,6 +147,18 @@ func (a *app) watchStatus(ctx context.Context) error {
 		err = a.write(last)
 	}
 	return err
+}
+
+// watchedStatus is the picture of the daemon. While none runs it is the last one's: the daemon may be restarting.
+func (a *app) watchedStatus(ctx context.Context) (doc status.Document, err error) {
+	err = a.ask(ctx, "show the status", func(c *status.Client) error { return c.Get(ctx, "/v1/status", &doc) })
+	if errors.Is(err, status.ErrNoDaemon) {
+		_, paths, _ := a.settings() // ask has said what is wrong with them
+		if written, unread := status.ReadSnapshot(filepath.Join(paths.State, snapshotFile), &doc); unread == nil {
+			doc.Daemon, err = &status.Daemon{Since: &written}, nil
+		}
+	}
+	return doc, err
 }
 
 // printStatus shows the picture of the daemon on that socket.
@@ -161,7 +174,7 @@ func (a *app) printStatus(ctx context.Context, socket string) error {
 func renderStatus(p *page, doc status.Document) {
 	if d := doc.Daemon; d != nil && !d.Running && d.Since != nil {
 		p.styled(red, "no steward is running: this is what the last one%s saw %s", ofUser(), p.ago(d.Since))
-		p.styled(bold, "steward %s ran for %s, %s", clean(doc.Version), short(d.Since.Sub(doc.Started)), plural(doc.Looks, "look"))
+		p.styled(bold, "steward %s had run for %s then, %s", clean(doc.Version), short(d.Since.Sub(doc.Started)), plural(doc.Looks, "look"))
 	} else {
 		p.styled(bold, "steward %s, up %s, %s, the last %s", clean(doc.Version), short(p.now.Sub(doc.Started)), plural(doc.Looks, "look"), p.ago(&doc.LastLook))
 	}
