@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,6 +42,9 @@ func (a *app) checkFiles(ctx context.Context, args []string) error {
 	all := checked{Findings: []protocol.Finding{}, Faults: []protocol.Fault{}}
 	var protocols []string
 	for _, arg := range args {
+		if arg == "" { // as a shell makes of a variable that is not set; it would be the folder that the command stands in
+			return usageError{errors.New("check: FILE is empty")}
+		}
 		ref, file, err := projectAround(arg, cfg)
 		if err != nil {
 			return err
