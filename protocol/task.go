@@ -172,9 +172,10 @@ type Outcome struct {
 	// Twice: the attempt that it ends may still run somewhere.
 	Twice bool `json:"twice,omitempty"`
 	// Unrecorded: the protocol keeps the first terminal result on record, and this one is not there yet. Sealed: such a
-	// record exists and cannot be read, so the task is not retried.
+	// record exists and cannot be read, so the task is not retried. Unread: such a record cannot be read for the moment.
 	Unrecorded bool `json:"unrecorded,omitempty"`
 	Sealed     bool `json:"sealed,omitempty"`
+	Unread     bool `json:"unread,omitempty"`
 	Ref        Ref  `json:"ref"`
 }
 

@@ -17,7 +17,8 @@ import (
 // result does not replace it: the later one is filed, and the bytes on record are written back (protocol 000, Retry).
 type firstResult struct {
 	there    bool
-	damaged  bool         // the record exists and can never be read: no result of this task is retried
+	damaged  bool         // the record cannot be read: no result of this task is retried
+	passing  bool         // it may be readable in a moment
 	request  jsonfile.Sum // the request that it answers; "" when there was none
 	created  time.Time    // when that request was created; zero when it is not known
 	sum      jsonfile.Sum
@@ -53,7 +54,8 @@ func (p *Project) readFirst(id string, whole bool) (f firstResult) {
 		return f
 	}
 	f.there = true
-	if err == nil {
+	read := err == nil
+	if read {
 		err = o.Newer(recordVersion)
 	}
 	if err == nil {
@@ -70,7 +72,7 @@ func (p *Project) readFirst(id string, whole bool) (f firstResult) {
 	}
 	if err != nil {
 		p.Patience.Unreadable(file, err)
-		f.damaged = true
+		f.damaged, f.passing = true, !read && p.Patience.Passing(file)
 		return f
 	}
 	p.Patience.Clear(file)

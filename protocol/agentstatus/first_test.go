@@ -141,6 +141,21 @@ func TestTheRecordCannotBeOpened(t *testing.T) {
 	}
 }
 
+// A record that is being written, or that the disk does not give for a moment, is waited for.
+func TestTheRecordIsTorn(t *testing.T) {
+	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
+	s.record()
+	record := s.Read(Base + "/" + finalFile(taskID))
+	s.Write(Base+"/"+finalFile(taskID), record[:40])
+	if k := only(t, s.look()); k.Outcome == nil || !k.Outcome.Unread || k.Outcome.Sealed || k.Outcome.Unrecorded {
+		t.Errorf("torn: %+v", k.Outcome)
+	}
+	s.Write(Base+"/"+finalFile(taskID), record)
+	if k := only(t, s.look()); k.Outcome == nil || k.Outcome.Unread || k.Outcome.Sealed || k.Outcome.Unrecorded {
+		t.Errorf("whole: %+v", k.Outcome)
+	}
+}
+
 // Attempt 1 was taken for lost, and its agent wakes up while attempt 2 is under way. Its completed result counts. A failed
 // one is filed if it says that it began before attempt 2; once, for there was one lost attempt.
 func TestAResultOfALostAttempt(t *testing.T) {

@@ -80,7 +80,8 @@ func (p *Project) outcomeOf(e *entry, o *outcome, ref protocol.Ref) *protocol.Ou
 	if out.Unrecorded = e.unrecorded(o); !out.Unrecorded && !o.Ours && (e.overruled || stamp.ModTime().After(f.recorded)) {
 		appeared = f.at // the file is a copy that was put back
 	}
-	out.Sealed = f.there && f.damaged && !o.Ours
+	unread := f.there && f.damaged && !o.Ours
+	out.Unread, out.Sealed = unread && f.passing, unread && !f.passing
 	if out.Appeared, out.At = p.capped(appeared), p.capped(out.At); o.zoneless {
 		out.At = out.Appeared
 	}

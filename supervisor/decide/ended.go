@@ -50,13 +50,14 @@ func (k *taskLook) ended() {
 	}
 }
 
-// unread waits while the record of an earlier attempt cannot be read: by which rule it was taken is not known, and so not
-// how many this rule has left. A result that is judged now would be judged wrongly for good.
+// unread waits while a record of the task cannot be read: of an earlier attempt, by which rule it was taken and how many
+// attempts this rule has left; of the first result, whether this result counts. A result that is judged now would be judged
+// wrongly for good.
 func (k *taskLook) unread() bool {
-	if !slices.ContainsFunc(k.t.Takings, func(t protocol.Taking) bool { return t.Unread }) {
+	if o := k.t.Outcome; (o == nil || !o.Unread) && !slices.ContainsFunc(k.t.Takings, func(t protocol.Taking) bool { return t.Unread }) {
 		return false
 	}
-	k.is(protocol.TaskWaiting, protocol.ReasonUnreadable, "the record of an earlier attempt cannot be read for the moment")
+	k.is(protocol.TaskWaiting, protocol.ReasonUnreadable, "a record of it cannot be read for the moment")
 	return true
 }
 
