@@ -63,7 +63,7 @@ func (s *Supervisor) hand(d *desk, now time.Time) {
 // listed, however long that takes and whatever the machine slept through.
 func (s *Supervisor) history(d *desk, now time.Time) time.Time {
 	var stopped, unsaved time.Time
-	if d.lookedAt.IsZero() {
+	if d.lookedAt.IsZero() || s.unsaved != nil { // what was not saved was told to nobody
 		stopped = s.from
 	}
 	if s.unsaved != nil {

@@ -320,7 +320,7 @@ func problem(err error) string {
 func (b *brain) lookAt(d *place) {
 	m := b.m
 	var stopped time.Time
-	if !d.looked {
+	if !d.looked || !b.unsaved.IsZero() {
 		stopped = b.from
 	}
 	d.snapshots = m.look(d.s, b.memory.History(d.s.name, m.now(), stopped, b.unsaved, m.cfg.Tasks.History))

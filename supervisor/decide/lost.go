@@ -21,7 +21,7 @@ func (k *taskLook) alone() {
 		due = until
 	}
 	k.is(protocol.TaskRunning, protocol.ReasonLost, "%s", k.t.Lost)
-	if k.d.now.Before(due) {
+	if k.at.Before(due) { // by then another process may have taken it
 		k.verdict.NotBefore = due
 		k.d.lookAgain(k.s.Project, due)
 		return
