@@ -72,6 +72,17 @@ func TestSimulation(t *testing.T) {
 	})
 }
 
+// TestSimulationAgain plays seeds that once broke a law: a look from before a clock change killed an agent (951), an old look
+// gave up work that another process had taken (1231), and failures were told to nobody, because the memory could not be saved
+// since the start (1788, 5564).
+func TestSimulationAgain(t *testing.T) {
+	for _, seed := range []uint64{951, 1231, 1788, 5564} {
+		if m := play1(seed); m.broken != "" {
+			t.Errorf("seed %d: %s\nreplay: go test ./supervisor -run 'TestSimulation$' -sim.seed=%d -v", seed, m.broken, seed)
+		}
+	}
+}
+
 // play1 plays one seed to its end.
 func play1(seed uint64) (m *simulation) {
 	m = newSimulation(seed)

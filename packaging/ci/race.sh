@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 
 # Tests of decisions, tables and files: one goroutine calls the code under test, so there is nothing to detect.
-alone="TestTranscripts TestSituations TestSimulation TestSimulatedMonth TestCrashAnywhere TestDecideProperties TestStarving TestSuite TestNoIncrementIsLost
+alone="TestTranscripts TestSituations TestSimulation TestSimulationAgain TestSimulatedMonth TestCrashAnywhere TestDecideProperties TestStarving TestSuite TestNoIncrementIsLost
 TestRecordIsTrimmed TestRecordOfAnswersIsBounded TestEventLogIsReadAsItGrows TestErrorsAreBounded"
 
 # Tests of the program (the binary under test is built with the detector) that repeat for minutes what shorter ones start: TestStoppedDaemon,
