@@ -46,7 +46,7 @@ func (h *house) answer(ctx context.Context, key string, r escalate.Reply) (escal
 	}
 	h.log.Info("answered", "key", i.Key, "option", i.Answer.Option, "by", i.Answer.By, "via", i.Answer.Via)
 	if err := h.journal.Write(supervisor.Entry{At: time.Now(), Kind: "answer", Subject: i.Subject(), Verb: "answer", Reason: i.Answer.Option,
-		Text: i.Why, Incident: i.Key}); err != nil {
+		Text: because(i.Why, i.Answer.Why), Incident: i.Key}); err != nil {
 		h.log.Error("journal", "error", err)
 	}
 	switch err := h.carry(ctx, i); {
@@ -165,4 +165,12 @@ func (h *house) carryAnswers(ctx context.Context) error {
 			timer.Reset(carryEvery)
 		}
 	}
+}
+
+// because adds the reason that a person gave.
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + " (" + why + ")"
 }

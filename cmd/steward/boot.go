@@ -13,7 +13,6 @@ import (
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
-	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 func (a *app) bootCommand() *cobra.Command {
@@ -51,8 +50,8 @@ func (a *app) bootCommand() *cobra.Command {
 }
 
 func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Boot) error {
-	if !jsonfile.PlainName(b.Agent) {
-		return usageError{fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", oneWord(b.Agent))}
+	if !isAgentName(b.Agent) {
+		return usageError{fmt.Errorf("boot: %q is not a name for an agent: use letters, digits, '-', '_' and '.', starting with a letter or a digit", oneWord(b.Agent))}
 	}
 	dir, err := projectDir("boot", project)
 	if err != nil {

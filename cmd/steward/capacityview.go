@@ -84,7 +84,7 @@ func shareOf(c status.Capacity, dimension string) protocol.Share {
 func sizeOf(c status.Capacity, dimension string) string {
 	switch {
 	case dimension == capacity.DimCPU && c.Cores > 0:
-		return fmt.Sprintf("of %.4g cores", c.Cores)
+		return "of " + cores(c.Cores)
 	case dimension == capacity.DimDisk && len(c.Load.Disks) > 0:
 		project, d := fullestDisk(c.Load.Disks)
 		return mebibytes(d.Free) + " free (" + project + ")"
@@ -92,6 +92,14 @@ func sizeOf(c status.Capacity, dimension string) string {
 		return "of " + mebibytes(c.MemoryBytes)
 	}
 	return ""
+}
+
+// cores is a number of cores, which may be a part of one.
+func cores(n float64) string {
+	if n == 1 {
+		return "1 core"
+	}
+	return fmt.Sprintf("%.4g cores", n)
 }
 
 // fullestDisk is the project whose disk is the fullest; the first by name of several.

@@ -106,8 +106,9 @@ func (a *app) exec(ctx context.Context, o execOptions, throttled bool, argv []st
 	return job.run(ctx)
 }
 
+// isAgentName reports whether an agent may join under this name. It becomes a file name, and people type it in commands.
 func isAgentName(name string) bool {
-	return jsonfile.PlainName(name) && name[0] != '.' && len(name) <= 100
+	return jsonfile.PlainName(name) && !strings.ContainsAny(name[:1], ".- ") && strings.TrimSpace(name) == name && len(name) <= 100
 }
 
 // newJob finds the program and the project, before anything is written.

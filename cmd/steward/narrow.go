@@ -16,9 +16,11 @@ type narrowing struct {
 	agent string
 	since string
 	start time.Time // since, as a moment; zero: no limit
+	typed func(flag string) bool
 }
 
 func (n *narrowing) flags(c *cobra.Command) {
+	n.typed = c.Flags().Changed
 	c.Flags().IntVar(&n.limit, "limit", 0, "at most `N` rows (0: all)")
 	c.Flags().StringVar(&n.agent, "agent", "", "only of the agent with this `NAME`")
 	c.Flags().StringVar(&n.since, "since", "", "only what happened since `TIME`: 30m, 2h, 3d, 14:00, 2026-03-14 or 2026-03-14T09:00:00Z")
@@ -28,6 +30,9 @@ func (n *narrowing) flags(c *cobra.Command) {
 func (n *narrowing) read(doing string, now time.Time) error {
 	if n.limit < 0 {
 		return usageError{fmt.Errorf("%s: --limit %d: use 0 or more", doing, n.limit)}
+	}
+	if n.agent == "" && n.typed("agent") {
+		return usageError{fmt.Errorf("%s: --agent: the name is empty; without --agent the list shows all", doing)}
 	}
 	if n.since == "" {
 		return nil

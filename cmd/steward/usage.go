@@ -105,6 +105,9 @@ func projectDir(doing, project string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", doing, err)
 	}
+	if dir == "/" && cmp.Or(project, ".") == "." {
+		return "", usageError{fmt.Errorf("%s: the current folder is /; name the project with --project DIR", doing)}
+	}
 	st, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !st.IsDir():
