@@ -35,8 +35,11 @@ func (r *round) settleEnded(work Work) {
 		k := r.old.Claims[subject]
 		end, result := work.Ended[subject]
 		place := Freed{At: r.now, Agent: k.Agent}
-		if !end.At.IsZero() && end.At.Before(r.now) {
+		switch {
+		case !end.At.IsZero() && end.At.Before(r.now):
 			place.At = end.At
+		case r.interrupted: // it ended at some time since the last judgement, perhaps long ago
+			place.At = time.Time{}
 		}
 		if k.Taken.IsZero() && end.Took > 0 { // nobody said that it was at work, but it says so now
 			k.Taken = later(k.Since, place.At.Add(-end.Took))

@@ -31,12 +31,14 @@ type LockMemory struct {
 	// Sum is the lock as last seen; First is since when it is so.
 	Sum   string    `json:"sum,omitempty"`
 	First time.Time `json:"first,omitzero"`
-	// Watched is the awake time since then.
+	// Watched is for how long it has been looked at without a gap.
 	Watched time.Duration `json:"watched,omitempty"`
 	Looked  time.Time     `json:"looked,omitzero"`
 	// Holder and Acquired are the lock's own: a lock that is prolonged keeps them.
 	Holder   string    `json:"holder,omitempty"`
 	Acquired time.Time `json:"acquired,omitzero"`
+	// Length is how long the lock was to last when it was first seen.
+	Length time.Duration `json:"length,omitempty"`
 	// Shift moves the end that the lock names to our clock. Off: its times are proved to be wrong.
 	Shift time.Duration `json:"shift,omitempty"`
 	Off   bool          `json:"off,omitempty"`
@@ -151,7 +153,9 @@ func expiry(l protocol.Lock, m LockMemory, cfg LockConfig) time.Time {
 	case !l.Expires.IsZero() && (l.Acquired.IsZero() || l.Expires.After(l.Acquired)):
 		return wall(l.Expires).Add(m.Shift)
 	case !l.Acquired.IsZero():
-		return wall(l.Acquired).Add(m.Shift + cfg.TTL)
+		if start := wall(l.Acquired).Add(m.Shift); start.Before(m.First) { // else a clock was set back since
+			return start.Add(cfg.TTL)
+		}
 	}
 	return m.First.Add(cfg.TTL)
 }
@@ -163,16 +167,27 @@ func (m LockMemory) observe(l protocol.Lock, c Clock, cfg LockConfig) LockMemory
 		n := LockMemory{Sum: l.Ref.Sum, First: now, Looked: now, Holder: l.Holder, Acquired: wall(l.Acquired)}
 		// A renewed lock of steward still ends when its command was to end: its times are by our clock.
 		if prolonged := l.Fence == 0 && m.Holder == l.Holder && !m.Acquired.IsZero() && m.Acquired.Equal(n.Acquired); prolonged {
-			n.Shift, n.Off = m.Shift, m.Off
-			if end := wall(l.Expires); !end.IsZero() && !end.Add(n.Shift).After(now) { // a clock was set meanwhile
+			n.Shift, n.Off, n.Length = m.Shift, m.Off, m.Length
+			switch end := wall(l.Expires); {
+			case end.IsZero():
+			case !end.Add(n.Shift).After(now): // a clock was set meanwhile
 				n.Shift = now.Add(cfg.TTL).Sub(end)
+			case n.Shift > cfg.TTL && end.After(now) && end.Add(n.Shift).After(now.Add(max(cfg.TTL, m.Length)+clockSlack)): // it was, and agrees now
+				n.Shift, n.Off = 0, false
 			}
 		} else {
 			n.Shift, n.Off = shift(l, now, c.Watched, cfg)
+			if !l.Acquired.IsZero() && l.Expires.After(l.Acquired) {
+				n.Length = l.Expires.Sub(l.Acquired)
+			}
 		}
 		return n
 	}
-	m.Watched += min(max(0, now.Sub(m.Looked)), 2*c.LookEvery)
+	if gap := now.Sub(m.Looked); gap < 0 || gap > 2*c.LookEvery {
+		m.Watched = 0 // nobody watched, so nobody knows what its holder did meanwhile
+	} else {
+		m.Watched += gap
+	}
 	m.Looked = now
 	return m
 }

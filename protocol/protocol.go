@@ -70,6 +70,8 @@ type Snapshot struct {
 	Act bool `json:"act"`
 	// Busy is true while changes based on this Snapshot are being carried out: decide nothing more on it.
 	Busy bool `json:"busy"`
+	// Gone: the folder that these files lay in is gone, and may come back.
+	Gone bool `json:"gone,omitempty"`
 	// Yield says why steward leaves these files to others at this moment although it may act here (their own
 	// orchestrator is at work); "" when it need not.
 	Yield    string    `json:"yield,omitempty"`

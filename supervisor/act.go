@@ -58,18 +58,15 @@ func (s *Supervisor) hand(d *desk, now time.Time) {
 	d.orders <- o
 }
 
-// history is when a project's history begins: what ended before is not judged any more. A steward that was away
-// looks back to where it stopped; and what still waits for something (the next hour's retries, a disk with room) stays
-// listed, however long that takes and whatever the machine slept through.
+// history is when a project's history begins: what ended before is not judged any more. It reaches back over the time in which
+// nobody looked; and what still waits for something (the next hour's retries, a disk with room) stays listed, however long that
+// takes and whatever the machine slept through.
 func (s *Supervisor) history(d *desk, now time.Time) time.Time {
-	var stopped, unsaved time.Time
-	if d.lookedAt.IsZero() || s.unsaved != nil { // what was not saved was told to nobody
-		stopped = s.from
+	looked := s.memory.LookedAt(d.project.Name)
+	if s.unsaved != nil { // what was not saved was told to nobody
+		looked = s.onDisk.LookedAt(d.project.Name)
 	}
-	if s.unsaved != nil {
-		unsaved = s.unsaved.Since
-	}
-	return s.memory.History(d.project.Name, now, stopped, unsaved, s.cfg.Tasks.History)
+	return s.memory.History(d.project.Name, now, looked, s.cfg.Tasks.History)
 }
 
 // decide makes a plan and sees it carried out: memory first, then the incidents, then processes and files.
@@ -250,6 +247,9 @@ func (s *Supervisor) names() []string {
 func (s *Supervisor) save() error {
 	s.saved = s.now()
 	err := s.doors.Save(s.memory)
+	if err == nil {
+		s.onDisk = s.memory
+	}
 	switch {
 	case err == nil && s.unsaved != nil:
 		s.unsaved, s.mended = nil, s.saved

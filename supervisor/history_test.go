@@ -137,20 +137,25 @@ func TestNoVerdictByAnOldLook(t *testing.T) {
 	}
 }
 
-// TestHistoryReachesBack: history begins at its usual length before now, before the end of the last run, or before the
-// time since which nothing could be saved, whichever is the earliest.
+// TestHistoryReachesBack: history begins at its usual length before the last look. Where the clock was set back since, that
+// was at most a day ago.
 func TestHistoryReachesBack(t *testing.T) {
-	now := midnight.Add(10 * time.Hour)
+	now := midnight.Add(30 * time.Hour)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	for rule, c := range map[string]struct{ stopped, unsaved, want time.Time }{
-		"usually for its length":                    {want: ago(time.Hour)},
-		"over the time without steward":             {stopped: ago(3 * time.Hour), want: ago(4 * time.Hour)},
-		"over a time without saves":                 {unsaved: ago(2 * time.Hour), want: ago(3 * time.Hour)},
-		"over both":                                 {stopped: ago(3 * time.Hour), unsaved: ago(2 * time.Hour), want: ago(4 * time.Hour)},
-		"never into the future of a clock set back": {stopped: now.Add(time.Hour), unsaved: now.Add(time.Hour), want: ago(time.Hour)},
+	for rule, c := range map[string]struct{ looked, want time.Time }{
+		"never seen":                     {want: ago(time.Hour)},
+		"over the time without a look":   {looked: ago(3 * time.Hour), want: ago(4 * time.Hour)},
+		"over a clock that was set back": {looked: now.Add(time.Hour), want: ago(25 * time.Hour)},
 	} {
-		if got := (decide.Memory{}).History("demo", now, c.stopped, c.unsaved, time.Hour); !got.Equal(c.want) {
+		if got := (decide.Memory{}).History("demo", now, c.looked, time.Hour); !got.Equal(c.want) {
 			t.Errorf("%s: it begins at %v, want %v", rule, got, c.want)
 		}
+	}
+	old := decide.Memory{LastLook: ago(time.Hour), Projects: map[string]decide.ProjectMemory{"demo": {Since: ago(2 * time.Hour)}}}
+	if got := old.LookedAt("demo"); !got.Equal(ago(time.Hour)) {
+		t.Errorf("in a memory that does not say it, demo was looked at %v", got)
+	}
+	if got := old.LookedAt("other"); !got.IsZero() {
+		t.Errorf("a project never seen was looked at %v", got)
 	}
 }

@@ -214,7 +214,8 @@ func (l *looker) look(ctx context.Context, o order, r *report) {
 		r.speaks = append(r.speaks, Spoken{Protocol: name, Act: s.acts(), Why: s.Why})
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.failed)) {
-		r.snapshots = append(r.snapshots, protocol.Snapshot{Project: l.project.Name, Protocol: name, At: l.now(), Faults: []protocol.Fault{l.failed[name]}})
+		r.snapshots = append(r.snapshots, protocol.Snapshot{Project: l.project.Name, Protocol: name, At: l.now(), Gone: l.vanished[name],
+			Faults: []protocol.Fault{l.failed[name]}})
 	}
 }
 

@@ -25,7 +25,6 @@ type brain struct {
 	plan   decide.Plan
 	desks  []*place
 	load   capacity.Load
-	from   time.Time // where the run before stopped
 
 	resumed    bool
 	pulse      time.Time
@@ -74,9 +73,15 @@ func newBrain(m *simulation) *brain {
 func (b *brain) start() {
 	m := b.m
 	b.memory, b.plan, b.desks, b.doom, b.resumed = decide.Memory{}, decide.Plan{}, nil, 0, false
-	reread(m, b.remembers(), &b.memory)
+	b.saved = b.remembers()
+	reread(m, b.saved, &b.memory)
+	for _, p := range b.memory.Projects {
+		if p.Since.After(m.now()) { // the clock was set back to before that, so nobody knows what ended since
+			m.resume.forgot = m.now()
+		}
+	}
 	b.since = m.awake
-	b.up, b.from, b.pulse, b.pulseAwake = true, b.memory.LastLook, m.now(), m.awake
+	b.up, b.pulse, b.pulseAwake = true, m.now(), m.awake
 	b.starts++
 	for _, s := range m.sites {
 		b.desks = append(b.desks, &place{s: s, full: true, efforts: supervisor.NewEfforts(), failures: map[string][]time.Duration{}})
@@ -319,11 +324,11 @@ func problem(err error) string {
 // lookAt is a full look at one project.
 func (b *brain) lookAt(d *place) {
 	m := b.m
-	var stopped time.Time
-	if !d.looked || !b.unsaved.IsZero() {
-		stopped = b.from
+	looked := b.memory.LookedAt(d.s.name)
+	if !b.unsaved.IsZero() {
+		looked = b.saved.LookedAt(d.s.name)
 	}
-	d.snapshots = m.look(d.s, b.memory.History(d.s.name, m.now(), stopped, b.unsaved, m.cfg.Tasks.History))
+	d.snapshots = m.look(d.s, b.memory.History(d.s.name, m.now(), looked, m.cfg.Tasks.History))
 	d.busy, d.looked, d.fullAt = false, true, m.awake
 	b.follow(d)
 }

@@ -17,7 +17,7 @@ import (
 
 // promises is what these laws remember of the world.
 type promises struct {
-	idle time.Duration              // since when the machine is idle, and nobody has a claim
+	idle time.Duration              // since when the machine is idle, nobody has a claim, and all projects are in sight
 	hold map[*card]map[int]struct{} // the attempts that were held for want of room
 	open map[*card]int              // the attempts that were released before they were due: steward stopped
 	runs int                        // of steward, as last seen
@@ -83,19 +83,18 @@ func (m *simulation) checkClaimants(v decide.View, p decide.Plan) {
 // checkForgotten: on an idle machine nothing is kept for want of room, nor a retry that is due.
 func (m *simulation) checkForgotten(v decide.View, p decide.Plan) {
 	load := v.Load.Fresh(v.Now)
-	if load.CPU.Or(1) > 0.2 || load.Memory.Or(1) > 0.2 || len(p.Claims) > 0 || m.brain.unsave { // nothing is done then
-		m.promises.idle = m.awake
+	busy := load.CPU.Or(1) > 0.2 || load.Memory.Or(1) > 0.2 || len(p.Claims) > 0 || m.brain.unsave // nothing is done then
+	for _, d := range m.brain.desks {                                                              // nothing is known of the tasks in a folder that is gone, or on a disk that hangs
+		busy = busy || len(d.snapshots) != 1 || d.s.slow > 0 || d.busy && m.awake-d.since > 3*time.Second
 	}
-	for _, d := range m.brain.desks { // whose disk hangs, of whose tasks nothing is known
-		if d.s.slow > 0 || d.busy && m.awake-d.since > 3*time.Second {
-			m.promises.idle = m.awake
-		}
+	if busy {
+		m.promises.idle = m.awake
 	}
 	if m.awake-m.promises.idle < 25*time.Second || v.Now.Before(p.Memory.ResumeUntil) {
 		return
 	}
 	for _, d := range m.brain.desks {
-		if d.busy || d.s.gone || d.s.full || d.efforts.Tires(m.uptime()) || len(d.snapshots) != 1 || m.brain.unsave {
+		if d.busy || d.s.gone || d.s.full || d.efforts.Tires(m.uptime()) {
 			continue
 		}
 		for _, t := range d.snapshots[0].Tasks {
@@ -206,7 +205,8 @@ func (m *simulation) checkTold(v decide.View, p decide.Plan) {
 			continue
 		}
 		c := j.s.files.cards[j.id]
-		failed := (verdict.State == protocol.TaskFailed || verdict.State == protocol.TaskDead) && taskIn(v, subject).Outcome != nil && c.result != nil && !c.cancelled
+		failed := (verdict.State == protocol.TaskFailed || verdict.State == protocol.TaskDead) && taskIn(v, subject).Outcome != nil && c.result != nil && !c.cancelled &&
+			c.result.Appeared.After(m.resume.forgot)
 		if d := m.brain.desk(subject.Project); !failed || d.busy || d.s.slow > 0 || m.brain.unsave || m.told(j.s, c, false) || slices.ContainsFunc(p.Alerts, func(a rules.Alert) bool { return a.Subject == subject }) ||
 			slices.ContainsFunc(slices.Concat(p.Changes, p.Waiting), func(c protocol.Change) bool { return c.Subject == subject && c.Verb == protocol.VerbCancel }) {
 			j.failed = m.awake

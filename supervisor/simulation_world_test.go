@@ -290,6 +290,7 @@ func (m *simulation) look(s *site, since time.Time) []protocol.Snapshot {
 		list := []protocol.Snapshot{{At: now, Faults: []protocol.Fault{fault}}, {At: now, Faults: []protocol.Fault{fault}}}
 		list[0].Name(s.name, "", false)
 		list[1].Name(s.name, "agentstatus", false)
+		list[1].Gone = true
 		return list
 	}
 	m.names(s)

@@ -39,8 +39,8 @@ type Supervisor struct {
 	looks   int
 	decided int
 	started time.Time
-	from    time.Time // when the last run ended
-	pulse   time.Time // when the loop last came by
+	onDisk  decide.Memory // as last saved
+	pulse   time.Time     // when the loop last came by
 	resumed bool
 	// handsOver: the loop is at its end, and another steward follows.
 	handsOver bool
@@ -140,7 +140,7 @@ func (s *Supervisor) Once(ctx context.Context) error {
 
 // begin reads the gauges twice, because the processor is known from the second sample on, and staffs the desks.
 func (s *Supervisor) begin(ctx, crew context.Context) {
-	s.started, s.from = s.now(), s.memory.LastLook
+	s.started, s.onDisk = s.now(), s.memory
 	s.pulse = s.started
 	s.inherit()
 	s.tellOrders()

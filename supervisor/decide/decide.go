@@ -142,12 +142,17 @@ func (d *decision) remember() Memory {
 	recent := func(t time.Time) bool { return d.now.Sub(t) < forgetAfter }
 	forget(d, &next.Agents, &d.own.agents, func(a heartbeat.Memory) bool { return recent(a.Looked) })
 	forget(d, &next.Tasks, &d.own.tasks, func(t TaskMemory) bool { return recent(t.Looked) })
+	d.keepGone(&next)
 	forget(d, &next.Locks, &d.own.locks, func(l heartbeat.LockMemory) bool { return recent(l.Looked) })
 	forget(d, &next.Reaps, &d.own.reaps, func(r Reap) bool { return recent(r.Seen) })
 	for i := range d.view.Snapshots {
 		s := &d.view.Snapshots[i]
-		if p, ok := next.Projects[s.Project]; !ok || p.Since.IsZero() || p.Since.After(plain(s.At)) { // the clock was set back since
-			p.Since = plain(s.At)
+		p := next.Projects[s.Project]
+		was := p
+		if at := plain(s.At); p.Since.IsZero() || p.Since.After(at) { // the clock was set back since
+			p.Since = at
+		}
+		if p.Looked = earliest(plain(s.At), d.now); !p.Looked.Equal(was.Looked) || !p.Since.Equal(was.Since) {
 			d.setProject(&next, s.Project, p)
 		}
 	}
@@ -167,6 +172,18 @@ func forget[V any](d *decision, b *Book[V], own *bool, keep func(V) bool) {
 			replace(b, own, at, nil)
 		default:
 			replace(b, own, at, p.only(keep))
+		}
+	}
+}
+
+// keepGone keeps what is remembered of the open tasks of a folder that is gone. Their ends are judged when it is back, however
+// long that takes. Work that may be asked for again under the same name is forgotten: it may be other work by then.
+func (d *decision) keepGone(next *Memory) {
+	for at, p := range next.Tasks.parts {
+		if s := d.looked[at.place]; s != nil && s.Gone {
+			replace(&next.Tasks, &d.own.tasks, at, p.only(func(t TaskMemory) bool {
+				return wasOpen(t.State) && t.Asked == "" && d.now.Sub(t.Looked) < forgetAfter
+			}))
 		}
 	}
 }
@@ -212,7 +229,9 @@ func (d *decision) project(s *protocol.Snapshot) {
 	known := d.old.of(at)
 	agents := d.agents(s, at, known)
 	d.locks(s, at, agents, known)
-	d.tasks(s, at, agents, known)
+	if !s.Gone {
+		d.tasks(s, at, agents, known)
+	}
 	d.pleas(s)
 	d.findings(s)
 	d.events(s)

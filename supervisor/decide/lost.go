@@ -17,11 +17,11 @@ func (k *taskLook) alone() {
 		k.mem.Alone = k.at
 	}
 	due := k.mem.Alone.Add(k.d.cfg.Tasks.Presume)
-	if until := k.d.plan.Memory.ResumeUntil; k.d.resuming() && due.Before(until) {
+	if until := k.d.plan.Memory.ResumeUntil; due.Before(until) {
 		due = until
 	}
 	k.is(protocol.TaskRunning, protocol.ReasonLost, "%s", k.t.Lost)
-	if k.at.Before(due) { // by then another process may have taken it
+	if k.at.Before(due) || k.d.now.Before(due) { // by then another process may have taken it
 		k.verdict.NotBefore = due
 		k.d.lookAgain(k.s.Project, due)
 		return

@@ -74,6 +74,8 @@ func (m Memory) Encode() ([]byte, error) {
 type ProjectMemory struct {
 	// Since is the first look ever at it: what ended before is history.
 	Since time.Time `json:"since"`
+	// Looked is the last look at it.
+	Looked time.Time `json:"looked,omitzero"`
 	// Paused is an order that a steward before version 1 of the orders kept here. It becomes a file of its own, once.
 	Paused string `json:"paused,omitempty"`
 	// Retries are the times of the retries of the last hour, for the budget.
@@ -196,16 +198,30 @@ func earliest(known, other time.Time) time.Time {
 	return known
 }
 
-// History is when the history of a project begins that usually reaches back for the given length. stopped is when the run
-// before this one stopped, unsaved since when the memory cannot be saved; zero if neither matters.
-func (m Memory) History(project string, now, stopped, unsaved time.Time, length time.Duration) time.Time {
-	if !stopped.IsZero() && stopped.Before(now) {
-		now = stopped
+// LookedAt is when a project was last looked at, by this run of steward or an earlier one; zero if never.
+func (m Memory) LookedAt(project string) time.Time {
+	p, known := m.Projects[project]
+	if known && p.Looked.IsZero() { // written before each project had a time of its own
+		return m.LastLook
 	}
-	if !unsaved.IsZero() && unsaved.Before(now) { // what was decided since then was told to nobody
-		now = unsaved
-	}
+	return p.Looked
+}
+
+// lookedLongAgo is how long ago a project is taken to have been looked at when that cannot be told, because the clock was set
+// back since.
+const lookedLongAgo = 24 * time.Hour
+
+// History is when the history of a project begins, of which length is listed before the time when it was last looked at:
+// what ended while nobody looked is news.
+func (m Memory) History(project string, now, looked time.Time, length time.Duration) time.Time {
 	since := now.Add(-length)
+	switch {
+	case looked.IsZero():
+	case looked.After(now):
+		since = now.Add(-length - lookedLongAgo)
+	default:
+		since = looked.Add(-length)
+	}
 	for _, t := range m.Tasks.In(project) {
 		if at := t.news(); !at.IsZero() && at.Before(since) && now.Sub(at) < forgetAfter {
 			since = at
