@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,55 +12,48 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// staff gives a desk its looker.
-func (s *Supervisor) staff(ctx context.Context, d *desk) {
-	ctx, d.stop = context.WithCancel(ctx)
-	l := &looker{desk: d, project: d.project, speakers: map[string]*Speaker{}, failed: map[string]protocol.Fault{}, vanished: map[string]bool{}, now: s.now, watch: s.doors.Watch}
-	s.crew.Add(1)
-	go func() {
-		defer s.crew.Done()
-		l.run(ctx, d.orders, s.reports)
-	}()
-}
-
-// dispatch hands every idle looker what waits for it. It never blocks: an idle looker has an empty channel.
-func (s *Supervisor) dispatch() {
+// orders lists what every idle looker is to do.
+func (s *loop) orders() []assignment {
 	now := s.now()
 	hangs := false
-	for _, d := range s.desks {
+	for _, name := range s.names() {
+		d := s.desks[name]
 		if d.stuck(now) && d.problem == nil {
 			d.problem = &protocol.Fault{Path: d.project.Path, Problem: "the folder does not answer", Hint: "a disk or network mount may hang; other projects go on", Since: d.since}
-			s.log.Error("project does not answer", "project", d.project.Name, "since", d.since)
+			s.log.Error("project does not answer", "project", name, "since", d.since)
 			hangs = true
 		}
 	}
 	if hangs {
 		s.decide() // nobody reports, so nobody else would
 	}
-	for _, d := range s.desks {
-		s.hand(d, now)
+	var list []assignment
+	for _, name := range s.names() {
+		list = s.assign(list, s.desks[name], now)
 	}
 	for _, d := range s.leaving {
-		s.hand(d, now)
+		list = s.assign(list, d, now)
 	}
+	return list
 }
 
-func (s *Supervisor) hand(d *desk, now time.Time) {
+// assign adds what a desk's looker is to do, if anything.
+func (s *loop) assign(list []assignment, d *desk, now time.Time) []assignment {
 	o, ok := d.order(now)
 	if !ok {
-		return
+		return list
 	}
 	o.since = s.history(d, now)
 	if o.full {
 		o.publish, o.keep = s.toPublish(d, now), s.toKeep(d, now)
 	}
-	d.orders <- o
+	return append(list, assignment{d, o})
 }
 
 // history is when a project's history begins: what ended before is not judged any more. It reaches back over the time in which
 // nobody looked; and what still waits for something (the next hour's retries, a disk with room) stays listed, however long that
 // takes and whatever the machine slept through.
-func (s *Supervisor) history(d *desk, now time.Time) time.Time {
+func (s *loop) history(d *desk, now time.Time) time.Time {
 	looked := s.memory.LookedAt(d.project.Name)
 	if s.unsaved != nil { // what was not saved was told to nobody
 		looked = s.onDisk.LookedAt(d.project.Name)
@@ -70,10 +62,10 @@ func (s *Supervisor) history(d *desk, now time.Time) time.Time {
 }
 
 // decide makes a plan and sees it carried out: memory first, then the incidents, then processes and files.
-func (s *Supervisor) decide() {
+func (s *loop) decide() {
 	begin := s.now()
 	view := s.view(begin)
-	plan := decide.Decide(view, s.memory, s.cfg)
+	plan := s.judge(view, s.memory, s.cfg)
 	s.decided++
 	s.owed = time.Time{}
 	s.resumed = false
@@ -117,7 +109,7 @@ func metOne(before, now map[string]decide.ProjectMemory) bool {
 }
 
 // possible lists the changes that can be made now.
-func (s *Supervisor) possible(plan decide.Plan, now time.Time) []protocol.Change {
+func (s *loop) possible(plan decide.Plan, now time.Time) []protocol.Change {
 	due := make([]protocol.Change, 0, len(plan.Changes))
 	lines := map[string]int{}
 	for _, c := range plan.Changes {
@@ -140,7 +132,7 @@ func (s *Supervisor) possible(plan decide.Plan, now time.Time) []protocol.Change
 const mostLines = 200
 
 // tell hands the alerts to the incident ledger.
-func (s *Supervisor) tell(plan decide.Plan) {
+func (s *loop) tell(plan decide.Plan) {
 	for _, a := range plan.Alerts {
 		verb := "alert"
 		if a.Resolve {
@@ -156,7 +148,7 @@ func (s *Supervisor) tell(plan decide.Plan) {
 }
 
 // noteVerdicts journals every change of an agent's, a task's or a lock's state, with its evidence.
-func (s *Supervisor) noteVerdicts(plan decide.Plan) {
+func (s *loop) noteVerdicts(plan decide.Plan) {
 	var entries []Entry
 	for subject, turn := range plan.Agents.Since(s.plan.Agents) {
 		if v := turn.Is; v.Changed {
@@ -188,7 +180,7 @@ func (s *Supervisor) noteVerdicts(plan decide.Plan) {
 }
 
 // view gathers all that a decision may rest on.
-func (s *Supervisor) view(now time.Time) decide.View {
+func (s *loop) view(now time.Time) decide.View {
 	s.nameConsumers()
 	v := decide.View{Now: now, Load: s.load, Incidents: s.doors.Incidents(), Resumed: s.resumed, Doubt: s.doubt(now), Usage: s.usage, Promised: s.doors.Promised(now), Paused: map[string]string{}, Snapshots: make([]protocol.Snapshot, 0, len(s.desks))}
 	for _, name := range s.names() {
@@ -215,7 +207,7 @@ func (s *Supervisor) view(now time.Time) decide.View {
 }
 
 // watchedProcesses lists the processes that are watched, and how each was found. It is the same list until one of them changes.
-func (s *Supervisor) watchedProcesses() []decide.Process {
+func (s *loop) watchedProcesses() []decide.Process {
 	if s.processes != nil {
 		return s.processes
 	}
@@ -234,7 +226,7 @@ func (s *Supervisor) watchedProcesses() []decide.Process {
 	return list
 }
 
-func (s *Supervisor) names() []string {
+func (s *loop) names() []string {
 	names := make([]string, 0, len(s.desks))
 	for name := range s.desks {
 		names = append(names, name)
@@ -244,7 +236,7 @@ func (s *Supervisor) names() []string {
 }
 
 // save stores the memory now.
-func (s *Supervisor) save() error {
+func (s *loop) save() error {
 	s.saved = s.now()
 	err := s.doors.Save(s.memory)
 	if err == nil {
@@ -268,7 +260,7 @@ func (s *Supervisor) save() error {
 }
 
 // tellSaved resolves the incident that the memory could not be saved, of this run or an earlier one, if there is one.
-func (s *Supervisor) tellSaved() {
+func (s *loop) tellSaved() {
 	over := unsavedAlert()
 	over.Key = decide.KeyOf(over)
 	if _, stands := s.doors.Incidents()[over.Key]; !stands {
@@ -283,7 +275,7 @@ func (s *Supervisor) tellSaved() {
 const mendedAfter = 30 * time.Second
 
 // inherit takes over the incident that an earlier run has left open: nothing but a save that goes well ends it.
-func (s *Supervisor) inherit() {
+func (s *loop) inherit() {
 	for _, head := range s.doors.Incidents() {
 		if head.Subject == unsavedAlert().Subject && head.State != rules.Resolved {
 			s.mended = s.started
@@ -298,7 +290,7 @@ func unsavedAlert() rules.Alert {
 }
 
 // saveIdle stores the silences that have grown meanwhile, now and then.
-func (s *Supervisor) saveIdle(now time.Time) {
+func (s *loop) saveIdle(now time.Time) {
 	if now.Sub(s.saved) < 30*time.Second || s.plan.Agents.Len() == 0 {
 		return
 	}

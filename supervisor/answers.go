@@ -13,7 +13,7 @@ const NoSteering = "the agent cannot be told to stop or given other requirements
 
 // translateAnswer turns a human's answer into changes: the protocol's own reply, and another run if that was chosen.
 // Nil changes without an error: the subject is not in this snapshot.
-func (s *Supervisor) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.Change, error) {
+func (s *loop) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.Change, error) {
 	change := protocol.Change{Verb: protocol.VerbAnswer, Reason: protocol.ReasonOperator, Answer: c.Answer,
 		Why: fmt.Sprintf("%s answered: %s", c.Answer.By, decide.Clip(c.Answer.Label, decide.MaxSummary))}
 	for i := range snap.Pleas {
@@ -45,7 +45,7 @@ func (s *Supervisor) translateAnswer(c Command, snap *protocol.Snapshot) ([]prot
 }
 
 // answerTask has the decision written beside the task, where the protocol has a place for it, and the task issued again.
-func (s *Supervisor) answerTask(c Command, snap *protocol.Snapshot, t *protocol.Task, change protocol.Change) ([]protocol.Change, error) {
+func (s *loop) answerTask(c Command, snap *protocol.Snapshot, t *protocol.Task, change protocol.Change) ([]protocol.Change, error) {
 	changes := []protocol.Change{}
 	// What failed without a result of its own was asked about with the time of that failure behind its sum.
 	if c.Saw != "" && t.Outcome != nil && t.Outcome.Ref.Sum != c.Saw && !strings.HasPrefix(c.Saw, t.Outcome.Ref.Sum+" ") {
@@ -76,7 +76,7 @@ func (s *Supervisor) answerTask(c Command, snap *protocol.Snapshot, t *protocol.
 }
 
 // answerDeath settles the tasks of a dead agent.
-func (s *Supervisor) answerDeath(c Command, snap *protocol.Snapshot, agent protocol.Subject) ([]protocol.Change, error) {
+func (s *loop) answerDeath(c Command, snap *protocol.Snapshot, agent protocol.Subject) ([]protocol.Change, error) {
 	verb := map[string]string{decide.OptionRetry: "retry", decide.OptionGiveUp: "cancel"}[c.Answer.Option]
 	changes := []protocol.Change{}
 	if verb == "" {
@@ -102,7 +102,7 @@ func (s *Supervisor) answerDeath(c Command, snap *protocol.Snapshot, agent proto
 
 // answerNobody judges an answer about what no snapshot shows any more. Where it only settles an incident, nobody need
 // be there to read it; and what nobody has looked at yet may still come to light.
-func (s *Supervisor) answerNobody(c Command) error {
+func (s *loop) answerNobody(c Command) error {
 	if d := s.desks[c.Subject.Project]; d != nil && d.lookedAt.IsZero() {
 		return fmt.Errorf("answer %s: the project %s has not been looked at yet", c.Subject.ID, c.Subject.Project)
 	}
@@ -116,7 +116,7 @@ func (s *Supervisor) answerNobody(c Command) error {
 }
 
 // mayWrite refuses where steward only observes, or yields to somebody.
-func (s *Supervisor) mayWrite(c Command, snap *protocol.Snapshot, subject protocol.Subject) error {
+func (s *loop) mayWrite(c Command, snap *protocol.Snapshot, subject protocol.Subject) error {
 	if err := acts(c, snap, subject); err != nil {
 		return err
 	}

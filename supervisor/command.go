@@ -101,9 +101,9 @@ func (s *Supervisor) put(ctx context.Context, q request) error {
 }
 
 // answer works on a request, in the loop.
-func (s *Supervisor) answer(crew context.Context, q request) {
+func (s *loop) answer(q request) {
 	if q.config != nil {
-		s.reload(crew, *q.config, q.projects)
+		s.reload(*q.config, q.projects)
 		q.reply <- answer{}
 		return
 	}
@@ -130,7 +130,7 @@ func (s *Supervisor) answer(crew context.Context, q request) {
 }
 
 // countSpoken enters it in the tally. The next decision saves the memory.
-func (s *Supervisor) countSpoken(project string) {
+func (s *loop) countSpoken(project string) {
 	p, known := s.memory.Projects[project]
 	if !known {
 		return
@@ -141,8 +141,8 @@ func (s *Supervisor) countSpoken(project string) {
 	s.decide()
 }
 
-// reload replaces settings at once and hires or dismisses lookers.
-func (s *Supervisor) reload(crew context.Context, cfg decide.Config, projects []Project) {
+// reload replaces settings at once, and takes up or dismisses projects.
+func (s *loop) reload(cfg decide.Config, projects []Project) {
 	s.cfg = cfg
 	wanted := map[string]Project{}
 	for _, p := range projects {
@@ -159,7 +159,6 @@ func (s *Supervisor) reload(crew context.Context, cfg decide.Config, projects []
 		if !ok {
 			d = newDesk(p)
 			s.desks[p.Name] = d
-			s.staff(crew, d)
 		}
 		// Modes and settings of the adapters may have changed: the looker opens them anew.
 		d.project, d.reopen, d.full = p, true, true
@@ -168,7 +167,7 @@ func (s *Supervisor) reload(crew context.Context, cfg decide.Config, projects []
 }
 
 // forget drops what the capacity gate remembers of a project that is no longer looked after.
-func (s *Supervisor) forget(project string) {
+func (s *loop) forget(project string) {
 	gate := s.memory.Gate
 	gate.Held = maps.Clone(gate.Held) // the Picture shares the old one
 	maps.DeleteFunc(gate.Held, func(subject protocol.Subject, _ capacity.Held) bool { return subject.Project == project })

@@ -120,7 +120,7 @@ func (d *desk) hasWork() bool {
 func (d *desk) stuck(now time.Time) bool { return d.busy && now.Sub(d.since) >= stuckAfter }
 
 // hint takes note of a path that may have changed.
-func (s *Supervisor) hint(h Hint) {
+func (s *loop) hint(h Hint) {
 	d, ok := s.desks[h.Project]
 	if !ok {
 		return
@@ -147,7 +147,7 @@ func (s *Supervisor) hint(h Hint) {
 
 // overflowed says in passing that the kernel has lost hints of a project; the full look that follows finds what they were
 // about. Each is counted, but a folder in which a storm goes on is spoken of now and then only.
-func (s *Supervisor) overflowed(d *desk) {
+func (s *loop) overflowed(d *desk) {
 	s.metrics.overflow()
 	now := s.now()
 	if !d.lost.IsZero() && now.Sub(d.lost) < overflowSaid && !now.Before(d.lost) {

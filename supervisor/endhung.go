@@ -12,7 +12,7 @@ import (
 // toEnd lists what is still to be ended of the plan: each hanging once. What was ended is kept in mind until the agent was
 // judged anew, or is forgotten; a decision that lacks its project says nothing of it. A steward that starts in between
 // orders it again: what has ended meanwhile it finds gone.
-func (s *Supervisor) toEnd(plan decide.Plan) []decide.End {
+func (s *loop) toEnd(plan decide.Plan) []decide.End {
 	for subject, since := range s.ended {
 		v, judged := plan.Agents.Find(subject)
 		_, known := plan.Memory.Agents.Find(subject)
@@ -27,7 +27,7 @@ func (s *Supervisor) toEnd(plan decide.Plan) []decide.End {
 }
 
 // endHung has the processes ended that were asked for, and notes each before. The memory is on disk by then.
-func (s *Supervisor) endHung(list []decide.End) {
+func (s *loop) endHung(list []decide.End) {
 	for _, e := range list {
 		if s.ended == nil {
 			s.ended = map[protocol.Subject]time.Time{}

@@ -9,13 +9,13 @@ import (
 
 // keepAt is how old a heartbeat must be for steward to write it anew. The next look may be as far away as a full one, but
 // no beat of our own is to bring on the next.
-func (s *Supervisor) keepAt(protocolName string, a *protocol.Agent) time.Duration {
+func (s *loop) keepAt(protocolName string, a *protocol.Agent) time.Duration {
 	pace := s.cfg.Heartbeat.Of(protocolName, a).Pace()
 	return max(pace-s.cfg.LookEvery, pace/2)
 }
 
 // toKeep lists the agents to beat for, by protocol: those whose process is known to live and that leave it to steward.
-func (s *Supervisor) toKeep(d *desk, now time.Time) map[string]map[string]time.Duration {
+func (s *loop) toKeep(d *desk, now time.Time) map[string]map[string]time.Duration {
 	var keep map[string]map[string]time.Duration
 	for i := range d.snapshots {
 		snap := &d.snapshots[i]

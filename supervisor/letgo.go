@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,12 +20,10 @@ const partingChunk = 200
 // ErrStayHeld: steward has stopped, and could not release everything that it held.
 var ErrStayHeld = errors.New("tasks stay held")
 
-// letGo releases everything that is held, so that no task waits for a steward that is not there (fail open). When another
-// steward follows at once, the holds are prolonged instead: if it does not come, their leases run out. The error names
-// what is left.
-func (s *Supervisor) letGo(ctx context.Context) error {
-	late := time.NewTimer(partingTime)
-	defer late.Stop()
+// letGo begins to release everything that is held, so that no task waits for a steward that is not there (fail open). When
+// another steward follows at once, the holds are prolonged instead: if it does not come, their leases run out.
+func (s *loop) letGo() {
+	s.stopsAt = s.now().Add(partingTime)
 	s.handsOver, s.kept = s.doors.HandOver(), nil
 	for _, name := range s.names() {
 		d := s.desks[name]
@@ -35,38 +32,33 @@ func (s *Supervisor) letGo(ctx context.Context) error {
 			s.giveUpOn(d)
 		}
 	}
-	for s.dispatch(); len(s.leaving) > 0; s.dispatch() {
-		select {
-		case <-late.C:
-			s.giveUp()
-		case r := <-s.reports:
-			s.left(r)
-		}
-	}
-	if err := s.save(); err != nil {
-		s.log.Error("save memory", "error", err)
-	}
-	return s.stayHeld()
 }
 
-// giveUp ends the release of tasks: orders under way may still be answered, then what is left stays held.
-func (s *Supervisor) giveUp() {
-	for _, d := range s.leaving {
-		d.changes, d.partings = nil, append(d.changes, d.partings...)
-	}
-	last := time.NewTimer(farewell)
-	defer last.Stop()
-	for waits := true; waits && slices.ContainsFunc(s.leaving, func(d *desk) bool { return d.busy }); {
-		select {
-		case <-last.C:
-			waits = false
-		case r := <-s.reports:
-			if !r.desk.gone {
-				s.takeIn(r.desk, r, s.now())
-				s.listPartings(r.desk)
-				s.sortOut(r.desk, r)
-			}
+// over reports whether the loop has come to its end.
+func (s *loop) over() bool { return !s.stopsAt.IsZero() && len(s.leaving) == 0 }
+
+// giveUp ends the release of tasks in time: orders under way may still be answered, then what is left stays held.
+func (s *loop) giveUp(now time.Time) {
+	switch {
+	case now.Before(s.stopsAt):
+		return
+	case !s.givenUp:
+		s.givenUp, s.stopsAt = true, now.Add(farewell)
+		for _, d := range s.leaving {
+			d.changes, d.partings = nil, append(d.changes, d.partings...)
 		}
+		s.giveUpIdle()
+	default:
+		for _, d := range slices.Clone(s.leaving) {
+			s.giveUpOn(d)
+		}
+	}
+}
+
+// giveUpIdle gives up once no order is under way.
+func (s *loop) giveUpIdle() {
+	if slices.ContainsFunc(s.leaving, func(d *desk) bool { return d.busy }) {
+		return
 	}
 	for _, d := range slices.Clone(s.leaving) {
 		s.giveUpOn(d)
@@ -74,14 +66,17 @@ func (s *Supervisor) giveUp() {
 }
 
 // giveUpOn leaves a dismissed desk with what it holds.
-func (s *Supervisor) giveUpOn(d *desk) {
+func (s *loop) giveUpOn(d *desk) {
 	s.listPartings(d)
 	d.kept = append(append(d.kept, d.underWay...), d.partings...)
 	s.finish(d)
 }
 
-// stayHeld logs what could not be released, and gives it as an error.
-func (s *Supervisor) stayHeld() error {
+// stayHeld saves the memory at the end, logs what could not be released, and gives it as an error.
+func (s *loop) stayHeld() error {
+	if err := s.save(); err != nil {
+		s.log.Error("save memory", "error", err)
+	}
 	n := len(s.kept)
 	if n == 0 || s.handsOver {
 		return nil
@@ -101,7 +96,7 @@ func (s *Supervisor) stayHeld() error {
 }
 
 // dismiss takes a desk out of the loop. It leaves once nothing of it is held any more.
-func (s *Supervisor) dismiss(d *desk) {
+func (s *loop) dismiss(d *desk) {
 	delete(s.desks, d.project.Name)
 	s.processes = nil
 	s.own.forget(d.project.Name)
@@ -115,18 +110,8 @@ func (s *Supervisor) dismiss(d *desk) {
 	}
 }
 
-// left takes in the report of a desk that leaves.
-func (s *Supervisor) left(r report) {
-	if r.desk.gone {
-		return
-	}
-	s.takeIn(r.desk, r, s.now())
-	s.sortOut(r.desk, r)
-	s.leave(r.desk)
-}
-
 // leave orders the next releases of a dismissed desk; when there are none left, the desk is gone.
-func (s *Supervisor) leave(d *desk) {
+func (s *loop) leave(d *desk) {
 	clear(d.hints)
 	d.full, d.reopen = false, false
 	s.listPartings(d)
@@ -140,7 +125,7 @@ func (s *Supervisor) leave(d *desk) {
 
 // listPartings lists once what is to be done for the holds of a dismissed desk, by its last look. Nothing is judged or
 // read again.
-func (s *Supervisor) listPartings(d *desk) {
+func (s *loop) listPartings(d *desk) {
 	if d.parts {
 		return
 	}
@@ -155,7 +140,7 @@ func (s *Supervisor) listPartings(d *desk) {
 }
 
 // sortOut keeps what could not be released: it is tried again, and then given up.
-func (s *Supervisor) sortOut(d *desk, r report) {
+func (s *loop) sortOut(d *desk, r report) {
 	d.underWay = nil
 	if !r.parting {
 		return
@@ -172,16 +157,17 @@ func (s *Supervisor) sortOut(d *desk, r report) {
 }
 
 // finish ends a dismissed desk.
-func (s *Supervisor) finish(d *desk) {
+func (s *loop) finish(d *desk) {
 	s.kept = append(s.kept, d.kept...)
-	d.gone = true
-	d.stop()
+	if d.gone = true; d.stop != nil {
+		d.stop()
+	}
 	s.leaving = slices.DeleteFunc(s.leaving, func(other *desk) bool { return other == d })
 }
 
 // stillHeld forgets that a task was released when it is steward that releases it for its own stop: what was in its way
 // (a dependency, a security gate) is so again for the next steward.
-func (s *Supervisor) stillHeld(c protocol.Change) {
+func (s *loop) stillHeld(c protocol.Change) {
 	if m, ok := s.memory.Tasks.Find(c.Subject); ok && m.Held && c.Verb == protocol.VerbRelease {
 		m.Held = false
 		s.memory.Tasks = s.memory.Tasks.With(c.Subject, m)
@@ -192,7 +178,7 @@ func (s *Supervisor) stillHeld(c protocol.Change) {
 const handOverTime = 30 * time.Second
 
 // partings are what is left to do for a snapshot's holds before they are left alone.
-func (s *Supervisor) partings(snap *protocol.Snapshot, now time.Time) []protocol.Change {
+func (s *loop) partings(snap *protocol.Snapshot, now time.Time) []protocol.Change {
 	if !s.handsOver {
 		return releases(snap)
 	}
@@ -224,7 +210,7 @@ func releases(snap *protocol.Snapshot) []protocol.Change {
 }
 
 // working reports whether a looker is busy or has something to do.
-func (s *Supervisor) working() bool {
+func (s *loop) working() bool {
 	for _, d := range s.desks {
 		if d.busy || d.full || len(d.changes) > 0 {
 			return true

@@ -64,6 +64,10 @@ type looker struct {
 	watch    func(project, root string, dirs []string) error
 }
 
+func newLooker(d *desk, now func() time.Time, watch func(project, root string, dirs []string) error) *looker {
+	return &looker{desk: d, project: d.project, speakers: map[string]*Speaker{}, failed: map[string]protocol.Fault{}, vanished: map[string]bool{}, now: now, watch: watch}
+}
+
 func (l *looker) run(ctx context.Context, orders <-chan order, reports chan<- report) {
 	defer l.close()
 	for {

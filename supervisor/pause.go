@@ -16,7 +16,7 @@ import (
 )
 
 // pause has a project (or all) only observed until it is resumed; what is held there is released first.
-func (s *Supervisor) pause(q protocol.Query, pause bool, why string) error {
+func (s *loop) pause(q protocol.Query, pause bool, why string) error {
 	wanted := cmp.Or(q.ID, q.Project)
 	found := false
 	var failed error
@@ -50,7 +50,7 @@ func (s *Supervisor) pause(q protocol.Query, pause bool, why string) error {
 }
 
 // order records the order to pause a project. It is on disk before the orders that it replaces are taken back.
-func (s *Supervisor) order(d *desk, why string) error {
+func (s *loop) order(d *desk, why string) error {
 	p, err := s.doors.Orders.pause(Pause{Project: d.project.Name, Why: why, At: s.now().UTC()}, d.place())
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Supervisor) order(d *desk, why string) error {
 }
 
 // resume takes back the orders that keep a project paused, but for the one in the file except.
-func (s *Supervisor) resume(d *desk, except string) error {
+func (s *loop) resume(d *desk, except string) error {
 	if d.unidentified != nil && except == "" && len(s.doors.Orders.pauses) > 0 {
 		return fmt.Errorf("it is not known which folder %s is: %w", d.project.Path, d.unidentified)
 	}
@@ -81,7 +81,7 @@ func (s *Supervisor) resume(d *desk, except string) error {
 }
 
 // forgetPause drops an order that an older steward kept in its memory.
-func (s *Supervisor) forgetPause(name string) error {
+func (s *loop) forgetPause(name string) error {
 	p := s.memory.Projects[name]
 	if p.Paused == "" {
 		return nil
@@ -98,7 +98,7 @@ func (s *Supervisor) forgetPause(name string) error {
 }
 
 // pausedWhy is why a project is only observed by a person's order; "": there is none.
-func (s *Supervisor) pausedWhy(d *desk) string {
+func (s *loop) pausedWhy(d *desk) string {
 	if why := s.memory.Projects[d.project.Name].Paused; why != "" {
 		return why
 	}
@@ -114,7 +114,7 @@ func (s *Supervisor) pausedWhy(d *desk) string {
 	return ""
 }
 
-func (s *Supervisor) ordersAbout(d *desk) []Pause {
+func (s *loop) ordersAbout(d *desk) []Pause {
 	if len(s.doors.Orders.pauses) == 0 {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (d *desk) place() Folder {
 
 // identified takes in which folder a full look found. Orders of people go with it: one that an older steward kept in its
 // memory becomes a file, once, and one whose folder was moved takes the new path.
-func (s *Supervisor) identified(d *desk, r *report) {
+func (s *loop) identified(d *desk, r *report) {
 	switch {
 	case r.folderErr == nil:
 		d.folder, d.unidentified = r.folder, nil
@@ -166,7 +166,7 @@ func (s *Supervisor) identified(d *desk, r *report) {
 }
 
 // tellOrders tells of orders whose files cannot be used, and that it is over where they can be used again.
-func (s *Supervisor) tellOrders() {
+func (s *loop) tellOrders() {
 	for _, p := range s.doors.Orders.pauses {
 		alert := orderAlert(p)
 		if p.problem == nil {
@@ -191,7 +191,7 @@ func orderAlert(p Pause) rules.Alert {
 }
 
 // orderFault shows on the project that the file of its order cannot be used.
-func (s *Supervisor) orderFault(d *desk) *protocol.Fault {
+func (s *loop) orderFault(d *desk) *protocol.Fault {
 	for _, p := range s.ordersAbout(d) {
 		if p.problem != nil {
 			return &protocol.Fault{Path: path.Join(ordersFolder, p.file), Problem: fmt.Sprintf("the order to pause this project cannot be read, and stays in force: %v", p.problem),
@@ -221,7 +221,7 @@ func (o *Orders) Paused(folders map[string]Folder, memory decide.Memory) map[str
 }
 
 // toPublish is the capacity document, when it is time to write it to this project again.
-func (s *Supervisor) toPublish(d *desk, now time.Time) []byte {
+func (s *loop) toPublish(d *desk, now time.Time) []byte {
 	if now.Sub(d.published) < publishEvery || s.plan.Agents.Len() == 0 {
 		return nil
 	}

@@ -15,7 +15,7 @@ const crossCheck = 15 * time.Second
 
 // followAgents keeps the watch on the processes that speak for a project's agents, and now and then looks at each of
 // them once more: the exit watch is quick, this cross-check is sure.
-func (s *Supervisor) followAgents(d *desk) {
+func (s *loop) followAgents(d *desk) {
 	now := s.now()
 	since := now.Sub(d.checked)
 	if d.trusts = !d.hasWork() && since >= 0 && since < crossCheck-s.cfg.LookEvery/2; !d.trusts {
@@ -59,7 +59,7 @@ func (s *Supervisor) followAgents(d *desk) {
 }
 
 // claimed gives who carries a pid that only a file names: looked up once.
-func (s *Supervisor) claimed(d *desk, pid int) protocol.Identity {
+func (s *loop) claimed(d *desk, pid int) protocol.Identity {
 	if id, known := d.claims[pid]; known {
 		return id
 	}
@@ -69,7 +69,7 @@ func (s *Supervisor) claimed(d *desk, pid int) protocol.Identity {
 	return protocol.Identity{PID: pid}
 }
 
-func (s *Supervisor) lookAfter(d *desk, id protocol.Identity) heartbeat.ProcessState {
+func (s *loop) lookAfter(d *desk, id protocol.Identity) heartbeat.ProcessState {
 	old, known := d.processes[id]
 	if !id.Proves() || old == heartbeat.ProcessGone {
 		return heartbeat.ProcessGone
@@ -98,7 +98,7 @@ func speaksOf(d *desk, id protocol.Identity) bool {
 }
 
 // exited takes in that a watched process has ended.
-func (s *Supervisor) exited(id protocol.Identity) {
+func (s *loop) exited(id protocol.Identity) {
 	known := false
 	for _, d := range s.desks {
 		if _, ok := d.processes[id]; ok {
@@ -114,7 +114,7 @@ func (s *Supervisor) exited(id protocol.Identity) {
 
 // followLocks keeps the watch on the processes that hold locks which steward has granted: their end frees the lock at
 // once. Locks of the kernel alone are only shown.
-func (s *Supervisor) followLocks(d *desk, wanted map[protocol.Identity]heartbeat.ProcessState) {
+func (s *loop) followLocks(d *desk, wanted map[protocol.Identity]heartbeat.ProcessState) {
 	for i := range d.snapshots {
 		for _, l := range d.snapshots[i].Locks {
 			if l.Kernel || !l.Process.Proves() {

@@ -63,7 +63,7 @@ func (d DeskPicture) mode(sp Spoken) string {
 }
 
 // show publishes the picture of this moment, seen as in view.
-func (s *Supervisor) show(view decide.View) {
+func (s *loop) show(view decide.View) {
 	p := &Picture{Started: s.started, Looks: s.looks, View: view, Plan: s.plan, Config: s.cfg, Done: s.done,
 		Desks: make([]DeskPicture, 0, len(s.desks))}
 	for _, name := range s.names() {
@@ -88,11 +88,8 @@ func (p *Picture) Tries(project string) bool {
 	return slices.ContainsFunc(p.View.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
 }
 
-// Picture gives the last picture; nil before the first look.
-func (s *Supervisor) Picture() *Picture { return s.picture.Load() }
-
 // document is the capacity.json of a project.
-func (s *Supervisor) document(project string) []byte {
+func (s *loop) document(project string) []byte {
 	running := 0
 	for _, v := range s.plan.Tasks.All() {
 		if v.State == protocol.TaskRunning {

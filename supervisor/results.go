@@ -9,7 +9,7 @@ import (
 )
 
 // report takes in what a looker saw and did, and decides on it. Nobody listens to the looker of a desk that is gone.
-func (s *Supervisor) report(r report) {
+func (s *loop) report(r report) {
 	d := r.desk
 	if d.gone {
 		return
@@ -19,7 +19,12 @@ func (s *Supervisor) report(r report) {
 	s.takeIn(d, r, now)
 	if slices.Contains(s.leaving, d) {
 		s.sortOut(d, r)
-		s.leave(d)
+		if s.givenUp {
+			s.listPartings(d)
+			s.giveUpIdle()
+		} else {
+			s.leave(d)
+		}
 		return
 	}
 	if r.full {
@@ -35,7 +40,7 @@ func (s *Supervisor) report(r report) {
 }
 
 // takeIn makes a report the desk's state.
-func (s *Supervisor) takeIn(d *desk, r report, now time.Time) {
+func (s *loop) takeIn(d *desk, r report, now time.Time) {
 	if r.parting {
 		d.busy = false
 		s.settle(d, r.results, now)
@@ -66,7 +71,7 @@ func (s *Supervisor) takeIn(d *desk, r report, now time.Time) {
 }
 
 // settle writes down what became of the changes.
-func (s *Supervisor) settle(d *desk, results []result, now time.Time) {
+func (s *loop) settle(d *desk, results []result, now time.Time) {
 	for _, res := range results {
 		c := res.change
 		s.metrics.change(c, res.err)
@@ -98,7 +103,7 @@ func (s *Supervisor) settle(d *desk, results []result, now time.Time) {
 	d.forgetTries(now)
 }
 
-func (s *Supervisor) remember(d Done) {
+func (s *loop) remember(d Done) {
 	const kept = 50
 	s.done = append(s.done, d)
 	if len(s.done) > kept {
@@ -108,7 +113,7 @@ func (s *Supervisor) remember(d Done) {
 
 // failOpen releases what is held where nothing may be held any more: the operator paused the project while a hold
 // was on its way, or has it only observed from now on.
-func (s *Supervisor) failOpen(d *desk, was []protocol.Snapshot, now time.Time) []protocol.Change {
+func (s *loop) failOpen(d *desk, was []protocol.Snapshot, now time.Time) []protocol.Change {
 	var changes []protocol.Change
 	for i := range d.snapshots {
 		snap := d.snapshots[i]

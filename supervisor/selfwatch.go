@@ -33,7 +33,7 @@ const (
 
 // selfWatch takes note of how well the look went that the report is about. It is called before the report becomes the
 // desk's state.
-func (s *Supervisor) selfWatch(d *desk, r *report, now time.Time) {
+func (s *loop) selfWatch(d *desk, r *report, now time.Time) {
 	o := &s.own
 	if r.full {
 		gap := now.Sub(o.looked)
@@ -107,7 +107,7 @@ func faultsOf(project string, snapshots []protocol.Snapshot) map[unread]bool {
 }
 
 // doubt counts what has spoken against our own eyes for as long as agents may take to be heard of again: 0, 1 or 2.
-func (s *Supervisor) doubt(now time.Time) int {
+func (s *loop) doubt(now time.Time) int {
 	n := 0
 	for _, at := range [...]time.Time{s.own.late, s.own.unread} {
 		if since := now.Sub(at); !at.IsZero() && since >= 0 && since < s.cfg.Heartbeat.ResumeGrace {

@@ -11,7 +11,7 @@ import (
 )
 
 // translate turns a command into changes to files.
-func (s *Supervisor) translate(c Command) ([]protocol.Change, error) {
+func (s *loop) translate(c Command) ([]protocol.Change, error) {
 	var changes []protocol.Change
 	var refused error
 	matched := 0
@@ -99,7 +99,7 @@ func meant(verb string, found []protocol.Subject) []protocol.Subject {
 	return fit
 }
 
-func (s *Supervisor) translateOne(c Command, snap *protocol.Snapshot, subject protocol.Subject) (protocol.Change, error) {
+func (s *loop) translateOne(c Command, snap *protocol.Snapshot, subject protocol.Subject) (protocol.Change, error) {
 	change := protocol.Change{Subject: subject, Reason: protocol.ReasonOperator, Why: cmp.Or(c.Why, "asked for by you")}
 	refuse := func(why string, args ...any) (protocol.Change, error) {
 		return change, fmt.Errorf("%s %s: %w: %s", c.Verb, subject, ErrRefused, fmt.Sprintf(why, args...))
@@ -155,7 +155,7 @@ func taskOf(snap *protocol.Snapshot, id string) *protocol.Task {
 }
 
 // translateRetry issues a task again by the operator's wish, beyond what the rules allow.
-func (s *Supervisor) translateRetry(change protocol.Change, t *protocol.Task, state protocol.TaskState, refuse func(string, ...any) (protocol.Change, error)) (protocol.Change, error) {
+func (s *loop) translateRetry(change protocol.Change, t *protocol.Task, state protocol.TaskState, refuse func(string, ...any) (protocol.Change, error)) (protocol.Change, error) {
 	now := s.now()
 	switch {
 	case t.Hold != nil && t.Hold.Reason == protocol.HoldBlocked:
@@ -199,7 +199,7 @@ func agentOf(task protocol.Subject, t *protocol.Task) protocol.Subject {
 
 // want remembers that the operator asks for another run of a task that has no result yet: what follows the result
 // that is written for its lost agent is then not left to the rules.
-func (s *Supervisor) want(subject protocol.Subject) error {
+func (s *loop) want(subject protocol.Subject) error {
 	m := s.memory.Tasks.Of(subject)
 	m.Wanted = true
 	s.memory.Tasks = s.memory.Tasks.With(subject, m)

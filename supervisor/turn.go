@@ -8,7 +8,7 @@ import (
 
 // sampleDue is when the gauges are read next. While a reading decides on nothing it waits for a full look that comes soon
 // after, as long as the one before still counts.
-func (s *Supervisor) sampleDue() time.Time {
+func (s *loop) sampleDue() time.Time {
 	every := s.sampleEvery()
 	at := s.sampled.Add(every)
 	if s.watches {
@@ -41,7 +41,7 @@ const sampleMargin = 50 * time.Millisecond
 
 // pace is the interval of full looks at a project. One whose folders are not watched is looked at so often that its
 // requests are still judged in time.
-func (s *Supervisor) pace(d *desk) time.Duration {
+func (s *loop) pace(d *desk) time.Duration {
 	if d.unwatched != nil {
 		return s.cfg.LookUnwatched()
 	}
@@ -49,11 +49,11 @@ func (s *Supervisor) pace(d *desk) time.Duration {
 }
 
 // turn is when the next full look is due by the clock.
-func (s *Supervisor) turn(d *desk) time.Time { return d.fullAt.Add(s.pace(d)) }
+func (s *loop) turn(d *desk) time.Time { return d.fullAt.Add(s.pace(d)) }
 
 // hurry is together for the projects that are not watched. They have a turn of their own, or the others would be drawn into
 // their quicker pace.
-func (s *Supervisor) hurry(now time.Time) time.Duration {
+func (s *loop) hurry(now time.Time) time.Duration {
 	for _, d := range s.desks {
 		if d.unwatched != nil && !d.busy && !now.Before(s.turn(d)) {
 			return s.cfg.LookUnwatched() / 2
@@ -67,7 +67,7 @@ func (s *Supervisor) hurry(now time.Time) time.Duration {
 // due takes along those of the other projects that would follow within half a turn: from then on all have one turn, however
 // far apart they once were. Each project on its own would be decided on twice, for a decision must show at the next one,
 // whoever that is for, that nothing is left to do.
-func (s *Supervisor) together(now time.Time) (sample, look time.Duration) {
+func (s *loop) together(now time.Time) (sample, look time.Duration) {
 	half := min(s.sampleEvery(), s.cfg.LookEvery) / 2
 	if !now.Before(s.sampled.Add(s.sampleEvery())) {
 		sample = half
@@ -88,7 +88,7 @@ func (s *Supervisor) together(now time.Time) (sample, look time.Duration) {
 
 // callUp has a desk look when its time has come. What an adapter asks for it finds without being told where: a torn
 // file, a moment that has come.
-func (s *Supervisor) callUp(d *desk, now time.Time, slack time.Duration) {
+func (s *loop) callUp(d *desk, now time.Time, slack time.Duration) {
 	due, turn := s.due(d), s.turn(d)
 	inTurn := due.Equal(turn) && !now.Before(turn.Add(-slack)) // a wish is for its very moment
 	if d.busy || !inTurn && now.Before(due) {
@@ -104,7 +104,7 @@ const turnTakes = 50 * time.Millisecond
 
 // waitsForOthers reports whether the decision on a look may wait for the others of its turn. It is taken with the last
 // of them, or when turnTakes is over.
-func (s *Supervisor) waitsForOthers(now time.Time) bool {
+func (s *loop) waitsForOthers(now time.Time) bool {
 	for _, d := range s.desks {
 		if d.busy && d.inTurn {
 			if s.owed.IsZero() {
@@ -117,12 +117,12 @@ func (s *Supervisor) waitsForOthers(now time.Time) bool {
 }
 
 // wakes reports whether the moment for a decision has come.
-func (s *Supervisor) wakes(now time.Time) bool {
+func (s *loop) wakes(now time.Time) bool {
 	return !s.plan.Wake.IsZero() && !now.Before(s.plan.Wake) || !s.owed.IsZero() && !now.Before(s.owed)
 }
 
 // alarms is the kernel's word that the machine is in need. It is not heard while a reading decides on nothing.
-func (s *Supervisor) alarms() <-chan struct{} {
+func (s *loop) alarms() <-chan struct{} {
 	if !s.watches {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (s *Supervisor) alarms() <-chan struct{} {
 }
 
 // freshen takes a sample for work, or a process, that a look has shown while the readings decided on nothing.
-func (s *Supervisor) freshen(now time.Time) {
+func (s *loop) freshen(now time.Time) {
 	if s.watches || now.Sub(s.sampled) < s.cfg.Capacity.SampleEvery {
 		return
 	}

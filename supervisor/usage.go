@@ -10,7 +10,7 @@ import (
 )
 
 // survey finds out what the agents' processes take, when that is due.
-func (s *Supervisor) survey(now time.Time) {
+func (s *loop) survey(now time.Time) {
 	if since := now.Sub(s.surveyed); since >= 0 && since < decide.UsageEvery {
 		return
 	}
@@ -22,7 +22,7 @@ func (s *Supervisor) survey(now time.Time) {
 
 // nameConsumers finds the largest consumers for the notices while a task is open: claims may shut the gate long before the
 // readings come near the limit, where they are named anyway.
-func (s *Supervisor) nameConsumers() {
+func (s *loop) nameConsumers() {
 	if len(s.load.Consumers) > 0 || s.load.At.IsZero() {
 		return
 	}
@@ -36,7 +36,7 @@ func (s *Supervisor) nameConsumers() {
 }
 
 // attribute names the agents whose processes are among the largest consumers.
-func (s *Supervisor) attribute() {
+func (s *loop) attribute() {
 	for i := range s.load.Consumers {
 		if c := &s.load.Consumers[i]; c.Root > 0 {
 			c.Agent = s.agentOf(c.Root)
@@ -45,7 +45,7 @@ func (s *Supervisor) attribute() {
 }
 
 // agentOf finds whose process bears the number; "" when nobody's does.
-func (s *Supervisor) agentOf(pid int) string {
+func (s *loop) agentOf(pid int) string {
 	for _, name := range s.names() {
 		for i := range s.desks[name].snapshots {
 			snap := &s.desks[name].snapshots[i]
@@ -67,7 +67,7 @@ func (s *Supervisor) agentOf(pid int) string {
 }
 
 // roots are the processes below which agents and their work are found, each once, in a fixed order.
-func (s *Supervisor) roots() []protocol.Identity {
+func (s *loop) roots() []protocol.Identity {
 	list := slices.Collect(s.known)
 	slices.SortFunc(list, func(a, b protocol.Identity) int {
 		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Boot, b.Boot), cmp.Compare(a.UID, b.UID))
@@ -77,7 +77,7 @@ func (s *Supervisor) roots() []protocol.Identity {
 
 // hasRecorded reports whether the process of an agent or of its work is on record. One that a file names may be anybody's
 // shell, also when it has proved to live as long as the agent: what it opens and uses is read at the slow pace.
-func (s *Supervisor) hasRecorded() bool {
+func (s *loop) hasRecorded() bool {
 	proves := func(id protocol.Identity) bool { return id.Proves() }
 	for _, d := range s.desks {
 		for i := range d.snapshots {
@@ -98,7 +98,7 @@ func (s *Supervisor) hasRecorded() bool {
 }
 
 // known goes through the processes of agents and of their work, some of them more than once.
-func (s *Supervisor) known(yield func(protocol.Identity) bool) {
+func (s *loop) known(yield func(protocol.Identity) bool) {
 	for _, d := range s.desks {
 		for i := range d.snapshots {
 			snap := &d.snapshots[i]
