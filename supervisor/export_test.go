@@ -1,32 +1,124 @@
 package supervisor
 
 import (
+	"context"
+	"log/slog"
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
-// Efforts is a desk's record of the changes that do not last, for the simulation.
-type Efforts struct{ desk }
-
-// NewEfforts makes an empty record.
-func NewEfforts() *Efforts { return &Efforts{desk{tries: map[effort]*tries{}}} }
-
-// Tried counts a change that was made.
-func (e *Efforts) Tried(c protocol.Change, err error, now time.Time) { e.tried(c, err, now) }
-
-// Resting reports whether a change is not made now.
-func (e *Efforts) Resting(c protocol.Change, now time.Time) bool { return e.resting(c, now) }
-
-// Tires reports whether some change rests.
-func (e *Efforts) Tires(now time.Time) bool {
-	for _, t := range e.tries {
-		if now.Before(t.rest) {
-			return true
-		}
-	}
-	return false
+// Driver moves the loop by hand, as Supervisor does with goroutines: the simulation is its shell.
+type Driver struct {
+	loop    *loop
+	lookers map[*desk]*looker
 }
 
-// Forget drops what has not been tried for long.
-func (e *Efforts) Forget(now time.Time) { e.forgetTries(now) }
+// Judge is what decides: decide.Decide, or a test around it.
+type Judge func(decide.View, decide.Memory, decide.Config) decide.Plan
+
+// NewDriver makes a loop that asks for the time by now, and has its plans made by judge.
+func NewDriver(cfg decide.Config, projects []Project, memory decide.Memory, doors Doors, now func() time.Time, judge Judge) *Driver {
+	l := newLoop(cfg, projects, memory, doors, slog.New(slog.DiscardHandler), nil)
+	l.now, l.judge = now, judge
+	return &Driver{loop: l, lookers: map[*desk]*looker{}}
+}
+
+// Job is an order for a looker.
+type Job struct {
+	looker *looker
+	order  order
+}
+
+// Outcome is what a looker reports.
+type Outcome struct{ report report }
+
+// Project names the project of the job.
+func (j Job) Project() string { return j.looker.project.Name }
+
+// CarryOut makes the changes, and looks.
+func (j Job) CarryOut() Outcome {
+	r := j.looker.carryOut(context.Background(), j.order)
+	return Outcome{r}
+}
+
+// Start begins a run, up to the first orders.
+func (d *Driver) Start() []Job {
+	d.loop.start()
+	d.loop.warm()
+	return d.step(timeCame{})
+}
+
+// Hint tells of a path that may have changed; "" means any.
+func (d *Driver) Hint(project, path string) []Job { return d.step(Hint{Project: project, Path: path}) }
+
+// Exited tells that a process has ended.
+func (d *Driver) Exited(id protocol.Identity) []Job { return d.step(processExited{id}) }
+
+// Tick tells that time has passed.
+func (d *Driver) Tick() []Job { return d.step(timeCame{}) }
+
+// Report tells what a looker saw and did.
+func (d *Driver) Report(o Outcome) []Job { return d.step(o.report) }
+
+// Stop begins the end of the run; it is over when Over says so.
+func (d *Driver) Stop() []Job { return d.step(stopAsked{}) }
+
+// Over reports whether the run has come to its end. Err is what it ended with.
+func (d *Driver) Over() bool { return d.loop.over() }
+
+// Err ends the run that is over: it saves the memory and names what stays held.
+func (d *Driver) Err() error { return d.loop.stayHeld() }
+
+// Order has a change made that a person asked for.
+func (d *Driver) Order(c protocol.Change) []Job {
+	if desk := d.loop.desks[c.Subject.Project]; desk != nil {
+		desk.commands = append(desk.commands, command{change: c, reply: make(chan error, 1)})
+	}
+	return d.jobs(d.loop.orders())
+}
+
+// Next is how long the loop has nothing to do.
+func (d *Driver) Next() time.Duration { return max(0, d.loop.next().Sub(d.loop.now())) }
+
+// Configure puts other settings in force.
+func (d *Driver) Configure(cfg decide.Config) { d.loop.cfg = cfg }
+
+// DeskState is how far a project is.
+type DeskState struct {
+	Busy      bool
+	Since     time.Duration // for how long it has been
+	Waits     bool          // changes wait for the looker
+	Rests     bool          // some change that failed is not tried at present
+	Snapshots []protocol.Snapshot
+}
+
+// Desk gives the state of a project; the zero value if it is not looked after any more.
+func (d *Driver) Desk(project string) (s DeskState) {
+	desk := d.loop.desks[project]
+	if desk == nil {
+		return s
+	}
+	now := d.loop.now()
+	s = DeskState{Busy: desk.busy, Since: now.Sub(desk.since), Waits: len(desk.changes)+len(desk.commands) > 0, Snapshots: desk.snapshots}
+	for _, t := range desk.tries {
+		s.Rests = s.Rests || now.Before(t.rest)
+	}
+	return s
+}
+
+func (d *Driver) step(e event) []Job { return d.jobs(d.loop.step(e)) }
+
+func (d *Driver) jobs(list []assignment) []Job {
+	jobs := make([]Job, 0, len(list))
+	for _, a := range list {
+		l := d.lookers[a.desk]
+		if l == nil {
+			l = newLooker(a.desk, d.loop.now, nil)
+			d.lookers[a.desk] = l
+		}
+		jobs = append(jobs, Job{l, a.order})
+	}
+	return jobs
+}

@@ -304,7 +304,8 @@ func (m *simulation) deliver(a *actor, w *attempt) {
 	switch {
 	case c.result == nil || c.result.Ours:
 		a.s.files.finish(w.id, o, m.now())
-		j.first = !j.had[w.n]
+		j.first = !j.had[w.n] && !j.mixed
+		j.mixed = j.mixed || w.n < c.takenAway() // from here on nobody can tell whose the next result is
 		j.had[w.n] = true
 		j.reported[w.n] = j.reported[w.n] || w.n == c.takenAway()
 		j.delivered = j.delivered || o.Succeeded()

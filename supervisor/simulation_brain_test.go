@@ -3,65 +3,58 @@ package supervisor_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate/rules"
-	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// brain is steward's process: the loop around Decide, in one thread. What a kill leaves is saved and heads.
+// brain is steward's process in the simulated world: the loop and the lookers of the product, moved by hand. What a kill
+// leaves is saved and heads.
 type brain struct {
-	m      *simulation
-	up     bool
-	starts int
-	since  time.Duration // of this process
-	memory decide.Memory
-	plan   decide.Plan
-	desks  []*place
-	load   capacity.Load
+	m        *simulation
+	driver   *supervisor.Driver
+	up       bool
+	stopping bool
+	starts   int
+	desks    []*place
+	memory   decide.Memory
+	plan     decide.Plan
+	decided  int
+	within   int           // of them in this minute
+	minute   time.Duration // since when
 
-	resumed    bool
-	pulse      time.Time
-	pulseAwake time.Duration
-	sampled    time.Duration
-	stored     time.Duration
-	decided    int
-	within     int           // of them in this minute
-	minute     time.Duration // since when
-
-	saved   decide.Memory   // a Memory is never changed once it was decided on
-	copies  []decide.Memory // of what was saved earlier
-	copied  time.Duration
-	heads   map[string]rules.Head
-	unsave  bool      // the memory cannot be written
-	unsaved time.Time // since when it could not
-	doom    int       // it is killed at the so-manieth step from now; 0: never
-	jobs    map[*card]*job
+	saved  decide.Memory   // a Memory is never changed once it was decided on
+	copies []decide.Memory // of what was saved earlier
+	copied time.Duration
+	heads  map[string]rules.Head
+	unsave bool // the memory cannot be written
+	doom   int  // it is killed at the so-manieth step from now; 0: never
+	thrown any  // what an adapter's law threw: a looker recovers from panics
+	jobs   map[*card]*job
 
 	changes int           // made so far
+	told    int           // alerts and remarks so far
 	calm    time.Duration // when a plan last asked for more than a renewal
 }
 
-// place is the loop's desk for one project.
+// place is what the laws know of a project.
 type place struct {
 	s         *site
 	busy      bool
 	since     time.Duration
+	waits     bool // changes wait to be made
+	rests     bool // a change that failed is not tried at present
 	looked    bool
-	full      bool
-	fullAt    time.Duration
+	fullAt    time.Duration // of what the last report shows
 	snapshots []protocol.Snapshot
-	processes map[protocol.Identity]heartbeat.ProcessState
-	claims    map[int]protocol.Identity
-	due       []protocol.Change
-	commands  []protocol.Change
-	efforts   *supervisor.Efforts
 	failures  map[string][]time.Duration // when which change failed, of the last minute
 }
 
@@ -69,26 +62,215 @@ func newBrain(m *simulation) *brain {
 	return &brain{m: m, heads: map[string]rules.Head{}, jobs: map[*card]*job{}}
 }
 
+// instant is the layout of a time.Time, so that a simulated clock can have both readings of a real one.
+type instant struct {
+	wall uint64
+	ext  int64
+	loc  *time.Location
+}
+
+// clock is what time.Now gives in the simulated world: a wall clock that can be set, and a monotonic one that stands still
+// while the machine sleeps (TestClockOfTheSimulation).
+func (m *simulation) clock() time.Time { return withMonotonic(m.now(), m.awake+time.Second) }
+
+func withMonotonic(wall time.Time, monotonic time.Duration) time.Time {
+	const hasMonotonic, since1885 = 1 << 63, 2682288000 // seconds from 1885 to 1970
+	i := instant{wall: hasMonotonic | uint64(wall.Unix()+since1885)<<30 | uint64(wall.Nanosecond()), ext: int64(monotonic), loc: time.UTC}
+	return *(*time.Time)(unsafe.Pointer(&i))
+}
+
+// killed unwinds the loop of a steward that is killed in the middle of a step.
+type killed struct{}
+
+var errDoomed = errors.New("killed")
+
+// do lets the loop take a step, and has the orders that follow carried out.
+func (b *brain) do(step func() []supervisor.Job) {
+	if !b.up {
+		return
+	}
+	defer func() {
+		if why := recover(); why != nil && why != any(killed{}) {
+			panic(why)
+		}
+	}()
+	for _, job := range step() {
+		b.give(job)
+	}
+	b.mirror()
+	if b.stopping && b.driver.Over() {
+		b.up, b.stopping, b.doom = false, false, 0
+		if err := b.driver.Err(); err != nil {
+			b.m.note("steward ends: %v", err)
+		}
+		b.m.after(b.m.between(time.Second, 20*time.Second), b.start)
+	}
+}
+
+// give lets a looker come to its work by and by. What it reports may come later than what it saw.
+func (b *brain) give(job supervisor.Job) {
+	run := b.starts
+	b.m.after(b.m.lag(), func() {
+		if !b.up || b.starts != run {
+			return
+		}
+		out, seen := b.carryOut(job), b.m.awake
+		b.m.after(b.desk(job.Project()).s.slow, func() {
+			if b.up && b.starts == run {
+				b.report(job.Project(), out, seen)
+			}
+		})
+	})
+}
+
+func (b *brain) carryOut(job supervisor.Job) supervisor.Outcome {
+	out := job.CarryOut()
+	if why := b.thrown; why != nil {
+		b.thrown = nil
+		panic(why)
+	}
+	return out
+}
+
+func (b *brain) report(project string, out supervisor.Outcome, seen time.Duration) {
+	if d := b.desk(project); !b.stopping {
+		d.looked, d.fullAt = true, seen
+	}
+	b.do(func() []supervisor.Job { return b.driver.Report(out) })
+}
+
+// mirror shows the laws how far the loop is.
+func (b *brain) mirror() {
+	for _, d := range b.desks {
+		state := b.driver.Desk(d.s.name)
+		d.busy, d.since, d.waits, d.rests, d.snapshots = state.Busy, b.m.awake-state.Since, state.Waits, state.Rests, state.Snapshots
+	}
+}
+
 // start is a new process of steward.
 func (b *brain) start() {
 	m := b.m
-	b.memory, b.plan, b.desks, b.doom, b.resumed = decide.Memory{}, decide.Plan{}, nil, 0, false
+	b.plan, b.desks, b.doom = decide.Plan{}, nil, 0
 	b.saved = b.remembers()
+	b.memory = decide.Memory{}
 	reread(m, b.saved, &b.memory)
 	for _, p := range b.memory.Projects {
 		if p.Since.After(m.now()) { // the clock was set back to before that, so nobody knows what ended since
 			m.resume.forgot = m.now()
 		}
 	}
-	b.since = m.awake
-	b.up, b.pulse, b.pulseAwake = true, m.now(), m.awake
-	b.starts++
+	b.up, b.starts = true, b.starts+1
+	var projects []supervisor.Project
 	for _, s := range m.sites {
-		b.desks = append(b.desks, &place{s: s, full: true, efforts: supervisor.NewEfforts(), failures: map[string][]time.Duration{}})
+		d := &place{s: s, failures: map[string][]time.Duration{}}
+		b.desks = append(b.desks, d)
+		projects = append(projects, b.project(d))
 	}
 	m.note("steward starts")
-	b.sample()
-	b.dispatch()
+	b.driver = supervisor.NewDriver(m.cfg, projects, b.memory, b.doors(), m.clock, b.judge)
+	b.do(b.driver.Start)
+}
+
+// project is a site as the loop sees it.
+func (b *brain) project(d *place) supervisor.Project {
+	run := b.starts
+	return supervisor.Project{
+		Name: d.s.name, Path: "/" + d.s.name,
+		Detect: func() []string {
+			if d.s.gone {
+				return nil
+			}
+			return []string{"agentstatus"}
+		},
+		Missing: func() error {
+			if d.s.gone {
+				return errors.New("the folder is gone")
+			}
+			return nil
+		},
+		Open: func(string) (supervisor.Speaker, error) {
+			return supervisor.Speaker{Adapter: &scene{b: b, d: d, run: run}, Act: true, Close: func() {}}, nil
+		},
+	}
+}
+
+// doors are the ways of one run to the world. A kill can come before anything is told, and after.
+func (b *brain) doors() supervisor.Doors {
+	m := b.m
+	die := func() {
+		if b.step() != nil {
+			panic(killed{})
+		}
+	}
+	return supervisor.Doors{
+		Measure: func(now time.Time) capacity.Load { return m.machine.sample(now) },
+		Usage:   func(_ []protocol.Identity, now time.Time) []capacity.Usage { return m.usage(now) },
+		Inspect: func(pid int) (protocol.Identity, bool) {
+			id := m.inspect(pid)
+			return id, id.Proves()
+		},
+		Follow:    func(protocol.Identity) {},
+		Check:     m.process,
+		Incidents: func() map[string]rules.Head { return b.heads },
+		Tell: func(a rules.Alert) error {
+			b.tell(a)
+			die()
+			return nil
+		},
+		Remark: func(r rules.Remark) {
+			m.note("say %s", r.Text)
+			b.told++
+		},
+		Save: func(memory decide.Memory) error {
+			if b.unsave {
+				return jsonfile.ErrNoSpace
+			}
+			b.saved = memory
+			b.copySaved()
+			die()
+			return nil
+		},
+		Note: func(supervisor.Entry) {},
+	}
+}
+
+// judge makes a plan, and holds it to the laws.
+func (b *brain) judge(view decide.View, old decide.Memory, cfg decide.Config) decide.Plan {
+	m := b.m
+	plan := decide.Decide(view, old, cfg)
+	b.decided++
+	b.mirror()
+	if b.stopping {
+		return plan
+	}
+	checkReasons(m, plan)
+	if b.decided%101 == 0 {
+		checkSettled(m, view, old, cfg, plan)
+	}
+	if m.awake-b.minute > time.Minute {
+		b.minute, b.within = m.awake, 0
+	}
+	if b.within++; b.within > 2000 {
+		m.Fatalf("no rest: %d decisions within a minute: wake %v, looks %v, %+v", b.within, plan.Wake, plan.Looks, plan.Changes)
+	}
+	m.checkPlan(view, old, plan)
+	b.plan, b.memory = plan, plan.Memory
+	return plan
+}
+
+// tell enters an alert into the incident ledger, which outlives steward.
+func (b *brain) tell(a rules.Alert) {
+	head := b.heads[a.Key]
+	next := maps.Clone(b.heads)
+	if a.Resolve {
+		head.State, head.ResolvedBy = rules.Resolved, rules.ByFiles
+		b.m.note("resolve %s: %s", a.Subject.ID, a.Detail)
+	} else {
+		head = rules.Head{State: rules.Raised, Rev: head.Rev + 1, Occurrence: a.Occurrence, Lasting: a.Lasting, Foreign: a.Foreign, Subject: a.Subject, Severity: a.Severity}
+		b.m.note("alert %s %s: %s", a.Severity, a.Subject.ID, a.Summary)
+	}
+	next[a.Key] = head
+	b.heads, b.told, b.calm = next, b.told+1, b.m.awake
 }
 
 // kill ends it without a word; it starts again by and by.
@@ -98,7 +280,7 @@ func (b *brain) kill(why string) {
 		return
 	}
 	m.note("steward is killed: %s", why)
-	b.up, b.doom = false, 0
+	b.up, b.stopping, b.doom = false, false, 0
 	away := m.between(200*time.Millisecond, 20*time.Second)
 	if m.odds(20) {
 		away = m.between(time.Minute, 4*time.Minute)
@@ -108,33 +290,13 @@ func (b *brain) kill(why string) {
 
 // stop ends it in good order: nothing stays held.
 func (b *brain) stop() {
-	m := b.m
-	if !b.up {
+	if !b.up || b.stopping {
 		return
 	}
-	m.note("steward stops")
-	for _, d := range b.desks {
-		for i := range d.snapshots {
-			for _, t := range d.snapshots[i].Tasks {
-				if t.Hold == nil || d.s.gone {
-					continue
-				}
-				subject := d.snapshots[i].Subject(protocol.KindTask, t.ID)
-				c := protocol.Change{Verb: protocol.VerbRelease, Subject: subject, Reason: protocol.ReasonStopping, Ref: t.Ref, Agent: t.Agent}
-				if mem, known := b.memory.Tasks.Find(subject); known {
-					mem.Held = false
-					b.memory.Tasks = b.memory.Tasks.With(subject, mem)
-				}
-				_ = b.apply(d, c)
-			}
-		}
-	}
-	_ = b.save()
-	b.up, b.doom = false, 0
-	m.after(m.between(time.Second, 20*time.Second), b.start)
+	b.m.note("steward stops")
+	b.stopping = true
+	b.do(b.driver.Stop)
 }
-
-var errDoomed = errors.New("killed")
 
 // step is called before each step that a crash can come before.
 func (b *brain) step() error {
@@ -167,96 +329,11 @@ func (b *brain) next() time.Duration {
 	if !b.up {
 		return never
 	}
-	m := b.m
-	at := min(b.sampled+b.sampleEvery(), m.awake+m.cfg.LookEvery)
-	if w := b.plan.Wake; !w.IsZero() {
-		at = min(at, m.awake+w.Sub(m.now()))
-	}
-	for _, d := range b.desks {
-		if !d.busy {
-			at = min(at, b.dueOf(d))
-		}
-	}
-	return max(at, m.awake)
+	return b.m.awake + b.driver.Next()
 }
 
-func (b *brain) dueOf(d *place) time.Duration {
-	at := d.fullAt + b.m.cfg.LookEvery
-	if !d.looked {
-		return b.m.awake
-	}
-	if w, ok := b.plan.Looks[d.s.name]; ok {
-		at = min(at, max(b.m.awake+w.Sub(b.m.now()), d.fullAt+25*time.Millisecond))
-	}
-	return at
-}
-
-func (b *brain) sampleEvery() time.Duration {
-	cfg := b.m.cfg.Capacity
-	if len(b.memory.Gate.Held) == 0 {
-		cfg.SampleNear = cfg.SampleEvery
-		if b.m.quiet {
-			return cfg.SampleIdle
-		}
-	}
-	return cfg.SampleIn(b.load.Fresh(b.m.now()), b.plan.Agents.Len() == 0)
-}
-
-// feel notices a sleep, or a step of the clock.
-func (b *brain) feel() {
-	now, m := b.m.now(), b.m
-	apart := now.Sub(b.pulse) - (m.awake - b.pulseAwake)
-	if heartbeat.Resumed(b.pulse, now, m.cfg.LookEvery) || apart.Abs() > m.cfg.LookEvery {
-		b.resumed = true
-		m.note("steward: the machine slept, or its clock was set")
-	}
-	b.pulse, b.pulseAwake = now, m.awake
-}
-
-// tick does what has fallen due by time alone.
-func (b *brain) tick() {
-	m := b.m
-	b.feel()
-	before := b.decided
-	if m.awake >= b.sampled+b.sampleEvery() {
-		b.sample()
-	}
-	turn := m.quiet && slices.ContainsFunc(b.desks, func(d *place) bool { return m.awake >= d.fullAt+m.cfg.LookEvery })
-	for _, d := range b.desks { // what is due soon goes with the turn, as in the loop
-		d.full = d.full || !d.busy && (m.awake >= b.dueOf(d) || turn && m.awake >= d.fullAt+m.cfg.LookEvery/2)
-	}
-	if w := b.plan.Wake; b.up && !w.IsZero() && !m.now().Before(w) && b.decided == before {
-		b.decide()
-	}
-	if b.up && !m.quiet && m.awake-b.stored > 30*time.Second {
-		_ = b.save()
-	}
-	b.dispatch()
-}
-
-func (b *brain) sample() {
-	b.sampled = b.m.awake
-	b.load = b.m.machine.sample(b.m.now())
-	if len(b.memory.Gate.Held) > 0 {
-		b.decide()
-	}
-}
-
-// dispatch hands every idle looker what waits for it.
-func (b *brain) dispatch() {
-	for _, d := range b.desks {
-		if d.busy || !b.up || !d.full && len(d.due)+len(d.commands) == 0 {
-			continue
-		}
-		changes, run := append(d.due, d.commands...), b.starts
-		d.busy, d.since, d.full, d.due, d.commands = true, b.m.awake, false, nil, nil
-		b.m.after(b.m.lag(), func() {
-			if b.up && b.starts == run {
-				b.carryOut(d, changes, run)
-			}
-		})
-	}
-}
+// tick lets the loop do what has fallen due.
+func (b *brain) tick() { b.do(b.driver.Tick) }
 
 // lag is how long a looker takes to come to its work.
 func (m *simulation) lag() time.Duration {
@@ -266,156 +343,128 @@ func (m *simulation) lag() time.Duration {
 	return m.between(time.Millisecond, 30*time.Millisecond)
 }
 
-// carryOut makes the changes, and looks.
-func (b *brain) carryOut(d *place, changes []protocol.Change, run int) {
-	b.feel()
-	for _, c := range changes {
-		if err := b.apply(d, c); !b.up {
-			return
-		} else if err != nil {
-			d.full = true
-		}
+// exited takes in that a watched process has ended.
+func (b *brain) exited(id protocol.Identity) {
+	if !b.stopping {
+		b.do(func() []supervisor.Job { return b.driver.Exited(id) })
 	}
-	b.m.after(d.s.slow, func() {
-		if b.up && b.starts == run {
-			b.feel()
-			b.lookAt(d)
-			if !b.m.quiet || !slices.ContainsFunc(b.desks, func(other *place) bool { return other.busy && other.since == d.since }) {
-				b.decide() // with the last look of a turn
-			}
-			b.dispatch()
-		}
-	})
 }
 
-// apply makes one change.
-func (b *brain) apply(d *place, c protocol.Change) error {
+// hint has a project looked at soon, unless the hint is lost.
+func (m *simulation) hint(s *site) {
+	if b := m.brain; (m.kind != mixed || !m.odds(10)) && !b.stopping {
+		b.do(func() []supervisor.Job { return b.driver.Hint(s.name, "files") })
+	}
+}
+
+// order is a person's.
+func (b *brain) order(c protocol.Change) {
+	if !b.stopping {
+		b.do(func() []supervisor.Job { return b.driver.Order(c) })
+	}
+}
+
+func (b *brain) desk(project string) *place {
+	for _, d := range b.desks {
+		if d.s.name == project {
+			return d
+		}
+	}
+	b.m.Fatalf("a change to %q, which is no project", project)
+	return nil
+}
+
+// rest stops the world, and looks, decides and acts until nothing is left to do: three turns must do.
+func (b *brain) rest() {
 	m := b.m
+	if !b.up || b.stopping || b.unsave || slices.ContainsFunc(m.sites, func(s *site) bool { return s.full || s.gone }) ||
+		slices.ContainsFunc(b.desks, func(d *place) bool { return d.busy || d.waits || d.rests }) {
+		return
+	}
+	b.doom = 0
+	for range 4 {
+		before := b.changes + b.told
+		for _, s := range m.sites {
+			b.atOnce(func() []supervisor.Job { return b.driver.Hint(s.name, "") })
+		}
+		if b.changes+b.told == before {
+			m.checkHolds()
+			return
+		}
+	}
+	m.Fatalf("no rest: %+v %+v", b.plan.Changes, b.plan.Alerts)
+}
+
+// atOnce lets the loop take a step, and carries out what follows while the world stands still.
+func (b *brain) atOnce(step func() []supervisor.Job) {
+	for list := step(); len(list) > 0; list = list[1:] {
+		out := b.carryOut(list[0])
+		d := b.desk(list[0].Project())
+		d.looked, d.fullAt = true, b.m.awake
+		list = append(list, b.driver.Report(out)...)
+	}
+	b.mirror()
+}
+
+// scene is the adapter of one site for one run of steward.
+type scene struct {
+	b   *brain
+	d   *place
+	run int
+}
+
+func (s *scene) Dirs() []string { return nil }
+
+func (s *scene) Prepare(context.Context, protocol.Boot) error { return protocol.ErrUnsupported }
+
+// dead reports whether the steward that looks was killed meanwhile.
+func (s *scene) dead() bool { return !s.b.up || s.b.starts != s.run }
+
+// keep keeps what a law throws until the looker is done.
+func (s *scene) keep() {
+	if why := recover(); why != nil && s.b.thrown == nil {
+		s.b.thrown = why
+	}
+}
+
+func (s *scene) Observe(_ context.Context, look protocol.Look) (snap protocol.Snapshot) {
+	defer s.keep()
+	if s.d.s.gone {
+		return protocol.Snapshot{At: look.Now, Gone: true, Faults: []protocol.Fault{{Path: "/" + s.d.s.name, Problem: "the folder is gone", Since: look.Now}}}
+	}
+	return s.b.m.look(s.d.s, look)
+}
+
+func (s *scene) Apply(ctx context.Context, c protocol.Change, now time.Time) (err error) {
+	defer s.keep()
+	b, m, d := s.b, s.b.m, s.d
+	if s.dead() || b.thrown != nil {
+		return errDoomed
+	}
 	m.checkChange(d, c)
-	err := error(protocol.ErrConflict)
+	err = protocol.ErrConflict
 	card := d.s.files.cards[c.Subject.ID]
 	switch {
 	case d.s.gone:
 	case c.Verb == protocol.VerbConclude && card != nil && claimOf(card) != c.Claim:
 	default:
 		before := snapshotOf(card)
-		err = d.s.files.Apply(context.Background(), c, m.now())
+		err = d.s.files.Apply(ctx, c, m.now())
 		m.checkApplied(d, c, before, err)
 	}
 	if c.Verb != protocol.VerbLog && c.Verb != protocol.VerbRenew {
 		m.note("%s: %s %s (%s) %s%s", d.s.name, c.Verb, c.Subject.ID, c.Reason, c.Code, problem(err))
 	}
-	d.efforts.Tried(c, err, m.uptime())
 	m.checkEffort(d, c, err)
-	b.changes++
+	if b.changes++; c.Verb != protocol.VerbRenew {
+		b.calm = m.awake
+	}
 	return err
 }
-
-// uptime is the monotonic clock.
-func (m *simulation) uptime() time.Time { return midnight.Add(m.awake) }
 
 func problem(err error) string {
 	if err == nil {
 		return ""
 	}
 	return ": " + err.Error()
-}
-
-// lookAt is a full look at one project.
-func (b *brain) lookAt(d *place) {
-	m := b.m
-	looked := b.memory.LookedAt(d.s.name)
-	if !b.unsaved.IsZero() {
-		looked = b.saved.LookedAt(d.s.name)
-	}
-	d.snapshots = m.look(d.s, b.memory.History(d.s.name, m.now(), looked, m.cfg.Tasks.History))
-	d.busy, d.looked, d.fullAt = false, true, m.awake
-	b.follow(d)
-}
-
-// follow looks at the processes that the files speak of.
-func (b *brain) follow(d *place) {
-	wanted, claims := map[protocol.Identity]heartbeat.ProcessState{}, map[int]protocol.Identity{}
-	want := func(id protocol.Identity) {
-		if d.processes[id] == heartbeat.ProcessGone || !id.Proves() {
-			wanted[id] = heartbeat.ProcessGone
-		} else {
-			wanted[id] = b.m.process(id)
-		}
-	}
-	for i := range d.snapshots {
-		snap := &d.snapshots[i]
-		for j := range snap.Agents {
-			a := &snap.Agents[j]
-			for _, id := range append(slices.Clone(a.Others), a.Process) {
-				if id.Proves() {
-					want(id)
-				}
-			}
-			id := heartbeat.Watch(*a, b.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)))
-			if id.PID != 0 && !id.Proves() {
-				known, ok := d.claims[id.PID]
-				if !ok {
-					known = b.m.inspect(id.PID)
-				}
-				claims[id.PID], id = known, known
-			}
-			if id.PID != 0 {
-				want(id)
-			}
-		}
-		for _, t := range snap.Tasks {
-			for _, id := range t.Workers {
-				want(id)
-			}
-		}
-		for _, l := range snap.Locks {
-			if l.Process.Proves() {
-				want(l.Process)
-			}
-		}
-	}
-	d.processes, d.claims = wanted, claims
-}
-
-// exited takes in that a watched process has ended.
-func (b *brain) exited(id protocol.Identity) {
-	known := false
-	for _, d := range b.desks {
-		if _, ok := d.processes[id]; ok {
-			d.processes[id], known = heartbeat.ProcessGone, true
-		}
-	}
-	if known {
-		b.feel()
-		b.decide()
-		b.dispatch()
-	}
-}
-
-// hint has a project looked at soon, unless the hint is lost.
-func (m *simulation) hint(s *site) {
-	if m.kind == mixed && m.odds(10) {
-		return
-	}
-	for _, d := range m.brain.desks {
-		if d.s == s && m.brain.up {
-			d.full = true
-			m.brain.dispatch()
-		}
-	}
-}
-
-// save stores the memory.
-func (b *brain) save() error {
-	b.stored = b.m.awake
-	if b.unsave && b.unsaved.IsZero() {
-		b.unsaved = b.m.now()
-	}
-	if b.unsave {
-		return jsonfile.ErrNoSpace
-	}
-	b.saved, b.unsaved = b.memory, time.Time{}
-	b.copySaved()
-	return nil
 }

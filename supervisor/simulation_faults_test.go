@@ -158,8 +158,7 @@ func (m *simulation) operate(s *site, a *actor) {
 	d := b.desk(s.name)
 	order := func(c protocol.Change, subject protocol.Subject) {
 		c.Subject, c.Reason, c.Why = subject, protocol.ReasonOperator, "asked for by you"
-		d.commands = append(d.commands, c)
-		b.dispatch()
+		b.order(c)
 	}
 	agent := subjectOf(s, protocol.KindAgent, a.name)
 	if m.odds(40) {
@@ -283,4 +282,7 @@ func (m *simulation) heal() {
 		}
 	}
 	m.cfg.LookEvery = 30 * time.Second
+	if m.brain.up {
+		m.brain.driver.Configure(m.cfg)
+	}
 }

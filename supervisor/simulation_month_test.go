@@ -151,9 +151,6 @@ func (m *simulation) tidy() {
 		}
 	}
 	m.works = slices.DeleteFunc(m.works, func(w *attempt) bool { return !w.lives() })
-	for _, d := range m.brain.desks {
-		d.efforts.Forget(m.uptime())
-	}
 }
 
 // settle is the human's round: every incident is settled, and the ledger drops what was.

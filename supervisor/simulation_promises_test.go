@@ -94,7 +94,7 @@ func (m *simulation) checkForgotten(v decide.View, p decide.Plan) {
 		return
 	}
 	for _, d := range m.brain.desks {
-		if d.busy || d.s.gone || d.s.full || d.efforts.Tires(m.uptime()) {
+		if d.busy || d.s.gone || d.s.full || d.rests {
 			continue
 		}
 		for _, t := range d.snapshots[0].Tasks {

@@ -138,7 +138,7 @@ func (m *simulation) awaits() bool {
 		for _, id := range s.files.order {
 			c := s.files.cards[id]
 			state := m.job(c).last
-			if h := c.hold(); h != nil && h.NotBefore.After(m.now()) || c.result != nil && (state == protocol.TaskWaiting || state == protocol.TaskDeferred) {
+			if h := c.hold(); h != nil && h.NotBefore.After(m.now()) || c.result != nil && c.result.Appeared.After(m.resume.forgot) && (state == protocol.TaskWaiting || state == protocol.TaskDeferred) {
 				return true
 			}
 		}
@@ -160,3 +160,11 @@ func orderedHeads(heads map[string]rules.Head) iter.Seq[string] {
 }
 
 func cloneHeads(heads map[string]rules.Head) map[string]rules.Head { return maps.Clone(heads) }
+
+// TestClockOfTheSimulation: a simulated moment has the readings of a real one, wall and monotonic.
+func TestClockOfTheSimulation(t *testing.T) {
+	a, b := withMonotonic(midnight, time.Second), withMonotonic(midnight.Add(-time.Hour), 3*time.Second)
+	if !a.Round(0).Equal(midnight) || b.Sub(a) != 2*time.Second || b.Round(0).Sub(a.Round(0)) != -time.Hour {
+		t.Errorf("%v and %v lie %v apart by the monotonic clock, %v by the wall clock", a, b, b.Sub(a), b.Round(0).Sub(a.Round(0)))
+	}
+}

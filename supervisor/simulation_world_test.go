@@ -282,23 +282,14 @@ func (x *machine) sample(now time.Time) capacity.Load {
 	}
 }
 
-// look is what a project's files say; where its folder is gone, that it is.
-func (m *simulation) look(s *site, since time.Time) []protocol.Snapshot {
-	now := m.now()
-	if s.gone {
-		fault := protocol.Fault{Path: "/" + s.name, Problem: "the folder is gone", Since: now}
-		list := []protocol.Snapshot{{At: now, Faults: []protocol.Fault{fault}}, {At: now, Faults: []protocol.Fault{fault}}}
-		list[0].Name(s.name, "", false)
-		list[1].Name(s.name, "agentstatus", false)
-		list[1].Gone = true
-		return list
-	}
+// look is what a project's files say.
+func (m *simulation) look(s *site, look protocol.Look) protocol.Snapshot {
 	m.names(s)
-	snap := s.files.Observe(context.Background(), protocol.Look{Now: now})
-	seenAt(snap.Agents, now)
+	snap := s.files.Observe(context.Background(), look)
+	seenAt(snap.Agents, m.now())
 	kept := snap.Tasks[:0]
 	for _, t := range snap.Tasks {
-		if o := t.Outcome; o != nil && t.Hold == nil && o.Appeared.Before(since) {
+		if o := t.Outcome; o != nil && t.Hold == nil && o.Appeared.Before(look.Since) {
 			continue // history
 		}
 		t.Claim = claimOf(s.files.cards[t.ID])
@@ -306,8 +297,7 @@ func (m *simulation) look(s *site, since time.Time) []protocol.Snapshot {
 	}
 	snap.Tasks = kept
 	m.prove(s, kept)
-	snap.Name(s.name, "agentstatus", true)
-	return []protocol.Snapshot{snap}
+	return snap
 }
 
 // names enters which tasks the agents' heartbeats name.
