@@ -130,6 +130,9 @@ func (s *loop) feelPulse() {
 		s.log.Info("the machine slept, or its clock was set", "before", s.pulse, "now", now)
 		s.doors.Note(Entry{At: now, Kind: "note", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "clock"},
 			Text: "the machine slept, or its clock was set: silence kills nobody for " + s.cfg.Heartbeat.ResumeGrace.String()})
+		s.pulse = now
+		s.sample() // the readings are from before the sleep, and a decision without readings keeps nothing waiting
+		return
 	}
 	s.pulse = now
 }

@@ -243,6 +243,7 @@ func (b *brain) judge(view decide.View, old decide.Memory, cfg decide.Config) de
 	if b.stopping {
 		return plan
 	}
+	view.Now = view.Now.Round(0) // the laws go by the wall clock, as the rules do
 	checkReasons(m, plan)
 	if b.decided%101 == 0 {
 		checkSettled(m, view, old, cfg, plan)
@@ -430,7 +431,7 @@ func (s *scene) keep() {
 func (s *scene) Observe(_ context.Context, look protocol.Look) (snap protocol.Snapshot) {
 	defer s.keep()
 	if s.d.s.gone {
-		return protocol.Snapshot{At: look.Now, Gone: true, Faults: []protocol.Fault{{Path: "/" + s.d.s.name, Problem: "the folder is gone", Since: look.Now}}}
+		return protocol.Snapshot{At: look.Now, Faults: []protocol.Fault{{Path: "/" + s.d.s.name, Problem: "the folder is gone", Since: look.Now}}}
 	}
 	return s.b.m.look(s.d.s, look)
 }

@@ -152,7 +152,10 @@ func (d *decision) remember() Memory {
 		if at := plain(s.At); p.Since.IsZero() || p.Since.After(at) { // the clock was set back since
 			p.Since = at
 		}
-		if p.Looked = earliest(plain(s.At), d.now); !p.Looked.Equal(was.Looked) || !p.Since.Equal(was.Since) {
+		if !s.Gone { // else nothing was seen
+			p.Looked = earliest(plain(s.At), d.now)
+		}
+		if !p.Looked.Equal(was.Looked) || !p.Since.Equal(was.Since) {
 			d.setProject(&next, s.Project, p)
 		}
 	}

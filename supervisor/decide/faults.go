@@ -137,7 +137,7 @@ func (d *decision) troubles() map[string][]Trouble {
 	}
 	for project, list := range all {
 		slices.SortStableFunc(list, func(a, b Trouble) int {
-			return cmp.Or(strings.Compare(a.Code, b.Code), b.Fault.Severity.Rank()-a.Fault.Severity.Rank(), a.Fault.Since.Compare(b.Fault.Since))
+			return cmp.Or(strings.Compare(a.Code, b.Code), b.Fault.Severity.Rank()-a.Fault.Severity.Rank(), plain(a.Fault.Since).Compare(plain(b.Fault.Since)))
 		})
 		all[project] = slices.CompactFunc(list, func(a, b Trouble) bool { return a.Code == b.Code })
 	}
