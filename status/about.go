@@ -86,17 +86,17 @@ func (s *Server) concerningIncident(text string) (func(*supervisor.Entry) bool, 
 }
 
 // isThere reports whether something has that very name now.
-func isThere(p *supervisor.Picture, q protocol.Query) bool {
+func isThere(p *supervisor.State, q protocol.Query) bool {
 	if len(findExactly(p, q)) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(p.Desks, func(d supervisor.DeskPicture) bool {
+	return slices.ContainsFunc(p.Projects, func(d supervisor.ProjectStatus) bool {
 		return q.Matches(protocol.Subject{Project: q.Project, Protocol: q.Protocol, Kind: protocol.KindProject, ID: d.Name})
 	})
 }
 
 // begins lists what a query can only mean by the beginning of its id.
-func begins(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
+func begins(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	if isThere(p, q) {
 		return nil
 	}

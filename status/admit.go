@@ -64,7 +64,7 @@ type Waiting struct {
 }
 
 // waiting lists who waits at the gate, the longest first.
-func (s *Server) waiting(p *supervisor.Picture) []Waiting {
+func (s *Server) waiting(p *supervisor.State) []Waiting {
 	list := []Waiting{}
 	if s.Admissions == nil {
 		return list

@@ -14,7 +14,7 @@ import (
 )
 
 // crowd is a scene with n agents, each with a task in flight.
-func crowd(n int) *supervisor.Picture {
+func crowd(n int) *supervisor.State {
 	p := scene()
 	snap := &p.View.Snapshots[0]
 	for i := range n - len(snap.Agents) {

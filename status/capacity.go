@@ -87,7 +87,7 @@ func (s *Server) capacity(*http.Request) (any, error) {
 }
 
 // held lists all tasks that are held, the most urgent first.
-func held(p *supervisor.Picture) []Held {
+func held(p *supervisor.State) []Held {
 	found := []Held{}
 	for i := range p.View.Snapshots {
 		snap := &p.View.Snapshots[i]
@@ -103,7 +103,7 @@ func held(p *supervisor.Picture) []Held {
 	return found
 }
 
-func heldTask(p *supervisor.Picture, snap *protocol.Snapshot, t *protocol.Task) Held {
+func heldTask(p *supervisor.State, snap *protocol.Snapshot, t *protocol.Task) Held {
 	subject := snap.Subject(protocol.KindTask, t.ID)
 	v := p.Plan.Tasks.Of(subject)
 	h := Held{Subject: subject.String(), Project: subject.Project, Protocol: subject.Protocol, ID: t.ID, Agent: t.Agent, Priority: t.Priority,

@@ -37,7 +37,7 @@ type Daemon struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-func runningSince(p *supervisor.Picture) *Daemon {
+func runningSince(p *supervisor.State) *Daemon {
 	return &Daemon{Running: true, Since: instant(p.Started)}
 }
 
@@ -80,13 +80,13 @@ type Ending struct {
 }
 
 // Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
-func Compose(p *supervisor.Picture, incidents []escalate.Incident, channels []Channel, self Self) Document {
+func Compose(p *supervisor.State, incidents []escalate.Incident, channels []Channel, self Self) Document {
 	return Document{Format: DocumentFormat, Daemon: runningSince(p), Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...),
 		Channels: append([]Channel{}, channels...), Kept: []Kept{}, Waiting: []Waiting{}}
 }
 
 // report is the Picture's Report with the times that stem from files or the local clock in UTC.
-func report(p *supervisor.Picture) supervisor.Report {
+func report(p *supervisor.State) supervisor.Report {
 	r := p.Report()
 	for i := range r.Done {
 		r.Done[i].At = r.Done[i].At.UTC()

@@ -69,7 +69,7 @@ type Outcome struct {
 	Twice      bool               `json:"twice,omitempty"` // the attempt may still run somewhere
 }
 
-func taskEvidence(p *supervisor.Picture, subject protocol.Subject, now time.Time) *TaskEvidence {
+func taskEvidence(p *supervisor.State, subject protocol.Subject, now time.Time) *TaskEvidence {
 	snap, t := taskIn(p, subject)
 	if t == nil {
 		return nil
@@ -99,7 +99,7 @@ func taskEvidence(p *supervisor.Picture, subject protocol.Subject, now time.Time
 	return e
 }
 
-func taskIn(p *supervisor.Picture, subject protocol.Subject) (*protocol.Snapshot, *protocol.Task) {
+func taskIn(p *supervisor.State, subject protocol.Subject) (*protocol.Snapshot, *protocol.Task) {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
 		if s.Project != subject.Project || s.Protocol != subject.Protocol {
@@ -114,7 +114,7 @@ func taskIn(p *supervisor.Picture, subject protocol.Subject) (*protocol.Snapshot
 	return nil, nil
 }
 
-func findingsOf(p *supervisor.Picture, subject protocol.Subject) []protocol.Finding {
+func findingsOf(p *supervisor.State, subject protocol.Subject) []protocol.Finding {
 	var list []protocol.Finding
 	for i := range p.View.Snapshots {
 		for _, f := range p.View.Snapshots[i].Findings {
@@ -126,7 +126,7 @@ func findingsOf(p *supervisor.Picture, subject protocol.Subject) []protocol.Find
 	return list
 }
 
-func pleaIn(p *supervisor.Picture, subject protocol.Subject) *protocol.Plea {
+func pleaIn(p *supervisor.State, subject protocol.Subject) *protocol.Plea {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
 		for j := range s.Pleas {
@@ -148,7 +148,7 @@ type LockEvidence struct {
 	Waiting []LockWaiter `json:"waiting,omitzero"`
 }
 
-func lockEvidence(p *supervisor.Picture, subject protocol.Subject) *LockEvidence {
+func lockEvidence(p *supervisor.State, subject protocol.Subject) *LockEvidence {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
 		for j := range s.Locks {

@@ -68,7 +68,7 @@ func (s *Server) explain(r *http.Request) (any, error) {
 	return s.explainPast(text)
 }
 
-func (s *Server) explainSubject(p *supervisor.Picture, subject protocol.Subject) (any, error) {
+func (s *Server) explainSubject(p *supervisor.State, subject protocol.Subject) (any, error) {
 	e := Explanation{Subject: s.nameOf(p, subject), Kind: subject.Kind, Incidents: []escalate.Incident{}}
 	e.show(p, subject, s.Now())
 	if subject.Kind == protocol.KindLock {
@@ -87,7 +87,7 @@ func (s *Server) explainSubject(p *supervisor.Picture, subject protocol.Subject)
 }
 
 // nameOf is the shortest form that means this subject and no other.
-func (s *Server) nameOf(p *supervisor.Picture, subject protocol.Subject) string {
+func (s *Server) nameOf(p *supervisor.State, subject protocol.Subject) string {
 	if len(s.find(p, protocol.Query{Project: subject.Project, Kind: subject.Kind, ID: subject.ID})) > 1 {
 		return subject.Full()
 	}
@@ -95,7 +95,7 @@ func (s *Server) nameOf(p *supervisor.Picture, subject protocol.Subject) string 
 }
 
 // find is find, with the locks that steward lock run holds.
-func (s *Server) find(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
+func (s *Server) find(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	if granted := s.grantedTo(p, q); len(granted) > 0 {
 		return append(findExactly(p, q), granted...)
 	}
@@ -103,7 +103,7 @@ func (s *Server) find(p *supervisor.Picture, q protocol.Query) []protocol.Subjec
 }
 
 // show sets the verdict and the evidence.
-func (e *Explanation) show(p *supervisor.Picture, subject protocol.Subject, now time.Time) {
+func (e *Explanation) show(p *supervisor.State, subject protocol.Subject, now time.Time) {
 	r := report(p)
 	switch subject.Kind {
 	case protocol.KindAgent:
@@ -190,7 +190,7 @@ type AgentEvidence struct {
 	Held     string          `json:"held,omitempty"`
 }
 
-func agentEvidence(p *supervisor.Picture, subject protocol.Subject) *AgentEvidence {
+func agentEvidence(p *supervisor.State, subject protocol.Subject) *AgentEvidence {
 	v, m := p.Plan.Agents.Of(subject), p.Plan.Memory.Agents.Of(subject)
 	a := agentIn(p, subject)
 	if a == nil {
@@ -207,7 +207,7 @@ func agentEvidence(p *supervisor.Picture, subject protocol.Subject) *AgentEviden
 	return e
 }
 
-func agentIn(p *supervisor.Picture, subject protocol.Subject) *protocol.Agent {
+func agentIn(p *supervisor.State, subject protocol.Subject) *protocol.Agent {
 	for i := range p.View.Snapshots {
 		if s := &p.View.Snapshots[i]; s.Project == subject.Project && s.Protocol == subject.Protocol {
 			if a, ok := s.Agent(subject.ID); ok {

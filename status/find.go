@@ -11,7 +11,7 @@ import (
 
 // find lists the agents, tasks and locks of a Picture that a query can mean. When nothing has that very name, the
 // beginning of a task's id will do, as it stands in logs.
-func find(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
+func find(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	found := findExactly(p, q)
 	if len(found) > 0 || len(q.ID) < leastPrefix || q.Kind != "" && q.Kind != protocol.KindTask {
 		return found
@@ -33,7 +33,7 @@ func find(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
 // leastPrefix is how much of an id must be given at least.
 const leastPrefix = 4
 
-func findExactly(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
+func findExactly(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	var found []protocol.Subject
 	for i := range p.View.Snapshots {
 		snap := &p.View.Snapshots[i]

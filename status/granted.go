@@ -43,7 +43,7 @@ func WithGranted(locks []supervisor.LockReport, granted []Granted) []supervisor.
 	return all
 }
 
-func (s *Server) granted(p *supervisor.Picture) []Granted {
+func (s *Server) granted(p *supervisor.State) []Granted {
 	if s.Granted == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (s *Server) granted(p *supervisor.Picture) []Granted {
 }
 
 // grantedTo lists the granted locks that a query can mean, without those that an agent's file mirrors.
-func (s *Server) grantedTo(p *supervisor.Picture, q protocol.Query) []protocol.Subject {
+func (s *Server) grantedTo(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	if q.Kind != "" && q.Kind != protocol.KindLock {
 		return nil
 	}

@@ -21,7 +21,7 @@ func granted(project, name, holder string) Granted {
 func TestGrantedLocksInThePicture(t *testing.T) {
 	w := newWorld(t, scene())
 	var now []Granted
-	w.server.Granted = func(*supervisor.Picture) []Granted { return now }
+	w.server.Granted = func(*supervisor.State) []Granted { return now }
 	locks := func(path string) string {
 		t.Helper()
 		var doc struct{ Locks []supervisor.LockReport }
@@ -59,7 +59,7 @@ func TestGrantedLocksInThePicture(t *testing.T) {
 func TestExplainGrantedLock(t *testing.T) {
 	w := newWorld(t, scene())
 	now := []Granted{granted("shop", "src/a.go", "fixer"), granted("site", "deploy", "fixer")}
-	w.server.Granted = func(*supervisor.Picture) []Granted { return now }
+	w.server.Granted = func(*supervisor.State) []Granted { return now }
 	explain := func(subject string) (Explanation, error) {
 		var e Explanation
 		return e, w.client.Get(t.Context(), "/v1/explain?subject="+subject, &e)

@@ -34,7 +34,7 @@ var (
 
 func (s *Server) agents(r *http.Request) (any, error) {
 	state := r.URL.Query().Get("state")
-	return list(s, r, "agents", agentStates, func(p *supervisor.Picture) []supervisor.AgentReport { return report(p).Agents },
+	return list(s, r, "agents", agentStates, func(p *supervisor.State) []supervisor.AgentReport { return report(p).Agents },
 		func(a supervisor.AgentReport) (string, string) {
 			if string(a.Reason) == state { // a list shows this word in the place of the state
 				return a.Project, state
@@ -44,13 +44,13 @@ func (s *Server) agents(r *http.Request) (any, error) {
 }
 
 func (s *Server) tasks(r *http.Request) (any, error) {
-	return list(s, r, "tasks", taskStates, func(p *supervisor.Picture) []supervisor.TaskReport { return report(p).Tasks },
+	return list(s, r, "tasks", taskStates, func(p *supervisor.State) []supervisor.TaskReport { return report(p).Tasks },
 		func(t supervisor.TaskReport) (string, string) { return t.Project, string(t.State) })
 }
 
 // locks lists the locks of the agents' files, and those that steward lock run holds beside them.
 func (s *Server) locks(r *http.Request) (any, error) {
-	all := func(p *supervisor.Picture) []supervisor.LockReport { return WithGranted(report(p).Locks, s.granted(p)) }
+	all := func(p *supervisor.State) []supervisor.LockReport { return WithGranted(report(p).Locks, s.granted(p)) }
 	return list(s, r, "locks", lockStates, all,
 		func(l supervisor.LockReport) (string, string) { return l.Project, string(l.State) })
 }
@@ -61,7 +61,7 @@ func (s *Server) incidents(r *http.Request) (any, error) {
 	if r.URL.Query().Get("state") == string(rules.Resolved) {
 		all = s.resolved
 	}
-	return list(s, r, "incidents", incidentStates, func(*supervisor.Picture) []escalate.Incident { return all() },
+	return list(s, r, "incidents", incidentStates, func(*supervisor.State) []escalate.Incident { return all() },
 		func(i escalate.Incident) (string, string) { return i.Project, string(i.State) })
 }
 
@@ -82,7 +82,7 @@ func (s *Server) resolved() []escalate.Incident {
 
 // list answers with a document of one key: the items that the request's ?project= and ?state= let through, of these the
 // first ?limit=, and then "total", too. A project or state that does not exist is an error: it would read as "there are none".
-func list[T any](s *Server, r *http.Request, key string, states []string, all func(*supervisor.Picture) []T, of func(T) (project, state string)) (any, error) {
+func list[T any](s *Server, r *http.Request, key string, states []string, all func(*supervisor.State) []T, of func(T) (project, state string)) (any, error) {
 	p, err := s.picture()
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func list[T any](s *Server, r *http.Request, key string, states []string, all fu
 	if state != "" && !slices.Contains(states, state) {
 		return nil, badRequest("use one of: "+strings.Join(states, ", "), "list %s: there is no state %q", key, state)
 	}
-	if project != "" && !slices.ContainsFunc(p.Desks, func(d supervisor.DeskPicture) bool { return d.Name == project }) {
+	if project != "" && !slices.ContainsFunc(p.Projects, func(d supervisor.ProjectStatus) bool { return d.Name == project }) {
 		return nil, noSubject(projectsHint(p), "list %s: there is no project %q", key, project)
 	}
 	found := []T{}
@@ -124,9 +124,9 @@ func limitOf(r *http.Request) (int, error) {
 	return n, nil
 }
 
-func projectsHint(p *supervisor.Picture) string {
+func projectsHint(p *supervisor.State) string {
 	var names []string
-	for _, d := range p.Desks {
+	for _, d := range p.Projects {
 		names = append(names, d.Name)
 	}
 	return fmt.Sprintf("the projects are: %s", strings.Join(names, ", "))

@@ -51,7 +51,7 @@ type documentRest struct {
 
 // written is the head of a document as it is sent.
 type written struct {
-	of    weak.Pointer[supervisor.Picture] // so that an old one does not stay in memory
+	of    weak.Pointer[supervisor.State] // so that an old one does not stay in memory
 	locks []byte                           // those that steward lock run held then
 	text  []byte
 }
@@ -59,7 +59,7 @@ type written struct {
 // mostKept bounds what is kept for the next question.
 const mostKept = 1 << 20
 
-func (s *Server) head(p *supervisor.Picture, granted []Granted) ([]byte, error) {
+func (s *Server) head(p *supervisor.State, granted []Granted) ([]byte, error) {
 	var locks []byte
 	if len(granted) > 0 {
 		var err error

@@ -16,7 +16,7 @@ import (
 // Metrics must be set. Who may connect is the listener's business (platform.Listen, platform.PeerListener).
 type Server struct {
 	// Picture is the loop's last picture; nil before the first look.
-	Picture func() *supervisor.Picture
+	Picture func() *supervisor.State
 	Ledger  *escalate.Ledger
 	Journal *supervisor.Journal
 	// Do carries out an operator's command. Reload reads the configuration again.
@@ -28,7 +28,7 @@ type Server struct {
 	// Channels tells how the ways to the human do; nil: nobody knows.
 	Channels func() []Channel
 	// Fresh gives the picture with the load as it is now, for who watches that; nil: the last decision's is shown.
-	Fresh func(*supervisor.Picture) *supervisor.Picture
+	Fresh func(*supervisor.State) *supervisor.State
 	// Admissions admits what starts work by itself.
 	Admissions *supervisor.Admissions
 	// Lives is false only for a process that is gone; nil: all live.
@@ -39,7 +39,7 @@ type Server struct {
 	Restart func(ctx context.Context, a Kept, why string) (Kept, error)
 	// Granted lists the locks that steward lock run holds in the projects of the picture, as they are now; nil: none. It must
 	// be quick: they are looked for whenever the whole picture, the locks or one of them are asked for.
-	Granted func(*supervisor.Picture) []Granted
+	Granted func(*supervisor.State) []Granted
 	// Reach sends a test by every channel, Reached tells what became of it; nil: there are no channels.
 	Reach   func() error
 	Reached func() []Trial
@@ -140,7 +140,7 @@ func (s *Server) health(*http.Request) (any, error) {
 }
 
 // picture is the last one, or an error while there is none.
-func (s *Server) picture() (*supervisor.Picture, error) {
+func (s *Server) picture() (*supervisor.State, error) {
 	if p := s.Picture(); p != nil {
 		return p, nil
 	}

@@ -38,12 +38,12 @@ type world struct {
 	stop    func() // ends the server and waits for it
 
 	mu       sync.Mutex
-	picture  *supervisor.Picture
+	picture  *supervisor.State
 	commands []supervisor.Command
 	answer   error // what Do and Reload come back with
 }
 
-func newWorld(tb testing.TB, p *supervisor.Picture) *world {
+func newWorld(tb testing.TB, p *supervisor.State) *world {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "st") // short: a test's own folder may exceed what a socket allows
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *world) serve(tb testing.TB) func() {
 	})
 }
 
-func (w *world) look() *supervisor.Picture {
+func (w *world) look() *supervisor.State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.picture
@@ -138,7 +138,7 @@ func subject(kind protocol.Kind, id string) protocol.Subject {
 
 // scene is a Picture with one of everything: an agent that beats and one that is dead, a running task and a held
 // one, a fault, a finding, something done. The project "site" has an agent of the same name.
-func scene() *supervisor.Picture {
+func scene() *supervisor.State {
 	codex, planner := subject(protocol.KindAgent, "codex-cursor"), subject(protocol.KindAgent, "planner")
 	running, held := subject(protocol.KindTask, "T-1"), subject(protocol.KindTask, "T-2")
 	snap := protocol.Snapshot{Project: "shop", Protocol: "agentstatus", At: noon, Act: true,
@@ -157,7 +157,7 @@ func scene() *supervisor.Picture {
 		Faults:   []protocol.Fault{{Path: "tmp/x.json", Problem: "it ends in the middle", Since: noon}},
 		Findings: []protocol.Finding{{Subject: codex, Code: "schema", Severity: protocol.Low, Text: "status is missing"}},
 	}
-	p := &supervisor.Picture{Started: noon.Add(-time.Hour), Looks: 7,
+	p := &supervisor.State{Started: noon.Add(-time.Hour), Looks: 7,
 		View: decide.View{Now: noon, Snapshots: []protocol.Snapshot{snap,
 			{Project: "site", Protocol: "mailbox", At: noon, Agents: []protocol.Agent{{Name: "codex-cursor"}}}},
 			Load: capacity.Load{CPU: protocol.Used(0.3), Memory: protocol.Used(0.91), Files: protocol.Used(0.02), At: noon,
@@ -179,11 +179,11 @@ func scene() *supervisor.Picture {
 		},
 		Config: decide.Config{LookEvery: 5 * time.Second, Capacity: capacity.Config{Threshold: 0.8},
 			Heartbeat: heartbeat.Config{Late: 45 * time.Second, Dead: 90 * time.Second}},
-		Desks: []supervisor.DeskPicture{{Name: "shop", Path: "/srv/shop"}, {Name: "site", Path: "/srv/site", Paused: "a long lunch"}},
+		Projects: []supervisor.ProjectStatus{{Name: "shop", Path: "/srv/shop"}, {Name: "site", Path: "/srv/site", Paused: "a long lunch"}},
 		Done:  []supervisor.Done{{At: noon, Verb: "hold", Subject: held.String(), Why: "memory is at 91 %"}},
 	}
-	p.Desks[0].Speaks = longer(p.Desks[0].Speaks)
-	p.Desks[0].Speaks[0].Protocol, p.Desks[0].Speaks[0].Act = "agentstatus", true
+	p.Projects[0].Speaks = longer(p.Projects[0].Speaks)
+	p.Projects[0].Speaks[0].Protocol, p.Projects[0].Speaks[0].Act = "agentstatus", true
 	return p
 }
 

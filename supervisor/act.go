@@ -12,12 +12,12 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// orders lists what every idle looker is to do.
+// orders lists what every idle scanner is to do.
 func (s *loop) orders() []assignment {
 	now := s.now()
 	hangs := false
 	for _, name := range s.names() {
-		d := s.desks[name]
+		d := s.projects[name]
 		if d.stuck(now) && d.problem == nil {
 			d.problem = &protocol.Fault{Path: d.project.Path, Problem: "the folder does not answer", Hint: "a disk or network mount may hang; other projects go on", Since: d.since}
 			s.log.Error("project does not answer", "project", name, "since", d.since)
@@ -29,16 +29,16 @@ func (s *loop) orders() []assignment {
 	}
 	var list []assignment
 	for _, name := range s.names() {
-		list = s.assign(list, s.desks[name], now)
+		list = s.assign(list, s.projects[name], now)
 	}
-	for _, d := range s.leaving {
+	for _, d := range s.removed {
 		list = s.assign(list, d, now)
 	}
 	return list
 }
 
-// assign adds what a desk's looker is to do, if anything.
-func (s *loop) assign(list []assignment, d *desk, now time.Time) []assignment {
+// assign adds what a project's scanner is to do, if anything.
+func (s *loop) assign(list []assignment, d *projectState, now time.Time) []assignment {
 	o, ok := d.order(now)
 	if !ok {
 		return list
@@ -53,7 +53,7 @@ func (s *loop) assign(list []assignment, d *desk, now time.Time) []assignment {
 // history is when a project's history begins: what ended before is not judged any more. It reaches back over the time in which
 // nobody looked; and what still waits for something (the next hour's retries, a disk with room) stays listed, however long that
 // takes and whatever the machine slept through.
-func (s *loop) history(d *desk, now time.Time) time.Time {
+func (s *loop) history(d *projectState, now time.Time) time.Time {
 	looked := s.memory.LookedAt(d.project.Name)
 	if s.unsaved != nil { // what was not saved was told to nobody
 		looked = s.onDisk.LookedAt(d.project.Name)
@@ -67,7 +67,7 @@ func (s *loop) decide() {
 	view := s.view(begin)
 	plan := s.judge(view, s.memory, s.cfg)
 	s.decided++
-	s.owed = time.Time{}
+	s.decideBy = time.Time{}
 	s.resumed = false
 	s.metrics.decision(s.now().Sub(begin))
 	s.noteVerdicts(plan)
@@ -89,11 +89,11 @@ func (s *loop) decide() {
 	}
 	s.tell(plan)
 	for _, r := range plan.Remarks {
-		s.doors.Remark(r)
+		s.deps.Remark(r)
 	}
 	s.endHung(ends)
 	for _, c := range due {
-		d := s.desks[c.Subject.Project]
+		d := s.projects[c.Subject.Project]
 		d.changes = append(d.changes, c)
 	}
 }
@@ -113,8 +113,8 @@ func (s *loop) possible(plan decide.Plan, now time.Time) []protocol.Change {
 	due := make([]protocol.Change, 0, len(plan.Changes))
 	lines := map[string]int{}
 	for _, c := range plan.Changes {
-		d := s.desks[c.Subject.Project]
-		if d == nil || d.busy || d.resting(c, now) {
+		d := s.projects[c.Subject.Project]
+		if d == nil || d.busy || d.backsOff(c, now) {
 			continue
 		}
 		if c.Verb == protocol.VerbLog {
@@ -139,11 +139,11 @@ func (s *loop) tell(plan decide.Plan) {
 			verb = "resolve"
 		}
 		entry := Entry{At: s.now(), Kind: verb, Subject: a.Subject, Verb: verb, Reason: a.Kind, Text: strings.TrimSpace(a.Summary + "\n" + a.Detail), Incident: a.Key}
-		if err := s.doors.Tell(a); err != nil {
+		if err := s.deps.Tell(a); err != nil {
 			entry.Error = err.Error()
 			s.log.Error("write incident", "key", a.Key, "error", err)
 		}
-		s.doors.Note(entry)
+		s.deps.Note(entry)
 	}
 }
 
@@ -175,22 +175,22 @@ func (s *loop) noteVerdicts(plan decide.Plan) {
 	for _, e := range entries {
 		e.At = s.now()
 		s.log.Info(string(e.Subject.Kind), "subject", e.Subject.String(), "state", e.State, "reason", e.Reason, "why", e.Text)
-		s.doors.Note(e)
+		s.deps.Note(e)
 	}
 }
 
 // view gathers all that a decision may rest on.
 func (s *loop) view(now time.Time) decide.View {
 	s.nameConsumers()
-	v := decide.View{Now: now, Load: s.load, Incidents: s.doors.Incidents(), Resumed: s.resumed, Doubt: s.doubt(now), Usage: s.usage, Promised: s.doors.Promised(now), Paused: map[string]string{}, Snapshots: make([]protocol.Snapshot, 0, len(s.desks))}
+	v := decide.View{Now: now, Load: s.load, Incidents: s.deps.Incidents(), Resumed: s.resumed, Doubt: s.doubt(now), Usage: s.usage, Promised: s.deps.Promised(now), Paused: map[string]string{}, Snapshots: make([]protocol.Snapshot, 0, len(s.projects))}
 	for _, name := range s.names() {
-		d := s.desks[name]
+		d := s.projects[name]
 		v.Once = v.Once || d.once
 		why := s.pausedWhy(d)
 		if why != "" {
 			v.Paused[name] = why
 		}
-		if !d.lookedAt.IsZero() {
+		if !d.scannedAt.IsZero() {
 			v.Looked = append(v.Looked, name)
 		}
 		v.Troubles = append(v.Troubles, d.troubles(now, s.cfg.LookEvery)...)
@@ -212,7 +212,7 @@ func (s *loop) watchedProcesses() []decide.Process {
 		return s.processes
 	}
 	list := []decide.Process{}
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		for id, state := range d.processes {
 			_, claimed := d.claims[id.PID]
 			list = append(list, decide.Process{Identity: id, State: state, Claimed: claimed})
@@ -227,8 +227,8 @@ func (s *loop) watchedProcesses() []decide.Process {
 }
 
 func (s *loop) names() []string {
-	names := make([]string, 0, len(s.desks))
-	for name := range s.desks {
+	names := make([]string, 0, len(s.projects))
+	for name := range s.projects {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -238,7 +238,7 @@ func (s *loop) names() []string {
 // save stores the memory now.
 func (s *loop) save() error {
 	s.saved = s.now()
-	err := s.doors.Save(s.memory)
+	err := s.deps.Save(s.memory)
 	if err == nil {
 		s.onDisk = s.memory
 	}
@@ -252,7 +252,7 @@ func (s *loop) save() error {
 	case s.unsaved == nil:
 		alert := unsavedAlert()
 		alert.Detail = err.Error() + ". Nothing is changed in any project until it can be saved: no task is held, none retried. Make room, or see to the folder."
-		_ = s.doors.Tell(alert) // stands in memory and is told, even if it cannot be written either
+		_ = s.deps.Tell(alert) // stands in memory and is told, even if it cannot be written either
 		s.unsaved = &protocol.Fault{Path: "memory.json", Problem: fmt.Sprintf("save memory: %v", err), Since: s.saved,
 			Hint: "nothing is changed until it can be saved"}
 	}
@@ -263,11 +263,11 @@ func (s *loop) save() error {
 func (s *loop) tellSaved() {
 	over := unsavedAlert()
 	over.Key = decide.KeyOf(over)
-	if _, stands := s.doors.Incidents()[over.Key]; !stands {
+	if _, stands := s.deps.Incidents()[over.Key]; !stands {
 		return
 	}
 	over.Resolve, over.Detail = true, "it can be saved again"
-	_ = s.doors.Tell(over)
+	_ = s.deps.Tell(over)
 }
 
 // mendedAfter is for how long the memory must have been saved without fail until the incident is over: where descriptors
@@ -275,8 +275,8 @@ func (s *loop) tellSaved() {
 const mendedAfter = 30 * time.Second
 
 // inherit takes over the incident that an earlier run has left open: nothing but a save that goes well ends it.
-func (s *loop) inherit() {
-	for _, head := range s.doors.Incidents() {
+func (s *loop) adoptUnsaved() {
+	for _, head := range s.deps.Incidents() {
 		if head.Subject == unsavedAlert().Subject && head.State != rules.Resolved {
 			s.mended = s.started
 		}

@@ -37,7 +37,7 @@ type Admitted struct {
 // Admissions admits what starts by itself, and remembers it until the readings show it. Its methods may be called from
 // several goroutines.
 type Admissions struct {
-	Picture func() *Picture
+	Picture func() *State
 
 	mu     sync.Mutex
 	let    []decide.Promise
@@ -48,7 +48,7 @@ type Admissions struct {
 const settled = 10 * time.Second
 
 // Ask says whether there is room now, by the load of the last sample and what was admitted since. It is nil before the first
-// picture.
+// state.
 func (a *Admissions) Ask(q Admission, now time.Time) *Admitted {
 	p := a.Picture()
 	if p == nil {
@@ -81,8 +81,8 @@ func (a *Admissions) lately(now time.Time) []decide.Promise {
 	return slices.Clone(a.let)
 }
 
-// admit judges by this picture, and by what was admitted since; it also gives what was asked for.
-func (p *Picture) admit(q Admission, lately []decide.Promise, now time.Time) (Admitted, protocol.Subject) {
+// admit judges by this state, and by what was admitted since; it also gives what was asked for.
+func (p *State) admit(q Admission, lately []decide.Promise, now time.Time) (Admitted, protocol.Subject) {
 	answer := Admitted{Known: true, Supervised: p.Supervises(q.Project)}
 	subject := protocol.Subject{Kind: protocol.KindMachine, ID: decide.AdmissionID}
 	if q.Task != "" && answer.Supervised {
@@ -121,13 +121,13 @@ func (p *Picture) admit(q Admission, lately []decide.Promise, now time.Time) (Ad
 }
 
 // promised reports whether a task holds a claim that steward gave it, and that has not lapsed.
-func (p *Picture) promised(task protocol.Subject, now time.Time) bool {
+func (p *State) promised(task protocol.Subject, now time.Time) bool {
 	given := p.Plan.Memory.Tasks.Of(task).Admitted
 	return !given.IsZero() && now.Sub(given) < p.Config.Capacity.ClaimLapses
 }
 
 // claimsBut lists what has room besides the one that asks, with what was admitted by the last moment.
-func (p *Picture) claimsBut(asks protocol.Subject, lately []decide.Promise) []capacity.Claim {
+func (p *State) claimsBut(asks protocol.Subject, lately []decide.Promise) []capacity.Claim {
 	var list []capacity.Claim
 	for _, c := range p.Plan.Claims {
 		if c.Subject != asks && c.Subject.Kind != protocol.KindMachine {
@@ -153,13 +153,13 @@ func (p *Picture) claimsBut(asks protocol.Subject, lately []decide.Promise) []ca
 const judgeSoon = 50 * time.Millisecond
 
 // Supervises reports whether the folder is one of the projects.
-func (p *Picture) Supervises(folder string) bool {
-	return slices.ContainsFunc(p.Desks, func(d DeskPicture) bool { return sameFolder(d.Path, folder) })
+func (p *State) Supervises(folder string) bool {
+	return slices.ContainsFunc(p.Projects, func(d ProjectStatus) bool { return sameFolder(d.Path, folder) })
 }
 
 // named is the name of the project in a folder; "" when the folder is no project.
-func (p *Picture) named(folder string) string {
-	for _, d := range p.Desks {
+func (p *State) named(folder string) string {
+	for _, d := range p.Projects {
 		if sameFolder(d.Path, folder) {
 			return d.Name
 		}
@@ -168,9 +168,9 @@ func (p *Picture) named(folder string) string {
 }
 
 // find finds a task of the protocol whose work steward admits.
-func (p *Picture) find(folder, id string) (*protocol.Task, protocol.Subject) {
+func (p *State) find(folder, id string) (*protocol.Task, protocol.Subject) {
 	names := map[string]bool{}
-	for _, d := range p.Desks {
+	for _, d := range p.Projects {
 		names[d.Name] = sameFolder(d.Path, folder)
 	}
 	for i := range p.View.Snapshots {

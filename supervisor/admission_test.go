@@ -17,12 +17,12 @@ import (
 // A burst of programs that ask before they start does not all get in by the one reading that shows none of them.
 func TestAdmissionsCountWhatTheyLetIn(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	p := &supervisor.Picture{}
+	p := &supervisor.State{}
 	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.1), Memory: protocol.Used(0.2), Files: protocol.Used(0), Disk: protocol.Used(0.1), Cores: 2, MemoryTotal: 16 << 30}
 	p.Config.Capacity = capacity.Config{Dimensions: []string{"cpu", "memory"}, Threshold: 0.8, RetryAfter: time.Minute, Calm: time.Second, Hysteresis: 0.05,
 		ClaimCores: 1, ClaimMemoryMB: 1024, ClaimDecays: 10 * time.Second, ClaimLapses: 30 * time.Second}
-	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: "/p"}}
-	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
+	p.Projects = []supervisor.ProjectStatus{{Name: "p", Path: "/p"}}
+	a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
 	burst := func(at time.Time) (in int) {
 		p.View.Load.At = at
 		for range 30 {
@@ -44,20 +44,20 @@ func TestAdmissionsCountWhatTheyLetIn(t *testing.T) {
 	if v := a.Ask(supervisor.Admission{Project: "/p", Task: "unseen"}, now); v.Admit || v.Known || !v.Supervised {
 		t.Errorf("a task that was not looked at: %+v", v)
 	}
-	a.Picture = func() *supervisor.Picture { return nil }
+	a.Picture = func() *supervisor.State { return nil }
 	if a.Ask(supervisor.Admission{}, now) != nil {
 		t.Error("an answer before the first look")
 	}
 }
 
 // Work that was admitted long ago and that nobody took starts when its workers come, as far as there is room: not all of it by
-// one picture.
+// one state.
 func TestAdmissionsOfABacklog(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	p := &supervisor.Picture{}
+	p := &supervisor.State{}
 	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.05), Memory: protocol.Used(0.1), Files: protocol.Used(0), Disk: protocol.Used(0.1), Cores: 2, MemoryTotal: 64 << 30}
 	p.Config = settings()
-	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: "/p"}}
+	p.Projects = []supervisor.ProjectStatus{{Name: "p", Path: "/p"}}
 	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus"}
 	p.Plan.Memory.Tasks = decide.Book[decide.TaskMemory]{}
 	for i := range 50 {
@@ -68,7 +68,7 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 		p.Plan.Claims = append(p.Plan.Claims, capacity.Claim{Subject: at, Since: now.Add(-time.Hour), Told: true})
 	}
 	p.View.Snapshots = []protocol.Snapshot{s}
-	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
+	a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
 	in := 0
 	for i := range 50 {
 		if a.Ask(supervisor.Admission{Project: "/p", Task: fmt.Sprintf("t%02d", i)}, now).Admit {
@@ -89,14 +89,14 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 // Who was told to wait is listed until it is admitted, has gone, or what it asked for waits no more.
 func TestAdmissionsTellWhoWaits(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	p := &supervisor.Picture{}
+	p := &supervisor.State{}
 	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.99), Memory: protocol.Used(0.1), Files: protocol.Used(0), Disk: protocol.Used(0.1), Cores: 2, MemoryTotal: 64 << 30}
 	p.Config = settings()
-	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: "/p"}}
+	p.Projects = []supervisor.ProjectStatus{{Name: "p", Path: "/p"}}
 	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus", Tasks: []protocol.Task{{ID: "t", Agent: "a", Visible: true}}}
 	p.View.Snapshots = []protocol.Snapshot{s}
 	p.Plan.Tasks = decide.BookOf(map[protocol.Subject]decide.TaskVerdict{s.Subject(protocol.KindTask, "t"): {State: protocol.TaskPending}})
-	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
+	a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
 	list := func(at time.Time) (names []string) {
 		for _, w := range a.Asking(at) {
 			names = append(names, fmt.Sprintf("%s%s %d since %s", w.Who, w.Task, w.PID, w.Since.Sub(now)))
@@ -125,13 +125,13 @@ func TestAdmissionsTellWhoWaits(t *testing.T) {
 	expect(7 * time.Second)
 }
 
-// picture is one of two cores, one busy, with two projects that each have a task t, held or not.
-func picture(t *testing.T, now time.Time, folder string) *supervisor.Picture {
+// state is one of two cores, one busy, with two projects that each have a task t, held or not.
+func picture(t *testing.T, now time.Time, folder string) *supervisor.State {
 	t.Helper()
-	p := &supervisor.Picture{}
+	p := &supervisor.State{}
 	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.3), Memory: protocol.Used(0.1), Files: protocol.Used(0), Disk: protocol.Used(0.1), Cores: 2, MemoryTotal: 64 << 30}
 	p.Config = settings()
-	p.Desks = []supervisor.DeskPicture{{Name: "p", Path: folder}, {Name: "q", Path: "/q"}}
+	p.Projects = []supervisor.ProjectStatus{{Name: "p", Path: folder}, {Name: "q", Path: "/q"}}
 	verdicts := map[protocol.Subject]decide.TaskVerdict{}
 	for _, name := range []string{"q", "p"} {
 		s := protocol.Snapshot{Project: name, Protocol: "agentstatus", Tasks: []protocol.Task{{ID: "t", Agent: "a", Visible: true}, {ID: "held", Agent: "a"}, {ID: "freed", Agent: "a"}, {ID: "other", Foreign: true}}}
@@ -175,7 +175,7 @@ func TestAdmissionAnswers(t *testing.T) {
 		{"of a protocol that starts its work itself", supervisor.Admission{Project: real, Task: "other"}, false, false, true, 50 * time.Millisecond, "steward has not looked at the task yet"},
 	} {
 		p := picture(t, now, real)
-		a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
+		a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
 		got := a.Ask(c.q, now)
 		if got.Admit != c.admit || got.Known != c.known || got.Supervised != c.ours || got.RetryAfter != c.retry || got.Why != c.why {
 			t.Errorf("%s: %+v", c.name, *got)
@@ -194,7 +194,7 @@ func TestAdmissionsRemember(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	p := picture(t, now, "/p")
 	p.Plan.Memory.Gate.BaseCores = 0.6
-	a := &supervisor.Admissions{Picture: func() *supervisor.Picture { return p }}
+	a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
 	for range 5 {
 		if v := a.Ask(supervisor.Admission{Look: true}, now); !v.Admit {
 			t.Fatalf("a look took the room: %s", v.Why)

@@ -103,7 +103,7 @@ func (s *loop) answerDeath(c Command, snap *protocol.Snapshot, agent protocol.Su
 // answerNobody judges an answer about what no snapshot shows any more. Where it only settles an incident, nobody need
 // be there to read it; and what nobody has looked at yet may still come to light.
 func (s *loop) answerNobody(c Command) error {
-	if d := s.desks[c.Subject.Project]; d != nil && d.lookedAt.IsZero() {
+	if d := s.projects[c.Subject.Project]; d != nil && d.scannedAt.IsZero() {
 		return fmt.Errorf("answer %s: the project %s has not been looked at yet", c.Subject.ID, c.Subject.Project)
 	}
 	switch c.Answer.Option {

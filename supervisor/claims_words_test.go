@@ -65,7 +65,7 @@ func (s *stage) doEater(w []string) error {
 // doClaims writes down what has room, what it is expected to take, and what the next task meets.
 func (s *stage) doClaims([]string) error {
 	s.rest()
-	p := supervisor.Picture{View: s.look(), Plan: s.plan, Config: s.cfg}
+	p := supervisor.State{View: s.look(), Plan: s.plan, Config: s.cfg}
 	list, promised := p.Claims()
 	for _, c := range list {
 		text := fmt.Sprintf("%s has room: %.2f cores, %d MiB", c.Subject, c.Cores, c.MemoryBytes>>20)

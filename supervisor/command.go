@@ -34,7 +34,7 @@ type request struct {
 	reply    chan answer
 }
 
-// answer is what the loop says at once; of the changes that it ordered, the lookers tell later.
+// answer is what the loop says at once; of the changes that it ordered, the scanners tell later.
 type answer struct {
 	err     error
 	pending <-chan error
@@ -123,7 +123,7 @@ func (s *loop) answer(q request) {
 	}
 	replies := make(chan error, len(changes))
 	for _, c := range changes {
-		d := s.desks[c.Subject.Project]
+		d := s.projects[c.Subject.Project]
 		d.commands = append(d.commands, command{change: c, reply: replies})
 	}
 	q.reply <- answer{pending: replies, n: len(changes)}
@@ -136,7 +136,7 @@ func (s *loop) countSpoken(project string) {
 		return
 	}
 	p.Tally.Spoken++
-	s.memory.Projects = maps.Clone(s.memory.Projects) // the Picture shares the old one
+	s.memory.Projects = maps.Clone(s.memory.Projects) // the State shares the old one
 	s.memory.Projects[project] = p
 	s.decide()
 }
@@ -149,18 +149,18 @@ func (s *loop) reload(cfg decide.Config, projects []Project) {
 		wanted[p.Name] = p
 	}
 	for _, name := range s.names() {
-		if p, ok := wanted[name]; !ok || p.Path != s.desks[name].project.Path {
-			s.dismiss(s.desks[name])
+		if p, ok := wanted[name]; !ok || p.Path != s.projects[name].project.Path {
+			s.remove(s.projects[name])
 			s.forget(name)
 		}
 	}
 	for _, p := range projects {
-		d, ok := s.desks[p.Name]
+		d, ok := s.projects[p.Name]
 		if !ok {
-			d = newDesk(p)
-			s.desks[p.Name] = d
+			d = newProjectState(p)
+			s.projects[p.Name] = d
 		}
-		// Modes and settings of the adapters may have changed: the looker opens them anew.
+		// Modes and settings of the adapters may have changed: the scanner opens them anew.
 		d.project, d.reopen, d.full = p, true, true
 	}
 	s.decide()
@@ -169,7 +169,7 @@ func (s *loop) reload(cfg decide.Config, projects []Project) {
 // forget drops what the capacity gate remembers of a project that is no longer looked after.
 func (s *loop) forget(project string) {
 	gate := s.memory.Gate
-	gate.Held = maps.Clone(gate.Held) // the Picture shares the old one
+	gate.Held = maps.Clone(gate.Held) // the State shares the old one
 	maps.DeleteFunc(gate.Held, func(subject protocol.Subject, _ capacity.Held) bool { return subject.Project == project })
 	s.memory.Gate = gate
 }

@@ -120,7 +120,7 @@ func TestCommands(t *testing.T) {
 				time.Sleep(7 * time.Second)
 				w.at("demo", func(f *folder) { c.given(w, f) })
 				time.Sleep(time.Second)
-				if held := len(s.Picture().Plan.Memory.Gate.Held) > 0; held != c.full {
+				if held := len(s.State().Plan.Memory.Gate.Held) > 0; held != c.full {
 					t.Fatalf("held before: %t", held)
 				}
 				err := do(t, s, c.command[0], c.command[1])
@@ -286,7 +286,7 @@ func TestReload(t *testing.T) {
 			t.Fatalf("looks: old %d, new %d", w.looks("old")-looks, w.looks("new"))
 		}
 		names := ""
-		for _, d := range s.Picture().Desks {
+		for _, d := range s.State().Projects {
 			names += d.Describe() + "; "
 		}
 		if names != "kept (agentstatus observe); new (agentstatus act); " {

@@ -78,8 +78,8 @@ func (w *world) projects() []supervisor.Project {
 	return list
 }
 
-func (w *world) doors() supervisor.Doors {
-	return supervisor.Doors{
+func (w *world) doors() supervisor.Deps {
+	return supervisor.Deps{
 		Measure: func(now time.Time) capacity.Load {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -195,7 +195,7 @@ func failure(code string) protocol.Outcome {
 }
 
 func stateOf(s *supervisor.Supervisor, project string, kind protocol.Kind, id string) string {
-	p := s.Picture()
+	p := s.State()
 	subject := protocol.Subject{Project: project, Protocol: "agentstatus", Kind: kind, ID: id}
 	if kind == protocol.KindAgent {
 		return string(p.Plan.Agents.Of(subject).State)
@@ -222,7 +222,7 @@ func TestDeathByTheMillisecond(t *testing.T) {
 				break
 			}
 		}
-		v := s.Picture().Plan.Agents.Of(protocol.Subject{Project: "demo", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"})
+		v := s.State().Plan.Agents.Of(protocol.Subject{Project: "demo", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"})
 		if died.IsZero() || v.Silent < 90*time.Second || v.Silent > 90*time.Second+5*time.Millisecond {
 			t.Fatalf("dead after %v of silence (%v)", v.Silent, died)
 		}
@@ -289,7 +289,7 @@ func TestOneHangsTheOtherGoesOn(t *testing.T) {
 		if len(w.alerts) != 1 {
 			t.Fatalf("alerts: %+v", w.alerts)
 		}
-		for _, d := range s.Picture().Desks {
+		for _, d := range s.State().Projects {
 			if (d.Problem != nil) != (d.Name == "bad") {
 				t.Fatalf("%s: %+v", d.Name, d.Problem)
 			}
@@ -352,12 +352,12 @@ func TestPanicIsAFault(t *testing.T) {
 		s, stop := w.start()
 		defer stop()
 		time.Sleep(time.Second)
-		if p := s.Picture().Desks[0].Problem; p == nil {
+		if p := s.State().Projects[0].Problem; p == nil {
 			t.Fatal("no fault")
 		}
-		looks := s.Picture().Looks
+		looks := s.State().Looks
 		time.Sleep(20 * time.Second)
-		if n := s.Picture().Looks - looks; n > 6 {
+		if n := s.State().Looks - looks; n > 6 {
 			t.Fatalf("%d looks in 20 s: it spins", n)
 		}
 		if w.opened.Load() < 2 {
@@ -365,7 +365,7 @@ func TestPanicIsAFault(t *testing.T) {
 		}
 		broken.Store(false)
 		time.Sleep(12 * time.Second)
-		if p := s.Picture().Desks[0]; p.Problem != nil || stateOf(s, "demo", protocol.KindAgent, "codex") != "alive" {
+		if p := s.State().Projects[0]; p.Problem != nil || stateOf(s, "demo", protocol.KindAgent, "codex") != "alive" {
 			t.Fatalf("it did not come back: %+v", p)
 		}
 	})
@@ -492,7 +492,7 @@ func TestStandstillIsNoSilence(t *testing.T) {
 		if got := stateOf(s, "demo", protocol.KindAgent, "codex"); got != "alive" && got != "late" {
 			t.Fatalf("after the standstill it is %s", got)
 		}
-		if s.Picture().Plan.Memory.ResumeUntil.IsZero() {
+		if s.State().Plan.Memory.ResumeUntil.IsZero() {
 			t.Fatal("the standstill was not noticed")
 		}
 		time.Sleep(2 * time.Minute)
@@ -503,7 +503,7 @@ func TestStandstillIsNoSilence(t *testing.T) {
 	})
 }
 
-// TestReportOfAFormerProject: what the looker of a folder that is gone says late is not taken for the new folder's.
+// TestReportOfAFormerProject: what the scanner of a folder that is gone says late is not taken for the new folder's.
 func TestReportOfAFormerProject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "demo")
@@ -525,7 +525,7 @@ func TestReportOfAFormerProject(t *testing.T) {
 		close(hang)
 		time.Sleep(7 * time.Second)
 		if stateOf(s, "demo", protocol.KindAgent, "ghost") != "" || stateOf(s, "demo", protocol.KindAgent, "codex") != "alive" {
-			t.Fatalf("agents: %v", s.Picture().Plan.Agents)
+			t.Fatalf("agents: %v", s.State().Plan.Agents)
 		}
 	})
 }

@@ -34,10 +34,10 @@ func (s *loop) endHung(list []decide.End) {
 		}
 		s.ended[e.Subject] = e.Since
 		for _, id := range e.Roots {
-			s.doors.Note(Entry{At: s.now(), Kind: "change", Subject: e.Subject, Verb: "end", State: string(protocol.AgentHung), Reason: string(protocol.ReasonSilent),
+			s.deps.Note(Entry{At: s.now(), Kind: "change", Subject: e.Subject, Verb: "end", State: string(protocol.AgentHung), Reason: string(protocol.ReasonSilent),
 				Text: fmt.Sprintf("process %d and all below it are ended: %s", id.PID, e.Why)})
 			s.log.Warn("ending a hung agent", "subject", e.Subject.String(), "pid", id.PID, "why", e.Why)
-			s.doors.Stop(id, e.Why)
+			s.deps.Stop(id, e.Why)
 		}
 	}
 }

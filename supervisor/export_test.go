@@ -12,26 +12,26 @@ import (
 // Driver moves the loop by hand, as Supervisor does with goroutines: the simulation is its shell.
 type Driver struct {
 	loop    *loop
-	lookers map[*desk]*looker
+	lookers map[*projectState]*scanner
 }
 
 // Judge is what decides: decide.Decide, or a test around it.
 type Judge func(decide.View, decide.Memory, decide.Config) decide.Plan
 
 // NewDriver makes a loop that asks for the time by now, and has its plans made by judge.
-func NewDriver(cfg decide.Config, projects []Project, memory decide.Memory, doors Doors, now func() time.Time, judge Judge) *Driver {
+func NewDriver(cfg decide.Config, projects []Project, memory decide.Memory, doors Deps, now func() time.Time, judge Judge) *Driver {
 	l := newLoop(cfg, projects, memory, doors, slog.New(slog.DiscardHandler), nil)
 	l.now, l.judge = now, judge
-	return &Driver{loop: l, lookers: map[*desk]*looker{}}
+	return &Driver{loop: l, lookers: map[*projectState]*scanner{}}
 }
 
-// Job is an order for a looker.
+// Job is an order for a scanner.
 type Job struct {
-	looker *looker
+	looker *scanner
 	order  order
 }
 
-// Outcome is what a looker reports.
+// Outcome is what a scanner reports.
 type Outcome struct{ report report }
 
 // Project names the project of the job.
@@ -46,7 +46,7 @@ func (j Job) CarryOut() Outcome {
 // Start begins a run, up to the first orders.
 func (d *Driver) Start() []Job {
 	d.loop.start()
-	d.loop.warm()
+	d.loop.sampleAgain()
 	return d.step(timeCame{})
 }
 
@@ -59,21 +59,21 @@ func (d *Driver) Exited(id protocol.Identity) []Job { return d.step(processExite
 // Tick tells that time has passed.
 func (d *Driver) Tick() []Job { return d.step(timeCame{}) }
 
-// Report tells what a looker saw and did.
+// Report tells what a scanner saw and did.
 func (d *Driver) Report(o Outcome) []Job { return d.step(o.report) }
 
 // Stop begins the end of the run; it is over when Over says so.
 func (d *Driver) Stop() []Job { return d.step(stopAsked{}) }
 
 // Over reports whether the run has come to its end. Err is what it ended with.
-func (d *Driver) Over() bool { return d.loop.over() }
+func (d *Driver) Over() bool { return d.loop.done() }
 
 // Err ends the run that is over: it saves the memory and names what stays held.
 func (d *Driver) Err() error { return d.loop.stayHeld() }
 
 // Order has a change made that a person asked for.
 func (d *Driver) Order(c protocol.Change) []Job {
-	if desk := d.loop.desks[c.Subject.Project]; desk != nil {
+	if desk := d.loop.projects[c.Subject.Project]; desk != nil {
 		desk.commands = append(desk.commands, command{change: c, reply: make(chan error, 1)})
 	}
 	return d.jobs(d.loop.orders())
@@ -89,20 +89,20 @@ func (d *Driver) Configure(cfg decide.Config) { d.loop.cfg = cfg }
 type DeskState struct {
 	Busy      bool
 	Since     time.Duration // for how long it has been
-	Waits     bool          // changes wait for the looker
+	Waits     bool          // changes wait for the scanner
 	Rests     bool          // some change that failed is not tried at present
 	Snapshots []protocol.Snapshot
 }
 
 // Desk gives the state of a project; the zero value if it is not looked after any more.
 func (d *Driver) Desk(project string) (s DeskState) {
-	desk := d.loop.desks[project]
+	desk := d.loop.projects[project]
 	if desk == nil {
 		return s
 	}
 	now := d.loop.now()
 	s = DeskState{Busy: desk.busy, Since: now.Sub(desk.since), Waits: len(desk.changes)+len(desk.commands) > 0, Snapshots: desk.snapshots}
-	for _, t := range desk.tries {
+	for _, t := range desk.efforts {
 		s.Rests = s.Rests || now.Before(t.rest)
 	}
 	return s
@@ -113,10 +113,10 @@ func (d *Driver) step(e event) []Job { return d.jobs(d.loop.step(e)) }
 func (d *Driver) jobs(list []assignment) []Job {
 	jobs := make([]Job, 0, len(list))
 	for _, a := range list {
-		l := d.lookers[a.desk]
+		l := d.lookers[a.project]
 		if l == nil {
-			l = newLooker(a.desk, d.loop.now, nil)
-			d.lookers[a.desk] = l
+			l = newScanner(a.project, d.loop.now, nil)
+			d.lookers[a.project] = l
 		}
 		jobs = append(jobs, Job{l, a.order})
 	}

@@ -19,7 +19,7 @@ type Goal struct {
 
 // Goals judges protocol 000's "Success Metrics" over all projects, since steward first looked at each. docs/protocols/agentstatus.md
 // defines them.
-func (p *Picture) Goals() []Goal {
+func (p *State) Goals() []Goal {
 	var t decide.Tally
 	for _, m := range p.Plan.Memory.Projects {
 		t.Completed += m.Tally.Completed

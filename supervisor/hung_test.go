@@ -198,7 +198,7 @@ func TestOwnTrouble(t *testing.T) {
 					t.Helper()
 					time.Sleep(after)
 					synctest.Wait()
-					if got := s.Picture().View.Doubt; got != want {
+					if got := s.State().View.Doubt; got != want {
 						t.Errorf("the doubt is %d, want %d", got, want)
 					}
 				}

@@ -15,7 +15,7 @@ func (s *loop) keepAt(protocolName string, a *protocol.Agent) time.Duration {
 }
 
 // toKeep lists the agents to beat for, by protocol: those whose process is known to live and that leave it to steward.
-func (s *loop) toKeep(d *desk, now time.Time) map[string]map[string]time.Duration {
+func (s *loop) toKeep(d *projectState, now time.Time) map[string]map[string]time.Duration {
 	var keep map[string]map[string]time.Duration
 	for i := range d.snapshots {
 		snap := &d.snapshots[i]
@@ -45,13 +45,13 @@ func upFor(a *protocol.Agent, now time.Time) time.Duration {
 }
 
 // keep beats for agents.
-func (l *looker) keep(agents map[string]map[string]time.Duration, r *report) {
+func (l *scanner) keep(agents map[string]map[string]time.Duration, r *report) {
 	if len(agents) == 0 {
 		return
 	}
 	defer l.guard("keep heartbeats", r)
 	for _, name := range l.names() {
-		if s := l.speakers[name]; s.Keep != nil && s.acts() && len(agents[name]) > 0 {
+		if s := l.protocols[name]; s.Keep != nil && s.acts() && len(agents[name]) > 0 {
 			_ = s.Keep(agents[name], l.now()) // a failure shows as silence, and is tried again at the next look
 		}
 	}

@@ -11,44 +11,44 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// loop is the supervisor as a state machine: step takes in one event and gives the orders that follow from it. What it needs
-// of the world at once (gauges, the memory file, the incidents) it reaches through its doors; it starts no goroutine and sets
+// loop is the supervisor as a state machine: step applies one event and gives the orders that follow from it. What it needs
+// of the world at once (gauges, the memory file, the incidents) it reaches through its dependencies; it starts no goroutine and sets
 // no timer.
 type loop struct {
-	doors   Doors
+	deps    Deps
 	log     *slog.Logger
 	now     func() time.Time
 	judge   func(decide.View, decide.Memory, decide.Config) decide.Plan // decide.Decide
-	picture atomic.Pointer[Picture]
+	state   atomic.Pointer[State]
 	metrics *Metrics
 
-	cfg     decide.Config
-	memory  decide.Memory
-	desks   map[string]*desk
-	load    capacity.Load
-	usage   []capacity.Usage
-	plan    decide.Plan
-	looks   int
-	decided int
-	started time.Time
-	onDisk  decide.Memory // as last saved
-	pulse   time.Time     // when the loop last came by
-	resumed bool
-	// leaving are the desks that were removed and still release what they hold; kept are releases that failed for good.
-	leaving []*desk
-	kept    []protocol.Change
+	cfg      decide.Config
+	memory   decide.Memory
+	projects map[string]*projectState
+	load     capacity.Load
+	usage    []capacity.Usage
+	plan     decide.Plan
+	scans    int
+	decided  int
+	started  time.Time
+	onDisk   decide.Memory // as last saved
+	lastStep time.Time     // when the loop last came by
+	resumed  bool
+	// leaving are the projects that were removed and still release what they hold; kept are releases that failed for good.
+	removed    []*projectState
+	unreleased []protocol.Change
 	// stopsAt is when the releases of a stop are given up; zero: the loop goes on. givenUp: only orders under way still count.
 	// handsOver: another steward follows.
 	stopsAt            time.Time
 	givenUp, handsOver bool
-	done               []Done
+	recent             []Done
 	saved              time.Time
 	unsaved            *protocol.Fault // why the memory could not be saved the last time
 	mended             time.Time       // since when it can be saved again, while the incident is open, perhaps since an earlier run
 	sampled            time.Time
 	watches            bool             // a task is open, or an agent's process on record: the readings decide on something
-	processes          []decide.Process // of all desks; nil when they must be listed anew
-	owed               time.Time        // when the looks of one turn are decided on at the latest; zero: nothing is owed
+	processes          []decide.Process // of all projects; nil when they must be listed anew
+	decideBy           time.Time        // when the looks of one turn are decided on at the latest; zero: nothing is owed
 	own                ownTrouble
 	ended              map[protocol.Subject]time.Time // the hangings whose end was ordered, by when they began
 	surveyed           time.Time
@@ -65,44 +65,44 @@ type (
 	stopAsked     struct{}                       // release everything
 )
 
-// assignment is an order for the looker of a desk.
+// assignment is an order for the scanner of a project.
 type assignment struct {
-	desk  *desk
-	order order
+	project *projectState
+	order   order
 }
 
-func newLoop(cfg decide.Config, projects []Project, memory decide.Memory, doors Doors, log *slog.Logger, metrics *Metrics) *loop {
-	s := &loop{doors: doors, log: log, now: time.Now, judge: decide.Decide, cfg: cfg, memory: memory, metrics: metrics, desks: map[string]*desk{}}
+func newLoop(cfg decide.Config, projects []Project, memory decide.Memory, doors Deps, log *slog.Logger, metrics *Metrics) *loop {
+	s := &loop{deps: doors, log: log, now: time.Now, judge: decide.Decide, cfg: cfg, memory: memory, metrics: metrics, projects: map[string]*projectState{}}
 	for _, p := range projects {
-		s.desks[p.Name] = newDesk(p)
+		s.projects[p.Name] = newProjectState(p)
 	}
-	s.doors.fill()
+	s.deps.fillOptional()
 	return s
 }
 
 // start takes over what the last run left.
 func (s *loop) start() {
 	s.started, s.onDisk = s.now(), s.memory
-	s.pulse = s.started
-	s.inherit()
+	s.lastStep = s.started
+	s.adoptUnsaved()
 	s.tellOrders()
 	s.sample()
 }
 
 // warm reads the gauges again, a moment after start.
-func (s *loop) warm() {
+func (s *loop) sampleAgain() {
 	s.sample()
 	s.show(s.view(s.now()))
 }
 
-// step takes in one event.
+// step applies one event.
 func (s *loop) step(e event) []assignment {
 	if _, hint := e.(Hint); !hint {
-		s.feelPulse()
+		s.noticeSleep()
 	}
 	switch e := e.(type) {
 	case Hint:
-		s.hint(e)
+		s.addHint(e)
 	case processExited:
 		s.exited(e.id)
 	case report:
@@ -114,27 +114,27 @@ func (s *loop) step(e event) []assignment {
 	case timeCame:
 		s.tick()
 	case stopAsked:
-		s.letGo()
+		s.beginStop()
 	}
 	orders := s.orders()
 	s.announceReady()
-	s.doors.Pulse(s.now())
+	s.deps.Pulse(s.now())
 	return orders
 }
 
-// feelPulse notices that the machine slept, or that its clock was set, since the loop last came by.
-func (s *loop) feelPulse() {
+// noticeSleep notices that the machine slept, or that its clock was set, since the loop last came by.
+func (s *loop) noticeSleep() {
 	now := s.now()
-	if heartbeat.Resumed(s.pulse, now, s.cfg.LookEvery) {
+	if heartbeat.Resumed(s.lastStep, now, s.cfg.LookEvery) {
 		s.resumed = true
-		s.log.Info("the machine slept, or its clock was set", "before", s.pulse, "now", now)
-		s.doors.Note(Entry{At: now, Kind: "note", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "clock"},
+		s.log.Info("the machine slept, or its clock was set", "before", s.lastStep, "now", now)
+		s.deps.Note(Entry{At: now, Kind: "note", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "clock"},
 			Text: "the machine slept, or its clock was set: silence kills nobody for " + s.cfg.Heartbeat.ResumeGrace.String()})
-		s.pulse = now
+		s.lastStep = now
 		s.sample() // the readings are from before the sleep, and a decision without readings keeps nothing waiting
 		return
 	}
-	s.pulse = now
+	s.lastStep = now
 }
 
 // announceReady calls OnReady's function after the first looks.
@@ -142,8 +142,8 @@ func (s *loop) announceReady() {
 	if s.ready == nil {
 		return
 	}
-	for _, d := range s.desks {
-		if d.lookedAt.IsZero() && s.now().Sub(s.started) < s.cfg.LookEvery {
+	for _, d := range s.projects {
+		if d.scannedAt.IsZero() && s.now().Sub(s.started) < s.cfg.LookEvery {
 			return
 		}
 	}
@@ -159,26 +159,26 @@ func (s *loop) tick() {
 		return
 	}
 	decided := s.decided
-	sample, look := s.together(now)
-	hurry := s.hurry(now)
+	sample, look := s.slack(now)
+	hurry := s.unwatchedSlack(now)
 	if !now.Before(s.sampled.Add(s.sampleEvery() - sample)) {
 		s.sample()
 	}
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		if d.unwatched != nil {
-			s.callUp(d, now, hurry)
+			s.scheduleScan(d, now, hurry)
 		} else {
-			s.callUp(d, now, look)
+			s.scheduleScan(d, now, look)
 		}
 	}
-	if s.wakes(now) && s.decided == decided {
+	if s.decisionDue(now) && s.decided == decided {
 		s.decide()
 	}
 	s.saveIdle(now)
 }
 
 // mostGlances is how many looks may come between two full ones when nobody but the adapter asks for them.
-const mostGlances = 40
+const mostHintScans = 40
 
 // next is when tick has something to do. It is never further away than a look, so that a sleep of the machine can
 // be told from a loop that had nothing to do.
@@ -194,31 +194,31 @@ func (s *loop) next() time.Time {
 	}
 	earlier(s.now().Add(s.cfg.LookEvery))
 	earlier(s.plan.Wake)
-	earlier(s.owed)
-	for _, d := range s.desks {
+	earlier(s.decideBy)
+	for _, d := range s.projects {
 		if d.busy {
 			if d.problem == nil {
 				earlier(d.since.Add(stuckAfter))
 			}
 			continue
 		}
-		earlier(s.due(d))
+		earlier(s.nextScan(d))
 	}
 	return at
 }
 
-// due is when an idle desk must look next without any hint: at its turn, when its adapter asks for it, or when an
+// due is when an idle project must look next without any hint: at its turn, when its adapter asks for it, or when an
 // agent's silence will have lasted too long. Two looks in a row are never closer than lookGap.
-func (s *loop) due(d *desk) time.Time {
-	turn := s.turn(d)
+func (s *loop) nextScan(d *projectState) time.Time {
+	turn := s.nextFullScan(d)
 	at := turn
 	for _, wish := range [...]time.Time{d.again, s.plan.Looks[d.project.Name]} {
 		// A turn waits for a wish that comes right after it: one look serves both.
-		if wish.IsZero() || !wish.Before(turn.Add(lookGap)) || !at.Equal(turn) && !wish.Before(at) {
+		if wish.IsZero() || !wish.Before(turn.Add(scanGap)) || !at.Equal(turn) && !wish.Before(at) {
 			continue
 		}
 		at = wish
-		if soonest := d.lookedAt.Add(lookGap); at.Before(soonest) {
+		if soonest := d.scannedAt.Add(scanGap); at.Before(soonest) {
 			at = soonest
 		}
 	}
@@ -226,7 +226,7 @@ func (s *loop) due(d *desk) time.Time {
 }
 
 // lookGap is the least time between two looks that nobody but the clock asks for.
-const lookGap = 25 * time.Millisecond
+const scanGap = 25 * time.Millisecond
 
 // sampleEvery is the pace of the gauges. The quick pace near the limit serves only tasks that wait. While no task is open
 // and no process of an agent's is on record a reading decides on nothing: work that comes has one taken (see freshen).
@@ -246,7 +246,7 @@ func (s *loop) tasksWait() bool { return len(s.plan.Memory.Gate.Held) > 0 }
 // sample reads the gauges; waiting tasks are judged again at once.
 func (s *loop) sample() {
 	s.sampled = s.now()
-	s.load = s.doors.Measure(s.sampled)
+	s.load = s.deps.Measure(s.sampled)
 	s.survey(s.sampled)
 	s.attribute()
 	if s.tasksWait() || s.load.Exhausted > 0 && s.load.Exhausted < decide.FilesSoon {

@@ -16,7 +16,7 @@ import (
 
 const namespace = "steward"
 
-// Metrics counts what the loop does. What merely stands in the last Picture is not counted but read at each
+// Metrics counts what the loop does. What merely stands in the last State is not counted but read at each
 // scrape (see Serve), so that an idle loop pays nothing for it. A nil *Metrics does nothing.
 type Metrics struct {
 	changes    *prometheus.CounterVec
@@ -59,9 +59,9 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}
 }
 
-// Serve sets where the gauges are read from at each scrape: the last Picture (nil before the first look) and the
+// Serve sets where the gauges are read from at each scrape: the last State (nil before the first look) and the
 // heads of the incident ledger. Both are called from the goroutine of the scrape.
-func (m *Metrics) Serve(picture func() *Picture, incidents func() map[string]rules.Head) {
+func (m *Metrics) Serve(picture func() *State, incidents func() map[string]rules.Head) {
 	if m == nil {
 		return
 	}
@@ -157,7 +157,7 @@ type gauges struct {
 	version string
 
 	mu        sync.Mutex
-	picture   func() *Picture
+	picture   func() *State
 	incidents func() map[string]rules.Head
 	watches   func() int
 
@@ -220,7 +220,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 // put gives one value to the scrape.
 type put func(d *prometheus.Desc, v float64, labels ...string)
 
-func (g *gauges) putLoad(put put, p *Picture) {
+func (g *gauges) putLoad(put put, p *State) {
 	for _, dimension := range capacity.Dimensions() {
 		if v, known := p.View.Load.Share(dimension).Value(); known {
 			put(g.load, v, dimension)
@@ -230,7 +230,7 @@ func (g *gauges) putLoad(put put, p *Picture) {
 
 // putStates counts by the Report, so that the metrics agree with the status page. Every state of a protocol that
 // is spoken stands there, also at 0: an alert rule must not see a series come and go.
-func (g *gauges) putStates(put put, p *Picture) {
+func (g *gauges) putStates(put put, p *State) {
 	r, counts, reasons := p.Report(), map[[3]string]int{}, map[[3]string]int{}
 	for _, a := range r.Agents {
 		counts[[3]string{"agent", a.Protocol, string(a.State)}]++
@@ -259,7 +259,7 @@ func (g *gauges) putStates(put put, p *Picture) {
 }
 
 // protocolsIn lists the protocols that are spoken anywhere, each once.
-func protocolsIn(p *Picture) []string {
+func protocolsIn(p *State) []string {
 	var names []string
 	for i := range p.View.Snapshots {
 		names = append(names, p.View.Snapshots[i].Protocol)
@@ -280,7 +280,7 @@ func (g *gauges) putIncidents(put put, heads map[string]rules.Head) {
 	}
 }
 
-func (g *gauges) putUptime(put put, p *Picture) {
+func (g *gauges) putUptime(put put, p *State) {
 	covered, observed := map[string]time.Duration{}, map[string]time.Duration{}
 	for subject, a := range p.Plan.Memory.Agents.All() {
 		covered[subject.Protocol] += a.Covered
@@ -294,7 +294,7 @@ func (g *gauges) putUptime(put put, p *Picture) {
 }
 
 // putMeasures leaves out what is about single agents: their names stand in files.
-func (g *gauges) putMeasures(put put, p *Picture) {
+func (g *gauges) putMeasures(put put, p *State) {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
 		for _, m := range s.Measures {
@@ -305,12 +305,12 @@ func (g *gauges) putMeasures(put put, p *Picture) {
 	}
 }
 
-func (g *gauges) putFaults(put put, p *Picture) {
+func (g *gauges) putFaults(put put, p *State) {
 	counts := map[string]int{"all": 0}
 	for i := range p.View.Snapshots {
 		counts[p.View.Snapshots[i].Protocol] += len(p.View.Snapshots[i].Faults)
 	}
-	for _, d := range p.Desks {
+	for _, d := range p.Projects {
 		if d.Problem != nil {
 			counts["all"]++
 		}

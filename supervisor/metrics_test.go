@@ -24,9 +24,9 @@ func subjectOf(kind protocol.Kind, id string) protocol.Subject {
 }
 
 // measuredPicture is one project with a task that was lost, an agent, a broken file, and no reading of the files.
-func measuredPicture() *Picture {
+func measuredPicture() *State {
 	agent, lost, odd := subjectOf(protocol.KindAgent, "codex"), subjectOf(protocol.KindTask, "1"), subjectOf(protocol.KindTask, "2")
-	return &Picture{
+	return &State{
 		View: decide.View{
 			Load: capacity.Load{CPU: protocol.Used(0.25), Memory: protocol.Used(0), Disk: protocol.Used(0.5)},
 			Snapshots: []protocol.Snapshot{
@@ -43,14 +43,14 @@ func measuredPicture() *Picture {
 			Memory: decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Observed: 40 * time.Second, Covered: 10 * time.Second},
 				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {Observed: 10 * time.Second, Covered: 10 * time.Second}})},
 		},
-		Desks: []DeskPicture{{Name: "shop"}, {Name: "site", Problem: &protocol.Fault{Problem: "the folder does not answer"}}},
+		Projects: []ProjectStatus{{Name: "shop"}, {Name: "site", Problem: &protocol.Fault{Problem: "the folder does not answer"}}},
 	}
 }
 
-func measured(picture *Picture) (*prometheus.Registry, *Metrics) {
+func measured(picture *State) (*prometheus.Registry, *Metrics) {
 	reg := prometheus.NewPedanticRegistry()
 	m := NewMetrics(reg, "1.2.3")
-	m.Serve(func() *Picture { return picture }, func() map[string]rules.Head {
+	m.Serve(func() *State { return picture }, func() map[string]rules.Head {
 		return map[string]rules.Head{"a": {State: rules.Raised, Severity: protocol.Critical}, "b": {State: rules.Raised, Severity: protocol.Critical},
 			"c": {State: rules.Resolved, Severity: protocol.Low}}
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// counted is when a loop used its dear doors.
+// counted is when a loop used its dear dependencies.
 type counted struct {
 	mu                               sync.Mutex
 	samples, surveys, checked, woken []time.Time

@@ -25,7 +25,7 @@ func (s *loop) pause(q protocol.Query, pause bool, why string) error {
 			continue
 		}
 		found = true
-		d := s.desks[name]
+		d := s.projects[name]
 		var err error
 		if pause {
 			err = s.order(d, cmp.Or(why, "paused by you"))
@@ -39,7 +39,7 @@ func (s *loop) pause(q protocol.Query, pause bool, why string) error {
 	if !found {
 		return fmt.Errorf("project %q: %w", wanted, ErrNoSubject)
 	}
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		if !d.busy {
 			d.changes = append(d.changes, s.failOpen(d, nil, s.now())...)
 		}
@@ -50,8 +50,8 @@ func (s *loop) pause(q protocol.Query, pause bool, why string) error {
 }
 
 // order records the order to pause a project. It is on disk before the orders that it replaces are taken back.
-func (s *loop) order(d *desk, why string) error {
-	p, err := s.doors.Orders.pause(Pause{Project: d.project.Name, Why: why, At: s.now().UTC()}, d.place())
+func (s *loop) order(d *projectState, why string) error {
+	p, err := s.deps.Orders.pause(Pause{Project: d.project.Name, Why: why, At: s.now().UTC()}, d.place())
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func (s *loop) order(d *desk, why string) error {
 }
 
 // resume takes back the orders that keep a project paused, but for the one in the file except.
-func (s *loop) resume(d *desk, except string) error {
-	if d.unidentified != nil && except == "" && len(s.doors.Orders.pauses) > 0 {
+func (s *loop) resume(d *projectState, except string) error {
+	if d.unidentified != nil && except == "" && len(s.deps.Orders.pauses) > 0 {
 		return fmt.Errorf("it is not known which folder %s is: %w", d.project.Path, d.unidentified)
 	}
 	if err := s.forgetPause(d.project.Name); err != nil {
@@ -70,12 +70,12 @@ func (s *loop) resume(d *desk, except string) error {
 		if p.file == except {
 			continue
 		}
-		if err := s.doors.Orders.resume(p); err != nil {
+		if err := s.deps.Orders.resume(p); err != nil {
 			return err
 		}
 		over := orderAlert(p)
 		over.Resolve, over.Detail = true, "another order took its place"
-		_ = s.doors.Tell(over)
+		_ = s.deps.Tell(over)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (s *loop) forgetPause(name string) error {
 	}
 	p.Paused = ""
 	old := s.memory.Projects
-	s.memory.Projects = maps.Clone(old) // the Picture shares the old one
+	s.memory.Projects = maps.Clone(old) // the State shares the old one
 	s.memory.Projects[name] = p
 	if err := s.save(); err != nil {
 		s.memory.Projects = old
@@ -98,14 +98,14 @@ func (s *loop) forgetPause(name string) error {
 }
 
 // pausedWhy is why a project is only observed by a person's order; "": there is none.
-func (s *loop) pausedWhy(d *desk) string {
+func (s *loop) pausedWhy(d *projectState) string {
 	if why := s.memory.Projects[d.project.Name].Paused; why != "" {
 		return why
 	}
 	if list := s.ordersAbout(d); len(list) > 0 {
 		return cmp.Or(list[0].Why, "paused by you")
 	}
-	if len(s.doors.Orders.pauses) == 0 {
+	if len(s.deps.Orders.pauses) == 0 {
 		return ""
 	}
 	if d.unidentified != nil {
@@ -114,30 +114,30 @@ func (s *loop) pausedWhy(d *desk) string {
 	return ""
 }
 
-func (s *loop) ordersAbout(d *desk) []Pause {
-	if len(s.doors.Orders.pauses) == 0 {
+func (s *loop) ordersAbout(d *projectState) []Pause {
+	if len(s.deps.Orders.pauses) == 0 {
 		return nil
 	}
 	var others []Folder
-	for _, other := range s.desks {
-		if other != d && !slices.Contains(s.leaving, other) {
+	for _, other := range s.projects {
+		if other != d && !slices.Contains(s.removed, other) {
 			others = append(others, other.folder)
 		}
 	}
-	return s.doors.Orders.about(d.place(), d.project.Path, others)
+	return s.deps.Orders.about(d.place(), d.project.Path, others)
 }
 
 // place is the folder of a project; before it was looked at, only its path is known.
-func (d *desk) place() Folder {
+func (d *projectState) place() Folder {
 	if d.folder.Path == "" {
 		return Folder{Path: d.project.Path}
 	}
 	return d.folder
 }
 
-// identified takes in which folder a full look found. Orders of people go with it: one that an older steward kept in its
+// identified applies which folder a full look found. Orders of people go with it: one that an older steward kept in its
 // memory becomes a file, once, and one whose folder was moved takes the new path.
-func (s *loop) identified(d *desk, r *report) {
+func (s *loop) identified(d *projectState, r *report) {
 	switch {
 	case r.folderErr == nil:
 		d.folder, d.unidentified = r.folder, nil
@@ -153,12 +153,12 @@ func (s *loop) identified(d *desk, r *report) {
 	name := d.project.Name
 	var err error
 	if why := s.memory.Projects[name].Paused; why != "" {
-		if _, err = s.doors.Orders.pause(Pause{Project: name, Why: why, At: s.now().UTC()}, d.folder); err == nil {
+		if _, err = s.deps.Orders.pause(Pause{Project: name, Why: why, At: s.now().UTC()}, d.folder); err == nil {
 			err = s.forgetPause(name)
 		}
 	}
 	for _, p := range s.ordersAbout(d) {
-		err = errors.Join(err, s.doors.Orders.follow(p, d.folder))
+		err = errors.Join(err, s.deps.Orders.follow(p, d.folder))
 	}
 	if err != nil {
 		s.log.Error("record a person's order; it stays in force", "project", name, "error", err)
@@ -167,12 +167,12 @@ func (s *loop) identified(d *desk, r *report) {
 
 // tellOrders tells of orders whose files cannot be used, and that it is over where they can be used again.
 func (s *loop) tellOrders() {
-	for _, p := range s.doors.Orders.pauses {
+	for _, p := range s.deps.Orders.pauses {
 		alert := orderAlert(p)
 		if p.problem == nil {
 			alert.Resolve, alert.Detail = true, "it can be read again"
 		}
-		_ = s.doors.Tell(alert)
+		_ = s.deps.Tell(alert)
 	}
 }
 
@@ -191,7 +191,7 @@ func orderAlert(p Pause) rules.Alert {
 }
 
 // orderFault shows on the project that the file of its order cannot be used.
-func (s *loop) orderFault(d *desk) *protocol.Fault {
+func (s *loop) orderFault(d *projectState) *protocol.Fault {
 	for _, p := range s.ordersAbout(d) {
 		if p.problem != nil {
 			return &protocol.Fault{Path: path.Join(ordersFolder, p.file), Problem: fmt.Sprintf("the order to pause this project cannot be read, and stays in force: %v", p.problem),
@@ -221,7 +221,7 @@ func (o *Orders) Paused(folders map[string]Folder, memory decide.Memory) map[str
 }
 
 // toPublish is the capacity document, when it is time to write it to this project again.
-func (s *loop) toPublish(d *desk, now time.Time) []byte {
+func (s *loop) toPublish(d *projectState, now time.Time) []byte {
 	if now.Sub(d.published) < publishEvery || s.plan.Agents.Len() == 0 {
 		return nil
 	}

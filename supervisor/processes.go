@@ -15,7 +15,7 @@ const crossCheck = 15 * time.Second
 
 // followAgents keeps the watch on the processes that speak for a project's agents, and now and then looks at each of
 // them once more: the exit watch is quick, this cross-check is sure.
-func (s *loop) followAgents(d *desk) {
+func (s *loop) followAgents(d *projectState) {
 	now := s.now()
 	since := now.Sub(d.checked)
 	if d.trusts = !d.hasWork() && since >= 0 && since < crossCheck-s.cfg.LookEvery/2; !d.trusts {
@@ -59,17 +59,17 @@ func (s *loop) followAgents(d *desk) {
 }
 
 // claimed gives who carries a pid that only a file names: looked up once.
-func (s *loop) claimed(d *desk, pid int) protocol.Identity {
+func (s *loop) claimed(d *projectState, pid int) protocol.Identity {
 	if id, known := d.claims[pid]; known {
 		return id
 	}
-	if id, ok := s.doors.Inspect(pid); ok && id.PID == pid && id.Proves() {
+	if id, ok := s.deps.Inspect(pid); ok && id.PID == pid && id.Proves() {
 		return id
 	}
 	return protocol.Identity{PID: pid}
 }
 
-func (s *loop) lookAfter(d *desk, id protocol.Identity) heartbeat.ProcessState {
+func (s *loop) lookAfter(d *projectState, id protocol.Identity) heartbeat.ProcessState {
 	old, known := d.processes[id]
 	if !id.Proves() || old == heartbeat.ProcessGone {
 		return heartbeat.ProcessGone
@@ -77,16 +77,16 @@ func (s *loop) lookAfter(d *desk, id protocol.Identity) heartbeat.ProcessState {
 	if d.trusts && old == heartbeat.ProcessAlive {
 		return old
 	}
-	if state := s.doors.Check(id); known || state == heartbeat.ProcessGone {
+	if state := s.deps.Check(id); known || state == heartbeat.ProcessGone {
 		return state
 	}
-	s.doors.Follow(id)
-	return s.doors.Check(id) // it may have ended before it was followed
+	s.deps.Follow(id)
+	return s.deps.Check(id) // it may have ended before it was followed
 }
 
 // speaksOf reports whether a protocol that proves presence itself names the process: only another look can tell what
 // its end means.
-func speaksOf(d *desk, id protocol.Identity) bool {
+func speaksOf(d *projectState, id protocol.Identity) bool {
 	for i := range d.snapshots {
 		for _, a := range d.snapshots[i].Agents {
 			if a.Process == id && a.Presence != protocol.PresenceUnproved {
@@ -97,10 +97,10 @@ func speaksOf(d *desk, id protocol.Identity) bool {
 	return false
 }
 
-// exited takes in that a watched process has ended.
+// exited applies that a watched process has ended.
 func (s *loop) exited(id protocol.Identity) {
 	known := false
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		if _, ok := d.processes[id]; ok {
 			d.processes[id], s.processes = heartbeat.ProcessGone, nil
 			known = true
@@ -114,7 +114,7 @@ func (s *loop) exited(id protocol.Identity) {
 
 // followLocks keeps the watch on the processes that hold locks which steward has granted: their end frees the lock at
 // once. Locks of the kernel alone are only shown.
-func (s *loop) followLocks(d *desk, wanted map[protocol.Identity]heartbeat.ProcessState) {
+func (s *loop) followLocks(d *projectState, wanted map[protocol.Identity]heartbeat.ProcessState) {
 	for i := range d.snapshots {
 		for _, l := range d.snapshots[i].Locks {
 			if l.Kernel || !l.Process.Proves() {

@@ -12,20 +12,20 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// Picture is what the loop knew at one moment. It is never changed once made, so that the status page is served
+// State is what the loop knew at one moment. It is never changed once made, so that the status page is served
 // without disturbing the loop.
-type Picture struct {
-	Started time.Time
-	Looks   int
-	View    decide.View
-	Plan    decide.Plan
-	Config  decide.Config
-	Desks   []DeskPicture
-	Done    []Done
+type State struct {
+	Started  time.Time
+	Looks    int
+	View     decide.View
+	Plan     decide.Plan
+	Config   decide.Config
+	Projects []ProjectStatus
+	Done     []Done
 }
 
-// DeskPicture is a project in a Picture.
-type DeskPicture struct {
+// DeskPicture is a project in a State.
+type ProjectStatus struct {
 	Name, Path string
 	Speaks     []Spoken
 	Paused     string
@@ -44,7 +44,7 @@ type Done struct {
 }
 
 // Describe says in a few words what is spoken here and how: "sot (agentstatus act)".
-func (d DeskPicture) Describe() string {
+func (d ProjectStatus) Describe() string {
 	var how []string
 	for _, sp := range d.Speaks {
 		how = append(how, sp.Protocol+" "+d.mode(sp))
@@ -55,21 +55,21 @@ func (d DeskPicture) Describe() string {
 	return d.Name + " (" + strings.Join(how, ", ") + ")"
 }
 
-func (d DeskPicture) mode(sp Spoken) string {
+func (d ProjectStatus) mode(sp Spoken) string {
 	if sp.Act && d.Paused == "" {
 		return "act"
 	}
 	return "observe"
 }
 
-// show publishes the picture of this moment, seen as in view.
+// show publishes the state of this moment, seen as in view.
 func (s *loop) show(view decide.View) {
-	p := &Picture{Started: s.started, Looks: s.looks, View: view, Plan: s.plan, Config: s.cfg, Done: s.done,
-		Desks: make([]DeskPicture, 0, len(s.desks))}
+	p := &State{Started: s.started, Looks: s.scans, View: view, Plan: s.plan, Config: s.cfg, Done: s.recent,
+		Projects: make([]ProjectStatus, 0, len(s.projects))}
 	for _, name := range s.names() {
-		d := s.desks[name]
-		desk := DeskPicture{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.lookedAt, Problem: d.problem, Paused: s.pausedWhy(d)}
-		for _, t := range d.failing(view.Now, s.cfg.LookEvery) {
+		d := s.projects[name]
+		desk := ProjectStatus{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.scannedAt, Problem: d.problem, Paused: s.pausedWhy(d)}
+		for _, t := range d.failures(view.Now, s.cfg.LookEvery) {
 			desk.Failing = append(desk.Failing, t.Fault)
 		}
 		if f := s.orderFault(d); f != nil {
@@ -78,13 +78,13 @@ func (s *loop) show(view decide.View) {
 		if s.unsaved != nil {
 			desk.Failing = append(desk.Failing, *s.unsaved)
 		}
-		p.Desks = append(p.Desks, desk)
+		p.Projects = append(p.Projects, desk)
 	}
-	s.picture.Store(p)
+	s.state.Store(p)
 }
 
 // Tries reports whether a protocol was found in the project that could not be opened: its fault says why.
-func (p *Picture) Tries(project string) bool {
+func (p *State) Tries(project string) bool {
 	return slices.ContainsFunc(p.View.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
 }
 
@@ -197,14 +197,14 @@ type ProgressReport struct {
 	EverySeconds float64 `json:"every_seconds,omitempty"`
 }
 
-// Report writes the picture out as the status document.
-func (p *Picture) Report() Report {
+// Report writes the state out as the status document.
+func (p *State) Report() Report {
 	l := p.View.Load.Fresh(p.View.Now)
 	r := Report{Started: p.Started.UTC(), LastLook: p.Plan.Memory.LastLook.UTC(), Looks: p.Looks,
 		Load:     LoadReport{Used: l.Used(), Binding: l.Binding(), CPU: l.CPU, Memory: l.Memory, Files: l.Files, Disk: l.Disk, Disks: l.Disks, Unknown: l.Unknown()},
 		Projects: []ProjectReport{}, Agents: []AgentReport{}, Tasks: []TaskReport{}, Locks: []LockReport{},
 		Goals: p.Goals(), Done: append([]Done{}, p.Done...)}
-	for _, d := range p.Desks {
+	for _, d := range p.Projects {
 		r.Projects = append(r.Projects, p.project(d))
 	}
 	for i := range p.View.Snapshots {
@@ -226,7 +226,7 @@ func (p *Picture) Report() Report {
 	return r
 }
 
-func (p *Picture) project(d DeskPicture) ProjectReport {
+func (p *State) project(d ProjectStatus) ProjectReport {
 	r := ProjectReport{Name: d.Name, Path: d.Path, Protocols: []string{}, Mode: map[string]string{}, Faults: []protocol.Fault{}, Findings: []FindingReport{}, Measures: []MeasureReport{}}
 	for _, sp := range d.Speaks {
 		r.Protocols = append(r.Protocols, sp.Protocol)
@@ -252,7 +252,7 @@ func (p *Picture) project(d DeskPicture) ProjectReport {
 	return r
 }
 
-func (p *Picture) agent(s *protocol.Snapshot, a *protocol.Agent) AgentReport {
+func (p *State) agent(s *protocol.Snapshot, a *protocol.Agent) AgentReport {
 	v := p.Plan.Agents.Of(s.Subject(protocol.KindAgent, a.Name))
 	r := AgentReport{Project: s.Project, Protocol: s.Protocol, Name: a.Name, State: v.State, SilentSeconds: v.Silent.Seconds(),
 		Status: a.Status, Error: v.Error, Used: a.Used, Tasks: a.Tasks, Why: v.Why, LastBeat: instant(a.Beat.Last())}
@@ -265,7 +265,7 @@ func (p *Picture) agent(s *protocol.Snapshot, a *protocol.Agent) AgentReport {
 }
 
 // usage finds what the processes below the first of the identities take that is known.
-func (p *Picture) usage(ids ...protocol.Identity) *UsageReport {
+func (p *State) usage(ids ...protocol.Identity) *UsageReport {
 	for _, id := range ids {
 		for i := range p.View.Usage {
 			u := &p.View.Usage[i]
@@ -283,7 +283,7 @@ func (p *Picture) usage(ids ...protocol.Identity) *UsageReport {
 	return nil
 }
 
-func (p *Picture) task(s *protocol.Snapshot, t *protocol.Task) TaskReport {
+func (p *State) task(s *protocol.Snapshot, t *protocol.Task) TaskReport {
 	v := p.Plan.Tasks.Of(s.Subject(protocol.KindTask, t.ID))
 	r := TaskReport{Project: s.Project, Protocol: s.Protocol, ID: t.ID, State: v.State, Agent: t.Agent, Type: t.Type,
 		Priority: t.Priority, Attempt: t.Attempt(), Created: instant(t.Created), NotBefore: instant(v.NotBefore), Reason: v.Reason, Why: v.Why, Steps: t.Steps}

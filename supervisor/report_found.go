@@ -50,7 +50,7 @@ type MeasureReport struct {
 	Value    float64 `json:"value"`
 }
 
-func (p *Picture) lock(s *protocol.Snapshot, l *protocol.Lock) LockReport {
+func (p *State) lock(s *protocol.Snapshot, l *protocol.Lock) LockReport {
 	v := p.Plan.Locks.Of(s.Subject(protocol.KindLock, l.Resource))
 	r := LockReport{Project: s.Project, Protocol: s.Protocol, Resource: l.Resource, Holder: l.Holder, Why: v.Why,
 		State: cmp.Or(v.State, protocol.LockHeld), Acquired: instant(v.Acquired), Expires: instant(v.Expires)}
@@ -67,7 +67,7 @@ const (
 )
 
 // judged lists the findings that follow from the verdicts on agents and locks.
-func (p *Picture) judged(s *protocol.Snapshot) (list []FindingReport) {
+func (p *State) judged(s *protocol.Snapshot) (list []FindingReport) {
 	add := func(subject protocol.Subject, code, text string) {
 		if text != "" {
 			list = append(list, FindingReport{Protocol: s.Protocol, Subject: subject.String(), Code: code, Severity: protocol.Low, Text: text})
@@ -103,7 +103,7 @@ func (r *ProjectReport) found(s *protocol.Snapshot, judged []FindingReport) {
 }
 
 // repairs lists what waits for a word of the operator, or for somebody else to finish.
-func (p *Picture) repairs(d DeskPicture) []RepairReport {
+func (p *State) repairs(d ProjectStatus) []RepairReport {
 	list := []RepairReport{}
 	for _, c := range p.Plan.Waiting {
 		if c.Subject.Project == d.Name {
@@ -113,7 +113,7 @@ func (p *Picture) repairs(d DeskPicture) []RepairReport {
 	return list
 }
 
-func (p *Picture) waitsFor(d DeskPicture, protocolName string) string {
+func (p *State) waitsFor(d ProjectStatus, protocolName string) string {
 	if d.Paused != "" {
 		return "steward resume " + d.Name
 	}
@@ -145,7 +145,7 @@ type ClaimReport struct {
 }
 
 // Claims lists what has room or was promised it, and how full the machine is with that.
-func (p *Picture) Claims() ([]ClaimReport, Promised) {
+func (p *State) Claims() ([]ClaimReport, Promised) {
 	list := []ClaimReport{}
 	entries, cpu, memory := capacity.Statement(p.Plan.Claims, p.View.Load, p.Plan.Memory.Gate, p.View.Now, p.Config.Capacity)
 	for _, e := range entries {

@@ -8,22 +8,22 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// report takes in what a looker saw and did, and decides on it. Nobody listens to the looker of a desk that is gone.
+// report applies what a scanner saw and did, and decides on it. Nobody listens to the scanner of a project that is gone.
 func (s *loop) report(r report) {
-	d := r.desk
+	d := r.project
 	if d.gone {
 		return
 	}
 	now := s.now()
 	was, inTurn := d.snapshots, d.inTurn
-	s.takeIn(d, r, now)
-	if slices.Contains(s.leaving, d) {
-		s.sortOut(d, r)
+	s.applyReport(d, r, now)
+	if slices.Contains(s.removed, d) {
+		s.retryReleases(d, r)
 		if s.givenUp {
-			s.listPartings(d)
+			s.listReleases(d)
 			s.giveUpIdle()
 		} else {
-			s.leave(d)
+			s.releaseMore(d)
 		}
 		return
 	}
@@ -31,7 +31,7 @@ func (s *loop) report(r report) {
 		s.followAgents(d)
 	}
 	d.changes = append(d.changes, s.failOpen(d, was, now)...)
-	s.freshen(now)
+	s.sampleForWork(now)
 	if inTurn && s.waitsForOthers(now) {
 		return
 	}
@@ -39,27 +39,27 @@ func (s *loop) report(r report) {
 	s.saveIdle(now) // the first time at once: since when a project is known must not be forgotten
 }
 
-// takeIn makes a report the desk's state.
-func (s *loop) takeIn(d *desk, r report, now time.Time) {
-	if r.parting {
+// applyReport makes a report the project's state.
+func (s *loop) applyReport(d *projectState, r report, now time.Time) {
+	if r.released {
 		d.busy = false
-		s.settle(d, r.results, now)
+		s.recordResults(d, r.results, now)
 		d.full = false
 		return
 	}
 	s.selfWatch(d, &r, now)
-	d.busy, d.lookedAt, d.problem = false, now, r.problem
+	d.busy, d.scannedAt, d.problem = false, now, r.problem
 	if r.full {
-		d.fullAt = now
+		d.fullScanAt = now
 	}
 	if r.problem != nil {
 		s.log.Error("looker panicked", "project", d.project.Name, "problem", r.problem.Problem, "stack", r.stack)
 	}
 	if r.full {
 		s.identified(d, &r)
-		d.watching(r.watchErr, now, s.cfg.LookUnwatched(), s.log)
+		d.setWatch(r.watchErr, now, s.cfg.LookUnwatched(), s.log)
 	}
-	s.looks++
+	s.scans++
 	s.metrics.look(r.took)
 	d.snapshots, d.speaks, d.again = r.snapshots, r.speaks, time.Time{}
 	for i := range r.snapshots {
@@ -67,11 +67,11 @@ func (s *loop) takeIn(d *desk, r report, now time.Time) {
 			d.again = at
 		}
 	}
-	s.settle(d, r.results, now)
+	s.recordResults(d, r.results, now)
 }
 
 // settle writes down what became of the changes.
-func (s *loop) settle(d *desk, results []result, now time.Time) {
+func (s *loop) recordResults(d *projectState, results []result, now time.Time) {
 	for _, res := range results {
 		c := res.change
 		s.metrics.change(c, res.err)
@@ -80,7 +80,7 @@ func (s *loop) settle(d *desk, results []result, now time.Time) {
 		case res.err == nil && c.Verb == protocol.VerbRenew: // the hold stands as before: no news
 		case res.err == nil:
 			if c.Verb != protocol.VerbLog && c.Verb != protocol.VerbRecord { // beside what was done, a line about it is nothing
-				s.remember(Done{At: now, Verb: string(c.Verb), Subject: c.Subject.String(), Why: c.Why})
+				s.addRecent(Done{At: now, Verb: string(c.Verb), Subject: c.Subject.String(), Why: c.Why})
 			}
 			s.log.Info("changed", "verb", c.Verb, "subject", c.Subject.String(), "reason", c.Reason, "why", c.Why, "took", res.took)
 		case errors.Is(res.err, protocol.ErrUnsupported) && c.Reason == protocol.ReasonOperator:
@@ -94,26 +94,26 @@ func (s *loop) settle(d *desk, results []result, now time.Time) {
 			s.log.Error("change", "verb", c.Verb, "subject", c.Subject.String(), "error", res.err)
 		}
 		if res.err != nil || c.Verb != protocol.VerbRenew {
-			s.doors.Note(entry)
+			s.deps.Note(entry)
 		}
-		if again := d.tried(c, res.err, now); res.err != nil && again {
+		if again := d.recordTry(c, res.err, now); res.err != nil && again {
 			d.full = true
 		}
 	}
-	d.forgetTries(now)
+	d.forgetEfforts(now)
 }
 
-func (s *loop) remember(d Done) {
+func (s *loop) addRecent(d Done) {
 	const kept = 50
-	s.done = append(s.done, d)
-	if len(s.done) > kept {
-		s.done = slices.Clone(s.done[len(s.done)-kept:])
+	s.recent = append(s.recent, d)
+	if len(s.recent) > kept {
+		s.recent = slices.Clone(s.recent[len(s.recent)-kept:])
 	}
 }
 
 // failOpen releases what is held where nothing may be held any more: the operator paused the project while a hold
 // was on its way, or has it only observed from now on.
-func (s *loop) failOpen(d *desk, was []protocol.Snapshot, now time.Time) []protocol.Change {
+func (s *loop) failOpen(d *projectState, was []protocol.Snapshot, now time.Time) []protocol.Change {
 	var changes []protocol.Change
 	for i := range d.snapshots {
 		snap := d.snapshots[i]
@@ -124,7 +124,7 @@ func (s *loop) failOpen(d *desk, was []protocol.Snapshot, now time.Time) []proto
 		}
 		snap.Act = true
 		for _, c := range releases(&snap) {
-			if !d.resting(c, now) {
+			if !d.backsOff(c, now) {
 				c.Reason, c.Why = protocol.ReasonOperator, "steward only observes here now; nothing stays held"
 				changes = append(changes, c)
 			}

@@ -12,10 +12,10 @@ type ownTrouble struct {
 	looked time.Time        // the last full look at any project
 	late   time.Time        // when one came late, the last time
 	unread time.Time        // when files could not be read, the last time
-	failed map[unread]spell // the files that could not, and lookers that broke down
+	failed map[unread]spell // the files that could not, and scanners that broke down
 }
 
-// unread is a file that cannot be used, or, without protocol and path, a project whose looker broke down.
+// unread is a file that cannot be used, or, without protocol and path, a project whose scanner broke down.
 type unread struct{ project, protocol, path string }
 
 // spell is a trouble from its first time on, until it has not come back for failedMost.
@@ -24,7 +24,7 @@ type spell struct {
 	on          bool // at the last look
 }
 
-// The files of one look that begin to fail together are our own trouble rather than theirs, and so is a looker that breaks
+// The files of one look that begin to fail together are our own trouble rather than theirs, and so is a scanner that breaks
 // down; for failedMost: by then somebody has learnt of the faults themselves.
 const (
 	failTogether = 2
@@ -32,8 +32,8 @@ const (
 )
 
 // selfWatch takes note of how well the look went that the report is about. It is called before the report becomes the
-// desk's state.
-func (s *loop) selfWatch(d *desk, r *report, now time.Time) {
+// project's state.
+func (s *loop) selfWatch(d *projectState, r *report, now time.Time) {
 	o := &s.own
 	if r.full {
 		gap := now.Sub(o.looked)
@@ -52,7 +52,7 @@ func (s *loop) selfWatch(d *desk, r *report, now time.Time) {
 }
 
 // compare finds the files of a project that have begun to fail together, and those that can be read again.
-func (o *ownTrouble) compare(d *desk, r *report, now time.Time) {
+func (o *ownTrouble) compare(d *projectState, r *report, now time.Time) {
 	project := d.project.Name
 	before, after := faultsOf(project, d.snapshots), faultsOf(project, r.snapshots)
 	var fresh []unread
@@ -61,7 +61,7 @@ func (o *ownTrouble) compare(d *desk, r *report, now time.Time) {
 			fresh = append(fresh, key)
 		}
 	}
-	if len(fresh) < failTogether || d.lookedAt.IsZero() {
+	if len(fresh) < failTogether || d.scannedAt.IsZero() {
 		fresh = nil
 	}
 	broken := unread{project: project}

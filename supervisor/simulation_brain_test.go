@@ -16,7 +16,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// brain is steward's process in the simulated world: the loop and the lookers of the product, moved by hand. What a kill
+// brain is steward's process in the simulated world: the loop and the scanners of the product, moved by hand. What a kill
 // leaves is saved and heads.
 type brain struct {
 	m        *simulation
@@ -37,7 +37,7 @@ type brain struct {
 	heads  map[string]rules.Head
 	unsave bool // the memory cannot be written
 	doom   int  // it is killed at the so-manieth step from now; 0: never
-	thrown any  // what an adapter's law threw: a looker recovers from panics
+	thrown any  // what an adapter's law threw: a scanner recovers from panics
 	jobs   map[*card]*job
 
 	changes int           // made so far
@@ -107,7 +107,7 @@ func (b *brain) do(step func() []supervisor.Job) {
 	}
 }
 
-// give lets a looker come to its work by and by. What it reports may come later than what it saw.
+// give lets a scanner come to its work by and by. What it reports may come later than what it saw.
 func (b *brain) give(job supervisor.Job) {
 	run := b.starts
 	b.m.after(b.m.lag(), func() {
@@ -194,15 +194,15 @@ func (b *brain) project(d *place) supervisor.Project {
 	}
 }
 
-// doors are the ways of one run to the world. A kill can come before anything is told, and after.
-func (b *brain) doors() supervisor.Doors {
+// dependencies are the ways of one run to the world. A kill can come before anything is told, and after.
+func (b *brain) doors() supervisor.Deps {
 	m := b.m
 	die := func() {
 		if b.step() != nil {
 			panic(killed{})
 		}
 	}
-	return supervisor.Doors{
+	return supervisor.Deps{
 		Measure: func(now time.Time) capacity.Load { return m.machine.sample(now) },
 		Usage:   func(_ []protocol.Identity, now time.Time) []capacity.Usage { return m.usage(now) },
 		Inspect: func(pid int) (protocol.Identity, bool) {
@@ -336,7 +336,7 @@ func (b *brain) next() time.Duration {
 // tick lets the loop do what has fallen due.
 func (b *brain) tick() { b.do(b.driver.Tick) }
 
-// lag is how long a looker takes to come to its work.
+// lag is how long a scanner takes to come to its work.
 func (m *simulation) lag() time.Duration {
 	if m.kind != mixed || m.quiet {
 		return time.Millisecond
@@ -344,7 +344,7 @@ func (m *simulation) lag() time.Duration {
 	return m.between(time.Millisecond, 30*time.Millisecond)
 }
 
-// exited takes in that a watched process has ended.
+// exited applies that a watched process has ended.
 func (b *brain) exited(id protocol.Identity) {
 	if !b.stopping {
 		b.do(func() []supervisor.Job { return b.driver.Exited(id) })
@@ -421,7 +421,7 @@ func (s *scene) Prepare(context.Context, protocol.Boot) error { return protocol.
 // dead reports whether the steward that looks was killed meanwhile.
 func (s *scene) dead() bool { return !s.b.up || s.b.starts != s.run }
 
-// keep keeps what a law throws until the looker is done.
+// keep keeps what a law throws until the scanner is done.
 func (s *scene) keep() {
 	if why := recover(); why != nil && s.b.thrown == nil {
 		s.b.thrown = why

@@ -19,21 +19,21 @@ type Supervisor struct {
 	reports chan report
 	stopped chan struct{}
 	// crew are the scanners' goroutines, of which hired and dismiss are the context.
-	crew    sync.WaitGroup
-	hired   context.Context
-	dismiss context.CancelFunc
+	scanners sync.WaitGroup
+	ctx      context.Context
+	cancel   context.CancelFunc
 }
 
 // New prepares a supervisor; Run starts it. Memory is what the last run saved.
-func New(cfg decide.Config, projects []Project, memory decide.Memory, doors Doors, log *slog.Logger, metrics *Metrics) *Supervisor {
+func New(cfg decide.Config, projects []Project, memory decide.Memory, doors Deps, log *slog.Logger, metrics *Metrics) *Supervisor {
 	return &Supervisor{loop: newLoop(cfg, projects, memory, doors, log, metrics), ask: make(chan request), reports: make(chan report), stopped: make(chan struct{})}
 }
 
 // OnReady sets what is called once, after the first look at every project that answers in time.
 func (s *Supervisor) OnReady(f func()) { s.loop.ready = f }
 
-// Picture gives the last picture; nil before the first look.
-func (s *Supervisor) Picture() *Picture { return s.loop.picture.Load() }
+// State gives the last state; nil before the first look.
+func (s *Supervisor) State() *State { return s.loop.state.Load() }
 
 // Run supervises until ctx ends, then releases everything that it holds. The error names what stays held.
 func (s *Supervisor) Run(ctx context.Context) error {
@@ -42,8 +42,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	done, hints, exits, ask := ctx.Done(), l.doors.Hints, l.doors.Exits, s.ask
-	for !l.over() {
+	done, hints, exits, ask := ctx.Done(), l.deps.Hints, l.deps.Exits, s.ask
+	for !l.done() {
 		var e event
 		select {
 		case <-done:
@@ -61,7 +61,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		case <-timer.C:
 			e = timeCame{}
 		}
-		s.hand(l.step(e))
+		s.send(l.step(e))
 		timer.Reset(max(0, l.next().Sub(l.now())))
 	}
 	return l.stayHeld()
@@ -71,12 +71,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 // not answer is left out.
 func (s *Supervisor) Once(ctx context.Context) error {
 	l := s.loop
-	for _, d := range l.desks {
+	for _, d := range l.projects {
 		d.once = true
 	}
 	s.begin(ctx)
 	defer s.close()
-	s.hand(l.orders())
+	s.send(l.orders())
 	patience := time.NewTimer(stuckAfter)
 	defer patience.Stop()
 	for l.working() {
@@ -86,7 +86,7 @@ func (s *Supervisor) Once(ctx context.Context) error {
 		case <-patience.C:
 			return errors.Join(l.save(), errors.New("some projects do not answer"))
 		case r := <-s.reports:
-			s.hand(l.step(r))
+			s.send(l.step(r))
 		}
 	}
 	return l.save()
@@ -94,7 +94,7 @@ func (s *Supervisor) Once(ctx context.Context) error {
 
 // begin starts the loop. The gauges are read twice, because the processor is known from the second sample on.
 func (s *Supervisor) begin(ctx context.Context) {
-	s.hired, s.dismiss = context.WithCancel(context.WithoutCancel(ctx))
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.loop.start()
 	pause := time.NewTimer(warmUp)
 	defer pause.Stop()
@@ -102,41 +102,41 @@ func (s *Supervisor) begin(ctx context.Context) {
 	case <-ctx.Done():
 	case <-pause.C:
 	}
-	s.loop.warm()
+	s.loop.sampleAgain()
 }
 
 // warmUp is the time between the first two samples.
 const warmUp = 120 * time.Millisecond
 
-// hand gives orders to the lookers. It never blocks: an idle looker has an empty channel.
-func (s *Supervisor) hand(list []assignment) {
+// hand gives orders to the scanners. It never blocks: an idle scanner has an empty channel.
+func (s *Supervisor) send(list []assignment) {
 	for _, a := range list {
-		if a.desk.stop == nil {
-			s.staff(a.desk)
+		if a.project.stop == nil {
+			s.startScanner(a.project)
 		}
-		a.desk.orders <- a.order
+		a.project.orders <- a.order
 	}
 }
 
-// staff gives a desk its looker.
-func (s *Supervisor) staff(d *desk) {
-	ctx, stop := context.WithCancel(s.hired)
+// staff gives a project its scanner.
+func (s *Supervisor) startScanner(d *projectState) {
+	ctx, stop := context.WithCancel(s.ctx)
 	d.stop = stop
-	l := newLooker(d, s.loop.now, s.loop.doors.Watch)
-	s.crew.Add(1)
+	l := newScanner(d, s.loop.now, s.loop.deps.Watch)
+	s.scanners.Add(1)
 	go func() {
-		defer s.crew.Done()
+		defer s.scanners.Done()
 		l.run(ctx, d.orders, s.reports)
 	}()
 }
 
-// close ends the lookers. One that hangs in a system call is left behind: nobody may wait for a dead disk.
+// close ends the scanners. One that hangs in a system call is left behind: nobody may wait for a dead disk.
 func (s *Supervisor) close() {
 	close(s.stopped)
-	s.dismiss()
+	s.cancel()
 	gone := make(chan struct{})
-	go func() { s.crew.Wait(); close(gone) }()
-	patience := time.NewTimer(farewell)
+	go func() { s.scanners.Wait(); close(gone) }()
+	patience := time.NewTimer(scannerGrace)
 	defer patience.Stop()
 	select {
 	case <-gone:
@@ -145,5 +145,5 @@ func (s *Supervisor) close() {
 	}
 }
 
-// farewell is how long the lookers may take to come back at the end.
-const farewell = time.Second
+// farewell is how long the scanners may take to come back at the end.
+const scannerGrace = time.Second

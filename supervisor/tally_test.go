@@ -56,8 +56,8 @@ func TestTally(t *testing.T) {
 
 // TestGoals: each of the document's figures, met and missed.
 func TestGoals(t *testing.T) {
-	picture := func(tally decide.Tally) *supervisor.Picture {
-		return &supervisor.Picture{Plan: decide.Plan{Memory: decide.Memory{Projects: map[string]decide.ProjectMemory{"demo": {Tally: tally}}}}}
+	picture := func(tally decide.Tally) *supervisor.State {
+		return &supervisor.State{Plan: decide.Plan{Memory: decide.Memory{Projects: map[string]decide.ProjectMemory{"demo": {Tally: tally}}}}}
 	}
 	good := picture(decide.Tally{Completed: 99, Failed: 1, Latency: 2900 * time.Second, Spoken: 4, Followed: 100}).Goals()
 	bad := picture(decide.Tally{Completed: 95, Failed: 5, Latency: 3000 * time.Second, Spoken: 5, Overloaded: 1, Followed: 99}).Goals()

@@ -197,8 +197,8 @@ func (s *stage) doRelease(w []string) error { return s.demo().show(s.demo().card
 func (s *stage) doAsk(w []string) error {
 	s.rest()
 	if s.asks == nil {
-		s.asks = &supervisor.Admissions{Picture: func() *supervisor.Picture {
-			return &supervisor.Picture{View: s.look(), Plan: s.plan, Config: s.cfg, Desks: []supervisor.DeskPicture{{Name: "demo", Path: "/demo"}}}
+		s.asks = &supervisor.Admissions{Picture: func() *supervisor.State {
+			return &supervisor.State{View: s.look(), Plan: s.plan, Config: s.cfg, Projects: []supervisor.ProjectStatus{{Name: "demo", Path: "/demo"}}}
 		}}
 	}
 	q, name := supervisor.Admission{Project: "/demo", Task: w[0]}, w[0]

@@ -16,8 +16,8 @@ func (s *loop) translate(c Command) ([]protocol.Change, error) {
 	var refused error
 	matched := 0
 	for _, name := range s.names() {
-		for i := range s.desks[name].snapshots {
-			snap := &s.desks[name].snapshots[i]
+		for i := range s.projects[name].snapshots {
+			snap := &s.projects[name].snapshots[i]
 			if c.Verb == "release" && c.Subject.ID == "" && c.Subject.Kind == "" {
 				if c.Subject.Project == "" || c.Subject.Project == snap.Project {
 					changes = append(changes, byOperator(releases(snap), c.Why)...)

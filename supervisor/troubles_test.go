@@ -95,7 +95,7 @@ func TestMissingProjectIsTold(t *testing.T) {
 		if got := w.openFaults(); got != "high demo: the project cannot be looked at: no such folder" {
 			t.Errorf("gone: %q", got)
 		}
-		if f := s.Picture().View.Snapshots[0].Faults[0]; time.Since(f.Since) < 2*time.Minute {
+		if f := s.State().View.Snapshots[0].Faults[0]; time.Since(f.Since) < 2*time.Minute {
 			t.Errorf("since %v", f.Since)
 		}
 		gone.Store(false)

@@ -56,7 +56,7 @@ func TestUnwatchedIsJudgedInTime(t *testing.T) {
 			}
 			time.Sleep(270 * time.Millisecond)
 		}
-		for _, d := range s.Picture().Desks {
+		for _, d := range s.State().Projects {
 			if d.Name == "blind" && (len(d.Failing) != 1 || !strings.Contains(d.Failing[0].Problem, "cannot be watched, so changes are seen late, at a look every 1s")) {
 				t.Errorf("the status page says %v", d.Failing)
 			}

@@ -16,7 +16,7 @@ func (s *loop) survey(now time.Time) {
 	}
 	s.surveyed, s.usage = now, nil
 	if roots := s.roots(); len(roots) > 0 {
-		s.usage = s.doors.Usage(roots, now)
+		s.usage = s.deps.Usage(roots, now)
 	}
 }
 
@@ -26,9 +26,9 @@ func (s *loop) nameConsumers() {
 	if len(s.load.Consumers) > 0 || s.load.At.IsZero() {
 		return
 	}
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		if d.hasWork() {
-			s.load.Consumers = s.doors.Consumers()
+			s.load.Consumers = s.deps.Consumers()
 			s.attribute()
 			return
 		}
@@ -47,8 +47,8 @@ func (s *loop) attribute() {
 // agentOf finds whose process bears the number; "" when nobody's does.
 func (s *loop) agentOf(pid int) string {
 	for _, name := range s.names() {
-		for i := range s.desks[name].snapshots {
-			snap := &s.desks[name].snapshots[i]
+		for i := range s.projects[name].snapshots {
+			snap := &s.projects[name].snapshots[i]
 			for j := range snap.Agents {
 				a := &snap.Agents[j]
 				if a.Process.PID == pid || s.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)).Proven.PID == pid {
@@ -79,7 +79,7 @@ func (s *loop) roots() []protocol.Identity {
 // shell, also when it has proved to live as long as the agent: what it opens and uses is read at the slow pace.
 func (s *loop) hasRecorded() bool {
 	proves := func(id protocol.Identity) bool { return id.Proves() }
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		for i := range d.snapshots {
 			snap := &d.snapshots[i]
 			for j := range snap.Agents {
@@ -99,7 +99,7 @@ func (s *loop) hasRecorded() bool {
 
 // known goes through the processes of agents and of their work, some of them more than once.
 func (s *loop) known(yield func(protocol.Identity) bool) {
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		for i := range d.snapshots {
 			snap := &d.snapshots[i]
 			for j := range snap.Agents {

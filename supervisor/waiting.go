@@ -67,14 +67,14 @@ func (a *Admissions) Asking(now time.Time) []Asker {
 }
 
 // waits reports whether a task lies open and nobody has it.
-func (p *Picture) waits(folder, id string) bool {
+func (p *State) waits(folder, id string) bool {
 	t, at := p.find(folder, id)
 	return t != nil && t.Hold == nil && p.Plan.Tasks.Of(at).State == protocol.TaskPending
 }
 
 // Named is the name of the project in that folder, or the folder itself when it is none of ours.
-func (p *Picture) Named(folder string) string {
-	for _, d := range p.Desks {
+func (p *State) Named(folder string) string {
+	for _, d := range p.Projects {
 		if sameFolder(d.Path, folder) {
 			return d.Name
 		}

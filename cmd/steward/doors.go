@@ -15,8 +15,8 @@ import (
 )
 
 // doors are the supervisor's ways to the world.
-func (h *house) doors() supervisor.Doors {
-	d := supervisor.Doors{
+func (h *house) doors() supervisor.Deps {
+	d := supervisor.Deps{
 		Measure:   h.measure,
 		Usage:     h.gauge.Usage,
 		Alarms:    h.gauge.Alarms(),
@@ -57,7 +57,7 @@ func (h *house) measure(now time.Time) capacity.Load {
 	cfg, refs := h.cfg.Capacity, h.watched
 	h.mu.Unlock()
 	load = byName(load, refs)
-	if p := h.loop.Picture(); cfg.IsNear(load) && p != nil && p.Plan.Agents.Len() > 0 {
+	if p := h.loop.State(); cfg.IsNear(load) && p != nil && p.Plan.Agents.Len() > 0 {
 		load.Consumers = h.consumers()
 	}
 	return load
@@ -70,7 +70,7 @@ func (h *house) consumers() []protocol.Consumer { return h.gauge.Candidates(capa
 const freshFor = 900 * time.Millisecond
 
 // freshLoad is the picture with the load of this moment: the loop keeps the one on which it decided last.
-func (h *house) freshLoad(p *supervisor.Picture) *supervisor.Picture {
+func (h *house) freshLoad(p *supervisor.State) *supervisor.State {
 	now := time.Now()
 	if age := now.Sub(p.View.Load.At); age >= 0 && age < freshFor {
 		return p

@@ -46,7 +46,7 @@ const firstPicture = 20 * time.Millisecond
 
 // onPicture has the agents looked at again as soon as the gate can answer. Those that live already were adopted meanwhile.
 func (h *house) onPicture(ctx context.Context) {
-	for h.loop.Picture() == nil {
+	for h.loop.State() == nil {
 		if rest(ctx, firstPicture) != nil {
 			return
 		}
@@ -196,7 +196,7 @@ func (h *house) admitAgent(row keep.Row) (ok bool, why string, again time.Durati
 
 // holdsAgent reports whether the operator holds the agent.
 func (h *house) holdsAgent(row keep.Row) bool {
-	p := h.loop.Picture()
+	p := h.loop.State()
 	if p == nil {
 		return false
 	}

@@ -34,11 +34,11 @@ type lockPlace struct {
 
 // list gives what is held now. A project whose disk does not answer in time is shown as it was last seen, and one whose
 // locks cannot be read is left out: what is wrong there, steward lock list says.
-func (g *grants) list(p *supervisor.Picture) []status.Granted {
+func (g *grants) list(p *supervisor.State) []status.Granted {
 	ctx, cancel := context.WithTimeout(context.Background(), grantedTime)
 	defer cancel()
 	var found []status.Granted
-	for _, d := range p.Desks {
+	for _, d := range p.Projects {
 		place := g.place(d.Path)
 		for _, s := range place.held(ctx) {
 			found = append(found, status.Granted{LockReport: grantedReport(d.Name, s), Since: s.Since, Waiting: func() []status.LockWaiter {

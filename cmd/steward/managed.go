@@ -119,8 +119,8 @@ func (h *house) settleIn() {
 // sayReady tells the service manager what is looked after.
 func (h *house) sayReady() {
 	text := "no project is configured"
-	if p := h.loop.Picture(); p != nil && len(p.Desks) > 0 {
-		text = "looks after " + plural(len(p.Desks), "project")
+	if p := h.loop.State(); p != nil && len(p.Projects) > 0 {
+		text = "looks after " + plural(len(p.Projects), "project")
 	}
 	h.line.Ready(text)
 }

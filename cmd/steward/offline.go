@@ -46,8 +46,8 @@ func fromJournal(ctx context.Context, paths platform.Paths, path string) (json.R
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	nothing := &supervisor.Picture{}
-	server := &status.Server{Picture: func() *supervisor.Picture { return nothing }, Ledger: escalate.ReadLedger(filepath.Join(paths.State, "incidents")), Journal: supervisor.JournalAt(file), Now: time.Now}
+	nothing := &supervisor.State{}
+	server := &status.Server{Picture: func() *supervisor.State { return nothing }, Ledger: escalate.ReadLedger(filepath.Join(paths.State, "incidents")), Journal: supervisor.JournalAt(file), Now: time.Now}
 	raw, err := server.Local(ctx, path)
 	return raw, info.ModTime().UTC(), err
 }

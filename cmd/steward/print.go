@@ -58,7 +58,7 @@ type onceDone struct {
 }
 
 // printDone says what a single look did.
-func (a *app) printDone(p *supervisor.Picture) error {
+func (a *app) printDone(p *supervisor.State) error {
 	once := onceDone{Done: []supervisor.Done{}, Faults: []protocol.Fault{}, Findings: []supervisor.FindingReport{}}
 	if p != nil {
 		once.Done = append(once.Done, p.Done...)

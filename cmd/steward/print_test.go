@@ -141,11 +141,11 @@ func TestPrintKeepsWhatTheDaemonSaid(t *testing.T) {
 
 func TestPrintDone(t *testing.T) {
 	at := time.Date(2025, 10, 22, 21, 30, 0, 0, time.UTC)
-	p := &supervisor.Picture{Done: []supervisor.Done{{At: at, Verb: "release", Subject: "sot:task/1", Why: "due\x1b[2J"}}}
-	p.Desks = []supervisor.DeskPicture{{Name: "sot", Path: "/sot", Problem: &protocol.Fault{Path: "/sot", Problem: "it does not answer"}}}
+	p := &supervisor.State{Done: []supervisor.Done{{At: at, Verb: "release", Subject: "sot:task/1", Why: "due\x1b[2J"}}}
+	p.Projects = []supervisor.ProjectStatus{{Name: "sot", Path: "/sot", Problem: &protocol.Fault{Path: "/sot", Problem: "it does not answer"}}}
 	for _, c := range []struct {
 		output  string
-		picture *supervisor.Picture
+		picture *supervisor.State
 		want    string
 	}{
 		{"text", p, "cannot use /sot: it does not answer\nrelease sot:task/1: due?[2J\n"},

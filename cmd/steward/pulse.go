@@ -66,7 +66,7 @@ func (h *house) beat(now time.Time, state string) {
 	if h.tenure != nil {
 		doc.Started = h.tenure.Started
 	}
-	if p := h.loop.Picture(); p != nil {
+	if p := h.loop.State(); p != nil {
 		doc.Looks = p.Looks
 	}
 	data, err := json.Marshal(doc)

@@ -157,8 +157,8 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 		projects = append(projects, projectOf(ref, h.cfg, true))
 	}
 	h.loop = supervisor.New(h.cfg.Policies(), projects, memory, h.doors(), h.log, h.metrics)
-	h.metrics.Serve(h.loop.Picture, h.ledger.Heads)
-	h.admissions = &supervisor.Admissions{Picture: h.loop.Picture}
+	h.metrics.Serve(h.loop.State, h.ledger.Heads)
+	h.admissions = &supervisor.Admissions{Picture: h.loop.State}
 	return h, nil
 }
 
@@ -349,8 +349,8 @@ func (h *house) once(ctx context.Context) error {
 		return err
 	}
 	h.snapshot()
-	if h.loop.Picture() != nil {
-		tellHowToBoot(h.app.err, h.loop.Picture())
+	if h.loop.State() != nil {
+		tellHowToBoot(h.app.err, h.loop.State())
 	}
-	return h.app.printDone(h.loop.Picture())
+	return h.app.printDone(h.loop.State())
 }

@@ -28,7 +28,7 @@ func (h *house) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
 		Fresh:   h.freshLoad,
-		Picture: h.loop.Picture, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
+		Picture: h.loop.State, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
 		Channels: h.herald.channels, Reach: h.herald.reach, Reached: h.herald.reached,
 		Kept: h.keptAgents, Restart: h.restartAgent, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
 		Do: h.loop.Do, Reply: h.answer, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
@@ -130,10 +130,10 @@ func (h *house) reload(ctx context.Context) (notes []string, err error) {
 func (h *house) announce() {
 	h.wakeCarrier() // an answer that an earlier run took waits for nothing any more
 	var names []string
-	picture := h.loop.Picture()
+	picture := h.loop.State()
 	projects := picture.Report().Projects
 	for i, r := range projects {
-		names = append(names, describe(r, !picture.Desks[i].LookedAt.IsZero()))
+		names = append(names, describe(r, !picture.Projects[i].LookedAt.IsZero()))
 	}
 	tellHowToBoot(h.app.out, picture)
 	tellWhatWaits(h.app.out, projects)
@@ -145,8 +145,8 @@ func (h *house) announce() {
 }
 
 // tellHowToBoot says what to do about folders in which a look has found no protocol.
-func tellHowToBoot(w io.Writer, p *supervisor.Picture) {
-	for _, d := range p.Desks {
+func tellHowToBoot(w io.Writer, p *supervisor.State) {
+	for _, d := range p.Projects {
 		if !d.LookedAt.IsZero() && d.Problem == nil && len(d.Speaks) == 0 && !p.Tries(d.Name) {
 			fmt.Fprintf(w, "%s speaks no protocol yet. Set one up with: steward boot livhana-layer1.1 --project %s\n", d.Path, shellQuote(d.Path))
 		}

@@ -89,12 +89,12 @@ func readAll(t *testing.T, file string) string {
 // TestBootIsSuggestedAfterALook: before the first look it is not known what a project speaks.
 func TestBootIsSuggestedAfterALook(t *testing.T) {
 	for _, looked := range []bool{false, true} {
-		desk := supervisor.DeskPicture{Name: "p", Path: "/p"}
+		desk := supervisor.ProjectStatus{Name: "p", Path: "/p"}
 		if looked {
 			desk.LookedAt = time.Now()
 		}
 		var out strings.Builder
-		tellHowToBoot(&out, &supervisor.Picture{Desks: []supervisor.DeskPicture{desk}})
+		tellHowToBoot(&out, &supervisor.State{Projects: []supervisor.ProjectStatus{desk}})
 		if said := strings.Contains(out.String(), "speaks no protocol yet"); said != looked {
 			t.Errorf("looked at: %v, said: %q", looked, out.String())
 		}

@@ -103,7 +103,7 @@ func (h *house) keepSnapshot(ctx context.Context) error {
 }
 
 func (h *house) snapshot() {
-	p := h.loop.Picture()
+	p := h.loop.State()
 	if p == nil {
 		return
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// stuckAfter is how long a looker may take until its project is shown as not answering. The others go on.
+// stuckAfter is how long a scanner may take until its project is shown as not answering. The others go on.
 const stuckAfter = 30 * time.Second
 
-// order is one piece of work for a looker: first the changes and commands, then a look.
+// order is one piece of work for a scanner: first the changes and commands, then a look.
 type order struct {
 	changes  []protocol.Change
 	commands []command
@@ -25,12 +25,12 @@ type order struct {
 	publish  []byte                              // the capacity document, when it is due
 	keep     map[string]map[string]time.Duration // by protocol: agents to beat for, with their uptime
 	project  *Project                            // set when settings changed: close everything and open it anew
-	parting  bool                                // steward stops or leaves the project: no look follows the changes
+	release  bool                                // steward stops or leaves the project: no look follows the changes
 }
 
-// report is a looker's answer to one order.
+// report is a scanner's answer to one order.
 type report struct {
-	desk      *desk // whose looker it is; the project's name may belong to another desk by now
+	project   *projectState // whose scanner it is; the project's name may belong to another project by now
 	snapshots []protocol.Snapshot
 	speaks    []Spoken
 	dirs      []string
@@ -41,7 +41,7 @@ type report struct {
 	stack     string
 	watchErr  error
 	full      bool
-	parting   bool // answers a parting order: nothing was looked at
+	released  bool // answers a parting order: nothing was looked at
 	took      time.Duration
 }
 
@@ -52,23 +52,23 @@ type result struct {
 	took   time.Duration
 }
 
-// looker looks at one project and changes its files. It alone touches them, so nothing of one project overlaps,
+// scanner looks at one project and changes its files. It alone touches them, so nothing of one project overlaps,
 // and a project on a hanging disk hangs nobody else.
-type looker struct {
-	desk     *desk // only to say where reports belong
-	project  Project
-	speakers map[string]*Speaker
-	failed   map[string]protocol.Fault // protocols that could not be opened
-	vanished map[string]bool           // of these, the ones whose folder was there and is gone
-	now      func() time.Time
-	watch    func(project, root string, dirs []string) error
+type scanner struct {
+	state     *projectState // only to say where reports belong
+	project   Project
+	protocols map[string]*Speaker
+	failed    map[string]protocol.Fault // protocols that could not be opened
+	vanished  map[string]bool           // of these, the ones whose folder was there and is gone
+	now       func() time.Time
+	watch     func(project, root string, dirs []string) error
 }
 
-func newLooker(d *desk, now func() time.Time, watch func(project, root string, dirs []string) error) *looker {
-	return &looker{desk: d, project: d.project, speakers: map[string]*Speaker{}, failed: map[string]protocol.Fault{}, vanished: map[string]bool{}, now: now, watch: watch}
+func newScanner(d *projectState, now func() time.Time, watch func(project, root string, dirs []string) error) *scanner {
+	return &scanner{state: d, project: d.project, protocols: map[string]*Speaker{}, failed: map[string]protocol.Fault{}, vanished: map[string]bool{}, now: now, watch: watch}
 }
 
-func (l *looker) run(ctx context.Context, orders <-chan order, reports chan<- report) {
+func (l *scanner) run(ctx context.Context, orders <-chan order, reports chan<- report) {
 	defer l.close()
 	for {
 		select {
@@ -85,28 +85,28 @@ func (l *looker) run(ctx context.Context, orders <-chan order, reports chan<- re
 	}
 }
 
-func (l *looker) close() {
+func (l *scanner) close() {
 	for _, name := range l.names() {
-		l.drop(name, &report{})
+		l.closeProtocol(name, &report{})
 	}
 }
 
 // drop stops speaking a protocol.
-func (l *looker) drop(name string, r *report) {
+func (l *scanner) closeProtocol(name string, r *report) {
 	defer l.guard("close "+name, r)
-	s := l.speakers[name]
-	delete(l.speakers, name)
+	s := l.protocols[name]
+	delete(l.protocols, name)
 	if s.Close != nil {
 		s.Close()
 	}
 }
 
-func (l *looker) carryOut(ctx context.Context, o order) report {
+func (l *scanner) carryOut(ctx context.Context, o order) report {
 	start := l.now()
-	r := report{desk: l.desk, full: o.full}
+	r := report{project: l.state, full: o.full}
 	l.applyAll(ctx, o.changes, &r)
-	if o.parting {
-		r.parting, r.took = true, l.now().Sub(start)
+	if o.release {
+		r.released, r.took = true, l.now().Sub(start)
 		return r
 	}
 	for _, c := range o.commands {
@@ -122,9 +122,9 @@ func (l *looker) carryOut(ctx context.Context, o order) report {
 		l.identify(&r)
 		l.open(&r)
 	}
-	l.look(ctx, o, &r)
+	l.scan(ctx, o, &r)
 	if o.full {
-		l.rewatch(&r)
+		l.updateWatch(&r)
 	}
 	if o.publish != nil {
 		l.publish(o.publish, &r)
@@ -135,7 +135,7 @@ func (l *looker) carryOut(ctx context.Context, o order) report {
 }
 
 // identify finds out which folder the project's path leads to.
-func (l *looker) identify(r *report) {
+func (l *scanner) identify(r *report) {
 	if l.project.Identify == nil {
 		r.folder = Folder{Path: l.project.Path}
 		return
@@ -144,12 +144,12 @@ func (l *looker) identify(r *report) {
 }
 
 // open starts speaking what has appeared in the project since the last full look.
-func (l *looker) open(r *report) {
+func (l *scanner) open(r *report) {
 	defer l.guard("detect protocols", r)
 	found := l.project.Detect()
-	l.missing()
+	l.checkFolder()
 	for _, name := range found {
-		if l.speakers[name] != nil {
+		if l.protocols[name] != nil {
 			continue
 		}
 		s, err := l.project.Open(name)
@@ -163,14 +163,14 @@ func (l *looker) open(r *report) {
 		}
 		delete(l.failed, name)
 		delete(l.vanished, name)
-		l.speakers[name] = &s
+		l.protocols[name] = &s
 	}
 	for _, name := range l.names() {
 		if !slices.Contains(found, name) {
 			l.vanished[name] = true
 			l.failed[name] = protocol.Fault{Path: l.project.Path, Problem: "the folder of protocol " + name + " is gone",
 				Hint: "if that was not meant, put it back or boot an agent again; it will be noticed", Since: l.now()}
-			l.drop(name, r)
+			l.closeProtocol(name, r)
 		}
 	}
 	for name := range l.failed {
@@ -181,7 +181,7 @@ func (l *looker) open(r *report) {
 }
 
 // missing keeps a fault as long as the project's own folder cannot be used. It stands under no protocol.
-func (l *looker) missing() {
+func (l *scanner) checkFolder() {
 	since := l.now()
 	if old, known := l.failed[""]; known {
 		since = old.Since
@@ -199,11 +199,11 @@ func (l *looker) missing() {
 }
 
 // names lists the protocols in use, in a fixed order.
-func (l *looker) names() []string { return slices.Sorted(maps.Keys(l.speakers)) }
+func (l *scanner) names() []string { return slices.Sorted(maps.Keys(l.protocols)) }
 
-func (l *looker) look(ctx context.Context, o order, r *report) {
+func (l *scanner) scan(ctx context.Context, o order, r *report) {
 	for _, name := range l.names() {
-		s := l.speakers[name]
+		s := l.protocols[name]
 		look := protocol.Look{Now: l.now(), Since: o.since}
 		if !o.full {
 			look.Hints = append([]string{}, o.hints...)
@@ -213,7 +213,7 @@ func (l *looker) look(ctx context.Context, o order, r *report) {
 		if snap, ok := l.observe(ctx, name, s, look, r); ok {
 			r.snapshots = append(r.snapshots, snap)
 		} else {
-			l.drop(name, r) // what it knows may be half done; the next full look opens it anew
+			l.closeProtocol(name, r) // what it knows may be half done; the next full look opens it anew
 		}
 		r.speaks = append(r.speaks, Spoken{Protocol: name, Act: s.acts(), Why: s.Why})
 	}
@@ -223,7 +223,7 @@ func (l *looker) look(ctx context.Context, o order, r *report) {
 	}
 }
 
-func (l *looker) observe(ctx context.Context, name string, s *Speaker, look protocol.Look, r *report) (snap protocol.Snapshot, ok bool) {
+func (l *scanner) observe(ctx context.Context, name string, s *Speaker, look protocol.Look, r *report) (snap protocol.Snapshot, ok bool) {
 	defer l.guard("look at "+name, r)
 	snap = s.Adapter.Observe(ctx, look)
 	r.dirs = append(r.dirs, s.Adapter.Dirs()...)
@@ -234,11 +234,11 @@ func (l *looker) observe(ctx context.Context, name string, s *Speaker, look prot
 	return snap, true
 }
 
-func (l *looker) apply(ctx context.Context, c protocol.Change, r *report) (res result) {
+func (l *scanner) apply(ctx context.Context, c protocol.Change, r *report) (res result) {
 	start := l.now()
 	res = result{change: c, err: errPanic}
 	defer l.guard(fmt.Sprintf("%s %s", c.Verb, c.Subject), r)
-	s := l.speakers[c.Subject.Protocol]
+	s := l.protocols[c.Subject.Protocol]
 	if s == nil {
 		res.err = fmt.Errorf("%s %s: the project no longer speaks %s", c.Verb, c.Subject, c.Subject.Protocol)
 		return res
@@ -250,7 +250,7 @@ func (l *looker) apply(ctx context.Context, c protocol.Change, r *report) (res r
 
 // applyAll carries out changes in their order. Neighbours of one verb and protocol go to the adapter together, if it
 // takes them so.
-func (l *looker) applyAll(ctx context.Context, changes []protocol.Change, r *report) {
+func (l *scanner) applyAll(ctx context.Context, changes []protocol.Change, r *report) {
 	for len(changes) > 0 {
 		n := 1
 		for n < len(changes) && together(changes[0], changes[n]) {
@@ -273,8 +273,8 @@ func together(a, b protocol.Change) bool {
 }
 
 // batcher is the adapter of a change, if it carries out many at once; else nil.
-func (l *looker) batcher(c protocol.Change) protocol.Batcher {
-	s := l.speakers[c.Subject.Protocol]
+func (l *scanner) batcher(c protocol.Change) protocol.Batcher {
+	s := l.protocols[c.Subject.Protocol]
 	if s == nil {
 		return nil
 	}
@@ -282,7 +282,7 @@ func (l *looker) batcher(c protocol.Change) protocol.Batcher {
 	return b
 }
 
-func (l *looker) applyTogether(ctx context.Context, b protocol.Batcher, changes []protocol.Change, r *report) (results []result) {
+func (l *scanner) applyTogether(ctx context.Context, b protocol.Batcher, changes []protocol.Change, r *report) (results []result) {
 	start := l.now()
 	results = make([]result, len(changes))
 	for i, c := range changes {
@@ -300,7 +300,7 @@ func (l *looker) applyTogether(ctx context.Context, b protocol.Batcher, changes 
 var errPanic = errors.New("the change was interrupted by a defect of steward")
 
 // guard is the one place that recovers: a defect in an adapter stops nobody but its own project.
-func (l *looker) guard(doing string, r *report) {
+func (l *scanner) guard(doing string, r *report) {
 	if p := recover(); p != nil {
 		r.stack = string(debug.Stack())
 		r.problem = &protocol.Fault{Path: l.project.Path, Problem: fmt.Sprintf("%s: panic: %v", doing, p),
@@ -309,17 +309,17 @@ func (l *looker) guard(doing string, r *report) {
 }
 
 // rewatch keeps the watched folders in line with what the adapters want.
-func (l *looker) rewatch(r *report) {
+func (l *scanner) updateWatch(r *report) {
 	slices.Sort(r.dirs)
 	if l.watch != nil {
 		r.watchErr = l.watch(l.project.Name, l.project.Path, slices.Compact(r.dirs))
 	}
 }
 
-func (l *looker) publish(doc []byte, r *report) {
+func (l *scanner) publish(doc []byte, r *report) {
 	defer l.guard("publish the capacity", r)
 	for _, name := range l.names() {
-		if s := l.speakers[name]; s.Publish != nil && s.acts() {
+		if s := l.protocols[name]; s.Publish != nil && s.acts() {
 			_ = s.Publish(doc) // read by agents that care; a failure shows in the faults of the next look
 		}
 	}

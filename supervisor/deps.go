@@ -74,7 +74,7 @@ type Hint struct {
 }
 
 // Doors are the supervisor's only ways to the world outside its own memory.
-type Doors struct {
+type Deps struct {
 	// Measure reads the load; it costs microseconds and never forks.
 	Measure func(now time.Time) capacity.Load
 	// Usage says what the trees of processes below these identities take; one that is gone is left out. It scans all
@@ -115,8 +115,8 @@ type Doors struct {
 	HandOver func() bool
 }
 
-// fill opens the doors that not everybody has.
-func (d *Doors) fill() {
+// fill opens the dependencies that not everybody has.
+func (d *Deps) fillOptional() {
 	if d.Orders == nil {
 		d.Orders = &Orders{}
 	}

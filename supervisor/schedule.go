@@ -15,12 +15,12 @@ func (s *loop) sampleDue() time.Time {
 		return at
 	}
 	wait := at.Add(every / 2)
-	for _, d := range s.desks {
-		last := d.fullAt
+	for _, d := range s.projects {
+		last := d.fullScanAt
 		if d.busy { // it will have looked by then, and a timer that is put off wakes all the same
 			last = d.since
 		}
-		if turn := last.Add(s.pace(d)); !turn.Before(at) && turn.Before(wait) {
+		if turn := last.Add(s.scanInterval(d)); !turn.Before(at) && turn.Before(wait) {
 			wait = turn
 		}
 	}
@@ -41,7 +41,7 @@ const sampleMargin = 50 * time.Millisecond
 
 // pace is the interval of full looks at a project. One whose folders are not watched is looked at so often that its
 // requests are still judged in time.
-func (s *loop) pace(d *desk) time.Duration {
+func (s *loop) scanInterval(d *projectState) time.Duration {
 	if d.unwatched != nil {
 		return s.cfg.LookUnwatched()
 	}
@@ -49,13 +49,13 @@ func (s *loop) pace(d *desk) time.Duration {
 }
 
 // turn is when the next full look is due by the clock.
-func (s *loop) turn(d *desk) time.Time { return d.fullAt.Add(s.pace(d)) }
+func (s *loop) nextFullScan(d *projectState) time.Time { return d.fullScanAt.Add(s.scanInterval(d)) }
 
 // hurry is together for the projects that are not watched. They have a turn of their own, or the others would be drawn into
 // their quicker pace.
-func (s *loop) hurry(now time.Time) time.Duration {
-	for _, d := range s.desks {
-		if d.unwatched != nil && !d.busy && !now.Before(s.turn(d)) {
+func (s *loop) unwatchedSlack(now time.Time) time.Duration {
+	for _, d := range s.projects {
+		if d.unwatched != nil && !d.busy && !now.Before(s.nextFullScan(d)) {
 			return s.cfg.LookUnwatched() / 2
 		}
 	}
@@ -67,16 +67,16 @@ func (s *loop) hurry(now time.Time) time.Duration {
 // due takes along those of the other projects that would follow within half a turn: from then on all have one turn, however
 // far apart they once were. Each project on its own would be decided on twice, for a decision must show at the next one,
 // whoever that is for, that nothing is left to do.
-func (s *loop) together(now time.Time) (sample, look time.Duration) {
+func (s *loop) slack(now time.Time) (sample, look time.Duration) {
 	half := min(s.sampleEvery(), s.cfg.LookEvery) / 2
 	if !now.Before(s.sampled.Add(s.sampleEvery())) {
 		sample = half
 	}
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		if d.unwatched != nil || d.busy {
 			continue
 		}
-		switch turn := s.turn(d); {
+		switch turn := s.nextFullScan(d); {
 		case !now.Before(turn):
 			return half, s.cfg.LookEvery / 2
 		case sample > 0 && !now.Before(turn.Add(-half)): // it goes with the sample, and the others go with it
@@ -86,29 +86,29 @@ func (s *loop) together(now time.Time) (sample, look time.Duration) {
 	return sample, max(sample, look)
 }
 
-// callUp has a desk look when its time has come. What an adapter asks for it finds without being told where: a torn
+// callUp has a project look when its time has come. What an adapter asks for it finds without being told where: a torn
 // file, a moment that has come.
-func (s *loop) callUp(d *desk, now time.Time, slack time.Duration) {
-	due, turn := s.due(d), s.turn(d)
+func (s *loop) scheduleScan(d *projectState, now time.Time, slack time.Duration) {
+	due, turn := s.nextScan(d), s.nextFullScan(d)
 	inTurn := due.Equal(turn) && !now.Before(turn.Add(-slack)) // a wish is for its very moment
 	if d.busy || !inTurn && now.Before(due) {
 		return
 	}
-	d.glance = !inTurn && d.glances < mostGlances && !d.again.IsZero() && !now.Before(d.again) && now.Before(turn)
-	d.full, d.byClock = d.full || !d.glance, inTurn
+	d.hintScan = !inTurn && d.hintScans < mostHintScans && !d.again.IsZero() && !now.Before(d.again) && now.Before(turn)
+	d.full, d.byClock = d.full || !d.hintScan, inTurn
 }
 
 // turnTakes is how long a look that the clock alone asked for waits for those that began with it: one decision serves
 // all projects.
-const turnTakes = 50 * time.Millisecond
+const turnLasts = 50 * time.Millisecond
 
 // waitsForOthers reports whether the decision on a look may wait for the others of its turn. It is taken with the last
 // of them, or when turnTakes is over.
 func (s *loop) waitsForOthers(now time.Time) bool {
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		if d.busy && d.inTurn {
-			if s.owed.IsZero() {
-				s.owed = now.Add(turnTakes)
+			if s.decideBy.IsZero() {
+				s.decideBy = now.Add(turnLasts)
 			}
 			return true
 		}
@@ -117,8 +117,8 @@ func (s *loop) waitsForOthers(now time.Time) bool {
 }
 
 // wakes reports whether the moment for a decision has come.
-func (s *loop) wakes(now time.Time) bool {
-	return !s.plan.Wake.IsZero() && !now.Before(s.plan.Wake) || !s.owed.IsZero() && !now.Before(s.owed)
+func (s *loop) decisionDue(now time.Time) bool {
+	return !s.plan.Wake.IsZero() && !now.Before(s.plan.Wake) || !s.decideBy.IsZero() && !now.Before(s.decideBy)
 }
 
 // alarms is the kernel's word that the machine is in need. It is not heard while a reading decides on nothing.
@@ -126,16 +126,16 @@ func (s *loop) alarms() <-chan struct{} {
 	if !s.watches {
 		return nil
 	}
-	return s.doors.Alarms
+	return s.deps.Alarms
 }
 
 // freshen takes a sample for work, or a process, that a look has shown while the readings decided on nothing.
-func (s *loop) freshen(now time.Time) {
+func (s *loop) sampleForWork(now time.Time) {
 	if s.watches || now.Sub(s.sampled) < s.cfg.Capacity.SampleEvery {
 		return
 	}
 	s.watches = s.hasRecorded()
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		s.watches = s.watches || d.hasWork()
 	}
 	if s.watches {

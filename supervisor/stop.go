@@ -12,22 +12,22 @@ import (
 
 // partingTime bounds how long steward releases tasks when it stops. It is less than the service managers allow for the
 // whole stop: TimeoutStopSec=15s in the unit, ExitTimeOut 20 s in the property list.
-const partingTime = 12 * time.Second
+const releaseTime = 12 * time.Second
 
 // partingChunk is how many releases one order holds: so many may be under way when the time is over.
-const partingChunk = 200
+const releaseChunk = 200
 
 // ErrStayHeld: steward has stopped, and could not release everything that it held.
 var ErrStayHeld = errors.New("tasks stay held")
 
-// letGo begins to release everything that is held, so that no task waits for a steward that is not there (fail open). When
+// beginStop begins to release everything that is held, so that no task waits for a steward that is not there (fail open). When
 // another steward follows at once, the holds are prolonged instead: if it does not come, their leases run out.
-func (s *loop) letGo() {
-	s.stopsAt = s.now().Add(partingTime)
-	s.handsOver, s.kept = s.doors.HandOver(), nil
+func (s *loop) beginStop() {
+	s.stopsAt = s.now().Add(releaseTime)
+	s.handsOver, s.unreleased = s.deps.HandOver(), nil
 	for _, name := range s.names() {
-		d := s.desks[name]
-		s.dismiss(d)
+		d := s.projects[name]
+		s.remove(d)
 		if d.stuck(s.now()) { // a disk that has not answered for so long does not answer in this moment
 			s.giveUpOn(d)
 		}
@@ -35,7 +35,7 @@ func (s *loop) letGo() {
 }
 
 // over reports whether the loop has come to its end.
-func (s *loop) over() bool { return !s.stopsAt.IsZero() && len(s.leaving) == 0 }
+func (s *loop) done() bool { return !s.stopsAt.IsZero() && len(s.removed) == 0 }
 
 // giveUp ends the release of tasks in time: orders under way may still be answered, then what is left stays held.
 func (s *loop) giveUp(now time.Time) {
@@ -43,13 +43,13 @@ func (s *loop) giveUp(now time.Time) {
 	case now.Before(s.stopsAt):
 		return
 	case !s.givenUp:
-		s.givenUp, s.stopsAt = true, now.Add(farewell)
-		for _, d := range s.leaving {
-			d.changes, d.partings = nil, append(d.changes, d.partings...)
+		s.givenUp, s.stopsAt = true, now.Add(scannerGrace)
+		for _, d := range s.removed {
+			d.changes, d.releases = nil, append(d.changes, d.releases...)
 		}
 		s.giveUpIdle()
 	default:
-		for _, d := range slices.Clone(s.leaving) {
+		for _, d := range slices.Clone(s.removed) {
 			s.giveUpOn(d)
 		}
 	}
@@ -57,19 +57,19 @@ func (s *loop) giveUp(now time.Time) {
 
 // giveUpIdle gives up once no order is under way.
 func (s *loop) giveUpIdle() {
-	if slices.ContainsFunc(s.leaving, func(d *desk) bool { return d.busy }) {
+	if slices.ContainsFunc(s.removed, func(d *projectState) bool { return d.busy }) {
 		return
 	}
-	for _, d := range slices.Clone(s.leaving) {
+	for _, d := range slices.Clone(s.removed) {
 		s.giveUpOn(d)
 	}
 }
 
-// giveUpOn leaves a dismissed desk with what it holds.
-func (s *loop) giveUpOn(d *desk) {
-	s.listPartings(d)
-	d.kept = append(append(d.kept, d.underWay...), d.partings...)
-	s.finish(d)
+// giveUpOn leaves a removed project with what it holds.
+func (s *loop) giveUpOn(d *projectState) {
+	s.listReleases(d)
+	d.unreleased = append(append(d.unreleased, d.releasing...), d.releases...)
+	s.finishRemoval(d)
 }
 
 // stayHeld saves the memory at the end, logs what could not be released, and gives it as an error.
@@ -77,13 +77,13 @@ func (s *loop) stayHeld() error {
 	if err := s.save(); err != nil {
 		s.log.Error("save memory", "error", err)
 	}
-	n := len(s.kept)
+	n := len(s.unreleased)
 	if n == 0 || s.handsOver {
 		return nil
 	}
 	const named = 5
 	names := make([]string, 0, named)
-	for _, c := range s.kept[:min(named, n)] {
+	for _, c := range s.unreleased[:min(named, n)] {
 		names = append(names, c.Subject.String())
 	}
 	text := strings.Join(names, ", ")
@@ -95,74 +95,74 @@ func (s *loop) stayHeld() error {
 	return fmt.Errorf("%d %w: %s; start steward again, or run any steward command in %v", n, ErrStayHeld, text, s.cfg.Tasks.Lease)
 }
 
-// dismiss takes a desk out of the loop. It leaves once nothing of it is held any more.
-func (s *loop) dismiss(d *desk) {
-	delete(s.desks, d.project.Name)
+// dismiss takes a project out of the loop. It leaves once nothing of it is held any more.
+func (s *loop) remove(d *projectState) {
+	delete(s.projects, d.project.Name)
 	s.processes = nil
 	s.own.forget(d.project.Name)
 	for _, c := range d.commands {
 		c.reply <- ErrStopped
 	}
 	d.commands, d.changes = nil, nil
-	s.leaving = append(s.leaving, d)
+	s.removed = append(s.removed, d)
 	if !d.busy {
-		s.leave(d)
+		s.releaseMore(d)
 	}
 }
 
-// leave orders the next releases of a dismissed desk; when there are none left, the desk is gone.
-func (s *loop) leave(d *desk) {
+// leave orders the next releases of a removed project; when there are none left, the project is gone.
+func (s *loop) releaseMore(d *projectState) {
 	clear(d.hints)
 	d.full, d.reopen = false, false
-	s.listPartings(d)
-	n := min(partingChunk, len(d.partings))
+	s.listReleases(d)
+	n := min(releaseChunk, len(d.releases))
 	if n == 0 {
-		s.finish(d)
+		s.finishRemoval(d)
 		return
 	}
-	d.changes, d.partings = d.partings[:n:n], d.partings[n:]
+	d.changes, d.releases = d.releases[:n:n], d.releases[n:]
 }
 
-// listPartings lists once what is to be done for the holds of a dismissed desk, by its last look. Nothing is judged or
+// listPartings lists once what is to be done for the holds of a removed project, by its last look. Nothing is judged or
 // read again.
-func (s *loop) listPartings(d *desk) {
-	if d.parts {
+func (s *loop) listReleases(d *projectState) {
+	if d.listed {
 		return
 	}
-	d.parts = true
+	d.listed = true
 	now := s.now()
 	for i := range d.snapshots {
-		for _, c := range s.partings(&d.snapshots[i], now) {
+		for _, c := range s.lastChanges(&d.snapshots[i], now) {
 			s.stillHeld(c)
-			d.partings = append(d.partings, c)
+			d.releases = append(d.releases, c)
 		}
 	}
 }
 
 // sortOut keeps what could not be released: it is tried again, and then given up.
-func (s *loop) sortOut(d *desk, r report) {
-	d.underWay = nil
-	if !r.parting {
+func (s *loop) retryReleases(d *projectState, r report) {
+	d.releasing = nil
+	if !r.released {
 		return
 	}
 	for _, res := range r.results {
-		switch t := d.tries[effortOf(res.change)]; {
+		switch t := d.efforts[effortKeyOf(res.change)]; {
 		case res.err == nil:
-		case t == nil || t.n <= triesFree:
-			d.partings = append(d.partings, res.change)
+		case t == nil || t.n <= effortsFree:
+			d.releases = append(d.releases, res.change)
 		default:
-			d.kept = append(d.kept, res.change)
+			d.unreleased = append(d.unreleased, res.change)
 		}
 	}
 }
 
-// finish ends a dismissed desk.
-func (s *loop) finish(d *desk) {
-	s.kept = append(s.kept, d.kept...)
+// finish ends a removed project.
+func (s *loop) finishRemoval(d *projectState) {
+	s.unreleased = append(s.unreleased, d.unreleased...)
 	if d.gone = true; d.stop != nil {
 		d.stop()
 	}
-	s.leaving = slices.DeleteFunc(s.leaving, func(other *desk) bool { return other == d })
+	s.removed = slices.DeleteFunc(s.removed, func(other *projectState) bool { return other == d })
 }
 
 // stillHeld forgets that a task was released when it is steward that releases it for its own stop: what was in its way
@@ -178,7 +178,7 @@ func (s *loop) stillHeld(c protocol.Change) {
 const handOverTime = 30 * time.Second
 
 // partings are what is left to do for a snapshot's holds before they are left alone.
-func (s *loop) partings(snap *protocol.Snapshot, now time.Time) []protocol.Change {
+func (s *loop) lastChanges(snap *protocol.Snapshot, now time.Time) []protocol.Change {
 	if !s.handsOver {
 		return releases(snap)
 	}
@@ -209,9 +209,9 @@ func releases(snap *protocol.Snapshot) []protocol.Change {
 	return changes
 }
 
-// working reports whether a looker is busy or has something to do.
+// working reports whether a scanner is busy or has something to do.
 func (s *loop) working() bool {
-	for _, d := range s.desks {
+	for _, d := range s.projects {
 		if d.busy || d.full || len(d.changes) > 0 {
 			return true
 		}

@@ -25,8 +25,8 @@ func TestOneTurn(t *testing.T) {
 		w.hints <- supervisor.Hint{Project: "b"} // anything may have changed
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		first, looks := s.Picture().Desks[0].LookedAt, s.Picture().Looks
-		for _, d := range s.Picture().Desks {
+		first, looks := s.State().Projects[0].LookedAt, s.State().Looks
+		for _, d := range s.State().Projects {
 			if !d.LookedAt.Equal(first) {
 				t.Errorf("%s was looked at %v from the first", d.Name, d.LookedAt.Sub(first))
 			}
@@ -56,15 +56,15 @@ func TestOneTurnAtWork(t *testing.T) {
 		w.hints <- supervisor.Hint{Project: "c"}
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		first, looks := s.Picture().Desks[0].LookedAt, s.Picture().Looks
-		for _, d := range s.Picture().Desks {
+		first, looks := s.State().Projects[0].LookedAt, s.State().Looks
+		for _, d := range s.State().Projects {
 			if !d.LookedAt.Equal(first) {
 				t.Errorf("%s was looked at %v from the first", d.Name, d.LookedAt.Sub(first))
 			}
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := s.Picture().Looks - looks; n < 3*60/5 || n > 3*(60/5+2) {
+		if n := s.State().Looks - looks; n < 3*60/5 || n > 3*(60/5+2) {
 			t.Errorf("%d looks in a minute at three projects", n)
 		}
 	})
@@ -86,7 +86,7 @@ func TestIdleTurns(t *testing.T) {
 		s, stop := w.startCounted(c)
 		defer stop()
 		time.Sleep(2 * time.Minute)
-		if p := s.Picture().Plan.Memory.Agents.Of(protocol.Subject{Project: "a", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}).Proven; p != id {
+		if p := s.State().Plan.Memory.Agents.Of(protocol.Subject{Project: "a", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}).Proven; p != id {
 			t.Fatalf("the process has not proved itself: %v", p)
 		}
 		from := time.Now()
