@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// orders lists what every idle scanner is to do.
+// orders lists the work for every idle scanner.
 func (s *loop) orders() []assignment {
 	now := s.now()
 	hangs := false
@@ -25,7 +25,7 @@ func (s *loop) orders() []assignment {
 		}
 	}
 	if hangs {
-		s.decide() // nobody reports, so nobody else would
+		s.decide() // a hanging project sends no report that would cause a decision
 	}
 	var list []assignment
 	for _, name := range s.names() {
@@ -37,7 +37,7 @@ func (s *loop) orders() []assignment {
 	return list
 }
 
-// assign adds what a project's scanner is to do, if anything.
+// assign adds the order for a project's scanner, if there is one.
 func (s *loop) assign(list []assignment, d *projectState, now time.Time) []assignment {
 	o, ok := d.order(now)
 	if !ok {
@@ -50,18 +50,18 @@ func (s *loop) assign(list []assignment, d *projectState, now time.Time) []assig
 	return append(list, assignment{d, o})
 }
 
-// history is when a project's history begins: what ended before is not judged any more. It reaches back over the time in which
-// nobody looked; and what still waits for something (the next hour's retries, a disk with room) stays listed, however long that
-// takes and whatever the machine slept through.
+// history is the time from which ended tasks are listed and judged. It reaches back over any time without a scan. A
+// task that still waits for something (a retry, space on a disk) stays listed however long that takes.
 func (s *loop) history(d *projectState, now time.Time) time.Time {
 	looked := s.memory.LookedAt(d.project.Name)
-	if s.unsaved != nil { // what was not saved was told to nobody
+	if s.unsaved != nil { // nothing decided since the last save was told to anybody
 		looked = s.onDisk.LookedAt(d.project.Name)
 	}
 	return s.memory.History(d.project.Name, now, looked, s.cfg.Tasks.History)
 }
 
-// decide makes a plan and sees it carried out: memory first, then the incidents, then processes and files.
+// decide makes a plan and starts to apply it: first the memory is saved, then incidents are raised, then processes and
+// files are changed.
 func (s *loop) decide() {
 	begin := s.now()
 	view := s.view(begin)
@@ -77,12 +77,12 @@ func (s *loop) decide() {
 	s.watches = plan.Open || s.hasRecorded()
 	s.show(view)
 	due, ends := s.possible(plan, begin), s.toEnd(plan)
-	// Since when a project is looked after is kept at once: what fails while steward is away is news, however long that is.
+	// Save at once when a project is new: a failure that happens while steward is down must count as news later.
 	if len(due)+len(ends)+len(plan.Alerts)+len(plan.Remarks) == 0 && !firstSight {
 		return
 	}
 	if err := s.save(); err != nil {
-		// Without memory on disk a crash could repeat what is done now. The next look decides anew.
+		// Without a saved memory a crash could repeat these changes. The next scan decides again.
 		s.log.Error("save memory; nothing is changed until it can be saved", "error", err)
 		s.show(view)
 		return
@@ -98,7 +98,7 @@ func (s *loop) decide() {
 	}
 }
 
-// metOne reports whether some project was looked at for the first time ever.
+// metOne reports whether some project was scanned for the first time ever.
 func metOne(before, now map[string]decide.ProjectMemory) bool {
 	for name, p := range now {
 		if !p.Since.IsZero() && before[name].Since.IsZero() {
@@ -108,7 +108,7 @@ func metOne(before, now map[string]decide.ProjectMemory) bool {
 	return false
 }
 
-// possible lists the changes that can be made now.
+// possible lists the changes that can be applied now.
 func (s *loop) possible(plan decide.Plan, now time.Time) []protocol.Change {
 	due := make([]protocol.Change, 0, len(plan.Changes))
 	lines := map[string]int{}
@@ -127,11 +127,11 @@ func (s *loop) possible(plan decide.Plan, now time.Time) []protocol.Change {
 	return due
 }
 
-// mostLines is how many log lines one order for a project holds. The rest is planned again by the decision that follows:
-// new requests are judged in between.
+// mostLines limits the log lines in one order. The next decision plans the rest, and new requests are judged in
+// between.
 const mostLines = 200
 
-// tell hands the alerts to the incident ledger.
+// tell raises and resolves incidents.
 func (s *loop) tell(plan decide.Plan) {
 	for _, a := range plan.Alerts {
 		verb := "alert"
@@ -147,7 +147,7 @@ func (s *loop) tell(plan decide.Plan) {
 	}
 }
 
-// noteVerdicts journals every change of an agent's, a task's or a lock's state, with its evidence.
+// noteVerdicts journals every change in the state of an agent, a task or a lock, with its evidence.
 func (s *loop) noteVerdicts(plan decide.Plan) {
 	var entries []Entry
 	for subject, turn := range plan.Agents.Since(s.plan.Agents) {
@@ -179,7 +179,7 @@ func (s *loop) noteVerdicts(plan decide.Plan) {
 	}
 }
 
-// view gathers all that a decision may rest on.
+// view gathers the input of a decision.
 func (s *loop) view(now time.Time) decide.View {
 	s.nameConsumers()
 	v := decide.View{Now: now, Load: s.load, Incidents: s.deps.Incidents(), Resumed: s.resumed, Doubt: s.doubt(now), Usage: s.usage, Promised: s.deps.Promised(now), Paused: map[string]string{}, Snapshots: make([]protocol.Snapshot, 0, len(s.projects))}
@@ -195,8 +195,8 @@ func (s *loop) view(now time.Time) decide.View {
 		}
 		v.Troubles = append(v.Troubles, d.troubles(now, s.cfg.LookEvery)...)
 		for _, snap := range d.snapshots {
-			// A snapshot that changes are being made on, or that comes before changes that are queued, is for
-			// the eyes only; so is that of a project that does not answer.
+			// A snapshot is read-only while changes to it are queued or being applied, and while the project does not
+			// answer.
 			snap.Act = snap.Act && why == "" && !d.stuck(now)
 			snap.Busy = d.busy || len(d.changes) > 0
 			v.Snapshots = append(v.Snapshots, snap)
@@ -206,7 +206,7 @@ func (s *loop) view(now time.Time) decide.View {
 	return v
 }
 
-// watchedProcesses lists the processes that are watched, and how each was found. It is the same list until one of them changes.
+// watchedProcesses lists the watched processes and their states. The list is reused until one of them changes.
 func (s *loop) watchedProcesses() []decide.Process {
 	if s.processes != nil {
 		return s.processes
@@ -235,7 +235,7 @@ func (s *loop) names() []string {
 	return names
 }
 
-// save stores the memory now.
+// save stores the memory now. The first failure raises an incident.
 func (s *loop) save() error {
 	s.saved = s.now()
 	err := s.deps.Save(s.memory)
@@ -252,14 +252,14 @@ func (s *loop) save() error {
 	case s.unsaved == nil:
 		alert := unsavedAlert()
 		alert.Detail = err.Error() + ". Nothing is changed in any project until it can be saved: no task is held, none retried. Make room, or see to the folder."
-		_ = s.deps.Tell(alert) // stands in memory and is told, even if it cannot be written either
+		_ = s.deps.Tell(alert) // delivered even if the incident cannot be written either
 		s.unsaved = &protocol.Fault{Path: "memory.json", Problem: fmt.Sprintf("save memory: %v", err), Since: s.saved,
 			Hint: "nothing is changed until it can be saved"}
 	}
 	return err
 }
 
-// tellSaved resolves the incident that the memory could not be saved, of this run or an earlier one, if there is one.
+// tellSaved resolves the incident about a memory that could not be saved, from this run or an earlier one.
 func (s *loop) tellSaved() {
 	over := unsavedAlert()
 	over.Key = decide.KeyOf(over)
@@ -270,11 +270,11 @@ func (s *loop) tellSaved() {
 	_ = s.deps.Tell(over)
 }
 
-// mendedAfter is for how long the memory must have been saved without fail until the incident is over: where descriptors
-// or disk are short, now and then one save goes well.
+// mendedAfter is how long saves must succeed before the incident is resolved: when descriptors or disk space run short,
+// a single save may succeed by chance.
 const mendedAfter = 30 * time.Second
 
-// inherit takes over the incident that an earlier run has left open: nothing but a save that goes well ends it.
+// adoptUnsaved takes over the incident that an earlier run left open. Only successful saves end it.
 func (s *loop) adoptUnsaved() {
 	for _, head := range s.deps.Incidents() {
 		if head.Subject == unsavedAlert().Subject && head.State != rules.Resolved {
@@ -283,13 +283,13 @@ func (s *loop) adoptUnsaved() {
 	}
 }
 
-// unsavedAlert is the incident that steward cannot remember anything.
+// unsavedAlert is the incident that steward cannot save its memory.
 func unsavedAlert() rules.Alert {
 	return rules.Alert{Kind: "memory_unsaved", Severity: protocol.High, Foreign: true, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "memory"},
 		Summary: "steward cannot save its memory, so it changes nothing", Spoken: "Steward cannot save its memory, so it changes nothing."}
 }
 
-// saveIdle stores the silences that have grown meanwhile, now and then.
+// saveIdle saves the memory at most every 30 s, because the silence of agents grows in it.
 func (s *loop) saveIdle(now time.Time) {
 	if now.Sub(s.saved) < 30*time.Second || s.plan.Agents.Len() == 0 {
 		return

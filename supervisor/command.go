@@ -12,66 +12,66 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// What an operator's command can come back with.
+// Errors of an operator's command.
 var (
 	ErrNoSubject = errors.New("no such subject")
 	ErrRefused   = errors.New("refused")
 	ErrStopped   = errors.New("steward is stopping")
 )
 
-// command is a change that a human asked for, and where its outcome goes.
+// command is a change that a person asked for, and the channel for its outcome.
 type command struct {
 	change protocol.Change
 	reply  chan error
 }
 
-// request is a question to the loop.
+// request is a call into the loop.
 type request struct {
 	command  *Command
 	config   *decide.Config
 	projects []Project
-	spoken   string // the project of a task that a voice has spoken of
+	spoken   string // the project of a task that was spoken about
 	reply    chan answer
 }
 
-// answer is what the loop says at once; of the changes that it ordered, the scanners tell later.
+// answer is the loop's immediate reply. The outcomes of the ordered changes follow on pending.
 type answer struct {
 	err     error
 	pending <-chan error
 	n       int
 }
 
-// Command is the operator's hand. Retry, cancel and release mean tasks (release without a subject: all that is
-// held), hold and release mean agents, pause and resume mean projects (without a subject: all), answer means the plea or
-// the task of an incident.
+// Command is an operator's command. retry, cancel and release apply to tasks (release without a subject: to everything
+// held), hold and release to agents, pause and resume to projects (without a subject: to all), answer to the question
+// or task of an incident.
 type Command struct {
 	Verb    string
 	Subject protocol.Query
 	Why     string
-	// Answer is what "answer" writes to whoever asked: about a plea, or about a task (OptionRetry issues it again).
+	// Answer is what "answer" writes to the asker: about a question, or about a task (OptionRetry issues it again).
 	Answer *protocol.Answer
-	// Saw is the result that the answer is about (the occurrence of an incident about one); "": as it is now.
+	// Saw is the result that the answer refers to (the occurrence of an incident); "": the current one.
 	Saw string
-	// Try only says whether it could be done.
+	// Try only checks whether the command could be carried out.
 	Try bool
 }
 
-// Do carries out an operator's command and says what became of it.
+// Do carries out an operator's command and returns its outcome.
 func (s *Supervisor) Do(ctx context.Context, c Command) error {
 	return s.put(ctx, request{command: &c, reply: make(chan answer, 1)})
 }
 
-// Reload puts other settings and projects in force.
+// Reload replaces settings and projects.
 func (s *Supervisor) Reload(ctx context.Context, cfg decide.Config, projects []Project) error {
 	return s.put(ctx, request{config: &cfg, projects: projects, reply: make(chan answer, 1)})
 }
 
-// Spoken counts a message that a voice has spoken about a task of the project (Goals).
+// Spoken counts a spoken message about a task of the project (Goals).
 func (s *Supervisor) Spoken(ctx context.Context, project string) error {
 	return s.put(ctx, request{spoken: project, reply: make(chan answer, 1)})
 }
 
-// put asks the loop. Whatever hangs, the caller goes when its ctx ends.
+// put sends a request to the loop. The caller returns when its ctx ends, whatever hangs.
 func (s *Supervisor) put(ctx context.Context, q request) error {
 	select {
 	case s.ask <- q:
@@ -80,7 +80,7 @@ func (s *Supervisor) put(ctx context.Context, q request) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	a := <-q.reply // the loop answers at once
+	a := <-q.reply // the loop replies at once
 	var errs []error
 	for range a.n {
 		select {
@@ -100,7 +100,7 @@ func (s *Supervisor) put(ctx context.Context, q request) error {
 	return cmp.Or(a.err, errors.Join(errs...))
 }
 
-// answer works on a request, in the loop.
+// answer handles a request in the loop.
 func (s *loop) answer(q request) {
 	if q.config != nil {
 		s.reload(*q.config, q.projects)
@@ -129,7 +129,7 @@ func (s *loop) answer(q request) {
 	q.reply <- answer{pending: replies, n: len(changes)}
 }
 
-// countSpoken enters it in the tally. The next decision saves the memory.
+// countSpoken adds to the tally. The next decision saves the memory.
 func (s *loop) countSpoken(project string) {
 	p, known := s.memory.Projects[project]
 	if !known {
@@ -141,7 +141,7 @@ func (s *loop) countSpoken(project string) {
 	s.decide()
 }
 
-// reload replaces settings at once, and takes up or dismisses projects.
+// reload replaces settings at once, and adds and removes projects.
 func (s *loop) reload(cfg decide.Config, projects []Project) {
 	s.cfg = cfg
 	wanted := map[string]Project{}
@@ -160,13 +160,13 @@ func (s *loop) reload(cfg decide.Config, projects []Project) {
 			d = newProjectState(p)
 			s.projects[p.Name] = d
 		}
-		// Modes and settings of the adapters may have changed: the scanner opens them anew.
+		// Modes and adapter settings may have changed: the scanner reopens the adapters.
 		d.project, d.reopen, d.full = p, true, true
 	}
 	s.decide()
 }
 
-// forget drops what the capacity gate remembers of a project that is no longer looked after.
+// forget drops what the capacity gate remembers of a removed project.
 func (s *loop) forget(project string) {
 	gate := s.memory.Gate
 	gate.Held = maps.Clone(gate.Held) // the State shares the old one

@@ -11,44 +11,43 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// Project is a folder to look after.
+// Project is a supervised folder.
 type Project struct {
 	Name string
 	Path string
-	// Detect lists the protocols spoken there now; it is asked at every full look, so that one that appears
-	// later is noticed.
+	// Detect lists the protocols that are present now. It is called at every full scan.
 	Detect func() []string
-	// Identify says which folder the path leads to; nil: the path is all that is known.
+	// Identify says which folder the path leads to; nil: only the path is known.
 	Identify func() (Folder, error)
-	// Missing says why the folder itself cannot be used; nil: it is there. May be nil.
+	// Missing says why the folder itself cannot be used; a nil error means that it is there. May be nil.
 	Missing func() error
-	// Open starts speaking one of them.
+	// Open opens the adapter of a protocol.
 	Open func(protocolName string) (Speaker, error)
 }
 
-// Speaker is one protocol of a project, in use.
+// Speaker is an open protocol of a project.
 type Speaker struct {
 	Adapter protocol.Adapter
-	// Act is false where steward only observes; Why says so for people.
+	// Act is false where steward only observes; Why tells people the reason.
 	Act bool
 	Why string
-	// Publish puts the capacity document where agents may read it; nil if the protocol has no place for it.
+	// Publish writes the capacity document for agents; nil if the protocol has no place for it.
 	Publish func([]byte) error
-	// Keep writes the heartbeats of agents whose processes live and that leave that to steward: by name, how long each has
-	// been up. nil if the protocol has none.
+	// Keep writes the heartbeats of agents that leave this to steward and whose processes live: by name, with their
+	// uptime. nil if the protocol has none.
 	Keep  func(agents map[string]time.Duration, now time.Time) error
 	Close func()
-	// Ready says why steward must not act although Act is set; nil, or no function: nothing is in the way. It is asked with
-	// every full look, and until it says otherwise steward only observes.
+	// Ready says why steward cannot act although Act is set. It is called at every full scan; while it returns an
+	// error, steward only observes. nil: always ready.
 	Ready func() error
 
-	hindered *protocol.Fault // what Ready said last; nil: nothing
+	hindered *protocol.Fault // the last error of Ready; nil: none
 }
 
-// acts reports whether steward changes the protocol's files now.
+// acts reports whether steward may change the protocol's files now.
 func (s *Speaker) acts() bool { return s.Act && s.hindered == nil }
 
-// ask asks Ready once more.
+// ask calls Ready again.
 func (s *Speaker) ask(name, path string, now time.Time) {
 	if !s.Act || s.Ready == nil {
 		return
@@ -66,56 +65,57 @@ func (s *Speaker) ask(name, path string, now time.Time) {
 	s.hindered = &fault
 }
 
-// Hint says that paths of a project may have changed; no paths means anything may have.
+// Hint says that a path of a project may have changed.
 type Hint struct {
 	Project string
-	Path    string // relative to the project; "" asks for a full look
-	Lost    bool   // hints are missing, because the kernel had more of them than it keeps; Path is ""
+	Path    string // relative to the project; "" asks for a full scan
+	Lost    bool   // the kernel dropped hints; Path is ""
 }
 
-// Doors are the supervisor's only ways to the world outside its own memory.
+// Deps are the supervisor's dependencies: everything that it needs from outside.
 type Deps struct {
-	// Measure reads the load; it costs microseconds and never forks.
+	// Measure reads the load. It takes microseconds and never forks.
 	Measure func(now time.Time) capacity.Load
-	// Usage says what the trees of processes below these identities take; one that is gone is left out. It scans all
-	// processes at most every two seconds. nil: nobody can say.
+	// Usage returns the resource usage of the process trees below these identities, without those that have exited. It
+	// scans the process table at most every two seconds. nil: unknown.
 	Usage func(roots []protocol.Identity, now time.Time) []capacity.Usage
-	// Promised is when something was admitted lately that no file shows; may be nil.
+	// Promised lists recent admissions that no file shows yet; may be nil.
 	Promised func(now time.Time) []decide.Promise
-	// Consumers names the largest consumers of what is scarcest, and of the processor and memory after them, from a scan at
-	// most two seconds old; may be nil.
+	// Consumers lists the largest consumers of the scarcest dimension, and of processor and memory, from a scan that is
+	// at most two seconds old; may be nil.
 	Consumers func() []protocol.Consumer
-	// Alarms has a token when the machine is in need right now, before the next sample would show it; may be nil.
+	// Alarms has a token when the kernel reports pressure before the next sample would show it; may be nil.
 	Alarms <-chan struct{}
-	// Stop ends the tree of processes below an identity, asking first; it returns at once. nil: nothing is ever ended.
+	// Stop terminates the process tree below an identity, with SIGTERM first. It returns at once. nil: processes are
+	// never terminated.
 	Stop func(id protocol.Identity, why string)
-	// Watch replaces the folders (relative) that are watched for a project.
+	// Watch replaces the set of watched folders (relative paths) of a project.
 	Watch func(project, root string, dirs []string) error
 	Hints <-chan Hint
-	// Inspect gives the identity behind a pid that a file names.
+	// Inspect returns the identity of the process with this pid.
 	Inspect func(pid int) (protocol.Identity, bool)
-	// Follow has the end of that process reported on Exits; Check asks how it is.
+	// Follow reports the exit of a process on Exits; Check returns its state.
 	Follow func(protocol.Identity)
 	Check  func(protocol.Identity) heartbeat.ProcessState
 	Exits  <-chan protocol.Identity
-	// Tell puts an alert into the incident ledger and has it delivered; Incidents are the ledger's heads.
+	// Tell raises or resolves an incident and has it delivered; Incidents are the current ones.
 	Tell      func(rules.Alert) error
 	Incidents func() map[string]rules.Head
-	// Remark says something in passing; it must not block, and nothing follows if nobody hears it.
+	// Remark announces something unimportant. It must not block.
 	Remark func(rules.Remark)
 	// Orders are the orders of people; nil: they are kept in memory only.
 	Orders *Orders
-	// Save stores the Memory durably.
+	// Save stores the memory durably.
 	Save func(decide.Memory) error
-	// Note writes the journal.
+	// Note writes to the journal.
 	Note func(Entry)
-	// Pulse is called whenever the loop comes by, at least once per look interval; it must cost next to nothing.
+	// Pulse is called after every step, at least once per scan interval. It must be cheap.
 	Pulse func(now time.Time)
-	// HandOver is asked at the end whether another steward follows at once. Then what is held stays held.
+	// HandOver reports at the end whether another steward follows at once. Then holds are renewed instead of released.
 	HandOver func() bool
 }
 
-// fill opens the dependencies that not everybody has.
+// fillOptional replaces optional dependencies that are missing.
 func (d *Deps) fillOptional() {
 	if d.Orders == nil {
 		d.Orders = &Orders{}

@@ -11,9 +11,9 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// loop is the supervisor as a state machine: step applies one event and gives the orders that follow from it. What it needs
-// of the world at once (gauges, the memory file, the incidents) it reaches through its dependencies; it starts no goroutine and sets
-// no timer.
+// loop is the supervisor as a state machine. step takes one event and returns the orders for the scanners. The loop
+// reaches the gauges, the memory file and the incidents through its dependencies. It starts no goroutine and sets no
+// timer.
 type loop struct {
 	deps    Deps
 	log     *slog.Logger
@@ -31,41 +31,42 @@ type loop struct {
 	scans    int
 	decided  int
 	started  time.Time
-	onDisk   decide.Memory // as last saved
-	lastStep time.Time     // when the loop last came by
+	onDisk   decide.Memory // the memory as last saved
+	lastStep time.Time     // time of the last step
 	resumed  bool
-	// leaving are the projects that were removed and still release what they hold; kept are releases that failed for good.
+	// removed are the projects that left the configuration and still release their holds. unreleased are the releases
+	// that failed for good.
 	removed    []*projectState
 	unreleased []protocol.Change
-	// stopsAt is when the releases of a stop are given up; zero: the loop goes on. givenUp: only orders under way still count.
-	// handsOver: another steward follows.
+	// stopsAt is the deadline for the releases of a stop; zero while steward runs. givenUp: the deadline has passed,
+	// and only orders under way are awaited. handsOver: another steward follows.
 	stopsAt            time.Time
 	givenUp, handsOver bool
 	recent             []Done
 	saved              time.Time
-	unsaved            *protocol.Fault // why the memory could not be saved the last time
-	mended             time.Time       // since when it can be saved again, while the incident is open, perhaps since an earlier run
+	unsaved            *protocol.Fault // why the last save failed; nil: it did not
+	mended             time.Time       // since when saves succeed again while the incident is still open
 	sampled            time.Time
-	watches            bool             // a task is open, or an agent's process on record: the readings decide on something
-	processes          []decide.Process // of all projects; nil when they must be listed anew
-	decideBy           time.Time        // when the looks of one turn are decided on at the latest; zero: nothing is owed
+	watches            bool             // a task is open or an agent's process is recorded, so readings matter
+	processes          []decide.Process // of all projects; nil: list them again
+	decideBy           time.Time        // deadline for the decision on the scans of one turn; zero: none is pending
 	own                ownTrouble
-	ended              map[protocol.Subject]time.Time // the hangings whose end was ordered, by when they began
+	ended              map[protocol.Subject]time.Time // hung tasks whose processes steward ended, with the start of the hang
 	surveyed           time.Time
 	ready              func()
 }
 
-// event is what the loop is told: a Hint, a processExited, a report, an alarmRang, a request, a timeCame or a stopAsked.
+// event is the input of step: a Hint, processExited, report, alarmRang, request, timeCame or stopAsked.
 type event any
 
 type (
 	processExited struct{ id protocol.Identity } // a watched process has ended
-	alarmRang     struct{}                       // the machine is in need
-	timeCame      struct{}                       // something has fallen due
+	alarmRang     struct{}                       // the kernel reports pressure
+	timeCame      struct{}                       // the time of next has come
 	stopAsked     struct{}                       // release everything
 )
 
-// assignment is an order for the scanner of a project.
+// assignment is an order for the scanner of one project.
 type assignment struct {
 	project *projectState
 	order   order
@@ -80,7 +81,7 @@ func newLoop(cfg decide.Config, projects []Project, memory decide.Memory, doors 
 	return s
 }
 
-// start takes over what the last run left.
+// start adopts the open incidents and orders of the last run and takes the first sample.
 func (s *loop) start() {
 	s.started, s.onDisk = s.now(), s.memory
 	s.lastStep = s.started
@@ -89,13 +90,13 @@ func (s *loop) start() {
 	s.sample()
 }
 
-// warm reads the gauges again, a moment after start.
+// sampleAgain takes the second sample: the processor load is known from then on.
 func (s *loop) sampleAgain() {
 	s.sample()
 	s.show(s.view(s.now()))
 }
 
-// step applies one event.
+// step handles one event and returns the orders that follow from it.
 func (s *loop) step(e event) []assignment {
 	if _, hint := e.(Hint); !hint {
 		s.noticeSleep()
@@ -122,7 +123,7 @@ func (s *loop) step(e event) []assignment {
 	return orders
 }
 
-// noticeSleep notices that the machine slept, or that its clock was set, since the loop last came by.
+// noticeSleep detects that the machine slept or that its clock was set since the last step.
 func (s *loop) noticeSleep() {
 	now := s.now()
 	if heartbeat.Resumed(s.lastStep, now, s.cfg.LookEvery) {
@@ -131,13 +132,13 @@ func (s *loop) noticeSleep() {
 		s.deps.Note(Entry{At: now, Kind: "note", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "clock"},
 			Text: "the machine slept, or its clock was set: silence kills nobody for " + s.cfg.Heartbeat.ResumeGrace.String()})
 		s.lastStep = now
-		s.sample() // the readings are from before the sleep, and a decision without readings keeps nothing waiting
+		s.sample() // the last reading is from before the sleep; without a reading the gate admits everything
 		return
 	}
 	s.lastStep = now
 }
 
-// announceReady calls OnReady's function after the first looks.
+// announceReady calls the function of OnReady after the first scan of every project.
 func (s *loop) announceReady() {
 	if s.ready == nil {
 		return
@@ -151,7 +152,7 @@ func (s *loop) announceReady() {
 	s.ready = nil
 }
 
-// tick does what has fallen due by time alone.
+// tick does everything that is due by time.
 func (s *loop) tick() {
 	now := s.now()
 	if !s.stopsAt.IsZero() {
@@ -177,11 +178,11 @@ func (s *loop) tick() {
 	s.saveIdle(now)
 }
 
-// mostGlances is how many looks may come between two full ones when nobody but the adapter asks for them.
+// mostHintScans limits the scans between two full ones that only the adapter asks for.
 const mostHintScans = 40
 
-// next is when tick has something to do. It is never further away than a look, so that a sleep of the machine can
-// be told from a loop that had nothing to do.
+// next is when the next tick is due. It is at most one scan interval away, so that noticeSleep can tell a sleep of the
+// machine from an idle loop.
 func (s *loop) next() time.Time {
 	if !s.stopsAt.IsZero() {
 		return s.stopsAt
@@ -207,13 +208,13 @@ func (s *loop) next() time.Time {
 	return at
 }
 
-// due is when an idle project must look next without any hint: at its turn, when its adapter asks for it, or when an
-// agent's silence will have lasted too long. Two looks in a row are never closer than lookGap.
+// nextScan is when an idle project must be scanned without a hint: at its full scan, when its adapter asks for it, or
+// when an agent's silence will have lasted too long. Two such scans are at least scanGap apart.
 func (s *loop) nextScan(d *projectState) time.Time {
 	turn := s.nextFullScan(d)
 	at := turn
 	for _, wish := range [...]time.Time{d.again, s.plan.Looks[d.project.Name]} {
-		// A turn waits for a wish that comes right after it: one look serves both.
+		// A full scan waits for a wish that is due right after it: one scan serves both.
 		if wish.IsZero() || !wish.Before(turn.Add(scanGap)) || !at.Equal(turn) && !wish.Before(at) {
 			continue
 		}
@@ -225,11 +226,12 @@ func (s *loop) nextScan(d *projectState) time.Time {
 	return at
 }
 
-// lookGap is the least time between two looks that nobody but the clock asks for.
+// scanGap is the least time between two scans without a hint.
 const scanGap = 25 * time.Millisecond
 
-// sampleEvery is the pace of the gauges. The quick pace near the limit serves only tasks that wait. While no task is open
-// and no process of an agent's is on record a reading decides on nothing: work that comes has one taken (see freshen).
+// sampleEvery is the interval of the gauges. The short interval near the limit applies only while tasks wait. While no
+// task is open and no agent's process is recorded, a reading decides nothing: new work triggers a sample (see
+// sampleForWork).
 func (s *loop) sampleEvery() time.Duration {
 	cfg := s.cfg.Capacity
 	if e := s.load.Exhausted; e > 0 && e < decide.FilesWatched {
@@ -243,7 +245,7 @@ func (s *loop) sampleEvery() time.Duration {
 
 func (s *loop) tasksWait() bool { return len(s.plan.Memory.Gate.Held) > 0 }
 
-// sample reads the gauges; waiting tasks are judged again at once.
+// sample reads the gauges and judges waiting tasks again at once.
 func (s *loop) sample() {
 	s.sampled = s.now()
 	s.load = s.deps.Measure(s.sampled)

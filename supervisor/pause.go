@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// pause has a project (or all) only observed until it is resumed; what is held there is released first.
+// pause makes steward only observe a project (or all) until it is resumed. Holds are released first.
 func (s *loop) pause(q protocol.Query, pause bool, why string) error {
 	wanted := cmp.Or(q.ID, q.Project)
 	found := false
@@ -49,7 +49,7 @@ func (s *loop) pause(q protocol.Query, pause bool, why string) error {
 	return failed
 }
 
-// order records the order to pause a project. It is on disk before the orders that it replaces are taken back.
+// order records the order to pause a project. It is on disk before the orders that it replaces are removed.
 func (s *loop) order(d *projectState, why string) error {
 	p, err := s.deps.Orders.pause(Pause{Project: d.project.Name, Why: why, At: s.now().UTC()}, d.place())
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *loop) order(d *projectState, why string) error {
 	return s.resume(d, p.file)
 }
 
-// resume takes back the orders that keep a project paused, but for the one in the file except.
+// resume removes the orders that keep a project paused, except the one in the given file.
 func (s *loop) resume(d *projectState, except string) error {
 	if d.unidentified != nil && except == "" && len(s.deps.Orders.pauses) > 0 {
 		return fmt.Errorf("it is not known which folder %s is: %w", d.project.Path, d.unidentified)
@@ -97,7 +97,7 @@ func (s *loop) forgetPause(name string) error {
 	return nil
 }
 
-// pausedWhy is why a project is only observed by a person's order; "": there is none.
+// pausedWhy is why a person's order restricts a project to observation; "": no order exists.
 func (s *loop) pausedWhy(d *projectState) string {
 	if why := s.memory.Projects[d.project.Name].Paused; why != "" {
 		return why
@@ -127,7 +127,7 @@ func (s *loop) ordersAbout(d *projectState) []Pause {
 	return s.deps.Orders.about(d.place(), d.project.Path, others)
 }
 
-// place is the folder of a project; before it was looked at, only its path is known.
+// place is the folder of a project; before the first scan only its path is known.
 func (d *projectState) place() Folder {
 	if d.folder.Path == "" {
 		return Folder{Path: d.project.Path}
@@ -135,20 +135,20 @@ func (d *projectState) place() Folder {
 	return d.folder
 }
 
-// identified applies which folder a full look found. Orders of people go with it: one that an older steward kept in its
-// memory becomes a file, once, and one whose folder was moved takes the new path.
+// identified records which folder a full scan found. People's orders follow the folder: an order from an older memory
+// becomes a file once, and the order of a moved folder gets the new path.
 func (s *loop) identified(d *projectState, r *report) {
 	switch {
 	case r.folderErr == nil:
 		d.folder, d.unidentified = r.folder, nil
 	case errors.Is(r.folderErr, fs.ErrNotExist):
-		d.unidentified = nil // nothing is acted on in a folder that is not there
+		d.unidentified = nil // steward does not act on a missing folder
 		return
 	case d.folder.Path == "":
 		d.unidentified = r.folderErr
 		return
 	default:
-		return // it was known before
+		return // keep the folder that was known
 	}
 	name := d.project.Name
 	var err error
@@ -165,7 +165,7 @@ func (s *loop) identified(d *projectState, r *report) {
 	}
 }
 
-// tellOrders tells of orders whose files cannot be used, and that it is over where they can be used again.
+// tellOrders raises incidents for order files that cannot be used, and resolves those that can be used again.
 func (s *loop) tellOrders() {
 	for _, p := range s.deps.Orders.pauses {
 		alert := orderAlert(p)
@@ -176,7 +176,7 @@ func (s *loop) tellOrders() {
 	}
 }
 
-// orderAlert is the incident that the file of an order cannot be used.
+// orderAlert is the incident about an unusable order file.
 func orderAlert(p Pause) rules.Alert {
 	file := path.Join(ordersFolder, p.file)
 	a := rules.Alert{Kind: "order_unreadable", Severity: protocol.Medium, Foreign: true, Code: p.file, Options: decide.CareOptions(),
@@ -190,7 +190,7 @@ func orderAlert(p Pause) rules.Alert {
 	return a
 }
 
-// orderFault shows on the project that the file of its order cannot be used.
+// orderFault shows an unusable order file as a fault of its project.
 func (s *loop) orderFault(d *projectState) *protocol.Fault {
 	for _, p := range s.ordersAbout(d) {
 		if p.problem != nil {
@@ -201,7 +201,7 @@ func (s *loop) orderFault(d *projectState) *protocol.Fault {
 	return nil
 }
 
-// Paused says why each of some projects is only observed by a person's order, for a command that only looks.
+// Paused returns, for a command that only observes, why each project is paused.
 func (o *Orders) Paused(folders map[string]Folder, memory decide.Memory) map[string]string {
 	paused := map[string]string{}
 	for name, f := range folders {
@@ -220,7 +220,7 @@ func (o *Orders) Paused(folders map[string]Folder, memory decide.Memory) map[str
 	return paused
 }
 
-// toPublish is the capacity document, when it is time to write it to this project again.
+// toPublish returns the capacity document if it is due for this project.
 func (s *loop) toPublish(d *projectState, now time.Time) []byte {
 	if now.Sub(d.published) < publishEvery || s.plan.Agents.Len() == 0 {
 		return nil

@@ -9,12 +9,12 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// crossCheck is how often processes that were found alive are looked at, although their exit is watched, while there is
-// no work in their project. It bounds how late it is seen that one was stopped.
+// crossCheck is how often watched processes are checked while their project has no open work. It limits how late a
+// stopped (not exited) process is noticed.
 const crossCheck = 15 * time.Second
 
-// followAgents keeps the watch on the processes that speak for a project's agents, and now and then looks at each of
-// them once more: the exit watch is quick, this cross-check is sure.
+// followAgents watches the processes of a project's agents, and checks each of them again now and then: the exit watch
+// is fast, the check is reliable.
 func (s *loop) followAgents(d *projectState) {
 	now := s.now()
 	since := now.Sub(d.checked)
@@ -23,7 +23,7 @@ func (s *loop) followAgents(d *projectState) {
 	}
 	wanted, claims := map[protocol.Identity]heartbeat.ProcessState{}, map[int]protocol.Identity{}
 	want := func(id protocol.Identity) {
-		if _, asked := wanted[id]; !asked { // one worker may be at many tasks
+		if _, asked := wanted[id]; !asked { // one worker may have many tasks
 			wanted[id] = s.lookAfter(d, id)
 		}
 	}
@@ -58,7 +58,7 @@ func (s *loop) followAgents(d *projectState) {
 	d.processes, d.claims = wanted, claims
 }
 
-// claimed gives who carries a pid that only a file names: looked up once.
+// claimed finds the process behind a pid that only a file names. It is looked up once.
 func (s *loop) claimed(d *projectState, pid int) protocol.Identity {
 	if id, known := d.claims[pid]; known {
 		return id
@@ -81,11 +81,11 @@ func (s *loop) lookAfter(d *projectState, id protocol.Identity) heartbeat.Proces
 		return state
 	}
 	s.deps.Follow(id)
-	return s.deps.Check(id) // it may have ended before it was followed
+	return s.deps.Check(id) // it may have exited before the watch began
 }
 
-// speaksOf reports whether a protocol that proves presence itself names the process: only another look can tell what
-// its end means.
+// speaksOf reports whether the process belongs to a protocol that proves presence itself. Only another scan can tell
+// what its exit means.
 func speaksOf(d *projectState, id protocol.Identity) bool {
 	for i := range d.snapshots {
 		for _, a := range d.snapshots[i].Agents {
@@ -97,7 +97,7 @@ func speaksOf(d *projectState, id protocol.Identity) bool {
 	return false
 }
 
-// exited applies that a watched process has ended.
+// exited records that a watched process has exited.
 func (s *loop) exited(id protocol.Identity) {
 	known := false
 	for _, d := range s.projects {
@@ -112,8 +112,8 @@ func (s *loop) exited(id protocol.Identity) {
 	}
 }
 
-// followLocks keeps the watch on the processes that hold locks which steward has granted: their end frees the lock at
-// once. Locks of the kernel alone are only shown.
+// followLocks watches the processes that hold locks granted by steward, so that their exit releases the lock at once.
+// Kernel locks are only shown.
 func (s *loop) followLocks(d *projectState, wanted map[protocol.Identity]heartbeat.ProcessState) {
 	for i := range d.snapshots {
 		for _, l := range d.snapshots[i].Locks {

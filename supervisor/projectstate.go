@@ -16,49 +16,49 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// project is what the loop knows of one project. Its scanner works on one order at a time.
+// projectState is what the loop knows of one project. Its scanner works on one order at a time.
 type projectState struct {
 	project Project
-	folder  Folder // which one the path leads to; Path is "" until it was looked at
-	// unidentified is why that is not known.
+	folder  Folder // the folder that the path leads to; Path is "" before the first scan
+	// unidentified is why the folder is not known.
 	unidentified error
 	orders       chan order
 	stop         func()
 	busy         bool
 	since        time.Time // when the order under way was given
-	scannedAt    time.Time // end of the last look
-	fullScanAt   time.Time // end of the last full one: hints may come so often that they must not put it off
+	scannedAt    time.Time // end of the last scan
+	fullScanAt   time.Time // end of the last full scan; frequent hints do not postpone the next one
 	full         bool
-	hintScan     bool // look without a hint: the adapter asked for it
-	byClock      bool // the full look was asked for by the clock alone
-	inTurn       bool // the order under way is such a look
-	hintScans    int  // of that kind since the last full look
+	hintScan     bool // scan without a hint, because the adapter asked for it
+	byClock      bool // the full scan is due by time alone
+	inTurn       bool // the order under way is such a scan
+	hintScans    int  // number of scans since the last full one that only the adapter asked for
 	hints        map[string]bool
-	commands     []command // operator's orders that wait for the scanner
+	commands     []command // changes that a person asked for
 	changes      []protocol.Change
 	snapshots    []protocol.Snapshot
 	processes    map[protocol.Identity]heartbeat.ProcessState
-	checked      time.Time                 // when all of them were last looked at
-	trusts       bool                      // who was alive then counts as alive until his exit is told
-	claims       map[int]protocol.Identity // who carries a pid that a file names; the bare pid when nobody does
+	checked      time.Time                 // when all processes were last checked
+	trusts       bool                      // processes that were alive then count as alive until their exit is reported
+	claims       map[int]protocol.Identity // the process behind a pid that only a file names; the bare pid if there is none
 	speaks       []Spoken
-	again        time.Time // the adapter's own wish
+	again        time.Time // when the adapter wants the next scan
 	efforts      map[effortKey]*efforts
-	failed       time.Time       // until when the last change rests that could not be made; zero: none yet
-	problem      *protocol.Fault // the scanner's own trouble
-	unwatched    *decide.Trouble // its folders cannot be watched
-	hintsLostAt  time.Time       // when it was last said that the kernel had lost hints
+	failed       time.Time       // end of the pause after the last failed change; zero: none failed
+	problem      *protocol.Fault // the scanner panicked or does not answer
+	unwatched    *decide.Trouble // why its folders cannot be watched
+	hintsLostAt  time.Time       // when lost hints were last reported
 	published    time.Time
-	reopen       bool // open the adapters anew at the next look
+	reopen       bool // reopen the adapters at the next scan
 	once         bool
-	gone         bool // nobody listens to its scanner any more
-	// Of a project that was removed: parts, once its releases are listed; partings, those to be ordered; underWay, those of
-	// the order under way; kept, those that failed for good.
+	gone         bool // reports of its scanner are ignored
+	// Fields of a removed project: listed, once its releases are listed; releases, those still to be ordered;
+	// releasing, those of the order under way; unreleased, those that failed for good.
 	listed                          bool
 	releases, releasing, unreleased []protocol.Change
 }
 
-// Spoken says how a project's protocol is treated.
+// Spoken says whether steward acts on a protocol of a project or only observes it, and why.
 type Spoken struct {
 	Protocol string
 	Act      bool
@@ -69,8 +69,8 @@ func newProjectState(p Project) *projectState {
 	return &projectState{project: p, full: true, hints: map[string]bool{}, orders: make(chan order, 1), efforts: map[effortKey]*efforts{}}
 }
 
-// order takes what is to be done next, if anything. After changes the scanner looks again, by hints alone: an adapter
-// knows what it has changed itself (protocol.Adapter), and a full look may be dear where much history lies.
+// order returns the next order, if there is work. After changes the scanner rescans by hints only: an adapter knows
+// what it changed itself (protocol.Adapter), and a full scan is expensive where much history lies.
 func (d *projectState) order(now time.Time) (order, bool) {
 	if d.busy || d.gone {
 		return order{}, false
@@ -104,7 +104,7 @@ func (d *projectState) order(now time.Time) (order, bool) {
 	return o, true
 }
 
-// hasWork reports whether a task without a result was seen.
+// hasWork reports whether the last scan showed a task without a result.
 func (d *projectState) hasWork() bool {
 	for i := range d.snapshots {
 		for j := range d.snapshots[i].Tasks {
@@ -116,10 +116,10 @@ func (d *projectState) hasWork() bool {
 	return false
 }
 
-// stuck reports whether the scanner has been at one order for too long.
+// stuck reports whether the scanner has worked on one order for too long.
 func (d *projectState) stuck(now time.Time) bool { return d.busy && now.Sub(d.since) >= stuckAfter }
 
-// hint takes note of a path that may have changed.
+// addHint records a path that may have changed.
 func (s *loop) addHint(h Hint) {
 	d, ok := s.projects[h.Project]
 	if !ok {
@@ -145,8 +145,8 @@ func (s *loop) addHint(h Hint) {
 	}
 }
 
-// overflowed says in passing that the kernel has lost hints of a project; the full look that follows finds what they were
-// about. Each is counted, but a folder in which a storm goes on is spoken of now and then only.
+// hintsLost reports that the kernel dropped hints of a project; the full scan that follows replaces them. Every
+// overflow is counted, but reported at most once per hintsLostEvery.
 func (s *loop) hintsLost(d *projectState) {
 	s.metrics.overflow()
 	now := s.now()
@@ -159,16 +159,16 @@ func (s *loop) hintsLost(d *projectState) {
 		Text: "more changes came at once than the kernel keeps (fs.inotify.max_queued_events): everything is looked at instead"})
 }
 
-// overflowSaid is how often it is said of a project at most.
+// hintsLostEvery limits how often lost hints of one project are reported.
 const hintsLostEvery = time.Minute
 
-// inTheMaking reports whether the name is one that writers, ourselves included, give a file before they rename it into
-// its place: the rename will be heard of, and a look before it would see nothing.
+// isTemporary reports whether the name is that of a temporary file, which its writer (steward included) renames into
+// place. The rename causes a hint of its own.
 func isTemporary(name string) bool {
 	return strings.HasPrefix(name, ".steward-") || strings.HasSuffix(name, ".tmp") || strings.HasSuffix(name, "~")
 }
 
-// effort is one thing to do to one subject; two different log lines are two efforts.
+// effortKey identifies one kind of change to one subject. Different log lines are different efforts.
 type effortKey struct {
 	subject protocol.Subject
 	verb    protocol.Verb
@@ -177,23 +177,24 @@ type effortKey struct {
 
 func effortKeyOf(c protocol.Change) effortKey { return effortKey{c.Subject, c.Verb, c.Event} }
 
-// tries remembers how often an effort was made in a row without lasting.
+// efforts counts consecutive changes of one kind that failed or did not last.
 type efforts struct {
 	n       int
 	at      time.Time
-	rest    time.Time       // not before
-	failure *decide.Trouble // what the last one met with, unless the files had only moved on
+	rest    time.Time       // earliest next attempt
+	failure *decide.Trouble // why the last attempt failed; nil if only the files had changed
 }
 
-// How soon after its rest the same change must come again to count as one that does not last, and how many such are
-// made at once.
+// A change counts as not lasting if it is planned again within effortWithin after its rest. The first effortsFree
+// repetitions are made at once.
 const (
 	effortWithin = 10 * time.Second
 	effortsFree  = 2
 )
 
-// tried counts a change that was made. One that fails, or succeeds and is asked for again at once (a read-only folder,
-// a file that somebody rewrites all the time), rests for longer and longer, so that it cannot make the loop spin.
+// recordTry counts an applied change. A change that fails, or that succeeds and is planned again at once (a read-only
+// folder, a file that another program keeps rewriting), is retried with growing pauses, so that the loop cannot spin.
+// again: the first repetitions need no pause.
 func (d *projectState) recordTry(c protocol.Change, err error, now time.Time) (again bool) {
 	failed := err != nil
 	e := effortKeyOf(c)
@@ -206,7 +207,7 @@ func (d *projectState) recordTry(c protocol.Change, err error, now time.Time) (a
 	if over := t.n - effortsFree; over > 0 {
 		longest := time.Minute
 		if errors.Is(err, protocol.ErrConflict) {
-			longest = 16 * time.Second // somebody else is at work there, and will be done
+			longest = 16 * time.Second // another program is changing the file and will finish soon
 		}
 		t.rest = now.Add(min(time.Second<<min(over-1, 6), longest))
 	}
@@ -216,10 +217,10 @@ func (d *projectState) recordTry(c protocol.Change, err error, now time.Time) (a
 	return t.n <= effortsFree
 }
 
-// latest is the last of some moments.
+// latest returns the last of some moments.
 func latest(moments ...time.Time) time.Time { return slices.MaxFunc(moments, time.Time.Compare) }
 
-// failure is a change that cannot be made, as a Fault for the status page: the operator must learn of a full disk.
+// failure describes a change that cannot be made as a fault for the status page.
 func failure(c protocol.Change, err error, last *decide.Trouble, now time.Time) *decide.Trouble {
 	if err == nil || errors.Is(err, protocol.ErrConflict) {
 		return nil
@@ -240,7 +241,8 @@ func failure(c protocol.Change, err error, last *decide.Trouble, now time.Time) 
 	return t
 }
 
-// watching applies whether the folders can be watched. Without, changes are seen at the pace of the looks.
+// setWatch records whether the project's folders can be watched. Without a watch, changes are seen at the next full
+// scan.
 func (d *projectState) setWatch(err error, now time.Time, pace time.Duration, log *slog.Logger) {
 	if err == nil {
 		d.unwatched = nil
@@ -256,11 +258,11 @@ func (d *projectState) setWatch(err error, now time.Time, pace time.Duration, lo
 	d.unwatched = &decide.Trouble{Project: d.project.Name, Code: decide.CodeWatch, Title: "folders cannot be watched, so changes are seen late", Fault: f}
 }
 
-// failing lists what the kernel refuses, and the changes that could not be made and are still wanted: one that is not tried again soon after its
-// rest is no longer wanted.
+// failures lists the changes that failed and are still wanted, and a failed watch. A change that is not tried again
+// soon after its pause is no longer wanted.
 func (d *projectState) failures(now time.Time, every time.Duration) []decide.Trouble {
 	var list []decide.Trouble
-	if now.Before(d.failed.Add(2 * every)) { // mostly none has: a thousand that went well need not be gone through
+	if now.Before(d.failed.Add(2 * every)) { // usually nothing failed, so do not go through all efforts
 		for _, t := range d.efforts {
 			if t.failure != nil && now.Before(latest(t.at, t.rest).Add(2*every)) {
 				list = append(list, *t.failure)
@@ -274,7 +276,7 @@ func (d *projectState) failures(now time.Time, every time.Duration) []decide.Tro
 	return list
 }
 
-// troubles are the faults that no snapshot shows.
+// troubles lists the faults that no snapshot shows.
 func (d *projectState) troubles(now time.Time, every time.Duration) []decide.Trouble {
 	list := d.failures(now, every)
 	if p := d.problem; p != nil {
@@ -287,13 +289,13 @@ func (d *projectState) troubles(now time.Time, every time.Duration) []decide.Tro
 	return list
 }
 
-// resting reports whether a change was tried too often lately.
+// backsOff reports whether a change waits before its next attempt.
 func (d *projectState) backsOff(c protocol.Change, now time.Time) bool {
 	t := d.efforts[effortKeyOf(c)]
 	return t != nil && now.Before(t.rest)
 }
 
-// forgetTries drops what has not been tried for long.
+// forgetEfforts drops efforts older than five minutes.
 func (d *projectState) forgetEfforts(now time.Time) {
 	for e, t := range d.efforts {
 		if now.Sub(t.at) > 5*time.Minute {

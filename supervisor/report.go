@@ -12,8 +12,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// State is what the loop knew at one moment. It is never changed once made, so that the status page is served
-// without disturbing the loop.
+// State is what the loop knew at one moment. It is immutable, so the status page is served without disturbing the loop.
 type State struct {
 	Started  time.Time
 	Looks    int
@@ -24,18 +23,18 @@ type State struct {
 	Done     []Done
 }
 
-// DeskPicture is a project in a State.
+// ProjectStatus is a project in a State.
 type ProjectStatus struct {
 	Name, Path string
 	Speaks     []Spoken
 	Paused     string
 	LookedAt   time.Time
 	Problem    *protocol.Fault
-	// Failing are the changes that could not be made, and what keeps all of them from being made.
+	// Failing lists the changes that could not be made, and what prevents them.
 	Failing []protocol.Fault
 }
 
-// Done is a change that was carried out.
+// Done is an applied change.
 type Done struct {
 	At      time.Time `json:"at"`
 	Verb    string    `json:"verb"`
@@ -43,7 +42,7 @@ type Done struct {
 	Why     string    `json:"why"`
 }
 
-// Describe says in a few words what is spoken here and how: "sot (agentstatus act)".
+// Describe names the protocols and modes of a project: "sot (agentstatus act)".
 func (d ProjectStatus) Describe() string {
 	var how []string
 	for _, sp := range d.Speaks {
@@ -62,7 +61,7 @@ func (d ProjectStatus) mode(sp Spoken) string {
 	return "observe"
 }
 
-// show publishes the state of this moment, seen as in view.
+// show publishes the state of this moment.
 func (s *loop) show(view decide.View) {
 	p := &State{Started: s.started, Looks: s.scans, View: view, Plan: s.plan, Config: s.cfg, Done: s.recent,
 		Projects: make([]ProjectStatus, 0, len(s.projects))}
@@ -83,12 +82,12 @@ func (s *loop) show(view decide.View) {
 	s.state.Store(p)
 }
 
-// Tries reports whether a protocol was found in the project that could not be opened: its fault says why.
+// Tries reports whether the project has a protocol that could not be opened; its fault says why.
 func (p *State) Tries(project string) bool {
 	return slices.ContainsFunc(p.View.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
 }
 
-// document is the capacity.json of a project.
+// document returns the capacity.json of a project.
 func (s *loop) document(project string) []byte {
 	running := 0
 	for _, v := range s.plan.Tasks.All() {
@@ -99,7 +98,7 @@ func (s *loop) document(project string) []byte {
 	return capacity.Document(s.load.Fresh(s.now()).Of(project), s.cfg.Capacity, running)
 }
 
-// Report is the operator's page: the status document of GET /v1/status.
+// Report is the status document of GET /v1/status.
 type Report struct {
 	Started  time.Time       `json:"started"`
 	LastLook time.Time       `json:"last_look"`
@@ -113,7 +112,7 @@ type Report struct {
 	Done     []Done          `json:"done"`
 }
 
-// LoadReport is the load per dimension, as used shares; null is unknown.
+// LoadReport is the load per dimension as used shares; null means unknown.
 type LoadReport struct {
 	Used    protocol.Share `json:"used"`
 	Binding string         `json:"binding"`
@@ -122,11 +121,11 @@ type LoadReport struct {
 	Files   protocol.Share `json:"files"`
 	Disk    protocol.Share `json:"disk"`
 	Unknown []string       `json:"unknown"`
-	// Disks are the disks of the projects, by the name of the project.
+	// Disks are the disks of the projects, by project name.
 	Disks map[string]capacity.Disk `json:"disks,omitempty"`
 }
 
-// ProjectReport is a project, what it speaks and what is wrong with its files.
+// ProjectReport is a project, its protocols and its faults.
 type ProjectReport struct {
 	Name      string            `json:"name"`
 	Path      string            `json:"path"`
@@ -135,18 +134,19 @@ type ProjectReport struct {
 	Notes     []string          `json:"notes,omitempty"`
 	Faults    []protocol.Fault  `json:"faults"`
 	Findings  []FindingReport   `json:"findings"`
-	// Repairs wait for the operator's word, or for others; Measures are the figures of the protocols' documents.
+	// Repairs wait for a decision of a person or another program. Measures are the figures that the protocol documents
+	// ask for.
 	Repairs  []RepairReport  `json:"repairs"`
 	Measures []MeasureReport `json:"measures"`
 }
 
-// AgentReport is an agent and the verdict on it.
+// AgentReport is an agent and its verdict.
 type AgentReport struct {
 	Project  string              `json:"project"`
 	Protocol string              `json:"protocol"`
 	Name     string              `json:"name"`
 	State    protocol.AgentState `json:"state"`
-	// Reason is why nothing is heard of it although nothing is wrong: expected, absent, gone or left.
+	// Reason explains a silence that is no fault: expected, absent, gone or left.
 	Reason        protocol.Absence `json:"reason,omitempty"`
 	LastBeat      *time.Time       `json:"last_beat"`
 	SilentSeconds float64          `json:"silent_seconds"`
@@ -156,20 +156,20 @@ type AgentReport struct {
 	Used          protocol.Share   `json:"used"`
 	Tasks         []string         `json:"tasks,omitempty"`
 	Why           string           `json:"why"`
-	// Usage is what its processes take, by the last scan; absent where they are not known.
+	// Usage is what its processes used at the last scan; absent if they are not known.
 	Usage *UsageReport `json:"usage,omitempty"`
 }
 
-// UsageReport is what the processes of an agent take; cores is null until there were two scans.
+// UsageReport is the resource usage of an agent's processes; cores is null until two scans were made.
 type UsageReport struct {
 	Cores     *float64 `json:"cores"`
 	Memory    uint64   `json:"memory_bytes"`
 	Processes int      `json:"processes"`
-	Files     int      `json:"open_files,omitempty"` // of the process nearest its limit
+	Files     int      `json:"open_files,omitempty"` // of the process closest to its limit
 	FileLimit int      `json:"file_limit,omitempty"`
 }
 
-// TaskReport is a task and the verdict on it.
+// TaskReport is a task and its verdict.
 type TaskReport struct {
 	Project   string             `json:"project"`
 	Protocol  string             `json:"protocol"`
@@ -179,25 +179,25 @@ type TaskReport struct {
 	Type      string             `json:"type,omitempty"`
 	Priority  protocol.Priority  `json:"priority"`
 	Attempt   int                `json:"attempt"`
-	Created   *time.Time         `json:"created_at"` // null when its files do not say
+	Created   *time.Time         `json:"created_at"` // null if the files do not say
 	NotBefore *time.Time         `json:"not_before"`
 	Progress  *ProgressReport    `json:"progress,omitempty"`
-	Next      []string           `json:"next,omitempty"` // what its result suggests to do next
+	Next      []string           `json:"next,omitempty"` // next actions from its result
 	Steps     []protocol.Step    `json:"steps,omitempty"`
 	Reason    protocol.Reason    `json:"reason"`
 	Why       string             `json:"why"`
 }
 
-// ProgressReport is what a running task says of itself.
+// ProgressReport is the progress that a running task reports.
 type ProgressReport struct {
 	Percent float64   `json:"percent"`
 	Step    string    `json:"step,omitempty"`
 	At      time.Time `json:"at"`
-	// EverySeconds is the interval that the request asked for; 0 when it asked for no updates.
+	// EverySeconds is the update interval that the request asked for; 0 if it asked for none.
 	EverySeconds float64 `json:"every_seconds,omitempty"`
 }
 
-// Report writes the state out as the status document.
+// Report builds the status document.
 func (p *State) Report() Report {
 	l := p.View.Load.Fresh(p.View.Now)
 	r := Report{Started: p.Started.UTC(), LastLook: p.Plan.Memory.LastLook.UTC(), Looks: p.Looks,
@@ -264,7 +264,7 @@ func (p *State) agent(s *protocol.Snapshot, a *protocol.Agent) AgentReport {
 	return r
 }
 
-// usage finds what the processes below the first of the identities take that is known.
+// usage finds the resource usage of the first known identity.
 func (p *State) usage(ids ...protocol.Identity) *UsageReport {
 	for _, id := range ids {
 		for i := range p.View.Usage {
@@ -297,7 +297,7 @@ func (p *State) task(s *protocol.Snapshot, t *protocol.Task) TaskReport {
 	return r
 }
 
-// instant is a time for JSON: null when it is not known.
+// instant formats a time for JSON: null if it is not known.
 func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// report applies what a scanner saw and did, and decides on it. Nobody listens to the scanner of a project that is gone.
+// report records a scanner's report and decides on it. Reports for a project that is gone are ignored.
 func (s *loop) report(r report) {
 	d := r.project
 	if d.gone {
@@ -36,10 +36,10 @@ func (s *loop) report(r report) {
 		return
 	}
 	s.decide()
-	s.saveIdle(now) // the first time at once: since when a project is known must not be forgotten
+	s.saveIdle(now) // saves at once for a new project
 }
 
-// applyReport makes a report the project's state.
+// applyReport stores a report in the project's state.
 func (s *loop) applyReport(d *projectState, r report, now time.Time) {
 	if r.released {
 		d.busy = false
@@ -70,16 +70,16 @@ func (s *loop) applyReport(d *projectState, r report, now time.Time) {
 	s.recordResults(d, r.results, now)
 }
 
-// settle writes down what became of the changes.
+// recordResults journals and counts the outcome of each change.
 func (s *loop) recordResults(d *projectState, results []result, now time.Time) {
 	for _, res := range results {
 		c := res.change
 		s.metrics.change(c, res.err)
 		entry := Entry{At: now, Kind: "change", Subject: c.Subject, Verb: string(c.Verb), Reason: string(c.Reason), Text: c.Why, Change: &c}
 		switch {
-		case res.err == nil && c.Verb == protocol.VerbRenew: // the hold stands as before: no news
+		case res.err == nil && c.Verb == protocol.VerbRenew: // a renewal changes nothing that people see
 		case res.err == nil:
-			if c.Verb != protocol.VerbLog && c.Verb != protocol.VerbRecord { // beside what was done, a line about it is nothing
+			if c.Verb != protocol.VerbLog && c.Verb != protocol.VerbRecord { // log lines and records are not listed as work done
 				s.addRecent(Done{At: now, Verb: string(c.Verb), Subject: c.Subject.String(), Why: c.Why})
 			}
 			s.log.Info("changed", "verb", c.Verb, "subject", c.Subject.String(), "reason", c.Reason, "why", c.Why, "took", res.took)
@@ -111,8 +111,8 @@ func (s *loop) addRecent(d Done) {
 	}
 }
 
-// failOpen releases what is held where nothing may be held any more: the operator paused the project while a hold
-// was on its way, or has it only observed from now on.
+// failOpen releases holds in a project that is only observed from now on: it was paused while a hold was on its way, or
+// its mode changed.
 func (s *loop) failOpen(d *projectState, was []protocol.Snapshot, now time.Time) []protocol.Change {
 	var changes []protocol.Change
 	for i := range d.snapshots {

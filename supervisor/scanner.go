@@ -12,54 +12,55 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// stuckAfter is how long a scanner may take until its project is shown as not answering. The others go on.
+// stuckAfter is how long an order may take before the project is reported as not answering. Other projects are not
+// affected.
 const stuckAfter = 30 * time.Second
 
-// order is one piece of work for a scanner: first the changes and commands, then a look.
+// order is one unit of work for a scanner: it applies the changes and commands, then scans.
 type order struct {
 	changes  []protocol.Change
 	commands []command
 	hints    []string
 	full     bool
-	since    time.Time                           // history begins here
+	since    time.Time                           // list tasks that ended after this time
 	publish  []byte                              // the capacity document, when it is due
-	keep     map[string]map[string]time.Duration // by protocol: agents to beat for, with their uptime
-	project  *Project                            // set when settings changed: close everything and open it anew
-	release  bool                                // steward stops or leaves the project: no look follows the changes
+	keep     map[string]map[string]time.Duration // by protocol: agents whose heartbeat steward writes, with their uptime
+	project  *Project                            // set when settings changed: reopen all adapters
+	release  bool                                // the changes are releases of a stop; no scan follows
 }
 
 // report is a scanner's answer to one order.
 type report struct {
-	project   *projectState // whose scanner it is; the project's name may belong to another project by now
+	project   *projectState // by identity: another project may have the same name by now
 	snapshots []protocol.Snapshot
 	speaks    []Spoken
 	dirs      []string
 	folder    Folder
-	folderErr error // why it is not known which folder it is
+	folderErr error // why the folder is not known
 	results   []result
 	problem   *protocol.Fault
 	stack     string
 	watchErr  error
 	full      bool
-	released  bool // answers a parting order: nothing was looked at
+	released  bool // answers releases of a stop: nothing was scanned
 	took      time.Duration
 }
 
-// result is what became of one Change.
+// result is the outcome of one Change.
 type result struct {
 	change protocol.Change
 	err    error
 	took   time.Duration
 }
 
-// scanner looks at one project and changes its files. It alone touches them, so nothing of one project overlaps,
-// and a project on a hanging disk hangs nobody else.
+// scanner scans one project and changes its files. Only the scanner touches them, so operations on one project never
+// overlap, and a hanging disk blocks no other project.
 type scanner struct {
-	state     *projectState // only to say where reports belong
+	state     *projectState // only identifies the project in reports
 	project   Project
 	protocols map[string]*Speaker
 	failed    map[string]protocol.Fault // protocols that could not be opened
-	vanished  map[string]bool           // of these, the ones whose folder was there and is gone
+	vanished  map[string]bool           // the protocols whose folder is gone
 	now       func() time.Time
 	watch     func(project, root string, dirs []string) error
 }
@@ -91,7 +92,7 @@ func (l *scanner) close() {
 	}
 }
 
-// drop stops speaking a protocol.
+// closeProtocol closes a protocol's adapter.
 func (l *scanner) closeProtocol(name string, r *report) {
 	defer l.guard("close "+name, r)
 	s := l.protocols[name]
@@ -143,7 +144,7 @@ func (l *scanner) identify(r *report) {
 	r.folder, r.folderErr = l.project.Identify()
 }
 
-// open starts speaking what has appeared in the project since the last full look.
+// open opens the protocols that appeared since the last full scan, and closes those whose folder is gone.
 func (l *scanner) open(r *report) {
 	defer l.guard("detect protocols", r)
 	found := l.project.Detect()
@@ -180,7 +181,7 @@ func (l *scanner) open(r *report) {
 	}
 }
 
-// missing keeps a fault as long as the project's own folder cannot be used. It stands under no protocol.
+// checkFolder keeps a fault while the project's folder itself cannot be used. It belongs to no protocol.
 func (l *scanner) checkFolder() {
 	since := l.now()
 	if old, known := l.failed[""]; known {
@@ -198,7 +199,7 @@ func (l *scanner) checkFolder() {
 	}
 }
 
-// names lists the protocols in use, in a fixed order.
+// names lists the open protocols in a fixed order.
 func (l *scanner) names() []string { return slices.Sorted(maps.Keys(l.protocols)) }
 
 func (l *scanner) scan(ctx context.Context, o order, r *report) {
@@ -213,7 +214,7 @@ func (l *scanner) scan(ctx context.Context, o order, r *report) {
 		if snap, ok := l.observe(ctx, name, s, look, r); ok {
 			r.snapshots = append(r.snapshots, snap)
 		} else {
-			l.closeProtocol(name, r) // what it knows may be half done; the next full look opens it anew
+			l.closeProtocol(name, r) // its state may be inconsistent; the next full scan reopens it
 		}
 		r.speaks = append(r.speaks, Spoken{Protocol: name, Act: s.acts(), Why: s.Why})
 	}
@@ -248,8 +249,8 @@ func (l *scanner) apply(ctx context.Context, c protocol.Change, r *report) (res 
 	return res
 }
 
-// applyAll carries out changes in their order. Neighbours of one verb and protocol go to the adapter together, if it
-// takes them so.
+// applyAll applies changes in their order. Consecutive changes with one verb and protocol go to the adapter as one
+// batch, if it supports that.
 func (l *scanner) applyAll(ctx context.Context, changes []protocol.Change, r *report) {
 	for len(changes) > 0 {
 		n := 1
@@ -267,12 +268,12 @@ func (l *scanner) applyAll(ctx context.Context, changes []protocol.Change, r *re
 	}
 }
 
-// together reports whether two changes may be carried out at once.
+// together reports whether two changes may be applied in one batch.
 func together(a, b protocol.Change) bool {
 	return a.Verb == b.Verb && a.Subject.Protocol == b.Subject.Protocol && a.Subject.Kind == protocol.KindTask && b.Subject.Kind == protocol.KindTask
 }
 
-// batcher is the adapter of a change, if it carries out many at once; else nil.
+// batcher is the adapter of a change if it supports batches, else nil.
 func (l *scanner) batcher(c protocol.Change) protocol.Batcher {
 	s := l.protocols[c.Subject.Protocol]
 	if s == nil {
@@ -299,7 +300,7 @@ func (l *scanner) applyTogether(ctx context.Context, b protocol.Batcher, changes
 
 var errPanic = errors.New("the change was interrupted by a defect of steward")
 
-// guard is the one place that recovers: a defect in an adapter stops nobody but its own project.
+// guard recovers from a panic in an adapter, so that it affects only its own project.
 func (l *scanner) guard(doing string, r *report) {
 	if p := recover(); p != nil {
 		r.stack = string(debug.Stack())
@@ -308,7 +309,7 @@ func (l *scanner) guard(doing string, r *report) {
 	}
 }
 
-// rewatch keeps the watched folders in line with what the adapters want.
+// updateWatch watches the folders that the adapters ask for.
 func (l *scanner) updateWatch(r *report) {
 	slices.Sort(r.dirs)
 	if l.watch != nil {
@@ -320,7 +321,7 @@ func (l *scanner) publish(doc []byte, r *report) {
 	defer l.guard("publish the capacity", r)
 	for _, name := range l.names() {
 		if s := l.protocols[name]; s.Publish != nil && s.acts() {
-			_ = s.Publish(doc) // read by agents that care; a failure shows in the faults of the next look
+			_ = s.Publish(doc) // a failure shows as a fault at the next scan
 		}
 	}
 }

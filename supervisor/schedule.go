@@ -6,8 +6,8 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// sampleDue is when the gauges are read next. While a reading decides on nothing it waits for a full look that comes soon
-// after, as long as the one before still counts.
+// sampleDue is when the gauges are read next. While readings decide nothing, the sample waits for a full scan that is
+// due soon after, as long as the last sample is still valid.
 func (s *loop) sampleDue() time.Time {
 	every := s.sampleEvery()
 	at := s.sampled.Add(every)
@@ -17,7 +17,7 @@ func (s *loop) sampleDue() time.Time {
 	wait := at.Add(every / 2)
 	for _, d := range s.projects {
 		last := d.fullScanAt
-		if d.busy { // it will have looked by then, and a timer that is put off wakes all the same
+		if d.busy { // its scan ends before that; putting the timer off would wake the process anyway
 			last = d.since
 		}
 		if turn := last.Add(s.scanInterval(d)); !turn.Before(at) && turn.Before(wait) {
@@ -36,11 +36,11 @@ func (s *loop) sampleDue() time.Time {
 	return wait
 }
 
-// sampleMargin is how long before it counts no more a reading is replaced at the latest.
+// sampleMargin is how long before it expires a reading is replaced.
 const sampleMargin = 50 * time.Millisecond
 
-// pace is the interval of full looks at a project. One whose folders are not watched is looked at so often that its
-// requests are still judged in time.
+// scanInterval is the interval of full scans. A project whose folders cannot be watched is scanned often enough for its
+// requests to be judged in time.
 func (s *loop) scanInterval(d *projectState) time.Duration {
 	if d.unwatched != nil {
 		return s.cfg.LookUnwatched()
@@ -48,11 +48,11 @@ func (s *loop) scanInterval(d *projectState) time.Duration {
 	return s.cfg.LookEvery
 }
 
-// turn is when the next full look is due by the clock.
+// nextFullScan is when the next full scan is due.
 func (s *loop) nextFullScan(d *projectState) time.Time { return d.fullScanAt.Add(s.scanInterval(d)) }
 
-// hurry is together for the projects that are not watched. They have a turn of their own, or the others would be drawn into
-// their quicker pace.
+// unwatchedSlack is slack for the projects whose folders are not watched. They have a schedule of their own, so that
+// they do not speed up the others.
 func (s *loop) unwatchedSlack(now time.Time) time.Duration {
 	for _, d := range s.projects {
 		if d.unwatched != nil && !d.busy && !now.Before(s.nextFullScan(d)) {
@@ -62,11 +62,10 @@ func (s *loop) unwatchedSlack(now time.Time) time.Duration {
 	return 0
 }
 
-// together is by how much what comes by the clock alone may come early, so that a quiet machine is woken once and not once
-// for each. When a sample or a full look is due, what would be due within half a sample's time goes with it. A look that is
-// due takes along those of the other projects that would follow within half a turn: from then on all have one turn, however
-// far apart they once were. Each project on its own would be decided on twice, for a decision must show at the next one,
-// whoever that is for, that nothing is left to do.
+// slack is how early a sample and a full scan may come, so that a quiet machine wakes once instead of once for each. A
+// sample and a scan that fall due within half an interval of each other go together. A full scan takes along the other
+// projects that would follow within half an interval; from then on they share one schedule. Otherwise each project
+// would cause two decisions, because the decision after a scan has to find that nothing is left to do.
 func (s *loop) slack(now time.Time) (sample, look time.Duration) {
 	half := min(s.sampleEvery(), s.cfg.LookEvery) / 2
 	if !now.Before(s.sampled.Add(s.sampleEvery())) {
@@ -79,18 +78,18 @@ func (s *loop) slack(now time.Time) (sample, look time.Duration) {
 		switch turn := s.nextFullScan(d); {
 		case !now.Before(turn):
 			return half, s.cfg.LookEvery / 2
-		case sample > 0 && !now.Before(turn.Add(-half)): // it goes with the sample, and the others go with it
+		case sample > 0 && !now.Before(turn.Add(-half)): // scan it with the sample, and the others with it
 			look = s.cfg.LookEvery / 2
 		}
 	}
 	return sample, max(sample, look)
 }
 
-// callUp has a project look when its time has come. What an adapter asks for it finds without being told where: a torn
-// file, a moment that has come.
+// scheduleScan marks a project for a scan when one is due. An adapter's own wish (a torn file, a known moment) needs no
+// hint.
 func (s *loop) scheduleScan(d *projectState, now time.Time, slack time.Duration) {
 	due, turn := s.nextScan(d), s.nextFullScan(d)
-	inTurn := due.Equal(turn) && !now.Before(turn.Add(-slack)) // a wish is for its very moment
+	inTurn := due.Equal(turn) && !now.Before(turn.Add(-slack)) // a wish is exact and never early
 	if d.busy || !inTurn && now.Before(due) {
 		return
 	}
@@ -98,12 +97,11 @@ func (s *loop) scheduleScan(d *projectState, now time.Time, slack time.Duration)
 	d.full, d.byClock = d.full || !d.hintScan, inTurn
 }
 
-// turnTakes is how long a look that the clock alone asked for waits for those that began with it: one decision serves
-// all projects.
+// turnLasts is how long the decision on a scheduled scan waits for the other scans of the same turn.
 const turnLasts = 50 * time.Millisecond
 
-// waitsForOthers reports whether the decision on a look may wait for the others of its turn. It is taken with the last
-// of them, or when turnTakes is over.
+// waitsForOthers reports whether the decision can wait for other scans of the same turn. It is made with the last of
+// them, or after turnLasts.
 func (s *loop) waitsForOthers(now time.Time) bool {
 	for _, d := range s.projects {
 		if d.busy && d.inTurn {
@@ -116,12 +114,12 @@ func (s *loop) waitsForOthers(now time.Time) bool {
 	return false
 }
 
-// wakes reports whether the moment for a decision has come.
+// decisionDue reports whether a decision is due by time.
 func (s *loop) decisionDue(now time.Time) bool {
 	return !s.plan.Wake.IsZero() && !now.Before(s.plan.Wake) || !s.decideBy.IsZero() && !now.Before(s.decideBy)
 }
 
-// alarms is the kernel's word that the machine is in need. It is not heard while a reading decides on nothing.
+// alarms is the kernel's pressure alarm. It is ignored while readings decide nothing.
 func (s *loop) alarms() <-chan struct{} {
 	if !s.watches {
 		return nil
@@ -129,7 +127,7 @@ func (s *loop) alarms() <-chan struct{} {
 	return s.deps.Alarms
 }
 
-// freshen takes a sample for work, or a process, that a look has shown while the readings decided on nothing.
+// sampleForWork takes a sample when a scan has found work or a process while readings decided nothing.
 func (s *loop) sampleForWork(now time.Time) {
 	if s.watches || now.Sub(s.sampled) < s.cfg.Capacity.SampleEvery {
 		return

@@ -7,37 +7,36 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// ownTrouble is what has spoken against our own eyes lately: looks that came late, files that could not be read.
+// ownTrouble records recent signs that steward itself is impaired: late scans and files that could not be read.
 type ownTrouble struct {
-	looked time.Time        // the last full look at any project
-	late   time.Time        // when one came late, the last time
-	unread time.Time        // when files could not be read, the last time
-	failed map[unread]spell // the files that could not, and scanners that broke down
+	looked time.Time        // the last full scan of any project
+	late   time.Time        // the last late scan
+	unread time.Time        // the last time files could not be read
+	failed map[unread]spell // unreadable files and panics
 }
 
-// unread is a file that cannot be used, or, without protocol and path, a project whose scanner broke down.
+// unread identifies a file that cannot be used or, without protocol and path, a project whose scanner panicked.
 type unread struct{ project, protocol, path string }
 
-// spell is a trouble from its first time on, until it has not come back for failedMost.
+// spell is a trouble from its first occurrence until it has been absent for failedMost.
 type spell struct {
 	since, last time.Time
-	on          bool // at the last look
+	on          bool // at the last scan
 }
 
-// The files of one look that begin to fail together are our own trouble rather than theirs, and so is a scanner that breaks
-// down; for failedMost: by then somebody has learnt of the faults themselves.
+// Several files that become unreadable in one scan, or a panic of the scanner, point to steward's own trouble. After
+// failedMost the faults themselves have been reported.
 const (
 	failTogether = 2
 	failedMost   = 5 * time.Minute
 )
 
-// selfWatch takes note of how well the look went that the report is about. It is called before the report becomes the
-// project's state.
+// selfWatch records how well a scan went. It is called before the report is stored in the project's state.
 func (s *loop) selfWatch(d *projectState, r *report, now time.Time) {
 	o := &s.own
 	if r.full {
 		gap := now.Sub(o.looked)
-		woken := s.resumed || now.Before(s.memory.ResumeUntil) // that is a grace of its own
+		woken := s.resumed || now.Before(s.memory.ResumeUntil) // the resume grace covers this
 		if !o.looked.IsZero() && gap > 2*s.cfg.LookEvery && !woken {
 			o.late = now
 		}
@@ -51,7 +50,7 @@ func (s *loop) selfWatch(d *projectState, r *report, now time.Time) {
 	}
 }
 
-// compare finds the files of a project that have begun to fail together, and those that can be read again.
+// compare finds files of a project that became unreadable together, and files that can be read again.
 func (o *ownTrouble) compare(d *projectState, r *report, now time.Time) {
 	project := d.project.Name
 	before, after := faultsOf(project, d.snapshots), faultsOf(project, r.snapshots)
@@ -87,12 +86,12 @@ func (o *ownTrouble) compare(d *projectState, r *report, now time.Time) {
 	}
 }
 
-// forget drops what is remembered of a project that is gone.
+// forget drops the records of a removed project.
 func (o *ownTrouble) forget(project string) {
 	maps.DeleteFunc(o.failed, func(key unread, _ spell) bool { return key.project == project })
 }
 
-// faultsOf gives the paths of a project that cannot be used, nil if there are none.
+// faultsOf returns the unusable paths of a project, nil if there are none.
 func faultsOf(project string, snapshots []protocol.Snapshot) map[unread]bool {
 	var all map[unread]bool
 	for i := range snapshots {
@@ -106,7 +105,7 @@ func faultsOf(project string, snapshots []protocol.Snapshot) map[unread]bool {
 	return all
 }
 
-// doubt counts what has spoken against our own eyes for as long as agents may take to be heard of again: 0, 1 or 2.
+// doubt counts the recent signs against steward's own observations: 0, 1 or 2.
 func (s *loop) doubt(now time.Time) int {
 	n := 0
 	for _, at := range [...]time.Time{s.own.late, s.own.unread} {

@@ -10,34 +10,34 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// partingTime bounds how long steward releases tasks when it stops. It is less than the service managers allow for the
-// whole stop: TimeoutStopSec=15s in the unit, ExitTimeOut 20 s in the property list.
+// releaseTime limits how long steward releases tasks when it stops. It is less than what the service managers allow:
+// TimeoutStopSec=15s in the unit, ExitTimeOut 20 s in the property list.
 const releaseTime = 12 * time.Second
 
-// partingChunk is how many releases one order holds: so many may be under way when the time is over.
+// releaseChunk is the number of releases in one order. At most that many are under way when the time is over.
 const releaseChunk = 200
 
-// ErrStayHeld: steward has stopped, and could not release everything that it held.
+// ErrStayHeld: steward stopped and could not release every hold.
 var ErrStayHeld = errors.New("tasks stay held")
 
-// beginStop begins to release everything that is held, so that no task waits for a steward that is not there (fail open). When
-// another steward follows at once, the holds are prolonged instead: if it does not come, their leases run out.
+// beginStop starts to release all holds, so that no task waits for a steward that is gone (fail open). When another
+// steward follows at once, the leases are renewed instead: they expire if it does not come.
 func (s *loop) beginStop() {
 	s.stopsAt = s.now().Add(releaseTime)
 	s.handsOver, s.unreleased = s.deps.HandOver(), nil
 	for _, name := range s.names() {
 		d := s.projects[name]
 		s.remove(d)
-		if d.stuck(s.now()) { // a disk that has not answered for so long does not answer in this moment
+		if d.stuck(s.now()) { // its disk has not answered for long, so do not wait for it
 			s.giveUpOn(d)
 		}
 	}
 }
 
-// over reports whether the loop has come to its end.
+// done reports whether the stop is complete.
 func (s *loop) done() bool { return !s.stopsAt.IsZero() && len(s.removed) == 0 }
 
-// giveUp ends the release of tasks in time: orders under way may still be answered, then what is left stays held.
+// giveUp ends the releases at their deadline. It waits a moment for orders under way; the remaining tasks stay held.
 func (s *loop) giveUp(now time.Time) {
 	switch {
 	case now.Before(s.stopsAt):
@@ -55,7 +55,7 @@ func (s *loop) giveUp(now time.Time) {
 	}
 }
 
-// giveUpIdle gives up once no order is under way.
+// giveUpIdle gives up on all projects once no order is under way.
 func (s *loop) giveUpIdle() {
 	if slices.ContainsFunc(s.removed, func(d *projectState) bool { return d.busy }) {
 		return
@@ -65,14 +65,14 @@ func (s *loop) giveUpIdle() {
 	}
 }
 
-// giveUpOn leaves a removed project with what it holds.
+// giveUpOn leaves a removed project with its remaining holds.
 func (s *loop) giveUpOn(d *projectState) {
 	s.listReleases(d)
 	d.unreleased = append(append(d.unreleased, d.releasing...), d.releases...)
 	s.finishRemoval(d)
 }
 
-// stayHeld saves the memory at the end, logs what could not be released, and gives it as an error.
+// stayHeld saves the memory at the end, and logs and returns what could not be released.
 func (s *loop) stayHeld() error {
 	if err := s.save(); err != nil {
 		s.log.Error("save memory", "error", err)
@@ -95,7 +95,7 @@ func (s *loop) stayHeld() error {
 	return fmt.Errorf("%d %w: %s; start steward again, or run any steward command in %v", n, ErrStayHeld, text, s.cfg.Tasks.Lease)
 }
 
-// dismiss takes a project out of the loop. It leaves once nothing of it is held any more.
+// remove takes a project out of the loop. Its scanner ends once all its holds are released.
 func (s *loop) remove(d *projectState) {
 	delete(s.projects, d.project.Name)
 	s.processes = nil
@@ -110,7 +110,7 @@ func (s *loop) remove(d *projectState) {
 	}
 }
 
-// leave orders the next releases of a removed project; when there are none left, the project is gone.
+// releaseMore orders the next releases of a removed project, or ends the project when there are none.
 func (s *loop) releaseMore(d *projectState) {
 	clear(d.hints)
 	d.full, d.reopen = false, false
@@ -123,8 +123,7 @@ func (s *loop) releaseMore(d *projectState) {
 	d.changes, d.releases = d.releases[:n:n], d.releases[n:]
 }
 
-// listPartings lists once what is to be done for the holds of a removed project, by its last look. Nothing is judged or
-// read again.
+// listReleases lists the releases of a removed project once, from its last scan. Nothing is judged or read again.
 func (s *loop) listReleases(d *projectState) {
 	if d.listed {
 		return
@@ -139,7 +138,7 @@ func (s *loop) listReleases(d *projectState) {
 	}
 }
 
-// sortOut keeps what could not be released: it is tried again, and then given up.
+// retryReleases queues failed releases again, and gives up on those that failed too often.
 func (s *loop) retryReleases(d *projectState, r report) {
 	d.releasing = nil
 	if !r.released {
@@ -156,7 +155,7 @@ func (s *loop) retryReleases(d *projectState, r report) {
 	}
 }
 
-// finish ends a removed project.
+// finishRemoval ends a removed project.
 func (s *loop) finishRemoval(d *projectState) {
 	s.unreleased = append(s.unreleased, d.unreleased...)
 	if d.gone = true; d.stop != nil {
@@ -165,8 +164,8 @@ func (s *loop) finishRemoval(d *projectState) {
 	s.removed = slices.DeleteFunc(s.removed, func(other *projectState) bool { return other == d })
 }
 
-// stillHeld forgets that a task was released when it is steward that releases it for its own stop: what was in its way
-// (a dependency, a security gate) is so again for the next steward.
+// stillHeld keeps a task marked as held when steward releases it only because it stops. The next steward then holds it
+// again for the same reason (a dependency, a security gate).
 func (s *loop) stillHeld(c protocol.Change) {
 	if m, ok := s.memory.Tasks.Find(c.Subject); ok && m.Held && c.Verb == protocol.VerbRelease {
 		m.Held = false
@@ -174,10 +173,10 @@ func (s *loop) stillHeld(c protocol.Change) {
 	}
 }
 
-// handOverTime is how long a hold lasts at least when the next steward is on its way.
+// handOverTime is the least time that a hold must last when the next steward is on its way.
 const handOverTime = 30 * time.Second
 
-// partings are what is left to do for a snapshot's holds before they are left alone.
+// lastChanges are the changes to a snapshot's holds before steward leaves them.
 func (s *loop) lastChanges(snap *protocol.Snapshot, now time.Time) []protocol.Change {
 	if !s.handsOver {
 		return releases(snap)
@@ -195,7 +194,7 @@ func (s *loop) lastChanges(snap *protocol.Snapshot, now time.Time) []protocol.Ch
 	return changes
 }
 
-// releases frees every held task of a snapshot.
+// releases releases every held task of a snapshot.
 func releases(snap *protocol.Snapshot) []protocol.Change {
 	var changes []protocol.Change
 	for i := range snap.Tasks {
@@ -209,7 +208,7 @@ func releases(snap *protocol.Snapshot) []protocol.Change {
 	return changes
 }
 
-// working reports whether a scanner is busy or has something to do.
+// working reports whether a scanner is busy or has work.
 func (s *loop) working() bool {
 	for _, d := range s.projects {
 		if d.busy || d.full || len(d.changes) > 0 {

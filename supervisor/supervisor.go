@@ -1,5 +1,5 @@
-// Package supervisor runs the loop: it collects snapshots and readings, has package decide judge them, and has the plan
-// carried out. The loop itself is a state machine; Supervisor gives it goroutines, timers and channels.
+// Package supervisor runs the loop that scans projects, decides what should change and applies it. The loop is a state
+// machine; Supervisor owns its goroutines, channels and timers.
 package supervisor
 
 import (
@@ -18,7 +18,7 @@ type Supervisor struct {
 	ask     chan request
 	reports chan report
 	stopped chan struct{}
-	// crew are the scanners' goroutines, of which hired and dismiss are the context.
+	// scanners counts the goroutines of the scanners; ctx and cancel are their context.
 	scanners sync.WaitGroup
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -29,13 +29,13 @@ func New(cfg decide.Config, projects []Project, memory decide.Memory, doors Deps
 	return &Supervisor{loop: newLoop(cfg, projects, memory, doors, log, metrics), ask: make(chan request), reports: make(chan report), stopped: make(chan struct{})}
 }
 
-// OnReady sets what is called once, after the first look at every project that answers in time.
+// OnReady sets a function that is called once, after the first scan of every project that answers in time.
 func (s *Supervisor) OnReady(f func()) { s.loop.ready = f }
 
-// State gives the last state; nil before the first look.
+// State gives the last published state; nil before the first scan.
 func (s *Supervisor) State() *State { return s.loop.state.Load() }
 
-// Run supervises until ctx ends, then releases everything that it holds. The error names what stays held.
+// Run supervises until ctx ends, then releases every hold. The error names the tasks that stay held.
 func (s *Supervisor) Run(ctx context.Context) error {
 	l := s.loop
 	s.begin(ctx)
@@ -47,7 +47,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		var e event
 		select {
 		case <-done:
-			e, done, hints, exits, ask = stopAsked{}, nil, nil, nil, nil // only what is under way still counts
+			e, done, hints, exits, ask = stopAsked{}, nil, nil, nil, nil // from here on only reports count
 		case h := <-hints:
 			e = h
 		case id := <-exits:
@@ -67,8 +67,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return l.stayHeld()
 }
 
-// Once makes one look-decide-act at every project, until nothing is left to do at this moment. A project that does
-// not answer is left out.
+// Once scans, decides and applies until nothing is left to do. A project that does not answer is left out.
 func (s *Supervisor) Once(ctx context.Context) error {
 	l := s.loop
 	for _, d := range l.projects {
@@ -92,7 +91,7 @@ func (s *Supervisor) Once(ctx context.Context) error {
 	return l.save()
 }
 
-// begin starts the loop. The gauges are read twice, because the processor is known from the second sample on.
+// begin starts the loop. The processor load is known only from the second sample on.
 func (s *Supervisor) begin(ctx context.Context) {
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.loop.start()
@@ -108,7 +107,7 @@ func (s *Supervisor) begin(ctx context.Context) {
 // warmUp is the time between the first two samples.
 const warmUp = 120 * time.Millisecond
 
-// hand gives orders to the scanners. It never blocks: an idle scanner has an empty channel.
+// send gives orders to the scanners. It never blocks: an idle scanner has an empty channel.
 func (s *Supervisor) send(list []assignment) {
 	for _, a := range list {
 		if a.project.stop == nil {
@@ -118,7 +117,7 @@ func (s *Supervisor) send(list []assignment) {
 	}
 }
 
-// staff gives a project its scanner.
+// startScanner starts the scanner of a project.
 func (s *Supervisor) startScanner(d *projectState) {
 	ctx, stop := context.WithCancel(s.ctx)
 	d.stop = stop
@@ -130,7 +129,7 @@ func (s *Supervisor) startScanner(d *projectState) {
 	}()
 }
 
-// close ends the scanners. One that hangs in a system call is left behind: nobody may wait for a dead disk.
+// close stops the scanners. A scanner that hangs in a system call is abandoned.
 func (s *Supervisor) close() {
 	close(s.stopped)
 	s.cancel()
@@ -145,5 +144,5 @@ func (s *Supervisor) close() {
 	}
 }
 
-// farewell is how long the scanners may take to come back at the end.
+// scannerGrace is how long the scanners may take to return at the end.
 const scannerGrace = time.Second

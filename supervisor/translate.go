@@ -47,7 +47,7 @@ func (s *loop) translate(c Command) ([]protocol.Change, error) {
 	}
 	switch {
 	case matched == 0 && c.Subject.ID == "" && c.Subject.Project == "" && c.Verb == "release":
-		return nil, nil // nothing is looked after, so nothing is held
+		return nil, nil // no projects, so nothing is held
 	case matched == 0 && c.Verb == "answer":
 		return nil, s.answerNobody(c)
 	case matched == 0:
@@ -67,7 +67,7 @@ func byOperator(changes []protocol.Change, why string) []protocol.Change {
 	return changes
 }
 
-// subjectsOf lists the agents and tasks of a snapshot that a query can mean.
+// subjectsOf lists the agents and tasks of a snapshot that match a query.
 func subjectsOf(snap *protocol.Snapshot, q protocol.Query) []protocol.Subject {
 	var found []protocol.Subject
 	for i := range snap.Tasks {
@@ -83,7 +83,7 @@ func subjectsOf(snap *protocol.Snapshot, q protocol.Query) []protocol.Subject {
 	return found
 }
 
-// meant leaves out the kind of subject that a verb is never for, if a subject of the other kind bears the same name.
+// meant drops the kind of subject that a verb never applies to, if a subject of the other kind has the same name.
 func meant(verb string, found []protocol.Subject) []protocol.Subject {
 	kind := protocol.KindTask
 	switch verb {
@@ -154,7 +154,7 @@ func taskOf(snap *protocol.Snapshot, id string) *protocol.Task {
 	return &protocol.Task{ID: id}
 }
 
-// translateRetry issues a task again by the operator's wish, beyond what the rules allow.
+// translateRetry issues a task again at the operator's request, beyond what the rules allow.
 func (s *loop) translateRetry(change protocol.Change, t *protocol.Task, state protocol.TaskState, refuse func(string, ...any) (protocol.Change, error)) (protocol.Change, error) {
 	now := s.now()
 	switch {
@@ -197,8 +197,8 @@ func agentOf(task protocol.Subject, t *protocol.Task) protocol.Subject {
 	return protocol.Subject{Project: task.Project, Protocol: task.Protocol, Kind: protocol.KindAgent, ID: t.Agent}
 }
 
-// want remembers that the operator asks for another run of a task that has no result yet: what follows the result
-// that is written for its lost agent is then not left to the rules.
+// want records that the operator asked for another run of a task without a result. When the result of its lost agent is
+// written, the rules do not decide on it.
 func (s *loop) want(subject protocol.Subject) error {
 	m := s.memory.Tasks.Of(subject)
 	m.Wanted = true
