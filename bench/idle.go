@@ -15,7 +15,7 @@ const (
 	idleTime      = 40 * time.Second
 )
 
-// crowd is a house of five projects with twenty agents each, all of which beat.
+// crowd is a daemon of five projects with twenty agents each, all of which beat.
 type crowd struct {
 	*house
 	agents []seat

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// kept is a house whose steward keeps agents, each in a session of its own. Each sleeps for another number of seconds, by
+// kept is a daemon whose steward keeps agents, each in a session of its own. Each sleeps for another number of seconds, by
 // which its processes are told apart.
 type kept struct {
 	*house

@@ -10,7 +10,7 @@ import (
 )
 
 // perBurst is how many new incidents steward tells one by one within ten seconds; further ones become one summary.
-// So after each such group the daemon is made to reload, which starts a new courier with an empty count and keeps
+// So after each such group the daemon is made to reload, which starts a new dispatcher with an empty count and keeps
 // the connection to the bus.
 const perBurst = 3
 
@@ -54,7 +54,7 @@ func (p *project) timePopups(h *house, server *notifyd, n int) (sample, error) {
 			if err := h.ask("POST", "/v1/reload", nil); err != nil {
 				return times, err
 			}
-			time.Sleep(100 * time.Millisecond) // the new courier takes up its work
+			time.Sleep(100 * time.Millisecond) // the new dispatcher takes up its work
 		}
 		began, err := p.fail(taskID(i + 1))
 		if err != nil {

@@ -58,7 +58,7 @@ func (p *project) timePresses(h *house, server *notifyd, n int) (sample, error) 
 			if err := h.ask("POST", "/v1/reload", nil); err != nil {
 				return times, err
 			}
-			time.Sleep(100 * time.Millisecond) // the new courier takes up its work
+			time.Sleep(100 * time.Millisecond) // the new dispatcher takes up its work
 		}
 		popup, err := p.ask(server, i)
 		if err != nil {

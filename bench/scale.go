@@ -20,7 +20,7 @@ const (
 	scaleEvents   = 40
 )
 
-// estate is a house of many projects, all in use.
+// estate is a daemon of many projects, all in use.
 type estate struct {
 	*house
 	parts  []*project

@@ -74,21 +74,21 @@ func (c Config) joinFlaws() []flaw {
 		all = append(all, wrong("worker.output", "%d must be from 0 to %d bytes: it stands in the result, and whoever reads that reads all of it", w.Output, 256<<10))
 	}
 	if k.MaxBackoff < k.Backoff {
-		all = append(all, flaw{[]place{"keep.max_backoff", "keep.backoff"},
+		all = append(all, flaw{[]keyPath{"keep.max_backoff", "keep.backoff"},
 			fmt.Sprintf("keep.max_backoff: %v must be at least keep.backoff, %v", k.MaxBackoff, k.Backoff)})
 	}
 	for i, path := range w.Paths {
-		all = append(all, absolute(place("worker.paths").entry(i), path)...)
+		all = append(all, absolute(keyPath("worker.paths").entry(i), path)...)
 	}
 	for i, path := range w.Programs {
-		all = append(all, absolute(place("worker.programs").entry(i), path)...)
+		all = append(all, absolute(keyPath("worker.programs").entry(i), path)...)
 	}
 	for i, path := range w.Writable {
-		all = append(all, absolute(place("worker.writable").entry(i), path)...)
+		all = append(all, absolute(keyPath("worker.writable").entry(i), path)...)
 	}
 	for i, name := range w.Environment {
 		if strings.Trim(strings.TrimSuffix(name, "*"), nameChars) != "" {
-			all = append(all, wrong(place("worker.environment").entry(i), "%q must be the name of a variable; * may stand at its end", name))
+			all = append(all, wrong(keyPath("worker.environment").entry(i), "%q must be the name of a variable; * may stand at its end", name))
 		}
 	}
 	return all
@@ -97,7 +97,7 @@ func (c Config) joinFlaws() []flaw {
 // nameChars are what the names of environment variables are made of.
 const nameChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
-func oneOf(key place, word string, words ...string) []flaw {
+func oneOf(key keyPath, word string, words ...string) []flaw {
 	if slices.Contains(words, word) {
 		return nil
 	}
@@ -127,14 +127,14 @@ func (c Config) strayAgents() []flaw {
 	var all []flaw
 	for i, a := range c.Agents {
 		if a.Project != "" && !known[plain(a.Project)] {
-			all = append(all, wrong(place("agent").entry(i).key("project"), "%q is the path of no [[project]], so nobody would start the agent", a.Project))
+			all = append(all, wrong(keyPath("agent").entry(i).key("project"), "%q is the path of no [[project]], so nobody would start the agent", a.Project))
 		}
 	}
 	return all
 }
 
 // in adds the row to the places of a flaw, for a key that may not be written.
-func in(row place, f flaw) flaw {
+func in(row keyPath, f flaw) flaw {
 	f.at = append(f.at, row)
 	return f
 }
@@ -143,7 +143,7 @@ func agentFlaws(rows []Agent) []flaw {
 	var all []flaw
 	seen := map[string]bool{}
 	for i, a := range rows {
-		row := place("agent").entry(i)
+		row := keyPath("agent").entry(i)
 		switch {
 		case a.Name == "" || strings.ContainsAny(a.Name, "/\\\x00\n") || strings.HasPrefix(a.Name, ".") || len(a.Name) > 100:
 			all = append(all, in(row, wrong(row.key("name"), "%q must be a plain name", a.Name)))

@@ -18,7 +18,7 @@ import (
 
 // flaw is a value that cannot work, with the places that may be to blame, the likeliest first.
 type flaw struct {
-	at   []place
+	at   []keyPath
 	text string
 }
 
@@ -43,15 +43,15 @@ func (c Config) flaws() []flaw {
 	return append(all, listenFlaws(c.Status.MetricsListen)...)
 }
 
-func wrong(key place, format string, args ...any) flaw {
-	return flaw{at: []place{key}, text: fmt.Sprintf("%s: %s", key, fmt.Sprintf(format, args...))}
+func wrong(key keyPath, format string, args ...any) flaw {
+	return flaw{at: []keyPath{key}, text: fmt.Sprintf("%s: %s", key, fmt.Sprintf(format, args...))}
 }
 
 func speakable(name string) bool {
 	return strings.TrimSpace(name) != "" && len(name) <= 64 && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-func between(key place, d, least, most time.Duration) []flaw {
+func between(key keyPath, d, least, most time.Duration) []flaw {
 	if d >= least && d <= most {
 		return nil
 	}
@@ -59,7 +59,7 @@ func between(key place, d, least, most time.Duration) []flaw {
 }
 
 // absolute refuses a path that would depend on where the daemon was started.
-func absolute(key place, path string) []flaw {
+func absolute(key keyPath, path string) []flaw {
 	if path == "" || filepath.IsAbs(path) || strings.HasPrefix(path, "~/") {
 		return nil
 	}
@@ -70,7 +70,7 @@ func listenFlaws(address string) []flaw {
 	if address == "" {
 		return nil
 	}
-	const key = place("status.metrics_listen")
+	const key = keyPath("status.metrics_listen")
 	_, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
 		return []flaw{wrong(key, `%q must be host:port, like "127.0.0.1:9478"`, address)}
@@ -81,7 +81,7 @@ func listenFlaws(address string) []flaw {
 func (c Config) heartbeatFlaws() []flaw {
 	all := policyFlaws("", "", c.Heartbeat.Validate())
 	for _, name := range slices.Sorted(maps.Keys(c.Heartbeat.Protocols)) {
-		key := place("heartbeat.protocols").key(name)
+		key := keyPath("heartbeat.protocols").key(name)
 		if why := unspoken(name); why != "" {
 			all = append(all, wrong(key, "%s", why))
 		}
@@ -106,12 +106,12 @@ func (c Config) taskFlaws() []flaw {
 		between("tasks.history", t.History, time.Minute, week),
 	)
 	if t.Timeout > t.MaxTimeout {
-		all = append(all, flaw{[]place{"tasks.timeout", "tasks.max_timeout"},
+		all = append(all, flaw{[]keyPath{"tasks.timeout", "tasks.max_timeout"},
 			fmt.Sprintf("tasks.timeout: %v must be at most tasks.max_timeout, %v", t.Timeout, t.MaxTimeout)})
 	}
 	// A hold is renewed when half its lease is over; a look or two may be late.
 	if least := 4 * c.Supervisor.LookEvery; t.Lease < least {
-		all = append(all, flaw{[]place{"tasks.lease", "supervisor.look_every"},
+		all = append(all, flaw{[]keyPath{"tasks.lease", "supervisor.look_every"},
 			fmt.Sprintf("tasks.lease: %v must be at least four times supervisor.look_every, %v", t.Lease, least)})
 	}
 	return slices.Concat(all, positive("tasks.retries_per_hour", t.RetriesPerHour), positive("tasks.max_attempts", t.MaxAttempts))
@@ -134,14 +134,14 @@ func (c Config) protocolFlaws() []flaw {
 }
 
 // inside refuses a path that leads out of the project, or is not in its plain form.
-func inside(key place, path string) []flaw {
+func inside(key keyPath, path string) []flaw {
 	if path == filepath.ToSlash(filepath.Clean(path)) && filepath.IsLocal(path) && path != "." {
 		return nil
 	}
 	return []flaw{wrong(key, "%q must be a plain path inside the project", path)}
 }
 
-func positive(key place, n int) []flaw {
+func positive(key keyPath, n int) []flaw {
 	if n > 0 {
 		return nil
 	}
@@ -153,7 +153,7 @@ func rowFlaws(rows []rules.Rule) []flaw {
 	var all []flaw
 	seen := map[string]bool{}
 	for i, r := range rows {
-		row, lead := place("retry").entry(i), "retry rule "+r.Name()+": "
+		row, lead := keyPath("retry").entry(i), "retry rule "+r.Name()+": "
 		err := r.Validate()
 		switch {
 		case err == nil && r.Protocol != "" && unspoken(r.Protocol) != "":
@@ -170,7 +170,7 @@ func rowFlaws(rows []rules.Rule) []flaw {
 }
 
 // policyFlaws takes apart what a policy says of its Config: one flaw per line. Prefix completes its keys.
-func policyFlaws(table place, prefix string, err error) []flaw {
+func policyFlaws(table keyPath, prefix string, err error) []flaw {
 	if err == nil {
 		return nil
 	}
@@ -193,10 +193,10 @@ func lazily(pattern string) func() *regexp.Regexp {
 
 // mentioned reads the keys out of a policy's sentence, in their order. Most of its words are no keys, and no
 // file has lines for them.
-func mentioned(table place, text string) []place {
-	var at []place
+func mentioned(table keyPath, text string) []keyPath {
+	var at []keyPath
 	for _, word := range keyWord().FindAllString(text, -1) {
-		key := place(needlessly().ReplaceAllString(word, "$1"))
+		key := keyPath(needlessly().ReplaceAllString(word, "$1"))
 		if table != "" {
 			key = table + "." + key
 		}

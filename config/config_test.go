@@ -129,7 +129,7 @@ func TestEveryKeyStandsInTheFile(t *testing.T) {
 			continue // the type has it, Validate refuses it
 		}
 		pattern := regexp.MustCompile("^" + key + "$")
-		if !slices.ContainsFunc(places, func(p place) bool { return pattern.MatchString(string(p)) }) {
+		if !slices.ContainsFunc(places, func(p keyPath) bool { return pattern.MatchString(string(p)) }) {
 			t.Errorf("config.toml holds nothing for %s", key)
 		}
 	}

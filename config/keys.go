@@ -10,7 +10,7 @@ import (
 
 // hint says what may have been meant by a key that its table, of type t, does not have: a key like it there, a
 // value of this name elsewhere, else all that the table has.
-func hint(t reflect.Type, at place, key string, value any) string {
+func hint(t reflect.Type, at keyPath, key string, value any) string {
 	here := slices.Sorted(maps.Keys(fieldsOf(t)))
 	if near, ok := nearest(key, here); ok {
 		return fmt.Sprintf("; did you mean %s?", at.key(near))
@@ -25,9 +25,9 @@ func hint(t reflect.Type, at place, key string, value any) string {
 }
 
 // elsewhere finds the first key whose last word it is.
-func elsewhere(word string) place {
+func elsewhere(word string) keyPath {
 	for _, known := range allKeys(reflect.TypeFor[Config](), "") {
-		if known == place(word) || strings.HasSuffix(string(known), "."+word) {
+		if known == keyPath(word) || strings.HasSuffix(string(known), "."+word) {
 			return known
 		}
 	}
@@ -43,8 +43,8 @@ func isTable(value any) bool {
 }
 
 // allKeys lists every key below a struct, sorted; those of the tables of single names are left out.
-func allKeys(t reflect.Type, at place) []place {
-	var keys []place
+func allKeys(t reflect.Type, at keyPath) []keyPath {
+	var keys []keyPath
 	fields := fieldsOf(t)
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		f := t.FieldByIndex(fields[key]).Type

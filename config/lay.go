@@ -15,9 +15,9 @@ import (
 // lay puts the file's values into c, and records those that have no key or another type there. It stands in
 // for the library's decoding into structs, which reuses the elements of a slice (a row would inherit from the
 // one that stood there before), takes keys in any case, reads a bare 90 as 90 ns, and stops at the first error.
-func (s *sheet) lay(c *Config) { s.table(reflect.ValueOf(c).Elem(), s.tree, "") }
+func (s *decoder) lay(c *Config) { s.table(reflect.ValueOf(c).Elem(), s.tree, "") }
 
-func (s *sheet) value(dst reflect.Value, src any, at place) {
+func (s *decoder) value(dst reflect.Value, src any, at keyPath) {
 	if s.skip[at] {
 		return
 	}
@@ -36,7 +36,7 @@ func (s *sheet) value(dst reflect.Value, src any, at place) {
 }
 
 // table lays a table's keys over the fields of a struct.
-func (s *sheet) table(dst reflect.Value, src any, at place) {
+func (s *decoder) table(dst reflect.Value, src any, at keyPath) {
 	tree, ok := src.(map[string]any)
 	if !ok {
 		s.mismatch(at, "a table", src)
@@ -56,7 +56,7 @@ func (s *sheet) table(dst reflect.Value, src any, at place) {
 }
 
 // zeroLimits refuses limits that are written as 0, which heartbeat would read as inherited.
-func (s *sheet) zeroLimits(l heartbeat.Limits, tree map[string]any, at place) {
+func (s *decoder) zeroLimits(l heartbeat.Limits, tree map[string]any, at keyPath) {
 	for key, limit := range map[string]time.Duration{"late": l.Late, "dead": l.Dead, "hung": l.Hung} {
 		if _, written := tree[key]; written && limit == 0 && !s.skip[at.key(key)] {
 			s.problem(at.key(key), "%s: must be more than zero; without the key the general limit holds", at.key(key))
@@ -65,7 +65,7 @@ func (s *sheet) zeroLimits(l heartbeat.Limits, tree map[string]any, at place) {
 }
 
 // names lays a table over a map: what it already holds under a name is changed, not replaced.
-func (s *sheet) names(dst reflect.Value, src any, at place) {
+func (s *decoder) names(dst reflect.Value, src any, at keyPath) {
 	tree, ok := src.(map[string]any)
 	if !ok {
 		s.mismatch(at, "a table", src)
@@ -85,7 +85,7 @@ func (s *sheet) names(dst reflect.Value, src any, at place) {
 }
 
 // list replaces a slice. Its elements are fresh values.
-func (s *sheet) list(dst reflect.Value, src any, at place) {
+func (s *decoder) list(dst reflect.Value, src any, at keyPath) {
 	from := reflect.ValueOf(src)
 	if from.Kind() != reflect.Slice {
 		what := "a list"
@@ -102,7 +102,7 @@ func (s *sheet) list(dst reflect.Value, src any, at place) {
 	dst.Set(fresh)
 }
 
-func (s *sheet) duration(dst reflect.Value, src any, at place) {
+func (s *decoder) duration(dst reflect.Value, src any, at keyPath) {
 	switch src := src.(type) {
 	case string:
 		d, err := time.ParseDuration(src)
@@ -118,7 +118,7 @@ func (s *sheet) duration(dst reflect.Value, src any, at place) {
 	}
 }
 
-func (s *sheet) scalar(dst reflect.Value, src any, at place) {
+func (s *decoder) scalar(dst reflect.Value, src any, at keyPath) {
 	switch dst.Kind() {
 	case reflect.String:
 		if text, ok := src.(string); ok {
@@ -161,7 +161,7 @@ func (s *sheet) scalar(dst reflect.Value, src any, at place) {
 	}
 }
 
-func (s *sheet) mismatch(at place, want string, got any) {
+func (s *decoder) mismatch(at keyPath, want string, got any) {
 	s.problem(at, "%s: must be %s, not %s", at, want, kindOf(got))
 }
 

@@ -7,27 +7,27 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// place is where a value stands in a file: its keys joined by dots, quoted where TOML would have to, and the
+// keyPath is where a value stands in a file: its keys joined by dots, quoted where TOML would have to, and the
 // index of a list's entry, as in `retry[2].delay`.
-type place string
+type keyPath string
 
-func (p place) key(name string) place {
+func (p keyPath) key(name string) keyPath {
 	name = toml.Key{name}.String()
 	if p == "" {
-		return place(name)
+		return keyPath(name)
 	}
-	return p + "." + place(name)
+	return p + "." + keyPath(name)
 }
 
-func (p place) entry(n int) place { return p + place("["+strconv.Itoa(n)+"]") }
+func (p keyPath) entry(n int) keyPath { return p + keyPath("["+strconv.Itoa(n)+"]") }
 
 var entryIndex = lazily(`\[\d+\]`)
 
 // String is the place as people write it: without the index, which the line says better.
-func (p place) String() string { return entryIndex().ReplaceAllString(string(p), "") }
+func (p keyPath) String() string { return entryIndex().ReplaceAllString(string(p), "") }
 
 // line is the place's line, or that of the nearest table or list around it; 0 if there is none.
-func (p place) line(lines map[place]int) int {
+func (p keyPath) line(lines map[keyPath]int) int {
 	for {
 		if n, ok := lines[p]; ok {
 			return n
@@ -46,9 +46,9 @@ const maxDepth = 16
 
 // lineIndex gives the line of every key, table and entry in TOML text: the library keeps the lines to itself,
 // except for the one at which it fails. deep is the line at which the text nests too deep, else 0.
-func lineIndex(text string) (lines map[place]int, deep int) {
-	s := scanner{text: text, line: 1, rows: map[place]int{}, lines: map[place]int{}}
-	var table place
+func lineIndex(text string) (lines map[keyPath]int, deep int) {
+	s := scanner{text: text, line: 1, rows: map[keyPath]int{}, lines: map[keyPath]int{}}
+	var table keyPath
 	for s.blank(); s.more(); s.blank() {
 		at := s.at
 		if s.text[s.at] == '[' {
@@ -71,8 +71,8 @@ type scanner struct {
 	counted int
 	depth   int
 	deep    int
-	rows    map[place]int // how many rows a list of tables has so far
-	lines   map[place]int
+	rows    map[keyPath]int // how many rows a list of tables has so far
+	lines   map[keyPath]int
 }
 
 func (s *scanner) more() bool { return s.at < len(s.text) }
@@ -85,7 +85,7 @@ func (s *scanner) count() int {
 }
 
 // note gives the place the present line, unless it has one: a table may be named by its keys first.
-func (s *scanner) note(p place) {
+func (s *scanner) note(p keyPath) {
 	if _, ok := s.lines[p]; !ok {
 		s.lines[p] = s.count()
 	}
@@ -125,10 +125,10 @@ func (s *scanner) until(chars string) {
 }
 
 // header reads [a.b] or [[a.b]] and gives the place of the keys that follow it.
-func (s *scanner) header() place {
+func (s *scanner) header() keyPath {
 	row := strings.HasPrefix(s.text[s.at:], "[[")
 	s.skip("[")
-	var p place
+	var p keyPath
 	keys := s.keys()
 	for i, key := range keys {
 		p = p.key(key)
@@ -147,7 +147,7 @@ func (s *scanner) header() place {
 }
 
 // pair reads `a.b = value`.
-func (s *scanner) pair(table place) {
+func (s *scanner) pair(table keyPath) {
 	p := table
 	for _, key := range s.keys() {
 		p = p.key(key)
@@ -180,7 +180,7 @@ func (s *scanner) keys() []string {
 }
 
 // value passes a value and notes what stands in it.
-func (s *scanner) value(p place) {
+func (s *scanner) value(p keyPath) {
 	if !s.more() {
 		return
 	}

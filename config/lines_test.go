@@ -30,7 +30,7 @@ inline = [ {x = 1},
            {x = 2} ]
 `
 	lines, _ := lineIndex(text)
-	for at, want := range map[place]int{
+	for at, want := range map[keyPath]int{
 		"top": 2, `"a b".c`: 3, "one": 6, "one.two": 7, "one.two.three.four": 7, "one.two.three.four[1]": 8,
 		"one.two.three.five": 8, "rows[0]": 9, "rows[0].k": 10, "rows[1]": 11, "rows[1].sub": 12, "rows[1].sub.k": 13,
 		"rows[1].sub.k[1]": 14, "rows[1].deep[0].k": 16, "rows[1].deep[1]": 17, `rows[1].deep[1]."q.r"`: 18,
@@ -45,7 +45,7 @@ inline = [ {x = 1},
 			t.Errorf("%q stands in a text", string(at))
 		}
 	}
-	if n := place("rows[1].deep[7].nothing").line(lines); n != 15 {
+	if n := keyPath("rows[1].deep[7].nothing").line(lines); n != 15 {
 		t.Errorf("what has no line of its own is at %d, want that of what is around it, 15", n)
 	}
 }
@@ -58,8 +58,8 @@ func checkLines(t *testing.T, data []byte) {
 		return
 	}
 	text := strings.Split(string(data), "\n")
-	var walk func(v any, at place)
-	walk = func(v any, at place) {
+	var walk func(v any, at keyPath)
+	walk = func(v any, at keyPath) {
 		if _, ok := s.lines[at]; !ok && at != "" {
 			t.Errorf("no line for %q", string(at))
 		} else if n := s.lines[at]; n < 0 || n > len(text) {
@@ -83,7 +83,7 @@ func checkLines(t *testing.T, data []byte) {
 	walk(s.tree, "")
 }
 
-func isPlain(key string) bool { return string(place("").key(key)) == key }
+func isPlain(key string) bool { return string(keyPath("").key(key)) == key }
 
 func TestNearest(t *testing.T) {
 	words := []string{"late", "dead", "start_grace", "resume_grace"}

@@ -99,26 +99,26 @@ func Parse(name string, data []byte, checks ...Check) (Config, error) {
 	return c, nil
 }
 
-// sheet is a file on its way into a Config.
-type sheet struct {
+// decoder is a file on its way into a Config.
+type decoder struct {
 	name  string
 	tree  map[string]any
-	lines map[place]int
+	lines map[keyPath]int
 	// found is a set, because the tree is laid out several times; skip holds the places that are known to be wrong.
 	found map[Problem]bool
-	skip  map[place]bool
+	skip  map[keyPath]bool
 	// checks are the caller's own.
 	checks []Check
 }
 
 // read parses the TOML; its only errors are those of syntax.
-func read(name string, data []byte) (*sheet, error) {
+func read(name string, data []byte) (*decoder, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows put it there, and it says what all files are
 	if p, ok := notText(data); !ok {
 		p.File = name
 		return nil, p
 	}
-	s := &sheet{name: name, found: map[Problem]bool{}, skip: map[place]bool{}}
+	s := &decoder{name: name, found: map[Problem]bool{}, skip: map[keyPath]bool{}}
 	lines, deep := lineIndex(string(data))
 	if s.lines = lines; deep > 0 {
 		return nil, Problem{File: name, Line: deep, Text: "nested deeper than any setting"}
@@ -166,7 +166,7 @@ func oneLine(s string) string {
 
 // settle lays the file over the defaults and asks for what is impossible. What is blamed falls back to its
 // default, and the policies, some of which report their first flaw alone, are asked again.
-func (s *sheet) settle() Config {
+func (s *decoder) settle() Config {
 	for range maxRounds {
 		c, known := Defaults(), len(s.skip)
 		s.lay(&c)
@@ -187,8 +187,8 @@ func (s *sheet) settle() Config {
 
 // blame records a flaw at the first of its places that the file holds. Where one of them is already known to be
 // wrong, the flaw may be no more than its echo: a value that now stands beside a default.
-func (s *sheet) blame(f flaw) {
-	if slices.ContainsFunc(f.at, func(at place) bool { return s.skip[at] }) {
+func (s *decoder) blame(f flaw) {
+	if slices.ContainsFunc(f.at, func(at keyPath) bool { return s.skip[at] }) {
 		return
 	}
 	for _, at := range f.at {
@@ -201,13 +201,13 @@ func (s *sheet) blame(f flaw) {
 }
 
 // problem records what is wrong at a place, which counts as absent from then on.
-func (s *sheet) problem(at place, format string, args ...any) {
+func (s *decoder) problem(at keyPath, format string, args ...any) {
 	s.skip[at] = true
 	s.found[Problem{File: s.name, Line: at.line(s.lines), Text: oneLine(fmt.Sprintf(format, args...))}] = true
 }
 
 // blamed reports whether something at the place, or in it, is known to be wrong.
-func (s *sheet) blamed(at place) bool {
+func (s *decoder) blamed(at keyPath) bool {
 	for known := range s.skip {
 		if known == at || strings.HasPrefix(string(known), string(at)+".") {
 			return true
@@ -217,7 +217,7 @@ func (s *sheet) blamed(at place) bool {
 }
 
 // err joins what was found, by line.
-func (s *sheet) err() error {
+func (s *decoder) err() error {
 	sorted := slices.SortedFunc(maps.Keys(s.found), func(a, b Problem) int {
 		if a.Line != b.Line {
 			return a.Line - b.Line

@@ -108,9 +108,9 @@ func projectFlaws(rows []Project) []flaw {
 	var all []flaw
 	names, paths := map[string]bool{}, map[string]bool{}
 	for i, p := range rows {
-		row := place("project").entry(i)
-		bad := func(at place, format string, args ...any) {
-			all = append(all, flaw{[]place{at, row}, at.String() + ": " + fmt.Sprintf(format, args...)})
+		row := keyPath("project").entry(i)
+		bad := func(at keyPath, format string, args ...any) {
+			all = append(all, flaw{[]keyPath{at, row}, at.String() + ": " + fmt.Sprintf(format, args...)})
 		}
 		if p.Name != "" && plainName(p.Name) != p.Name {
 			bad(row.key("name"), "%q must be plain: no : or /, no space around it", p.Name)

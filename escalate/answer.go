@@ -118,7 +118,7 @@ func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 // reworded reports whether an agent's question is another one than it was when the incident was opened: its options
 // are numbered, and 1 may mean the opposite of what it meant.
 func (i Incident) reworded() bool {
-	return i.Subject().Kind == protocol.KindPlea && i.Asked > i.Opened
+	return i.Subject().Kind == protocol.KindQuestion && i.Asked > i.Opened
 }
 
 // Handle is what a command takes for the incident as it stands: the beginning of its key, with the revision where an

@@ -13,7 +13,7 @@ import (
 var askedAt = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func question(occurrence string, options ...rules.Option) rules.Alert {
-	return rules.Alert{Kind: "plea", Severity: protocol.High, Subject: protocol.Subject{Project: "p", Protocol: "envelope", Kind: protocol.KindPlea, ID: "q"},
+	return rules.Alert{Kind: "plea", Severity: protocol.High, Subject: protocol.Subject{Project: "p", Protocol: "envelope", Kind: protocol.KindQuestion, ID: "q"},
 		Summary: "Which database?", Occurrence: occurrence, Options: options}
 }
 

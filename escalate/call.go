@@ -11,7 +11,7 @@ import (
 
 // call is one thing to tell, on its way through the channels.
 type call struct {
-	errand   errand
+	errand   noticeKind
 	members  []member
 	summary  string // the popup's key, for a summary of many
 	morning  bool   // it tells what waited for the end of the quiet hours
@@ -27,7 +27,7 @@ type call struct {
 
 // start sends a call to the channels that its ladder names for now, and to the others one by one if none of those
 // proves it.
-func (c *Courier) start(ca *call, now time.Time) {
+func (c *Dispatcher) start(ca *call, now time.Time) {
 	ca.proved = map[string]bool{}
 	live := c.keepLive(ca)
 	silent := true
@@ -63,7 +63,7 @@ func (c *Courier) start(ca *call, now time.Time) {
 }
 
 // keepLive frees the members that have changed while they waited for their summary.
-func (c *Courier) keepLive(ca *call) []Incident {
+func (c *Dispatcher) keepLive(ca *call) []Incident {
 	live := c.live(ca)
 	keys := keysOf(live)
 	ca.members = slices.DeleteFunc(ca.members, func(m member) bool {
@@ -76,7 +76,7 @@ func (c *Courier) keepLive(ca *call) []Incident {
 }
 
 // resume leaves out the channels that carried this very notice before a restart.
-func (c *Courier) resume(ca *call, first []*worker) []*worker {
+func (c *Dispatcher) resume(ca *call, first []*worker) []*worker {
 	if len(ca.members) > 1 {
 		return first
 	}
@@ -93,12 +93,12 @@ func (c *Courier) resume(ca *call, first []*worker) []*worker {
 }
 
 // serves reports whether the channel is for such a call: good news is never spoken.
-func (w *worker) serves(e errand, silent bool) bool {
+func (w *worker) serves(e noticeKind, silent bool) bool {
 	return !w.speaks() || !silent && e != errandRecovery
 }
 
 // unwanted ends a call that no channel is for.
-func (c *Courier) unwanted(ca *call, live []Incident) {
+func (c *Dispatcher) unwanted(ca *call, live []Incident) {
 	for _, i := range live {
 		c.record(i.Key, Delivery{Channel: "none", Result: ResultUnwanted, At: c.now(), Rev: i.Notice}, true)
 	}
@@ -107,7 +107,7 @@ func (c *Courier) unwanted(ca *call, live []Incident) {
 
 // live lists the incidents of a call that still are as they were when it was made: the ledger is read again before
 // every step, because a human may have acknowledged one meanwhile.
-func (c *Courier) live(ca *call) []Incident {
+func (c *Dispatcher) live(ca *call) []Incident {
 	var live []Incident
 	for _, m := range ca.members {
 		i, ok := c.ledger.get(m.key)
@@ -119,7 +119,7 @@ func (c *Courier) live(ca *call) []Incident {
 }
 
 // settle takes in what became of a job.
-func (c *Courier) settle(r result) {
+func (c *Dispatcher) settle(r result) {
 	w := r.worker
 	if r.err != nil && r.job.stop != nil && w.now.stop == nil {
 		r.word, r.err = ResultDropped, errNotNeeded
@@ -142,7 +142,7 @@ func (c *Courier) settle(r result) {
 }
 
 // conclude ends one channel's part in a call: the next channel follows, or the call is over.
-func (c *Courier) conclude(ca *call, w *worker, r result) {
+func (c *Dispatcher) conclude(ca *call, w *worker, r result) {
 	ca.waiting--
 	ca.note(w, r)
 	c.report(ca, w, r)
@@ -164,7 +164,7 @@ func (c *Courier) conclude(ca *call, w *worker, r result) {
 }
 
 // report logs an attempt. A line that was not worth attempting any more has no word.
-func (c *Courier) report(ca *call, w *worker, r result) {
+func (c *Dispatcher) report(ca *call, w *worker, r result) {
 	switch {
 	case r.err != nil:
 		c.log.Warn("deliver", "key", ca.members[0].key, "incidents", len(r.job.told), "channel", w.Name, "result", r.word, "error", r.err)
@@ -186,7 +186,7 @@ func (ca *call) note(w *worker, r result) {
 
 // settles reports whether nothing more is owed to a member once the call is over. Good news is offered once; a
 // reminder that nobody carries is given up after a while, for the human was told before.
-func (c *Courier) settles(ca *call, m member) bool {
+func (c *Dispatcher) settles(ca *call, m member) bool {
 	if ca.proved[m.key] || ca.errand == errandRecovery {
 		return true
 	}
@@ -196,7 +196,7 @@ func (c *Courier) settles(ca *call, m member) bool {
 }
 
 // settleAll covers the members that the last channel did not tell of, but an earlier one did.
-func (c *Courier) settleAll(ca *call) {
+func (c *Dispatcher) settleAll(ca *call) {
 	for _, m := range ca.members {
 		if !c.settles(ca, m) {
 			continue
@@ -207,11 +207,11 @@ func (c *Courier) settleAll(ca *call) {
 	}
 }
 
-func (c *Courier) allProved(ca *call) bool {
+func (c *Dispatcher) allProved(ca *call) bool {
 	return !slices.ContainsFunc(c.live(ca), func(i Incident) bool { return !ca.proved[i.Key] })
 }
 
-func (c *Courier) delivered(ca *call, m member, w *worker, r result) Delivery {
+func (c *Dispatcher) delivered(ca *call, m member, w *worker, r result) Delivery {
 	d := Delivery{Channel: w.Name, Result: r.word, At: c.now(), OK: r.err == nil, Error: textOf(r.err), Rev: m.rev,
 		Recovery: ca.errand == errandRecovery}
 	if i, _ := c.ledger.get(m.key); i.Called.IsZero() {
@@ -224,7 +224,7 @@ func (c *Courier) delivered(ca *call, m member, w *worker, r result) Delivery {
 }
 
 // finish ends a call. What no channel proved is tried again later.
-func (c *Courier) finish(ca *call) {
+func (c *Dispatcher) finish(ca *call) {
 	if ca.summary == c.news.key {
 		c.summaries--
 	}
@@ -241,14 +241,14 @@ func (c *Courier) finish(ca *call) {
 	}
 	switch {
 	case ca.by != "":
-		c.mend(ca.by)
+		c.resolveBroken(ca.by)
 	case lost:
-		c.complain(strings.Join(ca.failures, "; "))
+		c.raiseBroken(strings.Join(ca.failures, "; "))
 	}
 }
 
 // failed counts a failure, sets when to try again, and says how many there have been.
-func (c *Courier) failed(what errandKey) int {
+func (c *Dispatcher) failed(what noticeKey) int {
 	t := c.tries[what]
 	if t == nil {
 		t = &tries{}
@@ -260,7 +260,7 @@ func (c *Courier) failed(what errandKey) int {
 }
 
 // record writes a delivery to the ledger. A failure to write leaves it in memory, to be written later.
-func (c *Courier) record(key string, d Delivery, settled bool) {
+func (c *Dispatcher) record(key string, d Delivery, settled bool) {
 	if i, known := c.ledger.get(key); known && c.Told != nil && d.isNews(i) {
 		c.Told(i, d)
 	}

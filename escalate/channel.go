@@ -31,7 +31,7 @@ type worker struct {
 	// stuck is where a call that did not heed its deadline will report, if ever. Only serve touches it.
 	stuck chan result
 
-	// The Courier's own.
+	// The Dispatcher's own.
 	queue  []*line
 	busy   bool
 	now    job       // under way, while it is busy
@@ -44,7 +44,7 @@ type job struct {
 	told     map[string]bool // the incidents that the notice tells of
 	notice   Notice
 	withdraw bool
-	aside    *aside // told beside the ledger
+	aside    *announcement // told beside the ledger
 	// stop is closed when nobody needs to hear it any more; nil: it goes on to its end.
 	stop chan struct{}
 }

@@ -11,7 +11,7 @@ const remindMost = 3
 // choose divides the channels that serve such a call, of which there is at least one, into those that are called at once
 // and those that follow one by one if these fail. The first notice may fall through to any other channel; a reminder only
 // to those that stand behind: what stands before has told the human already.
-func (c *Courier) choose(ca *call, live []Incident, able []*worker) (first, rest []*worker) {
+func (c *Dispatcher) choose(ca *call, live []Incident, able []*worker) (first, rest []*worker) {
 	if ca.errand == errandRecovery {
 		return c.whoTold(live, able), nil
 	}
@@ -37,7 +37,7 @@ func (c *Courier) choose(ca *call, live []Incident, able []*worker) (first, rest
 }
 
 // calls lists the channels that an incident's notice is for.
-func (c *Courier) calls(i Incident) []string {
+func (c *Dispatcher) calls(i Incident) []string {
 	if len(i.Calls) > 0 {
 		return i.Calls
 	}
@@ -46,7 +46,7 @@ func (c *Courier) calls(i Incident) []string {
 }
 
 // firstRung is when the ladder of an incident begins.
-func (c *Courier) firstRung(i Incident) time.Duration {
+func (c *Dispatcher) firstRung(i Incident) time.Duration {
 	first, ok := c.cfg.ladder(i).next(c.names(), -1)
 	if !ok {
 		return 0
@@ -55,7 +55,7 @@ func (c *Courier) firstRung(i Incident) time.Duration {
 }
 
 // whoTold chooses who brings good news: whoever brought the bad news, else the first who shows anything.
-func (c *Courier) whoTold(live []Incident, able []*worker) []*worker {
+func (c *Dispatcher) whoTold(live []Incident, able []*worker) []*worker {
 	told := slices.DeleteFunc(slices.Clone(able), func(w *worker) bool {
 		return !slices.ContainsFunc(live, func(i Incident) bool { return i.toldBy(w.Name) })
 	})

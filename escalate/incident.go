@@ -174,17 +174,17 @@ func (i Incident) tells(d Delivery) bool {
 	return d.OK && !d.Recovery && d.Result != ResultWithdrawn && d.Rev >= i.Opened
 }
 
-// errand is what is owed to the human on behalf of an incident.
-type errand int
+// noticeKind is what is owed to the human on behalf of an incident.
+type noticeKind int
 
 const (
-	errandNone     errand = iota
-	errandTell            // of the incident
-	errandWithdraw        // a popup that is no longer true
-	errandRecovery        // tell that it is over
+	errandNone     noticeKind = iota
+	errandTell                // of the incident
+	errandWithdraw            // a popup that is no longer true
+	errandRecovery            // tell that it is over
 )
 
-func (i Incident) errand() errand {
+func (i Incident) errand() noticeKind {
 	switch {
 	case i.State == rules.Raised && i.Notice > i.Notified:
 		return errandTell

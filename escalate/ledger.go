@@ -26,7 +26,7 @@ var (
 type Ledger struct {
 	dir string
 	put func(dir, name string, b []byte) error
-	// changed has a token whenever a Courier may have something to do.
+	// changed has a token whenever a Dispatcher may have something to do.
 	changed chan struct{}
 
 	// turn lets one change happen at a time and is held while it is written; mu guards the maps, is taken

@@ -96,7 +96,7 @@ func TestSleepOverQuietHours(t *testing.T) {
 		cfg.QuietHours = "22:00-07:00"
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
-		c := NewCourier(l, cfg, []Channel{{Name: ChannelDesktop, Deliver: screen.deliver, Deadline: 5 * time.Second}}, now, slog.New(slog.DiscardHandler))
+		c := NewDispatcher(l, cfg, []Channel{{Name: ChannelDesktop, Deliver: screen.deliver, Deadline: 5 * time.Second}}, now, slog.New(slog.DiscardHandler))
 		go func() { defer close(ended); c.Run(ctx) }()
 		defer func() { cancel(); <-ended }()
 		time.Sleep(time.Until(rules.NextAt(time.Now(), 22*60+30)))

@@ -34,7 +34,7 @@ type line struct {
 // speaks reports whether the channel takes the listener's time: no summary popup can stand for its sentences.
 func (w *worker) speaks() bool { return w.Name == ChannelSpeech }
 
-func (c *Courier) push(w *worker, ca *call, now time.Time) {
+func (c *Dispatcher) push(w *worker, ca *call, now time.Time) {
 	l := &line{call: ca, queued: now}
 	if w.speaks() && ca.errand == errandTell && (c.news.on(now) || ca.summary != "") {
 		l.fold, l.hold = true, c.news.until
@@ -45,7 +45,7 @@ func (c *Courier) push(w *worker, ca *call, now time.Time) {
 }
 
 // reminds reports whether a call is about incidents that the human was told of before.
-func (c *Courier) reminds(ca *call) bool {
+func (c *Dispatcher) reminds(ca *call) bool {
 	return ca.errand == errandTell && !slices.ContainsFunc(c.live(ca), func(i Incident) bool { return i.Called.IsZero() })
 }
 
@@ -95,7 +95,7 @@ func (ca *call) urgency() int {
 
 // sweep takes lines out of the queues whose news is old by now, so that what replaced it need not wait for them, and has
 // a voice fall silent over what nobody needs to hear any more.
-func (c *Courier) sweep() {
+func (c *Dispatcher) sweep() {
 	for _, w := range c.workers {
 		if w.busy && w.now.stop != nil && !slices.ContainsFunc(w.now.lines, func(l *line) bool { return len(c.live(l.call)) > 0 }) {
 			close(w.now.stop)
@@ -121,7 +121,7 @@ func (c *Courier) sweep() {
 }
 
 // assign gives an idle worker its next job.
-func (c *Courier) assign(w *worker, now time.Time) (later time.Time) {
+func (c *Dispatcher) assign(w *worker, now time.Time) (later time.Time) {
 	for !w.busy {
 		var lines []*line
 		if lines, later = w.next(now); len(lines) == 0 {
@@ -145,7 +145,7 @@ func (c *Courier) assign(w *worker, now time.Time) (later time.Time) {
 }
 
 // compose makes a job of lines, leaving out what need not be told any more.
-func (c *Courier) compose(w *worker, lines []*line, now time.Time) (job, bool) {
+func (c *Dispatcher) compose(w *worker, lines []*line, now time.Time) (job, bool) {
 	if ca := lines[0].call; ca.errand == errandWithdraw {
 		return job{lines: lines, notice: Notice{Key: ca.popup}, withdraw: true}, c.stale(ca, w)
 	}
@@ -180,7 +180,7 @@ func (c *Courier) compose(w *worker, lines []*line, now time.Time) (job, bool) {
 }
 
 // begin writes down that a sentence is about to be spoken: after a kill in its midst it may be said once more, not twice.
-func (c *Courier) begin(w *worker, news []Incident) {
+func (c *Dispatcher) begin(w *worker, news []Incident) {
 	for _, i := range news {
 		word := ResultBegun
 		if i.waits(ResultBegun) || i.waits(ResultAgain) {
@@ -191,7 +191,7 @@ func (c *Courier) begin(w *worker, news []Incident) {
 }
 
 // sparing leaves out what was begun twice without an end, and stands on the screen: two runs were killed over it.
-func (c *Courier) sparing(ca *call, live []Incident) []Incident {
+func (c *Dispatcher) sparing(ca *call, live []Incident) []Incident {
 	return slices.DeleteFunc(live, func(i Incident) bool {
 		spare := i.waits(ResultAgain) && len(i.standing()) > 0
 		if spare {
@@ -202,7 +202,7 @@ func (c *Courier) sparing(ca *call, live []Incident) []Incident {
 }
 
 // word puts a job's incidents into words. What stands on the summary already is shown again, but not said.
-func (c *Courier) word(w *worker, j job, news []Incident) Notice {
+func (c *Dispatcher) word(w *worker, j job, news []Incident) Notice {
 	ca := j.lines[0].call
 	var earlier []Incident
 	if !w.speaks() {
@@ -223,7 +223,7 @@ func (c *Courier) word(w *worker, j job, news []Incident) Notice {
 }
 
 // onSummary lists the open incidents that stand on the summary popup already.
-func (c *Courier) onSummary(but map[string]bool) []Incident {
+func (c *Dispatcher) onSummary(but map[string]bool) []Incident {
 	return slices.DeleteFunc(c.ledger.List(), func(i Incident) bool {
 		return but[i.Key] || i.State != rules.Raised || !i.stands(c.news.key)
 	})

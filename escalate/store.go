@@ -47,7 +47,7 @@ func (l *Ledger) publish(i Incident) {
 	l.signal()
 }
 
-// signal has the Courier look again.
+// signal has the Dispatcher look again.
 func (l *Ledger) signal() {
 	select {
 	case l.changed <- struct{}{}:

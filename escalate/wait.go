@@ -8,13 +8,13 @@ import (
 )
 
 // silent reports whether nothing is to be said aloud of the incident now.
-func (c *Courier) silent(i Incident, now time.Time) bool {
+func (c *Dispatcher) silent(i Incident, now time.Time) bool {
 	on, _ := c.cfg.QuietHours.On(now)
 	return i.Silent || on
 }
 
 // waits reports whether an incident's notice is put off, and until when (zero: until something changes).
-func (c *Courier) waits(i Incident, causes []Incident, now time.Time) (until time.Time, yes bool) {
+func (c *Dispatcher) waits(i Incident, causes []Incident, now time.Time) (until time.Time, yes bool) {
 	if i.errand() != errandTell {
 		return time.Time{}, false
 	}
@@ -35,12 +35,12 @@ func (c *Courier) waits(i Incident, causes []Incident, now time.Time) (until tim
 }
 
 // onlySpeaks reports whether there is no channel that is fit for quiet hours.
-func (c *Courier) onlySpeaks() bool {
+func (c *Dispatcher) onlySpeaks() bool {
 	return !slices.ContainsFunc(c.workers, func(w *worker) bool { return !w.speaks() })
 }
 
 // catchUp brings a notice that was put off up to date.
-func (c *Courier) catchUp(i Incident, now time.Time) Incident {
+func (c *Dispatcher) catchUp(i Incident, now time.Time) Incident {
 	if _, due := catchUp(i, c.cfg.ladder(i), c.names(), wall(now)); !due {
 		return i
 	}
@@ -55,14 +55,14 @@ func (c *Courier) catchUp(i Incident, now time.Time) Incident {
 }
 
 // putOff records, once per notice, why nothing is told yet.
-func (c *Courier) putOff(i Incident, result, why string) {
+func (c *Dispatcher) putOff(i Incident, result, why string) {
 	if !i.waits(result) {
 		c.record(i.Key, Delivery{Channel: "none", Result: result, At: c.now(), Rev: i.Notice, Error: why}, false)
 	}
 }
 
 // goodMorning tells in one notice what waited for the end of the quiet hours. What has a popup of its own keeps it.
-func (c *Courier) goodMorning(waited []member, now time.Time) {
+func (c *Dispatcher) goodMorning(waited []member, now time.Time) {
 	var together []member
 	summary := false
 	for _, m := range waited {

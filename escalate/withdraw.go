@@ -9,7 +9,7 @@ import (
 )
 
 // withdraw starts taking away the first popup that stands for an incident.
-func (c *Courier) withdraw(i Incident, m member, now time.Time) {
+func (c *Dispatcher) withdraw(i Incident, m member, now time.Time) {
 	d := i.lingering()[0]
 	ca := &call{errand: errandWithdraw, members: []member{m}, popup: d.Popup}
 	n := slices.IndexFunc(c.workers, func(w *worker) bool { return w.Name == d.Channel && w.Withdraw != nil })
@@ -21,21 +21,21 @@ func (c *Courier) withdraw(i Incident, m member, now time.Time) {
 }
 
 // summaryNeeded reports whether the summary still speaks of others, or is about to be replaced.
-func (c *Courier) summaryNeeded(but string) bool {
+func (c *Dispatcher) summaryNeeded(but string) bool {
 	return c.summaries > 0 || slices.ContainsFunc(c.ledger.List(), func(i Incident) bool {
 		return i.Key != but && i.State == rules.Raised && i.stands(c.news.key)
 	})
 }
 
 // gone records that a popup is no longer our concern.
-func (c *Courier) gone(ca *call, channel, result string, err error) {
+func (c *Dispatcher) gone(ca *call, channel, result string, err error) {
 	m := ca.members[0]
 	c.record(m.key, Delivery{Channel: channel, Result: result, At: c.now(), OK: err == nil, Error: textOf(err), Rev: m.rev}, false)
 	delete(c.leaving, m.key)
 }
 
 // stale reports whether a popup is to be taken away. A summary is not, while others need it.
-func (c *Courier) stale(ca *call, w *worker) bool {
+func (c *Dispatcher) stale(ca *call, w *worker) bool {
 	if ca.popup != c.news.key || !c.summaryNeeded(ca.members[0].key) {
 		return true
 	}
@@ -46,14 +46,14 @@ func (c *Courier) stale(ca *call, w *worker) bool {
 	return false
 }
 
-func (c *Courier) withdrawn(ca *call, w *worker, r result) {
+func (c *Dispatcher) withdrawn(ca *call, w *worker, r result) {
 	m := ca.members[0]
 	if r.err == nil {
 		c.gone(ca, w.Name, ResultWithdrawn, nil)
 		return
 	}
 	c.log.Warn("withdraw", "key", m.key, "channel", w.Name, "error", r.err)
-	if c.failed(errandKey{key: m.key, errand: errandWithdraw}) >= withdrawMost {
+	if c.failed(noticeKey{key: m.key, errand: errandWithdraw}) >= withdrawMost {
 		c.gone(ca, w.Name, ResultStuck, r.err)
 		return
 	}

@@ -112,7 +112,7 @@ type Change struct {
 	Answer *Answer `json:"answer,omitempty"`
 }
 
-// Answer is a human's decision about a Plea or a task. The subject of its Change says which, and the Ref what the human
+// Answer is a human's decision about a Question or a task. The subject of its Change says which, and the Ref what the human
 // saw: if that has changed, or somebody else has settled it, the Change comes back with ErrConflict. An answer that
 // stands there already, with the same Key, is written only once.
 type Answer struct {
@@ -122,7 +122,7 @@ type Answer struct {
 	Why    string    `json:"why,omitempty"`
 	By     string    `json:"by"` // the human's name
 	At     time.Time `json:"at"`
-	// Stop tells the agent to end its task rather than to go on; Requirements replace what was asked of it. Only a Plea
+	// Stop tells the agent to end its task rather than to go on; Requirements replace what was asked of it. Only a Question
 	// that Steers takes them.
 	Stop         bool     `json:"stop,omitempty"`
 	Requirements []string `json:"requirements,omitempty"`

@@ -24,8 +24,8 @@ type Lock struct {
 	Ref Ref `json:"ref"`
 }
 
-// Plea is an agent's call for a human.
-type Plea struct {
+// Question is an agent's call for a human.
+type Question struct {
 	ID       string   `json:"id"`
 	Agent    string   `json:"agent"`
 	Task     string   `json:"task,omitempty"`

@@ -74,13 +74,13 @@ type Snapshot struct {
 	Gone bool `json:"gone,omitempty"`
 	// Yield says why steward leaves these files to others at this moment although it may act here (their own
 	// orchestrator is at work); "" when it need not.
-	Yield    string    `json:"yield,omitempty"`
-	Agents   []Agent   `json:"agents"`
-	Tasks    []Task    `json:"tasks"`
-	Locks    []Lock    `json:"locks"`
-	Pleas    []Plea    `json:"pleas"`
-	Findings []Finding `json:"findings"`
-	Faults   []Fault   `json:"faults"`
+	Yield     string     `json:"yield,omitempty"`
+	Agents    []Agent    `json:"agents"`
+	Tasks     []Task     `json:"tasks"`
+	Locks     []Lock     `json:"locks"`
+	Questions []Question `json:"pleas"`
+	Findings  []Finding  `json:"findings"`
+	Faults    []Fault    `json:"faults"`
 	// Events happened and are not on record yet in the log that steward keeps for the protocol.
 	Events []Event `json:"events,omitempty"`
 	// LogsCalls: the protocol's shared log takes a line for each incident about a task or an agent. Called lists the

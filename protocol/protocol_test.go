@@ -95,7 +95,7 @@ func TestPriorityWords(t *testing.T) {
 
 // TestAttemptsCount holds what counts as an attempt: committed retries, not deferrals, not schedules.
 func TestAttemptsCount(t *testing.T) {
-	task := Task{Takings: []Taking{
+	task := Task{Attempts: []Attempt{
 		{Action: ActionRetry, Committed: true}, {Action: ActionDefer, Committed: true}, {Action: ActionRetry},
 	}}
 	if n := task.Attempt(); n != 2 {

@@ -13,7 +13,7 @@ const (
 	KindAgent    Kind = "agent"
 	KindTask     Kind = "task"
 	KindLock     Kind = "lock"
-	KindPlea     Kind = "plea"
+	KindQuestion Kind = "plea"
 	KindProject  Kind = "project"
 	KindIncident Kind = "incident"
 	KindMachine  Kind = "machine"
@@ -82,7 +82,7 @@ func ParseQuery(text string) Query {
 		project, speaks, _ = strings.Cut(project, ":")
 	}
 	switch k := Kind(kind); k {
-	case KindAgent, KindTask, KindLock, KindPlea, KindProject, KindIncident, KindMachine:
+	case KindAgent, KindTask, KindLock, KindQuestion, KindProject, KindIncident, KindMachine:
 		return Query{Project: project, Protocol: speaks, Kind: k, ID: tail}
 	}
 	return q

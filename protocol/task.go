@@ -33,7 +33,7 @@ type Task struct {
 	// Steps are the newest results of the steps of its work, oldest first.
 	Steps []Step `json:"steps,omitempty"`
 	// Takings are the attempts on record, oldest first: the directory is the ledger.
-	Takings []Taking `json:"takings,omitempty"`
+	Attempts []Attempt `json:"takings,omitempty"`
 	// Buried: a dead letter lies on record. Cancelled: the operator ended it, or our retry of it.
 	Buried    bool `json:"buried,omitempty"`
 	Cancelled bool `json:"cancelled,omitempty"`
@@ -85,10 +85,10 @@ func (t *Task) HasLogged(event string) bool {
 	return false
 }
 
-// Count counts the committed takings that match.
-func (t *Task) Count(match func(Taking) bool) int {
+// Count counts the committed attempts that match.
+func (t *Task) Count(match func(Attempt) bool) int {
 	n := 0
-	for _, k := range t.Takings {
+	for _, k := range t.Attempts {
 		if k.Committed && match(k) {
 			n++
 		}
@@ -98,7 +98,7 @@ func (t *Task) Count(match func(Taking) bool) int {
 
 // Attempt is the number of the attempt that is under way or comes next, from 1. Deferrals do not count.
 func (t *Task) Attempt() int {
-	return 1 + t.Count(func(k Taking) bool { return k.Action == ActionRetry })
+	return 1 + t.Count(func(k Attempt) bool { return k.Action == ActionRetry })
 }
 
 // Step is what one step of a task's work reports (protocol 002, Result File Format).
@@ -182,15 +182,15 @@ type Outcome struct {
 // Succeeded reports whether the attempt succeeded.
 func (o *Outcome) Succeeded() bool { return o.Status == "completed" }
 
-// Actions of a Taking, and of the retry rules.
+// Actions of a Attempt, and of the retry rules.
 const (
 	ActionRetry = "retry"
 	ActionDefer = "defer"
 	ActionStop  = "stop"
 )
 
-// Taking is one entry of a task's ledger: a result that steward took away so that the task can run again.
-type Taking struct {
+// Attempt is one entry of a task's ledger: a result that steward took away so that the task can run again.
+type Attempt struct {
 	N      int       `json:"n"`
 	Action string    `json:"action"` // ActionRetry or ActionDefer
 	Rule   string    `json:"rule"`

@@ -25,7 +25,7 @@ type TaskEvidence struct {
 	Hold      *HoldFact  `json:"hold"`
 	Outcome   *Outcome   `json:"outcome"`
 	// Takings are the attempts on record, oldest first.
-	Takings []protocol.Taking `json:"takings"`
+	Takings []protocol.Attempt `json:"takings"`
 }
 
 // HoldFact says that a task is kept from its agent.
@@ -77,11 +77,11 @@ func taskEvidence(p *supervisor.State, subject protocol.Subject, now time.Time) 
 	m := p.Plan.Memory.Tasks.Of(subject)
 	e := &TaskEvidence{FirstSeen: instant(m.FirstSeen), Created: instant(t.Created), Running: instant(m.Running), Named: t.Named,
 		Visible: m.Visible.Seconds(), Timeout: t.Timeout.Seconds(), Block: t.Block, Related: t.Related, Directive: t.Directive,
-		Cancelled: t.Cancelled, Buried: t.Buried, Takings: []protocol.Taking{}}
+		Cancelled: t.Cancelled, Buried: t.Buried, Takings: []protocol.Attempt{}}
 	if t.CancelReason == protocol.ReasonSuperseded {
 		e.CancelWhy = "steward cancelled its retry: " + t.CancelWhy
 	}
-	for _, k := range t.Takings {
+	for _, k := range t.Attempts {
 		k.Due = k.Due.UTC()
 		e.Takings = append(e.Takings, k)
 	}
@@ -126,12 +126,12 @@ func findingsOf(p *supervisor.State, subject protocol.Subject) []protocol.Findin
 	return list
 }
 
-func pleaIn(p *supervisor.State, subject protocol.Subject) *protocol.Plea {
+func pleaIn(p *supervisor.State, subject protocol.Subject) *protocol.Question {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
-		for j := range s.Pleas {
-			if s.Subject(protocol.KindPlea, s.Pleas[j].ID) == subject {
-				return &s.Pleas[j]
+		for j := range s.Questions {
+			if s.Subject(protocol.KindQuestion, s.Questions[j].ID) == subject {
+				return &s.Questions[j]
 			}
 		}
 	}

@@ -26,7 +26,7 @@ type Explanation struct {
 	AgentEvidence *AgentEvidence          `json:"agent_evidence,omitempty"`
 	TaskEvidence  *TaskEvidence           `json:"task_evidence,omitempty"`
 	LockEvidence  *LockEvidence           `json:"lock_evidence,omitempty"`
-	Plea          *protocol.Plea          `json:"plea,omitempty"`
+	Plea          *protocol.Question      `json:"plea,omitempty"`
 	// Findings are what is wrong with it and needs no repair.
 	Findings []protocol.Finding `json:"findings,omitempty"`
 	// Incidents are the open ones about it.
@@ -121,7 +121,7 @@ func (e *Explanation) show(p *supervisor.State, subject protocol.Subject, now ti
 			return l.Project == subject.Project && l.Protocol == subject.Protocol && l.Resource == subject.ID
 		})
 		e.LockEvidence = lockEvidence(p, subject)
-	case protocol.KindPlea:
+	case protocol.KindQuestion:
 		e.Plea = pleaIn(p, subject)
 	}
 }

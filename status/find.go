@@ -51,8 +51,8 @@ func findExactly(p *supervisor.State, q protocol.Query) []protocol.Subject {
 		for j := range snap.Locks {
 			add(protocol.KindLock, snap.Locks[j].Resource)
 		}
-		for j := range snap.Pleas {
-			add(protocol.KindPlea, snap.Pleas[j].ID)
+		for j := range snap.Questions {
+			add(protocol.KindQuestion, snap.Questions[j].ID)
 		}
 	}
 	return found

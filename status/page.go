@@ -52,7 +52,7 @@ type documentRest struct {
 // written is the head of a document as it is sent.
 type written struct {
 	of    weak.Pointer[supervisor.State] // so that an old one does not stay in memory
-	locks []byte                           // those that steward lock run held then
+	locks []byte                         // those that steward lock run held then
 	text  []byte
 }
 

@@ -149,7 +149,7 @@ func scene() *supervisor.State {
 		Tasks: []protocol.Task{
 			{ID: "T-1", Agent: "codex-cursor", Type: "code", Priority: protocol.PriorityHigh, Named: "active_tasks", Timeout: 5 * time.Minute,
 				Progress: protocol.Progress{Percent: 40, Step: "tests", At: noon.Add(-time.Second)},
-				Takings:  []protocol.Taking{{N: 1, Action: protocol.ActionRetry, Rule: "timeout", Code: "TIMEOUT", Due: noon, Committed: true}}},
+				Attempts: []protocol.Attempt{{N: 1, Action: protocol.ActionRetry, Rule: "timeout", Code: "TIMEOUT", Due: noon, Committed: true}}},
 			{ID: "T-2", Agent: "codex-cursor", Priority: protocol.PriorityLow,
 				Hold: &protocol.Hold{Reason: protocol.HoldCapacity, Since: noon.Add(-time.Minute), ReleaseBy: noon.Add(2 * time.Minute)}},
 		},
@@ -180,7 +180,7 @@ func scene() *supervisor.State {
 		Config: decide.Config{LookEvery: 5 * time.Second, Capacity: capacity.Config{Threshold: 0.8},
 			Heartbeat: heartbeat.Config{Late: 45 * time.Second, Dead: 90 * time.Second}},
 		Projects: []supervisor.ProjectStatus{{Name: "shop", Path: "/srv/shop"}, {Name: "site", Path: "/srv/site", Paused: "a long lunch"}},
-		Done:  []supervisor.Done{{At: noon, Verb: "hold", Subject: held.String(), Why: "memory is at 91 %"}},
+		Done:     []supervisor.Done{{At: noon, Verb: "hold", Subject: held.String(), Why: "memory is at 91 %"}},
 	}
 	p.Projects[0].Speaks = longer(p.Projects[0].Speaks)
 	p.Projects[0].Speaks[0].Protocol, p.Projects[0].Speaks[0].Act = "agentstatus", true

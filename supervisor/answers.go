@@ -16,9 +16,9 @@ const NoSteering = "the agent cannot be told to stop or given other requirements
 func (s *loop) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.Change, error) {
 	change := protocol.Change{Verb: protocol.VerbAnswer, Reason: protocol.ReasonOperator, Answer: c.Answer,
 		Why: fmt.Sprintf("%s answered: %s", c.Answer.By, decide.Clip(c.Answer.Label, decide.MaxSummary))}
-	for i := range snap.Pleas {
-		p := &snap.Pleas[i]
-		if change.Subject = snap.Subject(protocol.KindPlea, p.ID); c.Subject.Matches(change.Subject) {
+	for i := range snap.Questions {
+		p := &snap.Questions[i]
+		if change.Subject = snap.Subject(protocol.KindQuestion, p.ID); c.Subject.Matches(change.Subject) {
 			if c.Answer.Steers() && !p.Steers {
 				return []protocol.Change{}, fmt.Errorf("%s %s: %w: %s; protocol %s has no such message", c.Verb, change.Subject, ErrRefused, NoSteering, snap.Protocol)
 			}
@@ -108,7 +108,7 @@ func (s *loop) answerNobody(c Command) error {
 	}
 	switch c.Answer.Option {
 	case decide.OptionDone, decide.OptionLeave, decide.OptionWait:
-		if c.Subject.Kind != protocol.KindPlea {
+		if c.Subject.Kind != protocol.KindQuestion {
 			return nil
 		}
 	}

@@ -185,7 +185,7 @@ func TestRetryOfALostTask(t *testing.T) {
 			t.Fatal(err)
 		}
 		task := w.read("demo", "t1")
-		if !task.Visible || task.Attempt() != 2 || !task.Takings[0].Twice || !task.Takings[0].Ours {
+		if !task.Visible || task.Attempt() != 2 || !task.Attempts[0].Twice || !task.Attempts[0].Ours {
 			t.Fatalf("%+v", task)
 		}
 	})
@@ -236,14 +236,14 @@ func TestPause(t *testing.T) {
 			f.submit(request("t2"), time.Now())
 			f.finish("t2", failure("FILE_NOT_FOUND"), time.Now())
 		})
-		if n := len(w.read("demo", "t2").Takings); n != 0 {
+		if n := len(w.read("demo", "t2").Attempts); n != 0 {
 			t.Fatal("a paused project was changed")
 		}
 		if err := do(t, s, "resume", ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if n := len(w.read("demo", "t2").Takings); n != 1 {
+		if n := len(w.read("demo", "t2").Attempts); n != 1 {
 			t.Fatal("a resumed project is not looked after")
 		}
 	})
@@ -325,7 +325,7 @@ func TestOnce(t *testing.T) {
 		if w.read("demo", "t1").Hold != nil || w.read("demo", "t2").Hold != nil {
 			t.Fatal("something stays held")
 		}
-		if len(w.read("demo", "t2").Takings) != 1 || a.agent.Recorded != "error" {
+		if len(w.read("demo", "t2").Attempts) != 1 || a.agent.Recorded != "error" {
 			t.Fatal("it did not act")
 		}
 	})

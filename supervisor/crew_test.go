@@ -402,7 +402,7 @@ func TestRefusedChangesDoNotSpin(t *testing.T) {
 					f.submit(request("t2"), time.Now())
 					f.finish("t2", failure("FILE_NOT_FOUND"), time.Now())
 				})
-				if len(w.read("demo", "t2").Takings) != 1 {
+				if len(w.read("demo", "t2").Attempts) != 1 {
 					t.Fatal("one bad file stops the others of its project")
 				}
 				spent := w.memory.Projects["demo"].Retries

@@ -19,9 +19,9 @@ type Driver struct {
 type Judge func(decide.View, decide.Memory, decide.Config) decide.Plan
 
 // NewDriver makes a loop that asks for the time by now, and has its plans made by judge.
-func NewDriver(cfg decide.Config, projects []Project, memory decide.Memory, doors Deps, now func() time.Time, judge Judge) *Driver {
-	l := newLoop(cfg, projects, memory, doors, slog.New(slog.DiscardHandler), nil)
-	l.now, l.judge = now, judge
+func NewDriver(cfg decide.Config, projects []Project, memory decide.Memory, deps Deps, now func() time.Time, judge Judge) *Driver {
+	l := newLoop(cfg, projects, memory, deps, now, slog.New(slog.DiscardHandler), nil)
+	l.judge = judge
 	return &Driver{loop: l, lookers: map[*projectState]*scanner{}}
 }
 

@@ -38,7 +38,7 @@ type card struct {
 	notice     *protocol.Hold
 	result     *protocol.Outcome
 	late       *protocol.Ref
-	ledger     []protocol.Taking
+	ledger     []protocol.Attempt
 	taken      map[int]protocol.Outcome
 	buried     bool
 	cancelled  bool
@@ -129,7 +129,7 @@ func (c *card) read() protocol.Task {
 		o := *c.result
 		t.Outcome = &o
 	}
-	t.Takings, t.Buried, t.Cancelled, t.Late = slices.Clone(c.ledger), c.buried, c.cancelled, c.late
+	t.Attempts, t.Buried, t.Cancelled, t.Late = slices.Clone(c.ledger), c.buried, c.cancelled, c.late
 	t.Logged, t.Hold = slices.Clone(c.logged), c.hold()
 	return t
 }
@@ -288,7 +288,7 @@ func (f *folder) retry(t *card, c protocol.Change, now time.Time) error {
 		}
 		return errMoved
 	}
-	k := protocol.Taking{N: c.Attempt, Action: c.Action, Rule: c.Rule, Code: c.Code, Agent: c.Agent, Due: c.Until, Ours: t.result.Ours, Twice: c.Twice}
+	k := protocol.Attempt{N: c.Attempt, Action: c.Action, Rule: c.Rule, Code: c.Code, Agent: c.Agent, Due: c.Until, Ours: t.result.Ours, Twice: c.Twice}
 	n := len(t.ledger)
 	switch {
 	case n >= c.Attempt && t.ledger[c.Attempt-1].Committed:

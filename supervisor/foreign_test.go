@@ -15,7 +15,7 @@ type foreign struct {
 	observed bool
 	yield    string
 	locks    []protocol.Lock
-	pleas    []protocol.Plea
+	pleas    []protocol.Question
 	findings []protocol.Finding
 	events   []protocol.Event
 	faults   []protocol.Fault
@@ -24,7 +24,7 @@ type foreign struct {
 
 func (f *foreign) fill(s *protocol.Snapshot) {
 	s.Yield = f.yield
-	s.Locks, s.Pleas = slices.Clone(f.locks), slices.Clone(f.pleas)
+	s.Locks, s.Questions = slices.Clone(f.locks), slices.Clone(f.pleas)
 	s.Findings, s.Events, s.Faults = slices.Clone(f.findings), slices.Clone(f.events), slices.Clone(f.faults)
 }
 
@@ -62,7 +62,7 @@ func (f *folder) applyForeign(c protocol.Change) (done bool, err error) {
 func (f *folder) requeue(t *card, c protocol.Change) error {
 	switch n := len(t.ledger); {
 	case n < c.Attempt:
-		k := protocol.Taking{N: c.Attempt, Action: c.Action, Rule: c.Rule, Code: c.Code, Agent: c.Agent, Twice: c.Twice}
+		k := protocol.Attempt{N: c.Attempt, Action: c.Action, Rule: c.Rule, Code: c.Code, Agent: c.Agent, Twice: c.Twice}
 		if err := f.do(func() { t.ledger = append(t.ledger, k) }); err != nil {
 			return err
 		}
@@ -99,14 +99,14 @@ func (s *stage) doLock(w []string) error {
 	return err
 }
 
-// doPlea: plea P by A [for T] [blocking] [due 05:00] says TEXT | plea P gone
+// doPlea: question P by A [for T] [blocking] [due 05:00] says TEXT | question P gone
 func (s *stage) doPlea(w []string) error {
 	f := &s.demo().foreign
 	if w[1] == "gone" {
-		f.pleas = slices.DeleteFunc(f.pleas, func(p protocol.Plea) bool { return p.ID == w[0] })
+		f.pleas = slices.DeleteFunc(f.pleas, func(p protocol.Question) bool { return p.ID == w[0] })
 		return nil
 	}
-	p := protocol.Plea{ID: w[0], Agent: w[2], Severity: protocol.High, Options: []string{"JWT", "OAuth"}, Ref: protocol.Ref{Sum: w[0]}}
+	p := protocol.Question{ID: w[0], Agent: w[2], Severity: protocol.High, Options: []string{"JWT", "OAuth"}, Ref: protocol.Ref{Sum: w[0]}}
 	for i := 3; i < len(w); i++ {
 		switch w[i] {
 		case "blocking":

@@ -57,7 +57,7 @@ func TestPauseOutlastsHistory(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, id := range []string{"before", "during"} {
-			if n := len(w.read("demo", id).Takings); n != 1 {
+			if n := len(w.read("demo", id).Attempts); n != 1 {
 				t.Errorf("%s has %d attempts on record; it is %s", id, n, stateOf(s, "demo", protocol.KindTask, id))
 			}
 		}

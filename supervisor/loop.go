@@ -72,8 +72,8 @@ type assignment struct {
 	order   order
 }
 
-func newLoop(cfg decide.Config, projects []Project, memory decide.Memory, doors Deps, log *slog.Logger, metrics *Metrics) *loop {
-	s := &loop{deps: doors, log: log, now: time.Now, judge: decide.Decide, cfg: cfg, memory: memory, metrics: metrics, projects: map[string]*projectState{}}
+func newLoop(cfg decide.Config, projects []Project, memory decide.Memory, deps Deps, now func() time.Time, log *slog.Logger, metrics *Metrics) *loop {
+	s := &loop{deps: deps, log: log, now: now, judge: decide.Decide, cfg: cfg, memory: memory, metrics: metrics, projects: map[string]*projectState{}}
 	for _, p := range projects {
 		s.projects[p.Name] = newProjectState(p)
 	}

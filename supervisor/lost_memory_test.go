@@ -32,7 +32,7 @@ func TestLostMemory(t *testing.T) {
 			forget()
 			time.Sleep(40 * time.Second)
 		}
-		if n := len(w.read("demo", "t1").Takings); n == 0 || n > 2 {
+		if n := len(w.read("demo", "t1").Attempts); n == 0 || n > 2 {
 			t.Errorf("%d attempts are on record, the rule allows 1 or 2", n)
 		}
 		w.at("demo", func(*folder) { a.every = time.Hour; a.next = time.Now().Add(time.Hour) })

@@ -118,7 +118,7 @@ func (m *simulation) succeed(a *actor, p *proc, patience int) {
 	}
 	again := len(p.works) > 0 && a.proof != recorded
 	for _, w := range p.works {
-		again = again && slices.ContainsFunc(w.c.ledger, func(k protocol.Taking) bool { return k.Twice && k.Committed })
+		again = again && slices.ContainsFunc(w.c.ledger, func(k protocol.Attempt) bool { return k.Twice && k.Committed })
 	}
 	switch {
 	case again:

@@ -48,7 +48,7 @@ func (d *place) unseen(a *actor) bool {
 // it may run twice, and what is completed is never begun again.
 func (m *simulation) checkTake(w *attempt) {
 	j := m.job(w.c)
-	twice := slices.ContainsFunc(w.c.ledger, func(k protocol.Taking) bool { return k.Twice })
+	twice := slices.ContainsFunc(w.c.ledger, func(k protocol.Attempt) bool { return k.Twice })
 	for _, other := range m.works {
 		if other.c == w.c && other.lives() && !twice {
 			m.Fatalf("issued twice: %s is begun by %s (%d) while process %d has it since %v", w.id, w.p.a.name, w.p.id.PID, other.p.id.PID, other.from)
@@ -102,7 +102,7 @@ func (m *simulation) checkChange(d *place, c protocol.Change) {
 	case protocol.VerbConclude, protocol.VerbRequeue, protocol.VerbRetry, protocol.VerbCancel, protocol.VerbBury:
 		card := d.s.files.cards[c.Subject.ID]
 		for _, w := range m.inHand(d, c.Subject.ID) {
-			marked := c.Twice || slices.ContainsFunc(card.ledger, func(k protocol.Taking) bool { return k.Twice })
+			marked := c.Twice || slices.ContainsFunc(card.ledger, func(k protocol.Attempt) bool { return k.Twice })
 			if c.Verb == protocol.VerbCancel && card.result != nil { // it leaves the result as it is, which says so itself
 				marked = marked || card.result.Twice
 			}

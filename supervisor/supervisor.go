@@ -25,8 +25,8 @@ type Supervisor struct {
 }
 
 // New prepares a supervisor; Run starts it. Memory is what the last run saved.
-func New(cfg decide.Config, projects []Project, memory decide.Memory, doors Deps, log *slog.Logger, metrics *Metrics) *Supervisor {
-	return &Supervisor{loop: newLoop(cfg, projects, memory, doors, log, metrics), ask: make(chan request), reports: make(chan report), stopped: make(chan struct{})}
+func New(cfg decide.Config, projects []Project, memory decide.Memory, deps Deps, log *slog.Logger, metrics *Metrics) *Supervisor {
+	return &Supervisor{loop: newLoop(cfg, projects, memory, deps, time.Now, log, metrics), ask: make(chan request), reports: make(chan report), stopped: make(chan struct{})}
 }
 
 // OnReady sets a function that is called once, after the first scan of every project that answers in time.

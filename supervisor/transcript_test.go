@@ -292,14 +292,14 @@ func (s *stage) doTask(w []string) error {
 	case "half-held": // a crash came between the notice and the hold
 		c.notice = &protocol.Hold{Reason: protocol.HoldCapacity, ReleaseBy: s.now.Add(time.Minute)}
 	case "half-retried": // a crash came between the schedule and the commit
-		c.ledger = append(c.ledger, protocol.Taking{N: len(c.ledger) + 1, Action: protocol.ActionRetry, Rule: "severity=warning", Code: "FLAKY", Due: s.now.Add(20 * time.Second)})
+		c.ledger = append(c.ledger, protocol.Attempt{N: len(c.ledger) + 1, Action: protocol.ActionRetry, Rule: "severity=warning", Code: "FLAKY", Due: s.now.Add(20 * time.Second)})
 		c.open, c.held = false, true
 		if len(w) > 2 { // by the operator
 			k := &c.ledger[len(c.ledger)-1]
 			k.Rule, k.Code, k.Due = "operator", "OPERATOR", s.now
 		}
 	case "retried": // an earlier steward took a result away and issued it again
-		c.ledger = append(c.ledger, protocol.Taking{N: len(c.ledger) + 1, Action: protocol.ActionRetry, Rule: w[2], Code: w[2], Due: s.now, Committed: true})
+		c.ledger = append(c.ledger, protocol.Attempt{N: len(c.ledger) + 1, Action: protocol.ActionRetry, Rule: w[2], Code: w[2], Due: s.now, Committed: true})
 	case "unread": // what its ledger says of the last attempt cannot be read; "read": it can again
 		c.ledger[len(c.ledger)-1].Unread = true
 	case "read":

@@ -23,7 +23,7 @@ import (
 const answerTime = 10 * time.Second
 
 // answer takes a human's reply.
-func (h *house) answer(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error) {
+func (h *daemon) answer(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error) {
 	i, err := h.ledger.Find(key)
 	if err != nil {
 		return i, err
@@ -34,7 +34,7 @@ func (h *house) answer(ctx context.Context, key string, r escalate.Reply) (escal
 	}
 	// What cannot be written is refused before it counts as answered.
 	first := &protocol.Answer{Option: optionOf(i, r.Option), Label: r.Option, By: r.By, Stop: r.Stop, Requirements: r.Requirements}
-	if subject := i.Subject(); first.Steers() && subject.Kind != protocol.KindPlea {
+	if subject := i.Subject(); first.Steers() && subject.Kind != protocol.KindQuestion {
 		return i, fmt.Errorf("answer incident %s: %w: %s; it is about %s, which is no agent's question", i.Key, supervisor.ErrRefused, supervisor.NoSteering, subject)
 	}
 	if err := h.write(ctx, i, first, true); err != nil {
@@ -49,11 +49,11 @@ func (h *house) answer(ctx context.Context, key string, r escalate.Reply) (escal
 		Text: because(i.Why, i.Answer.Why), Incident: i.Key}); err != nil {
 		h.log.Error("journal", "error", err)
 	}
-	switch err := h.carry(ctx, i); {
+	switch err := h.writeAnswer(ctx, i); {
 	case errors.Is(err, ralph.ErrResume):
 		return i, fmt.Errorf("the answer is taken and not tried again: %w", err)
 	case err != nil:
-		h.wakeCarrier()
+		h.wakeAnswerWriter()
 		return i, fmt.Errorf("the answer is taken, but cannot be written yet (steward goes on trying): %w", err)
 	}
 	done, err := h.ledger.Find(i.Key)
@@ -61,7 +61,7 @@ func (h *house) answer(ctx context.Context, key string, r escalate.Reply) (escal
 }
 
 // noteDelivery enters in the journal what became of an attempt to tell the human, and counts what was spoken about tasks.
-func (h *house) noteDelivery(i escalate.Incident, d escalate.Delivery) {
+func (h *daemon) noteDelivery(i escalate.Incident, d escalate.Delivery) {
 	e := supervisor.Entry{At: d.At, Kind: "delivery", Subject: i.Subject(), Verb: d.Channel, Reason: d.Result, Text: d.Result, Incident: i.Key, Error: d.Error}
 	if d.OK && d.Recovery {
 		e.Text = d.Result + ", that it is over"
@@ -78,7 +78,7 @@ func (h *house) noteDelivery(i escalate.Incident, d escalate.Delivery) {
 	}
 }
 
-func (h *house) human() string {
+func (h *daemon) human() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.cfg.Human.Name
@@ -95,10 +95,10 @@ func optionOf(i escalate.Incident, name string) string {
 }
 
 // write has the loop write an answer; try: only whether it could.
-func (h *house) write(ctx context.Context, i escalate.Incident, a *protocol.Answer, try bool) error {
+func (h *daemon) write(ctx context.Context, i escalate.Incident, a *protocol.Answer, try bool) error {
 	subject := i.Subject()
 	switch subject.Kind {
-	case protocol.KindPlea, protocol.KindTask, protocol.KindAgent:
+	case protocol.KindQuestion, protocol.KindTask, protocol.KindAgent:
 	default:
 		return nil // nobody but steward waits for it
 	}
@@ -112,7 +112,7 @@ func (h *house) write(ctx context.Context, i escalate.Incident, a *protocol.Answ
 }
 
 // carry writes down an answer that was taken. What nobody waits for any more counts as carried.
-func (h *house) carry(ctx context.Context, i escalate.Incident) error {
+func (h *daemon) writeAnswer(ctx context.Context, i escalate.Incident) error {
 	a := i.Answer
 	err := h.write(ctx, i, &protocol.Answer{Key: i.Key, Option: a.Option, Label: a.Label, Why: a.Why, By: a.By, At: a.At,
 		Stop: a.Stop, Requirements: a.Requirements}, false)
@@ -137,7 +137,7 @@ const conflictTime = 10 * time.Minute
 // carryEvery is how often what could not be written is tried again.
 const carryEvery = 10 * time.Second
 
-func (h *house) wakeCarrier() {
+func (h *daemon) wakeAnswerWriter() {
 	select {
 	case h.unanswered <- struct{}{}:
 	default:
@@ -145,7 +145,7 @@ func (h *house) wakeCarrier() {
 }
 
 // carryAnswers writes the answers that an earlier run, or an earlier try, could not. With nothing to do it sleeps.
-func (h *house) carryAnswers(ctx context.Context) error {
+func (h *daemon) writeAnswers(ctx context.Context) error {
 	timer := time.NewTimer(carryEvery)
 	defer timer.Stop()
 	for {
@@ -157,7 +157,7 @@ func (h *house) carryAnswers(ctx context.Context) error {
 		}
 		left := h.ledger.Uncarried()
 		for _, i := range left {
-			if err := h.carry(ctx, i); err != nil {
+			if err := h.writeAnswer(ctx, i); err != nil {
 				h.log.Warn("the answer cannot be written yet", "key", i.Key, "error", err)
 			}
 		}

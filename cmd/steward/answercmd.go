@@ -87,7 +87,7 @@ func renderAnswered(p *page, doc struct {
 		return
 	}
 	p.line("answered: %s: %s", clean(i.Summary), clean(i.Answer.Label))
-	if i.Subject().Kind == protocol.KindPlea && i.Opened > 1 && !i.Opening.IsZero() {
+	if i.Subject().Kind == protocol.KindQuestion && i.Opened > 1 && !i.Opening.IsZero() {
 		p.line("  it was asked again at %s, after it had been settled; this answers the question of then", p.clock(i.Opening))
 	}
 	if i.Answer.Stop {

@@ -53,7 +53,7 @@ func wordsOf(n escalate.Notice, buttons int) string {
 
 // hearPopups takes what popups tell: presses are answers. What a restarted server has lost is shown again, and so is what
 // an earlier run has left on the screen, because its buttons are dead.
-func (a *herald) hearPopups(ctx context.Context) error {
+func (a *channels) hearPopups(ctx context.Context) error {
 	due := map[string]bool{} // popups to be shown anew, or taken away
 	for _, key := range a.popups.Inherited() {
 		due[key] = true
@@ -97,7 +97,7 @@ const (
 )
 
 // pressedPopup takes a press for an answer. What is refused is shown as it stands now.
-func (a *herald) pressedPopup(ctx context.Context, e desktop.Event) {
+func (a *channels) pressedPopup(ctx context.Context, e desktop.Event) {
 	rev, option, ok := pressOf(e.Action)
 	if ok && a.pressed(ctx, e.Key, escalate.Reply{Option: option, Rev: rev, Via: escalate.ViaPopup}) != nil {
 		a.repost(ctx, e.Key)
@@ -106,18 +106,18 @@ func (a *herald) pressedPopup(ctx context.Context, e desktop.Event) {
 
 // repost shows the popup of an incident that is open and was shown before, and takes away one that speaks of nothing
 // that is open; true when nothing is left to do.
-func (a *herald) repost(ctx context.Context, key string) bool {
+func (a *channels) repost(ctx context.Context, key string) bool {
 	ctx, cancel := context.WithTimeout(ctx, popupDeadline)
 	defer cancel()
 	n, stands := a.ledger.Standing(key)
 	switch {
 	case stands:
 		n.Hushed = true // it was heard when it first came
-		_, err := (&outlets{popups: a.popups}).popup(ctx, n)
+		_, err := (&channelSet{popups: a.popups}).popup(ctx, n)
 		if a.ledger.Shows(key) {
 			return err == nil
 		}
-		// It was settled meanwhile, and what the courier took away is back.
+		// It was settled meanwhile, and what the dispatcher took away is back.
 	case a.ledger.Shows(key):
 		return true // a summary has no buttons; what is still to be told takes its popup's place by itself
 	}

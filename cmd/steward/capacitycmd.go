@@ -28,7 +28,7 @@ func (a *app) capacityCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m := &meter{app: a, client: status.NewClient(paths.Socket)}
+			m := &capacityView{app: a, client: status.NewClient(paths.Socket)}
 			if watch {
 				return m.watch(c.Context())
 			}
@@ -40,7 +40,7 @@ func (a *app) capacityCommand() *cobra.Command {
 }
 
 // meter shows the capacity: the daemon's word, or its own reading while no daemon answers.
-type meter struct {
+type capacityView struct {
 	app    *app
 	client *status.Client
 	gauge  *measure.Gauge
@@ -48,7 +48,7 @@ type meter struct {
 	limit  capacity.Config
 }
 
-func (m *meter) show(ctx context.Context) error {
+func (m *capacityView) show(ctx context.Context) error {
 	raw, err := m.read(ctx)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (m *meter) show(ctx context.Context) error {
 	return present(m.app, raw, renderCapacity)
 }
 
-func (m *meter) read(ctx context.Context) (json.RawMessage, error) {
+func (m *capacityView) read(ctx context.Context) (json.RawMessage, error) {
 	var raw json.RawMessage
 	err := m.client.Get(ctx, "/v1/capacity", &raw)
 	switch {
@@ -75,7 +75,7 @@ const shownConsumers = 5
 const pause = 300 * time.Millisecond
 
 // measure takes the readings without a daemon.
-func (m *meter) measure(ctx context.Context) (json.RawMessage, error) {
+func (m *capacityView) measure(ctx context.Context) (json.RawMessage, error) {
 	if m.gauge == nil {
 		m.furnish()
 		m.gauge.Sample(time.Now())
@@ -93,7 +93,7 @@ func (m *meter) measure(ctx context.Context) (json.RawMessage, error) {
 }
 
 // furnish sets up the gauge for the folders of the projects. A bad configuration is no reason not to measure.
-func (m *meter) furnish() {
+func (m *capacityView) furnish() {
 	cfg, paths, err := m.app.settings()
 	if err != nil {
 		cfg = config.Defaults()

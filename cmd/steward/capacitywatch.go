@@ -28,7 +28,7 @@ const (
 
 // watch shows the capacity every second: on one screen of a terminal, else as blocks one after the other. On a terminal
 // the last picture stays behind.
-func (m *meter) watch(ctx context.Context) error {
+func (m *capacityView) watch(ctx context.Context) error {
 	if m.app.output == "json" || !isTerminal(m.app.out) {
 		return m.stream(ctx)
 	}
@@ -40,7 +40,7 @@ func (m *meter) watch(ctx context.Context) error {
 }
 
 // stream prints one document after the other.
-func (m *meter) stream(ctx context.Context) error {
+func (m *capacityView) stream(ctx context.Context) error {
 	for first := true; ; first = false {
 		raw, err := m.read(ctx)
 		if err == nil {
@@ -62,7 +62,7 @@ func (m *meter) stream(ctx context.Context) error {
 }
 
 // live draws the capacity and its last minute until the context ends, and gives what it drew last.
-func (m *meter) live(ctx context.Context) (last string, err error) {
+func (m *capacityView) live(ctx context.Context) (last string, err error) {
 	past := history{}
 	return m.app.live(ctx, time.Second, func(ctx context.Context) (string, string, error) {
 		raw, err := m.read(ctx)

@@ -57,8 +57,8 @@ func invoke(args ...string) (code int, out, errOut string) {
 	return code, o.String(), e.String()
 }
 
-// daemon answers on the socket of atHome, and notes what it was asked.
-func daemon(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) (asked *[]string) {
+// fakeDaemon answers on the socket of atHome, and notes what it was asked.
+func fakeDaemon(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) (asked *[]string) {
 	t.Helper()
 	l, err := net.Listen("unix", os.Getenv("STEWARD_SOCKET"))
 	if err != nil {
@@ -111,7 +111,7 @@ func TestCommandsAskForTheirRoute(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			atHome(t)
-			asked := daemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, c.answer) })
+			asked := fakeDaemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, c.answer) })
 			code, out, errOut := invoke(strings.Fields(c.args)...)
 			if code != 0 || errOut != "" {
 				t.Fatalf("exit %d: %s", code, errOut)
@@ -128,7 +128,7 @@ func TestCommandsAskForTheirRoute(t *testing.T) {
 
 func TestABareNameIsATaskOrElseAnAgent(t *testing.T) {
 	atHome(t)
-	asked := daemon(t, func(w http.ResponseWriter, r *http.Request) {
+	asked := fakeDaemon(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "/tasks/") {
 			w.WriteHeader(404)
 			io.WriteString(w, `{"error":{"code":"no_such_subject","message":"no such task","hint":""}}`)
@@ -144,7 +144,7 @@ func TestABareNameIsATaskOrElseAnAgent(t *testing.T) {
 
 func TestAllIncidents(t *testing.T) {
 	atHome(t)
-	daemon(t, func(w http.ResponseWriter, r *http.Request) {
+	fakeDaemon(t, func(w http.ResponseWriter, r *http.Request) {
 		key := "open0000"
 		if r.URL.Query().Get("state") == "resolved" {
 			key = "over0000"
@@ -170,7 +170,7 @@ func TestExitCodesOfRefusals(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.status, c.code), func(t *testing.T) {
 			atHome(t)
-			daemon(t, func(w http.ResponseWriter, _ *http.Request) {
+			fakeDaemon(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(c.status)
 				fmt.Fprintf(w, `{"error":{"code":%q,"message":"it is\nnot \u001b[31mpossible","hint":"do this"}}`, c.code)
 			})
@@ -272,10 +272,10 @@ func (w *stopAfter) Write(b []byte) (int, error) {
 
 func TestWatchPrintsBlocks(t *testing.T) {
 	atHome(t)
-	daemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"threshold":0.8,"held":[]}`) })
+	fakeDaemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"threshold":0.8,"held":[]}`) })
 	ctx, stop := context.WithCancel(t.Context())
 	out := &stopAfter{text: "load", n: 2, stop: stop}
-	m := &meter{app: &app{out: out, output: "text"}, client: status.NewClient(os.Getenv("STEWARD_SOCKET"))}
+	m := &capacityView{app: &app{out: out, output: "text"}, client: status.NewClient(os.Getenv("STEWARD_SOCKET"))}
 	if err := m.watch(ctx); err != nil {
 		t.Error(err)
 	}
@@ -288,7 +288,7 @@ func TestFollowEndsQuietly(t *testing.T) {
 	for output, want := range map[string]string{"text": "sot:agent/codex  became late: ?[2J silent ?\n", "json": `"text":"\u001b[2J silent \u009b"}` + "\n"} {
 		t.Run(output, func(t *testing.T) {
 			atHome(t)
-			daemon(t, func(w http.ResponseWriter, r *http.Request) {
+			fakeDaemon(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Accept") != "text/event-stream" {
 					t.Errorf("it accepts %q", r.Header.Get("Accept"))
 				}
@@ -311,7 +311,7 @@ func TestFollowEndsQuietly(t *testing.T) {
 
 func TestFollowSaysWhenTheDaemonGoes(t *testing.T) {
 	atHome(t)
-	daemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, ": live\n\n") })
+	fakeDaemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, ": live\n\n") })
 	if code, _, errOut := invoke("log", "--follow"); code != exitNoDaemon {
 		t.Errorf("exit %d: %s", code, errOut)
 	}
@@ -322,7 +322,7 @@ func TestABadConfigurationKeepsNobodyFromTheDaemon(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte("nonsense = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	daemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"agents":[]}`) })
+	fakeDaemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"agents":[]}`) })
 	code, out, errOut := invoke("agents")
 	if code != 0 || out != "no agents\nhow to add one: steward boot --help\n" || strings.Count(errOut, "the configuration cannot be used") != 1 {
 		t.Errorf("exit %d, %q, %q", code, out, errOut)
@@ -375,7 +375,7 @@ func TestConfigCommand(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	atHome(t)
-	daemon(t, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(sampleStatus()) })
+	fakeDaemon(t, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(sampleStatus()) })
 	_, out, _ := invoke("__complete", "explain", "")
 	if !strings.Contains(out, "codex-cursor\tagent, alive\n") || !strings.Contains(out, longID+"\ttask, running\n") || !strings.Contains(out, "3fa9c2d400000001\t") {
 		t.Errorf("explain completes to:\n%s", out)

@@ -13,7 +13,7 @@ import (
 )
 
 // catchCrash has a crash leave its report in the state folder.
-func (h *house) catchCrash() {
+func (h *daemon) catchCrash() {
 	f, err := os.OpenFile(filepath.Join(h.paths.State, crashFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err == nil {
 		err = errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close())
@@ -41,7 +41,7 @@ func crashAlert() rules.Alert {
 }
 
 // tellOfCrash raises an incident when the last run ended by a defect.
-func (h *house) tellOfCrash() {
+func (h *daemon) tellOfCrash() {
 	last := h.tenure.Last
 	if last == nil || last.How != endCrashed && last.How != endWatchdog && last.How != endMemory {
 		return
@@ -58,7 +58,7 @@ func (h *house) tellOfCrash() {
 const healthyAfter = 10 * time.Minute
 
 // recover settles the incident of a crash once this run has lasted.
-func (h *house) recover(now time.Time) {
+func (h *daemon) recover(now time.Time) {
 	if h.recovered || now.Sub(h.tenure.Started) < healthyAfter {
 		return
 	}
@@ -72,7 +72,7 @@ func (h *house) recover(now time.Time) {
 const keptCrashes = 5
 
 // setCrashAside gives the report that a crashed run left, and keeps it under a name with its time.
-func (h *house) setCrashAside(now time.Time) string {
+func (h *daemon) saveCrashLog(now time.Time) string {
 	path := filepath.Join(h.paths.State, crashFile)
 	report := crashLeft(h.paths.State)
 	if report == "" {

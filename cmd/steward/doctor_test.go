@@ -187,7 +187,7 @@ func TestDoctorDaemon(t *testing.T) {
 		return append(judgeDaemon(f), judgeEnd(f)...)
 	}
 	gone := func(f *daemonFacts) { f.doc, f.err = nil, fmt.Errorf("ask: %w", status.ErrNoDaemon) }
-	run := &tenure{PID: 7, Started: ago(time.Minute), Ended: ago(50 * time.Second), How: endFailed, Why: "no disk", Failed: 1}
+	run := &runRecord{PID: 7, Started: ago(time.Minute), Ended: ago(50 * time.Second), How: endFailed, Why: "no disk", Failed: 1}
 	const ok, fresh = "ok socket: steward 2 answers on /r/s, up 60 min", "ok heartbeat: 9 s ago"
 	judged(t, []judgement{
 		{"it answers", daemon(func(*daemonFacts) {}), []string{ok, fresh}},
@@ -203,7 +203,7 @@ func TestDoctorDaemon(t *testing.T) {
 		{"failed starts", daemon(func(f *daemonFacts) { gone(f); f.run = run }), []string{"warn socket", "fail last end: " + endFailed + " 50 s ago: no disk; 2 starts in a row"}},
 		{"it crashed", daemon(func(f *daemonFacts) {
 			gone(f)
-			f.run, f.crash = &tenure{PID: 7, Started: ago(time.Hour), Ready: ago(time.Hour), Ended: ago(time.Minute)}, "\npanic: nil map\n"
+			f.run, f.crash = &runRecord{PID: 7, Started: ago(time.Hour), Ready: ago(time.Hour), Ended: ago(time.Minute)}, "\npanic: nil map\n"
 		}), []string{"warn socket", "warn last end: " + endCrashed + " 60 s ago: panic: nil map"}},
 		{"too long", daemon(func(f *daemonFacts) { f.socket = "/" + strings.Repeat("s", 200) }), []string{"fail socket: socket path too long"}},
 	})

@@ -18,7 +18,7 @@ type daemonFacts struct {
 	system bool             // it is the machine's unit
 	doc    *status.Document // nil: it did not answer
 	err    error            // why not
-	run    *tenure          // what run.json tells; nil: nothing
+	run    *runRecord       // what run.json tells; nil: nothing
 	lives  bool             // its process is there
 	crash  string           // the report that a crashed run left
 	beat   heartbeatDoc

@@ -19,7 +19,7 @@ import (
 
 // watchFacts are what the kernel gives this user for watching folders, and how much of it is in use. -1: not known.
 type watchFacts struct {
-	err                           error // of a watch that was made for trial
+	err                           error // of a watch that was made for testMessage
 	watches, maxWatches           int
 	instances, maxInstances       int
 	lookEvery                     time.Duration

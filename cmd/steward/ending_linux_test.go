@@ -52,13 +52,13 @@ func deafFamily(t *testing.T) (root protocol.Identity, child proc.Identity) {
 }
 
 // endingHouse is as much of a steward as ending processes takes.
-func endingHouse(t *testing.T) *house {
+func endingHouse(t *testing.T) *daemon {
 	t.Helper()
 	journal, err := supervisor.OpenJournal(filepath.Join(t.TempDir(), "journal.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{endings: make(chan ending, mostEndings), journal: journal, log: slog.New(slog.DiscardHandler)}
+	h := &daemon{endings: make(chan ending, mostEndings), journal: journal, log: slog.New(slog.DiscardHandler)}
 	h.cfg.Keep.Stop = 200 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -68,7 +68,7 @@ func endingHouse(t *testing.T) *house {
 }
 
 // noted waits for the journal's word on a process.
-func noted(t *testing.T, h *house) supervisor.Entry {
+func noted(t *testing.T, h *daemon) supervisor.Entry {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		found, err := h.journal.Read(1, func(e *supervisor.Entry) bool { return e.Verb == "end" })

@@ -46,7 +46,7 @@ func TestErrorsInJSON(t *testing.T) {
 		t.Run(c.args, func(t *testing.T) {
 			atHome(t)
 			if c.answer != nil {
-				daemon(t, c.answer)
+				fakeDaemon(t, c.answer)
 			}
 			code, _, errOut := invoke(strings.Fields(c.args)...)
 			var doc struct{ Error status.Error }

@@ -103,7 +103,7 @@ func (j *job) enroll(l *life) error {
 		return nil
 	}
 	// As long as we live, the end of the command is ours to tell: the daemon sees it before we can say that it was a good one.
-	post := agentstatus.Post{Process: protocol.Identity(l.id), Keeper: selfIdentity(), Kept: true, Lay: !j.laid}
+	post := agentstatus.Registration{Process: protocol.Identity(l.id), Keeper: selfIdentity(), Kept: true, Lay: !j.laid}
 	base := j.name
 	for n := 1; ; n++ {
 		post.Agent = j.name

@@ -237,7 +237,7 @@ func gateFact(h *status.HoldFact) string {
 	return strings.Join(names, "; ")
 }
 
-func takingFact(p *page, k protocol.Taking) string {
+func takingFact(p *page, k protocol.Attempt) string {
 	what := fmt.Sprintf("%d: %s after %s, rule %s, due %s", k.N, k.Action, k.Code, k.Rule, p.clock(k.Due))
 	if k.Twice {
 		what += ", may have run twice"
@@ -276,7 +276,7 @@ func lockFacts(p *page, l supervisor.LockReport, e *status.LockEvidence) [][2]st
 	return facts
 }
 
-func pleaFacts(p *page, l *protocol.Plea) [][2]string {
+func pleaFacts(p *page, l *protocol.Question) [][2]string {
 	facts := [][2]string{{"asked by", l.Agent}, {"task", l.Task}, {"severity", string(l.Severity)}, {"detail", l.Detail}}
 	if l.Blocking {
 		facts = append(facts, [2]string{"blocks work", "yes"})

@@ -12,7 +12,7 @@ import (
 )
 
 // handsOver reports, once and for all, whether the stop that was ordered is one half of a restart or an upgrade.
-func (h *house) handsOver() bool {
+func (h *daemon) handsOver() bool {
 	h.handOnce.Do(func() {
 		h.hands = takeNote(h.paths.State, time.Now())
 		if h.manager == managerSystemd && !h.hands {
@@ -26,7 +26,7 @@ func (h *house) handsOver() bool {
 	return h.hands
 }
 
-func (h *house) isMachine() bool { return platform.IsMachineState(h.paths.State) }
+func (h *daemon) isMachine() bool { return platform.IsMachineState(h.paths.State) }
 
 // A hand-over note tells the running steward that another one follows at once.
 const (

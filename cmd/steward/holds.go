@@ -116,7 +116,7 @@ func (l *holds) add(snap *protocol.Snapshot, adapter protocol.Adapter) {
 // knownProjects are the folders that a steward of this user looks after: those of the configuration or else the
 // current one, and those of the last run, which may have come from its flags.
 func (a *app) knownProjects(cfg config.Config, paths platform.Paths) []config.ProjectRef {
-	h := &house{app: a, log: slog.New(slog.DiscardHandler)}
+	h := &daemon{app: a, log: slog.New(slog.DiscardHandler)}
 	refs, _, _ := h.projects(cfg) // two rows for one folder: then only the last run's are known
 	return withLast(refs, cfg, paths)
 }

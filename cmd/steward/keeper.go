@@ -23,20 +23,20 @@ import (
 )
 
 // newKeeper makes the keeper of the [[agent]] rows. It looks at nothing yet.
-func (h *house) newKeeper() *keep.Keeper {
-	return keep.New(keep.Options{State: h.paths.State, Root: h.state, Now: time.Now, Log: h.log, Environ: os.Environ(), Doors: h.keeperDoors(),
+func (h *daemon) newKeeper() *keep.Keeper {
+	return keep.New(keep.Options{State: h.paths.State, Root: h.state, Now: time.Now, Log: h.log, Environ: os.Environ(), Doors: h.keeperDeps(),
 		OpenUnits: service.OpenUnits, Managed: h.manager == managerSystemd})
 }
 
-// keepAgents starts and keeps the agents of the configuration until the house is left; they live on.
-func (h *house) keepAgents(ctx context.Context) error {
+// keepAgents starts and keeps the agents of the configuration until the daemon is left; they live on.
+func (h *daemon) keepAgents(ctx context.Context) error {
 	k := h.newKeeper()
 	h.mu.Lock()
 	h.keeper = k
 	cfg := h.cfg
 	h.mu.Unlock()
 	h.setAgents(cfg)
-	looked := time.AfterFunc(firstPicture, func() { h.onPicture(ctx) })
+	looked := time.AfterFunc(firstPicture, func() { h.onState(ctx) })
 	defer looked.Stop()
 	return k.Run(ctx)
 }
@@ -45,7 +45,7 @@ func (h *house) keepAgents(ctx context.Context) error {
 const firstPicture = 20 * time.Millisecond
 
 // onPicture has the agents looked at again as soon as the gate can answer. Those that live already were adopted meanwhile.
-func (h *house) onPicture(ctx context.Context) {
+func (h *daemon) onState(ctx context.Context) {
 	for h.loop.State() == nil {
 		if rest(ctx, firstPicture) != nil {
 			return
@@ -58,7 +58,7 @@ func (h *house) onPicture(ctx context.Context) {
 }
 
 // keptAgents tells of the agents that this steward starts.
-func (h *house) keptAgents() []status.Kept {
+func (h *daemon) keptAgents() []status.Kept {
 	h.mu.Lock()
 	k := h.keeper
 	h.mu.Unlock()
@@ -73,7 +73,7 @@ func (h *house) keptAgents() []status.Kept {
 }
 
 // restartAgent ends an agent of an [[agent]] row and starts it anew. A held agent stays as it is: it would not start again.
-func (h *house) restartAgent(ctx context.Context, a status.Kept, why string) (status.Kept, error) {
+func (h *daemon) restartAgent(ctx context.Context, a status.Kept, why string) (status.Kept, error) {
 	subject := protocol.Subject{Project: a.Project, Protocol: agentstatus.Name, Kind: protocol.KindAgent, ID: a.Agent}
 	if h.holdsAgent(keep.Row{Project: a.Project, Name: a.Agent}) {
 		return a, fmt.Errorf("%w: %s is held, and would not start again; first: steward release %s:agent/%s", supervisor.ErrRefused, a.Agent, a.Project, a.Agent)
@@ -94,7 +94,7 @@ func (h *house) restartAgent(ctx context.Context, a status.Kept, why string) (st
 
 // setAgents has the keeper follow the configuration. Agents of projects that this run was not asked to supervise are
 // neither started nor ended.
-func (h *house) setAgents(cfg config.Config) {
+func (h *daemon) setAgents(cfg config.Config) {
 	h.mu.Lock()
 	k := h.keeper
 	h.mu.Unlock()
@@ -148,7 +148,7 @@ func keptRows(cfg config.Config, refs []config.ProjectRef) (rows, aside []keep.R
 }
 
 // keeperDoors are the keeper's ways to the project's files, to the gate, and to the human.
-func (h *house) keeperDoors() keep.Doors {
+func (h *daemon) keeperDeps() keep.Deps {
 	me := selfIdentity()
 	client := func(row keep.Row, do func(*agentstatus.Client) error) error {
 		h.mu.Lock()
@@ -161,11 +161,11 @@ func (h *house) keeperDoors() keep.Doors {
 		defer c.Close()
 		return do(c)
 	}
-	return keep.Doors{
+	return keep.Deps{
 		Enroll: func(ctx context.Context, row keep.Row, id protocol.Identity) error {
 			return client(row, func(c *agentstatus.Client) error {
 				// Shared: the configuration says that it is this agent, whoever else works under the name.
-				return c.Enroll(ctx, agentstatus.Post{Agent: row.Name, Process: id, Keeper: me, Kept: true, Shared: true}, time.Now())
+				return c.Enroll(ctx, agentstatus.Registration{Agent: row.Name, Process: id, Keeper: me, Kept: true, Shared: true}, time.Now())
 			})
 		},
 		Leave: func(ctx context.Context, row keep.Row, id protocol.Identity, _ keep.Ending, failed bool, why string) error {
@@ -186,7 +186,7 @@ func (h *house) keeperDoors() keep.Doors {
 }
 
 // admitAgent asks the gate by the load of the last sample.
-func (h *house) admitAgent(row keep.Row) (ok bool, why string, again time.Duration) {
+func (h *daemon) admitAgent(row keep.Row) (ok bool, why string, again time.Duration) {
 	v := h.admissions.Ask(supervisor.Admission{}, time.Now())
 	if v == nil {
 		return false, "", 0 // nothing is measured yet; onPicture asks again
@@ -195,7 +195,7 @@ func (h *house) admitAgent(row keep.Row) (ok bool, why string, again time.Durati
 }
 
 // holdsAgent reports whether the operator holds the agent.
-func (h *house) holdsAgent(row keep.Row) bool {
+func (h *daemon) holdsAgent(row keep.Row) bool {
 	p := h.loop.State()
 	if p == nil {
 		return false
@@ -228,7 +228,7 @@ func agentAlert(row keep.Row) rules.Alert {
 }
 
 // tellOfAgent calls the human. The same failure, told again by the next run, is the same call.
-func (h *house) tellOfAgent(row keep.Row, why string, life int) error {
+func (h *daemon) tellOfAgent(row keep.Row, why string, life int) error {
 	a := agentAlert(row)
 	a.Blocking, a.Lasting, a.Occurrence = true, true, fmt.Sprintf("life %d", life)
 	a.Summary = "Agent " + row.Name + " fails again and again, and is not started any more"
@@ -238,12 +238,12 @@ func (h *house) tellOfAgent(row keep.Row, why string, life int) error {
 }
 
 // wantedAgain reports whether the human has answered that call with a new start.
-func (h *house) wantedAgain(row keep.Row, since time.Time) bool {
+func (h *daemon) wantedAgain(row keep.Row, since time.Time) bool {
 	i, err := h.ledger.Find(agentAlert(row).Key)
 	return err == nil && i.Answer != nil && i.Answer.Option == optionStartAgain && i.Answer.At.After(since)
 }
 
-func (h *house) agentRecovered(row keep.Row) {
+func (h *daemon) agentRecovered(row keep.Row) {
 	a := agentAlert(row)
 	a.Resolve, a.Detail = true, "it is started again, or not wanted any more"
 	if err := h.tell(a); err != nil {

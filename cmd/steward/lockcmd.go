@@ -51,18 +51,18 @@ func (a *app) locksOf(project string) (*lock.Place, config.Config, error) {
 	return lock.Open(dir, lock.Options{Now: time.Now, Mirror: m}), cfg, nil
 }
 
-// lockful is the adapter of a protocol with locks in a file, and the real locks that some of them stand for.
-type lockful struct {
+// lockLister is the adapter of a protocol with locks in a file, and the real locks that some of them stand for.
+type lockLister struct {
 	*handoffs.Project
 	place *lock.Place
 }
 
 func openHandoffs(dir string, g guard) speaking {
 	place := lock.Open(dir, lock.Options{Now: time.Now})
-	return lockful{handoffs.New(dir, handoffs.Options{Guard: g, Granted: place.Granted}), place}
+	return lockLister{handoffs.New(dir, handoffs.Options{Guard: g, Granted: place.Granted}), place}
 }
 
-func (l lockful) Close() {
+func (l lockLister) Close() {
 	l.Project.Close()
 	l.place.Close()
 }

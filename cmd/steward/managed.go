@@ -50,7 +50,7 @@ func (a *app) runManaged(ctx context.Context, dirs []string) error {
 	return h.run(ctx)
 }
 
-// noteFailedStart counts a start that came to nothing before it had a tenure of its own.
+// noteFailedStart counts a start that came to nothing before it had a runRecord of its own.
 func (a *app) noteFailedStart(manager string, cause error) error {
 	place, err := a.statePlace()
 	if err != nil { // the configuration is refused
@@ -66,7 +66,7 @@ func (a *app) noteFailedStart(manager string, cause error) error {
 	defer root.Close()
 	now := time.Now().UTC()
 	before := readTenure(place)
-	t := &tenure{PID: os.Getpid(), Version: version(), Manager: manager, Started: now, Failed: before.failedStarts(now, hasCrashed(place)),
+	t := &runRecord{PID: os.Getpid(), Version: version(), Manager: manager, Started: now, Failed: before.failedStarts(now, hasCrashed(place)),
 		Ended: now, How: endFailed, Why: oneWord(oneLine(cause))}
 	if before != nil {
 		t.Last = before.Last
@@ -92,7 +92,7 @@ func (a *app) statePlace() (string, error) {
 }
 
 // self is what the running steward says of itself.
-func (h *house) self() status.Self {
+func (h *daemon) self() status.Self {
 	s := status.Self{Version: version(), Manager: h.manager}
 	if h.tenure != nil {
 		s.LastEnd = h.tenure.Last
@@ -101,7 +101,7 @@ func (h *house) self() status.Self {
 }
 
 // settleIn is done once the first looks are over.
-func (h *house) settleIn() {
+func (h *daemon) startUp() {
 	h.tenure.Ready = time.Now().UTC()
 	if err := h.tenure.write(h.state); err != nil {
 		h.log.Error("write run.json", "error", err)
@@ -117,7 +117,7 @@ func (h *house) settleIn() {
 }
 
 // sayReady tells the service manager what is looked after.
-func (h *house) sayReady() {
+func (h *daemon) sayReady() {
 	text := "no project is configured"
 	if p := h.loop.State(); p != nil && len(p.Projects) > 0 {
 		text = "looks after " + plural(len(p.Projects), "project")

@@ -37,8 +37,8 @@ func (a *app) planCommand() *cobra.Command {
 	return c
 }
 
-// prospect is what plan prints.
-type prospect struct {
+// planned is what plan prints.
+type planned struct {
 	Changes []protocol.Change `json:"changes"`
 	// Waiting are changes that are not made: steward only observes there, is paused, or yields to others.
 	Waiting  []protocol.Change  `json:"waiting"`
@@ -61,7 +61,7 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	h := &house{app: a, dirs: dirs, cfg: cfg, paths: paths, log: slog.New(slog.DiscardHandler)}
+	h := &daemon{app: a, dirs: dirs, cfg: cfg, paths: paths, log: slog.New(slog.DiscardHandler)}
 	refs, _, err := h.projects(cfg)
 	if err != nil {
 		return err
@@ -166,8 +166,8 @@ func processesOf(snaps []protocol.Snapshot) []decide.Process {
 	return list
 }
 
-func prospectOf(v decide.View, p decide.Plan) prospect {
-	out := prospect{Changes: p.Changes, Alerts: p.Alerts, Faults: []protocol.Fault{}, Verdicts: []verdictLine{},
+func prospectOf(v decide.View, p decide.Plan) planned {
+	out := planned{Changes: p.Changes, Alerts: p.Alerts, Faults: []protocol.Fault{}, Verdicts: []verdictLine{},
 		Waiting: append([]protocol.Change{}, p.Waiting...), Findings: []protocol.Finding{}}
 	if out.Changes == nil {
 		out.Changes = []protocol.Change{}
@@ -211,7 +211,7 @@ func line(subject protocol.Subject, state, why string, due time.Time) verdictLin
 	return l
 }
 
-func (a *app) printPlan(p prospect) error {
+func (a *app) printPlan(p planned) error {
 	if a.output == "json" {
 		return a.print(p)
 	}

@@ -63,8 +63,8 @@ func (a *app) runCommand() *cobra.Command {
 	return c
 }
 
-// house is a steward in one piece: this file is the only wiring in the program.
-type house struct {
+// daemon is a steward in one piece: this file is the only wiring in the program.
+type daemon struct {
 	app      *app
 	dirs     []string
 	cfg      config.Config
@@ -75,7 +75,7 @@ type house struct {
 	listener net.Listener
 	ledger   *escalate.Ledger
 	orders   *supervisor.Orders
-	herald   *herald
+	herald   *channels
 	// unanswered has a token when an answer waits to be written.
 	unanswered chan struct{}
 	// metricsChanged has a token when the address of the metrics may have changed.
@@ -99,7 +99,7 @@ type house struct {
 	learnt         int64 // the mark of what learnt.json holds
 
 	under
-	tenure *tenure
+	tenure *runRecord
 	// The loop's own: the last sign of life, its trouble, and whether an earlier crash is settled.
 	beaten    time.Time
 	beatErr   error
@@ -119,16 +119,16 @@ type under struct {
 	line    *service.Line
 }
 
-// furnish puts the house together. Nothing runs yet.
-func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
-	h := &house{app: a, dirs: dirs, log: a.logger(), under: u, metricsChanged: make(chan struct{}, 1)}
+// furnish puts the daemon together. Nothing runs yet.
+func (a *app) furnish(dirs []string, once bool, u under) (*daemon, error) {
+	h := &daemon{app: a, dirs: dirs, log: a.logger(), under: u, metricsChanged: make(chan struct{}, 1)}
 	var err error
 	if h.cfg, h.paths, err = a.settings(); err != nil {
 		return nil, err
 	}
 	refs, twins, err := h.projects(h.cfg)
 	if err == nil {
-		err = h.checkGiven(once)
+		err = h.selectProjects(once)
 	}
 	if err != nil {
 		return nil, err
@@ -156,14 +156,14 @@ func (a *app) furnish(dirs []string, once bool, u under) (*house, error) {
 	for _, ref := range refs {
 		projects = append(projects, projectOf(ref, h.cfg, true))
 	}
-	h.loop = supervisor.New(h.cfg.Policies(), projects, memory, h.doors(), h.log, h.metrics)
+	h.loop = supervisor.New(h.cfg.Policies(), projects, memory, h.deps(), h.log, h.metrics)
 	h.metrics.Serve(h.loop.State, h.ledger.Heads)
 	h.admissions = &supervisor.Admissions{Picture: h.loop.State}
 	return h, nil
 }
 
 // takeOver reads what the last run left.
-func (h *house) takeOver(once bool) (decide.Memory, error) {
+func (h *daemon) takeOver(once bool) (decide.Memory, error) {
 	var err error
 	if h.orders, err = supervisor.OpenOrders(h.state); err != nil {
 		return decide.Memory{}, err
@@ -172,7 +172,7 @@ func (h *house) takeOver(once bool) (decide.Memory, error) {
 		return decide.Memory{}, err
 	}
 	if !once {
-		if err := h.assume(time.Now()); err != nil {
+		if err := h.startRun(time.Now()); err != nil {
 			return decide.Memory{}, err
 		}
 		h.catchCrash()
@@ -181,7 +181,7 @@ func (h *house) takeOver(once bool) (decide.Memory, error) {
 }
 
 // projects lists what is to be supervised: flags, else the configuration, else the current folder.
-func (h *house) projects(cfg config.Config) ([]config.ProjectRef, []twin, error) {
+func (h *daemon) projects(cfg config.Config) ([]config.ProjectRef, []twin, error) {
 	cwd, err := os.Getwd()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the current folder: %w", err)
@@ -201,7 +201,7 @@ func (h *house) projects(cfg config.Config) ([]config.ProjectRef, []twin, error)
 }
 
 // openState takes the state folder for this steward alone, and opens what lies in it.
-func (h *house) openState(once bool) error {
+func (h *daemon) openState(once bool) error {
 	if err := platform.PrivateDir(h.paths.State); err != nil {
 		return fmt.Errorf("open the state folder: %w", err)
 	}
@@ -235,7 +235,7 @@ func (h *house) openState(once bool) error {
 	return nil
 }
 
-func (h *house) openLedger() error {
+func (h *daemon) openLedger() error {
 	ledger, faults, err := escalate.Open(filepath.Join(h.paths.State, "incidents"))
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func (h *house) openLedger() error {
 }
 
 // openWatch starts watching folders if the kernel lets us; without, looking every few seconds must do.
-func (h *house) openWatch() {
+func (h *daemon) openWatch() {
 	w, err := watch.New()
 	if err != nil {
 		h.unwatched = err // each project says so
@@ -283,9 +283,9 @@ func byName(load capacity.Load, refs []config.ProjectRef) capacity.Load {
 	return load
 }
 
-func (h *house) onClose(f func()) { h.closers = append(h.closers, f) }
+func (h *daemon) onClose(f func()) { h.closers = append(h.closers, f) }
 
-func (h *house) close() {
+func (h *daemon) close() {
 	for i := len(h.closers) - 1; i >= 0; i-- {
 		h.closers[i]()
 	}
@@ -293,7 +293,7 @@ func (h *house) close() {
 }
 
 // run supervises until the context ends.
-func (h *house) run(ctx context.Context) error {
+func (h *daemon) run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	h.fail = stop
@@ -317,7 +317,7 @@ func (h *house) run(ctx context.Context) error {
 	hire("pass hints on", h.passHints)
 	hire("pass exits on", h.passExits)
 	hire("end processes", h.endProcesses)
-	hire("write answers", h.carryAnswers)
+	hire("write answers", h.writeAnswers)
 	hire("hear popups", h.herald.hearPopups)
 	hire("serve the socket", h.serve)
 	hire("serve metrics", h.serveMetrics)
@@ -330,7 +330,7 @@ func (h *house) run(ctx context.Context) error {
 	context.AfterFunc(ctx, h.line.Stopping)
 	err := h.loop.Run(ctx)
 	h.snapshot()
-	defer func() { h.beat(time.Now(), "stopped"); h.conclude(err) }()
+	defer func() { h.beat(time.Now(), "stopped"); h.endRun(err) }()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
@@ -344,7 +344,7 @@ func (h *house) run(ctx context.Context) error {
 var errNotOrdered = errors.New("ended by a signal that the service manager knows nothing of")
 
 // once makes a single look-decide-act.
-func (h *house) once(ctx context.Context) error {
+func (h *daemon) once(ctx context.Context) error {
 	if err := h.loop.Once(ctx); err != nil {
 		return err
 	}

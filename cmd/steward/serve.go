@@ -24,7 +24,7 @@ import (
 )
 
 // serve answers on the socket, and on TCP for metrics if that is asked for.
-func (h *house) serve(ctx context.Context) error {
+func (h *daemon) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
 		Fresh:   h.freshLoad,
@@ -37,14 +37,14 @@ func (h *house) serve(ctx context.Context) error {
 	return server.Serve(ctx, platform.PeerListener(h.listener, func(peer int) bool { return peer == uid || peer == 0 }))
 }
 
-func (h *house) escalation() escalate.Config {
+func (h *daemon) escalation() escalate.Config {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.cfg.Escalate
 }
 
 // onHangup reloads on SIGHUP. Under a terminal a hang-up means that it is gone: then steward stops.
-func (h *house) onHangup(ctx context.Context) error {
+func (h *daemon) onHangup(ctx context.Context) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -68,7 +68,7 @@ func (h *house) onHangup(ctx context.Context) error {
 }
 
 // waitsForStart names the settings that a running steward cannot put in force.
-func (h *house) waitsForStart(now platform.Paths) (notes []string) {
+func (h *daemon) restartNotes(now platform.Paths) (notes []string) {
 	if now.Socket != h.paths.Socket {
 		notes = append(notes, fmt.Sprintf("status.socket takes effect when steward is restarted; until then it is %s", h.paths.Socket))
 	}
@@ -84,7 +84,7 @@ func configAlert() rules.Alert {
 }
 
 // configAccepted ends the incident of a configuration that was refused before.
-func (h *house) configAccepted() {
+func (h *daemon) configAccepted() {
 	alert := configAlert()
 	alert.Resolve, alert.Detail = true, "the configuration was accepted"
 	_ = h.tell(alert)
@@ -92,7 +92,7 @@ func (h *house) configAccepted() {
 
 // reload puts the configuration file in force, and notes what waits for the next start. A bad one leaves the old in force and
 // is an incident.
-func (h *house) reload(ctx context.Context) (notes []string, err error) {
+func (h *daemon) reload(ctx context.Context) (notes []string, err error) {
 	h.line.Reloading()
 	defer h.sayReady()
 	alert := configAlert()
@@ -123,12 +123,12 @@ func (h *house) reload(ctx context.Context) (notes []string, err error) {
 		projects = append(projects, projectOf(ref, cfg, true))
 	}
 	h.log.Info("configuration reloaded", "projects", len(projects))
-	return h.waitsForStart(paths), h.loop.Reload(ctx, cfg.Policies(), projects)
+	return h.restartNotes(paths), h.loop.Reload(ctx, cfg.Policies(), projects)
 }
 
 // announce says in one line what is being looked after.
-func (h *house) announce() {
-	h.wakeCarrier() // an answer that an earlier run took waits for nothing any more
+func (h *daemon) announce() {
+	h.wakeAnswerWriter() // an answer that an earlier run took waits for nothing any more
 	var names []string
 	picture := h.loop.State()
 	projects := picture.Report().Projects
@@ -141,7 +141,7 @@ func (h *house) announce() {
 		names = []string{"no project is configured yet (add one to " + h.paths.Config + ", then: steward reload)"}
 	}
 	fmt.Fprintf(h.app.out, "steward %s ready: %s; socket %s\n", version(), strings.Join(names, ", "), h.paths.Socket)
-	h.settleIn()
+	h.startUp()
 }
 
 // tellHowToBoot says what to do about folders in which a look has found no protocol.

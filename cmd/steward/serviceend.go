@@ -98,7 +98,7 @@ func enter(state string, alert rules.Alert) (escalate.Incident, error) {
 	return i, err
 }
 
-// callHuman tries every configured channel once: the courier is down with steward. One that works is enough.
+// callHuman tries every configured channel once: the dispatcher is down with steward. One that works is enough.
 func callHuman(ctx context.Context, cfg escalate.Config, state string, i escalate.Incident) error {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 	defer cancel()

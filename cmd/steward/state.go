@@ -40,7 +40,7 @@ func (l *lessons) UnmarshalJSON(data []byte) error {
 
 // save stores the loop's memory durably. What work costs lies in a file of its own: it changes seldom, and outlives a
 // memory that has to be set aside.
-func (h *house) save(m decide.Memory) error {
+func (h *daemon) save(m decide.Memory) error {
 	learnt := m.Gate.Learnt
 	m.Gate.Learnt, m.Version = nil, stateVersion
 	data, err := m.Encode()
@@ -60,7 +60,7 @@ func (h *house) save(m decide.Memory) error {
 }
 
 // remembered reads what the last run saved; a missing file is an empty memory.
-func (h *house) remembered() (decide.Memory, error) {
+func (h *daemon) remembered() (decide.Memory, error) {
 	m, err := takeUp[decide.Memory](h, memoryFile)
 	if err != nil {
 		return m, err
@@ -75,7 +75,7 @@ func (h *house) remembered() (decide.Memory, error) {
 }
 
 // recalled is remembered for a command that only looks: it changes nothing, and says what it has to do without.
-func (h *house) recalled() decide.Memory {
+func (h *daemon) recalled() decide.Memory {
 	m, err := readState[decide.Memory](h.state, memoryFile)
 	if err != nil {
 		fmt.Fprintf(h.app.err, "steward: judged without the memory of the last run: %s\n", oneWord(oneLine(err)))
@@ -89,7 +89,7 @@ func (h *house) recalled() decide.Memory {
 const snapshotEvery = 30 * time.Second
 
 // keepSnapshot writes the status where it can be read when no daemon runs.
-func (h *house) keepSnapshot(ctx context.Context) error {
+func (h *daemon) keepSnapshot(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotEvery)
 	defer ticker.Stop()
 	for {
@@ -102,7 +102,7 @@ func (h *house) keepSnapshot(ctx context.Context) error {
 	}
 }
 
-func (h *house) snapshot() {
+func (h *daemon) snapshot() {
 	p := h.loop.State()
 	if p == nil {
 		return
@@ -119,7 +119,7 @@ func (h *house) snapshot() {
 // pruneEvery is how often resolved incidents of long ago are cleared away.
 const pruneEvery = time.Hour
 
-func (h *house) prune(ctx context.Context) error {
+func (h *daemon) prune(ctx context.Context) error {
 	ticker := time.NewTicker(pruneEvery)
 	defer ticker.Stop()
 	for {

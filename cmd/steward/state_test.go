@@ -30,8 +30,8 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func() *house {
-		return &house{state: root, ledger: ledger, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	open := func() *daemon {
+		return &daemon{state: root, ledger: ledger, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	}
 	looked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	m := decide.Memory{LastLook: looked}
@@ -70,7 +70,7 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 }
 
 // stateHouse is as much of a daemon as its state folder needs.
-func stateHouse(t *testing.T, dir string) *house {
+func stateHouse(t *testing.T, dir string) *daemon {
 	t.Helper()
 	root, err := jsonfile.Open(dir)
 	if err != nil {
@@ -81,7 +81,7 @@ func stateHouse(t *testing.T, dir string) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &house{state: root, ledger: ledger, log: slog.New(slog.DiscardHandler)}
+	return &daemon{state: root, ledger: ledger, log: slog.New(slog.DiscardHandler)}
 }
 
 // A memory whose content cannot be used is set aside beside the earlier ones, and the human is told.
@@ -181,7 +181,7 @@ func TestVersionsOfStateFiles(t *testing.T) {
 	}
 	h := stateHouse(t, dir)
 	h.paths.State = dir
-	if err := errors.Join(h.clearSnapshot(), h.assume(time.Now())); err != nil {
+	if err := errors.Join(h.clearSnapshot(), h.startRun(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{runFile, snapshotFile} {

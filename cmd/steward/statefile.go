@@ -73,7 +73,7 @@ func readState[T any](root *jsonfile.Root, name string) (v T, err error) {
 
 // takeUp is readState for the daemon. Content that cannot be used is set aside, and the zero value taken for it. A file that
 // cannot be read at this moment may be sound: the start fails, the file stays, and the service manager tries again.
-func takeUp[T any](h *house, name string) (T, error) {
+func takeUp[T any](h *daemon, name string) (T, error) {
 	v, err := readState[T](h.state, name)
 	if bad := (*badState)(nil); errors.As(err, &bad) {
 		return v, h.setAside(bad)
@@ -84,7 +84,7 @@ func takeUp[T any](h *house, name string) (T, error) {
 	return v, nil
 }
 
-func (h *house) store(name string, what any) error {
+func (h *daemon) store(name string, what any) error {
 	data, err := json.Marshal(what)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (h *house) store(name string, what any) error {
 	return h.put(name, data)
 }
 
-func (h *house) put(name string, data []byte) error {
+func (h *daemon) put(name string, data []byte) error {
 	if len(data) > maxState {
 		return fmt.Errorf("write %s: it has %d bytes, more than the %d that are read back", name, len(data), maxState)
 	}
@@ -106,7 +106,7 @@ func (h *house) put(name string, data []byte) error {
 const mostAside = 10
 
 // setAside gives a file that cannot be used another name, and tells the human.
-func (h *house) setAside(bad *badState) error {
+func (h *daemon) setAside(bad *badState) error {
 	aside, err := asideName(h.state, bad.name)
 	if err == nil {
 		err = h.state.Rename(bad.name, aside)
@@ -138,7 +138,7 @@ func asideName(root *jsonfile.Root, name string) (string, error) {
 
 // clearSnapshot sets a snapshot aside that a newer steward has written, before this one writes its own. A damaged one is
 // only overwritten: it is not flushed to the disk, so a power cut may tear it.
-func (h *house) clearSnapshot() error {
+func (h *daemon) clearSnapshot() error {
 	_, err := readState[json.RawMessage](h.state, snapshotFile)
 	if bad := (*badState)(nil); errors.As(err, &bad) {
 		if errors.Is(err, errNewer) {

@@ -47,8 +47,8 @@ func projectFlag(c *cobra.Command, dir *string) {
 	c.Flags().StringVar(dir, "project", "", "the project's `DIR` (default: the current folder)")
 }
 
-// workdesk is one project's tasks: a client for its files, and the daemon that supervises it, if one does.
-type workdesk struct {
+// taskClient is one project's tasks: a client for its files, and the daemon that supervises it, if one does.
+type taskClient struct {
 	app    *app
 	dir    string
 	client *agentstatus.Client
@@ -56,7 +56,7 @@ type workdesk struct {
 }
 
 // openDesk opens the tasks of a project, which must speak protocol 000.
-func (a *app) openDesk(project, doing string) (*workdesk, error) {
+func (a *app) openDesk(project, doing string) (*taskClient, error) {
 	dir, err := projectDir(doing, project)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (a *app) openDesk(project, doing string) (*workdesk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &workdesk{app: a, dir: dir, client: connect(dir), remote: status.NewClient(paths.Socket)}, nil
+	return &taskClient{app: a, dir: dir, client: connect(dir), remote: status.NewClient(paths.Socket)}, nil
 }
 
 // connect is a client for the tasks of the project at dir.
@@ -79,11 +79,11 @@ func connect(dir string) *agentstatus.Client {
 // mayLive is false only for a process that is proved to be gone.
 func mayLive(id protocol.Identity) bool { return check(id) != heartbeat.ProcessGone }
 
-func (d *workdesk) close() { d.client.Close() }
+func (d *taskClient) close() { d.client.Close() }
 
 // findDesk is openDesk for a command about one task: without --project it looks for the task in the current folder, and
 // then in the other projects of this user.
-func (a *app) findDesk(ctx context.Context, project, id, doing string) (*workdesk, agentstatus.Detail, error) {
+func (a *app) findDesk(ctx context.Context, project, id, doing string) (*taskClient, agentstatus.Detail, error) {
 	dirs := []string{cmp.Or(project, ".")}
 	if project == "" {
 		cfg, paths, err := a.settings()
@@ -115,7 +115,7 @@ func (a *app) findDesk(ctx context.Context, project, id, doing string) (*workdes
 	return nil, agentstatus.Detail{}, first
 }
 
-func (d *workdesk) task(ctx context.Context, id string) (agentstatus.Detail, error) {
+func (d *taskClient) task(ctx context.Context, id string) (agentstatus.Detail, error) {
 	return d.client.Task(ctx, id, time.Now())
 }
 
@@ -155,7 +155,7 @@ func problemLines(doing string, problems []string) error {
 }
 
 // picture asks the daemon that supervises this project. supervised is false when none runs, or it only observes here.
-func (d *workdesk) picture(ctx context.Context) (doc status.Document, project string, supervised bool) {
+func (d *taskClient) picture(ctx context.Context) (doc status.Document, project string, supervised bool) {
 	if d.remote.Get(ctx, "/v1/status", &doc) != nil {
 		return doc, "", false
 	}

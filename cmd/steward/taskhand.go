@@ -79,7 +79,7 @@ func waitTime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func (d *workdesk) next(ctx context.Context, k agentstatus.Claim, patience time.Duration) error {
+func (d *taskClient) next(ctx context.Context, k agentstatus.Claim, patience time.Duration) error {
 	end, told := time.Now().Add(patience), ""
 	for {
 		w, why, wait, err := d.take(ctx, k)
@@ -113,14 +113,14 @@ func over(patience time.Duration, end time.Time) bool {
 }
 
 // nothing says why an agent finds no task to take. The files tell, with and without a daemon.
-func (d *workdesk) nothing(ctx context.Context, agent string) string {
+func (d *taskClient) nothing(ctx context.Context, agent string) string {
 	now := time.Now()
 	held, _ := d.client.HeldBack(ctx, agent, now) // what cannot be read is not named
 	return task.Nothing(held, now)
 }
 
 // take claims the best task that may begin; nil when there is none, with the reason when one lies open all the same.
-func (d *workdesk) take(ctx context.Context, k agentstatus.Claim) (*agentstatus.Work, string, time.Duration, error) {
+func (d *taskClient) take(ctx context.Context, k agentstatus.Claim) (*agentstatus.Work, string, time.Duration, error) {
 	open, err := d.client.Open(ctx, k.Agent, time.Now())
 	if err != nil {
 		return nil, "", 0, err
@@ -143,7 +143,7 @@ func (d *workdesk) take(ctx context.Context, k agentstatus.Claim) (*agentstatus.
 	return nil, shut, wait, nil
 }
 
-func (d *workdesk) printWork(ctx context.Context, w *agentstatus.Work) error {
+func (d *taskClient) printWork(ctx context.Context, w *agentstatus.Work) error {
 	if d.app.output == "json" {
 		return d.app.print(json.RawMessage(w.Raw))
 	}
@@ -302,7 +302,7 @@ func (a *app) endByHand(ctx context.Context, h *handEnd, id, doing string) error
 	return a.acknowledge("finish", detail.ID, r.Status)
 }
 
-func (h *handEnd) result(d *workdesk, detail agentstatus.Detail, now time.Time) (r agentstatus.Result, err error) {
+func (h *handEnd) result(d *taskClient, detail agentstatus.Detail, now time.Time) (r agentstatus.Result, err error) {
 	e := &h.ending
 	e.Agent = executor
 	if detail.Request != nil && detail.Request.Target != "" {

@@ -39,7 +39,7 @@ func (a *app) taskShowCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) showTask(d *workdesk, detail agentstatus.Detail) error {
+func (a *app) showTask(d *taskClient, detail agentstatus.Detail) error {
 	p := a.page()
 	look := plain
 	if detail.State == agentstatus.StateEnded {
@@ -75,7 +75,7 @@ type taskPage struct {
 	Buried    bool                      `json:"dead_letter"`
 	Cancelled bool                      `json:"cancelled"`
 	Request   json.RawMessage           `json:"request"`
-	Attempts  []protocol.Taking         `json:"attempts"`
+	Attempts  []protocol.Attempt        `json:"attempts"`
 	Due       *time.Time                `json:"due"`
 	Hold      *protocol.Hold            `json:"hold"`
 	Progress  *agentstatus.TaskProgress `json:"progress"`
@@ -94,7 +94,7 @@ type shownClaim struct {
 
 func taskPageOf(dir string, d agentstatus.Detail) taskPage {
 	s := taskPage{TaskID: d.ID, Project: dir, State: d.State, Why: task.Standing(d), Final: d.Final, Buried: d.Buried, Cancelled: d.Cancelled,
-		Request: d.RequestRaw, Attempts: append([]protocol.Taking{}, d.Attempts...), Hold: d.Hold, Progress: d.Progress, Result: d.ResultRaw, Output: d.Output}
+		Request: d.RequestRaw, Attempts: append([]protocol.Attempt{}, d.Attempts...), Hold: d.Hold, Progress: d.Progress, Result: d.ResultRaw, Output: d.Output}
 	if !d.Due.IsZero() {
 		due := d.Due.UTC()
 		s.Due = &due
@@ -135,7 +135,7 @@ func (a *app) taskCancelCommand() *cobra.Command {
 	return c
 }
 
-func (d *workdesk) cancel(ctx context.Context, detail agentstatus.Detail, why string) error {
+func (d *taskClient) cancel(ctx context.Context, detail agentstatus.Detail, why string) error {
 	doing := "cancel task " + detail.ID
 	if detail.Cancelled || detail.State == agentstatus.StateEnded && detail.Final {
 		return taskError(agentstatus.ErrEnded, doing)

@@ -246,7 +246,7 @@ func (s *submission) rest(words []string) error {
 }
 
 // requested makes the request of the flags, or reads it.
-func (s *submission) requested(ctx context.Context, d *workdesk, saysBlocking bool) (agentstatus.Request, error) {
+func (s *submission) requested(ctx context.Context, d *taskClient, saysBlocking bool) (agentstatus.Request, error) {
 	var none agentstatus.Request
 	if s.request != "" {
 		raw, err := input(s.request)
@@ -297,7 +297,7 @@ func (s *submission) documents() (err error) {
 }
 
 // takeUp fills in what a next action says.
-func (s *submission) takeUp(ctx context.Context, d *workdesk) error {
+func (s *submission) takeUp(ctx context.Context, d *taskClient) error {
 	if s.nextOf == "" {
 		return nil
 	}
@@ -322,7 +322,7 @@ func (s *submission) takeUp(ctx context.Context, d *workdesk) error {
 
 // precede waits for the tasks that come before where no daemon would do so. Then the request stands for itself: the
 // tasks before it are completed, and named as related.
-func (d *workdesk) precede(ctx context.Context, r *agentstatus.Request) error {
+func (d *taskClient) precede(ctx context.Context, r *agentstatus.Request) error {
 	after := r.Coordination.After
 	if len(after) == 0 {
 		return nil
@@ -352,7 +352,7 @@ func (d *workdesk) precede(ctx context.Context, r *agentstatus.Request) error {
 func quietly(task.News) {}
 
 // follow keeps the orchestrator's active_coordination.json. It is a courtesy to readers: the task stands without it.
-func (d *workdesk) follow(ctx context.Context, r agentstatus.Request, state string) {
+func (d *taskClient) follow(ctx context.Context, r agentstatus.Request, state string) {
 	f := agentstatus.Followed{Task: r.TaskID, Target: r.Target, Type: r.Type, State: state, Blocking: r.Coordination.Blocking, Since: r.Created}
 	if err := d.client.Follow(ctx, r.Source, f, time.Now()); err != nil {
 		fmt.Fprintln(d.app.err, "steward: active_coordination.json is not up to date: "+oneWord(err.Error()))
@@ -360,7 +360,7 @@ func (d *workdesk) follow(ctx context.Context, r agentstatus.Request, state stri
 }
 
 // shownProject is the folder as a command line to paste needs it: nothing where the reader stands in it.
-func (d *workdesk) shownProject() string {
+func (d *taskClient) shownProject() string {
 	if here, err := filepath.Abs("."); err == nil && sameFolder(here, d.dir) {
 		return ""
 	}

@@ -53,7 +53,7 @@ func (a *app) taskWaitCommand() *cobra.Command {
 }
 
 // await waits for a task's end and tells of it. Its error is the exit code.
-func (a *app) await(ctx context.Context, d *workdesk, id string, limit time.Duration) error {
+func (a *app) await(ctx context.Context, d *taskClient, id string, limit time.Duration) error {
 	screen := a.waitScreen()
 	detail, err := d.hinted(ctx, d.vigil(id, limit, screen.show))
 	screen.end()
@@ -82,14 +82,14 @@ func (a *app) await(ctx context.Context, d *workdesk, id string, limit time.Dura
 	return nil
 }
 
-func (d *workdesk) unfollow(ctx context.Context, detail agentstatus.Detail) {
+func (d *taskClient) unfollow(ctx context.Context, detail agentstatus.Detail) {
 	if r := detail.Request; r != nil && r.Source != "" {
 		_ = d.client.Unfollow(ctx, r.Source, detail.ID, time.Now()) // the next submit tidies it up
 	}
 }
 
 // tellResult prints what came of a task.
-func (a *app) tellResult(d *workdesk, detail agentstatus.Detail) error {
+func (a *app) tellResult(d *taskClient, detail agentstatus.Detail) error {
 	if a.output == "json" {
 		if detail.ResultRaw == nil { // cancelled before anybody took it
 			return a.print(map[string]any{"task_id": detail.ID, "status": task.Standing(detail)})
@@ -122,7 +122,7 @@ func (a *app) human() string {
 const lookEvery = time.Second
 
 // vigil waits for a task, with what the daemon and the kernel can tell.
-func (d *workdesk) vigil(id string, limit time.Duration, say func(task.News)) *task.Waiter {
+func (d *taskClient) vigil(id string, limit time.Duration, say func(task.News)) *task.Waiter {
 	w := &task.Waiter{Now: time.Now, Every: lookEvery, Limit: limit, Say: say, Trouble: d.trouble,
 		Look: func(ctx context.Context) (agentstatus.Detail, error) { return d.task(ctx, id) }}
 	w.Decided, w.Other = d.decided, d.task
@@ -130,7 +130,7 @@ func (d *workdesk) vigil(id string, limit time.Duration, say func(task.News)) *t
 }
 
 // decided reports whether nobody will run a task again that did not succeed. Without a daemon nobody does.
-func (d *workdesk) decided(ctx context.Context, detail agentstatus.Detail) bool {
+func (d *taskClient) decided(ctx context.Context, detail agentstatus.Detail) bool {
 	doc, project, supervised := d.picture(ctx)
 	if !supervised {
 		return true
@@ -144,7 +144,7 @@ func (d *workdesk) decided(ctx context.Context, detail agentstatus.Detail) bool 
 }
 
 // trouble says what keeps the agent of a task from it, and whether the agent itself says that it is in error.
-func (d *workdesk) trouble(ctx context.Context, detail agentstatus.Detail) (text string, inError bool) {
+func (d *taskClient) trouble(ctx context.Context, detail agentstatus.Detail) (text string, inError bool) {
 	if detail.Request == nil {
 		return "", false
 	}
@@ -179,7 +179,7 @@ func described(text string) string {
 }
 
 // troubleInFiles is what the agent's own heartbeat says, with the limits of the configuration.
-func (d *workdesk) troubleInFiles(ctx context.Context, name string) (text string, inError bool) {
+func (d *taskClient) troubleInFiles(ctx context.Context, name string) (text string, inError bool) {
 	cfg, _, err := d.app.settings()
 	if err != nil {
 		return "", false
@@ -255,7 +255,7 @@ func (s *waitScreen) end() {
 }
 
 // hinted runs a wait with the kernel's hints about the folder of the tasks; without them the slow look must do.
-func (d *workdesk) hinted(ctx context.Context, w *task.Waiter) (agentstatus.Detail, error) {
+func (d *taskClient) hinted(ctx context.Context, w *task.Waiter) (agentstatus.Detail, error) {
 	watcher, err := watch.New()
 	if err != nil {
 		return w.Run(ctx)

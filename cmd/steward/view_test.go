@@ -117,7 +117,7 @@ func sampleExplanations() map[string]status.Explanation {
 				Directive: "Deploy it,\nplease", Hold: &status.HoldFact{Reason: "retry", Since: at(before(time.Minute)), NotBefore: at(noon.Add(time.Minute)), ReleaseBy: at(noon.Add(30 * time.Second))},
 				Outcome: &status.Outcome{Status: "failed", At: at(before(2 * time.Minute)), Agent: "codex-cursor", Summary: "no such file",
 					Failures: []protocol.Failure{{Code: "FILE_NOT_FOUND", Message: "scripts/START.sh", Severity: "error", File: "scripts/START.sh", Line: 1}}},
-				Takings: []protocol.Taking{{N: 1, Action: "retry", Code: "FILE_NOT_FOUND", Rule: "code=FILE_NOT_FOUND", Due: before(time.Minute), Twice: true}}}},
+				Takings: []protocol.Attempt{{N: 1, Action: "retry", Code: "FILE_NOT_FOUND", Rule: "code=FILE_NOT_FOUND", Due: before(time.Minute), Twice: true}}}},
 		"explain-lock": {Subject: "sot:lock/state", Kind: protocol.KindLock, Lock: &supervisor.LockReport{Resource: "state", Holder: "ralph-1", State: protocol.LockStale, Expires: at(before(time.Minute))},
 			LockEvidence: &status.LockEvidence{Holder: "ralph-1", Process: pointer(99), Acquired: at(before(time.Hour))}},
 		"explain-incident": {Subject: "incident/3fa9c2d400000001", Kind: protocol.KindIncident, Incident: &incident, Journal: sampleJournal()[3:4]},

@@ -51,7 +51,7 @@ func Judge(t protocol.Task, protocolName string, now time.Time, cfg RetryConfig)
 	r := Ruling{Status: statusWord(t.Outcome), Code: f.Code, Severity: severityClass(c.Severity), Reason: protocol.ReasonRule}
 	rule := cfg.choose(&r, c, ownFatal(f))
 	// An attempt of which nothing can be read any more may have been this rule's: a damaged ledger gives no attempts away.
-	used := t.Count(func(k protocol.Taking) bool { return k.Rule == r.Rule || k.Rule == "" })
+	used := t.Count(func(k protocol.Attempt) bool { return k.Rule == r.Rule || k.Rule == "" })
 	if cfg.stops(&r, &t, rule, used) {
 		r.Fatal = ownFatal(f) || documented[f.Code].severity == sevFatal
 		if r.Fatal {
@@ -170,11 +170,11 @@ func (c RetryConfig) take(r *Ruling, t *protocol.Task, f protocol.Failure, rule 
 }
 
 // uncommitted gives the schedule that was written for the current attempt, if one was.
-func uncommitted(t *protocol.Task) (protocol.Taking, bool) {
-	if len(t.Takings) == 0 {
-		return protocol.Taking{}, false
+func uncommitted(t *protocol.Task) (protocol.Attempt, bool) {
+	if len(t.Attempts) == 0 {
+		return protocol.Attempt{}, false
 	}
-	last := t.Takings[len(t.Takings)-1]
+	last := t.Attempts[len(t.Attempts)-1]
 	known := last.Action == protocol.ActionRetry || last.Action == protocol.ActionDefer
 	return last, known && !last.Committed && !last.Due.IsZero()
 }
@@ -196,7 +196,7 @@ func nextTimeout(t *protocol.Task, factor float64, longest time.Duration) time.D
 // delayOf is policies' f(policy, task id, attempt), longer by up to a tenth so that tasks that failed
 // together do not come back together. used counts the attempts that the rule has had.
 func delayOf(t *protocol.Task, f protocol.Failure, rule Rule, used int, now time.Time) time.Duration {
-	share := jitter(t.ID, 1+t.Count(func(protocol.Taking) bool { return true }))
+	share := jitter(t.ID, 1+t.Count(func(protocol.Attempt) bool { return true }))
 	o := t.Outcome
 	if rule.Action == ActionWait {
 		if at, ok := resetOf(o, f, now); ok && at.After(now) {

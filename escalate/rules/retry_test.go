@@ -222,15 +222,15 @@ func (s *story) file(r Ruling) {
 		return
 	}
 	if _, ok := uncommitted(&s.task); !ok {
-		s.task.Takings = append(s.task.Takings, protocol.Taking{
-			N: len(s.task.Takings) + 1, Action: r.Action, Rule: r.Rule, Code: r.Code, Due: r.Due,
+		s.task.Attempts = append(s.task.Attempts, protocol.Attempt{
+			N: len(s.task.Attempts) + 1, Action: r.Action, Rule: r.Rule, Code: r.Code, Due: r.Due,
 		})
 	}
 	if s.die {
 		s.die = false
 		return
 	}
-	s.task.Takings[len(s.task.Takings)-1].Committed = true
+	s.task.Attempts[len(s.task.Attempts)-1].Committed = true
 	s.task.Outcome = nil
 	if r.Timeout > 0 {
 		s.task.Timeout = r.Timeout
@@ -299,7 +299,7 @@ func TestAttemptsStayWithinLimits(t *testing.T) {
 					rt.Fatalf("fatal was taken: %+v", r)
 				}
 			}
-			task.Takings = append(task.Takings, protocol.Taking{N: len(task.Takings) + 1, Action: r.Action, Rule: r.Rule, Due: r.Due, Committed: true})
+			task.Attempts = append(task.Attempts, protocol.Attempt{N: len(task.Attempts) + 1, Action: r.Action, Rule: r.Rule, Due: r.Due, Committed: true})
 			now = r.Due
 			if task.Attempt() > cfg.MaxAttempts {
 				rt.Fatalf("attempt %d of %d", task.Attempt(), cfg.MaxAttempts)
@@ -322,7 +322,7 @@ func TestScheduleSurvivesCrash(t *testing.T) {
 		if fresh := Judge(task, "agentstatus", later, cfg); fresh.Due.Before(later) {
 			rt.Fatalf("due %v, judged %v", fresh.Due, later)
 		}
-		task.Takings = []protocol.Taking{{N: 1, Action: first.Action, Rule: first.Rule, Code: first.Code, Due: first.Due}}
+		task.Attempts = []protocol.Attempt{{N: 1, Action: first.Action, Rule: first.Rule, Code: first.Code, Due: first.Due}}
 		second := Judge(task, "agentstatus", later, cfg)
 		first.Why, second.Why = "", ""
 		if first != second {
@@ -333,7 +333,7 @@ func TestScheduleSurvivesCrash(t *testing.T) {
 
 func TestScheduleNeverTurnsAStopIntoARetry(t *testing.T) {
 	now := time.Date(2025, 10, 22, 10, 0, 0, 0, time.UTC)
-	task := protocol.Task{ID: "t", Takings: []protocol.Taking{{N: 1, Action: "retry", Rule: "code=AGENT_LOST", Code: "AGENT_LOST", Due: now}}}
+	task := protocol.Task{ID: "t", Attempts: []protocol.Attempt{{N: 1, Action: "retry", Rule: "code=AGENT_LOST", Code: "AGENT_LOST", Due: now}}}
 	for status, want := range map[string]string{"completed": ActionNone, "blocked": "stop", "failed": "stop"} {
 		task.Outcome = &protocol.Outcome{Status: status}
 		if r := Judge(task, "agentstatus", now, builtinRules(t)); r.Action != want {
@@ -345,7 +345,7 @@ func TestScheduleNeverTurnsAStopIntoARetry(t *testing.T) {
 // Log, metric and explain go by the Reason, the alert's loudness by the Severity.
 func TestReasonAndSeverity(t *testing.T) {
 	cfg := builtinRules(t)
-	once := []protocol.Taking{{Action: "retry", Rule: "code=TIMEOUT", Committed: true}}
+	once := []protocol.Attempt{{Action: "retry", Rule: "code=TIMEOUT", Committed: true}}
 	for name, c := range map[string]struct {
 		task     protocol.Task
 		reason   protocol.Reason
@@ -357,8 +357,8 @@ func TestReasonAndSeverity(t *testing.T) {
 		"stop":      {failedTask("t", "GIT_CONFLICT", "warning", ""), protocol.ReasonRule, "fatal"},
 		"limited":   {failedTask("t", "RATE_LIMITED", "", ""), protocol.ReasonRule, "error"},
 		"deferred":  {protocol.Task{Outcome: &protocol.Outcome{Status: "deferred"}}, protocol.ReasonDeferred, "warning"},
-		"exhausted": {protocol.Task{Outcome: &protocol.Outcome{Status: "timeout"}, Takings: once}, protocol.ReasonExhausted, "error"},
-		"damaged":   {protocol.Task{Outcome: &protocol.Outcome{Status: "timeout"}, Takings: []protocol.Taking{{N: 1, Action: "retry", Committed: true}}}, protocol.ReasonExhausted, "error"},
+		"exhausted": {protocol.Task{Outcome: &protocol.Outcome{Status: "timeout"}, Attempts: once}, protocol.ReasonExhausted, "error"},
+		"damaged":   {protocol.Task{Outcome: &protocol.Outcome{Status: "timeout"}, Attempts: []protocol.Attempt{{N: 1, Action: "retry", Committed: true}}}, protocol.ReasonExhausted, "error"},
 		"completed": {protocol.Task{Outcome: &protocol.Outcome{Status: "completed"}, Buried: true}, protocol.ReasonFinished, ""},
 		"cancelled": {protocol.Task{Outcome: &protocol.Outcome{Status: "failed"}, Cancelled: true}, protocol.ReasonOperator, ""},
 		"running":   {protocol.Task{}, protocol.ReasonFinished, ""},
@@ -373,7 +373,7 @@ func TestReasonAndSeverity(t *testing.T) {
 func TestScheduleOfAnotherError(t *testing.T) {
 	due := printed.Add(time.Minute)
 	task := protocol.Task{ID: "t", Timeout: time.Minute, Outcome: &protocol.Outcome{Status: "timeout"},
-		Takings: []protocol.Taking{{N: 1, Action: "defer", Rule: "code=CAPACITY_EXCEEDED", Code: "CAPACITY_EXCEEDED", Due: due}}}
+		Attempts: []protocol.Attempt{{N: 1, Action: "defer", Rule: "code=CAPACITY_EXCEEDED", Code: "CAPACITY_EXCEEDED", Due: due}}}
 	r := Judge(task, "agentstatus", printed, builtinRules(t))
 	if r.Action != "defer" || r.Code != "CAPACITY_EXCEEDED" || !r.Due.Equal(due) || r.NeedsProof || r.Timeout != 0 || r.Counted {
 		t.Errorf("%+v", r)

@@ -59,7 +59,7 @@ func Announce(t protocol.Task, r Ruling, human string) (summary, spoken, detail 
 
 // outcomeWords says what became of the task, as the predicate of a sentence.
 func outcomeWords(t *protocol.Task, r Ruling) string {
-	putOff := t.Count(func(k protocol.Taking) bool { return k.Rule == r.Rule && k.Action == protocol.ActionDefer })
+	putOff := t.Count(func(k protocol.Attempt) bool { return k.Rule == r.Rule && k.Action == protocol.ActionDefer })
 	switch {
 	case r.Action == protocol.ActionRetry:
 		return "runs again at " + dueWords(t, r.Due)
@@ -158,7 +158,7 @@ func detailOf(t *protocol.Task, r Ruling, f protocol.Failure, human string) stri
 		lines = append(lines, human+" said: “"+directive+"”")
 	}
 	say("Attempts made: ", strconv.Itoa(t.Attempt()))
-	lines = append(lines, triedLines(t.Takings)...)
+	lines = append(lines, triedLines(t.Attempts)...)
 	say("", r.Why)
 	if t.Outcome != nil {
 		for _, next := range append(t.Outcome.ForHuman[:len(t.Outcome.ForHuman):len(t.Outcome.ForHuman)], t.Outcome.Next...) {
@@ -171,7 +171,7 @@ func detailOf(t *protocol.Task, r Ruling, f protocol.Failure, human string) stri
 }
 
 // triedLines tells the latest entries of the ledger.
-func triedLines(all []protocol.Taking) []string {
+func triedLines(all []protocol.Attempt) []string {
 	var lines []string
 	for _, k := range all[max(0, len(all)-listLimit):] {
 		verb := "run again"

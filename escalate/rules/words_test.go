@@ -156,7 +156,7 @@ func TestAnnounce(t *testing.T) {
 func TestAnnounceDetail(t *testing.T) {
 	task := failedTask("deploy-voice", "FILE_NOT_FOUND", "error", "no such file:\n\tkey.pem\x00 \x1b[31mred\x1b[0m")
 	task.Agent, task.Title, task.Directive = "codex-cursor", "voice-service", "ship it, today"
-	task.Takings = []protocol.Taking{
+	task.Attempts = []protocol.Attempt{
 		{N: 1, Action: "defer", Rule: "code=CAPACITY_EXCEEDED", Code: "CAPACITY_EXCEEDED", Due: printed, Committed: true},
 		{N: 2, Action: "retry", Rule: "code=FILE_NOT_FOUND", Code: "FILE_NOT_FOUND", Due: printed.Add(time.Hour), Committed: true},
 	}

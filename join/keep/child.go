@@ -16,7 +16,7 @@ import (
 type child struct {
 	id    proc.Identity // zero: it had ended before it could be looked at
 	own   *os.Process   // nil: not our child
-	hold  grip
+	hold  flockHandle
 	ended chan Ending // one, when it ends
 	stop  chan struct{}
 	dead  bool // it never lived: there is nothing to leave

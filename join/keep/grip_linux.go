@@ -11,26 +11,26 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// grip is a pidfd: it waits without a thread, and tells how a process that is not our child has ended.
-type grip struct {
+// flockHandle is a pidfd: it waits without a thread, and tells how a process that is not our child has ended.
+type flockHandle struct {
 	fd   int
 	file *os.File // nil: this kernel gave none
 }
 
 // prepare has the kernel make the pidfd together with the process.
-func (g *grip) prepare(attr *syscall.SysProcAttr) {
+func (g *flockHandle) prepare(attr *syscall.SysProcAttr) {
 	g.fd = -1
 	attr.PidFD = &g.fd
 }
 
-func (g *grip) take() {
+func (g *flockHandle) take() {
 	if g.fd >= 0 && syscall.SetNonblock(g.fd, true) == nil { // only then the runtime's poller waits for it
 		g.file = os.NewFile(uintptr(g.fd), "pidfd")
 	}
 }
 
 // open takes a pidfd of a process that an earlier steward has started.
-func (g *grip) open(id proc.Identity) {
+func (g *flockHandle) open(id proc.Identity) {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err != nil {
 		return
@@ -44,7 +44,7 @@ func (g *grip) open(id proc.Identity) {
 }
 
 // wait returns true when the process has ended, false after close.
-func (g *grip) wait(c *child) bool {
+func (g *flockHandle) wait(c *child) bool {
 	if g.file == nil {
 		if c.own != nil {
 			return waitOwn(c)
@@ -73,7 +73,7 @@ func hasEnded(fd uintptr) bool {
 const statusWait = 250 * time.Millisecond
 
 // status asks the kernel how the process ended (PIDFD_GET_INFO with PIDFD_INFO_EXIT, Linux 6.15).
-func (g *grip) status(e *Ending) {
+func (g *flockHandle) status(e *Ending) {
 	e.Code, e.Unknown = -1, true
 	if g.file == nil {
 		return
@@ -100,7 +100,7 @@ func (g *grip) status(e *Ending) {
 	}
 }
 
-func (g *grip) close() {
+func (g *flockHandle) close() {
 	if g.file != nil {
 		_ = g.file.Close()
 	}

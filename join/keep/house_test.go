@@ -96,7 +96,7 @@ func keeperMain(file string) {
 }
 
 // scribe writes down what comes to the doors, and lets files in the state folder answer.
-func scribe(state string) Doors {
+func scribe(state string) Deps {
 	var mu sync.Mutex
 	write := func(n note) error {
 		mu.Lock()
@@ -112,7 +112,7 @@ func scribe(state string) Doors {
 		return err
 	}
 	there := func(name string) bool { _, err := os.Stat(filepath.Join(state, name)); return err == nil }
-	return Doors{
+	return Deps{
 		Enroll: func(_ context.Context, r Row, id protocol.Identity) error {
 			return write(note{What: "enroll", Agent: r.Name, PID: id.PID})
 		},

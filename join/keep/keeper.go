@@ -25,7 +25,7 @@ const (
 )
 
 // Doors are the keeper's ways to the world. All may be called from several goroutines.
-type Doors struct {
+type Deps struct {
 	// Enroll says in the project's files that a process speaks for the agent.
 	Enroll func(ctx context.Context, row Row, id protocol.Identity) error
 	// Leave says there that it is over; failed with the reason why.
@@ -50,7 +50,7 @@ type Options struct {
 	// found. With the lock comes the knowledge that all of them run their programs, or are gone.
 	State string
 	Root  *jsonfile.Root // the same, open
-	Doors Doors
+	Doors Deps
 	Now   func() time.Time
 	Log   *slog.Logger
 	// OpenUnits reaches the manager that starts services, once it is needed; nil: there is none, and all live in sessions.

@@ -14,7 +14,7 @@ import (
 // presence writes into the projects' files who speaks for which agent. That waits for disks and for locks, so it is done
 // beside the keeping, the latest news of each agent only.
 type presence struct {
-	doors Doors
+	doors Deps
 	log   *slog.Logger
 
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ type notice struct {
 	why    string
 }
 
-func newPresence(doors Doors, log *slog.Logger) *presence {
+func newPresence(doors Deps, log *slog.Logger) *presence {
 	return &presence{doors: doors, log: log, wake: make(chan struct{}, 1)}
 }
 

@@ -115,7 +115,7 @@ func newMark(state string, row Row) string {
 	return hex.EncodeToString(sum[:10])
 }
 
-// house marks the processes of all agents of one state folder.
+// daemon marks the processes of all agents of one state folder.
 func house(state string) string {
 	sum := sha256.Sum256([]byte(state))
 	return hex.EncodeToString(sum[:10])

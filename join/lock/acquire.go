@@ -28,9 +28,9 @@ type Request struct {
 type Held struct {
 	place *Place
 	file  string
-	lock  *grip
-	again *grip // of the file that has the name now, after somebody removed the first one
-	lost  bool  // that file is not ours either
+	lock  *handle
+	again *handle // of the file that has the name now, after somebody removed the first one
+	lost  bool    // that file is not ours either
 	rec   record
 	seen  uint64 // the second copy's number
 }
@@ -109,7 +109,7 @@ func gaveUp(ctx context.Context, s Status) error {
 }
 
 // queue takes the kernel's lock. Who holds it is told before the wait.
-func (p *Place) queue(ctx context.Context, file string, r Request, waitFor func(Status)) (*grip, error) {
+func (p *Place) queue(ctx context.Context, file string, r Request, waitFor func(Status)) (*handle, error) {
 	lock, err := p.flock(ctx, file, false)
 	if !errors.Is(err, platform.ErrLocked) {
 		if err == nil {
@@ -178,7 +178,7 @@ func untilAgain(r *protocol.Rival, now time.Time) time.Duration {
 
 // grant makes the kernel's lock a holding: entered in the mirror, numbered, and on disk. Without a Held the lock is
 // still the caller's.
-func (p *Place) grant(ctx context.Context, file string, lock *grip, r Request) (*Held, *protocol.Rival, error) {
+func (p *Place) grant(ctx context.Context, file string, lock *handle, r Request) (*Held, *protocol.Rival, error) {
 	root, err := p.open(false) // one that was removed while we waited stays away
 	if err != nil {
 		return nil, nil, err

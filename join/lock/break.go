@@ -119,7 +119,7 @@ func (p *Place) breakIt(ctx context.Context, b Breaking) error {
 }
 
 // seize takes the kernel's lock, which proves that nobody holds it any more.
-func (p *Place) seize(ctx context.Context, file string, b Breaking) (*grip, error) {
+func (p *Place) seize(ctx context.Context, file string, b Breaking) (*handle, error) {
 	lock, err := p.flock(ctx, file, false)
 	if !errors.Is(err, platform.ErrLocked) {
 		return lock, err
@@ -207,7 +207,7 @@ func (p *Place) clean(ctx context.Context, root *jsonfile.Root, file string, b B
 	if fence == 0 {
 		return nil // it was never granted
 	}
-	return p.write(root, file, record{Name: b.Status.Name, Fence: fence, Broken: &breach{now.UTC(), b.By, b.Why}}, ceiling)
+	return p.write(root, file, record{Name: b.Status.Name, Fence: fence, Broken: &violation{now.UTC(), b.By, b.Why}}, ceiling)
 }
 
 // setAside keeps a damaged record under another name, and founds the number anew: above the second copy's, the mirror's,

@@ -33,12 +33,12 @@ type record struct {
 	Command  []string      `json:"command,omitempty"`     // its beginning
 	Acquired time.Time     `json:"acquired,omitzero"`     //
 	TTL      float64       `json:"ttl_seconds,omitempty"` // after which it counts as over its time
-	Broken   *breach       `json:"broken,omitempty"`      // that the last holding was ended by hand
+	Broken   *violation    `json:"broken,omitempty"`      // that the last holding was ended by hand
 	raw      []byte        `json:"-"`                     // of a damaged record
 }
 
-// breach is a break on record.
-type breach struct {
+// violation is a break on record.
+type violation struct {
 	At  time.Time `json:"at"`
 	By  string    `json:"by"`
 	Why string    `json:"why"`

@@ -13,9 +13,9 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// grip is the kernel's lock in our hands, and the file that it lies on. Somebody may remove that file from its name: the
+// handle is the kernel's lock in our hands, and the file that it lies on. Somebody may remove that file from its name: the
 // lock then guards nothing, for whoever comes next makes a new file.
-type grip struct {
+type handle struct {
 	*platform.FileLock
 	on fs.FileInfo
 }
@@ -23,7 +23,7 @@ type grip struct {
 // flock takes the kernel's lock on a file of a place: at once or not at all, or after a wait in line. A file that was
 // removed meanwhile is made anew, and the lock is the one on the file that has the name now. A folder that was removed
 // stays away: only a command that begins makes it.
-func (p *Place) flock(ctx context.Context, file string, wait bool) (*grip, error) {
+func (p *Place) flock(ctx context.Context, file string, wait bool) (*handle, error) {
 	const mode, tries = 0o644, 100
 	path := p.flockPath(file)
 	take := platform.LockQueue
@@ -51,7 +51,7 @@ func (p *Place) flock(ctx context.Context, file string, wait bool) (*grip, error
 		}
 		// The locked file had the name at one moment between the two looks: where they agree it is the one that both saw.
 		if after, err := os.Lstat(path); err == nil && before != nil && os.SameFile(before, after) {
-			return &grip{l, after}, nil
+			return &handle{l, after}, nil
 		}
 		_ = l.Unlock()
 	}
@@ -114,7 +114,7 @@ func (h *Held) guard(ctx context.Context, tell func(string)) {
 }
 
 // newest is the grip on the file that had the name when it was last looked at.
-func (h *Held) newest() *grip {
+func (h *Held) newest() *handle {
 	if h.again != nil {
 		return h.again
 	}

@@ -49,7 +49,7 @@ type Waiter struct {
 	Hints <-chan struct{} // look again now; may be nil
 	Now   func() time.Time
 	Every time.Duration // between looks without a hint
-	// Limit bounds the whole wait. 0: each run of the task may take the task's own timeout (see Patience); time in
+	// Limit bounds the whole wait. 0: each run of the task may take the task's own timeout (see TolerantReader); time in
 	// which it is held, or waits for its next run, does not count.
 	Limit time.Duration
 	Say   func(News)
@@ -72,7 +72,7 @@ const (
 	enquire   = 5 * time.Second  // between questions about the agent (protocol 000, Task Monitoring)
 )
 
-// Patience is how long one run of a task is waited for: its timeout, 300 s when it names none, 3600 s at most, and a
+// TolerantReader is how long one run of a task is waited for: its timeout, 300 s when it names none, 3600 s at most, and a
 // margin for the result to be written.
 func Patience(r *agentstatus.Request) time.Duration {
 	seconds := 0.0
@@ -85,8 +85,8 @@ func Patience(r *agentstatus.Request) time.Duration {
 	return time.Duration(min(seconds, MaxTimeout.Seconds())*float64(time.Second)) + margin
 }
 
-// vigil is one wait as it goes on.
-type vigil struct {
+// resultWatch is one wait as it goes on.
+type resultWatch struct {
 	*Waiter
 	begun, seen, since, asked, ended time.Time
 	last                             agentstatus.Detail
@@ -96,7 +96,7 @@ type vigil struct {
 
 // Run waits until the task has ended. Errors: ErrLimit, *BlockedError, *AgentError, the context's, and those of Look.
 func (w *Waiter) Run(ctx context.Context) (agentstatus.Detail, error) {
-	v := &vigil{Waiter: w, begun: w.Now()}
+	v := &resultWatch{Waiter: w, begun: w.Now()}
 	for {
 		over, err := v.look(ctx)
 		if over || err != nil {
@@ -111,7 +111,7 @@ func (w *Waiter) Run(ctx context.Context) (agentstatus.Detail, error) {
 	}
 }
 
-func (v *vigil) look(ctx context.Context) (over bool, err error) {
+func (v *resultWatch) look(ctx context.Context) (over bool, err error) {
 	now := v.Now()
 	d, err := v.Look(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (v *vigil) look(ctx context.Context) (over bool, err error) {
 }
 
 // blocked reports a task before this one that has failed for good.
-func (v *vigil) blocked(ctx context.Context, d agentstatus.Detail) error {
+func (v *resultWatch) blocked(ctx context.Context, d agentstatus.Detail) error {
 	if v.Other == nil || d.State != StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldBlocked || d.Request == nil {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (v *vigil) blocked(ctx context.Context, d agentstatus.Detail) error {
 }
 
 // patienceWith is how long an error is put up with. A name that stands for several tasks will not get better.
-func (v *vigil) patienceWith(err error) time.Duration {
+func (v *resultWatch) patienceWith(err error) time.Duration {
 	var ambiguous *agentstatus.AmbiguousError
 	switch {
 	case errors.As(err, &ambiguous), errors.Is(err, agentstatus.ErrNotInitialized):
@@ -174,7 +174,7 @@ func (v *vigil) patienceWith(err error) time.Duration {
 }
 
 // isOver reports whether the result is the last word.
-func (v *vigil) isOver(ctx context.Context, d agentstatus.Detail, now time.Time) bool {
+func (v *resultWatch) isOver(ctx context.Context, d agentstatus.Detail, now time.Time) bool {
 	if v.ended.IsZero() {
 		v.ended = now
 	}
@@ -191,7 +191,7 @@ func (v *vigil) isOver(ctx context.Context, d agentstatus.Detail, now time.Time)
 func Succeeded(d agentstatus.Detail) bool { return d.Result != nil && d.Result.Status == "completed" }
 
 // isLate reports whether the wait has lasted long enough.
-func (v *vigil) isLate(d agentstatus.Detail, now time.Time) bool {
+func (v *resultWatch) isLate(d agentstatus.Detail, now time.Time) bool {
 	if v.Limit > 0 {
 		return now.Sub(v.begun) >= v.Limit
 	}
@@ -199,7 +199,7 @@ func (v *vigil) isLate(d agentstatus.Detail, now time.Time) bool {
 }
 
 // enquire warns once when the agent that is to do the task cannot. An agent that says that it is in error is an error.
-func (v *vigil) enquire(ctx context.Context, d agentstatus.Detail, now time.Time) error {
+func (v *resultWatch) enquire(ctx context.Context, d agentstatus.Detail, now time.Time) error {
 	if v.Trouble == nil || !v.asked.IsZero() && now.Sub(v.asked) < enquire {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (v *vigil) enquire(ctx context.Context, d agentstatus.Detail, now time.Time
 }
 
 // tell passes on what is new, a line for each thing.
-func (v *vigil) tell(d agentstatus.Detail, now time.Time) {
+func (v *resultWatch) tell(d agentstatus.Detail, now time.Time) {
 	phase := phaseOf(d)
 	news := failedRuns(v.last, d)
 	if phase != v.phase {

@@ -103,7 +103,7 @@ func TestARetryIsNotTheEnd(t *testing.T) {
 	failed := endedWith("failed")
 	waiting := in(task.StateHeld)
 	waiting.Hold = &protocol.Hold{Reason: protocol.HoldRetry}
-	waiting.Attempts = []protocol.Taking{{N: 1, Action: protocol.ActionRetry, Code: "FILE_NOT_FOUND", Committed: true}}
+	waiting.Attempts = []protocol.Attempt{{N: 1, Action: protocol.ActionRetry, Code: "FILE_NOT_FOUND", Committed: true}}
 	again, last := in(task.StateRunning), endedWith("failed")
 	again.Attempts, last.Attempts = waiting.Attempts, waiting.Attempts
 	s := &scene{steps: []step{{0, in(task.StateRunning)}, {5 * time.Second, failed}, {6 * time.Second, waiting}, {30 * time.Second, again}, {40 * time.Second, last}}}

@@ -68,7 +68,7 @@ func TestAFailedValidationIsFatal(t *testing.T) {
 func judge(t *testing.T, stdout string, code int) agentstatus.Result {
 	t.Helper()
 	a := attempt{plan: plan{kind: typeResearch, name: "research", dir: "/p", capture: true, reports: true}, output: 1 << 20,
-		ended: run.Ended{Code: code, Stdout: run.Output{Text: stdout}}, ground: ground{project: "/p"}}
+		ended: run.Ended{Code: code, Stdout: run.Output{Text: stdout}}, ground: allowedPaths{project: "/p"}}
 	return a.result()
 }
 

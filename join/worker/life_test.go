@@ -154,7 +154,7 @@ func TestWhatHasNotBegunIsGivenBack(t *testing.T) {
 	o.Client = s.connect()
 	defer o.Client.Close()
 	w := New(o)
-	if err := o.Client.Enroll(t.Context(), agentstatus.Post{Agent: agent, Process: o.Process, Shared: true}, time.Now()); err != nil {
+	if err := o.Client.Enroll(t.Context(), agentstatus.Registration{Agent: agent, Process: o.Process, Shared: true}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	list, err := o.Client.Open(t.Context(), agent, time.Now())

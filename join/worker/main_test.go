@@ -75,7 +75,7 @@ func siteAt(t *testing.T, dir string) *site {
 	s := &site{t: t, dir: dir, said: &lines{}}
 	s.client = s.connect()
 	t.Cleanup(s.client.Close)
-	if err := s.client.Enroll(t.Context(), agentstatus.Post{Agent: "livhana-layer1.1", Shared: true, Lay: true}, time.Now()); err != nil {
+	if err := s.client.Enroll(t.Context(), agentstatus.Registration{Agent: "livhana-layer1.1", Shared: true, Lay: true}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	return s

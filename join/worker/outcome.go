@@ -65,7 +65,7 @@ type attempt struct {
 	plan   plan
 	ended  run.Ended
 	asked  halt
-	ground ground
+	ground allowedPaths
 	output int // bytes of each stream that may stand in the result
 }
 

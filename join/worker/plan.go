@@ -53,8 +53,8 @@ func (p *plan) invalid(message string) {
 // planner makes plans. It looks at files, and changes none.
 type planner struct {
 	Settings
-	ground   ground
-	programs ground // where what execute runs may lie
+	ground   allowedPaths
+	programs allowedPaths // where what execute runs may lie
 }
 
 // plan decides what a request comes down to (protocol 000, Task Types & Payloads).
@@ -205,7 +205,7 @@ func (m *planner) locate(p *plan, field, path string) string {
 	return m.locateIn(m.ground, p, field, path, "")
 }
 
-func (m *planner) locateIn(g ground, p *plan, field, path, advice string) string {
+func (m *planner) locateIn(g allowedPaths, p *plan, field, path, advice string) string {
 	abs, err := g.locate(path)
 	if err != nil {
 		p.refuse(statusFailed, agentstatus.TaskError{Code: codePermission, Severity: severityError, File: line(path, 500),

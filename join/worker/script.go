@@ -76,7 +76,7 @@ func interpreter(script string) (program, first string) {
 }
 
 // rehearse is the whole of a dry run: it says what would be run, and runs nothing.
-func (p *plan) rehearse(g ground) {
+func (p *plan) rehearse(g allowedPaths) {
 	if !p.runs() {
 		return
 	}

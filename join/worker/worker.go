@@ -98,7 +98,7 @@ func New(o Options) *Worker {
 func (w *Worker) Run(ctx context.Context) (Tally, error) {
 	base := context.WithoutCancel(ctx)
 	w.started = w.o.Now()
-	if err := w.o.Client.Enroll(base, agentstatus.Post{Agent: w.o.Agent, Process: w.o.Process, Shared: true, Claims: true}, w.started); err != nil {
+	if err := w.o.Client.Enroll(base, agentstatus.Registration{Agent: w.o.Agent, Process: w.o.Process, Shared: true, Claims: true}, w.started); err != nil {
 		return w.tally, err
 	}
 	w.confineWrites()

@@ -112,7 +112,7 @@ func (b *banner) settled(key string, a *alert) bool {
 	defer b.alerts.mu.Unlock()
 	a.settled = !a.ended
 	if a.settled {
-		b.book.put(key, mark{})
+		b.book.put(key, popupRef{})
 	} else {
 		b.book.drop(key)
 	}

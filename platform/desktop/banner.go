@@ -14,7 +14,7 @@ type banner struct {
 	settle time.Duration // an alerter that still runs after this time has its popup on the screen
 	out    *outbox
 	alerts alerts
-	book   *book // of alerter's popups: a run that knows a key replaces and removes its popup, whoever showed it
+	book   *popupStore // of alerter's popups: a run that knows a key replaces and removes its popup, whoever showed it
 }
 
 const (
@@ -70,7 +70,7 @@ func (b *banner) alert(ctx context.Context, path string, m Message) (Proof, erro
 	took, err := c.run(ctx)
 	switch {
 	case errors.Is(err, errDeadline):
-		b.book.put(m.Key, mark{})
+		b.book.put(m.Key, popupRef{})
 		return Proof{Result: Shown, Detail: "alerter has it on the screen", ID: groupOf(m.Key)}, nil
 	case err != nil:
 		return Proof{}, hinted(err, macRefuse)

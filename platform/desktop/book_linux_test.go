@@ -231,12 +231,12 @@ func FuzzBook(f *testing.F) {
 	f.Add([]byte(`{"format":1,"popups":null}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		all := decodeMarks(text)
-		keys, popups := map[string]bool{}, map[mark]bool{}
+		keys, popups := map[string]bool{}, map[popupRef]bool{}
 		for _, e := range all {
-			if e.Key == "" || keys[e.Key] || e.ID != 0 && popups[e.mark] {
+			if e.Key == "" || keys[e.Key] || e.ID != 0 && popups[e.popupRef] {
 				t.Errorf("%+v in %+v", e, all)
 			}
-			keys[e.Key], popups[e.mark] = true, true
+			keys[e.Key], popups[e.popupRef] = true, true
 		}
 		dir := t.TempDir()
 		if err := writeMarks(dir, all); err != nil || !slices.Equal(readMarks(dir), all) {

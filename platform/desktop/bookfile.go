@@ -50,15 +50,15 @@ func decodeMarks(text []byte) []entry {
 		return nil
 	}
 	var all []entry
-	popups := map[mark]bool{}
+	popups := map[popupRef]bool{}
 	for _, e := range t.Popups {
 		if e.Key == "" || len(e.Key) > maxKey || !utf8.ValidString(e.Key) || index(all, e.Key) >= 0 {
 			continue
 		}
-		if len(e.Bus) > maxName || len(e.Owner) > maxName || popups[e.mark] {
-			e.mark = mark{}
+		if len(e.Bus) > maxName || len(e.Owner) > maxName || popups[e.popupRef] {
+			e.popupRef = popupRef{}
 		}
-		popups[e.mark] = e.ID != 0
+		popups[e.popupRef] = e.ID != 0
 		all = append(all, e)
 	}
 	return all

@@ -25,8 +25,8 @@ const (
 // godbus knows no deadline for writes, and its Close waits for them.
 type bus struct {
 	conn *dbus.Conn
-	sock *sieve
-	ear  *ear
+	sock *busFilter
+	ear  *signals
 	deaf bool   // the bus refused to pass signals on
 	guid string // this life of the bus; "" if it does not say
 }
@@ -71,7 +71,7 @@ func sockets(address string) []string {
 }
 
 // dialBus connects to the first socket of the address that answers.
-func dialBus(ctx context.Context, address string, ear *ear) (*bus, error) {
+func dialBus(ctx context.Context, address string, ear *signals) (*bus, error) {
 	paths := sockets(address)
 	if len(paths) == 0 {
 		return nil, hinted(unavailable("no desktop session, so no popups"), notBusHint)
@@ -87,7 +87,7 @@ func dialBus(ctx context.Context, address string, ear *ear) (*bus, error) {
 	return nil, errors.Join(errs...)
 }
 
-func dialSocket(ctx context.Context, path string, ear *ear) (*bus, error) {
+func dialSocket(ctx context.Context, path string, ear *signals) (*bus, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
@@ -109,7 +109,7 @@ func dialSocket(ctx context.Context, path string, ear *ear) (*bus, error) {
 	return &bus{conn: c, sock: sock, ear: ear}, nil
 }
 
-func greet(sock *sieve, ear *ear) (*dbus.Conn, error) {
+func greet(sock *busFilter, ear *signals) (*dbus.Conn, error) {
 	c, err := dbus.NewConn(sock, dbus.WithSignalHandler(ear))
 	if err == nil {
 		err = c.Auth(nil)

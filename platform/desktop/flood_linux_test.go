@@ -116,7 +116,7 @@ func TestPressDuringFlood(t *testing.T) {
 // BenchmarkForgedPress is what a stranger's signal costs us, without the reading.
 func BenchmarkForgedPress(b *testing.B) {
 	s := newScreen(newOutbox())
-	e := &ear{screen: s}
+	e := &signals{screen: s}
 	s.server = &server{bus: &bus{ear: e}, owner: ":1.1"}
 	sig := &dbus.Signal{Sender: ":1.2", Path: serverPath, Name: serverName + ".ActionInvoked", Body: []any{uint32(1), "x"}}
 	for b.Loop() {

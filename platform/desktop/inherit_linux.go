@@ -8,7 +8,7 @@ func (s *screen) inherit() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, e := range left {
-			s.windows[e.Key] = &window{key: e.Key, turn: make(chan struct{}, 1), left: &e.mark}
+			s.windows[e.Key] = &notification{key: e.Key, turn: make(chan struct{}, 1), left: &e.popupRef}
 		}
 	})
 }
@@ -32,7 +32,7 @@ func (s *screen) adopt(srv *server) {
 
 // foreign gives the server and the id of a window that another connection opened; no server, if it was this one. GNOME
 // hands a popup over when it has noticed the end of that connection; others may answer an error for one that is no more.
-func (s *screen) foreign(w *window) (*server, uint32) {
+func (s *screen) foreign(w *notification) (*server, uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !w.adopted {
@@ -42,7 +42,7 @@ func (s *screen) foreign(w *window) (*server, uint32) {
 }
 
 // mayStand says whether there is a popup to close, as far as can be known before its server is found.
-func (s *screen) mayStand(w *window) bool {
+func (s *screen) mayStand(w *notification) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.server != nil || w.left != nil
@@ -50,7 +50,7 @@ func (s *screen) mayStand(w *window) bool {
 
 // stand notes that the window stands. A popup stands for one window only: a server that gives a number again has
 // replaced the popup that had it. The caller holds mu.
-func (s *screen) stand(w *window, srv *server, id uint32) {
+func (s *screen) stand(w *notification, srv *server, id uint32) {
 	for _, other := range s.windows {
 		if other != w && other.server == srv && other.id == id {
 			other.server, other.buttons = nil, nil

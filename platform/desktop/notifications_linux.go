@@ -30,16 +30,16 @@ type screen struct {
 	bus     *bus          // guarded by turn
 	closed  bool          // guarded by turn
 	out     *outbox
-	book    *book
+	book    *popupStore
 	recall  sync.Once // the windows of the run before
 
-	mu      sync.Mutex         // held for moments only: the goroutine that reads the bus takes it
-	server  *server            // nil once the bus said that its name changed hands; every standing window is its own
-	windows map[string]*window // by message key
+	mu      sync.Mutex               // held for moments only: the goroutine that reads the bus takes it
+	server  *server                  // nil once the bus said that its name changed hands; every standing window is its own
+	windows map[string]*notification // by message key
 }
 
 func newScreen(out *outbox) *screen {
-	return &screen{address: busAddress, turn: make(chan struct{}, 1), windows: map[string]*window{}, out: out}
+	return &screen{address: busAddress, turn: make(chan struct{}, 1), windows: map[string]*notification{}, out: out}
 }
 
 // take waits for a turn until ctx ends.
@@ -53,7 +53,7 @@ func take(ctx context.Context, turn chan struct{}) error {
 }
 
 // hold gives the window of a key with its turn taken.
-func (s *screen) hold(ctx context.Context, key string) (*window, error) {
+func (s *screen) hold(ctx context.Context, key string) (*notification, error) {
 	for {
 		w := s.window(key)
 		if err := take(ctx, w.turn); err != nil {
@@ -92,7 +92,7 @@ func (s *screen) show(ctx context.Context, m Message) (Proof, error) {
 }
 
 // open sends the message, as a new popup if fresh, else in place of the one that stands.
-func (s *screen) open(ctx context.Context, w *window, m Message, fresh bool) (Proof, error) {
+func (s *screen) open(ctx context.Context, w *notification, m Message, fresh bool) (Proof, error) {
 	srv, err := s.find(ctx, true)
 	if err != nil {
 		return Proof{}, err
@@ -121,7 +121,7 @@ func (s *screen) open(ctx context.Context, w *window, m Message, fresh bool) (Pr
 
 // awaitLate ends with the answer, with the server (the bus then answers for it) or with the connection. Without the
 // late id the next message of this incident would open a second popup beside the late one.
-func (s *screen) awaitLate(w *window, srv *server, call *dbus.Call) {
+func (s *screen) awaitLate(w *notification, srv *server, call *dbus.Call) {
 	<-call.Done
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
@@ -156,7 +156,7 @@ func (s *screen) withdraw(ctx context.Context, key string) error {
 }
 
 // remove closes a window if the server that opened it still lives; else the popup went with that server.
-func (s *screen) remove(ctx context.Context, w *window) error {
+func (s *screen) remove(ctx context.Context, w *notification) error {
 	if !s.mayStand(w) {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (s *screen) connect(ctx context.Context) (*bus, error) {
 	if s.bus.alive() {
 		return s.bus, nil
 	}
-	b, err := dialBus(ctx, s.address(), &ear{screen: s})
+	b, err := dialBus(ctx, s.address(), &signals{screen: s})
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ const answerTime = 5 * time.Second
 type Popups struct {
 	screen *screen // the session bus, the macOS tools or PowerShell
 	out    *outbox
-	book   *book // nil without a state folder
+	book   *popupStore // nil without a state folder
 	limit  time.Duration
 }
 

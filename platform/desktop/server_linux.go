@@ -30,12 +30,12 @@ type server struct {
 // carries these as they show the volume.
 const stackTag = "x-dunst-stack-tag"
 
-// mark is where a popup of this server stands; where it cannot be known again, it is only known that there is one.
-func (srv *server) mark(id uint32) mark {
+// popupRef is where a popup of this server stands; where it cannot be known again, it is only known that there is one.
+func (srv *server) mark(id uint32) popupRef {
 	if srv.bus == nil || srv.bus.guid == "" {
-		return mark{}
+		return popupRef{}
 	}
-	return mark{Bus: srv.bus.guid, Owner: srv.owner, ID: id}
+	return popupRef{Bus: srv.bus.guid, Owner: srv.owner, ID: id}
 }
 
 func ownerOf(ctx context.Context, b *bus, start bool) (string, error) {

@@ -17,10 +17,10 @@ const (
 	ownerRule  = "type='signal',sender='" + busName + "',interface='" + busName + "',member='NameOwnerChanged',arg0='" + serverName + "'"
 )
 
-// ear hears the signals of one connection. godbus calls it from the goroutine that reads, one signal after the other,
+// signals hears the signals of one connection. godbus calls it from the goroutine that reads, one signal after the other,
 // and each is judged at once: so nothing piles up, and an honest press never waits behind forged ones. (The handlers
 // that godbus brings queue, or start goroutines for, whatever anybody sends.)
-type ear struct {
+type signals struct {
 	screen  *screen
 	changes uint64 // of the name's owner; guarded by screen.mu
 }
@@ -38,14 +38,14 @@ func (b *bus) listen(ctx context.Context) error {
 }
 
 // seen is how often the server's name has changed hands.
-func (e *ear) seen() uint64 {
+func (e *signals) seen() uint64 {
 	e.screen.mu.Lock()
 	defer e.screen.mu.Unlock()
 	return e.changes
 }
 
 // DeliverSignal is called by godbus.
-func (e *ear) DeliverSignal(iface, member string, sig *dbus.Signal) {
+func (e *signals) DeliverSignal(iface, member string, sig *dbus.Signal) {
 	s := e.screen
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,14 +63,14 @@ func (e *ear) DeliverSignal(iface, member string, sig *dbus.Signal) {
 }
 
 // Terminate is called by godbus when the connection ends, whoever ended it.
-func (e *ear) Terminate() {
+func (e *signals) Terminate() {
 	e.screen.mu.Lock()
 	defer e.screen.mu.Unlock()
 	e.lost(true)
 }
 
 // lost ends the server of this connection, or only the connection. A server that was found on a newer one lives on.
-func (e *ear) lost(unheard bool) {
+func (e *signals) lost(unheard bool) {
 	e.changes++
 	if srv := e.screen.server; srv != nil && srv.bus.ear == e {
 		e.screen.lose(unheard)

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grip names a process by its number: between a check and its signal there remain some microseconds.
-type grip struct{ id Identity }
+// handle names a process by its number: between a check and its signal there remain some microseconds.
+type handle struct{ id Identity }
 
-func grasp(id Identity) (*grip, error) { return &grip{id}, nil }
+func grasp(id Identity) (*handle, error) { return &handle{id}, nil }
 
 // ask also continues a stopped process, which would otherwise not hear the request.
-func (g *grip) ask(s State) error {
+func (g *handle) ask(s State) error {
 	err := g.signal(unix.SIGTERM)
 	if err == nil && s == Stopped {
 		err = g.signal(unix.SIGCONT)
@@ -23,9 +23,9 @@ func (g *grip) ask(s State) error {
 	return err
 }
 
-func (g *grip) kill(State) error { return g.signal(unix.SIGKILL) }
+func (g *handle) kill(State) error { return g.signal(unix.SIGKILL) }
 
-func (g *grip) signal(sig unix.Signal) error {
+func (g *handle) signal(sig unix.Signal) error {
 	err := unix.Kill(g.id.PID, sig)
 	if errors.Is(err, unix.ESRCH) {
 		return ErrGone
@@ -36,8 +36,8 @@ func (g *grip) signal(sig unix.Signal) error {
 	return nil
 }
 
-func (g *grip) wait(ctx context.Context, wait time.Duration) (bool, error) {
+func (g *handle) wait(ctx context.Context, wait time.Duration) (bool, error) {
 	return pollGone(ctx, g.id, wait)
 }
 
-func (g *grip) release() {}
+func (g *handle) release() {}

@@ -10,30 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grip is a hold on one process that no other process can slip into.
-type grip struct {
+// handle is a hold on one process that no other process can slip into.
+type handle struct {
 	id   Identity
 	file *os.File // the pidfd; nil where there is none, then the number must do
 }
 
-func grasp(id Identity) (*grip, error) {
+func grasp(id Identity) (*handle, error) {
 	fd, err := openPidfd(id)
 	if errors.Is(err, ErrGone) {
 		return nil, err
 	}
 	if err != nil {
-		return &grip{id: id}, nil
+		return &handle{id: id}, nil
 	}
 	// Only in non-blocking mode can the runtime's poller wait for it under a deadline.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
-		return &grip{id: id}, nil
+		return &handle{id: id}, nil
 	}
-	return &grip{id: id, file: os.NewFile(uintptr(fd), "pidfd")}, nil
+	return &handle{id: id, file: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
 // ask also continues a stopped process, which would otherwise not hear the request.
-func (g *grip) ask(s State) error {
+func (g *handle) ask(s State) error {
 	err := g.signal(unix.SIGTERM)
 	if err == nil && s == Stopped {
 		err = g.signal(unix.SIGCONT)
@@ -41,9 +41,9 @@ func (g *grip) ask(s State) error {
 	return err
 }
 
-func (g *grip) kill(State) error { return g.signal(unix.SIGKILL) }
+func (g *handle) kill(State) error { return g.signal(unix.SIGKILL) }
 
-func (g *grip) signal(sig unix.Signal) error {
+func (g *handle) signal(sig unix.Signal) error {
 	err := g.send(sig)
 	if errors.Is(err, unix.ESRCH) {
 		return ErrGone
@@ -54,7 +54,7 @@ func (g *grip) signal(sig unix.Signal) error {
 	return nil
 }
 
-func (g *grip) send(sig unix.Signal) error {
+func (g *handle) send(sig unix.Signal) error {
 	if g.file == nil {
 		return unix.Kill(g.id.PID, sig)
 	}
@@ -68,7 +68,7 @@ func (g *grip) send(sig unix.Signal) error {
 }
 
 // wait returns at the moment of the exit; (false, nil) when the time is over.
-func (g *grip) wait(ctx context.Context, wait time.Duration) (bool, error) {
+func (g *handle) wait(ctx context.Context, wait time.Duration) (bool, error) {
 	if g.file == nil || g.file.SetReadDeadline(time.Now().Add(wait)) != nil {
 		return pollGone(ctx, g.id, wait)
 	}
@@ -97,7 +97,7 @@ func hasEnded(fd uintptr) bool {
 	return err == nil && n == 1 && polled[0].Revents&unix.POLLIN != 0
 }
 
-func (g *grip) release() {
+func (g *handle) release() {
 	if g.file != nil {
 		g.file.Close()
 	}

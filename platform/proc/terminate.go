@@ -50,7 +50,7 @@ func terminate(ctx context.Context, id Identity, grace time.Duration) error {
 }
 
 // step checks, signals, and waits for the end.
-func step(ctx context.Context, g *grip, signal func(State) error, wait time.Duration) (ended bool, err error) {
+func step(ctx context.Context, g *handle, signal func(State) error, wait time.Duration) (ended bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}

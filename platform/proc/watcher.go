@@ -82,7 +82,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("watch exits: %w", err)
 	}
-	v := &vigil{fds: fds, polled: map[Identity]struct{}{}, every: w.every, timer: time.NewTimer(w.every)}
+	v := &exitWatch{fds: fds, polled: map[Identity]struct{}{}, every: w.every, timer: time.NewTimer(w.every)}
 	v.timer.Stop()
 	defer v.close()
 	for {
@@ -108,8 +108,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// vigil is what one Run knows; only its goroutine touches it.
-type vigil struct {
+// exitWatch is what one Run knows; only its goroutine touches it.
+type exitWatch struct {
 	fds    *notices // nil where the system has none
 	polled map[Identity]struct{}
 	ended  []Identity // not yet received
@@ -117,7 +117,7 @@ type vigil struct {
 	every  time.Duration
 }
 
-func (v *vigil) obey(asked []request) {
+func (v *exitWatch) obey(asked []request) {
 	for _, r := range asked {
 		if r.remove {
 			v.forget(r.id)
@@ -129,7 +129,7 @@ func (v *vigil) obey(asked []request) {
 
 // watch finds the best way to notice the end of a process. It is asked again for polled ones, so that a process gets
 // its notice when descriptors are to be had again.
-func (v *vigil) watch(id Identity) {
+func (v *exitWatch) watch(id Identity) {
 	err := v.fds.add(id)
 	if err != nil && !errors.Is(err, ErrGone) && Check(id) == Gone {
 		err = ErrGone
@@ -147,7 +147,7 @@ func (v *vigil) watch(id Identity) {
 	}
 }
 
-func (v *vigil) learn(tokens []uint64) {
+func (v *exitWatch) learn(tokens []uint64) {
 	for _, token := range tokens {
 		id, ok := v.fds.take(token)
 		switch {
@@ -160,7 +160,7 @@ func (v *vigil) learn(tokens []uint64) {
 	}
 }
 
-func (v *vigil) poll() {
+func (v *exitWatch) poll() {
 	for id := range v.polled {
 		v.watch(id)
 	}
@@ -169,20 +169,20 @@ func (v *vigil) poll() {
 	}
 }
 
-func (v *vigil) report(id Identity) {
+func (v *exitWatch) report(id Identity) {
 	delete(v.polled, id)
 	if !slices.Contains(v.ended, id) {
 		v.ended = append(v.ended, id)
 	}
 }
 
-func (v *vigil) forget(id Identity) {
+func (v *exitWatch) forget(id Identity) {
 	v.fds.remove(id)
 	delete(v.polled, id)
 	v.ended = slices.DeleteFunc(v.ended, func(e Identity) bool { return e == id })
 }
 
-func (v *vigil) close() {
+func (v *exitWatch) close() {
 	v.timer.Stop()
 	v.fds.close()
 }

@@ -53,7 +53,7 @@ func TestWatchWithoutDescriptors(t *testing.T) {
 
 func TestTerminateWithoutPidfd(t *testing.T) {
 	c := start(t, "deaf")
-	g := &grip{id: inspectChild(t, c)}
+	g := &handle{id: inspectChild(t, c)}
 	if ended, err := step(t.Context(), g, g.ask, 30*time.Millisecond); ended || err != nil {
 		t.Fatalf("deaf, yet %v, %v", ended, err)
 	}

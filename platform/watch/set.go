@@ -12,7 +12,7 @@ func (w *Watcher) Add(dir string) error {
 	w.setting.Lock()
 	defer w.setting.Unlock()
 	w.clear()
-	if err := w.watch(place{"", filepath.Clean(dir)}); err != nil {
+	if err := w.watch(target{"", filepath.Clean(dir)}); err != nil {
 		return fmt.Errorf("watch %s: %w", dir, err)
 	}
 	return nil
@@ -26,14 +26,14 @@ func (w *Watcher) Set(key string, dirs []string) (missing []string, err error) {
 	w.setting.Lock()
 	defer w.setting.Unlock()
 	w.clear()
-	wanted := make(map[place]bool, len(dirs))
+	wanted := make(map[target]bool, len(dirs))
 	for _, dir := range dirs {
-		wanted[place{key, filepath.Clean(dir)}] = true
+		wanted[target{key, filepath.Clean(dir)}] = true
 	}
 	w.keep(key, wanted)
 	var errs []error
 	for _, dir := range dirs {
-		switch err := w.watch(place{key, filepath.Clean(dir)}); {
+		switch err := w.watch(target{key, filepath.Clean(dir)}); {
 		case err == nil:
 		case absent(err):
 			missing = append(missing, dir)
@@ -58,8 +58,8 @@ func (w *Watcher) clear() {
 }
 
 // keep ends the watches of key that are not wanted any more.
-func (w *Watcher) keep(key string, wanted map[place]bool) {
-	var old []place
+func (w *Watcher) keep(key string, wanted map[target]bool) {
+	var old []target
 	w.mu.Lock()
 	for p := range w.places {
 		if p.key == key && !wanted[p] {
@@ -76,7 +76,7 @@ func (w *Watcher) keep(key string, wanted map[place]bool) {
 }
 
 // watch makes sure that p is watched, and that the watch is on the folder that p names now.
-func (w *Watcher) watch(p place) error {
+func (w *Watcher) watch(p target) error {
 	// Before the watch: should the folder be replaced in between, the next call sees the difference.
 	info, err := look(p.dir)
 	if err != nil {
@@ -102,13 +102,13 @@ func (w *Watcher) watch(p place) error {
 	if w.adopt(p, info) {
 		return nil
 	}
-	return w.open(&folder{name: p.dir, info: info, readers: map[place]struct{}{}}, p)
+	return w.open(&folder{name: p.dir, info: info, readers: map[target]struct{}{}}, p)
 }
 
 // adopt joins the watch on the same folder under another name (a link, a bind mount), if there is one: the kernel has
 // only one watch per folder and reports under the name that came first. Watches in the way, on a folder that has moved
 // or under a name that now means another one, are ended.
-func (w *Watcher) adopt(p place, info os.FileInfo) bool {
+func (w *Watcher) adopt(p target, info os.FileInfo) bool {
 	found := false
 	w.mu.Lock()
 	for _, f := range w.watches {
@@ -135,7 +135,7 @@ func (f *folder) inPlace() bool {
 }
 
 // open registers the folder first: its events may arrive before fsnotify has returned.
-func (w *Watcher) open(f *folder, p place) error {
+func (w *Watcher) open(f *folder, p target) error {
 	w.mu.Lock()
 	w.watches[f.name] = f
 	w.join(f, p)
@@ -144,7 +144,7 @@ func (w *Watcher) open(f *folder, p place) error {
 }
 
 // begin asks the kernel. Asking for a folder that it watches already changes nothing.
-func (w *Watcher) begin(f *folder, p place) error {
+func (w *Watcher) begin(f *folder, p target) error {
 	err := w.notify.Add(f.name)
 	if err == nil {
 		return nil
@@ -159,13 +159,13 @@ func (w *Watcher) begin(f *folder, p place) error {
 	return typed(err)
 }
 
-func (w *Watcher) join(f *folder, p place) {
+func (w *Watcher) join(f *folder, p target) {
 	f.readers[p] = struct{}{}
 	w.places[p] = f
 }
 
 // leave takes p from its folder, and ends the watch when p was its last reader.
-func (w *Watcher) leave(p place) {
+func (w *Watcher) leave(p target) {
 	w.mu.Lock()
 	f := w.places[p]
 	if f == nil {

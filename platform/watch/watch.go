@@ -38,7 +38,7 @@ type Watcher struct {
 
 	mu      sync.Mutex // never held across a call into fsnotify
 	watches map[string]*folder
-	places  map[place]*folder
+	places  map[target]*folder
 	dropped []string // by Run, and still to be taken from fsnotify
 	pending pending
 }
@@ -48,11 +48,11 @@ type folder struct {
 	name    string
 	info    fs.FileInfo
 	stale   bool // events were lost; to be watched anew
-	readers map[place]struct{}
+	readers map[target]struct{}
 }
 
-// place is a folder as one key calls it.
-type place struct{ key, dir string }
+// target is a folder as one key calls it.
+type target struct{ key, dir string }
 
 // New opens the kernel's queue; ErrNoWatches when there is none to be had. Run closes it; without Run, Close must.
 func New() (*Watcher, error) {
@@ -65,7 +65,7 @@ func New() (*Watcher, error) {
 		fresh:   make(chan struct{}, 1),
 		notify:  notify,
 		watches: map[string]*folder{},
-		places:  map[place]*folder{},
+		places:  map[target]*folder{},
 		pending: newPending(),
 	}, nil
 }

@@ -52,8 +52,8 @@ type Project struct {
 	tasks               map[string]*entry
 	mostTasks           int // since the map of tasks was made
 	settled             map[string]*settled
-	rounds              map[string]*round // of the two folders of tasks
-	bench               bench
+	rounds              map[string]*listing // of the two folders of tasks
+	bench               agentDirs
 	pruning             pruning
 	log                 log
 
@@ -78,7 +78,7 @@ func (p *Project) forget() {
 	p.folders = newFolders()
 	p.oddTasks, p.oddAgents = nil, nil
 	p.tasks, p.settled = map[string]*entry{}, map[string]*settled{}
-	p.rounds = map[string]*round{tasksDir: newRound(), archiveDir: newRound()}
+	p.rounds = map[string]*listing{tasksDir: newRound(), archiveDir: newRound()}
 	p.bench, p.log, p.pruning = newBench(), newLog(), pruning{}
 	p.dirty, p.dirtyAgents, p.desksAt = map[string]bool{}, false, time.Time{}
 }

@@ -128,8 +128,8 @@ func (p *Project) prepare(ctx context.Context, b protocol.Boot) error {
 
 // wholeRegistry reads the registry, waiting for a writer who is at work. One that stays in pieces is put aside, as
 // the document's script would have overwritten it; nil means that there is none.
-func (p *Project) wholeRegistry(ctx context.Context) (*roll, error) {
-	var whole *roll
+func (p *Project) wholeRegistry(ctx context.Context) (*registryContent, error) {
+	var whole *registryContent
 	err := folder.Whole(ctx, func() error {
 		o, _, err := p.Root.Load(registry, maxFile)
 		if err == nil {
@@ -158,7 +158,7 @@ func unusable(err error) bool {
 
 // bootedAlready reports whether this very process has booted here before: the registry shows it, or a boot that was
 // cut short a moment ago has left its log line.
-func (p *Project) bootedAlready(b protocol.Boot, whole *roll) (bool, error) {
+func (p *Project) bootedAlready(b protocol.Boot, whole *registryContent) (bool, error) {
 	k, err := p.readCard(b.Agent)
 	if err != nil {
 		return false, err

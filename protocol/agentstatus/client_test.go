@@ -98,7 +98,7 @@ func TestClientsWriteByTheSchema(t *testing.T) {
 	c := newCrew(t)
 	id := c.submit(ask(NewTaskID(), func(r *Request) { r.Context.Related = []string{NewTaskID()} }))
 	me := c.client()
-	if err := me.Enroll(t.Context(), Post{Agent: codex, Process: worker(1), Shared: true}, c.now); err != nil {
+	if err := me.Enroll(t.Context(), Registration{Agent: codex, Process: worker(1), Shared: true}, c.now); err != nil {
 		t.Fatal(err)
 	}
 	work, err := me.Open(t.Context(), codex, c.now)

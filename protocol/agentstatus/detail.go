@@ -32,8 +32,8 @@ type Detail struct {
 	RequestRaw json.RawMessage
 	ResultRaw  json.RawMessage
 	Progress   *TaskProgress
-	Attempts   []protocol.Taking // the runs that are over and were taken away, oldest first
-	Due        time.Time         // when the next run is due; zero if none waits
+	Attempts   []protocol.Attempt // the runs that are over and were taken away, oldest first
+	Due        time.Time          // when the next run is due; zero if none waits
 	Hold       *protocol.Hold
 	HoldWhy    string
 	Claim      *Claim

@@ -198,7 +198,7 @@ func TestAttemptsRunFromTheirOwnFiles(t *testing.T) {
 	if k.Timeout != 600*time.Second || k.Hold == nil || k.Hold.NotBefore.After(s.Now.Add(time.Hour)) {
 		t.Errorf("timeout %v, hold %+v", k.Timeout, k.Hold)
 	}
-	k0 := k.Takings[0]
+	k0 := k.Attempts[0]
 	if k0.N != 1 || k0.Action != protocol.ActionRetry || k0.Rule != c.Rule || k0.Code != c.Code || k0.Agent != "codex-cursor" || !k0.Committed {
 		t.Errorf("taking %+v", k0)
 	}

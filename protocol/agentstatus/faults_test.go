@@ -150,17 +150,17 @@ func TestTheLedgerCannotBeRead(t *testing.T) {
 	s.Do(os.Remove(s.Path(sched)))
 	s.Write(sched, good)
 	snap = s.look()
-	if k := only(t, snap); k.Attempt() != 2 || k.Takings[0].Rule == "" || len(snap.Faults) > 0 {
-		t.Errorf("readable: %+v, faults %+v", k.Takings, snap.Faults)
+	if k := only(t, snap); k.Attempt() != 2 || k.Attempts[0].Rule == "" || len(snap.Faults) > 0 {
+		t.Errorf("readable: %+v, faults %+v", k.Attempts, snap.Faults)
 	}
 	// What may pass is waited for; what does not is not waited for for ever.
 	s.reopen()
 	s.Write(sched, good[:20])
-	if k := only(t, s.look()); len(k.Takings) != 1 || !k.Takings[0].Unread {
-		t.Errorf("in the writing: %+v", k.Takings)
+	if k := only(t, s.look()); len(k.Attempts) != 1 || !k.Attempts[0].Unread {
+		t.Errorf("in the writing: %+v", k.Attempts)
 	}
 	s.Now = s.Now.Add(jsonfile.BadAfter + time.Second)
-	if k := only(t, s.look()); k.Attempt() != 2 || k.Takings[0].Unread {
-		t.Errorf("broken for good: %+v", k.Takings)
+	if k := only(t, s.look()); k.Attempt() != 2 || k.Attempts[0].Unread {
+		t.Errorf("broken for good: %+v", k.Attempts)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func TestSharedPost(t *testing.T) {
 	c := newCrew(t)
 	me := c.client()
-	enroll := func(n int, p Post) error {
+	enroll := func(n int, p Registration) error {
 		p.Agent, p.Process = codex, worker(n)
 		return me.Enroll(t.Context(), p, c.now)
 	}
@@ -27,10 +27,10 @@ func TestSharedPost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(enroll(1, Post{Shared: true, Claims: true}), enroll(2, Post{Shared: true, Claims: true})); err != nil {
+	if err := errors.Join(enroll(1, Registration{Shared: true, Claims: true}), enroll(2, Registration{Shared: true, Claims: true})); err != nil {
 		t.Fatal(err)
 	}
-	if err := enroll(3, Post{}); !errors.Is(err, ErrTaken) {
+	if err := enroll(3, Registration{}); !errors.Is(err, ErrTaken) {
 		t.Errorf("a name in use was given away: %v", err)
 	}
 	a := findAgent(t, c.look(), codex)
@@ -51,11 +51,11 @@ func TestSharedPost(t *testing.T) {
 	if a.Left != "stopped" || !a.Idle || a.Process.PID != 0 || a.Recorded != "idle" || a.Status != "idle" || a.PID != 0 {
 		t.Errorf("all left: %+v", a)
 	}
-	if err := enroll(4, Post{Shared: true}); err != nil {
+	if err := enroll(4, Registration{Shared: true}); err != nil {
 		t.Fatal(err)
 	}
 	c.gone.Store(worker(4), true)
-	if err := enroll(5, Post{}); err != nil { // a dead one's name is free
+	if err := enroll(5, Registration{}); err != nil { // a dead one's name is free
 		t.Error(err)
 	}
 	leave(5, Leaving{Failed: true, Why: "exit code 3"})
@@ -66,7 +66,7 @@ func TestSharedPost(t *testing.T) {
 
 // Whoever starts a worker, and the worker itself, enroll the same process: neither undoes the other's word.
 func TestEnrolledTwice(t *testing.T) {
-	for name, order := range map[string][]Post{
+	for name, order := range map[string][]Registration{
 		"keeper first": {{Agent: codex, Process: worker(1), Keeper: worker(9), Kept: true}, {Agent: codex, Process: worker(1), Shared: true, Claims: true}},
 		"worker first": {{Agent: codex, Process: worker(1), Shared: true, Claims: true}, {Agent: codex, Process: worker(1), Keeper: worker(9), Kept: true}},
 	} {
@@ -98,7 +98,7 @@ func TestKeptHeartbeat(t *testing.T) {
 	me := c.client()
 	const agent = "claude"
 	keeper := worker(9)
-	if err := me.Enroll(t.Context(), Post{Agent: agent, Process: worker(1), Keeper: keeper, Kept: true}, c.now); err != nil {
+	if err := me.Enroll(t.Context(), Registration{Agent: agent, Process: worker(1), Keeper: keeper, Kept: true}, c.now); err != nil {
 		t.Fatal(err)
 	}
 	if a := findAgent(t, c.look(), agent); !a.Kept || a.Keeper != keeper {
@@ -141,7 +141,7 @@ func TestKeptAgainAfterAWorker(t *testing.T) {
 	if err := p.Prepare(t.Context(), protocol.Boot{Agent: codex, PID: worker(1).PID, Process: worker(1), Now: c.now}); err != nil {
 		t.Fatal(err)
 	}
-	if err := me.Enroll(t.Context(), Post{Agent: codex, Process: worker(2), Shared: true, Claims: true}, c.now); err != nil {
+	if err := me.Enroll(t.Context(), Registration{Agent: codex, Process: worker(2), Shared: true, Claims: true}, c.now); err != nil {
 		t.Fatal(err)
 	}
 	if err := me.Beat(codex, Beat{Status: "idle"}, c.now); err != nil {

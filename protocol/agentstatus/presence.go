@@ -100,8 +100,8 @@ func decodeCurrent(o jsonfile.Object) current {
 	return current{}
 }
 
-// roll is the agent registry (protocol 000, Agent Registry Schema).
-type roll struct {
+// registryContent is the agent registry (protocol 000, Agent Registry Schema).
+type registryContent struct {
 	agents map[string]member
 	issues []issue
 }
@@ -112,12 +112,12 @@ type member struct {
 	seen   time.Time // without a zone: the latest that it can mean
 }
 
-func decodeRoll(o jsonfile.Object) roll {
+func decodeRoll(o jsonfile.Object) registryContent {
 	c := &check{}
 	if !o.Has("last_update") { // its name in the field
 		c.instant(o, "updated_at", true)
 	}
-	r := roll{agents: map[string]member{}}
+	r := registryContent{agents: map[string]member{}}
 	agents, _ := c.child(o, "agents", true)
 	for _, name := range agents.Keys() {
 		if a, ok := c.child(agents, name, true); ok && name != "" {

@@ -26,7 +26,7 @@ import (
 //	<id>.freed.json       the operator released it before what it comes after was completed
 //	<id>.cancelled.json   the operator ended the task, or our retry of it
 type record struct {
-	takings     []protocol.Taking
+	takings     []protocol.Attempt
 	pending     jsonfile.Sum // the result whose schedule is not carried out yet
 	buried      bool
 	cancelled   bool
@@ -46,7 +46,7 @@ func freedFile(id string) string     { return attemptsDir + "/" + id + ".freed.j
 func cancelledFile(id string) string { return attemptsDir + "/" + id + ".cancelled.json" }
 
 // last is the newest entry, committed or not; nil if there is none.
-func (r *record) last() *protocol.Taking {
+func (r *record) last() *protocol.Attempt {
 	if len(r.takings) == 0 {
 		return nil
 	}
@@ -136,7 +136,7 @@ type schedule struct {
 
 // planned is a schedule as it was read.
 type planned struct {
-	taking  protocol.Taking
+	taking  protocol.Attempt
 	timeout time.Duration
 	result  jsonfile.Sum
 }
@@ -151,7 +151,7 @@ func (p *Project) scheduled(id string, n int) (planned, bool) {
 		return planned{}, false
 	}
 	_, gone := p.Root.Stat(attemptFile(id, n, "result"))
-	s := planned{taking: protocol.Taking{N: n, Action: protocol.ActionRetry, Committed: gone == nil}}
+	s := planned{taking: protocol.Attempt{N: n, Action: protocol.ActionRetry, Committed: gone == nil}}
 	if err == nil && gone != nil && !folder.Missing(gone) {
 		err = gone // whether it was carried out is not known
 	}

@@ -41,7 +41,7 @@ func (r *record) mayRunOn() bool {
 	return k != nil && k.Committed && runsOn(k)
 }
 
-func runsOn(k *protocol.Taking) bool {
+func runsOn(k *protocol.Attempt) bool {
 	return k.Action == protocol.ActionRetry && (k.Ours || k.Twice || k.Code == "TIMEOUT")
 }
 

@@ -104,7 +104,7 @@ func retryChange(t *protocol.Task, now time.Time, due time.Duration) protocol.Ch
 	c := about(t, protocol.VerbRetry)
 	c.Ref, c.Reason, c.Hold, c.Action, c.Rule, c.Code = t.Outcome.Ref, protocol.ReasonRule, protocol.HoldRetry, protocol.ActionRetry, "code=FILE_NOT_FOUND", "FILE_NOT_FOUND"
 	c.Attempt, c.Until, c.ReleaseBy, c.Timeout = 1, now.Add(due).UTC().Truncate(time.Second), now.Add(time.Minute), 2*t.Timeout
-	for _, k := range t.Takings {
+	for _, k := range t.Attempts {
 		if k.Committed {
 			c.Attempt = k.N + 1
 		}
@@ -173,7 +173,7 @@ func decide(c *protocoltest.Case, s *protocol.Snapshot, now time.Time) []protoco
 		return []protocol.Change{c.Change(s, now)}
 	}
 	t := &s.Tasks[0]
-	scheduled := len(t.Takings) > 0 && !t.Takings[len(t.Takings)-1].Committed
+	scheduled := len(t.Attempts) > 0 && !t.Attempts[len(t.Attempts)-1].Committed
 	half := t.Outcome != nil && scheduled && !t.Outcome.Succeeded()
 	if t.Hold != nil && t.Hold.Half && !half {
 		return []protocol.Change{about(t, protocol.VerbRelease)}
@@ -229,7 +229,7 @@ func retryCases() []protocoltest.Case {
 	archived := around + file(archiveReq, requestText) + file(archiveRes, resultText)
 	waits := shows("a held task with its attempt on record", func(t *protocol.Task) bool {
 		return t.Hold != nil && !t.Hold.Half && t.Hold.Reason == protocol.HoldRetry && !t.Visible && t.Outcome == nil &&
-			len(t.Takings) == 1 && t.Takings[0].Committed && t.Hold.NotBefore.Equal(t.Takings[0].Due) && t.Timeout == 600*time.Second && t.Attempt() == 2
+			len(t.Attempts) == 1 && t.Attempts[0].Committed && t.Hold.NotBefore.Equal(t.Attempts[0].Due) && t.Timeout == 600*time.Second && t.Attempt() == 2
 	})
 	again := onTask(func(t *protocol.Task, now time.Time) protocol.Change {
 		if t.Outcome == nil { // taken away already
@@ -273,7 +273,7 @@ func retryCases() []protocoltest.Case {
 			return c
 		}),
 		Shows: shows("a schedule beside the result", func(t *protocol.Task) bool {
-			return t.Outcome != nil && t.Hold == nil && len(t.Takings) == 1 && !t.Takings[0].Committed
+			return t.Outcome != nil && t.Hold == nil && len(t.Attempts) == 1 && !t.Attempts[0].Committed
 		}),
 		Free: []string{attempt(1, "sched")}, Meddle: meddle(resultPath, "no file", "no files"),
 	}}

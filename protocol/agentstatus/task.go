@@ -18,7 +18,7 @@ func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (p
 	t := protocol.Task{ID: e.id, Agent: known.canonical(r.target), Source: r.source, Type: r.kind, Title: r.title,
 		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: p.capped(e.created()),
 		Related: r.related, Payload: r.payload, Directive: r.directive, Silent: r.silent, Blocking: r.blocking,
-		Takings: e.record.takings, Buried: e.record.buried, Cancelled: e.record.cancelled,
+		Attempts: e.record.takings, Buried: e.record.buried, Cancelled: e.record.cancelled,
 		CancelReason: e.record.reason, CancelWhy: e.record.why, Ref: ref}
 	t.Visible = e.request.Good && !e.result.There && o == nil
 	if e.request.Good {
@@ -32,7 +32,7 @@ func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (p
 	}
 	e.agent = t.Agent
 	if e.stray && p.Now.Before(e.strayDue) {
-		p.Patience.Wish(e.strayDue)
+		p.Patience.RetryAt(e.strayDue)
 	} else if e.result.Good && (e.late() || e.stray) {
 		t.Late = &protocol.Ref{Path: e.files.result, Sum: string(e.result.Sum)}
 	}

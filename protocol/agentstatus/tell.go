@@ -184,6 +184,6 @@ func (p *Project) retell(ctx context.Context) {
 		_ = p.Guarded(ctx, func() error { p.tellAll(); return nil })
 	}
 	if len(p.log.untold) > 0 {
-		p.Patience.Wish(p.log.tellAt)
+		p.Patience.RetryAt(p.log.tellAt)
 	}
 }

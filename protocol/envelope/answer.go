@@ -39,7 +39,7 @@ const maxAnswer = 8000
 // one there, because that is where its agent reads. One file or line is all there is to write, so a crash leaves the
 // whole answer or none.
 func (p *Project) answer(c protocol.Change) error {
-	if c.Subject.Kind != protocol.KindPlea {
+	if c.Subject.Kind != protocol.KindQuestion {
 		return fmt.Errorf("%s %s: %w", c.Verb, c.Subject, protocol.ErrUnsupported)
 	}
 	a := c.Answer
@@ -83,9 +83,9 @@ func (p *Project) putAnswer(m *message, r resolution) error {
 	return p.Root.Create(p.filePath(name), doc, 0o644)
 }
 
-// callOf finds the task of a plea as it is at this moment, and the message that asks; that is nil when nobody asks any
+// callOf finds the task of a question as it is at this moment, and the message that asks; that is nil when nobody asks any
 // more.
-func (p *Project) callOf(id string) (*life, *message) {
+func (p *Project) callOf(id string) (*taskState, *message) {
 	task := id[:max(strings.LastIndexByte(id, '-'), 0)]
 	tasks := []string{task}
 	if task == nobody {
@@ -112,12 +112,12 @@ func (p *Project) callOf(id string) (*life, *message) {
 }
 
 // hasAnswer reports whether the answer with that key stands among the task's messages.
-func (t *life) hasAnswer(key string) bool {
+func (t *taskState) hasAnswer(key string) bool {
 	return slices.ContainsFunc(t.messages, func(m *message) bool { return m.kind == resolves && m.answer.key == key })
 }
 
 // askerOf is to whom the answer goes: who asked, else who has the task, else the orchestrator.
-func (t *life) askerOf(m *message) string {
+func (t *taskState) askerOf(m *message) string {
 	to := m.from
 	if to == "" && t.assigned != nil {
 		to = t.assigned.to
@@ -165,7 +165,7 @@ func replies(list []*message) told {
 	return r
 }
 
-// settle reports whether a call was answered. Of one without a timestamp its plea does not tell whether it is asked
+// settle reports whether a call was answered. Of one without a timestamp its question does not tell whether it is asked
 // once more in the same words, so the time of its file counts, by the second as an answer has it.
 func (r told) settle(m *message) bool {
 	if r == nil {

@@ -68,11 +68,11 @@ var doubtText = strings.NewReplacer(`true, "clarifications_needed": []`, `false,
 // onLine is a message as a line of the log.
 func onLine(text string) string { return strings.ReplaceAll(text, "\n", "") + "\n" }
 
-// answerTo is what the supervisor asks for about the plea with that text; the first one for "".
+// answerTo is what the supervisor asks for about the question with that text; the first one for "".
 func answerTo(s *protocol.Snapshot, text, key string) protocol.Change {
-	for _, p := range s.Pleas {
+	for _, p := range s.Questions {
 		if strings.Contains(p.Text, text) {
-			c := protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindPlea, p.ID), Reason: protocol.ReasonOperator, Why: "Jesse answered", Ref: p.Ref,
+			c := protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindQuestion, p.ID), Reason: protocol.ReasonOperator, Why: "Jesse answered", Ref: p.Ref,
 				Agent: p.Agent, Answer: &protocol.Answer{Key: key, Option: "2", Label: "Option B: Description and implications",
 					Why: "Explanation of why this decision was made", By: "Jesse"}}
 			if len(p.Options) == 0 {
@@ -81,19 +81,19 @@ func answerTo(s *protocol.Snapshot, text, key string) protocol.Change {
 			return c
 		}
 	}
-	return protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindPlea, "gone-000000"), Answer: &protocol.Answer{Key: key, Label: "x"}}
+	return protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindQuestion, "gone-000000"), Answer: &protocol.Answer{Key: key, Label: "x"}}
 }
 
 func keyFor(plea, key string) string { return string(jsonfile.SumOf([]byte(plea + "\x00" + key))) }
 
-// answerFile is the file that answers a plea with the incident's key "i1".
+// answerFile is the file that answers a question with the incident's key "i1".
 func answerFile(plea string) string {
 	return messagesDir + "/resolution-" + plea + "-" + keyFor(plea, "i1")[:12] + ".json"
 }
 
 func answerText(plea string) string { return fmt.Sprintf(resolutionText, plea, keyFor(plea, "i1")) }
 
-// idOf is the id of the plea that a message makes.
+// idOf is the id of the question that a message makes.
 func idOf(t testing.TB, text string) string {
 	t.Helper()
 	o, err := jsonfile.Parse([]byte(text))
@@ -107,7 +107,7 @@ func answerCases(t *testing.T) []protocoltest.Case {
 	first := func(s *protocol.Snapshot, _ time.Time) protocol.Change { return answerTo(s, "", "i1") }
 	calm := func(pleas int) func(*protocol.Snapshot) error {
 		return func(s *protocol.Snapshot) error {
-			if len(s.Pleas) != pleas || len(s.Findings)+len(s.Faults) > 0 || len(s.Agents) > 1 {
+			if len(s.Questions) != pleas || len(s.Findings)+len(s.Faults) > 0 || len(s.Agents) > 1 {
 				return fmt.Errorf("want %d pleas and nothing else:\n%s", pleas, protocoltest.Describe(s))
 			}
 			return nil
@@ -170,7 +170,7 @@ func TestAnswerSettled(t *testing.T) {
 	s.send(escalate("t", "DEVELOPER", "human").with(fields{"description": "and now?"}))
 	second := answerTo(s.look(), "and now", "i2")
 	s.Do(s.apply(second))
-	if snap := s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Hints: []string{}}); len(snap.Pleas) > 0 {
+	if snap := s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Hints: []string{}}); len(snap.Questions) > 0 {
 		t.Errorf("a look without a hint at the answer: %s", protocoltest.Describe(&snap))
 	}
 	second.Answer.Key = "i3"
@@ -179,7 +179,7 @@ func TestAnswerSettled(t *testing.T) {
 	}
 	second.Answer.Key = "i2"
 	s.send(escalate("t", "DEVELOPER", "human").with(fields{"description": "third"}))
-	if snap := s.look(); len(snap.Pleas) != 1 || snap.Pleas[0].Text != "third" {
+	if snap := s.look(); len(snap.Questions) != 1 || snap.Questions[0].Text != "third" {
 		t.Errorf("a new question is none: %s", protocoltest.Describe(snap))
 	}
 	s.reopen()
@@ -192,7 +192,7 @@ func TestAnswerSettled(t *testing.T) {
 	}
 }
 
-// The document's own example of an escalation names no task, no agent and no options. Its answer names its plea, and so
+// The document's own example of an escalation names no task, no agent and no options. Its answer names its question, and so
 // settles no other that names none either; and it breaks no rule.
 func TestAnswerWithoutOptions(t *testing.T) {
 	text := `{"message_type": "BLOCKER_ESCALATION", "blocker_type": "clarification_needed", "description": "%s", "suggested_resolution": "say what"}` + "\n"
@@ -202,7 +202,7 @@ func TestAnswerWithoutOptions(t *testing.T) {
 	c.Answer = &protocol.Answer{Key: "i1", Label: "under 200 ms", By: "Jesse"}
 	s.Do(s.apply(c))
 	after := s.look()
-	if len(before.Pleas) != 2 || len(after.Pleas) != 1 || after.Pleas[0].Text != "vague" || len(after.Findings) != len(before.Findings) || len(after.Faults) > 0 {
+	if len(before.Questions) != 2 || len(after.Questions) != 1 || after.Questions[0].Text != "vague" || len(after.Findings) != len(before.Findings) || len(after.Faults) > 0 {
 		t.Errorf("before:\n%s\nafter:\n%s", protocoltest.Describe(before), protocoltest.Describe(after))
 	}
 	if len(after.Events) != len(before.Events)+1 {
@@ -215,7 +215,7 @@ func TestAnswerWithoutOptions(t *testing.T) {
 	}
 	s.Do(os.Chtimes(s.Path(messagesDir+"/b.json"), s.Now.Add(time.Minute), s.Now.Add(time.Minute)))
 	s.Pass(2 * time.Minute)
-	if again := s.look(messagesDir + "/b.json"); len(again.Pleas) != 2 {
+	if again := s.look(messagesDir + "/b.json"); len(again.Questions) != 2 {
 		t.Errorf("asked once more in the same words:\n%s", protocoltest.Describe(again))
 	}
 }
@@ -233,7 +233,7 @@ func TestAnswerHostile(t *testing.T) {
 			c := answerTo(s.look(), "", "i1")
 			c.Answer.Label, c.Answer.Why, c.Answer.By = words, words, words
 			s.Do(s.apply(c))
-			if snap := s.look(); len(snap.Pleas)+len(snap.Faults)+len(snap.Findings) > 0 {
+			if snap := s.look(); len(snap.Questions)+len(snap.Faults)+len(snap.Findings) > 0 {
 				t.Fatalf("%s: %s", name, protocoltest.Describe(snap))
 			}
 			text := ""
@@ -267,7 +267,7 @@ func TestAnswerBeforeAcknowledgment(t *testing.T) {
 	s.Pass(time.Hour)
 	s.Do(s.apply(answerTo(s.look(), "", "i1")))
 	s.Do(os.Chtimes(s.answers()[0], s.Now, s.Now))
-	if snap := s.look(); len(snap.Pleas) > 0 || protocoltest.Codes(snap, "t") != "" {
+	if snap := s.look(); len(snap.Questions) > 0 || protocoltest.Codes(snap, "t") != "" {
 		t.Errorf("answered: %s", protocoltest.Describe(snap))
 	}
 	s.Pass(testOptions.Acknowledge)
@@ -282,7 +282,7 @@ func TestAnswerOddities(t *testing.T) {
 	s := newSite(t, file(messagesDir+"/1.json", escalate(id, "DEVELOPER", "human").with(fields{"timestamp": "2099-01-01T00:00:00Z"}).String()))
 	c := answerTo(s.look(), "", "i1")
 	s.Do(s.apply(c))
-	if snap := s.look(); len(snap.Pleas)+len(snap.Faults) > 0 || len(s.answers()) != 1 {
+	if snap := s.look(); len(snap.Questions)+len(snap.Faults) > 0 || len(s.answers()) != 1 {
 		t.Errorf("%s %v", protocoltest.Describe(snap), s.answers())
 	}
 	s = newSite(t, file(messagesDir+"/1.json", escalate("t", "DEVELOPER", "human").String()))
@@ -290,7 +290,7 @@ func TestAnswerOddities(t *testing.T) {
 	s.Now = s.Now.Add(-time.Hour) // the clock is set
 	s.Do(s.apply(c))
 	s.Now = s.Now.Add(time.Hour)
-	if snap := s.look(); len(snap.Pleas) > 0 {
+	if snap := s.look(); len(snap.Questions) > 0 {
 		t.Errorf("%s", protocoltest.Describe(snap))
 	}
 }

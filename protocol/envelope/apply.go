@@ -45,7 +45,7 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 
 // fresh reads what is new, and a task's own files, as they are at this moment; nil when nobody knows the task. What
 // it reads is read again at the next look: the change that follows is seen without a hint.
-func (p *Project) fresh(id string) *life {
+func (p *Project) fresh(id string) *taskState {
 	p.freshen(id)
 	p.readNotice(id)
 	p.shelf.notices[id] = lookAgain(p.shelf.notices[id])

@@ -130,7 +130,7 @@ func (a *audit) next(n int) (list []*message, more bool) {
 func (p *Project) events() []protocol.Event {
 	wait, more := p.audit.next(maxEvents)
 	if more {
-		p.Patience.Wish(p.Now.Add(auditPause))
+		p.Patience.RetryAt(p.Now.Add(auditPause))
 	}
 	if len(wait) == 0 {
 		return nil

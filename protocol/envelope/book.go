@@ -10,26 +10,26 @@ import (
 
 // book keeps the messages by task, and what follows from them. Only what changed is told anew.
 type book struct {
-	tasks   map[string]*life // "" for blockers that name no task
-	changed map[string]bool  // tasks whose messages have come or gone
-	live    map[string]*life // tasks that have not ended, or about which somebody still waits
-	ended   []*life          // by their end, then id
+	tasks   map[string]*taskState // "" for blockers that name no task
+	changed map[string]bool       // tasks whose messages have come or gone
+	live    map[string]*taskState // tasks that have not ended, or about which somebody still waits
+	ended   []*taskState          // by their end, then id
 	// projects lists who delivered or reviewed, by context.project.
 	projects map[string]*dossier
 	cycles   map[string]string // tasks that wait for themselves, with the way round
 	useless  map[*message]bool // messages that cannot be tracked
 	humans   map[*message]bool // escalations to a human in the last day
-	figures  figures
+	figures  fieldCounts
 }
 
-// figures are sums over all tasks (protocol 004, Suggested Implementation: Monitoring).
-type figures struct {
+// fieldCounts are sums over all tasks (protocol 004, Suggested Implementation: Monitoring).
+type fieldCounts struct {
 	messages, approved, submitted, rejected int
 	spent                                   time.Duration // from assignment to approval
 }
 
 func newBook() book {
-	return book{tasks: map[string]*life{}, changed: map[string]bool{}, live: map[string]*life{}, projects: map[string]*dossier{},
+	return book{tasks: map[string]*taskState{}, changed: map[string]bool{}, live: map[string]*taskState{}, projects: map[string]*dossier{},
 		useless: map[*message]bool{}, humans: map[*message]bool{}}
 }
 
@@ -43,7 +43,7 @@ func (p *Project) add(m *message) {
 	}
 	t := p.tasks[m.task]
 	if t == nil {
-		t = &life{id: m.task}
+		t = &taskState{id: m.task}
 		p.tasks[m.task] = t
 	}
 	t.messages = append(t.messages, m)
@@ -94,7 +94,7 @@ func (p *Project) settle() {
 }
 
 // file enters a task where it is looked for.
-func (p *Project) file(t *life) {
+func (p *Project) file(t *taskState) {
 	if t.over() {
 		at, _ := slices.BinarySearchFunc(p.ended, t, compareEnds)
 		p.ended = slices.Insert(p.ended, at, t)
@@ -105,7 +105,7 @@ func (p *Project) file(t *life) {
 	if len(t.reviews)+len(t.deliveries) > 0 {
 		d := p.projects[t.project()]
 		if d == nil {
-			d = &dossier{tasks: map[string]*life{}}
+			d = &dossier{tasks: map[string]*taskState{}}
 			p.projects[t.project()] = d
 		}
 		d.tasks[t.id], d.told = t, false
@@ -114,7 +114,7 @@ func (p *Project) file(t *life) {
 }
 
 // unfile takes back what file did.
-func (p *Project) unfile(t *life) {
+func (p *Project) unfile(t *taskState) {
 	if at, ok := slices.BinarySearchFunc(p.ended, t, compareEnds); ok && p.ended[at] == t {
 		p.ended = slices.Delete(p.ended, at, at+1)
 	}
@@ -130,7 +130,7 @@ func (p *Project) unfile(t *life) {
 
 // dossier is what the security gate asks about one project.
 type dossier struct {
-	tasks      map[string]*life
+	tasks      map[string]*taskState
 	told       bool // the lists are up to date
 	reviews    []*review
 	deliveries []time.Time
@@ -155,9 +155,9 @@ func (d *dossier) tell() {
 	slices.SortFunc(d.deliveries, time.Time.Compare)
 }
 
-func compareEnds(a, b *life) int { return cmp.Or(a.end.Compare(b.end), cmp.Compare(a.id, b.id)) }
+func compareEnds(a, b *taskState) int { return cmp.Or(a.end.Compare(b.end), cmp.Compare(a.id, b.id)) }
 
-func (f *figures) count(t *life, sign int) {
+func (f *fieldCounts) count(t *taskState, sign int) {
 	f.submitted += sign * t.submitted
 	f.rejected += sign * t.everRejected
 	if t.state == stateApproved && t.assigned != nil {

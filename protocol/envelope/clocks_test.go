@@ -67,7 +67,7 @@ func dueByClock(t *testing.T, pen protocoltest.Pen, log, watched bool) {
 		if got := protocoltest.Codes(snap, "t"); got != want {
 			t.Errorf("after %v: %q, want %q", after, got, want)
 		}
-		for _, plea := range snap.Pleas {
+		for _, plea := range snap.Questions {
 			if off := plea.Due.Sub(sent.Add(testOptions.Escalate)); plea.Task == "u" && off.Abs() > jsonfile.ClockSlack+2*time.Second {
 				t.Errorf("the question is due %v off", off)
 			}

@@ -50,7 +50,7 @@ type Options struct {
 type Project struct {
 	*folder.Folder
 	opts    Options
-	shelf   shelf
+	shelf   messageFiles
 	journal journal
 	audit   audit
 	looked  bool // what is new from now on appeared in our sight

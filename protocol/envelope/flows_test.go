@@ -21,7 +21,7 @@ func TestLife(t *testing.T) {
 		t.Helper()
 		snap := s.look(s.send(f))
 		k := task(snap, "t")
-		got := fmt.Sprintf("%q visible=%v ended=%v [%s] pleas=%d", k.Named, k.Visible, k.Outcome != nil, protocoltest.Codes(snap, "t"), len(snap.Pleas))
+		got := fmt.Sprintf("%q visible=%v ended=%v [%s] pleas=%d", k.Named, k.Visible, k.Outcome != nil, protocoltest.Codes(snap, "t"), len(snap.Questions))
 		if got != want {
 			t.Errorf("after %s:\n%s\nwant\n%s", f["message_type"], got, want)
 		}

@@ -55,7 +55,7 @@ func FuzzMessage(f *testing.F) {
 		if b := m.blocker; b != nil && (b.severity.Rank() == 0 && b.severity != protocol.Info || len(b.options) > maxItems) {
 			t.Errorf("%+v", b)
 		}
-		l := &life{id: m.task, messages: []*message{m, m}}
+		l := &taskState{id: m.task, messages: []*message{m, m}}
 		l.tell()
 		if l.state != stateNone && l.assigned == nil && !l.over() && l.state != stateRejected && l.state != stateAcknowledged && l.state != stateReview {
 			t.Errorf("%+v", l)

@@ -172,7 +172,7 @@ func (p *Project) lastDelivery(project string, at time.Time) time.Time {
 }
 
 // gateFindings are the security gate's words about deployments that are to come, and about one that did not wait.
-func (p *Project) gateFindings(t *life) []issue {
+func (p *Project) gateFindings(t *taskState) []issue {
 	if list := t.deployments(); len(list) > 0 {
 		return p.comingFindings(t, list)
 	}
@@ -194,7 +194,7 @@ func (p *Project) gateFindings(t *life) []issue {
 }
 
 // suspectFindings is about a task that may be a deployment. It is not held, because it may as well be other work.
-func (p *Project) suspectFindings(t *life) []issue {
+func (p *Project) suspectFindings(t *taskState) []issue {
 	r := p.gate(t.assigned, p.Now)
 	if r.block == "" {
 		return nil
@@ -208,7 +208,7 @@ func (p *Project) suspectFindings(t *life) []issue {
 }
 
 // comingFindings is about deployments that nobody has taken in hand.
-func (p *Project) comingFindings(t *life, deployments []*message) []issue {
+func (p *Project) comingFindings(t *taskState, deployments []*message) []issue {
 	var list []issue
 	switch r := p.gateAll(deployments, p.Now); {
 	case r.block != "":
@@ -227,7 +227,7 @@ func (p *Project) comingFindings(t *life, deployments []*message) []issue {
 	return list
 }
 
-func (t *life) takenOr(at time.Time) time.Time {
+func (t *taskState) takenOr(at time.Time) time.Time {
 	if t.taken.IsZero() {
 		return at
 	}

@@ -76,7 +76,7 @@ const soon = 500 * time.Millisecond
 // holdOf says how the task is held. Half is a notice without any held message: what a crash leaves between two steps,
 // or a file that somebody took away. Messages that lie beside a held one leave it held, but Visible. A held assignment
 // without its notice is held all the same: to free it would open the gate.
-func (p *Project) holdOf(t *life) *protocol.Hold {
+func (p *Project) holdOf(t *taskState) *protocol.Hold {
 	n := p.shelf.notices[t.id]
 	if n == nil && !t.kept() {
 		return nil
@@ -116,7 +116,7 @@ func (p *Project) hold(c protocol.Change) error {
 }
 
 // keep takes every open assignment of the task out of sight. Its notice is there.
-func (p *Project) keep(t *life) error {
+func (p *Project) keep(t *taskState) error {
 	id := t.id
 	for _, m := range t.open {
 		if m.held || m.inLog() {
@@ -141,7 +141,7 @@ func (p *Project) keep(t *life) error {
 
 // keepFile takes one assignment out of sight. Where one is held under its name already, that one was written anew by
 // its sender: the newer one counts, the older is put on record, as when it is released.
-func (p *Project) keepFile(t *life, file string) error {
+func (p *Project) keepFile(t *taskState, file string) error {
 	sum := jsonfile.Sum(p.fileSum(file))
 	err := p.Root.RenameIf(file, file+".held", sum)
 	if !isTaken(err) {
@@ -179,7 +179,7 @@ func (p *Project) fileSum(file string) string {
 }
 
 // putNotice writes the notice of a hold.
-func (p *Project) putNotice(c protocol.Change, t *life) error {
+func (p *Project) putNotice(c protocol.Change, t *taskState) error {
 	if err := p.Root.Mkdir(holdsDir, 0o755); err != nil {
 		return err
 	}
@@ -197,14 +197,14 @@ func (p *Project) putNotice(c protocol.Change, t *life) error {
 func (p *Project) release(c protocol.Change) error {
 	t := p.fresh(c.Subject.ID)
 	if t == nil {
-		t = &life{id: c.Subject.ID}
+		t = &taskState{id: c.Subject.ID}
 	}
 	return p.show(t)
 }
 
 // show brings every held message of the task back, and then takes the notice away, so that a crash in between leaves
 // a visible task with an old notice, which the next look takes back.
-func (p *Project) show(t *life) error {
+func (p *Project) show(t *taskState) error {
 	for _, m := range t.messages {
 		if !m.held {
 			continue
@@ -236,7 +236,7 @@ func (p *Project) renew(c protocol.Change) error {
 	return err
 }
 
-func (p *Project) renewNotice(c protocol.Change, t *life) error {
+func (p *Project) renewNotice(c protocol.Change, t *taskState) error {
 	if n := p.shelf.notices[t.id]; n == nil || !n.Good {
 		c.Hold, c.Why = protocol.HoldBlocked, p.block(t)
 		return p.putNotice(c, t)
@@ -250,7 +250,7 @@ func (p *Project) renewNotice(c protocol.Change, t *life) error {
 }
 
 // files are the places of the task's open assignments, held or not.
-func (t *life) files() []string {
+func (t *taskState) files() []string {
 	var list []string
 	for _, m := range t.open {
 		if file := openName(m.file); !m.inLog() && !slices.Contains(list, file) {

@@ -101,7 +101,7 @@ type answer struct {
 	deadline       when
 	text           string // reason, decision
 	stops          bool   // resume_task: false
-	call, key      string // of a human's answer: the plea that it settles, and which answer it is
+	call, key      string // of a human's answer: the question that it settles, and which answer it is
 }
 
 // output is a TASK_COMPLETION's own part.

@@ -37,8 +37,8 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 const maxEnded = 200
 
 // listed are the tasks that a snapshot tells of, by id: those that go on, and those that ended lately.
-func (p *Project) listed() []*life {
-	list := make([]*life, 0, len(p.live)+16)
+func (p *Project) listed() []*taskState {
+	list := make([]*taskState, 0, len(p.live)+16)
 	for _, t := range p.live {
 		list = append(list, t)
 	}
@@ -51,7 +51,7 @@ func (p *Project) listed() []*life {
 			list = append(list, t)
 		}
 	}
-	slices.SortFunc(list, func(a, b *life) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(list, func(a, b *taskState) int { return cmp.Compare(a.id, b.id) })
 	return list
 }
 
@@ -67,7 +67,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 		if t.assigned != nil {
 			s.Tasks = append(s.Tasks, p.task(t))
 		}
-		s.Pleas = append(s.Pleas, p.pleas(t)...)
+		s.Questions = append(s.Questions, p.pleas(t)...)
 		for _, i := range p.findings(t) {
 			s.Findings = append(s.Findings, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text, Path: i.path,
 				Call: i.code == codeUnacknowledged})
@@ -84,7 +84,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 }
 
 // task writes one task.
-func (p *Project) task(t *life) protocol.Task {
+func (p *Project) task(t *taskState) protocol.Task {
 	m, a := t.assigned, t.assigned.assignment
 	k := protocol.Task{ID: t.id, Agent: clean(m.to, maxText), Source: clean(m.from, maxText), Type: lowerName(m.to), Title: a.title,
 		Priority: a.priority, Timeout: protocol.NoTimeout, Created: m.at, Related: a.related, Foreign: true, Hold: p.holdOf(t),
@@ -104,7 +104,7 @@ func (p *Project) task(t *life) protocol.Task {
 }
 
 // named says what proves that the task is in hand.
-func (t *life) named() string {
+func (t *taskState) named() string {
 	switch {
 	case t.over():
 		return ""
@@ -117,7 +117,7 @@ func (t *life) named() string {
 }
 
 // awaits says what work in hand waits for that is out of its agent's hands.
-func (t *life) awaits() string {
+func (t *taskState) awaits() string {
 	switch {
 	case t.over():
 		return ""
@@ -131,7 +131,7 @@ func (t *life) awaits() string {
 	return ""
 }
 
-func (t *life) outcome() *protocol.Outcome {
+func (t *taskState) outcome() *protocol.Outcome {
 	o := &protocol.Outcome{Status: "completed", At: t.end, Appeared: t.end, Agent: t.assigned.to}
 	if t.done != nil {
 		o.Summary, o.Ref = t.done.output.summary, protocol.Ref{Path: t.done.file, Sum: string(t.done.sum)}

@@ -10,7 +10,7 @@ import (
 
 // answer takes away the open assignments that m answers, and reports whether the task goes on with it. A deployment
 // that is not answered stays one, whoever else was given its task: nothing that others say moves it.
-func (t *life) answer(m *message) bool {
+func (t *taskState) answer(m *message) bool {
 	t.open = slices.DeleteFunc(t.open, func(a *message) bool {
 		if a.deploys == deploysSure {
 			if !t.speaksFor(m, a) {
@@ -26,7 +26,7 @@ func (t *life) answer(m *message) bool {
 // speaksFor reports whether m can come from the agent that a deployment is for. Agents sign in many ways, so only
 // those count as others that are known to be: the document's roles, and to whom else the task was given. A message
 // without from_agent is the newest assignee's.
-func (t *life) speaksFor(m, deployment *message) bool {
+func (t *taskState) speaksFor(m, deployment *message) bool {
 	if m.from == "" {
 		return t.assigned.deploys == deploysSure
 	}
@@ -39,7 +39,7 @@ func (t *life) speaksFor(m, deployment *message) bool {
 }
 
 // fromItsAgent reports whether m can come from the agent that has the task: from nobody else where a deployment is open.
-func (t *life) fromItsAgent(m *message) bool {
+func (t *taskState) fromItsAgent(m *message) bool {
 	return !slices.ContainsFunc(t.deployments(), func(a *message) bool { return !t.speaksFor(m, a) })
 }
 
@@ -53,7 +53,7 @@ func isOther(name string) bool {
 }
 
 // withCopies adds the copies of what is open: they are left out of the telling, but an agent finds each of them.
-func (t *life) withCopies() {
+func (t *taskState) withCopies() {
 	sums := map[jsonfile.Sum]bool{}
 	for _, m := range t.open {
 		sums[m.sum] = m.stamped
@@ -66,7 +66,7 @@ func (t *life) withCopies() {
 }
 
 // deployments lists the open assignments that are deployments.
-func (t *life) deployments() []*message {
+func (t *taskState) deployments() []*message {
 	var list []*message
 	for _, m := range t.open {
 		if m.deploys == deploysSure {
@@ -78,20 +78,20 @@ func (t *life) deployments() []*message {
 
 // kept reports whether any message of the task is held, held whether an open assignment is, and bare whether one lies
 // in the folder for its agent to find.
-func (t *life) kept() bool {
+func (t *taskState) kept() bool {
 	return slices.ContainsFunc(t.messages, func(m *message) bool { return m.held })
 }
 
-func (t *life) held() bool {
+func (t *taskState) held() bool {
 	return slices.ContainsFunc(t.open, func(m *message) bool { return m.held })
 }
 
-func (t *life) bare() bool {
+func (t *taskState) bare() bool {
 	return slices.ContainsFunc(t.open, func(m *message) bool { return !m.held && !m.inLog() })
 }
 
 // reassigned finds an open deployment, and an assignment of the same task to somebody else: the newest, or an open one.
-func (t *life) reassigned() (deployment, other *message) {
+func (t *taskState) reassigned() (deployment, other *message) {
 	for _, m := range append(t.open[:len(t.open):len(t.open)], t.assigned) {
 		if m.deploys == deploysSure {
 			deployment = m

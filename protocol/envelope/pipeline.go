@@ -31,12 +31,12 @@ func stepOf(agent string) int {
 
 // orderFindings lists the tasks that were assigned while an earlier step of the same project was open and nothing of that
 // step was done. It is only told: a project may work on several features at once.
-func (p *Project) orderFindings(list []*life) (found []protocol.Finding) {
+func (p *Project) orderFindings(list []*taskState) (found []protocol.Finding) {
 	type place struct {
 		project string
 		step    int
 	}
-	open := map[place]*life{}
+	open := map[place]*taskState{}
 	for _, t := range list {
 		if at := (place{t.project(), t.step()}); !t.over() && at.step > 0 && (open[at] == nil || t.begun.Before(open[at].begun)) {
 			open[at] = t
@@ -59,7 +59,7 @@ func (p *Project) orderFindings(list []*life) (found []protocol.Finding) {
 	return found
 }
 
-func (t *life) step() int {
+func (t *taskState) step() int {
 	if t.assigned == nil {
 		return 0
 	}
@@ -68,7 +68,7 @@ func (t *life) step() int {
 
 // stepDone reports whether the project has done a task of that step.
 func (p *Project) stepDone(project string, step int) bool {
-	return slices.ContainsFunc(p.ended, func(t *life) bool { return t.step() == step && t.project() == project })
+	return slices.ContainsFunc(p.ended, func(t *taskState) bool { return t.step() == step && t.project() == project })
 }
 
 // unreviewedFindings lists approvals that count although the review was not asked to read files that were delivered since

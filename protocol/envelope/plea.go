@@ -10,13 +10,13 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// pleas are a task's open calls for help: blockers (protocol 004, BLOCKER_ESCALATION), and an acknowledgement that
+// questions are a task's open calls for help: blockers (protocol 004, BLOCKER_ESCALATION), and an acknowledgement that
 // asks for clarification.
-func (p *Project) pleas(t *life) []protocol.Plea {
-	var list []protocol.Plea
+func (p *Project) pleas(t *taskState) []protocol.Question {
+	var list []protocol.Question
 	for _, m := range t.blockers {
 		b := m.blocker
-		list = append(list, protocol.Plea{ID: pleaID(m), Agent: cmp.Or(m.from, nameless), Task: m.task, Text: cmp.Or(b.text, b.kind, "blocked"), Detail: b.detail,
+		list = append(list, protocol.Question{ID: pleaID(m), Agent: cmp.Or(m.from, nameless), Task: m.task, Text: cmp.Or(b.text, b.kind, "blocked"), Detail: b.detail,
 			Options: b.options, Blocking: true, Severity: b.severity, Due: p.pleaDue(m), Steers: true, Ref: p.refOf(m)})
 	}
 	if m := t.doubt; m != nil {
@@ -24,16 +24,16 @@ func (p *Project) pleas(t *life) []protocol.Plea {
 		if len(m.answer.clarifications) > 0 {
 			text = m.answer.clarifications[0]
 		}
-		list = append(list, protocol.Plea{ID: pleaID(m), Agent: cmp.Or(m.from, nameless), Task: m.task, Text: text, Detail: strings.Join(m.answer.clarifications, "\n"),
+		list = append(list, protocol.Question{ID: pleaID(m), Agent: cmp.Or(m.from, nameless), Task: m.task, Text: text, Detail: strings.Join(m.answer.clarifications, "\n"),
 			Blocking: m.answer.doubts, Severity: protocol.Medium, Due: m.came().Add(p.opts.Clarify), Steers: true, Ref: p.refOf(m)})
 	}
-	return slices.CompactFunc(list, func(a, b protocol.Plea) bool { return a.ID == b.ID })
+	return slices.CompactFunc(list, func(a, b protocol.Question) bool { return a.ID == b.ID })
 }
 
 // nameless is who asks in a message without from_agent.
 const nameless = "an agent"
 
-// nobody stands in a plea's id for a task that is not named.
+// nobody stands in a question's id for a task that is not named.
 const nobody = "blocker"
 
 // pleaDue is when the human is to hear of a blocker. The ORCHESTRATOR has some time to settle its own first; what is
@@ -45,7 +45,7 @@ func (p *Project) pleaDue(m *message) time.Time {
 	return m.came().Add(p.opts.Escalate)
 }
 
-// pleaID names a plea for as long as its message stands, and keeps two blockers of one task apart.
+// pleaID names a question for as long as its message stands, and keeps two blockers of one task apart.
 func pleaID(m *message) string { return cmp.Or(m.task, nobody) + "-" + string(m.sum[:6]) }
 
 // refOf is where a message stands; its sum is the file's, or the message's own in a log.
@@ -71,7 +71,7 @@ func (p *Project) callsOfTheDay() int {
 			delete(p.humans, m)
 			continue
 		}
-		p.Patience.Wish(m.at.Add(day))
+		p.Patience.RetryAt(m.at.Add(day))
 		n++
 	}
 	return n

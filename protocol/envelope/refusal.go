@@ -11,7 +11,7 @@ const refusalLasts = 7 * day
 
 // refusalFindings are the security reviews that say no (protocol 004, Approval Status) and to which nobody has reacted:
 // no newer review of the project, no delivery since. Where a deployment waits for such a review, that is told instead.
-func (p *Project) refusalFindings(list []*life) (found []protocol.Finding) {
+func (p *Project) refusalFindings(list []*taskState) (found []protocol.Finding) {
 	var awaited map[string]bool // reviews that hold a deployment back; asked for only where one says no
 	for _, project := range sortedKeys(p.projects) {
 		d := p.projects[project]
@@ -54,7 +54,7 @@ func (r *review) refusal() string {
 }
 
 // awaited are the reviews that stand in the way of a deployment.
-func (p *Project) awaited(list []*life) map[string]bool {
+func (p *Project) awaited(list []*taskState) map[string]bool {
 	reviews := map[string]bool{}
 	for _, t := range list {
 		for _, m := range t.deployments() {

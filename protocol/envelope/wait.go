@@ -14,7 +14,7 @@ type wait struct {
 
 // waits lists the tasks of blocked_by that are not approved yet. The notices are those of conditional approvals: such
 // an approval ends the wait, except that of a deployment to production (protocol 004, Approval Status).
-func (p *Project) waits(t *life) (list []wait, notices []string) {
+func (p *Project) waits(t *taskState) (list []wait, notices []string) {
 	if t.assigned == nil || t.over() {
 		return nil, nil
 	}
@@ -44,7 +44,7 @@ func (p *Project) waits(t *life) (list []wait, notices []string) {
 
 // judged is the security review by which the task stands: its last completion's, unless an approval message or a new
 // assignment followed.
-func (t *life) judged() *review {
+func (t *taskState) judged() *review {
 	if t == nil || t.validated || t.done == nil || len(t.reviews) == 0 || t.state != stateReview && t.state != stateApproved {
 		return nil
 	}
@@ -55,12 +55,12 @@ func (t *life) judged() *review {
 }
 
 // toProduction reports whether an open deployment of the task names production.
-func (t *life) toProduction() bool {
+func (t *taskState) toProduction() bool {
 	return slices.ContainsFunc(t.deployments(), func(m *message) bool { return m.assignment.production })
 }
 
 // waitsFor lists the ids of the tasks that are waited for.
-func (p *Project) waitsFor(t *life) []string {
+func (p *Project) waitsFor(t *taskState) []string {
 	list, _ := p.waits(t)
 	ids := make([]string, len(list))
 	for i, w := range list {
@@ -123,7 +123,7 @@ func (w *walk) visit(id string) {
 }
 
 // block says why the task must wait whatever the load; "" when nothing blocks it. What is in hand waits no more.
-func (p *Project) block(t *life) string {
+func (p *Project) block(t *taskState) string {
 	if t.state != stateAssigned {
 		return ""
 	}
@@ -142,7 +142,7 @@ func (p *Project) block(t *life) string {
 
 // incomplete says which required fields the task's newest assignment lacks. A held one whose name in the folder has been
 // given to another message is replaced by it, and lacks nothing any more.
-func (p *Project) incomplete(t *life) string {
+func (p *Project) incomplete(t *taskState) string {
 	m := t.assigned
 	if m == nil || t.state != stateAssigned {
 		return ""

@@ -14,14 +14,14 @@ import (
 // due reports whether a moment has come, and asks to look again when it will.
 func (p *Project) due(at time.Time) bool {
 	if at.After(p.Now) {
-		p.Patience.Wish(at)
+		p.Patience.RetryAt(at)
 		return false
 	}
 	return true
 }
 
 // findings lists what is wrong with a task.
-func (p *Project) findings(t *life) []issue {
+func (p *Project) findings(t *taskState) []issue {
 	var list []issue
 	if t.assigned == nil {
 		list = t.strayFindings()
@@ -34,7 +34,7 @@ func (p *Project) findings(t *life) []issue {
 }
 
 // strayFindings is about messages of a task that nobody assigned.
-func (t *life) strayFindings() []issue {
+func (t *taskState) strayFindings() []issue {
 	if t.id == "" || !slices.ContainsFunc(t.messages, func(m *message) bool { return m.kind == acknowledges || m.kind == completes || m.kind == rejects }) {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (t *life) strayFindings() []issue {
 const codeUnacknowledged = "unacknowledged"
 
 // watchFindings are the watches over time: no acknowledgement, deadline passed.
-func (p *Project) watchFindings(t *life) []issue {
+func (p *Project) watchFindings(t *taskState) []issue {
 	var list []issue
 	if t.stopped {
 		return nil // nothing is expected of its agent
@@ -68,12 +68,12 @@ func minutes(d time.Duration) string {
 }
 
 // openSince is when the agent could begin to see the assignment, or to go on with it.
-func (t *life) openSince() time.Time {
+func (t *taskState) openSince() time.Time {
 	return slices.MaxFunc([]time.Time{t.assigned.came(), t.shown, t.resumed}, time.Time.Compare)
 }
 
 // waitFindings is about blocked_by (protocol 004, Track Dependencies).
-func (p *Project) waitFindings(t *life) []issue {
+func (p *Project) waitFindings(t *taskState) []issue {
 	var list []issue
 	if way := p.cycles[t.id]; way != "" {
 		list = append(list, issue{code: "cycle", field: "blocked_by", text: "these tasks wait for each other, so none of them is held: " + way, severity: protocol.High})
@@ -103,7 +103,7 @@ func (p *Project) waitFindings(t *life) []issue {
 
 // reviewFindings is about security reviews in blocked_by: those that keep a deployment back, and those that let the task
 // pass on a condition. What the gate says of the same review is not said again.
-func (p *Project) reviewFindings(t *life, waits []wait, notices []string) []issue {
+func (p *Project) reviewFindings(t *taskState, waits []wait, notices []string) []issue {
 	said := p.gateAll(t.deployments(), p.Now)
 	var list []issue
 	for _, w := range waits {
@@ -121,7 +121,7 @@ func (p *Project) reviewFindings(t *life, waits []wait, notices []string) []issu
 }
 
 // workFindings is about what was delivered (protocol 004, Validation Rules and TASK_REJECTION).
-func (t *life) workFindings() []issue {
+func (t *taskState) workFindings() []issue {
 	var list []issue
 	if d := t.done; d != nil {
 		criteria := t.assigned.assignment.criteria
@@ -177,7 +177,7 @@ func (p *Project) uselessFindings() []protocol.Finding {
 const maxAgents = 100
 
 // agents are those that open tasks name. The protocol has no heartbeat: nothing is expected of them.
-func agents(list []*life) []protocol.Agent {
+func agents(list []*taskState) []protocol.Agent {
 	names := map[string]bool{}
 	for _, t := range list {
 		if t.over() {

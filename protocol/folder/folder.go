@@ -41,10 +41,10 @@ type Options struct {
 // Folder is a protocol's folder in one project. It is used by one goroutine at a time. An adapter embeds it: what is
 // exported here is for the adapter alone, for callers there is protocol.Adapter and Close.
 type Folder struct {
-	Root     *jsonfile.Root    // at Base; nil while the folder is missing or cannot be opened
-	Patience jsonfile.Patience // with the files of Root
-	Now      time.Time         // of the look or the change that goes on
-	Since    time.Time         // of the last look: what came before it is history
+	Root     *jsonfile.Root          // at Base; nil while the folder is missing or cannot be opened
+	Patience jsonfile.TolerantReader // with the files of Root
+	Now      time.Time               // of the look or the change that goes on
+	Since    time.Time               // of the last look: what came before it is history
 
 	opts   Options
 	own    *jsonfile.Root      // at Own; nil while it was not seen

@@ -109,7 +109,7 @@ func (f *Folder) mergeLate(ctx context.Context) {
 		}
 		if f.Now.Before(l.until) {
 			f.lates = append(f.lates, l)
-			f.Patience.Wish(f.Now.Add(lateEvery))
+			f.Patience.RetryAt(f.Now.Add(lateEvery))
 			continue
 		}
 		_ = l.old.Close()

@@ -22,7 +22,7 @@ type Tail struct {
 
 // Read hands every line that is new to take, with its newline and its place in the file; one that is longer than Max
 // comes as nil. anew is called before the first line of a log that is another file than before, or was written anew.
-// An error other than a missing file is on the book of f.Patience; what was read before it counts.
+// An error other than a missing file is on the book of f.TolerantReader; what was read before it counts.
 func (t *Tail) Read(f *Folder, anew func(), take func(line []byte, at int64)) error {
 	st, err := f.Root.Stat(t.File)
 	if err == nil && st.Mode.IsDir() {

@@ -53,7 +53,7 @@ const maxAnswer = 8000
 // that lies there. The message's id, and with it its file's name, follows from the answer's key, so that whatever has
 // become of the message meanwhile it is not sent twice. One file is all there is to write.
 func (p *Project) answer(c protocol.Change) error {
-	if c.Subject.Kind != protocol.KindPlea {
+	if c.Subject.Kind != protocol.KindQuestion {
 		return fmt.Errorf("%s %s: %w", c.Verb, c.Subject, protocol.ErrUnsupported)
 	}
 	a := c.Answer
@@ -108,7 +108,7 @@ func (p *Project) asked(c protocol.Change) (*note, error) {
 	switch {
 	case n == nil || n.Value.kind != typeEscalation:
 		return nil, folder.Moved("the escalation is gone")
-	case !slices.ContainsFunc(p.pleas(sortedKeys(main), main), func(k protocol.Plea) bool { return k.ID == c.Subject.ID }):
+	case !slices.ContainsFunc(p.pleas(sortedKeys(main), main), func(k protocol.Question) bool { return k.ID == c.Subject.ID }):
 		return nil, folder.Moved("somebody else has settled the escalation")
 	}
 	return n, nil
@@ -141,7 +141,7 @@ func carried(o jsonfile.Object, key string) *jsonfile.Value {
 }
 
 // post puts an answer in its place. The next look reads it, hinted at or not.
-func (p *Project) post(asked place, r response) error {
+func (p *Project) post(asked box, r response) error {
 	doc, err := jsonfile.Encode(r)
 	if err != nil {
 		return err

@@ -68,10 +68,10 @@ const escalationID = "7f1c0d52-8a57-4a0e-9d7e-3f2f6f0a1e11"
 func answerID(plea, key string) string { return uuidOf(jsonfile.SumOf([]byte(plea + "\x00" + key))) }
 
 func answerTo(s *protocol.Snapshot, key string) protocol.Change {
-	c := protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindPlea, "gone"), Reason: protocol.ReasonOperator, Why: "Jesse answered",
+	c := protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindQuestion, "gone"), Reason: protocol.ReasonOperator, Why: "Jesse answered",
 		Answer: &protocol.Answer{Key: key, Option: "2", Label: "Session", Why: "it is there already", By: "Jesse"}}
-	if len(s.Pleas) > 0 {
-		c.Subject.ID, c.Ref, c.Agent = s.Pleas[0].ID, s.Pleas[0].Ref, s.Pleas[0].Agent
+	if len(s.Questions) > 0 {
+		c.Subject.ID, c.Ref, c.Agent = s.Questions[0].ID, s.Questions[0].Ref, s.Questions[0].Agent
 	}
 	return c
 }
@@ -84,7 +84,7 @@ func answerCases() []protocoltest.Case {
 			for _, a := range s.Agents {
 				names = append(names, a.Name)
 			}
-			if len(s.Pleas)+len(s.Findings)+len(s.Faults)+len(s.Tasks) > 0 || slices.ContainsFunc(s.Events, func(e protocol.Event) bool { return e.Subject.ID != escalationID }) || strings.Join(names, " ") != agents {
+			if len(s.Questions)+len(s.Findings)+len(s.Faults)+len(s.Tasks) > 0 || slices.ContainsFunc(s.Events, func(e protocol.Event) bool { return e.Subject.ID != escalationID }) || strings.Join(names, " ") != agents {
 				return fmt.Errorf("want an answered escalation and nothing else:\n%s", protocoltest.Describe(s))
 			}
 			return nil
@@ -96,18 +96,18 @@ func answerCases() []protocoltest.Case {
 	kept := around + file(Base+"/handoffs/completed/.keep", "") + file(statePath, stateDocOf(`"builder": {"status": "idle"}, "orchestrator": {"status": "idle"}`, "")) +
 		file(logPath, `{"event": "escalation_triggered", "agent": "builder", "timestamp": "{{now}}", "context": {"handoff": "`+escalationID+`"}}`+"\n")
 	// A crash after the answer may leave the question where it was: it is answered all the same.
-	free := []string{box(pending, escalationID), box(accepted, escalationID), box(completed, escalationID), flatFile}
+	free := []string{boxPath(pending, escalationID), boxPath(accepted, escalationID), boxPath(completed, escalationID), flatFile}
 	return []protocoltest.Case{{
-		Name: "answer", Verb: protocol.VerbAnswer, Files: kept + file(box(pending, escalationID), escalationText), Change: change,
-		Shows: calm("builder orchestrator"), Want: file(box(pending, id), text), Free: free, Tail: free, Meddle: meddle(box(pending, escalationID), "auth method", "auth"),
+		Name: "answer", Verb: protocol.VerbAnswer, Files: kept + file(boxPath(pending, escalationID), escalationText), Change: change,
+		Shows: calm("builder orchestrator"), Want: file(boxPath(pending, id), text), Free: free, Tail: free, Meddle: meddle(boxPath(pending, escalationID), "auth method", "auth"),
 	}, {
 		Name: "answer what is accepted", Verb: protocol.VerbAnswer, Change: change,
-		Files: kept + file(box(accepted, escalationID), strings.Replace(escalationText, `"status": "pending"`, `"status": "accepted"`, 1)),
-		Shows: calm("builder orchestrator"), Want: file(box(pending, id), text), Free: free, Tail: free, Meddle: func(dir string) error {
+		Files: kept + file(boxPath(accepted, escalationID), strings.Replace(escalationText, `"status": "pending"`, `"status": "accepted"`, 1)),
+		Shows: calm("builder orchestrator"), Want: file(boxPath(pending, id), text), Free: free, Tail: free, Meddle: func(dir string) error {
 			if err := os.MkdirAll(filepath.Join(dir, Base, boxDir, "completed"), 0o755); err != nil {
 				return err
 			}
-			return os.Rename(filepath.Join(dir, box(accepted, escalationID)), filepath.Join(dir, box(completed, escalationID)))
+			return os.Rename(filepath.Join(dir, boxPath(accepted, escalationID)), filepath.Join(dir, boxPath(completed, escalationID)))
 		},
 	}, {
 		Name: "answer flat", Verb: protocol.VerbAnswer, Files: kept + file(flatFile, escalationText), Change: change,
@@ -132,14 +132,14 @@ func (s *site) responses() (list []string) {
 
 // An answered escalation leaves its folder unchanged, whatever its place; in handoffs/ itself its status does.
 func TestAnsweredEscalationIsCompleted(t *testing.T) {
-	for _, at := range []place{pending, accepted} {
-		s := newSite(t, file(box(at, escalationID), escalationText)+
+	for _, at := range []box{pending, accepted} {
+		s := newSite(t, file(boxPath(at, escalationID), escalationText)+
 			file(Base+"/handoffs/pending/.keep", "")+file(Base+"/handoffs/completed/.keep", ""))
 		s.Do(s.apply(answerTo(s.look(), "i1")))
-		if _, err := os.Stat(s.Path(box(at, escalationID))); err == nil || s.Read(box(completed, escalationID)) != escalationText {
+		if _, err := os.Stat(s.Path(boxPath(at, escalationID))); err == nil || s.Read(boxPath(completed, escalationID)) != escalationText {
 			t.Errorf("%s: the answered escalation did not move to completed/", at)
 		}
-		if snap := s.look(); len(snap.Pleas)+len(snap.Findings)+len(snap.Faults) > 0 {
+		if snap := s.look(); len(snap.Questions)+len(snap.Findings)+len(snap.Faults) > 0 {
 			t.Errorf("%s: %s", at, protocoltest.Describe(snap))
 		}
 	}
@@ -154,20 +154,20 @@ func TestAnsweredEscalationIsCompleted(t *testing.T) {
 // The agent takes the answer through the folders, as it does with every message: it stays the answer, and is no work
 // and no finding. The same key writes nothing more; another one comes too late.
 func TestAnswerGoesItsWay(t *testing.T) {
-	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "idle"}`, ""))+file(box(pending, escalationID), escalationText))
+	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "idle"}`, ""))+file(boxPath(pending, escalationID), escalationText))
 	first := answerTo(s.look(), "i1")
 	s.Do(s.apply(first))
-	if snap := s.at([]string{}); len(snap.Pleas) > 0 {
+	if snap := s.at([]string{}); len(snap.Questions) > 0 {
 		t.Errorf("a look without a hint at the answer: %s", protocoltest.Describe(snap))
 	}
 	id := answerID(escalationID, "i1")
-	for _, at := range []place{pending, accepted, completed} {
+	for _, at := range []box{pending, accepted, completed} {
 		if at != pending {
-			s.move(box(at-1, id), box(at, id))
-			s.Write(box(at, id), strings.Replace(s.Read(box(at, id)), `"status": "`+(at-1).String(), `"status": "`+at.String(), 1))
+			s.move(boxPath(at-1, id), boxPath(at, id))
+			s.Write(boxPath(at, id), strings.Replace(s.Read(boxPath(at, id)), `"status": "`+(at-1).String(), `"status": "`+at.String(), 1))
 		}
-		for _, snap := range []*protocol.Snapshot{s.at([]string{box(at, id)}), s.after(time.Hour)} {
-			if len(snap.Pleas)+len(snap.Tasks)+len(snap.Findings) > 0 || strings.Contains(eventNames(snap), id) {
+		for _, snap := range []*protocol.Snapshot{s.at([]string{boxPath(at, id)}), s.after(time.Hour)} {
+			if len(snap.Questions)+len(snap.Tasks)+len(snap.Findings) > 0 || strings.Contains(eventNames(snap), id) {
 				t.Errorf("%s:\n%s", at, protocoltest.Describe(snap))
 			}
 		}
@@ -189,9 +189,9 @@ func TestAnswerGoesItsWay(t *testing.T) {
 
 // Somebody else's answer, of which no look knows yet, comes first.
 func TestAnswerSettled(t *testing.T) {
-	s := newSite(t, file(box(pending, escalationID), escalationText))
+	s := newSite(t, file(boxPath(pending, escalationID), escalationText))
 	c := answerTo(s.look(), "i1")
-	s.Write(box(pending, "r"), `{"message_id": "r", "from": "orchestrator", "to": "builder", "type": "escalation_response", "payload": {"in_reply_to": "`+escalationID+`"}}`)
+	s.Write(boxPath(pending, "r"), `{"message_id": "r", "from": "orchestrator", "to": "builder", "type": "escalation_response", "payload": {"in_reply_to": "`+escalationID+`"}}`)
 	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) || len(s.responses()) != 1 {
 		t.Errorf("%v, %d answers", err, len(s.responses()))
 	}
@@ -205,7 +205,7 @@ func TestAnswerWithoutOptions(t *testing.T) {
 	c.Answer = &protocol.Answer{Key: "i1", Label: "spend it"}
 	s.Do(s.apply(c))
 	after := s.look()
-	if len(before.Pleas) != 1 || len(after.Pleas) > 0 || len(after.Findings) != len(before.Findings) || len(after.Faults) > 0 {
+	if len(before.Questions) != 1 || len(after.Questions) > 0 || len(after.Findings) != len(before.Findings) || len(after.Faults) > 0 {
 		t.Errorf("before:\n%s\nafter:\n%s", protocoltest.Describe(before), protocoltest.Describe(after))
 	}
 	if text := s.responses()[0]; !strings.Contains(text, `"to": "orchestrator"`) || !strings.Contains(text, `"context": {}`) || strings.Contains(text, "answered_by") {
@@ -218,11 +218,11 @@ func TestAnswerHostile(t *testing.T) {
 	for name, words := range map[string]string{
 		"quotes": "say \"yes\" \\ \r\n </script> {{now}}", "nul": "a\x00b", "no UTF-8": "caf\xe9", "long": strings.Repeat("é\x00", 1<<19), "line": "a\u2028b",
 	} {
-		s := newSite(t, file(box(pending, escalationID), escalationText))
+		s := newSite(t, file(boxPath(pending, escalationID), escalationText))
 		c := answerTo(s.look(), "i1")
 		c.Answer.Label, c.Answer.Why, c.Answer.By = words, words, words
 		s.Do(s.apply(c))
-		if snap := s.look(); len(snap.Pleas)+len(snap.Faults)+len(snap.Findings) > 0 {
+		if snap := s.look(); len(snap.Questions)+len(snap.Faults)+len(snap.Findings) > 0 {
 			t.Fatalf("%s: %s", name, protocoltest.Describe(snap))
 		}
 		var got struct {
@@ -234,7 +234,7 @@ func TestAnswerHostile(t *testing.T) {
 			t.Errorf("%s: %d bytes: %.80q", name, len(p.Decision), p.Decision)
 		}
 	}
-	s := newSite(t, file(box(pending, escalationID), escalationText))
+	s := newSite(t, file(boxPath(pending, escalationID), escalationText))
 	for _, words := range []string{"", " \n\x00"} {
 		c := answerTo(s.look(), "i1")
 		if c.Answer.Label = words; s.apply(c) == nil || len(s.responses()) > 0 {

@@ -101,7 +101,7 @@ func (p *Project) sameAs(file string, c protocol.Change) (m message, blob jsonfi
 }
 
 // restate writes another status into a message, and nothing else. It returns the sum of the new content.
-func (p *Project) restate(file string, blob jsonfile.Blob, to place) (jsonfile.Sum, error) {
+func (p *Project) restate(file string, blob jsonfile.Blob, to box) (jsonfile.Sum, error) {
 	doc, err := jsonfile.Edit(blob.Data, jsonfile.Set{Path: []string{"status"}, Value: to.String()})
 	if err != nil {
 		return blob.Sum, err
@@ -113,7 +113,7 @@ func (p *Project) restate(file string, blob jsonfile.Blob, to place) (jsonfile.S
 
 // requeueInPlace is requeue for a message that lies in no folder, whose status says what the folder else would, and for
 // one in pending/ that failed or was rejected: only the status changes.
-func (p *Project) requeueInPlace(c protocol.Change, at place) error {
+func (p *Project) requeueInPlace(c protocol.Change, at box) error {
 	o, blob, err := p.Root.Load(c.Ref.Path, maxFile)
 	if err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 
 // hinted measures one event among n finished handoffs: one that is open is rewritten, and looked at.
 func hinted(b *testing.B, n int) {
-	s := newSite(b, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(box(pending, id), task(id, "pending")))
+	s := newSite(b, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(boxPath(pending, id), task(id, "pending")))
 	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/completed"), 0o755))
 	for i := range n {
-		s.Do(os.WriteFile(s.Path(box(completed, fmt.Sprint("c", i))), []byte(task(fmt.Sprint("c", i), "completed")), 0o640))
+		s.Do(os.WriteFile(s.Path(boxPath(completed, fmt.Sprint("c", i))), []byte(task(fmt.Sprint("c", i), "completed")), 0o640))
 	}
 	look := func(hints []string) *protocol.Snapshot {
 		now := time.Now().Add(time.Hour)
@@ -31,9 +31,9 @@ func hinted(b *testing.B, n int) {
 	for b.Loop() {
 		b.StopTimer()
 		i++
-		s.Do(os.WriteFile(s.Path(box(pending, id)), []byte(text[i%2]), 0o640))
+		s.Do(os.WriteFile(s.Path(boxPath(pending, id)), []byte(text[i%2]), 0o640))
 		b.StartTimer()
-		snap := look([]string{box(pending, id)})
+		snap := look([]string{boxPath(pending, id)})
 		b.StopTimer()
 		if k := taskOf(snap, id); k == nil || (k.Title == "do it") != (i%2 == 0) {
 			b.Fatal("the event was missed")
@@ -50,7 +50,7 @@ func BenchmarkObserveFull10k(b *testing.B) {
 	s := newSite(b, file(statePath, stateDocOf("", "")))
 	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/completed"), 0o755))
 	for i := range 10_000 {
-		s.Do(os.WriteFile(s.Path(box(completed, fmt.Sprint("c", i))), []byte(task(fmt.Sprint("c", i), "completed")), 0o640))
+		s.Do(os.WriteFile(s.Path(boxPath(completed, fmt.Sprint("c", i))), []byte(task(fmt.Sprint("c", i), "completed")), 0o640))
 	}
 	now := time.Now().Add(time.Hour)
 	look := func() { s.p.Observe(b.Context(), protocol.Look{Now: now, Since: now.Add(-time.Minute)}) }

@@ -12,26 +12,26 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// place is where a message lies (protocol 001, Handoff Storage), in the order of its way.
-type place uint8
+// box is where a message lies (protocol 001, Handoff Storage), in the order of its way.
+type box uint8
 
 const (
-	flat place = iota // in handoffs/ itself, as some do: its status says what the folder else would
+	flat box = iota // in handoffs/ itself, as some do: its status says what the folder else would
 	pending
 	accepted
 	completed
 )
 
 // places are read in this order, so that a message which moves on meanwhile is seen at least once.
-var places = [...]place{flat, pending, accepted, completed}
+var places = [...]box{flat, pending, accepted, completed}
 
-func (at place) String() string { return [...]string{"", "pending", "accepted", "completed"}[at] }
+func (at box) String() string { return [...]string{"", "pending", "accepted", "completed"}[at] }
 
 // dir is the folder, relative to Base.
-func (at place) dir() string { return path.Join(boxDir, at.String()) }
+func (at box) dir() string { return path.Join(boxDir, at.String()) }
 
 // placeOf splits the path of a message, relative to Base.
-func placeOf(file string) (at place, name string, ok bool) {
+func placeOf(file string) (at box, name string, ok bool) {
 	dir, name := path.Split(file)
 	for _, at := range places {
 		if dir == at.dir()+"/" && isMessage(name) {
@@ -48,7 +48,7 @@ func isMessage(name string) bool {
 // note is a message that somebody may still ask about: it is open, or ended a short while ago.
 type note struct {
 	file string
-	at   place
+	at   box
 	jsonfile.Reading[message]
 	appeared time.Time // when it came to this place, by the file system's clock
 	noticed  time.Time // by ours
@@ -62,7 +62,7 @@ func (n *note) counts() bool { return n.Good && !n.alien() }
 func (n *note) alien() bool { return n.at == flat && n.Value.alien }
 
 // where is the place that counts: the folder, or the status of a message that lies in none.
-func (n *note) where() place {
+func (n *note) where() box {
 	if n.at != flat {
 		return n.at
 	}
@@ -103,7 +103,7 @@ type boxes struct {
 	dirty  map[string]bool      // names that Apply has moved since the last look
 	sent   map[string]string    // the newest message of each agent
 	took   map[string]time.Time // when each agent last took something in hand
-	tally  tally
+	tally  counts
 }
 
 func newBoxes() boxes {
@@ -137,7 +137,7 @@ func (p *Project) readBoxes(full bool, names map[string]bool) {
 }
 
 // readPlace lists one folder, when entries have come or gone, and refreshes what it holds.
-func (p *Project) readPlace(at place) {
+func (p *Project) readPlace(at box) {
 	dir := at.dir()
 	st, err := p.Root.Stat(dir)
 	if folder.Missing(err) {
@@ -154,7 +154,7 @@ func (p *Project) readPlace(at place) {
 }
 
 // census takes up what is new in a folder, and forgets what has left it and is of no interest any more.
-func (p *Project) census(at place) {
+func (p *Project) census(at box) {
 	dir := at.dir()
 	files, st, err := p.Root.List(dir)
 	delete(p.stamps, dir)
@@ -245,12 +245,12 @@ func came(st jsonfile.Stamp) time.Time {
 	return st.ModTime()
 }
 
-func (p *Project) newNote(at place, file string) *note {
+func (p *Project) newNote(at box, file string) *note {
 	return &note{file: file, at: at, noticed: p.Now, early: p.began.IsZero()}
 }
 
 // adopt takes a message up, to be read.
-func (p *Project) adopt(at place, file string) *note {
+func (p *Project) adopt(at box, file string) *note {
 	n := p.newNote(at, file)
 	p.notes[file] = n
 	return n
@@ -290,7 +290,7 @@ func (p *Project) refresh(file string) {
 }
 
 // revisit takes a hint at a message. For a closed one it makes sure first that there is something new.
-func (p *Project) revisit(at place, file string) {
+func (p *Project) revisit(at box, file string) {
 	if p.notes[file] != nil {
 		p.refresh(file)
 		return

@@ -17,9 +17,9 @@ func TestHandoffByAnyZone(t *testing.T) {
 	for _, pen := range protocoltest.Zones() {
 		s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "idle"}`, "")))
 		s.look()
-		write := func(at place, more string) {
+		write := func(at box, more string) {
 			text := strings.Replace(task("h1", "x"), "{{now}}", pen.Text(time.Now()), 1)
-			s.Write(box(at, "h1"), strings.Replace(text, `"status": "x"`, `"status": "x"`+more, 1))
+			s.Write(boxPath(at, "h1"), strings.Replace(text, `"status": "x"`, `"status": "x"`+more, 1))
 		}
 		near := func(what string, at time.Time) {
 			t.Helper()
@@ -29,11 +29,11 @@ func TestHandoffByAnyZone(t *testing.T) {
 		}
 		write(pending, "")
 		near("created", s.look().Tasks[0].Created)
-		s.Do(os.Remove(s.Path(box(pending, "h1"))))
+		s.Do(os.Remove(s.Path(boxPath(pending, "h1"))))
 		own := fmt.Sprintf(`, "accepted_at": %q, "completed_at": %q`, pen.Text(time.Now()), pen.Text(time.Now()))
 		write(accepted, own)
 		near("started", s.look().Tasks[0].Started)
-		s.Do(os.Remove(s.Path(box(accepted, "h1"))))
+		s.Do(os.Remove(s.Path(boxPath(accepted, "h1"))))
 		write(completed, own)
 		near("completed", s.look().Tasks[0].Outcome.At)
 	}
@@ -55,7 +55,7 @@ func TestWorkflowByAnyZone(t *testing.T) {
 					m.created.At = m.created.At.Add(time.Duration(offset) * time.Second)
 				}
 				w := s.p.state.Value.workflow
-				if got := w.has(&fact{created: m.created}); got != want {
+				if got := w.has(&event{created: m.created}); got != want {
 					t.Errorf("%q started, %q written %v later: %v", pair[0].Name, pair[1].Name, after, got)
 				}
 			}

@@ -30,7 +30,7 @@ func (p *Project) standing(held map[string]time.Time, key string, since time.Tim
 	held[key] = since
 	due := since.Add(long)
 	if p.Now.Before(due) {
-		p.Patience.Wish(due)
+		p.Patience.RetryAt(due)
 		return false
 	}
 	return true

@@ -29,9 +29,9 @@ func (s *site) log(snap *protocol.Snapshot) {
 
 // Protocol 001, Agent Events Log: a handoff's way is told once, the client's own lines count, and a restart repeats nothing.
 func TestEventsOfAHandoff(t *testing.T) {
-	s := newSite(t, file(statePath, stateDocOf("", ""))+file(box(completed, "old"), strings.Replace(task("old", "completed"), "{{now}}", "{{now-60s}}", 1)))
+	s := newSite(t, file(statePath, stateDocOf("", ""))+file(boxPath(completed, "old"), strings.Replace(task("old", "completed"), "{{now}}", "{{now-60s}}", 1)))
 	s.look()
-	s.Write(box(pending, id), task(id, "pending"))
+	s.Write(boxPath(pending, id), task(id, "pending"))
 	if snap := s.after(0); len(snap.Events) > 0 || snap.Again.IsZero() || snap.Again.After(s.Now.Add(clientsTime)) {
 		t.Errorf("told at once: %s; again %v", eventNames(snap), snap.Again)
 	}
@@ -48,7 +48,7 @@ func TestEventsOfAHandoff(t *testing.T) {
 	if strings.Count(line, "\n") != 1 || !strings.Contains(line, `"event":"handoff_created","agent":"planner"`) || !strings.Contains(line, `"context":{"workflow":"feature","spec":"specs/a.md","handoff":"`+id) {
 		t.Errorf("the log is %s", line)
 	}
-	s.move(box(pending, id), box(accepted, id))
+	s.move(boxPath(pending, id), boxPath(accepted, id))
 	s.after(0)
 	snap = s.after(4 * time.Second)
 	if got, want := eventNames(snap), "handoff_accepted "+id+" builder"; got != want {
@@ -59,7 +59,7 @@ func TestEventsOfAHandoff(t *testing.T) {
 	if snap := s.after(time.Second); len(snap.Events) > 0 {
 		t.Errorf("told again after a restart: %s", eventNames(snap))
 	}
-	s.move(box(accepted, id), box(completed, id))
+	s.move(boxPath(accepted, id), boxPath(completed, id))
 	if snap := s.after(5 * time.Second); len(snap.Events) > 0 || taskOf(snap, id).Outcome == nil || !taskOf(snap, id).Outcome.Succeeded() {
 		t.Errorf("completed: %s, %+v", eventNames(snap), taskOf(snap, id))
 	}
@@ -71,7 +71,7 @@ func TestEventsOfAHandoff(t *testing.T) {
 func TestEventsOfAClientThatLogs(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", "")))
 	s.look()
-	s.Write(box(pending, id), task(id, "pending"))
+	s.Write(boxPath(pending, id), task(id, "pending"))
 	s.Write(logPath, `{"event": "handoff_created", "agent": "planner", "timestamp": "{{now}}", "context": {"workflow": "feature"}}`+"\n")
 	s.after(0)
 	if snap := s.after(5 * time.Second); len(snap.Events) > 0 {
@@ -84,8 +84,8 @@ func TestEventsOfAClientThatLogs(t *testing.T) {
 func TestEventsBetweenTheLooks(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", ""))+file(Base+"/handoffs/pending/.keep", ""))
 	s.look()
-	s.Write(box(accepted, "quick"), task("quick", "accepted"))
-	s.Write(box(completed, "done"), task("done", "completed"))
+	s.Write(boxPath(accepted, "quick"), task("quick", "accepted"))
+	s.Write(boxPath(completed, "done"), task("done", "completed"))
 	s.at(nil)
 	snap := s.after(5 * time.Second)
 	want := "handoff_accepted done builder, handoff_accepted quick builder, handoff_created done planner, handoff_created quick planner"
@@ -93,20 +93,20 @@ func TestEventsBetweenTheLooks(t *testing.T) {
 		t.Errorf("events %q", got)
 	}
 	s.Do(s.apply(requeueChange(snap, "quick")))
-	s.Do(os.Remove(s.Path(box(completed, "done"))))
+	s.Do(os.Remove(s.Path(boxPath(completed, "done"))))
 	s.reopen()
 	if snap := s.at(nil); len(snap.Tasks) != 1 || len(snap.Events) > 0 {
 		t.Errorf("put back by us: %s", eventNames(snap))
 	}
-	s.Write(box(completed, "old"), task("old", "completed"))
+	s.Write(boxPath(completed, "old"), task("old", "completed"))
 	s.at(nil)
 	s.log(s.after(5 * time.Second))
 	s.Do(os.Remove(s.Path(logPath)))
 	s.Now = time.Now().Add(time.Second)
 	s.reopen()
 	s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now})
-	s.Write(box(completed, "old"), strings.Replace(task("old", "completed"), "do it", "done", 1))
-	s.at([]string{box(completed, "old")})
+	s.Write(boxPath(completed, "old"), strings.Replace(task("old", "completed"), "do it", "done", 1))
+	s.at([]string{boxPath(completed, "old")})
 	if snap := s.after(5 * time.Second); len(snap.Events) > 0 || taskOf(snap, "old") == nil {
 		t.Errorf("written anew when it was over: %s", eventNames(snap))
 	}
@@ -138,16 +138,16 @@ func TestEventsOfAgents(t *testing.T) {
 // Protocol 001, Error Handling, Retry Protocol: what a lost agent had accepted goes back, each time on record, and the
 // return is no new handoff but its next acceptance is a new one.
 func TestRetryProtocol(t *testing.T) {
-	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(box(pending, id), task(id, "pending")))
+	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(boxPath(pending, id), task(id, "pending")))
 	s.log(s.after(4 * time.Second))
 	for n := 1; n <= 3; n++ {
-		s.move(box(pending, id), box(accepted, id))
+		s.move(boxPath(pending, id), boxPath(accepted, id))
 		s.Now = s.Now.Add(time.Minute)
-		s.Do(os.Chtimes(s.Path(box(accepted, id)), s.Now, s.Now))
+		s.Do(os.Chtimes(s.Path(boxPath(accepted, id)), s.Now, s.Now))
 		s.after(0)
 		s.log(s.after(5 * time.Second))
 		snap := s.after(time.Minute)
-		if k := taskOf(snap, id); k == nil || k.Named != "accepted" || len(k.Takings) != n-1 || !k.Requeue || !k.Foreign || k.Timeout != protocol.NoTimeout {
+		if k := taskOf(snap, id); k == nil || k.Named != "accepted" || len(k.Attempts) != n-1 || !k.Requeue || !k.Foreign || k.Timeout != protocol.NoTimeout {
 			t.Fatalf("round %d: %+v", n, k)
 		}
 		c := requeueChange(snap, id)
@@ -156,7 +156,7 @@ func TestRetryProtocol(t *testing.T) {
 			t.Errorf("again: %v", err)
 		}
 		snap = s.at([]string{})
-		if k := taskOf(snap, id); k == nil || !k.Visible || len(k.Takings) != n || !k.Takings[n-1].Committed || k.Attempt() != n+1 {
+		if k := taskOf(snap, id); k == nil || !k.Visible || len(k.Attempts) != n || !k.Attempts[n-1].Committed || k.Attempt() != n+1 {
 			t.Fatalf("back %d: %+v", n, k)
 		}
 		s.after(5 * time.Second)
@@ -170,12 +170,12 @@ func TestRetryProtocol(t *testing.T) {
 	if snap := s.after(5 * time.Second); len(snap.Events) > 0 {
 		t.Errorf("what went back is told as new after a restart: %s", eventNames(snap))
 	}
-	s.move(box(pending, id), box(completed, id))
+	s.move(boxPath(pending, id), boxPath(completed, id))
 	c := protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}, Attempt: 4, Ref: protocol.Ref{Path: boxDir + "/accepted/handoff-" + id + ".json", Sum: "x"}}
 	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("one that is completed: %v", err)
 	}
-	if _, err := os.Stat(s.Path(box(completed, id))); err != nil {
+	if _, err := os.Stat(s.Path(boxPath(completed, id))); err != nil {
 		t.Error(err)
 	}
 }
@@ -201,19 +201,19 @@ func TestEscalation(t *testing.T) {
 	ask := func(id string) string {
 		return strings.Replace(handoff(id, "builder", "orchestrator", typeEscalation, "pending"), `{"title": "do it"}`, `{"reason": "no_db", "details": "which?", "options": ["A", " b ", 3], "blocking": false}`, 1)
 	}
-	s := newSite(t, file(statePath, stateDocOf("", ""))+file(box(pending, "e1"), ask("e1"))+file(box(accepted, "e2"), ask("e2")))
+	s := newSite(t, file(statePath, stateDocOf("", ""))+file(boxPath(pending, "e1"), ask("e1"))+file(boxPath(accepted, "e2"), ask("e2")))
 	snap := s.look()
-	if len(snap.Pleas) != 2 || snap.Pleas[0].Text != "no db: which?" || strings.Join(snap.Pleas[0].Options, "|") != "A| b |3" || snap.Pleas[0].Severity != protocol.Medium || len(snap.Tasks) > 0 {
-		t.Fatalf("%+v", snap.Pleas)
+	if len(snap.Questions) != 2 || snap.Questions[0].Text != "no db: which?" || strings.Join(snap.Questions[0].Options, "|") != "A| b |3" || snap.Questions[0].Severity != protocol.Medium || len(snap.Tasks) > 0 {
+		t.Fatalf("%+v", snap.Questions)
 	}
-	s.Write(box(pending, "r1"), strings.Replace(handoff("r1", "human", "builder", typeAnswer, "pending"), `{"title": "do it"}`, `{"escalation_id": "e1"}`, 1))
-	s.move(box(accepted, "e2"), box(completed, "e2"))
-	if snap := s.look(); len(snap.Pleas) > 0 {
-		t.Errorf("answered and closed: %+v", snap.Pleas)
+	s.Write(boxPath(pending, "r1"), strings.Replace(handoff("r1", "human", "builder", typeAnswer, "pending"), `{"title": "do it"}`, `{"escalation_id": "e1"}`, 1))
+	s.move(boxPath(accepted, "e2"), boxPath(completed, "e2"))
+	if snap := s.look(); len(snap.Questions) > 0 {
+		t.Errorf("answered and closed: %+v", snap.Questions)
 	}
-	s.move(box(pending, "r1"), box(completed, "r1"))
-	if snap := s.look(); len(snap.Pleas) > 0 {
-		t.Errorf("its answer is done: %+v", snap.Pleas)
+	s.move(boxPath(pending, "r1"), boxPath(completed, "r1"))
+	if snap := s.look(); len(snap.Questions) > 0 {
+		t.Errorf("its answer is done: %+v", snap.Questions)
 	}
 }
 
@@ -238,13 +238,13 @@ func TestWorkflowConflicts(t *testing.T) {
 	if s.Read(statePath) != before {
 		t.Error("the state was written")
 	}
-	s.Write(box(pending, "x"), task("h1", "pending"))
+	s.Write(boxPath(pending, "x"), task("h1", "pending"))
 	s.Write(statePath, stateDocOf(`"a": {"status": "active", "last_active": "{{now}}"}, "b": {"status": "completed"}`, `, "current_agent": "a", "last_handoff": "h1"`))
 	if got := found(s.look(), codeWorkflow); len(got) > 0 {
 		t.Errorf("mended: %v", got)
 	}
 	s.after(5 * time.Minute)
-	s.Do(os.Remove(s.Path(box(pending, "x"))))
+	s.Do(os.Remove(s.Path(boxPath(pending, "x"))))
 	if got := found(s.look(), codeWorkflow); len(got) > 0 {
 		t.Errorf("its handoff is on its way somewhere: %v", got)
 	}
@@ -254,7 +254,7 @@ func TestWorkflowConflicts(t *testing.T) {
 }
 
 func TestUnclaimedAndAbandoned(t *testing.T) {
-	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "idle"}`, ""))+file(box(pending, "p"), task("p", "pending"))+file(box(accepted, "a"), task("a", "accepted")))
+	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "idle"}`, ""))+file(boxPath(pending, "p"), task("p", "pending"))+file(boxPath(accepted, "a"), task("a", "accepted")))
 	snap := s.look()
 	if len(found(snap, codeUnclaimed))+len(found(snap, codeAbandoned)) > 0 || snap.Again.IsZero() {
 		t.Errorf("at once: %+v", snap.Findings)
@@ -277,14 +277,14 @@ func TestUnclaimedAndAbandoned(t *testing.T) {
 }
 
 func TestDuplicates(t *testing.T) {
-	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(box(pending, "x"), task("x", "pending"))+file(box(completed, "x"), task("x", "completed")))
+	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(boxPath(pending, "x"), task("x", "pending"))+file(boxPath(completed, "x"), task("x", "completed")))
 	if snap := s.look(); len(found(snap, codeDuplicate)) > 0 || taskOf(snap, "x").Outcome == nil {
 		t.Errorf("at once: %+v", snap.Findings)
 	}
 	if snap := s.after(6 * time.Second); len(found(snap, codeDuplicate)) != 1 || len(snap.Tasks) != 1 {
 		t.Errorf("after 6 s: %+v", snap.Findings)
 	}
-	s.Do(os.Remove(s.Path(box(pending, "x"))))
+	s.Do(os.Remove(s.Path(boxPath(pending, "x"))))
 	if snap := s.look(); len(found(snap, codeDuplicate)) > 0 {
 		t.Errorf("gone: %+v", snap.Findings)
 	}
@@ -301,16 +301,16 @@ func TestHintsSeeWhatAFullLookSees(t *testing.T) {
 			for range 60 {
 				name := fmt.Sprint("h", r.IntN(6))
 				from, to := places[1+r.IntN(3)], places[1+r.IntN(3)]
-				hints := []string{box(from, name), box(to, name)}
+				hints := []string{boxPath(from, name), boxPath(to, name)}
 				switch r.IntN(6) {
 				case 0, 1:
-					s.Write(box(from, name), task(name, words[r.IntN(3)]))
+					s.Write(boxPath(from, name), task(name, words[r.IntN(3)]))
 				case 2, 3:
-					if _, err := os.Stat(s.Path(box(from, name))); err == nil {
-						s.move(box(from, name), box(to, name))
+					if _, err := os.Stat(s.Path(boxPath(from, name))); err == nil {
+						s.move(boxPath(from, name), boxPath(to, name))
 					}
 				case 4:
-					_ = os.Remove(s.Path(box(from, name)))
+					_ = os.Remove(s.Path(boxPath(from, name)))
 				case 5:
 					flat := filepath.Join(Base, boxDir, name+".json")
 					s.Write(flat, task(name, words[r.IntN(3)]))
@@ -335,7 +335,7 @@ func TestHintsSeeWhatAFullLookSees(t *testing.T) {
 
 // A handoff that moves on while steward looks is seen in every look.
 func TestNobodyVanishes(t *testing.T) {
-	s := newSite(t, file(statePath, stateDocOf("", ""))+file(box(pending, id), task(id, "pending")))
+	s := newSite(t, file(statePath, stateDocOf("", ""))+file(boxPath(pending, id), task(id, "pending")))
 	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/accepted"), 0o755))
 	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/completed"), 0o755))
 	s.look()
@@ -343,9 +343,9 @@ func TestNobodyVanishes(t *testing.T) {
 		moved := make(chan error)
 		go func() {
 			time.Sleep(time.Duration(round%20) * 20 * time.Microsecond)
-			err := os.Rename(s.Path(box(pending, id)), s.Path(box(accepted, id)))
+			err := os.Rename(s.Path(boxPath(pending, id)), s.Path(boxPath(accepted, id)))
 			time.Sleep(200 * time.Microsecond)
-			moved <- errors.Join(err, os.Rename(s.Path(box(accepted, id)), s.Path(box(completed, id))))
+			moved <- errors.Join(err, os.Rename(s.Path(boxPath(accepted, id)), s.Path(boxPath(completed, id))))
 		}()
 		var err error
 		for i, done := 0, false; !done; i++ {
@@ -355,24 +355,24 @@ func TestNobodyVanishes(t *testing.T) {
 			default:
 			}
 			s.Now = time.Now().Add(time.Second)
-			hints := [][]string{nil, {}, {box(pending, id)}}[i%3]
+			hints := [][]string{nil, {}, {boxPath(pending, id)}}[i%3]
 			if snap := s.at(hints); taskOf(snap, id) == nil {
 				t.Fatalf("round %d: it vanished from a look with hints %q", round, hints)
 			}
 		}
 		s.Do(err)
-		s.move(box(completed, id), box(pending, id))
+		s.move(boxPath(completed, id), boxPath(pending, id))
 		s.look()
 	}
 }
 
 // What ended stays listed for a while, and then costs nothing; the figures stay.
 func TestHistoryIsBounded(t *testing.T) {
-	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(box(pending, "p"), task("p", "pending")))
+	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(boxPath(pending, "p"), task("p", "pending")))
 	for i := range 300 {
-		s.Write(box(completed, fmt.Sprint("c", i)), task(fmt.Sprint("c", i), "completed"))
+		s.Write(boxPath(completed, fmt.Sprint("c", i)), task(fmt.Sprint("c", i), "completed"))
 	}
-	s.Write(box(completed, "e"), handoff("e", "builder", "orchestrator", typeEscalation, "completed"))
+	s.Write(boxPath(completed, "e"), handoff("e", "builder", "orchestrator", typeEscalation, "completed"))
 	s.look()
 	snap := s.look()
 	if len(snap.Tasks) > keepEnded+1 || len(s.p.notes) > keepEnded+1 || len(s.p.closed) != 302-len(s.p.notes) {
@@ -387,7 +387,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	if len(late.Tasks) != 1 {
 		t.Errorf("%d tasks an hour later", len(late.Tasks))
 	}
-	s.Do(os.Remove(s.Path(box(completed, "e"))))
+	s.Do(os.Remove(s.Path(boxPath(completed, "e"))))
 	if rate := s.look().Measures; rate[len(rate)-1].Value != 0 {
 		t.Errorf("the escalation is gone: %+v", rate)
 	}
@@ -399,7 +399,7 @@ func TestFolderComesAndGoes(t *testing.T) {
 		t.Errorf("nothing is there: %+v", snap)
 	}
 	s.Write(statePath, stateText)
-	s.Write(box(pending, id), task(id, "pending"))
+	s.Write(boxPath(pending, id), task(id, "pending"))
 	if snap := s.look(); !Detect(s.Dir) || len(snap.Agents) != 2 || len(snap.Tasks) != 1 {
 		t.Errorf("it came: %+v", snap)
 	}
@@ -407,7 +407,7 @@ func TestFolderComesAndGoes(t *testing.T) {
 	if snap := s.look(); len(snap.Agents)+len(snap.Tasks)+len(snap.Locks)+len(snap.Faults) > 0 {
 		t.Errorf("it went: %+v", snap)
 	}
-	s.Write(box(pending, id), task(id, "pending"))
+	s.Write(boxPath(pending, id), task(id, "pending"))
 	if snap := s.look(); len(snap.Tasks) != 1 {
 		t.Errorf("it came back: %+v", snap)
 	}

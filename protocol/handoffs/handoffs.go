@@ -50,7 +50,7 @@ type Project struct {
 	ledger *ledger.Ledger
 	log    record
 	tombs  tombs
-	story  story
+	story  events
 	stands map[string]time.Time // since when a condition holds that must stand for a while
 	grants func(string) (protocol.Lock, bool)
 }

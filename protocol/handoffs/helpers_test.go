@@ -56,7 +56,7 @@ func (s *site) apply(c protocol.Change) error { return s.p.Apply(s.T.Context(), 
 
 func file(name, text string) string { return "-- " + name + " --\n" + text }
 
-func box(at place, id string) string {
+func boxPath(at box, id string) string {
 	return Base + "/" + at.dir() + "/handoff-" + id + ".json"
 }
 

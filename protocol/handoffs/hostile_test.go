@@ -24,9 +24,9 @@ func TestHostileFiles(t *testing.T) {
 		"too big":       func(at string) error { return os.Truncate(at, maxFile+1) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			s := newSite(t, file(statePath, stateText)+file(box(pending, id), task(id, "pending"))+file(box(completed, "z"), task("z", "completed")))
+			s := newSite(t, file(statePath, stateText)+file(boxPath(pending, id), task(id, "pending"))+file(boxPath(completed, "z"), task("z", "completed")))
 			s.look()
-			places := []string{statePath, box(pending, id), box(completed, "z")}
+			places := []string{statePath, boxPath(pending, id), boxPath(completed, "z")}
 			for _, f := range places {
 				if what != "too big" {
 					s.Do(os.Remove(s.Path(f)))
@@ -47,7 +47,7 @@ func TestHostileFiles(t *testing.T) {
 				s.Do(os.RemoveAll(s.Path(f)))
 			}
 			s.Write(statePath, stateText)
-			s.Write(box(pending, id), task(id, "pending"))
+			s.Write(boxPath(pending, id), task(id, "pending"))
 			if snap := s.look(); len(snap.Faults) > 0 || len(snap.Tasks) != 1 || len(snap.Agents) != 2 {
 				t.Errorf("repaired: %+v", snap)
 			}
@@ -79,10 +79,10 @@ func TestWithoutPermission(t *testing.T) { protocoltest.AsNobody(t, withoutPermi
 func withoutPermission(t *testing.T) {
 	s := newSite(t, "")
 	s.Write(statePath, stateText)
-	s.Write(box(accepted, id), task(id, "accepted"))
+	s.Write(boxPath(accepted, id), task(id, "accepted"))
 	c := requeueChange(s.look(), id)
 	u := unlockChange(s.look(), "src/a.go")
-	for _, f := range []string{statePath, box(accepted, id)} {
+	for _, f := range []string{statePath, boxPath(accepted, id)} {
 		s.Do(os.Chmod(s.Path(f), 0))
 	}
 	snap := s.look()
@@ -99,7 +99,7 @@ func withoutPermission(t *testing.T) {
 			t.Errorf("%s: %v", change.Verb, err)
 		}
 	}
-	for _, f := range []string{statePath, box(accepted, id)} {
+	for _, f := range []string{statePath, boxPath(accepted, id)} {
 		s.Do(os.Chmod(s.Path(f), 0o644))
 	}
 	if snap := s.look(); len(snap.Faults) > 0 || len(snap.Locks) != 2 || taskOf(snap, id).Named == "" {

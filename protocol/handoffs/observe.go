@@ -70,7 +70,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	hands := p.inHand(ids, main)
 	s.Agents = p.agents(st, ours, hands, ids, main)
 	s.Tasks = p.tasks(ids, main)
-	s.Pleas = p.pleas(ids, main)
+	s.Questions = p.pleas(ids, main)
 	locks, wrong := p.locks(st)
 	s.Locks = locks
 	s.Findings = p.findings(st, ours, ids, main, doubles)
@@ -176,7 +176,7 @@ func (p *Project) tasks(ids []string, main map[string]*note) []protocol.Task {
 			continue
 		}
 		t := protocol.Task{ID: id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, Timeout: protocol.NoTimeout,
-			Created: capped(m.created.By(n.appeared), p.Now), Appeared: n.appeared, Foreign: true, Requeue: true, Takings: p.ledger.Takings(id),
+			Created: capped(m.created.By(n.appeared), p.Now), Appeared: n.appeared, Foreign: true, Requeue: true, Attempts: p.ledger.Takings(id),
 			Ref: protocol.Ref{Path: n.file, Sum: string(n.Sum)}}
 		switch at := n.where(); {
 		case m.status == statusFailed:
@@ -198,22 +198,22 @@ func (p *Project) tasks(ids []string, main map[string]*note) []protocol.Task {
 	return list
 }
 
-// pleas lists the escalations that nobody has answered or closed (protocol 001, Escalation).
-func (p *Project) pleas(ids []string, main map[string]*note) []protocol.Plea {
+// questions lists the escalations that nobody has answered or closed (protocol 001, Escalation).
+func (p *Project) pleas(ids []string, main map[string]*note) []protocol.Question {
 	answered := map[string]bool{}
 	for _, id := range ids {
 		for _, to := range main[id].Value.replies {
 			answered[to] = true
 		}
 	}
-	var list []protocol.Plea
+	var list []protocol.Question
 	for _, id := range ids {
 		n := main[id]
 		m := &n.Value
 		if m.kind != typeEscalation || n.where() == completed || answered[id] || p.tally.answered[id] > 0 {
 			continue
 		}
-		k := protocol.Plea{ID: id, Agent: m.from, Task: m.about, Text: m.call.text, Detail: m.call.detail, Options: slices.Clone(m.call.options),
+		k := protocol.Question{ID: id, Agent: m.from, Task: m.about, Text: m.call.text, Detail: m.call.detail, Options: slices.Clone(m.call.options),
 			Blocking: m.call.blocking, Severity: protocol.Medium, Ref: protocol.Ref{Path: n.file, Sum: string(n.Sum)}}
 		switch {
 		case m.call.critical:

@@ -32,7 +32,7 @@ func TestAcceptanceIsASignOfLife(t *testing.T) {
 		lay            string
 		accept, finish func(s *site)
 	}{
-		"folders": {box(pending, id), func(s *site) { s.move(box(pending, id), box(accepted, id)) }, func(s *site) { s.move(box(accepted, id), box(completed, id)) }},
+		"folders": {boxPath(pending, id), func(s *site) { s.move(boxPath(pending, id), boxPath(accepted, id)) }, func(s *site) { s.move(boxPath(accepted, id), boxPath(completed, id)) }},
 		"flat": {flatHandoff, func(s *site) {
 			s.Write(flatHandoff, strings.Replace(s.Read(flatHandoff), `"pending"`, `"accepted"`, 1))
 		},
@@ -128,7 +128,7 @@ func TestNoFalseStartAtARestart(t *testing.T) {
 // Nor has it turned active because the state file was being written at that moment.
 func TestNoFalseStartAfterATornState(t *testing.T) {
 	for name, torn := range map[string]string{"half": `{"agents": {"buil`, "empty": "", "none": "\x00"} {
-		s := newSite(t, file(box(pending, id), task(id, "pending")))
+		s := newSite(t, file(boxPath(pending, id), task(id, "pending")))
 		if torn != "\x00" {
 			s.Write(statePath, torn)
 		}
@@ -148,11 +148,11 @@ func TestCreatedComesBeforeAccepted(t *testing.T) {
 			s := newSite(t, file(statePath, stateDocOf("", "")))
 			s.look()
 			for _, id := range []string{"a", "b"} {
-				s.Write(box(pending, id), strings.Replace(task(id, "pending"), `, "status"`, more+`, "status"`, 1))
+				s.Write(boxPath(pending, id), strings.Replace(task(id, "pending"), `, "status"`, more+`, "status"`, 1))
 			}
 			s.at(nil)
 			for _, id := range []string{"a", "b"} {
-				s.move(box(pending, id), box(accepted, id))
+				s.move(boxPath(pending, id), boxPath(accepted, id))
 			}
 			var told []string
 			for range 9 {

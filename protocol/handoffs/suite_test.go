@@ -58,7 +58,7 @@ func requeueChange(s *protocol.Snapshot, id string) protocol.Change {
 		Action: protocol.ActionRetry, Rule: "code=AGENT_LOST", Code: "AGENT_LOST", Attempt: 1}
 	if t := taskOf(s, id); t != nil {
 		c.Ref, c.Agent = t.Ref, t.Agent
-		c.Attempt = 1 + t.Count(func(protocol.Taking) bool { return true })
+		c.Attempt = 1 + t.Count(func(protocol.Attempt) bool { return true })
 	}
 	return c
 }
@@ -88,9 +88,9 @@ func meddle(path, old, new string) func(string) error {
 func TestSuite(t *testing.T) {
 	back := shows("it pending, its attempt on record", func(s *protocol.Snapshot) bool {
 		k := taskOf(s, id)
-		return k != nil && k.Visible && k.Named == "" && len(k.Takings) == 1 && k.Takings[0].Committed
+		return k != nil && k.Visible && k.Named == "" && len(k.Attempts) == 1 && k.Attempts[0].Committed
 	})
-	before, after := box(accepted, id), box(pending, id)
+	before, after := boxPath(accepted, id), boxPath(pending, id)
 	told := file(logPath, fmt.Sprintf(`{"event": "handoff_created", "agent": "planner", "timestamp": "{{now}}", "context": {"handoff": %q}}
 {"event": "handoff_accepted", "agent": "builder", "timestamp": "{{now}}", "context": {"handoff": %q}}
 `, id, id))
@@ -150,8 +150,8 @@ func TestSuite(t *testing.T) {
 // decide is the supervisor's part as far as a crash concerns it: a half-done return is finished, and what the case is
 // about is asked for again until it shows.
 func decide(c *protocoltest.Case, s *protocol.Snapshot, now time.Time) []protocol.Change {
-	if t := taskOf(s, id); t != nil && len(t.Takings) > 0 {
-		if last := t.Takings[len(t.Takings)-1]; !last.Committed {
+	if t := taskOf(s, id); t != nil && len(t.Attempts) > 0 {
+		if last := t.Attempts[len(t.Attempts)-1]; !last.Committed {
 			change := requeueChange(s, id)
 			change.Attempt = last.N
 			return []protocol.Change{change}

@@ -22,7 +22,7 @@ import (
 type Ledger struct {
 	dir     string // relative to the Root
 	stamp   jsonfile.Stamp
-	entries map[string][]protocol.Taking
+	entries map[string][]protocol.Attempt
 	unread  []string // files of which it could not be read what they say
 }
 
@@ -37,7 +37,7 @@ const (
 )
 
 // Refresh reads what is new on record. It costs one stat when nothing is.
-func (l *Ledger) Refresh(root *jsonfile.Root, p *jsonfile.Patience, now time.Time) {
+func (l *Ledger) Refresh(root *jsonfile.Root, p *jsonfile.TolerantReader, now time.Time) {
 	st, err := root.Stat(l.dir)
 	if errors.Is(err, jsonfile.ErrNotExist) {
 		p.Clear(l.dir)
@@ -62,7 +62,7 @@ func (l *Ledger) Refresh(root *jsonfile.Root, p *jsonfile.Patience, now time.Tim
 }
 
 // clear takes those files off the book that are no longer unread: they were read, or have another name by now.
-func (l *Ledger) clear(p *jsonfile.Patience, unread []string) {
+func (l *Ledger) clear(p *jsonfile.TolerantReader, unread []string) {
 	for _, file := range l.unread {
 		if !slices.Contains(unread, file) {
 			p.Clear(file)
@@ -71,22 +71,22 @@ func (l *Ledger) clear(p *jsonfile.Patience, unread []string) {
 	l.unread = unread
 }
 
-func (l *Ledger) readAll(root *jsonfile.Root, p *jsonfile.Patience, names []string) (unread []string) {
+func (l *Ledger) readAll(root *jsonfile.Root, p *jsonfile.TolerantReader, names []string) (unread []string) {
 	old := l.entries
-	l.entries = map[string][]protocol.Taking{}
+	l.entries = map[string][]protocol.Attempt{}
 	for _, name := range names {
 		id, n, committed, ok := parseName(name)
 		if !ok {
 			continue
 		}
 		file := l.dir + "/" + name
-		known := func(k protocol.Taking) bool { return k.N == n && k.Committed && !slices.Contains(l.unread, file) }
+		known := func(k protocol.Attempt) bool { return k.N == n && k.Committed && !slices.Contains(l.unread, file) }
 		if i := slices.IndexFunc(old[id], known); i >= 0 && committed {
 			l.entries[id] = append(l.entries[id], old[id][i])
 			continue
 		}
 		// One that cannot be read counts as a retry: a damaged ledger must not give attempts away.
-		k := protocol.Taking{N: n, Action: protocol.ActionRetry, Committed: committed}
+		k := protocol.Attempt{N: n, Action: protocol.ActionRetry, Committed: committed}
 		o, _, err := root.Load(file, maxEntry)
 		if err == nil {
 			err = o.Newer(version)
@@ -101,7 +101,7 @@ func (l *Ledger) readAll(root *jsonfile.Root, p *jsonfile.Patience, names []stri
 		l.entries[id] = append(l.entries[id], k)
 	}
 	for _, list := range l.entries {
-		slices.SortFunc(list, func(a, b protocol.Taking) int { return cmp.Compare(a.N, b.N) })
+		slices.SortFunc(list, func(a, b protocol.Attempt) int { return cmp.Compare(a.N, b.N) })
 	}
 	return unread
 }
@@ -123,7 +123,7 @@ func parseName(name string) (id string, n int, committed, ok bool) {
 }
 
 // Takings are the attempts of one piece of work on record, oldest first.
-func (l *Ledger) Takings(id string) []protocol.Taking { return slices.Clone(l.entries[id]) }
+func (l *Ledger) Takings(id string) []protocol.Attempt { return slices.Clone(l.entries[id]) }
 
 // entry is a file of the ledger.
 type entry struct {
@@ -139,7 +139,7 @@ type entry struct {
 	Why     string    `json:"why"`
 }
 
-func decode(o jsonfile.Object, k *protocol.Taking) {
+func decode(o jsonfile.Object, k *protocol.Attempt) {
 	if action, ok := o.String("action"); ok.OK() {
 		k.Action = action
 	}

@@ -22,8 +22,8 @@ func TestLedger(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "own"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l, p := New("own/attempts"), &jsonfile.Patience{}
-	refresh := func() []protocol.Taking {
+	l, p := New("own/attempts"), &jsonfile.TolerantReader{}
+	refresh := func() []protocol.Attempt {
 		t.Helper()
 		now = now.Add(time.Minute)
 		p.Begin(now)
@@ -93,7 +93,7 @@ func TestEntryOfANewerSteward(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	l, p, now := New("attempts"), &jsonfile.Patience{}, time.Now()
+	l, p, now := New("attempts"), &jsonfile.TolerantReader{}, time.Now()
 	p.Begin(now)
 	l.Refresh(root, p, now)
 	if got := l.Takings("a"); len(got) != 1 || got[0].Rule != "" || got[0].Action != protocol.ActionRetry {

@@ -36,7 +36,7 @@ type answerLetter struct {
 // sumLength is that of an answer's key.
 const sumLength = 32
 
-// reply is what a human's answer says of itself: which plea it settles, and which answer it is.
+// reply is what a human's answer says of itself: which question it settles, and which answer it is.
 type reply struct{ plea, key string }
 
 func decodeReply(o jsonfile.Object) (r reply) {
@@ -46,9 +46,9 @@ func decodeReply(o jsonfile.Object) (r reply) {
 	return r
 }
 
-// reaches reports whether an answer can be about this asking of the plea, and not about one before it. Our times are whole
+// reaches reports whether an answer can be about this asking of the question, and not about one before it. Our times are whole
 // seconds. A question without a zone comes before its answer where both stand in one mailbox, or where it can be older.
-func (r reply) reaches(l, answer *letter, together bool) bool {
+func (r reply) reaches(l, answer *message, together bool) bool {
 	if l.stated.Zoneless && together {
 		return answer.index > l.index
 	}
@@ -63,7 +63,7 @@ const maxAnswer = 8000
 // read it before may still write the answer away. Then the question is open again, and the same answer can be given
 // once more.
 func (p *Project) answer(c protocol.Change) error {
-	if c.Subject.Kind != protocol.KindPlea {
+	if c.Subject.Kind != protocol.KindQuestion {
 		return fmt.Errorf("%s %s: %w", c.Verb, c.Subject, protocol.ErrUnsupported)
 	}
 	a := c.Answer
@@ -89,9 +89,9 @@ func (p *Project) answer(c protocol.Change) error {
 		At: later(p.Now, q.named())})
 }
 
-// question is an open plea with its place and who asks.
+// question is an open question with its place and who asks.
 type question struct {
-	*letter
+	*message
 	in    located
 	agent string
 }
@@ -104,7 +104,7 @@ func (q question) named() time.Time {
 	return q.stated.At
 }
 
-// asked is the newest message with the open plea that a change speaks of.
+// asked is the newest message with the open question that a change speaks of.
 func (p *Project) asked(c protocol.Change, mail []located) (q question, err error) {
 	there, same := false, false
 	for _, m := range mail {
@@ -118,7 +118,7 @@ func (p *Project) asked(c protocol.Change, mail []located) (q question, err erro
 				continue
 			}
 			same = same || string(l.sum) == c.Ref.Sum
-			if q.letter == nil || !l.at.Before(q.at) {
+			if q.message == nil || !l.at.Before(q.at) {
 				q = question{l, m, asker(l, m)}
 			}
 		}
@@ -126,7 +126,7 @@ func (p *Project) asked(c protocol.Change, mail []located) (q question, err erro
 	switch {
 	case !there:
 		return q, folder.Moved("the question is gone")
-	case q.letter == nil:
+	case q.message == nil:
 		return q, folder.Moved("somebody else has settled the question")
 	case !same:
 		return q, folder.Moved("the question was written anew")
@@ -142,7 +142,7 @@ func (p *Project) deliver(file string, q question, a answerLetter) error {
 	_, err := p.Edit(folder.Edit{File: file, Max: maxFile, If: jsonfile.Any, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		now := p.placed(file, decodeMailbox(o))
 		switch kind := o.Get("messages").Kind(); {
-		case answered(q.letter, q.in, []located{now}):
+		case answered(q.message, q.in, []located{now}):
 			return nil, folder.Moved("somebody else has settled the question")
 		case kind != "array" && kind != "missing" && kind != "null":
 			return nil, fmt.Errorf("%w: messages is %s, not a list", jsonfile.ErrShape, kind)
@@ -215,11 +215,11 @@ func boxName(agent string) string {
 
 // has reports whether the answer with that key stands in the mailbox.
 func (m *mailbox) has(key string) bool {
-	return slices.ContainsFunc(m.letters, func(l letter) bool { return l.reply.key == key })
+	return slices.ContainsFunc(m.letters, func(l message) bool { return l.reply.key == key })
 }
 
 // asker is who asks: the message's own word, or else who writes to that mailbox.
-func asker(l *letter, in located) string {
+func asker(l *message, in located) string {
 	if l.from != "" {
 		return l.from
 	}

@@ -52,11 +52,11 @@ const answerItem = `{
 
 const questionID = "question-44db8cc6766e"
 
-// answerTo is what the supervisor asks for about the plea with that text.
+// answerTo is what the supervisor asks for about the question with that text.
 func answerTo(s *protocol.Snapshot, text, key string) protocol.Change {
-	c := protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindPlea, "gone"), Reason: protocol.ReasonOperator, Why: "Jesse answered",
+	c := protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindQuestion, "gone"), Reason: protocol.ReasonOperator, Why: "Jesse answered",
 		Answer: &protocol.Answer{Key: key, Option: "2", Label: "sqlite", Why: "it is enough", By: "Jesse"}}
-	for _, p := range s.Pleas {
+	for _, p := range s.Questions {
 		if strings.Contains(p.Text, text) {
 			c.Subject.ID, c.Ref, c.Agent = p.ID, p.Ref, p.Agent
 		}
@@ -72,7 +72,7 @@ func itemText() string {
 func answerCases() []protocoltest.Case {
 	change := func(s *protocol.Snapshot, _ time.Time) protocol.Change { return answerTo(s, "database", "i1") }
 	calm := func(s *protocol.Snapshot) error {
-		if len(s.Pleas) != 1 || s.Pleas[0].Text != "No API key" || len(s.Findings)+len(s.Faults)+len(s.Events) > 0 || s.Tasks[0].Late != nil {
+		if len(s.Questions) != 1 || s.Questions[0].Text != "No API key" || len(s.Findings)+len(s.Faults)+len(s.Events) > 0 || s.Tasks[0].Late != nil {
 			return fmt.Errorf("want the other question, and nothing wrong:\n%s", protocoltest.Describe(s))
 		}
 		return nil
@@ -124,7 +124,7 @@ func TestAnswerSettles(t *testing.T) {
 		t.Errorf("an answer about a task: %v", err)
 	}
 	r.rewrite(leadPath, `"2026-01-02T04:04:06Z"}`, `"2026-01-02T04:04:06Z"}, {"type": "question", "taskId": "task-001", "question": "Which database?", "options": ["postgres", "sqlite"], "timestamp": "`+jsonfile.FormatTime(r.Now.Add(time.Hour))+`"}`)
-	if s := r.look(); len(s.Pleas) != 2 || s.Pleas[1].ID != questionID {
+	if s := r.look(); len(s.Questions) != 2 || s.Questions[1].ID != questionID {
 		t.Errorf("asked again: %s", protocoltest.Describe(s))
 	}
 	r.Write(leadPath, `{"messages": [], "lastRead": null}`)
@@ -160,11 +160,11 @@ func TestAnswerAmongOthers(t *testing.T) {
 	}
 	r.Write(devPath, before)
 	s := r.look()
-	if len(s.Pleas) != 2 {
+	if len(s.Questions) != 2 {
 		t.Errorf("the answer is lost, and nobody knows: %s", protocoltest.Describe(s))
 	}
 	r.Do(r.apply(c))
-	if s := r.look(); len(s.Pleas) != 1 || !strings.Contains(r.Read(devPath), `"answerKey"`) {
+	if s := r.look(); len(s.Questions) != 1 || !strings.Contains(r.Read(devPath), `"answerKey"`) {
 		t.Errorf("given once more: %s", protocoltest.Describe(s))
 	}
 	r.Write(devPath, before[:40])
@@ -199,12 +199,12 @@ func TestAnswerSettledByOthers(t *testing.T) {
 	}
 	r = newRoom(t, files)
 	r.rewrite(devPath, `"x": 1.0}`, `"x": 1.0}`+strings.Replace(theirs, `"text"`, `"answerKey": "mine", "inReplyTo": "m7", "text"`, 1))
-	if s := r.look(); len(s.Pleas) > 0 {
+	if s := r.look(); len(s.Questions) > 0 {
 		t.Errorf("an agent's own words for it: %s", protocoltest.Describe(s))
 	}
 	r = newRoom(t, file(queuePath, onePending)+file(leadPath, strings.Replace(askText, "2026-01-02T04:04:05.678Z", "2099-01-01T00:00:00Z", 1))+file(devPath, inboxText))
 	r.Do(r.apply(answerTo(r.look(), "database", "i1")))
-	if s := r.look(); len(s.Pleas) != 1 {
+	if s := r.look(); len(s.Questions) != 1 {
 		t.Errorf("asked tomorrow: %s", protocoltest.Describe(s))
 	}
 }
@@ -236,7 +236,7 @@ func TestAnswerGoesTo(t *testing.T) {
 				}
 			}
 		}
-		if s := r.look(); strings.Join(got, " ") != c.want || (err == nil) != (c.want != "") || (len(s.Pleas) == 0) != (c.want != "") || len(s.Faults) > 0 {
+		if s := r.look(); strings.Join(got, " ") != c.want || (err == nil) != (c.want != "") || (len(s.Questions) == 0) != (c.want != "") || len(s.Faults) > 0 {
 			t.Errorf("%s: %v, %v\n%s", c.name, got, err, protocoltest.Describe(s))
 		}
 	}
@@ -251,7 +251,7 @@ func TestAnswerHostile(t *testing.T) {
 		c := answerTo(r.look(), "database", "i1")
 		c.Answer.Label, c.Answer.Why, c.Answer.By = words, words, words
 		r.Do(r.apply(c))
-		if s := r.look(); len(s.Pleas) != 1 || len(s.Faults)+len(s.Findings) > 0 {
+		if s := r.look(); len(s.Questions) != 1 || len(s.Faults)+len(s.Findings) > 0 {
 			t.Fatalf("%s: %s", name, protocoltest.Describe(s))
 		}
 		var got struct {

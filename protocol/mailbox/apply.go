@@ -104,7 +104,7 @@ func (p *Project) requeue(c protocol.Change) error {
 // workedOnSince reports whether the attempt that is on record, but not committed, was carried out and the task taken
 // again since: only the record is to be completed then.
 func (p *Project) workedOnSince(c protocol.Change, r *record) bool {
-	return slices.ContainsFunc(p.ledger.Takings(c.Subject.ID), func(k protocol.Taking) bool {
+	return slices.ContainsFunc(p.ledger.Takings(c.Subject.ID), func(k protocol.Attempt) bool {
 		return k.N == c.Attempt && !k.Committed && r.updatedAt.Latest().After(k.Due.Add(clockStep))
 	})
 }

@@ -106,7 +106,7 @@ func (p *Project) unreviewed(r *record) bool {
 	}
 	due := p.sinceOf(r).Add(p.opts.Review)
 	if p.Now.Before(due) {
-		p.Patience.Wish(due)
+		p.Patience.RetryAt(due)
 	}
 	return !p.Now.Before(due)
 }
@@ -136,7 +136,7 @@ func (p *Project) rejectionFindings(r *record) []protocol.Finding {
 
 // letterFindings lists what messages lack, and what the newest report about each task says of its build.
 func (p *Project) letterFindings(mail []located, shown []*record) (list []protocol.Finding) {
-	newest, status := map[string]*letter{}, map[string]string{}
+	newest, status := map[string]*message{}, map[string]string{}
 	for _, r := range shown {
 		status[r.id] = r.status
 	}
@@ -175,7 +175,7 @@ func (p *Project) letterFindings(mail []located, shown []*record) (list []protoc
 
 // buildFindings judges a report's build (protocol 003, Build Failures and Missing Instructions). A build whose task
 // was approved all the same is no alarm any more.
-func (l *letter) buildFindings(subject protocol.Subject, approved bool) (list []protocol.Finding) {
+func (l *message) buildFindings(subject protocol.Subject, approved bool) (list []protocol.Finding) {
 	b := l.build
 	add := func(code string, severity protocol.Severity, text string) {
 		if approved && severity == protocol.High {

@@ -100,7 +100,7 @@ func TestRejectedTwiceAcrossARestart(t *testing.T) {
 	}
 	r.Do(r.apply(requeueChange(k)))
 	s = r.pass(time.Second)
-	if k = taskOf(t, s, "task-001"); protocoltest.Codes(s, "task-001") != "" || !k.Visible || k.Attempt() != 2 || k.Takings[0].Code != "REJECTED" {
+	if k = taskOf(t, s, "task-001"); protocoltest.Codes(s, "task-001") != "" || !k.Visible || k.Attempt() != 2 || k.Attempts[0].Code != "REJECTED" {
 		t.Fatalf("%+v %q", k, protocoltest.Codes(s, "task-001"))
 	}
 	r.reopen()
@@ -126,14 +126,14 @@ func TestRepair(t *testing.T) {
 			r.Do(r.p.ledger.Enter(r.p.Root, c, r.Now))
 			s := r.put(now)
 			k := taskOf(t, s, "task-001")
-			if len(k.Takings) != 1 || k.Takings[0].Committed {
-				t.Fatalf("%+v", k.Takings)
+			if len(k.Attempts) != 1 || k.Attempts[0].Committed {
+				t.Fatalf("%+v", k.Attempts)
 			}
 			c.Ref = k.Ref
 			before := r.Read(queuePath)
 			r.Do(r.apply(c))
-			if k = taskOf(t, r.pass(time.Second), "task-001"); !k.Takings[0].Committed || r.Read(queuePath) != before {
-				t.Errorf("%+v, queue %s", k.Takings, r.Read(queuePath))
+			if k = taskOf(t, r.pass(time.Second), "task-001"); !k.Attempts[0].Committed || r.Read(queuePath) != before {
+				t.Errorf("%+v, queue %s", k.Attempts, r.Read(queuePath))
 			}
 		})
 	}
@@ -330,30 +330,30 @@ func stateOf(t *testing.T, s *protocol.Snapshot, id string) string {
 	return inProgress
 }
 
-// A plea is there until it is answered or cleared; a question first waits for the lead.
+// A question is there until it is answered or cleared; a question first waits for the lead.
 func TestPleaComesAndGoes(t *testing.T) {
 	ask := `{"messages": [{"type": "question", "taskId": "task-001", "question": "Which database?", "options": ["a", "b"], "timestamp": "{{now}}"}], "lastRead": null}` + "\n"
 	r := newRoom(t, file(queuePath, oneTask(inProgress, ""))+file(leadPath, ask))
 	s := r.pass(0)
-	if len(s.Pleas) != 1 || s.Pleas[0].Blocking || s.Pleas[0].Agent != developer || s.Pleas[0].Due.Sub(r.Now).Round(time.Minute) != 5*time.Minute {
-		t.Fatalf("%+v", s.Pleas)
+	if len(s.Questions) != 1 || s.Questions[0].Blocking || s.Questions[0].Agent != developer || s.Questions[0].Due.Sub(r.Now).Round(time.Minute) != 5*time.Minute {
+		t.Fatalf("%+v", s.Questions)
 	}
-	id := s.Pleas[0].ID
+	id := s.Questions[0].ID
 	r.rewrite(leadPath, `"messages": [`, `"messages": [{"type": "question", "taskId": "task-001", "question": "Which database?", "options": ["a", "b"]}, `)
-	if s = r.pass(time.Second); len(s.Pleas) != 1 || s.Pleas[0].ID != id {
-		t.Errorf("another plea: %+v", s.Pleas)
+	if s = r.pass(time.Second); len(s.Questions) != 1 || s.Questions[0].ID != id {
+		t.Errorf("another plea: %+v", s.Questions)
 	}
 	r.Write(devPath, `{"messages": [{"type": "answer", "taskId": "task-001", "text": "a", "timestamp": "{{now}}"}], "lastRead": null}`)
-	if s = r.pass(time.Second); len(s.Pleas) != 0 {
-		t.Errorf("answered: %+v", s.Pleas)
+	if s = r.pass(time.Second); len(s.Questions) != 0 {
+		t.Errorf("answered: %+v", s.Questions)
 	}
 	r.Write(devPath, `{"messages": [], "lastRead": null}`)
-	if s = r.pass(time.Second); len(s.Pleas) != 1 {
-		t.Errorf("the answer is gone: %+v", s.Pleas)
+	if s = r.pass(time.Second); len(s.Questions) != 1 {
+		t.Errorf("the answer is gone: %+v", s.Questions)
 	}
 	r.Write(leadPath, `{"messages": [], "lastRead": null}`)
-	if s = r.pass(time.Second); len(s.Pleas) != 0 {
-		t.Errorf("cleared: %+v", s.Pleas)
+	if s = r.pass(time.Second); len(s.Questions) != 0 {
+		t.Errorf("cleared: %+v", s.Questions)
 	}
 }
 

@@ -112,10 +112,10 @@ func (p *Project) tookBack(id, to string, since time.Time) bool {
 	return ok && to == pending && !k.Due.Before(since.Truncate(time.Second))
 }
 
-func (p *Project) lastTaking(id string) (protocol.Taking, bool) {
+func (p *Project) lastTaking(id string) (protocol.Attempt, bool) {
 	list := p.ledger.Takings(id)
 	if len(list) == 0 {
-		return protocol.Taking{}, false
+		return protocol.Attempt{}, false
 	}
 	return list[len(list)-1], true
 }

@@ -49,7 +49,7 @@ type Project struct {
 	sites   [2]site // the two layouts: with the queue in Base, and in Base/tasks
 	pid     jsonfile.Reading[int]
 	ledger  *ledger.Ledger
-	chief   chief
+	chief   orchestratorState
 	history history
 	quiet   map[string]quiet          // the roles, by name
 	looked  bool                      // what is new from now on appeared in our sight
@@ -71,7 +71,7 @@ func (p *Project) forget() {
 	p.sites = [2]site{newSite(""), newSite("tasks")}
 	p.pid = jsonfile.Reading[int]{}
 	p.ledger = ledger.New(attemptsDir)
-	p.chief, p.history = chief{}, newHistory()
+	p.chief, p.history = orchestratorState{}, newHistory()
 	p.quiet = map[string]quiet{}
 	p.looked = false
 	p.odd = map[string]protocol.Fault{}

@@ -56,7 +56,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 		s.Tasks = append(s.Tasks, p.task(r, left))
 	}
 	p.history.prune(listed)
-	s.Pleas = p.pleas(mail)
+	s.Questions = p.pleas(mail)
 	s.Findings = p.findings(s.Tasks, shown, mail, &b.Value, boardFile)
 	if p.living().queue.Good {
 		s.Measures = p.measures(shown, mail)

@@ -8,9 +8,9 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// pleas lists the messages that call for somebody to decide and that nobody has answered. A plea is over when its
+// questions lists the messages that call for somebody to decide and that nobody has answered. A question is over when its
 // message is cleared, or when an answer to the same task came after it.
-func (p *Project) pleas(mail []located) (list []protocol.Plea) {
+func (p *Project) pleas(mail []located) (list []protocol.Question) {
 	seen := map[string]bool{}
 	for _, m := range mail {
 		for i := range m.box.Value.letters {
@@ -23,7 +23,7 @@ func (p *Project) pleas(mail []located) (list []protocol.Plea) {
 				continue // asked twice in the same words
 			}
 			seen[id] = true
-			list = append(list, protocol.Plea{ID: id, Agent: asker(l, m), Task: l.task, Text: l.plea.text, Detail: l.plea.detail,
+			list = append(list, protocol.Question{ID: id, Agent: asker(l, m), Task: l.task, Text: l.plea.text, Detail: l.plea.detail,
 				Options: l.plea.options, Blocking: l.plea.blocking, Severity: l.plea.severity, Due: p.due(l, m),
 				Ref: protocol.Ref{Path: m.file, Sum: string(l.sum)}})
 		}
@@ -31,14 +31,14 @@ func (p *Project) pleas(mail []located) (list []protocol.Plea) {
 	return list
 }
 
-// pleaID names a plea by what it asks, so that it stays the same one wherever its message moves to.
-func (l *letter) pleaID() string {
+// pleaID names a question by what it asks, so that it stays the same one wherever its message moves to.
+func (l *message) pleaID() string {
 	asked := strings.Join(append([]string{l.kind, l.task, l.plea.text}, l.plea.options...), "\x00")
 	return l.kind + "-" + string(jsonfile.SumOf([]byte(asked)))[:12]
 }
 
-// due is when a human is to hear of a plea: at once, or when a lead has had the time that it may take for an answer.
-func (p *Project) due(l *letter, m located) time.Time {
+// due is when a human is to hear of a question: at once, or when a lead has had the time that it may take for an answer.
+func (p *Project) due(l *message, m located) time.Time {
 	if l.plea.urgent() || p.opts.Lead == 0 {
 		return time.Time{}
 	}
@@ -48,14 +48,14 @@ func (p *Project) due(l *letter, m located) time.Time {
 	}
 	due := asked.Add(p.opts.Lead)
 	if due.After(p.Now) {
-		p.Patience.Wish(due)
+		p.Patience.RetryAt(due)
 	}
 	return due
 }
 
-// answered reports whether a message settles the plea: an answer about the same task that stands behind it in the same
-// mailbox, or in another one with no older time. A human's answer names its plea, and settles no other.
-func answered(l *letter, in located, mail []located) bool {
+// answered reports whether a message settles the question: an answer about the same task that stands behind it in the same
+// mailbox, or in another one with no older time. A human's answer names its question, and settles no other.
+func answered(l *message, in located, mail []located) bool {
 	for _, m := range mail {
 		for i := range m.box.Value.letters {
 			a := &m.box.Value.letters[i]

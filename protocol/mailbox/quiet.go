@@ -51,7 +51,7 @@ func (p *Project) overLimit(b *board) (list []protocol.Finding) {
 		}
 		since := later(p.quiet[r.name].since, p.past(p.chief.by))
 		if due := since.Add(limit); p.Now.Before(due) {
-			p.Patience.Wish(due)
+			p.Patience.RetryAt(due)
 			continue
 		}
 		list = append(list, protocol.Finding{Subject: about(protocol.KindAgent, r.name), Code: "over_limit", Field: "lastActivity", Severity: protocol.High,
@@ -82,7 +82,7 @@ func (p *Project) unread(mail []located, open map[string]bool) (list []protocol.
 		switch due := since.Add(readWithin); {
 		case n == 0:
 		case p.Now.Before(due):
-			p.Patience.Wish(due)
+			p.Patience.RetryAt(due)
 		default:
 			list = append(list, protocol.Finding{Subject: about(protocol.KindProject, m.file), Code: "unread", Field: "lastRead", Severity: protocol.Medium,
 				Text: fmt.Sprintf("%s in %s for over %s, and lastRead does not show that it was read", lie(n, "message"), m.file, minutes(readWithin))})

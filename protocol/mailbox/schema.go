@@ -58,7 +58,7 @@ var (
 )
 
 // checkLetter notes what a message lacks. It names the field as messages[0].architecture.
-func checkLetter(l *letter, o jsonfile.Object) {
+func checkLetter(l *message, o jsonfile.Object) {
 	at := o.Value().Path()
 	if id := textOf(o, "taskId"); id != "" && l.task == "" {
 		l.issues.schema(at+".taskId", "taskId is no plain name")
@@ -124,7 +124,7 @@ func blank(v jsonfile.Value) bool {
 
 // checkReport holds a completion report against Completion Report and Build Result Object, and against what Build
 // Failures asks for. What is wrong with the build of a task is named alike, wherever the report stands.
-func (m *letter) checkReport(at string, o jsonfile.Object) {
+func (m *message) checkReport(at string, o jsonfile.Object) {
 	l := &m.issues
 	if word, ok := o.String("status"); ok.OK() && word != awaitingReview && word != "" {
 		l.schema(at+".status", fmt.Sprintf("status is %q, must be %s", line(word, 40), awaitingReview))

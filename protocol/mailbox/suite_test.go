@@ -85,7 +85,7 @@ func cases() []protocoltest.Case {
 		return protocoltest.Case{
 			Name: "requeue what is " + from, Verb: protocol.VerbRequeue, Files: around, Change: onTask(id, requeueChange),
 			Shows: shows(id, "pending, one attempt on record", func(t *protocol.Task) bool {
-				return t.Visible && t.Named == "" && t.Outcome == nil && t.Lost == "" && len(t.Takings) == 1 && t.Takings[0].Committed && t.Attempt() == 2
+				return t.Visible && t.Named == "" && t.Outcome == nil && t.Lost == "" && len(t.Attempts) == 1 && t.Attempts[0].Committed && t.Attempt() == 2
 			}),
 			Free: []string{ledger, queuePath}, // what the queue says afterwards: TestReset
 			Meddle: func(dir string) error {
@@ -160,7 +160,7 @@ func requeueChange(t *protocol.Task) protocol.Change {
 	if t.Outcome != nil && len(t.Outcome.Failures) > 0 {
 		c.Code, c.Reason = t.Outcome.Failures[0].Code, protocol.ReasonRule
 	}
-	for _, k := range t.Takings {
+	for _, k := range t.Attempts {
 		if k.Committed {
 			c.Attempt = k.N + 1
 		}

@@ -13,7 +13,7 @@ const clearAfter = time.Minute
 // task writes one task of queue.json as policies read it.
 func (p *Project) task(r *record, left map[string]located) protocol.Task {
 	t := protocol.Task{ID: r.id, Agent: developer, Source: "tech-lead", Type: r.kind, Title: r.title, Priority: r.priority, Timeout: protocol.NoTimeout,
-		Created: p.past(r.created), Appeared: p.past(r.ended()), Foreign: true, Requeue: true, Takings: p.ledger.Takings(r.id),
+		Created: p.past(r.created), Appeared: p.past(r.ended()), Foreign: true, Requeue: true, Attempts: p.ledger.Takings(r.id),
 		Ref: protocol.Ref{Path: p.living().queueFile(), Sum: string(r.sum)}}
 	if k, ok := p.lastTaking(r.id); ok {
 		t.Appeared = later(t.Appeared, k.Due)
@@ -70,7 +70,7 @@ func (p *Project) nobodyWorks(r *record) string {
 		}
 	}
 	if due := last.Add(p.opts.Developer); p.Now.Before(due) {
-		p.Patience.Wish(due)
+		p.Patience.RetryAt(due)
 		return ""
 	}
 	return p.unled()
@@ -97,7 +97,7 @@ func (p *Project) lettersLeft(r *record, left map[string]located) *protocol.Ref 
 		end = m.box.Stamp.ModTime()
 	}
 	if due := end.Add(clearAfter); p.Now.Before(due) {
-		p.Patience.Wish(due)
+		p.Patience.RetryAt(due)
 		return nil
 	}
 	return &protocol.Ref{Path: m.file, Sum: string(m.box.Sum)}

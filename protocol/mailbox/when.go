@@ -44,7 +44,7 @@ func (b *board) place(written time.Time) {
 // in our sight, and disagrees with that moment, the reader's clock is wrong: then the messages that agreed with theirs are
 // read, whatever lastRead says.
 func (m *mailbox) place(was *mailbox, written time.Time, watched bool) {
-	before := make(map[jsonfile.Sum]*letter, len(was.letters))
+	before := make(map[jsonfile.Sum]*message, len(was.letters))
 	for i := range was.letters {
 		before[was.letters[i].raw] = &was.letters[i]
 	}
@@ -64,6 +64,6 @@ func (m *mailbox) place(was *mailbox, written time.Time, watched bool) {
 }
 
 // readBy reports whether lastRead can cover a message.
-func (m *mailbox) readBy(l *letter) bool {
+func (m *mailbox) readBy(l *message) bool {
 	return l.read || m.lastRead.CanFollow(l.stated)
 }

@@ -91,10 +91,10 @@ func TestQuestionByAnyClock(t *testing.T) {
 			r.pass(time.Minute)
 			r.Write(leadPath, `{"messages": [`+ask+`, {"type": "note", "taskId": "task-001"}], "lastRead": null}`)
 			s := r.pass(time.Minute)
-			if len(s.Pleas) != 1 {
-				t.Fatalf("%d pleas", len(s.Pleas))
+			if len(s.Questions) != 1 {
+				t.Fatalf("%d pleas", len(s.Questions))
 			}
-			if off := s.Pleas[0].Due.Sub(asked.Add(limits.Lead)); off.Abs() > 2*time.Minute+time.Second {
+			if off := s.Questions[0].Due.Sub(asked.Add(limits.Lead)); off.Abs() > 2*time.Minute+time.Second {
 				t.Errorf("due %v off", off)
 			}
 		})

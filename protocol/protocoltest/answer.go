@@ -70,7 +70,7 @@ func (s Suite) answerElsewhere(t *testing.T, c *Case) {
 	b := s.lay(t, c)
 	change := c.Change(b.look(t), b.now)
 	before := tree(t, b.dir)
-	for _, kind := range []protocol.Kind{protocol.KindPlea, protocol.KindTask, protocol.KindAgent, protocol.KindLock, protocol.KindProject} {
+	for _, kind := range []protocol.Kind{protocol.KindQuestion, protocol.KindTask, protocol.KindAgent, protocol.KindLock, protocol.KindProject} {
 		if shown[kind] {
 			continue
 		}

@@ -83,7 +83,7 @@ func Describe(s *protocol.Snapshot) string {
 	for _, l := range s.Locks {
 		add("lock", l.Resource, "by", l.Holder, flag("kernel", l.Kernel), ago("acquired", l.Acquired, s.At), ago("expires", l.Expires, s.At))
 	}
-	for _, p := range s.Pleas {
+	for _, p := range s.Questions {
 		add("plea", p.ID, "by", p.Agent, named("for", p.Task), string(p.Severity), flag("blocking", p.Blocking), ago("due", p.Due, s.At),
 			fmt.Sprintf("%q", p.Text), listed("options", p.Options))
 	}
@@ -116,7 +116,7 @@ func taskLine(t *protocol.Task, at time.Time) []string {
 	if h := t.Hold; h != nil {
 		line = append(line, "held", h.Reason)
 	}
-	return append(line, counted(len(t.Takings), "takings"), flag("cancelled", t.Cancelled), quoted("blocked", t.Block), quoted("lost", t.Lost),
+	return append(line, counted(len(t.Attempts), "takings"), flag("cancelled", t.Cancelled), quoted("blocked", t.Block), quoted("lost", t.Lost),
 		ago("started", t.Started, at))
 }
 

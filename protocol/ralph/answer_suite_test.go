@@ -47,7 +47,7 @@ func answered(option, label string) func(*protocol.Snapshot, time.Time) protocol
 	}
 }
 
-func answers() []protocoltest.Case {
+func answerCases() []protocoltest.Case {
 	notes, lock := Base+"/"+answersDir+"/*.json", kanbanPath+".lock"
 	want := func(marker string) string { return file(kanbanPath, fmt.Sprintf(kanbanText, marker)) + "\n" }
 	failedTask := around("*") + file(lock, "")

@@ -165,7 +165,7 @@ func (p *Project) holder(file string) string {
 	held, _ := p.sys.holders(filepath.Join(p.real, Base, file))
 	var names []string
 	for _, id := range held[:min(len(held), 4)] {
-		names = append(names, p.nameOf(&census{sys: &p.sys}, id))
+		names = append(names, p.nameOf(&processScan{sys: &p.sys}, id))
 	}
 	return cmp.Or(strings.Join(names, ", "), "somebody")
 }

@@ -50,8 +50,8 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	return s
 }
 
-// census reads the process table if anything in the files asks for it.
-func (p *Project) census() *census {
+// processScan reads the process table if anything in the files asks for it.
+func (p *Project) census() *processScan {
 	if len(p.manned) > 0 || p.chief.claims() {
 		return p.count()
 	}
@@ -60,11 +60,11 @@ func (p *Project) census() *census {
 			return p.count()
 		}
 	}
-	return &census{sys: &p.sys}
+	return &processScan{sys: &p.sys}
 }
 
 // describe writes the snapshot.
-func (p *Project) describe(s *protocol.Snapshot, c *census) {
+func (p *Project) describe(s *protocol.Snapshot, c *processScan) {
 	fates := map[string]fate{} // of the tasks in hand, by id
 	for _, i := range p.board.open {
 		if it := &p.board.file.Value[i]; it.marker == working {

@@ -71,14 +71,14 @@ type Project struct {
 	live    map[string]*worker // active ones
 	quiet   quiet              // folders with a pid file that are over
 	dirty   bool               // Apply changed something: the next look sees all
-	chief   chief
+	chief   orchestratorState
 	log     journal
 	breach  breaches
 	told    violationLog
-	marked  marks
+	marked  failures
 	shut    shut
 	bare    *protocol.Fault // the kanban is missing although workers are there
-	answers map[string]*jsonfile.Reading[notes]
+	answers map[string]*jsonfile.Reading[answers]
 	moment  time.Duration // how long a resume command is waited for
 }
 
@@ -101,8 +101,8 @@ func (p *Project) forget() {
 	p.workers, p.newest, p.young = map[string]*worker{}, map[string]*worker{}, map[string]*worker{}
 	p.manned, p.live = map[string]*worker{}, map[string]*worker{}
 	p.quiet, p.marked, p.bare = quiet{workers: map[string]*worker{}}, newMarks(), nil
-	p.board, p.chief, p.log, p.breach, p.told = board{}, chief{}, newJournal(), breaches{}, violationLog{}
-	p.answers = map[string]*jsonfile.Reading[notes]{}
+	p.board, p.chief, p.log, p.breach, p.told = board{}, orchestratorState{}, newJournal(), breaches{}, violationLog{}
+	p.answers = map[string]*jsonfile.Reading[answers]{}
 }
 
 // Detect reports whether the project at dir speaks protocol 002.

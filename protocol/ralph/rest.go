@@ -17,7 +17,7 @@ type quiet struct {
 }
 
 // retire puts the workers to rest that have nothing more to tell.
-func (p *Project) retire(c *census) {
+func (p *Project) retire(c *processScan) {
 	if !c.known || !p.board.file.Good {
 		return
 	}

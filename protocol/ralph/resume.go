@@ -298,7 +298,7 @@ func (p *Project) fruitless(ctx context.Context, i int) string {
 	it := &p.board.file.Value[i]
 	r := p.answers[it.id]
 	if r == nil {
-		r = &jsonfile.Reading[notes]{}
+		r = &jsonfile.Reading[answers]{}
 		p.answers[it.id] = r
 	}
 	jsonfile.Load(p.Root, &p.Patience, r, notesFile(it.id), maxFile, decodeNotes)

@@ -28,8 +28,8 @@ func machine() system {
 	return system{proc.Table, proc.Cwd, proc.Command, proc.Opened, proc.FlockHolders, proc.Started, proc.Signal, proc.Check}
 }
 
-// census is the process table of one look.
-type census struct {
+// processScan is the process table of one look.
+type processScan struct {
 	sys     *system
 	known   bool // the table could be read
 	byPID   map[int]proc.Process
@@ -39,8 +39,8 @@ type census struct {
 }
 
 // count reads the process table once.
-func (p *Project) count() *census {
-	c := &census{sys: &p.sys, byPID: map[int]proc.Process{}, session: map[int][]proc.Process{}, cwds: map[int]string{}}
+func (p *Project) count() *processScan {
+	c := &processScan{sys: &p.sys, byPID: map[int]proc.Process{}, session: map[int][]proc.Process{}, cwds: map[int]string{}}
 	all, err := p.sys.table()
 	if err != nil {
 		return c
@@ -59,7 +59,7 @@ func (p *Project) count() *census {
 }
 
 // cwd gives a process's working folder; "" when it cannot be read.
-func (c *census) cwd(pid int) string {
+func (c *processScan) cwd(pid int) string {
 	dir, ok := c.cwds[pid]
 	if !ok {
 		dir, _ = c.sys.cwd(pid)
@@ -85,7 +85,7 @@ type session struct {
 const lateWrite = 2 * time.Second
 
 // judge says who of a worker's sessions is there (protocol 002: pid = process group = session leader).
-func (p *Project) judge(c *census, w *worker) session {
+func (p *Project) judge(c *processScan, w *worker) session {
 	s := session{}
 	if !c.known {
 		s.evidence = "the process table cannot be read here"
@@ -126,7 +126,7 @@ func (p *Project) judge(c *census, w *worker) session {
 }
 
 // weigh adds what one pid file proves. It returns why there is doubt, "" when there is none.
-func (p *Project) weigh(c *census, w *worker, s *session, which int) (doubt string) {
+func (p *Project) weigh(c *processScan, w *worker, s *session, which int) (doubt string) {
 	file, pid, written := pidFiles[which], w.pids[which].Value, w.pids[which].Stamp.ModTime()
 	if pid <= 1 || pid == os.Getpid() {
 		return ""
@@ -220,7 +220,7 @@ func identities(rows []proc.Process) []protocol.Identity {
 
 // isLeader reports whether a living process may be the one that the pid file means: what proves that it works here
 // counts whatever the clocks say; else it must not have started after the file was written.
-func (p *Project) isLeader(c *census, w *worker, row proc.Process, written time.Time) bool {
+func (p *Project) isLeader(c *processScan, w *worker, row proc.Process, written time.Time) bool {
 	if p.works(c, w, row) {
 		return true
 	}
@@ -229,7 +229,7 @@ func (p *Project) isLeader(c *census, w *worker, row proc.Process, written time.
 }
 
 // works reports whether a process is proved to work for the worker: its folder or its command says so.
-func (p *Project) works(c *census, w *worker, row proc.Process) bool {
+func (p *Project) works(c *processScan, w *worker, row proc.Process) bool {
 	if inside(c.cwd(row.PID), filepath.Join(p.real, Base, w.dir())) {
 		return true
 	}
@@ -251,7 +251,7 @@ func inside(at, dir string) bool {
 }
 
 // visitor names a living process that works inside a worker's folder, whoever started it; 0 when there is none.
-func (p *Project) visitor(c *census, w *worker) int {
+func (p *Project) visitor(c *processScan, w *worker) int {
 	home := filepath.Join(p.real, Base, w.dir())
 	for _, row := range c.mine {
 		if row.PID != os.Getpid() && inside(c.cwd(row.PID), home) {

@@ -81,7 +81,7 @@ func TestSuite(t *testing.T) {
 		Now:  time.Now,
 		Unsupported: []protocol.Verb{protocol.VerbRecord, protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury,
 			protocol.VerbFile, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock, protocol.VerbPause, protocol.VerbResume},
-		Cases: append(cases(), answers()...),
+		Cases: append(cases(), answerCases()...),
 		Torn: []protocoltest.Torn{{
 			Name: "kanban", File: kanbanPath, Files: around("="),
 			Shows: shows("three tasks, one of them in hand", func(s *protocol.Snapshot) bool {

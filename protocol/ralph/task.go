@@ -27,7 +27,7 @@ type fate struct {
 }
 
 // judgeTask says whether somebody works on a task that is in hand.
-func (p *Project) judgeTask(c *census, it *item, st *state) fate {
+func (p *Project) judgeTask(c *processScan, it *item, st *state) fate {
 	w := p.newest[it.id]
 	if !c.known {
 		return fate{idle: true, evidence: "its processes cannot be seen here, so nothing is expected of it"}
@@ -127,7 +127,7 @@ func (p *Project) wait(at time.Time) bool {
 	if !p.Now.Before(at) {
 		return false
 	}
-	p.Patience.Wish(at)
+	p.Patience.RetryAt(at)
 	return true
 }
 

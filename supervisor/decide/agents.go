@@ -51,7 +51,7 @@ func (a *agentLook) works() bool {
 func (a *agentLook) dead() bool { return a != nil && a.verdict.State == protocol.AgentDead }
 
 // agents judges every agent of a snapshot and brings the registry into line.
-func (d *decision) agents(s *protocol.Snapshot, at place, was remembered) map[string]*agentLook {
+func (d *decision) agents(s *protocol.Snapshot, at source, was remembered) map[string]*agentLook {
 	looks, block := make(map[string]*agentLook, len(s.Agents)), make([]agentLook, len(s.Agents))
 	clock := d.clock(s)
 	clock.Doubt, clock.WaitUntil = d.view.Doubt, d.plan.Memory.Silence.Until
@@ -80,7 +80,7 @@ func (d *decision) agents(s *protocol.Snapshot, at place, was remembered) map[st
 		d.alertAgent(s, look)
 		d.reap(s, look)
 	}
-	here, judged := shelf{at, protocol.KindAgent}, known.done()
+	here, judged := bookKey{at, protocol.KindAgent}, known.done()
 	replace(&d.plan.Memory.Agents, &d.own.agents, here, judged)
 	replace(&d.plan.Memory.Reaps, &d.own.reaps, here, d.reaps.done())
 	replace(&d.plan.Agents, &d.own.agentVerdicts, here, aligned(judged, verdicts))

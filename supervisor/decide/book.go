@@ -15,17 +15,17 @@ import (
 // Book holds something about many subjects, in one part for each project, protocol and kind. A part is never changed once
 // it stands in a Book, so that a Book and the one after it share what is alike: what a decision costs goes by what has
 // changed, not by what there is. The zero Book is empty. Books are values; several goroutines may read one.
-type Book[V any] struct{ parts map[shelf]*part[V] }
+type Book[V any] struct{ parts map[bookKey]*part[V] }
 
-// shelf is where a part belongs.
-type shelf struct {
-	place
+// bookKey is where a part belongs.
+type bookKey struct {
+	source
 	kind protocol.Kind
 }
 
-func shelfOf(s protocol.Subject) shelf { return shelf{placeOf(s), s.Kind} }
+func shelfOf(s protocol.Subject) bookKey { return bookKey{placeOf(s), s.Kind} }
 
-func (s shelf) subject(id string) protocol.Subject {
+func (s bookKey) subject(id string) protocol.Subject {
 	return protocol.Subject{Project: s.project, Protocol: s.protocol, Kind: s.kind, ID: id}
 }
 
@@ -44,7 +44,7 @@ func BookOf[V any](all map[protocol.Subject]V) Book[V] {
 	subjects := slices.SortedFunc(maps.Keys(all), func(a, b protocol.Subject) int { return cmp.Compare(a.ID, b.ID) })
 	for _, s := range subjects {
 		if b.parts == nil {
-			b.parts = map[shelf]*part[V]{}
+			b.parts = map[bookKey]*part[V]{}
 		}
 		p := b.parts[shelfOf(s)]
 		if p == nil {
@@ -94,7 +94,7 @@ func (p *part[V]) find(id string) (v V, known bool) {
 
 // All goes through everything, in no fixed order.
 func (b Book[V]) All() iter.Seq2[protocol.Subject, V] {
-	return b.where(func(shelf, *part[V]) bool { return true })
+	return b.where(func(bookKey, *part[V]) bool { return true })
 }
 
 // Turned is what is held of a subject, and what was; nil where nothing was.
@@ -119,10 +119,10 @@ func (b Book[V]) Since(old Book[V]) iter.Seq2[protocol.Subject, Turned[V]] {
 
 // In goes through what belongs to a project.
 func (b Book[V]) In(project string) iter.Seq2[protocol.Subject, V] {
-	return b.where(func(at shelf, _ *part[V]) bool { return at.project == project })
+	return b.where(func(at bookKey, _ *part[V]) bool { return at.project == project })
 }
 
-func (b Book[V]) where(wanted func(shelf, *part[V]) bool) iter.Seq2[protocol.Subject, V] {
+func (b Book[V]) where(wanted func(bookKey, *part[V]) bool) iter.Seq2[protocol.Subject, V] {
 	return func(yield func(protocol.Subject, V) bool) {
 		for at, p := range b.parts {
 			if !wanted(at, p) {
@@ -150,7 +150,7 @@ func (b Book[V]) Len() int {
 func (b Book[V]) With(s protocol.Subject, v V) Book[V] {
 	next := Book[V]{parts: maps.Clone(b.parts)}
 	if next.parts == nil {
-		next.parts = map[shelf]*part[V]{}
+		next.parts = map[bookKey]*part[V]{}
 	}
 	next.parts[shelfOf(s)] = b.parts[shelfOf(s)].with(s.ID, v)
 	return next
@@ -189,7 +189,7 @@ func (b Book[V]) IsZero() bool { return len(b.parts) == 0 }
 
 // MarshalJSON gives one object with the subjects' texts as its keys, in their order.
 func (b Book[V]) MarshalJSON() ([]byte, error) {
-	shelves := slices.SortedFunc(maps.Keys(b.parts), func(a, b shelf) int {
+	shelves := slices.SortedFunc(maps.Keys(b.parts), func(a, b bookKey) int {
 		return cmp.Or(cmp.Compare(a.project, b.project), cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.kind, b.kind))
 	})
 	out := []byte{'{'}
@@ -207,7 +207,7 @@ func (b Book[V]) MarshalJSON() ([]byte, error) {
 }
 
 // text is the part as it stands in a file. It is worked out once: most parts are the same at the next save.
-func (p *part[V]) text(at shelf) ([]byte, error) {
+func (p *part[V]) text(at bookKey) ([]byte, error) {
 	if known := p.stored.Load(); known != nil {
 		return *known, nil
 	}
@@ -343,13 +343,13 @@ func aligned[V, W any](p *part[V], values []W) *part[W] {
 
 // replace sets a part of a Book that is being made; nil takes it away. own says whether the Book has left the one behind it
 // started from.
-func replace[V any](b *Book[V], own *bool, at shelf, p *part[V]) {
+func replace[V any](b *Book[V], own *bool, at bookKey, p *part[V]) {
 	if b.parts[at] == p {
 		return
 	}
 	if !*own {
 		if b.parts = maps.Clone(b.parts); b.parts == nil {
-			b.parts = map[shelf]*part[V]{}
+			b.parts = map[bookKey]*part[V]{}
 		}
 		*own = true
 	}

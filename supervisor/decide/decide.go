@@ -41,7 +41,7 @@ type decision struct {
 	plan       Plan
 	processes  map[protocol.Identity]heartbeat.ProcessState
 	claimed    map[int]Process
-	looked     map[place]*protocol.Snapshot
+	looked     map[source]*protocol.Snapshot
 	taken      map[protocol.Subject]bool
 	present    map[string]bool // keys of the conditions that hold now
 	cancelled  map[protocol.Subject]bool
@@ -59,18 +59,18 @@ type decision struct {
 type owned struct {
 	agents, tasks, locks, reaps, agentVerdicts, taskVerdicts, lockVerdicts, projects bool
 
-	memoryOf, verdictsOf map[place]bool // places of which tasks were admitted or refused
+	memoryOf, verdictsOf map[source]bool // places of which tasks were admitted or refused
 }
 
-// place is one protocol in one project.
-type place struct{ project, protocol string }
+// source is one protocol in one project.
+type source struct{ project, protocol string }
 
-func placeOf(s protocol.Subject) place { return place{s.Project, s.Protocol} }
+func placeOf(s protocol.Subject) source { return source{s.Project, s.Protocol} }
 
 func newDecision(v View, m Memory, cfg Config) *decision {
 	d := &decision{view: v, old: m, cfg: cfg,
 		now: plain(v.Now), local: plainLocal(v.Now),
-		looked:    make(map[place]*protocol.Snapshot, len(v.Snapshots)),
+		looked:    make(map[source]*protocol.Snapshot, len(v.Snapshots)),
 		taken:     map[protocol.Subject]bool{},
 		present:   map[string]bool{},
 		cancelled: map[protocol.Subject]bool{},
@@ -85,7 +85,7 @@ func newDecision(v View, m Memory, cfg Config) *decision {
 	d.findProcesses()
 	for i := range v.Snapshots {
 		s := &v.Snapshots[i]
-		d.looked[place{s.Project, s.Protocol}] = s
+		d.looked[source{s.Project, s.Protocol}] = s
 	}
 	d.plan.Memory = d.remember()
 	if full := d.cfg.Capacity.Threshold; d.view.Load.Memory.Or(0) > full || d.view.Load.Files.Or(0) > full {
@@ -170,23 +170,11 @@ func (d *decision) remember() Memory {
 func forget[V any](d *decision, b *Book[V], own *bool, keep func(V) bool) {
 	for at, p := range b.parts {
 		switch {
-		case d.looked[at.place] != nil:
+		case d.looked[at.source] != nil:
 		case keep == nil:
 			replace(b, own, at, nil)
 		default:
 			replace(b, own, at, p.only(keep))
-		}
-	}
-}
-
-// keepGone keeps what is remembered of the open tasks of a folder that is gone. Their ends are judged when it is back, however
-// long that takes. Work that may be asked for again under the same name is forgotten: it may be other work by then.
-func (d *decision) keepGone(next *Memory) {
-	for at, p := range next.Tasks.parts {
-		if s := d.looked[at.place]; s != nil && s.Gone {
-			replace(&next.Tasks, &d.own.tasks, at, p.only(func(t TaskMemory) bool {
-				return wasOpen(t.State) && t.Asked == "" && d.now.Sub(t.Looked) < forgetAfter
-			}))
 		}
 	}
 }
@@ -221,27 +209,27 @@ type remembered struct {
 }
 
 // of gives what the memory holds of a place.
-func (m *Memory) of(at place) remembered {
-	return remembered{agents: m.Agents.parts[shelf{at, protocol.KindAgent}], tasks: m.Tasks.parts[shelf{at, protocol.KindTask}],
-		locks: m.Locks.parts[shelf{at, protocol.KindLock}], reaps: m.Reaps.parts[shelf{at, protocol.KindAgent}]}
+func (m *Memory) of(at source) remembered {
+	return remembered{agents: m.Agents.parts[bookKey{at, protocol.KindAgent}], tasks: m.Tasks.parts[bookKey{at, protocol.KindTask}],
+		locks: m.Locks.parts[bookKey{at, protocol.KindLock}], reaps: m.Reaps.parts[bookKey{at, protocol.KindAgent}]}
 }
 
 // project judges one snapshot: its agents first, because tasks depend on them.
 func (d *decision) project(s *protocol.Snapshot) {
-	at := place{s.Project, s.Protocol}
+	at := source{s.Project, s.Protocol}
 	known := d.old.of(at)
 	agents := d.agents(s, at, known)
 	d.locks(s, at, agents, known)
 	if !s.Gone {
 		d.tasks(s, at, agents, known)
 	}
-	d.pleas(s)
+	d.questions(s)
 	d.findings(s)
 	d.events(s)
 }
 
 // tasks judges the tasks of a snapshot.
-func (d *decision) tasks(s *protocol.Snapshot, at place, agents map[string]*agentLook, was remembered) {
+func (d *decision) tasks(s *protocol.Snapshot, at source, agents map[string]*agentLook, was remembered) {
 	requests, since := &requests{s: s}, d.plan.Memory.Projects[s.Project].Since
 	k, known, verdicts := new(taskLook), writer[TaskMemory]{old: was.tasks, same: equal[TaskMemory]}, make([]TaskVerdict, 0, len(s.Tasks))
 	for i := range s.Tasks {
@@ -265,8 +253,8 @@ func (d *decision) tasks(s *protocol.Snapshot, at place, agents map[string]*agen
 	}
 	d.claims.settle()
 	tasks := known.done()
-	replace(&d.plan.Memory.Tasks, &d.own.tasks, shelf{at, protocol.KindTask}, tasks)
-	replace(&d.plan.Tasks, &d.own.taskVerdicts, shelf{at, protocol.KindTask}, aligned(tasks, verdicts))
+	replace(&d.plan.Memory.Tasks, &d.own.tasks, bookKey{at, protocol.KindTask}, tasks)
+	replace(&d.plan.Tasks, &d.own.taskVerdicts, bookKey{at, protocol.KindTask}, aligned(tasks, verdicts))
 }
 
 // set sets the value at a place that exists, or comes next.
@@ -297,19 +285,19 @@ func (d *decision) keep(k *taskLook) {
 }
 
 // amend changes one value of a part that stands in a Book. Others may share the part, unless it was made here.
-func amend[V comparable](b *Book[V], own *bool, made *map[place]bool, at shelf, id string, v V) {
+func amend[V comparable](b *Book[V], own *bool, made *map[source]bool, at bookKey, id string, v V) {
 	p := b.parts[at]
 	i := p.at[id]
 	if p.values[i] == v {
 		return
 	}
-	if !(*made)[at.place] {
+	if !(*made)[at.source] {
 		p = &part[V]{ids: p.ids, at: p.at, values: slices.Clone(p.values)}
 		replace(b, own, at, p)
 		if *made == nil {
-			*made = map[place]bool{}
+			*made = map[source]bool{}
 		}
-		(*made)[at.place] = true
+		(*made)[at.source] = true
 	}
 	p.values[i] = v
 }

@@ -38,7 +38,7 @@ func (k *taskLook) ended() {
 	switch {
 	case k.mem.Wanted && k.t.Ref.Path != "":
 		k.onDemand(protocol.ReasonOperator, "you asked for another run")
-	case scheduled(k.t) && k.t.Takings[len(k.t.Takings)-1].Rule == RuleOperator && k.t.Ref.Path != "" && !k.t.Cancelled:
+	case scheduled(k.t) && k.t.Attempts[len(k.t.Attempts)-1].Rule == RuleOperator && k.t.Ref.Path != "" && !k.t.Cancelled:
 		k.onDemand(protocol.ReasonRepair, "you asked for another run, and a crash cut its way short")
 	case k.runsAgain(&r):
 		k.again(r)
@@ -54,7 +54,7 @@ func (k *taskLook) ended() {
 // attempts this rule has left; of the first result, whether this result counts. A result that is judged now would be judged
 // wrongly for good.
 func (k *taskLook) unread() bool {
-	if o := k.t.Outcome; (o == nil || !o.Unread) && !slices.ContainsFunc(k.t.Takings, func(t protocol.Taking) bool { return t.Unread }) {
+	if o := k.t.Outcome; (o == nil || !o.Unread) && !slices.ContainsFunc(k.t.Attempts, func(t protocol.Attempt) bool { return t.Unread }) {
 		return false
 	}
 	k.is(protocol.TaskWaiting, protocol.ReasonUnreadable, "a record of it cannot be read for the moment")
@@ -255,17 +255,17 @@ func recent(times []time.Time, now time.Time) []time.Time {
 	return kept
 }
 
-// Committed lists the takings whose result is filed.
-func Committed(t *protocol.Task) []protocol.Taking {
-	n := len(t.Takings)
-	if n == 0 || t.Takings[n-1].Committed {
-		return t.Takings // only the newest can lack its commit
+// Committed lists the attempts whose result is filed.
+func Committed(t *protocol.Task) []protocol.Attempt {
+	n := len(t.Attempts)
+	if n == 0 || t.Attempts[n-1].Committed {
+		return t.Attempts // only the newest can lack its commit
 	}
-	return t.Takings[:n-1]
+	return t.Attempts[:n-1]
 }
 
 // scheduled reports whether the present result's retry stands on record without being carried out yet.
 func scheduled(t *protocol.Task) bool {
-	n := len(t.Takings)
-	return n > 0 && !t.Takings[n-1].Committed
+	n := len(t.Attempts)
+	return n > 0 && !t.Attempts[n-1].Committed
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// pleas makes every agent's call for a human an incident, once it is due.
-func (d *decision) pleas(s *protocol.Snapshot) {
+// questions makes every agent's call for a human an incident, once it is due.
+func (d *decision) questions(s *protocol.Snapshot) {
 	work := tasksByID(s)
-	for i := range s.Pleas {
-		p := &s.Pleas[i]
+	for i := range s.Questions {
+		p := &s.Questions[i]
 		if due := plain(p.Due); !p.Due.IsZero() && d.now.Before(due) {
 			d.wake(due)
 			continue
 		}
-		a := rules.Alert{Kind: "plea", Severity: p.Severity, Subject: s.Subject(protocol.KindPlea, p.ID), Agent: p.Agent, Blocking: p.Blocking,
+		a := rules.Alert{Kind: "plea", Severity: p.Severity, Subject: s.Subject(protocol.KindQuestion, p.ID), Agent: p.Agent, Blocking: p.Blocking,
 			Summary: p.Agent + ": " + p.Text, Detail: p.Detail, Occurrence: p.Ref.Sum,
 			Spoken: d.cfg.Human + ", " + p.Agent + " asks: " + p.Text}
 		a.Detail = strings.TrimSpace(whole(a.Summary) + "\n" + a.Detail)

@@ -140,10 +140,10 @@ func (k *taskLook) heldWithResult() {
 }
 
 // lastTaking is the last attempt on record, nil if none.
-func (k *taskLook) lastTaking() *protocol.Taking {
-	for i := len(k.t.Takings) - 1; i >= 0; i-- {
-		if k.t.Takings[i].Committed {
-			return &k.t.Takings[i]
+func (k *taskLook) lastTaking() *protocol.Attempt {
+	for i := len(k.t.Attempts) - 1; i >= 0; i-- {
+		if k.t.Attempts[i].Committed {
+			return &k.t.Attempts[i]
 		}
 	}
 	return nil

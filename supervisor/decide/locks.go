@@ -11,7 +11,7 @@ import (
 
 // locks judges every lock of a snapshot: one that has outlived its holder is released, one that is over its time in
 // the hands of a living holder is reported and left alone.
-func (d *decision) locks(s *protocol.Snapshot, at place, agents map[string]*agentLook, was remembered) {
+func (d *decision) locks(s *protocol.Snapshot, at source, agents map[string]*agentLook, was remembered) {
 	clock := d.clock(s)
 	clock.Watched = d.watched(s)
 	known, verdicts := writer[heartbeat.LockMemory]{old: was.locks, same: equal[heartbeat.LockMemory]}, make([]heartbeat.LockVerdict, 0, len(s.Locks))
@@ -35,7 +35,7 @@ func (d *decision) locks(s *protocol.Snapshot, at place, agents map[string]*agen
 			d.alertLock(subject, l, v)
 		}
 	}
-	here, judged := shelf{at, protocol.KindLock}, known.done()
+	here, judged := bookKey{at, protocol.KindLock}, known.done()
 	replace(&d.plan.Memory.Locks, &d.own.locks, here, judged)
 	replace(&d.plan.Locks, &d.own.lockVerdicts, here, aligned(judged, verdicts))
 }

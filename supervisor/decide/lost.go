@@ -126,7 +126,7 @@ func (k *taskLook) repair() bool {
 	if !k.t.Requeue || !scheduled(k.t) {
 		return false
 	}
-	last := k.t.Takings[len(k.t.Takings)-1]
+	last := k.t.Attempts[len(k.t.Attempts)-1]
 	k.is(protocol.TaskWaiting, protocol.ReasonRepair, "a crash cut its way back short")
 	return k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: protocol.ReasonRepair, Why: k.verdict.Why, Action: last.Action,
 		Rule: last.Rule, Code: last.Code, Attempt: last.N, Agent: last.Agent, Twice: last.Twice})

@@ -13,8 +13,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// aside is something told beside the ledger: a remark, or the digest of the day. It is no errand of any incident.
-type aside struct {
+// announcement is something told beside the ledger: a remark, or the digest of the day. It is no errand of any incident.
+type announcement struct {
 	key    string
 	notice Notice
 	speaks bool      // by voice only
@@ -28,7 +28,7 @@ type aside struct {
 }
 
 // mayTell reports whether the channel may tell it, sooner or later, and has not tried yet.
-func (a *aside) mayTell(w *worker) bool {
+func (a *announcement) mayTell(w *worker) bool {
 	return a.speaks == w.speaks() && !a.tried[w] && (a.only == nil || a.only == w)
 }
 
@@ -40,35 +40,35 @@ const (
 
 // Remark has something said in passing. It is dropped in quiet hours, without a voice, and when the voice is busy for
 // longer than it is worth.
-func (c *Courier) Remark(r rules.Remark) {
+func (c *Dispatcher) Remark(r rules.Remark) {
 	now := c.now()
 	if on, _ := c.cfg.QuietHours.On(now); on || strings.TrimSpace(r.Text) == "" {
 		return
 	}
-	c.put(&aside{key: "remark " + r.Key, speaks: true, until: now.Add(remarkFresh), tried: map[*worker]bool{},
+	c.put(&announcement{key: "remark " + r.Key, speaks: true, until: now.Add(remarkFresh), tried: map[*worker]bool{},
 		notice: Notice{Key: r.Key, Severity: protocol.Info, Title: rules.Shorten(r.Text, rules.MaxSummary), Spoken: rules.Shorten(r.Text, rules.MaxSpoken), Quiet: true}})
 }
 
-func (c *Courier) put(a *aside) {
+func (c *Dispatcher) put(a *announcement) {
 	c.said.Lock()
 	defer c.said.Unlock()
-	c.asides = slices.DeleteFunc(c.asides, func(old *aside) bool { return old.key == a.key })
-	if len(c.asides) < maxAsides {
-		c.asides = append(c.asides, a)
+	c.announcements = slices.DeleteFunc(c.announcements, func(old *announcement) bool { return old.key == a.key })
+	if len(c.announcements) < maxAsides {
+		c.announcements = append(c.announcements, a)
 	}
 	c.ledger.signal()
 }
 
 // nextAside takes the next aside that the channel may tell; nil: there is none, or not before later.
-func (c *Courier) nextAside(w *worker, now time.Time) (a *aside, later time.Time) {
+func (c *Dispatcher) nextAside(w *worker, now time.Time) (a *announcement, later time.Time) {
 	c.said.Lock()
 	defer c.said.Unlock()
-	c.asides = slices.DeleteFunc(c.asides, func(a *aside) bool { return !a.until.IsZero() && now.After(a.until) })
-	due := func(a *aside) bool { return a.mayTell(w) && !now.Before(a.after) }
-	c.asides = slices.DeleteFunc(c.asides, func(a *aside) bool { return due(a) && a.fresh != nil && !a.renew() })
-	n := slices.IndexFunc(c.asides, due)
+	c.announcements = slices.DeleteFunc(c.announcements, func(a *announcement) bool { return !a.until.IsZero() && now.After(a.until) })
+	due := func(a *announcement) bool { return a.mayTell(w) && !now.Before(a.after) }
+	c.announcements = slices.DeleteFunc(c.announcements, func(a *announcement) bool { return due(a) && a.fresh != nil && !a.renew() })
+	n := slices.IndexFunc(c.announcements, due)
 	if n < 0 {
-		for _, a := range c.asides {
+		for _, a := range c.announcements {
 			if a.mayTell(w) {
 				later = earlier(later, a.after)
 			}
@@ -78,14 +78,14 @@ func (c *Courier) nextAside(w *worker, now time.Time) (a *aside, later time.Time
 	if ready := w.rested.Add(sentencePause); w.speaks() && now.Before(ready) {
 		return nil, ready
 	}
-	a = c.asides[n]
-	c.asides = slices.Delete(c.asides, n, n+1)
+	a = c.announcements[n]
+	c.announcements = slices.Delete(c.announcements, n, n+1)
 	a.tried[w] = true
 	return a, time.Time{}
 }
 
 // asideDone passes an aside that failed on to the next channel that may tell it.
-func (c *Courier) asideDone(a *aside, w *worker, r result) {
+func (c *Dispatcher) asideDone(a *announcement, w *worker, r result) {
 	if r.err == nil {
 		if a.key == digestKey {
 			c.keepDigest(c.now()) // not before it is told: a crash must not cost a day
@@ -100,25 +100,25 @@ func (c *Courier) asideDone(a *aside, w *worker, r result) {
 }
 
 // renew words an aside as things stand now.
-func (a *aside) renew() (ok bool) {
+func (a *announcement) renew() (ok bool) {
 	a.notice, ok = a.fresh()
 	return ok
 }
 
 // refresh has the summary that stands on a channel's screen show what is left of it, once that is at rest: many are
 // often settled at once.
-func (c *Courier) refresh(w *worker) {
+func (c *Dispatcher) refresh(w *worker) {
 	now := c.now()
 	born := now
 	c.said.Lock()
-	for _, a := range c.asides {
+	for _, a := range c.announcements {
 		if a.key == summaryKey {
 			born = a.born
 		}
 	}
 	c.said.Unlock()
 	after := earlier(now.Add(2*burstQuiet), born.Add(burstWithin))
-	c.put(&aside{key: summaryKey, only: w, born: born, after: after, tried: map[*worker]bool{}, fresh: func() (Notice, bool) {
+	c.put(&announcement{key: summaryKey, only: w, born: born, after: after, tried: map[*worker]bool{}, fresh: func() (Notice, bool) {
 		left := c.onSummary(nil)
 		if len(left) == 0 {
 			return Notice{}, false
@@ -129,7 +129,7 @@ func (c *Courier) refresh(w *worker) {
 	}})
 }
 
-// digestFile remembers, beside the incidents, when the last digest was told; the others are keys of asides.
+// digestFile remembers, beside the incidents, when the last digest was told; the others are keys of announcements.
 const (
 	digestFile = "digest"
 	digestKey  = "digest"
@@ -137,7 +137,7 @@ const (
 )
 
 // digest tells once a day what is open, and says when that is next.
-func (c *Courier) digest(now time.Time) (next time.Time) {
+func (c *Dispatcher) digest(now time.Time) (next time.Time) {
 	minute, err := rules.MinuteOfDay(c.cfg.Digest)
 	if c.cfg.Digest == "" || err != nil {
 		return time.Time{}
@@ -151,13 +151,13 @@ func (c *Courier) digest(now time.Time) (next time.Time) {
 	}
 	c.digested = now
 	if open := c.ledger.List(); len(open) > 0 {
-		c.put(&aside{key: digestKey, notice: digestOf(open), tried: map[*worker]bool{}})
+		c.put(&announcement{key: digestKey, notice: digestOf(open), tried: map[*worker]bool{}})
 	}
 	return rules.NextAt(now, minute)
 }
 
 // lastDigest reads the time back. One that cannot be read, or lies ahead, is now: from here on they are counted.
-func (c *Courier) lastDigest(now time.Time) time.Time {
+func (c *Dispatcher) lastDigest(now time.Time) time.Time {
 	b, _ := os.ReadFile(filepath.Join(c.ledger.dir, digestFile))
 	t, err := time.Parse(time.RFC3339, strings.TrimSpace(string(b)))
 	if err != nil || t.After(now) {
@@ -167,7 +167,7 @@ func (c *Courier) lastDigest(now time.Time) time.Time {
 	return t
 }
 
-func (c *Courier) keepDigest(now time.Time) {
+func (c *Dispatcher) keepDigest(now time.Time) {
 	if err := c.ledger.put(c.ledger.dir, digestFile, []byte(wall(now).Format(time.RFC3339)+"\n")); err != nil {
 		c.log.Error("write the time of the digest", "error", err)
 	}

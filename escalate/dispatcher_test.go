@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// room is a human's room: a screen, a voice, a ledger and the courier between them.
+// room is a human's room: a screen, a voice, a ledger and the dispatcher between them.
 type room struct {
 	t       *testing.T
 	dir     string
@@ -25,7 +25,7 @@ type room struct {
 	stop    func()
 	cfg     Config
 	push    *fake
-	courier *Courier
+	courier *Dispatcher
 }
 
 // plainLadders have no reminders: each incident is told once.
@@ -134,7 +134,7 @@ func takes(d time.Duration) func(context.Context, Notice) (string, error) {
 	}
 }
 
-// inRoom runs a test in virtual time with a courier at work.
+// inRoom runs a test in virtual time with a dispatcher at work.
 func inRoom(t *testing.T, f func(t *testing.T, r *room)) {
 	inRoomWith(t, Config{Ladder: plainLadders()}, f)
 }
@@ -170,16 +170,16 @@ func (r *room) start() {
 	r.stop = runWith(l, r.cfg, r.channels(), &r.courier)
 }
 
-// run starts a courier and gives what stops it.
+// run starts a dispatcher and gives what stops it.
 func run(l *Ledger, channels []Channel) (stop func()) {
-	var c *Courier
+	var c *Dispatcher
 	return runWith(l, Config{Ladder: plainLadders()}, channels, &c)
 }
 
-func runWith(l *Ledger, cfg Config, channels []Channel, to **Courier) (stop func()) {
+func runWith(l *Ledger, cfg Config, channels []Channel, to **Dispatcher) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	c := NewCourier(l, cfg, channels, time.Now, slog.New(slog.DiscardHandler))
+	c := NewDispatcher(l, cfg, channels, time.Now, slog.New(slog.DiscardHandler))
 	*to = c
 	go func() { defer close(ended); c.Run(ctx) }()
 	return func() { cancel(); <-ended }
@@ -550,7 +550,7 @@ func TestNoChannels(t *testing.T) {
 	})
 }
 
-// What was delivered while the courier was told to stop is recorded.
+// What was delivered while the dispatcher was told to stop is recorded.
 func TestStopping(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		r.desktop.set(func(ctx context.Context, _ Notice) (string, error) { <-ctx.Done(); return "", nil })

@@ -12,19 +12,19 @@ var (
 	errEnded = errors.New("it ended, or gave up its name, while it opened the popup")
 )
 
-// window is the popup of one incident. Its turn is held while a Notify is unanswered, even after the caller gave up:
+// notification is the popup of one incident. Its turn is held while a Notify is unanswered, even after the caller gave up:
 // so a server that is paused gets one message of an incident, not one per attempt. screen.mu guards the rest.
-type window struct {
+type notification struct {
 	key  string
 	turn chan struct{}
 
 	server   *server // that opened it, nil when it does not stand; ids of any other server mean other popups
 	id       uint32
-	left     *mark // where it stood when we last heard of its server; nil while that is known, or nowhere
-	told     bool  // that it is lost, of the popup that left it there
-	adopted  bool  // it was opened over another connection
-	unwanted bool  // withdrawn, perhaps before it was answered
-	answered bool  // a button was pressed
+	left     *popupRef // where it stood when we last heard of its server; nil while that is known, or nowhere
+	told     bool      // that it is lost, of the popup that left it there
+	adopted  bool      // it was opened over another connection
+	unwanted bool      // withdrawn, perhaps before it was answered
+	answered bool      // a button was pressed
 
 	// buttons gives the action for each key that the last message told the server. The keys are random, so that no
 	// older message, no other popup and no guess has the same. A press takes them all away.
@@ -41,26 +41,26 @@ type press struct {
 	action string
 }
 
-func (s *screen) window(key string) *window {
+func (s *screen) window(key string) *notification {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.windows[key]
 	if w == nil {
-		w = &window{key: key, turn: make(chan struct{}, 1)}
+		w = &notification{key: key, turn: make(chan struct{}, 1)}
 		s.windows[key] = w
 	}
 	return w
 }
 
 // stands gives the server and the id of a popup; no server, if it does not stand.
-func (s *screen) stands(w *window) (*server, uint32) {
+func (s *screen) stands(w *notification) (*server, uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.server, w.id
 }
 
 // discard says whether the popup was withdrawn before it opened, and then takes it for closed.
-func (s *screen) discard(w *window) bool {
+func (s *screen) discard(w *notification) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.unwanted {
@@ -70,7 +70,7 @@ func (s *screen) discard(w *window) bool {
 }
 
 // forget drops a withdrawn window, unless another withdrawal already did and a new one stands there.
-func (s *screen) forget(w *window) {
+func (s *screen) forget(w *notification) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.server, w.left = nil, nil
@@ -81,7 +81,7 @@ func (s *screen) forget(w *window) {
 }
 
 // want says whether the popup is to be on the screen. One that is not has no buttons any more.
-func (s *screen) want(w *window, wanted bool) {
+func (s *screen) want(w *notification, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.unwanted = !wanted
@@ -92,7 +92,7 @@ func (s *screen) want(w *window, wanted bool) {
 
 // offer gives what the next Notify says beside the text: the popup that it replaces, and keys and labels of its
 // buttons. From here on no press of an older message counts: our caller has moved on.
-func (s *screen) offer(w *window, srv *server, actions []Action, fresh bool) (replaces uint32, buttons []string) {
+func (s *screen) offer(w *notification, srv *server, actions []Action, fresh bool) (replaces uint32, buttons []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.pending, w.early, w.gone, w.buttons = true, nil, 0, nil
@@ -112,7 +112,7 @@ func (s *screen) offer(w *window, srv *server, actions []Action, fresh bool) (re
 
 // record takes the server's answer to a Notify. A server that answers 0 broke the specification and shows nothing.
 // Signals that came before the answer was read are judged now.
-func (s *screen) record(w *window, srv *server, call *dbus.Call) (id uint32, err error) {
+func (s *screen) record(w *notification, srv *server, call *dbus.Call) (id uint32, err error) {
 	err = call.Store(&id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *screen) record(w *window, srv *server, call *dbus.Call) (id uint32, err
 }
 
 // answer tells of a press that counts. The caller holds mu.
-func (s *screen) answer(w *window, action string) {
+func (s *screen) answer(w *notification, action string) {
 	if w.unwanted {
 		s.out.refused.Add(1)
 		return
@@ -154,7 +154,7 @@ func (s *screen) answer(w *window, action string) {
 }
 
 // end takes note that a popup has left the screen. The caller holds mu.
-func (s *screen) end(w *window, byHuman bool) {
+func (s *screen) end(w *notification, byHuman bool) {
 	tell := byHuman && !w.answered && !w.unwanted
 	w.server, w.buttons = nil, nil
 	if w.answered { // the press may still be lost on its way: the book keeps the key until its receiver has acted on it

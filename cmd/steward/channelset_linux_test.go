@@ -19,7 +19,7 @@ func TestUnprovedSpeechIsNoDelivery(t *testing.T) {
 	t.Setenv("PATH", tools)
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("PULSE_SERVER", "")
-	o := &outlets{speech: desktop.NewSpeech()}
+	o := &channelSet{speech: desktop.NewSpeech()}
 	if word, err := o.say(t.Context(), escalate.Notice{Spoken: "hello"}); !errors.Is(err, errUnheard) {
 		t.Errorf("%q, %v", word, err)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// chief is what is known of the orchestrator's process. A number alone proves nothing: it is the orchestrator's only
+// orchestratorState is what is known of the orchestrator's process. A number alone proves nothing: it is the orchestrator's only
 // if its process began before the number was written down.
-type chief struct {
+type orchestratorState struct {
 	pid      int // the number that the verdict is about; 0 when no file names one
 	verdict  verdict
 	evidence string
@@ -41,10 +41,10 @@ const (
 )
 
 // lives reports whether the orchestrator is, or must be taken to be, at work.
-func (c *chief) lives() bool { return c.verdict >= unsure }
+func (c *orchestratorState) lives() bool { return c.verdict >= unsure }
 
 // yield is why nothing may be changed at this moment.
-func (c *chief) yield() string {
+func (c *orchestratorState) yield() string {
 	switch c.verdict {
 	case here:
 		return fmt.Sprintf("its orchestrator runs (pid %d)", c.pid)
@@ -55,7 +55,7 @@ func (c *chief) yield() string {
 }
 
 // presence is the evidence for those who work under it.
-func (c *chief) presence() string {
+func (c *orchestratorState) presence() string {
 	if c.verdict == here {
 		return fmt.Sprintf("its orchestrator (pid %d) lives", c.pid)
 	}
@@ -95,12 +95,12 @@ func (p *Project) claims(b *board, boardFile string, touched time.Time) (list []
 
 // watchChief judges every claim; the best of them counts.
 func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
-	best := chief{}
+	best := orchestratorState{}
 	if r, _ := p.statusBoard(); r.There && !r.Good {
-		best = chief{verdict: unsure, evidence: boardFile + " cannot be read"}
+		best = orchestratorState{verdict: unsure, evidence: boardFile + " cannot be read"}
 	}
 	if p.pid.There && !p.pid.Good {
-		best = chief{verdict: unsure, evidence: pidFile + " cannot be read"}
+		best = orchestratorState{verdict: unsure, evidence: pidFile + " cannot be read"}
 	}
 	for _, c := range p.claims(b, boardFile, touched) {
 		v, why, id := c.judge(p.chief.id)
@@ -108,14 +108,14 @@ func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
 			v, why = unsure, fmt.Sprintf("%s was written just now and names process %d", c.file, c.pid)
 		}
 		if v > best.verdict {
-			best = chief{pid: c.pid, verdict: v, evidence: why, id: id, by: c.by, named: best.named}
+			best = orchestratorState{pid: c.pid, verdict: v, evidence: why, id: id, by: c.by, named: best.named}
 		}
 		if v == here && c.file == pidFile {
 			best.named = c
 		}
 	}
 	if p.pid.There && !p.pid.Rest {
-		p.Patience.Wish(p.Now.Add(100 * time.Millisecond))
+		p.Patience.RetryAt(p.Now.Add(100 * time.Millisecond))
 	}
 	if best.verdict != here {
 		best.id = p.chief.id
@@ -136,7 +136,7 @@ const signOff = 2 * time.Second
 
 // awaitSignOff keeps back the verdict on a process whose end has just been seen: a program whose files say so within
 // two seconds has left, and only the others are dead. A process that was never seen alive is judged at once.
-func (p *Project) awaitSignOff(c *chief, b *board) {
+func (p *Project) awaitSignOff(c *orchestratorState, b *board) {
 	last := &p.chief
 	if c.verdict != gone {
 		return
@@ -154,12 +154,12 @@ func (p *Project) awaitSignOff(c *chief, b *board) {
 	if p.signedOff(c, b) || !p.Now.Before(due) {
 		return
 	}
-	p.Patience.Wish(due)
+	p.Patience.RetryAt(due)
 	c.verdict, c.evidence = unsure, fmt.Sprintf("process %d ended a moment ago, and may still sign off", c.pid)
 }
 
 // signedOff reports whether the orchestrator's own files say that it has left: it does not run, or its pid file is gone.
-func (p *Project) signedOff(c *chief, b *board) bool {
+func (p *Project) signedOff(c *orchestratorState, b *board) bool {
 	unlisted := c.named.pid != 0 && (c.named.pid == c.pid || c.pid == 0) && !p.pid.There
 	return c.verdict <= gone && b.there && (!b.running || unlisted)
 }
@@ -196,7 +196,7 @@ func (p *Project) countChildren() {
 	if c.verdict != gone {
 		return
 	}
-	defer func() { p.Patience.Wish(c.counted.Add(countEvery)) }()
+	defer func() { p.Patience.RetryAt(c.counted.Add(countEvery)) }()
 	if !c.counted.IsZero() && p.Now.Sub(c.counted) < countEvery {
 		return
 	}

@@ -16,23 +16,23 @@ import (
 func TestEnding(t *testing.T) {
 	boot1, boot2 := proc.Identity{Boot: "1"}, proc.Identity{Boot: "2"}
 	for name, c := range map[string]struct {
-		t     tenure
+		t     runRecord
 		now   proc.Identity
 		crash string
 		how   string
 		why   string
 	}{
-		"asked to stop":                         {tenure{How: endStopped, Process: boot1}, boot2, "old words", "clean", ""},
-		"handed over":                           {tenure{How: endHanded}, boot1, "", "handed over", ""},
-		"own error":                             {tenure{How: endFailed, Why: "disk full"}, boot1, "", "failed", "disk full"},
-		"killed":                                {tenure{Process: boot1}, boot1, "", "killed", "without a word"},
-		"killed, says systemd":                  {tenure{Process: boot1, Verdict: "signal killed KILL"}, boot1, "", "killed", "signal killed KILL"},
-		"crashed":                               {tenure{Process: boot1}, boot1, "\npanic: oh\n\ngoroutine 1", "crash", "panic: oh"},
-		"watchdog, with the words of its abort": {tenure{Process: boot1, Verdict: "watchdog killed ABRT"}, boot1, "SIGABRT: abort", "watchdog", "stopped responding"},
-		"memory":                                {tenure{Verdict: "oom-kill killed KILL"}, boot1, "", "out of memory", "memory"},
-		"the machine went down":                 {tenure{Process: boot1}, boot2, "", "reboot", "restarted"},
-		"boot unknown":                          {tenure{}, boot2, "", "killed", ""},
-		"crash words with escapes":              {tenure{}, boot1, "panic: \x1b[2J\u202eoh", "crash", "panic: ?[2Joh"},
+		"asked to stop":                         {runRecord{How: endStopped, Process: boot1}, boot2, "old words", "clean", ""},
+		"handed over":                           {runRecord{How: endHanded}, boot1, "", "handed over", ""},
+		"own error":                             {runRecord{How: endFailed, Why: "disk full"}, boot1, "", "failed", "disk full"},
+		"killed":                                {runRecord{Process: boot1}, boot1, "", "killed", "without a word"},
+		"killed, says systemd":                  {runRecord{Process: boot1, Verdict: "signal killed KILL"}, boot1, "", "killed", "signal killed KILL"},
+		"crashed":                               {runRecord{Process: boot1}, boot1, "\npanic: oh\n\ngoroutine 1", "crash", "panic: oh"},
+		"watchdog, with the words of its abort": {runRecord{Process: boot1, Verdict: "watchdog killed ABRT"}, boot1, "SIGABRT: abort", "watchdog", "stopped responding"},
+		"memory":                                {runRecord{Verdict: "oom-kill killed KILL"}, boot1, "", "out of memory", "memory"},
+		"the machine went down":                 {runRecord{Process: boot1}, boot2, "", "reboot", "restarted"},
+		"boot unknown":                          {runRecord{}, boot2, "", "killed", ""},
+		"crash words with escapes":              {runRecord{}, boot1, "panic: \x1b[2J\u202eoh", "crash", "panic: ?[2Joh"},
 	} {
 		e := c.t.ending(c.now, c.crash)
 		if e.How != c.how || !strings.Contains(e.Why, c.why) {
@@ -46,21 +46,21 @@ func TestFailedStarts(t *testing.T) {
 	now := time.Now()
 	ready := now.Add(-5 * time.Second)
 	for name, c := range map[string]struct {
-		t       *tenure
+		t       *runRecord
 		crashed bool
 		want    int
 	}{
 		"none before":                {nil, false, 0},
-		"stopped":                    {&tenure{Started: ready, How: endStopped, Failed: 3}, false, 0},
-		"never ready":                {&tenure{Started: ready, Failed: 3}, false, 4},
-		"crashed at once":            {&tenure{Started: ready, Ready: ready, Ended: ready.Add(time.Second), Failed: 1}, true, 2},
-		"crashed after an hour":      {&tenure{Started: now.Add(-time.Hour), Ready: now.Add(-time.Hour), Failed: 1}, true, 0},
-		"killed when it was ready":   {&tenure{Started: ready, Ready: ready, Failed: 1, Verdict: "signal killed KILL"}, false, 0},
-		"hung":                       {&tenure{Started: ready, Ready: ready, Ended: ready.Add(time.Second), Verdict: "watchdog killed ABRT"}, false, 1},
-		"failed long ago":            {&tenure{Started: now.Add(-2 * time.Hour), How: endFailed, Failed: 7}, false, 0},
-		"failed":                     {&tenure{Started: ready, How: endFailed, Ended: ready, Failed: 7}, false, 8},
-		"forgiven by the operator":   {&tenure{Started: ready, How: endFailed, Ended: ready, Failed: -1}, false, 0},
-		"killed before it was ready": {&tenure{Started: ready, Verdict: "signal killed KILL"}, false, 1},
+		"stopped":                    {&runRecord{Started: ready, How: endStopped, Failed: 3}, false, 0},
+		"never ready":                {&runRecord{Started: ready, Failed: 3}, false, 4},
+		"crashed at once":            {&runRecord{Started: ready, Ready: ready, Ended: ready.Add(time.Second), Failed: 1}, true, 2},
+		"crashed after an hour":      {&runRecord{Started: now.Add(-time.Hour), Ready: now.Add(-time.Hour), Failed: 1}, true, 0},
+		"killed when it was ready":   {&runRecord{Started: ready, Ready: ready, Failed: 1, Verdict: "signal killed KILL"}, false, 0},
+		"hung":                       {&runRecord{Started: ready, Ready: ready, Ended: ready.Add(time.Second), Verdict: "watchdog killed ABRT"}, false, 1},
+		"failed long ago":            {&runRecord{Started: now.Add(-2 * time.Hour), How: endFailed, Failed: 7}, false, 0},
+		"failed":                     {&runRecord{Started: ready, How: endFailed, Ended: ready, Failed: 7}, false, 8},
+		"forgiven by the operator":   {&runRecord{Started: ready, How: endFailed, Ended: ready, Failed: -1}, false, 0},
+		"killed before it was ready": {&runRecord{Started: ready, Verdict: "signal killed KILL"}, false, 1},
 	} {
 		if got := c.t.failedStarts(now, c.crashed); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -83,7 +83,7 @@ func TestForgive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	failed := &tenure{Started: time.Now(), How: endFailed, Failed: 6, Why: "x"}
+	failed := &runRecord{Started: time.Now(), How: endFailed, Failed: 6, Why: "x"}
 	if err := failed.write(root); err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,9 @@ const (
 	mostSleep    = 30 * time.Second // a timer stands still while the machine sleeps; the clock on the wall does not
 )
 
-// Courier carries what the Ledger holds to the human. The ledger is its queue: what is open and has not been
+// Dispatcher carries what the Ledger holds to the human. The ledger is its queue: what is open and has not been
 // delivered is delivered, after a crash too, and nobody needs to tell it of a new incident.
-type Courier struct {
+type Dispatcher struct {
 	ledger  *Ledger
 	cfg     Config
 	workers []*worker // in the order in which they are tried
@@ -33,21 +33,21 @@ type Courier struct {
 	// Run's own.
 	busy       map[string]bool // incidents that are part of a call, or wait for a summary
 	leaving    map[string]bool // incidents of which a popup is being taken away
-	tries      map[errandKey]*tries
+	tries      map[noticeKey]*tries
 	news       burst
 	recoveries burst
 	summaries  int // calls under way that are summaries of news
 	digested   time.Time
 
-	said sync.Mutex // guards asides, which anybody may add to
-	// asides wait to be told beside the ledger.
-	asides []*aside
+	said sync.Mutex // guards announcements, which anybody may add to
+	// announcements wait to be told beside the ledger.
+	announcements []*announcement
 }
 
 // errandKey is what a back-off belongs to: a newer notice of the same incident does not wait for it.
-type errandKey struct {
+type noticeKey struct {
 	key    string
-	errand errand
+	errand noticeKind
 	rev    int
 }
 
@@ -56,10 +56,10 @@ type tries struct {
 	again  time.Time
 }
 
-// NewCourier prepares a courier; Run starts it. Channels stand in the configured order (Config.Channels).
-func NewCourier(l *Ledger, cfg Config, channels []Channel, now func() time.Time, log *slog.Logger) *Courier {
-	c := &Courier{ledger: l, cfg: cfg, now: now, log: log, results: make(chan result, len(channels)),
-		busy: map[string]bool{}, leaving: map[string]bool{}, tries: map[errandKey]*tries{},
+// NewCourier prepares a dispatcher; Run starts it. Channels stand in the configured order (Config.Channels).
+func NewDispatcher(l *Ledger, cfg Config, channels []Channel, now func() time.Time, log *slog.Logger) *Dispatcher {
+	c := &Dispatcher{ledger: l, cfg: cfg, now: now, log: log, results: make(chan result, len(channels)),
+		busy: map[string]bool{}, leaving: map[string]bool{}, tries: map[noticeKey]*tries{},
 		news:       burst{key: rules.Key("", "", "", "", "summary", "news")},
 		recoveries: burst{key: rules.Key("", "", "", "", "summary", "recoveries")},
 	}
@@ -70,8 +70,8 @@ func NewCourier(l *Ledger, cfg Config, channels []Channel, now func() time.Time,
 }
 
 // Run delivers until ctx ends; then it waits for the calls under way and records those that succeeded. It may be
-// called once, and one ledger has one courier at a time.
-func (c *Courier) Run(ctx context.Context) error {
+// called once, and one ledger has one dispatcher at a time.
+func (c *Dispatcher) Run(ctx context.Context) error {
 	var crew sync.WaitGroup
 	for _, w := range c.workers {
 		crew.Go(func() { w.serve(ctx, c.results) })
@@ -97,8 +97,8 @@ func (c *Courier) Run(ctx context.Context) error {
 	}
 }
 
-// drain records what was delivered while the courier was stopping, so that it is not delivered again.
-func (c *Courier) drain() {
+// drain records what was delivered while the dispatcher was stopping, so that it is not delivered again.
+func (c *Dispatcher) drain() {
 	for {
 		select {
 		case r := <-c.results:
@@ -116,7 +116,7 @@ func (c *Courier) drain() {
 }
 
 // brokenOff records that a sentence ended because steward does. That is no kill: it is said again.
-func (c *Courier) brokenOff(r result) {
+func (c *Dispatcher) brokenOff(r result) {
 	for _, l := range r.job.lines {
 		for _, m := range l.call.members {
 			if r.job.told[m.key] {
@@ -127,7 +127,7 @@ func (c *Courier) brokenOff(r result) {
 }
 
 // step does all that can be done now and says when there will be more (zero: when something changes).
-func (c *Courier) step(now time.Time) time.Time {
+func (c *Dispatcher) step(now time.Time) time.Time {
 	wake, err := c.ledger.advance(c.cfg, c.names(), now)
 	if flushed := c.ledger.Flush(); err != nil || flushed != nil {
 		wake = earlier(wake, now.Add(retryFirst))
@@ -137,7 +137,7 @@ func (c *Courier) step(now time.Time) time.Time {
 	wake = earlier(wake, c.digest(now))
 	for _, b := range []*burst{&c.news, &c.recoveries} {
 		if due := b.due(); !due.IsZero() && !now.Before(due) {
-			c.gather(b, now)
+			c.summarize(b, now)
 		}
 		wake = earlier(wake, b.due())
 	}
@@ -148,7 +148,7 @@ func (c *Courier) step(now time.Time) time.Time {
 }
 
 // names lists the channels in their order.
-func (c *Courier) names() []string {
+func (c *Dispatcher) names() []string {
 	var names []string
 	for _, w := range c.workers {
 		names = append(names, w.Name)
@@ -157,8 +157,8 @@ func (c *Courier) names() []string {
 }
 
 // collect takes up every errand that the ledger shows, except those under way and those that wait after a failure.
-func (c *Courier) collect(now time.Time) (wake time.Time) {
-	owed := map[errandKey]bool{}
+func (c *Dispatcher) collect(now time.Time) (wake time.Time) {
+	owed := map[noticeKey]bool{}
 	var morning []member // what waited for the end of the quiet hours
 	causes := c.ledger.causes()
 	for _, i := range c.ledger.owed() {
@@ -185,7 +185,7 @@ func (c *Courier) collect(now time.Time) (wake time.Time) {
 			morning = append(morning, member{key: i.Key, rev: i.Notice})
 			continue
 		}
-		c.take(i, what, now)
+		c.enqueue(i, what, now)
 	}
 	c.goodMorning(morning, now)
 	for what := range c.tries {
@@ -196,8 +196,8 @@ func (c *Courier) collect(now time.Time) (wake time.Time) {
 	return wake
 }
 
-func errandOf(i Incident) errandKey {
-	what := errandKey{key: i.Key, errand: i.errand(), rev: i.Notice}
+func errandOf(i Incident) noticeKey {
+	what := noticeKey{key: i.Key, errand: i.errand(), rev: i.Notice}
 	if what.errand == errandWithdraw {
 		what.rev = 0 // a popup that does not go away is the same one whatever its incident does
 	}
@@ -205,7 +205,7 @@ func errandOf(i Incident) errandKey {
 }
 
 // take starts one errand, or puts it aside for a summary.
-func (c *Courier) take(i Incident, what errandKey, now time.Time) {
+func (c *Dispatcher) enqueue(i Incident, what noticeKey, now time.Time) {
 	m := member{key: i.Key, rev: i.Notice}
 	b := &c.news
 	if what.errand == errandRecovery {
@@ -223,12 +223,12 @@ func (c *Courier) take(i Incident, what errandKey, now time.Time) {
 	}
 	b.add(m)
 	if what.errand == errandTell {
-		c.hush(b.until)
+		c.mute(b.until)
 	}
 }
 
 // gather starts the summary of what a burst has brought.
-func (c *Courier) gather(b *burst, now time.Time) {
+func (c *Dispatcher) summarize(b *burst, now time.Time) {
 	ca := &call{errand: errandTell, members: b.take(), summary: b.key}
 	if b == &c.recoveries {
 		ca.errand = errandRecovery
@@ -240,7 +240,7 @@ func (c *Courier) gather(b *burst, now time.Time) {
 
 // hush keeps every sentence that is not being spoken yet until the burst is over, to be part of one sentence.
 // Those that wait for an earlier burst wait no longer than that.
-func (c *Courier) hush(until time.Time) {
+func (c *Dispatcher) mute(until time.Time) {
 	for _, w := range c.workers {
 		if !w.speaks() {
 			continue
@@ -273,13 +273,13 @@ func brokenAlert(detail string) rules.Alert {
 }
 
 // complain enters that no channel works; mend ends that.
-func (c *Courier) complain(detail string) {
+func (c *Dispatcher) raiseBroken(detail string) {
 	if _, _, err := c.ledger.Raise(brokenAlert(detail), c.now()); err != nil {
 		c.log.Error("raise notifier_broken", "error", err)
 	}
 }
 
-func (c *Courier) mend(channel string) {
+func (c *Dispatcher) resolveBroken(channel string) {
 	if i, ok := c.ledger.get(brokenKey); !ok || i.State == rules.Resolved {
 		return
 	}

@@ -46,16 +46,16 @@ type Trouble struct {
 // BadAfter is how long a file must stay unparseable until it counts as trouble.
 const BadAfter = 2 * time.Second
 
-// Patience keeps book of files that could not be read, and says when to try again. The zero value is ready; Begin
+// TolerantReader keeps book of files that could not be read, and says when to try again. The zero value is ready; Begin
 // starts each look. It is used by one goroutine at a time.
-type Patience struct {
+type TolerantReader struct {
 	now      time.Time
 	again    time.Time
 	troubles map[string]*Trouble
 }
 
 // Begin starts a look at that moment.
-func (p *Patience) Begin(now time.Time) {
+func (p *TolerantReader) Begin(now time.Time) {
 	p.now, p.again = now, time.Time{}
 	if p.troubles == nil {
 		p.troubles = map[string]*Trouble{}
@@ -63,36 +63,36 @@ func (p *Patience) Begin(now time.Time) {
 }
 
 // Forget drops what is known, for a folder that was made anew.
-func (p *Patience) Forget() { p.troubles = map[string]*Trouble{} }
+func (p *TolerantReader) Forget() { p.troubles = map[string]*Trouble{} }
 
 // Wish asks for another look at that time; the earliest wish stands. A zero time is no wish.
-func (p *Patience) Wish(at time.Time) {
+func (p *TolerantReader) RetryAt(at time.Time) {
 	if !at.IsZero() && (p.again.IsZero() || at.Before(p.again)) {
 		p.again = at
 	}
 }
 
 // Again is the earliest wish since Begin; zero if there is none.
-func (p *Patience) Again() time.Time { return p.again }
+func (p *TolerantReader) Again() time.Time { return p.again }
 
 // Has reports whether the file is in trouble, be it for a moment only.
-func (p *Patience) Has(file string) bool { return p.troubles[file] != nil }
+func (p *TolerantReader) Has(file string) bool { return p.troubles[file] != nil }
 
 // Passing reports whether the file is in trouble that may pass without a change of the file: the system is short of
 // something, or a writer may be at work.
-func (p *Patience) Passing(file string) bool {
+func (p *TolerantReader) Passing(file string) bool {
 	t := p.troubles[file]
 	return t != nil && !t.said && (t.sure && !t.next.IsZero() || !t.sure && p.now.Sub(t.Since) < BadAfter)
 }
 
 // Calm reports that no file is in trouble, not even for a moment: who would ask Has of many files need not.
-func (p *Patience) Calm() bool { return len(p.troubles) == 0 }
+func (p *TolerantReader) Calm() bool { return len(p.troubles) == 0 }
 
 // Clear takes a file off the book.
-func (p *Patience) Clear(file string) { delete(p.troubles, file) }
+func (p *TolerantReader) Clear(file string) { delete(p.troubles, file) }
 
 // Refuse makes a file trouble at once for what it says rather than for its form.
-func (p *Patience) Refuse(file, problem, hint string) {
+func (p *TolerantReader) Refuse(file, problem, hint string) {
 	since := p.now
 	if t := p.troubles[file]; t != nil && t.Problem == problem {
 		since = t.Since
@@ -101,7 +101,7 @@ func (p *Patience) Refuse(file, problem, hint string) {
 }
 
 // Unreadable keeps book of a file that could not be read. A missing one is no trouble.
-func (p *Patience) Unreadable(file string, err error) {
+func (p *TolerantReader) Unreadable(file string, err error) {
 	if errors.Is(err, ErrNotExist) {
 		delete(p.troubles, file)
 		return
@@ -119,7 +119,7 @@ func (p *Patience) Unreadable(file string, err error) {
 		return
 	case t.sure: // the system is short of something, or the disk is ill: no writer's doing, but it may pass
 		t.next = p.now.Add(5 * time.Second)
-		p.Wish(t.next)
+		p.RetryAt(t.next)
 		return
 	}
 	t.tries++
@@ -131,7 +131,7 @@ func (p *Patience) Unreadable(file string, err error) {
 		pause = 5 * time.Second
 	}
 	t.next = p.now.Add(pause)
-	p.Wish(t.next)
+	p.RetryAt(t.next)
 }
 
 // Describe splits an error of this package into the problem and the advice for the operator.
@@ -144,7 +144,7 @@ func Describe(err error) (problem, hint string) {
 }
 
 // Troubles lists what stays unusable, ordered by path.
-func (p *Patience) Troubles() []Trouble {
+func (p *TolerantReader) Troubles() []Trouble {
 	var list []Trouble
 	for _, t := range p.troubles {
 		if t.sure || p.now.Sub(t.Since) >= BadAfter {
@@ -157,7 +157,7 @@ func (p *Patience) Troubles() []Trouble {
 
 // Load brings the reading of a JSON document up to date and reports whether the file was read. It costs one stat when
 // the file did not change. Files of more than max bytes are trouble.
-func Load[T any](root *Root, p *Patience, r *Reading[T], file string, max int64, decode func(Object) T) (read bool) {
+func Load[T any](root *Root, p *TolerantReader, r *Reading[T], file string, max int64, decode func(Object) T) (read bool) {
 	return renew(root, p, r, file, func() (T, Blob, error) {
 		object, blob, err := root.Load(file, max)
 		if err != nil {
@@ -170,7 +170,7 @@ func Load[T any](root *Root, p *Patience, r *Reading[T], file string, max int64,
 
 // LoadText is Load for a file that is no JSON document. An error of decode that wraps ErrTorn or ErrBad is borne with
 // patience like a document's.
-func LoadText[T any](root *Root, p *Patience, r *Reading[T], file string, max int64, decode func([]byte) (T, error)) (read bool) {
+func LoadText[T any](root *Root, p *TolerantReader, r *Reading[T], file string, max int64, decode func([]byte) (T, error)) (read bool) {
 	return renew(root, p, r, file, func() (T, Blob, error) {
 		blob, err := root.Read(file, max)
 		if err != nil {
@@ -182,7 +182,7 @@ func LoadText[T any](root *Root, p *Patience, r *Reading[T], file string, max in
 	})
 }
 
-func renew[T any](root *Root, p *Patience, r *Reading[T], file string, load func() (T, Blob, error)) (read bool) {
+func renew[T any](root *Root, p *TolerantReader, r *Reading[T], file string, load func() (T, Blob, error)) (read bool) {
 	t := p.troubles[file]
 	st, err := root.Stat(file)
 	switch {
@@ -200,7 +200,7 @@ func renew[T any](root *Root, p *Patience, r *Reading[T], file string, load func
 			return false
 		}
 		if t != nil && (t.sure && t.next.IsZero() || p.now.Before(t.next)) {
-			p.Wish(t.next)
+			p.RetryAt(t.next)
 			return false
 		}
 	}

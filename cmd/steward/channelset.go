@@ -37,8 +37,8 @@ var errUnproved = errors.New("the popup was accepted, but is not shown")
 // errUnheard: a voice took the sentence, and nothing proves that it was played.
 var errUnheard = errors.New("the voice took the sentence, but nothing proves that it was played")
 
-// outlets are the ways to the human on this machine, as they are configured.
-type outlets struct {
+// channelSet are the ways to the human on this machine, as they are configured.
+type channelSet struct {
 	popups  *desktop.Popups
 	speech  *desktop.Speech
 	ntfy    *push.Ntfy
@@ -52,8 +52,8 @@ type outlets struct {
 
 // connectOutlets prepares the channels that the configuration names. Nothing is sent. What cannot be set up is an error
 // of that channel alone.
-func connectOutlets(popups *desktop.Popups, cfg escalate.Config, key []byte) *outlets {
-	o := &outlets{popups: popups, speech: desktop.NewSpeech(), trouble: map[string]error{}}
+func connectOutlets(popups *desktop.Popups, cfg escalate.Config, key []byte) *channelSet {
+	o := &channelSet{popups: popups, speech: desktop.NewSpeech(), trouble: map[string]error{}}
 	for _, name := range cfg.Channels {
 		var err error
 		switch name {
@@ -150,8 +150,8 @@ func answerKey(state *jsonfile.Root) ([]byte, error) {
 	return key, nil
 }
 
-// channel makes one ready for the courier.
-func (o *outlets) channel(name string) escalate.Channel {
+// channel makes one ready for the dispatcher.
+func (o *channelSet) channel(name string) escalate.Channel {
 	c := map[string]escalate.Channel{
 		escalate.ChannelDesktop: {Deadline: popupDeadline, Deliver: o.popup, Withdraw: o.popups.Withdraw},
 		escalate.ChannelSpeech:  {Deadline: speechDeadline, Deliver: o.say},
@@ -165,7 +165,7 @@ func (o *outlets) channel(name string) escalate.Channel {
 	return c
 }
 
-func (o *outlets) popup(ctx context.Context, n escalate.Notice) (string, error) {
+func (o *channelSet) popup(ctx context.Context, n escalate.Notice) (string, error) {
 	proof, err := o.popups.Show(ctx, desktop.Message{Key: n.Key, Title: localTimes(n.Headline(), time.Now()), Text: localTimes(wordsOf(n, shownButtons), time.Now()), Urgency: urgency(n.Severity),
 		Actions: actionsOf(n), Quiet: n.Quiet || n.Hushed})
 	if err == nil && proof.Result == desktop.Sent && runtime.GOOS == "linux" {
@@ -175,7 +175,7 @@ func (o *outlets) popup(ctx context.Context, n escalate.Notice) (string, error) 
 	return proof.Result, err
 }
 
-func (o *outlets) say(ctx context.Context, n escalate.Notice) (string, error) {
+func (o *channelSet) say(ctx context.Context, n escalate.Notice) (string, error) {
 	proof, err := o.speech.Say(ctx, localTimes(n.Sentence(), time.Now()), n.Severity == protocol.Critical)
 	if err == nil && proof.Result == desktop.Sent {
 		return proof.Result, errUnheard
@@ -183,7 +183,7 @@ func (o *outlets) say(ctx context.Context, n escalate.Notice) (string, error) {
 	return proof.Result, err
 }
 
-func (o *outlets) push(ctx context.Context, n escalate.Notice) (string, error) {
+func (o *channelSet) push(ctx context.Context, n escalate.Notice) (string, error) {
 	buttons := 0
 	if o.replies {
 		buttons = shownButtons
@@ -214,7 +214,7 @@ type pageDocument struct {
 	Incident *escalate.Incident `json:"incident,omitempty"`
 }
 
-func (o *outlets) run(ctx context.Context, n escalate.Notice) (string, error) {
+func (o *channelSet) run(ctx context.Context, n escalate.Notice) (string, error) {
 	doc := pageDocument{Event: "incident", Key: n.Key, Rev: n.Rev, Severity: n.Severity, Title: n.Title, Text: n.Text, Spoken: n.Sentence(),
 		Blocking: n.Blocking, Quiet: n.Quiet || n.Hushed, Options: append(append([]rules.Option{}, n.Options...), n.Dangerous...)}
 	if n.Over {
@@ -236,7 +236,7 @@ func (o *outlets) run(ctx context.Context, n escalate.Notice) (string, error) {
 }
 
 // probe says whether a channel could be used now, without sending anything.
-func (o *outlets) probe(ctx context.Context, name string) error {
+func (o *channelSet) probe(ctx context.Context, name string) error {
 	if err := o.trouble[name]; err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // doors are the supervisor's ways to the world.
-func (h *house) doors() supervisor.Deps {
+func (h *daemon) deps() supervisor.Deps {
 	d := supervisor.Deps{
 		Measure:   h.measure,
 		Usage:     h.gauge.Usage,
@@ -38,7 +38,7 @@ func (h *house) doors() supervisor.Deps {
 		Incidents: h.ledger.Heads,
 		Orders:    h.orders,
 		Save:      h.save,
-		Pulse:     h.pulse,
+		Pulse:     h.selfHeartbeat,
 		HandOver:  h.handsOver,
 		Note: func(e supervisor.Entry) {
 			if err := h.journal.Write(e); err != nil {
@@ -51,7 +51,7 @@ func (h *house) doors() supervisor.Deps {
 
 // measure reads the gauges. Close to the limit it also finds out who uses most, for the notices; while nobody is
 // registered there is nobody to hold back, and the scan of all processes is spared.
-func (h *house) measure(now time.Time) capacity.Load {
+func (h *daemon) measure(now time.Time) capacity.Load {
 	load := h.gauge.Sample(now)
 	h.mu.Lock()
 	cfg, refs := h.cfg.Capacity, h.watched
@@ -64,13 +64,13 @@ func (h *house) measure(now time.Time) capacity.Load {
 }
 
 // consumers are the largest ones, as many as a notice names of each kind.
-func (h *house) consumers() []protocol.Consumer { return h.gauge.Candidates(capacity.ConsumersShown) }
+func (h *daemon) consumers() []protocol.Consumer { return h.gauge.Candidates(capacity.ConsumersShown) }
 
 // freshFor is how old a reading may be that is shown to somebody who watches.
 const freshFor = 900 * time.Millisecond
 
 // freshLoad is the picture with the load of this moment: the loop keeps the one on which it decided last.
-func (h *house) freshLoad(p *supervisor.State) *supervisor.State {
+func (h *daemon) freshLoad(p *supervisor.State) *supervisor.State {
 	now := time.Now()
 	if age := now.Sub(p.View.Load.At); age >= 0 && age < freshFor {
 		return p
@@ -80,7 +80,7 @@ func (h *house) freshLoad(p *supervisor.State) *supervisor.State {
 	return &fresh
 }
 
-func (h *house) watch(project, root string, dirs []string) error {
+func (h *daemon) watch(project, root string, dirs []string) error {
 	if h.watcher == nil {
 		return h.unwatched
 	}
@@ -93,7 +93,7 @@ func (h *house) watch(project, root string, dirs []string) error {
 }
 
 // passHints hands on what the watcher sees. Its queue merges what the loop is too busy to take.
-func (h *house) passHints(ctx context.Context) error {
+func (h *daemon) passHints(ctx context.Context) error {
 	if h.watcher == nil {
 		<-ctx.Done()
 		return nil
@@ -112,7 +112,7 @@ func (h *house) passHints(ctx context.Context) error {
 	}
 }
 
-func (h *house) passExits(ctx context.Context) error {
+func (h *daemon) passExits(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -139,8 +139,8 @@ func check(id protocol.Identity) heartbeat.ProcessState {
 	return heartbeat.ProcessUnknown
 }
 
-// tell enters an alert into the ledger; the courier takes it from there.
-func (h *house) tell(a rules.Alert) error {
+// tell enters an alert into the ledger; the dispatcher takes it from there.
+func (h *daemon) tell(a rules.Alert) error {
 	a.Options = h.escalation().Mark(a.Options)
 	i, outcome, err := h.ledger.Raise(a, time.Now())
 	if outcome == rules.OutcomeNew || outcome == rules.OutcomeReopened {

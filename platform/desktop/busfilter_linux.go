@@ -14,11 +14,11 @@ import (
 // sieveSize bounds a message's header as we look at it. Honest ones have some 200 bytes.
 const sieveSize = 16 << 10
 
-// sieve is the socket to the bus without what strangers send us uncalled. Any program of this user can address signals
+// busFilter is the socket to the bus without what strangers send us uncalled. Any program of this user can address signals
 // and calls to us, faster than godbus decodes them (measured: 16 µs each; and it starts a goroutine per call). The bus would
 // keep the rest, and at its limit drop the honest press behind them. The sender's name is the bus's own word; to look
 // only at that is faster than any bus can send. It is a goroutine's own, but for trusted.
-type sieve struct {
+type busFilter struct {
 	*net.UnixConn
 	in      *bufio.Reader
 	left    int  // bytes of the present message that still pass
@@ -27,14 +27,14 @@ type sieve struct {
 	refused *atomic.Uint64
 }
 
-func newSieve(sock *net.UnixConn, refused *atomic.Uint64) *sieve {
-	return &sieve{UnixConn: sock, in: bufio.NewReaderSize(sock, sieveSize), refused: refused}
+func newSieve(sock *net.UnixConn, refused *atomic.Uint64) *busFilter {
+	return &busFilter{UnixConn: sock, in: bufio.NewReaderSize(sock, sieveSize), refused: refused}
 }
 
 // trust names the program, beside the bus, whose signals pass.
-func (s *sieve) trust(owner string) { s.trusted.Store(&owner) }
+func (s *busFilter) trust(owner string) { s.trusted.Store(&owner) }
 
-func (s *sieve) Read(p []byte) (int, error) {
+func (s *busFilter) Read(p []byte) (int, error) {
 	for s.left == 0 {
 		if err := s.next(); err != nil {
 			return 0, err
@@ -46,7 +46,7 @@ func (s *sieve) Read(p []byte) (int, error) {
 }
 
 // next finds what passes next, and throws away what comes before it.
-func (s *sieve) next() error {
+func (s *busFilter) next() error {
 	first, err := s.in.Peek(1)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *sieve) next() error {
 }
 
 // known says whether the message that comes next is from the bus or from the server.
-func (s *sieve) known(header uint64, end int, order binary.ByteOrder) (bool, error) {
+func (s *busFilter) known(header uint64, end int, order binary.ByteOrder) (bool, error) {
 	if header > sieveSize {
 		return false, nil
 	}

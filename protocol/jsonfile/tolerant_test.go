@@ -21,7 +21,7 @@ type reader struct {
 	root     *jsonfile.Root
 	dir      string
 	start    time.Time // every stamp has settled by then
-	patience jsonfile.Patience
+	patience jsonfile.TolerantReader
 	reading  jsonfile.Reading[int64]
 	decoded  int
 }
@@ -160,7 +160,7 @@ func TestPatienceUnreadable(t *testing.T) {
 		jsonfile.ErrTorn: jsonfile.BadAfter, jsonfile.ErrBad: jsonfile.BadAfter,
 		jsonfile.ErrNotExist: -1,
 	} {
-		var p jsonfile.Patience
+		var p jsonfile.TolerantReader
 		err := &jsonfile.Error{Op: "read", Path: doc, Hint: "mend it", Err: err}
 		for _, after := range []time.Duration{0, jsonfile.BadAfter - 1, jsonfile.BadAfter} {
 			p.Begin(now.Add(after))
@@ -223,22 +223,22 @@ func TestPatienceRefuse(t *testing.T) {
 }
 
 func TestPatienceWish(t *testing.T) {
-	var p jsonfile.Patience
+	var p jsonfile.TolerantReader
 	now := time.Now()
 	p.Begin(now)
-	p.Wish(time.Time{})
+	p.RetryAt(time.Time{})
 	same(t, p.Again(), time.Time{})
 	for _, after := range []time.Duration{3, 1, 2} {
-		p.Wish(now.Add(after * time.Second))
+		p.RetryAt(now.Add(after * time.Second))
 	}
-	p.Wish(time.Time{})
+	p.RetryAt(time.Time{})
 	same(t, p.Again(), now.Add(time.Second))
 	p.Begin(now)
 	same(t, p.Again(), time.Time{})
 }
 
 func TestPatienceTroubles(t *testing.T) {
-	var p jsonfile.Patience
+	var p jsonfile.TolerantReader
 	p.Begin(time.Now())
 	for _, file := range []string{"c", "a/b", "b", "a"} {
 		p.Refuse(file, "is odd", "")
@@ -277,7 +277,7 @@ func TestLoadEqualSettledStamp(t *testing.T) {
 
 func TestLoadText(t *testing.T) {
 	root, dir := open(t, "plan.md", "- [ ] one\n")
-	var p jsonfile.Patience
+	var p jsonfile.TolerantReader
 	var r jsonfile.Reading[string]
 	odd := errors.New("not this kind of plan")
 	first := func(data []byte) (string, error) {

@@ -17,8 +17,8 @@ const (
 	stateApproved     state = "approved"
 )
 
-// life is a task as its messages tell it. All but id, messages and shown follows from the messages alone.
-type life struct {
+// taskState is a task as its messages tell it. All but id, messages and shown follows from the messages alone.
+type taskState struct {
 	id       string
 	messages []*message
 	shown    time.Time // when steward let it be seen again
@@ -80,8 +80,8 @@ func (r *review) condition() string {
 }
 
 // tell follows the messages from the first to the last.
-func (t *life) tell() {
-	*t = life{id: t.id, messages: t.messages, shown: t.shown}
+func (t *taskState) tell() {
+	*t = taskState{id: t.id, messages: t.messages, shown: t.shown}
 	list := distinct(t.messages)
 	told := replies(list)
 	for _, m := range list {
@@ -117,7 +117,7 @@ func (t *life) tell() {
 
 // note keeps what is wrong with a message. Of a task's messages each thing is kept once; of messages that name no task
 // each message is named.
-func (t *life) note(m *message) {
+func (t *taskState) note(m *message) {
 	for _, i := range m.issues {
 		i.path = m.file
 		known := slices.ContainsFunc(t.issues, func(k issue) bool {
@@ -131,7 +131,7 @@ func (t *life) note(m *message) {
 
 // assign begins anew: the newest assignment is what counts. After an end, or for another agent, nothing of the past
 // is held against it.
-func (t *life) assign(m *message) {
+func (t *taskState) assign(m *message) {
 	if t.over() || t.assigned == nil || fold(t.assigned.to) != fold(m.to) {
 		t.begun, t.rejections = m.at, 0
 	}
@@ -143,7 +143,7 @@ func (t *life) assign(m *message) {
 	t.ack, t.done, t.refusal, t.doubt, t.stuck, t.validated, t.stopped = nil, nil, nil, nil, false, false, false
 }
 
-func (t *life) acknowledge(m *message) {
+func (t *taskState) acknowledge(m *message) {
 	if t.over() {
 		return // a straggler
 	}
@@ -161,13 +161,13 @@ func (t *life) acknowledge(m *message) {
 }
 
 // take notes the first answer to the assignment.
-func (t *life) take(m *message) {
+func (t *taskState) take(m *message) {
 	if t.taken.IsZero() {
 		t.taken = m.at
 	}
 }
 
-func (t *life) complete(m *message) {
+func (t *taskState) complete(m *message) {
 	t.submitted++
 	switch from := t.worker(m); {
 	case isAuditor(from) && (m.output.verdict.word != "" || m.output.verdict.blocking):
@@ -193,14 +193,14 @@ func (t *life) complete(m *message) {
 
 // worker is who completed the task. A security approval needs its own from_agent; other completions are their
 // assignee's when they do not say.
-func (t *life) worker(m *message) string {
+func (t *taskState) worker(m *message) string {
 	if m.from == "" && t.assigned != nil && !isAuditor(t.assigned.to) {
 		return agentName(t.assigned.to)
 	}
 	return agentName(m.from)
 }
 
-func (t *life) reject(m *message) {
+func (t *taskState) reject(m *message) {
 	t.everRejected++
 	for i := range t.reviews {
 		t.reviews[i].void = true
@@ -211,7 +211,7 @@ func (t *life) reject(m *message) {
 	}
 }
 
-func (t *life) approve(m *message) {
+func (t *taskState) approve(m *message) {
 	if t.state != stateNone && t.answer(m) {
 		t.state, t.end, t.refusal, t.validated = stateApproved, m.at, nil, true
 		t.answered()
@@ -219,15 +219,15 @@ func (t *life) approve(m *message) {
 }
 
 // answered settles whatever the task's agent has asked.
-func (t *life) answered() { t.blockers, t.doubt, t.stuck = nil, nil, false }
+func (t *taskState) answered() { t.blockers, t.doubt, t.stuck = nil, nil, false }
 
 // over reports whether the task is approved. A task that nobody assigned is over with its completion too.
-func (t *life) over() bool {
+func (t *taskState) over() bool {
 	return t.state == stateApproved || t.assigned == nil && !t.end.IsZero()
 }
 
 // project is the newest assignment's context.project.
-func (t *life) project() string { return t.assigned.project() }
+func (t *taskState) project() string { return t.assigned.project() }
 
 // project is an assignment's context.project.
 func (m *message) project() string {
@@ -238,7 +238,7 @@ func (m *message) project() string {
 }
 
 // deadline is the rejection's while one stands, else the assignment's; zero when there is none.
-func (t *life) deadline() time.Time {
+func (t *taskState) deadline() time.Time {
 	if t.refusal != nil && t.refusal.answer.deadline.known() {
 		return t.refusal.answer.deadline.from(t.refusal)
 	}

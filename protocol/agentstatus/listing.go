@@ -2,10 +2,10 @@ package agentstatus
 
 import "hash/maphash"
 
-// round is a folder's names as the last census met them, one after the other. Folders give their names in much the same
+// listing is a folder's names as the last census met them, one after the other. Folders give their names in much the same
 // order each time, so that a name is found where it is expected: to look each up among 100,000 tasks all over the
 // memory takes ten times as long.
-type round struct {
+type listing struct {
 	seed maphash.Seed
 	was  []tick // the last census
 	at   int    // how far this one has come in it
@@ -20,13 +20,13 @@ type tick struct {
 	kind names
 }
 
-func newRound() *round { return &round{seed: maphash.MakeSeed()} }
+func newRound() *listing { return &listing{seed: maphash.MakeSeed()} }
 
 // roundAhead is how many names may have gone in a row until those that follow are looked up one by one.
 const roundAhead = 16
 
 // find gives the task that the name stood for, if it stands for it still.
-func (r *round) find(sum uint64) (tick, bool) {
+func (r *listing) find(sum uint64) (tick, bool) {
 	for i, end := r.at, min(r.at+roundAhead, len(r.was)); i < end; i++ {
 		if r.was[i].sum == sum {
 			r.at = i + 1
@@ -37,10 +37,10 @@ func (r *round) find(sum uint64) (tick, bool) {
 }
 
 // tick takes note that the name was met.
-func (r *round) tick(t tick) {
+func (r *listing) tick(t tick) {
 	t.task.seen |= t.kind
 	r.now = append(r.now, t)
 }
 
 // turn ends a census.
-func (r *round) turn() { r.was, r.now, r.at = r.now, r.was[:0], 0 }
+func (r *listing) turn() { r.was, r.now, r.at = r.now, r.was[:0], 0 }

@@ -16,8 +16,8 @@ import (
 // chiefName is the orchestrator's name as an agent.
 const chiefName = "orchestrator"
 
-// chief is the orchestrator: the process that starts and resumes workers.
-type chief struct {
+// orchestratorState is the orchestrator: the process that starts and resumes workers.
+type orchestratorState struct {
 	files    [2]jsonfile.Reading[int]
 	presence protocol.Presence
 	evidence string
@@ -35,10 +35,10 @@ func (p *Project) readChief() {
 }
 
 // claims reports whether there is any pid file.
-func (c *chief) claims() bool { return c.files[0].There || c.files[1].There }
+func (c *orchestratorState) claims() bool { return c.files[0].There || c.files[1].There }
 
 // judgeChief says whether the orchestrator lives.
-func (p *Project) judgeChief(c *census) {
+func (p *Project) judgeChief(c *processScan) {
 	k := &p.chief
 	k.presence, k.evidence, k.pid, k.leader = protocol.PresenceUnproved, "", 0, protocol.Identity{}
 	for i := range k.files {
@@ -76,7 +76,7 @@ func (p *Project) mayBeChief(row proc.Process, r *jsonfile.Reading[int]) bool {
 }
 
 // agent shows the orchestrator where it has a pid file.
-func (k *chief) agent() protocol.Agent {
+func (k *orchestratorState) agent() protocol.Agent {
 	return protocol.Agent{Name: chiefName, PID: k.pid, Process: k.leader, Presence: k.presence, Evidence: k.evidence}
 }
 
@@ -99,7 +99,7 @@ func (p *Project) lockFiles() []string {
 
 // locks shows who holds the flocks now. A side file that nobody holds means nothing, however long it has lain there:
 // the document's "existence means locked" is not what its software does. None is ever opened for locking here.
-func (p *Project) locks(c *census) []protocol.Lock {
+func (p *Project) locks(c *processScan) []protocol.Lock {
 	var list []protocol.Lock
 	for _, file := range p.lockFiles() {
 		held, err := p.sys.holders(filepath.Join(p.real, Base, filepath.FromSlash(file)))
@@ -117,7 +117,7 @@ func (p *Project) locks(c *census) []protocol.Lock {
 	return list
 }
 
-func (p *Project) nameOf(c *census, id proc.Identity) string {
+func (p *Project) nameOf(c *processScan, id proc.Identity) string {
 	name := c.byPID[id.PID].Name
 	if argv, err := p.sys.command(id.PID); name == "" && err == nil && len(argv) > 0 {
 		name = filepath.Base(argv[0])

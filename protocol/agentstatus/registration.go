@@ -12,8 +12,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Post is an agent's place as one of our own commands takes it: somebody vouches for the process.
-type Post struct {
+// Registration is an agent's place as one of our own commands takes it: somebody vouches for the process.
+type Registration struct {
 	Agent   string
 	Process protocol.Identity
 	// Keeper starts the agent again when its process ends, so that its end is no death while the Keeper lives.
@@ -31,7 +31,7 @@ type Post struct {
 
 // Enroll boots an agent (Prepare) and puts its process on its card. A name that another living process has, and does
 // not share, is ErrTaken.
-func (c *Client) Enroll(ctx context.Context, post Post, now time.Time) error {
+func (c *Client) Enroll(ctx context.Context, post Registration, now time.Time) error {
 	c.p.Begin(now)
 	if !plainID(post.Agent) {
 		return fmt.Errorf("%q is not a name for an agent: it cannot be used as a file name", post.Agent)
@@ -70,7 +70,7 @@ func (c *Client) Enroll(ctx context.Context, post Post, now time.Time) error {
 
 // enroll puts a new process on the card. kept: the daemon keeps the heartbeat of another living process of the agent, and
 // does so again when the new process has left.
-func (c *Client) enroll(ctx context.Context, post Post, living []protocol.Identity, kept bool, now time.Time) error {
+func (c *Client) enroll(ctx context.Context, post Registration, living []protocol.Identity, kept bool, now time.Time) error {
 	p := c.p
 	boot := protocol.Boot{Agent: post.Agent, PID: post.Process.PID, Process: post.Process, Session: post.Session, Now: now}
 	if err := p.prepare(ctx, boot); err != nil {
@@ -88,7 +88,7 @@ func (c *Client) enroll(ctx context.Context, post Post, living []protocol.Identi
 
 // join adds what a second of our commands knows of a process that is enrolled already: whoever started a worker, and
 // the worker itself. What the first one said stays.
-func (c *Client) join(post Post, living []protocol.Identity) error {
+func (c *Client) join(post Registration, living []protocol.Identity) error {
 	return c.p.editCard(post.Agent, func(f *cardFile) {
 		f.speak(living)
 		f.Kept, f.Worker = f.Kept || post.Kept, f.Worker || post.Claims
@@ -175,7 +175,7 @@ func (p *Project) leave(agent string, l Leaving) error {
 }
 
 // describe puts what the card says of an agent into what policies read.
-func (k *card) describe(a *protocol.Agent) {
+func (k *agentRecord) describe(a *protocol.Agent) {
 	a.Process, a.Others, a.Held = k.process, k.others, k.held
 	a.Keeper, a.Kept, a.Claims, a.Ending, a.Told = k.keeper, k.kept, k.worker, k.ending, k.told
 	if k.left != "" {

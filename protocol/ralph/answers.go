@@ -34,8 +34,8 @@ type note struct {
 	Error  string `json:"error,omitzero"`
 }
 
-// notes are the newest answers about one task.
-type notes struct {
+// answers are the newest answers about one task.
+type answers struct {
 	Task    string `json:"task"`
 	Answers []note `json:"answers"` // oldest first
 }
@@ -82,8 +82,8 @@ func (p *Project) noted(id string, n note) (note, error) {
 	return note{}, nil
 }
 
-func decodeNotes(o jsonfile.Object) notes {
-	ns := notes{}
+func decodeNotes(o jsonfile.Object) answers {
+	ns := answers{}
 	ns.Task, _ = o.String("task")
 	list, _ := o.Array("answers")
 	for _, v := range list {

@@ -7,12 +7,12 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// bench is where the agents sit: a folder each (codex_status/), or a single status file, and the registry.
-type bench struct {
-	desks    map[string]*place                  // by folder, e.g. "codex_status"
-	singles  map[string]*jsonfile.Reading[beat] // by file, e.g. "planner.status.json"
-	cards    map[string]*jsonfile.Reading[card] // by file in steward/agents
-	registry jsonfile.Reading[roll]
+// agentDirs is where the agents sit: a folder each (codex_status/), or a single status file, and the registry.
+type agentDirs struct {
+	desks    map[string]*place                         // by folder, e.g. "codex_status"
+	singles  map[string]*jsonfile.Reading[beat]        // by file, e.g. "planner.status.json"
+	cards    map[string]*jsonfile.Reading[agentRecord] // by file in steward/agents
+	registry jsonfile.Reading[registryContent]
 	signs    map[string]*signs // by agent
 }
 
@@ -22,8 +22,8 @@ type place struct {
 	current jsonfile.Reading[current]
 }
 
-func newBench() bench {
-	return bench{desks: map[string]*place{}, singles: map[string]*jsonfile.Reading[beat]{}, cards: map[string]*jsonfile.Reading[card]{}, signs: map[string]*signs{}}
+func newBench() agentDirs {
+	return agentDirs{desks: map[string]*place{}, singles: map[string]*jsonfile.Reading[beat]{}, cards: map[string]*jsonfile.Reading[agentRecord]{}, signs: map[string]*signs{}}
 }
 
 func beatFile(desk string) string    { return desk + "/heartbeat.json" }
@@ -62,7 +62,7 @@ func (p *Project) readCards() {
 	if files, fresh := p.list(agentsDir); fresh {
 		for _, f := range files {
 			if file := path.Join(agentsDir, f); strings.HasSuffix(f, ".json") && p.bench.cards[file] == nil {
-				p.bench.cards[file] = &jsonfile.Reading[card]{}
+				p.bench.cards[file] = &jsonfile.Reading[agentRecord]{}
 			}
 		}
 	}

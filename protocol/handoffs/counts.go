@@ -9,13 +9,13 @@ import (
 
 // closed is a message off the list. It costs nothing but this until its file changes.
 type closed struct {
-	at          place
+	at          box
 	mtime, size int64
-	fact        *fact // nil: passed over unread
+	fact        *event // nil: passed over unread
 }
 
-// fact is what the figures want to know of a message.
-type fact struct {
+// event is what the figures want to know of a message.
+type event struct {
 	id, to, kind               string
 	workflow, workflowID, spec string
 	created                    jsonfile.Stated
@@ -23,8 +23,8 @@ type fact struct {
 	replies                    []string
 }
 
-// tally sums the closed messages up, so that no look has to go through them.
-type tally struct {
+// counts sums the closed messages up, so that no look has to go through them.
+type counts struct {
 	flow     workflow // which workflow the counts are about
 	sums     sums
 	ids      map[string]int // files per id
@@ -39,7 +39,7 @@ type sums struct {
 }
 
 // add counts a message, or with a sign of -1 takes it off.
-func (s *sums) add(f *fact, flow *workflow, sign int) {
+func (s *sums) add(f *event, flow *workflow, sign int) {
 	s.messages += sign
 	if f.kind == typeEscalation {
 		s.escalations += sign
@@ -68,7 +68,7 @@ func (s *sums) add(f *fact, flow *workflow, sign int) {
 
 // has reports whether a message belongs to the workflow: by the workflow's id where the message names one, else by
 // kind and spec, and not from before its start.
-func (w *workflow) has(f *fact) bool {
+func (w *workflow) has(f *event) bool {
 	switch {
 	case *w == workflow{}:
 		return false
@@ -85,9 +85,9 @@ func (w *workflow) has(f *fact) bool {
 }
 
 // factOf is what the figures want to know of a message that is still listed.
-func (p *Project) factOf(n *note) *fact {
+func (p *Project) factOf(n *note) *event {
 	m := &n.Value
-	f := &fact{id: m.id, to: m.to, kind: m.kind, workflow: m.workflow, workflowID: m.workflowID, spec: m.spec, created: m.created, replies: m.replies}
+	f := &event{id: m.id, to: m.to, kind: m.kind, workflow: m.workflow, workflowID: m.workflowID, spec: m.spec, created: m.created, replies: m.replies}
 	if m.isWork() && n.where() == completed {
 		if from := p.acceptedAt(n); !from.IsZero() && n.ended().After(from) {
 			f.span = n.ended().Sub(from)
@@ -158,7 +158,7 @@ func (p *Project) drop(file string) {
 	delete(p.closed, file)
 }
 
-func (p *Project) count(f *fact, sign int) {
+func (p *Project) count(f *event, sign int) {
 	t := &p.tally
 	if t.ids == nil {
 		t.ids, t.answered = map[string]int{}, map[string]int{}

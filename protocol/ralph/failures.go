@@ -30,14 +30,14 @@ type marking struct {
 	at       time.Time
 }
 
-// marks are the newest marking of each task.
-type marks struct {
+// failures are the newest marking of each task.
+type failures struct {
 	tail folder.Tail
 	of   map[string]marking
 }
 
-func newMarks() marks {
-	return marks{tail: folder.Tail{File: marksFile, Max: maxMarks, Last: maxMarks}, of: map[string]marking{}}
+func newMarks() failures {
+	return failures{tail: folder.Tail{File: marksFile, Max: maxMarks, Last: maxMarks}, of: map[string]marking{}}
 }
 
 // readMarks reads what was appended to the record; it costs one stat when nothing was.

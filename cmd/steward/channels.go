@@ -18,9 +18,9 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// herald brings incidents to the human through the channels that are configured at the moment, and hears the presses of
+// channels brings incidents to the human through the channels that are configured at the moment, and hears the presses of
 // their buttons.
-type herald struct {
+type channels struct {
 	ledger *escalate.Ledger
 	popups *desktop.Popups
 	state  *jsonfile.Root
@@ -34,21 +34,21 @@ type herald struct {
 	changed   chan struct{} // the configuration is another one
 
 	mu      sync.Mutex // guards what follows
-	courier *escalate.Courier
-	outlets *outlets
+	courier *escalate.Dispatcher
+	outlets *channelSet
 	names   []string
 	known   map[string]status.Channel
-	trial   *trial
+	trial   *testMessage
 }
 
-func newHerald(h *house) *herald {
-	return &herald{ledger: h.ledger, popups: desktop.NewPopupsIn(h.paths.State), state: h.state, log: h.log, config: h.escalation, human: h.human,
+func newHerald(h *daemon) *channels {
+	return &channels{ledger: h.ledger, popups: desktop.NewPopupsIn(h.paths.State), state: h.state, log: h.log, config: h.escalation, human: h.human,
 		answer: h.answer, told: h.noteDelivery, delivered: func(c, r string) { h.metrics.Delivered(c, r) },
 		changed: make(chan struct{}, 1), known: map[string]status.Channel{}}
 }
 
 // reconfigure has the channels set up anew.
-func (a *herald) reconfigure() {
+func (a *channels) reconfigure() {
 	select {
 	case a.changed <- struct{}{}:
 	default:
@@ -56,7 +56,7 @@ func (a *herald) reconfigure() {
 }
 
 // Run delivers until ctx ends, through the channels as they are configured.
-func (a *herald) Run(ctx context.Context) error {
+func (a *channels) Run(ctx context.Context) error {
 	for {
 		turn, end := context.WithCancel(ctx)
 		courier := a.assemble()
@@ -82,8 +82,8 @@ func (a *herald) Run(ctx context.Context) error {
 	}
 }
 
-// assemble sets up the configured channels and the courier who goes by them.
-func (a *herald) assemble() *escalate.Courier {
+// assemble sets up the configured channels and the dispatcher who goes by them.
+func (a *channels) assemble() *escalate.Dispatcher {
 	cfg := a.config()
 	var key []byte
 	if cfg.Ntfy.ReplyTopic != "" {
@@ -99,7 +99,7 @@ func (a *herald) assemble() *escalate.Courier {
 	for _, name := range cfg.Channels {
 		channels = append(channels, a.counted(o.channel(name)))
 	}
-	courier := escalate.NewCourier(a.ledger, cfg, channels, time.Now, a.log)
+	courier := escalate.NewDispatcher(a.ledger, cfg, channels, time.Now, a.log)
 	courier.Told = a.told
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,7 +111,7 @@ func (a *herald) assemble() *escalate.Courier {
 }
 
 // incident gives an incident as it stands in the ledger; nil for a summary.
-func (a *herald) incident(key string) *escalate.Incident {
+func (a *channels) incident(key string) *escalate.Incident {
 	i, err := a.ledger.Find(key)
 	if err != nil || i.Key != key {
 		return nil
@@ -120,7 +120,7 @@ func (a *herald) incident(key string) *escalate.Incident {
 }
 
 // counted has the metrics see every delivery, and the status the latest of each channel.
-func (a *herald) counted(c escalate.Channel) escalate.Channel {
+func (a *channels) counted(c escalate.Channel) escalate.Channel {
 	deliver := c.Deliver
 	c.Deliver = func(ctx context.Context, n escalate.Notice) (string, error) {
 		result, err := deliver(ctx, n)
@@ -136,7 +136,7 @@ func (a *herald) counted(c escalate.Channel) escalate.Channel {
 }
 
 // note remembers how a channel did the last time.
-func (a *herald) note(name string, err error) {
+func (a *channels) note(name string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := status.Channel{Name: name, OK: err == nil, At: time.Now().UTC()}
@@ -147,7 +147,7 @@ func (a *herald) note(name string, err error) {
 }
 
 // channels tells how the configured channels do.
-func (a *herald) channels() []status.Channel {
+func (a *channels) channels() []status.Channel {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var list []status.Channel
@@ -170,7 +170,7 @@ func (a *herald) channels() []status.Channel {
 const probeLimit = 5 * time.Second
 
 // probe finds out, without sending anything, which channels could be used now.
-func (a *herald) probe(ctx context.Context) {
+func (a *channels) probe(ctx context.Context) {
 	a.mu.Lock()
 	o, names := a.outlets, a.names
 	a.mu.Unlock()
@@ -197,7 +197,7 @@ func (a *herald) probe(ctx context.Context) {
 }
 
 // remark has something said in passing.
-func (a *herald) remark(r rules.Remark) {
+func (a *channels) remark(r rules.Remark) {
 	a.mu.Lock()
 	courier := a.courier
 	a.mu.Unlock()
@@ -207,7 +207,7 @@ func (a *herald) remark(r rules.Remark) {
 }
 
 // hearPushes takes the presses that come back over the net.
-func (a *herald) hearPushes(ctx context.Context) {
+func (a *channels) hearPushes(ctx context.Context) {
 	a.mu.Lock()
 	ntfy := a.outlets.ntfy
 	a.mu.Unlock()
@@ -229,7 +229,7 @@ const (
 	insistTimes = 30
 )
 
-func (a *herald) insist(ctx context.Context, p push.Press) {
+func (a *channels) insist(ctx context.Context, p push.Press) {
 	for range insistTimes {
 		select {
 		case <-ctx.Done():
@@ -242,7 +242,7 @@ func (a *herald) insist(ctx context.Context, p push.Press) {
 	}
 }
 
-func (a *herald) pressedPush(ctx context.Context, p push.Press) error {
+func (a *channels) pressedPush(ctx context.Context, p push.Press) error {
 	return a.pressed(ctx, p.Key, escalate.Reply{Option: p.Option, Rev: p.Rev, Via: escalate.ViaPush})
 }
 
@@ -253,7 +253,7 @@ func final(err error) bool {
 }
 
 // pressed takes a press for an answer. Those of an earlier run come again, and are refused like any other late one.
-func (a *herald) pressed(ctx context.Context, key string, r escalate.Reply) error {
+func (a *channels) pressed(ctx context.Context, key string, r escalate.Reply) error {
 	if a.ofTrial(key, r) {
 		return nil
 	}

@@ -12,13 +12,13 @@ import (
 
 // mailbox is one messages/to-<agent>.json: {messages[], lastRead}.
 type mailbox struct {
-	letters  []letter
+	letters  []message
 	lastRead jsonfile.Stated // zero if it is null
 	issues   issues          // of the file itself
 }
 
-// letter is one message.
-type letter struct {
+// message is one message.
+type message struct {
 	index  int
 	kind   string // task_assignment, completion_report, …; open
 	task   string // its taskId where that is a plain name
@@ -30,7 +30,7 @@ type letter struct {
 	raw    jsonfile.Sum
 	build  *build // of a completion_report
 	plea   *call
-	sum    jsonfile.Sum // of a plea's meaning: white space around it, and other messages, are none of it
+	sum    jsonfile.Sum // of a question's meaning: white space around it, and other messages, are none of it
 	reply  reply
 	issues issues
 }
@@ -75,8 +75,8 @@ func decodeMailbox(o jsonfile.Object) mailbox {
 	return m
 }
 
-func decodeLetter(index int, v jsonfile.Value) letter {
-	l := letter{index: index, raw: jsonfile.SumOf(v.Raw())}
+func decodeLetter(index int, v jsonfile.Value) message {
+	l := message{index: index, raw: jsonfile.SumOf(v.Raw())}
 	o, ok := v.Object()
 	if !ok.OK() {
 		l.issues.schema(v.Path(), "the message is not an object")
@@ -123,7 +123,7 @@ var pleaKinds = map[string]protocol.Severity{
 	"blocker": protocol.High, "escalation": protocol.High,
 }
 
-// urgent pleas are a human's at once; the others may be settled among the agents first.
+// urgent questions are a human's at once; the others may be settled among the agents first.
 func (c *call) urgent() bool { return c.blocking || c.severity.Rank() >= protocol.High.Rank() }
 
 func decodeCall(kind string, o jsonfile.Object) *call {
@@ -148,8 +148,8 @@ func decodeCall(kind string, o jsonfile.Object) *call {
 	return c
 }
 
-// isAnswer reports whether a message settles a plea about the same task.
-func (l *letter) isAnswer() bool {
+// isAnswer reports whether a message settles a question about the same task.
+func (l *message) isAnswer() bool {
 	return l.kind == "answer" || strings.HasSuffix(l.kind, "_response") || strings.HasSuffix(l.kind, "_answer")
 }
 

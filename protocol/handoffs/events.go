@@ -8,9 +8,9 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// story turns what changes between two looks into the events of protocol 001, Agent Events Log. What happened before
+// events turns what changes between two looks into the events of protocol 001, Agent Events Log. What happened before
 // steward came is not its to tell.
-type story struct {
+type events struct {
 	lives map[string]*life  // by handoff
 	minds map[string]string // the class of each agent's status
 	open  map[string]*happening
@@ -19,7 +19,7 @@ type story struct {
 
 // life is how far a handoff had come at the last look.
 type life struct {
-	at       place
+	at       box
 	file     string
 	accepted time.Time // when it was seen to be accepted, last
 	seen     time.Time
@@ -38,11 +38,11 @@ const (
 	maxOpen     = 256
 )
 
-func newStory() story {
-	return story{lives: map[string]*life{}, minds: map[string]string{}, open: map[string]*happening{}}
+func newStory() events {
+	return events{lives: map[string]*life{}, minds: map[string]string{}, open: map[string]*happening{}}
 }
 
-func (s *story) forget(id, file string) {
+func (s *events) forget(id, file string) {
 	if l := s.lives[id]; l != nil && l.file == file {
 		delete(s.lives, id)
 	}
@@ -212,7 +212,7 @@ func (p *Project) events() []protocol.Event {
 			at = born.At
 		}
 		if due := at.Add(clientsTime); p.Now.Before(due) {
-			p.Patience.Wish(due)
+			p.Patience.RetryAt(due)
 			continue
 		}
 		turns = append(turns, turn{h, at})

@@ -15,22 +15,22 @@ const (
 	maxKey   = 256 // bytes; a popup of a longer key is not remembered
 )
 
-// mark says where a popup stands: the id that its server gave, which means this popup in that life of the server
+// popupRef says where a popup stands: the id that its server gave, which means this popup in that life of the server
 // only. A life is the bus (GetId: made anew by every start of a bus, so that another bus at the same address is another
 // one) and the server's unique name on it (never given twice by one bus). A mark without an id is a popup that should
 // stand and went with its server, or one of a system that gives no ids.
-type mark struct {
+type popupRef struct {
 	Bus   string `json:"bus,omitempty"`
 	Owner string `json:"owner,omitempty"`
 	ID    uint32 `json:"id,omitempty"`
 }
 
 // sameLife says whether the id of m counts for the server that at comes from. A life that is not known is like no other.
-func (m mark) sameLife(at mark) bool {
+func (m popupRef) sameLife(at popupRef) bool {
 	return m.ID != 0 && m.Bus != "" && m.Owner != "" && m.Bus == at.Bus && m.Owner == at.Owner
 }
 
-// book remembers on disk which popup stands for which key, for the run after this one, however this one ends. What a
+// popupStore remembers on disk which popup stands for which key, for the run after this one, however this one ends. What a
 // kill leaves, by the moment at which it comes:
 //
 //	before Notify is sent     nothing; the caller's own books say that this message is still to be shown
@@ -48,7 +48,7 @@ func (m mark) sameLife(at mark) bool {
 // it must: a press that a kill swallows brings the popup back, with fresh buttons.
 //
 // A nil book remembers nothing.
-type book struct {
+type popupStore struct {
 	dir     string
 	once    sync.Once
 	writer  sync.Mutex // held while the file is written; taken before mu
@@ -65,19 +65,19 @@ type book struct {
 
 type entry struct {
 	Key string `json:"key"`
-	mark
+	popupRef
 }
 
 // newBook gives the book of a state folder; nil without one.
-func newBook(dir string) *book {
+func newBook(dir string) *popupStore {
 	if dir == "" {
 		return nil
 	}
-	return &book{dir: dir}
+	return &popupStore{dir: dir}
 }
 
 // inherited gives what the run before left, the oldest first.
-func (b *book) inherited() []entry {
+func (b *popupStore) inherited() []entry {
 	if b == nil {
 		return nil
 	}
@@ -91,21 +91,21 @@ func (b *book) inherited() []entry {
 }
 
 // put notes that the popup of a key stands. A server that gives the id of another key's popup has replaced that one.
-func (b *book) put(key string, m mark) {
+func (b *popupStore) put(key string, m popupRef) {
 	if len(key) > maxKey || !utf8.ValidString(key) {
 		return
 	}
 	if len(m.Bus) > maxName || len(m.Owner) > maxName { // no bus that keeps to the specification
-		m = mark{}
+		m = popupRef{}
 	}
 	b.change(func(all []entry) []entry {
 		for i := range all {
-			if all[i].mark == m && m.ID != 0 && all[i].Key != key {
-				all[i].mark = mark{}
+			if all[i].popupRef == m && m.ID != 0 && all[i].Key != key {
+				all[i].popupRef = popupRef{}
 			}
 		}
 		if i := index(all, key); i >= 0 {
-			all[i].mark = m
+			all[i].popupRef = m
 			return all
 		}
 		all = append(all, entry{key, m})
@@ -114,17 +114,17 @@ func (b *book) put(key string, m mark) {
 }
 
 // void notes that the popup of a key went with its server. The key stays: it is to be shown anew.
-func (b *book) void(key string) {
+func (b *popupStore) void(key string) {
 	b.change(func(all []entry) []entry {
 		if i := index(all, key); i >= 0 {
-			all[i].mark = mark{}
+			all[i].popupRef = popupRef{}
 		}
 		return all
 	})
 }
 
 // drop notes that the popup of a key is gone and is not wanted back.
-func (b *book) drop(key string) {
+func (b *popupStore) drop(key string) {
 	b.change(func(all []entry) []entry {
 		return slices.DeleteFunc(all, func(e entry) bool { return e.Key == key })
 	})
@@ -134,7 +134,7 @@ func index(all []entry, key string) int {
 	return slices.IndexFunc(all, func(e entry) bool { return e.Key == key })
 }
 
-func (b *book) change(f func([]entry) []entry) {
+func (b *popupStore) change(f func([]entry) []entry) {
 	if b == nil {
 		return
 	}
@@ -149,7 +149,7 @@ func (b *book) change(f func([]entry) []entry) {
 }
 
 // flush writes what has changed, and stays until that is done or ctx ends.
-func (b *book) flush(ctx context.Context) {
+func (b *popupStore) flush(ctx context.Context) {
 	if b == nil || b.clean() {
 		return
 	}
@@ -165,7 +165,7 @@ func (b *book) flush(ctx context.Context) {
 }
 
 // later writes what has changed without holding up its caller, the goroutine that reads the bus.
-func (b *book) later() {
+func (b *popupStore) later() {
 	if b == nil || b.clean() {
 		return
 	}
@@ -177,14 +177,14 @@ func (b *book) later() {
 	}
 }
 
-func (b *book) clean() bool {
+func (b *popupStore) clean() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.saved == b.version
 }
 
 // write saves the newest state; who waited for an older write may find it done.
-func (b *book) write() {
+func (b *popupStore) write() {
 	b.writer.Lock()
 	defer b.writer.Unlock()
 	b.mu.Lock()
@@ -204,7 +204,7 @@ func (b *book) write() {
 }
 
 // close writes the rest. What happens from here on is not ours to note.
-func (b *book) close() {
+func (b *popupStore) close() {
 	if b == nil {
 		return
 	}
@@ -217,7 +217,7 @@ func (b *book) close() {
 }
 
 // failed counts the writes that did not work.
-func (b *book) failed() uint64 {
+func (b *popupStore) failed() uint64 {
 	if b == nil {
 		return 0
 	}
@@ -226,7 +226,7 @@ func (b *book) failed() uint64 {
 
 // tag names the popup of a key to servers that put one popup in the place of another by name. Two state folders of one
 // user have nothing in common.
-func (b *book) tag(key string) string {
+func (b *popupStore) tag(key string) string {
 	if b == nil {
 		return ""
 	}

@@ -58,7 +58,7 @@ func apart(rows []config.Project, home, cwd string) (kept []config.Project, twin
 
 // checkGiven refuses what --project cannot mean, before anything is opened. A folder that is not there is waited for, as its
 // disk may come later; with --once there is no later.
-func (h *house) checkGiven(once bool) error {
+func (h *daemon) selectProjects(once bool) error {
 	for _, dir := range h.dirs {
 		info, err := os.Stat(dir)
 		switch {
@@ -73,7 +73,7 @@ func (h *house) checkGiven(once bool) error {
 
 // tellProjects says at once which projects cannot be looked after yet: a slip of the pen looks just like a disk that comes
 // later. It also names the folders that are given under two names.
-func (h *house) tellProjects(refs []config.ProjectRef, twins []twin) {
+func (h *daemon) tellProjects(refs []config.ProjectRef, twins []twin) {
 	for _, t := range twins {
 		if h.manager != "" {
 			h.log.Warn("a project is named twice; the first row holds", "path", t.path, "same_folder_as", t.first)

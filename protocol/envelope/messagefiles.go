@@ -18,8 +18,8 @@ const (
 	heldExt    = ".json.held"
 )
 
-// shelf is what was read of the folder of messages: one slot per file.
-type shelf struct {
+// messageFiles is what was read of the folder of messages: one slot per file.
+type messageFiles struct {
 	slots   map[string]*slot          // by file name
 	stamp   jsonfile.Stamp            // of the folder, when it was listed and had settled
 	order   []string                  // the names then, sorted
@@ -37,8 +37,8 @@ type slot struct {
 	dark    bool     // it cannot be read and may be a deployment
 }
 
-func newShelf() shelf {
-	return shelf{slots: map[string]*slot{}, notices: map[string]*noticeReading{}, unrest: map[string]bool{}, refused: map[string]protocol.Fault{}}
+func newShelf() messageFiles {
+	return messageFiles{slots: map[string]*slot{}, notices: map[string]*noticeReading{}, unrest: map[string]bool{}, refused: map[string]protocol.Fault{}}
 }
 
 // isMessage reports whether a file of that name in the folder is a message.

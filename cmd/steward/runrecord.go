@@ -36,8 +36,8 @@ const (
 	endRebooted = "reboot" // the machine went down under it
 )
 
-// tenure is one run of the daemon, as run.json tells of it.
-type tenure struct {
+// runRecord is one run of the daemon, as run.json tells of it.
+type runRecord struct {
 	// Format is the version of the file; "version" is the program's.
 	Format  int           `json:"format,omitempty"`
 	PID     int           `json:"pid"`
@@ -62,9 +62,9 @@ type tenure struct {
 const soundAfter = 10 * time.Second
 
 // readTenure gives what run.json tells; nil when there is none, or none that can be read.
-func readTenure(state string) *tenure {
+func readTenure(state string) *runRecord {
 	data, err := os.ReadFile(filepath.Join(state, runFile))
-	var t tenure
+	var t runRecord
 	if err != nil || len(data) > maxRun || json.Unmarshal(data, &t) != nil || t.Started.IsZero() {
 		return nil
 	}
@@ -72,7 +72,7 @@ func readTenure(state string) *tenure {
 }
 
 // write stores it. It is a report for people: losing it loses nothing else.
-func (t *tenure) write(root *jsonfile.Root) error {
+func (t *runRecord) write(root *jsonfile.Root) error {
 	t.Format = stateVersion
 	data, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
@@ -84,7 +84,7 @@ func (t *tenure) write(root *jsonfile.Root) error {
 }
 
 // ending says how a run ended that is over. crash is what the program wrote when it broke, or "".
-func (t *tenure) ending(now proc.Identity, crash string) *status.Ending {
+func (t *runRecord) ending(now proc.Identity, crash string) *status.Ending {
 	e := &status.Ending{How: t.How, Why: t.Why, At: t.Ended, Version: t.Version}
 	switch {
 	case t.How != "":
@@ -135,13 +135,13 @@ func takeState(state string) (*platform.FileLock, error) {
 }
 
 // lives reports whether the process of the run is still there.
-func (t *tenure) lives() bool {
+func (t *runRecord) lives() bool {
 	return t.Ended.IsZero() && t.Process.PID != 0 && proc.Check(t.Process) != proc.Gone
 }
 
 // sound reports whether the run was more than a failed start. One that was ready and then killed by somebody's signal
 // has not failed.
-func (t *tenure) sound(at time.Time, crashed bool) bool {
+func (t *runRecord) sound(at time.Time, crashed bool) bool {
 	switch {
 	case t.How == endStopped || t.How == endHanded:
 		return true
@@ -160,7 +160,7 @@ func (t *tenure) sound(at time.Time, crashed bool) bool {
 const forgiveAfter = time.Hour
 
 // failedStarts counts the starts in a row, up to this one, that came to nothing.
-func (t *tenure) failedStarts(now time.Time, crashed bool) int {
+func (t *runRecord) failedStarts(now time.Time, crashed bool) int {
 	if t == nil || t.sound(now, crashed) || now.Sub(t.Started) > forgiveAfter {
 		return 0
 	}
@@ -184,10 +184,10 @@ func firstLine(text string) string {
 	return ""
 }
 
-// assume begins this run's tenure: it finds out how the last one ended, and takes its place.
-func (h *house) assume(now time.Time) error {
+// assume begins this run's runRecord: it finds out how the last one ended, and takes its place.
+func (h *daemon) startRun(now time.Time) error {
 	_ = os.Remove(filepath.Join(h.paths.State, noteFile)) // it was for the one before
-	read, err := takeUp[tenure](h, runFile)
+	read, err := takeUp[runRecord](h, runFile)
 	if err != nil {
 		return err
 	}
@@ -195,9 +195,9 @@ func (h *house) assume(now time.Time) error {
 	if read.Started.IsZero() {
 		before = nil
 	}
-	crash := h.setCrashAside(now)
+	crash := h.saveCrashLog(now)
 	me, _ := proc.Inspect(os.Getpid())
-	t := &tenure{PID: os.Getpid(), Process: me, Version: version(), Manager: h.manager, Started: now.UTC()}
+	t := &runRecord{PID: os.Getpid(), Process: me, Version: version(), Manager: h.manager, Started: now.UTC()}
 	if before != nil {
 		t.Last = before.ending(me, crash)
 		t.Failed = before.failedStarts(now, crash != "")
@@ -213,7 +213,7 @@ func (h *house) assume(now time.Time) error {
 }
 
 // conclude notes how this run ends.
-func (h *house) conclude(err error) {
+func (h *daemon) endRun(err error) {
 	t := h.tenure
 	if t == nil {
 		return

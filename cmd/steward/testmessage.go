@@ -18,8 +18,8 @@ const trialKey = "test"
 // trialTime is how long a human has to press the button of a test message.
 const trialTime = 30 * time.Second
 
-// trial is a test of all channels. What it finds is told while it goes on.
-type trial struct {
+// testMessage is a test of all channels. What it finds is told while it goes on.
+type testMessage struct {
 	mu    sync.Mutex
 	list  []status.Trial
 	rev   int // of its buttons: those of an earlier test count for nothing
@@ -36,8 +36,8 @@ func trialNotice(human string) escalate.Notice {
 }
 
 // begin sends the test by all channels at once, and ends when all is said or the time is up.
-func (o *outlets) begin(ctx context.Context, names []string, human string) *trial {
-	t := &trial{rev: int(time.Now().UnixMilli()), done: make(chan struct{}), press: make(chan struct{}, 1)}
+func (o *channelSet) begin(ctx context.Context, names []string, human string) *testMessage {
+	t := &testMessage{rev: int(time.Now().UnixMilli()), done: make(chan struct{}), press: make(chan struct{}, 1)}
 	for _, name := range names {
 		asks := name == escalate.ChannelDesktop || name == escalate.ChannelNtfy && o.replies
 		t.list = append(t.list, status.Trial{Channel: name, Asks: asks})
@@ -46,7 +46,7 @@ func (o *outlets) begin(ctx context.Context, names []string, human string) *tria
 	return t
 }
 
-func (t *trial) run(ctx context.Context, o *outlets, human string) {
+func (t *testMessage) run(ctx context.Context, o *channelSet, human string) {
 	defer close(t.done)
 	defer t.end()
 	ctx, cancel := context.WithTimeout(ctx, trialTime)
@@ -78,7 +78,7 @@ func (t *trial) run(ctx context.Context, o *outlets, human string) {
 	}
 }
 
-func (t *trial) sent(n int, result string, err error) {
+func (t *testMessage) sent(n int, result string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := &t.list[n]
@@ -91,14 +91,14 @@ func (t *trial) sent(n int, result string, err error) {
 	}
 }
 
-func (t *trial) end() {
+func (t *testMessage) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
 }
 
 // pressed takes a press of the button.
-func (t *trial) pressed(channel string) {
+func (t *testMessage) pressed(channel string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for n := range t.list {
@@ -110,21 +110,21 @@ func (t *trial) pressed(channel string) {
 	}
 }
 
-func (t *trial) entries() []status.Trial {
+func (t *testMessage) entries() []status.Trial {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.list)
 }
 
 // over reports whether nothing more will become of it.
-func (t *trial) over() bool {
+func (t *testMessage) over() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ended || !slices.ContainsFunc(t.list, func(e status.Trial) bool { return !e.Over() })
 }
 
 // reach begins a test of the daemon's channels, one at a time.
-func (a *herald) reach() error {
+func (a *channels) reach() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.trial != nil {
@@ -142,7 +142,7 @@ func (a *herald) reach() error {
 }
 
 // reached tells what became of the last test.
-func (a *herald) reached() []status.Trial {
+func (a *channels) reached() []status.Trial {
 	a.mu.Lock()
 	t := a.trial
 	a.mu.Unlock()
@@ -153,7 +153,7 @@ func (a *herald) reached() []status.Trial {
 }
 
 // ofTrial takes a press of a test message.
-func (a *herald) ofTrial(key string, r escalate.Reply) bool {
+func (a *channels) ofTrial(key string, r escalate.Reply) bool {
 	if key != trialKey {
 		return false
 	}

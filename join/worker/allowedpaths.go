@@ -12,14 +12,14 @@ import (
 	"unicode/utf8"
 )
 
-// ground is where the paths of a request may lie: in the project, and beneath the folders that the configuration adds.
-type ground struct {
+// allowedPaths is where the paths of a request may lie: in the project, and beneath the folders that the configuration adds.
+type allowedPaths struct {
 	project string   // absolute, as it was given
 	roots   []string // with all links resolved
 }
 
-func newGround(project string, paths []string) ground {
-	g := ground{project: project}
+func newGround(project string, paths []string) allowedPaths {
+	g := allowedPaths{project: project}
 	for _, dir := range append([]string{project}, paths...) {
 		if real, err := resolve(filepath.Clean(dir)); err == nil {
 			g.roots = append(g.roots, real)
@@ -36,7 +36,7 @@ const (
 
 // locate gives the absolute path that a request means: relative ones belong to the project, and ~ is a name like any
 // other. The error says why it may not be used.
-func (g ground) locate(path string) (string, error) {
+func (g allowedPaths) locate(path string) (string, error) {
 	if err := sane(path); err != nil {
 		return "", err
 	}
@@ -109,7 +109,7 @@ func bare(err error) error {
 }
 
 // holds reports whether a resolved path lies on the ground.
-func (g ground) holds(real string) bool {
+func (g allowedPaths) holds(real string) bool {
 	for _, root := range g.roots {
 		if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
 			return true
@@ -119,13 +119,13 @@ func (g ground) holds(real string) bool {
 }
 
 // owns reports the same of any path; what cannot be followed is not ours.
-func (g ground) owns(abs string) bool {
+func (g allowedPaths) owns(abs string) bool {
 	real, err := resolve(filepath.Clean(abs))
 	return err == nil && g.holds(real)
 }
 
 // short names a path as people in the project do.
-func (g ground) short(abs string) string {
+func (g allowedPaths) short(abs string) string {
 	if rel, err := filepath.Rel(g.project, abs); err == nil && filepath.IsLocal(rel) {
 		return rel
 	}

@@ -30,21 +30,21 @@ type heartbeatDoc struct {
 }
 
 // pulse is steward's sign of life, given by the loop itself: to the watchdog, and in the heartbeat file.
-func (h *house) pulse(now time.Time) {
+func (h *daemon) selfHeartbeat(now time.Time) {
 	h.line.Pulse(now)
 	if now.Sub(h.beaten).Abs() < beatEvery {
 		return
 	}
 	h.beaten = now
 	h.beat(now, "active")
-	h.standing()
+	h.selfState()
 	h.recover(now)
 }
 
 // standing ends the run when its state folder was removed: nothing can be remembered without it, and the next start makes it
 // anew. A socket that was removed is bound again; only a service that cannot do so ends, because the service manager may make
 // the folder of the socket.
-func (h *house) standing() {
+func (h *daemon) selfState() {
 	if !h.state.Alive() {
 		h.fail(fmt.Errorf("the state folder %s was taken away", h.paths.State))
 		return
@@ -61,7 +61,7 @@ func (h *house) standing() {
 	h.bindErr = err
 }
 
-func (h *house) beat(now time.Time, state string) {
+func (h *daemon) beat(now time.Time, state string) {
 	doc := heartbeatDoc{AgentID: service.Name, PID: os.Getpid(), Version: version(), Beat: now.UTC(), Status: state, Every: beatEvery.Seconds()}
 	if h.tenure != nil {
 		doc.Started = h.tenure.Started

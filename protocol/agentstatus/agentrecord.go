@@ -12,9 +12,9 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// card is what steward keeps of an agent in its own folder: the processes that somebody vouched for, and the
+// agentRecord is what steward keeps of an agent in its own folder: the processes that somebody vouched for, and the
 // operator's hold.
-type card struct {
+type agentRecord struct {
 	there   bool
 	process protocol.Identity   // the newest that speaks for the agent
 	others  []protocol.Identity // further ones, newest first: workers of one name
@@ -74,7 +74,7 @@ func (f *cardFile) speak(processes []protocol.Identity) {
 }
 
 // processes are all that speak for the agent, newest first.
-func (k *card) processes() []protocol.Identity {
+func (k *agentRecord) processes() []protocol.Identity {
 	var list []protocol.Identity
 	if k.process.PID != 0 {
 		list = append(list, k.process)
@@ -83,13 +83,13 @@ func (k *card) processes() []protocol.Identity {
 }
 
 // lists reports whether the process speaks for the agent now.
-func (k *card) lists(id protocol.Identity) bool {
+func (k *agentRecord) lists(id protocol.Identity) bool {
 	in := slices.ContainsFunc(k.processes(), func(other protocol.Identity) bool { return sameProcess(id, other) })
 	return in && id.Proves() && k.left == "" && k.ending == ""
 }
 
-func decodeCard(o jsonfile.Object) card {
-	k := card{process: identityFrom(o), session: text(o, "session"), booted: text(o, "booted"), held: text(o, "held"), kept: flag(o, "kept"), worker: flag(o, "worker"), told: flag(o, "told"),
+func decodeCard(o jsonfile.Object) agentRecord {
+	k := agentRecord{process: identityFrom(o), session: text(o, "session"), booted: text(o, "booted"), held: text(o, "held"), kept: flag(o, "kept"), worker: flag(o, "worker"), told: flag(o, "told"),
 		left: folder.Line(text(o, "left"), 300), ending: folder.Line(text(o, "ending"), 300)}
 	k.once = flag(o, "once")
 	k.at, _ = o.Time("at")
@@ -105,7 +105,7 @@ func decodeCard(o jsonfile.Object) card {
 }
 
 // onDisk is the card as it would be written unchanged.
-func (k *card) onDisk() cardFile {
+func (k *agentRecord) onDisk() cardFile {
 	f := cardFile{Worker: k.worker, Kept: k.kept, Left: k.left, Ending: k.ending, Told: k.told, Once: k.once, Booted: k.booted, Session: k.session, Held: k.held, Keeper: identityOn(k.keeper)}
 	f.speak(k.processes())
 	return f
@@ -131,7 +131,7 @@ func (p *Project) editCard(agent string, change func(*cardFile)) error {
 }
 
 // readCard reads an agent's card; a missing or damaged one is empty.
-func (p *Project) readCard(agent string) (card, error) {
+func (p *Project) readCard(agent string) (agentRecord, error) {
 	o, _, err := p.Root.Load(cardPath(agent), maxFile)
 	switch {
 	case err == nil:
@@ -139,9 +139,9 @@ func (p *Project) readCard(agent string) (card, error) {
 		k.there = true
 		return k, nil
 	case unusable(err):
-		return card{}, nil
+		return agentRecord{}, nil
 	}
-	return card{}, err
+	return agentRecord{}, err
 }
 
 // without drops a process from a list.
@@ -158,6 +158,6 @@ func sameProcess(a, b protocol.Identity) bool {
 const leftShown = 10 * time.Minute
 
 // over reports whether the agent ran once and left long enough ago.
-func (k *card) over(now time.Time) bool {
+func (k *agentRecord) over(now time.Time) bool {
 	return k.once && k.left != "" && now.Sub(k.at) > leftShown
 }
