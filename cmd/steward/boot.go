@@ -51,7 +51,7 @@ func (a *app) bootCommand() *cobra.Command {
 
 func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Boot) error {
 	if !isAgentName(b.Agent) {
-		return usageError{fmt.Errorf("boot: %q is not a name for an agent: use letters, digits, '-', '_' and '.', starting with a letter or a digit", oneWord(b.Agent))}
+		return usageError{fmt.Errorf("boot: %q is not a name for an agent: it must not begin with '-', '.' or a space, nor end with a space", oneWord(b.Agent))}
 	}
 	dir, err := projectDir("boot", project)
 	if err != nil {
