@@ -119,7 +119,6 @@ func (s *loop) step(e event) []assignment {
 	}
 	orders := s.orders()
 	s.announceReady()
-	s.deps.Pulse(s.now())
 	return orders
 }
 

@@ -11,17 +11,16 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// How fine the laws are is measured by breaking one rule of supervisor at a time. Within 200 seeds they notice when
-//   - a silent agent's work is given up before its deadline (early, seed 15),
-//   - work given up by silence, or the run after it, is not marked as possibly run twice (twice, seed 15),
-//   - silence kills within the grace after a resume (grace, seed 39),
+// How much the laws notice is measured by breaking one rule at a time. Within 200 seeds they fail when
+//   - a silent agent's work is given up before its deadline (early, seed 7),
+//   - work given up by silence is not marked as possibly run twice (twice, seed 4),
+//   - silence kills within the grace after a resume (grace, seed 17),
 //   - a client's deferral is lifted at once (settle, seed 6),
-//   - work proved to be lost is given up within the grace (grace, seed 4),
-//   - history does not reach back over a time without saves (lost, seed 200),
-//   - overdue retries are released all at once (pace, seed 21),
-//   - a failing change is tried again without a rest (no rest, seed 1).
-// One rule they do not reach, and a scene in testdata names it: the result of a lost agent is filed as a second one
-// (waiting, the-lost-one-answers-while-its-retry-waits).
+//   - work proved to be lost is given up within the grace (grace, seed 28),
+//   - history does not reach back over a time without scans (lost, seed 164),
+//   - a failing change is tried again without a pause (no rest, seed 53).
+// They do not notice within 200 seeds when history ignores that the memory could not be saved, or when exits of processes are
+// ignored until the next scan. TestSampleAfterSleep names a rule that they do not reach at all.
 
 // Nobody can tell a process that has stopped beating from one that ended unless its identity is on record. What follows
 // says what steward may do to whom, by what really is so.
