@@ -91,6 +91,7 @@ type DeskState struct {
 	Since     time.Duration // for how long it has been
 	Waits     bool          // changes wait for the scanner
 	Rests     bool          // some change that failed is not tried at present
+	Scanned   time.Time     // when the last report was taken in
 	Snapshots []protocol.Snapshot
 }
 
@@ -101,7 +102,7 @@ func (d *Driver) Desk(project string) (s DeskState) {
 		return s
 	}
 	now := d.loop.now()
-	s = DeskState{Busy: desk.busy, Since: now.Sub(desk.since), Waits: len(desk.changes)+len(desk.commands) > 0, Snapshots: desk.snapshots}
+	s = DeskState{Busy: desk.busy, Since: now.Sub(desk.since), Waits: len(desk.changes)+len(desk.commands) > 0, Scanned: desk.scannedAt, Snapshots: desk.snapshots}
 	for _, t := range desk.efforts {
 		s.Rests = s.Rests || now.Before(t.rest)
 	}

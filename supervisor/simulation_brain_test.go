@@ -54,6 +54,8 @@ type place struct {
 	rests     bool // a change that failed is not tried at present
 	looked    bool
 	fullAt    time.Duration // of what the last report shows
+	shows     time.Duration // of what the report that comes now shows
+	scanned   time.Time     // when the loop took in the last one
 	snapshots []protocol.Snapshot
 	failures  map[string][]time.Duration // when which change failed, of the last minute
 }
@@ -133,9 +135,7 @@ func (b *brain) carryOut(job supervisor.Job) supervisor.Outcome {
 }
 
 func (b *brain) report(project string, out supervisor.Outcome, seen time.Duration) {
-	if d := b.desk(project); !b.stopping {
-		d.looked, d.fullAt = true, seen
-	}
+	b.desk(project).shows = seen
 	b.do(func() []supervisor.Job { return b.driver.Report(out) })
 }
 
@@ -143,6 +143,9 @@ func (b *brain) report(project string, out supervisor.Outcome, seen time.Duratio
 func (b *brain) mirror() {
 	for _, d := range b.desks {
 		state := b.driver.Desk(d.s.name)
+		if !state.Scanned.Equal(d.scanned) { // the loop has taken in the report, which it may do after a decision
+			d.scanned, d.looked, d.fullAt = state.Scanned, true, d.shows
+		}
 		d.busy, d.since, d.waits, d.rests, d.snapshots = state.Busy, b.m.awake-state.Since, state.Waits, state.Rests, state.Snapshots
 	}
 }
@@ -401,8 +404,9 @@ func (b *brain) atOnce(step func() []supervisor.Job) {
 	for list := step(); len(list) > 0; list = list[1:] {
 		out := b.carryOut(list[0])
 		d := b.desk(list[0].Project())
-		d.looked, d.fullAt = true, b.m.awake
+		d.shows = b.m.awake
 		list = append(list, b.driver.Report(out)...)
+		d.looked, d.fullAt = true, b.m.awake
 	}
 	b.mirror()
 }
