@@ -102,7 +102,7 @@ func (m *simulation) checkChange(d *place, c protocol.Change) {
 		card := d.s.files.cards[c.Subject.ID]
 		for _, w := range m.inHand(d, c.Subject.ID) {
 			marked := c.Twice || slices.ContainsFunc(card.ledger, func(k protocol.Attempt) bool { return k.Twice })
-			if c.Verb == protocol.VerbCancel && card.result != nil { // it leaves the result as it is, which says so itself
+			if (c.Verb == protocol.VerbCancel || c.Verb == protocol.VerbBury) && card.result != nil { // the result says so itself
 				marked = marked || card.result.Twice
 			}
 			if c.Verb == protocol.VerbConclude && w.p.a.lively() && !d.unseen(w.p.a) && w.p == w.p.a.procs[len(w.p.a.procs)-1] || !marked {
