@@ -60,10 +60,11 @@ var floors = map[string]may{
 	"supervisor/decide": {ours: []string{"protocol", "capacity", "heartbeat", "escalate/rules"}},
 	"supervisor":        {[]string{"protocol", "protocol/jsonfile", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{metricModule}},
 
-	".":        {},
-	"config":   {[]string{".", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{"github.com/BurntSushi/toml"}},
-	"status":   {[]string{"supervisor", "supervisor/decide", "escalate", "escalate/rules", "platform", "protocol"}, []string{metricModule + "/prometheus/promhttp"}},
-	"join/...": {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "join/run"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
+	".":               {},
+	"config":          {[]string{".", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{"github.com/BurntSushi/toml"}},
+	"status":          {[]string{"supervisor", "supervisor/decide", "escalate", "escalate/rules", "platform", "protocol"}, []string{metricModule + "/prometheus/promhttp"}},
+	"status/terminal": {[]string{"protocol", "join/task"}, []string{sysModule}},
+	"join/...":        {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "join/run"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
 
 	// The registry and its handler are wiring; x/sys gives the width of the terminal.
 	"cmd/steward": {[]string{everything}, []string{"github.com/spf13/cobra", metricModule, sysModule}},

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/escalate"
@@ -86,20 +88,20 @@ func renderAnswered(p *page, doc struct {
 	if i.Answer == nil {
 		return
 	}
-	p.line("answered: %s: %s", clean(i.Summary), clean(i.Answer.Label))
+	p.Line("answered: %s: %s", terminal.Clean(i.Summary), terminal.Clean(i.Answer.Label))
 	if i.Subject().Kind == protocol.KindQuestion && i.Opened > 1 && !i.Opening.IsZero() {
-		p.line("  it was asked again at %s, after it had been settled; this answers the question of then", p.clock(i.Opening))
+		p.Line("  it was asked again at %s, after it had been settled; this answers the question of then", p.Clock(i.Opening))
 	}
 	if i.Answer.Stop {
-		p.line("  the agent is told to stop")
+		p.Line("  the agent is told to stop")
 	} else if i.Answer.Option == "" {
-		p.line("  your own words settle the incident")
+		p.Line("  your own words settle the incident")
 	}
 	for _, requirement := range i.Answer.Requirements {
-		p.line("  new requirement: %s", clean(requirement))
+		p.Line("  new requirement: %s", terminal.Clean(requirement))
 	}
 	if i.Answer.Problem != "" {
-		p.line("  nobody waits for it any more: %s", clean(i.Answer.Problem))
+		p.Line("  nobody waits for it any more: %s", terminal.Clean(i.Answer.Problem))
 	}
 }
 
@@ -107,7 +109,7 @@ func renderAnswered(p *page, doc struct {
 func optionWords(options []rules.Option) string {
 	var all []string
 	for _, o := range options {
-		words := fmt.Sprintf("%s (%s)", o.ID, clean(o.Label))
+		words := fmt.Sprintf("%s (%s)", o.ID, terminal.Clean(o.Label))
 		if o.Dangerous {
 			words += " !"
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
@@ -51,7 +53,7 @@ func (a *app) bootCommand() *cobra.Command {
 
 func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Boot) error {
 	if !isAgentName(b.Agent) {
-		return usageError{fmt.Errorf("boot: %q is not a name for an agent: it must not begin with '-', '.' or a space, nor end with a space", oneWord(b.Agent))}
+		return usageError{fmt.Errorf("boot: %q is not a name for an agent: it must not begin with '-', '.' or a space, nor end with a space", terminal.OneWord(b.Agent))}
 	}
 	dir, err := projectDir("boot", project)
 	if err != nil {
@@ -68,7 +70,7 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	}
 	ad, ok := adapterNamed(protocolName)
 	if !ok {
-		return usageError{fmt.Errorf("boot: protocol %s is not spoken by this version; it speaks %s", oneWord(protocolName), protocolNames())}
+		return usageError{fmt.Errorf("boot: protocol %s is not spoken by this version; it speaks %s", terminal.OneWord(protocolName), protocolNames())}
 	}
 	speaker := ad.open(dir, cfg, guardLock)
 	defer speaker.Close()
@@ -87,7 +89,7 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	if a.output == "json" {
 		return a.print(map[string]any{"agent": b.Agent, "project": dir, "protocol": protocolName, "pid": b.PID, "proof": b.Process.Proves()})
 	}
-	fmt.Fprintf(a.out, "✅ %s initialized in %s\n", clean(b.Agent), dir)
+	fmt.Fprintf(a.out, "✅ %s initialized in %s\n", terminal.Clean(b.Agent), dir)
 	return nil
 }
 
@@ -100,11 +102,11 @@ func protocolFor(agent, dir string, cfg config.Config) (string, error) {
 	spoken := projectOf(config.ProjectRef{Path: dir}, cfg, false).Detect()
 	switch len(spoken) {
 	case 0:
-		return "", usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", oneWord(agent), protocolNames())}
+		return "", usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", terminal.OneWord(agent), protocolNames())}
 	case 1:
 		return spoken[0], nil
 	}
-	return "", usageError{fmt.Errorf("boot %s: the project speaks %s; name one with --protocol", oneWord(agent), strings.Join(spoken, " and "))}
+	return "", usageError{fmt.Errorf("boot %s: the project speaks %s; name one with --protocol", terminal.OneWord(agent), strings.Join(spoken, " and "))}
 }
 
 func protocolNames() string {

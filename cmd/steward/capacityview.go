@@ -7,62 +7,64 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 )
 
 func renderCapacity(p *page, c status.Capacity) {
-	head := "load " + share(c.Load.Used)
+	head := "load " + terminal.Share(c.Load.Used)
 	switch c.Load.Binding {
 	case capacity.DimDisk: // it stands where it stands, and has a limit of its own
 		head += " (disk)"
 	case "":
 		head += fmt.Sprintf(" of %.0f %%", 100*c.Threshold)
 	default:
-		head += fmt.Sprintf(" of %.0f %%, %s binds", 100*c.Threshold, clean(c.Load.Binding))
+		head += fmt.Sprintf(" of %.0f %%, %s binds", 100*c.Threshold, terminal.Clean(c.Load.Binding))
 	}
 	if c.Running > 0 {
-		head += ", " + plural(c.Running, "task") + " running"
+		head += ", " + terminal.Plural(c.Running, "task") + " running"
 	}
-	p.styled(bold, "%s", head)
-	p.table("  ", nil, dimensionRows(p, c)...)
+	p.Styled(terminal.Bold, "%s", head)
+	p.Table("  ", nil, dimensionRows(p, c)...)
 	switch e := c.ExhaustedSeconds; {
 	case e > 0 && e <= 1: // the gauge's least, which stands as long as none is left
-		p.styled(red, "open files are used up")
+		p.Styled(terminal.Red, "open files are used up")
 	case e > 0 && e < 120:
-		p.styled(red, "open files run out in about %s", short(time.Duration(e*float64(time.Second))))
+		p.Styled(terminal.Red, "open files run out in about %s", terminal.Short(time.Duration(e*float64(time.Second))))
 	}
 	p.part("Admitted", "", claimRows(p, c))
 	p.part("Largest consumers", "", consumerRows(c.Consumers))
 	if c.Alone {
-		p.styled(dim, "no steward answers: these are this command's own readings; 'steward tasks' tells what was held last")
+		p.Styled(terminal.Dim, "no steward answers: these are this command's own readings; 'steward tasks' tells what was held last")
 		return
 	}
 	p.part("Held", "queue empty", heldRows(p, c.Held))
 	p.part("Waiting at the gate", "", waitingRows(p, c.Waiting))
 }
 
-func dimensionRows(p *page, c status.Capacity) [][]cell {
-	var rows [][]cell
+func dimensionRows(p *page, c status.Capacity) [][]terminal.Cell {
+	var rows [][]terminal.Cell
 	for _, d := range capacity.Dimensions() {
 		used := shareOf(c, d)
-		look := plain
+		look := terminal.Plain
 		if used.Or(0) > c.Threshold {
-			look = red
+			look = terminal.Red
 		}
-		rows = append(rows, []cell{text(d), {share(used), look}, {bar(used), look}, text(sizeOf(c, d)), text(promised(c, d)), text(shutSince(p, c.Gates, d)), text(c.Because[d])})
+		rows = append(rows, []terminal.Cell{terminal.Text(d), terminal.Colored(terminal.Share(used), look), terminal.Colored(bar(used), look), terminal.Text(sizeOf(c, d)), terminal.Text(promised(c, d)), terminal.Text(shutSince(p, c.Gates, d)), terminal.Text(c.Because[d])})
 	}
 	if len(c.Load.Disks) > 1 {
 		for _, project := range slices.Sorted(maps.Keys(c.Load.Disks)) {
 			d := c.Load.Disks[project]
 			used := protocol.Used(d.Used)
-			rows = append(rows, []cell{text("  of " + project), text(share(used)), text(bar(used)), text(mebibytes(d.Free) + " free")})
+			rows = append(rows, []terminal.Cell{terminal.Text("  of " + project), terminal.Text(terminal.Share(used)), terminal.Text(bar(used)), terminal.Text(mebibytes(d.Free) + " free")})
 		}
 	}
 	for _, g := range c.Gates {
 		if g.Dimension == capacity.DimAgent {
-			rows = append(rows, []cell{text("agent " + g.Agent), text(""), text(""), text(gateWords(p, g))})
+			rows = append(rows, []terminal.Cell{terminal.Text("agent " + g.Agent), terminal.Text(""), terminal.Text(""), terminal.Text(gateWords(p, g))})
 		}
 	}
 	return rows
@@ -118,16 +120,16 @@ func promised(c status.Capacity, dimension string) string {
 	if with.Or(0) <= shareOf(c, dimension).Or(0)+0.005 {
 		return ""
 	}
-	return share(with) + " promised"
+	return terminal.Share(with) + " promised"
 }
 
 // claimRows lists what has room: what it is expected to take, and what it takes.
-func claimRows(p *page, c status.Capacity) [][]cell {
-	var rows [][]cell
+func claimRows(p *page, c status.Capacity) [][]terminal.Cell {
+	var rows [][]terminal.Cell
 	for _, k := range c.Claims {
-		state := "admitted, not started, " + p.ago(&k.Since)
+		state := "admitted, not started, " + p.Ago(&k.Since)
 		if k.Taken != nil {
-			state = "taken " + p.ago(k.Taken)
+			state = "taken " + p.Ago(k.Taken)
 		}
 		from := "assumed"
 		if k.Learnt {
@@ -139,9 +141,9 @@ func claimRows(p *page, c status.Capacity) [][]cell {
 		}
 		what := k.Subject
 		if strings.HasPrefix(what, "machine/admission") {
-			what, state = "what started by itself", p.ago(&k.Since)
+			what, state = "what started by itself", p.Ago(&k.Since)
 		}
-		rows = append(rows, []cell{text(what), text(state), text(fmt.Sprintf("%.1f cores, %s (%s)", k.Cores, mebibytes(k.MemoryBytes), from)), text(now)})
+		rows = append(rows, []terminal.Cell{terminal.Text(what), terminal.Text(state), terminal.Text(fmt.Sprintf("%.1f cores, %s (%s)", k.Cores, mebibytes(k.MemoryBytes), from)), terminal.Text(now)})
 	}
 	return rows
 }
@@ -169,44 +171,44 @@ func shutSince(p *page, gates []status.Gate, dimension string) string {
 func gateWords(p *page, g status.Gate) string {
 	of := ""
 	if g.Project != "" {
-		of = " of " + clean(g.Project)
+		of = " of " + terminal.Clean(g.Project)
 	}
-	return fmt.Sprintf("shut for %s, %s%s waiting", short(p.now.Sub(g.Since)), plural(g.Waiting, "task"), of)
+	return fmt.Sprintf("shut for %s, %s%s waiting", terminal.Short(p.Now.Sub(g.Since)), terminal.Plural(g.Waiting, "task"), of)
 }
 
-func consumerRows(list []protocol.Consumer) [][]cell {
-	var rows [][]cell
+func consumerRows(list []protocol.Consumer) [][]terminal.Cell {
+	var rows [][]terminal.Cell
 	for _, c := range list {
 		files := ""
 		if c.Files > 0 {
-			files = plural(c.Files, "file")
+			files = terminal.Plural(c.Files, "file")
 		}
-		rows = append(rows, []cell{text(fmt.Sprintf("pid %d", c.PID)), text(fmt.Sprintf("%.1f cores", c.CPU)), text(mebibytes(c.Memory)), text(files), text(c.Name), {c.Agent, dim}})
+		rows = append(rows, []terminal.Cell{terminal.Text(fmt.Sprintf("pid %d", c.PID)), terminal.Text(fmt.Sprintf("%.1f cores", c.CPU)), terminal.Text(mebibytes(c.Memory)), terminal.Text(files), terminal.Text(c.Name), terminal.Colored(c.Agent, terminal.Dim)})
 	}
 	return rows
 }
 
 func mebibytes(n uint64) string { return fmt.Sprintf("%d MiB", n>>20) }
 
-func heldRows(p *page, held []status.Held) [][]cell {
-	var rows [][]cell
+func heldRows(p *page, held []status.Held) [][]terminal.Cell {
+	var rows [][]terminal.Cell
 	for _, h := range held {
 		since := ""
 		if h.Since != nil {
-			since = "for " + short(p.now.Sub(*h.Since))
+			since = "for " + terminal.Short(p.Now.Sub(*h.Since))
 		}
 		due := ""
 		if h.NotBefore != nil {
-			due = "due " + p.ago(h.NotBefore)
+			due = "due " + p.Ago(h.NotBefore)
 		}
-		rows = append(rows, []cell{text(h.Subject), text(h.Agent), text(h.Priority.String()), text(h.Reason), text(since), text(due), {h.Why, dim}})
+		rows = append(rows, []terminal.Cell{terminal.Text(h.Subject), terminal.Text(h.Agent), terminal.Text(h.Priority.String()), terminal.Text(h.Reason), terminal.Text(since), terminal.Text(due), terminal.Colored(h.Why, terminal.Dim)})
 	}
 	return rows
 }
 
 // waitingRows lists who was told at the gate that there is no room.
-func waitingRows(p *page, list []status.Waiting) [][]cell {
-	var rows [][]cell
+func waitingRows(p *page, list []status.Waiting) [][]terminal.Cell {
+	var rows [][]terminal.Cell
 	for _, w := range list {
 		what := w.Agent
 		if w.Task != "" {
@@ -216,7 +218,7 @@ func waitingRows(p *page, list []status.Waiting) [][]cell {
 		if w.PID > 0 {
 			pid = fmt.Sprintf("pid %d", w.PID)
 		}
-		rows = append(rows, []cell{{w.Project, dim}, text(what), text(pid), text("for " + short(p.now.Sub(w.Since))), text("asks again " + p.soon(w.NotBefore)), {w.Why, dim}})
+		rows = append(rows, []terminal.Cell{terminal.Colored(w.Project, terminal.Dim), terminal.Text(what), terminal.Text(pid), terminal.Text("for " + terminal.Short(p.Now.Sub(w.Since))), terminal.Text("asks again " + p.Soon(w.NotBefore)), terminal.Colored(w.Why, terminal.Dim)})
 	}
 	return rows
 }

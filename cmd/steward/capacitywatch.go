@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
@@ -29,7 +31,7 @@ const (
 // watch shows the capacity every second: on one screen of a terminal, else as blocks one after the other. On a terminal
 // the last picture stays behind.
 func (m *capacityView) watch(ctx context.Context) error {
-	if m.app.output == "json" || !isTerminal(m.app.out) {
+	if m.app.output == "json" || !terminal.IsTerminal(m.app.out) {
 		return m.stream(ctx)
 	}
 	last, err := m.live(ctx)
@@ -101,7 +103,7 @@ func (a *app) live(ctx context.Context, every time.Duration, draw func(context.C
 			return last, err
 		}
 		last = stays
-		shown += fmt.Sprintf("\n%s  every %s; Ctrl-C ends\n", a.page().now.Format(time.TimeOnly), short(every))
+		shown += fmt.Sprintf("\n%s  every %s; Ctrl-C ends\n", a.page().Now.Format(time.TimeOnly), terminal.Short(every))
 		if err := a.write(toCorner + clip(shown, a.height()) + clearBelow); err != nil {
 			return last, err
 		}
@@ -125,7 +127,7 @@ func (a *app) height() int {
 		return n
 	}
 	f, _ := a.out.(*os.File)
-	return cmp.Or(screenHeight(f), usualHeight)
+	return cmp.Or(terminal.ScreenHeight(f), usualHeight)
 }
 
 // clip keeps what fits on a screen, and clears the rest of each line that was longer before.
@@ -154,7 +156,7 @@ func (h history) add(c status.Capacity) {
 var levels = []rune("▁▂▃▄▅▆▇█")
 
 func (p *page) drawHistory(h history) {
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, d := range capacity.Dimensions() {
 		var line strings.Builder
 		for _, s := range h[d] {
@@ -165,7 +167,7 @@ func (p *page) drawHistory(h history) {
 			}
 			line.WriteRune(levels[min(int(v*float64(len(levels))), len(levels)-1)])
 		}
-		rows = append(rows, []cell{text(d), text(line.String())})
+		rows = append(rows, []terminal.Cell{terminal.Text(d), terminal.Text(line.String())})
 	}
 	p.part("The last minute", "", rows)
 }

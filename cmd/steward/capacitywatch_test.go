@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
@@ -38,7 +40,7 @@ func TestHistory(t *testing.T) {
 		c := status.Capacity{Load: supervisor.LoadReport{CPU: protocol.Used(float64(i) / 99)}}
 		h.add(c)
 	}
-	p := &page{width: 200}
+	p := &page{terminal.Page{Width: 200}}
 	p.drawHistory(h)
 	line := strings.Split(p.String(), "\n")[2]
 	if n := strings.Count(line, "█"); n < 7 || n > 14 || !strings.HasSuffix(line, "█") || len([]rune(strings.TrimSpace(line))) != len("cpu     ")+minuteOf {

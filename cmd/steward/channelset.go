@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
@@ -166,7 +168,7 @@ func (o *channelSet) channel(name string) escalate.Channel {
 }
 
 func (o *channelSet) popup(ctx context.Context, n escalate.Notice) (string, error) {
-	proof, err := o.popups.Show(ctx, desktop.Message{Key: n.Key, Title: localTimes(n.Headline(), time.Now()), Text: localTimes(wordsOf(n, shownButtons), time.Now()), Urgency: urgency(n.Severity),
+	proof, err := o.popups.Show(ctx, desktop.Message{Key: n.Key, Title: terminal.LocalTimes(n.Headline(), time.Now()), Text: terminal.LocalTimes(wordsOf(n, shownButtons), time.Now()), Urgency: urgency(n.Severity),
 		Actions: actionsOf(n), Quiet: n.Quiet || n.Hushed})
 	if err == nil && proof.Result == desktop.Sent && runtime.GOOS == "linux" {
 		// On Linux the server says when it shows nothing. Elsewhere "sent" is all the proof there is.
@@ -176,7 +178,7 @@ func (o *channelSet) popup(ctx context.Context, n escalate.Notice) (string, erro
 }
 
 func (o *channelSet) say(ctx context.Context, n escalate.Notice) (string, error) {
-	proof, err := o.speech.Say(ctx, localTimes(n.Sentence(), time.Now()), n.Severity == protocol.Critical)
+	proof, err := o.speech.Say(ctx, terminal.LocalTimes(n.Sentence(), time.Now()), n.Severity == protocol.Critical)
 	if err == nil && proof.Result == desktop.Sent {
 		return proof.Result, errUnheard
 	}
@@ -188,7 +190,7 @@ func (o *channelSet) push(ctx context.Context, n escalate.Notice) (string, error
 	if o.replies {
 		buttons = shownButtons
 	}
-	m := push.Message{Key: n.Key, Rev: n.Rev, Title: localTimes(n.Headline(), time.Now()), Text: localTimes(wordsOf(n, buttons), time.Now()), Severity: string(n.Severity), Blocking: n.Blocking, Over: n.Over}
+	m := push.Message{Key: n.Key, Rev: n.Rev, Title: terminal.LocalTimes(n.Headline(), time.Now()), Text: terminal.LocalTimes(wordsOf(n, buttons), time.Now()), Severity: string(n.Severity), Blocking: n.Blocking, Over: n.Over}
 	if n.Hushed { // whether it rings at night is for the phone to decide
 		m.Severity = string(protocol.Medium)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
@@ -69,7 +71,7 @@ func (a *app) checkFiles(ctx context.Context, args []string) error {
 		}
 		if !known && file != "" && len(all.Findings)+len(all.Faults) == before {
 			return usageError{fmt.Errorf("check: no protocol of the project %s reads %s: it has another name or folder than the protocol's files, or its work ended long ago",
-				oneWord(ref.Path), oneWord(arg))}
+				terminal.OneWord(ref.Path), terminal.OneWord(arg))}
 		}
 	}
 	if a.output == "json" {
@@ -114,7 +116,7 @@ func observed(ctx context.Context, ref config.ProjectRef, cfg config.Config, fil
 
 func (a *app) printChecked(c checked, protocols []string) error {
 	for _, f := range c.Faults {
-		fmt.Fprintf(a.out, "fault: %s: %s\n", oneWord(f.Path), oneWord(f.Problem))
+		fmt.Fprintf(a.out, "fault: %s: %s\n", terminal.OneWord(f.Path), terminal.OneWord(f.Problem))
 	}
 	for _, f := range c.Findings {
 		fmt.Fprintln(a.out, findingLine(f.Severity, f.Subject.String(), f.Field, f.Path, f.Text))
@@ -140,7 +142,7 @@ func projectAround(arg string, cfg config.Config) (ref config.ProjectRef, file s
 	}
 	st, statErr := os.Stat(path)
 	if err != nil || statErr != nil {
-		return ref, "", usageError{fmt.Errorf("check: %s: there is no such file", clean(arg))}
+		return ref, "", usageError{fmt.Errorf("check: %s: there is no such file", terminal.Clean(arg))}
 	}
 	dir := path
 	if !st.IsDir() {
@@ -153,13 +155,13 @@ func projectAround(arg string, cfg config.Config) (ref config.ProjectRef, file s
 			case dir == path:
 				return ref, "", nil
 			case st.IsDir():
-				return ref, "", usageError{fmt.Errorf("check: %s is a folder inside the project %s; use that folder, or a file", clean(arg), clean(dir))}
+				return ref, "", usageError{fmt.Errorf("check: %s is a folder inside the project %s; use that folder, or a file", terminal.Clean(arg), terminal.Clean(dir))}
 			}
 			file, err = filepath.Rel(dir, path)
 			return ref, filepath.ToSlash(file), err
 		}
 		if dir == filepath.Dir(dir) {
-			return ref, "", usageError{fmt.Errorf("check: %s lies in no project that speaks a protocol", clean(arg))}
+			return ref, "", usageError{fmt.Errorf("check: %s lies in no project that speaks a protocol", terminal.Clean(arg))}
 		}
 		dir = filepath.Dir(dir)
 	}

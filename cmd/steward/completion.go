@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/status"
@@ -45,8 +47,8 @@ func (a *app) completeEach(kinds ...string) cobra.CompletionFunc {
 func namesOf(doc status.Document, kind string) []cobra.Completion {
 	var names []cobra.Completion
 	offer := func(name, about string) {
-		if name == clean(name) && !strings.Contains(name, " ") { // the shell's protocol is lines and tabs
-			names = append(names, cobra.CompletionWithDesc(name, oneWord(about)))
+		if name == terminal.Clean(name) && !strings.Contains(name, " ") { // the shell's protocol is lines and tabs
+			names = append(names, cobra.CompletionWithDesc(name, terminal.OneWord(about)))
 		}
 	}
 	switch kind {

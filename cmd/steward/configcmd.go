@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/capacity"
@@ -82,9 +84,9 @@ func (a *app) checkConfig(file string) error {
 	if err != nil {
 		return err
 	}
-	text := clean(file) + ": fine\n"
+	text := terminal.Clean(file) + ": fine\n"
 	for _, note := range notes {
-		text += "note: " + clean(note) + "\n"
+		text += "note: " + terminal.Clean(note) + "\n"
 	}
 	return a.write(text)
 }

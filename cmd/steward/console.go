@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/protocol"
 )
 
@@ -41,17 +43,17 @@ func (c *console) Handle(_ context.Context, r slog.Record) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := fmt.Fprintf(c.out, "%s %s %s\n", r.Time.Local().Format(time.TimeOnly), c.level(r.Level.String()), localTimes(sentence(r.Message, words), r.Time.Local()))
+	_, err := fmt.Fprintf(c.out, "%s %s %s\n", r.Time.Local().Format(time.TimeOnly), c.level(r.Level.String()), terminal.LocalTimes(sentence(r.Message, words), r.Time.Local()))
 	return err
 }
 
 // level is the level in five characters, in the colour of its weight.
 func (c *console) level(name string) string {
-	p := &page{color: c.colored}
-	return p.dye(fmt.Sprintf("%-5s", name), levelStyles[name])
+	p := &page{terminal.Page{Color: c.colored}}
+	return p.Dye(fmt.Sprintf("%-5s", name), levelStyles[name])
 }
 
-var levelStyles = map[string]style{"INFO": green, "WARN": yellow, "ERROR": red}
+var levelStyles = map[string]terminal.Style{"INFO": terminal.Green, "WARN": terminal.Yellow, "ERROR": terminal.Red}
 
 // WithAttrs keeps attributes for every later line.
 func (c *console) WithAttrs(attrs []slog.Attr) slog.Handler {
@@ -74,18 +76,18 @@ func sentence(message string, words []logWord) string {
 	value := map[string]string{}
 	var rest []string
 	for _, w := range words {
-		value[w.key] = clean(w.value)
+		value[w.key] = terminal.Clean(w.value)
 		switch {
 		case slices.Contains([]string{"subject", "state", "verb", "why", "error", "summary", "severity"}, w.key), slices.Contains(unsaid, w.key), w.value == "":
 		default:
-			rest = append(rest, w.key+" "+clean(w.value))
+			rest = append(rest, w.key+" "+terminal.Clean(w.value))
 		}
 	}
 	subject := subjectWords(value["subject"])
 	if project := protocol.ParseQuery(value["subject"]).Project; project != "" {
 		subject = project + ": " + subject
 	}
-	line, what := subject, clean(message)
+	line, what := subject, terminal.Clean(message)
 	switch {
 	case value["state"] != "" && value["subject"] != "":
 		what = "is " + value["state"]

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/livhana/steward/status/terminal"
 )
 
 // TestConsoleLog: on a terminal a log line is a sentence that names its subject.
@@ -57,10 +59,10 @@ func TestOneTimeZone(t *testing.T) {
 		"resumes after 01:14:14Z (attempt 1)":                             "resumes after 20:14:14 (attempt 1)",
 		"2026-13-99T01:14:14Z, 99:99 UTC, 2026-03-15T01:14:14.5Z, UTC, Z": "2026-13-99T01:14:14Z, 99:99 UTC, 2026-03-15T01:14:14.5Z, UTC, Z",
 	} {
-		if got := localTimes(text, now); got != want {
+		if got := terminal.LocalTimes(text, now); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
-		if got := localTimes(text, now.UTC()); got != text {
+		if got := terminal.LocalTimes(text, now.UTC()); got != text {
 			t.Errorf("in UTC %q became %q", text, got)
 		}
 	}

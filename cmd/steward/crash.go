@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
@@ -64,7 +66,7 @@ func (h *daemon) recover(now time.Time) {
 	}
 	h.recovered = true
 	alert := crashAlert()
-	alert.Resolve, alert.Detail = true, "it has run for "+short(healthyAfter)+" since"
+	alert.Resolve, alert.Detail = true, "it has run for "+terminal.Short(healthyAfter)+" since"
 	_ = h.tell(alert)
 }
 

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/escalate"
@@ -142,7 +144,7 @@ func (s *stage) relay(lines io.Reader) {
 		if strings.Contains(line, "level=INFO") && !strings.Contains(line, "msg=changed") && !strings.Contains(line, "msg=agent") {
 			continue
 		}
-		if level, message, words, ok := logLine(line); ok && isTerminal(s.app.out) {
+		if level, message, words, ok := logLine(line); ok && terminal.IsTerminal(s.app.out) {
 			line = sentence(message, words)
 			if level != "INFO" {
 				line = s.app.newConsole(nil).level(level) + " " + line

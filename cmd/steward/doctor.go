@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
@@ -194,14 +196,14 @@ func (d *patient) probes() []probe {
 }
 
 // look is how the level stands on a terminal.
-func (l level) look() style {
+func (l level) look() terminal.Style {
 	switch l {
 	case levelWarn:
-		return yellow
+		return terminal.Yellow
 	case levelFail:
-		return red
+		return terminal.Red
 	}
-	return green
+	return terminal.Green
 }
 
 func (a *app) printDiagnosis(doc diagnosis) error {
@@ -213,23 +215,23 @@ func (a *app) printDiagnosis(doc diagnosis) error {
 	for _, f := range doc.Checks {
 		if f.Area != area {
 			if area != "" {
-				p.full("")
+				p.Full("")
 			}
 			area = f.Area
-			p.full("%s", p.dye(area, bold))
+			p.Full("%s", p.Dye(area, terminal.Bold))
 		}
 		count[f.Level]++
 		renderFinding(p, f)
 	}
-	p.full("\n%s", tally(count))
+	p.Full("\n%s", tally(count))
 	return a.write(p.String())
 }
 
 // renderFinding does not cut: commands in it are to be copied.
 func renderFinding(p *page, f finding) {
-	p.full("  %s%*s%s: %s", p.dye(string(f.Level), f.Level.look()), 6-len(f.Level), "", clean(f.Name), clean(f.Text))
+	p.Full("  %s%*s%s: %s", p.Dye(string(f.Level), f.Level.look()), 6-len(f.Level), "", terminal.Clean(f.Name), terminal.Clean(f.Text))
 	if f.Do != "" {
-		p.full("        → %s", clean(f.Do))
+		p.Full("        → %s", terminal.Clean(f.Do))
 	}
 }
 
@@ -237,7 +239,7 @@ func tally(count map[level]int) string {
 	if count[levelFail]+count[levelWarn] == 0 {
 		return "everything works"
 	}
-	return plural(count[levelFail], "failure") + ", " + plural(count[levelWarn], "warning")
+	return terminal.Plural(count[levelFail], "failure") + ", " + terminal.Plural(count[levelWarn], "warning")
 }
 
 // askDaemon gets the picture of the daemon, if one runs.

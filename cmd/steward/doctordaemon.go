@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
@@ -55,7 +57,7 @@ func judgeDaemon(f daemonFacts) []finding {
 	}
 	switch {
 	case f.doc != nil:
-		return []finding{works(name, "steward %s answers on %s, up %s", f.doc.Version, f.socket, short(f.now.Sub(f.doc.Started))), judgeBeat(f)}
+		return []finding{works(name, "steward %s answers on %s, up %s", f.doc.Version, f.socket, terminal.Short(f.now.Sub(f.doc.Started))), judgeBeat(f)}
 	case isTimeout(f.err):
 		return []finding{broken(name, serviceCommand("restart", f.system)+"; if it was started by hand, end it and start it again",
 			"somebody listens on %s and does not answer", f.socket)}
@@ -79,9 +81,9 @@ func judgeBeat(f daemonFacts) finding {
 	case f.beat.Beat.IsZero():
 		return doubt(name, "look for errors: steward log", "steward runs, but its own heartbeat is not there or cannot be read")
 	case age > staleAfter:
-		return broken(name, "look what it waits for (steward log), then: "+serviceCommand("restart", f.system), "the last one was %s ago: its loop stands still", short(age))
+		return broken(name, "look what it waits for (steward log), then: "+serviceCommand("restart", f.system), "the last one was %s ago: its loop stands still", terminal.Short(age))
 	}
-	return works(name, "%s ago", short(age))
+	return works(name, "%s ago", terminal.Short(age))
 }
 
 // judgeEnd says how the last run that is over ended.
@@ -91,7 +93,7 @@ func judgeEnd(f daemonFacts) []finding {
 	if end == nil {
 		return nil
 	}
-	text := endWords(&page{now: f.now}, end)
+	text := endWords(&page{terminal.Page{Now: f.now}}, end)
 	failed := 0
 	if f.doc == nil && !f.lives {
 		failed = f.run.failedStarts(f.now, f.crash != "")
@@ -133,13 +135,13 @@ func judgeFolder(name, path string, f folder, uid int) []finding {
 	case f.missing:
 		return []finding{works(name, "%s is not there yet; it is made at the first start", path)}
 	case f.err != nil:
-		return []finding{broken(name, "see that you may enter it: ls -ld "+shellQuote(path), "%s cannot be looked at: %v", path, f.err)}
+		return []finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be looked at: %v", path, f.err)}
 	case !f.isDir:
 		return []finding{broken(name, "move it away", "%s is not a folder", path)}
 	case f.owner >= 0 && f.owner != uid && f.owner != 0:
 		return []finding{broken(name, "choose a folder of your own, or run as its owner", "%s belongs to uid %d, and you are %d", path, f.owner, uid)}
 	case f.mode.Perm()&0o022 != 0 && f.mode&os.ModeSticky == 0:
-		return []finding{broken(name, "chmod 700 "+shellQuote(path), "others may write to %s (%s), so steward refuses it", path, f.mode)}
+		return []finding{broken(name, "chmod 700 "+terminal.ShellQuote(path), "others may write to %s (%s), so steward refuses it", path, f.mode)}
 	case f.write != nil:
 		return []finding{broken(name, "make it writable for yourself, or free its disk", "%s cannot be written: %v", path, f.write)}
 	case f.free >= 0 && f.free < leastFree:

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
@@ -61,7 +63,7 @@ func judgeProgram(f programFacts) []finding {
 	}
 	switch {
 	case f.found == "":
-		all = append(all, doubt("PATH", "put a link to it into a folder of PATH: ln -s "+shellQuote(f.path)+" ~/.local/bin/steward",
+		all = append(all, doubt("PATH", "put a link to it into a folder of PATH: ln -s "+terminal.ShellQuote(f.path)+" ~/.local/bin/steward",
 			"`steward` is not found in PATH; boot scripts that call it do not find it"))
 	case f.foundIsOther:
 		all = append(all, doubt("PATH", "remove the one that you do not want, or change the order in PATH",
@@ -143,7 +145,7 @@ func judgeConfig(f configFacts, running bool) []finding {
 	case !f.there:
 		all = append(all, works("file", "there is none at %s%s; the defaults hold", f.file, from))
 	default:
-		all = append(all, works("file", "%s%s is fine and names %s", f.file, from, plural(f.projects, "project")))
+		all = append(all, works("file", "%s%s is fine and names %s", f.file, from, terminal.Plural(f.projects, "project")))
 	}
 	if f.other != "" {
 		all = append(all, doubt("other file", "move what you need of it into "+f.file, "%s is there too, and does not count here", f.other))
@@ -156,7 +158,7 @@ func refusedConfig(f configFacts, from string, running bool) []finding {
 	if running { // it has read an earlier one
 		text = f.file + from + " is refused; the daemon goes on with the former one"
 	}
-	all := []finding{broken("file", "correct it; then: steward config --check "+shellQuote(f.file), "%s", text)}
+	all := []finding{broken("file", "correct it; then: steward config --check "+terminal.ShellQuote(f.file), "%s", text)}
 	for _, p := range problemsOf(f.err) {
 		if p.Line == 0 {
 			all = append(all, broken("problem", "correct it", "%s", p.Text))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -92,11 +94,11 @@ func judgeProject(f projectFacts) []finding {
 	case f.folder.missing:
 		return []finding{broken(name, "make it, or "+correct, "there is no folder %s", path)}
 	case f.folder.err != nil:
-		return []finding{broken(name, "see that you may enter it: ls -ld "+shellQuote(path), "%s cannot be looked at: %v", path, f.folder.err)}
+		return []finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be looked at: %v", path, f.folder.err)}
 	case !f.folder.isDir:
 		return []finding{broken(name, correct, "%s is not a folder", path)}
 	case f.folder.read != nil:
-		return []finding{broken(name, "let yourself read it: chmod u+rx "+shellQuote(path), "%s cannot be read: %v", path, f.folder.read)}
+		return []finding{broken(name, "let yourself read it: chmod u+rx "+terminal.ShellQuote(path), "%s cannot be read: %v", path, f.folder.read)}
 	}
 	all := append([]finding{judgeSpoken(f)}, judgeWriting(f)...)
 	return append(all, judgeReport(f)...)
@@ -104,7 +106,7 @@ func judgeProject(f projectFacts) []finding {
 
 func judgeSpoken(f projectFacts) finding {
 	if len(f.protocols) == 0 {
-		return doubt(f.ref.Name, "boot an agent: steward boot livhana-layer1.1 --project "+shellQuote(f.ref.Path), "%s: no protocol yet", f.ref.Path)
+		return doubt(f.ref.Name, "boot an agent: steward boot livhana-layer1.1 --project "+terminal.ShellQuote(f.ref.Path), "%s: no protocol yet", f.ref.Path)
 	}
 	var how []string
 	for _, p := range f.protocols {
@@ -139,14 +141,14 @@ func judgeReport(f projectFacts) []finding {
 	var all []finding
 	for _, note := range f.report.Notes {
 		if strings.HasPrefix(note, "paused") {
-			all = append(all, doubt(f.ref.Name, "steward resume "+shellQuote(f.ref.Name), "%s", note))
+			all = append(all, doubt(f.ref.Name, "steward resume "+terminal.ShellQuote(f.ref.Name), "%s", note))
 		}
 	}
 	for _, fault := range f.report.Faults[:min(len(f.report.Faults), shownFaults)] {
 		all = append(all, judgeFault(f.ref.Name, fault))
 	}
 	if rest := len(f.report.Faults) - shownFaults; rest > 0 {
-		all = append(all, doubt(f.ref.Name, "steward status -o json", "and %s more", plural(rest, "fault")))
+		all = append(all, doubt(f.ref.Name, "steward status -o json", "and %s more", terminal.Plural(rest, "fault")))
 	}
 	return all
 }

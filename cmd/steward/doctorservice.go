@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/platform/service"
 )
 
@@ -252,9 +254,9 @@ func judgeRunning(f serviceFacts) []finding {
 	case !st.Running():
 		return []finding{broken(name, f.command("start"), "it does not run: %s", stateWords(st))}
 	case st.Restarts >= manyRestarts:
-		return []finding{doubt(name, "read why: "+log, "%s, restarted %s since it was started", stateWords(st), plural(st.Restarts, "time"))}
+		return []finding{doubt(name, "read why: "+log, "%s, restarted %s since it was started", stateWords(st), terminal.Plural(st.Restarts, "time"))}
 	}
-	return []finding{works(name, "%s, %s", stateWords(st), plural(st.Restarts, "restart"))}
+	return []finding{works(name, "%s, %s", stateWords(st), terminal.Plural(st.Restarts, "restart"))}
 }
 
 func judgeLingers(lingers bool) finding {

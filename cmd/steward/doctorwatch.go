@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
 	"github.com/livhana/steward/platform/watch"
@@ -146,9 +148,9 @@ func judgeGauges(load capacity.Load, problems map[string]string, limit capacity.
 		switch {
 		case used.Known() && binds && used.Or(0) > most:
 			all = append(all, doubt(name, "see who uses it: steward capacity; the limits stand under [capacity]",
-				"it is at %s right now, over %.0f %%, so new tasks%s wait", share(used), 100*most, of))
+				"it is at %s right now, over %.0f %%, so new tasks%s wait", terminal.Share(used), 100*most, of))
 		case used.Known():
-			known = append(known, name+" "+share(used))
+			known = append(known, name+" "+terminal.Share(used))
 		case name == capacity.DimDisk && !projects: // then there is no disk to be asked about
 		case binds:
 			all = append(all, doubt(name, "steward works without it, and holds no task back for it", "it is unknown: %s", problems[name]))

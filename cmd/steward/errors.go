@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
@@ -102,7 +104,7 @@ func remoteCode(e *status.Error) int {
 
 // printError says on stderr why a command failed: on a line, or with -o json as the error document of the socket.
 func printError(w io.Writer, err error, asJSON bool) {
-	text := bounded(oneLine(commandWords(err)))
+	text := terminal.Bounded(oneLine(commandWords(err)))
 	if !asJSON {
 		fmt.Fprintln(w, "steward: "+text)
 		return
@@ -118,7 +120,7 @@ func printError(w io.Writer, err error, asJSON bool) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(map[string]any{"error": doc}) // strings only
-	_, _ = io.WriteString(w, guarded(b.String()))
+	_, _ = io.WriteString(w, terminal.Guarded(b.String()))
 }
 
 // cutHint takes what to do next from the end of a message: what follows its last semicolon, or a final "(see …)". The lines

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
@@ -123,7 +125,7 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	}
 	path, err := keep.Find(argv[0], cwd, os.Environ())
 	if err != nil {
-		failure := fmt.Errorf("exec: %s", clean(oneLine(err)))
+		failure := fmt.Errorf("exec: %s", terminal.Clean(oneLine(err)))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, notStarted(failure, exitNotFound)
 		}
@@ -171,7 +173,7 @@ func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) e
 		same, _, _ := strings.Cut(why, worker.Largest) // who takes the most changes all the time
 		if reason := figures().ReplaceAllString(same, ""); reason != said {
 			said = reason
-			fmt.Fprintln(a.err, "steward: waiting for room: "+clean(why)+"; or start at once with --now")
+			fmt.Fprintln(a.err, "steward: waiting for room: "+terminal.Clean(why)+"; or start at once with --now")
 		}
 		if rest(ctx, min(again, supervisor.AskAgain)) != nil {
 			return quiet{exitSignal + 2}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/livhana/steward/join/keep"
@@ -40,7 +42,7 @@ func startFront(path string, argv, env []string) (*front, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	f := &front{word: ours, children: make(chan os.Signal, 1), tty: hasTerminal()}
+	f := &front{word: ours, children: make(chan os.Signal, 1), tty: terminal.HasControlling()}
 	signal.Notify(f.children, syscall.SIGCHLD)
 	args := append([]string{"steward", "exec", "--await-word", "3", "--", path}, argv...)
 	p, err := os.StartProcess(self, args, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, theirs}})

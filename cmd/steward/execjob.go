@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/platform/proc"
@@ -213,7 +215,7 @@ func (j *job) pauseBefore(d keep.Decision, signals *signalEar) bool {
 			return true
 		}
 		if !told {
-			fmt.Fprintf(j.app.err, "steward: %s is held (%s); it is started again after: steward release %s\n", j.name, oneWord(why), j.name)
+			fmt.Fprintf(j.app.err, "steward: %s is held (%s); it is started again after: steward release %s\n", j.name, terminal.OneWord(why), j.name)
 			told = true
 		}
 	}
@@ -232,7 +234,7 @@ func (j *job) depart(l *life, d keep.Decision) error {
 		fmt.Fprintln(j.app.err, "steward: "+j.name+" is given up: "+d.Why)
 	}
 	// At a terminal a person saw how a command ended that is not started again. That is no death to call anybody for.
-	failed = failed && !(j.restart == keep.Never && isTerminal(j.app.err))
+	failed = failed && !(j.restart == keep.Never && terminal.IsTerminal(j.app.err))
 	if j.registers {
 		j.leaveRegistry(l, agentstatus.Leaving{Failed: failed, Why: why, Once: j.madeUp})
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/capacity"
@@ -54,32 +56,32 @@ func renderExplanation(p *page, e status.Explanation) {
 		p.verdict(e.Subject, string(e.Incident.State), e.Incident.Summary)
 		p.facts(incidentFacts(p, *e.Incident))
 	case e.Daemon != nil:
-		p.full("no steward is running, so how %s is now is not known; this is what the journal has on it", clean(e.Subject))
+		p.Full("no steward is running, so how %s is now is not known; this is what the journal has on it", terminal.Clean(e.Subject))
 	default:
-		p.full("%s is no longer in the files; the journal still knows it", clean(e.Subject))
+		p.Full("%s is no longer in the files; the journal still knows it", terminal.Clean(e.Subject))
 	}
 	for _, f := range e.Findings {
-		p.full("  %s: %s%s", clean(string(f.Severity)), problemWords(f.Field, f.Text), inFile(f.Path, f.Text))
+		p.Full("  %s: %s%s", terminal.Clean(string(f.Severity)), problemWords(f.Field, f.Text), inFile(f.Path, f.Text))
 	}
 	p.part("Incidents", "", incidentRows(p, e.Incidents, false))
 	if len(e.Journal) == 0 {
-		p.styled(dim, "the journal has nothing on it")
+		p.Styled(terminal.Dim, "the journal has nothing on it")
 		return
 	}
-	p.title("Journal")
+	p.Title("Journal")
 	for _, entry := range e.Journal {
-		what, details := told(entry, p.now)
-		p.full("  %s  %s", p.clock(entry.At), what)
+		what, details := told(entry, p.Now)
+		p.Full("  %s  %s", p.Clock(entry.At), what)
 		for _, line := range details {
-			p.full("            %s", line)
+			p.Full("            %s", line)
 		}
 	}
 }
 
 func (p *page) verdict(subject, state, why string) {
-	p.full("%s is %s", clean(subject), p.dye(clean(state), styles[state]))
-	if why = clean(localTimes(why, p.now)); why != "" {
-		p.full("  %s", why)
+	p.Full("%s is %s", terminal.Clean(subject), p.Dye(terminal.Clean(state), terminal.Styles[state]))
+	if why = terminal.Clean(terminal.LocalTimes(why, p.Now)); why != "" {
+		p.Full("  %s", why)
 	}
 }
 
@@ -88,15 +90,15 @@ func (p *page) facts(facts [][2]string) {
 	width := 0
 	for _, f := range facts {
 		if f[1] != "" {
-			width = max(width, cells(f[0]))
+			width = max(width, terminal.Cells(f[0]))
 		}
 	}
 	if width > 0 {
-		p.title("Evidence")
+		p.Title("Evidence")
 	}
 	for _, f := range facts {
 		if f[1] != "" {
-			p.full("  %-*s  %s", width, f[0], clean(f[1]))
+			p.Full("  %-*s  %s", width, f[0], terminal.Clean(f[1]))
 		}
 	}
 }
@@ -105,7 +107,7 @@ func agentFacts(p *page, a supervisor.AgentReport, e *status.AgentEvidence) [][2
 	facts := [][2]string{
 		{"says", a.Status},
 		{"last beat", p.when(a.LastBeat)},
-		{"silent", seconds(a.SilentSeconds)},
+		{"silent", terminal.Seconds(a.SilentSeconds)},
 		{"tasks", strings.Join(a.Tasks, ", ")},
 	}
 	if e == nil {
@@ -116,13 +118,13 @@ func agentFacts(p *page, a supervisor.AgentReport, e *status.AgentEvidence) [][2
 		proof = "proved dead, not only silent"
 	}
 	if e.Beats > 0 {
-		beats = fmt.Sprintf("%d seen, the last gap %s, the longest %s", e.Beats, seconds(e.LastGap), seconds(e.Longest))
+		beats = fmt.Sprintf("%d seen, the last gap %s, the longest %s", e.Beats, terminal.Seconds(e.LastGap), terminal.Seconds(e.Longest))
 	}
 	if e.Observed > 0 {
-		watched = fmt.Sprintf("%s, with a beat recent enough for %.1f %% of it", seconds(e.Observed), 100*e.Covered/e.Observed)
+		watched = fmt.Sprintf("%s, with a beat recent enough for %.1f %% of it", terminal.Seconds(e.Observed), 100*e.Covered/e.Observed)
 	}
 	return append(facts, [][2]string{
-		{"limits", fmt.Sprintf("late after %s of silence, dead after %s; hung after %s without a sign of its processes", seconds(e.Late), seconds(e.Dead), seconds(e.Hung))},
+		{"limits", fmt.Sprintf("late after %s of silence, dead after %s; hung after %s without a sign of its processes", terminal.Seconds(e.Late), terminal.Seconds(e.Dead), terminal.Seconds(e.Hung))},
 		{"reason", string(e.Reason)},
 		{"since", p.when(e.Since)},
 		{"changes", p.when(e.Deadline)},
@@ -155,7 +157,7 @@ func taskFacts(p *page, t supervisor.TaskReport, e *status.TaskEvidence) [][2]st
 	}
 	timeout := ""
 	if e.Timeout > 0 {
-		timeout = seconds(e.Timeout)
+		timeout = terminal.Seconds(e.Timeout)
 	}
 	facts = append(facts, [][2]string{
 		{"created", p.when(e.Created)}, {"first seen", p.when(e.FirstSeen)}, {"running since", p.when(e.Running)}, {"shown by", e.Named},
@@ -189,7 +191,7 @@ func stepFact(s protocol.Step) string {
 		words = append(words, fmt.Sprintf("exit code %d", *s.ExitCode))
 	}
 	if s.Seconds > 0 {
-		words = append(words, seconds(s.Seconds))
+		words = append(words, terminal.Seconds(s.Seconds))
 	}
 	if s.Iterations > 0 {
 		words = append(words, fmt.Sprintf("iterations %d", s.Iterations))
@@ -197,14 +199,14 @@ func stepFact(s protocol.Step) string {
 	if s.Runs > 1 {
 		words = append(words, fmt.Sprintf("run %d", s.Runs))
 	}
-	return clean(join(append(words, s.PR, s.Report, s.Logs)...))
+	return terminal.Clean(join(append(words, s.PR, s.Report, s.Logs)...))
 }
 
 func progressFact(p *page, r *supervisor.ProgressReport) string {
 	if r == nil || r.At.IsZero() {
 		return ""
 	}
-	return join(fmt.Sprintf("%.0f %%", r.Percent), r.Step, p.ago(&r.At))
+	return join(fmt.Sprintf("%.0f %%", r.Percent), r.Step, p.Ago(&r.At))
 }
 
 func holdFact(p *page, h *status.HoldFact) string {
@@ -213,10 +215,10 @@ func holdFact(p *page, h *status.HoldFact) string {
 	}
 	lease, due := "", ""
 	if h.ReleaseBy != nil {
-		lease = "freed at " + p.clock(*h.ReleaseBy) + " at the latest, unless steward renews it"
+		lease = "freed at " + p.Clock(*h.ReleaseBy) + " at the latest, unless steward renews it"
 	}
 	if h.NotBefore != nil {
-		due = "due " + p.ago(h.NotBefore)
+		due = "due " + p.Ago(h.NotBefore)
 	}
 	return join(h.Reason, strings.Join(h.Dimensions, " and "), p.when(h.Since), due, lease)
 }
@@ -230,7 +232,7 @@ func gateFact(h *status.HoldFact) string {
 	for _, c := range h.Gate.Consumers[:min(capacity.ConsumersShown, len(h.Gate.Consumers))] {
 		takes := fmt.Sprintf("%.1f cores, %s", c.CPU, mebibytes(c.Memory))
 		if c.Files > 0 {
-			takes += ", " + plural(c.Files, "file")
+			takes += ", " + terminal.Plural(c.Files, "file")
 		}
 		names = append(names, fmt.Sprintf("%s (%s)", join(c.Name, "pid "+strconv.Itoa(c.PID), c.Agent), takes))
 	}
@@ -238,7 +240,7 @@ func gateFact(h *status.HoldFact) string {
 }
 
 func takingFact(p *page, k protocol.Attempt) string {
-	what := fmt.Sprintf("%d: %s after %s, rule %s, due %s", k.N, k.Action, k.Code, k.Rule, p.clock(k.Due))
+	what := fmt.Sprintf("%d: %s after %s, rule %s, due %s", k.N, k.Action, k.Code, k.Rule, p.Clock(k.Due))
 	if k.Twice {
 		what += ", may have run twice"
 	}
@@ -271,7 +273,7 @@ func lockFacts(p *page, l supervisor.LockReport, e *status.LockEvidence) [][2]st
 		facts = append(facts, [2]string{"waits", "nobody"})
 	}
 	for _, w := range e.Waiting {
-		facts = append(facts, [2]string{"waits", join("process "+strconv.Itoa(w.PID), oneWord(strings.Join(w.Command, " ")))})
+		facts = append(facts, [2]string{"waits", join("process "+strconv.Itoa(w.PID), terminal.OneWord(strings.Join(w.Command, " ")))})
 	}
 	return facts
 }
@@ -296,14 +298,14 @@ func incidentFacts(p *page, i escalate.Incident) [][2]string {
 		blocking = "yes"
 	}
 	facts := [][2]string{
-		{"severity", string(i.Severity)}, {"about", i.About}, {"agent", i.Agent}, {"code", i.Code}, {"detail", localTimes(i.Detail, p.now)}, {"blocks work", blocking},
+		{"severity", string(i.Severity)}, {"about", i.About}, {"agent", i.Agent}, {"code", i.Code}, {"detail", terminal.LocalTimes(i.Detail, p.Now)}, {"blocks work", blocking},
 		{"happened", fmt.Sprintf("%d×, first %s, last %s", i.Count, p.when(&i.First), p.when(&i.Last))},
 	}
 	if i.Silent {
 		facts = append(facts, [2]string{"voice", "never spoken of, because the task's request says voice_mode_active: false"})
 	}
 	if i.State == rules.Acked || i.State == rules.Snoozed {
-		facts = append(facts, [2]string{"quiet until", p.clock(i.AckedUntil)})
+		facts = append(facts, [2]string{"quiet until", p.Clock(i.AckedUntil)})
 	}
 	if i.State == rules.Resolved {
 		facts = append(facts, [2]string{"resolved", join(p.when(&i.ResolvedAt), "by "+string(i.ResolvedBy), i.Why)})
@@ -329,7 +331,7 @@ func (p *page) when(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
 	}
-	return p.clock(*t) + " (" + p.ago(t) + ")"
+	return p.Clock(*t) + " (" + p.Ago(t) + ")"
 }
 
 // join puts the parts that say something behind each other.

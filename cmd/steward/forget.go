@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
@@ -59,7 +61,7 @@ func (a *app) forget(ctx context.Context, project, agent string) error {
 	if a.output == "json" {
 		return a.print(map[string]any{"agent": agent, "project": dir, "forgotten": true})
 	}
-	fmt.Fprintf(a.out, "%s is forgotten\n", clean(agent))
+	fmt.Fprintf(a.out, "%s is forgotten\n", terminal.Clean(agent))
 	return nil
 }
 

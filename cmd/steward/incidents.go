@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/escalate"
@@ -122,10 +124,10 @@ func (a *app) listIncidents(found []foundIncident, q incidentQuery) error {
 	case len(all) > 0:
 		p.incidents(incidents, len(found))
 	case q.set() || q.filter != (filter{}):
-		p.line("no incidents match")
-		p.styled(dim, "everything that is open: steward incidents")
+		p.Line("no incidents match")
+		p.Styled(terminal.Dim, "everything that is open: steward incidents")
 	case q.all:
-		p.line("no incidents")
+		p.Line("no incidents")
 	default:
 		p.noIncidents()
 	}
@@ -168,21 +170,21 @@ func renderIncidents(p *page, doc incidentList) {
 }
 
 func (p *page) noIncidents() {
-	p.line("no incidents")
-	p.styled(dim, "nothing needs you now; what is over: steward incidents --all")
+	p.Line("no incidents")
+	p.Styled(terminal.Dim, "nothing needs you now; what is over: steward incidents --all")
 }
 
 // incidents prints a table of the first n, the totals of all, and how an incident is answered.
 func (p *page) incidents(all []escalate.Incident, n int) {
 	head := []string{"KEY", "SEVERITY", "STATE", "AGE", "COUNT", "PROJECT", "AGENT", "TASK", "SUMMARY"}
-	p.table("", head, incidentRows(p, all[:n], false)...)
-	p.styled(dim, "%s", totals(all, n))
+	p.Table("", head, incidentRows(p, all[:n], false)...)
+	p.Styled(terminal.Dim, "%s", totals(all, n))
 	open := slices.DeleteFunc(slices.Clone(all[:n]), func(i escalate.Incident) bool { return i.State == rules.Resolved })
 	switch {
 	case len(open) == 1 && len(open[0].Options) > 0:
-		p.full("steward answer %s OPTION: %s", open[0].Handle(), optionWords(open[0].Options))
+		p.Full("steward answer %s OPTION: %s", open[0].Handle(), optionWords(open[0].Options))
 	case len(open) > 0:
-		p.line("details and options: steward explain KEY   settle: steward answer KEY OPTION")
+		p.Line("details and options: steward explain KEY   settle: steward answer KEY OPTION")
 	}
 }
 
@@ -193,7 +195,7 @@ func totals(all []escalate.Incident, n int) string {
 		severities[i.Severity]++
 		states[i.State]++
 	}
-	line := plural(len(all), "incident")
+	line := terminal.Plural(len(all), "incident")
 	if n < len(all) {
 		line = fmt.Sprintf("the first %d of %s", n, line)
 	}
@@ -221,7 +223,7 @@ const (
 
 // incidentRows gives a row for each incident: its key, how grave and how old it is, and which agent and task it is about.
 // An incident is open unless its row says otherwise; the project is named where there are several.
-func incidentRows(p *page, incidents []escalate.Incident, several bool) [][]cell {
+func incidentRows(p *page, incidents []escalate.Incident, several bool) [][]terminal.Cell {
 	var keys, tasks []string
 	for _, i := range incidents {
 		keys = append(keys, i.Key)
@@ -229,20 +231,20 @@ func incidentRows(p *page, incidents []escalate.Incident, several bool) [][]cell
 		several = several || i.Project != incidents[0].Project
 	}
 	short, shortTask := distinctLength(keys), shortIDs(tasks)
-	name := func(s string) cell {
-		if p.width < roomyWidth {
-			s = fit(clean(s), narrowName)
+	name := func(s string) terminal.Cell {
+		if p.Width < roomyWidth {
+			s = terminal.Fit(terminal.Clean(s), narrowName)
 		}
-		return text(s)
+		return terminal.Text(s)
 	}
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, i := range incidents {
-		key, state, times, project := i.Key[:min(len(i.Key), short)], cell{}, "", ""
+		key, state, times, project := i.Key[:min(len(i.Key), short)], terminal.Cell{}, "", ""
 		if handle := i.Handle(); strings.Contains(handle, "@") { // only this form answers it
 			key += handle[strings.Index(handle, "@"):]
 		}
 		if i.State != rules.Raised {
-			state = word(i.State)
+			state = terminal.Word(i.State)
 		}
 		if i.Count > 1 {
 			times = fmt.Sprintf("%d×", i.Count)
@@ -250,11 +252,11 @@ func incidentRows(p *page, incidents []escalate.Incident, several bool) [][]cell
 		if several {
 			project = i.Project
 		}
-		rows = append(rows, []cell{text(key), word(i.Severity), state, {strings.TrimSuffix(p.ago(&i.Last), " ago"), dim}, text(times), name(project),
-			name(i.Agent), name(shortTask(taskOf(i))), text(localTimes(i.Summary, p.now))})
+		rows = append(rows, []terminal.Cell{terminal.Text(key), terminal.Word(i.Severity), state, terminal.Colored(strings.TrimSuffix(p.Ago(&i.Last), " ago"), terminal.Dim), terminal.Text(times), name(project),
+			name(i.Agent), name(shortTask(taskOf(i))), terminal.Text(terminal.LocalTimes(i.Summary, p.Now))})
 	}
 	const count, agent, task = 4, 6, 7
-	p.spare(rows, leastOfText, count, agent, task)
+	p.Spare(rows, leastOfText, count, agent, task)
 	return rows
 }
 

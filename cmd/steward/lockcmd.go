@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/join/lock"
 	"github.com/livhana/steward/protocol"
@@ -147,7 +149,7 @@ func (r *lockRun) run(c *cobra.Command, project string, args []string) error {
 	outliveReader()
 	r.request.Name, r.request.TTL = args[0], cmp.Or(r.request.TTL, cfg.Locks.TTL)
 	r.request.Agent, r.request.Waiting = cmp.Or(r.request.Agent, userName()), func(s lock.Status) {
-		r.tell(fmt.Sprintf("waiting for the lock %s: %s", clean(s.Name), lockWords(s)))
+		r.tell(fmt.Sprintf("waiting for the lock %s: %s", terminal.Clean(s.Name), lockWords(s)))
 	}
 	r.request.Wait = r.wait
 	code, err := place.Run(c.Context(), r.request, lock.Program{Argv: args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -165,7 +167,7 @@ func (r *lockRun) ended(code int, err error) error {
 	case errors.As(err, &start):
 		return notStarted(errors.New(oneLine(err)), start.Code)
 	case errors.As(err, &held):
-		return refusal{fmt.Errorf("lock run: could not get the lock %s: %s", clean(held.Status.Name), lockWords(held.Status))}
+		return refusal{fmt.Errorf("lock run: could not get the lock %s: %s", terminal.Clean(held.Status.Name), lockWords(held.Status))}
 	case err != nil && code == 0:
 		return lockError(fmt.Errorf("lock run: %w", err))
 	case err != nil:
@@ -190,26 +192,26 @@ func userName() string {
 // lockWords says in a line who holds a lock, and since when.
 func lockWords(s lock.Status) string {
 	if s.Kind == lock.KindContent {
-		return clean(s.Why)
+		return terminal.Clean(s.Why)
 	}
 	if !s.Alive {
-		return clean(s.Why)
+		return terminal.Clean(s.Why)
 	}
 	words := "held"
 	if s.Agent != "" {
-		words += " by " + clean(s.Agent)
+		words += " by " + terminal.Clean(s.Agent)
 	}
 	if s.PID != 0 {
 		words += fmt.Sprintf(", process %d", s.PID)
 	}
 	if len(s.Command) > 0 {
-		words += " (" + oneWord(strings.Join(s.Command, " ")) + ")"
+		words += " (" + terminal.OneWord(strings.Join(s.Command, " ")) + ")"
 	}
 	if !s.Since.IsZero() {
 		words += ", since " + s.Since.Local().Format(time.DateTime)
 	}
 	if s.Why != "held" {
-		words += "; " + clean(s.Why)
+		words += "; " + terminal.Clean(s.Why)
 	}
 	return words
 }

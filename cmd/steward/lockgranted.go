@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/join/lock"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
@@ -102,7 +104,7 @@ func grantedReport(project string, s lock.Status) supervisor.LockReport {
 		l.State = protocol.LockOverdue
 	}
 	if len(s.Command) > 0 {
-		l.Why += " -- " + oneWord(strings.Join(s.Command, " "))
+		l.Why += " -- " + terminal.OneWord(strings.Join(s.Command, " "))
 	}
 	if s.Why != string(lock.StateHeld) {
 		l.Why += "; " + s.Why

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/join/lock"
@@ -62,8 +64,8 @@ func (a *app) lockListCommand(project *string) *cobra.Command {
 	return c
 }
 
-func lockStatusRows(p *page, list []lock.Status) [][]cell {
-	var rows [][]cell
+func lockStatusRows(p *page, list []lock.Status) [][]terminal.Cell {
+	var rows [][]terminal.Cell
 	for _, s := range list {
 		pid, fence, since := "", "", ""
 		if s.PID != 0 {
@@ -73,12 +75,12 @@ func lockStatusRows(p *page, list []lock.Status) [][]cell {
 			fence = strconv.FormatUint(s.Fence, 10)
 		}
 		if !s.Since.IsZero() {
-			since = strings.TrimSuffix(p.ago(&s.Since), " ago")
+			since = strings.TrimSuffix(p.Ago(&s.Since), " ago")
 		}
-		rows = append(rows, []cell{text(s.Name), word(s.State), {since, dim}, text(s.Agent), text(pid), text(fence), text(oneWord(strings.Join(s.Command, " "))), text(s.Why)})
+		rows = append(rows, []terminal.Cell{terminal.Text(s.Name), terminal.Word(s.State), terminal.Colored(since, terminal.Dim), terminal.Text(s.Agent), terminal.Text(pid), terminal.Text(fence), terminal.Text(terminal.OneWord(strings.Join(s.Command, " "))), terminal.Text(s.Why)})
 	}
 	const process, fencing, command = 4, 5, 6
-	p.spare(rows, leastWhy, command, fencing, process)
+	p.Spare(rows, leastWhy, command, fencing, process)
 	return rows
 }
 
@@ -116,7 +118,7 @@ func (a *app) lockBreakCommand(project *string) *cobra.Command {
 			if a.output == "json" {
 				return a.print(map[string]any{"broken": b.Status, "by": b.By, "why": b.Why})
 			}
-			return a.write(fmt.Sprintf("broken: %s\n", clean(b.Status.Name)))
+			return a.write(fmt.Sprintf("broken: %s\n", terminal.Clean(b.Status.Name)))
 		},
 	}
 	f := c.Flags()
@@ -128,8 +130,8 @@ func (a *app) lockBreakCommand(project *string) *cobra.Command {
 
 // mayBreak shows the holder, and asks for what was not given: the reason, and leave to harm one that lives.
 func (a *app) mayBreak(b *lock.Breaking, yes bool) error {
-	s, ask := b.Status, isTerminal(os.Stdin)
-	fmt.Fprintf(a.err, "%s: %s\n", clean(s.Name), breakWords(s))
+	s, ask := b.Status, terminal.IsTerminal(os.Stdin)
+	fmt.Fprintf(a.err, "%s: %s\n", terminal.Clean(s.Name), breakWords(s))
 	if s.Kind == lock.KindReal && s.Alive && !b.EndHolder {
 		return refusal{fmt.Errorf("lock break: its holder lives; wait for it, or end it with --end-holder")}
 	}
@@ -164,7 +166,7 @@ func breakWords(s lock.Status) string {
 	if s.Kind == lock.KindReal {
 		return lockWords(s)
 	}
-	words := clean(s.Why)
+	words := terminal.Clean(s.Why)
 	if s.Alive && s.State != lock.StateOverdue {
 		words += "; it shows life"
 	}

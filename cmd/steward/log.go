@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/protocol"
@@ -32,10 +34,10 @@ var attempts = map[protocol.Verb]string{
 
 // told is a journal entry in words: a line, and further lines of detail. Only a delivery with proof has told the human.
 func told(e status.Entry, now time.Time) (what string, details []string) {
-	headline, rest, _ := strings.Cut(strings.TrimSpace(localTimes(e.Text, now)), "\n")
+	headline, rest, _ := strings.Cut(strings.TrimSpace(terminal.LocalTimes(e.Text, now)), "\n")
 	e.Text = headline
 	for line := range strings.Lines(rest) {
-		if line = clean(line); line != "" {
+		if line = terminal.Clean(line); line != "" {
 			details = append(details, line)
 		}
 	}
@@ -52,11 +54,11 @@ func happened(e status.Entry) string {
 	case e.Kind == "resolve":
 		what = "closed the incident"
 	case e.Kind == "delivery" && e.Error != "":
-		return clean("could not tell the human through " + e.Verb + " (" + e.Error + ")")
+		return terminal.Clean("could not tell the human through " + e.Verb + " (" + e.Error + ")")
 	case e.Kind == "delivery":
 		what = "told the human through " + e.Verb
 	case e.Kind == "change" && e.Error != "" && attempts[protocol.Verb(e.Verb)] != "":
-		return clean("tried to " + attempts[protocol.Verb(e.Verb)] + asWhat(e) + ", but " + obstacle(e) + reasonAfter(e.Text))
+		return terminal.Clean("tried to " + attempts[protocol.Verb(e.Verb)] + asWhat(e) + ", but " + obstacle(e) + reasonAfter(e.Text))
 	case e.Kind == "change" && deeds[protocol.Verb(e.Verb)] != "":
 		what = deeds[protocol.Verb(e.Verb)]
 	case what == "":
@@ -66,7 +68,7 @@ func happened(e status.Entry) string {
 	if e.Error != "" {
 		what += ", but it failed: " + e.Error
 	}
-	return clean(what + reasonAfter(e.Text))
+	return terminal.Clean(what + reasonAfter(e.Text))
 }
 
 func asWhat(e status.Entry) string {
@@ -134,10 +136,10 @@ func (p *page) entry(e status.Entry) {
 	if e.Incident != "" {
 		about += " [" + e.Incident[:min(len(e.Incident), 8)] + "]"
 	}
-	what, details := told(e, p.now)
-	p.line("%s  %s  %s", p.clock(e.At), clean(about), what)
+	what, details := told(e, p.Now)
+	p.Line("%s  %s  %s", p.Clock(e.At), terminal.Clean(about), what)
 	for _, line := range details {
-		p.line("            %s", line)
+		p.Line("            %s", line)
 	}
 }
 
@@ -146,7 +148,7 @@ func (a *app) follow(ctx context.Context, path string) error {
 	err := a.ask(ctx, "follow the log", func(c *status.Client) error {
 		return c.Stream(ctx, path, func(data []byte) error {
 			if a.output == "json" {
-				return a.write(guarded(string(data)) + "\n")
+				return a.write(terminal.Guarded(string(data)) + "\n")
 			}
 			var e status.Entry
 			if err := json.Unmarshal(data, &e); err != nil {

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"io/fs"
 	"log/slog"
 	"os"
+
+	"github.com/livhana/steward/status/terminal"
 )
 
 // logger writes to stderr: sentences for a person at a terminal, key=value otherwise. In the journal, which keeps the time
@@ -12,18 +13,8 @@ func (a *app) logger() *slog.Logger {
 	if toJournal(a.err, os.Getenv("JOURNAL_STREAM")) {
 		return slog.New(newJournalLines(a.err))
 	}
-	if isTerminal(a.err) {
+	if terminal.IsTerminal(a.err) {
 		return slog.New(a.newConsole(a.err))
 	}
 	return slog.New(slog.NewTextHandler(a.err, nil))
-}
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&fs.ModeCharDevice != 0
 }

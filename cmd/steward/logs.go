@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/join/keep"
@@ -130,8 +132,8 @@ func logNames(logs []keep.Log, name func(keep.Log) string) string {
 func (a *app) writeLines(lines []string) error {
 	var b strings.Builder
 	for _, line := range lines {
-		if isTerminal(a.out) {
-			line = harmless(line)
+		if terminal.IsTerminal(a.out) {
+			line = terminal.Harmless(line)
 		}
 		b.WriteString(line + "\n")
 	}

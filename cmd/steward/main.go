@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
@@ -63,7 +65,7 @@ func (a *app) command() *cobra.Command {
 		SilenceErrors: true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			if a.output != "text" && a.output != "json" {
-				return usageError{fmt.Errorf("-o %s: use text or json", oneWord(a.output))}
+				return usageError{fmt.Errorf("-o %s: use text or json", terminal.OneWord(a.output))}
 			}
 			if err := emptyFlags(c); err != nil {
 				return err

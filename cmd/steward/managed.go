@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -67,7 +69,7 @@ func (a *app) noteFailedStart(manager string, cause error) error {
 	now := time.Now().UTC()
 	before := readTenure(place)
 	t := &runRecord{PID: os.Getpid(), Version: version(), Manager: manager, Started: now, Failed: before.failedStarts(now, hasCrashed(place)),
-		Ended: now, How: endFailed, Why: oneWord(oneLine(cause))}
+		Ended: now, How: endFailed, Why: terminal.OneWord(oneLine(cause))}
 	if before != nil {
 		t.Last = before.Last
 	}
@@ -120,7 +122,7 @@ func (h *daemon) startUp() {
 func (h *daemon) sayReady() {
 	text := "no project is configured"
 	if p := h.loop.State(); p != nil && len(p.Projects) > 0 {
-		text = "looks after " + plural(len(p.Projects), "project")
+		text = "looks after " + terminal.Plural(len(p.Projects), "project")
 	}
 	h.line.Ready(text)
 }

@@ -35,7 +35,7 @@ func showJournal[T any](ctx context.Context, a *app, doing, path string, render 
 	case readErr != nil:
 		return failed(readErr, doing)
 	}
-	fmt.Fprintf(a.err, "steward: no steward is running; this is the journal on disk, last written %s\n", a.page().ago(&since))
+	fmt.Fprintf(a.err, "steward: no steward is running; this is the journal on disk, last written %s\n", a.page().Ago(&since))
 	return present(a, withDaemon(raw, status.Daemon{Since: &since}), render)
 }
 
@@ -84,7 +84,7 @@ func (a *app) lastStatus(ctx context.Context, none error) error {
 	if beat, err := os.Stat(filepath.Join(paths.State, beatFile)); err == nil && beat.ModTime().After(seen) {
 		seen = beat.ModTime()
 	}
-	return report(none, "no steward is running; last seen %s (%s)%s. Start one with: steward run", p.ago(&seen), seen.Format(time.RFC3339), others)
+	return report(none, "no steward is running; last seen %s (%s)%s. Start one with: steward run", p.Ago(&seen), seen.Format(time.RFC3339), others)
 }
 
 // othersTime bounds the question to each steward of another user.

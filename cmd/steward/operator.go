@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/protocol"
@@ -109,13 +111,13 @@ func (a *app) post(ctx context.Context, doing, path, why string) (json.RawMessag
 }
 
 func renderCarried(p *page, c status.Carried) {
-	what := clean(c.Verb)
+	what := terminal.Clean(c.Verb)
 	if c.Subject != "" {
-		what += " " + clean(c.Subject)
+		what += " " + terminal.Clean(c.Subject)
 	}
-	p.line("%s: done", what)
+	p.Line("%s: done", what)
 	for _, note := range c.Notes {
-		p.line("  note: %s", clean(note))
+		p.Line("  note: %s", terminal.Clean(note))
 	}
 }
 
@@ -210,10 +212,10 @@ func (a *app) releaseFiles(ctx context.Context, name, why string) error {
 	}
 	p := a.page()
 	for _, subject := range done.Released {
-		p.line("released %s (no steward is running)", clean(subject))
+		p.Line("released %s (no steward is running)", terminal.Clean(subject))
 	}
 	if len(wanted) == 0 {
-		p.line("queue empty (no steward is running)")
+		p.Line("queue empty (no steward is running)")
 	}
 	return errors.Join(a.write(p.String()), troubles)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/platform/service"
 )
 
@@ -23,7 +25,7 @@ func (a *app) pace(ctx context.Context, line *service.Line) error {
 	if wait == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s in a row came to nothing; waiting %s", plural(failed, "start"), short(wait))
+	text := fmt.Sprintf("%s in a row came to nothing; waiting %s", terminal.Plural(failed, "start"), terminal.Short(wait))
 	a.logger().Warn(text)
 	line.Waiting(text, wait)
 	timer := time.NewTimer(wait)

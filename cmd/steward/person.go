@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+
+	"github.com/livhana/steward/status/terminal"
 )
 
 // agentMarks are variables that agents set for what they start.
@@ -11,7 +13,7 @@ var agentMarks = []string{"STEWARD_AGENT", "STEWARD_TASK_ID", "AI_AGENT", "CLAUD
 // byPerson reports whether a person starts this command: standard input and standard error are a terminal, and no agent
 // says that it is behind that terminal.
 func byPerson() bool {
-	return isPerson(onTerminal(os.Stdin) && onTerminal(os.Stderr), os.LookupEnv)
+	return isPerson(terminal.IsTerminalFile(os.Stdin) && terminal.IsTerminalFile(os.Stderr), os.LookupEnv)
 }
 
 func isPerson(terminal bool, lookup func(string) (string, bool)) bool {

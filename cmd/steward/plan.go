@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/capacity/measure"
@@ -130,7 +132,7 @@ func (a *app) lookOnce(ctx context.Context, refs []config.ProjectRef, cfg config
 			view.Snapshots = append(view.Snapshots, snap)
 		}
 		if len(view.Snapshots) == 0 {
-			fmt.Fprintf(a.err, "%s speaks no protocol yet; set one up with: steward boot livhana-layer1.1 --project %s\n", ref.Path, shellQuote(ref.Path))
+			fmt.Fprintf(a.err, "%s speaks no protocol yet; set one up with: steward boot livhana-layer1.1 --project %s\n", ref.Path, terminal.ShellQuote(ref.Path))
 		}
 	}
 	view.Processes = processesOf(view.Snapshots)
@@ -220,10 +222,10 @@ func (a *app) printPlan(p planned) error {
 		if v.Due != nil {
 			due = "  (re-evaluated at " + v.Due.Local().Format(time.TimeOnly) + ")"
 		}
-		fmt.Fprintf(a.out, "%-10s %s: %s%s\n", v.State, oneWord(v.Subject), oneWord(v.Why), due)
+		fmt.Fprintf(a.out, "%-10s %s: %s%s\n", v.State, terminal.OneWord(v.Subject), terminal.OneWord(v.Why), due)
 	}
 	for _, f := range p.Faults {
-		fmt.Fprintf(a.out, "fault      %s: %s\n", oneWord(f.Path), oneWord(f.Problem))
+		fmt.Fprintf(a.out, "fault      %s: %s\n", terminal.OneWord(f.Path), terminal.OneWord(f.Problem))
 	}
 	for _, f := range p.Findings {
 		fmt.Fprintln(a.out, "finding    "+findingLine(f.Severity, f.Subject.String(), f.Field, f.Path, f.Text))
@@ -232,17 +234,17 @@ func (a *app) printPlan(p planned) error {
 		fmt.Fprintln(a.out, "nothing to do")
 	}
 	for _, c := range p.Changes {
-		fmt.Fprintf(a.out, "would %s %s: %s\n", c.Verb, oneWord(c.Subject.String()), oneWord(c.Why))
+		fmt.Fprintf(a.out, "would %s %s: %s\n", c.Verb, terminal.OneWord(c.Subject.String()), terminal.OneWord(c.Why))
 	}
 	for _, c := range p.Waiting {
-		fmt.Fprintf(a.out, "would, if it might, %s %s: %s\n", c.Verb, oneWord(c.Subject.String()), oneWord(c.Why))
+		fmt.Fprintf(a.out, "would, if it might, %s %s: %s\n", c.Verb, terminal.OneWord(c.Subject.String()), terminal.OneWord(c.Why))
 	}
 	for _, al := range p.Alerts {
 		what := "tell"
 		if al.Resolve {
 			what = "resolve"
 		}
-		fmt.Fprintf(a.out, "would %s (%s): %s\n", what, al.Severity, oneWord(al.Summary))
+		fmt.Fprintf(a.out, "would %s (%s): %s\n", what, al.Severity, terminal.OneWord(al.Summary))
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/escalate"
@@ -143,9 +145,9 @@ func (a *app) quietenAll(ctx context.Context, verb string, keys []string, render
 }
 
 func renderAcked(p *page, q quieted) {
-	p.line("acknowledged until %s: %s", p.clock(q.Incident.AckedUntil), clean(q.Incident.Summary))
+	p.Line("acknowledged until %s: %s", p.Clock(q.Incident.AckedUntil), terminal.Clean(q.Incident.Summary))
 }
 
 func renderSnoozed(p *page, q quieted) {
-	p.line("quiet until %s: %s", p.clock(q.Incident.AckedUntil), clean(q.Incident.Summary))
+	p.Line("quiet until %s: %s", p.Clock(q.Incident.AckedUntil), terminal.Clean(q.Incident.Summary))
 }

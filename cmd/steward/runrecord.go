@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -178,7 +180,7 @@ func verdictWords(verdict string) string {
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
-			return oneWord(line)
+			return terminal.OneWord(line)
 		}
 	}
 	return ""
@@ -221,7 +223,7 @@ func (h *daemon) endRun(err error) {
 	t.Ended, t.How = time.Now().UTC(), endStopped
 	switch {
 	case err != nil:
-		t.How, t.Why = endFailed, oneWord(oneLine(err))
+		t.How, t.Why = endFailed, terminal.OneWord(oneLine(err))
 	case h.handsOver():
 		t.How = endHanded
 	}

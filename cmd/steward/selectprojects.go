@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
@@ -63,9 +65,9 @@ func (h *daemon) selectProjects(once bool) error {
 		info, err := os.Stat(dir)
 		switch {
 		case err == nil && !info.IsDir():
-			return usageError{fmt.Errorf("run: --project %s: it is not a folder", clean(dir))}
+			return usageError{fmt.Errorf("run: --project %s: it is not a folder", terminal.Clean(dir))}
 		case once && errors.Is(err, fs.ErrNotExist):
-			return usageError{fmt.Errorf("run: --project %s: there is no such folder", clean(dir))}
+			return usageError{fmt.Errorf("run: --project %s: there is no such folder", terminal.Clean(dir))}
 		}
 	}
 	return nil
@@ -79,7 +81,7 @@ func (h *daemon) tellProjects(refs []config.ProjectRef, twins []twin) {
 			h.log.Warn("a project is named twice; the first row holds", "path", t.path, "same_folder_as", t.first)
 			continue
 		}
-		fmt.Fprintf(h.app.err, "steward: %s\n", clean(t.String()))
+		fmt.Fprintf(h.app.err, "steward: %s\n", terminal.Clean(t.String()))
 	}
 	for _, ref := range refs {
 		err := folderTrouble(ref.Path)
@@ -91,7 +93,7 @@ func (h *daemon) tellProjects(refs []config.ProjectRef, twins []twin) {
 			continue
 		}
 		fmt.Fprintf(h.app.err, "steward: project %s: %s: %s; steward waits for it. If the path is wrong, stop this and correct it\n",
-			clean(ref.Name), clean(ref.Path), clean(err.Error()))
+			terminal.Clean(ref.Name), terminal.Clean(ref.Path), terminal.Clean(err.Error()))
 	}
 }
 

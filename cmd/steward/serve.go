@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/livhana/steward/config"
@@ -53,7 +55,7 @@ func (h *daemon) onHangup(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-hangups:
-			if hasTerminal() {
+			if terminal.HasControlling() {
 				return errors.New("the terminal is gone")
 			}
 			notes, err := h.reload(ctx)
@@ -148,7 +150,7 @@ func (h *daemon) announce() {
 func tellHowToBoot(w io.Writer, p *supervisor.State) {
 	for _, d := range p.Projects {
 		if !d.LookedAt.IsZero() && d.Problem == nil && len(d.Speaks) == 0 && !p.Tries(d.Name) {
-			fmt.Fprintf(w, "%s speaks no protocol yet. Set one up with: steward boot livhana-layer1.1 --project %s\n", d.Path, shellQuote(d.Path))
+			fmt.Fprintf(w, "%s speaks no protocol yet. Set one up with: steward boot livhana-layer1.1 --project %s\n", d.Path, terminal.ShellQuote(d.Path))
 		}
 	}
 }
@@ -157,13 +159,13 @@ func tellHowToBoot(w io.Writer, p *supervisor.State) {
 func tellWhatWaits(w io.Writer, projects []supervisor.ProjectReport) {
 	for _, r := range projects {
 		for _, f := range r.Faults[:min(len(r.Faults), shownFaults)] {
-			fmt.Fprintf(w, "%s: %s: %s\n", clean(r.Name), clean(f.Path), clean(f.Problem))
+			fmt.Fprintf(w, "%s: %s: %s\n", terminal.Clean(r.Name), terminal.Clean(f.Path), terminal.Clean(f.Problem))
 		}
 		for _, note := range r.Notes {
-			fmt.Fprintf(w, "%s: %s\n", clean(r.Name), clean(note))
+			fmt.Fprintf(w, "%s: %s\n", terminal.Clean(r.Name), terminal.Clean(note))
 		}
 		for _, repair := range r.Repairs[:min(len(r.Repairs), shownRepairs)] {
-			fmt.Fprintf(w, "%s: waits: %s %s: %s\n", clean(r.Name), repair.Verb, clean(repair.Subject), clean(repair.Why))
+			fmt.Fprintf(w, "%s: waits: %s %s: %s\n", terminal.Clean(r.Name), repair.Verb, terminal.Clean(repair.Subject), terminal.Clean(repair.Why))
 		}
 	}
 }

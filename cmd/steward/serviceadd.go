@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
@@ -40,7 +42,7 @@ func addProjects(ctx context.Context, paths platform.Paths, dirs []string, who s
 	}
 	out, err := runAs(ctx, who, paths, append([]string{"service", "add", "--config", paths.Config}, full...)...)
 	if err != nil {
-		return nil, fmt.Errorf("service: add the project as %s: %s", who.User, oneWord(out+" "+err.Error()))
+		return nil, fmt.Errorf("service: add the project as %s: %s", who.User, terminal.OneWord(out+" "+err.Error()))
 	}
 	if out == "" {
 		return nil, nil

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
@@ -71,13 +73,13 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 		e := t.ending(t.Process, "")
 		why = e.How + ": " + e.Why
 	}
-	alert.Detail = why + ". " + plural(freed, "held task") + " released. Look into its log, then: steward service start"
+	alert.Detail = why + ". " + terminal.Plural(freed, "held task") + " released. Look into its log, then: steward service start"
 	alert.Occurrence = time.Now().UTC().Format(time.RFC3339)
 	i, err := enter(paths.State, alert)
 	if err != nil {
 		a.logger().Error("the incident cannot be written; it is told all the same", "error", err)
 	}
-	fmt.Fprintf(a.out, "steward is down (%s); released %s\n", clean(why), plural(freed, "held task"))
+	fmt.Fprintf(a.out, "steward is down (%s); released %s\n", terminal.Clean(why), terminal.Plural(freed, "held task"))
 	if err := callHuman(ctx, cfg.Escalate, paths.State, i); err != nil {
 		a.logger().Warn("nobody could be told; the incident waits", "key", i.Key, "error", err)
 	}
@@ -183,10 +185,10 @@ func (a *app) dismissAgents(ctx context.Context, paths platform.Paths) []string 
 	ended, err := a.endAgents(ctx, paths)
 	var notes []string
 	if ended > 0 {
-		notes = append(notes, "ended "+plural(ended, "agent")+" that steward had started")
+		notes = append(notes, "ended "+terminal.Plural(ended, "agent")+" that steward had started")
 	}
 	if err != nil {
-		notes = append(notes, "agents that steward had started could not all be ended: "+oneWord(err.Error()))
+		notes = append(notes, "agents that steward had started could not all be ended: "+terminal.OneWord(err.Error()))
 	}
 	return notes
 }
@@ -228,12 +230,12 @@ func (a *app) freeAs(ctx context.Context, who service.Account, paths platform.Pa
 	}
 	if who.UID == os.Getuid() {
 		if n := a.freeAll(ctx); n > 0 {
-			return []string{"released " + plural(n, "held task")}
+			return []string{"released " + terminal.Plural(n, "held task")}
 		}
 		return nil
 	}
 	if out, err := runAs(ctx, who, paths, "release"); err != nil {
-		return []string{"held tasks could not be released: " + oneWord(out+" "+err.Error())}
+		return []string{"held tasks could not be released: " + terminal.OneWord(out+" "+err.Error())}
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/platform"
@@ -94,7 +96,7 @@ func (a *app) install(ctx context.Context, o serviceOptions) error {
 	}
 	p := a.page()
 	renderOutcome(p, outcome, done(before), "already installed; nothing was changed")
-	p.line("%s", stateWords(st))
+	p.Line("%s", stateWords(st))
 	return a.write(p.String())
 }
 
@@ -118,7 +120,7 @@ func executable(ctx context.Context, spec service.Spec, who service.Account) err
 		return nil
 	}
 	if out, err := c.CombinedOutput(); err != nil {
-		return refuse("%s cannot start %s (%v%s); put it where everybody may read it, such as /usr/local/bin", who.User, spec.Binary, err, oneWord(string(out)))
+		return refuse("%s cannot start %s (%v%s); put it where everybody may read it, such as /usr/local/bin", who.User, spec.Binary, err, terminal.OneWord(string(out)))
 	}
 	return nil
 }
@@ -126,22 +128,22 @@ func executable(ctx context.Context, spec service.Spec, who service.Account) err
 func renderOutcome(p *page, o service.Outcome, done, nothing string) {
 	switch {
 	case !o.Changed && o.Unit == "":
-		p.line("%s", nothing)
+		p.Line("%s", nothing)
 	case !o.Changed:
-		p.line("%s (%s)", nothing, clean(o.Unit))
+		p.Line("%s (%s)", nothing, terminal.Clean(o.Unit))
 	case o.Unit == "":
-		p.line("%s", done)
+		p.Line("%s", done)
 	default:
-		p.line("%s: %s", done, clean(o.Unit))
+		p.Line("%s: %s", done, terminal.Clean(o.Unit))
 	}
 	for _, path := range o.Wrote {
-		p.line("  wrote %s", clean(path))
+		p.Line("  wrote %s", terminal.Clean(path))
 	}
 	for _, path := range o.Removed {
-		p.line("  removed %s", clean(path))
+		p.Line("  removed %s", terminal.Clean(path))
 	}
 	for _, note := range o.Notes {
-		p.line("  note: %s", clean(note))
+		p.Line("  note: %s", terminal.Clean(note))
 	}
 }
 

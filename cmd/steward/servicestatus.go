@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/platform"
@@ -153,15 +155,15 @@ func readBeat(state string) (heartbeatDoc, error) {
 
 func renderService(p *page, r serviceReport) {
 	if !r.Installed {
-		p.line("%s: not installed%s; install it with: %s", clean(r.Manager), detailOf(r), installHint(r.Manager))
+		p.Line("%s: not installed%s; install it with: %s", terminal.Clean(r.Manager), detailOf(r), installHint(r.Manager))
 		if r.Machine != "" {
-			p.line("  the machine's unit is installed; it runs as %s, and looks after that account's projects", clean(r.Machine))
+			p.Line("  the machine's unit is installed; it runs as %s, and looks after that account's projects", terminal.Clean(r.Machine))
 		}
 		return
 	}
-	p.styled(bold, "%s", stateWords(r.Status))
+	p.Styled(terminal.Bold, "%s", stateWords(r.Status))
 	if r.Trouble != "" {
-		p.line("  trouble   %s", clean(r.Trouble))
+		p.Line("  trouble   %s", terminal.Clean(r.Trouble))
 	}
 	enabled := "not enabled: it does not start by itself"
 	switch {
@@ -170,27 +172,27 @@ func renderService(p *page, r serviceReport) {
 	case r.Enabled:
 		enabled = "enabled"
 	}
-	p.line("  unit      %s (%s)", clean(r.Unit), enabled)
-	p.line("  program   %s", clean(r.Binary))
+	p.Line("  unit      %s (%s)", terminal.Clean(r.Unit), enabled)
+	p.Line("  program   %s", terminal.Clean(r.Binary))
 	switch {
 	case r.Running == "":
-		p.line("  version   nobody answers on the socket; this program is %s", clean(r.Version))
+		p.Line("  version   nobody answers on the socket; this program is %s", terminal.Clean(r.Version))
 	case r.Running != r.Version:
-		p.line("  version   %s runs, this program is %s; upgrade with: steward service install", clean(r.Running), clean(r.Version))
+		p.Line("  version   %s runs, this program is %s; upgrade with: steward service install", terminal.Clean(r.Running), terminal.Clean(r.Version))
 	default:
-		p.line("  version   %s", clean(r.Running))
+		p.Line("  version   %s", terminal.Clean(r.Running))
 	}
 	if r.Lingers != nil {
-		p.line("  lingers   %s", map[bool]string{true: "yes: it runs while nobody is logged in, too", false: "no: it ends with your last session"}[*r.Lingers])
+		p.Line("  lingers   %s", map[bool]string{true: "yes: it runs while nobody is logged in, too", false: "no: it ends with your last session"}[*r.Lingers])
 	}
 	if r.Beat != nil {
-		p.line("  heartbeat %s", p.ago(r.Beat))
+		p.Line("  heartbeat %s", p.Ago(r.Beat))
 	}
 	if r.Restarts > 0 && r.Status.Running() {
-		p.line("  restarts  %d since it was started", r.Restarts)
+		p.Line("  restarts  %d since it was started", r.Restarts)
 	}
 	if e := r.LastEnd; e != nil {
-		p.line("  last end  %s", endWords(p, e))
+		p.Line("  last end  %s", endWords(p, e))
 	}
 }
 
@@ -198,7 +200,7 @@ func detailOf(r serviceReport) string {
 	if r.Detail == "" || r.Detail == "dead" {
 		return ""
 	}
-	return " (" + clean(r.Detail) + ")"
+	return " (" + terminal.Clean(r.Detail) + ")"
 }
 
 func installHint(manager string) string {
@@ -210,12 +212,12 @@ func installHint(manager string) string {
 
 // endWords says how a run ended.
 func endWords(p *page, e *status.Ending) string {
-	text := clean(e.How)
+	text := terminal.Clean(e.How)
 	if !e.At.IsZero() {
-		text += " " + p.ago(&e.At)
+		text += " " + p.Ago(&e.At)
 	}
 	if e.Why != "" {
-		text += ": " + clean(e.Why)
+		text += ": " + terminal.Clean(e.Why)
 	}
 	return text
 }
@@ -225,9 +227,9 @@ func endedBadly(e *status.Ending) bool { return e.How != endStopped && e.How != 
 
 // stateWords says in one line how the service is.
 func stateWords(st service.Status) string {
-	text := clean(st.Manager) + ": " + clean(st.State)
+	text := terminal.Clean(st.Manager) + ": " + terminal.Clean(st.State)
 	if st.Detail != "" {
-		text += " (" + clean(st.Detail) + ")"
+		text += " (" + terminal.Clean(st.Detail) + ")"
 	}
 	if st.PID > 0 {
 		text += fmt.Sprintf(", pid %d", st.PID)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -162,7 +164,7 @@ func (s *sole) take(own *jsonfile.Root) error {
 		holder, _ := platform.ReadText(f)
 		_ = f.Close()
 		if errors.Is(err, platform.ErrLocked) {
-			return fmt.Errorf("another steward acts in this project (%s): %w", oneWord(string(holder)), err)
+			return fmt.Errorf("another steward acts in this project (%s): %w", terminal.OneWord(string(holder)), err)
 		}
 		return err
 	}
@@ -230,7 +232,7 @@ func inOwn(at *jsonfile.Root, err error) error {
 func ownedBy(path string, uid int, tree string, err error) error {
 	me := accountOf(os.Geteuid())
 	return report(err, "%s belongs to %s, and %s may not write there; give it to %s: sudo chown -R %s %s",
-		path, accountOf(uid), me, me, me, shellQuote(tree))
+		path, accountOf(uid), me, me, me, terminal.ShellQuote(tree))
 }
 
 func accountOf(uid int) string {

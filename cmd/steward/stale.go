@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
@@ -55,7 +57,7 @@ func (a *app) releaseForClient(c *cobra.Command) {
 		ctx = context.Background()
 	}
 	if n := a.releaseStale(ctx, dir); n > 0 {
-		fmt.Fprintf(a.err, "steward: no steward is running; released %s held past the lease\n", plural(n, "task"))
+		fmt.Fprintf(a.err, "steward: no steward is running; released %s held past the lease\n", terminal.Plural(n, "task"))
 	}
 	go func() {
 		again := time.NewTicker(releaseEvery)

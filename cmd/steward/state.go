@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
@@ -78,7 +80,7 @@ func (h *daemon) remembered() (decide.Memory, error) {
 func (h *daemon) recalled() decide.Memory {
 	m, err := readState[decide.Memory](h.state, memoryFile)
 	if err != nil {
-		fmt.Fprintf(h.app.err, "steward: judged without the memory of the last run: %s\n", oneWord(oneLine(err)))
+		fmt.Fprintf(h.app.err, "steward: judged without the memory of the last run: %s\n", terminal.OneWord(oneLine(err)))
 	}
 	l, _ := readState[lessons](h.state, learntFile)
 	m.Gate.Learnt = l.Costs.Sound()

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
@@ -62,7 +64,7 @@ func (a *app) openDesk(project, doing string) (*taskClient, error) {
 		return nil, err
 	}
 	if !agentstatus.Detect(dir) {
-		return nil, fmt.Errorf("%s: %s is not set up for tasks; first run: steward boot %s --project %s", doing, dir, orchestrator, shellQuote(dir))
+		return nil, fmt.Errorf("%s: %s is not set up for tasks; first run: steward boot %s --project %s", doing, dir, orchestrator, terminal.ShellQuote(dir))
 	}
 	paths, err := a.reach()
 	if err != nil {
@@ -145,11 +147,11 @@ func taskError(err error, doing string) error {
 // problemLines has a line for each thing that is wrong.
 func problemLines(doing string, problems []string) error {
 	if len(problems) == 1 {
-		return errors.New(doing + ": " + clean(problems[0]))
+		return errors.New(doing + ": " + terminal.Clean(problems[0]))
 	}
 	text := fmt.Sprintf("%s: %d things are wrong", doing, len(problems))
 	for _, p := range problems {
-		text += "\n  " + clean(p)
+		text += "\n  " + terminal.Clean(p)
 	}
 	return errors.New(text)
 }

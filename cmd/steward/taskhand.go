@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/join/task"
@@ -74,7 +76,7 @@ func waitTime(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, usageError{fmt.Errorf("--wait=%s: use a time such as 10m", oneWord(text))}
+		return 0, usageError{fmt.Errorf("--wait=%s: use a time such as 10m", terminal.OneWord(text))}
 	}
 	return d, nil
 }
@@ -99,7 +101,7 @@ func (d *taskClient) next(ctx context.Context, k agentstatus.Claim, patience tim
 		}
 		if why != "" && why != told {
 			told = why
-			fmt.Fprintln(d.app.err, "steward: waiting: "+clean(why))
+			fmt.Fprintln(d.app.err, "steward: waiting: "+terminal.Clean(why))
 		}
 		if rest(ctx, min(max(wait, lookEvery), 5*time.Second)) != nil {
 			return quiet{task.ExitCancelled}
@@ -178,7 +180,7 @@ func (a *app) taskProgressCommand() *cobra.Command {
 			if len(args) > 2 {
 				step = args[2]
 			}
-			p.Step = clean(step)
+			p.Step = terminal.Clean(step)
 			d, detail, err := a.findDesk(c.Context(), project, args[0], doing)
 			if err != nil {
 				return err
@@ -200,7 +202,7 @@ func (a *app) acknowledge(verb, id, state string) error {
 	if a.output == "json" {
 		return a.print(map[string]string{"verb": verb, "task_id": id, "state": state})
 	}
-	return a.write(clean(fmt.Sprintf("task %s: %s", id, state)) + "\n")
+	return a.write(terminal.Clean(fmt.Sprintf("task %s: %s", id, state)) + "\n")
 }
 
 // handEnd is the command line of done and fail.
@@ -263,9 +265,9 @@ func (a *app) taskFailCommand() *cobra.Command {
 			}
 			switch {
 			case len(missing) > 0:
-				return usageError{fmt.Errorf("fail task %s: missing %s", oneWord(args[0]), strings.Join(missing, " and "))}
+				return usageError{fmt.Errorf("fail task %s: missing %s", terminal.OneWord(args[0]), strings.Join(missing, " and "))}
 			case h.failure.Line < 0:
-				return usageError{fmt.Errorf("fail task %s: --line %d: lines count from 1", oneWord(args[0]), h.failure.Line)}
+				return usageError{fmt.Errorf("fail task %s: --line %d: lines count from 1", terminal.OneWord(args[0]), h.failure.Line)}
 			}
 			if h.failure.Severity == "" {
 				h.failure.Severity = task.Severity(h.failure.Code)

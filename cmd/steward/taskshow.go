@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/join/task"
@@ -41,25 +43,25 @@ func (a *app) taskShowCommand() *cobra.Command {
 
 func (a *app) showTask(d *taskClient, detail agentstatus.Detail) error {
 	p := a.page()
-	look := plain
+	look := terminal.Plain
 	if detail.State == agentstatus.StateEnded {
-		if look = green; !task.Succeeded(detail) {
-			look = red
+		if look = terminal.Green; !task.Succeeded(detail) {
+			look = terminal.Red
 		}
 	}
-	p.full("%s %s", clean(detail.ID), p.dye(task.Standing(detail), look))
-	facts := task.Facts(detail, p.now)
+	p.Full("%s %s", terminal.Clean(detail.ID), p.Dye(task.Standing(detail), look))
+	facts := task.Facts(detail, p.Now)
 	width := 0
 	for _, f := range facts {
-		width = max(width, cells(f.Name))
+		width = max(width, terminal.Cells(f.Name))
 	}
 	for _, f := range facts {
-		p.full("  %-*s  %s", width, f.Name, f.Text)
+		p.Full("  %-*s  %s", width, f.Name, f.Text)
 	}
 	if detail.Result != nil {
-		p.title("Result")
+		p.Title("Result")
 		for _, text := range task.Summary(detail, a.human(), d.shownProject()) {
-			p.full("%s", text)
+			p.Full("%s", text)
 		}
 	}
 	return a.write(p.String())

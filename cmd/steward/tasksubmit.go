@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/join/task"
@@ -142,11 +144,11 @@ func (a *app) submit(c *cobra.Command, s *submission, args []string) error {
 	}
 	d.follow(ctx, r, state)
 	for _, note := range task.Notes(r, d.dir) {
-		fmt.Fprintln(a.err, "steward: note: "+clean(note))
+		fmt.Fprintln(a.err, "steward: note: "+terminal.Clean(note))
 	}
 	if s.wait {
 		if a.output == "text" {
-			fmt.Fprintln(a.err, "task "+clean(r.TaskID))
+			fmt.Fprintln(a.err, "task "+terminal.Clean(r.TaskID))
 		}
 		return a.await(ctx, d, r.TaskID, 0)
 	}
@@ -180,7 +182,7 @@ func (s *submission) fits(c *cobra.Command, args []string) error {
 		return fmt.Errorf("say what: one of %s (see steward task submit --help)", strings.Join(task.Types(), ", "))
 	}
 	if s.order.Type = args[0]; !slices.Contains(task.Types(), s.order.Type) {
-		return fmt.Errorf("%q is not a type of task; use one of %s", oneWord(args[0]), strings.Join(task.Types(), ", "))
+		return fmt.Errorf("%q is not a type of task; use one of %s", terminal.OneWord(args[0]), strings.Join(task.Types(), ", "))
 	}
 	for _, flag := range task.Strangers(s.order.Type) {
 		if f.Changed(flag.Name) {
@@ -240,7 +242,7 @@ func (s *submission) rest(words []string) error {
 	case o.Type == task.Research && len(words) > 0:
 		o.Query = strings.Join(words, " ")
 	case len(words) > 0:
-		return fmt.Errorf("%s takes no %q", o.Type, oneWord(words[0]))
+		return fmt.Errorf("%s takes no %q", o.Type, terminal.OneWord(words[0]))
 	}
 	return nil
 }
@@ -330,18 +332,18 @@ func (d *taskClient) precede(ctx context.Context, r *agentstatus.Request) error 
 	if _, _, supervised := d.picture(ctx); supervised {
 		return nil
 	}
-	fmt.Fprintf(d.app.err, "steward: no steward supervises %s to release the task later; waiting here for %s\n", clean(d.dir), clean(strings.Join(after, ", ")))
+	fmt.Fprintf(d.app.err, "steward: no steward supervises %s to release the task later; waiting here for %s\n", terminal.Clean(d.dir), terminal.Clean(strings.Join(after, ", ")))
 	for _, id := range after {
 		before, err := d.hinted(ctx, d.vigil(id, 0, quietly))
 		switch {
 		case errors.Is(err, context.Canceled):
 			return interrupted("interrupted; nothing was submitted")
 		case errors.Is(err, task.ErrLimit):
-			return outOfTime("task %s did not end within its time; nothing was submitted", clean(id))
+			return outOfTime("task %s did not end within its time; nothing was submitted", terminal.Clean(id))
 		case err != nil:
 			return taskError(err, "wait for task "+id)
 		case !task.Succeeded(before):
-			return exiting{fmt.Errorf("task %s is %s; nothing was submitted", clean(id), task.Standing(before)), task.ExitCode(before), codeFailed}
+			return exiting{fmt.Errorf("task %s is %s; nothing was submitted", terminal.Clean(id), task.Standing(before)), task.ExitCode(before), codeFailed}
 		}
 	}
 	r.Coordination.After = nil
@@ -355,7 +357,7 @@ func quietly(task.News) {}
 func (d *taskClient) follow(ctx context.Context, r agentstatus.Request, state string) {
 	f := agentstatus.Followed{Task: r.TaskID, Target: r.Target, Type: r.Type, State: state, Blocking: r.Coordination.Blocking, Since: r.Created}
 	if err := d.client.Follow(ctx, r.Source, f, time.Now()); err != nil {
-		fmt.Fprintln(d.app.err, "steward: active_coordination.json is not up to date: "+oneWord(err.Error()))
+		fmt.Fprintln(d.app.err, "steward: active_coordination.json is not up to date: "+terminal.OneWord(err.Error()))
 	}
 }
 

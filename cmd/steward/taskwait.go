@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/join/task"
@@ -37,7 +39,7 @@ func (a *app) taskWaitCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames("task"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("timeout") && limit <= 0 {
-				return usageError{fmt.Errorf("wait for task %s: --timeout %s: use a time such as 10m", oneWord(args[0]), limit)}
+				return usageError{fmt.Errorf("wait for task %s: --timeout %s: use a time such as 10m", terminal.OneWord(args[0]), limit)}
 			}
 			d, detail, err := a.findDesk(c.Context(), project, args[0], "wait for task "+args[0])
 			if err != nil {
@@ -61,14 +63,14 @@ func (a *app) await(ctx context.Context, d *taskClient, id string, limit time.Du
 	var inError *task.AgentError
 	switch {
 	case errors.As(err, &inError):
-		return fmt.Errorf("wait for task %s: %w; steward waits no longer, and the task stays as it is", clean(id), inError)
+		return fmt.Errorf("wait for task %s: %w; steward waits no longer, and the task stays as it is", terminal.Clean(id), inError)
 	case errors.As(err, &blocked):
-		text := fmt.Errorf("wait for task %s: %v; it stays held until: steward release %[1]s, or: steward task cancel %[1]s", clean(id), err)
+		text := fmt.Errorf("wait for task %s: %v; it stays held until: steward release %[1]s, or: steward task cancel %[1]s", terminal.Clean(id), err)
 		return exiting{text, task.ExitCode(blocked.By), codeFailed}
 	case errors.Is(err, context.Canceled):
-		return interrupted("no longer waiting; task %s goes on", clean(id))
+		return interrupted("no longer waiting; task %s goes on", terminal.Clean(id))
 	case errors.Is(err, task.ErrLimit):
-		return outOfTime("wait for task %s: its time is over, and the task goes on (%s)", clean(id), task.Standing(detail))
+		return outOfTime("wait for task %s: its time is over, and the task goes on (%s)", terminal.Clean(id), task.Standing(detail))
 	case err != nil:
 		return taskError(err, "wait for task "+id)
 	}
@@ -98,13 +100,13 @@ func (a *app) tellResult(d *taskClient, detail agentstatus.Detail) error {
 	}
 	p := a.page()
 	for i, text := range task.Summary(detail, a.human(), d.shownProject()) {
-		if look := plain; i == 0 {
-			if look = green; !task.Succeeded(detail) {
-				look = red
+		if look := terminal.Plain; i == 0 {
+			if look = terminal.Green; !task.Succeeded(detail) {
+				look = terminal.Red
 			}
-			text = p.dye(text, look)
+			text = p.Dye(text, look)
 		}
-		p.full("%s", text)
+		p.Full("%s", text)
 	}
 	return a.write(p.String())
 }
@@ -162,9 +164,9 @@ func troubleSeen(doc status.Document, project, name string) (text string, inErro
 		}
 		switch {
 		case g.State == protocol.AgentDead, g.State == protocol.AgentHung:
-			return fmt.Sprintf("%s is %s: %s", clean(name), g.State, clean(g.Why)), false
+			return fmt.Sprintf("%s is %s: %s", terminal.Clean(name), g.State, terminal.Clean(g.Why)), false
 		case g.Status == "error":
-			return clean(name) + " says that it is in error" + described(g.Error), true
+			return terminal.Clean(name) + " says that it is in error" + described(g.Error), true
 		}
 		return "", false
 	}
@@ -172,7 +174,7 @@ func troubleSeen(doc status.Document, project, name string) (text string, inErro
 }
 
 func described(text string) string {
-	if text = clean(text); text == "" {
+	if text = terminal.Clean(text); text == "" {
 		return ""
 	}
 	return ": " + text
@@ -192,14 +194,14 @@ func (d *taskClient) troubleInFiles(ctx context.Context, name string) (text stri
 	g, ok := snap.Agent(name)
 	switch {
 	case !ok || g.Beat.Mark == "":
-		return clean(name) + " has never shown a heartbeat here", false
+		return terminal.Clean(name) + " has never shown a heartbeat here", false
 	case g.Status == "error":
-		return clean(name) + " says that it is in error" + described(g.Complaint), true
+		return terminal.Clean(name) + " says that it is in error" + described(g.Complaint), true
 	case g.Idle:
 		return "", false
 	}
 	if silent := now.Sub(g.Beat.Last()); silent > cfg.Heartbeat.Dead && !(g.Process.Proves() && mayLive(g.Process)) {
-		return fmt.Sprintf("%s has shown no heartbeat for %s", clean(name), short(silent)), false
+		return fmt.Sprintf("%s has shown no heartbeat for %s", terminal.Clean(name), terminal.Short(silent)), false
 	}
 	return "", false
 }
@@ -217,7 +219,7 @@ type waitScreen struct {
 func (a *app) waitScreen() *waitScreen {
 	s := &waitScreen{out: a.err, started: time.Now()}
 	if f, ok := a.err.(*os.File); ok && os.Getenv("TERM") != "dumb" {
-		s.width = screenWidth(f)
+		s.width = terminal.ScreenWidth(f)
 		s.color = !a.noColor && os.Getenv("NO_COLOR") == ""
 	}
 	return s
@@ -237,7 +239,7 @@ func (s *waitScreen) show(n task.News) {
 	// The last cell stays free: some terminals go to the next line behind it.
 	text := task.Bar(n.Detail, s.started, n.Now, s.width-1)
 	if s.color {
-		text = "\x1b[" + string(green) + "m" + text + "\x1b[0m"
+		text = "\x1b[" + string(terminal.Green) + "m" + text + "\x1b[0m"
 	}
 	fmt.Fprint(s.out, clearLine+text)
 	s.drawn = true

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/platform/proc"
@@ -42,7 +44,7 @@ func asGroup(c *cobra.Command) {
 		if len(args) == 0 {
 			return c.Help()
 		}
-		return usageError{fmt.Errorf("unknown command %q for %s (see %s --help)", oneWord(args[0]), c.CommandPath(), c.CommandPath())}
+		return usageError{fmt.Errorf("unknown command %q for %s (see %s --help)", terminal.OneWord(args[0]), c.CommandPath(), c.CommandPath())}
 	}
 }
 
@@ -111,7 +113,7 @@ func projectDir(doing, project string) (string, error) {
 	st, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !st.IsDir():
-		return "", usageError{fmt.Errorf("%s: --project %s: there is no such folder", doing, clean(project))}
+		return "", usageError{fmt.Errorf("%s: --project %s: there is no such folder", doing, terminal.Clean(project))}
 	case err != nil:
 		return "", fmt.Errorf("%s: %w", doing, err)
 	}

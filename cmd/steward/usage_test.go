@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 )
 
@@ -73,7 +75,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	for _, name := range []string{strings.Repeat("x", 100_000), strings.Repeat("x y ", 25_000), "\x1b[2Jx\u202ey"} {
 		for _, args := range [][]string{{name}, {"lock", name}, {"boot", name}, {"help", name}, {"task", "submit", name}, {"task", "show", name}, {"exec", "--", name}, {"plan", "--project", name}} {
 			code, _, errOut := invoke(args...)
-			if code == 0 || strings.Count(errOut, "\n") != 1 || len(errOut) > 2*maxLine || strings.ContainsAny(errOut, "\x1b\u202e") {
+			if code == 0 || strings.Count(errOut, "\n") != 1 || len(errOut) > 2*terminal.MaxLine || strings.ContainsAny(errOut, "\x1b\u202e") {
 				t.Errorf("steward %s %.10q: exit %d, %d bytes: %.200q", args[0], name, code, len(errOut), errOut)
 			}
 		}

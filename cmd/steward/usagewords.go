@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 )
 
@@ -19,13 +21,13 @@ func flagWords(c *cobra.Command, err error) error {
 	}
 	name, text := "", err.Error()
 	if errors.As(err, &named) {
-		if name = "--" + oneWord(named.GetSpecifiedName()); named.GetSpecifiedShortnames() != "" {
-			name = "-" + oneWord(named.GetSpecifiedName())
+		if name = "--" + terminal.OneWord(named.GetSpecifiedName()); named.GetSpecifiedShortnames() != "" {
+			name = "-" + terminal.OneWord(named.GetSpecifiedName())
 		}
 	}
 	switch {
 	case invalid:
-		text = fmt.Sprintf("--%s %s: %s", flag.Name, oneWord(value), valueWords(flag.Value.Type(), err))
+		text = fmt.Sprintf("--%s %s: %s", flag.Name, terminal.OneWord(value), valueWords(flag.Value.Type(), err))
 	case name != "" && strings.HasPrefix(text, "flag needs an argument"):
 		text = name + ": a value is missing"
 	case name == "--json":
@@ -80,11 +82,11 @@ func argumentWords(c *cobra.Command, args []string, err error) error {
 	_, takes, _ := strings.Cut(c.Use, " ")
 	switch {
 	case strings.HasPrefix(text, "unknown command") && len(args) > 0:
-		return fmt.Errorf("%s takes no argument, and was given %s %s", c.CommandPath(), oneWord(args[0]), see)
+		return fmt.Errorf("%s takes no argument, and was given %s %s", c.CommandPath(), terminal.OneWord(args[0]), see)
 	case counted && len(args) == 0:
 		return fmt.Errorf("%s: missing argument %s %s", c.CommandPath(), takes, see)
 	case counted:
-		return fmt.Errorf("%s takes %s, and was given %s %s", c.CommandPath(), takes, plural(len(args), "argument"), see)
+		return fmt.Errorf("%s takes %s, and was given %s %s", c.CommandPath(), takes, terminal.Plural(len(args), "argument"), see)
 	}
 	return fmt.Errorf("%w %s", err, see)
 }

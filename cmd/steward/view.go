@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/platform"
@@ -52,7 +54,7 @@ func (e reported) Error() string { return e.text }
 func (e reported) Unwrap() error { return e.err }
 
 func report(err error, format string, args ...any) error {
-	return reported{clean(fmt.Sprintf(format, args...)), err}
+	return reported{terminal.Clean(fmt.Sprintf(format, args...)), err}
 }
 
 // reach finds the files and the socket of this user's steward. A configuration that is refused is no reason to keep
@@ -131,7 +133,7 @@ func (a *app) status(ctx context.Context) error {
 
 // watchStatus draws the picture on a terminal again and again.
 func (a *app) watchStatus(ctx context.Context) error {
-	if a.output == "json" || !isTerminal(a.out) {
+	if a.output == "json" || !terminal.IsTerminal(a.out) {
 		return usageError{errors.New("status --watch draws on a terminal; elsewhere use: steward status -o json")}
 	}
 	last, err := a.live(ctx, 2*time.Second, func(ctx context.Context) (string, string, error) {
@@ -173,23 +175,23 @@ func (a *app) printStatus(ctx context.Context, socket string) error {
 // renderStatus writes the status document on one screen.
 func renderStatus(p *page, doc status.Document) {
 	if d := doc.Daemon; d != nil && !d.Running && d.Since != nil {
-		p.styled(red, "no steward is running: this is what the last one%s saw %s", ofUser(), p.ago(d.Since))
-		p.styled(bold, "steward %s had run for %s then, %s", clean(doc.Version), short(d.Since.Sub(doc.Started)), plural(doc.Looks, "look"))
+		p.Styled(terminal.Red, "no steward is running: this is what the last one%s saw %s", ofUser(), p.Ago(d.Since))
+		p.Styled(terminal.Bold, "steward %s had run for %s then, %s", terminal.Clean(doc.Version), terminal.Short(d.Since.Sub(doc.Started)), terminal.Plural(doc.Looks, "look"))
 	} else {
-		p.styled(bold, "steward %s, up %s, %s, the last %s", clean(doc.Version), short(p.now.Sub(doc.Started)), plural(doc.Looks, "look"), p.ago(&doc.LastLook))
+		p.Styled(terminal.Bold, "steward %s, up %s, %s, the last %s", terminal.Clean(doc.Version), terminal.Short(p.Now.Sub(doc.Started)), terminal.Plural(doc.Looks, "look"), p.Ago(&doc.LastLook))
 	}
 	if doc.LastEnd != nil && endedBadly(doc.LastEnd) {
-		p.line("the run before this one: %s", endWords(p, doc.LastEnd))
+		p.Line("the run before this one: %s", endWords(p, doc.LastEnd))
 	}
-	p.line("%s", loadLine(doc.Load))
+	p.Line("%s", loadLine(doc.Load))
 	for _, c := range doc.Channels {
 		if !c.OK && !c.At.IsZero() {
-			p.styled(yellow, "%s does not reach you: %s", clean(c.Name), clean(c.Problem))
+			p.Styled(terminal.Yellow, "%s does not reach you: %s", terminal.Clean(c.Name), terminal.Clean(c.Problem))
 		}
 	}
 	projectsPart(p, doc.Projects)
 	several := len(doc.Projects) > 1
-	p.wraps = true
+	p.Wraps = true
 	p.part("Agents", "no agents", agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent).among(several), false))
 	p.part("Started by steward", "", keptLines(p, doc.Kept, several))
 	p.part("Waiting at the gate", "", waitingRows(p, doc.Waiting))
@@ -215,30 +217,30 @@ func nameOfUser(uid int) string {
 }
 
 // part prints a titled table, or one quiet line when it has no rows.
-func (p *page) part(title, none string, rows [][]cell) {
+func (p *page) part(title, none string, rows [][]terminal.Cell) {
 	switch {
 	case len(rows) > 0:
-		p.title(title)
-		p.table("  ", nil, rows...)
+		p.Title(title)
+		p.Table("  ", nil, rows...)
 	case none != "":
-		p.styled(dim, "%s", none)
+		p.Styled(terminal.Dim, "%s", none)
 	}
 }
 
 func loadLine(l supervisor.LoadReport) string {
-	line := "load " + share(l.Used)
+	line := "load " + terminal.Share(l.Used)
 	if l.Binding != "" {
-		line += " (" + clean(l.Binding) + ")"
+		line += " (" + terminal.Clean(l.Binding) + ")"
 	}
 	for _, d := range []struct {
 		name string
 		used protocol.Share
 	}{{"cpu", l.CPU}, {"memory", l.Memory}, {"files", l.Files}, {"disk", l.Disk}} {
-		line += "   " + d.name + " " + share(d.used)
+		line += "   " + d.name + " " + terminal.Share(d.used)
 	}
 	if len(l.Disks) > 1 {
 		project, _ := fullestDisk(l.Disks)
-		line += " (" + clean(project) + ")"
+		line += " (" + terminal.Clean(project) + ")"
 	}
 	return line
 }
@@ -253,36 +255,36 @@ const (
 
 func projectsPart(p *page, projects []supervisor.ProjectReport) {
 	if len(projects) == 0 {
-		p.styled(dim, "no projects")
+		p.Styled(terminal.Dim, "no projects")
 		return
 	}
-	p.title("Projects")
-	var rows [][]cell
+	p.Title("Projects")
+	var rows [][]terminal.Cell
 	for _, r := range projects {
-		rows = append(rows, []cell{text(r.Name), text(spokenBy(r)), {troubles(r), yellow}, {r.Path, dim}})
+		rows = append(rows, []terminal.Cell{terminal.Text(r.Name), terminal.Text(spokenBy(r)), terminal.Colored(troubles(r), terminal.Yellow), terminal.Colored(r.Path, terminal.Dim)})
 	}
-	widths := measured(rows)
+	widths := terminal.Measured(rows)
 	for i, r := range projects {
-		p.row("  ", rows[i], widths)
+		p.Row("  ", rows[i], widths)
 		for _, note := range r.Notes {
-			p.styled(dim, "    %s", clean(note))
+			p.Styled(terminal.Dim, "    %s", terminal.Clean(note))
 		}
 		for _, f := range r.Faults[:min(len(r.Faults), shownFaults)] {
-			p.styled(red, "    %s: %s", clean(f.Path), clean(f.Problem))
+			p.Styled(terminal.Red, "    %s: %s", terminal.Clean(f.Path), terminal.Clean(f.Problem))
 		}
 		for _, f := range r.Findings[:min(len(r.Findings), shownFindings)] {
-			p.styled(dim, "    %s", findingLine(f.Severity, f.Subject, f.Field, f.Path, f.Text))
+			p.Styled(terminal.Dim, "    %s", findingLine(f.Severity, f.Subject, f.Field, f.Path, f.Text))
 		}
 		repairLines(p, r.Repairs)
 		if rest := max(len(r.Faults)-shownFaults, 0) + max(len(r.Findings)-shownFindings, 0); rest > 0 {
-			p.styled(dim, "    and %d more; see: steward status -o json", rest)
+			p.Styled(terminal.Dim, "    and %d more; see: steward status -o json", rest)
 		}
 	}
 }
 
 // findingLine is a finding on a line: its severity, its task or file, and the problem.
 func findingLine(severity protocol.Severity, subject, field, file, text string) string {
-	return fmt.Sprintf("%s: %s: %s%s", clean(string(severity)), subjectWords(subject), problemWords(field, text), inFile(file, subject+text))
+	return fmt.Sprintf("%s: %s: %s%s", terminal.Clean(string(severity)), subjectWords(subject), problemWords(field, text), inFile(file, subject+text))
 }
 
 // inFile names the file of a finding, unless its text does so already.
@@ -290,16 +292,16 @@ func inFile(file, text string) string {
 	if file == "" || strings.Contains(text, file) {
 		return ""
 	}
-	return " (" + clean(file) + ")"
+	return " (" + terminal.Clean(file) + ")"
 }
 
 // repairLines say what would be done if it might, and what it waits for.
 func repairLines(p *page, repairs []supervisor.RepairReport) {
 	for _, r := range repairs[:min(len(repairs), shownRepairs)] {
-		p.styled(yellow, "    would %s %s: %s; waits for: %s", clean(string(r.Verb)), clean(r.Subject), clean(r.Why), clean(r.WaitsFor))
+		p.Styled(terminal.Yellow, "    would %s %s: %s; waits for: %s", terminal.Clean(string(r.Verb)), terminal.Clean(r.Subject), terminal.Clean(r.Why), terminal.Clean(r.WaitsFor))
 	}
 	if rest := len(repairs) - shownRepairs; rest > 0 {
-		p.styled(dim, "    and %s more; see: steward status -o json", plural(rest, "repair"))
+		p.Styled(terminal.Dim, "    and %s more; see: steward status -o json", terminal.Plural(rest, "repair"))
 	}
 }
 
@@ -323,11 +325,11 @@ func spokenBy(r supervisor.ProjectReport) string {
 func troubles(r supervisor.ProjectReport) string {
 	switch {
 	case len(r.Faults) > 0 && len(r.Findings) > 0:
-		return plural(len(r.Faults), "fault") + ", " + plural(len(r.Findings), "finding")
+		return terminal.Plural(len(r.Faults), "fault") + ", " + terminal.Plural(len(r.Findings), "finding")
 	case len(r.Faults) > 0:
-		return plural(len(r.Faults), "fault")
+		return terminal.Plural(len(r.Faults), "fault")
 	case len(r.Findings) > 0:
-		return plural(len(r.Findings), "finding")
+		return terminal.Plural(len(r.Findings), "finding")
 	}
 	return ""
 }
@@ -351,15 +353,15 @@ func tasksPart(p *page, tasks []supervisor.TaskReport, several bool) {
 		}
 	}
 	if line != "" {
-		p.styled(dim, "  ended lately: %s", line[2:])
+		p.Styled(terminal.Dim, "  ended lately: %s", line[2:])
 	}
 }
 
 // donePart shows what was done last, the newest first.
 func donePart(p *page, done []supervisor.Done) {
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, d := range done[:min(len(done), shownDone)] {
-		rows = append(rows, []cell{{p.ago(&d.At), dim}, text(d.Verb), text(d.Subject), {localTimes(d.Why, p.now), dim}})
+		rows = append(rows, []terminal.Cell{terminal.Colored(p.Ago(&d.At), terminal.Dim), terminal.Text(d.Verb), terminal.Text(d.Subject), terminal.Colored(terminal.LocalTimes(d.Why, p.Now), terminal.Dim)})
 	}
 	p.part("Done last", "", rows)
 }

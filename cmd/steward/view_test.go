@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
@@ -127,9 +129,9 @@ func sampleExplanations() map[string]status.Explanation {
 
 // shown renders as a command would, for a screen of that width; 0 is a file.
 func shown[T any](render func(*page, T), doc T, width int) string {
-	p := &page{width: width, now: noon}
+	p := &page{terminal.Page{Width: width, Now: noon}}
 	if width == 0 {
-		p.width = 1 << 30
+		p.Width = 1 << 30
 	}
 	render(p, doc)
 	return p.String()
@@ -204,7 +206,7 @@ func manyIncidents() []escalate.Incident {
 // TestIncidentsFitTheScreen: a row is a line of 80 characters at most, whatever it has to say.
 func TestIncidentsFitTheScreen(t *testing.T) {
 	for _, line := range strings.Split(shown(renderIncidents, incidentList{manyIncidents()}, 80), "\n") {
-		if n := cells(line); n > 80 {
+		if n := terminal.Cells(line); n > 80 {
 			t.Errorf("a line takes %d cells: %s", n, line)
 		}
 	}
@@ -260,7 +262,7 @@ func TestTasksFitANarrowScreen(t *testing.T) {
 	tasks[3].Agent = "an-agent-with-a-very-long-name"
 	got := shown(renderTasks, taskList{tasks}, 80)
 	for _, line := range strings.Split(got, "\n") {
-		if n := cells(line); n > 80 {
+		if n := terminal.Cells(line); n > 80 {
 			t.Errorf("a line takes %d cells: %s", n, line)
 		}
 	}
@@ -303,7 +305,7 @@ func FuzzView(f *testing.F) {
 	f.Add([]byte(`{"incidents":[{"key":"\u001b[2Jx","options":null,"deliveries":[{}]}],"projects":[{}],"held":[{}],"gates":[{}],"consumers":[{}]}`), 1)
 	f.Add([]byte(`{"goals":[{"value":null},{"value":1e300}],"locks":[{}],"log":[{"change":{}}]}`), 40)
 	f.Fuzz(func(t *testing.T, raw []byte, width int) {
-		p := &page{width: 1 + max(width, -width)%300, now: noon}
+		p := &page{terminal.Page{Width: 1 + max(width, -width)%300, Now: noon}}
 		try(p, raw, renderStatus)
 		try(p, raw, renderCapacity)
 		try(p, raw, renderExplanation)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/status"
@@ -64,7 +66,7 @@ func listOf[T any](a *app, name, short, states string, render func(*page, T)) *c
 
 // countStates counts the items of a list by state: "3 agents: 2 alive, 1 late". all is how many there are if the list holds only the first.
 func countStates(noun, states string, found []string, all int) string {
-	line, sep := plural(len(found), noun), ": "
+	line, sep := terminal.Plural(len(found), noun), ": "
 	for state := range strings.FieldsSeq(states) {
 		n := 0
 		for _, s := range found {
@@ -101,17 +103,17 @@ type (
 )
 
 // list prints a table with its head and a line below it, or when it is empty two lines: none, and a hint.
-func (p *page) list(none, hint string, head []string, rows [][]cell, below string) {
+func (p *page) list(none, hint string, head []string, rows [][]terminal.Cell, below string) {
 	if len(rows) == 0 {
-		p.line("%s", none)
+		p.Line("%s", none)
 		if hint != "" {
-			p.styled(dim, "%s", hint)
+			p.Styled(terminal.Dim, "%s", hint)
 		}
 		return
 	}
-	p.table("", head, rows...)
+	p.Table("", head, rows...)
 	if below != "" {
-		p.styled(dim, "%s", below)
+		p.Styled(terminal.Dim, "%s", below)
 	}
 }
 
@@ -136,7 +138,7 @@ func (s spread) among(several bool) spread {
 }
 
 // of is the cell that says where something belongs, empty where all belongs together.
-func (s spread) of(project, protocolName string) cell {
+func (s spread) of(project, protocolName string) terminal.Cell {
 	var words []string
 	if s.projects {
 		words = append(words, project)
@@ -144,7 +146,7 @@ func (s spread) of(project, protocolName string) cell {
 	if s.protocols {
 		words = append(words, protocolName)
 	}
-	return cell{strings.Join(words, " "), dim}
+	return terminal.Colored(strings.Join(words, " "), terminal.Dim)
 }
 
 func whereAgent(a supervisor.AgentReport) (string, string) { return a.Project, a.Protocol }
@@ -152,19 +154,19 @@ func whereTask(t supervisor.TaskReport) (string, string)   { return t.Project, t
 func whereLock(l supervisor.LockReport) (string, string)   { return l.Project, l.Protocol }
 
 func renderAgents(p *page, doc agentList) {
-	p.wraps = true
+	p.Wraps = true
 	var states []string
 	for _, a := range doc.Agents {
-		states = append(states, stateOf(a).text)
+		states = append(states, stateOf(a).Text)
 	}
 	p.list("no agents", "how to add one: steward boot --help", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "PID", "TAKES", "WHY"},
 		agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true), countStates("agent", agentStates, states, doc.Total))
 }
 
-func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool) [][]cell {
-	var rows [][]cell
+func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool) [][]terminal.Cell {
+	var rows [][]terminal.Cell
 	for _, a := range agents {
-		beat, used, tasks, pid, taken := p.ago(a.LastBeat), "", "", "", ""
+		beat, used, tasks, pid, taken := p.Ago(a.LastBeat), "", "", "", ""
 		if usage {
 			taken = takes(a.Usage)
 			if a.PID != nil {
@@ -178,20 +180,20 @@ func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool)
 			used = a.Used.String()
 		}
 		if len(a.Tasks) > 0 {
-			tasks = plural(len(a.Tasks), "task")
+			tasks = terminal.Plural(len(a.Tasks), "task")
 		}
-		rows = append(rows, []cell{all.of(a.Project, a.Protocol), text(a.Name), stateOf(a), text(beat), text(fit(clean(a.Status), 16)), text(used), text(tasks), text(pid), text(taken), {localTimes(whyOf(a), p.now), dim}})
+		rows = append(rows, []terminal.Cell{all.of(a.Project, a.Protocol), terminal.Text(a.Name), stateOf(a), terminal.Text(beat), terminal.Text(terminal.Fit(terminal.Clean(a.Status), 16)), terminal.Text(used), terminal.Text(tasks), terminal.Text(pid), terminal.Text(taken), terminal.Colored(terminal.LocalTimes(whyOf(a), p.Now), terminal.Dim)})
 	}
 	const says, use, count, process, taking = 4, 5, 6, 7, 8
-	p.spare(rows, leastWhy, taking, process, says, use, count)
+	p.Spare(rows, leastWhy, taking, process, says, use, count)
 	return rows
 }
 
 // stateOf is the verdict, and the word for why nothing is heard of the agent.
-func stateOf(a supervisor.AgentReport) cell {
-	c := word(a.State)
+func stateOf(a supervisor.AgentReport) terminal.Cell {
+	c := terminal.Word(a.State)
 	if a.Reason != "" {
-		c.text = string(a.Reason)
+		c.Text = string(a.Reason)
 	}
 	return c
 }
@@ -212,8 +214,8 @@ func takes(u *supervisor.UsageReport) string {
 }
 
 // keptLines lists the agents that steward starts and keeps.
-func keptLines(p *page, agents []status.Kept, several bool) [][]cell {
-	var rows [][]cell
+func keptLines(p *page, agents []status.Kept, several bool) [][]terminal.Cell {
+	var rows [][]terminal.Cell
 	for _, a := range agents {
 		where, pid, restarts := "", "", ""
 		if several {
@@ -223,9 +225,9 @@ func keptLines(p *page, agents []status.Kept, several bool) [][]cell {
 			pid = fmt.Sprintf("pid %d", a.PID)
 		}
 		if a.Restarts > 0 {
-			restarts = plural(a.Restarts, "restart")
+			restarts = terminal.Plural(a.Restarts, "restart")
 		}
-		rows = append(rows, []cell{{clean(where), dim}, text(a.Agent), text(a.State), text(pid), text(a.Place), text(restarts), {clean(a.Why), dim}})
+		rows = append(rows, []terminal.Cell{terminal.Colored(terminal.Clean(where), terminal.Dim), terminal.Text(a.Agent), terminal.Text(a.State), terminal.Text(pid), terminal.Text(a.Place), terminal.Text(restarts), terminal.Colored(terminal.Clean(a.Why), terminal.Dim)})
 	}
 	return rows
 }
@@ -239,7 +241,7 @@ func whyOf(a supervisor.AgentReport) string {
 }
 
 func renderLocks(p *page, doc lockList) {
-	p.wraps = true
+	p.Wraps = true
 	var states []string
 	for _, l := range doc.Locks {
 		states = append(states, string(l.State))
@@ -248,32 +250,32 @@ func renderLocks(p *page, doc lockList) {
 		lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock)), countStates("lock", lockStates, states, doc.Total))
 }
 
-func lockRows(p *page, locks []supervisor.LockReport, all spread) [][]cell {
-	var rows [][]cell
+func lockRows(p *page, locks []supervisor.LockReport, all spread) [][]terminal.Cell {
+	var rows [][]terminal.Cell
 	for _, l := range locks {
-		expires := p.ago(l.Expires)
+		expires := p.Ago(l.Expires)
 		if expires == "" {
 			expires = "never"
 		}
-		rows = append(rows, []cell{all.of(l.Project, l.Protocol), text(l.Resource), word(l.State), {strings.TrimSuffix(p.ago(l.Acquired), " ago"), dim}, text(l.Holder), text(expires), {localTimes(l.Why, p.now), dim}})
+		rows = append(rows, []terminal.Cell{all.of(l.Project, l.Protocol), terminal.Text(l.Resource), terminal.Word(l.State), terminal.Colored(strings.TrimSuffix(p.Ago(l.Acquired), " ago"), terminal.Dim), terminal.Text(l.Holder), terminal.Text(expires), terminal.Colored(terminal.LocalTimes(l.Why, p.Now), terminal.Dim)})
 	}
 	return rows
 }
 
 func renderGoals(p *page, doc goalList) {
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, g := range doc.Goals {
-		value, verdict := "?", cell{"met", green}
+		value, verdict := "?", terminal.Colored("met", terminal.Green)
 		switch {
 		case g.Value == nil:
-			verdict = cell{"", plain}
+			verdict = terminal.Colored("", terminal.Plain)
 		case !g.OK:
-			verdict = word("missed")
+			verdict = terminal.Word("missed")
 		}
 		if g.Value != nil {
 			value = fmt.Sprintf("%g", *g.Value)
 		}
-		rows = append(rows, []cell{text(strings.ReplaceAll(g.Name, "_", " ")), text(value), text(g.Target), verdict, {g.Note, dim}})
+		rows = append(rows, []terminal.Cell{terminal.Text(strings.ReplaceAll(g.Name, "_", " ")), terminal.Text(value), terminal.Text(g.Target), verdict, terminal.Colored(g.Note, terminal.Dim)})
 	}
 	p.list("no goals", "", []string{"GOAL", "VALUE", "TARGET", "", "NOTE"}, rows, "")
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/protocol"
@@ -83,13 +85,13 @@ func (a *app) listTasks(found []foundTask, total int, q taskQuery) error {
 	}
 	p := a.page()
 	if total == 0 && (q.set() || q.filter != (filter{})) {
-		p.line("no tasks match")
-		p.styled(dim, "all tasks: steward tasks")
+		p.Line("no tasks match")
+		p.Styled(terminal.Dim, "all tasks: steward tasks")
 		return a.write(p.String())
 	}
 	renderTasks(p, taskList{tasks})
 	if len(tasks) < total {
-		p.styled(dim, "the first %d of %s", len(tasks), plural(total, "task"))
+		p.Styled(terminal.Dim, "the first %d of %s", len(tasks), terminal.Plural(total, "task"))
 	}
 	return a.write(p.String())
 }
@@ -114,14 +116,14 @@ func newestFirst(x, y supervisor.TaskReport) int {
 }
 
 func renderTasks(p *page, doc taskList) {
-	p.wraps = true
+	p.Wraps = true
 	if len(doc.Tasks) == 0 {
-		p.line("no tasks")
-		p.styled(dim, "how to submit a task: steward task submit --help")
+		p.Line("no tasks")
+		p.Styled(terminal.Dim, "how to submit a task: steward task submit --help")
 		return
 	}
-	p.table("", []string{"WHERE", "TASK", "STATE", "AGE", "PRIO", "AGENT", "TYPE", "PROGRESS", "WHY"}, taskRows(p, doc.Tasks, spreadOf(doc.Tasks, whereTask))...)
-	p.styled(dim, "%s", taskTotals(doc.Tasks))
+	p.Table("", []string{"WHERE", "TASK", "STATE", "AGE", "PRIO", "AGENT", "TYPE", "PROGRESS", "WHY"}, taskRows(p, doc.Tasks, spreadOf(doc.Tasks, whereTask))...)
+	p.Styled(terminal.Dim, "%s", taskTotals(doc.Tasks))
 }
 
 // taskTotals counts the tasks by state, and those that do not go on by reason: "4 tasks: 1 running, 3 waiting (1 blocked, 2 retry)".
@@ -134,7 +136,7 @@ func taskTotals(tasks []supervisor.TaskReport) string {
 		}
 		reasons[t.State][t.Reason]++
 	}
-	line, sep := plural(len(tasks), "task"), ": "
+	line, sep := terminal.Plural(len(tasks), "task"), ": "
 	for _, s := range []protocol.TaskState{protocol.TaskPending, protocol.TaskDeferred, protocol.TaskRunning, protocol.TaskWaiting, protocol.TaskDone, protocol.TaskFailed, protocol.TaskDead} {
 		if n := counts[s]; n > 0 {
 			line, sep = line+sep+fmt.Sprintf("%d %s", n, s), ", "
@@ -164,7 +166,7 @@ func countReasons(counts map[protocol.Reason]int) string {
 const leastWhy = 30
 
 // taskRows gives a row for each task, in the order of newestFirst. A narrow screen shows short ids and fewer columns.
-func taskRows(p *page, tasks []supervisor.TaskReport, all spread) [][]cell {
+func taskRows(p *page, tasks []supervisor.TaskReport, all spread) [][]terminal.Cell {
 	tasks = slices.Clone(tasks)
 	slices.SortStableFunc(tasks, newestFirst)
 	var ids []string
@@ -172,21 +174,21 @@ func taskRows(p *page, tasks []supervisor.TaskReport, all spread) [][]cell {
 		ids = append(ids, t.ID)
 	}
 	id, name := shortIDs(ids), func(s string) string { return s }
-	if p.width >= unbounded {
+	if p.Width >= terminal.Unbounded {
 		id = name
 	}
-	if p.width < roomyWidth {
-		name = func(s string) string { return fit(clean(s), narrowName) }
+	if p.Width < roomyWidth {
+		name = func(s string) string { return terminal.Fit(terminal.Clean(s), narrowName) }
 	}
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, t := range tasks {
 		where := all.of(t.Project, t.Protocol)
-		where.text = name(where.text)
-		rows = append(rows, []cell{where, text(id(t.ID)), word(t.State), {strings.TrimSuffix(p.ago(t.Created), " ago"), dim}, text(t.Priority.String()),
-			text(name(t.Agent)), text(fit(clean(t.Type), 16)), text(progressOf(p, t)), {localTimes(t.Why, p.now), dim}})
+		where.Text = name(where.Text)
+		rows = append(rows, []terminal.Cell{where, terminal.Text(id(t.ID)), terminal.Word(t.State), terminal.Colored(strings.TrimSuffix(p.Ago(t.Created), " ago"), terminal.Dim), terminal.Text(t.Priority.String()),
+			terminal.Text(name(t.Agent)), terminal.Text(terminal.Fit(terminal.Clean(t.Type), 16)), terminal.Text(progressOf(p, t)), terminal.Colored(terminal.LocalTimes(t.Why, p.Now), terminal.Dim)})
 	}
 	const prio, typed, progress = 4, 6, 7
-	p.spare(rows, leastWhy, typed, prio, progress)
+	p.Spare(rows, leastWhy, typed, prio, progress)
 	return rows
 }
 
@@ -200,8 +202,8 @@ func progressOf(p *page, t supervisor.TaskReport) string {
 	if t.State.Open() && t.Progress != nil && !t.Progress.At.IsZero() {
 		parts = append(parts, fmt.Sprintf("%.0f %%", t.Progress.Percent))
 	}
-	if t.State.Open() && t.NotBefore != nil && t.NotBefore.After(p.now) && !strings.Contains(t.Why, "due at") {
-		parts = append(parts, "due "+p.ago(t.NotBefore))
+	if t.State.Open() && t.NotBefore != nil && t.NotBefore.After(p.Now) && !strings.Contains(t.Why, "due at") {
+		parts = append(parts, "due "+p.Ago(t.NotBefore))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/livhana/steward/status/terminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
@@ -79,7 +81,7 @@ func (a *app) work(ctx context.Context, f workerFlags) error {
 		// A steward inside a task finds the daemon even without the variables that lead out of the confinement.
 		Environ: withVariable(os.Environ(), "STEWARD_SOCKET", paths.Socket),
 		Cores:   runtime.NumCPU(), Memory: totalMemory(), Now: time.Now,
-		Say: func(text string) { fmt.Fprintln(a.err, "steward worker: "+clean(text)) }}
+		Say: func(text string) { fmt.Fprintln(a.err, "steward worker: "+terminal.Clean(text)) }}
 	if o.Settings, err = workerSettings(cfg); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -157,7 +159,7 @@ func expandAll(key string, paths []string) ([]string, error) {
 func (a *app) taskHints(ctx context.Context, dir string) (<-chan struct{}, func()) {
 	w, err := watch.New()
 	if err != nil {
-		fmt.Fprintln(a.err, "steward worker: folders cannot be watched; tasks are looked for every [worker] poll:", oneWord(err.Error()))
+		fmt.Fprintln(a.err, "steward worker: folders cannot be watched; tasks are looked for every [worker] poll:", terminal.OneWord(err.Error()))
 		return nil, func() {}
 	}
 	base := filepath.Join(dir, filepath.FromSlash(agentstatus.Base))

@@ -1,12 +1,12 @@
-package main
+package terminal
 
 import (
 	"os"
 	"syscall"
 )
 
-// hasTerminal reports whether the process has a controlling terminal.
-func hasTerminal() bool {
+// HasControlling reports whether the process has a controlling terminal.
+func HasControlling() bool {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return false

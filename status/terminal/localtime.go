@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"regexp"
@@ -18,9 +18,9 @@ var stampForms = []struct{ layout, shown string }{
 	{"15:04:05 UTC", time.TimeOnly}, {"15:04:05Z", time.TimeOnly}, {"15:04 UTC", "15:04"},
 }
 
-// localTimes puts local times in the place of those in UTC, as all other times of a page are local. Where the local zone is
+// LocalTimes puts local times in the place of those in UTC, as all other times of a page are local. Where the local zone is
 // UTC, the text stays as it is. A time without a date takes the offset of now.
-func localTimes(text string, now time.Time) string {
+func LocalTimes(text string, now time.Time) string {
 	if _, offset := now.Zone(); offset == 0 || !strings.Contains(text, "UTC") && !strings.Contains(text, "Z") {
 		return text
 	}

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"os"
@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onTerminal reports whether f is a terminal. /dev/null, a character device as well, is none.
-func onTerminal(f *os.File) bool {
+// IsTerminalFile reports whether f is a terminal. /dev/null, a character device as well, is none.
+func IsTerminalFile(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
 }
 
-// screenWidth is the width of a terminal in cells; 0 when f is none.
-func screenWidth(f *os.File) int {
+// ScreenWidth is the width of a terminal in cells; 0 when f is none.
+func ScreenWidth(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
 		return 0
@@ -21,8 +21,8 @@ func screenWidth(f *os.File) int {
 	return int(size.Col)
 }
 
-// screenHeight is the height of a terminal in lines; 0 when f is none.
-func screenHeight(f *os.File) int {
+// ScreenHeight is the height of a terminal in lines; 0 when f is none.
+func ScreenHeight(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
 		return 0
