@@ -170,10 +170,10 @@ func (a *actor) beat() {
 
 // say writes the heartbeat.
 func (a *actor) say() {
-	a.heard = a.m.awake
 	if a.s.gone {
 		return
 	}
+	a.heard = a.m.awake
 	a.beats++
 	now := a.m.now()
 	a.rec.agent.Beat = a.clock.beat(fmt.Sprint("beat ", a.beats), now)

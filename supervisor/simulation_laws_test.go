@@ -326,6 +326,8 @@ func (m *simulation) unsettled(s *site, c *card) string {
 		return ""
 	case !c.result.Appeared.After(m.resume.forgot): // it failed before the time that steward remembers
 		return ""
+	case c.result.Appeared.Before(c.task.Created): // the clock was set back while steward was away, and forth again
+		return ""
 	case !m.told(s, c, false):
 		return "it failed (" + word(*c.result) + "), and nobody was told"
 	case c.buried:
