@@ -315,6 +315,7 @@ func (m *simulation) deliver(a *actor, w *attempt) {
 	if a.style == lister && w.p.moves() && !w.p.mute {
 		a.say()
 	}
+	j.blind = m.resume.blind
 	m.hint(a.s)
 }
 

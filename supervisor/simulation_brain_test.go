@@ -162,7 +162,7 @@ func (b *brain) start() {
 			m.resume.forgot = m.now()
 		}
 	}
-	b.up, b.starts = true, b.starts+1
+	b.up, b.starts, m.resume.blind = true, b.starts+1, false
 	var projects []supervisor.Project
 	for _, s := range m.sites {
 		d := &place{s: s, failures: map[string][]time.Duration{}}

@@ -223,6 +223,7 @@ func (m *simulation) setClock() {
 	d := pick(m, []time.Duration{m.between(time.Second, 20*time.Second), m.between(time.Minute, 10*time.Minute), m.between(time.Hour, 8*time.Hour), -m.between(time.Second, 30*time.Second), -m.between(time.Minute, 2*time.Hour)})
 	m.offset += d
 	m.back, m.set, m.stepped = m.back || d < 0, true, m.awake
+	m.resume.blind = m.resume.blind || d < 0 && !m.brain.up
 	m.note("the clock moves by %v", d)
 }
 

@@ -14,6 +14,7 @@ type resume struct {
 	paced  time.Time // when the last overdue retry was released
 	run    int
 	forgot time.Time // when a run last began without the newest memory
+	blind  bool      // steward is away, and the clock was set back since: what ends now may seem to have ended long ago
 }
 
 // reissuePace is how far apart the overdue retries are released after a resume.

@@ -22,6 +22,7 @@ type job struct {
 	had       map[int]bool  // those of them of which any result came
 	first     bool          // the result that lies there is the first of its attempt
 	mixed     bool          // the result of a lost attempt was taken for that of the present one
+	blind     bool          // its result came while steward was away, and after the clock was set back in that time
 	shown     time.Duration // when the request came into sight last
 	delivered bool          // a completed result was handed in
 	admitted  bool          // admitted, and not over
