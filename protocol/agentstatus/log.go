@@ -34,7 +34,7 @@ type life struct {
 	started time.Time // the last task_started that was not steward's own
 	whole   bool      // started has whole seconds only
 	before  time.Time // the reading before the one that showed it
-	seen    time.Time // the reading that showed the last line
+	seen    time.Time // when the log named the task last, or its files were there
 }
 
 // logTail bounds what is read of an old log at the first look: what lies before is history.
@@ -125,10 +125,14 @@ func (l *life) startedIn(since time.Time, again bool) bool {
 // lifeKept is how long a task that has no files is remembered from the log: a client may log before it writes.
 const lifeKept = 10 * time.Minute
 
-// prune forgets tasks that the log names and nobody asks about.
+// prune forgets tasks that the log names and that have had no files for a while. A task that is just being retried may have
+// none for a moment.
 func (l *log) prune(now time.Time, tasks map[string]*entry) {
 	for id, t := range l.tasks {
-		if tasks[id] == nil && now.Sub(t.seen) > lifeKept {
+		switch {
+		case tasks[id] != nil:
+			t.seen = now
+		case now.Sub(t.seen) > lifeKept:
 			delete(l.tasks, id)
 		}
 	}

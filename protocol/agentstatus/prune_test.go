@@ -67,3 +67,38 @@ func TestPruneAttempts(t *testing.T) {
 }
 
 const tidyStep = time.Hour + time.Minute
+
+// TestLogRemembersALongTask: what the log has of a task is not forgotten because its files are away for a moment, however long
+// ago the last line about it was. Else its events would be logged twice.
+func TestLogRemembersALongTask(t *testing.T) {
+	c := newCrew(t)
+	const id = "00000001-1111-4111-8111-111111111111"
+	now := time.Now()
+	write := func(file, text string) {
+		t.Helper()
+		c.do(os.MkdirAll(filepath.Dir(c.path(file)), 0o755))
+		c.do(os.WriteFile(c.path(file), []byte(text), 0o644))
+	}
+	write(logFile, `{"timestamp":"2026-01-01T00:00:00Z","event_type":"task_created","task_id":"`+id+`","source_agent":"livhana-layer1.1","message":"m","metadata":{}}`+"\n")
+	request := `{"task_id":"` + id + `","task_type":"execute","target_agent":"codex-cursor","payload":{}}`
+	write(taskFile(id, requestExt), request)
+	p := New(c.dir, Options{})
+	defer p.Close()
+	logged := func(after time.Duration) bool {
+		for _, task := range p.Observe(t.Context(), protocol.Look{Now: now.Add(after)}).Tasks {
+			if task.ID == id {
+				return task.HasLogged("task_created")
+			}
+		}
+		return false
+	}
+	if !logged(0) || !logged(lifeKept+time.Minute) {
+		t.Fatal("the line in the log is not seen")
+	}
+	c.do(os.Remove(c.path(taskFile(id, requestExt))))
+	logged(lifeKept + 2*time.Minute)
+	write(taskFile(id, requestExt), request)
+	if !logged(lifeKept + 3*time.Minute) {
+		t.Error("the line in the log is forgotten")
+	}
+}
