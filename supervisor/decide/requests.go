@@ -9,7 +9,7 @@ import (
 // requests knows what was asked for last in one snapshot. It is worked out only when somebody asks.
 type requests struct {
 	s        *protocol.Snapshot
-	payloads map[string]*protocol.Task
+	payloads map[string]time.Time
 	related  map[string]time.Time
 }
 
@@ -19,7 +19,7 @@ func (r *requests) after(t *protocol.Task) string {
 		r.count()
 	}
 	switch {
-	case t.Payload != "" && newer(r.payloads[t.Payload], t):
+	case t.Payload != "" && r.payloads[t.Payload].After(t.Created):
 		return "a newer request asks for the same"
 	case r.related[t.ID].After(t.Created):
 		return "a newer request refers to it"
@@ -28,28 +28,22 @@ func (r *requests) after(t *protocol.Task) string {
 }
 
 func (r *requests) count() {
-	r.payloads, r.related = map[string]*protocol.Task{}, map[string]time.Time{}
+	r.payloads, r.related = map[string]time.Time{}, map[string]time.Time{}
+	note := func(newest map[string]time.Time, key string, at time.Time) {
+		if key != "" && at.After(newest[key]) {
+			newest[key] = at
+		}
+	}
 	for i := range r.s.Tasks {
 		t := &r.s.Tasks[i]
 		if t.Ref.Path == "" || t.Cancelled {
 			continue
 		}
-		if last := r.payloads[t.Payload]; t.Payload != "" && (last == nil || newer(t, last)) {
-			r.payloads[t.Payload] = t
-		}
+		note(r.payloads, t.Payload, t.Created)
 		for _, id := range t.Related {
-			if id != t.ID && t.Created.After(r.related[id]) {
-				r.related[id] = t.Created
+			if id != t.ID {
+				note(r.related, id, t.Created)
 			}
 		}
 	}
-}
-
-// newer reports whether t was asked for after other. Clients state whole seconds, so two requests of one second are told
-// apart by their ids: which of them counts as the newer one does not matter, as long as it is only one.
-func newer(t, other *protocol.Task) bool {
-	if t == nil {
-		return false
-	}
-	return t.Created.After(other.Created) || t.Created.Equal(other.Created) && t.ID > other.ID
 }
