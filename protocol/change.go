@@ -81,6 +81,10 @@ type Change struct {
 	Reason  Reason  `json:"reason"`
 	Why     string  `json:"why"` // one sentence for people
 	Ref     Ref     `json:"ref,omitzero"`
+	// Asked is the request whose result a VerbRecord or a VerbBury is about, and Created when it was created: as they were
+	// judged, for the next request may lie under the same id by now.
+	Asked   Ref       `json:"asked,omitzero"`
+	Created time.Time `json:"created,omitzero"`
 	// Until is when a held task is due; ReleaseBy is the lease of a hold.
 	Until time.Time `json:"until,omitzero"`
 	// Seen is when the agent of a VerbMark was last heard of; zero: never.

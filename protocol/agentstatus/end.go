@@ -1,7 +1,6 @@
 package agentstatus
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 // bury puts the dead letter on record. The last result stays where its orchestrator looks for it.
 func (p *Project) bury(c protocol.Change) error {
-	judged := p.requestOf(c.Subject.ID)
 	e := p.fresh(c.Subject.ID)
 	if e.record.buried {
 		return nil
@@ -41,7 +39,7 @@ func (p *Project) bury(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
-	if err := p.recordFirst(e, cmp.Or(judged, p.requestOf(e.id))); err != nil {
+	if err := p.recordFirst(e, c); err != nil {
 		return err
 	}
 	if err := p.Root.Create(deadFile(c.Subject.ID), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {

@@ -62,7 +62,11 @@ func (p *Project) refresh(id string) *entry {
 	loadOf(p, &e.held, e.files.held, id, decodeRequest)
 	loadOf(p, &e.archived, e.files.archived, id, decodeRequest)
 	load(p, &e.notice, e.files.notice, decodeNotice)
+	before := e.result.Sum
 	loadOf(p, &e.result, e.files.result, id, decodeResult)
+	if e.result.Sum != before { // the request that it answers may have been written since ours was read
+		loadOf(p, &e.request, e.files.request, id, decodeRequest)
+	}
 	loadOf(p, &e.archivedResult, e.files.archivedResult, id, decodeResult)
 	loadOf(p, &e.progress, e.files.progress, id, decodeProgress)
 	loadOf(p, &e.claim, e.files.claim, id, decodeClaim)

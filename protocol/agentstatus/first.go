@@ -1,7 +1,6 @@
 package agentstatus
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -149,7 +148,6 @@ func (e *entry) answersEarlier() bool {
 // setFirst puts the result that was judged on record (VerbRecord), or, with a change about the request, takes the record
 // of a task away whose result was removed so that it runs again.
 func (p *Project) setFirst(c protocol.Change) error {
-	judged := p.requestOf(c.Subject.ID) // before it is read again: the next request may lie there by now
 	e := p.fresh(c.Subject.ID)
 	if c.Ref.Path == e.files.request {
 		if !e.reopened() {
@@ -161,27 +159,11 @@ func (p *Project) setFirst(c protocol.Change) error {
 	if o == nil || ref.Sum != c.Ref.Sum {
 		return folder.Moved("the result is not the one that was judged")
 	}
-	return p.recordFirst(e, cmp.Or(judged, p.requestOf(e.id)))
+	return p.recordFirst(e, c)
 }
 
-// requestSeen is what the record of a result keeps of the request that the result answers.
-type requestSeen struct {
-	sum     string
-	created time.Time
-}
-
-// requestOf is a task's request as it was last read; zero where there is none.
-func (p *Project) requestOf(id string) requestSeen {
-	e := p.tasks[id]
-	if e == nil {
-		return requestSeen{}
-	}
-	_, ref := e.asked()
-	return requestSeen{ref.Sum, e.created()}
-}
-
-// recordFirst writes the record, once, as the answer to that request.
-func (p *Project) recordFirst(e *entry, request requestSeen) error {
+// recordFirst writes the record, once, as the answer to the request that was judged.
+func (p *Project) recordFirst(e *entry, c protocol.Change) error {
 	o, ref := e.ended()
 	if o == nil || !e.unrecorded(o) {
 		return nil
@@ -196,8 +178,12 @@ func (p *Project) recordFirst(e *entry, request requestSeen) error {
 	if string(blob.Sum) != ref.Sum {
 		return folder.Moved("the result changed")
 	}
+	created := c.Created
+	if _, now := e.asked(); now.Sum == c.Asked.Sum {
+		created = e.created() // as it was written: what is judged is never in the future
+	}
 	doc, err := jsonfile.Encode(finalOnDisk{Version: recordVersion, TaskID: e.id, Status: o.Status, Recorded: p.Now.UTC(),
-		Request: request.sum, Created: request.created, Sum: ref.Sum, Result: blob.Data})
+		Request: c.Asked.Sum, Created: created, Sum: ref.Sum, Result: blob.Data})
 	if err != nil {
 		return err
 	}

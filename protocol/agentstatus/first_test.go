@@ -55,14 +55,21 @@ func TestTheFirstResultStands(t *testing.T) {
 
 // The next request under the same id comes before the first result is on record, and its own result after that.
 func TestARequestBeforeTheRecord(t *testing.T) {
-	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
-	judged := recordResult(s.look(), s.Now)
-	time.Sleep(20 * time.Millisecond) // file stamps move in steps
-	s.Write(requestPath, strings.Replace(requestText, "\"priority\"", "\"again\": 2, \"priority\"", 1))
-	_ = s.apply(judged)
-	s.Write(resultPath, resultText)
-	if k := only(t, s.look()); k.Late != nil || k.Outcome == nil || k.Outcome.Succeeded() {
-		t.Errorf("late %v, outcome %+v", k.Late, k.Outcome)
+	for name, seen := range map[string]bool{"unseen": false, "seen": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
+			judged := recordResult(s.look(), s.Now)
+			time.Sleep(20 * time.Millisecond) // file stamps move in steps
+			s.Write(requestPath, strings.Replace(requestText, "\"priority\"", "\"again\": 2, \"priority\"", 1))
+			if seen {
+				s.look(requestPath)
+			}
+			_ = s.apply(judged)
+			s.Write(resultPath, resultText)
+			if k := only(t, s.look()); k.Late != nil || k.Outcome == nil || k.Outcome.Succeeded() {
+				t.Errorf("late %v, outcome %+v", k.Late, k.Outcome)
+			}
+		})
 	}
 }
 

@@ -90,7 +90,8 @@ func only(t testing.TB, s *protocol.Snapshot) *protocol.Task {
 }
 
 func about(t *protocol.Task, v protocol.Verb) protocol.Change {
-	return protocol.Change{Verb: v, Subject: protocol.Subject{Kind: protocol.KindTask, ID: taskID}, Why: "because", Ref: t.Ref, Agent: t.Agent}
+	return protocol.Change{Verb: v, Subject: protocol.Subject{Kind: protocol.KindTask, ID: taskID}, Why: "because", Ref: t.Ref, Agent: t.Agent,
+		Asked: t.Ref, Created: t.Created}
 }
 
 func holdChange(t *protocol.Task, now time.Time) protocol.Change {

@@ -132,6 +132,9 @@ func (k *taskLook) change(c protocol.Change) bool {
 	if c.Agent == "" {
 		c.Agent = k.t.Agent
 	}
+	if c.Verb == protocol.VerbRecord || c.Verb == protocol.VerbBury {
+		c.Asked, c.Created = k.t.Ref, k.t.Created
+	}
 	return k.d.change(k.s, c)
 }
 
