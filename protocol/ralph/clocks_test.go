@@ -11,8 +11,8 @@ import (
 // Progress, results, errors and violations are of the time of their files, whatever the zone in which a worker writes
 // times without a zone.
 func TestWorkerByAnyZone(t *testing.T) {
-	now := time.Now()
 	for _, pen := range protocoltest.Zones() {
+		now := time.Now()
 		at := pen.Text(now.Add(-time.Second))
 		dir := lay(t, file(kanbanPath, "# Board\n\n## TASKS\n\n- [=] **[TASK-001]** Do it\n")+
 			file(home+"/checkpoints/checkpoint-1.json", `{"iteration": 1, "status": "in_progress", "timestamp": "`+at+`"}`+"\n")+

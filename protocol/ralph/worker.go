@@ -245,13 +245,16 @@ func (p *Project) readPIDs(w *worker) {
 	}
 }
 
+// pidRests is for how long a pid file without a newline must not have been written to until its number counts.
+const pidRests = 2 * time.Second
+
 // readPID reads a pid file. Half a number is a number, too: without the newline that the shell writes behind it, it
 // counts once the file has rested.
 func (p *Project) readPID(r *jsonfile.Reading[int], file string) {
 	jsonfile.LoadText(p.Root, &p.Patience, r, file, maxSmall, func(text []byte) (int, error) {
 		pid, err := decodePID(text)
 		if err == nil && !bytes.HasSuffix(text, []byte("\n")) {
-			if st, statErr := p.Root.Stat(file); statErr != nil || !st.Settled(p.Now) {
+			if st, statErr := p.Root.Stat(file); statErr != nil || p.Now.Sub(st.ModTime()) < pidRests {
 				err = fmt.Errorf("%w: the pid file has no end yet", jsonfile.ErrTorn)
 			}
 		}
