@@ -9,21 +9,23 @@ import (
 // those that stay held.
 func (d *decision) admit() {
 	waiters := make([]capacity.Waiter, 0, len(d.waiting))
-	looks := make(map[protocol.Subject]*taskLook, len(d.waiting))
+	judges := make(map[protocol.Subject]*taskJudge, len(d.waiting))
 	for _, k := range d.waiting {
 		waiters = append(waiters, k.waiter())
-		looks[k.subject] = k
+		judges[k.subject] = k
 	}
 	d.claims.carryOver(d)
 	d.plan.Claims = d.claims.all(d.view.Promised)
 	work := capacity.Work{Waiters: waiters, Claims: d.plan.Claims, Ended: d.claims.ended}
 	verdicts, memory, wake := capacity.Admit(work, d.view.Load, d.old.Gate, d.now, d.cfg.Capacity)
 	d.plan.Memory.Gate = d.withAbsent(memory)
-	d.wake(wake)
+	d.wakeAt(wake)
 	for _, v := range verdicts {
-		k := looks[v.Subject]
+		k := judges[v.Subject]
 		if v.Admit {
-			k.admitted(v)
+			if k.admitted(v) {
+				d.plan.Memory.LastReissue = d.now
+			}
 			if k.agent != nil && !k.agent.dead() { // else nobody takes it
 				d.plan.Claims = append(d.plan.Claims, capacity.Claim{Subject: k.subject, Agent: k.s.Subject(protocol.KindAgent, k.t.Agent), Kind: k.kind(), Since: d.now})
 			}
@@ -32,9 +34,10 @@ func (d *decision) admit() {
 		}
 		d.keep(k)
 	}
-	for _, k := range d.renewals() {
+	for _, k := range renewals(d.leases) {
 		k.change(protocol.Change{Verb: protocol.VerbRenew, Reason: protocol.ReasonLease, Why: "the hold goes on",
 			ReleaseBy: d.now.Add(d.cfg.Tasks.Lease)})
+		d.merge(k.s, &k.ruling)
 	}
 	closed := d.plan.Memory.Gate.Closed(d.cfg.Capacity)
 	d.alertGate(closed)
@@ -46,7 +49,7 @@ func (d *decision) admit() {
 // may be changed now. They stand in nobody's way.
 func (d *decision) withAbsent(gate capacity.Memory) capacity.Memory {
 	for subject, held := range d.old.Gate.Held {
-		s := d.looked[placeOf(subject)]
+		s := d.snapshotOf(subject)
 		if _, judged := gate.Held[subject]; !judged && (s == nil && d.now.Sub(held.Since) < forgetAfter || s != nil && !s.Act) {
 			gate.Held[subject] = held
 		}
@@ -54,27 +57,26 @@ func (d *decision) withAbsent(gate capacity.Memory) capacity.Memory {
 	return gate
 }
 
-// admitted lets the task be seen; one that was never held simply stays where it is.
-func (k *taskLook) admitted(v capacity.Verdict) {
-	k.mem.Admitted = k.d.now
+// admitted releases the task; one that was never held simply stays where it is. It reports whether an overdue retry is
+// issued with it.
+func (k *taskJudge) admitted(v capacity.Verdict) (reissued bool) {
+	k.next.Admitted = k.env.now
 	if k.t.Hold == nil {
-		k.mem.Judged = true
+		k.next.Judged = true
 		k.verdict.Why += "; " + v.Why
-		return
+		return false
 	}
 	k.is(protocol.TaskPending, protocol.ReasonRoom, "admitted: %s", v.Why)
-	if k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: k.release, Why: v.Why}) && k.overslept() {
-		k.d.plan.Memory.LastReissue = k.d.now
-	}
+	return k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: k.release, Why: v.Why}) && k.overslept()
 }
 
 // refused holds the task, or keeps it held.
-func (k *taskLook) refused(v capacity.Verdict) {
+func (k *taskJudge) refused(v capacity.Verdict) {
 	if k.t.Hold != nil {
 		k.verdict.Reason, k.verdict.Why = protocol.ReasonCapacity, v.Why
 		return
 	}
-	until := k.d.now.Add(v.RetryAfter)
+	until := k.env.now.Add(v.RetryAfter)
 	k.is(protocol.TaskDeferred, protocol.ReasonCapacity, "%s", v.Why)
 	k.verdict.NotBefore = until
 	gate := v.Gate

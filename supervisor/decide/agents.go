@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 )
 
-// agentLook is an agent together with the verdict on it.
-type agentLook struct {
+// agentCase is an agent together with the verdict on it.
+type agentCase struct {
 	agent   *protocol.Agent
 	verdict heartbeat.Verdict
 	mem     heartbeat.Memory
@@ -22,7 +21,7 @@ type agentLook struct {
 }
 
 // names reports whether the agent says that it works on the task.
-func (a *agentLook) names(task string) bool {
+func (a *agentCase) names(task string) bool {
 	if a == nil {
 		return false
 	}
@@ -35,7 +34,7 @@ func (a *agentLook) names(task string) bool {
 }
 
 // alive reports whether the agent is there to take work.
-func (a *agentLook) alive() bool {
+func (a *agentCase) alive() bool {
 	if a == nil {
 		return false
 	}
@@ -44,23 +43,34 @@ func (a *agentLook) alive() bool {
 
 // works reports whether anything has shown that the agent runs at all: it beats in our sight, or its process lives. An
 // agent that was only booted takes no tasks.
-func (a *agentLook) works() bool {
+func (a *agentCase) works() bool {
 	return a.mem.Beats > 0 || a.mem.Signed || a.mem.Process == heartbeat.ProcessAlive
 }
 
-func (a *agentLook) dead() bool { return a != nil && a.verdict.State == protocol.AgentDead }
+func (a *agentCase) dead() bool { return a != nil && a.verdict.State == protocol.AgentDead }
+
+// agentJudge applies the rules to one agent.
+type agentJudge struct {
+	*agentCase
+	env     *env
+	s       *protocol.Snapshot
+	subject protocol.Subject
+	ruling
+	reap   Reap // what is remembered of its orphans
+	joined bool // it fell silent with others, and the one alert about them speaks of it
+}
 
 // agents judges every agent of a snapshot and brings the registry into line.
-func (d *decision) agents(s *protocol.Snapshot, at source, was remembered) map[string]*agentLook {
-	looks, block := make(map[string]*agentLook, len(s.Agents)), make([]agentLook, len(s.Agents))
+func (d *decision) agents(s *protocol.Snapshot, at source, was remembered) map[string]*agentCase {
+	cases, block := make(map[string]*agentCase, len(s.Agents)), make([]agentCase, len(s.Agents))
 	clock := d.clock(s)
-	clock.Doubt, clock.WaitUntil = d.view.Doubt, d.plan.Memory.Silence.Until
+	clock.Doubt, clock.WaitUntil = d.view.Doubt, d.silence.Until
 	if soon := clock.Now.Add(2 * d.cfg.LookEvery); blind(s) && soon.After(clock.WaitUntil) {
 		clock.WaitUntil = soon
 	}
-	inHands := d.inHands(s)
+	inHands := inHands(s, &d.cfg)
 	known, verdicts := writer[heartbeat.Memory]{old: was.agents, same: (*heartbeat.Memory).Same}, make([]heartbeat.Verdict, 0, len(s.Agents))
-	d.reaps = writer[Reap]{old: was.reaps, same: equal[Reap]}
+	reaps, k := writer[Reap]{old: was.reaps, same: equal[Reap]}, new(agentJudge)
 	for i := range s.Agents {
 		a := &s.Agents[i]
 		limits := d.cfg.Heartbeat.Of(s.Protocol, a)
@@ -68,88 +78,101 @@ func (d *decision) agents(s *protocol.Snapshot, at source, was remembered) map[s
 		facts := d.facts(a, mem)
 		facts.Task = inHands[a.Name].within(limits)
 		verdict, next := heartbeat.Judge(facts, mem, clock, limits, d.cfg.Heartbeat)
-		look := &block[i]
-		*look = agentLook{agent: a, verdict: verdict, mem: next, limits: limits, hands: inHands[a.Name]}
+		c := &block[i]
+		*c = agentCase{agent: a, verdict: verdict, mem: next, limits: limits, hands: inHands[a.Name]}
 		if heartbeat.Fresh(*a, next, limits) {
-			look.used = rounded(a.Used)
+			c.used = rounded(a.Used)
 		}
-		looks[a.Name] = look
+		cases[a.Name] = c
 		verdicts = set(verdicts, known.write(a.Name, &next), verdict)
-		d.lookAgain(s.Project, verdict.Deadline)
-		d.register(s, look)
-		d.alertAgent(s, look)
-		d.reap(s, look)
+		d.rescanAt(s.Project, verdict.Deadline)
+		*k = agentJudge{agentCase: c, env: &d.env, s: s, subject: s.Subject(protocol.KindAgent, a.Name), reap: reaps.value(a.Name)}
+		k.judge()
+		if len(a.Orphans) > 0 {
+			reaps.write(a.Name, &k.reap)
+		}
+		d.enterAgent(k)
 	}
 	here, judged := bookKey{at, protocol.KindAgent}, known.done()
 	replace(&d.plan.Memory.Agents, &d.own.agents, here, judged)
-	replace(&d.plan.Memory.Reaps, &d.own.reaps, here, d.reaps.done())
+	replace(&d.plan.Memory.Reaps, &d.own.reaps, here, reaps.done())
 	replace(&d.plan.Agents, &d.own.agentVerdicts, here, aligned(judged, verdicts))
-	return looks
+	return cases
 }
 
-// facts are what this look showed of an agent and its processes.
-func (d *decision) facts(a *protocol.Agent, mem heartbeat.Memory) heartbeat.Facts {
-	f := heartbeat.Facts{Agent: d.speaking(a)}
-	f.Process, f.Identity = d.process(&f.Agent, mem)
-	f.Keeper = d.processes[a.Keeper]
-	f.Activity = d.activity(a, f.Identity)
-	return f
+// enterAgent takes over what was ruled on an agent.
+func (d *decision) enterAgent(k *agentJudge) {
+	for range k.ends {
+		for _, t := range k.hands.tasks {
+			d.stopped[k.s.Subject(protocol.KindTask, t.ID)] = d.now
+		}
+	}
+	if k.joined {
+		m := &d.plan.Memory.Silence
+		m.Agents, m.Told = append(slices.Clone(m.Agents), k.subject), m.Since // older Memories share the list
+	}
+	d.merge(k.s, &k.ruling)
+}
+
+func (k *agentJudge) judge() {
+	k.register()
+	k.alert()
+	k.reapOrphans()
 }
 
 // register writes the agent's state into the shared registry, on a change of state only.
-func (d *decision) register(s *protocol.Snapshot, l *agentLook) {
-	a := l.agent
+func (k *agentJudge) register() {
+	a := k.agent
 	if a.Ref.Path == "" {
 		return
 	}
-	word, reason := "", l.verdict.Reason
+	word, reason := "", k.verdict.Reason
 	switch {
-	case l.dead():
+	case k.dead():
 		word = "error"
-	case l.verdict.InError && a.Status == "error":
+	case k.verdict.InError && a.Status == "error":
 		word, reason = "error", protocol.ReasonError
-	case l.alive() && (a.Recorded == "error" || a.Recorded == "unknown") && a.Status != "":
+	case k.alive() && (a.Recorded == "error" || a.Recorded == "unknown") && a.Status != "":
 		word, reason = a.Status, protocol.ReasonBeats
 	}
 	if word == "" || word == a.Recorded {
 		return
 	}
-	d.change(s, protocol.Change{Verb: protocol.VerbMark, Subject: s.Subject(protocol.KindAgent, a.Name), Reason: reason,
-		Why: l.verdict.Why, Ref: a.Ref, Agent: a.Name, Status: word, Seen: l.verdict.Heard})
+	k.change(k.s, protocol.Change{Verb: protocol.VerbMark, Subject: k.subject, Reason: reason,
+		Why: k.verdict.Why, Ref: a.Ref, Agent: a.Name, Status: word, Seen: k.verdict.Heard})
 }
 
-// alertAgent tells the human of an agent that is dead, hangs or is in error.
-func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
-	subject := s.Subject(protocol.KindAgent, l.agent.Name)
+// alert tells the human of an agent that is dead, hangs or is in error.
+func (k *agentJudge) alert() {
 	switch {
-	case l.dead():
-		if l.agent.Presence == protocol.PresenceGone && lostWith(s, l.agent.Name) {
+	case k.dead():
+		if k.agent.Presence == protocol.PresenceGone && lostWith(k.s, k.agent.Name) {
 			return // the incident is about its task
 		}
-		tasks := OpenTasksOf(s, l.agent.Name)
-		if l.agent.Told && len(tasks) == 0 {
+		tasks := OpenTasksOf(k.s, k.agent.Name)
+		if k.agent.Told && len(tasks) == 0 {
 			return // its keeper's incident says more
 		}
-		if d.oneOfMany(subject, l.verdict) {
+		if k.oneOfMany() {
 			return
 		}
 		ids := idsOf(tasks)
-		a := rules.Alert{Kind: "agent_dead", Severity: protocol.High, Subject: subject, Agent: l.agent.Name,
-			Summary: l.agent.Name + " is dead", Detail: l.verdict.Why, Occurrence: stamp(l.verdict.Since),
-			Spoken: fmt.Sprintf("%s, the agent %s is dead.", d.cfg.Human, l.agent.Name)}
+		a := rules.Alert{Kind: "agent_dead", Severity: protocol.High, Subject: k.subject, Agent: k.agent.Name,
+			Summary: k.agent.Name + " is dead", Detail: k.verdict.Why, Occurrence: stamp(k.verdict.Since),
+			Spoken: fmt.Sprintf("%s, the agent %s is dead.", k.env.cfg.Human, k.agent.Name)}
 		if len(tasks) > 0 {
 			a.Blocking, a.Silent, a.Options = true, allSilent(tasks), CareOptions()
-			a.Summary = fmt.Sprintf("%s is dead, probably in task %s", l.agent.Name, ids[0])
-			if !l.verdict.Proof {
-				a.Summary = fmt.Sprintf("%s is silent, probably in task %s", l.agent.Name, ids[0])
+			a.Summary = fmt.Sprintf("%s is dead, probably in task %s", k.agent.Name, ids[0])
+			if !k.verdict.Proof {
+				a.Summary = fmt.Sprintf("%s is silent, probably in task %s", k.agent.Name, ids[0])
 			}
 			a.Detail += fmt.Sprintf(". In flight: %s.%s ", strings.Join(ids, ", "), directive(tasks[0]))
 			switch {
-			case !s.Act:
+			case !k.s.Act:
 				a.Detail += "steward only observes here and changes nothing"
-			case s.Yield != "":
-				a.Detail += "steward changes nothing now: " + s.Yield
-			case led(l.agent, tasks[0]):
+			case k.s.Yield != "":
+				a.Detail += "steward changes nothing now: " + k.s.Yield
+			case led(k.agent, tasks[0]):
 				a.Detail += "steward puts it back once nothing has shown work on it for a while"
 			default:
 				a.Options = ofDeath()
@@ -157,27 +180,25 @@ func (d *decision) alertAgent(s *protocol.Snapshot, l *agentLook) {
 					"once its attempt is proved over"
 			}
 		}
-		d.alert(a)
-	case l.hung():
-		d.alertHung(s, l)
-	case l.verdict.InError && (l.agent.Failed || l.agent.Status == "error"):
-		d.alertError(s, l)
+		k.tell(condition{Alert: a})
+	case k.hung():
+		k.alertHung()
+	case k.verdict.InError && (k.agent.Failed || k.agent.Status == "error"):
+		k.alertError()
 	}
 }
 
 // alertError tells of an agent that says it is in error. Who waits for its work waits in vain.
-func (d *decision) alertError(s *protocol.Snapshot, l *agentLook) {
-	tasks := OpenTasksOf(s, l.agent.Name)
-	a := rules.Alert{Kind: "agent_error", Severity: protocol.High, Subject: s.Subject(protocol.KindAgent, l.agent.Name), Agent: l.agent.Name,
+func (k *agentJudge) alertError() {
+	tasks := OpenTasksOf(k.s, k.agent.Name)
+	a := rules.Alert{Kind: "agent_error", Severity: protocol.High, Subject: k.subject, Agent: k.agent.Name,
 		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: CareOptions(),
-		Summary: l.agent.Name + " reports an error", Detail: l.verdict.Error,
-		Spoken: fmt.Sprintf("%s, the agent %s reports an error.", d.cfg.Human, l.agent.Name)}
+		Summary: k.agent.Name + " reports an error", Detail: k.verdict.Error,
+		Spoken: fmt.Sprintf("%s, the agent %s reports an error.", k.env.cfg.Human, k.agent.Name)}
 	if len(tasks) > 0 {
 		a.Detail += fmt.Sprintf("\nIn flight: %s.%s", strings.Join(idsOf(tasks), ", "), directive(tasks[0]))
 	}
-	a.Key = KeyOf(a)
-	a.Occurrence = occurrence(d.stands(a, time.Time{}).Since, l.verdict.Error)
-	d.alert(a)
+	k.tell(condition{Alert: a, words: k.verdict.Error})
 }
 
 // OpenTasksOf lists the tasks in flight that have no result: the agent's own, and those of its children that wait for
@@ -215,19 +236,4 @@ func allSilent(tasks []*protocol.Task) bool {
 // lostWith reports whether work of the agent is proved to be lost.
 func lostWith(s *protocol.Snapshot, agent string) bool {
 	return slices.ContainsFunc(s.Tasks, func(t protocol.Task) bool { return t.Agent == agent && t.Lost != "" })
-}
-
-// speaking is the agent with the process in front that speaks for it: of several, the first that is not gone.
-func (d *decision) speaking(a *protocol.Agent) protocol.Agent {
-	if len(a.Others) == 0 || d.processes[a.Process] != heartbeat.ProcessGone {
-		return *a
-	}
-	chosen := *a
-	for _, id := range a.Others {
-		if d.processes[id] != heartbeat.ProcessGone {
-			chosen.Process = id
-			break
-		}
-	}
-	return chosen
 }

@@ -10,27 +10,6 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// alert adds an alert to the plan unless the ledger shows the very same already. A condition that brings no occurrence
-// of its own has the time for which it stands: what a human has settled is settled for this time only.
-func (d *decision) alert(a rules.Alert) {
-	if a.Key == "" {
-		a.Key = KeyOf(a)
-	}
-	a.Summary = Clip(a.Summary, MaxSummary)
-	if d.present[a.Key] {
-		return
-	}
-	d.present[a.Key] = true
-	if a.Occurrence == "" {
-		a.Occurrence = stamp(d.stands(a, time.Time{}).Since)
-	}
-	d.logCall(a)
-	if head, known := d.view.Incidents[a.Key]; known && head.Has(a) {
-		return
-	}
-	d.plan.Alerts = append(d.plan.Alerts, a)
-}
-
 // MaxSummary is the longest summary of an incident, in characters.
 const MaxSummary = 80
 
@@ -53,7 +32,7 @@ func (d *decision) settleIncidents() {
 		}
 		why := d.over(head)
 		if why == "" {
-			d.goesOn(key)
+			d.keepStanding(key)
 		} else {
 			over = append(over, rules.Alert{Key: key, Subject: head.Subject, Severity: head.Severity, Resolve: true, Detail: why})
 		}
@@ -65,14 +44,14 @@ func (d *decision) settleIncidents() {
 // over says why an incident is over, "" while it is not.
 func (d *decision) over(head rules.Head) string {
 	subject := head.Subject
-	s := d.looked[placeOf(subject)]
+	s := d.snapshotOf(subject)
 	switch {
 	case head.Lasting:
 		return d.movedOn(subject)
 	case subject.Kind == protocol.KindMachine && subject.Project == "":
 		return "it is no longer so"
 	case subject.Kind == protocol.KindProject:
-		if !d.lookedAt(subject.Project) {
+		if !d.scanned(subject.Project) {
 			return ""
 		}
 		return "it is no longer so"
@@ -86,10 +65,6 @@ func (d *decision) over(head rules.Head) string {
 		return "" // the file that would show it may be the one that cannot be read
 	}
 	return "it is no longer so"
-}
-
-func (d *decision) lookedAt(project string) bool {
-	return slices.Contains(d.view.Looked, project) || slices.ContainsFunc(d.view.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
 }
 
 // movedOn says why an event about a task needs nobody any more.
@@ -109,8 +84,8 @@ func (d *decision) movedOn(subject protocol.Subject) string {
 }
 
 // alertFailure tells the human of a failure that no retry will mend.
-func (k *taskLook) alertFailure(r rules.Ruling) {
-	summary, spoken, detail := rules.Announce(*k.t, r, k.d.cfg.Human)
+func (k *taskJudge) alertFailure(r rules.Ruling) {
+	summary, spoken, detail := rules.Announce(*k.t, r, k.env.cfg.Human)
 	if asks := k.t.Outcome.ForHuman; len(asks) > 0 {
 		detail += fmt.Sprintf(" It asks: %s.", strings.Join(asks, "; "))
 	}
@@ -126,86 +101,86 @@ func (k *taskLook) alertFailure(r rules.Ruling) {
 	a := rules.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || r.Status == "blocked" || k.t.Blocking || len(k.t.Outcome.ForHuman) > 0, Lasting: true, Options: ofFailure(k.t, mayChange(k.s)),
 		Summary: summary, Spoken: spoken, Detail: detail, Occurrence: k.t.Outcome.Ref.Sum}
 	if k.t.Outcome.Ref == k.t.Ref { // it ends without a result of its own, and may fail again in the same words
-		a.Subject, a.Key = k.subject, k.keyOf(a)
-		a.Occurrence += " " + stamp(k.d.stands(a, time.Time{}).Since)
+		k.alert(condition{Alert: a, dated: true})
+		return
 	}
-	k.alert(a)
+	k.alert(condition{Alert: a})
 }
 
-func (k *taskLook) keyOf(a rules.Alert) string {
+func (k *taskJudge) keyOf(a rules.Alert) string {
 	if k.t.Foreign { // who has it may change, or become known later, and it is the same trouble
 		return rules.Key(k.subject.Project, k.subject.Protocol, k.subject.ID, "", a.Kind, a.Code)
 	}
 	return rules.Key(k.subject.Project, k.subject.Protocol, k.subject.ID, k.t.Agent, a.Kind, a.Code)
 }
 
-func (k *taskLook) alert(a rules.Alert) {
+func (k *taskJudge) alert(c condition) {
 	if k.old() {
 		return
 	}
-	a.Subject, a.Agent, a.Silent = k.subject, k.t.Agent, k.t.Silent
-	a.Key = k.keyOf(a)
-	k.d.alert(a)
+	c.Subject, c.Agent, c.Silent = k.subject, k.t.Agent, k.t.Silent
+	c.Key = k.keyOf(c.Alert)
+	k.tell(c)
 }
 
 // old reports whether the result speaks of history: it came before steward ever looked here, and not lately.
-func (k *taskLook) old() bool {
+func (k *taskJudge) old() bool {
 	o := k.t.Outcome
-	return o != nil && !k.mem.News && o.Appeared.Before(k.since.Add(-k.d.cfg.Tasks.History))
+	return o != nil && !k.next.News && o.Appeared.Before(k.since.Add(-k.env.cfg.Tasks.History))
 }
 
 // alertForHuman tells the human what a result leaves for him to decide (000: next_actions, requires_jesse),
 // after success too.
-func (k *taskLook) alertForHuman() {
+func (k *taskJudge) alertForHuman() {
 	asks := k.t.Outcome.ForHuman
 	if len(asks) == 0 {
 		return
 	}
 	k.countCall()
-	k.alert(rules.Alert{Kind: "decision", Severity: protocol.High, Blocking: true, Lasting: true, Options: ofDecision(mayChange(k.s)),
+	k.alert(condition{Alert: rules.Alert{Kind: "decision", Severity: protocol.High, Blocking: true, Lasting: true, Options: ofDecision(mayChange(k.s)),
 		Summary:    "Your decision is needed: " + asks[0],
 		Detail:     fmt.Sprintf("%s asks: %s.%s", title(k.t), strings.Join(asks, "; "), directive(k.t)),
-		Spoken:     fmt.Sprintf("%s, your decision is needed: %s.", k.d.cfg.Human, asks[0]),
-		Occurrence: k.t.Outcome.Ref.Sum})
+		Spoken:     fmt.Sprintf("%s, your decision is needed: %s.", k.env.cfg.Human, asks[0]),
+		Occurrence: k.t.Outcome.Ref.Sum}})
 }
 
 // alertStalled notices that a task's progress updates stay away.
-func (k *taskLook) alertStalled(last time.Time) {
-	k.alert(rules.Alert{Kind: "stalled", Severity: protocol.Medium,
+func (k *taskJudge) alertStalled(last time.Time) {
+	k.alert(condition{Alert: rules.Alert{Kind: "stalled", Severity: protocol.Medium,
 		Summary:    "No progress of " + title(k.t),
 		Detail:     fmt.Sprintf("It promised an update every %s; the last sign was at %s.%s", span(k.t.Progress.Every), clock(last), directive(k.t)),
 		Spoken:     fmt.Sprintf("No progress of %s.", title(k.t)),
-		Occurrence: last.Format(time.RFC3339)})
+		Occurrence: last.Format(time.RFC3339)}})
 }
 
 // alertOverrun warns of a task over its time while its agent goes on with it (000, Timeout Behavior).
-func (k *taskLook) alertOverrun(deadline time.Time) {
-	k.alert(rules.Alert{Kind: "overrun", Severity: protocol.Medium,
+func (k *taskJudge) alertOverrun(deadline time.Time) {
+	k.alert(condition{Alert: rules.Alert{Kind: "overrun", Severity: protocol.Medium,
 		Summary:    fmt.Sprintf("%s is over its time; %s", title(k.t), k.goesOn()),
 		Detail:     fmt.Sprintf("Its limit of %s passed at %s.%s", span(k.timeout()), deadline.UTC().Format(time.RFC3339), directive(k.t)),
 		Spoken:     fmt.Sprintf("%s is over its time.", title(k.t)),
-		Occurrence: deadline.UTC().Format(time.RFC3339)})
+		Occurrence: deadline.UTC().Format(time.RFC3339)}})
 }
 
 // alertUntaken notes a task that nobody took within its own time.
-func (k *taskLook) alertUntaken() {
+func (k *taskJudge) alertUntaken() {
 	why := "its agent is not known here"
 	if k.agent != nil {
 		why = fmt.Sprintf("%s is %s", k.t.Agent, k.agent.verdict.State)
 	}
-	k.alert(rules.Alert{Kind: "untaken", Severity: protocol.Medium,
+	k.alert(condition{Alert: rules.Alert{Kind: "untaken", Severity: protocol.Medium,
 		Summary:    fmt.Sprintf("Nobody has taken %s for %s", title(k.t), span(k.timeout())),
-		Detail:     fmt.Sprintf("Its request lies open since %s; %s.%s", k.mem.Open.Format(time.RFC3339), why, directive(k.t)),
+		Detail:     fmt.Sprintf("Its request lies open since %s; %s.%s", k.next.Open.Format(time.RFC3339), why, directive(k.t)),
 		Spoken:     fmt.Sprintf("Nobody takes %s.", title(k.t)),
-		Occurrence: k.mem.Open.Format(time.RFC3339)})
+		Occurrence: k.next.Open.Format(time.RFC3339)}})
 }
 
 // alertBudget tells that the project's hourly retries are used up.
-func (k *taskLook) alertBudget() {
-	k.d.alert(rules.Alert{Kind: "retry_budget", Severity: protocol.High, Subject: k.s.Subject(protocol.KindProject, k.s.Project),
-		Summary: fmt.Sprintf("%s has used its %d retries of this hour", k.s.Project, k.d.cfg.Tasks.RetriesPerHour),
+func (k *taskJudge) alertBudget() {
+	k.tell(condition{Alert: rules.Alert{Kind: "retry_budget", Severity: protocol.High, Subject: k.s.Subject(protocol.KindProject, k.s.Project),
+		Summary: fmt.Sprintf("%s has used its %d retries of this hour", k.s.Project, k.env.cfg.Tasks.RetriesPerHour),
 		Detail:  "Further retries wait until the hour is over ([tasks] retries_per_hour).",
-		Spoken:  fmt.Sprintf("%s, the retries of project %s are used up.", k.d.cfg.Human, k.s.Project)})
+		Spoken:  fmt.Sprintf("%s, the retries of project %s are used up.", k.env.cfg.Human, k.s.Project)}})
 }
 
 // title names a task for people.

@@ -23,7 +23,7 @@ type bookKey struct {
 	kind protocol.Kind
 }
 
-func shelfOf(s protocol.Subject) bookKey { return bookKey{placeOf(s), s.Kind} }
+func shelfOf(s protocol.Subject) bookKey { return bookKey{sourceOf(s), s.Kind} }
 
 func (s bookKey) subject(id string) protocol.Subject {
 	return protocol.Subject{Project: s.project, Protocol: s.protocol, Kind: s.kind, ID: id}

@@ -22,33 +22,33 @@ type claims struct {
 }
 
 // enter takes note of a task that was judged.
-func (c *claims) enter(k *taskLook) {
+func (c *claims) enter(k *taskJudge) {
 	if k.t.Outcome != nil {
-		if _, claimed := k.d.old.Gate.Claims[k.subject]; claimed && !k.t.Outcome.Ours {
-			k.d.claims.ended[k.subject] = capacity.Ended{At: plain(k.t.Outcome.Appeared), Took: k.t.Outcome.Took, Well: k.t.Outcome.Succeeded()}
+		if _, claimed := k.env.old.Gate.Claims[k.subject]; claimed && !k.t.Outcome.Ours {
+			c.ended[k.subject] = capacity.Ended{At: plain(k.t.Outcome.Appeared), Took: k.t.Outcome.Took, Well: k.t.Outcome.Succeeded()}
 		}
 		return
 	}
-	stillHeld := k.t.Hold != nil && !(k.s.Busy && !k.mem.Admitted.IsZero()) && !k.heldTooLate()
+	stillHeld := k.t.Hold != nil && !(k.s.Busy && !k.next.Admitted.IsZero()) && !k.heldTooLate()
 	if k.t.Foreign || stillHeld || k.agent == nil || k.agent.dead() {
 		return
 	}
 	agent := k.s.Subject(protocol.KindAgent, k.t.Agent)
-	claim := capacity.Claim{Subject: k.subject, Agent: agent, Kind: k.kind(), Since: k.mem.Admitted, Told: k.agent.agent.Claims || k.agent.mem.Names}
-	for _, p := range k.d.view.Promised { // a worker was told that it may begin
+	claim := capacity.Claim{Subject: k.subject, Agent: agent, Kind: k.kind(), Since: k.next.Admitted, Told: k.agent.agent.Claims || k.agent.mem.Names}
+	for _, p := range k.env.view.Promised { // a worker was told that it may begin
 		if p.Subject == k.subject && p.At.After(claim.Since) {
 			claim.Since = plain(p.At)
 		}
 	}
 	if k.heldTooLate() {
-		claim.Taken = cmp.Or(k.d.old.Gate.Claims[k.subject].Taken, k.at)
+		claim.Taken = cmp.Or(k.env.old.Gate.Claims[k.subject].Taken, k.at)
 		claim.Since, claim.Measured = claim.Taken, k.measured()
 		c.list = append(c.list, claim)
 		return
 	}
 	if by := k.inFlight(); by != "" {
-		claim.Taken = k.mem.Running
-		claim.Overdue = k.timeout() > 0 && k.d.now.Sub(claim.Taken) > k.timeout()
+		claim.Taken = k.next.Running
+		claim.Overdue = k.timeout() > 0 && k.env.now.Sub(claim.Taken) > k.timeout()
 		claim.Since = cmp.Or(claim.Since, claim.Taken)
 		claim.Measured = k.measured()
 	}
@@ -82,7 +82,7 @@ const unseenFor = time.Minute
 func (c *claims) carryOver(d *decision) {
 	for subject, k := range d.old.Gate.Claims {
 		over := !k.Absent.IsZero() && d.now.Sub(k.Absent) >= unseenFor
-		if subject.Kind == protocol.KindTask && d.looked[placeOf(subject)] == nil && !over {
+		if subject.Kind == protocol.KindTask && d.snapshotOf(subject) == nil && !over {
 			c.list = append(c.list, capacity.Claim{Subject: subject, Agent: k.Agent, Kind: k.Kind, Since: k.Since, Taken: k.Taken, Absent: true})
 		}
 	}
@@ -120,7 +120,7 @@ const AdmissionID = "admission"
 const longestType = 40
 
 // kind is under what the cost of the task is learnt.
-func (k *taskLook) kind() string {
+func (k *taskJudge) kind() string {
 	word := []rune(strings.ToValidUTF8(k.t.Type, "?"))
 	parts := []string{k.s.Project, k.s.Protocol, k.t.Agent, string(word[:min(len(word), longestType)])}
 	for i, part := range parts {
@@ -131,29 +131,20 @@ func (k *taskLook) kind() string {
 
 // measured is what the task's own processes take: those of the claim that a worker holds, else the agent's whole tree, if
 // this is all that the agent does.
-func (k *taskLook) measured() *capacity.Measured {
+func (k *taskJudge) measured() *capacity.Measured {
 	if n := len(k.t.Workers); n > 1 { // the worker itself, and what runs this one task
-		return k.seasoned(k.d.usage(k.t.Workers[n-1], true))
+		return k.seasoned(k.env.usage(k.t.Workers[n-1], true))
 	}
 	if len(k.t.Workers) > 0 || len(k.agent.agent.Tasks) != 1 || !k.agent.names(k.t.ID) {
 		return nil
 	}
-	return k.seasoned(k.d.usage(k.agent.mem.Proven, false))
+	return k.seasoned(k.env.usage(k.agent.mem.Proven, false))
 }
 
 // seasoned leaves out what was measured too early: the pace of the first scans is that of the time before the work.
-func (k *taskLook) seasoned(m *capacity.Measured) *capacity.Measured {
-	if m != nil && m.At.Sub(k.mem.Running) < 2*UsageEvery {
+func (k *taskJudge) seasoned(m *capacity.Measured) *capacity.Measured {
+	if m != nil && m.At.Sub(k.next.Running) < 2*UsageEvery {
 		m.Cores = -1
 	}
 	return m
-}
-
-// usage finds what was last measured of an identity's processes.
-func (d *decision) usage(id protocol.Identity, whole bool) *capacity.Measured {
-	u := d.tree(id)
-	if u == nil {
-		return nil
-	}
-	return &capacity.Measured{Cores: u.Cores, Memory: u.Memory, CPU: u.CPU, At: plain(u.At), Whole: whole}
 }

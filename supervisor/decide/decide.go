@@ -31,67 +31,47 @@ func Decide(v View, m Memory, cfg Config) Plan {
 	return d.finish()
 }
 
-// decision gathers what one call of Decide finds out.
+// decision is the plan that is being made, and what its phases pass on to each other.
 type decision struct {
-	view View
-	// now is the moment in UTC, for all that is stored; local keeps the offset of the place.
-	now, local time.Time
-	old        Memory
-	cfg        Config
-	plan       Plan
-	processes  map[protocol.Identity]heartbeat.ProcessState
-	claimed    map[int]Process
-	looked     map[source]*protocol.Snapshot
-	taken      map[protocol.Subject]bool
-	present    map[string]bool // keys of the conditions that hold now
-	cancelled  map[protocol.Subject]bool
-	stopped    map[protocol.Subject]time.Time // work for which processes are ended by this decision
-	waiting    []*taskLook                    // tasks that ask to be admitted
-	leases     []*taskLook                    // holds that a renewal may be due for, unless they are released now
-	claims     claims
-	reissued   bool                                  // an overdue retry goes in this decision
-	trees      map[protocol.Identity]*capacity.Usage // of the view, once somebody has asked
-	reaps      writer[Reap]                          // of the place that is being judged
-	own        owned
+	env
+	plan      Plan
+	taken     map[protocol.Subject]bool      // subjects that a change is ordered for
+	present   map[string]bool                // keys of the conditions that hold now
+	cancelled map[protocol.Subject]bool      // tasks that are cancelled
+	stopped   map[protocol.Subject]time.Time // tasks for which processes are ended by this decision
+	waiting   []*taskJudge                   // tasks that ask to be admitted
+	leases    []*taskJudge                   // holds that a renewal may be due for, unless they are released now
+	claims    claims
+	reissued  bool // an overdue retry is issued by this decision
+	own       owned
 }
 
 // owned says which parts of the plan are no longer shared with what they were made from.
 type owned struct {
 	agents, tasks, locks, reaps, agentVerdicts, taskVerdicts, lockVerdicts, projects bool
 
-	memoryOf, verdictsOf map[source]bool // places of which tasks were admitted or refused
+	memoryOf, verdictsOf map[source]bool // sources of which tasks were admitted or refused
 }
 
 // source is one protocol in one project.
 type source struct{ project, protocol string }
 
-func placeOf(s protocol.Subject) source { return source{s.Project, s.Protocol} }
+func sourceOf(s protocol.Subject) source { return source{s.Project, s.Protocol} }
 
 func newDecision(v View, m Memory, cfg Config) *decision {
-	d := &decision{view: v, old: m, cfg: cfg,
-		now: plain(v.Now), local: plainLocal(v.Now),
-		looked:    make(map[source]*protocol.Snapshot, len(v.Snapshots)),
-		taken:     map[protocol.Subject]bool{},
-		present:   map[string]bool{},
-		cancelled: map[protocol.Subject]bool{},
-		stopped:   map[protocol.Subject]time.Time{},
-		claims:    claims{ended: map[protocol.Subject]capacity.Ended{}, list: make([]capacity.Claim, 0, len(m.Gate.Claims)+1)},
-	}
-	d.view.Load.At = plain(v.Load.At)
-	d.old.Gate = m.Gate.Follow(d.now)
-	for _, share := range []*protocol.Share{&d.view.Load.CPU, &d.view.Load.Memory, &d.view.Load.Files, &d.view.Load.Disk, &d.view.Load.Stalled} {
-		*share = rounded(*share)
-	}
-	d.findProcesses()
-	for i := range v.Snapshots {
-		s := &v.Snapshots[i]
-		d.looked[source{s.Project, s.Protocol}] = s
-	}
+	d := &decision{env: newEnv(v, m, cfg), taken: map[protocol.Subject]bool{}, present: map[string]bool{},
+		cancelled: map[protocol.Subject]bool{}, stopped: map[protocol.Subject]time.Time{},
+		claims: claims{ended: map[protocol.Subject]capacity.Ended{}, list: make([]capacity.Claim, 0, len(m.Gate.Claims)+1)}}
 	d.plan.Memory = d.remember()
 	if full := d.cfg.Capacity.Threshold; d.view.Load.Memory.Or(0) > full || d.view.Load.Files.Or(0) > full {
 		d.plan.Memory.Full = d.now
 	}
-	d.unseen()
+	d.resumeUntil, d.full = d.plan.Memory.ResumeUntil, d.plan.Memory.Full
+	d.since = make(map[string]time.Time, len(d.plan.Memory.Projects))
+	for name, p := range d.plan.Memory.Projects {
+		d.since[name] = p.Since
+	}
+	d.carryStanding()
 	return d
 }
 
@@ -115,17 +95,6 @@ func rounded(s protocol.Share) protocol.Share {
 
 // forgetAfter is how long tasks and agents of a project that nobody looks at are remembered.
 const forgetAfter = 7 * 24 * time.Hour
-
-// findProcesses enters how the processes were found.
-func (d *decision) findProcesses() {
-	d.processes, d.claimed = make(map[protocol.Identity]heartbeat.ProcessState, len(d.view.Processes)), map[int]Process{}
-	for _, p := range d.view.Processes {
-		d.processes[p.Identity] = p.State
-		if p.Claimed {
-			d.claimed[p.Identity.PID] = p
-		}
-	}
-}
 
 // remember starts the next Memory from the last one. What belongs to a project that was not looked at stays for a while;
 // the rest is replaced place by place, so that what left the files leaves the memory.
@@ -170,7 +139,7 @@ func (d *decision) remember() Memory {
 func forget[V any](d *decision, b *Book[V], own *bool, keep func(V) bool) {
 	for at, p := range b.parts {
 		switch {
-		case d.looked[at.source] != nil:
+		case d.snapshots[at.source] != nil:
 		case keep == nil:
 			replace(b, own, at, nil)
 		default:
@@ -188,16 +157,6 @@ func (d *decision) setProject(m *Memory, name string, p ProjectMemory) {
 		}
 	}
 	m.Projects[name] = p
-}
-
-// process finds out how the process is that speaks for an agent.
-func (d *decision) process(a *protocol.Agent, m heartbeat.Memory) (heartbeat.ProcessState, protocol.Identity) {
-	id := heartbeat.Watch(*a, m)
-	if id.Proves() {
-		return d.processes[id], id
-	}
-	p := d.claimed[id.PID]
-	return p.State, p.Identity
 }
 
 // remembered is what is remembered of one place.
@@ -223,15 +182,15 @@ func (d *decision) project(s *protocol.Snapshot) {
 	if !s.Gone {
 		d.tasks(s, at, agents, known)
 	}
-	d.questions(s)
-	d.findings(s)
-	d.events(s)
+	for _, r := range []ruling{questions(&d.env, s), findings(&d.env, s), events(s)} {
+		d.merge(s, &r)
+	}
 }
 
 // tasks judges the tasks of a snapshot.
-func (d *decision) tasks(s *protocol.Snapshot, at source, agents map[string]*agentLook, was remembered) {
-	requests, since := &requests{s: s}, d.plan.Memory.Projects[s.Project].Since
-	k, known, verdicts := new(taskLook), writer[TaskMemory]{old: was.tasks, same: equal[TaskMemory]}, make([]TaskVerdict, 0, len(s.Tasks))
+func (d *decision) tasks(s *protocol.Snapshot, at source, agents map[string]*agentCase, was remembered) {
+	requests := &requests{s: s}
+	k, known, verdicts := new(taskJudge), writer[TaskMemory]{old: was.tasks, same: equal[TaskMemory]}, make([]TaskVerdict, 0, len(s.Tasks))
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		m := known.before(t.ID)
@@ -239,22 +198,46 @@ func (d *decision) tasks(s *protocol.Snapshot, at source, agents map[string]*age
 			verdicts = set(verdicts, known.write(t.ID, m), completed)
 			continue
 		}
-		queued := len(d.waiting) + len(d.leases)
-		d.look(k, s, t, agents, known.value(t.ID))
-		k.requests, k.since = requests, since
+		*k = newTaskJudge(taskCase{env: &d.env, s: s, t: t, agent: agents[t.Agent], agents: agents, subject: s.Subject(protocol.KindTask, t.ID),
+			at: plain(s.At), was: known.value(t.ID), requests: requests, since: d.since[s.Project],
+			retries: d.plan.Memory.Projects[s.Project].Retries, lastReissue: d.plan.Memory.LastReissue, reissued: d.reissued})
 		k.judge()
-		d.claims.enter(k)
+		d.enter(k)
 		d.remind(k)
-		d.plan.Open = d.plan.Open || k.verdict.State.Open()
-		verdicts = set(verdicts, known.write(k.t.ID, &k.mem), k.verdict)
-		if len(d.waiting)+len(d.leases) > queued { // admit comes back to it
-			k = new(taskLook)
+		verdicts = set(verdicts, known.write(t.ID, &k.next), k.verdict)
+		if k.asks || k.renews { // admit comes back to it
+			k = new(taskJudge)
 		}
 	}
 	d.claims.settle()
 	tasks := known.done()
 	replace(&d.plan.Memory.Tasks, &d.own.tasks, bookKey{at, protocol.KindTask}, tasks)
 	replace(&d.plan.Tasks, &d.own.taskVerdicts, bookKey{at, protocol.KindTask}, aligned(tasks, verdicts))
+}
+
+// enter takes over what was ruled on a task.
+func (d *decision) enter(k *taskJudge) {
+	d.merge(k.s, &k.ruling)
+	if k.asks {
+		d.waiting = append(d.waiting, k)
+	}
+	if k.renews {
+		d.leases = append(d.leases, k)
+	}
+	if k.t.Cancelled {
+		d.cancelled[k.subject] = true
+	}
+	d.reissued = d.reissued || k.reissues
+	if k.spends || k.tally != (Tally{}) {
+		p := d.plan.Memory.Projects[k.s.Project]
+		if k.spends {
+			p.Retries = append(recent(p.Retries, d.now), d.now)
+		}
+		p.Tally = p.Tally.plus(k.tally)
+		d.setProject(&d.plan.Memory, k.s.Project, p)
+	}
+	d.plan.Open = d.plan.Open || k.verdict.State.Open()
+	d.claims.enter(k)
 }
 
 // set sets the value at a place that exists, or comes next.
@@ -267,19 +250,20 @@ func set[V any](list []V, i int, v V) []V {
 }
 
 // remind enters the last of what is remembered of a task.
-func (d *decision) remind(k *taskLook) {
-	k.mem.State, k.mem.Settled = k.verdict.State, k.settledBy()
+func (d *decision) remind(k *taskJudge) {
+	k.next.State, k.next.Settled = k.verdict.State, k.settledBy()
 	if at, now := d.stopped[k.subject]; now {
-		k.mem.Stopped = at
+		k.next.Stopped = at
 	}
-	k.mem.Waits = k.waitsSince()
+	k.next.Waits = k.waitsSince()
 }
 
-// keep enters what became of a task after its place was judged.
-func (d *decision) keep(k *taskLook) {
+// keep enters what became of a task after its source was judged.
+func (d *decision) keep(k *taskJudge) {
+	d.merge(k.s, &k.ruling)
 	d.remind(k)
 	at := shelfOf(k.subject)
-	amend(&d.plan.Memory.Tasks, &d.own.tasks, &d.own.memoryOf, at, k.t.ID, k.mem)
+	amend(&d.plan.Memory.Tasks, &d.own.tasks, &d.own.memoryOf, at, k.t.ID, k.next)
 	amend(&d.plan.Tasks, &d.own.taskVerdicts, &d.own.verdictsOf, at, k.t.ID, k.verdict)
 	d.plan.Open = d.plan.Open || k.verdict.State.Open()
 }
@@ -300,77 +284,6 @@ func amend[V comparable](b *Book[V], own *bool, made *map[source]bool, at bookKe
 		(*made)[at.source] = true
 	}
 	p.values[i] = v
-}
-
-// change adds a Change unless nothing may be changed there now, or an earlier policy has claimed the subject.
-// A log line claims nothing: it may stand beside another change. It reports whether the change was added.
-func (d *decision) change(s *protocol.Snapshot, c protocol.Change) bool {
-	if s.Busy {
-		return false
-	}
-	if !mayChange(s) {
-		if c.Verb != protocol.VerbLog {
-			d.plan.Waiting = append(d.plan.Waiting, c)
-		}
-		return false
-	}
-	if c.Verb != protocol.VerbLog {
-		if d.taken[c.Subject] {
-			return false
-		}
-		d.taken[c.Subject] = true
-	}
-	d.plan.Changes = append(d.plan.Changes, c)
-	return true
-}
-
-// mayChange reports whether steward may change the files behind the snapshot.
-func mayChange(s *protocol.Snapshot) bool { return s.Act && s.Yield == "" }
-
-// clock is the moment of the look behind a snapshot. A look from the future began before the clock was set back.
-func (d *decision) clock(s *protocol.Snapshot) heartbeat.Clock {
-	return heartbeat.Clock{Now: earliest(plain(s.At), d.now), LookEvery: d.cfg.LookEvery, ResumeUntil: d.plan.Memory.ResumeUntil}
-}
-
-// watched reports whether the project was looked at a moment ago: what is new there came in our sight.
-func (d *decision) watched(s *protocol.Snapshot) bool {
-	gap := d.now.Sub(d.old.LastLook)
-	return !d.old.Projects[s.Project].Since.IsZero() && gap >= 0 && gap <= time.Minute
-}
-
-// wake asks for a decision at that moment at the latest. What is due already is part of this plan; to ask for it
-// again would spin.
-func (d *decision) wake(at time.Time) {
-	if at.After(d.now) && (d.plan.Wake.IsZero() || at.Before(d.plan.Wake)) {
-		d.plan.Wake = at
-	}
-}
-
-// lookAgain asks for a look at a project at that moment at the latest. A moment that has come since the snapshot was
-// taken counts as well: only another look can tell what it brought.
-func (d *decision) lookAgain(project string, at time.Time) {
-	if at.IsZero() {
-		return
-	}
-	d.wake(at)
-	if known, ok := d.plan.Looks[project]; ok && !at.Before(known) {
-		return
-	}
-	if d.plan.Looks == nil {
-		d.plan.Looks = map[string]time.Time{}
-	}
-	d.plan.Looks[project] = at
-}
-
-// resuming reports whether the machine came back from sleep a moment ago.
-func (d *decision) resuming() bool { return d.now.Before(d.plan.Memory.ResumeUntil) }
-
-// slept is how long the machine slept before this decision. That time counts against no task.
-func (d *decision) slept() time.Duration {
-	if !d.view.Resumed || d.view.Once || d.old.LastLook.IsZero() {
-		return 0
-	}
-	return max(0, d.now.Sub(d.old.LastLook))
 }
 
 // finish puts the plan into its one order.

@@ -8,35 +8,36 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// ended judges a task that has a result.
-func (k *taskLook) ended() {
+func (k *taskJudge) completed() {
+	k.countLoss()
+	k.is(protocol.TaskDone, protocol.ReasonCompleted, "completed")
+	k.record()
+	k.count(true)
+	k.alertForHuman()
+	k.remarkEnd()
+}
+
+// endedOtherwise judges a task whose result is no success: the retry table says what follows.
+func (k *taskJudge) endedOtherwise() {
 	o := k.t.Outcome
 	k.countLoss()
-	if o.Succeeded() {
-		k.is(protocol.TaskDone, protocol.ReasonCompleted, "completed")
-		k.record()
-		k.count(true)
-		k.alertForHuman()
-		k.remarkEnd()
-		return
-	}
 	if k.unread() {
 		return
 	}
-	if k.mem.State == protocol.TaskDone && k.mem.Counted == "completed" && !k.t.Foreign && !k.mem.Wanted && !scheduled(k.t) {
+	if k.next.State == protocol.TaskDone && k.next.Counted == "completed" && !k.t.Foreign && !k.next.Wanted && !scheduled(k.t) {
 		// Nothing could be put on record when it was completed; that it was is remembered all the same.
 		k.is(protocol.TaskDone, protocol.ReasonCompleted, "completed; the later result (%s) does not count", o.Status)
 		return
 	}
 	task := *k.t
 	task.Timeout = k.timeout()
-	at := k.d.local
+	at := k.env.local
 	if k.t.Requeue {
-		at = k.d.since(k.endedAt())
+		at = k.env.inLocal(k.endedAt())
 	}
-	r := rules.Judge(task, k.s.Protocol, at, k.d.cfg.Retry)
+	r := rules.Judge(task, k.s.Protocol, at, k.env.cfg.Retry)
 	switch {
-	case k.mem.Wanted && k.t.Ref.Path != "":
+	case k.next.Wanted && k.t.Ref.Path != "":
 		k.onDemand(protocol.ReasonOperator, "you asked for another run")
 	case scheduled(k.t) && k.t.Attempts[len(k.t.Attempts)-1].Rule == RuleOperator && k.t.Ref.Path != "" && !k.t.Cancelled:
 		k.onDemand(protocol.ReasonRepair, "you asked for another run, and a crash cut its way short")
@@ -53,7 +54,7 @@ func (k *taskLook) ended() {
 // unread waits while a record of the task cannot be read: of an earlier attempt, by which rule it was taken and how many
 // attempts this rule has left; of the first result, whether this result counts. A result that is judged now would be judged
 // wrongly for good.
-func (k *taskLook) unread() bool {
+func (k *taskJudge) unread() bool {
 	if o := k.t.Outcome; (o == nil || !o.Unread) && !slices.ContainsFunc(k.t.Attempts, func(t protocol.Attempt) bool { return t.Unread }) {
 		return false
 	}
@@ -62,7 +63,7 @@ func (k *taskLook) unread() bool {
 }
 
 // runsAgain reports whether the ruling asks for another run that is possible.
-func (k *taskLook) runsAgain(r *rules.Ruling) bool {
+func (k *taskJudge) runsAgain(r *rules.Ruling) bool {
 	if r.Action != protocol.ActionRetry && r.Action != protocol.ActionDefer {
 		return false
 	}
@@ -81,7 +82,7 @@ func (k *taskLook) runsAgain(r *rules.Ruling) bool {
 }
 
 // failed judges a task that will not run again by itself.
-func (k *taskLook) failed(r rules.Ruling) {
+func (k *taskJudge) failed(r rules.Ruling) {
 	reason := protocol.ReasonFailed
 	if r.Dead {
 		reason = protocol.ReasonExhausted
@@ -109,7 +110,7 @@ func (k *taskLook) failed(r rules.Ruling) {
 }
 
 // record keeps the first terminal result on record, so that no later one replaces it (protocol 000, Retry).
-func (k *taskLook) record() {
+func (k *taskJudge) record() {
 	if k.t.Outcome.Unrecorded && !k.t.Cancelled && mayChange(k.s) && !k.old() {
 		k.change(protocol.Change{Verb: protocol.VerbRecord, Reason: protocol.ReasonFinished, Ref: k.t.Outcome.Ref, Why: "its result stands"})
 	}
@@ -117,15 +118,15 @@ func (k *taskLook) record() {
 
 // reopen puts the record of a result away that a client or a person removed. The task was seen without it before: a
 // client may remove a file in order to write it anew.
-func (k *taskLook) reopen() {
-	if k.t.Reopened && wasOpen(k.mem.State) && mayChange(k.s) {
+func (k *taskJudge) reopen() {
+	if k.t.Reopened && wasOpen(k.next.State) && mayChange(k.s) {
 		k.change(protocol.Change{Verb: protocol.VerbRecord, Reason: protocol.ReasonFinished, Why: "its result was removed, so the task is open again"})
 	}
 }
 
 // again takes the result away so that the task can run once more, as the ruling says.
-func (k *taskLook) again(r rules.Ruling) {
-	o, now := k.t.Outcome, k.d.now
+func (k *taskJudge) again(r rules.Ruling) {
+	o, now := k.t.Outcome, k.env.now
 	state := protocol.TaskWaiting
 	if r.Action == protocol.ActionDefer {
 		state = protocol.TaskDeferred
@@ -136,7 +137,7 @@ func (k *taskLook) again(r rules.Ruling) {
 		k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Ref: o.Ref, Why: why})
 		return
 	}
-	if settled := k.endedAt().Add(k.d.cfg.Tasks.Settle); o.Status == "deferred" && now.Before(settled) {
+	if settled := k.endedAt().Add(k.env.cfg.Tasks.Settle); o.Status == "deferred" && now.Before(settled) {
 		// The client's own deferral stays readable for its orchestrator before it is lifted.
 		k.wait(state, protocol.ReasonDeferred, settled, "deferred by its client")
 		return
@@ -145,7 +146,7 @@ func (k *taskLook) again(r rules.Ruling) {
 		k.unproved(r)
 		return
 	}
-	if k.d.view.Once && now.Before(r.Due) && scheduled(k.t) {
+	if k.env.view.Once && now.Before(r.Due) && scheduled(k.t) {
 		k.wait(state, protocol.ReasonRetry, r.Due, "%s", r.Why)
 		return
 	}
@@ -165,27 +166,27 @@ func (k *taskLook) again(r rules.Ruling) {
 }
 
 // endedAt is when the present result came, as far as anybody has seen.
-func (k *taskLook) endedAt() time.Time {
+func (k *taskJudge) endedAt() time.Time {
 	if k.t.Outcome.Appeared.IsZero() {
 		return time.Time{}
 	}
-	return earliest(earliest(k.mem.Waits, k.t.Outcome.Appeared), k.d.now)
+	return earliest(earliest(k.next.Waits, k.t.Outcome.Appeared), k.env.now)
 }
 
 // waitsSince is when the result came that is still to be followed by something. Where steward only observes nothing
 // follows; but a pause comes to its end, and what has waited already waits on, for the disk may only hang.
-func (k *taskLook) waitsSince() time.Time {
-	if k.t.Outcome == nil || !wasOpen(k.mem.State) {
+func (k *taskJudge) waitsSince() time.Time {
+	if k.t.Outcome == nil || !wasOpen(k.next.State) {
 		return time.Time{}
 	}
-	if paused := k.d.view.Paused[k.s.Project] != ""; !mayChange(k.s) && !paused && k.mem.Waits.IsZero() {
+	if paused := k.env.view.Paused[k.s.Project] != ""; !mayChange(k.s) && !paused && k.next.Waits.IsZero() {
 		return time.Time{}
 	}
 	return k.endedAt()
 }
 
 // unproved waits for the end of a run whose agent still names it (TIMEOUT: the result may be early).
-func (k *taskLook) unproved(r rules.Ruling) {
+func (k *taskJudge) unproved(r rules.Ruling) {
 	k.is(protocol.TaskWaiting, protocol.ReasonStillNamed, "%s It waits until %s no longer names the task.", r.Why, k.t.Agent)
 	if deadline := k.endedAt().Add(k.timeout()); k.over(deadline) {
 		k.alertOverrun(deadline)
@@ -193,7 +194,7 @@ func (k *taskLook) unproved(r rules.Ruling) {
 }
 
 // retry orders the result to be taken, and the task to be issued again at the given time.
-func (k *taskLook) retry(r rules.Ruling, due time.Time) {
+func (k *taskJudge) retry(r rules.Ruling, due time.Time) {
 	reason := protocol.ReasonRule
 	if r.Action == protocol.ActionDefer {
 		reason = protocol.ReasonDeferred
@@ -202,15 +203,15 @@ func (k *taskLook) retry(r rules.Ruling, due time.Time) {
 	// By silence alone nobody knows whether the old run is over.
 	twice := o.Twice || r.NeedsProof && k.agent.names(k.t.ID) && !k.agent.verdict.Proof
 	k.change(protocol.Change{Verb: protocol.VerbRetry, Reason: reason, Ref: o.Ref, Why: r.Why, Until: due,
-		ReleaseBy: k.d.now.Add(k.d.cfg.Tasks.Lease), Hold: protocol.HoldRetry, Action: r.Action, Rule: r.Rule, Code: r.Code,
-		Attempt: len(Committed(k.t)) + 1, Timeout: r.Timeout, Twice: twice, NoHold: k.d.view.Once})
+		ReleaseBy: k.env.now.Add(k.env.cfg.Tasks.Lease), Hold: protocol.HoldRetry, Action: r.Action, Rule: r.Rule, Code: r.Code,
+		Attempt: len(Committed(k.t)) + 1, Timeout: r.Timeout, Twice: twice, NoHold: k.env.view.Once})
 }
 
 // onDemand issues a task again because the operator asked for it, whatever the rules say.
-func (k *taskLook) onDemand(reason protocol.Reason, why string) {
+func (k *taskJudge) onDemand(reason protocol.Reason, why string) {
 	k.is(protocol.TaskWaiting, reason, "%s", why)
-	c := ManualRetry(k.t, k.d.now, k.d.cfg.Tasks.Lease)
-	c.Reason, c.Why, c.NoHold = reason, k.verdict.Why, k.d.view.Once
+	c := ManualRetry(k.t, k.env.now, k.env.cfg.Tasks.Lease)
+	c.Reason, c.Why, c.NoHold = reason, k.verdict.Why, k.env.view.Once
 	k.change(c)
 }
 
@@ -225,21 +226,18 @@ func ManualRetry(t *protocol.Task, now time.Time, lease time.Duration) protocol.
 }
 
 // spend takes one retry out of the project's hourly budget, once per run. One that is on record already is free.
-func (k *taskLook) spend() bool {
-	if scheduled(k.t) || k.mem.Paid {
+func (k *taskJudge) spend() bool {
+	if scheduled(k.t) || k.next.Paid {
 		return true
 	}
-	p := k.d.plan.Memory.Projects[k.s.Project]
-	ok, again := rules.Budget(p.Retries, k.d.now, k.d.cfg.Tasks.RetriesPerHour)
+	ok, again := rules.Budget(k.retries, k.env.now, k.env.cfg.Tasks.RetriesPerHour)
 	if !ok {
-		k.d.wake(again)
+		k.wake(again)
 		k.alertBudget()
 		return false
 	}
 	if k.s.Act && !k.s.Busy {
-		k.mem.Paid = true
-		p.Retries = append(recent(p.Retries, k.d.now), k.d.now)
-		k.d.setProject(&k.d.plan.Memory, k.s.Project, p)
+		k.next.Paid, k.spends = true, true
 	}
 	return true
 }

@@ -49,7 +49,7 @@ func (d *decision) faults() {
 			}
 		}
 		for _, a := range d.grouped(project, lasting) {
-			d.alert(a)
+			d.tell(condition{Alert: a})
 		}
 	}
 	d.filesShort()
@@ -68,10 +68,10 @@ func (d *decision) filesShort() {
 		if _, known := d.plan.Memory.Standing[key]; known || a.Key != key || age < 0 || age >= exhaustionHolds {
 			continue
 		}
-		d.remembers(key, s)
-		d.wake(s.Looked.Add(exhaustionHolds))
+		d.setStanding(key, s)
+		d.wakeAt(s.Looked.Add(exhaustionHolds))
 		if s.Looked.Sub(s.Since) >= d.cfg.FaultAfter {
-			d.alert(a)
+			d.tell(condition{Alert: a})
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (d *decision) lasting(t Trouble) (a rules.Alert, stays bool) {
 	since := d.stands(d.alertOf(t, t.Fault.Since), t.Fault.Since).Since
 	a = d.alertOf(t, since)
 	if due := since.Add(d.cfg.FaultAfter); d.now.Before(due) {
-		d.wake(due)
+		d.wakeAt(due)
 		return a, false
 	}
 	return a, true
@@ -201,7 +201,7 @@ func (d *decision) together(a rules.Alert, list []rules.Alert) rules.Alert {
 			s.Newest = since
 		}
 	}
-	d.remembers(a.Key, s)
+	d.setStanding(a.Key, s)
 	count := fmt.Sprintf("%d faults stay", len(list))
 	if len(list) == 1 {
 		count = "one more fault stays"

@@ -10,17 +10,17 @@ import (
 )
 
 // questions makes every agent's call for a human an incident, once it is due.
-func (d *decision) questions(s *protocol.Snapshot) {
+func questions(e *env, s *protocol.Snapshot) (r ruling) {
 	work := tasksByID(s)
 	for i := range s.Questions {
 		p := &s.Questions[i]
-		if due := plain(p.Due); !p.Due.IsZero() && d.now.Before(due) {
-			d.wake(due)
+		if due := plain(p.Due); !p.Due.IsZero() && e.now.Before(due) {
+			r.wakeAt(due, e.now)
 			continue
 		}
 		a := rules.Alert{Kind: "plea", Severity: p.Severity, Subject: s.Subject(protocol.KindQuestion, p.ID), Agent: p.Agent, Blocking: p.Blocking,
 			Summary: p.Agent + ": " + p.Text, Detail: p.Detail, Occurrence: p.Ref.Sum,
-			Spoken: d.cfg.Human + ", " + p.Agent + " asks: " + p.Text}
+			Spoken: e.cfg.Human + ", " + p.Agent + " asks: " + p.Text}
 		a.Detail = strings.TrimSpace(whole(a.Summary) + "\n" + a.Detail)
 		if p.Task != "" {
 			a.Detail = strings.TrimSpace(a.Detail + "\nTask: " + p.Task)
@@ -32,8 +32,9 @@ func (d *decision) questions(s *protocol.Snapshot) {
 		if rest := len(a.Options) - rules.MaxOptions; rest > 0 {
 			a.Detail = strings.TrimSpace(a.Detail + "\n" + strconv.Itoa(rest) + " more options are left out")
 		}
-		d.alert(a)
+		r.tell(condition{Alert: a})
 	}
+	return r
 }
 
 // numbered offers an agent's own options under their places in its list. Blank ones say nothing, and of two that read
@@ -67,7 +68,7 @@ func tasksByID(s *protocol.Snapshot) func(id string) *protocol.Task {
 }
 
 // findings tells the human of what is grave, and of what its protocol needs a human for; the rest is only listed.
-func (d *decision) findings(s *protocol.Snapshot) {
+func findings(e *env, s *protocol.Snapshot) (r ruling) {
 	work := tasksByID(s)
 	for i := range s.Findings {
 		f := &s.Findings[i]
@@ -78,7 +79,7 @@ func (d *decision) findings(s *protocol.Snapshot) {
 		text := named(s, f)
 		// Its subject may be a task or an agent with incidents of its own; the code keeps them apart.
 		a := rules.Alert{Kind: "finding", Code: strings.TrimSpace(f.Code + " " + f.Field), Severity: f.Severity, Subject: subject,
-			Blocking: f.Severity == protocol.Critical, Summary: text, Detail: whole(text), Spoken: d.cfg.Human + ", " + text + "."}
+			Blocking: f.Severity == protocol.Critical, Summary: text, Detail: whole(text), Spoken: e.cfg.Human + ", " + text + "."}
 		var t *protocol.Task
 		switch subject.Kind {
 		case protocol.KindAgent:
@@ -90,10 +91,9 @@ func (d *decision) findings(s *protocol.Snapshot) {
 			}
 		}
 		a.Options = ofFinding(s, f, t)
-		a.Key = KeyOf(a)
-		a.Occurrence = occurrence(d.stands(a, time.Time{}).Since, f.Text) // the same words on another day are another matter
-		d.alert(a)
+		r.tell(condition{Alert: a, words: f.Text}) // the same words on another day are another condition
 	}
+	return r
 }
 
 // named is a finding's text with what it is about, for somebody who sees nothing else.
@@ -142,12 +142,13 @@ func whole(summary string) string {
 	return summary
 }
 
-// events has what happened entered in the log that steward keeps for the protocol.
-func (d *decision) events(s *protocol.Snapshot) {
+// events orders log lines for what happened, in the log that steward keeps for the protocol.
+func events(s *protocol.Snapshot) (r ruling) {
 	for _, e := range s.Events {
-		d.change(s, protocol.Change{Verb: protocol.VerbLog, Subject: s.Subject(e.Subject.Kind, e.Subject.ID), Reason: protocol.ReasonSeen,
+		r.change(s, protocol.Change{Verb: protocol.VerbLog, Subject: s.Subject(e.Subject.Kind, e.Subject.ID), Reason: protocol.ReasonSeen,
 			Why: e.Text, Ref: e.Ref, Until: e.At, Agent: e.Agent, Event: e.Name})
 	}
+	return r
 }
 
 // Reap is what is remembered of processes that outlived their leader.
@@ -159,29 +160,26 @@ type Reap struct {
 // How long orphans may take to end by themselves, and then when asked.
 const orphanGrace = 10 * time.Second
 
-// reap ends the processes of an agent that outlived their leader: asked first, then killed. Whose they are was proved
-// by the adapter, which proves it anew before each signal.
-func (d *decision) reap(s *protocol.Snapshot, l *agentLook) {
-	if len(l.agent.Orphans) == 0 {
+// reapOrphans ends the processes of an agent that outlived their leader: asked first, then killed. Whose they are was proved
+// by the adapter, which proves it again before each signal.
+func (k *agentJudge) reapOrphans() {
+	if len(k.agent.Orphans) == 0 {
 		return
 	}
-	subject := s.Subject(protocol.KindAgent, l.agent.Name)
-	r := d.reaps.value(l.agent.Name)
-	if r.Seen.IsZero() {
-		r.Seen = d.now
+	if k.reap.Seen.IsZero() {
+		k.reap.Seen = k.env.now
 	}
-	signal, due := "SIGTERM", r.Seen.Add(orphanGrace)
-	if !r.Asked.IsZero() {
-		signal, due = "SIGKILL", r.Asked.Add(orphanGrace)
+	signal, due := "SIGTERM", k.reap.Seen.Add(orphanGrace)
+	if !k.reap.Asked.IsZero() {
+		signal, due = "SIGKILL", k.reap.Asked.Add(orphanGrace)
 	}
-	if d.resuming() && due.Before(d.plan.Memory.ResumeUntil) {
-		due = d.plan.Memory.ResumeUntil
+	if k.env.resuming() && due.Before(k.env.resumeUntil) {
+		due = k.env.resumeUntil
 	}
-	if d.now.Before(due) {
-		d.lookAgain(s.Project, due)
-	} else if d.change(s, protocol.Change{Verb: protocol.VerbReap, Subject: subject, Reason: protocol.ReasonOrphaned, Agent: l.agent.Name,
-		Why: strconv.Itoa(len(l.agent.Orphans)) + " of its processes outlived their leader", Status: signal, Processes: l.agent.Orphans}) {
-		r.Asked = d.now
+	if k.env.now.Before(due) {
+		k.rescanAt(due, k.env.now)
+	} else if k.change(k.s, protocol.Change{Verb: protocol.VerbReap, Subject: k.subject, Reason: protocol.ReasonOrphaned, Agent: k.agent.Name,
+		Why: strconv.Itoa(len(k.agent.Orphans)) + " of its processes outlived their leader", Status: signal, Processes: k.agent.Orphans}) {
+		k.reap.Asked = k.env.now
 	}
-	d.reaps.write(l.agent.Name, &r)
 }

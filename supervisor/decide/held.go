@@ -7,80 +7,89 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// held judges a task that is kept from its agent.
-func (k *taskLook) held() {
-	h := k.t.Hold
-	if h.Half {
-		k.is(protocol.TaskPending, protocol.ReasonRepair, "a half-made hold is taken back")
-		k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonRepair, Why: "a crash left the notice without the hold"})
+// held reports whether the task is kept from its agent. A retry that a crash cut short has hidden the request but not yet
+// taken the result: that goes on as a retry.
+func (k *taskJudge) held() bool {
+	return k.t.Hold != nil && (k.t.Outcome == nil || !scheduled(k.t) || k.t.Outcome.Succeeded())
+}
+
+func heldFor(reason string) func(*taskJudge) bool {
+	return func(k *taskJudge) bool { return k.held() && k.t.Hold.Reason == reason }
+}
+
+func (k *taskJudge) takeBackHold() {
+	k.is(protocol.TaskPending, protocol.ReasonRepair, "a half-made hold is taken back")
+	k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonRepair, Why: "a crash left the notice without the hold"})
+}
+
+// supersededRetry says which newer request asks for what waits for its retry, "" if none does.
+func (k *taskJudge) supersededRetry() string {
+	if last := k.lastAttempt(); k.t.Hold.Reason != protocol.HoldRetry || last == nil || last.Action != protocol.ActionRetry {
+		return ""
+	}
+	return k.requests.after(k.t)
+}
+
+func (k *taskJudge) cancelRetry() {
+	why := k.supersededRetry()
+	k.is(protocol.TaskFailed, protocol.ReasonSuperseded, "%s", why)
+	k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Why: why})
+}
+
+func (k *taskJudge) heldForRoom() {
+	k.keepLease()
+	if k.heldTooLate() {
+		k.is(protocol.TaskRunning, protocol.ReasonTooLate, "%s names it; it had read the request when that was held", k.t.Agent)
+		k.verdict.NotBefore = k.t.Hold.NotBefore
 		return
 	}
-	if k.t.Outcome != nil {
-		k.heldWithResult()
-		return
-	}
-	if last := k.lastTaking(); h.Reason == protocol.HoldRetry && last != nil && last.Action == protocol.ActionRetry {
-		if why := k.requests.after(k.t); why != "" {
-			k.is(protocol.TaskFailed, protocol.ReasonSuperseded, "%s", why)
-			k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Why: why})
-			return
-		}
-	}
-	if k.lease() {
-		return
-	}
-	switch h.Reason {
-	case protocol.HoldCapacity:
-		if k.heldTooLate() {
-			k.is(protocol.TaskRunning, protocol.ReasonTooLate, "%s names it; it had read the request when that was held", k.t.Agent)
-			k.verdict.NotBefore = h.NotBefore
-			return
-		}
-		k.is(protocol.TaskDeferred, protocol.ReasonCapacity, "held until there is room")
-		k.verdict.NotBefore = h.NotBefore
-		k.release = protocol.ReasonRoom
-		k.d.wait(k)
-	case protocol.HoldBlocked:
-		if k.t.Block != "" {
-			k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "%s", k.t.Block)
-			return
-		}
-		if k.t.Foreign {
-			k.is(protocol.TaskPending, protocol.ReasonDue, "nothing is in its way any more")
-			k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonDue, Why: k.verdict.Why})
-			return
-		}
-		k.letIn(protocol.ReasonDue)
-	case protocol.HoldRetry:
-		k.retryWait()
+	k.is(protocol.TaskDeferred, protocol.ReasonCapacity, "held until there is room")
+	k.verdict.NotBefore = k.t.Hold.NotBefore
+	k.ask(protocol.ReasonRoom)
+}
+
+func (k *taskJudge) heldByBlock() {
+	k.keepLease()
+	switch {
+	case k.t.Block != "":
+		k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "%s", k.t.Block)
+	case k.t.Foreign:
+		k.is(protocol.TaskPending, protocol.ReasonDue, "nothing is in its way any more")
+		k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonDue, Why: k.verdict.Why})
 	default:
-		k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "held: %s", h.Reason)
+		k.letIn(protocol.ReasonDue)
 	}
+}
+
+func (k *taskJudge) heldOtherwise() {
+	k.keepLease()
+	k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "held: %s", k.t.Hold.Reason)
 }
 
 // heldTooLate reports whether the agent works on a task that is held for want of room: it had read the request in the
 // very moment in which that was put out of sight. Such a task needs no room; it has it.
-func (k *taskLook) heldTooLate() bool {
+func (k *taskJudge) heldTooLate() bool {
 	h := k.t.Hold
 	return h != nil && h.Reason == protocol.HoldCapacity && k.t.Outcome == nil && k.agent != nil && !k.agent.dead() && k.agent.names(k.t.ID)
 }
 
 // retryWait lets the next run in once it is due. Those that fell due while the machine slept go one by one.
-func (k *taskLook) retryWait() {
-	h, d := k.t.Hold, k.d
-	if d.now.Before(h.NotBefore) && !k.fromTheFuture() {
+func (k *taskJudge) retryWait() {
+	k.keepLease()
+	h, now := k.t.Hold, k.env.now
+	if now.Before(h.NotBefore) && !k.fromTheFuture() {
 		k.wait(protocol.TaskWaiting, protocol.ReasonRetry, h.NotBefore, "attempt %d is due at %s", k.t.Attempt(), clock(h.NotBefore))
 		return
 	}
 	if k.overslept() {
-		if next := d.plan.Memory.LastReissue.Add(reissueEvery); d.now.Before(next) || d.reissued {
-			if d.reissued {
-				next = d.now.Add(reissueEvery)
+		if next := k.lastReissue.Add(reissueEvery); now.Before(next) || k.reissued {
+			if k.reissued {
+				next = now.Add(reissueEvery)
 			}
 			k.wait(protocol.TaskWaiting, protocol.ReasonResumed, next, "overdue; reissued one by one after the pause")
 			return
 		}
-		d.reissued = true
+		k.reissues = true
 	}
 	k.letIn(protocol.ReasonDue)
 }
@@ -88,17 +97,17 @@ func (k *taskLook) retryWait() {
 // fromTheFuture: the hold was made at a time that is yet to come, so the clock was set back since. How much of its delay
 // is over nobody can tell any more; by the clock that there is now it would come hours or weeks late. The grace of the
 // resume is what it waits.
-func (k *taskLook) fromTheFuture() bool {
+func (k *taskJudge) fromTheFuture() bool {
 	since := k.t.Hold.Since
-	if !since.After(k.d.now.Add(clockPlay)) {
+	if !since.After(k.env.now.Add(clockPlay)) {
 		return false
 	}
-	if k.d.old.LastLook.After(k.d.now) { // set just now: the loop has not felt it yet, and does in its next turn
-		k.d.wake(k.d.now.Add(time.Millisecond))
+	if k.env.old.LastLook.After(k.env.now) { // set just now: the loop has not felt it yet, and does in its next turn
+		k.wake(k.env.now.Add(time.Millisecond))
 		return false
 	}
-	if k.d.resuming() {
-		k.d.wake(k.d.plan.Memory.ResumeUntil)
+	if k.env.resuming() {
+		k.wake(k.env.resumeUntil)
 		return false
 	}
 	return true
@@ -111,24 +120,23 @@ const clockPlay = time.Minute
 const reissueEvery = 5 * time.Second
 
 // overslept reports whether a retry fell due before the machine was awake again.
-func (k *taskLook) overslept() bool {
+func (k *taskJudge) overslept() bool {
 	h := k.t.Hold
-	return h != nil && h.Reason == protocol.HoldRetry && h.NotBefore.Before(k.d.plan.Memory.ResumeUntil)
+	return h != nil && h.Reason == protocol.HoldRetry && h.NotBefore.Before(k.env.resumeUntil)
 }
 
 // letIn asks the capacity policy for room.
-func (k *taskLook) letIn(reason protocol.Reason) {
+func (k *taskJudge) letIn(reason protocol.Reason) {
 	k.is(protocol.TaskWaiting, protocol.ReasonDue, "due; waits for room")
-	k.release = reason
-	k.d.wait(k)
+	k.ask(reason)
 }
 
 // heldWithResult judges a result that arrived although the request was out of sight: the agent had it already. What is
 // held between two attempts has the last one's result on record, so this is a second one of it. What is held for any
 // other reason was in sight before: the result is the present attempt's, and counts.
-func (k *taskLook) heldWithResult() {
+func (k *taskJudge) heldWithResult() {
 	o := k.t.Outcome
-	last := k.lastTaking()
+	last := k.lastAttempt()
 	if o.Succeeded() || last == nil || last.Ours || k.t.Hold.Reason != protocol.HoldRetry {
 		k.is(protocol.TaskRunning, protocol.ReasonFinished, "its result arrived while it was held")
 		k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonFinished, Why: "its result arrived while it was held"})
@@ -139,8 +147,8 @@ func (k *taskLook) heldWithResult() {
 		Why: "a second result of an attempt that is judged already"})
 }
 
-// lastTaking is the last attempt on record, nil if none.
-func (k *taskLook) lastTaking() *protocol.Attempt {
+// lastAttempt is the last attempt on record, nil if none.
+func (k *taskJudge) lastAttempt() *protocol.Attempt {
 	for i := len(k.t.Attempts) - 1; i >= 0; i-- {
 		if k.t.Attempts[i].Committed {
 			return &k.t.Attempts[i]
@@ -149,58 +157,59 @@ func (k *taskLook) lastTaking() *protocol.Attempt {
 	return nil
 }
 
-// lease renews the hold in time, or releases what a dead daemon left when this is a single look. It reports
-// whether that settled the task for this turn.
-func (k *taskLook) lease() bool {
-	h, now := k.t.Hold, k.d.now
-	if k.d.view.Once {
-		if now.Before(h.ReleaseBy) {
-			return false
-		}
-		k.is(protocol.TaskPending, protocol.ReasonLease, "its lease is over")
-		return k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonLease, Why: "the hold outlived its lease"})
+// leaseOver reports whether a hold that a dead daemon left is to be released, because this is the only scan.
+func (k *taskJudge) leaseOver() bool {
+	return k.env.view.Once && !k.env.now.Before(k.t.Hold.ReleaseBy) && k.free()
+}
+
+func (k *taskJudge) releaseLease() {
+	k.is(protocol.TaskPending, protocol.ReasonLease, "its lease is over")
+	k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonLease, Why: "the hold outlived its lease"})
+}
+
+// keepLease has the hold renewed in time.
+func (k *taskJudge) keepLease() {
+	if k.env.view.Once {
+		return
 	}
-	if renew := k.renewAt(2); now.Before(renew) {
-		k.d.wake(renew)
+	if renew := k.renewAt(2); k.env.now.Before(renew) {
+		k.wake(renew)
 	}
-	if !k.d.now.Before(k.renewAt(3)) {
-		k.d.leases = append(k.d.leases, k)
-	}
-	return false
+	k.renews = !k.env.now.Before(k.renewAt(3))
 }
 
 // renewAt is when one part in so many of the lease is used up.
-func (k *taskLook) renewAt(part time.Duration) time.Time {
-	lease := k.d.cfg.Tasks.Lease
+func (k *taskJudge) renewAt(part time.Duration) time.Time {
+	lease := k.env.cfg.Tasks.Lease
 	return k.t.Hold.ReleaseBy.Add(lease/part - lease)
 }
 
 // renewals lists the holds to be renewed. With one whose lease is half used go all of its project of which a third is:
 // else each of many holds would bring a decision at a moment of its own.
-func (d *decision) renewals() []*taskLook {
+func renewals(leases []*taskJudge) []*taskJudge {
 	due := map[string]bool{}
-	for _, k := range d.leases {
-		if !d.now.Before(k.renewAt(2)) {
+	for _, k := range leases {
+		if !k.env.now.Before(k.renewAt(2)) {
 			due[k.s.Project] = true
 		}
 	}
-	return slices.DeleteFunc(d.leases, func(k *taskLook) bool { return !due[k.s.Project] })
+	return slices.DeleteFunc(leases, func(k *taskJudge) bool { return !due[k.s.Project] })
 }
 
 // fresh reports whether the request may still be held. Its age counts from the first decision that could hold it: in a
 // flood of requests the look that shows one may end seconds after it appeared. A request that lay open for longer than
 // [tasks] presume counts as taken by then.
-func (k *taskLook) fresh() bool {
-	cfg := &k.d.cfg.Tasks
-	from := k.mem.Judgeable
+func (k *taskJudge) fresh() bool {
+	cfg := &k.env.cfg.Tasks
+	from := k.next.Judgeable
 	if from.Before(k.t.Appeared) {
-		if k.d.now.Sub(k.t.Appeared) > max(cfg.Presume, cfg.Judge) {
+		if k.env.now.Sub(k.t.Appeared) > max(cfg.Presume, cfg.Judge) {
 			return false
 		}
 		if !k.s.Act || k.s.Busy {
 			return true
 		}
-		k.mem.Judgeable, from = k.d.now, k.d.now
+		k.next.Judgeable, from = k.env.now, k.env.now
 	}
-	return k.d.now.Sub(from) <= cfg.Judge
+	return k.env.now.Sub(from) <= cfg.Judge
 }

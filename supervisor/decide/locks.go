@@ -11,7 +11,7 @@ import (
 
 // locks judges every lock of a snapshot: one that has outlived its holder is released, one that is over its time in
 // the hands of a living holder is reported and left alone.
-func (d *decision) locks(s *protocol.Snapshot, at source, agents map[string]*agentLook, was remembered) {
+func (d *decision) locks(s *protocol.Snapshot, at source, agents map[string]*agentCase, was remembered) {
 	clock := d.clock(s)
 	clock.Watched = d.watched(s)
 	known, verdicts := writer[heartbeat.LockMemory]{old: was.locks, same: equal[heartbeat.LockMemory]}, make([]heartbeat.LockVerdict, 0, len(s.Locks))
@@ -24,27 +24,29 @@ func (d *decision) locks(s *protocol.Snapshot, at source, agents map[string]*age
 		}
 		v, m := heartbeat.JudgeLock(*l, holder, d.processes[l.Process], known.value(l.Resource), clock, d.cfg.Locks)
 		verdicts = set(verdicts, known.write(l.Resource, &m), v)
-		d.lookAgain(s.Project, v.Deadline)
+		var r ruling
+		r.rescanAt(v.Deadline, d.now)
 		switch {
 		case v.Release:
-			d.change(s, protocol.Change{Verb: protocol.VerbUnlock, Subject: subject, Reason: v.Reason, Why: v.Why, Ref: l.Ref, Agent: l.Holder})
+			r.change(s, protocol.Change{Verb: protocol.VerbUnlock, Subject: subject, Reason: v.Reason, Why: v.Why, Ref: l.Ref, Agent: l.Holder})
 			if !mayChange(s) {
-				d.alertLock(subject, l, v)
+				r.tell(lockOverdue(subject, l, v))
 			}
 		case v.State == protocol.LockOverdue && v.Deadline.IsZero(): // else it is about to be released
-			d.alertLock(subject, l, v)
+			r.tell(lockOverdue(subject, l, v))
 		}
+		d.merge(s, &r)
 	}
 	here, judged := bookKey{at, protocol.KindLock}, known.done()
 	replace(&d.plan.Memory.Locks, &d.own.locks, here, judged)
 	replace(&d.plan.Locks, &d.own.lockVerdicts, here, aligned(judged, verdicts))
 }
 
-// alertLock tells the human of a lock over its time: stealing it from a living holder would harm.
-func (d *decision) alertLock(subject protocol.Subject, l *protocol.Lock, v heartbeat.LockVerdict) {
-	d.alert(rules.Alert{Kind: "lock_overdue", Severity: protocol.Medium, Subject: subject, Agent: l.Holder,
+// lockOverdue tells the human of a lock over its time: stealing it from a living holder would harm.
+func lockOverdue(subject protocol.Subject, l *protocol.Lock, v heartbeat.LockVerdict) condition {
+	return condition{Alert: rules.Alert{Kind: "lock_overdue", Severity: protocol.Medium, Subject: subject, Agent: l.Holder,
 		Summary:    fmt.Sprintf("%s holds the lock on %s over its time", l.Holder, l.Resource),
 		Detail:     fmt.Sprintf("It ended at %s: %s.", v.Expires.UTC().Format(time.RFC3339), v.Why),
 		Spoken:     fmt.Sprintf("%s holds the lock on %s over its time.", l.Holder, l.Resource),
-		Occurrence: v.Expires.UTC().Format(time.RFC3339)})
+		Occurrence: v.Expires.UTC().Format(time.RFC3339)}}
 }

@@ -12,18 +12,18 @@ import (
 
 // alone judges work of which the adapter proves that nobody does it any more. The proof must stand for a while: files
 // and processes change one after the other, and a look may fall in between.
-func (k *taskLook) alone() {
-	if k.mem.Alone.IsZero() {
-		k.mem.Alone = k.at
+func (k *taskJudge) alone() {
+	if k.next.Alone.IsZero() {
+		k.next.Alone = k.at
 	}
-	due := k.mem.Alone.Add(k.d.cfg.Tasks.Presume)
-	if until := k.d.plan.Memory.ResumeUntil; due.Before(until) {
+	due := k.next.Alone.Add(k.env.cfg.Tasks.Presume)
+	if until := k.env.resumeUntil; due.Before(until) {
 		due = until
 	}
 	k.is(protocol.TaskRunning, protocol.ReasonLost, "%s", k.t.Lost)
-	if k.at.Before(due) || k.d.now.Before(due) { // by then another process may have taken it
+	if k.at.Before(due) || k.env.now.Before(due) { // by then another process may have taken it
 		k.verdict.NotBefore = due
-		k.d.lookAgain(k.s.Project, due)
+		k.rescan(due)
 		return
 	}
 	k.lost(false, k.t.Lost)
@@ -31,12 +31,12 @@ func (k *taskLook) alone() {
 
 // worked judges work that a claim names the processes of. They alone prove whether it goes on, whatever is held of the
 // agent: several workers may serve one name, and each of them knows only its own.
-func (k *taskLook) worked(overdue bool, deadline time.Time) {
+func (k *taskJudge) worked(overdue bool, deadline time.Time) {
 	for _, id := range k.t.Workers {
-		if k.d.processes[id] == heartbeat.ProcessGone {
+		if k.env.processes[id] == heartbeat.ProcessGone {
 			continue
 		}
-		k.is(protocol.TaskRunning, protocol.ReasonInFlight, "in the hands of process %d since %s", id.PID, moment(k.mem.Running, k.d.now))
+		k.is(protocol.TaskRunning, protocol.ReasonInFlight, "in the hands of process %d since %s", id.PID, moment(k.next.Running, k.env.now))
 		if overdue {
 			k.is(protocol.TaskRunning, protocol.ReasonOverdue, "over its time of %s since %s; process %d goes on with it", span(k.timeout()), clock(deadline), id.PID)
 			k.alertOverrun(deadline)
@@ -48,7 +48,7 @@ func (k *taskLook) worked(overdue bool, deadline time.Time) {
 
 // lost sees to work whose agent is gone: where it goes back in one step, it does; else the result is written that the
 // agent cannot write, and the retry table judges it at the next look.
-func (k *taskLook) lost(twice bool, why string) {
+func (k *taskJudge) lost(twice bool, why string) {
 	// Where the agent's own death is told, its incident names the work in its hands.
 	if told := k.agent.dead() && k.agent.agent.Presence != protocol.PresenceGone || k.leaderDead(); !mayChange(k.s) && k.t.Foreign && !told {
 		k.alertLost(why)
@@ -64,31 +64,31 @@ func (k *taskLook) lost(twice bool, why string) {
 }
 
 // leaderDead reports whether the agent that led the task's agent is dead: the incident about it names the task.
-func (k *taskLook) leaderDead() bool {
+func (k *taskJudge) leaderDead() bool {
 	return slices.ContainsFunc(k.s.Agents, func(a protocol.Agent) bool { return led(&a, k.t) && k.agents[a.Name].dead() })
 }
 
 // alertLost tells the human of lost work that steward may not touch.
-func (k *taskLook) alertLost(why string) {
-	k.alert(rules.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking, Options: CareOptions(),
+func (k *taskJudge) alertLost(why string) {
+	k.alert(condition{Alert: rules.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking, Options: CareOptions(),
 		Summary: fmt.Sprintf("%s is lost", title(k.t)), Detail: why + "." + directive(k.t),
-		Spoken: fmt.Sprintf("%s, %s is lost.", k.d.cfg.Human, title(k.t))})
+		Spoken: fmt.Sprintf("%s, %s is lost.", k.env.cfg.Human, title(k.t))}})
 }
 
 // requeueLost rules on lost work as if its agent had written AGENT_LOST.
-func (k *taskLook) requeueLost(twice bool, why string) {
-	if k.mem.Alone.IsZero() {
-		k.mem.Alone = k.at
+func (k *taskJudge) requeueLost(twice bool, why string) {
+	if k.next.Alone.IsZero() {
+		k.next.Alone = k.at
 	}
 	if k.unread() {
 		return
 	}
 	t := *k.t
 	t.Timeout = k.timeout()
-	t.Outcome = &protocol.Outcome{Status: "failed", Agent: t.Agent, At: k.mem.Alone, Appeared: k.mem.Alone, Ours: true, Twice: twice,
+	t.Outcome = &protocol.Outcome{Status: "failed", Agent: t.Agent, At: k.next.Alone, Appeared: k.next.Alone, Ours: true, Twice: twice,
 		Ref:      protocol.Ref{Path: t.Ref.Path, Sum: fmt.Sprintf("lost %s %d", t.ID, len(Committed(k.t))+1)},
 		Failures: []protocol.Failure{{Code: rules.CodeAgentLost, Message: why, Severity: "error"}}}
-	r := rules.Judge(t, k.s.Protocol, k.d.since(k.mem.Alone), k.d.cfg.Retry)
+	r := rules.Judge(t, k.s.Protocol, k.env.inLocal(k.next.Alone), k.env.cfg.Retry)
 	if r.Action == protocol.ActionRetry {
 		k.requeue(r, protocol.ReasonLost, twice)
 		return
@@ -100,15 +100,11 @@ func (k *taskLook) requeueLost(twice bool, why string) {
 	k.t = open
 }
 
-// Since is a moment in the local time of the decision. What goes back in one step has nowhere to keep a due time: it
-// is worked out anew from the moment in which the attempt ended.
-func (d *decision) since(t time.Time) time.Time { return plain(t).In(d.local.Location()) }
-
 // requeue puts work back where agents find it once the rule's delay is over.
-func (k *taskLook) requeue(r rules.Ruling, reason protocol.Reason, twice bool) {
-	if k.d.now.Before(r.Due) {
+func (k *taskJudge) requeue(r rules.Ruling, reason protocol.Reason, twice bool) {
+	if k.env.now.Before(r.Due) {
 		k.wait(protocol.TaskWaiting, protocol.ReasonRetry, r.Due, "%s", r.Why)
-		k.d.lookAgain(k.s.Project, r.Due)
+		k.rescan(r.Due)
 		return
 	}
 	k.is(protocol.TaskWaiting, protocol.ReasonBudget, "the project's retries of this hour are used up")
@@ -120,14 +116,14 @@ func (k *taskLook) requeue(r rules.Ruling, reason protocol.Reason, twice bool) {
 		Attempt: len(Committed(k.t)) + 1, Twice: twice})
 }
 
-// repair finishes a requeueing that a crash cut short: its entry stands on record, and nobody has said yet that the
-// work was moved.
-func (k *taskLook) repair() bool {
-	if !k.t.Requeue || !scheduled(k.t) {
-		return false
-	}
+// halfRequeued reports whether a crash cut a requeueing short: its entry stands on record, and nothing says yet that the work
+// was moved.
+func (k *taskJudge) halfRequeued() bool { return k.t.Requeue && scheduled(k.t) && k.free() }
+
+// repair finishes such a requeueing.
+func (k *taskJudge) repair() {
 	last := k.t.Attempts[len(k.t.Attempts)-1]
 	k.is(protocol.TaskWaiting, protocol.ReasonRepair, "a crash cut its way back short")
-	return k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: protocol.ReasonRepair, Why: k.verdict.Why, Action: last.Action,
+	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: protocol.ReasonRepair, Why: k.verdict.Why, Action: last.Action,
 		Rule: last.Rule, Code: last.Code, Attempt: last.N, Agent: last.Agent, Twice: last.Twice})
 }

@@ -243,7 +243,7 @@ func (m TaskMemory) news() time.Time {
 // long that takes. Work that may be asked for again under the same name is forgotten: it may be other work by then.
 func (d *decision) keepGone(next *Memory) {
 	for at, p := range next.Tasks.parts {
-		if s := d.looked[at.source]; s != nil && s.Gone {
+		if s := d.snapshots[at.source]; s != nil && s.Gone {
 			replace(&next.Tasks, &d.own.tasks, at, p.only(func(t TaskMemory) bool {
 				return wasOpen(t.State) && t.Asked == "" && d.now.Sub(t.Looked) < forgetAfter
 			}))

@@ -21,55 +21,55 @@ const remarkEvery = 30 * time.Second
 
 // isNews reports whether what the task shows has come about in our sight: nobody wants to hear what happened while
 // steward was away, or the machine asleep.
-func (k *taskLook) isNews() bool {
-	last := k.before
+func (k *taskJudge) isNews() bool {
+	last := k.was.Looked
 	if last.IsZero() {
-		if last = k.d.old.LastLook; k.t.Appeared.Before(last.Add(-k.d.cfg.LookEvery)) {
+		if last = k.env.old.LastLook; k.t.Appeared.Before(last.Add(-k.env.cfg.LookEvery)) {
 			return false
 		}
 	}
-	return k.at.Sub(last) <= 4*k.d.cfg.LookEvery && !k.d.resuming()
+	return k.at.Sub(last) <= 4*k.env.cfg.LookEvery && !k.env.resuming()
 }
 
 // speaks reports whether the progress of this task is to be heard (protocol 000, Progressive Updates).
-func (k *taskLook) speaks() bool { return k.t.Progress.Every > 0 && !k.t.Silent }
+func (k *taskJudge) speaks() bool { return k.t.Progress.Every > 0 && !k.t.Silent }
 
 // remarkProgress says how far a task is: "Deployment 40% complete".
-func (k *taskLook) remarkProgress() {
+func (k *taskJudge) remarkProgress() {
 	p := k.t.Progress
 	if !k.speaks() || p.At.IsZero() {
 		return
 	}
-	heard, percent := &k.mem.Heard, int(min(max(p.Percent, 0), 100))
-	if !k.isNews() || k.d.view.Once || !k.d.cfg.speaksProgress() {
+	heard, percent := &k.next.Heard, int(min(max(p.Percent, 0), 100))
+	if !k.isNews() || k.env.view.Once || !k.env.cfg.speaksProgress() {
 		heard.Percent = percent
 		return
 	}
-	if percent >= 100 || !k.d.cfg.worthSaying(heard.Percent, percent) {
+	if percent >= 100 || !k.env.cfg.worthSaying(heard.Percent, percent) {
 		return // whether it is complete, its result says
 	}
-	if due := heard.At.Add(remarkEvery); !heard.At.IsZero() && k.d.now.Before(due) {
-		k.d.wake(due)
+	if due := heard.At.Add(remarkEvery); !heard.At.IsZero() && k.env.now.Before(due) {
+		k.wake(due)
 		return
 	}
-	heard.Percent, heard.At = percent, k.d.now
-	k.remark(fmt.Sprintf("%s %d%% complete", k.d.aloud(k), percent))
+	heard.Percent, heard.At = percent, k.env.now
+	k.remark(fmt.Sprintf("%s %d%% complete", k.aloud(), percent))
 }
 
 // remarkEnd says that a task is complete of whose progress was spoken.
-func (k *taskLook) remarkEnd() {
-	heard := &k.mem.Heard
+func (k *taskJudge) remarkEnd() {
+	heard := &k.next.Heard
 	if heard.At.IsZero() || heard.Percent >= 100 {
 		return
 	}
 	heard.Percent = 100
-	if k.speaks() && k.isNews() && !k.d.view.Once && k.d.cfg.speaksProgress() && !k.old() {
-		k.remark(k.d.aloud(k) + " complete")
+	if k.speaks() && k.isNews() && !k.env.view.Once && k.env.cfg.speaksProgress() && !k.old() {
+		k.remark(k.aloud() + " complete")
 	}
 }
 
-func (k *taskLook) remark(text string) {
-	k.d.plan.Remarks = append(k.d.plan.Remarks, rules.Remark{Key: "progress " + k.subject.Full(), Text: text, Subject: k.subject})
+func (k *taskJudge) remark(text string) {
+	k.remarks = append(k.remarks, rules.Remark{Key: "progress " + k.subject.Full(), Text: text, Subject: k.subject})
 }
 
 func (c *Config) speaksProgress() bool {
@@ -88,9 +88,9 @@ func (c *Config) worthSaying(said, percent int) bool {
 var spokenTypes = map[string]string{"deploy": "Deployment", "research": "Research", "validate": "Validation", "execute": "Execution"}
 
 // aloud names a task for the ear.
-func (d *decision) aloud(k *taskLook) string {
+func (k *taskJudge) aloud() string {
 	name := spokenTypes[k.t.Type]
-	if name == "" || k.d.hasTwin(k) {
+	if name == "" || k.hasTwin() {
 		name = title(k.t)
 	}
 	name = strings.Map(func(r rune) rune {
@@ -106,9 +106,9 @@ func (d *decision) aloud(k *taskLook) string {
 }
 
 // hasTwin reports whether another task of the same type is open whose progress is spoken of, too.
-func (d *decision) hasTwin(k *taskLook) bool {
-	for i := range d.view.Snapshots {
-		s := &d.view.Snapshots[i]
+func (k *taskJudge) hasTwin() bool {
+	for i := range k.env.view.Snapshots {
+		s := &k.env.view.Snapshots[i]
 		for j := range s.Tasks {
 			t := &s.Tasks[j]
 			if t != k.t && t.Type == k.t.Type && t.Outcome == nil && t.Progress.Every > 0 && !t.Silent {

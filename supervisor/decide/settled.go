@@ -18,7 +18,7 @@ func (m *TaskMemory) settles(t *protocol.Task, at time.Time) bool {
 }
 
 // settledBy is the sum of the result that settles the task, "" while something is still to be done about it.
-func (k *taskLook) settledBy() string {
+func (k *taskJudge) settledBy() string {
 	o := k.t.Outcome
 	if k.verdict != completed || k.unsettled || o == nil || !o.Succeeded() || len(o.ForHuman) > 0 || k.t.Cancelled || k.t.Late != nil || k.t.Hold != nil {
 		return ""

@@ -18,7 +18,7 @@ func (d *decision) alertGate(closed []capacity.Closed) {
 		due := shut.Since.Add(d.cfg.Capacity.AlarmAfter)
 		switch {
 		case d.now.Before(due):
-			d.wake(due)
+			d.wakeAt(due)
 		case shut.Agent.ID != "":
 			d.gateShut(shut.Agent, shut, []string{shut.Dimension + " " + shut.Agent.ID})
 		default:
@@ -47,11 +47,11 @@ func (d *decision) gateShut(subject protocol.Subject, shut capacity.Closed, dime
 	if shut.Limit < d.cfg.Capacity.Threshold {
 		limit = fmt.Sprintf(" They allow no more than %.0f %% to be used.", 100*shut.Limit)
 	}
-	d.alert(rules.Alert{Kind: "gate_shut", Code: shut.Dimension, Severity: protocol.High, Subject: subject, Agent: shut.Agent.ID,
+	d.tell(condition{Alert: rules.Alert{Kind: "gate_shut", Code: shut.Dimension, Severity: protocol.High, Subject: subject, Agent: shut.Agent.ID,
 		Summary:    fmt.Sprintf("No room for %s since %s: %s", tasks(shut.Waiting), clock(shut.Since), what),
 		Detail:     strings.TrimSpace(fmt.Sprintf("Tasks have been held back since %s because of %s.%s %s", shut.Since.UTC().Format(time.RFC3339), what, limit, d.consumers(shut.Dimension))),
 		Spoken:     fmt.Sprintf("%s, tasks are held back %s.", d.cfg.Human, lack),
-		Occurrence: shut.Since.UTC().Format(time.RFC3339)})
+		Occurrence: shut.Since.UTC().Format(time.RFC3339)}})
 }
 
 // consumers names the processes that use most of a dimension.
@@ -90,7 +90,7 @@ func (d *decision) alertStarving(closed []capacity.Closed) {
 		due := held.Since.Add(d.cfg.Capacity.StarveAfter)
 		switch {
 		case d.now.Before(due):
-			d.wake(due)
+			d.wakeAt(due)
 		case shutLong(closed, held.Since.Add(d.cfg.Capacity.AlarmAfter)):
 		default:
 			starving = append(starving, subject)
@@ -111,11 +111,11 @@ func (d *decision) alertStarving(closed []capacity.Closed) {
 	if more := len(starving) - len(names); more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	d.alert(rules.Alert{Kind: "starving", Severity: protocol.Medium, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "queue"},
+	d.tell(condition{Alert: rules.Alert{Kind: "starving", Severity: protocol.Medium, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "queue"},
 		Summary:    fmt.Sprintf("%s waited for room since %s", capital(tasks(len(starving)), len(starving)), clock(first)),
 		Detail:     fmt.Sprintf("Others were admitted meanwhile. These wait: %s. 'steward explain' says what each waits for, 'steward release' releases it.", list),
 		Spoken:     fmt.Sprintf("%s, tasks have waited for room for very long.", d.cfg.Human),
-		Occurrence: first.UTC().Format(time.RFC3339)})
+		Occurrence: first.UTC().Format(time.RFC3339)}})
 }
 
 // shutLong reports whether a gate has been shut since then or longer, so that an incident is about it. The longest is the
@@ -145,16 +145,16 @@ func (d *decision) alertExhaustion() {
 		m.ExhaustedLast, m.ExhaustedBy = d.now, load.Because[capacity.DimFiles]
 	} else if over := d.old.ExhaustedLast.Add(exhaustionHolds); !d.old.ExhaustedLast.IsZero() && d.now.Before(over) {
 		m.Exhausting, m.ExhaustedLast, m.ExhaustedBy = d.old.Exhausting, d.old.ExhaustedLast, d.old.ExhaustedBy
-		d.wake(over)
+		d.wakeAt(over)
 	}
 	if m.Exhausting.IsZero() {
 		return
 	}
-	d.alert(rules.Alert{Kind: "files_run_out", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: capacity.DimFiles},
+	d.tell(condition{Alert: rules.Alert{Kind: "files_run_out", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: capacity.DimFiles},
 		Summary:    "Open files run out",
 		Detail:     strings.TrimSpace("At the present pace none is left in less than half a minute. " + m.ExhaustedBy + ". Tasks are held back meanwhile. " + d.consumers(capacity.DimFiles)),
 		Spoken:     fmt.Sprintf("%s, this machine is running out of open files.", d.cfg.Human),
-		Occurrence: m.Exhausting.UTC().Format(time.RFC3339)})
+		Occurrence: m.Exhausting.UTC().Format(time.RFC3339)}})
 }
 
 // FilesWatched is how near the end of the descriptors must be for the gauges to be read at the quick pace.

@@ -46,7 +46,7 @@ func (d *decision) weigh() {
 	if m.Since.IsZero() && recent && d.manyFallSilent() {
 		m.Since, m.Until = d.now, d.now.Add(massWait)
 	}
-	d.plan.Memory.Silence = m
+	d.plan.Memory.Silence, d.silence = m, m
 }
 
 // manyFallSilent judges everybody as if nothing was in doubt: at this look, and if nothing changes at the next.
@@ -91,16 +91,14 @@ func bySilence(v heartbeat.Verdict) bool { return v.State == protocol.AgentDead 
 
 // oneOfMany reports whether the agent's death is told together with others': it fell silent with them, or when the
 // verdict on them came to stand.
-func (d *decision) oneOfMany(subject protocol.Subject, v heartbeat.Verdict) bool {
-	m := &d.plan.Memory.Silence
-	if slices.Contains(m.Agents, subject) {
+func (k *agentJudge) oneOfMany() bool {
+	m := &k.env.silence
+	if slices.Contains(m.Agents, k.subject) {
 		return true
 	}
-	if m.Since.IsZero() || !bySilence(v) || !v.Changed || d.now.Before(m.Until) || d.now.Sub(m.Until) > 2*d.cfg.LookEvery {
-		return false
-	}
-	m.Agents, m.Told = append(slices.Clone(m.Agents), subject), m.Since // older Memories share the list
-	return true
+	k.joined = !m.Since.IsZero() && bySilence(k.verdict) && k.verdict.Changed && !k.env.now.Before(m.Until) &&
+		k.env.now.Sub(m.Until) <= 2*k.env.cfg.LookEvery
+	return k.joined
 }
 
 // silences tells the human, once, of all that fell silent together, and forgets who came back or is out of sight. That the
@@ -110,9 +108,9 @@ func (d *decision) silences() {
 	if d.now.Before(m.Since) || d.now.After(m.Until.Add(massWait)) { // also when the clock was set back
 		m.Since, m.Until = time.Time{}, time.Time{}
 	}
-	d.wake(m.Until)
+	d.wakeAt(m.Until)
 	m.Agents = slices.DeleteFunc(slices.Clone(m.Agents), func(s protocol.Subject) bool {
-		if d.looked[placeOf(s)] == nil {
+		if d.snapshotOf(s) == nil {
 			return d.now.Sub(d.plan.Memory.Agents.Of(s).Looked).Abs() >= lostSight
 		}
 		return d.plan.Agents.Of(s).State != protocol.AgentDead
@@ -121,7 +119,7 @@ func (d *decision) silences() {
 		m.Agents, m.Told = nil, time.Time{}
 		return
 	}
-	d.alert(d.alertSilences(m))
+	d.tell(condition{Alert: d.alertSilences(m)})
 }
 
 func (d *decision) alertSilences(m *Silence) rules.Alert {
@@ -129,7 +127,7 @@ func (d *decision) alertSilences(m *Silence) rules.Alert {
 	silent := true
 	for _, subject := range m.Agents {
 		names = append(names, subject.ID)
-		if s := d.looked[placeOf(subject)]; s != nil {
+		if s := d.snapshotOf(subject); s != nil {
 			open := OpenTasksOf(s, subject.ID)
 			tasks, silent = append(tasks, idsOf(open)...), silent && (len(open) == 0 || allSilent(open))
 		}

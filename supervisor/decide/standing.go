@@ -28,33 +28,33 @@ func (d *decision) stands(a rules.Alert, from time.Time) Standing {
 		s.Since = plain(from)
 	}
 	s.Subject, s.Looked = a.Subject, d.now
-	d.remembers(a.Key, s)
+	d.setStanding(a.Key, s)
 	return s
 }
 
-func (d *decision) remembers(key string, s Standing) {
+func (d *decision) setStanding(key string, s Standing) {
 	if d.plan.Memory.Standing == nil {
 		d.plan.Memory.Standing = map[string]Standing{}
 	}
 	d.plan.Memory.Standing[key] = s
 }
 
-// goesOn keeps what is remembered of a condition that cannot be judged at this look.
-func (d *decision) goesOn(key string) {
+// keepStanding keeps what is remembered of a condition that cannot be judged at this scan.
+func (d *decision) keepStanding(key string) {
 	if s, known := d.old.Standing[key]; known {
-		d.remembers(key, s)
+		d.setStanding(key, s)
 	}
 }
 
-// unseen carries over what is remembered of conditions in projects that nobody has looked at.
-func (d *decision) unseen() {
+// carryStanding carries over what is remembered of conditions in projects that were not scanned.
+func (d *decision) carryStanding() {
 	for key, s := range d.old.Standing {
-		seen := d.looked[placeOf(s.Subject)] != nil
+		seen := d.snapshotOf(s.Subject) != nil
 		if s.Subject.Kind == protocol.KindProject {
-			seen = d.lookedAt(s.Subject.Project)
+			seen = d.scanned(s.Subject.Project)
 		}
 		if !seen && d.now.Sub(s.Looked) < forgetAfter {
-			d.remembers(key, s)
+			d.setStanding(key, s)
 		}
 	}
 }

@@ -7,19 +7,23 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// tally changes the project's counts.
-func (k *taskLook) tally(change func(*Tally)) {
-	if k.t.Foreign {
-		change(&Tally{}) // the goals are those of protocol 000
-		return
+// add adds to what the task changes in its project's tally. The goals are those of protocol 000: other protocols' tasks do
+// not count.
+func (k *taskJudge) add(change func(*Tally)) {
+	if !k.t.Foreign {
+		change(&k.tally)
 	}
-	p := k.d.plan.Memory.Projects[k.s.Project]
-	change(&p.Tally)
-	k.d.setProject(&k.d.plan.Memory, k.s.Project, p)
+}
+
+// plus is the tally with what a decision adds to it.
+func (t Tally) plus(more Tally) Tally {
+	return Tally{Completed: t.Completed + more.Completed, Failed: t.Failed + more.Failed, Latency: t.Latency + more.Latency,
+		ForHuman: t.ForHuman + more.ForHuman, Spoken: t.Spoken + more.Spoken, Lost: t.Lost + more.Lost,
+		Overloaded: t.Overloaded + more.Overloaded, Followed: t.Followed + more.Followed}
 }
 
 // History reports whether the result came before steward ever looked here: it is not steward's to count.
-func (k *taskLook) history() bool {
+func (k *taskJudge) history() bool {
 	return plain(k.t.Outcome.Appeared).Before(k.since.Add(-stampLag))
 }
 
@@ -28,12 +32,12 @@ func (k *taskLook) history() bool {
 const stampLag = 20 * time.Millisecond
 
 // count puts the result into the project's tally, once. A failed task that comes right after all moves over.
-func (k *taskLook) count(ok bool) {
-	m := &k.mem
+func (k *taskJudge) count(ok bool) {
+	m := &k.next
 	if k.history() || m.Counted == "completed" || (m.Counted == "failed" && !ok) {
 		return
 	}
-	k.tally(func(t *Tally) {
+	k.add(func(t *Tally) {
 		switch {
 		case m.Counted == "failed":
 			t.Failed--
@@ -58,12 +62,12 @@ func (k *taskLook) count(ok bool) {
 }
 
 // countLoss counts a run that was lost with its agent, once.
-func (k *taskLook) countLoss() {
-	if k.mem.Lost || k.t.Foreign || !k.t.Outcome.Ours || k.history() || !isLoss(k.t.Outcome) {
+func (k *taskJudge) countLoss() {
+	if k.next.Lost || k.t.Foreign || !k.t.Outcome.Ours || k.history() || !isLoss(k.t.Outcome) {
 		return
 	}
-	k.mem.Lost = true
-	k.tally(func(t *Tally) {
+	k.next.Lost = true
+	k.add(func(t *Tally) {
 		t.Lost++
 		if k.overloaded() {
 			t.Overloaded++
@@ -72,22 +76,22 @@ func (k *taskLook) countLoss() {
 }
 
 // overloaded reports whether memory or open files were over their limit at the agent's last beat, or since.
-func (k *taskLook) overloaded() bool {
-	full := k.d.plan.Memory.Full
+func (k *taskJudge) overloaded() bool {
+	full := k.env.full
 	if k.agent == nil || full.IsZero() {
 		return false
 	}
 	last := k.agent.mem.Looked.Add(-k.agent.mem.Silent)
-	return !full.Before(last.Add(-k.d.cfg.LookEvery))
+	return !full.Before(last.Add(-k.env.cfg.LookEvery))
 }
 
 func isLoss(o *protocol.Outcome) bool { return rules.Failed(o).Code == rules.CodeAgentLost }
 
 // countCall counts a result that called for a human, once per run.
-func (k *taskLook) countCall() {
-	if k.mem.Called || k.t.Foreign || k.history() {
+func (k *taskJudge) countCall() {
+	if k.next.Called || k.t.Foreign || k.history() {
 		return
 	}
-	k.mem.Called = true
-	k.tally(func(t *Tally) { t.ForHuman++ })
+	k.next.Called = true
+	k.add(func(t *Tally) { t.ForHuman++ })
 }

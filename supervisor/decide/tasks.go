@@ -10,68 +10,76 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// taskLook is one task under judgement.
-type taskLook struct {
-	d         *decision
-	s         *protocol.Snapshot
-	t         *protocol.Task
-	agent     *agentLook // nil when nobody of that name is known
-	agents    map[string]*agentLook
-	subject   protocol.Subject
-	at        time.Time // of the look
-	before    time.Time // of the look before; zero if none
-	mem       TaskMemory
+// taskCase is all that the rules about a task may read.
+type taskCase struct {
+	env      *env
+	s        *protocol.Snapshot
+	t        *protocol.Task
+	agent    *agentCase // nil when no agent of that name is known
+	agents   map[string]*agentCase
+	subject  protocol.Subject
+	at       time.Time // of the scan
+	was      TaskMemory
+	requests *requests
+	since    time.Time // of the first look ever at its project
+	// retries are those of the project's last hour. lastReissue and reissued say when an overdue retry was issued last, and
+	// whether this decision issues one.
+	retries     []time.Time
+	lastReissue time.Time
+	reissued    bool
+}
+
+// taskRuling is all that they can say.
+type taskRuling struct {
+	ruling
 	verdict   TaskVerdict
-	requests  *requests
-	release   protocol.Reason // why it would be admitted
-	since     time.Time       // of the first look ever at its project
+	next      TaskMemory
+	tally     Tally           // what it adds to the project's
+	asks      bool            // it asks to be admitted
+	release   protocol.Reason // why it would be
+	renews    bool            // its lease may have to be renewed
+	spends    bool            // it takes one of the project's retries
+	reissues  bool            // it is an overdue retry, and is issued now
 	unsettled bool            // something about it is still to be done
 }
 
-// look takes up a task and brings what is remembered of it up to date.
-func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, agents map[string]*agentLook, m TaskMemory) {
-	*k = taskLook{d: d, s: s, t: t, agent: agents[t.Agent], agents: agents, subject: s.Subject(protocol.KindTask, t.ID), at: plain(s.At)}
-	m.follow(d.now)
-	k.before = m.Looked
+// taskJudge applies the rules to one task.
+type taskJudge struct {
+	taskCase
+	taskRuling
+}
+
+// newTaskJudge takes up a task and brings what is remembered of it up to date.
+func newTaskJudge(c taskCase) taskJudge {
+	k := taskJudge{taskCase: c}
+	t, m := c.t, c.was
+	m.follow(c.env.now)
 	if m.FirstSeen.IsZero() {
-		m.FirstSeen = k.at
+		m.FirstSeen = c.at
 	}
 	if n := 1 + len(Committed(t)); m.Run != n {
 		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: n, Counted: m.Counted, Latency: m.Latency, Withheld: m.Withheld}
 	}
 	if again := m.Asked != "" && m.Asked != t.Ref.Sum || (m.State == protocol.TaskDone || m.State == protocol.TaskFailed) && t.Outcome == nil; t.Foreign && again {
-		// Asked for anew under the same name: what was found out about the last time says nothing about this one.
+		// Asked for again under the same name: what is known of the last time says nothing about this one.
 		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: m.Run, Counted: m.Counted, Latency: m.Latency, Withheld: m.Withheld}
 	}
 	if m.Asked = ""; t.Foreign {
 		m.Asked = t.Ref.Sum
 	}
-	if t.Visible && k.agent.alive() && !m.Looked.IsZero() {
-		m.Visible += awake(m.Looked, k.at, d.cfg.LookEvery)
+	if t.Visible && c.agent.alive() && !m.Looked.IsZero() {
+		m.Visible += awake(m.Looked, c.at, c.env.cfg.LookEvery)
 	}
-	if slept := d.slept(); slept > 0 {
+	if slept := c.env.slept(); slept > 0 {
 		m.Running, m.Unnamed = later(m.Running, slept), later(m.Unnamed, slept)
 	}
-	if m.Looked = k.at; !t.Visible || t.Appeared.IsZero() {
+	if m.Looked = c.at; !t.Visible || t.Appeared.IsZero() {
 		m.Open = time.Time{}
 	} else {
-		m.Open = earliest(earliest(m.Open, t.Appeared), k.at)
+		m.Open = earliest(earliest(m.Open, t.Appeared), c.at)
 	}
 	m.News = t.Outcome != nil && (m.News || wasOpen(m.State))
-	// Someone released it. What only outlived its lease, with nobody there to renew it, is no such word on a gate.
-	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "" && k.at.Before(m.Lease)) {
-		m.Judged = true
-		m.ByHand = m.Admitted.IsZero() && k.at.Before(m.Lease)
-	}
-	if m.Held && t.Hold != nil && t.Hold.Reason != protocol.HoldRetry && k.at.After(k.before) {
-		m.Withheld += k.at.Sub(k.before)
-	}
-	if m.Held = t.Hold != nil && !t.Hold.Half; m.Held {
-		m.Lease = plain(t.Hold.ReleaseBy)
-		if !s.Busy { // else it may be released in this moment
-			m.Admitted = time.Time{}
-		}
-	}
+	m.observeHold(&c)
 	if m.Claimed && len(t.Workers) == 0 && t.Outcome == nil {
 		m.Running, m.Presumed, m.Named, m.Unnamed = time.Time{}, false, false, time.Time{} // it was given back untouched
 	}
@@ -80,50 +88,91 @@ func (d *decision) look(k *taskLook, s *protocol.Snapshot, t *protocol.Task, age
 	case t.Named == "active_tasks":
 		m.Named, m.Unnamed = true, time.Time{}
 	case m.Named && m.Unnamed.IsZero():
-		m.Unnamed = k.at
+		m.Unnamed = c.at
 	}
-	k.mem = m
+	k.next = m
+	return k
+}
+
+// observeHold notes whether the task is held, and what became of an earlier hold.
+func (m *TaskMemory) observeHold(c *taskCase) {
+	t := c.t
+	// Someone released the hold: treat the task as admitted. For a gate that blocks it that is not enough: a lease that ran
+	// out is no release.
+	if m.Held && t.Hold == nil && (!t.Foreign || t.Block != "" && c.at.Before(m.Lease)) {
+		m.Judged = true
+		m.ByHand = m.Admitted.IsZero() && c.at.Before(m.Lease)
+	}
+	if m.Held && t.Hold != nil && t.Hold.Reason != protocol.HoldRetry && c.at.After(c.was.Looked) {
+		m.Withheld += c.at.Sub(c.was.Looked)
+	}
+	if m.Held = t.Hold != nil && !t.Hold.Half; m.Held {
+		m.Lease = plain(t.Hold.ReleaseBy)
+		if !c.s.Busy { // else it may be released at this moment
+			m.Admitted = time.Time{}
+		}
+	}
 }
 
 // wasOpen tells a task that was seen open from one that was never seen.
 func wasOpen(s protocol.TaskState) bool { return s != "" && s.Open() }
 
+// taskRule says where a task stands, and what should be done with it.
+type taskRule struct {
+	name    string
+	applies func(*taskJudge) bool
+	rule    func(*taskJudge)
+}
+
+// taskRules are tried in this order; the first that applies counts.
+var taskRules = []taskRule{
+	{"a crash cut its requeueing short", (*taskJudge).halfRequeued, (*taskJudge).repair},
+	{"a crash cut its hold short", func(k *taskJudge) bool { return k.held() && k.t.Hold.Half }, (*taskJudge).takeBackHold},
+	{"held, and its result is there", func(k *taskJudge) bool { return k.held() && k.t.Outcome != nil }, (*taskJudge).heldWithResult},
+	{"held, and asked for again", func(k *taskJudge) bool { return k.held() && k.supersededRetry() != "" }, (*taskJudge).cancelRetry},
+	{"held beyond its lease", func(k *taskJudge) bool { return k.held() && k.leaseOver() }, (*taskJudge).releaseLease},
+	{"held for room", heldFor(protocol.HoldCapacity), (*taskJudge).heldForRoom},
+	{"held by a block", heldFor(protocol.HoldBlocked), (*taskJudge).heldByBlock},
+	{"held until its retry is due", heldFor(protocol.HoldRetry), (*taskJudge).retryWait},
+	{"held for another reason", (*taskJudge).held, (*taskJudge).heldOtherwise},
+	{"completed", func(k *taskJudge) bool { return k.t.Outcome != nil && k.t.Outcome.Succeeded() }, (*taskJudge).completed},
+	{"failed", func(k *taskJudge) bool { return k.t.Outcome != nil }, (*taskJudge).endedOtherwise},
+	{"in flight", func(k *taskJudge) bool { return k.inFlight() != "" }, (*taskJudge).running},
+	{"open", func(k *taskJudge) bool { return true }, (*taskJudge).pending},
+}
+
 // judge decides where the task stands and what should be done with it.
-func (k *taskLook) judge() {
-	if k.t.Late != nil {
-		why := "a later result; the first one stands"
-		if k.t.Outcome == nil {
-			why = "a result of an earlier attempt that was taken for lost; the present attempt goes on"
-		}
-		if k.t.Foreign {
-			why = "what is left over of an ended task is put away"
-		}
-		k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: *k.t.Late, Why: why})
-	}
+func (k *taskJudge) judge() {
+	k.fileLate()
 	k.reopen()
-	// A retry that a crash cut short has hidden the request but not yet taken the result: it goes on from there.
-	halfRetried := k.t.Outcome != nil && scheduled(k.t) && !k.t.Outcome.Succeeded()
-	switch {
-	case k.repair():
-	case k.t.Hold != nil && !halfRetried:
-		k.held()
-	case k.t.Outcome != nil:
-		k.ended()
-	case k.inFlight() != "":
-		k.running()
-	default:
-		k.pending()
-	}
-	if k.t.Cancelled {
-		k.d.cancelled[k.subject] = true
+	for _, r := range taskRules {
+		if r.applies(k) {
+			r.rule(k)
+			break
+		}
 	}
 	if !k.t.Foreign {
 		k.log()
 	}
 }
 
+// fileLate puts a result on record that came after another one stood.
+func (k *taskJudge) fileLate() {
+	if k.t.Late == nil {
+		return
+	}
+	why := "a later result; the first one stands"
+	if k.t.Outcome == nil {
+		why = "a result of an earlier attempt that was taken for lost; the present attempt goes on"
+	}
+	if k.t.Foreign {
+		why = "what is left over of an ended task is put away"
+	}
+	k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: *k.t.Late, Why: why})
+}
+
 // change adds a Change about this task.
-func (k *taskLook) change(c protocol.Change) bool {
+func (k *taskJudge) change(c protocol.Change) bool {
 	k.unsettled = true
 	c.Subject = k.subject
 	if c.Ref == (protocol.Ref{}) {
@@ -135,10 +184,13 @@ func (k *taskLook) change(c protocol.Change) bool {
 	if c.Verb == protocol.VerbRecord || c.Verb == protocol.VerbBury {
 		c.Asked, c.Created = k.t.Ref, k.t.Created
 	}
-	return k.d.change(k.s, c)
+	return k.ruling.change(k.s, c)
 }
 
-func (k *taskLook) is(state protocol.TaskState, reason protocol.Reason, why string, args ...any) {
+// free reports whether a change of the task can be made now.
+func (k *taskJudge) free() bool { return !k.s.Busy && mayChange(k.s) && !k.changed }
+
+func (k *taskJudge) is(state protocol.TaskState, reason protocol.Reason, why string, args ...any) {
 	if len(args) > 0 { // most tasks ended long ago, in plain words
 		why = fmt.Sprintf(why, args...)
 	}
@@ -146,59 +198,61 @@ func (k *taskLook) is(state protocol.TaskState, reason protocol.Reason, why stri
 }
 
 // wait is is() for a task that is due at a known time.
-func (k *taskLook) wait(state protocol.TaskState, reason protocol.Reason, until time.Time, why string, args ...any) {
+func (k *taskJudge) wait(state protocol.TaskState, reason protocol.Reason, until time.Time, why string, args ...any) {
 	k.is(state, reason, why, args...)
 	k.verdict.NotBefore = until
-	k.d.wake(until)
+	k.wake(until)
 }
 
 // inFlight says what shows that the agent works on the task, "" if nothing does. An agent that never names
 // its tasks (the executor of protocol 000, Task Discovery) is presumed to have taken what lay visible to it.
-func (k *taskLook) inFlight() string {
+func (k *taskJudge) inFlight() string {
 	if k.t.Named != "" || k.t.Foreign {
 		return k.t.Named
 	}
-	if !k.mem.Running.IsZero() {
+	if !k.next.Running.IsZero() {
 		return "seen running"
 	}
-	if k.agent != nil && !k.agent.agent.Claims && !k.agent.mem.Names && k.agent.works() && k.mem.Visible > k.d.cfg.Tasks.Presume {
+	if k.agent != nil && !k.agent.agent.Claims && !k.agent.mem.Names && k.agent.works() && k.next.Visible > k.env.cfg.Tasks.Presume {
 		return "presumed taken"
 	}
 	return ""
 }
 
-// timeout is the task's own limit, or the configured one, capped; 0 if its protocol sets none.
-func (k *taskLook) timeout() time.Duration {
-	t := k.t.Timeout
+// timeoutOf is the task's own limit, or the configured one, capped; 0 if its protocol sets none.
+func timeoutOf(task *protocol.Task, cfg *Config) time.Duration {
+	t := task.Timeout
 	if t == protocol.NoTimeout {
 		return 0
 	}
 	if t <= 0 {
-		t = k.d.cfg.Tasks.Timeout
+		t = cfg.Tasks.Timeout
 	}
-	return min(t, k.d.cfg.Tasks.MaxTimeout)
+	return min(t, cfg.Tasks.MaxTimeout)
 }
 
+func (k *taskJudge) timeout() time.Duration { return timeoutOf(k.t, &k.env.cfg) }
+
 // running judges an attempt that is in flight: over its time, or its agent gone.
-func (k *taskLook) running() {
+func (k *taskJudge) running() {
 	by := k.inFlight()
-	if k.mem.Running.IsZero() || k.mem.Presumed && k.t.Named != "" { // taken only now: until then it was a guess
-		k.mem.Running, k.mem.Presumed = k.at, k.t.Named == "" && !k.t.Foreign
+	if k.next.Running.IsZero() || k.next.Presumed && k.t.Named != "" { // taken only now: until then it was a guess
+		k.next.Running, k.next.Presumed = k.at, k.t.Named == "" && !k.t.Foreign
 		if t := k.t.Started; !t.IsZero() && t.Before(k.at) {
-			k.mem.Running = plain(t)
+			k.next.Running = plain(t)
 		}
 	}
-	k.mem.Judged = true
-	started := k.mem.Running
+	k.next.Judged = true
+	started := k.next.Running
 	deadline := started.Add(k.timeout())
 	timed := k.t.Timeout != protocol.NoTimeout
 	overdue := !timed || k.over(deadline) // without a limit, the silence of its agent is all there is to go by
-	k.is(protocol.TaskRunning, protocol.ReasonInFlight, "in flight (%s) since %s", by, moment(started, k.d.now))
+	k.is(protocol.TaskRunning, protocol.ReasonInFlight, "in flight (%s) since %s", by, moment(started, k.env.now))
 	if k.t.Awaits != "" {
 		k.is(protocol.TaskWaiting, protocol.ReasonAwaits, "waits for %s", k.t.Awaits)
 	}
 	if k.t.Lost == "" && !k.agent.dead() {
-		k.mem.Alone = time.Time{}
+		k.next.Alone = time.Time{}
 	}
 	switch {
 	case len(k.t.Workers) > 0:
@@ -213,7 +267,7 @@ func (k *taskLook) running() {
 		k.lost(false, "its agent "+k.t.Agent+" beats and no longer names it")
 	case k.agent.dead() && overdue && k.at.Before(deadline):
 		k.is(protocol.TaskRunning, protocol.ReasonSilent, "its agent %s is silent and the task's time is over", k.t.Agent)
-		k.d.lookAgain(k.s.Project, deadline) // it may have beaten since the look
+		k.rescan(deadline) // it may have beaten since the look
 	case k.agent.dead() && overdue:
 		k.lost(true, "its agent "+k.t.Agent+" is silent and the task's time is over; the old attempt may still run")
 	case k.agent.dead():
@@ -228,12 +282,12 @@ func (k *taskLook) running() {
 
 // progress notices that the updates that the request asked for stay away (000, Progressive Updates). Half an interval
 // more than two is given: a client's timer and ours are never in step.
-func (k *taskLook) progress() {
+func (k *taskJudge) progress() {
 	p := k.t.Progress
 	if p.Every <= 0 || k.agent.dead() {
 		return
 	}
-	last := k.mem.Running
+	last := k.next.Running
 	if p.At.After(last) {
 		last = plain(p.At)
 	}
@@ -243,20 +297,20 @@ func (k *taskLook) progress() {
 }
 
 // over reports whether a deadline has passed. Right after a sleep none has: the agent slept, too.
-func (k *taskLook) over(deadline time.Time) bool {
-	if k.d.now.Before(deadline) {
-		k.d.wake(deadline)
+func (k *taskJudge) over(deadline time.Time) bool {
+	if k.env.now.Before(deadline) {
+		k.wake(deadline)
 		return false
 	}
-	if k.d.resuming() {
-		k.d.wake(k.d.plan.Memory.ResumeUntil)
+	if k.env.resuming() {
+		k.wake(k.env.resumeUntil)
 		return false
 	}
 	return true
 }
 
 // goesOn says what is known of a task over its time.
-func (k *taskLook) goesOn() string {
+func (k *taskJudge) goesOn() string {
 	if k.agent.alive() {
 		return k.t.Agent + " goes on with it"
 	}
@@ -270,16 +324,16 @@ func (k *taskLook) goesOn() string {
 // dropped reports whether the agent named the task in this run and has not done so for a while. The while is there
 // because agents clear active_tasks a moment before they write the result. Progress since then speaks against it; as
 // it was dropped some time before the look that showed it, so does progress a little older than that look.
-func (k *taskLook) dropped() bool {
-	if !k.mem.Named || k.mem.Unnamed.IsZero() {
+func (k *taskJudge) dropped() bool {
+	if !k.next.Named || k.next.Unnamed.IsZero() {
 		return false
 	}
-	if at := k.t.Progress.At; !at.IsZero() && !at.Before(k.mem.Unnamed.Add(-2*k.d.cfg.LookEvery)) {
+	if at := k.t.Progress.At; !at.IsZero() && !at.Before(k.next.Unnamed.Add(-2*k.env.cfg.LookEvery)) {
 		return false
 	}
-	due := k.mem.Unnamed.Add(k.d.cfg.Tasks.Presume)
-	if k.d.now.Before(due) {
-		k.d.lookAgain(k.s.Project, due)
+	due := k.next.Unnamed.Add(k.env.cfg.Tasks.Presume)
+	if k.env.now.Before(due) {
+		k.rescan(due)
 		return false
 	}
 	// An agent that was started again may have taken the task anew, and can say so only with its next beat.
@@ -290,54 +344,55 @@ func (k *taskLook) dropped() bool {
 }
 
 // pending judges a task that nobody has taken yet.
-func (k *taskLook) pending() {
+func (k *taskJudge) pending() {
 	k.is(protocol.TaskPending, protocol.ReasonUntaken, "waits for %s to take it", cmp.Or(k.t.Agent, "somebody"))
 	if k.t.Awaits != "" {
 		k.is(protocol.TaskWaiting, protocol.ReasonAwaits, "waits for %s", k.t.Awaits)
 		return
 	}
-	fresh := !k.t.Foreign && !k.mem.Judged && k.fresh()
-	mayHold := (fresh || k.t.Foreign) && k.t.Visible && !k.mem.Judged && !k.d.view.Once
-	if k.t.Block != "" && k.t.Visible && !k.d.view.Once && (mayHold || !k.t.Foreign) {
+	fresh := !k.t.Foreign && !k.next.Judged && k.fresh()
+	mayHold := (fresh || k.t.Foreign) && k.t.Visible && !k.next.Judged && !k.env.view.Once
+	if k.t.Block != "" && k.t.Visible && !k.env.view.Once && (mayHold || !k.t.Foreign) {
 		k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "%s", k.t.Block)
 		k.hold(protocol.HoldBlocked, protocol.ReasonBlocked, k.t.Block, nil, time.Time{})
 		return
 	}
 	if k.t.Foreign {
-		if k.t.Block != "" && k.mem.Judged {
+		if k.t.Block != "" && k.next.Judged {
 			k.is(protocol.TaskPending, protocol.ReasonOperator, "released by hand, although: %s", k.t.Block)
 		} else if k.t.Block != "" {
 			k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "%s", k.t.Block)
 		}
 		return
 	}
-	if !k.mem.Open.IsZero() && k.over(k.mem.Open.Add(k.timeout())) {
+	if !k.next.Open.IsZero() && k.over(k.next.Open.Add(k.timeout())) {
 		k.alertUntaken()
 	}
 	switch {
 	case mayHold:
-		k.d.wait(k)
-		if before := k.d.old.Tasks.Of(k.subject).State; k.s.Busy && before != "" {
+		k.ask(k.release)
+		if before := k.was.State; k.s.Busy && before != "" {
 			k.is(before, protocol.ReasonBusy, "its project is being changed in this moment")
 		}
-	case !k.mem.Judged && !fresh:
+	case !k.next.Judged && !fresh:
 		// Too late to hold: its agent may have read it already.
-		k.mem.Judged = true
+		k.next.Judged = true
 		k.is(protocol.TaskPending, protocol.ReasonTooLate, "waits for %s to take it (it lay open too long to be held when first judged)", k.t.Agent)
 	}
 }
 
-// wait puts the task into the queue, unless nothing may be changed in its project: there it would stand in the way
-// of others for ever.
-func (d *decision) wait(k *taskLook) {
-	if k.s.Act {
-		d.waiting = append(d.waiting, k)
-	}
-}
+// ask asks the capacity policy for room, unless nothing may be changed in the project: there the task would keep others
+// from being admitted.
+func (k *taskJudge) ask(release protocol.Reason) { k.asks, k.release = k.s.Act, release }
+
+// wake asks for a decision at that moment at the latest, rescan for a scan of the task's project.
+func (k *taskJudge) wake(at time.Time) { k.wakeAt(at, k.env.now) }
+
+func (k *taskJudge) rescan(at time.Time) { k.rescanAt(at, k.env.now) }
 
 // waiter describes the task to the capacity policy.
-func (k *taskLook) waiter() capacity.Waiter {
-	w := capacity.Waiter{Subject: k.subject, Kind: k.kind(), Priority: k.t.Priority, Since: k.mem.FirstSeen, Throttle: rounded(k.t.Throttle),
+func (k *taskJudge) waiter() capacity.Waiter {
+	w := capacity.Waiter{Subject: k.subject, Kind: k.kind(), Priority: k.t.Priority, Since: k.next.FirstSeen, Throttle: rounded(k.t.Throttle),
 		Busy: k.s.Busy, Idle: k.agent == nil || k.agent.dead()}
 	if k.t.Agent != "" {
 		w.Agent = k.s.Subject(protocol.KindAgent, k.t.Agent)
@@ -347,16 +402,16 @@ func (k *taskLook) waiter() capacity.Waiter {
 	}
 	if h := k.t.Hold; h != nil {
 		// One that waits for room after its time had come is held for capacity, too, whatever the notice says.
-		_, queued := k.d.old.Gate.Held[k.subject]
+		_, queued := k.env.old.Gate.Held[k.subject]
 		w.Held = queued || h.Reason == protocol.HoldCapacity
 	}
 	return w
 }
 
 // hold keeps the task from its agent, by lease.
-func (k *taskLook) hold(reason string, because protocol.Reason, why string, gate *protocol.Gate, until time.Time) {
+func (k *taskJudge) hold(reason string, because protocol.Reason, why string, gate *protocol.Gate, until time.Time) {
 	k.change(protocol.Change{Verb: protocol.VerbHold, Reason: because, Why: why, Hold: reason, Gate: gate, Until: until,
-		ReleaseBy: k.d.now.Add(k.d.cfg.Tasks.Lease)})
+		ReleaseBy: k.env.now.Add(k.env.cfg.Tasks.Lease)})
 }
 
 // later moves a time that is known.
