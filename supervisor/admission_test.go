@@ -64,7 +64,7 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 		id := fmt.Sprintf("t%02d", i)
 		s.Tasks = append(s.Tasks, protocol.Task{ID: id, Agent: "a", Visible: true})
 		at := s.Subject(protocol.KindTask, id)
-		p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, decide.TaskMemory{Admitted: now.Add(-time.Hour), Judged: true})
+		p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, decide.TaskMemory{TaskGate: decide.TaskGate{Admitted: now.Add(-time.Hour), Judged: true}})
 		p.Plan.Claims = append(p.Plan.Claims, capacity.Claim{Subject: at, Since: now.Add(-time.Hour), Told: true})
 	}
 	p.View.Snapshots = []protocol.Snapshot{s}
@@ -80,7 +80,7 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 	}
 	// What the operator released is asked about by no gate.
 	at := s.Subject(protocol.KindTask, "t49")
-	p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, decide.TaskMemory{Judged: true, ByHand: true})
+	p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, decide.TaskMemory{TaskGate: decide.TaskGate{Judged: true, ByHand: true}})
 	if v := a.Ask(supervisor.Admission{Project: "/p", Task: "t49"}, now); !v.Admit {
 		t.Errorf("released by hand, and refused: %s", v.Why)
 	}

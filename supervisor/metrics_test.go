@@ -148,7 +148,7 @@ func exercise(m *Metrics) {
 	m.Delivered("pager", "a word that the channel made up")
 	m.observe(decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Beats: 1}})},
 		decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Beats: 2, LastGap: 25 * time.Second}}),
-			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskMemory{task: {Counted: "completed", Latency: 12 * time.Second}})})
+			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskMemory{task: {TaskHistory: decide.TaskHistory{Counted: "completed", Latency: 12 * time.Second}}})})
 }
 
 func TestCounters(t *testing.T) {
@@ -173,13 +173,16 @@ func TestObserveCountsEachThingOnce(t *testing.T) {
 	}
 	tasks := decide.BookOf[decide.TaskMemory]
 	type list = map[protocol.Subject]decide.TaskMemory
-	ended := tasks(list{one: {Counted: "failed", Latency: 10 * time.Second}, two: {Counted: "completed", Latency: 20 * time.Second}})
+	ended := func(outcome string, latency time.Duration) decide.TaskMemory {
+		return decide.TaskMemory{TaskHistory: decide.TaskHistory{Counted: outcome, Latency: latency}}
+	}
+	both := tasks(list{one: ended("failed", 10*time.Second), two: ended("completed", 20*time.Second)})
 	steps := []decide.Memory{
 		{Agents: agents(heartbeat.Memory{Beats: 1, LastGap: time.Hour}), Tasks: tasks(list{one: {}})}, // the first beat has no gap
-		{Agents: agents(heartbeat.Memory{Beats: 2, LastGap: 30 * time.Second}), Tasks: ended},
-		{Agents: agents(heartbeat.Memory{Beats: 2, LastGap: 30 * time.Second}), Tasks: ended},
-		{Agents: agents(heartbeat.Memory{Beats: 3, LastGap: 31 * time.Second}), Tasks: tasks(list{one: {Counted: "completed", Latency: 60 * time.Second}})},
-		{Tasks: tasks(list{two: {Counted: "failed"}})}, // it does not say when it was asked for
+		{Agents: agents(heartbeat.Memory{Beats: 2, LastGap: 30 * time.Second}), Tasks: both},
+		{Agents: agents(heartbeat.Memory{Beats: 2, LastGap: 30 * time.Second}), Tasks: both},
+		{Agents: agents(heartbeat.Memory{Beats: 3, LastGap: 31 * time.Second}), Tasks: tasks(list{one: ended("completed", 60*time.Second)})},
+		{Tasks: tasks(list{two: ended("failed", 0)})}, // it does not say when it was asked for
 	}
 	reg, m := measured(nil)
 	old := decide.Memory{}
@@ -202,7 +205,7 @@ func BenchmarkObserve(b *testing.B) {
 	agents, tasks := map[protocol.Subject]heartbeat.Memory{}, map[protocol.Subject]decide.TaskMemory{}
 	for i := range 100 {
 		agents[subjectOf(protocol.KindAgent, string(rune('a'+i)))] = heartbeat.Memory{Beats: 9}
-		tasks[subjectOf(protocol.KindTask, string(rune('a'+i)))] = decide.TaskMemory{Counted: "completed"}
+		tasks[subjectOf(protocol.KindTask, string(rune('a'+i)))] = decide.TaskMemory{TaskHistory: decide.TaskHistory{Counted: "completed"}}
 	}
 	m, old, next := NewMetrics(prometheus.NewRegistry(), ""), decide.Memory{Agents: decide.BookOf(agents), Tasks: decide.BookOf(tasks)}, decide.Memory{Agents: decide.BookOf(agents), Tasks: decide.BookOf(tasks)}
 	for b.Loop() {

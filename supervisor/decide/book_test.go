@@ -23,7 +23,7 @@ func TestBookIsStoredAsAMap(t *testing.T) {
 	all := map[protocol.Subject]TaskMemory{}
 	for _, project := range []string{"shop", "shop-2", "a b", "é"} {
 		for i := range 30 {
-			all[oneOf(project, protocol.KindTask, fmt.Sprint("t", i))] = TaskMemory{Run: i, State: protocol.TaskDone}
+			all[oneOf(project, protocol.KindTask, fmt.Sprint("t", i))] = TaskMemory{Run: i, TaskHistory: TaskHistory{State: protocol.TaskDone}}
 		}
 	}
 	want, err := json.Marshal(all)

@@ -99,41 +99,59 @@ type Tally struct {
 	Followed int `json:"followed,omitempty"`
 }
 
-// TaskMemory is what is remembered of a task that is open or ended lately.
+// TaskMemory is what is remembered of a task that is open or ended lately, by phase. A new attempt starts with the zero
+// value of all phases but the first.
 type TaskMemory struct {
-	FirstSeen time.Time `json:"first_seen"`
-	// Looked is the last look at it.
+	TaskHistory
+	// Looked is the last scan that showed it.
 	Looked time.Time `json:"looked,omitzero"`
 	// Settled is the sum of the result that completed the task, once nothing is left to do about it.
 	Settled string `json:"settled,omitempty"`
-	// State is the last verdict, so that a change of it is noted once.
-	State protocol.TaskState `json:"state,omitempty"`
-	// Run numbers the results taken away so far, from 1; the facts below, up to Wanted, belong to that run.
+	// Run numbers the results taken away so far, from 1; the phases below belong to that run.
 	Run int `json:"run,omitempty"`
 	// Asked is the sum of the request, for work that may be asked for again under the same name.
 	Asked string `json:"asked,omitempty"`
+	TaskGate
+	TaskFlight
+	TaskEnd
+}
+
+// TaskHistory is about all attempts at a task.
+type TaskHistory struct {
+	FirstSeen time.Time `json:"first_seen"`
+	// State is the last verdict, so that a change of it is noted once.
+	State protocol.TaskState `json:"state,omitempty"`
+	// Withheld is for how long it was held for want of room or by a block.
+	Withheld time.Duration `json:"withheld,omitempty"`
+	// Counted is the result that stands in the tally, with its Latency.
+	Counted string        `json:"counted,omitempty"`
+	Latency time.Duration `json:"latency,omitempty"`
+}
+
+// TaskGate is about an attempt's admission.
+type TaskGate struct {
 	// Judgeable is the first decision that could hold it: from then on its age counts against [tasks] judge.
 	Judgeable time.Time `json:"judgeable,omitzero"`
-	// Judged: it was admitted, or came too early for us, so it is not held for capacity any more.
+	// Judged: it was admitted, or steward saw it too late to hold it, so it is not held for capacity any more.
 	Judged bool `json:"judged,omitempty"`
 	// Admitted is when steward admitted it; zero while it is held, and for work that started by itself.
 	Admitted time.Time `json:"admitted,omitzero"`
-	// ByHand: somebody else released it; no gate asks again. It is what steward saw, and no order.
+	// ByHand: someone else released it; no gate asks again. It is what steward saw, and no order.
 	ByHand bool `json:"by_hand,omitempty"`
-	// Stopped is when the processes of its agent were ended because they hung with it, in this run.
-	Stopped time.Time `json:"stopped,omitzero"`
-	// Held: it was held at the last look. Whoever releases it, it was admitted.
+	// Held: it was held at the last scan. Whoever releases it, it was admitted.
 	Held bool `json:"held,omitempty"`
-	// Withheld is for how long it was held for want of room or by a block, over all runs.
-	Withheld time.Duration `json:"withheld,omitempty"`
 	// Lease is until when that hold was to last unless renewed.
 	Lease time.Time `json:"lease,omitzero"`
+}
+
+// TaskFlight is about an attempt in its agent's hands.
+type TaskFlight struct {
 	// Open is since when its request lies where agents see it; zero while it does not.
 	Open time.Time `json:"open,omitzero"`
-	// Visible is the time it lay open in sight of its living agent, as far as looks covered it.
+	// Visible is the time it lay open in sight of its living agent, as far as scans covered it.
 	Visible time.Duration `json:"visible,omitempty"`
-	// Running is when this run was first seen in flight. Presumed: nothing has shown it yet, its agent being one that names
-	// no tasks; what does show it sets Running anew.
+	// Running is when this run was first seen in flight. Presumed: no file shows it yet, its agent being one that names no
+	// tasks; a file that shows it sets Running again.
 	Running  time.Time `json:"running,omitzero"`
 	Presumed bool      `json:"presumed,omitempty"`
 	// Named: its agent named it in this run. Unnamed: since when it does not any more.
@@ -141,13 +159,19 @@ type TaskMemory struct {
 	Unnamed time.Time `json:"unnamed,omitzero"`
 	// Claimed: a claim named the processes that work on it.
 	Claimed bool `json:"claimed,omitempty"`
-	// Alone: since when nobody works on it although it is in flight.
+	// Alone: since when no agent works on it although it is in flight.
 	Alone time.Time `json:"alone,omitzero"`
+	// Stopped is when the processes of its agent were ended because they hung with it.
+	Stopped time.Time `json:"stopped,omitzero"`
+	// Heard is what was said of its progress.
+	Heard Heard `json:"heard,omitzero"`
+}
+
+// TaskEnd is about an attempt's result.
+type TaskEnd struct {
 	// Paid: this run's retry is entered in the project's budget. Lost: its loss in the tally.
 	Paid bool `json:"paid,omitempty"`
 	Lost bool `json:"lost,omitempty"`
-	// Heard is what was said of this run's progress.
-	Heard Heard `json:"heard,omitzero"`
 	// News: it was open when steward last saw it, so that its end is news however old its files call it.
 	News bool `json:"news,omitempty"`
 	// Wanted: the operator has asked for another run of a task whose agent is gone. It lasts until the result of the lost
@@ -155,10 +179,8 @@ type TaskMemory struct {
 	Wanted bool `json:"wanted,omitempty"`
 	// Waits is when the result appeared that is still to be followed by something: until then it may not fall off the list.
 	Waits time.Time `json:"waits,omitzero"`
-	// Counted is the result that stands in the tally, with its Latency. Called: a human was called for it.
-	Counted string        `json:"counted,omitempty"`
-	Latency time.Duration `json:"latency,omitempty"`
-	Called  bool          `json:"called,omitempty"`
+	// Called: a human was called for it.
+	Called bool `json:"called,omitempty"`
 }
 
 // follow brings what is remembered by the clock into line with it: once it was set back, a moment that is yet to come would

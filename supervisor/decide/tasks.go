@@ -58,11 +58,11 @@ func newTaskJudge(c taskCase) taskJudge {
 		m.FirstSeen = c.at
 	}
 	if n := 1 + len(Committed(t)); m.Run != n {
-		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: n, Counted: m.Counted, Latency: m.Latency, Withheld: m.Withheld}
+		m = TaskMemory{TaskHistory: m.TaskHistory, Run: n}
 	}
 	if again := m.Asked != "" && m.Asked != t.Ref.Sum || (m.State == protocol.TaskDone || m.State == protocol.TaskFailed) && t.Outcome == nil; t.Foreign && again {
 		// Asked for again under the same name: what is known of the last time says nothing about this one.
-		m = TaskMemory{FirstSeen: m.FirstSeen, State: m.State, Run: m.Run, Counted: m.Counted, Latency: m.Latency, Withheld: m.Withheld}
+		m = TaskMemory{TaskHistory: m.TaskHistory, Run: m.Run}
 	}
 	if m.Asked = ""; t.Foreign {
 		m.Asked = t.Ref.Sum
