@@ -67,7 +67,8 @@ var floors = map[string]may{
 	"join/...":        {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "join/run"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
 
 	// The registry and its handler are wiring; x/sys gives the width of the terminal.
-	"cmd/steward": {[]string{everything}, []string{"github.com/spf13/cobra", metricModule, sysModule}},
+	"cmd/steward":        {[]string{everything}, []string{"github.com/spf13/cobra", metricModule, sysModule}},
+	"cmd/steward/daemon": {[]string{everything}, []string{metricModule, sysModule}},
 	// What packages are made with: programs of their own.
 	"packaging/...": {[]string{everything}, []string{everything}},
 	"bench/...":     {[]string{everything}, []string{everything}},
@@ -330,7 +331,7 @@ func noInit(s *source) []string {
 	var all []string
 	for _, d := range declarations(s) {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-			all = append(all, s.says(f, "func init: wiring stands in cmd/steward/run.go (house style, wiring)"))
+			all = append(all, s.says(f, "func init: wiring stands in cmd/steward/daemon/daemon.go (house style, wiring)"))
 		}
 	}
 	return all
@@ -417,7 +418,7 @@ func TestHouseRulesCanFail(t *testing.T) {
 		{"escalate/x.go", "package x\n\nimport \"time\"\n\nvar now = time.Now\n", "escalate/x.go:5: time.Now: the time comes in as an argument (law 5, one clock)"},
 		{"escalate/x.go", "package x\n\nimport clock \"time\"\n\nvar now = clock.Since\n", "escalate/x.go:5: time.Since: the time comes in as an argument (law 5, one clock)"},
 		{"supervisor/supervisor.go", "package x\n\nimport \"time\"\n\nvar now = time.Now\n", ""},
-		{"escalate/x.go", "package x\n\nfunc init() {}\n", "escalate/x.go:3: func init: wiring stands in cmd/steward/run.go (house style, wiring)"},
+		{"escalate/x.go", "package x\n\nfunc init() {}\n", "escalate/x.go:3: func init: wiring stands in cmd/steward/daemon/daemon.go (house style, wiring)"},
 		{"protocol/ralph/x.go", "package x\n\nimport \"os\"\n\nvar w = os.WriteFile\n",
 			"protocol/ralph/x.go:5: os.WriteFile: project files are changed through protocol/jsonfile alone (house style, I/O)"},
 		{"escalate/x.go", "package x\n\ntype LedgerManager struct{}\n", "escalate/x.go:3: the type LedgerManager is named after nothing (house style, names)"},

@@ -19,6 +19,15 @@ var (
 	ErrStopped   = errors.New("steward is stopping")
 )
 
+// Refuse makes an error one of what was refused. It reads as before.
+func Refuse(err error) error { return refused{err} }
+
+type refused struct{ error }
+
+func (r refused) Unwrap() error { return r.error }
+
+func (refused) Is(target error) bool { return target == ErrRefused }
+
 // command is a change that a person asked for, and the channel for its outcome.
 type command struct {
 	change protocol.Change

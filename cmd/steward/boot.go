@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -68,11 +69,11 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 			return err
 		}
 	}
-	ad, ok := adapterNamed(protocolName)
+	ad, ok := daemon.AdapterNamed(protocolName)
 	if !ok {
 		return usageError{fmt.Errorf("boot: protocol %s is not spoken by this version; it speaks %s", terminal.OneWord(protocolName), protocolNames())}
 	}
-	speaker := ad.open(dir, cfg, guardLock)
+	speaker := ad.Open(dir, cfg, daemon.GuardLock)
 	defer speaker.Close()
 	err = speaker.Prepare(c.Context(), b)
 	if errors.Is(err, agentstatus.ErrNotInitialized) {
@@ -99,7 +100,7 @@ func protocolFor(agent, dir string, cfg config.Config) (string, error) {
 	if slices.Contains(agentstatus.KnownAgents(), agent) {
 		return agentstatus.Name, nil
 	}
-	spoken := projectOf(config.ProjectRef{Path: dir}, cfg, false).Detect()
+	spoken := daemon.Open(config.ProjectRef{Path: dir}, cfg, false).Detect()
 	switch len(spoken) {
 	case 0:
 		return "", usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", terminal.OneWord(agent), protocolNames())}
@@ -111,8 +112,8 @@ func protocolFor(agent, dir string, cfg config.Config) (string, error) {
 
 func protocolNames() string {
 	var names []string
-	for _, ad := range adapters {
-		names = append(names, ad.name)
+	for _, ad := range daemon.Adapters {
+		names = append(names, ad.Name)
 	}
 	return strings.Join(names, ", ")
 }

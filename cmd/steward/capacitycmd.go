@@ -10,6 +10,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
@@ -83,7 +84,7 @@ func (m *capacityView) measure(ctx context.Context) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	load := byName(m.gauge.Sample(time.Now()), m.refs)
+	load := daemon.ByProjectName(m.gauge.Sample(time.Now()), m.refs)
 	at, s := load.At.UTC(), load.Summary()
 	return json.Marshal(status.Capacity{
 		Alone: true, At: &at, Threshold: m.limit.Threshold, Cores: load.Cores, MemoryBytes: load.MemoryTotal, Because: load.Because, Stalled: load.Stalled,
@@ -100,7 +101,7 @@ func (m *capacityView) furnish() {
 	}
 	m.limit = cfg.Capacity
 	m.refs = m.app.knownProjects(cfg, paths)
-	m.gauge = measure.New(pathsOf(m.refs)...)
+	m.gauge = measure.New(daemon.PathsOf(m.refs)...)
 }
 
 func rest(ctx context.Context, d time.Duration) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -92,7 +93,7 @@ const aMoment = 5 * time.Second
 // fields: a snapshot tells of each flaw once per task, and of no work that ended long ago. known is false for a file that
 // no protocol reads.
 func observed(ctx context.Context, ref config.ProjectRef, cfg config.Config, file string) (list []protocol.Snapshot, known bool, err error) {
-	p, now := projectOf(ref, cfg, false), time.Now()
+	p, now := daemon.Open(ref, cfg, false), time.Now()
 	since := now.Add(-cfg.Tasks.History)
 	if file != "" {
 		since = time.Time{} // a file that is named counts, however old it is
@@ -104,7 +105,7 @@ func observed(ctx context.Context, ref config.ProjectRef, cfg config.Config, fil
 		}
 		s.Adapter.Observe(ctx, protocol.Look{Now: now.Add(-aMoment), Since: since})
 		snap := s.Adapter.Observe(ctx, protocol.Look{Now: now, Since: since})
-		if fields, read := s.Adapter.(speaking).Reads(file); read {
+		if fields, read := s.Adapter.(daemon.Speaker).Reads(file); read {
 			snap.Findings, known = append(snap.Findings, fields...), true
 		}
 		s.Close()
@@ -150,7 +151,7 @@ func projectAround(arg string, cfg config.Config) (ref config.ProjectRef, file s
 	}
 	for {
 		ref = config.ProjectRef{Name: filepath.Base(dir), Path: dir}
-		if len(projectOf(ref, cfg, false).Detect()) > 0 {
+		if len(daemon.Open(ref, cfg, false).Detect()) > 0 {
 			switch {
 			case dir == path:
 				return ref, "", nil

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
@@ -224,7 +225,7 @@ func TestStatusShowsTheLastSnapshot(t *testing.T) {
 		t.Errorf("--watch shows the last picture while no daemon runs: %v, %+v", err, watched.Daemon)
 	}
 	// The heartbeat is newer than a picture in which nothing changed.
-	beat, earlier := filepath.Join(dir, "state", beatFile), time.Now().Add(-time.Hour)
+	beat, earlier := filepath.Join(dir, "state", daemon.HeartbeatFile), time.Now().Add(-time.Hour)
 	if err := errors.Join(os.Chtimes(filepath.Join(dir, "state", "status.json"), earlier, earlier), os.WriteFile(beat, []byte("{}"), 0o600),
 		os.Chtimes(beat, time.Now(), time.Now().Add(-2*time.Minute))); err != nil {
 		t.Fatal(err)
@@ -447,7 +448,7 @@ func TestJournalWithoutADaemon(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	j, err := supervisor.OpenJournal(filepath.Join(dir, "state", journalFile))
+	j, err := supervisor.OpenJournal(filepath.Join(dir, "state", daemon.JournalFile))
 	if err != nil {
 		t.Fatal(err)
 	}

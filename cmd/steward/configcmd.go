@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,7 @@ type fileProblem struct {
 }
 
 func (a *app) checkConfig(file string) error {
-	cfg, err := config.Load(file, checkPrograms)
+	cfg, err := config.Load(file, daemon.CheckPrograms)
 	notes := notesOn(cfg)
 	if a.output == "json" {
 		doc := fileCheck{File: file, OK: err == nil, Problems: problemsOf(err), Notes: notes}
@@ -96,11 +97,11 @@ func notesOn(cfg config.Config) []string {
 	notes := []string{}
 	home, _ := os.UserHomeDir()
 	cwd, _ := os.Getwd()
-	rows, twins := apart(cfg.Projects, home, cwd)
+	rows, twins := daemon.Distinct(cfg.Projects, home, cwd)
 	cfg.Projects = rows
 	refs, _ := cfg.ProjectList(home, cwd)
 	for _, ref := range refs {
-		if err := folderTrouble(ref.Path); err != nil {
+		if err := daemon.FolderTrouble(ref.Path); err != nil {
 			notes = append(notes, fmt.Sprintf("project %s: %s: %v; steward waits for it", ref.Name, ref.Path, err))
 		}
 	}

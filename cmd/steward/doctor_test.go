@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform/desktop"
@@ -181,31 +182,31 @@ func TestDoctorDaemon(t *testing.T) {
 	now := time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	doc := &status.Document{Self: status.Self{Version: "2"}, Report: supervisor.Report{Started: ago(time.Hour)}}
-	daemon := func(change func(*daemonFacts)) []finding {
-		f := daemonFacts{socket: "/r/s", doc: doc, now: now, beat: heartbeatDoc{Beat: ago(9 * time.Second)}}
+	daemonWith := func(change func(*daemonFacts)) []finding {
+		f := daemonFacts{socket: "/r/s", doc: doc, now: now, beat: daemon.Heartbeat{Beat: ago(9 * time.Second)}}
 		change(&f)
 		return append(judgeDaemon(f), judgeEnd(f)...)
 	}
 	gone := func(f *daemonFacts) { f.doc, f.err = nil, fmt.Errorf("ask: %w", status.ErrNoDaemon) }
-	run := &runRecord{PID: 7, Started: ago(time.Minute), Ended: ago(50 * time.Second), How: endFailed, Why: "no disk", Failed: 1}
+	run := &daemon.RunRecord{PID: 7, Started: ago(time.Minute), Ended: ago(50 * time.Second), How: daemon.EndFailed, Why: "no disk", Failed: 1}
 	const ok, fresh = "ok socket: steward 2 answers on /r/s, up 60 min", "ok heartbeat: 9 s ago"
 	judged(t, []judgement{
-		{"it answers", daemon(func(*daemonFacts) {}), []string{ok, fresh}},
-		{"its loop stands", daemon(func(f *daemonFacts) { f.beat.Beat = ago(5 * time.Minute) }), []string{ok, "fail heartbeat: the last one was 5 min ago"}},
-		{"no heartbeat", daemon(func(f *daemonFacts) { f.beat = heartbeatDoc{} }), []string{ok, "warn heartbeat: "}},
-		{"after a crash", daemon(func(f *daemonFacts) {
-			f.doc = &status.Document{Self: status.Self{Version: "2", LastEnd: &status.Ending{How: endCrashed, Why: "nil map"}}, Report: doc.Report}
-		}), []string{ok, fresh, "warn last end: " + endCrashed + ": nil map"}},
-		{"none", daemon(gone), []string{"warn socket: no steward is running"}},
-		{"it hangs", daemon(func(f *daemonFacts) { f.doc, f.err = nil, context.DeadlineExceeded }), []string{"fail socket: somebody listens on /r/s and does not answer"}},
-		{"its socket is gone", daemon(func(f *daemonFacts) { gone(f); f.run, f.lives = run, true }), []string{"fail socket: process 7 runs as steward"}},
-		{"not ours", daemon(func(f *daemonFacts) { f.doc, f.err = nil, status.ErrForeign }), []string{"fail socket: .*another user"}},
-		{"failed starts", daemon(func(f *daemonFacts) { gone(f); f.run = run }), []string{"warn socket", "fail last end: " + endFailed + " 50 s ago: no disk; 2 starts in a row"}},
-		{"it crashed", daemon(func(f *daemonFacts) {
+		{"it answers", daemonWith(func(*daemonFacts) {}), []string{ok, fresh}},
+		{"its loop stands", daemonWith(func(f *daemonFacts) { f.beat.Beat = ago(5 * time.Minute) }), []string{ok, "fail heartbeat: the last one was 5 min ago"}},
+		{"no heartbeat", daemonWith(func(f *daemonFacts) { f.beat = daemon.Heartbeat{} }), []string{ok, "warn heartbeat: "}},
+		{"after a crash", daemonWith(func(f *daemonFacts) {
+			f.doc = &status.Document{Self: status.Self{Version: "2", LastEnd: &status.Ending{How: daemon.EndCrashed, Why: "nil map"}}, Report: doc.Report}
+		}), []string{ok, fresh, "warn last end: " + daemon.EndCrashed + ": nil map"}},
+		{"none", daemonWith(gone), []string{"warn socket: no steward is running"}},
+		{"it hangs", daemonWith(func(f *daemonFacts) { f.doc, f.err = nil, context.DeadlineExceeded }), []string{"fail socket: somebody listens on /r/s and does not answer"}},
+		{"its socket is gone", daemonWith(func(f *daemonFacts) { gone(f); f.run, f.lives = run, true }), []string{"fail socket: process 7 runs as steward"}},
+		{"not ours", daemonWith(func(f *daemonFacts) { f.doc, f.err = nil, status.ErrForeign }), []string{"fail socket: .*another user"}},
+		{"failed starts", daemonWith(func(f *daemonFacts) { gone(f); f.run = run }), []string{"warn socket", "fail last end: " + daemon.EndFailed + " 50 s ago: no disk; 2 starts in a row"}},
+		{"it crashed", daemonWith(func(f *daemonFacts) {
 			gone(f)
-			f.run, f.crash = &runRecord{PID: 7, Started: ago(time.Hour), Ready: ago(time.Hour), Ended: ago(time.Minute)}, "\npanic: nil map\n"
-		}), []string{"warn socket", "warn last end: " + endCrashed + " 60 s ago: panic: nil map"}},
-		{"too long", daemon(func(f *daemonFacts) { f.socket = "/" + strings.Repeat("s", 200) }), []string{"fail socket: socket path too long"}},
+			f.run, f.crash = &daemon.RunRecord{PID: 7, Started: ago(time.Hour), Ready: ago(time.Hour), Ended: ago(time.Minute)}, "\npanic: nil map\n"
+		}), []string{"warn socket", "warn last end: " + daemon.EndCrashed + " 60 s ago: panic: nil map"}},
+		{"too long", daemonWith(func(f *daemonFacts) { f.socket = "/" + strings.Repeat("s", 200) }), []string{"fail socket: socket path too long"}},
 	})
 }
 
@@ -242,7 +243,7 @@ func TestDoctorProject(t *testing.T) {
 	}
 	const ok = `ok p: /p: agentstatus \(act\), ralph \(observe\)`
 	const strict = "ProtectSystem=strict\nReadWritePaths=/q\n"
-	many := &supervisor.ProjectReport{Faults: make([]protocol.Fault, shownFaults+2)}
+	many := &supervisor.ProjectReport{Faults: make([]protocol.Fault, daemon.ShownFaults+2)}
 	judged(t, []judgement{
 		{"all is well", with(func(*projectFacts) {}), []string{ok}},
 		{"no protocol", with(func(f *projectFacts) { f.protocols = nil }), []string{"warn p: /p: no protocol yet → .*boot livhana-layer1.1 --project /p"}},

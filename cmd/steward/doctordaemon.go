@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/livhana/steward/escalate/rules"
@@ -17,26 +18,26 @@ import (
 // daemonFacts are what the socket and the state folder tell of the daemon.
 type daemonFacts struct {
 	socket string
-	system bool             // it is the machine's unit
-	doc    *status.Document // nil: it did not answer
-	err    error            // why not
-	run    *runRecord       // what run.json tells; nil: nothing
-	lives  bool             // its process is there
-	crash  string           // the report that a crashed run left
-	beat   heartbeatDoc
+	system bool              // it is the machine's unit
+	doc    *status.Document  // nil: it did not answer
+	err    error             // why not
+	run    *daemon.RunRecord // what run.json tells; nil: nothing
+	lives  bool              // its process is there
+	crash  string            // the report that a crashed run left
+	beat   daemon.Heartbeat
 	now    time.Time
 }
 
 func (d *patient) daemonState() []finding {
 	f := d.daemon
-	f.socket, f.now, f.run = d.paths.Socket, d.now, readTenure(d.paths.State)
+	f.socket, f.now, f.run = d.paths.Socket, d.now, daemon.ReadRun(d.paths.State)
 	f.system = platform.IsMachineState(d.paths.State)
 	if f.run != nil {
 		id, err := proc.Inspect(f.run.PID)
 		f.lives = err == nil && id == f.run.Process
 	}
 	f.beat, _ = readBeat(d.paths.State)
-	crash, _ := os.ReadFile(filepath.Join(d.paths.State, crashFile))
+	crash, _ := os.ReadFile(filepath.Join(d.paths.State, daemon.CrashFile))
 	f.crash = string(crash)
 	all := append(judgeDaemon(f), judgeEnd(f)...)
 	if f.doc != nil && folderAt(d.paths.State).missing {
@@ -72,7 +73,7 @@ func judgeDaemon(f daemonFacts) []finding {
 }
 
 // staleAfter is how old steward's own heartbeat may be: it is written every 15 s, later while the disk is slow.
-const staleAfter = 4 * beatEvery
+const staleAfter = 4 * daemon.HeartbeatEvery
 
 func judgeBeat(f daemonFacts) finding {
 	const name = "heartbeat"
@@ -96,7 +97,7 @@ func judgeEnd(f daemonFacts) []finding {
 	text := endWords(&page{terminal.Page{Now: f.now}}, end)
 	failed := 0
 	if f.doc == nil && !f.lives {
-		failed = f.run.failedStarts(f.now, f.crash != "")
+		failed = f.run.FailedStarts(f.now, f.crash != "")
 	}
 	switch {
 	case failed > 1:
@@ -117,7 +118,7 @@ func lastEnd(f daemonFacts) *status.Ending {
 		return f.run.Last
 	}
 	me, _ := proc.Inspect(os.Getpid())
-	end := f.run.ending(me, f.crash)
+	end := f.run.Ending(me, f.crash)
 	if end.At.IsZero() {
 		end.At = f.beat.Beat
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/livhana/steward/config"
@@ -65,9 +67,9 @@ func (d *patient) projectProbes() []probe {
 	for _, f := range list {
 		folders = append(folders, probe{"projects", f.ref.Name, func(context.Context) []finding {
 			f.folder = folderAt(f.ref.Path)
-			f.protocols, f.unit = projectOf(f.ref, d.cfg, false).Detect(), d.machineUnit()
+			f.protocols, f.unit = daemon.Open(f.ref, d.cfg, false).Detect(), d.machineUnit()
 			if f.running && f.report == nil {
-				f.twin = slices.ContainsFunc(list, func(o projectFacts) bool { return o.report != nil && sameFolder(o.ref.Path, f.ref.Path) })
+				f.twin = slices.ContainsFunc(list, func(o projectFacts) bool { return o.report != nil && platform.SameFolder(o.ref.Path, f.ref.Path) })
 			}
 			return judgeProject(f)
 		}})
@@ -144,10 +146,10 @@ func judgeReport(f projectFacts) []finding {
 			all = append(all, doubt(f.ref.Name, "steward resume "+terminal.ShellQuote(f.ref.Name), "%s", note))
 		}
 	}
-	for _, fault := range f.report.Faults[:min(len(f.report.Faults), shownFaults)] {
+	for _, fault := range f.report.Faults[:min(len(f.report.Faults), daemon.ShownFaults)] {
 		all = append(all, judgeFault(f.ref.Name, fault))
 	}
-	if rest := len(f.report.Faults) - shownFaults; rest > 0 {
+	if rest := len(f.report.Faults) - daemon.ShownFaults; rest > 0 {
 		all = append(all, doubt(f.ref.Name, "steward status -o json", "and %s more", terminal.Plural(rest, "fault")))
 	}
 	return all
@@ -163,7 +165,7 @@ func judgeFault(name string, fault protocol.Fault) finding {
 
 // bootScripts looks at the two scripts of protocol 000.
 func (d *patient) bootScripts(ref config.ProjectRef) []finding {
-	if !slices.Contains(projectOf(ref, d.cfg, false).Detect(), agentstatus.Name) {
+	if !slices.Contains(daemon.Open(ref, d.cfg, false).Detect(), agentstatus.Name) {
 		return nil
 	}
 	var all []finding

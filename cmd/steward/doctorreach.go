@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/push"
@@ -46,8 +47,8 @@ func (d *patient) push(ctx context.Context) []finding {
 		all = append(all, d.ntfy(ctx)...)
 	}
 	if slices.Contains(cfg.Channels, escalate.ChannelCommand) {
-		o := connectOutlets(nil, escalate.Config{Channels: []string{escalate.ChannelCommand}, Command: cfg.Command}, nil)
-		if err := o.probe(ctx, escalate.ChannelCommand); err != nil {
+		o := daemon.ConnectChannels(nil, escalate.Config{Channels: []string{escalate.ChannelCommand}, Command: cfg.Command}, nil)
+		if err := o.Probe(ctx, escalate.ChannelCommand); err != nil {
 			all = append(all, doubt("command", hintOf(err, "use a program that this user may run"), "%v", err))
 		} else {
 			all = append(all, works("command", "%s can be run", cfg.Command[0]))
@@ -59,12 +60,12 @@ func (d *patient) push(ctx context.Context) []finding {
 func (d *patient) ntfy(ctx context.Context) []finding {
 	const name = "ntfy"
 	cfg := d.cfg.Escalate
-	o := connectOutlets(nil, escalate.Config{Channels: []string{escalate.ChannelNtfy}, Ntfy: cfg.Ntfy}, make([]byte, keyBytes))
-	if err := o.probe(ctx, escalate.ChannelNtfy); err != nil {
+	o := daemon.ConnectChannels(nil, escalate.Config{Channels: []string{escalate.ChannelNtfy}, Ntfy: cfg.Ntfy}, make([]byte, daemon.KeyBytes))
+	if err := o.Probe(ctx, escalate.ChannelNtfy); err != nil {
 		return []finding{doubt(name, hintOf(err, "see [escalate.ntfy]"), "%v", err)}
 	}
 	all := []finding{works(name, "%s is there", cfg.Ntfy.URL)}
-	if word := ntfyOf(cfg.Ntfy, nil).Caution(); word != "" {
+	if word := daemon.NtfyOf(cfg.Ntfy, nil).Caution(); word != "" {
 		all = append(all, doubt(name, "use https://", "%s", word))
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/push"
@@ -30,7 +31,7 @@ func (d *patient) tryReach(ctx context.Context) []finding {
 	if len(names) == 0 {
 		return nil // said under "channels"
 	}
-	fmt.Fprintf(d.app.err, "sending a test by %s; press its button within %.0f s\n", strings.Join(names, ", "), trialTime.Seconds())
+	fmt.Fprintf(d.app.err, "sending a test by %s; press its button within %.0f s\n", strings.Join(names, ", "), daemon.TestTime.Seconds())
 	try := d.tryOwn
 	if d.daemon.doc != nil {
 		try = d.tryDaemon
@@ -48,7 +49,7 @@ func (d *patient) tryReach(ctx context.Context) []finding {
 
 // tryDaemon has the daemon send its test and waits for what becomes of it.
 func (d *patient) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, error) {
-	ctx, cancel := context.WithTimeout(ctx, trialTime+speechDeadline)
+	ctx, cancel := context.WithTimeout(ctx, daemon.TestTime+daemon.SpeechDeadline)
 	defer cancel()
 	client := status.NewClient(d.paths.Socket)
 	var doc status.Trials
@@ -61,7 +62,7 @@ func (d *patient) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, er
 	for {
 		sent := !slices.ContainsFunc(doc.Trials, func(t status.Trial) bool { return t.Result == "" })
 		over := !slices.ContainsFunc(doc.Trials, func(t status.Trial) bool { return !t.Over() })
-		if over || sent && time.Since(begin) > trialTime {
+		if over || sent && time.Since(begin) > daemon.TestTime {
 			return doc.Trials, nil
 		}
 		select {
@@ -81,25 +82,25 @@ func (d *patient) tryOwn(ctx context.Context, names []string) ([]status.Trial, e
 	defer cancel()
 	popups := desktop.NewPopups()
 	defer popups.Close()
-	key := make([]byte, keyBytes)
+	key := make([]byte, daemon.KeyBytes)
 	rand.Read(key)
-	o := connectOutlets(popups, d.cfg.Escalate, key)
-	t := o.begin(ctx, names, d.cfg.Human.Name)
+	o := daemon.ConnectChannels(popups, d.cfg.Escalate, key)
+	t := o.Begin(ctx, names, d.cfg.Human.Name)
 	go func() {
 		for e := range popups.Events() {
 			if e.Kind == desktop.Pressed {
-				t.pressed(escalate.ChannelDesktop)
+				t.Pressed(escalate.ChannelDesktop)
 			}
 		}
 	}()
-	if o.ntfy != nil {
-		go o.ntfy.Hear(ctx, func(push.Press) { t.pressed(escalate.ChannelNtfy) })
+	if o.Ntfy != nil {
+		go o.Ntfy.Hear(ctx, func(push.Press) { t.Pressed(escalate.ChannelNtfy) })
 	}
 	select {
-	case <-t.done:
-		return t.entries(), nil
+	case <-t.Done:
+		return t.Entries(), nil
 	case <-ctx.Done():
-		return t.entries(), ctx.Err()
+		return t.Entries(), ctx.Err()
 	}
 }
 
@@ -113,7 +114,7 @@ func judgeTrials(trials []status.Trial) []finding {
 			all = append(all, broken(t.Channel, "see above, under reaching you", "the test did not reach you: %s", t.Error))
 		case t.Asks && !t.Pressed:
 			all = append(all, doubt(t.Channel, "if you saw nothing, look at the notification settings of this desktop or phone",
-				"%s, but nobody pressed the button within %.0f s", t.Result, trialTime.Seconds()))
+				"%s, but nobody pressed the button within %.0f s", t.Result, daemon.TestTime.Seconds()))
 		case t.Asks:
 			all = append(all, works(t.Channel, "%s, and your press came back", t.Result))
 		default:

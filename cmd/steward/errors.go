@@ -104,7 +104,7 @@ func remoteCode(e *status.Error) int {
 
 // printError says on stderr why a command failed: on a line, or with -o json as the error document of the socket.
 func printError(w io.Writer, err error, asJSON bool) {
-	text := terminal.Bounded(oneLine(commandWords(err)))
+	text := terminal.Bounded(terminal.ErrorText(commandWords(err)))
 	if !asJSON {
 		fmt.Fprintln(w, "steward: "+text)
 		return

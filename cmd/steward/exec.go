@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -17,9 +17,6 @@ import (
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/join/worker"
-	"github.com/livhana/steward/platform/proc"
-	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
@@ -125,7 +122,7 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	}
 	path, err := keep.Find(argv[0], cwd, os.Environ())
 	if err != nil {
-		failure := fmt.Errorf("exec: %s", terminal.Clean(oneLine(err)))
+		failure := fmt.Errorf("exec: %s", terminal.Clean(terminal.ErrorText(err)))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, notStarted(failure, exitNotFound)
 		}
@@ -141,14 +138,8 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 			return nil, usageError{fmt.Errorf("exec: %q is not a name for an agent; use another with --agent", name)}
 		}
 	}
-	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, madeUp: o.agent == "", cfg: keepConfig(cfg), limits: cfg.Heartbeat,
-		client: connect(dir), registers: registersIn(dir, cfg)}, nil
-}
-
-// registersIn reports whether an agent of this folder is entered in the registry of protocol 000: that protocol is spoken
-// there, or none is. Where another one is spoken alone, its own files name its agents, and 000 is laid down by boot only.
-func registersIn(dir string, cfg config.Config) bool {
-	return agentstatus.Detect(dir) || len(projectOf(config.ProjectRef{Path: dir}, cfg, false).Detect()) == 0
+	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, madeUp: o.agent == "", cfg: daemon.KeepConfig(cfg), limits: cfg.Heartbeat,
+		client: daemon.Connect(dir), registers: daemon.RegistersIn(dir, cfg)}, nil
 }
 
 // figures are what a reason may say differently each time although it is the same.
@@ -168,7 +159,7 @@ func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) e
 		case ok:
 			return nil
 		case noWait:
-			return report(supervisor.ErrRefused, "exec: %s", why)
+			return terminal.Report(supervisor.ErrRefused, "exec: %s", why)
 		}
 		same, _, _ := strings.Cut(why, worker.Largest) // who takes the most changes all the time
 		if reason := figures().ReplaceAllString(same, ""); reason != said {
@@ -179,17 +170,4 @@ func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) e
 			return quiet{exitSignal + 2}
 		}
 	}
-}
-
-// keepConfig is [keep] as the policy reads it.
-func keepConfig(cfg config.Config) keep.Config {
-	k := cfg.Keep
-	// The daemon writes a heartbeat for who has lived for a second: that is the first sign of an agent's own life.
-	return keep.Config{Place: k.Place, Backoff: k.Backoff, MaxBackoff: k.MaxBackoff, Burst: k.Burst, Within: k.Within, Stop: k.Stop, Ready: time.Second}
-}
-
-// selfIdentity is this process.
-func selfIdentity() protocol.Identity {
-	id, _ := proc.Inspect(os.Getpid())
-	return protocol.Identity(id)
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/livhana/steward/heartbeat"
@@ -51,7 +52,7 @@ type life struct {
 func (j *job) run(ctx context.Context) error {
 	if !j.leave {
 		if err := proc.BecomeSubreaper(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			fmt.Fprintln(j.app.err, "steward: exec: "+oneLine(err)+"; some of what it leaves behind may stay")
+			fmt.Fprintln(j.app.err, "steward: exec: "+terminal.ErrorText(err)+"; some of what it leaves behind may stay")
 		}
 	}
 	// From here on signals are the command's business; they must not end this process before it.
@@ -81,12 +82,12 @@ func (j *job) live(signals *signalEar) (*life, error) {
 	}
 	var err error
 	if l.front, err = startFront(j.path, j.argv, env); err != nil {
-		return nil, notStarted(fmt.Errorf("exec: %s", oneLine(err)), exitNotRunnable)
+		return nil, notStarted(fmt.Errorf("exec: %s", terminal.ErrorText(err)), exitNotRunnable)
 	}
 	if err := j.enroll(l); err != nil {
 		l.dismiss()
 		if errors.Is(err, agentstatus.ErrTaken) {
-			return nil, report(supervisor.ErrRefused, "exec: %s is taken by another living process; use another name with --agent", j.name)
+			return nil, terminal.Report(supervisor.ErrRefused, "exec: %s is taken by another living process; use another name with --agent", j.name)
 		}
 		return nil, fmt.Errorf("exec: %w", err)
 	}
@@ -105,7 +106,7 @@ func (j *job) enroll(l *life) error {
 		return nil
 	}
 	// As long as we live, the end of the command is ours to tell: the daemon sees it before we can say that it was a good one.
-	post := agentstatus.Registration{Process: protocol.Identity(l.id), Keeper: selfIdentity(), Kept: true, Lay: !j.laid}
+	post := agentstatus.Registration{Process: protocol.Identity(l.id), Keeper: daemon.SelfIdentity(), Kept: true, Lay: !j.laid}
 	base := j.name
 	for n := 1; ; n++ {
 		post.Agent = j.name
@@ -162,7 +163,7 @@ func (j *job) beat(ctx context.Context, l *life) {
 	if !j.registers || j.app.supervised(ctx, j.dir) {
 		return
 	}
-	p := agentstatus.New(j.dir, agentstatus.Options{Guard: guardLock})
+	p := agentstatus.New(j.dir, agentstatus.Options{Guard: daemon.GuardLock})
 	defer p.Close()
 	_ = p.Keep(map[string]time.Duration{j.name: time.Since(l.began)}, time.Now()) // the next one may succeed
 }
@@ -250,7 +251,7 @@ func (j *job) leaveRegistry(l *life, how agentstatus.Leaving) {
 	defer cancel()
 	err := j.client.Leave(ctx, j.name, protocol.Identity(l.id), how, time.Now())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintln(j.app.err, "steward: exec: say that "+j.name+" has left: "+oneLine(err))
+		fmt.Fprintln(j.app.err, "steward: exec: say that "+j.name+" has left: "+terminal.ErrorText(err))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -99,8 +100,8 @@ func TestFolderThatMayNotBeWritten(t *testing.T) {
 		if err := os.MkdirAll(own, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		s := &sole{dir: dir, own: own}
-		defer s.close()
+		s := &daemon.Sole{Dir: dir, Own: own}
+		defer s.Close()
 		for _, closed := range []string{own, filepath.Dir(own)} {
 			if closed != own {
 				if err := os.Remove(own); err != nil {
@@ -110,23 +111,23 @@ func TestFolderThatMayNotBeWritten(t *testing.T) {
 			if err := os.Chmod(closed, 0o555); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.ready(); err == nil || !strings.Contains(err.Error(), "permission denied") {
+			if err := s.Ready(); err == nil || !strings.Contains(err.Error(), "permission denied") {
 				t.Errorf("%s may not be written: %v", closed, err)
 			}
 			if err := os.Chmod(closed, 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := s.ready(); err != nil || s.lock != nil {
-			t.Errorf("without a folder of steward's there is nothing to lock: %v, %v", err, s.lock)
+		if err := s.Ready(); err != nil || s.Lock != nil {
+			t.Errorf("without a folder of steward's there is nothing to lock: %v, %v", err, s.Lock)
 		}
 		if err := os.Mkdir(own, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.ready(); err != nil || s.lock == nil {
-			t.Errorf("it may be written: %v, %v", err, s.lock)
+		if err := s.Ready(); err != nil || s.Lock == nil {
+			t.Errorf("it may be written: %v, %v", err, s.Lock)
 		}
-		speaker, err := adapters[0].speak(config.ProjectRef{Path: dir}, config.Defaults(), true)
+		speaker, err := daemon.Adapters[0].Speak(config.ProjectRef{Path: dir}, config.Defaults(), true)
 		if err == nil || !strings.Contains(err.Error(), "another steward acts in this project ({") {
 			t.Errorf("a second steward: %v", err)
 		}
@@ -143,12 +144,12 @@ func TestLockOfTheProjectIsRemoved(t *testing.T) {
 	if err := os.MkdirAll(own, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := &sole{dir: dir, own: own}
-	defer s.close()
-	if err := s.ready(); err != nil || s.lock == nil {
-		t.Fatalf("%v, %v", err, s.lock)
+	s := &daemon.Sole{Dir: dir, Own: own}
+	defer s.Close()
+	if err := s.Ready(); err != nil || s.Lock == nil {
+		t.Fatalf("%v, %v", err, s.Lock)
 	}
-	file := filepath.Join(own, soleFile)
+	file := filepath.Join(own, daemon.SoleFile)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
@@ -158,19 +159,19 @@ func TestLockOfTheProjectIsRemoved(t *testing.T) {
 	}
 	defer root.Close()
 	for range 2 {
-		if err := s.ready(); err != nil {
+		if err := s.Ready(); err != nil {
 			t.Errorf("a removal is no fault: %v", err)
 		}
-		if _, err := s.guarded(t.Context(), root); !errors.Is(err, protocol.ErrConflict) {
+		if _, err := s.Guarded(t.Context(), root); !errors.Is(err, protocol.ErrConflict) {
 			t.Errorf("a change a moment after: %v", err)
 		}
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Error("the lock is back at once")
 	}
-	s.lost = s.lost.Add(-soleRests)
-	if err := s.ready(); err != nil || s.lock == nil {
-		t.Errorf("a while after: %v, %v", err, s.lock)
+	s.Lost = s.Lost.Add(-daemon.SoleRests)
+	if err := s.Ready(); err != nil || s.Lock == nil {
+		t.Errorf("a while after: %v, %v", err, s.Lock)
 	}
 }
 
@@ -188,8 +189,8 @@ func TestFolderOfRoots(t *testing.T) {
 	if err := os.Chown(dir, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	got := inOwn(own, fmt.Errorf("open the lock: %w", fs.ErrPermission)).Error()
-	for _, want := range []string{dir, accountOf(65534), "sudo chown -R " + accountOf(0) + " " + dir} {
+	got := daemon.InOwn(own, fmt.Errorf("open the lock: %w", fs.ErrPermission)).Error()
+	for _, want := range []string{dir, daemon.AccountOf(65534), "sudo chown -R " + daemon.AccountOf(0) + " " + dir} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q does not say %q", got, want)
 		}

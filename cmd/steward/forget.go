@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -47,14 +48,14 @@ func (a *app) forget(ctx context.Context, project, agent string) error {
 	if err != nil {
 		cfg = config.Defaults()
 	}
-	client := connect(dir)
+	client := daemon.Connect(dir)
 	defer client.Close()
 	err = client.ForgetAgent(ctx, agent, cfg.Heartbeat.For(agentstatus.Name, agent).Dead, time.Now())
 	switch {
 	case errors.Is(err, agentstatus.ErrNoAgent), errors.Is(err, agentstatus.ErrNotInitialized):
-		return report(supervisor.ErrNoSubject, "forget %s: protocol agentstatus lists no such agent in %s", agent, dir)
+		return terminal.Report(supervisor.ErrNoSubject, "forget %s: protocol agentstatus lists no such agent in %s", agent, dir)
 	case errors.Is(err, agentstatus.ErrTaken):
-		return report(supervisor.ErrRefused, "forget %s: it is alive: %s", agent, oneLine(err))
+		return terminal.Report(supervisor.ErrRefused, "forget %s: it is alive: %s", agent, terminal.ErrorText(err))
 	case err != nil:
 		return fmt.Errorf("forget %s: %w", agent, err)
 	}
@@ -81,7 +82,7 @@ func (a *app) mayForget(ctx context.Context, dir, agent string) error {
 		}
 		switch r.State {
 		case protocol.AgentAlive, protocol.AgentLate, protocol.AgentHung, protocol.AgentPaused:
-			return report(supervisor.ErrRefused, "forget %s: it is %s: %s", agent, r.State, r.Why)
+			return terminal.Report(supervisor.ErrRefused, "forget %s: it is %s: %s", agent, r.State, r.Why)
 		}
 	}
 	return nil

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
@@ -76,7 +76,7 @@ func (a *app) lookForHolds(ctx context.Context) *holds {
 // look adds the projects' tasks and agents.
 func (l *holds) look(ctx context.Context, refs []config.ProjectRef, cfg config.Config) {
 	for _, ref := range refs {
-		project := projectOf(ref, cfg, false)
+		project := daemon.Open(ref, cfg, false)
 		for _, name := range project.Detect() {
 			s, err := project.Open(name)
 			if err != nil {
@@ -116,8 +116,7 @@ func (l *holds) add(snap *protocol.Snapshot, adapter protocol.Adapter) {
 // knownProjects are the folders that a steward of this user looks after: those of the configuration or else the
 // current one, and those of the last run, which may have come from its flags.
 func (a *app) knownProjects(cfg config.Config, paths platform.Paths) []config.ProjectRef {
-	h := &daemon{app: a, log: slog.New(slog.DiscardHandler)}
-	refs, _, _ := h.projects(cfg) // two rows for one folder: then only the last run's are known
+	refs, _, _ := daemon.Projects(cfg, nil, false) // two rows for one folder: then only the last run's are known
 	return withLast(refs, cfg, paths)
 }
 
@@ -129,12 +128,12 @@ func withLast(refs []config.ProjectRef, cfg config.Config, paths platform.Paths)
 	}
 	cfg.Projects = nil
 	for _, r := range last.Projects {
-		if !filepath.IsAbs(r.Path) || slices.ContainsFunc(refs, func(ref config.ProjectRef) bool { return sameFolder(ref.Path, r.Path) }) {
+		if !filepath.IsAbs(r.Path) || slices.ContainsFunc(refs, func(ref config.ProjectRef) bool { return platform.SameFolder(ref.Path, r.Path) }) {
 			continue
 		}
 		row := config.Project{Path: r.Path, Name: r.Name, Mode: map[string]string{}}
 		for name, mode := range r.Mode {
-			if _, spoken := adapterNamed(name); spoken {
+			if _, spoken := daemon.AdapterNamed(name); spoken {
 				row.Mode[name] = mode
 			}
 		}

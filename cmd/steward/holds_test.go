@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -31,8 +32,8 @@ func taskPath(dir, id, ext string) string {
 // held makes a project in which steward holds tasks until the given moments, and died.
 func held(t *testing.T, dir string, leases map[string]time.Time) {
 	t.Helper()
-	ad := adapters[0]
-	speaker := ad.open(dir, config.Defaults(), guardLock)
+	ad := daemon.Adapters[0]
+	speaker := ad.Open(dir, config.Defaults(), daemon.GuardLock)
 	defer speaker.Close()
 	for _, agent := range []string{"livhana-layer1.1", "codex-cursor"} {
 		if err := speaker.Prepare(t.Context(), protocol.Boot{Agent: agent, PID: os.Getpid(), Now: time.Now()}); err != nil {
@@ -160,8 +161,8 @@ func TestReleaseWithoutADaemon(t *testing.T) {
 func TestReleaseOfAnAgentWithoutADaemon(t *testing.T) {
 	project := filepath.Join(atHome(t), "cwd")
 	held(t, project, nil)
-	ad := adapters[0]
-	speaker := ad.open(project, config.Defaults(), guardLock)
+	ad := daemon.Adapters[0]
+	speaker := ad.Open(project, config.Defaults(), daemon.GuardLock)
 	defer speaker.Close()
 	subject := protocol.Subject{Kind: protocol.KindAgent, ID: "codex-cursor"}
 	if err := speaker.Apply(t.Context(), protocol.Change{Verb: protocol.VerbPause, Subject: subject, Why: "debugging"}, time.Now()); err != nil {

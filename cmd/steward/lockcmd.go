@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/livhana/steward/config"
@@ -47,34 +48,11 @@ func (a *app) locksOf(project string) (*lock.Place, config.Config, error) {
 	}
 	granted := lock.Open(dir, lock.Options{Now: time.Now})
 	m := handoffs.OpenMirror(dir, handoffs.MirrorOptions{
-		Options: handoffs.Options{Guard: guardLock, Granted: granted.Granted},
+		Options: handoffs.Options{Guard: daemon.GuardLock, Granted: granted.Granted},
 		TTL:     cfg.Locks.TTL, Watch: cfg.Locks.Watch, Life: cfg.Heartbeat.Of(handoffs.Name, &protocol.Agent{}).Dead,
 	})
 	return lock.Open(dir, lock.Options{Now: time.Now, Mirror: m}), cfg, nil
 }
-
-// lockLister is the adapter of a protocol with locks in a file, and the real locks that some of them stand for.
-type lockLister struct {
-	*handoffs.Project
-	place *lock.Place
-}
-
-func openHandoffs(dir string, g guard) speaking {
-	place := lock.Open(dir, lock.Options{Now: time.Now})
-	return lockLister{handoffs.New(dir, handoffs.Options{Guard: g, Granted: place.Granted}), place}
-}
-
-func (l lockLister) Close() {
-	l.Project.Close()
-	l.place.Close()
-}
-
-// refusal is an error with the exit code of what was refused.
-type refusal struct{ error }
-
-func (r refusal) Unwrap() error { return r.error }
-
-func (refusal) Is(target error) bool { return target == supervisor.ErrRefused }
 
 // nothing is an error with the exit code of a subject that does not exist.
 type nothing struct{ error }
@@ -89,7 +67,7 @@ func lockError(err error) error {
 	case errors.Is(err, lock.ErrName):
 		return usageError{err}
 	case errors.Is(err, lock.ErrHeld):
-		return refusal{err}
+		return supervisor.Refuse(err)
 	case errors.Is(err, lock.ErrNothing):
 		return nothing{err}
 	}
@@ -165,13 +143,13 @@ func (r *lockRun) ended(code int, err error) error {
 	case errors.Is(err, context.Canceled):
 		return quiet{exitSignal + 2}
 	case errors.As(err, &start):
-		return notStarted(errors.New(oneLine(err)), start.Code)
+		return notStarted(errors.New(terminal.ErrorText(err)), start.Code)
 	case errors.As(err, &held):
-		return refusal{fmt.Errorf("lock run: could not get the lock %s: %s", terminal.Clean(held.Status.Name), lockWords(held.Status))}
+		return supervisor.Refuse(fmt.Errorf("lock run: could not get the lock %s: %s", terminal.Clean(held.Status.Name), lockWords(held.Status)))
 	case err != nil && code == 0:
 		return lockError(fmt.Errorf("lock run: %w", err))
 	case err != nil:
-		r.tell(oneLine(err))
+		r.tell(terminal.ErrorText(err))
 	}
 	if code != 0 {
 		return quiet{code}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/supervisor"
 
 	"github.com/spf13/cobra"
 
@@ -133,7 +134,7 @@ func (a *app) mayBreak(b *lock.Breaking, yes bool) error {
 	s, ask := b.Status, terminal.IsTerminal(os.Stdin)
 	fmt.Fprintf(a.err, "%s: %s\n", terminal.Clean(s.Name), breakWords(s))
 	if s.Kind == lock.KindReal && s.Alive && !b.EndHolder {
-		return refusal{fmt.Errorf("lock break: its holder lives; wait for it, or end it with --end-holder")}
+		return supervisor.Refuse(fmt.Errorf("lock break: its holder lives; wait for it, or end it with --end-holder"))
 	}
 	in := bufio.NewReader(os.Stdin)
 	if strings.TrimSpace(b.Why) == "" {
@@ -142,14 +143,14 @@ func (a *app) mayBreak(b *lock.Breaking, yes bool) error {
 		}
 		fmt.Fprint(a.err, "Why? ")
 		if b.Why = answerLine(in); b.Why == "" {
-			return refusal{errors.New("lock break: without a reason nothing is broken")}
+			return supervisor.Refuse(errors.New("lock break: without a reason nothing is broken"))
 		}
 	}
 	if !s.Alive || yes {
 		return nil
 	}
 	if !ask {
-		return refusal{errors.New("lock break: its holder shows life; say --yes if it is to be broken all the same")}
+		return supervisor.Refuse(errors.New("lock break: its holder shows life; say --yes if it is to be broken all the same"))
 	}
 	what := "its agent shows life"
 	if s.Kind == lock.KindReal {
@@ -157,7 +158,7 @@ func (a *app) mayBreak(b *lock.Breaking, yes bool) error {
 	}
 	fmt.Fprintf(a.err, "Attention: %s. Type the lock's name to go on: ", what)
 	if answerLine(in) != s.Name {
-		return refusal{errors.New("lock break: nothing was broken")}
+		return supervisor.Refuse(errors.New("lock break: nothing was broken"))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,7 @@ func (a *app) logs(ctx context.Context, agent string, o logsOptions) error {
 	defer t.close()
 	text, err := t.more()
 	if err == nil && t.file == nil {
-		return report(supervisor.ErrNoSubject, "logs %s: it has written no output yet; see whether it was started: steward status", agent)
+		return terminal.Report(supervisor.ErrNoSubject, "logs %s: it has written no output yet; see whether it was started: steward status", agent)
 	}
 	if err != nil {
 		return fmt.Errorf("logs %s: %w", agent, err)
@@ -103,7 +104,7 @@ func (a *app) findLog(agent, project string) (log keep.Log, err error) {
 		return log, fmt.Errorf("logs %s: %w", agent, err)
 	}
 	found := slices.DeleteFunc(slices.Clone(all), func(l keep.Log) bool {
-		return l.Agent != agent || project != "" && !sameFolder(l.Dir, project)
+		return l.Agent != agent || project != "" && !platform.SameFolder(l.Dir, project)
 	})
 	switch len(found) {
 	case 1:
@@ -113,9 +114,9 @@ func (a *app) findLog(agent, project string) (log keep.Log, err error) {
 		if len(all) > 0 {
 			next = "there are logs of: " + logNames(all, func(l keep.Log) string { return l.Agent + " (" + l.Dir + ")" })
 		}
-		return log, report(supervisor.ErrNoSubject, "logs %s: steward has not started it from an [[agent]] row, so it has no output of it; %s", agent, next)
+		return log, terminal.Report(supervisor.ErrNoSubject, "logs %s: steward has not started it from an [[agent]] row, so it has no output of it; %s", agent, next)
 	}
-	return log, report(supervisor.ErrRefused, "logs %s: agents of %d projects have this name; add --project with one of: %s", agent, len(found),
+	return log, terminal.Report(supervisor.ErrRefused, "logs %s: agents of %d projects have this name; add --project with one of: %s", agent, len(found),
 		logNames(found, func(l keep.Log) string { return l.Dir }))
 }
 

@@ -11,9 +11,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -96,9 +96,6 @@ func (a *app) command() *cobra.Command {
 	return root
 }
 
-// oneLine keeps errors to one line each problem; a file with several problems has a line for each.
-func oneLine(err error) string { return strings.TrimRight(err.Error(), "\n") }
-
 // place gives the files of this user's steward, after flags and environment.
 func (a *app) place() platform.Paths {
 	home, _ := os.UserHomeDir()
@@ -119,7 +116,7 @@ func (a *app) settings() (config.Config, platform.Paths, error) {
 	if a.configFile != "" || os.Getenv("STEWARD_CONFIG") != "" {
 		load = config.Load
 	}
-	cfg, err := load(p.Config, checkPrograms)
+	cfg, err := load(p.Config, daemon.CheckPrograms)
 	if err != nil {
 		return cfg, p, err
 	}

@@ -9,17 +9,16 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
 )
 
 // What can be shown while no daemon runs: the last picture, the journal and the incidents, as they lie in the state folder.
-
-// journalFile is the journal in the state folder.
-const journalFile = "journal.jsonl"
 
 // showJournal is show for what the journal on disk answers too.
 func showJournal[T any](ctx context.Context, a *app, doing, path string, render func(*page, T)) error {
@@ -41,7 +40,7 @@ func showJournal[T any](ctx context.Context, a *app, doing, path string, render 
 
 // fromJournal answers a question from the files, and says when the journal was last written.
 func fromJournal(ctx context.Context, paths platform.Paths, path string) (json.RawMessage, time.Time, error) {
-	file := filepath.Join(paths.State, journalFile)
+	file := filepath.Join(paths.State, daemon.JournalFile)
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -65,26 +64,26 @@ func withDaemon(raw json.RawMessage, d status.Daemon) json.RawMessage {
 func (a *app) lastStatus(ctx context.Context, none error) error {
 	_, paths, _ := a.settings() // ask has said what is wrong with them
 	var raw json.RawMessage
-	written, readErr := status.ReadSnapshot(filepath.Join(paths.State, snapshotFile), &raw)
+	written, readErr := status.ReadSnapshot(filepath.Join(paths.State, daemon.SnapshotFile), &raw)
 	others := a.othersRunning(ctx)
 	switch {
 	case errors.Is(readErr, os.ErrNotExist):
-		return report(none, "no steward is running; none has been seen here yet%s. Start one with: steward run", others)
+		return terminal.Report(none, "no steward is running; none has been seen here yet%s. Start one with: steward run", others)
 	case readErr != nil:
-		return report(none, "no steward is running, and its last status cannot be read: %v%s. Start one with: steward run", readErr, others)
+		return terminal.Report(none, "no steward is running, and its last status cannot be read: %v%s. Start one with: steward run", readErr, others)
 	}
-	if err := newer(raw); err != nil {
-		return report(none, "no steward is running, and its last status cannot be shown: %v%s. Start one with: steward run", err, others)
+	if err := daemon.Newer(raw); err != nil {
+		return terminal.Report(none, "no steward is running, and its last status cannot be shown: %v%s. Start one with: steward run", err, others)
 	}
 	if shown := present(a, withDaemon(raw, status.Daemon{Since: &written}), renderStatus); shown != nil {
 		return shown
 	}
 	p := a.page()
 	seen := written // the picture is written when something changes, the heartbeat always
-	if beat, err := os.Stat(filepath.Join(paths.State, beatFile)); err == nil && beat.ModTime().After(seen) {
+	if beat, err := os.Stat(filepath.Join(paths.State, daemon.HeartbeatFile)); err == nil && beat.ModTime().After(seen) {
 		seen = beat.ModTime()
 	}
-	return report(none, "no steward is running; last seen %s (%s)%s. Start one with: steward run", p.Ago(&seen), seen.Format(time.RFC3339), others)
+	return terminal.Report(none, "no steward is running; last seen %s (%s)%s. Start one with: steward run", p.Ago(&seen), seen.Format(time.RFC3339), others)
 }
 
 // othersTime bounds the question to each steward of another user.

@@ -234,13 +234,13 @@ func (l *holds) named(name string) ([]*hold, error) {
 	}
 	switch {
 	case len(found) == 0 && len(l.troubles) > 0:
-		return nil, report(supervisor.ErrNoSubject, "release %s: no such task or agent was found, and some projects could not be read: %v", name, errors.Join(l.troubles...))
+		return nil, terminal.Report(supervisor.ErrNoSubject, "release %s: no such task or agent was found, and some projects could not be read: %v", name, errors.Join(l.troubles...))
 	case len(found) == 0:
-		return nil, report(supervisor.ErrNoSubject, "release %s: there is no such task or agent in the projects of the configuration or the current folder", name)
+		return nil, terminal.Report(supervisor.ErrNoSubject, "release %s: there is no such task or agent in the projects of the configuration or the current folder", name)
 	case len(found) > 1:
-		return nil, report(supervisor.ErrRefused, "release %s: %d things have this name; use project:kind/id", name, len(found))
+		return nil, terminal.Report(supervisor.ErrRefused, "release %s: %d things have this name; use project:kind/id", name, len(found))
 	case !found[0].held:
-		return nil, report(supervisor.ErrRefused, "release %s: it is not held", name)
+		return nil, terminal.Report(supervisor.ErrRefused, "release %s: it is not held", name)
 	}
 	return found, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/livhana/steward/platform/service"
@@ -17,11 +18,11 @@ func (a *app) pace(ctx context.Context, line *service.Line) error {
 	if err != nil {
 		return nil // the configuration is refused in its own words
 	}
-	failed := readTenure(place).failedStarts(time.Now(), hasCrashed(place))
-	if failed >= mostFailedStarts {
+	failed := daemon.ReadRun(place).FailedStarts(time.Now(), daemon.HasCrashed(place))
+	if failed >= daemon.MostFailedStarts {
 		return &givenUp{failed}
 	}
-	wait := paceAfter(failed)
+	wait := daemon.PaceAfter(failed)
 	if wait == 0 {
 		return nil
 	}
@@ -35,17 +36,6 @@ func (a *app) pace(ctx context.Context, line *service.Line) error {
 	case <-timer.C:
 	}
 	return ctx.Err()
-}
-
-// mostFailedStarts is after how many of them steward stays down and says so.
-const mostFailedStarts = 12
-
-// paceAfter is the wait before the next start.
-func paceAfter(failed int) time.Duration {
-	if failed < 2 {
-		return 0
-	}
-	return min(time.Second<<min(failed-2, 10), 30*time.Second)
 }
 
 // givenUp ends a loop of failed starts.

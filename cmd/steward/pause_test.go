@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/livhana/steward/cmd/steward/daemon"
 )
 
 // paused waits until the project is looked at, and says whether it is only observed, with the given words.
@@ -40,13 +42,13 @@ func TestPauseSurvivesTheMemory(t *testing.T) {
 	r.boot("p")
 	p := r.start("p")
 	r.steward("pause", "--why", "hands off")
-	memory := filepath.Join(r.state, memoryFile)
+	memory := filepath.Join(r.state, daemon.MemoryFile)
 	for _, damage := range []string{"-", "", `{"torn`, `{"standing": []}`, `{"version": 99}`, `{}`} {
 		r.stopped(p)
 		if damage == "-" {
 			_ = os.Remove(memory)
 		} else {
-			r.write("state/"+memoryFile, damage)
+			r.write("state/"+daemon.MemoryFile, damage)
 		}
 		p = r.start("p")
 		if !r.paused("p", "hands off") {
@@ -132,14 +134,14 @@ func TestPauseOfAnOlderSteward(t *testing.T) {
 	if err := os.MkdirAll(r.state, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r.write("state/"+memoryFile, `{"projects": {"p": {"since": "2026-01-01T00:00:00Z", "paused": "hands off"}}}`)
+	r.write("state/"+daemon.MemoryFile, `{"projects": {"p": {"since": "2026-01-01T00:00:00Z", "paused": "hands off"}}}`)
 	p := r.start("p")
 	if !r.paused("p", "hands off") {
 		t.Fatal("it is not paused")
 	}
 	r.until("the order is a file", func() bool {
 		orders, _ := filepath.Glob(filepath.Join(r.state, "orders", "pause-*.json"))
-		return len(orders) == 1 && !reads(filepath.Join(r.state, memoryFile), "hands off")
+		return len(orders) == 1 && !reads(filepath.Join(r.state, daemon.MemoryFile), "hands off")
 	})
 	r.stopped(p)
 	p = r.start("p")

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -63,8 +63,7 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	h := &daemon{app: a, dirs: dirs, cfg: cfg, paths: paths, log: slog.New(slog.DiscardHandler)}
-	refs, _, err := h.projects(cfg)
+	refs, _, err := daemon.Projects(cfg, dirs, false)
 	if err != nil {
 		return err
 	}
@@ -83,9 +82,8 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 	}
 	memory := decide.Memory{}
 	if state, err := jsonfile.Open(paths.State); err == nil {
-		h.state = state
 		defer state.Close()
-		memory = h.recalled()
+		memory = daemon.Recall(state, a.err)
 		if err := withPauses(&view, state, refs, memory); err != nil {
 			return err
 		}
@@ -102,7 +100,7 @@ func withPauses(view *decide.View, state *jsonfile.Root, refs []config.ProjectRe
 	}
 	folders := map[string]supervisor.Folder{}
 	for _, ref := range refs {
-		if folders[ref.Name], err = folderOf(ref.Path); err != nil {
+		if folders[ref.Name], err = daemon.FolderOf(ref.Path); err != nil {
 			folders[ref.Name] = supervisor.Folder{Path: ref.Path}
 		}
 	}
@@ -116,11 +114,11 @@ func withPauses(view *decide.View, state *jsonfile.Root, refs []config.ProjectRe
 
 // lookOnce observes every project without a change.
 func (a *app) lookOnce(ctx context.Context, refs []config.ProjectRef, cfg config.Config) (decide.View, error) {
-	gauge := measure.New(pathsOf(refs)...)
+	gauge := measure.New(daemon.PathsOf(refs)...)
 	gauge.Sample(time.Now())
 	view := decide.View{}
 	for _, ref := range refs {
-		p := projectOf(ref, cfg, false)
+		p := daemon.Open(ref, cfg, false)
 		for _, name := range p.Detect() {
 			s, err := p.Open(name)
 			if err != nil {
@@ -142,7 +140,7 @@ func (a *app) lookOnce(ctx context.Context, refs []config.ProjectRef, cfg config
 	case <-time.After(200 * time.Millisecond): // the processor is known from the second sample on
 	}
 	view.Now = time.Now()
-	view.Load = byName(gauge.Sample(view.Now), refs)
+	view.Load = daemon.ByProjectName(gauge.Sample(view.Now), refs)
 	return view, nil
 }
 
@@ -152,7 +150,7 @@ func processesOf(snaps []protocol.Snapshot) []decide.Process {
 	for _, s := range snaps {
 		for _, ag := range s.Agents {
 			if ag.Process.Proves() {
-				list = append(list, decide.Process{Identity: ag.Process, State: check(ag.Process)})
+				list = append(list, decide.Process{Identity: ag.Process, State: daemon.ProcessState(ag.Process)})
 				continue
 			}
 			if ag.PID == 0 {

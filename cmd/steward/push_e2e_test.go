@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 )
@@ -157,7 +158,7 @@ func TestPush(t *testing.T) {
 	if m.Topic != "alerts" || m.Priority != 5 || len(m.Actions) != 2 || m.Actions[0].Label != "Run it again" || !strings.Contains(m.Message, "steward answer") {
 		t.Fatalf("pushed: %+v", m)
 	}
-	var page pageDocument
+	var page daemon.PageDocument
 	h.until("the command's page", func() bool {
 		data, _ := os.ReadFile(h.at("home/paged"))
 		return json.Unmarshal(data, &page) == nil

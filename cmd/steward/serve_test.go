@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/supervisor"
 )
 
@@ -94,12 +95,12 @@ func TestBootIsSuggestedAfterALook(t *testing.T) {
 			desk.LookedAt = time.Now()
 		}
 		var out strings.Builder
-		tellHowToBoot(&out, &supervisor.State{Projects: []supervisor.ProjectStatus{desk}})
+		daemon.TellHowToBoot(&out, &supervisor.State{Projects: []supervisor.ProjectStatus{desk}})
 		if said := strings.Contains(out.String(), "speaks no protocol yet"); said != looked {
 			t.Errorf("looked at: %v, said: %q", looked, out.String())
 		}
 		report := supervisor.ProjectReport{Name: "p"}
-		if got := describe(report, looked); strings.Contains(got, "no protocol") != looked {
+		if got := daemon.Describe(report, looked); strings.Contains(got, "no protocol") != looked {
 			t.Errorf("looked at: %v, described as %q", looked, got)
 		}
 	}

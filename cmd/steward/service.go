@@ -13,9 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
+	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
 )
 
@@ -100,7 +102,7 @@ func ownHome(uid int) string {
 
 // refuse is an error with the exit code of what is not allowed.
 func refuse(format string, args ...any) error {
-	return report(supervisor.ErrRefused, "service: "+format, args...)
+	return terminal.Report(supervisor.ErrRefused, "service: "+format, args...)
 }
 
 // placeOf gives the files of the service that is meant.
@@ -162,7 +164,7 @@ func (a *app) spec(o serviceOptions, who service.Account, paths platform.Paths) 
 	if err != nil {
 		return s, err
 	}
-	s.Projects = pathsOf(refs)
+	s.Projects = daemon.PathsOf(refs)
 	if dir := cfg.Supervisor.StateDir; dir != "" {
 		if dir, err = config.Expand(dir, who.Home, "/"); err != nil {
 			return s, fmt.Errorf("supervisor.state_dir: %w", err)
@@ -175,9 +177,9 @@ func (a *app) spec(o serviceOptions, who service.Account, paths platform.Paths) 
 
 func (a *app) configOf(paths platform.Paths) (config.Config, error) {
 	if a.configFile != "" || os.Getenv("STEWARD_CONFIG") != "" {
-		return config.Load(paths.Config, checkPrograms)
+		return config.Load(paths.Config, daemon.CheckPrograms)
 	}
-	return config.LoadOptional(paths.Config, checkPrograms)
+	return config.LoadOptional(paths.Config, daemon.CheckPrograms)
 }
 
 // ownBinary is this program under the name that stays when it is upgraded: a link in the PATH rather than the folder
@@ -216,7 +218,7 @@ func (a *app) meant(o serviceOptions) (service.Host, service.Account, platform.P
 func lacking(err error) error {
 	var l *service.Lack
 	if errors.As(err, &l) || errors.Is(err, service.ErrNotInstalled) {
-		return report(supervisor.ErrRefused, "service: %v", err)
+		return terminal.Report(supervisor.ErrRefused, "service: %v", err)
 	}
 	if err != nil {
 		return fmt.Errorf("service: %w", err)
@@ -238,7 +240,7 @@ func (a *app) turn(ctx context.Context, verb string, o serviceOptions) error {
 		return err
 	}
 	if _, err := a.configOf(paths); err != nil && verb != "stop" {
-		return report(supervisor.ErrRefused, "service %s: the configuration is refused, so steward would not come up: %v", verb, err)
+		return terminal.Report(supervisor.ErrRefused, "service %s: the configuration is refused, so steward would not come up: %v", verb, err)
 	}
 	switch verb {
 	case "start":

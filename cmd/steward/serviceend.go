@@ -5,11 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
+	"github.com/livhana/steward/join/keep"
+	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -34,7 +38,7 @@ func (a *app) endedCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return noteVerdict(paths.State, strings.TrimSpace(result+" "+os.Getenv("EXIT_CODE")+" "+os.Getenv("EXIT_STATUS")))
+		return daemon.NoteVerdict(paths.State, strings.TrimSpace(result+" "+os.Getenv("EXIT_CODE")+" "+os.Getenv("EXIT_STATUS")))
 	}}
 }
 
@@ -45,22 +49,14 @@ func (a *app) failedCommand() *cobra.Command {
 	}}
 }
 
-// downAlert is the incident that steward itself is down.
-func downAlert() rules.Alert {
-	return rules.Alert{Kind: "steward_down", Severity: protocol.High, Foreign: true,
-		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "steward"},
-		Summary: "steward has stopped, and nobody starts it again",
-		Spoken:  "Steward has stopped, and nobody looks after your agents. Your input needed."}
-}
-
 // serviceFailed does what a steward that is down cannot: it frees what that one held, and tells the human.
 func (a *app) serviceFailed(ctx context.Context, why string) error {
 	cfg, paths, err := a.settings()
 	if err != nil {
 		cfg, paths = config.Defaults(), a.place()
-		why = cmp.Or(why, oneLine(err))
+		why = cmp.Or(why, terminal.ErrorText(err))
 	}
-	alone, err := takeState(paths.State)
+	alone, err := daemon.LockState(paths.State)
 	if errors.Is(err, platform.ErrLocked) {
 		return nil // another one is at work
 	}
@@ -68,9 +64,9 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 		defer func() { _ = alone.Unlock() }()
 	}
 	freed := a.freeAll(ctx)
-	alert := downAlert()
-	if t := readTenure(paths.State); t != nil && why == "" {
-		e := t.ending(t.Process, "")
+	alert := daemon.DownAlert()
+	if t := daemon.ReadRun(paths.State); t != nil && why == "" {
+		e := t.Ending(t.Process, "")
 		why = e.How + ": " + e.Why
 	}
 	alert.Detail = why + ". " + terminal.Plural(freed, "held task") + " released. Look into its log, then: steward service start"
@@ -107,11 +103,11 @@ func callHuman(ctx context.Context, cfg escalate.Config, state string, i escalat
 	cfg.Ntfy.ReplyTopic = "" // nobody hears an answer now
 	popups := desktop.NewPopupsIn(state)
 	defer popups.Close()
-	o := connectOutlets(popups, cfg, nil)
+	o := daemon.ConnectChannels(popups, cfg, nil)
 	n := escalate.Notice{Key: i.Key, Severity: protocol.Critical, Title: i.Summary, Text: i.Detail, Spoken: cmp.Or(i.Spoken, i.Summary)}
 	var failures []error
 	for _, name := range cfg.Channels {
-		c := o.channel(name)
+		c := o.Channel(name)
 		limited, cancel := context.WithTimeout(ctx, min(c.Deadline, 15*time.Second))
 		_, err := c.Deliver(limited, n)
 		cancel()
@@ -216,7 +212,7 @@ func (a *app) projectsOf(paths platform.Paths, who service.Account) []config.Pro
 
 // atWork reports whether a steward lives that has this state folder, whoever started it: what it holds is its own.
 func atWork(state string) bool {
-	lock, err := takeState(state)
+	lock, err := daemon.LockState(state)
 	if err == nil {
 		_ = lock.Unlock()
 	}
@@ -238,4 +234,27 @@ func (a *app) freeAs(ctx context.Context, who service.Account, paths platform.Pa
 		return []string{"held tasks could not be released: " + terminal.OneWord(out+" "+err.Error())}
 	}
 	return nil
+}
+
+// endAgents ends all agents that this user's steward has started: for the removal of the service, when no daemon runs.
+func (a *app) endAgents(ctx context.Context, paths platform.Paths) (ended int, err error) {
+	alone, err := daemon.LockState(paths.State)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // no steward has ever run here
+	}
+	if err != nil {
+		return 0, fmt.Errorf("end the agents: %w", err)
+	}
+	defer func() { _ = alone.Unlock() }()
+	root, err := jsonfile.Open(paths.State)
+	if err != nil {
+		return 0, fmt.Errorf("end the agents: %w", err)
+	}
+	defer root.Close()
+	o := keep.Options{State: paths.State, Root: root, Now: time.Now, Log: a.logger(), Environ: os.Environ(), OpenUnits: service.OpenUnits}
+	cfg, _, err := a.settings()
+	if err != nil {
+		cfg = config.Defaults()
+	}
+	return keep.EndAll(ctx, o, cfg.Keep.Stop)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -209,13 +210,13 @@ func makeLogDir(spec service.Spec) error {
 
 // forgive lets the next start count as the first: somebody wants it.
 func forgive(state string, who service.Account) {
-	t := readTenure(state)
-	if t.failedStarts(time.Now(), hasCrashed(state)) == 0 {
+	t := daemon.ReadRun(state)
+	if t.FailedStarts(time.Now(), daemon.HasCrashed(state)) == 0 {
 		return
 	}
 	t.Failed = -1 // failedStarts adds the run that this tells of
 	if data, err := json.MarshalIndent(t, "", "  "); err == nil {
-		_ = writeFor(filepath.Join(state, runFile), data, who)
+		_ = writeFor(filepath.Join(state, daemon.RunFile), data, who)
 	}
 }
 
@@ -292,4 +293,13 @@ func (a *app) rendered(o serviceOptions) ([]service.File, error) {
 	}
 	files, err := service.Renderer(o.system, who).Render(spec)
 	return files, lacking(err)
+}
+
+// leaveNote announces a restart to the steward that runs now.
+func leaveNote(state string, now time.Time, who service.Account) error {
+	data, err := daemon.HandOverNote(now, version())
+	if err != nil {
+		return err
+	}
+	return writeFor(filepath.Join(state, daemon.HandOverFile), data, who)
 }

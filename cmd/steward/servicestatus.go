@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -122,14 +123,14 @@ func gatherService(ctx context.Context, m service.Host, who service.Account, pat
 	}
 	var doc status.Document
 	asked := status.NewClient(paths.Socket).Trusting(who.UID).Get(ctx, "/v1/status", &doc)
-	switch t := readTenure(paths.State); {
+	switch t := daemon.ReadRun(paths.State); {
 	case asked == nil:
 		r.Running, r.LastEnd = doc.Version, doc.LastEnd
 	case t == nil:
-	case t.lives():
+	case t.Lives():
 		r.Trouble = fmt.Sprintf("process %d lives, and does not answer on the socket", t.PID)
 	default:
-		r.LastEnd = t.ending(t.Process, crashLeft(paths.State))
+		r.LastEnd = t.Ending(t.Process, daemon.CrashLeft(paths.State))
 	}
 	if _, err := os.Stat(r.Binary); r.Binary != "" && errors.Is(err, fs.ErrNotExist) {
 		r.Trouble = "the program is gone: " + r.Binary
@@ -141,9 +142,9 @@ func gatherService(ctx context.Context, m service.Host, who service.Account, pat
 }
 
 // readBeat reads steward's own heartbeat.
-func readBeat(state string) (heartbeatDoc, error) {
-	var d heartbeatDoc
-	data, err := os.ReadFile(filepath.Join(state, beatFile))
+func readBeat(state string) (daemon.Heartbeat, error) {
+	var d daemon.Heartbeat
+	data, err := os.ReadFile(filepath.Join(state, daemon.HeartbeatFile))
 	if err == nil {
 		err = json.Unmarshal(data, &d)
 	}
@@ -223,7 +224,9 @@ func endWords(p *page, e *status.Ending) string {
 }
 
 // endedBadly reports whether a run ended otherwise than by a wish.
-func endedBadly(e *status.Ending) bool { return e.How != endStopped && e.How != endHanded }
+func endedBadly(e *status.Ending) bool {
+	return e.How != daemon.EndStopped && e.How != daemon.EndHanded
+}
 
 // stateWords says in one line how the service is.
 func stateWords(st service.Status) string {

@@ -7,23 +7,24 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 )
 
 // The names in the state folder: what only a running service needs, and the history.
 func serviceFiles() []string {
-	return []string{beatFile, noteFile, crashFile, runFile, "status.json", "steward.lock", "steward.sock", "steward.sock.lock", "steward.log"}
+	return []string{daemon.HeartbeatFile, daemon.HandOverFile, daemon.CrashFile, daemon.RunFile, "status.json", "steward.lock", "steward.sock", "steward.sock.lock", "steward.log"}
 }
 
 func historyFiles() []string {
-	return []string{"incidents", "journal.jsonl*", memoryFile, memoryFile + ".bad", "learnt.json", "crash-*.txt"}
+	return []string{"incidents", "journal.jsonl*", daemon.MemoryFile, daemon.MemoryFile + ".bad", "learnt.json", "crash-*.txt"}
 }
 
 // tidyUp removes what the service has left in its own folders; with purge the history too. Files that nobody here has
 // made stay, and so does everything while another steward runs.
 func tidyUp(paths platform.Paths, refs []config.ProjectRef, o serviceOptions) (gone, notes []string) {
-	alone, err := takeState(paths.State)
+	alone, err := daemon.LockState(paths.State)
 	switch {
 	case errors.Is(err, platform.ErrLocked):
 		return nil, []string{"a steward still runs with " + paths.State + "; its files stay"}
@@ -73,8 +74,8 @@ func purgeProjects(refs []config.ProjectRef) (gone, notes []string) {
 			}
 			continue
 		}
-		for _, ad := range adapters {
-			own := ad.own(ref.Path)
+		for _, ad := range daemon.Adapters {
+			own := ad.Own(ref.Path)
 			rel, err := filepath.Rel(ref.Path, own)
 			if err == nil {
 				_, err = root.Lstat(rel)

@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/config"
-	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/join/task"
-	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
@@ -70,16 +70,8 @@ func (a *app) openDesk(project, doing string) (*taskClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &taskClient{app: a, dir: dir, client: connect(dir), remote: status.NewClient(paths.Socket)}, nil
+	return &taskClient{app: a, dir: dir, client: daemon.Connect(dir), remote: status.NewClient(paths.Socket)}, nil
 }
-
-// connect is a client for the tasks of the project at dir.
-func connect(dir string) *agentstatus.Client {
-	return agentstatus.Connect(dir, agentstatus.ClientOptions{Guard: guardLock, Alive: mayLive})
-}
-
-// mayLive is false only for a process that is proved to be gone.
-func mayLive(id protocol.Identity) bool { return check(id) != heartbeat.ProcessGone }
 
 func (d *taskClient) close() { d.client.Close() }
 
@@ -125,23 +117,23 @@ func (d *taskClient) task(ctx context.Context, id string) (agentstatus.Detail, e
 func taskError(err error, doing string) error {
 	var invalid *agentstatus.InvalidError
 	var ambiguous *agentstatus.AmbiguousError
-	var said reported
+	var said terminal.Reported
 	switch {
 	case err == nil || errors.As(err, &said):
 		return err
 	case errors.As(err, &invalid):
 		return usageError{problemLines(doing, invalid.Problems)}
 	case errors.As(err, &ambiguous):
-		return report(errors.Join(supervisor.ErrNoSubject, err), "%s: %s can mean several tasks: %s", doing, ambiguous.Prefix, strings.Join(ambiguous.IDs, ", "))
+		return terminal.Report(errors.Join(supervisor.ErrNoSubject, err), "%s: %s can mean several tasks: %s", doing, ambiguous.Prefix, strings.Join(ambiguous.IDs, ", "))
 	case errors.Is(err, agentstatus.ErrNoTask):
-		return report(errors.Join(supervisor.ErrNoSubject, err), "%s: %v; see: steward tasks", doing, err)
+		return terminal.Report(errors.Join(supervisor.ErrNoSubject, err), "%s: %v; see: steward tasks", doing, err)
 	case errors.Is(err, jsonfile.ErrExist):
 		which := strings.TrimSuffix(err.Error(), ": "+jsonfile.ErrExist.Error())
-		return report(errors.Join(supervisor.ErrRefused, err), "%s: %s is there already; use another id, or none", doing, which)
+		return terminal.Report(errors.Join(supervisor.ErrRefused, err), "%s: %s is there already; use another id, or none", doing, which)
 	case errors.Is(err, agentstatus.ErrEnded), errors.Is(err, agentstatus.ErrTaken), errors.Is(err, task.ErrNeedsHuman):
-		return report(errors.Join(supervisor.ErrRefused, err), "%s: %v", doing, err)
+		return terminal.Report(errors.Join(supervisor.ErrRefused, err), "%s: %v", doing, err)
 	}
-	return report(err, "%s: %v", doing, err)
+	return terminal.Report(err, "%s: %v", doing, err)
 }
 
 // problemLines has a line for each thing that is wrong.
@@ -162,21 +154,11 @@ func (d *taskClient) picture(ctx context.Context) (doc status.Document, project 
 		return doc, "", false
 	}
 	for _, p := range doc.Projects {
-		if p.Mode[agentstatus.Name] == "act" && sameFolder(p.Path, d.dir) {
+		if p.Mode[agentstatus.Name] == "act" && platform.SameFolder(p.Path, d.dir) {
 			return doc, p.Name, true
 		}
 	}
 	return doc, "", false
-}
-
-// sameFolder compares two paths as folders: links may lead to the same one.
-func sameFolder(a, b string) bool {
-	if filepath.Clean(a) == filepath.Clean(b) {
-		return true
-	}
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // maxInput bounds a document that is given on the command line.

@@ -97,7 +97,7 @@ func (d *taskClient) next(ctx context.Context, k agentstatus.Claim, patience tim
 			why = d.nothing(ctx, k.Agent)
 		}
 		if over(patience, end) {
-			return report(supervisor.ErrNoSubject, "%s: there is none for %s now: %s", taking, k.Agent, why)
+			return terminal.Report(supervisor.ErrNoSubject, "%s: there is none for %s now: %s", taking, k.Agent, why)
 		}
 		if why != "" && why != told {
 			told = why

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -363,7 +364,7 @@ func (d *taskClient) follow(ctx context.Context, r agentstatus.Request, state st
 
 // shownProject is the folder as a command line to paste needs it: nothing where the reader stands in it.
 func (d *taskClient) shownProject() string {
-	if here, err := filepath.Abs("."); err == nil && sameFolder(here, d.dir) {
+	if here, err := filepath.Abs("."); err == nil && platform.SameFolder(here, d.dir) {
 		return ""
 	}
 	return d.dir

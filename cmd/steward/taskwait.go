@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -186,8 +187,8 @@ func (d *taskClient) troubleInFiles(ctx context.Context, name string) (text stri
 	if err != nil {
 		return "", false
 	}
-	ad, _ := adapterNamed(agentstatus.Name)
-	speaker := ad.open(d.dir, cfg, guardLock)
+	ad, _ := daemon.AdapterNamed(agentstatus.Name)
+	speaker := ad.Open(d.dir, cfg, daemon.GuardLock)
 	defer speaker.Close()
 	now := time.Now()
 	snap := speaker.Observe(ctx, protocol.Look{Now: now, Since: now})
@@ -200,7 +201,7 @@ func (d *taskClient) troubleInFiles(ctx context.Context, name string) (text stri
 	case g.Idle:
 		return "", false
 	}
-	if silent := now.Sub(g.Beat.Last()); silent > cfg.Heartbeat.Dead && !(g.Process.Proves() && mayLive(g.Process)) {
+	if silent := now.Sub(g.Beat.Last()); silent > cfg.Heartbeat.Dead && !(g.Process.Proves() && daemon.MayLive(g.Process)) {
 		return fmt.Sprintf("%s has shown no heartbeat for %s", terminal.Clean(name), terminal.Short(silent)), false
 	}
 	return "", false

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -42,19 +43,6 @@ func (a *app) viewCommands() []*cobra.Command {
 	}
 	statusCmd.Flags().BoolVar(&watch, "watch", false, "draw it again every two seconds until Ctrl-C")
 	return append([]*cobra.Command{statusCmd, a.explainCommand(), a.logCommand(), a.logsCommand(), a.capacityCommand()}, a.listCommands()...)
-}
-
-// reported is an error in its final words: one clean line. It is still what it was made of.
-type reported struct {
-	text string
-	err  error
-}
-
-func (e reported) Error() string { return e.text }
-func (e reported) Unwrap() error { return e.err }
-
-func report(err error, format string, args ...any) error {
-	return reported{terminal.Clean(fmt.Sprintf(format, args...)), err}
 }
 
 // reach finds the files and the socket of this user's steward. A configuration that is refused is no reason to keep
@@ -94,9 +82,9 @@ func failed(err error, doing string) error {
 	}
 	verb, _, _ := strings.Cut(doing, " ")
 	if strings.HasPrefix(err.Error(), verb+" ") {
-		return report(err, "%v", err)
+		return terminal.Report(err, "%v", err)
 	}
-	return report(err, "%s: %v", doing, err)
+	return terminal.Report(err, "%s: %v", doing, err)
 }
 
 // show asks the daemon for a document and prints it: as it came, or as text.
@@ -156,7 +144,7 @@ func (a *app) watchedStatus(ctx context.Context) (doc status.Document, err error
 	err = a.ask(ctx, "show the status", func(c *status.Client) error { return c.Get(ctx, "/v1/status", &doc) })
 	if errors.Is(err, status.ErrNoDaemon) {
 		_, paths, _ := a.settings() // ask has said what is wrong with them
-		if written, unread := status.ReadSnapshot(filepath.Join(paths.State, snapshotFile), &doc); unread == nil {
+		if written, unread := status.ReadSnapshot(filepath.Join(paths.State, daemon.SnapshotFile), &doc); unread == nil {
 			doc.Daemon, err = &status.Daemon{Since: &written}, nil
 		}
 	}
@@ -245,11 +233,9 @@ func loadLine(l supervisor.LoadReport) string {
 	return line
 }
 
-// shownFaults and shownFindings bound what a project's files may take of the screen.
+// shownFindings and shownDone bound what a project's files may take of the screen.
 const (
-	shownFaults   = 5
 	shownFindings = 3
-	shownRepairs  = 3
 	shownDone     = 5
 )
 
@@ -269,14 +255,14 @@ func projectsPart(p *page, projects []supervisor.ProjectReport) {
 		for _, note := range r.Notes {
 			p.Styled(terminal.Dim, "    %s", terminal.Clean(note))
 		}
-		for _, f := range r.Faults[:min(len(r.Faults), shownFaults)] {
+		for _, f := range r.Faults[:min(len(r.Faults), daemon.ShownFaults)] {
 			p.Styled(terminal.Red, "    %s: %s", terminal.Clean(f.Path), terminal.Clean(f.Problem))
 		}
 		for _, f := range r.Findings[:min(len(r.Findings), shownFindings)] {
 			p.Styled(terminal.Dim, "    %s", findingLine(f.Severity, f.Subject, f.Field, f.Path, f.Text))
 		}
 		repairLines(p, r.Repairs)
-		if rest := max(len(r.Faults)-shownFaults, 0) + max(len(r.Findings)-shownFindings, 0); rest > 0 {
+		if rest := max(len(r.Faults)-daemon.ShownFaults, 0) + max(len(r.Findings)-shownFindings, 0); rest > 0 {
 			p.Styled(terminal.Dim, "    and %d more; see: steward status -o json", rest)
 		}
 	}
@@ -297,17 +283,17 @@ func inFile(file, text string) string {
 
 // repairLines say what would be done if it might, and what it waits for.
 func repairLines(p *page, repairs []supervisor.RepairReport) {
-	for _, r := range repairs[:min(len(repairs), shownRepairs)] {
+	for _, r := range repairs[:min(len(repairs), daemon.ShownRepairs)] {
 		p.Styled(terminal.Yellow, "    would %s %s: %s; waits for: %s", terminal.Clean(string(r.Verb)), terminal.Clean(r.Subject), terminal.Clean(r.Why), terminal.Clean(r.WaitsFor))
 	}
-	if rest := len(repairs) - shownRepairs; rest > 0 {
+	if rest := len(repairs) - daemon.ShownRepairs; rest > 0 {
 		p.Styled(terminal.Dim, "    and %s more; see: steward status -o json", terminal.Plural(rest, "repair"))
 	}
 }
 
 func spokenBy(r supervisor.ProjectReport) string {
 	switch {
-	case unusable(r):
+	case daemon.Unusable(r):
 		return "not usable now"
 	case len(r.Protocols) == 0:
 		return "no protocol yet"

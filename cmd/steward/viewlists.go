@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ func (a *app) listCommands() []*cobra.Command {
 	return []*cobra.Command{
 		listOf(a, "agents", "List the agents and the verdicts on them", agentStates, renderAgents),
 		a.tasksCommand(),
-		listOf(a, "locks", "List the locks that agents hold, in files and in the kernel; those of steward lock run have the protocol "+realLocks, lockStates, renderLocks),
+		listOf(a, "locks", "List the locks that agents hold, in files and in the kernel; those of steward lock run have the protocol "+daemon.RealLocks, lockStates, renderLocks),
 		a.incidentsCommand(),
 		{
 			Use: "goals", Short: "Show the protocol's success metrics against their targets", Example: "  steward goals",

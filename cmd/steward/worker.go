@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -102,7 +103,7 @@ func (a *app) work(ctx context.Context, f workerFlags) error {
 		defer cancel()
 		return a.supervised(ctx, dir)
 	}
-	o.Client = connect(dir)
+	o.Client = daemon.Connect(dir)
 	defer o.Client.Close()
 	var unwatch func()
 	o.Hints, unwatch = a.taskHints(ctx, dir)

@@ -200,3 +200,65 @@ func directive(t *protocol.Task) string {
 	}
 	return fmt.Sprintf(" You had asked: “%s”", t.Directive)
 }
+
+// clock is a time of day for people.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
+
+// datedAfter is how long ago a moment must be to be told with its date.
+const datedAfter = 20 * time.Hour
+
+// moment is clock with the date where it is another day's.
+func moment(t, now time.Time) string {
+	if now.Sub(t) > datedAfter {
+		return t.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	return clock(t)
+}
+
+// span is a length of time for people.
+func span(d time.Duration) string {
+	if d >= 2*time.Minute && d%time.Minute == 0 {
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d s", d.Round(time.Second)/time.Second)
+}
+
+// The options that steward itself offers for a task that needs a decision.
+const (
+	OptionRetry    = "retry"    // issue it again, whatever the rules say
+	OptionComplete = "complete" // the work itself is done: what waits for it may begin
+	OptionLeave    = "leave"    // leave it as it is
+	OptionDone     = "done"     // the human has taken care of it
+	OptionWait     = "wait"     // for the rules to take their course
+	OptionGiveUp   = "give_up"  // end the tasks of a dead agent
+)
+
+// ofFailure, ofDecision and ofDeath are what steward itself offers: for a task that failed for good, one that leaves
+// something for the human to do, and an agent that died at its tasks.
+func ofFailure(t *protocol.Task, act bool) []rules.Option {
+	if !act {
+		return []rules.Option{{ID: OptionLeave, Label: "Leave it"}}
+	}
+	list := []rules.Option{{ID: OptionRetry, Label: "Run it again"}, {ID: OptionLeave, Label: "Leave it"}}
+	if t.Answers {
+		list = append(list, rules.Option{ID: OptionComplete, Label: "It is done"})
+	}
+	return list
+}
+
+func ofDecision(act bool) []rules.Option {
+	if !act {
+		return []rules.Option{{ID: OptionDone, Label: "Taken care of"}}
+	}
+	return []rules.Option{{ID: OptionDone, Label: "Taken care of"}, {ID: OptionRetry, Label: "Run it again"}}
+}
+
+func ofDeath() []rules.Option {
+	return []rules.Option{{ID: OptionRetry, Label: "Issue its tasks again"}, {ID: OptionWait, Label: "Wait"},
+		{ID: OptionGiveUp, Label: "Give its tasks up", Dangerous: true}}
+}
+
+// CareOptions is offered where steward itself can do nothing: it settles the incident, with the human's reason.
+func CareOptions() []rules.Option {
+	return []rules.Option{{ID: OptionDone, Label: "Taken care of"}}
+}

@@ -267,3 +267,65 @@ func scheduled(t *protocol.Task) bool {
 	n := len(t.Attempts)
 	return n > 0 && !t.Attempts[n-1].Committed
 }
+
+// completed is the verdict on a task that ended well.
+var completed = TaskVerdict{State: protocol.TaskDone, Reason: protocol.ReasonCompleted, Why: "completed"}
+
+// settles reports whether the task was completed by the result that lies there, and nothing was left to do about it. Most
+// tasks of a project are settled, and each costs a decision no more than this. Once a day one is looked at all the same, so
+// that it is known when it was last seen.
+func (m *TaskMemory) settles(t *protocol.Task, at time.Time) bool {
+	return m != nil && m.Settled != "" && at.Sub(m.Looked) < 24*time.Hour && t.Outcome != nil && t.Outcome.Ref.Sum == m.Settled && t.Hold == nil && t.Late == nil && !t.Reopened &&
+		!t.Cancelled && !t.Outcome.Unrecorded && m.Run == 1+len(Committed(t)) && (!t.Foreign || m.Asked == t.Ref.Sum)
+}
+
+// settledBy is the sum of the result that settles the task, "" while something is still to be done about it.
+func (k *taskJudge) settledBy() string {
+	o := k.t.Outcome
+	if k.verdict != completed || k.unsettled || o == nil || !o.Succeeded() || len(o.ForHuman) > 0 || k.t.Cancelled || k.t.Late != nil || k.t.Hold != nil {
+		return ""
+	}
+	return o.Ref.Sum
+}
+
+// requests knows what was asked for last in one snapshot. It is worked out only when somebody asks.
+type requests struct {
+	s        *protocol.Snapshot
+	payloads map[string]time.Time
+	related  map[string]time.Time
+}
+
+// after says whether the orchestrator has asked for the same work again, "" if not.
+func (r *requests) after(t *protocol.Task) string {
+	if r.payloads == nil {
+		r.count()
+	}
+	switch {
+	case t.Payload != "" && r.payloads[t.Payload].After(t.Created):
+		return "a newer request asks for the same"
+	case r.related[t.ID].After(t.Created):
+		return "a newer request refers to it"
+	}
+	return ""
+}
+
+func (r *requests) count() {
+	r.payloads, r.related = map[string]time.Time{}, map[string]time.Time{}
+	note := func(newest map[string]time.Time, key string, at time.Time) {
+		if key != "" && at.After(newest[key]) {
+			newest[key] = at
+		}
+	}
+	for i := range r.s.Tasks {
+		t := &r.s.Tasks[i]
+		if t.Ref.Path == "" || t.Cancelled {
+			continue
+		}
+		note(r.payloads, t.Payload, t.Created)
+		for _, id := range t.Related {
+			if id != t.ID {
+				note(r.related, id, t.Created)
+			}
+		}
+	}
+}

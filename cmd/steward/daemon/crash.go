@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 )
 
 // catchCrash has a crash leave its report in the state folder.
-func (h *daemon) catchCrash() {
-	f, err := os.OpenFile(filepath.Join(h.paths.State, crashFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+func (h *Daemon) catchCrash() {
+	f, err := os.OpenFile(filepath.Join(h.paths.State, CrashFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err == nil {
 		err = errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close())
 	}
@@ -26,14 +26,14 @@ func (h *daemon) catchCrash() {
 }
 
 // crashLeft is the report that a crash has left and no run has taken up yet.
-func crashLeft(state string) string {
-	data, _ := os.ReadFile(filepath.Join(state, crashFile))
+func CrashLeft(state string) string {
+	data, _ := os.ReadFile(filepath.Join(state, CrashFile))
 	return string(data)
 }
 
 // hasCrashed reports whether a crash has left its report.
-func hasCrashed(state string) bool {
-	info, err := os.Stat(filepath.Join(state, crashFile))
+func HasCrashed(state string) bool {
+	info, err := os.Stat(filepath.Join(state, CrashFile))
 	return err == nil && info.Size() > 0
 }
 
@@ -43,9 +43,9 @@ func crashAlert() rules.Alert {
 }
 
 // tellOfCrash raises an incident when the last run ended by a defect.
-func (h *daemon) tellOfCrash() {
+func (h *Daemon) tellOfCrash() {
 	last := h.tenure.Last
-	if last == nil || last.How != endCrashed && last.How != endWatchdog && last.How != endMemory {
+	if last == nil || last.How != EndCrashed && last.How != endWatchdog && last.How != endMemory {
 		return
 	}
 	alert := crashAlert()
@@ -60,7 +60,7 @@ func (h *daemon) tellOfCrash() {
 const healthyAfter = 10 * time.Minute
 
 // recover settles the incident of a crash once this run has lasted.
-func (h *daemon) recover(now time.Time) {
+func (h *Daemon) recover(now time.Time) {
 	if h.recovered || now.Sub(h.tenure.Started) < healthyAfter {
 		return
 	}
@@ -74,9 +74,9 @@ func (h *daemon) recover(now time.Time) {
 const keptCrashes = 5
 
 // setCrashAside gives the report that a crashed run left, and keeps it under a name with its time.
-func (h *daemon) saveCrashLog(now time.Time) string {
-	path := filepath.Join(h.paths.State, crashFile)
-	report := crashLeft(h.paths.State)
+func (h *Daemon) saveCrashLog(now time.Time) string {
+	path := filepath.Join(h.paths.State, CrashFile)
+	report := CrashLeft(h.paths.State)
 	if report == "" {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -10,12 +10,13 @@ import (
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
 // doors are the supervisor's ways to the world.
-func (h *daemon) deps() supervisor.Deps {
+func (h *Daemon) deps() supervisor.Deps {
 	d := supervisor.Deps{
 		Measure:   h.measure,
 		Usage:     h.gauge.Usage,
@@ -29,7 +30,7 @@ func (h *daemon) deps() supervisor.Deps {
 			return protocol.Identity(id), err == nil
 		},
 		Follow:    func(id protocol.Identity) { _ = h.exits.Add(proc.Identity(id)) },
-		Check:     check,
+		Check:     ProcessState,
 		Stop:      h.stop,
 		Hints:     h.hints,
 		Exits:     h.gone,
@@ -51,12 +52,12 @@ func (h *daemon) deps() supervisor.Deps {
 
 // measure reads the gauges. Close to the limit it also finds out who uses most, for the notices; while nobody is
 // registered there is nobody to hold back, and the scan of all processes is spared.
-func (h *daemon) measure(now time.Time) capacity.Load {
+func (h *Daemon) measure(now time.Time) capacity.Load {
 	load := h.gauge.Sample(now)
 	h.mu.Lock()
 	cfg, refs := h.cfg.Capacity, h.watched
 	h.mu.Unlock()
-	load = byName(load, refs)
+	load = ByProjectName(load, refs)
 	if p := h.loop.State(); cfg.IsNear(load) && p != nil && p.Plan.Agents.Len() > 0 {
 		load.Consumers = h.consumers()
 	}
@@ -64,13 +65,13 @@ func (h *daemon) measure(now time.Time) capacity.Load {
 }
 
 // consumers are the largest ones, as many as a notice names of each kind.
-func (h *daemon) consumers() []protocol.Consumer { return h.gauge.Candidates(capacity.ConsumersShown) }
+func (h *Daemon) consumers() []protocol.Consumer { return h.gauge.Candidates(capacity.ConsumersShown) }
 
 // freshFor is how old a reading may be that is shown to somebody who watches.
 const freshFor = 900 * time.Millisecond
 
 // freshLoad is the picture with the load of this moment: the loop keeps the one on which it decided last.
-func (h *daemon) freshLoad(p *supervisor.State) *supervisor.State {
+func (h *Daemon) freshLoad(p *supervisor.State) *supervisor.State {
 	now := time.Now()
 	if age := now.Sub(p.View.Load.At); age >= 0 && age < freshFor {
 		return p
@@ -80,7 +81,7 @@ func (h *daemon) freshLoad(p *supervisor.State) *supervisor.State {
 	return &fresh
 }
 
-func (h *daemon) watch(project, root string, dirs []string) error {
+func (h *Daemon) watch(project, root string, dirs []string) error {
 	if h.watcher == nil {
 		return h.unwatched
 	}
@@ -93,7 +94,7 @@ func (h *daemon) watch(project, root string, dirs []string) error {
 }
 
 // passHints hands on what the watcher sees. Its queue merges what the loop is too busy to take.
-func (h *daemon) passHints(ctx context.Context) error {
+func (h *Daemon) passHints(ctx context.Context) error {
 	if h.watcher == nil {
 		<-ctx.Done()
 		return nil
@@ -112,7 +113,7 @@ func (h *daemon) passHints(ctx context.Context) error {
 	}
 }
 
-func (h *daemon) passExits(ctx context.Context) error {
+func (h *Daemon) passExits(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -127,7 +128,7 @@ func (h *daemon) passExits(ctx context.Context) error {
 	}
 }
 
-func check(id protocol.Identity) heartbeat.ProcessState {
+func ProcessState(id protocol.Identity) heartbeat.ProcessState {
 	switch proc.Check(proc.Identity(id)) {
 	case proc.Alive:
 		return heartbeat.ProcessAlive
@@ -140,7 +141,7 @@ func check(id protocol.Identity) heartbeat.ProcessState {
 }
 
 // tell enters an alert into the ledger; the dispatcher takes it from there.
-func (h *daemon) tell(a rules.Alert) error {
+func (h *Daemon) tell(a rules.Alert) error {
 	a.Options = h.escalation().Mark(a.Options)
 	i, outcome, err := h.ledger.Raise(a, time.Now())
 	if outcome == rules.OutcomeNew || outcome == rules.OutcomeReopened {
@@ -148,3 +149,11 @@ func (h *daemon) tell(a rules.Alert) error {
 	}
 	return err
 }
+
+// connect is a client for the tasks of the project at dir.
+func Connect(dir string) *agentstatus.Client {
+	return agentstatus.Connect(dir, agentstatus.ClientOptions{Guard: GuardLock, Alive: MayLive})
+}
+
+// mayLive is false only for a process that is proved to be gone.
+func MayLive(id protocol.Identity) bool { return ProcessState(id) != heartbeat.ProcessGone }

@@ -1,10 +1,9 @@
-package main
+package daemon
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,23 +12,24 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
-	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
 // newKeeper makes the keeper of the [[agent]] rows. It looks at nothing yet.
-func (h *daemon) newKeeper() *keep.Keeper {
+func (h *Daemon) newKeeper() *keep.Keeper {
 	return keep.New(keep.Options{State: h.paths.State, Root: h.state, Now: time.Now, Log: h.log, Environ: os.Environ(), Doors: h.keeperDeps(),
-		OpenUnits: service.OpenUnits, Managed: h.manager == managerSystemd})
+		OpenUnits: service.OpenUnits, Managed: h.o.Manager == managerSystemd})
 }
 
 // keepAgents starts and keeps the agents of the configuration until the daemon is left; they live on.
-func (h *daemon) keepAgents(ctx context.Context) error {
+func (h *Daemon) keepAgents(ctx context.Context) error {
 	k := h.newKeeper()
 	h.mu.Lock()
 	h.keeper = k
@@ -45,10 +45,12 @@ func (h *daemon) keepAgents(ctx context.Context) error {
 const firstPicture = 20 * time.Millisecond
 
 // onPicture has the agents looked at again as soon as the gate can answer. Those that live already were adopted meanwhile.
-func (h *daemon) onState(ctx context.Context) {
+func (h *Daemon) onState(ctx context.Context) {
 	for h.loop.State() == nil {
-		if rest(ctx, firstPicture) != nil {
+		select {
+		case <-ctx.Done():
 			return
+		case <-time.After(firstPicture):
 		}
 	}
 	h.mu.Lock()
@@ -58,7 +60,7 @@ func (h *daemon) onState(ctx context.Context) {
 }
 
 // keptAgents tells of the agents that this steward starts.
-func (h *daemon) keptAgents() []status.Kept {
+func (h *Daemon) keptAgents() []status.Kept {
 	h.mu.Lock()
 	k := h.keeper
 	h.mu.Unlock()
@@ -73,7 +75,7 @@ func (h *daemon) keptAgents() []status.Kept {
 }
 
 // restartAgent ends an agent of an [[agent]] row and starts it anew. A held agent stays as it is: it would not start again.
-func (h *daemon) restartAgent(ctx context.Context, a status.Kept, why string) (status.Kept, error) {
+func (h *Daemon) restartAgent(ctx context.Context, a status.Kept, why string) (status.Kept, error) {
 	subject := protocol.Subject{Project: a.Project, Protocol: agentstatus.Name, Kind: protocol.KindAgent, ID: a.Agent}
 	if h.holdsAgent(keep.Row{Project: a.Project, Name: a.Agent}) {
 		return a, fmt.Errorf("%w: %s is held, and would not start again; first: steward release %s:agent/%s", supervisor.ErrRefused, a.Agent, a.Project, a.Agent)
@@ -84,7 +86,7 @@ func (h *daemon) restartAgent(ctx context.Context, a status.Kept, why string) (s
 	now, err := k.Restart(ctx, a.Project, a.Agent)
 	note := supervisor.Entry{At: time.Now(), Kind: "change", Subject: subject, Verb: "restart", Text: why}
 	if err != nil {
-		note.Error = oneLine(err)
+		note.Error = terminal.ErrorText(err)
 	}
 	if e := h.journal.Write(note); e != nil {
 		h.log.Error("journal", "error", e)
@@ -94,7 +96,7 @@ func (h *daemon) restartAgent(ctx context.Context, a status.Kept, why string) (s
 
 // setAgents has the keeper follow the configuration. Agents of projects that this run was not asked to supervise are
 // neither started nor ended.
-func (h *daemon) setAgents(cfg config.Config) {
+func (h *Daemon) setAgents(cfg config.Config) {
 	h.mu.Lock()
 	k := h.keeper
 	h.mu.Unlock()
@@ -107,12 +109,12 @@ func (h *daemon) setAgents(cfg config.Config) {
 		return
 	}
 	rows, aside := keptRows(cfg, refs)
-	if len(h.dirs) == 0 {
+	if len(h.o.Dirs) == 0 {
 		for _, r := range aside {
 			h.log.Warn("the agent's project is not supervised, so it is not started; add it to the configuration", "agent", r.Name, "project", r.Dir)
 		}
 	}
-	k.Set(keepConfig(cfg), rows, aside)
+	k.Set(KeepConfig(cfg), rows, aside)
 }
 
 // keptRows resolves the [[agent]] rows: those of supervised projects, and the others.
@@ -134,7 +136,7 @@ func keptRows(cfg config.Config, refs []config.ProjectRef) (rows, aside []keep.R
 		}
 		supervised := false
 		for _, ref := range refs {
-			if sameFolder(ref.Path, dir) {
+			if platform.SameFolder(ref.Path, dir) {
 				r.Project, supervised = ref.Name, true
 			}
 		}
@@ -148,16 +150,16 @@ func keptRows(cfg config.Config, refs []config.ProjectRef) (rows, aside []keep.R
 }
 
 // keeperDoors are the keeper's ways to the project's files, to the gate, and to the human.
-func (h *daemon) keeperDeps() keep.Deps {
-	me := selfIdentity()
+func (h *Daemon) keeperDeps() keep.Deps {
+	me := SelfIdentity()
 	client := func(row keep.Row, do func(*agentstatus.Client) error) error {
 		h.mu.Lock()
 		cfg := h.cfg
 		h.mu.Unlock()
-		if !registersIn(row.Dir, cfg) {
+		if !RegistersIn(row.Dir, cfg) {
 			return nil // the keeper's own record is where it is known
 		}
-		c := connect(row.Dir)
+		c := Connect(row.Dir)
 		defer c.Close()
 		return do(c)
 	}
@@ -186,7 +188,7 @@ func (h *daemon) keeperDeps() keep.Deps {
 }
 
 // admitAgent asks the gate by the load of the last sample.
-func (h *daemon) admitAgent(row keep.Row) (ok bool, why string, again time.Duration) {
+func (h *Daemon) admitAgent(row keep.Row) (ok bool, why string, again time.Duration) {
 	v := h.admissions.Ask(supervisor.Admission{}, time.Now())
 	if v == nil {
 		return false, "", 0 // nothing is measured yet; onPicture asks again
@@ -195,7 +197,7 @@ func (h *daemon) admitAgent(row keep.Row) (ok bool, why string, again time.Durat
 }
 
 // holdsAgent reports whether the operator holds the agent.
-func (h *daemon) holdsAgent(row keep.Row) bool {
+func (h *Daemon) holdsAgent(row keep.Row) bool {
 	p := h.loop.State()
 	if p == nil {
 		return false
@@ -228,7 +230,7 @@ func agentAlert(row keep.Row) rules.Alert {
 }
 
 // tellOfAgent calls the human. The same failure, told again by the next run, is the same call.
-func (h *daemon) tellOfAgent(row keep.Row, why string, life int) error {
+func (h *Daemon) tellOfAgent(row keep.Row, why string, life int) error {
 	a := agentAlert(row)
 	a.Blocking, a.Lasting, a.Occurrence = true, true, fmt.Sprintf("life %d", life)
 	a.Summary = "Agent " + row.Name + " fails again and again, and is not started any more"
@@ -238,12 +240,12 @@ func (h *daemon) tellOfAgent(row keep.Row, why string, life int) error {
 }
 
 // wantedAgain reports whether the human has answered that call with a new start.
-func (h *daemon) wantedAgain(row keep.Row, since time.Time) bool {
+func (h *Daemon) wantedAgain(row keep.Row, since time.Time) bool {
 	i, err := h.ledger.Find(agentAlert(row).Key)
 	return err == nil && i.Answer != nil && i.Answer.Option == optionStartAgain && i.Answer.At.After(since)
 }
 
-func (h *daemon) agentRecovered(row keep.Row) {
+func (h *Daemon) agentRecovered(row keep.Row) {
 	a := agentAlert(row)
 	a.Resolve, a.Detail = true, "it is started again, or not wanted any more"
 	if err := h.tell(a); err != nil {
@@ -251,25 +253,21 @@ func (h *daemon) agentRecovered(row keep.Row) {
 	}
 }
 
-// endAgents ends all agents that this user's steward has started: for the removal of the service, when no daemon runs.
-func (a *app) endAgents(ctx context.Context, paths platform.Paths) (ended int, err error) {
-	alone, err := takeState(paths.State)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // no steward has ever run here
-	}
-	if err != nil {
-		return 0, fmt.Errorf("end the agents: %w", err)
-	}
-	defer func() { _ = alone.Unlock() }()
-	root, err := jsonfile.Open(paths.State)
-	if err != nil {
-		return 0, fmt.Errorf("end the agents: %w", err)
-	}
-	defer root.Close()
-	o := keep.Options{State: paths.State, Root: root, Now: time.Now, Log: a.logger(), Environ: os.Environ(), OpenUnits: service.OpenUnits}
-	cfg, _, err := a.settings()
-	if err != nil {
-		cfg = config.Defaults()
-	}
-	return keep.EndAll(ctx, o, cfg.Keep.Stop)
+// registersIn reports whether an agent of this folder is entered in the registry of protocol 000: that protocol is spoken
+// there, or none is. Where another one is spoken alone, its own files name its agents, and 000 is laid down by boot only.
+func RegistersIn(dir string, cfg config.Config) bool {
+	return agentstatus.Detect(dir) || len(Open(config.ProjectRef{Path: dir}, cfg, false).Detect()) == 0
+}
+
+// keepConfig is [keep] as the policy reads it.
+func KeepConfig(cfg config.Config) keep.Config {
+	k := cfg.Keep
+	// The daemon writes a heartbeat for who has lived for a second: that is the first sign of an agent's own life.
+	return keep.Config{Place: k.Place, Backoff: k.Backoff, MaxBackoff: k.MaxBackoff, Burst: k.Burst, Within: k.Within, Stop: k.Stop, Ready: time.Second}
+}
+
+// selfIdentity is this process.
+func SelfIdentity() protocol.Identity {
+	id, _ := proc.Inspect(os.Getpid())
+	return protocol.Identity(id)
 }

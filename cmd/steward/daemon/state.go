@@ -1,13 +1,15 @@
-package main
+package daemon
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/livhana/steward/capacity"
@@ -18,9 +20,9 @@ import (
 )
 
 const (
-	memoryFile   = "memory.json"
+	MemoryFile   = "memory.json"
 	learntFile   = "learnt.json"
-	snapshotFile = "status.json"
+	SnapshotFile = "status.json"
 )
 
 // lessons is learnt.json. A file without a version is of the first one, in which the costs stood at the top.
@@ -42,14 +44,14 @@ func (l *lessons) UnmarshalJSON(data []byte) error {
 
 // save stores the loop's memory durably. What work costs lies in a file of its own: it changes seldom, and outlives a
 // memory that has to be set aside.
-func (h *daemon) save(m decide.Memory) error {
+func (h *Daemon) save(m decide.Memory) error {
 	learnt := m.Gate.Learnt
 	m.Gate.Learnt, m.Version = nil, stateVersion
 	data, err := m.Encode()
 	if err != nil {
 		return err
 	}
-	if err := h.put(memoryFile, data); err != nil {
+	if err := h.put(MemoryFile, data); err != nil {
 		return err
 	}
 	if mark := learnt.Mark(); mark != h.learnt {
@@ -62,8 +64,8 @@ func (h *daemon) save(m decide.Memory) error {
 }
 
 // remembered reads what the last run saved; a missing file is an empty memory.
-func (h *daemon) remembered() (decide.Memory, error) {
-	m, err := takeUp[decide.Memory](h, memoryFile)
+func (h *Daemon) remembered() (decide.Memory, error) {
+	m, err := takeUp[decide.Memory](h, MemoryFile)
 	if err != nil {
 		return m, err
 	}
@@ -76,13 +78,13 @@ func (h *daemon) remembered() (decide.Memory, error) {
 	return m, nil
 }
 
-// recalled is remembered for a command that only looks: it changes nothing, and says what it has to do without.
-func (h *daemon) recalled() decide.Memory {
-	m, err := readState[decide.Memory](h.state, memoryFile)
+// recall reads the same for a command that only looks: it changes nothing, and says on warn what it has to do without.
+func Recall(state *jsonfile.Root, warn io.Writer) decide.Memory {
+	m, err := readState[decide.Memory](state, MemoryFile)
 	if err != nil {
-		fmt.Fprintf(h.app.err, "steward: judged without the memory of the last run: %s\n", terminal.OneWord(oneLine(err)))
+		fmt.Fprintf(warn, "steward: judged without the memory of the last run: %s\n", terminal.OneWord(terminal.ErrorText(err)))
 	}
-	l, _ := readState[lessons](h.state, learntFile)
+	l, _ := readState[lessons](state, learntFile)
 	m.Gate.Learnt = l.Costs.Sound()
 	return m
 }
@@ -91,7 +93,7 @@ func (h *daemon) recalled() decide.Memory {
 const snapshotEvery = 30 * time.Second
 
 // keepSnapshot writes the status where it can be read when no daemon runs.
-func (h *daemon) keepSnapshot(ctx context.Context) error {
+func (h *Daemon) keepSnapshot(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotEvery)
 	defer ticker.Stop()
 	for {
@@ -104,7 +106,7 @@ func (h *daemon) keepSnapshot(ctx context.Context) error {
 	}
 }
 
-func (h *daemon) snapshot() {
+func (h *Daemon) snapshot() {
 	p := h.loop.State()
 	if p == nil {
 		return
@@ -113,7 +115,7 @@ func (h *daemon) snapshot() {
 	doc.Daemon = nil // true of the picture, and not of the file
 	doc.Kept = append(doc.Kept, h.keptAgents()...)
 	doc.Locks = status.WithGranted(doc.Locks, h.grants.list(p))
-	if err := status.WriteSnapshot(filepath.Join(h.paths.State, snapshotFile), doc); err != nil {
+	if err := status.WriteSnapshot(filepath.Join(h.paths.State, SnapshotFile), doc); err != nil {
 		h.log.Error("write status.json", "error", err)
 	}
 }
@@ -121,7 +123,7 @@ func (h *daemon) snapshot() {
 // pruneEvery is how often resolved incidents of long ago are cleared away.
 const pruneEvery = time.Hour
 
-func (h *daemon) prune(ctx context.Context) error {
+func (h *Daemon) prune(ctx context.Context) error {
 	ticker := time.NewTicker(pruneEvery)
 	defer ticker.Stop()
 	for {

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const mostEndings = 64
 
 // stop has a tree of processes ended; it returns at once. One order too many is dropped: the loop of the next steward
 // gives it again.
-func (h *daemon) stop(root protocol.Identity, why string) {
+func (h *Daemon) stop(root protocol.Identity, why string) {
 	select {
 	case h.endings <- ending{root, why}:
 	default:
@@ -32,7 +32,7 @@ func (h *daemon) stop(root protocol.Identity, why string) {
 }
 
 // endProcesses carries out what stop was asked for, each tree by itself.
-func (h *daemon) endProcesses(ctx context.Context) error {
+func (h *Daemon) endProcesses(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
@@ -47,7 +47,7 @@ func (h *daemon) endProcesses(ctx context.Context) error {
 
 // end asks the tree to end, gives it the time that agents have, and then ends it. Each identity is proved before each
 // signal. What became of it stands in the journal.
-func (h *daemon) end(ctx context.Context, e ending) {
+func (h *Daemon) end(ctx context.Context, e ending) {
 	h.mu.Lock()
 	grace := h.cfg.Keep.Stop
 	h.mu.Unlock()

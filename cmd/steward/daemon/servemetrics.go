@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const metricsRetry = 15 * time.Second
 
 // serveMetrics serves /metrics over TCP where the configuration has it. An address that is taken is an incident, never the
 // end of supervision; it is tried again, and a reload that changes it takes effect.
-func (h *daemon) serveMetrics(ctx context.Context) error {
+func (h *Daemon) serveMetrics(ctx context.Context) error {
 	for ctx.Err() == nil {
 		addr := h.metricsAddress()
 		if addr == "" {
@@ -39,7 +39,7 @@ func (h *daemon) serveMetrics(ctx context.Context) error {
 }
 
 // serveMetricsOn serves until the address changes, or ctx ends.
-func (h *daemon) serveMetricsOn(ctx context.Context, l net.Listener, addr string) {
+func (h *Daemon) serveMetricsOn(ctx context.Context, l net.Listener, addr string) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -65,7 +65,7 @@ func (h *daemon) serveMetricsOn(ctx context.Context, l net.Listener, addr string
 }
 
 // waitForMetrics waits for a reload, at most for so long if that is given.
-func (h *daemon) waitForMetrics(ctx context.Context, most time.Duration) {
+func (h *Daemon) waitForMetrics(ctx context.Context, most time.Duration) {
 	var after <-chan time.Time
 	if most > 0 {
 		after = time.After(most)
@@ -77,14 +77,14 @@ func (h *daemon) waitForMetrics(ctx context.Context, most time.Duration) {
 	}
 }
 
-func (h *daemon) metricsAddress() string {
+func (h *Daemon) metricsAddress() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.cfg.Status.MetricsListen
 }
 
 // wakeMetrics has a new address noticed.
-func (h *daemon) wakeMetrics() {
+func (h *Daemon) wakeMetrics() {
 	select {
 	case h.metricsChanged <- struct{}{}:
 	default:
@@ -96,7 +96,7 @@ func metricsAlert() rules.Alert {
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "metrics"}}
 }
 
-func (h *daemon) metricsTaken(addr string, err error) {
+func (h *Daemon) metricsTaken(addr string, err error) {
 	a := metricsAlert()
 	a.Summary, a.Occurrence = "metrics are not served: "+addr+" cannot be used", addr
 	a.Detail = err.Error() + ". Supervision goes on, and the address is tried again. Free it, or change metrics_listen under [status] and run: steward reload"
@@ -105,7 +105,7 @@ func (h *daemon) metricsTaken(addr string, err error) {
 	}
 }
 
-func (h *daemon) metricsServed(why string) {
+func (h *Daemon) metricsServed(why string) {
 	a := metricsAlert()
 	a.Resolve, a.Detail = true, why
 	_ = h.tell(a)

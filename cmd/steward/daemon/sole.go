@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 // The locks in steward's own folder of a project: one for the time of a change, one for the daemon that acts there.
 const (
 	guardFile = "guard.lock"
-	soleFile  = "steward.lock"
+	SoleFile  = "steward.lock"
 )
 
 // guardPatience is how long a change waits for other processes of ours.
@@ -31,13 +31,13 @@ type guard func(ctx context.Context, own *jsonfile.Root) (release func(), err er
 
 // guardLock is the guard of every process of ours. The lock is made in that very folder: one that was removed meanwhile
 // stays so.
-func guardLock(ctx context.Context, own *jsonfile.Root) (release func(), err error) {
+func GuardLock(ctx context.Context, own *jsonfile.Root) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, guardPatience)
 	defer cancel()
 	for range 10 { // a file that was replaced before it was locked guards nothing any more
 		f, err := own.OpenLock(guardFile)
 		if err != nil {
-			return nil, inOwn(own, err)
+			return nil, InOwn(own, err)
 		}
 		lock, err := platform.LockOpenWait(ctx, f)
 		if err == nil && own.Is(guardFile, f) {
@@ -53,21 +53,21 @@ func guardLock(ctx context.Context, own *jsonfile.Root) (release func(), err err
 
 // sole makes one daemon the only one that acts in a project, in one protocol. Its lock is taken as soon as steward's own
 // folder is there, and once for that folder: where nothing has to be changed, nothing is made.
-type sole struct {
-	dir, own string         // the project, and steward's folder in it
+type Sole struct {
+	Dir, Own string         // the project, and steward's folder in it
 	root     *jsonfile.Root // at own, while the lock is held
 	file     *os.File
-	lock     *platform.FileLock
-	lost     time.Time // when the lock's file was removed in our sight
+	Lock     *platform.FileLock
+	Lost     time.Time // when the lock's file was removed in our sight
 }
 
 // soleRests is how long the lock is not made anew after its file was removed: somebody is removing the whole folder, and
 // a new file would keep it from going.
-const soleRests = 10 * time.Second
+const SoleRests = 10 * time.Second
 
 // ready reports why steward must not act in the project at this moment: the disk, the folder's owner, or another steward
 // is against it. A folder that is missing is no reason.
-func (s *sole) ready() error {
+func (s *Sole) Ready() error {
 	if s.held() {
 		return nil
 	}
@@ -79,12 +79,12 @@ func (s *sole) ready() error {
 		return err
 	}
 	defer home.Close()
-	own, err := home.Sub(filepath.Base(s.own))
+	own, err := home.Sub(filepath.Base(s.Own))
 	switch {
 	case errors.Is(err, jsonfile.ErrNotExist):
-		return inOwn(home, home.Writable())
+		return InOwn(home, home.Writable())
 	case err != nil:
-		return inOwn(home, err)
+		return InOwn(home, err)
 	}
 	if err := s.take(own); err != nil {
 		_ = own.Close()
@@ -97,12 +97,12 @@ func (s *sole) ready() error {
 }
 
 // home opens the protocol's folder, through no link.
-func (s *sole) home() (*jsonfile.Root, error) {
-	rel, err := filepath.Rel(s.dir, filepath.Dir(s.own))
+func (s *Sole) home() (*jsonfile.Root, error) {
+	rel, err := filepath.Rel(s.Dir, filepath.Dir(s.Own))
 	if err != nil {
 		return nil, err
 	}
-	top, err := jsonfile.Open(s.dir)
+	top, err := jsonfile.Open(s.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *sole) home() (*jsonfile.Root, error) {
 }
 
 // guarded is the guard of a daemon's changes: it holds the project's lock too.
-func (s *sole) guarded(ctx context.Context, own *jsonfile.Root) (release func(), err error) {
+func (s *Sole) Guarded(ctx context.Context, own *jsonfile.Root) (release func(), err error) {
 	if !s.held() {
 		mine, err := own.Sub(".")
 		if err != nil {
@@ -122,43 +122,43 @@ func (s *sole) guarded(ctx context.Context, own *jsonfile.Root) (release func(),
 			return nil, err
 		}
 	}
-	return guardLock(ctx, own)
+	return GuardLock(ctx, own)
 }
 
 // held reports whether the lock of the folder that is there now is ours.
-func (s *sole) held() bool {
-	if s.lock == nil {
+func (s *Sole) held() bool {
+	if s.Lock == nil {
 		return false
 	}
 	if s.root.Alive() {
-		if s.root.Is(soleFile, s.file) {
+		if s.root.Is(SoleFile, s.file) {
 			return true
 		}
-		if _, err := s.root.Stat(soleFile); errors.Is(err, jsonfile.ErrNotExist) {
-			s.lost = time.Now()
+		if _, err := s.root.Stat(SoleFile); errors.Is(err, jsonfile.ErrNotExist) {
+			s.Lost = time.Now()
 		}
 	}
-	s.close()
+	s.Close()
 	return false
 }
 
 // take takes the lock in own, which is the caller's to close on an error. Who holds it stands inside.
-func (s *sole) take(own *jsonfile.Root) error {
+func (s *Sole) take(own *jsonfile.Root) error {
 	if err := foreign(own); err != nil {
 		return err
 	}
-	if time.Since(s.lost) < soleRests {
-		if _, err := own.Stat(soleFile); errors.Is(err, jsonfile.ErrNotExist) {
-			return fmt.Errorf("%w: %s was removed a moment ago", protocol.ErrConflict, filepath.Join(own.Dir(), soleFile))
+	if time.Since(s.Lost) < SoleRests {
+		if _, err := own.Stat(SoleFile); errors.Is(err, jsonfile.ErrNotExist) {
+			return fmt.Errorf("%w: %s was removed a moment ago", protocol.ErrConflict, filepath.Join(own.Dir(), SoleFile))
 		}
 	}
-	f, err := own.OpenLock(soleFile)
+	f, err := own.OpenLock(SoleFile)
 	if err != nil {
-		return inOwn(own, err)
+		return InOwn(own, err)
 	}
 	lock, err := platform.LockOpen(f)
-	if err == nil && !own.Is(soleFile, f) {
-		err = fmt.Errorf("lock %s: the file was replaced meanwhile", filepath.Join(own.Dir(), soleFile))
+	if err == nil && !own.Is(SoleFile, f) {
+		err = fmt.Errorf("lock %s: the file was replaced meanwhile", filepath.Join(own.Dir(), SoleFile))
 	}
 	if err != nil {
 		holder, _ := platform.ReadText(f)
@@ -169,26 +169,26 @@ func (s *sole) take(own *jsonfile.Root) error {
 		return err
 	}
 	_ = lock.Write(fmt.Appendf(nil, "{\"pid\":%d,\"since\":%q}\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339)))
-	s.root, s.file, s.lock = own, f, lock
+	s.root, s.file, s.Lock = own, f, lock
 	return nil
 }
 
-func (s *sole) close() {
-	if s.lock != nil {
-		_ = s.lock.Unlock()
+func (s *Sole) Close() {
+	if s.Lock != nil {
+		_ = s.Lock.Unlock()
 		_ = s.root.Close()
 	}
-	s.root, s.file, s.lock = nil, nil, nil
+	s.root, s.file, s.Lock = nil, nil, nil
 }
 
 // foreign finds what an earlier steward of another user has left in own, and this one may not write.
 func foreign(own *jsonfile.Root) error {
 	names, _, err := own.List(".")
 	if err != nil {
-		return inOwn(own, err)
+		return InOwn(own, err)
 	}
 	if err := own.Writable(); err != nil {
-		return inOwn(own, err)
+		return InOwn(own, err)
 	}
 	for _, name := range names {
 		st, err := own.Stat(name)
@@ -210,13 +210,13 @@ func foreign(own *jsonfile.Root) error {
 }
 
 // inOwn explains why steward cannot write in a folder of its own, or in the one that is to hold it.
-func inOwn(at *jsonfile.Root, err error) error {
+func InOwn(at *jsonfile.Root, err error) error {
 	if err == nil || !errors.Is(err, jsonfile.ErrPermission) {
 		return err
 	}
 	path := at.Dir()
 	st, serr := at.Stat(".")
-	for _, lock := range []string{guardFile, soleFile} {
+	for _, lock := range []string{guardFile, SoleFile} {
 		if file, err := at.Stat(lock); err == nil && at.Writable() == nil && file.UID != os.Geteuid() {
 			path, st = filepath.Join(path, lock), file
 			break
@@ -230,12 +230,12 @@ func inOwn(at *jsonfile.Root, err error) error {
 
 // ownedBy names the owner of what steward may not write, and the remedy.
 func ownedBy(path string, uid int, tree string, err error) error {
-	me := accountOf(os.Geteuid())
-	return report(err, "%s belongs to %s, and %s may not write there; give it to %s: sudo chown -R %s %s",
-		path, accountOf(uid), me, me, me, terminal.ShellQuote(tree))
+	me := AccountOf(os.Geteuid())
+	return terminal.Report(err, "%s belongs to %s, and %s may not write there; give it to %s: sudo chown -R %s %s",
+		path, AccountOf(uid), me, me, me, terminal.ShellQuote(tree))
 }
 
-func accountOf(uid int) string {
+func AccountOf(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return u.Username
 	}

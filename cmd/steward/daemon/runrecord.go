@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -21,17 +21,17 @@ import (
 
 // The files in the state folder that tell of this run and of how the last one ended.
 const (
-	runFile   = "run.json"
-	crashFile = "crash.txt"
+	RunFile   = "run.json"
+	CrashFile = "crash.txt"
 	maxRun    = 1 << 20
 )
 
 // How a run ended.
 const (
-	endStopped  = "clean"       // it was asked to, and released everything
-	endHanded   = "handed over" // it was asked to, and left the holds to the next one
-	endFailed   = "failed"      // with an error of its own
-	endCrashed  = "crash"       // by a defect
+	EndStopped  = "clean"       // it was asked to, and released everything
+	EndHanded   = "handed over" // it was asked to, and left the holds to the next one
+	EndFailed   = "failed"      // with an error of its own
+	EndCrashed  = "crash"       // by a defect
 	endKilled   = "killed"      // by a signal that leaves no time
 	endWatchdog = "watchdog"    // it hung, and the service manager ended it
 	endMemory   = "out of memory"
@@ -39,7 +39,7 @@ const (
 )
 
 // runRecord is one run of the daemon, as run.json tells of it.
-type runRecord struct {
+type RunRecord struct {
 	// Format is the version of the file; "version" is the program's.
 	Format  int           `json:"format,omitempty"`
 	PID     int           `json:"pid"`
@@ -64,9 +64,9 @@ type runRecord struct {
 const soundAfter = 10 * time.Second
 
 // readTenure gives what run.json tells; nil when there is none, or none that can be read.
-func readTenure(state string) *runRecord {
-	data, err := os.ReadFile(filepath.Join(state, runFile))
-	var t runRecord
+func ReadRun(state string) *RunRecord {
+	data, err := os.ReadFile(filepath.Join(state, RunFile))
+	var t RunRecord
 	if err != nil || len(data) > maxRun || json.Unmarshal(data, &t) != nil || t.Started.IsZero() {
 		return nil
 	}
@@ -74,19 +74,19 @@ func readTenure(state string) *runRecord {
 }
 
 // write stores it. It is a report for people: losing it loses nothing else.
-func (t *runRecord) write(root *jsonfile.Root) error {
+func (t *RunRecord) Write(root *jsonfile.Root) error {
 	t.Format = stateVersion
 	data, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
 		return err
 	}
-	late, err := root.Replace(runFile, append(data, '\n'), jsonfile.Any)
+	late, err := root.Replace(RunFile, append(data, '\n'), jsonfile.Any)
 	_ = late.Close()
 	return err
 }
 
 // ending says how a run ended that is over. crash is what the program wrote when it broke, or "".
-func (t *runRecord) ending(now proc.Identity, crash string) *status.Ending {
+func (t *RunRecord) Ending(now proc.Identity, crash string) *status.Ending {
 	e := &status.Ending{How: t.How, Why: t.Why, At: t.Ended, Version: t.Version}
 	switch {
 	case t.How != "":
@@ -97,7 +97,7 @@ func (t *runRecord) ending(now proc.Identity, crash string) *status.Ending {
 	case t.Process.Boot != "" && now.Boot != "" && t.Process.Boot != now.Boot:
 		e.How, e.Why = endRebooted, "the machine was restarted"
 	case crash != "":
-		e.How, e.Why = endCrashed, firstLine(crash)
+		e.How, e.Why = EndCrashed, firstLine(crash)
 	default:
 		e.How, e.Why = endKilled, cmp.Or(verdictWords(t.Verdict), "it ended without a word: killed, or the machine lost power")
 	}
@@ -105,10 +105,10 @@ func (t *runRecord) ending(now proc.Identity, crash string) *status.Ending {
 }
 
 // whoRuns names the steward that has the state folder.
-func whoRuns(state string) string {
-	t := readTenure(state)
+func WhoRuns(state string) string {
+	t := ReadRun(state)
 	switch {
-	case t == nil || !t.lives():
+	case t == nil || !t.Lives():
 		return ""
 	case t.Manager == "":
 		return fmt.Sprintf("; it was started by hand, process %d: end that one first", t.PID)
@@ -124,28 +124,28 @@ const lockWait = 5 * time.Second
 // here, up to its exec. So a lock that no living run holds is waited for, a moment of a full machine. That is not only
 // so that the next steward is not turned away: such a child bears no mark yet, and whoever has the lock knows that there
 // is none any more.
-func takeState(state string) (*platform.FileLock, error) {
+func LockState(state string) (*platform.FileLock, error) {
 	for end := time.Now().Add(lockWait); ; time.Sleep(5 * time.Millisecond) {
 		lock, err := platform.Lock(filepath.Join(state, "steward.lock"), 0o600)
 		if !errors.Is(err, platform.ErrLocked) || time.Now().After(end) {
 			return lock, err
 		}
-		if t := readTenure(state); t != nil && t.lives() {
+		if t := ReadRun(state); t != nil && t.Lives() {
 			return nil, err
 		}
 	}
 }
 
 // lives reports whether the process of the run is still there.
-func (t *runRecord) lives() bool {
+func (t *RunRecord) Lives() bool {
 	return t.Ended.IsZero() && t.Process.PID != 0 && proc.Check(t.Process) != proc.Gone
 }
 
 // sound reports whether the run was more than a failed start. One that was ready and then killed by somebody's signal
 // has not failed.
-func (t *runRecord) sound(at time.Time, crashed bool) bool {
+func (t *RunRecord) sound(at time.Time, crashed bool) bool {
 	switch {
-	case t.How == endStopped || t.How == endHanded:
+	case t.How == EndStopped || t.How == EndHanded:
 		return true
 	case t.Ready.IsZero():
 		return false
@@ -162,7 +162,7 @@ func (t *runRecord) sound(at time.Time, crashed bool) bool {
 const forgiveAfter = time.Hour
 
 // failedStarts counts the starts in a row, up to this one, that came to nothing.
-func (t *runRecord) failedStarts(now time.Time, crashed bool) int {
+func (t *RunRecord) FailedStarts(now time.Time, crashed bool) int {
 	if t == nil || t.sound(now, crashed) || now.Sub(t.Started) > forgiveAfter {
 		return 0
 	}
@@ -187,9 +187,9 @@ func firstLine(text string) string {
 }
 
 // assume begins this run's runRecord: it finds out how the last one ended, and takes its place.
-func (h *daemon) startRun(now time.Time) error {
-	_ = os.Remove(filepath.Join(h.paths.State, noteFile)) // it was for the one before
-	read, err := takeUp[runRecord](h, runFile)
+func (h *Daemon) startRun(now time.Time) error {
+	_ = os.Remove(filepath.Join(h.paths.State, HandOverFile)) // it was for the one before
+	read, err := takeUp[RunRecord](h, RunFile)
 	if err != nil {
 		return err
 	}
@@ -199,13 +199,13 @@ func (h *daemon) startRun(now time.Time) error {
 	}
 	crash := h.saveCrashLog(now)
 	me, _ := proc.Inspect(os.Getpid())
-	t := &runRecord{PID: os.Getpid(), Process: me, Version: version(), Manager: h.manager, Started: now.UTC()}
+	t := &RunRecord{PID: os.Getpid(), Process: me, Version: h.o.Version, Manager: h.o.Manager, Started: now.UTC()}
 	if before != nil {
-		t.Last = before.ending(me, crash)
-		t.Failed = before.failedStarts(now, crash != "")
+		t.Last = before.Ending(me, crash)
+		t.Failed = before.FailedStarts(now, crash != "")
 	}
 	h.tenure = t
-	if err := t.write(h.state); err != nil {
+	if err := t.Write(h.state); err != nil {
 		h.log.Error("write run.json", "error", err)
 	}
 	if t.Last != nil {
@@ -215,26 +215,26 @@ func (h *daemon) startRun(now time.Time) error {
 }
 
 // conclude notes how this run ends.
-func (h *daemon) endRun(err error) {
+func (h *Daemon) endRun(err error) {
 	t := h.tenure
 	if t == nil {
 		return
 	}
-	t.Ended, t.How = time.Now().UTC(), endStopped
+	t.Ended, t.How = time.Now().UTC(), EndStopped
 	switch {
 	case err != nil:
-		t.How, t.Why = endFailed, terminal.OneWord(oneLine(err))
+		t.How, t.Why = EndFailed, terminal.OneWord(terminal.ErrorText(err))
 	case h.handsOver():
-		t.How = endHanded
+		t.How = EndHanded
 	}
-	if err := t.write(h.state); err != nil {
+	if err := t.Write(h.state); err != nil {
 		h.log.Error("write run.json", "error", err)
 	}
-	_ = os.Remove(filepath.Join(h.paths.State, crashFile))
+	_ = os.Remove(filepath.Join(h.paths.State, CrashFile))
 }
 
 // noteVerdict adds to run.json what the service manager says about the end of the run that it tells of.
-func noteVerdict(state, verdict string) error {
+func NoteVerdict(state, verdict string) error {
 	root, err := jsonfile.Open(state)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -243,10 +243,21 @@ func noteVerdict(state, verdict string) error {
 		return fmt.Errorf("open the state folder: %w", err)
 	}
 	defer root.Close()
-	t := readTenure(state)
+	t := ReadRun(state)
 	if t == nil || !t.Ended.IsZero() {
 		return nil
 	}
 	t.Verdict, t.Ended = verdict, time.Now().UTC()
-	return t.write(root)
+	return t.Write(root)
+}
+
+// mostFailedStarts is after how many of them steward stays down and says so.
+const MostFailedStarts = 12
+
+// paceAfter is the wait before the next start.
+func PaceAfter(failed int) time.Duration {
+	if failed < 2 {
+		return 0
+	}
+	return min(time.Second<<min(failed-2, 10), 30*time.Second)
 }

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"encoding/json"
@@ -35,7 +35,7 @@ var errNewer = errors.New("it was written by a newer steward")
 
 // newer refuses what a later version has written. The run record and the snapshot have the program's version under
 // "version", so theirs is called format.
-func newer(data []byte) error {
+func Newer(data []byte) error {
 	var head struct {
 		Version any `json:"version"`
 		Format  any `json:"format"`
@@ -61,7 +61,7 @@ func readState[T any](root *jsonfile.Root, name string) (v T, err error) {
 	case err != nil:
 		return v, err
 	}
-	if err = newer(blob.Data); err == nil {
+	if err = Newer(blob.Data); err == nil {
 		err = json.Unmarshal(blob.Data, &v)
 	}
 	if err != nil {
@@ -73,7 +73,7 @@ func readState[T any](root *jsonfile.Root, name string) (v T, err error) {
 
 // takeUp is readState for the daemon. Content that cannot be used is set aside, and the zero value taken for it. A file that
 // cannot be read at this moment may be sound: the start fails, the file stays, and the service manager tries again.
-func takeUp[T any](h *daemon, name string) (T, error) {
+func takeUp[T any](h *Daemon, name string) (T, error) {
 	v, err := readState[T](h.state, name)
 	if bad := (*badState)(nil); errors.As(err, &bad) {
 		return v, h.setAside(bad)
@@ -84,7 +84,7 @@ func takeUp[T any](h *daemon, name string) (T, error) {
 	return v, nil
 }
 
-func (h *daemon) store(name string, what any) error {
+func (h *Daemon) store(name string, what any) error {
 	data, err := json.Marshal(what)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (h *daemon) store(name string, what any) error {
 	return h.put(name, data)
 }
 
-func (h *daemon) put(name string, data []byte) error {
+func (h *Daemon) put(name string, data []byte) error {
 	if len(data) > maxState {
 		return fmt.Errorf("write %s: it has %d bytes, more than the %d that are read back", name, len(data), maxState)
 	}
@@ -106,7 +106,7 @@ func (h *daemon) put(name string, data []byte) error {
 const mostAside = 10
 
 // setAside gives a file that cannot be used another name, and tells the human.
-func (h *daemon) setAside(bad *badState) error {
+func (h *Daemon) setAside(bad *badState) error {
 	aside, err := asideName(h.state, bad.name)
 	if err == nil {
 		err = h.state.Rename(bad.name, aside)
@@ -138,8 +138,8 @@ func asideName(root *jsonfile.Root, name string) (string, error) {
 
 // clearSnapshot sets a snapshot aside that a newer steward has written, before this one writes its own. A damaged one is
 // only overwritten: it is not flushed to the disk, so a power cut may tear it.
-func (h *daemon) clearSnapshot() error {
-	_, err := readState[json.RawMessage](h.state, snapshotFile)
+func (h *Daemon) clearSnapshot() error {
+	_, err := readState[json.RawMessage](h.state, SnapshotFile)
 	if bad := (*badState)(nil); errors.As(err, &bad) {
 		if errors.Is(err, errNewer) {
 			return h.setAside(bad)
@@ -152,7 +152,7 @@ func (h *daemon) clearSnapshot() error {
 // forgotten says what steward does without a file that it had to set aside.
 func forgotten(name string) string {
 	switch name {
-	case memoryFile:
+	case MemoryFile:
 		return "Silences are counted anew, and work that ended before this start is history. Pauses, holds and incidents lie in files of " +
 			"their own and stand; the attempts of tasks are read from the projects' files."
 	case learntFile:

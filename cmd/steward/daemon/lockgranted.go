@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // realLocks stands where other locks have their protocol: no agent's file speaks of these, the kernel holds them.
-const realLocks = "steward"
+const RealLocks = "steward"
 
 // grantedTime bounds how long an answer waits for the disks that the locks lie on.
 const grantedTime = time.Second
@@ -99,7 +99,7 @@ func (l *lockPlace) waiting(name string) []status.LockWaiter {
 }
 
 func grantedReport(project string, s lock.Status) supervisor.LockReport {
-	l := supervisor.LockReport{Project: project, Protocol: realLocks, Resource: s.Name, Holder: s.Agent, State: protocol.LockHeld, Why: "steward lock run"}
+	l := supervisor.LockReport{Project: project, Protocol: RealLocks, Resource: s.Name, Holder: s.Agent, State: protocol.LockHeld, Why: "steward lock run"}
 	if s.State == lock.StateOverdue {
 		l.State = protocol.LockOverdue
 	}

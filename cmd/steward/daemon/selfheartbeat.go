@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"encoding/json"
@@ -13,12 +13,12 @@ import (
 
 // Steward's own sign of life, in the state folder: for agents, and for whoever watches the watchman.
 const (
-	beatFile  = "heartbeat.json"
-	beatEvery = 15 * time.Second
+	HeartbeatFile  = "heartbeat.json"
+	HeartbeatEvery = 15 * time.Second
 )
 
 // heartbeatDoc has the keys of an agent's heartbeat (protocol 000).
-type heartbeatDoc struct {
+type Heartbeat struct {
 	AgentID string    `json:"agent_id"`
 	PID     int       `json:"pid"`
 	Version string    `json:"version"`
@@ -30,9 +30,9 @@ type heartbeatDoc struct {
 }
 
 // pulse is steward's sign of life, given by the loop itself: to the watchdog, and in the heartbeat file.
-func (h *daemon) selfHeartbeat(now time.Time) {
-	h.line.Pulse(now)
-	if now.Sub(h.beaten).Abs() < beatEvery {
+func (h *Daemon) selfHeartbeat(now time.Time) {
+	h.o.Line.Pulse(now)
+	if now.Sub(h.beaten).Abs() < HeartbeatEvery {
 		return
 	}
 	h.beaten = now
@@ -44,7 +44,7 @@ func (h *daemon) selfHeartbeat(now time.Time) {
 // standing ends the run when its state folder was removed: nothing can be remembered without it, and the next start makes it
 // anew. A socket that was removed is bound again; only a service that cannot do so ends, because the service manager may make
 // the folder of the socket.
-func (h *daemon) selfState() {
+func (h *Daemon) selfState() {
 	if !h.state.Alive() {
 		h.fail(fmt.Errorf("the state folder %s was taken away", h.paths.State))
 		return
@@ -53,7 +53,7 @@ func (h *daemon) selfState() {
 	switch {
 	case rebound:
 		h.log.Warn("the socket was removed; it is bound again", "socket", h.paths.Socket)
-	case err != nil && h.manager != "":
+	case err != nil && h.o.Manager != "":
 		h.fail(fmt.Errorf("the socket was removed: %w", err))
 	case err != nil && h.bindErr == nil:
 		h.log.Error("the socket was removed, so no command reaches steward; it is tried again", "error", err)
@@ -61,8 +61,8 @@ func (h *daemon) selfState() {
 	h.bindErr = err
 }
 
-func (h *daemon) beat(now time.Time, state string) {
-	doc := heartbeatDoc{AgentID: service.Name, PID: os.Getpid(), Version: version(), Beat: now.UTC(), Status: state, Every: beatEvery.Seconds()}
+func (h *Daemon) beat(now time.Time, state string) {
+	doc := Heartbeat{AgentID: service.Name, PID: os.Getpid(), Version: h.o.Version, Beat: now.UTC(), Status: state, Every: HeartbeatEvery.Seconds()}
 	if h.tenure != nil {
 		doc.Started = h.tenure.Started
 	}
@@ -73,7 +73,7 @@ func (h *daemon) beat(now time.Time, state string) {
 	if err != nil {
 		return
 	}
-	late, err := h.state.Replace(beatFile, append(data, '\n'), jsonfile.Any, jsonfile.Volatile)
+	late, err := h.state.Replace(HeartbeatFile, append(data, '\n'), jsonfile.Any, jsonfile.Volatile)
 	_ = late.Close()
 	if err != nil && h.beatErr == nil {
 		h.log.Error("write heartbeat.json", "error", err)

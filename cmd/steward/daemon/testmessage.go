@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 const trialKey = "test"
 
 // trialTime is how long a human has to press the button of a test message.
-const trialTime = 30 * time.Second
+const TestTime = 30 * time.Second
 
 // testMessage is a test of all channels. What it finds is told while it goes on.
 type testMessage struct {
@@ -24,7 +24,7 @@ type testMessage struct {
 	list  []status.Trial
 	rev   int // of its buttons: those of an earlier test count for nothing
 	ended bool
-	done  chan struct{} // closed at its end
+	Done  chan struct{} // closed at its end
 	press chan struct{}
 }
 
@@ -36,8 +36,8 @@ func trialNotice(human string) escalate.Notice {
 }
 
 // begin sends the test by all channels at once, and ends when all is said or the time is up.
-func (o *channelSet) begin(ctx context.Context, names []string, human string) *testMessage {
-	t := &testMessage{rev: int(time.Now().UnixMilli()), done: make(chan struct{}), press: make(chan struct{}, 1)}
+func (o *channelSet) Begin(ctx context.Context, names []string, human string) *testMessage {
+	t := &testMessage{rev: int(time.Now().UnixMilli()), Done: make(chan struct{}), press: make(chan struct{}, 1)}
 	for _, name := range names {
 		asks := name == escalate.ChannelDesktop || name == escalate.ChannelNtfy && o.replies
 		t.list = append(t.list, status.Trial{Channel: name, Asks: asks})
@@ -47,14 +47,14 @@ func (o *channelSet) begin(ctx context.Context, names []string, human string) *t
 }
 
 func (t *testMessage) run(ctx context.Context, o *channelSet, human string) {
-	defer close(t.done)
+	defer close(t.Done)
 	defer t.end()
-	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	ctx, cancel := context.WithTimeout(ctx, TestTime)
 	defer cancel()
 	var crew sync.WaitGroup
-	for at, entry := range t.entries() {
+	for at, entry := range t.Entries() {
 		crew.Go(func() {
-			c := o.channel(entry.Channel)
+			c := o.Channel(entry.Channel)
 			limited, cancel := context.WithTimeout(ctx, c.Deadline)
 			defer cancel()
 			n := trialNotice(human)
@@ -71,7 +71,7 @@ func (t *testMessage) run(ctx context.Context, o *channelSet, human string) {
 		case <-t.press:
 		}
 	}
-	if slices.ContainsFunc(t.entries(), func(e status.Trial) bool { return e.Channel == escalate.ChannelDesktop }) {
+	if slices.ContainsFunc(t.Entries(), func(e status.Trial) bool { return e.Channel == escalate.ChannelDesktop }) {
 		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), popupDeadline)
 		defer cancel()
 		_ = o.popups.Withdraw(farewell, trialKey) // a popup that stays says nothing wrong
@@ -98,7 +98,7 @@ func (t *testMessage) end() {
 }
 
 // pressed takes a press of the button.
-func (t *testMessage) pressed(channel string) {
+func (t *testMessage) Pressed(channel string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for n := range t.list {
@@ -110,7 +110,7 @@ func (t *testMessage) pressed(channel string) {
 	}
 }
 
-func (t *testMessage) entries() []status.Trial {
+func (t *testMessage) Entries() []status.Trial {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.list)
@@ -129,7 +129,7 @@ func (a *channels) reach() error {
 	defer a.mu.Unlock()
 	if a.trial != nil {
 		select {
-		case <-a.trial.done:
+		case <-a.trial.Done:
 		default:
 			return status.ErrTrial
 		}
@@ -137,7 +137,7 @@ func (a *channels) reach() error {
 	if a.outlets == nil {
 		return context.Canceled // steward has not begun yet
 	}
-	a.trial = a.outlets.begin(context.Background(), a.names, a.human())
+	a.trial = a.outlets.Begin(context.Background(), a.names, a.human())
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (a *channels) reached() []status.Trial {
 	if t == nil {
 		return nil
 	}
-	return t.entries()
+	return t.Entries()
 }
 
 // ofTrial takes a press of a test message.
@@ -161,7 +161,7 @@ func (a *channels) ofTrial(key string, r escalate.Reply) bool {
 	t := a.trial
 	a.mu.Unlock()
 	if t != nil && r.Rev == t.rev {
-		t.pressed(channelOf(r.Via))
+		t.Pressed(channelOf(r.Via))
 	}
 	return true
 }

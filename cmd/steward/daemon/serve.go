@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 )
 
 // serve answers on the socket, and on TCP for metrics if that is asked for.
-func (h *daemon) serve(ctx context.Context) error {
+func (h *Daemon) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
 		Fresh:   h.freshLoad,
@@ -39,14 +39,14 @@ func (h *daemon) serve(ctx context.Context) error {
 	return server.Serve(ctx, platform.PeerListener(h.listener, func(peer int) bool { return peer == uid || peer == 0 }))
 }
 
-func (h *daemon) escalation() escalate.Config {
+func (h *Daemon) escalation() escalate.Config {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.cfg.Escalate
 }
 
 // onHangup reloads on SIGHUP. Under a terminal a hang-up means that it is gone: then steward stops.
-func (h *daemon) onHangup(ctx context.Context) error {
+func (h *Daemon) onHangup(ctx context.Context) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -70,7 +70,7 @@ func (h *daemon) onHangup(ctx context.Context) error {
 }
 
 // waitsForStart names the settings that a running steward cannot put in force.
-func (h *daemon) restartNotes(now platform.Paths) (notes []string) {
+func (h *Daemon) restartNotes(now platform.Paths) (notes []string) {
 	if now.Socket != h.paths.Socket {
 		notes = append(notes, fmt.Sprintf("status.socket takes effect when steward is restarted; until then it is %s", h.paths.Socket))
 	}
@@ -86,7 +86,7 @@ func configAlert() rules.Alert {
 }
 
 // configAccepted ends the incident of a configuration that was refused before.
-func (h *daemon) configAccepted() {
+func (h *Daemon) configAccepted() {
 	alert := configAlert()
 	alert.Resolve, alert.Detail = true, "the configuration was accepted"
 	_ = h.tell(alert)
@@ -94,13 +94,13 @@ func (h *daemon) configAccepted() {
 
 // reload puts the configuration file in force, and notes what waits for the next start. A bad one leaves the old in force and
 // is an incident.
-func (h *daemon) reload(ctx context.Context) (notes []string, err error) {
-	h.line.Reloading()
+func (h *Daemon) reload(ctx context.Context) (notes []string, err error) {
+	h.o.Line.Reloading()
 	defer h.sayReady()
 	alert := configAlert()
-	cfg, paths, err := h.app.settings()
+	cfg, paths, err := h.o.Settings()
 	var refs []config.ProjectRef
-	var twins []twin
+	var twins []Twin
 	if err == nil {
 		refs, twins, err = h.projects(cfg)
 	}
@@ -109,7 +109,7 @@ func (h *daemon) reload(ctx context.Context) (notes []string, err error) {
 		if raised := h.tell(alert); raised != nil {
 			h.log.Error("write incident", "error", raised)
 		}
-		return nil, refusal{err}
+		return nil, supervisor.Refuse(err)
 	}
 	h.configAccepted()
 	h.tellProjects(refs, twins)
@@ -118,36 +118,36 @@ func (h *daemon) reload(ctx context.Context) (notes []string, err error) {
 	h.mu.Unlock()
 	h.wakeMetrics()
 	h.herald.reconfigure()
-	h.gauge.SetPaths(pathsOf(refs)...)
+	h.gauge.SetPaths(PathsOf(refs)...)
 	h.setAgents(cfg)
 	var projects []supervisor.Project
 	for _, ref := range refs {
-		projects = append(projects, projectOf(ref, cfg, true))
+		projects = append(projects, Open(ref, cfg, true))
 	}
 	h.log.Info("configuration reloaded", "projects", len(projects))
 	return h.restartNotes(paths), h.loop.Reload(ctx, cfg.Policies(), projects)
 }
 
 // announce says in one line what is being looked after.
-func (h *daemon) announce() {
+func (h *Daemon) announce() {
 	h.wakeAnswerWriter() // an answer that an earlier run took waits for nothing any more
 	var names []string
 	picture := h.loop.State()
 	projects := picture.Report().Projects
 	for i, r := range projects {
-		names = append(names, describe(r, !picture.Projects[i].LookedAt.IsZero()))
+		names = append(names, Describe(r, !picture.Projects[i].LookedAt.IsZero()))
 	}
-	tellHowToBoot(h.app.out, picture)
-	tellWhatWaits(h.app.out, projects)
+	TellHowToBoot(h.o.Out, picture)
+	tellWhatWaits(h.o.Out, projects)
 	if len(names) == 0 {
 		names = []string{"no project is configured yet (add one to " + h.paths.Config + ", then: steward reload)"}
 	}
-	fmt.Fprintf(h.app.out, "steward %s ready: %s; socket %s\n", version(), strings.Join(names, ", "), h.paths.Socket)
+	fmt.Fprintf(h.o.Out, "steward %s ready: %s; socket %s\n", h.o.Version, strings.Join(names, ", "), h.paths.Socket)
 	h.startUp()
 }
 
 // tellHowToBoot says what to do about folders in which a look has found no protocol.
-func tellHowToBoot(w io.Writer, p *supervisor.State) {
+func TellHowToBoot(w io.Writer, p *supervisor.State) {
 	for _, d := range p.Projects {
 		if !d.LookedAt.IsZero() && d.Problem == nil && len(d.Speaks) == 0 && !p.Tries(d.Name) {
 			fmt.Fprintf(w, "%s speaks no protocol yet. Set one up with: steward boot livhana-layer1.1 --project %s\n", d.Path, terminal.ShellQuote(d.Path))
@@ -158,24 +158,24 @@ func tellHowToBoot(w io.Writer, p *supervisor.State) {
 // tellWhatWaits says what cannot be read, and which repairs are not made because steward only observes there, and the line that turns them on.
 func tellWhatWaits(w io.Writer, projects []supervisor.ProjectReport) {
 	for _, r := range projects {
-		for _, f := range r.Faults[:min(len(r.Faults), shownFaults)] {
+		for _, f := range r.Faults[:min(len(r.Faults), ShownFaults)] {
 			fmt.Fprintf(w, "%s: %s: %s\n", terminal.Clean(r.Name), terminal.Clean(f.Path), terminal.Clean(f.Problem))
 		}
 		for _, note := range r.Notes {
 			fmt.Fprintf(w, "%s: %s\n", terminal.Clean(r.Name), terminal.Clean(note))
 		}
-		for _, repair := range r.Repairs[:min(len(r.Repairs), shownRepairs)] {
+		for _, repair := range r.Repairs[:min(len(r.Repairs), ShownRepairs)] {
 			fmt.Fprintf(w, "%s: waits: %s %s: %s\n", terminal.Clean(r.Name), repair.Verb, terminal.Clean(repair.Subject), terminal.Clean(repair.Why))
 		}
 	}
 }
 
 // describe names a project and what it speaks.
-func describe(r supervisor.ProjectReport, looked bool) string {
+func Describe(r supervisor.ProjectReport, looked bool) string {
 	switch {
 	case !looked:
 		return r.Name + " (the first look is under way)"
-	case unusable(r):
+	case Unusable(r):
 		return r.Name + " (not usable now)"
 	case len(r.Protocols) == 0:
 		return r.Name + " (no protocol yet)"
@@ -188,3 +188,9 @@ func mayRun(pid int) bool {
 	_, err := proc.Inspect(pid)
 	return !errors.Is(err, proc.ErrGone)
 }
+
+// shownFaults and shownRepairs bound what a project may take of the screen.
+const (
+	ShownFaults  = 5
+	ShownRepairs = 3
+)

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/config"
+	"github.com/livhana/steward/join/lock"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -21,14 +22,14 @@ import (
 
 // adapter is one line of wiring per protocol.
 type adapter struct {
-	name   string
+	Name   string
 	detect func(dir string, cfg config.Config) bool
-	own    func(dir string) string // steward's folder inside the protocol's
-	open   func(dir string, cfg config.Config, guard guard) speaking
+	Own    func(dir string) string // steward's folder inside the protocol's
+	Open   func(dir string, cfg config.Config, guard guard) Speaker
 }
 
 // speaking is an adapter in use.
-type speaking interface {
+type Speaker interface {
 	protocol.Adapter
 	Close()
 	// Reads reports whether the last look read the file (relative to the project), and what is wrong with its own fields.
@@ -43,27 +44,27 @@ type beater interface {
 // publisher is an adapter with a place for the capacity document.
 type publisher interface{ Publish([]byte) error }
 
-var adapters = []adapter{
-	{agentstatus.Name, always(agentstatus.Detect), agentstatus.OwnDir, func(dir string, cfg config.Config, g guard) speaking {
+var Adapters = []adapter{
+	{agentstatus.Name, always(agentstatus.Detect), agentstatus.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
 		sources := map[string][]string{}
 		for name, l := range cfg.Heartbeat.Agents {
 			sources[name] = l.Sources
 		}
 		return agentstatus.New(dir, agentstatus.Options{Guard: g, Sources: sources})
 	}},
-	{handoffs.Name, always(handoffs.Detect), handoffs.OwnDir, func(dir string, _ config.Config, g guard) speaking {
+	{handoffs.Name, always(handoffs.Detect), handoffs.OwnDir, func(dir string, _ config.Config, g guard) Speaker {
 		return openHandoffs(dir, g)
 	}},
-	{ralph.Name, always(ralph.Detect), ralph.OwnDir, func(dir string, cfg config.Config, g guard) speaking {
+	{ralph.Name, always(ralph.Detect), ralph.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
 		return ralph.New(dir, ralph.Options{Guard: g, Flock: flock, NoWatch: !cfg.Ralph.Violations, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
 	}},
-	{mailbox.Name, always(mailbox.Detect), mailbox.OwnDir, func(dir string, cfg config.Config, g guard) speaking {
+	{mailbox.Name, always(mailbox.Detect), mailbox.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
 		m := cfg.Mailbox
 		return mailbox.New(dir, mailbox.Options{Guard: g, Lead: m.Lead, Developer: m.Developer, Review: m.Review})
 	}},
 	{envelope.Name, func(dir string, cfg config.Config) bool {
 		return envelope.Detect(dir, cfg.Envelope.Messages, cfg.Envelope.Log)
-	}, envelope.OwnDir, func(dir string, cfg config.Config, g guard) speaking {
+	}, envelope.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
 		e := cfg.Envelope
 		return envelope.New(dir, envelope.Options{Guard: g, Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge,
 			Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers})
@@ -85,30 +86,30 @@ func flock(ctx context.Context, f *os.File) (release func(), err error) {
 	return func() { _ = lock.Unlock() }, nil
 }
 
-func adapterNamed(name string) (adapter, bool) {
-	i := slices.IndexFunc(adapters, func(a adapter) bool { return a.name == name })
+func AdapterNamed(name string) (adapter, bool) {
+	i := slices.IndexFunc(Adapters, func(a adapter) bool { return a.Name == name })
 	if i < 0 {
 		return adapter{}, false
 	}
-	return adapters[i], true
+	return Adapters[i], true
 }
 
 // projectOf describes a project to the supervisor. alone takes the project's lock, so that one steward at a time
 // acts there; plan looks without it.
-func projectOf(ref config.ProjectRef, cfg config.Config, alone bool) supervisor.Project {
+func Open(ref config.ProjectRef, cfg config.Config, alone bool) supervisor.Project {
 	return supervisor.Project{
 		Name: ref.Name, Path: ref.Path,
 		Detect: func() []string {
 			var found []string
-			for _, ad := range adapters {
-				wanted := len(ref.Protocols) == 0 || slices.Contains(ref.Protocols, ad.name)
+			for _, ad := range Adapters {
+				wanted := len(ref.Protocols) == 0 || slices.Contains(ref.Protocols, ad.Name)
 				if wanted && ad.detect(ref.Path, cfg) {
-					found = append(found, ad.name)
+					found = append(found, ad.Name)
 				}
 			}
 			return found
 		},
-		Identify: func() (supervisor.Folder, error) { return folderOf(ref.Path) },
+		Identify: func() (supervisor.Folder, error) { return FolderOf(ref.Path) },
 		Missing: func() error {
 			info, err := os.Stat(ref.Path)
 			if err == nil && !info.IsDir() {
@@ -117,31 +118,31 @@ func projectOf(ref config.ProjectRef, cfg config.Config, alone bool) supervisor.
 			return err
 		},
 		Open: func(name string) (supervisor.Speaker, error) {
-			ad, ok := adapterNamed(name)
+			ad, ok := AdapterNamed(name)
 			if !ok {
 				return supervisor.Speaker{}, fmt.Errorf("protocol %s is not spoken by this version", name)
 			}
-			return ad.speak(ref, cfg, alone)
+			return ad.Speak(ref, cfg, alone)
 		},
 	}
 }
 
 // folderOf says which folder a path leads to.
-func folderOf(dir string) (supervisor.Folder, error) {
+func FolderOf(dir string) (supervisor.Folder, error) {
 	path, id, err := platform.IdentifyFolder(dir)
 	return supervisor.Folder{Path: path, Device: id.Device, Inode: id.Inode, Born: id.Born}, err
 }
 
-func (ad adapter) speak(ref config.ProjectRef, cfg config.Config, alone bool) (supervisor.Speaker, error) {
-	act := ref.Mode(ad.name) != "observe"
-	guard, only := guard(guardLock), &sole{dir: ref.Path, own: ad.own(ref.Path)}
+func (ad adapter) Speak(ref config.ProjectRef, cfg config.Config, alone bool) (supervisor.Speaker, error) {
+	act := ref.Mode(ad.Name) != "observe"
+	guard, only := guard(GuardLock), &Sole{Dir: ref.Path, Own: ad.Own(ref.Path)}
 	if act && alone {
-		guard = only.guarded
+		guard = only.Guarded
 	}
-	a := ad.open(ref.Path, cfg, guard)
+	a := ad.Open(ref.Path, cfg, guard)
 	s := supervisor.Speaker{Adapter: a, Act: act, Close: a.Close}
 	if !act {
-		s.Why = fmt.Sprintf("%s is only observed; repairs wait for: [project.mode] %s = \"act\"", ad.name, ad.name)
+		s.Why = fmt.Sprintf("%s is only observed; repairs wait for: [project.mode] %s = \"act\"", ad.Name, ad.Name)
 	}
 	if p, ok := a.(publisher); ok {
 		s.Publish = p.Publish
@@ -152,15 +153,31 @@ func (ad adapter) speak(ref config.ProjectRef, cfg config.Config, alone bool) (s
 	if !act || !alone {
 		return s, nil
 	}
-	if err := only.ready(); errors.Is(err, platform.ErrLocked) {
-		only.close()
+	if err := only.Ready(); errors.Is(err, platform.ErrLocked) {
+		only.Close()
 		a.Close()
 		return supervisor.Speaker{}, err
 	}
-	s.Ready = only.ready
+	s.Ready = only.Ready
 	s.Close = func() {
 		a.Close()
-		only.close()
+		only.Close()
 	}
 	return s, nil
+}
+
+// lockLister is the adapter of a protocol with locks in a file, and the real locks that some of them stand for.
+type lockLister struct {
+	*handoffs.Project
+	place *lock.Place
+}
+
+func openHandoffs(dir string, g guard) Speaker {
+	place := lock.Open(dir, lock.Options{Now: time.Now})
+	return lockLister{handoffs.New(dir, handoffs.Options{Guard: g, Granted: place.Granted}), place}
+}
+
+func (l lockLister) Close() {
+	l.Project.Close()
+	l.place.Close()
 }

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"errors"
@@ -30,8 +30,8 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func() *daemon {
-		return &daemon{state: root, ledger: ledger, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	open := func() *Daemon {
+		return &Daemon{state: root, ledger: ledger, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	}
 	looked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	m := decide.Memory{LastLook: looked}
@@ -70,7 +70,7 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 }
 
 // stateHouse is as much of a daemon as its state folder needs.
-func stateHouse(t *testing.T, dir string) *daemon {
+func stateHouse(t *testing.T, dir string) *Daemon {
 	t.Helper()
 	root, err := jsonfile.Open(dir)
 	if err != nil {
@@ -81,21 +81,21 @@ func stateHouse(t *testing.T, dir string) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &daemon{state: root, ledger: ledger, log: slog.New(slog.DiscardHandler)}
+	return &Daemon{state: root, ledger: ledger, log: slog.New(slog.DiscardHandler)}
 }
 
 // A memory whose content cannot be used is set aside beside the earlier ones, and the human is told.
 func TestBadMemoryIsSetAside(t *testing.T) {
 	dir := t.TempDir()
 	for n, text := range []string{"", `{"torn`, `{"standing": []}`, "[1]", `{"version": 2, "last_look": "2026-01-01T00:00:00Z"}`} {
-		if err := os.WriteFile(filepath.Join(dir, memoryFile), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, MemoryFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		h := stateHouse(t, dir)
 		if m, err := h.remembered(); err != nil || !m.LastLook.IsZero() {
 			t.Fatalf("%q: %v %+v", text, err, m)
 		}
-		aside := memoryFile + ".bad"
+		aside := MemoryFile + ".bad"
 		if n > 0 {
 			aside += strconv.Itoa(n + 1)
 		}
@@ -117,18 +117,18 @@ func TestFilesSetAsideAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	h := stateHouse(t, dir)
 	for n := range mostAside + 3 {
-		if err := os.WriteFile(filepath.Join(dir, memoryFile), fmt.Appendf(nil, "{%d", n), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, MemoryFile), fmt.Appendf(nil, "{%d", n), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := h.remembered(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if names, _ := filepath.Glob(filepath.Join(dir, memoryFile+".bad*")); len(names) != mostAside {
+	if names, _ := filepath.Glob(filepath.Join(dir, MemoryFile+".bad*")); len(names) != mostAside {
 		t.Errorf("kept: %v", names)
 	}
 	for name, want := range map[string]string{".bad": "{0", ".bad2": "{1", ".bad10": "{12"} {
-		if kept, _ := os.ReadFile(filepath.Join(dir, memoryFile+name)); string(kept) != want {
+		if kept, _ := os.ReadFile(filepath.Join(dir, MemoryFile+name)); string(kept) != want {
 			t.Errorf("%s holds %q, not %q", name, kept, want)
 		}
 	}
@@ -137,11 +137,11 @@ func TestFilesSetAsideAreBounded(t *testing.T) {
 // A memory that cannot be read at this moment says nothing about its content: it stays where it is, and the start fails.
 func TestUnreadableMemoryStays(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, memoryFile), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, MemoryFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	h := stateHouse(t, dir)
-	if _, err := h.remembered(); err == nil || !strings.Contains(err.Error(), memoryFile) {
+	if _, err := h.remembered(); err == nil || !strings.Contains(err.Error(), MemoryFile) {
 		t.Errorf("remembered: %v", err)
 	}
 	if names, _ := filepath.Glob(filepath.Join(dir, "*.bad*")); len(names) != 0 || len(openIncidents(h.ledger)) != 0 {
@@ -159,7 +159,7 @@ func TestStateIsReadBack(t *testing.T) {
 	if got, err := h.remembered(); err != nil || len(got.ExhaustedBy) != len(m.ExhaustedBy) || got.Version != stateVersion {
 		t.Errorf("read back: %v, %d bytes, version %d", err, len(got.ExhaustedBy), got.Version)
 	}
-	if err := h.put(memoryFile, make([]byte, maxState+1)); err == nil {
+	if err := h.put(MemoryFile, make([]byte, maxState+1)); err == nil {
 		t.Error("a file was written that cannot be read back")
 	}
 	if got, err := h.remembered(); err != nil || !got.LastLook.Equal(m.LastLook) {
@@ -171,8 +171,8 @@ func TestStateIsReadBack(t *testing.T) {
 func TestVersionsOfStateFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		runFile:      `{"format": 2, "version": "9.9", "started": "2026-01-01T00:00:00Z"}`,
-		snapshotFile: `{"format": 2, "version": "9.9"}`,
+		RunFile:      `{"format": 2, "version": "9.9", "started": "2026-01-01T00:00:00Z"}`,
+		SnapshotFile: `{"format": 2, "version": "9.9"}`,
 		learntFile:   `{"demo/codex/execute": {"cores": 0.5, "memory": 1, "runs": 3, "at": "2026-01-01T00:00:00Z"}}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -184,7 +184,7 @@ func TestVersionsOfStateFiles(t *testing.T) {
 	if err := errors.Join(h.clearSnapshot(), h.startRun(time.Now())); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{runFile, snapshotFile} {
+	for _, name := range []string{RunFile, SnapshotFile} {
 		if data, err := os.ReadFile(filepath.Join(dir, name+".bad")); err != nil || !strings.Contains(string(data), "9.9") {
 			t.Errorf("%s: %q, %v", name, data, err)
 		}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"bufio"
@@ -52,13 +52,13 @@ func deafFamily(t *testing.T) (root protocol.Identity, child proc.Identity) {
 }
 
 // endingHouse is as much of a steward as ending processes takes.
-func endingHouse(t *testing.T) *daemon {
+func endingHouse(t *testing.T) *Daemon {
 	t.Helper()
 	journal, err := supervisor.OpenJournal(filepath.Join(t.TempDir(), "journal.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &daemon{endings: make(chan ending, mostEndings), journal: journal, log: slog.New(slog.DiscardHandler)}
+	h := &Daemon{endings: make(chan ending, mostEndings), journal: journal, log: slog.New(slog.DiscardHandler)}
 	h.cfg.Keep.Stop = 200 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -68,7 +68,7 @@ func endingHouse(t *testing.T) *daemon {
 }
 
 // noted waits for the journal's word on a process.
-func noted(t *testing.T, h *daemon) supervisor.Entry {
+func noted(t *testing.T, h *Daemon) supervisor.Entry {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		found, err := h.journal.Read(1, func(e *supervisor.Entry) bool { return e.Verb == "end" })

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ import (
 const answerTime = 10 * time.Second
 
 // answer takes a human's reply.
-func (h *daemon) answer(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error) {
+func (h *Daemon) answer(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error) {
 	i, err := h.ledger.Find(key)
 	if err != nil {
 		return i, err
@@ -61,7 +61,7 @@ func (h *daemon) answer(ctx context.Context, key string, r escalate.Reply) (esca
 }
 
 // noteDelivery enters in the journal what became of an attempt to tell the human, and counts what was spoken about tasks.
-func (h *daemon) noteDelivery(i escalate.Incident, d escalate.Delivery) {
+func (h *Daemon) noteDelivery(i escalate.Incident, d escalate.Delivery) {
 	e := supervisor.Entry{At: d.At, Kind: "delivery", Subject: i.Subject(), Verb: d.Channel, Reason: d.Result, Text: d.Result, Incident: i.Key, Error: d.Error}
 	if d.OK && d.Recovery {
 		e.Text = d.Result + ", that it is over"
@@ -78,7 +78,7 @@ func (h *daemon) noteDelivery(i escalate.Incident, d escalate.Delivery) {
 	}
 }
 
-func (h *daemon) human() string {
+func (h *Daemon) human() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.cfg.Human.Name
@@ -95,7 +95,7 @@ func optionOf(i escalate.Incident, name string) string {
 }
 
 // write has the loop write an answer; try: only whether it could.
-func (h *daemon) write(ctx context.Context, i escalate.Incident, a *protocol.Answer, try bool) error {
+func (h *Daemon) write(ctx context.Context, i escalate.Incident, a *protocol.Answer, try bool) error {
 	subject := i.Subject()
 	switch subject.Kind {
 	case protocol.KindQuestion, protocol.KindTask, protocol.KindAgent:
@@ -112,7 +112,7 @@ func (h *daemon) write(ctx context.Context, i escalate.Incident, a *protocol.Ans
 }
 
 // carry writes down an answer that was taken. What nobody waits for any more counts as carried.
-func (h *daemon) writeAnswer(ctx context.Context, i escalate.Incident) error {
+func (h *Daemon) writeAnswer(ctx context.Context, i escalate.Incident) error {
 	a := i.Answer
 	err := h.write(ctx, i, &protocol.Answer{Key: i.Key, Option: a.Option, Label: a.Label, Why: a.Why, By: a.By, At: a.At,
 		Stop: a.Stop, Requirements: a.Requirements}, false)
@@ -137,7 +137,7 @@ const conflictTime = 10 * time.Minute
 // carryEvery is how often what could not be written is tried again.
 const carryEvery = 10 * time.Second
 
-func (h *daemon) wakeAnswerWriter() {
+func (h *Daemon) wakeAnswerWriter() {
 	select {
 	case h.unanswered <- struct{}{}:
 	default:
@@ -145,7 +145,7 @@ func (h *daemon) wakeAnswerWriter() {
 }
 
 // carryAnswers writes the answers that an earlier run, or an earlier try, could not. With nothing to do it sleeps.
-func (h *daemon) writeAnswers(ctx context.Context) error {
+func (h *Daemon) writeAnswers(ctx context.Context) error {
 	timer := time.NewTimer(carryEvery)
 	defer timer.Stop()
 	for {

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -41,7 +41,7 @@ type channels struct {
 	trial   *testMessage
 }
 
-func newHerald(h *daemon) *channels {
+func newChannels(h *Daemon) *channels {
 	return &channels{ledger: h.ledger, popups: desktop.NewPopupsIn(h.paths.State), state: h.state, log: h.log, config: h.escalation, human: h.human,
 		answer: h.answer, told: h.noteDelivery, delivered: func(c, r string) { h.metrics.Delivered(c, r) },
 		changed: make(chan struct{}, 1), known: map[string]status.Channel{}}
@@ -93,18 +93,18 @@ func (a *channels) assemble() *escalate.Dispatcher {
 			cfg.Ntfy.ReplyTopic = ""
 		}
 	}
-	o := connectOutlets(a.popups, cfg, key)
+	o := ConnectChannels(a.popups, cfg, key)
 	o.incident = a.incident
 	var channels []escalate.Channel
 	for _, name := range cfg.Channels {
-		channels = append(channels, a.counted(o.channel(name)))
+		channels = append(channels, a.counted(o.Channel(name)))
 	}
 	courier := escalate.NewDispatcher(a.ledger, cfg, channels, time.Now, a.log)
 	courier.Told = a.told
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.outlets != nil && a.outlets.ntfy != nil {
-		a.outlets.ntfy.Close()
+	if a.outlets != nil && a.outlets.Ntfy != nil {
+		a.outlets.Ntfy.Close()
 	}
 	a.courier, a.outlets, a.names = courier, o, cfg.Channels
 	return courier
@@ -157,7 +157,7 @@ func (a *channels) channels() []status.Channel {
 			c = status.Channel{Name: name}
 		}
 		if name == escalate.ChannelNtfy && c.OK && a.outlets.replies {
-			if h := a.outlets.ntfy.Hearing(); !h.Open && h.Err != nil {
+			if h := a.outlets.Ntfy.Hearing(); !h.Open && h.Err != nil {
 				c.OK, c.Problem = false, "presses do not come back: "+h.Err.Error()
 			}
 		}
@@ -177,7 +177,7 @@ func (a *channels) probe(ctx context.Context) {
 	var absent []any
 	for _, name := range names {
 		limited, cancel := context.WithTimeout(ctx, probeLimit)
-		err := o.probe(limited, name)
+		err := o.Probe(limited, name)
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -209,7 +209,7 @@ func (a *channels) remark(r rules.Remark) {
 // hearPushes takes the presses that come back over the net.
 func (a *channels) hearPushes(ctx context.Context) {
 	a.mu.Lock()
-	ntfy := a.outlets.ntfy
+	ntfy := a.outlets.Ntfy
 	a.mu.Unlock()
 	if ntfy == nil {
 		return

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 // How long a call of a channel may take. A sentence may wait for its turn behind another one on this machine.
 const (
 	popupDeadline   = 6 * time.Second
-	speechDeadline  = 2 * time.Minute
+	SpeechDeadline  = 2 * time.Minute
 	pushDeadline    = 20 * time.Second
 	commandDeadline = 30 * time.Second
 	commandTime     = commandDeadline - 5*time.Second // the rest is for ending what does not end by itself
@@ -43,7 +43,7 @@ var errUnheard = errors.New("the voice took the sentence, but nothing proves tha
 type channelSet struct {
 	popups  *desktop.Popups
 	speech  *desktop.Speech
-	ntfy    *push.Ntfy
+	Ntfy    *push.Ntfy
 	replies bool // messages have buttons
 	command *push.Command
 	// incident gives what the command is told beside the notice; nil: nothing.
@@ -54,13 +54,13 @@ type channelSet struct {
 
 // connectOutlets prepares the channels that the configuration names. Nothing is sent. What cannot be set up is an error
 // of that channel alone.
-func connectOutlets(popups *desktop.Popups, cfg escalate.Config, key []byte) *channelSet {
+func ConnectChannels(popups *desktop.Popups, cfg escalate.Config, key []byte) *channelSet {
 	o := &channelSet{popups: popups, speech: desktop.NewSpeech(), trouble: map[string]error{}}
 	for _, name := range cfg.Channels {
 		var err error
 		switch name {
 		case escalate.ChannelNtfy:
-			o.ntfy, err = connectNtfy(cfg.Ntfy, key)
+			o.Ntfy, err = connectNtfy(cfg.Ntfy, key)
 			o.replies = err == nil && cfg.Ntfy.ReplyTopic != ""
 		case escalate.ChannelCommand:
 			o.command, err = push.NewCommand(cfg.Command)
@@ -73,7 +73,7 @@ func connectOutlets(popups *desktop.Popups, cfg escalate.Config, key []byte) *ch
 }
 
 func connectNtfy(cfg escalate.NtfyConfig, key []byte) (*push.Ntfy, error) {
-	c := ntfyOf(cfg, key)
+	c := NtfyOf(cfg, key)
 	if cfg.TokenFile != "" {
 		token, err := readToken(cfg.TokenFile)
 		if err != nil {
@@ -84,7 +84,7 @@ func connectNtfy(cfg escalate.NtfyConfig, key []byte) (*push.Ntfy, error) {
 	return push.NewNtfy(c)
 }
 
-func ntfyOf(cfg escalate.NtfyConfig, key []byte) push.NtfyConfig {
+func NtfyOf(cfg escalate.NtfyConfig, key []byte) push.NtfyConfig {
 	return push.NtfyConfig{URL: cfg.URL, Topic: cfg.Topic, ReplyTopic: cfg.ReplyTopic, Key: key}
 }
 
@@ -109,7 +109,7 @@ func readToken(path string) (string, error) {
 }
 
 // checkPrograms reports what is wrong with the servers and programs that a configuration names, one line each.
-func checkPrograms(c config.Config) error {
+func CheckPrograms(c config.Config) error {
 	var all []error
 	add := func(table string, err error) {
 		if err != nil {
@@ -118,7 +118,7 @@ func checkPrograms(c config.Config) error {
 	}
 	add("ralph.", ralph.CheckResume(c.Ralph.Resume))
 	if ntfy := c.Escalate.Ntfy; ntfy.URL != "" || ntfy.Topic != "" {
-		add("escalate.ntfy.", ntfyOf(ntfy, make([]byte, keyBytes)).Validate())
+		add("escalate.ntfy.", NtfyOf(ntfy, make([]byte, KeyBytes)).Validate())
 	}
 	if len(c.Escalate.Command) > 0 {
 		_, err := push.NewCommand(c.Escalate.Command)
@@ -129,7 +129,7 @@ func checkPrograms(c config.Config) error {
 
 const (
 	keyFile  = "answer.key"
-	keyBytes = 32
+	KeyBytes = 32
 )
 
 // answerKey is this installation's secret, by which a press that comes back over the net is known. It is made once.
@@ -137,14 +137,14 @@ func answerKey(state *jsonfile.Root) ([]byte, error) {
 	blob, err := state.Read(keyFile, 1024)
 	if err == nil {
 		key, err := hex.DecodeString(strings.TrimSpace(string(blob.Data)))
-		if err == nil && len(key) >= keyBytes {
+		if err == nil && len(key) >= KeyBytes {
 			return key, nil
 		}
 		_ = state.Remove(keyFile) // torn: buttons that are out there do nothing any more
 	} else if !errors.Is(err, jsonfile.ErrNotExist) {
 		return nil, fmt.Errorf("read the key for answers: %w", err)
 	}
-	key := make([]byte, keyBytes)
+	key := make([]byte, KeyBytes)
 	rand.Read(key) // never fails
 	if err := state.Create(keyFile, []byte(hex.EncodeToString(key)+"\n"), 0o600); err != nil {
 		return nil, fmt.Errorf("keep the key for answers: %w", err)
@@ -153,10 +153,10 @@ func answerKey(state *jsonfile.Root) ([]byte, error) {
 }
 
 // channel makes one ready for the dispatcher.
-func (o *channelSet) channel(name string) escalate.Channel {
+func (o *channelSet) Channel(name string) escalate.Channel {
 	c := map[string]escalate.Channel{
 		escalate.ChannelDesktop: {Deadline: popupDeadline, Deliver: o.popup, Withdraw: o.popups.Withdraw},
-		escalate.ChannelSpeech:  {Deadline: speechDeadline, Deliver: o.say},
+		escalate.ChannelSpeech:  {Deadline: SpeechDeadline, Deliver: o.say},
 		escalate.ChannelNtfy:    {Deadline: pushDeadline, Deliver: o.push},
 		escalate.ChannelCommand: {Deadline: commandDeadline, Deliver: o.run},
 	}[name]
@@ -197,11 +197,11 @@ func (o *channelSet) push(ctx context.Context, n escalate.Notice) (string, error
 	for _, option := range n.Options {
 		m.Options = append(m.Options, push.Option{ID: option.ID, Label: option.Label})
 	}
-	return "pushed", o.ntfy.Send(ctx, m)
+	return "pushed", o.Ntfy.Send(ctx, m)
 }
 
 // pageDocument is what the command reads.
-type pageDocument struct {
+type PageDocument struct {
 	Event    string             `json:"event"` // incident, over
 	Key      string             `json:"key"`
 	Rev      int                `json:"rev,omitempty"`
@@ -217,7 +217,7 @@ type pageDocument struct {
 }
 
 func (o *channelSet) run(ctx context.Context, n escalate.Notice) (string, error) {
-	doc := pageDocument{Event: "incident", Key: n.Key, Rev: n.Rev, Severity: n.Severity, Title: n.Title, Text: n.Text, Spoken: n.Sentence(),
+	doc := PageDocument{Event: "incident", Key: n.Key, Rev: n.Rev, Severity: n.Severity, Title: n.Title, Text: n.Text, Spoken: n.Sentence(),
 		Blocking: n.Blocking, Quiet: n.Quiet || n.Hushed, Options: append(append([]rules.Option{}, n.Options...), n.Dangerous...)}
 	if n.Over {
 		doc.Event = "over"
@@ -238,7 +238,7 @@ func (o *channelSet) run(ctx context.Context, n escalate.Notice) (string, error)
 }
 
 // probe says whether a channel could be used now, without sending anything.
-func (o *channelSet) probe(ctx context.Context, name string) error {
+func (o *channelSet) Probe(ctx context.Context, name string) error {
 	if err := o.trouble[name]; err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (o *channelSet) probe(ctx context.Context, name string) error {
 	case escalate.ChannelSpeech:
 		return o.speech.Probe(ctx)
 	case escalate.ChannelNtfy:
-		return o.ntfy.Probe(ctx)
+		return o.Ntfy.Probe(ctx)
 	}
 	return o.command.Probe()
 }

@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/livhana/steward/escalate/rules"
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
+)
+
+// self is what the running steward says of itself.
+func (h *Daemon) self() status.Self {
+	s := status.Self{Version: h.o.Version, Manager: h.o.Manager}
+	if h.tenure != nil {
+		s.LastEnd = h.tenure.Last
+	}
+	return s
+}
+
+// settleIn is done once the first looks are over.
+func (h *Daemon) startUp() {
+	h.tenure.Ready = time.Now().UTC()
+	if err := h.tenure.Write(h.state); err != nil {
+		h.log.Error("write run.json", "error", err)
+	}
+	if h.o.Manager != "" {
+		h.tellOfCrash()
+	}
+	down := DownAlert()
+	down.Resolve, down.Detail = true, "steward runs again"
+	_ = h.tell(down)
+	h.snapshot()
+	h.sayReady()
+}
+
+// sayReady tells the service manager what is looked after.
+func (h *Daemon) sayReady() {
+	text := "no project is configured"
+	if p := h.loop.State(); p != nil && len(p.Projects) > 0 {
+		text = "looks after " + terminal.Plural(len(p.Projects), "project")
+	}
+	h.o.Line.Ready(text)
+}
+
+// downAlert is the incident about a steward that is down.
+func DownAlert() rules.Alert {
+	return rules.Alert{Kind: "steward_down", Severity: protocol.High, Foreign: true,
+		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "steward"},
+		Summary: "steward has stopped, and nobody starts it again",
+		Spoken:  "Steward has stopped, and nobody looks after your agents. Your input needed."}
+}
+
+// journalFile is the journal in the state folder.
+const JournalFile = "journal.jsonl"
