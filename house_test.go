@@ -69,6 +69,7 @@ var floors = map[string]may{
 	// The registry and its handler are wiring; x/sys gives the width of the terminal.
 	"cmd/steward":        {[]string{everything}, []string{"github.com/spf13/cobra", metricModule, sysModule}},
 	"cmd/steward/daemon": {[]string{everything}, []string{metricModule, sysModule}},
+	"cmd/steward/doctor": {[]string{everything}, []string{sysModule}},
 	// What packages are made with: programs of their own.
 	"packaging/...": {[]string{everything}, []string{everything}},
 	"bench/...":     {[]string{everything}, []string{everything}},

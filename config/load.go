@@ -30,6 +30,25 @@ type Problem struct {
 	Text string
 }
 
+// Problems takes apart what Load joined. An error of another kind is a Problem without a line.
+func Problems(err error) []Problem {
+	list := []Problem{}
+	var one Problem
+	joined, several := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+	case several:
+		for _, e := range joined.Unwrap() {
+			list = append(list, Problems(e)...)
+		}
+	case errors.As(err, &one):
+		list = append(list, one)
+	default:
+		list = append(list, Problem{Text: err.Error()})
+	}
+	return list
+}
+
 func (p Problem) Error() string {
 	if p.Line == 0 {
 		return fmt.Sprintf("%s: %s", p.File, p.Text)

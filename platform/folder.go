@@ -1,8 +1,10 @@
 package platform
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // SameFolder compares two paths as folders: links may lead to the same one.
@@ -13,4 +15,12 @@ func SameFolder(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// OwnerOf is the user id of a file's owner, -1 where it is not known.
+func OwnerOf(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid)
+	}
+	return -1
 }

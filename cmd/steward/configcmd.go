@@ -111,21 +111,11 @@ func notesOn(cfg config.Config) []string {
 	return notes
 }
 
-// problemsOf takes apart what steward.Load joined.
+// problemsOf are the problems of a configuration as the document shows them.
 func problemsOf(err error) []fileProblem {
 	list := []fileProblem{}
-	var one config.Problem
-	joined, several := err.(interface{ Unwrap() []error })
-	switch {
-	case err == nil:
-	case several:
-		for _, e := range joined.Unwrap() {
-			list = append(list, problemsOf(e)...)
-		}
-	case errors.As(err, &one):
-		list = append(list, fileProblem{one.Line, one.Text})
-	default:
-		list = append(list, fileProblem{0, err.Error()})
+	for _, p := range config.Problems(err) {
+		list = append(list, fileProblem{p.Line, p.Text})
 	}
 	return list
 }

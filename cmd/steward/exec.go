@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
@@ -143,7 +145,7 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 }
 
 // figures are what a reason may say differently each time although it is the same.
-var figures = lazily(`[0-9.]+`)
+var figures = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9.]+`) })
 
 // awaitRoom waits for the capacity gate, and says why when the reason changes.
 func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) error {

@@ -113,7 +113,7 @@ func answersAs(ctx context.Context, socket string) string {
 	if err != nil {
 		return ""
 	}
-	uid := ownerOf(info)
+	uid := platform.OwnerOf(info)
 	ctx, cancel := context.WithTimeout(ctx, othersTime)
 	defer cancel()
 	if uid <= 0 || status.NewClient(socket).Trusting(uid).Get(ctx, "/healthz", nil) != nil {

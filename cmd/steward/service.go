@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/cmd/steward/daemon"
+	"github.com/livhana/steward/cmd/steward/doctor"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
@@ -265,5 +266,5 @@ func (a *app) turn(ctx context.Context, verb string, o serviceOptions) error {
 	if a.output == "json" {
 		return a.print(st)
 	}
-	return a.write(fmt.Sprintf("%s: %s\n", verb, stateWords(st)))
+	return a.write(fmt.Sprintf("%s: %s\n", verb, doctor.ServiceWords(st)))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/daemon"
+	"github.com/livhana/steward/cmd/steward/doctor"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -97,7 +98,7 @@ func (a *app) install(ctx context.Context, o serviceOptions) error {
 	}
 	p := a.page()
 	renderOutcome(p, outcome, done(before), "already installed; nothing was changed")
-	p.Line("%s", stateWords(st))
+	p.Line("%s", doctor.ServiceWords(st))
 	return a.write(p.String())
 }
 
@@ -193,7 +194,7 @@ func rememberFile(path string) (undo func() error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return os.Remove(path)
-		case err != nil || ownerOf(info) != os.Getuid():
+		case err != nil || platform.OwnerOf(info) != os.Getuid():
 			return nil
 		}
 		return service.WriteFile(path, string(old))

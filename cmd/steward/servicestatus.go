@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/daemon"
+	"github.com/livhana/steward/cmd/steward/doctor"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/spf13/cobra"
@@ -135,23 +134,10 @@ func gatherService(ctx context.Context, m service.Host, who service.Account, pat
 	if _, err := os.Stat(r.Binary); r.Binary != "" && errors.Is(err, fs.ErrNotExist) {
 		r.Trouble = "the program is gone: " + r.Binary
 	}
-	if beat, err := readBeat(paths.State); err == nil {
+	if beat, err := daemon.ReadHeartbeat(paths.State); err == nil {
 		r.Beat = &beat.Beat
 	}
 	return r, nil
-}
-
-// readBeat reads steward's own heartbeat.
-func readBeat(state string) (daemon.Heartbeat, error) {
-	var d daemon.Heartbeat
-	data, err := os.ReadFile(filepath.Join(state, daemon.HeartbeatFile))
-	if err == nil {
-		err = json.Unmarshal(data, &d)
-	}
-	if err == nil && d.Beat.IsZero() {
-		err = errors.New("it has no time")
-	}
-	return d, err
 }
 
 func renderService(p *page, r serviceReport) {
@@ -162,7 +148,7 @@ func renderService(p *page, r serviceReport) {
 		}
 		return
 	}
-	p.Styled(terminal.Bold, "%s", stateWords(r.Status))
+	p.Styled(terminal.Bold, "%s", doctor.ServiceWords(r.Status))
 	if r.Trouble != "" {
 		p.Line("  trouble   %s", terminal.Clean(r.Trouble))
 	}
@@ -193,7 +179,7 @@ func renderService(p *page, r serviceReport) {
 		p.Line("  restarts  %d since it was started", r.Restarts)
 	}
 	if e := r.LastEnd; e != nil {
-		p.Line("  last end  %s", endWords(p, e))
+		p.Line("  last end  %s", daemon.EndWords(&p.Page, e))
 	}
 }
 
@@ -209,33 +195,4 @@ func installHint(manager string) string {
 		return "sudo steward service install --system"
 	}
 	return "steward service install"
-}
-
-// endWords says how a run ended.
-func endWords(p *page, e *status.Ending) string {
-	text := terminal.Clean(e.How)
-	if !e.At.IsZero() {
-		text += " " + p.Ago(&e.At)
-	}
-	if e.Why != "" {
-		text += ": " + terminal.Clean(e.Why)
-	}
-	return text
-}
-
-// endedBadly reports whether a run ended otherwise than by a wish.
-func endedBadly(e *status.Ending) bool {
-	return e.How != daemon.EndStopped && e.How != daemon.EndHanded
-}
-
-// stateWords says in one line how the service is.
-func stateWords(st service.Status) string {
-	text := terminal.Clean(st.Manager) + ": " + terminal.Clean(st.State)
-	if st.Detail != "" {
-		text += " (" + terminal.Clean(st.Detail) + ")"
-	}
-	if st.PID > 0 {
-		text += fmt.Sprintf(", pid %d", st.PID)
-	}
-	return text
 }

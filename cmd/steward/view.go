@@ -168,8 +168,8 @@ func renderStatus(p *page, doc status.Document) {
 	} else {
 		p.Styled(terminal.Bold, "steward %s, up %s, %s, the last %s", terminal.Clean(doc.Version), terminal.Short(p.Now.Sub(doc.Started)), terminal.Plural(doc.Looks, "look"), p.Ago(&doc.LastLook))
 	}
-	if doc.LastEnd != nil && endedBadly(doc.LastEnd) {
-		p.Line("the run before this one: %s", endWords(p, doc.LastEnd))
+	if doc.LastEnd != nil && daemon.EndedBadly(doc.LastEnd) {
+		p.Line("the run before this one: %s", daemon.EndWords(&p.Page, doc.LastEnd))
 	}
 	p.Line("%s", loadLine(doc.Load))
 	for _, c := range doc.Channels {

@@ -261,3 +261,20 @@ func PaceAfter(failed int) time.Duration {
 	}
 	return min(time.Second<<min(failed-2, 10), 30*time.Second)
 }
+
+// EndWords says how a run ended.
+func EndWords(p *terminal.Page, e *status.Ending) string {
+	text := terminal.Clean(e.How)
+	if !e.At.IsZero() {
+		text += " " + p.Ago(&e.At)
+	}
+	if e.Why != "" {
+		text += ": " + terminal.Clean(e.Why)
+	}
+	return text
+}
+
+// EndedBadly reports whether a run ended otherwise than by a wish.
+func EndedBadly(e *status.Ending) bool {
+	return e.How != EndStopped && e.How != EndHanded
+}

@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/livhana/steward/platform"
@@ -79,4 +81,17 @@ func (h *Daemon) beat(now time.Time, state string) {
 		h.log.Error("write heartbeat.json", "error", err)
 	}
 	h.beatErr = err
+}
+
+// ReadHeartbeat reads steward's own heartbeat.
+func ReadHeartbeat(state string) (Heartbeat, error) {
+	var d Heartbeat
+	data, err := os.ReadFile(filepath.Join(state, HeartbeatFile))
+	if err == nil {
+		err = json.Unmarshal(data, &d)
+	}
+	if err == nil && d.Beat.IsZero() {
+		err = errors.New("it has no time")
+	}
+	return d, err
 }

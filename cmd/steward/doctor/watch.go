@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/livhana/steward/capacity"
@@ -28,7 +30,7 @@ type watchFacts struct {
 	othersHidden, anotherPlatform bool
 }
 
-func (d *patient) watches(ctx context.Context) []finding {
+func (d *patient) watches(ctx context.Context) []Finding {
 	f := watchFacts{err: tryWatch(), lookEvery: d.cfg.Policies().LookUnwatched()}
 	f.maxWatches, f.maxInstances = sysctl("max_user_watches"), sysctl("max_user_instances")
 	f.anotherPlatform = f.maxWatches < 0
@@ -66,7 +68,7 @@ func inotifyUse(ctx context.Context, proc string, uid int) (watches, instances i
 	pids, _ := filepath.Glob(filepath.Join(proc, "[0-9]*"))
 	for _, dir := range pids {
 		info, err := os.Stat(dir)
-		if err != nil || ownerOf(info) != uid {
+		if err != nil || platform.OwnerOf(info) != uid {
 			continue
 		}
 		fds, err := os.ReadDir(filepath.Join(dir, "fd"))
@@ -86,7 +88,7 @@ func inotifyUse(ctx context.Context, proc string, uid int) (watches, instances i
 // fewWatches is what some systems come with, and what one large project can use up.
 const fewWatches = 8192
 
-func judgeWatches(f watchFacts) []finding {
+func judgeWatches(f watchFacts) []Finding {
 	const name, more = "watches", "sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=512; keep it in /etc/sysctl.d/"
 	late := fmt.Sprintf("changes are seen within %s instead of at once", f.lookEvery)
 	if f.err != nil {
@@ -94,10 +96,10 @@ func judgeWatches(f watchFacts) []finding {
 		if errors.Is(f.err, watch.ErrNoWatches) {
 			do = more
 		}
-		return []finding{doubt(name, do, "folders cannot be watched, so %s: %v", late, f.err)}
+		return []Finding{doubt(name, do, "folders cannot be watched, so %s: %v", late, f.err)}
 	}
 	if f.anotherPlatform {
-		return []finding{works(name, "folders can be watched")}
+		return []Finding{works(name, "folders can be watched")}
 	}
 	about := ""
 	if f.othersHidden {
@@ -106,33 +108,33 @@ func judgeWatches(f watchFacts) []finding {
 	use := fmt.Sprintf("%s%d of %d watches and %d of %d queues are in use by you", about, f.watches, f.maxWatches, f.instances, f.maxInstances)
 	switch {
 	case isNearly(f.watches, f.maxWatches), isNearly(f.instances, f.maxInstances):
-		return []finding{doubt(name, more, "they run out, and then %s: %s", late, use)}
+		return []Finding{doubt(name, more, "they run out, and then %s: %s", late, use)}
 	case f.maxWatches < fewWatches:
-		return []finding{doubt(name, more, "the limit is low: %s", use)}
+		return []Finding{doubt(name, more, "the limit is low: %s", use)}
 	}
-	return []finding{works(name, "folders can be watched; %s", use)}
+	return []Finding{works(name, "folders can be watched; %s", use)}
 }
 
 // isNearly is from nine tenths on.
 func isNearly(used, limit int) bool { return limit >= 0 && used*10 >= limit*9 }
 
-func (d *patient) gauges(ctx context.Context) []finding {
+func (d *patient) gauges(ctx context.Context) []Finding {
 	var paths []string
 	for _, p := range d.projects() {
 		paths = append(paths, p.ref.Path)
 	}
 	g := measure.New(paths...)
 	g.Sample(d.now)
-	if rest(ctx, pause) != nil {
+	if sleep(ctx, samplePause) != nil {
 		return nil
 	}
 	load := g.Sample(time.Now())
 	return judgeGauges(load, g.Problems(), d.cfg.Capacity, len(paths) > 0)
 }
 
-func judgeGauges(load capacity.Load, problems map[string]string, limit capacity.Config, projects bool) []finding {
+func judgeGauges(load capacity.Load, problems map[string]string, limit capacity.Config, projects bool) []Finding {
 	var known []string
-	var all []finding
+	var all []Finding
 	for _, name := range capacity.Dimensions() {
 		used := load.Share(name)
 		binds := limit.Dimensions == nil || slices.Contains(limit.Dimensions, name)
@@ -168,8 +170,8 @@ type descriptorFacts struct {
 	ofDaemon    bool
 }
 
-func (d *patient) descriptors() []finding {
-	beat, err := readBeat(d.paths.State)
+func (d *patient) descriptors() []Finding {
+	beat, err := daemon.ReadHeartbeat(d.paths.State)
 	if f, ok := daemonDescriptors("/proc", beat.PID); err == nil && d.daemon.doc != nil && ok {
 		return judgeDescriptors(f)
 	}
@@ -196,7 +198,7 @@ func daemonDescriptors(proc string, pid int) (descriptorFacts, bool) {
 // fewDescriptors is too little for a socket with many askers, and journals and folders besides.
 const fewDescriptors = 1024
 
-func judgeDescriptors(f descriptorFacts) []finding {
+func judgeDescriptors(f descriptorFacts) []Finding {
 	const name = "open files"
 	do := "raise it: LimitNOFILE in systemctl edit steward (--user for your own), or ulimit -n"
 	text := fmt.Sprintf("at most %d", f.limit)
@@ -204,7 +206,19 @@ func judgeDescriptors(f descriptorFacts) []finding {
 		text = fmt.Sprintf("the daemon has %d of %d", f.open, f.limit)
 	}
 	if f.limit < fewDescriptors || f.open*10 >= f.limit*9 {
-		return []finding{doubt(name, do, "%s: that is little", text)}
+		return []Finding{doubt(name, do, "%s: that is little", text)}
 	}
-	return []finding{works(name, "%s", text)}
+	return []Finding{works(name, "%s", text)}
+}
+
+// samplePause lies between two samples of the gauges: the processor's share is what happened in between.
+const samplePause = 300 * time.Millisecond
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 const pollTrial = 250 * time.Millisecond
 
 // tryReach has a real test sent by every channel, by the daemon if one runs: it is the one that must reach the human.
-func (d *patient) tryReach(ctx context.Context) []finding {
+func (d *patient) tryReach(ctx context.Context) []Finding {
 	const area = "a real test"
 	names := d.cfg.Escalate.Channels
 	if d.daemon.doc != nil {
@@ -31,7 +31,7 @@ func (d *patient) tryReach(ctx context.Context) []finding {
 	if len(names) == 0 {
 		return nil // said under "channels"
 	}
-	fmt.Fprintf(d.app.err, "sending a test by %s; press its button within %.0f s\n", strings.Join(names, ", "), daemon.TestTime.Seconds())
+	d.o.Say(fmt.Sprintf("sending a test by %s; press its button within %.0f s", strings.Join(names, ", "), daemon.TestTime.Seconds()))
 	try := d.tryOwn
 	if d.daemon.doc != nil {
 		try = d.tryDaemon
@@ -104,8 +104,8 @@ func (d *patient) tryOwn(ctx context.Context, names []string) ([]status.Trial, e
 	}
 }
 
-func judgeTrials(trials []status.Trial) []finding {
-	var all []finding
+func judgeTrials(trials []status.Trial) []Finding {
+	var all []Finding
 	for _, t := range trials {
 		switch {
 		case !t.OK && t.Result == "":

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/livhana/steward/platform"
 )
 
 // folder is what can be known of a folder without changing it.
@@ -30,7 +32,7 @@ func folderAt(path string) folder {
 	case err != nil:
 		return folder{err: err}
 	}
-	return folder{isDir: info.IsDir(), mode: info.Mode(), owner: ownerOf(info), read: mayRead(path), write: mayWrite(path), free: freeAt(path)}
+	return folder{isDir: info.IsDir(), mode: info.Mode(), owner: platform.OwnerOf(info), read: mayRead(path), write: mayWrite(path), free: freeAt(path)}
 }
 
 // mayMake asks whether a folder that is missing could be made: where the nearest one above it is.

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -25,8 +25,8 @@ type programFacts struct {
 	asRootFor     string // the user who is meant, when root asks
 }
 
-func (d *patient) program() []finding {
-	f := programFacts{version: version(), system: platform.IsMachineState(d.paths.State)}
+func (d *patient) program() []Finding {
+	f := programFacts{version: d.o.Version, system: platform.IsMachineState(d.paths.State)}
 	f.path, _ = os.Executable()
 	if path, err := exec.LookPath("steward"); err == nil {
 		f.found, f.foundIsOther = path, !sameFile(path, f.path)
@@ -55,8 +55,8 @@ func sameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-func judgeProgram(f programFacts) []finding {
-	all := []finding{works("version", "steward %s, %s", f.version, f.path)}
+func judgeProgram(f programFacts) []Finding {
+	all := []Finding{works("version", "steward %s, %s", f.version, f.path)}
 	if f.daemon != "" && f.daemon != f.version {
 		all = append(all, doubt("running version", serviceCommand("install", f.system)+" (it upgrades in place), or start the daemon anew",
 			"the daemon is %s, this program is %s", f.daemon, f.version))
@@ -97,12 +97,12 @@ func (d *patient) readSettings(ctx context.Context) {
 	}
 	got, ok := within(ctx, settingsTime, func(context.Context) answer {
 		var a answer
-		a.cfg, a.paths, a.err = d.app.settings()
+		a.cfg, a.paths, a.err = d.o.Settings()
 		a.there, a.other = exists(a.paths.Config), otherConfig(a.paths.Config, d.who.Home)
 		return a
 	})
 	if !ok {
-		got = answer{paths: d.app.place(), err: fmt.Errorf("no answer within %s: is it a pipe, or does its disk hang?", settingsTime), there: true}
+		got = answer{paths: d.o.Place(), err: fmt.Errorf("no answer within %s: is it a pipe, or does its disk hang?", settingsTime), there: true}
 	}
 	d.cfg, d.paths = got.cfg, got.paths
 	d.config = configFacts{file: got.paths.Config, there: got.there, err: got.err, projects: len(got.cfg.Projects), other: got.other}
@@ -110,7 +110,7 @@ func (d *patient) readSettings(ctx context.Context) {
 		d.cfg = config.Defaults()
 	}
 	switch {
-	case d.app.configFile != "":
+	case d.o.ConfigFile != "":
 		d.config.named = "--config"
 	case os.Getenv("STEWARD_CONFIG") != "":
 		d.config.named = "STEWARD_CONFIG"
@@ -133,12 +133,12 @@ func otherConfig(inForce, home string) string {
 	return ""
 }
 
-func judgeConfig(f configFacts, running bool) []finding {
+func judgeConfig(f configFacts, running bool) []Finding {
 	from := ""
 	if f.named != "" {
 		from = " (named by " + f.named + ")"
 	}
-	var all []finding
+	var all []Finding
 	switch {
 	case f.err != nil:
 		all = refusedConfig(f, from, running)
@@ -153,13 +153,13 @@ func judgeConfig(f configFacts, running bool) []finding {
 	return all
 }
 
-func refusedConfig(f configFacts, from string, running bool) []finding {
+func refusedConfig(f configFacts, from string, running bool) []Finding {
 	text := f.file + from + " is refused; steward does not start with it"
 	if running { // it has read an earlier one
 		text = f.file + from + " is refused; the daemon goes on with the former one"
 	}
-	all := []finding{broken("file", "correct it; then: steward config --check "+terminal.ShellQuote(f.file), "%s", text)}
-	for _, p := range problemsOf(f.err) {
+	all := []Finding{broken("file", "correct it; then: steward config --check "+terminal.ShellQuote(f.file), "%s", text)}
+	for _, p := range config.Problems(f.err) {
 		if p.Line == 0 {
 			all = append(all, broken("problem", "correct it", "%s", p.Text))
 			continue

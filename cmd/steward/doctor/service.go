@@ -1,8 +1,9 @@
-package main
+package doctor
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -36,7 +37,7 @@ type serviceFacts struct {
 const managerTime = 1500 * time.Millisecond
 
 // services asks both managers side by side, so that a user's manager that hangs does not hide the machine's.
-func (d *patient) services(ctx context.Context) []finding {
+func (d *patient) services(ctx context.Context) []Finding {
 	forms := []bool{false}
 	if service.HasMachineFolders() || runtime.GOOS == "darwin" {
 		forms = append(forms, true)
@@ -54,10 +55,10 @@ func (d *patient) service(ctx context.Context, system bool) serviceFacts {
 	ctx, cancel := context.WithTimeout(ctx, managerTime)
 	defer cancel()
 	f := serviceFacts{system: system, user: d.who.User}
-	f.program, _ = ownBinary()
+	f.program, _ = d.o.Binary()
 	who := d.who
 	if name := service.MachineUser(); system && name != "" {
-		if a, err := (serviceOptions{system: true, user: name}).account(); err == nil {
+		if a, err := d.o.Account(true, name); err == nil {
 			who = a
 		}
 		if name != d.who.User {
@@ -78,7 +79,7 @@ func (d *patient) service(ctx context.Context, system bool) serviceFacts {
 	}
 	f.exists, f.same = exists(f.status.Binary), sameFile(f.status.Binary, f.program)
 	f.dropIns = dropInsOf(f.status.Unit, who.Home, system)
-	if spec, err := d.app.spec(serviceOptions{system: system, binary: f.status.Binary}, who, d.app.placeOf(serviceOptions{system: system}, who)); err == nil {
+	if spec, err := d.o.Spec(system, f.status.Binary, who); err == nil {
 		if files, err := m.Render(spec); err == nil {
 			f.drift = drift(f.status.Unit, files, os.ReadFile)
 		}
@@ -125,8 +126,8 @@ func drift(unit string, wanted []service.File, read func(string) ([]byte, error)
 }
 
 // judgeServices looks at both forms together. Another user's is shown to root alone, and is in nobody's way.
-func judgeServices(forms []serviceFacts, running, asRoot bool) []finding {
-	var all []finding
+func judgeServices(forms []serviceFacts, running, asRoot bool) []Finding {
+	var all []Finding
 	installed, shown := 0, false
 	for _, f := range forms {
 		switch {
@@ -152,8 +153,8 @@ func judgeServices(forms []serviceFacts, running, asRoot bool) []finding {
 }
 
 // judgeNone says why nothing starts steward by itself.
-func judgeNone(own serviceFacts, running, asRoot bool) []finding {
-	var all []finding
+func judgeNone(own serviceFacts, running, asRoot bool) []Finding {
+	var all []Finding
 	text := "not installed: steward runs only while somebody runs it"
 	if running {
 		text = "not installed: the steward that runs now does not come back by itself"
@@ -164,11 +165,11 @@ func judgeNone(own serviceFacts, running, asRoot bool) []finding {
 	}
 	switch {
 	case own.lack != nil:
-		return []finding{doubt("service", own.lack.Do, "%s; %s", text, own.lack.What)}
+		return []Finding{doubt("service", own.lack.Do, "%s; %s", text, own.lack.What)}
 	case own.err != nil:
-		return []finding{doubt("service", "look at it: steward service status", "the service manager cannot be asked: %v", own.err)}
+		return []Finding{doubt("service", "look at it: steward service status", "the service manager cannot be asked: %v", own.err)}
 	case own.silent:
-		return []finding{broken("manager", "log in again, or have root restart it", "%s does not answer within %s", own.status.Manager, managerTime)}
+		return []Finding{broken("manager", "log in again, or have root restart it", "%s does not answer within %s", own.status.Manager, managerTime)}
 	case own.absent:
 		all = append(all, doubt("manager", "log in once as this user (not by su or sudo), or have root run: loginctl enable-linger "+own.user,
 			"no user manager of systemd runs for you now"))
@@ -194,9 +195,9 @@ func serviceCommand(verb string, system bool) string {
 	return "steward service " + verb
 }
 
-func judgeInstalled(f serviceFacts) []finding {
+func judgeInstalled(f serviceFacts) []Finding {
 	st := f.status
-	all := []finding{judgeEnabled(f)}
+	all := []Finding{judgeEnabled(f)}
 	switch {
 	case st.Binary == "":
 	case !f.exists:
@@ -219,7 +220,7 @@ func judgeInstalled(f serviceFacts) []finding {
 	return all
 }
 
-func judgeEnabled(f serviceFacts) finding {
+func judgeEnabled(f serviceFacts) Finding {
 	st := f.status
 	switch {
 	case f.silent:
@@ -238,7 +239,7 @@ func judgeEnabled(f serviceFacts) finding {
 // manyRestarts is from when on restarts are worth a look.
 const manyRestarts = 3
 
-func judgeRunning(f serviceFacts) []finding {
+func judgeRunning(f serviceFacts) []Finding {
 	st, name := f.status, f.called("state")
 	log := "journalctl --user -u steward"
 	if f.system {
@@ -248,20 +249,32 @@ func judgeRunning(f serviceFacts) []finding {
 	case st.State == "unknown":
 		return nil
 	case st.State == "failed":
-		return []finding{broken(name, "read why: "+log+"; then: "+f.command("start"), "it was given up: %s", st.Detail)}
+		return []Finding{broken(name, "read why: "+log+"; then: "+f.command("start"), "it was given up: %s", st.Detail)}
 	case st.State == "activating":
-		return []finding{doubt(name, "wait, then ask again; "+log, "it is being started: %s", st.Detail)}
+		return []Finding{doubt(name, "wait, then ask again; "+log, "it is being started: %s", st.Detail)}
 	case !st.Running():
-		return []finding{broken(name, f.command("start"), "it does not run: %s", stateWords(st))}
+		return []Finding{broken(name, f.command("start"), "it does not run: %s", ServiceWords(st))}
 	case st.Restarts >= manyRestarts:
-		return []finding{doubt(name, "read why: "+log, "%s, restarted %s since it was started", stateWords(st), terminal.Plural(st.Restarts, "time"))}
+		return []Finding{doubt(name, "read why: "+log, "%s, restarted %s since it was started", ServiceWords(st), terminal.Plural(st.Restarts, "time"))}
 	}
-	return []finding{works(name, "%s, %s", stateWords(st), terminal.Plural(st.Restarts, "restart"))}
+	return []Finding{works(name, "%s, %s", ServiceWords(st), terminal.Plural(st.Restarts, "restart"))}
 }
 
-func judgeLingers(lingers bool) finding {
+func judgeLingers(lingers bool) Finding {
 	if lingers {
 		return works("lingering", "yes: it runs while you are not logged in, too")
 	}
 	return doubt("lingering", "steward service install --linger", "no: it stops with your last session")
+}
+
+// stateWords says in one line how the service is.
+func ServiceWords(st service.Status) string {
+	text := terminal.Clean(st.Manager) + ": " + terminal.Clean(st.State)
+	if st.Detail != "" {
+		text += " (" + terminal.Clean(st.Detail) + ")"
+	}
+	if st.PID > 0 {
+		text += fmt.Sprintf(", pid %d", st.PID)
+	}
+	return text
 }

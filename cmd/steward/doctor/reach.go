@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -18,12 +18,12 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-func judgeChannels(channels []string, doc *status.Document) []finding {
+func judgeChannels(channels []string, doc *status.Document) []Finding {
 	const name = "channels"
 	if len(channels) == 0 {
-		return []finding{doubt(name, `set channels = ["desktop", "speech"] under [escalate]`, "none is configured: you are told nothing, incidents are only listed (steward incidents)")}
+		return []Finding{doubt(name, `set channels = ["desktop", "speech"] under [escalate]`, "none is configured: you are told nothing, incidents are only listed (steward incidents)")}
 	}
-	all := []finding{works(name, "%s, in this order", strings.Join(channels, ", "))}
+	all := []Finding{works(name, "%s, in this order", strings.Join(channels, ", "))}
 	if word := unreachable(doc); word != "" {
 		all = append(all, doubt("the daemon's word", "see below, and: steward incidents", "%s", word))
 	}
@@ -40,9 +40,9 @@ func judgeChannels(channels []string, doc *status.Document) []finding {
 }
 
 // push looks at the channels that lead away from this machine. Nothing is sent to a human.
-func (d *patient) push(ctx context.Context) []finding {
+func (d *patient) push(ctx context.Context) []Finding {
 	cfg := d.cfg.Escalate
-	var all []finding
+	var all []Finding
 	if slices.Contains(cfg.Channels, escalate.ChannelNtfy) {
 		all = append(all, d.ntfy(ctx)...)
 	}
@@ -57,14 +57,14 @@ func (d *patient) push(ctx context.Context) []finding {
 	return all
 }
 
-func (d *patient) ntfy(ctx context.Context) []finding {
+func (d *patient) ntfy(ctx context.Context) []Finding {
 	const name = "ntfy"
 	cfg := d.cfg.Escalate
 	o := daemon.ConnectChannels(nil, escalate.Config{Channels: []string{escalate.ChannelNtfy}, Ntfy: cfg.Ntfy}, make([]byte, daemon.KeyBytes))
 	if err := o.Probe(ctx, escalate.ChannelNtfy); err != nil {
-		return []finding{doubt(name, hintOf(err, "see [escalate.ntfy]"), "%v", err)}
+		return []Finding{doubt(name, hintOf(err, "see [escalate.ntfy]"), "%v", err)}
 	}
-	all := []finding{works(name, "%s is there", cfg.Ntfy.URL)}
+	all := []Finding{works(name, "%s is there", cfg.Ntfy.URL)}
 	if word := daemon.NtfyOf(cfg.Ntfy, nil).Caution(); word != "" {
 		all = append(all, doubt(name, "use https://", "%s", word))
 	}
@@ -96,7 +96,7 @@ type popupFacts struct {
 // busVariable names the session bus.
 const busVariable = "DBUS_SESSION_BUS_ADDRESS"
 
-func (d *patient) desktop(ctx context.Context) []finding {
+func (d *patient) desktop(ctx context.Context) []Finding {
 	if !slices.Contains(d.cfg.Escalate.Channels, escalate.ChannelDesktop) {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (d *patient) desktop(ctx context.Context) []finding {
 	f := popupFacts{root: d.uid == 0, linux: runtime.GOOS == "linux", bus: os.Getenv(busVariable)}
 	f.screen = os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 	f.server, f.muted, f.err = popups.Server(ctx)
-	if beat, err := readBeat(d.paths.State); err == nil && d.daemon.doc != nil {
+	if beat, err := daemon.ReadHeartbeat(d.paths.State); err == nil && d.daemon.doc != nil {
 		f.daemons, f.known = variableOf("/proc", beat.PID, busVariable)
 	}
 	return judgePopups(f)
@@ -125,9 +125,9 @@ func variableOf(proc string, pid int, name string) (value string, known bool) {
 	return "", true
 }
 
-func judgePopups(f popupFacts) []finding {
+func judgePopups(f popupFacts) []Finding {
 	const name = "desktop"
-	var all []finding
+	var all []Finding
 	switch {
 	case f.err != nil:
 		all = append(all, judgeNoPopups(f))
@@ -145,7 +145,7 @@ func judgePopups(f popupFacts) []finding {
 	return all
 }
 
-func judgeNoPopups(f popupFacts) finding {
+func judgeNoPopups(f popupFacts) Finding {
 	const name = "desktop"
 	var cause *desktop.Error
 	do, why := "log in on the desktop of the user who runs steward", f.err.Error()
@@ -166,23 +166,23 @@ func judgeNoPopups(f popupFacts) finding {
 	return doubt(name, do, "popups do not reach the desktop: %s", why)
 }
 
-func (d *patient) speech(ctx context.Context) []finding {
+func (d *patient) speech(ctx context.Context) []Finding {
 	if !slices.Contains(d.cfg.Escalate.Channels, escalate.ChannelSpeech) {
 		return nil
 	}
 	return judgeSpeech(desktop.NewSpeech().Voice(ctx))
 }
 
-func judgeSpeech(v desktop.Voice, err error) []finding {
+func judgeSpeech(v desktop.Voice, err error) []Finding {
 	const name = "speech"
 	var cause *desktop.Error
 	switch {
 	case errors.As(err, &cause):
-		return []finding{doubt(name, cause.Hint, "nothing is said aloud: %v", cause.Err)}
+		return []Finding{doubt(name, cause.Hint, "nothing is said aloud: %v", cause.Err)}
 	case err != nil:
-		return []finding{doubt(name, "steward log", "nothing is said aloud: %v", err)}
+		return []Finding{doubt(name, "steward log", "nothing is said aloud: %v", err)}
 	case v.Sink == "":
-		return []finding{doubt(name, "start the sound server of the user who runs steward (pactl info)", "%s, but no way out for sound is to be seen here", v.Tool)}
+		return []Finding{doubt(name, "start the sound server of the user who runs steward (pactl info)", "%s, but no way out for sound is to be seen here", v.Tool)}
 	}
-	return []finding{works(name, "%s, through %s", v.Tool, v.Sink)}
+	return []Finding{works(name, "%s, through %s", v.Tool, v.Sink)}
 }

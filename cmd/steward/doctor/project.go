@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -61,11 +61,11 @@ func (d *patient) projects() []projectFacts {
 func (d *patient) projectProbes() []probe {
 	list := d.projects()
 	if len(list) == 0 {
-		return []probe{{"projects", "projects", func(context.Context) []finding { return []finding{noProjects(d.config.err)} }}}
+		return []probe{{"projects", "projects", func(context.Context) []Finding { return []Finding{noProjects(d.config.err)} }}}
 	}
 	var folders, scripts []probe
 	for _, f := range list {
-		folders = append(folders, probe{"projects", f.ref.Name, func(context.Context) []finding {
+		folders = append(folders, probe{"projects", f.ref.Name, func(context.Context) []Finding {
 			f.folder = folderAt(f.ref.Path)
 			f.protocols, f.unit = daemon.Open(f.ref, d.cfg, false).Detect(), d.machineUnit()
 			if f.running && f.report == nil {
@@ -73,12 +73,12 @@ func (d *patient) projectProbes() []probe {
 			}
 			return judgeProject(f)
 		}})
-		scripts = append(scripts, probe{"boot scripts", f.ref.Name, func(context.Context) []finding { return d.bootScripts(f.ref) }})
+		scripts = append(scripts, probe{"boot scripts", f.ref.Name, func(context.Context) []Finding { return d.bootScripts(f.ref) }})
 	}
 	return append(folders, scripts...)
 }
 
-func noProjects(refused error) finding {
+func noProjects(refused error) Finding {
 	if refused != nil {
 		return doubt("projects", "correct the configuration first", "they are not known while the configuration is refused")
 	}
@@ -87,26 +87,26 @@ func noProjects(refused error) finding {
 }
 
 // judgeProject says whether steward can work there, and what the daemon says of it.
-func judgeProject(f projectFacts) []finding {
+func judgeProject(f projectFacts) []Finding {
 	name, path, correct := f.ref.Name, f.ref.Path, "correct its path in "+f.config
 	if f.flag {
 		correct = "start steward with the right --project"
 	}
 	switch {
 	case f.folder.missing:
-		return []finding{broken(name, "make it, or "+correct, "there is no folder %s", path)}
+		return []Finding{broken(name, "make it, or "+correct, "there is no folder %s", path)}
 	case f.folder.err != nil:
-		return []finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be looked at: %v", path, f.folder.err)}
+		return []Finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be looked at: %v", path, f.folder.err)}
 	case !f.folder.isDir:
-		return []finding{broken(name, correct, "%s is not a folder", path)}
+		return []Finding{broken(name, correct, "%s is not a folder", path)}
 	case f.folder.read != nil:
-		return []finding{broken(name, "let yourself read it: chmod u+rx "+terminal.ShellQuote(path), "%s cannot be read: %v", path, f.folder.read)}
+		return []Finding{broken(name, "let yourself read it: chmod u+rx "+terminal.ShellQuote(path), "%s cannot be read: %v", path, f.folder.read)}
 	}
-	all := append([]finding{judgeSpoken(f)}, judgeWriting(f)...)
+	all := append([]Finding{judgeSpoken(f)}, judgeWriting(f)...)
 	return append(all, judgeReport(f)...)
 }
 
-func judgeSpoken(f projectFacts) finding {
+func judgeSpoken(f projectFacts) Finding {
 	if len(f.protocols) == 0 {
 		return doubt(f.ref.Name, "boot an agent: steward boot livhana-layer1.1 --project "+terminal.ShellQuote(f.ref.Path), "%s: no protocol yet", f.ref.Path)
 	}
@@ -122,25 +122,25 @@ func (f projectFacts) acts() bool {
 	return len(f.protocols) == 0 || slices.ContainsFunc(f.protocols, f.ref.Acts)
 }
 
-func judgeWriting(f projectFacts) []finding {
+func judgeWriting(f projectFacts) []Finding {
 	switch {
 	case f.folder.write != nil && f.acts():
-		return []finding{broken(f.ref.Name, "make it writable for yourself, or have it only observed: [project.mode] in "+f.config,
+		return []Finding{broken(f.ref.Name, "make it writable for yourself, or have it only observed: [project.mode] in "+f.config,
 			"%s cannot be written: %v", f.ref.Path, f.folder.write)}
 	case f.unit != "" && f.acts() && !mayWriteByUnit(f.unit, f.ref.Path):
-		return []finding{broken(f.ref.Name, "sudo steward service install --system", "the machine's unit does not let steward write in %s (ReadWritePaths)", f.ref.Path)}
+		return []Finding{broken(f.ref.Name, "sudo steward service install --system", "the machine's unit does not let steward write in %s (ReadWritePaths)", f.ref.Path)}
 	}
 	return nil
 }
 
-func judgeReport(f projectFacts) []finding {
+func judgeReport(f projectFacts) []Finding {
 	if f.report == nil {
 		if !f.running || f.twin {
 			return nil
 		}
-		return []finding{doubt(f.ref.Name, "steward reload", "the steward that runs does not look after it")}
+		return []Finding{doubt(f.ref.Name, "steward reload", "the steward that runs does not look after it")}
 	}
-	var all []finding
+	var all []Finding
 	for _, note := range f.report.Notes {
 		if strings.HasPrefix(note, "paused") {
 			all = append(all, doubt(f.ref.Name, "steward resume "+terminal.ShellQuote(f.ref.Name), "%s", note))
@@ -155,7 +155,7 @@ func judgeReport(f projectFacts) []finding {
 	return all
 }
 
-func judgeFault(name string, fault protocol.Fault) finding {
+func judgeFault(name string, fault protocol.Fault) Finding {
 	do := fault.Hint
 	if do == "" {
 		do = "look at the file; until it can be used, steward leaves it alone"
@@ -164,11 +164,11 @@ func judgeFault(name string, fault protocol.Fault) finding {
 }
 
 // bootScripts looks at the two scripts of protocol 000.
-func (d *patient) bootScripts(ref config.ProjectRef) []finding {
+func (d *patient) bootScripts(ref config.ProjectRef) []Finding {
 	if !slices.Contains(daemon.Open(ref, d.cfg, false).Detect(), agentstatus.Name) {
 		return nil
 	}
-	var all []finding
+	var all []Finding
 	for _, script := range []string{claudeScript, codexScript} {
 		path := filepath.Join(ref.Path, "scripts", script)
 		if text, ok := readScript(path); ok {

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ type daemonFacts struct {
 	now    time.Time
 }
 
-func (d *patient) daemonState() []finding {
+func (d *patient) daemonState() []Finding {
 	f := d.daemon
 	f.socket, f.now, f.run = d.paths.Socket, d.now, daemon.ReadRun(d.paths.State)
 	f.system = platform.IsMachineState(d.paths.State)
@@ -36,7 +36,7 @@ func (d *patient) daemonState() []finding {
 		id, err := proc.Inspect(f.run.PID)
 		f.lives = err == nil && id == f.run.Process
 	}
-	f.beat, _ = readBeat(d.paths.State)
+	f.beat, _ = daemon.ReadHeartbeat(d.paths.State)
 	crash, _ := os.ReadFile(filepath.Join(d.paths.State, daemon.CrashFile))
 	f.crash = string(crash)
 	all := append(judgeDaemon(f), judgeEnd(f)...)
@@ -51,31 +51,31 @@ func (d *patient) daemonState() []finding {
 }
 
 // judgeDaemon says whether somebody looks after the projects now.
-func judgeDaemon(f daemonFacts) []finding {
+func judgeDaemon(f daemonFacts) []Finding {
 	const name = "socket"
 	if err := platform.CheckSocketPath(f.socket); err != nil {
-		return []finding{broken(name, "set socket under [status] to a shorter path", "%v", err)}
+		return []Finding{broken(name, "set socket under [status] to a shorter path", "%v", err)}
 	}
 	switch {
 	case f.doc != nil:
-		return []finding{works(name, "steward %s answers on %s, up %s", f.doc.Version, f.socket, terminal.Short(f.now.Sub(f.doc.Started))), judgeBeat(f)}
+		return []Finding{works(name, "steward %s answers on %s, up %s", f.doc.Version, f.socket, terminal.Short(f.now.Sub(f.doc.Started))), judgeBeat(f)}
 	case isTimeout(f.err):
-		return []finding{broken(name, serviceCommand("restart", f.system)+"; if it was started by hand, end it and start it again",
+		return []Finding{broken(name, serviceCommand("restart", f.system)+"; if it was started by hand, end it and start it again",
 			"somebody listens on %s and does not answer", f.socket)}
 	case errors.Is(f.err, status.ErrNoDaemon) && f.lives:
-		return []finding{broken(name, serviceCommand("restart", f.system)+" (or end it, if it was started by hand); if its folder goes with your last session: steward service install --linger",
+		return []Finding{broken(name, serviceCommand("restart", f.system)+" (or end it, if it was started by hand); if its folder goes with your last session: steward service install --linger",
 			"process %d runs as steward, but nobody answers on %s", f.run.PID, f.socket)}
 	case errors.Is(f.err, status.ErrNoDaemon):
-		return []finding{doubt(name, serviceCommand("install", f.system)+" (start, if it is installed), or in the foreground: steward run",
+		return []Finding{doubt(name, serviceCommand("install", f.system)+" (start, if it is installed), or in the foreground: steward run",
 			"no steward is running, so nothing is supervised (nobody answers on %s)", f.socket)}
 	}
-	return []finding{broken(name, "use the socket of your own steward, see --socket", "%v", f.err)}
+	return []Finding{broken(name, "use the socket of your own steward, see --socket", "%v", f.err)}
 }
 
 // staleAfter is how old steward's own heartbeat may be: it is written every 15 s, later while the disk is slow.
 const staleAfter = 4 * daemon.HeartbeatEvery
 
-func judgeBeat(f daemonFacts) finding {
+func judgeBeat(f daemonFacts) Finding {
 	const name = "heartbeat"
 	age := f.now.Sub(f.beat.Beat)
 	switch {
@@ -88,24 +88,24 @@ func judgeBeat(f daemonFacts) finding {
 }
 
 // judgeEnd says how the last run that is over ended.
-func judgeEnd(f daemonFacts) []finding {
+func judgeEnd(f daemonFacts) []Finding {
 	const name = "last end"
 	end := lastEnd(f)
 	if end == nil {
 		return nil
 	}
-	text := endWords(&page{terminal.Page{Now: f.now}}, end)
+	text := daemon.EndWords(&terminal.Page{Now: f.now}, end)
 	failed := 0
 	if f.doc == nil && !f.lives {
 		failed = f.run.FailedStarts(f.now, f.crash != "")
 	}
 	switch {
 	case failed > 1:
-		return []finding{broken(name, "read its log (journalctl), then: "+serviceCommand("start", f.system), "%s; %d starts in a row came to nothing", text, failed)}
-	case endedBadly(end):
-		return []finding{doubt(name, "see the log of that time; crash reports lie in the state folder", "%s", text)}
+		return []Finding{broken(name, "read its log (journalctl), then: "+serviceCommand("start", f.system), "%s; %d starts in a row came to nothing", text, failed)}
+	case daemon.EndedBadly(end):
+		return []Finding{doubt(name, "see the log of that time; crash reports lie in the state folder", "%s", text)}
 	}
-	return []finding{works(name, "%s", text)}
+	return []Finding{works(name, "%s", text)}
 }
 
 func lastEnd(f daemonFacts) *status.Ending {
@@ -129,26 +129,26 @@ func lastEnd(f daemonFacts) *status.Ending {
 const leastFree = 4 << 20
 
 // judgeFolder holds one of steward's own folders to what the daemon will demand of it.
-func judgeFolder(name, path string, f folder, uid int) []finding {
+func judgeFolder(name, path string, f folder, uid int) []Finding {
 	switch {
 	case f.missing && f.write != nil:
-		return []finding{broken(name, "let yourself write there, or choose another place: STEWARD_STATE_DIR, STEWARD_SOCKET", "%s is not there and cannot be made: %v", path, f.write)}
+		return []Finding{broken(name, "let yourself write there, or choose another place: STEWARD_STATE_DIR, STEWARD_SOCKET", "%s is not there and cannot be made: %v", path, f.write)}
 	case f.missing:
-		return []finding{works(name, "%s is not there yet; it is made at the first start", path)}
+		return []Finding{works(name, "%s is not there yet; it is made at the first start", path)}
 	case f.err != nil:
-		return []finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be looked at: %v", path, f.err)}
+		return []Finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be looked at: %v", path, f.err)}
 	case !f.isDir:
-		return []finding{broken(name, "move it away", "%s is not a folder", path)}
+		return []Finding{broken(name, "move it away", "%s is not a folder", path)}
 	case f.owner >= 0 && f.owner != uid && f.owner != 0:
-		return []finding{broken(name, "choose a folder of your own, or run as its owner", "%s belongs to uid %d, and you are %d", path, f.owner, uid)}
+		return []Finding{broken(name, "choose a folder of your own, or run as its owner", "%s belongs to uid %d, and you are %d", path, f.owner, uid)}
 	case f.mode.Perm()&0o022 != 0 && f.mode&os.ModeSticky == 0:
-		return []finding{broken(name, "chmod 700 "+terminal.ShellQuote(path), "others may write to %s (%s), so steward refuses it", path, f.mode)}
+		return []Finding{broken(name, "chmod 700 "+terminal.ShellQuote(path), "others may write to %s (%s), so steward refuses it", path, f.mode)}
 	case f.write != nil:
-		return []finding{broken(name, "make it writable for yourself, or free its disk", "%s cannot be written: %v", path, f.write)}
+		return []Finding{broken(name, "make it writable for yourself, or free its disk", "%s cannot be written: %v", path, f.write)}
 	case f.free >= 0 && f.free < leastFree:
-		return []finding{broken(name, "make room on its disk", "%s lies on a disk with %d KiB left; what steward cannot remember it does not do", path, f.free>>10)}
+		return []Finding{broken(name, "make room on its disk", "%s lies on a disk with %d KiB left; what steward cannot remember it does not do", path, f.free>>10)}
 	}
-	return []finding{works(name, "%s (%s)", path, f.mode)}
+	return []Finding{works(name, "%s (%s)", path, f.mode)}
 }
 
 // unreachable is the daemon's own word that no channel works; "" if it has none.

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"io"
@@ -39,7 +39,7 @@ var (
 )
 
 // judgeScript says whether a boot script leaves the set-up to steward. ready tells that the part for Step 3.5 is there.
-func judgeScript(project, script, text string, ready bool) finding {
+func judgeScript(project, script, text string, ready bool) Finding {
 	code := withoutComments(text)
 	name := project + " " + script
 	agent, line := "codex-cursor", `steward boot codex-cursor --project "$ROOT"`
