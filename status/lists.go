@@ -131,3 +131,14 @@ func projectsHint(p *supervisor.State) string {
 	}
 	return fmt.Sprintf("the projects are: %s", strings.Join(names, ", "))
 }
+
+// ShownFaults and ShownRepairs bound what a project may take of a screen.
+const (
+	ShownFaults  = 5
+	ShownRepairs = 3
+)
+
+// Unusable reports whether a project's own folder cannot be used now, whatever protocol it speaks.
+func Unusable(r supervisor.ProjectReport) bool {
+	return len(r.Protocols) == 0 && slices.ContainsFunc(r.Faults, func(f protocol.Fault) bool { return f.Path == r.Path })
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/escalate"
-	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 )
@@ -81,7 +80,7 @@ func handle(text string) (key string, rev int, err error) {
 	return key, rev, nil
 }
 
-func renderAnswered(p *page, doc struct {
+func renderAnswered(p *terminal.Page, doc struct {
 	Incident escalate.Incident `json:"incident"`
 }) {
 	i := doc.Incident
@@ -103,17 +102,4 @@ func renderAnswered(p *page, doc struct {
 	if i.Answer.Problem != "" {
 		p.Line("  nobody waits for it any more: %s", terminal.Clean(i.Answer.Problem))
 	}
-}
-
-// optionWords lists what an incident can be answered with.
-func optionWords(options []rules.Option) string {
-	var all []string
-	for _, o := range options {
-		words := fmt.Sprintf("%s (%s)", o.ID, terminal.Clean(o.Label))
-		if o.Dangerous {
-			words += " !"
-		}
-		all = append(all, words)
-	}
-	return strings.Join(all, ", ")
 }

@@ -10,12 +10,12 @@ import (
 
 // TestAnswerSaysWhatItSettles: own words settle the incident, and a question that was asked again is not the first one.
 func TestAnswerSaysWhatItSettles(t *testing.T) {
-	i := escalate.Incident{Summary: "BACKEND asks", Project: "p", About: "p:plea/q-1", Opened: 1, Opening: noon.Add(-time.Minute),
+	i := escalate.Incident{Summary: "BACKEND asks", Project: "p", About: "p:plea/q-1", Opened: 1, Opening: sampleNoon.Add(-time.Minute),
 		Answer: &escalate.Answer{Label: "Use JWT"}}
 	say := func(i escalate.Incident) string {
-		return shown(renderAnswered, struct {
+		return rendered(renderAnswered, struct {
 			Incident escalate.Incident `json:"incident"`
-		}{i}, 0)
+		}{i})
 	}
 	const own, again = "your own words settle the incident", "it was asked again at 11:59:00, after it had been settled; this answers the question of then"
 	if got := say(i); !strings.Contains(got, own) || strings.Contains(got, "asked again") {

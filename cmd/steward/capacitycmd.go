@@ -14,6 +14,7 @@ import (
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/views"
 	"github.com/livhana/steward/supervisor"
 )
 
@@ -54,7 +55,7 @@ func (m *capacityView) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return present(m.app, raw, renderCapacity)
+	return present(m.app, raw, views.Capacity)
 }
 
 func (m *capacityView) read(ctx context.Context) (json.RawMessage, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
@@ -49,7 +50,7 @@ func (m *capacityView) stream(ctx context.Context) error {
 			if !first && m.app.output != "json" {
 				_ = m.app.write("\n")
 			}
-			err = present(m.app, raw, renderCapacity)
+			err = present(m.app, raw, views.Capacity)
 		}
 		if err == nil {
 			err = rest(ctx, time.Second)
@@ -77,9 +78,9 @@ func (m *capacityView) live(ctx context.Context) (last string, err error) {
 		}
 		past.add(doc)
 		p := m.app.page()
-		renderCapacity(p, doc)
+		views.Capacity(p, doc)
 		last := p.String()
-		p.drawHistory(past)
+		drawHistory(p, past)
 		return last, p.String(), nil
 	})
 }
@@ -147,7 +148,7 @@ const minuteOf = 60
 
 func (h history) add(c status.Capacity) {
 	for _, d := range capacity.Dimensions() {
-		list := append(h[d], shareOf(c, d))
+		list := append(h[d], views.ShareOf(c, d))
 		h[d] = list[max(0, len(list)-minuteOf):]
 	}
 }
@@ -155,7 +156,7 @@ func (h history) add(c status.Capacity) {
 // levels draw a share in eighths.
 var levels = []rune("▁▂▃▄▅▆▇█")
 
-func (p *page) drawHistory(h history) {
+func drawHistory(p *terminal.Page, h history) {
 	var rows [][]terminal.Cell
 	for _, d := range capacity.Dimensions() {
 		var line strings.Builder
@@ -169,7 +170,7 @@ func (p *page) drawHistory(h history) {
 		}
 		rows = append(rows, []terminal.Cell{terminal.Text(d), terminal.Text(line.String())})
 	}
-	p.part("The last minute", "", rows)
+	views.Section(p, "The last minute", "", rows)
 }
 
 // endings are the signals besides interrupt and termination that end a program: a borrowed screen is given back before.

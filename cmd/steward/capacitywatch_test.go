@@ -40,8 +40,8 @@ func TestHistory(t *testing.T) {
 		c := status.Capacity{Load: supervisor.LoadReport{CPU: protocol.Used(float64(i) / 99)}}
 		h.add(c)
 	}
-	p := &page{terminal.Page{Width: 200}}
-	p.drawHistory(h)
+	p := &terminal.Page{Width: 200}
+	drawHistory(p, h)
 	line := strings.Split(p.String(), "\n")[2]
 	if n := strings.Count(line, "█"); n < 7 || n > 14 || !strings.HasSuffix(line, "█") || len([]rune(strings.TrimSpace(line))) != len("cpu     ")+minuteOf {
 		t.Errorf("%q", line)

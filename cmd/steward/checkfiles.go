@@ -12,6 +12,7 @@ import (
 
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/spf13/cobra"
 
@@ -120,7 +121,7 @@ func (a *app) printChecked(c checked, protocols []string) error {
 		fmt.Fprintf(a.out, "fault: %s: %s\n", terminal.OneWord(f.Path), terminal.OneWord(f.Problem))
 	}
 	for _, f := range c.Findings {
-		fmt.Fprintln(a.out, findingLine(f.Severity, f.Subject.String(), f.Field, f.Path, f.Text))
+		fmt.Fprintln(a.out, views.FindingLine(f.Severity, f.Subject.String(), f.Field, f.Path, f.Text))
 	}
 	if len(c.Findings)+len(c.Faults) == 0 {
 		slices.Sort(protocols)

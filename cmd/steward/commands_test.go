@@ -213,7 +213,7 @@ func TestWithoutADaemon(t *testing.T) {
 
 func TestStatusShowsTheLastSnapshot(t *testing.T) {
 	dir := atHome(t)
-	doc := sampleStatus()
+	doc := sampleDocument()
 	if err := status.WriteSnapshot(filepath.Join(dir, "state", "status.json"), doc); err != nil {
 		t.Fatal(err)
 	}
@@ -376,9 +376,9 @@ func TestConfigCommand(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	atHome(t)
-	fakeDaemon(t, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(sampleStatus()) })
+	fakeDaemon(t, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(sampleDocument()) })
 	_, out, _ := invoke("__complete", "explain", "")
-	if !strings.Contains(out, "codex-cursor\tagent, alive\n") || !strings.Contains(out, longID+"\ttask, running\n") || !strings.Contains(out, "3fa9c2d400000001\t") {
+	if !strings.Contains(out, "codex-cursor\tagent, alive\n") || !strings.Contains(out, sampleTask+"\ttask, running\n") || !strings.Contains(out, "3fa9c2d400000001\t") {
 		t.Errorf("explain completes to:\n%s", out)
 	}
 	if _, out, _ = invoke("__complete", "pause", ""); !strings.HasPrefix(out, "sot\t") {
@@ -418,7 +418,7 @@ func TestVersion(t *testing.T) {
 func TestOldPictureSaysSo(t *testing.T) {
 	dir := atHome(t)
 	file := filepath.Join(dir, "state", "status.json")
-	if err := status.WriteSnapshot(file, sampleStatus()); err != nil {
+	if err := status.WriteSnapshot(file, sampleDocument()); err != nil {
 		t.Fatal(err)
 	}
 	then := time.Now().Add(-40 * time.Minute)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/livhana/steward/protocol"
 )
@@ -49,7 +50,7 @@ func (c *console) Handle(_ context.Context, r slog.Record) error {
 
 // level is the level in five characters, in the colour of its weight.
 func (c *console) level(name string) string {
-	p := &page{terminal.Page{Color: c.colored}}
+	p := &terminal.Page{Color: c.colored}
 	return p.Dye(fmt.Sprintf("%-5s", name), levelStyles[name])
 }
 
@@ -83,7 +84,7 @@ func sentence(message string, words []logWord) string {
 			rest = append(rest, w.key+" "+terminal.Clean(w.value))
 		}
 	}
-	subject := subjectWords(value["subject"])
+	subject := views.SubjectWords(value["subject"])
 	if project := protocol.ParseQuery(value["subject"]).Project; project != "" {
 		subject = project + ": " + subject
 	}
@@ -117,7 +118,7 @@ func sentence(message string, words []logWord) string {
 }
 
 func changed(v protocol.Verb) string {
-	if words := deeds[v]; words != "" {
+	if words := views.Deeds[v]; words != "" {
 		return "steward " + words
 	}
 	return "steward did " + string(v)

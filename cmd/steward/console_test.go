@@ -18,7 +18,7 @@ func TestConsoleLog(t *testing.T) {
 	log := slog.New(a.newConsole(&out))
 	structured := new(bytes.Buffer)
 	for _, l := range []*slog.Logger{log, slog.New(slog.NewTextHandler(structured, nil))} {
-		l.Info("changed", "verb", "hold", "subject", "sot:task/"+longID, "reason", "capacity", "why", "memory is at 93 %", "took", time.Millisecond)
+		l.Info("changed", "verb", "hold", "subject", "sot:task/"+sampleTask, "reason", "capacity", "why", "memory is at 93 %", "took", time.Millisecond)
 		l.Info("agent", "subject", "sot:agent/codex", "state", "dead", "reason", "silent", "why", `it says "bye"`)
 		l.Warn("incident", "key", "b6901d14", "severity", "critical", "summary", "Critical error")
 		l.Error("save memory", "error", errors.New("disk full\x1b[2J"))

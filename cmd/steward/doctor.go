@@ -79,7 +79,7 @@ func (a *app) printDiagnosis(doc doctor.Diagnosis) error {
 }
 
 // renderFinding does not cut: commands in it are to be copied.
-func renderFinding(p *page, f doctor.Finding) {
+func renderFinding(p *terminal.Page, f doctor.Finding) {
 	p.Full("  %s%*s%s: %s", p.Dye(string(f.Level), levelStyle(f.Level)), 6-len(f.Level), "", terminal.Clean(f.Name), terminal.Clean(f.Text))
 	if f.Do != "" {
 		p.Full("        → %s", terminal.Clean(f.Do))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 	"github.com/livhana/steward/supervisor"
 
 	"github.com/spf13/cobra"
@@ -55,8 +56,8 @@ func (a *app) lockListCommand(project *string) *cobra.Command {
 				states = append(states, string(s.State))
 			}
 			p := a.page()
-			p.list("no locks", "how to take one: steward lock run --help", []string{"LOCK", "STATE", "AGE", "HOLDER", "PID", "FENCE", "COMMAND", "WHY"},
-				lockStatusRows(p, shown), countStates("lock", lockStates+" damaged free", states, total))
+			views.Table(p, "no locks", "how to take one: steward lock run --help", []string{"LOCK", "STATE", "AGE", "HOLDER", "PID", "FENCE", "COMMAND", "WHY"},
+				lockStatusRows(p, shown), views.CountStates("lock", views.LockStates+" damaged free", states, total))
 			return errors.Join(a.write(p.String()), err)
 		},
 	}
@@ -65,7 +66,7 @@ func (a *app) lockListCommand(project *string) *cobra.Command {
 	return c
 }
 
-func lockStatusRows(p *page, list []lock.Status) [][]terminal.Cell {
+func lockStatusRows(p *terminal.Page, list []lock.Status) [][]terminal.Cell {
 	var rows [][]terminal.Cell
 	for _, s := range list {
 		pid, fence, since := "", "", ""
@@ -81,7 +82,7 @@ func lockStatusRows(p *page, list []lock.Status) [][]terminal.Cell {
 		rows = append(rows, []terminal.Cell{terminal.Text(s.Name), terminal.Word(s.State), terminal.Colored(since, terminal.Dim), terminal.Text(s.Agent), terminal.Text(pid), terminal.Text(fence), terminal.Text(terminal.OneWord(strings.Join(s.Command, " "))), terminal.Text(s.Why)})
 	}
 	const process, fencing, command = 4, 5, 6
-	p.Spare(rows, leastWhy, command, fencing, process)
+	p.Spare(rows, views.LeastWhy, command, fencing, process)
 	return rows
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,39 +80,4 @@ func momentOf(text string, now time.Time) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
-}
-
-// shortLength is the least that is shown of an id.
-const shortLength = 8
-
-// shortIDs gives what a list shows of each id: of a UUID as much as tells it from the others, of any other id all.
-func shortIDs(ids []string) func(string) string {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !isUUID(id) })
-	n := distinctLength(ids)
-	return func(id string) string {
-		if isUUID(id) {
-			return id[:n]
-		}
-		return id
-	}
-}
-
-func isUUID(id string) bool {
-	return len(id) == 36 && strings.Count(id, "-") == 4 && !strings.ContainsFunc(id, func(r rune) bool {
-		return r != '-' && !strings.ContainsRune("0123456789abcdefABCDEF", r)
-	})
-}
-
-// distinctLength is how many characters tell the ids apart, 8 at least. Ids that are given twice are the same thing.
-func distinctLength(ids []string) int {
-	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	n := shortLength
-	for i := 1; i < len(ids); i++ {
-		common := 0
-		for common < min(len(ids[i-1]), len(ids[i])) && ids[i-1][common] == ids[i][common] {
-			common++
-		}
-		n = max(n, common+1)
-	}
-	return n
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 	"github.com/livhana/steward/supervisor"
 )
 
 // What can be shown while no daemon runs: the last picture, the journal and the incidents, as they lie in the state folder.
 
 // showJournal is show for what the journal on disk answers too.
-func showJournal[T any](ctx context.Context, a *app, doing, path string, render func(*page, T)) error {
+func showJournal[T any](ctx context.Context, a *app, doing, path string, render func(*terminal.Page, T)) error {
 	err := show(ctx, a, doing, path, render)
 	if !errors.Is(err, status.ErrNoDaemon) {
 		return err
@@ -75,7 +76,7 @@ func (a *app) lastStatus(ctx context.Context, none error) error {
 	if err := daemon.Newer(raw); err != nil {
 		return terminal.Report(none, "no steward is running, and its last status cannot be shown: %v%s. Start one with: steward run", err, others)
 	}
-	if shown := present(a, withDaemon(raw, status.Daemon{Since: &written}), renderStatus); shown != nil {
+	if shown := present(a, withDaemon(raw, status.Daemon{Since: &written}), views.Status); shown != nil {
 		return shown
 	}
 	p := a.page()
@@ -119,5 +120,5 @@ func answersAs(ctx context.Context, socket string) string {
 	if uid <= 0 || status.NewClient(socket).Trusting(uid).Get(ctx, "/healthz", nil) != nil {
 		return ""
 	}
-	return nameOfUser(uid)
+	return views.UserName(uid)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +67,7 @@ func (a *app) orderCommand(o order) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return present(a, raw, renderCarried)
+		return present(a, raw, views.Carried)
 	}
 	if o.path != "" {
 		c.Use += " " + o.arg
@@ -110,17 +111,6 @@ func (a *app) post(ctx context.Context, doing, path, why string) (json.RawMessag
 	return raw, err
 }
 
-func renderCarried(p *page, c status.Carried) {
-	what := terminal.Clean(c.Verb)
-	if c.Subject != "" {
-		what += " " + terminal.Clean(c.Subject)
-	}
-	p.Line("%s: done", what)
-	for _, note := range c.Notes {
-		p.Line("  note: %s", terminal.Clean(note))
-	}
-}
-
 func (a *app) releaseCommand() *cobra.Command {
 	var why string
 	c := &cobra.Command{
@@ -157,7 +147,7 @@ func (a *app) release(ctx context.Context, name, why string) error {
 	case err != nil:
 		return failed(err, strings.TrimSpace("release "+name))
 	}
-	return present(a, raw, renderCarried)
+	return present(a, raw, views.Carried)
 }
 
 // askRelease asks the daemon. A bare name is a task's, or else an agent's.

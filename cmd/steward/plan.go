@@ -10,6 +10,7 @@ import (
 
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/spf13/cobra"
 
@@ -226,7 +227,7 @@ func (a *app) printPlan(p planned) error {
 		fmt.Fprintf(a.out, "fault      %s: %s\n", terminal.OneWord(f.Path), terminal.OneWord(f.Problem))
 	}
 	for _, f := range p.Findings {
-		fmt.Fprintln(a.out, "finding    "+findingLine(f.Severity, f.Subject.String(), f.Field, f.Path, f.Text))
+		fmt.Fprintln(a.out, "finding    "+views.FindingLine(f.Severity, f.Subject.String(), f.Field, f.Path, f.Text))
 	}
 	if len(p.Changes)+len(p.Alerts)+len(p.Waiting) == 0 {
 		fmt.Fprintln(a.out, "nothing to do")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
@@ -61,7 +62,7 @@ func (a *app) printDone(p *supervisor.State) error {
 		pg.Line("cannot use %s: %s", terminal.Clean(f.Path), terminal.Clean(f.Problem))
 	}
 	for _, f := range once.Findings {
-		pg.Line("finding    %s", findingLine(f.Severity, f.Subject, f.Field, f.Path, f.Text))
+		pg.Line("finding    %s", views.FindingLine(f.Severity, f.Subject, f.Field, f.Path, f.Text))
 	}
 	if len(once.Done) == 0 {
 		pg.Line("nothing to do")
@@ -72,11 +73,8 @@ func (a *app) printDone(p *supervisor.State) error {
 	return a.write(pg.String())
 }
 
-// page is a page of the terminal with the views of this program.
-type page struct{ terminal.Page }
-
-func (a *app) page() *page {
-	return &page{terminal.Page{Width: a.width(), Color: a.isColored(), Now: time.Now()}}
+func (a *app) page() *terminal.Page {
+	return &terminal.Page{Width: a.width(), Color: a.isColored(), Now: time.Now()}
 }
 
 func (a *app) isColored() bool {

@@ -5,28 +5,12 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
-
-// assertHarmless fails on anything but text and line ends.
-func assertHarmless(t *testing.T, s string) {
-	t.Helper()
-	if !utf8.ValidString(s) {
-		t.Errorf("%q is not UTF-8", s)
-	}
-	for _, r := range s {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			t.Errorf("%q holds %U", s, r)
-			return
-		}
-	}
-}
 
 func TestPrintKeepsWhatTheDaemonSaid(t *testing.T) {
 	var out bytes.Buffer
@@ -67,7 +51,7 @@ func TestColourOnlyOnATerminal(t *testing.T) {
 	if (&app{out: &bytes.Buffer{}}).isColored() {
 		t.Error("a buffer is no terminal")
 	}
-	p := &page{terminal.Page{Width: 80, Color: true}}
+	p := &terminal.Page{Width: 80, Color: true}
 	p.Table("", nil, []terminal.Cell{terminal.Word("dead"), terminal.Text("plain")})
 	if got, want := p.String(), "\x1b[31mdead\x1b[0m  plain\n"; got != want {
 		t.Errorf("coloured row %q, want %q", got, want)

@@ -91,7 +91,7 @@ type quieted struct {
 }
 
 // quieten posts for each key, and prints the daemon's answers. The document of one key is the daemon's own.
-func (a *app) quieten(ctx context.Context, verb string, keys []string, render func(*page, quieted), do post) error {
+func (a *app) quieten(ctx context.Context, verb string, keys []string, render func(*terminal.Page, quieted), do post) error {
 	if len(keys) > 1 {
 		return a.quietenAll(ctx, verb, keys, render, do)
 	}
@@ -112,7 +112,7 @@ func (a *app) quietenOne(ctx context.Context, verb, key string, do post) (raw js
 }
 
 // quietenAll goes on after a key that is refused, and says at the end which ones were.
-func (a *app) quietenAll(ctx context.Context, verb string, keys []string, render func(*page, quieted), do post) error {
+func (a *app) quietenAll(ctx context.Context, verb string, keys []string, render func(*terminal.Page, quieted), do post) error {
 	done := struct {
 		Incidents []json.RawMessage `json:"incidents"`
 	}{[]json.RawMessage{}}
@@ -144,10 +144,10 @@ func (a *app) quietenAll(ctx context.Context, verb string, keys []string, render
 	return errors.Join(a.write(p.String()), troubles)
 }
 
-func renderAcked(p *page, q quieted) {
+func renderAcked(p *terminal.Page, q quieted) {
 	p.Line("acknowledged until %s: %s", p.Clock(q.Incident.AckedUntil), terminal.Clean(q.Incident.Summary))
 }
 
-func renderSnoozed(p *page, q quieted) {
+func renderSnoozed(p *terminal.Page, q quieted) {
 	p.Line("quiet until %s: %s", p.Clock(q.Incident.AckedUntil), terminal.Clean(q.Incident.Summary))
 }

@@ -127,7 +127,7 @@ func executable(ctx context.Context, spec service.Spec, who service.Account) err
 	return nil
 }
 
-func renderOutcome(p *page, o service.Outcome, done, nothing string) {
+func renderOutcome(p *terminal.Page, o service.Outcome, done, nothing string) {
 	switch {
 	case !o.Changed && o.Unit == "":
 		p.Line("%s", nothing)

@@ -140,7 +140,7 @@ func gatherService(ctx context.Context, m service.Host, who service.Account, pat
 	return r, nil
 }
 
-func renderService(p *page, r serviceReport) {
+func renderService(p *terminal.Page, r serviceReport) {
 	if !r.Installed {
 		p.Line("%s: not installed%s; install it with: %s", terminal.Clean(r.Manager), detailOf(r), installHint(r.Manager))
 		if r.Machine != "" {
@@ -179,7 +179,7 @@ func renderService(p *page, r serviceReport) {
 		p.Line("  restarts  %d since it was started", r.Restarts)
 	}
 	if e := r.LastEnd; e != nil {
-		p.Line("  last end  %s", daemon.EndWords(&p.Page, e))
+		p.Line("  last end  %s", daemon.EndWords(p, e))
 	}
 }
 

@@ -15,7 +15,7 @@ func TestServiceStatusBesideTheMachinesUnit(t *testing.T) {
 	own := serviceReport{Status: service.Status{Manager: "systemd (user)", State: "unknown", Detail: "the manager does not answer: exit status 1"}}
 	machine := serviceReport{Status: service.Status{Manager: "systemd (machine)", Installed: true, State: "active", Enabled: true, Unit: "/etc/systemd/system/steward.service"}}
 	shown := func(me string) string {
-		p := &page{terminal.Page{Now: time.Now(), Width: 200}}
+		p := &terminal.Page{Now: time.Now(), Width: 200}
 		renderService(p, besideMachine(own, machine, "jesse", me))
 		return p.String()
 	}
@@ -38,7 +38,7 @@ func TestInstallOrUpgrade(t *testing.T) {
 			t.Errorf("%+v: %s", before, got)
 		}
 	}
-	p := &page{terminal.Page{Now: time.Now(), Width: 200}}
+	p := &terminal.Page{Now: time.Now(), Width: 200}
 	renderOutcome(p, service.Outcome{}, "", nothingThere)
 	if text := p.String(); strings.Contains(text, "()") {
 		t.Errorf("%s", text)

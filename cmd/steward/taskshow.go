@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/spf13/cobra"
 
@@ -152,7 +153,7 @@ func (d *taskClient) cancel(ctx context.Context, detail agentstatus.Detail, why 
 		switch unseen := errors.As(err, &remote) && remote.Code == status.CodeNoSubject; {
 		case err == nil:
 			d.unfollow(ctx, detail)
-			return present(d.app, raw, renderCarried)
+			return present(d.app, raw, views.Carried)
 		case !unseen: // a task of this very moment has not been seen by the daemon yet
 			return err
 		}

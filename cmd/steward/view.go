@@ -8,21 +8,18 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/spf13/cobra"
 
 	"github.com/livhana/steward/platform"
-	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
-	"github.com/livhana/steward/supervisor"
 )
 
 // viewCommands are the commands that only look.
@@ -88,7 +85,7 @@ func failed(err error, doing string) error {
 }
 
 // show asks the daemon for a document and prints it: as it came, or as text.
-func show[T any](ctx context.Context, a *app, doing, path string, render func(*page, T)) error {
+func show[T any](ctx context.Context, a *app, doing, path string, render func(*terminal.Page, T)) error {
 	var raw json.RawMessage
 	err := a.ask(ctx, doing, func(c *status.Client) error { return c.Get(ctx, path, &raw) })
 	if err != nil {
@@ -97,7 +94,7 @@ func show[T any](ctx context.Context, a *app, doing, path string, render func(*p
 	return present(a, raw, render)
 }
 
-func present[T any](a *app, raw json.RawMessage, render func(*page, T)) error {
+func present[T any](a *app, raw json.RawMessage, render func(*terminal.Page, T)) error {
 	if a.output == "json" {
 		return a.print(raw)
 	}
@@ -112,7 +109,7 @@ func present[T any](a *app, raw json.RawMessage, render func(*page, T)) error {
 
 // status shows the picture, or the last one when there is no daemon.
 func (a *app) status(ctx context.Context) error {
-	err := show(ctx, a, "show the status", "/v1/status", renderStatus)
+	err := show(ctx, a, "show the status", "/v1/status", views.Status)
 	if !errors.Is(err, status.ErrNoDaemon) {
 		return err
 	}
@@ -130,7 +127,7 @@ func (a *app) watchStatus(ctx context.Context) error {
 			return "", "", err
 		}
 		p := a.page()
-		renderStatus(p, doc)
+		views.Status(p, doc)
 		return p.String(), p.String(), nil
 	})
 	if err == nil {
@@ -157,199 +154,7 @@ func (a *app) printStatus(ctx context.Context, socket string) error {
 	if err := status.NewClient(socket).Get(ctx, "/v1/status", &raw); err != nil {
 		return err
 	}
-	return present(a, raw, renderStatus)
-}
-
-// renderStatus writes the status document on one screen.
-func renderStatus(p *page, doc status.Document) {
-	if d := doc.Daemon; d != nil && !d.Running && d.Since != nil {
-		p.Styled(terminal.Red, "no steward is running: this is what the last one%s saw %s", ofUser(), p.Ago(d.Since))
-		p.Styled(terminal.Bold, "steward %s had run for %s then, %s", terminal.Clean(doc.Version), terminal.Short(d.Since.Sub(doc.Started)), terminal.Plural(doc.Looks, "look"))
-	} else {
-		p.Styled(terminal.Bold, "steward %s, up %s, %s, the last %s", terminal.Clean(doc.Version), terminal.Short(p.Now.Sub(doc.Started)), terminal.Plural(doc.Looks, "look"), p.Ago(&doc.LastLook))
-	}
-	if doc.LastEnd != nil && daemon.EndedBadly(doc.LastEnd) {
-		p.Line("the run before this one: %s", daemon.EndWords(&p.Page, doc.LastEnd))
-	}
-	p.Line("%s", loadLine(doc.Load))
-	for _, c := range doc.Channels {
-		if !c.OK && !c.At.IsZero() {
-			p.Styled(terminal.Yellow, "%s does not reach you: %s", terminal.Clean(c.Name), terminal.Clean(c.Problem))
-		}
-	}
-	projectsPart(p, doc.Projects)
-	several := len(doc.Projects) > 1
-	p.Wraps = true
-	p.part("Agents", "no agents", agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent).among(several), false))
-	p.part("Started by steward", "", keptLines(p, doc.Kept, several))
-	p.part("Waiting at the gate", "", waitingRows(p, doc.Waiting))
-	tasksPart(p, doc.Tasks, several)
-	p.part("Locks", "", lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock).among(several)))
-	p.part("Incidents", "no incidents", incidentRows(p, doc.Incidents, several))
-	donePart(p, doc.Done)
-}
-
-// ofUser says whose steward is meant where that is not plain: root's picture is not that of a user's service.
-func ofUser() string {
-	if os.Getuid() != 0 {
-		return ""
-	}
-	return " of " + nameOfUser(0)
-}
-
-func nameOfUser(uid int) string {
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-		return u.Username
-	}
-	return "uid " + strconv.Itoa(uid)
-}
-
-// part prints a titled table, or one quiet line when it has no rows.
-func (p *page) part(title, none string, rows [][]terminal.Cell) {
-	switch {
-	case len(rows) > 0:
-		p.Title(title)
-		p.Table("  ", nil, rows...)
-	case none != "":
-		p.Styled(terminal.Dim, "%s", none)
-	}
-}
-
-func loadLine(l supervisor.LoadReport) string {
-	line := "load " + terminal.Share(l.Used)
-	if l.Binding != "" {
-		line += " (" + terminal.Clean(l.Binding) + ")"
-	}
-	for _, d := range []struct {
-		name string
-		used protocol.Share
-	}{{"cpu", l.CPU}, {"memory", l.Memory}, {"files", l.Files}, {"disk", l.Disk}} {
-		line += "   " + d.name + " " + terminal.Share(d.used)
-	}
-	if len(l.Disks) > 1 {
-		project, _ := fullestDisk(l.Disks)
-		line += " (" + terminal.Clean(project) + ")"
-	}
-	return line
-}
-
-// shownFindings and shownDone bound what a project's files may take of the screen.
-const (
-	shownFindings = 3
-	shownDone     = 5
-)
-
-func projectsPart(p *page, projects []supervisor.ProjectReport) {
-	if len(projects) == 0 {
-		p.Styled(terminal.Dim, "no projects")
-		return
-	}
-	p.Title("Projects")
-	var rows [][]terminal.Cell
-	for _, r := range projects {
-		rows = append(rows, []terminal.Cell{terminal.Text(r.Name), terminal.Text(spokenBy(r)), terminal.Colored(troubles(r), terminal.Yellow), terminal.Colored(r.Path, terminal.Dim)})
-	}
-	widths := terminal.Measured(rows)
-	for i, r := range projects {
-		p.Row("  ", rows[i], widths)
-		for _, note := range r.Notes {
-			p.Styled(terminal.Dim, "    %s", terminal.Clean(note))
-		}
-		for _, f := range r.Faults[:min(len(r.Faults), daemon.ShownFaults)] {
-			p.Styled(terminal.Red, "    %s: %s", terminal.Clean(f.Path), terminal.Clean(f.Problem))
-		}
-		for _, f := range r.Findings[:min(len(r.Findings), shownFindings)] {
-			p.Styled(terminal.Dim, "    %s", findingLine(f.Severity, f.Subject, f.Field, f.Path, f.Text))
-		}
-		repairLines(p, r.Repairs)
-		if rest := max(len(r.Faults)-daemon.ShownFaults, 0) + max(len(r.Findings)-shownFindings, 0); rest > 0 {
-			p.Styled(terminal.Dim, "    and %d more; see: steward status -o json", rest)
-		}
-	}
-}
-
-// findingLine is a finding on a line: its severity, its task or file, and the problem.
-func findingLine(severity protocol.Severity, subject, field, file, text string) string {
-	return fmt.Sprintf("%s: %s: %s%s", terminal.Clean(string(severity)), subjectWords(subject), problemWords(field, text), inFile(file, subject+text))
-}
-
-// inFile names the file of a finding, unless its text does so already.
-func inFile(file, text string) string {
-	if file == "" || strings.Contains(text, file) {
-		return ""
-	}
-	return " (" + terminal.Clean(file) + ")"
-}
-
-// repairLines say what would be done if it might, and what it waits for.
-func repairLines(p *page, repairs []supervisor.RepairReport) {
-	for _, r := range repairs[:min(len(repairs), daemon.ShownRepairs)] {
-		p.Styled(terminal.Yellow, "    would %s %s: %s; waits for: %s", terminal.Clean(string(r.Verb)), terminal.Clean(r.Subject), terminal.Clean(r.Why), terminal.Clean(r.WaitsFor))
-	}
-	if rest := len(repairs) - daemon.ShownRepairs; rest > 0 {
-		p.Styled(terminal.Dim, "    and %s more; see: steward status -o json", terminal.Plural(rest, "repair"))
-	}
-}
-
-func spokenBy(r supervisor.ProjectReport) string {
-	switch {
-	case daemon.Unusable(r):
-		return "not usable now"
-	case len(r.Protocols) == 0:
-		return "no protocol yet"
-	}
-	line := ""
-	for i, name := range r.Protocols {
-		if i > 0 {
-			line += ", "
-		}
-		line += name + " (" + r.Mode[name] + ")"
-	}
-	return line
-}
-
-func troubles(r supervisor.ProjectReport) string {
-	switch {
-	case len(r.Faults) > 0 && len(r.Findings) > 0:
-		return terminal.Plural(len(r.Faults), "fault") + ", " + terminal.Plural(len(r.Findings), "finding")
-	case len(r.Faults) > 0:
-		return terminal.Plural(len(r.Faults), "fault")
-	case len(r.Findings) > 0:
-		return terminal.Plural(len(r.Findings), "finding")
-	}
-	return ""
-}
-
-// tasksPart shows the open tasks, and counts the others: what they need of a human stands among the incidents.
-func tasksPart(p *page, tasks []supervisor.TaskReport, several bool) {
-	var open []supervisor.TaskReport
-	ended := map[protocol.TaskState]int{}
-	for _, t := range tasks {
-		if t.State.Open() {
-			open = append(open, t)
-		} else {
-			ended[t.State]++
-		}
-	}
-	p.part("Tasks", "no open tasks", taskRows(p, open, spreadOf(open, whereTask).among(several)))
-	line := ""
-	for _, state := range []protocol.TaskState{protocol.TaskDone, protocol.TaskFailed, protocol.TaskDead} {
-		if n := ended[state]; n > 0 {
-			line += fmt.Sprintf(", %d %s", n, state)
-		}
-	}
-	if line != "" {
-		p.Styled(terminal.Dim, "  ended lately: %s", line[2:])
-	}
-}
-
-// donePart shows what was done last, the newest first.
-func donePart(p *page, done []supervisor.Done) {
-	var rows [][]terminal.Cell
-	for _, d := range done[:min(len(done), shownDone)] {
-		rows = append(rows, []terminal.Cell{terminal.Colored(p.Ago(&d.At), terminal.Dim), terminal.Text(d.Verb), terminal.Text(d.Subject), terminal.Colored(terminal.LocalTimes(d.Why, p.Now), terminal.Dim)})
-	}
-	p.part("Done last", "", rows)
+	return present(a, raw, views.Status)
 }
 
 // query is a path with one parameter for each pair that has a value.

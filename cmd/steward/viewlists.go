@@ -6,11 +6,9 @@ import (
 
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/spf13/cobra"
-
-	"github.com/livhana/steward/status"
-	"github.com/livhana/steward/supervisor"
 )
 
 // filter is what a list is narrowed down to.
@@ -27,26 +25,20 @@ func (f *filter) path(list string) string {
 
 func (a *app) listCommands() []*cobra.Command {
 	return []*cobra.Command{
-		listOf(a, "agents", "List the agents and the verdicts on them", agentStates, renderAgents),
+		listOf(a, "agents", "List the agents and the verdicts on them", views.AgentStates, views.Agents),
 		a.tasksCommand(),
-		listOf(a, "locks", "List the locks that agents hold, in files and in the kernel; those of steward lock run have the protocol "+daemon.RealLocks, lockStates, renderLocks),
+		listOf(a, "locks", "List the locks that agents hold, in files and in the kernel; those of steward lock run have the protocol "+daemon.RealLocks, views.LockStates, views.Locks),
 		a.incidentsCommand(),
 		{
 			Use: "goals", Short: "Show the protocol's success metrics against their targets", Example: "  steward goals",
 			RunE: func(c *cobra.Command, _ []string) error {
-				return show(c.Context(), a, "show the goals", "/v1/goals", renderGoals)
+				return show(c.Context(), a, "show the goals", "/v1/goals", views.Goals)
 			},
 		},
 	}
 }
 
-// The states of agents and locks, as totals name them.
-const (
-	agentStates = "starting alive late dead hung paused unknown expected absent gone left"
-	lockStates  = "held overdue stale"
-)
-
-func listOf[T any](a *app, name, short, states string, render func(*page, T)) *cobra.Command {
+func listOf[T any](a *app, name, short, states string, render func(*terminal.Page, T)) *cobra.Command {
 	var f filter
 	var limit uint
 	first, _, _ := strings.Cut(states, " ")
@@ -63,220 +55,4 @@ func listOf[T any](a *app, name, short, states string, render func(*page, T)) *c
 	f.flags(c, states)
 	c.Flags().UintVar(&limit, "limit", 0, "list the first `N` only")
 	return c
-}
-
-// countStates counts the items of a list by state: "3 agents: 2 alive, 1 late". all is how many there are if the list holds only the first.
-func countStates(noun, states string, found []string, all int) string {
-	line, sep := terminal.Plural(len(found), noun), ": "
-	for state := range strings.FieldsSeq(states) {
-		n := 0
-		for _, s := range found {
-			if s == state {
-				n++
-			}
-		}
-		if n > 0 {
-			line, sep = line+sep+fmt.Sprintf("%d %s", n, state), ", "
-		}
-	}
-	if all > len(found) {
-		line += fmt.Sprintf("; the first of %d", all)
-	}
-	return line
-}
-
-// agentList, taskList and lockList are the documents of the lists.
-type (
-	agentList struct {
-		Agents []supervisor.AgentReport `json:"agents"`
-		Total  int                      `json:"total"`
-	}
-	taskList struct {
-		Tasks []supervisor.TaskReport `json:"tasks"`
-	}
-	lockList struct {
-		Locks []supervisor.LockReport `json:"locks"`
-		Total int                     `json:"total"`
-	}
-	goalList struct {
-		Goals []supervisor.Goal `json:"goals"`
-	}
-)
-
-// list prints a table with its head and a line below it, or when it is empty two lines: none, and a hint.
-func (p *page) list(none, hint string, head []string, rows [][]terminal.Cell, below string) {
-	if len(rows) == 0 {
-		p.Line("%s", none)
-		if hint != "" {
-			p.Styled(terminal.Dim, "%s", hint)
-		}
-		return
-	}
-	p.Table("", head, rows...)
-	if below != "" {
-		p.Styled(terminal.Dim, "%s", below)
-	}
-}
-
-// spread says in what the things of a list differ: only then does a row say where it belongs.
-type spread struct{ projects, protocols bool }
-
-// spreadOf looks at where each thing of a list belongs.
-func spreadOf[T any](list []T, where func(T) (project, protocolName string)) (s spread) {
-	for i, item := range list {
-		project, name := where(item)
-		first, firstName := where(list[0])
-		s.projects = s.projects || i > 0 && project != first
-		s.protocols = s.protocols || i > 0 && name != firstName
-	}
-	return s
-}
-
-// among says that the list stands among others of several projects.
-func (s spread) among(several bool) spread {
-	s.projects = s.projects || several
-	return s
-}
-
-// of is the cell that says where something belongs, empty where all belongs together.
-func (s spread) of(project, protocolName string) terminal.Cell {
-	var words []string
-	if s.projects {
-		words = append(words, project)
-	}
-	if s.protocols {
-		words = append(words, protocolName)
-	}
-	return terminal.Colored(strings.Join(words, " "), terminal.Dim)
-}
-
-func whereAgent(a supervisor.AgentReport) (string, string) { return a.Project, a.Protocol }
-func whereTask(t supervisor.TaskReport) (string, string)   { return t.Project, t.Protocol }
-func whereLock(l supervisor.LockReport) (string, string)   { return l.Project, l.Protocol }
-
-func renderAgents(p *page, doc agentList) {
-	p.Wraps = true
-	var states []string
-	for _, a := range doc.Agents {
-		states = append(states, stateOf(a).Text)
-	}
-	p.list("no agents", "how to add one: steward boot --help", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "PID", "TAKES", "WHY"},
-		agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true), countStates("agent", agentStates, states, doc.Total))
-}
-
-func agentRows(p *page, agents []supervisor.AgentReport, all spread, usage bool) [][]terminal.Cell {
-	var rows [][]terminal.Cell
-	for _, a := range agents {
-		beat, used, tasks, pid, taken := p.Ago(a.LastBeat), "", "", "", ""
-		if usage {
-			taken = takes(a.Usage)
-			if a.PID != nil {
-				pid = fmt.Sprint(*a.PID)
-			}
-		}
-		if beat == "" {
-			beat = "no beat"
-		}
-		if a.Used.Known() {
-			used = a.Used.String()
-		}
-		if len(a.Tasks) > 0 {
-			tasks = terminal.Plural(len(a.Tasks), "task")
-		}
-		rows = append(rows, []terminal.Cell{all.of(a.Project, a.Protocol), terminal.Text(a.Name), stateOf(a), terminal.Text(beat), terminal.Text(terminal.Fit(terminal.Clean(a.Status), 16)), terminal.Text(used), terminal.Text(tasks), terminal.Text(pid), terminal.Text(taken), terminal.Colored(terminal.LocalTimes(whyOf(a), p.Now), terminal.Dim)})
-	}
-	const says, use, count, process, taking = 4, 5, 6, 7, 8
-	p.Spare(rows, leastWhy, taking, process, says, use, count)
-	return rows
-}
-
-// stateOf is the verdict, and the word for why nothing is heard of the agent.
-func stateOf(a supervisor.AgentReport) terminal.Cell {
-	c := terminal.Word(a.State)
-	if a.Reason != "" {
-		c.Text = string(a.Reason)
-	}
-	return c
-}
-
-// takes says what the processes of an agent take.
-func takes(u *supervisor.UsageReport) string {
-	if u == nil {
-		return ""
-	}
-	line := mebibytes(u.Memory)
-	if u.Cores != nil {
-		line = fmt.Sprintf("%.1f cores, %s", *u.Cores, line)
-	}
-	if u.FileLimit > 0 && 2*u.Files > u.FileLimit {
-		line += fmt.Sprintf(", %d of %d files", u.Files, u.FileLimit)
-	}
-	return line
-}
-
-// keptLines lists the agents that steward starts and keeps.
-func keptLines(p *page, agents []status.Kept, several bool) [][]terminal.Cell {
-	var rows [][]terminal.Cell
-	for _, a := range agents {
-		where, pid, restarts := "", "", ""
-		if several {
-			where = a.Project
-		}
-		if a.PID > 0 {
-			pid = fmt.Sprintf("pid %d", a.PID)
-		}
-		if a.Restarts > 0 {
-			restarts = terminal.Plural(a.Restarts, "restart")
-		}
-		rows = append(rows, []terminal.Cell{terminal.Colored(terminal.Clean(where), terminal.Dim), terminal.Text(a.Agent), terminal.Text(a.State), terminal.Text(pid), terminal.Text(a.Place), terminal.Text(restarts), terminal.Colored(terminal.Clean(a.Why), terminal.Dim)})
-	}
-	return rows
-}
-
-// whyOf is the verdict's reason, and what the agent itself says is wrong with it.
-func whyOf(a supervisor.AgentReport) string {
-	if a.Why == "" || a.Error == "" {
-		return a.Why + a.Error
-	}
-	return a.Why + "; " + a.Error
-}
-
-func renderLocks(p *page, doc lockList) {
-	p.Wraps = true
-	var states []string
-	for _, l := range doc.Locks {
-		states = append(states, string(l.State))
-	}
-	p.list("no locks", "how to take one: steward lock run --help", []string{"WHERE", "LOCK", "STATE", "AGE", "HOLDER", "EXPIRES", "WHY"},
-		lockRows(p, doc.Locks, spreadOf(doc.Locks, whereLock)), countStates("lock", lockStates, states, doc.Total))
-}
-
-func lockRows(p *page, locks []supervisor.LockReport, all spread) [][]terminal.Cell {
-	var rows [][]terminal.Cell
-	for _, l := range locks {
-		expires := p.Ago(l.Expires)
-		if expires == "" {
-			expires = "never"
-		}
-		rows = append(rows, []terminal.Cell{all.of(l.Project, l.Protocol), terminal.Text(l.Resource), terminal.Word(l.State), terminal.Colored(strings.TrimSuffix(p.Ago(l.Acquired), " ago"), terminal.Dim), terminal.Text(l.Holder), terminal.Text(expires), terminal.Colored(terminal.LocalTimes(l.Why, p.Now), terminal.Dim)})
-	}
-	return rows
-}
-
-func renderGoals(p *page, doc goalList) {
-	var rows [][]terminal.Cell
-	for _, g := range doc.Goals {
-		value, verdict := "?", terminal.Colored("met", terminal.Green)
-		switch {
-		case g.Value == nil:
-			verdict = terminal.Colored("", terminal.Plain)
-		case !g.OK:
-			verdict = terminal.Word("missed")
-		}
-		if g.Value != nil {
-			value = fmt.Sprintf("%g", *g.Value)
-		}
-		rows = append(rows, []terminal.Cell{terminal.Text(strings.ReplaceAll(g.Name, "_", " ")), terminal.Text(value), terminal.Text(g.Target), verdict, terminal.Colored(g.Note, terminal.Dim)})
-	}
-	p.list("no goals", "", []string{"GOAL", "VALUE", "TARGET", "", "NOTE"}, rows, "")
 }

@@ -4,16 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/spf13/cobra"
 
-	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
 )
@@ -62,11 +60,11 @@ func (a *app) tasks(ctx context.Context, q taskQuery) error {
 		if err := json.Unmarshal(raw, &t.TaskReport); err != nil {
 			return fmt.Errorf("read steward's answer: %w; is it another version than this command?", err)
 		}
-		if q.has(t.Agent, createdAt(t.TaskReport)) {
+		if q.has(t.Agent, views.CreatedAt(t.TaskReport)) {
 			found = append(found, t)
 		}
 	}
-	slices.SortStableFunc(found, func(x, y foundTask) int { return newestFirst(x.TaskReport, y.TaskReport) })
+	slices.SortStableFunc(found, func(x, y foundTask) int { return views.NewestFirst(x.TaskReport, y.TaskReport) })
 	total := len(found)
 	if q.limit > 0 {
 		found = found[:min(total, q.limit)]
@@ -89,121 +87,9 @@ func (a *app) listTasks(found []foundTask, total int, q taskQuery) error {
 		p.Styled(terminal.Dim, "all tasks: steward tasks")
 		return a.write(p.String())
 	}
-	renderTasks(p, taskList{tasks})
+	views.Tasks(p, views.TaskList{Tasks: tasks})
 	if len(tasks) < total {
 		p.Styled(terminal.Dim, "the first %d of %s", len(tasks), terminal.Plural(total, "task"))
 	}
 	return a.write(p.String())
-}
-
-// createdAt is when the task was created; the zero time where its files do not say.
-func createdAt(t supervisor.TaskReport) time.Time {
-	if t.Created == nil {
-		return time.Time{}
-	}
-	return *t.Created
-}
-
-// newestFirst orders open tasks before ended ones, and newer tasks before older ones.
-func newestFirst(x, y supervisor.TaskReport) int {
-	if x.State.Open() != y.State.Open() {
-		if x.State.Open() {
-			return -1
-		}
-		return 1
-	}
-	return createdAt(y).Compare(createdAt(x))
-}
-
-func renderTasks(p *page, doc taskList) {
-	p.Wraps = true
-	if len(doc.Tasks) == 0 {
-		p.Line("no tasks")
-		p.Styled(terminal.Dim, "how to submit a task: steward task submit --help")
-		return
-	}
-	p.Table("", []string{"WHERE", "TASK", "STATE", "AGE", "PRIO", "AGENT", "TYPE", "PROGRESS", "WHY"}, taskRows(p, doc.Tasks, spreadOf(doc.Tasks, whereTask))...)
-	p.Styled(terminal.Dim, "%s", taskTotals(doc.Tasks))
-}
-
-// taskTotals counts the tasks by state, and those that do not go on by reason: "4 tasks: 1 running, 3 waiting (1 blocked, 2 retry)".
-func taskTotals(tasks []supervisor.TaskReport) string {
-	counts, reasons := map[protocol.TaskState]int{}, map[protocol.TaskState]map[protocol.Reason]int{}
-	for _, t := range tasks {
-		counts[t.State]++
-		if reasons[t.State] == nil {
-			reasons[t.State] = map[protocol.Reason]int{}
-		}
-		reasons[t.State][t.Reason]++
-	}
-	line, sep := terminal.Plural(len(tasks), "task"), ": "
-	for _, s := range []protocol.TaskState{protocol.TaskPending, protocol.TaskDeferred, protocol.TaskRunning, protocol.TaskWaiting, protocol.TaskDone, protocol.TaskFailed, protocol.TaskDead} {
-		if n := counts[s]; n > 0 {
-			line, sep = line+sep+fmt.Sprintf("%d %s", n, s), ", "
-			if s == protocol.TaskDeferred || s == protocol.TaskWaiting || s == protocol.TaskFailed {
-				line += countReasons(reasons[s])
-			}
-		}
-	}
-	return line
-}
-
-// countReasons gives " (2 blocked, 1 retry)"; "" where the tasks state no reason.
-func countReasons(counts map[protocol.Reason]int) string {
-	var parts []string
-	for _, reason := range slices.Sorted(maps.Keys(counts)) {
-		if reason != "" {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[reason], strings.ReplaceAll(string(reason), "_", " ")))
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(parts, ", ") + ")"
-}
-
-// leastWhy is the room that a table of tasks or agents keeps for the reason, before it shows other columns.
-const leastWhy = 30
-
-// taskRows gives a row for each task, in the order of newestFirst. A narrow screen shows short ids and fewer columns.
-func taskRows(p *page, tasks []supervisor.TaskReport, all spread) [][]terminal.Cell {
-	tasks = slices.Clone(tasks)
-	slices.SortStableFunc(tasks, newestFirst)
-	var ids []string
-	for _, t := range tasks {
-		ids = append(ids, t.ID)
-	}
-	id, name := shortIDs(ids), func(s string) string { return s }
-	if p.Width >= terminal.Unbounded {
-		id = name
-	}
-	if p.Width < roomyWidth {
-		name = func(s string) string { return terminal.Fit(terminal.Clean(s), narrowName) }
-	}
-	var rows [][]terminal.Cell
-	for _, t := range tasks {
-		where := all.of(t.Project, t.Protocol)
-		where.Text = name(where.Text)
-		rows = append(rows, []terminal.Cell{where, terminal.Text(id(t.ID)), terminal.Word(t.State), terminal.Colored(strings.TrimSuffix(p.Ago(t.Created), " ago"), terminal.Dim), terminal.Text(t.Priority.String()),
-			terminal.Text(name(t.Agent)), terminal.Text(terminal.Fit(terminal.Clean(t.Type), 16)), terminal.Text(progressOf(p, t)), terminal.Colored(terminal.LocalTimes(t.Why, p.Now), terminal.Dim)})
-	}
-	const prio, typed, progress = 4, 6, 7
-	p.Spare(rows, leastWhy, typed, prio, progress)
-	return rows
-}
-
-// progressOf is how far a task is: the attempt from the second on, its progress, or when it is due. It leaves out what
-// the reason says already.
-func progressOf(p *page, t supervisor.TaskReport) string {
-	var parts []string
-	if attempt := fmt.Sprintf("attempt %d", t.Attempt); t.Attempt > 1 && !strings.Contains(t.Why, attempt) {
-		parts = append(parts, attempt)
-	}
-	if t.State.Open() && t.Progress != nil && !t.Progress.At.IsZero() {
-		parts = append(parts, fmt.Sprintf("%.0f %%", t.Progress.Percent))
-	}
-	if t.State.Open() && t.NotBefore != nil && t.NotBefore.After(p.Now) && !strings.Contains(t.Why, "due at") {
-		parts = append(parts, "due "+p.Ago(t.NotBefore))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -12,8 +12,6 @@ import (
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/livhana/steward/config"
-	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/supervisor"
 )
 
 // only narrows the configured projects down to the given folders; one that is not configured gets the defaults.
@@ -104,11 +102,6 @@ func bareReason(err error) string {
 		return pe.Err.Error()
 	}
 	return err.Error()
-}
-
-// unusable reports whether a project's own folder cannot be used now, whatever is spoken there.
-func Unusable(r supervisor.ProjectReport) bool {
-	return len(r.Protocols) == 0 && slices.ContainsFunc(r.Faults, func(f protocol.Fault) bool { return f.Path == r.Path })
 }
 
 // projectsOf lists what is to be supervised: the folders that are named, else those of the configuration, else, outside a

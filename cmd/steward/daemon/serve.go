@@ -158,13 +158,13 @@ func TellHowToBoot(w io.Writer, p *supervisor.State) {
 // tellWhatWaits says what cannot be read, and which repairs are not made because steward only observes there, and the line that turns them on.
 func tellWhatWaits(w io.Writer, projects []supervisor.ProjectReport) {
 	for _, r := range projects {
-		for _, f := range r.Faults[:min(len(r.Faults), ShownFaults)] {
+		for _, f := range r.Faults[:min(len(r.Faults), status.ShownFaults)] {
 			fmt.Fprintf(w, "%s: %s: %s\n", terminal.Clean(r.Name), terminal.Clean(f.Path), terminal.Clean(f.Problem))
 		}
 		for _, note := range r.Notes {
 			fmt.Fprintf(w, "%s: %s\n", terminal.Clean(r.Name), terminal.Clean(note))
 		}
-		for _, repair := range r.Repairs[:min(len(r.Repairs), ShownRepairs)] {
+		for _, repair := range r.Repairs[:min(len(r.Repairs), status.ShownRepairs)] {
 			fmt.Fprintf(w, "%s: waits: %s %s: %s\n", terminal.Clean(r.Name), repair.Verb, terminal.Clean(repair.Subject), terminal.Clean(repair.Why))
 		}
 	}
@@ -175,7 +175,7 @@ func Describe(r supervisor.ProjectReport, looked bool) string {
 	switch {
 	case !looked:
 		return r.Name + " (the first look is under way)"
-	case Unusable(r):
+	case status.Unusable(r):
 		return r.Name + " (not usable now)"
 	case len(r.Protocols) == 0:
 		return r.Name + " (no protocol yet)"
@@ -188,9 +188,3 @@ func mayRun(pid int) bool {
 	_, err := proc.Inspect(pid)
 	return !errors.Is(err, proc.ErrGone)
 }
-
-// shownFaults and shownRepairs bound what a project may take of the screen.
-const (
-	ShownFaults  = 5
-	ShownRepairs = 3
-)

@@ -240,7 +240,7 @@ func TestDoctorProject(t *testing.T) {
 	}
 	const ok = `ok p: /p: agentstatus \(act\), ralph \(observe\)`
 	const strict = "ProtectSystem=strict\nReadWritePaths=/q\n"
-	many := &supervisor.ProjectReport{Faults: make([]protocol.Fault, daemon.ShownFaults+2)}
+	many := &supervisor.ProjectReport{Faults: make([]protocol.Fault, status.ShownFaults+2)}
 	judged(t, []judgement{
 		{"all is well", with(func(*projectFacts) {}), []string{ok}},
 		{"no protocol", with(func(f *projectFacts) { f.protocols = nil }), []string{"warn p: /p: no protocol yet → .*boot livhana-layer1.1 --project /p"}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
 
 	"github.com/livhana/steward/config"
@@ -146,10 +147,10 @@ func judgeReport(f projectFacts) []Finding {
 			all = append(all, doubt(f.ref.Name, "steward resume "+terminal.ShellQuote(f.ref.Name), "%s", note))
 		}
 	}
-	for _, fault := range f.report.Faults[:min(len(f.report.Faults), daemon.ShownFaults)] {
+	for _, fault := range f.report.Faults[:min(len(f.report.Faults), status.ShownFaults)] {
 		all = append(all, judgeFault(f.ref.Name, fault))
 	}
-	if rest := len(f.report.Faults) - daemon.ShownFaults; rest > 0 {
+	if rest := len(f.report.Faults) - status.ShownFaults; rest > 0 {
 		all = append(all, doubt(f.ref.Name, "steward status -o json", "and %s more", terminal.Plural(rest, "fault")))
 	}
 	return all

@@ -1,4 +1,4 @@
-package main
+package views
 
 import (
 	"fmt"
@@ -7,14 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/status/terminal"
-
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 )
 
-func renderCapacity(p *page, c status.Capacity) {
+func Capacity(p *terminal.Page, c status.Capacity) {
 	head := "load " + terminal.Share(c.Load.Used)
 	switch c.Load.Binding {
 	case capacity.DimDisk: // it stands where it stands, and has a limit of its own
@@ -35,20 +34,20 @@ func renderCapacity(p *page, c status.Capacity) {
 	case e > 0 && e < 120:
 		p.Styled(terminal.Red, "open files run out in about %s", terminal.Short(time.Duration(e*float64(time.Second))))
 	}
-	p.part("Admitted", "", claimRows(p, c))
-	p.part("Largest consumers", "", consumerRows(c.Consumers))
+	Section(p, "Admitted", "", claimRows(p, c))
+	Section(p, "Largest consumers", "", consumerRows(c.Consumers))
 	if c.Alone {
 		p.Styled(terminal.Dim, "no steward answers: these are this command's own readings; 'steward tasks' tells what was held last")
 		return
 	}
-	p.part("Held", "queue empty", heldRows(p, c.Held))
-	p.part("Waiting at the gate", "", waitingRows(p, c.Waiting))
+	Section(p, "Held", "queue empty", heldRows(p, c.Held))
+	Section(p, "Waiting at the gate", "", waitingRows(p, c.Waiting))
 }
 
-func dimensionRows(p *page, c status.Capacity) [][]terminal.Cell {
+func dimensionRows(p *terminal.Page, c status.Capacity) [][]terminal.Cell {
 	var rows [][]terminal.Cell
 	for _, d := range capacity.Dimensions() {
-		used := shareOf(c, d)
+		used := ShareOf(c, d)
 		look := terminal.Plain
 		if used.Or(0) > c.Threshold {
 			look = terminal.Red
@@ -70,7 +69,7 @@ func dimensionRows(p *page, c status.Capacity) [][]terminal.Cell {
 	return rows
 }
 
-func shareOf(c status.Capacity, dimension string) protocol.Share {
+func ShareOf(c status.Capacity, dimension string) protocol.Share {
 	switch dimension {
 	case capacity.DimCPU:
 		return c.Load.CPU
@@ -117,14 +116,14 @@ func fullestDisk(disks map[string]capacity.Disk) (project string, d capacity.Dis
 // promised is what the next task meets, where claims make it more than the reading.
 func promised(c status.Capacity, dimension string) string {
 	with := map[string]protocol.Share{capacity.DimCPU: c.Promised.CPU, capacity.DimMemory: c.Promised.Memory}[dimension]
-	if with.Or(0) <= shareOf(c, dimension).Or(0)+0.005 {
+	if with.Or(0) <= ShareOf(c, dimension).Or(0)+0.005 {
 		return ""
 	}
 	return terminal.Share(with) + " promised"
 }
 
 // claimRows lists what has room: what it is expected to take, and what it takes.
-func claimRows(p *page, c status.Capacity) [][]terminal.Cell {
+func claimRows(p *terminal.Page, c status.Capacity) [][]terminal.Cell {
 	var rows [][]terminal.Cell
 	for _, k := range c.Claims {
 		state := "admitted, not started, " + p.Ago(&k.Since)
@@ -158,7 +157,7 @@ func bar(s protocol.Share) string {
 	return strings.Repeat("#", n) + strings.Repeat(".", 10-n)
 }
 
-func shutSince(p *page, gates []status.Gate, dimension string) string {
+func shutSince(p *terminal.Page, gates []status.Gate, dimension string) string {
 	var list []string
 	for _, g := range gates {
 		if g.Dimension == dimension {
@@ -168,7 +167,7 @@ func shutSince(p *page, gates []status.Gate, dimension string) string {
 	return strings.Join(list, "; ")
 }
 
-func gateWords(p *page, g status.Gate) string {
+func gateWords(p *terminal.Page, g status.Gate) string {
 	of := ""
 	if g.Project != "" {
 		of = " of " + terminal.Clean(g.Project)
@@ -190,7 +189,7 @@ func consumerRows(list []protocol.Consumer) [][]terminal.Cell {
 
 func mebibytes(n uint64) string { return fmt.Sprintf("%d MiB", n>>20) }
 
-func heldRows(p *page, held []status.Held) [][]terminal.Cell {
+func heldRows(p *terminal.Page, held []status.Held) [][]terminal.Cell {
 	var rows [][]terminal.Cell
 	for _, h := range held {
 		since := ""
@@ -207,7 +206,7 @@ func heldRows(p *page, held []status.Held) [][]terminal.Cell {
 }
 
 // waitingRows lists who was told at the gate that there is no room.
-func waitingRows(p *page, list []status.Waiting) [][]terminal.Cell {
+func waitingRows(p *terminal.Page, list []status.Waiting) [][]terminal.Cell {
 	var rows [][]terminal.Cell
 	for _, w := range list {
 		what := w.Agent

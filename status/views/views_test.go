@@ -1,4 +1,4 @@
-package main
+package views
 
 import (
 	"encoding/json"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/livhana/steward/status/terminal"
 
@@ -128,8 +130,8 @@ func sampleExplanations() map[string]status.Explanation {
 }
 
 // shown renders as a command would, for a screen of that width; 0 is a file.
-func shown[T any](render func(*page, T), doc T, width int) string {
-	p := &page{terminal.Page{Width: width, Now: noon}}
+func shown[T any](render func(*terminal.Page, T), doc T, width int) string {
+	p := &terminal.Page{Width: width, Now: noon}
 	if width == 0 {
 		p.Width = 1 << 30
 	}
@@ -144,26 +146,26 @@ func TestRendering(t *testing.T) {
 	two := sampleAgents()
 	two[1].Project = "site"
 	texts := map[string]string{
-		"status-100":     shown(renderStatus, sampleStatus(), 100),
-		"status-60":      shown(renderStatus, sampleStatus(), 60),
-		"status-file":    shown(renderStatus, sampleStatus(), 0),
-		"status-empty":   shown(renderStatus, status.Document{Self: status.Self{Version: "1.2.3"}, Report: supervisor.Report{Started: before(time.Minute), LastLook: noon, Looks: 1}}, 100),
-		"agents":         shown(renderAgents, agentList{Agents: sampleAgents()}, 100),
-		"agents-two":     shown(renderAgents, agentList{Agents: two}, 0),
-		"tasks":          shown(renderTasks, taskList{sampleTasks()}, 130),
-		"tasks-80":       shown(renderTasks, taskList{sampleTasks()}, 80),
-		"locks":          shown(renderLocks, lockList{Locks: sampleStatus().Locks}, 100),
-		"incidents":      shown(renderIncidents, incidentList{sampleIncidents()}, 100),
-		"incidents-80":   shown(renderIncidents, incidentList{manyIncidents()}, 80),
-		"incidents-file": shown(renderIncidents, incidentList{manyIncidents()}, 0),
-		"goals":          shown(renderGoals, goals, 100),
-		"log":            shown(renderLog, journal{sampleJournal()}, 100),
-		"capacity":       shown(renderCapacity, sampleCapacity(), 100),
-		"capacity-none":  shown(renderCapacity, status.Capacity{}, 100),
-		"nothing":        shown(renderAgents, agentList{}, 100) + shown(renderTasks, taskList{}, 100) + shown(renderLocks, lockList{}, 100) + shown(renderIncidents, incidentList{}, 100),
+		"status-100":     shown(Status, sampleStatus(), 100),
+		"status-60":      shown(Status, sampleStatus(), 60),
+		"status-file":    shown(Status, sampleStatus(), 0),
+		"status-empty":   shown(Status, status.Document{Self: status.Self{Version: "1.2.3"}, Report: supervisor.Report{Started: before(time.Minute), LastLook: noon, Looks: 1}}, 100),
+		"agents":         shown(Agents, agentList{Agents: sampleAgents()}, 100),
+		"agents-two":     shown(Agents, agentList{Agents: two}, 0),
+		"tasks":          shown(Tasks, TaskList{sampleTasks()}, 130),
+		"tasks-80":       shown(Tasks, TaskList{sampleTasks()}, 80),
+		"locks":          shown(Locks, lockList{Locks: sampleStatus().Locks}, 100),
+		"incidents":      shown(Incidents, incidentList{sampleIncidents()}, 100),
+		"incidents-80":   shown(Incidents, incidentList{manyIncidents()}, 80),
+		"incidents-file": shown(Incidents, incidentList{manyIncidents()}, 0),
+		"goals":          shown(Goals, goals, 100),
+		"log":            shown(Log, journal{sampleJournal()}, 100),
+		"capacity":       shown(Capacity, sampleCapacity(), 100),
+		"capacity-none":  shown(Capacity, status.Capacity{}, 100),
+		"nothing":        shown(Agents, agentList{}, 100) + shown(Tasks, TaskList{}, 100) + shown(Locks, lockList{}, 100) + shown(Incidents, incidentList{}, 100),
 	}
 	for name, e := range sampleExplanations() {
-		texts[name] = shown(renderExplanation, e, 100)
+		texts[name] = shown(Explanation, e, 100)
 	}
 	for name, got := range texts {
 		t.Run(name, func(t *testing.T) {
@@ -205,23 +207,9 @@ func manyIncidents() []escalate.Incident {
 
 // TestIncidentsFitTheScreen: a row is a line of 80 characters at most, whatever it has to say.
 func TestIncidentsFitTheScreen(t *testing.T) {
-	for _, line := range strings.Split(shown(renderIncidents, incidentList{manyIncidents()}, 80), "\n") {
+	for _, line := range strings.Split(shown(Incidents, incidentList{manyIncidents()}, 80), "\n") {
 		if n := terminal.Cells(line); n > 80 {
 			t.Errorf("a line takes %d cells: %s", n, line)
-		}
-	}
-}
-
-func TestSinceTakesLengthsAndMoments(t *testing.T) {
-	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.FixedZone("here", 3600))
-	for text, want := range map[string]string{
-		"30m": "2026-03-14T11:30:00+01:00", "3d": "2026-03-11T12:00:00+01:00", "14:00": "2026-03-13T14:00:00+01:00", "09:30:10": "2026-03-14T09:30:10+01:00",
-		"2026-03-01": "2026-03-01T00:00:00+01:00", "2026-03-01 08:00": "2026-03-01T08:00:00+01:00", "2026-03-14T09:00:00Z": "2026-03-14T09:00:00Z",
-		"soon": "", "-2h": "", "d": "", "-1d": "", "": "",
-	} {
-		got, ok := momentOf(text, now)
-		if ok != (want != "") || ok && got.Format(time.RFC3339) != want {
-			t.Errorf("%q: %v %v, want %q", text, got, ok, want)
 		}
 	}
 }
@@ -239,7 +227,7 @@ func TestFindingsAreSentences(t *testing.T) {
 			t.Errorf("%q: %q, want %q", c[1], got, c[2])
 		}
 	}
-	if got := subjectWords("sot:task/" + longID); got != "task 7c0e2f5a" {
+	if got := SubjectWords("sot:task/" + longID); got != "task 7c0e2f5a" {
 		t.Errorf("the subject reads %q", got)
 	}
 }
@@ -260,7 +248,7 @@ func TestTasksFitANarrowScreen(t *testing.T) {
 	tasks[0].Created, tasks[1].Created, tasks[2].Created = at(before(time.Hour)), at(before(time.Minute)), at(before(time.Second))
 	tasks[3].Project = "site"
 	tasks[3].Agent = "an-agent-with-a-very-long-name"
-	got := shown(renderTasks, taskList{tasks}, 80)
+	got := shown(Tasks, TaskList{tasks}, 80)
 	for _, line := range strings.Split(got, "\n") {
 		if n := terminal.Cells(line); n > 80 {
 			t.Errorf("a line takes %d cells: %s", n, line)
@@ -271,10 +259,10 @@ func TestTasksFitANarrowScreen(t *testing.T) {
 		t.Errorf("want the open tasks first and the newest of them on top, told apart by their ids:\n%s", got)
 	}
 	tasks[0].ID = "t-1"
-	if got := shown(renderTasks, taskList{tasks}, 80); strings.Contains(got, longID) || !strings.Contains(got, longID[:8]) || !strings.Contains(got, "memory is at 93 %, over") {
+	if got := shown(Tasks, TaskList{tasks}, 80); strings.Contains(got, longID) || !strings.Contains(got, longID[:8]) || !strings.Contains(got, "memory is at 93 %, over") {
 		t.Errorf("want a short id and a readable reason:\n%s", got)
 	}
-	if got := shown(renderTasks, taskList{tasks}, 0); !strings.Contains(got, longID) || !strings.Contains(got, tasks[1].Why) {
+	if got := shown(Tasks, TaskList{tasks}, 0); !strings.Contains(got, longID) || !strings.Contains(got, tasks[1].Why) {
 		t.Errorf("a list for a file is shortened:\n%s", got)
 	}
 }
@@ -295,7 +283,7 @@ func TestIncidentKeysStayApart(t *testing.T) {
 
 // FuzzView has the pages of a daemon's documents print whatever these hold.
 func FuzzView(f *testing.F) {
-	for _, doc := range []any{sampleStatus(), sampleCapacity(), agentList{Agents: sampleAgents()}, taskList{sampleTasks()}, journal{sampleJournal()}, sampleExplanations()["explain-task"]} {
+	for _, doc := range []any{sampleStatus(), sampleCapacity(), agentList{Agents: sampleAgents()}, TaskList{sampleTasks()}, journal{sampleJournal()}, sampleExplanations()["explain-task"]} {
 		raw, err := json.Marshal(doc)
 		if err != nil {
 			f.Fatal(err)
@@ -305,24 +293,38 @@ func FuzzView(f *testing.F) {
 	f.Add([]byte(`{"incidents":[{"key":"\u001b[2Jx","options":null,"deliveries":[{}]}],"projects":[{}],"held":[{}],"gates":[{}],"consumers":[{}]}`), 1)
 	f.Add([]byte(`{"goals":[{"value":null},{"value":1e300}],"locks":[{}],"log":[{"change":{}}]}`), 40)
 	f.Fuzz(func(t *testing.T, raw []byte, width int) {
-		p := &page{terminal.Page{Width: 1 + max(width, -width)%300, Now: noon}}
-		try(p, raw, renderStatus)
-		try(p, raw, renderCapacity)
-		try(p, raw, renderExplanation)
-		try(p, raw, renderAgents)
-		try(p, raw, renderTasks)
-		try(p, raw, renderLocks)
-		try(p, raw, renderIncidents)
-		try(p, raw, renderGoals)
-		try(p, raw, renderLog)
-		try(p, raw, renderCarried)
+		p := &terminal.Page{Width: 1 + max(width, -width)%300, Now: noon}
+		try(p, raw, Status)
+		try(p, raw, Capacity)
+		try(p, raw, Explanation)
+		try(p, raw, Agents)
+		try(p, raw, Tasks)
+		try(p, raw, Locks)
+		try(p, raw, Incidents)
+		try(p, raw, Goals)
+		try(p, raw, Log)
+		try(p, raw, Carried)
 		assertHarmless(t, p.String())
 	})
 }
 
-func try[T any](p *page, raw []byte, render func(*page, T)) {
+func try[T any](p *terminal.Page, raw []byte, render func(*terminal.Page, T)) {
 	var doc T
 	if json.Unmarshal(raw, &doc) == nil {
 		render(p, doc)
+	}
+}
+
+// assertHarmless fails on anything but text and line ends.
+func assertHarmless(t *testing.T, s string) {
+	t.Helper()
+	if !utf8.ValidString(s) {
+		t.Errorf("%q is not UTF-8", s)
+	}
+	for _, r := range s {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			t.Errorf("%q holds %U", s, r)
+			return
+		}
 	}
 }
