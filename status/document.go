@@ -79,6 +79,15 @@ type Ending struct {
 	Version string    `json:"version"`
 }
 
+// The ways to end that were asked for.
+const (
+	EndStopped = "clean"
+	EndHanded  = "handed over"
+)
+
+// Wanted reports whether the run ended because it was asked to.
+func (e *Ending) Wanted() bool { return e.How == EndStopped || e.How == EndHanded }
+
 // Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
 func Compose(p *supervisor.State, incidents []escalate.Incident, channels []Channel, self Self) Document {
 	return Document{Format: DocumentFormat, Daemon: runningSince(p), Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...),

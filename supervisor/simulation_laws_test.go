@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate/rules"
+	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -296,7 +297,7 @@ func (m *simulation) checkEnd() {
 		}
 		for _, l := range s.files.foreign.locks {
 			if !s.actor(l.Holder).able() {
-				m.Fatalf("lost: the lock on %s outlives its holder %s", l.Resource, l.Holder)
+				m.Fatalf("lost: the lock on %s outlives its holder %s: %+v", l.Resource, l.Holder, verdictOnLock(m.brain.plan, l.Resource))
 			}
 		}
 	}
@@ -430,4 +431,14 @@ func (m *simulation) checkClaims(s *site, id string, limit float64) {
 	if float64(memory+own.memory) > limit*float64(m.machine.memory) {
 		m.Fatalf("gate: %s is admitted beside %d MB of others", id, memory>>20)
 	}
+}
+
+// verdictOnLock is what the last plan holds of a lock.
+func verdictOnLock(p decide.Plan, resource string) (v heartbeat.LockVerdict) {
+	for subject, verdict := range p.Locks.All() {
+		if subject.ID == resource {
+			v = verdict
+		}
+	}
+	return v
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/cmd/steward/doctor"
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/spf13/cobra"
 
@@ -179,7 +180,7 @@ func renderService(p *terminal.Page, r serviceReport) {
 		p.Line("  restarts  %d since it was started", r.Restarts)
 	}
 	if e := r.LastEnd; e != nil {
-		p.Line("  last end  %s", daemon.EndWords(p, e))
+		p.Line("  last end  %s", views.Ending(p, e))
 	}
 }
 

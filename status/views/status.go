@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
@@ -22,8 +21,8 @@ func Status(p *terminal.Page, doc status.Document) {
 	} else {
 		p.Styled(terminal.Bold, "steward %s, up %s, %s, the last %s", terminal.Clean(doc.Version), terminal.Short(p.Now.Sub(doc.Started)), terminal.Plural(doc.Looks, "look"), p.Ago(&doc.LastLook))
 	}
-	if doc.LastEnd != nil && daemon.EndedBadly(doc.LastEnd) {
-		p.Line("the run before this one: %s", daemon.EndWords(p, doc.LastEnd))
+	if doc.LastEnd != nil && !doc.LastEnd.Wanted() {
+		p.Line("the run before this one: %s", Ending(p, doc.LastEnd))
 	}
 	p.Line("%s", loadLine(doc.Load))
 	for _, c := range doc.Channels {
@@ -216,4 +215,16 @@ func Carried(p *terminal.Page, c status.Carried) {
 	for _, note := range c.Notes {
 		p.Line("  note: %s", terminal.Clean(note))
 	}
+}
+
+// Ending says how a run ended.
+func Ending(p *terminal.Page, e *status.Ending) string {
+	text := terminal.Clean(e.How)
+	if !e.At.IsZero() {
+		text += " " + p.Ago(&e.At)
+	}
+	if e.Why != "" {
+		text += ": " + terminal.Clean(e.Why)
+	}
+	return text
 }

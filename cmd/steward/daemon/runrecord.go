@@ -28,12 +28,12 @@ const (
 
 // How a run ended.
 const (
-	EndStopped  = "clean"       // it was asked to, and released everything
-	EndHanded   = "handed over" // it was asked to, and left the holds to the next one
-	EndFailed   = "failed"      // with an error of its own
-	EndCrashed  = "crash"       // by a defect
-	endKilled   = "killed"      // by a signal that leaves no time
-	endWatchdog = "watchdog"    // it hung, and the service manager ended it
+	EndStopped  = status.EndStopped // it was asked to, and released everything
+	EndHanded   = status.EndHanded  // it was asked to, and left the holds to the next one
+	EndFailed   = "failed"          // with an error of its own
+	EndCrashed  = "crash"           // by a defect
+	endKilled   = "killed"          // by a signal that leaves no time
+	endWatchdog = "watchdog"        // it hung, and the service manager ended it
 	endMemory   = "out of memory"
 	endRebooted = "reboot" // the machine went down under it
 )
@@ -260,21 +260,4 @@ func PaceAfter(failed int) time.Duration {
 		return 0
 	}
 	return min(time.Second<<min(failed-2, 10), 30*time.Second)
-}
-
-// EndWords says how a run ended.
-func EndWords(p *terminal.Page, e *status.Ending) string {
-	text := terminal.Clean(e.How)
-	if !e.At.IsZero() {
-		text += " " + p.Ago(&e.At)
-	}
-	if e.Why != "" {
-		text += ": " + terminal.Clean(e.Why)
-	}
-	return text
-}
-
-// EndedBadly reports whether a run ended otherwise than by a wish.
-func EndedBadly(e *status.Ending) bool {
-	return e.How != EndStopped && e.How != EndHanded
 }

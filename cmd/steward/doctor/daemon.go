@@ -8,6 +8,7 @@ import (
 
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform"
@@ -94,7 +95,7 @@ func judgeEnd(f daemonFacts) []Finding {
 	if end == nil {
 		return nil
 	}
-	text := daemon.EndWords(&terminal.Page{Now: f.now}, end)
+	text := views.Ending(&terminal.Page{Now: f.now}, end)
 	failed := 0
 	if f.doc == nil && !f.lives {
 		failed = f.run.FailedStarts(f.now, f.crash != "")
@@ -102,7 +103,7 @@ func judgeEnd(f daemonFacts) []Finding {
 	switch {
 	case failed > 1:
 		return []Finding{broken(name, "read its log (journalctl), then: "+serviceCommand("start", f.system), "%s; %d starts in a row came to nothing", text, failed)}
-	case daemon.EndedBadly(end):
+	case !end.Wanted():
 		return []Finding{doubt(name, "see the log of that time; crash reports lie in the state folder", "%s", text)}
 	}
 	return []Finding{works(name, "%s", text)}
