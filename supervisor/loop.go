@@ -186,13 +186,16 @@ func (s *loop) next() time.Time {
 	if !s.stopsAt.IsZero() {
 		return s.stopsAt
 	}
-	at := s.sampleDue()
+	now := s.now()
+	wait := s.sampleDue().Sub(now)
+	// A moment of this process has a monotonic reading, one of the plan only that of the wall clock. They have no common
+	// order after the clock was set, but their distances from now have.
 	earlier := func(t time.Time) {
-		if !t.IsZero() && t.Before(at) {
-			at = t
+		if !t.IsZero() {
+			wait = min(wait, t.Sub(now))
 		}
 	}
-	earlier(s.now().Add(s.cfg.LookEvery))
+	earlier(now.Add(s.cfg.LookEvery))
 	earlier(s.plan.Wake)
 	earlier(s.decideBy)
 	for _, d := range s.projects {
@@ -202,24 +205,24 @@ func (s *loop) next() time.Time {
 			}
 			continue
 		}
-		earlier(s.nextScan(d))
+		earlier(s.nextScan(d, now))
 	}
-	return at
+	return now.Add(wait)
 }
 
 // nextScan is when an idle project must be scanned without a hint: at its full scan, when its adapter asks for it, or
 // when an agent's silence will have lasted too long. Two such scans are at least scanGap apart.
-func (s *loop) nextScan(d *projectState) time.Time {
+func (s *loop) nextScan(d *projectState, now time.Time) time.Time {
 	turn := s.nextFullScan(d)
-	at := turn
+	at, full := turn, turn.Sub(now)
 	for _, wish := range [...]time.Time{d.again, s.plan.Looks[d.project.Name]} {
+		wait := wish.Sub(now)
 		// A full scan waits for a wish that is due right after it: one scan serves both.
-		if wish.IsZero() || !wish.Before(turn.Add(scanGap)) || !at.Equal(turn) && !wish.Before(at) {
+		if wish.IsZero() || wait >= full+scanGap || !at.Equal(turn) && wait >= at.Sub(now) {
 			continue
 		}
-		at = wish
-		if soonest := d.scannedAt.Add(scanGap); at.Before(soonest) {
-			at = soonest
+		if at = wish; wait < d.scannedAt.Add(scanGap).Sub(now) {
+			at = d.scannedAt.Add(scanGap)
 		}
 	}
 	return at

@@ -88,7 +88,7 @@ func (s *loop) slack(now time.Time) (sample, look time.Duration) {
 // scheduleScan marks a project for a scan when one is due. An adapter's own wish (a torn file, a known moment) needs no
 // hint.
 func (s *loop) scheduleScan(d *projectState, now time.Time, slack time.Duration) {
-	due, turn := s.nextScan(d), s.nextFullScan(d)
+	due, turn := s.nextScan(d, now), s.nextFullScan(d)
 	inTurn := due.Equal(turn) && !now.Before(turn.Add(-slack)) // a wish is exact and never early
 	if d.busy || !inTurn && now.Before(due) {
 		return

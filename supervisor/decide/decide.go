@@ -178,8 +178,8 @@ func (d *decision) project(s *protocol.Snapshot) {
 	at := source{s.Project, s.Protocol}
 	known := d.old.of(at)
 	agents := d.agents(s, at, known)
-	d.locks(s, at, agents, known)
-	if !s.Gone {
+	if !s.Gone { // else what is remembered of them stays, for the folder may come back
+		d.locks(s, at, agents, known)
 		d.tasks(s, at, agents, known)
 	}
 	for _, r := range []ruling{questions(&d.env, s), findings(&d.env, s), events(s)} {

@@ -261,14 +261,21 @@ func (m TaskMemory) news() time.Time {
 	return m.Waits
 }
 
-// keepGone keeps what is remembered of the open tasks of a folder that is gone. Their ends are judged when it is back, however
-// long that takes. Work that may be asked for again under the same name is forgotten: it may be other work by then.
+// keepGone keeps what is remembered of the locks and open tasks of a folder that is gone. They are judged when it is back,
+// however long that takes: what lies in it then did not come while steward watched. Work that may be asked for again under
+// the same name is forgotten: it may be other work by then.
 func (d *decision) keepGone(next *Memory) {
+	gone := func(at bookKey) bool { s := d.snapshots[at.source]; return s != nil && s.Gone }
 	for at, p := range next.Tasks.parts {
-		if s := d.snapshots[at.source]; s != nil && s.Gone {
+		if gone(at) {
 			replace(&next.Tasks, &d.own.tasks, at, p.only(func(t TaskMemory) bool {
 				return wasOpen(t.State) && t.Asked == "" && d.now.Sub(t.Looked) < forgetAfter
 			}))
+		}
+	}
+	for at, p := range next.Locks.parts {
+		if gone(at) {
+			replace(&next.Locks, &d.own.locks, at, p.only(func(l heartbeat.LockMemory) bool { return d.now.Sub(l.Looked) < forgetAfter }))
 		}
 	}
 }
