@@ -1,0 +1,143 @@
+package steward_test
+
+import (
+	"go/ast"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The limits to the size of types and folders. What was larger when they were set is listed with its size; it may shrink,
+// not grow.
+const (
+	mostMethods = 30
+	mostFields  = 20
+	mostFiles   = 25
+)
+
+var largerTypes = map[string]int{
+	"capacity.round":               50,
+	"cmd/steward.app":              155,
+	"cmd/steward/daemon.Daemon":    78,
+	"escalate.Dispatcher":          58,
+	"join/lock.Place":              40,
+	"join/worker.Worker":           37,
+	"platform/desktop.screen":      34,
+	"protocol/agentstatus.Client":  35,
+	"protocol/agentstatus.Project": 173,
+	"protocol/envelope.Project":    93,
+	"protocol/envelope.taskState":  35,
+	"protocol/handoffs.Project":    76,
+	"protocol/jsonfile.Root":       47,
+	"protocol/jsonfile.folder":     43,
+	"protocol/mailbox.Project":     67,
+	"protocol/ralph.Project":       110,
+	"status.Server":                46,
+	"supervisor.loop":              99,
+	"supervisor/decide.decision":   43,
+	"supervisor/decide.taskJudge":  91,
+}
+
+var largerStructs = map[string]int{
+	"capacity/measure.Gauge":      21,
+	"cmd/steward/daemon.Daemon":   39,
+	"escalate.Incident":           38,
+	"heartbeat.Memory":            37,
+	"join/task.Order":             35,
+	"protocol.Agent":              26,
+	"protocol.Change":             25,
+	"protocol.Task":               39,
+	"protocol/envelope.message":   24,
+	"protocol/envelope.taskState": 25,
+	"protocol/handoffs.message":   21,
+	"protocol/ralph.Project":      23,
+	"supervisor.loop":             35,
+	"supervisor.projectState":     37,
+}
+
+var largerFolders = map[string]int{
+	"cmd/steward":          60,
+	"protocol/agentstatus": 45,
+}
+
+// variants are the ends of the names of files that one platform builds.
+var variants = []string{"_linux.go", "_darwin.go", "_unix.go", "_other.go", "_stub.go"}
+
+// TestShape holds the limits for product code.
+func TestShape(t *testing.T) {
+	methods, fields, files := map[string]int{}, map[string]int{}, map[string]int{}
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		name = filepath.ToSlash(name)
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+			strings.Contains(name, "testdata/") || strings.HasPrefix(name, "bench/") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		s, err := parse(name, text)
+		if err != nil || s == nil {
+			return err
+		}
+		dir := path.Dir(name)
+		if !slices.ContainsFunc(variants, func(end string) bool { return strings.HasSuffix(name, end) }) {
+			files[dir]++
+		}
+		for _, d := range s.tree.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv != nil {
+					methods[dir+"."+receiver(d.Recv.List[0].Type)]++
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if of, ok := spec.(*ast.TypeSpec); ok {
+						if st, ok := of.Type.(*ast.StructType); ok {
+							fields[dir+"."+of.Name.Name] = st.Fields.NumFields()
+						}
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold(t, "methods", methods, mostMethods, largerTypes)
+	hold(t, "fields", fields, mostFields, largerStructs)
+	hold(t, "files", files, mostFiles, largerFolders)
+}
+
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}
+
+// hold compares what was counted with the limit, or with the size on the list.
+func hold(t *testing.T, what string, counted map[string]int, limit int, larger map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(counted)) {
+		n, most := counted[name], max(limit, larger[name])
+		if n > most {
+			t.Errorf("%s has %d %s; at most %d", name, n, what, most)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(larger)) {
+		if n := counted[name]; n <= limit {
+			t.Errorf("%s has %d %s, which is within the limit: take it off the list", name, n, what)
+		}
+	}
+}
