@@ -5,8 +5,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// admit lets waiting tasks of all projects in, in one order, as far as there is room, and renews the leases of
-// those that stay held.
+// admit admits waiting tasks of all projects, in one order, as far as there is room, and renews the leases of those that
+// stay held.
 func (d *decision) admit() {
 	waiters := make([]capacity.Waiter, 0, len(d.waiting))
 	judges := make(map[protocol.Subject]*taskJudge, len(d.waiting))
@@ -26,7 +26,7 @@ func (d *decision) admit() {
 			if k.admitted(v) {
 				d.plan.Memory.LastReissue = d.now
 			}
-			if k.agent != nil && !k.agent.dead() { // else nobody takes it
+			if k.agent != nil && !k.agent.dead() { // a dead agent takes nothing
 				d.plan.Claims = append(d.plan.Claims, capacity.Claim{Subject: k.subject, Agent: k.s.Subject(protocol.KindAgent, k.t.Agent), Kind: k.kind(), Since: d.now})
 			}
 		} else {
@@ -45,8 +45,8 @@ func (d *decision) admit() {
 	d.alertExhaustion()
 }
 
-// withAbsent carries over what the gate remembers of tasks in projects that were not looked at, or where nothing
-// may be changed now. They stand in nobody's way.
+// withAbsent carries over what the gate remembers of tasks in projects that were not scanned, or where nothing may be
+// changed now. They block no other task.
 func (d *decision) withAbsent(gate capacity.Memory) capacity.Memory {
 	for subject, held := range d.old.Gate.Held {
 		s := d.snapshotOf(subject)

@@ -17,7 +17,7 @@ type agentCase struct {
 	mem     heartbeat.Memory
 	limits  heartbeat.Limits
 	hands   hands
-	used    protocol.Share // its own load, while its beat is fresh
+	used    protocol.Share // its own load, while its heartbeat is fresh
 }
 
 // names reports whether the agent says that it works on the task.
@@ -33,7 +33,7 @@ func (a *agentCase) names(task string) bool {
 	return false
 }
 
-// alive reports whether the agent is there to take work.
+// alive reports whether the agent can take work.
 func (a *agentCase) alive() bool {
 	if a == nil {
 		return false
@@ -41,8 +41,8 @@ func (a *agentCase) alive() bool {
 	return a.verdict.State == protocol.AgentAlive || a.verdict.State == protocol.AgentLate
 }
 
-// works reports whether anything has shown that the agent runs at all: it beats in our sight, or its process lives. An
-// agent that was only booted takes no tasks.
+// works reports whether the agent has shown any activity: steward saw a heartbeat, or its process lives. An agent that only
+// booted takes no tasks.
 func (a *agentCase) works() bool {
 	return a.mem.Beats > 0 || a.mem.Signed || a.mem.Process == heartbeat.ProcessAlive
 }
@@ -60,7 +60,7 @@ type agentJudge struct {
 	joined bool // it fell silent with others, and the one alert about them speaks of it
 }
 
-// agents judges every agent of a snapshot and brings the registry into line.
+// agents judges every agent of a snapshot.
 func (d *decision) agents(s *protocol.Snapshot, at source, was remembered) map[string]*agentCase {
 	cases, block := make(map[string]*agentCase, len(s.Agents)), make([]agentCase, len(s.Agents))
 	clock := d.clock(s)
@@ -120,7 +120,7 @@ func (k *agentJudge) judge() {
 	k.reapOrphans()
 }
 
-// register writes the agent's state into the shared registry, on a change of state only.
+// register writes the agent's state into the shared registry when the state changes.
 func (k *agentJudge) register() {
 	a := k.agent
 	if a.Ref.Path == "" {
@@ -142,16 +142,16 @@ func (k *agentJudge) register() {
 		Why: k.verdict.Why, Ref: a.Ref, Agent: a.Name, Status: word, Seen: k.verdict.Heard})
 }
 
-// alert tells the human of an agent that is dead, hangs or is in error.
+// alert tells the user of an agent that is dead, hangs, or is in error.
 func (k *agentJudge) alert() {
 	switch {
 	case k.dead():
 		if k.agent.Presence == protocol.PresenceGone && lostWith(k.s, k.agent.Name) {
-			return // the incident is about its task
+			return // the incident is about its task instead
 		}
 		tasks := OpenTasksOf(k.s, k.agent.Name)
 		if k.agent.Told && len(tasks) == 0 {
-			return // its keeper's incident says more
+			return // the incident of its keeper says more
 		}
 		if k.oneOfMany() {
 			return
@@ -188,7 +188,7 @@ func (k *agentJudge) alert() {
 	}
 }
 
-// alertError tells of an agent that says it is in error. Who waits for its work waits in vain.
+// alertError tells of an agent that reports an error. Everything that waits for its work waits in vain.
 func (k *agentJudge) alertError() {
 	tasks := OpenTasksOf(k.s, k.agent.Name)
 	a := rules.Alert{Kind: "agent_error", Severity: protocol.High, Subject: k.subject, Agent: k.agent.Name,
@@ -201,8 +201,8 @@ func (k *agentJudge) alertError() {
 	k.tell(condition{Alert: a, words: k.verdict.Error})
 }
 
-// OpenTasksOf lists the tasks in flight that have no result: the agent's own, and those of its children that wait for
-// it to come back when it is proved to be gone.
+// OpenTasksOf lists the tasks in flight that have no result: the agent's own, and, when the agent is proved to be gone,
+// those of its children that wait for it.
 func OpenTasksOf(s *protocol.Snapshot, agent string) []*protocol.Task {
 	var open []*protocol.Task
 	a, _ := s.Agent(agent)
@@ -215,7 +215,7 @@ func OpenTasksOf(s *protocol.Snapshot, agent string) []*protocol.Task {
 	return open
 }
 
-// led reports whether the task is in the hands of a child of the agent, which is proved to be gone.
+// led reports whether a child of the agent, which is proved to be gone, has the task.
 func led(a *protocol.Agent, t *protocol.Task) bool {
 	return a != nil && a.Presence == protocol.PresenceGone && t.Agent != a.Name && slices.Contains(a.Tasks, t.ID)
 }
@@ -228,7 +228,7 @@ func idsOf(tasks []*protocol.Task) []string {
 	return ids
 }
 
-// allSilent reports whether all of the work was asked for without voice.
+// allSilent reports whether all of these tasks were requested without voice.
 func allSilent(tasks []*protocol.Task) bool {
 	return len(tasks) > 0 && !slices.ContainsFunc(tasks, func(t *protocol.Task) bool { return !t.Silent })
 }

@@ -22,8 +22,8 @@ func Clip(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// settleIncidents resolves what the files no longer show: conditions by their absence, events once the task they
-// speak of has moved on. What nobody looked at stays as it is.
+// settleIncidents resolves incidents that the files no longer show: conditions when they are absent, events when their task
+// has moved on. Incidents of projects that were not scanned stay as they are.
 func (d *decision) settleIncidents() {
 	var over []rules.Alert
 	for key, head := range d.view.Incidents {
@@ -62,17 +62,17 @@ func (d *decision) over(head rules.Head) string {
 		return fmt.Sprintf("%s is %s", subject.ID, v.State)
 	}
 	if _, ok := d.plan.Tasks.Find(subject); !ok && len(s.Faults) > 0 {
-		return "" // the file that would show it may be the one that cannot be read
+		return "" // the file that would show it may be the unreadable one
 	}
 	return "it is no longer so"
 }
 
-// movedOn says why an event about a task needs nobody any more.
+// movedOn says why an event about a task no longer needs the user.
 func (d *decision) movedOn(subject protocol.Subject) string {
 	v, ok := d.plan.Tasks.Find(subject)
 	switch {
 	case !ok:
-		return "" // it left the list; the human has not said that it is settled
+		return "" // the task is no longer listed, and the user has not settled the incident
 	case d.cancelled[subject]:
 		return "the task was cancelled"
 	case v.State == protocol.TaskDone:
@@ -83,7 +83,7 @@ func (d *decision) movedOn(subject protocol.Subject) string {
 	return ""
 }
 
-// alertFailure tells the human of a failure that no retry will mend.
+// alertFailure tells the user of a failure that no retry will fix.
 func (k *taskJudge) alertFailure(r rules.Ruling) {
 	summary, spoken, detail := rules.Announce(*k.t, r, k.env.cfg.Human)
 	if asks := k.t.Outcome.ForHuman; len(asks) > 0 {
@@ -100,7 +100,7 @@ func (k *taskJudge) alertFailure(r rules.Ruling) {
 	}
 	a := rules.Alert{Kind: "task_failed", Code: r.Code, Severity: severity, Blocking: r.Fatal || r.Status == "blocked" || k.t.Blocking || len(k.t.Outcome.ForHuman) > 0, Lasting: true, Options: ofFailure(k.t, mayChange(k.s)),
 		Summary: summary, Spoken: spoken, Detail: detail, Occurrence: k.t.Outcome.Ref.Sum}
-	if k.t.Outcome.Ref == k.t.Ref { // it ends without a result of its own, and may fail again in the same words
+	if k.t.Outcome.Ref == k.t.Ref { // it ends without a result of its own, and may fail again with the same text
 		k.alert(condition{Alert: a, dated: true})
 		return
 	}
@@ -108,7 +108,7 @@ func (k *taskJudge) alertFailure(r rules.Ruling) {
 }
 
 func (k *taskJudge) keyOf(a rules.Alert) string {
-	if k.t.Foreign { // who has it may change, or become known later, and it is the same trouble
+	if k.t.Foreign { // its agent may change or become known later; the incident is the same
 		return rules.Key(k.subject.Project, k.subject.Protocol, k.subject.ID, "", a.Kind, a.Code)
 	}
 	return rules.Key(k.subject.Project, k.subject.Protocol, k.subject.ID, k.t.Agent, a.Kind, a.Code)
@@ -123,14 +123,14 @@ func (k *taskJudge) alert(c condition) {
 	k.tell(c)
 }
 
-// old reports whether the result speaks of history: it came before steward ever looked here, and not lately.
+// old reports whether the result is history: it came long before the first scan of the project.
 func (k *taskJudge) old() bool {
 	o := k.t.Outcome
 	return o != nil && !k.next.News && o.Appeared.Before(k.since.Add(-k.env.cfg.Tasks.History))
 }
 
-// alertForHuman tells the human what a result leaves for him to decide (000: next_actions, requires_jesse),
-// after success too.
+// alertForHuman tells the user what a result leaves for him to decide (000: next_actions, requires_jesse), after success
+// too.
 func (k *taskJudge) alertForHuman() {
 	asks := k.t.Outcome.ForHuman
 	if len(asks) == 0 {
@@ -144,7 +144,7 @@ func (k *taskJudge) alertForHuman() {
 		Occurrence: k.t.Outcome.Ref.Sum}})
 }
 
-// alertStalled notices that a task's progress updates stay away.
+// alertStalled notices that a task's progress updates do not come.
 func (k *taskJudge) alertStalled(last time.Time) {
 	k.alert(condition{Alert: rules.Alert{Kind: "stalled", Severity: protocol.Medium,
 		Summary:    "No progress of " + title(k.t),
@@ -162,7 +162,7 @@ func (k *taskJudge) alertOverrun(deadline time.Time) {
 		Occurrence: deadline.UTC().Format(time.RFC3339)}})
 }
 
-// alertUntaken notes a task that nobody took within its own time.
+// alertUntaken notes a task that no agent took within its own time.
 func (k *taskJudge) alertUntaken() {
 	why := "its agent is not known here"
 	if k.agent != nil {
@@ -201,13 +201,13 @@ func directive(t *protocol.Task) string {
 	return fmt.Sprintf(" You had asked: “%s”", t.Directive)
 }
 
-// clock is a time of day for people.
+// clock is a time of day for a message.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
-// datedAfter is how long ago a moment must be to be told with its date.
+// datedAfter is how old a moment must be to be shown with its date.
 const datedAfter = 20 * time.Hour
 
-// moment is clock with the date where it is another day's.
+// moment is clock, with the date if it is old.
 func moment(t, now time.Time) string {
 	if now.Sub(t) > datedAfter {
 		return t.UTC().Format("2006-01-02 15:04 UTC")
@@ -215,7 +215,7 @@ func moment(t, now time.Time) string {
 	return clock(t)
 }
 
-// span is a length of time for people.
+// span is a duration for a message.
 func span(d time.Duration) string {
 	if d >= 2*time.Minute && d%time.Minute == 0 {
 		return fmt.Sprintf("%d min", d/time.Minute)
@@ -233,8 +233,8 @@ const (
 	OptionGiveUp   = "give_up"  // end the tasks of a dead agent
 )
 
-// ofFailure, ofDecision and ofDeath are what steward itself offers: for a task that failed for good, one that leaves
-// something for the human to do, and an agent that died at its tasks.
+// ofFailure, ofDecision and ofDeath are the options that steward offers for a task that failed for good, for a result that
+// leaves a decision to the user, and for an agent that died with tasks.
 func ofFailure(t *protocol.Task, act bool) []rules.Option {
 	if !act {
 		return []rules.Option{{ID: OptionLeave, Label: "Leave it"}}
@@ -258,7 +258,7 @@ func ofDeath() []rules.Option {
 		{ID: OptionGiveUp, Label: "Give its tasks up", Dangerous: true}}
 }
 
-// CareOptions is offered where steward itself can do nothing: it settles the incident, with the human's reason.
+// CareOptions is offered where steward itself can do nothing: it settles the incident, with the reason that the user gives.
 func CareOptions() []rules.Option {
 	return []rules.Option{{ID: OptionDone, Label: "Taken care of"}}
 }

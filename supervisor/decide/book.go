@@ -12,12 +12,12 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Book holds something about many subjects, in one part for each project, protocol and kind. A part is never changed once
-// it stands in a Book, so that a Book and the one after it share what is alike: what a decision costs goes by what has
-// changed, not by what there is. The zero Book is empty. Books are values; several goroutines may read one.
+// Book holds a value for each of many subjects, in one part per project, protocol and kind. A part never changes once it
+// stands in a Book, so that a Book and its successor share the parts that are equal: the cost of a decision depends on what
+// has changed, not on what there is. The zero Book is empty. Books are values; several goroutines may read one.
 type Book[V any] struct{ parts map[bookKey]*part[V] }
 
-// bookKey is where a part belongs.
+// bookKey is the key of a part.
 type bookKey struct {
 	source
 	kind protocol.Kind
@@ -29,12 +29,12 @@ func (s bookKey) subject(id string) protocol.Subject {
 	return protocol.Subject{Project: s.project, Protocol: s.protocol, Kind: s.kind, ID: id}
 }
 
-// part lists the values of one shelf in the order in which they were found; each id stands there once.
+// part lists the values of one key in the order in which they were found; each id stands there once.
 type part[V any] struct {
 	ids    []string
 	at     map[string]int
 	values []V
-	// stored is how a file shows it, once somebody has asked.
+	// stored is the JSON of the part, once it was encoded.
 	stored atomic.Pointer[[]byte]
 }
 
@@ -56,18 +56,18 @@ func BookOf[V any](all map[protocol.Subject]V) Book[V] {
 	return b
 }
 
-// Of gives what is held of a subject, the zero value if nothing is.
+// Of gives the value of a subject, the zero value if there is none.
 func (b Book[V]) Of(s protocol.Subject) V {
 	v, _ := b.Find(s)
 	return v
 }
 
-// Find gives what is held of a subject, and whether anything is.
+// Find gives the value of a subject, and whether there is one.
 func (b Book[V]) Find(s protocol.Subject) (v V, known bool) {
 	return b.parts[shelfOf(s)].find(s.ID)
 }
 
-// near finds what is held of an id that stood at a place in a part that is much like this one; nil if nothing is.
+// near finds the value of an id that stood at index i in a similar part; nil if there is none.
 func (p *part[V]) near(i int, id string) *V {
 	if p == nil {
 		return nil
@@ -92,15 +92,15 @@ func (p *part[V]) find(id string) (v V, known bool) {
 	return p.values[i], true
 }
 
-// All goes through everything, in no fixed order.
+// All iterates over everything, in no fixed order.
 func (b Book[V]) All() iter.Seq2[protocol.Subject, V] {
 	return b.where(func(bookKey, *part[V]) bool { return true })
 }
 
-// Turned is what is held of a subject, and what was; nil where nothing was.
+// Turned is the value of a subject, and its former one; nil where there is none.
 type Turned[V any] struct{ Was, Is *V }
 
-// Since goes through the parts that an older Book does not share.
+// Since iterates over the parts that an older Book does not share.
 func (b Book[V]) Since(old Book[V]) iter.Seq2[protocol.Subject, Turned[V]] {
 	return func(yield func(protocol.Subject, Turned[V]) bool) {
 		for at, p := range b.parts {
@@ -117,7 +117,7 @@ func (b Book[V]) Since(old Book[V]) iter.Seq2[protocol.Subject, Turned[V]] {
 	}
 }
 
-// In goes through what belongs to a project.
+// In iterates over the values of a project.
 func (b Book[V]) In(project string) iter.Seq2[protocol.Subject, V] {
 	return b.where(func(at bookKey, _ *part[V]) bool { return at.project == project })
 }
@@ -146,7 +146,7 @@ func (b Book[V]) Len() int {
 	return n
 }
 
-// With is the Book with something else held of one subject.
+// With is the Book with another value for one subject.
 func (b Book[V]) With(s protocol.Subject, v V) Book[V] {
 	next := Book[V]{parts: maps.Clone(b.parts)}
 	if next.parts == nil {
@@ -170,7 +170,7 @@ func (p *part[V]) with(id string, v V) *part[V] {
 	return next
 }
 
-// only is the part with those alone that are to be kept, nil if none is.
+// only is the part reduced to the values that keep accepts, nil if none remains.
 func (p *part[V]) only(keep func(V) bool) *part[V] {
 	if !slices.ContainsFunc(p.values, func(v V) bool { return !keep(v) }) {
 		return p
@@ -184,10 +184,10 @@ func (p *part[V]) only(keep func(V) bool) *part[V] {
 	return w.done()
 }
 
-// IsZero reports whether nothing is held.
+// IsZero reports whether the Book is empty.
 func (b Book[V]) IsZero() bool { return len(b.parts) == 0 }
 
-// MarshalJSON gives one object with the subjects' texts as its keys, in their order.
+// MarshalJSON gives one object with the texts of the subjects as its sorted keys.
 func (b Book[V]) MarshalJSON() ([]byte, error) {
 	shelves := slices.SortedFunc(maps.Keys(b.parts), func(a, b bookKey) int {
 		return cmp.Or(cmp.Compare(a.project, b.project), cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.kind, b.kind))
@@ -206,7 +206,7 @@ func (b Book[V]) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// text is the part as it stands in a file. It is worked out once: most parts are the same at the next save.
+// text is the JSON of the part. It is computed once, because most parts are the same at the next save.
 func (p *part[V]) text(at bookKey) ([]byte, error) {
 	if known := p.stored.Load(); known != nil {
 		return *known, nil
@@ -234,22 +234,22 @@ func (b *Book[V]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// writer makes a part anew, beside the one that stood there before: mostly the same ids in the same order, many with the
-// same values. As long as all is the same, nothing is copied.
+// writer makes a part from its predecessor, which mostly has the same ids in the same order, many with the same values.
+// Nothing is copied as long as everything is equal.
 type writer[V any] struct {
 	old    *part[V]
 	same   func(a, b *V) bool
-	shared int // so many values are those of the old part, while values is nil
+	shared int // the number of values shared with the old part, while values is nil
 	ids    []string
 	at     map[string]int
 	values []V
-	other  bool // the ids are no longer those of the old one, in its order
+	other  bool // the ids differ from those of the old part
 }
 
-// before is what the old part holds of the id that is written next; nil if nothing is. It is not to be changed.
+// before is the former value of the id that is written next; nil if there is none. It must not be changed.
 func (w *writer[V]) before(id string) *V { return w.old.near(w.len(), id) }
 
-// value is what before gives, the zero value for nil.
+// value is the same as a copy, the zero value for nil.
 func (w *writer[V]) value(id string) (v V) {
 	if known := w.before(id); known != nil {
 		return *known
@@ -264,7 +264,7 @@ func (w *writer[V]) len() int {
 	return len(w.values)
 }
 
-// write enters a value, and gives its place. Of two with one id the last counts.
+// write adds a value and gives its index. Of two with one id the last counts.
 func (w *writer[V]) write(id string, v *V) int {
 	n := w.len()
 	inOrder := !w.other && w.old != nil && n < len(w.old.ids) && w.old.ids[n] == id
@@ -301,7 +301,7 @@ func (w *writer[V]) copy() {
 	}
 }
 
-// part company with the ids of the old part after the first n.
+// part separates the ids from those of the old part after the first n.
 func (w *writer[V]) part(n int) {
 	w.other, w.at = true, make(map[string]int, n+1)
 	if w.old != nil {
@@ -312,7 +312,7 @@ func (w *writer[V]) part(n int) {
 	}
 }
 
-// done gives the part, the old one itself if it says the same; nil if there is nothing.
+// done gives the part, the old one itself if it is equal; nil if there is nothing.
 func (w *writer[V]) done() *part[V] {
 	n := w.len()
 	switch {
@@ -333,7 +333,7 @@ func (w *writer[V]) done() *part[V] {
 
 func equal[V comparable](a, b *V) bool { return *a == *b }
 
-// aligned is a part for the same ids.
+// aligned is a part with other values for the same ids.
 func aligned[V, W any](p *part[V], values []W) *part[W] {
 	if p == nil {
 		return nil
@@ -341,8 +341,8 @@ func aligned[V, W any](p *part[V], values []W) *part[W] {
 	return &part[W]{ids: p.ids, at: p.at, values: values}
 }
 
-// replace sets a part of a Book that is being made; nil takes it away. own says whether the Book has left the one behind it
-// started from.
+// replace sets a part of a Book that is being made; nil removes it. own says whether the Book no longer shares its map of
+// parts with the one that it started from.
 func replace[V any](b *Book[V], own *bool, at bookKey, p *part[V]) {
 	if b.parts[at] == p {
 		return

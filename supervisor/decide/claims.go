@@ -11,17 +11,17 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// claims gathers the work that was admitted and has not ended. Only work of living agents claims: what a dead one had in
-// hand takes nothing any more. Work of protocols that start it by themselves is in the readings and nowhere else.
+// claims collects the reservations: work that was admitted and has not ended. Only work of living agents counts; a dead
+// agent uses nothing any more. Protocols that start work by themselves are covered by the readings alone.
 type claims struct {
 	list []capacity.Claim
-	// presumed are the claims that only a guess puts into an agent's hands, by agent: one counts for each, as an agent
-	// that never says what it does was never seen doing two things at once.
+	// presumed are the reservations of tasks that are only presumed to be in the hands of an agent, by agent. One counts per
+	// agent, because an agent that never names its tasks was never seen doing two at once.
 	presumed map[protocol.Subject]capacity.Claim
 	ended    map[protocol.Subject]capacity.Ended
 }
 
-// enter takes note of a task that was judged.
+// enter adds the reservation of a task that was judged.
 func (c *claims) enter(k *taskJudge) {
 	if k.t.Outcome != nil {
 		if _, claimed := k.env.old.Gate.Claims[k.subject]; claimed && !k.t.Outcome.Ours {
@@ -56,7 +56,7 @@ func (c *claims) enter(k *taskJudge) {
 	case claim.Since.IsZero():
 	case claim.Taken.IsZero() || k.t.Named != "":
 		c.list = append(c.list, claim)
-	case k.agent.verdict.State == protocol.AgentUnknown: // it has left: nothing is presumed of those who are not there
+	case k.agent.verdict.State == protocol.AgentUnknown: // the agent has left, so nothing is presumed of it
 	default:
 		if known, any := c.presumed[agent]; !any || claim.Taken.Before(known.Taken) {
 			if c.presumed == nil {
@@ -67,7 +67,7 @@ func (c *claims) enter(k *taskJudge) {
 	}
 }
 
-// settle adds the claims of one place that are guesses.
+// settle adds the presumed reservations of one source.
 func (c *claims) settle() {
 	for _, claim := range c.presumed {
 		c.list = append(c.list, claim)
@@ -75,10 +75,11 @@ func (c *claims) settle() {
 	c.presumed = nil
 }
 
-// unseenFor is how long the claims of a project count that nobody looks at.
+// unseenFor is how long the reservations of a project count that is not scanned.
 const unseenFor = time.Minute
 
-// carryOver adds the claims of projects that were not looked at, as right after a start: they are neither gone nor ended.
+// carryOver adds the reservations of projects that were not scanned, as right after a start: their tasks have neither gone
+// nor ended.
 func (c *claims) carryOver(d *decision) {
 	for subject, k := range d.old.Gate.Claims {
 		over := !k.Absent.IsZero() && d.now.Sub(k.Absent) >= unseenFor
@@ -88,7 +89,7 @@ func (c *claims) carryOver(d *decision) {
 	}
 }
 
-// all lists the claims in a fixed order.
+// all lists the reservations in a fixed order.
 func (c *claims) all(promised []Promise) []capacity.Claim {
 	list := c.list
 	for i, p := range promised {
@@ -108,18 +109,18 @@ func bySubject(x, y capacity.Claim) int {
 		strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.ID, b.ID))
 }
 
-// AdmissionClaim is the claim of what starts work by itself.
+// AdmissionClaim is the reservation of a command that starts work by itself.
 func AdmissionClaim(i int, at time.Time) capacity.Claim {
 	return capacity.Claim{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: fmt.Sprint(AdmissionID, "/", i)}, Since: at}
 }
 
-// AdmissionID names what starts work by itself.
+// AdmissionID names commands that start work by themselves.
 const AdmissionID = "admission"
 
-// longestType bounds what of a request's type goes into the name of what is learnt, in characters.
+// longestType bounds the part of a request's type that goes into the name of a learnt cost, in characters.
 const longestType = 40
 
-// kind is under what the cost of the task is learnt.
+// kind is the name under which the cost of the task is learnt.
 func (k *taskJudge) kind() string {
 	word := []rune(strings.ToValidUTF8(k.t.Type, "?"))
 	parts := []string{k.s.Project, k.s.Protocol, k.t.Agent, string(word[:min(len(word), longestType)])}
@@ -129,10 +130,10 @@ func (k *taskJudge) kind() string {
 	return strings.Join(parts, "/")
 }
 
-// measured is what the task's own processes take: those of the claim that a worker holds, else the agent's whole tree, if
-// this is all that the agent does.
+// measured is what the task's own processes use: those of the claim that a worker holds, else the agent's whole tree if the
+// task is all that the agent does.
 func (k *taskJudge) measured() *capacity.Measured {
-	if n := len(k.t.Workers); n > 1 { // the worker itself, and what runs this one task
+	if n := len(k.t.Workers); n > 1 { // the worker itself, and the process of this task
 		return k.seasoned(k.env.usage(k.t.Workers[n-1], true))
 	}
 	if len(k.t.Workers) > 0 || len(k.agent.agent.Tasks) != 1 || !k.agent.names(k.t.ID) {
@@ -141,7 +142,7 @@ func (k *taskJudge) measured() *capacity.Measured {
 	return k.seasoned(k.env.usage(k.agent.mem.Proven, false))
 }
 
-// seasoned leaves out what was measured too early: the pace of the first scans is that of the time before the work.
+// seasoned drops a pace that was measured too early: the first measurements still include the time before the work.
 func (k *taskJudge) seasoned(m *capacity.Measured) *capacity.Measured {
 	if m != nil && m.At.Sub(k.next.Running) < 2*UsageEvery {
 		m.Cores = -1

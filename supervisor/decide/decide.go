@@ -1,5 +1,5 @@
-// Package decide says what should change in the projects, and why: values in, values out. It knows no file, no clock and no
-// goroutine.
+// Package decide says what should change in the projects, and why. It takes values and returns values: it reads no file, no
+// clock, and starts no goroutine.
 package decide
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Decide runs all policies: reap, expire, retry, admit, alert, in that order of precedence. It is pure: the
-// same View, Memory and Config give the same Plan anywhere. Where two policies want to change one Subject,
-// the earlier wins; one policy's effect reaches another only through the files, at the next look.
+// Decide runs all policies: reap, expire, retry, admit, alert, in that order of precedence. It is pure: the same View,
+// Memory and Config give the same Plan anywhere. Where two policies want to change one Subject, the earlier wins. The effect
+// of a change reaches another policy only through the files, at the next scan.
 func Decide(v View, m Memory, cfg Config) Plan {
 	d := newDecision(v, m, cfg)
 	d.weigh()
@@ -75,16 +75,16 @@ func newDecision(v View, m Memory, cfg Config) *decision {
 	return d
 }
 
-// plain is the bare wall clock reading in UTC: what it leads to is the same when it was read back from a dump.
+// plain is the wall clock reading in UTC without the monotonic one, so that a time read back from a dump compares the same.
 func plain(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// plainLocal keeps the offset of the place, but not its name and rules: a dump does not hold them.
+// plainLocal keeps the offset of the time zone, but not its name and rules, which a dump does not hold.
 func plainLocal(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.Round(0).In(time.FixedZone("", offset))
 }
 
-// rounded is a share as a dump shows it, so that a limit is passed there and here alike.
+// rounded is a share as a dump shows it, so that a limit is passed here and there alike.
 func rounded(s protocol.Share) protocol.Share {
 	v, known := s.Value()
 	if !known {
@@ -93,14 +93,14 @@ func rounded(s protocol.Share) protocol.Share {
 	return protocol.Used(math.Round(v*1e4) / 1e4)
 }
 
-// forgetAfter is how long tasks and agents of a project that nobody looks at are remembered.
+// forgetAfter is how long the tasks and agents of a project that is not scanned are remembered.
 const forgetAfter = 7 * 24 * time.Hour
 
-// remember starts the next Memory from the last one. What belongs to a project that was not looked at stays for a while;
-// the rest is replaced place by place, so that what left the files leaves the memory.
+// remember starts the next Memory from the last one. What belongs to a project that was not scanned stays for a while; the
+// rest is replaced source by source, so that a task that left the files leaves the memory.
 func (d *decision) remember() Memory {
 	next := Memory{LastLook: d.now, Gate: d.old.Gate,
-		// No later than they could be by this clock: it may have been set back.
+		// Not later than this clock allows: it may have been set back.
 		ResumeUntil: earliest(d.now.Add(d.cfg.Heartbeat.ResumeGrace), d.old.ResumeUntil), LastReissue: earliest(d.now, d.old.LastReissue),
 		Agents: d.old.Agents, Tasks: d.old.Tasks, Locks: d.old.Locks, Reaps: d.old.Reaps, Projects: d.old.Projects}
 	for name, p := range d.old.Projects {
@@ -118,24 +118,24 @@ func (d *decision) remember() Memory {
 		s := &d.view.Snapshots[i]
 		p := next.Projects[s.Project]
 		was := p
-		if at := plain(s.At); p.Since.IsZero() || p.Since.After(at) { // the clock was set back since
+		if at := plain(s.At); p.Since.IsZero() || p.Since.After(at) { // the clock was set back since then
 			p.Since = at
 		}
-		if !s.Gone { // else nothing was seen
+		if !s.Gone { // a folder that is gone shows nothing
 			p.Looked = earliest(plain(s.At), d.now)
 		}
 		if !p.Looked.Equal(was.Looked) || !p.Since.Equal(was.Since) {
 			d.setProject(&next, s.Project, p)
 		}
 	}
-	// One single look (--once) is always far from the one before it.
+	// A single scan (--once) is always far from the one before it.
 	if d.view.Resumed && !d.view.Once {
 		next.ResumeUntil = d.now.Add(d.cfg.Heartbeat.ResumeGrace)
 	}
 	return next
 }
 
-// forget drops what is not to be kept of places that were not looked at.
+// forget drops values of sources that were not scanned, unless keep holds them.
 func forget[V any](d *decision, b *Book[V], own *bool, keep func(V) bool) {
 	for at, p := range b.parts {
 		switch {
@@ -148,7 +148,7 @@ func forget[V any](d *decision, b *Book[V], own *bool, keep func(V) bool) {
 	}
 }
 
-// setProject remembers something else of a project. The old memory may be shared.
+// setProject replaces what is remembered of a project. The old memory may be shared.
 func (d *decision) setProject(m *Memory, name string, p ProjectMemory) {
 	if !d.own.projects {
 		m.Projects, d.own.projects = maps.Clone(m.Projects), true
@@ -159,7 +159,7 @@ func (d *decision) setProject(m *Memory, name string, p ProjectMemory) {
 	m.Projects[name] = p
 }
 
-// remembered is what is remembered of one place.
+// remembered is what is remembered of one source.
 type remembered struct {
 	agents *part[heartbeat.Memory]
 	tasks  *part[TaskMemory]
@@ -167,7 +167,7 @@ type remembered struct {
 	reaps  *part[Reap]
 }
 
-// of gives what the memory holds of a place.
+// of gives what the memory holds of a source.
 func (m *Memory) of(at source) remembered {
 	return remembered{agents: m.Agents.parts[bookKey{at, protocol.KindAgent}], tasks: m.Tasks.parts[bookKey{at, protocol.KindTask}],
 		locks: m.Locks.parts[bookKey{at, protocol.KindLock}], reaps: m.Reaps.parts[bookKey{at, protocol.KindAgent}]}
@@ -240,7 +240,7 @@ func (d *decision) enter(k *taskJudge) {
 	d.claims.enter(k)
 }
 
-// set sets the value at a place that exists, or comes next.
+// set replaces the value at an index, or appends it.
 func set[V any](list []V, i int, v V) []V {
 	if i == len(list) {
 		return append(list, v)
@@ -249,7 +249,7 @@ func set[V any](list []V, i int, v V) []V {
 	return list
 }
 
-// remind enters the last of what is remembered of a task.
+// remind enters what the verdict adds to the memory of a task.
 func (d *decision) remind(k *taskJudge) {
 	k.next.State, k.next.Settled = k.verdict.State, k.settledBy()
 	if at, now := d.stopped[k.subject]; now {
@@ -268,7 +268,7 @@ func (d *decision) keep(k *taskJudge) {
 	d.plan.Open = d.plan.Open || k.verdict.State.Open()
 }
 
-// amend changes one value of a part that stands in a Book. Others may share the part, unless it was made here.
+// amend changes one value of a part that stands in a Book. The part is copied first unless this decision made it.
 func amend[V comparable](b *Book[V], own *bool, made *map[source]bool, at bookKey, id string, v V) {
 	p := b.parts[at]
 	i := p.at[id]
@@ -286,7 +286,7 @@ func amend[V comparable](b *Book[V], own *bool, made *map[source]bool, at bookKe
 	p.values[i] = v
 }
 
-// finish puts the plan into its one order.
+// finish sorts the plan.
 func (d *decision) finish() Plan {
 	slices.SortStableFunc(d.plan.Changes, func(a, b protocol.Change) int {
 		return cmp.Or(cmp.Compare(a.Subject.Project, b.Subject.Project), cmp.Compare(rank(a.Verb), rank(b.Verb)))
@@ -297,7 +297,7 @@ func (d *decision) finish() Plan {
 	return d.plan
 }
 
-// rank orders the changes of one plan: reap, expire, retry, admit; the log comes last.
+// rank orders the changes of one plan: reap, expire, retry, admit. Log lines come last.
 func rank(v protocol.Verb) int {
 	return slices.Index([]protocol.Verb{protocol.VerbMark, protocol.VerbConclude, protocol.VerbReap, protocol.VerbUnlock, protocol.VerbRequeue, protocol.VerbFile,
 		protocol.VerbCancel, protocol.VerbRetry, protocol.VerbBury, protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew,

@@ -25,7 +25,7 @@ func (k *taskJudge) endedOtherwise() {
 		return
 	}
 	if k.next.State == protocol.TaskDone && k.next.Counted == "completed" && !k.t.Foreign && !k.next.Wanted && !scheduled(k.t) {
-		// Nothing could be put on record when it was completed; that it was is remembered all the same.
+		// The first result could not be recorded when the task completed; the memory still holds that it did.
 		k.is(protocol.TaskDone, protocol.ReasonCompleted, "completed; the later result (%s) does not count", o.Status)
 		return
 	}
@@ -51,9 +51,8 @@ func (k *taskJudge) endedOtherwise() {
 	}
 }
 
-// unread waits while a record of the task cannot be read: of an earlier attempt, by which rule it was taken and how many
-// attempts this rule has left; of the first result, whether this result counts. A result that is judged now would be judged
-// wrongly for good.
+// unread reports whether a record of the task cannot be read: of an earlier attempt (its rule, and how many attempts that
+// rule has left) or of the first result (whether this result counts). Judging the result without it would be wrong for good.
 func (k *taskJudge) unread() bool {
 	if o := k.t.Outcome; (o == nil || !o.Unread) && !slices.ContainsFunc(k.t.Attempts, func(t protocol.Attempt) bool { return t.Unread }) {
 		return false
@@ -62,7 +61,7 @@ func (k *taskJudge) unread() bool {
 	return true
 }
 
-// runsAgain reports whether the ruling asks for another run that is possible.
+// runsAgain reports whether the retry rule asks for another run that is possible.
 func (k *taskJudge) runsAgain(r *rules.Ruling) bool {
 	if r.Action != protocol.ActionRetry && r.Action != protocol.ActionDefer {
 		return false
@@ -81,7 +80,7 @@ func (k *taskJudge) runsAgain(r *rules.Ruling) bool {
 	return false
 }
 
-// failed judges a task that will not run again by itself.
+// failed judges a task that does not run again by itself.
 func (k *taskJudge) failed(r rules.Ruling) {
 	reason := protocol.ReasonFailed
 	if r.Dead {
@@ -116,29 +115,30 @@ func (k *taskJudge) record() {
 	}
 }
 
-// reopen puts the record of a result away that a client or a person removed. The task was seen without it before: a
-// client may remove a file in order to write it anew.
+// reopen removes the record of a result that a client or a person deleted. The task must have been seen open before: a
+// client may remove a file in order to write it again.
 func (k *taskJudge) reopen() {
 	if k.t.Reopened && wasOpen(k.next.State) && mayChange(k.s) {
 		k.change(protocol.Change{Verb: protocol.VerbRecord, Reason: protocol.ReasonFinished, Why: "its result was removed, so the task is open again"})
 	}
 }
 
-// again takes the result away so that the task can run once more, as the ruling says.
+// again takes the result away so that the task runs once more, as the retry rule says.
 func (k *taskJudge) again(r rules.Ruling) {
 	o, now := k.t.Outcome, k.env.now
 	state := protocol.TaskWaiting
 	if r.Action == protocol.ActionDefer {
 		state = protocol.TaskDeferred
 	}
-	// Only a retry of ours gives way to a newer request for the same; what the client itself put off is still wanted.
+	// Only a retry by steward is superseded by a newer request for the same work; a task that its client deferred is still
+	// wanted.
 	if why := k.requests.after(k.t); why != "" && r.Action == protocol.ActionRetry {
 		k.is(protocol.TaskFailed, protocol.ReasonSuperseded, "%s", why)
 		k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Ref: o.Ref, Why: why})
 		return
 	}
 	if settled := k.endedAt().Add(k.env.cfg.Tasks.Settle); o.Status == "deferred" && now.Before(settled) {
-		// The client's own deferral stays readable for its orchestrator before it is lifted.
+		// The client's own deferral stays readable for its orchestrator before steward lifts it.
 		k.wait(state, protocol.ReasonDeferred, settled, "deferred by its client")
 		return
 	}
@@ -173,8 +173,8 @@ func (k *taskJudge) endedAt() time.Time {
 	return earliest(earliest(k.next.Waits, k.t.Outcome.Appeared), k.env.now)
 }
 
-// waitsSince is when the result came that is still to be followed by something. Where steward only observes nothing
-// follows; but a pause comes to its end, and what has waited already waits on, for the disk may only hang.
+// waitsSince is when the result appeared that something must still follow. In observe mode nothing follows. A pause ends,
+// and what has waited already keeps waiting, because its disk may only hang.
 func (k *taskJudge) waitsSince() time.Time {
 	if k.t.Outcome == nil || !wasOpen(k.next.State) {
 		return time.Time{}
@@ -185,7 +185,7 @@ func (k *taskJudge) waitsSince() time.Time {
 	return k.endedAt()
 }
 
-// unproved waits for the end of a run whose agent still names it (TIMEOUT: the result may be early).
+// unproved waits until the agent no longer names the task (TIMEOUT: the result may be early).
 func (k *taskJudge) unproved(r rules.Ruling) {
 	k.is(protocol.TaskWaiting, protocol.ReasonStillNamed, "%s It waits until %s no longer names the task.", r.Why, k.t.Agent)
 	if deadline := k.endedAt().Add(k.timeout()); k.over(deadline) {
@@ -193,14 +193,14 @@ func (k *taskJudge) unproved(r rules.Ruling) {
 	}
 }
 
-// retry orders the result to be taken, and the task to be issued again at the given time.
+// retry orders the result to be taken and the task to be issued again at the given time.
 func (k *taskJudge) retry(r rules.Ruling, due time.Time) {
 	reason := protocol.ReasonRule
 	if r.Action == protocol.ActionDefer {
 		reason = protocol.ReasonDeferred
 	}
 	o := k.t.Outcome
-	// By silence alone nobody knows whether the old run is over.
+	// Silence alone does not prove that the old run is over.
 	twice := o.Twice || r.NeedsProof && k.agent.names(k.t.ID) && !k.agent.verdict.Proof
 	k.change(protocol.Change{Verb: protocol.VerbRetry, Reason: reason, Ref: o.Ref, Why: r.Why, Until: due,
 		ReleaseBy: k.env.now.Add(k.env.cfg.Tasks.Lease), Hold: protocol.HoldRetry, Action: r.Action, Rule: r.Rule, Code: r.Code,
@@ -215,7 +215,7 @@ func (k *taskJudge) onDemand(reason protocol.Reason, why string) {
 	k.change(c)
 }
 
-// ruleOperator stands on record where a rule's name would, for a run that the operator ordered.
+// RuleOperator stands on record in place of a rule's name for a run that the operator ordered.
 const RuleOperator = "operator"
 
 // ManualRetry is the change that takes a result away for a run beyond the rules, at once.
@@ -225,7 +225,7 @@ func ManualRetry(t *protocol.Task, now time.Time, lease time.Duration) protocol.
 		Twice: t.Outcome.Twice}
 }
 
-// spend takes one retry out of the project's hourly budget, once per run. One that is on record already is free.
+// spend takes one retry from the project's hourly budget, once per run. A retry that is on record already is free.
 func (k *taskJudge) spend() bool {
 	if scheduled(k.t) || k.next.Paid {
 		return true
@@ -253,7 +253,7 @@ func recent(times []time.Time, now time.Time) []time.Time {
 	return kept
 }
 
-// Committed lists the attempts whose result is filed.
+// Committed lists the attempts whose result was taken away.
 func Committed(t *protocol.Task) []protocol.Attempt {
 	n := len(t.Attempts)
 	if n == 0 || t.Attempts[n-1].Committed {
@@ -262,7 +262,7 @@ func Committed(t *protocol.Task) []protocol.Attempt {
 	return t.Attempts[:n-1]
 }
 
-// scheduled reports whether the present result's retry stands on record without being carried out yet.
+// scheduled reports whether a retry of the present result stands on record without having been carried out.
 func scheduled(t *protocol.Task) bool {
 	n := len(t.Attempts)
 	return n > 0 && !t.Attempts[n-1].Committed
@@ -271,9 +271,9 @@ func scheduled(t *protocol.Task) bool {
 // completed is the verdict on a task that ended well.
 var completed = TaskVerdict{State: protocol.TaskDone, Reason: protocol.ReasonCompleted, Why: "completed"}
 
-// settles reports whether the task was completed by the result that lies there, and nothing was left to do about it. Most
-// tasks of a project are settled, and each costs a decision no more than this. Once a day one is looked at all the same, so
-// that it is known when it was last seen.
+// settles reports whether the result that lies there completed the task and nothing was left to do about it. Most tasks of a
+// project are settled, and each costs a decision no more than this. Once a day a settled task is judged all the same, so
+// that the memory holds when it was last seen.
 func (m *TaskMemory) settles(t *protocol.Task, at time.Time) bool {
 	return m != nil && m.Settled != "" && at.Sub(m.Looked) < 24*time.Hour && t.Outcome != nil && t.Outcome.Ref.Sum == m.Settled && t.Hold == nil && t.Late == nil && !t.Reopened &&
 		!t.Cancelled && !t.Outcome.Unrecorded && m.Run == 1+len(Committed(t)) && (!t.Foreign || m.Asked == t.Ref.Sum)
@@ -288,7 +288,7 @@ func (k *taskJudge) settledBy() string {
 	return o.Ref.Sum
 }
 
-// requests knows what was asked for last in one snapshot. It is worked out only when somebody asks.
+// requests indexes the newest requests of one snapshot. The index is built when a rule first asks.
 type requests struct {
 	s        *protocol.Snapshot
 	payloads map[string]time.Time

@@ -16,29 +16,31 @@ import (
 // Trouble is a Fault that no snapshot shows: a folder that does not answer, a change that cannot be made.
 type Trouble struct {
 	Project string `json:"project"`
-	// Code groups those that have one cause, and Title says it in a few words; "": by their path, in the Fault's own words.
+	// Code groups troubles with one cause, and Title names it in a few words; "": they are grouped by path, in the words of
+	// the Fault.
 	Code  string         `json:"code,omitempty"`
 	Title string         `json:"title,omitempty"`
 	Fault protocol.Fault `json:"fault"`
 }
 
-// The codes of troubles that have one cause whatever the path.
+// The codes of troubles with one cause, whatever the path.
 const (
-	CodeDisk  = "disk"  // it is full, or may not be written to
+	CodeDisk  = "disk"  // it is full or read-only
 	CodeStuck = "stuck" // the folder does not answer
-	codeFiles = "files" // steward may open no more of them
-	CodeWatch = "watch" // the kernel gives no watches
+	codeFiles = "files" // steward may open no more files
+	CodeWatch = "watch" // the kernel provides no more watches
 )
 
-// TooManyFiles makes it one of those for which there are too few open files, whatever the path: they are one thing to the human.
+// TooManyFiles marks the trouble as one of those for which there are too few open files, whatever the path: the user is told
+// once.
 func (t *Trouble) TooManyFiles() {
 	t.Code, t.Title, t.Fault.Severity = codeFiles, "too many open files, so steward cannot see or change some of what is there", protocol.High
 }
 
-// manyFaults is how many incidents of a project may be about a single fault each.
+// manyFaults is how many incidents of a project may each be about a single fault.
 const manyFaults = 5
 
-// faults tells the human of faults that stay: of each path once, of many together. What is grave stands alone.
+// faults tells the user of faults that last: once per path, and of many together. A grave fault has an incident of its own.
 func (d *decision) faults() {
 	byProject := d.troubles()
 	for _, project := range slices.Sorted(maps.Keys(byProject)) {
@@ -55,8 +57,8 @@ func (d *decision) faults() {
 	d.filesShort()
 }
 
-// filesShort keeps the want of open files standing for a while after the last sign of it: between two looks there are
-// often some free, and each time would be told anew. What could not be written while it lasted is told then.
+// filesShort keeps the lack of open files standing for a while after its last sign: between two scans some are often free,
+// and each time would be told again. It also tells of what could not be written while the lack lasted.
 func (d *decision) filesShort() {
 	for key, s := range d.old.Standing {
 		if s.Subject != ProjectOf(s.Subject.Project) {
@@ -76,8 +78,8 @@ func (d *decision) filesShort() {
 	}
 }
 
-// grouped puts into one what would be too many incidents. Those that stand by themselves, or that a human has settled,
-// stay as they are; and so does the one of many until nothing is left of it.
+// grouped combines what would be too many incidents. Faults with an incident of their own, or that the user has settled,
+// stay as they are. The combined incident lasts until none of its faults is left.
 func (d *decision) grouped(project string, lasting []rules.Alert) (told []rules.Alert) {
 	var rest []rules.Alert
 	stand := 0 // about a single fault each, and open
@@ -98,7 +100,7 @@ func (d *decision) grouped(project string, lasting []rules.Alert) (told []rules.
 	head, known := d.view.Incidents[many.Key]
 	open := known && head.State != rules.Resolved
 	if _, stood := d.old.Standing[many.Key]; stood && known && head.ResolvedBy != rules.ByFiles {
-		open = true // a human has settled it, and not all of it is over
+		open = true // the user has settled it, and some of it lasts
 	}
 	if len(rest) > 0 && (open || stand+len(rest) > manyFaults) {
 		return append(told, d.together(many, rest))
@@ -111,8 +113,7 @@ func ProjectOf(name string) protocol.Subject {
 	return protocol.Subject{Project: name, Kind: protocol.KindProject, ID: name}
 }
 
-// troubles gathers all faults by project, in the order of their codes. Of two with one code the graver counts, then
-// the older.
+// troubles collects all faults by project, sorted by code. Of two with one code the graver counts, then the older.
 func (d *decision) troubles() map[string][]Trouble {
 	var all map[string][]Trouble
 	add := func(t Trouble) {
@@ -144,13 +145,13 @@ func (d *decision) troubles() map[string][]Trouble {
 	return all
 }
 
-// blind reports whether files could not be read for want of descriptors: who is silent then is perhaps only not heard.
+// blind reports whether files could not be read for lack of descriptors: an agent that seems silent then may only be unread.
 func blind(s *protocol.Snapshot) bool {
 	return slices.ContainsFunc(s.Faults, func(f protocol.Fault) bool { return f.ManyFiles() })
 }
 
-// lasting makes the alert of a fault, and reports whether it has stayed for long enough. Since counts from the first
-// sight of it, through any restart.
+// lasting makes the alert of a fault, and reports whether it has lasted long enough. Its time counts from when it was first
+// seen, across restarts.
 func (d *decision) lasting(t Trouble) (a rules.Alert, stays bool) {
 	since := d.stands(d.alertOf(t, t.Fault.Since), t.Fault.Since).Since
 	a = d.alertOf(t, since)
@@ -161,7 +162,7 @@ func (d *decision) lasting(t Trouble) (a rules.Alert, stays bool) {
 	return a, true
 }
 
-// alertOf is the alert of a fault that holds since then.
+// alertOf is the alert of a fault that lasts since then.
 func (d *decision) alertOf(t Trouble, since time.Time) rules.Alert {
 	f := &t.Fault
 	a := rules.Alert{Kind: "fault", Code: t.Code, Severity: f.Severity, Subject: ProjectOf(t.Project)}
@@ -175,7 +176,7 @@ func (d *decision) alertOf(t Trouble, since time.Time) rules.Alert {
 	return a
 }
 
-// inShort says what is wrong in few words, with the name of the file, but not the way to it.
+// inShort says what is wrong in few words, with the name of the file but without its folder.
 func (t *Trouble) inShort() string {
 	f := &t.Fault
 	switch name := path.Base(f.Path); {
@@ -190,10 +191,10 @@ func (t *Trouble) inShort() string {
 	}
 }
 
-// listedFaults bounds how many an incident names.
+// listedFaults bounds how many faults an incident names.
 const listedFaults = 20
 
-// together makes one alert of many. That there are fewer than there were is no news; one that has come is.
+// together makes one alert of many. A fault that is gone is no news; a new one is.
 func (d *decision) together(a rules.Alert, list []rules.Alert) rules.Alert {
 	s := d.stands(a, time.Time{})
 	for _, f := range list {

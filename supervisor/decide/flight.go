@@ -8,8 +8,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// inFlight says what shows that the agent works on the task, "" if nothing does. An agent that never names
-// its tasks (the executor of protocol 000, Task Discovery) is presumed to have taken what lay visible to it.
+// inFlight says what shows that the agent works on the task, "" if nothing does. An agent that never names its tasks (the
+// executor of protocol 000, Task Discovery) is presumed to have taken a task that lay visible to it.
 func (k *taskJudge) inFlight() string {
 	if k.t.Named != "" || k.t.Foreign {
 		return k.t.Named
@@ -37,10 +37,10 @@ func timeoutOf(task *protocol.Task, cfg *Config) time.Duration {
 
 func (k *taskJudge) timeout() time.Duration { return timeoutOf(k.t, &k.env.cfg) }
 
-// running judges an attempt that is in flight: over its time, or its agent gone.
+// running judges an attempt in flight: it may be over its time, or its agent gone.
 func (k *taskJudge) running() {
 	by := k.inFlight()
-	if k.next.Running.IsZero() || k.next.Presumed && k.t.Named != "" { // taken only now: until then it was a guess
+	if k.next.Running.IsZero() || k.next.Presumed && k.t.Named != "" { // it is taken only now: until now that was a guess
 		k.next.Running, k.next.Presumed = k.at, k.t.Named == "" && !k.t.Foreign
 		if t := k.t.Started; !t.IsZero() && t.Before(k.at) {
 			k.next.Running = plain(t)
@@ -50,7 +50,7 @@ func (k *taskJudge) running() {
 	started := k.next.Running
 	deadline := started.Add(k.timeout())
 	timed := k.t.Timeout != protocol.NoTimeout
-	overdue := !timed || k.over(deadline) // without a limit, the silence of its agent is all there is to go by
+	overdue := !timed || k.over(deadline) // without a time limit only the silence of its agent counts
 	k.is(protocol.TaskRunning, protocol.ReasonInFlight, "in flight (%s) since %s", by, moment(started, k.env.now))
 	if k.t.Awaits != "" {
 		k.is(protocol.TaskWaiting, protocol.ReasonAwaits, "waits for %s", k.t.Awaits)
@@ -71,7 +71,7 @@ func (k *taskJudge) running() {
 		k.lost(false, "its agent "+k.t.Agent+" beats and no longer names it")
 	case k.agent.dead() && overdue && k.at.Before(deadline):
 		k.is(protocol.TaskRunning, protocol.ReasonSilent, "its agent %s is silent and the task's time is over", k.t.Agent)
-		k.rescan(deadline) // it may have beaten since the look
+		k.rescan(deadline) // it may have sent a heartbeat since the scan
 	case k.agent.dead() && overdue:
 		k.lost(true, "its agent "+k.t.Agent+" is silent and the task's time is over; the old attempt may still run")
 	case k.agent.dead():
@@ -84,8 +84,8 @@ func (k *taskJudge) running() {
 	k.remarkProgress()
 }
 
-// progress notices that the updates that the request asked for stay away (000, Progressive Updates). Half an interval
-// more than two is given: a client's timer and ours are never in step.
+// progress notices that the updates that the request asked for do not come (000, Progressive Updates). It allows two and a
+// half intervals, because the timer of the client and ours are never in step.
 func (k *taskJudge) progress() {
 	p := k.t.Progress
 	if p.Every <= 0 || k.agent.dead() {
@@ -113,7 +113,7 @@ func (k *taskJudge) over(deadline time.Time) bool {
 	return true
 }
 
-// goesOn says what is known of a task over its time.
+// goesOn says what is known of a task that is over its time.
 func (k *taskJudge) goesOn() string {
 	if k.agent.alive() {
 		return k.t.Agent + " goes on with it"
@@ -125,9 +125,9 @@ func (k *taskJudge) goesOn() string {
 	return fmt.Sprintf("%s is %s", k.t.Agent, state)
 }
 
-// dropped reports whether the agent named the task in this run and has not done so for a while. The while is there
-// because agents clear active_tasks a moment before they write the result. Progress since then speaks against it; as
-// it was dropped some time before the look that showed it, so does progress a little older than that look.
+// dropped reports whether the agent named the task in this run and has stopped naming it for a while. The delay is needed
+// because agents clear active_tasks a moment before they write the result. Progress since then contradicts it. The task was
+// dropped some time before the scan that showed it, so progress slightly older than that scan contradicts it too.
 func (k *taskJudge) dropped() bool {
 	if !k.next.Named || k.next.Unnamed.IsZero() {
 		return false
@@ -140,14 +140,14 @@ func (k *taskJudge) dropped() bool {
 		k.rescan(due)
 		return false
 	}
-	// An agent that was started again may have taken the task anew, and can say so only with its next beat.
+	// A restarted agent may have taken the task again, and can say so only with its next heartbeat.
 	if beat := k.agent.mem.Looked.Add(-k.agent.mem.Silent); beat.Before(due) {
 		return false
 	}
 	return slices.Contains(k.agent.mem.Dropped, k.t.ID)
 }
 
-// later moves a time that is known.
+// later moves a time unless it is zero.
 func later(t time.Time, by time.Duration) time.Time {
 	if t.IsZero() {
 		return t
@@ -155,7 +155,7 @@ func later(t time.Time, by time.Duration) time.Time {
 	return t.Add(by)
 }
 
-// awake is the time between two looks as far as looks cover it: what the machine slept through does not count.
+// awake is the time between two scans as far as scans cover it: a sleep of the machine does not count.
 func awake(from, to time.Time, lookEvery time.Duration) time.Duration {
 	return min(max(to.Sub(from), 0), 2*lookEvery)
 }

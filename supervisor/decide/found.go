@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// questions makes every agent's call for a human an incident, once it is due.
+// questions makes an incident of each agent's question once it is due.
 func questions(e *env, s *protocol.Snapshot) (r ruling) {
 	work := tasksByID(s)
 	for i := range s.Questions {
@@ -37,8 +37,8 @@ func questions(e *env, s *protocol.Snapshot) (r ruling) {
 	return r
 }
 
-// numbered offers an agent's own options under their places in its list. Blank ones say nothing, and of two that read
-// alike the first is enough.
+// numbered offers an agent's own options under their positions in its list. Blank options are left out, and so are
+// duplicates.
 func numbered(labels []string) (list []rules.Option) {
 	seen := map[string]bool{"": true}
 	for n, label := range labels {
@@ -50,7 +50,7 @@ func numbered(labels []string) (list []rules.Option) {
 	return list
 }
 
-// tasksByID finds the tasks of a snapshot by their ids. Nothing is gathered before somebody asks.
+// tasksByID finds the tasks of a snapshot by their ids. The index is built at the first call.
 func tasksByID(s *protocol.Snapshot) func(id string) *protocol.Task {
 	var all map[string]*protocol.Task
 	return func(id string) *protocol.Task {
@@ -67,7 +67,7 @@ func tasksByID(s *protocol.Snapshot) func(id string) *protocol.Task {
 	}
 }
 
-// findings tells the human of what is grave, and of what its protocol needs a human for; the rest is only listed.
+// findings tells the user of grave findings, and of those for which their protocol needs a person; the rest is only listed.
 func findings(e *env, s *protocol.Snapshot) (r ruling) {
 	work := tasksByID(s)
 	for i := range s.Findings {
@@ -77,7 +77,7 @@ func findings(e *env, s *protocol.Snapshot) (r ruling) {
 		}
 		subject := s.Subject(f.Subject.Kind, f.Subject.ID)
 		text := named(s, f)
-		// Its subject may be a task or an agent with incidents of its own; the code keeps them apart.
+		// The subject may be a task or an agent with incidents of its own; the code keeps them apart.
 		a := rules.Alert{Kind: "finding", Code: strings.TrimSpace(f.Code + " " + f.Field), Severity: f.Severity, Subject: subject,
 			Blocking: f.Severity == protocol.Critical, Summary: text, Detail: whole(text), Spoken: e.cfg.Human + ", " + text + "."}
 		var t *protocol.Task
@@ -91,12 +91,12 @@ func findings(e *env, s *protocol.Snapshot) (r ruling) {
 			}
 		}
 		a.Options = ofFinding(s, f, t)
-		r.tell(condition{Alert: a, words: f.Text}) // the same words on another day are another condition
+		r.tell(condition{Alert: a, words: f.Text}) // the same text on another day is another condition
 	}
 	return r
 }
 
-// named is a finding's text with what it is about, for somebody who sees nothing else.
+// named is a finding's text with its subject, for a reader who sees nothing else.
 func named(s *protocol.Snapshot, f *protocol.Finding) string {
 	who := f.Subject.ID
 	if f.Subject.Kind == protocol.KindProject {
@@ -108,7 +108,7 @@ func named(s *protocol.Snapshot, f *protocol.Finding) string {
 	return who + ": " + f.Text
 }
 
-// ofFinding are the options where a decision ends the matter: what settles it, and another run of work that failed.
+// ofFinding are the options where a decision settles the finding: what settles it, and another run of failed work.
 func ofFinding(s *protocol.Snapshot, f *protocol.Finding, t *protocol.Task) []rules.Option {
 	if f.Settle == "" {
 		return nil
@@ -134,7 +134,7 @@ func endByHand(s *protocol.Snapshot, agent string) string {
 		". To let steward do it: [project.mode] " + s.Protocol + " = \"act\"."
 }
 
-// whole is a sentence that a summary cuts; "" when it does not.
+// whole is a text that the summary cuts, "" if it does not.
 func whole(summary string) string {
 	if Clip(summary, MaxSummary) == summary {
 		return ""
@@ -157,11 +157,11 @@ type Reap struct {
 	Asked time.Time `json:"asked,omitzero"` // when they were asked to end
 }
 
-// How long orphans may take to end by themselves, and then when asked.
+// orphanGrace is how long orphans may take to end by themselves, and then after SIGTERM.
 const orphanGrace = 10 * time.Second
 
-// reapOrphans ends the processes of an agent that outlived their leader: asked first, then killed. Whose they are was proved
-// by the adapter, which proves it again before each signal.
+// reapOrphans ends the processes of an agent that outlived their leader: SIGTERM first, then SIGKILL. The adapter proved
+// whose processes they are, and proves it again before each signal.
 func (k *agentJudge) reapOrphans() {
 	if len(k.agent.Orphans) == 0 {
 		return
@@ -193,8 +193,8 @@ const (
 	eventCalled    = "escalation"
 )
 
-// log writes the life events that the client has not logged by itself within LogAfter. What happened before
-// the first look ever is not steward's to tell.
+// log orders the life events that the client has not logged itself within LogAfter. Events before the first scan ever are
+// not logged.
 func (k *taskJudge) log() {
 	t := k.t
 	if t.Ref.Path != "" {

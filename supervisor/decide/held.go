@@ -66,14 +66,15 @@ func (k *taskJudge) heldOtherwise() {
 	k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "held: %s", k.t.Hold.Reason)
 }
 
-// heldTooLate reports whether the agent works on a task that is held for want of room: it had read the request in the
-// very moment in which that was put out of sight. Such a task needs no room; it has it.
+// heldTooLate reports whether the agent works on a task that is held for want of room: it had read the request at the moment
+// when steward hid it. Such a task needs no room; it has it.
 func (k *taskJudge) heldTooLate() bool {
 	h := k.t.Hold
 	return h != nil && h.Reason == protocol.HoldCapacity && k.t.Outcome == nil && k.agent != nil && !k.agent.dead() && k.agent.names(k.t.ID)
 }
 
-// retryWait lets the next run in once it is due. Those that fell due while the machine slept go one by one.
+// retryWait asks for room for the next run once it is due. Retries that fell due while the machine slept are issued one by
+// one.
 func (k *taskJudge) retryWait() {
 	k.keepLease()
 	h, now := k.t.Hold, k.env.now
@@ -94,15 +95,15 @@ func (k *taskJudge) retryWait() {
 	k.letIn(protocol.ReasonDue)
 }
 
-// fromTheFuture: the hold was made at a time that is yet to come, so the clock was set back since. How much of its delay
-// is over nobody can tell any more; by the clock that there is now it would come hours or weeks late. The grace of the
-// resume is what it waits.
+// fromTheFuture reports whether the hold was made at a time that has not come yet: the clock was set back since. How much of
+// the delay has passed is unknown, and by the present clock the retry would come hours or weeks late. It waits for the grace
+// after a resume instead.
 func (k *taskJudge) fromTheFuture() bool {
 	since := k.t.Hold.Since
 	if !since.After(k.env.now.Add(clockPlay)) {
 		return false
 	}
-	if k.env.old.LastLook.After(k.env.now) { // set just now: the loop has not felt it yet, and does in its next turn
+	if k.env.old.LastLook.After(k.env.now) { // set just now: the loop notices it at its next step
 		k.wake(k.env.now.Add(time.Millisecond))
 		return false
 	}
@@ -113,13 +114,13 @@ func (k *taskJudge) fromTheFuture() bool {
 	return true
 }
 
-// clockPlay is how far clocks are set all the time.
+// clockPlay is by how much clocks are adjusted routinely.
 const clockPlay = time.Minute
 
 // reissueEvery is the pace of the retries that fell due while the machine slept.
 const reissueEvery = 5 * time.Second
 
-// overslept reports whether a retry fell due before the machine was awake again.
+// overslept reports whether the retry fell due before the machine was awake again.
 func (k *taskJudge) overslept() bool {
 	h := k.t.Hold
 	return h != nil && h.Reason == protocol.HoldRetry && h.NotBefore.Before(k.env.resumeUntil)
@@ -131,9 +132,9 @@ func (k *taskJudge) letIn(reason protocol.Reason) {
 	k.ask(reason)
 }
 
-// heldWithResult judges a result that arrived although the request was out of sight: the agent had it already. What is
-// held between two attempts has the last one's result on record, so this is a second one of it. What is held for any
-// other reason was in sight before: the result is the present attempt's, and counts.
+// heldWithResult judges a result that arrived while the request was hidden: the agent had read it before. Held between two
+// attempts: the previous attempt's result is already recorded, so this one is a late duplicate; file it. Held for another
+// reason: the request was visible before, so the result belongs to the present attempt and counts.
 func (k *taskJudge) heldWithResult() {
 	o := k.t.Outcome
 	last := k.lastAttempt()
@@ -147,7 +148,7 @@ func (k *taskJudge) heldWithResult() {
 		Why: "a second result of an attempt that is judged already"})
 }
 
-// lastAttempt is the last attempt on record, nil if none.
+// lastAttempt is the last attempt whose result was taken, nil if there is none.
 func (k *taskJudge) lastAttempt() *protocol.Attempt {
 	for i := len(k.t.Attempts) - 1; i >= 0; i-- {
 		if k.t.Attempts[i].Committed {
@@ -178,14 +179,14 @@ func (k *taskJudge) keepLease() {
 	k.renews = !k.env.now.Before(k.renewAt(3))
 }
 
-// renewAt is when one part in so many of the lease is used up.
+// renewAt is when the given part of the lease is used up: 2 for a half, 3 for a third.
 func (k *taskJudge) renewAt(part time.Duration) time.Time {
 	lease := k.env.cfg.Tasks.Lease
 	return k.t.Hold.ReleaseBy.Add(lease/part - lease)
 }
 
-// renewals lists the holds to be renewed. With one whose lease is half used go all of its project of which a third is:
-// else each of many holds would bring a decision at a moment of its own.
+// renewals lists the holds to renew. When half of one lease is used, all holds of its project are renewed that have used a
+// third; otherwise each of many holds would cause a decision of its own.
 func renewals(leases []*taskJudge) []*taskJudge {
 	due := map[string]bool{}
 	for _, k := range leases {
@@ -196,9 +197,9 @@ func renewals(leases []*taskJudge) []*taskJudge {
 	return slices.DeleteFunc(leases, func(k *taskJudge) bool { return !due[k.s.Project] })
 }
 
-// fresh reports whether the request may still be held. Its age counts from the first decision that could hold it: in a
-// flood of requests the look that shows one may end seconds after it appeared. A request that lay open for longer than
-// [tasks] presume counts as taken by then.
+// fresh reports whether the request may still be held. Its age counts from the first decision that could hold it: in a flood
+// of requests the scan that shows a request may end seconds after the request appeared. A request that lay open for longer
+// than [tasks] presume counts as taken.
 func (k *taskJudge) fresh() bool {
 	cfg := &k.env.cfg.Tasks
 	from := k.next.Judgeable

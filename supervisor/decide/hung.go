@@ -11,30 +11,30 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// End asks for the end of a hung agent's processes, as its hung_action says.
+// End asks for the end of the processes of a hung agent, as hung_action says.
 type End struct {
 	Subject protocol.Subject `json:"subject"`
-	// Since is when the agent began to hang: one hanging is ended once.
+	// Since is when the agent began to hang: its processes are ended once per hang.
 	Since time.Time `json:"since"`
-	// Roots are its processes that live, each of them recorded; with each goes all that descends from it.
+	// Roots are its recorded processes that live; with each of them all its descendants are ended.
 	Roots []protocol.Identity `json:"roots"`
 	Why   string              `json:"why"`
 }
 
-// hands is what one agent has in flight.
+// hands are the tasks that one agent has in flight.
 type hands struct {
 	tasks   []*protocol.Task
-	longest time.Duration // of the timeouts
-	endless bool          // one has none
+	longest time.Duration // the longest timeout
+	endless bool          // a task without a timeout is among them
 }
 
-// inHands finds what each agent itself names as being worked on. What only lies in its sight, or waits for somebody
-// else, says nothing of what it should be doing.
+// inHands lists the tasks that each agent itself names as its work. A task that is only visible to the agent, or waits for a
+// person, says nothing about what the agent should be doing.
 func inHands(s *protocol.Snapshot, cfg *Config) map[string]hands {
 	var all map[string]hands
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		heldInHand := t.Hold != nil && t.Hold.Reason == protocol.HoldCapacity // it was held a moment too late
+		heldInHand := t.Hold != nil && t.Hold.Reason == protocol.HoldCapacity // it was held a moment too late, so the agent has it
 		if t.Named == "" || t.Agent == "" || t.Outcome != nil || t.Hold != nil && !heldInHand || t.Awaits != "" || t.Lost != "" {
 			continue
 		}
@@ -49,7 +49,7 @@ func inHands(s *protocol.Snapshot, cfg *Config) map[string]hands {
 	return all
 }
 
-// within is how long nothing may move in an agent with that in its hands; 0: it has nothing there.
+// within is how long the agent may show no activity with these tasks; 0 without tasks.
 func (h hands) within(l heartbeat.Limits) time.Duration {
 	if h.endless {
 		return max(h.longest, l.Hung)
@@ -59,7 +59,7 @@ func (h hands) within(l heartbeat.Limits) time.Duration {
 
 func (a *agentCase) hung() bool { return a != nil && a.verdict.State == protocol.AgentHung }
 
-// alertHung tells the human of an agent that hangs. Who waits for its work waits in vain.
+// alertHung tells the user of an agent that hangs. Everything that waits for its work waits in vain.
 func (k *agentJudge) alertHung() {
 	tasks := OpenTasksOf(k.s, k.agent.Name)
 	a := rules.Alert{Kind: "agent_hung", Severity: protocol.High, Subject: k.subject, Agent: k.agent.Name,
@@ -77,8 +77,8 @@ func (k *agentJudge) alertHung() {
 	k.tell(condition{Alert: a})
 }
 
-// endProcesses asks for the end of a hung agent's processes where its operator has said so, and says what becomes of that; "" where
-// nobody has said so, or nothing may be changed.
+// endProcesses asks for the end of a hung agent's processes where the operator ordered that, and says what follows; "" where
+// it is not ordered or nothing may be changed.
 func (k *agentJudge) endProcesses() string {
 	if k.limits.HungAction != heartbeat.HungEnd || k.env.view.Once || !mayChange(k.s) {
 		return ""
@@ -97,8 +97,8 @@ func (k *agentJudge) endProcesses() string {
 	return `Its processes are ended (hung_action = "end").`
 }
 
-// endedBefore reports whether an earlier hanging with the same work was ended already. A keeper that starts the agent again
-// and a steward that ends it again would go on for ever.
+// endedBefore reports whether an earlier hang with the same work was ended already. Otherwise a keeper that restarts the
+// agent and a steward that ends it would alternate for ever.
 func (k *agentJudge) endedBefore() bool {
 	for _, t := range k.hands.tasks {
 		if at := k.env.old.Tasks.Of(k.s.Subject(protocol.KindTask, t.ID)).Stopped; at.IsZero() || !k.verdict.Since.After(at) {
@@ -108,7 +108,8 @@ func (k *agentJudge) endedBefore() bool {
 	return true
 }
 
-// alertEnded tells that processes were ended, and goes on to when the agent is back: its keeper may start it again at once.
+// alertEnded tells that processes were ended. The alert lasts until the agent is back, because its keeper may restart it at
+// once.
 func (k *agentJudge) alertEnded() {
 	name := k.agent.Name
 	k.tell(condition{Alert: rules.Alert{Kind: "agent_ended", Severity: protocol.Medium, Subject: k.subject, Agent: name, Lasting: true,
@@ -116,9 +117,9 @@ func (k *agentJudge) alertEnded() {
 		Spoken: fmt.Sprintf("%s, the agent %s hung and was ended.", k.env.cfg.Human, name), Occurrence: stamp(k.verdict.Since)}})
 }
 
-// endable lists the processes whose end would end what hangs, and nothing else; or says why there are none. Without a task
-// in hand an agent may only rest at its prompt. Workers of one name share a verdict: of each task only the process goes that
-// its claim names, and only below a worker whose processes were all seen to stand still.
+// endable lists the processes whose end stops the hung work and nothing else, or says why there are none. An agent without a
+// task may only rest at its prompt. Workers of one name share a verdict: of each task only the process that its claim names
+// is ended, and only below a worker whose processes all stood still.
 func (k *agentJudge) endable() (roots []protocol.Identity, not string) {
 	if len(k.hands.tasks) == 0 {
 		return nil, "it has no task in hand"
@@ -150,8 +151,8 @@ func (k *agentJudge) endable() (roots []protocol.Identity, not string) {
 	return own, ""
 }
 
-// recorded lists the processes of the agent that one of our own commands recorded, and that are not proved to be gone. One
-// that a file named is not among them, however long it has lived with the agent: it may be the shell in which somebody works.
+// recorded lists the agent's processes that one of steward's own commands recorded and that are not proved to be gone. A
+// process that only a file names is not among them, however long it has lived: it may be the shell of a person.
 func (k *agentJudge) recorded() []protocol.Identity {
 	var list []protocol.Identity
 	for _, id := range append([]protocol.Identity{k.agent.Process}, k.agent.Others...) {

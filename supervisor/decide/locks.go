@@ -9,8 +9,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// locks judges every lock of a snapshot: one that has outlived its holder is released, one that is over its time in
-// the hands of a living holder is reported and left alone.
+// locks judges every lock of a snapshot: a lock that outlived its holder is released; a lock that is over its time while its
+// holder lives is reported and left alone.
 func (d *decision) locks(s *protocol.Snapshot, at source, agents map[string]*agentCase, was remembered) {
 	clock := d.clock(s)
 	clock.Watched = d.watched(s)
@@ -42,7 +42,7 @@ func (d *decision) locks(s *protocol.Snapshot, at source, agents map[string]*age
 	replace(&d.plan.Locks, &d.own.lockVerdicts, here, aligned(judged, verdicts))
 }
 
-// lockOverdue tells the human of a lock over its time: stealing it from a living holder would harm.
+// lockOverdue tells the user of a lock over its time: taking it from a living holder would do harm.
 func lockOverdue(subject protocol.Subject, l *protocol.Lock, v heartbeat.LockVerdict) condition {
 	return condition{Alert: rules.Alert{Kind: "lock_overdue", Severity: protocol.Medium, Subject: subject, Agent: l.Holder,
 		Summary:    fmt.Sprintf("%s holds the lock on %s over its time", l.Holder, l.Resource),

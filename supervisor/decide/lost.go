@@ -10,8 +10,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// alone judges work of which the adapter proves that nobody does it any more. The proof must stand for a while: files
-// and processes change one after the other, and a look may fall in between.
+// alone judges work that, as the adapter proves, no process does any more. The proof must hold for a while: files and
+// processes change one after the other, and a scan may fall in between.
 func (k *taskJudge) alone() {
 	if k.next.Alone.IsZero() {
 		k.next.Alone = k.at
@@ -21,7 +21,7 @@ func (k *taskJudge) alone() {
 		due = until
 	}
 	k.is(protocol.TaskRunning, protocol.ReasonLost, "%s", k.t.Lost)
-	if k.at.Before(due) || k.env.now.Before(due) { // by then another process may have taken it
+	if k.at.Before(due) || k.env.now.Before(due) { // another process may take it by then
 		k.verdict.NotBefore = due
 		k.rescan(due)
 		return
@@ -29,8 +29,8 @@ func (k *taskJudge) alone() {
 	k.lost(false, k.t.Lost)
 }
 
-// worked judges work that a claim names the processes of. They alone prove whether it goes on, whatever is held of the
-// agent: several workers may serve one name, and each of them knows only its own.
+// worked judges a task whose claim names its processes. They alone prove whether the work goes on, whatever the verdict on
+// the agent is: several workers may share one name, and each knows only its own tasks.
 func (k *taskJudge) worked(overdue bool, deadline time.Time) {
 	for _, id := range k.t.Workers {
 		if k.env.processes[id] == heartbeat.ProcessGone {
@@ -46,10 +46,10 @@ func (k *taskJudge) worked(overdue bool, deadline time.Time) {
 	k.lost(false, fmt.Sprintf("its worker of %s, process %d, is proved to be gone", k.t.Agent, k.t.Workers[0].PID))
 }
 
-// lost sees to work whose agent is gone: where it goes back in one step, it does; else the result is written that the
-// agent cannot write, and the retry table judges it at the next look.
+// lost handles a task whose agent is gone. A protocol that puts work back in one step does so; otherwise steward writes the
+// result that the agent cannot write, and the retry table judges it at the next scan.
 func (k *taskJudge) lost(twice bool, why string) {
-	// Where the agent's own death is told, its incident names the work in its hands.
+	// If the incident about the agent's death names the task, no second incident is needed.
 	if told := k.agent.dead() && k.agent.agent.Presence != protocol.PresenceGone || k.leaderDead(); !mayChange(k.s) && k.t.Foreign && !told {
 		k.alertLost(why)
 	}
@@ -57,18 +57,18 @@ func (k *taskJudge) lost(twice bool, why string) {
 	case k.t.Requeue:
 		k.requeueLost(twice, why)
 	case !k.t.Visible && k.t.Lost == "":
-		// Something lies where the result belongs that cannot be read: nothing may be put over it.
+		// A file that cannot be read lies in the place of the result, and must not be replaced.
 	default:
 		k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Code: rules.CodeAgentLost, Twice: twice, Claim: k.t.Claim, Why: why})
 	}
 }
 
-// leaderDead reports whether the agent that led the task's agent is dead: the incident about it names the task.
+// leaderDead reports whether the leader of the task's agent is dead: the incident about the leader names the task.
 func (k *taskJudge) leaderDead() bool {
 	return slices.ContainsFunc(k.s.Agents, func(a protocol.Agent) bool { return led(&a, k.t) && k.agents[a.Name].dead() })
 }
 
-// alertLost tells the human of lost work that steward may not touch.
+// alertLost tells the user of lost work that steward may not touch.
 func (k *taskJudge) alertLost(why string) {
 	k.alert(condition{Alert: rules.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking, Options: CareOptions(),
 		Summary: fmt.Sprintf("%s is lost", title(k.t)), Detail: why + "." + directive(k.t),
@@ -100,7 +100,7 @@ func (k *taskJudge) requeueLost(twice bool, why string) {
 	k.t = open
 }
 
-// requeue puts work back where agents find it once the rule's delay is over.
+// requeue puts work back where agents find it, once the delay of the retry rule is over.
 func (k *taskJudge) requeue(r rules.Ruling, reason protocol.Reason, twice bool) {
 	if k.env.now.Before(r.Due) {
 		k.wait(protocol.TaskWaiting, protocol.ReasonRetry, r.Due, "%s", r.Why)

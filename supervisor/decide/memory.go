@@ -10,15 +10,15 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Memory is the little that files cannot tell. It is on disk before a plan is carried out.
+// Memory is the state that files cannot tell. It is on disk before a plan is carried out.
 type Memory struct {
-	// Version is that of the file; whoever stores the memory sets it.
+	// Version is the version of the file; the code that stores the memory sets it.
 	Version  int       `json:"version,omitempty"`
 	LastLook time.Time `json:"last_look,omitzero"`
-	// ResumeUntil ends the grace after the machine slept or its clock jumped. Retries that were due before then are
+	// ResumeUntil ends the grace after the machine slept or its clock was set. Retries that were due before then are
 	// released one by one.
 	ResumeUntil time.Time `json:"resume_until,omitzero"`
-	// LastReissue is when the last of them went.
+	// LastReissue is when the last of those retries was released.
 	LastReissue time.Time                  `json:"last_reissue,omitzero"`
 	Agents      Book[heartbeat.Memory]     `json:"agents,omitzero"`
 	Tasks       Book[TaskMemory]           `json:"tasks,omitzero"`
@@ -26,11 +26,11 @@ type Memory struct {
 	Reaps       Book[Reap]                 `json:"reaps,omitzero"`
 	Gate        capacity.Memory            `json:"gate,omitzero"`
 	Projects    map[string]ProjectMemory   `json:"projects,omitempty"`
-	// Exhausting is since when the descriptors run out, ExhaustedLast when that was last seen, ExhaustedBy what does it.
+	// Exhausting is since when the file descriptors run out, ExhaustedLast when that was last seen, ExhaustedBy the cause.
 	Exhausting    time.Time `json:"exhausting,omitzero"`
 	ExhaustedLast time.Time `json:"exhausted_last,omitzero"`
 	ExhaustedBy   string    `json:"exhausted_by,omitempty"`
-	// Standing are the conditions that incidents are about, by the incidents' keys.
+	// Standing are the conditions behind incidents, by the keys of the incidents.
 	Standing map[string]Standing `json:"standing,omitempty"`
 	// Full is when memory or open files were last over [capacity] threshold.
 	Full time.Time `json:"full,omitzero"`
@@ -38,8 +38,8 @@ type Memory struct {
 	Silence Silence `json:"silence,omitzero"`
 }
 
-// Encode gives the memory as JSON, as json.Marshal does but for the order of the keys, and without going once more through
-// the parts of its Books that were encoded before.
+// Encode gives the memory as JSON, like json.Marshal except for the order of the keys, without encoding the parts of its
+// Books again that were encoded before.
 func (m Memory) Encode() ([]byte, error) {
 	books := []struct {
 		key  string
@@ -72,11 +72,11 @@ func (m Memory) Encode() ([]byte, error) {
 
 // ProjectMemory is what is remembered of a project.
 type ProjectMemory struct {
-	// Since is the first look ever at it: what ended before is history.
+	// Since is the first scan ever: what ended before it is history.
 	Since time.Time `json:"since"`
-	// Looked is the last look at it.
+	// Looked is the last scan.
 	Looked time.Time `json:"looked,omitzero"`
-	// Paused is an order that a steward before version 1 of the orders kept here. It becomes a file of its own, once.
+	// Paused is an order that a steward before version 1 of the orders kept here. It is moved into a file of its own once.
 	Paused string `json:"paused,omitempty"`
 	// Retries are the times of the retries of the last hour, for the budget.
 	Retries []time.Time `json:"retries,omitempty"`
@@ -87,11 +87,11 @@ type ProjectMemory struct {
 type Tally struct {
 	Completed int           `json:"completed"`
 	Failed    int           `json:"failed"`
-	Latency   time.Duration `json:"latency"` // sum over Completed and Failed, request to result
-	// ForHuman counts the results that called for a human, Spoken the voice's messages about tasks.
+	Latency   time.Duration `json:"latency"` // sum over Completed and Failed, from request to result
+	// ForHuman counts the results that asked for the user, Spoken the spoken messages about tasks.
 	ForHuman int `json:"for_human"`
 	Spoken   int `json:"spoken,omitempty"`
-	// Lost counts the attempts lost with their agents. Overloaded are those of them whose agent went while the machine was
+	// Lost counts the attempts lost with their agents. Overloaded counts those whose agent was lost while the machine was
 	// over a limit.
 	Lost       int `json:"lost"`
 	Overloaded int `json:"overloaded,omitempty"`
@@ -183,8 +183,8 @@ type TaskEnd struct {
 	Called bool `json:"called,omitempty"`
 }
 
-// follow brings what is remembered by the clock into line with it: once it was set back, a moment that is yet to come would
-// put off for hours whatever is due some time after it. It reports whether there was one.
+// follow moves times that lie in the future to now: after the clock was set back, such a time would delay whatever depends
+// on it for hours. It reports whether there was one.
 func (m *TaskMemory) follow(now time.Time) (moved bool) {
 	for _, t := range [...]*time.Time{&m.FirstSeen, &m.Judgeable, &m.Open, &m.Admitted, &m.Running, &m.Unnamed, &m.Alone, &m.Waits} {
 		if t.After(now) {
@@ -200,7 +200,7 @@ func (p ProjectMemory) ahead(now time.Time) bool {
 	return n > 0 && p.Retries[n-1].After(now)
 }
 
-// follow does the same with the times of the retries.
+// follow does the same for the times of the retries.
 func (p ProjectMemory) follow(now time.Time) ProjectMemory {
 	p.Retries = slices.Clone(p.Retries)
 	for i, t := range p.Retries {
@@ -211,8 +211,8 @@ func (p ProjectMemory) follow(now time.Time) ProjectMemory {
 	return p
 }
 
-// earliest is the first of two moments of which the first may not be known. What a file says of its own time moves with
-// every touch, and with a clock that was set back it lies in the future.
+// earliest is the earlier of two times, of which the first may be zero. The time stamp of a file changes with every touch,
+// and lies in the future after the clock was set back.
 func earliest(known, other time.Time) time.Time {
 	if other = plain(other); known.IsZero() || other.Before(known) {
 		return other
@@ -220,21 +220,21 @@ func earliest(known, other time.Time) time.Time {
 	return known
 }
 
-// LookedAt is when a project was last looked at, by this run of steward or an earlier one; zero if never.
+// LookedAt is when a project was last scanned, by this run of steward or an earlier one; zero if never.
 func (m Memory) LookedAt(project string) time.Time {
 	p, known := m.Projects[project]
-	if known && p.Looked.IsZero() { // written before each project had a time of its own
+	if known && p.Looked.IsZero() { // written by a version without a time per project
 		return m.LastLook
 	}
 	return p.Looked
 }
 
-// lookedLongAgo is how long ago a project is taken to have been looked at when that cannot be told, because the clock was set
+// lookedLongAgo is how long ago the last scan of a project is assumed to be when that is unknown, because the clock was set
 // back since.
 const lookedLongAgo = 24 * time.Hour
 
-// History is when the history of a project begins, of which length is listed before the time when it was last looked at:
-// what ended while nobody looked is news.
+// History is when the listed history of a project begins: length before its last scan, because what ended while nothing
+// scanned the project is news.
 func (m Memory) History(project string, now, looked time.Time, length time.Duration) time.Time {
 	since := now.Add(-length)
 	switch {
@@ -252,8 +252,8 @@ func (m Memory) History(project string, now, looked time.Time, length time.Durat
 	return since
 }
 
-// news is since when the end of a task must be listed: of one that waits for something, when it came; of one that was open
-// when it was last seen (its folder may have been away since), from then on. Zero: whenever.
+// news is since when the end of a task must be listed: since its result came, for a task that waits for something; since the
+// last scan, for a task that was open then (its folder may have been away since). Zero: no requirement.
 func (m TaskMemory) news() time.Time {
 	if wasOpen(m.State) && m.Waits.IsZero() {
 		return m.Looked

@@ -11,16 +11,16 @@ import (
 
 // Heard is what was said aloud of a task's progress.
 type Heard struct {
-	// Percent was said last, or let pass unsaid. At is when something was said in this run; zero: nothing was.
+	// Percent was said last, or skipped. At is when something was last said in this run; zero: nothing was.
 	Percent int       `json:"percent,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 }
 
-// remarkEvery is how often the progress of one task is spoken of at the most.
+// remarkEvery is the shortest time between two messages about the progress of one task.
 const remarkEvery = 30 * time.Second
 
-// isNews reports whether what the task shows has come about in our sight: nobody wants to hear what happened while
-// steward was away, or the machine asleep.
+// isNews reports whether the progress came while steward watched: nobody wants to hear what happened while steward was away
+// or the machine asleep.
 func (k *taskJudge) isNews() bool {
 	last := k.was.Looked
 	if last.IsZero() {
@@ -31,7 +31,7 @@ func (k *taskJudge) isNews() bool {
 	return k.at.Sub(last) <= 4*k.env.cfg.LookEvery && !k.env.resuming()
 }
 
-// speaks reports whether the progress of this task is to be heard (protocol 000, Progressive Updates).
+// speaks reports whether the progress of this task is to be spoken (protocol 000, Progressive Updates).
 func (k *taskJudge) speaks() bool { return k.t.Progress.Every > 0 && !k.t.Silent }
 
 // remarkProgress says how far a task is: "Deployment 40% complete".
@@ -46,7 +46,7 @@ func (k *taskJudge) remarkProgress() {
 		return
 	}
 	if percent >= 100 || !k.env.cfg.worthSaying(heard.Percent, percent) {
-		return // whether it is complete, its result says
+		return // the result says whether it is complete
 	}
 	if due := heard.At.Add(remarkEvery); !heard.At.IsZero() && k.env.now.Before(due) {
 		k.wake(due)
@@ -56,7 +56,7 @@ func (k *taskJudge) remarkProgress() {
 	k.remark(fmt.Sprintf("%s %d%% complete", k.aloud(), percent))
 }
 
-// remarkEnd says that a task is complete of whose progress was spoken.
+// remarkEnd says that a task is complete whose progress was spoken.
 func (k *taskJudge) remarkEnd() {
 	heard := &k.next.Heard
 	if heard.At.IsZero() || heard.Percent >= 100 {
@@ -76,7 +76,7 @@ func (c *Config) speaksProgress() bool {
 	return c.Progress == rules.ProgressQuarters || c.Progress == rules.ProgressEach
 }
 
-// worthSaying compares what was said with what could be.
+// worthSaying compares the last spoken percentage with the present one.
 func (c *Config) worthSaying(said, percent int) bool {
 	if c.Progress == rules.ProgressQuarters {
 		return percent/25 > said/25
@@ -84,10 +84,10 @@ func (c *Config) worthSaying(said, percent int) bool {
 	return percent != said
 }
 
-// spokenTypes are the document's words for its types of tasks, where only one of a type goes on.
+// spokenTypes are the document's words for its types of tasks, used while only one task of a type is open.
 var spokenTypes = map[string]string{"deploy": "Deployment", "research": "Research", "validate": "Validation", "execute": "Execution"}
 
-// aloud names a task for the ear.
+// aloud names a task for speech.
 func (k *taskJudge) aloud() string {
 	name := spokenTypes[k.t.Type]
 	if name == "" || k.hasTwin() {
@@ -105,7 +105,7 @@ func (k *taskJudge) aloud() string {
 	return Clip(strings.Join(strings.Fields(name), " "), MaxSummary)
 }
 
-// hasTwin reports whether another task of the same type is open whose progress is spoken of, too.
+// hasTwin reports whether another task of the same type is open whose progress is spoken, too.
 func (k *taskJudge) hasTwin() bool {
 	for i := range k.env.view.Snapshots {
 		s := &k.env.view.Snapshots[i]

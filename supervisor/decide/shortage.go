@@ -11,7 +11,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// alertGate tells the human of gates that have been shut for long: those of the machine in one, and each agent's own.
+// alertGate tells the user of gates that have been shut for long: those of the machine in one alert, and that of each agent
+// in its own.
 func (d *decision) alertGate(closed []capacity.Closed) {
 	var machine []capacity.Closed
 	for _, shut := range closed {
@@ -78,11 +79,11 @@ func tasks(n int) string {
 	return fmt.Sprintf("%d tasks", n)
 }
 
-// mostNamed is how many of the tasks that have waited for very long are named.
+// mostNamed is how many starving tasks are named.
 const mostNamed = 5
 
-// alertStarving tells the human of tasks that wait for room for very long although others go: what they need is perhaps
-// never there. Where the gate itself is shut, the incident is about that.
+// alertStarving tells the user of tasks that have waited for room for very long although others were admitted: what they
+// need may never be free. Where the gate itself is shut, the incident is about that.
 func (d *decision) alertStarving(closed []capacity.Closed) {
 	var starving []protocol.Subject
 	var first time.Time
@@ -118,7 +119,7 @@ func (d *decision) alertStarving(closed []capacity.Closed) {
 		Occurrence: first.UTC().Format(time.RFC3339)}})
 }
 
-// shutLong reports whether a gate has been shut since then or longer, so that an incident is about it. The longest is the
+// shutLong reports whether a gate has been shut since then or longer, so that an incident is about it. The longest comes
 // first in the list.
 func shutLong(closed []capacity.Closed, since time.Time) bool {
 	return len(closed) > 0 && !closed[0].Since.After(since)
@@ -135,7 +136,7 @@ func capital(text string, n int) string {
 // exhaustionHolds is how long the descriptors must have been safe until that counts as over.
 const exhaustionHolds = 30 * time.Second
 
-// alertExhaustion tells the human at once when the open files are about to run out: soon nothing can be written any more.
+// alertExhaustion tells the user at once when the open files are about to run out: soon nothing can be written any more.
 func (d *decision) alertExhaustion() {
 	load, m := d.view.Load.Fresh(d.now), &d.plan.Memory
 	if e := load.Exhausted; e > 0 && e < FilesSoon {
@@ -157,7 +158,7 @@ func (d *decision) alertExhaustion() {
 		Occurrence: m.Exhausting.UTC().Format(time.RFC3339)}})
 }
 
-// FilesWatched is how near the end of the descriptors must be for the gauges to be read at the quick pace.
+// FilesWatched is how near the end of the descriptors must be for the gauges to be read at the fast pace.
 const FilesWatched = 2 * time.Minute
 
 // FilesSoon is how near the end of the descriptors must be to count.

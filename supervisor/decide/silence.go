@@ -11,21 +11,23 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Silence is what is remembered of many agents that fell silent at once while we had reason to doubt our own eyes.
+// Silence is what is remembered of many agents that fell silent at once while the scans themselves were in doubt.
 type Silence struct {
-	// Doubted is when there was reason, the last time.
+	// Doubted is when a scan was last in doubt.
 	Doubted time.Time `json:"doubted,omitzero"`
-	// Since is when it was noticed, and verdicts of silence wait until Until. Both are zero once that is over.
+	// Since is when the silence was noticed; verdicts of silence wait until Until. Both are zero once that is over.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Agents are those of whom the one alert speaks, as long as they stay dead; Told is when the last of them were noticed.
+	// Agents are the agents that the one alert is about, as long as they stay dead; Told is when the last of them were
+	// noticed.
 	Agents []protocol.Subject `json:"agents,omitempty"`
 	Told   time.Time          `json:"told,omitzero"`
 }
 
-// Many fall silent at once when they are at least manyAgents and more than manyShare in a hundred of all that lived.
-// Then verdicts wait for massWait. For as long again nothing can hold them back once more, or it might never end where every
-// look comes late. Who was not looked at for lostSight is told of no longer: the project may have been removed.
+// Many agents fall silent at once when they are at least manyAgents and more than manyShare percent of all that lived. Then
+// verdicts wait for massWait. Allow no second postponement for another massWait; otherwise a permanently slow scan would
+// postpone verdicts for ever. An agent that was not scanned for lostSight is dropped from the alert: its project may have
+// been removed.
 const (
 	manyAgents = 3
 	manyShare  = 55
@@ -33,7 +35,7 @@ const (
 	lostSight  = 24 * time.Hour
 )
 
-// weigh decides, before anybody is judged, whether verdicts of silence must wait.
+// weigh decides, before any agent is judged, whether verdicts of silence must wait.
 func (d *decision) weigh() {
 	m := d.old.Silence
 	if d.view.Doubt > 0 {
@@ -49,7 +51,7 @@ func (d *decision) weigh() {
 	d.plan.Memory.Silence, d.silence = m, m
 }
 
-// manyFallSilent judges everybody as if nothing was in doubt: at this look, and if nothing changes at the next.
+// manyFallSilent judges all agents as if nothing was in doubt: at this scan, and at the next one if nothing changes.
 func (d *decision) manyFallSilent() bool {
 	all, now, soon := 0, 0, 0
 	for i := range d.view.Snapshots {
@@ -78,7 +80,7 @@ func (d *decision) manyFallSilent() bool {
 	return now > 0 && soon >= manyAgents && soon*100 > all*manyShare
 }
 
-// lived reports whether an agent in that state is one that could fall silent.
+// lived reports whether an agent in that state could fall silent.
 func lived(state protocol.AgentState) bool {
 	switch state {
 	case protocol.AgentStarting, protocol.AgentAlive, protocol.AgentLate, protocol.AgentHung:
@@ -89,8 +91,8 @@ func lived(state protocol.AgentState) bool {
 
 func bySilence(v heartbeat.Verdict) bool { return v.State == protocol.AgentDead && !v.Proof }
 
-// oneOfMany reports whether the agent's death is told together with others': it fell silent with them, or when the
-// verdict on them came to stand.
+// oneOfMany reports whether the alert about many agents covers the agent's death: it fell silent with them, or when their
+// verdicts stopped waiting.
 func (k *agentJudge) oneOfMany() bool {
 	m := &k.env.silence
 	if slices.Contains(m.Agents, k.subject) {
@@ -101,11 +103,11 @@ func (k *agentJudge) oneOfMany() bool {
 	return k.joined
 }
 
-// silences tells the human, once, of all that fell silent together, and forgets who came back or is out of sight. That the
-// verdicts waited is over long before the alert is.
+// silences alerts the user once of all agents that fell silent together, and drops those that came back or are no longer
+// scanned. The alert outlasts the wait of the verdicts by far.
 func (d *decision) silences() {
 	m := &d.plan.Memory.Silence
-	if d.now.Before(m.Since) || d.now.After(m.Until.Add(massWait)) { // also when the clock was set back
+	if d.now.Before(m.Since) || d.now.After(m.Until.Add(massWait)) { // or the clock was set back
 		m.Since, m.Until = time.Time{}, time.Time{}
 	}
 	d.wakeAt(m.Until)

@@ -7,18 +7,18 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Standing is what is remembered of a condition that a human is told of, or will be if it stays.
+// Standing is what is remembered of a condition that the user is told of, or will be if it lasts.
 type Standing struct {
 	Subject protocol.Subject `json:"subject"`
-	// Since tells this time from another one, at which the very same is wrong again.
+	// Since distinguishes this period from another one in which the same condition holds.
 	Since  time.Time `json:"since"`
 	Looked time.Time `json:"looked"`
-	// Newest is since when the last of many holds, for a condition that gathers them.
+	// Newest is since when the last part of a combined condition holds.
 	Newest time.Time `json:"newest,omitzero"`
 }
 
-// stands notes that the condition behind the alert holds, and gives what is known of it. from is since when it is
-// known to hold; zero: since it was first seen.
+// stands records that the condition behind the alert holds, and gives what is known of it. from is since when it is known to
+// hold; zero: since it was first seen.
 func (d *decision) stands(a rules.Alert, from time.Time) Standing {
 	s := d.old.Standing[a.Key]
 	if s.Since.IsZero() {
@@ -59,12 +59,12 @@ func (d *decision) carryStanding() {
 	}
 }
 
-// KeyOf is the incident that an alert belongs to.
+// KeyOf is the key of the incident that an alert belongs to.
 func KeyOf(a rules.Alert) string {
 	return rules.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
 }
 
-// occurrence tells what is wrong from the same at another time, and from something else at this time.
+// occurrence distinguishes a condition from the same one at another time, and from another one at this time.
 func occurrence(since time.Time, text string) string {
 	return stamp(since) + " " + rules.Key("", "", "", "", "", text)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// add adds to what the task changes in its project's tally. The goals are those of protocol 000: other protocols' tasks do
+// add changes what the task adds to its project's tally. The goals are those of protocol 000: tasks of other protocols do
 // not count.
 func (k *taskJudge) add(change func(*Tally)) {
 	if !k.t.Foreign {
@@ -27,11 +27,11 @@ func (k *taskJudge) history() bool {
 	return plain(k.t.Outcome.Appeared).Before(k.since.Add(-stampLag))
 }
 
-// stampLag is by how much a file's stamp may lie before the moment it was written: the kernel takes it from a clock that
-// advances once a tick, at most every 10 ms.
+// stampLag is by how much the stamp of a file may precede its write: the kernel stamps files with a clock that advances once
+// per tick, at most every 10 ms.
 const stampLag = 20 * time.Millisecond
 
-// count puts the result into the project's tally, once. A failed task that comes right after all moves over.
+// count adds the result to the project's tally, once. A failed task that completes after all is counted again as completed.
 func (k *taskJudge) count(ok bool) {
 	m := &k.next
 	if k.history() || m.Counted == "completed" || (m.Counted == "failed" && !ok) {
@@ -75,7 +75,7 @@ func (k *taskJudge) countLoss() {
 	})
 }
 
-// overloaded reports whether memory or open files were over their limit at the agent's last beat, or since.
+// overloaded reports whether memory or open files were over their limit at the agent's last heartbeat, or since.
 func (k *taskJudge) overloaded() bool {
 	full := k.env.full
 	if k.agent == nil || full.IsZero() {
@@ -87,7 +87,7 @@ func (k *taskJudge) overloaded() bool {
 
 func isLoss(o *protocol.Outcome) bool { return rules.Failed(o).Code == rules.CodeAgentLost }
 
-// countCall counts a result that called for a human, once per run.
+// countCall counts a result that asked for the user, once per run.
 func (k *taskJudge) countCall() {
 	if k.next.Called || k.t.Foreign || k.history() {
 		return

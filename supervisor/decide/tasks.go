@@ -113,7 +113,7 @@ func (m *TaskMemory) observeHold(c *taskCase) {
 	}
 }
 
-// wasOpen tells a task that was seen open from one that was never seen.
+// wasOpen reports whether a task was seen open; one that was never seen was not.
 func wasOpen(s protocol.TaskState) bool { return s != "" && s.Open() }
 
 // taskRule says where a task stands, and what should be done with it.
@@ -170,7 +170,7 @@ func (k *taskJudge) fileLate() {
 	k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: *k.t.Late, Why: why})
 }
 
-// change adds a Change about this task.
+// change orders a change of this task.
 func (k *taskJudge) change(c protocol.Change) bool {
 	k.unsettled = true
 	c.Subject = k.subject
@@ -196,14 +196,14 @@ func (k *taskJudge) is(state protocol.TaskState, reason protocol.Reason, why str
 	k.verdict = TaskVerdict{State: state, Reason: reason, Why: why}
 }
 
-// wait is is() for a task that is due at a known time.
+// wait is is for a task that is due at a known time.
 func (k *taskJudge) wait(state protocol.TaskState, reason protocol.Reason, until time.Time, why string, args ...any) {
 	k.is(state, reason, why, args...)
 	k.verdict.NotBefore = until
 	k.wake(until)
 }
 
-// pending judges a task that nobody has taken yet.
+// pending judges a task that no agent has taken yet.
 func (k *taskJudge) pending() {
 	k.is(protocol.TaskPending, protocol.ReasonUntaken, "waits for %s to take it", cmp.Or(k.t.Agent, "somebody"))
 	if k.t.Awaits != "" {
@@ -261,7 +261,7 @@ func (k *taskJudge) waiter() capacity.Waiter {
 		w.AgentUsed = k.agent.used
 	}
 	if h := k.t.Hold; h != nil {
-		// One that waits for room after its time had come is held for capacity, too, whatever the notice says.
+		// A task that waits for room after its retry fell due is held for capacity, whatever the notice says.
 		_, queued := k.env.old.Gate.Held[k.subject]
 		w.Held = queued || h.Reason == protocol.HoldCapacity
 	}

@@ -1,5 +1,3 @@
-// Package supervisor looks, decides and acts: one loop reads what every project's files say, the pure
-// function Decide says what should change and why, and the loop carries it out.
 package decide
 
 import (
@@ -11,33 +9,32 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// View is all that a decision may rest on.
+// View is everything that a decision may depend on.
 type View struct {
 	// Now is the moment of the decision. Its offset from UTC is that of times of day in messages ("resets 3pm").
 	Now       time.Time           `json:"now"`
 	Load      capacity.Load       `json:"load"`
 	Snapshots []protocol.Snapshot `json:"snapshots"`
-	// Processes says what became of each identity that is being watched.
+	// Processes are the watched identities and their states.
 	Processes []Process `json:"processes,omitempty"`
-	// Usage is what the trees of processes take that were asked for, by the last scan; it may be some seconds old.
+	// Usage is what the watched process trees use, by the last measurement, which may be some seconds old.
 	Usage []capacity.Usage `json:"usage,omitempty"`
-	// Promised is what was admitted lately that no file shows.
+	// Promised is what was admitted lately and no file shows yet.
 	Promised []Promise `json:"promised,omitempty"`
-	// Doubt counts what speaks against our own eyes at this look: 0 nothing, 1 a look that came late or files that could
-	// not be read, 2 both.
+	// Doubt counts the reasons to mistrust this scan: 0 none; 1 it came late, or files could not be read; 2 both.
 	Doubt int `json:"doubt,omitempty"`
-	// Incidents are the heads of the incident ledger: what the human was told already.
+	// Incidents are the heads of the incidents: what the user was told already.
 	Incidents map[string]rules.Head `json:"incidents,omitempty"`
-	// Looked are the projects that were looked at since steward started, whether or not any protocol is spoken there;
-	// Troubles are the faults that lie outside all snapshots.
+	// Looked are the projects that were scanned since steward started, whatever protocol they speak. Troubles are the faults
+	// outside all snapshots.
 	Looked   []string  `json:"looked,omitempty"`
 	Troubles []Trouble `json:"troubles,omitempty"`
-	// Paused says why projects are only observed by a person's order.
+	// Paused says why the user has projects only observed.
 	Paused map[string]string `json:"paused,omitempty"`
-	// Once: this is the only look (steward run --once, steward plan), so nothing may stay held after it.
+	// Once: this is the only scan (steward run --once, steward plan), so nothing may stay held after it.
 	Once bool `json:"once,omitempty"`
-	// Resumed: the machine slept, or its clock was set, since the last decision. Only a loop that was running
-	// can tell; our own start is no resume.
+	// Resumed: the machine slept, or its clock was set, since the last decision. Only a running loop can tell; a start is no
+	// resume.
 	Resumed bool `json:"resumed,omitempty"`
 }
 
@@ -45,33 +42,33 @@ type View struct {
 type Process struct {
 	Identity protocol.Identity      `json:"identity"`
 	State    heartbeat.ProcessState `json:"state"`
-	// Claimed: it was found under a pid that only a file names. One that nobody carries has the pid alone.
+	// Claimed: it was found under a pid that only a file names. A pid without a process has the number alone.
 	Claimed bool `json:"claimed,omitempty"`
 }
 
-// Plan is all that a decision asks for.
+// Plan is everything that a decision asks for.
 type Plan struct {
 	Changes []protocol.Change `json:"changes"`
 	Alerts  []rules.Alert     `json:"alerts"`
-	// Remarks are to be said aloud once, by whoever can.
+	// Remarks are to be said aloud once, if a voice is available.
 	Remarks []rules.Remark `json:"remarks,omitempty"`
-	// Ends are the hung agents whose processes are to be ended: as long as they hang, however often it was asked.
+	// Ends are the hung agents whose processes are to be ended. They are listed as long as they hang.
 	Ends   []End  `json:"ends,omitempty"`
 	Memory Memory `json:"-"`
 	// Wake is the next moment at which the same files would lead to another decision; zero if never.
 	Wake time.Time `json:"wake,omitzero"`
-	// Looks says per project when it must be looked at again at the latest: silence grows only while somebody
-	// looks, so deciding anew on the same files would not do.
+	// Looks says when each project must be scanned again at the latest: silence grows only while steward scans, so that
+	// another decision on the same files would not do.
 	Looks map[string]time.Time `json:"looks,omitempty"`
 	// Tasks, Agents and Locks are the verdicts behind the changes, for the status page and explain.
 	Tasks  Book[TaskVerdict]           `json:"-"`
 	Agents Book[heartbeat.Verdict]     `json:"-"`
 	Locks  Book[heartbeat.LockVerdict] `json:"-"`
-	// Open: a task is neither ended nor lost.
+	// Open: a task has neither ended nor been lost.
 	Open bool `json:"-"`
-	// Claims is the work that has room, or was promised it.
+	// Claims are the tasks that have room, or were promised it.
 	Claims []capacity.Claim `json:"-"`
-	// Waiting are the changes that would be made if steward might: where it only observes, is paused, or yields.
+	// Waiting are the changes that are not made because steward only observes, is paused, or yields.
 	Waiting []protocol.Change `json:"-"`
 }
 
@@ -83,17 +80,18 @@ type TaskVerdict struct {
 	State  protocol.TaskState `json:"state"`
 	Reason protocol.Reason    `json:"reason"`
 	Why    string             `json:"why"`
-	// NotBefore is when it is due, for one that waits.
+	// NotBefore is when a waiting task is due.
 	NotBefore time.Time `json:"not_before,omitzero"`
 }
 
 // Config holds the settings of the loop and of all policies.
 type Config struct {
-	// LookEvery is the interval of full looks.
+	// LookEvery is the interval of full scans.
 	LookEvery time.Duration
 	// Human is the name used when addressing the person.
 	Human string
-	// FaultAfter is how long a fault must stay until it is an incident. Progress is how much of tasks' progress is spoken.
+	// FaultAfter is how long a fault must last until it is an incident. Progress is how much of the progress of tasks is
+	// spoken.
 	FaultAfter time.Duration
 	Progress   rules.Progress
 
@@ -104,43 +102,43 @@ type Config struct {
 	Retry     rules.RetryConfig
 }
 
-// LookUnwatched is the interval of full looks at a project whose folders cannot be watched: a request must be seen in good
-// time before it counts as too late to hold (Tasks.Judge).
+// LookUnwatched is the interval of full scans of a project whose folders cannot be watched: steward must see a request
+// before it is too old to be held (Tasks.Judge).
 func (c Config) LookUnwatched() time.Duration {
 	return min(c.LookEvery, max(c.Tasks.Judge/2, leastUnwatched))
 }
 
-// leastUnwatched bounds what looking costs where nothing says when to look.
+// leastUnwatched bounds the cost of scanning without events.
 const leastUnwatched = 500 * time.Millisecond
 
 // TaskConfig holds what is decided about tasks outside the retry rules.
 type TaskConfig struct {
-	// Timeout serves tasks that name none; MaxTimeout caps all (protocol 000: 300 s, 3600 s).
+	// Timeout applies to tasks that state none; MaxTimeout caps all (protocol 000: 300 s, 3600 s).
 	Timeout    time.Duration `toml:"timeout"`
 	MaxTimeout time.Duration `toml:"max_timeout"`
 	// Settle is how long a client's own `deferred` result stays readable before it is lifted.
 	Settle time.Duration `toml:"settle"`
 	// Judge is how long after its appearance a request may still be held.
 	Judge time.Duration `toml:"judge"`
-	// Presume is how long a request must lie visible to a live agent that never names its tasks until it
-	// counts as taken, and how long a named task must be unnamed until it counts as dropped.
+	// Presume is how long a request must lie visible to a live agent that never names its tasks until it counts as taken,
+	// and how long a task must no longer be named until it counts as dropped.
 	Presume time.Duration `toml:"presume"`
-	// Lease is how long a hold lasts unless the living daemon renews it.
+	// Lease is how long a hold lasts unless the daemon renews it.
 	Lease time.Duration `toml:"lease"`
 	// LogAfter is how long the client has to log an event before steward does.
 	LogAfter time.Duration `toml:"log_after"`
-	// RetriesPerHour bounds what the rules may spend in one project.
+	// RetriesPerHour bounds the retries by rule in one project.
 	RetriesPerHour int `toml:"retries_per_hour"`
 	// History is how long an ended task stays listed and may still be judged.
 	History time.Duration `toml:"history"`
 }
 
-// Promise is what was admitted by a word of ours that no file shows yet.
+// Promise is an admission that no file shows yet.
 type Promise struct {
-	Subject protocol.Subject `json:"subject"` // the task; of what is none, the machine's
+	Subject protocol.Subject `json:"subject"` // the task; the machine for work that is no task
 	At      time.Time        `json:"at"`
 }
 
-// UsageEvery is how often all processes are looked through while some of them are known to be agents. Asked earlier, the
-// gauge would answer with its last scan, and the next one would come late.
+// UsageEvery is the interval at which all processes are measured while some of them are known to be agents. Asked earlier,
+// the gauge answers with its last measurement.
 const UsageEvery = 2 * time.Second
