@@ -1,7 +1,7 @@
 # steward: build, try, test, measure. `make help` lists the targets.
 
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(shell sh packaging/version.sh)
 LDFLAGS  = -s -w -buildid= -X main.release=$(VERSION)
 DIR     ?= .
 # Nothing that steward talks to needs HTTP/2, which would be half a megabyte and a part of every start.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes everything that a release consists of, and prints one line for each file. The same commit gives the same bytes,
 # wherever and whenever it is run. Needs Go, git, GNU tar and gzip. The environment may say:
-#   VERSION            what is built (default: git describe)
+#   VERSION            what is built (default: what packaging/version.sh prints)
 #   SOURCE_DATE_EPOCH  its time (default: the commit's)
 #   OUT                where to (default: dist), from the repository's root
 #   PLATFORMS          e.g. "linux/amd64 darwin/arm64" (default: this machine's), or "all", which also writes the Homebrew formula
@@ -9,7 +9,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 everything="linux/amd64 linux/arm64 darwin/amd64 darwin/arm64"
-: "${VERSION:=$(git describe --tags --always --dirty)}" "${OUT:=dist}" "${PLATFORMS:=$(go env GOOS)/$(go env GOARCH)}" "${FORMATS:=tar deb rpm sbom}"
+: "${VERSION:=$(sh packaging/version.sh)}" "${OUT:=dist}" "${PLATFORMS:=$(go env GOOS)/$(go env GOARCH)}" "${FORMATS:=tar deb rpm sbom}"
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
 [ "$PLATFORMS" != all ] || PLATFORMS=$everything
 # only WHAT ALLOWED VALUES…: ends with a message at a value that is not allowed.

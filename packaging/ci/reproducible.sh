@@ -3,7 +3,7 @@
 # surroundings, and compares the bytes. The second build compiles everything anew.
 set -eu
 cd "$(dirname "$0")/../.."
-: "${VERSION:=$(git describe --tags --always --dirty)}" "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
+: "${VERSION:=$(sh packaging/version.sh)}" "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
 export VERSION SOURCE_DATE_EPOCH PLATFORMS=linux/amd64
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
