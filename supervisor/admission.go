@@ -11,15 +11,15 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// Admission is what a program asks that is about to start work by itself: a worker before it claims a task, or a
-// command that comes in through steward.
+// Admission is the question of a program that is about to start work by itself: a worker before it claims a task, or a
+// command that is started through steward.
 type Admission struct {
 	Project  string         // its folder; "" when it belongs to none
 	Task     string         // "" when it is no task
 	Throttle protocol.Share // the highest used share that it allows; unknown: the configured threshold
 	Person   bool           // a person at a terminal starts it
-	Look     bool           // nothing is to be started: the question is only how things stand
-	// Who and PID tell people who waits: the agent that is to be started, and the process that asks.
+	Look     bool           // only a question about the present state; nothing will be started
+	// Who and PID show people what waits: the agent to be started, and the process that asks.
 	Who string
 	PID int
 }
@@ -28,13 +28,13 @@ type Admission struct {
 type Admitted struct {
 	Admit      bool
 	Known      bool // false for a task that the loop has not judged yet: ask again
-	Supervised bool // the project is one of those that are looked after
+	Supervised bool // the project is supervised
 	Why        string
 	RetryAfter time.Duration
-	Gate       protocol.Gate // what is too full; zero when nothing is
+	Gate       protocol.Gate // the dimension that is too full; zero if none is
 }
 
-// Admissions admits what starts by itself, and remembers it until the readings show it. Its methods may be called from
+// Admissions admits work that starts by itself, and remembers it until the readings show it. Its methods may be called from
 // several goroutines.
 type Admissions struct {
 	Picture func() *State
@@ -44,11 +44,11 @@ type Admissions struct {
 	asking []Asker
 }
 
-// settled is how long what was admitted counts beside the readings: until then these may not show it in full.
+// settled is how long an admission counts beside the readings: until then they may not show it in full.
 const settled = 10 * time.Second
 
-// Ask says whether there is room now, by the load of the last sample and what was admitted since. It is nil before the first
-// state.
+// Ask says whether there is room now, by the load of the last sample and what was admitted since. It answers nil before the
+// first state.
 func (a *Admissions) Ask(q Admission, now time.Time) *Admitted {
 	p := a.Picture()
 	if p == nil {
@@ -65,14 +65,14 @@ func (a *Admissions) Ask(q Admission, now time.Time) *Admitted {
 	return &answer
 }
 
-// Promised lists what was admitted lately, for the loop.
+// Promised lists recent admissions for the loop.
 func (a *Admissions) Promised(now time.Time) []decide.Promise {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lately(now)
 }
 
-// lately lists what was admitted a moment ago.
+// lately lists recent admissions.
 func (a *Admissions) lately(now time.Time) []decide.Promise {
 	a.let = slices.DeleteFunc(a.let, func(l decide.Promise) bool {
 		age := now.Sub(l.At)
@@ -81,7 +81,7 @@ func (a *Admissions) lately(now time.Time) []decide.Promise {
 	return slices.Clone(a.let)
 }
 
-// admit judges by this state, and by what was admitted since; it also gives what was asked for.
+// admit judges by this state and by what was admitted since; it also gives what was asked for.
 func (p *State) admit(q Admission, lately []decide.Promise, now time.Time) (Admitted, protocol.Subject) {
 	answer := Admitted{Known: true, Supervised: p.Supervises(q.Project)}
 	subject := protocol.Subject{Kind: protocol.KindMachine, ID: decide.AdmissionID}
@@ -120,13 +120,13 @@ func (p *State) admit(q Admission, lately []decide.Promise, now time.Time) (Admi
 	return answer, subject
 }
 
-// promised reports whether a task holds a claim that steward gave it, and that has not lapsed.
+// promised reports whether a task holds a reservation from steward that has not lapsed.
 func (p *State) promised(task protocol.Subject, now time.Time) bool {
 	given := p.Plan.Memory.Tasks.Of(task).Admitted
 	return !given.IsZero() && now.Sub(given) < p.Config.Capacity.ClaimLapses
 }
 
-// claimsBut lists what has room besides the one that asks, with what was admitted by the last moment.
+// claimsBut lists the reservations except the one that asks, including admissions up to this moment.
 func (p *State) claimsBut(asks protocol.Subject, lately []decide.Promise) []capacity.Claim {
 	var list []capacity.Claim
 	for _, c := range p.Plan.Claims {
@@ -143,7 +143,7 @@ func (p *State) claimsBut(asks protocol.Subject, lately []decide.Promise) []capa
 		case at < 0:
 			list = append(list, capacity.Claim{Subject: l.Subject, Since: l.At})
 		case l.At.After(list[at].Since):
-			list[at].Since = l.At // it had lapsed, and is claimed anew
+			list[at].Since = l.At // it had lapsed, and is reserved again
 		}
 	}
 	return list
@@ -187,7 +187,7 @@ func (p *State) find(folder, id string) (*protocol.Task, protocol.Subject) {
 	return nil, protocol.Subject{}
 }
 
-// sameFolder reports whether two paths lead to the same folder, be it through links.
+// sameFolder reports whether two paths lead to the same folder, links included.
 func sameFolder(a, b string) bool {
 	if filepath.Clean(a) == filepath.Clean(b) {
 		return true

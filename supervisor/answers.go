@@ -8,11 +8,11 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// NoSteering says why an answer that stops a task, or changes its requirements, is refused.
+// NoSteering says why an answer is refused that stops a task or changes its requirements.
 const NoSteering = "the agent cannot be told to stop or given other requirements by this answer (--stop, --requirement)"
 
-// translateAnswer turns a human's answer into changes: the protocol's own reply, and another run if that was chosen.
-// Nil changes without an error: the subject is not in this snapshot.
+// translateAnswer turns a person's answer into changes: the protocol's own reply, and another run if the person chose that.
+// Nil changes without an error mean that the subject is not in this snapshot.
 func (s *loop) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.Change, error) {
 	change := protocol.Change{Verb: protocol.VerbAnswer, Reason: protocol.ReasonOperator, Answer: c.Answer,
 		Why: fmt.Sprintf("%s answered: %s", c.Answer.By, decide.Clip(c.Answer.Label, decide.MaxSummary))}
@@ -23,7 +23,7 @@ func (s *loop) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.C
 				return []protocol.Change{}, fmt.Errorf("%s %s: %w: %s; protocol %s has no such message", c.Verb, change.Subject, ErrRefused, NoSteering, snap.Protocol)
 			}
 			change.Ref, change.Agent = p.Ref, p.Agent
-			return []protocol.Change{change}, acts(c, snap, change.Subject) // a yielding adapter writes what a human wishes
+			return []protocol.Change{change}, acts(c, snap, change.Subject) // an adapter that yields to another program still writes what a person orders
 		}
 	}
 	for i := range snap.Tasks {
@@ -31,7 +31,7 @@ func (s *loop) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.C
 		if change.Subject = snap.Subject(protocol.KindTask, t.ID); c.Subject.Matches(change.Subject) {
 			change.Ref, change.Agent = t.Ref, t.Agent
 			if t.Outcome != nil {
-				change.Ref = t.Outcome.Ref // what a human decides about is how it ended
+				change.Ref = t.Outcome.Ref // the person decides about the way it ended
 			}
 			return s.answerTask(c, snap, t, change)
 		}
@@ -44,10 +44,10 @@ func (s *loop) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.C
 	return nil, nil
 }
 
-// answerTask has the decision written beside the task, where the protocol has a place for it, and the task issued again.
+// answerTask writes the decision beside the task, where the protocol has a place for it, and issues the task again.
 func (s *loop) answerTask(c Command, snap *protocol.Snapshot, t *protocol.Task, change protocol.Change) ([]protocol.Change, error) {
 	changes := []protocol.Change{}
-	// What failed without a result of its own was asked about with the time of that failure behind its sum.
+	// A task that failed without a result of its own was asked about with the time of that failure after its sum.
 	if c.Saw != "" && t.Outcome != nil && t.Outcome.Ref.Sum != c.Saw && !strings.HasPrefix(c.Saw, t.Outcome.Ref.Sum+" ") {
 		return changes, fmt.Errorf("%s %s: %w: its result is no longer the one that was asked about", c.Verb, change.Subject, ErrRefused)
 	}
@@ -55,10 +55,10 @@ func (s *loop) answerTask(c Command, snap *protocol.Snapshot, t *protocol.Task, 
 		if c.Answer.Option == decide.OptionRetry || c.Answer.Option == decide.OptionComplete {
 			return changes, err
 		}
-		return changes, nil // to leave it as it is needs no leave to write
+		return changes, nil // leaving it as it is writes nothing
 	}
 	if t.Answers {
-		if c.Try && c.Answer.Option == decide.OptionRetry { // later it may be in hand again by this very answer
+		if c.Try && c.Answer.Option == decide.OptionRetry { // later this answer itself may have issued it again
 			if _, err := s.translateOne(Command{Verb: "retry"}, snap, change.Subject); err != nil {
 				return changes, err
 			}
@@ -100,8 +100,8 @@ func (s *loop) answerDeath(c Command, snap *protocol.Snapshot, agent protocol.Su
 	return changes, nil
 }
 
-// answerNobody judges an answer about what no snapshot shows any more. Where it only settles an incident, nobody need
-// be there to read it; and what nobody has looked at yet may still come to light.
+// answerNobody judges an answer about a subject that no snapshot shows any more. An answer that only settles an incident
+// needs no reader; a subject in a project that was not scanned yet may still appear.
 func (s *loop) answerNobody(c Command) error {
 	if d := s.projects[c.Subject.Project]; d != nil && d.scannedAt.IsZero() {
 		return fmt.Errorf("answer %s: the project %s has not been looked at yet", c.Subject.ID, c.Subject.Project)
@@ -115,7 +115,7 @@ func (s *loop) answerNobody(c Command) error {
 	return fmt.Errorf("answer %q: %w", c.Subject.ID, ErrNoSubject)
 }
 
-// mayWrite refuses where steward only observes, or yields to somebody.
+// mayWrite refuses where steward only observes, or yields to another program.
 func (s *loop) mayWrite(c Command, snap *protocol.Snapshot, subject protocol.Subject) error {
 	if err := acts(c, snap, subject); err != nil {
 		return err

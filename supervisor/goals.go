@@ -11,7 +11,7 @@ import (
 // Goal is one of the document's success metrics against its target.
 type Goal struct {
 	Name   string   `json:"name"`
-	Value  *float64 `json:"value"` // null: nothing to judge by yet
+	Value  *float64 `json:"value"` // null: no data yet
 	Target string   `json:"target"`
 	OK     bool     `json:"ok"`
 	Note   string   `json:"note,omitempty"`

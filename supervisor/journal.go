@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Entry is one line of the journal: what was seen, decided or done, and why.
+// Entry is one line of the journal: an observation, a decision or a change, and its reason.
 type Entry struct {
 	At       time.Time        `json:"at"`
 	Kind     string           `json:"kind"` // change, verdict, alert, resolve, note
@@ -43,10 +43,10 @@ type Journal struct {
 	file *os.File
 	size int64
 	most int64 // bytes per file
-	// again is the size from which on a rotation that failed is tried again.
+	// again is the size at which a failed rotation is tried again.
 	again  int64
 	closed bool // by Close
-	// followers get every entry as it is written; one that does not keep up loses entries, not the writer time.
+	// followers get every entry as it is written. A slow follower loses entries; it does not delay the writer.
 	followers map[chan Entry]bool
 }
 
@@ -56,10 +56,10 @@ func OpenJournal(path string) (*Journal, error) {
 	return j, j.open()
 }
 
-// JournalAt is a journal for reading alone: nothing is opened or created.
+// JournalAt is a journal for reading alone: it opens and creates nothing.
 func JournalAt(path string) *Journal { return &Journal{path: path, closed: true} }
 
-// open continues the file.
+// open opens the file to append to it.
 func (j *Journal) open() error {
 	f, size, err := openJournalFile(j.path)
 	if err != nil {
@@ -69,8 +69,8 @@ func (j *Journal) open() error {
 	return nil
 }
 
-// openJournalFile opens a file for appending. A line that a crash tore is ended first, so that the next entry does not
-// become part of it.
+// openJournalFile opens a file for appending. It ends a line that a crash cut off, so that the next entry does not become
+// part of it.
 func openJournalFile(path string) (*os.File, int64, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -125,7 +125,7 @@ func (j *Journal) Write(e Entry) error {
 	return errors.Join(rotated, err)
 }
 
-// takeBack removes the part of a line that a full disk had room for, or the next line would become part of it.
+// takeBack removes the part of a line that fitted on a full disk, so that the next line does not become part of it.
 func (j *Journal) takeBack(n int) error {
 	if n == 0 {
 		return nil
@@ -140,8 +140,8 @@ func (j *Journal) takeBack(n int) error {
 	return err
 }
 
-// rotate starts a new file. The new file is open before any old one is moved: without a descriptor for it, or where the old
-// ones cannot be moved, the journal grows on, and the next try comes after another tenth of its size.
+// rotate starts a new file. It opens the new file before it moves any old one: without a descriptor, or if the old files
+// cannot be moved, the journal keeps growing, and rotate is tried again after another tenth of its size.
 func (j *Journal) rotate() error {
 	j.again = j.size + j.most/10
 	next := j.path + ".next"
@@ -158,8 +158,8 @@ func (j *Journal) rotate() error {
 	return nil
 }
 
-// shift gives each file the next number; the last one goes. Where the file that is written is not there any more, the others
-// keep their numbers.
+// shift gives each file the next number and drops the last one. If the current file is missing, the others keep their
+// numbers.
 func (j *Journal) shift() error {
 	if _, err := os.Lstat(j.path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -172,7 +172,7 @@ func (j *Journal) shift() error {
 	return nil
 }
 
-// numbered is the name of the i-th newest file; 0 is the one that is written.
+// numbered is the name of the i-th newest file; 0 is the current one.
 func (j *Journal) numbered(i int) string {
 	if i == 0 {
 		return j.path
@@ -180,7 +180,7 @@ func (j *Journal) numbered(i int) string {
 	return fmt.Sprintf("%s.%d", j.path, i)
 }
 
-// Follow gives every entry written from now on, until stop is called.
+// Follow gives every entry that is written from now on, until stop is called.
 func (j *Journal) Follow() (entries <-chan Entry, stop func()) {
 	c := make(chan Entry, 256)
 	j.mu.Lock()
@@ -193,12 +193,12 @@ func (j *Journal) Follow() (entries <-chan Entry, stop func()) {
 	}
 }
 
-// Read gives the last n entries that match, oldest first. Lines that a crash tore are passed over.
+// Read gives the last n entries that match, oldest first. It skips lines that a crash cut off.
 func (j *Journal) Read(n int, match func(*Entry) bool) ([]Entry, error) {
 	return ReadJournal(j.path, n, match)
 }
 
-// ReadJournal reads a journal that nobody need have open.
+// ReadJournal reads a journal that no process needs to have open.
 func ReadJournal(path string, n int, match func(*Entry) bool) ([]Entry, error) {
 	j := &Journal{path: path}
 	var found []Entry

@@ -7,14 +7,15 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// keepAt is how old a heartbeat must be for steward to write it anew. The next look may be as far away as a full one, but
-// no beat of our own is to bring on the next.
+// keepAt is how old a heartbeat must be for steward to write it again. The next full scan may be far away, but a heartbeat
+// that steward writes must not cause the next scan.
 func (s *loop) keepAt(protocolName string, a *protocol.Agent) time.Duration {
 	pace := s.cfg.Heartbeat.Of(protocolName, a).Pace()
 	return max(pace-s.cfg.LookEvery, pace/2)
 }
 
-// toKeep lists the agents to beat for, by protocol: those whose process is known to live and that leave it to steward.
+// toKeep lists by protocol the agents that steward writes heartbeats for: those that leave it to steward and whose process
+// is known to live.
 func (s *loop) toKeep(d *projectState, now time.Time) map[string]map[string]time.Duration {
 	var keep map[string]map[string]time.Duration
 	for i := range d.snapshots {
@@ -44,7 +45,7 @@ func upFor(a *protocol.Agent, now time.Time) time.Duration {
 	return max(0, now.Sub(a.Registered))
 }
 
-// keep beats for agents.
+// keep writes the heartbeats of agents.
 func (l *scanner) keep(agents map[string]map[string]time.Duration, r *report) {
 	if len(agents) == 0 {
 		return
@@ -52,7 +53,7 @@ func (l *scanner) keep(agents map[string]map[string]time.Duration, r *report) {
 	defer l.guard("keep heartbeats", r)
 	for _, name := range l.names() {
 		if s := l.protocols[name]; s.Keep != nil && s.acts() && len(agents[name]) > 0 {
-			_ = s.Keep(agents[name], l.now()) // a failure shows as silence, and is tried again at the next look
+			_ = s.Keep(agents[name], l.now()) // a failure shows as silence, and is retried at the next scan
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 const namespace = "steward"
 
-// Metrics counts what the loop does. What merely stands in the last State is not counted but read at each
-// scrape (see Serve), so that an idle loop pays nothing for it. A nil *Metrics does nothing.
+// Metrics counts what the loop does. Values of the last State are not counted but read at each scrape (see Serve), so that
+// they cost an idle loop nothing. A nil *Metrics does nothing.
 type Metrics struct {
 	changes    *prometheus.CounterVec
 	looks      prometheus.Histogram
@@ -30,7 +30,7 @@ type Metrics struct {
 	gauges     *gauges
 }
 
-// NewMetrics makes the metrics and registers them. It panics when reg has metrics of these names already.
+// NewMetrics makes the metrics and registers them. It panics if reg has metrics of these names already.
 func NewMetrics(reg prometheus.Registerer, version string) *Metrics {
 	m := &Metrics{
 		changes:   counter("changes_total", "Changes to project files that were carried out.", "verb", "reason"),
@@ -59,8 +59,8 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}
 }
 
-// Serve sets where the gauges are read from at each scrape: the last State (nil before the first look) and the
-// heads of the incident ledger. Both are called from the goroutine of the scrape.
+// Serve sets the sources of the gauges for each scrape: the last State (nil before the first scan) and the heads of the
+// incidents. Both are called from the goroutine of the scrape.
 func (m *Metrics) Serve(picture func() *State, incidents func() map[string]rules.Head) {
 	if m == nil {
 		return
@@ -70,7 +70,7 @@ func (m *Metrics) Serve(picture func() *State, incidents func() map[string]rules
 	m.gauges.picture, m.gauges.incidents = picture, incidents
 }
 
-// Watches sets where the number of watched folders is read from; without it the metric is absent.
+// Watches sets the source of the number of watched folders; without it the metric is absent.
 func (m *Metrics) Watches(n func() int) {
 	if m == nil {
 		return
@@ -80,14 +80,14 @@ func (m *Metrics) Watches(n func() int) {
 	m.gauges.watches = n
 }
 
-// Delivered counts an attempt to reach the human. A channel or result outside the known ones counts as "other".
+// Delivered counts an attempt to reach the user. A channel or result outside the known ones counts as "other".
 func (m *Metrics) Delivered(channel, result string) {
 	if m != nil {
 		m.deliveries.WithLabelValues(among(channel, channels), among(result, deliveryResults)).Inc()
 	}
 }
 
-// The closed label sets of deliveries. A channel's own word of success may be anything, so the rest is "other".
+// The closed label sets of deliveries. A channel may report success in any word; unknown words count as "other".
 var (
 	channels        = []string{escalate.ChannelDesktop, escalate.ChannelSpeech, escalate.ChannelNtfy, escalate.ChannelCommand, "none"}
 	deliveryResults = []string{"shown", "spoken", "sent", "pushed", "taken", escalate.ResultDelivered, escalate.ResultFailed, escalate.ResultTimeout,
@@ -119,20 +119,20 @@ func (m *Metrics) overflow() {
 	}
 }
 
-// change counts a change that was carried out; one that failed changed nothing.
+// change counts an applied change. A failed one changed nothing.
 func (m *Metrics) change(c protocol.Change, err error) {
 	if m != nil && err == nil {
 		m.changes.WithLabelValues(string(c.Verb), string(c.Reason)).Inc()
 	}
 }
 
-// observe finds the beats and results that one decision has taken note of.
+// observe counts the heartbeats and results that one decision noticed.
 func (m *Metrics) observe(old, next decide.Memory) {
 	if m == nil {
 		return
 	}
 	for subject, turn := range next.Agents.Since(old.Agents) {
-		a, before := turn.Is, 1 // the gap before the first beat began before anybody looked
+		a, before := turn.Is, 1 // the gap before the first heartbeat began before the first scan
 		if turn.Was != nil {
 			before = max(before, turn.Was.Beats)
 		}
@@ -146,13 +146,13 @@ func (m *Metrics) observe(old, next decide.Memory) {
 			continue
 		}
 		m.results.WithLabelValues(subject.Protocol, t.Counted).Inc()
-		if t.Latency > 0 { // else the request does not say when it was made
+		if t.Latency > 0 { // the request may not state its creation time
 			m.latency.WithLabelValues(subject.Protocol).Observe(t.Latency.Seconds())
 		}
 	}
 }
 
-// gauges is the Collector of what is true at the moment of a scrape.
+// gauges collects what is true at the moment of a scrape.
 type gauges struct {
 	version string
 
@@ -217,7 +217,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// put gives one value to the scrape.
+// put adds one value to the scrape.
 type put func(d *prometheus.Desc, v float64, labels ...string)
 
 func (g *gauges) putLoad(put put, p *State) {
@@ -228,8 +228,8 @@ func (g *gauges) putLoad(put put, p *State) {
 	}
 }
 
-// putStates counts by the Report, so that the metrics agree with the status page. Every state of a protocol that
-// is spoken stands there, also at 0: an alert rule must not see a series come and go.
+// putStates counts by the Report, so that the metrics agree with the status page. Every state of a spoken protocol is
+// present, also at 0: an alert rule must not see a series appear and vanish.
 func (g *gauges) putStates(put put, p *State) {
 	r, counts, reasons := p.Report(), map[[3]string]int{}, map[[3]string]int{}
 	for _, a := range r.Agents {
@@ -258,7 +258,7 @@ func (g *gauges) putStates(put put, p *State) {
 	}
 }
 
-// protocolsIn lists the protocols that are spoken anywhere, each once.
+// protocolsIn lists the spoken protocols, each once.
 func protocolsIn(p *State) []string {
 	var names []string
 	for i := range p.View.Snapshots {
@@ -293,7 +293,7 @@ func (g *gauges) putUptime(put put, p *State) {
 	}
 }
 
-// putMeasures leaves out what is about single agents: their names stand in files.
+// putMeasures leaves out measures of single agents: their names come from files.
 func (g *gauges) putMeasures(put put, p *State) {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]

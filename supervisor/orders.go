@@ -14,20 +14,20 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Folder says which folder a project's path leads to.
+// Folder identifies the folder that the path of a project leads to.
 type Folder struct {
 	Path          string // without symbolic links
 	Device, Inode uint64 // Inode 0: the identity is not known
 	Born          int64  // in nanoseconds; 0: the file system does not record it
 }
 
-// is reports whether both are the same folder, wherever they lie. A device number may change when the machine is restarted.
+// is reports whether both are the same folder, whatever their paths. A device number may change when the machine restarts.
 func (f Folder) is(g Folder) bool {
 	return f.Inode != 0 && f.Inode == g.Inode && f.Born == g.Born && (f.Born != 0 || f.Device == g.Device)
 }
 
-// Pause is a person's order that the project in a folder is only observed. Each is a file of its own, and its name says which
-// folder it is about: the order stands when nothing in the file can be read any more.
+// Pause is a person's order that the project in a folder is only observed. Each order is a file whose name identifies the
+// folder, so that the order holds even if the content of the file can no longer be read.
 type Pause struct {
 	Version int       `json:"version"`
 	Project string    `json:"project"` // its name when the order was given
@@ -40,22 +40,22 @@ type Pause struct {
 	problem error  // why the content cannot be used
 }
 
-// ordersVersion is the version of the files of orders.
+// ordersVersion is the version of order files.
 const ordersVersion = 1
 
-// ordersFolder lies in the state folder.
+// ordersFolder is the folder of the orders in the state folder.
 const ordersFolder = "orders"
 
-// maxOrder bounds the file of one order.
+// maxOrder is the largest order file.
 const maxOrder = 1 << 20
 
-// Orders are the orders of people that outlast every run. The zero Orders keep them in memory only.
+// Orders are the orders of people that outlast every run. The zero Orders keeps them in memory only.
 type Orders struct {
 	root   *jsonfile.Root
 	pauses []Pause
 }
 
-// OpenOrders reads the orders in the state folder. An order whose file cannot be used is in force all the same; a folder
+// OpenOrders reads the orders in the state folder. An order whose file cannot be used is in force all the same. A folder
 // that cannot be listed is an error, because it may hold orders.
 func OpenOrders(state *jsonfile.Root) (*Orders, error) {
 	o := &Orders{root: state}
@@ -93,7 +93,7 @@ func (o *Orders) read(p Pause) Pause {
 	return content
 }
 
-// pauseNamed reads what the name of an order's file says: "pause-", the sum of the folder's path, device, inode and birth.
+// pauseNamed parses the name of an order's file: "pause-", the sum of the folder's path, device, inode and birth.
 func pauseNamed(name string) (Pause, bool) {
 	var sum string
 	p := Pause{file: name}
@@ -113,9 +113,8 @@ func (p *Pause) pathSum() string { return p.file[len("pause-"):][:16] }
 
 func pathSum(path string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(path)))[:16] }
 
-// about lists the orders about a folder: those that name this very folder, then those about its path, unless the folder that
-// such an order names is another of those looked after. An order that was given before the folder was found has the path as
-// it is configured.
+// about lists the orders about a folder: those that name this folder, then those that name its path, unless the folder of
+// such an order is another supervised one. An order that was given before the folder existed has the configured path.
 func (o *Orders) about(f Folder, configured string, others []Folder) []Pause {
 	var same, here []Pause
 	for _, p := range o.pauses {
@@ -131,7 +130,7 @@ func (o *Orders) about(f Folder, configured string, others []Folder) []Pause {
 	return append(same, here...)
 }
 
-// pause records an order, durably.
+// pause records an order durably.
 func (o *Orders) pause(p Pause, f Folder) (Pause, error) {
 	p.Version, p.Folder, p.folder, p.problem = ordersVersion, f.Path, f, nil
 	p.file = fileOfPause(pathSum(f.Path), f)
@@ -159,7 +158,7 @@ func (o *Orders) write(p Pause) error {
 	return err
 }
 
-// resume takes an order back.
+// resume removes an order.
 func (o *Orders) resume(p Pause) error {
 	if o.root != nil {
 		if err := o.root.Remove(path.Join(ordersFolder, p.file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -174,7 +173,7 @@ func (o *Orders) drop(file string) {
 	o.pauses = slices.DeleteFunc(o.pauses, func(p Pause) bool { return p.file == file })
 }
 
-// follow has an order go with its folder, whose path or identity the order does not know yet.
+// follow updates an order with the path or identity of its folder that the order does not know yet.
 func (o *Orders) follow(p Pause, f Folder) error {
 	moved := p.folder.is(f) && p.pathSum() != pathSum(f.Path)
 	found := p.folder.Inode == 0 && f.Inode != 0

@@ -129,9 +129,9 @@ func (s *loop) followLocks(d *projectState, wanted map[protocol.Identity]heartbe
 	}
 }
 
-// toEnd lists what is still to be ended of the plan: each hanging once. What was ended is kept in mind until the agent was
-// judged anew, or is forgotten; a decision that lacks its project says nothing of it. A steward that starts in between
-// orders it again: what has ended meanwhile it finds gone.
+// toEnd lists the processes of the plan that are still to be ended, once per hang. An end is remembered until the agent is
+// judged again or forgotten; a decision without its project says nothing about it. A steward that starts in between orders
+// the end again, and finds the ended processes gone.
 func (s *loop) toEnd(plan decide.Plan) []decide.End {
 	for subject, since := range s.ended {
 		v, judged := plan.Agents.Find(subject)
@@ -146,7 +146,7 @@ func (s *loop) toEnd(plan decide.Plan) []decide.End {
 	})
 }
 
-// endHung has the processes ended that were asked for, and notes each before. The memory is on disk by then.
+// endHung has the hung processes ended, and notes each end first. The memory is on disk by then.
 func (s *loop) endHung(list []decide.End) {
 	for _, e := range list {
 		if s.ended == nil {

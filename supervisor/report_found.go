@@ -33,7 +33,7 @@ type FindingReport struct {
 	Path     string            `json:"path,omitempty"` // the file that shows it, relative to the project
 }
 
-// RepairReport is a change that steward would make if it might, and what keeps it from making it.
+// RepairReport is a change that steward would make if it were allowed to, and what prevents it.
 type RepairReport struct {
 	Protocol string        `json:"protocol"`
 	Verb     protocol.Verb `json:"verb"`
@@ -88,8 +88,7 @@ func (p *State) judged(s *protocol.Snapshot) (list []FindingReport) {
 	return list
 }
 
-// found adds what one snapshot says beside agents, tasks and locks, and the findings that its verdicts lead to: the
-// gravest findings first.
+// found adds the findings of one snapshot and those that follow from its verdicts, the gravest first.
 func (r *ProjectReport) found(s *protocol.Snapshot, judged []FindingReport) {
 	r.Findings = append(r.Findings, judged...)
 	r.Faults = append(r.Faults, s.Faults...)
@@ -102,7 +101,7 @@ func (r *ProjectReport) found(s *protocol.Snapshot, judged []FindingReport) {
 	}
 }
 
-// repairs lists what waits for a word of the operator, or for somebody else to finish.
+// repairs lists the changes that wait for the operator, or for another program to finish.
 func (p *State) repairs(d ProjectStatus) []RepairReport {
 	list := []RepairReport{}
 	for _, c := range p.Plan.Waiting {
@@ -125,26 +124,26 @@ func (p *State) waitsFor(d ProjectStatus, protocolName string) string {
 	return "[project.mode] " + protocolName + ` = "act"`
 }
 
-// Promised are used shares, null when unknown.
+// Promised are used shares, null if unknown.
 type Promised struct {
 	CPU    protocol.Share `json:"cpu"`
 	Memory protocol.Share `json:"memory"`
 }
 
-// ClaimReport is work that was admitted and has not ended, with what it is expected to take.
+// ClaimReport is work that was admitted and has not ended, with what it is expected to use.
 type ClaimReport struct {
 	Subject     string     `json:"subject"`
 	Since       time.Time  `json:"since"`
-	Taken       *time.Time `json:"taken"` // null while nobody has it in hand
+	Taken       *time.Time `json:"taken"` // null until an agent takes it
 	Cores       float64    `json:"cores"`
 	MemoryBytes uint64     `json:"memory_bytes"`
-	Learnt      bool       `json:"learnt"` // from work of its kind; else it is assumed
-	// The measured ones are absent where the processes of the work cannot be told from others.
+	Learnt      bool       `json:"learnt"` // from work of its kind; otherwise assumed
+	// The measured values are absent where the processes of the work cannot be told from others.
 	MeasuredCores  *float64 `json:"measured_cores,omitempty"`
 	MeasuredMemory *uint64  `json:"measured_memory_bytes,omitempty"`
 }
 
-// Claims lists what has room or was promised it, and how full the machine is with that.
+// Claims lists the reservations, and how full the machine is with them.
 func (p *State) Claims() ([]ClaimReport, Promised) {
 	list := []ClaimReport{}
 	entries, cpu, memory := capacity.Statement(p.Plan.Claims, p.View.Load, p.Plan.Memory.Gate, p.View.Now, p.Config.Capacity)

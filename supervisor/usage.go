@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// survey finds out what the agents' processes take, when that is due.
+// survey measures the usage of the agents' processes when that is due.
 func (s *loop) survey(now time.Time) {
 	if since := now.Sub(s.surveyed); since >= 0 && since < decide.UsageEvery {
 		return
@@ -20,8 +20,8 @@ func (s *loop) survey(now time.Time) {
 	}
 }
 
-// nameConsumers finds the largest consumers for the notices while a task is open: claims may shut the gate long before the
-// readings come near the limit, where they are named anyway.
+// nameConsumers finds the largest consumers for the notices while a task is open: reservations may shut the gate long before
+// the readings come near the limit, where the gauge names consumers anyway.
 func (s *loop) nameConsumers() {
 	if len(s.load.Consumers) > 0 || s.load.At.IsZero() {
 		return
@@ -35,7 +35,7 @@ func (s *loop) nameConsumers() {
 	}
 }
 
-// attribute names the agents whose processes are among the largest consumers.
+// attribute names the agents of the largest consumers.
 func (s *loop) attribute() {
 	for i := range s.load.Consumers {
 		if c := &s.load.Consumers[i]; c.Root > 0 {
@@ -44,7 +44,7 @@ func (s *loop) attribute() {
 	}
 }
 
-// agentOf finds whose process bears the number; "" when nobody's does.
+// agentOf is the agent of a process; "" if it belongs to none.
 func (s *loop) agentOf(pid int) string {
 	for _, name := range s.names() {
 		for i := range s.projects[name].snapshots {
@@ -66,7 +66,7 @@ func (s *loop) agentOf(pid int) string {
 	return ""
 }
 
-// roots are the processes below which agents and their work are found, each once, in a fixed order.
+// roots are the processes below which agents and their work run, each once, in a fixed order.
 func (s *loop) roots() []protocol.Identity {
 	list := slices.Collect(s.known)
 	slices.SortFunc(list, func(a, b protocol.Identity) int {
@@ -75,8 +75,8 @@ func (s *loop) roots() []protocol.Identity {
 	return slices.Compact(list)
 }
 
-// hasRecorded reports whether the process of an agent or of its work is on record. One that a file names may be anybody's
-// shell, also when it has proved to live as long as the agent: what it opens and uses is read at the slow pace.
+// hasRecorded reports whether the process of an agent or of its work is on record. A pid that only a file names may be
+// anybody's shell, even if it has lived as long as the agent: its usage is measured at the slow pace.
 func (s *loop) hasRecorded() bool {
 	proves := func(id protocol.Identity) bool { return id.Proves() }
 	for _, d := range s.projects {
@@ -97,7 +97,7 @@ func (s *loop) hasRecorded() bool {
 	return false
 }
 
-// known goes through the processes of agents and of their work, some of them more than once.
+// known iterates over the processes of agents and of their work, some of them more than once.
 func (s *loop) known(yield func(protocol.Identity) bool) {
 	for _, d := range s.projects {
 		for i := range d.snapshots {
@@ -118,7 +118,7 @@ func (s *loop) known(yield func(protocol.Identity) bool) {
 	}
 }
 
-// each goes through those that prove who they are.
+// each iterates over the processes with a proven identity.
 func each(ids []protocol.Identity, yield func(protocol.Identity) bool) bool {
 	for _, id := range ids {
 		if id.Proves() && !yield(id) {

@@ -8,30 +8,30 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Asker is somebody who asked whether there is room, was told to wait, and has not been admitted since.
+// Asker is a process that asked for room, was told to wait, and has not been admitted since.
 type Asker struct {
 	Project string // the folder that it named
 	Task    string // "" when it is no task
-	Who     string // what is to be started: an agent's name; "" for a task
+	Who     string // the agent to be started; "" for a task
 	PID     int    // the process that waits; 0 if it did not say
 	Why     string
 	Since   time.Time
 	Again   time.Time // when it was told to ask again
 }
 
-// AskAgain is how long somebody who waits at the gate leaves it before asking again, at the most: it may open at any time.
+// AskAgain is the longest time until a waiting process should ask again: the gate may open at any time.
 const AskAgain = 5 * time.Second
 
-// askerLost is how long after its time somebody who does not ask again is taken to have gone.
+// askerLost is how long after its time an asker that does not ask again counts as gone.
 const askerLost = 10 * time.Second
 
-// lost reports whether it is taken to have gone. After the clock was set back nobody knows when it was to ask again.
+// lost reports whether the asker counts as gone. After the clock was set back it is unknown when it was to ask again.
 func (w Asker) lost(now time.Time) bool { return now.Sub(w.Again) > askerLost || now.Before(w.Since) }
 
-// mostAskers bounds the list: it is there to be read.
+// mostAskers bounds the list, which is there to be read.
 const mostAskers = 1000
 
-// note remembers who waits. What is held waits as such; what has not been judged yet will be in a moment.
+// note remembers an asker. A held task waits as such; a task that has not been judged yet will be in a moment.
 func (a *Admissions) note(q Admission, v Admitted, now time.Time) {
 	if q.Look || q.Who == "" && q.Task == "" {
 		return
@@ -50,8 +50,8 @@ func (a *Admissions) note(q Admission, v Admitted, now time.Time) {
 	}
 }
 
-// Asking lists who waits for room beside the tasks that are held, the longest wait first. Whether their processes still
-// live is for the caller to say.
+// Asking lists the askers beside the held tasks, the longest wait first. The caller checks whether their processes still
+// live.
 func (a *Admissions) Asking(now time.Time) []Asker {
 	p := a.Picture()
 	a.mu.Lock()
@@ -66,13 +66,13 @@ func (a *Admissions) Asking(now time.Time) []Asker {
 	return list
 }
 
-// waits reports whether a task lies open and nobody has it.
+// waits reports whether a task is open and no agent has it.
 func (p *State) waits(folder, id string) bool {
 	t, at := p.find(folder, id)
 	return t != nil && t.Hold == nil && p.Plan.Tasks.Of(at).State == protocol.TaskPending
 }
 
-// Named is the name of the project in that folder, or the folder itself when it is none of ours.
+// Named is the name of the project in that folder, or the folder itself if it is no project.
 func (p *State) Named(folder string) string {
 	for _, d := range p.Projects {
 		if sameFolder(d.Path, folder) {
