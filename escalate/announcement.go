@@ -13,33 +13,35 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// announcement is something told beside the ledger: a remark, or the digest of the day. It is no errand of any incident.
+// announcement is a message outside the ledger: a remark, the daily digest or a refreshed summary. It is not the
+// errand of any incident.
 type announcement struct {
 	key    string
 	notice Notice
-	speaks bool      // by voice only
-	until  time.Time // not worth telling any more; zero: always
+	speaks bool      // spoken only
+	until  time.Time // expiry; zero: none
 	tried  map[*worker]bool
-	// only is the one channel that may tell it, and fresh words it at the last moment; false: it need not be told.
+	// only restricts the announcement to one channel. fresh composes the notice just before delivery; false means
+	// that it is no longer needed.
 	only  *worker
 	fresh func() (Notice, bool)
-	after time.Time // not before
+	after time.Time // earliest delivery
 	born  time.Time
 }
 
-// mayTell reports whether the channel may tell it, sooner or later, and has not tried yet.
+// mayTell reports whether the channel may deliver the announcement, now or later, and has not tried it yet.
 func (a *announcement) mayTell(w *worker) bool {
 	return a.speaks == w.speaks() && !a.tried[w] && (a.only == nil || a.only == w)
 }
 
-// How long a remark is worth saying, and how many may wait.
+// The lifetime of a remark, and the limit on waiting announcements.
 const (
 	remarkFresh = 20 * time.Second
 	maxAsides   = 16
 )
 
-// Remark has something said in passing. It is dropped in quiet hours, without a voice, and when the voice is busy for
-// longer than it is worth.
+// Remark queues a remark for the voice. It is dropped during quiet hours, if there is no voice channel, and if the
+// voice stays busy for longer than remarkFresh.
 func (c *Dispatcher) Remark(r rules.Remark) {
 	now := c.now()
 	if on, _ := c.cfg.QuietHours.On(now); on || strings.TrimSpace(r.Text) == "" {
@@ -59,7 +61,8 @@ func (c *Dispatcher) put(a *announcement) {
 	c.ledger.signal()
 }
 
-// nextAside takes the next aside that the channel may tell; nil: there is none, or not before later.
+// nextAside removes and returns the next announcement that the channel may deliver. If it returns nil, later is when
+// to try again (zero: no announcement waits).
 func (c *Dispatcher) nextAside(w *worker, now time.Time) (a *announcement, later time.Time) {
 	c.said.Lock()
 	defer c.said.Unlock()
@@ -84,11 +87,11 @@ func (c *Dispatcher) nextAside(w *worker, now time.Time) (a *announcement, later
 	return a, time.Time{}
 }
 
-// asideDone passes an aside that failed on to the next channel that may tell it.
+// asideDone processes the result of an announcement. After a failure the next channel that may deliver it gets it.
 func (c *Dispatcher) asideDone(a *announcement, w *worker, r result) {
 	if r.err == nil {
 		if a.key == digestKey {
-			c.keepDigest(c.now()) // not before it is told: a crash must not cost a day
+			c.keepDigest(c.now()) // written only after delivery, so that a crash does not lose a day's digest
 		}
 		c.log.Info("told in passing", "channel", w.Name, "result", r.word, "text", a.notice.Title)
 		return
@@ -99,14 +102,14 @@ func (c *Dispatcher) asideDone(a *announcement, w *worker, r result) {
 	}
 }
 
-// renew words an aside as things stand now.
+// renew composes the announcement's notice from the current state.
 func (a *announcement) renew() (ok bool) {
 	a.notice, ok = a.fresh()
 	return ok
 }
 
-// refresh has the summary that stands on a channel's screen show what is left of it, once that is at rest: many are
-// often settled at once.
+// refresh updates the summary on a channel's screen to the incidents that remain. It waits for a pause, because many
+// incidents are often settled at once.
 func (c *Dispatcher) refresh(w *worker) {
 	now := c.now()
 	born := now
@@ -129,14 +132,15 @@ func (c *Dispatcher) refresh(w *worker) {
 	}})
 }
 
-// digestFile remembers, beside the incidents, when the last digest was told; the others are keys of announcements.
+// digestFile is stored beside the incidents and holds the time of the last digest. The other constants are keys of
+// announcements.
 const (
 	digestFile = "digest"
 	digestKey  = "digest"
 	summaryKey = "summary"
 )
 
-// digest tells once a day what is open, and says when that is next.
+// digest queues the daily list of open incidents and returns when the next one is due.
 func (c *Dispatcher) digest(now time.Time) (next time.Time) {
 	minute, err := rules.MinuteOfDay(c.cfg.Digest)
 	if c.cfg.Digest == "" || err != nil {
@@ -156,7 +160,7 @@ func (c *Dispatcher) digest(now time.Time) (next time.Time) {
 	return rules.NextAt(now, minute)
 }
 
-// lastDigest reads the time back. One that cannot be read, or lies ahead, is now: from here on they are counted.
+// lastDigest reads the time of the last digest. A time that is unreadable or in the future is replaced by now.
 func (c *Dispatcher) lastDigest(now time.Time) time.Time {
 	b, _ := os.ReadFile(filepath.Join(c.ledger.dir, digestFile))
 	t, err := time.Parse(time.RFC3339, strings.TrimSpace(string(b)))
@@ -173,7 +177,7 @@ func (c *Dispatcher) keepDigest(now time.Time) {
 	}
 }
 
-// digestOf lists what is open, the listed-only ones too.
+// digestOf lists the open incidents, including those that are only listed.
 func digestOf(open []Incident) Notice {
 	title := fmt.Sprintf("%s open", counted(len(open), "incident"))
 	var lines []string

@@ -13,37 +13,38 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Errors of an answer that is not taken.
+// Errors for a rejected answer.
 var (
 	ErrStale     = errors.New("the question has changed since")
 	ErrNoOption  = errors.New("there is no such option")
 	ErrDangerous = errors.New("this option is dangerous: use the command line")
 )
 
-// Where an answer came from.
+// The ways in which an answer arrives.
 const (
 	ViaCommand = "command"
 	ViaPopup   = "popup"
 	ViaPush    = "push"
 )
 
-// Reply is what a human answered.
+// Reply is an operator's answer to an incident.
 type Reply struct {
-	// Option is an option's id, or its label; words of the human's own where the incident offers none.
+	// Option is an option's id or label, or free text if the incident offers no options.
 	Option string
 	Why    string
-	By     string // the human's name
-	Via    string // Via…
+	By     string // the operator's name
+	Via    string // one of the Via constants
 	// Stop and Requirements are for the agent's task (protocol.Answer). With Stop, Option may be empty.
 	Stop         bool
 	Requirements []string
-	// Rev is that of the incident which the human saw; 0: as it is now, for who has just read it.
+	// Rev is the revision of the incident that the operator saw; 0 means the current one, for a caller that has just
+	// read it.
 	Rev int
 }
 
-// Answer is a reply that was taken. It is on disk before anything else is written on its account.
+// Answer is an accepted reply. It is on disk before anything that depends on it is written.
 type Answer struct {
-	Option string    `json:"option"` // "" for words of the human's own
+	Option string    `json:"option"` // "" for free text
 	Label  string    `json:"label"`
 	Why    string    `json:"why,omitempty"`
 	By     string    `json:"by"`
@@ -52,13 +53,13 @@ type Answer struct {
 	// Stop and Requirements are for the agent's task (protocol.Answer).
 	Stop         bool     `json:"stop,omitempty"`
 	Requirements []string `json:"requirements,omitempty"`
-	// Carried is when it was written where the agent reads it; zero: not yet. Problem is what came in the way.
+	// Carried is when the answer was written to where the agent reads it; zero: not yet. Problem is why that failed.
 	Carried time.Time `json:"carried,omitzero"`
 	Problem string    `json:"problem,omitempty"`
 }
 
-// Answer takes a reply, the first one only, and ends the incident with it. Errors: ErrUnknown, ErrResolved, ErrStale,
-// ErrNoOption, ErrDangerous, or that it could not be written (see Raise).
+// Answer accepts the first reply and resolves the incident with it. Errors: ErrUnknown, ErrResolved, ErrStale,
+// ErrNoOption, ErrDangerous, or a write error (see Raise).
 func (l *Ledger) Answer(key string, r Reply, now time.Time) (Incident, error) {
 	return l.change(key, func(i Incident) (Incident, bool, error) {
 		if i.Rev == 0 {
@@ -75,13 +76,13 @@ func (l *Ledger) Answer(key string, r Reply, now time.Time) (Incident, error) {
 	})
 }
 
-// Judge says whether the reply would be taken now.
+// Judge returns the error with which the reply would be rejected now, or nil.
 func (i Incident) Judge(r Reply) error {
 	_, err := i.take(r, time.Time{})
 	return err
 }
 
-// take judges a reply.
+// take validates a reply and builds its Answer.
 func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 	switch {
 	case i.State == rules.Resolved && i.Answer != nil:
@@ -115,14 +116,14 @@ func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 	return a, nil
 }
 
-// reworded reports whether an agent's question is another one than it was when the incident was opened: its options
-// are numbered, and 1 may mean the opposite of what it meant.
+// reworded reports whether an agent's question has changed since the incident was opened. Its options are numbered,
+// so 1 may now mean the opposite.
 func (i Incident) reworded() bool {
 	return i.Subject().Kind == protocol.KindQuestion && i.Asked > i.Opened
 }
 
-// Handle is what a command takes for the incident as it stands: the beginning of its key, with the revision where an
-// answer without it might be one to an earlier wording.
+// Handle is what commands accept as the incident's name: a prefix of its key, plus the revision if an answer without
+// it might refer to an earlier wording.
 func (i Incident) Handle() string {
 	handle := i.Key[:min(len(i.Key), handleLength)]
 	if i.reworded() {
@@ -156,7 +157,7 @@ func offered(options []rules.Option) string {
 	return "there are " + strings.Join(all, ", ")
 }
 
-// Carry records what became of writing the answer down: that it was done, or what came in the way.
+// Carry records the outcome of writing the answer to where the agent reads it: success, or the problem.
 func (l *Ledger) Carry(key string, problem error, done bool, now time.Time) error {
 	_, err := l.change(key, func(i Incident) (Incident, bool, error) {
 		if i.Answer == nil || !i.Answer.Carried.IsZero() {
@@ -176,7 +177,7 @@ func (l *Ledger) Carry(key string, problem error, done bool, now time.Time) erro
 	return err
 }
 
-// Uncarried lists the incidents whose answer has not been written down yet, the oldest answer first.
+// Uncarried lists the incidents whose answer has not reached the agent's files yet, oldest answer first.
 func (l *Ledger) Uncarried() []Incident {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -190,7 +191,7 @@ func (l *Ledger) Uncarried() []Incident {
 	return list
 }
 
-// Snooze keeps an incident quiet until then. Errors as for Resolve.
+// Snooze silences an incident until the given time. Errors as for Resolve.
 func (l *Ledger) Snooze(key string, until time.Time) (Incident, error) {
 	return l.end(key, "snooze", func(i Incident) (Incident, bool) {
 		i, ok := acknowledge(i, wall(until))

@@ -34,7 +34,7 @@ func asked(t *testing.T, a rules.Alert) (*Ledger, Incident) {
 	return l, i
 }
 
-// TestAnswerFirstWins: the first reply is taken, survives a restart, and ends the question for good.
+// TestAnswerFirstWins checks that the first reply is accepted, survives a restart and resolves the question for good.
 func TestAnswerFirstWins(t *testing.T) {
 	l, i := asked(t, question("a", twoOptions()...))
 	got, err := l.Answer(i.Key, Reply{Option: "2", Why: "a copy", By: "Jesse", Via: ViaPopup, Rev: i.Rev}, askedAt)
@@ -65,7 +65,7 @@ func TestAnswerFirstWins(t *testing.T) {
 	}
 }
 
-// TestAnswerRefused: what is not taken, and that it changes nothing.
+// TestAnswerRefused checks which replies are rejected, and that a rejected reply changes nothing.
 func TestAnswerRefused(t *testing.T) {
 	l, i := asked(t, question("a", twoOptions()...))
 	stale := i.Rev
@@ -94,7 +94,7 @@ func TestAnswerRefused(t *testing.T) {
 	if _, err := l.Answer("0000000000000000", Reply{Option: "1"}, askedAt); !errors.Is(err, ErrUnknown) {
 		t.Errorf("unknown key: %v", err)
 	}
-	// A repeat that changes neither the question nor the options leaves a button good.
+	// A repeat that changes neither the question nor the options does not make a button's answer stale.
 	risen := question("b", twoOptions()...)
 	risen.Severity = protocol.Critical
 	if _, _, err := l.Raise(risen, askedAt); err != nil {
@@ -105,7 +105,8 @@ func TestAnswerRefused(t *testing.T) {
 	}
 }
 
-// TestAnswerInOwnWords: only where no options are offered, and only on the command line.
+// TestAnswerInOwnWords checks that free text is accepted only if no options are offered, and only on the command
+// line.
 func TestAnswerInOwnWords(t *testing.T) {
 	l, i := asked(t, question("a"))
 	if _, err := l.Answer(i.Key, Reply{Option: "hm", Via: ViaPopup}, askedAt); !errors.Is(err, ErrNoOption) {
@@ -117,7 +118,8 @@ func TestAnswerInOwnWords(t *testing.T) {
 	}
 }
 
-// TestSnooze: quiet until then, then it calls again; an answer is still taken meanwhile.
+// TestSnooze checks that a snoozed incident is silent until its time and is then announced again; it can be answered
+// meanwhile.
 func TestSnooze(t *testing.T) {
 	l, i := asked(t, question("a", twoOptions()...))
 	i, err := l.Snooze(i.Key, askedAt.Add(time.Hour))

@@ -2,30 +2,30 @@ package escalate
 
 import "time"
 
-// How many notices come one by one, and how the rest is gathered.
+// The limits within which notices are sent singly, and how the rest is grouped.
 const (
-	burstOver   = 3 // so many in burstWithin are told one by one
+	burstOver   = 3 // this many within burstWithin are sent singly
 	burstWithin = 10 * time.Second
-	burstQuiet  = time.Second // the summary goes out when no further one came for so long, or burstWithin is over
+	burstQuiet  = time.Second // the summary goes out after this long without a new notice, or at the end of burstWithin
 )
 
-// member is an incident's notice that is part of a call.
+// member is an incident's notice as part of a call.
 type member struct {
 	key string
 	rev int
 }
 
-// burst tells few notices, which go out at once, from many, which are gathered into a summary.
+// burst separates a few notices, which are sent at once, from many, which are grouped into a summary.
 type burst struct {
-	key     string      // of the summary's popup: there is never more than one
-	recent  []time.Time // the latest, at most burstOver+1
+	key     string      // of the summary's popup; there is at most one such popup
+	recent  []time.Time // times of the latest notices, at most burstOver+1
 	waiting []member
 	newest  time.Time
-	// until is the end of the burst that was noticed last: sentences wait for it, so that there is only one.
+	// until is the end of the latest burst. Sentences wait for it, so that the whole burst is one sentence.
 	until time.Time
 }
 
-// single counts a notice and reports whether it may go out by itself.
+// single counts a notice and reports whether it may be sent singly.
 func (b *burst) single(now time.Time) bool {
 	for len(b.recent) > 0 && (len(b.recent) > burstOver || now.Sub(b.recent[0]) >= burstWithin) {
 		b.recent = b.recent[1:]
@@ -49,7 +49,7 @@ func (b *burst) on(now time.Time) bool { return now.Before(b.until) }
 
 func (b *burst) add(m member) { b.waiting = append(b.waiting, m) }
 
-// join adds one to the summary that it belongs to already.
+// join adds a notice to the summary that already shows its incident.
 func (b *burst) join(m member, now time.Time) {
 	b.newest = now
 	if !b.on(now) {
@@ -58,7 +58,7 @@ func (b *burst) join(m member, now time.Time) {
 	b.add(m)
 }
 
-// due is when the summary goes out; zero while there is none.
+// due is when the summary goes out; zero if no notice waits.
 func (b *burst) due() time.Time {
 	if len(b.waiting) == 0 {
 		return time.Time{}
@@ -66,7 +66,7 @@ func (b *burst) due() time.Time {
 	return earlier(b.newest.Add(burstQuiet), b.until)
 }
 
-// take hands over those that were gathered.
+// take returns the waiting notices and clears the list.
 func (b *burst) take() []member {
 	w := b.waiting
 	b.waiting = nil

@@ -66,7 +66,7 @@ func TestSummary(t *testing.T) {
 	})
 }
 
-// One that is silent is in the summary, but not in its sentence.
+// TestSilentInSummary checks that a silent incident is in the summary, but not in its sentence.
 func TestSilentInSummary(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		for n := range 8 {
@@ -83,7 +83,8 @@ func TestSilentInSummary(t *testing.T) {
 	})
 }
 
-// The summary stays while one of its incidents is open, and goes with the last.
+// TestSummaryIsWithdrawnWithItsLastIncident checks that the summary stays while one of its incidents is open and is
+// withdrawn with the last one.
 func TestSummaryIsWithdrawnWithItsLastIncident(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		for n := range 8 {
@@ -109,7 +110,8 @@ func TestSummaryIsWithdrawnWithItsLastIncident(t *testing.T) {
 	})
 }
 
-// What gets worse in a burst takes its own popup's place, and is not left to look harmless beside a summary.
+// TestRisingInABurst checks that an incident that rises during a burst replaces its own popup, which would otherwise
+// show the old severity beside a summary.
 func TestRisingInABurst(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		for n := range 8 {

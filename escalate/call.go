@@ -9,24 +9,24 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// call is one thing to tell, on its way through the channels.
+// call is one notice, or one withdrawal of a popup, on its way through the channels.
 type call struct {
 	errand   noticeKind
 	members  []member
-	summary  string // the popup's key, for a summary of many
-	morning  bool   // it tells what waited for the end of the quiet hours
-	popup    string // what to take away, for errandWithdraw
+	summary  string // the popup's key if the call is a summary of several incidents
+	morning  bool   // the summary of the notices that waited for the end of the quiet hours
+	popup    string // key of the popup to remove, for errandWithdraw
 	severity protocol.Severity
 
-	rest     []*worker // still to be tried, if those before fail
-	waiting  int       // lines under way
+	rest     []*worker // channels to try if the earlier ones fail
+	waiting  int       // channels that have not finished yet
 	proved   map[string]bool
-	by       string // the channel that proved it last
+	by       string // the last channel that proved delivery
 	failures []string
 }
 
-// start sends a call to the channels that its ladder names for now, and to the others one by one if none of those
-// proves it.
+// start sends a call to the channels that its ladder names now. If none of them proves delivery, the remaining
+// channels are tried one by one.
 func (c *Dispatcher) start(ca *call, now time.Time) {
 	ca.proved = map[string]bool{}
 	live := c.keepLive(ca)
@@ -62,7 +62,7 @@ func (c *Dispatcher) start(ca *call, now time.Time) {
 	}
 }
 
-// keepLive frees the members that have changed while they waited for their summary.
+// keepLive drops the members that changed while they waited for their summary.
 func (c *Dispatcher) keepLive(ca *call) []Incident {
 	live := c.live(ca)
 	keys := keysOf(live)
@@ -75,7 +75,7 @@ func (c *Dispatcher) keepLive(ca *call) []Incident {
 	return live
 }
 
-// resume leaves out the channels that carried this very notice before a restart.
+// resume skips the channels that delivered this same notice before a restart.
 func (c *Dispatcher) resume(ca *call, first []*worker) []*worker {
 	if len(ca.members) > 1 {
 		return first
@@ -92,12 +92,12 @@ func (c *Dispatcher) resume(ca *call, first []*worker) []*worker {
 	return left
 }
 
-// serves reports whether the channel is for such a call: good news is never spoken.
+// serves reports whether the channel accepts such a call. A recovery is never spoken.
 func (w *worker) serves(e noticeKind, silent bool) bool {
 	return !w.speaks() || !silent && e != errandRecovery
 }
 
-// unwanted ends a call that no channel is for.
+// unwanted ends a call that no channel accepts.
 func (c *Dispatcher) unwanted(ca *call, live []Incident) {
 	for _, i := range live {
 		c.record(i.Key, Delivery{Channel: "none", Result: ResultUnwanted, At: c.now(), Rev: i.Notice}, true)
@@ -105,8 +105,8 @@ func (c *Dispatcher) unwanted(ca *call, live []Incident) {
 	c.finish(ca)
 }
 
-// live lists the incidents of a call that still are as they were when it was made: the ledger is read again before
-// every step, because a human may have acknowledged one meanwhile.
+// live lists the incidents of a call that have not changed since it was made. The ledger is read again before every
+// step, because the operator may have acknowledged an incident meanwhile.
 func (c *Dispatcher) live(ca *call) []Incident {
 	var live []Incident
 	for _, m := range ca.members {
@@ -118,7 +118,7 @@ func (c *Dispatcher) live(ca *call) []Incident {
 	return live
 }
 
-// settle takes in what became of a job.
+// settle processes the result of a job.
 func (c *Dispatcher) settle(r result) {
 	w := r.worker
 	if r.err != nil && r.job.stop != nil && w.now.stop == nil {
@@ -141,7 +141,7 @@ func (c *Dispatcher) settle(r result) {
 	}
 }
 
-// conclude ends one channel's part in a call: the next channel follows, or the call is over.
+// conclude ends one channel's part in a call: the next channel is tried, or the call is finished.
 func (c *Dispatcher) conclude(ca *call, w *worker, r result) {
 	ca.waiting--
 	ca.note(w, r)
@@ -163,7 +163,8 @@ func (c *Dispatcher) conclude(ca *call, w *worker, r result) {
 	}
 }
 
-// report logs an attempt. A line that was not worth attempting any more has no word.
+// report logs a delivery attempt. The result has no word if the channel skipped the attempt because it was no longer
+// needed.
 func (c *Dispatcher) report(ca *call, w *worker, r result) {
 	switch {
 	case r.err != nil:
@@ -173,7 +174,7 @@ func (c *Dispatcher) report(ca *call, w *worker, r result) {
 	}
 }
 
-// note remembers what a channel achieved.
+// note records the outcome of one channel in the call.
 func (ca *call) note(w *worker, r result) {
 	if r.err != nil {
 		ca.failures = append(ca.failures, w.Name+": "+textOf(r.err))
@@ -184,8 +185,8 @@ func (ca *call) note(w *worker, r result) {
 	}
 }
 
-// settles reports whether nothing more is owed to a member once the call is over. Good news is offered once; a
-// reminder that nobody carries is given up after a while, for the human was told before.
+// settles reports whether a member needs no further attempt once the call is over. A recovery is offered once. A
+// reminder that no channel delivers is abandoned after remindMost failures, because the operator was told before.
 func (c *Dispatcher) settles(ca *call, m member) bool {
 	if ca.proved[m.key] || ca.errand == errandRecovery {
 		return true
@@ -195,7 +196,7 @@ func (c *Dispatcher) settles(ca *call, m member) bool {
 	return !i.Called.IsZero() && t != nil && t.failed+1 >= remindMost
 }
 
-// settleAll covers the members that the last channel did not tell of, but an earlier one did.
+// settleAll settles the members that an earlier channel delivered and the last channel did not include.
 func (c *Dispatcher) settleAll(ca *call) {
 	for _, m := range ca.members {
 		if !c.settles(ca, m) {
@@ -217,13 +218,13 @@ func (c *Dispatcher) delivered(ca *call, m member, w *worker, r result) Delivery
 	if i, _ := c.ledger.get(m.key); i.Called.IsZero() {
 		d.rung = c.firstRung(i)
 	}
-	if !d.Recovery && w.Withdraw != nil { // a server that took it too late, or shows nothing now, may show it yet
+	if !d.Recovery && w.Withdraw != nil { // after a timeout, or if it shows nothing now, the server may still show the popup later
 		d.Popup = r.job.notice.Key
 	}
 	return d
 }
 
-// finish ends a call. What no channel proved is tried again later.
+// finish ends a call. A notice that no channel proved is retried later.
 func (c *Dispatcher) finish(ca *call) {
 	if ca.summary == c.news.key {
 		c.summaries--
@@ -231,7 +232,7 @@ func (c *Dispatcher) finish(ca *call) {
 	for _, m := range ca.members {
 		delete(c.busy, m.key)
 	}
-	c.ledger.signal() // what these incidents owe meanwhile was not taken up
+	c.ledger.signal() // collect skipped these incidents while they were busy
 	lost := false
 	for _, i := range c.live(ca) {
 		if ca.errand == errandTell {
@@ -247,7 +248,7 @@ func (c *Dispatcher) finish(ca *call) {
 	}
 }
 
-// failed counts a failure, sets when to try again, and says how many there have been.
+// failed counts a failure, schedules the retry and returns the number of failures so far.
 func (c *Dispatcher) failed(what noticeKey) int {
 	t := c.tries[what]
 	if t == nil {
@@ -259,7 +260,7 @@ func (c *Dispatcher) failed(what noticeKey) int {
 	return t.failed
 }
 
-// record writes a delivery to the ledger. A failure to write leaves it in memory, to be written later.
+// record writes a delivery to the ledger. If the write fails, the delivery stays in memory and is written later.
 func (c *Dispatcher) record(key string, d Delivery, settled bool) {
 	if i, known := c.ledger.get(key); known && c.Told != nil && d.isNews(i) {
 		c.Told(i, d)

@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// A retry that steward itself cancelled is not blamed on the operator.
+// TestWhoCancelled checks that a retry cancelled by steward is not attributed to the operator.
 func TestWhoCancelled(t *testing.T) {
 	task := protocol.Task{ID: "t", Cancelled: true, CancelReason: protocol.ReasonSuperseded, CancelWhy: "a newer request asks for the same",
 		Outcome: &protocol.Outcome{Status: "failed"}}

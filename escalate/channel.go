@@ -8,48 +8,48 @@ import (
 	"time"
 )
 
-// Channel is one way to a human.
+// Channel is one means of reaching the operator.
 type Channel struct {
 	Name string
-	// Deliver brings a notice to the human and returns only once that is proved; result is the proof in a word
-	// ("shown", "spoken"). One call at a time.
+	// Deliver shows or speaks a notice and returns only once delivery is proved; result is the proof as a word
+	// ("shown", "spoken"). Calls do not overlap.
 	Deliver func(ctx context.Context, n Notice) (result string, err error)
-	// Withdraw takes away the popup of that key; nil for a channel that leaves nothing standing. A popup that
-	// is not there any more is no error.
+	// Withdraw removes the popup with that key; nil for a channel that leaves nothing on screen. A popup that is
+	// already gone is not an error.
 	Withdraw func(ctx context.Context, key string) error
 	// Deadline bounds each call; it must be positive.
 	Deadline time.Duration
 }
 
-// grace is how long a channel may take to come back after its time is up, before it is left behind.
+// grace is how long a call may take to return after its deadline before it is abandoned.
 const grace = time.Second
 
-// worker makes the calls of one channel, one after the other, so that a channel that hangs delays no other.
+// worker makes the calls of one channel, one at a time, so that a channel that hangs does not delay the others.
 type worker struct {
 	Channel
 	jobs chan job
-	// stuck is where a call that did not heed its deadline will report, if ever. Only serve touches it.
+	// stuck receives the result of a call that ignored its deadline, if it ever returns. Only serve touches it.
 	stuck chan result
 
-	// The Dispatcher's own.
+	// Owned by the Dispatcher.
 	queue  []*line
 	busy   bool
-	now    job       // under way, while it is busy
-	rested time.Time // when its last call ended
+	now    job       // the current job while busy
+	rested time.Time // when the last call ended
 }
 
 // job is one call to make: deliver the notice, or withdraw a popup.
 type job struct {
 	lines    []*line
-	told     map[string]bool // the incidents that the notice tells of
+	told     map[string]bool // keys of the incidents in the notice
 	notice   Notice
 	withdraw bool
-	aside    *announcement // told beside the ledger
-	// stop is closed when nobody needs to hear it any more; nil: it goes on to its end.
+	aside    *announcement // set if the job delivers an announcement
+	// stop is closed to cut the job short when its news is no longer needed; nil: the job always runs to its end.
 	stop chan struct{}
 }
 
-// result is what became of a job.
+// result is the outcome of a job.
 type result struct {
 	worker *worker
 	job    job
@@ -58,7 +58,7 @@ type result struct {
 	stack  []byte // of a panic
 }
 
-// errPanic is a bug in a channel. It counts as a failure to deliver, because the incident matters more.
+// errPanic is a bug in a channel. It counts as a failed delivery, so that the next channel is tried.
 var errPanic = errors.New("the channel panicked")
 
 func (w *worker) serve(ctx context.Context, results chan<- result) {
@@ -74,7 +74,7 @@ func (w *worker) serve(ctx context.Context, results chan<- result) {
 	}
 }
 
-// attempt makes one call and comes back in time even if the channel does not.
+// attempt makes one call and returns in time even if the channel does not.
 func (w *worker) attempt(ctx context.Context, j job) result {
 	if w.stuck != nil {
 		select {
@@ -105,7 +105,7 @@ func (w *worker) attempt(ctx context.Context, j job) result {
 	patience := time.NewTimer(grace)
 	defer patience.Stop()
 	select {
-	case r := <-back: // what was delivered in the last moment was delivered
+	case r := <-back: // a call that returns within the grace period may still have delivered
 		return r
 	case <-patience.C:
 		w.stuck = back

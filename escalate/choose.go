@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// remindMost is how often a reminder that no channel carries is tried.
+// remindMost is how many times a reminder that no channel delivers is tried.
 const remindMost = 3
 
-// choose divides the channels that serve such a call, of which there is at least one, into those that are called at once
-// and those that follow one by one if these fail. The first notice may fall through to any other channel; a reminder only
-// to those that stand behind: what stands before has told the human already.
+// choose splits the channels that accept the call (at least one) into those called at once and those tried one by one
+// if the first group fails. A first notice may fall back to any other channel. A reminder falls back only to later
+// channels in the order: the earlier ones have told the operator already.
 func (c *Dispatcher) choose(ca *call, live []Incident, able []*worker) (first, rest []*worker) {
 	if ca.errand == errandRecovery {
 		return c.whoTold(live, able), nil
@@ -30,13 +30,13 @@ func (c *Dispatcher) choose(ca *call, live []Incident, able []*worker) (first, r
 			rest = append(rest, w)
 		}
 	}
-	if len(first) == 0 && news { // what the ladder names is not in use, or may not be used now
+	if len(first) == 0 && news { // the ladder's channels are not configured, or may not be used now
 		return able[:1], able[1:]
 	}
 	return first, rest
 }
 
-// calls lists the channels that an incident's notice is for.
+// calls lists the channels for an incident's notice.
 func (c *Dispatcher) calls(i Incident) []string {
 	if len(i.Calls) > 0 {
 		return i.Calls
@@ -45,7 +45,7 @@ func (c *Dispatcher) calls(i Incident) []string {
 	return c.cfg.ladder(i).between(names, -1, c.firstRung(i))
 }
 
-// firstRung is when the ladder of an incident begins.
+// firstRung is the time of the first rung of the incident's ladder.
 func (c *Dispatcher) firstRung(i Incident) time.Duration {
 	first, ok := c.cfg.ladder(i).next(c.names(), -1)
 	if !ok {
@@ -54,7 +54,7 @@ func (c *Dispatcher) firstRung(i Incident) time.Duration {
 	return first
 }
 
-// whoTold chooses who brings good news: whoever brought the bad news, else the first who shows anything.
+// whoTold chooses the channels for a recovery: those that delivered the original notice, else the first able channel.
 func (c *Dispatcher) whoTold(live []Incident, able []*worker) []*worker {
 	told := slices.DeleteFunc(slices.Clone(able), func(w *worker) bool {
 		return !slices.ContainsFunc(live, func(i Incident) bool { return i.toldBy(w.Name) })
@@ -65,7 +65,7 @@ func (c *Dispatcher) whoTold(live []Incident, able []*worker) []*worker {
 	return told
 }
 
-// toldBy reports whether the channel told of the incident since it was last opened.
+// toldBy reports whether the channel delivered a notice of the incident since it was last opened.
 func (i Incident) toldBy(channel string) bool {
 	return slices.ContainsFunc(i.Deliveries, func(d Delivery) bool { return d.Channel == channel && i.tells(d) })
 }

@@ -20,43 +20,44 @@ const (
 
 var channelNames = []string{ChannelDesktop, ChannelSpeech, ChannelNtfy, ChannelCommand}
 
-// Config is the part of [escalate] that concerns incidents and their delivery.
+// Config is the part of [escalate] that controls incidents and their delivery.
 type Config struct {
-	// Channels in the order in which they are tried; none: incidents are only listed.
+	// Channels are tried in this order. Without channels, incidents are only listed.
 	Channels []string `toml:"channels"`
-	// Progress says how much of tasks' progress is spoken.
+	// Progress sets which task progress is spoken.
 	Progress rules.Progress `toml:"progress"`
-	// QuietHours silence everything but critical incidents, which are then shown and pushed, but not spoken.
+	// QuietHours hold back every notice except those of critical incidents, which are shown and pushed but not
+	// spoken.
 	QuietHours rules.Hours `toml:"quiet_hours"`
-	// Digest is the time of day ("09:00") at which all that is open is listed in one notice; "" is never.
+	// Digest is the time of day ("09:00") of the daily notice that lists all open incidents; "" disables it.
 	Digest string `toml:"digest"`
-	// AckBlocking and Ack are how long an acknowledgement holds, for incidents that block work and others.
+	// AckBlocking and Ack are how long an acknowledgement lasts, for incidents that block work and for all others.
 	AckBlocking time.Duration `toml:"ack_blocking"`
 	Ack         time.Duration `toml:"ack"`
 	// Keep is how long resolved incidents are kept.
 	Keep time.Duration `toml:"keep"`
-	// FaultAfter is how long a file may be bad, or a change fail, before it is an incident.
+	// FaultAfter is how long a file may be unusable, or a change may fail, before it becomes an incident.
 	FaultAfter time.Duration `toml:"fault_after"`
-	// Dangerous are words: an option that has one in its id or its label can be given on the command line only.
+	// Dangerous lists words. An option whose id or label contains one can be chosen on the command line only.
 	Dangerous []string `toml:"dangerous"`
-	// Command is a program and its arguments, which gets each notice as JSON on its standard input.
+	// Command is a program and its arguments; it receives each notice as JSON on standard input.
 	Command []string   `toml:"command"`
 	Ntfy    NtfyConfig `toml:"ntfy"`
-	// Ladder is by severity.
+	// Ladder is keyed by severity.
 	Ladder map[string]Ladder `toml:"ladder"`
 }
 
-// NtfyConfig says where push messages go (https://ntfy.sh, or a server of one's own).
+// NtfyConfig sets where push messages go (https://ntfy.sh or a self-hosted server).
 type NtfyConfig struct {
 	URL   string `toml:"url"`
 	Topic string `toml:"topic"`
-	// TokenFile holds an access token; "" is none.
+	// TokenFile contains an access token; "" means no token.
 	TokenFile string `toml:"token_file"`
-	// ReplyTopic is where buttons of a message send the answer; "": messages have none.
+	// ReplyTopic is the topic to which a message's buttons send the answer; "" means messages have no buttons.
 	ReplyTopic string `toml:"reply_topic"`
 }
 
-// Validate reports the first setting that cannot work.
+// Validate reports the first invalid setting.
 func (c Config) Validate() error {
 	for n, name := range c.Channels {
 		if !slices.Contains(channelNames, name) {
@@ -92,7 +93,7 @@ func (c Config) Validate() error {
 	return validateLadders(c.Ladder)
 }
 
-// validateUsed reports a channel that is to be used without being set up.
+// validateUsed reports a channel that is enabled but not configured.
 func (c Config) validateUsed() error {
 	switch {
 	case slices.Contains(c.Channels, ChannelNtfy) && (c.Ntfy.URL == "" || c.Ntfy.Topic == ""):
@@ -112,10 +113,10 @@ func (c Config) peace(i Incident) time.Duration {
 	return c.Ack
 }
 
-// ladder is the incident's own; none for what is only listed.
+// ladder returns the ladder for the incident's severity. Severities that are only listed have none.
 func (c Config) ladder(i Incident) Ladder { return c.Ladder[string(i.Severity)] }
 
-// Mark gives the options with those marked dangerous that are named so.
+// Mark returns the options, and marks as dangerous those whose id or label contains a word from Dangerous.
 func (c Config) Mark(options []rules.Option) []rules.Option {
 	marked := slices.Clone(options)
 	for n, o := range marked {

@@ -16,11 +16,11 @@ import (
 
 var errKilled = errors.New("killed")
 
-// life is one run of the program, which dies at a given step: before or after any effect on the disk or the human.
-// What is dead has no further effect.
+// life is one run of the program, which is killed at a given step: before or after any effect on the disk or the
+// operator. After the kill it has no further effect.
 type life struct {
 	mu    sync.Mutex
-	left  int // steps until death; negative: immortal
+	left  int // steps until the kill; negative: never killed
 	steps int
 }
 
@@ -37,7 +37,7 @@ func (l *life) step() error {
 
 func (l *life) dead() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.left == 0 }
 
-// around makes an effect two steps: one may die before it and after it.
+// around makes an effect two steps, so that the run can be killed before and after it.
 func (l *life) around(effect func() error) error {
 	if err := l.step(); err != nil {
 		return err
@@ -48,13 +48,13 @@ func (l *life) around(effect func() error) error {
 	return l.step()
 }
 
-// scene is a stretch of a drama: what the files show then, and what the operator does.
+// scene is a stage of a drama: the alerts that the files show, and what the operator acknowledges.
 type scene struct {
 	truth []rules.Alert
 	ack   string
 }
 
-// drama runs the scenes in a room of its own; a life that dies is followed by an immortal one.
+// drama runs the scenes in its own room. A run that is killed is followed by one that is not.
 type drama struct {
 	t      *testing.T
 	dir    string
@@ -88,7 +88,8 @@ func (s *drama) begin(l *life) (*Ledger, func()) {
 	return led, stop
 }
 
-// look does what the supervisor does: it raises what the ledger lacks and resolves what the files show no more.
+// look stands in for a scan by the supervisor: it raises the alerts that the ledger lacks and resolves those that the
+// files no longer show.
 func look(l *Ledger, truth []rules.Alert) {
 	heads, present := l.Heads(), map[string]bool{}
 	for _, a := range truth {
@@ -132,7 +133,7 @@ func (s *drama) tell(l *life) {
 	stop()
 }
 
-// times says how often the human was told of an incident by a channel.
+// times returns how often the channel notified the operator of an incident.
 func (f *fake) times(summary string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,7 +168,8 @@ func dramas() map[string][]scene {
 	}
 }
 
-// Killed at any step, no incident is lost, none is told of more than once too often, and the screen is true.
+// TestCrashAnywhere kills the program at every step: no incident is lost, none has more than one duplicate notice,
+// and the screen is correct in the end.
 func TestCrashAnywhere(t *testing.T) {
 	for name, scenes := range dramas() {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +214,7 @@ func play(t *testing.T, scenes []scene, killAt int) (e ending) {
 	return e
 }
 
-// compare holds a run that was killed against one that was not.
+// compare compares a run that was killed with one that was not.
 func (e ending) compare(t *testing.T, whole ending) {
 	t.Helper()
 	for key, ok := range e.acked {

@@ -5,48 +5,49 @@ import (
 	"time"
 )
 
-// Delivery is one attempt to reach the human, with its proof.
+// Delivery is one attempt to reach the operator, with its proof.
 type Delivery struct {
 	Channel string `json:"channel"`
-	// Result is the channel's own word on success ("shown", "spoken"), else one of ours (Result*).
+	// Result is the channel's own word on success ("shown", "spoken"), otherwise one of the Result constants.
 	Result string    `json:"result"`
 	At     time.Time `json:"at"`
 	OK     bool      `json:"ok"`
 	Error  string    `json:"error,omitempty"`
-	// Rev is the Notice that was carried.
+	// Rev is the Notice that was delivered.
 	Rev int `json:"rev"`
-	// Popup is the key of what stands on the screen since, or may come up yet if it is not OK; a summary of many has its own.
+	// Popup is the key of the popup that is on screen since this delivery or, if not OK, may still appear. A summary
+	// has its own key.
 	Popup string `json:"popup,omitempty"`
-	// Recovery: what was carried is the news that the incident is over.
+	// Recovery: the notice said that the incident is over.
 	Recovery bool `json:"recovery,omitempty"`
 
-	rung time.Duration // where the first rung stands, for the first delivery
+	rung time.Duration // time of the ladder's first rung, for the first delivery
 }
 
-// The results that are not a channel's own words.
+// The results that are not a channel's own word.
 const (
-	ResultDelivered = "delivered" // success, for a channel that has no word for it
+	ResultDelivered = "delivered" // success, for a channel without its own word
 	ResultFailed    = "failed"
 	ResultTimeout   = "timeout"
-	ResultDropped   = "dropped"   // too old to be spoken; the popup stands
-	ResultWithdrawn = "withdrawn" // its popup was taken away
-	ResultStuck     = "stuck"     // its popup could not be taken away
-	ResultUnwanted  = "unwanted"  // no configured channel is for such a notice
-	ResultQuiet     = "quiet"     // it waits for the end of the quiet hours
-	ResultInhibited = "inhibited" // it waits, because another incident explains it
+	ResultDropped   = "dropped"   // too old to be spoken, or cut short
+	ResultWithdrawn = "withdrawn" // the popup was removed
+	ResultStuck     = "stuck"     // the popup could not be removed
+	ResultUnwanted  = "unwanted"  // no configured channel accepts the notice
+	ResultQuiet     = "quiet"     // waits for the end of the quiet hours
+	ResultInhibited = "inhibited" // waits because another incident explains this one
 )
 
-// The marks written before a sentence is spoken: a run that is killed in the middle of it leaves one behind.
+// The marks written before a sentence is spoken. A process killed in mid-sentence leaves one behind.
 const (
 	ResultBegun = "begun"
 	ResultAgain = "begun again"
 )
 
-// maxDeliveries bounds the list; the entries of one notice are far fewer.
+// maxDeliveries bounds the list; one notice has far fewer entries.
 const maxDeliveries = 24
 
-// deliver adds a delivery. The same failure again replaces the earlier one, so that days of failing do not
-// make a long file. Settled: the notice needs no further attempt.
+// deliver adds a delivery. A repeated failure replaces the earlier entry, so that days of failures do not grow the
+// file. settled means that the notice needs no further attempt.
 func deliver(i Incident, d Delivery, settled bool) Incident {
 	list := slices.DeleteFunc(slices.Clone(i.Deliveries), func(old Delivery) bool {
 		same := old.Channel == d.Channel && old.Rev == d.Rev
@@ -62,7 +63,8 @@ func deliver(i Incident, d Delivery, settled bool) Incident {
 	return i
 }
 
-// trimmed drops the oldest deliveries of too many, but none whose popup stands: it must be known to be taken away.
+// trimmed drops the oldest deliveries beyond maxDeliveries. It keeps those whose popup is on screen or may still
+// appear, because that popup must be withdrawn later.
 func trimmed(list []Delivery) []Delivery {
 	for len(list) > maxDeliveries {
 		up := Incident{Deliveries: list}.lingering()
@@ -72,16 +74,16 @@ func trimmed(list []Delivery) []Delivery {
 	return list
 }
 
-// begun marks a delivery of which nobody knows yet what becomes of it.
+// begun reports whether the outcome of the delivery is still unknown.
 func (d Delivery) begun() bool { return d.Result == ResultBegun || d.Result == ResultAgain }
 
-// waits reports whether the current notice was put off with that result.
+// waits reports whether the current notice has a delivery with that result.
 func (i Incident) waits(result string) bool {
 	return slices.ContainsFunc(i.Deliveries, func(d Delivery) bool { return d.Result == result && d.Rev == i.Notice })
 }
 
-// standing lists the deliveries whose popups are still on a screen, as far as we know: the newest of each channel
-// that changed its screen.
+// standing lists the deliveries whose popups are still on a screen, as far as we know: per channel, the newest
+// delivery that changed its screen.
 func (i Incident) standing() []Delivery {
 	var up []Delivery
 	seen := map[string]bool{}
@@ -97,7 +99,8 @@ func (i Incident) standing() []Delivery {
 	return up
 }
 
-// lingering lists the deliveries whose popups stand, or may come up yet: those are to be taken away when it is over.
+// lingering lists the deliveries whose popups are on a screen or may still appear. They must be withdrawn when the
+// incident is over.
 func (i Incident) lingering() []Delivery {
 	var up []Delivery
 	seen := map[string]bool{}
@@ -113,19 +116,19 @@ func (i Incident) lingering() []Delivery {
 	return up
 }
 
-// reached reports whether the channel has carried the current notice.
+// reached reports whether the channel has delivered the current notice.
 func (i Incident) reached(channel string) bool {
 	return slices.ContainsFunc(i.Deliveries, func(d Delivery) bool {
 		return d.Channel == channel && d.OK && d.Rev == i.Notice && d.Result != ResultWithdrawn
 	})
 }
 
-// stands reports whether a popup of that key still stands for the incident.
+// stands reports whether the popup with that key is still on a screen for the incident.
 func (i Incident) stands(popup string) bool {
 	return slices.ContainsFunc(i.standing(), func(d Delivery) bool { return d.Popup == popup })
 }
 
-// isNews reports whether d tells more than the incident's deliveries do: the notice went out, or a channel failed anew.
+// isNews reports whether d adds to the incident's deliveries: a successful delivery, or a new failure of a channel.
 func (d Delivery) isNews(i Incident) bool {
 	switch {
 	case d.OK:

@@ -10,16 +10,16 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// The pace of what failed.
+// Retry timing and limits.
 const (
 	retryFirst   = 30 * time.Second // doubles with each failure …
 	retryMost    = 15 * time.Minute // … up to this
-	withdrawMost = 3                // so often a popup is asked to go away
-	mostSleep    = 30 * time.Second // a timer stands still while the machine sleeps; the clock on the wall does not
+	withdrawMost = 3                // attempts to withdraw a popup
+	mostSleep    = 30 * time.Second // timers stop while the machine sleeps; the wall clock does not
 )
 
-// Dispatcher carries what the Ledger holds to the human. The ledger is its queue: what is open and has not been
-// delivered is delivered, after a crash too, and nobody needs to tell it of a new incident.
+// Dispatcher delivers the Ledger's incidents to the operator. The ledger is its queue: every open, undelivered
+// incident is delivered, also after a crash, and callers need not announce a new incident.
 type Dispatcher struct {
 	ledger  *Ledger
 	cfg     Config
@@ -27,24 +27,26 @@ type Dispatcher struct {
 	now     func() time.Time
 	log     *slog.Logger
 	results chan result
-	// Told, if it is set before Run, hears what became of each attempt to tell the human; not of the same failure again.
+	// Told, if set before Run, is called with the result of each delivery attempt, but not with repeats of the same
+	// failure.
 	Told func(i Incident, d Delivery)
 
-	// Run's own.
-	busy       map[string]bool // incidents that are part of a call, or wait for a summary
-	leaving    map[string]bool // incidents of which a popup is being taken away
+	// Used by Run only.
+	busy       map[string]bool // incidents in a call or waiting for a summary
+	leaving    map[string]bool // incidents whose popup is being withdrawn
 	tries      map[noticeKey]*tries
 	news       burst
 	recoveries burst
-	summaries  int // calls under way that are summaries of news
+	summaries  int // summaries of news in progress
 	digested   time.Time
 
-	said sync.Mutex // guards announcements, which anybody may add to
-	// announcements wait to be told beside the ledger.
+	said sync.Mutex // guards announcements, to which any goroutine may add
+	// announcements are messages outside the ledger that wait for delivery.
 	announcements []*announcement
 }
 
-// errandKey is what a back-off belongs to: a newer notice of the same incident does not wait for it.
+// noticeKey identifies a retry back-off. A newer notice of the same incident has its own key and does not wait for
+// the back-off.
 type noticeKey struct {
 	key    string
 	errand noticeKind
@@ -56,7 +58,7 @@ type tries struct {
 	again  time.Time
 }
 
-// NewCourier prepares a dispatcher; Run starts it. Channels stand in the configured order (Config.Channels).
+// NewDispatcher creates a dispatcher; Run starts it. Channels are in the configured order (Config.Channels).
 func NewDispatcher(l *Ledger, cfg Config, channels []Channel, now func() time.Time, log *slog.Logger) *Dispatcher {
 	c := &Dispatcher{ledger: l, cfg: cfg, now: now, log: log, results: make(chan result, len(channels)),
 		busy: map[string]bool{}, leaving: map[string]bool{}, tries: map[noticeKey]*tries{},
@@ -69,8 +71,8 @@ func NewDispatcher(l *Ledger, cfg Config, channels []Channel, now func() time.Ti
 	return c
 }
 
-// Run delivers until ctx ends; then it waits for the calls under way and records those that succeeded. It may be
-// called once, and one ledger has one dispatcher at a time.
+// Run delivers until ctx ends, then waits for the calls in progress and records those that succeeded. It may be
+// called once, and a ledger has at most one running dispatcher.
 func (c *Dispatcher) Run(ctx context.Context) error {
 	var crew sync.WaitGroup
 	for _, w := range c.workers {
@@ -97,7 +99,7 @@ func (c *Dispatcher) Run(ctx context.Context) error {
 	}
 }
 
-// drain records what was delivered while the dispatcher was stopping, so that it is not delivered again.
+// drain records the deliveries that completed while the dispatcher was stopping, so that they are not repeated.
 func (c *Dispatcher) drain() {
 	for {
 		select {
@@ -115,7 +117,8 @@ func (c *Dispatcher) drain() {
 	}
 }
 
-// brokenOff records that a sentence ended because steward does. That is no kill: it is said again.
+// brokenOff records that a sentence was interrupted because steward stopped. Unlike after a kill, the sentence is
+// simply spoken again.
 func (c *Dispatcher) brokenOff(r result) {
 	for _, l := range r.job.lines {
 		for _, m := range l.call.members {
@@ -126,7 +129,7 @@ func (c *Dispatcher) brokenOff(r result) {
 	}
 }
 
-// step does all that can be done now and says when there will be more (zero: when something changes).
+// step does everything that is due and returns when the next work is due (zero: when something changes).
 func (c *Dispatcher) step(now time.Time) time.Time {
 	wake, err := c.ledger.advance(c.cfg, c.names(), now)
 	if flushed := c.ledger.Flush(); err != nil || flushed != nil {
@@ -147,7 +150,7 @@ func (c *Dispatcher) step(now time.Time) time.Time {
 	return wake
 }
 
-// names lists the channels in their order.
+// names lists the channels in order.
 func (c *Dispatcher) names() []string {
 	var names []string
 	for _, w := range c.workers {
@@ -156,16 +159,16 @@ func (c *Dispatcher) names() []string {
 	return names
 }
 
-// collect takes up every errand that the ledger shows, except those under way and those that wait after a failure.
+// collect starts every errand in the ledger, except those in progress and those waiting after a failure.
 func (c *Dispatcher) collect(now time.Time) (wake time.Time) {
 	owed := map[noticeKey]bool{}
-	var morning []member // what waited for the end of the quiet hours
+	var morning []member // notices that waited for the end of the quiet hours
 	causes := c.ledger.causes()
 	for _, i := range c.ledger.owed() {
 		what := errandOf(i)
 		owed[what] = true
 		if what.errand == errandWithdraw && c.leaving[i.Key] || what.errand != errandWithdraw && c.busy[i.Key] {
-			continue // a popup goes at once, even while the voice is still at it
+			continue // a popup is withdrawn at once, even while the voice is still speaking
 		}
 		if t := c.tries[what]; t != nil && now.Before(t.again) {
 			wake = earlier(wake, t.again)
@@ -199,12 +202,12 @@ func (c *Dispatcher) collect(now time.Time) (wake time.Time) {
 func errandOf(i Incident) noticeKey {
 	what := noticeKey{key: i.Key, errand: i.errand(), rev: i.Notice}
 	if what.errand == errandWithdraw {
-		what.rev = 0 // a popup that does not go away is the same one whatever its incident does
+		what.rev = 0 // failures to withdraw a popup count together, whatever its incident does meanwhile
 	}
 	return what
 }
 
-// take starts one errand, or puts it aside for a summary.
+// enqueue starts one errand, or adds it to a summary.
 func (c *Dispatcher) enqueue(i Incident, what noticeKey, now time.Time) {
 	m := member{key: i.Key, rev: i.Notice}
 	b := &c.news
@@ -212,11 +215,12 @@ func (c *Dispatcher) enqueue(i Incident, what noticeKey, now time.Time) {
 		b = &c.recoveries
 	}
 	if what.errand == errandTell && i.stands(b.key) && !i.stands(i.Key) {
-		b.join(m, now) // the summary reminds of it, with all others on it
+		b.join(m, now) // the summary on screen shows it, so the summary is its reminder
 		return
 	}
 	alone := b.single(now)
-	// One whose own popup stands takes that one's place: it adds no window, and a summary would leave it stale.
+	// A notice whose incident has its own popup replaces that popup: it adds no window, and a summary would leave the
+	// popup outdated.
 	if alone || i.stands(i.Key) && what.errand == errandTell {
 		c.start(&call{errand: what.errand, members: []member{m}}, now)
 		return
@@ -227,7 +231,7 @@ func (c *Dispatcher) enqueue(i Incident, what noticeKey, now time.Time) {
 	}
 }
 
-// gather starts the summary of what a burst has brought.
+// summarize starts the summary of a burst.
 func (c *Dispatcher) summarize(b *burst, now time.Time) {
 	ca := &call{errand: errandTell, members: b.take(), summary: b.key}
 	if b == &c.recoveries {
@@ -238,8 +242,8 @@ func (c *Dispatcher) summarize(b *burst, now time.Time) {
 	c.start(ca, now)
 }
 
-// hush keeps every sentence that is not being spoken yet until the burst is over, to be part of one sentence.
-// Those that wait for an earlier burst wait no longer than that.
+// mute postpones every sentence that is not being spoken yet to the end of the burst, to be merged into one sentence.
+// Sentences that already wait for an earlier burst are not postponed further.
 func (c *Dispatcher) mute(until time.Time) {
 	for _, w := range c.workers {
 		if !w.speaks() {
@@ -253,7 +257,7 @@ func (c *Dispatcher) mute(until time.Time) {
 	}
 }
 
-// backoff says how long to wait after so many failures.
+// backoff returns the delay after that many failures.
 func backoff(failed int) time.Duration {
 	wait := retryFirst
 	for range failed - 1 {
@@ -264,7 +268,7 @@ func backoff(failed int) time.Duration {
 	return wait
 }
 
-// brokenKey is the incident that no channel works. It is listed only: it cannot ask to be delivered.
+// brokenKey is the incident that no channel works. It is only listed, because it cannot be delivered.
 var brokenKey = brokenAlert("").Tidy().Key
 
 func brokenAlert(detail string) rules.Alert {
@@ -272,7 +276,7 @@ func brokenAlert(detail string) rules.Alert {
 		Severity: protocol.High, Summary: "No channel could reach you", Detail: detail, Foreign: true, ListOnly: true}
 }
 
-// complain enters that no channel works; mend ends that.
+// raiseBroken raises the incident that no channel works; resolveBroken resolves it.
 func (c *Dispatcher) raiseBroken(detail string) {
 	if _, _, err := c.ledger.Raise(brokenAlert(detail), c.now()); err != nil {
 		c.log.Error("raise notifier_broken", "error", err)

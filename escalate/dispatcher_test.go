@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// room is a human's room: a screen, a voice, a ledger and the dispatcher between them.
+// room is the operator's environment: a screen, a voice, a ledger and the dispatcher between them.
 type room struct {
 	t       *testing.T
 	dir     string
@@ -28,7 +28,7 @@ type room struct {
 	courier *Dispatcher
 }
 
-// plainLadders have no reminders: each incident is told once.
+// plainLadders returns a configuration without reminders: each incident is announced once.
 func plainLadders() map[string]Ladder {
 	now := []time.Duration{0}
 	return map[string]Ladder{"critical": {Desktop: now, Speech: now}, "high": {Desktop: now}, "medium": {Desktop: now}}
@@ -82,7 +82,7 @@ func (f *fake) takeAway(ctx context.Context, key string) error {
 
 func (f *fake) count() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.notices) }
 
-// up is the number of windows on the screen; taken is how many were withdrawn.
+// up returns the number of windows on the screen; taken returns how many were withdrawn.
 func (f *fake) up() int                 { f.mu.Lock(); defer f.mu.Unlock(); return len(f.windows) }
 func (f *fake) shown(key string) Notice { f.mu.Lock(); defer f.mu.Unlock(); return f.windows[key] }
 func (f *fake) open(key string) bool    { return f.shown(key).Key != "" }
@@ -118,7 +118,7 @@ func (f *fake) keys() map[string]bool {
 	return keys
 }
 
-// hang waits for the deadline, as a paused notification server does.
+// hang blocks until the deadline, as a suspended notification server does.
 func hang(ctx context.Context, _ Notice) (string, error) { <-ctx.Done(); return "", ctx.Err() }
 
 func refuse(context.Context, Notice) (string, error) { return "", errors.New("no server") }
@@ -134,7 +134,7 @@ func takes(d time.Duration) func(context.Context, Notice) (string, error) {
 	}
 }
 
-// inRoom runs a test in virtual time with a dispatcher at work.
+// inRoom runs a test in virtual time with a running dispatcher.
 func inRoom(t *testing.T, f func(t *testing.T, r *room)) {
 	inRoomWith(t, Config{Ladder: plainLadders()}, f)
 }
@@ -170,7 +170,7 @@ func (r *room) start() {
 	r.stop = runWith(l, r.cfg, r.channels(), &r.courier)
 }
 
-// run starts a dispatcher and gives what stops it.
+// run starts a dispatcher and returns a function that stops it.
 func run(l *Ledger, channels []Channel) (stop func()) {
 	var c *Dispatcher
 	return runWith(l, Config{Ladder: plainLadders()}, channels, &c)
@@ -196,7 +196,7 @@ func (r *room) raise(a rules.Alert) Incident {
 	return i
 }
 
-// after lets time pass, and everything that it brings happen.
+// after advances the time and waits until everything due has happened.
 func (r *room) after(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
 func (r *room) incident(key string) Incident {
@@ -216,7 +216,7 @@ func (r *room) results(key string) string {
 	return strings.Join(list, ", ")
 }
 
-// trouble is an alert of a task that failed.
+// trouble returns an alert for a failed task.
 func trouble(id string, s protocol.Severity) rules.Alert {
 	return rules.Alert{Kind: "task_failed", Code: "X", Severity: s, Lasting: true, Occurrence: "1", Summary: id + " failed",
 		Spoken: "Jesse, " + id + " failed.", Subject: protocol.Subject{Project: "p", Protocol: "agentstatus", Kind: protocol.KindTask, ID: id}}
@@ -301,7 +301,8 @@ func TestChannelsDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// A channel that does not even heed its deadline is left behind, and is used again once it comes back.
+// TestChannelThatNeverComesBack checks that a channel that ignores its deadline is abandoned, and is used again once
+// it returns.
 func TestChannelThatNeverComesBack(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		release := make(chan struct{})
@@ -328,7 +329,7 @@ func TestRepeatsAreCountedNotTold(t *testing.T) {
 			a := trouble("7", protocol.Critical)
 			a.Occurrence = fmt.Sprint("attempt ", n)
 			key = r.raise(a).Key
-			r.raise(a) // the same occurrence, seen at the next look
+			r.raise(a) // the same occurrence, found by the next scan
 			r.after(100 * time.Millisecond)
 		}
 		r.after(time.Minute)
@@ -396,7 +397,7 @@ func TestNoRecoveryNotice(t *testing.T) {
 			})
 		})
 	}
-	inRoom(t, func(t *testing.T, r *room) { // nobody was told that it died
+	inRoom(t, func(t *testing.T, r *room) { // the failure was never delivered
 		r.desktop.set(refuse)
 		r.speech.set(refuse)
 		r.raise(dead("a"))
@@ -408,7 +409,8 @@ func TestNoRecoveryNotice(t *testing.T) {
 	})
 }
 
-// The popup appears while the incident is being resolved: it must not stay.
+// TestResolvedWhileBeingDelivered checks that a popup that appears while its incident is being resolved does not
+// stay.
 func TestResolvedWhileBeingDelivered(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		r.desktop.set(takes(3 * time.Second))
@@ -445,7 +447,7 @@ func TestAck(t *testing.T) {
 	})
 }
 
-// An acknowledgement stops what is still on its way, too.
+// TestAckOfWhatWaits checks that an acknowledgement also stops notices that are still queued.
 func TestAckOfWhatWaits(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		r.speech.set(takes(10 * time.Second))
@@ -464,7 +466,7 @@ func TestAckOfWhatWaits(t *testing.T) {
 
 func TestSpeechOrderAndStaleness(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
-		r.desktop.set(refuse) // so that high ones are spoken, too
+		r.desktop.set(refuse) // so that medium incidents are spoken, too
 		r.speech.set(takes(30 * time.Second))
 		r.raise(trouble("first", protocol.Medium))
 		r.after(time.Second)
@@ -481,7 +483,7 @@ func TestSpeechOrderAndStaleness(t *testing.T) {
 			}
 			return "", nil
 		})
-		for n := range 5 { // five long sentences keep the voice for more than two minutes
+		for n := range 5 { // five long sentences keep the voice busy for more than two minutes
 			r.raise(trouble(fmt.Sprint("long", n), protocol.Critical))
 			r.after(11 * time.Second)
 		}
@@ -494,7 +496,8 @@ func TestSpeechOrderAndStaleness(t *testing.T) {
 	})
 }
 
-// Nothing works: the incident stays open, is tried again ever more rarely, and one incident tells of it.
+// TestBrokenNotifier checks that if every channel fails, the incident stays open, retries become less frequent, and
+// one incident reports the failure.
 func TestBrokenNotifier(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		var at []time.Duration
@@ -550,7 +553,7 @@ func TestNoChannels(t *testing.T) {
 	})
 }
 
-// What was delivered while the dispatcher was told to stop is recorded.
+// TestStopping checks that a delivery that completes while the dispatcher stops is recorded.
 func TestStopping(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		r.desktop.set(func(ctx context.Context, _ Notice) (string, error) { <-ctx.Done(); return "", nil })
@@ -562,7 +565,7 @@ func TestStopping(t *testing.T) {
 		want(t, "deliveries", r.results(i.Key), "desktop shown")
 		want(t, "popups", r.desktop.count(), 1)
 	})
-	inRoom(t, func(t *testing.T, r *room) { // shown, but not said yet
+	inRoom(t, func(t *testing.T, r *room) { // shown, but not spoken yet
 		r.speech.set(hang)
 		r.raise(trouble("7", protocol.Critical))
 		r.after(time.Second)

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // the machine may have no time zones
+	_ "time/tzdata" // the machine may lack time zone data
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
-// TestHoursWhereTheClockIsSet: the end that on names is the first minute that is not on.
+// TestHoursWhereTheClockIsSet checks that the end returned by On is the first minute outside the hours.
 func TestHoursWhereTheClockIsSet(t *testing.T) {
 	for _, c := range []struct {
 		zone, begin string
@@ -60,8 +60,8 @@ func TestHours(t *testing.T) {
 		{"22:00-07:00", "2026-01-06 07:00", false, "2026-01-06 22:00"},
 		{"12:00 - 13:30", "2026-01-06 12:10", true, "2026-01-06 13:30"},
 		{"12:00-13:30", "2026-01-06 13:30", false, "2026-01-07 12:00"},
-		{"22:00-07:00", "2026-03-29 01:59", true, "2026-03-29 07:00"}, // a night of one hour less
-		{"02:30-03:30", "2026-10-25 02:45", true, "2026-10-25 03:30"}, // the hour that comes twice
+		{"22:00-07:00", "2026-03-29 01:59", true, "2026-03-29 07:00"}, // a night that is one hour shorter
+		{"02:30-03:30", "2026-10-25 02:45", true, "2026-10-25 03:30"}, // the hour that occurs twice
 		{"", "2026-01-06 03:00", false, ""},
 		{"nonsense", "2026-01-06 03:00", false, ""},
 	} {
@@ -77,7 +77,7 @@ func TestHours(t *testing.T) {
 	}
 }
 
-// atClock waits until the clock on the wall shows that time.
+// atClock waits until the wall clock shows that time.
 func (r *room) atClock(hour, minute int) {
 	now := time.Now()
 	r.after(rules.NextAt(now, hour*60+minute).Sub(now))
@@ -156,7 +156,7 @@ func TestInhibition(t *testing.T) {
 		r.after(time.Minute)
 		want(t, "told once its cause is over", strings.Join(r.desktop.titles()[2:], ", "), "No progress of a, a is back")
 	})
-	inRoom(t, func(t *testing.T, r *room) { // a consequence that is over is never told
+	inRoom(t, func(t *testing.T, r *room) { // a consequence that is over is never announced
 		r.raise(dead("a"))
 		r.raise(stalled("a"))
 		r.after(time.Minute)
@@ -215,7 +215,7 @@ func TestDigest(t *testing.T) {
 		r.after(72 * time.Hour)
 		want(t, "nothing open, nothing said", r.desktop.count(), 2)
 	})
-	inRoomWith(t, cfg, func(t *testing.T, r *room) { // the next channel, if one cannot; a voice reads no list
+	inRoomWith(t, cfg, func(t *testing.T, r *room) { // after a failure the next channel is used, but a voice never reads the list
 		r.desktop.set(refuse)
 		r.raise(trouble("7", protocol.Low))
 		r.after(25 * time.Hour)

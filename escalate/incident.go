@@ -9,14 +9,14 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Incident is what a human must deal with: one per key, however often it happens. It is a value; its slices
-// are shared and must not be written to.
+// Incident is a problem that the operator must deal with: one per key, however often it happens. It is a value; its
+// slices are shared and must not be modified.
 type Incident struct {
-	// Version is that of its file.
+	// Version is the version of its file.
 	Version int `json:"version,omitempty"`
 
 	Key string `json:"key"`
-	// Rev rises with every change but deliveries.
+	// Rev increases with every change except deliveries.
 	Rev      int               `json:"rev"`
 	Severity protocol.Severity `json:"severity"`
 	State    rules.State       `json:"state"`
@@ -24,13 +24,13 @@ type Incident struct {
 	Summary  string            `json:"summary"`
 	Detail   string            `json:"detail"`
 	Project  string            `json:"project"`
-	About    string            `json:"about"` // the Subject, in the form that commands take
+	About    string            `json:"about"` // the Subject, in the form that commands accept
 	Agent    string            `json:"agent"`
 	Options  []rules.Option    `json:"options"`
 	Count    int               `json:"count"`
 	First    time.Time         `json:"first"`
 	Last     time.Time         `json:"last"`
-	// Deliveries are the latest, oldest first.
+	// Deliveries are the most recent deliveries, oldest first.
 	Deliveries []Delivery `json:"deliveries"`
 
 	Protocol   string    `json:"protocol,omitempty"`
@@ -45,27 +45,27 @@ type Incident struct {
 	AckedUntil time.Time `json:"acked_until,omitzero"`
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
 	ResolvedBy rules.By  `json:"resolved_by,omitempty"`
-	Why        string    `json:"why,omitempty"` // why it is resolved
+	Why        string    `json:"why,omitempty"` // why it was resolved
 	Answer     *Answer   `json:"answer,omitempty"`
 
-	// Opened is the Rev at which it was opened, or opened again. Notice is the Rev that the human is to be
-	// told of (0: none ever); Notified the last Notice that needs no telling any more.
-	// Asked is the Rev at which its options or its occurrence last changed: an answer to what was there before is stale.
+	// Opened is the Rev at which the incident was last opened or reopened. Notice is the Rev that the operator is to
+	// be told of (0: never), and Notified is the last Notice that needs no further delivery. Asked is the Rev at
+	// which its options or its occurrence last changed: an answer to an earlier Rev is stale.
 	Opened   int `json:"opened"`
 	Asked    int `json:"asked"`
 	Notice   int `json:"notice"`
 	Notified int `json:"notified"`
 
-	// The ladder: Opening is when the human was first to be told, Called when that was done (zero: not yet), less the time
-	// of the first rung; Climbed is how far up the ladder the current Notice stands, and Calls the channels it is for
-	// (none: those of the first rung).
+	// The ladder. Opening is when the ladder began. Called is the time of the first successful delivery minus the
+	// time of the first rung (zero: not delivered yet). Climbed is the ladder position of the current Notice, and
+	// Calls lists its channels (empty: those of the first rung).
 	Opening time.Time     `json:"opening,omitzero"`
 	Called  time.Time     `json:"called,omitzero"`
 	Climbed time.Duration `json:"climbed,omitempty"`
 	Calls   []string      `json:"calls,omitempty"`
 }
 
-// Subject is what the incident is about.
+// Subject returns what the incident is about.
 func (i Incident) Subject() protocol.Subject {
 	about := i.About
 	if i.Project != "" {
@@ -75,7 +75,7 @@ func (i Incident) Subject() protocol.Subject {
 	return protocol.Subject{Project: i.Project, Protocol: i.Protocol, Kind: protocol.Kind(kind), ID: id}
 }
 
-// raise applies an alert that has been tidied. The zero Incident is one that does not exist yet.
+// raise applies a tidied alert. The zero Incident stands for one that does not exist yet.
 func raise(i Incident, a rules.Alert, now time.Time) (Incident, rules.Outcome) {
 	out := rules.OutcomeNew
 	if i.Rev > 0 {
@@ -118,7 +118,7 @@ func (i Incident) describe(a rules.Alert) Incident {
 	return i
 }
 
-// call opens the incident and asks for a notice, which supersedes one that is still on its way. The ladder begins anew.
+// call opens the incident and requests a notice, which supersedes any notice in progress. The ladder restarts.
 func (i Incident) call(now time.Time) Incident {
 	i.State, i.AckedUntil, i.Notified = rules.Raised, time.Time{}, i.Notice
 	i.ResolvedAt, i.ResolvedBy, i.Why, i.Answer = time.Time{}, "", "", nil
@@ -129,7 +129,7 @@ func (i Incident) call(now time.Time) Incident {
 	return i
 }
 
-// acknowledge records that a human has seen it and wants peace until then.
+// acknowledge silences an open incident until the given time.
 func acknowledge(i Incident, until time.Time) (Incident, bool) {
 	if i.State == rules.Resolved {
 		return i, false
@@ -139,10 +139,10 @@ func acknowledge(i Incident, until time.Time) (Incident, bool) {
 	return i, true
 }
 
-// rests reports whether it is open, and nobody is to be told of it for a while.
+// rests reports whether the incident is acknowledged or snoozed: it is open, but not announced for a while.
 func (i Incident) rests() bool { return i.State == rules.Acked || i.State == rules.Snoozed }
 
-// lapse opens an acknowledged incident again once its time is up: the human is told anew.
+// lapse reopens an acknowledged or snoozed incident when its time is up, so that the operator is told again.
 func lapse(i Incident, now time.Time) (Incident, bool) {
 	if !i.rests() || now.Before(i.AckedUntil) {
 		return i, false
@@ -151,7 +151,8 @@ func lapse(i Incident, now time.Time) (Incident, bool) {
 	return i.call(now), true
 }
 
-// resolve ends an incident. A human who was told of something grave is told, too, when it ends by itself.
+// resolve ends an incident. If the operator was told of an incident of high severity or above, and it ends by itself,
+// a recovery notice follows.
 func resolve(i Incident, by rules.By, why string, now time.Time) (Incident, bool) {
 	if i.State == rules.Resolved {
 		return i, false
@@ -165,7 +166,7 @@ func resolve(i Incident, by rules.By, why string, now time.Time) (Incident, bool
 	return i, true
 }
 
-// told reports whether any notice reached the human since the incident was last opened.
+// told reports whether any notice reached the operator since the incident was last opened.
 func (i Incident) told() bool {
 	return slices.ContainsFunc(i.Deliveries, i.tells)
 }
@@ -174,14 +175,14 @@ func (i Incident) tells(d Delivery) bool {
 	return d.OK && !d.Recovery && d.Result != ResultWithdrawn && d.Rev >= i.Opened
 }
 
-// noticeKind is what is owed to the human on behalf of an incident.
+// noticeKind is the delivery work that is pending for an incident: its errand.
 type noticeKind int
 
 const (
 	errandNone     noticeKind = iota
-	errandTell                // of the incident
-	errandWithdraw            // a popup that is no longer true
-	errandRecovery            // tell that it is over
+	errandTell                // deliver the incident's notice
+	errandWithdraw            // withdraw an outdated popup
+	errandRecovery            // announce that it is over
 )
 
 func (i Incident) errand() noticeKind {

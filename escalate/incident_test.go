@@ -28,7 +28,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// What raising means, in each state. Steps: raise OCCURRENCE SEVERITY, ack, files, operator.
+// TestTransitions checks the effect of raising an alert in each state. Steps: raise OCCURRENCE SEVERITY, ack, files,
+// operator.
 func TestTransitions(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -37,7 +38,7 @@ func TestTransitions(t *testing.T) {
 		out     string // outcomes of the raises
 		state   rules.State
 		count   int
-		told    int // notices asked for
+		told    int // notices requested
 	}{
 		{"first", true, "1 high", "new", rules.Raised, 1, 1},
 		{"low is not told", true, "1 low", "new", rules.Raised, 1, 0},
@@ -137,7 +138,7 @@ func TestTidy(t *testing.T) {
 	want(t, "once stored, too", a.Happening(), a.Occurrence)
 }
 
-// The keys that the status document promises.
+// TestIncidentDocument checks for the keys that the status document specifies.
 func TestIncidentDocument(t *testing.T) {
 	i, _ := raise(Incident{}, rules.Alert{Subject: protocol.Subject{Project: "p", Kind: protocol.KindTask, ID: "7"}, Severity: protocol.High}.Tidy(), noon)
 	i = deliver(i, Delivery{Channel: ChannelDesktop, Result: "shown", At: noon, OK: true, Rev: 1}, true)

@@ -2,8 +2,9 @@ package escalate
 
 import "slices"
 
-// consequences says which kinds of incident follow from another one about the same agent, or from a machine without room.
-// While the cause is open, its consequences are only listed: they do not help to find it.
+// consequences maps a kind of incident to the kinds that follow from it, for the same agent or, when the machine is
+// full, for all agents. While the cause is open, its consequences are only listed, because they do not help to find
+// the cause.
 var consequences = map[string][]string{
 	"agent_dead":  {"stalled", "overrun", "untaken", "finding"},
 	"agent_error": {"stalled", "overrun"},
@@ -24,7 +25,7 @@ func (l *Ledger) causes() []Incident {
 	return list
 }
 
-// inhibitor is the key of the one that explains the incident, "" if there is none.
+// inhibitor returns the key of the incident that explains this one, or "" if there is none.
 func inhibitor(i Incident, causes []Incident) string {
 	for _, cause := range causes {
 		if cause.explains(i) {
@@ -34,13 +35,13 @@ func inhibitor(i Incident, causes []Incident) string {
 	return ""
 }
 
-// explains reports whether another incident follows from this one. Only what is graver explains anything.
+// explains reports whether the other incident follows from this one. Only a more severe incident explains another.
 func (i Incident) explains(other Incident) bool {
 	if i.Severity.Rank() <= other.Severity.Rank() || !slices.Contains(consequences[i.Kind], other.Kind) {
 		return false
 	}
 	if i.Kind == "gate_shut" && i.Agent == "" {
-		return true // the machine is full for everybody
+		return true // the machine is full for every agent
 	}
 	return i.Agent == other.Agent && i.Project == other.Project && i.Protocol == other.Protocol
 }

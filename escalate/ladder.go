@@ -10,23 +10,24 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Ladder says when each channel is called on behalf of an open incident, counted from the first notice that reached
-// the human. All rungs must be climbed before the reminders begin, which go by every channel that the ladder names.
+// Ladder sets when each channel is called for an open incident, counted from the first notice that reached the
+// operator. Reminders start after the last rung and use every channel in the ladder.
 type Ladder struct {
 	Desktop []time.Duration `toml:"desktop"`
 	Speech  []time.Duration `toml:"speech"`
 	Ntfy    []time.Duration `toml:"ntfy"`
 	Command []time.Duration `toml:"command"`
-	// Every is the time between reminders, 0: none. After so many Times (0: without end) they come each Then (0: never).
+	// Every is the time between reminders (0: no reminders). After that many Times (0: unlimited), the interval
+	// becomes Then (0: no more reminders).
 	Every time.Duration `toml:"every"`
 	Times int           `toml:"times"`
 	Then  time.Duration `toml:"then"`
 }
 
-// called are the severities that have a ladder; what is less severe is only listed.
+// called lists the severities that have a ladder; incidents of lower severity are only listed.
 var called = []protocol.Severity{protocol.Critical, protocol.High, protocol.Medium}
 
-// Bounds on a ladder: more is a slip of the pen.
+// Limits on a ladder; larger values are taken as typing errors.
 const (
 	maxRungs = 32
 	maxAfter = 7 * 24 * time.Hour
@@ -34,7 +35,7 @@ const (
 	maxTimes = 1000
 )
 
-// of lists when a channel is called.
+// of returns the times at which a channel is called.
 func (l Ladder) of(channel string) []time.Duration {
 	switch channel {
 	case ChannelDesktop:
@@ -49,7 +50,7 @@ func (l Ladder) of(channel string) []time.Duration {
 	return nil
 }
 
-// moments lists the distinct times at which one of the channels is called, the earliest first.
+// moments lists the distinct times at which any of the channels is called, in ascending order.
 func (l Ladder) moments(channels []string) []time.Duration {
 	var all []time.Duration
 	for _, name := range channels {
@@ -59,7 +60,8 @@ func (l Ladder) moments(channels []string) []time.Duration {
 	return slices.Compact(all)
 }
 
-// between lists those of the channels that are called later than after, and until then.
+// between lists the channels that are called later than after and no later than until. If until is past the last
+// rung, that includes a reminder and therefore every channel of the ladder.
 func (l Ladder) between(channels []string, after, until time.Duration) []string {
 	moments := l.moments(channels)
 	reminds := len(moments) > 0 && until > moments[len(moments)-1]
@@ -72,7 +74,7 @@ func (l Ladder) between(channels []string, after, until time.Duration) []string 
 	})
 }
 
-// next is the first moment later than after at which one of the channels is called.
+// next returns the first time later than after at which any of the channels is called.
 func (l Ladder) next(channels []string, after time.Duration) (time.Duration, bool) {
 	moments := l.moments(channels)
 	if len(moments) == 0 {
@@ -86,7 +88,7 @@ func (l Ladder) next(channels []string, after time.Duration) (time.Duration, boo
 	return l.reminder(moments[len(moments)-1], after)
 }
 
-// last is the latest moment until then, -1 if there is none.
+// last returns the latest such time that is no later than until, or -1.
 func (l Ladder) last(channels []string, until time.Duration) time.Duration {
 	at := time.Duration(-1)
 	for {
@@ -98,7 +100,7 @@ func (l Ladder) last(channels []string, until time.Duration) time.Duration {
 	}
 }
 
-// leap gives a reminder shortly before until at once: a year of them is not to be counted one by one.
+// leap skips reminders and returns one shortly before until: iterating over a year of them would take too long.
 func (l Ladder) leap(at, until time.Duration) time.Duration {
 	if l.Then > 0 && at > l.Every*time.Duration(l.Times)+maxAfter && until-at > 2*l.Then {
 		return at + (until-at)/l.Then*l.Then
@@ -109,7 +111,7 @@ func (l Ladder) leap(at, until time.Duration) time.Duration {
 	return at
 }
 
-// reminder is the first one later than after, when the last rung stands at top.
+// reminder returns the first reminder later than after; top is the time of the last rung.
 func (l Ladder) reminder(top, after time.Duration) (time.Duration, bool) {
 	if l.Every <= 0 {
 		return 0, false
@@ -153,7 +155,7 @@ func (l Ladder) validate(name string) error {
 	return nil
 }
 
-// validateLadders reports the first flaw of all ladders.
+// validateLadders reports the first invalid setting of any ladder.
 func validateLadders(all map[string]Ladder) error {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if !slices.Contains(called, protocol.Severity(name)) {
@@ -166,11 +168,12 @@ func validateLadders(all map[string]Ladder) error {
 	return nil
 }
 
-// rungGap is the least time between two calls for one incident, whatever the ladder says: after a sleep of the machine
-// all that fell due meanwhile is one call.
+// rungGap is the minimum time between two calls for one incident, whatever the ladder says. After the machine has
+// slept, all rungs that became due meanwhile are one call.
 const rungGap = 20 * time.Second
 
-// climb asks for the next notice of an open incident, once its ladder says so. Zero: there will be none.
+// climb requests the next notice of an open incident when its ladder is due. A zero due means that no further notice
+// follows.
 func climb(i Incident, l Ladder, channels []string, now time.Time) (next Incident, due time.Time) {
 	if i.State != rules.Raised || i.Notice == 0 || i.Notice > i.Notified || i.Called.IsZero() {
 		return i, time.Time{}
@@ -197,7 +200,7 @@ func climb(i Incident, l Ladder, channels []string, now time.Time) (next Inciden
 	return i, due
 }
 
-// catchUp has a notice that was put off be for all that has fallen due meanwhile: it is one call.
+// catchUp extends a postponed notice to all channels that became due meanwhile, so that they are one call.
 func catchUp(i Incident, l Ladder, channels []string, now time.Time) (Incident, bool) {
 	if i.errand() != errandTell || i.Called.IsZero() {
 		return i, false
@@ -215,7 +218,7 @@ func catchUp(i Incident, l Ladder, channels []string, now time.Time) (Incident, 
 	return i, true
 }
 
-// latest is when the human was last told, or was to be told.
+// latest is when the operator was last told, or a delivery was last attempted or postponed.
 func (i Incident) latest() time.Time {
 	if n := len(i.Deliveries); n > 0 && i.Deliveries[n-1].At.After(i.Called) {
 		return i.Deliveries[n-1].At

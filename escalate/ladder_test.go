@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// fullLadders are the shipped ones (see TestLaddersAreTheShippedOnes in the root).
+// fullLadders returns the shipped ladders (see TestLaddersAreTheShippedOnes in the root).
 func fullLadders() Config {
 	at := func(d ...time.Duration) []time.Duration { return d }
 	return Config{Channels: []string{ChannelDesktop, ChannelSpeech, ChannelNtfy}, Ack: 4 * time.Hour, AckBlocking: 30 * time.Minute, Ladder: map[string]Ladder{
@@ -25,7 +25,7 @@ func fullLadders() Config {
 	}}
 }
 
-// diary lists who was called when, since the room was opened.
+// diary lists when each channel was called, relative to since.
 func (r *room) diary(since time.Time) string {
 	var all []string
 	for _, f := range []struct {
@@ -45,7 +45,7 @@ func (r *room) diary(since time.Time) string {
 	return strings.Join(all, ", ")
 }
 
-// brief is a time without its noughts: 1m, 4h30s.
+// brief formats a duration without zero units: 1m, 4h30s.
 func brief(d time.Duration) string {
 	s := d.Round(time.Second).String()
 	if m, ok := strings.CutSuffix(s, "m0s"); ok {
@@ -81,7 +81,8 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// The reminders of a day, of which some fall into a time when no steward ran: what fell due then is one call.
+// TestLadderOverRestarts checks the reminders across restarts: those that became due while steward was not running
+// are one call.
 func TestLadderOverRestarts(t *testing.T) {
 	inRoomWith(t, fullLadders(), func(t *testing.T, r *room) {
 		start := time.Now()
@@ -144,7 +145,8 @@ func TestAckStopsTheLadder(t *testing.T) {
 	})
 }
 
-// A rung that fails goes to what stands behind it, is tried again a few times, and holds up no other.
+// TestRungThatFails checks that a failed rung falls back to the next channel, is retried a few times and delays no
+// other rung.
 func TestRungThatFails(t *testing.T) {
 	inRoomWith(t, fullLadders(), func(t *testing.T, r *room) {
 		r.speech.set(refuse)
@@ -160,7 +162,7 @@ func TestRungThatFails(t *testing.T) {
 		r.after(time.Hour)
 		want(t, "tries", tried, remindMost)
 		want(t, "owed", len(r.ledger.owed()), 0)
-		want(t, "ledger", len(r.ledger.List()), 1) // the human was reached: nothing is broken
+		want(t, "ledger", len(r.ledger.List()), 1) // the operator was reached: the notifier is not broken
 		r.push.set(nil)
 		r.after(4 * time.Hour)
 		want(t, "pushes", r.push.count(), 1)
@@ -168,7 +170,7 @@ func TestRungThatFails(t *testing.T) {
 	})
 }
 
-// Who was told by push is told by push that it is over.
+// TestRecoveryGoesWhereTheNewsWent checks that a recovery goes to the channels that delivered the incident.
 func TestRecoveryGoesWhereTheNewsWent(t *testing.T) {
 	inRoomWith(t, fullLadders(), func(t *testing.T, r *room) {
 		r.raise(dead("a"))
@@ -207,7 +209,8 @@ func TestManyClimbTogether(t *testing.T) {
 	})
 }
 
-// A full disk must not silence the call, and is written to once it has room.
+// TestFullDiskIsToldOfAnyway checks that a full disk does not suppress the notice, and that the incident is written
+// once there is space.
 func TestFullDiskIsToldOfAnyway(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		var full atomic.Bool
@@ -232,7 +235,7 @@ func TestFullDiskIsToldOfAnyway(t *testing.T) {
 	})
 }
 
-// An answer takes the popup away and silences the voice, however long its sentence is.
+// TestAnswerSilencesTheVoice checks that an answer withdraws the popup and cuts off a sentence, however long it is.
 func TestAnswerSilencesTheVoice(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		r.speech.set(takes(30 * time.Second))
@@ -253,7 +256,7 @@ func TestAnswerSilencesTheVoice(t *testing.T) {
 	})
 }
 
-// die ends the run as a kill does: nothing more is written.
+// die ends the run like a kill: nothing more is written.
 func (r *room) die() {
 	r.ledger.turn.Lock()
 	r.ledger.put = func(string, string, []byte) error { return errors.New("dead") }
@@ -261,7 +264,8 @@ func (r *room) die() {
 	r.restart()
 }
 
-// A sentence in whose midst steward is killed is said once more, and then no more: its popup stands.
+// TestKilledInTheMidstOfASentence checks that a sentence interrupted by a kill is repeated once only, because its
+// popup is on screen.
 func TestKilledInTheMidstOfASentence(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		begun := 0
@@ -277,7 +281,7 @@ func TestKilledInTheMidstOfASentence(t *testing.T) {
 		want(t, "popups", r.desktop.count(), 1)
 		want(t, "deliveries", r.results(i.Key), "desktop shown, speech begun again")
 	})
-	inRoom(t, func(t *testing.T, r *room) { // without a popup the voice is all there is
+	inRoom(t, func(t *testing.T, r *room) { // without a popup, only the voice can reach the operator
 		r.desktop.set(refuse)
 		begun := 0
 		r.speech.set(func(ctx context.Context, n Notice) (string, error) { begun++; return hang(ctx, n) })

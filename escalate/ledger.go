@@ -1,4 +1,4 @@
-// Package escalate keeps the incidents, and carries the call to a human.
+// Package escalate stores incidents and delivers them to the operator.
 package escalate
 
 import (
@@ -14,37 +14,37 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	ErrUnknown   = errors.New("no incident")
 	ErrAmbiguous = errors.New("several incidents begin like this")
 	ErrResolved  = errors.New("the incident is resolved already")
 )
 
-// Ledger keeps the incidents: in memory for reading, one fsynced file each for good. A change is on disk before
-// the call that made it returns. It is safe for concurrent use within one process.
+// Ledger stores the incidents in memory for reading and durably in one fsynced file each. A change is on disk before
+// the call that made it returns. A Ledger is safe for concurrent use within one process.
 type Ledger struct {
 	dir string
 	put func(dir, name string, b []byte) error
-	// changed has a token whenever a Dispatcher may have something to do.
+	// changed receives a token whenever a Dispatcher may have work.
 	changed chan struct{}
 
-	// turn lets one change happen at a time and is held while it is written; mu guards the maps, is taken
-	// inside turn, and is never held over I/O: a reader does not wait for a disk.
+	// turn serializes changes and is held while a change is written. mu guards the maps, is locked inside turn and is
+	// never held during I/O, so readers do not wait for the disk.
 	turn    sync.Mutex
 	mu      sync.RWMutex
 	all     map[string]Incident
 	heads   map[string]rules.Head
-	view    map[string]rules.Head // a copy of heads that was handed out; nil once it is outdated
+	view    map[string]rules.Head // the copy of heads last handed out; nil once it is outdated
 	open    map[string]bool
 	errands map[string]bool
 	unsaved map[string]bool
-	// uncarried have an answer that the agent cannot read yet.
+	// uncarried are the incidents whose answer the agent cannot read yet.
 	uncarried map[string]bool
 }
 
-// Open reads the ledger in dir and makes the folder if need be. A file that cannot be used is a Fault, and stays
-// there under another name ("….bad").
+// Open reads the ledger in dir and creates the folder if needed. A file that cannot be used is reported as a Fault
+// and kept under another name ("….bad").
 func Open(dir string) (*Ledger, []protocol.Fault, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make the folder of the incident ledger: %w", err)
@@ -65,8 +65,8 @@ func newLedger(dir string) *Ledger {
 		open: map[string]bool{}, errands: map[string]bool{}, unsaved: map[string]bool{}, uncarried: map[string]bool{}}
 }
 
-// Raise enters an alert. When the error is not nil, the incident could not be written: it stands in memory, and
-// every later change, and Flush, tries again to write it.
+// Raise enters an alert. If it returns a write error, the incident is kept in memory; every later change and Flush
+// retry the write.
 func (l *Ledger) Raise(a rules.Alert, now time.Time) (Incident, rules.Outcome, error) {
 	a = a.Tidy()
 	if !keyFits(a.Key) {
@@ -83,7 +83,8 @@ func (l *Ledger) Raise(a rules.Alert, now time.Time) (Incident, rules.Outcome, e
 	return i, out, err
 }
 
-// raiseOver enters an alert that ends its incident. One that is over, or was never raised, is no error.
+// raiseOver enters an alert that resolves its incident. An incident that is already resolved or unknown is not an
+// error.
 func (l *Ledger) raiseOver(a rules.Alert, now time.Time) (Incident, rules.Outcome, error) {
 	i, err := l.Resolve(a.Key, rules.ByFiles, a.Detail, now)
 	if errors.Is(err, ErrResolved) || errors.Is(err, ErrUnknown) {
@@ -92,12 +93,12 @@ func (l *Ledger) raiseOver(a rules.Alert, now time.Time) (Incident, rules.Outcom
 	return i, rules.OutcomeResolved, err
 }
 
-// Resolve ends an incident. Errors: ErrUnknown, ErrResolved, or that it could not be written (see Raise).
+// Resolve ends an incident. Errors: ErrUnknown, ErrResolved, or a write error (see Raise).
 func (l *Ledger) Resolve(key string, by rules.By, why string, now time.Time) (Incident, error) {
 	return l.end(key, "resolve", func(i Incident) (Incident, bool) { return resolve(i, by, why, wall(now)) })
 }
 
-// Ack records that a human has seen the incident: nobody is told of it until that lapses. Errors as for Resolve.
+// Ack acknowledges an incident: no notices are sent until the acknowledgement lapses. Errors as for Resolve.
 func (l *Ledger) Ack(key string, cfg Config, now time.Time) (Incident, error) {
 	return l.end(key, "acknowledge", func(i Incident) (Incident, bool) { return acknowledge(i, wall(now).Add(cfg.peace(i))) })
 }
@@ -115,7 +116,7 @@ func (l *Ledger) end(key, what string, f func(Incident) (Incident, bool)) (Incid
 	})
 }
 
-// Record enters an attempt to deliver an incident's notice; settled: the notice needs no further attempt.
+// Record stores an attempt to deliver an incident's notice; settled means that the notice needs no further attempt.
 func (l *Ledger) Record(key string, d Delivery, settled bool) error {
 	d.At = wall(d.At)
 	_, err := l.change(key, func(i Incident) (Incident, bool, error) {
@@ -127,7 +128,7 @@ func (l *Ledger) Record(key string, d Delivery, settled bool) error {
 	return err
 }
 
-// settle records that a notice needs no further attempt, unless a newer one has taken its place.
+// settle records that a notice needs no further attempt, unless a newer notice has replaced it.
 func (l *Ledger) settle(m member) error {
 	_, err := l.change(m.key, func(i Incident) (Incident, bool, error) {
 		owed := i.Notice == m.rev && i.Notified < m.rev
@@ -139,8 +140,8 @@ func (l *Ledger) settle(m member) error {
 	return err
 }
 
-// advance opens the incidents whose acknowledgement is over, has the others climb their ladders, and says when there
-// will be more to do (zero: nothing by time alone).
+// advance reopens the incidents whose acknowledgement has lapsed, advances the others on their ladders, and returns
+// when it has more to do (zero: nothing is scheduled).
 func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next time.Time, err error) {
 	step := func(i Incident, soon time.Time) (Incident, time.Time) {
 		if i.rests() {
@@ -151,7 +152,7 @@ func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next tim
 	}
 	list, soon := l.pick(l.open, nil), now
 	if slices.ContainsFunc(list, func(i Incident) bool { up, _ := step(i, now); return up.Rev != i.Rev }) {
-		soon = now.Add(burstWithin) // those that are due in a moment go along: one reminder of many
+		soon = now.Add(burstWithin) // include incidents that are due shortly: they share one reminder
 	}
 	for _, i := range list {
 		up, due := step(i, soon)
@@ -159,7 +160,7 @@ func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next tim
 			next = earlier(next, due)
 			continue
 		}
-		_, e := l.change(i.Key, func(i Incident) (Incident, bool, error) { // it may be another one by now
+		_, e := l.change(i.Key, func(i Incident) (Incident, bool, error) { // the incident may have changed since pick
 			up, _ := step(i, soon)
 			return up, up.Rev != i.Rev, nil
 		})
@@ -168,7 +169,7 @@ func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next tim
 	return next, err
 }
 
-// change is the one way to alter an incident. A key that is not known gives f the zero Incident.
+// change is the only way to alter an incident. For an unknown key, f gets the zero Incident.
 func (l *Ledger) change(key string, f func(Incident) (Incident, bool, error)) (Incident, error) {
 	l.turn.Lock()
 	defer l.turn.Unlock()

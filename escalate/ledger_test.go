@@ -33,7 +33,7 @@ func mustRaise(t testing.TB, l *Ledger, a rules.Alert, now time.Time) Incident {
 	return i
 }
 
-// What a call has returned from is on disk: another process reads the same.
+// TestLedgerIsOnDisk checks that a change is on disk when its call returns: another process reads the same.
 func TestLedgerIsOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "incidents")
 	l := open(t, dir)
@@ -149,7 +149,8 @@ func TestPrune(t *testing.T) {
 	want(t, "left in memory", len(l.Heads()), 7)
 }
 
-// An incident that could not be written stays, and is written by the next call.
+// TestWriteThatFails checks that an incident that could not be written is kept in memory and written by the next
+// call.
 func TestWriteThatFails(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
@@ -161,7 +162,7 @@ func TestWriteThatFails(t *testing.T) {
 		return put(dir, name, b)
 	}
 	a := trouble("7", protocol.High)
-	for range 2 { // the second time there is nothing new, but it is not on disk either
+	for range 2 { // the second time nothing has changed, but the incident is still not on disk
 		i, _, err := l.Raise(a, noon)
 		want(t, "error", err != nil, true)
 		want(t, "state", i.State, rules.Raised)
@@ -174,7 +175,8 @@ func TestWriteThatFails(t *testing.T) {
 	want(t, "flush", l.Flush(), nil)
 }
 
-// Many goroutines at one ledger: every occurrence is counted once, and memory and disk agree.
+// TestConcurrentUse checks that with many goroutines on one ledger, every occurrence is counted once, and memory and
+// disk agree.
 func TestConcurrentUse(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
@@ -233,7 +235,7 @@ func BenchmarkRaise(b *testing.B) {
 	}
 }
 
-// The worst case of a decision: the heads after a change, with a long history.
+// BenchmarkHeads measures the worst case of a decision: the heads after a change, with a long history.
 func BenchmarkHeads(b *testing.B) {
 	l := open(b, b.TempDir())
 	l.put = func(string, string, []byte) error { return nil }

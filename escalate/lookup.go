@@ -11,15 +11,15 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 )
 
-// List gives what is not resolved: the most severe first, then the newest.
+// List returns the unresolved incidents, most severe first, then newest first.
 func (l *Ledger) List() []Incident {
 	return l.pick(l.open, func(a, b Incident) int {
 		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), b.Last.Compare(a.Last), strings.Compare(a.Key, b.Key))
 	})
 }
 
-// Standing gives the notice of an open incident whose own popup stands, or stood when its server went; false if there
-// is none.
+// Standing returns the notice for a popup that is on screen, or was when its server exited: that of an open incident,
+// or the summary of several. It returns false if no open incident has that popup.
 func (l *Ledger) Standing(popup string) (Notice, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -39,7 +39,7 @@ func (l *Ledger) Standing(popup string) (Notice, bool) {
 	return summaryOf(popup, on, nil), true
 }
 
-// Shows reports whether the popup of that key speaks of an open incident.
+// Shows reports whether the popup with that key is for an open incident.
 func (l *Ledger) Shows(popup string) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -51,7 +51,7 @@ func (l *Ledger) Shows(popup string) bool {
 	return false
 }
 
-// owed lists the incidents on whose behalf something is to be done, in the order in which it should be done.
+// owed lists the incidents with an errand, in the order of processing.
 func (l *Ledger) owed() []Incident {
 	return l.pick(l.errands, func(a, b Incident) int {
 		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), a.Last.Compare(b.Last), strings.Compare(a.Key, b.Key))
@@ -71,7 +71,7 @@ func (l *Ledger) pick(keys map[string]bool, order func(a, b Incident) int) []Inc
 	return list
 }
 
-// Find gives the incident whose key begins with prefix. One that is open goes before those that are resolved.
+// Find returns the incident whose key starts with prefix. An open incident takes precedence over resolved ones.
 // Errors: ErrUnknown, ErrAmbiguous.
 func (l *Ledger) Find(prefix string) (Incident, error) {
 	if i, ok := l.get(prefix); ok {
@@ -106,8 +106,8 @@ func begin(keys func(func(string) bool), prefix string) []string {
 	return found
 }
 
-// Heads gives every incident's head, resolved ones too. The map is not to be written to; it never changes, and
-// it is the same one until an incident does.
+// Heads returns the head of every incident, including resolved ones. The map must not be modified. It never changes,
+// and the same map is returned until a head changes.
 func (l *Ledger) Heads() map[string]rules.Head {
 	l.mu.RLock()
 	view := l.view
@@ -136,7 +136,7 @@ func (l *Ledger) isUnsaved(key string) bool {
 	return l.unsaved[key]
 }
 
-// earlier gives the earlier of two times; a zero one is none.
+// earlier returns the earlier of two times; a zero time means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

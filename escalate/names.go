@@ -7,10 +7,10 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 )
 
-// Headline is the title as a popup or a push message shows it: beside those of other projects, and with no path in it.
+// Headline is the title for a popup or a push message: it names the project and contains no paths.
 func (n Notice) Headline() string { return titled(n.Project, n.Title) }
 
-// titled puts the project's name before some words, and file names in the place of paths.
+// titled prefixes text with the project's name and replaces paths by file names.
 func titled(project, words string) string {
 	words = rules.FileNames(words)
 	if project == "" || strings.HasPrefix(words, project+":") {
@@ -19,7 +19,8 @@ func titled(project, words string) string {
 	return rules.ClipText(project, rules.NameLimit) + ": " + words
 }
 
-// Sentence is what a voice says: no path, and at its end the project.
+// Sentence is the text that is spoken: without paths, and with the project's name at the end unless it is already
+// mentioned.
 func (n Notice) Sentence() string {
 	words := rules.FileNames(n.Spoken)
 	if n.Project == "" || slices.Contains(strings.FieldsFunc(words, func(r rune) bool { return strings.ContainsRune(" .,:;?!", r) }), n.Project) {

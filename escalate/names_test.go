@@ -2,7 +2,7 @@ package escalate
 
 import "testing"
 
-// TestNoticesNameTheProject: a popup stands beside those of other projects, and a voice reads no path.
+// TestNoticesNameTheProject checks that a popup names its project and a voice reads no path.
 func TestNoticesNameTheProject(t *testing.T) {
 	i := Incident{Key: "k", Project: "shop", About: "shop:task/t-1", Summary: "Task /srv/shop/x.sh failed", Why: "done"}
 	for name, c := range map[string]struct {

@@ -10,38 +10,40 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Notice is what a channel brings to the human: one incident, or the summary of many.
+// Notice is what a channel delivers: one incident, or a summary of several.
 type Notice struct {
-	// Key names the popup: a Notice with the Key of one that still stands takes its place.
+	// Key identifies the popup: a Notice replaces a popup that is on screen with the same Key.
 	Key      string
 	Severity protocol.Severity
 	Title    string
 	Text     string
-	// Project is that of the incident; "" for a summary of many, and for the machine.
+	// Project is the incident's project; "" for a summary and for the machine.
 	Project string
-	// Spoken is the sentence for a voice, never empty.
+	// Spoken is the sentence to speak, never empty.
 	Spoken   string
 	Blocking bool
-	// Over: good news. Quiet: it makes no sound and goes away by itself. Hushed: no sound, for these are quiet hours.
+	// Over: the incident is over. Quiet: the notice makes no sound and closes by itself. Hushed: no sound during
+	// quiet hours.
 	Over   bool
 	Quiet  bool
 	Hushed bool
-	// Options may be answered right where the notice stands; Rev is what such an answer refers to. A summary has none,
-	// and a dangerous option is never among them.
+	// Options can be chosen directly on the notice; Rev is the revision that such an answer refers to. A summary has
+	// no options, and Options never includes dangerous ones.
 	Options []rules.Option
 	Rev     int
-	// Dangerous are the other options, which only a command takes; Handle is what that calls the incident.
+	// Dangerous are the other options, which can only be chosen by command; Handle is the command's name for the
+	// incident.
 	Dangerous []rules.Option
 	Handle    string
 }
 
-// linesInSummary and namesInSentence bound what a summary of many incidents names one by one.
+// linesInSummary and namesInSentence limit how many incidents a summary lists.
 const (
 	linesInSummary  = 8
 	namesInSentence = 3
 )
 
-// noticeOf tells of one incident.
+// noticeOf returns the notice for one incident.
 func noticeOf(i Incident) Notice {
 	return Notice{Key: i.Key, Severity: i.Severity, Title: i.Summary, Text: i.Detail, Project: i.Project,
 		Spoken: cmp.Or(i.Spoken, i.Summary, i.About), Blocking: i.Blocking, Rev: i.Rev, Handle: i.Handle(),
@@ -49,7 +51,7 @@ func noticeOf(i Incident) Notice {
 		Dangerous: slices.DeleteFunc(slices.Clone(i.Options), func(o rules.Option) bool { return !o.Dangerous })}
 }
 
-// recoveryOf tells that one incident is over.
+// recoveryOf returns the notice that an incident is over.
 func recoveryOf(i Incident) Notice {
 	title := rules.Shorten("Over: "+i.Summary, rules.MaxSummary)
 	if s := i.Subject(); s.Kind == protocol.KindAgent {
@@ -58,8 +60,8 @@ func recoveryOf(i Incident) Notice {
 	return Notice{Key: i.Key, Severity: protocol.Info, Title: title, Text: i.Why, Project: i.Project, Spoken: title, Quiet: true, Over: true}
 }
 
-// summaryOf tells of several incidents at once, under a key of its own. Those of earlier are in the summary that
-// stands already, and stay in it; only the new ones are spoken of.
+// summaryOf returns the notice for several incidents under its own key. The earlier incidents are already in the
+// summary on screen and stay in it; only the fresh ones are spoken.
 func summaryOf(key string, fresh, earlier []Incident) Notice {
 	fresh = bySeverity(fresh)
 	all := bySeverity(append(slices.Clone(earlier), fresh...))
@@ -74,7 +76,7 @@ func summaryOf(key string, fresh, earlier []Incident) Notice {
 	return n
 }
 
-// morningOf tells at once what waited for the end of the quiet hours.
+// morningOf returns the summary of the notices that waited for the end of the quiet hours.
 func morningOf(key string, fresh, earlier []Incident) Notice {
 	n := summaryOf(key, fresh, earlier)
 	n.Title = fmt.Sprintf("While it was quiet: %s", counted(len(fresh), "incident"))
@@ -82,7 +84,7 @@ func morningOf(key string, fresh, earlier []Incident) Notice {
 	return n
 }
 
-// recoveriesOf tells that several incidents are over.
+// recoveriesOf returns the notice that several incidents are over.
 func recoveriesOf(key string, over []Incident) Notice {
 	if len(over) == 1 {
 		n := recoveryOf(over[0])
@@ -93,7 +95,7 @@ func recoveriesOf(key string, over []Incident) Notice {
 	return Notice{Key: key, Severity: protocol.Info, Title: title, Text: strings.Join(listed(over), "\n"), Spoken: title, Quiet: true, Over: true}
 }
 
-// sentenceOf gives "7 more incidents: A; B; C; and 4 others.", or the sentence of a single incident.
+// sentenceOf returns "7 more incidents: A; B; C; and 4 others.", or a single incident's own sentence.
 func sentenceOf(list []Incident) string {
 	if len(list) == 1 {
 		return noticeOf(list[0]).Spoken

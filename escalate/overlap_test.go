@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// A popup that waits to be taken away while its incident goes on changing is taken away all the same.
+// TestWithdrawalThatWaits checks that a queued withdrawal is carried out even if the incident changes meanwhile.
 func TestWithdrawalThatWaits(t *testing.T) {
 	for name, change := range map[string]func(r *room, a rules.Alert){
 		"resolved by files": func(r *room, a rules.Alert) { r.raise(over(a)) },
@@ -44,7 +44,8 @@ func TestWithdrawalThatWaits(t *testing.T) {
 	}
 }
 
-// What stands on the screen when the quiet hours begin is still known when they end.
+// TestMorningWithStandingPopups checks that popups on screen at the start of the quiet hours are still known at their
+// end.
 func TestMorningWithStandingPopups(t *testing.T) {
 	cfg := fullLadders()
 	cfg.QuietHours = "22:00-07:00"
@@ -57,7 +58,7 @@ func TestMorningWithStandingPopups(t *testing.T) {
 			}
 			r.after(30 * time.Second)
 			want(t, "windows in the evening", r.desktop.up(), c.windows)
-			r.atClock(8, 0) // a reminder fell due at 0:10
+			r.atClock(8, 0) // a reminder became due at 0:10
 			want(t, "windows in the morning", r.desktop.up(), c.windows)
 			for _, key := range keys {
 				r.ledger.Resolve(key, rules.ByOperator, "", time.Now())
@@ -68,7 +69,7 @@ func TestMorningWithStandingPopups(t *testing.T) {
 	}
 }
 
-// Two rungs that fell due in the quiet hours are one call when these are over.
+// TestMorningIsOneCall checks that two rungs that become due during the quiet hours are one call after them.
 func TestMorningIsOneCall(t *testing.T) {
 	cfg := fullLadders()
 	cfg.QuietHours = "22:00-07:00"
@@ -82,7 +83,8 @@ func TestMorningIsOneCall(t *testing.T) {
 	})
 }
 
-// The quiet hours end by the clock on the wall, also when the machine sleeps over them and timers stand still.
+// TestSleepOverQuietHours checks that the quiet hours end by the wall clock, even if the machine sleeps through them
+// and timers stop.
 func TestSleepOverQuietHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slept atomic.Int64
@@ -109,7 +111,8 @@ func TestSleepOverQuietHours(t *testing.T) {
 	})
 }
 
-// A question that was settled and is asked again in the same words is another one: an old press is no answer to it.
+// TestPressOfAnEarlierOpening checks that a resolved question that is raised again with the same text is a new one:
+// an answer to the earlier one is stale.
 func TestPressOfAnEarlierOpening(t *testing.T) {
 	l, i := asked(t, question("a", twoOptions()...))
 	rev := i.Rev
@@ -131,7 +134,7 @@ func TestPressOfAnEarlierOpening(t *testing.T) {
 	}
 }
 
-// Years of reminders do not make steward forget what stands on the screen.
+// TestManyDeliveriesKeepThePopup checks that the record of a popup on screen survives years of reminders.
 func TestManyDeliveriesKeepThePopup(t *testing.T) {
 	i := Incident{Key: "k", Notice: 1, State: rules.Raised}
 	i = deliver(i, Delivery{Channel: ChannelDesktop, Result: "shown", OK: true, Rev: 1, Popup: "summary"}, true)
@@ -142,7 +145,7 @@ func TestManyDeliveriesKeepThePopup(t *testing.T) {
 	want(t, "the popup is known", i.stands("summary"), true)
 }
 
-// A summary shows what is left of it when one of its incidents is settled.
+// TestSummaryIsKeptTrue checks that a summary is updated when some of its incidents are resolved.
 func TestSummaryIsKeptTrue(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		for n := range 8 {

@@ -9,8 +9,8 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 )
 
-// ReadHeads reads the heads of a ledger that somebody else may have open, and touches nothing. What cannot be read
-// is left out.
+// ReadHeads reads the heads of a ledger that another process may have open, and changes nothing. Unreadable files are
+// skipped.
 func ReadHeads(dir string) map[string]rules.Head {
 	heads := map[string]rules.Head{}
 	for _, i := range ReadAll(dir) {
@@ -19,7 +19,7 @@ func ReadHeads(dir string) map[string]rules.Head {
 	return heads
 }
 
-// ReadLedger gives a ledger of what ReadAll finds, for looking things up: no change of it can be written.
+// ReadLedger returns a read-only ledger of what ReadAll finds: changes to it cannot be written.
 func ReadLedger(dir string) *Ledger {
 	l := newLedger(dir)
 	l.put = func(string, string, []byte) error { return errors.New("this ledger is only read") }
@@ -29,7 +29,7 @@ func ReadLedger(dir string) *Ledger {
 	return l
 }
 
-// ReadAll reads the incidents of a ledger in the same way.
+// ReadAll reads the incidents of a ledger in the same way as ReadHeads.
 func ReadAll(dir string) (all []Incident) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// sentencePause lies between two sentences: the listener needs it, and it shows whether the second one is
-	// the start of a burst.
+	// sentencePause is the pause between two sentences. The listener needs it, and it gives time to see whether the
+	// second sentence starts a burst.
 	sentencePause = time.Second
-	// sentenceStale is the age at which a sentence is no longer worth saying.
+	// sentenceStale is the age at which a sentence is no longer spoken.
 	sentenceStale = 2 * time.Minute
 )
 
@@ -23,15 +23,16 @@ var (
 	errNotNeeded = errors.New("it was cut short: it is settled")
 )
 
-// line is a call's place in one channel's queue.
+// line is a call's entry in one channel's queue.
 type line struct {
 	call   *call
 	queued time.Time
-	hold   time.Time // not before
-	fold   bool      // to be said in one sentence with the others of the burst
+	hold   time.Time // earliest start
+	fold   bool      // may be merged into one sentence with other such lines
 }
 
-// speaks reports whether the channel takes the listener's time: no summary popup can stand for its sentences.
+// speaks reports whether the channel is the voice. It takes the listener's time, and no summary popup can replace its
+// sentences.
 func (w *worker) speaks() bool { return w.Name == ChannelSpeech }
 
 func (c *Dispatcher) push(w *worker, ca *call, now time.Time) {
@@ -44,12 +45,13 @@ func (c *Dispatcher) push(w *worker, ca *call, now time.Time) {
 	w.queue = append(w.queue, l)
 }
 
-// reminds reports whether a call is about incidents that the human was told of before.
+// reminds reports whether the operator was told of all of the call's incidents before.
 func (c *Dispatcher) reminds(ca *call) bool {
 	return ca.errand == errandTell && !slices.ContainsFunc(c.live(ca), func(i Incident) bool { return i.Called.IsZero() })
 }
 
-// next takes the lines of the next job from the queue; none: nothing is due before later (zero: nothing waits).
+// next removes the lines of the next job from the queue. If it returns none, later is when the next line is due
+// (zero: the queue is empty).
 func (w *worker) next(now time.Time) (lines []*line, later time.Time) {
 	if len(w.queue) == 0 {
 		return nil, time.Time{}
@@ -81,8 +83,8 @@ func (w *worker) next(now time.Time) (lines []*line, later time.Time) {
 	return lines, time.Time{}
 }
 
-// urgency orders a queue, least first. A popup is withdrawn before anything is shown: it was asked for earlier, and
-// may have the key of what is shown next.
+// urgency orders a queue, lowest first. Withdrawals come first: a withdrawal was requested earlier than a notice in
+// the queue, and may have the same popup key as the next notice.
 func (ca *call) urgency() int {
 	switch {
 	case ca.errand == errandWithdraw:
@@ -93,8 +95,8 @@ func (ca *call) urgency() int {
 	return 2
 }
 
-// sweep takes lines out of the queues whose news is old by now, so that what replaced it need not wait for them, and has
-// a voice fall silent over what nobody needs to hear any more.
+// sweep removes queued lines whose news is outdated, so that their replacements need not wait for them. It also stops
+// a sentence that is no longer needed.
 func (c *Dispatcher) sweep() {
 	for _, w := range c.workers {
 		if w.busy && w.now.stop != nil && !slices.ContainsFunc(w.now.lines, func(l *line) bool { return len(c.live(l.call)) > 0 }) {
@@ -110,7 +112,7 @@ func (c *Dispatcher) sweep() {
 			return true
 		})
 		for _, l := range over {
-			if l.call.errand == errandWithdraw { // what is still owed is taken up anew
+			if l.call.errand == errandWithdraw { // a remaining withdrawal is collected again
 				delete(c.leaving, l.call.members[0].key)
 				c.ledger.signal()
 				continue
@@ -120,7 +122,7 @@ func (c *Dispatcher) sweep() {
 	}
 }
 
-// assign gives an idle worker its next job.
+// assign gives an idle worker its next job and returns when the worker may have more to do.
 func (c *Dispatcher) assign(w *worker, now time.Time) (later time.Time) {
 	for !w.busy {
 		var lines []*line
@@ -144,7 +146,7 @@ func (c *Dispatcher) assign(w *worker, now time.Time) (later time.Time) {
 	return time.Time{}
 }
 
-// compose makes a job of lines, leaving out what need not be told any more.
+// compose builds a job from lines and omits what is no longer needed.
 func (c *Dispatcher) compose(w *worker, lines []*line, now time.Time) (job, bool) {
 	if ca := lines[0].call; ca.errand == errandWithdraw {
 		return job{lines: lines, notice: Notice{Key: ca.popup}, withdraw: true}, c.stale(ca, w)
@@ -179,7 +181,8 @@ func (c *Dispatcher) compose(w *worker, lines []*line, now time.Time) (job, bool
 	return j, true
 }
 
-// begin writes down that a sentence is about to be spoken: after a kill in its midst it may be said once more, not twice.
+// begin records that a sentence is about to be spoken: after a kill in mid-sentence it may be repeated once, not
+// twice.
 func (c *Dispatcher) begin(w *worker, news []Incident) {
 	for _, i := range news {
 		word := ResultBegun
@@ -190,7 +193,8 @@ func (c *Dispatcher) begin(w *worker, news []Incident) {
 	}
 }
 
-// sparing leaves out what was begun twice without an end, and stands on the screen: two runs were killed over it.
+// sparing omits incidents whose sentence was begun twice without an end (two processes were killed during it) and
+// whose popup is on screen.
 func (c *Dispatcher) sparing(ca *call, live []Incident) []Incident {
 	return slices.DeleteFunc(live, func(i Incident) bool {
 		spare := i.waits(ResultAgain) && len(i.standing()) > 0
@@ -201,7 +205,7 @@ func (c *Dispatcher) sparing(ca *call, live []Incident) []Incident {
 	})
 }
 
-// word puts a job's incidents into words. What stands on the summary already is shown again, but not said.
+// word composes the notice of a job. Incidents already on the summary are shown again, but not spoken.
 func (c *Dispatcher) word(w *worker, j job, news []Incident) Notice {
 	ca := j.lines[0].call
 	var earlier []Incident
@@ -222,7 +226,7 @@ func (c *Dispatcher) word(w *worker, j job, news []Incident) Notice {
 	return noticeOf(news[0])
 }
 
-// onSummary lists the open incidents that stand on the summary popup already.
+// onSummary lists the open incidents that are on the summary popup, except those in but.
 func (c *Dispatcher) onSummary(but map[string]bool) []Incident {
 	return slices.DeleteFunc(c.ledger.List(), func(i Incident) bool {
 		return but[i.Key] || i.State != rules.Raised || !i.stands(c.news.key)

@@ -18,23 +18,23 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// maxFile is the size of the largest incident file that is read; what we write ourselves stays far below.
+// maxFile is the maximum size of an incident file that is read; steward's own files are far smaller.
 const maxFile = 1 << 20
 
-// maxRev is beyond any life; a file that claims more would overflow.
+// maxRev is larger than any real revision; larger values in a file could overflow.
 const maxRev = 1 << 30
 
-// temporary marks files that are being written. One that lies there at start is a leftover of a crash.
+// temporary is the name prefix of files being written. A file with this prefix at start is left over from a crash.
 const temporary = ".writing-"
 
-// fileVersion is the version of an incident file. A file without one is of the first.
+// fileVersion is the version of an incident file. A file without a version is of version 1.
 const fileVersion = 1
 
-// errContent marks a file whose content is no incident. Any other error says nothing about the content.
+// errContent marks a file whose content is not an incident. Any other error says nothing about the content.
 var errContent = errors.New("no incident")
 
-// load reads all incidents of a folder. A file whose content cannot be used is set aside and reported. A file that cannot be
-// read at this moment may hold a person's answer: then nothing is loaded, and nothing moved.
+// load reads all incidents in a folder. A file whose content cannot be used is set aside and reported. If a file
+// cannot be read at the moment, nothing is loaded or moved, because it may contain an operator's answer.
 func load(dir string) ([]Incident, []protocol.Fault, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -45,7 +45,7 @@ func load(dir string) ([]Incident, []protocol.Fault, error) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if strings.HasPrefix(e.Name(), temporary) {
-			os.Remove(path) // never renamed into place, so nobody relies on it
+			os.Remove(path) // it was never renamed into place, so nothing refers to it
 			continue
 		}
 		key, ours := strings.CutSuffix(e.Name(), ".json")
@@ -76,7 +76,7 @@ func read(path, key string) (Incident, error) {
 		return Incident{}, err
 	}
 	if !info.Mode().IsRegular() {
-		// Opening a pipe would wait for its other end; a link may lead anywhere.
+		// Opening a pipe would block until its other end is opened; a link may point anywhere.
 		return Incident{}, fmt.Errorf("%w: it is not a plain file", errContent)
 	}
 	f, err := os.Open(path)
@@ -95,7 +95,7 @@ func read(path, key string) (Incident, error) {
 	return i, err
 }
 
-// setAside keeps a broken file under another name, out of the way of a new incident with the same key.
+// setAside renames an unusable file, so that a new incident can use the key.
 func setAside(path string, problem error) protocol.Fault {
 	f := protocol.Fault{Path: path, Problem: fmt.Sprintf("this incident cannot be read: %v", problem)}
 	if info, err := os.Lstat(path); err == nil {
@@ -118,7 +118,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// decode reads one incident file and refuses what no incident can be.
+// decode reads one incident file and rejects impossible values.
 func decode(key string, b []byte) (Incident, error) {
 	var i Incident
 	if len(b) > maxFile {
@@ -130,7 +130,7 @@ func decode(key string, b []byte) (Incident, error) {
 	if err := i.check(key); err != nil {
 		return Incident{}, err
 	}
-	i.Version = 0 // it is the file's, and written with it
+	i.Version = 0 // the version belongs to the file; encode sets it
 	if i.Options == nil {
 		i.Options = []rules.Option{}
 	}
@@ -160,7 +160,7 @@ func (i Incident) check(key string) error {
 	return nil
 }
 
-// keyFits keeps paths out of file names.
+// keyFits reports whether key is valid. It keeps paths out of file names.
 func keyFits(key string) bool {
 	return len(key) >= 8 && len(key) <= 64 && strings.Trim(key, "0123456789abcdef") == ""
 }
@@ -180,7 +180,7 @@ func encode(i Incident) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// put writes a file so that it is there, whole, after any crash: a new file, fsync, rename, fsync of the folder.
+// put writes a file atomically and durably: temporary file, fsync, rename, fsync of the folder.
 func put(dir, name string, b []byte) error {
 	f, err := os.CreateTemp(dir, temporary)
 	if err != nil {
@@ -210,7 +210,7 @@ func syncDir(dir string) error {
 	}
 	defer d.Close()
 	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
-		return err // the two excepted come from file systems that have no such call
+		return err // the two exceptions come from file systems without directory fsync
 	}
 	return nil
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Too few descriptors say nothing about the content of an incident, so its file is not set aside for them.
+// TestReadWithoutDescriptors checks that a lack of file descriptors is not reported as bad content, for which the
+// incident's file would be set aside.
 func TestReadWithoutDescriptors(t *testing.T) {
 	key, doc := sample(t)
 	path := filepath.Join(t.TempDir(), key+".json")

@@ -11,7 +11,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// A disk that is really full: the error says so, nothing half-written stays, and room brings the incident to disk.
+// TestFullDisk checks that on a disk that is really full, the error says so, no partial file remains, and the
+// incident is written once there is space.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {

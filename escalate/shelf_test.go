@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// sample is an incident file as we write it.
+// sample returns an incident file as steward writes it.
 func sample(t testing.TB) (key string, doc []byte) {
 	t.Helper()
 	i, _ := raise(Incident{}, trouble("7", protocol.High).Tidy(), noon)
@@ -78,7 +78,7 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 			if err != nil || !bytes.Equal(kept, c.doc) {
 				t.Errorf("it was not kept: %v", err)
 			}
-			mustRaise(t, l, trouble("7", protocol.High), noon) // its place is free
+			mustRaise(t, l, trouble("7", protocol.High), noon) // the key can be used again
 			want(t, "incidents at the next start", len(open(t, dir).Heads()), 1)
 		})
 	}
@@ -124,7 +124,7 @@ func TestForeignThings(t *testing.T) {
 	}
 }
 
-// A second broken file of the same name does not replace the first one.
+// TestBrokenTwice checks that a second broken file with the same name does not replace the first.
 func TestBrokenTwice(t *testing.T) {
 	dir := t.TempDir()
 	key, _ := sample(t)
@@ -153,7 +153,7 @@ func TestNoFolder(t *testing.T) {
 	}
 }
 
-// The largest alert that agents can cause still makes a file that can be read.
+// TestHugeAlert checks that the largest alert that agents can cause produces a readable file.
 func TestHugeAlert(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
@@ -192,7 +192,7 @@ func FuzzDecode(f *testing.F) {
 		if err := i.check(key); err != nil {
 			t.Fatalf("after a life: %v", err)
 		}
-		// A time zone of seconds cannot be written: that is an error, not a crash.
+		// A time zone offset with seconds cannot be encoded: that is an error, not a panic.
 		doc, err := encode(i)
 		if err != nil {
 			return
@@ -207,7 +207,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// An incident of a later version is kept for the steward that wrote it.
+// TestIncidentOfANewerSteward checks that an incident file of a newer version is kept.
 func TestIncidentOfANewerSteward(t *testing.T) {
 	dir := t.TempDir()
 	key, doc := sample(t)

@@ -13,11 +13,11 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 )
 
-// wall is the time as it will be read back from disk: a monotonic clock stands still while the machine sleeps, and
-// is gone after a restart.
+// wall returns the time as it will be read back from disk, without the monotonic clock, which stops while the machine
+// sleeps and is lost on restart.
 func wall(t time.Time) time.Time { return t.UTC().Round(0) }
 
-// save writes one incident, or remembers that it is still to be written.
+// save writes one incident. If that fails, it marks the incident as unsaved.
 func (l *Ledger) save(i Incident) error {
 	b, err := encode(i)
 	if err == nil {
@@ -39,7 +39,7 @@ func (l *Ledger) publish(i Incident) {
 	defer l.mu.Unlock()
 	l.all[i.Key] = i
 	if head := i.head(); l.heads[i.Key] != head {
-		l.heads[i.Key], l.view = head, nil // a delivery alone leaves the view as it is
+		l.heads[i.Key], l.view = head, nil // a delivery alone does not invalidate the view
 	}
 	mark(l.open, i.Key, i.State != rules.Resolved)
 	mark(l.errands, i.Key, i.errand() != errandNone)
@@ -47,7 +47,7 @@ func (l *Ledger) publish(i Incident) {
 	l.signal()
 }
 
-// signal has the Dispatcher look again.
+// signal wakes the Dispatcher.
 func (l *Ledger) signal() {
 	select {
 	case l.changed <- struct{}{}:
@@ -63,20 +63,21 @@ func mark(set map[string]bool, key string, in bool) {
 	delete(set, key)
 }
 
-// Flush writes what a full disk kept from being written. Nil: all is on disk.
+// Flush writes the incidents that could not be written before, for example because the disk was full. Nil means that
+// all incidents are on disk.
 func (l *Ledger) Flush() error {
 	l.mu.RLock()
 	clean := len(l.unsaved) == 0
 	l.mu.RUnlock()
 	if clean {
-		return nil // without waiting for a change that is being written
+		return nil // returns without waiting for a change in progress
 	}
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	return l.flush()
 }
 
-// flush stops at the first failure: a disk that is still full is asked once, not once for each incident.
+// flush stops at the first failure, so that a disk that is still full is tried once, not once per incident.
 func (l *Ledger) flush() error {
 	l.mu.RLock()
 	keys := slices.Sorted(maps.Keys(l.unsaved))
@@ -90,7 +91,7 @@ func (l *Ledger) flush() error {
 	return nil
 }
 
-// Prune removes what was resolved longer ago than keep, and says how many that were.
+// Prune removes the incidents that were resolved longer ago than keep and returns their number.
 func (l *Ledger) Prune(now time.Time, keep time.Duration) (int, error) {
 	l.turn.Lock()
 	defer l.turn.Unlock()

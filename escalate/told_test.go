@@ -2,7 +2,7 @@ package escalate
 
 import "testing"
 
-// A delivery is heard of when it succeeds, and a failure once.
+// TestDeliveriesThatAreNews checks that a success is reported, and a repeated failure once.
 func TestDeliveriesThatAreNews(t *testing.T) {
 	failed := Delivery{Channel: ChannelSpeech, Result: ResultFailed, Rev: 1, Error: "no loudspeaker"}
 	before := Incident{Deliveries: []Delivery{failed}}

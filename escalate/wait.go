@@ -7,13 +7,13 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// silent reports whether nothing is to be said aloud of the incident now.
+// silent reports whether the incident must not be spoken now.
 func (c *Dispatcher) silent(i Incident, now time.Time) bool {
 	on, _ := c.cfg.QuietHours.On(now)
 	return i.Silent || on
 }
 
-// waits reports whether an incident's notice is put off, and until when (zero: until something changes).
+// waits reports whether an incident's notice is postponed, and until when (zero: until something changes).
 func (c *Dispatcher) waits(i Incident, causes []Incident, now time.Time) (until time.Time, yes bool) {
 	if i.errand() != errandTell {
 		return time.Time{}, false
@@ -34,12 +34,12 @@ func (c *Dispatcher) waits(i Incident, causes []Incident, now time.Time) (until 
 	return time.Time{}, false
 }
 
-// onlySpeaks reports whether there is no channel that is fit for quiet hours.
+// onlySpeaks reports whether no channel is suitable for quiet hours.
 func (c *Dispatcher) onlySpeaks() bool {
 	return !slices.ContainsFunc(c.workers, func(w *worker) bool { return !w.speaks() })
 }
 
-// catchUp brings a notice that was put off up to date.
+// catchUp extends a postponed notice to the channels that became due meanwhile.
 func (c *Dispatcher) catchUp(i Incident, now time.Time) Incident {
 	if _, due := catchUp(i, c.cfg.ladder(i), c.names(), wall(now)); !due {
 		return i
@@ -54,14 +54,15 @@ func (c *Dispatcher) catchUp(i Incident, now time.Time) Incident {
 	return up
 }
 
-// putOff records, once per notice, why nothing is told yet.
+// putOff records, once per notice, why the notice is postponed.
 func (c *Dispatcher) putOff(i Incident, result, why string) {
 	if !i.waits(result) {
 		c.record(i.Key, Delivery{Channel: "none", Result: result, At: c.now(), Rev: i.Notice, Error: why}, false)
 	}
 }
 
-// goodMorning tells in one notice what waited for the end of the quiet hours. What has a popup of its own keeps it.
+// goodMorning starts one summary of the notices that waited for the end of the quiet hours. An incident with its own
+// popup gets a call of its own, which replaces that popup.
 func (c *Dispatcher) goodMorning(waited []member, now time.Time) {
 	var together []member
 	summary := false

@@ -8,7 +8,7 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 )
 
-// withdraw starts taking away the first popup that stands for an incident.
+// withdraw starts the withdrawal of the incident's first remaining popup.
 func (c *Dispatcher) withdraw(i Incident, m member, now time.Time) {
 	d := i.lingering()[0]
 	ca := &call{errand: errandWithdraw, members: []member{m}, popup: d.Popup}
@@ -20,27 +20,27 @@ func (c *Dispatcher) withdraw(i Incident, m member, now time.Time) {
 	c.push(c.workers[n], ca, now)
 }
 
-// summaryNeeded reports whether the summary still speaks of others, or is about to be replaced.
+// summaryNeeded reports whether the summary popup still shows other incidents, or is about to be replaced.
 func (c *Dispatcher) summaryNeeded(but string) bool {
 	return c.summaries > 0 || slices.ContainsFunc(c.ledger.List(), func(i Incident) bool {
 		return i.Key != but && i.State == rules.Raised && i.stands(c.news.key)
 	})
 }
 
-// gone records that a popup is no longer our concern.
+// gone records that a popup was withdrawn, or that withdrawal was abandoned.
 func (c *Dispatcher) gone(ca *call, channel, result string, err error) {
 	m := ca.members[0]
 	c.record(m.key, Delivery{Channel: channel, Result: result, At: c.now(), OK: err == nil, Error: textOf(err), Rev: m.rev}, false)
 	delete(c.leaving, m.key)
 }
 
-// stale reports whether a popup is to be taken away. A summary is not, while others need it.
+// stale reports whether a popup is to be withdrawn. A summary popup stays while it is needed for other incidents.
 func (c *Dispatcher) stale(ca *call, w *worker) bool {
 	if ca.popup != c.news.key || !c.summaryNeeded(ca.members[0].key) {
 		return true
 	}
 	c.gone(ca, w.Name, ResultWithdrawn, nil)
-	if c.summaries == 0 { // else it is being written anew already
+	if c.summaries == 0 { // otherwise a new summary is already in progress
 		c.refresh(w)
 	}
 	return false

@@ -10,9 +10,9 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Alert is something that a human should know, or (Resolve) need no longer know.
+// Alert reports a problem to the operator, or (Resolve) that it is over.
 type Alert struct {
-	// Key is the incident it belongs to; "" is filled in from Subject, Agent, Kind and Code.
+	// Key identifies the incident; if "", it is derived from Subject, Agent, Kind and Code.
 	Key     string           `json:"key"`
 	Kind    string           `json:"kind"`
 	Subject protocol.Subject `json:"subject"`
@@ -20,64 +20,65 @@ type Alert struct {
 	Code    string           `json:"code,omitempty"`
 	// Severity: critical is shown and spoken, high and medium are shown, low and info are only listed.
 	Severity protocol.Severity `json:"severity"`
-	// Summary is cut at 80 characters. Spoken is a sentence for the voice; "" says the Summary.
+	// Summary is cut to 80 characters. Spoken is the sentence to speak; if "", Summary is spoken.
 	Summary  string   `json:"summary"`
 	Spoken   string   `json:"spoken,omitempty"`
 	Detail   string   `json:"detail,omitempty"`
 	Blocking bool     `json:"blocking,omitempty"`
-	Silent   bool     `json:"silent,omitempty"` // never by voice
+	Silent   bool     `json:"silent,omitempty"` // never spoken
 	Options  []Option `json:"options,omitempty"`
-	// Occurrence names what happened: the same one is counted once. A Lasting alert must have one.
+	// Occurrence identifies the event: the same occurrence is counted once. A Lasting alert must have one.
 	Occurrence string `json:"occurrence,omitempty"`
-	// Lasting marks an event: its incident stays open until the files or the operator resolve it. Otherwise
-	// it is a condition, which is over as soon as nobody raises it any more.
+	// Lasting marks an event: its incident stays open until the files or the operator resolve it. Otherwise the alert
+	// is a condition, which is over as soon as it is no longer raised.
 	Lasting bool `json:"lasting,omitempty"`
-	// Foreign: raised outside the decision, so a plan without it says nothing about it.
+	// Foreign: raised outside the decision, so its absence from a plan does not mean that it is over.
 	Foreign bool `json:"foreign,omitempty"`
-	// ListOnly keeps it from every channel whatever its severity.
+	// ListOnly keeps the alert from every channel, whatever its severity.
 	ListOnly bool `json:"list_only,omitempty"`
-	// Resolve: the condition is over; Detail says why. Only Key (or what makes it) is read beside it.
+	// Resolve: the condition is over; Detail says why. Apart from these, only Key (or the fields it is derived from)
+	// is read.
 	Resolve bool `json:"resolve,omitempty"`
 }
 
-// Option is one way in which a human may settle an incident.
+// Option is one answer that the operator may give to an incident.
 type Option struct {
 	ID        string `json:"id"`
 	Label     string `json:"label"`
 	Dangerous bool   `json:"dangerous"`
 }
 
-// MaxOptions is how many options an incident has at most; those behind are left out.
+// MaxOptions is the maximum number of options per incident; further ones are dropped.
 const MaxOptions = 64
 
-// Limits on what one incident stores. Texts come from agents' files and may be of any size.
+// Limits on the text in an incident. Text comes from agents' files and may be of any size.
 const (
 	MaxSummary    = 80
 	MaxSpoken     = 400
 	MaxDetail     = 16 << 10
 	MaxWhy        = 8000
-	maxLabel      = 2000 // an agent's option is given back to it to the letter
+	maxLabel      = 2000 // an agent's option is returned to it verbatim
 	maxOccurrence = 128
 )
 
-// Key names the incident of one thing that is wrong: 16 hex digits, the same after any restart. Time and free
-// text stay out of it, so that a repeat finds its incident.
+// Key returns the key of an incident: 16 hex digits, stable across restarts. It excludes time and free text, so that
+// a repeated alert finds its incident.
 func Key(project, protocol, task, agent, kind, code string) string {
 	h := sha256.New()
 	for _, part := range []string{project, protocol, task, agent, kind, code} {
-		// The length keeps "ab","c" and "a","bc" apart.
+		// The length distinguishes "ab","c" from "a","bc".
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// tidy fills in the key and bounds the texts.
+// Tidy fills in the key and limits the length of the texts.
 func (a Alert) Tidy() Alert {
 	if a.Key == "" {
 		a.Key = Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
 	}
 	if !SeverityKnown(a.Severity) {
-		// A word that nobody knows must not make the alert one that nobody hears of.
+		// An unknown severity must not suppress the alert.
 		a.Severity = protocol.Medium
 	}
 	a.Summary, a.Spoken = Shorten(a.Summary, MaxSummary), Shorten(a.Spoken, MaxSpoken)
@@ -90,8 +91,8 @@ func (a Alert) Tidy() Alert {
 	return a
 }
 
-// Happening is the Occurrence in the form that is stored: a long or odd one as its hash, because cutting it
-// would make two of them equal, and JSON would not give back bytes that are no text.
+// Happening returns the Occurrence as it is stored. A long or invalid one is stored as its hash: cutting could make
+// two occurrences equal, and JSON does not preserve invalid UTF-8.
 func (a Alert) Happening() string {
 	if len(a.Occurrence) <= maxOccurrence && strings.ToValidUTF8(a.Occurrence, "") == a.Occurrence {
 		return a.Occurrence
@@ -105,7 +106,7 @@ func SeverityKnown(s protocol.Severity) bool { return s == protocol.Info || s.Ra
 // Shorten cuts text to at most limit characters of valid UTF-8.
 func Shorten(s string, limit int) string {
 	if most := utf8.UTFMax * (limit + 1); len(s) > most {
-		s = s[:most] // still too long, so the rest need not be looked at
+		s = s[:most] // still longer than limit, so the rest is not needed
 	}
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if utf8.RuneCountInString(s) <= limit {

@@ -8,8 +8,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// FileNames puts the file's name in the place of each path in a text, for titles and voices: a path that is cut says
-// nothing, and a path that is read aloud is noise.
+// FileNames replaces each path in a text by its file name, for titles and speech: a truncated path is useless, and a
+// spoken path is noise.
 func FileNames(text string) string {
 	words := strings.Split(text, " ")
 	for i, word := range words {
@@ -22,8 +22,8 @@ func FileNames(text string) string {
 	return strings.Join(words, " ")
 }
 
-// isPath tells a path from "and/or", "401/403" and an address: it is rooted, or its last part has an extension, or it has
-// several parts.
+// isPath distinguishes a path from "and/or", "401/403" and a URL: a path is absolute or relative, or has an extension
+// or more than three parts.
 func isPath(word string) bool {
 	word = strings.ReplaceAll(word, `\`, "/")
 	slashes := strings.Count(word, "/")
@@ -37,11 +37,11 @@ func isPath(word string) bool {
 	return rooted || relative || slashes > 2 || dot > 0 && dot < len(last)-1 && !strings.ContainsRune("0123456789", rune(last[dot+1]))
 }
 
-// leastOfName is the room that a summary keeps for the name of its task or file: the beginning of a UUID fits.
+// leastOfName is the minimum space in a summary for the name of its task or file; the first group of a UUID fits.
 const leastOfName = 11
 
-// critical gives the sentence that protocol 000 prescribes (Test 4), and the same with the task and the file behind it, so
-// that two such incidents can be told apart.
+// critical returns the sentence that protocol 000 prescribes (Test 4) to speak, and as summary the same sentence
+// followed by the task and the file, so that such incidents can be told apart.
 func critical(t *protocol.Task, f protocol.Failure, what string) (summary, spoken string) {
 	const before, after = "Critical error: ", ". Your input needed."
 	sentence := func(room int) string { return before + ClipText(what, room-len(before)-len(after)) + after }

@@ -16,7 +16,7 @@ func TestTitlesNameTheFile(t *testing.T) {
 	}
 }
 
-// TestCriticalIncidentsDiffer: five tasks that fail in the same way can be told apart.
+// TestCriticalIncidentsDiffer checks that five tasks with the same failure can be told apart.
 func TestCriticalIncidentsDiffer(t *testing.T) {
 	one, two := failedTask("build-1", "INVALID_REQUEST", "fatal", "m"), failedTask("build-2", "INVALID_REQUEST", "fatal", "m")
 	first, _, _ := announce(t, one)

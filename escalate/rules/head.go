@@ -2,10 +2,10 @@ package rules
 
 import "github.com/livhana/steward/protocol"
 
-// State is where an incident stands.
+// State is the state of an incident.
 type State string
 
-// The states: Raised ("open") calls for a human, Acked has been seen by one, Snoozed is to be told later, Resolved is over.
+// The states: Raised ("open") needs the operator, Acked has been seen, Snoozed is postponed, Resolved is over.
 const (
 	Raised   State = "open"
 	Acked    State = "acked"
@@ -13,30 +13,30 @@ const (
 	Resolved State = "resolved"
 )
 
-// By is who resolved an incident.
+// By says what resolved an incident.
 type By string
 
-// Who may resolve an incident.
+// The values of By.
 const (
 	ByFiles    By = "files" // the project's files show that it is over
 	ByOperator By = "operator"
-	ByAnswer   By = "answer" // a human's decision, see Incident.Answer
+	ByAnswer   By = "answer" // the operator's answer, see Incident.Answer
 )
 
-// Outcome is what an Alert did to its incident.
+// Outcome is the effect of an Alert on its incident.
 type Outcome string
 
 // The outcomes of raising an Alert.
 const (
 	OutcomeNew      Outcome = "new"
-	OutcomeSame     Outcome = "same"     // nothing new
-	OutcomeRepeat   Outcome = "repeat"   // counted; the human is not told again
+	OutcomeSame     Outcome = "same"     // nothing changed
+	OutcomeRepeat   Outcome = "repeat"   // counted, without a new notice
 	OutcomeRisen    Outcome = "risen"    // more severe than before
-	OutcomeReopened Outcome = "reopened" // it was resolved
+	OutcomeReopened Outcome = "reopened" // it had been resolved
 	OutcomeResolved Outcome = "resolved"
 )
 
-// Head is the little of an incident that a decision needs.
+// Head is the part of an incident that a decision needs.
 type Head struct {
 	State      State             `json:"state"`
 	Rev        int               `json:"rev"`
@@ -71,9 +71,9 @@ func (h Head) Outcome(a Alert) Outcome {
 	return OutcomeRepeat
 }
 
-// settled reports whether a resolved incident is done with this occurrence for good. A condition that ended by
-// itself may come back without anything to tell the two times apart; an event happens once, and what the
-// operator has settled stays settled.
+// settled reports whether a resolved incident stays resolved when the same occurrence is raised again. A condition
+// that ended by itself may recur with the same occurrence. An event happens once, and an incident that the operator
+// resolved stays resolved.
 func (h Head) settled() bool {
 	return h.Occurrence != "" && (h.Lasting || h.ResolvedBy == ByOperator || h.ResolvedBy == ByAnswer)
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Hours is a part of the day in local time, such as "22:00-07:00"; "" is none.
+// Hours is a daily time range in local time, such as "22:00-07:00"; "" means none.
 type Hours string
 
 const clockLayout = "15:04"
 
-// bounds gives both ends in minutes since midnight.
+// bounds returns both ends in minutes since midnight.
 func (h Hours) bounds() (from, to int, err error) {
 	first, last, ok := strings.Cut(string(h), "-")
 	if from, err = MinuteOfDay(strings.TrimSpace(first)); err == nil && ok {
@@ -31,7 +31,7 @@ func MinuteOfDay(text string) (int, error) {
 	return t.Hour()*60 + t.Minute(), err
 }
 
-// Validate reports hours that cannot be read.
+// Validate reports an invalid range.
 func (h Hours) Validate() error {
 	if h == "" {
 		return nil
@@ -40,8 +40,8 @@ func (h Hours) Validate() error {
 	return err
 }
 
-// On reports whether the hours are on, in the time's own zone, and when they next begin or end (zero: never). It goes by
-// the clock on the wall, so that a day of 23 or 25 hours is as quiet as any other.
+// On reports whether now is within the hours, in the location of now, and when that next changes (zero: never). It
+// uses the wall clock, so that days of 23 or 25 hours work as well.
 func (h Hours) On(now time.Time) (on bool, change time.Time) {
 	from, to, err := h.bounds()
 	if h == "" || err != nil {
@@ -59,14 +59,14 @@ func (h Hours) On(now time.Time) (on bool, change time.Time) {
 	return false, NextAt(now, from)
 }
 
-// NextAt is the next moment, later than now, at which the clock comes to show that minute, or leaps over it.
+// NextAt returns the next time after now at which the wall clock reaches that minute of the day, or skips it.
 func NextAt(now time.Time, minute int) time.Time {
 	for day := range 3 {
 		at := time.Date(now.Year(), now.Month(), now.Day()+day, minute/60, minute%60, 0, 0, now.Location())
-		if clockOf(at) != minute { // there is no such time that day
+		if clockOf(at) != minute { // that time does not exist on that day
 			at = leap(at, minute)
 		}
-		for _, twin := range [...]time.Duration{-time.Hour, 0, time.Hour} { // it may come twice
+		for _, twin := range [...]time.Duration{-time.Hour, 0, time.Hour} { // the time may occur twice
 			if t := at.Add(twin); t.After(now) && (twin == 0 || clockOf(t) == minute) {
 				return t
 			}
@@ -77,7 +77,7 @@ func NextAt(now time.Time, minute int) time.Time {
 
 func clockOf(t time.Time) int { return t.Hour()*60 + t.Minute() }
 
-// leap finds the moment, near a time that does not exist, at which the clock leaps over that minute.
+// leap returns the time, near one that does not exist, at which the wall clock skips that minute.
 func leap(near time.Time, minute int) time.Time {
 	for m := -150; m <= 150; m++ {
 		at := near.Add(time.Duration(m) * time.Minute)

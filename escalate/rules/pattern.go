@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// lazily compiles a pattern when it is first needed: a short command of steward needs none.
+// lazily compiles a pattern on first use: short steward commands need no patterns.
 func lazily(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

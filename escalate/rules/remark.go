@@ -6,16 +6,16 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Remark is something said in passing: a voice says it, or nobody does. It is no incident, is never repeated, and is
-// dropped when the listener is busy with something else.
+// Remark is a passing message for the voice only. It is not an incident, is never repeated, and is dropped when the
+// voice is busy.
 type Remark struct {
-	// Key names what it is about: a newer remark takes the place of one that still waits to be said.
+	// Key identifies the topic: a newer remark replaces a waiting one with the same key.
 	Key     string           `json:"key"`
 	Text    string           `json:"text"`
 	Subject protocol.Subject `json:"subject"`
 }
 
-// Progress is how much of tasks' progress is said aloud (protocol 000, Pattern 3: "Deployment 40% complete").
+// Progress sets how much task progress is spoken (protocol 000, Pattern 3: "Deployment 40% complete").
 type Progress string
 
 // The settings of Progress.
@@ -25,7 +25,7 @@ const (
 	ProgressEach     Progress = "each"
 )
 
-// Validate reports a word that is none of the settings.
+// Validate reports an unknown setting.
 func (p Progress) Validate() error {
 	switch p {
 	case ProgressOff, ProgressQuarters, ProgressEach:

@@ -12,33 +12,33 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// ActionNone is the Action of a Ruling that asks for nothing.
+// ActionNone is the Action of a Ruling that requires nothing.
 const ActionNone = "none"
 
-// Ruling is what follows from a task's result (protocol 000, Error Handling).
+// Ruling is the consequence of a task's result (protocol 000, Error Handling).
 type Ruling struct {
 	Action string // protocol.ActionRetry, ActionDefer or ActionStop, or ActionNone
-	// Status, Code and Severity are the result's word and the deciding error's; Severity is one of fatal,
-	// error, warning. Code and Rule go into the ledger.
+	// Status is the result's status. Code and Severity are those of the deciding error; Severity is fatal, error or
+	// warning. Code and Rule go into the ledger.
 	Status, Code, Severity string
 	Rule                   string
 	Counted                bool          // the attempt counts: a retry, not a deferral
-	Due                    time.Time     // UTC, whole seconds, so that it survives the ledger unchanged
-	Timeout                time.Duration // the next attempt's; 0: unchanged
-	// NeedsProof: the old attempt may still run. Take the result only when its agent is proved dead, or
-	// beats and no longer names the task.
+	Due                    time.Time     // UTC in whole seconds, so that the ledger preserves it
+	Timeout                time.Duration // of the next attempt; 0: unchanged
+	// NeedsProof: the old attempt may still run. Take the result only when its agent is proved dead, or sends
+	// heartbeats that no longer name the task.
 	NeedsProof bool
-	Exhausted  bool // no attempt is left, by the rule or by the task's ceiling
-	Dead       bool // put a dead letter on record
-	Alert      bool // a human must hear of it
-	Fatal      bool // and at once, as critical
+	Exhausted  bool // no attempt is left under the rule or the task's limit
+	Dead       bool // write a dead letter
+	Alert      bool // alert the operator
+	Fatal      bool // the alert is critical
 	Reason     protocol.Reason
-	Why        string // one sentence for people
+	Why        string // one sentence for the operator
 }
 
-// Judge says what follows from the task's result. It is a pure function of its arguments: after a crash the
-// same ledger gives the same ruling, and a schedule that was written but not yet committed keeps its due
-// time. Times of day in a message ("resets 3pm") are read in now's location: hand in local time.
+// Judge decides what follows from the task's result. It is a pure function of its arguments: after a crash the same
+// ledger gives the same ruling, and a schedule that was written but not committed keeps its due time. Times of day in
+// a message ("resets 3pm") are read in the location of now, so pass local time.
 func Judge(t protocol.Task, protocolName string, now time.Time, cfg RetryConfig) Ruling {
 	if r, settled := settledRuling(&t); settled {
 		return r
@@ -50,7 +50,7 @@ func Judge(t protocol.Task, protocolName string, now time.Time, cfg RetryConfig)
 	}
 	r := Ruling{Status: statusWord(t.Outcome), Code: f.Code, Severity: severityClass(c.Severity), Reason: protocol.ReasonRule}
 	rule := cfg.choose(&r, c, ownFatal(f))
-	// An attempt of which nothing can be read any more may have been this rule's: a damaged ledger gives no attempts away.
+	// An attempt whose rule cannot be read counts against this rule: a damaged ledger must not grant extra attempts.
 	used := t.Count(func(k protocol.Attempt) bool { return k.Rule == r.Rule || k.Rule == "" })
 	if cfg.stops(&r, &t, rule, used) {
 		r.Fatal = ownFatal(f) || documented[f.Code].severity == sevFatal
@@ -63,7 +63,7 @@ func Judge(t protocol.Task, protocolName string, now time.Time, cfg RetryConfig)
 	return r
 }
 
-// settledRuling answers what needs no rule. Status words outside the enum are kept and mean nothing.
+// settledRuling rules on results that need no rule. Status words outside the enum are kept and have no effect.
 func settledRuling(t *protocol.Task) (Ruling, bool) {
 	r := Ruling{Action: ActionNone, Status: statusWord(t.Outcome), Reason: protocol.ReasonFinished}
 	switch {
@@ -87,7 +87,8 @@ func judged(status string) bool {
 	return slices.Contains([]string{"failed", "timeout", "deferred", "blocked", "partial"}, status)
 }
 
-// choose finds the rule and writes its name into r. For an error that calls itself fatal only a row that stops can match.
+// choose finds the matching rule and writes its name into r. An error that declares itself fatal matches only rules
+// that stop.
 func (c RetryConfig) choose(r *Ruling, what Case, fatal bool) Rule {
 	stop := Rule{Action: protocol.ActionStop, Then: ThenAlert}
 	if r.Status == "blocked" || r.Status == "partial" {
@@ -104,11 +105,11 @@ func (c RetryConfig) choose(r *Ruling, what Case, fatal bool) Rule {
 	return stop
 }
 
-// ruleWords names the rule in a sentence that begins with the code.
+// ruleWords names the rule for a sentence that starts with the code.
 func (r *Ruling) ruleWords() string { return strings.Replace(r.Rule, "code="+r.Code, "code", 1) }
 
-// stops reports whether the task ends here, and fills r in if so. Buried tasks keep their alert: between the dead
-// letter and the alert a crash may lie.
+// stops reports whether the task ends here, and if so fills in r. A buried task still gets its alert, because a crash
+// may have occurred between dead letter and alert.
 func (c RetryConfig) stops(r *Ruling, t *protocol.Task, rule Rule, used int) bool {
 	attempt := t.Attempt()
 	switch {
@@ -136,8 +137,8 @@ func (c RetryConfig) stops(r *Ruling, t *protocol.Task, rule Rule, used int) boo
 	return true
 }
 
-// take fills in a retry or a deferral. A schedule without its commit wins over a fresh one: whoever wrote it
-// may have told others the due time, and the ledger takes the first.
+// take fills in a retry or a deferral. An uncommitted schedule takes precedence over a new one: its due time may
+// already have been published, and the ledger keeps the first schedule.
 func (c RetryConfig) take(r *Ruling, t *protocol.Task, f protocol.Failure, rule Rule, used int, now time.Time) {
 	r.Action, r.Counted = protocol.ActionDefer, false
 	r.Alert = rule.Action == ActionWait && used == 0
@@ -169,7 +170,7 @@ func (c RetryConfig) take(r *Ruling, t *protocol.Task, f protocol.Failure, rule 
 	r.Why = fmt.Sprintf("%s: %s in %v (rule: %s).", r.Code, what, delay.Round(time.Second), r.ruleWords())
 }
 
-// uncommitted gives the schedule that was written for the current attempt, if one was.
+// uncommitted returns the schedule that was written but not committed for the current attempt, if any.
 func uncommitted(t *protocol.Task) (protocol.Attempt, bool) {
 	if len(t.Attempts) == 0 {
 		return protocol.Attempt{}, false
@@ -179,8 +180,8 @@ func uncommitted(t *protocol.Task) (protocol.Attempt, bool) {
 	return last, known && !last.Committed && !last.Due.IsZero()
 }
 
-// nextTimeout gives the next attempt's timeout, 0 for unchanged. A request that already waits for its retry
-// carries the grown one: to grow it again after a crash would double it twice.
+// nextTimeout returns the next attempt's timeout, 0 for unchanged. A request already held for its retry carries the
+// extended timeout; extending it again after a crash would apply the factor twice.
 func nextTimeout(t *protocol.Task, factor float64, longest time.Duration) time.Duration {
 	grownAlready := t.Hold != nil && !t.Hold.Half && t.Hold.Reason == protocol.HoldRetry
 	if factor <= 1 || t.Timeout <= 0 || grownAlready {
@@ -193,15 +194,15 @@ func nextTimeout(t *protocol.Task, factor float64, longest time.Duration) time.D
 	return next
 }
 
-// delayOf is policies' f(policy, task id, attempt), longer by up to a tenth so that tasks that failed
-// together do not come back together. used counts the attempts that the rule has had.
+// delayOf computes the delay as a function of rule, task id and attempt, plus up to a tenth, so that tasks that
+// failed together do not return together. used is the number of attempts under the rule.
 func delayOf(t *protocol.Task, f protocol.Failure, rule Rule, used int, now time.Time) time.Duration {
 	share := jitter(t.ID, 1+t.Count(func(protocol.Attempt) bool { return true }))
 	o := t.Outcome
 	if rule.Action == ActionWait {
 		if at, ok := resetOf(o, f, now); ok && at.After(now) {
 			d := scale(at.Sub(now), 1, rule.MaxDelay)
-			// The time is printed exactly: a tenth of a long wait would waste half an hour.
+			// The message gives an exact time: a tenth of a long wait could waste half an hour.
 			return scale(d+min(scale(d, share, 0), time.Minute), 1, rule.MaxDelay)
 		}
 	}
@@ -213,7 +214,7 @@ func delayOf(t *protocol.Task, f protocol.Failure, rule Rule, used int, now time
 	return scale(base, 1+share, rule.MaxDelay)
 }
 
-// resetOf is when the limit ends, by what the result says, counted from when the result was written.
+// resetOf returns when the limit ends according to the result, counted from when the result was written.
 func resetOf(o *protocol.Outcome, f protocol.Failure, now time.Time) (time.Time, bool) {
 	seen := now
 	for _, at := range []time.Time{o.At, o.Appeared} {
@@ -230,7 +231,7 @@ func resetOf(o *protocol.Outcome, f protocol.Failure, now time.Time) (time.Time,
 	return resetTime(o.Summary, seen)
 }
 
-// scale multiplies without overflow, up to longest (0: none). The bound of a century keeps time sums valid.
+// scale multiplies without overflow, up to longest (0: no limit). The limit of a century keeps sums of times valid.
 func scale(d time.Duration, by float64, longest time.Duration) time.Duration {
 	const century = 100 * 365 * 24 * time.Hour
 	if longest <= 0 || longest > century {
@@ -242,14 +243,14 @@ func scale(d time.Duration, by float64, longest time.Duration) time.Duration {
 	return longest
 }
 
-// jitter gives 0 to 0.1 from a hash of task id and entry number, the same after any crash.
+// jitter returns 0 to 0.1 from a hash of task id and entry number, stable across crashes.
 func jitter(id string, n int) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write(append(append([]byte(id), 0), strconv.Itoa(n)...))
-	return float64(h.Sum64()%1001) / 10_000 // modulo, because the last bytes hardly reach the upper bits
+	return float64(h.Sum64()%1001) / 10_000 // modulo, because the last bytes hardly affect the upper bits
 }
 
-// wholeSecond rounds up: the ledger keeps whole seconds, and no retry may come early.
+// wholeSecond rounds up: the ledger stores whole seconds, and no retry may start early.
 func wholeSecond(t time.Time) time.Time {
 	whole := t.UTC().Truncate(time.Second)
 	if whole.Before(t) {
@@ -258,10 +259,10 @@ func wholeSecond(t time.Time) time.Time {
 	return whole
 }
 
-// Failed gives the error that decides (protocol 000: the most severe of errors[], the first among equals),
-// with its code in canonical form and its severity as stated. Status timeout means the code TIMEOUT,
-// deferred CAPACITY_EXCEEDED, unless an error calls itself fatal; a failure without errors, or an error
-// without a code, is UNKNOWN_ERROR. An outcome that failed nothing gives the zero Failure.
+// Failed returns the deciding error (protocol 000: the most severe of errors[], the first among equals), with its
+// code in canonical form and its severity as stated. Status timeout implies the code TIMEOUT and status deferred
+// CAPACITY_EXCEEDED, unless an error declares itself fatal. A failure without errors, or an error without a code, is
+// UNKNOWN_ERROR. An outcome that is not a failure gives the zero Failure.
 func Failed(o *protocol.Outcome) protocol.Failure {
 	status := statusWord(o)
 	if !judged(status) {
@@ -286,7 +287,7 @@ func Failed(o *protocol.Outcome) protocol.Failure {
 	return protocol.Failure{Code: strings.ToUpper(status), Message: o.Summary, Severity: sevError}
 }
 
-// worstOf gives the most severe error, its code made canonical.
+// worstOf returns the most severe error, with its code in canonical form.
 func worstOf(all []protocol.Failure) (worst protocol.Failure, found bool) {
 	rank := 0
 	for _, f := range all {
@@ -300,7 +301,7 @@ func worstOf(all []protocol.Failure) (worst protocol.Failure, found bool) {
 	return worst, found
 }
 
-// imposed is the failure whose code the status dictates, told in the words of the error that fits best.
+// imposed returns the failure with the code that the status implies, in the words of the best-matching error.
 func imposed(o *protocol.Outcome, code string, worst protocol.Failure) protocol.Failure {
 	for _, f := range o.Failures {
 		if codeWord(f.Code) == code {
@@ -322,15 +323,15 @@ func statusWord(o *protocol.Outcome) string {
 	return strings.ToLower(strings.TrimSpace(o.Status))
 }
 
-// Budget reports whether one more retry fits into perHour, given when the recent ones were made (in any
-// order), and if not, when it will. With perHour below 1 none ever does, and again is zero.
+// Budget reports whether one more retry fits into perHour, given the times of recent retries (in any order), and if
+// not, when it will. If perHour is below 1 no retry ever fits, and again is zero.
 func Budget(recent []time.Time, now time.Time, perHour int) (ok bool, again time.Time) {
 	if perHour < 1 {
 		return false, time.Time{}
 	}
 	var within []time.Time
 	for _, at := range recent {
-		if at.After(now) { // a clock that was set back must not lock the budget for longer than an hour
+		if at.After(now) { // a clock that was set back must not exhaust the budget for more than an hour
 			at = now
 		}
 		if now.Sub(at) < time.Hour {

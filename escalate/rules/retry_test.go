@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// builtinRules reads the rows that config.toml ships.
+// builtinRules returns the rules that config.toml ships, from testdata/rules.toml.
 func builtinRules(tb testing.TB) RetryConfig {
 	tb.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "rules.toml"))
@@ -39,8 +39,8 @@ func parseRules(tb testing.TB, text string) []Rule {
 	return file.Retry
 }
 
-// TestStories plays testdata/retry/*.txtar: a story of results, and what steward rules after each.
-// UPDATE_STORIES=1 writes the rulings into the files, to be read before they are kept.
+// TestStories replays testdata/retry/*.txtar: a sequence of results, and steward's ruling after each.
+// UPDATE_STORIES=1 writes the rulings into the files; review them before committing.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "retry", "*.txtar"))
 	if err != nil || len(files) < 10 {
@@ -90,7 +90,7 @@ type story struct {
 	wire string // the task's protocol
 	out  strings.Builder
 	open bool // a result waits for its ruling
-	die  bool // steward dies between schedule and commit
+	die  bool // steward crashes between schedule and commit
 }
 
 var (
@@ -184,7 +184,7 @@ func (s *story) addError(line string) {
 		protocol.Failure{Code: code, Severity: m[2], File: m[3], Line: row, Message: m[5]})
 }
 
-// rule judges what the last line told, writes it down, and files it in the ledger as an adapter does.
+// rule judges the pending result, prints the ruling and files it in the ledger as an adapter does.
 func (s *story) rule() {
 	if !s.open {
 		return
@@ -237,7 +237,7 @@ func (s *story) file(r Ruling) {
 	}
 }
 
-// outcomes draws results such as clients write, and such as they should not.
+// outcomes generates valid and invalid results.
 func outcomes(now time.Time) *rapid.Generator[*protocol.Outcome] {
 	return rapid.Custom(func(rt *rapid.T) *protocol.Outcome {
 		o := &protocol.Outcome{
@@ -257,8 +257,8 @@ func outcomes(now time.Time) *rapid.Generator[*protocol.Outcome] {
 	})
 }
 
-// Whatever comes, in whatever order: no rule and no task runs over its limit, no wait is longer than the
-// row's longest, nothing fatal is retried, and the same question gets the same answer.
+// TestAttemptsStayWithinLimits checks that in any sequence of results, no rule and no task exceeds its limit, no wait
+// is longer than the row's maximum, no fatal error is retried, and the same input gives the same ruling.
 func TestAttemptsStayWithinLimits(t *testing.T) {
 	base := builtinRules(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -308,7 +308,8 @@ func TestAttemptsStayWithinLimits(t *testing.T) {
 	})
 }
 
-// A crash between schedule and commit, at any later moment: same rule, same due time, no second schedule.
+// TestScheduleSurvivesCrash checks that after a crash between schedule and commit, any later ruling has the same rule
+// and due time and adds no second schedule.
 func TestScheduleSurvivesCrash(t *testing.T) {
 	cfg := builtinRules(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -342,7 +343,8 @@ func TestScheduleNeverTurnsAStopIntoARetry(t *testing.T) {
 	}
 }
 
-// Log, metric and explain go by the Reason, the alert's loudness by the Severity.
+// TestReasonAndSeverity checks the Reason, which log, metrics and explain use, and the Severity, which sets how loud
+// the alert is.
 func TestReasonAndSeverity(t *testing.T) {
 	cfg := builtinRules(t)
 	once := []protocol.Attempt{{Action: "retry", Rule: "code=TIMEOUT", Committed: true}}
@@ -369,7 +371,8 @@ func TestReasonAndSeverity(t *testing.T) {
 	}
 }
 
-// A schedule for another error than the present result's stands, but brings none of the new row's conditions.
+// TestScheduleOfAnotherError checks that an existing schedule for a different error stands, without any of the
+// conditions of the present error's row.
 func TestScheduleOfAnotherError(t *testing.T) {
 	due := printed.Add(time.Minute)
 	task := protocol.Task{ID: "t", Timeout: time.Minute, Outcome: &protocol.Outcome{Status: "timeout"},
@@ -393,7 +396,8 @@ func TestAgentOfTheResultWhenTheTaskNamesNone(t *testing.T) {
 	}
 }
 
-// Lengths of time count from when the result was written; a stamp from the future counts as now.
+// TestLimitCountsFromTheResult checks that durations count from when the result was written; a timestamp in the
+// future counts as now.
 func TestLimitCountsFromTheResult(t *testing.T) {
 	for name, c := range map[string]struct{ age, want time.Duration }{
 		"just now": {0, 10 * time.Minute}, "4 min ago": {4 * time.Minute, 6 * time.Minute}, "a day ahead": {-24 * time.Hour, 10 * time.Minute},

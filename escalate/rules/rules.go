@@ -1,5 +1,5 @@
-// Package rules decides what follows a failure: whether the task runs again and when, what a human is told, and in which words.
-// It is pure.
+// Package rules decides what follows a failure: whether and when the task is retried, and what the operator is told
+// and how it is worded. It has no side effects.
 package rules
 
 import (
@@ -14,22 +14,22 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// ActionWait is a rule's fourth action, beside protocol's retry, defer and stop: defer until the time that
-// the message itself names, or for the rule's delay when it names none. The ledger records it as a deferral.
+// ActionWait is a rule's fourth action, besides protocol's retry, defer and stop: defer until the time given in the
+// message, or for the rule's delay if there is none. The ledger records it as a deferral.
 const ActionWait = "wait"
 
-// What follows when a rule's attempts are used up. Both alert; dead also puts a dead letter on record.
+// The consequences of exhausted attempts. Both raise an alert; dead also writes a dead letter.
 const (
 	ThenAlert = "alert"
 	ThenDead  = "dead"
 )
 
-// Codes that policy code itself must name; what follows from any code stands in config.toml.
+// Codes that the retry policy itself must know; all other consequences of codes are in config.toml.
 const (
-	CodeCapacity  = "CAPACITY_EXCEEDED" // what a result with status deferred means
-	CodeTimeout   = "TIMEOUT"           // what a result with status timeout means
-	CodeUnknown   = "UNKNOWN_ERROR"     // a failure that names no error
-	CodeAgentLost = "AGENT_LOST"        // ours: the result that a lost agent could not write
+	CodeCapacity  = "CAPACITY_EXCEEDED" // implied by a result with status deferred
+	CodeTimeout   = "TIMEOUT"           // implied by a result with status timeout
+	CodeUnknown   = "UNKNOWN_ERROR"     // a failure without an error code
+	CodeAgentLost = "AGENT_LOST"        // steward's own: the result that a lost agent could not write
 )
 
 // The severities of protocol 000, Error Codes.
@@ -39,11 +39,11 @@ const (
 	sevWarning = "warning"
 )
 
-// codeLimit bounds a code, which comes from a client's file and goes into ledger and log.
+// codeLimit limits a code, which comes from a client's file and goes into ledger and log.
 const codeLimit = 64
 
-// Rule is one [[retry]] row of config.toml. The first five keys say what it matches (empty: anything),
-// the others what follows.
+// Rule is one [[retry]] row of config.toml. The first five keys are what it matches (empty: anything), the others
+// what follows.
 type Rule struct {
 	Code     string `toml:"code"`
 	Agent    string `toml:"agent"`
@@ -52,29 +52,30 @@ type Rule struct {
 	Protocol string `toml:"protocol"`
 
 	Action string `toml:"action"` // retry, defer, wait or stop
-	// Attempts in all for retry (2 is one retry); deferrals allowed for defer and wait.
+	// Attempts is the total number of attempts for retry (2 is one retry), and the number of deferrals allowed for
+	// defer and wait.
 	Attempts int           `toml:"attempts"`
 	Delay    time.Duration `toml:"delay"`
-	// Factor multiplies the delay from one attempt to the next; 0 or 1: it stays the same.
+	// Factor multiplies the delay from one attempt to the next; 0 or 1: constant.
 	Factor   float64       `toml:"factor"`
-	MaxDelay time.Duration `toml:"max_delay"` // 0: no bound of its own
-	// TimeoutFactor multiplies the task's timeout for the next attempt; 0 or 1: it stays the same.
+	MaxDelay time.Duration `toml:"max_delay"` // 0: no limit
+	// TimeoutFactor multiplies the task's timeout for the next attempt; 0 or 1: constant.
 	TimeoutFactor float64 `toml:"timeout_factor"`
 	Then          string  `toml:"then"` // alert or dead
 }
 
-// RetryConfig is everything that Judge needs to know beside the task.
+// RetryConfig is everything that Judge needs besides the task.
 type RetryConfig struct {
-	Rules       []Rule        // in the order in which they are tried
-	MaxAttempts int           // attempts per task, whatever the rules say
-	MaxTimeout  time.Duration // a timeout never grows beyond it
+	Rules       []Rule        // in matching order
+	MaxAttempts int           // per task, regardless of the rules
+	MaxTimeout  time.Duration // upper limit for an extended timeout
 }
 
-// Case is a failure as rules see it.
+// Case holds the properties of a failure that rules match.
 type Case struct{ Code, Severity, Agent, TaskType, Protocol string }
 
-// Name identifies the rule by its match keys alone, such as "code=TIMEOUT,agent=codex-cursor". Ledger and
-// counters use it, so it must not change when an operator tunes the rest of the row.
+// Name identifies the rule by its match keys alone, such as "code=TIMEOUT,agent=codex-cursor". Ledger and counters
+// use it, so it must not change when an operator edits the rest of the row.
 func (r Rule) Name() string {
 	var b strings.Builder
 	for _, key := range [...][2]string{
@@ -92,7 +93,7 @@ func (r Rule) Name() string {
 	return b.String()
 }
 
-// quoteOdd quotes what could be read as the end of a value, so that two different rules never share a name.
+// quoteOdd quotes a value with special characters, so that two different rules never share a name.
 func quoteOdd(s string) string {
 	odd := func(r rune) bool {
 		return r == ',' || r == '=' || r == '"' || r == '\\' || unicode.IsSpace(r) || !unicode.IsPrint(r)
@@ -103,8 +104,8 @@ func quoteOdd(s string) string {
 	return s
 }
 
-// Matches reports whether the rule applies. A severity outside the document's three words matches a rule
-// that names it, and else counts as error (see severityClass).
+// Matches reports whether the rule applies. A severity outside the document's three words matches a rule that names
+// it, and otherwise counts as error (see severityClass).
 func (r Rule) Matches(c Case) bool {
 	return (r.Code == "" || codeWord(r.Code) == codeWord(c.Code)) &&
 		(r.Agent == "" || r.Agent == c.Agent) &&
@@ -114,7 +115,7 @@ func (r Rule) Matches(c Case) bool {
 			strings.EqualFold(r.Severity, severityClass(c.Severity)))
 }
 
-// Validate says which key of the rule cannot be; the error names rule and key.
+// Validate reports the first invalid key; the error names the rule and the key.
 func (r Rule) Validate() error {
 	name := r.Name()
 	if name == "" {
@@ -146,10 +147,10 @@ func (r Rule) Validate() error {
 	return nil
 }
 
-// growth accepts an absent key (0) and what does not shrink. TOML can say nan and inf.
+// growth reports whether a factor is absent (0) or at least 1. TOML allows nan and inf, which are rejected.
 func growth(f float64) bool { return f == 0 || f >= 1 && !math.IsInf(f, 1) }
 
-// Validate gives the first thing that cannot be: a rule's key, the same match twice, a bound below 1.
+// Validate reports the first problem: an invalid rule, a duplicate match, or a limit that is too low.
 func (c RetryConfig) Validate() error {
 	seen := make(map[string]bool, len(c.Rules))
 	for _, r := range c.Rules {
@@ -171,9 +172,9 @@ func (c RetryConfig) Validate() error {
 	return nil
 }
 
-// Merge puts the user's rows before the built-in ones; a built-in row with the same match is dropped.
-// A row that matches by severity alone takes the place of its built-in twin instead: in front it would
-// catch the listed codes too, and whoever tunes the retries of warnings would retry git conflicts.
+// Merge puts the user's rows before the built-in ones; a built-in row with the same match is dropped. A user row that
+// matches by severity alone replaces its built-in counterpart in place: at the front it would also match the listed
+// codes, so a row for warnings would retry git conflicts.
 func Merge(user, builtin []Rule) []Rule {
 	var merged, tail []Rule
 	inPlace := make(map[string]bool)
@@ -184,7 +185,7 @@ func Merge(user, builtin []Rule) []Rule {
 			tail = append(tail, b)
 		case b == b.severityOnly():
 			inPlace[b.Name()] = true
-			tail = append(tail, twins...) // more than one is an error, which Validate reports
+			tail = append(tail, twins...) // duplicates are an error, which Validate reports
 		}
 	}
 	for _, u := range user {
@@ -205,14 +206,14 @@ func withName(rules []Rule, name string) []Rule {
 	return found
 }
 
-// severityOnly is the rule without its other match keys.
+// severityOnly returns the rule without its other match keys.
 func (r Rule) severityOnly() Rule {
 	r.Code, r.Agent, r.TaskType, r.Protocol = "", "", "", ""
 	return r
 }
 
-// codeWord brings a code into the form in which rules compare it: clients write "git-conflict" and
-// "Git conflict" too. Characters that cannot be part of a code are dropped.
+// codeWord returns a code in the canonical form that rules compare: clients also write "git-conflict" and "Git
+// conflict". Characters that cannot be part of a code are dropped.
 func codeWord(s string) string {
 	plain := func(r rune) bool { return r == '_' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' }
 	if len(s) <= codeLimit && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
@@ -230,9 +231,10 @@ func codeWord(s string) string {
 	return ClipText(word, codeLimit)
 }
 
-// severityClass reads a severity word. An unknown one counts as error: below warning, a client's private
-// word would hide behind any warning; as fatal, it would ring for a human on every private word. As error
-// it costs one retry at most, then a human hears of it. Whoever uses such words can give them a row.
+// severityClass maps a severity word to fatal, error or warning. An unknown word counts as error. Ranked below
+// warning, a client's own word would be masked by any warning; as fatal, every such word would alert the operator. As
+// error it costs at most one retry before the operator is alerted. A client that uses its own words can have a row
+// for them.
 func severityClass(word string) string {
 	for _, known := range [...]string{sevFatal, sevError, sevWarning} {
 		if strings.EqualFold(strings.TrimSpace(word), known) {
@@ -242,7 +244,7 @@ func severityClass(word string) string {
 	return sevError
 }
 
-// severityWord is the severity that an error states, else the one that the document gives its code.
+// severityWord returns the severity that an error states, or else the documented one for its code.
 func severityWord(f protocol.Failure) string {
 	if word := strings.ToLower(strings.TrimSpace(f.Severity)); word != "" {
 		return word
@@ -253,13 +255,13 @@ func severityWord(f protocol.Failure) string {
 	return sevError
 }
 
-// ownFatal reports whether the error itself says fatal: such an error never retries, whatever a row says.
+// ownFatal reports whether the error itself states fatal: such an error is never retried, whatever the rules say.
 func ownFatal(f protocol.Failure) bool {
 	return strings.TrimSpace(f.Severity) != "" && severityClass(f.Severity) == sevFatal
 }
 
-// severityRank orders errors. A code that the document calls fatal outranks errors even when the client
-// calls it a warning: the code table beats the severity, and a retry into a git conflict helps nobody.
+// severityRank orders errors. A code that is documented as fatal outranks errors even if the client states warning:
+// the code table takes precedence, and retrying a git conflict is useless.
 func severityRank(f protocol.Failure) int {
 	switch class := severityClass(severityWord(f)); {
 	case ownFatal(f):

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The shipped rows, against the table that the operator reads (the document's Error Codes and our additions).
+// TestShippedRows compares the shipped rows with the table that the operator reads (the document's Error Codes and
+// our additions).
 func TestShippedRows(t *testing.T) {
 	cfg := builtinRules(t)
 	if err := cfg.Validate(); err != nil {
@@ -127,7 +128,8 @@ func TestMergeOrder(t *testing.T) {
 	}
 }
 
-// Two rules share a name exactly when they match the same: counters and ledger go by the name.
+// TestNameIsUnique checks that two rules share a name exactly if they match the same: counters and ledger use the
+// name.
 func TestNameIsUnique(t *testing.T) {
 	word := rapid.SampledFrom([]string{"", "a", "a,agent=b", "a=b", `"a"`, "A", " a"})
 	rapid.Check(t, func(rt *rapid.T) {

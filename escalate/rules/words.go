@@ -12,8 +12,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// documented are the severities of protocol 000, Error Codes, and the words for a code where its own, made
-// readable, would not do.
+// documented maps codes to their severities (protocol 000, Error Codes), and to a description where the code itself,
+// made readable, is not suitable.
 var documented = map[string]struct{ severity, words string }{
 	CodeCapacity:        {severity: sevWarning},
 	"FILE_NOT_FOUND":    {severity: sevError},
@@ -25,7 +25,8 @@ var documented = map[string]struct{ severity, words string }{
 	CodeUnknown:         {severity: sevFatal},
 }
 
-// Lengths in characters: a summary is a popup's title, a detail its text and one incident's file.
+// Length limits, mostly in characters: a summary is a popup's title; a detail is its text and is stored in the
+// incident's file.
 const (
 	summaryLimit = 80
 	NameLimit    = 32
@@ -33,9 +34,9 @@ const (
 	listLimit    = 10
 )
 
-// Announce gives the words for a ruling: a summary of 80 characters at most, a sentence to speak, and a
-// detail of several lines. The human's name stands before his own words, the directive. Text from files is
-// cleaned of control characters, but not escaped for any channel.
+// Announce words a ruling: a summary of at most 80 characters, a sentence to speak, and a detail of several lines.
+// human is the operator's name, which introduces the directive in the detail. Text from files is stripped of control
+// characters, but not escaped for any channel.
 func Announce(t protocol.Task, r Ruling, human string) (summary, spoken, detail string) {
 	f := Failed(t.Outcome)
 	what := codeWords(r.Code)
@@ -47,7 +48,7 @@ func Announce(t protocol.Task, r Ruling, human string) (summary, spoken, detail 
 	}
 	sentence := "Task " + name + " " + outcomeWords(&t, r)
 	if r.Code == strings.ToUpper(r.Status) && r.Code != CodeTimeout {
-		what = FileNames(cleanText(f.Message, lineLimit)) // "is blocked: Blocked" would say nothing
+		what = FileNames(cleanText(f.Message, lineLimit)) // avoids "is blocked: Blocked"
 	}
 	if what != "" && r.Action != ActionNone {
 		sentence += ": " + what
@@ -57,7 +58,7 @@ func Announce(t protocol.Task, r Ruling, human string) (summary, spoken, detail 
 	return sentence + place(f, summaryLimit-utf8.RuneCountInString(sentence)), spoken, detail
 }
 
-// outcomeWords says what became of the task, as the predicate of a sentence.
+// outcomeWords describes the outcome as the predicate of a sentence.
 func outcomeWords(t *protocol.Task, r Ruling) string {
 	putOff := t.Count(func(k protocol.Attempt) bool { return k.Rule == r.Rule && k.Action == protocol.ActionDefer })
 	switch {
@@ -79,7 +80,7 @@ func outcomeWords(t *protocol.Task, r Ruling) string {
 	return "failed"
 }
 
-// dueWords leaves out the day when it cannot be mistaken.
+// dueWords formats the due time and omits the date when it is unambiguous.
 func dueWords(t *protocol.Task, due time.Time) string {
 	if t.Outcome != nil && due.Sub(t.Outcome.At) < 12*time.Hour {
 		return due.UTC().Format("15:04 UTC")
@@ -87,14 +88,14 @@ func dueWords(t *protocol.Task, due time.Time) string {
 	return due.UTC().Format("2 Jan 15:04 UTC")
 }
 
-// taskName is what a person calls the task: its id, unless that is a UUID and there is a title.
+// taskName returns the task's id, or its title if the id is a UUID and there is a title.
 func taskName(t *protocol.Task) string {
 	id, title := cleanText(t.ID, NameLimit+4), FileNames(cleanText(t.Title, lineLimit))
 	if len(id) != 36 || strings.Count(id, "-") != 4 {
 		return ClipText(id, NameLimit)
 	}
 	if word, rest, _ := strings.Cut(title, " "); strings.EqualFold(word, "task") {
-		title = rest // the sentence says so already
+		title = rest // the sentence already contains "Task"
 	}
 	if title != "" {
 		return ClipText(title, NameLimit)
@@ -115,7 +116,7 @@ func codeWords(code string) string {
 	return string(unicode.ToUpper(first)) + words[size:]
 }
 
-// place gives " (scripts/x.sh:12)" in as many characters as there are: the path, else its last part, else nothing.
+// place returns " (scripts/x.sh:12)" if it fits into room characters, or else with the base name only, or else "".
 func place(f protocol.Failure, room int) string {
 	file := cleanText(f.File, lineLimit)
 	if file == "" {
@@ -133,7 +134,7 @@ func place(f protocol.Failure, room int) string {
 	return ""
 }
 
-// detailOf tells what happened, where, who wanted it, what was tried and what comes now: a line each.
+// detailOf lists, one per line, what failed, where, the operator's directive, what was tried and what follows.
 func detailOf(t *protocol.Task, r Ruling, f protocol.Failure, human string) string {
 	var lines []string
 	say := func(label, text string) {
@@ -170,7 +171,7 @@ func detailOf(t *protocol.Task, r Ruling, f protocol.Failure, human string) stri
 	return strings.Join(lines, "\n")
 }
 
-// triedLines tells the latest entries of the ledger.
+// triedLines describes the latest entries of the ledger.
 func triedLines(all []protocol.Attempt) []string {
 	var lines []string
 	for _, k := range all[max(0, len(all)-listLimit):] {
@@ -185,13 +186,13 @@ func triedLines(all []protocol.Attempt) []string {
 	return lines
 }
 
-// escapes are terminal sequences; without their ESC byte the rest of one would stay behind as text.
+// escapes matches terminal escape sequences; if only the ESC byte were dropped, the rest would remain as text.
 var escapes = lazily("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?)")
 
-// cleanText makes text from a file fit for one line of at most limit characters: no control or format
-// characters (a NUL blocks a popup, a bidi mark turns a path around), no invalid UTF-8, single spaces.
+// cleanText fits text from a file into one line of at most limit characters: no control or format characters (a NUL
+// blocks a popup, a bidi mark reverses a path), no invalid UTF-8, single spaces.
 func cleanText(s string, limit int) string {
-	// Four bytes are the most that a character takes; the spare room is for what is dropped.
+	// A character takes at most four bytes; the rest is room for dropped characters.
 	if most := 8*limit + 1024; len(s) > most {
 		s = s[:most]
 	}
@@ -207,7 +208,7 @@ func cleanText(s string, limit int) string {
 	return ClipText(strings.Join(strings.Fields(s), " "), limit)
 }
 
-// ClipText cuts s to limit characters, the last one an ellipsis.
+// ClipText cuts s to limit characters, the last of them an ellipsis.
 func ClipText(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
@@ -215,7 +216,7 @@ func ClipText(s string, limit int) string {
 	return strings.TrimRight(string([]rune(s)[:max(limit-1, 0)]), " ") + "…"
 }
 
-// The forms in which programs print the end of a limit.
+// The formats in which programs print the end of a limit.
 var (
 	resetWord  = lazily(`(?i)reset|retry|again|available|wait|until|renew|refresh`)
 	retryAfter = lazily(`(?i)retry[-_ ]after["']?\s*[:=]?\s*["']?(\d{1,9})(?:["',;.\s}]|$)`)
@@ -227,22 +228,22 @@ var (
 	between    = lazily(`(?i)^[\s,]*(?:and\s+)?`)
 )
 
-// zones are the abbreviations that mean one offset, in hours. Any other zone name is read as the machine's
-// own: an agent prints its local time, and to look a name up would make the ruling depend on the machine's files.
+// zones maps unambiguous zone abbreviations to their offset in hours. Any other zone name is read as the machine's
+// own zone: an agent prints its local time, and a lookup would make the ruling depend on the machine's files.
 var zones = map[string]int{
 	"utc": 0, "gmt": 0, "z": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6,
 	"pst": -8, "pdt": -7, "cet": 1, "cest": 2, "bst": 1,
 }
 
 const (
-	resetText   = 4096             // bytes of a message that are read
-	resetWindow = 72               // bytes behind "reset", "retry", … in which the time stands
-	resetSlack  = 15 * time.Minute // a time of day this little before the message has passed; it is not tomorrow's
+	resetText   = 4096             // bytes of a message that are scanned
+	resetWindow = 72               // bytes after "reset", "retry", … in which the time is expected
+	resetSlack  = 15 * time.Minute // a time of day up to this long before the message is past, not tomorrow's
 	resetSpan   = 366 * 24 * time.Hour
 )
 
-// resetTime finds the time at which a limit ends, in a message written at the given time; its location is
-// that of times without a zone. The result may lie before at. It errs towards not finding one.
+// resetTime finds the time at which a limit ends in a message written at the given time, whose location applies to
+// times without a zone. The result may be before at. When in doubt, it finds none.
 func resetTime(text string, at time.Time) (time.Time, bool) {
 	text = text[:min(len(text), resetText)]
 	for _, loc := range resetWord().FindAllStringIndex(text, -1) {
@@ -262,7 +263,7 @@ func resetTime(text string, at time.Time) (time.Time, bool) {
 		seconds, _ := strconv.Atoi(m[1]) // nine digits at most
 		return at.Add(time.Duration(seconds) * time.Second), true
 	}
-	for _, i := range numbers(text) { // "usage limit reached|1761168600": a full time ahead needs no word before it
+	for _, i := range numbers(text) { // "usage limit reached|1761168600": a complete future time needs no preceding keyword
 		if t, ok := instantAt(text[i:], at); ok && t.After(at) {
 			return t, true
 		}
@@ -270,7 +271,7 @@ func resetTime(text string, at time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// numbers gives where numbers begin.
+// numbers returns the positions at which numbers start.
 func numbers(s string) []int {
 	var found []int
 	digit := func(i int) bool { return s[i] >= '0' && s[i] <= '9' }
@@ -282,7 +283,7 @@ func numbers(s string) []int {
 	return found
 }
 
-// timeAt reads an instant, a time of day or a length of time at the beginning of s.
+// timeAt parses an instant, a time of day or a duration at the start of s.
 func timeAt(s string, at time.Time) (time.Time, bool) {
 	if t, ok := instantAt(s, at); ok {
 		return t, true
@@ -297,7 +298,8 @@ func timeAt(s string, at time.Time) (time.Time, bool) {
 	return at.Add(d), ok
 }
 
-// instantAt reads a date with a time, or epoch seconds or milliseconds. What is a year off is some other number.
+// instantAt parses a date with a time, or epoch seconds or milliseconds. A value more than a year away is some other
+// number.
 func instantAt(s string, at time.Time) (time.Time, bool) {
 	var t time.Time
 	if m := epoch().FindStringSubmatch(s); m != nil {
@@ -322,7 +324,7 @@ func instantAt(s string, at time.Time) (time.Time, bool) {
 	return t, !t.IsZero() && t.Sub(at).Abs() < resetSpan
 }
 
-// clockAt reads "15:00 UTC", "3pm", "3:04:05 pm" on the day of at.
+// clockAt parses "15:00 UTC", "3pm", "3:04:05 pm" on the day of at.
 func clockAt(s string, at time.Time) (time.Time, bool) {
 	m := clock().FindStringSubmatch(s)
 	if m == nil || m[2] == "" && m[4] == "" {
@@ -349,7 +351,7 @@ func clockAt(s string, at time.Time) (time.Time, bool) {
 	return time.Date(at.Year(), at.Month(), at.Day(), hour, minute, second, 0, at.Location()), true
 }
 
-// dayClock reads the time of day behind a month and a day; the year is the one that brings it nearest.
+// dayClock parses the time of day after a month and a day; it uses the year that brings the result closest to at.
 func dayClock(month, day, rest string, at time.Time) (time.Time, bool) {
 	t, ok := clockAt(rest, at)
 	m, err := time.Parse("Jan 2", strings.ToUpper(month[:1])+strings.ToLower(month[1:])+" "+day)
@@ -366,7 +368,7 @@ func dayClock(month, day, rest string, at time.Time) (time.Time, bool) {
 	return t, true
 }
 
-// durationAt reads "120 seconds", "5m30s", "1 hour and 30 minutes".
+// durationAt parses "120 seconds", "5m30s", "1 hour and 30 minutes".
 func durationAt(s string) (sum time.Duration, found bool) {
 	for {
 		m := duration().FindStringSubmatchIndex(s)

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Wednesday, 22 October 2025, 14:00 in Chicago, 19:00 UTC: the machine of an agent that prints local times.
+// printed is Wednesday, 22 October 2025, 14:00 in Chicago (19:00 UTC), on a machine whose agent prints local times.
 var printed = time.Date(2025, 10, 22, 14, 0, 0, 0, time.FixedZone("CDT", -5*3600))
 
 var resetMessages = []struct{ text, want string }{
@@ -29,7 +29,7 @@ var resetMessages = []struct{ text, want string }{
 	{"resets 1:30 PM PDT", "22 20:30:00"},
 	{"resets 12am", "23 05:00:00"},
 	{"resets 9am", "23 14:00:00"},
-	{"resets 1:50pm", "22 18:50:00"}, // ten minutes ago: it has passed, and is not tomorrow's
+	{"resets 1:50pm", "22 18:50:00"}, // ten minutes ago: past, not tomorrow
 	{"weekly limit reached, resets Oct 24, 3pm", "24 20:00:00"},
 	{"resets October 24 at 3:30 PM", "24 20:30:00"},
 	{"429 Too Many Requests: retry after 120 seconds", "22 19:02:00"},
@@ -50,7 +50,7 @@ var resetMessages = []struct{ text, want string }{
 	{"rate limited", "none"},
 	{"429 Too Many Requests, retry later", "none"},
 	{"please retry, HTTP 429", "none"},
-	{"2025-10-22T18:59:00Z ERROR quota exceeded", "none"}, // a log's own stamp
+	{"2025-10-22T18:59:00Z ERROR quota exceeded", "none"}, // a log timestamp
 	{"request 1234567890 was refused", "none"},
 	{"resets at 25:00", "none"},
 	{"resets at 2025-13-45T99:00:00Z", "none"},
@@ -103,7 +103,8 @@ func announce(t *testing.T, task protocol.Task) (summary, spoken, detail string)
 	return Announce(task, Judge(task, "agentstatus", printed, builtinRules(t)), "Jesse")
 }
 
-// The document prescribes the first sentence word for word (protocol 000, Test 4).
+// TestCriticalWords checks the sentences for critical errors. The document prescribes the first one verbatim
+// (protocol 000, Test 4).
 func TestCriticalWords(t *testing.T) {
 	for code, want := range map[string]string{
 		"GIT_CONFLICT":      "Critical error: Git conflict detected. Your input needed.",
@@ -177,7 +178,7 @@ The agent suggests: supply the key`
 	}
 }
 
-// Whatever stands in the files, the words fit and carry nothing that a channel chokes on.
+// TestWordsAreClean checks that for any file content the texts fit and contain nothing that breaks a channel.
 func TestWordsAreClean(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.StringN(200, 3000, -1), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
 		rapid.SampledFrom([]string{"\x00", "\u202etxt.exe", "a\x1b]0;title\x07b", "\u200b", strings.Repeat("é", 500)}))
