@@ -8,7 +8,7 @@ DIR     ?= .
 TAGS     = nethttpomithttp2
 BUILD    = CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
 
-.PHONY: help build run demo test check race lint fuzz long bench cross packages release deps clean
+.PHONY: help build run demo test check race lint fuzz long bench size cross packages release deps clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -46,6 +46,9 @@ long: ## the tortures at full length
 
 bench: build ## measure the figures and print them beside their targets
 	@sh bench/run.sh
+
+size: ## lines of code per package beside its budget
+	@sh packaging/ci/size.sh
 
 cross: ## build for every platform
 	@sh packaging/ci/cross.sh
