@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child is the main process of one life, ours or one that an earlier steward has started.
+// child is the main process of one life: a child process, or a process that an earlier steward has started.
 type child struct {
-	id    proc.Identity // zero: it had ended before it could be looked at
-	own   *os.Process   // nil: not our child
+	id    proc.Identity // zero: it ended before it could be inspected
+	own   *os.Process   // nil: not a child process
 	hold  flockHandle
-	ended chan Ending // one, when it ends
+	ended chan Ending // receives the ending, once
 	stop  chan struct{}
-	dead  bool // it never lived: there is nothing to leave
+	dead  bool // it never ran, so its end must not be awaited
 }
 
-// spawn starts a program in a session of its own, without standard input, both outputs in the log.
+// spawn starts a program in its own session, without standard input, with both outputs in the log.
 func spawn(path string, argv, env []string, dir, log string) (*child, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -31,7 +31,7 @@ func spawn(path string, argv, env []string, dir, log string) (*child, error) {
 	defer null.Close()
 	out, err := openLog(log)
 	if err != nil {
-		out = null // an agent whose words are lost is better than none
+		out = null // run the agent even if its output is lost
 	} else {
 		defer out.Close()
 	}
@@ -42,11 +42,11 @@ func spawn(path string, argv, env []string, dir, log string) (*child, error) {
 		return nil, startFault(path, dir, err)
 	}
 	c.hold.take()
-	c.id, _ = proc.Inspect(c.own.Pid) // an error: it has ended already, which wait will tell
+	c.id, _ = proc.Inspect(c.own.Pid) // on error the process has already ended, which watch reports
 	return c, nil
 }
 
-// startFault names the folder where the system's words would blame the program.
+// startFault names the folder in errors where the system would blame the program.
 func startFault(path, dir string, err error) error {
 	if st, e := os.Stat(dir); e != nil {
 		return fmt.Errorf("start it in %s: %w", dir, e)
@@ -60,7 +60,7 @@ func startFault(path, dir string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// adopt takes on a process that is not our child.
+// adopt takes over a process that is not a child process.
 func adopt(id proc.Identity) *child {
 	c := newChild()
 	c.id = id
@@ -70,7 +70,7 @@ func adopt(id proc.Identity) *child {
 
 func newChild() *child { return &child{ended: make(chan Ending, 1), stop: make(chan struct{})} }
 
-// watch tells on ended when the process ends, until leave.
+// watch sends to ended when the process ends, unless leave comes first.
 func (c *child) watch(now func() time.Time) {
 	if !c.hold.wait(c) {
 		return
@@ -82,7 +82,7 @@ func (c *child) watch(now func() time.Time) {
 	c.hold.close()
 }
 
-// status finds out how it ended.
+// status determines how the process ended.
 func (c *child) status(e *Ending) {
 	if c.own == nil {
 		c.hold.status(e)
@@ -96,13 +96,13 @@ func (c *child) status(e *Ending) {
 	statusOf(st, e)
 }
 
-// leave ends the watch; the process lives on.
+// leave stops the watch; the process continues.
 func (c *child) leave() {
 	close(c.stop)
 	c.hold.close()
 }
 
-// pollGone looks every now and then; false when the watch was ended first.
+// pollGone polls until the process is gone; false when leave stops the watch first.
 func (c *child) pollGone() bool {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -125,10 +125,10 @@ func mayRun(path string, st fs.FileInfo) error {
 	return nil
 }
 
-// session has the child lead a session of its own: no terminal's end, and no end of ours, is its end.
+// session starts the child in its own session, so that it survives the end of a terminal and of this process.
 func session() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// statusOf reads how a child of ours ended.
+// statusOf reads how a child process ended.
 func statusOf(st *os.ProcessState, e *Ending) {
 	ws, ok := st.Sys().(syscall.WaitStatus)
 	if !ok {

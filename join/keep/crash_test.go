@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// Killed between any two steps of a start, the first one or a restart: the next keeper finds one agent, or starts one.
+// TestKilledWithinAStart kills the keeper between any two steps of a start or restart: the next keeper finds one agent,
+// or starts one.
 func TestKilledWithinAStart(t *testing.T) {
 	for _, step := range []string{"before the intent", "after the intent", "after the start", "after the record"} {
 		for turn := 1; turn <= 3; turn++ {
 			if step == "before the intent" && turn > 1 {
-				continue // the intent of a restart is on disk with the record before it
+				continue // the intent of a restart is on disk with the previous record
 			}
 			t.Run(fmt.Sprintf("%s, life %d", step, turn), func(t *testing.T) {
 				s := newSite(t, script("a", "echo life >>lives; exec sleep 600"))
@@ -39,7 +40,7 @@ func TestKilledWithinAStart(t *testing.T) {
 				if n := s.lives(); n != turn {
 					t.Errorf("%d lives began, want %d", n, turn)
 				}
-				// Its mark is known: the kill of this one is followed by one other.
+				// The next keeper knows its mark: after its kill exactly one other process follows.
 				pid := s.pid("a", 0)
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 				s.until("another one", func() bool { s.notTwo("a"); return s.lives() == turn+1 })
@@ -57,7 +58,7 @@ func (s *site) has(agent string, pid int) bool {
 	return false
 }
 
-// notTwo is called all the time while things change.
+// notTwo is called repeatedly while processes change.
 func (s *site) notTwo(agent string) {
 	s.Helper()
 	if found := s.mains(agent); len(found) > 1 {
@@ -66,8 +67,8 @@ func (s *site) notTwo(agent string) {
 	}
 }
 
-// Many agents, and keepers that are killed at any moment, while agents die too: none is doubled, none is lost. The long
-// form is in the daemon's own torture.
+// TestKeepersKilledAtRandom kills keepers of many agents at any moment, while agents die too: no agent is doubled or
+// lost. The daemon's torture test is the long form.
 func TestKeepersKilledAtRandom(t *testing.T) {
 	const n, rounds = 12, 8
 	var rows []Row
@@ -98,7 +99,7 @@ func TestKeepersKilledAtRandom(t *testing.T) {
 	}
 }
 
-// TestKillToReplacement measures; it fails only when a replacement does not come. Figures are bench's business.
+// TestKillToReplacement measures; it fails only if no replacement comes. The bench command is for figures.
 func TestKillToReplacement(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: short, and this only measures")

@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// The variables by which an agent's processes are known, and know themselves.
+// The variables that identify an agent's processes, also to themselves.
 const (
 	envHouse   = "STEWARD_KEEPER" // the same for all agents of one state folder
 	envKept    = "STEWARD_KEPT"   // the same for all lives of one agent
@@ -19,19 +19,23 @@ const (
 	envProject = "STEWARD_PROJECT"
 )
 
-// private belong to the daemon's own talk with the service manager: an agent that had them would speak in its name.
+// private are the variables for the daemon's communication with the service manager. An agent that inherited them would
+// act as the daemon.
 var private = []string{"NOTIFY_SOCKET", "JOURNAL_STREAM", "INVOCATION_ID", "SYSTEMD_EXEC_PID", "STEWARD_SERVICE", "STEWARD_TRIAL"}
 
-// marks tell whose life a process belongs to. A daemon that was started by hand from within an agent has that agent's.
+// marks identify the life that a process belongs to. A daemon started by hand from within an agent has that agent's
+// marks.
 var marks = []string{proc.MarkName, envKept, envHouse}
 
-// situation is what was said to whoever started the daemon by hand: of an agent, a task or a lock that are not this agent's.
+// situation describes the agent, task or lock in which the daemon was started by hand. It does not apply to the agents
+// that the daemon starts.
 var situation = []string{envAgent, envProject, "STEWARD_TASK_ID", "STEWARD_TASK_TYPE", "STEWARD_REQUEST", "STEWARD_DRY_RUN", "STEWARD_LOCK", "STEWARD_LOCK_FENCE"}
 
-// privatePrefixes are whole families of the same.
+// privatePrefixes are the prefixes of further private variables.
 var privatePrefixes = []string{"WATCHDOG_", "LISTEN_", "MEMORY_PRESSURE_"}
 
-// Unmarked is an environment without the marks of a kept agent's life: what is started with it is no part of that life.
+// Unmarked returns an environment without the marks of a kept agent's life, so that a process started with it does not
+// belong to that life.
 func Unmarked(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -39,8 +43,8 @@ func Unmarked(env []string) []string {
 	})
 }
 
-// environ is an agent's environment but for its mark: the daemon's own, less what is private or was said to somebody
-// else, then the row's, then ours.
+// environ is an agent's environment except for the life's mark: the daemon's own, without private and situation, then
+// the row's, then steward's.
 func environ(own []string, row Row, mark, house string) []string {
 	var env []string
 	set := func(entry string) {
@@ -64,7 +68,7 @@ func environ(own []string, row Row, mark, house string) []string {
 	return env
 }
 
-// fault is what is wrong with a program, in words that name the kind of it already.
+// fault is a problem of a program. Its text already names the kind.
 type fault struct {
 	text string
 	kind error
@@ -73,8 +77,9 @@ type fault struct {
 func (f fault) Error() string { return f.text }
 func (f fault) Unwrap() error { return f.kind }
 
-// Find gives the path of a program: as it is if it names a folder, else from the PATH of env. dir is where it will be
-// started. The error is in words for the operator, and wraps fs.ErrNotExist or fs.ErrPermission.
+// Find returns the path of a program: the name itself if it contains a folder, else the file found in env's PATH. dir
+// is the folder where it will be started. The error is worded for the operator, and wraps fs.ErrNotExist or
+// fs.ErrPermission.
 func Find(name, dir string, env []string) (string, error) {
 	if name == "" {
 		return "", fault{"no command is named", fs.ErrNotExist}
@@ -89,7 +94,7 @@ func Find(name, dir string, env []string) (string, error) {
 	var refused error
 	for _, folder := range filepath.SplitList(lookup(env, "PATH")) {
 		if !filepath.IsAbs(folder) {
-			continue // it would depend on where we stand
+			continue // it would depend on the current folder
 		}
 		path := filepath.Join(folder, name)
 		err := runnable(path)

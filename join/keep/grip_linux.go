@@ -11,31 +11,31 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// flockHandle is a pidfd: it waits without a thread, and tells how a process that is not our child has ended.
+// flockHandle is a pidfd: it waits without a thread, and reports how a process that is not a child has ended.
 type flockHandle struct {
 	fd   int
-	file *os.File // nil: this kernel gave none
+	file *os.File // nil: the kernel returned no pidfd
 }
 
-// prepare has the kernel make the pidfd together with the process.
+// prepare makes the kernel create the pidfd together with the process.
 func (g *flockHandle) prepare(attr *syscall.SysProcAttr) {
 	g.fd = -1
 	attr.PidFD = &g.fd
 }
 
 func (g *flockHandle) take() {
-	if g.fd >= 0 && syscall.SetNonblock(g.fd, true) == nil { // only then the runtime's poller waits for it
+	if g.fd >= 0 && syscall.SetNonblock(g.fd, true) == nil { // the runtime's poller accepts only a nonblocking descriptor
 		g.file = os.NewFile(uintptr(g.fd), "pidfd")
 	}
 }
 
-// open takes a pidfd of a process that an earlier steward has started.
+// open opens a pidfd of a process that an earlier steward has started.
 func (g *flockHandle) open(id proc.Identity) {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err != nil {
 		return
 	}
-	if proc.Check(id) == proc.Gone { // the number may have passed to another one
+	if proc.Check(id) == proc.Gone { // the PID may have been reused
 		_ = unix.Close(fd)
 		return
 	}
@@ -58,18 +58,18 @@ func (g *flockHandle) wait(c *child) bool {
 	return raw.Read(hasEnded) == nil
 }
 
-// waitOwn waits for a child of which there is no pidfd; the status comes with the next Wait.
+// waitOwn waits for a child without a pidfd; the following Wait returns its status.
 func waitOwn(c *child) bool { return c.id == (proc.Identity{}) || c.pollGone() }
 
-// hasEnded asks with no time to wait whether the pidfd can be read.
+// hasEnded polls, without waiting, whether the pidfd is readable.
 func hasEnded(fd uintptr) bool {
 	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(polled, 0)
 	return err == nil && n == 1 && polled[0].Revents&unix.POLLIN != 0
 }
 
-// statusWait is how long the ended process's new parent gets to ask for its status: before that the kernel does not
-// tell it to others. An init does it at once; some that stand in for one in containers take their time.
+// statusWait is how long the ended process's new parent has to reap it: the kernel reports the status to other
+// processes only after that. An init reaps at once; some replacements in containers are slower.
 const statusWait = 250 * time.Millisecond
 
 // status asks the kernel how the process ended (PIDFD_GET_INFO with PIDFD_INFO_EXIT, Linux 6.15).

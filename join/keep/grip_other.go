@@ -8,7 +8,7 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// flockHandle is nothing here: a child of ours is waited for, another process is looked at now and then.
+// flockHandle does nothing here: a child process is waited for, another process is polled.
 type flockHandle struct{}
 
 func (*flockHandle) prepare(*syscall.SysProcAttr) {}
@@ -16,7 +16,7 @@ func (*flockHandle) take()                        {}
 func (*flockHandle) open(proc.Identity)           {}
 func (*flockHandle) close()                       {}
 
-// wait returns at once for a child of ours: its status is what waits.
+// wait returns at once for a child process: status waits for it.
 func (*flockHandle) wait(c *child) bool { return c.own != nil || c.pollGone() }
 
 func (*flockHandle) status(e *Ending) { e.Code, e.Unknown = -1, true }

@@ -23,8 +23,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// TestMain makes this binary stand in for a steward that keeps agents, in a process of its own: only then its kill is
-// one, and what it leaves has another parent.
+// TestMain lets this binary run a keeper in a separate process: only then a kill is real, and the orphans get another
+// parent.
 func TestMain(m *testing.M) {
 	if plan := os.Getenv("KEEP_TEST_PLAN"); plan != "" {
 		keeperMain(plan)
@@ -33,17 +33,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// plan is what a keeper in a process of its own is to do.
+// plan is what a keeper in a separate process does.
 type plan struct {
 	State   string
 	Rows    []Row
 	Aside   []Row
 	Config  Config
 	DieAt   string // the step at which it kills itself
-	DieTurn int    // the how manieth time it gets there
+	DieTurn int    // on which occurrence of that step
 }
 
-// note is a line that a keeper leaves when something reaches one of its doors.
+// note is a line that the keeper process writes when one of its Deps is called.
 type note struct {
 	What, Agent, Why string
 	PID              int
@@ -65,7 +65,7 @@ func keeperMain(file string) {
 		os.Exit(2)
 	}
 	defer alone.Unlock()
-	os.Unsetenv("KEEP_TEST_PLAN") // the agents are no keepers
+	os.Unsetenv("KEEP_TEST_PLAN") // the agents are not keepers
 	k := New(Options{State: p.State, Root: root, Doors: scribe(p.State), Now: time.Now, Environ: os.Environ(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	turns := 0
 	k.hook = func(step string) {
@@ -82,7 +82,7 @@ func keeperMain(file string) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
-		for range hangups { // read the plan again
+		for range hangups { // reread the plan
 			var p plan
 			if raw, err := os.ReadFile(file); err == nil && json.Unmarshal(raw, &p) == nil {
 				k.Set(p.Config, p.Rows, p.Aside)
@@ -95,7 +95,7 @@ func keeperMain(file string) {
 	}
 }
 
-// scribe writes down what comes to the doors, and lets files in the state folder answer.
+// scribe records the calls of Deps, and answers them from files in the state folder.
 func scribe(state string) Deps {
 	var mu sync.Mutex
 	write := func(n note) error {
@@ -133,7 +133,7 @@ func scribe(state string) Deps {
 	}
 }
 
-// site is a state folder, and the keepers that take turns in it.
+// site is a state folder and the keepers that use it in turn.
 type site struct {
 	testing.TB
 	state, dir string
@@ -163,7 +163,7 @@ func (s *site) complete(r Row) Row {
 	return r
 }
 
-// clear ends whatever the test has left, by the marks of its own state folder.
+// clear ends everything that the test has left, found by the marks of its state folder.
 func (s *site) clear() {
 	if s.keeper != nil {
 		s.kill()
@@ -191,7 +191,7 @@ func (s *site) write() string {
 	return file
 }
 
-// start has a keeper run.
+// start starts a keeper.
 func (s *site) start() {
 	s.Helper()
 	s.keeper = exec.Command(os.Args[0])
@@ -207,18 +207,18 @@ func (s *site) start() {
 	}
 }
 
-// reload has the keeper read the plan again.
+// reload makes the keeper reread the plan.
 func (s *site) reload() {
 	s.write()
 	_ = s.keeper.Process.Signal(syscall.SIGHUP)
 }
 
-// stop ends the keeper as the daemon ends; kill does it the hard way; died waits until it has killed itself.
+// stop ends the keeper as the daemon does; kill sends SIGKILL; died waits for its end.
 func (s *site) stop() { _ = s.keeper.Process.Signal(syscall.SIGTERM); s.died() }
 func (s *site) kill() { _ = s.keeper.Process.Kill(); s.died() }
 func (s *site) died() { _ = s.keeper.Wait(); s.keeper = nil }
 
-// mains are the main processes of an agent: those that lead a session of their own.
+// mains are the main processes of an agent: those that lead a session.
 func (s *site) mains(agent string) (found []proc.Process) {
 	s.Helper()
 	for _, p := range s.all(agent) {
@@ -268,7 +268,7 @@ func (s *site) notes(what, agent string) (found []note) {
 	return found
 }
 
-// until polls; its deadline is a watchdog and no measure of speed.
+// until polls; its deadline is a watchdog, not a measure of speed.
 func (s *site) until(what string, ok func() bool) {
 	s.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {

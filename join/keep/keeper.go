@@ -17,75 +17,78 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Where agents live.
+// The places where agents can run.
 const (
-	PlaceAuto    = "auto"    // a service where steward itself is one and the manager can be reached, else a session
-	PlaceService = "service" // a transient service each, of systemd
-	PlaceSession = "session" // a session each
+	PlaceAuto    = "auto"    // service if steward itself is a service and the manager can be reached, else session
+	PlaceService = "service" // a transient systemd service for each agent
+	PlaceSession = "session" // a session for each agent
 )
 
-// Doors are the keeper's ways to the world. All may be called from several goroutines.
+// Deps are the keeper's connections to the rest of steward. Several goroutines may call them at once.
 type Deps struct {
-	// Enroll says in the project's files that a process speaks for the agent.
+	// Enroll records in the project's files that a process acts for the agent.
 	Enroll func(ctx context.Context, row Row, id protocol.Identity) error
-	// Leave says there that it is over; failed with the reason why.
+	// Leave records there that the process has ended; failed: no restart follows, and why says so.
 	Leave func(ctx context.Context, row Row, id protocol.Identity, e Ending, failed bool, why string) error
-	// Admit asks the capacity gate; a no comes with the reason and when to ask again. It must not block.
+	// Admit asks the capacity gate. A refusal comes with the reason and when to ask again. It must not block.
 	Admit func(row Row) (ok bool, why string, again time.Duration)
-	// Held reports whether the operator holds the agent: then it is not started.
+	// Held reports whether the operator holds the agent, which prevents its start.
 	Held func(row Row) bool
-	// Failed calls the human, once for each life that was the last one; Again reports whether the answer, since then, is
-	// to start it again.
+	// Failed alerts the operator, once for each life that is not followed by a restart. Again reports whether the
+	// operator's answer since then asks for a start.
 	Failed func(row Row, why string, life int) error
 	Again  func(row Row, since time.Time) bool
-	// Recovered ends that call.
+	// Recovered closes that alert.
 	Recovered func(row Row)
 }
 
-// Options are what a keeper is made with.
+// Options configure a keeper.
 type Options struct {
-	// State is the state folder's path, absolute. Whoever runs a keeper in it holds a lock that is opened there with
-	// close-on-exec (platform.Lock), from before Run to the end of the process. It does more than to keep a second keeper
-	// away: a child that a killed one leaves between fork and exec shares the lock, and bears no mark by which it could be
-	// found. With the lock comes the knowledge that all of them run their programs, or are gone.
+	// State is the absolute path of the state folder. The process that runs a keeper in it must hold a lock on a file
+	// there, opened with close-on-exec (platform.Lock), from before Run until the process ends. The lock does more than
+	// exclude a second keeper. A child that a killed keeper leaves between fork and exec shares the lock, and carries
+	// no mark yet by which it could be found. Once the lock is acquired, every such child has executed its program or
+	// is gone.
 	State string
-	Root  *jsonfile.Root // the same, open
+	Root  *jsonfile.Root // State, opened
 	Doors Deps
 	Now   func() time.Time
 	Log   *slog.Logger
-	// OpenUnits reaches the manager that starts services, once it is needed; nil: there is none, and all live in sessions.
+	// OpenUnits connects to the service manager on first use; nil: there is no manager, and every agent runs in a
+	// session.
 	OpenUnits func(context.Context) (*service.Units, error)
-	// Managed: steward is a service itself, so PlaceAuto makes services of the agents.
+	// Managed: steward is a service itself, so PlaceAuto runs agents as services.
 	Managed bool
-	// Environ is what the agents inherit.
+	// Environ is the environment that the agents inherit.
 	Environ []string
 }
 
-// Keeper starts the configured agents and keeps them. Stopping it leaves them running, for the next one to adopt.
+// Keeper starts the configured agents and keeps them running. When it stops it leaves them running for the next keeper
+// to adopt.
 type Keeper struct {
 	Options
 	store    store
 	presence *presence
-	reaps    chan struct{}                  // a slot for each tree that may be ended at a time
-	sweep    func() ([]proc.Process, error) // all processes of an earlier steward's agents: one look serves all lives
+	reaps    chan struct{}                  // a slot for each tree that is being ended
+	sweep    func() ([]proc.Process, error) // all processes of an earlier steward's agents, read once for all lives
 	hook     func(step string)
 
 	mu    sync.Mutex
 	cfg   Config
 	rows  map[string]Row
-	spare map[string]bool // configured, but nobody's to start or to end now
+	spare map[string]bool // set aside: configured, but not to be started or ended now
 	lives map[string]*life
 	news  chan struct{} // one token when rows may have changed
 	hands sync.WaitGroup
 
-	manager sync.Mutex // guards the next two
+	manager sync.Mutex // guards reached and unitsAt
 	reached *service.Units
-	unitsAt time.Time // when a manager that could not be reached is looked for again
+	unitsAt time.Time // when to retry a manager that could not be reached
 
-	settling sync.WaitGroup // lives that do not know yet what an earlier steward has left of them
+	settling sync.WaitGroup // lives that have not yet found out what an earlier steward has left
 }
 
-// New makes a keeper. Nothing is started yet, and nothing looked at.
+// New makes a keeper. It neither starts nor reads anything.
 func New(o Options) *Keeper {
 	k := &Keeper{Options: o, store: store{o.Root}, reaps: make(chan struct{}, 2), hook: func(string) {},
 		rows: map[string]Row{}, spare: map[string]bool{}, lives: map[string]*life{}, news: make(chan struct{}, 1)}
@@ -94,8 +97,8 @@ func New(o Options) *Keeper {
 	return k
 }
 
-// Set puts settings and rows in force. Agents whose row is gone are ended, those whose command has changed are ended and
-// started anew. Rows that are set aside are neither started nor ended.
+// Set applies settings and rows. Agents whose row is gone are ended; agents whose command has changed are restarted.
+// Rows in aside are neither started nor ended.
 func (k *Keeper) Set(cfg Config, rows, aside []Row) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,13 +114,13 @@ func (k *Keeper) Set(cfg Config, rows, aside []Row) {
 	k.again()
 }
 
-// How often lives that wait for somebody are asked about; and while there are none, how often the logs are looked at.
+// The interval of checks while a life waits for an external condition; and otherwise, when only the logs are checked.
 const (
 	tick     = time.Second
 	logsTick = 5 * time.Second
 )
 
-// pace is the time until the next look.
+// pace is the time until the next check.
 func (k *Keeper) pace() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,7 +132,7 @@ func (k *Keeper) pace() time.Duration {
 	return logsTick
 }
 
-// Run keeps the agents until ctx ends, and then leaves them alone.
+// Run keeps the agents until ctx ends, and then leaves them running.
 func (k *Keeper) Run(ctx context.Context) error {
 	if len(k.store.all()) > 0 || len(k.configured()) > 0 {
 		if err := k.Root.MkdirAll(Folder, 0o700); err != nil {
@@ -145,7 +148,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		})
 	}
 	k.hands.Go(func() {
-		k.settling.Wait() // what waits for disks must not slow down the adoption
+		k.settling.Wait() // disk waits must not slow down the adoption
 		k.presence.run(ctx)
 	})
 	defer k.hands.Wait()
@@ -159,7 +162,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			if k.hire(ctx) {
 				beat.Reset(k.pace())
 			} else {
-				beat.Stop() // nobody to look after: sleep until the configuration changes
+				beat.Stop() // no lives: sleep until the configuration changes
 			}
 		case <-beat.C:
 			k.look()
@@ -174,7 +177,8 @@ func (k *Keeper) configured() map[string]Row {
 	return maps.Clone(k.rows)
 }
 
-// hire has a life for every row, and for every record whose row is gone; it tells the lives there are what is wanted now.
+// hire creates a life for every row, and for every record whose row is gone. It passes the current rows to the existing
+// lives.
 func (k *Keeper) hire(ctx context.Context) (any bool) {
 	rows := k.configured()
 	gone := map[string]*Record{}
@@ -206,7 +210,7 @@ func (k *Keeper) hire(ctx context.Context) (any bool) {
 	return len(k.lives) > 0
 }
 
-// begin starts looking after one agent. The caller holds mu.
+// begin starts keeping one agent. The caller holds mu.
 func (k *Keeper) begin(ctx context.Context, row Row, r *Record, wanted bool) {
 	l := newLife(k, row, r)
 	l.want(row, wanted)
@@ -225,7 +229,7 @@ func (k *Keeper) begin(ctx context.Context, row Row, r *Record, wanted bool) {
 	})
 }
 
-// again has the rows gone through once more: one may have come back while its agent was being ended.
+// again triggers another pass over the rows: a row may have come back while its agent was being ended.
 func (k *Keeper) again() {
 	select {
 	case k.news <- struct{}{}:
@@ -233,7 +237,7 @@ func (k *Keeper) again() {
 	}
 }
 
-// look keeps the logs in bounds, and wakes the lives that wait for somebody.
+// look bounds the logs, and wakes the waiting lives.
 func (k *Keeper) look() {
 	k.mu.Lock()
 	lives := slices.Collect(maps.Values(k.lives))
@@ -254,20 +258,20 @@ func (k *Keeper) config() Config {
 	return k.cfg
 }
 
-// Kept is what the keeper knows of one agent, for the operator.
+// Kept is the keeper's state of one agent, for the operator.
 type Kept struct {
 	Project  string    `json:"project"`
 	Agent    string    `json:"agent"`
 	State    string    `json:"state"` // running, waiting, held, rested, failed, ending
 	PID      int       `json:"pid,omitempty"`
 	Place    string    `json:"place,omitempty"`
-	Lives    int       `json:"lives"`    // begun since the record was made
-	Restarts int       `json:"restarts"` // in a row
+	Lives    int       `json:"lives"`    // begun since the record was created
+	Restarts int       `json:"restarts"` // consecutive
 	Since    time.Time `json:"since,omitzero"`
 	Why      string    `json:"why,omitempty"`
 }
 
-// List tells of all agents, by folder and name.
+// List returns all agents, by folder and name.
 func (k *Keeper) List() []Kept {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -281,8 +285,8 @@ func (k *Keeper) List() []Kept {
 // ErrNotKept: the keeper starts no such agent.
 var ErrNotKept = errors.New("the keeper starts no such agent")
 
-// Restart ends an agent and starts it anew, with all its restarts before it. It returns once the next life began, or waits
-// for the operator or the capacity gate, and tells which.
+// Restart ends an agent and starts it again, with its full number of restarts. It returns when the next life has begun,
+// or waits for the operator or the capacity gate; the result says which.
 func (k *Keeper) Restart(ctx context.Context, project, agent string) (Kept, error) {
 	done := make(chan struct{})
 	l := k.ask(project, agent, done)
@@ -298,7 +302,7 @@ func (k *Keeper) Restart(ctx context.Context, project, agent string) (Kept, erro
 	}
 }
 
-// ask enters the wish for a restart; nil without such an agent.
+// ask requests a restart; nil if the agent does not exist.
 func (k *Keeper) ask(project, agent string, done chan struct{}) *life {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -318,10 +322,10 @@ func (k *Keeper) restarts(l *life) bool {
 	return len(l.restarts) > 0
 }
 
-// logOf is where an agent's words go.
+// logOf is the path of an agent's log.
 func (k *Keeper) logOf(row Row) string { return filepath.Join(k.State, Folder, row.fileName()+".log") }
 
-// self is the keeper's own process.
+// self is the identity of the keeper's process.
 func self() proc.Identity {
 	id, _ := proc.Inspect(os.Getpid())
 	return id

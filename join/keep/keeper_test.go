@@ -18,7 +18,7 @@ func sleeper(name string) Row { return Row{Name: name, Command: []string{"sleep"
 
 func script(name, text string) Row { return Row{Name: name, Command: []string{"sh", "-c", text}} }
 
-// The keeper goes, in whatever way, and its agents stay; the next one takes them on.
+// TestAgentsOutliveTheirKeeper: the agents survive any end of the keeper, and the next keeper adopts them.
 func TestAgentsOutliveTheirKeeper(t *testing.T) {
 	s := newSite(t, sleeper("a"), sleeper("b"), sleeper("c"))
 	s.start()
@@ -36,7 +36,7 @@ func TestAgentsOutliveTheirKeeper(t *testing.T) {
 		_ = os.Truncate(filepath.Join(s.state, "keeper.log"), 0)
 	}
 	s.until("each is enrolled by each keeper", func() bool { return len(s.notes("enroll", "a")) == 3 })
-	// An adopted one is watched like one of its own.
+	// An adopted process is watched like a child.
 	_ = syscall.Kill(pids[1], syscall.SIGKILL)
 	again := s.pid("b", pids[1])
 	_ = syscall.Kill(again, syscall.SIGKILL)
@@ -46,7 +46,7 @@ func TestAgentsOutliveTheirKeeper(t *testing.T) {
 	}
 }
 
-// An agent that ended while nobody looked counts as failed, and is started once.
+// TestAgentEndsWhileNobodyLooks: an agent that ended without a keeper counts as failed, and is started once.
 func TestAgentEndsWhileNobodyLooks(t *testing.T) {
 	s := newSite(t, sleeper("a"))
 	s.start()
@@ -61,9 +61,11 @@ func TestAgentEndsWhileNobodyLooks(t *testing.T) {
 	}
 }
 
-// How an adopted agent ended is known where the kernel tells, and an exit on purpose is not taken for a failure.
+// TestAdoptedAgentsExitCode: the exit status of an adopted agent is known where the kernel reports it, and an intended
+// exit is not taken for a failure.
 func TestAdoptedAgentsExitCode(t *testing.T) {
-	// Process 1 of some test machines asks nobody how it ended, and only then the kernel tells others.
+	// The kernel reports the status to others only after the parent has reaped, and process 1 of some test machines
+	// does not.
 	if err := proc.BecomeSubreaper(); err != nil {
 		t.Skip("only Linux lets this test reap what it orphans: ", err)
 	}
@@ -76,7 +78,7 @@ func TestAdoptedAgentsExitCode(t *testing.T) {
 		defer s.clear()
 		go func() {
 			defer close(done)
-			for { // it becomes ours when its keeper goes
+			for { // ECHILD until its keeper is gone and this process adopts it
 				if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.ECHILD {
 					return
 				}
@@ -103,7 +105,7 @@ func TestAdoptedAgentsExitCode(t *testing.T) {
 	}
 }
 
-// tellsOthers reports whether the kernel is new enough to tell others than the parent how a process ended.
+// tellsOthers reports whether the kernel reports an exit status to processes other than the parent.
 func tellsOthers() bool {
 	raw, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	var major, minor int
@@ -111,7 +113,8 @@ func tellsOthers() bool {
 	return major > 6 || major == 6 && minor >= 15
 }
 
-// Five restarts in no time, then it stays down with one call, also across keepers, until the answer.
+// TestWhatFailsAgainAndAgain: after five quick restarts the agent stays down with one alert, also across keepers, until
+// the answer.
 func TestWhatFailsAgainAndAgain(t *testing.T) {
 	s := newSite(t, script("a", "echo life >>lives; exit 3"))
 	s.plan.Config.Backoff, s.plan.Config.MaxBackoff = 10*time.Millisecond, 20*time.Millisecond
@@ -134,7 +137,7 @@ func TestWhatFailsAgainAndAgain(t *testing.T) {
 		t.Errorf("it is not the same call: %+v", calls)
 	}
 	s.touch("again-a")
-	s.until("it is started again, with all its restarts", func() bool { return s.lives() >= 12 }) // the word stands, so it goes on
+	s.until("it is started again, with all its restarts", func() bool { return s.lives() >= 12 }) // the answer stays valid
 }
 
 func (s *site) lives() int {
@@ -175,7 +178,7 @@ func TestHoldGateAndRest(t *testing.T) {
 	s.touch("held-b")
 	_ = syscall.Kill(first, syscall.SIGKILL)
 	s.until("it is held", func() bool { return s.says("the operator holds it") })
-	time.Sleep(1500 * time.Millisecond) // a look of the keeper's passes; nothing may come of it
+	time.Sleep(1500 * time.Millisecond) // one check of the keeper passes, which must not start the agent
 	if len(s.all("a")) != 0 || s.lives() != 1 {
 		t.Error("a held agent was started")
 	}
@@ -192,7 +195,8 @@ func (s *site) says(words string) bool {
 	return strings.Contains(string(raw), words)
 }
 
-// A row that goes takes its agent along, the whole tree; one that changes has it started anew; the others stay.
+// TestRowsComeAndGo: a removed row ends its agent with its whole tree; a changed row restarts its agent; the others
+// stay.
 func TestRowsComeAndGo(t *testing.T) {
 	tree := script("a", `sh -c 'trap "" TERM; while :; do sleep 0.1; done' & exec sleep 600`)
 	s := newSite(t, tree, sleeper("b"), sleeper("c"))
@@ -210,7 +214,7 @@ func TestRowsComeAndGo(t *testing.T) {
 	if now := s.pid("c", 0); now != c {
 		t.Errorf("c was %d and is %d, and nobody changed it", c, now)
 	}
-	// While no keeper runs, too.
+	// The same while no keeper runs.
 	s.kill()
 	s.plan.Rows = s.plan.Rows[:1]
 	s.plan.Aside = []Row{s.complete(sleeper("d"))}
@@ -221,7 +225,7 @@ func TestRowsComeAndGo(t *testing.T) {
 	}
 }
 
-// What an agent has left behind goes with it, and what the next life has started stays.
+// TestLeftoversAreReaped: processes that an ended life has left are ended, and processes of the next life stay.
 func TestLeftoversAreReaped(t *testing.T) {
 	s := newSite(t, script("a", `sleep 601 & setsid sleep 602 & exec sleep 600`))
 	s.start()
@@ -240,7 +244,7 @@ func TestLeftoversAreReaped(t *testing.T) {
 	})
 }
 
-// pidOf waits for the process of an agent that sleeps for so long.
+// pidOf waits for the agent's process that sleeps for this time.
 func (s *site) pidOf(agent, arg string, not int) (pid int) {
 	s.Helper()
 	s.until("the sleeper of "+arg+" s", func() bool {
@@ -254,14 +258,14 @@ func (s *site) pidOf(agent, arg string, not int) (pid int) {
 	return pid
 }
 
-// The environment is the daemon's less its own affairs, and standard input is empty.
+// TestWhatAnAgentInherits: the environment is the daemon's without its private variables, and standard input is empty.
 func TestWhatAnAgentInherits(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "/run/x")
 	t.Setenv("WATCHDOG_USEC", "1")
 	t.Setenv("LISTEN_FDS", "1")
 	t.Setenv("JOURNAL_STREAM", "8:1")
 	for _, name := range []string{"RUN", "KEPT", "KEEPER", "TASK_ID", "TASK_TYPE", "REQUEST", "DRY_RUN", "PROJECT", "AGENT", "LOCK", "LOCK_FENCE"} {
-		t.Setenv("STEWARD_"+name, "another's") // the daemon was started by hand, within an agent's task
+		t.Setenv("STEWARD_"+name, "another's") // the daemon was started by hand within an agent's task
 	}
 	t.Setenv("KEEP_INHERITED", "yes")
 	r := script("a", `env >env; cat >in; echo out; echo err >&2; ls -l /proc/$$/fd >fds 2>/dev/null; echo $PWD >done; exec sleep 600`)
@@ -290,7 +294,7 @@ func TestWhatAnAgentInherits(t *testing.T) {
 	}
 }
 
-// A flood of words fills no disk, and its agent lives through the cut.
+// TestLogsAreBounded: a flood of output does not fill the disk, and the agent survives the truncation.
 func TestLogsAreBounded(t *testing.T) {
 	s := newSite(t, script("a", `i=0; while :; do i=$((i+1)); head -c 200000 /dev/zero | tr '\0' x; echo; done`))
 	s.start()
@@ -311,7 +315,7 @@ func TestLogsAreBounded(t *testing.T) {
 	}
 }
 
-// A record that cannot be read must not lead to a second agent.
+// TestBrokenRecord: an unreadable record must not lead to a second agent.
 func TestBrokenRecord(t *testing.T) {
 	s := newSite(t, sleeper("a"))
 	s.start()
@@ -329,7 +333,7 @@ func TestBrokenRecord(t *testing.T) {
 	}
 }
 
-// Without a record, what an agent has left behind is not taken for the agent.
+// TestBrokenRecordOfADeadAgent: without a record, processes that an agent has left behind are not taken for the agent.
 func TestBrokenRecordOfADeadAgent(t *testing.T) {
 	s := newSite(t, script("a", `sleep 601 & exec sleep 600`))
 	s.start()

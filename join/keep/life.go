@@ -8,28 +8,28 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// life looks after one agent. All but what others ask of it belongs to its own goroutine.
+// life keeps one agent. Its own goroutine owns every field except news, wish, idle, public and restarts.
 type life struct {
 	k     *Keeper
 	row   Row
 	rec   Record
 	name  string
 	log   string
-	env   []string // but for the mark of the life
-	path  string   // of the program; "" until it was found
-	saved int      // the intent that is on disk
-	main  *child   // nil: nothing of it runs
-	held  bool     // the operator held it when it was last looked at
+	env   []string // without the life's mark
+	path  string   // of the program; "" until found
+	saved int      // the Intent that is on disk
+	main  *child   // nil: no process
+	held  bool     // the operator held it at the last check
 
-	news   chan struct{} // one token when wish has changed, or it is time to look
+	news   chan struct{} // one token when wish has changed, or a check is due
 	wish   atomic.Pointer[wish]
-	idle   atomic.Bool // it waits for somebody, and is to be woken at each tick
+	idle   atomic.Bool // waits for an external condition, and is to be woken at each tick
 	public atomic.Pointer[Kept]
 
-	restarts []chan struct{} // each closed after the restart that an operator waits for; the keeper's mu guards it
+	restarts []chan struct{} // each is closed after a restart that an operator waits for; guarded by the keeper's mu
 }
 
-// wish is what the configuration wants of an agent.
+// wish is the configuration's wish for an agent.
 type wish struct {
 	row    Row
 	wanted bool
@@ -42,7 +42,7 @@ func newLife(k *Keeper, row Row, r *Record) *life {
 	} else {
 		l.rec = Record{Mark: newMark(k.State, row), Row: row.sum(), Intent: 1}
 	}
-	if r != nil && r.row().fileName() != row.fileName() { // the project has another name now
+	if r != nil && r.row().fileName() != row.fileName() { // the project was renamed
 		l.rec.Project = row.Project
 		l.save(false)
 		k.store.drop(r.row())
@@ -64,7 +64,7 @@ func (l *life) poke() {
 	}
 }
 
-// run ends when the keeper does, or when the agent is wanted no more and gone.
+// run returns when ctx ends, or when the agent's row is gone and the agent has ended.
 func (l *life) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		w := l.wish.Load()
@@ -89,7 +89,7 @@ func (l *life) run(ctx context.Context) {
 	}
 }
 
-// turn waits for the next thing to happen, and deals with it.
+// turn waits for the next event and handles it.
 func (l *life) turn(ctx context.Context) {
 	switch {
 	case l.main != nil:
@@ -101,7 +101,7 @@ func (l *life) turn(ctx context.Context) {
 	}
 }
 
-// attend waits until the agent ends, or something else is wanted of it.
+// attend waits until the agent ends, or the keeper or operator requests something else.
 func (l *life) attend(ctx context.Context) {
 	l.idle.Store(false)
 	select {
@@ -112,7 +112,7 @@ func (l *life) attend(ctx context.Context) {
 	}
 }
 
-// over deals with the end of a life. What must be quick comes first: the next life, if there is one.
+// over handles the end of a life. The urgent part comes first: the next life, if any.
 func (l *life) over(ctx context.Context, e Ending) {
 	now, cfg := l.k.Now(), l.k.config()
 	if ready := l.rec.Started.Add(cfg.Ready); e.Fault == "" && !e.At.Before(ready) {
@@ -146,22 +146,22 @@ func (l *life) over(ctx context.Context, e Ending) {
 	l.k.Log.Info("agent ended", "agent", l.name, "how", e.String(), "then", string(d.Action), "why", d.Why)
 }
 
-// settleDown notes that no life follows. A failure is on disk for good before anybody hears of it.
+// settleDown records that no further life follows. A failure is durable on disk before it is announced.
 func (l *life) settleDown(s state, now time.Time) {
 	l.rec.State, l.rec.Since, l.rec.Boot = s, now, self().Boot
 	l.save(s == failed)
 	l.show(string(s), l.rec.Why)
 }
 
-// call tells the human.
+// call alerts the operator.
 func (l *life) call() {
 	if err := l.k.Doors.Failed(l.row, l.rec.Why, l.rec.Generation); err != nil {
 		l.k.Log.Error("tell of the failed agent", "agent", l.name, "error", err)
 	}
 }
 
-// wait is for an agent that rests or has failed: until the human, the operator or the configuration wants it again. A
-// hold that ends starts it.
+// wait is for an agent that rests or has failed. It lasts until a recovery answer, the operator or the configuration
+// requests the agent again. The release of an operator's hold also starts it.
 func (l *life) wait(ctx context.Context) {
 	l.waits()
 	held := l.k.Doors.Held(l.row)
@@ -180,19 +180,19 @@ func (l *life) wait(ctx context.Context) {
 	}
 }
 
-// waits has the keeper ask at each tick from now on.
+// waits makes the keeper check this life at each tick from now on.
 func (l *life) waits() {
 	if !l.idle.Swap(true) {
 		l.k.again()
 	}
 }
 
-// fresh forgets what was: it may start at once, and has all its restarts before it.
+// fresh resets the history: the agent may start at once, with its full number of restarts.
 func (l *life) fresh() {
 	l.rec.State, l.rec.Since, l.rec.History, l.rec.NotBefore = wanted, time.Time{}, History{}, time.Time{}
 }
 
-// launch starts the agent when nothing stands in its way, or waits for that.
+// launch starts the agent, or waits while there is an obstacle.
 func (l *life) launch(ctx context.Context) {
 	if l.start(ctx) {
 		return
@@ -202,7 +202,7 @@ func (l *life) launch(ctx context.Context) {
 	defer timer.Stop()
 	var due <-chan time.Time
 	if l.rec.NotBefore.After(l.k.Now()) {
-		due = timer.C // else it is the operator or the gate that it waits for: looked at again at each tick
+		due = timer.C // else it waits for the operator or the gate, which are checked at each tick
 	}
 	select {
 	case <-ctx.Done():
@@ -211,8 +211,8 @@ func (l *life) launch(ctx context.Context) {
 	}
 }
 
-// save writes the record. A failure is told once per trouble and not the end: the marks in the processes still tell the
-// next steward what runs.
+// save writes the record. A failure is logged but not fatal: the marks in the processes still tell the next steward
+// what runs.
 func (l *life) save(lasting bool) {
 	if err := l.k.store.save(l.row, &l.rec, lasting); err != nil {
 		l.k.Log.Error("write the agent's record", "agent", l.name, "error", err)

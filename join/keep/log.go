@@ -9,10 +9,10 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Log is the file with the output of one agent.
+// Log is an agent's output file.
 type Log struct{ Project, Agent, Dir, Path string }
 
-// Logs lists the logs of the agents on record in a state folder. It needs no keeper and changes nothing.
+// Logs lists the logs of the recorded agents in a state folder. It needs no keeper and changes nothing.
 func Logs(state string) ([]Log, error) {
 	root, err := jsonfile.Open(state)
 	if err != nil {
@@ -29,17 +29,18 @@ func Logs(state string) ([]Log, error) {
 	return logs, nil
 }
 
-// maxLog is where an agent's log is cut: this much in FILE, and as much of what came before in FILE.1.
+// maxLog is the size at which an agent's log is truncated: at most this much in FILE, and as much of the older output
+// in FILE.1.
 const maxLog = 10 << 20
 
-// openLog opens an agent's log for appending. It is a file and no pipe: a pipe would break with this process, and take the
+// openLog opens an agent's log for appending. It is a file, because a pipe would break when this process ends, and the
 // agent with it.
 func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// trimLog keeps a log that has outgrown its bound: the end of it is copied aside, and the file begins anew under its writers,
-// who append. What they write between the two is lost.
+// trimLog bounds a log: it copies the end aside and truncates the file while its writers keep it open. That is safe
+// because they append. Output between the copy and the truncation is lost.
 func trimLog(path string) error {
 	st, err := os.Lstat(path)
 	if err != nil || !st.Mode().IsRegular() || st.Size() <= maxLog {
@@ -51,7 +52,7 @@ func trimLog(path string) error {
 	}
 	defer f.Close()
 	aside, err := os.OpenFile(path+".1", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err == nil { // a full disk must not keep the log from being cut
+	if err == nil { // truncate the log even if the disk is full
 		_, err = io.Copy(aside, io.NewSectionReader(f, max(0, st.Size()-maxLog), maxLog))
 		err = errors.Join(err, aside.Close())
 	}

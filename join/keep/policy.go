@@ -1,5 +1,5 @@
-// Package keep starts agents and keeps them: it restarts what fails by rule, adopts what an earlier steward has started,
-// and gives up on what fails again and again.
+// Package keep starts agents and keeps them running. It restarts failed agents by rule, adopts the agents that an
+// earlier steward has started, and gives up on an agent that fails repeatedly.
 package keep
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// When an agent that has ended is started again.
+// Restart policies of an agent that has ended.
 const (
 	Never     = "never"
 	OnFailure = "on-failure"
@@ -19,34 +19,34 @@ const (
 // Config is the [keep] table.
 type Config struct {
 	Place      string        // PlaceAuto, PlaceService or PlaceSession
-	Backoff    time.Duration // before the second restart in a row; the first comes at once
-	MaxBackoff time.Duration // the most that doubling makes of it
-	Burst      int           // so many restarts …
-	Within     time.Duration // … within this time, and the next failure is the last one
-	Ready      time.Duration // having lived so long, an agent counts as ready: the daemon then writes its heartbeat
-	Stop       time.Duration // between the request to end and the kill
+	Backoff    time.Duration // before the second consecutive restart; the first is immediate
+	MaxBackoff time.Duration // the upper bound of the doubled backoff
+	Burst      int           // the most restarts …
+	Within     time.Duration // … within this time; the next failure is final
+	Ready      time.Duration // after this uptime the agent counts as ready: the daemon then writes its heartbeat
+	Stop       time.Duration // between SIGTERM and SIGKILL
 }
 
 // Ending is how one life of an agent ended.
 type Ending struct {
 	At     time.Time `json:"at"`
-	Ready  time.Time `json:"ready,omitzero"`   // when it became ready; zero: it never was
-	Code   int       `json:"code"`             // exit code; -1 when a signal ended it, when it never began, or when nobody knows
+	Ready  time.Time `json:"ready,omitzero"`   // when it became ready; zero: never
+	Code   int       `json:"code"`             // exit code; -1 when a signal ended it, when it was not started, or when unknown
 	Signal string    `json:"signal,omitempty"` // "SIGKILL"
-	// Fault says why it could not be started at all; "" if it was.
+	// Fault says why it could not be started; "" if it was.
 	Fault string `json:"fault,omitempty"`
-	// Unknown: it was not our child, and this system does not tell others how it ended.
+	// Unknown: it was not a child of this process, and this system does not report the exit status to other processes.
 	Unknown bool `json:"unknown,omitempty"`
-	// Asked: the operator, or the configuration, wanted it to end.
+	// Asked: the operator or the configuration requested the end.
 	Asked bool `json:"asked,omitempty"`
 }
 
-// Well reports whether the agent left on purpose. An ending that nobody saw is a failure.
+// Well reports whether the agent ended on purpose. An end with an unknown status is a failure.
 func (e Ending) Well() bool {
 	return e.Asked || e.Fault == "" && !e.Unknown && e.Signal == "" && e.Code == 0
 }
 
-// String says how it ended, in words for the operator.
+// String describes the end for the operator.
 func (e Ending) String() string {
 	switch {
 	case e.Fault != "":
@@ -59,9 +59,9 @@ func (e Ending) String() string {
 	return "it exited with code " + strconv.Itoa(e.Code)
 }
 
-// History is what a restart has to know of the ones before it.
+// History is the record of earlier restarts that the next decision needs.
 type History struct {
-	Count int         `json:"count"`           // restarts in a row, since the last clean life
+	Count int         `json:"count"`           // consecutive restarts since the last stable life
 	Times []time.Time `json:"times,omitempty"` // those within Config.Within, oldest first
 }
 
@@ -70,35 +70,35 @@ type Action string
 
 // The actions.
 const (
-	Start Action = "start" // again, at Decision.At
-	Rest  Action = "rest"  // it is over, and that is right
-	Fail  Action = "fail"  // it is over, and a human has to know
+	Start Action = "start" // restart at Decision.At
+	Rest  Action = "rest"  // no restart: the agent ended as intended
+	Fail  Action = "fail"  // no restart: alert the operator
 )
 
-// Reason is why.
+// Reason is the reason for an action.
 type Reason string
 
 // The reasons, a closed set.
 const (
-	ReasonAsked    Reason = "asked"    // ended because somebody wanted it
+	ReasonAsked    Reason = "asked"    // the operator or the configuration requested the end
 	ReasonFinished Reason = "finished" // exit 0 under on-failure
 	ReasonNever    Reason = "never"    // its row says never
-	ReasonFirst    Reason = "first"    // the first restart comes at once
-	ReasonBackoff  Reason = "backoff"  // a later one waits
-	ReasonBurst    Reason = "burst"    // too many within too short a time
+	ReasonFirst    Reason = "first"    // the first restart is immediate
+	ReasonBackoff  Reason = "backoff"  // a later restart waits
+	ReasonBurst    Reason = "burst"    // too many restarts within Config.Within
 )
 
-// Decision is what follows an ending, and why.
+// Decision is the action after an ending, and its reason.
 type Decision struct {
 	Action  Action
 	Reason  Reason
 	At      time.Time // of the start
 	Why     string
-	History History // to be kept for the next decision
+	History History // for the next decision
 }
 
-// Next decides what follows an ending. It is a function of its arguments alone; name makes the jitter of one agent
-// another one than its neighbour's, so that what failed together does not come back together.
+// Next decides what follows an ending. It is a pure function. name varies the jitter between agents, so that agents
+// that failed together do not restart together.
 func Next(name, restart string, h History, e Ending, now time.Time, cfg Config) Decision {
 	if !e.Ready.IsZero() && e.At.Sub(e.Ready) > cfg.Within {
 		h = History{}
@@ -125,8 +125,8 @@ func Next(name, restart string, h History, e Ending, now time.Time, cfg Config) 
 	return d
 }
 
-// within keeps the times of the span before now. Those of the future are of a clock that was set back since; they
-// would count for ever.
+// within keeps the times in the span before now. It drops future times: they come from a clock that was set back since,
+// and would count for ever.
 func within(times []time.Time, now time.Time, span time.Duration) []time.Time {
 	var kept []time.Time
 	for _, t := range times {
@@ -137,8 +137,8 @@ func within(times []time.Time, now time.Time, span time.Duration) []time.Time {
 	return kept
 }
 
-// backoff is the wait before the restart that follows n others: none, Backoff, twice that …, up to MaxBackoff, each
-// within a fifth.
+// backoff is the wait before the restart that follows n others: none, Backoff, twice that, and so on up to MaxBackoff,
+// each with a jitter of 20 % up or down.
 func backoff(name string, n int, cfg Config) time.Duration {
 	if n == 0 {
 		return 0

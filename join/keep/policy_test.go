@@ -9,8 +9,8 @@ import (
 
 var usual = Config{Backoff: time.Second, MaxBackoff: 30 * time.Second, Burst: 5, Within: time.Minute, Ready: time.Second, Stop: 10 * time.Second}
 
-// run plays lives of one agent in virtual time: each entry is how long a life lasts, and how it ends. It gives the
-// waits before the lives that followed, and the last decision.
+// play simulates lives of one agent in virtual time: each entry is the length of a life and how it ends. It returns the
+// waits before the following lives, and the last decision.
 func play(t *testing.T, restart string, cfg Config, lives ...string) (waits []time.Duration, last Decision) {
 	t.Helper()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -102,7 +102,8 @@ func TestBackoffDoublesUpToItsMost(t *testing.T) {
 	}
 }
 
-// What failed together must not come back together, and the same question has the same answer.
+// TestJitterIsOfTheNameAndTheCount: agents that failed together must not restart together, and the same arguments give
+// the same answer.
 func TestJitterIsOfTheNameAndTheCount(t *testing.T) {
 	e, now := Ending{Code: 1}, time.Now()
 	seen := map[time.Duration]bool{}
@@ -123,7 +124,7 @@ func TestJitterIsOfTheNameAndTheCount(t *testing.T) {
 	}
 }
 
-// Restarts that a clock set back has moved into the future count no more.
+// TestAClockThatIsSetBack: restarts that a clock set back has moved into the future no longer count.
 func TestAClockThatIsSetBack(t *testing.T) {
 	now := time.Now()
 	h := History{Count: 5}

@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// presence writes into the projects' files who speaks for which agent. That waits for disks and for locks, so it is done
-// beside the keeping, the latest news of each agent only.
+// presence writes into the projects' files which process acts for which agent. These writes wait for disks and locks,
+// so they run in the background, and only for the latest notice of each agent.
 type presence struct {
 	doors Deps
 	log   *slog.Logger
@@ -22,11 +22,11 @@ type presence struct {
 	wake  chan struct{}
 }
 
-// notice is the news of one agent.
+// notice is the latest state of one agent.
 type notice struct {
 	row    Row
 	id     protocol.Identity
-	ended  *Ending // nil: it lives
+	ended  *Ending // nil: it runs
 	failed bool
 	why    string
 }
@@ -35,12 +35,12 @@ func newPresence(doors Deps, log *slog.Logger) *presence {
 	return &presence{doors: doors, log: log, wake: make(chan struct{}, 1)}
 }
 
-// speaks says that a process speaks for the agent from now on.
+// speaks reports that a process acts for the agent from now on.
 func (p *presence) speaks(row Row, id proc.Identity) {
 	p.put(notice{row: row, id: protocol.Identity(id)})
 }
 
-// left says that it is over.
+// left reports that the agent's process has ended.
 func (p *presence) left(row Row, id proc.Identity, e Ending, failed bool, why string) {
 	p.put(notice{row: row, id: protocol.Identity(id), ended: &e, failed: failed, why: why})
 }
@@ -63,7 +63,7 @@ func (p *presence) take() []notice {
 	return all
 }
 
-// putBack keeps what could not be written, unless there is later news of that agent.
+// putBack requeues a notice that could not be written, unless a later notice for that agent is queued.
 func (p *presence) putBack(n notice) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *presence) putBack(n notice) {
 	}
 }
 
-// How often what could not be written is tried again: soon, then more and more seldom.
+// The shortest and the longest delay between retries of failed writes.
 const (
 	againSoon = time.Second
 	againLate = time.Minute

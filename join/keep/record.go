@@ -15,28 +15,28 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Folder is where the records and the logs lie, in the state folder.
+// Folder holds the records and the logs, in the state folder.
 const Folder = "agents"
 
-// maxRecord bounds what is read of one record.
+// maxRecord bounds the size of a record file.
 const maxRecord = 64 << 10
 
-// Row is one [[agent]] of the configuration, as it is used.
+// Row is one [[agent]] of the configuration, resolved.
 type Row struct {
 	Name        string
 	Project     string   // the project's name
 	Dir         string   // the project's folder, absolute
-	Command     []string // a program, to be found in the PATH, and its arguments; never a shell line
+	Command     []string // a program, found in the PATH, and its arguments; never a shell line
 	Restart     string
-	Directory   string   // where it is started; relative to Dir, "" for Dir itself
-	Environment []string // KEY=value, over the daemon's own
+	Directory   string   // working folder; relative to Dir, "" for Dir itself
+	Environment []string // KEY=value, overrides the daemon's own
 }
 
-// label is how it is called in the log; id tells agents apart, whatever their projects are called today.
+// label names the agent in the log. id identifies the agent, even if its project is renamed.
 func (r Row) label() string { return r.Project + "." + r.Name }
 func (r Row) id() string    { return r.Dir + "\x00" + r.Name }
 
-// folder is where the agent is started.
+// folder is the agent's working folder.
 func (r Row) folder() string {
 	if filepath.IsAbs(r.Directory) {
 		return filepath.Clean(r.Directory)
@@ -44,7 +44,8 @@ func (r Row) folder() string {
 	return filepath.Join(r.Dir, r.Directory)
 }
 
-// sum tells whether a row still starts the same thing. The restart policy may change without a restart.
+// sum changes when the row starts something else. The restart policy is not part of it: it may change without a
+// restart.
 func (r Row) sum() string {
 	h := sha256.New()
 	for _, list := range [][]string{r.Command, {r.folder()}, r.Environment} {
@@ -53,10 +54,11 @@ func (r Row) sum() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// fileName is the record's, without its ending. A dot in the project's name would make two agents share one.
+// fileName is the record's file name without extension. Dots in the project's name are escaped, so that two agents
+// cannot share a name.
 func (r Row) fileName() string { return plain(r.Project, "-_") + "." + plain(r.Name, "-_.") }
 
-// plain writes out what may not stand in a file's or a unit's name.
+// plain escapes characters that a file name or a unit name must not contain.
 func plain(name, keep string) string {
 	var b strings.Builder
 	for _, c := range []byte(name) {
@@ -70,64 +72,66 @@ func plain(name, keep string) string {
 	return b.String()
 }
 
-// state is what an agent does when it does not run.
+// state is the state of an agent that does not run.
 type state string
 
 const (
 	wanted state = ""       // it runs, or is to be started
-	rested state = "rested" // it left on purpose
-	failed state = "failed" // a human has to know
+	rested state = "rested" // it ended on purpose
+	failed state = "failed" // the operator must act
 )
 
-// Record is what is on disk of one agent.
+// Record is an agent's record on disk.
 type Record struct {
-	Version int    `json:"version"` // of the file; a newer one is read as far as it is understood, or the agent would be started twice
+	Version int    `json:"version"` // file format; a newer record is read as far as possible, or its agent would be started twice
 	Project string `json:"project"`
 	Agent   string `json:"agent"`
 	Dir     string `json:"dir"`
-	Row     string `json:"row"` // Row.sum of what was started
-	// Mark names all lives of this agent: STEWARD_KEPT in the environment of its processes; with a life's number behind
-	// it STEWARD_RUN.
+	Row     string `json:"row"` // Row.sum of the row that was started
+	// Mark identifies all lives of this agent: STEWARD_KEPT in the environment of its processes. With a life's number
+	// appended it is STEWARD_RUN.
 	Mark string `json:"mark"`
-	// Generation is the latest life that is known to have begun, and Process its main process, while nobody has seen its end.
+	// Generation is the latest life known to have begun. Process is its main process, until its end is seen.
 	Generation int           `json:"generation"`
 	Process    proc.Identity `json:"process,omitzero"`
-	Unit       string        `json:"unit,omitempty"` // of the service manager; "" for a session of our own
+	Unit       string        `json:"unit,omitempty"` // of the service manager; "" for a session
 	Started    time.Time     `json:"started,omitzero"`
-	// Intent is the life that may have begun without our knowledge. It is on disk before that life begins.
+	// Intent is the number of a life that may have begun unrecorded. It is on disk before that life begins.
 	Intent int       `json:"intent"`
 	State  state     `json:"state,omitempty"`
 	Since  time.Time `json:"since,omitzero"` // of State
-	Boot   string    `json:"boot,omitempty"` // in which State was reached
-	// NotBefore is when the next life may begin.
+	Boot   string    `json:"boot,omitempty"` // the boot in which State was reached
+	// NotBefore is the earliest start of the next life.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	History   History   `json:"history"`
 	Last      *Ending   `json:"last,omitempty"`
 	Why       string    `json:"why,omitempty"`
 }
 
-// markOf is one life's own mark.
+// markOf is the mark of one life.
 func (r *Record) markOf(generation int) string { return fmt.Sprintf("%s.%d", r.Mark, generation) }
 
-// newMark is the same for every steward with this state folder, so that its processes are found without a record too.
+// newMark is the same for every steward with this state folder, so that the agent's processes are found even without a
+// record.
 func newMark(state string, row Row) string {
 	sum := sha256.Sum256([]byte(state + "\x00" + row.Dir + "\x00" + row.Name))
 	return hex.EncodeToString(sum[:10])
 }
 
-// daemon marks the processes of all agents of one state folder.
+// house is the mark of all agents' processes of one state folder.
 func house(state string) string {
 	sum := sha256.Sum256([]byte(state))
 	return hex.EncodeToString(sum[:10])
 }
 
-// recordVersion is the version of the files of records.
+// recordVersion is the version of the record format.
 const recordVersion = 1
 
 // store reads and writes the records.
 type store struct{ root *jsonfile.Root }
 
-// save writes a record. A kill of this process cannot undo it; only what must survive a power cut waits for the disk.
+// save writes a record. The write survives a kill of this process; only a lasting write is flushed to survive a power
+// cut.
 func (s store) save(row Row, r *Record, lasting bool) error {
 	r.Version = recordVersion
 	data, err := jsonfile.Encode(r)
@@ -140,7 +144,7 @@ func (s store) save(row Row, r *Record, lasting bool) error {
 	}
 	file := path.Join(Folder, row.fileName()+".json")
 	late, err := s.root.Replace(file, data, jsonfile.Any, options...)
-	if errors.Is(err, jsonfile.ErrNotExist) { // somebody took the folder away
+	if errors.Is(err, jsonfile.ErrNotExist) { // the folder was removed
 		if err = s.root.MkdirAll(Folder, 0o700); err == nil {
 			late, err = s.root.Replace(file, data, jsonfile.Any, options...)
 		}
@@ -152,7 +156,7 @@ func (s store) save(row Row, r *Record, lasting bool) error {
 // errBroken: the file holds no usable record.
 var errBroken = errors.New("the record is broken")
 
-// read gives the record in a file, and changes nothing.
+// read reads a record and changes nothing.
 func (s store) read(file string) (*Record, error) {
 	blob, err := s.root.Read(path.Join(Folder, file), maxRecord)
 	if err != nil {
@@ -165,7 +169,7 @@ func (s store) read(file string) (*Record, error) {
 	return &r, nil
 }
 
-// load gives nil for an agent without a usable record; a broken one is set aside.
+// load returns nil for an agent without a usable record; it sets a broken record aside.
 func (s store) load(file string) *Record {
 	r, err := s.read(file)
 	if errors.Is(err, errBroken) {
@@ -188,7 +192,7 @@ func (s store) names() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".json") })
 }
 
-// all gives every record that can be read.
+// all returns every readable record.
 func (s store) all() []*Record {
 	var found []*Record
 	for _, name := range s.names() {
@@ -199,5 +203,5 @@ func (s store) all() []*Record {
 	return found
 }
 
-// row is as much of the configuration as a record remembers: enough to end an agent whose row is gone.
+// row is the part of the configuration that a record keeps: enough to end an agent whose row is gone.
 func (r *Record) row() Row { return Row{Name: r.Agent, Project: r.Project, Dir: r.Dir} }

@@ -11,7 +11,7 @@ import (
 
 func unsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
 
-// settle finds out what an earlier steward has left of this agent, before anything is started.
+// settle finds what an earlier steward has left of this agent, before anything is started.
 func (l *life) settle(ctx context.Context) {
 	boot := self().Boot
 	if id := l.rec.Process; id.PID > 0 && id.Boot == boot && proc.Check(id) != proc.Gone {
@@ -19,7 +19,7 @@ func (l *life) settle(ctx context.Context) {
 		return
 	}
 	if l.rec.Process.PID > 0 && l.rec.Process.Boot != boot || l.rec.State == rested && l.rec.Boot != boot {
-		l.rec.Process, l.rec.Unit = proc.Identity{}, "" // the machine was started anew, and so is everything on it
+		l.rec.Process, l.rec.Unit = proc.Identity{}, "" // the machine was rebooted, so no process of the agent is left
 		l.fresh()
 		l.save(false)
 		return
@@ -33,13 +33,13 @@ func (l *life) settle(ctx context.Context) {
 		l.over(ctx, Ending{At: l.k.Now(), Code: -1, Unknown: true})
 	case l.rec.State == failed:
 		l.show(string(failed), l.rec.Why)
-		l.call() // in case that we were killed before it was told
+		l.call() // in case steward was killed before it could alert
 	case l.rec.State == rested:
 		l.show(string(rested), l.rec.Why)
 	}
 }
 
-// adopt takes on a process that lives already.
+// adopt takes over a process that already runs.
 func (l *life) adopt(id proc.Identity, generation int) {
 	known := l.rec.Process == id
 	l.main = adopt(id)
@@ -52,7 +52,7 @@ func (l *life) adopt(id proc.Identity, generation int) {
 	l.running("adopted")
 }
 
-// unrecorded finds the main process of a life that began, and of which our predecessor could not write any more.
+// unrecorded finds the main process of a life that began, but that the previous steward did not record.
 func (l *life) unrecorded(ctx context.Context) (proc.Identity, bool) {
 	if l.saved > 0 {
 		unit := l.unitName(l.rec.Intent)
@@ -72,8 +72,8 @@ func (l *life) unrecorded(ctx context.Context) (proc.Identity, bool) {
 	if l.saved > 0 {
 		return leader(proc.MarkedAmong(all, proc.MarkName, l.rec.markOf(l.rec.Intent)))
 	}
-	// Without a record the marks are all there is. What bears them may be of any life: the next one gets a number that
-	// none of them can have had.
+	// Without a record only the marks are left. The marked processes may belong to any life, so the next life gets a
+	// number that none of them can have had.
 	found := proc.MarkedAmong(all, envKept, l.rec.Mark)
 	if len(found) > 0 {
 		l.rec.Intent = int(l.k.Now().Unix())
@@ -81,13 +81,13 @@ func (l *life) unrecorded(ctx context.Context) (proc.Identity, bool) {
 	id, ok := leader(found)
 	for _, p := range found {
 		if !ok {
-			l.k.reap(ctx, p.Identity, "") // left behind by one that is gone
+			l.k.reap(ctx, p.Identity, "") // left behind by a main process that is gone
 		}
 	}
 	return id, ok
 }
 
-// leader is the oldest that leads a session: what its own children start is younger.
+// leader is the oldest process that leads a session: processes that its children start are younger.
 func leader(found []proc.Process) (proc.Identity, bool) {
 	found = slices.DeleteFunc(slices.Clone(found), func(p proc.Process) bool { return p.Session != p.PID })
 	if len(found) == 0 {
@@ -96,7 +96,7 @@ func leader(found []proc.Process) (proc.Identity, bool) {
 	return slices.MinFunc(found, func(a, b proc.Process) int { return int(int64(a.Start) - int64(b.Start)) }).Identity, true
 }
 
-// dismiss ends an agent whose row is gone, and reports whether it is.
+// dismiss ends an agent whose row is gone, and reports whether it has ended.
 func (l *life) dismiss(ctx context.Context) bool {
 	if !l.end(ctx, "its row was taken out of the configuration") {
 		return false
@@ -107,7 +107,7 @@ func (l *life) dismiss(ctx context.Context) bool {
 	return true
 }
 
-// replace ends an agent and has the row started anew. It reports whether the old life has ended.
+// replace ends an agent so that the row is started again. It reports whether the old life has ended.
 func (l *life) replace(ctx context.Context, row Row, why string) bool {
 	if !l.end(ctx, why) {
 		return false
@@ -122,7 +122,7 @@ func (l *life) replace(ctx context.Context, row Row, why string) bool {
 	return true
 }
 
-// restart replaces the agent as the operator asked, and tells each caller once the next life began or waits.
+// restart replaces the agent at the operator's request, and notifies each caller when the next life has begun or waits.
 func (l *life) restart(ctx context.Context, row Row) {
 	if !l.replace(ctx, row, "the operator restarted it") {
 		return
@@ -136,10 +136,10 @@ func (l *life) restart(ctx context.Context, row Row) {
 	l.restarts = nil
 }
 
-// endAgain is the pause before what would not end is asked again.
+// endAgain is the pause before another attempt to end an agent.
 const endAgain = time.Second
 
-// end has the whole tree of the agent end: a request, [keep] stop, then the kill.
+// end ends the whole tree of the agent: SIGTERM, [keep] stop, then SIGKILL.
 func (l *life) end(ctx context.Context, why string) bool {
 	l.idle.Store(false)
 	l.show("ending", why)
@@ -200,7 +200,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// EndAll ends all agents that a steward with this state folder has started, for its removal. No keeper may run.
+// EndAll ends all agents that a steward with this state folder has started, before steward is removed. No keeper may
+// run.
 func EndAll(ctx context.Context, o Options, stop time.Duration) (ended int, err error) {
 	k := New(o)
 	k.cfg.Stop = stop

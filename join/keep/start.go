@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/platform/service"
 )
 
-// obstacle says why the agent is not started now; "" when nothing stands in its way.
+// obstacle says why the agent is not started now; "" when it can start.
 func (l *life) obstacle(now time.Time) (state, why string) {
 	if l.held = l.k.Doors.Held(l.row); l.held {
 		return "held", "the operator holds it"
@@ -23,10 +23,10 @@ func (l *life) obstacle(now time.Time) (state, why string) {
 	return "", ""
 }
 
-// start begins the next life, unless something stands in its way. One that cannot begin ends at once, with the reason.
+// start begins the next life, unless an obstacle exists. A life that cannot begin ends at once, with the reason.
 //
-// Its number is on disk before: whoever comes after a kill knows what to look for. In the common case it got there with
-// the record of the life before, so that nothing slow stands between the end of one and the begin of the next.
+// The life's number is on disk before it begins, so that a steward started after a kill knows what to search for.
+// Normally the record of the previous life contains it already, so no disk write delays the restart.
 func (l *life) start(ctx context.Context) bool {
 	if state, why := l.obstacle(l.k.Now()); state != "" {
 		if shown := l.public.Load(); why != "" && (shown.State != state || shown.Why != why) {
@@ -46,7 +46,7 @@ func (l *life) start(ctx context.Context) bool {
 	l.k.hook("after the start")
 	l.rec.Generation, l.rec.Intent, l.rec.Started, l.rec.NotBefore = generation, generation+1, l.k.Now(), time.Time{}
 	if err != nil {
-		l.path = "" // it may have moved
+		l.path = "" // the program may have moved
 		l.main = stillborn(Ending{At: l.k.Now(), Code: -1, Fault: err.Error()})
 		return true
 	}
@@ -58,7 +58,7 @@ func (l *life) start(ctx context.Context) bool {
 	return true
 }
 
-// running tells everybody that the agent lives.
+// running announces that the agent runs.
 func (l *life) running(how string) {
 	l.show("running", "")
 	if l.rec.Process.PID > 0 {
@@ -67,7 +67,7 @@ func (l *life) running(how string) {
 	l.k.Log.Info("agent "+how, "agent", l.name, "pid", l.rec.Process.PID, "life", l.rec.Generation, "place", l.public.Load().Place)
 }
 
-// begin starts the main process of a life, in the place that is configured.
+// begin starts the main process of a life in the configured place.
 func (l *life) begin(ctx context.Context, mark string) (unit string, err error) {
 	if l.env == nil {
 		l.env = environ(l.k.Environ, l.row, l.rec.Mark, house(l.k.State))
@@ -93,7 +93,7 @@ func (l *life) begin(ctx context.Context, mark string) (unit string, err error) 
 		return "", err
 	}
 	id, err := proc.Inspect(pid)
-	if err != nil { // it has ended already: the manager knows how
+	if err != nil { // the process has already ended; the manager knows its exit status
 		id = proc.Identity{}
 		l.main = stillborn(Ending{At: l.k.Now(), Code: -1, Unknown: true})
 		return unit, nil
@@ -102,12 +102,12 @@ func (l *life) begin(ctx context.Context, mark string) (unit string, err error) 
 	return unit, nil
 }
 
-// unitName is the transient service of one life.
+// unitName is the name of one life's transient service.
 func (l *life) unitName(generation int) string {
 	return fmt.Sprintf("steward-agent-%s-%s-%d.service", plain(l.row.Project, "-_."), plain(l.row.Name, "-_."), generation)
 }
 
-// stillborn is a life that is over before it could be watched.
+// stillborn is a life that ended before it could be watched.
 func stillborn(e Ending) *child {
 	c := newChild()
 	c.ended <- e
@@ -115,7 +115,7 @@ func stillborn(e Ending) *child {
 	return c
 }
 
-// unitStatus asks the manager what the kernel did not tell, and clears away what is left of a unit.
+// unitStatus asks the manager for an exit status that the kernel did not report, and removes the unit.
 func (k *Keeper) unitStatus(ctx context.Context, unit string, e Ending) Ending {
 	units := k.units(ctx, unit)
 	if units == nil {
@@ -134,8 +134,8 @@ func (k *Keeper) unitStatus(ctx context.Context, unit string, e Ending) Ending {
 	return e
 }
 
-// reap ends what a life has left behind, beside all else that goes on. A few at a time: each one reads the whole table
-// of processes.
+// reap ends what a life has left behind, in the background. Only a few run at a time: each reads the whole process
+// table.
 func (k *Keeper) reap(ctx context.Context, root proc.Identity, mark string) {
 	grace := k.config().Stop
 	k.hands.Go(func() {

@@ -7,17 +7,17 @@ import (
 	"github.com/livhana/steward/platform/service"
 )
 
-// unitsAgain is the pause before a service manager that could not be reached is looked for again.
+// unitsAgain is the pause before another attempt to reach the service manager.
 const unitsAgain = 10 * time.Second
 
-// servesAgents reports whether agents are to be services.
+// servesAgents reports whether agents are to run as services.
 func (k *Keeper) servesAgents() bool {
 	place := k.config().Place
 	return place == PlaceService || place != PlaceSession && k.Managed
 }
 
-// units is the service manager, reached when it is needed for the first time: agents are to be services, or unit, that of
-// a record, is one. Else, and where it cannot be reached, nil.
+// units returns the service manager and connects to it on first use. It is needed if agents are to run as services, or
+// if unit names a recorded one. Otherwise, or if the manager cannot be reached, it returns nil.
 func (k *Keeper) units(ctx context.Context, unit string) *service.Units {
 	if k.OpenUnits == nil || unit == "" && !k.servesAgents() {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// asked runs a keeper in this process, and counts how often the service manager is looked for; there is none.
+// asked runs a keeper in this process, and counts the attempts to reach the service manager, which does not exist.
 func (s *site) asked(managed bool) (k *Keeper, count *atomic.Int32) {
 	s.Helper()
 	root, err := jsonfile.Open(s.state)
@@ -41,7 +41,7 @@ func TestTheServiceManagerIsReachedOnceItIsNeeded(t *testing.T) {
 		name           string
 		managed        bool
 		before, after  string // place
-		rows           []Row  // that come by a reload
+		rows           []Row  // added by a reload
 		unit           string // of a record whose row is gone
 		atOnce, reload int32
 	}{

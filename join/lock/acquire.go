@@ -14,33 +14,33 @@ import (
 
 // Request asks for a lock.
 type Request struct {
-	Name    string        // at most 100 bytes that can be seen; a path is fine
-	Agent   string        // for whom
+	Name    string        // at most 100 bytes, all printable; a path is allowed
+	Agent   string        // the holder
 	Command []string      // for the record
-	TTL     time.Duration // how long the holding may take; over it, it is shown as overdue, and goes on
-	NoWait  bool          // ErrHeld at once instead of waiting
-	Wait    time.Duration // ErrHeld after that; 0: wait until ctx ends
-	// Waiting is told once who is waited for; may be nil.
+	TTL     time.Duration // how long the lock may be held; after it the lock is shown as overdue, but stays held
+	NoWait  bool          // fail with ErrHeld at once instead of waiting
+	Wait    time.Duration // fail with ErrHeld after this time; 0: wait until ctx ends
+	// Waiting is called once with the lock that blocks the request; may be nil.
 	Waiting func(Status)
 }
 
-// Held is a lock in our hands, until Release or the end of this process.
+// Held is a lock held by this process, until Release or the end of the process.
 type Held struct {
 	place *Place
 	file  string
 	lock  *handle
-	again *handle // of the file that has the name now, after somebody removed the first one
-	lost  bool    // that file is not ours either
+	again *handle // the lock on the file's replacement, after the first file was removed
+	lost  bool    // the replacement could not be locked
 	rec   record
-	seen  uint64 // the second copy's number
+	seen  uint64 // the ceiling in the second copy
 }
 
-// Fence is the number of this holding: larger than that of every earlier one of the same name.
+// Fence is the fencing token of this grant: larger than every earlier token of the same name.
 func (h *Held) Fence() uint64 { return h.rec.Fence }
 
-// Acquire takes a lock. It waits for the kernel's lock, and then for agents' own locks of that name in the mirror, as
-// long as it may: then the error is a *HeldError, or ctx's when that was called off. Other errors: ErrName, ErrDamaged, and those of the disk; then nothing is
-// held, and no number was given away twice.
+// Acquire takes a lock. It waits for the kernel lock, and then for agents' own locks of that name in the mirror. When
+// the wait times out the error is a *HeldError; when ctx is cancelled it is ctx's error. Other errors: ErrName,
+// ErrDamaged, and disk errors; then nothing is held, and no fencing token was granted twice.
 func (p *Place) Acquire(ctx context.Context, r Request) (*Held, error) {
 	if r.Wait > 0 {
 		var cancel context.CancelFunc
@@ -100,7 +100,7 @@ func (p *Place) acquire(ctx context.Context, r Request) (*Held, error) {
 	}
 }
 
-// gaveUp is why a wait has ended: its time was up, or it was called off.
+// gaveUp is the error of a wait that has timed out or was cancelled.
 func gaveUp(ctx context.Context, s Status) error {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return err
@@ -108,7 +108,7 @@ func gaveUp(ctx context.Context, s Status) error {
 	return &HeldError{s}
 }
 
-// queue takes the kernel's lock. Who holds it is told before the wait.
+// queue takes the kernel lock. Before it waits, it reports the holder.
 func (p *Place) queue(ctx context.Context, file string, r Request, waitFor func(Status)) (*handle, error) {
 	lock, err := p.flock(ctx, file, false)
 	if !errors.Is(err, platform.ErrLocked) {
@@ -136,7 +136,7 @@ func (p *Place) queue(ctx context.Context, file string, r Request, waitFor func(
 	return lock, err
 }
 
-// waitsForItself reports whether the lock is held for a command that we are part of: it would never be free.
+// waitsForItself reports whether the holder is an ancestor of this process: the wait would never end.
 func (p *Place) waitsForItself(s Status) bool {
 	table, err := proc.Table()
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *Place) waitsForItself(s Status) bool {
 	return false
 }
 
-// heldBy is the status of a lock that was found held a moment ago.
+// heldBy is the status of a lock that was held a moment ago.
 func (p *Place) heldBy(name, file string) Status {
 	s := p.status(name, file, p.opts.Now())
 	if s.State == StateFree {
@@ -163,7 +163,7 @@ func (p *Place) heldBy(name, file string) Status {
 	return s
 }
 
-// The pace at which an agent's own lock is looked at while it stands in the way: nobody tells of its end.
+// Poll intervals for an agent's own lock that blocks a grant: the end of such a lock is not signalled.
 const (
 	lookSoon = 50 * time.Millisecond
 	lookSlow = 500 * time.Millisecond
@@ -176,10 +176,10 @@ func untilAgain(r *protocol.Rival, now time.Time) time.Duration {
 	return min(max(r.Again.Sub(now), lookSoon), lookSlow)
 }
 
-// grant makes the kernel's lock a holding: entered in the mirror, numbered, and on disk. Without a Held the lock is
-// still the caller's.
+// grant turns the kernel lock into a grant: it enters the mirror, assigns a fencing token and writes the record. If it
+// returns no Held, the caller still owns the kernel lock.
 func (p *Place) grant(ctx context.Context, file string, lock *handle, r Request) (*Held, *protocol.Rival, error) {
-	root, err := p.open(false) // one that was removed while we waited stays away
+	root, err := p.open(false) // does not recreate a folder that was removed during the wait
 	if err != nil {
 		return nil, nil, err
 	}
@@ -190,7 +190,7 @@ func (p *Place) grant(ctx context.Context, file string, lock *handle, r Request)
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx = context.WithoutCancel(ctx) // what is begun now is short, and is brought to its end
+	ctx = context.WithoutCancel(ctx) // the rest is short and must run to completion
 	now := p.opts.Now()
 	rec := record{Name: r.Name, Fence: old.next(ceiling, now), Agent: r.Agent, Process: p.self, Host: p.host,
 		Command: beginning(r.Command), Acquired: now.UTC(), TTL: r.TTL.Seconds()}
@@ -211,7 +211,7 @@ func (p *Place) grant(ctx context.Context, file string, lock *handle, r Request)
 	return h, nil, nil
 }
 
-// entry is the holding as the mirror shows it from now on.
+// entry is the mirror's entry for the lock, valid for one TTL from now.
 func (h *Held) entry(now time.Time) protocol.Lock {
 	return protocol.Lock{Resource: h.rec.Name, Holder: h.rec.Agent, Process: protocol.Identity(h.rec.Process),
 		Acquired: h.rec.Acquired, Expires: now.Add(h.rec.ttl()), Fence: h.rec.Fence}
@@ -226,8 +226,8 @@ func (p *Place) mirrored(act func(Mirror) (*protocol.Rival, error)) (*protocol.R
 	return act(p.opts.Mirror)
 }
 
-// Renew prolongs the mirror's entry by the holding's TTL; to be called at half of it. An agent's own lock that has
-// taken the entry's place is returned: it does not hold the kernel's lock, but may not know that.
+// Renew extends the mirror's entry by the TTL; call it every half TTL. It returns an agent's own lock that has replaced
+// the entry: that agent does not have the kernel lock, but may not know it.
 func (h *Held) Renew(ctx context.Context) (*protocol.Rival, error) {
 	now := h.place.opts.Now()
 	return h.place.mirrored(func(m Mirror) (*protocol.Rival, error) { return m.Renew(ctx, h.entry(now), now) })
@@ -240,8 +240,8 @@ func (h *Held) drop(ctx context.Context) error {
 	return err
 }
 
-// Release gives the lock back: the mirror's entry goes first, if it still is ours. The lock is free even if there is an
-// error.
+// Release releases the lock. It first removes the mirror's entry, if that is still this holder's. The lock is free even
+// on error.
 func (h *Held) Release(ctx context.Context) error {
 	h.place.opts.step("releasing")
 	err := h.drop(ctx)

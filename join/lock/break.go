@@ -14,21 +14,21 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// ErrNothing says that there is no lock of that name to be broken.
+// ErrNothing says that no lock of that name can be broken.
 var ErrNothing = errors.New("nobody holds it")
 
-// Breaking is an order to end a holding by hand.
+// Breaking is a user's order to break a lock.
 type Breaking struct {
-	Status Status // as it was shown to whoever gave the order
+	Status Status // as it was shown to the user who gave the order
 	By     string
 	Why    string
-	// EndHolder: a living holder of a real lock is ended, with all that descends from it; else it is refused.
+	// EndHolder: end a living holder of a real lock and all its descendants. Without it the break is refused.
 	EndHolder bool
-	Grace     time.Duration // between the request to end and the kill
+	Grace     time.Duration // between SIGTERM and SIGKILL
 }
 
-// Find gives the lock of a name that a break would be about: the real one where it is held or damaged, else an agent's
-// own, else what a dead holder of the real one left. ErrNothing when there is none.
+// Find returns the lock that a break of this name would apply to: the real lock if it is held or damaged, else an
+// agent's own lock, else the mirror entry that a dead holder of the real lock left. ErrNothing when there is none.
 func (p *Place) Find(ctx context.Context, name string) (Status, error) {
 	file, err := fileName(name)
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *Place) Find(ctx context.Context, name string) (Status, error) {
 	return Status{}, fmt.Errorf("the lock %q: %w", name, ErrNothing)
 }
 
-// exists reports whether anything of a lock is on disk.
+// exists reports whether a lock has a record on disk.
 func (p *Place) exists(file string) bool {
 	root, err := p.open(false)
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *Place) exists(file string) bool {
 	return !errors.Is(err, jsonfile.ErrNotExist)
 }
 
-// leftover is the mirror's entry of a real lock.
+// leftover is the mirror's entry for a real lock.
 func (p *Place) leftover(ctx context.Context, name string, now time.Time) (*protocol.Lock, error) {
 	if p.opts.Mirror == nil {
 		return nil, nil
@@ -81,9 +81,9 @@ func (p *Place) leftover(ctx context.Context, name string, now time.Time) (*prot
 	return nil, err
 }
 
-// Break ends a holding by hand, and puts that on record before anything is changed. A content lock must be as it was
-// shown (protocol.ErrConflict). A real one that somebody still holds is refused (*HeldError) unless its holder is to be
-// ended; a damaged record is set aside, and the lock goes on above every number seen.
+// Break breaks a lock, and records that in the tombstones before it changes anything. A content lock must be as it was
+// shown (protocol.ErrConflict). A real lock that is still held is refused (*HeldError) unless EndHolder is set. A
+// damaged record is set aside, and the next fencing token is above every token seen.
 func (p *Place) Break(ctx context.Context, b Breaking) error {
 	err := p.breakIt(ctx, b)
 	if err != nil {
@@ -111,14 +111,14 @@ func (p *Place) breakIt(ctx context.Context, b Breaking) error {
 		return err
 	}
 	defer lock.Unlock()
-	root, err := p.open(false) // one that was removed while we waited stays away
+	root, err := p.open(false) // does not recreate a folder that was removed during the wait
 	if err != nil {
 		return err
 	}
 	return p.clean(ctx, root, file, b)
 }
 
-// seize takes the kernel's lock, which proves that nobody holds it any more.
+// seize takes the kernel lock, which proves that no process holds it any more.
 func (p *Place) seize(ctx context.Context, file string, b Breaking) (*handle, error) {
 	lock, err := p.flock(ctx, file, false)
 	if !errors.Is(err, platform.ErrLocked) {
@@ -142,13 +142,13 @@ func (p *Place) seize(ctx context.Context, file string, b Breaking) (*handle, er
 	return lock, err
 }
 
-// endHolders ends the trees of those who hold the lock, and of those to whom it passes when they end.
+// endHolders ends the process trees of the holders, and of the waiters that get the lock when those end.
 func (p *Place) endHolders(ctx context.Context, file string, held Status, b Breaking) error {
 	const rounds = 5
 	for range rounds {
 		rec, _ := p.look(b.Status.Name, file)
 		if held.Fence != b.Status.Fence || len(held.Holders) == 0 {
-			return nil // it has passed on
+			return nil // the lock has passed to a new grant
 		}
 		if err := p.putDown(b, rec, "end_holder"); err != nil {
 			return err
@@ -175,7 +175,7 @@ func (p *Place) endHolders(ctx context.Context, file string, held Status, b Brea
 	return &HeldError{held}
 }
 
-// clean takes away what a holding has left, under the kernel's lock.
+// clean removes what a grant has left, under the kernel lock.
 func (p *Place) clean(ctx context.Context, root *jsonfile.Root, file string, b Breaking) error {
 	now := p.opts.Now()
 	rec, ceiling, err := read(root, b.Status.Name, file)
@@ -205,13 +205,13 @@ func (p *Place) clean(ctx context.Context, root *jsonfile.Root, file string, b B
 		fence = ceiling
 	}
 	if fence == 0 {
-		return nil // it was never granted
+		return nil // the lock was never granted
 	}
 	return p.write(root, file, record{Name: b.Status.Name, Fence: fence, Broken: &violation{now.UTC(), b.By, b.Why}}, ceiling)
 }
 
-// setAside keeps a damaged record under another name, and founds the number anew: above the second copy's, the mirror's,
-// and any that a count from an earlier first number can have reached.
+// setAside renames a damaged record and starts a new sequence of fencing tokens. It is above the second copy's token,
+// the mirror's token, and any token that a sequence with an earlier start can have reached.
 func (p *Place) setAside(root *jsonfile.Root, file string, rec record, ceiling uint64, left *protocol.Lock, now time.Time) (record, error) {
 	kept := locksDir + "/" + file + ".damaged-" + now.UTC().Format("20060102T150405.000Z")
 	if err := root.Rename(locksDir+"/"+file+recordSuffix, kept); err != nil {
@@ -224,7 +224,7 @@ func (p *Place) setAside(root *jsonfile.Root, file string, rec record, ceiling u
 	return rec, nil
 }
 
-// tombstone is a line of steward/tombstones.jsonl about a real lock; lines about locks of agents bear a sum.
+// tombstone is a line of steward/tombstones.jsonl about a real lock. Lines about agents' own locks carry a checksum.
 type tombstone struct {
 	At       string          `json:"at"`
 	Resource string          `json:"resource"`
@@ -234,7 +234,7 @@ type tombstone struct {
 	By       string          `json:"by"`
 }
 
-// putDown puts a break on record.
+// putDown records a break in the tombstones.
 func (p *Place) putDown(b Breaking, rec record, reason string) error {
 	root, err := p.open(false)
 	if err != nil {
@@ -242,7 +242,7 @@ func (p *Place) putDown(b Breaking, rec record, reason string) error {
 	}
 	raw, err := jsonfile.EncodeLine(rec)
 	if rec.raw != nil {
-		raw, err = jsonfile.EncodeLine(strings.ToValidUTF8(string(rec.raw), "�")) // the file itself is kept as it is
+		raw, err = jsonfile.EncodeLine(strings.ToValidUTF8(string(rec.raw), "�")) // the file itself stays unchanged
 	}
 	if err != nil {
 		return err

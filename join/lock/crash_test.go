@@ -16,7 +16,7 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// dieAt takes the lock and gives it back, and dies by kill -9 at one step of that.
+// dieAt takes and releases the lock, and kills itself with SIGKILL at one step.
 func dieAt(dir, step string) error {
 	o := Options{Now: time.Now, Mirror: mirrorOf(dir), step: func(s string) {
 		if s == step {
@@ -31,15 +31,15 @@ func dieAt(dir, step string) error {
 	return h.Release(context.Background())
 }
 
-// TestCrashAtEachStep: whoever dies in the middle leaves a lock that the next one gets at once, with a larger number,
-// and a state file that in the end holds what it held before.
+// TestCrashAtEachStep: after a crash at any step the next process gets the lock at once, with a larger fencing token,
+// and the state file ends up as it was before.
 func TestCrashAtEachStep(t *testing.T) {
 	steps := []string{"flocked", "claimed", "copied", "recorded", "releasing", "dropped"}
 	dir := t.TempDir()
 	seed(t, dir)
 	var last uint64
 	for _, step := range append(steps, steps...) {
-		if step == "copied" { // it moves only once in a thousand times
+		if step == "copied" { // the second copy is written only once in a thousand grants
 			_ = os.Remove(place(dir, "src%2Fa.go.fence"))
 		}
 		out, err := withOutput(role(t, "step", dir, envStep+"="+step))
@@ -82,7 +82,7 @@ func withOutput(cmd *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// holdUntilEOF holds a lock, says its number, and gives it back at the end of its input.
+// holdUntilEOF holds a lock, prints its fencing token, and releases it at the end of its input.
 func holdUntilEOF(dir string) error {
 	p := placeOf(dir, true)
 	h, err := p.Acquire(context.Background(), Request{Name: "it", Agent: "builder", TTL: time.Minute})
@@ -96,7 +96,7 @@ func holdUntilEOF(dir string) error {
 	return err
 }
 
-// runHold runs "cat" under the lock, which ends with its input.
+// runHold runs "cat" under the lock; it ends with its input.
 func runHold(dir string) error {
 	p := placeOf(dir, true)
 	_, err := p.Run(context.Background(), Request{Name: "it", Agent: "builder", TTL: time.Minute},
@@ -105,7 +105,7 @@ func runHold(dir string) error {
 	return err
 }
 
-// holder starts a process that holds the lock "it"; end closes its input, kill is kill -9.
+// holder starts a process that holds the lock "it"; end closes its input, kill sends SIGKILL.
 func holder(t *testing.T, part, dir string) (cmd *exec.Cmd, end func()) {
 	t.Helper()
 	cmd = role(t, part, dir)
@@ -129,8 +129,8 @@ func holder(t *testing.T, part, dir string) (cmd *exec.Cmd, end func()) {
 	return cmd, end
 }
 
-// TestKillOfTheOneWhoRunsTheCommand: after kill -9 of steward the lock stays taken while the command still runs, list names the
-// command, and its end frees the lock.
+// TestKillOfTheOneWhoRunsTheCommand: after a SIGKILL of steward the lock stays held while the command runs, list names
+// the command, and the command's end frees the lock.
 func TestKillOfTheOneWhoRunsTheCommand(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)
@@ -169,7 +169,7 @@ func TestKillOfTheOneWhoRunsTheCommand(t *testing.T) {
 	}
 }
 
-// TestBreakEndsTheHolder: only when asked to, and whatever it started.
+// TestBreakEndsTheHolder: a break ends the holder and everything it started, but only with EndHolder.
 func TestBreakEndsTheHolder(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)
@@ -190,7 +190,7 @@ func TestBreakEndsTheHolder(t *testing.T) {
 	if err := p.Break(t.Context(), stale); !errors.Is(err, ErrHeld) {
 		t.Fatalf("another holding than the one that was shown: %v", err)
 	}
-	go cmd.Wait() // or it stays a zombie, which holds nothing
+	go cmd.Wait() // reap it, or it stays a zombie, which holds no lock
 	if err := p.Break(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// TestFullAndReadOnlyDisk: the error comes before anything is granted, the old record stays whole, and with room again
-// the number goes on.
+// TestFullAndReadOnlyDisk: the error comes before a grant, the old record stays intact, and when there is room again
+// the fencing tokens continue.
 func TestFullAndReadOnlyDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("steward-test", dir, "tmpfs", 0, "size=128k"); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Held tells of the real locks of the project that are held now, by name. It is for who asks again and again with the same
-// Place: a holding that is over is remembered as such, for it does not come back, so that names out of use cost next to nothing.
+// Held lists the real locks that are held now, by name. It is meant for polling with the same Place: a grant that is
+// over is remembered, because it cannot come back, so unused names cost next to nothing.
 func (p *Place) Held() ([]Status, error) {
 	if _, err := os.Lstat(filepath.Join(p.dir, filepath.FromSlash(own), locksDir)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -30,7 +30,7 @@ func (p *Place) Held() ([]Status, error) {
 		if err != nil {
 			continue
 		}
-		on, _ := os.Lstat(p.recordPath(file)) // before it is read: what comes later is news
+		on, _ := os.Lstat(p.recordPath(file)) // stat before reading, so that a later change is noticed
 		if p.isOver(file, on) {
 			continue
 		}
@@ -40,7 +40,8 @@ func (p *Place) Held() ([]Status, error) {
 			list = append(list, s)
 			continue
 		}
-		// A holder that lives may only be without its file, which it makes anew (retake). A break was under the kernel's lock.
+		// A living holder may only have lost its lock file, which retake recreates. A break happens under the kernel
+		// lock.
 		gone := rec.Broken != nil || rec.Host == p.host && proc.Check(rec.Process) == proc.Gone
 		if err == nil && s.Fence == rec.Fence && gone {
 			p.noteOver(file, on)
@@ -50,7 +51,7 @@ func (p *Place) Held() ([]Status, error) {
 	return list, nil
 }
 
-// names lists the names of all real locks there ever were.
+// names lists the names of all real locks that ever existed.
 func (p *Place) names() (names []string, err error) {
 	root, err := p.open(false)
 	if errors.Is(err, jsonfile.ErrNotExist) {
@@ -72,7 +73,7 @@ func (p *Place) names() (names []string, err error) {
 	return names, nil
 }
 
-// isOver reports whether the holding of that very record is known to be over. A new holding has a new file.
+// isOver reports whether the grant in that very record file is known to be over. A new grant writes a new file.
 func (p *Place) isOver(file string, on fs.FileInfo) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,10 +97,11 @@ func (p *Place) recordPath(file string) string {
 // Waiter is a process that waits for a real lock.
 type Waiter struct {
 	PID     int      `json:"pid"`
-	Command []string `json:"command,omitempty"` // its beginning
+	Command []string `json:"command,omitempty"` // truncated
 }
 
-// Waiting tells who waits in the kernel's queue for a real lock. errors.ErrUnsupported where the kernel does not tell.
+// Waiting lists the processes in the kernel's queue for a real lock. errors.ErrUnsupported where the kernel does not
+// tell.
 func (p *Place) Waiting(name string) ([]Waiter, error) {
 	file, err := fileName(name)
 	if err != nil {
@@ -111,7 +113,7 @@ func (p *Place) Waiting(name string) ([]Waiter, error) {
 	}
 	list := []Waiter{}
 	for _, id := range ids {
-		argv, _ := proc.Command(id.PID) // it may have ended meanwhile, or be another user's
+		argv, _ := proc.Command(id.PID) // the process may have ended, or belong to another user
 		list = append(list, Waiter{id.PID, beginning(argv)})
 	}
 	return list, nil

@@ -25,7 +25,8 @@ func heldNames(t *testing.T, p *Place) string {
 	return strings.Join(words, ", ")
 }
 
-// TestHeld: what is held now and nothing else, whoever asks how often, and a holding that is over is not looked for again.
+// TestHeld: Held lists exactly the locks held now, however often it is called, and does not check again a grant that is
+// over.
 func TestHeld(t *testing.T) {
 	if _, err := proc.Table(); err != nil {
 		t.Skip("a process that gave a lock back and lives on cannot be told from a holder here")
@@ -55,7 +56,7 @@ func TestHeld(t *testing.T) {
 	if got := heldNames(t, p); got != "" {
 		t.Error(got)
 	}
-	// Its holder lives, so that it may only be without its file. Once that is gone, the holding is over for good.
+	// The holder lives, so it may only have lost its lock file. Once the holder is gone, the grant is over for good.
 	if asked = 0; heldNames(t, p) != "" || asked != 2 {
 		t.Errorf("with a living holder the kernel was asked %d times", asked)
 	}
@@ -80,7 +81,7 @@ func TestHeld(t *testing.T) {
 	give(t, again)
 }
 
-// TestWhoWaits: the one that waits in the kernel's queue is named, by the place of anybody who asks.
+// TestWhoWaits: Waiting names the process in the kernel's queue, from any Place.
 func TestWhoWaits(t *testing.T) {
 	if _, err := proc.Table(); err != nil {
 		t.Skip("the kernel does not tell here")

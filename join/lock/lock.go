@@ -1,5 +1,5 @@
-// Package lock grants real locks to agents and their commands: an flock(2) of the kernel, a record of who holds it, and
-// a fencing number that only grows. Where a project speaks protocol 001 its state file mirrors them.
+// Package lock grants real locks to agents and their commands: a kernel lock (flock(2)), a record of the holder, and a
+// fencing token that only grows. In a project with protocol 001 the state file mirrors the locks.
 package lock
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// own is steward's folder in a project; the locks of all protocols lie in one folder of it.
+// own is steward's folder in a project. locksDir, below it, holds the locks of all protocols.
 const (
 	own      = ".claude/steward"
 	locksDir = "locks"
 	tombFile = "tombstones.jsonl"
-	// ignoreFile keeps git's hands off all that lies there: clean -fd, stash -u and add -A.
+	// ignoreFile hides the folder's content from git: clean -fd, stash -u and add -A.
 	ignoreFile = ".gitignore"
 	ignoreAll  = "*\n"
 )
 
-// ErrHeld says that somebody else holds the lock.
+// ErrHeld says that another holder has the lock.
 var ErrHeld = errors.New("the lock is held")
 
 // HeldError is an ErrHeld that names the holder.
@@ -40,8 +40,9 @@ func (e *HeldError) Error() string {
 // Is makes a HeldError an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// Mirror is where agents look that know only the files of their protocol (protocol 001, Lock Protocol). A rival is an
-// agent's own lock in the way; with one nothing is entered. A project without such a file has none, and no error.
+// Mirror shows steward's locks in the state file, for agents that know only the files of their protocol (protocol 001,
+// Lock Protocol). A Rival is an agent's own lock on the same resource; with a rival nothing is entered. In a project
+// without a state file the methods do nothing and return no error.
 type Mirror interface {
 	Claim(ctx context.Context, k protocol.Lock, now time.Time) (*protocol.Rival, error)
 	Renew(ctx context.Context, k protocol.Lock, now time.Time) (*protocol.Rival, error)
@@ -56,27 +57,27 @@ type Mirror interface {
 type Options struct {
 	Mirror Mirror // may be nil
 	Now    func() time.Time
-	// Holders names who holds the flock on a file, errors.ErrUnsupported where nobody can tell; nil: proc.FlockHolders.
+	// Holders returns the processes that hold the flock on a file, errors.ErrUnsupported where that is unknown. Nil:
+	// proc.FlockHolders.
 	Holders func(path string) ([]proc.Identity, error)
-	// step is told how far a change has come: a test may end the process there.
+	// step is called at each stage of a change, so that a test can end the process there.
 	step func(string)
 }
 
-// Place is all locks of one project. It may be used by several goroutines at once, which exclude each other as
-// processes do.
+// Place is all locks of one project. Several goroutines may use it at once; they exclude each other as processes do.
 type Place struct {
 	dir  string
 	opts Options
 	self proc.Identity
 	host string
 
-	mirror sync.Mutex // Mirror serves one at a time
+	mirror sync.Mutex // serializes calls of Mirror
 	mu     sync.Mutex
-	root   *jsonfile.Root         // at own
-	over   map[string]fs.FileInfo // the records of holdings that are known to be over
+	root   *jsonfile.Root         // the folder own
+	over   map[string]fs.FileInfo // records of grants that are known to be over
 }
 
-// Open makes the Place of the project at dir (absolute). Nothing is read or made yet.
+// Open makes the Place of the project at dir (absolute). It does not read or create anything.
 func Open(dir string, o Options) *Place {
 	if o.Holders == nil {
 		o.Holders = proc.FlockHolders
@@ -85,7 +86,7 @@ func Open(dir string, o Options) *Place {
 		o.step = func(string) {}
 	}
 	p := &Place{dir: dir, opts: o}
-	p.self, _ = proc.Inspect(os.Getpid()) // without an identity the record just proves nothing
+	p.self, _ = proc.Inspect(os.Getpid()) // without an identity the record proves nothing
 	p.host, _ = os.Hostname()
 	return p
 }
@@ -96,7 +97,8 @@ const (
 	farewellLooks = 8
 )
 
-// Close releases what is open. Clients that are just writing the state file get a moment, so that nothing is lost.
+// Close closes the Place. It waits briefly for clients that are writing the replaced state file, so that no write is
+// lost.
 func (p *Place) Close() {
 	if m := p.opts.Mirror; m != nil {
 		p.mirror.Lock()
@@ -114,7 +116,7 @@ func (p *Place) Close() {
 	}
 }
 
-// open gives steward's folder in the project. A missing one is made where that is asked for; else the error is
+// open returns steward's folder in the project. If make is set it creates a missing folder, else the error is
 // jsonfile.ErrNotExist.
 func (p *Place) open(make bool) (*jsonfile.Root, error) {
 	p.mu.Lock()
@@ -141,7 +143,7 @@ func (p *Place) open(make bool) (*jsonfile.Root, error) {
 		err = furnish(root)
 	}
 	if err == nil {
-		_, _, err = root.List(locksDir) // it is no link either: the flock is taken by its path
+		_, _, err = root.List(locksDir) // List refuses a link: the flock is taken by path
 	}
 	if err != nil {
 		return nil, err
@@ -150,7 +152,7 @@ func (p *Place) open(make bool) (*jsonfile.Root, error) {
 	return root, nil
 }
 
-// furnish makes what is missing in steward's folder. Without the ignore file the locks hold as well.
+// furnish creates what is missing in steward's folder. The locks work without the ignore file, so its error is ignored.
 func furnish(root *jsonfile.Root) error {
 	if err := root.MkdirAll(locksDir, 0o755); err != nil {
 		return err
@@ -159,12 +161,12 @@ func furnish(root *jsonfile.Root) error {
 	return nil
 }
 
-// flockPath is the file that the kernel's lock lies on.
+// flockPath is the file on which the kernel lock is taken.
 func (p *Place) flockPath(file string) string {
 	return filepath.Join(p.dir, filepath.FromSlash(own), locksDir, file+lockSuffix)
 }
 
-// pause waits; it reports whether ctx is still on.
+// pause sleeps; it reports whether ctx is still live.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(max(d, 0))
 	defer t.Stop()

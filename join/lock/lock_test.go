@@ -57,7 +57,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestHostileNamesStayInTheirFolder: whatever a lock is called, nothing appears elsewhere.
+// TestHostileNamesStayInTheirFolder: whatever the lock's name, no file appears elsewhere.
 func TestHostileNamesStayInTheirFolder(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "p")
@@ -85,7 +85,7 @@ func TestHostileNamesStayInTheirFolder(t *testing.T) {
 	}
 }
 
-// TestNumbersGrow: also where the record, its second copy, or both were harmed.
+// TestNumbersGrow: fencing tokens grow even if the record, its second copy, or both are damaged.
 func TestNumbersGrow(t *testing.T) {
 	dir := t.TempDir()
 	p := placeOf(dir, false)
@@ -113,9 +113,9 @@ func TestNumbersGrow(t *testing.T) {
 	}
 	next(1)
 	remove("it.fence")
-	next(2) // the copy is made anew
+	next(2) // the copy is recreated
 	remove("it.json")
-	next(1002) // above all that may have been given away
+	next(1002) // above every token that may have been granted
 	next(1003)
 	write(t, place(dir, "it.fence"), "{")
 	next(1004)
@@ -128,8 +128,8 @@ func TestNumbersGrow(t *testing.T) {
 	give(t, h)
 }
 
-// TestDamagedRecord: it is refused until a human breaks it; then the number goes on above all that were seen, and
-// nothing is lost.
+// TestDamagedRecord: a damaged record is refused until a user breaks the lock. Then the fencing tokens continue above
+// every token seen, and nothing is lost.
 func TestDamagedRecord(t *testing.T) {
 	huge := strings.Repeat(" ", maxRecord) + "{}"
 	for what, c := range map[string]struct {
@@ -193,7 +193,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// TestFolders: what cannot be written is an error before anything is granted; links lead nowhere.
+// TestFolders: an unwritable folder is an error before a grant; links do not lead out of the folder.
 func TestFolders(t *testing.T) {
 	ask := Request{Name: "it", Agent: "builder", TTL: time.Minute, NoWait: true}
 	elsewhere := t.TempDir()
@@ -231,7 +231,7 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// TestList: held, over its time, free; another machine's and a process that is gone.
+// TestList: held, overdue and free locks; a lock from another machine and a lock whose process is gone.
 func TestList(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	p := Open(dir, Options{Now: func() time.Time { return now }})
@@ -276,7 +276,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestWhereTheKernelDoesNotTell: the processes on record decide, and only on their own machine.
+// TestWhereTheKernelDoesNotTell: the recorded processes decide, and only on their own machine.
 func TestWhereTheKernelDoesNotTell(t *testing.T) {
 	dir := t.TempDir()
 	untold := func(string) ([]proc.Identity, error) { return nil, errors.ErrUnsupported }
@@ -315,7 +315,7 @@ func TestWhereTheKernelDoesNotTell(t *testing.T) {
 	}
 }
 
-// TestWaiting: the holder is named once, the limit is kept, and one that is called off says so.
+// TestWaiting: the holder is reported once, the time limit is kept, and a cancelled wait says so.
 func TestWaiting(t *testing.T) {
 	dir := t.TempDir()
 	p := placeOf(dir, false)
@@ -372,7 +372,7 @@ func TestRecordIsForPeopleToo(t *testing.T) {
 	}
 }
 
-// BenchmarkUncontended is one holding: taken, numbered, on disk, given back.
+// BenchmarkUncontended measures one grant: take the lock, assign a token, write the record, release.
 func BenchmarkUncontended(b *testing.B) {
 	for _, mirror := range []bool{false, true} {
 		b.Run(fmt.Sprintf("mirror=%v", mirror), func(b *testing.B) {

@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// desk is a project with a state file, and a clock that is set by hand.
+// desk is a project with a state file and a manual clock.
 type desk struct {
 	*testing.T
 	dir string
@@ -32,7 +32,7 @@ func newDesk(t *testing.T, state string) *desk {
 
 func (d *desk) state() string { d.Helper(); return readText(d, statePath(d.dir)) }
 
-// refused asks for the lock in builder's name, and gives the reason why it cannot be had.
+// refused requests the lock for builder, and returns the reason of the refusal.
 func (d *desk) refused() string {
 	d.Helper()
 	_, err := d.p.Acquire(d.Context(), Request{Name: "src/a.go", Agent: "builder", TTL: time.Hour, NoWait: true})
@@ -43,7 +43,7 @@ func (d *desk) refused() string {
 	return held.Status.Why
 }
 
-// TestMirrorShowsTheHolder: with the document's keys, prolonged, and gone without a trace at the end.
+// TestMirrorShowsTheHolder: the entry has the document's keys, is renewed, and leaves no trace at the end.
 func TestMirrorShowsTheHolder(t *testing.T) {
 	d := newDesk(t, plainState)
 	h := take(t, d.p, "src/a.go")
@@ -56,7 +56,7 @@ func TestMirrorShowsTheHolder(t *testing.T) {
 	if rival, err := h.Renew(t.Context()); rival != nil || err != nil || !strings.Contains(d.state(), `"expires": "2026-01-02T03:05:35Z"`) {
 		t.Errorf("%v, %v, the state is %s", rival, err, d.state())
 	}
-	write(t, statePath(d.dir), plainState) // a client writes what it read before
+	write(t, statePath(d.dir), plainState) // a client writes back what it read earlier
 	if rival, err := h.Renew(t.Context()); rival != nil || err != nil || !strings.Contains(d.state(), fence) {
 		t.Errorf("%v, %v, it was not put back: %s", rival, err, d.state())
 	}
@@ -66,7 +66,7 @@ func TestMirrorShowsTheHolder(t *testing.T) {
 	}
 }
 
-// TestMirrorLeavesOthersFilesAlone: byte for byte, and the lock is granted all the same.
+// TestMirrorLeavesOthersFilesAlone: the file stays unchanged byte for byte, and the lock is granted anyway.
 func TestMirrorLeavesOthersFilesAlone(t *testing.T) {
 	for _, text := range []string{`{"version": 3,  "sessions": []}`, `[1, 2]`, `"x"`, "not JSON at all", `{"agents": {}, "locks": [1]}`, `{"agents": [], "locks": 7}`} {
 		d := newDesk(t, text)
@@ -92,7 +92,7 @@ func TestMirrorLeavesOthersFilesAlone(t *testing.T) {
 	}
 }
 
-// TestTornStateFileIsAnError: nobody can say whose locks stand in it.
+// TestTornStateFileIsAnError: the locks in a torn file are unknown.
 func TestTornStateFileIsAnError(t *testing.T) {
 	d := newDesk(t, `{"locks": {"src/a.go": {"agent": "fix`)
 	_, err := d.p.Acquire(t.Context(), Request{Name: "src/a.go", Agent: "builder", TTL: time.Hour})
@@ -106,8 +106,8 @@ func TestTornStateFileIsAnError(t *testing.T) {
 
 const rivalState = `{"locks": {"src/a.go": {"agent": "fixer", "acquired": "2026-01-02T03:00:00Z", "expires": "2026-01-02T03:30:00Z", "x": 1}}, "agents": {"fixer": {"status": "active", "last_active": "2026-01-02T03:20:00Z"}}}`
 
-// TestAgentsOwnLocksAreRespected: until they end; over their time while their agent shows life; then they are taken
-// away, on record, and the resource rests for 15 s.
+// TestAgentsOwnLocksAreRespected: they are respected until they end, and beyond their time while their agent shows
+// activity. Then they are removed, on record, and the resource is blocked for 15 s.
 func TestAgentsOwnLocksAreRespected(t *testing.T) {
 	d := newDesk(t, rivalState)
 	if why := d.refused(); why != "fixer holds it until 03:30:00 UTC" {
@@ -117,7 +117,7 @@ func TestAgentsOwnLocksAreRespected(t *testing.T) {
 	if why := d.refused(); !strings.Contains(why, "over its time, and shows life") {
 		t.Error(why)
 	}
-	d.now = d.now.Add(30 * time.Minute) // last active 44 min ago; seen unchanged all the time
+	d.now = d.now.Add(30 * time.Minute) // last active 44 min ago, and unchanged since the first scan
 	if why := d.refused(); !strings.Contains(why, "no sign of life") {
 		t.Error(why)
 	}
@@ -139,7 +139,7 @@ func TestAgentsOwnLocksAreRespected(t *testing.T) {
 	give(t, h)
 }
 
-// TestSilentHolderIsWatchedFirst: over its time at first sight is not enough.
+// TestSilentHolderIsWatchedFirst: a lock that is overdue when first seen is not removed at once.
 func TestSilentHolderIsWatchedFirst(t *testing.T) {
 	d := newDesk(t, rivalState)
 	d.now = d.now.Add(2 * time.Hour)
@@ -149,7 +149,7 @@ func TestSilentHolderIsWatchedFirst(t *testing.T) {
 	if got := d.state(); got != rivalState {
 		t.Fatalf("taken away after 29 s: %s", got)
 	}
-	write(t, statePath(d.dir), strings.Replace(rivalState, `"x": 1`, `"x": 2`, 1)) // it does something
+	write(t, statePath(d.dir), strings.Replace(rivalState, `"x": 1`, `"x": 2`, 1)) // the agent shows activity
 	d.now = d.now.Add(2 * time.Second)
 	d.refused()
 	if !strings.Contains(d.state(), "src/a.go") {
@@ -162,7 +162,7 @@ func TestSilentHolderIsWatchedFirst(t *testing.T) {
 	}
 }
 
-// TestOwnEntryComesBack: an agent that has entered its lock by itself, and then runs a command under the real one.
+// TestOwnEntryComesBack: an agent that has entered its own lock then runs a command under the real lock.
 func TestOwnEntryComesBack(t *testing.T) {
 	mine := strings.ReplaceAll(rivalState, "fixer", "builder")
 	d := newDesk(t, mine)
@@ -176,7 +176,8 @@ func TestOwnEntryComesBack(t *testing.T) {
 	}
 }
 
-// TestTakenOverByAnAgent: what an agent enters in our entry's place stays, is told, and is not removed at the end.
+// TestTakenOverByAnAgent: an agent's entry that replaces steward's entry stays, is reported, and is not removed at the
+// end.
 func TestTakenOverByAnAgent(t *testing.T) {
 	d := newDesk(t, plainState)
 	h := take(t, d.p, "src/a.go")
@@ -190,8 +191,8 @@ func TestTakenOverByAnAgent(t *testing.T) {
 	}
 }
 
-// TestLateWriter: a client that had the state file open writes into the old one; what it says is merged, and our entry
-// stays, or goes at the end.
+// TestLateWriter: a client that had the state file open writes to the old file. Its changes are merged, and steward's
+// entry stays, or is removed at the end.
 func TestLateWriter(t *testing.T) {
 	theirs := strings.Replace(plainState, `"iteration":   1`, `"iteration":   2`, 1)
 	d := newDesk(t, plainState)
@@ -214,7 +215,7 @@ func TestLateWriter(t *testing.T) {
 	if got := d.state(); !strings.Contains(got, `"iteration":   2`) || !strings.Contains(got, fmt.Sprintf(`"fence": %d`, h.Fence())) {
 		t.Errorf("while it is held: %s", got)
 	}
-	theirs = strings.Replace(d.state(), `"iteration":   2`, `"iteration":   3`, 1) // our entry is in it
+	theirs = strings.Replace(d.state(), `"iteration":   2`, `"iteration":   3`, 1) // contains steward's entry
 	writeLate = late()
 	give(t, h)
 	writeLate()
@@ -224,7 +225,7 @@ func TestLateWriter(t *testing.T) {
 	}
 }
 
-// TestBreakOfAnAgentsLock: only as it was shown.
+// TestBreakOfAnAgentsLock: an agent's lock is broken only if it is as it was shown.
 func TestBreakOfAnAgentsLock(t *testing.T) {
 	d := newDesk(t, rivalState)
 	s, err := d.p.Find(t.Context(), "src/a.go")

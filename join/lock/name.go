@@ -9,24 +9,24 @@ import (
 	"unicode/utf8"
 )
 
-// What lies in the folder of locks, per name: the file that is locked (empty, and never removed), the record, and the
-// second copy of the number.
+// Files per lock in the folder of locks: the locked file (empty, and never removed), the record, and the second copy of
+// the fencing token.
 const (
 	lockSuffix   = ".lock"
 	recordSuffix = ".json"
 	copySuffix   = ".fence"
 )
 
-// ErrName says that something cannot be the name of a lock.
+// ErrName says that a string cannot be the name of a lock.
 var ErrName = errors.New("no name for a lock")
 
 const (
 	maxName = 100 // bytes
-	maxFile = 200 // bytes of the name as it stands in a file name
+	maxFile = 200 // bytes of the name in its escaped form
 )
 
-// fileName makes a lock's name one component of a path. What could lead elsewhere, or what some file system refuses, is
-// written as in a URL, so that "src/main.go" can be locked and read back.
+// fileName converts a lock's name to a single path component. Characters that could change the path, or that some file
+// system refuses, are percent-encoded, so that "src/main.go" can be locked and read back.
 func fileName(name string) (string, error) {
 	if err := checkName(name); err != nil {
 		return "", err
@@ -68,7 +68,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkAgent keeps the mirror readable: what it shows must come back as it was written.
+// checkAgent keeps the mirror parsable: a name must read back as it was written.
 func checkAgent(agent string) error {
 	if err := checkName(agent); err != nil || strings.TrimSpace(agent) != agent {
 		return fmt.Errorf("%q is not a name for an agent", agent)
@@ -76,7 +76,7 @@ func checkAgent(agent string) error {
 	return nil
 }
 
-// nameOf reads a file name back; ok is false for one that fileName would not make.
+// nameOf decodes a file name; ok is false if fileName would not produce it.
 func nameOf(file string) (name string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(file); i++ {

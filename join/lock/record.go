@@ -11,47 +11,47 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// ErrDamaged says that a lock's record cannot be read, so that nobody knows which number comes next.
+// ErrDamaged says that a lock's record cannot be read, so the next fencing token is unknown.
 var ErrDamaged = errors.New("the lock's record is damaged")
 
 const (
 	maxRecord = 64 << 10 // bytes
-	// ahead is how many numbers the second copy stands ahead of the record: it is written once for so many holdings.
+	// ahead is how far the second copy is ahead of the record: it is written once per so many grants.
 	ahead = 1000
-	// maxFence bounds the numbers: beyond it not every reader of JSON tells two of them apart.
+	// maxFence bounds the tokens: above it some JSON readers cannot distinguish adjacent integers.
 	maxFence = 1 << 53
 )
 
-// record is NAME.json: the newest holding, or what is left of it. Whether it still goes on the kernel tells.
+// record is NAME.json: the newest grant, or its remains. The kernel tells whether the lock is still held.
 type record struct {
 	Name     string        `json:"name"` // verbatim
 	Fence    uint64        `json:"fence"`
 	Agent    string        `json:"agent,omitempty"`
-	Process  proc.Identity `json:"process,omitzero"`      // who took it
+	Process  proc.Identity `json:"process,omitzero"`      // the process that took the lock
 	Child    proc.Identity `json:"child,omitzero"`        // the command, where the kernel does not tell who holds a lock
-	Host     string        `json:"host,omitempty"`        // a process number means something only there
-	Command  []string      `json:"command,omitempty"`     // its beginning
+	Host     string        `json:"host,omitempty"`        // a process ID is valid only on this host
+	Command  []string      `json:"command,omitempty"`     // truncated
 	Acquired time.Time     `json:"acquired,omitzero"`     //
-	TTL      float64       `json:"ttl_seconds,omitempty"` // after which it counts as over its time
-	Broken   *violation    `json:"broken,omitempty"`      // that the last holding was ended by hand
-	raw      []byte        `json:"-"`                     // of a damaged record
+	TTL      float64       `json:"ttl_seconds,omitempty"` // after it the lock is overdue
+	Broken   *violation    `json:"broken,omitempty"`      // set if a user broke the last grant
+	raw      []byte        `json:"-"`                     // the content of a damaged record
 }
 
-// violation is a break on record.
+// violation records a break.
 type violation struct {
 	At  time.Time `json:"at"`
 	By  string    `json:"by"`
 	Why string    `json:"why"`
 }
 
-// reserve is NAME.fence: no number above Ceiling was ever granted.
+// reserve is NAME.fence: no fencing token above Ceiling was ever granted.
 type reserve struct {
 	Name    string `json:"name"`
 	Ceiling uint64 `json:"ceiling"`
 }
 
-// read reads a lock's record and its second copy; zero values for what is missing. The error is ErrDamaged for a record
-// that makes no sense; what the copy says is valid beside it. A copy that makes no sense counts as missing.
+// read reads a lock's record and its second copy; missing files give zero values. ErrDamaged: the record is invalid,
+// but ceiling is still valid. An invalid copy counts as missing.
 func read(root *jsonfile.Root, name, file string) (r record, ceiling uint64, err error) {
 	var second reserve
 	if blob, err := root.Read(locksDir+"/"+file+copySuffix, maxRecord); err == nil {
@@ -74,7 +74,8 @@ func read(root *jsonfile.Root, name, file string) (r record, ceiling uint64, err
 	return r, ceiling, nil
 }
 
-// decode reads a record strictly. On a file system that does not tell capitals from small letters two names share it.
+// decode reads a record strictly. The name is compared without case: on a case-insensitive file system two names share
+// a record.
 func (r *record) decode(data []byte, name string) error {
 	if _, err := jsonfile.Parse(data); err != nil {
 		return err
@@ -91,8 +92,8 @@ func (r *record) decode(data []byte, name string) error {
 	return nil
 }
 
-// next is the number of the next holding. Where the record is missing the second copy tells what to stay above, and
-// where both are, the clock does.
+// next is the fencing token of the next grant: one above the record's, else one above the second copy's ceiling, else
+// from the clock.
 func (r record) next(ceiling uint64, now time.Time) uint64 {
 	switch {
 	case r.Fence != 0:
@@ -103,12 +104,12 @@ func (r record) next(ceiling uint64, now time.Time) uint64 {
 	return first(now)
 }
 
-// first is the number of a name's first holding: microseconds since 1970. A holding takes far longer than one, so that
-// no count that began earlier has come as far, even if all trace of it was removed. It stays below maxFence until 2255.
+// first is the fencing token of a name's first grant: microseconds since 1970. A grant takes far longer than a
+// microsecond, so a sequence that started earlier cannot have caught up, even if all trace of it was removed. It stays
+// below maxFence until 2255.
 func first(now time.Time) uint64 { return uint64(max(now.UnixMicro(), 1)) }
 
-// write puts a record on disk, after the second copy where that must move up. Both have reached the disk when it
-// returns.
+// write writes a record, after the second copy if its ceiling must rise. Both are on disk when write returns.
 func (p *Place) write(root *jsonfile.Root, file string, r record, ceiling uint64) error {
 	if r.Fence > ceiling {
 		if err := put(root, file+copySuffix, reserve{r.Name, r.Fence + ahead - 1}); err != nil {
@@ -131,7 +132,7 @@ func put(root *jsonfile.Root, file string, v any) error {
 	return late.Close()
 }
 
-// beginning is as much of a command line as a record keeps.
+// beginning truncates a command line for a record.
 func beginning(argv []string) []string {
 	const most, room = 20, 200
 	kept := make([]string, 0, min(len(argv), most))

@@ -13,16 +13,16 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// handle is the kernel's lock in our hands, and the file that it lies on. Somebody may remove that file from its name: the
-// lock then guards nothing, for whoever comes next makes a new file.
+// handle is a kernel lock that this process holds, and the file that it is on. If another process unlinks that file,
+// the lock protects nothing: the next process creates and locks a new file.
 type handle struct {
 	*platform.FileLock
 	on fs.FileInfo
 }
 
-// flock takes the kernel's lock on a file of a place: at once or not at all, or after a wait in line. A file that was
-// removed meanwhile is made anew, and the lock is the one on the file that has the name now. A folder that was removed
-// stays away: only a command that begins makes it.
+// flock takes the kernel lock on a lock file, without waiting or after queueing. It recreates a file that was removed
+// meanwhile, and locks the file that has the name now. It does not recreate a removed folder: only the start of a
+// command does.
 func (p *Place) flock(ctx context.Context, file string, wait bool) (*handle, error) {
 	const mode, tries = 0o644, 100
 	path := p.flockPath(file)
@@ -49,7 +49,8 @@ func (p *Place) flock(ctx context.Context, file string, wait bool) (*handle, err
 		if err != nil {
 			return nil, err
 		}
-		// The locked file had the name at one moment between the two looks: where they agree it is the one that both saw.
+		// The locked file had the name at some moment between the two Lstat calls. If both return the same file, it is
+		// the locked file.
 		if after, err := os.Lstat(path); err == nil && before != nil && os.SameFile(before, after) {
 			return &handle{l, after}, nil
 		}
@@ -58,7 +59,7 @@ func (p *Place) flock(ctx context.Context, file string, wait bool) (*handle, err
 	return nil, fmt.Errorf("%s is being removed again and again", path)
 }
 
-// lay makes a missing lock file, where its folder is there, for everybody who may write in that folder.
+// lay creates a missing lock file in an existing folder, accessible to every user who may write to that folder.
 func (p *Place) lay(file string) fs.FileInfo {
 	root, err := p.open(false)
 	if err != nil {
@@ -76,11 +77,11 @@ func (p *Place) lay(file string) fs.FileInfo {
 	return info
 }
 
-// lookEvery is the pace at which a holder looks whether its lock file still has its name.
+// lookEvery is the interval at which a holder checks that its lock file still has its name.
 const lookEvery = time.Second
 
-// guard finds out whether somebody has removed the lock file, and locks the one that has the name now, unless somebody
-// else was quicker. It is said once, and on record.
+// guard detects that the lock file was removed, and locks the file that has the name now, unless another process was
+// quicker. It reports a removal once, and records it in the tombstones.
 func (h *Held) guard(ctx context.Context, tell func(string)) {
 	path := h.place.flockPath(h.file)
 	if now, err := os.Lstat(path); err == nil && os.SameFile(now, h.newest().on) {
@@ -98,7 +99,7 @@ func (h *Held) guard(ctx context.Context, tell func(string)) {
 		tell(fmt.Sprintf("the lock file %s is locked again", path))
 		return
 	case h.lost:
-		return // it was said
+		return // already reported
 	}
 	words := fmt.Sprintf("ATTENTION: somebody removed the lock file %s, which is held here; ", path)
 	if err == nil {
@@ -113,7 +114,7 @@ func (h *Held) guard(ctx context.Context, tell func(string)) {
 	tell(words)
 }
 
-// newest is the grip on the file that had the name when it was last looked at.
+// newest is the lock on the file that had the name at the last check.
 func (h *Held) newest() *handle {
 	if h.again != nil {
 		return h.again
@@ -121,7 +122,7 @@ func (h *Held) newest() *handle {
 	return h.lock
 }
 
-// retake locks the file that has the name now, beside the first one, which the command shares.
+// retake locks the file that has the name now, in addition to the first file, which the command shares.
 func (h *Held) retake(ctx context.Context) error {
 	again, err := h.place.flock(ctx, h.file, false)
 	if err != nil {
@@ -134,7 +135,7 @@ func (h *Held) retake(ctx context.Context) error {
 	return nil
 }
 
-// rewrite puts the holding on record again, if nothing has come in its record's place.
+// rewrite writes the record again, unless another record has replaced it.
 func (h *Held) rewrite() error {
 	root, err := h.place.open(false)
 	if err != nil {

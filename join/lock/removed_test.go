@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// gitProject is a work tree with one commit, and a way to call git there.
+// gitProject creates a work tree with one commit, and returns a function to call git there.
 func gitProject(t *testing.T) (dir string, git func(args ...string) string) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -37,7 +37,7 @@ func gitProject(t *testing.T) (dir string, git func(args ...string) string) {
 	return dir, git
 }
 
-// TestGitLeavesLocksAlone: what cleans a work tree up by default neither removes a lock nor its number.
+// TestGitLeavesLocksAlone: git's default cleaning commands remove neither a lock nor its fencing token.
 func TestGitLeavesLocksAlone(t *testing.T) {
 	dir, git := gitProject(t)
 	p := placeOf(dir, false)
@@ -59,7 +59,7 @@ func TestGitLeavesLocksAlone(t *testing.T) {
 	give(t, h)
 }
 
-// TestIgnoreFile: it is made where it is missing, also for a Place that is open, and another's stays.
+// TestIgnoreFile: the ignore file is created where it is missing, also for an open Place, and an existing file stays.
 func TestIgnoreFile(t *testing.T) {
 	dir := t.TempDir()
 	p := placeOf(dir, false)
@@ -81,10 +81,10 @@ func TestIgnoreFile(t *testing.T) {
 	}
 }
 
-// wipe does what git clean -fdx does, and whoever removes a lock file by hand.
+// wipe removes everything, as git clean -fdx does.
 func wipe(t *testing.T, dir string) {
 	t.Helper()
-	away := filepath.Join(t.TempDir(), "away") // at once: a holder may look in the middle
+	away := filepath.Join(t.TempDir(), "away") // rename first: a holder may check in the middle
 	if err := os.Rename(filepath.Join(dir, ".claude"), away); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,8 @@ func wipe(t *testing.T, dir string) {
 	}
 }
 
-// unlink removes every file of the locks, and leaves the folder. The lock files go last: a holder may look in the middle.
+// unlink removes every file of the locks, and leaves the folder. The lock files go last: a holder may check in the
+// middle.
 func unlink(t *testing.T, dir string) {
 	t.Helper()
 	files, _ := filepath.Glob(place(dir, "*"))
@@ -107,7 +108,7 @@ func unlink(t *testing.T, dir string) {
 	}
 }
 
-// TestRemovedFolderStaysAway: neither a holder nor a waiter makes the folder anew; a new command does.
+// TestRemovedFolderStaysAway: neither a holder nor a waiter recreates the folder; a new command does.
 func TestRemovedFolderStaysAway(t *testing.T) {
 	dir := t.TempDir()
 	p, other := placeOf(dir, false), placeOf(dir, false)
@@ -121,7 +122,7 @@ func TestRemovedFolderStaysAway(t *testing.T) {
 		ended <- err
 	}()
 	<-waits
-	time.Sleep(20 * time.Millisecond) // it is in the kernel's queue by now, most probably
+	time.Sleep(20 * time.Millisecond) // most probably in the kernel's queue by now
 	wipe(t, dir)
 	r.hears("others may get in: the folder " + filepath.Dir(place(dir, "it.lock")) + " was removed meanwhile")
 	time.Sleep(2 * lookEvery)
@@ -140,7 +141,7 @@ func TestRemovedFolderStaysAway(t *testing.T) {
 	give(t, take(t, other, "it"))
 }
 
-// TestNumberAfterAWipe: it grows although every trace of the earlier one is gone.
+// TestNumberAfterAWipe: the fencing token grows although every trace of the earlier tokens is gone.
 func TestNumberAfterAWipe(t *testing.T) {
 	dir := t.TempDir()
 	p := placeOf(dir, true)
@@ -159,7 +160,7 @@ func TestNumberAfterAWipe(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileWaiting: whoever waited for a file that was removed gets the lock on the one that has the name then.
+// TestRemovedWhileWaiting: a waiter whose lock file was removed gets the lock on the file that has the name then.
 func TestRemovedWhileWaiting(t *testing.T) {
 	dir := t.TempDir()
 	p, other := placeOf(dir, false), placeOf(dir, false)
@@ -178,7 +179,7 @@ func TestRemovedWhileWaiting(t *testing.T) {
 		got <- h
 	}()
 	<-waits
-	time.Sleep(20 * time.Millisecond) // it is in the kernel's queue by now, most probably
+	time.Sleep(20 * time.Millisecond) // most probably in the kernel's queue by now
 	unlink(t, dir)
 	give(t, first)
 	h := <-got
@@ -197,7 +198,7 @@ func TestRemovedWhileWaiting(t *testing.T) {
 	give(t, h)
 }
 
-// running is a command under the lock "it", which ends with its input.
+// running is a command under the lock "it"; it ends with its input.
 type running struct {
 	*testing.T
 	in    *os.File
@@ -233,7 +234,7 @@ func runCat(t *testing.T, p *Place) *running {
 	return r
 }
 
-// hears waits for the next thing that is said.
+// hears waits for the next message.
 func (r *running) hears(word string) {
 	r.Helper()
 	select {
@@ -259,7 +260,8 @@ func (r *running) end() {
 	}
 }
 
-// TestRemovedWhileHeld: it is said, and on record; the holder is shown as before, and nobody else gets in.
+// TestRemovedWhileHeld: the removal is reported and recorded; the holder is shown as before, and no other process gets
+// the lock.
 func TestRemovedWhileHeld(t *testing.T) {
 	dir := t.TempDir()
 	p, other := placeOf(dir, false), placeOf(dir, false)
@@ -268,7 +270,7 @@ func TestRemovedWhileHeld(t *testing.T) {
 	r := runCat(t, p)
 	before := other.status("it", "it", time.Now())
 	ask := Request{Name: "it", Agent: "fixer", TTL: time.Minute, NoWait: true}
-	for range 2 { // also the file that was made anew
+	for range 2 { // also the recreated file
 		unlink(t, dir)
 		r.hears("somebody removed the lock file " + place(dir, "it.lock"))
 		if _, err := other.Acquire(t.Context(), ask); !errors.Is(err, ErrHeld) {
@@ -290,8 +292,8 @@ func TestRemovedWhileHeld(t *testing.T) {
 	give(t, h)
 }
 
-// TestRemovedAndTaken: where another one was quicker that is said once, its record stays, and the file is locked again
-// when it has ended.
+// TestRemovedAndTaken: if another process locks the new file first, that is reported once, its record stays, and the
+// file is locked again when that process has released it.
 func TestRemovedAndTaken(t *testing.T) {
 	dir := t.TempDir()
 	p, other := placeOf(dir, false), placeOf(dir, false)
@@ -306,7 +308,7 @@ func TestRemovedAndTaken(t *testing.T) {
 		t.Skip("the holder was quicker")
 	}
 	r.hears("others may get in")
-	time.Sleep(lookEvery + lookEvery/2) // it is not said again
+	time.Sleep(lookEvery + lookEvery/2) // long enough for a second report, which must not come
 	if got := other.status("it", "it", time.Now()); got.Fence != h.Fence() || got.Agent != "fixer" {
 		t.Errorf("the record of the other one: %+v", got)
 	}
@@ -323,7 +325,7 @@ func TestRemovedAndTaken(t *testing.T) {
 	give(t, next)
 }
 
-// TestHolderWithoutARecord: the kernel's word is enough to show that it is held.
+// TestHolderWithoutARecord: the kernel's answer suffices to show that the lock is held.
 func TestHolderWithoutARecord(t *testing.T) {
 	dir := t.TempDir()
 	p := placeOf(dir, false)

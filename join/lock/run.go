@@ -18,11 +18,11 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// The exit codes of a shell for a command that did not run.
+// A shell's exit codes for a command that did not run.
 const (
 	codeNotRunnable = 126
 	codeNotFound    = 127
-	codeSignal      = 128 // plus the signal's number, for one that ended by it
+	codeSignal      = 128 // plus the signal's number, for a command that a signal ended
 )
 
 // Program is a command to run under a lock.
@@ -30,13 +30,13 @@ type Program struct {
 	Argv                  []string
 	Env                   []string // complete; STEWARD_LOCK and STEWARD_LOCK_FENCE are added
 	Stdin, Stdout, Stderr *os.File
-	// Tell says something to whoever started us, in one line.
+	// Tell reports one line to the user.
 	Tell func(string)
-	// Foreground reports whether the terminal itself tells the command of an interrupt from the keyboard.
+	// Foreground reports whether the terminal itself sends keyboard interrupts to the command.
 	Foreground func() bool
 }
 
-// StartError says why the command did not run; Code is what a shell would exit with.
+// StartError says why the command did not run; Code is the exit code that a shell would return.
 type StartError struct {
 	Code int
 	Err  error
@@ -44,12 +44,12 @@ type StartError struct {
 
 func (e *StartError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
 // Run runs a command while it holds the lock, and returns the command's exit code as a shell would. The command
-// inherits the lock: if this process is killed, the lock lasts until the command has ended, and what the command leaves
-// behind keeps it, which is told. The error is a *StartError, or Acquire's.
+// inherits the lock: if this process is killed, the lock lasts until the command has ended. Processes that outlive the
+// command keep the lock, and Run reports them. The error is a *StartError, or Acquire's.
 func (p *Place) Run(ctx context.Context, r Request, c Program) (code int, err error) {
 	path, err := find(c.Argv[0])
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *Place) Run(ctx context.Context, r Request, c Program) (code int, err er
 	return exitCode(cmd.ProcessState), h.end(ctx, c)
 }
 
-// find looks the command up as a shell does, before anybody waits for a lock.
+// find resolves the command as a shell does, before waiting for a lock.
 func find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil || errors.Is(err, exec.ErrDot) {
@@ -97,7 +97,7 @@ func codeOf(err error) int {
 	return codeNotRunnable
 }
 
-// start starts the command, which shares the lock from its first moment.
+// start starts the command, which shares the lock from the start.
 func (h *Held) start(path string, c Program) (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: path, Args: c.Argv, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
 		Env: append(c.Env[:len(c.Env):len(c.Env)], "STEWARD_LOCK="+h.rec.Name, "STEWARD_LOCK_FENCE="+strconv.FormatUint(h.rec.Fence, 10))}
@@ -110,14 +110,14 @@ func (h *Held) start(path string, c Program) (*exec.Cmd, error) {
 	return cmd, err
 }
 
-// noteChild puts the command on record where the kernel does not tell who holds a lock.
+// noteChild records the command's process where the kernel does not tell who holds a lock.
 func (h *Held) noteChild(pid int, c Program) {
 	if _, err := h.place.opts.Holders(h.place.flockPath(h.file)); !errors.Is(err, errors.ErrUnsupported) {
 		return
 	}
 	child, err := proc.Inspect(pid)
 	if err != nil {
-		return // it has ended by now
+		return // the command has already ended
 	}
 	h.rec.Child = child
 	root, err := h.place.open(false)
@@ -129,11 +129,11 @@ func (h *Held) noteChild(pid int, c Program) {
 	}
 }
 
-// settleEvery is the pace at which late writes into a replaced state file are merged.
+// settleEvery is the interval between merges of late writes into a replaced state file.
 const settleEvery = 100 * time.Millisecond
 
-// attend looks after the holding until the command has ended: the mirror is prolonged, late writes are merged, signals
-// are handed on, a lock file that somebody removed is made anew, and a holding over its time is told.
+// attend maintains the lock until the command has ended. It renews the mirror's entry, merges late writes, forwards
+// signals, recreates a removed lock file, and reports when the TTL has passed.
 func (h *Held) attend(ctx context.Context, cmd *exec.Cmd, done <-chan error, signals <-chan os.Signal, c Program) {
 	half := max(h.rec.ttl()/2, 10*time.Millisecond)
 	renew, settle, over := time.NewTicker(half), time.NewTicker(settleEvery), time.NewTimer(h.rec.ttl())
@@ -169,7 +169,7 @@ func (h *Held) attend(ctx context.Context, cmd *exec.Cmd, done <-chan error, sig
 	}
 }
 
-// prolong renews the mirror, and says what is wrong with it.
+// prolong renews the mirror's entry, and returns what is wrong with it.
 func (h *Held) prolong(ctx context.Context) string {
 	switch rival, err := h.Renew(ctx); {
 	case err != nil:
@@ -188,8 +188,8 @@ func (h *Held) settle(ctx context.Context) (more bool) {
 	return more
 }
 
-// end gives the lock back, unless processes that the command left behind share it: then it stays theirs. The mirror
-// stays for one more TTL, for nobody prolongs it from now on.
+// end releases the lock. If processes that outlived the command share the lock, they keep it. The mirror's entry is
+// then renewed once more, because no process renews it from now on.
 func (h *Held) end(ctx context.Context, c Program) error {
 	left := h.place.sharers(h.file)
 	if len(left) == 0 {
@@ -201,11 +201,11 @@ func (h *Held) end(ctx context.Context, c Program) error {
 	return errors.Join(err, h.lock.Leave())
 }
 
-// sharers lists the processes that share our lock. Only what started after us can.
+// sharers lists the processes that share this lock. Only processes that started after this one can.
 func (p *Place) sharers(file string) []proc.Identity {
 	table, err := proc.Table()
 	if err != nil {
-		return nil // the kernel keeps the lock for them all the same
+		return nil // the kernel keeps the lock for them anyway
 	}
 	var pids []int
 	for _, r := range table {
@@ -235,7 +235,7 @@ func theyHave(ids []proc.Identity) string {
 	return "they have"
 }
 
-// quoted is a word as a shell takes it.
+// quoted quotes a word for a shell.
 func quoted(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+=,", r)
@@ -246,7 +246,7 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// heeded are the signals that are handed on. One that is ignored (nohup) stays ignored, here and in the command.
+// heeded are the signals to forward. An ignored signal (nohup) stays ignored, here and in the command.
 func heeded() []os.Signal {
 	var all []os.Signal
 	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {

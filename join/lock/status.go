@@ -13,10 +13,10 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// State is where a lock stands.
+// State is the state of a lock.
 type State string
 
-// The states. A damaged one cannot be granted until it is broken.
+// The states. A damaged lock cannot be granted until a user breaks it.
 const (
 	StateHeld    State = "held"
 	StateOverdue State = "overdue"
@@ -24,13 +24,13 @@ const (
 	StateDamaged State = "damaged"
 )
 
-// The kinds: a lock of the kernel that steward grants, and an entry that an agent made by itself (protocol 001).
+// The kinds: a kernel lock that steward grants, and an entry that an agent made by itself (protocol 001).
 const (
 	KindReal    = "real"
 	KindContent = "content"
 )
 
-// Status is a lock and what is known of its holder. Of a free one it tells the last holding.
+// Status describes a lock and its holder. For a free lock it describes the last grant.
 type Status struct {
 	Name    string   `json:"name"`
 	Kind    string   `json:"kind"`
@@ -40,21 +40,21 @@ type Status struct {
 	Command []string `json:"command,omitempty"`
 	Host    string   `json:"host,omitempty"`
 	Fence   uint64   `json:"fence,omitempty"`
-	// Since is when it was taken, Expires when it is, or was, over its time.
+	// Since is when the lock was taken. Expires is when its TTL ends or ended.
 	Since   time.Time `json:"since,omitzero"`
 	Expires time.Time `json:"expires,omitzero"`
 	TTL     float64   `json:"ttl_seconds,omitempty"`
-	// Alive: the holder of a held lock shows life. Of a real one that is proved; of a content lock it is a guess.
+	// Alive: the holder of a held lock is alive. For a real lock this is proved, for a content lock it is a guess.
 	Alive bool `json:"alive"`
-	// Outlived: the command has ended, and processes that it has left behind keep the lock.
+	// Outlived: the command has ended, but processes that it started keep the lock.
 	Outlived bool   `json:"outlived,omitempty"`
 	Why      string `json:"why"`
-	// Holders are the processes that hold it, as far as they are known.
+	// Holders are the processes that hold the lock, as far as known.
 	Holders []proc.Identity `json:"-"`
 	rival   *protocol.Rival
 }
 
-// List tells of all locks of the project, by name. The kernel's locks are never tried: even that would disturb others.
+// List returns all locks of the project, by name. It never tries to take a kernel lock: even that would disturb others.
 func (p *Place) List(ctx context.Context) ([]Status, error) {
 	now := p.opts.Now()
 	list, err := p.real(now)
@@ -96,8 +96,8 @@ func (p *Place) content(ctx context.Context, now time.Time) (list []Status, err 
 	return list, err
 }
 
-// isMirror reports whether an entry stands for a lock that steward granted: it bears a number that was given away, or
-// was about to be.
+// isMirror reports whether an entry mirrors a lock that steward granted: its fencing token was granted, or was about to
+// be.
 func (p *Place) isMirror(r *protocol.Rival) bool {
 	if r.Fence == 0 {
 		return false
@@ -123,7 +123,7 @@ func (p *Place) contentStatus(r *protocol.Rival, now time.Time) Status {
 	return s
 }
 
-// status tells of one real lock.
+// status returns the status of a real lock.
 func (p *Place) status(name, file string, now time.Time) Status {
 	s := Status{Name: name, Kind: KindReal}
 	rec, err := p.look(name, file)
@@ -181,14 +181,14 @@ func (s *Status) judge(rec record, held holding, now time.Time) {
 	}
 }
 
-// holding is who holds a lock: yes, by these processes.
+// holding says whether a lock is held, and by which processes.
 type holding struct {
 	yes, sure, left bool
 	by              []proc.Identity
 }
 
-// holders finds out who holds a lock: the kernel tells, else the record's own processes do, on their own machine. A
-// holder of another user's, or on another machine, may be hidden from us.
+// holders finds the holders of a lock. It asks the kernel; where that is not conclusive, it checks the record's own
+// processes, if they ran on this machine. Holders of another user or on another machine may be invisible.
 func (p *Place) holders(rec record, file string) holding {
 	by, err := p.opts.Holders(p.flockPath(file))
 	here := rec.Host == p.host
@@ -212,8 +212,8 @@ func (p *Place) holders(rec record, file string) holding {
 
 func same(a, b proc.Identity) bool { return a.PID == b.PID && a.Start == b.Start && a.Boot == b.Boot }
 
-// Granted tells an adapter of the lock that was granted on a resource: its newest number, whose it is, until when it
-// was to last, and which process holds it, or held it last. Kernel: it is held still. Not ok: none was.
+// Granted returns the newest grant of a lock for an adapter: its fencing token, its holder, its expiry, and the process
+// that holds or last held it. Kernel: the lock is still held. ok is false if there was no grant.
 func (p *Place) Granted(resource string) (l protocol.Lock, ok bool) {
 	file, err := fileName(resource)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// The test binary stands in for other processes. LOCK_ROLE says which.
+// The test binary also plays other processes. LOCK_ROLE selects the role.
 const (
 	envRole  = "LOCK_ROLE"
 	envDir   = "LOCK_DIR"
-	envUntil = "LOCK_UNTIL" // how many holdings there are to be
+	envUntil = "LOCK_UNTIL" // the number of grants to reach
 	envStep  = "LOCK_STEP"
 )
 
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// role is this binary in another part.
+// role starts this binary in another role.
 func role(t testing.TB, name, dir string, env ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(append(os.Environ(), envRole+"="+name, envDir+"="+dir, "GORACE=atexit_sleep_ms=0"), env...)
@@ -60,8 +60,8 @@ func role(t testing.TB, name, dir string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestTorture: processes take one lock again and again, through the API, with a mirror, and for a command, and are
-// killed at random, the commands too. No two are ever in the section at once, and the number strictly grows.
+// TestTorture: processes repeatedly take one lock through the API, with a mirror, and for a command. They and their
+// commands are killed at random. No two are ever in the critical section at once, and the fencing tokens strictly grow.
 func TestTorture(t *testing.T) {
 	holdings, mixture := 400, []string{"api", "run", "mirror", "api"}
 	if os.Getenv("STEWARD_LONG") != "" {
@@ -127,7 +127,7 @@ func TestTorture(t *testing.T) {
 	}
 }
 
-// settleCritical waits for commands that outlived those who ran them.
+// settleCritical waits for commands that outlived their steward.
 func settleCritical(t *testing.T, dir string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -171,8 +171,9 @@ func runAgain(p *Place, dir string, until int) error {
 	return nil
 }
 
-// critical is the section: who is in it puts his number on the log, his name on the door, and counts with a gap between
-// reading and writing. Whoever finds his name gone, or the count changed, was not alone. Some die in it.
+// critical is the critical section. The process in it logs its token, writes the token as owner, and increments a
+// counter with a pause between reading and writing. If the owner or the counter has changed, another process was in the
+// section too. Some processes die in it.
 func critical(dir, fence string, mayDie bool) error {
 	err := inside(dir, fence, mayDie)
 	if err != nil {

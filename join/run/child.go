@@ -14,31 +14,31 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// logFlags: a link is not followed, and a pipe without a reader does not hold the shim.
+// logFlags: do not follow a link, and do not block on a pipe without a reader.
 const logFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
-// reapWait is how long the shim waits for the kernel to hand it the last of what was killed.
+// reapWait is how long the shim waits for the kernel to report the last killed processes.
 const reapWait = 500 * time.Millisecond
 
-// apart keeps a terminal's ^C at the worker from the shim.
+// apart keeps a ^C in the worker's terminal from the shim.
 func apart(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// child is the command, and what it has brought along.
+// child is the command and its descendants.
 type child struct {
 	id     proc.Identity
-	exited chan exit     // how the command ended, once
-	none   chan struct{} // closed when this process has no child any more
+	exited chan exit     // receives how the command ended, once
+	none   chan struct{} // closed when this process has no more children
 }
 
-// exit is how the command ended. alone: it left nobody behind, which only a subreaper can know.
+// exit is how the command ended. alone: no descendants are left, which only a subreaper can know.
 type exit struct {
 	code   int
 	signal string
 	alone  bool
 }
 
-// launch starts the command in a session of its own. On Linux it gets a SIGKILL when the calling thread ends, so the
-// goroutine must be locked to a thread that stays.
+// launch starts the command in its own session. On Linux the kernel sends it SIGKILL when the calling thread ends, so
+// the goroutine must be locked to a thread that stays.
 func launch(path string, s *Spec, files []*os.File) (*child, error) {
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
@@ -49,13 +49,13 @@ func launch(path string, s *Spec, files []*os.File) (*child, error) {
 		return nil, classify(err, path, s.Dir)
 	}
 	c := &child{exited: make(chan exit, 1), none: make(chan struct{})}
-	c.id, _ = proc.Inspect(pid) // the zero value when it has ended already; it is not reaped yet, so it is no other
+	c.id, _ = proc.Inspect(pid) // zero if it has ended; until it is reaped its PID cannot be reused
 	go c.reap(pid)
 	return c, nil
 }
 
-// forkExec tries again for a moment while somebody still has the program open for writing: who has just written it, or
-// a process that was started meanwhile and has not closed its copy of the descriptor.
+// forkExec retries briefly while the program is open for writing (ETXTBSY): by the process that has just written it, or
+// by a process forked meanwhile that has not yet closed its copy of the descriptor.
 func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	for wait := time.Millisecond; ; wait *= 2 {
 		pid, err = syscall.ForkExec(path, argv, attr)
@@ -66,7 +66,8 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err 
 	}
 }
 
-// reap waits for the command and for the orphans that came to the shim; nobody else may wait for children here.
+// reap waits for the command and for the orphans that the shim adopts; no other code in this process may wait for
+// children.
 func (c *child) reap(pid int) {
 	defer close(c.none)
 	options := 0
@@ -75,7 +76,7 @@ func (c *child) reap(pid int) {
 		got, err := syscall.Wait4(-1, &status, options, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
-		case err != nil || got == 0: // no children, or none that has ended
+		case err != nil || got == 0: // no children, or none has ended
 			if options != 0 {
 				known.alone = err != nil && adopts
 				c.exited <- known
@@ -85,7 +86,7 @@ func (c *child) reap(pid int) {
 				return
 			}
 		case got == pid && (status.Exited() || status.Signaled()):
-			// Before this is told, one look without waiting: did it leave anybody behind?
+			// Before reporting the end, poll once with WNOHANG to see whether it left descendants.
 			known, options = exitOf(status), unix.WNOHANG
 		}
 	}
@@ -102,7 +103,8 @@ func exitOf(status syscall.WaitStatus) exit {
 	return exit{code: status.ExitStatus()}
 }
 
-// end stops the tree. What neither the process table shows nor the kernel still counts as a child is gone for sure.
+// end stops the tree. On Linux the tree is gone only when neither the process table nor the kernel's child count shows
+// a process.
 func (c *child) end(mark string, grace time.Duration) (ended, left int) {
 	root := c.id
 	if self, err := proc.Inspect(os.Getpid()); err == nil && adopts {
@@ -123,7 +125,8 @@ func (c *child) end(mark string, grace time.Duration) (ended, left int) {
 	return ended, 1
 }
 
-// usage is what all of the tree has used that has ended and was waited for, here or by its parents.
+// usage is the resource usage of all processes of the tree that have ended and were waited for, here or by their
+// parents.
 func usage() (user, system time.Duration, rss int64) {
 	var ru unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_CHILDREN, &ru) != nil {

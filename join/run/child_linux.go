@@ -3,8 +3,8 @@ package run
 import "syscall"
 
 const (
-	adopts  = true // the shim is a subreaper: orphans come to it
-	rssUnit = 1024 // getrusage(2) counts in KiB
+	adopts  = true // the shim is a subreaper and adopts orphans
+	rssUnit = 1024 // getrusage(2) reports KiB
 )
 
 func commandAttr() *syscall.SysProcAttr {

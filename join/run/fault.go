@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// classify says in the reader's words why execve(2), or a step before it, refused to start the program.
+// classify explains why execve(2), or a step before it, failed.
 func classify(err error, path, dir string) *fault {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -32,13 +32,13 @@ func classify(err error, path, dir string) *fault {
 	return &fault{Other, fmt.Sprintf("start %s: %v", path, errno)}
 }
 
-// missing tells a missing program from a missing interpreter: for both the kernel says that there is no such file.
+// missing distinguishes a missing program from a missing interpreter: the kernel reports ENOENT for both.
 func missing(path string) string {
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Sprintf("%s does not exist", path)
 	}
 	script := path
-	for range 4 { // an interpreter may be a script itself; the kernel follows no further
+	for range 4 { // an interpreter may itself be a script; the kernel follows no further than this
 		interpreter := interpreterOf(script)
 		if interpreter == "" {
 			return fmt.Sprintf("%s: the loader that this program names does not exist", script)
@@ -53,7 +53,7 @@ func missing(path string) string {
 	return fmt.Sprintf("%s: its interpreters lead in a circle", path)
 }
 
-// interpreterOf reads the #! line, of which the kernel looks at 255 bytes; "" when there is none.
+// interpreterOf returns the interpreter in the #! line; "" when there is none. The kernel reads 255 bytes of it.
 func interpreterOf(path string) string {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

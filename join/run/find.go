@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// fault is why a command could not be started: one of the constants, and words.
+// fault is why a command could not be started: one of the constants, and a message.
 type fault struct{ kind, problem string }
 
 func (f *fault) Error() string { return f.problem }
 
-// standardPath is where programs are looked for when the environment has no PATH.
+// standardPath is the PATH when the environment has none.
 const standardPath = "/usr/local/bin:/usr/bin:/bin"
 
-// program gives the absolute path of what Argv[0] means.
+// program returns the absolute path of Argv[0].
 func (s *Spec) program() (string, error) {
 	if err := usableDir(s.Dir); err != nil {
 		return "", err
@@ -38,7 +38,7 @@ func (s *Spec) program() (string, error) {
 	return find(name, s.path())
 }
 
-// path is the PATH of the environment that the command gets.
+// path is the PATH of the command's environment.
 func (s *Spec) path() string {
 	for _, entry := range s.Env {
 		if path, ok := strings.CutPrefix(entry, "PATH="); ok {
@@ -48,8 +48,8 @@ func (s *Spec) path() string {
 	return standardPath
 }
 
-// find looks in the folders of a PATH. Relative ones would make another program of the same name out of another
-// working folder, and are passed over.
+// find searches the folders of a PATH. It skips relative folders: they would select another program in another working
+// folder.
 func find(name, path string) (string, error) {
 	var denied string
 	for _, dir := range filepath.SplitList(path) {

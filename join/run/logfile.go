@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// logFile gets the streams as they come, until it is full or a write fails; that never disturbs the run.
+// logFile receives the streams as they arrive, until it is full or a write fails. A failure never disturbs the run.
 type logFile struct {
 	mu      sync.Mutex
-	file    *os.File // nil: no longer, or never
+	file    *os.File // nil: closed, or never opened
 	left    int64
 	problem string
 }
 
-// openLog never fails: what is wrong is kept in problem.
+// openLog does not return an error: problem holds it.
 func openLog(path string) *logFile {
 	l := &logFile{left: LogLimit}
 	if path == "" {
@@ -33,7 +33,7 @@ func openLog(path string) *logFile {
 	return l
 }
 
-// regular empties the file if it is one; a pipe or a device in its place is not written to.
+// regular truncates the file if it is a regular file. It refuses a pipe or a device.
 func regular(f *os.File) error {
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
@@ -70,7 +70,7 @@ func (l *logFile) stop(why string) {
 	l.file = nil
 }
 
-// end closes the file and tells why it is not complete.
+// end closes the file and returns why it is incomplete.
 func (l *logFile) end() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// playOnLinux: "small" is a worker whose folder in RUN_SMALL has room for 64 KiB.
+// playOnLinux plays the role "small": a worker whose folder in RUN_SMALL has room for 64 KiB.
 func playOnLinux(role string) {
 	if role != "small" {
 		panic(role)
@@ -21,7 +21,7 @@ func playOnLinux(role string) {
 	playWorker()
 }
 
-// ownMounts gives a process a view of the mounts of its own.
+// ownMounts gives a process its own mount namespace.
 func ownMounts(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
@@ -30,7 +30,7 @@ func ownMounts(c *exec.Cmd) {
 	}
 }
 
-// peakMemory is the largest resident memory of a living process so far, in bytes.
+// peakMemory is the peak resident memory of a living process, in bytes.
 func peakMemory(t testing.TB, pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, found := strings.Cut(string(text), "VmHWM:")

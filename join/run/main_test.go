@@ -18,7 +18,7 @@ import (
 // patience bounds what a test waits for on a busy machine; no test passes by waiting that long.
 const patience = 60 * time.Second
 
-// The test binary plays the shim and a worker too: RUN_ROLE says which.
+// The test binary also plays the shim and a worker: RUN_ROLE selects the role.
 func TestMain(m *testing.M) {
 	switch os.Getenv("RUN_ROLE") {
 	case "":
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// playWorker runs the Spec in RUN_SPEC, prints the shim's process number, and then the end.
+// playWorker runs the Spec in RUN_SPEC, prints the shim's PID, and then the outcome.
 func playWorker() {
 	var s Spec
 	if err := json.Unmarshal([]byte(os.Getenv("RUN_SPEC")), &s); err != nil {
@@ -57,7 +57,7 @@ func role(name string) *exec.Cmd {
 	return c
 }
 
-// script is a Spec for a shell, in a folder of its own.
+// script is a Spec for a shell, in its own folder.
 func script(t testing.TB, text string) Spec {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -72,7 +72,7 @@ func script(t testing.TB, text string) Spec {
 	return s
 }
 
-// nobody proves that nothing of a run lives: neither by its mark, nor by its working folder where that can be seen.
+// nobody fails if a process of the run is left, found by its mark, or by its working folder where that is visible.
 func nobody(t testing.TB, s Spec) {
 	t.Helper()
 	left, err := proc.Marked(proc.MarkName, s.Mark)
@@ -115,7 +115,7 @@ func finish(t testing.TB, s Spec) Ended {
 	return how
 }
 
-// appears waits for a file with text in it, which a command writes when it is under way.
+// appears waits for a file with text, which a command writes when it has started.
 func appears(t testing.TB, path string) string {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

@@ -12,8 +12,8 @@ type excerpt struct {
 	mu   sync.Mutex
 	keep int
 	head []byte // the first half
-	ring []byte // the last bytes after the head, at most the other half
-	next int    // where the ring goes on, once it is full
+	ring []byte // the latest bytes after the head, at most the other half
+	next int    // the next write position in a full ring
 	all  int64
 }
 
@@ -25,7 +25,7 @@ func (x *excerpt) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// add never keeps p itself.
+// add does not retain p.
 func (x *excerpt) add(p []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -49,7 +49,7 @@ func (x *excerpt) add(p []byte) {
 	}
 }
 
-// output makes text of what was kept.
+// output converts the kept bytes to text.
 func (x *excerpt) output() Output {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -62,12 +62,12 @@ func (x *excerpt) output() Output {
 	return Output{Text: clean(head) + gap + clean(tail), Bytes: x.all, Cut: true}
 }
 
-// clean makes valid UTF-8 without NUL.
+// clean converts bytes to valid UTF-8 without NUL.
 func clean(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// wholeEnd leaves out the first bytes of a character that the cut has gone through.
+// wholeEnd removes a truncated character at the end.
 func wholeEnd(b []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {
@@ -80,7 +80,7 @@ func wholeEnd(b []byte) []byte {
 	return b
 }
 
-// wholeStart leaves out the last bytes of such a character.
+// wholeStart removes the rest of a truncated character at the start.
 func wholeStart(b []byte) []byte {
 	for i := 0; i < utf8.UTFMax-1 && i < len(b); i++ {
 		if utf8.RuneStart(b[i]) {

@@ -1,5 +1,6 @@
-// Package run runs one command as a tree of processes that ends as one: whatever the command leaves behind, ignores or
-// floods, and whoever dies meanwhile. Between the caller and the command stands a process of its own, the shim.
+// Package run runs one command as a process tree and makes sure that the whole tree ends: whatever the command leaves
+// behind, ignores or floods, and whichever process dies meanwhile. A separate process, the shim, is between the caller
+// and the command.
 package run
 
 import (
@@ -12,27 +13,27 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// Spec is one command and its bounds.
+// Spec is one command and its limits.
 type Spec struct {
-	Argv  []string      // Argv[0] is a path (a relative one counts from Dir) or a name to be found in Env's PATH; never a shell line
+	Argv  []string      // a path (relative to Dir unless absolute) or a name to find in Env's PATH; Argv is never a shell line
 	Dir   string        // working folder, absolute
 	Env   []string      // the complete environment; STEWARD_RUN=Mark is added
-	Stdin []byte        // what the command reads; nil: /dev/null
-	Limit time.Duration // how long the command may take; 0: without limit
+	Stdin []byte        // the command's input; nil: /dev/null
+	Limit time.Duration // how long the command may take; 0: no limit
 	Grace time.Duration // between SIGTERM and SIGKILL
 	Keep  int           // bytes kept of each of stdout and stderr, half of it the head, half the tail; the rest is only counted
-	Log   string        // absolute path of a file that gets both streams as they come, at most LogLimit bytes, emptied first; "" for none
-	Mark  string        // unique to this run: by it the tree is found even when the shim is dead
-	Write []string      // absolute paths beneath which alone the command may write (platform/confine); nil: not confined
+	Log   string        // absolute path of a file that gets both streams as they arrive, at most LogLimit bytes; "" for none
+	Mark  string        // unique to this run: it identifies the tree's processes even when the shim is dead
+	Write []string      // absolute paths; the command may write only below them (platform/confine); nil: not confined
 }
 
-// LogLimit bounds the file Spec.Log, in bytes.
+// LogLimit bounds the file Spec.Log, in bytes. The run truncates the file first.
 const LogLimit = 10 << 20
 
-// Why a command could not be started.
+// Reasons why a command could not be started.
 const (
-	NotFound   = "not_found"  // the program, the interpreter that it names, or the working folder
-	Permission = "permission" // no right to execute it, or a folder
+	NotFound   = "not_found"  // the program, its interpreter, or the working folder
+	Permission = "permission" // no right to execute it, or it is a folder
 	Format     = "format"     // not a program of this machine, or a script without a #! line
 	Resources  = "resources"  // no processes, memory or descriptors left
 	Other      = "other"
@@ -40,30 +41,30 @@ const (
 
 // Ended is how a run ended.
 type Ended struct {
-	Start, End     time.Time     // from before the start of the command until nothing of its tree was left
+	Start, End     time.Time     // from before the command's start until nothing of its tree was left
 	Code           int           // the exit code; -1 when ended by a signal or not started
-	Signal         string        // "SIGKILL" when a signal ended the command itself, else ""
+	Signal         string        // "SIGKILL" if a signal ended the command itself, else ""
 	TimedOut       bool          // Limit passed: the whole tree was stopped
 	Stopped        bool          // asked to stop: the whole tree was stopped
-	Fault          string        // "" if it was started, else one of the constants above
+	Fault          string        // "" if the command was started, else one of the constants above
 	Problem        string        // Fault in words
 	Stdout, Stderr Output        //
-	LogProblem     string        // why Log is not complete; "" when it is, or none was asked for
+	LogProblem     string        // why Log is not complete; "" when it is, or when there is no log
 	User, System   time.Duration // processor time of all processes of the tree that have ended
 	MaxRSS         int64         // bytes of memory of the largest single process; on Linux at least the few MiB of the shim
-	Survivors      int           // processes that outlived the command and were ended; not counted when the tree was stopped as a whole
+	Survivors      int           // processes that outlived the command and were ended; 0 when the whole tree was stopped
 	Unended        int           // processes that could not be ended
 	Confined       bool          // writing was confined
 }
 
-// Output is what is kept of a stream.
+// Output is the kept part of a stream.
 type Output struct {
-	Text  string // valid UTF-8 without NUL: other bytes are replaced by U+FFFD. Where something was left out, a line says so
-	Bytes int64  // all that came
-	Cut   bool   // Text is not all of it
+	Text  string // valid UTF-8 without NUL: other bytes are replaced by U+FFFD. A line marks an omission
+	Bytes int64  // all bytes of the stream
+	Cut   bool   // Text is incomplete
 }
 
-// check refuses what cannot be meant.
+// check refuses invalid specs.
 func (s *Spec) check() error {
 	var wrong []error
 	if len(s.Argv) == 0 || s.Argv[0] == "" {
@@ -87,7 +88,7 @@ func (s *Spec) check() error {
 	return errors.Join(wrong...)
 }
 
-// environment is Env with the mark, which nothing in it may replace.
+// environment is Env plus the mark; an entry in Env cannot replace the mark.
 func (s *Spec) environment() []string {
 	env := []string{proc.MarkName + "=" + s.Mark}
 	for _, entry := range s.Env {

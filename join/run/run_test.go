@@ -183,7 +183,7 @@ func TestContextStops(t *testing.T) {
 	}
 }
 
-// A stop that comes before anything has begun must not garble what is to be run.
+// TestStopAtOnce: a stop before the command has started must not corrupt the Spec.
 func TestStopAtOnce(t *testing.T) {
 	for range 5 {
 		s := script(t, `sleep 1000`)

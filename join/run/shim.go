@@ -16,21 +16,21 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// drainWait is how long the shim reads on when nothing of the tree is left but a stream is still held open, by a
-// process that could not be ended or that is not of this tree.
+// drainWait is how long the shim continues to read when the tree is gone but a stream is still open, held by a process
+// that could not be ended or that is outside the tree.
 const drainWait = time.Second
 
 var errAlone = errors.New("who started this run has ended; so has the run")
 
-// Shim is the process between the caller of Start and the command: it reads a Spec from in, runs it, and writes its
-// reports to out, all in the form that Start speaks. It is to be the only thing its process does: it makes the process
-// a subreaper, waits for all its children, takes over signals, and confines the calling thread.
+// Shim is the process between the caller of Start and the command. It reads a Spec from in, runs it, and writes its
+// reports to out, all in the format of Start. The process must do nothing else: Shim makes it a subreaper, waits for
+// all its children, takes over signals, and confines the calling thread.
 func Shim(in io.Reader, out io.Writer, now func() time.Time) error {
 	s, rest, err := decodeSpec(in)
 	if err != nil {
 		return err
 	}
-	// The command is to die with this thread, and it inherits what this thread may not do.
+	// The command dies with this thread (Pdeathsig) and inherits its confinement.
 	runtime.LockOSThread()
 	h := &shim{spec: &s, out: json.NewEncoder(out), now: now, asks: make(chan ask, 2)}
 	h.hear(rest)
@@ -44,7 +44,7 @@ func Shim(in io.Reader, out io.Writer, now func() time.Time) error {
 	return h.out.Encode(report{Ended: &ended})
 }
 
-// ask is what ends a run early.
+// ask is a request to end a run early.
 type ask int
 
 const (
@@ -57,10 +57,10 @@ type shim struct {
 	out   *json.Encoder
 	now   func() time.Time
 	asks  chan ask
-	alone bool // nobody is left to report to
+	alone bool // the caller is gone, so there is no reader for the report
 }
 
-// hear waits for the stop byte, the end of the input, and the signals that end a process.
+// hear waits for the stop byte, the end of the input, and termination signals.
 func (h *shim) hear(in io.Reader) {
 	go func() {
 		one := make([]byte, 1)
@@ -75,7 +75,7 @@ func (h *shim) hear(in io.Reader) {
 			}
 		}
 	}()
-	// A report to nobody must not end the shim before the tree has ended.
+	// Without this a report to a closed pipe would end the shim before the tree has ended.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -86,7 +86,7 @@ func (h *shim) hear(in io.Reader) {
 	}()
 }
 
-// run fills everything into Ended, whatever happens.
+// run runs the command and fills Ended, whatever happens.
 func (h *shim) run() Ended {
 	e := Ended{Code: -1, Start: h.now()}
 	defer func() { e.End = h.now() }()
@@ -129,7 +129,7 @@ func (h *shim) fail(e Ended, err error) Ended {
 	return e
 }
 
-// confine reports whether it is in force; a kernel that cannot do it is not an error.
+// confine reports whether the confinement is in force; a kernel without support is not an error.
 func (h *shim) confine() (bool, error) {
 	if h.spec.Write == nil {
 		return false, nil
@@ -141,7 +141,7 @@ func (h *shim) confine() (bool, error) {
 	return err == nil, err
 }
 
-// follow waits for the command, ends what is left of it, and notes how it went.
+// follow waits for the command, ends what is left of its tree, and records how it ended.
 func (h *shim) follow(c *child, e *Ended) {
 	var limit <-chan time.Time
 	if h.spec.Limit > 0 {
@@ -169,7 +169,7 @@ func (h *shim) follow(c *child, e *Ended) {
 	}
 }
 
-// streams are the three files of the command, and the shim's ends of them.
+// streams are the command's three standard files and the shim's ends of them.
 type streams struct {
 	in, out, err       *os.File // the command's
 	feed, read, readEr *os.File // the shim's
@@ -198,7 +198,7 @@ func openStreams(s *Spec, log *logFile) (*streams, error) {
 
 func (st *streams) theirs() []*os.File { return []*os.File{st.in, st.out, st.err} }
 
-// started closes what is the command's, and begins to feed and to read.
+// started closes the command's ends, and starts to feed and to read.
 func (st *streams) started(ok bool) {
 	closeAll(st.theirs()...)
 	if !ok {
@@ -207,7 +207,7 @@ func (st *streams) started(ok bool) {
 	}
 	if st.feed != nil {
 		go func() {
-			st.feed.Write(st.stdin) // a command need not read it
+			st.feed.Write(st.stdin) // an error means that the command does not read its input
 			st.feed.Close()
 		}()
 	}
@@ -223,7 +223,7 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// pour reads a stream to its end and keeps little of it.
+// pour reads a stream to its end and keeps an excerpt.
 func pour(from *os.File, to *excerpt, log *logFile) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -236,7 +236,7 @@ func pour(from *os.File, to *excerpt, log *logFile) {
 	}
 }
 
-// end takes what came. Nobody is left to write, unless a stream was handed to a process outside the tree.
+// end returns the excerpts. All writers are gone, unless a process outside the tree has inherited a stream.
 func (st *streams) end() (stdout, stderr Output) {
 	done := make(chan struct{})
 	go func() {

@@ -14,39 +14,39 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// shimCommand is the hidden command of steward that calls Shim.
+// shimCommand is the hidden steward command that calls Shim.
 const shimCommand = "run-task"
 
-// lateBy is how much longer than its bounds allow a shim may take before it counts as broken: EndTree's own patience
-// after the kill, and some for a machine under load.
+// lateBy is how far a shim may exceed its limits before it counts as broken: EndTree's own wait after the kill, and a
+// reserve for a loaded machine.
 const lateBy = 30 * time.Second
 
-// Running is a command under way.
+// Running is a running command.
 type Running struct {
 	spec Spec // without Stdin
 	cmd  *exec.Cmd
 	id   proc.Identity
-	errs excerpt // what the shim says of itself
+	errs excerpt // the shim's own error output
 	// patience is how long after Limit or Stop a shim may take to report.
 	patience time.Duration
 
 	input io.WriteCloser
-	given chan struct{} // closed when the Spec is on its way
-	late  *time.Timer   // when a shim that has not reported counts as broken: a stopped or hanging one would hold Wait
+	given chan struct{} // closed when the Spec is written
+	late  *time.Timer   // kills a shim that has not reported in time: a stopped or hanging shim would block Wait
 	stop  sync.Once
 	ended chan struct{}
 	how   Ended
 	err   error
 }
 
-// Start starts the shim, which is the program self with its hidden command, and through it the command. Whether that
-// could be started stands in Ended. When ctx ends the run is stopped, as with Stop. The error is of a Spec that cannot
-// be meant, or of the shim. Somebody must call Wait.
+// Start starts the shim (the program self with its hidden command) and through it the command. Ended tells whether the
+// command could be started. When ctx ends the run is stopped, as with Stop. The error is about an invalid Spec, or the
+// shim. The caller must call Wait.
 func Start(ctx context.Context, self string, s Spec) (*Running, error) {
 	return start(ctx, exec.Command(self, shimCommand), s, lateBy)
 }
 
-// start lets a test play the shim and be less patient with it.
+// start lets a test replace the shim and shorten the patience.
 func start(ctx context.Context, shim *exec.Cmd, s Spec, patience time.Duration) (*Running, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("run a command: %w", err)
@@ -56,7 +56,7 @@ func start(ctx context.Context, shim *exec.Cmd, s Spec, patience time.Duration) 
 		return nil, fmt.Errorf("run a command: %w", err)
 	}
 	r := &Running{spec: s, cmd: shim, patience: s.Grace + patience, errs: excerpt{keep: 8 << 10}, given: make(chan struct{}), ended: make(chan struct{})}
-	r.spec.Stdin = nil // may be large, and is in text
+	r.spec.Stdin = nil // may be large, and text contains it
 	out, err := r.launch()
 	if err != nil {
 		return nil, fmt.Errorf("start the run's shim: %w", err)
@@ -66,7 +66,7 @@ func start(ctx context.Context, shim *exec.Cmd, s Spec, patience time.Duration) 
 	return r, nil
 }
 
-// launch starts the shim. Until it has its Spec it does nothing, so its identity can be told for sure.
+// launch starts the shim. The shim does nothing until it has its Spec, so its identity can be read reliably.
 func (r *Running) launch() (io.Reader, error) {
 	apart(r.cmd)
 	r.cmd.Stderr = &r.errs
@@ -93,16 +93,17 @@ func (r *Running) launch() (io.Reader, error) {
 	return out, nil
 }
 
-// give writes the Spec. Nothing is closed: the shim would take it for the death of this process.
+// give writes the Spec. It leaves the input open: the shim would take a close for the death of this process.
 func (r *Running) give(text []byte) {
 	defer close(r.given)
-	r.input.Write(text) // a shim that does not read it shows as one without a report
+	r.input.Write(text) // a shim that does not read it ends without a report
 }
 
-// Shim is the process that is to be followed: while it lives, the tree is looked after.
+// Shim is the shim process: while it lives, it supervises the tree.
 func (r *Running) Shim() proc.Identity { return r.id }
 
-// Stop asks for the end of the whole tree and does not wait for it. To ask again, or after the end, does nothing.
+// Stop requests the end of the whole tree and does not wait for it. A second call, or a call after the end, does
+// nothing.
 func (r *Running) Stop() {
 	r.stop.Do(func() {
 		r.late.Reset(r.patience)
@@ -113,9 +114,9 @@ func (r *Running) Stop() {
 	})
 }
 
-// Wait returns when nothing of the tree is left, or of what is Ended.Unended. An error means that the shim ended
-// without a report; what was left of the tree has then been ended as far as it bears the mark, and of Ended only
-// Unended tells something. All callers get the same answer.
+// Wait returns when nothing of the tree is left, except the processes that Ended.Unended counts. An error means that
+// the shim ended without a report. Wait has then ended the processes that bear the mark, and only Ended.Unended is
+// valid. All callers get the same result.
 func (r *Running) Wait() (Ended, error) {
 	<-r.ended
 	return r.how, r.err

@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// waitFor has a script wait for what it leaves behind to be under way.
+// waitFor makes a script wait until the process that it leaves behind has started.
 const waitFor = `; until [ -s up ]; do sleep 0.01; done; echo end`
 
 func TestNothingOutlivesTheCommand(t *testing.T) {
@@ -45,7 +45,7 @@ func TestTheDeafAreKilled(t *testing.T) {
 	}
 }
 
-// Processes that answer the request to end with two new ones, out of 200 that make each other.
+// TestSmallForkBomb: 200 processes that start each other, and answer SIGTERM with two new processes.
 func TestSmallForkBomb(t *testing.T) {
 	s := script(t, `
 		echo 'n=$1; trap "sleep 1000 & sleep 1000 & exit" TERM; [ $n -gt 0 ] && { setsid sh bomb $((n-1)) & sh bomb $((n-1)) & }; [ $n = 0 ] && echo x >> up; while :; do sleep 1; done' > bomb
@@ -56,7 +56,7 @@ func TestSmallForkBomb(t *testing.T) {
 	}
 }
 
-// A stream in the hands of a process that is not of the tree must hold nobody.
+// TestStreamHeldOutside: a stream held open by a process outside the tree must not block the run.
 func TestStreamHeldOutside(t *testing.T) {
 	s := script(t, `echo $$ > up; until [ -e go ]; do sleep 0.01; done; echo end`)
 	r := begin(t, s)
@@ -89,7 +89,7 @@ func TestWorkerKilled(t *testing.T) {
 	}
 }
 
-// worker starts a process that runs s, and tells its shim.
+// worker starts a process that runs s, and returns it with its shim.
 func worker(t *testing.T, s Spec) (c *exec.Cmd, shim proc.Identity) {
 	t.Helper()
 	c = role("worker")
@@ -114,7 +114,7 @@ func worker(t *testing.T, s Spec) (c *exec.Cmd, shim proc.Identity) {
 	return c, shim
 }
 
-// gone waits for the end of a process: from then on nothing of its tree may live.
+// gone waits for the end of a process; after that no process of its tree may live.
 func gone(t *testing.T, id proc.Identity) {
 	t.Helper()
 	for end := time.Now().Add(patience); proc.Check(id) != proc.Gone; time.Sleep(5 * time.Millisecond) {
@@ -139,8 +139,8 @@ func TestShimKilled(t *testing.T) {
 	}
 }
 
-// With both killed at once nobody is left to end the tree, but the kernel ends the command itself, and the mark tells
-// the rest to whoever comes next.
+// TestWorkerAndShimKilled: when both are killed at once, no process is left to end the tree. The kernel ends the
+// command itself, and a later steward finds the rest by the mark.
 func TestWorkerAndShimKilled(t *testing.T) {
 	s := script(t, `trap "" TERM; sleep 1000 & echo $$ > up; while :; do sleep 1000; done`)
 	c, shim := worker(t, s)
@@ -149,7 +149,7 @@ func TestWorkerAndShimKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Process.Signal(syscall.SIGSTOP) // or it might see to the tree before it dies
+	c.Process.Signal(syscall.SIGSTOP) // or it might end the tree before it dies
 	syscall.Kill(shim.PID, syscall.SIGKILL)
 	gone(t, command)
 	c.Process.Kill()
@@ -159,7 +159,7 @@ func TestWorkerAndShimKilled(t *testing.T) {
 	}
 }
 
-// The command runs as the same user and may stop its own shim, which then enforces nothing any more.
+// TestShimStopped: the command runs as the same user and can stop its own shim, which then enforces nothing.
 func TestShimStopped(t *testing.T) {
 	s := script(t, `echo > up; kill -STOP $PPID; sleep 1000`)
 	s.Limit, s.Grace = 300*time.Millisecond, 100*time.Millisecond
@@ -242,7 +242,7 @@ func TestWriteIsConfined(t *testing.T) {
 	os.WriteFile(out+"/old", []byte("old\n"), 0o644)
 	s.Env = append(s.Env, "OUT="+out)
 	s.Write = []string{s.Dir, s.Dir + "/gone"}
-	s.Log = out + "/log" // the log is the shim's, not the command's
+	s.Log = out + "/log" // the shim writes the log, not the command
 	how := finish(t, s)
 	if !how.Confined {
 		t.Skip("no landlock here")

@@ -9,15 +9,14 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// specLimit bounds what a shim reads before it starts anything, in bytes.
+// specLimit bounds the Spec that a shim reads, in bytes.
 const specLimit = 64 << 20
 
-// stopByte follows the Spec on the shim's input when the run is to be stopped. The end of the input means that the
-// other side is dead.
+// stopByte follows the Spec on the shim's input to stop the run. The end of the input means that the caller is dead.
 const stopByte = 's'
 
-// wireSpec is a Spec as JSON. Arguments, paths and environment of Unix are bytes; as JSON strings they would lose what
-// is not UTF-8.
+// wireSpec is a Spec as JSON. Arguments, paths and environment are bytes on Unix; JSON strings would lose bytes that
+// are not UTF-8.
 type wireSpec struct {
 	Argv, Env, Write  [][]byte
 	Dir, Log, Mark    []byte
@@ -27,7 +26,7 @@ type wireSpec struct {
 	Keep              int
 }
 
-// report is what the shim tells, in this order, each as a JSON document on a line of its own.
+// report is a message of the shim, in this order, each as a JSON document on its own line.
 type report struct {
 	Command *proc.Identity `json:",omitempty"` // the command has started
 	Ended   *Ended         `json:",omitempty"`

@@ -11,11 +11,11 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// barCells is the bar's own width; it yields to the words on a narrow terminal.
+// barCells is the bar's width; on a narrow terminal it shrinks in favour of the text.
 const barCells = 24
 
-// Bar is one line on how far a task is: a bar, percent, step, what has passed and what is left. It has at most width
-// cells, and no control characters.
+// Bar is one progress line of a task: a bar, percent, step, time elapsed and time left. It has at most width cells and
+// no control characters.
 func Bar(d agentstatus.Detail, since, now time.Time, width int) string {
 	head, rest := Standing(d), []string{"", "", Span(now.Sub(since))}
 	if p := d.Progress; p != nil && d.State == StateRunning {
@@ -48,7 +48,7 @@ func gauge(percent float64, room int) string {
 	return "[" + strings.Repeat("#", n) + strings.Repeat(".", room-n) + "]"
 }
 
-// within keeps a percentage that a file claims between 0 and 100.
+// within clamps a percentage read from a file to 0 to 100.
 func within(percent float64) float64 {
 	if math.IsNaN(percent) {
 		return 0
@@ -56,8 +56,8 @@ func within(percent float64) float64 {
 	return min(max(percent, 0), 100)
 }
 
-// Plain is a foreign text on one line, with nothing in it that moves a cursor, rings, hides or turns the order of what is
-// read.
+// Plain returns untrusted text on one line, without characters that move the cursor, ring the bell, hide text or change
+// its reading order.
 func Plain(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -73,7 +73,7 @@ func Plain(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// Fit cuts plain text to a number of cells of a terminal.
+// Fit truncates plain text to a number of terminal cells.
 func Fit(s string, width int) string {
 	if Cells(s) <= width {
 		return s
@@ -87,7 +87,7 @@ func Fit(s string, width int) string {
 	return s
 }
 
-// Cells is the room that a terminal gives to a text.
+// Cells is the number of terminal cells that a text takes.
 func Cells(s string) int {
 	n := 0
 	for _, r := range s {
@@ -96,7 +96,7 @@ func Cells(s string) int {
 	return n
 }
 
-// runeCells is the room of a rune: marks stand on the one before them, East Asian scripts and pictures take two cells.
+// runeCells is the width of a rune: combining marks take no cell, East Asian scripts and pictographs take two.
 func runeCells(r rune) int {
 	switch {
 	case r < 0x300:
@@ -111,7 +111,7 @@ func runeCells(r rune) int {
 	return 1
 }
 
-// Span is a duration as people say it: "42 s", "3 min 5 s", "2 h 10 min".
+// Span formats a duration for people: "42 s", "3 min 5 s", "2 h 10 min".
 func Span(d time.Duration) string {
 	d = max(d, 0).Round(time.Second)
 	switch {

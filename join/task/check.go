@@ -17,10 +17,10 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// MaxRequest bounds a request: agents read it whole, again and again.
+// MaxRequest bounds a request: agents read it whole, repeatedly.
 const MaxRequest = 256 << 10
 
-// problems are all that is wrong with a request, "field: what", each once.
+// problems lists everything that is wrong with a request as "field: problem", one problem per field.
 type problems []string
 
 func (p *problems) add(field, format string, args ...any) {
@@ -30,7 +30,7 @@ func (p *problems) add(field, format string, args ...any) {
 	}
 }
 
-// has reports whether something is said of the field already: one problem of each is told.
+// has reports whether the field already has a problem.
 func (p *problems) has(field string) bool {
 	return slices.ContainsFunc(*p, func(s string) bool { return strings.HasPrefix(s, field+": ") })
 }
@@ -54,7 +54,7 @@ func (p problems) err() error {
 	return &agentstatus.InvalidError{Problems: p}
 }
 
-// Check holds a request to the document and to what its type needs, before anything is written. Errors:
+// Check validates a request against the document and the needs of its type, before anything is written. Errors:
 // *agentstatus.InvalidError with every problem.
 func Check(r agentstatus.Request) error {
 	doc, err := json.Marshal(r)
@@ -150,13 +150,13 @@ func (p *problems) place(field, name string) {
 	}
 }
 
-// given are the parameters of a payload under check.
+// given are the payload's parameters being checked.
 type given struct {
 	*problems
 	values map[string]any
 }
 
-// get reads a parameter into the type that it is to have; ok is false when it is missing or of another type.
+// get reads a parameter as type T; ok is false when it is missing or of another type.
 func get[T any](g given, key, want string, required bool) (v T, ok bool) {
 	value, there := g.values[key]
 	raw, err := json.Marshal(value)
@@ -196,7 +196,7 @@ func (g given) seconds(key string) {
 	}
 }
 
-// plain is a number as people write it, without an exponent.
+// plain formats a number without an exponent.
 func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func (g given) place(key string, required bool) {
@@ -212,8 +212,8 @@ func (g given) places(key string) {
 	}
 }
 
-// characters refuses what no reader of the file can use, wherever it stands: NUL and other control characters, apart
-// from line breaks and tabs in texts.
+// characters refuses NUL and other control characters anywhere in the document, because no reader can use them. Line
+// breaks and tabs are allowed.
 func (p *problems) characters(doc []byte) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	for {
@@ -232,7 +232,7 @@ func isForbidden(r rune) bool {
 	return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' || r == utf8.RuneError
 }
 
-// short is a foreign text as a message quotes it.
+// short truncates untrusted text for quoting in a message.
 func short(s string) string {
 	if r := []rune(s); len(r) > 80 {
 		return string(r[:80]) + "…"
@@ -240,8 +240,8 @@ func short(s string) string {
 	return s
 }
 
-// Document reads a whole request document, from whatever origin, and fills in its id, moment and source where they are
-// missing. A field that the protocol has not is refused: it would be lost. Errors: *agentstatus.InvalidError.
+// Document reads a whole request document from any source, and fills in its id, time and source where they are missing.
+// A field that is not in the protocol would be lost, so it is refused. Errors: *agentstatus.InvalidError.
 func Document(raw []byte, source string, now time.Time) (agentstatus.Request, error) {
 	var p problems
 	if p.size(len(raw)); len(p) > 0 {
@@ -275,7 +275,7 @@ func Document(raw []byte, source string, now time.Time) (agentstatus.Request, er
 	return r, p.err()
 }
 
-// exact puts the parameters as they were written in place of what a decoder made of their numbers.
+// exact restores the parameters as written, because the decoder changes large numbers.
 func exact(r *agentstatus.Request, payload json.RawMessage) {
 	var inner struct {
 		Parameters json.RawMessage `json:"parameters"`

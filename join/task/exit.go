@@ -6,15 +6,15 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// The exit codes of a wait that are not the task's own.
+// Exit codes of a wait that do not come from the task's command.
 const (
 	ExitFailed    = 1
-	ExitTimeout   = 124 // as timeout(1) has it
-	ExitCancelled = 130 // as a shell has it after ^C
+	ExitTimeout   = 124 // as timeout(1)
+	ExitCancelled = 130 // as a shell after ^C
 )
 
-// ExitCode is what `steward task wait` exits with when the task has ended: 0 completed, the command's own exit code when
-// it failed with one, 124 for a timeout, 130 when it was cancelled, else 1.
+// ExitCode is the exit code of `steward task wait` for an ended task: 0 completed, the command's own exit code when it
+// failed with one, 124 for a timeout, 130 when it was cancelled, else 1.
 func ExitCode(d agentstatus.Detail) int {
 	r := d.Result
 	switch {
@@ -41,7 +41,7 @@ func hasCode(r *agentstatus.Result, code string) bool {
 	return false
 }
 
-// ownCode is a metric as an exit code: whole and from 1 to 255, else 1.
+// ownCode converts a metric to an exit code: an integer from 1 to 255, else 1.
 func ownCode(v any) int {
 	f, ok := number(v)
 	if !ok || f != math.Trunc(f) || f < 1 || f > 255 {

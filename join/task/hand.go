@@ -12,25 +12,25 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// Ending is what somebody who worked by hand reports at the end.
+// Ending is the report of a user who did a task by hand.
 type Ending struct {
 	Agent               string
 	Summary             string
-	Artifacts, Modified []string // absolute
+	Artifacts, Modified []string // absolute paths
 	Metrics             map[string]any
 	Next, ForHuman      []string
-	Failure             *agentstatus.TaskError // nil: it is done
+	Failure             *agentstatus.TaskError // nil: the task is done
 	Took                time.Duration
 	Document            []byte // a result document; other fields override it
 }
 
-// severities of protocol 000, Error Codes.
+// severities are those of protocol 000, Error Codes.
 var severities = map[string]string{
 	"CAPACITY_EXCEEDED": "warning", "FILE_NOT_FOUND": "error", "PERMISSION_DENIED": "error", "TIMEOUT": "error",
 	"EXECUTION_FAILED": "error", "VALIDATION_FAILED": "fatal", "GIT_CONFLICT": "fatal", "UNKNOWN_ERROR": "fatal",
 }
 
-// Severity is the document's severity of an error code; a code that it has not is an error.
+// Severity is the document's severity of an error code; an unknown code is an error.
 func Severity(code string) string {
 	if s := severities[code]; s != "" {
 		return s
@@ -91,7 +91,7 @@ func (e Ending) body(r *agentstatus.Result) {
 	}
 }
 
-// read takes the result document as it is. A field that the protocol has not would be lost, and is refused.
+// read decodes the result document. A field that is not in the protocol would be lost, so it is refused.
 func (e Ending) read(p *problems) agentstatus.Result {
 	r := agentstatus.Result{Status: "completed"}
 	d := json.NewDecoder(bytes.NewReader(e.Document))
@@ -111,7 +111,7 @@ func (e Ending) read(p *problems) agentstatus.Result {
 	return r
 }
 
-// result holds a result to the document (protocol 000, Task Result Schema).
+// result checks a result against the document (protocol 000, Task Result Schema).
 func (p *problems) result(r agentstatus.Result) {
 	if !slices.Contains([]string{"completed", "failed", "partial", "timeout", "blocked"}, r.Status) {
 		p.add("status", "is %q; use completed, failed, partial, timeout or blocked", short(r.Status))
@@ -171,7 +171,7 @@ func ParseSteps(text string) (done, total int, err error) {
 	return done, total, nil
 }
 
-// ParsePercent reads 0 to 100, with or without a sign.
+// ParsePercent reads 0 to 100, with or without a percent sign.
 func ParsePercent(text string) (float64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
 	if err != nil || !(v >= 0 && v <= 100) {

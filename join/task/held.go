@@ -8,8 +8,8 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// Nothing says why there is no task to take, with the tasks that are held back: of these it names the one that is due
-// first, what keeps it, and when it may come.
+// Nothing says why there is no task to take. Of the held tasks it names the one that is due first, with the reason for
+// its hold and the time it is due.
 func Nothing(held []agentstatus.Detail, now time.Time) string {
 	if len(held) == 0 {
 		return "nothing waits"
@@ -30,7 +30,7 @@ func Nothing(held []agentstatus.Detail, now time.Time) string {
 	return text
 }
 
-// dueAt is when a held task may come at the earliest; zero if nobody knows.
+// dueAt is the earliest time at which a held task may start; zero when unknown.
 func dueAt(d agentstatus.Detail) time.Time {
 	if d.Hold == nil {
 		return d.Due

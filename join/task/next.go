@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// ErrNeedsHuman: the action waits for a human's word.
+// ErrNeedsHuman: the action needs the user's decision.
 var ErrNeedsHuman = errors.New("it needs a human's decision")
 
 // ParseNext reads TASK or TASK:N; N counts from 1.
@@ -27,8 +27,8 @@ func ParseNext(text string) (id string, n int, err error) {
 	return id, n, nil
 }
 
-// Next gives the n-th next_action of a task's result. Errors: agentstatus.ErrNoTask when the result has none of that
-// number, ErrNeedsHuman unless it is approved.
+// Next returns the n-th next_action of a task's result. Errors: agentstatus.ErrNoTask when the result has no action
+// with that number, ErrNeedsHuman when the action requires a decision and approved is false.
 func Next(d agentstatus.Detail, n int, approved bool) (agentstatus.NextAction, error) {
 	if d.Result == nil {
 		return agentstatus.NextAction{}, noResult{}
@@ -43,7 +43,7 @@ func Next(d agentstatus.Detail, n int, approved bool) (agentstatus.NextAction, e
 	return next, nil
 }
 
-// errNone reads "no action" and is a task that does not exist to callers.
+// errNone reads "there is none" and matches agentstatus.ErrNoTask.
 var errNone = noneError{}
 
 type noneError struct{}
@@ -51,7 +51,7 @@ type noneError struct{}
 func (noneError) Error() string        { return "there is none" }
 func (noneError) Is(target error) bool { return target == agentstatus.ErrNoTask }
 
-// Follow fills an order from the next action of a task's result: what is set already stays.
+// Follow fills the empty fields of an order from a next action of a task's result. Fields that are set stay.
 func (o *Order) Follow(d agentstatus.Detail, next agentstatus.NextAction) {
 	o.Related = append([]string{d.ID}, o.Related...)
 	if o.Priority == "" {
@@ -65,8 +65,8 @@ func (o *Order) Follow(d agentstatus.Detail, next agentstatus.NextAction) {
 	}
 }
 
-// Line is the command that submits a next action: words for a shell, each quoted where it must be. A text can be asked
-// for as it stands only in a research task; for the other types the same flag goes with their own.
+// Line returns the shell command that submits a next action, quoted where needed. The action's text is a complete
+// request only for a research task; the other types take --next-of together with their own flags.
 func Line(id string, n int, next agentstatus.NextAction, project string) string {
 	words := []string{"steward", "task", "submit", Research, "--next-of", id + ":" + strconv.Itoa(n)}
 	if project != "" {
@@ -92,7 +92,7 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// noResult is the next action of a task that has not ended: there is none of that kind yet, which is no missing task.
+// noResult is the error of Next for a task without a result yet. It matches agentstatus.ErrNoTask.
 type noResult struct{}
 
 func (noResult) Error() string { return "it has no result yet" }

@@ -7,7 +7,8 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// Notes says what of a request may not work out, although it is valid: an executor finds out later, and tries twice.
+// Notes returns warnings about a valid request that may still fail when it runs. Without them the user learns it only
+// after the executor has tried twice.
 func Notes(r agentstatus.Request, project string) []string {
 	script, _ := r.Payload.Parameters["script_path"].(string)
 	if r.Type != Execute || script == "" {

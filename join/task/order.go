@@ -1,5 +1,6 @@
-// Package task is the orchestrator's side of protocol 000 and the work that agents do by hand: it makes requests of what
-// a person asks for, waits for their results, and says in words how a task stands. It reads and writes no file itself.
+// Package task is the orchestrator's side of protocol 000 and the work that agents do by hand: it builds requests from
+// a user's order, waits for their results, and describes the state of a task. It neither reads nor writes task files
+// itself.
 package task
 
 import (
@@ -23,30 +24,30 @@ const (
 	Deploy   = "deploy"
 )
 
-// Types lists them in the document's order.
+// Types lists the request types in the document's order.
 func Types() []string { return []string{Execute, Research, Validate, Deploy} }
 
-// MaxTimeout is the longest timeout of the document.
+// MaxTimeout is the longest timeout that the document allows.
 const MaxTimeout = time.Hour
 
-// Order is a task as a person asks for it. Relative paths are the project's.
+// Order is a task as a user requests it. Relative paths are relative to the project.
 type Order struct {
 	Type     string
 	Project  string // absolute
-	ID       string // "" makes one
+	ID       string // "" generates an ID
 	To, From string
 	Priority string
 	Timeout  time.Duration
 	Throttle *float64 // nil: the agent's configured threshold
 	Blocking bool
-	Progress time.Duration // 0: none are asked for
+	Progress time.Duration // 0: no progress reports
 
 	Directive, Session string
 	Voice              bool
 	Related            []string
 	Modify, Read       []string
 	Artifacts          []string
-	Parameters         map[string]any // over what the type's own fields say
+	Parameters         map[string]any // override the type's own fields
 	Payload            []byte         // a payload object; other fields override it
 	DryRun             bool
 	After              []string
@@ -68,7 +69,7 @@ type Order struct {
 	GCPProject, Region   string
 }
 
-// Request makes the request. Errors: *agentstatus.InvalidError with every problem of the result.
+// Request builds the request. Errors: *agentstatus.InvalidError with every problem of the request.
 func (o Order) Request(now time.Time) (agentstatus.Request, error) {
 	var p problems
 	r := agentstatus.Request{
@@ -86,7 +87,7 @@ func (o Order) Request(now time.Time) (agentstatus.Request, error) {
 	return r, p.err()
 }
 
-// usualEvery is the document's update_interval_seconds.
+// usualEvery is the document's default for update_interval_seconds.
 const usualEvery = 30 * time.Second
 
 func (o Order) every() time.Duration {
@@ -96,10 +97,10 @@ func (o Order) every() time.Duration {
 	return usualEvery
 }
 
-// list is never nil: the document's arrays are there even when they are empty.
+// list never returns nil: the document requires its arrays even when they are empty.
 func list(items []string) []string { return append([]string{}, items...) }
 
-// payload lays the flags over the payload document, and the parameters override the type's own fields.
+// payload applies the flags over the payload document. Parameters override the type's own fields.
 func (o Order) payload(p *problems) agentstatus.RequestPayload {
 	base := agentstatus.RequestPayload{TaskType: o.Type, Parameters: map[string]any{}}
 	if o.Payload != nil {
@@ -116,7 +117,7 @@ func (o Order) payload(p *problems) agentstatus.RequestPayload {
 	return base
 }
 
-// given reads the payload document. It may be the payload alone, or the parameters alone.
+// given reads the payload document, which may be the whole payload or only the parameters.
 func (o Order) given(p *problems) agentstatus.RequestPayload {
 	base := agentstatus.RequestPayload{TaskType: o.Type, Parameters: map[string]any{}}
 	var keys map[string]json.RawMessage
@@ -154,7 +155,7 @@ func (o Order) given(p *problems) agentstatus.RequestPayload {
 	return base
 }
 
-// Parameters reads an object without touching its values: a large number stays what it is.
+// Parameters reads an object without decoding its values, so large numbers keep their digits.
 func Parameters(raw []byte) (map[string]any, error) {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &keys); err != nil {
@@ -181,7 +182,7 @@ func jsonProblem(err error) string {
 	return err.Error()
 }
 
-// fields are the parameters that the type's own flags name (protocol 000, Task Types & Payloads).
+// fields are the parameters set by the type's own flags (protocol 000, Task Types & Payloads).
 func (o Order) fields() map[string]any {
 	f := map[string]any{}
 	text := func(key, value string) {
@@ -232,8 +233,8 @@ func (o Order) command(f map[string]any) {
 	f["timeout_seconds"] = o.Timeout.Seconds()
 }
 
-// program finds what is to be run: a file of the project, or, for a bare name that is none, a program of the PATH. What
-// is not there yet stays a path in the project: it may be there when its time comes.
+// program resolves the program to run: a file of the project, or, for a bare name without such a file, a program on the
+// PATH. A file that does not exist yet stays a path in the project: it may exist when the task runs.
 func (o Order) program(name string) string {
 	at := o.path(name)
 	if strings.ContainsAny(name, `/\`) || name == "" {
@@ -264,7 +265,7 @@ func (o Order) paths(names []string) []string {
 	return all
 }
 
-// Parameter reads KEY=VALUE: a JSON value where it parses as one, else text.
+// Parameter reads KEY=VALUE. VALUE is JSON if it parses as JSON, else text.
 func Parameter(pair string) (key string, value any, err error) {
 	key, text, ok := strings.Cut(pair, "=")
 	if !ok || strings.TrimSpace(key) == "" {
@@ -276,7 +277,7 @@ func Parameter(pair string) (key string, value any, err error) {
 	return key, text, nil
 }
 
-// own are the flags that one type has and the others have not.
+// own lists the flags that belong to a single type.
 var own = map[string][]string{
 	Execute:  {"script", "arg", "cwd", "no-capture"},
 	Research: {"query", "search-path", "depth", "format"},
@@ -287,7 +288,7 @@ var own = map[string][]string{
 // Flag is a flag that belongs to one type.
 type Flag struct{ Name, Type string }
 
-// Strangers lists the flags that belong to the other types than this one.
+// Strangers lists the flags that belong to types other than kind.
 func Strangers(kind string) []Flag {
 	var all []Flag
 	for _, other := range Types() {

@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// order is a sound one of each type.
+// order is a valid order of each type.
 func order(kind string) task.Order {
 	o := task.Order{Type: kind, Project: "/p", To: "codex-cursor", From: "livhana-layer1.1", Priority: "medium", Timeout: 5 * time.Minute}
 	switch kind {
@@ -62,7 +62,8 @@ func TestPathsAreTheProjects(t *testing.T) {
 	}
 }
 
-// A bare name is a file of the project before it is a program, and a path in the project when it is neither.
+// TestTheProgramOfABareName: a bare name is a file of the project if that exists, else a program on the PATH, else a
+// path in the project.
 func TestTheProgramOfABareName(t *testing.T) {
 	dir, bin := t.TempDir(), t.TempDir()
 	for _, file := range []string{filepath.Join(dir, "both"), filepath.Join(bin, "both"), filepath.Join(bin, "tool")} {
@@ -166,7 +167,7 @@ func TestParametersKeepWhatWasWritten(t *testing.T) {
 	}
 }
 
-// Flags override the payload document, parameters override the type's own fields.
+// TestPayloadDocument: flags override the payload document, parameters override the type's own fields.
 func TestPayloadDocument(t *testing.T) {
 	o := order(task.Research)
 	o.Query = ""

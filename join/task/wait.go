@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// The states of a task, in the words of agentstatus.
+// The states of a task, as agentstatus names them.
 const (
 	StatePending = agentstatus.StatePending
 	StateHeld    = agentstatus.StateHeld
@@ -19,61 +19,61 @@ const (
 	StateEnded   = agentstatus.StateEnded
 )
 
-// ErrLimit: the wait is over and the task is not.
+// ErrLimit: the wait ended before the task did.
 var ErrLimit = errors.New("the wait is over; the task goes on")
 
-// BlockedError: a task that the awaited one comes after did not succeed, so that it stays held until somebody releases or
-// cancels it.
+// BlockedError: a task that the awaited task depends on did not succeed, so the awaited task stays held until a user
+// releases or cancels it.
 type BlockedError struct{ By agentstatus.Detail }
 
 func (e *BlockedError) Error() string {
 	return fmt.Sprintf("it comes after task %s, which is %s", Plain(e.By.ID), Standing(e.By))
 }
 
-// AgentError: the agent that is to do the task says that it is in error, which ends the wait (protocol 000, Task
-// Monitoring). The task stays as it is.
+// AgentError: the task's agent reports that it is in error, which ends the wait (protocol 000, Task Monitoring). The
+// task stays as it is.
 type AgentError struct{ Text string }
 
 func (e *AgentError) Error() string { return e.Text }
 
-// Waiter waits for the end of one task. It only looks.
+// Waiter waits for the end of one task. It only reads.
 type Waiter struct {
 	Look func(context.Context) (agentstatus.Detail, error)
-	// Trouble says what is wrong with the agent that is to do it, "" for nothing; inError: the agent itself says that
-	// it is in error. Nil: nobody can tell.
+	// Trouble says what is wrong with the task's agent, "" for nothing. inError: the agent itself reports an error.
+	// Nil: the agent's state is unknown.
 	Trouble func(context.Context, agentstatus.Detail) (text string, inError bool)
-	// Decided reports whether a result that is no success is the last word. Nil: it is, because nobody retries.
+	// Decided reports whether an unsuccessful result is final. Nil: every result is final, because nothing retries.
 	Decided func(context.Context, agentstatus.Detail) bool
-	// Other looks at another task: one that this one comes after. Nil: nobody does.
+	// Other reads a task that this task depends on. Nil: dependencies are not checked.
 	Other func(ctx context.Context, id string) (agentstatus.Detail, error)
-	Hints <-chan struct{} // look again now; may be nil
+	Hints <-chan struct{} // triggers a scan now; may be nil
 	Now   func() time.Time
-	Every time.Duration // between looks without a hint
-	// Limit bounds the whole wait. 0: each run of the task may take the task's own timeout (see TolerantReader); time in
+	Every time.Duration // between scans without a hint
+	// Limit bounds the whole wait. 0: each run of the task may take the task's own timeout (see Patience); time in
 	// which it is held, or waits for its next run, does not count.
 	Limit time.Duration
 	Say   func(News)
 }
 
-// News is what a look has shown. Text is "" when nothing has changed.
+// News is the outcome of a scan. Text is "" when nothing has changed.
 type News struct {
 	Text     string
-	Warning  bool // something is not as it should be
-	Progress bool // a report of the task itself
+	Warning  bool // something is wrong
+	Progress bool // the task's own progress report
 	Detail   agentstatus.Detail
-	Since    time.Time // of the state that it is in
+	Since    time.Time // when the task entered its present state
 	Now      time.Time
 }
 
 const (
-	settle    = 10 * time.Second // how long whoever retries may take to decide, at the longest
-	margin    = 10 * time.Second // for an executor to write a result about its own timeout
-	tolerance = 3 * time.Second  // while files move, a task may seem to be gone
-	enquire   = 5 * time.Second  // between questions about the agent (protocol 000, Task Monitoring)
+	settle    = 10 * time.Second // the longest that a daemon may take to decide about a retry
+	margin    = 10 * time.Second // for an executor to write the result of its own timeout
+	tolerance = 3 * time.Second  // while files are being moved, a task may seem to be gone
+	enquire   = 5 * time.Second  // between checks of the agent (protocol 000, Task Monitoring)
 )
 
-// TolerantReader is how long one run of a task is waited for: its timeout, 300 s when it names none, 3600 s at most, and a
-// margin for the result to be written.
+// Patience is how long to wait for one run of a task: its timeout (300 s when it names none, 3600 s at most) plus a
+// margin for writing the result.
 func Patience(r *agentstatus.Request) time.Duration {
 	seconds := 0.0
 	if r != nil {
@@ -85,7 +85,7 @@ func Patience(r *agentstatus.Request) time.Duration {
 	return time.Duration(min(seconds, MaxTimeout.Seconds())*float64(time.Second)) + margin
 }
 
-// resultWatch is one wait as it goes on.
+// resultWatch is the state of one wait.
 type resultWatch struct {
 	*Waiter
 	begun, seen, since, asked, ended time.Time
@@ -144,7 +144,7 @@ func (v *resultWatch) look(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// blocked reports a task before this one that has failed for good.
+// blocked returns a *BlockedError when a task that this task depends on has failed for good.
 func (v *resultWatch) blocked(ctx context.Context, d agentstatus.Detail) error {
 	if v.Other == nil || d.State != StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldBlocked || d.Request == nil {
 		return nil
@@ -161,7 +161,7 @@ func (v *resultWatch) blocked(ctx context.Context, d agentstatus.Detail) error {
 	return nil
 }
 
-// patienceWith is how long an error is put up with. A name that stands for several tasks will not get better.
+// patienceWith is how long an error is tolerated. An ambiguous task name does not resolve itself, so it fails at once.
 func (v *resultWatch) patienceWith(err error) time.Duration {
 	var ambiguous *agentstatus.AmbiguousError
 	switch {
@@ -173,7 +173,7 @@ func (v *resultWatch) patienceWith(err error) time.Duration {
 	return tolerance
 }
 
-// isOver reports whether the result is the last word.
+// isOver reports whether the result is final.
 func (v *resultWatch) isOver(ctx context.Context, d agentstatus.Detail, now time.Time) bool {
 	if v.ended.IsZero() {
 		v.ended = now
@@ -181,7 +181,8 @@ func (v *resultWatch) isOver(ctx context.Context, d agentstatus.Detail, now time
 	if Succeeded(d) || d.Cancelled || d.Buried || v.Decided == nil {
 		return true
 	}
-	// A client's own `deferred` is no end, and a retry on record is about to take the result away: unless nobody does.
+	// A client's own `deferred` is not an end, and a recorded retry is about to remove the result. Both count as the
+	// end only if settle has passed and Decided confirms that nothing will retry.
 	last := d.Final && (d.Result == nil || d.Result.Status != "deferred")
 	late := now.Sub(v.ended) >= settle
 	return last && late || (last || late) && v.Decided(ctx, d)
@@ -190,7 +191,7 @@ func (v *resultWatch) isOver(ctx context.Context, d agentstatus.Detail, now time
 // Succeeded reports whether the task ended as it should.
 func Succeeded(d agentstatus.Detail) bool { return d.Result != nil && d.Result.Status == "completed" }
 
-// isLate reports whether the wait has lasted long enough.
+// isLate reports whether the wait has reached its limit.
 func (v *resultWatch) isLate(d agentstatus.Detail, now time.Time) bool {
 	if v.Limit > 0 {
 		return now.Sub(v.begun) >= v.Limit
@@ -198,7 +199,8 @@ func (v *resultWatch) isLate(d agentstatus.Detail, now time.Time) bool {
 	return d.State != StateHeld && d.State != StateEnded && now.Sub(v.since) >= Patience(d.Request)
 }
 
-// enquire warns once when the agent that is to do the task cannot. An agent that says that it is in error is an error.
+// enquire warns once when the task's agent cannot do the task. If the agent reports that it is in error, enquire
+// returns an *AgentError.
 func (v *resultWatch) enquire(ctx context.Context, d agentstatus.Detail, now time.Time) error {
 	if v.Trouble == nil || !v.asked.IsZero() && now.Sub(v.asked) < enquire {
 		return nil
@@ -215,7 +217,7 @@ func (v *resultWatch) enquire(ctx context.Context, d agentstatus.Detail, now tim
 	return nil
 }
 
-// tell passes on what is new, a line for each thing.
+// tell reports what has changed, a line for each change.
 func (v *resultWatch) tell(d agentstatus.Detail, now time.Time) {
 	phase := phaseOf(d)
 	news := failedRuns(v.last, d)
@@ -235,7 +237,7 @@ func (v *resultWatch) tell(d agentstatus.Detail, now time.Time) {
 	}
 }
 
-// phaseOf tells one stretch of a task's life from the next one.
+// phaseOf distinguishes the phases of a task's life; a new phase restarts the run's timeout.
 func phaseOf(d agentstatus.Detail) string {
 	phase := fmt.Sprintf("%s %d %v", d.State, len(d.Attempts), d.Abandoned)
 	if d.State == StateHeld && d.Hold != nil {
@@ -244,7 +246,7 @@ func phaseOf(d agentstatus.Detail) string {
 	return phase
 }
 
-// failedRuns says what happened to the runs that were taken back since the last look.
+// failedRuns describes the runs that were taken back since the last scan.
 func failedRuns(was, is agentstatus.Detail) (news []string) {
 	for _, k := range is.Attempts[min(len(was.Attempts), len(is.Attempts)):] {
 		verb := "failed: "
@@ -256,7 +258,7 @@ func failedRuns(was, is agentstatus.Detail) (news []string) {
 	return news
 }
 
-// due says when the next run comes, if one waits.
+// due says when the next run is due, if the task waits for one.
 func due(d agentstatus.Detail, now time.Time) string {
 	if d.State != StateHeld || d.Due.IsZero() {
 		return ""
@@ -264,7 +266,7 @@ func due(d agentstatus.Detail, now time.Time) string {
 	return ", due in " + Span(d.Due.Sub(now))
 }
 
-// howToStart names the command that lets a task start although the machine or its agent is full.
+// howToStart names the command that starts a task although the machine or its agent is full.
 func howToStart(d agentstatus.Detail) string {
 	if d.State != StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldCapacity {
 		return ""
@@ -289,7 +291,7 @@ func progressed(was, is agentstatus.Detail) string {
 	return text
 }
 
-// Standing says in a few words how a task stands.
+// Standing describes a task's state in a few words.
 func Standing(d agentstatus.Detail) string {
 	who := "its agent"
 	if d.Request != nil && d.Request.Target != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// scene is a task whose files change as time goes by.
+// scene is a task whose files change over time.
 type scene struct {
 	steps []step
 	begun time.Time
@@ -41,7 +41,7 @@ func (s *scene) look(context.Context) (agentstatus.Detail, error) {
 	return d, err
 }
 
-// play waits in a bubble of virtual time, and gives what it took.
+// play runs a wait in virtual time (synctest), and returns how long it took.
 func play(t *testing.T, s *scene, change func(*task.Waiter)) (d agentstatus.Detail, took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,8 @@ func TestAWaitTellsEachChangeOnce(t *testing.T) {
 		"12 40 %  2/5  push?[2J", "15 80 %")
 }
 
-// A failure that steward retries is not the end; the second one is, once the daemon has said so.
+// TestARetryIsNotTheEnd: a failure that steward retries is not the end. The second failure is, once the daemon has
+// decided so.
 func TestARetryIsNotTheEnd(t *testing.T) {
 	failed := endedWith("failed")
 	waiting := in(task.StateHeld)
@@ -107,7 +108,7 @@ func TestARetryIsNotTheEnd(t *testing.T) {
 	again, last := in(task.StateRunning), endedWith("failed")
 	again.Attempts, last.Attempts = waiting.Attempts, waiting.Attempts
 	s := &scene{steps: []step{{0, in(task.StateRunning)}, {5 * time.Second, failed}, {6 * time.Second, waiting}, {30 * time.Second, again}, {40 * time.Second, last}}}
-	s.steps[2].d.Due = time.Date(2000, 1, 1, 0, 0, 30, 0, time.UTC) // a bubble begins with the year 2000
+	s.steps[2].d.Due = time.Date(2000, 1, 1, 0, 0, 30, 0, time.UTC) // synctest starts in the year 2000
 	_, took, err := play(t, s, func(w *task.Waiter) {
 		w.Decided = func(_ context.Context, d agentstatus.Detail) bool {
 			return len(d.Attempts) == 1 && time.Since(s.begun) > 42*time.Second
@@ -150,7 +151,7 @@ func TestWhenAnEndIsTheEnd(t *testing.T) {
 	}
 }
 
-// Each run may take its own timeout and ten seconds more; held time does not count.
+// TestHowLongAWaitLasts: each run may take its own timeout plus ten seconds; held time does not count.
 func TestHowLongAWaitLasts(t *testing.T) {
 	held := in(task.StateHeld)
 	for name, c := range map[string]struct {
@@ -209,7 +210,8 @@ func TestTroubleIsToldOnce(t *testing.T) {
 	}
 }
 
-// An agent that says that it is in error ends the wait, also after a warning about something else.
+// TestAnAgentInErrorEndsTheWait: an agent that reports an error ends the wait, even after a warning about something
+// else.
 func TestAnAgentInErrorEndsTheWait(t *testing.T) {
 	s := &scene{steps: []step{{0, in(task.StateRunning)}, {55 * time.Second, endedWith("completed")}}}
 	_, took, err := play(t, s, func(w *task.Waiter) {
@@ -253,7 +255,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// A task that comes after one that failed for good would be waited for in vain.
+// TestATaskBehindAFailedOne: a wait for a task whose dependency failed for good would never end, so it fails.
 func TestATaskBehindAFailedOne(t *testing.T) {
 	held := in(task.StateHeld)
 	held.Hold = &protocol.Hold{Reason: protocol.HoldBlocked}

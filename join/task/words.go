@@ -12,9 +12,9 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// Summary says what came of a task: what its agent says, artifacts, changed files, errors with their place. The lines
-// are plain text. Human is who is asked for decisions; project goes into the commands of the next actions, "" where the
-// reader stands in it anyway.
+// Summary describes a task's outcome in plain text lines: its agent's summary, artifacts, changed files, errors with
+// their place. Human names the person who makes decisions. Project goes into the commands of the next actions; "" when
+// the reader is already in the project.
 func Summary(d agentstatus.Detail, human, project string) []string {
 	r := d.Result
 	if r == nil {
@@ -56,7 +56,7 @@ func Failure(e agentstatus.TaskError) string {
 	return join(text, Plain(e.Message))
 }
 
-// actions offers what the result recommends: each as what it is, and as the command that asks for it.
+// actions lists the recommended next actions, each with the command that submits it.
 func actions(d agentstatus.Detail, human, project string) []string {
 	var lines []string
 	for i, next := range d.Result.Next {
@@ -72,10 +72,10 @@ func actions(d agentstatus.Detail, human, project string) []string {
 	return lines
 }
 
-// Fact is one line of a task's page: a name and what is known.
+// Fact is one line of a task's page: a name and its value.
 type Fact struct{ Name, Text string }
 
-// Facts are all that is known of a task, for people. What is not known is left out.
+// Facts lists everything known about a task, for people. Unknown values are left out.
 func Facts(d agentstatus.Detail, now time.Time) []Fact {
 	var f facts
 	f.request(d.Request)
@@ -133,7 +133,7 @@ func (f *facts) request(r *agentstatus.Request) {
 	}
 }
 
-// What says what a request asks for: its type, and what of its parameters names the matter.
+// What describes what a request asks for: its type and its main parameters.
 func What(r *agentstatus.Request) string {
 	text := func(key string) string {
 		s, _ := r.Payload.Parameters[key].(string)

@@ -64,7 +64,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// What is quoted must come out of a real shell as it went in.
+// TestQuoteSurvivesAShell: a real shell must read a quoted word back unchanged.
 func TestQuoteSurvivesAShell(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {

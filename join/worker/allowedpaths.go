@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// allowedPaths is where the paths of a request may lie: in the project, and beneath the folders that the configuration adds.
+// allowedPaths limits the paths of a request to the project and the folders that the configuration adds.
 type allowedPaths struct {
-	project string   // absolute, as it was given
+	project string   // absolute, links not resolved
 	roots   []string // with all links resolved
 }
 
@@ -28,14 +28,14 @@ func newGround(project string, paths []string) allowedPaths {
 	return g
 }
 
-// The longest path and the longest name in it that systems take, in bytes.
+// The longest path and the longest file name that systems accept, in bytes.
 const (
 	longestPath = 4096
 	longestName = 255
 )
 
-// locate gives the absolute path that a request means: relative ones belong to the project, and ~ is a name like any
-// other. The error says why it may not be used.
+// locate returns the absolute path that a request means. Relative paths are relative to the project; ~ is an ordinary
+// file name. The error says why the path is not allowed.
 func (g allowedPaths) locate(path string) (string, error) {
 	if err := sane(path); err != nil {
 		return "", err
@@ -58,7 +58,7 @@ func (g allowedPaths) locate(path string) (string, error) {
 	return abs, nil
 }
 
-// sane refuses what no honest path looks like.
+// sane refuses paths that no legitimate request contains.
 func sane(path string) error {
 	switch {
 	case path == "":
@@ -78,8 +78,8 @@ func sane(path string) error {
 	return nil
 }
 
-// resolve follows the links of the part that exists. A link that leads nowhere is refused: who follows it later may
-// come to any place.
+// resolve resolves the links of the part of a path that exists. A dangling link is refused: its target may be created
+// later, anywhere.
 func resolve(abs string) (string, error) {
 	real, err := filepath.EvalSymlinks(abs)
 	switch {
@@ -99,7 +99,7 @@ func resolve(abs string) (string, error) {
 	return filepath.Join(real, filepath.Base(abs)), err
 }
 
-// bare takes the path off an error whose sentence names it already.
+// bare strips the path from an error whose message already names the path.
 func bare(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
@@ -108,7 +108,7 @@ func bare(err error) error {
 	return err
 }
 
-// holds reports whether a resolved path lies on the ground.
+// holds reports whether a resolved path is in an allowed folder.
 func (g allowedPaths) holds(real string) bool {
 	for _, root := range g.roots {
 		if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
@@ -118,13 +118,13 @@ func (g allowedPaths) holds(real string) bool {
 	return false
 }
 
-// owns reports the same of any path; what cannot be followed is not ours.
+// owns is holds for an unresolved path; a path that cannot be resolved is not allowed.
 func (g allowedPaths) owns(abs string) bool {
 	real, err := resolve(filepath.Clean(abs))
 	return err == nil && g.holds(real)
 }
 
-// short names a path as people in the project do.
+// short returns a path relative to the project, if it is in the project.
 func (g allowedPaths) short(abs string) string {
 	if rel, err := filepath.Rel(g.project, abs); err == nil && filepath.IsLocal(rel) {
 		return rel
@@ -132,7 +132,7 @@ func (g allowedPaths) short(abs string) string {
 	return abs
 }
 
-// line makes one line of a text, of at most n bytes, without what a terminal would obey.
+// line reduces a text to one line of at most n bytes, without terminal control characters.
 func line(text string, n int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// beat writes the heartbeat when it is due: regularly, and at each change.
+// beat writes the heartbeat when it is due: at intervals, and at each change.
 func (w *Worker) beat(now time.Time) {
 	if now.Before(w.beatAt) {
 		return
@@ -30,15 +30,15 @@ func (w *Worker) beat(now time.Time) {
 	w.calm("beat")
 }
 
-// free is what the worker says of its own capacity (protocol 000: current_capacity). How full the machine is, is for
-// others to judge. Even with all hands full it is not used to more than the usual threshold of 0.8: the gate must not shut
-// for the task that comes next.
+// free is the worker's own capacity (protocol 000: current_capacity); the load of the machine is not its concern. Even
+// with all jobs in use it reports at most 0.8 as used, the usual threshold: otherwise the gate would refuse the next
+// task.
 func (w *Worker) free() float64 {
 	used := 0.8 * float64(len(w.jobs)) / float64(w.o.Jobs)
 	return math.Round((1-used)*1000) / 1000
 }
 
-// heed stops what was cancelled.
+// heed stops the jobs whose task was cancelled or whose claim is gone.
 func (w *Worker) heed() {
 	for _, j := range w.jobs {
 		if j.result != nil || j.halted() != haltNone {
@@ -54,7 +54,7 @@ func (w *Worker) heed() {
 	}
 }
 
-// report keeps the progress files of the tasks that ask for it.
+// report updates the progress files of the tasks that request progress.
 func (w *Worker) report(ctx context.Context, now time.Time) {
 	for _, j := range w.inHand() {
 		if j.result != nil || j.reportAt.IsZero() || now.Before(j.reportAt) {
@@ -77,10 +77,11 @@ func (w *Worker) report(ctx context.Context, now time.Time) {
 	}
 }
 
-// progress is what is to be told of a job. What the command itself reported last stays, with a new time; a report of
-// its own that is not an interval old is left alone, for as long as wait.
+// progress is the next progress of a job. The command's own last report is repeated with a new time. While that report
+// is younger than an interval, it is left alone for the time wait.
 func (w *Worker) progress(ctx context.Context, j *job, first bool, every time.Duration, now time.Time) (p agentstatus.TaskProgress, wait time.Duration) {
-	p = agentstatus.TaskProgress{Step: fmt.Sprintf("running %s, %s", j.plan.name, span(now.Sub(j.began))), Total: 1} // the command is the one step
+	// Total 1: the command is the only step.
+	p = agentstatus.TaskProgress{Step: fmt.Sprintf("running %s, %s", j.plan.name, span(now.Sub(j.began))), Total: 1}
 	if !first {
 		d, err := w.o.Client.Task(ctx, j.task.TaskID, now)
 		ofThisRun := err == nil && d.Progress != nil && !d.Progress.At.Before(j.began.Truncate(time.Second))
@@ -89,7 +90,7 @@ func (w *Worker) progress(ctx context.Context, j *job, first bool, every time.Du
 				return p, every - age
 			}
 			p = *d.Progress
-			j.said.At = now.UTC().Truncate(time.Second) // as it will stand in the file
+			j.said.At = now.UTC().Truncate(time.Second) // the file holds whole seconds
 			p.At = time.Time{}
 			return p, 0
 		}
@@ -98,7 +99,7 @@ func (w *Worker) progress(ctx context.Context, j *job, first bool, every time.Du
 	return p, 0
 }
 
-// collect ends what workers that died have left running, and concludes their tasks where no daemon does.
+// collect ends what dead workers have left running. It concludes their tasks if no daemon does.
 func (w *Worker) collect(ctx context.Context, now time.Time) {
 	if w.stopping {
 		return
@@ -120,7 +121,7 @@ func (w *Worker) collect(ctx context.Context, now time.Time) {
 	}
 }
 
-// bury ends what still runs of a dead worker's task. Then its claim goes, or it is concluded.
+// bury ends what still runs of a dead worker's task. Then it removes the claim of an ended task, or concludes the task.
 func (w *Worker) bury(ctx context.Context, k agentstatus.Claim, conclude bool) {
 	ended, left := 0, 0
 	if k.Mark != "" {

@@ -64,7 +64,7 @@ func TestAFailedValidationIsFatal(t *testing.T) {
 	}
 }
 
-// judge gives the result of a research command that printed this and ended so.
+// judge returns the result of a research command with this output and exit code.
 func judge(t *testing.T, stdout string, code int) agentstatus.Result {
 	t.Helper()
 	a := attempt{plan: plan{kind: typeResearch, name: "research", dir: "/p", capture: true, reports: true}, output: 1 << 20,

@@ -14,13 +14,13 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// How soon a result that could not be written is tried again.
+// Delays before another attempt to write a result: the first, and the longest.
 const (
 	saveSoon = 250 * time.Millisecond
 	saveSlow = 15 * time.Second
 )
 
-// conclude gives a job its result. It stays in hand until the result is written.
+// conclude sets the result of a job. The job stays in hand until the result is written.
 func (w *Worker) conclude(j *job, r agentstatus.Result) {
 	r.TaskID, r.Source, r.Mark, r.Completed = j.task.TaskID, w.o.Agent, j.mark, w.o.Now().UTC()
 	r.Status = cmp.Or(r.Status, statusFailed)
@@ -31,7 +31,7 @@ func (w *Worker) conclude(j *job, r agentstatus.Result) {
 	if r.Body.Metrics == nil {
 		r.Body.Metrics = map[string]any{}
 	}
-	r.Body.Artifacts = append([]string{}, r.Body.Artifacts...) // the document wants lists, empty ones too
+	r.Body.Artifacts = append([]string{}, r.Body.Artifacts...) // the document requires lists, even empty
 	r.Body.Modified = append([]string{}, r.Body.Modified...)
 	r.Errors = append([]agentstatus.TaskError{}, r.Errors...)
 	r.Next = append([]agentstatus.NextAction{}, r.Next...)
@@ -40,8 +40,8 @@ func (w *Worker) conclude(j *job, r agentstatus.Result) {
 	w.look = true
 }
 
-// deliver writes the results that are due. One that cannot be written stays, with its claim: nobody else runs the task,
-// and nothing is lost while this worker lives.
+// deliver writes the results that are due. A result that cannot be written stays, and so does its claim: no other
+// worker runs the task, and nothing is lost while this worker lives.
 func (w *Worker) deliver(ctx context.Context, now time.Time) {
 	for _, j := range w.inHand() {
 		if j.result == nil || now.Before(j.saveAt) {
@@ -81,7 +81,7 @@ func (w *Worker) saved(j *job, now time.Time) {
 	w.diskFull, w.trouble, w.beatAt, w.look = false, "", now, true
 }
 
-// unsaved puts off a result, or, when the worker has to end, says that it is lost.
+// unsaved postpones a result. When the worker's time to stop is up, it logs the result as lost.
 func (w *Worker) unsaved(j *job, err error, now time.Time) {
 	j.tries++
 	w.fret("write the result of "+j.name, err)
@@ -103,15 +103,16 @@ func (w *Worker) unsaved(j *job, err error, now time.Time) {
 	}
 }
 
-// ofMachine reports whether an error is of the machine, and may pass.
+// ofMachine reports whether an error comes from the machine, and may pass.
 func ofMachine(err error) bool {
 	return errors.As(err, new(syscall.Errno)) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)
 }
 
-// roomFor bounds a result, in bytes: beyond 1 MiB no reader of ours takes it.
+// roomFor bounds a result, in bytes: steward's readers refuse a result above 1 MiB.
 const roomFor = 900 << 10
 
-// fit shortens what may be long until the result has room: control characters take six bytes each in JSON.
+// fit shortens the output, then drops the metrics, until the result has room. Control characters take six bytes each in
+// JSON.
 func fit(r *agentstatus.Result) {
 	for range 12 {
 		doc, err := jsonfile.Encode(*r)
@@ -133,7 +134,7 @@ func lastHalf(text string) string {
 	return "[…]" + strings.ToValidUTF8(text[len(text)/2:], "")
 }
 
-// unwritable takes the place of a result that no file can hold.
+// unwritable replaces a result that cannot be written to a file.
 func unwritable(j *job, err error) agentstatus.Result {
 	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError,
 		Message: line(j.plan.name+" is over ("+j.result.Status+"), but its result cannot be written: "+err.Error(), longestMessage)}

@@ -5,28 +5,29 @@ import (
 	"strings"
 )
 
-// usualPath serves a worker that was started without a PATH.
+// usualPath is the PATH for commands of a worker that was started without one.
 const usualPath = "/usr/local/bin:/usr/bin:/bin"
 
-// ours are the variables by which a steward inside a task finds the same configuration and daemon.
+// ours are the variables through which a steward inside a task finds the same configuration and daemon.
 var ours = []string{"STEWARD_CONFIG", "STEWARD_SOCKET", "STEWARD_STATE_DIR"}
 
-// temporaries are the variables for the folder of temporary files: each run has its own.
+// temporaries are the variables that name the temporary folder: each run has its own folder.
 var temporaries = []string{"TMPDIR", "TMP", "TEMP"}
 
-// neverOurs would let a command speak to the service manager in our name.
+// neverOurs reports variables that a command must not inherit. Some would let it talk to the service manager as the
+// worker.
 func neverOurs(name string) bool {
 	return name == "NOTIFY_SOCKET" || strings.HasPrefix(name, "WATCHDOG_") || strings.HasPrefix(name, "LISTEN_") || slices.Contains(temporaries, name)
 }
 
-// leadsOut would show a confined command the way to the services of the user's session, which write and start what they
-// are asked to, unconfined.
+// leadsOut reports variables through which a confined command would find the services of the user's session. Those
+// write files and start programs on request, unconfined.
 func leadsOut(name string) bool {
 	return name == "XDG_RUNTIME_DIR" || name == "DBUS_SESSION_BUS_ADDRESS"
 }
 
-// environment is what a command sees: of the worker's own variables those that are allowed by name (* at the end stands
-// for anything), and what is said of the task.
+// environment is the environment of a command: the worker's own variables that are allowed by name (a trailing *
+// matches anything), and the variables of the task.
 func environment(own, allowed, task []string, confined bool) []string {
 	var list []string
 	path := false

@@ -98,7 +98,8 @@ mkdir "$TMPDIR/closed" && echo x > "$TMPDIR/closed/file" && ln -s "$PWD" "$TMPDI
 	}
 }
 
-// What a confined command cannot write itself it shall not find others to write for it by mere inheritance.
+// TestConfinedCommandsDoNotInheritTheWayOut: a confined command must not inherit the addresses of services that could
+// write on its behalf.
 func TestConfinedCommandsDoNotInheritTheWayOut(t *testing.T) {
 	own := []string{"PATH=/bin", "XDG_RUNTIME_DIR=/run/user/1", "DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1/bus", "XDG_DATA_HOME=/data", "STEWARD_SOCKET=/s", "STEWARD_RUN=other", "STEWARD_TASK_ID=other"}
 	allowed := []string{"PATH", "XDG_*", "DBUS_SESSION_BUS_ADDRESS", "STEWARD_*"}
@@ -161,7 +162,7 @@ func TestErrorsByCode(t *testing.T) {
 
 func TestTheSmallerLimitStopsTheWholeTree(t *testing.T) {
 	s := newSite(t)
-	// It ignores the request to end, and so does what it starts in another session.
+	// The script ignores SIGTERM, and so does its child in another session.
 	script := s.script("stubborn.sh", `trap '' TERM
 setsid sh -c 'trap "" TERM; echo $$ > child; while :; do sleep 1; done' &
 while :; do sleep 1; done`)
@@ -175,7 +176,7 @@ while :; do sleep 1; done`)
 	s.gone("child")
 }
 
-// gone fails unless the process whose number a file holds has ended.
+// gone fails unless the process whose PID is in the file has ended.
 func (s *site) gone(file string) {
 	s.t.Helper()
 	pid := strings.TrimSpace(s.read(file))

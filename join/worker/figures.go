@@ -14,7 +14,7 @@ type machine struct {
 	memory uint64 // bytes
 }
 
-// measure adds what the run took to its result (protocol 000: capacity_used, result.metrics).
+// measure adds what the run consumed to its result (protocol 000: capacity_used, result.metrics).
 func (m machine) measure(e *run.Ended, p *plan, r *agentstatus.Result) {
 	wall := max(e.End.Sub(e.Start), 0)
 	cpu := e.User + e.System
@@ -38,7 +38,7 @@ func (m machine) measure(e *run.Ended, p *plan, r *agentstatus.Result) {
 	}
 }
 
-// used is the share of the machine that the run took: of its processors or of its memory, whichever is larger.
+// used is the share of the machine that the run took: the larger of its share of the processors and of the memory.
 func (m machine) used(wall, cpu time.Duration, rss int64) float64 {
 	var share float64
 	if wall > 0 && m.cores > 0 {
@@ -50,5 +50,5 @@ func (m machine) used(wall, cpu time.Duration, rss int64) float64 {
 	return math.Round(min(max(share, 0), 1)*1000) / 1000
 }
 
-// seconds keeps milliseconds.
+// seconds rounds to milliseconds.
 func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }

@@ -15,10 +15,10 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// hashed is up to which size, in bytes, a file's content is compared; beyond it size and time must do.
+// hashed is the largest file, in bytes, whose content is compared. Larger files are compared by size and time.
 const hashed = 64 << 20
 
-// state is what a path held at one moment.
+// state is the state of a path at one moment.
 type state struct {
 	there bool
 	mode  os.FileMode
@@ -27,7 +27,7 @@ type state struct {
 	sum   [sha256.Size]byte
 }
 
-// changed reports whether the content is another one.
+// changed reports whether the content differs.
 func (s state) changed(now state) bool {
 	if s.mode.IsRegular() && now.mode.IsRegular() && s.size == now.size && s.size <= hashed {
 		return s.sum != now.sum
@@ -35,7 +35,7 @@ func (s state) changed(now state) bool {
 	return s.there != now.there || s.mode.Type() != now.mode.Type() || s.size != now.size || !s.time.Equal(now.time)
 }
 
-// stateOf looks at a path. Only plain files are opened: a FIFO would never answer.
+// stateOf reads the state of a path. Only plain files are opened: reading a FIFO would block.
 func stateOf(path string) state {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode()&os.ModeSymlink != 0 {
@@ -60,7 +60,8 @@ func stateOf(path string) state {
 	return s
 }
 
-// picture is what the paths that a request names, and the files below its working folder, held before the command ran.
+// picture is the state, before the command runs, of the paths that a request names and of the files below its working
+// folder.
 type picture struct {
 	named  map[string]state
 	listed map[string]stamp // nil: too many to list
@@ -76,20 +77,21 @@ func (p *plan) picture() picture {
 	return before
 }
 
-// stamp is what a listing compares of a file.
+// stamp is what a listing records of a file.
 type stamp struct {
 	size int64
 	time time.Time
 }
 
-// A folder with more entries than mostListed is not compared, and a result names at most mostChanged files of a listing:
-// beyond either, a result names only what the request named or the command itself reported.
+// A folder with more entries than mostListed is not compared, and a result names at most mostChanged files of a
+// listing. Above either limit a result names only the files that the request named or the command itself reported.
 const (
 	mostListed  = 4000
 	mostChanged = 500
 )
 
-// list gives the plain files below a folder, without those of git, node_modules and the protocol; nil: too many.
+// list returns the plain files below a folder, except those of git, node_modules and the protocol; nil: too many, or
+// the folder cannot be read.
 func list(dir string) map[string]stamp {
 	files, entries := map[string]stamp{}, 0
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -97,7 +99,7 @@ func list(dir string) map[string]stamp {
 			if path == dir {
 				return err
 			}
-			return nil // it went meanwhile, or cannot be read
+			return nil // removed meanwhile, or unreadable
 		}
 		if entries++; entries > mostListed {
 			return errors.ErrUnsupported
@@ -117,7 +119,7 @@ func list(dir string) map[string]stamp {
 	return files
 }
 
-// found adds the files of the listing that the command has made or changed.
+// found adds the listed files that the command has created or changed.
 func (before picture) found(p *plan, r *agentstatus.Result) {
 	if before.listed == nil {
 		return
@@ -140,7 +142,7 @@ func (before picture) found(p *plan, r *agentstatus.Result) {
 	}
 }
 
-// compare adds to a result what the command has made and changed, beside what it reports itself.
+// compare adds the files that the command has created or changed to those that it reports itself.
 func (before picture) compare(p *plan, r *agentstatus.Result) {
 	for _, path := range p.artifacts {
 		now := stateOf(path)

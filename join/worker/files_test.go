@@ -9,7 +9,8 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// A result names the files that the command has made and changed, whether or not the request named them.
+// TestResultNamesWhatTheCommandWrote: a result names the files that the command has created and changed, whether or not
+// the request named them.
 func TestResultNamesWhatTheCommandWrote(t *testing.T) {
 	s := newSite(t)
 	s.write("old.txt", "before\n", 0o644)
@@ -22,7 +23,7 @@ func TestResultNamesWhatTheCommandWrote(t *testing.T) {
 	if want := []string{filepath.Join(s.dir, "old.txt")}; !slices.Equal(r.Body.Modified, want) {
 		t.Errorf("modified %q, want %q", r.Body.Modified, want)
 	}
-	// Beyond the bound only what the request names is told.
+	// Above mostChanged the result names only the files that the request names.
 	script = s.script("many.sh", fmt.Sprintf("i=0; while [ $i -lt %d ]; do : > many$i; i=$((i+1)); done; echo z > named.txt", mostChanged+1))
 	r = s.run(request(typeExecute, execute(script), func(r *agentstatus.Request) { r.Payload.Artifacts = []string{"named.txt"} }))
 	if want := []string{filepath.Join(s.dir, "named.txt")}; !slices.Equal(r.Body.Artifacts, want) {

@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// job is one task in hand. The goroutine of the worker has it, but for what the lock guards.
+// job is one task in hand. The worker's goroutine owns it, except the fields that mu guards.
 type job struct {
 	task  agentstatus.Work
 	plan  plan
@@ -23,10 +23,10 @@ type job struct {
 	name  string // for messages
 	began time.Time
 
-	said     agentstatus.TaskProgress // what was last written into the progress file by us
-	reportAt time.Time                // zero: no progress is asked for
+	said     agentstatus.TaskProgress // the progress that this worker wrote last
+	reportAt time.Time                // zero: no progress is requested
 
-	result *agentstatus.Result // the run is over
+	result *agentstatus.Result // set when the run is over
 	saveAt time.Time
 	tries  int
 
@@ -35,7 +35,7 @@ type job struct {
 	running *run.Running
 }
 
-// halt asks the run to end. The first reason counts.
+// halt asks the run to end. Only the first reason counts.
 func (j *job) halt(why halt) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -54,7 +54,7 @@ func (j *job) halted() halt {
 	return j.why
 }
 
-// runs keeps the run, so that it can be asked to end; perhaps it was already.
+// runs stores the run so that halt can stop it. If halt was already called, runs stops it at once.
 func (j *job) runs(r *run.Running) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -64,7 +64,7 @@ func (j *job) runs(r *run.Running) {
 	}
 }
 
-// launch starts the goroutine of a task that was claimed.
+// launch starts the goroutine of a claimed task.
 func (w *Worker) launch(ctx context.Context, j *job, now time.Time) {
 	if c := j.task.Coordination; c.Progress {
 		j.reportAt = now
@@ -80,11 +80,11 @@ func (w *Worker) launch(ctx context.Context, j *job, now time.Time) {
 	go w.perform(ctx, j, spec)
 }
 
-// leastKept is how much of an output is kept to find out why a command failed, in bytes, however little of it is to
-// stand in the result.
+// leastKept is the least output, in bytes, that is kept to find out why a command failed, even if less of it goes into
+// the result.
 const leastKept = 16 << 10
 
-// spec is the command with its bounds.
+// spec is the command with its limits.
 func (w *Worker) spec(j *job, log string) run.Spec {
 	about := []string{"STEWARD_TASK_ID=" + j.task.TaskID, "STEWARD_PROJECT=" + w.o.Project, "STEWARD_TASK_TYPE=" + j.plan.kind,
 		"STEWARD_REQUEST=" + requestFile(w.o.Project, j.task.TaskID)}
@@ -99,7 +99,7 @@ func (w *Worker) spec(j *job, log string) run.Spec {
 	return s
 }
 
-// perform runs the command, in a goroutine of its own.
+// perform runs the command in its own goroutine.
 func (w *Worker) perform(ctx context.Context, j *job, s run.Spec) {
 	if err := w.endOlder(ctx, j.task.TaskID); err != nil {
 		w.events <- func() { w.conclude(j, stillRunning(j, err)) }
@@ -123,7 +123,7 @@ func (w *Worker) perform(ctx context.Context, j *job, s run.Spec) {
 	w.events <- func() { w.conclude(j, r) }
 }
 
-// execute starts the command and waits for its end. It has a folder for temporary files of its own.
+// execute runs the command with its own temporary folder, and waits for its end.
 func (w *Worker) execute(ctx context.Context, j *job, s run.Spec) run.Ended {
 	begin := w.o.Now()
 	failed := func(fault string, err error) run.Ended {
@@ -166,14 +166,15 @@ func faultOf(err error) string {
 	return run.Other
 }
 
-// attach puts the process that runs the command on the claim: should the worker die, its end is the end of the run.
+// attach records the process that runs the command in the claim. If the worker dies, the end of that process is the end
+// of the run.
 func (w *Worker) attach(ctx context.Context, j *job, shim proc.Identity) {
 	if err := w.o.Client.Attach(ctx, j.task.TaskID, protocol.Identity(shim), w.o.Now()); err != nil {
 		w.fret("note who runs the task", err)
 	}
 }
 
-// giveBack returns a task of which nothing was run.
+// giveBack returns a task whose command was not started.
 func (w *Worker) giveBack(ctx context.Context, j *job, why halt) {
 	if why != haltStopping {
 		w.conclude(j, stopped(j, why))
@@ -189,7 +190,7 @@ func (w *Worker) giveBack(ctx context.Context, j *job, why halt) {
 	delete(w.jobs, j.task.TaskID)
 }
 
-// stopped is the result of a task that was ended before its command began.
+// stopped is the result of a task that was halted before its command started.
 func stopped(j *job, why halt) agentstatus.Result {
 	a := attempt{plan: j.plan, asked: why}
 	e := a.halted()
@@ -202,11 +203,12 @@ func stillRunning(j *job, err error) agentstatus.Result {
 	return agentstatus.Result{Status: statusFailed, Errors: []agentstatus.TaskError{e}, Body: agentstatus.ResultBody{Summary: e.Message}}
 }
 
-// endOlder ends what is left of older runs of the task: the processes that bear its mark and the project's.
+// endOlder ends what is left of older runs of the task: the processes that carry the marks of both the task and the
+// project.
 func (w *Worker) endOlder(ctx context.Context, id string) error {
 	mark := "STEWARD_TASK_ID=" + id
 	if slices.Contains(w.o.Environ, mark) {
-		return nil // this worker runs inside the task: what bears the mark are its own parents
+		return nil // this worker runs inside the task: the processes with the mark are its own parents
 	}
 	ofTask, err := proc.Marked("STEWARD_TASK_ID", id)
 	if errors.Is(err, errors.ErrUnsupported) || err == nil && len(ofTask) == 0 {

@@ -72,7 +72,7 @@ func TestTheGate(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked[task]++
-		load += 0.001 // the figure in the words changes, the reason does not
+		load += 0.001 // the figure in the reason changes, the reason does not
 		return load < *throttle, fmt.Sprintf("memory is %.3f full", load), 20 * time.Millisecond
 	}
 	stop := s.background(func(o *Options) { o.Gate, o.Poll = gate, time.Hour })
@@ -91,7 +91,7 @@ func TestTheGate(t *testing.T) {
 	stop()
 }
 
-// heartbeat is the worker's, as any reader finds it.
+// heartbeat reads the worker's heartbeat as any reader would.
 func (s *site) heartbeat() (status string, tasks []string, health map[string]any) {
 	var doc struct {
 		Status string
@@ -191,7 +191,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// child starts a process that sleeps, with this environment added.
+// child starts a sleeping process with these additional variables.
 func child(t *testing.T, env ...string) (proc.Identity, *exec.Cmd) {
 	t.Helper()
 	c := exec.Command("sleep", "1000")

@@ -18,7 +18,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// TestMain lets this test binary stand in for steward's hidden command.
+// TestMain lets the test binary replace steward's hidden command.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "run-task" {
 		if err := run.Shim(os.Stdin, os.Stdout, time.Now); err != nil {
@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 
 const agent = "codex-cursor"
 
-// patience is for a machine under load: nothing is faster for it.
+// patience allows for a loaded machine; no test waits that long to pass.
 const patience = 60 * time.Second
 
-// site is a project with a client of its own beside the worker's.
+// site is a project with its own client besides the worker's.
 type site struct {
 	t      *testing.T
 	dir    string
@@ -43,7 +43,7 @@ type site struct {
 	said   *lines
 }
 
-// lines collects what a worker says.
+// lines collects the worker's messages.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -81,7 +81,7 @@ func siteAt(t *testing.T, dir string) *site {
 	return s
 }
 
-// connect makes a client as the program does.
+// connect creates a client as the program does.
 func (s *site) connect() *agentstatus.Client {
 	guard := func(ctx context.Context, _ *jsonfile.Root) (func(), error) {
 		lock, err := platform.LockWait(ctx, filepath.Join(agentstatus.OwnDir(s.dir), "guard.lock"))
@@ -111,10 +111,10 @@ func (s *site) read(name string) string {
 	return string(data)
 }
 
-// script writes a shell script into the project.
+// script writes a shell script to the project.
 func (s *site) script(name, body string) string { return s.write(name, "#!/bin/sh\n"+body+"\n", 0o755) }
 
-// request is a request with the given parameters; edits change it.
+// request returns a request with the given parameters; edits change it.
 func request(kind string, parameters map[string]any, edits ...func(*agentstatus.Request)) agentstatus.Request {
 	r := agentstatus.Request{TaskID: agentstatus.NewTaskID(), Type: kind, Priority: "medium", Source: "livhana-layer1.1", Target: agent,
 		Created: time.Now(), Timeout: 300, Context: agentstatus.RequestContext{Directive: "do it", Session: agentstatus.NewTaskID(), Related: []string{}},
@@ -125,7 +125,7 @@ func request(kind string, parameters map[string]any, edits ...func(*agentstatus.
 	return r
 }
 
-// submit puts a request into the project as any orchestrator would, right or wrong.
+// submit writes a request to the project as any orchestrator would, valid or not.
 func (s *site) submit(r agentstatus.Request) string {
 	s.t.Helper()
 	if _, err := s.client.Submit(s.t.Context(), r, time.Now()); err != nil {
@@ -134,7 +134,7 @@ func (s *site) submit(r agentstatus.Request) string {
 	return r.TaskID
 }
 
-// raw puts a request document into the project that Submit would refuse.
+// raw writes a request document to the project that Submit would refuse.
 func (s *site) raw(id, doc string) string {
 	return s.write("tmp/agent_status/codex_tasks/task_"+id+".request.json", doc, 0o644)
 }
@@ -161,7 +161,7 @@ func (s *site) options(edits ...func(*Options)) Options {
 	return o
 }
 
-// drain runs a worker until nothing is left.
+// drain runs a worker until no task is left.
 func (s *site) drain(edits ...func(*Options)) Tally {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -201,7 +201,7 @@ func (s *site) background(edits ...func(*Options)) (stop func() Tally) {
 	return stop
 }
 
-// detail is what the files say of a task.
+// detail reads the task's detail from its files.
 func (s *site) detail(id string) agentstatus.Detail {
 	s.t.Helper()
 	d, err := s.client.Task(s.t.Context(), id, time.Now())
@@ -211,7 +211,7 @@ func (s *site) detail(id string) agentstatus.Detail {
 	return d
 }
 
-// result is the task's result; it must be there.
+// result returns the task's result, which must exist.
 func (s *site) result(id string) agentstatus.Result {
 	s.t.Helper()
 	d := s.detail(id)
@@ -221,7 +221,7 @@ func (s *site) result(id string) agentstatus.Result {
 	return *d.Result
 }
 
-// run submits one request, works it off, and gives the result.
+// run submits one request, runs it, and returns the result.
 func (s *site) run(r agentstatus.Request, edits ...func(*Options)) agentstatus.Result {
 	s.t.Helper()
 	id := s.submit(r)
@@ -229,7 +229,7 @@ func (s *site) run(r agentstatus.Request, edits ...func(*Options)) agentstatus.R
 	return s.result(id)
 }
 
-// await waits until ok, or fails.
+// await polls until ok, or fails.
 func (s *site) await(what string, ok func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -247,7 +247,7 @@ func execute(script string, args ...string) map[string]any {
 	return map[string]any{"script_path": script, "args": list}
 }
 
-// theError is the only error of a result.
+// theError returns the only error of a result.
 func theError(t *testing.T, r agentstatus.Result, status, code string) agentstatus.TaskError {
 	t.Helper()
 	if r.Status != status || len(r.Errors) != 1 || r.Errors[0].Code != code || r.Body.Success {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// openPlain opens a file that may have become a FIFO since it was looked at: that must not hold anybody up.
+// openPlain opens a file that may have become a FIFO since the check; O_NONBLOCK keeps the open from blocking.
 func openPlain(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// The words of protocol 000: Task Result Schema, Error Codes.
+// Statuses, severities and codes of protocol 000 (Task Result Schema, Error Codes).
 const (
 	statusCompleted = "completed"
 	statusFailed    = "failed"
@@ -30,7 +30,7 @@ const (
 	codeConflict   = "GIT_CONFLICT"
 )
 
-// Codes beyond the document's table.
+// Codes that the document does not define.
 const (
 	codeInvalid      = "INVALID_REQUEST"
 	codeUnconfigured = "COMMAND_NOT_CONFIGURED"
@@ -60,16 +60,16 @@ const (
 // faultBroken is the Fault of a run whose shim ended without a report.
 const faultBroken = "broken"
 
-// attempt is what there is to judge when a command is over.
+// attempt is a finished run with everything needed to judge it.
 type attempt struct {
 	plan   plan
 	ended  run.Ended
 	asked  halt
 	ground allowedPaths
-	output int // bytes of each stream that may stand in the result
+	output int // bytes of each stream that may go into the result
 }
 
-// result says what came of it. What files say is added by others.
+// result is the result of the run, without the changed files and the measurements.
 func (a *attempt) result() agentstatus.Result {
 	r := agentstatus.Result{Status: statusFailed, Body: agentstatus.ResultBody{Metrics: map[string]any{}}}
 	e := &a.ended
@@ -102,7 +102,8 @@ func (a *attempt) result() agentstatus.Result {
 	return r
 }
 
-// kept is as much of an output as may stand in the result. What Keep was for has its head and tail already.
+// kept is the part of an output that goes into the result. With output >= leastKept the run has already cut the text to
+// output (Spec.Keep).
 func (a *attempt) kept(text string) string {
 	if a.output >= leastKept || len(text) <= a.output {
 		return text
@@ -110,7 +111,7 @@ func (a *attempt) kept(text string) string {
 	return strings.ToValidUTF8(text[len(text)-a.output:], "")
 }
 
-// halted tells of a run that was asked to end.
+// halted is the error of a run that was asked to end.
 func (a *attempt) halted() agentstatus.TaskError {
 	switch a.asked {
 	case haltDisowned:
@@ -163,7 +164,7 @@ func (a *attempt) fault() agentstatus.TaskError {
 	return e
 }
 
-// failure finds the code for a command that failed by itself.
+// failure is the error of a command that failed by itself.
 func (a *attempt) failure() agentstatus.TaskError {
 	out, err := tail(a.ended.Stdout.Text), tail(a.ended.Stderr.Text)
 	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError, Message: a.ending()}
@@ -193,7 +194,7 @@ func (a *attempt) failure() agentstatus.TaskError {
 	return e
 }
 
-// ending says how the command ended, with its last words when they may be kept.
+// ending says how the command ended, with its last line of output if capture is on.
 func (a *attempt) ending() string {
 	e := &a.ended
 	words := fmt.Sprintf("%s ended with exit code %d", a.plan.name, e.Code)
@@ -213,7 +214,7 @@ func (a *attempt) ending() string {
 	return line(words, longestMessage)
 }
 
-// summary is one sentence for people.
+// summary describes the outcome in one sentence.
 func (a *attempt) summary(r agentstatus.Result) string {
 	e := &a.ended
 	var words string
@@ -231,7 +232,7 @@ func (a *attempt) summary(r agentstatus.Result) string {
 	return line(words, longestSummary)
 }
 
-// span writes a length of time for people.
+// span formats a duration for people.
 func span(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:

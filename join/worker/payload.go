@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// parameters reads a request's payload.parameters strictly: what is run must be what was meant. The first field that
-// cannot be used stays in problem.
+// parameters reads a request's payload.parameters strictly: steward must run exactly what was requested. problem holds
+// the first field that cannot be used.
 type parameters struct {
 	fields  map[string]any
 	problem string
@@ -70,7 +70,7 @@ func (p *parameters) flag(key string, otherwise bool) bool {
 	return b
 }
 
-// seconds is 0 when the field is absent.
+// seconds returns 0 when the field is absent.
 func (p *parameters) seconds(key string) time.Duration {
 	v, there := p.fields[key]
 	if !there || v == nil {
@@ -88,7 +88,7 @@ func (p *parameters) seconds(key string) time.Duration {
 	return duration(n)
 }
 
-// duration turns seconds into a length of time; what is longer than some years is that.
+// duration converts seconds, capped at 1e9 s (some 30 years).
 func duration(seconds float64) time.Duration {
 	return time.Duration(min(seconds, 1e9) * float64(time.Second))
 }

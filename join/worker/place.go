@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// finder finds where in the project an error is, by what programs print about it.
+// finder finds the file and line of an error in the messages that programs print.
 type finder struct {
-	dirs []string // relative names belong to the first in which they are found
+	dirs []string // searched in this order for relative names
 	owns func(abs string) bool
 }
 
-// The forms in which files and lines are named.
+// The formats in which programs print files and lines.
 var (
 	pythonFrame = lazily(`^\s*File "([^"]+)", line (\d+)`)
 	nodeFrame   = lazily(`^\s+at (?:.*\()?(?:file://)?(/[^():]+|[A-Za-z]:[^():]+):(\d+):\d+\)?\s*$`)
@@ -24,11 +24,11 @@ var (
 	plainPlace  = lazily(`^\s*(?:E\s+)?((?:[A-Za-z]:)?[^:\s][^:]*):(\d+)(?::\d+)?(?:[:\s]|$)`)
 )
 
-// looked bounds how many lines are read and how many files are asked for.
+// looked bounds the number of lines that are read.
 const looked = 400
 
-// place gives the file and line that an output points at. A traceback names its cause last, everything else first. Only
-// files that exist, and lie where this task may work, count.
+// place returns the file and line that an output points at. A traceback names its cause last, every other format first.
+// Only existing files in the allowed folders count.
 func (f finder) place(text string) (file string, at int, ok bool) {
 	lines := strings.Split(text, "\n")
 	if len(lines) > looked {
@@ -51,7 +51,7 @@ func (f finder) place(text string) (file string, at int, ok bool) {
 	return "", 0, false
 }
 
-// foreign reports code that others wrote.
+// foreign reports whether a file is third-party code.
 func foreign(file string) bool {
 	for _, dir := range []string{"node_modules", "site-packages", "dist-packages"} {
 		if strings.Contains(filepath.ToSlash(file), "/"+dir+"/") {
@@ -77,7 +77,7 @@ func (f finder) match(re *regexp.Regexp, text string) (string, int, bool) {
 	return file, at, ok
 }
 
-// file gives the absolute path of a file that an output names.
+// file returns the absolute path of a file that an output names.
 func (f finder) file(name string) (string, bool) {
 	name = strings.TrimSpace(name)
 	if sane(name) != nil {

@@ -18,24 +18,24 @@ const (
 	typeDeploy   = "deploy"
 )
 
-// plan is what a task comes down to: a command, or a result without one.
+// plan is what a task requires: a command, or a result without a command.
 type plan struct {
 	task    string // its id
 	kind    string
-	name    string // of what is run, for people
+	name    string // of the command, for messages
 	argv    []string
 	dir     string
 	stdin   []byte
 	limit   time.Duration
-	capture bool // the output is kept
-	reports bool // the command may end its output with a result of its own
+	capture bool // keep the output
+	reports bool // the command may end its output with its own result
 	dry     bool
 
 	modify, artifacts []string            // absolute
-	result            *agentstatus.Result // nothing is run: this is what came of it
+	result            *agentstatus.Result // set when nothing is to be run
 }
 
-// runs reports whether there is a command to be run.
+// runs reports whether there is a command to run.
 func (p *plan) runs() bool { return p.result == nil }
 
 // refuse ends the plan with an error.
@@ -50,14 +50,14 @@ func (p *plan) invalid(message string) {
 	p.refuse(statusFailed, agentstatus.TaskError{Code: codeInvalid, Message: message, Severity: severityFatal})
 }
 
-// planner makes plans. It looks at files, and changes none.
+// planner makes plans. It reads files but does not change any.
 type planner struct {
 	Settings
 	ground   allowedPaths
-	programs allowedPaths // where what execute runs may lie
+	programs allowedPaths // where the programs of execute requests may lie
 }
 
-// plan decides what a request comes down to (protocol 000, Task Types & Payloads).
+// plan decides how to carry out a request (protocol 000, Task Types & Payloads).
 func (m *planner) plan(w agentstatus.Work) plan {
 	p := plan{task: w.TaskID, kind: cmp.Or(w.Type, w.Payload.TaskType), dir: m.ground.project, stdin: w.Raw, capture: true, limit: m.limit(w.Timeout)}
 	if w.Payload.Parameters == nil {
@@ -85,7 +85,7 @@ func (m *planner) plan(w agentstatus.Work) plan {
 		p.invalid(fmt.Sprintf("request_type is %q; this worker knows execute, research, validate and deploy", line(p.kind, 60)))
 	}
 	if given.problem != "" {
-		p.result = nil // what is missing comes before what is not configured
+		p.result = nil // report an invalid request before a missing configuration
 		p.invalid(given.problem)
 	}
 	p.modify = m.located(&p, "payload.files_to_modify", w.Payload.Modify, true)
@@ -96,7 +96,7 @@ func (m *planner) plan(w agentstatus.Work) plan {
 	return p
 }
 
-// limit is how long a task may take.
+// limit is the timeout of a task.
 func (m *planner) limit(seconds float64) time.Duration {
 	if !(seconds > 0) {
 		return m.Timeout
@@ -104,7 +104,7 @@ func (m *planner) limit(seconds float64) time.Duration {
 	return min(duration(seconds), m.MaxTimeout)
 }
 
-// execute: a script with its arguments, without a shell.
+// execute plans a script with its arguments, without a shell.
 func (m *planner) execute(p *plan, given *parameters) {
 	script := given.text("script_path", true)
 	args := given.list("args")
@@ -138,7 +138,7 @@ func (m *planner) execute(p *plan, given *parameters) {
 	}
 }
 
-// command: what the configuration says is run for a request of this type.
+// command plans the configured command for a request of this type.
 func (m *planner) command(p *plan, key string, argv []string) {
 	p.reports, p.name, p.argv = true, key, argv
 	switch {
@@ -149,7 +149,7 @@ func (m *planner) command(p *plan, key string, argv []string) {
 	}
 }
 
-// deploy has a command of its own for dry runs.
+// deploy prefers the separate command for dry runs, if there is one.
 func (m *planner) deploy(p *plan) {
 	if p.dry && len(m.DeployDryRun) > 0 {
 		p.reports, p.name, p.argv = true, "deploy_dry_run", m.DeployDryRun
@@ -158,17 +158,18 @@ func (m *planner) deploy(p *plan) {
 	m.command(p, "deploy", m.Deploy)
 }
 
-// unconfigured: there is nobody here to do this. Only a human can change that.
+// unconfigured blocks a task for which no command is configured. Only the user can change that.
 func (p *plan) unconfigured(key string) {
 	message := fmt.Sprintf("this worker has no command for %s requests: set %s under [worker.commands] in steward's config.toml", key, key)
 	p.refuse(statusBlocked, agentstatus.TaskError{Code: codeUnconfigured, Message: message, Severity: severityError})
 	p.result.Next = []agentstatus.NextAction{{Action: "Set " + key + " under [worker.commands], then: steward retry " + p.task, Priority: "high", Human: true}}
 }
 
-// fill puts the task into the command's arguments, and makes a program with a relative path one of the project's.
+// fill substitutes the task's values in the command's arguments. A program with a relative path is resolved in the
+// project.
 func (m *planner) fill(p *plan, w agentstatus.Work) {
 	if p.kind == typeExecute {
-		return // its arguments are passed as they are
+		return // its arguments are passed unchanged
 	}
 	r := strings.NewReplacer("{task}", w.TaskID, "{project}", m.ground.project, "{request}", requestFile(m.ground.project, w.TaskID))
 	argv := make([]string, len(p.argv))
@@ -181,13 +182,13 @@ func (m *planner) fill(p *plan, w agentstatus.Work) {
 	p.argv = argv
 }
 
-// check refuses paths that lie elsewhere.
+// check refuses paths outside the allowed folders.
 func (m *planner) check(p *plan, field string, paths []string) {
 	m.located(p, "payload.parameters."+field, paths, true)
 }
 
-// located makes paths absolute. Confined ones must lie on the ground; of the others those that do not are left out, for
-// nothing is done to them but a look.
+// located makes paths absolute. Confined paths must be in the allowed folders. Other paths are left out if they are
+// not: steward only reads their state.
 func (m *planner) located(p *plan, field string, paths []string, confined bool) []string {
 	var list []string
 	for i, path := range paths {
@@ -200,7 +201,7 @@ func (m *planner) located(p *plan, field string, paths []string, confined bool) 
 	return list
 }
 
-// locate makes one path absolute, or ends the plan with PERMISSION_DENIED.
+// locate makes one path absolute. A path that is not allowed ends the plan with PERMISSION_DENIED.
 func (m *planner) locate(p *plan, field, path string) string {
 	return m.locateIn(m.ground, p, field, path, "")
 }
@@ -214,7 +215,7 @@ func (m *planner) locateIn(g allowedPaths, p *plan, field, path, advice string) 
 	return abs
 }
 
-// requestFile is where a task's request lies (protocol 000, File Locations).
+// requestFile is the path of a task's request (protocol 000, File Locations).
 func requestFile(project, id string) string {
 	return filepath.Join(project, filepath.FromSlash(agentstatus.Base), "codex_tasks", "task_"+id+".request.json")
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// reportKeys are the fields of a result (protocol 000, Task Result Schema) by which a command's own report is known.
+// reportKeys are the fields of a result (protocol 000, Task Result Schema) that identify a command's own report.
 var reportKeys = []string{"status", "result", "errors", "next_actions", "summary"}
 
-// most is how many entries of a list a report may bring.
+// most bounds the entries that a report's list may have.
 const most = 100
 
-// findReport gives the JSON object with which an output ends: all of it, its last line, or what stands in the last fence.
+// findReport finds the JSON object at the end of an output: the whole output, its last line, or the body of its last
+// code fence.
 func findReport(out string) map[string]any {
 	out = strings.TrimSpace(out)
 	parts := []string{out, out[strings.LastIndexByte(out, '\n')+1:]}
@@ -34,7 +35,7 @@ func findReport(out string) map[string]any {
 			continue
 		}
 		d := json.NewDecoder(strings.NewReader(part))
-		var m map[string]any // numbers as floats: the result's own encoder would quote a json.Number
+		var m map[string]any // numbers as floats: the result's encoder would quote a json.Number
 		if d.Decode(&m) != nil || d.More() {
 			continue
 		}
@@ -45,14 +46,14 @@ func findReport(out string) map[string]any {
 	return nil
 }
 
-// report is what a command says of its own work, taken over field by field.
+// report is a command's report about its own work, decoded field by field.
 type report struct {
 	status  string
 	summary string
 	body    agentstatus.ResultBody
 	errors  []agentstatus.TaskError
 	next    []agentstatus.NextAction
-	breach  string // the first field that cannot be taken over
+	breach  string // the first field that cannot be used
 }
 
 func (r *report) bad(format string, args ...any) {
@@ -61,8 +62,8 @@ func (r *report) bad(format string, args ...any) {
 	}
 }
 
-// readReport reads a report. An agent's own envelope, with its words as a text in "result" and is_error, counts too;
-// the words may end in a report in their turn.
+// readReport decodes a report. An agent's own envelope, with its answer as text in "result" and is_error, counts too;
+// the answer may itself end in a report.
 func readReport(m map[string]any, dir string) *report {
 	r := &report{}
 	if text, ok := m["result"].(string); ok {
@@ -147,7 +148,7 @@ func (r *report) failure(at string, item map[string]any, dir string) agentstatus
 	return e
 }
 
-// severityOf is the document's severity of an error code (protocol 000, Error Codes); a code that it has not is an error.
+// severityOf is the document's severity of an error code (protocol 000, Error Codes); an unknown code is an error.
 func severityOf(code string) string {
 	switch code {
 	case "CAPACITY_EXCEEDED", codeLimited:
@@ -220,8 +221,8 @@ func absolute(path, dir string) string {
 	return filepath.Join(dir, path)
 }
 
-// reported takes over the command's own report, if its output ends in one. How the command ended has the last word: one
-// that failed has not completed anything.
+// reported takes over the command's own report, if its output ends in a report. The exit of the command takes
+// precedence: a command that failed has not completed its task.
 func (a *attempt) reported(r *agentstatus.Result) bool {
 	found := findReport(a.ended.Stdout.Text)
 	if found == nil {
@@ -255,12 +256,12 @@ func (a *attempt) reported(r *agentstatus.Result) bool {
 	return true
 }
 
-// sound leaves out the errors that say nothing a policy could use.
+// sound removes the errors that lack a code or severity, which the retry policy needs.
 func sound(list []agentstatus.TaskError) []agentstatus.TaskError {
 	return slices.DeleteFunc(slices.Clone(list), func(e agentstatus.TaskError) bool { return e.Code == "" || e.Severity == "" })
 }
 
-// confessed is the error of a command that says that it failed, but not how.
+// confessed is the error of a command that reports a failure without naming an error.
 func (a *attempt) confessed(own *report) agentstatus.TaskError {
 	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError, Message: own.summary}
 	words := limited(own.summary)

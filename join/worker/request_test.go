@@ -141,7 +141,7 @@ func TestEveryPathOfARequestIsConfined(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.dir, "ran")); err == nil {
 		t.Error("something was run")
 	}
-	// Elsewhere is fine where the configuration says so.
+	// A path elsewhere is allowed if the configuration lists its folder.
 	if r := s.run(request(typeExecute, execute("/bin/true")), func(o *Options) { o.Paths = []string{"/bin", "/usr/bin"} }); r.Status != statusCompleted {
 		t.Errorf("got %+v", r.Errors)
 	}
@@ -156,7 +156,7 @@ func TestOnlyItsOwnTasks(t *testing.T) {
 	}
 }
 
-// A program outside the project runs when the configuration lists it, or its folder, and not otherwise.
+// TestProgramsOutside: a program outside the project runs only if the configuration lists it or its folder.
 func TestProgramsOutside(t *testing.T) {
 	elsewhere := t.TempDir()
 	tool, other := filepath.Join(elsewhere, "tool"), filepath.Join(elsewhere, "other")

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// unfit says why a script cannot be run as things are; nil when nothing speaks against it.
+// unfit says why a script cannot be run now; nil when it can.
 func unfit(script string) *agentstatus.TaskError {
 	e := &agentstatus.TaskError{Severity: severityError, File: script}
 	info, err := os.Stat(script)
@@ -54,7 +54,7 @@ func missingFolder(dir string) *agentstatus.TaskError {
 	return e
 }
 
-// interpreter is what a script's first line names, and the line itself; "" when it has no such line.
+// interpreter returns the program named in a script's #! line, and the line itself; "" without such a line.
 func interpreter(script string) (program, first string) {
 	f, err := os.Open(script)
 	if err != nil {
@@ -75,7 +75,7 @@ func interpreter(script string) (program, first string) {
 	return words[0], string(text)
 }
 
-// rehearse is the whole of a dry run: it says what would be run, and runs nothing.
+// rehearse does a dry run: it describes what would be run, and runs nothing.
 func (p *plan) rehearse(g allowedPaths) {
 	if !p.runs() {
 		return
@@ -103,7 +103,7 @@ func (p *plan) rehearse(g allowedPaths) {
 	p.result = &agentstatus.Result{Status: statusCompleted, Body: agentstatus.ResultBody{Summary: "Dry run: " + line(words, longestMessage), Metrics: metrics}}
 }
 
-// quoted shows an argument list so that it can be told where each argument ends.
+// quoted formats an argument list so that the reader sees where each argument ends.
 func quoted(argv []string) string {
 	var b strings.Builder
 	for i, arg := range argv {

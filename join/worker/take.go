@@ -9,10 +9,10 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// gateWait bounds one question to the gate: a daemon that does not answer must not hold up the heartbeat.
+// gateWait bounds one call of the gate: a daemon that does not answer must not delay the heartbeat.
 const gateWait = 5 * time.Second
 
-// take looks for tasks and begins as many as there is room for.
+// take scans for tasks and begins as many as there is room for.
 func (w *Worker) take(ctx context.Context, now time.Time) {
 	w.nothing, w.gateAt = false, time.Time{}
 	if w.stopping || !w.room() {
@@ -38,14 +38,14 @@ func (w *Worker) take(ctx context.Context, now time.Time) {
 	w.nothing = left == 0
 }
 
-// shortID is enough of an id for people.
+// shortID shortens an id for messages.
 func shortID(id string) string { return id[:min(8, len(id))] }
 
 func (w *Worker) room() bool {
 	return len(w.jobs) < w.o.Jobs && !(w.o.Once && w.tally.Taken > 0)
 }
 
-// begin takes one task, or leaves it where it is: then it reports false if it may be taken later.
+// begin takes one task. It reports false when the task stays and may be taken later.
 func (w *Worker) begin(ctx context.Context, task agentstatus.Work, shut *closed) bool {
 	p := w.planner.plan(task)
 	if p.runs() && !w.admitted(ctx, task, shut) {
@@ -75,11 +75,11 @@ func (w *Worker) begin(ctx context.Context, task agentstatus.Work, shut *closed)
 	return true
 }
 
-// closed are the answers of the gate in one look: a task that allows no more load than one that was refused is not asked
-// for, for it comes later in the order too.
+// closed collects the gate's refusals in one scan. After a refusal, tasks that allow no more load are not asked for;
+// they also come later in the order.
 type closed struct {
-	unnamed bool    // refused to a task that names no limit
-	limit   float64 // the highest that was refused
+	unnamed bool    // refused a task that names no limit
+	limit   float64 // the highest limit refused
 	some    bool
 }
 
@@ -98,7 +98,7 @@ func (s *closed) add(throttle *float64) {
 	s.limit, s.some = max(s.limit, *throttle), true
 }
 
-// admitted asks the gate. While it says no, the task stays where it is, for any worker to take.
+// admitted asks the gate. While the gate refuses, the task stays where it is and any worker may take it.
 func (w *Worker) admitted(ctx context.Context, task agentstatus.Work, shut *closed) bool {
 	if shut.refuses(task.Throttle) {
 		return false
@@ -107,7 +107,7 @@ func (w *Worker) admitted(ctx context.Context, task agentstatus.Work, shut *clos
 	ok, why, wait := w.o.Gate(asked, task.TaskID, task.Throttle)
 	cancel()
 	if ctx.Err() != nil {
-		return false // the worker is to end
+		return false // the worker is stopping
 	}
 	if ok {
 		w.calm("gate " + task.TaskID)
@@ -122,36 +122,36 @@ func (w *Worker) admitted(ctx context.Context, task agentstatus.Work, shut *clos
 	return false
 }
 
-// mostWait is how long the gate is left alone at the most: it may open at any time.
+// mostWait bounds the time between calls of the gate: it may open at any time.
 const mostWait = 5 * time.Second
 
-// leastWait keeps a hint of no time from becoming a busy loop.
+// leastWait keeps a very short wait from becoming a busy loop.
 const leastWait = 100 * time.Millisecond
 
-// Largest stands, in a gate's reason, before the names of those who take the most. They change all the time: a reason is the
-// same as another one when they are the same up to here.
+// Largest precedes, in a gate's reason, the names of the largest consumers. They change all the time, so two reasons
+// are the same when they agree up to here.
 const Largest = "; largest: "
 
 var digits = lazily(`[0-9]+(?:\.[0-9]+)?`)
 
-// once says something about a matter unless it was the last thing said about it; figures make no difference.
+// once logs a message about a matter, unless it repeats the last message about it; differences in numbers do not count.
 func (w *Worker) once(matter, text string) {
-	same, _, _ := strings.Cut(text, Largest) // who takes the most changes all the time
+	same, _, _ := strings.Cut(text, Largest) // drop the names of consumers, which change all the time
 	key := digits().ReplaceAllString(same, "#")
 	if w.told[matter] == key {
 		return
 	}
 	if len(w.told) > 1000 {
-		clear(w.told) // tasks that others took meanwhile
+		clear(w.told) // drops tasks that other workers have taken meanwhile
 	}
 	w.told[matter] = key
 	w.say("%s", text)
 }
 
-// calm forgets what was said about a matter that is settled.
+// calm forgets the last message about a matter, because it is settled.
 func (w *Worker) calm(matter string) { delete(w.told, matter) }
 
-// fret tells of something that did not work and will be tried again.
+// fret logs a failure that will be retried.
 func (w *Worker) fret(doing string, err error) {
 	w.once(doing, doing+": "+err.Error())
 	w.trouble = err.Error()

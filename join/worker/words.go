@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// tail is the end of an output, where a command says why it failed.
+// tail is the last part of an output, where a command usually says why it failed.
 func tail(text string) string {
 	const most = 16 << 10
 	if len(text) > most {
@@ -37,17 +37,18 @@ func firstLine(text string) string {
 	return ""
 }
 
-// merge is git's word of a conflict, and the file that it is about.
+// merge is a conflict message of git, and the file that it names.
 type merge struct{ words, file string }
 
-// What git says, in its own words (merge-ort, merge-recursive, rebase, cherry-pick, pull, commit).
+// Messages of git (merge-ort, merge-recursive, rebase, cherry-pick, pull, commit).
 var (
 	conflictIn    = lazily(`(?m)^CONFLICT \([^)\n]+\): (?:Merge conflict in (\S[^\n]*?)|(\S+)[^\n]*)\s*$`)
 	unmerged      = lazily(`(?m)^(?:U\t|error: '|\tboth (?:modified|added):\s+)?(\S[^\n']*?)(?:: needs merge|: unmerged \([0-9a-f]+\))\s*$`)
 	conflictWords = lazily(`(?m)^(?:Automatic merge failed[^\n]*|error: could not apply [0-9a-f]{4,}[^\n]*|(?:error|fatal): (?:[A-Z][a-z-]+ is not possible because you have unmerged files|Exiting because of (?:an )?unresolved conflict|you need to resolve your current index first)[^\n]*)`)
 )
 
-// conflict finds a merge conflict. Only a command that failed is asked: one that resolved it prints the same.
+// conflict finds a merge conflict in the output of a failed command. A command that resolved a conflict prints the
+// same, so do not use it for successful commands.
 func conflict(text string) (merge, bool) {
 	if m := conflictIn().FindStringSubmatch(text); m != nil {
 		return merge{line(m[0], longestMessage), m[1] + m[2]}, true
@@ -69,23 +70,23 @@ var diskFull = lazily(`(?i)no space left on device|disk quota exceeded|\bENOSPC\
 
 func full(text string) bool { return diskFull().MatchString(text) }
 
-// limitWords are how coding agents and the services behind them say that they take no more for now. A bare "rate limit"
-// is not among them: test suites are full of it.
+// limitWords matches the rate limit messages of coding agents and their services. A bare "rate limit" does not match:
+// the output of test suites is full of it.
 var limitWords = lazily(`(?i)\b429\b[^\n]{0,20}\btoo many requests\b|\b(?:http|status|statuscode|error|code)\b[^\n]{0,12}\b429\b|` +
 	`\brate_limit_(?:error|exceeded)\b|\brate[ -]limit(?:s)? (?:exceeded|reached|hit)\b|\brate[ -]limited\b|\b(?:hit|exceeded|reached)\b[^\n]{0,20}\b(?:rate|usage|session|weekly|daily|5-hour|spending) limit\b|` +
 	`\b(?:usage|session|weekly|daily|hourly|5-hour|opus|sonnet|request|token|quota) limit (?:was |has been )?(?:reached|exceeded|hit)\b|\bquota exceeded\b|\binsufficient_quota\b|\bexceeded your current quota\b|` +
 	`\bRESOURCE_EXHAUSTED\b|\blimit\b[^\n]{0,60}\bresets? (?:at |in )?\d`)
 
-// resetWords are how they say until when. They may stand on the next line.
+// resetWords matches the time at which a limit ends. It may stand on one of the next lines.
 var resetWords = lazily(`(?i)\b(?:resets?|retry|try again|available again|wait)\b[^\n]*\d`)
 
-// limited gives the words of a rate limit, with those about its end: the retry policy reads the time from them.
+// limited returns a rate limit message together with the time of its end: the retry policy reads the time from it.
 func limited(text string) string {
 	at := limitWords().FindStringIndex(text)
 	if at == nil {
 		return ""
 	}
-	begin := max(strings.LastIndexByte(text[:at[0]], '\n')+1, at[0]-200) // an agent's line of JSON may be very long
+	begin := max(strings.LastIndexByte(text[:at[0]], '\n')+1, at[0]-200) // an agent's JSON line may be very long
 	said, rest, _ := strings.Cut(text[begin:], "\n")
 	words := line(said, longestMessage/2)
 	if resetWords().MatchString(said) {
@@ -100,7 +101,7 @@ func limited(text string) string {
 	return words
 }
 
-// lazily compiles a pattern when it is first needed: a short command of steward needs none.
+// lazily compiles a pattern on first use: a short steward command needs none.
 func lazily(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

@@ -1,5 +1,5 @@
-// Package worker is the executor's side of protocol 000: it takes the tasks of one agent, runs them, and writes what
-// came of them.
+// Package worker is the executor's side of protocol 000: it takes the tasks of one agent, runs them, and writes their
+// results.
 package worker
 
 import (
@@ -12,80 +12,80 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// Settings are what the configuration says: [worker], and of [tasks] the limits.
+// Settings come from the configuration: [worker], and the limits of [tasks].
 type Settings struct {
-	Poll, Beat  time.Duration // how often it looks for tasks unasked, and beats
-	Stop        time.Duration // between asking a command to end and ending it; how long a result that cannot be written is tried at the end
+	Poll, Beat  time.Duration // between scans without a hint; between heartbeats
+	Stop        time.Duration // between stopping and killing a command; at shutdown, for writing results
 	Output      int           // bytes kept of each of stdout and stderr
-	Keep        time.Duration // how long files with the output are kept
-	Programs    []string      // absolute: programs outside that execute may run, or folders of such
-	Paths       []string      // absolute: where the paths of requests may lie, beside the project
-	Writable    []string      // absolute: where commands may write besides
-	Confine     bool          // writing is confined where the kernel can
-	Environment []string      // names of variables that commands see; * at the end stands for anything
+	Keep        time.Duration // how long output files are kept
+	Programs    []string      // absolute: programs outside the project that execute may run, or folders of such programs
+	Paths       []string      // absolute: where the paths of requests may lie, besides the project
+	Writable    []string      // absolute: where else commands may write
+	Confine     bool          // confine writing where the kernel supports it
+	Environment []string      // names of variables that commands see; a trailing * matches anything
 
-	Research, Validate, Deploy, DeployDryRun []string // the commands; none: the task is blocked
+	Research, Validate, Deploy, DeployDryRun []string // the commands; empty: the task is blocked
 
-	Timeout, MaxTimeout time.Duration // of tasks that name none, and of those that name more
+	Timeout, MaxTimeout time.Duration // of tasks that name none; the upper bound
 }
 
-// Options are what a worker is, and what it needs of the world.
+// Options are the worker's identity, settings and dependencies.
 type Options struct {
 	Settings
 	Project     string            // absolute
-	Agent       string            // whose tasks it takes
+	Agent       string            // the agent whose tasks it takes
 	Process     protocol.Identity // this process
-	Program     string            // the path of steward itself, which runs between the worker and a command
+	Program     string            // the path of steward itself, the shim between the worker and a command
 	Environ     []string          // the worker's own environment
 	Temp        string            // the folder for temporary files
-	Jobs        int               // so many tasks at once
-	Once, Drain bool              // end after one task; end when none is left
+	Jobs        int               // the most tasks at once
+	Once, Drain bool              // end after one task; end when no task is left
 	Cores       int               // of the machine; 0: unknown
 	Memory      uint64            // of the machine, in bytes; 0: unknown
 
 	Client *agentstatus.Client
-	// Gate says whether the machine has room for the task, else why not and when to ask again (0: at the next look).
+	// Gate says whether the machine has room for the task; if not, why, and when to ask again (0: at the next scan).
 	Gate func(ctx context.Context, task string, throttle *float64) (ok bool, why string, wait time.Duration)
-	// Supervised reports whether a daemon looks after the project.
+	// Supervised reports whether a daemon supervises the project.
 	Supervised func() bool
-	// Hints come when files of tasks may have changed.
+	// Hints arrive when task files may have changed.
 	Hints <-chan struct{}
 	Now   func() time.Time // also called by the goroutines of tasks
 	Say   func(text string)
 }
 
-// Tally is what a worker has done.
+// Tally counts what a worker has done.
 type Tally struct {
 	Taken   int
 	Last    *agentstatus.Result // the last result; nil without one
 	Unsaved []string            // tasks whose result could not be written
 }
 
-// Worker takes tasks. One goroutine, that of Run, has the Client and all that is here; each task that runs has one more,
-// which sends what is to be done back to it.
+// Worker takes tasks. The goroutine of Run owns the Client and every field here. Each running task has one more
+// goroutine, which sends functions to events for Run's goroutine to call.
 type Worker struct {
 	o       Options
 	planner planner
-	confine bool // commands may write only where they should
+	confine bool // commands may write only to allowed folders
 	events  chan func()
 
-	jobs    map[string]*job // by task: running, or over with a result that is not written yet
+	jobs    map[string]*job // by task: running, or finished with a result that is not written yet
 	tally   Tally
 	started time.Time
 	chores  int                 // goroutines other than those of tasks
-	lost    map[string]struct{} // orphans that are being concluded
+	lost    map[string]struct{} // orphans being concluded
 
-	look     bool // for tasks, at once
-	nothing  bool // the last look left nothing to take
+	look     bool // scan for tasks at once
+	nothing  bool // the last scan left no task to take
 	told     map[string]string
 	diskFull bool
-	trouble  string // the last error of a write
+	trouble  string // the last write error
 
 	stopping                                bool
 	pollAt, beatAt, gateAt, sweepAt, stopBy time.Time
 }
 
-// New makes a worker. Nothing happens yet.
+// New makes a worker. It does not start anything.
 func New(o Options) *Worker {
 	w := &Worker{o: o, events: make(chan func()), jobs: map[string]*job{}, told: map[string]string{}, lost: map[string]struct{}{}, look: true}
 	w.o.Jobs = max(o.Jobs, 1)
@@ -93,8 +93,8 @@ func New(o Options) *Worker {
 	return w
 }
 
-// Run works until ctx ends, or there is no more to do (Once, Drain). When ctx ends, no more tasks are taken, and those
-// that run are stopped. The error is of a worker that could not begin.
+// Run works until ctx ends or there is nothing left to do (Once, Drain). When ctx ends, the worker takes no more tasks
+// and stops those that run. The error means that the worker could not start.
 func (w *Worker) Run(ctx context.Context) (Tally, error) {
 	base := context.WithoutCancel(ctx)
 	w.started = w.o.Now()
@@ -115,7 +115,7 @@ func (w *Worker) Run(ctx context.Context) (Tally, error) {
 	return w.tally, nil
 }
 
-// confineWrites settles where commands may write.
+// confineWrites decides whether commands are confined.
 func (w *Worker) confineWrites() {
 	switch {
 	case !w.o.Confine:
@@ -126,7 +126,7 @@ func (w *Worker) confineWrites() {
 	}
 }
 
-// turn does all that is due.
+// turn does everything that is due.
 func (w *Worker) turn(ctx context.Context) {
 	base := context.WithoutCancel(ctx)
 	now := w.o.Now()
@@ -183,7 +183,7 @@ func (w *Worker) wait(ctx context.Context) {
 	}
 }
 
-// stop begins the end: no more tasks are taken, and those that run are stopped.
+// stop begins the shutdown: the worker takes no more tasks and stops those that run.
 func (w *Worker) stop() {
 	w.stopping, w.stopBy = true, w.o.Now().Add(w.o.Stop)
 	if n := len(w.jobs); n > 0 {
@@ -194,7 +194,7 @@ func (w *Worker) stop() {
 	}
 }
 
-// due is when the next thing is to be done.
+// due is when the next turn is needed.
 func (w *Worker) due() time.Time {
 	at := w.pollAt
 	sooner := func(t time.Time) {
