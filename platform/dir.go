@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownerOf follows links; ok is false when there is no such folder.
+// ownerOf returns the owner of a folder and follows links. ok is false if the folder does not exist.
 func ownerOf(dir string) (uid int, ok bool) {
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() {
@@ -23,9 +23,10 @@ func uidOf(info fs.FileInfo) int {
 	return -1
 }
 
-// PrivateDir creates dir with mode 0700 where it is missing, and refuses one in which another user could swap our
-// files: owned by somebody else, or writable by group or others. A sticky folder such as /tmp passes when it is root's
-// or ours, for there nobody removes a stranger's file. An existing folder keeps its mode.
+// PrivateDir creates dir with mode 0700 if it is missing. It rejects a folder in which another user could replace our
+// files: a folder that neither we nor root own, or that group or others can write to. A sticky folder such as /tmp is
+// accepted if root or we own it, because there a user cannot remove another user's files. An existing folder keeps
+// its mode.
 func PrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create private folder: %w", err)
@@ -46,7 +47,7 @@ func PrivateDir(dir string) error {
 	return nil
 }
 
-// FileID is the device and inode of an open file, as systemd writes them into JOURNAL_STREAM.
+// FileID returns the device and inode of an open file in the format that systemd uses in JOURNAL_STREAM.
 func FileID(f *os.File) string {
 	info, err := f.Stat()
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked says that another open file holds the lock.
+// ErrLocked means that another open file holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
-// maxLockText bounds what ReadLock takes from a file that anybody may have written.
+// maxLockText limits how much ReadLock reads, because any user may have written to the file.
 const maxLockText = 64 << 10
 
-// FileLock is an exclusive kernel lock on a file. It ends with Unlock or with the process, however that dies.
-// The file itself stays for ever: whoever unlinks a lock file lets two holders in.
+// FileLock is an exclusive kernel lock on a file. The kernel releases it at Unlock or when the process ends, however
+// it ends. The lock file itself is never removed: unlinking a lock file would allow two holders.
 type FileLock struct{ file *os.File }
 
-// Lock takes the lock on path without waiting; ErrLocked when another holds it. A missing file is created with mode
-// (less the umask). Links, folders, pipes and devices are refused.
+// Lock acquires the lock on path without waiting; it returns ErrLocked if another process holds it. A missing file is
+// created with mode (less the umask). Links, folders, pipes and devices are rejected.
 func Lock(path string, mode fs.FileMode) (*FileLock, error) {
 	l, err := lock(path, mode)
 	if err != nil {
@@ -32,8 +32,8 @@ func Lock(path string, mode fs.FileMode) (*FileLock, error) {
 	return l, nil
 }
 
-// LockWait takes the lock on path, waiting until ctx ends; then the error is ctx's. A missing file gets mode 0600.
-// Waiters are served in no particular order.
+// LockWait acquires the lock on path and waits until ctx ends; it then returns ctx's error. A missing file is created
+// with mode 0600. The order in which waiters get the lock is not defined.
 func LockWait(ctx context.Context, path string) (*FileLock, error) {
 	l, err := wait(ctx, func() (*FileLock, error) { return Lock(path, 0o600) })
 	if err != nil && ctx.Err() != nil {
@@ -42,8 +42,8 @@ func LockWait(ctx context.Context, path string) (*FileLock, error) {
 	return l, err
 }
 
-// wait tries until the lock is free. A blocking flock could not be called off: it would hold its thread and take the
-// lock after we have left.
+// wait retries until the lock is free. It polls because a blocking flock cannot be cancelled: it would block its
+// thread and acquire the lock after the caller has left.
 func wait(ctx context.Context, try func() (*FileLock, error)) (*FileLock, error) {
 	const longest = 25 * time.Millisecond
 	for pause := time.Millisecond; ; pause = min(2*pause, longest) {
@@ -59,8 +59,8 @@ func wait(ctx context.Context, try func() (*FileLock, error)) (*FileLock, error)
 	}
 }
 
-// LockOpen is Lock for a file that is open already. The caller must make sure that the file still has its name. An error
-// leaves the file open.
+// LockOpen is Lock for a file that is already open. The caller must make sure that path still leads to this file. On
+// an error the file stays open.
 func LockOpen(f *os.File) (*FileLock, error) {
 	if err := lockFile(f); err != nil {
 		return nil, err
@@ -68,18 +68,18 @@ func LockOpen(f *os.File) (*FileLock, error) {
 	return &FileLock{f}, nil
 }
 
-// LockOpenWait is LockOpen that waits until ctx ends; then the error is ctx's.
+// LockOpenWait is LockOpen, but waits until ctx ends; it then returns ctx's error.
 func LockOpenWait(ctx context.Context, f *os.File) (*FileLock, error) {
 	return wait(ctx, func() (*FileLock, error) { return LockOpen(f) })
 }
 
-// Release gives the lock back and leaves the file open, to be locked again.
+// Release unlocks the file and leaves it open, so that it can be locked again.
 func (l *FileLock) Release() error { return unlockFile(l.file) }
 
-// ReadText reads the text that some holder left in the open lock file, at most 64 KiB.
+// ReadText reads the text that a holder wrote into the open lock file, at most 64 KiB.
 func ReadText(f *os.File) ([]byte, error) { return io.ReadAll(io.NewSectionReader(f, 0, maxLockText)) }
 
-// Write replaces the text inside the lock file: who holds it, for people and for other programs.
+// Write replaces the text in the lock file, which tells users and other programs who holds the lock.
 func (l *FileLock) Write(b []byte) error {
 	if _, err := l.file.WriteAt(b, 0); err != nil {
 		return fmt.Errorf("write lock text: %w", err)
@@ -90,15 +90,15 @@ func (l *FileLock) Write(b []byte) error {
 	return nil
 }
 
-// Unlock gives the lock back. The file and its text stay. A second call returns fs.ErrClosed.
+// Unlock releases the lock and closes the file. The file and its text remain. A second call returns fs.ErrClosed.
 func (l *FileLock) Unlock() error {
-	// Unlocking before closing: a child between fork and exec still shares the open file, and its lock with it.
+	// Unlock before closing: a child between fork and exec still shares the open file and therefore its lock.
 	err := unlockFile(l.file)
 	return errors.Join(err, l.file.Close())
 }
 
-// ReadLock reads the text that some holder left in the lock file, at most 64 KiB. It says nothing about whether the
-// lock is held now.
+// ReadLock reads the text that a holder wrote into the lock file, at most 64 KiB. It does not tell whether the lock
+// is currently held.
 func ReadLock(path string) ([]byte, error) {
 	f, err := openLock(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -112,7 +112,7 @@ func ReadLock(path string) ([]byte, error) {
 	return b, nil
 }
 
-// lock tries a few times, because a file that was replaced between open and flock guards nothing any more.
+// lock retries a few times, because a lock on a file that was replaced between open and flock protects nothing.
 func lock(path string, mode fs.FileMode) (*FileLock, error) {
 	for range 10 {
 		f, err := openLock(path, os.O_RDWR|os.O_CREATE, mode)
@@ -154,7 +154,7 @@ func named(f *os.File, path string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(open, now)
 }
 
-// bare drops the path from an error whose caller names it already.
+// bare strips the path from an error, for callers that add the path themselves.
 func bare(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -163,7 +163,7 @@ func bare(err error) error {
 	return err
 }
 
-// isAt reports whether path still leads to the file that is locked.
+// isAt reports whether path still leads to the locked file.
 func (l *FileLock) isAt(path string) bool {
 	held, err := l.file.Stat()
 	if err != nil {
@@ -173,7 +173,8 @@ func (l *FileLock) isAt(path string) bool {
 	return err == nil && os.SameFile(held, now)
 }
 
-// openFlags: never through a link, never hanging on a pipe, never handed to a child (which would keep the lock).
+// openFlags do not follow links, do not block on a pipe, and keep the descriptor from children, which would otherwise
+// keep the lock.
 const openFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
 func lockFile(f *os.File) error {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockQueue takes the lock on path like LockWait, but waits in the kernel's own queue where there is one: whoever waits
-// is woken at once and costs nothing meanwhile. A missing file gets mode (less the umask). When ctx ends its error is
-// returned at once; the call to the kernel cannot be called off, so that a process that lives on still takes the lock
-// later, for the moment that it needs to give it back.
+// LockQueue acquires the lock on path like LockWait, but waits in the kernel's queue: a waiter is woken at once and
+// uses no CPU meanwhile. A missing file is created with mode (less the umask). When ctx ends, LockQueue returns ctx's
+// error at once. The system call cannot be cancelled, so if the process lives on, it still acquires the lock later
+// and releases it immediately.
 func LockQueue(ctx context.Context, path string, mode fs.FileMode) (*FileLock, error) {
 	l, err := lockQueue(ctx, path, mode)
 	if err != nil {
@@ -22,12 +22,12 @@ func LockQueue(ctx context.Context, path string, mode fs.FileMode) (*FileLock, e
 	return l, nil
 }
 
-// Leave closes the lock file without giving the lock back: it goes on for as long as another process that shares it
-// lives (Share), and ends at once where there is none. A second call returns fs.ErrClosed.
+// Leave closes the lock file without unlocking it. The lock persists as long as another process that shares it
+// (Share) lives, and is released at once if there is none. A second call returns fs.ErrClosed.
 func (l *FileLock) Leave() error { return l.file.Close() }
 
-// Share has the programs that are started from now on inherit the lock (or not inherit it any more): it then lasts
-// until the last of them has ended, too. Every program counts that this process starts meanwhile, from any goroutine.
+// Share makes programs started from now on inherit the lock, or stops that. An inherited lock lasts until the last of
+// these programs has ended, too. This affects every program that this process starts meanwhile, from any goroutine.
 func (l *FileLock) Share(on bool) error {
 	if err := l.share(on); err != nil {
 		return fmt.Errorf("share the lock: %w", err)
@@ -37,7 +37,7 @@ func (l *FileLock) Share(on bool) error {
 
 func lockQueue(ctx context.Context, path string, mode fs.FileMode) (*FileLock, error) {
 	for {
-		l, err := lock(path, mode) // mostly nobody holds it
+		l, err := lock(path, mode) // the common case: the lock is free
 		if !errors.Is(err, ErrLocked) {
 			return l, err
 		}
@@ -54,11 +54,11 @@ func lockQueue(ctx context.Context, path string, mode fs.FileMode) (*FileLock, e
 		if named(f, path) {
 			return &FileLock{f}, nil
 		}
-		f.Close() // replaced while we waited: it guards nothing any more
+		f.Close() // replaced while we waited: the lock protects nothing
 	}
 }
 
-// await locks the open file. It is closed where that fails, and given back where nobody waits any more.
+// await locks the open file. It closes the file if locking fails; it unlocks and closes the file if ctx ended first.
 func await(ctx context.Context, f *os.File) error {
 	done := make(chan error)
 	go func() {

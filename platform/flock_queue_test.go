@@ -30,7 +30,8 @@ func TestLockQueueWaitsForAnotherProcess(t *testing.T) {
 	}
 }
 
-// One that stops waiting leaves nothing behind: the lock is free again as soon as its holder gives it back.
+// TestLockQueueCalledOff: a cancelled waiter leaves nothing behind; the lock is free again as soon as its holder
+// releases it.
 func TestLockQueueCalledOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.lock")
 	held, err := Lock(path, 0o600)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A lock that was shared with a program lasts as long as the longer of the two.
+// TestSharedLockOutlivesTheOneWhoTookIt: a lock shared with a program lasts until both the program and the original
+// holder have released it.
 func TestSharedLockOutlivesTheOneWhoTookIt(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "a.lock")

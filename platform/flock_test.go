@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain lets the test binary stand in for another process: it holds the lock in HOLD_LOCK until its input ends.
+// TestMain lets the test binary act as another process: it holds the lock in HOLD_LOCK until its input ends.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("HOLD_LOCK"); path != "" {
 		l, err := Lock(path, 0o600)
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// holder starts a process that holds the lock; end kills it hard.
+// holder starts a process that holds the lock; end kills it with SIGKILL.
 func holder(t *testing.T, path string) (end func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// SameFolder compares two paths as folders: links may lead to the same one.
+// SameFolder reports whether two paths lead to the same folder, also through links.
 func SameFolder(a, b string) bool {
 	if filepath.Clean(a) == filepath.Clean(b) {
 		return true
@@ -17,7 +17,7 @@ func SameFolder(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// OwnerOf is the user id of a file's owner, -1 where it is not known.
+// OwnerOf returns the user id of a file's owner, or -1 if it is not known.
 func OwnerOf(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Uid)

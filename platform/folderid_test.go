@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A folder keeps its identity when it is renamed; another one that takes its path has an identity of its own.
+// TestFolderIdentity: a renamed folder keeps its identity; another folder at its old path has a different one.
 func TestFolderIdentity(t *testing.T) {
 	dir, _ := filepath.EvalSymlinks(t.TempDir())
 	old, moved, link := filepath.Join(dir, "old"), filepath.Join(dir, "moved"), filepath.Join(dir, "link")

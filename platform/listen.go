@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen binds the one socket of the running daemon. Its folder is made private (PrivateDir); the lock file beside it,
-// <socket>.lock, is taken first, so that ErrLocked means another steward is running; only under that lock is a stale
-// socket removed, and never one that answers. The socket has mode 0600. Closing removes the socket, if it is still
-// ours, and gives the lock back; the lock file stays.
+// Listen binds the daemon's socket. It makes the socket's folder private (PrivateDir) and first acquires the lock
+// file <socket>.lock; ErrLocked means that another steward is running. Only under that lock does it remove a stale
+// socket, and never a socket that answers. The socket has mode 0600. Close removes the socket if it is still ours,
+// and releases the lock; the lock file remains.
 func Listen(socketPath string) (net.Listener, error) {
 	if err := CheckSocketPath(socketPath); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
@@ -47,7 +47,8 @@ func lockInstance(socketPath string) (*FileLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	// In a sticky folder anybody may have put the file there first, and may take it away under our lock.
+	// In a sticky folder another user may have created the lock file first, and could remove it while we hold the
+	// lock.
 	if !ours(guard.file) {
 		return nil, errors.Join(fmt.Errorf("listen: lock file %s belongs to another user", path), guard.Unlock())
 	}
@@ -61,7 +62,7 @@ func bindUnder(guard *FileLock, path string) (*listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	// Not by umask: that belongs to the whole process, and other goroutines write project files meanwhile.
+	// Not through umask: it applies to the whole process, and other goroutines write project files meanwhile.
 	conf := net.ListenConfig{Control: closedToOthers}
 	l, err := conf.Listen(context.Background(), "unix", path)
 	if err != nil {
@@ -79,8 +80,8 @@ func bindUnder(guard *FileLock, path string) (*listener, error) {
 	return &listener{path: path, bound: ul, made: info, guard: guard}, nil
 }
 
-// removeStale removes a socket that nobody serves. It runs under the lock, and still asks: a path set by mistake may
-// lead to somebody else's live socket, and root could remove that.
+// removeStale removes a socket that no process serves. It connects first, even under the lock: a misconfigured path
+// may lead to another program's live socket, which root could remove.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,11 +104,11 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// listener gives back what Listen took.
+// listener removes the socket and releases the lock that Listen acquired.
 type listener struct {
 	path string
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	bound *net.UnixListener
 	made  fs.FileInfo
 	guard *FileLock
@@ -115,8 +116,8 @@ type listener struct {
 	err   error
 }
 
-// Rebind binds the socket of a Listen anew when its file was removed: nobody could connect any more. It reports whether that
-// was so. Connections that stand go on.
+// Rebind binds the socket of a Listen again if its file was removed, since clients could no longer connect. It
+// reports whether the file was missing. Established connections stay open.
 func Rebind(l net.Listener) (bool, error) {
 	own, ok := l.(*listener)
 	if !ok {
@@ -133,7 +134,7 @@ func Rebind(l net.Listener) (bool, error) {
 	return true, nil
 }
 
-// rebind takes the lock anew too, where its file went with the socket.
+// rebind also acquires a new lock if the lock file was removed together with the socket.
 func (l *listener) rebind() error {
 	if err := PrivateDir(filepath.Dir(l.path)); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (l *listener) current() *net.UnixListener {
 
 func (l *listener) Addr() net.Addr { return l.current().Addr() }
 
-// Accept goes over to a socket that was bound anew.
+// Accept continues on the new socket after a Rebind.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		bound := l.current()
@@ -179,7 +180,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close removes the socket first: as long as the listener is open, no other file can carry its inode number.
+// Close removes the socket before closing it: while the listener is open, no other file can get its inode number.
 func (l *listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +196,7 @@ func (l *listener) Close() error {
 	return l.err
 }
 
-// bareNet drops the address from an error whose caller names it already.
+// bareNet strips the address from an error, for callers that add the address themselves.
 func bareNet(err error) error {
 	var oe *net.OpError
 	if errors.As(err, &oe) {
@@ -204,15 +205,17 @@ func bareNet(err error) error {
 	return err
 }
 
-// closedToOthers runs between socket and bind. On Linux the socket file takes the mode of the unbound socket, so it
-// never exists with a wider one; macOS refuses this, and there the private folder covers the moment until chmod.
+// closedToOthers runs between socket and bind. On Linux the socket file inherits the mode of the unbound socket, so
+// it never exists with a wider mode. macOS rejects the fchmod; there the private folder protects the socket until
+// chmod.
 func closedToOthers(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { _ = unix.Fchmod(int(fd), 0o600) })
 }
 
 func isSocket(info fs.FileInfo) bool { return info.Mode()&fs.ModeSocket != 0 }
 
-// refused: nobody listens. A full queue (EAGAIN) or a missing right means that somebody may.
+// refused reports whether no process listens on the socket. A full queue (EAGAIN) or a missing permission means that
+// a process may listen.
 func refused(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT)
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestListenLeavesABusySocketAlone: a server that is too busy to answer is no stale socket.
+// TestListenLeavesABusySocketAlone: the socket of a server that is too busy to answer is not stale.
 func TestListenLeavesABusySocketAlone(t *testing.T) {
 	path := socketIn(t)
 	os.MkdirAll(filepath.Dir(path), 0o700)

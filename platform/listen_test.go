@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// socketIn keeps the path short: a test's own folder may exceed what a socket allows.
+// socketIn returns a short path: a path in t.TempDir may exceed the length limit of a socket.
 func socketIn(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "st")
@@ -33,7 +33,7 @@ func listen(t *testing.T, path string) net.Listener {
 	return l
 }
 
-// stale leaves a socket behind that nobody serves.
+// stale leaves a socket behind that no process serves.
 func stale(t *testing.T, path string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -303,7 +303,7 @@ func TestPeerListenerDropsWhatIsNoUnixSocket(t *testing.T) {
 	}
 }
 
-// A socket that was removed is bound again; its lock file may have gone with it, or its folder.
+// TestRebind: a removed socket is bound again, even if its lock file or its folder was removed with it.
 func TestRebind(t *testing.T) {
 	for name, remove := range map[string]func(path string) error{
 		"the socket": os.Remove,

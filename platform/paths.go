@@ -1,5 +1,5 @@
-// Package platform holds what differs between operating systems and belongs to no one part of the supervisor:
-// where its files lie, exclusive lock files, and the Unix socket with its check of who calls.
+// Package platform holds operating-system differences that belong to no single part of the supervisor: the locations
+// of its files, exclusive lock files, and the Unix socket with its peer check.
 package platform
 
 import (
@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// Paths says where the supervisor's own files lie.
+// Paths are the locations of the supervisor's own files.
 type Paths struct {
 	Config string // the configuration file
 	State  string // the folder of incidents, memory and journal
 	Socket string // the Unix socket of the running daemon
 }
 
-// The places of the machine's own unit, which runs as one of its users (Linux).
+// Locations for the machine-wide unit, which runs as one of the machine's users (Linux).
 const (
 	systemConfig  = "/etc/steward/config.toml"
 	systemState   = "/var/lib/steward"
@@ -30,23 +30,25 @@ const (
 	socketName    = "steward.sock"
 )
 
-// IsMachineState reports whether this is the state folder of the machine's unit.
+// IsMachineState reports whether dir is the state folder of the machine-wide unit.
 func IsMachineState(dir string) bool { return runtime.GOOS == "linux" && dir == systemState }
 
-// MaxSocketPath is the longest usable socket path in bytes: macOS keeps 104 in sockaddr_un, one of them the final NUL.
+// MaxSocketPath is the longest usable socket path in bytes: macOS has 104 bytes in sockaddr_un, including the final
+// NUL.
 const MaxSocketPath = 103
 
-// ErrSocketPath marks a socket path that the kernel could not bind.
+// ErrSocketPath means that a socket path is too long for the kernel to bind.
 var ErrSocketPath = errors.New("socket path too long")
 
-// DefaultPaths finds the paths for one user. STEWARD_CONFIG, STEWARD_STATE_DIR and STEWARD_SOCKET win, then systemd's
-// STATE_DIRECTORY and RUNTIME_DIRECTORY (the first of several), then the places of the machine's unit if it runs as this
-// user, then the XDG variables, then the platform's custom. An empty home is looked up by uid. It creates nothing and reads no more than the user database and a few stats.
+// DefaultPaths returns the paths for one user. In order of precedence: STEWARD_CONFIG, STEWARD_STATE_DIR and
+// STEWARD_SOCKET; systemd's STATE_DIRECTORY and RUNTIME_DIRECTORY (the first entry of a list); the locations of the
+// machine-wide unit if it runs as this user; the XDG variables; the platform's convention. An empty home is looked up
+// by uid. DefaultPaths creates nothing; it reads only the user database and the metadata of a few files.
 func DefaultPaths(env func(string) string, home string, uid int) Paths {
 	return place{goos: runtime.GOOS, env: env, home: home, uid: uid, lookup: homeOf, owner: ownerOf, file: isFile}.paths()
 }
 
-// MachinePaths gives the paths of the machine's unit that runs as the user with this home (Linux).
+// MachinePaths returns the paths of the machine-wide unit that runs as the user with this home (Linux).
 func MachinePaths(home string) Paths {
 	p := Paths{Config: systemConfig, State: systemState, Socket: filepath.Join(systemRuntime, socketName)}
 	if !isFile(systemConfig) {
@@ -55,15 +57,15 @@ func MachinePaths(home string) Paths {
 	return p
 }
 
-// place is everything that a choice of paths depends on.
+// place holds all inputs of the path selection.
 type place struct {
 	goos   string
 	env    func(string) string
 	home   string
 	uid    int
-	lookup func(uid int) string                // "" when the user database does not know
-	owner  func(dir string) (uid int, ok bool) // not ok: no such folder
-	file   func(path string) bool              // there is such a file
+	lookup func(uid int) string                // "" if the user database has no entry
+	owner  func(dir string) (uid int, ok bool) // ok is false if the folder does not exist
+	file   func(path string) bool              // reports whether a regular file exists at path
 }
 
 func (p place) paths() Paths {
@@ -103,7 +105,8 @@ func (p place) state() string {
 	case p.home == "" && p.uid == 0:
 		return systemState
 	case p.home == "":
-		// A bare uid in a container. The name can be guessed by other users: PrivateDir must pass before it is used.
+		// A bare uid in a container. Other users can guess this name: PrivateDir must accept the folder before it is
+		// used.
 		return filepath.Join(os.TempDir(), "steward-"+strconv.Itoa(p.uid))
 	case p.goos == "darwin":
 		return filepath.Join(p.home, "Library", "Application Support", "steward")
@@ -127,8 +130,8 @@ func (p place) socket(state string) string {
 	return filepath.Join(state, socketName)
 }
 
-// isMachine reports whether the machine's unit is this user's. Root has none: it would leave files behind that the
-// user's steward cannot write.
+// isMachine reports whether the machine-wide unit runs as this user. Root never counts: it would create files that
+// the user's steward cannot write.
 func (p place) isMachine() bool {
 	if p.goos != "linux" || p.uid == 0 || !p.file(systemUnit) {
 		return false
@@ -142,8 +145,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// runtimeDir is "" where there is none of ours. `su` and `sudo -E` leave the former user's XDG_RUNTIME_DIR behind:
-// root would create a folder in it that the user then cannot enter.
+// runtimeDir returns "" if this user has no runtime folder. `su` and `sudo -E` keep the previous user's
+// XDG_RUNTIME_DIR: root would create a folder in it that the user could not enter.
 func (p place) runtimeDir() string {
 	if dir := p.absolute("XDG_RUNTIME_DIR"); dir != "" {
 		if uid, ok := p.owner(dir); !ok || uid == p.uid {
@@ -160,7 +163,7 @@ func (p place) runtimeDir() string {
 	return ""
 }
 
-// absolute reads a variable that the XDG specification wants absolute and ignored otherwise.
+// absolute reads a variable that the XDG specification requires to be absolute; other values are ignored.
 func (p place) absolute(name string) string {
 	if dir := p.env(name); filepath.IsAbs(dir) {
 		return dir
@@ -168,7 +171,7 @@ func (p place) absolute(name string) string {
 	return ""
 }
 
-// first reads one of systemd's folder lists.
+// first returns the first entry of a folder list that systemd sets.
 func (p place) first(name string) string {
 	dir, _, _ := strings.Cut(p.env(name), ":")
 	if !filepath.IsAbs(dir) {
@@ -185,7 +188,7 @@ func homeOf(uid int) string {
 	return u.HomeDir
 }
 
-// CheckSocketPath refuses a path that some supported kernel cannot bind, and says what to do about it.
+// CheckSocketPath rejects a path that a supported kernel cannot bind; the error tells the user what to do.
 func CheckSocketPath(path string) error {
 	switch {
 	case path == "":

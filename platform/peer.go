@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// PeerUID tells which user is at the other end, as the kernel noted it when the connection was made (for a client: the
-// user who listens).
+// PeerUID returns the user id of the peer, as the kernel recorded it when the connection was made (for a client: the
+// listening user).
 func PeerUID(c *net.UnixConn) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -20,8 +20,8 @@ func PeerUID(c *net.UnixConn) (int, error) {
 	return uid, nil
 }
 
-// PeerListener passes on only connections whose user allow accepts. Others, and those whose user cannot be told, are
-// closed without a word; accepting goes on.
+// PeerListener returns only connections whose user allow accepts. It closes the others, and those whose user is
+// unknown, without a reply, and continues to accept.
 func PeerListener(l net.Listener, allow func(uid int) bool) net.Listener {
 	return &peerListener{l, allow}
 }

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Person is what to call the owner of this account: the first word of the full name, else the login name, else
-// otherwise.
+// Person returns the name to address the owner of this account by: the first word of the full name, else the login
+// name, else otherwise.
 func Person(otherwise string) string {
 	u, err := user.Current()
 	if err != nil {
@@ -16,9 +16,9 @@ func Person(otherwise string) string {
 	return called(u.Name, u.Username, otherwise)
 }
 
-// called takes the first of the names that has a word fit to be spoken.
+// called returns the first printable word with a letter in it from full, else from login.
 func called(full, login, otherwise string) string {
-	full, _, _ = strings.Cut(full, ",") // the field may have a room and telephone numbers behind the name
+	full, _, _ = strings.Cut(full, ",") // the field may contain a room and telephone numbers after the name
 	for _, name := range []string{full, login} {
 		for word := range strings.FieldsSeq(name) {
 			if strings.ContainsFunc(word, unicode.IsLetter) && !strings.ContainsFunc(word, unprintable) {

@@ -1,17 +1,18 @@
-// Package confine takes the right to write from a command before it starts: landlock(7) on Linux, nothing elsewhere.
+// Package confine restricts what a command may write before it starts: landlock(7) on Linux, nothing elsewhere.
 package confine
 
 import "fmt"
 
-// Writing confines the calling goroutine's thread, and every process started from that thread from then on, to writing
-// beneath the given absolute files and folders; reading and executing stay as they are. The goroutine is locked to its
-// thread for good, and other threads of this process stay free: start the command from the same goroutine. What is
-// missing is left out; nothing can be made there. The usual devices (null, zero, full, random, urandom, tty, terminals,
-// shared memory) stay writable, for users other than root also /proc, where the kernel itself guards what is not theirs;
-// so do all descriptors that are open already. Programs that gain privileges when they start (sudo) do not gain them.
-// Moving into, linking into and truncating are writing too, as far as the kernel knows how to refuse it; changing the
-// mode, owner, times or extended attributes of a file is not refused by any kernel so far. It cannot be undone.
-// errors.ErrUnsupported where the kernel has no landlock or it is turned off; then nothing has changed.
+// Writing restricts the calling goroutine's thread, and every process started from that thread from then on, to
+// writing beneath the given absolute files and folders; reading and executing are not restricted. The goroutine stays
+// locked to its thread, and other threads of this process are not restricted: start the command from the same
+// goroutine. Paths that do not exist are skipped and cannot be created. The usual devices (null, zero, full, random,
+// urandom, tty, terminals, shared memory) stay writable, and for users other than root /proc, where the kernel itself
+// enforces permissions. Descriptors that are already open stay writable, too. Programs that gain privileges when they
+// start (sudo) do not gain them. Moving into, linking into and truncating count as writing, as far as the kernel can
+// deny it; no kernel so far denies a change of a file's mode, owner, times or extended attributes. The restriction
+// cannot be undone. Writing returns errors.ErrUnsupported, and changes nothing, if the kernel has no landlock or it
+// is disabled.
 func Writing(beneath []string) error {
 	if err := writing(beneath); err != nil {
 		return fmt.Errorf("confine writing: %w", err)

@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rights that are taken away, by the version of landlock's interface that brought them.
+// The access rights that are removed, by the landlock ABI version that introduced them.
 const (
 	writesV1 = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
 		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SYM
-	// Moving and linking between folders: version 1 refuses it everywhere and cannot allow it.
+	// Moving and linking between folders: ABI version 1 denies it everywhere and cannot allow it.
 	writesV2 = unix.LANDLOCK_ACCESS_FS_REFER
 	writesV3 = unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	writesV5 = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-	// What a rule for a file that is no folder may name.
+	// The rights that a rule for a file other than a folder may contain.
 	ofFiles = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// writesOf gives the rights to write that a kernel of this version knows.
+// writesOf returns the write rights that a kernel with this ABI version supports.
 func writesOf(abi int) uint64 {
 	rights := uint64(writesV1)
 	for since, more := range map[int]uint64{2: writesV2, 3: writesV3, 5: writesV5} {
@@ -37,18 +37,18 @@ func writesOf(abi int) uint64 {
 	return rights
 }
 
-// devices are what programs write to without keeping anything.
+// devices returns the paths that programs write to without storing anything.
 func devices() []string {
 	paths := []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/shm"}
 	if os.Geteuid() != 0 {
-		paths = append(paths, "/proc") // /proc/self changes with every process; root would get /proc/sys with it
+		paths = append(paths, "/proc") // all of /proc: /proc/self differs per process; not for root, who would get /proc/sys with it
 	}
 	return paths
 }
 
 func supported() bool { return version() > 0 }
 
-// version asks the kernel; 0 where it has no landlock.
+// version returns the kernel's landlock ABI version, or 0 if it has no landlock.
 func version() int {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -77,7 +77,8 @@ func writing(beneath []string) error {
 			return fmt.Errorf("allow %s: %w", path, err)
 		}
 	}
-	// New threads are made by another one while a goroutine is locked, so they do not inherit what this one gives up.
+	// While a goroutine is locked, the runtime creates new threads from another thread, so they do not inherit the
+	// restriction.
 	runtime.LockOSThread()
 	if err := rules.enforce(); err != nil {
 		runtime.UnlockOSThread()
@@ -86,7 +87,7 @@ func writing(beneath []string) error {
 	return nil
 }
 
-// rules is a landlock rule set in the making.
+// rules is a landlock rule set under construction.
 type rules struct {
 	fd     int
 	rights uint64
@@ -94,7 +95,7 @@ type rules struct {
 
 func newRules(rights uint64) (rules, error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: rights}
-	// Of the struct only the first field is handed over: an older kernel knows no more.
+	// Pass only the first field of the struct: an older kernel does not know the others.
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr.Handled_access_fs), 0)
 	if errno != 0 {
 		return rules{}, fmt.Errorf("make a landlock rule set: %w", errno)
@@ -102,7 +103,8 @@ func newRules(rights uint64) (rules, error) {
 	return rules{int(fd), rights}, nil
 }
 
-// allow gives all rights beneath a path, to what it is at this moment: a later file of the same name has none.
+// allow grants all rights beneath the file that path leads to now; a file created later under the same name gets
+// none.
 func (r rules) allow(path string) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
@@ -127,7 +129,7 @@ func (r rules) allow(path string) error {
 	return nil
 }
 
-// enforce is for the calling thread. Without the promise never to gain privileges, only root may confine itself.
+// enforce restricts the calling thread. Without no_new_privs only root may restrict itself.
 func (r rules) enforce() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up new privileges: %w", err)

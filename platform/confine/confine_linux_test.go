@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The test binary confines itself to the folders in CONFINE_TO and then becomes a shell with the script in CONFINE_RUN,
-// or starts it, as CONFINE_HOW says.
+// TestMain lets the test binary confine itself to the folders in CONFINE_TO. It then executes a shell with the script
+// in CONFINE_RUN, or starts one, as CONFINE_HOW says.
 func TestMain(m *testing.M) {
 	script := os.Getenv("CONFINE_RUN")
 	if script == "" {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// confined runs a script and returns all that it says.
+// confined runs a script and returns its output.
 func confined(t *testing.T, how, script string, to ...string) (string, error) {
 	t.Helper()
 	if !Supported() {
@@ -49,7 +49,8 @@ func confined(t *testing.T, how, script string, to ...string) (string, error) {
 	return string(out), err
 }
 
-// refusal: moving and linking between what has different rights is refused as between file systems.
+// refusal matches denied operations: moving and linking between paths with different rights is denied as between file
+// systems.
 var refusal = regexp.MustCompile("Permission denied|Invalid cross-device link")
 
 func TestWritingHoldsForAllThatIsStarted(t *testing.T) {
@@ -115,7 +116,7 @@ func TestDevicesStayUsable(t *testing.T) {
 	}
 }
 
-// Another thread stays as it was, whatever the goroutine that confines itself starts.
+// TestOtherThreadsStayFree: other threads are not restricted, even if they start after the restriction.
 func TestOtherThreadsStayFree(t *testing.T) {
 	if !Supported() {
 		t.Skip("no landlock here")
@@ -136,7 +137,7 @@ func TestOtherThreadsStayFree(t *testing.T) {
 	free := make(chan error)
 	for range 20 {
 		go func() {
-			runtime.LockOSThread() // and ends with it, so that the threads are new ones
+			runtime.LockOSThread() // the thread ends with the goroutine, so that each goroutine gets a new thread
 			free <- os.WriteFile(path, nil, 0o600)
 		}()
 	}

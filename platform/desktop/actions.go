@@ -8,16 +8,17 @@ import (
 
 // Action is a button of a popup.
 type Action struct {
-	ID    string // what a press of it tells, never shown. It should name the revision of the incident, too
-	Label string // what stands on it: plain text from anywhere, cleaned and cut to 40 characters
+	ID    string // identifies the button in a press, never shown. It should also name the revision of the incident
+	Label string // the button's text: plain text from any source, cleaned and cut to 40 characters
 }
 
 const (
-	maxActions = 3 // servers lay out three side by side; more push the text off the popup
+	maxActions = 3 // servers show three side by side; with more, the text may not fit on the popup
 	labelLimit = 40
 )
 
-// offered gives the actions that a popup shows: the first three that have an id and, when cleaned, a label.
+// offered returns the actions that a popup shows: the first three with an id and a label that is not empty after
+// cleaning.
 func offered(actions []Action) []Action {
 	var shown []Action
 	for _, a := range actions {
@@ -29,18 +30,18 @@ func offered(actions []Action) []Action {
 	return shown
 }
 
-// Kind is what became of a popup.
+// Kind is the outcome of a popup.
 type Kind string
 
 // The kinds of an Event. A popup that expires or that we withdraw has none.
 const (
-	Pressed Kind = "pressed" // the human pressed a button. It ends the popup: withdraw it, or show it anew
-	Closed  Kind = "closed"  // the human closed the popup without pressing a button
-	Lost    Kind = "lost"    // the popup, of this run or of the one before, went with its server or the session bus, and nobody saw it go
+	Pressed Kind = "pressed" // the user pressed a button, which ends the popup: withdraw it or show it again
+	Closed  Kind = "closed"  // the user closed the popup without pressing a button
+	Lost    Kind = "lost"    // the popup, of this or the previous run, disappeared with its server or the session bus
 )
 
-// Event tells what became of a popup that stood. A press may have waited in the channel while its message was
-// replaced or withdrawn, so its receiver looks at the incident once more.
+// Event reports the outcome of a shown popup. A press may have waited in the channel while its message was replaced
+// or withdrawn, so the receiver must check the incident again.
 type Event struct {
 	Kind   Kind
 	Key    string // of the Message
@@ -48,17 +49,17 @@ type Event struct {
 	At     time.Time
 }
 
-// Tally counts what did not become an Event.
+// Tally counts signals and writes that did not become an Event.
 type Tally struct {
-	Refused uint64 // messages of strangers; presses of an old message, a wrong popup, or a button pressed before
-	Dropped uint64 // events that nobody took in time
-	Unsaved uint64 // writes of popups.json that failed; the next change writes all again
+	Refused uint64 // messages of other programs; presses of an old message, a wrong popup or a button pressed before
+	Dropped uint64 // events dropped because the channel was full
+	Unsaved uint64 // failed writes of popups.json; the next change writes everything again
 }
 
-// outboxSize is more than all popups that any server keeps open can tell at once.
+// outboxSize exceeds the number of popups that any server keeps open.
 const outboxSize = 256
 
-// outbox holds the events until they are taken. Who puts one in is never held up.
+// outbox holds events until they are received. Adding an event never blocks.
 type outbox struct {
 	refused, dropped atomic.Uint64
 

@@ -16,7 +16,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// desk is a private bus, a server with buttons, and Popups.
+// desk returns a private bus, a server with buttons, and Popups.
 func desk(t *testing.T) (*privateBus, *notifyd, *Popups) {
 	t.Helper()
 	b := startBus(t)
@@ -24,7 +24,7 @@ func desk(t *testing.T) (*privateBus, *notifyd, *Popups) {
 	return b, n, popupsOn(t, b.address(), 0)
 }
 
-// choose shows a popup with buttons and gives its number on the server.
+// choose shows a popup with buttons and returns its id on the server.
 func choose(t *testing.T, p *Popups, key string, options ...string) uint32 {
 	t.Helper()
 	m := Message{Key: key, Title: key}
@@ -46,7 +46,7 @@ func number(t *testing.T, proof Proof) (id uint32) {
 	return id
 }
 
-// next is the event that must come.
+// next returns the next event.
 func next(t *testing.T, p *Popups) Event {
 	t.Helper()
 	select {
@@ -58,7 +58,7 @@ func next(t *testing.T, p *Popups) Event {
 	}
 }
 
-// wants takes one event of each, whatever their order.
+// wants receives the wanted events in any order.
 func wants(t *testing.T, p *Popups, want ...Event) {
 	t.Helper()
 	var got []Event
@@ -76,7 +76,8 @@ func wants(t *testing.T, p *Popups, want ...Event) {
 	}
 }
 
-// onlyThis proves that nothing came before: signals of one server arrive in order, so this press is the next event.
+// onlyThis checks that there was no earlier event: signals of one server arrive in order, so this press is the next
+// event.
 func onlyThis(t *testing.T, n *notifyd, p *Popups) {
 	t.Helper()
 	id := choose(t, p, "barrier", "go")
@@ -107,7 +108,7 @@ func TestPress(t *testing.T) {
 	n.press(id, n.key(id, want[1]))
 	n.press(other, n.key(other, "x"))
 	wants(t, p, Event{Kind: Pressed, Key: "a", Action: "default"}, Event{Kind: Pressed, Key: "b", Action: "x!"})
-	onlyThis(t, n, p) // the closings that go with presses are no events
+	onlyThis(t, n, p) // a closing caused by a press is not an event
 	again := choose(t, p, "a", "y")
 	if n.notes()[3].Replaces != 0 {
 		t.Error("a popup that went with its press was replaced")
@@ -147,7 +148,8 @@ func TestButtonsAreNotAlwaysOffered(t *testing.T) {
 	}
 }
 
-// What a press must not be: one of a message that was replaced, withdrawn or pressed before, or of another popup.
+// TestPressesThatDoNotCount: a press is invalid if its message was replaced, withdrawn or pressed before, or if it
+// belongs to another popup.
 func TestPressesThatDoNotCount(t *testing.T) {
 	_, n, p := desk(t)
 	a, b := choose(t, p, "a", "x"), choose(t, p, "b", "x")
@@ -185,7 +187,8 @@ func TestPressesThatDoNotCount(t *testing.T) {
 	onlyThis(t, n, p)
 }
 
-// A popup whose withdrawal failed stays on the screen; its button does nothing, not even once the next message is due.
+// TestButtonOfWithdrawnPopup: a popup whose withdrawal failed stays on the screen; its button has no effect, even
+// when the popup is wanted again.
 func TestButtonOfWithdrawnPopup(t *testing.T) {
 	s := newScreen(newOutbox())
 	s.server = &server{actions: true}
@@ -228,7 +231,7 @@ func TestClosings(t *testing.T) {
 	wants(t, p, Event{Kind: Closed, Key: "plain"})
 }
 
-// The closing of a popup that is just being replaced is about the old one if it came before the answer.
+// TestClosedWhileReplaced: a closing during a replacement concerns the old popup if it came before the reply.
 func TestClosedWhileReplaced(t *testing.T) {
 	for at, want := range map[dbus.Sequence]int{4: 0, 6: 1} {
 		s := newScreen(newOutbox())
@@ -247,7 +250,7 @@ func TestClosedWhileReplaced(t *testing.T) {
 	}
 }
 
-// A server may show a popup, and have it pressed, before it answers.
+// TestPressBeforeTheAnswer: a server may show a popup and report its press before it replies.
 func TestPressBeforeTheAnswer(t *testing.T) {
 	_, n, p := desk(t)
 	n.before(func(id uint32) { n.press(id, n.key(id, "x")) })
@@ -281,7 +284,8 @@ func TestPressBeforeTheAnswer(t *testing.T) {
 	onlyThis(t, n, p)
 }
 
-// A server that starts anew counts from 1: our numbers now mean other programs' popups, or other incidents'.
+// TestRestartLosesPopups: a restarted server counts ids from 1, so our ids now mean popups of other programs or
+// incidents.
 func TestRestartLosesPopups(t *testing.T) {
 	lost := []Event{{Kind: Lost, Key: "a"}, {Kind: Lost, Key: "b"}}
 	for name, restart := range map[string]func(*testing.T, *privateBus, *notifyd) *notifyd{
@@ -333,7 +337,7 @@ func TestRestartLosesPopups(t *testing.T) {
 	}
 }
 
-// A server that loses its name while it answers gave a number that means nothing.
+// TestServerThatChangesWhileItOpens: an id from a server that loses its name before it replies is invalid.
 func TestServerThatChangesWhileItOpens(t *testing.T) {
 	for times, want := range map[int]string{1: "", 9: errEnded.Error()} {
 		_, n, p := desk(t)
@@ -361,7 +365,7 @@ func TestServerThatChangesWhileItOpens(t *testing.T) {
 	}
 }
 
-// A server that changes for ever is an error, not an endless search.
+// TestServerThatKeepsChanging: a server that keeps changing is an error, not an endless search.
 func TestServerThatKeepsChanging(t *testing.T) {
 	_, n, p := desk(t)
 	var most atomic.Int32

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// alertTime is how long an alerter may wait for a press. Reminders replace its popup long before.
+// alertTime is how long an alerter may wait for a press. Reminders replace its popup long before that.
 const alertTime = 24 * time.Hour
 
-// alerts are the popups with buttons: alerter says which one was pressed when it ends, so that a child waits for each.
+// alerts are the popups with buttons. alerter reports the pressed button when it exits, so each popup has a waiting
+// child process.
 type alerts struct {
 	mu  sync.Mutex
 	all map[string]*alert // by message key
@@ -21,14 +22,14 @@ type alerts struct {
 type alert struct {
 	stop    context.CancelFunc
 	done    chan struct{}
-	err     error             // once done
+	err     error             // set when done is closed
 	ids     map[string]string // of the actions, by label
-	settled bool              // its popup is on the screen
+	settled bool              // the popup is on the screen
 	ended   bool
 }
 
-// labels makes labels fit for alerter, which takes them in one list and gives them back: no commas, no two alike, and
-// none that looks like its own words ("@CLOSED").
+// labels adapts labels to alerter, which takes them as one comma-separated list and returns the pressed one: no
+// commas, no duplicates, and none that looks like alerter's own output ("@CLOSED").
 func labels(actions []Action) (list []string, ids map[string]string) {
 	ids = map[string]string{}
 	for _, a := range actions {
@@ -42,7 +43,7 @@ func labels(actions []Action) (list []string, ids map[string]string) {
 	return list, ids
 }
 
-// ask shows a popup with buttons and leaves its alerter waiting.
+// ask shows a popup with buttons and leaves its alerter waiting in the background.
 func (b *banner) ask(ctx context.Context, c child, m Message, ids map[string]string) (Proof, error) {
 	life, stop := context.WithCancel(context.Background())
 	a := &alert{stop: stop, done: make(chan struct{}), ids: ids}
@@ -68,7 +69,7 @@ func (b *banner) ask(ctx context.Context, c child, m Message, ids map[string]str
 	return Proof{Result: Sent, Detail: fmt.Sprintf("alerter ended within %s", b.settle), ID: groupOf(m.Key)}, nil
 }
 
-// await stays until the alerter ends and tells why, unless the popup was withdrawn or replaced meanwhile.
+// await waits until the alerter ends and reports the outcome, unless the popup was withdrawn or replaced meanwhile.
 func (b *banner) await(life context.Context, c child, key string, a *alert) {
 	defer close(a.done)
 	said := &tail{}
@@ -87,7 +88,7 @@ func (b *banner) await(life context.Context, c child, key string, a *alert) {
 	switch {
 	case a.err == nil && pressed:
 		b.out.put(Pressed, key, id)
-	case !a.settled: // show tells of it
+	case !a.settled: // ask reports it
 	case a.err == nil:
 		b.book.drop(key)
 		b.book.later()
@@ -106,7 +107,7 @@ func (l *alerts) put(key string, a *alert) {
 	l.all[key] = a
 }
 
-// settled says whether the popup still stands. From here on its end is an event.
+// settled reports whether the popup is still shown. From then on its end produces an event.
 func (b *banner) settled(key string, a *alert) bool {
 	b.alerts.mu.Lock()
 	defer b.alerts.mu.Unlock()
@@ -119,7 +120,7 @@ func (b *banner) settled(key string, a *alert) bool {
 	return a.settled
 }
 
-// drop ends the child of a key without a word; its popup stays until it is replaced or removed.
+// drop ends the child of a key without an event; its popup stays until it is replaced or removed.
 func (l *alerts) drop(key string) {
 	l.mu.Lock()
 	a := l.all[key]

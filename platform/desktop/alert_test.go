@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// waiting is an alerter that writes its arguments, then stays until $DIR/end exists, and prints what stands there.
+// waiting is an alerter that writes its arguments, waits until $DIR/end exists, and prints that file.
 const waiting = `printf '%s|' "$@" >$DIR/args; while ! [ -e $DIR/end ]; do /bin/sleep 0.02; done; /bin/cat $DIR/end; exit $(/bin/cat $DIR/code)`
 
 func TestAlertEvents(t *testing.T) {
@@ -50,7 +50,7 @@ func TestAlertEvents(t *testing.T) {
 	}
 }
 
-// alerting gives a banner whose alerter waits.
+// alerting returns a banner whose alerter waits.
 func alerting(t *testing.T) (dir string, b *banner) {
 	t.Helper()
 	dir = t.TempDir()
@@ -60,7 +60,7 @@ func alerting(t *testing.T) (dir string, b *banner) {
 	return dir, b
 }
 
-// finish has the alerters end.
+// finish makes the alerters end.
 func finish(t *testing.T, dir, says, code string) {
 	t.Helper()
 	for _, f := range [][2]string{{"code", code}, {"new", says}} {
@@ -73,7 +73,7 @@ func finish(t *testing.T, dir, says, code string) {
 	}
 }
 
-// A popup that is replaced or withdrawn tells nothing, and no child of it stays.
+// TestAlertIsReplaced: a replaced or withdrawn popup yields no event and leaves no child.
 func TestAlertIsReplaced(t *testing.T) {
 	dir, b := alerting(t)
 	m := Message{Key: "k", Title: "t", Actions: []Action{{"1", "x"}}}
@@ -91,7 +91,7 @@ func TestAlertIsReplaced(t *testing.T) {
 	if _, err := b.show(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	finish(t, dir, "x", "0") // for the alerter that removes, too; one of the two may be quick
+	finish(t, dir, "x", "0") // also for the alerter that removes; either may end first
 	if err := b.withdraw(t.Context(), "k"); err != nil {
 		t.Error(err)
 	}

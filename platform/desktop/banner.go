@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// banner shows popups through the tools of macOS: alerter (26 or later) if it is there, else osascript. It is
-// compiled on every Unix, so that its rules are tested on every Unix.
+// banner shows popups with macOS tools: alerter (26 or later) if it is installed, else osascript. It is compiled on
+// every Unix, so that its rules are tested on every Unix.
 type banner struct {
-	settle time.Duration // an alerter that still runs after this time has its popup on the screen
+	settle time.Duration // an alerter that still runs after this time is showing its popup
 	out    *outbox
 	alerts alerts
-	book   *popupStore // of alerter's popups: a run that knows a key replaces and removes its popup, whoever showed it
+	book   *popupStore // alerter's popups: a run that knows a key can replace and remove its popup, also that of an earlier run
 }
 
 const (
@@ -24,13 +24,13 @@ const (
 	macRefuse = "allow notifications for the terminal or Script Editor in System Settings"
 )
 
-// notifyScript takes title and text as arguments. Text pasted into a script would be run.
+// notifyScript takes title and text as arguments. Text inserted into a script would be executed.
 const notifyScript = `on run argv
 	display notification (item 2 of argv) with title (item 1 of argv)
 end run
 `
 
-// show makes no sound with either tool: both make one only if they are told to.
+// show is silent with both tools: they play a sound only on request.
 func (b *banner) show(ctx context.Context, m Message) (Proof, error) {
 	path, ok := find(osascript)
 	if better, found := find(alerter); found {
@@ -43,7 +43,7 @@ func (b *banner) show(ctx context.Context, m Message) (Proof, error) {
 	if !ok {
 		return Proof{}, b.probe(ctx)
 	}
-	// after "-" (the script is on stdin) nothing is an option any more, not even a title that starts with "-"
+	// After "-" (the script is on stdin) no argument is parsed as an option, not even a title that starts with "-".
 	c := child{path: path, args: []string{"-", m.Title, m.Text}, env: environment(), stdin: notifyScript, limit: answerTime}
 	if _, err := c.run(ctx); err != nil {
 		return Proof{}, hinted(err, macRefuse)
@@ -52,14 +52,13 @@ func (b *banner) show(ctx context.Context, m Message) (Proof, error) {
 }
 
 // alert shows a popup that stays. alerter runs until its popup is closed, and removes the popup when it is asked to
-// stop; killed without a word it leaves the popup to the system, and that is what is wanted: no child waits for hours,
-// but for a press of a button.
-// An alerter that ends at once found its popup closed before anybody could have read it.
+// stop. If it is killed, the popup stays with the system. That is intended: only a popup with buttons needs a child
+// that waits for hours. If alerter ends at once, its popup was closed before the user could have read it.
 func (b *banner) alert(ctx context.Context, path string, m Message) (Proof, error) {
-	args := []string{"--group=" + groupOf(m.Key), "--title=" + m.Title} // with "=", a title cannot be an option
+	args := []string{"--group=" + groupOf(m.Key), "--title=" + m.Title} // with "=", a title is never parsed as an option
 	text := m.Text
 	if text == "" {
-		text = m.Title // without any text alerter shows nothing
+		text = m.Title // without text alerter shows nothing
 	}
 	b.alerts.drop(m.Key)
 	c := child{path: path, args: args, env: environment(), stdin: text, limit: b.settle}
@@ -79,10 +78,10 @@ func (b *banner) alert(ctx context.Context, path string, m Message) (Proof, erro
 	return Proof{Result: Sent, Detail: fmt.Sprintf("alerter saw its popup closed after %.1f s", took.Seconds()), ID: groupOf(m.Key)}, nil
 }
 
-// groupOf is the name under which alerter replaces and removes the popup of a key.
+// groupOf returns the name by which alerter replaces and removes the popup of a key.
 func groupOf(key string) string { return "steward." + oneLine(key, keyLimit) }
 
-// withdraw removes a popup of alerter's. osascript has no means to.
+// withdraw removes an alerter popup. osascript cannot remove popups.
 func (b *banner) withdraw(ctx context.Context, key string) error {
 	b.alerts.drop(key)
 	path, ok := find(alerter)

@@ -14,10 +14,10 @@ import (
 	"unicode/utf8"
 )
 
-// victims are the keys that a victim shows in turn.
+// victims returns the keys that a victim shows in turn.
 func victims() []string { return []string{"a", "b", "c"} }
 
-// startVictim starts a run that shows popups until it is killed.
+// startVictim starts a process that shows popups until it is killed.
 func startVictim(t *testing.T, b *privateBus, dir string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -29,7 +29,7 @@ func startVictim(t *testing.T, b *privateBus, dir string) *exec.Cmd {
 	return cmd
 }
 
-// victim is what startVictim starts. It does not outlive the bus.
+// victim is the process that startVictim starts. It ends with the bus.
 func victim(dir string) {
 	p := NewPopupsIn(dir)
 	for i := 0; ; i++ {
@@ -44,7 +44,7 @@ func victim(dir string) {
 	}
 }
 
-// A file that cannot be used remembers nothing, and keeps nobody from showing.
+// TestFileThatCannotBeUsed: an unusable file yields no popups and does not prevent new ones.
 func TestFileThatCannotBeUsed(t *testing.T) {
 	b, n, good := office(t)
 	p := run(t, b, good)
@@ -113,7 +113,7 @@ func TestFileThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// What is remembered is bounded, whatever the keys; the newest are kept.
+// TestBookIsBounded: the number of recorded popups is limited, whatever the keys; the newest are kept.
 func TestBookIsBounded(t *testing.T) {
 	b, n, dir := office(t)
 	p := run(t, b, dir)
@@ -139,7 +139,8 @@ func TestBookIsBounded(t *testing.T) {
 	}
 }
 
-// The answer that comes after its caller gave up is remembered; so is that it was withdrawn before.
+// TestLateAnswerIsRemembered: a reply that arrives after its caller gave up is recorded, and so is an earlier
+// withdrawal.
 func TestLateAnswerIsRemembered(t *testing.T) {
 	for _, withdrawn := range []bool{false, true} {
 		b := startBus(t)
@@ -159,7 +160,7 @@ func TestLateAnswerIsRemembered(t *testing.T) {
 		}
 		w := p.screen.window("a")
 		close(n.pause)
-		w.turn <- struct{}{} // given back after the late answer
+		w.turn <- struct{}{} // free after the late reply
 		if s := n.screen(); (remembered(dir) == nil) != withdrawn || (len(s) == 0) != withdrawn {
 			t.Errorf("withdrawn %v: remembered %q, screen %+v", withdrawn, remembered(dir), s)
 		}
@@ -167,7 +168,7 @@ func TestLateAnswerIsRemembered(t *testing.T) {
 	}
 }
 
-// A server that gives one id twice has replaced the popup: the two keys do not share it.
+// TestOneIDForTwoKeys: a server that returns an id twice has replaced the popup: the two keys do not share it.
 func TestOneIDForTwoKeys(t *testing.T) {
 	b, n, dir := office(t)
 	p := run(t, b, dir)
@@ -200,7 +201,7 @@ func TestOneIDForTwoKeys(t *testing.T) {
 	}
 }
 
-// A disk that hangs holds up neither popups nor presses.
+// TestDiskThatHangs: a hanging disk blocks neither popups nor presses.
 func TestDiskThatHangs(t *testing.T) {
 	b, n, dir := office(t)
 	p := run(t, b, dir)
@@ -245,7 +246,7 @@ func FuzzBook(f *testing.F) {
 	})
 }
 
-// alerter's popups are known by their keys alone.
+// TestAlertsAreRemembered: alerter's popups are recorded by their keys alone.
 func TestAlertsAreRemembered(t *testing.T) {
 	_, b := alerting(t)
 	dir := t.TempDir()

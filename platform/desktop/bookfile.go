@@ -12,10 +12,10 @@ import (
 
 const (
 	bookFile   = "popups.json"
-	bookTemp   = ".popups.json.new" // one name, so that kills leave one such file at most
+	bookTemp   = ".popups.json.new" // a fixed name, so that kills leave at most one such file
 	bookFormat = 1
-	maxBook    = 1 << 20 // bytes; ours stay below: 256 keys of 256 bytes, each byte six at most in JSON
-	maxName    = 255     // bytes of a bus name, by the specification of D-Bus
+	maxBook    = 1 << 20 // bytes; our files stay below: 256 keys of 256 bytes, each at most six bytes in JSON
+	maxName    = 255     // bytes of a bus name (D-Bus specification)
 )
 
 type bookText struct {
@@ -23,12 +23,12 @@ type bookText struct {
 	Popups []entry `json:"popups"`
 }
 
-// readMarks gives what the file in dir remembers. A file that is missing, torn, not ours or far too large remembers
-// nothing: at worst a popup of the run before stands once more beside the new one.
+// readMarks reads the file in dir. A file that is missing, truncated, foreign or too large yields no entries: at
+// worst a popup of the previous run stays beside the new one.
 func readMarks(dir string) []entry {
 	path := filepath.Join(dir, bookFile)
 	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() { // opening a pipe would wait for its other end
+	if err != nil || !info.Mode().IsRegular() { // opening a pipe would block
 		return nil
 	}
 	f, err := os.Open(path)
@@ -43,7 +43,7 @@ func readMarks(dir string) []entry {
 	return decodeMarks(text)
 }
 
-// decodeMarks takes each key, and each popup, once.
+// decodeMarks accepts each key and each popup once.
 func decodeMarks(text []byte) []entry {
 	var t bookText
 	if err := json.Unmarshal(text, &t); err != nil || t.Format != bookFormat || len(t.Popups) > maxMarks {
@@ -64,8 +64,8 @@ func decodeMarks(text []byte) []entry {
 	return all
 }
 
-// writeMarks replaces the file in dir, mode 0600. Whoever reads meanwhile sees the old one or the new one. It is not
-// flushed to the disk: a power cut takes the popups along.
+// writeMarks replaces the file in dir atomically, with mode 0600. It does not sync to disk: a power failure removes
+// the popups as well.
 func writeMarks(dir string, all []entry) error {
 	text, err := json.Marshal(bookText{bookFormat, all})
 	if err != nil {

@@ -21,18 +21,18 @@ const (
 	deadHint   = "the session bus does not answer; log in again or restart it"
 )
 
-// bus is one connection to the session bus. The socket is ours, so that a write into a frozen bus can be ended:
-// godbus knows no deadline for writes, and its Close waits for them.
+// bus is one connection to the session bus. We own the socket, so that a blocked write to a frozen bus can be
+// cancelled: godbus has no write deadline, and its Close waits for writes.
 type bus struct {
 	conn *dbus.Conn
 	sock *busFilter
 	ear  *signals
-	deaf bool   // the bus refused to pass signals on
-	guid string // this life of the bus; "" if it does not say
+	deaf bool   // the bus refused to deliver signals
+	guid string // id of this bus instance; "" if the bus has none
 }
 
-// busAddress is the address of the session bus: DBUS_SESSION_BUS_ADDRESS, else the socket that systemd keeps at
-// /run/user/UID/bus. "autolaunch:" counts as unset: it would start a bus on which nobody listens.
+// busAddress returns the address of the session bus: DBUS_SESSION_BUS_ADDRESS, else systemd's socket at
+// /run/user/UID/bus. "autolaunch:" counts as unset: it would start a bus without any listener.
 func busAddress() string {
 	if address := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
 		return address
@@ -44,8 +44,8 @@ func busAddress() string {
 	return "unix:path=" + dbus.EscapeBusAddressValue(path)
 }
 
-// sockets lists the Unix sockets that a D-Bus address names ("unix:path=/a,guid=b;unix:abstract=c"), in order.
-// Other transports are left out: the session bus of a desktop is a Unix socket.
+// sockets returns the Unix sockets of a D-Bus address ("unix:path=/a,guid=b;unix:abstract=c"), in order. It skips
+// other transports: a desktop's session bus uses a Unix socket.
 func sockets(address string) []string {
 	var found []string
 	for entry := range strings.SplitSeq(address, ";") {
@@ -70,7 +70,7 @@ func sockets(address string) []string {
 	return found
 }
 
-// dialBus connects to the first socket of the address that answers.
+// dialBus connects to the first socket of the address that responds.
 func dialBus(ctx context.Context, address string, ear *signals) (*bus, error) {
 	paths := sockets(address)
 	if len(paths) == 0 {
@@ -94,7 +94,7 @@ func dialSocket(ctx context.Context, path string, ear *signals) (*bus, error) {
 		return nil, hinted(unavailable("connect to session bus: %v", err), notBusHint)
 	}
 	sock := newSieve(conn.(*net.UnixConn), &ear.screen.out.refused)
-	stop := context.AfterFunc(ctx, func() { sock.Close() }) // the handshake of godbus takes no context
+	stop := context.AfterFunc(ctx, func() { sock.Close() }) // godbus's handshake takes no context
 	c, err := greet(sock, ear)
 	if !stop() {
 		err = fmt.Errorf("no answer: %w", context.Cause(ctx))
@@ -120,26 +120,26 @@ func greet(sock *busFilter, ear *signals) (*dbus.Conn, error) {
 	return c, err
 }
 
-// identify asks for the id that every start of a bus makes anew.
+// identify reads the bus id, which is new for every bus instance.
 func (b *bus) identify(ctx context.Context) error {
 	err := b.ask(ctx, "GetId", nil, &b.guid)
-	if errorName(err) != "" { // a bus without ids: its popups are not known again
+	if errorName(err) != "" { // a bus without ids: a later run cannot recognise its popups
 		return nil
 	}
 	return err
 }
 
-// alive says whether the connection still stands, as far as reads have shown.
+// alive reports whether the connection is still open, as far as reads have shown.
 func (b *bus) alive() bool { return b != nil && b.conn.Connected() }
 
-// close ends the connection; calls that still wait get an error.
+// close closes the connection; pending calls get an error.
 func (b *bus) close() {
 	b.sock.Close()
 	b.conn.Close()
 }
 
-// start sends a call. Its answer may be awaited beyond ctx (a late answer still tells the id of a popup), the
-// sending may not.
+// start sends a call. Its reply may arrive after ctx has ended (a late reply still has the popup's id), but sending
+// is limited by ctx.
 func (b *bus) start(ctx context.Context, dest string, path dbus.ObjectPath, method string, flags dbus.Flags, args ...any) *dbus.Call {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = b.sock.SetWriteDeadline(deadline)
@@ -149,7 +149,7 @@ func (b *bus) start(ctx context.Context, dest string, path dbus.ObjectPath, meth
 	return b.conn.Object(dest, path).Go(method, flags, make(chan *dbus.Call, 1), args...)
 }
 
-// call sends a call and stores its answer in results.
+// call sends a call and stores its reply in results.
 func (b *bus) call(ctx context.Context, dest string, path dbus.ObjectPath, method string, args []any, results ...any) error {
 	call := b.start(ctx, dest, path, method, dbus.FlagNoAutoStart, args...)
 	select {
@@ -161,7 +161,7 @@ func (b *bus) call(ctx context.Context, dest string, path dbus.ObjectPath, metho
 	}
 }
 
-// ask is a call to the bus itself. A bus that does not answer is given up: the next use connects anew.
+// ask calls the bus itself. If the bus does not reply, ask closes the connection, and the next use reconnects.
 func (b *bus) ask(ctx context.Context, method string, args []any, results ...any) error {
 	err := b.call(ctx, busName, busPath, busName+"."+method, args, results...)
 	var answer dbus.Error
@@ -172,7 +172,7 @@ func (b *bus) ask(ctx context.Context, method string, args []any, results ...any
 	return err
 }
 
-// errorName is the D-Bus name of an error answer, or "".
+// errorName returns the D-Bus name of an error reply, or "".
 func errorName(err error) string {
 	var answer dbus.Error
 	if errors.As(err, &answer) {

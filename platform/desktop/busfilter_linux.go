@@ -11,18 +11,19 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// sieveSize bounds a message's header as we look at it. Honest ones have some 200 bytes.
+// sieveSize limits the parsed header of a message. Legitimate headers have about 200 bytes.
 const sieveSize = 16 << 10
 
-// busFilter is the socket to the bus without what strangers send us uncalled. Any program of this user can address signals
-// and calls to us, faster than godbus decodes them (measured: 16 µs each; and it starts a goroutine per call). The bus would
-// keep the rest, and at its limit drop the honest press behind them. The sender's name is the bus's own word; to look
-// only at that is faster than any bus can send. It is a goroutine's own, but for trusted.
+// busFilter is the socket to the bus without unsolicited messages of other programs. Any program of this user can
+// address signals and calls to us, faster than godbus decodes them (measured: 16 µs each; and it starts a goroutine
+// per call). The bus would queue the rest and, at its limit, drop the legitimate press behind them. The bus itself
+// sets the sender's name, and checking only the name is faster than any bus can send. One goroutine uses a busFilter,
+// except for trusted.
 type busFilter struct {
 	*net.UnixConn
 	in      *bufio.Reader
-	left    int  // bytes of the present message that still pass
-	line    bool // the bus talks in lines until we are admitted
+	left    int  // remaining bytes of the current message that pass
+	line    bool // inside a line: the bus sends lines until authentication is complete
 	trusted atomic.Pointer[string]
 	refused *atomic.Uint64
 }
@@ -31,7 +32,7 @@ func newSieve(sock *net.UnixConn, refused *atomic.Uint64) *busFilter {
 	return &busFilter{UnixConn: sock, in: bufio.NewReaderSize(sock, sieveSize), refused: refused}
 }
 
-// trust names the program, beside the bus, whose signals pass.
+// trust sets the program whose signals pass, in addition to the bus.
 func (s *busFilter) trust(owner string) { s.trusted.Store(&owner) }
 
 func (s *busFilter) Read(p []byte) (int, error) {
@@ -45,13 +46,13 @@ func (s *busFilter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next finds what passes next, and throws away what comes before it.
+// next finds the next message that passes and discards those before it.
 func (s *busFilter) next() error {
 	first, err := s.in.Peek(1)
 	if err != nil {
 		return err
 	}
-	if s.line || first[0] != 'l' && first[0] != 'B' { // no line of the greeting starts with the mark of a message
+	if s.line || first[0] != 'l' && first[0] != 'B' { // no line of the handshake starts with a message's byte-order mark
 		text, _ := s.in.Peek(s.in.Buffered())
 		end := bytes.IndexByte(text, '\n')
 		if s.line = end < 0; s.line {
@@ -89,7 +90,7 @@ func (s *busFilter) next() error {
 	return nil
 }
 
-// known says whether the message that comes next is from the bus or from the server.
+// known reports whether the next message comes from the bus or from the server.
 func (s *busFilter) known(header uint64, end int, order binary.ByteOrder) (bool, error) {
 	if header > sieveSize {
 		return false, nil
@@ -103,8 +104,9 @@ func (s *busFilter) known(header uint64, end int, order binary.ByteOrder) (bool,
 	return string(sender) == busName || owner != nil && *owner != "" && string(sender) == *owner, nil
 }
 
-// senderOf finds the sender in the header of a message: fields of a number and a variant, each at a multiple of 8. The
-// bus strips or refuses what the specification does not know, so strange types end the search, and nobody sent it.
+// senderOf returns the sender in a message header: fields of a number and a variant, each aligned to 8 bytes. The bus
+// removes or rejects what the specification does not define; an unknown type therefore ends the search without a
+// sender.
 func senderOf(head []byte, order binary.ByteOrder) []byte {
 	for at := 16; at+4 <= len(head); at = (at + 7) / 8 * 8 {
 		field, kind := dbus.HeaderField(head[at]), head[at+2]

@@ -15,25 +15,25 @@ import (
 	"time"
 )
 
-// drainTime is how long a child's output may stay open after its end.
+// drainTime is how long a child's output may stay open after the child's end.
 const drainTime = time.Second
 
-// errDeadline is the cause when a child used up its own time, not its caller's.
+// errDeadline is the cause if a child exceeded its own limit, not its caller's.
 var errDeadline = errors.New("deadline passed")
 
-// child is one run of a tool in a process group of its own.
+// child is one run of a tool in its own process group.
 type child struct {
 	path  string // absolute
 	args  []string
 	env   []string
 	stdin string
-	limit time.Duration // then the whole group is killed
+	limit time.Duration // after this time the whole group is killed
 
-	stdout io.Writer // nil: nobody reads it
+	stdout io.Writer // nil: discarded
 }
 
-// run starts the tool and stays until it has ended. It gives the time that the tool took. When run returns, nothing
-// of the tool's process group lives (Linux; elsewhere what a tool that ended by itself left behind may).
+// run starts the tool, waits until it has ended, and returns its run time. When run returns, no process of the tool's
+// group is left (Linux; on other systems, processes that a tool left behind may still run).
 func (c child) run(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, errDeadline)
 	defer cancel()
@@ -46,7 +46,7 @@ func (c child) run(ctx context.Context) (time.Duration, error) {
 	cmd.Cancel = group.kill
 	isolate(cmd)
 
-	runtime.LockOSThread() // the parent-death signal of Linux follows the thread, not the process
+	runtime.LockOSThread() // Linux sends the parent-death signal when the thread ends, not the process
 	defer runtime.UnlockOSThread()
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -59,10 +59,10 @@ func (c child) run(ctx context.Context) (time.Duration, error) {
 	return took, c.explain(ctx, cmd.Wait(), took, words.last())
 }
 
-// explain words the end of a run.
+// explain returns the error of a run.
 func (c child) explain(ctx context.Context, err error, took time.Duration, said string) error {
 	name := filepath.Base(c.path)
-	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // it ended well, only its offspring kept the output open
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // the tool succeeded; only its children kept the output open
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -74,8 +74,7 @@ func (c child) explain(ctx context.Context, err error, took time.Duration, said 
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// group kills a child's process group, but only as long as the child's number is still its own: once the child is
-// reaped, another process may bear it.
+// group kills a child's process group, but only until the child is reaped: then another process may have its pid.
 type group struct {
 	cmd *exec.Cmd
 	mu  sync.Mutex
@@ -91,7 +90,7 @@ func (g *group) kill() error {
 	return killGroup(g.cmd.Process)
 }
 
-// sweep kills what an ended but unreaped child left in its group, and is the last kill.
+// sweep kills what an ended but unreaped child left in its group. No kill is possible after it.
 func (g *group) sweep() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,7 +98,7 @@ func (g *group) sweep() {
 	_ = killGroup(g.cmd.Process)
 }
 
-// tail keeps the last words of a child, at most 1 KiB of them.
+// tail keeps the last output of a child, at most 1 KiB.
 type tail struct{ buf bytes.Buffer }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -111,7 +110,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last gives the last line, fit for an error.
+// last returns the last line, cleaned for use in an error.
 func (t *tail) last() string {
 	lines := strings.Split(strings.TrimSpace(t.buf.String()), "\n")
 	return oneLine(lines[len(lines)-1], 200)

@@ -1,4 +1,5 @@
-// Package desktop reaches the human at this machine: one popup, one voice, each with a deadline and an honest proof.
+// Package desktop notifies the user at this machine by popup and by voice. Each has a deadline and reports how far
+// the message is proven to have been delivered.
 package desktop
 
 import (
@@ -9,61 +10,61 @@ import (
 	"strings"
 )
 
-// The results of a Proof, weakest last.
+// The results of a Proof, the weakest last.
 const (
-	Shown  = "shown"  // a popup: the server named the popup that it opened
-	Spoken = "spoken" // a voice: a player ended well and took its time over the sound
-	Sent   = "sent"   // accepted, and nothing says that it was seen or heard: the next channel is due
+	Shown  = "shown"  // a popup: the server returned the id of the popup that it opened
+	Spoken = "spoken" // a voice: a player succeeded and ran about as long as the sound lasts
+	Sent   = "sent"   // accepted, without evidence that it was seen or heard: use the next channel
 )
 
-// Proof says how far a message is known to have come. "Sent" is not "reached".
+// Proof reports how far a message is known to have been delivered. "Sent" is not "reached".
 type Proof struct {
 	Result string // Shown, Spoken or Sent
 	Detail string // the evidence, in words for the operator
-	ID     string // the popup as its server knows it ("owner/number"); empty for a voice and where the system gives none
+	ID     string // the server's id of the popup ("owner/number"); empty for a voice and where the system has no ids
 
-	Actions bool // the popup has buttons, and a press of one will be an Event
+	Actions bool // the popup has buttons, and a press of a button becomes an Event
 }
 
-// ErrUnavailable is wrapped by every error that means: nothing here could show or speak (no bus, no server, no voice).
-// Any other error means: it was tried and did not work.
+// ErrUnavailable is wrapped by every error that means: this machine cannot show or speak (no bus, no server, no
+// voice). Any other error means that an attempt failed.
 var ErrUnavailable = errors.New("not available here")
 
-// Error is what every exported method of this package returns.
+// Error is the type of every error that the exported methods of this package return.
 type Error struct {
-	Op   string // what was being done, such as "show popup"
+	Op   string // the operation, such as "show popup"
 	Hint string // what the operator can do about it; empty when there is nothing
 	Err  error
 }
 
-// Error is one line, without the hint.
+// Error returns one line, without the hint.
 func (e *Error) Error() string {
 	return e.Op + ": " + strings.ReplaceAll(e.Err.Error(), "\n", "; ")
 }
 
-// Unwrap gives the cause, for errors.Is.
+// Unwrap returns the cause, for errors.Is.
 func (e *Error) Unwrap() error { return e.Err }
 
-// unavailable makes the cause of an Error that wraps ErrUnavailable.
+// unavailable returns the cause of an Error that wraps ErrUnavailable.
 func unavailable(format string, args ...any) error {
 	return absent(fmt.Sprintf(format, args...))
 }
 
-// absent is an ErrUnavailable in its own words.
+// absent is an ErrUnavailable with its own message.
 type absent string
 
 func (a absent) Error() string { return string(a) }
 func (a absent) Unwrap() error { return ErrUnavailable }
 
-// find gives the absolute path of a tool. It is asked at each call, because tools are installed later; a hit in
-// a relative PATH entry counts as none, because it depends on the folder we happen to stand in.
+// find returns the absolute path of a tool. It searches at each call, because tools may be installed later. It
+// ignores a match in a relative PATH entry, because that depends on the current folder.
 func find(tool string) (string, bool) {
 	path, err := exec.LookPath(tool)
 	return path, err == nil
 }
 
-// environment passes on only what a desktop tool needs to find its server, its settings and its language. Secrets
-// of the agents (tokens, keys) often sit in the rest.
+// environment returns only the variables that a desktop tool needs to find its server, its settings and its language.
+// The others often contain secrets of the agents (tokens, keys).
 func environment(extra ...string) []string {
 	names := []string{
 		"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TMPDIR",

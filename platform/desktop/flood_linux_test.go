@@ -22,7 +22,7 @@ func enter(t *testing.T, b *privateBus) *stranger {
 	return &stranger{conn}
 }
 
-// send addresses a signal to one program: no match rule keeps that away. With to empty it is for everybody.
+// send addresses a signal to one program; match rules do not block such signals. An empty to means a broadcast.
 func (s *stranger) send(to, iface, member string, args ...any) {
 	path := dbus.ObjectPath(serverPath)
 	if iface == busName {
@@ -38,7 +38,7 @@ func (s *stranger) send(to, iface, member string, args ...any) {
 	s.conn.Send(m, nil)
 }
 
-// settled returns when the bus has passed on all that was sent.
+// settled returns when the bus has delivered everything that was sent.
 func (s *stranger) settled(t *testing.T) {
 	t.Helper()
 	if err := s.conn.BusObject().Call(busName+".GetId", 0).Err; err != nil {
@@ -46,10 +46,11 @@ func (s *stranger) settled(t *testing.T) {
 	}
 }
 
-// us is the name of our own connection on the bus.
+// us returns the name of our own connection on the bus.
 func us(p *Popups) string { return p.screen.bus.conn.Names()[0] }
 
-// 10,000 stale, double and forged presses are no event, and no closing or restart that a stranger claims is.
+// TestForgedPresses: 10,000 stale, duplicate and forged presses yield no event, and neither does a stranger's forged
+// closing or restart.
 func TestForgedPresses(t *testing.T) {
 	b, n, p := desk(t)
 	old := choose(t, p, "a", "x")
@@ -63,7 +64,7 @@ func TestForgedPresses(t *testing.T) {
 	for range each {
 		n.tell("ActionInvoked", a, stale)
 		n.tell("ActionInvoked", done, spent)
-		evil.send(us(p), serverName, "ActionInvoked", a, key) // the right key: a monitor of the bus can see it
+		evil.send(us(p), serverName, "ActionInvoked", a, key) // the valid key: a bus monitor can see it
 		evil.send(us(p), serverName, "NotificationClosed", a, uint32(byHuman))
 		evil.send("", serverName, "ActionInvoked", a, key)
 		evil.send(us(p), busName, "NameOwnerChanged", serverName, n.conn.Names()[0], "")
@@ -73,11 +74,11 @@ func TestForgedPresses(t *testing.T) {
 	if got := p.Tally(); got.Refused < 4*each || got.Dropped != 0 {
 		t.Errorf("%+v, want %d refused", got, 4*each)
 	}
-	n.press(a, key) // it still stands, and its button works
+	n.press(a, key) // still shown, with a working button
 	wants(t, p, Event{Kind: Pressed, Key: "a", Action: "x!"})
 }
 
-// While a stranger sends as fast as it can, honest presses arrive, and nothing grows.
+// TestPressDuringFlood: while a stranger sends as fast as it can, legitimate presses arrive and nothing grows.
 func TestPressDuringFlood(t *testing.T) {
 	b, n, p := desk(t)
 	id := choose(t, p, "a", "x")
@@ -113,7 +114,7 @@ func TestPressDuringFlood(t *testing.T) {
 	}
 }
 
-// BenchmarkForgedPress is what a stranger's signal costs us, without the reading.
+// BenchmarkForgedPress measures the cost of a stranger's signal without reading it.
 func BenchmarkForgedPress(b *testing.B) {
 	s := newScreen(newOutbox())
 	e := &signals{screen: s}

@@ -16,7 +16,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// TestHeadlessDesktop shows a real popup and speaks with a real voice on a desktop without a screen. The artifacts
+// TestHeadlessDesktop shows a real popup and speaks with a real voice on a headless desktop. The artifacts
 // (popup.png, voice.wav) go to $STEWARD_ARTIFACTS if it is set.
 func TestHeadlessDesktop(t *testing.T) {
 	if os.Getenv("STEWARD_HEADLESS") != "1" {
@@ -60,7 +60,7 @@ func TestHeadlessDesktop(t *testing.T) {
 	}
 }
 
-// TestHeadlessActor is what TestHeadlessDesktop runs on that desktop.
+// TestHeadlessActor is the part that TestHeadlessDesktop runs on that desktop.
 func TestHeadlessActor(t *testing.T) {
 	if os.Getenv("STEWARD_HEADLESS_ACTOR") != "1" {
 		t.Skip("only on the desktop of TestHeadlessDesktop")
@@ -90,7 +90,7 @@ func TestHeadlessActor(t *testing.T) {
 	if err != nil || unseen.Result != Sent {
 		t.Errorf("with do not disturb: %+v, %v; want sent", unseen, err)
 	}
-	// xfce4-notifyd hears of the switch a moment later than we do and may still have shown it
+	// xfce4-notifyd learns of the switch slightly later than we do and may still have shown the popup.
 	if err := popups.Withdraw(t.Context(), "l"); err != nil {
 		t.Error(err)
 	}
@@ -102,7 +102,7 @@ func TestHeadlessActor(t *testing.T) {
 	t.Logf("%+v, %+v", second, spoken)
 }
 
-// quiet switches xfce4-notifyd's "do not disturb".
+// quiet sets xfce4-notifyd's "do not disturb".
 func quiet(t *testing.T, p *Popups, on bool) {
 	t.Helper()
 	err := p.screen.bus.call(t.Context(), "org.xfce.Xfconf", "/org/xfce/Xfconf", "org.xfce.Xfconf.SetProperty",
@@ -112,7 +112,7 @@ func quiet(t *testing.T, p *Popups, on bool) {
 	}
 }
 
-// clickButton opens a second popup, clicks the last one of its buttons, and takes the press for it.
+// clickButton opens a second popup, clicks the last of its buttons, and expects the press.
 func clickButton(t *testing.T, p *Popups) {
 	t.Helper()
 	m := Message{Key: "b", Title: "Which branch?", Text: "codex-cursor asks", Urgency: Critical, Actions: []Action{{"7:main", "main"}, {"7:dev", "dev"}}}
@@ -135,7 +135,7 @@ func clickButton(t *testing.T, p *Popups) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		place[name], _ = strconv.Atoi(value)
 	}
-	// xfce4-notifyd lays the buttons out from the lower right corner
+	// xfce4-notifyd places the buttons at the lower right corner.
 	x, y := fmt.Sprint(place["X"]+place["WIDTH"]-57), fmt.Sprint(place["Y"]+place["HEIGHT"]-31)
 	begin := time.Now()
 	if out, err := exec.Command("xdotool", "mousemove", x, y, "click", "1").CombinedOutput(); err != nil {
@@ -151,9 +151,9 @@ func clickButton(t *testing.T, p *Popups) {
 	}
 }
 
-// windows lists the popups on the display.
+// windows returns the popups on the display.
 func windows(t *testing.T) []string {
 	t.Helper()
-	out, _ := exec.Command("xdotool", "search", "--onlyvisible", "--class", "xfce4-notifyd").Output() // fails while there is none
+	out, _ := exec.Command("xdotool", "search", "--onlyvisible", "--class", "xfce4-notifyd").Output() // fails if there is none
 	return strings.Fields(string(out))
 }

@@ -1,7 +1,7 @@
 package desktop
 
-// inherit takes over the windows of the run before, which stand if their server still lives. Whether it does shows when
-// it is found.
+// inherit loads the popups of the previous run, which are still shown if their server lives. That is known once the
+// server is found.
 func (s *screen) inherit() {
 	s.recall.Do(func() {
 		left := s.book.inherited()
@@ -13,8 +13,9 @@ func (s *screen) inherit() {
 	})
 }
 
-// adopt finds the windows of srv among those that stood when we last heard of their server. Buttons that they still
-// have are of no message of ours. The others went with their server. The caller holds mu.
+// adopt assigns srv to the popups that were shown when their server was last known, if srv is that server. Buttons
+// that they still have belong to no current message. The other popups were lost with their server. The caller holds
+// mu.
 func (s *screen) adopt(srv *server) {
 	for _, w := range s.windows {
 		left := w.left
@@ -24,14 +25,15 @@ func (s *screen) adopt(srv *server) {
 		w.left = nil
 		if left.sameLife(srv.mark(0)) {
 			w.server, w.id, w.adopted = srv, left.ID, true
-		} else if !w.told && len(w.turn) == 0 { // a turn is taken to show the popup anew, or to withdraw it
+		} else if !w.told && len(w.turn) == 0 { // a taken turn means: the popup is being shown again or withdrawn
 			s.out.put(Lost, w.key, "")
 		}
 	}
 }
 
-// foreign gives the server and the id of a window that another connection opened; no server, if it was this one. GNOME
-// hands a popup over when it has noticed the end of that connection; others may answer an error for one that is no more.
+// foreign returns the server and the id of a popup that was opened over another connection; no server if this
+// connection opened it. GNOME lets us take over a popup once it has noticed the end of that connection; other servers
+// may return an error for a popup that no longer exists.
 func (s *screen) foreign(w *notification) (*server, uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,14 +43,14 @@ func (s *screen) foreign(w *notification) (*server, uint32) {
 	return w.server, w.id
 }
 
-// mayStand says whether there is a popup to close, as far as can be known before its server is found.
+// mayStand reports whether there may be a popup to close, as far as is known before its server is found.
 func (s *screen) mayStand(w *notification) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.server != nil || w.left != nil
 }
 
-// stand notes that the window stands. A popup stands for one window only: a server that gives a number again has
+// stand records that the popup is shown. An id belongs to one popup only: a server that returns an id again has
 // replaced the popup that had it. The caller holds mu.
 func (s *screen) stand(w *notification, srv *server, id uint32) {
 	for _, other := range s.windows {
@@ -61,8 +63,8 @@ func (s *screen) stand(w *notification, srv *server, id uint32) {
 	s.book.put(w.key, srv.mark(id))
 }
 
-// lose forgets the server and every popup of its. If only its connection ended unheard, server and popups may live on,
-// and the next connection tells; until then they are as good as lost. The caller holds mu.
+// lose drops the server and all its popups. If only the connection ended, server and popups may still live; the next
+// connection shows that, and until then they count as lost. The caller holds mu.
 func (s *screen) lose(unheard bool) {
 	srv := s.server
 	if srv == nil {

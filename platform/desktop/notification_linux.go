@@ -12,30 +12,31 @@ var (
 	errEnded = errors.New("it ended, or gave up its name, while it opened the popup")
 )
 
-// notification is the popup of one incident. Its turn is held while a Notify is unanswered, even after the caller gave up:
-// so a server that is paused gets one message of an incident, not one per attempt. screen.mu guards the rest.
+// notification is the popup of one incident. Its turn is held while a Notify has no reply, even after the caller gave
+// up: a paused server therefore gets one message per incident, not one per attempt. screen.mu guards the other
+// fields.
 type notification struct {
 	key  string
 	turn chan struct{}
 
-	server   *server // that opened it, nil when it does not stand; ids of any other server mean other popups
+	server   *server // the server that opened it; nil if it is not shown. Ids of other servers mean other popups
 	id       uint32
-	left     *popupRef // where it stood when we last heard of its server; nil while that is known, or nowhere
-	told     bool      // that it is lost, of the popup that left it there
-	adopted  bool      // it was opened over another connection
-	unwanted bool      // withdrawn, perhaps before it was answered
+	left     *popupRef // its last known place while its server is unknown; otherwise nil
+	told     bool      // Lost was already reported for the popup in left
+	adopted  bool      // opened over another connection
+	unwanted bool      // withdrawn, perhaps before the server replied
 	answered bool      // a button was pressed
 
-	// buttons gives the action for each key that the last message told the server. The keys are random, so that no
-	// older message, no other popup and no guess has the same. A press takes them all away.
+	// buttons maps the keys of the last message's buttons to actions. The keys are random, so that they differ from
+	// those of older messages and other popups and cannot be guessed. A press removes them all.
 	buttons map[string]string
-	pending bool          // a Notify is on its way
-	early   *press        // came before the answer that names the popup
-	gone    dbus.Sequence // when the popup that is being replaced was closed
-	byHuman bool          // who closed it
+	pending bool          // a Notify has no reply yet
+	early   *press        // a press received before the reply with the popup's id
+	gone    dbus.Sequence // when the popup that is being replaced was closed; 0: it was not
+	byHuman bool          // the user closed it
 }
 
-// press is a button of the last message, pressed on popup id.
+// press is a press of a button of the last message, on popup id.
 type press struct {
 	id     uint32
 	action string
@@ -52,14 +53,14 @@ func (s *screen) window(key string) *notification {
 	return w
 }
 
-// stands gives the server and the id of a popup; no server, if it does not stand.
+// stands returns the server and the id of a popup; no server if the popup is not shown.
 func (s *screen) stands(w *notification) (*server, uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.server, w.id
 }
 
-// discard says whether the popup was withdrawn before it opened, and then takes it for closed.
+// discard reports whether the popup was withdrawn before it opened, and then treats it as closed.
 func (s *screen) discard(w *notification) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +70,7 @@ func (s *screen) discard(w *notification) bool {
 	return w.unwanted
 }
 
-// forget drops a withdrawn window, unless another withdrawal already did and a new one stands there.
+// forget removes a withdrawn popup, unless another withdrawal has done so and a new popup has its place.
 func (s *screen) forget(w *notification) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +81,7 @@ func (s *screen) forget(w *notification) {
 	}
 }
 
-// want says whether the popup is to be on the screen. One that is not has no buttons any more.
+// want records whether the popup is to be shown. A popup that is not has no buttons any more.
 func (s *screen) want(w *notification, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +91,8 @@ func (s *screen) want(w *notification, wanted bool) {
 	}
 }
 
-// offer gives what the next Notify says beside the text: the popup that it replaces, and keys and labels of its
-// buttons. From here on no press of an older message counts: our caller has moved on.
+// offer returns the arguments of the next Notify beside the text: the popup to replace, and the keys and labels of
+// the buttons. From now on presses of older messages are ignored.
 func (s *screen) offer(w *notification, srv *server, actions []Action, fresh bool) (replaces uint32, buttons []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +111,8 @@ func (s *screen) offer(w *notification, srv *server, actions []Action, fresh boo
 	return replaces, buttons
 }
 
-// record takes the server's answer to a Notify. A server that answers 0 broke the specification and shows nothing.
-// Signals that came before the answer was read are judged now.
+// record evaluates the server's reply to a Notify. A server that returns 0 violates the specification and shows
+// nothing. Signals received before the reply was read are evaluated now.
 func (s *screen) record(w *notification, srv *server, call *dbus.Call) (id uint32, err error) {
 	err = call.Store(&id)
 	s.mu.Lock()
@@ -125,7 +126,7 @@ func (s *screen) record(w *notification, srv *server, call *dbus.Call) (id uint3
 	case s.server != srv:
 		err = errEnded
 	}
-	if err != nil { // an older popup may still stand; its buttons ended when this message was sent
+	if err != nil { // an older popup may still be shown; its buttons became invalid when this message was sent
 		w.buttons = nil
 		return 0, err
 	}
@@ -137,13 +138,13 @@ func (s *screen) record(w *notification, srv *server, call *dbus.Call) (id uint3
 	case early != nil:
 		s.out.refused.Add(1)
 	}
-	if again && w.gone > call.ResponseSequence { // else it was the replaced popup that was closed
+	if again && w.gone > call.ResponseSequence { // otherwise the replaced popup was closed
 		s.end(w, w.byHuman)
 	}
 	return id, nil
 }
 
-// answer tells of a press that counts. The caller holds mu.
+// answer reports a valid press. The caller holds mu.
 func (s *screen) answer(w *notification, action string) {
 	if w.unwanted {
 		s.out.refused.Add(1)
@@ -153,11 +154,11 @@ func (s *screen) answer(w *notification, action string) {
 	s.out.put(Pressed, w.key, action)
 }
 
-// end takes note that a popup has left the screen. The caller holds mu.
+// end records that a popup has left the screen. The caller holds mu.
 func (s *screen) end(w *notification, byHuman bool) {
 	tell := byHuman && !w.answered && !w.unwanted
 	w.server, w.buttons = nil, nil
-	if w.answered { // the press may still be lost on its way: the book keeps the key until its receiver has acted on it
+	if w.answered { // the press may still be lost: the book keeps the key until the receiver has acted on it
 		s.book.void(w.key)
 	} else {
 		s.book.drop(w.key)

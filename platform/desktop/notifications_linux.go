@@ -20,21 +20,21 @@ const (
 
 var (
 	errClosed  = errors.New("already closed")
-	errPending = errors.New("no answer") // a Notify is on its way; awaitLate gives the window's turn back
+	errPending = errors.New("no answer") // a Notify has no reply yet; awaitLate releases the popup's turn
 )
 
 // screen shows popups through the freedesktop notification server of the session bus.
 type screen struct {
 	address func() string
-	turn    chan struct{} // held while bus and server are found; a channel, so that waiting ends with the context
+	turn    chan struct{} // held while bus and server are found; a channel, so that waiting can be cancelled
 	bus     *bus          // guarded by turn
 	closed  bool          // guarded by turn
 	out     *outbox
 	book    *popupStore
-	recall  sync.Once // the windows of the run before
+	recall  sync.Once // loads the popups of the previous run
 
-	mu      sync.Mutex               // held for moments only: the goroutine that reads the bus takes it
-	server  *server                  // nil once the bus said that its name changed hands; every standing window is its own
+	mu      sync.Mutex               // held only briefly, because the goroutine that reads the bus acquires it
+	server  *server                  // nil once the bus reports a new owner of its name; it opened every popup that is shown
 	windows map[string]*notification // by message key
 }
 
@@ -42,7 +42,7 @@ func newScreen(out *outbox) *screen {
 	return &screen{address: busAddress, turn: make(chan struct{}, 1), windows: map[string]*notification{}, out: out}
 }
 
-// take waits for a turn until ctx ends.
+// take acquires a turn; it waits until ctx ends.
 func take(ctx context.Context, turn chan struct{}) error {
 	select {
 	case turn <- struct{}{}:
@@ -52,7 +52,7 @@ func take(ctx context.Context, turn chan struct{}) error {
 	}
 }
 
-// hold gives the window of a key with its turn taken.
+// hold returns the notification of a key with its turn acquired.
 func (s *screen) hold(ctx context.Context, key string) (*notification, error) {
 	for {
 		w := s.window(key)
@@ -62,7 +62,7 @@ func (s *screen) hold(ctx context.Context, key string) (*notification, error) {
 		if s.window(key) == w {
 			return w, nil
 		}
-		<-w.turn // withdrawn and forgotten while we waited
+		<-w.turn // withdrawn and removed while we waited
 	}
 }
 
@@ -75,10 +75,10 @@ func (s *screen) show(ctx context.Context, m Message) (Proof, error) {
 	s.want(w, true)
 	proof, err := s.open(ctx, w, m, false)
 	switch {
-	case gone(err), errors.Is(err, errEnded): // the server ended between our look and our call; the next one knows no id
+	case gone(err), errors.Is(err, errEnded): // the server ended between lookup and call; the next one knows no ids
 		proof, err = s.open(ctx, w, m, false)
 	case errorName(err) != "":
-		if srv, old := s.foreign(w); srv != nil { // it may refuse us the popup of an earlier run
+		if srv, old := s.foreign(w); srv != nil { // the server may reject a replacement of an earlier run's popup
 			proof, err = s.open(ctx, w, m, true)
 			if _, id := s.stands(w); err == nil && id != old {
 				_ = srv.close(ctx, old)
@@ -91,7 +91,7 @@ func (s *screen) show(ctx context.Context, m Message) (Proof, error) {
 	return proof, err
 }
 
-// open sends the message, as a new popup if fresh, else in place of the one that stands.
+// open sends the message: as a new popup if fresh is set, otherwise as a replacement of the current one.
 func (s *screen) open(ctx context.Context, w *notification, m Message, fresh bool) (Proof, error) {
 	srv, err := s.find(ctx, true)
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *screen) open(ctx context.Context, w *notification, m Message, fresh boo
 	}
 }
 
-// awaitLate ends with the answer, with the server (the bus then answers for it) or with the connection. Without the
-// late id the next message of this incident would open a second popup beside the late one.
+// awaitLate ends when the reply arrives, the server dies (the bus then replies for it) or the connection ends.
+// Without the late id, the next message of this incident would open a second popup.
 func (s *screen) awaitLate(w *notification, srv *server, call *dbus.Call) {
 	<-call.Done
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
@@ -142,7 +142,7 @@ func (s *screen) withdraw(ctx context.Context, key string) error {
 	if w == nil {
 		return nil
 	}
-	s.want(w, false) // an unanswered popup is closed when its answer comes, even if we no longer wait
+	s.want(w, false) // a popup without a reply is closed when the reply comes, even if we no longer wait
 	if err := take(ctx, w.turn); err != nil {
 		return hinted(fmt.Errorf("the popup is still unanswered: %w", err), silentHint)
 	}
@@ -151,11 +151,11 @@ func (s *screen) withdraw(ctx context.Context, key string) error {
 		return err
 	}
 	s.forget(w)
-	s.book.flush(ctx) // after the closing: a popup that nobody remembers would stay
+	s.book.flush(ctx) // after closing: a popup that is no longer recorded would stay
 	return nil
 }
 
-// remove closes a window if the server that opened it still lives; else the popup went with that server.
+// remove closes a popup if the server that opened it still lives; otherwise the popup disappeared with that server.
 func (s *screen) remove(ctx context.Context, w *notification) error {
 	if !s.mayStand(w) {
 		return nil
@@ -194,7 +194,7 @@ func (s *screen) probe(ctx context.Context) error {
 }
 
 func (s *screen) close() error {
-	s.turn <- struct{}{} // held for 5 s at most
+	s.turn <- struct{}{} // other holders release it within 5 s
 	defer func() { <-s.turn }()
 	s.closed = true
 	if s.bus != nil {
@@ -204,7 +204,7 @@ func (s *screen) close() error {
 	return nil
 }
 
-// connect gives the standing connection or a new one; the caller holds turn.
+// connect returns the current connection or a new one; the caller holds turn.
 func (s *screen) connect(ctx context.Context) (*bus, error) {
 	if s.closed {
 		return nil, errClosed
@@ -223,14 +223,14 @@ func (s *screen) connect(ctx context.Context) (*bus, error) {
 	return b, b.listen(ctx)
 }
 
-// find gives the server that owns the name now, if need be by having the bus start it.
+// find returns the server that currently owns the name. If start is set, the bus starts one if necessary.
 func (s *screen) find(ctx context.Context, start bool) (*server, error) {
 	s.inherit()
 	if err := take(ctx, s.turn); err != nil {
 		return nil, fmt.Errorf("another popup waits for the session bus: %w", err)
 	}
 	defer func() { <-s.turn }()
-	for range 3 { // a server that is just being started changes once
+	for range 3 { // the owner changes once while a server starts
 		srv, err := s.look(ctx, start)
 		if err != nil || srv != nil {
 			return srv, err
@@ -239,8 +239,8 @@ func (s *screen) find(ctx context.Context, start bool) (*server, error) {
 	return nil, hinted(errors.New("the notification server keeps changing"), noServerHint)
 }
 
-// look gives nil when the name changed hands meanwhile. A bus that was restarted shows only when it is asked: then,
-// once, on a new connection.
+// look returns nil if the owner of the name changed meanwhile. A restarted bus is detected only by a call; look then
+// retries once on a new connection.
 func (s *screen) look(ctx context.Context, start bool) (*server, error) {
 	b, owner, changes, err := s.owner(ctx, start)
 	if err != nil && b != nil && !b.alive() && ctx.Err() == nil {
@@ -255,18 +255,18 @@ func (s *screen) look(ctx context.Context, start bool) (*server, error) {
 	return s.getToKnow(ctx, b, owner, changes)
 }
 
-// meetTime is how long a slow server may take to introduce itself. Nobody waits for it that long, but the next popup
-// profits from it.
+// meetTime limits how long a slow server may take to introduce itself. The caller does not wait that long, but the
+// next popup can use the result.
 const meetTime = 4 * answerTime
 
-// getToKnow meets a server; nil when the name changed hands meanwhile.
+// getToKnow queries a server; it returns nil if the owner of the name changed meanwhile.
 func (s *screen) getToKnow(ctx context.Context, b *bus, owner string, changes uint64) (*server, error) {
 	type meeting struct {
 		srv *server
 		err error
 	}
 	over := make(chan meeting, 1)
-	go func() { // ends with the answers, its time, or the connection
+	go func() { // ends with the replies, on timeout, or with the connection
 		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), meetTime)
 		defer cancel()
 		srv, err := meet(long, b, owner)
@@ -293,7 +293,7 @@ func (s *screen) owner(ctx context.Context, start bool) (b *bus, owner string, c
 	return b, owner, changes, err
 }
 
-// known gives the server that we talked to, if it is this one.
+// known returns the current server if it is the one on this connection with this owner.
 func (s *screen) known(b *bus, owner string) *server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,8 +303,9 @@ func (s *screen) known(b *bus, owner string) *server {
 	return nil
 }
 
-// install makes srv the server, unless the name changed hands since. The popups of another one are lost; on a bus that
-// passes no signals this is where that shows. Those that stood on this one when we last heard of it stand again.
+// install makes srv the current server, unless the owner of the name has changed since. The popups of a different
+// server are lost; on a bus without signals this is where the loss is detected. Popups that srv had when it was last
+// known are shown again.
 func (s *screen) install(srv *server, changes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,7 +313,7 @@ func (s *screen) install(srv *server, changes uint64) {
 		return
 	}
 	if k := s.server; k != nil && k.bus == srv.bus && k.owner == srv.owner {
-		return // another one was quicker to meet it
+		return // another goroutine has already installed it
 	}
 	s.lose(s.server != nil && s.server.bus != srv.bus)
 	s.server = srv

@@ -15,9 +15,9 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-const watchdog = 30 * time.Second // for what must come; never a measure of speed
+const watchdog = 30 * time.Second // timeout for expected events; never a measure of speed
 
-// privateBus is a session bus of the test's own.
+// privateBus is a session bus of the test.
 type privateBus struct {
 	path    string
 	process *os.Process
@@ -25,10 +25,10 @@ type privateBus struct {
 
 func (b *privateBus) address() string { return "unix:path=" + b.path }
 
-// startBus starts dbus-daemon, or skips the test where there is none. services are D-Bus service files.
+// startBus starts dbus-daemon, or skips the test if it is not installed. services are D-Bus service files.
 func startBus(t testing.TB, services ...string) *privateBus {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "bus") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "bus") // the path of t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,17 +80,17 @@ type note struct {
 	Quiet, Tag       any // hints
 }
 
-// notifyd is a notification server of the test's own.
+// notifyd is a notification server of the test.
 type notifyd struct {
 	name      string
 	abilities []string
 	refuse    bool
-	nothing   bool            // answers 0
-	renews    bool            // gives a new id where the one to be replaced is unknown
-	denies    bool            // refuses to replace what another connection opened
+	nothing   bool            // replies with 0
+	renews    bool            // returns a new id if the popup to replace is unknown
+	denies    bool            // refuses to replace a popup that another connection opened
 	pause     chan struct{}   // Notify waits until it is closed
-	asked     func()          // runs before the abilities are told
-	answering func(id uint32) // runs before Notify gives its answer
+	asked     func()          // runs before the capabilities are returned
+	answering func(id uint32) // runs before Notify replies
 
 	conn   *dbus.Conn
 	mu     sync.Mutex
@@ -101,10 +101,10 @@ type notifyd struct {
 
 	openers map[uint32]dbus.Sender
 	buttons map[uint32][]string // keys and labels of the open popups
-	signal  chan struct{}       // one token per Notify that came in
+	signal  chan struct{}       // one token per received Notify
 }
 
-// serve puts the server on the bus.
+// serve registers the server on the bus.
 func (n *notifyd) serve(t testing.TB, b *privateBus) *notifyd {
 	t.Helper()
 	if !n.try(b) {
@@ -153,7 +153,7 @@ func (n *notifyd) GetCapabilities() ([]string, *dbus.Error) {
 func (n *notifyd) Notify(from dbus.Sender, app string, replaces uint32, _, title, text string, buttons []string, hints map[string]dbus.Variant, expire int32) (uint32, *dbus.Error) {
 	select {
 	case n.signal <- struct{}{}:
-	default: // nobody counts
+	default: // the test does not count
 	}
 	n.mu.Lock()
 	refuse := n.refuse
@@ -184,7 +184,7 @@ func (n *notifyd) Notify(from dbus.Sender, app string, replaces uint32, _, title
 	return id, nil
 }
 
-// before has f run before every answer to a Notify.
+// before makes f run before every reply to a Notify.
 func (n *notifyd) before(f func(id uint32)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -225,18 +225,18 @@ func (n *notifyd) CloseNotification(id uint32) *dbus.Error {
 	return nil
 }
 
-// tell is a signal to everybody.
+// tell broadcasts a signal.
 func (n *notifyd) tell(member string, args ...any) {
 	_ = n.conn.Emit(serverPath, serverName+"."+member, args...)
 }
 
-// press tells of a press as servers do: the popup goes with it.
+// press reports a press as real servers do: the popup is closed, too.
 func (n *notifyd) press(id uint32, key string) {
 	n.tell("ActionInvoked", id, key)
 	n.tell("NotificationClosed", id, uint32(2))
 }
 
-// key is what a popup's button with that label is called on the bus; "" if it has none.
+// key returns the bus key of the popup's button with that label; "" if there is none.
 func (n *notifyd) key(id uint32, label string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -248,7 +248,7 @@ func (n *notifyd) key(id uint32, label string) string {
 	return ""
 }
 
-// shown gives the labels on a popup.
+// shown returns the button labels of a popup.
 func (n *notifyd) shown(id uint32) (labels []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -258,21 +258,21 @@ func (n *notifyd) shown(id uint32) (labels []string) {
 	return labels
 }
 
-// screen gives the open popups.
+// screen returns the open popups.
 func (n *notifyd) screen() map[uint32]note {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return maps.Clone(n.open)
 }
 
-// notes gives every message that came in.
+// notes returns all received messages.
 func (n *notifyd) notes() []note {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.got)
 }
 
-// popupsOn gives Popups for a bus address. limit 0 is the usual one, made safe for slow machines.
+// popupsOn returns Popups for a bus address. limit 0 means the default, increased for slow machines.
 func popupsOn(t testing.TB, address string, limit time.Duration) *Popups {
 	t.Helper()
 	p := NewPopups()

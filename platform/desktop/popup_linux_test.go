@@ -18,7 +18,7 @@ import (
 	"github.com/godbus/dbus/v5/prop"
 )
 
-const short = 200 * time.Millisecond // for what must not come
+const short = 200 * time.Millisecond // how long to wait for events that must not come
 
 func TestMain(m *testing.M) {
 	if os.Getenv("STEWARD_TEST_ACTIVATED") != "" {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// activated is the notification server that the bus starts.
+// activated runs the notification server that the bus starts.
 func activated() {
 	conn, err := dbus.Connect(os.Getenv("DBUS_STARTER_ADDRESS"))
 	if err != nil {
@@ -69,7 +69,7 @@ func TestShowReplaceWithdraw(t *testing.T) {
 	if s := n.screen(); len(s) != 2 || s[1] != want || s[2].Expire != -1 || s[2].Urgency != byte(1) {
 		t.Errorf("screen: %+v", s)
 	}
-	for range 2 { // the second time there is nothing to do
+	for range 2 { // the second call has nothing to do
 		if err := p.Withdraw(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestWithdrawOfClosedPopup(t *testing.T) {
 	n := (&notifyd{}).serve(t, b)
 	p := popupsOn(t, b.address(), 0)
 	show(t, p, "a", "one")
-	n.CloseNotification(1) // the human did
+	n.CloseNotification(1) // closed by the user
 	if err := p.Withdraw(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
@@ -106,7 +106,8 @@ func TestServerThatRefuses(t *testing.T) {
 	}
 }
 
-// A paused server gets one message per incident, and its late answer still tells which popup to replace.
+// TestPausedServer: a paused server gets one message per incident, and its late reply still identifies the popup to
+// replace.
 func TestPausedServer(t *testing.T) {
 	b := startBus(t)
 	n := (&notifyd{pause: make(chan struct{})}).serve(t, b)
@@ -172,7 +173,7 @@ func TestSlowServer(t *testing.T) {
 	}
 }
 
-// A restarted server counts from 1 again: our old id is now another program's popup.
+// TestRestartedServer: a restarted server counts ids from 1, so our old id is another program's popup.
 func TestRestartedServer(t *testing.T) {
 	b := startBus(t)
 	first := (&notifyd{}).serve(t, b)
@@ -211,7 +212,8 @@ func TestRestartWithoutWithdraw(t *testing.T) {
 	}
 }
 
-// A restarted bus gives out the same unique names again, so the owner's name alone does not tell the servers apart.
+// TestRestartedBus: a restarted bus assigns the same unique names again, so the owner's name alone does not identify
+// a server.
 func TestRestartedBus(t *testing.T) {
 	b := startBus(t)
 	(&notifyd{}).serve(t, b)
@@ -248,7 +250,8 @@ func TestFrozenBus(t *testing.T) {
 	show(t, p, "b", "three")
 }
 
-// A bus that froze for good is given up: the next popup goes to the bus that took its place.
+// TestFrozenBusIsReplaced: a permanently frozen bus is abandoned, and the next popup goes to the bus that replaced
+// it.
 func TestFrozenBusIsReplaced(t *testing.T) {
 	b := startBus(t)
 	(&notifyd{}).serve(t, b)
@@ -269,7 +272,7 @@ func TestFrozenBusIsReplaced(t *testing.T) {
 	}
 }
 
-// A bus that ends in the middle of a call is not a refusal.
+// TestBusEndsBeforeTheAnswer: the end of the bus during a call does not count as a refusal.
 func TestBusEndsBeforeTheAnswer(t *testing.T) {
 	b := startBus(t)
 	n := (&notifyd{pause: make(chan struct{})}).serve(t, b)

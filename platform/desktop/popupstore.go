@@ -11,55 +11,55 @@ import (
 )
 
 const (
-	maxMarks = 256 // far more than any server keeps on the screen
-	maxKey   = 256 // bytes; a popup of a longer key is not remembered
+	maxMarks = 256 // far more popups than any server shows
+	maxKey   = 256 // bytes; a popup with a longer key is not recorded
 )
 
-// popupRef says where a popup stands: the id that its server gave, which means this popup in that life of the server
-// only. A life is the bus (GetId: made anew by every start of a bus, so that another bus at the same address is another
-// one) and the server's unique name on it (never given twice by one bus). A mark without an id is a popup that should
-// stand and went with its server, or one of a system that gives no ids.
+// popupRef identifies a popup: the id that its server returned, which is valid only for that instance of the server.
+// An instance is the bus (GetId: new for every start of a bus, so that another bus at the same address differs) and
+// the server's unique name on it (never reused by a bus). A popupRef without an id is a popup that should be shown
+// but was lost with its server, or a popup of a system without ids.
 type popupRef struct {
 	Bus   string `json:"bus,omitempty"`
 	Owner string `json:"owner,omitempty"`
 	ID    uint32 `json:"id,omitempty"`
 }
 
-// sameLife says whether the id of m counts for the server that at comes from. A life that is not known is like no other.
+// sameLife reports whether the id of m is valid for the server of at. An unknown instance matches no other.
 func (m popupRef) sameLife(at popupRef) bool {
 	return m.ID != 0 && m.Bus != "" && m.Owner != "" && m.Bus == at.Bus && m.Owner == at.Owner
 }
 
-// popupStore remembers on disk which popup stands for which key, for the run after this one, however this one ends. What a
-// kill leaves, by the moment at which it comes:
+// popupStore records on disk which popup is shown for which key, for the next run, however this run ends. The effect
+// of a kill depends on its moment:
 //
-//	before Notify is sent     nothing; the caller's own books say that this message is still to be shown
-//	before the id is written  the popup stands and no book names it. A server that knows stack tags (dunst, mako) puts
-//	                          the next one of this key in its place; elsewhere this one stays until it expires or is
-//	                          closed: one popup per kill, and never more. No intent written before helps, because
-//	                          no server can be asked for its popups, and an id that is guessed may be somebody else's
-//	while it is replaced      nothing: the id on disk stays right. Where the server had dropped the old popup (or
-//	                          gives a new id), this is the case before
-//	before a closing is noted the book names a popup that is gone: withdrawing it does nothing, replacing it opens it
-//	                          under a new id (or the same one), and that is written in place of the old one
-//	while the file is written the old file or the new one, and a leftover that the next write takes away
+//	before Notify is sent      nothing is lost; the caller's own state says that the message is still to be shown
+//	before the id is written   the popup is shown but not recorded. A server that supports stack tags (dunst, mako)
+//	                           replaces it with the next popup of this key; elsewhere it stays until it expires or is
+//	                           closed: at most one popup per kill. Recording an intent first would not help, because
+//	                           no server can list its popups, and a guessed id may be another program's
+//	during a replacement       nothing is lost; the id on disk stays valid. If the server had dropped the old popup
+//	                           (or returns a new id), this is the previous case
+//	before a close is written  the book has a popup that is gone: withdrawing it has no effect, replacing it opens it
+//	                           under a new id (or the same one), which replaces the old one in the book
+//	while the file is written  the old or the new file, and a leftover that the next write removes
 //
-// A closed popup leaves the book at once. A pressed one leaves it when the caller withdraws it or shows it anew, as
-// it must: a press that a kill swallows brings the popup back, with fresh buttons.
+// A closed popup is removed from the book at once. A pressed popup is removed when the caller withdraws it or shows
+// it again, as it must: if a kill swallows the press, the popup comes back with new buttons.
 //
-// A nil book remembers nothing.
+// A nil popupStore records nothing.
 type popupStore struct {
 	dir     string
 	once    sync.Once
 	writer  sync.Mutex // held while the file is written; taken before mu
 	unsaved atomic.Uint64
 
-	mu      sync.Mutex // held for moments only
-	left    []entry    // what the run before left
-	entries []entry    // by age, the oldest first
-	version uint64     // of entries
-	saved   uint64     // the version in the file
-	due     bool       // a write is on its way that has not looked at entries yet
+	mu      sync.Mutex // held only briefly
+	left    []entry    // popups of the previous run
+	entries []entry    // the oldest first
+	version uint64     // version of entries
+	saved   uint64     // version in the file
+	due     bool       // a write is scheduled that has not read entries yet
 	shut    bool
 }
 
@@ -68,7 +68,7 @@ type entry struct {
 	popupRef
 }
 
-// newBook gives the book of a state folder; nil without one.
+// newBook returns the store of a state folder; nil if dir is empty.
 func newBook(dir string) *popupStore {
 	if dir == "" {
 		return nil
@@ -76,7 +76,7 @@ func newBook(dir string) *popupStore {
 	return &popupStore{dir: dir}
 }
 
-// inherited gives what the run before left, the oldest first.
+// inherited returns the popups of the previous run, the oldest first.
 func (b *popupStore) inherited() []entry {
 	if b == nil {
 		return nil
@@ -90,12 +90,13 @@ func (b *popupStore) inherited() []entry {
 	return b.left
 }
 
-// put notes that the popup of a key stands. A server that gives the id of another key's popup has replaced that one.
+// put records that the popup of a key is shown. If the server returned the id of another key's popup, it has replaced
+// that popup.
 func (b *popupStore) put(key string, m popupRef) {
 	if len(key) > maxKey || !utf8.ValidString(key) {
 		return
 	}
-	if len(m.Bus) > maxName || len(m.Owner) > maxName { // no bus that keeps to the specification
+	if len(m.Bus) > maxName || len(m.Owner) > maxName { // longer than the D-Bus specification allows
 		m = popupRef{}
 	}
 	b.change(func(all []entry) []entry {
@@ -113,7 +114,8 @@ func (b *popupStore) put(key string, m popupRef) {
 	})
 }
 
-// void notes that the popup of a key went with its server. The key stays: it is to be shown anew.
+// void records that the popup of a key was lost with its server. The key stays, because the popup must be shown
+// again.
 func (b *popupStore) void(key string) {
 	b.change(func(all []entry) []entry {
 		if i := index(all, key); i >= 0 {
@@ -123,7 +125,7 @@ func (b *popupStore) void(key string) {
 	})
 }
 
-// drop notes that the popup of a key is gone and is not wanted back.
+// drop records that the popup of a key is gone and not wanted any more.
 func (b *popupStore) drop(key string) {
 	b.change(func(all []entry) []entry {
 		return slices.DeleteFunc(all, func(e entry) bool { return e.Key == key })
@@ -148,7 +150,7 @@ func (b *popupStore) change(f func([]entry) []entry) {
 	}
 }
 
-// flush writes what has changed, and stays until that is done or ctx ends.
+// flush writes pending changes and waits until that is done or ctx ends.
 func (b *popupStore) flush(ctx context.Context) {
 	if b == nil || b.clean() {
 		return
@@ -160,11 +162,11 @@ func (b *popupStore) flush(ctx context.Context) {
 	}()
 	select {
 	case <-done:
-	case <-ctx.Done(): // a disk that hangs holds up no popup
+	case <-ctx.Done(): // a hanging disk must not block popups
 	}
 }
 
-// later writes what has changed without holding up its caller, the goroutine that reads the bus.
+// later writes pending changes without blocking its caller, the goroutine that reads the bus.
 func (b *popupStore) later() {
 	if b == nil || b.clean() {
 		return
@@ -183,7 +185,7 @@ func (b *popupStore) clean() bool {
 	return b.saved == b.version
 }
 
-// write saves the newest state; who waited for an older write may find it done.
+// write saves the newest state. A queued write returns early if an earlier one has already saved it.
 func (b *popupStore) write() {
 	b.writer.Lock()
 	defer b.writer.Unlock()
@@ -203,7 +205,7 @@ func (b *popupStore) write() {
 	b.saved = version
 }
 
-// close writes the rest. What happens from here on is not ours to note.
+// close writes pending changes. Later changes are not recorded.
 func (b *popupStore) close() {
 	if b == nil {
 		return
@@ -216,7 +218,7 @@ func (b *popupStore) close() {
 	b.shut = true
 }
 
-// failed counts the writes that did not work.
+// failed returns the number of failed writes.
 func (b *popupStore) failed() uint64 {
 	if b == nil {
 		return 0
@@ -224,8 +226,8 @@ func (b *popupStore) failed() uint64 {
 	return b.unsaved.Load()
 }
 
-// tag names the popup of a key to servers that put one popup in the place of another by name. Two state folders of one
-// user have nothing in common.
+// tag returns the stack tag of a key, for servers that replace popups by tag. Different state folders of one user
+// yield different tags.
 func (b *popupStore) tag(key string) string {
 	if b == nil {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// run is Popups that remember in dir.
+// run returns Popups with state in dir.
 func run(t *testing.T, b *privateBus, dir string) *Popups {
 	t.Helper()
 	p := NewPopupsIn(dir)
@@ -24,7 +24,7 @@ func run(t *testing.T, b *privateBus, dir string) *Popups {
 	return p
 }
 
-// die ends a run as a kill does: nothing is written any more, and the bus sees the connection go.
+// die ends a run like a kill: nothing more is written, and the bus sees the connection close.
 func die(p *Popups) {
 	p.book.writer.Lock()
 	p.book.mu.Lock()
@@ -38,10 +38,10 @@ func die(p *Popups) {
 	}
 }
 
-// remembered is what the next run would inherit.
+// remembered returns the keys that the next run would inherit.
 func remembered(dir string) []string { return NewPopupsIn(dir).Inherited() }
 
-// office is a server with buttons on a bus of its own, and a state folder.
+// office returns a server with buttons on its own bus, and a state folder.
 func office(t *testing.T) (*privateBus, *notifyd, string) {
 	b := startBus(t)
 	return b, (&notifyd{abilities: []string{"body", "actions"}}).serve(t, b), t.TempDir()
@@ -88,7 +88,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// What stands leaves the file when it goes; a press does when it has been dealt with.
+// TestWhatIsRemembered: a popup is removed from the file when it closes; a pressed popup is removed once it was
+// handled.
 func TestWhatIsRemembered(t *testing.T) {
 	b, n, dir := office(t)
 	p := run(t, b, dir)
@@ -119,7 +120,7 @@ func TestWhatIsRemembered(t *testing.T) {
 	id = choose(t, p, "a", "x")
 	n.press(id, n.key(id, "x"))
 	wants(t, p, Event{Kind: Pressed, Key: "a", Action: "x!"})
-	show(t, p, "b", "b") // what came before is written, too
+	show(t, p, "b", "b") // this also writes earlier changes
 	if err := p.Withdraw(t.Context(), "b"); err != nil || !slices.Equal(remembered(dir), []string{"a"}) {
 		t.Errorf("%v; a kill would swallow the press: remembered %q", err, remembered(dir))
 	}
@@ -132,7 +133,8 @@ func TestWhatIsRemembered(t *testing.T) {
 	}
 }
 
-// Between the runs the server starts anew, or the bus does at the same address: our numbers mean other popups now.
+// TestLostBetweenRuns: the server or the bus (at the same address) restarts between the runs, so our ids mean other
+// popups.
 func TestLostBetweenRuns(t *testing.T) {
 	for name, restart := range map[string]func(*testing.T, *privateBus, *notifyd) (*privateBus, *notifyd){
 		"server": func(t *testing.T, b *privateBus, n *notifyd) (*privateBus, *notifyd) {
@@ -170,7 +172,7 @@ func TestLostBetweenRuns(t *testing.T) {
 				t.Error(err)
 			}
 			wants(t, p, Event{Kind: Lost, Key: "a"}, Event{Kind: Lost, Key: "b"})
-			die(p) // before anything was shown anew
+			die(p) // before any popup was shown again
 			p = run(t, b, dir)
 			if keys := p.Inherited(); !slices.Equal(keys, []string{"a", "b"}) {
 				t.Errorf("what was lost is forgotten: %q", keys)
@@ -178,7 +180,7 @@ func TestLostBetweenRuns(t *testing.T) {
 			if id := choose(t, p, "b", "x"); id != 4 {
 				t.Errorf("popup %d", id)
 			}
-			wants(t, p, Event{Kind: Lost, Key: "a"}) // b is shown anew already
+			wants(t, p, Event{Kind: Lost, Key: "a"}) // b has already been shown again
 			onlyThis(t, n, p)
 			s := n.screen()
 			for id := range uint32(3) {
@@ -190,7 +192,8 @@ func TestLostBetweenRuns(t *testing.T) {
 	}
 }
 
-// A server that gave its name up and took it again counts anew under the name it had.
+// TestLostWithinTheLastRun: a server that released its name and took it again restarts its ids under the same unique
+// name.
 func TestLostWithinTheLastRun(t *testing.T) {
 	b, n, dir := office(t)
 	p := run(t, b, dir)
@@ -212,7 +215,7 @@ func TestLostWithinTheLastRun(t *testing.T) {
 	}
 }
 
-// On a bus that does not tell its life, no id counts twice.
+// TestBusWithoutID: on a bus without an id, no popup id is reused in a later run.
 func TestBusWithoutID(t *testing.T) {
 	dir, err := os.MkdirTemp("", "bus")
 	if err != nil {
@@ -248,7 +251,7 @@ func TestBusWithoutID(t *testing.T) {
 	}
 }
 
-// An id counts for the very same life of the server.
+// TestMarksOfOtherLives: an id is valid only for the same instance of the server.
 func TestMarksOfOtherLives(t *testing.T) {
 	b, n, dir := office(t)
 	p := run(t, b, dir)
@@ -287,7 +290,8 @@ func TestMarksOfOtherLives(t *testing.T) {
 	}
 }
 
-// A popup that was closed while nobody listened is unknown to the server, which then opens another, or gives the id again.
+// TestClosedBetweenRuns: the server does not know a popup that was closed between the runs; it opens a new one, or
+// reuses the id.
 func TestClosedBetweenRuns(t *testing.T) {
 	for _, renews := range []bool{true, false} {
 		b := startBus(t)
@@ -315,7 +319,8 @@ func TestClosedBetweenRuns(t *testing.T) {
 	}
 }
 
-// A server that hands an id over to nobody gets a new popup, which the book then names.
+// TestServerThatKeepsIDsApart: a server that rejects ids of other connections gets a new popup, which is then
+// recorded.
 func TestServerThatKeepsIDsApart(t *testing.T) {
 	b := startBus(t)
 	n := (&notifyd{abilities: []string{"actions"}, denies: true}).serve(t, b)
@@ -342,7 +347,8 @@ func TestServerThatKeepsIDsApart(t *testing.T) {
 	}
 }
 
-// The kill that no order of writes survives: the popup is open, and its id is not on disk.
+// TestKilledBeforeTheID covers the kill that no order of writes can handle: the popup is open, and its id is not on
+// disk.
 func TestKilledBeforeTheID(t *testing.T) {
 	for abilities, want := range map[string]int{"actions": 2, "actions " + stackTag: 1} {
 		b := startBus(t)
@@ -367,7 +373,7 @@ func TestKilledBeforeTheID(t *testing.T) {
 				t.Errorf("a tag beside an id: %+v", m)
 			}
 		}
-		// the id on disk stays right while the popup is replaced
+		// The id on disk stays valid during a replacement.
 		p = run(t, b, dir)
 		n.before(func(uint32) { die(p) })
 		p.Show(t.Context(), Message{Key: "a", Title: "a"})
@@ -414,7 +420,7 @@ func TestManyRestarts(t *testing.T) {
 	}
 }
 
-// The real thing: a process that shows popups as fast as it can is killed at any moment.
+// TestKill kills a process at random moments while it shows popups as fast as it can.
 func TestKill(t *testing.T) {
 	b := startBus(t)
 	n := (&notifyd{abilities: []string{"actions", stackTag}}).serve(t, b)
@@ -423,7 +429,7 @@ func TestKill(t *testing.T) {
 		victim := startVictim(t, b, dir)
 		most := len(n.notes()) + 5 + rand.IntN(20)
 		eventually(t, "popups of the victim", func() bool { return len(n.notes()) >= most })
-		time.Sleep(rand.N(2 * time.Millisecond)) // to meet it anywhere; nothing depends on it
+		time.Sleep(rand.N(2 * time.Millisecond)) // to vary the moment of the kill; the result does not depend on it
 		victim.Process.Kill()
 		victim.Wait()
 	}
@@ -439,7 +445,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// The connection breaks, the server lives on: what is lost then is found again, and replaced in place.
+// TestConnectionBreaks: the connection breaks, but the server lives: lost popups are found again and replaced in
+// place.
 func TestConnectionBreaks(t *testing.T) {
 	b := startBus(t)
 	n := (&notifyd{abilities: []string{"actions"}}).serve(t, b)
@@ -464,7 +471,7 @@ func TestConnectionBreaks(t *testing.T) {
 	}
 }
 
-// Without the server, or with one that hangs, nothing is forgotten that may still stand.
+// TestWithdrawOfInherited: with a missing or hanging server, no popup that may still be shown is forgotten.
 func TestWithdrawOfInherited(t *testing.T) {
 	b, n, dir := office(t)
 	p := run(t, b, dir)

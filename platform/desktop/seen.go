@@ -2,8 +2,9 @@ package desktop
 
 import "context"
 
-// Server names who would show a popup now; "" where one is started by the first popup. Muted tells that it takes popups
-// and shows none (do not disturb), as far as it says so. Server shows and starts nothing.
+// Server returns the label of the server that would show a popup now; "" if the first popup would start one. muted
+// means that the server accepts popups but shows none (do not disturb), if the server reports that. Server shows and
+// starts nothing.
 func (p *Popups) Server(ctx context.Context) (label string, muted bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
@@ -11,14 +12,14 @@ func (p *Popups) Server(ctx context.Context) (label string, muted bool, err erro
 	return label, muted, wrap("find the notification server", err)
 }
 
-// Voice is what would speak, as far as that can be seen without a sound.
+// Voice is the tool that would speak, as far as that can be determined without a sound.
 type Voice struct {
 	Tool string
-	Sink string // where the sound would go; "" when no way out is to be seen
+	Sink string // where the sound would go; "" if no output was found
 }
 
-// Voice finds the voice. It makes no sound. A sound server that has only a dummy for a loudspeaker is an error; whether
-// a real one is loud enough is not known.
+// Voice returns the voice without making a sound. A sound server with only a dummy sink is an error; whether a real
+// loudspeaker is loud enough is not known.
 func (s *Speech) Voice(ctx context.Context) (Voice, error) {
 	err := probeVoice()
 	if err == nil {

@@ -14,7 +14,7 @@ func (s *screen) who(ctx context.Context) (label string, muted bool, err error) 
 	}
 	srv, err := s.find(ctx, false)
 	switch {
-	case errors.Is(err, ErrUnavailable): // the probe has found that the bus would start it
+	case errors.Is(err, ErrUnavailable): // the probe has shown that the bus can start it
 		return "", false, nil
 	case err != nil:
 		return "", false, err
@@ -22,7 +22,7 @@ func (s *screen) who(ctx context.Context) (label string, muted bool, err error) 
 	return srv.label, srv.muted(ctx), nil
 }
 
-// seenVoice prefers what speak tries first, if a way out is to be seen for it.
+// seenVoice returns what speak tries first, preferring a player with an output.
 func seenVoice() Voice {
 	synth := filepath.Base(first(synthesizers[:]))
 	spare := Voice{}
@@ -44,7 +44,7 @@ func seenVoice() Voice {
 	return spare
 }
 
-// sinkOf looks for the sockets of sound servers and for sound cards. Asking a sound server could start one.
+// sinkOf searches for the sockets of sound servers and for sound cards. A query could start a sound server.
 func sinkOf(player string) string {
 	pipewire, pulse := runtimeFile("pipewire-0"), runtimeFile("pulse/native")
 	if server := os.Getenv("PULSE_SERVER"); server != "" {
@@ -69,7 +69,7 @@ func sinkOf(player string) string {
 	return ""
 }
 
-// runtimeFile is a file in the folder of this user's session, or "".
+// runtimeFile returns the path of a file in this user's session folder, or "" if it does not exist.
 func runtimeFile(name string) string {
 	dir := os.Getenv("XDG_RUNTIME_DIR")
 	if dir == "" {

@@ -10,27 +10,29 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// muteTime bounds the question for "do not disturb": some servers never answer one about properties.
+// muteTime limits the query for "do not disturb": some servers never reply to property queries.
 const muteTime = 300 * time.Millisecond
 
-// server is one life of a notification server, as heard over one connection: another owner of the name, or the same one
-// after it gave the name up, knows no id of this one. A server on another connection is the same one if its mark says so.
+// server is one instance of a notification server on one connection. A new owner of the name, or the same owner after
+// it released the name, knows no ids of this instance. A server on another connection is the same instance if its
+// mark is equal.
 type server struct {
 	bus    *bus
-	owner  string // unique bus name; calls go to it, never to whoever took the name since
+	owner  string // unique bus name; calls go to it, never to a later owner of the well-known name
 	label  string
 	markup bool
 	body   bool
 
-	actions bool // it shows buttons, and we hear of presses
-	tags    bool // it puts popups in the place of others by their names
+	actions bool // it shows buttons, and we receive presses
+	tags    bool // it replaces popups by stack tag
 }
 
-// stackTag is the capability, and the hint, of servers that do so. Others have hints of that sense, too, but show what
-// carries these as they show the volume.
+// stackTag is the capability and the hint for replacing popups by tag. Other servers have similar hints, but display
+// such popups like volume indicators.
 const stackTag = "x-dunst-stack-tag"
 
-// popupRef is where a popup of this server stands; where it cannot be known again, it is only known that there is one.
+// mark returns the popupRef of a popup of this server; it is empty if the bus has no id, because a later run could
+// not recognise the popup.
 func (srv *server) mark(id uint32) popupRef {
 	if srv.bus == nil || srv.bus.guid == "" {
 		return popupRef{}
@@ -62,7 +64,7 @@ func ownerOf(ctx context.Context, b *bus, start bool) (string, error) {
 	return owner, err
 }
 
-// meet asks a new server once who it is and what it understands, both at the same time: some are slow.
+// meet queries a new server once for its name and its capabilities, concurrently, because some servers are slow.
 func meet(ctx context.Context, b *bus, owner string) (*server, error) {
 	var name, vendor, version, spec string
 	var abilities []string
@@ -82,16 +84,17 @@ func meet(ctx context.Context, b *bus, owner string) (*server, error) {
 		actions: slices.Contains(abilities, "actions") && !b.deaf, tags: slices.Contains(abilities, stackTag)}, nil
 }
 
-// notify sends the message. buttons are pairs of key and label. The tag makes up for an id that a kill kept from being
-// written; beside an id it would have some servers replace, and free, the popup that they are just filling.
+// notify sends the message. buttons are pairs of key and label. The tag replaces a popup whose id was not recorded
+// because of a kill. It is sent only without an id: with both, some servers replace and free the popup that they are
+// filling.
 func (srv *server) notify(ctx context.Context, m Message, replaces uint32, buttons []string, tag string) *dbus.Call {
 	text := m.Text
 	if srv.markup {
 		text = escape(text)
 	}
-	expire := int32(-1)                            // the desktop's own time
-	if m.Urgency == Critical || len(buttons) > 0 { // what asks must not fade away
-		expire = 0 // until closed
+	expire := int32(-1)                            // the desktop's default
+	if m.Urgency == Critical || len(buttons) > 0 { // a question must not expire
+		expire = 0 // never expires
 	}
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(m.weight()))}
 	if m.Quiet {
@@ -104,7 +107,7 @@ func (srv *server) notify(ctx context.Context, m Message, replaces uint32, butto
 		"steward", replaces, "", m.Title, text, buttons, hints, expire)
 }
 
-// close takes a popup off the screen. An error answer means that there is no such popup any more.
+// close removes a popup from the screen. An error reply means that the popup no longer exists.
 func (srv *server) close(ctx context.Context, id uint32) error {
 	err := srv.bus.call(ctx, srv.owner, serverPath, serverName+".CloseNotification", []any{id})
 	if err != nil && errorName(err) == "" {
@@ -113,14 +116,15 @@ func (srv *server) close(ctx context.Context, id uint32) error {
 	return nil
 }
 
-// gone says whether the answer came from the bus, for a server that has left it. A server that died in the middle
-// of the call (NoReply) is not asked again: our message may be what killed it.
+// gone reports whether the bus itself replied, because the server has left it. If a server died during the call
+// (NoReply), the message is not sent again: it may be what killed the server.
 func gone(err error) bool {
 	name := errorName(err)
 	return name == "org.freedesktop.DBus.Error.ServiceUnknown" || name == "org.freedesktop.DBus.Error.NameHasNoOwner"
 }
 
-// prove tells what an accepted popup is worth: with "do not disturb" on, a server accepts and shows nothing.
+// prove returns the proof for an accepted popup: with "do not disturb" on, a server accepts a popup without showing
+// it.
 func (srv *server) prove(ctx context.Context, id uint32, actions bool) Proof {
 	p := Proof{Result: Shown, Actions: actions, ID: fmt.Sprintf("%s/%d", srv.owner, id), Detail: fmt.Sprintf("%s opened popup %d", srv.label, id)}
 	if !srv.body {
@@ -132,7 +136,7 @@ func (srv *server) prove(ctx context.Context, id uint32, actions bool) Proof {
 	return p
 }
 
-// muted asks the servers that say so whether "do not disturb" is on. GNOME keeps it where the bus does not show it.
+// muted queries the servers that report it for "do not disturb". GNOME does not expose it on the bus.
 func (srv *server) muted(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, muteTime)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// signalFrom is a message as the bus hands it on.
+// signalFrom returns a signal message as the bus delivers it.
 func signalFrom(t testing.TB, sender, path string, order binary.ByteOrder) []byte {
 	t.Helper()
 	m := &dbus.Message{Type: dbus.TypeSignal, Body: []any{uint32(1), "x"}, Headers: map[dbus.HeaderField]dbus.Variant{
@@ -25,12 +25,12 @@ func signalFrom(t testing.TB, sender, path string, order binary.ByteOrder) []byt
 	if err := m.EncodeTo(&b, order); err != nil {
 		t.Fatal(err)
 	}
-	// godbus gives it the serial 0, which no message may have
+	// godbus sets the serial 0, which is invalid.
 	order.PutUint32(b.Bytes()[8:], 7)
 	return b.Bytes()
 }
 
-// sieved gives what passes of a stream.
+// sieved returns the part of a stream that passes.
 func sieved(t testing.TB, stream []byte) (passed []byte, refused uint64) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "bus")
@@ -45,7 +45,7 @@ func sieved(t testing.TB, stream []byte) (passed []byte, refused uint64) {
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
-			for part := range bytes.SplitAfterSeq(stream, []byte("R")) { // lines and messages come in pieces
+			for part := range bytes.SplitAfterSeq(stream, []byte("R")) { // lines and messages arrive in pieces
 				_, _ = c.Write(part)
 			}
 			c.Close()
@@ -92,7 +92,7 @@ func FuzzSender(f *testing.F) {
 	})
 }
 
-// BenchmarkSieve is what a stranger's signal costs us.
+// BenchmarkSieve measures the cost of a stranger's signal.
 func BenchmarkSieve(b *testing.B) {
 	theirs := signalFrom(b, ":1.55", serverPath, binary.LittleEndian)
 	for b.Loop() {
@@ -102,7 +102,7 @@ func BenchmarkSieve(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode is what it would cost without the sieve.
+// BenchmarkDecode measures the cost of a stranger's signal without the sieve.
 func BenchmarkDecode(b *testing.B) {
 	theirs := signalFrom(b, ":1.55", serverPath, binary.LittleEndian)
 	for b.Loop() {

@@ -6,26 +6,26 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// byHuman is the reason of NotificationClosed for a popup that the human closed. The others are 1: expired,
-// 3: a program closed it (we, or any other of this user), 4: undefined.
+// byHuman is the NotificationClosed reason for a popup that the user closed. Other reasons are 1: expired, 3: closed
+// by a program (we, or any other of this user), 4: undefined.
 const byHuman = 2
 
-// The bus passes on what these rules name. A sender that is a well-known name means whoever owns it at that moment.
-// They are no defence: any program can address a signal to us alone, whatever we asked for.
+// The bus delivers the signals that these rules match. A well-known name as sender means its current owner. The rules
+// are no protection: any program can address a signal to us directly, whatever the rules.
 const (
 	serverRule = "type='signal',sender='" + serverName + "',interface='" + serverName + "',path='" + serverPath + "'"
 	ownerRule  = "type='signal',sender='" + busName + "',interface='" + busName + "',member='NameOwnerChanged',arg0='" + serverName + "'"
 )
 
-// signals hears the signals of one connection. godbus calls it from the goroutine that reads, one signal after the other,
-// and each is judged at once: so nothing piles up, and an honest press never waits behind forged ones. (The handlers
-// that godbus brings queue, or start goroutines for, whatever anybody sends.)
+// signals receives the signals of one connection. godbus calls it from the reading goroutine, one signal at a time,
+// and each is evaluated at once: nothing queues up, and a legitimate press never waits behind forged ones. (godbus's
+// own handlers queue, or start goroutines for, any signal.)
 type signals struct {
 	screen  *screen
-	changes uint64 // of the name's owner; guarded by screen.mu
+	changes uint64 // number of changes of the name's owner; guarded by screen.mu
 }
 
-// listen asks the bus for the signals. A bus that refuses leaves us without buttons, not without popups.
+// listen subscribes to the signals. If the bus refuses, there are no buttons, but popups still work.
 func (b *bus) listen(ctx context.Context) error {
 	for _, rule := range []string{ownerRule, serverRule} {
 		err := b.ask(ctx, "AddMatch", []any{rule})
@@ -37,14 +37,14 @@ func (b *bus) listen(ctx context.Context) error {
 	return nil
 }
 
-// seen is how often the server's name has changed hands.
+// seen returns how often the owner of the server's name has changed.
 func (e *signals) seen() uint64 {
 	e.screen.mu.Lock()
 	defer e.screen.mu.Unlock()
 	return e.changes
 }
 
-// DeliverSignal is called by godbus.
+// DeliverSignal handles a signal; godbus calls it.
 func (e *signals) DeliverSignal(iface, member string, sig *dbus.Signal) {
 	s := e.screen
 	s.mu.Lock()
@@ -62,14 +62,15 @@ func (e *signals) DeliverSignal(iface, member string, sig *dbus.Signal) {
 	}
 }
 
-// Terminate is called by godbus when the connection ends, whoever ended it.
+// Terminate handles the end of the connection, whatever its cause; godbus calls it.
 func (e *signals) Terminate() {
 	e.screen.mu.Lock()
 	defer e.screen.mu.Unlock()
 	e.lost(true)
 }
 
-// lost ends the server of this connection, or only the connection. A server that was found on a newer one lives on.
+// lost drops the server of this connection; unheard means that only the connection ended. A server that was found on
+// a newer connection stays.
 func (e *signals) lost(unheard bool) {
 	e.changes++
 	if srv := e.screen.server; srv != nil && srv.bus.ear == e {
@@ -77,7 +78,7 @@ func (e *signals) lost(unheard bool) {
 	}
 }
 
-// argument gives one argument of a signal, if it is there and of that type.
+// argument returns argument i of a signal, if it exists and has type T.
 func argument[T any](sig *dbus.Signal, i int) (value T, ok bool) {
 	if i < len(sig.Body) {
 		value, ok = sig.Body[i].(T)
@@ -85,7 +86,7 @@ func argument[T any](sig *dbus.Signal, i int) (value T, ok bool) {
 	return value, ok
 }
 
-// hear judges a signal of our server. It tells every program of every popup, so most are none of ours.
+// hear evaluates a signal of our server. The server sends signals about all programs' popups, so most are not ours.
 func (s *screen) hear(member string, sig *dbus.Signal) {
 	id, ok := argument[uint32](sig, 0)
 	if !ok {
@@ -109,7 +110,7 @@ func (s *screen) pressed(id uint32, token string) {
 		case ok && w.server == s.server && w.id == id:
 			s.answer(w, action)
 			return
-		case ok, w.server == s.server && w.id == id: // another popup's button; one of an older message, or pressed before
+		case ok, w.server == s.server && w.id == id: // button of another popup or of an older message, or pressed before
 			s.out.refused.Add(1)
 			return
 		}
@@ -120,7 +121,7 @@ func (s *screen) left(id uint32, byHuman bool, at dbus.Sequence) {
 	for _, w := range s.windows {
 		switch {
 		case w.server != s.server || w.id != id:
-		case w.pending: // this one, or already the one that replaces it
+		case w.pending: // the current popup, or already its replacement
 			w.gone, w.byHuman = at, byHuman
 		default:
 			s.end(w, byHuman)

@@ -11,29 +11,31 @@ import (
 	"time"
 )
 
-// A sound server that finds no sound card makes a sink that swallows everything, so that players go on working.
-// PulseAudio (module-always-sink) and PipeWire (the fallback sink) call it dummySink. A null sink under another name is
-// one that a person has set up, to record it or to pass it on: it is a loudspeaker while something listens to its monitor.
+// A sound server without a sound card creates a sink that discards everything, so that players keep working.
+// PulseAudio (module-always-sink) and PipeWire (the fallback sink) call it dummySink. A null sink with another name
+// was configured by the user, to record or forward the sound: it counts as a loudspeaker while a program listens to
+// its monitor.
 const (
 	dummySink    = "auto_null"
 	nullDriver   = "module-null-sink.c"      // PulseAudio
 	nullFactory  = "support.null-audio-sink" // PipeWire
-	sinkTime     = 3 * time.Second           // for a sound server to say what it has
+	sinkTime     = 3 * time.Second           // timeout of a sound server query
 	sinkHint     = "connect a loudspeaker for the user who runs steward, or leave \"speech\" out of [escalate] channels"
-	dummyDriver  = "snd_dummy" // the kernel's sound card without a card
+	dummyDriver  = "snd_dummy" // the kernel's dummy sound card
 	pulseSinks   = "Sink #"
 	pulseSource  = "Source #"
 	pulseListens = "Source Output #"
 )
 
-// checkSpeaker fails when the sound server says that what is played now would be heard by nobody. A server that cannot
-// be asked is no reason: the player finds out. Unless the server may be started, only a running one is asked.
+// checkSpeaker returns an error if the sound server reports that played sound would not be heard. If the server
+// cannot be queried, checkSpeaker returns nil and leaves the check to the player. Unless start is set, only a running
+// server is queried.
 func checkSpeaker(ctx context.Context, start bool) error {
 	ctx, cancel := context.WithTimeout(ctx, sinkTime)
 	defer cancel()
 	pulse := os.Getenv("PULSE_SERVER") != "" || runtimeFile("pulse/native") != ""
 	pipewire := runtimeFile("pipewire-0") != ""
-	if pulse || start && !pipewire { // paplay would start the server in the same way
+	if pulse || start && !pipewire { // paplay would start the server, too
 		info, known := askSound(ctx, "pactl", "info")
 		if list, listed := askSound(ctx, "pactl", "list"); known && listed {
 			return judgePulse(info, list)
@@ -47,7 +49,7 @@ func checkSpeaker(ctx context.Context, start bool) error {
 	return nil
 }
 
-// askSound gives what a tool of the sound server prints.
+// askSound returns the output of a sound server's tool.
 func askSound(ctx context.Context, tool string, args ...string) (out []byte, ok bool) {
 	path, ok := find(tool)
 	if !ok {
@@ -63,11 +65,11 @@ func noSpeaker(format string, args ...any) error {
 	return hinted(unavailable("no loudspeaker: "+format, args...), sinkHint)
 }
 
-// sink is where sound goes.
+// sink is a sound output.
 type sink struct {
 	name   string
-	null   bool // it has no sound card behind it
-	listen bool // something records its monitor or passes it on
+	null   bool // it has no sound card
+	listen bool // a program records or forwards its monitor
 }
 
 func (s sink) check() error {
@@ -80,7 +82,7 @@ func (s sink) check() error {
 	return nil
 }
 
-// judgePulse reads what pactl prints of a PulseAudio server, or of PipeWire in its place.
+// judgePulse parses pactl's output for a PulseAudio server, or for PipeWire in its place.
 func judgePulse(info, list []byte) error {
 	name := os.Getenv("PULSE_SINK")
 	if name == "" {
@@ -105,7 +107,7 @@ func judgePulse(info, list []byte) error {
 	return s.check()
 }
 
-// pulseBlock is what pactl lists of one thing: a head like "Sink #1" and indented lines.
+// pulseBlock is one object in pactl's output: a head like "Sink #1" and indented lines.
 type pulseBlock struct {
 	head  string
 	lines [][]byte
@@ -141,7 +143,7 @@ func pulseField(lines [][]byte, label string) string {
 	return ""
 }
 
-// pipeObject is the part of an object in pw-dump's list that says where sound goes.
+// pipeObject is the part of an object in pw-dump's list that concerns sound outputs.
 type pipeObject struct {
 	ID       int    `json:"id"`
 	Type     string `json:"type"`
@@ -159,11 +161,11 @@ type pipeObject struct {
 	} `json:"info"`
 }
 
-// judgePipeWire reads what pw-dump prints of a PipeWire server that speaks for no PulseAudio.
+// judgePipeWire parses pw-dump's output for a PipeWire server without PulseAudio support.
 func judgePipeWire(dump []byte) error {
 	var all []pipeObject
 	if json.Unmarshal(dump, &all) != nil {
-		return nil // another version of it: the player finds out
+		return nil // an unknown format: leave the check to the player
 	}
 	chosen, fed := "", map[int]bool{}
 	for _, o := range all {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What PulseAudio 16.1 and PipeWire 0.3.65 print, cut to what matters.
+// Output of PulseAudio 16.1 and PipeWire 0.3.65, reduced to the relevant parts.
 const (
 	pulseInfo  = "Server Name: pulseaudio\nDefault Sink: %\nDefault Source: %.monitor\n"
 	pulseNull  = "Sink #1\n\tState: IDLE\n\tName: ear\n\tDriver: module-null-sink.c\n\tMonitor Source: ear.monitor\n\nSource #7\n\tName: ear.monitor\n"
@@ -32,7 +32,7 @@ func TestDummiesAreNoLoudspeakers(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, info, list, dump string
-		want                   string // "" where it may be heard
+		want                   string // "" if the sound may be heard
 	}{
 		{name: "the dummy of PulseAudio", info: info("auto_null"), want: "the default sink auto_null is a dummy"},
 		{name: "the kernel's dummy", info: info("alsa_output.platform-snd_dummy.0.stereo"), want: "is a dummy"},
@@ -92,7 +92,8 @@ func TestDummiesAreNoLoudspeakers(t *testing.T) {
 	}
 }
 
-// A real PulseAudio without a sound card: what it makes itself is no loudspeaker; a null sink that is recorded is one.
+// TestRealSoundServerWithoutACard: a real PulseAudio without a sound card. Its own dummy sink is not a loudspeaker; a
+// null sink that is being recorded is one.
 func TestRealSoundServerWithoutACard(t *testing.T) {
 	for _, tool := range []string{"pulseaudio", "pactl", "parec", "paplay", "espeak-ng"} {
 		if _, ok := find(tool); !ok {

@@ -8,29 +8,29 @@ import (
 )
 
 const (
-	pace     = time.Second / 13 // per character, measured with espeak at its usual speed
-	grace    = 3 * time.Second  // on top of twice the estimate: start of the tool, a sleeping sound card
-	patience = time.Minute      // in the queue; an older line is stale
+	pace     = time.Second / 13 // per character, measured with espeak at its default speed
+	grace    = 3 * time.Second  // added to twice the estimate: tool start, a sleeping sound card
+	patience = time.Minute      // in the queue; after that a text is stale
 )
 
-// Speech says sentences aloud, one at a time for all stewards of this user on this machine. It is safe for
-// concurrent use. Nothing is opened or started before the first call, and nothing runs between calls.
+// Speech speaks sentences, one at a time for all stewards of this user on this machine. It is safe for concurrent
+// use. It opens and starts nothing before the first call, and nothing runs between calls.
 type Speech struct {
 	dir      func() (string, error)
 	grace    time.Duration
 	patience time.Duration
 }
 
-// NewSpeech prepares the voice of this user's desktop.
+// NewSpeech returns the voice of this user's desktop.
 func NewSpeech() *Speech {
 	return &Speech{dir: voiceDir, grace: grace, patience: patience}
 }
 
-// Say speaks text, at most 500 characters of it, and returns when it has been spoken. It waits its turn for a minute
-// at most; urgent lines go before others. Spoken means that a player took at least half as long as the sound lasts
-// and reported no error; Sent that a tool took the text and ended well, but too early, or without saying what became
-// of it. Each tool has twice the estimated time and 3 s, is then killed with all its children, and the next one is
-// tried. A sound server whose default sink is a dummy is an error. Muted loudspeakers are not noticed.
+// Say speaks text, at most 500 characters, and returns when it has been spoken. It waits for its turn for at most a
+// minute; urgent texts go first. Spoken means that a player ran at least half as long as the sound lasts and reported
+// no error; Sent means that a tool accepted the text and succeeded, but too early or without reporting the result. A
+// tool that runs longer than twice the estimated time plus 3 s is killed with its process group, and the next tool is
+// tried. A sound server whose default sink is a dummy is an error. Muted loudspeakers are not detected.
 func (s *Speech) Say(ctx context.Context, text string, urgent bool) (Proof, error) {
 	const op = "speak"
 	text = sentence(bounded(text, spokenLimit))
@@ -55,7 +55,8 @@ func (s *Speech) Say(ctx context.Context, text string, urgent bool) (Proof, erro
 	return proof, wrap(op, err)
 }
 
-// Probe says whether a voice is installed, and whether a running sound server has a loudspeaker. It makes no sound.
+// Probe reports whether a voice is installed, and whether a running sound server has a loudspeaker. It makes no
+// sound.
 func (s *Speech) Probe(ctx context.Context) error {
 	err := probeVoice()
 	if err == nil {
@@ -64,10 +65,10 @@ func (s *Speech) Probe(ctx context.Context) error {
 	return wrap("probe speech", err)
 }
 
-// limit is the deadline of a tool that works on a sound of the given length.
+// limit returns the timeout of a tool for a sound of the given length.
 func (s *Speech) limit(length time.Duration) time.Duration { return 2*length + s.grace }
 
-// estimate is how long the text takes to speak.
+// estimate returns how long it takes to speak the text.
 func estimate(text string) time.Duration {
 	return time.Duration(utf8.RuneCountInString(text)) * pace
 }

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// voiceOf makes a PATH of scripts and a Speech that uses it. Each script may use $DIR, $DIR/tone.wav (0.1 s), $DIR/long.wav (2 s) and log.
+// voiceOf creates a PATH of scripts and a Speech that uses it. Each script may use $DIR, $DIR/tone.wav (0.1 s),
+// $DIR/long.wav (2 s) and log.
 func voiceOf(t *testing.T, scripts map[string]string) (s *Speech, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -29,7 +30,7 @@ func voiceOf(t *testing.T, scripts map[string]string) (s *Speech, dir string) {
 	return &Speech{dir: func() (string, error) { return run, nil }, grace: watchdog, patience: watchdog}, dir
 }
 
-// toolbox writes the scripts into a folder of their own and gives its path.
+// toolbox writes the scripts into a folder of their own and returns its path.
 func toolbox(t *testing.T, dir string, scripts map[string]string) string {
 	t.Helper()
 	tools := filepath.Join(dir, "bin")
@@ -45,7 +46,7 @@ func toolbox(t *testing.T, dir string, scripts map[string]string) string {
 	return tools
 }
 
-// The parts of fake tools. A synthesizer's last argument is its file.
+// Parts of fake tools. A synthesizer's last argument is its output file.
 const (
 	synth  = `for out; do :; done; log "$@"; /bin/cat >$DIR/text; /bin/cp $DIR/tone.wav "$out"`
 	longer = `for out; do :; done; log "$@"; /bin/cp $DIR/long.wav "$out"`
@@ -126,7 +127,7 @@ func TestNoVoice(t *testing.T) {
 	}
 }
 
-// A tool that hangs is killed at its deadline with its children, and the next one speaks.
+// TestHangingTools: a hanging tool is killed at its deadline with its children, and the next tool speaks.
 func TestHangingTools(t *testing.T) {
 	for name, c := range map[string]struct {
 		scripts map[string]string
@@ -153,7 +154,7 @@ func TestHangingTools(t *testing.T) {
 	}
 }
 
-// The caller's deadline ends everything, and no further tool is started.
+// TestCallersDeadline: the caller's deadline ends everything, and no further tool is started.
 func TestCallersDeadline(t *testing.T) {
 	s, dir := voiceOf(t, map[string]string{"espeak-ng": synth, "pw-play": hangs, "paplay": plays, "spd-say": takes})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -172,7 +173,7 @@ func TestCallersDeadline(t *testing.T) {
 	}
 }
 
-// A tool that ends well must not leave anything running either.
+// TestLeftovers: a tool that succeeds must not leave processes behind either.
 func TestLeftovers(t *testing.T) {
 	s, dir := voiceOf(t, map[string]string{"espeak-ng": synth, "paplay": "/bin/sleep 1000 & echo $! >$DIR/grandchild; " + plays})
 	if proof, err := s.Say(t.Context(), "hello", false); err != nil || proof.Result != Spoken {
@@ -222,7 +223,8 @@ func TestEnvironmentIsSmall(t *testing.T) {
 	}
 }
 
-// Two stewards (two Speech values have locks of their own) never talk at once, and leave no sound behind.
+// TestOneVoice: two stewards (two Speech values have separate locks) never speak at the same time, and leave no sound
+// file behind.
 func TestOneVoice(t *testing.T) {
 	alone := `/bin/mkdir $DIR/talking || log overlap; /bin/sleep 0.1; /bin/rmdir $DIR/talking`
 	s, dir := voiceOf(t, map[string]string{"espeak-ng": synth, "paplay": alone})
@@ -313,7 +315,7 @@ func TestVoiceDir(t *testing.T) {
 	}
 }
 
-// over says whether a process has ended; what is dead but unreaped counts.
+// over reports whether a process has ended; a zombie counts as ended.
 func over(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(stat), ") Z ")

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollTime is how often a waiting line looks whether the voice is free. Nothing polls when nothing waits.
+// pollTime is how often a waiting text checks whether the voice is free. Without a waiting text there is no polling.
 const pollTime = 25 * time.Millisecond
 
-// takeTurn waits until this user's voice is free, on this machine, whoever uses it. An urgent line holds "urgent"
-// (shared) while it waits, and the others let it pass. The lock ends with our process, and no child inherits it.
+// takeTurn waits until this user's voice is free on this machine, across processes. An urgent text holds "urgent"
+// (shared) while it waits, and other texts wait for it. The lock ends with our process, and no child inherits it.
 func takeTurn(ctx context.Context, dir string, urgent bool) (release func(), err error) {
 	turn, err := openLock(dir, "speech.lock")
 	if err != nil {
@@ -47,10 +47,10 @@ func takeTurn(ctx context.Context, dir string, urgent bool) (release func(), err
 	}
 }
 
-// step tries once.
+// step makes one attempt.
 func step(turn, pass *os.File, urgent bool) (bool, error) {
 	if urgent {
-		if _, err := lock(pass, unix.LOCK_SH); err != nil { // a glance of another line may deny it; next time
+		if _, err := lock(pass, unix.LOCK_SH); err != nil { // the check of another text may hold it; retry later
 			return false, err
 		}
 		return lock(turn, unix.LOCK_EX)
@@ -82,13 +82,13 @@ func openLock(dir, name string) (*os.File, error) {
 	return f, nil
 }
 
-// voiceDir is the folder of the lock and of the sound on its way: in the user's runtime folder, else in the
-// temporary one. All stewards of a user must come to the same folder, so no flag or state folder plays a part.
+// voiceDir returns the folder of the lock and of the current sound file: in the user's runtime folder, else in the
+// temporary folder. All stewards of a user must use the same folder, so it depends on no flag or state folder.
 func voiceDir() (string, error) {
 	uid := os.Geteuid()
 	dir := filepath.Join(os.TempDir(), "steward-"+strconv.Itoa(uid))
 	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), filepath.Join("/run/user", strconv.Itoa(uid))} {
-		if filepath.IsAbs(base) && owned(base, uid) { // sudo hands on a runtime folder that is another user's
+		if filepath.IsAbs(base) && owned(base, uid) { // sudo may pass on another user's runtime folder
 			dir = filepath.Join(base, "steward")
 			break
 		}
@@ -102,7 +102,7 @@ func voiceDir() (string, error) {
 	return dir, nil
 }
 
-// owned says whether path is a folder (no link) of ours into which nobody else can write.
+// owned reports whether path is a folder (no link) that we own and that others cannot write to.
 func owned(path string, uid int) bool {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {

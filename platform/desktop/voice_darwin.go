@@ -14,11 +14,11 @@ func probeVoice() error {
 	return nil
 }
 
-// checkSpeaker has nothing to ask: the time that the voice takes is the check.
+// checkSpeaker always returns nil: the run time of the voice is the check.
 func checkSpeaker(context.Context, bool) error { return nil }
 
-// speak gives the text to say through stdin, where nothing in it can be an option. An end far before the estimate is
-// no proof: say also ends well where there is no loudspeaker.
+// speak passes the text to say on stdin, where it is not parsed as options. An end far before the estimate proves
+// nothing: say also succeeds without a loudspeaker.
 func (s *Speech) speak(ctx context.Context, _, text string, _ bool) (Proof, error) {
 	path, ok := find(voice)
 	if !ok {

@@ -11,11 +11,11 @@ import (
 
 const voiceHint = "install espeak-ng and a player (pw-play, paplay or aplay)"
 
-// The order of the candidates. First a WAV of our own and a player, although speech-dispatcher has the nicer
-// voices: it is the way that proves something. The WAV can be checked before anybody is told to play it, a player
-// fails when there is no sound server, and one that plays into nothing ends too early. spd-say comes last: without
-// audio it ends with 0, it was seen to hang for 635 s, and it starts a daemon. Never espeak-ng straight to the sound
-// card: without one it is silent and ends with 0.
+// The order of the candidates. A WAV file of our own and a player come first, although speech-dispatcher has better
+// voices, because this way yields evidence: the WAV can be checked before it is played, a player fails without a
+// sound server, and a player without a real output ends too early. spd-say comes last: without audio it exits with 0,
+// it was seen to hang for 635 s, and it starts a daemon. espeak-ng is never used with the sound card directly:
+// without one it is silent and exits with 0.
 var (
 	synthesizers = [...]string{"espeak-ng", "espeak"}
 	players      = [...]string{"pw-play", "paplay", "aplay"}
@@ -35,7 +35,7 @@ func probeVoice() error {
 	return hinted(unavailable("no player (pw-play, paplay, aplay) in PATH"), voiceHint)
 }
 
-// first gives the path of the first installed tool, or "".
+// first returns the path of the first installed tool, or "".
 func first(tools []string) string {
 	for _, tool := range tools {
 		if path, ok := find(tool); ok {
@@ -45,13 +45,12 @@ func first(tools []string) string {
 	return ""
 }
 
-// speak tries the candidates in order until one is heard. What was only sent is kept as the answer if no later
-// candidate does better.
+// speak tries the candidates in order until one is heard. A Sent result is returned if no later candidate is better.
 func (s *Speech) speak(ctx context.Context, dir, text string, urgent bool) (Proof, error) {
 	if err := checkSpeaker(ctx, true); err != nil {
 		return Proof{}, err
 	}
-	sound := filepath.Join(dir, "speech.wav") // one name, under the lock: nothing piles up after a crash
+	sound := filepath.Join(dir, "speech.wav") // a fixed name, under the lock: nothing accumulates after crashes
 	defer os.Remove(sound)
 	length, err := s.synthesize(ctx, sound, text)
 	var proof Proof
@@ -69,7 +68,7 @@ func (s *Speech) speak(ctx context.Context, dir, text string, urgent bool) (Proo
 	return proof, orNil(proof, err)
 }
 
-// orNil drops the failures of earlier candidates once there is a proof, and gives the rest a hint.
+// orNil drops the errors of earlier candidates if there is a proof; otherwise it adds a hint.
 func orNil(p Proof, err error) error {
 	if p.Result != "" || err == nil {
 		return nil
@@ -77,7 +76,8 @@ func orNil(p Proof, err error) error {
 	return hinted(err, "check that the sound server of this user runs (pactl info)")
 }
 
-// synthesize writes a WAV file and measures it. Text goes through stdin: no length limit, no option, not in ps.
+// synthesize writes a WAV file and measures it. The text is passed on stdin: no length limit, not parsed as options,
+// not visible in ps.
 func (s *Speech) synthesize(ctx context.Context, sound, text string) (time.Duration, error) {
 	var errs []error
 	for _, tool := range synthesizers {
@@ -103,7 +103,7 @@ func (s *Speech) synthesize(ctx context.Context, sound, text string) (time.Durat
 	return 0, errors.Join(errs...)
 }
 
-// play tries the players in order. Its own exit status is the player's word; the time it took is the check on it.
+// play tries the players in order. It checks a player's exit status and its run time.
 func (s *Speech) play(ctx context.Context, sound string, length time.Duration) (Proof, error) {
 	var weak Proof
 	var errs []error
@@ -130,7 +130,7 @@ func (s *Speech) play(ctx context.Context, sound string, length time.Duration) (
 	return weak, errors.Join(errs...)
 }
 
-// dispatch hands the text to speech-dispatcher. Its exit status 0 means taken, not heard.
+// dispatch passes the text to speech-dispatcher. Exit status 0 means accepted, not heard.
 func (s *Speech) dispatch(ctx context.Context, text string, urgent bool) (Proof, error) {
 	path, ok := find(dispatcher)
 	if !ok {
@@ -138,7 +138,7 @@ func (s *Speech) dispatch(ctx context.Context, text string, urgent bool) (Proof,
 	}
 	priority := "message"
 	if urgent {
-		priority = "important" // nothing interrupts it
+		priority = "important" // not interrupted by other messages
 	}
 	c := child{path: path, args: []string{"-w", "-P", priority, "--", text}, env: environment(), limit: s.limit(estimate(text))}
 	took, err := c.run(ctx)

@@ -12,12 +12,12 @@ import (
 const (
 	wavLimit  = 64 << 20              // bytes; 500 spoken characters are 2 MB
 	loud      = 1 << 15 / 100         // one per cent of full scale
-	loudLeast = 30 * time.Millisecond // of samples beyond loud: shorter than any word
-	headSize  = 44                    // a WAV without a sample
+	loudLeast = 30 * time.Millisecond // total length of samples above loud; shorter than any word
+	headSize  = 44                    // a WAV without samples
 )
 
-// measure reads the length of a sound file of 16-bit PCM that can be heard. A synthesizer that failed in silence
-// leaves no file, a bare head, or a file full of zeros.
+// measure returns the length of an audible 16-bit PCM file. A synthesizer that failed silently leaves no file, a bare
+// header, or a file of zeros.
 func measure(path string) (time.Duration, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -31,8 +31,8 @@ func measure(path string) (time.Duration, error) {
 	return soundLength(data)
 }
 
-// soundLength decodes RIFF/WAVE. The size in the data chunk is a limit, not the truth: a synthesizer that could not
-// go back to the head leaves an impossible one.
+// soundLength decodes RIFF/WAVE. The size in the data chunk is only an upper limit: a synthesizer that could not seek
+// back to the header leaves an impossible size.
 func soundLength(wav []byte) (time.Duration, error) {
 	if len(wav) <= headSize {
 		return 0, fmt.Errorf("its sound is empty (%d bytes)", len(wav))

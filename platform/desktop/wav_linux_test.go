@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// tone makes a WAV of 8000 samples a second that swings by height.
+// tone returns a WAV of 8000 samples per second that alternates between height and -height.
 func tone(length time.Duration, height int16) []byte {
 	samples := make([]int16, int(length.Seconds()*8000))
 	for i := range samples {
@@ -29,7 +29,7 @@ func TestSoundLength(t *testing.T) {
 	if got, err := soundLength(good); err != nil || got != time.Second {
 		t.Error(got, err)
 	}
-	unpatched := bytes.Clone(good) // the head of a stream: sizes unknown
+	unpatched := bytes.Clone(good) // a stream's header: the sizes are unknown
 	copy(unpatched[40:], "\xff\xff\xff\x7f")
 	if got, err := soundLength(unpatched); err != nil || got != time.Second {
 		t.Error(got, err)

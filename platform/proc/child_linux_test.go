@@ -13,8 +13,8 @@ func onMainThread() bool { return unix.Gettid() == unix.Getpid() }
 
 func endThread() { unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0) }
 
-// playOnLinux looks at the process in PROC_TARGET without privileges, in "hidden" through a /proc with hidepid, and
-// says what it sees in place of "ready".
+// playOnLinux inspects the process in PROC_TARGET without privileges ("hidden": through a /proc with hidepid), and
+// prints the result instead of "ready".
 func playOnLinux(role string) {
 	if role != "nobody" && role != "hidden" {
 		return
@@ -29,9 +29,9 @@ func playOnLinux(role string) {
 	}
 	var id Identity
 	json.Unmarshal([]byte(os.Getenv("PROC_TARGET")), &id)
-	// A raw call changes this thread only, and the thread is all that looks.
+	// A raw system call changes only this thread, and only this thread inspects.
 	for _, call := range [][4]uintptr{
-		{unix.SYS_SETGROUPS, 0, 0, 0}, // hidepid spares the group 0
+		{unix.SYS_SETGROUPS, 0, 0, 0}, // hidepid does not apply to group 0
 		{unix.SYS_SETRESGID, 65534, 65534, 65534},
 		{unix.SYS_SETRESUID, 65534, 65534, 65534},
 	} {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The test binary plays all other processes: PROC_ROLE says which one. Each prints "ready" and lives until its
-// input ends.
+// TestMain lets the test binary act as the other processes; PROC_ROLE selects the role. Each prints "ready" and lives
+// until its input ends.
 func TestMain(m *testing.M) {
 	role := os.Getenv("PROC_ROLE")
 	if role == "" {
@@ -34,7 +34,7 @@ type child struct {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// kill leaves a zombie; reap takes it away.
+// kill leaves a zombie; reap removes it.
 func (c *child) kill() { c.cmd.Process.Kill() }
 func (c *child) reap() { c.kill(); c.in.Close(); c.cmd.Wait() }
 
@@ -74,7 +74,7 @@ func inspectChild(t testing.TB, c *child) Identity {
 	return id
 }
 
-// eventually waits for a state that the kernel is about to reach.
+// eventually waits until the process reaches the state.
 func eventually(t *testing.T, id Identity, want State) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -102,7 +102,7 @@ func play(role string) {
 	}
 }
 
-// endOwnMark ends the tree in which it was started itself, while a child of its own works.
+// endOwnMark ends the tree in which it was started while its own child runs.
 func endOwnMark() {
 	c := exec.Command("sleep", "1000")
 	c.Env = []string{}
@@ -121,8 +121,8 @@ func endOwnMark() {
 	}
 }
 
-// loseLeader ends the main thread, while the others go on: goroutines that keep their threads fill all of them, until
-// one has the main thread.
+// loseLeader ends the main thread while the other threads continue. It starts goroutines locked to their threads
+// until one of them runs on the main thread.
 func loseLeader() {
 	found := make(chan struct{})
 	for range 64 {

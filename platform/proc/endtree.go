@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// How often EndTree looks while it waits: soon at first, for most processes end at once when they are asked.
+// EndTree's poll interval: short at first, because most processes end immediately after SIGTERM.
 const (
 	treeSoon = 5 * time.Millisecond
 	treeSlow = 100 * time.Millisecond
 )
 
-// EndTree ends what Tree finds: a request to end (SIGTERM), up to grace to follow it, then SIGKILL, and it looks anew
-// until nothing of the tree lives, so that processes which fork meanwhile are found too, and those that lose their
-// parents by it. Each identity is proved again before its signal. Process 1 and this process itself are spared. So are
-// this one's descendants, even if it bears the mark, unless it is root: then they end. It gives up on what still lives
-// 10 s after the first SIGKILL, and at once on what it may not signal when nothing else is left. Returns how many have ended and how many still live; the error is of looking, or ctx's.
+// EndTree ends the processes that Tree finds. It sends SIGTERM, waits up to grace, and then sends SIGKILL. It rescans
+// until no process of the tree lives, so it also finds processes that fork meanwhile or lose their parents. Each
+// identity is checked again before a signal. Process 1 and this process are spared. This process's descendants are
+// spared too, even if this process bears the mark, unless it is root: then they end. EndTree gives up 10 s after the
+// first SIGKILL, or earlier if only processes remain that it may not signal. It returns how many processes have ended
+// and how many still live; the error is that of the scan, or ctx's.
 func EndTree(ctx context.Context, root Identity, mark string, grace time.Duration) (ended, left int, err error) {
 	e := ending{root: root, mark: mark, asked: map[Identity]string{}, killed: map[Identity]string{}, spared: map[Identity]bool{}, known: map[Identity]bool{}}
 	left, err = e.run(ctx, grace)
@@ -27,13 +28,13 @@ func EndTree(ctx context.Context, root Identity, mark string, grace time.Duratio
 	return e.ended(), left, err
 }
 
-// ending is one EndTree at work.
+// ending is the state of one EndTree call.
 type ending struct {
 	root          Identity
 	mark          string
-	asked, killed map[Identity]string // the name it had then
+	asked, killed map[Identity]string // the name at the time of the signal
 	spared        map[Identity]bool
-	known         map[Identity]bool // found in the tree once
+	known         map[Identity]bool // found in the tree in an earlier scan
 }
 
 func (e *ending) run(ctx context.Context, grace time.Duration) (left int, err error) {
@@ -78,14 +79,16 @@ func (e *ending) find() ([]Process, error) {
 	return found, nil
 }
 
-// signal reports whether any got one for the first time. One that may not be signalled is spared from then on.
+// signal signals the processes found, and reports whether any of them was signalled for the first time. A process
+// that rejects its SIGKILL is spared from then on.
 func (e *ending) signal(found []Process, kill bool) (fresh bool) {
 	done, sig := e.asked, "SIGTERM"
 	if kill {
 		done, sig = e.killed, "SIGKILL"
 	}
 	for _, p := range found {
-		// A shell's child may swallow a signal before it becomes another program: that one is asked again.
+		// A shell's child may swallow a signal before it execs another program: after a change of name signal it
+		// again.
 		if name, ok := done[p.Identity]; ok && name == p.Name {
 			continue
 		}
@@ -106,7 +109,7 @@ func (e *ending) onlySpared(found []Process) bool {
 	return true
 }
 
-// ended counts those that were signalled and are gone.
+// ended counts the processes that were signalled and are gone.
 func (e *ending) ended() int {
 	n := 0
 	for id, name := range e.killed {

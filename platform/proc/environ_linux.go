@@ -11,14 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executing bounds what one look at the process table waits for processes in the middle of an exec, all in all.
+// executing limits the total time that one scan of the process table waits for processes in the middle of an exec.
 const executing = time.Second
 
-// bearing tells which processes were started with key=value in their environment. What may not be read has it not.
+// bearing returns a function that reports whether a process was started with key=value in its environment. If the
+// environment is not readable, the answer is false.
 //
-// In the middle of an exec a process has its new memory, and has closed what the new program is not to have, but its
-// environment is not in place yet: who started it knows already that it runs, and no mark can be seen. Such a one is
-// asked again until the kernel has got further, which takes it some microseconds, or its next turn on a full machine.
+// In the middle of an exec a process has its new memory and has closed its close-on-exec descriptors, but its
+// environment is not yet in place: its parent already knows that it runs, yet no mark is visible. Such a process is
+// polled until the kernel has progressed, which takes a few microseconds, or until its next time slice on a busy
+// machine.
 func bearing(key, value string) func(pid int) bool {
 	entry, left := key+"="+value, executing
 	return func(pid int) bool {
@@ -33,8 +35,8 @@ func bearing(key, value string) func(pid int) bool {
 	}
 }
 
-// hasEnv reads the environment a process was started with (proc(5), /proc/pid/environ) piece by piece: it may fill
-// megabytes. It reports besides whether there was nothing in it.
+// hasEnv reads the environment that a process was started with (proc(5), /proc/pid/environ) in pieces, because it may
+// be megabytes long. It also reports whether the environment was empty.
 func hasEnv(pid int, entry string) (has, empty bool) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/environ", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -45,25 +47,27 @@ func hasEnv(pid int, entry string) (has, empty bool) {
 	return holdsEntry(f, entry)
 }
 
-// mayHaveEnv reports of a process whose environment could be read, and was empty, whether that may have been too early.
+// mayHaveEnv reports, for a process whose environment was readable but empty, whether the read may have come too
+// early.
 func mayHaveEnv(pid int) bool {
 	if at, ok := envAt(pid); !ok || at.begin == at.end && at.end != 0 {
-		return false // it has ended, has no memory of a program, or was given an empty one
+		return false // it has ended, has no program memory, or was started with an empty environment
 	}
 	own, ok := envAt(os.Getpid())
-	return ok && own.end != 0 // else this kernel tells of no process where it is
+	return ok && own.end != 0 // otherwise this kernel reports the location for no process
 }
 
-// span is where in its memory a process has its environment; both are zero while there is none yet.
+// span is the location of the environment in a process's memory; both ends are zero while there is none yet.
 type span struct{ begin, end uint64 }
 
-// The flags of a process that has no program's memory: it is ending, or is a thread of the kernel (linux/sched.h).
+// Flags of a process without program memory: it is exiting, or is a kernel thread (linux/sched.h).
 const (
 	flagExiting = 0x4
 	flagKernel  = 0x200000
 )
 
-// envAt reads fields 3, 9, 50 and 51 of /proc/<pid>/stat; false for a process that has, or soon will have, no memory.
+// envAt reads fields 3, 9, 50 and 51 of /proc/<pid>/stat. It returns false for a process that has no memory, or soon
+// will have none.
 func envAt(pid int) (span, bool) {
 	text, err := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -79,10 +83,11 @@ func envAt(pid int) (span, bool) {
 	return span{begin, end}, errors.Join(err1, err2, err3) == nil && flags&(flagExiting|flagKernel) == 0
 }
 
-// holdsEntry looks for one whole entry in a list whose entries end with a NUL, and reports whether the list is empty.
+// holdsEntry reports whether a list of NUL-terminated entries contains entry as a whole, and whether the list is
+// empty.
 func holdsEntry(r io.Reader, entry string) (has, empty bool) {
 	buf := make([]byte, 4<<10)
-	var matched int // bytes of entry that the current one begins with; -1 when it is another one
+	var matched int // bytes of entry that the current list entry begins with; -1 if it differs
 	for empty = true; ; empty = false {
 		n, err := r.Read(buf)
 		for rest := buf[:n]; len(rest) > 0; {

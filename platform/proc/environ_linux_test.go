@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Whoever has started a program sees its mark from then on: also while the kernel is still at it.
+// TestMarkedAtOnce: the mark of a started program is visible at once, even while the kernel is still executing exec.
 func TestMarkedAtOnce(t *testing.T) {
 	const mark = "at-once"
 	for range 400 {
@@ -24,7 +24,8 @@ func TestMarkedAtOnce(t *testing.T) {
 	}
 }
 
-// One without any environment, one that is ending and threads of the kernel are no reason to wait.
+// TestNoEnvironmentIsNotWaitedFor: a process without an environment, an ending process and kernel threads are not
+// waited for.
 func TestNoEnvironmentIsNotWaitedFor(t *testing.T) {
 	c := exec.Command("/bin/sleep", "1000")
 	c.Env = []string{}
@@ -33,7 +34,7 @@ func TestNoEnvironmentIsNotWaitedFor(t *testing.T) {
 	}
 	defer c.Wait()
 	defer c.Process.Kill()
-	for range 100 { // at last it runs
+	for range 100 { // wait until exec is complete
 		if at, ok := envAt(c.Process.Pid); ok && at.end != 0 {
 			break
 		}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile is what tells one file from another in the eyes of those who have it open.
+// lockFile identifies a file among the open files of a process.
 type lockFile struct {
 	base     string
 	dev, ino uint64
@@ -38,7 +38,8 @@ func flockHolders(path string) ([]Identity, error) {
 	if held := file.holders(takers); len(takers) > 0 && len(held) == len(takers) {
 		return held, nil
 	}
-	// A taker has ended and left the lock to those who share its open file, or the table does not tell.
+	// A taker has ended and the lock is now held by processes that share its open file, or /proc/locks is not
+	// conclusive.
 	pids, err := numbers("/proc")
 	if err != nil {
 		return nil, err
@@ -46,9 +47,10 @@ func flockHolders(path string) ([]Identity, error) {
 	return file.holders(pids), nil
 }
 
-// flockTakers returns the processes that took an flock on an inode (proc(5), /proc/locks), each once, in order; those
-// that wait for one are not among them. The inode alone: the device is the file system's own, which on overlayfs and
-// btrfs is not the one that stat tells. Whether it is really this file is proved with the taker's descriptors.
+// flockTakers returns the processes that acquired an flock on an inode (proc(5), /proc/locks), each once, sorted;
+// waiters are not included. It compares the inode alone: the device is that of the file system, which on overlayfs
+// and btrfs differs from the one that stat returns. The taker's descriptors show later whether it is really this
+// file.
 func flockTakers(locks []byte, ino uint64) []int {
 	var pids []int
 	for line := range bytes.Lines(locks) {
@@ -74,18 +76,18 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// tellsAll reports whether an empty answer of /proc/locks proves that nobody holds the lock. Inside a container it
-// leaves out locks whose taker has ended, and the inodes of overlayfs are not those that stat tells.
+// tellsAll reports whether no entry in /proc/locks proves that the lock is free. Inside a container, /proc/locks
+// leaves out locks whose taker has ended, and on overlayfs the inodes differ from those that stat returns.
 func tellsAll(path string) bool {
 	ns, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil || ns != "pid:[4026531836]" { // the number of the first namespace of every kernel
+	if err != nil || ns != "pid:[4026531836]" { // the initial pid namespace of every kernel
 		return false
 	}
 	var fs unix.Statfs_t
 	return unix.Statfs(path, &fs) == nil && fs.Type != unix.OVERLAYFS_SUPER_MAGIC
 }
 
-// holders keeps of pids the living ones with a descriptor that holds an flock on the file.
+// holders returns those of pids that are alive and have a descriptor that holds an flock on the file.
 func (l lockFile) holders(pids []int) []Identity {
 	var found []Identity
 	for _, pid := range pids {
@@ -104,7 +106,7 @@ func (l lockFile) heldBy(pid int) bool {
 	return holds
 }
 
-// openedBy reports whether a process has the file open, and whether it holds an flock on it by one of its descriptors.
+// openedBy reports whether a process has the file open, and whether one of its descriptors holds an flock on it.
 func (l lockFile) openedBy(pid int) (open, holds bool) {
 	home := "/proc/" + strconv.Itoa(pid)
 	fds, err := numbers(home + "/fd")
@@ -117,7 +119,7 @@ func (l lockFile) openedBy(pid int) (open, holds bool) {
 			continue
 		}
 		open = true
-		// The kernel itself says which open file a lock belongs to.
+		// fdinfo is authoritative for which open file a lock belongs to.
 		if text, err := readSmall(home + "/fdinfo/" + name); err == nil && holdsFlock(text) {
 			return true, true
 		}
@@ -125,8 +127,8 @@ func (l lockFile) openedBy(pid int) (open, holds bool) {
 	return open, false
 }
 
-// is reports whether a descriptor of a process leads to the file. The name is compared first: a stat of every open file
-// would also ask servers that are away.
+// is reports whether a descriptor of a process leads to the file. It compares the name first: a stat of every open
+// file would also query network file servers that are offline.
 func (l lockFile) is(fd string) bool {
 	link, err := os.Readlink(fd)
 	if err != nil || strings.TrimSuffix(filepath.Base(link), " (deleted)") != l.base {
@@ -136,7 +138,7 @@ func (l lockFile) is(fd string) bool {
 	return unix.Stat(fd, &st) == nil && uint64(st.Dev) == l.dev && st.Ino == l.ino
 }
 
-// holdsFlock looks for a "lock:" line with an flock in the text of a descriptor's fdinfo.
+// holdsFlock reports whether a descriptor's fdinfo has a "lock:" line with an flock.
 func holdsFlock(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		f := strings.Fields(string(line))

@@ -66,7 +66,7 @@ func TestFlockHoldersNamesWhoHoldsNotWhoHasItOpen(t *testing.T) {
 	if got := holdersOf(t, path); got != nil {
 		t.Errorf("after the unlock: %v", got)
 	}
-	// A record lock of fcntl(2) is another thing.
+	// A record lock (fcntl(2)) is not an flock.
 	unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if got := holdersOf(t, path); got != nil {
 		t.Errorf("a record lock counts as flock: %v", got)

@@ -28,7 +28,7 @@ func flockWaiters(path string) ([]Identity, error) {
 	var found []Identity
 	for _, pid := range flockQueue(text) {
 		id, err := inspect(pid)
-		// One that holds this lock waits for another.
+		// A process that already holds this lock waits for a different one.
 		if open, holds := file.openedBy(pid); err == nil && open && !holds {
 			found = append(found, id)
 		}
@@ -36,8 +36,8 @@ func flockWaiters(path string) ([]Identity, error) {
 	return found, nil
 }
 
-// flockQueue returns the processes that wait for any flock, each once, in order. For which file is not taken from the
-// table, whose inodes are not always those that stat tells: the waiter's own descriptors show it.
+// flockQueue returns the processes that wait for any flock, each once, sorted. It does not filter by inode, because
+// the inodes in the table may differ from those that stat returns; the waiter's descriptors identify the file.
 func flockQueue(locks []byte) []int {
 	var pids []int
 	for line := range bytes.Lines(locks) {

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who waits is named, and neither who holds the lock, nor who has it open, nor who waits for another one.
+// TestFlockWaitersNamesWhoWaits: waiters are returned; the holder, processes that only have the file open, and
+// waiters for another lock are not.
 func TestFlockWaitersNamesWhoWaits(t *testing.T) {
 	if _, err := exec.LookPath("flock"); err != nil {
 		t.Skip(err)
@@ -29,7 +30,7 @@ func TestFlockWaitersNamesWhoWaits(t *testing.T) {
 	}
 	waiter := exec.Command("flock", path, "true")
 	elsewhere := exec.Command("flock", other, "true")
-	elsewhere.ExtraFiles = []*os.File{f} // it shares the lock on path, and waits for another
+	elsewhere.ExtraFiles = []*os.File{f} // shares the lock on path and waits for another lock
 	for _, c := range []*exec.Cmd{waiter, elsewhere} {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)

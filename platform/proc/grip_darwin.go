@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle names a process by its number: between a check and its signal there remain some microseconds.
+// handle identifies a process by its pid: a race of some microseconds remains between a check and its signal.
 type handle struct{ id Identity }
 
 func grasp(id Identity) (*handle, error) { return &handle{id}, nil }
 
-// ask also continues a stopped process, which would otherwise not hear the request.
+// ask sends SIGTERM and continues a stopped process, which would otherwise not handle the signal.
 func (g *handle) ask(s State) error {
 	err := g.signal(unix.SIGTERM)
 	if err == nil && s == Stopped {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle is a hold on one process that no other process can slip into.
+// handle refers to exactly one process, even if its pid is reused.
 type handle struct {
 	id   Identity
-	file *os.File // the pidfd; nil where there is none, then the number must do
+	file *os.File // the pidfd; if it is nil, the pid is used
 }
 
 func grasp(id Identity) (*handle, error) {
@@ -24,7 +24,7 @@ func grasp(id Identity) (*handle, error) {
 	if err != nil {
 		return &handle{id: id}, nil
 	}
-	// Only in non-blocking mode can the runtime's poller wait for it under a deadline.
+	// The runtime's poller supports deadlines only for a non-blocking descriptor.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
 		return &handle{id: id}, nil
@@ -32,7 +32,7 @@ func grasp(id Identity) (*handle, error) {
 	return &handle{id: id, file: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
-// ask also continues a stopped process, which would otherwise not hear the request.
+// ask sends SIGTERM and continues a stopped process, which would otherwise not handle the signal.
 func (g *handle) ask(s State) error {
 	err := g.signal(unix.SIGTERM)
 	if err == nil && s == Stopped {
@@ -67,7 +67,7 @@ func (g *handle) send(sig unix.Signal) error {
 	return errors.Join(err, sent)
 }
 
-// wait returns at the moment of the exit; (false, nil) when the time is over.
+// wait returns as soon as the process exits, or (false, nil) on timeout.
 func (g *handle) wait(ctx context.Context, wait time.Duration) (bool, error) {
 	if g.file == nil || g.file.SetReadDeadline(time.Now().Add(wait)) != nil {
 		return pollGone(ctx, g.id, wait)
@@ -90,7 +90,7 @@ func (g *handle) wait(ctx context.Context, wait time.Duration) (bool, error) {
 	return false, fmt.Errorf("wait for the exit: %w", err)
 }
 
-// hasEnded reports whether a pidfd is readable: its process has ended, reaped or not.
+// hasEnded reports whether a pidfd is readable, which means that its process has ended, reaped or not.
 func hasEnded(fd uintptr) bool {
 	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(polled, 0)

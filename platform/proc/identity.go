@@ -1,4 +1,4 @@
-// Package proc tells processes apart for good (a pid alone is reused), notices their end, and ends them safely.
+// Package proc identifies processes across pid reuse, reports their exit, and terminates them safely.
 package proc
 
 import (
@@ -6,25 +6,25 @@ import (
 	"fmt"
 )
 
-// Identity names one process of one boot of one machine. The zero value names none.
+// Identity identifies one process of one boot of one machine. The zero value identifies no process.
 type Identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // Linux: ticks since boot; macOS: µs since 1970
-	Boot  string `json:"boot"`  // changes with every boot
-	UID   int    `json:"uid"`   // real user id. Not part of the proof: a process may change it
+	Boot  string `json:"boot"`  // the boot id; changes with every boot
+	UID   int    `json:"uid"`   // real user id; not used for identification, because a process may change it
 }
 
-// ErrGone says that there is no such process, or only the zombie of one.
+// ErrGone means that the process does not exist or is a zombie.
 var ErrGone = errors.New("no such process")
 
-// State is what Check found.
+// State is the result of Check.
 type State int
 
 const (
-	Unknown State = iota // nothing is proved; treat it as living
+	Unknown State = iota // not proven; treat the process as alive
 	Alive
 	Stopped // suspended by a signal or held by a debugger
-	Gone    // proved
+	Gone    // proven
 )
 
 // String returns the state in lower case.
@@ -40,7 +40,7 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Inspect records the identity of a running process; ErrGone when there is none or it is a zombie.
+// Inspect returns the identity of a running process, or ErrGone if the process does not exist or is a zombie.
 func Inspect(pid int) (Identity, error) {
 	id, err := inspect(pid)
 	if err != nil {
@@ -66,7 +66,7 @@ func inspect(pid int) (Identity, error) {
 		if err != nil {
 			return Identity{}, err
 		}
-		// The number may have passed to another process between the two reads.
+		// The pid may have been reused between the two reads.
 		if again, _, err := look(pid); err != nil {
 			return Identity{}, err
 		} else if again == start {
@@ -75,9 +75,9 @@ func inspect(pid int) (Identity, error) {
 	}
 }
 
-// Check says what became of a process. Gone needs proof: absent, a zombie, another start token under the same number,
-// or another boot. What cannot be read (no permission, hidden by hidepid, descriptors used up) is Unknown, and so is
-// an identity without Start or Boot.
+// Check reports the state of a process. Gone requires proof: the process is absent, is a zombie, has another start
+// token under the same pid, or belongs to another boot. A process that cannot be read (no permission, hidepid, no
+// free descriptors) is Unknown, and so is an identity without Start or Boot.
 func Check(id Identity) State {
 	if !id.proves() {
 		return Unknown
@@ -100,5 +100,5 @@ func Check(id Identity) State {
 	return state
 }
 
-// proves reports whether the identity can tell its process from a later one with the same number.
+// proves reports whether the identity can distinguish its process from a later one with the same pid.
 func (id Identity) proves() bool { return id.PID > 0 && id.Start != 0 && id.Boot != "" }

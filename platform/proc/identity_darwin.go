@@ -13,7 +13,7 @@ const (
 	zombie  = 5 // SZOMB
 )
 
-// look reads one process. The state is Alive or Stopped when the error is nil.
+// look reads one process. Without an error the state is Alive or Stopped.
 func look(pid int) (start uint64, state State, err error) {
 	p, err := kernelProc(pid)
 	if err != nil {
@@ -51,7 +51,7 @@ func kernelProc(pid int) (*unix.KinfoProc, error) {
 	return nil, absent(pid, errors.New("read kern.proc.pid: not listed, yet it exists"))
 }
 
-// absent turns a failed read into ErrGone only when a signal would find nobody.
+// absent turns a failed read into ErrGone only if kill(2) confirms that the process does not exist.
 func absent(pid int, why error) error {
 	if unix.Kill(pid, 0) == unix.ESRCH {
 		return ErrGone
@@ -59,7 +59,7 @@ func absent(pid int, why error) error {
 	return why
 }
 
-// bootID does not use kern.boottime, which moves when the clock is set.
+// bootID reads kern.bootsessionuuid; kern.boottime is unsuitable because it moves when the clock is set.
 func bootID() (string, error) {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err == nil && id == "" {

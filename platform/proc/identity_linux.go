@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look reads one process. The state is Alive or Stopped when the error is nil.
+// look reads one process. Without an error the state is Alive or Stopped.
 func look(pid int) (start uint64, state State, err error) {
 	text, err := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -21,13 +21,13 @@ func look(pid int) (start uint64, state State, err error) {
 	if err != nil {
 		return 0, Unknown, err
 	}
-	// With /proc of another pid namespace, every number means another process.
+	// If /proc belongs to another pid namespace, every pid refers to a different process.
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return 0, Unknown, errors.New("/proc does not belong to this pid namespace")
 	}
 	switch st.state {
 	case 'Z':
-		// A leader whose main thread has ended shows as zombie while its other threads work on.
+		// A thread group leader whose main thread has ended shows as zombie while its other threads still run.
 		if st.threads > 1 {
 			return st.start, Alive, nil
 		}
@@ -40,8 +40,8 @@ func look(pid int) (start uint64, state State, err error) {
 	return st.start, Alive, nil
 }
 
-// absent turns a failed read into ErrGone only when the kernel itself knows no such process: under hidepid a foreign
-// process has no folder in /proc, but a signal to it is refused instead of finding nobody.
+// absent turns a failed read into ErrGone only if kill(2) confirms that the process does not exist: under hidepid
+// another user's process has no folder in /proc, but a signal to it fails with EPERM instead of ESRCH.
 func absent(pid int, why error) error {
 	if unix.Kill(pid, 0) == unix.ESRCH {
 		return ErrGone
@@ -49,7 +49,7 @@ func absent(pid int, why error) error {
 	return why
 }
 
-// knownBoot keeps the boot id: it lasts as long as this process, and every look at a process asks for it.
+// knownBoot caches the boot id, which every look needs and which cannot change while this process lives.
 var knownBoot atomic.Pointer[string]
 
 func bootID() (string, error) {
@@ -68,7 +68,8 @@ func bootID() (string, error) {
 	return id, nil
 }
 
-// owner is the real user id: the owner of the folder in /proc becomes root for a process that may not be dumped.
+// owner returns the real user id from status. The owner of the /proc folder is not usable: it is root for a
+// non-dumpable process.
 func owner(pid int) (int, error) {
 	text, err := readSmall("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -86,14 +87,14 @@ func owner(pid int) (int, error) {
 	return int(uid), nil
 }
 
-// stat is the part of /proc/<pid>/stat that is needed here (proc(5): fields 3, 20 and 22).
+// stat holds the required fields of /proc/<pid>/stat (proc(5): fields 3, 20 and 22).
 type stat struct {
 	state   byte
 	threads int
 	start   uint64
 }
 
-// parseStat counts fields from the last parenthesis on: a command name may hold blanks, parentheses and line ends.
+// parseStat counts fields from the last parenthesis: a command name may contain blanks, parentheses and newlines.
 func parseStat(text []byte) (stat, error) {
 	end := bytes.LastIndexByte(text, ')')
 	f := bytes.Fields(text[end+1:])
@@ -111,8 +112,8 @@ func parseStat(text []byte) (stat, error) {
 	return stat{state: f[0][0], threads: threads, start: start}, nil
 }
 
-// readSmall reads the beginning of a file of /proc in three system calls; os.ReadFile needs three times as many, and
-// this runs for every agent at every look.
+// readSmall reads up to 2 KiB of a /proc file in three system calls. os.ReadFile needs three times as many, and this
+// runs for every agent in every scan.
 func readSmall(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestProcessWithoutItsMainThreadLives(t *testing.T) {
 	eventually(t, id, Gone)
 }
 
-// watchZombieLeader waits until /proc shows the leader as zombie: only then does the test above test anything.
+// watchZombieLeader waits until /proc shows the leader as zombie; without that state the test above is meaningless.
 func watchZombieLeader(t *testing.T, pid int) {
 	t.Helper()
 	for t.Context().Err() == nil {
@@ -36,7 +36,7 @@ func watchZombieLeader(t *testing.T, pid int) {
 	}
 }
 
-// asked lets an unprivileged process look at this one.
+// asked lets an unprivileged process inspect this process.
 func asked(t *testing.T, role string, flags uintptr) (state, fault string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -41,7 +41,7 @@ func TestLifeOfAProcess(t *testing.T) {
 	syscall.Kill(c.pid(), syscall.SIGCONT)
 	eventually(t, id, Alive)
 	c.kill()
-	eventually(t, id, Gone) // a zombie: kill(pid, 0) would call it alive
+	eventually(t, id, Gone) // a zombie: kill(pid, 0) still succeeds
 	if err := syscall.Kill(c.pid(), 0); err != nil {
 		t.Fatalf("the zombie should still be there: %v", err)
 	}

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exitIsProof: a kqueue knows processes by their numbers, and a number may be another's by the time the news is read.
+// exitIsProof is false: a kqueue identifies processes by pid, and the pid may be reused before the event is read.
 const exitIsProof = false
 
-// notices is a kqueue that hears of exits. The tokens are the processes' numbers. A nil set holds nothing and takes
-// nothing. All methods belong to one goroutine; a second one, started by openNotices and ended by close, only waits.
+// notices is a kqueue that reports exits. The tokens are pids. A nil set is empty and accepts no process. All methods
+// belong to one goroutine; a second goroutine, started by openNotices and ended by close, only waits for events.
 type notices struct {
 	queue int
 	held  map[int]Identity
@@ -30,7 +30,7 @@ func openNotices() (*notices, error) {
 	}
 	unix.CloseOnExec(queue)
 	n := &notices{queue: queue, held: map[int]Identity{}, news: make(chan []uint64), fail: make(chan error, 1), done: make(chan struct{})}
-	// The one event by which close wakes the goroutine that waits.
+	// close triggers this event to wake the waiting goroutine.
 	if err := n.change(0, unix.EVFILT_USER, unix.EV_ADD|unix.EV_CLEAR, 0); err != nil {
 		unix.Close(queue)
 		return nil, fmt.Errorf("open kqueue: %w", err)
@@ -51,7 +51,7 @@ func (n *notices) change(ident, filter, flags int, fflags uint32) error {
 	}
 }
 
-// listen hands on the numbers of ended processes until the set is closed.
+// listen delivers the pids of ended processes until the set is closed.
 func (n *notices) listen() {
 	events := make([]unix.Kevent_t, 64)
 	for {
@@ -78,8 +78,9 @@ func (n *notices) listen() {
 	}
 }
 
-// add returns ErrGone when the process has ended, another error when it cannot be watched. The check comes after: from
-// then on the notice is about whoever has the number, and when that one is gone this process is gone too.
+// add returns ErrGone if the process has ended, and another error if it cannot be watched. It checks the identity
+// after registering: from then on the event belongs to the process that has the pid, and once that process is gone,
+// the requested one is gone too.
 func (n *notices) add(id Identity) error {
 	if n == nil {
 		return errors.ErrUnsupported
@@ -88,12 +89,12 @@ func (n *notices) add(id Identity) error {
 		if Check(id) == Gone {
 			return ErrGone
 		}
-		return errors.New("watch process: another identity of its number is watched") // polled until that one is reported
+		return errors.New("watch process: another identity of its number is watched") // polled until the other identity is reported
 	} else if ok {
 		return nil
 	}
 	err := n.change(id.PID, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_ONESHOT, unix.NOTE_EXIT)
-	if errors.Is(err, unix.ESRCH) { // also while it is exiting, when the process table still shows it
+	if errors.Is(err, unix.ESRCH) { // also while the process is exiting and still in the process table
 		return ErrGone
 	}
 	if err != nil {
@@ -107,7 +108,7 @@ func (n *notices) add(id Identity) error {
 	return nil
 }
 
-// drop takes a number out of the queue; one whose notice has fired is no longer there.
+// drop removes a pid from the queue. A pid whose event has fired is already removed.
 func (n *notices) drop(pid int) { _ = n.change(pid, unix.EVFILT_PROC, unix.EV_DELETE, 0) }
 
 // take removes an ended process from the set.

@@ -23,7 +23,7 @@ func TestOpenedTellsDescriptorAndAppend(t *testing.T) {
 		cmd.ExtraFiles = []*os.File{open("written", os.O_WRONLY), open("log", os.O_WRONLY|os.O_APPEND), open("read", os.O_RDONLY), open("written", os.O_RDWR)}
 	})
 	got, err := Opened(c.pid())
-	got = slices.DeleteFunc(got, func(f OpenFile) bool { return !strings.HasPrefix(f.Path, dir) }) // go test gives its own output file
+	got = slices.DeleteFunc(got, func(f OpenFile) bool { return !strings.HasPrefix(f.Path, dir) }) // go test's output file
 	want := []OpenFile{{filepath.Join(dir, "written"), 3, false}, {filepath.Join(dir, "log"), 4, true}, {filepath.Join(dir, "written"), 6, false}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exitIsProof: a pidfd speaks of one process only, whoever has its number now.
+// exitIsProof is true: a pidfd refers to exactly one process, even after its pid is reused.
 const exitIsProof = true
 
-// notices is an epoll set of pidfds. A nil set holds nothing and takes nothing. All methods belong to one goroutine;
-// a second one, started by openNotices and ended by close, only waits.
+// notices is an epoll set of pidfds. A nil set is empty and accepts no process. All methods belong to one goroutine;
+// a second goroutine, started by openNotices and ended by close, only waits for events.
 type notices struct {
 	epoll int
-	file  *os.File // owns epoll, and lets Go's own poller wait for it
+	file  *os.File // owns epoll and registers it with Go's poller
 	held  map[Identity]uint64
 	open  map[uint64]pidfd
 	last  uint64
@@ -37,7 +37,7 @@ func openNotices() (*notices, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open epoll: %w", err)
 	}
-	// Only a descriptor in non-blocking mode goes to the runtime's poller; then waiting holds no thread.
+	// The runtime's poller accepts only non-blocking descriptors; with the poller, waiting does not block a thread.
 	if err := unix.SetNonblock(epoll, true); err != nil {
 		unix.Close(epoll)
 		return nil, fmt.Errorf("open epoll: %w", err)
@@ -55,7 +55,7 @@ func openNotices() (*notices, error) {
 	return p, nil
 }
 
-// listen hands on the tokens of ended processes until the set is closed.
+// listen delivers the tokens of ended processes until the set is closed.
 func (p *notices) listen() {
 	raw, err := p.file.SyscallConn()
 	for err == nil {
@@ -71,7 +71,7 @@ func (p *notices) listen() {
 		}
 	}
 	select {
-	case <-p.done: // close made the error
+	case <-p.done: // close caused the error
 	default:
 		p.fail <- fmt.Errorf("wait for pidfds: %w", err)
 	}
@@ -98,7 +98,7 @@ func nextTokens(read func(func(fd uintptr) bool) error) ([]uint64, error) {
 	return tokens, nil
 }
 
-// add returns ErrGone when the process has ended, another error when no pidfd is to be had.
+// add returns ErrGone if the process has ended, and another error if no pidfd is available.
 func (p *notices) add(id Identity) error {
 	if p == nil {
 		return errors.ErrUnsupported
@@ -111,8 +111,8 @@ func (p *notices) add(id Identity) error {
 		return err
 	}
 	p.last++
-	// A token instead of the descriptor: its number may be in use again when the news arrives. One shot, or listen
-	// would turn in circles until the process is taken out of the set.
+	// A token instead of the descriptor, whose number may be reused before the event arrives. One shot, because
+	// otherwise listen would loop until the process is removed from the set.
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(uint32(p.last)), Pad: int32(uint32(p.last >> 32))}
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		unix.Close(fd)
@@ -123,9 +123,9 @@ func (p *notices) add(id Identity) error {
 	return nil
 }
 
-// openPidfd returns a pidfd of exactly this process. The check comes after the opening: from then on the pidfd cannot
-// pass to another one. When the check can prove nothing the pidfd is still good for watching: whoever now has the
-// number, once that one is gone the process is gone too.
+// openPidfd returns a pidfd of exactly this process. It checks the identity after opening: from then on the pidfd
+// cannot refer to another process. If the check is inconclusive, the pidfd is still usable for watching: once the
+// process that now has the pid is gone, the requested process is gone too.
 func openPidfd(id Identity) (int, error) {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err == unix.ESRCH {
@@ -158,7 +158,8 @@ func (p *notices) remove(id Identity) {
 	if !ok {
 		return
 	}
-	// Taken out by hand: a child between fork and exec may share the descriptor, and closing would not take it out.
+	// Remove it explicitly: a child between fork and exec may share the descriptor, so that closing alone would not
+	// remove it.
 	fd := p.open[token].fd
 	_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil)
 	unix.Close(fd)

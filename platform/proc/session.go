@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// Signal sends "SIGTERM" or "SIGKILL" to one process and does not wait. Through a pidfd where the kernel has them, and
-// the identity is checked after that is open: the signal reaches this process or none. Nil when it is gone already;
-// ErrRefused for this process, for process 1, and when nothing proves that it is the same one. A stopped process is
-// continued, or it would not hear a SIGTERM.
+// Signal sends "SIGTERM" or "SIGKILL" to one process and does not wait. Where the kernel has pidfds, it opens one and
+// then checks the identity: the signal reaches this process or none. Signal returns nil if the process is already
+// gone. It returns ErrRefused for this process, for process 1, and if the identity cannot be confirmed. It continues
+// a stopped process, which would otherwise not handle a SIGTERM.
 func Signal(id Identity, sig string) error {
 	if err := mayHear(id, sig); err != nil {
 		return fmt.Errorf("signal process %d: %w", id.PID, err)

@@ -8,14 +8,14 @@ import (
 // Process is one row of the process table.
 type Process struct {
 	Identity
-	Parent, Group, Session int    // process numbers; the leader of a session has Session == PID
-	Zombie                 bool   // all of it has ended, and nobody has asked for its exit code yet
+	Parent, Group, Session int    // pids; a session leader has Session == PID
+	Zombie                 bool   // all threads have ended, and the process is not yet reaped
 	Stopped                bool   // suspended by a signal or held by a debugger
-	Name                   string // the command's short name, at most 15 bytes; any process may choose its own
+	Name                   string // the command's short name, at most 15 bytes; a process can set its own
 }
 
-// Table returns all processes that this one may see, by number; zombies are included and marked. A process that ends
-// meanwhile is left out. Only Linux has it; elsewhere the error is errors.ErrUnsupported.
+// Table returns all processes that this process may see, sorted by pid; zombies are included and marked. A process
+// that ends during the scan is left out. Linux only; elsewhere the error is errors.ErrUnsupported.
 func Table() ([]Process, error) {
 	all, err := table()
 	if err != nil {
@@ -24,8 +24,8 @@ func Table() ([]Process, error) {
 	return all, nil
 }
 
-// Cwd returns the working folder of a process as the kernel names it: one that was removed since ends in " (deleted)".
-// ErrGone when there is no such process or only its zombie. Linux only, like Table.
+// Cwd returns the working folder of a process as the kernel reports it: the path of a removed folder ends in "
+// (deleted)". It returns ErrGone if the process does not exist or is a zombie. Linux only, like Table.
 func Cwd(pid int) (string, error) {
 	dir, err := cwd(pid)
 	if err != nil {
@@ -34,8 +34,8 @@ func Cwd(pid int) (string, error) {
 	return dir, nil
 }
 
-// Command returns the arguments a process was started with, its name first; none for a zombie or a kernel thread.
-// Linux only, like Table.
+// Command returns the arguments that a process was started with, starting with its name; none for a zombie or a
+// kernel thread. Linux only, like Table.
 func Command(pid int) ([]string, error) {
 	argv, err := command(pid)
 	if err != nil {
@@ -44,8 +44,8 @@ func Command(pid int) ([]string, error) {
 	return argv, nil
 }
 
-// Writes returns the absolute paths of the regular files that a process has open for writing, sorted, each once.
-// Removed files are left out. Linux only, like Table, and only for one's own processes (or as root).
+// Writes returns the absolute paths of the regular files that a process has open for writing, sorted, without
+// duplicates. Removed files are left out. Linux only, like Table, and only for one's own processes (or as root).
 func Writes(pid int) ([]string, error) {
 	paths, err := writes(pid)
 	if err != nil {
@@ -54,8 +54,8 @@ func Writes(pid int) ([]string, error) {
 	return paths, nil
 }
 
-// Started is when a process began, by the wall clock as it is set now: when the clock was set meanwhile, a file that the
-// process wrote at its start may bear another time. Good to some hundredths of a second.
+// Started returns the start time of a process by the current wall clock. If the clock was set meanwhile, a file that
+// the process wrote at its start may have another time. The accuracy is some hundredths of a second.
 func Started(id Identity) (time.Time, error) {
 	at, err := started(id)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// argvLimit bounds what Command reads: the arguments of one process may fill megabytes.
+// argvLimit limits what Command reads: the arguments of one process may be megabytes long.
 const argvLimit = 64 << 10
 
-// tableRounds bounds how often one look lists the numbers: on a busy machine there are always new ones.
+// tableRounds limits how often one scan lists the pids: on a busy machine there are always new ones.
 const tableRounds = 6
 
-// table lists the numbers again until no new ones come. A process that was listed may have started another one and be
-// gone when its row is read: neither would be in the picture, and its tree would seem to have ended.
+// table lists the pids again until no new ones appear. A listed process may have started another process and ended
+// before its row is read: both would be missing, and their tree would seem to have ended.
 func table() ([]Process, error) {
 	boot, err := bootID()
 	if err != nil {
@@ -49,14 +49,14 @@ func table() ([]Process, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b Process) int { return a.PID - b.PID })
-	// With /proc of another pid namespace, every number means another process.
+	// If /proc belongs to another pid namespace, every pid refers to a different process.
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return nil, errors.New("/proc does not belong to this pid namespace")
 	}
 	return all, nil
 }
 
-// row reads one process; its Boot is left to the caller.
+// row reads one process; the caller sets Boot.
 func row(pid int) (Process, error) {
 	text, err := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -88,13 +88,13 @@ func parseRow(text []byte) (Process, error) {
 			return Process{}, fmt.Errorf("read stat: field %d: %w", 4+i, err)
 		}
 	}
-	// A leader whose main thread has ended shows as zombie while its other threads work on.
+	// A thread group leader whose main thread has ended shows as zombie while its other threads still run.
 	p.Zombie = st.state == 'X' || st.state == 'x' || st.state == 'Z' && st.threads <= 1
 	p.Stopped = st.state == 'T' || st.state == 't'
 	return p, nil
 }
 
-// numbers lists the entries of a folder of /proc that are numbers, in order.
+// numbers returns the numeric entries of a /proc folder, sorted.
 func numbers(dir string) ([]int, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -118,7 +118,7 @@ func numbers(dir string) ([]int, error) {
 func cwd(pid int) (string, error) {
 	dir, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
 	if errors.Is(err, unix.ENOENT) {
-		// A zombie still has its folder in /proc, but no link in it.
+		// A zombie still has a folder in /proc, but no cwd link.
 		return "", ErrGone
 	}
 	if err != nil {
@@ -161,15 +161,15 @@ func writes(pid int) ([]string, error) {
 	return slices.Compact(paths), nil
 }
 
-// isFile reports whether a descriptor is a regular file that still has a name. It asks no server: one that is away
-// would hold the look for minutes.
+// isFile reports whether a descriptor is a regular file that still has a name. It does not query network file
+// systems: an offline server would block the scan for minutes.
 func isFile(fd string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, fd, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_NLINK, &st)
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Nlink > 0
 }
 
-// ticksPerSecond is USER_HZ, which every Linux that Go runs on has set to 100.
+// ticksPerSecond is USER_HZ, which is 100 on every Linux that Go supports.
 const ticksPerSecond = 100
 
 func started(id Identity) (time.Time, error) {

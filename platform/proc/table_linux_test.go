@@ -126,7 +126,7 @@ func TestWritesListsOnlyFilesOpenForWriting(t *testing.T) {
 			removed, folder, open("both", os.O_WRONLY)}
 	})
 	got, err := Writes(c.pid())
-	got = slices.DeleteFunc(got, func(p string) bool { return !strings.HasPrefix(p, dir) }) // go test gives its own output file
+	got = slices.DeleteFunc(got, func(p string) bool { return !strings.HasPrefix(p, dir) }) // go test passes its own output file
 	if want := []string{filepath.Join(dir, "both"), filepath.Join(dir, "written")}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
@@ -170,7 +170,7 @@ func TestSignalKillsTheDeaf(t *testing.T) {
 	if err := Signal(id, "SIGTERM"); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond) // it is to stay: there is nothing to wait for
+	time.Sleep(50 * time.Millisecond) // it must survive, so there is no event to wait for
 	if got := Check(id); got != Alive {
 		t.Fatalf("deaf to SIGTERM, yet %v", got)
 	}

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// ErrRefused says that Terminate would not touch the process: it is not surely the one that is meant, or never to be
-// ended by us.
+// ErrRefused means that the process was not signalled: its identity could not be confirmed, or it must never be ended
+// by this program.
 var ErrRefused = errors.New("refused")
 
-// killWait bounds the wait after the kill: a process in an uninterruptible read dies when the disk answers.
+// killWait limits the wait after SIGKILL: a process in an uninterruptible read ends only when the disk answers.
 const killWait = 10 * time.Second
 
-// Terminate ends one process: a request to end (SIGTERM), up to grace to follow it, then SIGKILL. The identity is
-// checked before each signal; a process that is gone, or whose number has passed to another, is a success and nothing
-// is touched. When ctx ends it returns ctx's error and goes no further.
+// Terminate ends one process: it sends SIGTERM, waits up to grace, and then sends SIGKILL. It checks the identity
+// before each signal; if the process is gone or its pid was reused, it signals nothing and returns nil. When ctx
+// ends, Terminate returns ctx's error and stops.
 func Terminate(ctx context.Context, id Identity, grace time.Duration) error {
 	if err := terminate(ctx, id, grace); err != nil {
 		return fmt.Errorf("terminate process %d: %w", id.PID, err)
@@ -49,7 +49,7 @@ func terminate(ctx context.Context, id Identity, grace time.Duration) error {
 	return fmt.Errorf("still there %s after the kill", killWait)
 }
 
-// step checks, signals, and waits for the end.
+// step checks the identity, signals the process, and waits for its end.
 func step(ctx context.Context, g *handle, signal func(State) error, wait time.Duration) (ended bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -74,7 +74,7 @@ func step(ctx context.Context, g *handle, signal func(State) error, wait time.Du
 	return g.wait(ctx, wait)
 }
 
-// pollGone looks until the process is gone, the time is over (false, nil), or ctx ends.
+// pollGone polls until the process is gone, the timeout passes (false, nil), or ctx ends.
 func pollGone(ctx context.Context, id Identity, wait time.Duration) (bool, error) {
 	over := time.NewTimer(wait)
 	defer over.Stop()

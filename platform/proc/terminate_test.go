@@ -107,7 +107,7 @@ func TestTerminateCalledOffBefore(t *testing.T) {
 	if err := Terminate(ctx, id, patience); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
-	c.in.Close() // an untouched process ends by itself, with status 0
+	c.in.Close() // a process that was not signalled exits with status 0
 	if err := c.cmd.Wait(); err != nil {
 		t.Fatalf("it was signalled: %v", err)
 	}

@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// MarkName is the environment entry by which the processes of one run are known: STEWARD_RUN=<mark>.
+// MarkName is the environment variable that marks the processes of one run: STEWARD_RUN=<mark>.
 const MarkName = "STEWARD_RUN"
 
-// Tree returns the living processes that descend from root, by number, root included if it lives: those that bear the
-// mark in their environment, and from these and root on all children and all members of the sessions that they lead.
-// root may be gone or the zero value, and mark may be empty. Process 1 is never among them. Ended ones that nobody has
-// asked for are left out. A process that has cleared its environment, has made its own session and has lost its parent
-// is found only while an ancestor in the tree is its subreaper. This process, unless it is root itself, and what it has
-// started are none of the tree, though it may have been started within it. Linux and macOS; else errors.ErrUnsupported.
+// Tree returns the living processes that descend from root, sorted by pid, including root if it lives: the processes
+// with the mark in their environment, and, starting from these and root, all children and all members of sessions
+// that they lead. root may be gone or the zero value, and mark may be empty. Process 1 and zombies are never
+// included. A process that has cleared its environment, created its own session and lost its parent is found only
+// while an ancestor in the tree is its subreaper. This process and its descendants are excluded, even if it was
+// started within the tree, unless it is root itself. Linux and macOS; elsewhere the error is errors.ErrUnsupported.
 func Tree(root Identity, mark string) ([]Process, error) {
 	return treeWith(root, mark, nil)
 }
 
-// treeWith is Tree with further roots: processes that were found in the tree before, and may have lost their parents.
+// treeWith is Tree with additional roots: processes that an earlier scan found in the tree and that may have lost
+// their parents.
 func treeWith(root Identity, mark string, known map[Identity]bool) ([]Process, error) {
 	all, err := census()
 	if err != nil {
@@ -30,9 +31,10 @@ func treeWith(root Identity, mark string, known map[Identity]bool) ([]Process, e
 	return climb(all, os.Getpid(), root, mark, known, func(p Process) bool { return marked(p.PID) }), nil
 }
 
-// Marked returns the living processes with key=value in the environment they were started with, by number, as far as
-// this one may look into them: those of this user, for root all. A program may have written over its environment.
-// Linux and macOS (where the system's own programs do not show it); else errors.ErrUnsupported.
+// Marked returns the living processes that were started with key=value in their environment, sorted by pid. It covers
+// only processes that this process may inspect: those of this user, or all for root. A program may have overwritten
+// its environment. Linux and macOS (where system programs do not expose it); elsewhere the error is
+// errors.ErrUnsupported.
 func Marked(key, value string) ([]Process, error) {
 	if key == "" || strings.ContainsAny(key, "=\x00") || strings.Contains(value, "\x00") {
 		return nil, fmt.Errorf("look for marked processes: %q is not an environment entry", key+"="+value)
@@ -44,18 +46,18 @@ func Marked(key, value string) ([]Process, error) {
 	return markedAmong(all, key, value), nil
 }
 
-// MarkedAmong narrows a list of processes down to those whose environment has key=value, without a look at all others.
+// MarkedAmong returns the processes of list whose environment has key=value, without a scan of all processes.
 func MarkedAmong(list []Process, key, value string) []Process {
 	return markedAmong(slices.Clone(list), key, value)
 }
 
-// markedAmong uses up the list.
+// markedAmong overwrites list.
 func markedAmong(list []Process, key, value string) []Process {
 	marked := bearing(key, value)
 	return slices.DeleteFunc(list, func(p Process) bool { return p.Zombie || !marked(p.PID) })
 }
 
-// climb finds the tree in one picture of the process table.
+// climb finds the tree in one snapshot of the process table.
 func climb(all []Process, self int, root Identity, mark string, known map[Identity]bool, marked func(Process) bool) []Process {
 	all = slices.DeleteFunc(all, func(p Process) bool { return p.Zombie || p.PID <= 1 })
 	found := grow(all, root, mark, known, marked)
@@ -66,8 +68,8 @@ func climb(all []Process, self int, root Identity, mark string, known map[Identi
 	return found
 }
 
-// withoutOwn leaves out the process with the number and its descendants: what was started by hand from within a tree is
-// marked as part of it, and so is all that it starts. Of the tree that it is asked to look for, root stays.
+// withoutOwn removes process self and its descendants: a program started by hand from within a tree inherits the
+// mark, and so does everything that it starts. It keeps root, the process whose tree is requested.
 func withoutOwn(all []Process, self int, root Identity) []Process {
 	t := newTree(all)
 	for i, p := range all {
@@ -90,13 +92,13 @@ func withoutOwn(all []Process, self int, root Identity) []Process {
 	return rest
 }
 
-// is reports whether the process is root, proved.
+// is reports whether the process is provably root.
 func (p Process) is(root Identity) bool {
 	return root.proves() && p.PID == root.PID && p.Start == root.Start && p.Boot == root.Boot
 }
 
-// grow takes in relatives first: they cost nothing, and the environment is read only of those that are not
-// found yet.
+// grow adds relatives first, because that costs no system calls; it then reads the environment only of processes that
+// are not yet in the tree.
 func grow(all []Process, root Identity, mark string, known map[Identity]bool, marked func(Process) bool) []Process {
 	t := newTree(all)
 	for i, p := range all {
@@ -119,11 +121,11 @@ func grow(all []Process, root Identity, mark string, known map[Identity]bool, ma
 	return found
 }
 
-// tree is a picture of the process table, in the making.
+// tree is a process tree under construction over one snapshot of the process table.
 type tree struct {
 	all   []Process
 	byPID map[int]int
-	in    []bool // by place in all
+	in    []bool // by index into all
 }
 
 func newTree(all []Process) *tree {
@@ -134,7 +136,7 @@ func newTree(all []Process) *tree {
 	return t
 }
 
-// spread takes in children and members of led sessions until there are no more.
+// spread adds children and members of led sessions until the tree stops growing.
 func (t *tree) spread() {
 	for grown := true; grown; {
 		grown = false
@@ -146,16 +148,16 @@ func (t *tree) spread() {
 	}
 }
 
-// descends reports whether the process with the number is in the tree and older: the table is not read at one moment,
-// and a number that was given away meanwhile must not make strangers relatives.
+// descends reports whether the process with pid from is in the tree and not younger than p. The table is not read at
+// one instant, and a pid reused meanwhile must not make unrelated processes part of the tree.
 func (t *tree) descends(p Process, from int) bool {
 	i, ok := t.byPID[from]
 	return ok && t.in[i] && t.all[i].Start <= p.Start
 }
 
-// orphans takes in the session that root once led, if root is gone, no other process has its number, and one of the
-// members bears the mark: nobody else can be in that session. Other sessions without a leader may be those of a
-// terminal that has been closed, with other work in it.
+// orphans adds the session that root led, if root is gone, its pid is not in use, and a member bears the mark: then
+// unrelated processes cannot be in that session. Other sessions without a leader are left out; they may belong to a
+// closed terminal and run other work.
 func (t *tree) orphans(root Identity) {
 	if _, taken := t.byPID[root.PID]; taken || !root.proves() {
 		return

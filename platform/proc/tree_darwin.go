@@ -28,14 +28,14 @@ func census() ([]Process, error) {
 			Zombie: k.Proc.P_stat == zombie, Stopped: k.Proc.P_stat == stopped,
 			Name: unix.ByteSliceToString(k.Proc.P_comm[:]),
 		}
-		// The session is not in the row; of a process that has ended meanwhile it stays 0, which nobody leads.
+		// The row has no session id; for a process that has ended meanwhile it stays 0, which no process leads.
 		p.Session, _ = unix.Getsid(p.PID)
 		all = append(all, p)
 	}
 	return all, nil
 }
 
-// bearing tells which processes were started with key=value in their environment.
+// bearing returns a function that reports whether a process was started with key=value in its environment.
 func bearing(key, value string) func(pid int) bool {
 	return func(pid int) bool {
 		text, err := unix.SysctlRaw("kern.procargs2", pid)
@@ -43,8 +43,8 @@ func bearing(key, value string) func(pid int) bool {
 	}
 }
 
-// procargsHold reads what kern.procargs2 gives: the number of arguments in 4 bytes, the program's path, NULs, the
-// arguments, the environment; each ends with a NUL.
+// procargsHold parses the output of kern.procargs2: the number of arguments in 4 bytes, the program's path, NULs, the
+// arguments, the environment; each string ends with a NUL.
 func procargsHold(text []byte, entry string) bool {
 	if len(text) < 4 {
 		return false
@@ -63,5 +63,5 @@ func procargsHold(text []byte, entry string) bool {
 	return false
 }
 
-// BecomeSubreaper: macOS gives all orphans to process 1.
+// BecomeSubreaper is not supported: macOS reparents all orphans to process 1.
 func BecomeSubreaper() error { return fmt.Errorf("become subreaper: %w", errors.ErrUnsupported) }

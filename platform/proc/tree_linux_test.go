@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// family starts a shell in a session of its own that bears a mark, and waits until it says that it is ready.
+// family starts a marked shell in its own session and waits until it is ready.
 func family(t *testing.T, text string) (root Identity, mark string) {
 	t.Helper()
 	mark = fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
@@ -58,7 +58,8 @@ func members(t *testing.T, root Identity, mark string, n int) {
 }
 
 func TestTreeFindsAllWays(t *testing.T) {
-	// The shell and its sleep, an orphan in a session of its own with the mark, one in the shell's session without it.
+	// The members: the shell, its sleep, a marked orphan in its own session, and an unmarked orphan in the shell's
+	// session.
 	root, mark := family(t, `(setsid sleep 1000 >&- &); (env -i sleep 1000 >&- &)`)
 	members(t, root, mark, 4)
 	members(t, root, "", 3)
@@ -86,7 +87,7 @@ func TestEndTreeIsThorough(t *testing.T) {
 	}
 }
 
-// TestEndTreeWithoutAMark: the root is gone after the first signal, and who loses it as a parent ends all the same.
+// TestEndTreeWithoutAMark: the root is gone after the first signal, and its orphaned children are ended too.
 func TestEndTreeWithoutAMark(t *testing.T) {
 	root, mark := family(t, `(trap "" TERM; exec setsid sleep 1000 >&-) & (trap "" TERM; exec sleep 1000 >&-) &`)
 	members(t, root, mark, 4)
@@ -104,12 +105,13 @@ func TestEndTreeSparesThisProcess(t *testing.T) {
 	}
 }
 
-// A daemon that was started by hand from within an agent ends what is left of that agent, and nothing of its own.
+// TestEndTreeSparesWhatALookerWithinHasStarted: a daemon that was started by hand from within an agent ends what is
+// left of that agent, but none of its own processes.
 func TestEndTreeSparesWhatALookerWithinHasStarted(t *testing.T) {
 	root, mark := family(t, "")
-	members(t, root, mark, 2) // its sleep is there too
+	members(t, root, mark, 2) // the shell and its sleep
 	start(t, "within", func(c *exec.Cmd) { c.Env = append(c.Env, MarkName+"="+mark) })
-	members(t, root, mark, 1) // the looker
+	members(t, root, mark, 1) // only the process that scans
 }
 
 func TestEndTreeSparesSuccessors(t *testing.T) {

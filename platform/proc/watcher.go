@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// pollEvery is the pace of looking where the kernel does not tell of exits.
+// pollEvery is the poll interval for processes whose exits the kernel does not report.
 const pollEvery = 2 * time.Second
 
-// Watcher tells once of the end of every process that was added: at once through notices of the kernel (pidfds on Linux,
-// a kqueue on macOS), and within two seconds where none are to be had. With notices it
-// costs nothing while nothing ends.
+// Watcher reports the end of every added process once: immediately where the kernel reports exits (pidfds on Linux, a
+// kqueue on macOS), otherwise within two seconds by polling. With kernel events it uses no CPU while no process ends.
 type Watcher struct {
 	exits chan Identity
-	wake  chan struct{} // holds one token while asked is not empty
+	wake  chan struct{} // holds a token while asked is not empty
 
 	mu    sync.Mutex
 	asked []request
@@ -26,13 +25,13 @@ type Watcher struct {
 	every time.Duration
 }
 
-// request is a change of the watched set that Run has not carried out yet.
+// request is a change of the watched set that Run has not yet applied.
 type request struct {
 	id     Identity
 	remove bool
 }
 
-// NewWatcher returns a watcher that does nothing until Run.
+// NewWatcher returns a watcher that is inactive until Run.
 func NewWatcher() *Watcher {
 	return &Watcher{
 		exits: make(chan Identity),
@@ -42,8 +41,8 @@ func NewWatcher() *Watcher {
 	}
 }
 
-// Add watches a process; one that is gone already is reported at once. An identity that proves nothing is an error.
-// Adding twice is adding once. It never blocks, and may come before Run.
+// Add watches a process. A process that is already gone is reported at once. An identity without start or boot is an
+// error. Adding a process again has no effect. Add never blocks and may be called before Run.
 func (w *Watcher) Add(id Identity) error {
 	if !id.proves() {
 		return fmt.Errorf("watch process %d: identity lacks its start or boot", id.PID)
@@ -52,10 +51,12 @@ func (w *Watcher) Add(id Identity) error {
 	return nil
 }
 
-// Remove ends the watch and takes back a report that nobody has received. One that a receiver is just getting stays.
+// Remove stops watching a process and withdraws a report that has not been received. A report that is just being
+// delivered may still arrive.
 func (w *Watcher) Remove(id Identity) { w.ask(request{id: id, remove: true}) }
 
-// Exits delivers each ended process once. Reports wait for a slow receiver without limit. It is never closed.
+// Exits delivers each ended process once. Reports wait for a slow receiver without limit. The channel is never
+// closed.
 func (w *Watcher) Exits() <-chan Identity { return w.exits }
 
 func (w *Watcher) ask(r request) {
@@ -76,7 +77,7 @@ func (w *Watcher) take() []request {
 	return asked
 }
 
-// Run watches until ctx ends, then returns nil. It may run once.
+// Run watches until ctx ends, then returns nil. It may be called only once.
 func (w *Watcher) Run(ctx context.Context) error {
 	fds, err := w.open()
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -108,9 +109,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// exitWatch is what one Run knows; only its goroutine touches it.
+// exitWatch is the state of one Run; only Run's goroutine accesses it.
 type exitWatch struct {
-	fds    *notices // nil where the system has none
+	fds    *notices // nil if the system does not support them
 	polled map[Identity]struct{}
 	ended  []Identity // not yet received
 	timer  *time.Timer
@@ -127,8 +128,8 @@ func (v *exitWatch) obey(asked []request) {
 	}
 }
 
-// watch finds the best way to notice the end of a process. It is asked again for polled ones, so that a process gets
-// its notice when descriptors are to be had again.
+// watch selects the best way to detect the end of a process. It is called again for polled processes, so that they
+// switch to kernel events when descriptors become available again.
 func (v *exitWatch) watch(id Identity) {
 	err := v.fds.add(id)
 	if err != nil && !errors.Is(err, ErrGone) && Check(id) == Gone {
@@ -151,7 +152,7 @@ func (v *exitWatch) learn(tokens []uint64) {
 	for _, token := range tokens {
 		id, ok := v.fds.take(token)
 		switch {
-		case !ok: // removed while its news was on the way
+		case !ok: // removed while its event was in transit
 		case exitIsProof:
 			v.report(id)
 		default:

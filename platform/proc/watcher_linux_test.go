@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptors sets how many this process may open; the returned function sets it back.
+// descriptors sets how many descriptors this process may open; the returned function restores the limit.
 func descriptors(t *testing.T, n uint64) (back func()) {
 	t.Helper()
 	var old unix.Rlimit
@@ -31,7 +31,7 @@ func TestWatchWithoutDescriptors(t *testing.T) {
 	id1, id2 := inspectChild(t, first), inspectChild(t, second)
 	run(t, w)
 	add(t, w, Identity{PID: 1 << 30, Start: 1, Boot: id1.Boot})
-	next(t, w) // now Run has opened all that it needs for itself
+	next(t, w) // now Run has opened all its own descriptors
 
 	back := descriptors(t, 0)
 	if got := Check(id1); got != Unknown {
@@ -89,7 +89,7 @@ func TestWatcherGivesDescriptorsBack(t *testing.T) {
 	if got := next(t, w); got != id {
 		t.Fatalf("got %+v", got)
 	}
-	if during := count(); during != before+2 { // the epoll and the one that is left
+	if during := count(); during != before+2 { // the epoll and the remaining pidfd
 		t.Fatalf("%d descriptors before, %d while one process is watched", before, during)
 	}
 	cancel()

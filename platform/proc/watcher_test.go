@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// run starts the watcher, and stops it at the end of the test with a look for leaks.
+// run starts the watcher, and stops it at the end of the test and checks for leaks.
 func run(t testing.TB, w *Watcher) {
 	t.Helper()
 	others := goleak.IgnoreCurrent()
@@ -47,7 +47,7 @@ func quiet(t *testing.T, w *Watcher) {
 	}
 }
 
-// polling is a watcher on a system without notices.
+// polling returns a watcher without kernel events.
 func polling() *Watcher {
 	w := NewWatcher()
 	w.open = func() (*notices, error) { return nil, errors.ErrUnsupported }
@@ -55,7 +55,7 @@ func polling() *Watcher {
 	return w
 }
 
-// both runs a test with the kernel's notices and without them.
+// both runs a test with kernel events and with polling.
 func both(t *testing.T, test func(t *testing.T, w *Watcher)) {
 	t.Run("notices", func(t *testing.T) { test(t, NewWatcher()) })
 	t.Run("polling", func(t *testing.T) { test(t, polling()) })
@@ -77,7 +77,7 @@ func TestExitIsReportedOnce(t *testing.T) {
 		add(t, w, id)
 		add(t, w, id)
 		quiet(t, w)
-		c.kill() // not reaped: a zombie has ended
+		c.kill() // not reaped: a zombie counts as ended
 		if got := next(t, w); got != id {
 			t.Fatalf("got %+v, want %+v", got, id)
 		}
@@ -110,7 +110,7 @@ func TestEndedBeforeAdd(t *testing.T) {
 			t.Fatalf("got %+v", got)
 		}
 		c.reap()
-		add(t, w, id) // nobody
+		add(t, w, id) // no such process
 		if got := next(t, w); got != id {
 			t.Fatalf("got %+v", got)
 		}
@@ -145,7 +145,7 @@ func TestRemove(t *testing.T) {
 		a.kill()
 		eventually(t, ida, Gone)
 		quiet(t, w)
-		add(t, w, ida) // gone, so it is reported, but not received
+		add(t, w, ida) // gone and reported, but not yet received
 		w.Remove(ida)
 		b.kill()
 		if got := next(t, w); got != idb {
@@ -207,7 +207,7 @@ func BenchmarkExitNotice(b *testing.B) {
 		c := start(b, "quiet")
 		id := inspectChild(b, c)
 		add(b, w, id)
-		add(b, w, nobody) // its report says that Run has seen all that was added before
+		add(b, w, nobody) // its report shows that Run has handled all earlier additions
 		next(b, w)
 		b.StartTimer()
 		at := time.Now()

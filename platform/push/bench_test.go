@@ -6,7 +6,7 @@ import (
 	"github.com/livhana/steward/platform/push"
 )
 
-// From a message to the server's word that it keeps it.
+// BenchmarkSendAccepted measures a Send until the server's confirmation.
 func BenchmarkSendAccepted(b *testing.B) {
 	n := client(b, serve(b, &standIn{token: secret}), push.NtfyConfig{Token: secret, ReplyTopic: "replies"})
 	m := push.Message{Key: "216a33f4", Rev: 1, Title: "Git conflict", Text: "Your input is needed", Severity: "critical",

@@ -5,13 +5,13 @@ import (
 	"syscall"
 )
 
-// isolate gives the child a session, so that it cannot ask a terminal of ours for a password, and death when we die: a
-// hung one must not outlive a killed supervisor, which sends anew.
+// isolate gives the child its own session, so that it cannot prompt for a password on our terminal, and kills it when
+// the supervisor dies: a hung child must not outlive a killed supervisor, which sends again.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitExit waits until the child has ended and leaves it unreaped, so that its number stays its own.
+// awaitExit waits until the child has ended and leaves it unreaped, so that its pid is not reused.
 func awaitExit(pid int) bool {
 	const byPid = 1 // P_PID
 	for {

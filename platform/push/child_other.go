@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// isolate gives the child a session, so that it cannot ask a terminal of ours for a password.
+// isolate gives the child its own session, so that it cannot prompt for a password on our terminal.
 func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// awaitExit does nothing: the standard library has no wait here that leaves a child unreaped.
+// awaitExit does nothing: the standard library cannot wait for a child without reaping it.
 func awaitExit(int) bool { return false }

@@ -14,16 +14,17 @@ import (
 	"time"
 )
 
-// How a command ends.
+// Timeouts for ending a command.
 const (
-	termTime  = 2 * time.Second // from the polite end to the hard one
-	drainTime = time.Second     // so long what it left behind may keep its pipes open
+	termTime  = 2 * time.Second // from SIGTERM to SIGKILL
+	drainTime = time.Second     // how long leftover processes may keep its pipes open
 )
 
-// Command is a program of the operator's that brings messages to the human.
+// Command is an operator's program that delivers messages to the user.
 type Command struct{ argv []string }
 
-// NewCommand takes a program and its arguments; no shell reads them. A program with a "/" in it must be absolute.
+// NewCommand takes a program and its arguments; they are not passed through a shell. A program with a "/" in it must
+// be absolute.
 func NewCommand(argv []string) (*Command, error) {
 	c := &Command{argv: slices.Clone(argv)}
 	switch {
@@ -38,23 +39,24 @@ func NewCommand(argv []string) (*Command, error) {
 	return c, nil
 }
 
-// Probe says whether the program is there and may be run. It is looked for at each call, for it may come later.
+// Probe reports whether the program exists and is executable. It searches at each call, because the program may be
+// installed later.
 func (c *Command) Probe() error {
 	_, err := c.find()
 	return err
 }
 
 func (c *Command) find() (string, error) {
-	path, err := exec.LookPath(c.argv[0]) // an error, too, for a relative folder in PATH
+	path, err := exec.LookPath(c.argv[0]) // also fails for a relative folder in PATH
 	if err != nil {
 		return "", &Error{Op: "find the command", Err: err, Hint: "use the absolute path of a program that this user may run"}
 	}
 	return path, nil
 }
 
-// Send runs the program with doc on its standard input; exit 0 means delivered, whether it has read that or not. When
-// ctx ends first, the program and all of its group are asked to end, and killed after 2 s; Send is back 4 s after ctx at
-// the latest. What a program leaves behind that ended by itself is let alone.
+// Send runs the program with doc on its standard input; exit 0 means delivered, even if the program has not read doc.
+// When ctx ends first, the program and its process group get SIGTERM, and SIGKILL after 2 s; Send returns at most 4 s
+// after ctx ends. Processes left behind by a program that ended by itself are not signalled.
 func (c *Command) Send(ctx context.Context, doc []byte) error {
 	path, err := c.find()
 	if err != nil {
@@ -72,7 +74,7 @@ func (c *Command) Send(ctx context.Context, doc []byte) error {
 	if err != nil {
 		return &Error{Op: op, Err: err}
 	}
-	runtime.LockOSThread() // the parent-death signal of Linux follows the thread, not the process
+	runtime.LockOSThread() // Linux sends the parent-death signal when the thread ends, not the process
 	defer runtime.UnlockOSThread()
 	err = cmd.Start()
 	words.started()
@@ -91,18 +93,18 @@ func (c *Command) Send(ctx context.Context, doc []byte) error {
 	return nil
 }
 
-// verdict is what became of a run. One that was cut short has not delivered, whatever its exit code says.
+// verdict returns the result of a run. A run that was cut short has not delivered, whatever its exit code is.
 func verdict(cut, err error) error {
 	if cut != nil {
 		return fmt.Errorf("it was ended: %w", cut)
 	}
-	if errors.Is(err, exec.ErrWaitDelay) { // it ended well, only its offspring kept the input open
+	if errors.Is(err, exec.ErrWaitDelay) { // the program succeeded; only its children kept the input open
 		return nil
 	}
 	return err
 }
 
-// await stays until the child has ended, and has it ended when ctx is over: then cut is why.
+// await waits until the child has ended. When ctx ends first, it ends the child and returns the cause in cut.
 func await(ctx context.Context, cmd *exec.Cmd, words *words) (cut, err error) {
 	var reaped bool
 	gone := make(chan struct{})
@@ -122,7 +124,8 @@ func await(ctx context.Context, cmd *exec.Cmd, words *words) (cut, err error) {
 		patience := time.NewTimer(termTime)
 		defer patience.Stop()
 		_ = wait(gone, patience.C) && wait(words.over, patience.C)
-		// Some of the group may be left even so. But once the child is reaped, another group may bear its number.
+		// Processes of the group may still be left. But once the child is reaped, its pid may belong to another
+		// group.
 		if !closed(gone) || !reaped {
 			kill(cmd.Process)
 		}
@@ -151,17 +154,17 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// words reads what a child says on its standard error, and keeps the last of it.
+// words reads a child's standard error and keeps the last part of it.
 type words struct {
 	ours, childs *os.File
-	over         chan struct{} // closed once nobody can say more
+	over         chan struct{} // closed when the pipe has no writers
 	tail         []byte
 }
 
 const maxWords = 1024
 
-// overhear gives a child that is to be started its standard error. A pipe of our own tells when all of its offspring
-// are gone, or at least deaf to us.
+// overhear sets the standard error of a child before its start. It uses a pipe of its own, whose end shows when all
+// descendants are gone or have closed it.
 func overhear(cmd *exec.Cmd) (*words, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -171,7 +174,7 @@ func overhear(cmd *exec.Cmd) (*words, error) {
 	return &words{ours: r, childs: w, over: make(chan struct{})}, nil
 }
 
-// started must follow the start, also one that failed.
+// started must be called after the start, even after one that failed.
 func (w *words) started() {
 	w.childs.Close()
 	go func() {
@@ -188,7 +191,7 @@ func (w *words) started() {
 	}()
 }
 
-// last waits a moment for those who still hold the pipe and gives the last words, fit for an error.
+// last waits briefly for processes that still hold the pipe and returns the last output, cleaned for use in an error.
 func (w *words) last() string {
 	patience := time.NewTimer(drainTime)
 	defer patience.Stop()
@@ -198,8 +201,8 @@ func (w *words) last() string {
 	return strings.ReplaceAll(clean(string(w.tail), maxWords), "\n", "; ")
 }
 
-// environment passes on only what a program needs to find its settings, its desktop and the network. Secrets of the
-// agents (tokens, keys) often sit in the rest.
+// environment returns only the variables that a program needs to find its settings, its desktop and the network. The
+// others often contain secrets of the agents (tokens, keys).
 func environment() []string {
 	names := []string{
 		"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TMPDIR",
@@ -207,7 +210,7 @@ func environment() []string {
 		"SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 		"SystemRoot", "SystemDrive", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PATHEXT", "PSModulePath",
 	}
-	env := make([]string, 0, len(names)) // never nil, which would pass on all
+	env := make([]string, 0, len(names)) // never nil, which would pass on the whole environment
 	for _, name := range names {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)

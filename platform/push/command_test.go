@@ -22,7 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This program plays the command: the environment is not passed on, so that the arguments say what to play.
+// TestMain lets the test binary act as the command. The environment is not passed on, so the arguments select the
+// role.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "play" {
 		play(os.Args[2], os.Args[3:])
@@ -41,7 +42,7 @@ func play(what string, args []string) {
 		if err != nil {
 			fail(1, err.Error())
 		}
-	case "note": // what it was given, into a file
+	case "note": // records its input in a file
 		stdin, _ := io.ReadAll(os.Stdin)
 		dir, _ := os.Getwd()
 		said := noted{Stdin: string(stdin), Dir: dir, Env: os.Environ(), Args: args[1:], Session: sessionOf(os.Getpid())}
@@ -50,23 +51,23 @@ func play(what string, args []string) {
 			os.Exit(1)
 		}
 		fmt.Print(strings.Repeat("nobody reads this", 100_000))
-	case "ignore": // its input
+	case "ignore": // ignores its input
 	case "fail":
 		fail(3, strings.Repeat("a long story\n", 1000)+"\x1b[31mno \x00route\r\nto the phone\n")
 	case "hang":
 		os.WriteFile(args[0], fmt.Append(nil, os.Getpid()), 0o600)
 		time.Sleep(time.Hour)
-	case "heed": // the polite end, and still say that all is well
+	case "heed": // ends on SIGTERM with status 0
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGTERM)
 		os.WriteFile(args[0], fmt.Append(nil, os.Getpid()), 0o600)
 		<-asked
 		os.WriteFile(args[0]+".heeded", nil, 0o600)
-	case "deaf": // to the polite end
+	case "deaf": // ignores SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 		os.WriteFile(args[0], fmt.Append(nil, os.Getpid()), 0o600)
 		time.Sleep(time.Hour)
-	case "leave": // somebody behind who holds all pipes, in the way that args say
+	case "leave": // leaves a child that holds all pipes, as args say
 		leave(args)
 	}
 }
@@ -100,7 +101,7 @@ func TestCommandGetsTheDocument(t *testing.T) {
 	t.Setenv("https_proxy", "http://proxy.test:3128")
 	t.Setenv("SSL_CERT_FILE", "/etc/certs")
 	file := filepath.Join(t.TempDir(), "noted")
-	doc := `{"title":"Git conflict"}` + strings.Repeat(" ", 1<<20) // far more than a pipe holds
+	doc := `{"title":"Git conflict"}` + strings.Repeat(" ", 1<<20) // larger than a pipe buffer
 	if err := command(t, "note", file, "$HOME; rm -rf ~", "two words").Send(bounded(t), []byte(doc)); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func TestCommandThatIsNotThere(t *testing.T) {
 	if err := command(t, "ignore").Probe(); err != nil {
 		t.Error(err)
 	}
-	// A program may come later, and a PATH entry that depends on where we stand counts for nothing.
+	// A program may be installed later, and a relative PATH entry is ignored.
 	t.Chdir(dir)
 	t.Setenv("PATH", ".")
 	if err := os.WriteFile("later.exe", []byte("#!/bin/sh\n"), 0o700); err != nil {
@@ -181,7 +182,7 @@ func TestCommandThatIsNotThere(t *testing.T) {
 	}
 }
 
-// until gives a context that ends when the file is there, so that no test depends on how fast a program starts.
+// until returns a context that ends when the file exists, so that no test depends on how fast a program starts.
 func until(t *testing.T, file string) (context.Context, func() int) {
 	ctx, cancel := context.WithCancelCause(bounded(t))
 	pid := make(chan int, 1)
@@ -217,9 +218,9 @@ func TestCommandThatHangsIsEnded(t *testing.T) {
 	}
 }
 
-// A program is asked before it is killed; what it says then does not count for a delivery.
+// TestCommandIsAskedToEnd: a program gets SIGTERM before SIGKILL; exiting with 0 then does not count as delivered.
 func TestCommandIsAskedToEnd(t *testing.T) {
-	for range 5 { // a busy machine may take longer than a program is given
+	for range 5 { // on a busy machine the program may need longer than its time limit
 		file := filepath.Join(t.TempDir(), "pid")
 		ctx, _ := until(t, file)
 		if err := command(t, "heed", file).Send(ctx, []byte("{}")); !errors.Is(err, context.DeadlineExceeded) {
@@ -237,7 +238,7 @@ func sessionOf(pid int) int {
 	return sid
 }
 
-// alive counts no zombies: who reaps them is the system's matter.
+// alive does not count zombies, because reaping them is up to the system.
 func alive(pid int) bool {
 	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
 		rest := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
@@ -246,7 +247,7 @@ func alive(pid int) bool {
 	return runtime.GOOS != "linux" && syscall.Kill(pid, 0) == nil
 }
 
-// leave starts a child that holds all pipes, in the same group or in a session of its own, and ends or stays.
+// leave starts a child that holds all pipes, in the same group or in its own session, and then ends or stays.
 func leave(args []string) {
 	file, where, how := args[0], args[1], args[2]
 	self, _ := os.Executable()
@@ -267,7 +268,7 @@ func leave(args []string) {
 	}
 }
 
-// What a program leaves behind does not keep us, and is not ours to end.
+// TestCommandThatLeavesAChildBehind: a process that a program leaves behind neither blocks Send nor is killed.
 func TestCommandThatLeavesAChildBehind(t *testing.T) {
 	for _, where := range []string{"here", "away"} {
 		file := filepath.Join(t.TempDir(), "pid")
@@ -284,11 +285,12 @@ func TestCommandThatLeavesAChildBehind(t *testing.T) {
 		if took := time.Since(begin); took > 50*time.Second {
 			t.Errorf("%s: it took %s", where, took)
 		}
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it sleeps for an hour, so that the number is its own
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it sleeps for an hour, so its pid has not been reused
 	}
 }
 
-// At the deadline the whole group goes, also one who is deaf.
+// TestCommandThatHangsIsEndedWithItsGroup: at the deadline the whole group is killed, including a process that
+// ignores SIGTERM.
 func TestCommandThatHangsIsEndedWithItsGroup(t *testing.T) {
 	for _, how := range []string{"hang", "deaf"} {
 		file := filepath.Join(t.TempDir(), "pid")

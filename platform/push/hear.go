@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// The pace of listening.
+// Intervals for listening.
 const (
-	silence    = 90 * time.Second // a server says something each 45 s; after two times nothing the stream is dead
-	againFirst = time.Second      // doubles with each failure …
-	againMost  = 5 * time.Minute  // … up to this
-	steady     = time.Minute      // a stream that lasted so long was no failure
-	firstSince = "12h"            // how far back the first stream reaches: as long as servers keep messages by default
+	silence    = 90 * time.Second // a server sends a keepalive every 45 s; after two missing ones the stream is dead
+	againFirst = time.Second      // first pause, doubled after each failure …
+	againMost  = 5 * time.Minute  // … up to this maximum
+	steady     = time.Minute      // a stream that lasted this long does not count as a failure
+	firstSince = "12h"            // how far back the first stream starts: servers keep messages for this long by default
 )
 
-// maxLine bounds a line that is looked at, in bytes. A press is far shorter.
+// maxLine limits the length of a parsed line, in bytes. A press is far shorter.
 const maxLine = 16 << 10
 
 var (
@@ -35,7 +35,7 @@ const (
 	eventOpen    = "open"
 )
 
-// event is one line of a stream, and the answer to a message.
+// event is one line of a stream, and the response to a published message.
 type event struct {
 	ID      string `json:"id"`
 	Event   string `json:"event"`
@@ -43,14 +43,14 @@ type event struct {
 	Message string `json:"message"`
 }
 
-// Hearing is how Hear does.
+// Hearing is the state of Hear.
 type Hearing struct {
-	Open    bool   // the stream stands
-	Err     error  // an *Error: why it does not; nil until the first try has failed
-	Dropped uint64 // messages in the reply topic that are no press of ours: forged, garbled or far too long
+	Open    bool   // the stream is open
+	Err     error  // an *Error: why the stream is not open; nil until the first attempt has failed
+	Dropped uint64 // messages in the reply topic that are not valid presses: forged, garbled or far too long
 }
 
-// Hearing tells how Hear does at this moment.
+// Hearing returns the current state of Hear.
 func (n *Ntfy) Hearing() Hearing {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,9 +63,10 @@ func (n *Ntfy) heard(change func(*Hearing)) {
 	change(&n.hearing)
 }
 
-// Hear gives every press of the last twelve hours and from now on, one at a time, until ctx ends. A stream that breaks
-// is taken up where it was, with pauses of 1 s to 5 min. Presses of an earlier run come again: the first answer wins,
-// and that is the caller's to see. Without a reply topic there is nothing to hear, and it only waits. Once at a time.
+// Hear calls press for every press of the last twelve hours and from now on, one at a time, until ctx ends. It
+// resumes a broken stream where it stopped, with pauses of 1 s to 5 min. Presses of an earlier run are delivered
+// again; the caller must detect duplicates, and the first answer counts. Without a reply topic it only waits for ctx.
+// It must not be called concurrently.
 func (n *Ntfy) Hear(ctx context.Context, press func(Press)) {
 	if n.reply == "" {
 		<-ctx.Done()
@@ -92,13 +93,14 @@ func (n *Ntfy) Hear(ctx context.Context, press func(Press)) {
 	}
 }
 
-// pauseAfter is the wait after so many failures, or what the server asks for, if that is longer; never over againMost.
+// pauseAfter returns the wait after that many failures, or the wait that the server requests if that is longer; at
+// most againMost.
 func pauseAfter(failed int, err error) time.Duration {
 	wait := againMost
 	if n := failed - 1; n < 10 {
 		wait = min(againMost, againFirst<<n)
 	}
-	// Many listeners of a server that restarts must not come back all at once.
+	// Jitter: listeners of a restarting server must not all reconnect at the same time.
 	wait = wait/2 + rand.N(wait/2+1)
 	if e := (*Error)(nil); errors.As(err, &e) {
 		wait = max(wait, e.After)
@@ -106,12 +108,12 @@ func pauseAfter(failed int, err error) time.Duration {
 	return min(wait, againMost)
 }
 
-// listen reads one stream to its end and says why it ended. since is where the next one goes on.
+// listen reads one stream to its end and returns the reason for the end. It sets since to the point to resume from.
 func (n *Ntfy) listen(ctx context.Context, since *string, press func(Press)) error {
 	const op = "listen to "
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// It watches over the way to the first line too.
+	// The watchdog also covers the time until the first line.
 	watchdog := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer watchdog.Stop()
 	resp, err := n.call(ctx, http.MethodGet, "/"+n.reply+"/json?since="+url.QueryEscape(*since), nil, n.token)
@@ -127,14 +129,14 @@ func (n *Ntfy) listen(ctx context.Context, since *string, press func(Press)) err
 	for {
 		line, err := lines.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			// No press of ours. Were it a reason to break off, whoever may write to the topic could deafen us.
+			// Not a press. If this were an error, any writer to the topic could break the stream.
 			n.heard(func(h *Hearing) { h.Dropped++ })
 			line, err = nil, skipLine(lines)
 		}
 		if err != nil {
 			return n.failure(op, caused(ctx, err))
 		}
-		watchdog.Stop() // what press does with its time is not the server's silence
+		watchdog.Stop() // the time that press takes does not count as the server's silence
 		if !n.take(line, since, press) {
 			return &Error{Op: op + n.server.Host, Hint: hintURL, Err: errNoServer}
 		}
@@ -142,7 +144,7 @@ func (n *Ntfy) listen(ctx context.Context, since *string, press func(Press)) err
 	}
 }
 
-// caused is why a stream really ended.
+// caused returns the underlying reason for the end of a stream.
 func caused(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -161,7 +163,7 @@ func skipLine(lines *bufio.Reader) error {
 	}
 }
 
-// take looks at one line; false when no ntfy server wrote it.
+// take processes one line; it returns false if the line does not come from an ntfy server.
 func (n *Ntfy) take(line []byte, since *string, press func(Press)) bool {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return true
@@ -172,7 +174,7 @@ func (n *Ntfy) take(line []byte, since *string, press func(Press)) bool {
 	}
 	n.heard(func(h *Hearing) { h.Open, h.Err = true, nil })
 	if e.Event != eventMessage || e.Topic != n.reply {
-		return true // keepalives and the like: their ids are kept nowhere
+		return true // keepalives and the like: the server does not store their ids
 	}
 	if p, ok := n.open(e.Message); ok {
 		press(p)

@@ -16,7 +16,7 @@ import (
 	"github.com/livhana/steward/platform/push"
 )
 
-// presses collects what Hear gives.
+// presses collects what Hear delivers.
 type presses struct {
 	mu  sync.Mutex
 	all []push.Press
@@ -57,7 +57,8 @@ func press(t testing.TB, n *push.Ntfy, p push.Press) note {
 	return note{Topic: "replies", Message: body}
 }
 
-// The whole way: a message with buttons, a phone that does what the button says, and the press comes back.
+// TestPressComesBack is end to end: a message with buttons, a phone that posts what the button says, and the press
+// arrives.
 func TestPressComesBack(t *testing.T) {
 	s := &standIn{token: secret}
 	n := client(t, serve(t, s), push.NtfyConfig{Token: secret, ReplyTopic: "replies"})
@@ -94,7 +95,7 @@ func TestPressComesBack(t *testing.T) {
 	}
 }
 
-// phone is what an app does when a button is pressed.
+// phone does what an app does when a button is pressed.
 func phone(t *testing.T, b button) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -108,7 +109,8 @@ func phone(t *testing.T, b button) {
 	}
 }
 
-// What was pressed while nobody listened is heard afterwards, each press once in a run, whatever happens to the stream.
+// TestNoPressIsLost: presses made while the stream was down arrive later, each once per run, whatever happens to the
+// stream.
 func TestNoPressIsLost(t *testing.T) {
 	cutAfter := func(n int) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
@@ -162,7 +164,7 @@ func TestNoPressIsLost(t *testing.T) {
 					t.Errorf("no word about the trouble: %+v", h)
 				}
 				s.trouble(nil)
-				time.Sleep(7 * time.Minute) // the longest pause, and a dead stream before it
+				time.Sleep(7 * time.Minute) // the longest pause, plus the time to detect a dead stream
 				pressed("after it")
 				synctest.Wait()
 				if got := p.list(); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -176,7 +178,7 @@ func TestNoPressIsLost(t *testing.T) {
 	}
 }
 
-// The pauses between tries double from a second to five minutes; a stream that lasted begins them anew.
+// TestPausesGrow: the pauses between attempts double from a second to five minutes; a stream that lasted resets them.
 func TestPausesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &standIn{}
@@ -218,7 +220,7 @@ func TestPausesGrow(t *testing.T) {
 	})
 }
 
-// A quiet evening: keepalives hold the stream, one connection, for as long as it takes.
+// TestQuietStreamStands: keepalives keep one stream on one connection open indefinitely.
 func TestQuietStreamStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &standIn{}
@@ -234,7 +236,7 @@ func TestQuietStreamStands(t *testing.T) {
 	})
 }
 
-// Who answers slowly does not lose the stream for it.
+// TestSlowCallerKeepsTheStream: a slow caller does not lose the stream.
 func TestSlowCallerKeepsTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &standIn{}
@@ -258,7 +260,8 @@ func TestSlowCallerKeepsTheStream(t *testing.T) {
 	})
 }
 
-// Anybody may write to the reply topic: nothing but a sealed press comes through, and no noise keeps one from coming.
+// TestForgedPresses: any user may write to the reply topic; only sealed presses are delivered, and other messages do
+// not block them.
 func TestForgedPresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &standIn{}
@@ -314,7 +317,7 @@ func TestForgedPresses(t *testing.T) {
 	})
 }
 
-// A stream holds other things than presses, of kinds that newer servers may invent.
+// TestOnlyMessagesOfTheTopicAreHeard: a stream contains other events than messages, including kinds of newer servers.
 func TestOnlyMessagesOfTheTopicAreHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &standIn{}
@@ -334,7 +337,8 @@ func TestOnlyMessagesOfTheTopicAreHeard(t *testing.T) {
 	})
 }
 
-// On a public server a topic's name is as good as a password: who reads a log must not learn it.
+// TestErrorsDoNotNameTheTopic: on a public server a topic's name is as good as a password, so it must not reach a
+// log.
 func TestErrorsDoNotNameTheTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, m := within(t, &standIn{}, push.NtfyConfig{ReplyTopic: "replies"})
@@ -374,7 +378,7 @@ func TestSeal(t *testing.T) {
 			t.Errorf("%+v: %q", p, body)
 		}
 	}
-	// The lengths of the fields are part of what is sealed.
+	// The seal covers the lengths of the fields.
 	a, _ := n.Seal(push.Press{Key: "a1", Rev: 1, Option: "c"})
 	b, _ := n.Seal(push.Press{Key: "a", Rev: 11, Option: "c"})
 	if a[len(a)-64:] == b[len(b)-64:] {

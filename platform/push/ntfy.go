@@ -16,27 +16,27 @@ import (
 	"time"
 )
 
-// NtfyConfig says where the human's ntfy server is.
+// NtfyConfig is the configuration of the user's ntfy server.
 type NtfyConfig struct {
-	URL   string // of the server alone, such as https://ntfy.sh
-	Topic string // what the human has subscribed to
-	Token string // an access token of the server ("tk_…"); empty: none
-	// ReplyTopic is where presses come back; empty: messages have no buttons. Phones post there without the token, so
-	// that everybody must be allowed to write to it, and only the token's user needs to read it.
+	URL   string // URL of the server without a topic, such as https://ntfy.sh
+	Topic string // the topic that the user has subscribed to
+	Token string // the server's access token ("tk_…"); empty: none
+	// ReplyTopic receives the presses; empty: messages have no buttons. Phones post to it without the token, so
+	// everybody must be allowed to write to it; only the token's user needs to read it.
 	ReplyTopic string
-	// Key is this installation's secret of at least 32 bytes, which proves that a press is of a button of ours. It is
-	// needed with ReplyTopic, and must be the same after a restart.
+	// Key is this installation's secret of at least 32 bytes. It proves that a press belongs to a button that this
+	// installation sent. It is required with ReplyTopic and must stay the same after a restart.
 	Key []byte
 }
 
 const minKey = 32
 
-// What a server's regular expression takes.
+// isTopic reports whether the server's regular expression accepts the name.
 func isTopic(name string) bool {
 	return name != "" && len(name) <= 64 && strings.Trim(name, "-_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// Validate reports the first setting that cannot work. No secret is part of what it says.
+// Validate returns the first setting that cannot work. Its error contains no secret.
 func (c NtfyConfig) Validate() error {
 	if _, err := c.server(); err != nil {
 		return fmt.Errorf("url: %w", err)
@@ -59,7 +59,7 @@ func (c NtfyConfig) Validate() error {
 	return nil
 }
 
-// server reads the URL. What it says about a bad one does not quote it: a password may stand in it.
+// server parses the URL. Its errors do not quote the URL, which may contain a password.
 func (c NtfyConfig) server() (*url.URL, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Opaque != "" || u.Hostname() == "" {
@@ -74,13 +74,13 @@ func (c NtfyConfig) server() (*url.URL, error) {
 	case err != nil || port < 1 || port > 65535:
 		return nil, errors.New("there is no such port")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		// A message posted to https://ntfy.sh/topic would be taken, and shown as the JSON that it is.
+		// The server would accept a message posted to https://ntfy.sh/topic, but show it as raw JSON.
 		return nil, errors.New("it must end with the server's name or port: the topic has a setting of its own")
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-// Caution is what the operator should know about a configuration that works; empty when there is nothing.
+// Caution returns a warning about a valid configuration; empty if there is none.
 func (c NtfyConfig) Caution() string {
 	u, err := c.server()
 	if err != nil || u.Scheme == "https" {
@@ -92,7 +92,7 @@ func (c NtfyConfig) Caution() string {
 	return "url: http is not encrypted; who is on the way to " + u.Host + " reads the messages and the token"
 }
 
-// Ntfy sends messages to one topic of one server, and hears presses. Its methods may be called at the same time.
+// Ntfy sends messages to one topic of one server and receives presses. Its methods are safe for concurrent use.
 type Ntfy struct {
 	server       *url.URL
 	topic, token string
@@ -104,7 +104,7 @@ type Ntfy struct {
 	hearing Hearing
 }
 
-// NewNtfy checks the configuration (see Validate) and reaches out to nobody yet.
+// NewNtfy checks the configuration (see Validate). It does not connect yet.
 func NewNtfy(c NtfyConfig) (*Ntfy, error) {
 	if err := c.Validate(); err != nil {
 		return nil, &Error{Op: "configure ntfy", Err: err}
@@ -117,10 +117,10 @@ func NewNtfy(c NtfyConfig) (*Ntfy, error) {
 		client: &http.Client{Transport: newTransport(), CheckRedirect: stay}}, nil
 }
 
-// newTransport is http.DefaultTransport for few calls with long rests between them.
+// newTransport returns a variant of http.DefaultTransport for few calls with long pauses between them.
 func newTransport() *http.Transport {
-	// HTTP/1 alone: with HTTP/2 all share one connection, and after a sleep of the machine a message would wait on the
-	// dead one that the stream of presses keeps.
+	// HTTP/1 only: with HTTP/2 all calls share one connection, and after the machine has slept, a message would wait
+	// on the dead connection that the stream of presses keeps open.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Transport{
@@ -131,19 +131,20 @@ func newTransport() *http.Transport {
 		ExpectContinueTimeout: time.Second,
 		MaxIdleConns:          2,
 		IdleConnTimeout:       30 * time.Second,
-		DisableCompression:    true, // what is read is bounded; packed it would not be
-		// Headers of megabytes are no answer either.
+		DisableCompression:    true, // reads are limited; the decompressed size would not be
+		// Limit the headers, too.
 		MaxResponseHeaderBytes: 64 << 10,
 	}
 }
 
-// stay follows no redirect: a POST would become a GET, and the token would go where the operator did not send it.
+// stay rejects redirects: a POST would become a GET, and the token would go to a server that the operator did not
+// configure.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Close drops idle connections. Calls under way go on, and so may new ones.
+// Close closes idle connections. Current calls continue, and new calls are still possible.
 func (n *Ntfy) Close() { n.client.CloseIdleConnections() }
 
-// Probe asks whether the server is there and well. It proves nothing about topic and token. ctx bounds it.
+// Probe checks that the server is reachable and healthy. It does not check the topic or the token. ctx limits it.
 func (n *Ntfy) Probe(ctx context.Context) error {
 	const op = "ask for the health of "
 	resp, err := n.call(ctx, http.MethodGet, "/v1/health", nil, "")
@@ -168,7 +169,7 @@ func (n *Ntfy) Probe(ctx context.Context) error {
 	return nil
 }
 
-// What an operator can do.
+// Hints for the operator.
 const (
 	hintURL     = "look at the url: an ntfy server answers otherwise"
 	hintNetwork = "look at the url and the network; a proxy is taken from the environment"
@@ -182,7 +183,8 @@ var (
 	errLong     = errors.New("the answer is far too long")
 )
 
-// maxAnswer bounds what a server may answer, in bytes. A message comes back with it, at most six times as long.
+// maxAnswer limits the length of a server's response, in bytes. The response contains the message, at most six times
+// as long.
 const maxAnswer = 64 << 10
 
 func (n *Ntfy) call(ctx context.Context, method, target string, body []byte, token string) (*http.Response, error) {
@@ -202,12 +204,12 @@ func (n *Ntfy) call(ctx context.Context, method, target string, body []byte, tok
 	req.Header.Set("User-Agent", "steward")
 	resp, err := n.client.Do(req)
 	if err != nil {
-		n.client.CloseIdleConnections() // they lead where this one led; the next try begins afresh
+		n.client.CloseIdleConnections() // they may be broken too; the next attempt opens a new one
 	}
 	return resp, err
 }
 
-// answer reads the whole body, so that the connection can be used again.
+// answer reads the whole body, so that the connection can be reused.
 func answer(resp *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err == nil && len(body) > maxAnswer {
@@ -216,8 +218,8 @@ func answer(resp *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// failure words a call without an answer. The url.Error around it would show the topic, which on a public server is
-// as good as a password.
+// failure returns the error of a call without a response. It unwraps the url.Error, which would show the topic; on a
+// public server a topic is as good as a password.
 func (n *Ntfy) failure(op string, err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
@@ -229,7 +231,7 @@ func (n *Ntfy) failure(op string, err error) error {
 	return &Error{Op: op + n.server.Host, Hint: hint, Err: err}
 }
 
-// refusal words an answer other than 200.
+// refusal returns the error for a response other than 200.
 func (n *Ntfy) refusal(op string, resp *http.Response, body []byte) error {
 	e := &Error{Op: op + n.server.Host, Hint: hintURL}
 	text := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
@@ -265,7 +267,7 @@ func (n *Ntfy) refusal(op string, resp *http.Response, body []byte) error {
 	return e
 }
 
-// said is the server's own sentence about an error.
+// said returns the server's error message, without secrets.
 func (n *Ntfy) said(body []byte) string {
 	var doc struct{ Error string }
 	if json.Unmarshal(body, &doc) != nil {
@@ -280,7 +282,7 @@ func (n *Ntfy) said(body []byte) string {
 	return oneLine(words, maxTitle)
 }
 
-// retryAfter reads the header: seconds, or a date.
+// retryAfter parses the Retry-After header: seconds, or a date.
 func retryAfter(value string) time.Duration {
 	const most = 24 * time.Hour
 	wait := time.Duration(0)

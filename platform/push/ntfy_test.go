@@ -43,7 +43,7 @@ func TestMessageArrives(t *testing.T) {
 		t.Fatalf("kept %+v", kept)
 	}
 	want.ID, want.Time = kept[0].ID, kept[0].Time
-	// Without a reply topic there is no way back, and so no button.
+	// Without a reply topic there are no presses, so there are no buttons.
 	if got := fmt.Sprintf("%+v", kept[0]); got != fmt.Sprintf("%+v", want) {
 		t.Errorf("got  %s\nwant %+v", got, want)
 	}
@@ -79,7 +79,8 @@ func TestUrgency(t *testing.T) {
 	}
 }
 
-// Texts come from agents' files: whatever stands in them, the server must take it, and a phone must be able to show it.
+// TestAnyTextArrives: texts come from agents' files; the server must accept any text, and a phone must be able to
+// show it.
 func TestAnyTextArrives(t *testing.T) {
 	s := &standIn{}
 	n := client(t, serve(t, s), push.NtfyConfig{ReplyTopic: "replies"})
@@ -136,7 +137,7 @@ func TestAnyTextArrives(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		front func(http.ResponseWriter, *http.Request) bool
-		want  []string // in the error
+		want  []string // substrings of the error
 		hint  string
 		after time.Duration
 	}{
@@ -241,7 +242,7 @@ func TestDeadlineIsHeeded(t *testing.T) {
 	}
 }
 
-// An answer without end is not read to its end.
+// TestAnswerIsBounded: an endless response is not read completely.
 func TestAnswerIsBounded(t *testing.T) {
 	for _, code := range []int{200, 500} {
 		synctest.Test(t, func(t *testing.T) {
@@ -283,7 +284,7 @@ func TestSlowServerIsWaitedFor(t *testing.T) {
 	})
 }
 
-// A connection serves the next message of a burst, and is gone when there is none.
+// TestNothingIsLeftWhenIdle: a connection is reused within a burst of messages and closed when idle.
 func TestNothingIsLeftWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, m := within(t, &standIn{}, push.NtfyConfig{})
@@ -372,7 +373,7 @@ func TestConfig(t *testing.T) {
 
 func url(u string) func(*push.NtfyConfig) { return func(c *push.NtfyConfig) { c.URL = u } }
 
-// The proxy is read once in the life of a process: a process of its own is asked.
+// TestProxyOfTheEnvironment uses a separate process, because the proxy variables are read once per process.
 func TestProxyOfTheEnvironment(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Host != "ntfy.invalid" {

@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// maxPress bounds the body of a press, in bytes.
+// maxPress limits the body of a press, in bytes.
 const maxPress = 1024
 
-// wire is how a key and an option travel: they may hold spaces. Strict, so that a press has one form only.
+// wire encodes keys and options, because they may contain spaces. It is strict, so that a press has only one
+// encoding.
 var wire = base64.RawURLEncoding.Strict()
 
-// seal writes "<key> <rev> <option> <mac>", and says whether open would read it.
+// seal returns "<key> <rev> <option> <mac>", and reports whether open would accept it.
 func (n *Ntfy) seal(p Press) (body string, ok bool) {
 	if p.Key == "" || p.Option == "" || p.Rev < 1 {
 		return "", false
@@ -26,7 +27,7 @@ func (n *Ntfy) seal(p Press) (body string, ok bool) {
 	return body, len(body) <= maxPress
 }
 
-// open reads a body that anybody may have written.
+// open parses and verifies a body, which anybody may have written.
 func (n *Ntfy) open(body string) (Press, bool) {
 	if len(body) > maxPress {
 		return Press{}, false
@@ -36,7 +37,7 @@ func (n *Ntfy) open(body string) (Press, bool) {
 		return Press{}, false
 	}
 	key, err := wire.DecodeString(fields[0])
-	if err != nil || strings.ContainsAny(body, "\r\n") { // which base64 passes over
+	if err != nil || strings.ContainsAny(body, "\r\n") { // base64 ignores line breaks
 		return Press{}, false
 	}
 	rev, err := strconv.Atoi(fields[1])
@@ -51,7 +52,7 @@ func (n *Ntfy) open(body string) (Press, bool) {
 	return p, true
 }
 
-// mac proves a press to be of a button that was made with our key. The lengths keep "ab","c" and "a","bc" apart.
+// mac authenticates a press of a button that was made with our key. The lengths distinguish "ab","c" from "a","bc".
 func (n *Ntfy) mac(p Press) string {
 	h := hmac.New(sha256.New, n.key)
 	for _, field := range []string{p.Key, strconv.Itoa(p.Rev), p.Option} {

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// publication is a message as a server wants it ("publish as JSON").
+// publication is a message in the server's format ("publish as JSON").
 type publication struct {
 	Topic    string   `json:"topic"`
 	Title    string   `json:"title,omitempty"`
@@ -20,22 +20,22 @@ type publication struct {
 	Actions  []action `json:"actions,omitempty"`
 }
 
-// action is a button: the phone itself posts Body to URL. It goes without the token, for everybody who may read the
-// topic reads the whole message, buttons included, and can press them: who may read the topic may answer.
+// action is a button: the phone itself posts Body to URL, without the token. Every reader of the topic gets the whole
+// message with its buttons and can therefore press them.
 type action struct {
 	Action string `json:"action"`
 	Label  string `json:"label"`
 	URL    string `json:"url"`
 	Method string `json:"method"`
 	Body   string `json:"body"`
-	Clear  bool   `json:"clear"` // the message goes away once the press was taken
+	Clear  bool   `json:"clear"` // the phone removes the message once the press was accepted
 }
 
-// shownActions is how many a server takes.
+// shownActions is the maximum number of buttons that a server accepts.
 const shownActions = 3
 
-// Send publishes and returns once the server has named the message that it keeps: from there on it is the server's to
-// bring it to the phone. ctx bounds it. Error.After is the rest that the server asks for.
+// Send publishes a message and returns once the server has confirmed it with an id; from then on the server is
+// responsible for the delivery to the phone. ctx limits it. Error.After is the pause that the server requests.
 func (n *Ntfy) Send(ctx context.Context, m Message) error {
 	const op = "send to "
 	doc, err := n.publication(m)
@@ -63,11 +63,11 @@ func (n *Ntfy) Send(ctx context.Context, m Message) error {
 
 var errNoWords = errors.New("the message has no words")
 
-// publication makes the document, at most maxDocument bytes of it.
+// publication renders the document, at most maxDocument bytes.
 func (n *Ntfy) publication(m Message) ([]byte, error) {
 	p := publication{Topic: n.topic, Title: headline(m.Title, maxTitle), Message: clean(m.Text, maxText),
 		Priority: priority(m), Tags: tags(m), Actions: n.actions(m)}
-	if p.Message == "" { // a server would write "triggered" there
+	if p.Message == "" { // for an empty message a server shows "triggered"
 		p.Title, p.Message = "", cmp.Or(p.Title, oneLine(m.Key, maxTitle))
 	}
 	if p.Message == "" {
@@ -75,7 +75,7 @@ func (n *Ntfy) publication(m Message) ([]byte, error) {
 	}
 	doc, err := encode(p)
 	if over := len(doc) - maxDocument; err == nil && over > 0 {
-		p.Message = cut(p.Message, len(p.Message)-over) // in JSON no byte is shorter
+		p.Message = cut(p.Message, len(p.Message)-over) // every byte takes at least one byte in JSON
 		doc, err = encode(p)
 	}
 	return doc, err
@@ -84,12 +84,12 @@ func (n *Ntfy) publication(m Message) ([]byte, error) {
 func encode(p publication) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // a "<" would take six bytes of the few
+	e.SetEscapeHTML(false) // an escaped "<" would take six bytes of the limit
 	err := e.Encode(p)
 	return b.Bytes(), err
 }
 
-// priority is ntfy's: 5 rings and stays, 3 is an ordinary message, 2 makes no sound.
+// priority returns ntfy's priority: 5 rings and stays, 3 is an ordinary message, 2 is silent.
 func priority(m Message) int {
 	if m.Over {
 		return 2
@@ -105,7 +105,7 @@ func priority(m Message) int {
 	return 3
 }
 
-// tags become emoji where a server knows the word, and are shown as words otherwise.
+// tags returns the tags. A server shows a known tag as an emoji and others as words.
 func tags(m Message) []string {
 	var all []string
 	switch {
@@ -127,7 +127,7 @@ func tags(m Message) []string {
 	return all
 }
 
-// isTag keeps commas out, which would make two of one.
+// isTag accepts letters, digits, "_", "-" and "+". It rejects commas, which would split a tag.
 func isTag(t string) bool {
 	for _, r := range t {
 		if !(r == '_' || r == '-' || r == '+' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z') {
@@ -137,7 +137,8 @@ func isTag(t string) bool {
 	return t != "" && len(t) <= maxTag
 }
 
-// actions are the buttons. An option that no press could carry has none; the words of a message say how else to answer.
+// actions returns the buttons. It skips an option that does not fit into a press; the text of a message names the
+// other ways to answer.
 func (n *Ntfy) actions(m Message) []action {
 	var all []action
 	if n.reply == "" || m.Over {

@@ -24,7 +24,7 @@ import (
 	"github.com/livhana/steward/platform/push"
 )
 
-// The limits of a real server, and what it calls things.
+// Limits and event names of a real server.
 const (
 	messageLimit  = 4096
 	documentLimit = 2 * messageLimit
@@ -33,7 +33,7 @@ const (
 
 var topicPath = regexp.MustCompile(`^/([-_A-Za-z0-9]{1,64})(/json)?$`)
 
-// note is one message or event of the stand-in.
+// note is one message or event of the stand-in server.
 type note struct {
 	ID       string   `json:"id"`
 	Time     int64    `json:"time"`
@@ -55,15 +55,15 @@ type button struct {
 	Clear  bool   `json:"clear"`
 }
 
-// standIn is an ntfy server: it takes, keeps and streams messages as the real one does.
+// standIn is an ntfy server that accepts, stores and streams messages as the real one does.
 type standIn struct {
-	token string // who has it may do everything, others may write to the topic "replies"; empty: all may
+	token string // with the token everything is allowed, without it only writing to the topic "replies"; empty: no restriction
 
 	mu    sync.Mutex
 	cache []note
 	ears  map[chan note]string
-	asked []http.Request // header and address of each request
-	// front may answer in the server's stead; true when it did.
+	asked []http.Request // header and URL of each request
+	// front may respond instead of the server; it returns true if it did.
 	front func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -133,7 +133,7 @@ func (s *standIn) publishJSON(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 413, 41301, "attachment too large, or bandwidth limit reached")
 		return
 	}
-	// The real one passes these on in headers of its own, and reads headers so.
+	// The real server passes these on in HTTP headers and decodes them accordingly.
 	words := new(mime.WordDecoder)
 	n.Title, _ = words.DecodeHeader(n.Title)
 	actions, _ := json.Marshal(n.Actions)
@@ -171,7 +171,8 @@ func (s *standIn) put(n note) note {
 	return n
 }
 
-// stream is a subscription: an "open", what is newer than since, then what comes, with keepalives between.
+// stream serves a subscription: an "open" event, messages newer than since, then new messages, with keepalives
+// between.
 func (s *standIn) stream(w http.ResponseWriter, r *http.Request, topic string) {
 	if !s.may(w, r, topic) {
 		return
@@ -215,7 +216,8 @@ func (s *standIn) stream(w http.ResponseWriter, r *http.Request, topic string) {
 	}
 }
 
-// since gives what is newer than a duration or an id; everything if there is no such id. s.mu is held.
+// since returns the messages newer than a duration or an id; all messages if the id is unknown. The caller holds
+// s.mu.
 func (s *standIn) since(topic, marker string) []note {
 	from, after := int64(0), 0
 	if d, err := time.ParseDuration(marker); err == nil {
@@ -250,7 +252,7 @@ func (s *standIn) trouble(front func(http.ResponseWriter, *http.Request) bool) {
 	s.front = front
 }
 
-// inMemory serves without a network, so that a bubble of virtual time can hold it. It ends with stop.
+// inMemory serves without a network, so that it works in a synctest bubble. It ends with stop.
 type inMemory struct {
 	calls chan net.Conn
 	done  chan struct{}
@@ -292,7 +294,7 @@ func (m *inMemory) connections() int {
 	return len(m.open)
 }
 
-// breakAll is a network that goes away for a moment.
+// breakAll simulates a short network failure.
 func (m *inMemory) breakAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -313,7 +315,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// within serves the stand-in inside a bubble and gives a client of it.
+// within serves the stand-in inside a bubble and returns a client of it.
 func within(t *testing.T, s http.Handler, c push.NtfyConfig) (*push.Ntfy, *inMemory) {
 	t.Helper()
 	m := &inMemory{calls: make(chan net.Conn), done: make(chan struct{}), open: map[*counted]bool{}}
@@ -325,7 +327,7 @@ func within(t *testing.T, s http.Handler, c push.NtfyConfig) (*push.Ntfy, *inMem
 	return n, m
 }
 
-// client fills in what most tests want.
+// client returns a client with defaults for most tests.
 func client(t testing.TB, url string, c push.NtfyConfig) *push.Ntfy {
 	t.Helper()
 	c.URL, c.Topic = url, "alerts"
@@ -340,7 +342,7 @@ func client(t testing.TB, url string, c push.NtfyConfig) *push.Ntfy {
 	return n
 }
 
-// serve gives the stand-in a port of this machine. At the test's end nothing of the client may be left.
+// serve listens on a local port. When the test ends, the client must have left no goroutines.
 func serve(t testing.TB, h http.Handler) string {
 	t.Helper()
 	others := goleak.IgnoreCurrent()
@@ -353,7 +355,7 @@ func serve(t testing.TB, h http.Handler) string {
 	return server.URL
 }
 
-// status makes a front that answers everything so.
+// status returns a front that responds to every request in this way.
 func status(code int, header, body string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
 		if name, value, ok := strings.Cut(header, ": "); ok {
@@ -366,14 +368,14 @@ func status(code int, header, body string) func(http.ResponseWriter, *http.Reque
 	}
 }
 
-// hang answers nothing. A server sees its client go only once it has read the request.
+// hang never responds. It reads the request first, because only then the server notices that its client has gone.
 func hang(_ http.ResponseWriter, r *http.Request) bool {
 	io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
 	return true
 }
 
-// drip makes a front that answers for ever, a little each second.
+// drip returns a front that responds endlessly, a little each second.
 func drip(text string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		io.Copy(io.Discard, r.Body)

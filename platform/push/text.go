@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// The longest texts, in bytes. A server takes a message of 4096 for an attachment; one of 8192 as JSON is refused.
+// Maximum lengths in bytes. A server turns a message of 4096 bytes into an attachment and rejects 8192 bytes of JSON.
 const (
 	maxTitle    = 250
 	maxText     = 4095
@@ -15,14 +15,14 @@ const (
 	maxDocument = 8000
 )
 
-// clean makes foreign text fit to be shown: valid UTF-8, no control characters, nothing invisible that turns the
-// reading direction, at most limit bytes. Line breaks survive as \n.
+// clean makes foreign text safe to show: valid UTF-8, no control characters, no invisible characters that change the
+// reading direction, at most limit bytes. Line breaks remain as \n.
 func clean(s string, limit int) string {
 	if most := 16 * limit; len(s) > most {
-		s = s[:most] // a text of megabytes costs nothing
+		s = s[:most] // limit the cost of a text of megabytes
 	}
 	var b strings.Builder
-	last := '\n' // none at the beginning
+	last := '\n' // no line break at the beginning
 	for _, r := range s {
 		if r = visible(r, last); r >= 0 {
 			b.WriteRune(r)
@@ -32,7 +32,7 @@ func clean(s string, limit int) string {
 	return cut(strings.TrimSpace(b.String()), limit)
 }
 
-// visible maps one rune to what may be shown in its place, or to -1.
+// visible maps a rune to its visible replacement, or to -1 to drop it.
 func visible(r, last rune) rune {
 	switch {
 	case r == '\n', r == '\r', r == '\v', r == '\f', r == '\u0085', r == '\u2028', r == '\u2029':
@@ -52,19 +52,19 @@ func visible(r, last rune) rune {
 	return r
 }
 
-// oneLine is clean for a title.
+// oneLine is clean for a single line such as a title.
 func oneLine(s string, limit int) string {
 	return cut(strings.Join(strings.Fields(clean(s, 2*limit)), " "), limit)
 }
 
-// headline is oneLine for what a server carries in a header of its own: title and buttons. It decodes "=?UTF-8?…?=" there
-// (RFC 2047), after the text was cleaned, and in the buttons before it reads their JSON: a label could end a string
-// in it, and make a button of its own or the whole message invalid.
+// headline is oneLine for text that the server puts into a header of its own: title and buttons. The server decodes
+// "=?UTF-8?…?=" there (RFC 2047) after this cleaning, and in the buttons before it parses their JSON: a label could
+// then end a JSON string, and add a button or invalidate the whole message.
 func headline(s string, limit int) string {
 	return cut(strings.ReplaceAll(oneLine(s, limit), "=?", "= ?"), limit)
 }
 
-// cut shortens text to at most limit bytes, between two runes.
+// cut shortens text to at most limit bytes without splitting a rune.
 func cut(s string, limit int) string {
 	const mark = "…"
 	if len(s) <= limit {

@@ -10,17 +10,17 @@ import (
 	kardianos "github.com/kardianos/service"
 )
 
-// Account is whose service it is.
+// Account is the account that owns the service.
 type Account struct {
 	User     string
 	UID, GID int
 	Home     string
 }
 
-// HasMachineFolders reports whether a unit of the machine has folders of its own here, rather than its user's.
+// HasMachineFolders reports whether a machine-wide unit on this system has its own folders instead of its user's.
 func HasMachineFolders() bool { return runtime.GOOS == "linux" }
 
-// Detect finds the manager of this machine, for the machine or for the account's own services.
+// Detect returns the service manager of this machine, for a machine-wide service or for the account's own services.
 func Detect(system bool, who Account) (Host, error) {
 	switch {
 	case runtime.GOOS == "darwin":
@@ -39,7 +39,8 @@ func Detect(system bool, who Account) (Host, error) {
 	return &other{user: who.User}, nil
 }
 
-// Renderer shows definitions: launchd's on a Mac, systemd's elsewhere, whether or not that manager runs here.
+// Renderer returns a Host that can render definitions, launchd's on macOS and systemd's elsewhere, even if that
+// manager does not run here.
 func Renderer(system bool, who Account) Host {
 	if runtime.GOOS == "darwin" {
 		return aqua(system, who)
@@ -47,7 +48,7 @@ func Renderer(system bool, who Account) Host {
 	return &systemd{system: system, user: who.User, uid: who.UID, home: who.Home, run: Exec}
 }
 
-// aqua is launchd; a daemon of the machine is a matter of who asks, an agent of whose it is.
+// aqua returns launchd as Host. A machine-wide daemon requires the caller's uid, an agent the uid of its account.
 func aqua(system bool, who Account) Host {
 	if system {
 		return newLaunchd(true, os.Geteuid(), who.Home, Exec)
@@ -55,7 +56,8 @@ func aqua(system bool, who Account) Host {
 	return newLaunchd(false, who.UID, who.Home, Exec)
 }
 
-// settleUser gives systemctl what a login would have set: a shell by `sudo -u` or from a script lacks it.
+// settleUser sets the variables that systemctl needs and a login would have set: a shell started by `sudo -u` or a
+// script lacks them.
 func settleUser(who Account) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir == "" || !exists(dir) {
 		if dir = filepath.Join("/run/user", strconv.Itoa(who.UID)); exists(dir) {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// run calls a program and gives what it printed, output and errors in one, trimmed.
+// run runs a program and returns its combined output (stdout and stderr), trimmed.
 type run func(ctx context.Context, argv ...string) (string, error)
 
-// callTime bounds one call of the manager's own tools. Starting a unit that cannot start takes as long as its limits.
+// callTime limits one call of the manager's own tools. Starting a unit that cannot start takes as long as its limits.
 const callTime = 3 * time.Minute
 
-// Exec is run with real programs. Its error has the program's last words.
+// Exec implements run with real programs. Its error contains the last lines that the program printed.
 func Exec(ctx context.Context, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -35,7 +35,7 @@ func Exec(ctx context.Context, argv ...string) (string, error) {
 	return out, fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, lastLines(out, 3))
 }
 
-// lastLines makes one line of a program's last words.
+// lastLines joins the last n lines of a program's output into one line.
 func lastLines(text string, n int) string {
 	lines := strings.Split(text, "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], " / ")

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// shelf are the files of a service as they stood before they were changed, to put them back.
+// shelf holds the previous contents of a service's files, to restore them.
 type shelf []kept
 
 type kept struct {
 	path string
-	text []byte // nil: there was none
+	text []byte // nil: the file did not exist
 }
 
-// keep takes note of what stands there. A file that steward did not write is not replaced.
+// keep reads the current contents of the files. It fails for a file that steward did not write.
 func keep(files []File) (shelf, error) {
 	var all shelf
 	for _, f := range files {
@@ -39,7 +39,7 @@ func keep(files []File) (shelf, error) {
 // ours reports whether steward wrote the text.
 func ours(text string) bool { return strings.HasPrefix(text, mark) }
 
-// same reports whether the files stand there already as they are wanted.
+// same reports whether the files already exist with the wanted contents.
 func (s shelf) same(files []File) bool {
 	for i, k := range s {
 		if k.text == nil || string(k.text) != files[i].Text {
@@ -49,10 +49,10 @@ func (s shelf) same(files []File) bool {
 	return true
 }
 
-// wasThere reports whether the service was defined before.
+// wasThere reports whether the service was already defined.
 func (s shelf) wasThere() bool { return len(s) > 0 && s[0].text != nil }
 
-// restore puts everything back.
+// restore restores all files and removes those that did not exist before.
 func (s shelf) restore() error {
 	var all error
 	for _, k := range s {
@@ -67,7 +67,7 @@ func (s shelf) restore() error {
 	return all
 }
 
-// WriteFile replaces a file in one step; a link stays one, and a file that is there keeps its mode.
+// WriteFile replaces a file atomically. A link is followed and stays a link, and an existing file keeps its mode.
 func WriteFile(path, text string) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -82,7 +82,7 @@ func WriteFile(path, text string) error {
 	return os.Chmod(path, mode)
 }
 
-// write replaces a file in one step, so that a full disk leaves the old one.
+// write replaces a file atomically (temporary file and rename), so that a full disk leaves the old file intact.
 func write(f File) error {
 	dir := filepath.Dir(f.Path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -103,7 +103,7 @@ func write(f File) error {
 	return err
 }
 
-// remove deletes files that are ours and gives those that are gone now.
+// remove deletes the files and returns the paths that it deleted.
 func remove(paths ...string) (gone []string, err error) {
 	for _, path := range paths {
 		switch e := os.Remove(path); {

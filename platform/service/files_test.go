@@ -35,7 +35,7 @@ func TestShelf(t *testing.T) {
 	}
 }
 
-// TestShelfLeavesStrangersAlone: a unit that somebody else wrote under our name is not replaced.
+// TestShelfLeavesStrangersAlone: a unit with our name that steward did not write is not replaced.
 func TestShelfLeavesStrangersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "steward.service")
 	if err := os.WriteFile(path, []byte("[Service]\nExecStart=/opt/other/steward\n"), 0o644); err != nil {
@@ -46,7 +46,7 @@ func TestShelfLeavesStrangersAlone(t *testing.T) {
 	}
 }
 
-// TestWriteFileKeeps: a link stays a link, a mode stays a mode, and a failed write leaves the old text.
+// TestWriteFileKeeps: a link stays a link, the mode stays the same, and a failed write keeps the old text.
 func TestWriteFileKeeps(t *testing.T) {
 	dir := t.TempDir()
 	real, link := filepath.Join(dir, "real.toml"), filepath.Join(dir, "link.toml")

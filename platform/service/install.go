@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Install writes, verifies, enables and starts the units, or puts back what was there.
+// Install writes, verifies, enables and starts the units, or restores the previous state.
 func (m *systemd) Install(ctx context.Context, spec Spec, handOver func()) (Outcome, error) {
 	var o Outcome
 	if err := m.lacks(ctx); err != nil {
@@ -56,7 +56,7 @@ func (m *systemd) Install(ctx context.Context, spec Spec, handOver func()) (Outc
 	return o, nil
 }
 
-// packaged is the unit that a package brought for this very program; it needs no other one.
+// packaged returns the user unit that a package installed for this program; then no other unit is needed.
 func (m *systemd) packaged(spec Spec) (string, bool) {
 	if m.system || len(spec.Args) > 0 {
 		return "", false
@@ -71,7 +71,7 @@ func (m *systemd) packaged(spec Spec) (string, bool) {
 	return "", false
 }
 
-// runsNow reports whether the process runs this very file. A program that was replaced is another file.
+// runsNow reports whether the process runs this very file. A program that was replaced is a different file.
 func runsNow(pid int, binary string) bool {
 	now, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 	if err != nil {
@@ -81,7 +81,8 @@ func runsNow(pid int, binary string) bool {
 	return err == nil && os.SameFile(now, wanted)
 }
 
-// verify has systemd read the units before anything is replaced. It exits with 0 on bad input, so its words count.
+// verify checks the units with systemd-analyze before anything is replaced. systemd-analyze exits with 0 on bad
+// input, so its output decides.
 func (m *systemd) verify(ctx context.Context, files []File) error {
 	if len(files) == 0 {
 		return nil
@@ -109,7 +110,7 @@ func (m *systemd) verify(ctx context.Context, files []File) error {
 	return nil
 }
 
-// establish puts the units in force. Without files a package's unit is enabled.
+// establish installs and starts the units. Without files it enables the unit of the package.
 func (m *systemd) establish(ctx context.Context, spec Spec, files []File, was Status, handOver func()) error {
 	if len(files) > 0 {
 		if err := m.lay(spec, files); err != nil {
@@ -133,7 +134,7 @@ func (m *systemd) establish(ctx context.Context, spec Spec, files []File, was St
 	return nil
 }
 
-// lay writes the units. The outer layer refuses to write over a unit and does not say what systemctl said.
+// lay writes the units. kardianos/service refuses to overwrite a unit and does not report what systemctl printed.
 func (m *systemd) lay(spec Spec, files []File) error {
 	for _, f := range files[1:] {
 		if err := write(f); err != nil {
@@ -156,7 +157,7 @@ func (m *systemd) lay(spec Spec, files []File) error {
 	return nil
 }
 
-// revert puts back the files and the state that were there before.
+// revert restores the previous files and the previous state.
 func (m *systemd) revert(ctx context.Context, before shelf, was Status) error {
 	if !was.Enabled {
 		_, _ = m.ctl(ctx, "disable", unitName)

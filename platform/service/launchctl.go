@@ -13,33 +13,33 @@ import (
 	"time"
 )
 
-// What launchctl's exit codes mean. They are errno values of macOS, and a few of launchd's own; written out because
-// this is compiled everywhere.
+// Meanings of launchctl's exit codes: errno values of macOS and a few of launchd's own. They are literals because
+// this file is compiled on every system.
 const (
-	codeNoProcess  = 3   // bootout: it is not loaded
-	codeInOut      = 5   // bootstrap: loaded already, or not yet forgotten, or anything else
-	codeInProgress = 36  // bootout: it is ending
-	codeAlready    = 37  // kickstart, bootstrap: it is starting
+	codeNoProcess  = 3   // bootout: not loaded
+	codeInOut      = 5   // bootstrap: already loaded, not yet fully unloaded, or any other error
+	codeInProgress = 36  // bootout: still ending
+	codeAlready    = 37  // kickstart, bootstrap: already starting
 	codeNoDomain   = 112 // print: no such domain
 	codeNoService  = 113 // print, kickstart: no such service
-	codeNoSupport  = 125 // gui/UID while nobody is logged in at the screen
+	codeNoSupport  = 125 // gui/UID without a graphical login
 )
 
-// refusal is launchctl's answer to a command that failed.
+// refusal is the error of a failed launchctl command.
 type refusal struct {
 	command string
 	code    int
-	words   string // its own
+	words   string // launchctl's own message
 	err     error
 }
 
 func (r *refusal) Error() string { return r.command + ": " + r.words }
 func (r *refusal) Unwrap() error { return r.err }
 
-// Expressions are compiled when they are needed: every start of the program would pay for them.
+// Compile the expression on first use, so that program start does not pay for it.
 var codeInWords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`failed: (\d+): `) })
 
-// ctl runs launchctl. Its failures are *refusal.
+// ctl runs launchctl. It returns failures as *refusal.
 func (l *launchd) ctl(ctx context.Context, args ...string) (string, error) {
 	out, err := l.run(ctx, append([]string{"launchctl"}, args...)...)
 	if err == nil {
@@ -54,7 +54,7 @@ func (l *launchd) ctl(ctx context.Context, args ...string) (string, error) {
 	}
 	var words []string
 	for line := range strings.Lines(out) {
-		// launchctl says this to everybody; as root it would look into another domain.
+		// launchctl prints this hint for every user; as root it would use another domain.
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "Try re-running the command as root") {
 			words = append(words, line)
 		}
@@ -79,16 +79,16 @@ func refused(err error, codes ...int) bool {
 	return false
 }
 
-// job is the service as launchd has it loaded.
+// job is the service as loaded in launchd.
 type job struct {
-	domain  string // "gui/501", "user/501", "system"; "": not loaded
-	state   string // launchd's word: running, not running, spawn scheduled, …
+	domain  string // "gui/501", "user/501" or "system"; "" if not loaded
+	state   string // launchd's state: running, not running, spawn scheduled, …
 	program string
-	path    string // the plist that it was loaded from
+	path    string // the plist it was loaded from
 	exit    string // "0", "1", "78: EX_CONFIG"; "" if it never ended
 	signal  string // "Killed: 9"
 	pid     int
-	runs    int // starts since it was loaded
+	runs    int // number of starts since it was loaded
 }
 
 func (j job) loaded() bool { return j.domain != "" }
@@ -96,7 +96,7 @@ func (j job) target() string {
 	return j.domain + "/" + Label
 }
 
-// ended says how its last run ended, in launchd's words; "" if no run has ended.
+// ended describes the end of the last run in launchd's words; "" if no run has ended.
 func (j job) ended() string {
 	switch {
 	case j.signal != "":
@@ -107,7 +107,7 @@ func (j job) ended() string {
 	return ""
 }
 
-// print asks launchd for the service in one domain. A domain that does not exist holds none.
+// print queries launchd for the service in one domain. A domain that does not exist contains no service.
 func (l *launchd) print(ctx context.Context, domain string) (job, error) {
 	out, err := l.ctl(ctx, "print", domain+"/"+Label)
 	if refused(err, codeNoService, codeNoDomain, codeNoSupport, codeNoProcess) {
@@ -121,8 +121,8 @@ func (l *launchd) print(ctx context.Context, domain string) (job, error) {
 	return j, nil
 }
 
-// decodePrint reads what launchctl print says of a service. Its own lines stand one brace deep; the same words stand
-// deeper for its endpoints.
+// decodePrint parses the output of launchctl print for a service. It reads only keys at brace depth one; the
+// service's endpoints use the same keys at a greater depth.
 func decodePrint(out string) job {
 	var j job
 	depth := 0
@@ -165,7 +165,7 @@ func (j *job) set(key, value string) {
 	}
 }
 
-// find looks for the service in every domain that it may be in.
+// find searches all domains that may contain the service.
 func (l *launchd) find(ctx context.Context) (job, error) {
 	for _, d := range l.domains() {
 		if j, err := l.print(ctx, d); err != nil || j.loaded() {
@@ -175,26 +175,26 @@ func (l *launchd) find(ctx context.Context) (job, error) {
 	return job{}, nil
 }
 
-// disabled reads launchd's record of what is not to be started, which outlives the plist.
+// disabled reads launchd's record of disabled services, which outlives the plist.
 func (l *launchd) disabled(ctx context.Context) (bool, error) {
 	domains := l.domains()
 	out, err := l.ctl(ctx, "print-disabled", domains[len(domains)-1])
 	if refused(err, codeNoDomain, codeNoSupport, codeNoService) {
-		return false, nil // nobody is logged in: there is nothing to ask
+		return false, nil // no user is logged in, so the domain does not exist
 	}
 	for line := range strings.Lines(out) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " => ")
 		if name == `"`+Label+`"` {
-			return value == "disabled" || value == "true", err // "true" up to macOS 12
+			return value == "disabled" || value == "true", err // "true" on macOS 12 and older
 		}
 	}
 	return false, err
 }
 
-// bootstrap loads the plist, which starts the service. For some seconds after a bootout launchd answers with an
-// input/output error (5 s and more were measured), so that one is tried again.
+// bootstrap loads the plist, which starts the service. For some seconds after a bootout (5 s and more were measured)
+// launchd fails with an input/output error, so bootstrap retries on that error.
 func (l *launchd) bootstrap(ctx context.Context, domain, plist string) error {
-	if _, err := l.ctl(ctx, "enable", domain+"/"+Label); err != nil { // or an old `disable` makes it fail
+	if _, err := l.ctl(ctx, "enable", domain+"/"+Label); err != nil { // an earlier `disable` would make bootstrap fail
 		return err
 	}
 	return l.until(ctx, l.settle, func() (bool, error) {
@@ -203,18 +203,18 @@ func (l *launchd) bootstrap(ctx context.Context, domain, plist string) error {
 			return true, err
 		}
 		if j, e := l.print(ctx, domain); e == nil && j.loaded() && j.path == plist && j.state != "" && !j.ending() {
-			return true, nil // somebody else was faster: a login, or a second install
+			return true, nil // loaded concurrently by a login or a second install
 		}
 		return false, err
 	})
 }
 
-// ending: launchd has told it to stop. The words differ between versions.
+// ending reports whether launchd has told the service to stop. The words differ between versions.
 func (j job) ending() bool {
 	return strings.Contains(j.state, "stop") || strings.Contains(j.state, "SIG") || strings.Contains(j.state, "exit")
 }
 
-// bootout unloads the service wherever it is, which ends its process, and waits until launchd has forgotten it.
+// bootout unloads the service from all domains, which ends its process, and waits until launchd has removed it.
 func (l *launchd) bootout(ctx context.Context) error {
 	for _, d := range l.domains() {
 		j, err := l.print(ctx, d)
@@ -242,7 +242,7 @@ func (l *launchd) bootout(ctx context.Context) error {
 	return nil
 }
 
-// running waits until the service runs and goes on running. runs is how often it had been started before.
+// running waits until the service runs and keeps running. runs is the number of starts before this one.
 func (l *launchd) running(ctx context.Context, domain string, runs int) error {
 	var since time.Time
 	pid := 0
@@ -264,7 +264,7 @@ func (l *launchd) running(ctx context.Context, domain string, runs int) error {
 	})
 }
 
-// until asks again and again, at most for so long. What the last answer complained of is the error.
+// until polls ask for at most the given time. On timeout it returns the last error of ask.
 func (l *launchd) until(ctx context.Context, most time.Duration, ask func() (done bool, err error)) error {
 	for end := time.Now().Add(most); ; {
 		done, err := ask()
@@ -282,11 +282,11 @@ func (l *launchd) until(ctx context.Context, most time.Duration, ask func() (don
 	}
 }
 
-// fill tells what launchd knows of a loaded service.
+// fill copies launchd's data about a loaded service into s.
 func (j job) fill(s *Status) {
 	s.PID, s.Restarts = j.pid, max(0, j.runs-1)
 	if j.program != "" {
-		s.Binary = j.program // what runs, whatever the file says by now
+		s.Binary = j.program // the running program, even if the file has changed since
 	}
 	s.Detail = j.state
 	if end := j.ended(); end != "" && j.state != "running" {
@@ -306,7 +306,7 @@ func (j job) fill(s *Status) {
 	}
 }
 
-// both keeps two complaints on one line.
+// both joins two errors in one line.
 func both(a, b error) error {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)

@@ -13,24 +13,25 @@ import (
 	"time"
 )
 
-// launchd keeps steward as a LaunchAgent of the user, or as a LaunchDaemon of the machine, by launchctl alone.
-// kardianos/service writes nothing here: its Install expands our text as a template (a path with {{ would break it),
-// writes in place and refuses to replace, and its Start and Stop are launchctl's legacy load and unload.
+// launchd installs steward as a LaunchAgent of the user or a LaunchDaemon of the machine, using only launchctl.
+// kardianos/service is not used here: its Install expands our text as a template (a path with {{ would break it),
+// does not write atomically and refuses to replace a file, and its Start and Stop use launchctl's legacy load and
+// unload.
 type launchd struct {
 	system  bool
-	uid     int    // who is asking
-	home    string // whose LaunchAgents
+	uid     int    // the caller's uid
+	home    string // the home that contains LaunchAgents
 	run     run
 	daemons string // the folder of the machine's plists
 
-	pace     time.Duration // between two looks
-	steady   time.Duration // a service that runs for so long has started
-	settle   time.Duration // for how long launchd may need to forget what it has ended
-	patience time.Duration // for an end or a start
+	pace     time.Duration // poll interval
+	steady   time.Duration // a service that has run this long counts as started
+	settle   time.Duration // how long launchd may need to remove a service that has ended
+	patience time.Duration // timeout for a stop or a start
 }
 
-// newLaunchd: run starts a program and gives what it prints (both streams); its error says the exit code
-// (*exec.ExitError, wrapped or not).
+// newLaunchd takes a function that runs a program and returns its output (both streams); the function's error must
+// contain the exit code (*exec.ExitError, wrapped or not).
 func newLaunchd(system bool, uid int, home string, run func(ctx context.Context, argv ...string) (string, error)) *launchd {
 	return &launchd{
 		system: system, uid: uid, home: home, run: run, daemons: "/Library/LaunchDaemons",
@@ -45,7 +46,8 @@ func (l *launchd) plist() string {
 	return filepath.Join(l.home, "Library", "LaunchAgents", Label+".plist")
 }
 
-// domains are where the service may be loaded, the best first. The last one keeps the record of what is disabled.
+// domains returns the domains in which the service may be loaded, the preferred one first. The last one holds the
+// record of disabled services.
 func (l *launchd) domains() []string {
 	if l.system {
 		return []string{"system"}
@@ -53,7 +55,7 @@ func (l *launchd) domains() []string {
 	return []string{fmt.Sprintf("gui/%d", l.uid), fmt.Sprintf("user/%d", l.uid)}
 }
 
-// permitted says what the caller lacks for a change.
+// permitted returns an error if the caller lacks a precondition for a change.
 func (l *launchd) permitted() error {
 	switch {
 	case l.system && l.uid != 0:
@@ -64,7 +66,7 @@ func (l *launchd) permitted() error {
 	return nil
 }
 
-// session is the domain to start in.
+// session returns the domain to start the service in.
 func (l *launchd) session(ctx context.Context) (string, error) {
 	for _, d := range l.domains() {
 		_, err := l.ctl(ctx, "print", d)
@@ -79,7 +81,7 @@ func (l *launchd) session(ctx context.Context) (string, error) {
 		"log in on the Mac or by ssh as that user, or run: sudo steward service install --system"}
 }
 
-// sessionType is what the plist says of the domain.
+// sessionType returns the session type that the plist names for the domain.
 func (l *launchd) sessionType(domain string) string {
 	switch domain {
 	case "system":
@@ -90,7 +92,7 @@ func (l *launchd) sessionType(domain string) string {
 	return onDesktop
 }
 
-// Render gives the plist for the session that there is now; without any, for the desktop.
+// Render returns the plist for the current session; without a session, for the desktop.
 func (l *launchd) Render(spec Spec) ([]File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -103,7 +105,7 @@ func (l *launchd) Render(spec Spec) ([]File, error) {
 
 func (l *launchd) render(spec Spec, domain string) ([]File, error) {
 	sum, err := sumOf(spec.Binary)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a unit may be shown before its program is there
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // rendering is allowed before the program exists
 		return nil, doing("read the program", err)
 	}
 	text, err := renderPlist(spec, l.sessionType(domain), sum)
@@ -121,15 +123,15 @@ func sumOf(name string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), err
 }
 
-// before is what stood there before a change.
+// before is the state before a change.
 type before struct {
 	job      job
 	text     string
-	there    bool // the plist
+	there    bool // the plist exists
 	disabled bool
 }
 
-// foreign: somebody else wrote a plist under our label.
+// foreign reports whether the plist under our label was not written by steward.
 func (b before) foreign() bool { return b.there && !strings.Contains(b.text, plistMark) }
 
 func (l *launchd) look(ctx context.Context) (b before, err error) {
@@ -145,7 +147,7 @@ func (l *launchd) look(ctx context.Context) (b before, err error) {
 	return b, err
 }
 
-// Install writes the plist and has launchd load it.
+// Install writes the plist and loads it into launchd.
 func (l *launchd) Install(ctx context.Context, spec Spec, handOver func()) (Outcome, error) {
 	out := Outcome{Unit: l.plist()}
 	if err := l.permitted(); err != nil {
@@ -174,7 +176,7 @@ func (l *launchd) Install(ctx context.Context, spec Spec, handOver func()) (Outc
 	}
 	text := files[0].Text
 	if was.text == text && was.job.domain == domain && was.job.program == spec.Binary && was.job.state == "running" {
-		if out.Changed = was.disabled; was.disabled { // it runs now, but would not at the next login
+		if out.Changed = was.disabled; was.disabled { // running now, but disabled for the next login
 			_, err = l.ctl(ctx, "enable", was.job.target())
 		}
 		return out, doing("install the service", err)
@@ -188,8 +190,8 @@ func (l *launchd) Install(ctx context.Context, spec Spec, handOver func()) (Outc
 	return out, nil
 }
 
-// replace puts the new plist in place of what was there, or leaves things as they were. The old service is unloaded
-// before its plist is replaced: a crash in between must not leave a new file that looks as if it were loaded.
+// replace installs the new plist, or restores the previous state. It unloads the old service before it replaces the
+// plist: a crash in between must not leave a new file that looks as if it were loaded.
 func (l *launchd) replace(ctx context.Context, was before, domain, text string, handOver func()) error {
 	if was.job.pid != 0 && handOver != nil {
 		handOver()
@@ -213,7 +215,7 @@ func (l *launchd) replace(ctx context.Context, was before, domain, text string, 
 	return fmt.Errorf("%w; what was there before is there again", err)
 }
 
-// restore has its own bound: it is needed most when the caller's time is up.
+// restore has its own timeout, because it is needed even when the caller's time is up.
 func (l *launchd) restore(ctx context.Context, was before) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*l.patience+l.settle)
 	defer cancel()
@@ -226,11 +228,11 @@ func (l *launchd) restore(ctx context.Context, was before) error {
 	if was.job.loaded() {
 		from := l.plist()
 		if filepath.IsAbs(was.job.path) {
-			from = was.job.path // it may have been loaded from elsewhere
+			from = was.job.path // it may have been loaded from another path
 		}
 		err = both(err, l.bootstrap(ctx, was.job.domain, from))
 	}
-	if was.disabled { // after the bootstrap, which needs it enabled
+	if was.disabled { // after bootstrap, which needs the service enabled
 		_, e := l.ctl(ctx, "disable", l.domains()[0]+"/"+Label)
 		err = both(err, e)
 	}
@@ -239,12 +241,12 @@ func (l *launchd) restore(ctx context.Context, was before) error {
 
 func (l *launchd) write(text string) error {
 	if old, err := os.ReadFile(l.plist()); err == nil && string(old) == text {
-		return nil // a folder that refuses the new file must not refuse the roll-back
+		return nil // nothing to write: a read-only folder must not make the rollback fail
 	}
 	return doing("write the plist", write(File{Path: l.plist(), Text: text}))
 }
 
-// Uninstall leaves launchd's record of what is disabled alone: it is the operator's.
+// Uninstall does not change launchd's record of disabled services, because it belongs to the operator.
 func (l *launchd) Uninstall(ctx context.Context) (Outcome, error) {
 	out := Outcome{Unit: l.plist()}
 	if err := l.permitted(); err != nil {
@@ -273,7 +275,7 @@ func (l *launchd) Uninstall(ctx context.Context) (Outcome, error) {
 	return out, nil
 }
 
-// known is what an installed service looks like now; ErrNotInstalled without one.
+// known returns the current state of an installed service; ErrNotInstalled if there is none.
 func (l *launchd) known(ctx context.Context) (job, error) {
 	if err := l.permitted(); err != nil {
 		return job{}, err
@@ -288,7 +290,7 @@ func (l *launchd) known(ctx context.Context) (job, error) {
 	return j, nil
 }
 
-// Start loads the service, or has launchd start it if it is loaded and has ended.
+// Start loads the service, or starts it if it is loaded and has ended.
 func (l *launchd) Start(ctx context.Context) error {
 	j, err := l.known(ctx)
 	if err != nil {
@@ -317,7 +319,7 @@ func (l *launchd) start(ctx context.Context, j job) error {
 	return l.running(ctx, domain, 0)
 }
 
-// Stop unloads the service until the next login or boot: killed, KeepAlive might bring it back.
+// Stop unloads the service until the next login or boot: if it only killed the process, KeepAlive might restart it.
 func (l *launchd) Stop(ctx context.Context) error {
 	if _, err := l.known(ctx); err != nil {
 		return doing("stop the service", err)
@@ -325,8 +327,8 @@ func (l *launchd) Stop(ctx context.Context) error {
 	return doing("stop the service", l.bootout(ctx))
 }
 
-// Restart asks the process to end before it has launchd start the next one: kickstart -k alone kills it outright,
-// and what it holds would stay held. Who does not listen is killed by it in the end.
+// Restart ends the process with SIGTERM before launchd starts the next one: kickstart -k alone kills it immediately,
+// and its holds would remain. If the process ignores SIGTERM, kickstart -k kills it in the end.
 func (l *launchd) Restart(ctx context.Context) error {
 	j, err := l.known(ctx)
 	if err != nil {
@@ -341,7 +343,7 @@ func (l *launchd) Restart(ctx context.Context) error {
 	return doing("restart the service", err)
 }
 
-// terminate gives the job as it is after the end of its process.
+// terminate ends the process and returns the job as it is afterwards.
 func (l *launchd) terminate(ctx context.Context, old job) (now job, err error) {
 	if _, err := l.ctl(ctx, "kill", "SIGTERM", old.target()); err != nil && !refused(err, codeNoProcess) {
 		return old, err
@@ -362,12 +364,12 @@ func (l *launchd) terminate(ctx context.Context, old job) (now job, err error) {
 	return l.print(ctx, old.domain)
 }
 
-// seeLog ends a complaint about the process itself.
+// seeLog returns the suffix of an error about the process itself.
 func (l *launchd) seeLog() string {
 	return "; see its log, or: launchctl print " + l.domains()[0] + "/" + Label
 }
 
-// Status says what launchd knows.
+// Status returns launchd's view of the service.
 func (l *launchd) Status(ctx context.Context) (Status, error) {
 	s := Status{Manager: "launchd (user)", State: "inactive"}
 	if l.system {

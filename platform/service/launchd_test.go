@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// mac is a Mac as far as launchd shows it: a home, and a launchctl that keeps its state in a folder.
+// mac simulates a Mac: a home, and a launchctl stub that keeps its state in a folder.
 type mac struct {
 	*testing.T
 	*launchd
@@ -23,7 +23,7 @@ type mac struct {
 
 const lives, fails = "#!/bin/sh\nexit 0\n", "#!/bin/sh\nexit 3\n"
 
-// newMac: sessions are the domains that exist; those of the user are 501's.
+// newMac returns a mac; sessions are the existing domains, the user's uid is 501.
 func newMac(t *testing.T, system bool, sessions ...string) *mac {
 	script, err := filepath.Abs("testdata/launchctl.sh")
 	if err != nil {
@@ -69,7 +69,7 @@ func (m *mac) put(name, text string) { m.Helper(); m.write(filepath.Join(m.stub,
 
 func (m *mac) drop(name string) { _ = os.Remove(filepath.Join(m.stub, name)) }
 
-// changes are the calls since the last time that asked for more than an answer; print and print-disabled do not.
+// changes returns the launchctl calls since the last call that change something; it skips print and print-disabled.
 func (m *mac) changes() (all []string) {
 	m.Helper()
 	text, _ := os.ReadFile(filepath.Join(m.stub, "calls"))
@@ -166,7 +166,7 @@ func TestLaunchdInstallsWithoutAScreen(t *testing.T) {
 	}
 	m.wantChanges("enable user/501/L", "bootstrap user/501 PLIST")
 
-	// Later from the desktop: it moves there, and never runs in both.
+	// Installed later from the desktop: the service moves there and never runs in both domains.
 	m.put("sessions", "gui/501\nuser/501\n")
 	if out := m.installed(); !out.Changed || out.Notes != nil || !strings.Contains(m.file(), "<string>Aqua</string>") {
 		t.Errorf("install from the desktop: %+v", out)
@@ -251,7 +251,7 @@ func TestLaunchdUpgrades(t *testing.T) {
 			m := newMac(t, false, "gui/501", "user/501")
 			m.installed()
 			old := m.status().PID
-			// bootout is asynchronous, and launchd forgets slowly.
+			// bootout is asynchronous, and launchd removes the service slowly.
 			m.put("lag", "3\n")
 			m.put("slow", "")
 			m.put("eio", "2\n")
@@ -301,11 +301,11 @@ func TestLaunchdStarts(t *testing.T) {
 	if err := m.Start(t.Context()); err != nil {
 		t.Error(err)
 	}
-	m.wantChanges() // it runs
+	m.wantChanges() // already running
 	if err := m.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
-	m.put("disabled", "") // somebody said so; but a start is meant
+	m.put("disabled", "") // disabled earlier; an explicit start overrides that
 	m.changes()
 	if err := m.Start(t.Context()); err != nil {
 		t.Error(err)
@@ -371,7 +371,7 @@ func TestLaunchdUninstalls(t *testing.T) {
 	if s := m.status(); s.Installed || s.PID != 0 {
 		t.Errorf("status: %+v", s)
 	}
-	// Loaded, but the plist is gone.
+	// Loaded, but without a plist.
 	m.drop("lag")
 	m.installed()
 	_ = os.Remove(m.plist())
@@ -384,7 +384,7 @@ func TestLaunchdUninstalls(t *testing.T) {
 }
 
 func TestLaunchdRollsBack(t *testing.T) {
-	// Nothing stood there: nothing stands there.
+	// Not installed before: not installed after the rollback.
 	m := newMac(t, false, "gui/501", "user/501")
 	m.write(m.spec.Binary, fails)
 	_, err := m.install()
@@ -394,7 +394,7 @@ func TestLaunchdRollsBack(t *testing.T) {
 		t.Errorf("status: %+v", s)
 	}
 
-	// An older one ran: it runs again, from the old file.
+	// An older version ran: it runs again from the old file.
 	m.write(m.spec.Binary, lives)
 	m.installed()
 	text, good := m.file(), m.spec.Binary
@@ -407,7 +407,7 @@ func TestLaunchdRollsBack(t *testing.T) {
 		t.Errorf("status: %+v", s)
 	}
 
-	// It was stopped and disabled: it is so again.
+	// Stopped and disabled before: the same after the rollback.
 	_ = m.Stop(t.Context())
 	m.put("disabled", "")
 	m.changes()
@@ -419,7 +419,8 @@ func TestLaunchdRollsBack(t *testing.T) {
 	}
 }
 
-// A folder that cannot be written is noticed when the old one is down already: it comes back.
+// TestLaunchdRollsBackWhereItMayNotWrite: an unwritable folder is detected only after the old service has been
+// unloaded; the rollback loads it again.
 func TestLaunchdRollsBackWhereItMayNotWrite(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("skipped: root may write everywhere")
@@ -440,7 +441,7 @@ func TestLaunchdRollsBackWhereItMayNotWrite(t *testing.T) {
 	}
 }
 
-// A process that does not last has not started.
+// TestLaunchdWaitsUntilItLasts: a process that ends soon after its start does not count as started.
 func TestLaunchdWaitsUntilItLasts(t *testing.T) {
 	m := newMac(t, false, "gui/501", "user/501")
 	m.put("brief", "1\n")
@@ -451,7 +452,7 @@ func TestLaunchdWaitsUntilItLasts(t *testing.T) {
 	}
 }
 
-// Somebody has put the new file there, but launchd runs what it loaded before.
+// TestLaunchdReplacesAnOlderLoad: the new file is already in place, but launchd still runs the job it loaded before.
 func TestLaunchdReplacesAnOlderLoad(t *testing.T) {
 	m := newMac(t, false, "gui/501", "user/501")
 	m.installed()
@@ -482,7 +483,7 @@ func TestLaunchdKeepsItsWords(t *testing.T) {
 	if m.file() != text {
 		t.Error("the old plist is not there again")
 	}
-	// The next call heals it.
+	// The next install repairs it.
 	m.drop("eio")
 	if m.installed(); m.status().State != "active" {
 		t.Errorf("status: %+v", m.status())
@@ -501,7 +502,7 @@ func TestLaunchdIsBounded(t *testing.T) {
 	if err := m.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "killed") {
 		t.Errorf("want the caller's bound, got %v", err)
 	}
-	// The caller's end does not keep the old one from coming back.
+	// Cancelling the caller's context does not prevent the rollback.
 	m = newMac(t, false, "gui/501", "user/501")
 	m.installed()
 	text := m.file()

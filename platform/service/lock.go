@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lockFolder has one installation at a time work on the units in a folder. The folder itself is locked, so that no
-// file is left behind.
+// lockFolder lets only one installation at a time change the units in a folder. It locks the folder itself, so that
+// no lock file is left behind.
 func lockFolder(ctx context.Context, dir string) (release func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

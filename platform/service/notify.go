@@ -12,16 +12,17 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Line is the line to the service manager under which steward runs. Without one every call does nothing.
+// Line is the connection to the service manager that runs steward. Without a manager every call does nothing.
 type Line struct {
 	socket string
-	every  time.Duration // how often the watchdog wants a sign; 0: never
+	every  time.Duration // interval of watchdog notifications; 0: never
 
 	mu   sync.Mutex
 	last time.Time
 }
 
-// Connect takes the manager's line out of the environment, so that no child can speak in steward's name.
+// Connect reads the manager's socket from the environment and removes it there, so that no child can notify in
+// steward's name.
 func Connect() *Line {
 	l := &Line{socket: os.Getenv("NOTIFY_SOCKET")}
 	if limit, err := daemon.SdWatchdogEnabled(true); err == nil && l.socket != "" {
@@ -31,21 +32,21 @@ func Connect() *Line {
 	return l
 }
 
-// Ready says that steward looks after its projects.
+// Ready tells the manager that steward now supervises its projects.
 func (l *Line) Ready(text string) { l.say(daemon.SdNotifyReady, "STATUS="+oneLine(text)) }
 
-// Reloading says that the configuration is read again; Ready ends it.
+// Reloading tells the manager that the configuration is being read again; Ready ends this state.
 func (l *Line) Reloading() { l.say(daemon.SdNotifyReloading) }
 
-// Stopping says that steward releases what it holds.
+// Stopping tells the manager that steward is releasing its holds and stopping.
 func (l *Line) Stopping() { l.say(daemon.SdNotifyStopping) }
 
-// Waiting says why steward does not begin yet, and asks for that much more time to start.
+// Waiting tells the manager why steward has not started yet, and extends the start timeout by wait and two minutes.
 func (l *Line) Waiting(text string, wait time.Duration) {
 	l.say("STATUS="+oneLine(text), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (wait+2*time.Minute).Microseconds()))
 }
 
-// Pulse is the sign of life for the watchdog. It comes from the main loop, as often as that likes.
+// Pulse notifies the watchdog. The main loop calls it at any rate; Pulse limits the rate itself.
 func (l *Line) Pulse(now time.Time) {
 	l.mu.Lock()
 	due := l.every > 0 && now.Sub(l.last).Abs() >= l.every
@@ -58,7 +59,7 @@ func (l *Line) Pulse(now time.Time) {
 	}
 }
 
-// say sends a datagram, unless nobody listens. A manager that does not take it is not worth an error.
+// say sends a datagram if there is a socket. It ignores errors: a failed notification is not worth reporting.
 func (l *Line) say(lines ...string) {
 	if l.socket == "" {
 		return
@@ -74,18 +75,18 @@ func (l *Line) say(lines ...string) {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// Order is what the service manager wants when steward is asked to end.
+// Order is the job that the service manager has queued when steward is asked to end.
 type Order string
 
 // The orders.
 const (
 	OrderStop    Order = "stop"
-	OrderRestart Order = "restart" // another steward follows at once
-	OrderNone    Order = "none"    // the signal came from somebody else
-	OrderUnknown Order = "unknown" // the manager does not answer
+	OrderRestart Order = "restart" // another steward starts immediately
+	OrderNone    Order = "none"    // the signal did not come from the manager
+	OrderUnknown Order = "unknown" // the manager did not answer
 )
 
-// Ordered asks systemd what it has ordered.
+// Ordered queries systemd for the queued job.
 func Ordered(ctx context.Context, system bool) Order {
 	ctx, cancel := context.WithTimeout(ctx, 700*time.Millisecond)
 	defer cancel()
@@ -97,7 +98,7 @@ func Ordered(ctx context.Context, system bool) Order {
 	return orderIn(out)
 }
 
-// orderIn reads `systemctl list-jobs`: number, unit, type, state.
+// orderIn parses `systemctl list-jobs`: number, unit, type, state.
 func orderIn(jobs string) Order {
 	for _, line := range strings.Split(jobs, "\n") {
 		f := strings.Fields(line)

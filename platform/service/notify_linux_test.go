@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestLine speaks with a manager's socket as systemd opens it.
+// TestLine uses a manager's socket as systemd opens it.
 func TestLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "n")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -45,7 +45,7 @@ func TestLine(t *testing.T) {
 	l.Pulse(now.Add(59 * time.Second)) // too early
 	l.Pulse(now.Add(61 * time.Second))
 	hears("WATCHDOG=1")
-	l.Pulse(now.Add(-time.Hour)) // the clock was set back: rather once too often
+	l.Pulse(now.Add(-time.Hour)) // the clock was set back: an extra notification does no harm
 	hears("WATCHDOG=1")
 	l.Reloading()
 	hears("RELOADING=1")
@@ -53,7 +53,7 @@ func TestLine(t *testing.T) {
 	hears("STOPPING=1")
 }
 
-// TestLineWithoutManager: a manager that is gone is no reason to stop, and a manager that comes back is told again.
+// TestLineWithoutManager: a missing manager is not an error, and notifications resume when the manager comes back.
 func TestLineWithoutManager(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "n")
 	t.Setenv("NOTIFY_SOCKET", path)
@@ -72,7 +72,7 @@ func TestLineWithoutManager(t *testing.T) {
 	}
 }
 
-// TestLineOfAnotherProcess: a watchdog that waits for somebody else is none of ours.
+// TestLineOfAnotherProcess: a watchdog for another process is ignored.
 func TestLineOfAnotherProcess(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "/nowhere")
 	t.Setenv("WATCHDOG_USEC", "180000000")

@@ -8,7 +8,8 @@ import (
 	kardianos "github.com/kardianos/service"
 )
 
-// other is what kardianos/service carries beside systemd and launchd: OpenRC, Upstart, System V and others. It is not tested on these.
+// other uses the managers that kardianos/service supports beside systemd and launchd: OpenRC, Upstart, System V and
+// others. It is untested on these.
 type other struct{ user string }
 
 func (o *other) outer(spec Spec) (kardianos.Service, error) {
@@ -17,7 +18,7 @@ func (o *other) outer(spec Spec) (kardianos.Service, error) {
 		Arguments:   append([]string{"run", "--service"}, spec.Args...), WorkingDirectory: spec.Home})
 }
 
-// Install replaces what is there.
+// Install installs and starts the service; it replaces an existing one.
 func (o *other) Install(ctx context.Context, spec Spec, handOver func()) (Outcome, error) {
 	s, err := o.outer(spec)
 	if err != nil {
@@ -43,7 +44,7 @@ func (o *other) Install(ctx context.Context, spec Spec, handOver func()) (Outcom
 	return Outcome{Changed: true, Unit: Name, Notes: []string{kardianos.Platform() + " has not been tested by us"}}, nil
 }
 
-// Uninstall stops and removes it.
+// Uninstall stops and removes the service.
 func (o *other) Uninstall(ctx context.Context) (Outcome, error) {
 	st, err := o.Status(ctx)
 	if err != nil || !st.Installed {
@@ -59,7 +60,7 @@ func (o *other) Uninstall(ctx context.Context) (Outcome, error) {
 	return Outcome{Changed: true, Unit: Name}, errors.Join(err, s.Uninstall())
 }
 
-// Start, Stop and Restart hand the wish on.
+// Start, Stop and Restart pass the command to the manager.
 func (o *other) Start(context.Context) error   { return o.order("start") }
 func (o *other) Stop(context.Context) error    { return o.order("stop") }
 func (o *other) Restart(context.Context) error { return o.order("restart") }
@@ -72,7 +73,7 @@ func (o *other) order(verb string) error {
 	return doing(verb+" the service", kardianos.Control(s, verb))
 }
 
-// Status knows only whether it is installed and runs.
+// Status reports only whether the service is installed and whether it runs.
 func (o *other) Status(context.Context) (Status, error) {
 	st := Status{Manager: kardianos.Platform(), State: "unknown"}
 	s, err := o.outer(Spec{User: o.user})
@@ -97,7 +98,7 @@ func (o *other) Status(context.Context) (Status, error) {
 	return st, nil
 }
 
-// Render has nothing to show: the library writes what these managers need.
+// Render always fails: the library writes the definitions of these managers itself.
 func (o *other) Render(Spec) ([]File, error) {
 	return nil, fmt.Errorf("%s has no file that could be shown", kardianos.Platform())
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownerName is the name of a folder's owner; "" if there is none, or it is root.
+// ownerName returns the name of a folder's owner; "" if the folder or its owner is unknown, or the owner is root.
 func ownerName(dir string) string {
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -12,27 +12,28 @@ import (
 	"unicode/utf8"
 )
 
-// The kinds of session that an agent can be limited to: exactly one, because with both launchd would run a copy in
-// the background from the first ssh login on, and a second one on the desktop; and user/UID refuses the pair.
+// Session types that an agent can be limited to. The plist names exactly one: with both, launchd would run a
+// background copy from the first ssh login on and a second copy on the desktop, and user/UID rejects the pair.
 const (
-	onDesktop    = "Aqua"       // gui/UID: popups and voice reach the human
-	inBackground = "Background" // user/UID: a Mac that nobody sits at
+	onDesktop    = "Aqua"       // gui/UID: popups and voice reach the user
+	inBackground = "Background" // user/UID: a Mac without a graphical login
 )
 
 const (
-	// Above what a graceful end takes (5 s), and set because the default differs between versions (5 s or 20 s).
+	// Longer than a graceful stop takes (5 s). It is set because the default differs between versions (5 s or 20 s).
 	exitSeconds = 20
-	// launchd's own least: a service that ends sooner than this after its start waits for the rest of it.
+	// launchd's minimum: a service that ends earlier than this after its start is restarted only when the interval is
+	// over.
 	throttleSeconds = 10
-	openFiles       = 10240 // what every macOS grants; launchd's default of 256 is too few for watched folders
-	mostOpenFiles   = 65536 // for the agents that steward starts
+	openFiles       = 10240 // every macOS grants this; launchd's default of 256 is too low for watched folders
+	mostOpenFiles   = 65536 // for agents that steward starts
 	privateUmask    = 0o077
 )
 
-// plistMark tells our plists from others'.
+// plistMark distinguishes steward's plists from others.
 const plistMark = "Written by `steward service install`"
 
-// plistDict is a dictionary in the order in which it is written. Values: string, int, bool, []string, plistDict.
+// plistDict is a dictionary that keeps its order. Values: string, int, bool, []string, plistDict.
 type plistDict []plistEntry
 
 type plistEntry struct {
@@ -40,17 +41,17 @@ type plistEntry struct {
 	value any
 }
 
-// launchdKeys says what launchd is to do (launchd.plist(5)). session is "" for a daemon, which belongs to none.
+// launchdKeys returns the job definition (launchd.plist(5)). session is "" for a daemon, which has no session.
 func launchdKeys(spec Spec, session string) plistDict {
-	log := path.Join(filepath.ToSlash(spec.LogDir), Name+".log") // one file: launchd appends, so the order is kept
+	log := path.Join(filepath.ToSlash(spec.LogDir), Name+".log") // one file for both streams: launchd appends, so the order is kept
 	d := plistDict{
 		{"Label", Label},
 		{"ProgramArguments", append([]string{spec.Binary, "run", "--service"}, spec.Args...)},
 		{"RunAtLoad", true},
-		{"KeepAlive", plistDict{{"SuccessfulExit", false}}}, // steward ends with 0 when it must not come back
+		{"KeepAlive", plistDict{{"SuccessfulExit", false}}}, // steward exits with 0 when it must not be restarted
 		{"ThrottleInterval", throttleSeconds},
 		{"ExitTimeOut", exitSeconds},
-		{"AbandonProcessGroup", true}, // the end of steward must not be the end of the agents that it started
+		{"AbandonProcessGroup", true}, // agents that steward started must survive its end
 		{"ProcessType", "Background"},
 		{"SoftResourceLimits", plistDict{{"NumberOfFiles", openFiles}}},
 		{"HardResourceLimits", plistDict{{"NumberOfFiles", mostOpenFiles}}},
@@ -66,11 +67,12 @@ func launchdKeys(spec Spec, session string) plistDict {
 	return append(d, plistEntry{"LimitLoadToSessionType", session})
 }
 
-// launchdEnvironment: launchd's own PATH lacks what people install; and a daemon gets neither HOME nor USER.
+// launchdEnvironment returns the environment variables. launchd's PATH lacks the folders of user-installed programs,
+// and a daemon gets neither HOME nor USER.
 func launchdEnvironment(spec Spec, session string) plistDict {
 	search := "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 	if !strings.Contains(spec.Home, ":") {
-		search = path.Join(filepath.ToSlash(spec.Home), ".local/bin") + ":" + search // where agents install themselves
+		search = path.Join(filepath.ToSlash(spec.Home), ".local/bin") + ":" + search // the usual install location of agents
 	}
 	env := plistDict{{"PATH", search}}
 	if session == "" {
@@ -79,8 +81,8 @@ func launchdEnvironment(spec Spec, session string) plistDict {
 	return env
 }
 
-// renderPlist writes the property list. sum stands in a comment: with it, an upgrade of the program under the same
-// path is a change of the file, which is how Install sees that an older program runs.
+// renderPlist renders the property list. It writes sum into a comment: an upgrade of the program under the same path
+// then changes the file, and Install detects that an older program is running.
 func renderPlist(spec Spec, session, sum string) (string, error) {
 	for what, p := range map[string]string{"program": spec.Binary, "home": spec.Home, "log folder": spec.LogDir} {
 		if !filepath.IsAbs(p) {
@@ -106,7 +108,7 @@ func renderPlist(spec Spec, session, sum string) (string, error) {
 // plistText is a property list being written.
 type plistText struct {
 	b   strings.Builder
-	bad string // a text that XML cannot hold
+	bad string // a text that XML cannot represent
 }
 
 func (w *plistText) dict(indent string, d plistDict) {
@@ -138,12 +140,12 @@ func (w *plistText) value(indent string, value any) {
 }
 
 func (w *plistText) leaf(indent, tag, text string) {
-	// The escaper puts U+FFFD where XML has no way to say a character: that would be another path.
+	// EscapeText replaces a character that XML cannot represent with U+FFFD, which would yield a different path.
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, unspeakable) {
 		w.bad = text
 	}
 	w.b.WriteString(indent + "<" + tag + ">")
-	_ = xml.EscapeText(&w.b, []byte(text)) // a strings.Builder takes everything
+	_ = xml.EscapeText(&w.b, []byte(text)) // a strings.Builder never fails
 	w.b.WriteString("</" + tag + ">\n")
 }
 
@@ -151,14 +153,14 @@ func unspeakable(r rune) bool {
 	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
 }
 
-// plistProgram reads which program a property list starts; "" if it does not say, or is none of ours.
+// plistProgram returns the program that a property list starts; "" if the text does not name one or is not XML.
 func plistProgram(text string) string {
 	d := xml.NewDecoder(strings.NewReader(text))
 	key, element := "", ""
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return "" // io.EOF, or no XML
+			return "" // io.EOF or not XML
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
@@ -172,7 +174,7 @@ func plistProgram(text string) string {
 	}
 }
 
-// innerText reads up to the end of the element that has just begun.
+// innerText returns the text up to the end of the current element.
 func innerText(d *xml.Decoder) string {
 	var b strings.Builder
 	for {

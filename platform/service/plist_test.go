@@ -10,7 +10,7 @@ import (
 	"howett.net/plist"
 )
 
-// documented are the keys of launchd.plist(5) that are used here, with the type that the page gives them.
+// documented lists the keys of launchd.plist(5) that are used here, with their types as in the manual page.
 var documented = map[string]reflect.Kind{
 	"Label": reflect.String, "ProgramArguments": reflect.Slice, "RunAtLoad": reflect.Bool, "KeepAlive": reflect.Map,
 	"ThrottleInterval": reflect.Uint64, "ExitTimeOut": reflect.Uint64, "AbandonProcessGroup": reflect.Bool,
@@ -18,12 +18,12 @@ var documented = map[string]reflect.Kind{
 	"Umask": reflect.Uint64, "WorkingDirectory": reflect.String, "StandardOutPath": reflect.String,
 	"StandardErrorPath": reflect.String, "EnvironmentVariables": reflect.Map, "LimitLoadToSessionType": reflect.String,
 	"UserName": reflect.String,
-	// In the dictionaries. EnvironmentVariables' keys are free.
+	// Keys inside dictionaries. The keys of EnvironmentVariables are arbitrary.
 	"KeepAlive.SuccessfulExit": reflect.Bool, "SoftResourceLimits.NumberOfFiles": reflect.Uint64,
 	"HardResourceLimits.NumberOfFiles": reflect.Uint64,
 }
 
-// undocumented lists the keys of a parsed plist that the page does not have, or not so.
+// undocumented returns the keys of a parsed plist that the manual page lacks, or has with another type.
 func undocumented(d map[string]any, prefix string) (bad []string) {
 	for key, value := range d {
 		name, kind := prefix+key, reflect.ValueOf(value).Kind()

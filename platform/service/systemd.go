@@ -14,7 +14,7 @@ import (
 	kardianos "github.com/kardianos/service"
 )
 
-// systemd installs units, for one user or for the machine.
+// systemd installs units for one user or machine-wide.
 type systemd struct {
 	system bool
 	user   string
@@ -30,7 +30,7 @@ const (
 	lingerDir    = "/var/lib/systemd/linger"
 )
 
-// packagedUnits are where distributions and packages put the units of users.
+// packagedUnits returns the folders in which distributions and packages install user units.
 func packagedUnits() []string { return []string{"/usr/lib/systemd/user", "/lib/systemd/user"} }
 
 func (m *systemd) name() string {
@@ -47,10 +47,10 @@ func (m *systemd) dir() string {
 	return filepath.Join(m.home, ".config", "systemd", "user")
 }
 
-// Render gives the units as Install would write them.
+// Render returns the units that Install would write.
 func (m *systemd) Render(spec Spec) ([]File, error) { return units(spec, m.dir(), m.version()) }
 
-// version is systemd's, 0 if it does not tell.
+// version returns systemd's version, or 0 if it is not known.
 func (m *systemd) version() int {
 	out, err := m.run(context.Background(), "systemctl", "--version")
 	if err != nil {
@@ -63,7 +63,7 @@ func (m *systemd) version() int {
 	return n
 }
 
-// ctl calls systemctl for this service's manager.
+// ctl runs systemctl for this service's manager.
 func (m *systemd) ctl(ctx context.Context, args ...string) (string, error) {
 	argv := []string{"systemctl"}
 	if !m.system {
@@ -72,7 +72,7 @@ func (m *systemd) ctl(ctx context.Context, args ...string) (string, error) {
 	return m.run(ctx, append(append(argv, "--no-pager"), args...)...)
 }
 
-// lacks says what is missing before anything can be changed, in one line.
+// lacks returns an error if a precondition for a change is missing.
 func (m *systemd) lacks(ctx context.Context) error {
 	if m.system {
 		if os.Geteuid() != 0 {
@@ -93,19 +93,19 @@ func (m *systemd) lacks(ctx context.Context) error {
 	return nil
 }
 
-// outer is kardianos/service with a literal unit: it writes, enables, disables and removes it.
+// outer returns kardianos/service with a literal unit, to write, enable, disable and remove it.
 func (m *systemd) outer(spec Spec, unit string) (kardianos.Service, error) {
 	return kardianos.New(nil, &kardianos.Config{Name: Name, Executable: spec.Binary, Option: kardianos.KeyValue{
 		"UserService": !m.system, "SystemdScript": unit}})
 }
 
-// Start starts it, also after it had been given up.
+// Start starts the service, even after systemd's start limit has stopped it.
 func (m *systemd) Start(ctx context.Context) error { return m.order(ctx, "start") }
 
-// Stop stops it. What steward holds is released.
+// Stop stops the service, which then releases its holds.
 func (m *systemd) Stop(ctx context.Context) error { return m.order(ctx, "stop") }
 
-// Restart restarts it.
+// Restart restarts the service.
 func (m *systemd) Restart(ctx context.Context) error { return m.order(ctx, "restart") }
 
 func (m *systemd) order(ctx context.Context, verb string) error {
@@ -123,7 +123,7 @@ func (m *systemd) order(ctx context.Context, verb string) error {
 		return err
 	}
 	if verb != "stop" {
-		_, _ = m.ctl(ctx, "reset-failed", unitName) // the operator's wish does not count against the start limit
+		_, _ = m.ctl(ctx, "reset-failed", unitName) // an operator's command does not count against the start limit
 	}
 	begun := time.Now()
 	if _, err := m.ctl(ctx, verb, unitName); err != nil {
@@ -132,7 +132,7 @@ func (m *systemd) order(ctx context.Context, verb string) error {
 	return nil
 }
 
-// foreign refuses a unit that has our name and starts something else.
+// foreign returns an error for a unit with steward's name that starts a different program.
 func foreign(unit string) error {
 	text, err := os.ReadFile(unit)
 	if err != nil || strings.Contains(string(text), " run --service") {
@@ -141,7 +141,7 @@ func foreign(unit string) error {
 	return &Lack{unit + " is not steward's", "move it away, then: steward service install"}
 }
 
-// withWords puts what the program itself said last, since then, before what systemctl says.
+// withWords prepends the last message that the program has printed since then to systemctl's error.
 func (m *systemd) withWords(ctx context.Context, since time.Time, err error) error {
 	argv := []string{"journalctl", "--no-pager", "-q", "-o", "cat", "-n", "50", "--since", "@" + strconv.FormatInt(since.Unix(), 10)}
 	if m.system {
@@ -165,7 +165,7 @@ func (m *systemd) withWords(ctx context.Context, since time.Time, err error) err
 	return fmt.Errorf("%s (%w)", said, err)
 }
 
-// Status asks systemd. Without a manager that answers, the files still tell what is installed.
+// Status queries systemd. If the manager does not answer, the files still show what is installed.
 func (m *systemd) Status(ctx context.Context) (Status, error) {
 	st := Status{Manager: m.name(), State: "unknown"}
 	if lingers, known := Lingers(Account{User: m.user}); known && !m.system {
@@ -185,7 +185,7 @@ func (m *systemd) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// read takes in what `systemctl show` printed.
+// read parses the output of `systemctl show`.
 func (st *Status) read(out string) {
 	facts := map[string]string{}
 	for _, line := range strings.Split(out, "\n") {
@@ -215,7 +215,7 @@ func (st *Status) read(out string) {
 	}
 }
 
-// Uninstall stops the service, and removes its units and links.
+// Uninstall stops the service and removes its units and links.
 func (m *systemd) Uninstall(ctx context.Context) (Outcome, error) {
 	var o Outcome
 	if err := m.lacks(ctx); err != nil {
@@ -255,7 +255,7 @@ func (m *systemd) Uninstall(ctx context.Context) (Outcome, error) {
 		doing("remove the units", removeErr), doing("have systemd read its units again", reloadErr))
 }
 
-// Lingers reports whether the account's services outlive its sessions; known is false where that is no question.
+// Lingers reports whether the account's services outlive its sessions; known is false where this does not apply.
 func Lingers(who Account) (lingers, known bool) {
 	if !exists("/run/systemd/system") {
 		return false, false
@@ -263,7 +263,7 @@ func Lingers(who Account) (lingers, known bool) {
 	return exists(filepath.Join(lingerDir, who.User)), true
 }
 
-// MachineUser is the account that the machine's unit runs as, or ran as; "" if there is none.
+// MachineUser returns the account that the machine-wide unit runs as, or last ran as; "" if there is none.
 func MachineUser() string {
 	text, _ := os.ReadFile(filepath.Join(machineUnits, unitName))
 	if _, rest, ok := strings.Cut(string(text), "\nUser="); ok {

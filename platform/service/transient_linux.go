@@ -15,17 +15,17 @@ import (
 	godbus "github.com/godbus/dbus/v5"
 )
 
-// Units starts transient services with systemd, over its bus. Its methods may be called from several goroutines.
+// Units starts transient services with systemd over D-Bus. Its methods are safe for concurrent use.
 type Units struct {
 	mu   sync.Mutex
 	conn *dbus.Conn
 }
 
-// callUnits bounds one question to the manager; starting and stopping may take longer.
+// callUnits limits one call to the manager; starting and stopping may take longer.
 const callUnits = 10 * time.Second
 
-// OpenUnits connects to the manager that this account may order: root to the machine's, others to their own. An error says
-// that there is none, or that it does not answer.
+// OpenUnits connects to the manager that this account may control: root to the machine's, other users to their own.
+// It fails if there is no manager or if the manager does not answer.
 func OpenUnits(ctx context.Context) (*Units, error) {
 	u := &Units{}
 	conn, err := u.dial(ctx)
@@ -39,7 +39,7 @@ func OpenUnits(ctx context.Context) (*Units, error) {
 	return u, nil
 }
 
-// dial gives the connection, made anew if the manager was started anew.
+// dial returns the connection, and reconnects if the manager was restarted.
 func (u *Units) dial(ctx context.Context) (*dbus.Conn, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -54,14 +54,14 @@ func (u *Units) dial(ctx context.Context) (*dbus.Conn, error) {
 	if os.Getuid() == 0 {
 		open = dbus.NewSystemConnectionContext
 	}
-	conn, err := open(context.WithoutCancel(ctx)) // its end is ours to say, not the first caller's
+	conn, err := open(context.WithoutCancel(ctx)) // the connection outlives the first caller
 	if err == nil {
 		u.conn = conn
 	}
 	return conn, err
 }
 
-// Close ends the connection. What was started lives on.
+// Close closes the connection. Started units keep running.
 func (u *Units) Close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -71,9 +71,9 @@ func (u *Units) Close() {
 	}
 }
 
-// Start starts a unit, waits until its program runs, and gives its main process; 0 when that has ended already. A unit of
-// that name that is there is taken for the one that was asked for: whoever asked before may have been killed while the
-// manager had still to begin.
+// Start starts a unit, waits until its program runs, and returns its main pid, or 0 if that process has already
+// ended. It treats an existing unit of the same name as the requested one: an earlier caller may have been killed
+// before the manager had started it.
 func (u *Units) Start(ctx context.Context, unit Unit) (pid int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callUnits)
 	defer cancel()
@@ -104,13 +104,13 @@ func (u *Units) Start(ctx context.Context, unit Unit) (pid int, err error) {
 	return u.Main(ctx, unit.Name)
 }
 
-// answered reports whether the manager refused with that error of its own.
+// answered reports whether the manager returned its own error of that name.
 func answered(err error, name string) bool {
 	var answer godbus.Error
 	return errors.As(err, &answer) && answer.Name == "org.freedesktop.systemd1."+name
 }
 
-// begun waits until a unit that is there already has got its main process, or has ended.
+// begun waits until an existing unit has its main process or has ended.
 func (u *Units) begun(ctx context.Context, name string) (pid int, err error) {
 	for {
 		if pid, err = u.Main(ctx, name); err != nil || pid > 0 {
@@ -135,7 +135,7 @@ func (u *Units) begun(ctx context.Context, name string) (pid int, err error) {
 	}
 }
 
-// whyNot makes words of a unit that did not start. Its log says more when the program itself was begun.
+// whyNot describes why a unit did not start. The unit's log has more details if the program itself started.
 func (u *Units) whyNot(ctx context.Context, conn *dbus.Conn, name, result string) error {
 	p, err := conn.GetUnitTypePropertyContext(ctx, name, "Service", "ExecMainStatus")
 	if err != nil {
@@ -155,7 +155,7 @@ func (unit Unit) properties() []dbus.Property {
 	}
 	argv := make([]string, len(unit.Argv))
 	for i, a := range unit.Argv {
-		argv[i] = strings.ReplaceAll(a, "$", "$$") // systemd would put variables in their place
+		argv[i] = strings.ReplaceAll(a, "$", "$$") // systemd would expand variables
 	}
 	env := []string{}
 	for _, e := range unit.Env {
@@ -168,12 +168,12 @@ func (unit Unit) properties() []dbus.Property {
 		p("WorkingDirectory", unit.Dir), p("Environment", env), p("Slice", UnitSlice),
 		p("StandardInput", "null"), p("StandardOutputFileToAppend", unit.Log), p("StandardErrorFileToAppend", unit.Log),
 		p("Restart", "no"), p("KillMode", "mixed"), p("TimeoutStopUSec", uint64(unit.Stop.Microseconds())),
-		// It stays when it has ended well, so that its exit code can still be asked for.
+		// The unit remains after a successful exit, so that its exit code can still be read.
 		p("RemainAfterExit", true),
 	}
 }
 
-// Main gives the main process of a unit; 0 when there is none, or no such unit.
+// Main returns the main pid of a unit; 0 if the unit has no main process or does not exist.
 func (u *Units) Main(ctx context.Context, name string) (pid int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callUnits)
 	defer cancel()
@@ -189,10 +189,10 @@ func (u *Units) Main(ctx context.Context, name string) (pid int, err error) {
 	return int(n), nil
 }
 
-// exitWait is how long systemd gets to notice an end that we know of already.
+// exitWait is how long to wait until systemd notices an exit that is already known here.
 const exitWait = 2 * time.Second
 
-// Exit tells how the main process ended.
+// Exit reports how the main process ended.
 func (u *Units) Exit(ctx context.Context, name string) (UnitExit, error) {
 	ctx, cancel := context.WithTimeout(ctx, exitWait)
 	defer cancel()
@@ -218,7 +218,7 @@ func (u *Units) Exit(ctx context.Context, name string) (UnitExit, error) {
 	}
 }
 
-// exitOf reads si_code and si_status as of waitid(2).
+// exitOf decodes si_code and si_status (waitid(2)).
 func exitOf(how, status int32) UnitExit {
 	const exited = 1
 	if how == exited {
@@ -227,7 +227,7 @@ func exitOf(how, status int32) UnitExit {
 	return UnitExit{Code: -1, Signal: int(status)}
 }
 
-// Stop ends all processes of a unit and clears it away. One that is not there is a success.
+// Stop ends all processes of a unit and removes the unit. It returns nil if the unit does not exist.
 func (u *Units) Stop(ctx context.Context, name string) error {
 	conn, err := u.dial(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func (u *Units) Stop(ctx context.Context, name string) error {
 		return fmt.Errorf("stop %s: %w", name, err)
 	}
 	select {
-	case <-done: // whatever became of the job, a failed unit is cleared away below
+	case <-done: // a failed unit is removed below, whatever the job's result
 	case <-ctx.Done():
 		return fmt.Errorf("stop %s: %w", name, ctx.Err())
 	}

@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// mark is the first line of every file that is ours to replace and to remove.
+// mark is the first line of every file that steward may replace and remove.
 const mark = "# Written by `steward service install`. Changes belong into a drop-in: systemctl edit steward"
 
-// failedName is the unit that systemd starts when it has given steward up.
+// failedName is the unit that systemd starts when it has given up restarting steward.
 const failedName = Name + "-failed.service"
 
 const unitName = Name + ".service"
 
-// mayNamespace is the first systemd version that gives a user's service a user namespace of its own as soon as one of
-// the namespace directives is set. Within one the kernel hides the folders and open files of all other processes.
+// mayNamespace is the first systemd version that gives a user service its own user namespace when one of the
+// namespace directives is set. Inside a user namespace the kernel hides the folders and open files of all other
+// processes.
 const mayNamespace = 254
 
-// units renders the unit and its companion. version is systemd's, 0 if it is not known.
+// units renders the unit and its failure unit. version is systemd's, or 0 if it is not known.
 func units(spec Spec, dir string, version int) ([]File, error) {
 	command, err := commandLine(append([]string{spec.Binary, "run", "--service"}, spec.Args...))
 	if err != nil {
@@ -56,9 +57,9 @@ func units(spec Spec, dir string, version int) ([]File, error) {
 	return []File{{filepath.Join(dir, unitName), unit}, {filepath.Join(dir, failedName), failed}}, nil
 }
 
-// The start limit stops a loop that steward's own paced start could not: one that dies before it can count. A process
-// that agents have left running in the unit must survive it (KillMode), and one that eats the memory is not steward's
-// end (OOMPolicy). Exit code 78 means that trying again is of no use.
+// The start limit stops a crash loop that steward's own start delay cannot stop, because steward dies before it
+// counts the start. Agents' processes that still run in the unit must survive a stop (KillMode), and one that
+// exhausts the memory must not end steward (OOMPolicy). Exit code 78 means that a restart is useless.
 const mainUnit = `[Unit]
 Description=steward, the supervisor of AI coding agents
 Documentation=https://github.com/livhana/steward
@@ -96,8 +97,8 @@ TimeoutStartSec=60s
 Environment=STEWARD_SERVICE=systemd
 %s`
 
-// machineFolders are a machine unit's own. The temporary folder is among them, because /tmp is read-only to it; the
-// user's session bus may appear later than steward does.
+// machineFolders returns the folder settings of a machine-wide unit. TMPDIR is among them because /tmp is read-only
+// to the unit. The bus address is set because the user's session bus may appear later than steward.
 func machineFolders(spec Spec) string {
 	uid := strconv.Itoa(spec.UID)
 	return `StateDirectory=steward
@@ -111,9 +112,10 @@ Environment=DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/` + uid + `/bus
 `
 }
 
-// hardening is what steward can do without. It must see other processes and reach the user's session bus and the
-// network (push messages, metrics); speech and notification programs must run as its children, and so must scripts of
-// any language, which need writable executable memory. RemoveIPC would take away what the user's other programs share.
+// hardening removes privileges that steward does not need. steward must see other processes and reach the user's
+// session bus and the network (push messages, metrics). Speech and notification programs must run as its children,
+// and so must scripts of any language, which need writable executable memory. RemoveIPC is not set, because it would
+// remove IPC objects that the user's other programs share.
 func hardening(spec Spec, version int) (string, error) {
 	all := []string{
 		"NoNewPrivileges=yes",
@@ -143,11 +145,11 @@ func hardening(spec Spec, version int) (string, error) {
 			"ProtectHome=read-only",
 		)
 	case version > 0 && version < mayNamespace:
-		// An older user manager does of these what it can without a namespace, and leaves the rest. Those that take a
-		// capability away would keep the service from starting.
+		// An older user manager applies what it can of these settings without a namespace, and ignores the rest.
+		// Settings that remove a capability would keep the service from starting.
 		all = append(all, mounts...)
 	}
-	// The folder of the user's session lies below /run/user, which ProtectHome covers; the voice waits its turn there.
+	// The user's session folder is below /run/user, which ProtectHome covers; it contains the lock of the voice.
 	writable, err := words("ReadWritePaths", optional(append([]string{"/run/user/" + strconv.Itoa(spec.UID)}, spec.Projects...)), spec.System)
 	return strings.Join(all, "\n") + "\n" + writable, err
 }
@@ -161,7 +163,7 @@ func optional(paths []string) []string {
 	return all
 }
 
-// words is one line with a list of paths, or nothing.
+// words returns one line with a list of paths, or "".
 func words(key string, paths []string, wanted bool) (string, error) {
 	if !wanted || len(paths) == 0 {
 		return "", nil
@@ -170,7 +172,7 @@ func words(key string, paths []string, wanted bool) (string, error) {
 	return key + "=" + line + "\n", err
 }
 
-// commandLine writes a command as systemd reads it. In its arguments, and only there, variables are replaced.
+// commandLine formats a command in systemd's syntax. systemd expands variables in the arguments only.
 func commandLine(argv []string) (string, error) {
 	if strings.Contains(argv[0], "$") {
 		return "", fmt.Errorf("systemd cannot start %q; choose a path without $", argv[0])
@@ -179,7 +181,7 @@ func commandLine(argv []string) (string, error) {
 	return strings.ReplaceAll(line, "$", "$$"), err
 }
 
-// quoted joins words as systemd splits them.
+// quoted joins words so that systemd splits them again.
 func quoted(list []string) (string, error) {
 	var all []string
 	for _, w := range list {

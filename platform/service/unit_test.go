@@ -12,7 +12,7 @@ func jesse() Spec {
 	return Spec{Binary: "/usr/local/bin/steward", User: "jesse", UID: 1000, Home: "/home/jesse"}
 }
 
-// value gives what a unit sets a key to, all lines of it joined by " | ".
+// value returns the values of a unit's key, joined by " | ".
 func value(unit, key string) string {
 	var all []string
 	for line := range strings.Lines(unit) {
@@ -67,7 +67,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestUnitsQuote: what systemd reads back is what was meant; what it could not read is refused.
+// TestUnitsQuote: systemd parses the quoted words back to the original; words that it could not parse are rejected.
 func TestUnitsQuote(t *testing.T) {
 	s := jesse()
 	s.Binary = `/opt/a b/100%/"x"\y`
@@ -91,7 +91,7 @@ func TestUnitsQuote(t *testing.T) {
 	}
 }
 
-// TestSystemdReadsTheUnits has the real tool read them; it says everything on stderr and exits with 0.
+// TestSystemdReadsTheUnits checks the units with systemd-analyze, which reports errors on stderr and exits with 0.
 func TestSystemdReadsTheUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("skipped: systemd-analyze is not installed")

@@ -2,20 +2,20 @@ package watch
 
 import "slices"
 
-// maxPaths is how many paths wait for one key before a look at everything is cheaper.
+// maxPaths is the number of waiting paths per key above which a full scan is cheaper.
 const maxPaths = 1024
 
-// pending keeps what has not been received yet, fair between keys, each path once.
+// pending holds the undelivered hints. It is fair between keys and holds each path once.
 type pending struct {
-	order []string // keys that have something, the next one first
+	order []string // keys with hints, the next one first
 	byKey map[string]*backlog
 }
 
 type backlog struct {
 	paths []string
 	known map[string]struct{}
-	all   bool // look at everything; paths are empty
-	lost  bool // because the kernel has lost events
+	all   bool // rescan everything; paths are empty
+	lost  bool // the kernel has lost events
 }
 
 func newPending() pending { return pending{byKey: map[string]*backlog{}} }
@@ -55,7 +55,7 @@ func (p *pending) forget(key string) {
 	p.order = slices.DeleteFunc(p.order, func(k string) bool { return k == key })
 }
 
-// head is the event to offer next. It stays until it is delivered.
+// head returns the event to offer next. The event stays until it is delivered.
 func (p *pending) head() (Event, bool) {
 	if len(p.order) == 0 {
 		return Event{}, false
@@ -68,8 +68,8 @@ func (p *pending) head() (Event, bool) {
 	return Event{Key: key, Overflow: true, Lost: b.lost}, true
 }
 
-// delivered takes away the event that was offered. What has changed since the offer is compared, for a hint too many
-// does no harm and a hint too few does.
+// delivered removes the offered event, unless it has changed since the offer: a superfluous hint does no harm, but a
+// missing hint does.
 func (p *pending) delivered(ev Event) {
 	if now, ok := p.head(); !ok || now != ev {
 		return

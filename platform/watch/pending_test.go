@@ -59,7 +59,7 @@ func TestPendingForget(t *testing.T) {
 	}
 }
 
-// TestPendingLosesNothing: whatever comes in is delivered after it came in, as itself or as its key's Overflow.
+// TestPendingLosesNothing: every hint is delivered after it was added, as itself or as its key's Overflow.
 func TestPendingLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPending()
@@ -96,7 +96,8 @@ func TestPendingLosesNothing(t *testing.T) {
 	})
 }
 
-// TestLossIsNotMergedAway: what was lost stays said, whatever comes before it is received; a folder that went away is no loss.
+// TestLossIsNotMergedAway: Lost stays set until it is received, whatever is added before; a removed folder is not a
+// loss.
 func TestLossIsNotMergedAway(t *testing.T) {
 	p := newPending()
 	p.overflow("q")

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Add watches one more folder under the empty key. Adding twice is adding once.
+// Add watches another folder under the empty key. Adding a folder again has no effect.
 func (w *Watcher) Add(dir string) error {
 	w.setting.Lock()
 	defer w.setting.Unlock()
@@ -18,10 +18,10 @@ func (w *Watcher) Add(dir string) error {
 	return nil
 }
 
-// Set makes dirs the folders that are watched for key. Those that do not exist, or are no folders, are left out and
-// returned. Called again it costs one stat per folder, and finds folders that were replaced; so call it at each full
-// look, and before the look, for what happened before the watch is in no event. Nil dirs forget the key and its
-// waiting hints. On ErrNoWatches the folders that did get one stay watched. Other errors concern single folders.
+// Set makes dirs the watched folders of key. It skips and returns paths that do not exist or are not folders. Calling
+// it again costs one stat per folder and detects replaced folders; so call it at each full scan, before the scan,
+// because changes made before the watch exists produce no event. Nil dirs remove the key and its waiting hints. On
+// ErrNoWatches the folders that already have a watch stay watched. Other errors concern single folders.
 func (w *Watcher) Set(key string, dirs []string) (missing []string, err error) {
 	w.setting.Lock()
 	defer w.setting.Unlock()
@@ -46,7 +46,7 @@ func (w *Watcher) Set(key string, dirs []string) (missing []string, err error) {
 	return missing, errors.Join(errs...)
 }
 
-// clear takes from fsnotify what Run has dropped. It may be gone there already.
+// clear removes from fsnotify what Run has dropped. fsnotify may already have removed it.
 func (w *Watcher) clear() {
 	w.mu.Lock()
 	dropped := w.dropped
@@ -57,7 +57,7 @@ func (w *Watcher) clear() {
 	}
 }
 
-// keep ends the watches of key that are not wanted any more.
+// keep removes the watches of key that are no longer wanted.
 func (w *Watcher) keep(key string, wanted map[target]bool) {
 	var old []target
 	w.mu.Lock()
@@ -75,9 +75,9 @@ func (w *Watcher) keep(key string, wanted map[target]bool) {
 	}
 }
 
-// watch makes sure that p is watched, and that the watch is on the folder that p names now.
+// watch makes sure that p is watched, and that the watch is on the folder that p currently names.
 func (w *Watcher) watch(p target) error {
-	// Before the watch: should the folder be replaced in between, the next call sees the difference.
+	// Stat before watching: if the folder is replaced in between, the next call detects the difference.
 	info, err := look(p.dir)
 	if err != nil {
 		w.leave(p)
@@ -105,9 +105,9 @@ func (w *Watcher) watch(p target) error {
 	return w.open(&folder{name: p.dir, info: info, readers: map[target]struct{}{}}, p)
 }
 
-// adopt joins the watch on the same folder under another name (a link, a bind mount), if there is one: the kernel has
-// only one watch per folder and reports under the name that came first. Watches in the way, on a folder that has moved
-// or under a name that now means another one, are ended.
+// adopt joins an existing watch on the same folder under another name (a link, a bind mount), if there is one: the
+// kernel has only one watch per folder and reports events under the first name. It drops conflicting watches: on a
+// folder that has moved, or under a name that now means another folder.
 func (w *Watcher) adopt(p target, info os.FileInfo) bool {
 	found := false
 	w.mu.Lock()
@@ -115,14 +115,14 @@ func (w *Watcher) adopt(p target, info os.FileInfo) bool {
 		same := os.SameFile(f.info, info)
 		switch {
 		case same && f.inPlace():
-			w.join(f, p) // here and now: Run may drop it as soon as the lock is free
+			w.join(f, p) // under the lock: Run may drop it as soon as the lock is free
 			found = true
 		case same, f.name == p.dir:
 			w.drop(f)
 		}
 	}
 	w.mu.Unlock()
-	// Before the name is used again, or a later clear would end its new watch.
+	// Clear before the name is reused; a later clear would remove its new watch.
 	w.clear()
 	w.nudge()
 	return found
@@ -134,7 +134,7 @@ func (f *folder) inPlace() bool {
 	return err == nil && os.SameFile(there, f.info)
 }
 
-// open registers the folder first: its events may arrive before fsnotify has returned.
+// open registers the folder before watching it, because events may arrive before fsnotify has returned.
 func (w *Watcher) open(f *folder, p target) error {
 	w.mu.Lock()
 	w.watches[f.name] = f
@@ -143,7 +143,7 @@ func (w *Watcher) open(f *folder, p target) error {
 	return w.begin(f, p)
 }
 
-// begin asks the kernel. Asking for a folder that it watches already changes nothing.
+// begin adds the watch in the kernel. Adding a folder that is already watched has no effect.
 func (w *Watcher) begin(f *folder, p target) error {
 	err := w.notify.Add(f.name)
 	if err == nil {
@@ -152,7 +152,7 @@ func (w *Watcher) begin(f *folder, p target) error {
 	w.leave(p)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(f.readers) > 0 { // they rely on a watch that is not there
+	if len(f.readers) > 0 { // the other readers rely on a watch that does not exist
 		w.drop(f)
 		w.nudge()
 	}
@@ -164,7 +164,7 @@ func (w *Watcher) join(f *folder, p target) {
 	w.places[p] = f
 }
 
-// leave takes p from its folder, and ends the watch when p was its last reader.
+// leave removes p from its folder, and removes the watch if p was the last reader.
 func (w *Watcher) leave(p target) {
 	w.mu.Lock()
 	f := w.places[p]
@@ -184,7 +184,7 @@ func (w *Watcher) leave(p target) {
 	}
 }
 
-// nudge lets Run see hints that Set has made.
+// nudge wakes Run for hints that Set has created.
 func (w *Watcher) nudge() {
 	select {
 	case w.fresh <- struct{}{}:

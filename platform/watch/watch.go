@@ -1,4 +1,4 @@
-// Package watch says where to look again: it turns changes in folders into hints, each for the project that asked.
+// Package watch turns changes in folders into hints about what to rescan, each for the key that requested it.
 package watch
 
 import (
@@ -14,47 +14,48 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// ErrNoWatches says that the kernel gives no more watches or descriptors; periodic looks must do.
+// ErrNoWatches means that the kernel provides no more watches or descriptors; the caller must rely on periodic scans.
 var ErrNoWatches = errors.New("no watches left")
 
-// Event is a hint, never the truth: look at Path again, or, when Overflow is set, at everything of Key.
+// Event is a hint and never authoritative: rescan Path or, if Overflow is set, everything of Key.
 type Event struct {
 	Key      string
-	Path     string // below the folder as it was given to Set; empty on Overflow
+	Path     string // below the folder as passed to Set; empty on Overflow
 	Overflow bool
-	Lost     bool // the Overflow is the kernel's: its queue was full, and events are missing
+	Lost     bool // the kernel's queue overflowed, and events are missing
 }
 
-// Watcher watches folders for keys. A folder may serve several keys, under several names. Changes of a file's mode or
-// times alone are no events.
+// Watcher watches folders for keys. A folder may serve several keys under several names. A change of only a file's
+// mode or times is not an event.
 type Watcher struct {
 	events chan Event
-	fresh  chan struct{} // holds one token after Set has made an event of its own
+	fresh  chan struct{} // holds a token after Set has created an event itself
 
-	// setting serialises Set. It is held across calls into fsnotify, which block while its reader waits for Run;
-	// so Run never takes it, and never calls fsnotify itself.
+	// setting serialises Set. It is held across calls into fsnotify, which block while fsnotify's reader waits for
+	// Run. Therefore Run never acquires it and never calls fsnotify itself.
 	setting sync.Mutex
 	notify  *fsnotify.Watcher
 
 	mu      sync.Mutex // never held across a call into fsnotify
 	watches map[string]*folder
 	places  map[target]*folder
-	dropped []string // by Run, and still to be taken from fsnotify
+	dropped []string // dropped by Run, and not yet removed from fsnotify
 	pending pending
 }
 
-// folder is one watch, under the name that fsnotify knows.
+// folder is one watch under the name that fsnotify uses.
 type folder struct {
 	name    string
 	info    fs.FileInfo
-	stale   bool // events were lost; to be watched anew
+	stale   bool // events were lost; the watch must be renewed
 	readers map[target]struct{}
 }
 
-// target is a folder as one key calls it.
+// target is a folder under the name that one key uses.
 type target struct{ key, dir string }
 
-// New opens the kernel's queue; ErrNoWatches when there is none to be had. Run closes it; without Run, Close must.
+// New opens the kernel's queue; it returns ErrNoWatches if none is available. Run closes the watcher; without Run,
+// call Close.
 func New() (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -70,21 +71,21 @@ func New() (*Watcher, error) {
 	}, nil
 }
 
-// Events delivers the hints, each as soon as it is received; what comes meanwhile is kept and merged. A key with more
-// than 1024 paths waiting gets one Overflow instead. It is never closed.
+// Events delivers hints one by one; hints that arrive meanwhile are kept and merged. A key with more than 1024
+// waiting paths gets one Overflow instead. The channel is never closed.
 func (w *Watcher) Events() <-chan Event { return w.events }
 
-// Descriptors is the number of watches held.
+// Descriptors returns the number of watches.
 func (w *Watcher) Descriptors() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.watches)
 }
 
-// Close ends the kernel's watches. Only a watcher that never runs needs it.
+// Close removes the kernel's watches. Only a watcher that never runs needs it.
 func (w *Watcher) Close() error { return w.notify.Close() }
 
-// Run passes on events until ctx ends, then closes the watcher and returns nil.
+// Run delivers events until ctx ends, then closes the watcher and returns nil.
 func (w *Watcher) Run(ctx context.Context) error {
 	defer w.notify.Close()
 	for {
@@ -125,7 +126,7 @@ func (w *Watcher) delivered(ev Event) {
 	w.pending.delivered(ev)
 }
 
-// sort files one event of the kernel under its keys.
+// sort adds one kernel event to the pending hints of its keys.
 func (w *Watcher) sort(ev fsnotify.Event) {
 	if ev.Op&^fsnotify.Chmod == 0 {
 		return
@@ -142,7 +143,8 @@ func (w *Watcher) sort(ev fsnotify.Event) {
 	}
 }
 
-// lose: events are missing, so any folder may also have been replaced by one with the same inode number.
+// lose marks all folders as stale, because events are missing: a folder may also have been replaced by one with the
+// same inode number.
 func (w *Watcher) lose() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +156,7 @@ func (w *Watcher) lose() {
 	}
 }
 
-// drop forgets a folder that is not what its name says any more. The next Set finds what is there now.
+// drop removes the watch of a folder that its name no longer leads to. The next Set finds the current folder.
 func (w *Watcher) drop(f *folder) {
 	for p := range f.readers {
 		delete(w.places, p)
@@ -164,7 +166,7 @@ func (w *Watcher) drop(f *folder) {
 	w.dropped = append(w.dropped, f.name)
 }
 
-// look tells whether dir is a folder now.
+// look returns the file info of dir, and an error if dir is not a folder.
 func look(dir string) (fs.FileInfo, error) {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -173,12 +175,12 @@ func look(dir string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// absent: nothing there that could be watched, which is no fault.
+// absent reports whether there is no folder to watch, which is not an error.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// typed marks the errors that mean "no more of them". For inotify, no space is no watches.
+// typed marks errors that mean exhausted resources. For inotify, ENOSPC means no watches.
 func typed(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return fmt.Errorf("%w: %w", ErrNoWatches, err)

@@ -23,7 +23,8 @@ func TestNewWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestFolderDeletedWhileInUse: the kernel reports the deletion only when the last user of the folder has left it.
+// TestFolderDeletedWhileInUse: the kernel reports the deletion only when the last process using the folder has left
+// it.
 func TestFolderDeletedWhileInUse(t *testing.T) {
 	w, root := running(t), t.TempDir()
 	dir := folderOf(t, filepath.Join(root, "dir"))

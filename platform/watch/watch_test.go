@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// running starts a watcher, and stops it at the end of the test with a look for leaks.
+// running starts a watcher, and stops it at the end of the test and checks for leaks.
 func running(t testing.TB) *Watcher {
 	t.Helper()
 	others := goleak.IgnoreCurrent()
@@ -71,14 +71,14 @@ func next(t testing.TB, w *Watcher) Event {
 	}
 }
 
-// until reads events up to the wanted one.
+// until reads events until the wanted one.
 func until(t testing.TB, w *Watcher, want Event) {
 	t.Helper()
 	for next(t, w) != want {
 	}
 }
 
-// silence reads nothing but what a marker file causes, and fails on any event that breaks may name.
+// silence reads events until that of a marker file, and fails on any event that breaks accepts.
 func silence(t *testing.T, w *Watcher, key, dir string, breaks func(Event) bool) {
 	t.Helper()
 	marker := Event{Key: key, Path: write(t, filepath.Join(dir, "marker"))}
@@ -237,7 +237,7 @@ func TestFolderRemovedAndMadeAgain(t *testing.T) {
 	}
 }
 
-// arrives writes the file until its event comes, and behaves as the owner does: on Overflow it calls Set again.
+// arrives writes the file until its event arrives. It acts as a caller: on Overflow it calls Set again.
 func arrives(t *testing.T, w *Watcher, want Event, dirs map[string][]string) bool {
 	t.Helper()
 	write(t, want.Path)
@@ -258,13 +258,13 @@ func arrives(t *testing.T, w *Watcher, want Event, dirs map[string][]string) boo
 	}
 }
 
-// TestChurnSettles: whatever happens to the folders while their owners look, in the end each change is reported.
+// TestChurnSettles: whatever happens to the folders during scans, each change is reported in the end.
 func TestChurnSettles(t *testing.T) {
 	w, root := running(t), t.TempDir()
 	a, b := filepath.Join(root, "a"), filepath.Join(root, "b")
 	dirs := map[string][]string{"p": {root, a, b}, "q": {a}}
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() { // the owners
+	go func() { // the callers
 		defer close(stopped)
 		for {
 			select {
@@ -306,7 +306,7 @@ func TestFolderReplacedUnseen(t *testing.T) {
 	above := folderOf(t, filepath.Join(root, "above"))
 	dir := folderOf(t, filepath.Join(above, "dir"))
 	set(t, w, "p", dir)
-	if err := os.Rename(above, above+".old"); err != nil { // dir itself is not renamed: no event tells
+	if err := os.Rename(above, above+".old"); err != nil { // dir itself is not renamed, so there is no event
 		t.Fatal(err)
 	}
 	if missing, err := w.Set("p", []string{dir}); len(missing) != 1 || err != nil || w.Descriptors() != 0 {
@@ -327,7 +327,7 @@ func TestFolderMovedToAnotherKey(t *testing.T) {
 	set(t, w, "p", dir)
 	os.Rename(above, above+".new")
 	moved := filepath.Join(above+".new", "dir")
-	set(t, w, "q", moved) // the kernel would go on reporting under the old name
+	set(t, w, "q", moved) // the kernel would continue to report under the old name
 	until(t, w, Event{Key: "p", Overflow: true})
 	w.Set("p", []string{dir})
 	until(t, w, Event{Key: "q", Path: write(t, filepath.Join(moved, "a"))})
