@@ -13,14 +13,7 @@ func ownerOf(dir string) (uid int, ok bool) {
 	if err != nil || !info.IsDir() {
 		return 0, false
 	}
-	return uidOf(info), true
-}
-
-func uidOf(info fs.FileInfo) int {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(st.Uid)
-	}
-	return -1
+	return OwnerOf(info), true
 }
 
 // PrivateDir creates dir with mode 0700 if it is missing. It rejects a folder in which another user could replace our
@@ -35,7 +28,7 @@ func PrivateDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("check private folder: %w", err)
 	}
-	owner := uidOf(info)
+	owner := OwnerOf(info)
 	switch {
 	case owner != os.Geteuid() && owner != 0:
 		return fmt.Errorf("check private folder: %s belongs to uid %d; choose a folder of your own", dir, owner)

@@ -222,5 +222,5 @@ func refused(err error) bool {
 
 func ours(f *os.File) bool {
 	info, err := f.Stat()
-	return err == nil && uidOf(info) == os.Geteuid()
+	return err == nil && OwnerOf(info) == os.Geteuid()
 }
