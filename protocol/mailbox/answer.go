@@ -14,10 +14,11 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// answerKind is the type of a human's answer. The document has none for questions and answers; this one agents know.
+// answerKind is the message type of a user's answer. The document defines no type for questions and answers; agents know
+// this one.
 const answerKind = "answer"
 
-// answerLetter is a human's answer as it stands in messages[], in the document's spelling.
+// answerLetter is a user's answer as written to messages[], in the document's spelling.
 type answerLetter struct {
 	Type      string    `json:"type"`
 	Task      string    `json:"taskId,omitzero"`
@@ -28,15 +29,15 @@ type answerLetter struct {
 	Decision  string    `json:"decision"`
 	Rationale string    `json:"rationale"`
 	By        string    `json:"answeredBy,omitzero"`
-	InReplyTo string    `json:"inReplyTo"` // the plea
+	InReplyTo string    `json:"inReplyTo"` // the question's id
 	Key       string    `json:"answerKey"`
-	At        time.Time `json:"timestamp"` // when it is written: a reader may look only for what is newer than lastRead
+	At        time.Time `json:"timestamp"` // when the answer is written: a reader may skip messages older than lastRead
 }
 
-// sumLength is that of an answer's key.
+// sumLength is the length of an answer's key.
 const sumLength = 32
 
-// reply is what a human's answer says of itself: which question it settles, and which answer it is.
+// reply names the question that a user's answer settles, and identifies the answer.
 type reply struct{ plea, key string }
 
 func decodeReply(o jsonfile.Object) (r reply) {
@@ -46,8 +47,9 @@ func decodeReply(o jsonfile.Object) (r reply) {
 	return r
 }
 
-// reaches reports whether an answer can be about this asking of the question, and not about one before it. Our times are whole
-// seconds. A question without a zone comes before its answer where both stand in one mailbox, or where it can be older.
+// reaches reports whether an answer can belong to this asking of the question, and not to an earlier one. steward's times
+// are whole seconds. A question whose time has no zone precedes its answer if it stands before it in the same mailbox; in
+// another mailbox, it does if it can be older.
 func (r reply) reaches(l, answer *message, together bool) bool {
 	if l.stated.Zoneless && together {
 		return answer.index > l.index
@@ -55,13 +57,13 @@ func (r reply) reaches(l, answer *message, together bool) bool {
 	return answer.stated.At.Unix() >= l.stated.Earliest().Unix()
 }
 
-// maxAnswer bounds, in runes, what is written of a human's words.
+// maxAnswer limits the runes written of each text of a user's answer.
 const maxAnswer = 8000
 
-// answer appends a human's decision to the asker's mailbox. It does so while an orchestrator lives, too: its children
-// are who asks, and who waits. Nobody locks these files: the mailbox is compared and replaced, and somebody who had
-// read it before may still write the answer away. Then the question is open again, and the same answer can be given
-// once more.
+// answer appends a user's decision to the asker's mailbox. It does so even while an orchestrator lives, because the
+// orchestrator's children ask and wait. No program locks these files: steward compares and replaces the mailbox, but a
+// program that read it earlier may still overwrite the answer. Then the question is open again, and the same answer can be
+// given once more.
 func (p *Project) answer(c protocol.Change) error {
 	if c.Subject.Kind != protocol.KindQuestion {
 		return fmt.Errorf("%s %s: %w", c.Verb, c.Subject, protocol.ErrUnsupported)
@@ -89,14 +91,14 @@ func (p *Project) answer(c protocol.Change) error {
 		At: later(p.Now, q.named())})
 }
 
-// question is an open question with its place and who asks.
+// question is an open question with its mailbox and the agent that asks.
 type question struct {
 	*message
 	in    located
 	agent string
 }
 
-// named is the time that the question names, as far as it says which moment it means.
+// named returns the time that the question states; zero if it has no zone, because then the moment is ambiguous.
 func (q question) named() time.Time {
 	if q.stated.Zoneless {
 		return time.Time{}
@@ -104,7 +106,7 @@ func (q question) named() time.Time {
 	return q.stated.At
 }
 
-// asked is the newest message with the open question that a change speaks of.
+// asked returns the newest message with the open question that a change refers to.
 func (p *Project) asked(c protocol.Change, mail []located) (q question, err error) {
 	there, same := false, false
 	for _, m := range mail {
@@ -134,7 +136,7 @@ func (p *Project) asked(c protocol.Change, mail []located) (q question, err erro
 	return q, nil
 }
 
-// deliver appends the answer to a mailbox, and makes the mailbox where there is none.
+// deliver appends the answer to a mailbox, and creates the mailbox if it is missing.
 func (p *Project) deliver(file string, q question, a answerLetter) error {
 	if _, err := p.Root.Stat(file); folder.Missing(err) {
 		return p.newBox(file, a)
@@ -154,7 +156,7 @@ func (p *Project) deliver(file string, q question, a answerLetter) error {
 	return err
 }
 
-// placed is a mailbox as it is at this moment.
+// placed returns a mailbox as it is now, with its times interpreted.
 func (p *Project) placed(file string, m mailbox) located {
 	was := &mailbox{}
 	for _, known := range p.mail() {
@@ -169,7 +171,7 @@ func (p *Project) placed(file string, m mailbox) located {
 // roomForAnswer is more than the longest answer takes.
 const roomForAnswer = 256 << 10
 
-// newBox makes a mailbox with the answer in it.
+// newBox creates a mailbox that contains the answer.
 func (p *Project) newBox(file string, a answerLetter) error {
 	doc, err := jsonfile.Encode(struct {
 		Messages []answerLetter `json:"messages"`
@@ -184,8 +186,9 @@ func (p *Project) newBox(file string, a answerLetter) error {
 	return p.Root.Create(file, doc, 0o644)
 }
 
-// boxOf is the mailbox that an agent reads, in the layout in use. The lead has two names, tech-lead in the program and
-// team-lead in the document: its own one counts if that has a mailbox, else the other's, else the layout's.
+// boxOf returns the mailbox that an agent reads, in the layout in use. The lead has two names: tech-lead in the program
+// and team-lead in the document. boxOf prefers the agent's own name if it has a mailbox, then the other name's mailbox,
+// then the layout's name.
 func (p *Project) boxOf(agent string) (string, error) {
 	s, names := p.living(), []string{boxName(agent)}
 	switch names[0] {
@@ -208,17 +211,17 @@ func (p *Project) boxOf(agent string) (string, error) {
 	return "", fmt.Errorf("%q cannot be the name of a mailbox; answer where the agent works", agent)
 }
 
-// boxName is an agent's name as file names have it.
+// boxName returns an agent's name as used in file names.
 func boxName(agent string) string {
 	return strings.NewReplacer(" ", "-", "_", "-").Replace(strings.ToLower(agent))
 }
 
-// has reports whether the answer with that key stands in the mailbox.
+// has reports whether the mailbox contains the answer with that key.
 func (m *mailbox) has(key string) bool {
 	return slices.ContainsFunc(m.letters, func(l message) bool { return l.reply.key == key })
 }
 
-// asker is who asks: the message's own word, or else who writes to that mailbox.
+// asker returns the agent that asks: the sender that the message names, or else the agent that writes to that mailbox.
 func asker(l *message, in located) string {
 	if l.from != "" {
 		return l.from
@@ -226,7 +229,7 @@ func asker(l *message, in located) string {
 	return sender(in.name)
 }
 
-// meaning sums a message up whatever the white space around it.
+// meaning returns a message's checksum, independent of white space.
 func meaning(v jsonfile.Value) jsonfile.Sum {
 	var b bytes.Buffer
 	if err := json.Compact(&b, v.Raw()); err != nil {
@@ -235,5 +238,5 @@ func meaning(v jsonfile.Value) jsonfile.Sum {
 	return jsonfile.SumOf(b.Bytes())
 }
 
-// short makes a human's words fit for a message. What JSON can escape stays as it is.
+// short makes a user's text fit for a message. It keeps every character that JSON can escape.
 func short(s string) string { return folder.Short(strings.ToValidUTF8(s, "�"), maxAnswer) }

@@ -16,14 +16,14 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// A question beside a second one about the same task, in the lead's mailbox.
+// A question and a blocker about the same task, in the lead's mailbox.
 const askText = `{ "messages": [
     {"type": "question", "taskId": "task-001", "platform": "web", "question": "Which database?", "options": ["postgres", "sqlite"], "timestamp": "2026-01-02T04:04:05.678Z"},
     {"type": "blocker", "taskId": "task-001", "text": "No API key", "timestamp": "2026-01-02T04:04:06Z"}
   ], "lastRead": null }
 `
 
-// The developer's mailbox, as its writer likes it.
+// The developer's mailbox, in its writer's own formatting.
 const inboxText = `{
   "messages": [
     {"type": "task_assignment", "taskId": "task-001", "platform": "web", "title": "Login", "instructions": "a login page", "filesToCreate": ["login.ts"], "architecture": "MVC", "timestamp": "2026-01-02T04:04:00.000Z", "x": 1.0}
@@ -34,7 +34,7 @@ const inboxText = `{
 
 const onePending = `{"version": "1", "tasks": [{"id": "task-001", "status": "pending", "priority": "low", "title": "T", "createdAt": "2026-01-02T03:04:05Z"}], "completed": []}` + "\n"
 
-// answerItem is the answer as it stands in messages[].
+// answerItem is the answer as written to messages[].
 const answerItem = `{
       "type": "answer",
       "taskId": "task-001",
@@ -52,7 +52,7 @@ const answerItem = `{
 
 const questionID = "question-44db8cc6766e"
 
-// answerTo is what the supervisor asks for about the question with that text.
+// answerTo is the supervisor's change for the question with that text.
 func answerTo(s *protocol.Snapshot, text, key string) protocol.Change {
 	c := protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindQuestion, "gone"), Reason: protocol.ReasonOperator, Why: "Jesse answered",
 		Answer: &protocol.Answer{Key: key, Option: "2", Label: "sqlite", Why: "it is enough", By: "Jesse"}}
@@ -104,8 +104,8 @@ func answerCases() []protocoltest.Case {
 	}}
 }
 
-// The same key writes nothing more, another one comes too late; the answer is cleared with its task, and asked again in
-// the same words the question is open again.
+// A repeated key writes nothing; a different key comes too late. The answer is cleared with its task. If the question is
+// asked again in the same words, it is open again.
 func TestAnswerSettles(t *testing.T) {
 	r := newRoom(t, file(queuePath, onePending)+file(leadPath, askText)+file(devPath, inboxText))
 	first := answerTo(r.look(), "database", "i1")
@@ -142,8 +142,8 @@ func TestAnswerSettles(t *testing.T) {
 	}
 }
 
-// Nobody locks a mailbox. Who had read it before the answer came, and writes it anew, takes the answer away: the
-// question is open again, and the same answer can be given once more. Who still had the old file open loses nothing.
+// No program locks a mailbox. A program that read it before the answer and rewrites it loses the answer: the question is
+// open again, and the same answer can be given once more. A program that still had the old file open loses nothing.
 func TestAnswerAmongOthers(t *testing.T) {
 	r := newRoom(t, file(queuePath, onePending)+file(leadPath, askText)+file(devPath, inboxText))
 	c := answerTo(r.look(), "database", "i1")
@@ -177,8 +177,8 @@ func TestAnswerAmongOthers(t *testing.T) {
 	}
 }
 
-// Somebody else's answer counts, wherever it stands: behind the question, of which no look knows yet; or in the very
-// mailbox, where it arrived a moment ago. And a question from tomorrow is settled all the same.
+// Another agent's answer counts wherever it stands: after the question, unseen by any scan so far, or in the target
+// mailbox, where it has just arrived. A question with a time in the future can be settled too.
 func TestAnswerSettledByOthers(t *testing.T) {
 	theirs := `, {"type": "answer", "taskId": "task-001", "text": "mysql", "timestamp": "2026-01-02T05:00:00Z"}`
 	files := file(queuePath, onePending) + file(leadPath, askText) + file(devPath, inboxText)
@@ -209,7 +209,7 @@ func TestAnswerSettledByOthers(t *testing.T) {
 	}
 }
 
-// Where the answer goes: to who asked, under the name that has a mailbox in the layout in use.
+// The answer goes to the agent that asked, under the name that has a mailbox in the layout in use.
 func TestAnswerGoesTo(t *testing.T) {
 	for _, c := range []struct{ name, from, there, in, want string }{
 		{"the sender by mailbox", "", "", "to-developer.json", "messages/to-tech-lead.json"},
@@ -242,7 +242,7 @@ func TestAnswerGoesTo(t *testing.T) {
 	}
 }
 
-// A human's words are anything at all; the mailbox is valid all the same, and no longer than anybody can read.
+// A user's text may contain anything. The mailbox stays valid, and the text is limited in length.
 func TestAnswerHostile(t *testing.T) {
 	for name, words := range map[string]string{
 		"quotes": "say \"yes\" \\ \r\n </script> {{now}}", "nul": "a\x00b", "no UTF-8": "caf\xe9", "long": strings.Repeat("é\x00", 1<<19), "line": "a\u2028b",

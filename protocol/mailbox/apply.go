@@ -12,9 +12,9 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Apply carries out one change, and all but an answer only while no orchestrator lives: it writes these files without
-// looking. Every file is compared with what was judged. After a crash in the middle, the same change applied again ends
-// in the same files.
+// Apply carries out one change. All changes but an answer require that no orchestrator lives, because the orchestrator
+// writes these files without checking for other writers. Apply compares every file with the version that was judged. If
+// the same change is applied again after a crash, the resulting files are the same.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
 	act := p.verb(c.Verb)
 	switch {
@@ -34,14 +34,14 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 		return err
 	}
 	return folder.Conflict(p.Guarded(ctx, func() error {
-		if err := p.yield(); err != nil { // it may have started while the lock was waited for
+		if err := p.yield(); err != nil { // the orchestrator may have started during the wait for the lock
 			return err
 		}
 		return act(c)
 	}))
 }
 
-// yield looks once more whether the orchestrator lives.
+// yield checks again whether the orchestrator lives, and returns a conflict if it does.
 func (p *Project) yield() error {
 	p.look()
 	if why := p.chief.yield(); why != "" {
@@ -64,9 +64,9 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 	return nil
 }
 
-// requeue sets one task back to pending by the document's own way (protocol 003, Task State Transitions): work in
-// progress is rejected with a reason and reset, a rejected task is reset. What awaits review stays: its work is done.
-// The attempt is put on record before, and committed after.
+// requeue sets one task back to pending in the document's way (protocol 003, Task State Transitions): a task in progress
+// is rejected with a reason and reset; a rejected task is reset. A task that awaits review stays, because its work is
+// done. The attempt is recorded before the edit and committed after it.
 func (p *Project) requeue(c protocol.Change) error {
 	id, s := c.Subject.ID, p.living()
 	_, err := p.Edit(folder.Edit{File: s.queueFile(), Max: maxQueue, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
@@ -85,7 +85,7 @@ func (p *Project) requeue(c protocol.Change) error {
 		}
 		return p.reset(o, i, r), p.ledger.Enter(p.Root, c, p.Now)
 	}, Again: func(o jsonfile.Object) ([]jsonfile.Set, error) {
-		// A queue that a client wrote late counts as the newer one: the task goes back only where it still is what was judged.
+		// A queue that a client wrote late takes precedence: reset the task only if it is still the task that was judged.
 		i, r := findTask(o, id)
 		if r == nil || string(r.sum) != c.Ref.Sum {
 			return nil, nil
@@ -101,17 +101,18 @@ func (p *Project) requeue(c protocol.Change) error {
 	return nil
 }
 
-// workedOnSince reports whether the attempt that is on record, but not committed, was carried out and the task taken
-// again since: only the record is to be completed then.
+// workedOnSince reports whether the recorded but uncommitted attempt was carried out and the task has been taken again
+// since. Then only the record remains to be completed.
 func (p *Project) workedOnSince(c protocol.Change, r *record) bool {
 	return slices.ContainsFunc(p.ledger.Takings(c.Subject.ID), func(k protocol.Attempt) bool {
 		return k.N == c.Attempt && !k.Committed && r.updatedAt.Latest().After(k.Due.Add(clockStep))
 	})
 }
 
-// reset is the edit that gives the i-th task of tasks[] back. The steps in_progress → rejected → pending go in one
-// write: a client that has the queue open meanwhile loses nothing to a second one. The rejection leaves its reason in
-// the task (protocol 003, Review Failures), unless the task has one already; current and the times agree with it.
+// reset returns the edit that sets the i-th task of tasks[] back to pending. The steps in_progress → rejected → pending
+// are made in one write, so that a client that has the queue open loses nothing to a second write. The rejection leaves
+// its reason in the task (protocol 003, Review Failures), unless the task already has one. current and the times are
+// updated to match.
 func (p *Project) reset(o jsonfile.Object, i int, r *record) []jsonfile.Set {
 	in := func(key string) []string { return []string{"tasks", strconv.Itoa(i), key} }
 	now := jsonfile.FormatTime(p.Now)
@@ -128,7 +129,7 @@ func (p *Project) reset(o jsonfile.Object, i int, r *record) []jsonfile.Set {
 	return sets
 }
 
-// findTask finds a task of tasks[] in the document as it is at this moment: the first with the id.
+// findTask finds the first task of tasks[] with the id, in the document as it is now.
 func findTask(o jsonfile.Object, id string) (int, *record) {
 	items, _ := o.Array("tasks")
 	for i, v := range items {
@@ -144,8 +145,8 @@ func findTask(o jsonfile.Object, id string) (int, *record) {
 	return 0, nil
 }
 
-// correctRunning says in status.json that the orchestrator does not run: its process is gone. That one key changes,
-// whatever word the supervisor would write for an agent.
+// correctRunning sets the orchestrator's running flag in status.json to false, because its process is gone. It changes
+// only that key, whatever status the supervisor would write for an agent.
 func (p *Project) correctRunning(c protocol.Change) error {
 	board, file := p.statusBoard()
 	switch {
@@ -170,8 +171,8 @@ func (p *Project) correctRunning(c protocol.Change) error {
 	return err
 }
 
-// clearLetters takes the messages of a completed task out of one mailbox (protocol 003, Clearing Messages). lastRead
-// and the messages of other tasks stay.
+// clearLetters removes the messages of a completed task from one mailbox (protocol 003, Clearing Messages). lastRead and
+// the messages of other tasks stay.
 func (p *Project) clearLetters(c protocol.Change) error {
 	q := &p.living().queue
 	if _, done := q.Value.byID[c.Subject.ID]; !q.Good || !done {
@@ -185,7 +186,7 @@ func (p *Project) clearLetters(c protocol.Change) error {
 	return err
 }
 
-// letterRemovals takes out the messages about a task, the last one first so that the others keep their numbers.
+// letterRemovals removes the messages about a task, the last one first so that the indexes of the others stay valid.
 func letterRemovals(o jsonfile.Object, id string) (sets []jsonfile.Set) {
 	items, _ := o.Array("messages")
 	for i, v := range slices.Backward(items) {

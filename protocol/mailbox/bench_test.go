@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// longQueue has n completed tasks and three others.
+// longQueue is a queue with n completed tasks, in addition to the tasks of queueText.
 func longQueue(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -18,7 +18,7 @@ func longQueue(n int) string {
 	return strings.Replace(queueText, `"completed": [`, `"completed": [`+b.String(), 1)
 }
 
-// Ten thousand completed tasks must cost a hinted look next to nothing.
+// Ten thousand completed tasks must add almost nothing to the cost of a scan by hints.
 func TestHistoryIsFree(t *testing.T) {
 	cost := func(n int) float64 {
 		r := newRoom(t, file(queuePath, longQueue(n))+file(boardPath, boardText)+file(devPath, devText))

@@ -11,10 +11,10 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// board is status.json: who does what.
+// board is status.json: the roles and their current work.
 type board struct {
 	roles     []role
-	there     bool // the orchestrator's own entry
+	there     bool // the orchestrator has an entry
 	running   bool
 	pid       int
 	startedAt jsonfile.Stated
@@ -27,11 +27,11 @@ type board struct {
 type role struct {
 	name, status, task string
 	stated             jsonfile.Stated // lastActivity
-	at                 time.Time       // what it means
+	at                 time.Time       // what stated means
 	mark               string
 }
 
-// roleKeys are the keys of status.json and the agents they mean; teamLead is the older spelling.
+// roleKeys maps the keys of status.json to agents; teamLead is the older spelling of techLead.
 var roleKeys = [...]struct{ key, name string }{
 	{"planner", "planner"}, {"designer", "designer"}, {"techLead", "tech-lead"}, {"teamLead", "tech-lead"}, {"developer", developer},
 }
@@ -89,13 +89,13 @@ func (b *board) role(key, name string, o jsonfile.Object) role {
 	return r
 }
 
-// idleWords are the states in which nothing is expected of an agent; every other word means work.
+// idleWords are the statuses in which nothing is expected of an agent; every other status means work.
 var idleWords = map[string]bool{"": true, "idle": true, "completed": true, "complete": true, "done": true, "stopped": true, "offline": true,
 	"waiting": true, "error": true, "failed": true, "none": true}
 
 func (r *role) idle() bool { return idleWords[strings.ToLower(r.status)] }
 
-// limit is how long the role may be silent in what it does now.
+// limit is how long the role may be silent in its current work.
 func (r *role) limit(o Options) time.Duration {
 	switch {
 	case r.name == developer:
@@ -106,10 +106,10 @@ func (r *role) limit(o Options) time.Duration {
 	return o.Lead
 }
 
-// maxPID is more than any system gives out.
+// maxPID is above every pid that a system assigns.
 const maxPID = 1 << 30
 
-// pidOf reads a process number; nothing, null and 0 are none.
+// pidOf reads a pid. It returns 0 for a missing value, null and 0.
 func pidOf(v jsonfile.Value) (int, error) {
 	if n, ok := v.Int(); ok.OK() && n >= 0 && n < maxPID {
 		return int(n), nil
@@ -126,7 +126,7 @@ func pidOf(v jsonfile.Value) (int, error) {
 	return 0, fmt.Errorf("%w: no process number", jsonfile.ErrBad)
 }
 
-// decodePID reads orchestrator.pid: a number, or an object with one under "pid".
+// decodePID reads orchestrator.pid: a number, or an object with the number under "pid".
 func decodePID(text []byte) (int, error) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
@@ -142,11 +142,11 @@ func decodePID(text []byte) (int, error) {
 	return n, nil
 }
 
-// atWork reports whether a role is at work for an orchestrator that lives. Then it is there, however silent it is: it is
-// its child, and its end is the orchestrator's to see.
+// atWork reports whether a role works under a living orchestrator. Such a role counts as present however silent it is: it
+// is the orchestrator's child, and the orchestrator notices its end.
 func (p *Project) atWork(r *role) bool { return p.chief.lives() && !r.idle() }
 
-// agents writes the roles as agents. Without an orchestrator nothing is expected of them: they are its children.
+// agents returns the roles as agents. Without an orchestrator nothing is expected of them, because they are its children.
 func (p *Project) agents(b *board) []protocol.Agent {
 	var list []protocol.Agent
 	if a, ok := p.chiefAgent(b); ok {

@@ -12,14 +12,14 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// agentNames are the agents that the protocol has, in all their spellings.
+// agentNames are the agents of the protocol, in all spellings.
 var agentNames = []string{orchestrator, "planner", "designer", "tech-lead", "techLead", "team-lead", "teamLead", developer}
 
-// boxNames are the mailboxes that boot lays.
+// boxNames are the mailboxes that boot creates.
 var boxNames = []string{"to-developer.json", "to-team-lead.json", "to-tech-lead.json", "to-designer.json"}
 
-// Prepare lays the protocol's files (protocol 003, File Locations) in the layout that is in use, or else in the real
-// program's. What is there already stays as it is, so that doing it twice is doing it once.
+// Prepare creates the protocol's files (protocol 003, File Locations) in the layout in use, or else in the program's
+// layout. It leaves existing files unchanged, so running it twice has the effect of running it once.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !slices.Contains(agentNames, b.Agent) {

@@ -15,7 +15,7 @@ func (r *room) boot(agent string) error {
 	return r.p.Prepare(r.T.Context(), protocol.Boot{Agent: agent, Now: r.Now})
 }
 
-// files lists everything below the protocol's folder, with its text.
+// files returns the text of every file below the protocol's folder.
 func (r *room) files() map[string]string {
 	all := map[string]string{}
 	err := filepath.WalkDir(r.Path(Base), func(p string, d os.DirEntry, err error) error {
@@ -32,7 +32,7 @@ func (r *room) files() map[string]string {
 	return all
 }
 
-// Protocol 003, File Locations: boot lays the real program's files, and the next look finds nothing wrong with them.
+// Protocol 003, File Locations: boot creates the program's files, and the next scan finds no defect in them.
 func TestBoot(t *testing.T) {
 	r := newRoom(t, "")
 	if Detect(r.Dir) {
@@ -79,7 +79,8 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// What is there stays byte by byte; in a project of the document's layout the missing files go where the others are.
+// Existing files stay the same byte for byte. In a project with the document's layout, the missing files are created in
+// that layout.
 func TestBootMerges(t *testing.T) {
 	r := newRoom(t, file(Base+"/tasks/queue.json", queueText)+file(Base+"/tasks/messages/to-developer.json", "half a docu"))
 	r.Do(r.boot("developer"))

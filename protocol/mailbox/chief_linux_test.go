@@ -15,8 +15,8 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// child starts a process that plays the orchestrator, in a group of its own as an interactive shell would start it,
-// inside the project.
+// child starts a process that plays the orchestrator, inside the project and in its own process group, as an interactive
+// shell would.
 func (r *room) child(script string) *exec.Cmd {
 	r.T.Helper()
 	cmd := exec.CommandContext(r.T.Context(), "sh", "-c", script)
@@ -34,14 +34,14 @@ func (r *room) end(cmd *exec.Cmd) {
 
 func pidText(cmd *exec.Cmd) string { return strconv.Itoa(cmd.Process.Pid) }
 
-// boardOf is boardText with the orchestrator's number, started at that time relative to the room's clock.
+// boardOf is boardText with the orchestrator's pid, and with a start time relative to the room's clock.
 func boardOf(pid, started string) string {
 	text := strings.Replace(boardText, "4999999", pid, 1)
 	return strings.Replace(text, "2026-01-02T03:00:00.000Z", "{{now"+started+"}}", 1)
 }
 
-// The orchestrator lives: everything is left to it. It is killed: that is seen at the next look, and what it left is
-// mended.
+// While the orchestrator lives, steward changes nothing. After it is killed, steward detects that at the next scan and
+// repairs what it left.
 func TestOrchestratorLivesAndDies(t *testing.T) {
 	r := newRoom(t, around)
 	cmd := r.child("exec sleep 100")
@@ -101,8 +101,8 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 	}
 }
 
-// An orchestrator that signs off in its own files has left, whether it does so before its process ends or within two
-// seconds after; its later silence, and a restart of steward, change nothing about that.
+// An orchestrator that signs off in its own files has left, whether it signs off before its process ends or within two
+// seconds after. Later silence, or a restart of steward, does not change that.
 func TestSigningOffIsNoDeath(t *testing.T) {
 	off := strings.Replace(boardOf("null", "-1h"), `"running": true`, `"running": false`, 1)
 	for name, leave := range map[string]func(r *room, cmd *exec.Cmd){
@@ -150,7 +150,7 @@ func TestSigningOffIsNoDeath(t *testing.T) {
 				}
 			}
 			if name == "the pid file alone" || name == "the pid in both files" {
-				return // its file says that it runs
+				return // its file still says that it runs
 			}
 			r.reopen()
 			if a, _ := r.pass(time.Second).Agent(orchestrator); a.Left == "" || !a.Idle {
@@ -160,8 +160,8 @@ func TestSigningOffIsNoDeath(t *testing.T) {
 	}
 }
 
-// While the orchestrator lives, nobody who works for it is dead, and no work lost: silence beyond the role's limit is
-// told, in the same words at every look, until there is a sign of life.
+// While the orchestrator lives, no role is dead and no work is lost. Silence beyond the role's limit is a finding, with
+// the same text at every scan, until there is a sign of life.
 func TestOverLimit(t *testing.T) {
 	r := newRoom(t, around)
 	cmd := r.child("exec sleep 100")
@@ -213,7 +213,7 @@ func TestOverLimit(t *testing.T) {
 	if s = r.pass(time.Minute); text(s) != first {
 		t.Errorf("after a restart it says %q, said %q", text(s), first)
 	}
-	board = strings.Replace(board, `"implementing"`, `"testing"`, 1) // the time that it gives is as it was
+	board = strings.Replace(board, `"implementing"`, `"testing"`, 1) // the stated time is unchanged
 	r.Write(boardPath, strings.ReplaceAll(board, "{{now+0s}}", since.UTC().Format(time.RFC3339Nano)))
 	want(r.pass(time.Second), "over_limit high", "")
 	r.pass(14 * time.Minute)
@@ -231,7 +231,7 @@ func TestOverLimit(t *testing.T) {
 	}
 }
 
-// The process that was proved to be the orchestrator is so still when the clock is set and its files seem older than it.
+// A process proved to be the orchestrator remains so after the clock is changed and its files seem older than the process.
 func TestClockSetWhileItRuns(t *testing.T) {
 	r := newRoom(t, around)
 	cmd := r.child("exec sleep 100")
@@ -257,7 +257,7 @@ func isConflict(err error) bool {
 	return err != nil && strings.Contains(err.Error(), protocol.ErrConflict.Error())
 }
 
-// A process that is younger than the file in which its number stands is somebody else.
+// A process that is younger than the file with its pid is a different process.
 func TestReusedNumber(t *testing.T) {
 	for name, lay := range map[string]func(r *room, pid string){
 		"pid file": func(r *room, pid string) {
@@ -285,7 +285,7 @@ func TestReusedNumber(t *testing.T) {
 	}
 }
 
-// A status.json without startedAt is a witness of its own: the number was in it by the time it was last written.
+// A status.json without startedAt still counts: it contained the pid when it was last written.
 func TestStatusWithoutStart(t *testing.T) {
 	r := newRoom(t, around)
 	cmd := r.child("exec sleep 100")
@@ -295,8 +295,8 @@ func TestStatusWithoutStart(t *testing.T) {
 	}
 }
 
-// What the dead orchestrator left running inside the project is reported; others of its group, and anybody else's, are
-// not. Nothing counts as lost while they may still be at work.
+// Processes that the dead orchestrator left running inside the project are reported. Other processes of its group, and
+// unrelated processes, are not. No work is lost while the reported processes may still work on it.
 func TestOrphans(t *testing.T) {
 	r := newRoom(t, around)
 	cmd := r.child("sleep 101 & (cd / && exec sleep 102) & echo started > begun; wait")
@@ -310,7 +310,7 @@ func TestOrphans(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	time.Sleep(50 * time.Millisecond) // until both have become what they are
+	time.Sleep(50 * time.Millisecond) // until both have executed sleep
 	r.Now = time.Now()
 	r.Write(boardPath, boardOf(pidText(cmd), "+0s"))
 	if s := r.pass(100 * time.Millisecond); s.Yield == "" || protocoltest.Codes(s, orchestrator) != "" {
@@ -343,7 +343,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// A pid file that is being written proves nobody's end, and waits for nobody's death either.
+// A pid file that may still be being written does not prove a process gone, but it delays the verdict only briefly.
 func TestFreshPidFile(t *testing.T) {
 	r := newRoom(t, around+file(pidPath, "4999999"))
 	r.Now = time.Now()

@@ -8,31 +8,31 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// The codes of findings, beside "schema", "type", "duplicate" and those of letters below:
+// The codes of findings, in addition to "schema", "type" and "duplicate":
 //
-//	stuck           work in hand, and nobody there to go on with it
-//	running         the file says that the orchestrator runs, and its process is gone
-//	over_limit      an agent at work that is silent for longer than its role may be
+//	stuck           a task in progress that no process continues
+//	running         the file says that the orchestrator runs, but its process is gone
+//	over_limit      a working agent that has been silent for longer than its role allows
 //	orphans         processes that the dead orchestrator left running
-//	transition      a step that the state diagram does not know
+//	transition      a step that the state diagram does not contain
 //	rejected        a rejected task
 //	rejected_again  a second rejection of the same task
-//	status          a state that the protocol does not know
-//	misplaced       messages, or a queue, where nobody reads
-//	review          a task that waits for its review, and nobody is there to review it
-//	unread          messages that nobody has read for a while
+//	status          a status that the protocol does not define
+//	misplaced       messages, or a queue, in the layout that the program does not read
+//	review          a task that awaits its review while no orchestrator lives
+//	unread          messages that have not been read for a while
 //	build           a build that failed or was not run
-//	instructions    a developer who could not find its instructions
+//	instructions    a developer that could not find its instructions
 
 func about(kind protocol.Kind, id string) protocol.Subject {
 	return protocol.Subject{Kind: kind, ID: id}
 }
 
-// findings lists everything that is wrong: the orchestrator first, then tasks, messages and files.
+// findings lists all defects: the orchestrator's first, then those of tasks, messages and files.
 func (p *Project) findings(tasks []protocol.Task, shown []*record, mail []located, b *board, boardFile string) []protocol.Finding {
 	list := append(p.chiefFindings(b), p.overLimit(b)...)
 	for i := range list {
-		list[i].Path = boardFile // it says which processes and roles are at work
+		list[i].Path = boardFile // this file states which processes and roles are at work
 	}
 	for i := range tasks {
 		list = append(list, p.taskFindings(&tasks[i], shown[i])...)
@@ -80,7 +80,7 @@ func (p *Project) taskFindings(t *protocol.Task, r *record) (list []protocol.Fin
 		list = append(list, protocol.Finding{Subject: about(protocol.KindTask, r.id), Code: code, Field: field, Severity: severity, Text: text})
 	}
 	if t.Lost != "" {
-		// Listed only: whoever may not repair it makes an incident of the lost task itself.
+		// Only a finding: if steward may not repair it, the lost task itself becomes an incident.
 		add("stuck", "status", protocol.Medium, fmt.Sprintf("%s is %s, but %s", r.id, r.status, t.Lost))
 	}
 	if k := p.history.tracks[r.id]; k != nil && k.illegal != "" {
@@ -99,7 +99,7 @@ func (p *Project) taskFindings(t *protocol.Task, r *record) (list []protocol.Fin
 	return list
 }
 
-// unreviewed reports whether a task waits for its review for longer than a review takes, and nobody is there to review it.
+// unreviewed reports whether a task has awaited its review for longer than a review takes, and no orchestrator lives.
 func (p *Project) unreviewed(r *record) bool {
 	if r.status != awaitingReview || p.opts.Review <= 0 || p.chief.lives() {
 		return false
@@ -111,8 +111,8 @@ func (p *Project) unreviewed(r *record) bool {
 	return !p.Now.Before(due)
 }
 
-// rejectionFindings tells of a rejection (protocol 003, Review Failures). The first one is over when the task is taken
-// up again; from the second on it is until the task is completed, and a human decides.
+// rejectionFindings reports a rejection (protocol 003, Review Failures). The finding of a first rejection ends when the
+// task is taken up again. From the second rejection on, the finding stays until the task is completed, and a user decides.
 func (p *Project) rejectionFindings(r *record) []protocol.Finding {
 	f := protocol.Finding{Subject: about(protocol.KindTask, r.id), Field: "status", Call: true}
 	switch n := p.rejections(r); {
@@ -134,7 +134,7 @@ func (p *Project) rejectionFindings(r *record) []protocol.Finding {
 	return []protocol.Finding{f}
 }
 
-// letterFindings lists what messages lack, and what the newest report about each task says of its build.
+// letterFindings lists the defects of messages, and the build findings of the newest report about each task.
 func (p *Project) letterFindings(mail []located, shown []*record) (list []protocol.Finding) {
 	newest, status := map[string]*message{}, map[string]string{}
 	for _, r := range shown {
@@ -173,8 +173,8 @@ func (p *Project) letterFindings(mail []located, shown []*record) (list []protoc
 	return list
 }
 
-// buildFindings judges a report's build (protocol 003, Build Failures and Missing Instructions). A build whose task
-// was approved all the same is no alarm any more.
+// buildFindings judges a report's build (protocol 003, Build Failures and Missing Instructions). A failed build whose task
+// was approved anyway is no longer of high severity.
 func (l *message) buildFindings(subject protocol.Subject, approved bool) (list []protocol.Finding) {
 	b := l.build
 	add := func(code string, severity protocol.Severity, text string) {
@@ -196,7 +196,7 @@ func (l *message) buildFindings(subject protocol.Subject, approved bool) (list [
 	return list
 }
 
-// said is what the report gives as its words, or else the command that it ran.
+// said returns the report's text, or else the command that the report names.
 func (b *build) said(words string) string {
 	switch {
 	case words != "":
@@ -207,7 +207,7 @@ func (b *build) said(words string) string {
 	return "it does not say more"
 }
 
-// misplaced lists what lies in the layout that is not in use: nobody reads it there.
+// misplaced lists the messages and tasks in the layout that is not in use, where no program reads them.
 func (p *Project) misplaced(mail []located) (list []protocol.Finding) {
 	alive := p.living()
 	severity := protocol.High
@@ -227,7 +227,7 @@ func (p *Project) misplaced(mail []located) (list []protocol.Finding) {
 	return list
 }
 
-// lie says how many things lie somewhere.
+// lie formats a count with its noun and verb, such as "2 messages lie".
 func lie(n int, what string) string {
 	if n == 1 {
 		return "1 " + what + " lies"

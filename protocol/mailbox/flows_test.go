@@ -13,22 +13,22 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// oneTask is a queue with one task in that state, as the program writes it.
+// oneTask is a queue with one task in the given state, as the program writes it.
 func oneTask(status, more string) string {
 	return fmt.Sprintf(`{"version": "1", "tasks": [{"id": "task-001", "status": %q, "createdAt": "{{now-1h}}", "updatedAt": "{{now}}"%s}], "completed": []}`+"\n", status, more)
 }
 
 const oneDone = `{"version": "1", "tasks": [], "completed": [{"id": "task-001", "status": "completed", "createdAt": "{{now-1h}}", "updatedAt": "{{now}}"}]}` + "\n"
 
-// put writes the queue as it is a minute later, and looks.
+// put writes the queue a minute later, and scans.
 func (r *room) put(text string) *protocol.Snapshot {
 	r.Now = r.Now.Add(time.Minute)
 	r.Write(queuePath, text)
 	return r.pass(0)
 }
 
-// Protocol 003, Task State Transitions: every step of the diagram is silent, but for the rejection that a human hears
-// of; every other one is a finding until the task goes on.
+// Protocol 003, Task State Transitions: no step of the diagram is a finding, except for a rejection, which the user is
+// told of. Every other step is a finding until the task's next step.
 func TestTransitions(t *testing.T) {
 	texts := map[string]string{completed: oneDone}
 	for _, s := range []string{pending, inProgress, awaitingReview, rejected} {
@@ -54,7 +54,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// A task's whole way, with a rejection and a second one; the measures tell how long reviews take.
+// The whole history of a task, with two rejections; the measures show how long reviews take.
 func TestWayOfATask(t *testing.T) {
 	r := newRoom(t, file(queuePath, oneTask(pending, "")))
 	r.pass(0)
@@ -89,8 +89,8 @@ func TestWayOfATask(t *testing.T) {
 	}
 }
 
-// Protocol 003, Review Failures: rejected, taken back by steward, rejected again. The second rejection is told to the
-// human, also by a steward that was started in between.
+// Protocol 003, Review Failures: a task is rejected, requeued by steward, and rejected again. The user is told of the
+// second rejection, even if steward was restarted in between.
 func TestRejectedTwiceAcrossARestart(t *testing.T) {
 	r := newRoom(t, file(queuePath, oneTask(rejected, `, "rejectionReason": "no tests"`)))
 	s := r.pass(0)
@@ -115,8 +115,8 @@ func TestRejectedTwiceAcrossARestart(t *testing.T) {
 	}
 }
 
-// A crash between the queue and the ledger: the next look shows the entry uncommitted, and the same change commits it
-// and touches no queue that has moved on.
+// After a crash between the queue and the ledger, the next scan shows the entry as uncommitted. The same change commits
+// it, and does not touch a queue that has moved on.
 func TestRepair(t *testing.T) {
 	for name, now := range map[string]string{"still pending": oneTask(pending, ""), "taken again": oneTask(inProgress, "")} {
 		t.Run(name, func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// Protocol 003, Task State Transitions: work in progress goes back through a rejection, which leaves its reason in the
-// task, and the reset; the queue agrees with itself. What awaits its review stays, however long.
+// Protocol 003, Task State Transitions: a task in progress goes back through a rejection, which leaves its reason in the
+// task, and a reset. The queue stays consistent. A task that awaits its review stays, however long it waits.
 func TestReset(t *testing.T) {
 	r := newRoom(t, around)
 	s := r.pass(time.Second)
@@ -193,7 +193,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// Work is lost when nobody was active for as long as a developer may be silent, and the adapter wants to look then.
+// Work is lost after no agent has been active for as long as a developer may be silent, and the adapter requests a scan at
+// that time.
 func TestLostAtItsTime(t *testing.T) {
 	r := newRoom(t, file(queuePath, oneTask(inProgress, "")))
 	s := r.pass(0)
@@ -217,7 +218,8 @@ func TestLostAtItsTime(t *testing.T) {
 	}
 }
 
-// Protocol 003, Clearing Messages: a minute after the end what is left is to be cleared, one mailbox after the other.
+// Protocol 003, Clearing Messages: a minute after the end of a task its remaining messages are cleared, one mailbox after
+// the other.
 func TestClearing(t *testing.T) {
 	letters := `{"messages": [{"type": "task_assignment", "taskId": "task-001"}, {"type": "task_assignment", "taskId": "task-002"}, {"type": "x", "taskId": "task-001"}], "lastRead": null}` + "\n"
 	r := newRoom(t, file(queuePath, oneTask(awaitingReview, ""))+file(devPath, letters)+file(leadPath, letters))
@@ -254,7 +256,8 @@ func TestClearing(t *testing.T) {
 	}
 }
 
-// A client that had the queue open while it was replaced writes into the old file: its write counts, with ours in it.
+// A client that had the queue open during its replacement writes to the old file. Its write counts and is merged with
+// steward's change.
 func TestLateWrite(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"about another task": {`"status": "pending"`, `"status": "in_progress"`, "pending in_progress"},
@@ -285,7 +288,7 @@ func TestLateWrite(t *testing.T) {
 	}
 }
 
-// Where somebody has written to the new file since, that is the newest there is: what arrives in the old one stays out.
+// If another program has written to the new file since, that write is the newest: a late write to the old file is dropped.
 func TestLateWriteAfterANewerOne(t *testing.T) {
 	r := newRoom(t, file(queuePath, strings.Replace(oneTask(inProgress, ""), "{{now}}", "{{now-1h}}", 1)))
 	k := taskOf(t, r.pass(0), "task-001")
@@ -302,7 +305,7 @@ func TestLateWriteAfterANewerOne(t *testing.T) {
 	}
 }
 
-// Nothing is corrected where no file names a process: by hand, somebody may well be the orchestrator.
+// Nothing is corrected if no file names a process, because an operator may be running the orchestrator by hand.
 func TestRunningWithoutANumber(t *testing.T) {
 	r := newRoom(t, file(boardPath, strings.Replace(boardText, "4999999", "null", 1)))
 	a, _ := r.look().Agent(orchestrator)
@@ -330,7 +333,7 @@ func stateOf(t *testing.T, s *protocol.Snapshot, id string) string {
 	return inProgress
 }
 
-// A question is there until it is answered or cleared; a question first waits for the lead.
+// A question is open until it is answered or cleared; at first it waits for the lead.
 func TestPleaComesAndGoes(t *testing.T) {
 	ask := `{"messages": [{"type": "question", "taskId": "task-001", "question": "Which database?", "options": ["a", "b"], "timestamp": "{{now}}"}], "lastRead": null}` + "\n"
 	r := newRoom(t, file(queuePath, oneTask(inProgress, ""))+file(leadPath, ask))
@@ -357,7 +360,7 @@ func TestPleaComesAndGoes(t *testing.T) {
 	}
 }
 
-// What ended before Since is not listed, unless its messages are still to be cleared.
+// A task that ended before Since is not listed, unless its messages remain to be cleared.
 func TestSince(t *testing.T) {
 	r := newRoom(t, around)
 	for since, want := range map[time.Duration]string{0: "task-000", -time.Hour: "task-000", time.Hour: ""} {
@@ -384,7 +387,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// A task that is completed in our sight is listed, though its entry bears no time that says when.
+// A task that is completed between two scans is listed, even if its entry has no time of its end.
 func TestCompletedWithoutATime(t *testing.T) {
 	r := newRoom(t, file(queuePath, `{"tasks": [{"id": "task-001", "status": "awaiting_review", "createdAt": "2026-01-02T03:04:05Z"}], "completed": []}`+"\n"))
 	since := r.Now
@@ -399,7 +402,7 @@ func TestCompletedWithoutATime(t *testing.T) {
 	}
 }
 
-// Looks by hints, by none and of everything see the same.
+// Scans by hints, scans without hints and full scans show the same.
 func TestHintsSeeWhatFullLooksSee(t *testing.T) {
 	r := newRoom(t, around)
 	for i, do := range []func(){

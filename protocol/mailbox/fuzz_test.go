@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// fuzzDocument holds a decoder against what is true of any input: no panic, the same twice, and findings that say
-// something in one line.
+// fuzzDocument checks what a decoder must do for any input: not panic, return the same result twice, and produce one-line
+// findings that are not empty.
 func fuzzDocument[T any](f *testing.F, decode func(jsonfile.Object) T, check func(*testing.T, T) []issues, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
@@ -115,7 +115,7 @@ func FuzzPID(f *testing.F) {
 	})
 }
 
-// Edits of a document change only what they mean: removing messages leaves the others byte by byte.
+// Edits of a document change only what they mean: removing messages leaves the others unchanged.
 func FuzzRemoval(f *testing.F) {
 	f.Add([]byte(devText), "task-000")
 	f.Add([]byte(`{"messages":[{"taskId":"a"},{"taskId":"b"},{"taskId":"a"}]}`), "a")

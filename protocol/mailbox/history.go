@@ -7,27 +7,27 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// history is what one look knows of the looks before: files show where a task stands, not how it came there.
+// history is what steward remembers of earlier scans: files show the state of a task, but not how it got there.
 type history struct {
 	tracks   map[string]*track
-	followed jsonfile.Sum // of the queue that was followed last; "" at the beginning
-	reviews  int          // awaiting_review → completed, as seen
+	followed jsonfile.Sum // of the last queue that was followed; "" before the first
+	reviews  int          // observed steps awaiting_review → completed
 	reviewed time.Duration
 }
 
 func newHistory() history { return history{tracks: map[string]*track{}} }
 
-// track is one task's way.
+// track is the history of one task.
 type track struct {
 	status     string
-	since      time.Time // when it came into that state: its own updatedAt, or when it was seen
-	changed    time.Time // when a change was seen; zero at first sight
+	since      time.Time // when it entered that state: its own updatedAt, or the time of the scan
+	changed    time.Time // when a change was last observed; zero if none was
 	rejections int
-	illegal    string // the last step, if the document does not know it
+	illegal    string // the last step, if the document does not define it
 }
 
-// steps are the transitions of protocol 003, Task State Transitions: those of its list, and the one that its diagram
-// alone has (in_progress → rejected).
+// steps are the transitions of protocol 003, Task State Transitions: those of its list, and the one that only its diagram
+// shows (in_progress → rejected).
 var steps = map[[2]string]bool{
 	{pending, inProgress}: true, {inProgress, awaitingReview}: true, {inProgress, rejected}: true,
 	{awaitingReview, completed}: true, {awaitingReview, rejected}: true, {rejected, pending}: true,
@@ -35,7 +35,7 @@ var steps = map[[2]string]bool{
 
 var states = map[string]bool{pending: true, inProgress: true, awaitingReview: true, completed: true, rejected: true}
 
-// follow compares the queue with what it was.
+// follow compares the queue with its previous reading.
 func (p *Project) follow() {
 	s, h := p.living(), &p.history
 	if !s.queue.Good || s.queue.Sum == h.followed {
@@ -82,7 +82,7 @@ func (p *Project) begin(r *record) *track {
 	return t
 }
 
-// step notes that a task went from one state to another.
+// step records that a task went from one state to another.
 func (p *Project) step(t *track, to string, r *record) {
 	from := t.status
 	if from == to {
@@ -106,7 +106,7 @@ func (p *Project) step(t *track, to string, r *record) {
 	t.status, t.since, t.changed = to, at, p.Now
 }
 
-// tookBack reports whether a step to pending was steward's own.
+// tookBack reports whether steward itself made a step to pending.
 func (p *Project) tookBack(id, to string, since time.Time) bool {
 	k, ok := p.lastTaking(id)
 	return ok && to == pending && !k.Due.Before(since.Truncate(time.Second))
@@ -120,10 +120,11 @@ func (p *Project) lastTaking(id string) (protocol.Attempt, bool) {
 	return list[len(list)-1], true
 }
 
-// rejectedCode is the code of a rejected task's failure, and of the ledger's entry when it was taken back.
+// rejectedCode is the code of a rejected task's failure, and of the ledger entry for its requeue.
 const rejectedCode = "REJECTED"
 
-// rejections is how often a task was rejected, by whatever knows of most: the file, the ledger, or our own eyes.
+// rejections returns how often a task was rejected: the highest count among the file, the ledger and steward's own
+// observations.
 func (p *Project) rejections(r *record) int {
 	onRecord := 0
 	for _, k := range p.ledger.Takings(r.id) {
@@ -143,7 +144,7 @@ func (p *Project) rejections(r *record) int {
 	return n
 }
 
-// prune forgets the ways of tasks that ended and are shown no more.
+// prune drops the tracks of ended tasks that are no longer shown.
 func (h *history) prune(shown map[string]bool) {
 	for id := range h.tracks {
 		if !shown[id] {

@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// What is no plain file in a file's place is a fault that says what it is; it is not followed, and nothing hangs.
+// Anything but a plain file in a file's place is a fault that names its kind. It is not followed, and no scan hangs.
 func TestHostileFiles(t *testing.T) {
 	for what, make := range map[string]func(at string) error{
 		"symbolic link": func(at string) error { return os.Symlink("/etc/passwd", at) },
@@ -77,7 +77,7 @@ func TestLinkInPlaceOfTheFolder(t *testing.T) {
 	}
 }
 
-// A file that stays broken is a fault after two seconds; until then, and after, the last good reading stands.
+// A file that stays broken is a fault after two seconds; before and after that, the last good reading is kept.
 func TestBrokenFile(t *testing.T) {
 	r := newRoom(t, around)
 	r.look()
@@ -99,7 +99,7 @@ func TestBrokenFile(t *testing.T) {
 	}
 }
 
-// Wrong types everywhere, and values beyond all measure, are borne.
+// Wrong types everywhere, and values out of range, are tolerated.
 func TestWrongTypes(t *testing.T) {
 	r := newRoom(t, file(queuePath, `{"tasks": [{"id": 7}, {"id": "a", "status": [], "priority": {}, "title": 1, "createdAt": "1e999", "rejectionCount": "many"}, []], "completed": "none", "lastUpdated": {}}`+"\n")+
 		file(boardPath, `{"orchestrator": [], "planner": {"status": 1}, "developer": {"currentTask": {}, "lastActivity": {}}}`+"\n")+
@@ -112,7 +112,7 @@ func TestWrongTypes(t *testing.T) {
 	}
 }
 
-// A thousand mailboxes, and a mailbox of thousands of messages, cost a bounded number of findings.
+// A hundred mailboxes with hundreds of messages each cause a bounded number of findings.
 func TestFloods(t *testing.T) {
 	r := newRoom(t, file(queuePath, oneTask(inProgress, "")))
 	for i := range 100 {
@@ -124,7 +124,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// The folder vanishes, and another one comes in its place.
+// The folder disappears and is recreated.
 func TestFolderVanishes(t *testing.T) {
 	r := newRoom(t, around)
 	k := taskOf(t, r.look(), "task-001")
@@ -142,8 +142,8 @@ func TestFolderVanishes(t *testing.T) {
 	}
 }
 
-// As another user than root, what may not be read is a fault that names the permission, the last good reading stands,
-// and a pid file that may not be read proves nobody's end.
+// For a user other than root, an unreadable file is a fault that names the permission, and the last good reading is kept.
+// An unreadable pid file does not prove a process gone.
 func TestUnreadable(t *testing.T) { protocoltest.AsNobody(t, unreadable) }
 
 func unreadable(t *testing.T) {

@@ -17,7 +17,7 @@ const Name = "mailbox"
 // Base is the protocol's folder inside a project (protocol 003, File Locations).
 const Base = ".claude-orchestrator"
 
-// The places inside Base. What lies under own is steward's.
+// Paths inside Base. The folder own belongs to steward.
 const (
 	pidFile     = "orchestrator.pid"
 	logsDir     = "logs"
@@ -25,8 +25,8 @@ const (
 	attemptsDir = "steward/attempts"
 )
 
-// maxFile bounds what is read of one file, maxQueue of a queue with everything that was ever completed. A larger one
-// is a Fault.
+// maxFile limits the bytes read of one file; maxQueue limits a queue, which contains every task that was ever completed. A
+// larger file is a fault.
 const (
 	maxFile  = 4 << 20
 	maxQueue = 32 << 20
@@ -35,9 +35,9 @@ const (
 // Options are the settings of one project's adapter.
 type Options struct {
 	Guard folder.Guard // may be nil
-	// Lead, Developer and Review are how long an agent of that role may be silent while it works; Review stands for
-	// a lead who reviews. 0 leaves it to the general limit. Developer is also how long everybody must have been silent
-	// until work without an orchestrator counts as lost.
+	// Lead, Developer and Review are how long an agent of that role may be silent while it works; Review applies to a lead
+	// that is reviewing. 0 means the general limit. Developer is also how long all agents must have been silent before
+	// work without an orchestrator counts as lost.
 	Lead, Developer, Review time.Duration
 }
 
@@ -46,19 +46,19 @@ type Project struct {
 	*folder.Folder
 	dir     string
 	opts    Options
-	sites   [2]site // the two layouts: with the queue in Base, and in Base/tasks
+	sites   [2]site // the two layouts: queue in Base, and queue in Base/tasks
 	pid     jsonfile.Reading[int]
 	ledger  *ledger.Ledger
 	chief   orchestratorState
 	history history
-	quiet   map[string]quiet          // the roles, by name
-	looked  bool                      // what is new from now on appeared in our sight
+	quiet   map[string]quiet          // by role name
+	looked  bool                      // the first scan is over: anything new has appeared since then
 	odd     map[string]protocol.Fault // ids that cannot be used
 }
 
 var _ protocol.Adapter = (*Project)(nil)
 
-// New makes the adapter for the project at dir (absolute). Nothing is read yet.
+// New returns the adapter for the project at dir (absolute). It reads nothing yet.
 func New(dir string, opts Options) *Project {
 	p := &Project{dir: dir, opts: opts}
 	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard,
@@ -66,7 +66,7 @@ func New(dir string, opts Options) *Project {
 	return p
 }
 
-// forget drops everything that was read, for a folder that was made anew.
+// forget discards all readings, because the folder was recreated.
 func (p *Project) forget() {
 	p.sites = [2]site{newSite(""), newSite("tasks")}
 	p.pid = jsonfile.Reading[int]{}
@@ -77,8 +77,8 @@ func (p *Project) forget() {
 	p.odd = map[string]protocol.Fault{}
 }
 
-// Detect reports whether the project at dir speaks protocol 003. A link in the folder's place counts, so that its
-// refusal comes to light as a Fault.
+// Detect reports whether the project at dir speaks protocol 003. A symbolic link in place of the folder counts too, so
+// that its rejection is reported as a fault.
 func Detect(dir string) bool { return folder.Is(dir, Base) }
 
 // Dirs lists the folders to watch.
@@ -86,5 +86,5 @@ func (p *Project) Dirs() []string {
 	return []string{Base, Base + "/messages", Base + "/tasks", Base + "/tasks/messages"}
 }
 
-// OwnDir is where steward keeps its own files of the project at dir.
+// OwnDir is the folder of steward's own files about the project at dir.
 func OwnDir(dir string) string { return filepath.Join(dir, Base, own) }

@@ -17,20 +17,20 @@ type mailbox struct {
 	issues   issues          // of the file itself
 }
 
-// message is one message.
+// message is one entry of messages[].
 type message struct {
 	index  int
-	kind   string // task_assignment, completion_report, …; open
-	task   string // its taskId where that is a plain name
+	kind   string // task_assignment, completion_report, … or any other word
+	task   string // its taskId, if that is a plain name
 	from   string
 	stated jsonfile.Stated // its timestamp
-	at     time.Time       // what it means
-	agreed bool            // it appeared in our sight at the time that it states
+	at     time.Time       // what stated means
+	agreed bool            // steward saw it appear at the time that it states
 	read   bool            // read, whatever lastRead says
 	raw    jsonfile.Sum
 	build  *build // of a completion_report
 	plea   *call
-	sum    jsonfile.Sum // of a question's meaning: white space around it, and other messages, are none of it
+	sum    jsonfile.Sum // of a question alone, independent of white space and of other messages
 	reply  reply
 	issues issues
 }
@@ -41,7 +41,7 @@ type build struct {
 	errors                           int
 }
 
-// call is what a message asks of a human.
+// call is what a message asks of the user.
 type call struct {
 	text, detail string
 	platform     string
@@ -50,7 +50,7 @@ type call struct {
 	severity     protocol.Severity
 }
 
-// maxLetters bounds how many messages of one file are looked at: the newest, which stand at the end.
+// maxLetters limits how many messages of one file are read: the newest, which are at the end.
 const maxLetters = 500
 
 func decodeMailbox(o jsonfile.Object) mailbox {
@@ -110,20 +110,20 @@ func decodeBuild(o jsonfile.Object) *build {
 	return b
 }
 
-// missesInstructions: the developer could not find its instructions and says so as the document asks for (protocol
-// 003, Missing Instructions).
+// missesInstructions reports whether the developer could not find its instructions and says so in the document's way
+// (protocol 003, Missing Instructions).
 func (b *build) missesInstructions() bool {
 	return b.status == buildNotVerified && strings.Contains(strings.ToLower(b.summary), "instruction")
 }
 
-// pleaKinds are the messages that call for somebody to decide, with how much that matters. The document knows none;
-// agents write them all the same.
+// pleaKinds maps the message types that ask for a decision to their severity. The document defines none of these types,
+// but agents write them.
 var pleaKinds = map[string]protocol.Severity{
 	"question": protocol.Medium, "clarification": protocol.Medium, "clarification_request": protocol.Medium,
 	"blocker": protocol.High, "escalation": protocol.High,
 }
 
-// urgent questions are a human's at once; the others may be settled among the agents first.
+// urgent reports whether a question goes to the user at once. The agents may settle the others among themselves first.
 func (c *call) urgent() bool { return c.blocking || c.severity.Rank() >= protocol.High.Rank() }
 
 func decodeCall(kind string, o jsonfile.Object) *call {
@@ -153,7 +153,7 @@ func (l *message) isAnswer() bool {
 	return l.kind == "answer" || strings.HasSuffix(l.kind, "_response") || strings.HasSuffix(l.kind, "_answer")
 }
 
-// sender is who writes to a mailbox as the document, or the real program, has it.
+// sender returns the agent that writes to a mailbox, according to the document or the program.
 func sender(box string) string {
 	switch box {
 	case "to-developer.json":

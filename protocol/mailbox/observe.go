@@ -6,8 +6,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Observe says what the files say now. Hints are not needed: a file that did not change costs one stat, and there are
-// few.
+// Observe returns what the files show now. It needs no hints: an unchanged file costs one stat, and there are few files.
 func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
 	s, there := p.Look(ctx, look)
 	if !there {
@@ -21,7 +20,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	return s
 }
 
-// look reads what there is and judges whether the orchestrator lives.
+// look reads all files and decides whether the orchestrator lives.
 func (p *Project) look() {
 	p.refresh()
 	p.follow()
@@ -31,7 +30,7 @@ func (p *Project) look() {
 	p.looked = true
 }
 
-// describe writes the snapshot.
+// describe fills the snapshot.
 func (p *Project) describe(s *protocol.Snapshot) {
 	q, mail := &p.living().queue.Value, p.mail()
 	b, boardFile := p.statusBoard()

@@ -14,36 +14,36 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// orchestratorState is what is known of the orchestrator's process. A number alone proves nothing: it is the orchestrator's only
-// if its process began before the number was written down.
+// orchestratorState is what is known of the orchestrator's process. A pid alone proves nothing: the process is the
+// orchestrator only if it started before the pid was written.
 type orchestratorState struct {
-	pid      int // the number that the verdict is about; 0 when no file names one
+	pid      int // the pid that the verdict is about; 0 if no file names one
 	verdict  verdict
 	evidence string
-	id       proc.Identity // of the process that was last proved to be it
-	by       time.Time     // it was running by then; zero when no file says so
+	id       proc.Identity // of the process that was last proved to be the orchestrator
+	by       time.Time     // the orchestrator was running by then; zero if no file says so
 
-	named claim // the claim of the pid file that was last found to be true
+	named claim // the pid file's claim that was last found to be true
 
-	ended time.Time // when its process, which was proved to be it, was found gone; zero otherwise
+	ended time.Time // when the process proved to be the orchestrator was found gone; else zero
 
-	children []proc.Process // what it left running
-	counted  time.Time      // when they were last looked for
+	children []proc.Process // the processes that it left running
+	counted  time.Time      // when children was last searched for
 }
 
 type verdict uint8
 
 const (
 	unnamed verdict = iota // no file names a process
-	gone                   // proved: nobody there, or a younger process
-	unsure                 // the system does not let us see: taken for living
+	gone                   // proved: there is no process, or a younger one
+	unsure                 // the system does not show it: treated as living
 	here
 )
 
-// lives reports whether the orchestrator is, or must be taken to be, at work.
+// lives reports whether the orchestrator is running, or must be treated as running.
 func (c *orchestratorState) lives() bool { return c.verdict >= unsure }
 
-// yield is why nothing may be changed at this moment.
+// yield says why nothing may be changed now; "" if changes are allowed.
 func (c *orchestratorState) yield() string {
 	switch c.verdict {
 	case here:
@@ -54,7 +54,7 @@ func (c *orchestratorState) yield() string {
 	return ""
 }
 
-// presence is the evidence for those who work under it.
+// presence returns the evidence for the roles that work under the orchestrator.
 func (c *orchestratorState) presence() string {
 	if c.verdict == here {
 		return fmt.Sprintf("its orchestrator (pid %d) lives", c.pid)
@@ -62,20 +62,20 @@ func (c *orchestratorState) presence() string {
 	return c.yield()
 }
 
-// claim is a process number that a file names as the orchestrator's.
+// claim is a pid that a file names as the orchestrator's.
 type claim struct {
 	pid  int
-	by   time.Time // it was running by then
+	by   time.Time // the process was running by then
 	file string
-	// fresh: the file may still be in its writer's hands.
+	// fresh means that the file may still be being written.
 	fresh bool
 }
 
-// clockStep is how far two readings of the clock may lie apart: file systems and start times are coarse.
+// clockStep is the tolerance between two clock readings: file systems and start times are coarse.
 const clockStep = 2 * time.Second
 
-// claims lists who may be the orchestrator. Half of a number is a number too: as long as the pid file may be in its
-// writer's hands, what it says proves nobody's end, and the one that it named before counts on.
+// claims lists the processes that may be the orchestrator. A truncated number is also a number: while the pid file may
+// still be being written, its content proves no process gone, and the previously named process remains a candidate.
 func (p *Project) claims(b *board, boardFile string, touched time.Time) (list []claim) {
 	if p.pid.Good && p.pid.Value > 0 {
 		list = append(list, claim{p.pid.Value, p.pid.Stamp.ModTime(), pidFile, !p.pid.Rest})
@@ -93,7 +93,7 @@ func (p *Project) claims(b *board, boardFile string, touched time.Time) (list []
 	return list
 }
 
-// watchChief judges every claim; the best of them counts.
+// watchChief judges every claim and keeps the strongest verdict.
 func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
 	best := orchestratorState{}
 	if r, _ := p.statusBoard(); r.There && !r.Good {
@@ -131,11 +131,11 @@ func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
 	p.chief = best
 }
 
-// signOff is how long after the end of its process the orchestrator's files may still be on their way to say so.
+// signOff is how long after the end of its process the orchestrator's files may still be updated to say so.
 const signOff = 2 * time.Second
 
-// awaitSignOff keeps back the verdict on a process whose end has just been seen: a program whose files say so within
-// two seconds has left, and only the others are dead. A process that was never seen alive is judged at once.
+// awaitSignOff delays the verdict on a process that has just been seen to end: if the program's files say so within two
+// seconds, it has left; otherwise it is dead. A process that was never seen alive is judged at once.
 func (p *Project) awaitSignOff(c *orchestratorState, b *board) {
 	last := &p.chief
 	if c.verdict != gone {
@@ -164,8 +164,8 @@ func (p *Project) signedOff(c *orchestratorState, b *board) bool {
 	return c.verdict <= gone && b.there && (!b.running || unlisted)
 }
 
-// judge says what became of the process. The one that was proved to be it before is still it, whatever the clock was set
-// to meanwhile.
+// judge decides what became of the process. A process that was already proved to be the orchestrator still is, even if the
+// clock has been changed since.
 func (c claim) judge(proved proc.Identity) (verdict, string, proc.Identity) {
 	id, err := proc.Inspect(c.pid)
 	if errors.Is(err, proc.ErrGone) {
@@ -185,12 +185,12 @@ func (c claim) judge(proved proc.Identity) (verdict, string, proc.Identity) {
 	return here, fmt.Sprintf("process %d of %s runs", c.pid, c.file), id
 }
 
-// countEvery is how often the process table is searched for what a dead orchestrator left running.
+// countEvery is how often the process table is searched for processes that a dead orchestrator left running.
 const countEvery = 5 * time.Second
 
-// countChildren finds the processes of the dead orchestrator's session or group that work inside the project. A number
-// stays taken for as long as a group or session bears it, so that nobody else's can be meant; where a younger process
-// has the number there is nothing left of ours.
+// countChildren finds the processes of the dead orchestrator's session or group that work inside the project. The system
+// does not reuse a pid while a group or session has that number, so they belong to no other session. If a younger process
+// has the pid, none of the orchestrator's processes are left.
 func (p *Project) countChildren() {
 	c := &p.chief
 	if c.verdict != gone {
@@ -206,7 +206,7 @@ func (p *Project) countChildren() {
 	}
 	table, err := proc.Table()
 	if err != nil {
-		return // not to be had on this system
+		return // not available on this system
 	}
 	for _, k := range table {
 		if k.Session != c.pid && k.Group != c.pid || k.Zombie || k.PID == c.pid || k.PID == os.Getpid() {
@@ -237,8 +237,8 @@ func (p *Project) realDir() string {
 	return p.dir
 }
 
-// chiefAgent is the orchestrator as an agent. Its Ref is given only where its running flag is to be corrected; once
-// that is done, Recorded says so and nothing more is asked for.
+// chiefAgent returns the orchestrator as an agent. It sets Ref only if the running flag must be corrected. After the
+// correction, Recorded says so and no further change is requested.
 func (p *Project) chiefAgent(b *board) (protocol.Agent, bool) {
 	c := &p.chief
 	if !b.there && c.verdict == unnamed {
@@ -250,7 +250,7 @@ func (p *Project) chiefAgent(b *board) (protocol.Agent, bool) {
 	}
 	switch {
 	case c.verdict == here:
-		a.Presence, a.Process = protocol.PresenceHere, protocol.Identity(c.id) // its end is known at once
+		a.Presence, a.Process = protocol.PresenceHere, protocol.Identity(c.id) // its end is detected at once
 	case c.verdict == unsure && c.id.PID != 0:
 		a.Presence = protocol.PresenceHere // it was seen alive, and nothing proves yet that it died
 	case p.signedOff(c, b):
@@ -266,7 +266,7 @@ func (p *Project) chiefAgent(b *board) (protocol.Agent, bool) {
 	return a, true
 }
 
-// inHand lists the tasks in progress: without their orchestrator nobody goes on with them.
+// inHand lists the tasks in progress: without the orchestrator no process continues them.
 func (p *Project) inHand() (ids []string) {
 	for _, r := range p.living().queue.Value.tasks {
 		if r.status == inProgress {

@@ -8,8 +8,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// questions lists the messages that call for somebody to decide and that nobody has answered. A question is over when its
-// message is cleared, or when an answer to the same task came after it.
+// pleas lists the messages that ask for a decision and have no answer yet. A question is over when its message is cleared,
+// or when a later answer to the same task exists.
 func (p *Project) pleas(mail []located) (list []protocol.Question) {
 	seen := map[string]bool{}
 	for _, m := range mail {
@@ -20,7 +20,7 @@ func (p *Project) pleas(mail []located) (list []protocol.Question) {
 			}
 			id := l.pleaID()
 			if seen[id] {
-				continue // asked twice in the same words
+				continue // the same question, asked twice
 			}
 			seen[id] = true
 			list = append(list, protocol.Question{ID: id, Agent: asker(l, m), Task: l.task, Text: l.plea.text, Detail: l.plea.detail,
@@ -31,13 +31,13 @@ func (p *Project) pleas(mail []located) (list []protocol.Question) {
 	return list
 }
 
-// pleaID names a question by what it asks, so that it stays the same one wherever its message moves to.
+// pleaID derives a question's id from its content, so that the id stays the same wherever the message is moved.
 func (l *message) pleaID() string {
 	asked := strings.Join(append([]string{l.kind, l.task, l.plea.text}, l.plea.options...), "\x00")
 	return l.kind + "-" + string(jsonfile.SumOf([]byte(asked)))[:12]
 }
 
-// due is when a human is to hear of a question: at once, or when a lead has had the time that it may take for an answer.
+// due is when the user is to be told of a question: at once, or after the time that a lead may take for an answer.
 func (p *Project) due(l *message, m located) time.Time {
 	if l.plea.urgent() || p.opts.Lead == 0 {
 		return time.Time{}
@@ -53,8 +53,8 @@ func (p *Project) due(l *message, m located) time.Time {
 	return due
 }
 
-// answered reports whether a message settles the question: an answer about the same task that stands behind it in the same
-// mailbox, or in another one with no older time. A human's answer names its question, and settles no other.
+// answered reports whether a message settles the question: an answer about the same task that follows it in the same
+// mailbox, or that lies in another mailbox and is not older. A user's answer names its question and settles no other.
 func answered(l *message, in located, mail []located) bool {
 	for _, m := range mail {
 		for i := range m.box.Value.letters {

@@ -13,20 +13,20 @@ import (
 type record struct {
 	id, status, kind, title, reason string
 	priority                        protocol.Priority
-	createdAt, updatedAt            jsonfile.Stated // as the file has them
-	created, updated                time.Time       // what they mean
-	rejections                      int             // as the file itself counts them
-	archived                        bool            // it stands in completed[]
+	createdAt, updatedAt            jsonfile.Stated // as stated in the file
+	created, updated                time.Time       // what the stated times mean
+	rejections                      int             // as counted in the file
+	archived                        bool            // it is listed in completed[]
 	sum                             jsonfile.Sum
 }
 
-// queue is queue.json: {version, tasks[], completed[], current, lastUpdated}. An id is there once.
+// queue is queue.json: {version, tasks[], completed[], current, lastUpdated}. Each id occurs once.
 type queue struct {
-	tasks   []record       // what is not completed, in the file's order
-	done    []record       // completed[], and what is completed in tasks[]; newest first
+	tasks   []record       // tasks that are not completed, in the file's order
+	done    []record       // completed[], and the completed tasks of tasks[]; newest first
 	byID    map[string]int // index in done
-	before  map[string]int // byID of the reading before this one
-	strange []string       // ids that are no plain names
+	before  map[string]int // byID of the previous reading
+	strange []string       // ids that are not plain names
 	issues  issues
 }
 
@@ -48,7 +48,7 @@ func decodeQueue(o jsonfile.Object) queue {
 	return q
 }
 
-// order sorts what is done, the newest first.
+// order sorts done, newest first.
 func (q *queue) order() {
 	slices.SortStableFunc(q.done, func(a, b record) int { return b.ended().Compare(a.ended()) })
 	for i, r := range q.done {
@@ -56,8 +56,8 @@ func (q *queue) order() {
 	}
 }
 
-// list reads one of the two arrays. A task that stands in both, or twice in one, counts where it stands first: tasks[]
-// is what the program works on.
+// list reads one of the two arrays. If a task is listed twice, in both arrays or in one, its first entry counts: the
+// program works on tasks[].
 func (q *queue) list(o jsonfile.Object, key string, seen map[string]bool) []record {
 	items, ok := o.Array(key)
 	if ok == jsonfile.Wrong || key == "tasks" && ok == jsonfile.Missing {
@@ -105,7 +105,7 @@ func decodeRecord(o jsonfile.Object) record {
 	return r
 }
 
-// ended is when a task of completed[] ended, as far as the file says.
+// ended returns when a task of completed[] ended, as far as the file says.
 func (r *record) ended() time.Time {
 	if r.updated.IsZero() {
 		return r.created
@@ -113,11 +113,11 @@ func (r *record) ended() time.Time {
 	return r.updated
 }
 
-// maxEnded bounds how many ended tasks a snapshot lists.
+// maxEnded limits how many ended tasks a snapshot lists.
 const maxEnded = 200
 
-// shown lists the tasks that the snapshot is about: all that are not completed, and of the others those that ended
-// after since or that keep gives a reason for. An end without a time is old.
+// shown lists the tasks of the snapshot: all that are not completed, and of the completed those that ended after since or
+// that are in keep. A task without an end time counts as old.
 func (q *queue) shown(since time.Time, keep map[string]bool) (list []*record) {
 	for i := range q.tasks {
 		list = append(list, &q.tasks[i])

@@ -8,13 +8,13 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// quiet is since when a role has shown no life.
+// quiet records since when a role has shown no sign of life.
 type quiet struct {
 	mark  string // its entry in status.json
 	since time.Time
 }
 
-// listen notes which roles have shown life: by the time that they give, and by any change to their entry.
+// listen records which roles have shown signs of life: the time that a role states, or any change to its entry.
 func (p *Project) listen(b *board, touched time.Time) {
 	known := p.quiet
 	p.quiet = make(map[string]quiet, len(b.roles))
@@ -35,13 +35,13 @@ func (p *Project) listen(b *board, touched time.Time) {
 		}
 		p.quiet[r.name] = q
 	}
-	if len(b.roles) == 0 && known != nil { // a file that is gone for a moment says nothing about anybody
+	if len(b.roles) == 0 && known != nil { // a file that is missing for a moment says nothing about the roles
 		p.quiet = known
 	}
 }
 
-// overLimit lists the roles that work for a living orchestrator and are silent for longer than they may be. Nobody is
-// dead for that. What came before the orchestrator was there is not counted.
+// overLimit lists the roles that work for a living orchestrator and have been silent for longer than allowed. Silence does
+// not prove a role dead. Time before the orchestrator was running is not counted.
 func (p *Project) overLimit(b *board) (list []protocol.Finding) {
 	for i := range b.roles {
 		r := &b.roles[i]
@@ -60,12 +60,12 @@ func (p *Project) overLimit(b *board) (list []protocol.Finding) {
 	return list
 }
 
-// readWithin is how long a message may wait for its reader.
+// readWithin is how long a message may stay unread.
 const readWithin = 10 * time.Minute
 
-// unread lists the mailboxes in use whose newest messages nobody has read (protocol 003, Reading Messages: "Update lastRead
-// timestamp"). The file's own age counts: agents invent timestamps. The program writes null for lastRead and never updates
-// it, so null says nothing while its orchestrator lives.
+// unread lists the mailboxes in use with unread messages (protocol 003, Reading Messages: "Update lastRead timestamp"). It
+// uses the file's own age, because agents invent timestamps. The program writes null for lastRead and never updates it, so
+// null says nothing while its orchestrator lives.
 func (p *Project) unread(mail []located, open map[string]bool) (list []protocol.Finding) {
 	for _, m := range mail {
 		box := &m.box.Value
@@ -91,7 +91,7 @@ func (p *Project) unread(mail []located, open map[string]bool) (list []protocol.
 	return list
 }
 
-// minutes writes a limit as people say it.
+// minutes formats a limit for display.
 func minutes(d time.Duration) string {
 	if d%time.Minute == 0 {
 		return fmt.Sprintf("%d min", d/time.Minute)

@@ -9,13 +9,13 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// The two message types of the document; the others occur in the field.
+// The document's two message types. Other types occur in practice.
 const (
 	taskAssignment   = "task_assignment"
 	completionReport = "completion_report"
 )
 
-// shape is what a required field must be.
+// shape is the form that a required field must have.
 type shape uint8
 
 const (
@@ -35,7 +35,7 @@ type need struct {
 	as  shape
 }
 
-// base is what every message must have.
+// base lists the required fields of every message.
 var base = []need{{"taskId", aText}, {"platform", aText}, {"timestamp", aTime}}
 
 // required lists the required fields by type (protocol 003, Message Types; the last five are the program's own).
@@ -49,7 +49,7 @@ var required = map[string][]need{
 	"discovery_result":     {},
 }
 
-// buildNeeds are the required fields of a build result, the status first; a build that was not run has no command.
+// buildNeeds are the required fields of a build result. A build that was not run has no command.
 var buildNeeds = []need{{"status", aText}, {"command", aText}, {"errors", aNumber}}
 
 var (
@@ -57,7 +57,7 @@ var (
 	buildStates = []string{buildSuccess, buildFailed, buildNotApplicable, buildNotVerified}
 )
 
-// checkLetter notes what a message lacks. It names the field as messages[0].architecture.
+// checkLetter records what a message lacks. It names fields like messages[0].architecture.
 func checkLetter(l *message, o jsonfile.Object) {
 	at := o.Value().Path()
 	if id := textOf(o, "taskId"); id != "" && l.task == "" {
@@ -122,8 +122,8 @@ func blank(v jsonfile.Value) bool {
 	return strings.TrimSpace(s) == ""
 }
 
-// checkReport holds a completion report against Completion Report and Build Result Object, and against what Build
-// Failures asks for. What is wrong with the build of a task is named alike, wherever the report stands.
+// checkReport checks a completion report against Completion Report, Build Result Object and Build Failures. A defect in
+// the build of a task has the same field name wherever the report stands.
 func (m *message) checkReport(at string, o jsonfile.Object) {
 	l := &m.issues
 	if word, ok := o.String("status"); ok.OK() && word != awaitingReview && word != "" {

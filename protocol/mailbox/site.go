@@ -10,15 +10,15 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// site is one of the two layouts: the real one with the queue in Base itself, and the document's with it in Base/tasks
-// (protocol 003, File Locations). Older prompts write their messages to the second while the program reads the first,
-// so both are always read.
+// site is one of the two layouts: the program's, with the queue in Base itself, and the document's, with the queue in
+// Base/tasks (protocol 003, File Locations). Older prompts write messages to the second while the program reads the first,
+// so steward always reads both.
 type site struct {
 	dir    string // "" or "tasks"
 	queue  jsonfile.Reading[queue]
 	board  jsonfile.Reading[board]
 	boxes  map[string]*jsonfile.Reading[mailbox] // by file name
-	listed jsonfile.Stamp                        // of the messages folder, when it had settled
+	listed jsonfile.Stamp                        // stamp of the messages folder, if it had settled
 }
 
 func newSite(dir string) site {
@@ -30,16 +30,16 @@ func (s *site) boardFile() string          { return path.Join(s.dir, "status.jso
 func (s *site) mailDir() string            { return path.Join(s.dir, "messages") }
 func (s *site) boxFile(name string) string { return path.Join(s.mailDir(), name) }
 
-// maxBoxes bounds the mailboxes of one folder.
+// maxBoxes limits the mailboxes read of one folder.
 const maxBoxes = 32
 
-// isBox reports whether a file name is that of a mailbox: to-<agent>.json.
+// isBox reports whether name is the file name of a mailbox: to-<agent>.json.
 func isBox(name string) bool {
 	return strings.HasPrefix(name, "to-") && strings.HasSuffix(name, ".json") && jsonfile.PlainName(name)
 }
 
-// read brings everything of the site up to date. It costs a few stats when nothing changed. The queue as it was before
-// is returned when it was read again.
+// read brings the site up to date. It costs a few stats if nothing changed. A queue that was read again keeps the previous
+// index in before.
 func (p *Project) read(s *site) {
 	was := s.queue.Value
 	if jsonfile.Load(p.Root, &p.Patience, &s.queue, s.queueFile(), maxQueue, decodeQueue) {
@@ -49,7 +49,7 @@ func (p *Project) read(s *site) {
 	if jsonfile.Load(p.Root, &p.Patience, &s.board, s.boardFile(), maxFile, decodeBoard) {
 		s.board.Value.place(s.board.Stamp.ModTime())
 	}
-	if !s.queue.Good { // what was read of it before is not to be trusted any more
+	if !s.queue.Good { // the previous reading is no longer trusted
 		s.queue.Value = queue{}
 	}
 	if !s.board.Good {
@@ -76,7 +76,7 @@ func (p *Project) listBoxes(s *site) {
 	names, st, err := p.Root.List(dir)
 	s.listed = jsonfile.Stamp{}
 	if err != nil {
-		p.Patience.Unreadable(dir, err) // a missing folder is no trouble
+		p.Patience.Unreadable(dir, err) // a missing folder is not a fault
 		if folder.Missing(err) {
 			clear(s.boxes)
 		}
@@ -95,7 +95,7 @@ func (p *Project) listBoxes(s *site) {
 	}
 }
 
-// refresh reads everything that there is.
+// refresh reads all files that exist.
 func (p *Project) refresh() {
 	for i := range p.sites {
 		p.read(&p.sites[i])
@@ -104,7 +104,7 @@ func (p *Project) refresh() {
 	p.ledger.Refresh(p.Root, &p.Patience, p.Now)
 }
 
-// living is the layout that is in use: the one where queue.json lies; the real program's when both have one, or none.
+// living returns the layout in use: the one that contains queue.json. If both do, or neither does, it is the program's.
 func (p *Project) living() *site {
 	if !p.sites[0].queue.There && p.sites[1].queue.There {
 		return &p.sites[1]
@@ -112,7 +112,7 @@ func (p *Project) living() *site {
 	return &p.sites[0]
 }
 
-// statusBoard is the status.json of the living layout, or else the other one's, with its path.
+// statusBoard returns the status.json of the layout in use, or else that of the other layout, with its path.
 func (p *Project) statusBoard() (*jsonfile.Reading[board], string) {
 	s := p.living()
 	if !s.board.There {
@@ -125,15 +125,15 @@ func (p *Project) statusBoard() (*jsonfile.Reading[board], string) {
 	return &s.board, s.boardFile()
 }
 
-// located is a mailbox with its place.
+// located is a mailbox with its path.
 type located struct {
 	file   string // relative to Base
 	name   string // to-developer.json
-	living bool   // it lies where the living layout reads
+	living bool   // it belongs to the layout in use
 	box    *jsonfile.Reading[mailbox]
 }
 
-// mail lists all mailboxes, those of the living layout first, each folder in the order of its names.
+// mail lists all mailboxes: those of the layout in use first, sorted by name within each folder.
 func (p *Project) mail() []located {
 	var list []located
 	alive := p.living()
@@ -154,7 +154,8 @@ func (p *Project) other(s *site) *site {
 	return &p.sites[0]
 }
 
-// Reads reports whether the last look read the file (relative to the project). The snapshot has all that is wrong with it.
+// Reads reports whether the last scan read the file (relative to the project). It returns no findings, because the
+// snapshot contains them all.
 func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
 	rel, inside := strings.CutPrefix(file, Base+"/")
 	for i := range p.sites {

@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// limits are the roles' limits as the configuration has them.
+// limits are the roles' limits as configured.
 var limits = Options{Lead: 5 * time.Minute, Developer: 15 * time.Minute, Review: 3 * time.Minute}
 
 type room struct {
@@ -35,7 +35,7 @@ func (r *room) rewrite(rel, old, new string) {
 	r.touch(rel)
 }
 
-// Write writes a file at the moment of the test.
+// Write writes a file and dates it with the test's clock.
 func (r *room) Write(rel, text string) {
 	r.T.Helper()
 	r.Site.Write(rel, text)
@@ -44,13 +44,13 @@ func (r *room) Write(rel, text string) {
 
 func (r *room) touch(rel string) { r.Do(os.Chtimes(r.Path(rel), r.Now, r.Now)) }
 
-// pass lets time go by and looks by hints that name nothing.
+// pass advances the clock and scans with an empty list of hints.
 func (r *room) pass(d time.Duration) *protocol.Snapshot {
 	r.Now = r.Now.Add(d)
 	return r.see(protocol.Look{Now: r.Now, Hints: []string{}})
 }
 
-// look makes a full look a second later.
+// look makes a full scan one second later.
 func (r *room) look() *protocol.Snapshot {
 	r.Now = r.Now.Add(time.Second)
 	return r.see(protocol.Look{Now: r.Now})

@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// Where the real program has its files.
+// The paths of the program's files.
 const (
 	queuePath = Base + "/queue.json"
 	boardPath = Base + "/status.json"
@@ -22,7 +22,7 @@ const (
 	pidPath   = Base + "/orchestrator.pid"
 )
 
-// The files are formatted as no encoder would: whatever is not meant must survive.
+// The files' formatting is one that no encoder would produce: everything that a change does not mean must survive.
 const queueText = `{
     "version": "1.0.0",   "x_ours": [1.50, {"deep": null}],
     "tasks": [
@@ -38,7 +38,7 @@ const queueText = `{
 }
 `
 
-// No system has a process of that number (pid_max is 4194304 at most).
+// No process can have that pid (pid_max is 4194304 at most).
 const boardText = `{
  "orchestrator" : { "running": true, "pid": 4999999, "startedAt": "2026-01-02T03:00:00.000Z" , "x": [ 1 ] },
  "planner": {"status": "idle", "lastActivity": "2026-01-02T03:00:00.000Z"},
@@ -87,7 +87,7 @@ func cases() []protocoltest.Case {
 			Shows: shows(id, "pending, one attempt on record", func(t *protocol.Task) bool {
 				return t.Visible && t.Named == "" && t.Outcome == nil && t.Lost == "" && len(t.Attempts) == 1 && t.Attempts[0].Committed && t.Attempt() == 2
 			}),
-			Free: []string{ledger, queuePath}, // what the queue says afterwards: TestReset
+			Free: []string{ledger, queuePath}, // TestReset checks the queue's text
 			Meddle: func(dir string) error {
 				return protocoltest.Rewrite(filepath.Join(dir, queuePath), fmt.Sprintf(`"id": %q`, id), fmt.Sprintf(`"id": %q, "note": 1`, id))
 			},

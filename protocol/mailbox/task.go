@@ -7,10 +7,10 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// clearAfter is how long the messages of a completed task may stay: its agents may still be about to clear them.
+// clearAfter is how long the messages of a completed task may stay, because its agents may still be about to clear them.
 const clearAfter = time.Minute
 
-// task writes one task of queue.json as policies read it.
+// task converts one task of queue.json for the policies.
 func (p *Project) task(r *record, left map[string]located) protocol.Task {
 	t := protocol.Task{ID: r.id, Agent: developer, Source: "tech-lead", Type: r.kind, Title: r.title, Priority: r.priority, Timeout: protocol.NoTimeout,
 		Created: p.past(r.created), Appeared: p.past(r.ended()), Foreign: true, Requeue: true, Attempts: p.ledger.Takings(r.id),
@@ -48,7 +48,7 @@ func (p *Project) task(r *record, left map[string]located) protocol.Task {
 	return t
 }
 
-// sinceOf is when the task came into the state in which it is.
+// sinceOf returns when the task entered its current state.
 func (p *Project) sinceOf(r *record) time.Time {
 	if k := p.history.tracks[r.id]; k != nil {
 		return k.since
@@ -56,8 +56,9 @@ func (p *Project) sinceOf(r *record) time.Time {
 	return p.past(r.ended())
 }
 
-// nobodyWorks says what proves that nobody works on a task that is in hand: no orchestrator lives, it left nobody
-// running, and neither the task nor an agent at work has given a sign of life for as long as a developer may be silent.
+// nobodyWorks returns the proof that no process works on a task in progress; "" if there is none. The proof: no
+// orchestrator lives, it left no process running, and neither the task nor a working agent has shown a sign of life for as
+// long as a developer may be silent.
 func (p *Project) nobodyWorks(r *record) string {
 	if p.chief.lives() || len(p.chief.children) > 0 {
 		return ""
@@ -76,7 +77,7 @@ func (p *Project) nobodyWorks(r *record) string {
 	return p.unled()
 }
 
-// unled says that no orchestrator lives, and by what.
+// unled says that no orchestrator lives, with the evidence.
 func (p *Project) unled() string {
 	why := p.chief.evidence
 	if p.chief.verdict == unnamed {
@@ -85,7 +86,7 @@ func (p *Project) unled() string {
 	return "no orchestrator lives: " + why
 }
 
-// lettersLeft is the mailbox in which messages of a completed task still lie though they should have been cleared
+// lettersLeft returns the mailbox that still contains messages of a completed task although they should have been cleared
 // (protocol 003, Clearing Messages).
 func (p *Project) lettersLeft(r *record, left map[string]located) *protocol.Ref {
 	m, ok := left[r.id]
@@ -103,7 +104,7 @@ func (p *Project) lettersLeft(r *record, left map[string]located) *protocol.Ref 
 	return &protocol.Ref{Path: m.file, Sum: string(m.box.Sum)}
 }
 
-// lettersByTask gives for every task that a message is about the first mailbox that holds one.
+// lettersByTask maps each task to the first mailbox that contains a message about it.
 func lettersByTask(mail []located) map[string]located {
 	left := map[string]located{}
 	for _, m := range mail {
@@ -117,8 +118,8 @@ func lettersByTask(mail []located) map[string]located {
 	return left
 }
 
-// measures are the figures of the project: how often work was rejected, how many builds failed, how long a review
-// takes.
+// measures returns the project's metrics: the number of rejections, the number of failed builds, and the mean time of a
+// review.
 func (p *Project) measures(shown []*record, mail []located) []protocol.Measure {
 	n, failed := 0, 0
 	for _, r := range shown {
@@ -138,7 +139,7 @@ func (p *Project) measures(shown []*record, mail []located) []protocol.Measure {
 	return list
 }
 
-// oddIDs makes ids that cannot be used Faults.
+// oddIDs reports ids that cannot be used as faults.
 func (p *Project) oddIDs(ids []string) (faults []protocol.Fault) {
 	now := map[string]protocol.Fault{}
 	for _, id := range ids {

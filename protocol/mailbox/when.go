@@ -6,8 +6,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// place decides what the times of the records mean. A record whose time is the same as before keeps the moment that was
-// decided then: the age of the file is no measure any more once somebody else wrote to it.
+// place decides what the times of the records mean. A record whose stated time is unchanged keeps the earlier decision,
+// because the file's age says nothing once another program has written to the file.
 func (q *queue) place(was *queue, written time.Time, watched bool) {
 	before := make(map[string]*record, len(was.tasks))
 	for i := range was.tasks {
@@ -40,9 +40,9 @@ func (b *board) place(written time.Time) {
 	}
 }
 
-// place decides what the times of the messages mean. A message that was there before keeps its moment. When lastRead changes
-// in our sight, and disagrees with that moment, the reader's clock is wrong: then the messages that agreed with theirs are
-// read, whatever lastRead says.
+// place decides what the times of the messages mean. A message that was there before keeps the earlier decision. If
+// lastRead has changed since the last scan and disagrees with the file's write time, the reader's clock is wrong. Then the
+// messages whose own times agreed with the file's count as read, whatever lastRead says.
 func (m *mailbox) place(was *mailbox, written time.Time, watched bool) {
 	before := make(map[jsonfile.Sum]*message, len(was.letters))
 	for i := range was.letters {
@@ -63,7 +63,7 @@ func (m *mailbox) place(was *mailbox, written time.Time, watched bool) {
 	}
 }
 
-// readBy reports whether lastRead can cover a message.
+// readBy reports whether a message counts as read: it is known to be read, or lastRead can cover it.
 func (m *mailbox) readBy(l *message) bool {
 	return l.read || m.lastRead.CanFollow(l.stated)
 }

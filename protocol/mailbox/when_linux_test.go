@@ -8,13 +8,13 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// queueBy is a queue with one task in that state, by a program's clock.
+// queueBy is a queue with one task in the given state, dated by a program's clock.
 func queueBy(status, at string) string {
 	return fmt.Sprintf(`{"version": "1", "tasks": [{"id": "task-001", "status": %q, "createdAt": %q, "updatedAt": %q}], "completed": []}`, status, at, at)
 }
 
-// Work is lost when nobody was active for the developer's limit, by our clock, however a program writes times: a change
-// in our sight is as old as its file. Before our time only the zone is in doubt.
+// Work is lost after no agent has been active for the developer's limit by steward's clock, however a program writes
+// times: a change between two scans is as old as its file. For a change before the first scan only the zone is in doubt.
 func TestLostByAnyClock(t *testing.T) {
 	lost := func(t *testing.T, r *room, d time.Duration) bool {
 		t.Helper()
@@ -48,7 +48,8 @@ func TestLostByAnyClock(t *testing.T) {
 	}
 }
 
-// A message is unread after ten minutes unless lastRead covers it, whoever writes which of the two, and by whatever clock.
+// A message is unread after ten minutes unless lastRead covers it, whichever programs write the two, and by whatever
+// clocks.
 func TestUnreadByAnyClock(t *testing.T) {
 	box := func(sent, read string) string {
 		return fmt.Sprintf(`{"messages": [{"type": "task_assignment", "taskId": "task-001", "timestamp": %q}], "lastRead": %q}`, sent, read)
@@ -68,7 +69,7 @@ func TestUnreadByAnyClock(t *testing.T) {
 					t.Errorf("%s writes, %s reads: not read, and %q", pair[0].Name, pair[1].Name, got)
 				}
 				if pair[0].Skew > 0 && pair[0] != pair[1] {
-					continue // a message from tomorrow: only its own writer can say that it is read
+					continue // dated tomorrow: only the same clock can mark it read
 				}
 				r.Write(devPath, box(sent, pair[1].Text(r.Now)))
 				if got := codes(r); got != "" {
@@ -79,7 +80,7 @@ func TestUnreadByAnyClock(t *testing.T) {
 	}
 }
 
-// A question that a lead may answer first is a person's after the lead's limit, by our clock.
+// A question that a lead may answer first goes to the user after the lead's limit, by steward's clock.
 func TestQuestionByAnyClock(t *testing.T) {
 	for _, pen := range protocoltest.Pens() {
 		t.Run(pen.Name, func(t *testing.T) {
@@ -101,8 +102,8 @@ func TestQuestionByAnyClock(t *testing.T) {
 	}
 }
 
-// An orchestrator is there, whatever the zone in which it says when it started; and the silence of its roles counts from
-// the change that we saw.
+// An orchestrator counts as living whatever the zone of its start time. The silence of its roles counts from the change
+// that steward saw.
 func TestOrchestratorByAnyClock(t *testing.T) {
 	for _, pen := range protocoltest.Pens() {
 		if pen.Skew < 0 {

@@ -30,17 +30,17 @@ const (
 	buildNotVerified   = "not_verified"
 )
 
-// issue is something wrong with a file that can be used all the same.
+// issue is a defect of a file that can still be used.
 type issue struct {
 	code, field string
 	severity    protocol.Severity
 	text        string
 }
 
-// maxIssues bounds the issues of one file.
+// maxIssues limits the issues recorded of one file.
 const maxIssues = 40
 
-// issues gathers what is wrong, up to a bound.
+// issues collects defects, up to maxIssues.
 type issues []issue
 
 func (l *issues) add(code, field string, severity protocol.Severity, text string) {
@@ -59,7 +59,7 @@ func plainID(id string) bool {
 	return jsonfile.PlainName(id) && !strings.HasPrefix(id, ".") && len(id) <= 120
 }
 
-// line makes one line for people out of a text of somebody else's, at most n bytes long.
+// line turns a foreign text into one line for display, cut after n bytes.
 func line(s string, n int) string {
 	cut := len(s) > 4*n
 	if cut {
@@ -75,7 +75,7 @@ func line(s string, n int) string {
 	return strings.ToValidUTF8(s, "") + "…"
 }
 
-// priorityOf reads a priority: the protocol's words, or a number with 1 for the most urgent but critical.
+// priorityOf reads a priority: one of the protocol's words, or a number where 0 is critical and 1 is high.
 func priorityOf(v jsonfile.Value) protocol.Priority {
 	word, isText := v.Text()
 	n, isNumber := v.Int()
@@ -97,7 +97,7 @@ func priorityOf(v jsonfile.Value) protocol.Priority {
 	return protocol.PriorityLow
 }
 
-// textOf is the first of the fields that holds a text.
+// textOf returns the first of the fields that contains text.
 func textOf(o jsonfile.Object, keys ...string) string {
 	for _, key := range keys {
 		if s, ok := o.String(key); ok.OK() && strings.TrimSpace(s) != "" {
@@ -107,7 +107,7 @@ func textOf(o jsonfile.Object, keys ...string) string {
 	return ""
 }
 
-// past caps a claimed time at the moment of the look: clocks of others may be ahead.
+// past limits a stated time to the time of the scan, because other clocks may be ahead.
 func (p *Project) past(t time.Time) time.Time {
 	if t.After(p.Now) {
 		return p.Now

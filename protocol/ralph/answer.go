@@ -10,18 +10,18 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 )
 
-// What a human can decide about a task. Anything else are words, which are kept and change nothing: "done" among them,
-// by which he says that an incident is dealt with. That the work is done, so that what waits for it may begin, he says with
-// a word of its own.
+// The options of an answer about a task. Any other answer is text, which is recorded and changes nothing. That includes
+// "done", which says that the incident is dealt with. A user who means that the work is done, so that dependent tasks may
+// begin, chooses answerComplete.
 const (
-	answerRetry    = "retry"    // have it done again
+	answerRetry    = "retry"    // retry the task
 	answerComplete = "complete" // the work is done
-	answerLeave    = "leave"    // it stays as it is
+	answerLeave    = "leave"    // leave the task as it is
 )
 
-// answer carries out a human's decision about a task. The kanban has a place for what follows from it (protocol 002, Status
-// Updates), and none for his words: those are put on record in steward's own folder, before anything is changed, so that
-// one answer has one effect whatever crashes.
+// answer carries out a user's decision about a task. The kanban has a marker for the effect (protocol 002, Status Updates)
+// but no field for the user's text. That text is recorded in steward's own folder before anything is changed, so that one
+// answer has one effect despite crashes.
 func (p *Project) answer(ctx context.Context, c protocol.Change) error {
 	a := c.Answer
 	if a == nil || a.Key == "" || a.At.IsZero() || a.Option == "" && strings.TrimSpace(folder.Line(a.Label, maxWords)) == "" {
@@ -54,8 +54,8 @@ func (p *Project) answer(ctx context.Context, c protocol.Change) error {
 	return p.note(c.Subject.ID, n.in(stateWritten, p.Now))
 }
 
-// settle marks a failed or lost task as the human has decided. One whose pull request waits is no such task: it is complete
-// when that is merged, and its program sees to it (protocol 002, Status Updates: post-PR merge).
+// settle marks a failed or lost task as the user decided. A task whose pull request is open is neither: it is complete
+// when the pull request is merged, and its program marks it then (protocol 002, Status Updates: post-PR merge).
 func (p *Project) settle(ctx context.Context, c protocol.Change, n note, to byte) error {
 	err := p.remark(ctx, c, string([]rune{failed, working}), to, func([]byte) error {
 		return p.note(c.Subject.ID, n.in(stateTaken, p.Now))
@@ -66,7 +66,7 @@ func (p *Project) settle(ctx context.Context, c protocol.Change, n note, to byte
 	return p.note(c.Subject.ID, n.in(stateWritten, p.Now))
 }
 
-// asked is the task's line in the kanban, if it is the one that the human saw.
+// asked returns the task's line in the kanban, if it is still the line that the user saw.
 func (p *Project) asked(c protocol.Change) (*item, error) {
 	blob, err := p.Root.Read(kanbanFile, maxKanban)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *Project) asked(c protocol.Change) (*item, error) {
 	return it, err
 }
 
-// atRest proves that a task may be decided about by hand: nobody works on it, and its own program will not go on with it.
+// atRest proves that a user may decide about a task: no process works on it, and its own program will not resume it.
 func (p *Project) atRest(kanban []byte, c protocol.Change) error {
 	if err := p.nobodyWorksOn(kanban, c); err != nil {
 		return err
@@ -105,12 +105,12 @@ func (p *Project) atRest(kanban []byte, c protocol.Change) error {
 	return nil
 }
 
-// leftAlone proves that the program itself is not about to resume a worker. It looks for workers to resume by their
-// folders, whatever the kanban says; those whose last attempt was put off wait for the end of the cooldown.
+// leftAlone proves that the program itself is not about to resume a worker. The program finds workers to resume by their
+// folders, whatever the kanban says. A worker whose last attempt was postponed waits for the end of its cooldown.
 func (p *Project) leftAlone(w *worker) error {
 	p.readResume(w)
 	if !w.active {
-		defer p.Patience.Clear(path.Join(w.dir(), resumeFile)) // no look reads it
+		defer p.Patience.Clear(path.Join(w.dir(), resumeFile)) // no scan reads this file
 	}
 	r := &w.resume
 	switch {

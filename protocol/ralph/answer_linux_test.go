@@ -14,7 +14,8 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// Whoever holds the kanban's lock is waited for at later looks; nothing is on record before the lock is ours.
+// While another process holds the kanban's lock, the answer is postponed to a later scan. Nothing is recorded before
+// steward holds the lock.
 func TestAnswerWaitsForTheKanbansLock(t *testing.T) {
 	needFlock(t)
 	text := kanban(line("*", "TASK-001", "x"))
@@ -41,7 +42,8 @@ func TestAnswerWaitsForTheKanbansLock(t *testing.T) {
 	}
 }
 
-// A task whose session lives is not decided about behind its back, whatever its marker and whichever pid file names it.
+// An answer is rejected while a session of the task lives, whatever the task's marker and whichever pid file names the
+// session.
 func TestAnswerSparesLivingSessions(t *testing.T) {
 	for _, worker := range []string{workerOne, "worker-TASK-001-plan-1705312001"} {
 		for _, pid := range pidFiles {
@@ -69,7 +71,7 @@ func TestAnswerSparesLivingSessions(t *testing.T) {
 	}
 }
 
-// Lost work can be decided about like failed work; work that is not proved to be lost cannot.
+// A user can decide about lost work as about failed work, but not about work that is not proved lost.
 func TestAnswerAboutWorkInHand(t *testing.T) {
 	for name, c := range map[string]struct {
 		files, err string

@@ -15,8 +15,8 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// wiggum plays the program's resume command: under the kanban's lock it takes a failed task in hand, and keeps a list of its runs.
-// It writes in place, because the suite kills whoever renames.
+// wiggum plays the program's resume command: under the kanban's lock it marks a failed task as in progress, and it appends
+// to a list of its runs. It writes in place, because the suite kills processes that rename.
 const wiggum = `exec 9>>.ralph/kanban.md.lock; flock 9
 echo "$1" >> runs
 text=$(sed "s/^- \[\*\] \*\*\[$1\]/- [=] **[$1]/" .ralph/kanban.md)
@@ -25,7 +25,7 @@ printf '%s\n' "$text" > .ralph/kanban.md
 
 const wiggumFile = "wiggum.sh"
 
-// openFor opens a project; one in which the program lies resumes by it.
+// openFor opens a project. If the project contains the wiggum script, that script is its resume command.
 func openFor(t testing.TB, dir string) *Project {
 	t.Helper()
 	opts := Options{Flock: flock, Guard: func(context.Context, *jsonfile.Root) (func(), error) { return func() {}, nil }}
@@ -38,7 +38,7 @@ func openFor(t testing.TB, dir string) *Project {
 	return p
 }
 
-// answered is a human's answer about TASK-001.
+// answered returns a user's answer about TASK-001.
 func answered(option, label string) func(*protocol.Snapshot, time.Time) protocol.Change {
 	return func(s *protocol.Snapshot, now time.Time) protocol.Change {
 		c := change(protocol.VerbAnswer)(s, now)

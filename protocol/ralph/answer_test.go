@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// decided is an answer to TASK-001 as it was seen in s, given at that time.
+// decided returns an answer to TASK-001 as shown in s, given at that time.
 func decided(t testing.TB, s *protocol.Snapshot, option string, at time.Time) protocol.Change {
 	t.Helper()
 	c := about(protocol.VerbAnswer, taskOf(t, s, "TASK-001"))
@@ -31,13 +31,13 @@ func kanbanOf(t testing.TB, dir string) string {
 	return string(text)
 }
 
-// onRecord is what steward keeps of the answers about TASK-001; "" when nothing.
+// onRecord returns steward's record of the answers about TASK-001; "" if there is none.
 func onRecord(dir string) string {
 	text, _ := os.ReadFile(filepath.Join(dir, Base, notesFile("TASK-001")))
 	return string(text)
 }
 
-// Protocol 002, Status Updates: which markers a human's decision changes, and to which.
+// Protocol 002, Status Updates: which markers a user's decision changes, and to which marker.
 func TestAnswersFollowTheMarkers(t *testing.T) {
 	for _, c := range []struct {
 		marker, option, want string
@@ -48,12 +48,12 @@ func TestAnswersFollowTheMarkers(t *testing.T) {
 		{"*", answerComplete, "x", true, ""},
 		{"*", answerLeave, "*", true, ""},
 		{"*", "", "*", true, ""},
-		{"*", "done", "*", true, ""}, // the incident is, which says nothing about the work
+		{"*", "done", "*", true, ""}, // the incident is done, which says nothing about the work
 		{"=", "done", "=", true, ""},
 		{"*", "wait", "*", true, ""},
-		{" ", answerRetry, " ", true, ""}, // somebody has put it back
+		{" ", answerRetry, " ", true, ""}, // the task is already to be done
 		{"x", answerComplete, "x", true, ""},
-		{"P", answerComplete, "P", false, "is marked [P]"}, // not before its pull request is merged
+		{"P", answerComplete, "P", false, "is marked [P]"}, // a pull request must be merged first
 		{"P", "", "P", true, ""},
 		{"P", answerRetry, "P", false, "is marked [P]"},
 		{" ", answerComplete, " ", false, "is marked [ ]"},
@@ -79,7 +79,7 @@ func TestAnswersFollowTheMarkers(t *testing.T) {
 	}
 }
 
-// To leave a task as it is, and to say no more, needs nothing at all.
+// An answer that leaves a task as it is, without further words, writes nothing.
 func TestLeaveWritesNothing(t *testing.T) {
 	dir := lay(t, file(kanbanPath, kanban(line("*", "TASK-001", "x"))))
 	p, now := open(t, dir), time.Now()
@@ -90,7 +90,7 @@ func TestLeaveWritesNothing(t *testing.T) {
 	}
 }
 
-// An incident that comes back is answered under its old key: that is another answer, and the same one is none.
+// A reopened incident is answered under its old key. That answer is a new one, but repeating an answer has no effect.
 func TestOneAnswerHasOneEffect(t *testing.T) {
 	dir := lay(t, file(kanbanPath, kanban(line("*", "TASK-001", "x"))))
 	p, now := open(t, dir), time.Now()
@@ -120,7 +120,7 @@ func TestOneAnswerHasOneEffect(t *testing.T) {
 	}
 }
 
-// What a crash has left between the record and the mark is made good by the next run.
+// After a crash between the record and the mark, the next run makes the mark.
 func TestCrashBetweenRecordAndMark(t *testing.T) {
 	dir := lay(t, file(kanbanPath, kanban(line("*", "TASK-001", "x"))))
 	p, now := open(t, dir), time.Now()
@@ -139,7 +139,7 @@ func TestCrashBetweenRecordAndMark(t *testing.T) {
 	}
 }
 
-// The record of a task holds its newest answers, and one that cannot be read is not put aside.
+// The record of a task is limited to its newest answers. An unreadable record is not replaced.
 func TestRecordOfAnswersIsBounded(t *testing.T) {
 	dir := lay(t, file(kanbanPath, kanban(line("*", "TASK-001", "x"))))
 	p, now := open(t, dir), time.Now()
@@ -164,7 +164,7 @@ func TestRecordOfAnswersIsBounded(t *testing.T) {
 	}
 }
 
-// Nothing is written about what cannot be told apart, is gone, or was never a task.
+// Nothing is written about a task that is ambiguous, is gone, or never existed.
 func TestAnswersThatMeanNoTask(t *testing.T) {
 	text := kanban(line("*", "TASK-001", "x"), line("*", "TASK-001", "the same"))
 	dir := lay(t, file(kanbanPath, text))
@@ -206,7 +206,7 @@ func TestAnswersThatMeanNoTask(t *testing.T) {
 	}
 }
 
-// Titles may hold anything: one byte changes, and the rest of the kanban stays, byte for byte.
+// A title may contain anything: one byte changes, and the rest of the kanban stays the same byte for byte.
 func TestAnswerLeavesTheKanbanAsItIs(t *testing.T) {
 	tail := "\r\n \t\x1b[2J\u202e[=] **[TASK-001]** ```\n- [*] **[TASK-001\n## Notes\n" + strings.Repeat("x", 70_000) + "\nno newline \xff\xfe at the end"
 	title := "`rm -rf ~`; $(reboot) \x1b]0;x\x07 **bold** [x]\r"
@@ -221,7 +221,8 @@ func TestAnswerLeavesTheKanbanAsItIs(t *testing.T) {
 	}
 }
 
-// Somebody writes the kanban while we wait for its lock: another line of it survives our answer, and the task's own calls it off.
+// Another program writes the kanban while steward waits for its lock. A change of another line survives the answer; a
+// change of the task's own line cancels the answer.
 func TestKanbanIsReplacedWhileItIsAnswered(t *testing.T) {
 	for _, c := range []struct{ name, old, new, want string }{
 		{"another task", "[ ] **[TASK-002]** y", "[=] **[TASK-002]** y", kanban(line(" ", "TASK-001", "x"), line("=", "TASK-002", "y"))},
@@ -249,7 +250,7 @@ func TestKanbanIsReplacedWhileItIsAnswered(t *testing.T) {
 	}
 }
 
-// What the program itself is about to do is not crossed: resume-state.json says when it resumes a worker.
+// An answer must not interfere with the program's own resume: resume-state.json says when it resumes a worker.
 func TestAnswerMindsTheProgramsOwnResuming(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {

@@ -11,15 +11,15 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// The states of an answer on record.
+// The states of a recorded answer.
 const (
-	stateTaken   = "taken"   // about to be carried out: a crash may have come in between
+	stateTaken   = "taken"   // about to be carried out; after a crash it is unknown whether it was
 	stateWritten = "written" // carried out
-	stateStarted = "started" // the resume command runs, or ran
+	stateStarted = "started" // the resume command is running or has run
 	stateFailed  = "failed"  // the resume command could not be started, or failed at once
 )
 
-// note is a human's answer as it stands on record.
+// note is the record of a user's answer.
 type note struct {
 	Key    string `json:"incident"`
 	At     string `json:"decided_at"`
@@ -27,14 +27,14 @@ type note struct {
 	Option string `json:"decision"`
 	Label  string `json:"label"`
 	Why    string `json:"rationale"`
-	Sum    string `json:"sum"`    // of the task's text as the human saw it
-	Marker string `json:"marker"` // before anything was done
+	Sum    string `json:"sum"`    // of the task's text that the user saw
+	Marker string `json:"marker"` // the task's marker before the answer was carried out
 	State  string `json:"state"`
-	Since  string `json:"since"` // of the state
+	Since  string `json:"since"` // when the answer entered the state
 	Error  string `json:"error,omitzero"`
 }
 
-// answers are the newest answers about one task.
+// answers holds the newest answers about one task.
 type answers struct {
 	Task    string `json:"task"`
 	Answers []note `json:"answers"` // oldest first
@@ -42,8 +42,8 @@ type answers struct {
 
 const (
 	answersDir = own + "/answers"
-	maxNotes   = 10   // of one task
-	maxWords   = 4000 // characters of each of a human's texts
+	maxNotes   = 10   // per task
+	maxWords   = 4000 // characters of each text of an answer
 )
 
 func notesFile(id string) string { return answersDir + "/" + id + ".json" }
@@ -54,7 +54,7 @@ func noteOf(c protocol.Change) note {
 		Label: short(a.Label), Why: short(a.Why), Sum: c.Ref.Sum}
 }
 
-// short makes a human's words fit for a record. What JSON can escape stays as it is.
+// short makes a user's text fit for a record. It keeps every character that JSON can escape.
 func short(s string) string { return folder.Short(strings.ToValidUTF8(s, "�"), maxWords) }
 
 func (n note) in(state string, now time.Time) note {
@@ -62,10 +62,10 @@ func (n note) in(state string, now time.Time) note {
 	return n
 }
 
-// is reports whether it is the very same answer: an incident that comes back has its old key.
+// is reports whether both notes are the same answer. The key alone is not enough: a reopened incident keeps its key.
 func (n *note) is(other *note) bool { return n.Key == other.Key && n.At == other.At }
 
-// noted is what is on record of an answer; its State is "" when there is nothing.
+// noted returns the record of an answer; its State is "" if there is none.
 func (p *Project) noted(id string, n note) (note, error) {
 	o, _, err := p.Root.Load(notesFile(id), maxFile)
 	if folder.Missing(err) {
@@ -98,7 +98,7 @@ func decodeNotes(o jsonfile.Object) answers {
 	return ns
 }
 
-// note puts an answer on record, in the place of what stood there of the same one.
+// note records an answer and replaces an earlier record of the same answer.
 func (p *Project) note(id string, n note) error {
 	file := notesFile(id)
 	if err := p.Root.Mkdir(answersDir, 0o755); err != nil {
@@ -126,7 +126,7 @@ func (p *Project) note(id string, n note) error {
 	return nil
 }
 
-// enter puts a note among those of its task and keeps the newest of them.
+// enter adds a note to those of its task, or replaces it there, and keeps the newest maxNotes.
 func enter(list []note, n note) []note {
 	for i := range list {
 		if list[i].is(&n) {

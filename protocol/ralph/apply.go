@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	lockWait = 200 * time.Millisecond // for the kanban's lock: what else is to be done in the project waits, too
-	lockRest = 2 * time.Second        // how long one that was held is taken to be held still
+	lockWait = 200 * time.Millisecond // for the kanban's lock; all other work on the project waits meanwhile
+	lockRest = 2 * time.Second        // how long a lock found held is assumed to stay held
 )
 
-// shut is when the kanban's lock was last found held, and by whom.
+// shut records when the kanban's lock was last found held, and by which processes.
 type shut struct {
 	at time.Time
 	by string
 }
 
-// ErrNoFlock: nobody gave the adapter a way to lock the kanban, so that it must not write it.
+// ErrNoFlock means that the adapter has no way to lock the kanban and therefore must not write it.
 var ErrNoFlock = errors.New("the kanban cannot be locked here, so it is not written")
 
-// Apply carries out one change. The kanban is written under its own lock only, and one byte of it.
+// Apply carries out one change. It writes the kanban only under the kanban's own lock, and changes one byte of it.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
 	act := p.verb(c.Verb)
 	if act == nil {
@@ -47,7 +47,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 		return fmt.Errorf("%s: %q is not a task id", c.Verb, c.Subject.ID)
 	}
 	return p.Change(ctx, now, func() error {
-		p.dirty = true // the next look knows of the change, hinted at or not
+		p.dirty = true // the next scan sees the change even without a hint
 		return act(ctx, c)
 	})
 }
@@ -68,7 +68,7 @@ func (p *Project) verb(v protocol.Verb) func(context.Context, protocol.Change) e
 	return nil
 }
 
-// conclude marks lost work as failed: the program's own word for "needs manual intervention".
+// conclude marks lost work as failed, which in the program means "needs manual intervention".
 func (p *Project) conclude(ctx context.Context, c protocol.Change) error {
 	return p.remark(ctx, c, string(rune(working)), failed, func(kanban []byte) error { return p.record(kanban, c.Subject.ID, c.Why) })
 }
@@ -83,9 +83,9 @@ func (p *Project) requeue(ctx context.Context, c protocol.Change) error {
 	return p.remark(ctx, c, string([]rune{failed, working}), todo, nil)
 }
 
-// remark changes one marker of the kanban under the kanban's own lock (protocol 002, Concurrent Access). The lock's
-// side file is created when it is missing and never removed: who waits for it would wait for another file. before, if not
-// nil, is called once under the lock with the kanban as it is about to be; its error calls the change off.
+// remark changes one marker of the kanban under the kanban's own lock (protocol 002, Concurrent Access). It creates the
+// lock file if it is missing and never removes it: a process that waits for the removed file would lock a different file.
+// If before is not nil, it is called once under the lock with the new text of the kanban; its error cancels the change.
 func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to byte, before func(kanban []byte) error) error {
 	if p.opts.Flock == nil {
 		return ErrNoFlock
@@ -103,7 +103,7 @@ func (p *Project) remark(ctx context.Context, c protocol.Change, from string, to
 		}
 		return text, p.nobodyWorksOn(old, c)
 	}
-	// What is in place already, or has moved on, needs no lock.
+	// A change that is already in place, or no longer applies, needs no lock.
 	blob, err := p.Root.Read(kanbanFile, maxKanban)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (p *Project) holder(file string) string {
 	return cmp.Or(strings.Join(names, ", "), "somebody")
 }
 
-// nobodyWorksOn proves once more, under the lock, that work in hand is lost.
+// nobodyWorksOn proves again, before the change and under the lock, that no process works on a task in progress.
 func (p *Project) nobodyWorksOn(kanban []byte, change protocol.Change) error {
 	id, items := change.Subject.ID, parseKanban(kanban)
 	i := slices.IndexFunc(items, func(it item) bool { return it.id == id })
@@ -207,13 +207,14 @@ func (p *Project) nobodyWorksOn(kanban []byte, change protocol.Change) error {
 	return nil
 }
 
-// relist makes sure that new worker folders are known.
+// relist picks up new worker folders.
 func (p *Project) relist() {
 	names, _ := p.list(workersDir)
 	p.listWorkers(names)
 }
 
-// reap signals processes that outlived their leader, each only if it is proved again to be this worker's.
+// reap signals processes that outlived their leader. It signals a process only after proving again that it belongs to this
+// worker.
 func (p *Project) reap(_ context.Context, c protocol.Change) error {
 	alive := slices.DeleteFunc(slices.Clone(c.Processes), p.gone)
 	if len(alive) == 0 {

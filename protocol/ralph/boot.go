@@ -10,11 +10,11 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// emptyKanban is a kanban without tasks. The program's own check wants the heading in capitals.
+// emptyKanban is a kanban without tasks. The program's own check requires the heading in capitals.
 const emptyKanban = "# Kanban\n\n## TASKS\n"
 
-// Prepare creates the folders that the document draws, and an empty kanban where there is none. A kanban that is there
-// is never touched, nor is anything else. Booting twice changes nothing.
+// Prepare creates the folders of the document's layout, and an empty kanban if there is none. It changes neither an
+// existing kanban nor any other file. Booting twice changes nothing.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !jsonfile.PlainName(b.Agent) {

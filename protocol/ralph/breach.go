@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	maxPaths = 16  // reported of one worker
-	maxProcs = 256 // looked into by one look
+	maxPaths = 16  // reported per worker
+	maxProcs = 256 // inspected per scan
 )
 
-// breaches is what steward itself saw of workers that left their workspace (protocol 002, Violation Detection).
+// breaches holds the workspace violations that steward itself observed (protocol 002, Violation Detection).
 type breaches struct {
-	files map[string]map[string]int // worker, path: the process that had it open for writing
+	files map[string]map[string]int // by worker and path: the process that had the file open for writing
 	head  repoHead
 	begun bool
-	moved map[string]bool // the workers that lived when the main repository's HEAD moved
+	moved map[string]bool // the workers alive when the main repository's HEAD moved
 }
 
-// repoHead is where the main repository stands.
+// repoHead is the state of the main repository's HEAD.
 type repoHead struct {
 	head string
 	log  jsonfile.Stamp
 }
 
-// watchWorkers looks what the processes of living workers have open for writing, and whether the main repository moved
-// while they lived. What was seen once stands for as long as the worker is shown.
+// watchWorkers checks which files the processes of living workers have open for writing, and whether the main repository's
+// HEAD moved while they lived. A file found once is reported for as long as its worker is active.
 func (p *Project) watchWorkers() {
 	b := &p.breach
 	if p.opts.NoWatch {
@@ -75,8 +75,8 @@ func (p *Project) watchWorkers() {
 	}
 }
 
-// writes lists what a process writes on purpose: its standard streams and the logs that it appends to are inherited from
-// whoever started it, and he may be gone.
+// writes lists the files that a process writes on purpose. It skips standard streams and files opened for appending, such
+// as logs: the process inherited them from its parent, which may be gone.
 func (p *Project) writes(pid int) []string {
 	var paths []string
 	files, _ := p.sys.opened(pid)
@@ -88,8 +88,8 @@ func (p *Project) writes(pid int) []string {
 	return paths
 }
 
-// openInChief lists what the orchestrator has open for writing: its workers inherit it, such as a log that its output
-// goes to.
+// openInChief lists the files that the orchestrator has open for writing, such as the log of its output. Its workers
+// inherit them.
 func (p *Project) openInChief(alive []*worker) map[string]bool {
 	shared := map[string]bool{}
 	if len(alive) > 0 && p.chief.presence == protocol.PresenceHere {
@@ -101,9 +101,9 @@ func (p *Project) openInChief(alive []*worker) map[string]bool {
 	return shared
 }
 
-// trespass reports whether a worker must not write that file: it lies in the project, and outside the worker's own
-// folder. What the program's own shell does for the agent is none: the kanban under its lock, the logs, the shared
-// store of git (a worktree's commits go there), the plan of a planning run.
+// trespass reports whether a worker must not write that file: the file lies in the project but outside the worker's own
+// folder. Files that the program's own shell writes for the agent are allowed: the kanban under its lock, the logs, git's
+// shared store (a worktree's commits go there), and the plan of a planning run.
 func (p *Project) trespass(w *worker, file string) bool {
 	rel, ok := strings.CutPrefix(file, strings.TrimSuffix(p.real, "/")+"/")
 	if !ok {
@@ -122,8 +122,8 @@ func (p *Project) trespass(w *worker, file string) bool {
 	return true
 }
 
-// watchHead notices that the main repository's HEAD or its reflog changed while workers lived: each works on a worktree
-// of its own, whose HEAD lies elsewhere.
+// watchHead detects that the main repository's HEAD or its reflog changed while workers lived. Each worker uses its own
+// worktree, whose HEAD lies elsewhere.
 func (p *Project) watchHead(alive []*worker) {
 	b := &p.breach
 	now, ok := p.readHead()
@@ -147,7 +147,7 @@ func (p *Project) watchHead(alive []*worker) {
 	b.head, b.begun = now, true
 }
 
-// readHead fails where the project is no repository, or itself a worktree, or while git is at work.
+// readHead returns false if the project is not a repository or is itself a worktree, or while git is replacing HEAD.
 func (p *Project) readHead() (repoHead, bool) {
 	top, err := jsonfile.Open(p.dir)
 	if err != nil {

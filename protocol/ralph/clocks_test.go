@@ -8,7 +8,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// Progress, results, errors and violations are of the time of their files, whatever the zone in which a worker writes
+// Progress, results, errors and violations get the time of their files, whatever time zone a worker uses when it writes
 // times without a zone.
 func TestWorkerByAnyZone(t *testing.T) {
 	for _, pen := range protocoltest.Zones() {
@@ -35,7 +35,7 @@ func TestWorkerByAnyZone(t *testing.T) {
 	}
 }
 
-// stepEnd is when the worker's only step ended.
+// stepEnd returns when the worker's only step ended.
 func stepEnd(t *testing.T, p *Project) time.Time {
 	t.Helper()
 	for _, w := range p.workers {

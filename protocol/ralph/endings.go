@@ -8,8 +8,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// since lists the tasks that ended after a moment, in the kanban's order; a zero moment means all. Of very many, the
-// newest.
+// since lists the tasks that ended after a time, in the kanban's order; a zero time means all. If there are too many, it
+// lists the newest.
 func (b *board) since(from time.Time) []int {
 	if b.known && b.newsFrom.Equal(from) {
 		return b.news
@@ -24,11 +24,11 @@ func (b *board) since(from time.Time) []int {
 	return b.news
 }
 
-// sameEnd is how far the kanban's stamp may lie from its worker's last sign to be when the task ended; the kanban of a
-// task that ended long ago is stamped anew with every change of another one.
+// sameEnd is the largest distance between the kanban's stamp and the worker's last sign at which the stamp counts as the
+// task's end. For a task that ended long ago the stamp says nothing: every change of another task renews it.
 const sameEnd = 10 * time.Minute
 
-// dateEndings gives the tasks that were new to us the time at which they ended, as far as files tell.
+// dateEndings sets the end times of newly read tasks, as far as files show them.
 func (p *Project) dateEndings() {
 	b := &p.board
 	if !b.fresh {
@@ -58,7 +58,7 @@ func (p *Project) dateEndings() {
 	b.calls = b.newest(b.calls)
 }
 
-// newest keeps a bounded number of ended tasks, in the kanban's order: the newest, and of those without a time the first.
+// newest keeps at most maxEnded ended tasks, in the kanban's order: the newest, and of those without a time the first.
 func (b *board) newest(list []int) []int {
 	if len(list) > maxEnded {
 		slices.SortStableFunc(list, func(x, y int) int { return b.state[y].ended.Compare(b.state[x].ended) })
@@ -68,8 +68,8 @@ func (b *board) newest(list []int) []int {
 	return list
 }
 
-// noteMissing makes a kanban that is not there trouble, when there are workers: one that is written anew is there again
-// within moments.
+// noteMissing reports a missing kanban as a fault if there are workers. It waits first, because a kanban that is being
+// rewritten reappears within moments.
 func (p *Project) noteMissing() {
 	if p.board.file.There || len(p.workers) == 0 {
 		p.bare, p.board.gone = nil, time.Time{}

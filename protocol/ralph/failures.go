@@ -9,14 +9,14 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// marksFile is steward's own record of the tasks that it marked as failed, one line each: the kanban has no place for
-// when and why.
+// marksFile is steward's own record of the tasks that it marked as failed, one task per line. The kanban has no field for
+// the time and the reason of a mark.
 const marksFile = own + "/marks.jsonl"
 
 const maxMarks = 256 << 10 // bytes of the record that are kept and read
 
-// markLine is one line of the record. Sum is that of the task's text as it was marked: one that was written anew since is
-// somebody else's word.
+// markLine is one line of the record. Sum is the checksum of the task's text as marked: if the text has changed since, the
+// failure is no longer steward's.
 type markLine struct {
 	Task string `json:"task"`
 	Sum  string `json:"sum"`
@@ -24,13 +24,13 @@ type markLine struct {
 	Why  string `json:"why"`
 }
 
-// marking is what the record holds of a task.
+// marking is the recorded mark of one task.
 type marking struct {
 	sum, why string
 	at       time.Time
 }
 
-// failures are the newest marking of each task.
+// failures holds the newest marking of each task.
 type failures struct {
 	tail folder.Tail
 	of   map[string]marking
@@ -40,7 +40,7 @@ func newMarks() failures {
 	return failures{tail: folder.Tail{File: marksFile, Max: maxMarks, Last: maxMarks}, of: map[string]marking{}}
 }
 
-// readMarks reads what was appended to the record; it costs one stat when nothing was.
+// readMarks reads the lines appended to the record. It costs one stat if there are none.
 func (p *Project) readMarks() {
 	m := &p.marked
 	_ = m.tail.Read(p.Folder, func() { m.of = map[string]marking{} }, func(line []byte, _ int64) {
@@ -51,7 +51,7 @@ func (p *Project) readMarks() {
 	})
 }
 
-// decodeMark reads one line; one that is none has no id.
+// decodeMark reads one line; an invalid line yields an empty id.
 func decodeMark(line []byte) (id string, k marking) {
 	if len(line) == 0 || len(line) > maxSmall {
 		return "", marking{}
@@ -72,14 +72,14 @@ func decodeMark(line []byte) (id string, k marking) {
 	return id, k
 }
 
-// markOf is what steward has on record of a task as it stands in the kanban.
+// markOf returns the recorded mark of a task, if the task's text in the kanban still matches it.
 func (p *Project) markOf(it *item) (marking, bool) {
 	k, ok := p.marked.of[it.id]
 	return k, ok && it.marker == failed && k.sum == it.sum
 }
 
-// record puts down that a task is about to be marked, and why. It comes before the mark itself: a crash in between
-// leaves a line that fits no task, or one that fits when the mark is made after all.
+// record writes down that a task is about to be marked, and why. It runs before the mark is made: a crash in between
+// leaves a line that matches no task, or that matches once the mark is made after all.
 func (p *Project) record(kanban []byte, id, why string) error {
 	p.readMarks()
 	why = folder.Line(why, 300)
@@ -88,7 +88,7 @@ func (p *Project) record(kanban []byte, id, why string) error {
 			continue
 		}
 		if m := p.marked.of[id]; m.sum == it.sum && m.why == why && p.Now.Sub(m.at).Abs() < time.Minute {
-			return nil // a crash has kept us from making the mark
+			return nil // recorded before a crash that prevented the mark
 		}
 		if err := p.trimMarks(); err != nil {
 			return err

@@ -17,8 +17,8 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// counter is what the program's own updates do (protocol 002, Concurrent Access): under flock(1) on the side file, a
-// new file beside the kanban, moved over it.
+// counter updates the kanban as the program does (protocol 002, Concurrent Access): under flock(1) on the lock file, it
+// writes a new file beside the kanban and renames it over the kanban.
 const counter = `
 for i in $(seq 50); do
   (
@@ -50,7 +50,7 @@ func inode(t *testing.T, path string) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-// Protocol 002, Concurrent Access: four writers and steward, and not one increment is lost.
+// Protocol 002, Concurrent Access: with four writers and steward, no increment is lost.
 func TestNoIncrementIsLost(t *testing.T) {
 	needFlock(t)
 	rounds := 2
@@ -83,7 +83,7 @@ func TestNoIncrementIsLost(t *testing.T) {
 				if left--; err != nil {
 					t.Fatal(err)
 				}
-			case <-time.After(20 * time.Millisecond): // the writers need the machine, too
+			case <-time.After(20 * time.Millisecond): // leave CPU time to the writers
 				changes += flip(t, p)
 			}
 		}
@@ -103,7 +103,7 @@ func TestNoIncrementIsLost(t *testing.T) {
 	}
 }
 
-// flip concludes or requeues the one task as the files have it now.
+// flip concludes or requeues the task, depending on its current marker.
 func flip(t *testing.T, p *Project) int {
 	k := taskOf(t, look(t, p, time.Now()), "TASK-001")
 	verb := protocol.VerbConclude
@@ -113,14 +113,14 @@ func flip(t *testing.T, p *Project) int {
 	if k.Visible {
 		return begin(t, p)
 	}
-	p.shut = shut{} // it is held by somebody nearly always
+	p.shut = shut{} // the lock is held nearly all the time
 	if err := p.Apply(t.Context(), about(verb, k), time.Now()); err != nil {
 		if !errors.Is(err, protocol.ErrConflict) {
 			t.Fatal(err)
 		}
 		return 0
 	}
-	// A writer that had read before us would by now have put its old text over ours.
+	// A writer that had read the kanban before steward's change would by now have overwritten it with its old text.
 	release, err := flockAt(t.Context(), filepath.Join(p.dir, kanbanPath+".lock"))
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func flip(t *testing.T, p *Project) int {
 	return 1
 }
 
-// begin plays the program: it takes the task in hand, under the lock.
+// begin plays the program: it marks the task as in progress, under the lock.
 func begin(t *testing.T, p *Project) int {
 	release, err := flockAt(t.Context(), filepath.Join(p.dir, kanbanPath+".lock"))
 	if err != nil {
@@ -146,7 +146,7 @@ func begin(t *testing.T, p *Project) int {
 	return 0
 }
 
-// Protocol 002, Lock Files: who holds one is asked of the kernel, and looking disturbs nobody.
+// Protocol 002, Lock Files: the kernel tells which process holds a lock, and asking disturbs no process.
 func TestHolderOfAFlockIsShown(t *testing.T) {
 	needFlock(t)
 	dir := lay(t, file(kanbanPath, kanban(line(" ", "TASK-001", "x")))+file(Base+"/logs/activity.jsonl.lock", ""))
@@ -182,7 +182,7 @@ func TestHolderOfAFlockIsShown(t *testing.T) {
 	}
 }
 
-// Protocol 002, Concurrent Access: the wait for the lock has an end.
+// Protocol 002, Concurrent Access: the wait for the lock is bounded.
 func TestWaitForTheLockIsBounded(t *testing.T) {
 	now := time.Now()
 	dir := lay(t, file(kanbanPath, kanban(line(" ", "TASK-001", "x"))))
@@ -203,7 +203,8 @@ func TestWaitForTheLockIsBounded(t *testing.T) {
 	})
 }
 
-// Protocol 002, Concurrent Access: who holds the kanban is told; it does not stop the changes that need no kanban.
+// Protocol 002, Concurrent Access: the error names the process that holds the kanban's lock. A held lock does not stop
+// changes that need not write the kanban.
 func TestHolderOfTheKanbanIsNamed(t *testing.T) {
 	needFlock(t)
 	dir := lay(t, file(kanbanPath, kanban(line(" ", "TASK-001", "x"), line("N", "TASK-002", "x")))+file(kanbanPath+".lock", ""))

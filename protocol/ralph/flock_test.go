@@ -16,7 +16,7 @@ func flockAt(ctx context.Context, path string) (func(), error) {
 	return flock(ctx, f)
 }
 
-// flock is what the wiring gives: flock(2), waited for until ctx ends.
+// flock is the Flock option as production wires it: flock(2), with a wait until ctx ends.
 func flock(ctx context.Context, f *os.File) (func(), error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// oneLine reports whether a text is fit for a line of status.
+// oneLine reports whether a text is fit for one line of status output.
 func oneLine(texts ...string) bool {
 	return !strings.ContainsFunc(strings.Join(texts, ""), unicode.IsControl)
 }
@@ -37,12 +37,12 @@ func FuzzKanban(f *testing.F) {
 			if it.twice || !isMarker(it.marker) {
 				continue
 			}
-			// Law 2: exactly one byte changes, and it is seen.
+			// Law 2: exactly one byte changes, and parsing shows the change.
 			to := byte(failed)
 			if it.marker == failed {
 				to = dropped
 			}
-			if it.marker == dropped { // only its author plans it again
+			if it.marker == dropped { // only its author can make it planned again
 				if out, err := mark(text, it.id, it.sum, string(rune(it.marker)), to); err == nil || out != nil {
 					t.Errorf("%+v is marked as %c", it, to)
 				}
@@ -120,7 +120,7 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// FuzzText holds the decoders of small texts: pid files, violation files, summaries, names.
+// FuzzText checks the decoders of small texts: pid files, violation files, summaries and names.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"", "12345\n", " 7 ", "-1", "99999999999999999999", "WORKSPACE_VIOLATION\nx", "### Blocked\n- a\n- none\n### Next\n- b",
 		"==========\nVIOLATION: x\nTimestamp: 2024-01-15T10:40:00+0000\nAgent Dir: /x/worker-TASK-001-1\n==========", "worker-TASK-001-plan-17", "1705312200-a.b-result.json"} {

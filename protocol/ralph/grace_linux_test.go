@@ -10,7 +10,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// settingUp is a project whose files were last touched at a moment.
+// settingUp is a project whose kanban was last written at a given time.
 func settingUp(t *testing.T, files string, at time.Time) string {
 	t.Helper()
 	dir := lay(t, files)
@@ -23,8 +23,8 @@ func lostAt(t *testing.T, p *Project, at time.Time) string {
 	return taskOf(t, sameByHints(t, p, at), "TASK-001").Lost
 }
 
-// Protocol 002, Status Updates: the grace rests on the files' times, so that a start, a restart or a reload of steward
-// makes it neither shorter nor longer.
+// Protocol 002, Status Updates: the grace depends on the files' times, so a start, a restart or a reload of steward makes
+// it neither shorter nor longer.
 func TestGraceRestsOnFiles(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	one := kanban(line("=", "TASK-001", "x"))
@@ -50,7 +50,7 @@ func TestGraceRestsOnFiles(t *testing.T) {
 		}
 	})
 	t.Run("epoch", func(t *testing.T) {
-		begun := time.Unix(1705312000, 0) // by its name, whatever its times say
+		begun := time.Unix(1705312000, 0) // the epoch in the folder's name, whatever its mtime
 		dir := settingUp(t, file(kanbanPath, one)+file(home+"/prd.md", "x"), begun.Add(-time.Hour))
 		age(t, dir, home, begun.Add(-time.Hour))
 		if lostAt(t, open(t, dir), begun.Add(59*time.Second)) != "" || lostAt(t, open(t, dir), begun.Add(setUp)) == "" {
@@ -69,7 +69,8 @@ func TestGraceRestsOnFiles(t *testing.T) {
 	})
 }
 
-// A kanban that is written all the time is never a minute old: what was seen for a minute counts.
+// A kanban that is written all the time is never unchanged for the grace. Then the time for which steward has seen the
+// task counts.
 func TestGraceEndsUnderABusyKanban(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	dir := settingUp(t, file(kanbanPath, kanban(line("=", "TASK-001", "x"))), now)
@@ -85,7 +86,7 @@ func TestGraceEndsUnderABusyKanban(t *testing.T) {
 	if lostAt(t, p, now.Add(20*time.Second)) == "" {
 		t.Error("seen so for as long as the grace is, and not lost")
 	}
-	write(t, dir, home+"/prd.md", "x") // somebody has begun
+	write(t, dir, home+"/prd.md", "x") // a worker has started
 	age(t, dir, home, now.Add(21*time.Second))
 	if lost := lostAt(t, p, now.Add(21*time.Second)); lost != "" {
 		t.Errorf("its folder has come: %s", lost)
@@ -98,7 +99,7 @@ func TestGraceEndsUnderABusyKanban(t *testing.T) {
 	}
 }
 
-// A conclusion is proved anew under the lock: a folder that has come meanwhile is being set up.
+// A conclusion is proved again under the lock: if a worker folder has appeared, the worker is being set up.
 func TestConclusionMindsTheSetUp(t *testing.T) {
 	now := time.Now()
 	dir := settingUp(t, file(kanbanPath, kanban(line("=", "TASK-001", "x"))), now.Add(-time.Hour))
@@ -114,7 +115,7 @@ func TestConclusionMindsTheSetUp(t *testing.T) {
 	}
 }
 
-// Protocol 002, Planning: who plans works on the task, too, as long as it lives.
+// Protocol 002, Planning: a planning run counts as working on the task as long as it lives.
 func TestOnlyAPlanningRunWorksOnIt(t *testing.T) {
 	const plan = "worker-TASK-001-plan-1705313000"
 	now := time.Now()

@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// nobody is a process number above the highest that Linux gives away.
+// nobody is a pid above the highest that Linux assigns.
 const nobody = "4999999\n"
 
 const (
@@ -65,7 +65,7 @@ func look(t testing.TB, p *Project, now time.Time) *protocol.Snapshot {
 	return &s
 }
 
-// same holds a look without hints against a full one.
+// sameByHints checks that a scan without hints shows the same as a full scan.
 func sameByHints(t *testing.T, p *Project, now time.Time) *protocol.Snapshot {
 	t.Helper()
 	full := look(t, p, now)

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// Whatever lies there, a look ends, leads nowhere else, and shows the tasks that can be read.
+// Whatever the folder contains, a scan ends, stays inside the folder, and shows the tasks that can be read.
 func TestHostileFolder(t *testing.T) {
 	outside := lay(t, file("kanban.md", kanban(line(" ", "EVIL-001", "x")))+file("worker/agent.pid", "1\n"))
 	link := func(dir, name, to string) {

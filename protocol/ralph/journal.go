@@ -14,15 +14,15 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// eventLogs are the one that the program writes and the one that the document describes (protocol 002, Event Log Format).
+// eventLogs are the log that the program writes and the log that the document describes (protocol 002, Event Log Format).
 var eventLogs = [2]string{path.Join(logsDir, "activity.jsonl"), path.Join(logsDir, "events.jsonl")}
 
 const (
-	logChunk = 256 << 10 // what is read of an old log at the first look
-	maxHeard = 512       // workers of whom the log told
+	logChunk = 256 << 10 // bytes of an existing log that the first scan reads
+	maxHeard = 512       // workers whose events are kept
 )
 
-// journal is what the event logs told of each worker.
+// journal holds what the event logs report about each worker.
 type journal struct {
 	tails [len(eventLogs)]folder.Tail
 	heard map[string]*heard
@@ -36,7 +36,7 @@ func newJournal() journal {
 	return j
 }
 
-// heard is what is remembered of one worker's events.
+// heard summarizes one worker's events.
 type heard struct {
 	n      int
 	at     time.Time
@@ -45,7 +45,7 @@ type heard struct {
 	error  string
 }
 
-// readLogs reads what was appended since the last look. A log that shrank was rotated in place.
+// readLogs reads the lines appended since the last scan. A log that shrank was rotated in place.
 func (p *Project) readLogs() {
 	j := &p.log
 	for i := range j.tails {
@@ -60,7 +60,7 @@ type event struct {
 	at                 jsonfile.Stated
 }
 
-// decodeEvent reads a line in either of the two shapes; one that is none has no worker.
+// decodeEvent reads a line in either of the two formats; an invalid line yields an event without a worker.
 func decodeEvent(line []byte) event {
 	if len(line) == 0 || len(line) > maxSmall {
 		return event{}
@@ -102,7 +102,7 @@ func (j *journal) hear(e event) {
 	}
 }
 
-// prune keeps the memory bounded: first go those whose folders are gone, then those heard of longest ago.
+// prune keeps memory bounded. It drops first the workers whose folders are gone, then those with the oldest events.
 func (j *journal) prune(there map[string]*worker) {
 	if len(j.heard) <= maxHeard {
 		return
@@ -128,9 +128,9 @@ type violationLog struct {
 
 // violation is one entry of that log.
 type violation struct {
-	worker string // "" where none is named
+	worker string // "" if the entry names none
 	stated jsonfile.Stated
-	at     time.Time // what stated means; the log's own time where it states none
+	at     time.Time // the meaning of stated; the log's mtime if the entry states no time
 	text   string
 }
 
@@ -178,8 +178,8 @@ var (
 	timeWord   = lazily(`[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[0-9.,:+Z-]*`)
 )
 
-// decodeViolations reads the log's entries, oldest first. The document gives it no form: the program writes blocks
-// between lines of "=", with a line "Timestamp:" and one "Agent Dir:"; anything else is taken line by line.
+// decodeViolations reads the log's entries, oldest first. The document defines no format. The program writes blocks
+// between lines of "=", with a line "Timestamp:" and a line "Agent Dir:"; any other text is read line by line.
 func decodeViolations(text []byte) []violation {
 	var list []violation
 	add := func(text string) {
@@ -218,7 +218,7 @@ func decodeViolations(text []byte) []violation {
 	return list[max(0, len(list)-maxViolations):]
 }
 
-// lazily compiles a pattern when it is first needed: a short command of steward needs none.
+// lazily compiles a pattern on first use, because a short command of steward needs none.
 func lazily(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

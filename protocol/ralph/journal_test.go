@@ -28,7 +28,7 @@ func event1(name, message string) string {
 	return fmt.Sprintf(`{"ts":"2024-01-15T10:30:00+0000","event":%q,"worker_id":%q,"task_id":"TASK-001","message":%q}`+"\n", name, workerOne, message)
 }
 
-// Protocol 002, Event Log Format: the log grows, is torn in the middle of a line, and is rotated by truncation.
+// Protocol 002, Event Log Format: the log grows, ends in the middle of a line, and is rotated by truncation.
 func TestEventLogIsReadAsItGrows(t *testing.T) {
 	const log = Base + "/logs/activity.jsonl"
 	dir := inHandAnywhere(t)
@@ -81,7 +81,7 @@ func TestEventLogIsReadAsItGrows(t *testing.T) {
 	}
 }
 
-// inHandAnywhere is a project whose worker is gone, and thus shown as agent, on any system that has a process table.
+// inHandAnywhere is a project whose worker is gone and is therefore shown as an agent on any system with a process table.
 func inHandAnywhere(t *testing.T) string {
 	t.Helper()
 	return lay(t, file(kanbanPath, kanban(line("=", "TASK-001", "Ship it")))+file(home+"/agent.pid", nobody)+file(Base+"/logs/x", ""))
@@ -110,7 +110,7 @@ func TestWhatIsRememberedOfWorkersIsBounded(t *testing.T) {
 	}
 }
 
-// Protocol 002, On Violation: the log tells of the newest worker of an open task, and only of what is news.
+// Protocol 002, On Violation: violations are reported for the newest worker of an open task, and only recent ones.
 func TestViolationsLogIsNewsOnce(t *testing.T) {
 	dir := inHandAnywhere(t)
 	p := open(t, dir)

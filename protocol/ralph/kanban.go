@@ -23,7 +23,7 @@ const (
 	dropped  = 'N'
 )
 
-// maxItems bounds the tasks of one kanban.
+// maxItems limits the tasks read of one kanban.
 const maxItems = 20000
 
 // item is one task of the kanban.
@@ -32,25 +32,25 @@ type item struct {
 	marker   byte
 	title    string
 	priority protocol.Priority
-	word     string // of the priority, when it is outside the document's
+	word     string // the text of a priority that the document does not define
 	related  []string
-	sum      string // of the task's own line with its fields
+	sum      string // checksum of the task's line and its fields
 	line     int    // from 1
 	offset   int    // of the marker byte in the text
 	twice    bool   // another line carries the same id
 }
 
-// itemLine is what Chief Wiggum's own parser takes for a task; the marker is left open.
+// itemLine matches what Chief Wiggum's own parser accepts as a task, but with any marker.
 var itemLine = lazily(`^- \[([^\]])\] \*\*\[([A-Za-z]{2,10}-[0-9]{1,4})\]\*\*(.*)$`)
 
 var itemHead = []byte("- [")
 
 var taskID = lazily(`[A-Za-z]{2,10}-[0-9]{1,4}`)
 
-// isTaskID reports whether s is an id as the kanban has them, and so a part of worker folders' names.
+// isTaskID reports whether s is a task id in the kanban's form, which is also part of worker folders' names.
 func isTaskID(s string) bool { return taskID().FindString(s) == s && s != "" }
 
-// parseKanban reads the tasks of a kanban in the order of the text. It takes any text; what is no task is passed over.
+// parseKanban reads the tasks of a kanban in the order of the text. It accepts any text and skips what is not a task.
 func parseKanban(text []byte) []item {
 	var items []item
 	first := map[string]int{}
@@ -82,7 +82,7 @@ func parseKanban(text []byte) []item {
 			it := item{id: string(m[2]), marker: m[1][0], title: folder.Line(strings.TrimSpace(string(m[3])), 200), line: number,
 				offset: offset + len("- ["), priority: protocol.PriorityMedium}
 			if len(m[1]) > 1 {
-				it.marker = '?' // more than one byte: no marker of the document
+				it.marker = '?' // more than one byte: not a marker of the document
 			}
 			if i, ok := first[it.id]; ok {
 				it.twice, items[i].twice = true, true
@@ -92,7 +92,7 @@ func parseKanban(text []byte) []item {
 			items = append(items, it)
 			begin, end = offset, offset+len(line)
 		case begin >= 0 && !blank && bare[0] != ' ' && bare[0] != '\t':
-			shut() // a heading, or the text of somebody else
+			shut() // a heading, or text that belongs to no task
 		case begin >= 0 && !blank:
 			end = offset + len(line)
 		}
@@ -102,7 +102,7 @@ func parseKanban(text []byte) []item {
 	return items
 }
 
-// fieldLine is "  - Key: value" or "  Key: value", indented by exactly two.
+// fieldLine is "  - Key: value" or "  Key: value", indented by exactly two spaces.
 var fieldLine = lazily(`^  (?:- )?([A-Za-z][A-Za-z ]*):\s*(.*)$`)
 
 func readFields(it *item, block []byte) {
@@ -136,38 +136,39 @@ func isMarker(m byte) bool {
 	return false
 }
 
-// board is the last good reading of the kanban and what was seen to happen in it.
+// board is the last good reading of the kanban, with the changes observed in it.
 type board struct {
 	file  jsonfile.Reading[[]item]
-	doubt jsonfile.Sum // a text in which tasks were missing
-	from  time.Time    // since when it has stood
+	doubt jsonfile.Sum // checksum of a text from which tasks were missing
+	from  time.Time    // since when that text has been there
 	state []state      // of each item
 	where map[string]int
-	fresh bool // some endings are not dated yet
+	fresh bool // some end times are not set yet
 	open  []int
-	over  []int // ended ones: there may be thousands, so that what is said of them is kept
-	news  []int // those of over that ended after newsFrom
-	calls []int // those of over that failed and wait for a human, a bounded number of them
-	known bool  // news holds
+	over  []int // ended tasks: there may be thousands, so results about them are cached
+	news  []int // tasks of over that ended after newsFrom
+	calls []int // failed tasks of over, which wait for the user; a bounded number
+	known bool  // news is valid for newsFrom
 	odd   []protocol.Finding
-	gone  time.Time // since when it is missing; zero: it is there
+	gone  time.Time // since when the kanban is missing; zero: it exists
 
 	newsFrom time.Time
 }
 
-// state is how long a task has had its marker.
+// state describes how long a task has had its marker.
 type state struct {
-	since time.Time // when we first saw it so, by the kanban's own stamp
-	ended time.Time // when it ended; zero: long ago, or nobody knows
-	live  bool      // we saw the change happen; then ended is when, whatever it changed to
+	since time.Time // the kanban's mtime when the marker was first seen
+	ended time.Time // when the task ended; zero: long ago or unknown
+	live  bool      // steward observed the change; ended is its time, whatever the new marker
 
-	// bare is since when we have seen it in hand without a pid file, and without a folder but for bareOf's.
+	// bare is since when the task has been seen in progress without a pid file. bareOf is its worker at that time; "" if
+	// it had no worker folder.
 	bare   time.Time
 	bareOf string
 }
 
-// readKanban brings the board up to date. A text in which tasks are missing that were there is a writer's at work
-// until it has stood for a while (protocol 002, Status Updates: only markers change, and tasks are added).
+// readKanban brings the board up to date. If tasks are missing from the text, a writer may be at work, so the text counts
+// only after it has stood for a while (protocol 002, Status Updates: only markers change, and tasks are added).
 func (p *Project) readKanban() {
 	b := &p.board
 	was := b.file.Value
@@ -198,7 +199,7 @@ func (p *Project) readKanban() {
 	}
 }
 
-// missingFrom names a task that was there and is not.
+// missingFrom returns the id of a task that was there before and is missing now.
 func missingFrom(now, before []item) string {
 	if len(before) == 0 {
 		return ""
@@ -215,7 +216,7 @@ func missingFrom(now, before []item) string {
 	return ""
 }
 
-// note takes over the states of those tasks whose marker is what it was.
+// note keeps the states of those tasks whose marker is unchanged.
 func (b *board) note(was []item, stamp, now time.Time) {
 	where, states := make(map[string]int, len(b.file.Value)), make([]state, len(b.file.Value))
 	for i := range b.file.Value {
@@ -228,7 +229,7 @@ func (b *board) note(was []item, stamp, now time.Time) {
 		switch {
 		case known && was[old].marker == it.marker:
 			states[i] = b.state[old]
-		case known || len(was) > 0 && hasEnded(it.marker): // it changed, or came as it is, in our sight
+		case known || len(was) > 0 && hasEnded(it.marker): // steward saw it change, or saw it appear as ended
 			states[i] = state{since: stamp, ended: now, live: true}
 		default:
 			states[i] = state{since: stamp}
@@ -251,7 +252,7 @@ func (b *board) note(was []item, stamp, now time.Time) {
 
 func hasEnded(marker byte) bool { return marker == complete || marker == failed || marker == dropped }
 
-// capped gives a file's time; one in the future counts as now.
+// capped returns a file's time; a time in the future counts as now.
 func (p *Project) capped(t time.Time) time.Time {
 	if t.After(p.Now) {
 		return p.Now
@@ -259,7 +260,8 @@ func (p *Project) capped(t time.Time) time.Time {
 	return t
 }
 
-// mark gives the kanban with one task's marker changed, and no other byte. It returns nil when it is so already.
+// mark returns the kanban with one task's marker changed and every other byte unchanged. It returns nil if the marker is
+// already set.
 func mark(text []byte, id, sum string, from string, to byte) ([]byte, error) {
 	found, err := itemOf(text, id)
 	if err != nil {
@@ -280,7 +282,7 @@ func mark(text []byte, id, sum string, from string, to byte) ([]byte, error) {
 	return out, nil
 }
 
-// itemOf finds the one task of that id in a kanban.
+// itemOf finds the only task of that id in a kanban.
 func itemOf(text []byte, id string) (*item, error) {
 	for _, it := range parseKanban(text) {
 		switch {
@@ -296,7 +298,7 @@ func itemOf(text []byte, id string) (*item, error) {
 
 var errAmbiguous = errors.New("it is not clear which is meant")
 
-// findings says what is odd about the kanban's lines, a bounded number of them.
+// findings lists the irregularities of the kanban's lines, up to a limit.
 func (b *board) findings() []protocol.Finding {
 	known := make(map[string]bool, len(b.file.Value))
 	for i := range b.file.Value {

@@ -76,7 +76,7 @@ func TestEveryTaskFieldComesFromTheFiles(t *testing.T) {
 		!k.Foreign || k.Requeue || k.Agent != workerOne || !k.Started.Equal(time.Unix(1705312000, 0)) || k.Ref.Path != kanbanPath || k.Ref.Sum == "" {
 		t.Errorf("%+v", k)
 	}
-	// Protocol 002, Structured Checkpoints: one folder per run, the newest counts.
+	// Protocol 002, Structured Checkpoints: of the folders, one per run, the newest counts.
 	if at := time.Date(2024, 1, 15, 10, 40, 0, 0, time.UTC); k.Progress.Step != "Write unit tests" || !k.Progress.At.Equal(at) || k.Progress.Percent != 0 {
 		t.Errorf("progress %+v", k.Progress)
 	}
@@ -86,7 +86,7 @@ func TestEveryTaskFieldComesFromTheFiles(t *testing.T) {
 	}
 }
 
-// What ended before steward came is history; what ends while it looks is news.
+// A task that ended before steward started is history; a task that ends between scans is news.
 func TestEndings(t *testing.T) {
 	dir := lay(t, file(kanbanPath, kanban(line("*", "TASK-001", "old"), line("x", "TASK-002", "old"), line("=", "TASK-003", "in hand"), line("*", "TASK-004", "no folder")))+
 		file(home+"/violation_status.txt", "WORKSPACE_VIOLATION\n")+file(Base+"/workers/worker-TASK-003-1705312001/agent.pid", nobody)+
@@ -103,7 +103,7 @@ func TestEndings(t *testing.T) {
 	if len(s.Tasks) != 3 || shown(s, "TASK-002") || findingOf(s, "violation") != nil {
 		t.Fatalf("history is not ours to tell:\n%s", protocoltest.Describe(s))
 	}
-	for _, id := range []string{"TASK-001", "TASK-004"} { // commands may name them, and nobody is told of them
+	for _, id := range []string{"TASK-001", "TASK-004"} { // commands may name them, but they are not announced
 		if o := taskOf(t, s, id).Outcome; !o.Appeared.IsZero() || o.Status != "failed" || o.At.After(since) {
 			t.Errorf("%s: outcome %+v", id, o)
 		}
@@ -128,7 +128,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// A kanban that loses tasks is being written; only one that stays so is believed.
+// A kanban that loses tasks is being written: the loss counts only if the text stays so.
 func TestTasksDoNotVanishForAMoment(t *testing.T) {
 	dir := lay(t, file(kanbanPath, kanban(line(" ", "TASK-001", "a"), line(" ", "TASK-002", "b"))))
 	p := open(t, dir)
@@ -200,7 +200,7 @@ func TestVerbsRefuseWhatTheyDoNotMean(t *testing.T) {
 	}
 }
 
-// Protocol 002, Recovery: lost work says why the program itself does not resume it any more.
+// Protocol 002, Recovery: the reason of lost work says why the program no longer resumes it.
 func TestResumesAreOver(t *testing.T) {
 	for state, want := range map[string]string{
 		`{"attempt_count": 5, "max_attempts": 5}`:                                                          "its own program has used up its attempts to resume it: 5 of 5",
@@ -215,7 +215,7 @@ func TestResumesAreOver(t *testing.T) {
 	}
 }
 
-// Protocol 002, Recovery: a worker that cools down is resumed later; the look comes back when that time has come.
+// Protocol 002, Recovery: a worker in its cooldown is resumed later, and the adapter requests a scan at that time.
 func TestResumeAfterACooldown(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	due := now.Add(90 * time.Second)
@@ -238,14 +238,15 @@ func TestResumeAfterACooldown(t *testing.T) {
 	}
 }
 
-// Protocol 002, Status Updates: a task that is taken in hand before our eyes has a minute for its worker's set-up.
+// Protocol 002, Status Updates: when steward sees a task become in progress, the task has a minute for the set-up of its
+// worker.
 func TestWorkerHasTimeForItsSetUp(t *testing.T) {
 	now := time.Now()
 	dir := lay(t, file(kanbanPath, kanban(line(" ", "TASK-001", "x"), line(" ", "TASK-002", "x"))))
 	p := open(t, dir)
 	look(t, p, now)
 	write(t, dir, kanbanPath, kanban(line("=", "TASK-001", "x"), line("=", "TASK-002", "x")))
-	write(t, dir, home+"/prd.md", "x") // started long ago by its name: it is resumed
+	write(t, dir, home+"/prd.md", "x") // started long ago according to its name: it is resumed
 	s := sameByHints(t, p, now.Add(time.Second))
 	a, ok := s.Agent(workerOne)
 	if taskOf(t, s, "TASK-001").Lost != "" || taskOf(t, s, "TASK-002").Lost != "" || !ok || !a.Idle || s.Again.IsZero() {

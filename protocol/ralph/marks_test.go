@@ -12,7 +12,8 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// What steward marked keeps its time and its reason over a restart; what somebody marks after that is theirs.
+// A mark by steward keeps its time and its reason over a restart. A later change of the task makes the mark someone
+// else's.
 func TestOwnMarksAreRemembered(t *testing.T) {
 	now := time.Now().Truncate(time.Millisecond)
 	dir := lay(t, file(kanbanPath, kanban(line("=", "TASK-001", "x"), line("*", "TASK-002", "y")))+file(home+"/agent.pid", nobody))
@@ -47,7 +48,7 @@ func TestOwnMarksAreRemembered(t *testing.T) {
 	}
 }
 
-// A failed task of which nobody knows when it failed is there for commands; of very many, the first ones.
+// A failed task without a known end time stays available to commands; if there are too many, the first ones do.
 func TestFailedTasksStayInReachOfCommands(t *testing.T) {
 	var lines []string
 	for i := range maxEnded + 20 {
@@ -72,7 +73,7 @@ func TestFailedTasksStayInReachOfCommands(t *testing.T) {
 	}
 }
 
-// The record stays small, and keeps what is newest.
+// The record stays small and keeps the newest lines.
 func TestRecordIsTrimmed(t *testing.T) {
 	dir := lay(t, file(kanbanPath, kanban(line("*", "TASK-001", "x")))+file(Base+"/"+marksFile, strings.Repeat(`{"task": "OLD-1", "at": "2024-01-15T10:30:00Z"}`+"\n", 6000)))
 	p := open(t, dir)

@@ -14,8 +14,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Observe says what the files and the process table say now. By hints only the workers hinted at are read again, and
-// those that are at work.
+// Observe returns what the files and the process table show now. A scan by hints reads again only the hinted workers and
+// the active ones.
 func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
 	s, there := p.Look(ctx, look)
 	if !there {
@@ -50,7 +50,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	return s
 }
 
-// processScan reads the process table if anything in the files asks for it.
+// census reads the process table if any file requires it.
 func (p *Project) census() *processScan {
 	if len(p.manned) > 0 || p.chief.claims() {
 		return p.count()
@@ -63,9 +63,9 @@ func (p *Project) census() *processScan {
 	return &processScan{sys: &p.sys}
 }
 
-// describe writes the snapshot.
+// describe fills the snapshot.
 func (p *Project) describe(s *protocol.Snapshot, c *processScan) {
-	fates := map[string]fate{} // of the tasks in hand, by id
+	fates := map[string]fate{} // of the tasks in progress, by id
 	for _, i := range p.board.open {
 		if it := &p.board.file.Value[i]; it.marker == working {
 			fates[it.id] = p.judgeTask(c, it, &p.board.state[i])
@@ -94,7 +94,7 @@ func (p *Project) describe(s *protocol.Snapshot, c *processScan) {
 	}
 }
 
-// describeWorker adds the agent that a worker is, and what is wrong with it and its task.
+// describeWorker adds a worker's agent, and the findings about the worker and its task.
 func (p *Project) describeWorker(s *protocol.Snapshot, w *worker, fates map[string]fate) {
 	f, inHand := fates[w.task]
 	inHand = inHand && p.newest[w.task] == w
@@ -105,7 +105,7 @@ func (p *Project) describeWorker(s *protocol.Snapshot, w *worker, fates map[stri
 		case a.Presence == protocol.PresenceHere:
 		case inHand:
 			a.Presence, a.Evidence, a.Idle = f.presence, f.evidence, f.idle
-		default: // it has ended, and its task is not in hand: nothing is expected of it
+		default: // the worker has ended and its task is not in progress: expect nothing from it
 			a.Idle, a.Tasks = true, nil
 		}
 		s.Agents = append(s.Agents, a)
@@ -117,7 +117,8 @@ func (p *Project) describeWorker(s *protocol.Snapshot, w *worker, fates map[stri
 	s.Findings = append(s.Findings, p.breach.findings(w)...)
 }
 
-// mayComeBack reports whether a task is to be done, or has failed or been dropped lately: its last worker is of interest still.
+// mayComeBack reports whether a task is to be done, or failed or was dropped recently: its last worker is still of
+// interest.
 func (p *Project) mayComeBack(id string) bool {
 	i, known := p.board.where[id]
 	if !known {
@@ -127,7 +128,7 @@ func (p *Project) mayComeBack(id string) bool {
 	return marker == todo || (marker == failed || marker == dropped) && p.isNews(i)
 }
 
-// words say which of the three pid files' processes lives.
+// words maps each of the three pid files to the agent's status while the file's process lives.
 var words = map[string]string{pidFiles[0]: "running", pidFiles[1]: "resuming", pidFiles[2]: "deciding"}
 
 func (p *Project) agent(w *worker) protocol.Agent {
@@ -139,7 +140,7 @@ func (p *Project) agent(w *worker) protocol.Agent {
 	return a
 }
 
-// signs fingerprints what shows that a worker goes on: its events, results, checkpoints and summaries.
+// signs returns a fingerprint of a worker's signs of progress: its events, results, checkpoints and summaries.
 func (p *Project) signs(w *worker) string {
 	var b strings.Builder
 	if h := p.log.heard[w.name]; h != nil {
@@ -170,7 +171,7 @@ func (p *Project) agentFindings(w *worker) []protocol.Finding {
 	return list
 }
 
-// commandsOf names processes by their number and command.
+// commandsOf lists processes with their pid and command.
 func (p *Project) commandsOf(ids []protocol.Identity) string {
 	var words []string
 	for i, id := range ids {
@@ -199,5 +200,5 @@ func pidsOf(ids []protocol.Identity) string {
 	return strings.Join(words, ", ")
 }
 
-// isRecent reports whether something is not history. What bears no time is taken for recent.
+// isRecent reports whether a time is not history. A zero time counts as recent.
 func (p *Project) isRecent(at time.Time) bool { return at.IsZero() || !at.Before(p.Since) }

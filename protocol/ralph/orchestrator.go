@@ -22,10 +22,10 @@ type orchestratorState struct {
 	presence protocol.Presence
 	evidence string
 	pid      int
-	leader   protocol.Identity // zero when it does not live
+	leader   protocol.Identity // zero if it is not alive
 }
 
-// chiefFiles are its pid file today, and in older installs, whose dot files lie in .ralph itself.
+// chiefFiles are the orchestrator's pid file today and that of older installs, whose dot files lie in .ralph itself.
 var chiefFiles = [2]string{path.Join(orchestratorDir, "orchestrator.pid"), ".orchestrator.pid"}
 
 func (p *Project) readChief() {
@@ -34,10 +34,10 @@ func (p *Project) readChief() {
 	}
 }
 
-// claims reports whether there is any pid file.
+// claims reports whether there is any pid file of the orchestrator.
 func (c *orchestratorState) claims() bool { return c.files[0].There || c.files[1].There }
 
-// judgeChief says whether the orchestrator lives.
+// judgeChief decides whether the orchestrator lives.
 func (p *Project) judgeChief(c *processScan) {
 	k := &p.chief
 	k.presence, k.evidence, k.pid, k.leader = protocol.PresenceUnproved, "", 0, protocol.Identity{}
@@ -65,8 +65,8 @@ func (p *Project) judgeChief(c *processScan) {
 	}
 }
 
-// mayBeChief: what its command says counts whatever the clocks say; else it must not have started after the file was
-// written.
+// mayBeChief reports whether a process may be the orchestrator. A matching command line counts whatever the clocks say;
+// otherwise the process must not have started after the file was written.
 func (p *Project) mayBeChief(row proc.Process, r *jsonfile.Reading[int]) bool {
 	if argv, err := p.sys.command(row.PID); err == nil && (mentions(argv, "wiggum-run") || mentions(argv, "wiggum_orchestrator")) {
 		return true
@@ -75,12 +75,12 @@ func (p *Project) mayBeChief(row proc.Process, r *jsonfile.Reading[int]) bool {
 	return err != nil || !at.After(r.Stamp.ModTime().Add(lateWrite))
 }
 
-// agent shows the orchestrator where it has a pid file.
+// agent returns the orchestrator as an agent; it is shown only if it has a pid file.
 func (k *orchestratorState) agent() protocol.Agent {
 	return protocol.Agent{Name: chiefName, PID: k.pid, Process: k.leader, Presence: k.presence, Evidence: k.evidence}
 }
 
-// lockFiles are the side files of flock(2) that exist (protocol 002, Lock Files).
+// lockFiles lists the existing lock files of flock(2) (protocol 002, Lock Files).
 func (p *Project) lockFiles() []string {
 	var files []string
 	for _, f := range []string{kanbanFile + ".lock", path.Join(orchestratorDir, "pid-ops.lock"), ".pid-ops.lock"} {
@@ -97,8 +97,8 @@ func (p *Project) lockFiles() []string {
 	return files
 }
 
-// locks shows who holds the flocks now. A side file that nobody holds means nothing, however long it has lain there:
-// the document's "existence means locked" is not what its software does. None is ever opened for locking here.
+// locks lists the processes that hold flocks now. A lock file that no process holds means nothing, however old it is: the
+// document's "existence means locked" is not what its software does. locks never opens a file for locking.
 func (p *Project) locks(c *processScan) []protocol.Lock {
 	var list []protocol.Lock
 	for _, file := range p.lockFiles() {

@@ -19,7 +19,7 @@ const Name = "ralph"
 // Base is the protocol's folder inside a project.
 const Base = ".ralph"
 
-// The places inside Base. What lies under own is steward's.
+// Paths inside Base. The folder own belongs to steward.
 const (
 	kanbanFile      = "kanban.md"
 	workersDir      = "workers"
@@ -28,29 +28,29 @@ const (
 	own             = "steward"
 )
 
-// Limits of what is read of one file, and of what one look shows.
+// Limits on the bytes read from one file, and on the entries of one scan.
 const (
 	maxKanban  = 16 << 20
 	maxFile    = 1 << 20
 	maxSmall   = 64 << 10
 	maxEnded   = 500 // ended tasks
-	maxWatched = 64  // folders of workers
+	maxWatched = 64  // watched folders in all
 )
 
 // Options are the settings of one project's adapter.
 type Options struct {
 	Guard folder.Guard // may be nil
-	// Flock takes flock(2), exclusively, on an open file and waits for it until ctx ends. It closes the file where it fails;
-	// else the returned func does, and leaves the file where it is. Without Flock nothing writes the kanban.
+	// Flock takes an exclusive flock(2) on an open file and waits for it until ctx ends. On failure it closes the file; on
+	// success release closes it. The file itself stays in place. If Flock is nil, the adapter does not write the kanban.
 	Flock func(ctx context.Context, f *os.File) (release func(), err error)
-	// Grace is how long work may be in hand without a worker folder or a pid file that says by whom, because its worker
-	// is being set up; 0 means one minute.
+	// Grace is how long a task may be in progress without a worker folder or a pid file, because its worker is still being
+	// set up; 0 means one minute.
 	Grace time.Duration
 	// NoWatch turns off steward's own search for workspace violations (Linux only; protocol 002, Violation Detection).
 	NoWatch bool
-	// Resume is the command that has the program resume a task: its name, then its arguments, in which {task} and {worker}
-	// stand for the task's id and its newest worker's folder. CheckResume says what may be in it. Empty: a task that a human
-	// wants done again is marked as to be done.
+	// Resume is the command that makes the program resume a task: its name, then its arguments. In the arguments, {task}
+	// stands for the task's id and {worker} for its newest worker folder. CheckResume defines what is allowed. If Resume
+	// is empty, a task that the user wants retried is marked as to be done.
 	Resume []string
 }
 
@@ -65,33 +65,33 @@ type Project struct {
 	folders map[string]*listing
 	board   board
 	workers map[string]*worker
-	newest  map[string]*worker // of each task, planning runs left out
-	young   map[string]*worker // folders that changed lately
-	manned  map[string]*worker // folders with a pid file
-	live    map[string]*worker // active ones
-	quiet   quiet              // folders with a pid file that are over
-	dirty   bool               // Apply changed something: the next look sees all
+	newest  map[string]*worker // of each task, without planning runs
+	young   map[string]*worker // folders that changed recently
+	manned  map[string]*worker // folders that contain a pid file
+	live    map[string]*worker // workers that every scan reads in detail
+	quiet   quiet              // finished workers whose folders still contain a pid file
+	dirty   bool               // Apply changed something: the next scan is a full scan
 	chief   orchestratorState
 	log     journal
 	breach  breaches
 	told    violationLog
 	marked  failures
 	shut    shut
-	bare    *protocol.Fault // the kanban is missing although workers are there
+	bare    *protocol.Fault // the kanban is missing although worker folders exist
 	answers map[string]*jsonfile.Reading[answers]
-	moment  time.Duration // how long a resume command is waited for
+	moment  time.Duration // how long runResume waits for the command to fail
 }
 
 var _ protocol.Adapter = (*Project)(nil)
 
-// New makes the adapter for the project at dir (absolute). Nothing is read yet.
+// New returns the adapter for the project at dir (absolute). It reads nothing yet.
 func New(dir string, opts Options) *Project {
 	p := &Project{dir: dir, opts: opts, sys: machine(), moment: moment}
 	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard, Sweep: []string{".", own, answersDir}, Forget: p.forget})
 	return p
 }
 
-// forget drops everything that was read, for a folder that was made anew.
+// forget discards all readings, because the folder was recreated.
 func (p *Project) forget() {
 	var err error
 	if p.real, err = filepath.EvalSymlinks(p.dir); err != nil {
@@ -119,10 +119,10 @@ func Detect(dir string) bool {
 	return err == nil && st.Mode.IsDir()
 }
 
-// OwnDir is where steward keeps its own files of the project at dir.
+// OwnDir is the folder of steward's own files about the project at dir.
 func OwnDir(dir string) string { return filepath.Join(dir, Base, own) }
 
-// Dirs lists the folders to watch: the protocol's own, and those of workers that are at work.
+// Dirs lists the folders to watch: the protocol's own, and those of active workers.
 func (p *Project) Dirs() []string {
 	dirs := []string{Base}
 	for _, d := range []string{workersDir, logsDir, orchestratorDir} {
@@ -136,7 +136,7 @@ func (p *Project) Dirs() []string {
 	return dirs
 }
 
-// listing is what a folder held when it was last read.
+// listing is the content of a folder when it was last read.
 type listing struct {
 	stamp jsonfile.Stamp
 	rest  bool
@@ -144,8 +144,8 @@ type listing struct {
 	seen  bool
 }
 
-// list gives the names in a folder, in order; an unchanged one costs one stat. changed reports whether the names were
-// read anew.
+// list returns the names in a folder, sorted. An unchanged folder costs one stat. changed reports whether the folder was
+// read again.
 func (p *Project) list(dir string) (names []string, changed bool) {
 	f := p.folders[dir]
 	if f == nil {
@@ -165,7 +165,7 @@ func (p *Project) list(dir string) (names []string, changed bool) {
 		return nil, f.seen
 	}
 	if err != nil {
-		p.Patience.Unreadable(dir, err) // the last good reading stands
+		p.Patience.Unreadable(dir, err) // keep the last good reading
 		return f.names, false
 	}
 	p.Patience.Clear(dir)

@@ -6,17 +6,17 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// maxDozing bounds how many resting workers one full look makes sure of.
+// maxDozing limits how many resting workers one full scan checks again.
 const maxDozing = 32
 
-// quiet are the workers with pid files that are over: their sessions were seen to be empty, and so they stay, whoever
-// gets their numbers later. Thousands of them lie there for ever.
+// quiet holds the finished workers that still have pid files. Their sessions were seen to be empty and stay so, even if
+// the system reuses their pids. Thousands of such folders can accumulate.
 type quiet struct {
 	workers map[string]*worker
-	queue   []string // who is looked at next
+	queue   []string // workers to check next
 }
 
-// retire puts the workers to rest that have nothing more to tell.
+// retire moves workers with nothing more to report to quiet.
 func (p *Project) retire(c *processScan) {
 	if !c.known || !p.board.file.Good {
 		return
@@ -31,7 +31,7 @@ func (p *Project) retire(c *processScan) {
 	}
 }
 
-// isOver reports whether a worker's sessions are proved to be empty, on files at rest, and nobody waits for it.
+// isOver reports whether a worker's sessions are proved empty by settled files, and no task still needs the worker.
 func (p *Project) isOver(w *worker) bool {
 	if w.session.presence != protocol.PresenceGone {
 		return false
@@ -52,7 +52,7 @@ func (p *Project) isOver(w *worker) bool {
 	return marker == complete || hasEnded(marker) && !p.isNews(i)
 }
 
-// wake takes a worker out of its rest.
+// wake takes a worker out of quiet.
 func (p *Project) wake(w *worker) {
 	if p.quiet.workers[w.name] == nil {
 		return
@@ -63,7 +63,7 @@ func (p *Project) wake(w *worker) {
 	}
 }
 
-// doze makes sure of some of those that rest: one whose pid file was written anew is not over.
+// doze checks some of the resting workers again: a worker whose pid file was rewritten is not over.
 func (p *Project) doze() {
 	q := &p.quiet
 	if len(q.queue) == 0 {

@@ -39,7 +39,7 @@ func TestFinishedWorkersRest(t *testing.T) {
 			t.Errorf("hints %q:\n%s\nat first:\n%s", hints, got, first)
 		}
 	}
-	// A pid file is written anew in its place: a hint tells, or one of the next full looks does.
+	// A pid file is rewritten in place: a hint reveals that, or one of the next full scans does.
 	self := proc.Process{Identity: proc.Identity{PID: 4999998, Start: 1, Boot: "b", UID: os.Getuid()}, Session: 4999998}
 	p.sys.table = func() ([]proc.Process, error) { return []proc.Process{self}, nil }
 	again := fmt.Sprintf("%s/%s/worker-OLD-0150-1600000000/agent.pid", Base, workersDir)
@@ -56,7 +56,7 @@ func TestFinishedWorkersRest(t *testing.T) {
 	if !noticed {
 		t.Error("full looks never find out that a pid file was written anew")
 	}
-	// Its task is taken up again: its worker is of interest at once.
+	// A worker's task is to be done again: the worker is of interest at once.
 	write(t, dir, kanbanPath, kanban(append(append([]string{line(" ", "OLD-0000", "x")}, lines[1:]...), line("=", "TASK-001", "x"))...))
 	age(t, dir, kanbanPath, now.Add(-time.Second))
 	if a, ok := see([]string{kanbanPath}).Agent("worker-OLD-0000-1600000000"); !ok || !a.Idle {

@@ -19,14 +19,15 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// ErrResume: the resume command could not be started, or failed at once. It is not run again for the same answer.
+// ErrResume means that the resume command could not be started, or failed at once. It is not run again for the same
+// answer.
 var ErrResume = errors.New("the resume command failed")
 
 const (
-	moment   = 2 * time.Second // a command that fails within it has failed; one that lasts longer is at work
-	maxLog   = 1 << 20         // bytes of what a resume command says; of more, the end is kept
+	moment   = 2 * time.Second // a command may fail within this time; after it, the command counts as started
+	maxLog   = 1 << 20         // bytes of a resume command's output; of a longer one, the end is kept
 	keptLog  = 64 << 10
-	probing  = 5 * time.Millisecond // for a lock that is our own and held for hours, or free
+	probing  = 5 * time.Millisecond // wait for the lock on steward's own log, which is either free or held for hours
 	maxArgs  = 64
 	taskWord = "{task}"
 	workWord = "{worker}"
@@ -37,7 +38,7 @@ var (
 	safeWorker = lazily(`^worker-[A-Za-z]{2,10}-[0-9]{1,4}-[A-Za-z0-9_-]{1,100}$`)
 )
 
-// CheckResume says what is wrong with a resume command; nil for none at all.
+// CheckResume returns what is wrong with a resume command. An empty command is valid.
 func CheckResume(command []string) error {
 	if len(command) == 0 {
 		return nil
@@ -66,8 +67,8 @@ func CheckResume(command []string) error {
 	return nil
 }
 
-// resumeWords are the words of the resume command for one task. Ids and folders' names are of a form that no program takes
-// for an option, and no shell reads them.
+// resumeWords returns the words of the resume command for one task. Ids and folder names have a form that no program
+// mistakes for an option, and no shell reads them.
 func (p *Project) resumeWords(id string) ([]string, error) {
 	if err := CheckResume(p.opts.Resume); err != nil {
 		return nil, err
@@ -96,9 +97,9 @@ func (p *Project) resumeWords(id string) ([]string, error) {
 	return words, nil
 }
 
-// resumeTask has the program itself go on with a failed or lost task. The answer stands on record before the command
-// begins. When a crash leaves nobody to say whether it did, it counts as begun if it still runs, or if the task's line
-// is no longer what it was; else nothing has come of it, and it is run.
+// resumeTask lets the program itself resume a failed or lost task. It records the answer before it starts the command.
+// After a crash it is unknown whether the command started: it counts as started if it still runs, or if the task's marker
+// has changed. Otherwise it had no effect and is run.
 func (p *Project) resumeTask(ctx context.Context, c protocol.Change, n, old note) error {
 	id := c.Subject.ID
 	busy, err := p.resumeRuns(ctx, id)
@@ -118,7 +119,7 @@ func (p *Project) resumeTask(ctx context.Context, c protocol.Change, n, old note
 	switch {
 	case err != nil:
 		return err
-	case it.marker == todo: // somebody has put it back
+	case it.marker == todo: // the task is already to be done
 		return p.note(id, n.in(stateWritten, p.Now))
 	case old.State == stateTaken && old.Marker != string(rune(it.marker)):
 		return p.note(id, n.in(stateStarted, p.Now))
@@ -148,8 +149,8 @@ func (n *note) failure() error { return fmt.Errorf("%w: %s", ErrResume, n.Error)
 
 func resumeLog(id string) string { return own + "/resume-" + id + ".log" }
 
-// runResume starts the command in a session of its own and stays for a moment: what fails at once is told. Whatever
-// runs longer is no child that anybody waits for, and outlives us.
+// runResume starts the command in its own session and waits for a moment, so that it can report an immediate failure. A
+// command that runs longer is not waited for and outlives steward.
 func (p *Project) runResume(ctx context.Context, id string) error {
 	words, err := p.resumeWords(id)
 	if err != nil {
@@ -164,12 +165,12 @@ func (p *Project) runResume(ctx context.Context, id string) error {
 	cmd.Env = append(inherited(os.Environ()), "STEWARD_ANSWER="+filepath.Join(p.dir, Base, filepath.FromSlash(notesFile(id))))
 	ownSession(cmd)
 	err = cmd.Start()
-	_ = log.Close() // the lock on it is the command's now, and its children's
+	_ = log.Close() // the command and its children now hold the lock on it
 	if err != nil {
 		return err
 	}
 	over := make(chan error, 1)
-	go func() { over <- cmd.Wait() }() // nobody else would reap it
+	go func() { over <- cmd.Wait() }() // reap the process when it ends
 	wait := time.NewTimer(p.moment)
 	defer wait.Stop()
 	select {
@@ -183,8 +184,8 @@ func (p *Project) runResume(ctx context.Context, id string) error {
 	return nil
 }
 
-// freshLog makes the file that takes what the command says, and locks it. The lock goes over to the command and to all
-// that share its output: as long as one of them lives, it is held.
+// freshLog creates and locks the file for the command's output. The command, and all processes that share its output,
+// inherit the lock: it is held as long as one of them lives.
 func (p *Project) freshLog(id string) (*os.File, error) {
 	file := resumeLog(id)
 	if err := p.Root.Remove(file); err != nil && !folder.Missing(err) {
@@ -203,7 +204,7 @@ func (p *Project) freshLog(id string) (*os.File, error) {
 	return log, nil
 }
 
-// openLog opens a resume command's log to append to it: the very file that the door to the files shows under that name.
+// openLog opens a resume command's log for appending. The opened file must be the file that Root shows under that name.
 func (p *Project) openLog(file string) (*os.File, error) {
 	want, err := p.Root.Stat(file)
 	if err != nil {
@@ -212,8 +213,8 @@ func (p *Project) openLog(file string) (*os.File, error) {
 	return openSeen(filepath.Join(p.Root.Dir(), filepath.FromSlash(file)), want)
 }
 
-// resumeRuns reports whether a resume command of the task, or something that it has started, still runs. Its log is our
-// own, so that trying the lock disturbs nobody.
+// resumeRuns reports whether the task's resume command, or a process that it started, still runs. The log is steward's
+// own, so trying its lock disturbs no other program.
 func (p *Project) resumeRuns(ctx context.Context, id string) (bool, error) {
 	if p.opts.Flock == nil {
 		return false, ErrNoFlock
@@ -246,7 +247,7 @@ func (p *Project) resumeRuns(ctx context.Context, id string) (bool, error) {
 	return false, fmt.Errorf("ask whether a resume command runs: %w", err)
 }
 
-// lastWords is the last line of what the command has said, for an error.
+// lastWords returns the last line of the command's output, for an error message.
 func (p *Project) lastWords(id string) string {
 	st, err := p.Root.Stat(resumeLog(id))
 	if err != nil {
@@ -260,8 +261,8 @@ func (p *Project) lastWords(id string) string {
 	return " (" + folder.Line(string(text[bytes.LastIndexByte(text, '\n')+1:]), 200) + ")"
 }
 
-// handedOn are the variables of ours that a resume command sees, beside LC_…. What the service manager tells us alone
-// (NOTIFY_SOCKET, WATCHDOG_…) is never handed on, nor what may be a secret.
+// handedOn lists the environment variables that a resume command inherits, in addition to LC_…. Variables that the service
+// manager sets for steward alone (NOTIFY_SOCKET, WATCHDOG_…), and variables that may be secret, are not passed on.
 var handedOn = []string{"PATH", "HOME", "USER", "LANG", "TERM", "SHELL", "XDG_RUNTIME_DIR", "TMPDIR"}
 
 func inherited(environ []string) []string {
@@ -271,8 +272,8 @@ func inherited(environ []string) []string {
 	})
 }
 
-// followResumes says what came of resume commands: of those whose task still is marked as it was, and of which nobody lives
-// any more. It keeps their logs short.
+// followResumes reports the resume commands that failed, or that ended while their task is still marked as failed. It also
+// keeps their logs short.
 func (p *Project) followResumes(ctx context.Context) []protocol.Finding {
 	names, _ := p.list(answersDir)
 	var list []protocol.Finding
@@ -293,7 +294,7 @@ func (p *Project) followResumes(ctx context.Context) []protocol.Finding {
 	return list
 }
 
-// fruitless says why the newest resume command of a task that is marked as failed has not helped; "" while it may still.
+// fruitless says why the newest resume command of a failed task did not help; "" while it still may.
 func (p *Project) fruitless(ctx context.Context, i int) string {
 	it := &p.board.file.Value[i]
 	r := p.answers[it.id]
@@ -309,7 +310,7 @@ func (p *Project) fruitless(ctx context.Context, i int) string {
 	n := list[len(list)-1]
 	since, dated := jsonfile.ParseTime(n.Since)
 	if n.Sum != it.sum || !dated || p.board.state[i].ended.After(since) {
-		return "" // it failed anew, and that is told
+		return "" // the task failed again, and that failure is reported instead
 	}
 	log := Base + "/" + resumeLog(it.id)
 	switch {
@@ -324,7 +325,7 @@ func (p *Project) fruitless(ctx context.Context, i int) string {
 	return "the resume command has ended, and the task is still marked [*]; what it said: " + log
 }
 
-// shorten keeps the end of a log that has grown too long. What is said in that very moment is lost.
+// shorten keeps the end of a log that has grown too long. Output written at that very moment is lost.
 func (p *Project) shorten(id string) {
 	file := resumeLog(id)
 	st, err := p.Root.Stat(file)
@@ -345,10 +346,11 @@ func (p *Project) shorten(id string) {
 	}
 }
 
-// ownSession makes a command the leader of a session: no signal of our terminal or our unit's end is meant for it.
+// ownSession makes a command the leader of its own session, so that it does not receive the signals meant for steward,
+// from its terminal or at the end of its unit.
 func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// openSeen opens a file to append to it, through no link, if it is the one that was seen.
+// openSeen opens a file for appending, follows no link, and accepts only the file that want describes.
 func openSeen(path string, want jsonfile.Stamp) (*os.File, error) {
 	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_APPEND|syscall.O_CLOEXEC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

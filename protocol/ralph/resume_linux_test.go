@@ -39,7 +39,7 @@ func read(t testing.TB, path ...string) string {
 	return string(text)
 }
 
-// await waits until a file that a command writes is whole.
+// await waits until a file that a command writes is complete.
 func await(t testing.TB, path ...string) string {
 	t.Helper()
 	for range 30_000 {
@@ -52,7 +52,8 @@ func await(t testing.TB, path ...string) string {
 	return ""
 }
 
-// The command gets the ids as whole words, our answer's place, little else of our environment, and a session of its own.
+// The command gets the ids as whole words, the path of steward's record of the answer, little else of steward's
+// environment, and its own session.
 func TestResumeCommandIsStarted(t *testing.T) {
 	for _, v := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "STEWARD_SECRET", "AWS_SECRET_ACCESS_KEY"} {
 		t.Setenv(v, "/nowhere")
@@ -96,7 +97,8 @@ func TestResumeCommandIsStarted(t *testing.T) {
 	}
 }
 
-// What fails at once is told, and not tried again for the same answer; another answer tries again. The finding ends with the failure.
+// A command that fails at once is reported and not run again for the same answer; another answer runs it again. The
+// finding ends with the failure.
 func TestResumeCommandFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		command []string
@@ -161,8 +163,8 @@ func TestResumeNeedsAWorkersFolder(t *testing.T) {
 	}
 }
 
-// A command that goes on is not waited for, outlives the adapter, and is the only one of its task; when it is over, and
-// nothing has come of it, the human hears of that. What it leaves running counts as itself.
+// A command that continues is not waited for, outlives the adapter, and is the only command of its task. If it ends
+// without effect, the user is told. A process that it leaves running counts as the command.
 func TestResumeCommandGoesOn(t *testing.T) {
 	for name, script := range map[string]string{
 		"hangs":           `echo $$ > number; exec sleep 300`,
@@ -216,7 +218,7 @@ func TestResumeCommandGoesOn(t *testing.T) {
 	}
 }
 
-// When steward stops within the moment, the command goes on all the same.
+// If steward stops while it waits for the command, the command continues.
 func TestResumeSurvivesTheEndOfSteward(t *testing.T) {
 	dir, p := resumed(t, time.Hour, "sh", "-c", `echo $$ > number; exec sleep 300`, "{task}")
 	now := time.Now()
@@ -231,7 +233,7 @@ func TestResumeSurvivesTheEndOfSteward(t *testing.T) {
 	}
 }
 
-// A crash between the record and the command: it is run, unless the files or its lock show that it was.
+// After a crash between the record and the command, the command is run, unless the files or its lock show that it ran.
 func TestCrashBeforeTheResumeCommand(t *testing.T) {
 	for name, c := range map[string]struct {
 		marker, record string
@@ -263,7 +265,7 @@ func TestCrashBeforeTheResumeCommand(t *testing.T) {
 	}
 }
 
-// What a command says is kept short, also while it goes on saying it, and its log leads nowhere else.
+// A command's log is kept short, even while the command continues to write to it.
 func TestResumeLogIsBounded(t *testing.T) {
 	dir, p := resumed(t, 50*time.Millisecond, "sh", "-c", `yes line | head -c 3000000; echo $$ > number; while test ! -e on; do sleep 0.01; done; echo the end; echo > said; exec sleep 300`, "{task}")
 	log, now := filepath.Join(dir, Base, resumeLog("TASK-001")), time.Now()

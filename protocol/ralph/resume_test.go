@@ -32,7 +32,7 @@ func TestCheckResume(t *testing.T) {
 	}
 }
 
-// Only what is on the list is handed on, whatever it looks like.
+// Only the listed environment variables are passed on, whatever the others look like.
 func TestInheritedEnvironment(t *testing.T) {
 	got := inherited([]string{"PATH=/bin", "HOME=/", "PATHS=x", "LC_ALL=C", "LC_=x", "XLC_ALL=x", "NOTIFY_SOCKET=x", "WATCHDOG_USEC=1", "path=x", "TMPDIR=", "=x", "", "SSH_AUTH_SOCK=x"})
 	if want := []string{"PATH=/bin", "HOME=/", "LC_ALL=C", "LC_=x", "TMPDIR="}; !slices.Equal(got, want) {

@@ -13,13 +13,13 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// A session under a number that was used again is shown and never ended, even when one of it works in the worker's
-// folder: a human may have a terminal open there.
+// A session with a reused number is shown but never ended, even if one of its processes works in the worker's folder: a
+// user may have a terminal open there.
 func TestSessionOfAReusedNumberIsNotReaped(t *testing.T) {
 	for name, c := range map[string]struct {
 		age  time.Duration // of the pid file
 		seen bool          // steward saw the leader
-		why  string        // "": it is reaped
+		why  string        // "": the session is reaped
 	}{
 		"just begun":                      {0, false, ""},
 		"within the hour":                 {50 * time.Minute, false, ""},
@@ -60,8 +60,8 @@ func TestSessionOfAReusedNumberIsNotReaped(t *testing.T) {
 	}
 }
 
-// What a worker inherited is not its doing: the standard streams, and logs that are appended to, also when whoever opened
-// them is gone.
+// Files that a worker inherited are no violation: the standard streams, and logs opened for appending, even if the process
+// that opened them is gone.
 func TestInheritedLogsAreNoViolation(t *testing.T) {
 	dir := inHand(t)
 	script := `mkdir -p workspace; exec 2>../../../run.log 5>>../../../append.log 6>../../../outside`

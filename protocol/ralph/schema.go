@@ -15,11 +15,11 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// result is what a step's result file says (protocol 002, Epoch-Named Result Files).
+// result is the content of a step's result file (protocol 002, Epoch-Named Result Files).
 type result struct {
-	gate      string // PASS, FAIL, FIX, SKIP, or a word of the agent's own
-	odd       string // what stands in place of a gate value
-	status    string // success, failure, partial; open
+	gate      string // PASS, FAIL, FIX, SKIP, or a word that the agent defines
+	odd       string // invalid content in place of a gate value
+	status    string // success, failure, partial, or another word
 	completed jsonfile.Stated
 	errors    []string
 
@@ -29,7 +29,7 @@ type result struct {
 	pr         string
 }
 
-// gateWord is any value that an agent may define for itself (protocol 002, Gate Result Values).
+// gateWord matches any value that an agent may define for itself (protocol 002, Gate Result Values).
 var gateWord = lazily(`^[A-Z]{3,10}$`)
 
 const maxErrors = 5
@@ -64,7 +64,7 @@ func decodeResult(o jsonfile.Object) result {
 	return r
 }
 
-// errorText takes an error as a text or as an object with a message.
+// errorText reads an error given as a text, or as an object with a message.
 func errorText(v jsonfile.Value) string {
 	if text, ok := v.Text(); ok.OK() {
 		return folder.Line(text, 300)
@@ -82,7 +82,7 @@ func errorText(v jsonfile.Value) string {
 type checkpoint struct {
 	iteration int64
 	status    string
-	step      string // what comes next, else the status
+	step      string // the next step, else the status
 	at        jsonfile.Stated
 }
 
@@ -103,7 +103,7 @@ func decodeCheckpoint(o jsonfile.Object) checkpoint {
 	return c
 }
 
-// resume is what the program's own resuming has done and may still do for a worker (resume-state.json).
+// resume is the state of the program's own attempts to resume a worker (resume-state.json).
 type resume struct {
 	attempts, most int64
 	cooling        time.Time
@@ -111,7 +111,7 @@ type resume struct {
 	reason         string
 }
 
-// mostResumes stands in for a missing max_attempts.
+// mostResumes is the default for a missing max_attempts.
 const mostResumes = 5
 
 func decodeResume(o jsonfile.Object) resume {
@@ -134,7 +134,7 @@ func decodeResume(o jsonfile.Object) resume {
 	return r
 }
 
-// decodePID reads a pid file. One that is empty is being written.
+// decodePID reads a pid file. An empty file is still being written.
 func decodePID(text []byte) (int, error) {
 	word := string(bytes.TrimSpace(text))
 	if word == "" {
@@ -153,7 +153,7 @@ func decodeViolation(text []byte) (string, error) {
 	return folder.Line(string(bytes.TrimSpace(first)), 200), nil
 }
 
-// decodeBlocked lists what an iteration summary says it waits for (protocol 002, Iteration Summaries).
+// decodeBlocked lists the blockers that an iteration summary names (protocol 002, Iteration Summaries).
 func decodeBlocked(text []byte) ([]string, error) {
 	var items []string
 	in := false
@@ -185,7 +185,7 @@ func workerName(name string) (id string, epoch int64, plan bool, err error) {
 	if i := strings.LastIndexByte(rest, '-'); i >= 0 {
 		rest = rest[i+1:]
 	}
-	// The document's own examples also have names that are no epochs; they count as oldest.
+	// Some examples in the document end in a word that is not an epoch; such names count as oldest.
 	epoch, numErr := strconv.ParseInt(rest, 10, 64)
 	if numErr != nil || epoch < 0 || epoch > 1<<40 {
 		epoch = 0

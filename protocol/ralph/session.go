@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// system is what the adapter asks of the machine.
+// system holds the adapter's calls to the operating system.
 type system struct {
 	table   func() ([]proc.Process, error)
 	cwd     func(pid int) (string, error)
@@ -28,7 +28,7 @@ func machine() system {
 	return system{proc.Table, proc.Cwd, proc.Command, proc.Opened, proc.FlockHolders, proc.Started, proc.Signal, proc.Check}
 }
 
-// processScan is the process table of one look.
+// processScan is the process table of one scan.
 type processScan struct {
 	sys     *system
 	known   bool // the table could be read
@@ -58,7 +58,7 @@ func (p *Project) count() *processScan {
 	return c
 }
 
-// cwd gives a process's working folder; "" when it cannot be read.
+// cwd returns a process's working folder; "" if it cannot be read.
 func (c *processScan) cwd(pid int) string {
 	dir, ok := c.cwds[pid]
 	if !ok {
@@ -68,23 +68,23 @@ func (c *processScan) cwd(pid int) string {
 	return dir
 }
 
-// session is what the process table says of a worker.
+// session is what the process table shows about a worker.
 type session struct {
 	presence protocol.Presence
 	evidence string
-	pid      int                 // the leader, or the number that the file claims
+	pid      int                 // the leader's pid, or the pid that the file claims
 	leading  string              // the pid file whose leader lives
-	leader   protocol.Identity   // zero when none lives
-	orphans  []protocol.Identity // proved to be this worker's, their leader proved gone
-	strays   []protocol.Identity // one of them works in its folder, and yet the session may be another one
-	why      string              // there are strays
+	leader   protocol.Identity   // zero if no leader lives
+	orphans  []protocol.Identity // proved to belong to this worker; their leader is proved gone
+	strays   []protocol.Identity // probably of this worker, but their session may be a different one
+	why      string              // why the strays are not counted as orphans
 	living   []proc.Process      // of proved sessions: the leader and all members
 }
 
-// lateWrite is how much later than its pid file's stamp a leader may seem to have started.
+// lateWrite is how much later than its pid file's stamp a leader may appear to have started.
 const lateWrite = 2 * time.Second
 
-// judge says who of a worker's sessions is there (protocol 002: pid = process group = session leader).
+// judge decides which processes of a worker's sessions are alive (protocol 002: pid = process group = session leader).
 func (p *Project) judge(c *processScan, w *worker) session {
 	s := session{}
 	if !c.known {
@@ -125,7 +125,7 @@ func (p *Project) judge(c *processScan, w *worker) session {
 	return s
 }
 
-// weigh adds what one pid file proves. It returns why there is doubt, "" when there is none.
+// weigh adds the evidence of one pid file. It returns the reason for doubt; "" if there is none.
 func (p *Project) weigh(c *processScan, w *worker, s *session, which int) (doubt string) {
 	file, pid, written := pidFiles[which], w.pids[which].Value, w.pids[which].Stamp.ModTime()
 	if pid <= 1 || pid == os.Getpid() {
@@ -135,7 +135,7 @@ func (p *Project) weigh(c *processScan, w *worker, s *session, which int) (doubt
 	if there && !row.Zombie {
 		if !p.isLeader(c, w, row, written) {
 			w.kin[which], w.left[which] = nil, true
-			return "" // the number has passed to another process; while a session lives, its number does not
+			return "" // the pid was reused, which cannot happen while the session lives
 		}
 		s.leader, s.leading, s.pid = protocol.Identity(row.Identity), file, pid
 		w.seen[which], w.kin[which], w.left[which] = s.leader, nil, false
@@ -158,7 +158,7 @@ func (p *Project) weigh(c *processScan, w *worker, s *session, which int) (doubt
 	ours, near := false, false
 	for _, m := range members {
 		at := c.cwd(m.PID)
-		// The system gives a session's number to nobody else while a process of that session lives.
+		// The system does not reuse a session's number while a process of that session lives.
 		ours = ours || inside(at, home) || slices.Contains(w.kin[which], protocol.Identity(m.Identity))
 		near = near || at == "" || inside(at, project)
 	}
@@ -180,17 +180,17 @@ func (p *Project) weigh(c *processScan, w *worker, s *session, which int) (doubt
 	case near:
 		return fmt.Sprintf("process %d of %s is gone, but its session lives; nothing proves whose it is", pid, file)
 	}
-	return "" // somebody else's session under a number that was used again
+	return "" // an unrelated session that reuses the number
 }
 
 const (
-	earlyStart = 5 * time.Second // how much older than its pid file a session's process may be
-	lateStart  = time.Hour       // how much later its oldest one may have begun when nobody saw its leader
+	earlyStart = 5 * time.Second // how much older than its pid file a process of the session may be
+	lateStart  = time.Hour       // how much later its oldest process may have started if steward never saw its leader
 )
 
-// another says why a session whose leader is gone may not be the one that the pid file was written for, although one of
-// it works in the worker's folder; "" when it is. Numbers are used again, also those of sessions, and anybody may
-// open a terminal in the folder.
+// another says why a session whose leader is gone may not be the session of the pid file, although one of its processes
+// works in the worker's folder; "" if it is that session. Session numbers are reused, and a user may open a terminal in
+// the folder.
 func (p *Project) another(seen protocol.Identity, members []proc.Process, written time.Time) string {
 	oldest := time.Time{}
 	for _, m := range members {
@@ -218,8 +218,8 @@ func identities(rows []proc.Process) []protocol.Identity {
 	return list
 }
 
-// isLeader reports whether a living process may be the one that the pid file means: what proves that it works here
-// counts whatever the clocks say; else it must not have started after the file was written.
+// isLeader reports whether a living process may be the process that the pid file means. Proof that it works for the worker
+// counts whatever the clocks say; otherwise it must not have started after the file was written.
 func (p *Project) isLeader(c *processScan, w *worker, row proc.Process, written time.Time) bool {
 	if p.works(c, w, row) {
 		return true
@@ -228,7 +228,7 @@ func (p *Project) isLeader(c *processScan, w *worker, row proc.Process, written 
 	return err != nil || !at.After(written.Add(lateWrite))
 }
 
-// works reports whether a process is proved to work for the worker: its folder or its command says so.
+// works reports whether a process is proved to work for the worker, by its working folder or its command line.
 func (p *Project) works(c *processScan, w *worker, row proc.Process) bool {
 	if inside(c.cwd(row.PID), filepath.Join(p.real, Base, w.dir())) {
 		return true
@@ -250,7 +250,8 @@ func inside(at, dir string) bool {
 	return at == dir || strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// visitor names a living process that works inside a worker's folder, whoever started it; 0 when there is none.
+// visitor returns the pid of a living process that works inside a worker's folder, however it was started; 0 if there is
+// none.
 func (p *Project) visitor(c *processScan, w *worker) int {
 	home := filepath.Join(p.real, Base, w.dir())
 	for _, row := range c.mine {
@@ -261,5 +262,5 @@ func (p *Project) visitor(c *processScan, w *worker) int {
 	return 0
 }
 
-// gone reports whether an identity's process is proved to be over.
+// gone reports whether an identity's process is proved to have ended.
 func (p *Project) gone(id protocol.Identity) bool { return p.sys.check(proc.Identity(id)) == proc.Gone }

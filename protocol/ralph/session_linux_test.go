@@ -18,13 +18,13 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// tribe is a session: a shell that leads it, and a child that outlives the shell.
+// tribe is a session: a shell as its leader, and a child that outlives the shell.
 type tribe struct {
 	cmd           *exec.Cmd
 	leader, child proc.Identity
 }
 
-// found starts a session whose leader works in leads and whose child works in works. script runs in the leader first.
+// found starts a session whose leader works in leads and whose child works in works. The leader runs script first.
 func found(t testing.TB, leads, works, script string) *tribe {
 	t.Helper()
 	for _, dir := range []string{leads, works} {
@@ -49,7 +49,7 @@ func found(t testing.TB, leads, works, script string) *tribe {
 		t.Fatalf("the shell says %q, %v", line, err)
 	}
 	k.child = killLater(t, strings.TrimSpace(line))
-	for { // the child's shell changes its folder before it becomes what it is to be
+	for { // the child is a shell that changes its folder before it becomes sleep
 		if argv, err := proc.Command(k.child.PID); err != nil || len(argv) > 0 && argv[0] == "sleep" {
 			return k
 		}
@@ -57,7 +57,7 @@ func found(t testing.TB, leads, works, script string) *tribe {
 	}
 }
 
-// behead ends the leader alone, for good: no zombie stays.
+// behead kills the leader alone and reaps it, so that no zombie stays.
 func (k *tribe) behead() { k.cmd.Process.Kill(); k.cmd.Wait() }
 
 func (k *tribe) living() bool { return proc.Check(k.child) != proc.Gone }
@@ -86,7 +86,8 @@ func inHand(t testing.TB) string {
 	return lay(t, file(kanbanPath, kanban(line("=", "TASK-001", "Ship it")))+file(home+"/prd.md", "x\n"))
 }
 
-// Protocol 002, Worker Directory Structure: the pid is the leader of a session. Killing it alone leaves the session.
+// Protocol 002, Worker Directory Structure: the pid is the leader of a session. Killing the leader alone leaves the
+// session running.
 func TestOrphansAreFoundAndReaped(t *testing.T) {
 	for _, pidfile := range pidFiles {
 		t.Run(pidfile, func(t *testing.T) {
@@ -127,8 +128,9 @@ func TestOrphansAreFoundAndReaped(t *testing.T) {
 	}
 }
 
-// An orphan of a session whose leader steward saw alive is known by its session, wherever it works: it is named with its
-// command, its task is not lost. It is ended only when the leader worked for the worker, and a process of the session was seen then.
+// An orphan of a session whose leader steward saw alive is recognized by its session, wherever it works: the finding names
+// it with its command, and its task is not lost. It is ended only if the leader worked for the worker and steward saw a
+// process of the session at that time.
 func TestOrphanWithAnotherWorkingFolder(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		dir := inHand(t)
@@ -136,7 +138,7 @@ func TestOrphanWithAnotherWorkingFolder(t *testing.T) {
 		write(t, dir, home+"/agent.pid", pidText(k.leader))
 		p := open(t, dir)
 		look(t, p, time.Now())
-		if !known { // it came between the last look and its leader's end
+		if !known { // as if it had started between the last scan and its leader's end
 			p.workers[workerOne].kin = [len(pidFiles)][]protocol.Identity{}
 		}
 		k.behead()
@@ -167,7 +169,7 @@ func TestOrphanWithAnotherWorkingFolder(t *testing.T) {
 	}
 }
 
-// A pid file that is older than the process names somebody else.
+// A pid file that is older than the process means a different process.
 func TestReusedNumberIsNobodys(t *testing.T) {
 	dir := inHand(t)
 	k := found(t, t.TempDir(), t.TempDir(), ":")
@@ -194,7 +196,7 @@ func TestReusedNumberIsNobodys(t *testing.T) {
 	}
 }
 
-// Without proof a session counts as living, and is never reaped.
+// Without proof a session counts as living and is never reaped.
 func TestDoubtKeepsAWorkerAlive(t *testing.T) {
 	dir := inHand(t)
 	k := found(t, t.TempDir(), filepath.Join(dir, "src"), ":")
@@ -217,7 +219,7 @@ func TestDoubtKeepsAWorkerAlive(t *testing.T) {
 	}
 }
 
-// A clock that was set makes a leader look younger than its file: where it works counts more.
+// After a change of the clock a leader looks younger than its file: its working folder counts more.
 func TestLeaderInItsFolderCountsWhateverTheClockSays(t *testing.T) {
 	dir := inHand(t)
 	k := found(t, filepath.Join(dir, home), filepath.Join(dir, home), ":")
@@ -229,7 +231,7 @@ func TestLeaderInItsFolderCountsWhateverTheClockSays(t *testing.T) {
 	}
 }
 
-// Nobody is called lost while anybody works in the folder; a conclusion is proved anew under the lock.
+// A task is not lost while any process works in the worker's folder. A conclusion is proved again under the lock.
 func TestSomebodyInTheFolderIsNoLoss(t *testing.T) {
 	dir := inHand(t)
 	write(t, dir, home+"/agent.pid", nobody)
@@ -254,7 +256,7 @@ func TestSomebodyInTheFolderIsNoLoss(t *testing.T) {
 	_ = k
 }
 
-// A planning run is an agent while it lives, and nothing when it is over.
+// A planning run is an agent while it lives, and is not shown when it is over.
 func TestPlanningRunIsShownWhileItLives(t *testing.T) {
 	const plan = "worker-TASK-001-plan-1705313000"
 	dir := inHand(t)
@@ -275,7 +277,8 @@ func TestPlanningRunIsShownWhileItLives(t *testing.T) {
 	}
 }
 
-// Protocol 002, Recovery: the orchestrator lives, so what has stopped is resumed although no state file says so yet.
+// Protocol 002, Recovery: while the orchestrator lives, a stopped worker is going to be resumed, even without a state
+// file.
 func TestOrchestrator(t *testing.T) {
 	for _, file := range chiefFiles {
 		dir := inHand(t)
@@ -296,7 +299,7 @@ func TestOrchestrator(t *testing.T) {
 	}
 }
 
-// Protocol 002, Violation Detection: edits outside the workspace, and in .ralph itself.
+// Protocol 002, Violation Detection: files open for writing outside the workspace, and in .ralph itself.
 func TestViolationsAreSeen(t *testing.T) {
 	dir := inHand(t)
 	script := `mkdir -p ../../../src ../../plans ../../logs ../../../.git/objects workspace

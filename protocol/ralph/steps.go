@@ -10,7 +10,7 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 )
 
-// fixLoop is from how many runs of a step on a FIX is a loop that goes on (protocol 002, Fix-retry loop).
+// fixLoop is the number of runs of a step from which a FIX counts as a loop (protocol 002, Fix-retry loop).
 const fixLoop = 3
 
 // steps lists the newest result of each of a worker's steps (protocol 002, Result File Format), oldest first.
@@ -37,8 +37,8 @@ func (p *Project) steps(w *worker) []protocol.Step {
 	return list
 }
 
-// read names the folders of a worker that tell more of a result; "" when it has none. Their files come and go, and would
-// change the words of a finding each time.
+// read names the folders with more detail about a worker's results; "" if it has none. It does not name files: they come
+// and go, and each time the finding's text would change.
 func (w *worker) read() string {
 	var dirs []string
 	for _, dir := range []string{reportsDir, logsDir} {
@@ -52,7 +52,7 @@ func (w *worker) read() string {
 	return "; see " + strings.Join(dirs, " and ")
 }
 
-// blocking names the open tasks that depend on a failed one; "" when there are none.
+// blocking names the open tasks that depend on a failed task; "" if there are none.
 func (p *Project) blocking(id string) string {
 	var ids []string
 	for _, i := range p.board.open {
@@ -66,7 +66,7 @@ func (p *Project) blocking(id string) string {
 	return "; it blocks " + folder.Line(strings.Join(ids, ", "), 200)
 }
 
-// reason says why a worker's task failed, as far as its files tell.
+// reason says why a worker's task failed, as far as the worker's files show it.
 func reason(w *worker) string {
 	const plain = "the task failed and needs manual intervention"
 	if w == nil {
@@ -89,8 +89,8 @@ func reason(w *worker) string {
 	return folder.Line(strings.TrimSuffix(fmt.Sprintf("%s: %s %s", folder.Line(kind, 80), last.doc.Value.gate, strings.Join(last.doc.Value.errors, "; ")), " "), 400) + w.read()
 }
 
-// stepFindings reads a step's newest gate (protocol 002, Gate Result Values). A value of an agent's own means nothing
-// to us.
+// stepFindings reports a step's newest gate (protocol 002, Gate Result Values). A value that the agent defined has no
+// meaning for steward.
 func (p *Project) stepFindings(w *worker, s *step, name string, add func(code, field string, severity protocol.Severity, format string, args ...any)) {
 	if !s.doc.Good || !p.isRecent(s.when()) {
 		return
@@ -112,8 +112,8 @@ func (p *Project) stepFindings(w *worker, s *step, name string, add func(code, f
 	}
 }
 
-// Reads reports whether the last look read the file (relative to the project), and what a step's result in it says. Of a
-// worker only the newest files count, and only while its task is open or has ended lately.
+// Reads reports whether the last scan read the file (relative to the project), and what a step's result in it says. Only a
+// worker's newest files count, and only while its task is open or ended recently.
 func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
 	rel, inside := strings.CutPrefix(file, Base+"/")
 	for _, w := range p.live {

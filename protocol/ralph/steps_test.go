@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Protocol 002, Result File Format and Fix-retry loop: what a result says is shown, its report is named, and the runs of a
-// step that says FIX are counted.
+// Protocol 002, Result File Format and Fix-retry loop: the snapshot shows the content of a result, names its report, and
+// counts the runs of a step that says FIX.
 func TestSteps(t *testing.T) {
 	dir := Base + "/workers/worker-TASK-001-1705312000/"
 	files := "-- " + Base + "/kanban.md --\n# Board\n\n## TASKS\n\n- [P] **[TASK-001]** Do it\n  - Description: x\n  - Priority: HIGH\n  - Dependencies: none\n"

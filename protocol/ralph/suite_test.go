@@ -19,7 +19,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// The kanban is written as no program would: whatever is not meant must survive.
+// The kanban's formatting is one that no program would write: everything that a change does not mean must survive.
 const kanbanText = "# Kanban \r\n\n##  TASKS\n\n" +
 	"- [x] **[TASK-002]** Done before\n  - Description: keep [=] **[TASK-001]** as it stands\n\n" +
 	"- [%s] **[TASK-001]** Ship   it\n  - Description: x\n  - Priority: HIGH\n  - Dependencies: TASK-002\n  - Scope\n    - [ ] a box\n\n\n" +
@@ -30,7 +30,7 @@ func around(marker string) string {
 		file(Base+"/logs/worker.log", "theirs\n") + file("src/main.go", "package main\n")
 }
 
-// patient waits for the end of those who were signalled, or resumed: the suite looks at once.
+// patient waits for the end of processes that were signalled or resumed, because the suite scans at once.
 type patient struct{ *Project }
 
 func (p patient) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
@@ -91,13 +91,13 @@ func TestSuite(t *testing.T) {
 			Name: "pid file", File: home + "/agent.pid", Files: around("="),
 			Shows: shows("the worker", func(s *protocol.Snapshot) bool { return len(s.Agents) == 1 && s.Agents[0].PID == 4999999 }),
 		}},
-		Logs: []string{home + "/agent.pid"}, // names another process in each run
+		Logs: []string{home + "/agent.pid"}, // contains a different pid in each run
 	})
 }
 
 func cases() []protocoltest.Case {
 	free := []string{kanbanPath + ".lock"}
-	locked := func(marker string) string { return around(marker) + file(kanbanPath+".lock", "") } // somebody has written before
+	locked := func(marker string) string { return around(marker) + file(kanbanPath+".lock", "") } // from an earlier write
 	want := func(marker string) string { return file(kanbanPath, fmt.Sprintf(kanbanText, marker)) + "\n" }
 	meddle := func(dir string) error {
 		return protocoltest.Rewrite(filepath.Join(dir, kanbanPath), "Ship   it", "Ship it tomorrow")
@@ -136,7 +136,7 @@ func cases() []protocoltest.Case {
 	}}
 }
 
-// orphan gives the worker a session whose leader is gone and one process of which goes on in its folder.
+// orphan gives the worker a session whose leader is gone, with one process that continues in the worker's folder.
 func orphan(t testing.TB, _ protocol.Adapter, dir string, _ time.Time) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $!")
@@ -153,7 +153,7 @@ func orphan(t testing.TB, _ protocol.Adapter, dir string, _ time.Time) {
 	}
 }
 
-// killLater ends a process that a test started, by its identity.
+// killLater kills a process that a test started, by its identity, when the test ends.
 func killLater(t testing.TB, pid string) proc.Identity {
 	t.Helper()
 	n, err := strconv.Atoi(pid)

@@ -12,21 +12,21 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 )
 
-// setUp is how long work may be in hand without a pid file that says by whom, unless Options say otherwise: its worker is
-// being set up.
+// setUp is the default of Options.Grace: how long a task may be in progress without a pid file, while its worker is being
+// set up.
 const setUp = time.Minute
 
-// fate is what becomes of a task in hand.
+// fate is the verdict on a task in progress.
 type fate struct {
-	lost     string // what proves that nobody works on it
-	resume   string // what the program itself will still do about it
-	planner  string // the planning run that alone works on it
+	lost     string // proof that no process works on it
+	resume   string // how the program itself will still resume it
+	planner  string // the planning run that is its only worker
 	presence protocol.Presence
 	evidence string
 	idle     bool
 }
 
-// judgeTask says whether somebody works on a task that is in hand.
+// judgeTask decides whether a process works on a task in progress.
 func (p *Project) judgeTask(c *processScan, it *item, st *state) fate {
 	w := p.newest[it.id]
 	if !c.known {
@@ -51,7 +51,8 @@ func (p *Project) judgeTask(c *processScan, it *item, st *state) fate {
 	}
 	if f.presence == protocol.PresenceUnproved {
 		if p.isSetUp(w, st) {
-			return fate{presence: protocol.PresenceGone, idle: true, evidence: "no pid file yet"} // an earlier process of it may have ended
+			// It is gone, not unproved: an earlier process of the worker may have ended.
+			return fate{presence: protocol.PresenceGone, idle: true, evidence: "no pid file yet"}
 		}
 		f.presence, f.evidence = protocol.PresenceGone, "no pid file is there, and nobody works in its folder"
 	}
@@ -69,9 +70,10 @@ func (p *Project) judgeTask(c *processScan, it *item, st *state) fate {
 	return f
 }
 
-// isSetUp reports whether the worker of a task in hand (nil: none has a folder yet) may still be on its way, since no pid
-// file is there. It is not when the kanban and the worker's folder have both rested for the grace, nor when we have seen
-// it so for as long: a kanban in use is written again and again, and steward itself may have begun a moment ago.
+// isSetUp reports whether the worker of a task in progress may still be starting, since it has no pid file; w is nil if it
+// has no folder either. It is not starting once the kanban and the worker's folder have both been unchanged for the grace,
+// or once steward has seen the task in this state for the grace. Both are needed: a kanban in use is rewritten again and
+// again, and steward itself may have started a moment ago.
 func (p *Project) isSetUp(w *worker, st *state) bool {
 	name := ""
 	newest := p.board.file.Stamp.ModTime()
@@ -102,7 +104,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// planner names a living planning run for the task.
+// planner returns the name of a living planning run for the task.
 func (p *Project) planner(id string) string {
 	for _, name := range sortedKeys(p.manned) {
 		if w := p.manned[name]; w.plan && w.task == id && w.session.presence == protocol.PresenceHere {
@@ -112,7 +114,7 @@ func (p *Project) planner(id string) string {
 	return ""
 }
 
-// unmanned says who worked on a task that has no worker's folder.
+// unmanned says why a task without a worker's folder is lost.
 func (p *Project) unmanned(id string) string {
 	for _, w := range p.workers {
 		if w.plan && w.task == id {
@@ -122,7 +124,7 @@ func (p *Project) unmanned(id string) string {
 	return "no worker folder is there for it"
 }
 
-// wait reports whether a moment is still to come, and asks for a look then.
+// wait reports whether a time is still to come, and if so requests a scan at that time.
 func (p *Project) wait(at time.Time) bool {
 	if !p.Now.Before(at) {
 		return false
@@ -131,7 +133,7 @@ func (p *Project) wait(at time.Time) bool {
 	return true
 }
 
-// resumes says what the program's own resuming will do for a worker that has stopped; "" when nothing more comes.
+// resumes says how the program will itself resume a stopped worker; "" if it will not.
 func (p *Project) resumes(w *worker) string {
 	here := p.chief.presence == protocol.PresenceHere
 	r := &w.resume
@@ -157,7 +159,7 @@ func (p *Project) resumes(w *worker) string {
 	return text
 }
 
-// givenUp says why the program itself resumes the worker no more, as its resume-state.json has it; "" when it does not say.
+// givenUp says why the program no longer resumes the worker, according to resume-state.json; "" if the file does not say.
 func (w *worker) givenUp() string {
 	r := w.resume.Value
 	switch {
@@ -179,8 +181,8 @@ func (p *Project) isNews(i int) bool {
 	return found
 }
 
-// tasks lists the kanban's tasks in its order: all open ones, those that ended after Look.Since, and those that wait for
-// a human, however long: he names them in his commands.
+// tasks lists the kanban's tasks in its order: all open tasks, those that ended after Look.Since, and those that wait for
+// the user, however old, because the user names them in commands.
 func (p *Project) tasks(fates map[string]fate) []protocol.Task {
 	which := slices.Concat(p.board.open, p.board.since(p.Since), p.board.calls)
 	slices.Sort(which)
@@ -196,7 +198,7 @@ func (p *Project) tasks(fates map[string]fate) []protocol.Task {
 	return list
 }
 
-// base is what all tasks of the kanban have in common.
+// base returns the fields that all tasks of the kanban have in common.
 func (p *Project) base(it *item) protocol.Task {
 	return protocol.Task{ID: it.id, Title: it.title, Priority: it.priority, Timeout: protocol.NoTimeout, Foreign: true, Answers: true,
 		Related: slices.Clone(it.related), Ref: protocol.Ref{Path: path.Join(Base, kanbanFile), Sum: it.sum}}
@@ -228,17 +230,17 @@ func (p *Project) openTask(it *item, f fate) protocol.Task {
 	return t
 }
 
-// Codes of a failed task's failure, and of a cancelled one.
+// Failure codes of a failed task and of a cancelled task.
 const (
 	codeHuman     = "NEEDS_HUMAN"
 	codeCancelled = "CANCELLED"
 )
 
-// ended makes a task that is over (protocol 002, Status Updates: "[*] needs manual intervention").
+// ended returns a task that is over (protocol 002, Status Updates: "[*] needs manual intervention").
 func (p *Project) ended(it *item, s state) protocol.Task {
 	t := p.base(it)
 	o := &protocol.Outcome{At: s.ended, Ref: t.Ref}
-	if s.ended.After(p.Since) { // what came before counts as history, however it is dated: only commands ask for it
+	if s.ended.After(p.Since) { // an earlier end is history, however it is dated: only commands ask for it
 		o.Appeared = s.ended
 	}
 	w := p.newest[it.id]
@@ -262,7 +264,7 @@ func (p *Project) ended(it *item, s state) protocol.Task {
 	return t
 }
 
-// taskFindings says what a task's newest worker reports, and what it did wrong.
+// taskFindings lists what a task's newest worker reports, and the worker's violations.
 func (p *Project) taskFindings(w *worker, f fate) []protocol.Finding {
 	i, known := p.board.where[w.task]
 	if !known {
@@ -291,7 +293,7 @@ func (p *Project) taskFindings(w *worker, f fate) []protocol.Finding {
 		add("violation", "violations.log", protocol.High, "%s", v.text)
 	}
 	if marker == failed {
-		return list // the rest is in its failure
+		return list // the task's failure contains the rest
 	}
 	for _, name := range sortedKeys(w.results) {
 		p.stepFindings(w, w.results[name], folder.Line(name, 80), add)

@@ -14,8 +14,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// pidFiles are the three that a worker may have; each names the leader of a session (protocol 002, Worker Directory
-// Structure shows the first only).
+// pidFiles are the three pid files that a worker may have; each names the leader of a session (protocol 002, Worker
+// Directory Structure shows only the first).
 var pidFiles = [...]string{"agent.pid", "resume.pid", "decide.pid"}
 
 const (
@@ -30,9 +30,9 @@ type worker struct {
 	name, task string
 	epoch      int64
 	plan       bool
-	made       time.Time // the folder's mtime: an entry came or went
+	made       time.Time // the folder's mtime: when an entry was last added or removed
 	names      map[string]bool
-	active     bool // at work, or its task is open: looked at in every look
+	active     bool // every scan reads it in detail: see choose
 
 	pids      [len(pidFiles)]jsonfile.Reading[int]
 	resume    jsonfile.Reading[resume]
@@ -43,31 +43,31 @@ type worker struct {
 	blocked   jsonfile.Reading[[]string]
 	summaryAt string
 	session   session
-	seen      [len(pidFiles)]protocol.Identity   // the leaders that we ourselves saw alive
-	kin       [len(pidFiles)][]protocol.Identity // who of a leader's session was seen last
-	left      [len(pidFiles)]bool                // the session was found empty: its number may be used again
+	seen      [len(pidFiles)]protocol.Identity   // the leaders that steward itself saw alive
+	kin       [len(pidFiles)][]protocol.Identity // the members of a leader's session as last seen
+	left      [len(pidFiles)]bool                // the session was found empty: its number may be reused
 }
 
 // step is the newest result of one step of the pipeline.
 type step struct {
 	epoch int64
 	file  string
-	runs  int // results of this step in all: a FIX loop runs it again
+	runs  int // number of results of this step: a FIX loop runs it again
 	doc   jsonfile.Reading[result]
 }
 
 func (w *worker) dir() string { return path.Join(workersDir, w.name) }
 
-// hasPID reports whether any pid file lies in the folder.
+// hasPID reports whether the folder contains a pid file.
 func (w *worker) hasPID() bool {
 	return slices.ContainsFunc(pidFiles[:], func(f string) bool { return w.names[f] })
 }
 
-// youngFor is how long a folder without a pid file is looked at in every look: its worker is being set up.
+// youngFor is how long every scan reads a folder after its last change: its worker may still be being set up.
 const youngFor = 2 * time.Minute
 
-// readWorkers brings the folders up to date: in a full look all but those of tasks that are over, else those that are
-// new, hinted at, young, or at work.
+// readWorkers brings the folders up to date. A full scan reads all but the resting ones; any other scan reads those that
+// are new, hinted, young or active.
 func (p *Project) readWorkers(full bool, hints []string) {
 	names, changed := p.list(workersDir)
 	if changed {
@@ -98,8 +98,8 @@ func (p *Project) readWorkers(full bool, hints []string) {
 	}
 }
 
-// rests reports whether a folder was seen to be finished with: its task is over, nobody is in it, and it did not change
-// lately. When its task is taken in hand again, it is chosen again.
+// rests reports whether a folder is finished with: its task is over, no process is in it, and it has not changed recently.
+// If its task is in progress again, choose selects it again.
 func (p *Project) rests(w *worker) bool {
 	if w.active || w.names == nil || p.young[w.name] != nil || p.manned[w.name] != nil {
 		return false
@@ -111,13 +111,13 @@ func (p *Project) rests(w *worker) bool {
 	return known && hasEnded(p.board.file.Value[i].marker)
 }
 
-// listWorkers takes up new folders and drops those that are gone.
+// listWorkers adds new folders and drops removed ones.
 func (p *Project) listWorkers(names []string) {
 	there := make(map[string]bool, len(names))
 	for _, name := range names {
 		id, epoch, plan, err := workerName(name)
 		if err != nil {
-			continue // not theirs, or not a name that may become a path
+			continue // not a worker's folder, or a name that is unsafe in a path
 		}
 		there[name] = true
 		if p.workers[name] == nil {
@@ -155,7 +155,7 @@ func (p *Project) dropWorker(w *worker) {
 	p.hush(w)
 }
 
-// hush takes a worker's files off the book: nobody reads them any more.
+// hush drops the recorded read errors of a worker's files, because steward no longer reads them.
 func (p *Project) hush(w *worker) {
 	for _, name := range append([]string{resumeFile, violationFile, resultsDir}, pidFiles[:]...) {
 		p.Patience.Clear(path.Join(w.dir(), name))
@@ -168,7 +168,7 @@ func (p *Project) hush(w *worker) {
 	delete(p.folders, path.Join(w.dir(), resultsDir))
 }
 
-// scan looks which of the files that matter lie in a worker's folder.
+// scan checks which of the relevant files a worker's folder contains.
 func (p *Project) scan(w *worker) {
 	names, changed := p.list(w.dir())
 	if f := p.folders[w.dir()]; f != nil {
@@ -194,12 +194,12 @@ func (p *Project) scan(w *worker) {
 		p.manned[w.name] = w
 	}
 	if !w.active && p.folders[w.dir()] != nil && p.folders[w.dir()].rest {
-		p.folders[w.dir()].names = nil // thousands of folders lie there for ever
+		p.folders[w.dir()].names = nil // save memory: thousands of folders can accumulate
 	}
 }
 
-// choose marks the workers that are looked at closely: those with a pid file, and the newest one of each task that is
-// in hand or has failed lately. All others cost nothing.
+// choose selects the workers to read in detail: those with a pid file, and the newest worker of each task that is in
+// progress, awaits approval, or failed recently. All others cost nothing.
 func (p *Project) choose() {
 	now := map[string]*worker{}
 	for name, w := range p.manned {
@@ -229,14 +229,14 @@ func (p *Project) choose() {
 	p.live = now
 }
 
-// calm ends the close look at a worker.
+// calm stops the detailed reading of a worker.
 func (p *Project) calm(w *worker) {
 	w.active = false
 	w.session, w.results = session{}, nil
 	p.hush(w)
 }
 
-// readPIDs reads what names this worker's sessions.
+// readPIDs reads the pid files of a worker's sessions.
 func (p *Project) readPIDs(w *worker) {
 	for i, name := range pidFiles {
 		if w.names[name] || w.pids[i].There {
@@ -245,11 +245,11 @@ func (p *Project) readPIDs(w *worker) {
 	}
 }
 
-// pidRests is for how long a pid file without a newline must not have been written to until its number counts.
+// pidRests is how long a pid file without a newline must be unchanged before its number counts.
 const pidRests = 2 * time.Second
 
-// readPID reads a pid file. Half a number is a number, too: without the newline that the shell writes behind it, it
-// counts once the file has rested.
+// readPID reads a pid file. A truncated number is also a number. The shell writes a newline after it, so without the
+// newline the number counts only once the file has been unchanged for pidRests.
 func (p *Project) readPID(r *jsonfile.Reading[int], file string) {
 	jsonfile.LoadText(p.Root, &p.Patience, r, file, maxSmall, func(text []byte) (int, error) {
 		pid, err := decodePID(text)
@@ -262,7 +262,7 @@ func (p *Project) readPID(r *jsonfile.Reading[int], file string) {
 	})
 }
 
-// readStory reads what a worker says of its work. Only workers of open tasks are read.
+// readStory reads a worker's reports on its work. It is called for active workers only.
 func (p *Project) readStory(w *worker) {
 	p.readResume(w)
 	if w.names[violationFile] || w.violation.There {
@@ -283,7 +283,7 @@ func (p *Project) readResume(w *worker) {
 	}
 }
 
-// maxSteps bounds the results of one worker; a pipeline has a dozen steps.
+// maxSteps limits the step results read of one worker; a pipeline has a dozen steps.
 const maxSteps = 64
 
 // readResults keeps the newest result of each step (protocol 002, Epoch-Named Result Files).
@@ -321,16 +321,16 @@ func (p *Project) readResults(w *worker) {
 	}
 }
 
-// Checkpoints and summaries lie where the document draws them, or one folder deeper, one folder per run.
+// Checkpoints and summaries lie where the document shows them, or one level deeper, with one folder per run.
 var (
 	checkpointName = lazily(`^checkpoint-([0-9]{1,9})\.json$`)
 	summaryName    = lazily(`^[A-Za-z0-9._-]*?([0-9]{1,9})-summary\.txt$`)
 )
 
-// maxRuns bounds the folders of runs that are looked into.
+// maxRuns limits how many folders of runs are read.
 const maxRuns = 32
 
-// newestNumbered finds the file of the highest number in dir, or in that folder of dir which was changed last.
+// newestNumbered finds the file with the highest number in whichever of dir and its subfolders changed last.
 func (p *Project) newestNumbered(dir string, name *regexp.Regexp) string {
 	best, number, at := "", int64(-1), time.Time{}
 	try := func(in string, names []string, touched time.Time) {
@@ -385,7 +385,7 @@ func (p *Project) readSummary(w *worker) {
 	}
 }
 
-// when is when a step ended: by its own word, else by the epoch of its name.
+// when returns when a step ended: the time in its result, else the epoch in the file name.
 func (s *step) when() time.Time {
 	if at := s.doc.Value.completed.By(s.doc.Stamp.ModTime()); s.doc.Good && !at.IsZero() {
 		return at
