@@ -12,11 +12,11 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// answerKey marks a resolution that steward wrote for a human.
+// answerKey marks a resolution that steward wrote for an operator.
 const answerKey = "answer_key"
 
-// resolution is a human's answer (protocol 004, BLOCKER_RESOLUTION). The last three keys are ours: which of the task's
-// calls it settles, which answer it is, and who gave it.
+// resolution is an operator's answer (protocol 004, BLOCKER_RESOLUTION). Steward adds the last three keys: the id of the
+// question, the answer's own key, and the operator's name.
 type resolution struct {
 	Type         string    `json:"message_type"`
 	Task         string    `json:"task_id,omitzero"`
@@ -32,12 +32,12 @@ type resolution struct {
 	By           string    `json:"answered_by,omitzero"`
 }
 
-// maxAnswer bounds, in runes, what is written of a human's words: escaped, it is still far below what a reader takes.
+// maxAnswer bounds an operator's text in runes. Even when escaped, the text stays far below a reader's size limit.
 const maxAnswer = 8000
 
-// answer writes a human's decision where the question stands: a file beside its file, or a line of the log when it is
-// one there, because that is where its agent reads. One file or line is all there is to write, so a crash leaves the
-// whole answer or none.
+// answer writes an operator's decision next to the question, because its agent reads there: as a file beside the
+// question's file, or as a line of the log if the question is a log line. It writes a single file or line, so a crash
+// leaves the whole answer or none.
 func (p *Project) answer(c protocol.Change) error {
 	if c.Subject.Kind != protocol.KindQuestion {
 		return fmt.Errorf("%s %s: %w", c.Verb, c.Subject, protocol.ErrUnsupported)
@@ -79,17 +79,17 @@ func (p *Project) putAnswer(m *message, r resolution) error {
 	if !plain(name) {
 		name = "resolution-" + r.Key + messageExt
 	}
-	p.shelf.unrest[name] = true // the next look reads it, hinted at or not
+	p.shelf.unrest[name] = true // the next scan reads it, with or without a hint
 	return p.Root.Create(p.filePath(name), doc, 0o644)
 }
 
-// callOf finds the task of a question as it is at this moment, and the message that asks; that is nil when nobody asks any
-// more.
+// callOf rereads the task of a question and returns it with the message that asks. The message is nil if the question is
+// already settled.
 func (p *Project) callOf(id string) (*taskState, *message) {
 	task := id[:max(strings.LastIndexByte(id, '-'), 0)]
 	tasks := []string{task}
 	if task == nobody {
-		tasks = append(tasks, "") // pleaID calls it so
+		tasks = append(tasks, "") // pleaID uses nobody for a message without a task
 	}
 	for _, task := range tasks {
 		p.freshen(task)
@@ -111,12 +111,12 @@ func (p *Project) callOf(id string) (*taskState, *message) {
 	return nil, nil
 }
 
-// hasAnswer reports whether the answer with that key stands among the task's messages.
+// hasAnswer reports whether the task's messages include the answer with that key.
 func (t *taskState) hasAnswer(key string) bool {
 	return slices.ContainsFunc(t.messages, func(m *message) bool { return m.kind == resolves && m.answer.key == key })
 }
 
-// askerOf is to whom the answer goes: who asked, else who has the task, else the orchestrator.
+// askerOf returns the recipient of the answer: the question's sender, else the task's agent, else the orchestrator.
 func (t *taskState) askerOf(m *message) string {
 	to := m.from
 	if to == "" && t.assigned != nil {
@@ -125,8 +125,8 @@ func (t *taskState) askerOf(m *message) string {
 	return cmp.Or(to, "ORCHESTRATOR")
 }
 
-// sentAfter is the answer's timestamp: when it is written, because an agent may look only for what is newer than what it
-// has read; and never before the question, whatever clocks say.
+// sentAfter returns the answer's timestamp. It is the time of writing, because an agent may read only messages newer than
+// the last one it read. It is never before the question's time, even if the clocks disagree.
 func (p *Project) sentAfter(m *message) time.Time {
 	if p.Now.Before(m.at) {
 		return m.at
@@ -134,10 +134,10 @@ func (p *Project) sentAfter(m *message) time.Time {
 	return p.Now
 }
 
-// short makes a human's words fit for a message. What JSON can escape stays as it is.
+// short makes an operator's text fit for a message. Characters that JSON can escape stay as they are.
 func short(s string) string { return folder.Short(strings.ToValidUTF8(s, "�"), maxAnswer) }
 
-// shortened does so for each of them, and never gives null.
+// shortened applies short to every item. It never returns nil, which JSON would write as null.
 func shortened(list []string) []string {
 	out := make([]string, 0, len(list))
 	for _, s := range list {
@@ -146,7 +146,7 @@ func shortened(list []string) []string {
 	return out
 }
 
-// told says which calls were answered by a message that names them, and when last.
+// told maps each question that a resolution names to the time of its newest resolution.
 type told map[string]time.Time
 
 func replies(list []*message) told {
@@ -165,8 +165,8 @@ func replies(list []*message) told {
 	return r
 }
 
-// settle reports whether a call was answered. Of one without a timestamp its question does not tell whether it is asked
-// once more in the same words, so the time of its file counts, by the second as an answer has it.
+// settle reports whether a question was answered. The id of a question without a timestamp does not show whether it is
+// asked again in the same words. Its file's time decides then, in whole seconds, as an answer stores it.
 func (r told) settle(m *message) bool {
 	if r == nil {
 		return false

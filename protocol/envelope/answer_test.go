@@ -17,7 +17,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// The document's own BLOCKER_ESCALATION, with one of each choice.
+// The document's own BLOCKER_ESCALATION, with one value for each choice.
 const blockerText = `{
   "message_type": "BLOCKER_ESCALATION",
   "task_id": "current_task_id",
@@ -39,7 +39,7 @@ const blockerText = `{
 }
 `
 
-// The document's own BLOCKER_RESOLUTION, as steward writes it for a human. The last keys are ours.
+// The document's own BLOCKER_RESOLUTION, as steward writes it for an operator. The last keys are steward's.
 const resolutionText = `{
   "message_type": "BLOCKER_RESOLUTION",
   "task_id": "current_task_id",
@@ -65,10 +65,10 @@ const (
 // doubtText asks for clarification.
 var doubtText = strings.NewReplacer(`true, "clarifications_needed": []`, `false, "clarifications_needed": ["Which browsers?"]`).Replace(ackText)
 
-// onLine is a message as a line of the log.
+// onLine returns a message as a line of the log.
 func onLine(text string) string { return strings.ReplaceAll(text, "\n", "") + "\n" }
 
-// answerTo is what the supervisor asks for about the question with that text; the first one for "".
+// answerTo returns the supervisor's answer to the question with that text; "" selects the first question.
 func answerTo(s *protocol.Snapshot, text, key string) protocol.Change {
 	for _, p := range s.Questions {
 		if strings.Contains(p.Text, text) {
@@ -76,7 +76,7 @@ func answerTo(s *protocol.Snapshot, text, key string) protocol.Change {
 				Agent: p.Agent, Answer: &protocol.Answer{Key: key, Option: "2", Label: "Option B: Description and implications",
 					Why: "Explanation of why this decision was made", By: "Jesse"}}
 			if len(p.Options) == 0 {
-				c.Answer.Option = "" // words of the human's own
+				c.Answer.Option = "" // free text
 			}
 			return c
 		}
@@ -86,14 +86,14 @@ func answerTo(s *protocol.Snapshot, text, key string) protocol.Change {
 
 func keyFor(plea, key string) string { return string(jsonfile.SumOf([]byte(plea + "\x00" + key))) }
 
-// answerFile is the file that answers a question with the incident's key "i1".
+// answerFile returns the path of the file that answers a question with the incident's key "i1".
 func answerFile(plea string) string {
 	return messagesDir + "/resolution-" + plea + "-" + keyFor(plea, "i1")[:12] + ".json"
 }
 
 func answerText(plea string) string { return fmt.Sprintf(resolutionText, plea, keyFor(plea, "i1")) }
 
-// idOf is the id of the question that a message makes.
+// idOf returns the id of the question that a message asks.
 func idOf(t testing.TB, text string) string {
 	t.Helper()
 	o, err := jsonfile.Parse([]byte(text))
@@ -138,7 +138,7 @@ func answerCases(t *testing.T) []protocoltest.Case {
 	}}
 }
 
-// compacted is a message as steward writes it into the log.
+// compacted returns a message as steward writes it into the log.
 func compacted(t testing.TB, text string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -148,7 +148,7 @@ func compacted(t testing.TB, text string) string {
 	return b.String() + "\n"
 }
 
-// The messages in the folder that steward wrote.
+// answers lists the messages in the folder that steward wrote.
 func (s *site) answers() []string {
 	s.T.Helper()
 	list, err := filepath.Glob(s.Path(messagesDir + "/resolution-*"))
@@ -156,8 +156,8 @@ func (s *site) answers() []string {
 	return list
 }
 
-// What somebody else has settled is not answered once more; what is answered with the key already stays so, whatever
-// has come since.
+// A question that someone else has settled is not answered again. An answer already written with the key stays valid,
+// regardless of later messages.
 func TestAnswerSettled(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("t", "DEVELOPER"))
@@ -192,8 +192,8 @@ func TestAnswerSettled(t *testing.T) {
 	}
 }
 
-// The document's own example of an escalation names no task, no agent and no options. Its answer names its question, and so
-// settles no other that names none either; and it breaks no rule.
+// The document's own example of an escalation names no task, no agent and no options. Its answer names the question, so
+// it does not settle another question without a task, and it violates no rule.
 func TestAnswerWithoutOptions(t *testing.T) {
 	text := `{"message_type": "BLOCKER_ESCALATION", "blocker_type": "clarification_needed", "description": "%s", "suggested_resolution": "say what"}` + "\n"
 	s := newSite(t, file(messagesDir+"/a.json", fmt.Sprintf(text, "vague"))+file(messagesDir+"/b.json", fmt.Sprintf(text, "vaguer")))
@@ -220,7 +220,7 @@ func TestAnswerWithoutOptions(t *testing.T) {
 	}
 }
 
-// A human's words are anything at all; the message is valid all the same, and no longer than anybody can read.
+// Whatever an operator writes, the message is valid and no longer than a reader accepts.
 func TestAnswerHostile(t *testing.T) {
 	for name, words := range map[string]string{
 		"quotes": "say \"yes\" \\ \r\n </script> {{now}} -- x --", "nul": "a\x00b", "no UTF-8": "caf\xe9", "long": strings.Repeat("é\x00", 1<<19), "line": "a\u2028b",
@@ -259,7 +259,7 @@ func TestAnswerHostile(t *testing.T) {
 	}
 }
 
-// An agent may ask before it acknowledges. It has the usual time for that once more when it has its answer.
+// An agent may ask before it acknowledges. After the answer, the time limit for the acknowledgement starts anew.
 func TestAnswerBeforeAcknowledgment(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("t", "DEVELOPER"))
@@ -276,7 +276,7 @@ func TestAnswerBeforeAcknowledgment(t *testing.T) {
 	}
 }
 
-// An answer that arrives while clocks disagree settles its question all the same, and a long task id finds a file name.
+// An answer settles its question even if the clocks disagree, and a long task id still yields a valid file name.
 func TestAnswerOddities(t *testing.T) {
 	id := strings.Repeat("t", 195)
 	s := newSite(t, file(messagesDir+"/1.json", escalate(id, "DEVELOPER", "human").with(fields{"timestamp": "2099-01-01T00:00:00Z"}).String()))
@@ -287,7 +287,7 @@ func TestAnswerOddities(t *testing.T) {
 	}
 	s = newSite(t, file(messagesDir+"/1.json", escalate("t", "DEVELOPER", "human").String()))
 	c = answerTo(s.look(), "", "i1")
-	s.Now = s.Now.Add(-time.Hour) // the clock is set
+	s.Now = s.Now.Add(-time.Hour) // the clock is set back
 	s.Do(s.apply(c))
 	s.Now = s.Now.Add(time.Hour)
 	if snap := s.look(); len(snap.Questions) > 0 {
@@ -295,8 +295,8 @@ func TestAnswerOddities(t *testing.T) {
 	}
 }
 
-// An answer can stop the task and change its requirements (protocol 004, BLOCKER_RESOLUTION). Nothing is expected of a
-// stopped task.
+// An answer can stop the task and change its requirements (protocol 004, BLOCKER_RESOLUTION). A stopped task has no time
+// limits.
 func TestAnswerStopsAndChanges(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("t", "DEVELOPER").with(fields{"deadline": "1 hour"}))

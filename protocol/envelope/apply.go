@@ -11,8 +11,9 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Apply carries out one change: hold, release, renew, log (Event "audit"), and answer. Every file is compared with what
-// was judged before it is moved. After a crash in the middle, the same change applied again ends in the same files.
+// Apply carries out one change: hold, release, renew, log (Event "audit") or answer. Every file is compared with the
+// judged version before it is moved, except by a release. Repeating a change after a crash leaves the same files as an
+// uninterrupted change.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
 	act := p.verb(c.Verb)
 	switch {
@@ -43,8 +44,8 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 	return nil
 }
 
-// fresh reads what is new, and a task's own files, as they are at this moment; nil when nobody knows the task. What
-// it reads is read again at the next look: the change that follows is seen without a hint.
+// fresh reads new files, and rereads the task's own files and notice; it returns nil for an unknown task. The next scan
+// rereads these files too, so it sees the change that follows without a hint.
 func (p *Project) fresh(id string) *taskState {
 	p.freshen(id)
 	p.readNotice(id)
@@ -52,7 +53,7 @@ func (p *Project) fresh(id string) *taskState {
 	return p.tasks[id]
 }
 
-// freshen is fresh for the messages alone.
+// freshen is fresh for the messages only.
 func (p *Project) freshen(id string) {
 	p.list()
 	p.touch(id)
@@ -66,7 +67,7 @@ func (p *Project) freshen(id string) {
 	p.touch(id)
 }
 
-// lookAgain makes sure that a notice which may be written now is looked at again.
+// lookAgain makes the next scan reread a notice that may be written now.
 func lookAgain(n *noticeReading) *noticeReading {
 	if n == nil {
 		return &noticeReading{There: true}
@@ -75,7 +76,7 @@ func lookAgain(n *noticeReading) *noticeReading {
 	return n
 }
 
-// touch marks a task's files, held or not, to be read again.
+// touch marks a task's files, held or not, for rereading.
 func (p *Project) touch(id string) {
 	t := p.tasks[id]
 	if t == nil {

@@ -13,27 +13,27 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// audit is the copy of every valid message in one structured log (protocol 004, Suggested Implementation: Logging).
+// audit tracks the copies of all valid messages in one structured log (protocol 004, Suggested Implementation: Logging).
 type audit struct {
 	tail    folder.Tail
-	known   map[[16]byte]struct{}     // sums of the messages in it
-	pending map[jsonfile.Sum]*message // usable messages that are not in it yet
-	queue   []*message                // the pending ones in order, and some that are no longer pending
-	unsort  bool                      // the queue lacks some
+	known   map[[16]byte]struct{}     // sums of the messages in the log
+	pending map[jsonfile.Sum]*message // usable messages that are not in the log yet
+	queue   []*message                // the pending messages in order, and some that are no longer pending
+	unsort  bool                      // the queue lacks some pending messages
 }
 
 func newAudit() audit {
 	return audit{tail: folder.Tail{File: auditLog, Max: 2 * maxFile}, known: map[[16]byte]struct{}{}, pending: map[jsonfile.Sum]*message{}}
 }
 
-// auditHead is how a line of the audit log begins; "message" follows, as it was sent but for white space.
+// auditHead is the beginning of an audit line. "message" follows it, as sent except for white space.
 type auditHead struct {
 	At   time.Time    `json:"at,omitzero"` // the message's own time
 	Path string       `json:"path"`
 	Sum  jsonfile.Sum `json:"sum"`
 }
 
-// key is a sum in a third of its space.
+// key packs a sum into a third of its space.
 func key(sum jsonfile.Sum) (k [16]byte) {
 	for i := range min(len(sum)/2, len(k)) {
 		k[i] = nibble(sum[2*i])<<4 | nibble(sum[2*i+1])
@@ -58,23 +58,23 @@ func (a *audit) learn(sum jsonfile.Sum) {
 	delete(a.pending, sum)
 }
 
-// want remembers a message that is to be copied.
+// want queues a message for copying.
 func (a *audit) want(m *message) {
 	if m.unusable == "" && !m.history && !a.has(m.sum) {
 		a.pending[m.sum], a.unsort = m, true
 	}
 }
 
-// forgo drops a message that is no longer there.
+// forgo drops a message that no longer exists.
 func (a *audit) forgo(m *message) {
 	if a.pending[m.sum] == m {
 		delete(a.pending, m.sum)
 	}
 }
 
-// readAudit takes in the new lines of the audit log. Only their heads are parsed.
+// readAudit reads the new lines of the audit log. It parses only their heads.
 func (p *Project) readAudit() {
-	// What an older file held is on record all the same.
+	// Messages recorded in a replaced log stay known.
 	_ = p.audit.tail.Read(p.Folder, func() {}, func(line []byte, _ int64) {
 		if sum, ok := auditSum(line); ok {
 			p.audit.learn(sum)
@@ -82,7 +82,7 @@ func (p *Project) readAudit() {
 	})
 }
 
-// auditSum reads a line's sum without its message.
+// auditSum reads a line's sum without parsing its message.
 func auditSum(line []byte) (jsonfile.Sum, bool) {
 	head, _, ok := bytes.Cut(line, []byte(`,"message":`))
 	if !ok {
@@ -100,13 +100,13 @@ func isSum(s string) bool {
 	return len(s) == 32 && !bytes.ContainsFunc([]byte(s), func(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') })
 }
 
-// The pace of the audit: so many events at once, and so long until the next.
+// The pace of the audit: at most maxEvents events at once, then a pause.
 const (
 	maxEvents  = 50
 	auditPause = 100 * time.Millisecond
 )
 
-// next gives the first n pending messages in order, and whether there are more.
+// next returns the first n pending messages in order, and whether there are more.
 func (a *audit) next(n int) (list []*message, more bool) {
 	if a.unsort {
 		a.queue, a.unsort = slices.SortedFunc(maps.Values(a.pending), (*message).compare), false
@@ -126,7 +126,7 @@ func (a *audit) next(n int) (list []*message, more bool) {
 	return list, false
 }
 
-// events asks for the copies that are to be made, oldest message first.
+// events requests the missing copies, oldest message first.
 func (p *Project) events() []protocol.Event {
 	wait, more := p.audit.next(maxEvents)
 	if more {
@@ -143,7 +143,7 @@ func (p *Project) events() []protocol.Event {
 	return list
 }
 
-// subject is the message's task, or where messages lie when it names none.
+// subject returns the message's task, or the message folder if it names none.
 func (m *message) subject(p *Project) protocol.Subject {
 	if m.task == "" {
 		return p.place()
@@ -151,12 +151,12 @@ func (m *message) subject(p *Project) protocol.Subject {
 	return protocol.Subject{Kind: protocol.KindTask, ID: m.task}
 }
 
-// place is the subject of what concerns no task.
+// place returns the subject of a finding or event without a task.
 func (p *Project) place() protocol.Subject {
 	return protocol.Subject{Kind: protocol.KindProject, ID: p.opts.Messages}
 }
 
-// logAudit copies one message, once. The message is read anew: what changed since is another message.
+// logAudit copies one message, once. It rereads the message: changed content makes it another message.
 func (p *Project) logAudit(c protocol.Change) error {
 	if c.Event != "audit" {
 		return fmt.Errorf("%s of event %q: %w", c.Verb, c.Event, protocol.ErrUnsupported)
@@ -181,7 +181,7 @@ func (p *Project) logAudit(c protocol.Change) error {
 	return nil
 }
 
-// auditLine writes a line; auditSum takes it apart again.
+// auditLine writes a line in the form that auditSum reads.
 func auditLine(head auditHead, raw []byte) ([]byte, error) {
 	begin, err := json.Marshal(head)
 	if err != nil {
@@ -195,7 +195,7 @@ func auditLine(head auditHead, raw []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// rawMessage finds a message's own text: in its file, be it held by now, or in the log.
+// rawMessage returns a message's own text from its file, held or not, or from the log.
 func (p *Project) rawMessage(file string, sum jsonfile.Sum) (raw []byte, at time.Time, err error) {
 	if file == p.opts.Log {
 		p.readLog()

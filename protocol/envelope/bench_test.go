@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// finish writes n tasks, two messages each, that ended some time ago.
+// finish writes n tasks of two messages each that ended some time ago.
 func (s *site) finish(n int, ago time.Duration) {
 	s.T.Helper()
 	s.Do(os.MkdirAll(s.Path(messagesDir), 0o755))
@@ -25,10 +25,11 @@ func (s *site) finish(n int, ago time.Duration) {
 	}
 }
 
-// BenchmarkHinted is a look by one hint beside 10,000 finished tasks (20,000 messages), ten open ones and a deployment.
+// BenchmarkHinted measures a scan with one hint, beside 10,000 finished tasks (20,000 messages), ten open ones and a
+// deployment.
 func BenchmarkHinted(b *testing.B) { benchmarkLook(b, false) }
 
-// BenchmarkFullIdle is a full look at the same when nothing changed.
+// BenchmarkFullIdle measures a full scan of the same project when nothing has changed.
 func BenchmarkFullIdle(b *testing.B) { benchmarkLook(b, true) }
 
 func benchmarkLook(b *testing.B, full bool) {

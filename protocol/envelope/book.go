@@ -8,21 +8,21 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// book keeps the messages by task, and what follows from them. Only what changed is told anew.
+// book indexes the messages by task, with the state derived from them. Only tasks with changed messages are rebuilt.
 type book struct {
-	tasks   map[string]*taskState // "" for blockers that name no task
-	changed map[string]bool       // tasks whose messages have come or gone
-	live    map[string]*taskState // tasks that have not ended, or about which somebody still waits
-	ended   []*taskState          // by their end, then id
-	// projects lists who delivered or reviewed, by context.project.
+	tasks   map[string]*taskState // "" holds the blockers that name no task
+	changed map[string]bool       // tasks with added or removed messages
+	live    map[string]*taskState // tasks that have not ended, or that have an open blocker
+	ended   []*taskState          // sorted by end, then id
+	// projects groups the tasks with deliveries or reviews by context.project.
 	projects map[string]*dossier
-	cycles   map[string]string // tasks that wait for themselves, with the way round
+	cycles   map[string]string // tasks that wait for themselves, with the members of the cycle
 	useless  map[*message]bool // messages that cannot be tracked
 	humans   map[*message]bool // escalations to a human in the last day
 	figures  fieldCounts
 }
 
-// fieldCounts are sums over all tasks (protocol 004, Suggested Implementation: Monitoring).
+// fieldCounts are totals over all tasks (protocol 004, Suggested Implementation: Monitoring).
 type fieldCounts struct {
 	messages, approved, submitted, rejected int
 	spent                                   time.Duration // from assignment to approval
@@ -33,7 +33,7 @@ func newBook() book {
 		useless: map[*message]bool{}, humans: map[*message]bool{}}
 }
 
-// add takes a message in.
+// add enters a message into the book.
 func (p *Project) add(m *message) {
 	p.figures.messages++
 	p.audit.want(m)
@@ -55,7 +55,7 @@ func (p *Project) add(m *message) {
 
 const day = 24 * time.Hour
 
-// remove forgets a message that is no longer there.
+// remove drops a message that no longer exists.
 func (p *Project) remove(m *message) {
 	p.figures.messages--
 	p.audit.forgo(m)
@@ -70,7 +70,7 @@ func (p *Project) remove(m *message) {
 	}
 }
 
-// settle tells anew the lives whose messages have changed.
+// settle rebuilds the tasks whose messages have changed.
 func (p *Project) settle() {
 	if len(p.changed) == 0 {
 		return
@@ -93,7 +93,7 @@ func (p *Project) settle() {
 	p.findCycles()
 }
 
-// file enters a task where it is looked for.
+// file enters a task into the indexes.
 func (p *Project) file(t *taskState) {
 	if t.over() {
 		at, _ := slices.BinarySearchFunc(p.ended, t, compareEnds)
@@ -113,7 +113,7 @@ func (p *Project) file(t *taskState) {
 	p.figures.count(t, 1)
 }
 
-// unfile takes back what file did.
+// unfile removes a task from the indexes.
 func (p *Project) unfile(t *taskState) {
 	if at, ok := slices.BinarySearchFunc(p.ended, t, compareEnds); ok && p.ended[at] == t {
 		p.ended = slices.Delete(p.ended, at, at+1)
@@ -128,18 +128,18 @@ func (p *Project) unfile(t *taskState) {
 	p.figures.count(t, -1)
 }
 
-// dossier is what the security gate asks about one project.
+// dossier is what the security gate needs to know about one project.
 type dossier struct {
 	tasks      map[string]*taskState
 	told       bool // the lists are up to date
 	reviews    []*review
 	deliveries []time.Time
-	// missed are the delivered files that the last review was not asked to read, once they have been compared.
+	// missed lists the delivered files that the last review was not asked to read. It is valid once compared is true.
 	missed   []string
 	compared bool
 }
 
-// tell puts reviews and deliveries in the order of time; of two reviews at one moment the one that approves less is last.
+// tell sorts reviews and deliveries by time. Of two reviews at the same time, the less permissive is last.
 func (d *dossier) tell() {
 	if d.told {
 		return
@@ -166,8 +166,8 @@ func (f *fieldCounts) count(t *taskState, sign int) {
 	}
 }
 
-// distinct orders a task's messages and leaves out copies: a line of the log that also is a file, and the same
-// message twice. Without a timestamp two equal files are two messages.
+// distinct sorts a task's messages and drops duplicates: a log line that also exists as a file, and a repeated message.
+// Two equal files without a timestamp are two messages.
 func distinct(all []*message) []*message {
 	slices.SortFunc(all, (*message).compare)
 	files, seen := map[jsonfile.Sum]bool{}, map[jsonfile.Sum]bool{}

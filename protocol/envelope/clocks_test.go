@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// clocked is a site to which a program writes by its own clock: files, and lines of the log where there is no name.
+// clocked is a site to which a program writes with its own clock: to a file, or to the log if the name is empty.
 type clocked struct {
 	*site
 	pen protocoltest.Pen
@@ -31,8 +31,8 @@ func (s *clocked) write(name string, f fields) {
 	s.Do(os.Chtimes(s.Path(messagesDir+"/"+name), s.Now, s.Now))
 }
 
-// An acknowledgement is overdue, a deadline passed and a question a person's at its time by our clock, however a program
-// writes times, in files and in a log.
+// Whatever clock a program uses, in files or in the log, an acknowledgement becomes overdue, a deadline passes and a
+// question reaches the operator on time by steward's clock.
 func TestDueByAnyClock(t *testing.T) {
 	for _, pen := range protocoltest.Pens() {
 		for _, log := range []bool{false, true} {
@@ -43,7 +43,7 @@ func TestDueByAnyClock(t *testing.T) {
 			t.Run(name, func(t *testing.T) { dueByClock(t, pen, log, true) })
 		}
 	}
-	for _, pen := range protocoltest.Zones() { // what lay there before: only the zone is in doubt
+	for _, pen := range protocoltest.Zones() { // for messages older than the first scan, only the zone is in doubt
 		t.Run("before our time, "+pen.Name, func(t *testing.T) { dueByClock(t, pen, false, false) })
 	}
 }
@@ -80,7 +80,7 @@ func dueByClock(t *testing.T, pen protocoltest.Pen, log, watched bool) {
 	codes(63*time.Minute, "unacknowledged medium, deadline high")
 }
 
-// A deadline without a zone in a message with one is passed only when it is passed in every zone.
+// A deadline without a zone, in a message with one, has passed only when it has passed in every zone.
 func TestDeadlineAlone(t *testing.T) {
 	for _, pen := range protocoltest.Zones() {
 		s := newSite(t, "")

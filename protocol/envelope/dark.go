@@ -11,11 +11,11 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// smells reports whether what cannot be parsed speaks of a deployment.
+// smells reports whether unparsable text mentions a deployment.
 func smells(raw []byte) bool { return bytes.Contains(bytes.ToUpper(raw), []byte("DEPLOY")) }
 
-// load brings a slot's reading up to date, and notes whether a message that cannot be read may be a deployment: by
-// its words where it cannot be parsed, else because nobody knows what is in it.
+// load updates a slot's reading, and records whether an unreadable message may be a deployment: if its text cannot be
+// parsed, by its words; if steward cannot read the file but an agent may, always.
 func (p *Project) load(s *slot, file string) (read bool) {
 	tried := false
 	read = jsonfile.LoadText(p.Root, &p.Patience, &s.reading, file, maxFile, func(raw []byte) (*message, error) {
@@ -40,7 +40,8 @@ func (p *Project) load(s *slot, file string) (read bool) {
 	return read
 }
 
-// unreadable reports whether an agent may read in the file what we cannot: it is too big for us, a link, or forbidden.
+// unreadable reports whether an agent may be able to read a file that steward cannot: a file that is too big, a link, or
+// forbidden.
 func (p *Project) unreadable(file string) bool {
 	if st, err := p.Root.Stat(file); err != nil {
 		return st.Mode&fs.ModeSymlink != 0
@@ -49,10 +50,10 @@ func (p *Project) unreadable(file string) bool {
 	return errors.Is(err, jsonfile.ErrTooBig) || errors.Is(err, jsonfile.ErrPermission)
 }
 
-// maxDark bounds these findings: whoever repairs the first sees the next.
+// maxDark bounds these findings. The remaining ones appear once the first are repaired.
 const maxDark = 50
 
-// darkFindings is about messages that cannot be read: nothing may slip through the gate unseen.
+// darkFindings reports unreadable messages that may be deployments, so that none passes the gate unnoticed.
 func (p *Project) darkFindings() []protocol.Finding {
 	var list []protocol.Finding
 	add := func(file, field, what string) {
@@ -75,7 +76,7 @@ func (p *Project) darkFindings() []protocol.Finding {
 	return list
 }
 
-// darkLine notes that the line that was just read may be a deployment.
+// darkLine records that the line just read may be a deployment.
 func (j *journal) darkLine() {
 	if len(j.dark) < maxBadLines {
 		j.dark = append(j.dark, j.lines)

@@ -8,27 +8,28 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// deploys is how sure it is that a text, or an assignment, tells an agent to deploy something.
+// deploys is how certain it is that a text, or an assignment, orders a deployment.
 type deploys uint8
 
 const (
 	deploysNot   deploys = iota
-	deploysMaybe         // it may mean a deployment: a finding
-	deploysSure          // it is a deployment: the gate holds it
+	deploysMaybe         // possibly a deployment: a finding
+	deploysSure          // a deployment: the gate holds it
 )
 
-// phrase is one clause of a text, in lower case, without what stands before the verb ("please", "step 3").
+// phrase is one clause of a text, in lower case, without what precedes the verb ("please", "step 3").
 type phrase struct {
 	words []string
-	// loose: a comma or "and" stands before it, so that a word like "how to" before that may govern it too.
+	// loose: a comma or "and" precedes the clause, so an earlier phrase like "how to" may govern it too.
 	loose bool
-	// told: what stands before it in the text speaks about something rather than orders it.
+	// told: the preceding text describes something instead of ordering it.
 	told bool
 }
 
-// readDeploys judges a text. It looks for an order to deploy: the verb at the head of a clause ("Deploy to staging"), an
-// order to carry out a deployment ("Run the production rollout"), or a deployment as the whole thing ("Production
-// deployment"). To write about, review, test or repair a deployment is none of these. target: it names an environment.
+// readDeploys judges whether a text orders a deployment. An order has the verb at the head of a clause ("Deploy to
+// staging"), tells the agent to carry out a deployment ("Run the production rollout"), or names a deployment as the whole
+// work ("Production deployment"). Writing about, reviewing, testing or repairing a deployment is no such order. target:
+// the text names an environment.
 func readDeploys(text string) (sure deploys, target bool) {
 	rehearsal := rehearses(text)
 	for _, c := range phrases(text) {
@@ -75,7 +76,7 @@ func (c phrase) judge() deploys {
 	return deploysNot
 }
 
-// judgeVerb judges what follows the verb "deploy": its object, a thing that only serves deployments, or a complaint.
+// judgeVerb judges the words after the verb "deploy": its object, a thing that only serves deployments, or a complaint.
 func judgeVerb(rest []string) deploys {
 	switch {
 	case len(rest) == 0:
@@ -90,7 +91,7 @@ func judgeVerb(rest []string) deploys {
 	return deploysSure
 }
 
-// judgeRelease judges a verb that means a deployment only where it names an environment.
+// judgeRelease judges a verb that means a deployment only if it names an environment.
 func judgeRelease(head string, rest []string) deploys {
 	if head == "roll" {
 		if len(rest) == 0 || rest[0] != "out" {
@@ -109,7 +110,7 @@ func judgeRelease(head string, rest []string) deploys {
 	return deploysMaybe
 }
 
-// judgeDone judges what follows a verb like "run": a deployment, or a program that carries one out.
+// judgeDone judges the words after a verb like "run": a deployment, or a program that carries out a deployment.
 func judgeDone(rest []string) deploys {
 	for i, w := range rest[:min(len(rest), 5)] {
 		switch {
@@ -130,7 +131,7 @@ func judgeDone(rest []string) deploys {
 	return deploysNot
 }
 
-// judgeNoun judges a clause that is a deployment itself, with no more before it than what kind it is.
+// judgeNoun judges a clause that names a deployment, with only qualifying words before the noun.
 func judgeNoun(words []string) deploys {
 	i := slices.IndexFunc(words, func(w string) bool { return isDeployNoun(w) || w == "deploy" || w == "release" })
 	if i < 0 || slices.ContainsFunc(words, complains) || slices.ContainsFunc(words[:i], func(w string) bool { return !qualifies(w) }) {
@@ -145,7 +146,7 @@ func judgeNoun(words []string) deploys {
 	return deploysSure
 }
 
-// hasTarget reports whether the words name an environment as the place where something goes: "to production".
+// hasTarget reports whether the words name an environment as a destination: "to production".
 func hasTarget(words []string) bool {
 	for i, w := range words {
 		switch w {
@@ -170,13 +171,13 @@ func hasTarget(words []string) bool {
 	return false
 }
 
-// rehearses reports whether nothing is changed in the end.
+// rehearses reports whether the text describes a rehearsal, which changes nothing.
 func rehearses(text string) bool {
 	text = strings.ToLower(text)
 	return strings.Contains(text, "dry-run") || strings.Contains(text, "dry run") || strings.Contains(text, "rehears")
 }
 
-// phrases takes a text apart.
+// phrases splits a text into clauses.
 func phrases(text string) []phrase {
 	var list []phrase
 	var words []string
@@ -219,7 +220,7 @@ func isMark(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '/'
 }
 
-// withoutLead leaves out what may stand before the verb of an order.
+// withoutLead strips the words that may precede the verb of an order.
 func withoutLead(words []string) []string {
 	for len(words) > 0 {
 		switch w := words[0]; {
@@ -234,13 +235,13 @@ func withoutLead(words []string) []string {
 	return words
 }
 
-// taskWords are what an assignment says of the work.
+// taskWords are the texts of an assignment that describe the work.
 type taskWords struct {
 	name, phase, environment string
 	details                  []string // requirements and descriptions
 }
 
-// wordsOf reads them.
+// wordsOf collects the texts of an assignment that describe the work.
 func wordsOf(o, context jsonfile.Object, requirements []string) taskWords {
 	w := taskWords{details: slices.Clone(requirements)}
 	w.name, _ = o.String("task_name")
@@ -257,13 +258,13 @@ func wordsOf(o, context jsonfile.Object, requirements []string) taskWords {
 	return w
 }
 
-// production reports whether the work is about production itself.
+// production reports whether the work concerns production itself.
 func (w taskWords) production() bool {
 	return slices.ContainsFunc(append([]string{w.name, w.phase, w.environment}, w.details...), namesProduction)
 }
 
-// deploys judges the work: by its name first, then by its requirements and descriptions, then by phase and environment.
-// Where the name says that the work is of another kind ("Implement …"), the rest can make it no more than suspect.
+// deploys judges the work by its name first, then by phase and environment, then by requirements and descriptions. If the
+// name states other work ("Implement …"), the remaining texts can raise the result to deploysMaybe at most.
 func (w taskWords) deploys() deploys {
 	sure, _ := readDeploys(w.name)
 	if sure == deploysSure {
@@ -292,7 +293,7 @@ func (w taskWords) deploys() deploys {
 	return sure
 }
 
-// ordinary reports whether the name begins with a verb of other work.
+// ordinary reports whether the name begins with a verb for other work.
 func (w taskWords) ordinary() bool {
 	list := phrases(w.name)
 	return len(list) > 0 && isOrdinary(list[0].words[0])

@@ -7,7 +7,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// What a task's name says: a deployment is held; what may be one is a finding; other work is left alone.
+// A task's name decides: a deployment is held, a possible deployment is a finding, other work is not affected.
 func TestDeploysByName(t *testing.T) {
 	for want, names := range map[deploys][]string{
 		deploysSure: {
@@ -47,7 +47,7 @@ func TestDeploysByName(t *testing.T) {
 	}
 }
 
-// Requirements, descriptions, phase and environment count too; a name of other work keeps the task from being held.
+// Requirements, descriptions, phase and environment count too. A name that states other work prevents a hold.
 func TestDeploysByDetails(t *testing.T) {
 	for _, row := range []struct {
 		w    taskWords
@@ -72,7 +72,7 @@ func TestDeploysByDetails(t *testing.T) {
 	}
 }
 
-// A deployment is held whichever agent it is for, until an approval comes, and ends with that agent's own answer.
+// A deployment is held until it is approved, whichever agent it is for, and ends with that agent's own completion.
 func TestDeploymentByWordsIsHeld(t *testing.T) {
 	for _, agent := range []string{"DEVOPS", "DEVELOPER", "DOCUMENTATION"} {
 		s := newSite(t, "")
@@ -93,7 +93,8 @@ func TestDeploymentByWordsIsHeld(t *testing.T) {
 	}
 }
 
-// What is only suspect is not held; it is told where it speaks of production, and only while there is no approval.
+// A suspected deployment is not held. It is a finding while there is no approval, and a more severe one if it names
+// production.
 func TestSuspectedDeployment(t *testing.T) {
 	s := newSite(t, "")
 	one := s.send(assign("r1", "DEVOPS").with(fields{"task_name": "Release v2"}))
@@ -112,7 +113,7 @@ func TestSuspectedDeployment(t *testing.T) {
 	}
 }
 
-// The names of agents that deploy are a setting.
+// The names of the deployers are configurable.
 func TestDeployersAreConfigured(t *testing.T) {
 	options := testOptions
 	options.Deployers = []string{"ops-bot"}

@@ -19,47 +19,47 @@ import (
 // Name is the adapter's name in config, status and metrics.
 const Name = "envelope"
 
-// The places that are steward's own.
+// Steward's own folders and files.
 const (
 	own      = ".agents/steward"
 	holdsDir = own + "/holds"
 	auditLog = own + "/audit.jsonl"
 )
 
-// maxFile bounds what is read of one message. A larger one is a Fault.
+// maxFile bounds the size of one message. A larger file is a Fault.
 const maxFile = 8 << 20
 
 // Options are the settings of one project's adapter.
 type Options struct {
 	Guard folder.Guard // may be nil
-	// Messages is the folder with one message per file, Log the file with one message per line; both relative to the
-	// project, with slashes. The document names no place.
+	// Messages is the folder with one message per file. Log is the file with one message per line. Both are relative
+	// to the project and use slashes. The document names no location for either.
 	Messages, Log string
-	// Acknowledge is how long an assignment may go without a TASK_ACKNOWLEDGMENT; 0: for ever.
+	// Acknowledge is how long an assignment may go without a TASK_ACKNOWLEDGMENT; 0 means no limit.
 	Acknowledge time.Duration
-	// Clarify is how long others have to answer a clarification, Escalate to settle a blocker that is not for a
-	// human, before the human hears of it.
+	// Clarify is how long other agents have to answer a clarification. Escalate is how long they have to resolve a
+	// blocker that is not addressed to a human. After that the operator is asked.
 	Clarify, Escalate time.Duration
-	// CallsPerDay is how many escalations to a human a day are no failure by the project's own measure; 0: any number.
+	// CallsPerDay is how many escalations to a human a day the project's own rules accept; 0 means no limit.
 	CallsPerDay int
-	// Deployers are the agents whose every task is a deployment.
+	// Deployers are the agents whose tasks are all deployments.
 	Deployers []string
 }
 
-// Project is one project's adapter. It is used by one goroutine at a time.
+// Project is one project's adapter. Only one goroutine may use it at a time.
 type Project struct {
 	*folder.Folder
 	opts    Options
 	shelf   messageFiles
 	journal journal
 	audit   audit
-	looked  bool // what is new from now on appeared in our sight
+	looked  bool // the first scan is done: steward sees every later message arrive
 	book
 }
 
 var _ protocol.Adapter = (*Project)(nil)
 
-// New makes the adapter for the project at dir (absolute). Nothing is read yet.
+// New returns the adapter for the project at dir (absolute). It reads nothing yet.
 func New(dir string, opts Options) *Project {
 	opts.Messages, opts.Log = path.Clean(opts.Messages), path.Clean(opts.Log)
 	p := &Project{opts: opts}
@@ -67,7 +67,7 @@ func New(dir string, opts Options) *Project {
 	return p
 }
 
-// homeOf is the folder without which steward makes none of its own: the protocol's.
+// homeOf returns the protocol's folder. Steward creates none of its own folders while that folder is missing.
 func homeOf(opts Options) string {
 	if ours := path.Dir(own); opts.Messages != ours && !strings.HasPrefix(opts.Messages, ours+"/") {
 		return opts.Messages
@@ -75,14 +75,14 @@ func homeOf(opts Options) string {
 	return path.Dir(own)
 }
 
-// forget drops everything that was read, for a folder that was made anew.
+// forget drops everything read so far, after the folder was replaced.
 func (p *Project) forget() {
 	p.shelf, p.journal, p.audit, p.book = newShelf(), p.newJournal(), newAudit(), newBook()
 	p.looked = false
 }
 
-// Detect reports whether the project at dir has the folder of messages or the log (both relative to it). A link in
-// their place counts, so that its refusal comes to light as a Fault.
+// Detect reports whether the project at dir has the message folder or the log (both relative to dir). A symbolic link
+// in either place also counts, so that its rejection is reported as a Fault.
 func Detect(dir, messages, log string) bool {
 	root, err := jsonfile.Open(dir)
 	if err != nil {
@@ -96,7 +96,7 @@ func Detect(dir, messages, log string) bool {
 	return errors.Is(err, jsonfile.ErrHostile) || err == nil && !st.Mode.IsDir()
 }
 
-// OwnDir is where steward keeps its own files of the project at dir.
+// OwnDir returns the folder for steward's own files in the project at dir.
 func OwnDir(dir string) string { return filepath.Join(dir, filepath.FromSlash(own)) }
 
 // Dirs lists the folders to watch.
@@ -106,7 +106,7 @@ func (p *Project) Dirs() []string {
 	return slices.Compact(dirs)
 }
 
-// Prepare creates the folder of messages and steward's own (boot). It writes no message: a message is an agent's.
+// Prepare creates the message folder and steward's own folders (boot). It writes no message: agents write messages.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !plain(b.Agent) {

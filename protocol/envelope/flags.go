@@ -16,20 +16,19 @@ const (
 	verdictRejected    = "REJECTED"
 )
 
-// securityVerdict is what a security review decides, read as a whole.
+// securityVerdict is the decision of a security review, read as a whole.
 type securityVerdict struct {
-	word     string // approval_status, folded; "" where it is missing
+	word     string // approval_status, folded; "" if it is missing
 	blocking bool   // blocking_deployment
-	contra   string // what in the review denies the approval that it gives
-	high     bool   // high_issues is filled: the approval is conditional at most
-	counts   string // how many issues of which severity it lists; "" is none
+	contra   string // what in the review contradicts its approval
+	high     bool   // high_issues is not empty: the approval is conditional at most
+	counts   string // number of issues by severity; "" if there are none
 }
 
 // issueLists are the lists of protocol 004, Security Response Format, most severe first.
 var issueLists = []string{"critical", "high", "medium", "low"}
 
-// decodeVerdict reads a security review. Its flags and lists count wherever they stand: at the top, in output, or in
-// validation.
+// decodeVerdict reads a security review. Its flags and lists count at the top level, in output and in validation.
 func decodeVerdict(c *check, o jsonfile.Object) (v securityVerdict) {
 	places := []jsonfile.Object{o}
 	var denials []string
@@ -60,7 +59,7 @@ func decodeVerdict(c *check, o jsonfile.Object) (v securityVerdict) {
 	return v
 }
 
-// verdictWord finds approval_status, and reports whether two of them differ.
+// verdictWord returns approval_status, and reports whether several values disagree.
 func verdictWord(c *check, places []jsonfile.Object) (word string, disagree bool) {
 	for _, place := range places {
 		v := place.Get("approval_status")
@@ -84,8 +83,8 @@ func verdictWord(c *check, places []jsonfile.Object) (word string, disagree bool
 	return word, disagree
 }
 
-// flags lists the *_passed flags that deny, and unmet criteria. A conditional approval may have failed checks, because
-// they are its condition; but it must have passed the security check itself.
+// flags returns the *_passed flags that deny, and unmet criteria. A conditional approval may have failed checks, because
+// they are its condition, but it must have passed the security check itself.
 func (v *securityVerdict) flags(o jsonfile.Object, places []jsonfile.Object) (denials []string) {
 	for _, place := range places {
 		for _, key := range place.Keys() {
@@ -110,7 +109,8 @@ func (v *securityVerdict) flags(o jsonfile.Object, places []jsonfile.Object) (de
 	return denials
 }
 
-// lists reads the lists of issues: critical ones deny, high ones make an approval conditional, the others are told of.
+// lists reads the lists of issues. Critical issues deny, high issues make an approval conditional, others are only
+// reported.
 func (v *securityVerdict) lists(c *check, places []jsonfile.Object) (denials []string) {
 	var counted []string
 	for _, severity := range issueLists {
@@ -137,7 +137,8 @@ func (v *securityVerdict) lists(c *check, places []jsonfile.Object) (denials []s
 	return denials
 }
 
-// unmetCriteria says which entries of acceptance_criteria_met are not true; "" when all are, or when it is not there.
+// unmetCriteria returns how many entries of acceptance_criteria_met are not true; "" if all are, or if the field is
+// missing.
 func unmetCriteria(v jsonfile.Value) string {
 	const key = "acceptance_criteria_met"
 	items, p := v.Array()
@@ -159,7 +160,7 @@ func unmetCriteria(v jsonfile.Value) string {
 	return fmt.Sprintf("%s: %d of %d not true", key, n, len(items))
 }
 
-// denies reports whether a flag is there and not plainly true.
+// denies reports whether a flag is present and not clearly true.
 func denies(v jsonfile.Value) bool {
 	if b, p := v.Bool(); p != jsonfile.Wrong {
 		return p != jsonfile.Missing && !b
@@ -168,10 +169,10 @@ func denies(v jsonfile.Value) bool {
 	return !strings.EqualFold(strings.TrimSpace(s), "true")
 }
 
-// counts reports whether a list, or a number of things, is there and not empty.
+// counts reports whether a list, or a number of things, is present and not empty.
 func counts(v jsonfile.Value) bool { return count(v) > 0 }
 
-// count is how many things a list names. What is no list, and is not plainly empty, is one thing.
+// count returns how many things a list names. A value that is neither a list nor clearly empty counts as one.
 func count(v jsonfile.Value) int {
 	n := 0
 	switch v.Kind() {
@@ -198,13 +199,13 @@ func count(v jsonfile.Value) int {
 	return n
 }
 
-// blank reports whether a text says that there is nothing.
+// blank reports whether a text means "none".
 func blank(v jsonfile.Value) bool {
 	s, p := v.Text()
 	return p == jsonfile.Present && slices.Contains([]string{"", "NONE", "0", "N/A", "NO_ISSUES"}, fold(s))
 }
 
-// says reports whether a flag stands against something: whatever is not plainly false or empty does.
+// says reports whether a flag is raised: any value that is not clearly false or empty raises it.
 func says(v jsonfile.Value) bool {
 	if b, p := v.Bool(); p == jsonfile.Present {
 		return b

@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// The life of a task, one message after the other, seen by hints alone (protocol 004, Agent Workflow Sequence).
+// A task's life, message by message, seen by hinted scans only (protocol 004, Agent Workflow Sequence).
 func TestLife(t *testing.T) {
 	s := newSite(t, "")
 	_ = s.look()
@@ -41,13 +41,13 @@ func TestLife(t *testing.T) {
 	step(reject("t"), `"rejected; to be resubmitted" visible=false ended=false [rejected high] pleas=0`)
 	step(escalate("t", "DEVELOPER", "human"), `"blocked" visible=false ended=false [rejected high] pleas=1`)
 	step(complete("t", "DEVELOPER", true), `"" visible=false ended=true [] pleas=0`)
-	step(ack("t", "DEVELOPER").with(fields{"understood": false}), `"" visible=false ended=true [] pleas=0`) // a straggler
+	step(ack("t", "DEVELOPER").with(fields{"understood": false}), `"" visible=false ended=true [] pleas=0`) // a late acknowledgement
 	step(assign("t", "DEVELOPER"), `"" visible=true ended=false [] pleas=0`)
 	step(complete("t", "DEVELOPER", false), `"awaiting review" visible=false ended=false [criteria medium] pleas=0`)
 	step(reject("t"), `"rejected; to be resubmitted" visible=false ended=false [rejected medium] pleas=0`)
 }
 
-// What time alone changes is announced, and then so.
+// A change caused by time alone is announced by Again, and visible at that time.
 func TestMoments(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("t", "DEVELOPER").with(fields{"deadline": "1 hour"}))
@@ -70,7 +70,8 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// The gate over time (protocol 004, Security Gate Protocol): held, released by an approval, shut again by new code.
+// The security gate over time (protocol 004, Security Gate Protocol): it holds, an approval releases, new code holds
+// again.
 func TestGateOverTime(t *testing.T) {
 	s := newSite(t, "")
 	deploy := s.send(assign("dep", "DEPLOYMENT"))
@@ -102,7 +103,7 @@ func TestGateOverTime(t *testing.T) {
 	if k = task(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(deploy) || s.has(noticeFile("dep")) {
 		t.Errorf("released: %+v", k)
 	}
-	late := s.Now.Add(9 * time.Minute) // the wait for an answer begins when its agent can see it
+	late := s.Now.Add(9 * time.Minute) // the time limit starts when the agent can see the assignment
 	if snap = s.at(late, "x"); protocoltest.Codes(snap, "dep") != "" {
 		t.Errorf("%s", protocoltest.Codes(snap, "dep"))
 	}
@@ -112,7 +113,7 @@ func TestGateOverTime(t *testing.T) {
 	}
 }
 
-// An agent that was quicker than the hold keeps what it has.
+// An agent that answers before the hold keeps its task.
 func TestAgentWasQuicker(t *testing.T) {
 	s := newSite(t, "")
 	deploy := s.send(assign("dep", "DEPLOYMENT"))
@@ -129,7 +130,7 @@ func TestAgentWasQuicker(t *testing.T) {
 	}
 }
 
-// A review that comes after the deployment is too late, also one that the deployment names.
+// A review after the deployment is too late, even if the deployment names it.
 func TestReviewTooLate(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("sec", "SECURITY_AUDITOR"))
@@ -146,7 +147,7 @@ func TestReviewTooLate(t *testing.T) {
 	}
 }
 
-// A file that is cut in place keeps what it said, and is read again without a hint once it is whole.
+// A file truncated in place keeps its last good content, and is reread without a hint once it is complete.
 func TestTornWithoutHints(t *testing.T) {
 	s := newSite(t, "")
 	name := s.send(assign("t", "DEVELOPER"))
@@ -167,7 +168,7 @@ func TestTornWithoutHints(t *testing.T) {
 	}
 }
 
-// Every valid message is copied once, across restarts, in batches, from wherever it stands.
+// Every valid message is copied once, across restarts, in batches, from a file or from the log.
 func TestAudit(t *testing.T) {
 	s := newSite(t, file(logFile, strings.Repeat("\n", 2)+ack("t7", "<DEVELOPER>").String()+"\n"+assign("t8", "X").String()+"\n"))
 	for i := range 120 {
@@ -204,7 +205,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// What happened before steward's time is not ours to copy.
+// Messages from before the observed period are not copied.
 func TestAuditSince(t *testing.T) {
 	s := newSite(t, "")
 	old := s.send(assign("old", "DEVELOPER"))
@@ -217,7 +218,7 @@ func TestAuditSince(t *testing.T) {
 	}
 }
 
-// The log grows, is cut, and is written anew; its last line is read when it is whole.
+// The log grows, is truncated and rewritten. Its last line is read once it is complete.
 func TestLog(t *testing.T) {
 	s := newSite(t, "")
 	line := func(f fields) string { return f.String() + "\n" }
@@ -258,7 +259,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// The folders vanish and come back; nothing is remembered wrongly.
+// The folders disappear and come back; steward remembers nothing stale.
 func TestFoldersVanish(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("t", "DEVELOPER"))
@@ -275,7 +276,7 @@ func TestFoldersVanish(t *testing.T) {
 	}
 }
 
-// A message that is rewritten, renamed, removed: the task follows.
+// When a message is rewritten, renamed or removed, its task follows.
 func TestFilesChange(t *testing.T) {
 	s := newSite(t, "")
 	first := s.send(assign("t", "DEVELOPER"))
@@ -297,7 +298,7 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// Ended tasks: only those since then, and not without bound.
+// Only recently ended tasks are listed, and their number is bounded.
 func TestEnded(t *testing.T) {
 	s := newSite(t, "")
 	s.finish(300, time.Hour)

@@ -97,7 +97,7 @@ func FuzzAuditLine(f *testing.F) {
 	})
 }
 
-// The log is read in whatever pieces it arrives.
+// The log may arrive in pieces of any size.
 func FuzzLog(f *testing.F) {
 	f.Add(assign("a", "X").String()+"\n"+ack("a", "X").String()+"\n", 30)
 	f.Add("x\n\n[]\n{}\n{\"message_type\":\"Y\",\"task_id\":\"b\"}", 3)

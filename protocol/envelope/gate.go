@@ -13,12 +13,12 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// agentName is an agent's name without the word AGENT that some add.
+// agentName folds an agent's name and removes the suffix AGENT, which some add.
 func agentName(name string) string { return strings.TrimSuffix(fold(name), "_AGENT") }
 
 func isAuditor(name string) bool { return agentName(name) == "SECURITY_AUDITOR" }
 
-// deployers are the names of agents whose every task is a deployment.
+// deployers are the names of agents whose tasks are all deployments.
 type deployers []string
 
 // has reports whether a task for that agent is a deployment.
@@ -31,22 +31,22 @@ func (d deployers) has(name string) bool {
 	return false
 }
 
-// productionWord finds production, and in its first group what takes that back: "before production", "must not touch
-// production". Only words that leave no doubt may stand between: when in doubt, production is meant.
+// productionWord matches production. Its first group matches words that exclude production: "before production", "must
+// not touch production". Only unambiguous words may stand in between: in doubt, the text means production.
 var productionWord = lazily(`(?i)(before[ -](?:the |go(?:ing)?[ -])?|pre[ -]?|non[ -]?|` +
 	`\b(?:not|no|never|nor|without|cannot|\w+n['’]t)(?:\s+(?:be|go|going|touch(?:ing)?|affect(?:ing)?|change|reach|use|deploy(?:ed)?|release(?:d)?|push(?:ed)?|roll(?:ed)?|out|in|on|to|into|for|the|a|any|our)){0,4}[\s-]+)?` +
 	`\b(?:prod(?:uction)?|live)\b`)
 
-// namesProduction reports whether a text speaks of production itself, not of what comes before it.
+// namesProduction reports whether a text names production itself, and not a stage before it.
 func namesProduction(text string) bool {
 	return slices.ContainsFunc(productionWord().FindAllStringSubmatch(text, -1), func(m []string) bool { return m[1] == "" })
 }
 
-// ruling is what the security gate says about a deployment: why it must wait, or what to bear in mind.
+// ruling is the security gate's decision on a deployment: why it must wait, or a notice about a condition.
 type ruling struct{ block, notice string }
 
-// gate judges a deployment by what was known at that moment (protocol 004, Security Gate Protocol: NO DEPLOYMENT
-// without SECURITY_AUDITOR approval).
+// gate judges a deployment by what was known at that time (protocol 004, Security Gate Protocol: NO DEPLOYMENT without
+// SECURITY_AUDITOR approval).
 func (p *Project) gate(deployment *message, at time.Time) ruling {
 	r, by := p.approval(deployment, at)
 	switch {
@@ -77,12 +77,12 @@ func (p *Project) gate(deployment *message, at time.Time) ruling {
 	return ruling{notice: r.notice()}
 }
 
-// notice tells of a conditional approval that lets something pass.
+// notice describes a conditional approval that does not block.
 func (r *review) notice() string {
 	return r.condition() + ": minor issues are to be fixed before production"
 }
 
-// gateAll judges the deployments of one task: each must be approved, whatever was assigned later.
+// gateAll judges the deployments of one task: each must be approved, regardless of later assignments.
 func (p *Project) gateAll(deployments []*message, at time.Time) ruling {
 	var blocks, notices []string
 	for _, m := range deployments {
@@ -104,8 +104,9 @@ func ofProject(m *message) string {
 	return fmt.Sprintf(" for project %q", m.project())
 }
 
-// approval finds the review that counts for a deployment at that moment, and its task: the newest of the security
-// tasks that it names, else the newest of its project. by without a review is a named one that has not come yet.
+// approval returns the review that decides a deployment at that time, and the review's task: the newest review of the
+// security tasks that the deployment names, else the newest of its project. If by is set and r is nil, the named review
+// does not exist yet.
 func (p *Project) approval(deployment *message, at time.Time) (r *review, by string) {
 	for _, id := range slices.Concat(deployment.assignment.related, deployment.assignment.blockedBy) {
 		o := p.tasks[id]
@@ -133,7 +134,7 @@ func (p *Project) approval(deployment *message, at time.Time) (r *review, by str
 	return r, by
 }
 
-// compare orders reviews by how much they count: the newest, and of one moment the one that approves less.
+// compare orders reviews by precedence: the newer review is greater, and at the same time the less permissive one.
 func (r *review) compare(than *review) int {
 	less := func(r *review) int {
 		switch {
@@ -147,7 +148,7 @@ func (r *review) compare(than *review) int {
 	return cmp.Or(r.at.Compare(than.at), cmp.Compare(less(r), less(than)), cmp.Compare(r.task, than.task))
 }
 
-// until is how many of a list in the order of time came up to that moment.
+// until returns how many items of a list sorted by time are not later than at.
 func until[T any](list []T, at time.Time, of func(T) time.Time) int {
 	n, _ := slices.BinarySearchFunc(list, at, func(item T, at time.Time) int {
 		if of(item).After(at) {
@@ -158,7 +159,7 @@ func until[T any](list []T, at time.Time, of func(T) time.Time) int {
 	return n
 }
 
-// lastDelivery is the project's last completion by DEVELOPER or INTEGRATIONS up to that moment.
+// lastDelivery returns the time of the project's last completion by DEVELOPER or INTEGRATIONS up to that time.
 func (p *Project) lastDelivery(project string, at time.Time) time.Time {
 	d := p.projects[project]
 	if d == nil {
@@ -171,7 +172,7 @@ func (p *Project) lastDelivery(project string, at time.Time) time.Time {
 	return time.Time{}
 }
 
-// gateFindings are the security gate's words about deployments that are to come, and about one that did not wait.
+// gateFindings reports on open deployments, and on a deployment that did not wait for the security gate.
 func (p *Project) gateFindings(t *taskState) []issue {
 	if list := t.deployments(); len(list) > 0 {
 		return p.comingFindings(t, list)
@@ -193,7 +194,7 @@ func (p *Project) gateFindings(t *taskState) []issue {
 	return []issue{{code: "security_bypassed", severity: protocol.Critical, text: fmt.Sprintf("deployment %s went ahead although: %s", t.id, r.block)}}
 }
 
-// suspectFindings is about a task that may be a deployment. It is not held, because it may as well be other work.
+// suspectFindings reports a task that may be a deployment. It is not held, because it may equally be other work.
 func (p *Project) suspectFindings(t *taskState) []issue {
 	r := p.gate(t.assigned, p.Now)
 	if r.block == "" {
@@ -207,7 +208,7 @@ func (p *Project) suspectFindings(t *taskState) []issue {
 		text: fmt.Sprintf("%s may be a deployment and is not held: %s; if it is one, begin its task_name with \"Deploy\" or assign it to DEPLOYMENT", t.id, r.block)}}
 }
 
-// comingFindings is about deployments that nobody has taken in hand.
+// comingFindings reports on deployments that no agent has taken in hand.
 func (p *Project) comingFindings(t *taskState, deployments []*message) []issue {
 	var list []issue
 	switch r := p.gateAll(deployments, p.Now); {
@@ -234,7 +235,7 @@ func (t *taskState) takenOr(at time.Time) time.Time {
 	return t.taken
 }
 
-// lazily compiles a pattern when it is first needed: a short command of steward needs none.
+// lazily compiles a pattern on first use: short steward commands need no pattern.
 func lazily(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

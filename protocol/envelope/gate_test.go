@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// rest plays the supervisor's part in what is held, until it asks for nothing more; it gives up after some rounds.
+// rest plays the supervisor's part for holds until nothing is left to do. It fails after several rounds.
 func (s *site) rest() *protocol.Snapshot {
 	s.T.Helper()
 	for range 6 {
@@ -42,7 +42,7 @@ func (s *site) rest() *protocol.Snapshot {
 	return nil
 }
 
-// sees reports which of the files an agent sees: "1-" is the first alone.
+// sees reports which of the files an agent sees: "1-" means only the first.
 func (s *site) sees(files ...string) string {
 	var b strings.Builder
 	for i, f := range files {
@@ -55,7 +55,7 @@ func (s *site) sees(files ...string) string {
 	return b.String()
 }
 
-// A task that must wait is kept with all its assignments, whenever they come, and comes back with all of them.
+// A task that must wait is held with all its assignments, whenever they arrive, and released with all of them.
 func TestAssignedTwice(t *testing.T) {
 	for what, more := range map[string]fields{
 		"deployment": assign("dep", "DEPLOYMENT"),
@@ -87,7 +87,7 @@ func TestAssignedTwice(t *testing.T) {
 	}
 }
 
-// Copies of one message, and a message that is written anew under the name of the held one, are kept as well.
+// Copies of a message are held too, and so is a message rewritten under the name of the held one.
 func TestAssignedTwiceAlike(t *testing.T) {
 	s := newSite(t, "")
 	one := s.send(assign("dep", "DEPLOYMENT"))
@@ -103,13 +103,13 @@ func TestAssignedTwiceAlike(t *testing.T) {
 	if k := task(s.rest(), "dep"); s.sees(one, copied) != "--" || k.Hold == nil || !strings.Contains(s.Read(one+".held"), "Anew") || s.Read(holdsDir+"/dep.1.held") != text {
 		t.Errorf("%s, %+v", s.sees(one, copied), k)
 	}
-	s.Write(one, assign("other", "DEPLOYMENT").String()) // another task under the same name
+	s.Write(one, assign("other", "DEPLOYMENT").String()) // another task, under the same file name
 	if s.rest(); s.sees(one) != "-" || !s.has(holdsDir+"/dep.2.held") {
 		t.Error("another task's deployment is seen")
 	}
 }
 
-// A deployment stays one whoever else is given its task, and whatever others say about it.
+// A deployment stays one even if another agent is assigned its task, and whatever other agents say about it.
 func TestReassigned(t *testing.T) {
 	s := newSite(t, "")
 	one := s.send(assign("dep", "DEPLOYMENT"))
@@ -138,7 +138,7 @@ func TestReassigned(t *testing.T) {
 	}
 }
 
-// An agent that signs otherwise can finish its deployment.
+// An agent that signs with another name can finish its deployment.
 func TestDeployerSignsOtherwise(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("sec", "SECURITY_AUDITOR"))
@@ -151,7 +151,7 @@ func TestDeployerSignsOtherwise(t *testing.T) {
 	}
 }
 
-// A notice whose held message is gone is taken away: by the next change, or because its task shows it.
+// A notice whose held message is gone is removed by the next change, or because its task reports half a hold.
 func TestStaleNotice(t *testing.T) {
 	s := newSite(t, "")
 	one := s.send(assign("dep", "DEPLOYMENT"))
@@ -181,7 +181,7 @@ func TestStaleNotice(t *testing.T) {
 	}
 }
 
-// What cannot be read or tracked, and may be a deployment, is never silent.
+// A message that cannot be read or tracked, and may be a deployment, is always reported.
 func TestUnreadableDeployments(t *testing.T) {
 	s := newSite(t, "")
 	for name, text := range map[string]string{
@@ -215,12 +215,12 @@ func TestUnreadableDeployments(t *testing.T) {
 		s.Do(os.Remove(s.Path(messagesDir + "/" + name + ".json")))
 	}
 	s.Do(os.Remove(s.Path(logFile)))
-	if snap := s.look(); len(snap.Findings) != 4 { // no timestamp, no acknowledgement
+	if snap := s.look(); len(snap.Findings) != 4 { // missing timestamps, missing acknowledgements
 		t.Errorf("mended: %+v", snap.Findings)
 	}
 }
 
-// Several recipients, and shapes that the document does not know.
+// Several recipients, and shapes of to_agent that the document does not define.
 func TestRecipients(t *testing.T) {
 	for _, c := range []struct {
 		to   any
@@ -243,7 +243,7 @@ func TestRecipients(t *testing.T) {
 	}
 }
 
-// An approval that contradicts itself is none (protocol 004, Security Response Format).
+// An approval that contradicts itself does not count (protocol 004, Security Response Format).
 func TestContradiction(t *testing.T) {
 	good := verdict("sec", "APPROVED", false)
 	for text, f := range map[string]fields{
@@ -266,7 +266,7 @@ func TestContradiction(t *testing.T) {
 	}
 }
 
-// What work waits for out of its agent's hands.
+// What a task waits for beyond its agent's control.
 func TestAwaits(t *testing.T) {
 	s := newSite(t, "")
 	for _, c := range []struct {
@@ -283,7 +283,7 @@ func TestAwaits(t *testing.T) {
 	}
 }
 
-// A file that is no longer what was judged stays where it is, and its hold leaves no notice.
+// A file that differs from the judged version stays where it is, and the failed hold leaves no notice.
 func TestHoldConflict(t *testing.T) {
 	s := newSite(t, "")
 	one := s.send(assign("dep", "DEPLOYMENT"))

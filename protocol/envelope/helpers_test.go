@@ -44,17 +44,17 @@ func (s *site) reopen() {
 	s.T.Cleanup(s.p.Close)
 }
 
-// writeRaw writes the log as it is, with nothing filled in.
+// writeRaw writes the log unchanged, without filling in fields.
 func writeRaw(s *site, text string) {
 	s.T.Helper()
 	s.Do(os.MkdirAll(s.Path(".agents"), 0o755))
 	s.Do(os.WriteFile(s.Path(logFile), []byte(text), 0o644))
 }
 
-// fields are a message's, or what overrides a standard one.
+// fields are a message's fields, or overrides of the standard ones.
 type fields map[string]any
 
-// with lays fields over others.
+// with returns the fields with overrides applied.
 func (f fields) with(more fields) fields {
 	sum := fields{}
 	for _, m := range []fields{f, more} {
@@ -73,7 +73,7 @@ func (f fields) String() string {
 	return string(b)
 }
 
-// send writes a message that is stamped with the site's clock, a second later than the one before, and gives its path.
+// send writes a message stamped with the site's clock, one second after the previous one, and returns its path.
 func (s *site) send(f fields) string {
 	s.T.Helper()
 	s.Now = s.Now.Add(time.Second)
@@ -89,7 +89,7 @@ func (s *site) has(rel string) bool {
 	return err == nil
 }
 
-// look makes a look a second later: a full one, or by hints.
+// look scans one second later: fully, or with hints.
 func (s *site) look(hints ...string) *protocol.Snapshot {
 	s.T.Helper()
 	s.Pass(time.Second)
@@ -104,7 +104,7 @@ func (s *site) at(now time.Time, hints ...string) *protocol.Snapshot {
 
 func (s *site) apply(c protocol.Change) error { return s.p.Apply(s.T.Context(), c, s.Now) }
 
-// task finds a task; an empty one when it is not there.
+// task returns a task, or an empty one if it is missing.
 func task(snap *protocol.Snapshot, id string) *protocol.Task {
 	for i := range snap.Tasks {
 		if snap.Tasks[i].ID == id {

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// notice says why an assignment is kept from its agent, and how anybody can free it.
+// notice explains why an assignment is held, and how to release it.
 type notice struct {
 	TaskID    string    `json:"task_id"`
 	Reason    string    `json:"reason"` // protocol.Hold*
@@ -20,7 +20,7 @@ type notice struct {
 	HeldAt    time.Time `json:"held_at,omitzero"`
 	ReleaseBy time.Time `json:"release_by,omitzero"`
 	Release   string    `json:"release"` // the command
-	Files     []string  `json:"files"`   // where the assignments belong, relative to the project
+	Files     []string  `json:"files"`   // paths of the assignments once released, relative to the project
 }
 
 type noticeReading = jsonfile.Reading[protocol.Hold]
@@ -69,13 +69,13 @@ func (p *Project) readNotice(id string) {
 	}
 }
 
-// soon is the lease that is shown of a hold with more to keep: it is to be renewed at once, and the renewal keeps the
-// rest too. To show no hold at all would look as if somebody had released the task by hand.
+// soon is the remaining lease reported for a hold that must cover more assignments. It causes an immediate renewal, which
+// holds the others too. Reporting no hold at all would look like a manual release.
 const soon = 500 * time.Millisecond
 
-// holdOf says how the task is held. Half is a notice without any held message: what a crash leaves between two steps,
-// or a file that somebody took away. Messages that lie beside a held one leave it held, but Visible. A held assignment
-// without its notice is held all the same: to free it would open the gate.
+// holdOf returns how the task is held, or nil. Half means a notice without a held message: a crash between two steps, or
+// a held file that was removed. Unheld messages beside a held one leave the task held, but Visible. A held assignment
+// without its notice is still held: releasing it would open the gate.
 func (p *Project) holdOf(t *taskState) *protocol.Hold {
 	n := p.shelf.notices[t.id]
 	if n == nil && !t.kept() {
@@ -92,9 +92,9 @@ func (p *Project) holdOf(t *taskState) *protocol.Hold {
 	return &h
 }
 
-// hold keeps a task from its agents, with all its open assignments: the notice first, so that nobody finds a held one
-// without a word why; then the renames; then a look whether the agent was quicker. It also goes on where another hold
-// was cut short, and takes in what was assigned since.
+// hold hides a task, with all its open assignments, from its agents. It writes the notice first, so that no held file is
+// without an explanation, then renames the files, then checks whether the agent answered first. It also completes an
+// interrupted hold, and includes later assignments.
 func (p *Project) hold(c protocol.Change) error {
 	t := p.fresh(c.Subject.ID)
 	switch {
@@ -115,7 +115,7 @@ func (p *Project) hold(c protocol.Change) error {
 	return p.keep(t)
 }
 
-// keep takes every open assignment of the task out of sight. Its notice is there.
+// keep hides every open assignment of the task. The notice already exists.
 func (p *Project) keep(t *taskState) error {
 	id := t.id
 	for _, m := range t.open {
@@ -130,7 +130,7 @@ func (p *Project) keep(t *taskState) error {
 		}
 	}
 	if t = p.fresh(t.id); t != nil && len(t.open) == 0 {
-		// It was answered in the very moment of the rename: what is in hand is never held.
+		// The agent answered during the rename. A task in hand is never held.
 		if err := p.show(t); err != nil {
 			return err
 		}
@@ -139,8 +139,8 @@ func (p *Project) keep(t *taskState) error {
 	return nil
 }
 
-// keepFile takes one assignment out of sight. Where one is held under its name already, that one was written anew by
-// its sender: the newer one counts, the older is put on record, as when it is released.
+// keepFile hides one assignment. If an assignment is already held under this name, the sender has rewritten it: the newer
+// file counts, and the older one is moved to holdsDir, as on release.
 func (p *Project) keepFile(t *taskState, file string) error {
 	sum := jsonfile.Sum(p.fileSum(file))
 	err := p.Root.RenameIf(file, file+".held", sum)
@@ -157,7 +157,7 @@ func (p *Project) keepFile(t *taskState, file string) error {
 	return p.Root.RenameIf(file, file+".held", sum)
 }
 
-// putAside puts a held message on record whose name belongs to another one by now.
+// putAside moves a held message to holdsDir, because another message now uses its name.
 func (p *Project) putAside(file, id string) error {
 	if err := p.Root.Mkdir(holdsDir, 0o755); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (p *Project) putAside(file, id string) error {
 	return err
 }
 
-// fileSum is the sum of a message file as it was last read. That of a file that is gone is none.
+// fileSum returns the sum of a message file as last read, or Absent for an unknown file.
 func (p *Project) fileSum(file string) string {
 	if s := p.shelf.slots[strings.TrimPrefix(file, p.opts.Messages+"/")]; s != nil {
 		return string(s.reading.Sum)
@@ -193,7 +193,8 @@ func (p *Project) putNotice(c protocol.Change, t *taskState) error {
 	return err
 }
 
-// release lets the agent see the assignment again. It compares nothing: releasing is right whatever it says by now.
+// release makes the assignment visible to its agent again. It compares nothing: the release is right whatever the
+// assignment says now.
 func (p *Project) release(c protocol.Change) error {
 	t := p.fresh(c.Subject.ID)
 	if t == nil {
@@ -202,8 +203,8 @@ func (p *Project) release(c protocol.Change) error {
 	return p.show(t)
 }
 
-// show brings every held message of the task back, and then takes the notice away, so that a crash in between leaves
-// a visible task with an old notice, which the next look takes back.
+// show renames every held message of the task back, and then removes the notice. A crash in between leaves a visible task
+// with a stale notice, which is removed later.
 func (p *Project) show(t *taskState) error {
 	for _, m := range t.messages {
 		if !m.held {
@@ -211,7 +212,7 @@ func (p *Project) show(t *taskState) error {
 		}
 		err := p.Root.Rename(m.file, openName(m.file))
 		if isTaken(err) {
-			err = p.putAside(m.file, t.id) // a message that was written anew under the name wins
+			err = p.putAside(m.file, t.id) // a newer message under the name wins
 		}
 		if err != nil {
 			return err
@@ -223,7 +224,7 @@ func (p *Project) show(t *taskState) error {
 	return nil
 }
 
-// renew prolongs the lease in the notice, and keeps what was assigned since the hold.
+// renew extends the lease in the notice, and holds assignments that arrived since the hold.
 func (p *Project) renew(c protocol.Change) error {
 	t := p.fresh(c.Subject.ID)
 	if t == nil || !t.kept() {
@@ -249,7 +250,7 @@ func (p *Project) renewNotice(c protocol.Change, t *taskState) error {
 	return err
 }
 
-// files are the places of the task's open assignments, held or not.
+// files returns the paths of the task's open assignments, without the extension of a held file.
 func (t *taskState) files() []string {
 	var list []string
 	for _, m := range t.open {
@@ -261,7 +262,8 @@ func (t *taskState) files() []string {
 	return list
 }
 
-// sweep takes away the notices whose held message is gone. It runs guarded: none of ours is in the middle of a hold.
+// sweep removes notices whose held message is gone. It runs under the guard, so no steward process is in the middle of a
+// hold.
 func (p *Project) sweep() {
 	for _, id := range sortedKeys(p.shelf.notices) {
 		if n := p.shelf.notices[id]; !n.Good || p.tasks[id] != nil && p.tasks[id].kept() {
@@ -270,12 +272,12 @@ func (p *Project) sweep() {
 		if t := p.fresh(id); t != nil && t.kept() || p.Patience.Has(p.opts.Messages) || p.heldUnknown() {
 			continue
 		}
-		_ = p.Root.Remove(noticeFile(id)) // what cannot be removed now is tried again
+		_ = p.Root.Remove(noticeFile(id)) // a failed removal is retried
 		p.readNotice(id)
 	}
 }
 
-// heldUnknown reports whether there is a held file of which nobody knows whose it is, because it cannot be read.
+// heldUnknown reports whether the task of a held file is unknown, because the file cannot be read.
 func (p *Project) heldUnknown() bool {
 	for name, s := range p.shelf.slots {
 		if s.message == nil && strings.HasSuffix(name, heldExt) {

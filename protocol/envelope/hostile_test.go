@@ -14,7 +14,8 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// What is no plain file in a file's place is a fault that says what it is; it is not followed, and nothing hangs.
+// Anything but a regular file in a file's place is a fault that names its kind. Steward does not follow it, and does not
+// hang.
 func TestHostileFiles(t *testing.T) {
 	for what, make := range map[string]func(at string) error{
 		"symbolic link": func(at string) error { return os.Symlink("/etc/passwd", at) },
@@ -53,7 +54,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// Links in the place of folders lead nowhere: nothing outside is read or written.
+// Links in place of folders are rejected: nothing outside is read or written.
 func TestLinkInPlaceOfFolders(t *testing.T) {
 	for _, link := range []string{".agents", messagesDir, own, holdsDir} {
 		s := newSite(t, file("elsewhere/messages/x.json", assign("x", "DEPLOYMENT").String()))
@@ -82,7 +83,7 @@ func TestLinkInPlaceOfFolders(t *testing.T) {
 	}
 }
 
-// Huge, deep, binary, mistyped: each is a fault or a finding, and hides nothing else.
+// Huge, deep, binary or mistyped content is a fault or a finding, and hides nothing else.
 func TestHostileContents(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("good", "DEVELOPER"))
@@ -111,7 +112,7 @@ func TestHostileContents(t *testing.T) {
 	}
 }
 
-// Hostile ids reach no file name.
+// Hostile ids never become file names.
 func TestHostileIDs(t *testing.T) {
 	s := newSite(t, "")
 	ids := []string{"..", "../x", "a/b", "/etc/passwd", ".hidden", "a\\b", "a\x00b", strings.Repeat("x", 300), "a\nb"}
@@ -123,7 +124,7 @@ func TestHostileIDs(t *testing.T) {
 		t.Errorf("tasks %+v, faults %d, findings %+v", snap.Tasks, len(snap.Faults), snap.Findings)
 	}
 	for i := range snap.Tasks {
-		s.Do(s.apply(holdOf(&snap.Tasks[i], s.Now))) // under its file's name
+		s.Do(s.apply(holdOf(&snap.Tasks[i], s.Now))) // tracked under its file's name
 		if s.has(fmt.Sprintf("%s/%03d.json", messagesDir, i+1)) {
 			t.Errorf("%s is not held", snap.Tasks[i].ID)
 		}
@@ -139,7 +140,7 @@ func TestHostileIDs(t *testing.T) {
 	}
 }
 
-// As another user than root: what may not be read or written is a fault or an error that names the permission.
+// Without root: a file that may not be read or written is a fault or an error that names the permission.
 func TestWithoutPermission(t *testing.T) { protocoltest.AsNobody(t, withoutPermission) }
 
 func withoutPermission(t *testing.T) {

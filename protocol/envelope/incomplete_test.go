@@ -7,8 +7,8 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// An assignment without a required field is kept from its agent, a finding names the field and the file, and the
-// corrected assignment is released (protocol 004, TASK_ASSIGNMENT, Required Fields).
+// An assignment without a required field is held, a finding names the field and the file, and the corrected assignment is
+// released (protocol 004, TASK_ASSIGNMENT, Required Fields).
 func TestIncompleteAssignment(t *testing.T) {
 	for _, row := range []struct {
 		field string
@@ -54,7 +54,7 @@ func TestIncompleteAssignment(t *testing.T) {
 	}
 }
 
-// A corrected assignment in another file releases the task too.
+// A corrected assignment in another file also releases the task.
 func TestIncompleteAssignmentSentAnew(t *testing.T) {
 	s := newSite(t, "")
 	bad := assign("t", "DEVELOPER")

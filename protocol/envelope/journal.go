@@ -11,16 +11,16 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// journal is what was read of the log of messages: only the end that is new is read.
+// journal is the state of the message log. Only new lines are read.
 type journal struct {
 	tail     folder.Tail
 	lines    int
-	last     time.Time // of the last line that had a timestamp
+	last     time.Time // the time given to the last line
 	messages []*message
-	faults   []protocol.Fault // of the first lines that cannot be used
-	bad      int              // how many there are in all
-	again    bool             // it is read from its beginning: its lines may be old
-	dark     []int            // the first lines that cannot be read and may be a deployment
+	faults   []protocol.Fault // for the first unusable lines
+	bad      int              // number of unusable lines
+	again    bool             // the log is reread from its beginning: its lines may be old
+	dark     []int            // numbers of the first unreadable lines that may be a deployment
 }
 
 // maxBadLines bounds the Faults of one log.
@@ -30,7 +30,7 @@ func (p *Project) newJournal() journal {
 	return journal{tail: folder.Tail{File: p.opts.Log, Max: maxFile}}
 }
 
-// readLog takes in the new lines. A log that shrank, or is another file, is read from its beginning.
+// readLog reads the new lines. A log that shrank or was replaced is reread from its beginning.
 func (p *Project) readLog() {
 	err := p.journal.tail.Read(p.Folder, p.restartLog, p.takeLine)
 	if folder.Missing(err) {
@@ -47,8 +47,8 @@ func (p *Project) restartLog() {
 	p.journal.again = true
 }
 
-// logWritten is when a line that is read now was written at the latest. The log's own time is worth a look only for a
-// line whose time names no zone.
+// logWritten returns the latest time at which a line that is read now can have been written. Only a line whose time names
+// no zone is worth a stat of the log.
 func (p *Project) logWritten(m *message) time.Time {
 	if !m.stated.Zoneless {
 		return p.Now
@@ -60,8 +60,8 @@ func (p *Project) logWritten(m *message) time.Time {
 	return p.Now
 }
 
-// takeLine reads one line, its newline included; nil is one that is too long. One without a timestamp came after the
-// line before it, or the log's own.
+// takeLine reads one line, including its newline; nil stands for a line that is too long. A line without a timestamp gets
+// a time just after the previous line's, or the log's own time if it is the first.
 func (p *Project) takeLine(line []byte, at int64) {
 	p.journal.lines++
 	if line == nil {
@@ -106,7 +106,7 @@ func (p *Project) takeLine(line []byte, at int64) {
 	p.add(m)
 }
 
-// badLine makes a line a Fault, as long as there are few.
+// badLine records a Fault for a line, up to maxBadLines.
 func (p *Project) badLine(problem, hint string) {
 	j := &p.journal
 	if j.bad++; j.bad <= maxBadLines {
@@ -114,7 +114,7 @@ func (p *Project) badLine(problem, hint string) {
 	}
 }
 
-// troubles lists the log's Faults.
+// troubles returns the log's Faults.
 func (j *journal) troubles() []protocol.Fault {
 	list := j.faults
 	if more := j.bad - maxBadLines; more > 0 {
@@ -125,8 +125,8 @@ func (j *journal) troubles() []protocol.Fault {
 	return list
 }
 
-// inLog reports whether the message stands in the log rather than in a file of its own.
+// inLog reports whether the message is a line of the log instead of a file of its own.
 func (m *message) inLog() bool { return m.size > 0 }
 
-// openName is a file's path as it is while nobody holds it.
+// openName returns a file's path without the extension of a held file.
 func openName(file string) string { return strings.TrimSuffix(file, ".held") }

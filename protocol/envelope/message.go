@@ -14,10 +14,11 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// kind is a message's type, in the order in which messages of one moment follow each other.
+// kind is a message's type. Messages with the same time are sorted in the order of these constants.
 type kind uint8
 
-// The six types (protocol 004, Message Types), an approval that some orchestrators send, and what the document lacks.
+// The six types (protocol 004, Message Types), an approval message that some orchestrators send, and any undefined
+// type.
 const (
 	assigns kind = iota
 	acknowledges
@@ -29,7 +30,7 @@ const (
 	unknown
 )
 
-// kindOf reads message_type. Spellings in another case, or with other separators, mean the same.
+// kindOf parses message_type. Case and separators do not matter.
 func kindOf(word string) kind {
 	switch w := fold(word); w {
 	case "TASK_ASSIGNMENT":
@@ -52,28 +53,29 @@ func kindOf(word string) kind {
 	}
 }
 
-// message is what is kept of one message: no more than what tracking needs.
+// message is the part of a message that tracking needs.
 type message struct {
 	kind           kind
 	task, from, to string
 	also           []string // further recipients
-	// at is its timestamp, or where that is missing, lies in the future or names no zone, when its file was written. seen is
-	// when it appeared in our sight; zero: it was there before. stated is its timestamp word for word.
+	// at is the message's timestamp, or the time its file was written if the timestamp is missing, in the future or
+	// without a zone. seen is when steward saw the message arrive; zero means that it was there before the first
+	// scan. stated is the timestamp verbatim.
 	at, seen time.Time
 	stated   jsonfile.Stated
 	stamped  bool
-	// file is where it stands, offset and size which line when that is the log (size 0: a file of its own).
+	// file is the message's file. If that is the log, offset and size locate the line (size 0: a file of its own).
 	file         string
 	offset, size int64
 	sum          jsonfile.Sum // of its compact JSON
 	held         bool
-	// deploys is whether an assignment is a deployment; fromDeployer, whether its sender is an agent that deploys.
+	// deploys is how certain it is that the assignment is a deployment. fromDeployer: the sender is a deployer.
 	deploys      deploys
 	fromDeployer bool
-	history      bool // older than what concerns us: not copied into the audit log
+	history      bool // from before the observed period: not copied into the audit log
 
-	unusable string   // why it cannot be tracked; "" is well
-	faults   []string // fields on the document's list of Required Fields
+	unusable string   // why it cannot be tracked; "" if it can
+	faults   []string // violations of the document's list of Required Fields
 	issues   []issue
 
 	assignment *assignment
@@ -82,49 +84,49 @@ type message struct {
 	blocker    *blocker
 }
 
-// assignment is a TASK_ASSIGNMENT's own part.
+// assignment holds the fields specific to TASK_ASSIGNMENT.
 type assignment struct {
 	title, project     string
 	priority           protocol.Priority
 	deadline           when
-	criteria           int // how many; -1 when there is no list
+	criteria           int // number of criteria; -1 if there is no list
 	related, blockedBy []string
 	files              []string // files_to_review
-	production         bool     // it names production
-	lacks              string   // which required fields it lacks, without which nobody can say what is to be done
+	production         bool     // the assignment names production
+	lacks              string   // the missing required fields without which the work is undefined
 }
 
-// answer is the own part of TASK_ACKNOWLEDGMENT, TASK_REJECTION and BLOCKER_RESOLUTION.
+// answer holds the fields specific to TASK_ACKNOWLEDGMENT, TASK_REJECTION and BLOCKER_RESOLUTION.
 type answer struct {
 	doubts         bool // understood: false
 	clarifications []string
 	deadline       when
 	text           string // reason, decision
 	stops          bool   // resume_task: false
-	call, key      string // of a human's answer: the question that it settles, and which answer it is
+	call, key      string // of an operator's answer: the question it settles, and the answer's key
 }
 
-// output is a TASK_COMPLETION's own part.
+// output holds the fields specific to TASK_COMPLETION.
 type output struct {
-	lacks          string // why the task is not done; "" when it is
-	passed, judged bool   // validation.all_passed, and whether it is there
-	met            int    // how many acceptance_criteria_met; -1 when there is no list
+	lacks          string // why the task is not done; "" if it is
+	passed, judged bool   // validation.all_passed, and whether the field is present
+	met            int    // length of acceptance_criteria_met; -1 if there is no list
 	issues         []string
 	summary        string
 	files          []string        // output.files
 	verdict        securityVerdict // of a security review
 }
 
-// blocker is a BLOCKER_ESCALATION's own part.
+// blocker holds the fields specific to BLOCKER_ESCALATION.
 type blocker struct {
 	kind, text, detail string
 	severity           protocol.Severity
 	options            []string
 	human              bool // escalate_to
-	addressed          bool // escalate_to is there
+	addressed          bool // escalate_to is present
 }
 
-// decode reads a message. It never fails: what cannot be used says so itself.
+// decode reads a message. It never fails: unusable records why a message cannot be tracked.
 func decode(o jsonfile.Object, d deployers) *message {
 	word, _ := o.String("message_type")
 	word = clean(word, 60)
@@ -169,8 +171,8 @@ func decode(o jsonfile.Object, d deployers) *message {
 	return m
 }
 
-// lacking joins the faults for which an assignment is held. It is tracked without from_agent, as the document's own
-// examples are, and with a to_agent of another type that still names its agents.
+// lacking joins the faults for which an assignment is held. Two faults are exempt: a bad from_agent, because the
+// document's own examples omit it, and a to_agent of the wrong type that still names its agents.
 func (m *message) lacking(faults []string) string {
 	held := slices.DeleteFunc(slices.Clone(faults), func(fault string) bool {
 		return strings.HasPrefix(fault, "from_agent") || m.to != "" && strings.HasPrefix(fault, "to_agent")
@@ -178,8 +180,8 @@ func (m *message) lacking(faults []string) string {
 	return strings.Join(held, "; ")
 }
 
-// needsTask is how much a message needs a task: the document's own examples of errors name none, and then neither does
-// the answer to one.
+// needsTask returns how important task_id is for the message. The document's own examples of errors have no task_id,
+// so a blocker and its resolution may omit it.
 func (m *message) needsTask(o jsonfile.Object) need {
 	switch {
 	case m.kind == resolves && o.Has(answerKey):
@@ -190,7 +192,7 @@ func (m *message) needsTask(o jsonfile.Object) need {
 	return required
 }
 
-// useless says why the message cannot be tracked.
+// useless returns why the message cannot be tracked, or "".
 func (m *message) useless(word string) string {
 	switch {
 	case word == "":
@@ -233,7 +235,7 @@ func (m *message) decodeAssignment(c *check, o jsonfile.Object) {
 	project, _ := context.String("project")
 	a.project = strings.ToLower(clean(project, maxText))
 	if items, p := o.Strings("requirements"); p == jsonfile.Present {
-		requirements = items // all of them, at full length
+		requirements = items // unbounded: every requirement at full length
 	}
 	w := wordsOf(o, context, requirements)
 	a.production = w.production()
@@ -241,7 +243,7 @@ func (m *message) decodeAssignment(c *check, o jsonfile.Object) {
 	case c.deployers.has(m.to):
 		m.deploys = deploysSure
 	case isAuditor(m.to):
-		m.deploys = min(m.deploys, deploysMaybe) // a review that waits for its own approval never comes
+		m.deploys = min(m.deploys, deploysMaybe) // a review held until its own approval would never happen
 	}
 }
 
@@ -270,8 +272,8 @@ func (m *message) decodeCompletion(c *check, o jsonfile.Object) {
 	out.verdict = decodeVerdict(c, o)
 }
 
-// missing says why the task is not done (protocol 004, Validation Rules). A completion counts as a whole: all_passed
-// does not outweigh a criterion that is not met, an issue, or a status that says otherwise.
+// missing returns why the task is not done (protocol 004, Validation Rules), or "". The completion is judged as a
+// whole: all_passed does not outweigh an unmet criterion, an issue, or a contradicting status.
 func (out *output) missing(status string, validation jsonfile.Object) string {
 	var list []string
 	switch fold(status) {
@@ -311,7 +313,8 @@ func (m *message) decodeResolution(c *check, o jsonfile.Object) {
 	m.answer.stops = said && !resume
 }
 
-// decodeBlocker reads a blocker. The options stay as they are: one of them comes back, to the letter, as the decision.
+// decodeBlocker reads a blocker. It keeps the options verbatim, because the chosen option is returned as the
+// decision.
 func (m *message) decodeBlocker(c *check, o jsonfile.Object) {
 	b := &blocker{kind: c.text(o, "blocker_type", wanted), text: c.text(o, "description", wanted)}
 	m.blocker = b
@@ -343,7 +346,7 @@ func (m *message) decodeBlocker(c *check, o jsonfile.Object) {
 	b.human, b.addressed = to == "HUMAN", to != ""
 }
 
-// lines makes every item fit for one line.
+// lines converts every item to one line, in place.
 func lines(list []string) []string {
 	for i, s := range list {
 		list[i] = clean(s, maxText)
@@ -351,7 +354,7 @@ func lines(list []string) []string {
 	return list
 }
 
-// compactSum is the sum of a message's content whatever the white space around it.
+// compactSum returns the sum of a message's content without white space between its tokens.
 func compactSum(raw []byte) jsonfile.Sum {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
@@ -360,8 +363,9 @@ func compactSum(raw []byte) jsonfile.Sum {
 	return jsonfile.SumOf(b.Bytes())
 }
 
-// compare orders messages: by second, an assignment first and its acknowledgement second (whole-second stamps stand
-// beside the file system's finer ones), then by time, type, file, line.
+// compare orders messages by second. Within a second, an assignment comes first and its acknowledgement second,
+// because whole-second timestamps occur next to the file system's finer times. Ties are broken by time, type, file
+// and line.
 func (m *message) compare(n *message) int {
 	return cmp.Or(cmp.Compare(m.at.Unix(), n.at.Unix()), cmp.Compare(min(m.kind, escalates), min(n.kind, escalates)), m.at.Compare(n.at),
 		cmp.Compare(m.kind, n.kind), cmp.Compare(m.file, n.file), cmp.Compare(m.offset, n.offset))

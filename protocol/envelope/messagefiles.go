@@ -12,29 +12,29 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// A message's file, and one that steward keeps from its agent.
+// The file extensions of a message, and of a message that steward holds.
 const (
 	messageExt = ".json"
 	heldExt    = ".json.held"
 )
 
-// messageFiles is what was read of the folder of messages: one slot per file.
+// messageFiles is the state of the message folder: one slot per file.
 type messageFiles struct {
 	slots   map[string]*slot          // by file name
-	stamp   jsonfile.Stamp            // of the folder, when it was listed and had settled
-	order   []string                  // the names then, sorted
-	turn    int                       // where in order the next full look goes on
-	notices map[string]*noticeReading // of holds, by task
-	unrest  map[string]bool           // file names to read again, hinted at or not
-	odd     map[string]protocol.Fault // names that are no file names for a message
+	stamp   jsonfile.Stamp            // of the folder at its last listing; zero if it had not settled
+	order   []string                  // the file names of that listing, sorted
+	turn    int                       // where in order the next full scan continues
+	notices map[string]*noticeReading // hold notices, by task
+	unrest  map[string]bool           // file names to reread, even without a hint
+	odd     map[string]protocol.Fault // names that are not valid for a message's file
 	refused map[string]protocol.Fault // files whose message lacks required fields
 }
 
 // slot is one file of the folder.
 type slot struct {
 	reading jsonfile.Reading[*message]
-	message *message // the reading's, once it is in the book
-	dark    bool     // it cannot be read and may be a deployment
+	message *message // the reading's message, once it is in the book
+	dark    bool     // unreadable, and may be a deployment
 }
 
 func newShelf() messageFiles {
@@ -49,12 +49,12 @@ func isMessage(name string) bool {
 // filePath is the path of a file of the folder.
 func (p *Project) filePath(name string) string { return path.Join(p.opts.Messages, name) }
 
-// perLook is how many messages a full look reads again beside those that it has reason to: a message that is written
-// anew in place, and of which no hint came, is found within some looks. History must not make every look dear.
+// perLook is how many more messages a full scan rereads in turn, so that a message rewritten in place without a hint
+// is found within a few scans. The bound keeps a long history from slowing down every scan.
 const perLook = 200
 
-// readFolder reads again what has come or gone, what has not settled, the open assignments, and some of the rest in
-// turn. A message that did not change costs one stat.
+// readFolder rereads files that appeared or disappeared, files that have not settled, the newest assignment of each
+// live task, and some of the others in turn. An unchanged message costs one stat.
 func (p *Project) readFolder() {
 	p.list()
 	again := p.shelf.unrest
@@ -74,7 +74,7 @@ func (p *Project) readFolder() {
 	p.readNotices()
 }
 
-// list takes in names that have come and gone, if any have.
+// list updates the slots from the folder's listing, if that has changed.
 func (p *Project) list() {
 	dir := p.opts.Messages
 	if st, err := p.Root.Stat(dir); err == nil && st == p.shelf.stamp {
@@ -92,7 +92,7 @@ func (p *Project) list() {
 		p.shelf.odd = nil
 	case err != nil:
 		p.Patience.Unreadable(dir, err)
-		return // the last good reading stands
+		return // keep the last good reading
 	default:
 		p.Patience.Clear(dir)
 	}
@@ -158,7 +158,7 @@ func (p *Project) readHinted(hints []string) {
 	}
 }
 
-// wide reports whether a hint names more than files that a hinted look reads.
+// wide reports whether a hint names a whole folder, which needs a full scan.
 func (p *Project) wide(hints []string) bool {
 	for _, hint := range hints {
 		for _, dir := range []string{p.opts.Messages, holdsDir} {
@@ -170,7 +170,7 @@ func (p *Project) wide(hints []string) bool {
 	return false
 }
 
-// readFile brings one file's message up to date, in the book too.
+// readFile updates the message of one file, including its entry in the book.
 func (p *Project) readFile(name string) {
 	s := p.shelf.slots[name]
 	if s == nil {
@@ -208,7 +208,7 @@ func (p *Project) readFile(name string) {
 	}
 }
 
-// seenOf is when a file's message appeared in our sight. A message that is corrected in its file stays the same one.
+// seenOf returns when steward saw the slot's message arrive. A message corrected in its file keeps that time.
 func (p *Project) seenOf(s *slot) time.Time {
 	if s.message == nil {
 		return time.Time{}
@@ -216,7 +216,7 @@ func (p *Project) seenOf(s *slot) time.Time {
 	return s.message.seen
 }
 
-// drop takes a slot's message out of the book.
+// drop removes a slot's message from the book.
 func (p *Project) drop(s *slot) {
 	if s.message != nil {
 		p.remove(s.message)
@@ -225,7 +225,7 @@ func (p *Project) drop(s *slot) {
 	}
 }
 
-// refuseFields makes a file a Fault for the required fields that its message lacks.
+// refuseFields records a Fault for a file whose message lacks required fields.
 func (p *Project) refuseFields(file string, m *message, since time.Time) {
 	if problem, hint := m.fault(); problem != "" {
 		if since.IsZero() {
@@ -235,7 +235,7 @@ func (p *Project) refuseFields(file string, m *message, since time.Time) {
 	}
 }
 
-// fault says which required fields the message lacks; "" when it lacks none.
+// fault returns which required fields the message lacks; "" if it lacks none.
 func (m *message) fault() (problem, hint string) {
 	switch {
 	case m.unusable != "":
@@ -248,7 +248,7 @@ func (m *message) fault() (problem, hint string) {
 	return "", ""
 }
 
-// appeared is when a file came to be where agents see it.
+// appeared returns when a file became visible to agents: its change time, where the system has one.
 func appeared(st jsonfile.Stamp) time.Time {
 	if st.CtimeNs == 0 {
 		return st.ModTime().UTC()
@@ -256,8 +256,8 @@ func appeared(st jsonfile.Stamp) time.Time {
 	return time.Unix(0, st.CtimeNs).UTC()
 }
 
-// Reads reports whether the last look read the file (relative to the project), and what is wrong with the fields of its
-// messages.
+// Reads reports whether the last scan read the file (relative to the project), and returns the findings about the
+// fields of its messages.
 func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
 	list := p.journal.messages
 	if file != p.opts.Log {

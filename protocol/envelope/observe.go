@@ -8,7 +8,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Observe says what the messages say now. By hints only the files hinted at are read again, and the ends of the logs.
+// Observe returns the current snapshot. With hints, it rereads only the hinted files and the new lines of the logs.
 func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
 	first := p.Root == nil || !p.Root.Alive()
 	s, there := p.Look(ctx, look)
@@ -16,7 +16,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 		return s
 	}
 	if first {
-		p.readAudit() // before the first messages: what is on record needs no copy
+		p.readAudit() // before the first messages, so that recorded messages are not copied again
 	}
 	if look.Full() || first || p.wide(look.Hints) {
 		p.readFolder()
@@ -33,10 +33,10 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	return s
 }
 
-// maxEnded bounds the ended tasks of a snapshot: the newest.
+// maxEnded bounds the ended tasks of a snapshot; the newest are kept.
 const maxEnded = 200
 
-// listed are the tasks that a snapshot tells of, by id: those that go on, and those that ended lately.
+// listed returns the tasks of a snapshot, sorted by id: the live tasks and those that ended recently.
 func (p *Project) listed() []*taskState {
 	list := make([]*taskState, 0, len(p.live)+16)
 	for _, t := range p.live {
@@ -55,7 +55,7 @@ func (p *Project) listed() []*taskState {
 	return list
 }
 
-// describe writes the snapshot.
+// describe fills in the snapshot.
 func (p *Project) describe(s *protocol.Snapshot) {
 	list := p.listed()
 	s.Agents = agents(list)
@@ -83,7 +83,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	s.Measures = p.measures(calls)
 }
 
-// task writes one task.
+// task returns a task's entry in the snapshot.
 func (p *Project) task(t *taskState) protocol.Task {
 	m, a := t.assigned, t.assigned.assignment
 	k := protocol.Task{ID: t.id, Agent: clean(m.to, maxText), Source: clean(m.from, maxText), Type: lowerName(m.to), Title: a.title,
@@ -103,7 +103,7 @@ func (p *Project) task(t *taskState) protocol.Task {
 	return k
 }
 
-// named says what proves that the task is in hand.
+// named returns the evidence that the task is in hand; "" if there is none.
 func (t *taskState) named() string {
 	switch {
 	case t.over():
@@ -116,7 +116,7 @@ func (t *taskState) named() string {
 	return string(t.state)
 }
 
-// awaits says what work in hand waits for that is out of its agent's hands.
+// awaits returns what a task in hand waits for beyond its agent's control.
 func (t *taskState) awaits() string {
 	switch {
 	case t.over():
@@ -151,5 +151,5 @@ func (p *Project) faults() []protocol.Fault {
 	return append(list[:min(len(list), maxFaults)], p.journal.troubles()...)
 }
 
-// maxFaults bounds the Faults of a snapshot: whoever repairs the first sees the next.
+// maxFaults bounds the Faults of a snapshot. The remaining ones appear once the first are repaired.
 const maxFaults = 200

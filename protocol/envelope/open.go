@@ -8,8 +8,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// answer takes away the open assignments that m answers, and reports whether the task goes on with it. A deployment
-// that is not answered stays one, whoever else was given its task: nothing that others say moves it.
+// answer removes the open assignments that m answers, and reports whether no open assignment is left. An unanswered
+// deployment stays open even if its task was given to another agent: no other agent's message answers it.
 func (t *taskState) answer(m *message) bool {
 	t.open = slices.DeleteFunc(t.open, func(a *message) bool {
 		if a.deploys == deploysSure {
@@ -23,9 +23,9 @@ func (t *taskState) answer(m *message) bool {
 	return len(t.open) == 0
 }
 
-// speaksFor reports whether m can come from the agent that a deployment is for. Agents sign in many ways, so only
-// those count as others that are known to be: the document's roles, and to whom else the task was given. A message
-// without from_agent is the newest assignee's.
+// speaksFor reports whether m can come from the agent of a deployment. Agents sign with many names, so only known
+// other agents are excluded: the document's other roles, and other assignees of the task. A message without
+// from_agent is attributed to the newest assignee.
 func (t *taskState) speaksFor(m, deployment *message) bool {
 	if m.from == "" {
 		return t.assigned.deploys == deploysSure
@@ -38,12 +38,13 @@ func (t *taskState) speaksFor(m, deployment *message) bool {
 	})
 }
 
-// fromItsAgent reports whether m can come from the agent that has the task: from nobody else where a deployment is open.
+// fromItsAgent reports whether m can come from the task's agent. While a deployment is open, only the deployment's
+// agent qualifies.
 func (t *taskState) fromItsAgent(m *message) bool {
 	return !slices.ContainsFunc(t.deployments(), func(a *message) bool { return !t.speaksFor(m, a) })
 }
 
-// isOther reports whether the document knows the agent under another role than that of the deployer.
+// isOther reports whether the document lists the agent under a role other than the deployer's.
 func isOther(name string) bool {
 	switch agentName(name) {
 	case "ORCHESTRATOR", "DEVELOPER", "INTEGRATIONS", "SECURITY_AUDITOR", "ARCHITECT", "DESIGNER", "TESTING", "DOCUMENTATION", "HUMAN":
@@ -52,7 +53,7 @@ func isOther(name string) bool {
 	return false
 }
 
-// withCopies adds the copies of what is open: they are left out of the telling, but an agent finds each of them.
+// withCopies adds duplicates of the open assignments. tell skips duplicates, but an agent finds each of their files.
 func (t *taskState) withCopies() {
 	sums := map[jsonfile.Sum]bool{}
 	for _, m := range t.open {
@@ -65,7 +66,7 @@ func (t *taskState) withCopies() {
 	}
 }
 
-// deployments lists the open assignments that are deployments.
+// deployments returns the open assignments that are deployments.
 func (t *taskState) deployments() []*message {
 	var list []*message
 	for _, m := range t.open {
@@ -76,8 +77,8 @@ func (t *taskState) deployments() []*message {
 	return list
 }
 
-// kept reports whether any message of the task is held, held whether an open assignment is, and bare whether one lies
-// in the folder for its agent to find.
+// kept reports whether any message of the task is held, held whether an open assignment is held, and bare whether an
+// open assignment lies unheld in the folder, where its agent finds it.
 func (t *taskState) kept() bool {
 	return slices.ContainsFunc(t.messages, func(m *message) bool { return m.held })
 }
@@ -90,7 +91,8 @@ func (t *taskState) bare() bool {
 	return slices.ContainsFunc(t.open, func(m *message) bool { return !m.held && !m.inLog() })
 }
 
-// reassigned finds an open deployment, and an assignment of the same task to somebody else: the newest, or an open one.
+// reassigned returns an open deployment, and an assignment of the same task to another agent: the newest or an open
+// one.
 func (t *taskState) reassigned() (deployment, other *message) {
 	for _, m := range append(t.open[:len(t.open):len(t.open)], t.assigned) {
 		if m.deploys == deploysSure {
@@ -102,7 +104,8 @@ func (t *taskState) reassigned() (deployment, other *message) {
 	return deployment, other
 }
 
-// adopt gives an assignment that names no usable task one after its file: what cannot be tracked could not be held.
+// adopt names the task of an assignment without a usable task_id after its file. A task without an id cannot be
+// tracked, and therefore cannot be held.
 func (m *message) adopt(name string) {
 	id := strings.TrimSuffix(openName(path.Base(name)), messageExt)
 	if m.kind != assigns || m.unusable == "" || !plain(id) {

@@ -10,7 +10,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// stepOf is an agent's place in the document's order of work (protocol 004, Standard Feature Development Pipeline); 0: none.
+// stepOf returns an agent's step in the document's order of work (protocol 004, Standard Feature Development Pipeline),
+// or 0.
 func stepOf(agent string) int {
 	switch agentName(agent) {
 	case "ARCHITECT":
@@ -29,8 +30,8 @@ func stepOf(agent string) int {
 	return 0
 }
 
-// orderFindings lists the tasks that were assigned while an earlier step of the same project was open and nothing of that
-// step was done. It is only told: a project may work on several features at once.
+// orderFindings reports the tasks that were assigned while an earlier step of the same project was open and no task of
+// that step was done. Such a task is not held: a project may work on several features at once.
 func (p *Project) orderFindings(list []*taskState) (found []protocol.Finding) {
 	type place struct {
 		project string
@@ -66,13 +67,13 @@ func (t *taskState) step() int {
 	return stepOf(t.assigned.to)
 }
 
-// stepDone reports whether the project has done a task of that step.
+// stepDone reports whether a task of that step has ended in the project.
 func (p *Project) stepDone(project string, step int) bool {
 	return slices.ContainsFunc(p.ended, func(t *taskState) bool { return t.step() == step && t.project() == project })
 }
 
-// unreviewedFindings lists approvals that count although the review was not asked to read files that were delivered since
-// the approval before (protocol 004, Security Review Flow). Lists of files are patterns and often short, so it is only told.
+// unreviewedFindings reports valid approvals whose review was not asked to read files delivered since the previous
+// approval (protocol 004, Security Review Flow). Lists of files are patterns and often short, so this is only a finding.
 func (p *Project) unreviewedFindings() (found []protocol.Finding) {
 	for _, project := range sortedKeys(p.projects) {
 		d := p.projects[project]
@@ -96,7 +97,7 @@ func (p *Project) unreviewedFindings() (found []protocol.Finding) {
 	return found
 }
 
-// unreviewed lists the files that were delivered between the approval before and the last review, and that no pattern names.
+// unreviewed returns the files delivered between the previous approval and the last review that no pattern covers.
 func (d *dossier) unreviewed(patterns []string) (missed []string) {
 	last := len(d.reviews) - 1
 	since := time.Time{}
@@ -120,7 +121,8 @@ func (d *dossier) unreviewed(patterns []string) (missed []string) {
 	return missed
 }
 
-// covers reports whether one of the patterns names the file: as it is, as a folder above it, or with * for any text.
+// covers reports whether one of the patterns names the file: as its path or the end of its path, as a folder above it, or
+// with * for any text.
 func covers(patterns []string, file string) bool {
 	file = path.Clean(file)
 	return slices.ContainsFunc(patterns, func(pattern string) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// The order of the pipeline is told, and nothing is held for it.
+// A violation of the pipeline's order is reported, and nothing is held for it.
 func TestPipelineOrder(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("dev", "DEVELOPER"))
@@ -24,7 +24,7 @@ func TestPipelineOrder(t *testing.T) {
 	}
 }
 
-// A blocker of a type that the document does not know is told.
+// A blocker of an undefined type is reported.
 func TestBlockerType(t *testing.T) {
 	for kind, want := range map[string]bool{"clarification_needed": false, "technical_blocker": false, "dependency_missing": false, "scope_change": false, "Scope-Change": false, "bored": true} {
 		m := parse(t, escalate("t", "DEVELOPER", "human").with(fields{"blocker_type": kind}).String())
@@ -38,7 +38,7 @@ func TestBlockerType(t *testing.T) {
 	}
 }
 
-// An approval whose review was not asked to read the delivered files is told.
+// An approval whose review was not asked to read the delivered files is reported.
 func TestUnreviewedFiles(t *testing.T) {
 	for files, want := range map[string]bool{"components/chat/Message.tsx": false, "./api/x.ts": false, "package.json": false, "infra/main.tf": true} {
 		s := newSite(t, "")

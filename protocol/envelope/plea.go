@@ -10,8 +10,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// questions are a task's open calls for help: blockers (protocol 004, BLOCKER_ESCALATION), and an acknowledgement that
-// asks for clarification.
+// pleas returns a task's open questions: blockers (protocol 004, BLOCKER_ESCALATION), and an acknowledgement that asks
+// for clarification.
 func (p *Project) pleas(t *taskState) []protocol.Question {
 	var list []protocol.Question
 	for _, m := range t.blockers {
@@ -30,14 +30,14 @@ func (p *Project) pleas(t *taskState) []protocol.Question {
 	return slices.CompactFunc(list, func(a, b protocol.Question) bool { return a.ID == b.ID })
 }
 
-// nameless is who asks in a message without from_agent.
+// nameless replaces the asking agent of a message without from_agent.
 const nameless = "an agent"
 
-// nobody stands in a question's id for a task that is not named.
+// nobody replaces the task in the id of a question without a task.
 const nobody = "blocker"
 
-// pleaDue is when the human is to hear of a blocker. The ORCHESTRATOR has some time to settle its own first; what is
-// critical waits for nobody (protocol 004, Escalation Targets).
+// pleaDue returns when the operator is asked about a blocker. The ORCHESTRATOR first has time to resolve a blocker that
+// is not for a human; a critical one is not delayed (protocol 004, Escalation Targets).
 func (p *Project) pleaDue(m *message) time.Time {
 	if m.blocker.human || m.blocker.severity == protocol.Critical {
 		return time.Time{}
@@ -45,10 +45,11 @@ func (p *Project) pleaDue(m *message) time.Time {
 	return m.came().Add(p.opts.Escalate)
 }
 
-// pleaID names a question for as long as its message stands, and keeps two blockers of one task apart.
+// pleaID returns a question's id. It stays the same while its message is unchanged, and distinguishes two blockers of one
+// task.
 func pleaID(m *message) string { return cmp.Or(m.task, nobody) + "-" + string(m.sum[:6]) }
 
-// refOf is where a message stands; its sum is the file's, or the message's own in a log.
+// refOf returns a message's location. The sum is the file's, or the message's own for a log line.
 func (p *Project) refOf(m *message) protocol.Ref {
 	if s := p.slotOf(m); s != nil {
 		return protocol.Ref{Path: m.file, Sum: string(s.reading.Sum)}
@@ -85,7 +86,7 @@ func (p *Project) callFindings(calls int) []protocol.Finding {
 		Text: fmt.Sprintf("%d escalations to a human in a day; more than %d are a failure of the project's own rules", calls, p.opts.CallsPerDay)}}
 }
 
-// measures are the project's figures (protocol 004, Monitoring: task completion times, rejection rates).
+// measures returns the project's figures (protocol 004, Monitoring: task completion times, rejection rates).
 func (p *Project) measures(calls int) []protocol.Measure {
 	f := p.figures
 	if f.messages == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// recipients reads to_agent. The document knows one recipient; a list of them is several, and whatever else names a
-// deployer is for the deployer: the security gate must not be passed by a shape.
+// recipients reads to_agent. The document allows one recipient. A list means several recipients. An object counts only
+// where it names a deployer: an unusual shape must not bypass the security gate.
 func (m *message) recipients(c *check, o jsonfile.Object, n need) {
 	m.to = c.text(o, "to_agent", n)
 	v := o.Get("to_agent")
@@ -28,7 +28,7 @@ func (m *message) recipients(c *check, o jsonfile.Object, n need) {
 	m.also = slices.Delete(names, at, at+1)
 }
 
-// wordsIn lists the strings in a value, keys included.
+// wordsIn returns the strings in a value, including its keys.
 func wordsIn(v jsonfile.Value) []string {
 	if s, p := v.Text(); p == jsonfile.Present {
 		return []string{s}

@@ -6,13 +6,13 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// refusalLasts is how long a security review that was refused is told of when nobody does anything about it.
+// refusalLasts is how long a security rejection without a reaction is reported.
 const refusalLasts = 7 * day
 
-// refusalFindings are the security reviews that say no (protocol 004, Approval Status) and to which nobody has reacted:
-// no newer review of the project, no delivery since. Where a deployment waits for such a review, that is told instead.
+// refusalFindings reports security rejections (protocol 004, Approval Status) without a reaction: no newer review of the
+// project, no delivery since. If a deployment waits for the review, the gate reports that instead.
 func (p *Project) refusalFindings(list []*taskState) (found []protocol.Finding) {
-	var awaited map[string]bool // reviews that hold a deployment back; asked for only where one says no
+	var awaited map[string]bool // reviews that decide an open deployment; computed only once a rejection is found
 	for _, project := range sortedKeys(p.projects) {
 		d := p.projects[project]
 		d.tell()
@@ -35,7 +35,7 @@ func (p *Project) refusalFindings(list []*taskState) (found []protocol.Finding) 
 	return found
 }
 
-// refusal says in one line what a review says against deploying.
+// refusal describes in one line why a review forbids deployment.
 func (r *review) refusal() string {
 	text := fmt.Sprintf("the security review %s says REJECTED", clean(r.task, maxText))
 	switch {
@@ -53,7 +53,7 @@ func (r *review) refusal() string {
 	return text
 }
 
-// awaited are the reviews that stand in the way of a deployment.
+// awaited returns the tasks whose reviews decide an open deployment.
 func (p *Project) awaited(list []*taskState) map[string]bool {
 	reviews := map[string]bool{}
 	for _, t := range list {

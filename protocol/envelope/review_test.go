@@ -10,7 +10,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// securityText is the security completion of protocol 004, Security Response Format, with APPROVED as its verdict.
+// securityText is the security completion of protocol 004, Security Response Format, with the verdict APPROVED.
 const securityText = `{
   "message_type": "TASK_COMPLETION",
   "task_id": "sec_review_001",
@@ -35,14 +35,14 @@ const securityText = `{
   }
 }`
 
-// What becomes of a deployment to staging and of one to production.
+// The outcome for a deployment to staging and one to production.
 const (
 	pass  = "pass"  // both are released
-	stage = "stage" // staging is released with a notice; production is held and the human is told
-	hold  = "hold"  // both are held and the human is told
+	stage = "stage" // staging is released with a notice; production is held and the operator is told
+	hold  = "hold"  // both are held and the operator is told
 )
 
-// TestSecurityCompletion changes one thing of the document's security completion per row.
+// TestSecurityCompletion changes one detail of the document's security completion per row.
 func TestSecurityCompletion(t *testing.T) {
 	for _, row := range []struct{ old, new, want string }{
 		{``, ``, pass},
@@ -158,8 +158,8 @@ func TestSecurityCompletion(t *testing.T) {
 	}
 }
 
-// securityRow asks the gate about a deployment to staging and one to production, and the same of tasks that name the
-// review in blocked_by.
+// securityRow checks the gate for a deployment to staging and one to production, and for tasks that also name the review
+// in blocked_by.
 func securityRow(t *testing.T, old, new, want string) {
 	t.Helper()
 	text := strings.Replace(securityText, old, new, 1)
@@ -187,7 +187,8 @@ func securityRow(t *testing.T, old, new, want string) {
 	}
 }
 
-// A completion counts as a whole: what depends on one that contradicts itself is not released, and the finding says why.
+// A completion is judged as a whole. If it contradicts itself, the tasks that depend on it are not released, and a
+// finding says why.
 func TestCompletionIsOneWhole(t *testing.T) {
 	for change, want := range map[string]string{
 		`"acceptance_criteria_met":[true,true],"all_passed":true,"issues":[]`: "",
@@ -221,7 +222,7 @@ func TestCompletionIsOneWhole(t *testing.T) {
 	}
 }
 
-// write writes a message as it is, two seconds after the one before.
+// write writes a message unchanged, two seconds after the previous one.
 func (s *site) write(name, text string) {
 	s.T.Helper()
 	s.Now = s.Now.Add(2 * time.Second)
@@ -229,7 +230,7 @@ func (s *site) write(name, text string) {
 	s.Do(os.Chtimes(s.Path(messagesDir+"/"+name), s.Now, s.Now))
 }
 
-// The orchestrator's own approval outweighs what a completion says.
+// The orchestrator's own approval overrides the completion.
 func TestApprovalMessageOutweighsCompletion(t *testing.T) {
 	s := newSite(t, "")
 	s.send(assign("dev", "DEVELOPER"))

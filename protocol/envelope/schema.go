@@ -11,20 +11,20 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// issue is a finding that does not know its subject yet.
+// issue is a finding whose subject is not known yet.
 type issue struct {
 	code, field, text string
 	severity          protocol.Severity
-	path              string // the file that shows it; "" is the assignment's
+	path              string // the file with the problem; "" means the assignment's file
 }
 
-// maxIssues bounds the findings of one message: the first ones tell what is wrong with it.
+// maxIssues bounds the findings of one message; the first ones show what is wrong with it.
 const maxIssues = 30
 
-// check collects what a message lacks. Faults are breaches of the document's own list of Required Fields; the others
-// are findings: the message still counts.
+// check collects the problems of a message. Faults are violations of the document's list of Required Fields. All
+// other problems are findings; the message still counts.
 type check struct {
-	kind     string // the message's type, for the text
+	kind     string // the message's type, for the findings' text
 	faults   []string
 	findings []issue
 	deployers
@@ -36,16 +36,16 @@ func (c *check) note(severity protocol.Severity, code, field, text string) {
 	}
 }
 
-// need is how much a field matters.
+// need is how important a field is.
 type need int
 
 const (
-	optional need = iota // a wrong type is a trifle
-	wanted               // what the structure needs: a finding
+	optional need = iota // only a wrong type is reported, as a low finding
+	wanted               // part of the message's structure: a finding
 	required             // on the document's list of Required Fields: a Fault
 )
 
-// presence notes a field that is not as it should be, and reports whether it can be used.
+// presence records a problem with a field, and reports whether the field can be used.
 func (c *check) presence(v jsonfile.Value, p jsonfile.Presence, want string, n need) bool {
 	var problem string
 	switch {
@@ -74,7 +74,7 @@ func (c *check) presence(v jsonfile.Value, p jsonfile.Presence, want string, n n
 	return false
 }
 
-// text reads a string in one line. One that is empty is as good as missing.
+// text reads a one-line string. An empty string counts as missing.
 func (c *check) text(o jsonfile.Object, key string, n need) string {
 	v := o.Get(key)
 	s, p := v.Text()
@@ -103,7 +103,7 @@ func (c *check) list(o jsonfile.Object, key string, n need) []string {
 	return bounded(items)
 }
 
-// filled reads a required list. An empty one says as little as a missing one.
+// filled reads a required list. An empty list is a fault, like a missing one.
 func (c *check) filled(o jsonfile.Object, key string) []string {
 	v, before := o.Get(key), len(c.faults)
 	list := c.list(o, key, required)
@@ -126,14 +126,14 @@ func (c *check) child(o jsonfile.Object, key string, n need) jsonfile.Object {
 	return child
 }
 
-// there notes a field that must be there, of whatever type.
+// there records a finding for a missing field of any type.
 func (c *check) there(o jsonfile.Object, key string) {
 	if v := o.Get(key); v.Kind() == "missing" || v.Kind() == "null" {
 		c.presence(v, jsonfile.Missing, "", wanted)
 	}
 }
 
-// The bounds of what is kept of a message.
+// Bounds of the parts of a message that are kept.
 const (
 	maxText  = 300  // a line
 	maxLong  = 4000 // a paragraph, an option
@@ -142,10 +142,10 @@ const (
 
 func bounded(list []string) []string { return slices.Clip(list[:min(len(list), maxItems)]) }
 
-// clean makes text from a file fit for one line, without space around it.
+// clean converts text from a file to one trimmed line, shortened to limit.
 func clean(s string, limit int) string { return strings.TrimSpace(folder.Line(s, limit)) }
 
-// fold brings spellings of an agent's name or a message type together: SECURITY_AUDITOR, "Security Auditor".
+// fold normalizes the spelling of an agent's name or a message type: "Security Auditor" becomes SECURITY_AUDITOR.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' {

@@ -24,12 +24,12 @@ func parse(t testing.TB, text string) *message {
 	return decode(o, testOptions.Deployers)
 }
 
-// Every required field of every type: what is missing or of another type is named (protocol 004, Message Types).
+// For every required field of every type, a missing or mistyped value is reported by name (protocol 004, Message Types).
 func TestRequiredFields(t *testing.T) {
 	for _, c := range []struct {
 		whole    fields
-		fault    string // fields on the document's list of Required Fields
-		finding  string // fields that the structure needs
+		fault    string // violations of the document's list of Required Fields
+		finding  string // other fields that the message's structure needs
 		unusable string
 	}{
 		{assign("t", "X"), "message_type task_id from_agent to_agent task_name requirements acceptance_criteria", "timestamp", "message_type task_id to_agent"},
@@ -91,7 +91,7 @@ func TestProduction(t *testing.T) {
 	}
 }
 
-// A flag that is not plainly false stands against the deployment.
+// A flag that is not clearly false blocks the deployment.
 func TestBlockingFlag(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "null": false, `"false"`: false, `"yes"`: true, "1": true, `{}`: true, `""`: false} {
 		m := parse(t, `{"message_type":"TASK_COMPLETION","task_id":"t","output":{"blocking_deployment":`+value+`}}`)
@@ -101,7 +101,7 @@ func TestBlockingFlag(t *testing.T) {
 	}
 }
 
-// White space is no part of a message, and nobody writes tomorrow's.
+// White space does not change a message's sum, and a timestamp in the future is replaced by the file's time.
 func TestIdentity(t *testing.T) {
 	a, b := parse(t, `{"message_type": "X","task_id":"t", "n": 1.0}`), parse(t, "{\"message_type\":\"X\",\n\"task_id\":\"t\",\"n\":1.0}")
 	if a.sum != b.sum || a.sum == parse(t, `{"message_type":"X","task_id":"t","n":1.00}`).sum {
@@ -114,7 +114,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// Messages of one second: an assignment comes before its acknowledgement, whatever their files are called.
+// Within one second, an assignment comes before its acknowledgement, regardless of file names.
 func TestSameSecond(t *testing.T) {
 	s := newSite(t, "")
 	stamp := fields{"timestamp": s.Now.UTC().Format(time.RFC3339)}
@@ -126,7 +126,8 @@ func TestSameSecond(t *testing.T) {
 	}
 }
 
-// An assignment without a timestamp comes before the acknowledgement that is stamped with the second it was written in.
+// An assignment without a timestamp comes before an acknowledgement stamped with the second in which the assignment was
+// written.
 func TestStampOfTheSameSecond(t *testing.T) {
 	s := newSite(t, "")
 	name := messagesDir + "/z.json"
@@ -139,7 +140,7 @@ func TestStampOfTheSameSecond(t *testing.T) {
 	}
 }
 
-// Without a timestamp two equal files are two messages; with one they are one.
+// Two equal files without a timestamp are two messages; with a timestamp they are one.
 func TestCopies(t *testing.T) {
 	for stamp, want := range map[string]float64{"": 2, "2026-01-02T03:04:05Z": 1} {
 		s := newSite(t, "")
@@ -160,7 +161,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// Every JSON example of the document can be used as it stands.
+// Every JSON example of the document is usable unchanged.
 func TestExamplesOfTheDocument(t *testing.T) {
 	n := 0
 	for _, name := range []string{"assignment", "acknowledgment", "completion", "rejection", "blocker", "resolution", "gate_document", "error_*", "flow_step_4"} {
@@ -172,7 +173,7 @@ func TestExamplesOfTheDocument(t *testing.T) {
 			}
 			for part := range strings.SplitSeq(string(text), "\n-- ") {
 				_, doc, _ := strings.Cut(part, " --\n")
-				if !strings.HasPrefix(doc, "{\n") { // the document's own are indented
+				if !strings.HasPrefix(doc, "{\n") { // the document's own examples are indented
 					continue
 				}
 				n++
@@ -187,7 +188,7 @@ func TestExamplesOfTheDocument(t *testing.T) {
 	}
 }
 
-// A thousand tasks that wait for each other in a ring, and one in a long chain.
+// A thousand tasks that wait for each other in a ring, and a thousand in a chain.
 func TestLongWays(t *testing.T) {
 	s := newSite(t, "")
 	var log strings.Builder
@@ -210,7 +211,7 @@ func TestLongWays(t *testing.T) {
 	}
 }
 
-// What the audit log holds can be read as JSON, line by line, to the letter.
+// Each line of the audit log is valid JSON and contains the message verbatim.
 func TestAuditLine(t *testing.T) {
 	raw := `{ "a": "<&>é", "n": 1.50,
  "message": {"sum": "x"} }`
@@ -223,7 +224,7 @@ func TestAuditLine(t *testing.T) {
 	}
 }
 
-// A finding names the file and the field of the message that shows it, of each message that names no task.
+// A finding names the file and the field of the message that causes it. Messages without a task id get one finding each.
 func TestFindingsNameTheirFile(t *testing.T) {
 	s := newSite(t, "")
 	nameless := escalate("", "DEVELOPER", "human")

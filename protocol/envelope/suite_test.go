@@ -13,14 +13,14 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// The assignment is formatted as no encoder would: whatever is not meant must survive.
+// The assignment is formatted as no encoder would, so that the test notices any unintended change.
 const deployText = `{ "message_type": "TASK_ASSIGNMENT",
     "task_id": "dep_001",   "from_agent": "ORCHESTRATOR", "to_agent": "DEPLOYMENT",
   "timestamp": "{{now-5s}}", "task_name": "Deploy <staging>", "x_ours": [1.50, {"deep": null}],
   "requirements": ["deploy"], "acceptance_criteria": ["✓ it answers"] }
 `
 
-// The same task once more, a second later.
+// The same task again, one second later.
 var secondText = strings.NewReplacer("now-5s", "now-4s", "\n", " ").Replace(deployText)
 
 const (
@@ -31,7 +31,7 @@ const (
 	lineText   = `{"message_type": "TASK_ACKNOWLEDGMENT", "task_id": "dev_1", "from_agent": "DEVELOPER", "status": "acknowledged", "timestamp": "{{now-9s}}", "understood": true}` + "\n"
 )
 
-// around is what lies in every project and is nobody's business.
+// around is the unrelated content of every project, which must not change.
 var around = file(messagesDir+"/notes.txt", "theirs\n") + file(messagesDir+"/sub/old.json", "{}\n") + file("src/main.go", "package main\n") +
 	file(".agents/config.yaml", "a: b\n")
 
@@ -86,8 +86,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// decide is the supervisor's part as far as a crash concerns it: what is half is released, and what the case is
-// about is asked for again until it shows.
+// decide is the supervisor's part after a crash: it releases a half hold, and repeats the case's change until the result
+// is visible.
 func decide(c *protocoltest.Case, s *protocol.Snapshot, now time.Time) []protocol.Change {
 	if c.Shows(s) == nil {
 		return nil

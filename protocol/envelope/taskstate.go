@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// state is where a task stands (protocol 004, Agent Workflow Sequence).
+// state is a task's stage (protocol 004, Agent Workflow Sequence).
 type state string
 
 const (
-	stateNone         state = "" // nobody assigned it
+	stateNone         state = "" // no assignment
 	stateAssigned     state = "assigned"
 	stateAcknowledged state = "acknowledged"
 	stateReview       state = "awaiting review"
@@ -17,36 +17,36 @@ const (
 	stateApproved     state = "approved"
 )
 
-// taskState is a task as its messages tell it. All but id, messages and shown follows from the messages alone.
+// taskState is a task as reconstructed from its messages. Everything except id, messages and shown is derived from them.
 type taskState struct {
 	id       string
 	messages []*message
-	shown    time.Time // when steward let it be seen again
+	shown    time.Time // when the task was last released
 
 	state    state
 	assigned *message // the newest assignment
-	// open are the assignments since the last answer, oldest first, copies included. deployed is the newest deployment
-	// that was answered in this round.
+	// open lists the assignments since the last answer, oldest first, duplicates included. deployed is the newest
+	// deployment that was answered in this round.
 	open     []*message
 	deployed *message
 	begun    time.Time
 	taken    time.Time // when its agent first answered this assignment
-	resumed  time.Time // when its agent was last told how to go on
+	resumed  time.Time // when its agent was last told how to proceed
 	ack      *message
 	done     *message // the newest completion of this assignment
-	// validated: an approval message followed, which counts more than what the completion says.
+	// validated: an approval message followed the completion and overrides what it says.
 	validated bool
-	refusal   *message // the newest rejection of this assignment, while it stands
+	refusal   *message // the newest rejection of this assignment, until a completion or an approval supersedes it
 	end       time.Time
-	// rejections of this assignment; submitted and everRejected count over the task's whole life.
+	// rejections counts since begun; submitted and everRejected count over the task's whole life.
 	rejections, submitted, everRejected int
-	blockers                            []*message // open ones
-	stopped                             bool       // an answer told its agent not to go on
-	stuck                               bool       // its agent met a blocker since the assignment, and nobody answered
+	blockers                            []*message // the open blockers
+	stopped                             bool       // a resolution told its agent to stop
+	stuck                               bool       // its agent reported a blocker that is still open
 	doubt                               *message   // an acknowledgement that asks for clarification
 	reviews                             []review
 	deliveries                          []time.Time // completions by DEVELOPER or INTEGRATIONS
-	issues                              []issue     // of its messages
+	issues                              []issue     // found in its messages
 }
 
 // review is a SECURITY_AUDITOR's completion.
@@ -59,15 +59,15 @@ type review struct {
 	file string
 }
 
-// denies reports whether the review lets nothing be deployed.
+// denies reports whether the review forbids every deployment.
 func (r *review) denies() bool {
 	return r.void || r.blocking || r.contra != "" || r.word != verdictApproved && r.word != verdictConditional
 }
 
-// conditional reports whether the review, if it does not deny, lets a deployment pass as far as staging only.
+// conditional reports whether the review, unless it denies, permits deployments to staging only.
 func (r *review) conditional() bool { return r.word == verdictConditional || r.high }
 
-// condition names a conditional approval.
+// condition describes a conditional approval.
 func (r *review) condition() string {
 	name := clean(r.task, maxText)
 	if r.counts != "" {
@@ -79,7 +79,7 @@ func (r *review) condition() string {
 	return "conditional approval (" + name + ")"
 }
 
-// tell follows the messages from the first to the last.
+// tell rebuilds the task's state from its messages, in order.
 func (t *taskState) tell() {
 	*t = taskState{id: t.id, messages: t.messages, shown: t.shown}
 	list := distinct(t.messages)
@@ -115,8 +115,8 @@ func (t *taskState) tell() {
 	t.withCopies()
 }
 
-// note keeps what is wrong with a message. Of a task's messages each thing is kept once; of messages that name no task
-// each message is named.
+// note records the problems of a message. A task lists each problem once; messages without a task id list it once per
+// message.
 func (t *taskState) note(m *message) {
 	for _, i := range m.issues {
 		i.path = m.file
@@ -129,8 +129,8 @@ func (t *taskState) note(m *message) {
 	}
 }
 
-// assign begins anew: the newest assignment is what counts. After an end, or for another agent, nothing of the past
-// is held against it.
+// assign starts a new round: only the newest assignment counts. After an end, or for another agent, the start time and
+// the number of rejections are reset.
 func (t *taskState) assign(m *message) {
 	if t.over() || t.assigned == nil || fold(t.assigned.to) != fold(m.to) {
 		t.begun, t.rejections = m.at, 0
@@ -145,7 +145,7 @@ func (t *taskState) assign(m *message) {
 
 func (t *taskState) acknowledge(m *message) {
 	if t.over() {
-		return // a straggler
+		return // a late acknowledgement
 	}
 	if !t.answer(m) {
 		return
@@ -160,7 +160,7 @@ func (t *taskState) acknowledge(m *message) {
 	}
 }
 
-// take notes the first answer to the assignment.
+// take records the time of the first answer to the assignment.
 func (t *taskState) take(m *message) {
 	if t.taken.IsZero() {
 		t.taken = m.at
@@ -191,8 +191,8 @@ func (t *taskState) complete(m *message) {
 	}
 }
 
-// worker is who completed the task. A security approval needs its own from_agent; other completions are their
-// assignee's when they do not say.
+// worker returns the name of the agent that completed the task. A security approval needs its own from_agent. Any other
+// completion without from_agent is attributed to the assignee.
 func (t *taskState) worker(m *message) string {
 	if m.from == "" && t.assigned != nil && !isAuditor(t.assigned.to) {
 		return agentName(t.assigned.to)
@@ -218,18 +218,18 @@ func (t *taskState) approve(m *message) {
 	}
 }
 
-// answered settles whatever the task's agent has asked.
+// answered settles every open question of the task's agent.
 func (t *taskState) answered() { t.blockers, t.doubt, t.stuck = nil, nil, false }
 
-// over reports whether the task is approved. A task that nobody assigned is over with its completion too.
+// over reports whether the task is approved. A task without an assignment is also over once it is completed.
 func (t *taskState) over() bool {
 	return t.state == stateApproved || t.assigned == nil && !t.end.IsZero()
 }
 
-// project is the newest assignment's context.project.
+// project returns the newest assignment's context.project.
 func (t *taskState) project() string { return t.assigned.project() }
 
-// project is an assignment's context.project.
+// project returns an assignment's context.project.
 func (m *message) project() string {
 	if m == nil {
 		return ""
@@ -237,7 +237,7 @@ func (m *message) project() string {
 	return m.assignment.project
 }
 
-// deadline is the rejection's while one stands, else the assignment's; zero when there is none.
+// deadline returns the current rejection's deadline if it has one, else the assignment's; zero if there is none.
 func (t *taskState) deadline() time.Time {
 	if t.refusal != nil && t.refusal.answer.deadline.known() {
 		return t.refusal.answer.deadline.from(t.refusal)

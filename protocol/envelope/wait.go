@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// wait is one task of blocked_by that is not approved.
+// wait is a task in blocked_by that is not approved yet.
 type wait struct {
 	id  string
-	why string // why its completion does not count; "" where there is none
+	why string // why its completion does not count; "" if there is no more to say
 }
 
-// waits lists the tasks of blocked_by that are not approved yet. The notices are those of conditional approvals: such
-// an approval ends the wait, except that of a deployment to production (protocol 004, Approval Status).
+// waits returns the tasks in blocked_by that are not approved yet. The notices describe conditional approvals: such
+// an approval ends the wait, except for a deployment to production (protocol 004, Approval Status).
 func (p *Project) waits(t *taskState) (list []wait, notices []string) {
 	if t.assigned == nil || t.over() {
 		return nil, nil
@@ -42,8 +42,8 @@ func (p *Project) waits(t *taskState) (list []wait, notices []string) {
 	return list, notices
 }
 
-// judged is the security review by which the task stands: its last completion's, unless an approval message or a new
-// assignment followed.
+// judged returns the security review that decides the task: the review in its last completion, unless an approval
+// message or a new assignment followed; nil if there is none.
 func (t *taskState) judged() *review {
 	if t == nil || t.validated || t.done == nil || len(t.reviews) == 0 || t.state != stateReview && t.state != stateApproved {
 		return nil
@@ -59,7 +59,7 @@ func (t *taskState) toProduction() bool {
 	return slices.ContainsFunc(t.deployments(), func(m *message) bool { return m.assignment.production })
 }
 
-// waitsFor lists the ids of the tasks that are waited for.
+// waitsFor returns the ids of the tasks that t waits for.
 func (p *Project) waitsFor(t *taskState) []string {
 	list, _ := p.waits(t)
 	ids := make([]string, len(list))
@@ -69,8 +69,8 @@ func (p *Project) waitsFor(t *taskState) []string {
 	return ids
 }
 
-// findCycles finds the tasks that wait for themselves (Tarjan's strongly connected components): nobody would ever
-// let them in, so nobody holds them.
+// findCycles finds the tasks that wait for themselves (Tarjan's strongly connected components). Their wait would
+// never end, so it does not hold them.
 func (p *Project) findCycles() {
 	p.cycles = map[string]string{}
 	w := walk{p: p, index: map[string]int{}, low: map[string]int{}, on: map[string]bool{}}
@@ -81,7 +81,7 @@ func (p *Project) findCycles() {
 	}
 }
 
-// walk is one search through what waits for what.
+// walk is one search through the graph of waiting tasks.
 type walk struct {
 	p          *Project
 	index, low map[string]int
@@ -122,7 +122,8 @@ func (w *walk) visit(id string) {
 	}
 }
 
-// block says why the task must wait whatever the load; "" when nothing blocks it. What is in hand waits no more.
+// block returns why the task must wait regardless of the load; "" if nothing blocks it. A task in hand is never
+// blocked.
 func (p *Project) block(t *taskState) string {
 	if t.state != stateAssigned {
 		return ""
@@ -140,8 +141,8 @@ func (p *Project) block(t *taskState) string {
 	return strings.Join(why, "; ")
 }
 
-// incomplete says which required fields the task's newest assignment lacks. A held one whose name in the folder has been
-// given to another message is replaced by it, and lacks nothing any more.
+// incomplete returns the required fields that the task's newest assignment lacks. If the name of a held assignment is
+// in use by another message, that message replaces the assignment, so nothing is missing.
 func (p *Project) incomplete(t *taskState) string {
 	m := t.assigned
 	if m == nil || t.state != stateAssigned {
@@ -153,7 +154,7 @@ func (p *Project) incomplete(t *taskState) string {
 	return clean(m.assignment.lacks, maxText)
 }
 
-// waitText says for which tasks a task waits, and why those that were completed do not count.
+// waitText names the tasks that a task waits for, and why completed ones do not count.
 func waitText(list []wait) string {
 	words := make([]string, len(list))
 	for i, w := range list {

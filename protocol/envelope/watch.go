@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// due reports whether a moment has come, and asks to look again when it will.
+// due reports whether a moment has come. If not, it requests a scan for that moment.
 func (p *Project) due(at time.Time) bool {
 	if at.After(p.Now) {
 		p.Patience.RetryAt(at)
@@ -20,7 +20,7 @@ func (p *Project) due(at time.Time) bool {
 	return true
 }
 
-// findings lists what is wrong with a task.
+// findings returns what is wrong with a task.
 func (p *Project) findings(t *taskState) []issue {
 	var list []issue
 	if t.assigned == nil {
@@ -33,7 +33,7 @@ func (p *Project) findings(t *taskState) []issue {
 	return append(list, t.issues...)
 }
 
-// strayFindings is about messages of a task that nobody assigned.
+// strayFindings reports messages of a task without an assignment.
 func (t *taskState) strayFindings() []issue {
 	if t.id == "" || !slices.ContainsFunc(t.messages, func(m *message) bool { return m.kind == acknowledges || m.kind == completes || m.kind == rejects }) {
 		return nil
@@ -41,10 +41,10 @@ func (t *taskState) strayFindings() []issue {
 	return []issue{{code: "unassigned", severity: protocol.Low, text: "there are messages about it, but no TASK_ASSIGNMENT", path: t.messages[0].file}}
 }
 
-// codeUnacknowledged is the code of an acknowledgement that is overdue. A human is told, though it matters little as yet.
+// codeUnacknowledged is the code of an overdue acknowledgement. The operator is told despite its medium severity.
 const codeUnacknowledged = "unacknowledged"
 
-// watchFindings are the watches over time: no acknowledgement, deadline passed.
+// watchFindings reports missed time limits: no acknowledgement, deadline passed.
 func (p *Project) watchFindings(t *taskState) []issue {
 	var list []issue
 	if t.stopped {
@@ -59,7 +59,7 @@ func (p *Project) watchFindings(t *taskState) []issue {
 	return list
 }
 
-// minutes writes a limit as people say it.
+// minutes formats a time limit for a finding.
 func minutes(d time.Duration) string {
 	if d%time.Minute == 0 {
 		return fmt.Sprintf("%d min", d/time.Minute)
@@ -67,12 +67,12 @@ func minutes(d time.Duration) string {
 	return d.String()
 }
 
-// openSince is when the agent could begin to see the assignment, or to go on with it.
+// openSince returns when the agent could first see the assignment, or proceed with it.
 func (t *taskState) openSince() time.Time {
 	return slices.MaxFunc([]time.Time{t.assigned.came(), t.shown, t.resumed}, time.Time.Compare)
 }
 
-// waitFindings is about blocked_by (protocol 004, Track Dependencies).
+// waitFindings reports on blocked_by (protocol 004, Track Dependencies).
 func (p *Project) waitFindings(t *taskState) []issue {
 	var list []issue
 	if way := p.cycles[t.id]; way != "" {
@@ -101,8 +101,8 @@ func (p *Project) waitFindings(t *taskState) []issue {
 	return list
 }
 
-// reviewFindings is about security reviews in blocked_by: those that keep a deployment back, and those that let the task
-// pass on a condition. What the gate says of the same review is not said again.
+// reviewFindings reports on security reviews in blocked_by: those that hold a deployment, and those that let the task
+// pass on a condition. It does not repeat what the gate says about the same review.
 func (p *Project) reviewFindings(t *taskState, waits []wait, notices []string) []issue {
 	said := p.gateAll(t.deployments(), p.Now)
 	var list []issue
@@ -120,7 +120,7 @@ func (p *Project) reviewFindings(t *taskState, waits []wait, notices []string) [
 	return list
 }
 
-// workFindings is about what was delivered (protocol 004, Validation Rules and TASK_REJECTION).
+// workFindings reports on delivered work (protocol 004, Validation Rules and TASK_REJECTION).
 func (t *taskState) workFindings() []issue {
 	var list []issue
 	if d := t.done; d != nil {
@@ -158,7 +158,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// uselessFindings is about deployments that cannot be tracked: nothing may slip through the gate unseen.
+// uselessFindings reports deployments that cannot be tracked, so that none passes the gate unnoticed.
 func (p *Project) uselessFindings() []protocol.Finding {
 	var list []protocol.Finding
 	for m := range p.useless {
@@ -176,7 +176,8 @@ func (p *Project) uselessFindings() []protocol.Finding {
 // maxAgents bounds the agents of a snapshot.
 const maxAgents = 100
 
-// agents are those that open tasks name. The protocol has no heartbeat: nothing is expected of them.
+// agents returns the agents that open tasks name. The protocol has no heartbeat, so no sign of life is expected from
+// them.
 func agents(list []*taskState) []protocol.Agent {
 	names := map[string]bool{}
 	for _, t := range list {

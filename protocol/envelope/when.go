@@ -10,16 +10,17 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// when is a moment as messages name it: a time, or "2 hours" after the message (protocol 004, Complete Task Flow).
+// when is a moment as messages name it: a time, or a span such as "2 hours" after the message (protocol 004, Complete
+// Task Flow).
 type when struct {
 	at    jsonfile.Stated
-	after time.Duration // counts when at is zero
+	after time.Duration // used if at is zero
 }
 
 func (w when) known() bool { return !w.at.At.IsZero() || w.after > 0 }
 
-// from is the moment for a message; zero when there is none. The same clock wrote the message and the moment, so both
-// are wrong by the same amount.
+// from returns the moment for a message; zero if there is none. One clock wrote both the message and the moment, so
+// both have the same error.
 func (w when) from(m *message) time.Time {
 	switch {
 	case w.at.At.IsZero() && w.after > 0:
@@ -32,8 +33,8 @@ func (w when) from(m *message) time.Time {
 	return w.at.Latest().Add(m.off())
 }
 
-// place fills in when the message came to be. Nobody writes tomorrow's messages: a stamp from the future is a wrong
-// clock, and the file's own time is the better one. A stamp without a zone says no moment: the file's time counts there too.
+// place sets the message's file and time. A timestamp in the future comes from a wrong clock, and a timestamp without
+// a zone is ambiguous; in both cases the file's time replaces it.
 func (m *message) place(file string, written time.Time) {
 	m.file = file
 	if m.at = m.stated.By(written); !m.stamped {
@@ -41,7 +42,8 @@ func (m *message) place(file string, written time.Time) {
 	}
 }
 
-// came is when its agent could begin to know the message: a clock may be slow.
+// came returns the earliest time at which the agent could know the message. seen replaces a timestamp from a slow
+// clock.
 func (m *message) came() time.Time {
 	if m.seen.Sub(m.at) > jsonfile.ClockSlack {
 		return m.seen
@@ -56,7 +58,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// off is how far the clock that wrote the message is behind ours, as far as we saw; 0 where the two agree.
+// off returns how far the sender's clock is behind ours, as far as steward can tell; 0 if the clocks agree.
 func (m *message) off() time.Duration {
 	if m.seen.IsZero() || !m.stamped || m.stated.Zoneless {
 		return 0
@@ -67,7 +69,7 @@ func (m *message) off() time.Duration {
 	return 0
 }
 
-// moment reads such a field. One that means nothing is a trifle: there is no deadline then.
+// moment reads a field that names a moment. An unreadable value is only a low finding; it sets no deadline.
 func (c *check) moment(o jsonfile.Object, key string) when {
 	v := o.Get(key)
 	if at, p := v.Stated(); p == jsonfile.Present {
@@ -88,10 +90,10 @@ func (c *check) moment(o jsonfile.Object, key string) when {
 
 var spanPart = lazily(`^(\d{1,6}(?:\.\d{1,6})?) ?(seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w)\b[ ,]*(?:and )?`)
 
-// spanSeam is where two parts meet: 1h30m.
+// spanSeam matches the boundary between two parts: 1h30m.
 var spanSeam = lazily(`([a-z])(\d)`)
 
-// parseSpan reads "2 hours", "in 2h", "1 day and 30 minutes", "1h30m".
+// parseSpan parses "2 hours", "in 2h", "1 day and 30 minutes", "1h30m".
 func parseSpan(text string) (time.Duration, bool) {
 	rest := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), "in ")
 	rest = spanSeam().ReplaceAllString(rest, "$1 $2")
@@ -111,5 +113,5 @@ func parseSpan(text string) (time.Duration, bool) {
 	}
 }
 
-// maxSpan bounds a span: what is longer is no plan.
+// maxSpan bounds a span. A longer span is no plausible deadline.
 const maxSpan = 10 * 365 * 24 * time.Hour

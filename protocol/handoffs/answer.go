@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// human is who an answer is from. It is no agent.
+// human is the sender of an answer. It is not an agent.
 const human = "human"
 
 // response is the answer to an escalation, in the envelope of protocol 001, Message Format.
@@ -37,8 +37,8 @@ type responsePayload struct {
 	By        string `json:"answered_by,omitzero"`
 }
 
-// responseContext is what the escalation says of its workflow. Nothing else of its context is taken over: a key there
-// may name other escalations.
+// responseContext is the escalation's description of its workflow. The rest of its context is not copied: a key there may
+// name other escalations.
 type responseContext struct {
 	Workflow   *jsonfile.Value `json:"workflow,omitzero"`
 	WorkflowID *jsonfile.Value `json:"workflow_id,omitzero"`
@@ -46,12 +46,12 @@ type responseContext struct {
 	Iteration  *jsonfile.Value `json:"iteration,omitzero"`
 }
 
-// maxAnswer bounds, in runes, what is written of a human's words: escaped, it is still below what a reader takes.
+// maxAnswer bounds an operator's text in runes. Even when escaped, the text stays below a reader's size limit.
 const maxAnswer = 8000
 
-// answer puts a human's decision where the asker finds its messages: in pending/, or in handoffs/ itself for a question
-// that lies there. The message's id, and with it its file's name, follows from the answer's key, so that whatever has
-// become of the message meanwhile it is not sent twice. One file is all there is to write.
+// answer puts an operator's decision where the asking agent finds its messages: in pending/, or in handoffs/ itself if
+// the escalation lies there. The message's id, and thus its file name, is derived from the answer's key, so it is not
+// sent twice, even if the first copy was moved or changed meanwhile. The answer is a single file.
 func (p *Project) answer(c protocol.Change) error {
 	if c.Subject.Kind != protocol.KindQuestion {
 		return fmt.Errorf("%s %s: %w", c.Verb, c.Subject, protocol.ErrUnsupported)
@@ -82,8 +82,8 @@ func (p *Project) answer(c protocol.Change) error {
 	return p.closeAsked(c)
 }
 
-// closeAsked puts the escalation that was just answered among the completed ones, in one step. One that was written anew,
-// or that an agent has moved, stays as it is.
+// closeAsked moves the escalation that was just answered to completed/, in one step. It leaves an escalation that was
+// rewritten, or that an agent has moved.
 func (p *Project) closeAsked(c protocol.Change) error {
 	at, name, ok := placeOf(c.Ref.Path)
 	blob, err := p.Root.Read(c.Ref.Path, maxFile)
@@ -101,7 +101,7 @@ func (p *Project) closeAsked(c protocol.Change) error {
 	return p.Root.RenameIf(c.Ref.Path, path.Join(completed.dir(), name), blob.Sum)
 }
 
-// asked is the open escalation that a change speaks of.
+// asked returns the open escalation that a change refers to.
 func (p *Project) asked(c protocol.Change) (*note, error) {
 	main, _ := p.sorted()
 	n := main[c.Subject.ID]
@@ -114,7 +114,7 @@ func (p *Project) asked(c protocol.Change) (*note, error) {
 	return n, nil
 }
 
-// responseTo writes the answer to an escalation, if that still is the one that was judged.
+// responseTo composes the answer to an escalation, if the escalation still is the judged one.
 func (p *Project) responseTo(n *note, c protocol.Change) (r response, err error) {
 	o, blob, err := p.Root.Load(n.file, maxFile)
 	switch {
@@ -131,7 +131,7 @@ func (p *Project) responseTo(n *note, c protocol.Change) (r response, err error)
 		Context: responseContext{carried(context, "workflow"), carried(context, "workflow_id"), carried(context, "spec"), carried(context, "iteration")}}, nil
 }
 
-// carried is a plain value that the answer takes over from the question; nil when there is none.
+// carried returns a plain value that the answer copies from the question; nil if there is none.
 func carried(o jsonfile.Object, key string) *jsonfile.Value {
 	v := o.Get(key)
 	if kind := v.Kind(); kind != "string" && kind != "number" || len(v.Raw()) > 1000 {
@@ -140,7 +140,7 @@ func carried(o jsonfile.Object, key string) *jsonfile.Value {
 	return &v
 }
 
-// post puts an answer in its place. The next look reads it, hinted at or not.
+// post creates the file of an answer. The next scan reads it, with or without a hint.
 func (p *Project) post(asked box, r response) error {
 	doc, err := jsonfile.Encode(r)
 	if err != nil {
@@ -158,10 +158,10 @@ func (p *Project) post(asked box, r response) error {
 	return p.Root.Create(path.Join(to.dir(), name), doc, 0o644)
 }
 
-// short makes a human's words fit for a message. What JSON can escape stays as it is.
+// short makes an operator's text fit for a message. Characters that JSON can escape stay as they are.
 func short(s string) string { return folder.Short(strings.ToValidUTF8(s, "�"), maxAnswer) }
 
-// uuidOf makes a UUID of a sum, in the form that the document asks for.
+// uuidOf derives a UUID from a sum, in the form that the document requires.
 func uuidOf(sum jsonfile.Sum) string {
 	h := []byte(sum[:32])
 	h[12], h[16] = '4', "89ab"[h[16]&3]

@@ -38,7 +38,7 @@ const escalationText = `{
 }
 `
 
-// Its answer: the keys of the document's message format, in its order.
+// Its answer: the keys of the document's message format, in the document's order.
 const responseText = `{
   "schema_version": "1.0.0",
   "message_id": "%s",
@@ -64,7 +64,7 @@ const responseText = `{
 
 const escalationID = "7f1c0d52-8a57-4a0e-9d7e-3f2f6f0a1e11"
 
-// answerID is the id of an answer with the incident's key.
+// answerID returns the id of an answer with the incident's key.
 func answerID(plea, key string) string { return uuidOf(jsonfile.SumOf([]byte(plea + "\x00" + key))) }
 
 func answerTo(s *protocol.Snapshot, key string) protocol.Change {
@@ -95,7 +95,7 @@ func answerCases() []protocoltest.Case {
 	text := fmt.Sprintf(responseText, id)
 	kept := around + file(Base+"/handoffs/completed/.keep", "") + file(statePath, stateDocOf(`"builder": {"status": "idle"}, "orchestrator": {"status": "idle"}`, "")) +
 		file(logPath, `{"event": "escalation_triggered", "agent": "builder", "timestamp": "{{now}}", "context": {"handoff": "`+escalationID+`"}}`+"\n")
-	// A crash after the answer may leave the question where it was: it is answered all the same.
+	// A crash after the answer may leave the question in place; it still counts as answered.
 	free := []string{boxPath(pending, escalationID), boxPath(accepted, escalationID), boxPath(completed, escalationID), flatFile}
 	return []protocoltest.Case{{
 		Name: "answer", Verb: protocol.VerbAnswer, Files: kept + file(boxPath(pending, escalationID), escalationText), Change: change,
@@ -115,7 +115,7 @@ func answerCases() []protocoltest.Case {
 	}}
 }
 
-// responses lists what was written for the human, wherever it lies by now.
+// responses lists the answers written for the operator, in any folder.
 func (s *site) responses() (list []string) {
 	s.T.Helper()
 	for _, at := range places {
@@ -130,7 +130,7 @@ func (s *site) responses() (list []string) {
 	return list
 }
 
-// An answered escalation leaves its folder unchanged, whatever its place; in handoffs/ itself its status does.
+// An answered escalation moves to completed/ unchanged; directly in handoffs/, its status changes instead.
 func TestAnsweredEscalationIsCompleted(t *testing.T) {
 	for _, at := range []box{pending, accepted} {
 		s := newSite(t, file(boxPath(at, escalationID), escalationText)+
@@ -151,8 +151,8 @@ func TestAnsweredEscalationIsCompleted(t *testing.T) {
 	}
 }
 
-// The agent takes the answer through the folders, as it does with every message: it stays the answer, and is no work
-// and no finding. The same key writes nothing more; another one comes too late.
+// The agent moves the answer through the folders, as it does with every message. The answer never becomes work or a
+// finding. Repeating the same key writes nothing; an answer with another key comes too late.
 func TestAnswerGoesItsWay(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "idle"}`, ""))+file(boxPath(pending, escalationID), escalationText))
 	first := answerTo(s.look(), "i1")
@@ -187,7 +187,7 @@ func TestAnswerGoesItsWay(t *testing.T) {
 	}
 }
 
-// Somebody else's answer, of which no look knows yet, comes first.
+// An answer by someone else that no scan has seen yet takes precedence.
 func TestAnswerSettled(t *testing.T) {
 	s := newSite(t, file(boxPath(pending, escalationID), escalationText))
 	c := answerTo(s.look(), "i1")
@@ -197,7 +197,7 @@ func TestAnswerSettled(t *testing.T) {
 	}
 }
 
-// The document's example has neither an id nor a context; nobody signed it, and it offers no options.
+// The document's example has no id, no context, no sender and no options.
 func TestAnswerWithoutOptions(t *testing.T) {
 	s := newSite(t, file(Base+"/handoffs/pending/escalation-1.json", `{"type": "escalation", "to": "orchestrator", "payload": {"reason": "budget"}, "context": {"spec": {"deep": 1}}}`+"\n"))
 	before := s.look()
@@ -213,7 +213,7 @@ func TestAnswerWithoutOptions(t *testing.T) {
 	}
 }
 
-// A human's words are anything at all; the message is valid all the same, and no longer than anybody can read.
+// Whatever an operator writes, the message is valid and no longer than a reader accepts.
 func TestAnswerHostile(t *testing.T) {
 	for name, words := range map[string]string{
 		"quotes": "say \"yes\" \\ \r\n </script> {{now}}", "nul": "a\x00b", "no UTF-8": "caf\xe9", "long": strings.Repeat("é\x00", 1<<19), "line": "a\u2028b",

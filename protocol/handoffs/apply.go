@@ -11,8 +11,9 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Apply carries out one change: VerbRequeue, VerbUnlock, VerbLog or VerbAnswer. Every file is compared with what was judged before
-// it is moved or replaced. After a crash in the middle, the same change applied again ends in the same files.
+// Apply carries out one change: VerbRequeue, VerbUnlock, VerbLog or VerbAnswer. Every file is compared with the judged
+// version before it is moved or replaced. Repeating a change after a crash leaves the same files as an uninterrupted
+// change.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
 	act := p.verb(c.Verb)
 	if act == nil {
@@ -38,8 +39,9 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 	return nil
 }
 
-// requeue puts an accepted, failed or rejected handoff back where agents find it (protocol 001, Retry Protocol): on record first,
-// then the rename, then the record's own end. The status inside stays as its last writer left it, unless that is "failed" or "rejected".
+// requeue puts an accepted, failed or rejected handoff back where agents find it (protocol 001, Retry Protocol). It
+// records the requeue, renames the file, and then completes the record. It keeps the status in the file, unless that is
+// "failed" or "rejected".
 func (p *Project) requeue(c protocol.Change) error {
 	at, name, ok := placeOf(c.Ref.Path)
 	if c.Subject.Kind != protocol.KindTask || !ok {
@@ -58,7 +60,7 @@ func (p *Project) requeue(c protocol.Change) error {
 	switch here, back := hereErr == nil, backErr == nil; {
 	case here && back:
 		return folder.Moved("it lies in pending and in %s", at)
-	case back: // moved already: a crash came between, or it is all done
+	case back: // already moved, by a run that crashed or finished
 		return p.ledger.Commit(p.Root, c)
 	case !here:
 		return folder.Moved("it is no longer in %s", at)
@@ -77,7 +79,7 @@ func (p *Project) requeue(c protocol.Change) error {
 		return err
 	}
 	sum := blob.Sum
-	if m.stopped() { // after a crash here the message is pending by its status, and the record stands open
+	if m.stopped() { // after a crash here the status says pending, and the record is still open
 		if sum, err = p.restate(from, blob, pending); err != nil {
 			return err
 		}
@@ -88,7 +90,7 @@ func (p *Project) requeue(c protocol.Change) error {
 	return p.ledger.Commit(p.Root, c)
 }
 
-// sameAs makes sure that a message is the one that was judged.
+// sameAs checks that a message is the judged one.
 func (p *Project) sameAs(file string, c protocol.Change) (m message, blob jsonfile.Blob, err error) {
 	o, blob, err := p.Root.Load(file, maxFile)
 	switch {
@@ -100,7 +102,7 @@ func (p *Project) sameAs(file string, c protocol.Change) (m message, blob jsonfi
 	return decodeMessage(o, file), blob, nil
 }
 
-// restate writes another status into a message, and nothing else. It returns the sum of the new content.
+// restate changes only the status of a message. It returns the sum of the new content.
 func (p *Project) restate(file string, blob jsonfile.Blob, to box) (jsonfile.Sum, error) {
 	doc, err := jsonfile.Edit(blob.Data, jsonfile.Set{Path: []string{"status"}, Value: to.String()})
 	if err != nil {
@@ -111,8 +113,8 @@ func (p *Project) restate(file string, blob jsonfile.Blob, to box) (jsonfile.Sum
 	return jsonfile.SumOf(doc), err
 }
 
-// requeueInPlace is requeue for a message that lies in no folder, whose status says what the folder else would, and for
-// one in pending/ that failed or was rejected: only the status changes.
+// requeueInPlace is requeue for a message directly in handoffs/, whose status replaces the folder, and for a failed or
+// rejected message in pending/. Only the status changes.
 func (p *Project) requeueInPlace(c protocol.Change, at box) error {
 	o, blob, err := p.Root.Load(c.Ref.Path, maxFile)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// ErrForeign: the state file belongs to another tool, as its shape shows.
+// ErrForeign means that the state file belongs to another tool, as its shape shows.
 var ErrForeign = errors.New(".claude/state.json has another shape (neither locks nor agents): it belongs to another tool and is left alone")
 
 // crew are the agents that the document's state file names.
 var crew = [...]string{"planner", "builder", "reviewer", "fixer"}
 
-// Prepare lays the folders and the state file out (protocol 001, Handoff Storage and Shared State File) and enters the
-// agent as active. In a state file that is there, only the agent's own status and last_active are written. Doing it
-// twice leaves what doing it once leaves, but for the stamp. It waits up to two seconds for a writer to finish.
+// Prepare creates the folders and the state file (protocol 001, Handoff Storage and Shared State File) and enters the
+// agent, as idle unless it is already working. In an existing state file, it writes only the agent's own status and
+// last_active. Repeating it changes only the timestamp. It waits up to two seconds for a writer to finish.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !usable(b.Agent) || !plain(b.Agent) {
@@ -44,8 +44,8 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	})
 }
 
-// wholeState makes sure that the state file is ours, waiting for a writer who is at work; there is false when there is
-// none.
+// wholeState waits for a writer to finish, and checks that the state file is this protocol's. there is false if the file
+// is missing.
 func (p *Project) wholeState(ctx context.Context) (there bool, err error) {
 	there = true
 	err = folder.Whole(ctx, func() error {
@@ -69,7 +69,7 @@ func (p *Project) wholeState(ctx context.Context) (there bool, err error) {
 	return there, err
 }
 
-// stateDoc is a new state file, in the order of the document.
+// stateDoc is a new state file, with its keys in the document's order.
 type stateDoc struct {
 	Version   string           `json:"schema_version"`
 	Workflow  *struct{}        `json:"current_workflow"`
@@ -112,7 +112,7 @@ func (p *Project) enter(b protocol.Boot, there bool) error {
 		sets := []jsonfile.Set{set("last_active", stamp)}
 		state := decodeState(o)
 		if m, known := state.member(b.Agent); !known || !m.working() {
-			sets = append(sets, set("status", "idle")) // until somebody activates it (protocol 001)
+			sets = append(sets, set("status", "idle")) // until it is activated (protocol 001)
 		}
 		return sets, nil
 	})

@@ -14,8 +14,8 @@ func (s *site) boot(agent string) error {
 	return s.p.Prepare(s.T.Context(), protocol.Boot{Agent: agent, Now: s.Now})
 }
 
-// Protocol 001, Handoff Storage and Shared State File: a boot lays them out, and a second one leaves them so. Nobody is
-// active until it is activated (protocol 001, Activation).
+// Protocol 001, Handoff Storage and Shared State File: a boot creates them, and a second boot leaves them unchanged. No
+// agent is active until it is activated (protocol 001, Activation).
 func TestBoot(t *testing.T) {
 	s := newSite(t, file("x", ""))
 	s.Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -78,7 +78,7 @@ func TestBootMerges(t *testing.T) {
 	}
 }
 
-// A state file of another shape is another tool's: nothing is changed, neither by a boot nor by looks.
+// A state file of another shape belongs to another tool: neither a boot nor a scan changes anything.
 func TestForeignState(t *testing.T) {
 	for _, text := range []string{`{"projects": {}}`, `[1, 2]`, `{"locks": [], "agents": "x"}`, `"text"`, `7`} {
 		s := newSite(t, file(statePath, text+"\n")+file(Base+"/x", ""))
@@ -109,7 +109,8 @@ func TestForeignState(t *testing.T) {
 	}
 }
 
-// What is no JSON at all, and never spoke of locks or agents, is nobody's trouble but its owner's; beside handoffs it is.
+// An unparsable state file without locks or agents is not reported, because it is not this protocol's; beside a handoffs
+// folder it is a fault.
 func TestUnreadableForeignState(t *testing.T) {
 	s := newSite(t, file(statePath, "[section]\nkey = 1\n"))
 	s.look()
@@ -134,7 +135,7 @@ func TestBootOfHostileNames(t *testing.T) {
 	}
 }
 
-// A state file that nobody ever finishes is not overwritten.
+// A state file that stays incomplete is not overwritten.
 func TestBootBesideATornState(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for two seconds; skipped in short mode")

@@ -12,22 +12,22 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// box is where a message lies (protocol 001, Handoff Storage), in the order of its way.
+// box is where a message lies (protocol 001, Handoff Storage), in the order of its progress.
 type box uint8
 
 const (
-	flat box = iota // in handoffs/ itself, as some do: its status says what the folder else would
+	flat box = iota // directly in handoffs/, as some clients do: the status replaces the folder
 	pending
 	accepted
 	completed
 )
 
-// places are read in this order, so that a message which moves on meanwhile is seen at least once.
+// places are read in this order, so that a message moved during a scan is seen at least once.
 var places = [...]box{flat, pending, accepted, completed}
 
 func (at box) String() string { return [...]string{"", "pending", "accepted", "completed"}[at] }
 
-// dir is the folder, relative to Base.
+// dir returns the folder, relative to Base.
 func (at box) dir() string { return path.Join(boxDir, at.String()) }
 
 // placeOf splits the path of a message, relative to Base.
@@ -45,23 +45,23 @@ func isMessage(name string) bool {
 	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".") && name != ".json"
 }
 
-// note is a message that somebody may still ask about: it is open, or ended a short while ago.
+// note is a message still of interest: it is open, or ended recently.
 type note struct {
 	file string
 	at   box
 	jsonfile.Reading[message]
-	appeared time.Time // when it came to this place, by the file system's clock
-	noticed  time.Time // by ours
-	early    bool      // it lay there at the first look
-	quiet    bool      // it had been closed before: nothing of its past is news
+	appeared time.Time // when it arrived in this place, by the file system's clock
+	noticed  time.Time // the same, by steward's clock
+	early    bool      // it was there at the first scan
+	quiet    bool      // it was closed before: its past events are not news
 }
 
-// counts reports whether it can be used, and is a message at all: others may keep files in handoffs/ itself.
+// counts reports whether the file is usable and a message at all: other tools may keep files in handoffs/ itself.
 func (n *note) counts() bool { return n.Good && !n.alien() }
 
 func (n *note) alien() bool { return n.at == flat && n.Value.alien }
 
-// where is the place that counts: the folder, or the status of a message that lies in none.
+// where returns the place that counts: the folder, or the status of a message directly in handoffs/.
 func (n *note) where() box {
 	if n.at != flat {
 		return n.at
@@ -75,7 +75,7 @@ func (n *note) where() box {
 	return pending
 }
 
-// ended is when it came to its end, by its own words or by the file system's.
+// ended returns when the handoff ended, by its own timestamp or else by the file system's.
 func (n *note) ended() time.Time {
 	if at := n.Value.completedAt.By(n.appeared); !at.IsZero() {
 		return at
@@ -86,7 +86,7 @@ func (n *note) ended() time.Time {
 	return n.appeared
 }
 
-// accepted is when it was taken in hand, by its own words or by the file system's.
+// accepted returns when the handoff was accepted, by its own timestamp or else by the file system's.
 func (n *note) accepted() time.Time {
 	if at := n.Value.acceptedAt.By(n.appeared); !at.IsZero() {
 		return at
@@ -94,15 +94,15 @@ func (n *note) accepted() time.Time {
 	return n.appeared
 }
 
-// boxes is what was read of the folders.
+// boxes is the state of the message folders.
 type boxes struct {
 	notes  map[string]*note   // by file
-	most   int                // notes there were since the map was made
+	most   int                // largest number of notes since the map was made
 	closed map[string]*closed // by file
 	stamps map[string]jsonfile.Stamp
-	dirty  map[string]bool      // names that Apply has moved since the last look
+	dirty  map[string]bool      // names that Apply has changed since the last scan
 	sent   map[string]string    // the newest message of each agent
-	took   map[string]time.Time // when each agent last took something in hand
+	took   map[string]time.Time // when each agent last took a handoff
 	tally  counts
 }
 
@@ -111,8 +111,8 @@ func newBoxes() boxes {
 		sent: map[string]string{}, took: map[string]time.Time{}}
 }
 
-// readBoxes reads what may have changed: everything open in a full look, else what the hints name and what had not
-// settled.
+// readBoxes reads what may have changed: everything open in a full scan, otherwise the hinted messages and those that had
+// not settled.
 func (p *Project) readBoxes(full bool, names map[string]bool) {
 	for name := range p.dirty {
 		names[name] = true
@@ -136,7 +136,7 @@ func (p *Project) readBoxes(full bool, names map[string]bool) {
 	}
 }
 
-// readPlace lists one folder, when entries have come or gone, and refreshes what it holds.
+// readPlace lists one folder if entries appeared or disappeared, and refreshes its messages.
 func (p *Project) readPlace(at box) {
 	dir := at.dir()
 	st, err := p.Root.Stat(dir)
@@ -153,7 +153,7 @@ func (p *Project) readPlace(at box) {
 	}
 }
 
-// census takes up what is new in a folder, and forgets what has left it and is of no interest any more.
+// census adopts a folder's new messages, and drops closed messages that have left it.
 func (p *Project) census(at box) {
 	dir := at.dir()
 	files, st, err := p.Root.List(dir)
@@ -163,7 +163,7 @@ func (p *Project) census(at box) {
 		p.Patience.Clear(dir)
 		p.stamps[dir] = jsonfile.Stamp{}
 	case err != nil:
-		p.Patience.Unreadable(dir, err) // the last good reading stands
+		p.Patience.Unreadable(dir, err) // keep the last good reading
 		return
 	default:
 		p.Patience.Clear(dir)
@@ -196,15 +196,15 @@ func (p *Project) census(at box) {
 	}
 }
 
-// How many ended messages stay listed, for how long each of them at least, and how many more are counted.
+// How many ended messages stay listed, how long each stays at least, and how many are read for the figures.
 const (
 	keepEnded = 100
 	keepAtAll = 10 * time.Second
 	keepTold  = 2000
 )
 
-// history sorts the messages that lay in completed/ when steward came: the newest ones are listed, more of them are
-// read once for the figures, and the rest is passed over.
+// history sorts the messages found in completed/ at the first scan. It lists the newest, reads some more once for the
+// figures, and skips the rest.
 func (p *Project) history(files []string) (listed []string) {
 	type old struct {
 		file string
@@ -237,7 +237,7 @@ func (p *Project) history(files []string) (listed []string) {
 	return listed
 }
 
-// came is when a file came to where it lies: a rename shows in the change time, where the system has one.
+// came returns when a file arrived in its place: a rename updates the change time, where the system has one.
 func came(st jsonfile.Stamp) time.Time {
 	if st.CtimeNs != 0 {
 		return time.Unix(0, st.CtimeNs)
@@ -249,7 +249,7 @@ func (p *Project) newNote(at box, file string) *note {
 	return &note{file: file, at: at, noticed: p.Now, early: p.began.IsZero()}
 }
 
-// adopt takes a message up, to be read.
+// adopt starts to track a message, without reading it yet.
 func (p *Project) adopt(at box, file string) *note {
 	n := p.newNote(at, file)
 	p.notes[file] = n
@@ -275,7 +275,7 @@ func (p *Project) load(n *note) {
 	}
 }
 
-// refresh reads a message again, and forgets one that has left.
+// refresh rereads a message, and forgets it if its file is gone.
 func (p *Project) refresh(file string) {
 	n := p.notes[file]
 	before, stopped := n.Sum, n.Value.stopped()
@@ -285,11 +285,11 @@ func (p *Project) refresh(file string) {
 		return
 	}
 	if n.Sum != before && (n.at == flat || stopped) {
-		n.appeared, n.noticed = came(n.Stamp), p.Now // its content has moved it on
+		n.appeared, n.noticed = came(n.Stamp), p.Now // the new content is a new stage
 	}
 }
 
-// revisit takes a hint at a message. For a closed one it makes sure first that there is something new.
+// revisit handles a hint for a message. It rereads a closed message only if its file has changed.
 func (p *Project) revisit(at box, file string) {
 	if p.notes[file] != nil {
 		p.refresh(file)
@@ -312,7 +312,7 @@ func (p *Project) revisit(at box, file string) {
 	p.refresh(file)
 }
 
-// retire closes what ended before history began, and the oldest of too many ended messages.
+// retire closes messages that ended before the observed period, and the oldest ended messages beyond keepEnded.
 func (p *Project) retire() {
 	var ended []*note
 	p.most = max(p.most, len(p.notes))
@@ -331,7 +331,7 @@ func (p *Project) retire() {
 			p.close(n)
 		}
 	}
-	if p.most > 4*len(p.notes)+keepEnded { // a map keeps the room that it once needed
+	if p.most > 4*len(p.notes)+keepEnded { // a map does not shrink by itself
 		small := make(map[string]*note, len(p.notes))
 		for file, n := range p.notes {
 			small[file] = n
@@ -340,8 +340,8 @@ func (p *Project) retire() {
 	}
 }
 
-// Reads reports whether the file (relative to the project) is one that this protocol reads, and what is wrong with its own
-// fields. A message that ended long ago is read for it.
+// Reads reports whether this protocol reads the file (relative to the project), and returns the findings about its own
+// fields. It reads even a message that ended long ago.
 func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
 	rel, inside := strings.CutPrefix(file, Base+"/")
 	at, _, ok := placeOf(rel)

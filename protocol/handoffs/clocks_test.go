@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// A handoff is created, accepted and completed when its files say so, whatever the zone in which an agent writes times
-// without a zone: never before it was, and never in the future.
+// A handoff is created, accepted and completed at the times in its files, whatever zone an agent means by a time without
+// one. No time is before the event, or in the future.
 func TestHandoffByAnyZone(t *testing.T) {
 	for _, pen := range protocoltest.Zones() {
 		s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "idle"}`, "")))
@@ -39,7 +39,7 @@ func TestHandoffByAnyZone(t *testing.T) {
 	}
 }
 
-// A handoff belongs to the workflow that started before it, also when the two times are written by different agents.
+// A handoff belongs to the workflow that started before it, even if different agents wrote the two times.
 func TestWorkflowByAnyZone(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	utc := protocoltest.Pen{}
@@ -63,8 +63,8 @@ func TestWorkflowByAnyZone(t *testing.T) {
 	}
 }
 
-// What steward grants itself never takes a fresh lock from a living agent that writes times without a zone. The lock has
-// its full length from first sight, and a holder that wrote its entry a moment ago lives.
+// A grant by steward never takes a fresh lock from a living agent that writes times without a zone. The lock lasts for
+// its full duration from first sight, and a holder that has just written its entry is alive.
 func TestRivalByAnyZone(t *testing.T) {
 	for _, pen := range protocoltest.Zones() {
 		for _, stated := range []string{

@@ -15,17 +15,17 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// The child of TestLockContention learns by its environment who it is.
+// The environment tells the child processes of TestLockContention who they are.
 const (
 	envName  = "HANDOFFS_CLIENT"
 	envDir   = "HANDOFFS_DIR"
 	envUntil = "HANDOFFS_UNTIL"
 )
 
-// Protocol 001, Lock Protocol and Same-File Conflicts: processes follow the document's snippet (read the state, write
-// the whole of it in place) while steward releases the expired locks of dead holders. No living holder's lock is ever
-// taken, and nothing that a client wrote is lost. Among each other the clients wait in line: the snippet alone loses
-// writes, and what is lost here must be steward's doing.
+// Protocol 001, Lock Protocol and Same-File Conflicts: processes follow the document's snippet (read the state, rewrite
+// it in place) while steward releases the expired locks of dead holders. No living holder's lock is released, and no
+// client's write is lost. The clients lock each other out, because the snippet alone loses writes: any loss in this test
+// is steward's fault.
 func TestLockContention(t *testing.T) {
 	if name := os.Getenv(envName); name != "" {
 		if err := contend(name, os.Getenv(envDir), os.Getenv(envUntil)); err != nil {
@@ -82,7 +82,7 @@ func TestLockContention(t *testing.T) {
 	}
 }
 
-// reap is the policy: expired locks of holders that are not among the agents are released.
+// reap is the policy: it releases the expired locks of holders that are not among the agents.
 func (s *site) reap() (unlocked, conflicts int) {
 	s.Now = time.Now()
 	snap := s.at([]string{statePath})
@@ -101,8 +101,8 @@ func (s *site) reap() (unlocked, conflicts int) {
 	return unlocked, conflicts
 }
 
-// contend takes its own lock and leaves the lock of somebody who died, gives its own back, and counts its rounds in
-// the state file, again and again.
+// contend repeatedly takes its own lock, leaves a dead holder's lock, releases its own lock, and counts its rounds in the
+// state file.
 func contend(name, dir, until string) error {
 	end, err := strconv.ParseInt(until, 10, 64)
 	if err != nil {
@@ -123,7 +123,7 @@ func contend(name, dir, until string) error {
 		if err != nil {
 			return err
 		}
-		time.Sleep(time.Duration(4+rounds%5*4) * time.Millisecond) // at work
+		time.Sleep(time.Duration(4+rounds%5*4) * time.Millisecond) // simulated work
 		err = change(dir, func(st map[string]any) error {
 			if holder := entryOf(st, "locks", mine)["agent"]; holder != name {
 				return fmt.Errorf("%s: its lock is gone, %v holds it", name, holder)
@@ -160,8 +160,8 @@ func entryOf(st map[string]any, key, name string) map[string]any {
 	return m
 }
 
-// change reads the state, and writes all of it in place, as fs.writeFileSync does. What check refuses is read again
-// for a while: what arrives late comes back at steward's next look.
+// change reads the state, and rewrites it in place, as fs.writeFileSync does. If check rejects the state, change retries
+// for a while: a late write is restored by steward's next scan.
 func change(dir string, check func(map[string]any) error) error {
 	f, err := os.OpenFile(filepath.Join(dir, "clients.lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

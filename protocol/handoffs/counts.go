@@ -7,23 +7,23 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// closed is a message off the list. It costs nothing but this until its file changes.
+// closed is a message that is no longer listed. It costs only this entry until its file changes.
 type closed struct {
 	at          box
 	mtime, size int64
-	fact        *event // nil: passed over unread
+	fact        *event // nil: skipped unread
 }
 
-// event is what the figures want to know of a message.
+// event is what the figures need from a message.
 type event struct {
 	id, to, kind               string
 	workflow, workflowID, spec string
 	created                    jsonfile.Stated
-	span                       time.Duration // from accepted to completed; 0 when that is not known
+	span                       time.Duration // from accepted to completed; 0 if unknown
 	replies                    []string
 }
 
-// counts sums the closed messages up, so that no look has to go through them.
+// counts are totals over the closed messages, so that no scan has to visit them.
 type counts struct {
 	flow     workflow // which workflow the counts are about
 	sums     sums
@@ -38,7 +38,7 @@ type sums struct {
 	spans                     map[string]time.Duration
 }
 
-// add counts a message, or with a sign of -1 takes it off.
+// add counts a message; with sign -1, it removes the message from the counts.
 func (s *sums) add(f *event, flow *workflow, sign int) {
 	s.messages += sign
 	if f.kind == typeEscalation {
@@ -66,8 +66,8 @@ func (s *sums) add(f *event, flow *workflow, sign int) {
 	s.handoffs += sign
 }
 
-// has reports whether a message belongs to the workflow: by the workflow's id where the message names one, else by
-// kind and spec, and not from before its start.
+// has reports whether a message belongs to the workflow: by the workflow's id if the message names one, else by kind and
+// spec, unless the message is older than the workflow.
 func (w *workflow) has(f *event) bool {
 	switch {
 	case *w == workflow{}:
@@ -84,7 +84,7 @@ func (w *workflow) has(f *event) bool {
 	return started.At.IsZero() || f.created.At.IsZero() || f.created.CanFollow(started)
 }
 
-// factOf is what the figures want to know of a message that is still listed.
+// factOf returns what the figures need from a listed message.
 func (p *Project) factOf(n *note) *event {
 	m := &n.Value
 	f := &event{id: m.id, to: m.to, kind: m.kind, workflow: m.workflow, workflowID: m.workflowID, spec: m.spec, created: m.created, replies: m.replies}
@@ -96,7 +96,7 @@ func (p *Project) factOf(n *note) *event {
 	return f
 }
 
-// close takes a message off the list and into the counts.
+// close removes a message from the list and adds it to the counts.
 func (p *Project) close(n *note) {
 	c := &closed{at: n.at, mtime: n.Stamp.MtimeNs, size: n.Stamp.Size}
 	if n.Good {
@@ -110,29 +110,29 @@ func (p *Project) close(n *note) {
 	delete(p.notes, n.file)
 }
 
-// sends notes an agent's newest message, which is a sign of its life. What others do with it, and that it is off the
-// list one day, is none.
+// sends records an agent's newest message, which is a sign of its life. What other agents do with the message, and its
+// removal from the list, are no signs of life.
 func (p *Project) sends(m *message) {
 	if newest := m.created.At.Format("20060102150405.000") + " " + m.id; m.from != "" && newest > p.sent[m.from] && len(p.sent) < 2*maxEntries {
 		p.sent[m.from] = newest
 	}
 }
 
-// takes notes when an agent last took something in hand: the newest time at which a file came to lie there, or was
-// changed there. It only ever moves on, so that nothing that leaves, or that we put back, shows as a sign of life.
+// takes records when an agent last took a handoff: the newest time at which a file arrived among the accepted ones, or
+// changed there. The time only advances, so a handoff that leaves, or that steward requeues, is no sign of life.
 func (p *Project) takes(n *note) {
 	if n.where() != accepted {
 		return
 	}
 	at := came(n.Stamp)
 	if n.Stamp.CtimeNs == 0 && !n.early {
-		at = n.noticed // a rename leaves no trace in the file
+		at = n.noticed // without a change time, a rename leaves no trace in the file
 	}
 	advance(p.took, n.Value.to, at)
 }
 
-// tookAt is when the agent last took something in hand, by the files, by the log, or by our record of what we put back:
-// the files alone have forgotten it after a restart.
+// tookAt returns when the agent last took a handoff, by the files, the log, or steward's record of requeued handoffs.
+// After a restart, the files alone may no longer show it.
 func (p *Project) tookAt(agent string) time.Time {
 	at := p.took[agent]
 	for _, other := range []time.Time{p.log.took[agent], p.tombs.took[agent]} {
@@ -143,7 +143,7 @@ func (p *Project) tookAt(agent string) time.Time {
 	return at.Truncate(time.Second)
 }
 
-// advance moves an agent's time on, never back.
+// advance moves an agent's time forward, never back.
 func advance(times map[string]time.Time, agent string, at time.Time) {
 	if old, known := times[agent]; agent != "" && at.After(old) && (known || len(times) < 2*maxEntries) {
 		times[agent] = at
@@ -174,7 +174,7 @@ func (p *Project) count(f *event, sign int) {
 	}
 }
 
-// turnTo counts anew when another workflow has become the current one.
+// turnTo recounts when the current workflow has changed.
 func (p *Project) turnTo(flow workflow) {
 	if p.tally.flow == flow {
 		return
@@ -187,7 +187,7 @@ func (p *Project) turnTo(flow workflow) {
 	}
 }
 
-// measures are the figures of protocol 001, Metrics Collected. Durations are those between acceptance and completion.
+// measures returns the figures of protocol 001, Metrics Collected. Durations run from acceptance to completion.
 func (p *Project) measures(s *state) []protocol.Measure {
 	all := p.tally.sums
 	all.spans = map[string]time.Duration{}

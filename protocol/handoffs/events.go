@@ -8,33 +8,33 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// events turns what changes between two looks into the events of protocol 001, Agent Events Log. What happened before
-// steward came is not its to tell.
+// events derives the events of protocol 001, Agent Events Log, from what changes between two scans. Steward does not
+// report what happened before it started.
 type events struct {
 	lives map[string]*life  // by handoff
 	minds map[string]string // the class of each agent's status
 	open  map[string]*happening
-	heard bool // the agents' status was compared before: only then can it have turned
+	heard bool // agent statuses were compared before, so a change can be detected
 }
 
-// life is how far a handoff had come at the last look.
+// life is a handoff's progress at the last scan.
 type life struct {
 	at       box
 	file     string
-	accepted time.Time // when it was seen to be accepted, last
+	accepted time.Time // when it was last seen to be accepted
 	seen     time.Time
 }
 
-// happening is an event that is not on record yet.
+// happening is an event that is not in the log yet.
 type happening struct {
 	protocol.Event
 	seen time.Time
 }
 
 const (
-	clientsTime = 3 * time.Second  // a client may log its own events; times are cut to whole seconds
-	firstGrace  = 10 * time.Second // what happened this short before the first look is still told
-	toldWithin  = 10 * time.Minute // an event that nobody writes down is released
+	clientsTime = 3 * time.Second  // time for a client to log its own event; times are cut to whole seconds
+	firstGrace  = 10 * time.Second // an event this shortly before the first scan is still reported
+	toldWithin  = 10 * time.Minute // an event that is not logged within this time is dropped
 	maxOpen     = 256
 )
 
@@ -48,12 +48,12 @@ func (s *events) forget(id, file string) {
 	}
 }
 
-// happened puts an event on the list, unless it stands there already.
+// happened lists an event for logging, unless it is already listed.
 func (p *Project) happened(name string, subject protocol.Subject, agent string, at time.Time, why string, ref protocol.Ref) {
 	if at.After(p.Now) {
 		at = p.Now
 	}
-	at = at.UTC().Truncate(time.Second) // as the log will have it
+	at = at.UTC().Truncate(time.Second) // as the log stores it
 	if at.Before(p.Since.Truncate(time.Second)) || agent == "" {
 		return
 	}
@@ -64,14 +64,14 @@ func (p *Project) happened(name string, subject protocol.Subject, agent string, 
 	p.story.open[key] = &happening{protocol.Event{Subject: subject, Name: name, Agent: agent, At: at, Text: why, Ref: ref}, p.Now}
 }
 
-// follow compares a handoff with how far it had come.
+// follow compares a handoff with its progress at the last scan.
 func (p *Project) follow(n *note) {
 	m, at := &n.Value, n.where()
 	l := p.story.lives[m.id]
 	if l == nil {
 		l = &life{at: at, file: n.file}
 		p.story.lives[m.id] = l
-		back := at == pending && len(p.ledger.Takings(m.id)) > 0 // by our hand
+		back := at == pending && len(p.ledger.Takings(m.id)) > 0 // requeued by steward
 		if n.quiet || back || n.early && p.Now.Sub(n.appeared) > firstGrace {
 			if at == accepted {
 				l.accepted = n.accepted()
@@ -85,8 +85,8 @@ func (p *Project) follow(n *note) {
 	l.at, l.file, l.seen = at, n.file, p.Now
 }
 
-// tellNew tells of a message that was not there at the last look. One that is past its beginning already began
-// between the looks, if it says so itself.
+// tellNew reports a message that did not exist at the last scan. A message that is already past pending counts as created
+// between the scans only if its own timestamp says so.
 func (p *Project) tellNew(n *note, l *life) {
 	m, at := &n.Value, n.where()
 	subject, ref := protocol.Subject{Kind: protocol.KindTask, ID: m.id}, protocol.Ref{Path: n.file, Sum: string(n.Sum)}
@@ -130,7 +130,7 @@ func (p *Project) tellAccepted(n *note, l *life) {
 	p.happened(eventAccepted, protocol.Subject{Kind: protocol.KindTask, ID: m.id}, m.to, at, m.title, protocol.Ref{Path: n.file, Sum: string(n.Sum)})
 }
 
-// acceptedAt is when a handoff was accepted, in whole seconds: by its own words, by the log, or as it was seen.
+// acceptedAt returns when a handoff was accepted, in whole seconds: by its own timestamp, by the log, or as observed.
 func (p *Project) acceptedAt(n *note) (at time.Time) {
 	end := n.ended()
 	own := n.Value.acceptedAt
@@ -146,8 +146,8 @@ func (p *Project) acceptedAt(n *note) (at time.Time) {
 	return at.Truncate(time.Second)
 }
 
-// heed compares what the agents do with what they did. At the first look of a process nothing has turned: what an agent
-// is already is told only when it has just said so and the log does not end its story that way.
+// heed compares the agents' statuses with those of the last scan. The first scan of a process detects no changes: it
+// reports an agent's status only if the agent has just set it and the log does not already end with that event.
 func (p *Project) heed(s *state) {
 	for name := range p.story.minds {
 		if _, there := s.member(name); !there {
@@ -180,7 +180,7 @@ func (p *Project) heed(s *state) {
 	}
 }
 
-// class is the event that a change to the agent's status is; "" for none.
+// class returns the event that a change to the agent's status means; "" for none.
 func (m *member) class() string {
 	switch {
 	case m.working():
@@ -193,8 +193,8 @@ func (m *member) class() string {
 	return ""
 }
 
-// events lists what is to be written down: the client had its time to do so. A handoff is created before it is accepted,
-// whatever the clocks behind the two times say.
+// events lists the events to log, after the client has had time to log them itself. A handoff's creation comes before its
+// acceptance, even if the two times come from clocks that disagree.
 func (p *Project) events() []protocol.Event {
 	for key, h := range p.story.open {
 		if p.log.has(&h.Event) || h.At.Before(p.Since.Truncate(time.Second)) || p.Now.Sub(h.seen) > toldWithin {

@@ -5,23 +5,23 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// The two statuses that have no folder. The document lists "rejected"; "failed" is seen in the field.
+// The two statuses without a folder. The document lists "rejected"; "failed" occurs in practice.
 const (
 	statusRejected = "rejected"
 	statusFailed   = "failed"
 )
 
-// The codes of a failure to which its agent gives none. The retry table has a row for each.
+// The codes of a failure to which its agent gives no code. The retry table has a row for each.
 const (
 	codeRecoverable = "RECOVERABLE" // its agent calls it recoverable
 	codeFailed      = "EXECUTION_FAILED"
 )
 
-// stopped reports whether its agent has given the message back undone.
+// stopped reports whether the agent gave the handoff back unfinished.
 func (m *message) stopped() bool { return m.status == statusRejected || m.status == statusFailed }
 
-// failed is the end of a handoff whose status is "failed". Protocol 001, Retry Protocol, repeats a recoverable error and
-// hands a fatal one to the human. An error that does not say which it is goes to the human.
+// failed returns the outcome of a handoff whose status is "failed". Protocol 001, Retry Protocol, retries a recoverable
+// error and hands a fatal one to the human. An error that names neither kind also goes to the operator.
 func (p *Project) failed(n *note) *protocol.Outcome {
 	at := capped(n.Stamp.ModTime(), p.Now)
 	if n.appeared.After(at) {
@@ -31,7 +31,7 @@ func (p *Project) failed(n *note) *protocol.Outcome {
 		Failures: []protocol.Failure{n.Value.failure}, Ref: protocol.Ref{Path: n.file, Sum: string(n.Sum)}}
 }
 
-// failureOf is the first error that a message reports: a text, an object, or a list of either.
+// failureOf returns the first error that a message reports: a text, an object, or a list of either.
 func failureOf(fields ...jsonfile.Value) (f protocol.Failure) {
 	for _, v := range fields {
 		if list, ok := v.Array(); ok.OK() && len(list) > 0 {

@@ -10,17 +10,18 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 )
 
-// How long a contradiction must stand until it is one: agents write one file after the other.
+// How long a contradiction must persist before it is reported: agents write one file after another.
 const (
 	standsFor   = 30 * time.Second
 	doubleFor   = 5 * time.Second
-	waitsFor    = 10 * time.Minute // for somebody to take a handoff, or to go on with it
+	waitsFor    = 10 * time.Minute // for an agent to take a handoff, or to continue it
 	stateKey    = "state.json"
 	orchestrate = "orchestrator"
 )
 
-// standing reports whether a condition that holds now has stood for that long. At the first look the files prove it
-// from since on; what comes up later stands from then on. The next moment at which that changes is wished for.
+// standing reports whether a condition that holds now has held for long. At the first scan, the files prove that it has
+// held since the given time; a later condition starts when it is first seen. standing requests a scan for the moment at
+// which its result changes.
 func (p *Project) standing(held map[string]time.Time, key string, since time.Time, long time.Duration) bool {
 	if old, ok := p.stands[key]; ok {
 		since = old
@@ -36,7 +37,7 @@ func (p *Project) standing(held map[string]time.Time, key string, since time.Tim
 	return true
 }
 
-// findings lists what is wrong with the files though they can be used.
+// findings lists the problems of files that can be used.
 func (p *Project) findings(s *state, ours bool, ids []string, main map[string]*note, doubles map[string][]*note) []protocol.Finding {
 	held := map[string]time.Time{}
 	var list []protocol.Finding
@@ -63,8 +64,8 @@ func (p *Project) findings(s *state, ours bool, ids []string, main map[string]*n
 	return list
 }
 
-// contradictions are a workflow state that does not agree with itself or with the folders (protocol 001, Workflow
-// Conflicts). A human decides; steward never writes these keys.
+// contradictions reports a workflow state that disagrees with itself or with the folders (protocol 001, Workflow
+// Conflicts). The operator decides; steward never writes these keys.
 func (p *Project) contradictions(s *state, held map[string]time.Time) (list []issue) {
 	since := p.state.Stamp.ModTime()
 	say := func(field, key, format string, args ...any) {
@@ -94,7 +95,7 @@ func (p *Project) contradictions(s *state, held map[string]time.Time) (list []is
 	return list
 }
 
-// exists reports whether there is a handoff of that id, or with that id for a file's name.
+// exists reports whether there is a handoff with that id, or with that id in its file name.
 func (p *Project) exists(id string) bool {
 	if p.tally.ids[id] > 0 {
 		return true
@@ -118,7 +119,7 @@ func (p *Project) exists(id string) bool {
 	return false
 }
 
-// issuesOf lists what is wrong with one message.
+// issuesOf lists the problems of one message.
 func (p *Project) issuesOf(n *note, s *state, ours bool, held map[string]time.Time) []issue {
 	m, at := &n.Value, n.where()
 	list := m.issues[:len(m.issues):len(m.issues)]
@@ -128,7 +129,7 @@ func (p *Project) issuesOf(n *note, s *state, ours bool, held map[string]time.Ti
 	switch {
 	case m.status == statusRejected:
 		list = append(list, issue{codeRejected, "status", "it was rejected, for which the protocol has no folder: somebody must decide what becomes of it", protocol.Medium})
-	case m.status == statusFailed, m.kind == typeEscalation && at == completed: // a failure is told; an answer moves its question
+	case m.status == statusFailed, m.kind == typeEscalation && at == completed: // an outcome; an escalation moved by its answer
 	case n.at != flat && m.status != "" && m.status != at.String() && len(p.ledger.Takings(m.id)) == 0:
 		list = append(list, issue{codeStatus, "status", fmt.Sprintf("it says %s, but lies in %s/", m.status, at), protocol.Low})
 	}
@@ -138,7 +139,7 @@ func (p *Project) issuesOf(n *note, s *state, ours bool, held map[string]time.Ti
 	why := idleness(s, m.to)
 	if why != "" && p.standing(held, codeUnclaimed+n.file, n.appeared, waitsFor) {
 		switch m, known := s.member(m.to); {
-		case at == pending && known && m.rests(): // its normal state until somebody activates it
+		case at == pending && known && m.rests(): // the agent's normal state until it is activated
 			list = append(list, issue{codeUnclaimed, "to", "it waits until somebody activates its agent: " + why, protocol.Low})
 		case at == pending:
 			list = append(list, issue{codeUnclaimed, "to", "nobody is there to take it: " + why, protocol.Medium})
@@ -149,7 +150,7 @@ func (p *Project) issuesOf(n *note, s *state, ours bool, held map[string]time.Ti
 	return list
 }
 
-// idleness says why an agent will not do anything by itself; "" if it may.
+// idleness returns why an agent will not act by itself; "" if it may.
 func idleness(s *state, name string) string {
 	m, known := s.member(name)
 	switch {
@@ -163,7 +164,8 @@ func idleness(s *state, name string) string {
 	return ""
 }
 
-// double finds a second file with the same id. A client that copies and then deletes leaves two for a moment.
+// double finds several files with one id. Such files must persist for a moment, because a client that copies and then
+// deletes briefly leaves two.
 func (p *Project) double(id string, n *note, all []*note, held map[string]time.Time) (issue, bool) {
 	var files []string
 	since := n.appeared

@@ -19,7 +19,7 @@ func stateDocOf(agents, rest string) string {
 	return `{"schema_version": "1.0.0", "locks": {}, "agents": {` + agents + `}` + rest + "}\n"
 }
 
-// log writes every event that is open down, as the supervisor does.
+// log records every open event, as the supervisor does.
 func (s *site) log(snap *protocol.Snapshot) {
 	s.T.Helper()
 	for _, e := range snap.Events {
@@ -27,7 +27,8 @@ func (s *site) log(snap *protocol.Snapshot) {
 	}
 }
 
-// Protocol 001, Agent Events Log: a handoff's way is told once, the client's own lines count, and a restart repeats nothing.
+// Protocol 001, Agent Events Log: each step of a handoff is reported once, the client's own lines count, and a restart
+// repeats nothing.
 func TestEventsOfAHandoff(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", ""))+file(boxPath(completed, "old"), strings.Replace(task("old", "completed"), "{{now}}", "{{now-60s}}", 1)))
 	s.look()
@@ -79,8 +80,8 @@ func TestEventsOfAClientThatLogs(t *testing.T) {
 	}
 }
 
-// A client that was quicker than our looks did both; one whose closed handoff is written anew does nothing new; and
-// what we put back ourselves is no news, not even after a restart.
+// A handoff that passed two stages between scans has both events. A closed handoff that is rewritten has none, and
+// neither has a handoff that steward requeued, even after a restart.
 func TestEventsBetweenTheLooks(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", ""))+file(Base+"/handoffs/pending/.keep", ""))
 	s.look()
@@ -112,7 +113,7 @@ func TestEventsBetweenTheLooks(t *testing.T) {
 	}
 }
 
-// Protocol 001, Agent Events Log, through the phases of an agent, with a log that is cut in between.
+// Protocol 001, Agent Events Log, through the states of an agent, with a log that is truncated in between.
 func TestEventsOfAgents(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "idle"}`, "")))
 	s.after(time.Minute)
@@ -135,8 +136,8 @@ func TestEventsOfAgents(t *testing.T) {
 	}
 }
 
-// Protocol 001, Error Handling, Retry Protocol: what a lost agent had accepted goes back, each time on record, and the
-// return is no new handoff but its next acceptance is a new one.
+// Protocol 001, Error Handling, Retry Protocol: each accepted handoff of a lost agent is requeued and recorded. The
+// requeue is no new handoff, but the next acceptance is a new one.
 func TestRetryProtocol(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(boxPath(pending, id), task(id, "pending")))
 	s.log(s.after(4 * time.Second))
@@ -180,7 +181,7 @@ func TestRetryProtocol(t *testing.T) {
 	}
 }
 
-// A change that names a place of its own making moves nothing.
+// A change that names an invalid place moves nothing.
 func TestRequeueOfHostilePlaces(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", ""))+file(Base+"/settings.json", "{}"))
 	s.look()
@@ -196,7 +197,7 @@ func TestRequeueOfHostilePlaces(t *testing.T) {
 	}
 }
 
-// Protocol 001, Error Handling, Escalation: it stands until it is answered or closed.
+// Protocol 001, Error Handling, Escalation: an escalation stays open until it is answered or closed.
 func TestEscalation(t *testing.T) {
 	ask := func(id string) string {
 		return strings.Replace(handoff(id, "builder", "orchestrator", typeEscalation, "pending"), `{"title": "do it"}`, `{"reason": "no_db", "details": "which?", "options": ["A", " b ", 3], "blocking": false}`, 1)
@@ -217,8 +218,8 @@ func TestEscalation(t *testing.T) {
 	}
 }
 
-// Protocol 001, Conflict Resolution, Workflow Conflicts: agents write one file after the other; only a contradiction
-// that stands is one.
+// Protocol 001, Conflict Resolution, Workflow Conflicts: agents write one file after another, so only a contradiction
+// that persists is reported.
 func TestWorkflowConflicts(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf(`"a": {"status": "active", "last_active": "{{now}}"}, "b": {"status": "active", "last_active": "{{now}}"}, "c": {"status": "idle"}`,
 		`, "current_agent": "c", "last_handoff": "h1"`)))
@@ -290,7 +291,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// Whatever happens to the files, a look by hints sees what a full look sees.
+// Whatever happens to the files, a hinted scan sees what a full scan sees.
 func TestHintsSeeWhatAFullLookSees(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -333,7 +334,7 @@ func TestHintsSeeWhatAFullLookSees(t *testing.T) {
 	}
 }
 
-// A handoff that moves on while steward looks is seen in every look.
+// A handoff that moves during a scan is seen by every scan.
 func TestNobodyVanishes(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", ""))+file(boxPath(pending, id), task(id, "pending")))
 	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/accepted"), 0o755))
@@ -366,7 +367,7 @@ func TestNobodyVanishes(t *testing.T) {
 	}
 }
 
-// What ended stays listed for a while, and then costs nothing; the figures stay.
+// An ended handoff stays listed for a while, and then costs nothing; the figures keep it.
 func TestHistoryIsBounded(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(boxPath(pending, "p"), task("p", "pending")))
 	for i := range 300 {

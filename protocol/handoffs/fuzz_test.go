@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// seeds are documents, and what becomes of them when types are not what they should be.
+// seeds are documents, and variants of them with wrong types.
 func seeds(f *testing.F, docs ...string) {
 	for _, s := range docs {
 		f.Add([]byte(s))
@@ -137,7 +137,7 @@ func FuzzTombstone(f *testing.F) {
 	})
 }
 
-// The sum of a value is about what it says, not about how it is written.
+// A value's sum depends on its content, not on its formatting.
 func FuzzMeaning(f *testing.F) {
 	seeds(f, stateText, `{"b":1.0,"a":["\u00e9",1e3]}`)
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -17,7 +17,7 @@ const Name = "handoffs"
 // Base is the protocol's folder inside a project (protocol 001, Handoff Storage). Other tools keep files there too.
 const Base = ".claude"
 
-// The places inside Base. What lies under own is steward's. The document names no place for its events log.
+// The files and folders inside Base. Those under own are steward's. The document names no location for its events log.
 const (
 	boxDir      = "handoffs"
 	stateFile   = "state.json"
@@ -28,36 +28,36 @@ const (
 	oldTombFile = "steward/tombstones.1.jsonl"
 )
 
-// maxFile bounds what is read of one file. A larger one is a Fault.
+// maxFile bounds the size of one file. A larger file is a Fault.
 const maxFile = 1 << 20
 
 // Options are the settings of one project's adapter.
 type Options struct {
 	Guard folder.Guard // may be nil
-	// Granted tells of the lock that steward itself has granted on a resource: its newest Fence, and of that holding the
-	// Holder, Acquired, Expires (its whole time, however often the entry is prolonged) and Process, whoever holds it now.
-	// Kernel: somebody holds it still, or nobody can say. nil: steward grants none.
+	// Granted returns the lock that steward itself granted on a resource: the newest Fence, and the Holder, Acquired,
+	// Expires (the end of the whole lease, regardless of renewals of the entry) and Process of that grant, even if it has
+	// ended. Kernel: the lock is still held, or steward cannot tell. A nil func means that steward grants no locks.
 	Granted func(resource string) (l protocol.Lock, ok bool)
 }
 
-// Project is one project's adapter. It is used by one goroutine at a time.
+// Project is one project's adapter. Only one goroutine may use it at a time.
 type Project struct {
 	*folder.Folder
-	began   time.Time // the first look at this folder; zero before it
+	began   time.Time // the first scan of this folder; zero before it
 	state   jsonfile.Reading[state]
-	claimed bool // an unreadable state file shows words of ours
+	claimed bool // the unreadable state file contains keys of this protocol
 	boxes
 	ledger *ledger.Ledger
 	log    record
 	tombs  tombs
 	story  events
-	stands map[string]time.Time // since when a condition holds that must stand for a while
+	stands map[string]time.Time // start of each condition that must persist before it is reported
 	grants func(string) (protocol.Lock, bool)
 }
 
 var _ protocol.Adapter = (*Project)(nil)
 
-// New makes the adapter for the project at dir (absolute). Nothing is read yet.
+// New returns the adapter for the project at dir (absolute). It reads nothing yet.
 func New(dir string, opts Options) *Project {
 	p := &Project{grants: opts.Granted}
 	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard,
@@ -65,7 +65,7 @@ func New(dir string, opts Options) *Project {
 	return p
 }
 
-// forget drops everything that was read, for a folder that was made anew.
+// forget drops everything read so far, after the folder was replaced.
 func (p *Project) forget() {
 	p.state, p.claimed, p.began = jsonfile.Reading[state]{}, false, time.Time{}
 	p.boxes, p.ledger = newBoxes(), ledger.New(attemptsDir)
@@ -73,11 +73,11 @@ func (p *Project) forget() {
 	p.stands = map[string]time.Time{}
 }
 
-// OwnDir is where steward keeps its own files of the project at dir.
+// OwnDir returns the folder for steward's own files in the project at dir.
 func OwnDir(dir string) string { return filepath.Join(dir, Base, own) }
 
-// Detect reports whether the project at dir speaks protocol 001: there is a folder for handoffs, or a state file with
-// locks or agents. A link in the folder's place counts, so that its refusal comes to light as a Fault.
+// Detect reports whether the project at dir uses protocol 001: it has a folder for handoffs, or a state file with locks
+// or agents. A symbolic link in the folder's place also counts, so that its rejection is reported as a Fault.
 func Detect(dir string) bool {
 	if folder.Is(dir, Base+"/"+boxDir) {
 		return true

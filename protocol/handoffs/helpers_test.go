@@ -35,17 +35,17 @@ func (s *site) move(from, to string) {
 	s.Do(os.Rename(s.Path(from), s.Path(to)))
 }
 
-// after makes a full look that much later.
+// after makes a full scan that much later.
 func (s *site) after(d time.Duration) *protocol.Snapshot {
 	s.T.Helper()
 	s.Pass(d)
 	return s.at(nil)
 }
 
-// look makes a full look a second later.
+// look makes a full scan one second later.
 func (s *site) look() *protocol.Snapshot { s.T.Helper(); return s.after(time.Second) }
 
-// at looks at this moment; nil hints make a full look.
+// at scans at the present time; nil hints mean a full scan.
 func (s *site) at(hints []string) *protocol.Snapshot {
 	s.T.Helper()
 	snap := s.p.Observe(s.T.Context(), protocol.Look{Now: s.Now, Hints: hints})
@@ -60,7 +60,7 @@ func boxPath(at box, id string) string {
 	return Base + "/" + at.dir() + "/handoff-" + id + ".json"
 }
 
-// handoff is a message without a flaw.
+// handoff returns a valid message.
 func handoff(id, from, to, kind, status string) string {
 	return fmt.Sprintf(`{"schema_version": "1.0.0", "message_id": %q, "timestamp": "{{now}}", "from": %q, "to": %q, "type": %q, "priority": "high",
  "payload": {"title": "do it"}, "context": {"workflow": "feature", "spec": "specs/a.md", "iteration": 1}, "status": %q}

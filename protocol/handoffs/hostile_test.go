@@ -15,7 +15,8 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// What is no plain file in a file's place is a fault that says what it is; it is not followed, and nothing hangs.
+// Anything but a regular file in a file's place is a fault that names its kind. Steward does not follow it, and does not
+// hang.
 func TestHostileFiles(t *testing.T) {
 	for what, make := range map[string]func(at string) error{
 		"symbolic link": func(at string) error { return os.Symlink("/etc/passwd", at) },
@@ -73,7 +74,7 @@ func TestLinkedFolders(t *testing.T) {
 	}
 }
 
-// As another user than root: what may not be read is a fault that names the permission, and what was known stands.
+// Without root: a file that may not be read is a fault that names the permission, and its last good content stays known.
 func TestWithoutPermission(t *testing.T) { protocoltest.AsNobody(t, withoutPermission) }
 
 func withoutPermission(t *testing.T) {
@@ -115,7 +116,7 @@ func withoutPermission(t *testing.T) {
 	}
 }
 
-// Names that can be no path, documents that end nowhere, and more of everything than anybody needs.
+// Invalid names, incomplete documents, and more entries than the limits allow.
 func TestHostileDocuments(t *testing.T) {
 	s := newSite(t, file(statePath, stateText))
 	var locks []string
@@ -145,7 +146,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 }
 
-// A torn state file that was ours is a fault after a while, and nobody is gone for it.
+// A torn state file of this protocol becomes a fault after a while, and no agent disappears because of it.
 func TestTornState(t *testing.T) {
 	s := newSite(t, file(statePath, stateText))
 	s.look()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A client took two locks by a late write, saw them merged, and gives both back: they stay given back.
+// A client takes two locks by a late write, sees them merged, and releases both: they stay released.
 func TestBothLocksReleased(t *testing.T) {
 	s := newSite(t, file(statePath, stateText))
 	snap := s.look()
@@ -28,7 +28,7 @@ func TestBothLocksReleased(t *testing.T) {
 		} else if has && i > 0 {
 			t.Errorf("look %d: locks that were released are back", i)
 		}
-		if strings.Contains(text, mine) { // the client gives both back, having read the merged document
+		if strings.Contains(text, mine) { // the client has read the merged document and releases both
 			s.Write(statePath, strings.Replace(text, mine, "", 1))
 		}
 	}

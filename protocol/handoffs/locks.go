@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// locks lists the locks of the state file (protocol 001, Lock Protocol). They are no mutual exclusion: clients that
-// follow the document overlap now and then. Who may be released is the policy's to say.
+// locks lists the locks of the state file (protocol 001, Lock Protocol). They do not ensure mutual exclusion: clients
+// that follow the document occasionally overlap. The policy decides which locks may be released.
 func (p *Project) locks(s *state) (list []protocol.Lock, wrong []protocol.Finding) {
 	for i := range s.locks {
 		k := &s.locks[i]
@@ -31,7 +31,7 @@ func (p *Project) locks(s *state) (list []protocol.Lock, wrong []protocol.Findin
 	return list, wrong
 }
 
-// unlock removes one lock's entry, if it is the one that was judged, and not one byte more.
+// unlock removes one lock's entry if it is the judged one, and changes no other byte.
 func (p *Project) unlock(c protocol.Change) error {
 	resource := c.Subject.ID
 	if c.Subject.Kind != protocol.KindLock || c.Ref.Sum == "" {
@@ -61,7 +61,7 @@ func (p *Project) unlock(c protocol.Change) error {
 	return p.editState(func(o jsonfile.Object) ([]jsonfile.Set, error) { return dropLock(o, resource, c.Ref.Sum) })
 }
 
-// dropLock is the edit that removes a lock, if it is still the one with that sum. One that is gone needs no edit.
+// dropLock returns the edit that removes a lock, if the lock still has that sum. A missing lock needs no edit.
 func dropLock(o jsonfile.Object, resource, sum string) ([]jsonfile.Set, error) {
 	if !isOurs(o) {
 		return nil, folder.Moved("the state file has another shape now")
@@ -77,14 +77,14 @@ func dropLock(o jsonfile.Object, resource, sum string) ([]jsonfile.Set, error) {
 	return []jsonfile.Set{jsonfile.Remove("locks", resource)}, nil
 }
 
-// tombs are the locks that steward released, by their old holders. They still count as signs of life: that we took
-// one away must not look as if its holder had done something.
+// tombs are the locks that steward released, by their previous holders. They still count as signs of life: a release by
+// steward must not look like an action of the holder.
 type tombs struct {
 	read    bool
 	holders map[string][]string
 	last    map[string]string    // sum per resource
-	broken  map[string]time.Time // when the lock of an agent was last taken away, per resource
-	took    map[string]time.Time // when the holder of what was put back last took something in hand
+	broken  map[string]time.Time // when steward last released an agent's lock, per resource
+	took    map[string]time.Time // when the agent of a requeued handoff last took a handoff
 }
 
 const maxTombs = 20 // per holder
@@ -93,7 +93,7 @@ func newTombs() tombs {
 	return tombs{holders: map[string][]string{}, last: map[string]string{}, broken: map[string]time.Time{}, took: map[string]time.Time{}}
 }
 
-// tombstone is a line of steward/tombstones.jsonl: a lock that is about to be removed.
+// tombstone is a line of steward/tombstones.jsonl: a lock about to be removed.
 type tombstone struct {
 	At       string          `json:"at"`
 	Resource string          `json:"resource"`
@@ -103,12 +103,12 @@ type tombstone struct {
 	Why      string          `json:"why"`
 }
 
-// bury puts a lock on record before it is removed.
+// bury records a lock before it is removed.
 func (p *Project) bury(resource string, lock jsonfile.Value, c protocol.Change) error {
 	p.readTombs()
 	sum := string(meaning(lock))
 	if p.tombs.last[resource] == sum {
-		return nil // a crash came between
+		return nil // recorded before a crash
 	}
 	var raw bytes.Buffer
 	if err := json.Compact(&raw, lock.Raw()); err != nil {
@@ -126,8 +126,8 @@ func (p *Project) bury(resource string, lock jsonfile.Value, c protocol.Change) 
 	return nil
 }
 
-// putBack is a line of steward/tombstones.jsonl: a handoff that is about to be put back. That its agent had taken it
-// remains a sign of the agent's life at that time, and at no other.
+// putBack is a line of steward/tombstones.jsonl: a handoff about to be requeued. Its acceptance remains a sign of the
+// agent's life at that time, and at no other.
 type putBack struct {
 	At       string `json:"at"`
 	Handoff  string `json:"handoff"`
@@ -135,7 +135,7 @@ type putBack struct {
 	Accepted string `json:"accepted"`
 }
 
-// remember puts on record when an agent took the handoff that is about to be put back.
+// remember records when an agent took the handoff that is about to be requeued.
 func (p *Project) remember(id, agent string, at time.Time) error {
 	p.readTombs()
 	if known := p.took[agent]; known.After(at) {
@@ -143,7 +143,7 @@ func (p *Project) remember(id, agent string, at time.Time) error {
 	}
 	at = at.Truncate(time.Second)
 	if !usable(agent) || !at.After(p.tombs.took[agent]) {
-		return nil // a crash came between, or it is known by a newer one
+		return nil // recorded before a crash, or a newer time is known
 	}
 	line, err := json.Marshal(putBack{At: jsonfile.FormatTime(p.Now), Handoff: id, Agent: agent, Accepted: jsonfile.FormatTime(at)})
 	if err != nil {
@@ -179,8 +179,8 @@ func (p *Project) readTombs() {
 	}
 }
 
-// rotateTombs gives a full record the name of the older one, which goes. What goes was not read any more. A line that
-// another process appends meanwhile lands in the file that it opened.
+// rotateTombs moves a full record over the older record, which is no longer read. A line that another process appends
+// meanwhile goes to the file that it has open.
 func (p *Project) rotateTombs() {
 	if st, err := p.Root.Stat(tombFile); err != nil || st.Size < maxFile {
 		return
@@ -216,7 +216,7 @@ func (t *tombs) take(line []byte) {
 	}
 }
 
-// claims are the sums of an agent's locks, with those that steward took away.
+// claims returns the signs of an agent's locks, including locks that steward released.
 func (p *Project) claims(s *state, agent string) []string {
 	list := slices.Clone(p.tombs.holders[agent])
 	for i := range s.locks {
@@ -228,7 +228,7 @@ func (p *Project) claims(s *state, agent string) []string {
 	return slices.Compact(list)
 }
 
-// capped is a claimed time, never in the future.
+// capped returns a claimed time, at most now.
 func capped(at, now time.Time) time.Time {
 	if at.After(now) {
 		return now

@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Protocol 001, Conflict Resolution, Same-File Conflicts: of an expired lock only its own key goes, it is on record
-// before that, and one that was renewed or taken by another meanwhile stays.
+// Protocol 001, Conflict Resolution, Same-File Conflicts: releasing an expired lock removes only its own key, after
+// recording it. A lock that was renewed or taken over meanwhile stays.
 func TestSameFileConflicts(t *testing.T) {
 	s := newSite(t, file(statePath, stateText))
 	snap := s.look()
@@ -45,8 +45,8 @@ func TestSameFileConflicts(t *testing.T) {
 	}
 }
 
-// A client that writes everybody's entries anew, in its own style, shows no life for them; and a lock that we took
-// away is no sign of life of its holder.
+// A client that rewrites all entries in its own style shows no life of the other agents, and a lock released by steward
+// is no sign of its holder's life.
 func TestSignsOfLife(t *testing.T) {
 	s := newSite(t, file(statePath, stateText))
 	signs := func() (beat, signs string) {
@@ -92,7 +92,7 @@ func TestSignsOfLife(t *testing.T) {
 	same("after another restart", true)
 }
 
-// A client that had the file open writes into the old inode: what it changed comes back, without the lock we removed.
+// A client with the file open writes to the old inode: its changes are merged, without the lock that steward released.
 func TestLateWrites(t *testing.T) {
 	take := func(old string) string {
 		return strings.Replace(old, `"locks": {`, `"locks": {"mine": {"agent": "fixer", "acquired": "2026-01-02T03:04:05Z"},`, 1)

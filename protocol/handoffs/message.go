@@ -22,24 +22,24 @@ const (
 	typeAnswer     = "escalation_response"
 )
 
-// message is one file of a handoff folder (protocol 001, Message Format), as far as somebody reads it.
+// message is one file of a handoff folder (protocol 001, Message Format), as far as steward reads it.
 type message struct {
 	id, from, to, kind, status string
 	title, summary             string
 	priority                   protocol.Priority
 	created                    jsonfile.Stated
 	workflow, workflowID, spec string
-	about                      string   // the handoff that an escalation speaks of
-	replies                    []string // the escalations that an answer may mean
-	failed                     bool     // its payload reports errors
+	about                      string   // the handoff that an escalation is about
+	replies                    []string // the escalations to which an answer may refer
+	failed                     bool     // the message reports errors
 	failure                    protocol.Failure
 	call                       call
-	acceptedAt, completedAt    jsonfile.Stated // not in the document, but written by some
-	alien                      bool            // it has none of the envelope's keys
+	acceptedAt, completedAt    jsonfile.Stated // not in the document, but some clients write them
+	alien                      bool            // the file has none of the envelope's keys
 	issues                     []issue
 }
 
-// call is what an escalation says to the human (protocol 001, Escalation).
+// call is what an escalation tells the human (protocol 001, Escalation).
 type call struct {
 	text, detail string
 	options      []string
@@ -47,19 +47,19 @@ type call struct {
 	critical     bool
 }
 
-// isWork reports whether somebody is to do something about the message.
+// isWork reports whether the message requires work.
 func (m *message) isWork() bool {
 	return m.kind != typeCompletion && m.kind != typeEscalation && m.kind != typeAnswer
 }
 
 const maxText = 300
 
-// decodeMessage reads a message. Without an id of its own it goes by its file's name.
+// decodeMessage reads a message. A message without an id gets its file's name as its id.
 func decodeMessage(o jsonfile.Object, file string) message {
 	c := &check{}
 	for _, key := range []string{"schema_version", "message_id", "timestamp", "from", "to", "type", "priority", "status"} {
 		if key == "message_id" && (o.Has("id") || o.Has("handoff_id")) && !o.Has(key) {
-			continue // both are seen in the field
+			continue // both occur in practice
 		}
 		c.need(o.Get(key), key, "string")
 	}
@@ -107,7 +107,7 @@ func idOf(o jsonfile.Object, file string) string {
 	return strings.TrimSuffix(path.Base(file), ".json")
 }
 
-// reports whether a field of errors holds any.
+// reports returns whether an error field holds an error.
 func reports(v jsonfile.Value) bool {
 	switch v.Kind() {
 	case "string":
@@ -126,7 +126,7 @@ func reports(v jsonfile.Value) bool {
 	return false
 }
 
-// maxOptions bounds what a human is asked to choose from.
+// maxOptions bounds the options that an operator is offered.
 const maxOptions = 20
 
 func decodeCall(payload jsonfile.Object, critical bool) call {
@@ -150,8 +150,8 @@ func decodeCall(payload jsonfile.Object, critical bool) call {
 	return k
 }
 
-// verbatim is an option as its agent wrote it: the answer must be the same text. An option that is an object goes by
-// its label.
+// verbatim returns an option as its agent wrote it, because the answer must be the same text. For an object, it returns
+// the label.
 func verbatim(v jsonfile.Value) string {
 	if s, ok := v.Text(); ok.OK() {
 		if len(s) > 1000 {
@@ -167,7 +167,7 @@ func verbatim(v jsonfile.Value) string {
 	return loose(v)
 }
 
-// loose shows a value of any kind in one line.
+// loose formats a value of any kind as one line.
 func loose(v jsonfile.Value) string {
 	if s, ok := v.Text(); ok.OK() {
 		return folder.Line(s, 1000)
@@ -178,13 +178,13 @@ func loose(v jsonfile.Value) string {
 	return folder.Line(string(v.Raw()), 1000)
 }
 
-// repliesOf lists what an answer may refer to. The document knows no answer, so every likely key is looked at.
+// repliesOf lists the ids to which an answer may refer. The document defines no answer, so every likely key is read.
 func repliesOf(all ...jsonfile.Object) []string {
 	var ids []string
 	for i, o := range all {
 		keys := []string{"in_reply_to", "reply_to", "escalation_id", "escalation"}
 		if i > 0 {
-			keys = append(keys, "message_id") // at the top it is the answer's own
+			keys = append(keys, "message_id") // at the top level it is the answer's own id
 		}
 		for _, key := range keys {
 			if id, _ := o.String(key); id != "" && len(id) <= 255 && !slices.Contains(ids, id) {
@@ -195,10 +195,10 @@ func repliesOf(all ...jsonfile.Object) []string {
 	return ids
 }
 
-// route is a line of the table of protocol 001, Message Types.
+// route is a row of the table of protocol 001, Message Types.
 type route struct{ kind, from, to string }
 
-// routes is the table; an empty name stands for anybody.
+// routes is the table; an empty name stands for any agent.
 var routes = [...]route{
 	{typeTask, "planner", "builder"},
 	{typeReview, "builder", "reviewer"},
@@ -208,7 +208,7 @@ var routes = [...]route{
 	{typeEscalation, "", "orchestrator"},
 }
 
-// strays says why the message's way is none of the table's; "" if it is one, or not known.
+// strays returns how the message's route departs from the table; "" if it does not, or cannot be judged.
 func (m *message) strays() string {
 	for _, r := range routes {
 		if r.kind != m.kind || m.from == "" || m.to == "" {

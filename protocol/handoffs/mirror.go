@@ -12,48 +12,49 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// afterBreak is how long a resource whose lock was taken away from an agent rests before steward grants it: its old
-// holder may still be about to write.
+// afterBreak is how long steward does not grant a resource after releasing an agent's lock on it: the previous holder may
+// still be about to write.
 const afterBreak = 15 * time.Second
 
 // MirrorOptions are the settings of a Mirror.
 type MirrorOptions struct {
 	Options
-	TTL   time.Duration // life of a lock that names no end
-	Watch time.Duration // how long one that is over its time must have been seen unchanged until it may be taken away
-	Life  time.Duration // for how long after an agent's last_active it counts as living
+	TTL   time.Duration // lifetime of a lock that names no end
+	Watch time.Duration // how long an overdue lock must be seen unchanged before it may be released
+	Life  time.Duration // how long after its last_active an agent counts as alive
 }
 
-// Mirror keeps the entries of the locks that steward grants in the state file, and knows which locks of agents stand in
-// their way. A project whose state file is missing, or another tool's, has neither. One goroutine at a time.
+// Mirror keeps entries in the state file for the locks that steward grants, and knows which of the agents' locks conflict
+// with them. A project whose state file is missing, or belongs to another tool, has neither. Only one goroutine may use a
+// Mirror at a time.
 type Mirror struct {
 	p      *Project
 	opts   MirrorOptions
 	seen   map[string]sighting
-	before map[string]jsonfile.Value // the holder's own entry, which the mirror's stands in for
+	before map[string]jsonfile.Value // the holder's own entry that the mirrored entry replaced, per resource
 }
 
-// sighting is since when an agent's lock is seen as it is.
+// sighting records since when an agent's lock has been seen unchanged.
 type sighting struct {
 	sum   string
 	since time.Time
 }
 
-// OpenMirror makes the Mirror of the project at dir (absolute). Nothing is read yet.
+// OpenMirror returns the Mirror of the project at dir (absolute). It reads nothing yet.
 func OpenMirror(dir string, opts MirrorOptions) *Mirror {
 	return &Mirror{p: New(dir, opts.Options), opts: opts, seen: map[string]sighting{}, before: map[string]jsonfile.Value{}}
 }
 
-// Close releases what is open, after a last look for late writes.
+// Close closes all files, after a last check for late writes.
 func (m *Mirror) Close() { m.p.Close() }
 
-// Settle merges what clients wrote late into state files that were replaced, and reports whether more may come.
+// Settle merges clients' late writes to replaced state files, and reports whether more may come.
 func (m *Mirror) Settle(ctx context.Context, now time.Time) (more bool) {
 	_, there := m.p.Look(ctx, protocol.Look{Now: now, Since: now})
 	return there && m.p.Watched() > 0
 }
 
-// Locks lists the entries of the state file, mirrors among them, by resource.
+// Locks lists the entries of the state file by resource, including mirrored ones.
 func (m *Mirror) Locks(ctx context.Context, now time.Time) (list []protocol.Rival, err error) {
 	_, err = m.open(ctx, now)
 	if err != nil || m.p.Root == nil {
@@ -64,7 +65,7 @@ func (m *Mirror) Locks(ctx context.Context, now time.Time) (list []protocol.Riva
 	locks, _ := m.p.locks(s)
 	for _, l := range locks {
 		r := m.rival(s, l)
-		if l.Fence == 0 { // of a mirror whose real lock is not known, the entry's own word
+		if l.Fence == 0 { // the real lock of a mirrored entry may be unknown: use the entry's own fencing token
 			r.Fence = s.fence(l.Resource)
 		}
 		list = append(list, *r)
@@ -81,10 +82,10 @@ func (s *state) fence(resource string) uint64 {
 	return 0
 }
 
-// Claim enters k, a lock that steward is about to grant, as the resource's lock, unless an agent's own stands in its
-// way, or did so up to a moment ago: that is returned, and nothing is changed. A mirror's entry up to k's own number is
-// what a dead holder left, for k's caller holds the real lock. An agent's lock that is over its time is taken away once
-// its holder has shown no life for long enough (protocol 001, Same-File Conflicts); k has to come again after that.
+// Claim enters k, a lock that steward is about to grant, as the resource's lock. If an agent's own lock is in the way, or
+// was until a moment ago, Claim returns it and changes nothing. A mirrored entry up to k's fencing token was left by a
+// dead holder, because k's caller holds the real lock. Claim releases an agent's overdue lock once its holder has shown
+// no life for long enough (protocol 001, Same-File Conflicts); the caller must claim k again later.
 func (m *Mirror) Claim(ctx context.Context, k protocol.Lock, now time.Time) (*protocol.Rival, error) {
 	return m.enter(ctx, k, now, func(s *state, c *claim) *protocol.Rival {
 		switch {
@@ -103,8 +104,8 @@ func (m *Mirror) Claim(ctx context.Context, k protocol.Lock, now time.Time) (*pr
 	})
 }
 
-// Renew prolongs k's entry to k.Expires, and puts it back where a client has lost it. An agent's own lock in its place is
-// returned, and stays.
+// Renew extends k's entry to k.Expires, and restores an entry that a client has lost. If an agent's own lock is in its
+// place, Renew returns that lock and leaves it.
 func (m *Mirror) Renew(ctx context.Context, k protocol.Lock, now time.Time) (*protocol.Rival, error) {
 	return m.enter(ctx, k, now, func(s *state, c *claim) *protocol.Rival {
 		if c == nil || c.agent == k.Holder && (c.fence == 0 || c.fence == k.Fence) {
@@ -114,7 +115,7 @@ func (m *Mirror) Renew(ctx context.Context, k protocol.Lock, now time.Time) (*pr
 	})
 }
 
-// Drop removes k's entry, if it still is k's. An agent's own entry that it stood in for comes back.
+// Drop removes k's entry, if it is still k's. It restores the agent's own entry that k's entry replaced.
 func (m *Mirror) Drop(ctx context.Context, k protocol.Lock, now time.Time) error {
 	ours, err := m.open(ctx, now)
 	if err != nil || !ours {
@@ -135,13 +136,13 @@ func (m *Mirror) Drop(ctx context.Context, k protocol.Lock, now time.Time) error
 	})
 }
 
-// Break takes an agent's lock away, as it was seen; protocol.ErrConflict when it is another one now.
+// Break releases an agent's lock that is still as it was seen, else it returns protocol.ErrConflict.
 func (m *Mirror) Break(ctx context.Context, l protocol.Lock, why string, now time.Time) error {
 	return m.p.Apply(ctx, protocol.Change{Verb: protocol.VerbUnlock, Subject: protocol.Subject{Kind: protocol.KindLock, ID: l.Resource},
 		Reason: protocol.ReasonOperator, Why: why, Ref: l.Ref, Agent: l.Holder}, now)
 }
 
-// enter writes k's entry unless judge, who is shown what stands there (nil: nothing), finds a rival.
+// enter writes k's entry unless judge finds a rival. judge receives the resource's present entry (nil: none).
 func (m *Mirror) enter(ctx context.Context, k protocol.Lock, now time.Time, judge func(*state, *claim) *protocol.Rival) (rival *protocol.Rival, err error) {
 	ours, err := m.open(ctx, now)
 	if err != nil || !ours {
@@ -151,7 +152,7 @@ func (m *Mirror) enter(ctx context.Context, k protocol.Lock, now time.Time, judg
 		return m.p.editState(func(o jsonfile.Object) ([]jsonfile.Set, error) {
 			rival = nil
 			if !holdsLocks(o) {
-				return nil, nil // it has become another tool's
+				return nil, nil // the file now belongs to another tool
 			}
 			s := decodeState(o)
 			var there *claim
@@ -175,7 +176,7 @@ func (m *Mirror) enter(ctx context.Context, k protocol.Lock, now time.Time, judg
 	return rival, err
 }
 
-// takeAway breaks the lock of a holder that is over its time and shows no life.
+// takeAway releases the overdue lock of a holder that shows no life.
 func (m *Mirror) takeAway(ctx context.Context, r *protocol.Rival, now time.Time) (*protocol.Rival, error) {
 	c := protocol.Change{Verb: protocol.VerbUnlock, Subject: protocol.Subject{Kind: protocol.KindLock, ID: r.Resource},
 		Reason: protocol.ReasonExpired, Why: r.Why, Ref: r.Ref, Agent: r.Holder}
@@ -191,8 +192,8 @@ func asLock(c *claim) protocol.Lock {
 		Ref: protocol.Ref{Path: stateFile, Sum: c.sum}}
 }
 
-// ends is until when an agent's lock holds. Times without a zone say only how long: the lock has its full length from the
-// moment at which it was first seen.
+// ends returns when an agent's lock ends. Times without a zone give only a duration, which starts when the lock was first
+// seen.
 func (m *Mirror) ends(l protocol.Lock, seen time.Time) time.Time {
 	switch {
 	case l.Expires.IsZero() && (l.Acquired.IsZero() || l.Zoneless):
@@ -207,8 +208,8 @@ func (m *Mirror) ends(l protocol.Lock, seen time.Time) time.Time {
 	return seen.Add(l.Expires.Sub(l.Acquired))
 }
 
-// rival says what is known of an agent's lock: until when it holds, whether its holder shows life, and when it may be
-// taken away from one that does not.
+// rival describes an agent's lock: when it ends, whether its holder shows life, and when it may be released if the holder
+// does not.
 func (m *Mirror) rival(s *state, l protocol.Lock) *protocol.Rival {
 	now, seen := m.p.Now, m.seen[l.Resource]
 	if seen.sum != l.Ref.Sum {
@@ -234,8 +235,8 @@ func (m *Mirror) rival(s *state, l protocol.Lock) *protocol.Rival {
 	return r
 }
 
-// open opens the folder and makes sure that the state file can be read and is this protocol's; ours is false where there
-// is none, or another tool's. It waits up to two seconds for a writer to finish.
+// open opens the folder and checks that the state file can be read and belongs to this protocol. ours is false if there
+// is no state file, or another tool's. open waits up to two seconds for a writer to finish.
 func (m *Mirror) open(ctx context.Context, now time.Time) (ours bool, err error) {
 	m.p.Look(ctx, protocol.Look{Now: now, Since: now})
 	if m.p.Root == nil {
@@ -267,7 +268,7 @@ func (m *Mirror) open(ctx context.Context, now time.Time) (ours bool, err error)
 	})
 	broken := errors.Is(err, jsonfile.ErrBad) || errors.Is(err, jsonfile.ErrTorn)
 	if broken && !bytes.Contains(text, []byte(`"locks"`)) && !bytes.Contains(text, []byte(`"agents"`)) {
-		return false, nil // no document of this protocol's, whatever it is
+		return false, nil // not a document of this protocol
 	}
 	return ours, err
 }

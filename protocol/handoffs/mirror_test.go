@@ -11,7 +11,8 @@ import (
 
 const mirrorText = `{"locks": {"a": {"agent": "builder", "acquired": "2026-01-02T03:04:05Z", "expires": "2026-01-02T03:34:05Z", "fence": 1790000000000007, "pid": 42}}, "agents": {"builder": {"status": "idle"}}}`
 
-// The mirror of a real lock: its process, its whole time, and no release while somebody holds it, or by another number.
+// The mirror of a real lock shows its process and the end of its whole lease. It is not released while the lock is held;
+// a mirror with another fencing token is not completed.
 func TestMirrorsOfRealLocks(t *testing.T) {
 	s := newSite(t, file(statePath, mirrorText))
 	process := protocol.Identity{PID: 42, Start: 1, Boot: "b"}
@@ -44,7 +45,7 @@ func TestMirrorsOfRealLocks(t *testing.T) {
 	}
 }
 
-// That steward prolongs a mirror is no sign of its agent's life; that the agent takes a lock is.
+// Renewing a mirrored entry is no sign of its agent's life; taking a lock is.
 func TestMirrorsAreNoSignOfLife(t *testing.T) {
 	s := newSite(t, file(statePath, mirrorText))
 	signs := func() string { a, _ := s.look().Agent("builder"); return a.Signs }

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Observe says what the files say now. By hints only the messages hinted at are read again, and the few shared files.
+// Observe returns the current snapshot. With hints, it rereads only the hinted messages and the few shared files.
 func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
 	s, there := p.Look(ctx, look)
 	if !there {
@@ -34,7 +34,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	return s
 }
 
-// hinted lists the names of the messages that the hints speak of. One that names a folder as a whole is wide.
+// hinted returns the names of the messages that the hints name. A hint that names a whole folder is wide.
 func (p *Project) hinted(hints []string) (names map[string]bool, wide bool) {
 	names = map[string]bool{}
 	for _, hint := range hints {
@@ -53,7 +53,7 @@ func (p *Project) hinted(hints []string) (names map[string]bool, wide bool) {
 	return names, wide
 }
 
-// describe writes the snapshot.
+// describe fills in the snapshot.
 func (p *Project) describe(s *protocol.Snapshot) {
 	st, ours := p.theState()
 	p.turnTo(st.workflow)
@@ -80,7 +80,8 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	s.Measures = p.measures(st)
 }
 
-// sorted picks the message that counts for each id: the one furthest along. The others are doubles.
+// sorted picks the message that counts for each id: the one with the most progress. doubles lists all messages of each id
+// that has several.
 func (p *Project) sorted() (main map[string]*note, doubles map[string][]*note) {
 	main = make(map[string]*note, len(p.notes))
 	all := map[string][]*note{}
@@ -115,7 +116,7 @@ func (p *Project) inHand(ids []string, main map[string]*note) map[string][]strin
 	return hands
 }
 
-// beat is the entry as a heartbeat. A time without a zone stands for the latest that it can mean.
+// beat returns the entry as a heartbeat. A time without a zone is taken as the latest time that it can mean.
 func (m *member) beat(now time.Time) protocol.Beat {
 	at := m.last
 	if m.zoneless {
@@ -124,7 +125,8 @@ func (m *member) beat(now time.Time) protocol.Beat {
 	return protocol.Beat{Mark: string(m.sum), At: capped(at, now), Stated: m.last, Zoneless: m.zoneless}
 }
 
-// agents lists the agents of the state file. Without one, those that messages name, of whom nothing is known.
+// agents lists the agents of the state file. Without that file, it lists the agents that messages name; nothing else is
+// known of them.
 func (p *Project) agents(s *state, ours bool, hands map[string][]string, ids []string, main map[string]*note) []protocol.Agent {
 	list := make([]protocol.Agent, 0, len(s.agents))
 	for i := range s.agents {
@@ -156,8 +158,8 @@ func (p *Project) agents(s *state, ours bool, hands map[string][]string, ids []s
 	return list
 }
 
-// signs fingerprints what shows that the agent lives, beside its own entry: its locks, the newest message that it sent,
-// and when it last took a handoff in hand.
+// signs fingerprints the signs of an agent's life outside its own entry: its locks, the newest message that it sent, and
+// when it last took a handoff.
 func (p *Project) signs(s *state, agent string) string {
 	list := append(p.claims(s, agent), p.sent[agent])
 	if at := p.tookAt(agent); !at.IsZero() {
@@ -166,7 +168,7 @@ func (p *Project) signs(s *state, agent string) string {
 	return string(jsonfile.SumOf([]byte(strings.Join(list, "\n"))))
 }
 
-// tasks lists the handoffs that somebody is to do something about.
+// tasks lists the handoffs that require work.
 func (p *Project) tasks(ids []string, main map[string]*note) []protocol.Task {
 	list := make([]protocol.Task, 0, len(ids))
 	for _, id := range ids {
@@ -198,7 +200,7 @@ func (p *Project) tasks(ids []string, main map[string]*note) []protocol.Task {
 	return list
 }
 
-// questions lists the escalations that nobody has answered or closed (protocol 001, Escalation).
+// pleas lists the escalations that are neither answered nor closed (protocol 001, Escalation).
 func (p *Project) pleas(ids []string, main map[string]*note) []protocol.Question {
 	answered := map[string]bool{}
 	for _, id := range ids {
@@ -226,7 +228,8 @@ func (p *Project) pleas(ids []string, main map[string]*note) []protocol.Question
 	return list
 }
 
-// faults lists the files that cannot be used. A state file that was never ours is nobody's trouble but its owner's.
+// faults lists the files that cannot be used. It omits a state file that never belonged to this protocol, which is its
+// owner's concern.
 func (p *Project) faults(ours bool) []protocol.Fault {
 	return slices.DeleteFunc(p.Faults(), func(f protocol.Fault) bool {
 		return f.Path == p.Shown(stateFile) && !ours && !p.claimed && !p.hasBox()

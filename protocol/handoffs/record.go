@@ -21,20 +21,20 @@ const (
 	eventEscalated = "escalation_triggered"
 )
 
-// inOrder is the order in which events of one moment are told.
+// inOrder is the order of events with the same time.
 var inOrder = []string{eventStarted, eventCreated, eventAccepted, eventEscalated, eventError, eventCompleted}
 
-// record is what was read of the events log: only the end that is new is read, once.
+// record is the state of the events log. Only new lines are read, once.
 type record struct {
 	tail     folder.Tail
 	bad      int
-	cur, old map[string][]time.Time // the newest times per event and whom it is about, in two generations
+	cur, old map[string][]time.Time // the newest times per event and subject, in two generations
 	last     map[string]string      // the newest of start, completion and error per agent
 	took     map[string]time.Time   // the newest acceptance per agent
 }
 
 const (
-	logTail   = 1 << 20 // what is read of an old log at the first look
+	logTail   = 1 << 20 // how much of an existing log the first scan reads
 	maxTold   = 4096    // keys per generation
 	keepTimes = 4       // times per key
 )
@@ -60,13 +60,13 @@ type logContext struct {
 	LoggedBy string `json:"logged_by,omitzero"`
 }
 
-// told is a line as it was read.
+// told is one line of the log.
 type told struct {
 	event, agent, handoff string
 	at                    time.Time
 }
 
-// decodeLine reads a line. Clients call things by other names than the document does; what cannot be told is "".
+// decodeLine reads a line. Clients use other key names than the document does. A missing value is "".
 func decodeLine(o jsonfile.Object, written time.Time) told {
 	context, _ := o.Object("context")
 	t := told{event: first(o, 60, "event", "event_type", "type"), agent: first(o, 100, "agent", "agent_name", "source")}
@@ -78,7 +78,7 @@ func decodeLine(o jsonfile.Object, written time.Time) told {
 	return t
 }
 
-// readLog reads the new lines. What is known stays when the log is another one.
+// readLog reads the new lines. Known events stay known when the log is replaced.
 func (p *Project) readLog() {
 	l := &p.log
 	var written time.Time
@@ -91,7 +91,7 @@ func (p *Project) readLog() {
 	})
 }
 
-// take reads a line of a log that was last written at that moment; nil is a line that is too long.
+// take reads one line of a log that was last written at written; nil stands for a line that is too long.
 func (l *record) take(line []byte, written time.Time) {
 	text := bytes.TrimSpace(line)
 	if line != nil && len(text) == 0 {
@@ -125,7 +125,7 @@ func (l *record) take(line []byte, written time.Time) {
 	}
 }
 
-// turn notes how far an agent's story has come.
+// turn records an agent's latest start, completion or error.
 func (l *record) turn(t told) {
 	if _, known := l.last[t.agent]; t.agent != "" && (known || len(l.last) < maxTold) {
 		l.last[t.agent] = t.event
@@ -154,13 +154,13 @@ func (l *record) times(event, kind, id string) []time.Time {
 	return l.old[key]
 }
 
-// How far a client's own line may be from what the files show.
+// How far a client's own line may differ from the time that the files show.
 const (
 	sameMoment = 5 * time.Second
-	sameEnd    = 30 * time.Second // a message of completion and the state file's word for it
+	sameEnd    = 30 * time.Second // between a completion message and the state file's status for it
 )
 
-// has reports whether the log shows the event, be it in a client's own line.
+// has reports whether the log contains the event, possibly in a client's own line.
 func (l *record) has(e *protocol.Event) bool {
 	about := string(e.Subject.Kind)
 	if e.Subject.Kind == protocol.KindTask {
@@ -175,7 +175,7 @@ func (l *record) has(e *protocol.Event) bool {
 	return slices.ContainsFunc(l.times(e.Name, "agent", e.Agent), func(at time.Time) bool { return at.Sub(e.At).Abs() <= near })
 }
 
-// logEvent appends an event in the name of the agent that it speaks of, unless the log has it by now.
+// logEvent appends an event in the name of its agent, unless the log already contains it.
 func (p *Project) logEvent(c protocol.Change) error {
 	switch c.Event {
 	case eventStarted, eventCompleted, eventCreated, eventAccepted, eventError, eventEscalated:
@@ -195,13 +195,13 @@ func (p *Project) logEvent(c protocol.Change) error {
 	if err != nil {
 		return err
 	}
-	if p.log.tail.Seen() { // a log that was there and is gone is not made anew: somebody has removed it
+	if p.log.tail.Seen() { // do not recreate a log that was removed
 		return p.Root.Append(logFile, data, jsonfile.Existing)
 	}
 	return p.Root.Append(logFile, data)
 }
 
-// contextOf says which workflow, spec and handoff an event is about: by the message, else by the state file.
+// contextOf returns the workflow, spec and handoff that an event is about: from the message, else from the state file.
 func (p *Project) contextOf(c protocol.Change) logContext {
 	k := logContext{LoggedBy: "steward"}
 	if c.Event == eventError || c.Event == eventEscalated {

@@ -12,24 +12,25 @@ import (
 // The codes of this adapter's findings.
 const (
 	codeSchema    = "schema"    // a field is missing or of another type
-	codeRoute     = "route"     // a from→to pair that the table of message types does not have
+	codeRoute     = "route"     // a from→to pair that is not in the table of message types
 	codeStatus    = "status"    // the status in a file differs from its folder
-	codeRejected  = "rejected"  // rejected, for which there is no folder
-	codeUnclaimed = "unclaimed" // pending, and nobody there to take it
-	codeAbandoned = "abandoned" // accepted, by somebody who says that it does nothing
+	codeRejected  = "rejected"  // rejected: the protocol has no folder for it
+	codeUnclaimed = "unclaimed" // pending, with no agent to take it
+	codeAbandoned = "abandoned" // accepted, by an agent whose status says that it does nothing
 	codeDuplicate = "duplicate" // two files with one id
 	codeWorkflow  = "workflow"  // the state file contradicts itself or the folders
-	codeLock      = "lock"      // a lock of somebody whom the state file does not list
-	codeLog       = "log"       // lines of the events log that are no JSON objects
+	codeLock      = "lock"      // a lock whose holder the state file does not list
+	codeLog       = "log"       // lines of the events log that are not JSON objects
 )
 
-// issue is a finding that does not know its subject yet.
+// issue is a finding whose subject is not known yet.
 type issue struct {
 	code, field, text string
 	severity          protocol.Severity
 }
 
-// settles says how a human ends what the files alone cannot end. Of these codes he is told, however little they matter.
+// settles names how the operator settles a finding that the files alone cannot settle. The operator is told of these
+// codes regardless of severity.
 var settles = map[string]string{codeWorkflow: "Reviewed", codeRejected: "Taken care of"}
 
 func (i issue) about(s protocol.Subject) protocol.Finding {
@@ -37,10 +38,10 @@ func (i issue) about(s protocol.Subject) protocol.Finding {
 	return protocol.Finding{Subject: s, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text, Call: call, Settle: settle}
 }
 
-// check collects what a document breaks of its schema. That is shown; the document still counts.
+// check collects a document's violations of its schema. They are reported; the document still counts.
 type check struct{ issues []issue }
 
-// maxIssues bounds the findings of one document: the first ones tell what is wrong with it.
+// maxIssues bounds the findings of one document; the first ones show what is wrong with it.
 const maxIssues = 40
 
 func (c *check) add(severity protocol.Severity, field, format string, args ...any) {
@@ -49,7 +50,7 @@ func (c *check) add(severity protocol.Severity, field, format string, args ...an
 	}
 }
 
-// need notes that a required field is not of the wanted kind.
+// need records a required field that is missing or of the wrong kind.
 func (c *check) need(v jsonfile.Value, field, kind string) {
 	switch have := v.Kind(); have {
 	case kind:
@@ -60,13 +61,13 @@ func (c *check) need(v jsonfile.Value, field, kind string) {
 	}
 }
 
-// text is a field's text in one line, "" where it is none.
+// text returns a field's text in one line, or "".
 func text(o jsonfile.Object, key string, limit int) string {
 	s, _ := o.String(key)
 	return strings.TrimSpace(folder.Line(s, limit))
 }
 
-// first is the first of some fields that has a text.
+// first returns the text of the first of some fields that has one.
 func first(o jsonfile.Object, limit int, keys ...string) string {
 	for _, key := range keys {
 		if s := text(o, key, limit); s != "" {
@@ -76,10 +77,10 @@ func first(o jsonfile.Object, limit int, keys ...string) string {
 	return ""
 }
 
-// plain reports whether a name can be shown and kept as it stands: not empty, not endless, one line.
+// plain reports whether a name can be shown and stored as it is: not empty, one line, at most 300 bytes.
 func plain(name string) bool {
 	return name != "" && len(name) <= 300 && folder.Line(name, 300) == name
 }
 
-// usable reports whether an id can be part of a file name of ours, with room for what is put behind it.
+// usable reports whether an id can be part of one of steward's file names, with room for a suffix.
 func usable(id string) bool { return len(id) <= 200 && jsonfile.PlainName(id) }

@@ -5,14 +5,15 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// editState changes the state file as judge says of what is in it now. When others have written since, only what a late
-// client changed and they did not is taken over (protocol 001, Workflow Conflicts: last write wins).
+// editState changes the state file as judge decides from its current content. If a late client wrote to the replaced
+// file, its changes are merged where the present file is unchanged (protocol 001, Workflow Conflicts: last write wins).
 func (p *Project) editState(judge folder.Judge) error {
 	_, err := p.Edit(folder.Edit{File: stateFile, Max: maxFile, Judge: judge, Merge: changes})
 	return err
 }
 
-// changes lists what theirs changed of base and present did not: whole keys, and in locks and agents entry by entry.
+// changes lists the values that theirs changed from base and present did not: whole keys, but single entries in locks and
+// agents.
 func changes(base, theirs, present jsonfile.Object) []jsonfile.Set {
 	var sets []jsonfile.Set
 	for _, key := range union(base, theirs) {
@@ -41,7 +42,7 @@ func appendChange(sets []jsonfile.Set, base, theirs, present jsonfile.Value, pat
 	return append(sets, jsonfile.Set{Path: path, Value: theirs})
 }
 
-// union lists the keys of both, each once.
+// union lists the keys of both objects, each once.
 func union(a, b jsonfile.Object) []string {
 	keys := a.Keys()
 	for _, key := range b.Keys() {

@@ -21,11 +21,11 @@ func signsOf(t *testing.T, snap *protocol.Snapshot, name string) string {
 
 const flatHandoff = Base + "/" + boxDir + "/one.json"
 
-// nextSecond waits until files bear a time of another second.
+// nextSecond waits until file times fall into another second.
 func nextSecond() { time.Sleep(1050 * time.Millisecond) }
 
-// Protocol 001, Retry Protocol: whoever takes a handoff in hand lives, also one that steward has put back. That it goes
-// back, or on, is no sign, not even to a steward that was started anew.
+// Protocol 001, Retry Protocol: accepting a handoff is a sign of life, even one that steward requeued. A requeue or a
+// completion is not, even after a restart of steward.
 func TestAcceptanceIsASignOfLife(t *testing.T) {
 	agents := stateDocOf(`"builder": {"status": "active", "last_active": "{{now-1h}}"}, "reviewer": {"status": "active", "last_active": "{{now-1h}}"}`, "")
 	for name, c := range map[string]struct {
@@ -81,8 +81,8 @@ func TestAcceptanceIsASignOfLife(t *testing.T) {
 	}
 }
 
-// An agent that is active when steward starts has not turned active: it is told once, when it has just said so, and
-// never again by the steward after that. One that came to its end meanwhile and is back is told.
+// An agent that is active when steward starts has not just become active: its start is reported once, if the agent has
+// just set its status, and never again by steward. A start after an end in the meantime is reported.
 func TestNoFalseStartAtARestart(t *testing.T) {
 	doc := func(status string) string {
 		return stateDocOf(fmt.Sprintf(`"builder": {"status": %q, "last_active": "{{now}}"}, "old": {"status": "active", "last_active": "{{now-1m}}"}`, status), "")
@@ -125,7 +125,7 @@ func TestNoFalseStartAtARestart(t *testing.T) {
 	restart("active", "")
 }
 
-// Nor has it turned active because the state file was being written at that moment.
+// A state file that was being written at startup makes no agent appear to start.
 func TestNoFalseStartAfterATornState(t *testing.T) {
 	for name, torn := range map[string]string{"half": `{"agents": {"buil`, "empty": "", "none": "\x00"} {
 		s := newSite(t, file(boxPath(pending, id), task(id, "pending")))
@@ -141,10 +141,10 @@ func TestNoFalseStartAfterATornState(t *testing.T) {
 	}
 }
 
-// A handoff is created before it is accepted, whatever the agents' clocks say, and in one second too.
+// A handoff is created before it is accepted, even if the agents' clocks disagree, and within one second.
 func TestCreatedComesBeforeAccepted(t *testing.T) {
 	for name, more := range map[string]string{"at once": "", "its clock is behind": `, "accepted_at": "{{now-6s}}"`} {
-		for range 4 { // maps are in no order
+		for range 4 { // map order is random
 			s := newSite(t, file(statePath, stateDocOf("", "")))
 			s.look()
 			for _, id := range []string{"a", "b"} {
@@ -172,7 +172,7 @@ func TestCreatedComesBeforeAccepted(t *testing.T) {
 	}
 }
 
-// What lies in handoffs/ itself and has none of the envelope's keys is somebody else's, until it is a message.
+// A file in handoffs/ itself without any of the envelope's keys belongs to another tool, until it becomes a message.
 func TestForeignFileAmongFlatMessages(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", ""))+file(flatHandoff, `{"hello": 1, "status": "done"}`+"\n")+file(Base+"/"+boxDir+"/index.json", "{}\n"))
 	for range 3 {

@@ -12,8 +12,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// state is the shared state file (protocol 001, Shared State File), as far as somebody reads it. A document without
-// locks and agents is not ours: other tools keep a file of that name too.
+// state is the shared state file (protocol 001, Shared State File), as far as steward reads it. A document with neither
+// locks nor agents is not this protocol's: other tools use the same file name.
 type state struct {
 	ours         bool
 	workflow     workflow
@@ -44,13 +44,13 @@ type claim struct {
 	resource, agent   string
 	acquired, expires time.Time
 	zoneless          bool   // its times name no zone
-	fence             uint64 // of an entry that mirrors a lock which steward granted; 0: the agent's own
+	fence             uint64 // fencing token of an entry that mirrors a lock granted by steward; 0: the agent's own
 	sum               string // of the entry's meaning
-	sign              string // changes when the agent does something; that steward prolongs its entry is no deed of the agent's
+	sign              string // changes when the agent does something, but not when steward renews its own entry
 }
 
-// meaning sums a value up by what it says: a client that writes the whole file anew, in its own style, changes
-// nothing for those whose entries it only carries along.
+// meaning returns the sum of a value's content, regardless of formatting. A client that rewrites the whole file in its
+// own style does not change the other entries that it copies.
 func meaning(v jsonfile.Value) jsonfile.Sum {
 	d := json.NewDecoder(bytes.NewReader(v.Raw()))
 	d.UseNumber()
@@ -85,7 +85,7 @@ func (p *Project) readState() {
 	})
 }
 
-// theState is the state file if it is ours.
+// theState returns the state file if it is this protocol's.
 func (p *Project) theState() (*state, bool) {
 	if !p.state.Good || !p.state.Value.ours {
 		return &state{}, false
@@ -154,8 +154,8 @@ func decodeMembers(agents jsonfile.Object, c *check) []member {
 	return list
 }
 
-// decodeLocks reads the locks. What a client that follows the document takes for no lock at all (null, false, 0, "")
-// is none here.
+// decodeLocks reads the locks. It skips the values that a client following the document treats as no lock (null, false,
+// 0, "").
 func decodeLocks(locks jsonfile.Object, c *check) []claim {
 	var list []claim
 	for i, resource := range locks.Keys() {
@@ -208,8 +208,8 @@ func zoneless(o jsonfile.Object, keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return o.Get(key).Zoneless() })
 }
 
-// working reports whether the status says that the agent does something. Words that nobody knows count only for an
-// agent that says when it was last active.
+// working reports whether the status says that the agent is working. An unknown status counts as working only for an
+// agent with a last_active time.
 func (m *member) working() bool {
 	switch m.status {
 	case "active", "working", "in_progress", "busy", "running":
@@ -221,8 +221,7 @@ func (m *member) working() bool {
 	return !m.last.IsZero()
 }
 
-// rests reports whether the agent does nothing as the protocol means it to, until somebody activates it (protocol 001,
-// Agent States).
+// rests reports whether the agent is idle as the protocol intends, until it is activated (protocol 001, Agent States).
 func (m *member) rests() bool {
 	switch m.status {
 	case "idle", "ready", "waiting":

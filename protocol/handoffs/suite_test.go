@@ -18,7 +18,7 @@ const (
 	flatPath  = Base + "/" + boxDir + "/h1.json"
 )
 
-// The texts are formatted as no encoder would: whatever is not meant must survive.
+// The texts are formatted as no encoder would, so that the test notices any unintended change.
 const stateText = `{
    "schema_version" : "1.0.0", "x_ours": [1.50, {"deep": null}],
    "current_workflow": {"id": "w1", "type": "feature", "started": "2026-01-02T03:04:05Z", "spec": "specs/a.md"},
@@ -33,7 +33,7 @@ const stateText = `{
 }
 `
 
-// around is what lies in every project and is nobody's business.
+// around is the unrelated content of every project, which must not change.
 var around = file(Base+"/settings.json", "{\"theirs\": 1}\n") + file(Base+"/handoffs/notes.md", "# notes\n") + file("src/main.go", "package main\n") + file(Base+"/handoffs/pending/.keep", "")
 
 func lockOf(s *protocol.Snapshot, resource string) *protocol.Lock {
@@ -84,7 +84,7 @@ func meddle(path, old, new string) func(string) error {
 	return func(dir string) error { return protocoltest.Rewrite(filepath.Join(dir, path), old, new) }
 }
 
-// The clock of the suite is ahead of the files, so that what came into being a moment ago is told already.
+// The suite's clock is ahead of the files, so that recent events are already reported.
 func TestSuite(t *testing.T) {
 	back := shows("it pending, its attempt on record", func(s *protocol.Snapshot) bool {
 		k := taskOf(s, id)
@@ -147,8 +147,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// decide is the supervisor's part as far as a crash concerns it: a half-done return is finished, and what the case is
-// about is asked for again until it shows.
+// decide is the supervisor's part after a crash: it completes a half-done requeue, and repeats the case's change until
+// the result is visible.
 func decide(c *protocoltest.Case, s *protocol.Snapshot, now time.Time) []protocol.Change {
 	if t := taskOf(s, id); t != nil && len(t.Attempts) > 0 {
 		if last := t.Attempts[len(t.Attempts)-1]; !last.Committed {

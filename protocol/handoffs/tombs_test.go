@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The record of what was taken away is two files at most, and a restart knows what either says.
+// The record of released locks has at most two files, and a restart reads both.
 func TestTombstonesAreBounded(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", "")))
 	path := s.Path(Base + "/" + tombFile)
