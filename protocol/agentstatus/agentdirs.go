@@ -7,7 +7,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// agentDirs is where the agents sit: a folder each (codex_status/), or a single status file, and the registry.
+// agentDirs holds what was read of the agents: a folder per agent (codex_status/) or a single status file, steward's
+// cards, and the registry.
 type agentDirs struct {
 	desks    map[string]*place                         // by folder, e.g. "codex_status"
 	singles  map[string]*jsonfile.Reading[beat]        // by file, e.g. "planner.status.json"
@@ -16,7 +17,7 @@ type agentDirs struct {
 	signs    map[string]*signs // by agent
 }
 
-// place is one agent's folder.
+// place is what was read of one agent's folder.
 type place struct {
 	beat    jsonfile.Reading[beat]
 	current jsonfile.Reading[current]
@@ -29,7 +30,7 @@ func newBench() agentDirs {
 func beatFile(desk string) string    { return desk + "/heartbeat.json" }
 func currentFile(desk string) string { return desk + "/current_task.json" }
 
-// readAgents brings heartbeats, registry and cards up to date: of the folders given, or of all when desks is nil.
+// readAgents refreshes heartbeats, registry and cards. It reads the given folders, or all folders if desks is nil.
 func (p *Project) readAgents(desks []string) {
 	if entries, fresh := p.list("."); fresh {
 		p.seat(entries)
@@ -55,8 +56,9 @@ func (p *Project) readAgents(desks []string) {
 	}
 }
 
-// readCards reads steward's own cards of the agents. Others do not write them, so a full look and a boot's heartbeat are
-// enough. A boot writes the card before the heartbeat, so the card is read after it: no look finds the heartbeat alone.
+// readCards reads steward's own cards of the agents. Only steward writes them, so a read on each full scan and after
+// each new boot heartbeat is enough. A boot writes the card before the heartbeat, and this reads the card after the
+// heartbeat: no scan finds a boot heartbeat without its card.
 func (p *Project) readCards() {
 	p.probe(agentsDir)
 	if files, fresh := p.list(agentsDir); fresh {
@@ -74,7 +76,8 @@ func (p *Project) readCards() {
 	}
 }
 
-// seat finds the agents' folders and single files among the entries of Base.
+// seat registers the agents' folders and single status files among the entries of Base, and drops those that are
+// gone.
 func (p *Project) seat(entries []string) {
 	seen := make(map[string]bool, len(entries))
 	for _, name := range entries {
@@ -108,13 +111,13 @@ func (p *Project) seat(entries []string) {
 	}
 }
 
-// sitters lists every heartbeat with the agent that it speaks of: by the name inside, else by its place.
+// sitters lists every heartbeat with its agent's name: the name inside the file, else the name of its folder or file.
 func (p *Project) sitters() []sitter {
 	var list []sitter
 	for _, dir := range sortedKeys(p.bench.desks) {
 		d := p.bench.desks[dir]
 		if !d.beat.Good && !d.current.Good {
-			continue // an empty folder is no agent yet
+			continue // an empty folder is not an agent yet
 		}
 		name := d.beat.Value.name
 		if name == "" {
@@ -134,15 +137,15 @@ func (p *Project) sitters() []sitter {
 	return list
 }
 
-// sitter is one place where an agent shows itself.
+// sitter is one heartbeat file with the agent name that it stands for.
 type sitter struct {
 	label, file string
 	beat        *jsonfile.Reading[beat]
 	current     *jsonfile.Reading[current]
 }
 
-// deskOf is the folder for an agent's heartbeat: the one where it beats, else by the document's own names. A folder
-// that is another agent's is never taken.
+// deskOf returns the folder for an agent's heartbeat: the folder that already holds a heartbeat of that name, else
+// the default folder for that name. It never returns another agent's folder.
 func (p *Project) deskOf(name string) string {
 	for _, dir := range sortedKeys(p.bench.desks) {
 		if d := p.bench.desks[dir]; d.beat.Good && d.beat.Value.name == name {

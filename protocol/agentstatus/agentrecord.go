@@ -12,26 +12,26 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// agentRecord is what steward keeps of an agent in its own folder: the processes that somebody vouched for, and the
+// agentRecord is steward's own record of an agent: the processes that a steward command vouched for, and the
 // operator's hold.
 type agentRecord struct {
 	there   bool
-	process protocol.Identity   // the newest that speaks for the agent
-	others  []protocol.Identity // further ones, newest first: workers of one name
-	keeper  protocol.Identity   // the process that starts it again when it ends
-	worker  bool                // its processes are workers, which claim what they take
-	kept    bool                // the daemon keeps its heartbeat while its process lives
-	left    string              // it left on purpose, and how: nothing is expected of it
-	ending  string              // how its last life ended, for good
-	told    bool                // the human was told of that
-	once    bool                // it ran once, under a name that steward made up
+	process protocol.Identity   // the newest process that speaks for the agent
+	others  []protocol.Identity // further processes, newest first: workers of one name
+	keeper  protocol.Identity   // the process that restarts the agent when it ends
+	worker  bool                // its processes are workers: they claim each task that they take
+	kept    bool                // the daemon writes its heartbeat while its process lives
+	left    string              // how it left on purpose: nothing is expected of it
+	ending  string              // how its last process failed
+	told    bool                // the agent's keeper tells the operator of that failure
+	once    bool                // it is a one-shot program under a name that steward made up
 	at      time.Time           // when the card was written
-	booted  string              // the sum of the heartbeat that boot wrote for it
+	booted  string              // the checksum of the heartbeat that boot wrote for it
 	session string
 	held    string
 }
 
-// cardFile is the card as it lies on disk.
+// cardFile is the card's document on disk.
 type cardFile struct {
 	Agent   string         `json:"agent"`
 	PID     int            `json:"pid,omitzero"`
@@ -52,7 +52,7 @@ type cardFile struct {
 	At      time.Time      `json:"at"`
 }
 
-// carry puts an identity on the card.
+// carry stores an identity on the card.
 func (f *cardFile) carry(id protocol.Identity) {
 	f.PID, f.Start, f.Boot, f.UID = id.PID, "", id.Boot, id.UID
 	if id.Start != 0 {
@@ -60,7 +60,7 @@ func (f *cardFile) carry(id protocol.Identity) {
 	}
 }
 
-// speak makes these the processes that speak for the agent, newest first.
+// speak replaces the card's processes with these, newest first.
 func (f *cardFile) speak(processes []protocol.Identity) {
 	f.Others = nil
 	f.carry(protocol.Identity{})
@@ -73,7 +73,7 @@ func (f *cardFile) speak(processes []protocol.Identity) {
 	}
 }
 
-// processes are all that speak for the agent, newest first.
+// processes lists all processes that speak for the agent, newest first.
 func (k *agentRecord) processes() []protocol.Identity {
 	var list []protocol.Identity
 	if k.process.PID != 0 {
@@ -104,7 +104,7 @@ func decodeCard(o jsonfile.Object) agentRecord {
 	return k
 }
 
-// onDisk is the card as it would be written unchanged.
+// onDisk returns the card's document as it would be written unchanged.
 func (k *agentRecord) onDisk() cardFile {
 	f := cardFile{Worker: k.worker, Kept: k.kept, Left: k.left, Ending: k.ending, Told: k.told, Once: k.once, Booted: k.booted, Session: k.session, Held: k.held, Keeper: identityOn(k.keeper)}
 	f.speak(k.processes())
@@ -113,7 +113,7 @@ func (k *agentRecord) onDisk() cardFile {
 
 func cardPath(agent string) string { return path.Join(agentsDir, agent+".json") }
 
-// editCard rewrites steward's own card of an agent. One that cannot be read is made anew.
+// editCard rewrites steward's own card of an agent. It replaces an unreadable card with a new card.
 func (p *Project) editCard(agent string, change func(*cardFile)) error {
 	if err := p.Root.Mkdir(agentsDir, 0o755); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (p *Project) editCard(agent string, change func(*cardFile)) error {
 	return p.put(cardPath(agent), f)
 }
 
-// readCard reads an agent's card; a missing or damaged one is empty.
+// readCard reads an agent's card. A missing or damaged card reads as empty.
 func (p *Project) readCard(agent string) (agentRecord, error) {
 	o, _, err := p.Root.Load(cardPath(agent), maxFile)
 	switch {
@@ -144,20 +144,21 @@ func (p *Project) readCard(agent string) (agentRecord, error) {
 	return agentRecord{}, err
 }
 
-// without drops a process from a list.
+// without returns the list without the process.
 func without(list []protocol.Identity, id protocol.Identity) []protocol.Identity {
 	return slices.DeleteFunc(slices.Clone(list), func(other protocol.Identity) bool { return sameProcess(id, other) })
 }
 
-// sameProcess compares processes. The user is left out: a process may change it and is still itself.
+// sameProcess compares processes. It ignores the user id: a process may change its user and is still the same
+// process.
 func sameProcess(a, b protocol.Identity) bool {
 	return a.PID == b.PID && a.Start == b.Start && a.Boot == b.Boot
 }
 
-// leftShown is how long a program that ran once is listed after its end.
+// leftShown is how long a one-shot program stays listed after its end.
 const leftShown = 10 * time.Minute
 
-// over reports whether the agent ran once and left long enough ago.
+// over reports whether the agent is a one-shot program that left more than leftShown ago.
 func (k *agentRecord) over(now time.Time) bool {
 	return k.once && k.left != "" && now.Sub(k.at) > leftShown
 }

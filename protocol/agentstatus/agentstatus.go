@@ -17,10 +17,10 @@ const Name = "agentstatus"
 // Base is the protocol's folder inside a project (protocol 000, File Locations).
 const Base = "tmp/agent_status"
 
-// The places inside Base. What lies under own is steward's.
+// The paths inside Base. Files under own belong to steward.
 const (
 	tasksDir    = "codex_tasks"
-	archiveDir  = "codex_tasks/.processed" // where some clients' loops move what ended
+	archiveDir  = "codex_tasks/.processed" // some clients move ended tasks here
 	sharedDir   = "shared"
 	registry    = "shared/agent_registry.json"
 	logFile     = "shared/coordination_log.jsonl"
@@ -30,13 +30,14 @@ const (
 	capacityDoc = "steward/" + folder.CapacityFile
 )
 
-// maxFile bounds what is read of one file. A larger one is a Fault.
+// maxFile is the size limit for reading a file. A larger file is a Fault.
 const maxFile = 1 << 20
 
 // Options are the settings of one project's adapter.
 type Options struct {
 	Guard folder.Guard // may be nil
-	// Sources are further files per agent, absolute or relative to the project, whose change is a sign of life.
+	// Sources lists further files per agent, absolute or relative to the project. A change to such a file is a sign
+	// of life.
 	Sources map[string][]string
 }
 
@@ -48,24 +49,24 @@ type Project struct {
 	desksAt time.Time // when all agents' folders were last read
 
 	folders
-	oddTasks, oddAgents map[string]protocol.Fault // names that cannot be used
+	oddTasks, oddAgents map[string]protocol.Fault // names that cannot be file names
 	tasks               map[string]*entry
-	mostTasks           int // since the map of tasks was made
+	mostTasks           int // the largest len(tasks) since the map was allocated
 	settled             map[string]*settled
-	rounds              map[string]*listing // of the two folders of tasks
+	rounds              map[string]*listing // listings of the two task folders
 	bench               agentDirs
 	pruning             pruning
 	log                 log
 
-	// What Apply has touched since the last look: tasks, and anything of an agent's.
+	// What Apply has changed since the last scan: tasks, and whether it changed any agent's files.
 	dirty       map[string]bool
 	dirtyAgents bool
-	waits       []jsonfile.Option // Volatile while changes that wait for the disk together are made
+	waits       []jsonfile.Option // Volatile while a batch is applied: the batch waits for the disk once, at its end
 }
 
 var _ protocol.Adapter = (*Project)(nil)
 
-// New makes the adapter for the project at dir (absolute). Nothing is read yet.
+// New returns the adapter for the project at dir (absolute). It reads nothing yet.
 func New(dir string, opts Options) *Project {
 	p := &Project{dir: dir, opts: opts}
 	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Rooms: []string{attemptsDir}, Guard: opts.Guard,
@@ -73,7 +74,7 @@ func New(dir string, opts Options) *Project {
 	return p
 }
 
-// forget drops everything that was read, for a folder that was made anew.
+// forget drops all cached state. Folder calls it when the protocol's folder was recreated.
 func (p *Project) forget() {
 	p.folders = newFolders()
 	p.oddTasks, p.oddAgents = nil, nil
@@ -83,12 +84,12 @@ func (p *Project) forget() {
 	p.dirty, p.dirtyAgents, p.desksAt = map[string]bool{}, false, time.Time{}
 }
 
-// Detect reports whether the project at dir speaks protocol 000. A link in the folder's place counts, so that its
-// refusal comes to light as a Fault.
+// Detect reports whether the project at dir speaks protocol 000. A symbolic link in place of the folder counts, so
+// that its rejection is reported as a Fault.
 func Detect(dir string) bool { return folder.Is(dir, Base) }
 
-// Dirs lists the folders to watch. The agents' own are not among them: a hundred agents that beat would wake steward
-// all the time, and nothing that a beat says is more urgent than the next look.
+// Dirs lists the folders to watch. It leaves out the agents' own folders: a hundred agents that write heartbeats
+// would wake steward all the time, and no heartbeat is more urgent than the next scan.
 func (p *Project) Dirs() []string {
 	dirs := []string{Base}
 	for _, d := range []string{tasksDir, archiveDir, claimsDir, sharedDir, agentsDir} {
@@ -110,5 +111,5 @@ func (p *Project) Publish(doc []byte) error {
 	return err
 }
 
-// OwnDir is where steward keeps its own files of the project at dir.
+// OwnDir returns the folder of steward's own files for the project at dir.
 func OwnDir(dir string) string { return filepath.Join(dir, filepath.FromSlash(Base), own) }

@@ -14,14 +14,14 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// decisionExt ends the name of the file in which a human's decision stands for the agents. It is no kind of task file:
-// no look reads it, and no client's search finds it (theirs are for *.request.json and *.result.json).
+// decisionExt is the extension of the file that gives agents the operator's decision. The file is not a task file: no
+// scan reads it, and no client's search matches it (clients search for *.request.json and *.result.json).
 const decisionExt = ".decision.json"
 
 func decisionFile(id string) string { return taskFile(id, decisionExt) }
 
-// decision is a human's answer about a task. The newest stands beside the task's other files; each that a newer one
-// has replaced is on record as <id>.<n>.decision.json in steward/attempts.
+// decision is the operator's answer about a task. The newest decision lies beside the task's other files. Each
+// replaced decision is kept as <id>.<n>.decision.json in steward/attempts.
 type decision struct {
 	TaskID    string    `json:"task_id"`
 	Decision  string    `json:"decision"`
@@ -33,13 +33,14 @@ type decision struct {
 	Source    string    `json:"source_agent"`
 }
 
-// What a decision holds at most, in characters.
+// The limits of a decision's texts, in characters.
 const (
 	maxName  = 200
 	maxWords = 4000
 )
 
-// decisionOf makes the document of an answer. A person's words may hold anything; what is written is always valid and short.
+// decisionOf builds the decision document of an answer. The operator's text may contain anything; the document is
+// always valid and short.
 func decisionOf(id string, a *protocol.Answer) (decision, error) {
 	d := decision{TaskID: id, Decision: folder.Line(a.Option, maxName), Label: words(a.Label), Rationale: words(a.Why),
 		By: folder.Line(a.By, maxName), At: a.At.UTC().Truncate(time.Second), Incident: folder.Line(a.Key, maxName), Source: ourName}
@@ -49,7 +50,8 @@ func decisionOf(id string, a *protocol.Answer) (decision, error) {
 	return d, nil
 }
 
-// words keeps the lines of a text, and of its control characters nothing else.
+// words keeps a text's line breaks and tabs, replaces other control characters with spaces, and shortens the text to
+// maxWords.
 func words(s string) string {
 	return folder.Short(strings.Map(func(r rune) rune { // which also makes it valid UTF-8
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
@@ -67,13 +69,14 @@ func decodeDecision(o jsonfile.Object) decision {
 	return d
 }
 
-// is reports whether it is the very same answer. An incident that comes back may be answered again, under its old key.
+// is reports whether both are the same answer. It compares the time as well: a recurring incident may be answered
+// again under its old key.
 func (d decision) is(other decision) bool {
 	return d.Source == ourName && d.Incident == other.Incident && d.At.Equal(other.At)
 }
 
-// answer writes a human's decision beside the task that it is about. An older one is put on record first, so that a
-// crash loses none of them.
+// answer writes the operator's decision beside its task. It archives an older decision first, so that a crash loses
+// neither.
 func (p *Project) answer(c protocol.Change) error {
 	switch {
 	case c.Subject.Kind != protocol.KindTask:
@@ -112,7 +115,7 @@ func (p *Project) answer(c protocol.Change) error {
 		err = p.Root.Create(file, doc, mode)
 	case old.Source != ourName:
 		return folder.Moved("somebody else has written a decision")
-	case old.At.After(d.At) && !old.At.After(p.Now): // a time that is not yet is no time
+	case old.At.After(d.At) && !old.At.After(p.Now): // a time in the future does not count
 		err = p.fileDecision(d.TaskID, doc, mode)
 	default:
 		err = p.replaceDecision(d.TaskID, old, blob, doc)
@@ -123,8 +126,8 @@ func (p *Project) answer(c protocol.Change) error {
 	return err
 }
 
-// judged compares the task with what the human saw, and gives the mode of its neighbours. A task that was off the list
-// stays off it.
+// judged checks that the task is still as the operator saw it, and returns the file mode for the decision. A settled
+// task stays settled.
 func (p *Project) judged(c protocol.Change) (fs.FileMode, error) {
 	_, off := p.settled[c.Subject.ID]
 	e := p.fresh(c.Subject.ID)
@@ -137,7 +140,7 @@ func (p *Project) judged(c protocol.Change) (fs.FileMode, error) {
 	_, seen := e.asked()
 	o, result := e.ended()
 	switch {
-	case o != nil && c.Ref.Sum == result.Sum, o != nil && seen.Path == "" && c.Ref.Sum == "": // there was no request to be seen
+	case o != nil && c.Ref.Sum == result.Sum, o != nil && seen.Path == "" && c.Ref.Sum == "": // the operator saw no request
 		seen = result
 	case seen.Path == "" || seen.Sum != c.Ref.Sum:
 		return 0, folder.Moved("the task is not as it was when the human answered")
@@ -146,7 +149,7 @@ func (p *Project) judged(c protocol.Change) (fs.FileMode, error) {
 	return st.Mode.Perm(), err
 }
 
-// replaceDecision puts a decision in the place of the one that was read there.
+// replaceDecision archives the decision that was read and replaces it.
 func (p *Project) replaceDecision(id string, old decision, blob jsonfile.Blob, doc []byte) error {
 	if old.TaskID = id; !p.decided(old) {
 		if err := p.fileDecision(id, blob.Data, blob.Stamp.Mode.Perm()); err != nil {
@@ -166,7 +169,7 @@ func (p *Project) fileDecision(id string, doc []byte, mode fs.FileMode) error {
 	return p.Root.Create(to, doc, mode)
 }
 
-// decided reports whether the decision is on record among those that were replaced.
+// decided reports whether the decision is among the archived decisions.
 func (p *Project) decided(d decision) bool {
 	for n := 1; n <= maxAttempts; n++ {
 		o, _, err := p.Root.Load(attemptFile(d.TaskID, n, "decision"), maxFile)
@@ -180,7 +183,7 @@ func (p *Project) decided(d decision) bool {
 	return false
 }
 
-// eventDecided is the log's word for a decision.
+// eventDecided is the log's event type for a decision.
 const eventDecided = "task_decided"
 
 func (p *Project) tellDecision(c protocol.Change) {
@@ -188,7 +191,7 @@ func (p *Project) tellDecision(c protocol.Change) {
 	p.told(eventDecided, c)
 }
 
-// tellOnce writes the line that a crash may have cut off.
+// tellOnce writes the decision's log line if a crash cut it off.
 func (p *Project) tellOnce(c protocol.Change) {
 	p.readLog()
 	if l := p.log.tasks[c.Subject.ID]; l == nil || !slices.Contains(l.events, eventDecided) {

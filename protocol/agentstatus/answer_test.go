@@ -20,7 +20,7 @@ import (
 
 const decisionPath = Base + "/" + tasksDir + "/task_" + taskID + decisionExt
 
-// decisionText is the whole document, as agents find it.
+// decisionText is the complete document that agents find.
 func decisionText(option, at, incident string) string {
 	return fmt.Sprintf(`{
   "task_id": "%s",
@@ -87,7 +87,7 @@ func answerCases() []protocoltest.Case {
 	}}
 }
 
-// No name that a decision may have is found by the searches of the document's clients, or taken for a task's file here.
+// No possible name of a decision file matches the searches of protocol 000's clients or parses as a task file here.
 func TestADecisionIsNoTaskFile(t *testing.T) {
 	for _, id := range []string{taskID, "a.request", "a.result.json", "a.request.json.held", "a.deferred"} {
 		name := path.Base(decisionFile(id))
@@ -102,7 +102,7 @@ func TestADecisionIsNoTaskFile(t *testing.T) {
 	}
 }
 
-// A decision is nothing to a look: not without its task, not in the archive, not when it is no JSON.
+// A scan ignores decision files: a decision without its task, in the archive, or with invalid JSON.
 func TestADecisionAlone(t *testing.T) {
 	for _, text := range []string{"", "{", decisionText("retry", "2026-01-02T03:04:05Z", "5f0c7d21"), `{"task_id": "another"}`} {
 		s := newSite(t, around)
@@ -159,7 +159,7 @@ func TestAnswerThatSaysNothing(t *testing.T) {
 	}
 }
 
-// What is no plain file is neither followed nor replaced.
+// A folder or link in the decision's place is neither followed nor replaced.
 func TestAnswerWhereNoFileIs(t *testing.T) {
 	for what, make := range map[string]func(at, outside string) error{
 		"folder": func(at, _ string) error { return os.Mkdir(at, 0o755) },
@@ -181,8 +181,8 @@ func TestAnswerWhereNoFileIs(t *testing.T) {
 	}
 }
 
-// Two incidents of one task, and one that comes back under its old key: the newest answer stands, each is on record
-// once, and nothing that is applied again turns it back.
+// Two incidents of one task, one of which recurs under its old key: the newest answer stands, each answer is on
+// record once, and a repeated change does not restore an older answer.
 func TestDecidedAgainAndAgain(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
 	ref := only(t, s.look()).Outcome.Ref
@@ -210,7 +210,7 @@ func TestDecidedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// A decision with a stamp from the future would stand for ever.
+// A decision with a future timestamp must not stand for ever.
 func TestADecisionFromTheFuture(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(decisionPath, decisionText("leave", "2126-01-02T03:04:05Z", "aaaa")))
 	s.Do(s.apply(answerTo(only(t, s.look()).Ref, "bbbb", "retry", s.Now)))
@@ -219,7 +219,8 @@ func TestADecisionFromTheFuture(t *testing.T) {
 	}
 }
 
-// A retry leaves the decision that led to it, and the loop of a client may move all else into the archive meanwhile.
+// A retry leaves the decision that caused it in place, even if a client has meanwhile archived the task's other
+// files.
 func TestADecisionStays(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
 	k := only(t, s.look())
@@ -232,7 +233,7 @@ func TestADecisionStays(t *testing.T) {
 	}
 }
 
-// A result whose request is gone is answered by what there is to be seen of it.
+// A result whose request is gone can be answered by the result alone.
 func TestAnswerToAResultAlone(t *testing.T) {
 	s := newSite(t, around+file(resultPath, resultText))
 	k := only(t, s.look())
@@ -242,7 +243,7 @@ func TestAnswerToAResultAlone(t *testing.T) {
 	}
 }
 
-// An old task that is off the list is answered, and stays off it: nothing is alarmed by it a second time.
+// A settled task can be answered and stays settled: it raises no second alert.
 func TestAnswerToASettledTask(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
 	ref := only(t, s.look()).Outcome.Ref
@@ -261,7 +262,7 @@ func TestAnswerToASettledTask(t *testing.T) {
 	}
 }
 
-// FuzzDecision: whatever a human says, the document is valid and short, and is known again as the same answer.
+// FuzzDecision: whatever the operator writes, the document is valid and short, and decodes to the same answer.
 func FuzzDecision(f *testing.F) {
 	f.Add("5f0c7d21", "retry", "Run it again", "the disk\r\nhas room\tnow", "jesse", int64(1767323045))
 	f.Add("k", "", "\xff\x00\x1b[2J\u2028", strings.Repeat("\x01\u00e9", 9000), "a\nb", int64(1))
@@ -291,7 +292,7 @@ func FuzzDecision(f *testing.F) {
 func FuzzDecisionFile(f *testing.F) {
 	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
 		by, _ := o.String("source_agent")
-		if d := decodeDecision(o); d.is(d) != (by == ourName) { // another's is never taken for our own
+		if d := decodeDecision(o); d.is(d) != (by == ourName) { // another writer's decision never counts as steward's
 			t.Errorf("%+v", d)
 		}
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Apply carries out one change. Every file is compared with what was judged before it is moved or replaced. After a
-// crash in the middle, the same change applied again ends in the same files.
+// Apply carries out one change. It compares every file with what was judged before it moves or replaces the file.
+// After a crash, applying the same change again ends in the same files.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
 	if err := p.accepts(c); err != nil {
 		return err
@@ -24,7 +24,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	})
 }
 
-// accepts refuses a change that this protocol does not have, and names that are no file names.
+// accepts rejects a change that this protocol does not support, and a subject whose name cannot be a file name.
 func (p *Project) accepts(c protocol.Change) error {
 	switch {
 	case p.verb(c.Verb) == nil:
@@ -37,7 +37,7 @@ func (p *Project) accepts(c protocol.Change) error {
 	return nil
 }
 
-// expect makes the next look read what the change is about, hinted at or not.
+// expect makes the next scan read the subject of the change, with or without a hint.
 func (p *Project) expect(c protocol.Change) {
 	if c.Subject.Kind == protocol.KindTask {
 		p.dirty[c.Subject.ID] = true
@@ -84,7 +84,7 @@ func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
 	return nil
 }
 
-// fresh reads a task's files as they are at this moment.
+// fresh rereads a task's files now, whether or not their folders seem unchanged.
 func (p *Project) fresh(id string) *entry {
 	p.changed[tasksDir], p.changed[archiveDir], p.changed[attemptsDir], p.changed[claimsDir] = true, true, true, true
 	return p.refresh(id)
@@ -115,8 +115,8 @@ func (p *Project) putNotice(c protocol.Change, opts ...jsonfile.Option) error {
 	return err
 }
 
-// release lets agents see the task again. It compares nothing: releasing is right whatever the request says by now.
-// A cancelled task gets its end first, which a crash may have cut off.
+// release makes a held task visible to agents again. It compares nothing: a release is right whatever the request
+// says now. A cancelled task gets its result first, because a crash may have cut that off.
 func (p *Project) release(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	o, _ := e.ended()
@@ -131,7 +131,7 @@ func (p *Project) release(c protocol.Change) error {
 	}
 	was := e.held.There
 	if was && c.Reason == protocol.ReasonOperator && c.Hold == protocol.HoldBlocked {
-		// On record, so that workers release it too: they keep the order of a chain themselves.
+		// Record the release so that workers release the task too: they check the order of a chain themselves.
 		doc, err := jsonfile.Encode(map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(p.Now), "why": c.Why})
 		if err != nil {
 			return err
@@ -149,9 +149,9 @@ func (p *Project) release(c protocol.Change) error {
 	return nil
 }
 
-// show is release without the log: the request back first, then the notice away, so that a crash in between leaves
-// a visible task with an old notice, which the next look takes back. A request that was written anew meanwhile
-// wins; the held one is kept on record.
+// show is release without the log. It restores the request first and removes the notice second: a crash in between
+// leaves a visible task with an old notice, which the next scan removes. If a new request was written meanwhile, the
+// new request stays and the held request is archived.
 func (p *Project) show(e *entry) error {
 	held, open := e.files.held, e.files.request
 	if p.has(held) {
@@ -172,7 +172,7 @@ func (p *Project) show(e *entry) error {
 	return nil
 }
 
-// renew prolongs the lease in the notice.
+// renew extends the lease in the notice.
 func (p *Project) renew(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	if !e.held.There {

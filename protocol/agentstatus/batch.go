@@ -9,14 +9,14 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// batchSize is how many changes are made under one holding of the guard lock: workers and other commands of ours wait
-// for it. Their log lines must fit into what is kept to be told (mostUntold).
+// batchSize is how many changes are made per acquisition of the guard lock: workers and other steward commands wait
+// for that lock. The log lines of one batch must fit into the queue of unwritten lines (mostUntold).
 const batchSize = 200
 
 var _ protocol.Batcher = (*Project)(nil)
 
-// ApplyAll carries out changes of one verb. Holds, releases and renewals share their waits for the disk; other changes
-// are applied one after the other.
+// ApplyAll carries out changes of one verb. Holds, releases, renewals and log events share their waits for the disk;
+// other changes are applied one by one.
 func (p *Project) ApplyAll(ctx context.Context, changes []protocol.Change, now time.Time) []error {
 	errs := make([]error, 0, len(changes))
 	for len(changes) > 0 {
@@ -64,7 +64,7 @@ func (p *Project) applyBatch(ctx context.Context, changes []protocol.Change, now
 	return errs
 }
 
-// together is how changes of the verb are made at once; nil for a verb that has no such way.
+// together returns the batch function of the verb, or nil if the verb has none.
 func (p *Project) together(v protocol.Verb) func([]protocol.Change) []error {
 	switch v {
 	case protocol.VerbHold:
@@ -79,7 +79,7 @@ func (p *Project) together(v protocol.Verb) func([]protocol.Change) []error {
 	return nil
 }
 
-// inOne makes each change without a wait for the disk, and waits once at the end.
+// inOne makes each change without waiting for the disk, and waits once at the end.
 func (p *Project) inOne(list []protocol.Change, act func(protocol.Change) error) []error {
 	p.waits = []jsonfile.Option{jsonfile.Volatile}
 	defer func() { p.waits = nil }()
@@ -98,8 +98,8 @@ func (p *Project) inOne(list []protocol.Change, act func(protocol.Change) error)
 	return errs
 }
 
-// letOut is release for many. When steward stops, a task is not read once more: its request gets its name back. Only a
-// cancelled one is looked at, for a crash may have cut off its end.
+// letOut is release for a batch. When steward stops, it does not reread each task but only renames the request back.
+// It rereads a cancelled task, because a crash may have cut off its result.
 func (p *Project) letOut(c protocol.Change) error {
 	e := p.tasks[c.Subject.ID]
 	if c.Reason != protocol.ReasonStopping || e == nil || e.record.cancelled {

@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// batch is a project with so many requests for codex-cursor.
+// batch is a project with n requests for codex-cursor.
 type batch struct {
 	*site
 	ids []string
@@ -30,7 +30,7 @@ func newBatch(t *testing.T, n int) *batch {
 	return b
 }
 
-// changes are the same change for each task, judged by the last look.
+// changes returns the same change for each task, as judged by the last scan.
 func (b *batch) changes(verb protocol.Verb, reason protocol.Reason) (list []protocol.Change) {
 	snap := b.look()
 	for _, id := range b.ids {
@@ -72,13 +72,13 @@ func (b *batch) want(open, held, notices int) {
 	}
 }
 
-// TestManyAtOnce: many holds, renewals and releases end in the same files as each by itself, and in one log line each;
-// what its agent has begun is not held.
+// TestManyAtOnce: a batch of holds, renewals or releases ends in the same files as single changes, with one log line
+// per change; a task that its agent has started is not held.
 func TestManyAtOnce(t *testing.T) {
 	b := newBatch(t, 450)
 	list := b.changes(protocol.VerbHold, protocol.ReasonCapacity)
 	b.Pass(time.Second)
-	for _, id := range []string{"n000", "n201"} { // taken after they were judged
+	for _, id := range []string{"n000", "n201"} { // started after they were judged
 		b.Write(Base+"/"+tasksDir+"/task_"+id+progressExt, `{"task_id":"`+id+`","status":"in_progress","progress_percent":1}`)
 	}
 	b.Write(Base+"/"+tasksDir+"/task_n003"+resultExt, `{"task_id":"n003","status":"completed","source_agent":"codex-cursor"}`)
@@ -116,8 +116,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestKilledWhileMany: killed at any step of many holds or releases, the next steward releases everything: each request
-// lies open, and no notice is left.
+// TestKilledWhileMany: after a kill at any step of a batch of holds or releases, the next steward releases
+// everything: each request is visible, and no notice is left.
 func TestKilledWhileMany(t *testing.T) {
 	if dir := os.Getenv("BATCH_DIR"); dir != "" {
 		holdAndReleaseForEver(t, dir)
@@ -134,7 +134,7 @@ func TestKilledWhileMany(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := out.Read(make([]byte, 1)); err != nil { // it has begun
+		if _, err := out.Read(make([]byte, 1)); err != nil { // the batch has started
 			t.Fatal(err)
 		}
 		time.Sleep(time.Duration(round*7) * time.Millisecond)

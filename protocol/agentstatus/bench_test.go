@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// hinted measures one event among n finished tasks: the request of one task is rewritten, and looked at.
+// hinted measures one event among n finished tasks: one task's request is rewritten and scanned.
 func hinted(b *testing.B, n int) {
 	s := newSite(b, around+file(requestPath, requestText))
 	s.finish(n, 2*time.Minute, "completed")
@@ -48,7 +48,7 @@ func hinted(b *testing.B, n int) {
 func BenchmarkObserveHint100(b *testing.B)  { hinted(b, 100) }
 func BenchmarkObserveHint100k(b *testing.B) { hinted(b, 100_000) }
 
-// BenchmarkObserveFirst100k is the first look at a project with 100,000 tasks that ended long ago.
+// BenchmarkObserveFirst100k is the first scan of a project with 100,000 tasks that ended long ago.
 func BenchmarkObserveFirst100k(b *testing.B) {
 	s := newSite(b, around+file(requestPath, requestText))
 	s.finish(100_000, 3*time.Hour, "completed")
@@ -59,7 +59,7 @@ func BenchmarkObserveFirst100k(b *testing.B) {
 	}
 }
 
-// BenchmarkObserveFullIdle is a full look at 20 agents and 10 open tasks when nothing changed.
+// BenchmarkObserveFullIdle is a full scan of 20 agents and 10 open tasks when nothing changed.
 func BenchmarkObserveFullIdle(b *testing.B) {
 	s := newSite(b, around)
 	s.finish(2_000, 2*time.Minute, "completed")
@@ -81,8 +81,8 @@ func BenchmarkObserveFullIdle(b *testing.B) {
 	}
 }
 
-// counted measures the full look after one file has come or gone among n tasks that finished long ago: the folder is
-// listed, and that is all that may grow with n.
+// counted measures a full scan after one file was added or removed among n tasks that finished long ago. Only the
+// listing of the folder may grow with n.
 func counted(b *testing.B, n int) {
 	s := newSite(b, around+file(requestPath, requestText))
 	s.finish(n, 3*time.Hour, "completed")
@@ -114,7 +114,7 @@ func counted(b *testing.B, n int) {
 func BenchmarkObserveFullChanged100(b *testing.B)  { counted(b, 100) }
 func BenchmarkObserveFullChanged100k(b *testing.B) { counted(b, 100_000) }
 
-// BenchmarkBoot boots both agents in a new project, as `steward boot` does it twice.
+// BenchmarkBoot boots both agents in a new project, as two runs of `steward boot` do.
 func BenchmarkBoot(b *testing.B) {
 	for b.Loop() {
 		dir := b.TempDir()
@@ -128,7 +128,7 @@ func BenchmarkBoot(b *testing.B) {
 	}
 }
 
-// BenchmarkBootScripts is the same by the document's two scripts.
+// BenchmarkBootScripts does the same with the two boot scripts of protocol 000.
 func BenchmarkBootScripts(b *testing.B) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		b.Skip("python3 is not installed")

@@ -8,7 +8,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Between two runs a result by hand is a second one of the last run: it goes on record, and the next run comes all the same.
+// A result written by hand between two runs is a duplicate of the last run's result: it goes on record, and the next
+// run still takes place.
 func TestResultByHandBetweenRuns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		action string

@@ -18,10 +18,11 @@ const (
 	codex   = "codex-cursor"
 )
 
-// ErrNotInitialized: codex boots before livhana has set the folders up (protocol 000, CODEX Boot Sequence).
+// ErrNotInitialized means that the protocol's folders are missing: livhana creates them, and codex must not boot
+// before that (protocol 000, CODEX Boot Sequence).
 var ErrNotInitialized = errors.New("inter-agent communication not initialized")
 
-// profile is what the document's boot scripts write for an agent.
+// profile is what the boot scripts of protocol 000 write for an agent.
 type profile struct {
 	kind, environment string
 	capabilities      []string
@@ -41,12 +42,12 @@ func profileOf(agent string) profile {
 	return profile{"executor", "unknown", []string{}, 1.0, "agent_ready", agent + " initialized and ready for tasks"}
 }
 
-// KnownAgents are the names that need no protocol named with them.
+// KnownAgents lists the agent names that imply this protocol.
 func KnownAgents() []string { return []string{livhana, codex} }
 
-// Prepare does what the document's two boot scripts do (protocol 000, Boot Integration), but merges: everybody
-// else's entries, unknown keys and the log stay as they are. Booting twice from one process leaves what booting once
-// leaves, but for the stamps. It waits up to two seconds for a writer of the registry to finish.
+// Prepare does what the two boot scripts do (protocol 000, Boot Integration), but merges: other agents' entries,
+// unknown keys and the log stay unchanged. A second boot from the same process changes only timestamps. Prepare waits
+// up to two seconds for a writer of the registry to finish.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !plainID(b.Agent) {
@@ -66,7 +67,8 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	})
 }
 
-// keepBooted has the daemon keep the heartbeat of a booted agent whose process is on record, until it writes its own.
+// keepBooted has the daemon write the heartbeat of a booted agent whose process is on record, until the agent writes
+// its own.
 func (p *Project) keepBooted(b protocol.Boot) error {
 	if b.Process.Proves() {
 		if err := p.editCard(b.Agent, func(f *cardFile) { f.Kept = true }); err != nil {
@@ -83,7 +85,7 @@ func (p *Project) keepBooted(b protocol.Boot) error {
 	return nil
 }
 
-// lay makes the folders.
+// lay creates the folders.
 func (p *Project) lay(agent string) error {
 	if err := p.Open(); agent == codex && folder.Missing(err) {
 		return ErrNotInitialized
@@ -99,8 +101,8 @@ func (p *Project) lay(agent string) error {
 	return nil
 }
 
-// prepare writes card, heartbeat, log line and registry. The registry comes last: it is what tells the next boot that
-// this one was done.
+// prepare writes card, heartbeat, log line and registry. The registry comes last: the next boot takes it as proof
+// that this boot was completed.
 func (p *Project) prepare(ctx context.Context, b protocol.Boot) error {
 	p.probe(".", agentsDir, sharedDir)
 	p.readAgents(nil)
@@ -126,8 +128,8 @@ func (p *Project) prepare(ctx context.Context, b protocol.Boot) error {
 	return nil
 }
 
-// wholeRegistry reads the registry, waiting for a writer who is at work. One that stays in pieces is put aside, as
-// the document's script would have overwritten it; nil means that there is none.
+// wholeRegistry reads the registry, and waits for a writer in progress. It moves a registry that stays torn aside;
+// the boot script would have overwritten it. It returns nil if there is no registry.
 func (p *Project) wholeRegistry(ctx context.Context) (*registryContent, error) {
 	var whole *registryContent
 	err := folder.Whole(ctx, func() error {
@@ -151,13 +153,13 @@ func (p *Project) wholeRegistry(ctx context.Context) (*registryContent, error) {
 	return nil, nil
 }
 
-// unusable: the document is missing, or not whole at this moment.
+// unusable reports whether the error means that the document is missing, torn or malformed.
 func unusable(err error) bool {
 	return folder.Missing(err) || errors.Is(err, jsonfile.ErrTorn) || errors.Is(err, jsonfile.ErrBad)
 }
 
-// bootedAlready reports whether this very process has booted here before: the registry shows it, or a boot that was
-// cut short a moment ago has left its log line.
+// bootedAlready reports whether this same process has booted here before: the registry shows it, or an interrupted
+// boot has left its log line within the last minute.
 func (p *Project) bootedAlready(b protocol.Boot, whole *registryContent) (bool, error) {
 	k, err := p.readCard(b.Agent)
 	if err != nil {
@@ -174,7 +176,7 @@ func (p *Project) bootedAlready(b protocol.Boot, whole *registryContent) (bool, 
 	return at.After(m.seen) && b.Now.Sub(at) < time.Minute, nil
 }
 
-// lastBoot is when the end of the log shows a boot of the agent.
+// lastBoot returns the time of the agent's last boot that the end of the log shows.
 func (p *Project) lastBoot(agent string) (at time.Time) {
 	const tail = 64 << 10
 	st, err := p.Root.Stat(logFile)
@@ -207,8 +209,8 @@ func (p *Project) announce(b protocol.Boot) error {
 	return p.write(line)
 }
 
-// bootCard records the process that somebody vouched for, and takes an older one off the card: its death would be
-// taken for this one's.
+// bootCard records the process that the caller vouched for, and removes an older process from the card: otherwise the
+// death of the older process would count as the death of the agent.
 func (p *Project) bootCard(b protocol.Boot, beat jsonfile.Sum) error {
 	k, err := p.readCard(b.Agent)
 	if err != nil {

@@ -22,7 +22,7 @@ func boot(agent string, pid int, now time.Time) protocol.Boot {
 	return protocol.Boot{Agent: agent, PID: pid, Now: now}
 }
 
-// runScripts runs the document's own two scripts in a project.
+// runScripts runs the two boot scripts of protocol 000 in a project.
 func runScripts(t testing.TB, dir string) {
 	t.Helper()
 	for _, tool := range []string{"bash", "python3"} {
@@ -42,7 +42,7 @@ func runScripts(t testing.TB, dir string) {
 	if err = errors.Join(err, err1); err != nil {
 		t.Fatal(err)
 	}
-	// The first is a step of a larger script, which has these.
+	// The first script is a step of a larger script, which defines these.
 	prelude := "set -euo pipefail; ROOT=$1; banner() { :; }; success() { :; }; info() { :; }\n"
 	for _, args := range [][]string{{"-c", prelude + string(first), "boot", dir}, {filepath.Join(scripts, "codex_agent_boot.sh")}} {
 		if out, err := exec.CommandContext(t.Context(), "bash", args...).CombinedOutput(); err != nil {
@@ -51,7 +51,7 @@ func runScripts(t testing.TB, dir string) {
 	}
 }
 
-// shape is a document with its stamps and pids blanked.
+// shape returns a document with its timestamps and pids blanked.
 func shape(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -104,7 +104,7 @@ func shapes(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// Booting leaves what the document's two scripts leave: folders, keys, values and log events.
+// Booting leaves what the two boot scripts of protocol 000 leave: folders, keys, values and log events.
 func TestBootIsTheDocumentsScripts(t *testing.T) {
 	theirs, ours := t.TempDir(), t.TempDir()
 	runScripts(t, theirs)
@@ -158,9 +158,9 @@ func TestBootTwice(t *testing.T) {
 		lines int
 	}{
 		{boot(livhana, 77, s.Now), 1},
-		{boot(livhana, 77, s.Now.Add(time.Minute)), 1}, // the same process
+		{boot(livhana, 77, s.Now.Add(time.Minute)), 1}, // same process
 		{boot(livhana, 77, s.Now.Add(time.Hour)), 1},
-		{boot(livhana, 78, s.Now.Add(2*time.Hour)), 2}, // another
+		{boot(livhana, 78, s.Now.Add(2*time.Hour)), 2}, // another process
 		{boot(codex, 79, s.Now.Add(3*time.Hour)), 3},
 		{boot(livhana, 78, s.Now.Add(4*time.Hour)), 3},
 	} {
@@ -171,7 +171,7 @@ func TestBootTwice(t *testing.T) {
 	}
 }
 
-// A boot that was cut short between log and registry does not log twice.
+// A boot that was interrupted between log and registry does not log twice.
 func TestBootAfterACrash(t *testing.T) {
 	s := newSite(t, file("README", "x\n"))
 	s.Do(s.p.Prepare(t.Context(), boot(livhana, 77, s.Now)))
@@ -206,7 +206,7 @@ func TestBootRecordsOnlyWhatWasVouchedFor(t *testing.T) {
 	if a.Process != b.Process {
 		t.Errorf("process %+v", a.Process)
 	}
-	s.Do(s.p.Prepare(t.Context(), boot(livhana, 51, s.Now))) // nobody vouches for the new one
+	s.Do(s.p.Prepare(t.Context(), boot(livhana, 51, s.Now))) // no caller vouches for the new process
 	if a, _ = s.look().Agent(livhana); a.Process.Proves() || a.PID != 51 {
 		t.Errorf("the old process speaks for the new one: %+v", a)
 	}
@@ -217,7 +217,7 @@ func TestBootUnderAHalfWrittenRegistry(t *testing.T) {
 	s := newSite(t, file("README", "x\n"))
 	s.Write(Base+"/"+registry, half)
 	done := make(chan struct{})
-	go func() { // its writer finishes while the boot waits
+	go func() { // the writer finishes while the boot waits
 		defer close(done)
 		<-time.After(200 * time.Millisecond)
 		_ = os.WriteFile(s.Path(Base+"/"+registry), []byte(registryText), 0o640)
@@ -228,7 +228,7 @@ func TestBootUnderAHalfWrittenRegistry(t *testing.T) {
 		t.Errorf("registry\n%s", got)
 	}
 
-	s.Write(Base+"/"+registry, half) // and now it never does
+	s.Write(Base+"/"+registry, half) // the writer never finishes
 	s.Do(s.p.Prepare(t.Context(), boot(livhana, 10, s.Now.Add(time.Hour))))
 	aside, _ := filepath.Glob(s.Path(Base + "/" + own + "/broken_registry.*"))
 	if len(aside) != 1 {
@@ -249,7 +249,7 @@ func TestBootUnderAHalfWrittenRegistry(t *testing.T) {
 	}
 }
 
-// Twenty boots at once, each with its own adapter and the real lock: no entry is lost.
+// Twenty concurrent boots, each with its own adapter and the real lock, lose no entry.
 func TestBootAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	guard := func(ctx context.Context, _ *jsonfile.Root) (func(), error) {
@@ -286,12 +286,12 @@ func TestBootAtOnce(t *testing.T) {
 	if got := strings.Count(string(text), "agent_ready"); got != 20 {
 		t.Errorf("%d log lines", got)
 	}
-	if len(snap.Agents) != len(names) { // codex-cursor, which nobody has booted, is not among them
+	if len(snap.Agents) != len(names) { // codex-cursor, which was never booted, is not listed
 		t.Errorf("agents %s", agentNames(&snap))
 	}
 }
 
-// An agent called codex is not given the folder of codex-cursor.
+// An agent named codex does not get the folder of codex-cursor.
 func TestBootTakesNobodysFolder(t *testing.T) {
 	s := newSite(t, around)
 	before := s.Read(Base + "/codex_status/heartbeat.json")

@@ -9,8 +9,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// The shared log names each incident that the human is told of, and each task that is issued again after its agent was
-// lost, once: a change that is carried out twice writes one line.
+// The shared log names, once each, every incident that the operator is told of and every task that is issued again
+// after its agent was lost: a change that is carried out twice writes one line.
 func TestEscalationsAndHandoffsInTheLog(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, strings.ReplaceAll(resultText, "FILE_NOT_FOUND", "AGENT_LOST")))
 	call := protocol.Change{Verb: protocol.VerbLog, Subject: protocol.Subject{Kind: protocol.KindTask, ID: taskID}, Event: eventCalled, Agent: codex,

@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Whatever happens to the files, unheard: a full look by one who has looked all along shows what one who comes anew
-// sees, and keeps the same book of what is over.
+// Whatever happens to the files without hints: a full scan by a long-running adapter shows the same as a scan by a
+// new adapter, and both settle the same tasks.
 func TestTheCensusMissesNothing(t *testing.T) {
 	s := newSite(t, around)
 	s.finish(60, 2*time.Hour, "completed")
@@ -38,7 +38,8 @@ func TestTheCensusMissesNothing(t *testing.T) {
 	}
 }
 
-// stir changes one task's set of files, or leaves it: what is over and has the same set is not looked at again unheard.
+// stir changes one task's set of files, or leaves it alone. A settled task with the same set of files is not reread
+// without a hint.
 func (s *site) stir(id, ext string, how int) {
 	s.T.Helper()
 	in, over := s.Path(Base+"/"+taskFile(id, ext)), s.Path(Base+"/"+archivedFile(id, ext))
@@ -62,7 +63,7 @@ func (s *site) stir(id, ext string, how int) {
 	}
 }
 
-// differ lists the lines that only one of the two has.
+// differ lists the lines that only one of the two books has.
 func differ(mine, anew string) string {
 	var b strings.Builder
 	for line := range strings.Lines(mine) {

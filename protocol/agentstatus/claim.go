@@ -16,26 +16,26 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// claimsDir holds a file per task that a worker of ours has in hand. The document knows no claims: an executor of
-// somebody else's sees none and may run the task as well.
+// claimsDir holds one file per task that a steward worker has claimed. Protocol 000 defines no claims: a foreign
+// executor does not see them and may run the task as well.
 const claimsDir = "steward/claims"
 
 func claimFile(id string) string { return claimsDir + "/" + id + ".json" }
 
-// Claim is who has a task in hand. Worker took it and Runner executes it: with both proved to be gone the run is over.
-// Both may be zero, for an agent that works by hand.
+// Claim records which agent works on a task. Worker took the task and Runner executes it: once both are proved dead,
+// the run is over. Both may be zero, for an agent that works by hand.
 type Claim struct {
 	Task    string            `json:"task_id"`
 	Agent   string            `json:"agent"`
 	Worker  protocol.Identity `json:"-"`
 	Runner  protocol.Identity `json:"-"`
-	Mark    string            `json:"mark,omitempty"` // of this run: STEWARD_RUN in its environment
+	Mark    string            `json:"mark,omitempty"` // identifies the run: STEWARD_RUN in its environment
 	Attempt int               `json:"attempt"`
 	At      time.Time         `json:"claimed_at"`
-	Ended   bool              `json:"-"` // of an orphan: its task has a result all the same
+	Ended   bool              `json:"-"` // for an orphan: its task has a result nevertheless
 }
 
-// processes are the identities on a claim that prove something.
+// processes lists those identities of the claim that can prove a process dead.
 func (k *Claim) processes() []protocol.Identity {
 	var list []protocol.Identity
 	for _, id := range []protocol.Identity{k.Worker, k.Runner} {
@@ -46,7 +46,7 @@ func (k *Claim) processes() []protocol.Identity {
 	return list
 }
 
-// identityFile is an identity on disk. A JSON number would lose bits of the 64-bit start token.
+// identityFile is an identity on disk. Start is a string because a JSON number would lose bits of the 64-bit token.
 type identityFile struct {
 	PID   int    `json:"pid"`
 	Start string `json:"start"`
@@ -89,7 +89,7 @@ func decodeClaim(o jsonfile.Object) Claim {
 
 func (k Claim) task() string { return k.Task }
 
-// Work is a task that may be taken. Problems are what of its request breaks the schema.
+// Work is a task that the agent may take. Problems lists the schema violations of its request.
 type Work struct {
 	Request
 	Raw      json.RawMessage
@@ -100,8 +100,8 @@ type Work struct {
 	Problems []string
 }
 
-// Open lists what this agent may take now, best first: the more urgent, then the older. Requests that are held, have a
-// result, are claimed, or come after tasks that are not completed are none of it.
+// Open lists the tasks that this agent may take now, by priority, then by age. It leaves out requests that are held,
+// have a result, are claimed, or come after tasks that are not completed.
 func (c *Client) Open(ctx context.Context, agent string, now time.Time) ([]Work, error) {
 	if err := c.open(now); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func rank(word string) protocol.Priority {
 	return p
 }
 
-// takeable reports whether the request lies open, and nothing speaks against taking it.
+// takeable reports whether the request is open and nothing prevents a claim.
 func (e *entry) takeable() bool {
 	o, _ := e.ended()
 	return e.request.Good && o == nil && !e.result.There && !e.held.There && !e.claim.There && !e.inHand() &&
@@ -141,7 +141,7 @@ func (p *Project) work(e *entry) (Work, bool) {
 	return w, true
 }
 
-// attempt is the number of the run that comes next, from 1, as the ledger counts.
+// attempt returns the number of the next run, from 1, as the ledger counts.
 func (e *entry) attempt() int {
 	n := 1
 	for _, k := range e.record.takings {
@@ -152,8 +152,8 @@ func (e *entry) attempt() int {
 	return n
 }
 
-// Claim takes a task. Of several claimants exactly one wins, and a request that was held, ended, changed or taken
-// meanwhile is ErrTaken. It writes current_task.json and tells the log that the task has started.
+// Claim takes a task. Exactly one of several claimants wins. A request that was meanwhile held, ended, changed or
+// claimed gives ErrTaken. Claim writes current_task.json and logs the start of the task.
 func (c *Client) Claim(ctx context.Context, w Work, k Claim, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		p := c.p
@@ -181,7 +181,7 @@ func (c *Client) Claim(ctx context.Context, w Work, k Claim, now time.Time) erro
 	})
 }
 
-// Attach adds the process that runs a claimed task.
+// Attach adds the runner process to the claim of a task.
 func (c *Client) Attach(ctx context.Context, id string, runner protocol.Identity, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		k, err := c.p.claimOf(id)
@@ -193,7 +193,7 @@ func (c *Client) Attach(ctx context.Context, id string, runner protocol.Identity
 	})
 }
 
-// Unclaim gives a task back of which nothing was executed.
+// Unclaim gives back a claimed task of which nothing was executed.
 func (c *Client) Unclaim(ctx context.Context, id string, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		k, err := c.p.claimOf(id)
@@ -209,10 +209,11 @@ func (c *Client) Unclaim(ctx context.Context, id string, now time.Time) error {
 	})
 }
 
-// eventReturned is the log's word for a task that was taken and given back: it is not started any more.
+// eventReturned is the log's event type for a claimed task that was given back: the task no longer counts as started.
 const eventReturned = "task_returned"
 
-// Holds reports whether the task is claimed with that mark. A claim that cannot be read just now counts.
+// Holds reports whether the task is claimed with that mark. A claim that cannot be read for the moment counts as
+// held.
 func (c *Client) Holds(id, mark string) bool {
 	if c.p.Open() != nil {
 		return true
@@ -224,7 +225,7 @@ func (c *Client) Holds(id, mark string) bool {
 	return err != nil || k.Mark == mark
 }
 
-// claimOf reads a task's claim; ErrNoTask when there is none.
+// claimOf reads a task's claim. It returns ErrNoTask if there is none.
 func (p *Project) claimOf(id string) (Claim, error) {
 	if !plainID(id) {
 		return Claim{}, ErrNoTask
@@ -241,7 +242,7 @@ func (p *Project) claimOf(id string) (Claim, error) {
 	return k, nil
 }
 
-// claims lists the claims on record whose task has no result.
+// claims lists the claims whose task has no result, newest first.
 func (p *Project) claims() []Claim {
 	files, _, err := p.Root.List(claimsDir)
 	if err != nil {

@@ -12,30 +12,30 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// What a Client's callers tell apart.
+// The errors that callers of a Client distinguish.
 var (
 	ErrTaken  = errors.New("somebody else has it")
 	ErrNoTask = errors.New("no such task")
 	ErrEnded  = errors.New("it has ended already")
 )
 
-// ClientOptions are what a Client needs of the machine.
+// ClientOptions configures a Client.
 type ClientOptions struct {
 	Guard folder.Guard // may be nil
-	// Alive is false only with proof of the process's death; nil: everybody lives.
+	// Alive returns false only on proof that the process is dead. If Alive is nil, every process counts as alive.
 	Alive func(protocol.Identity) bool
 }
 
-// Client acts for agents: it submits, claims, reports and ends tasks as the document asks of them, with files that any
-// other client of the protocol understands. Processes of ours exclude each other by the guard lock. It is used by one
-// goroutine at a time.
+// Client acts for agents: it submits, claims, reports and ends tasks as protocol 000 requires, with files that every
+// other client of the protocol understands. Steward's processes exclude each other by the guard lock. Only one
+// goroutine at a time may use a Client.
 type Client struct {
 	p      *Project
 	alive  func(protocol.Identity) bool
 	offers offers
 }
 
-// Connect makes a Client for the project at dir (absolute). Nothing is read yet.
+// Connect returns a Client for the project at dir (absolute). It reads nothing yet.
 func Connect(dir string, o ClientOptions) *Client {
 	if o.Alive == nil {
 		o.Alive = func(protocol.Identity) bool { return true }
@@ -43,10 +43,10 @@ func Connect(dir string, o ClientOptions) *Client {
 	return &Client{p: New(dir, Options{Guard: o.Guard}), alive: o.Alive}
 }
 
-// Close releases what is open.
+// Close closes the open files.
 func (c *Client) Close() { c.p.Close() }
 
-// open begins a piece of work: the protocol's folder must be there.
+// open starts an operation: the protocol's folder must exist.
 func (c *Client) open(now time.Time) error {
 	c.p.Begin(now)
 	err := c.p.Open()
@@ -56,7 +56,7 @@ func (c *Client) open(now time.Time) error {
 	return err
 }
 
-// guarded runs act alone among our own processes, with the folders looked at anew.
+// guarded runs act under the guard lock, after a new probe of the folders.
 func (c *Client) guarded(ctx context.Context, now time.Time, act func() error) error {
 	if err := c.open(now); err != nil {
 		return err
@@ -67,10 +67,10 @@ func (c *Client) guarded(ctx context.Context, now time.Time, act func() error) e
 	})
 }
 
-// dead reports that a process is proved to be gone. One that proves nothing is not.
+// dead reports whether the process is proved dead. An identity that proves nothing does not count as dead.
 func (c *Client) dead(id protocol.Identity) bool { return id.Proves() && !c.alive(id) }
 
-// NewTaskID gives a UUID v4 (protocol 000, Task Request Schema).
+// NewTaskID returns a random UUID v4 (protocol 000, Task Request Schema).
 func NewTaskID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
@@ -78,7 +78,7 @@ func NewTaskID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// put writes a file of ours or of the protocol's whole, over whatever is there.
+// put writes a whole file, over any previous content.
 func (p *Project) put(file string, v any, opts ...jsonfile.Option) error {
 	doc, err := jsonfile.Encode(v)
 	if err != nil {
@@ -89,8 +89,8 @@ func (p *Project) put(file string, v any, opts ...jsonfile.Option) error {
 	return err
 }
 
-// say appends a client's own line to the shared log (protocol 000, Coordination Log Schema). A task is not stopped by a
-// log that cannot be written.
+// say appends a client's own line to the shared log (protocol 000, Coordination Log Schema). It ignores a failed
+// write: a log that cannot be written must not stop a task.
 func (p *Project) say(event, task, source, target, message string) {
 	_ = p.write(logLine{Timestamp: jsonfile.FormatTime(p.Now), EventType: event, TaskID: task, Source: source, Target: target,
 		Message: folder.Line(message, 500)})

@@ -18,12 +18,12 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// crew is a project with as many clients as a test wants, each with its own view of the disk.
+// crew is a project with any number of clients, each with its own view of the disk.
 type crew struct {
 	t    *testing.T
 	dir  string
 	now  time.Time
-	gone sync.Map // identities that are proved to be dead
+	gone sync.Map // identities that are proved dead
 }
 
 func newCrew(t *testing.T) *crew {
@@ -93,7 +93,7 @@ func (c *crew) file(name string) map[string]any {
 	return doc
 }
 
-// What a client writes is valid by the document's own schema: the adapter finds nothing to complain about.
+// What a client writes is valid by the schema of protocol 000: the adapter has no finding.
 func TestClientsWriteByTheSchema(t *testing.T) {
 	c := newCrew(t)
 	id := c.submit(ask(NewTaskID(), func(r *Request) { r.Context.Related = []string{NewTaskID()} }))
@@ -179,7 +179,7 @@ func findAgent(t *testing.T, s *protocol.Snapshot, name string) protocol.Agent {
 	return *a
 }
 
-// However many claim at once, one gets the task.
+// However many clients claim a task at the same time, one of them gets it.
 func TestOneOfManyClaims(t *testing.T) {
 	c := newCrew(t)
 	const tasks, workers = 20, 8
@@ -227,7 +227,7 @@ func TestOrderOfWork(t *testing.T) {
 	first := c.submit(ask(NewTaskID()))
 	urgent := c.submit(ask(NewTaskID(), func(r *Request) { r.Priority = "critical" }))
 	c.submit(ask(NewTaskID(), func(r *Request) { r.Target = "somebody-else" }))
-	alias := c.submit(ask(NewTaskID(), func(r *Request) { r.Target = "codex" })) // the document's own folder is called so
+	alias := c.submit(ask(NewTaskID(), func(r *Request) { r.Target = "codex" })) // the short name in protocol 000
 	work, err := c.client().Open(t.Context(), codex, c.now)
 	var got []string
 	for _, w := range work {
@@ -238,7 +238,7 @@ func TestOrderOfWork(t *testing.T) {
 	}
 }
 
-// The first terminal result stands, whoever comes later; nothing is lost.
+// The first terminal result stands, whichever client writes later, and no result is lost.
 func TestLateResults(t *testing.T) {
 	c := newCrew(t)
 	id := c.submit(ask(NewTaskID()))
@@ -280,7 +280,7 @@ func take(t *testing.T, me *Client, c *crew, mark string) Work {
 	return work[0]
 }
 
-// A real result takes the place of the one that steward wrote for a run it took for lost.
+// A real result replaces the result that steward wrote for a run it took for lost.
 func TestResultOfARunTakenForLost(t *testing.T) {
 	c := newCrew(t)
 	id := c.submit(ask(NewTaskID()))
@@ -301,7 +301,7 @@ func TestResultOfARunTakenForLost(t *testing.T) {
 	}
 }
 
-// Claims of dead workers are orphans as soon as both processes are proved to be gone, and not before.
+// Claims of dead workers become orphans when both processes are proved dead, and not before.
 func TestOrphans(t *testing.T) {
 	c := newCrew(t)
 	id := c.submit(ask(NewTaskID()))
@@ -336,7 +336,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// A crash between the result and the end of the claim leaves the claim behind; it goes with the next look for orphans.
+// A crash between the result and the removal of the claim leaves the claim behind; Orphans lists it and Forget
+// removes it.
 func TestLeftoverClaims(t *testing.T) {
 	c := newCrew(t)
 	id := c.submit(ask(NewTaskID()))
@@ -380,7 +381,7 @@ func TestGivenBack(t *testing.T) {
 	take(t, c.client(), c, "second")
 }
 
-// A retry puts the claim away with what else the attempt left, and the next attempt counts on.
+// A retry archives the claim with the attempt's other files, and the next attempt has the next number.
 func TestRetryEndsTheClaim(t *testing.T) {
 	c := newCrew(t)
 	id := c.submit(ask(NewTaskID()))
@@ -411,7 +412,7 @@ func TestRetryEndsTheClaim(t *testing.T) {
 	}
 }
 
-// Work that comes after other work is created out of sight, and blocked until that is completed.
+// A task that comes after another task is created held, and stays blocked until that task is completed.
 func TestAfter(t *testing.T) {
 	c := newCrew(t)
 	first := c.submit(ask(NewTaskID()))
@@ -446,7 +447,7 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// Hostile and wrong requests are refused with all that is wrong, and nothing is written.
+// Hostile and invalid requests are rejected with a list of all violations, and nothing is written.
 func TestSubmitRefuses(t *testing.T) {
 	c := newCrew(t)
 	id := c.submit(ask(NewTaskID()))
@@ -551,8 +552,7 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// A task that went into other hands after it was judged is not concluded: not by the claim that was given back, nor by the
-// one before it.
+// A task that was given back or claimed again after it was judged is not concluded.
 func TestConcludeMeansOneClaim(t *testing.T) {
 	c := newCrew(t)
 	id := c.submit(ask(NewTaskID()))
@@ -583,7 +583,7 @@ func TestConcludeMeansOneClaim(t *testing.T) {
 	}
 }
 
-// What a client has read of tasks that are over does not stay with it.
+// A client drops what it has read of finished tasks.
 func TestClientForgets(t *testing.T) {
 	c := newCrew(t)
 	me := c.client()

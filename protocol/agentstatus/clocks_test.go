@@ -9,14 +9,13 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// stating puts a time into a document.
+// stating replaces a time in a document.
 func stating(doc, key, at string) string {
 	return regexp.MustCompile(`"`+key+`": *"[^"]*"`).ReplaceAllString(doc, `"`+key+`": "`+at+`"`)
 }
 
-// A task is as old as its files and as what we saw happen to it, however a program writes times: a start that it logs and
-// progress that it reports in our sight are of that moment; a request and a result whose times name no zone are as old as
-// their files.
+// Times do not depend on how a program writes them. A logged start and reported progress that steward sees arrive get
+// the time of that moment. A request and a result whose times have no zone get the time of their files.
 func TestTaskByAnyClock(t *testing.T) {
 	const slack = 2*time.Minute + 5*time.Second
 	for _, pen := range protocoltest.Pens() {
@@ -51,7 +50,7 @@ func TestTaskByAnyClock(t *testing.T) {
 	}
 }
 
-// A start that the log showed before our time is at most as old as it can be, and never older than it is.
+// A start that was logged before the first scan is neither in the future nor older than it really is.
 func TestStartBeforeOurTime(t *testing.T) {
 	for _, pen := range protocoltest.Zones() {
 		l, now := newLog(), time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)

@@ -9,8 +9,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Followed is one task that an orchestrator has out, as active_coordination.json lists it (protocol 000, File
-// Locations; the document gives the file no schema).
+// Followed is one task that an orchestrator has delegated, as active_coordination.json lists it (protocol 000, File
+// Locations; protocol 000 defines no schema for the file).
 type Followed struct {
 	Task     string    `json:"task_id"`
 	Target   string    `json:"target_agent"`
@@ -27,13 +27,13 @@ type coordinationFile struct {
 	Tasks   []Followed `json:"active_tasks"`
 }
 
-// Follow enters a task that the orchestrator waits for, or has given away, into its active_coordination.json. What has
-// ended meanwhile is taken out.
+// Follow adds a delegated task to the orchestrator's active_coordination.json, whether or not the orchestrator waits
+// for it. It removes the tasks that have ended.
 func (c *Client) Follow(ctx context.Context, agent string, f Followed, now time.Time) error {
 	return c.coordinate(ctx, agent, f.Task, &f, now)
 }
 
-// Unfollow takes a task out of it.
+// Unfollow removes a task from the orchestrator's active_coordination.json.
 func (c *Client) Unfollow(ctx context.Context, agent, task string, now time.Time) error {
 	return c.coordinate(ctx, agent, task, nil, now)
 }

@@ -18,34 +18,34 @@ import (
 
 // The States of a Detail.
 const (
-	StatePending = "pending" // its request lies open
-	StateHeld    = "held"    // steward keeps it: for room, a retry, or another task
-	StateRunning = "running" // claimed, or its progress is told
-	StateEnded   = "ended"   // a result stands
+	StatePending = "pending" // its request is visible
+	StateHeld    = "held"    // steward holds it: for room, for a retry, or until another task is completed
+	StateRunning = "running" // claimed, or it has reported progress
+	StateEnded   = "ended"   // it has a result
 )
 
-// Detail is all that the files say of one task.
+// Detail is everything that the files say about one task.
 type Detail struct {
 	ID, State  string
-	Request    *Request // nil: only a result lies there
+	Request    *Request // nil if only a result exists
 	Result     *Result
 	RequestRaw json.RawMessage
 	ResultRaw  json.RawMessage
 	Progress   *TaskProgress
-	Attempts   []protocol.Attempt // the runs that are over and were taken away, oldest first
-	Due        time.Time          // when the next run is due; zero if none waits
+	Attempts   []protocol.Attempt // the finished runs whose results were taken away, oldest first
+	Due        time.Time          // when the next run is due; zero if none is scheduled
 	Hold       *protocol.Hold
 	HoldWhy    string
 	Claim      *Claim
 	Buried     bool // a dead letter is on record
 	Cancelled  bool
-	CancelWhy  string // who cancelled it and why, when steward did
-	Final      bool   // ended, and no further run is on record
-	Abandoned  bool   // claimed, and all processes of the claim are proved to be gone
-	Output     string // path of the kept output of the newest run; "" if there is none
+	CancelWhy  string // why steward cancelled its retry, if steward did
+	Final      bool   // ended, and no further run is scheduled
+	Abandoned  bool   // claimed, and all processes of the claim are proved dead
+	Output     string // path of the newest run's kept output; "" if there is none
 }
 
-// AmbiguousError lists the tasks that an abbreviated id can mean.
+// AmbiguousError lists the tasks that an abbreviated id matches.
 type AmbiguousError struct {
 	Prefix string
 	IDs    []string
@@ -55,11 +55,11 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%s can mean %s", e.Prefix, strings.Join(e.IDs, ", "))
 }
 
-// minPrefix is how much of an id must be given at least.
+// minPrefix is the minimum length of an abbreviated id.
 const minPrefix = 4
 
-// Task tells all about one task, named by its id or an unmistakable beginning of it (four characters at least).
-// Errors: ErrNoTask, *AmbiguousError, ErrNotInitialized.
+// Task returns everything about one task, named by its id or by a unique prefix of at least four characters. Errors:
+// ErrNoTask, *AmbiguousError, ErrNotInitialized.
 func (c *Client) Task(ctx context.Context, id string, now time.Time) (Detail, error) {
 	if err := c.open(now); err != nil {
 		return Detail{}, err
@@ -88,7 +88,7 @@ func (c *Client) Task(ctx context.Context, id string, now time.Time) (Detail, er
 	return d, nil
 }
 
-// complete finds the task whose id begins so.
+// complete returns the id that begins with the prefix.
 func (p *Project) complete(prefix string) (string, error) {
 	if len(prefix) < minPrefix {
 		return "", ErrNoTask
@@ -171,11 +171,11 @@ func (p *Project) detail(e *entry) Detail {
 	return d
 }
 
-// outputDir keeps what the commands of tasks printed.
+// outputDir holds the output of the tasks' commands.
 const outputDir = "steward/output"
 
-// OutputFile is where the output of a task's run is kept, absolute. The file is made, so that it belongs to
-// the folder's owner when root runs the worker.
+// OutputFile returns the absolute path of the file for a run's output. It creates the file, so that the file belongs
+// to the folder's owner even if root runs the worker.
 func (c *Client) OutputFile(id string, attempt int, now time.Time) (string, error) {
 	if err := c.open(now); err != nil {
 		return "", err
@@ -196,7 +196,7 @@ func (c *Client) OutputFile(id string, attempt int, now time.Time) (string, erro
 	return c.p.abs(outputFile(id, attempt)), nil
 }
 
-// SweepOutput removes the files with output that were last written before the given time.
+// SweepOutput removes the output files that were last written before the given time.
 func (c *Client) SweepOutput(before, now time.Time) error {
 	if err := c.open(now); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// bury puts the dead letter on record. The last result stays where its orchestrator looks for it.
+// bury puts the dead letter on record. The last result stays in place, where its orchestrator looks for it.
 func (p *Project) bury(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	if e.record.buried {
@@ -49,8 +49,9 @@ func (p *Project) bury(c protocol.Change) error {
 	return nil
 }
 
-// conclude writes the result that a lost agent cannot write (protocol 000, Task Result Schema). It is created, never
-// put over another: whoever really ran the task is quicker, or replaces it later.
+// conclude writes the result that a lost agent cannot write (protocol 000, Task Result Schema). It creates the file
+// and never replaces another result: the agent that really ran the task may write first, or may replace this result
+// later.
 func (p *Project) conclude(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	switch {
@@ -90,9 +91,9 @@ func (p *Project) synthesize(e *entry, c protocol.Change, metrics map[string]any
 	return err
 }
 
-// cancel ends a task, or steward's retry of it, for good. The mark on record comes first: from then on no rule issues
-// the task again, and what a crash cuts off is finished by the next release. Its orchestrator finds a result: the one
-// that was taken away, or one that says CANCELLED.
+// cancel ends a task, or steward's retry of it, for good. It writes the cancellation record first: from then on no
+// rule retries the task, and the next release completes what a crash cuts off. The orchestrator finds a result: the
+// previous result, restored, or a result with the code CANCELLED.
 func (p *Project) cancel(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	o, _ := e.ended()
@@ -124,7 +125,7 @@ func (p *Project) cancel(c protocol.Change) error {
 	return nil
 }
 
-// endIt gives a cancelled task its result before its request comes into sight again.
+// endIt gives a cancelled task its result before its request becomes visible again.
 func (p *Project) endIt(e *entry, c protocol.Change) error {
 	if k := e.record.last(); k != nil && k.Committed && e.held.There && !k.Ours {
 		err := p.Root.Rename(attemptFile(e.id, k.N, "result"), e.files.result)
@@ -136,7 +137,7 @@ func (p *Project) endIt(e *entry, c protocol.Change) error {
 	return p.synthesize(e, c, map[string]any{"cancelled": true})
 }
 
-// file puts a second result on record, beside the one that stands.
+// file archives a late result; the first result stands.
 func (p *Project) file(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	if e.overruled {
@@ -159,7 +160,7 @@ func (p *Project) file(c protocol.Change) error {
 	return nil
 }
 
-// onRecord reports whether a file of that kind and content lies in the ledger.
+// onRecord reports whether the ledger contains a file of that kind with that content.
 func (p *Project) onRecord(id, kind string, sum jsonfile.Sum) bool {
 	for n := 1; n <= maxAttempts; n++ {
 		blob, err := p.Root.Read(attemptFile(id, n, kind), maxFile)

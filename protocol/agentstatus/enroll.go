@@ -38,8 +38,8 @@ func entryOf(agent, status string) registryEntry {
 	return registryEntry{Type: pr.kind, Environment: pr.environment, Status: status, Capabilities: pr.capabilities}
 }
 
-// createRegistry writes the registry of a project where nobody has booted yet. The script of livhana names codex as
-// unknown beside it.
+// createRegistry writes the registry of a project in which no agent has booted yet. Like the boot script of livhana,
+// it also lists codex as unknown when livhana boots.
 func (p *Project) createRegistry(b protocol.Boot, stamp string) error {
 	if p.has(registry) {
 		return jsonfile.ErrExist
@@ -52,7 +52,7 @@ func (p *Project) createRegistry(b protocol.Boot, stamp string) error {
 	agent := func(name string, entry registryEntry) jsonfile.Set {
 		return jsonfile.Set{Path: []string{"agents", name}, Value: entry}
 	}
-	order := []jsonfile.Set{agent(b.Agent, me)} // a map would put codex-cursor before livhana-layer1.1
+	order := []jsonfile.Set{agent(b.Agent, me)} // a map would sort codex-cursor before livhana-layer1.1
 	if b.Agent == livhana {
 		order = append(order, agent(codex, entryOf(codex, "unknown")))
 	}
@@ -66,7 +66,8 @@ func (p *Project) createRegistry(b protocol.Boot, stamp string) error {
 	return p.Root.Create(registry, doc, 0o644)
 }
 
-// entryEdits sets what a boot says of the agent itself; what others have put there stays.
+// entryEdits sets the fields that a boot states about its agent. Values that others have written into the remaining
+// fields stay.
 func entryEdits(o jsonfile.Object, b protocol.Boot, stamp string) []jsonfile.Set {
 	pr := profileOf(b.Agent)
 	var pid any
@@ -107,8 +108,8 @@ type heartbeatFile struct {
 	} `json:"health"`
 }
 
-// firstBeat writes the heartbeat that the boot script writes, and before that its sum on the agent's card: by that it is
-// known to be no sign of life of the agent itself.
+// firstBeat writes the heartbeat of the boot script. Before that it records the heartbeat's checksum on the agent's
+// card, so that this heartbeat does not count as the agent's own sign of life.
 func (p *Project) firstBeat(b protocol.Boot) error {
 	dir := p.deskOf(b.Agent)
 	if err := p.Root.MkdirAll(dir, 0o755); err != nil {
@@ -125,7 +126,7 @@ func (p *Project) firstBeat(b protocol.Boot) error {
 	}
 	late, err := p.Root.Update(beatFile(dir), maxFile, func(old []byte) ([]byte, error) {
 		next := doc
-		if _, err := jsonfile.Parse(old); err == nil { // half a heartbeat is worth nothing; its writer is gone
+		if _, err := jsonfile.Parse(old); err == nil { // otherwise it is torn and is replaced: its writer is gone
 			if next, err = jsonfile.Edit(old, append(p.healthEdits(old, b.Now), beatEdits(beat)...)...); err != nil {
 				return nil, err
 			}

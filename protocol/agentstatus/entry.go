@@ -11,11 +11,11 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// entry is what is known of one task that is open or ended lately.
+// entry is what is known of one task that is open or ended recently.
 type entry struct {
 	id    string
 	files taskFiles
-	agent string // canonical name of its target, as of the last description
+	agent string // canonical name of its target, set by Project.task
 
 	request, held, archived jsonfile.Reading[request]
 	notice                  jsonfile.Reading[protocol.Hold]
@@ -23,20 +23,20 @@ type entry struct {
 	progress                jsonfile.Reading[progress]
 	claim                   jsonfile.Reading[Claim]
 	record                  record
-	recorded                bool // record was read once, and all of it
+	recorded                bool // record was read completely
 
-	// overruled: the present result is another one than the first, which stands and is to be put back.
+	// overruled: the present result differs from the first result, which stands and is to be restored.
 	overruled bool
-	// stray: the result in codex_tasks is of an attempt before the present one; it is filed from strayDue on.
+	// stray: the result in codex_tasks belongs to an earlier attempt; it is filed from strayDue on.
 	stray    bool
 	strayDue time.Time
 
-	closed  bool         // completed, and every file at rest: only a change of the folder is worth a look
-	checked jsonfile.Sum // the result whose artifacts were looked for
+	closed  bool         // completed and settled: only a change of its folders makes it worth rereading
+	checked jsonfile.Sum // the result whose artifacts were checked
 	missing []string
 }
 
-// taskFiles are the paths of a task's files, put together once.
+// taskFiles holds the paths of a task's files, built once.
 type taskFiles struct{ request, held, notice, result, progress, claim, archived, archivedResult string }
 
 func newEntry(id string) *entry {
@@ -50,7 +50,7 @@ func (f *taskFiles) all() []string {
 	return []string{f.request, f.held, f.notice, f.result, f.progress, f.claim, f.archived, f.archivedResult}
 }
 
-// refresh reads all files of a task that may have changed.
+// refresh rereads all files of a task that may have changed.
 func (p *Project) refresh(id string) *entry {
 	e := p.tasks[id]
 	if e == nil {
@@ -64,7 +64,7 @@ func (p *Project) refresh(id string) *entry {
 	load(p, &e.notice, e.files.notice, decodeNotice)
 	before := e.result.Sum
 	loadOf(p, &e.result, e.files.result, id, decodeResult)
-	if e.result.Sum != before { // the request that it answers may have been written since ours was read
+	if e.result.Sum != before { // the request that this result answers may be newer than our read of it
 		loadOf(p, &e.request, e.files.request, id, decodeRequest)
 	}
 	loadOf(p, &e.archivedResult, e.files.archivedResult, id, decodeResult)
@@ -105,7 +105,7 @@ func (p *Project) inTrouble(e *entry) bool {
 	return false
 }
 
-// asked gives the request, wherever it lies, and its path and sum.
+// asked returns the request, wherever it lies, with its path and checksum.
 func (e *entry) asked() (*request, protocol.Ref) {
 	switch {
 	case e.request.Good:
@@ -118,7 +118,7 @@ func (e *entry) asked() (*request, protocol.Ref) {
 	return &request{}, protocol.Ref{}
 }
 
-// created is when the task was asked for. A time without a zone counts as that of the request's file.
+// created is when the task was requested. A time without a zone is resolved by the write time of the request's file.
 func (e *entry) created() time.Time {
 	written := e.archived.Stamp
 	switch {
@@ -131,7 +131,7 @@ func (e *entry) created() time.Time {
 	return r.created.By(written.ModTime())
 }
 
-// ended gives the result that counts, and where it lies.
+// ended returns the result that counts, and where it lies.
 func (e *entry) ended() (*outcome, protocol.Ref) {
 	o, ref := e.present()
 	if e.overruled {
@@ -140,7 +140,7 @@ func (e *entry) ended() (*outcome, protocol.Ref) {
 	return o, ref
 }
 
-// present gives the result that lies in the task's place, whether or not it is the first one.
+// present returns the result that lies in the task's place, whether or not it is the first result.
 func (e *entry) present() (*outcome, protocol.Ref) {
 	switch {
 	case e.stray:
@@ -153,26 +153,26 @@ func (e *entry) present() (*outcome, protocol.Ref) {
 	return nil, protocol.Ref{}
 }
 
-// late reports whether the result in codex_tasks came after the task had ended and been moved away.
+// late reports whether the result in codex_tasks came after the task had ended and been archived.
 func (e *entry) late() bool {
 	return e.result.There && e.archivedResult.There && e.archived.There && !e.request.There && !e.held.There
 }
 
-// asksAnew reports whether a request stands beside an archived pair: its orchestrator uses the id again, and the
-// archived result ends the older request. A retry of the archived pair that a crash cut short looks the same but
-// for its schedule.
+// asksAnew reports whether a request lies beside an archived pair: the orchestrator reuses the id, and the archived
+// result ends the older request. A retry of the archived pair that a crash interrupted looks the same except for its
+// schedule.
 func (e *entry) asksAnew() bool {
 	return (e.request.There || e.held.There) && e.archived.There && e.record.pending != e.archivedResult.Sum
 }
 
-// over reports when the task ended; ok is false while it is open, or something of it is still to be done.
+// over reports when the task ended; ok is false while the task is open or steward still has work to do for it.
 func (e *entry) over() (at time.Time, ok bool) {
 	o, ref := e.ended()
 	if o == nil || e.held.There || e.notice.There || e.late() || e.overruled {
 		return time.Time{}, false
 	}
 	if k := e.record.last(); k != nil && !k.Committed && !o.Succeeded() {
-		return time.Time{}, false // its retry stands on record and is not due yet
+		return time.Time{}, false // its retry is scheduled and not carried out yet
 	}
 	if ref.Path == e.files.result {
 		return e.result.Stamp.ModTime(), true
@@ -180,11 +180,11 @@ func (e *entry) over() (at time.Time, ok bool) {
 	return e.archivedResult.Stamp.ModTime(), true
 }
 
-// maxArtifacts bounds how many promised files are looked for.
+// maxArtifacts bounds how many expected files are checked.
 const maxArtifacts = 100
 
-// checkArtifacts looks once, after a completion, whether the promised files are there. Paths outside the project
-// are not steward's to judge.
+// checkArtifacts checks, once per completed result, whether the expected files exist. It does not judge paths outside
+// the project.
 func (p *Project) checkArtifacts(e *entry) {
 	o, ref := e.ended()
 	if o == nil || !o.Succeeded() {
@@ -215,7 +215,7 @@ func (p *Project) checkArtifacts(e *entry) {
 	}
 }
 
-// inProject gives a file's path relative to the project, if it lies in it.
+// inProject returns a file's path relative to the project, if the file lies inside the project.
 func (p *Project) inProject(file string) (rel string, inside bool) {
 	rel = filepath.FromSlash(file)
 	if filepath.IsAbs(rel) {

@@ -27,7 +27,7 @@ func started(at time.Time, layout string) string {
 
 const nanos = "2006-01-02T15:04:05.000000000Z"
 
-// What shows that an agent works on a task counts only when it is newer than the request's coming into sight.
+// Evidence that an agent works on a task counts only if it is newer than the moment when the request appeared.
 func TestEvidenceOfTheLog(t *testing.T) {
 	whole := "2006-01-02T15:04:05Z"
 	appeared := time.Date(2026, 5, 1, 10, 0, 5, 700e6, time.UTC)
@@ -35,7 +35,7 @@ func TestEvidenceOfTheLog(t *testing.T) {
 		name   string
 		line   string
 		again  bool      // an earlier attempt is on record
-		before time.Time // the own reading before the line's
+		before time.Time // steward's reading before the line
 		want   bool
 	}{
 		{"newer", started(appeared.Add(time.Millisecond), nanos), true, time.Time{}, true},
@@ -99,7 +99,7 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// A line that steward wrote in an agent's name proves nothing, but is not written again.
+// A line that steward wrote in an agent's name is no evidence, but is not written again.
 func TestOwnLinesAreNoEvidence(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	k := only(t, s.look())
@@ -121,7 +121,7 @@ func TestOwnLinesAreNoEvidence(t *testing.T) {
 	}
 }
 
-// Signs of life change with what is new, not with what is filed away.
+// The fingerprint of the signs of life changes when a sign is new, not when a file is archived.
 func TestSigns(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	signs := func() string {
@@ -146,7 +146,7 @@ func TestSigns(t *testing.T) {
 	}
 	text := s.Read(logPath)
 	s.Do(os.Remove(s.Path(logPath)))
-	s.Write(logPath, text) // rotated: the same lines in another file
+	s.Write(logPath, text) // rotated: the same lines in a new file
 	if signs() != two {
 		t.Error("old lines in a new file are a sign")
 	}
@@ -173,7 +173,8 @@ func TestNamesOfAgents(t *testing.T) {
 	}
 }
 
-// Two agents that beat are two agents, however alike their names; one that beats under a spelling of its own is one.
+// Two agents with heartbeats stay two agents, however similar their names. An agent whose heartbeat spells its name
+// differently is still one agent.
 func TestAgentsAreNeverMerged(t *testing.T) {
 	s := newSite(t, around+file(Base+"/worker_status/heartbeat.json", beatText("worker"))+file(Base+"/w1_status/heartbeat.json", beatText("worker-1"))+
 		file(Base+"/w2_status/heartbeat.json", beatText("Worker_1"))+file(Base+"/livhana_status/heartbeat.json", beatText("Livhana_Layer1.1"))+
@@ -191,9 +192,9 @@ func TestAttemptsRunFromTheirOwnFiles(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
 	c := retryChange(only(t, s.look()), s.Now, 0)
 	c.NoHold, c.Until = true, s.Now.Add(time.Hour)
-	s.Do(s.apply(c)) // steward run --once: the schedule stands alone
+	s.Do(s.apply(c)) // steward run --once: only the schedule is written
 	c.NoHold, c.Until, c.Timeout = false, s.Now.Add(2*time.Hour), 1200*time.Second
-	s.Do(s.apply(c)) // and is not overruled by one that was worked out anew
+	s.Do(s.apply(c)) // a recomputed schedule does not override it
 	k := only(t, s.look())
 	if k.Timeout != 600*time.Second || k.Hold == nil || k.Hold.NotBefore.After(s.Now.Add(time.Hour)) {
 		t.Errorf("timeout %v, hold %+v", k.Timeout, k.Hold)
@@ -202,7 +203,7 @@ func TestAttemptsRunFromTheirOwnFiles(t *testing.T) {
 	if k0.N != 1 || k0.Action != protocol.ActionRetry || k0.Rule != c.Rule || k0.Code != c.Code || k0.Agent != "codex-cursor" || !k0.Committed {
 		t.Errorf("taking %+v", k0)
 	}
-	// A damaged ledger gives no attempts away.
+	// A damaged ledger grants no extra attempts.
 	s.Write(attempt(1, "sched"), "{")
 	s.reopen()
 	if k = only(t, s.look()); k.Attempt() != 2 {

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// A torn file keeps its last good value, asks for another look, and is a fault only after two seconds.
+// A torn file keeps its last good value, requests another scan, and becomes a fault only after two seconds.
 func TestTornBecomesAFault(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	sum := only(t, s.look()).Ref.Sum
@@ -133,14 +133,14 @@ func TestTheLogCannotBeWritten(t *testing.T) {
 	}
 }
 
-// What could not be read of a task's ledger counts as a retry, and is read again until it can be: under the name that it
-// has then.
+// An unreadable part of a task's ledger counts as a retry and is read again until it is readable, even if another
+// file has taken its name.
 func TestTheLedgerCannotBeRead(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
 	s.Do(s.apply(retryChange(only(t, s.look()), s.Now, time.Hour)))
 	sched := filepath.Join(Base, attemptsDir, taskID+".1.sched.json")
 	good := s.Read(sched)
-	s.reopen() // nothing was read yet
+	s.reopen() // nothing is cached
 	s.Do(os.Remove(s.Path(sched)))
 	s.Do(os.Mkdir(s.Path(sched), 0o755))
 	snap := s.look()
@@ -153,7 +153,7 @@ func TestTheLedgerCannotBeRead(t *testing.T) {
 	if k := only(t, snap); k.Attempt() != 2 || k.Attempts[0].Rule == "" || len(snap.Faults) > 0 {
 		t.Errorf("readable: %+v, faults %+v", k.Attempts, snap.Faults)
 	}
-	// What may pass is waited for; what does not is not waited for for ever.
+	// A file that may still be being written is waited for; a file that stays broken is waited for only so long.
 	s.reopen()
 	s.Write(sched, good[:20])
 	if k := only(t, s.look()); len(k.Attempts) != 1 || !k.Attempts[0].Unread {

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Progress writes a task's progress file (protocol 000, Pattern 3). A time or percentage out of bounds is refused.
+// Progress writes a task's progress file (protocol 000, Pattern 3). It rejects a percentage outside 0 to 100.
 func (c *Client) Progress(ctx context.Context, id string, t TaskProgress, now time.Time) error {
 	if t.Percent < 0 || t.Percent > 100 || t.Percent != t.Percent {
 		return &InvalidError{[]string{fmt.Sprintf("progress_percent is %v, outside 0 to 100", t.Percent)}}
@@ -28,7 +28,7 @@ func (c *Client) Progress(ctx context.Context, id string, t TaskProgress, now ti
 		if t.At.IsZero() {
 			t.At = now.UTC()
 		}
-		if t.Estimated.IsZero() { // the schema wants one
+		if t.Estimated.IsZero() { // the schema requires it
 			t.Estimated = estimate(t, e.claim.Value.At, e.limit(), now)
 		}
 		doc := struct {
@@ -39,7 +39,7 @@ func (c *Client) Progress(ctx context.Context, id string, t TaskProgress, now ti
 	})
 }
 
-// limit is the task's own timeout (protocol 000: 300 s unless the request says otherwise, 3600 s at most).
+// limit is the task's own timeout (protocol 000: 300 s by default, 3600 s at most).
 func (e *entry) limit() time.Duration {
 	r, _ := e.asked()
 	if r.timeout <= 0 {
@@ -48,7 +48,8 @@ func (e *entry) limit() time.Duration {
 	return min(r.timeout, time.Hour)
 }
 
-// estimate is when the work would end at the pace so far. Without any progress only the end of the task's time is known.
+// estimate extrapolates when the work will end at the pace so far. Without any progress, only the end of the task's
+// timeout is known.
 func estimate(t TaskProgress, since time.Time, limit time.Duration, now time.Time) time.Time {
 	if since.IsZero() || since.After(now) {
 		since = now
@@ -68,9 +69,10 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// Finish writes a task's result. The first terminal one of a run stands: a later one, also while steward keeps back the
-// next run, or one of a run that no longer has the claim, is put on record as late and gives ErrEnded. A result that
-// steward itself wrote for a run taken for lost gives way. The claim goes, current_task.json follows, and the log is told.
+// Finish writes a task's result, removes its claim, updates current_task.json and writes the log line. The first
+// terminal result of a run stands. A later result is put on record as late and gives ErrEnded. So does a result that
+// comes while steward holds the next run, or from a run that no longer has the claim. A result that steward itself
+// wrote for a run it took for lost is replaced.
 func (c *Client) Finish(ctx context.Context, id string, r Result, now time.Time) error {
 	r.TaskID = id
 	if r.Completed.IsZero() {
@@ -104,10 +106,10 @@ func (c *Client) Finish(ctx context.Context, id string, r Result, now time.Time)
 	})
 }
 
-// discharge takes the claim of a run that is over, whoever's result counts: its agent has the task no more.
+// discharge removes the claim of a finished run, whichever result counts: its agent no longer has the task.
 func (p *Project) discharge(e *entry, r Result) {
 	if e.claim.There && (r.Mark == "" || e.claim.Value.Mark == r.Mark) {
-		_ = p.Root.Remove(claimFile(e.id)) // one that stays is cleared away later: the result is the truth
+		_ = p.Root.Remove(claimFile(e.id)) // a claim that stays is removed later: the result decides
 	}
 	p.showCurrent(r.Source)
 }
@@ -119,10 +121,10 @@ func endEvent(status string) string {
 	return "task_failed"
 }
 
-// conclusion puts the result in its place.
+// conclusion writes the result, or files it as late.
 func (p *Project) conclusion(e *entry, r Result, doc []byte) error {
 	other := r.Mark != "" && e.claim.Good && e.claim.Value.Mark != r.Mark
-	lost := r.Mark != "" && !e.claim.There && !e.result.There // its claim was put away: the attempt is over
+	lost := r.Mark != "" && !e.claim.There && !e.result.There // its claim was archived: the attempt is over
 	if other || lost || e.archivedResult.There && !e.asksAnew() {
 		return p.tooLate(e, doc)
 	}
@@ -134,7 +136,7 @@ func (p *Project) conclusion(e *entry, r Result, doc []byte) error {
 			return err
 		}
 	}
-	if !e.result.There { // its result was removed, so that it runs again
+	if !e.result.There { // the result was removed so that the task runs again
 		if err := p.dropFirst(e); err != nil {
 			return err
 		}
@@ -152,7 +154,7 @@ func (p *Project) conclusion(e *entry, r Result, doc []byte) error {
 	return err
 }
 
-// fileStray makes room for the result of the present attempt.
+// fileStray archives a stray result, to make room for the result of the present attempt.
 func (p *Project) fileStray(e *entry) error {
 	file, err := p.nextFree(e.id, "late")
 	if err != nil {
@@ -161,18 +163,18 @@ func (p *Project) fileStray(e *entry) error {
 	return p.Root.RenameIf(e.files.result, file, e.result.Sum)
 }
 
-// betweenRuns reports whether the last run has its result on record and the next one is still kept back: who ends the task
-// now by hand speaks of that last run once more. A result of steward's own making, for a run taken for lost, is none that
-// stands, nor is one that only put the task off.
+// betweenRuns reports whether the last run's result is on record and the next run is still held: a result that
+// arrives now is a duplicate for that last run. The recorded result does not count if steward wrote it for a run it
+// took for lost, or if it only postponed the task.
 func (e *entry) betweenRuns() bool {
 	k := e.record.last()
 	return k != nil && k.Committed && k.Action == protocol.ActionRetry && !k.Ours &&
 		e.held.There && !e.request.There && !e.claim.There && e.notice.Good && e.notice.Value.Reason == protocol.HoldRetry
 }
 
-// tooLate keeps a result that does not count any more.
+// tooLate files a result that no longer counts.
 func (p *Project) tooLate(e *entry, doc []byte) error {
-	for range 3 { // two may come at once
+	for range 3 { // two late results may come at once
 		file, err := p.nextFree(e.id, "late")
 		if err != nil {
 			return err
@@ -187,12 +189,12 @@ func (p *Project) tooLate(e *entry, doc []byte) error {
 	return ErrEnded
 }
 
-// Cancelled reports whether the task was cancelled, so that whoever runs it should stop. It costs one stat.
+// Cancelled reports whether the task was cancelled, so that its runner should stop. It costs one stat.
 func (c *Client) Cancelled(id string) bool {
 	return plainID(id) && c.p.Open() == nil && c.p.has(cancelledFile(id))
 }
 
-// Cancel ends a task for good, as the daemon would. ErrNoTask, or ErrEnded when there is nothing left to cancel.
+// Cancel ends a task for good, as the daemon does. It returns ErrNoTask, or ErrEnded if nothing is left to cancel.
 func (c *Client) Cancel(ctx context.Context, id, why string, now time.Time) error {
 	if !plainID(id) {
 		return ErrNoTask

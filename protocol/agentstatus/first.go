@@ -12,31 +12,33 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// firstResult is the first terminal result of a task that was judged, as it stands in <id>.final.json. A later, different
-// result does not replace it: the later one is filed, and the bytes on record are written back (protocol 000, Retry).
+// firstResult is the first terminal result of a task that was judged, as stored in <id>.final.json. A later,
+// different result does not replace it: steward files the later result and writes the recorded bytes back (protocol
+// 000, Retry).
 type firstResult struct {
 	there    bool
 	damaged  bool         // the record cannot be read: no result of this task is retried
-	passing  bool         // it may be readable in a moment
-	request  jsonfile.Sum // the request that it answers; "" when there was none
-	created  time.Time    // when that request was created; zero when it is not known
+	passing  bool         // the record may become readable in a moment
+	request  jsonfile.Sum // checksum of the request that it answers; "" if there was none
+	created  time.Time    // when that request was created; zero if unknown
 	sum      jsonfile.Sum
-	recorded time.Time // when the record was made: by the file system, and by what it says
+	recorded time.Time // mtime of the record; at is the time stated inside
 	at       time.Time
-	data     []byte  // only while a later result lies in its place
+	data     []byte  // set only while a later result lies in its place
 	outcome  outcome // of data
 }
 
-// finalFile keeps a copy of the result, because a client that writes in place leaves nothing of the first one.
+// finalFile returns the path of the record. The record contains a copy of the result, because a client that writes in
+// place leaves nothing of the first result.
 func finalFile(id string) string { return attemptsDir + "/" + id + ".final.json" }
 
-// maxFinal bounds the record: the result is base64 in it.
+// maxFinal bounds the record, which contains the result in base64.
 const maxFinal = 2 * maxFile
 
 type finalOnDisk struct {
 	Version  int       `json:"version"`
 	TaskID   string    `json:"task_id"`
-	Status   string    `json:"status"` // for people; the result says it too
+	Status   string    `json:"status"` // for human readers; the result has it too
 	Recorded time.Time `json:"recorded_at"`
 	Request  string    `json:"request_sum,omitempty"`
 	Created  time.Time `json:"request_created_at,omitzero"`
@@ -44,7 +46,7 @@ type finalOnDisk struct {
 	Result   []byte    `json:"result_base64"`
 }
 
-// readFirst reads the record of the first result. With whole the result itself is decoded too.
+// readFirst reads the record of the first result. If whole is set, it also decodes the result.
 func (p *Project) readFirst(id string, whole bool) (f firstResult) {
 	file := finalFile(id)
 	o, blob, err := p.Root.Load(file, maxFinal)
@@ -94,7 +96,7 @@ func (f *firstResult) decode(record jsonfile.Object) error {
 	return nil
 }
 
-// recall compares the present result with the one on record.
+// recall compares the present result with the recorded result and sets e.overruled.
 func (p *Project) recall(e *entry) {
 	e.overruled = false
 	o, ref := e.present()
@@ -108,11 +110,11 @@ func (p *Project) recall(e *entry) {
 	e.overruled = f.there && !f.damaged && !sameResult(o, &f.outcome)
 }
 
-// recalls reports whether the record speaks of the present request. A request that was written since is a new one under
-// an old id.
+// recalls reports whether the record belongs to the present request. A request written after the record is a new
+// request under the same id.
 func (e *entry) recalls() bool {
 	f := &e.record.first
-	if !f.there || f.damaged { // of a record that cannot be read, nothing says that it is about an older request
+	if !f.there || f.damaged { // an unreadable record cannot be shown to belong to an older request
 		return f.there
 	}
 	_, ref := e.asked()
@@ -122,20 +124,21 @@ func (e *entry) recalls() bool {
 	return ref.Path == "" || f.request == "" || jsonfile.Sum(ref.Sum) == f.request
 }
 
-// sameResult reports whether two results say the same of the same run. An orchestrator that marks a result as read by
-// another key has not written another result.
+// sameResult reports whether two results say the same about the same run. An orchestrator that adds a key, for
+// example to mark a result as read, has not written another result.
 func sameResult(a, b *outcome) bool {
 	return a.Status == b.Status && a.Agent == b.Agent && a.At.Equal(b.At) && a.Took == b.Took && a.Summary == b.Summary &&
 		slices.Equal(a.Failures, b.Failures)
 }
 
-// unrecorded reports whether that result may be put on record as the one that stands.
+// unrecorded reports whether the result may be put on record as the result that stands.
 func (e *entry) unrecorded(o *outcome) bool {
 	return !o.Ours && !e.recalls() && !e.answersEarlier()
 }
 
-// answersEarlier reports whether the result is the one on record and a new request, created at another time, was written
-// since under the same id. The answer to the new request is still to come, so the record must not name that request.
+// answersEarlier reports whether the present result is the recorded result although a new request, with another
+// creation time, was written under the same id. The answer to the new request is still to come, so the record must
+// not name that request.
 func (e *entry) answersEarlier() bool {
 	f := &e.record.first
 	if !f.there || f.damaged || f.created.IsZero() || e.created().IsZero() || e.created().Equal(f.created) {
@@ -145,8 +148,8 @@ func (e *entry) answersEarlier() bool {
 	return jsonfile.Sum(ref.Sum) == f.sum
 }
 
-// setFirst puts the result that was judged on record (VerbRecord), or, with a change about the request, takes the record
-// of a task away whose result was removed so that it runs again.
+// setFirst puts the judged result on record (VerbRecord). If the change is about the request, setFirst instead
+// archives the record of a task whose result was removed so that the task runs again.
 func (p *Project) setFirst(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	if c.Ref.Path == e.files.request {
@@ -162,7 +165,7 @@ func (p *Project) setFirst(c protocol.Change) error {
 	return p.recordFirst(e, c)
 }
 
-// recordFirst writes the record, once, as the answer to the request that was judged.
+// recordFirst writes the record, once, as the answer to the judged request.
 func (p *Project) recordFirst(e *entry, c protocol.Change) error {
 	o, ref := e.ended()
 	if o == nil || !e.unrecorded(o) {
@@ -180,7 +183,7 @@ func (p *Project) recordFirst(e *entry, c protocol.Change) error {
 	}
 	created := c.Created
 	if _, now := e.asked(); now.Sum == c.Asked.Sum {
-		created = e.created() // as it was written: what is judged is never in the future
+		created = e.created() // as written: the judged time is capped at the present
 	}
 	doc, err := jsonfile.Encode(finalOnDisk{Version: recordVersion, TaskID: e.id, Status: o.Status, Recorded: p.Now.UTC(),
 		Request: c.Asked.Sum, Created: created, Sum: ref.Sum, Result: blob.Data})
@@ -195,7 +198,7 @@ func (p *Project) recordFirst(e *entry, c protocol.Change) error {
 	return nil
 }
 
-// dropFirst puts the record aside under a number of its own.
+// dropFirst archives the record under a number of its own.
 func (p *Project) dropFirst(e *entry) error {
 	if !p.has(finalFile(e.id)) {
 		return nil
@@ -211,14 +214,15 @@ func (p *Project) dropFirst(e *entry) error {
 	return nil
 }
 
-// reopened reports whether the result on record is gone while its request lies open: a client or a person removed it so
-// that the task runs again. Nothing of steward's own removes it.
+// reopened reports whether the recorded result is gone while its request is visible: a client or a user removed it so
+// that the task runs again. Steward itself never removes it.
 func (e *entry) reopened() bool {
 	return e.record.first.there && e.request.Good && !e.result.There && !e.archivedResult.There && !e.held.There
 }
 
-// putBack files the result that lies in the place of the first one, and writes the first one back. The copy comes before
-// the replacement and the replacement is one rename, so that a crash loses neither, and no poller finds the task open.
+// putBack archives the later result that lies in the place of the first result, and restores the first result. It
+// writes the copy before the replacement, and the replacement is one atomic rename: a crash loses neither result, and
+// no poller finds the task open.
 func (p *Project) putBack(e *entry, c protocol.Change) error {
 	_, ref := e.present()
 	if ref != c.Ref {

@@ -14,7 +14,7 @@ func (s *site) record() {
 	s.Do(s.apply(recordResult(s.look(), s.Now)))
 }
 
-// wantFirst files what came late and expects the completed result in its place.
+// wantFirst files the late result and expects the completed result in its place.
 func (s *site) wantFirst(late string) {
 	s.T.Helper()
 	k := only(s.T, s.look())
@@ -32,7 +32,7 @@ func (s *site) wantFirst(late string) {
 	}
 }
 
-// A second result does not replace the first one, also when steward was not there as it came.
+// A second result does not replace the first result, even if it came while steward was not running.
 func TestTheFirstResultStands(t *testing.T) {
 	for name, restart := range map[string]bool{"running": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestTheFirstResultStands(t *testing.T) {
 	}
 }
 
-// The next request under the same id comes before the first result is on record, and its own result after that.
+// The next request under the same id comes before the first result is on record; its own result follows.
 func TestARequestBeforeTheRecord(t *testing.T) {
 	for name, seen := range map[string]bool{"unseen": false, "seen": true} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,8 @@ func TestARequestBeforeTheRecord(t *testing.T) {
 	}
 }
 
-// The next request under the same id is written over a finished one, and is seen while the old result still lies there.
+// The next request under the same id is written over a finished request, and is scanned while the old result still
+// lies there.
 func TestARequestOverAFinishedOne(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
 	s.record()
@@ -88,7 +89,7 @@ func TestARequestOverAFinishedOne(t *testing.T) {
 	}
 }
 
-// The first agent of a retried task wakes up after attempt 2 completed.
+// The first agent of a retried task wakes up after attempt 2 has completed.
 func TestALateFailureAfterARetry(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
 	s.Do(s.apply(retryChange(only(t, s.look()), s.Now, 0)))
@@ -99,7 +100,7 @@ func TestALateFailureAfterARetry(t *testing.T) {
 	s.wantFirst(again)
 }
 
-// A client that adds a key to the result has not written another one.
+// A client that adds a key to the result has not written another result.
 func TestAMarkOnTheResult(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
 	s.record()
@@ -109,7 +110,7 @@ func TestAMarkOnTheResult(t *testing.T) {
 	}
 }
 
-// Who removes the result wants another run, and its result counts.
+// A client that removes the result wants another run, and the result of that run counts.
 func TestTheResultIsRemoved(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
 	s.record()
@@ -125,7 +126,7 @@ func TestTheResultIsRemoved(t *testing.T) {
 	}
 }
 
-// A record that cannot be read gives no attempts away.
+// An unreadable record grants no extra attempts.
 func TestTheRecordIsDamaged(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
 	s.record()
@@ -136,7 +137,7 @@ func TestTheRecordIsDamaged(t *testing.T) {
 	}
 }
 
-// A record that cannot be opened for a moment is not taken for the record of an older request, and stays in its place.
+// A record that cannot be opened for the moment is not taken for the record of an older request, and stays in place.
 func TestTheRecordCannotBeOpened(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
 	s.record()
@@ -148,7 +149,7 @@ func TestTheRecordCannotBeOpened(t *testing.T) {
 	}
 }
 
-// A record that is being written, or that the disk does not give for a moment, is waited for.
+// A record that is being written, or cannot be read for the moment, is waited for.
 func TestTheRecordIsTorn(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
 	s.record()
@@ -163,8 +164,8 @@ func TestTheRecordIsTorn(t *testing.T) {
 	}
 }
 
-// Attempt 1 was taken for lost, and its agent wakes up while attempt 2 is under way. Its completed result counts. A failed
-// one is filed if it says that it began before attempt 2; once, for there was one lost attempt.
+// Attempt 1 was taken for lost, and its agent wakes up while attempt 2 runs. A completed result of attempt 1 counts.
+// A failed result is filed if its run began before attempt 2, and only once, because only one attempt was lost.
 func TestAResultOfALostAttempt(t *testing.T) {
 	lost := func(t *testing.T) *site {
 		s := newSite(t, around+file(requestPath, requestText))
@@ -187,7 +188,7 @@ func TestAResultOfALostAttempt(t *testing.T) {
 	t.Run("failed", func(t *testing.T) {
 		s := lost(t)
 		for i := range 2 {
-			s.Write(resultPath, resultText) // it took 12 s
+			s.Write(resultPath, resultText) // its execution time is 12 s
 			k := only(t, s.look())
 			if (i == 0) != (k.Late != nil && k.Outcome == nil) {
 				t.Fatalf("time %d: late %v, outcome %+v", i+1, k.Late, k.Outcome)

@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// A client that had the registry open while it was marked writes into an inode that nobody reads any more: its write
-// comes back, with the mark in it, and what others wrote meanwhile stays.
+// A client that had the registry open while steward marked an agent writes into the replaced inode. Its write is
+// merged, the mark stays in effect, and other writers' entries stay.
 func TestLateWritesToTheRegistry(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		s := newSite(t, around)
@@ -46,7 +46,7 @@ func TestLateWritesToTheRegistry(t *testing.T) {
 	}
 }
 
-// The folder was made anew: what was replaced in the old one is nobody's business any more.
+// After the folder was recreated, late writes to the old folder's files are ignored.
 func TestLateWritesToAnotherFolder(t *testing.T) {
 	s := newSite(t, around)
 	a, _ := s.look().Agent(codex)
@@ -63,7 +63,8 @@ func TestLateWritesToAnotherFolder(t *testing.T) {
 	}
 }
 
-// A request that its orchestrator writes anew while a retry hides it is the one that runs; the old one stays on record.
+// If the orchestrator rewrites a request while a hold hides the old one, the new request runs and the old request
+// stays on record.
 func TestRetryBesideARequestWrittenAnew(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	holdFirst(t, s.p, s.Dir, s.Now)
@@ -76,7 +77,7 @@ func TestRetryBesideARequestWrittenAnew(t *testing.T) {
 	}
 }
 
-// One id used twice: the archived result belongs to the archived request, not to the new one.
+// One id used twice: the archived result belongs to the archived request, not to the new request.
 func TestAnIDIsUsedAgain(t *testing.T) {
 	s := newSite(t, around+file(archiveReq, requestText)+file(archiveRes, strings.Replace(resultText, "failed", "completed", 1)))
 	if k := only(t, s.look()); k.Outcome == nil || !k.Outcome.Archived || k.Visible {
@@ -112,7 +113,7 @@ func TestAResultWithoutARequest(t *testing.T) {
 	}
 }
 
-// One in flight is never held, though its agent may be quicker by a hair.
+// A running task is never held, even if its agent started it just before the hold.
 func TestHoldOfOneInFlight(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	k := only(t, s.look())
@@ -134,7 +135,7 @@ func TestHoldOfOneInFlight(t *testing.T) {
 	}
 }
 
-// What a crash leaves between the steps of a cancellation is shown as half a hold, so that the next look ends it.
+// A crash between the steps of a cancellation is shown as a half hold, so that the next scan completes it.
 func TestHalfACancellation(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		s := newSite(t, around+file(requestPath, requestText))
@@ -169,7 +170,7 @@ func TestOurOwnResultKeepsTheSchema(t *testing.T) {
 	if got := issuesOf(t, "result", s.Read(resultPath)); len(got) > 0 {
 		t.Errorf("%+v", got)
 	}
-	// The client's real result, written over it, counts from then on.
+	// The client's real result, written over steward's result, counts from then on.
 	s.Write(resultPath, strings.Replace(resultText, "failed", "completed", 1))
 	if k := only(t, s.look()); k.Outcome.Ours || !k.Outcome.Succeeded() {
 		t.Errorf("%+v", k.Outcome)
@@ -209,7 +210,7 @@ func TestConcludeOfARequestThatChanged(t *testing.T) {
 	}
 }
 
-// A client that archives results alone leaves a request that nobody is to take.
+// A client that archives only the result leaves a request that no agent must take.
 func TestOnlyTheResultIsArchived(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(archiveRes, resultText))
 	if k := only(t, s.look()); k.Visible || k.Outcome == nil || !k.Outcome.Archived {
@@ -217,7 +218,7 @@ func TestOnlyTheResultIsArchived(t *testing.T) {
 	}
 }
 
-// A retry that was cut short after its commit is finished when it is asked for again, once it is due.
+// A retry that was interrupted after its commit is completed when it is applied again once it is due.
 func TestRetryGoesOnAfterItsCommit(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
 	c := retryChange(only(t, s.look()), s.Now, time.Hour)

@@ -5,18 +5,19 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// folders remembers how the protocol's folders stood, so that one in which no name has come or gone is not listed.
+// folders remembers the state of the protocol's folders, so that a folder without new or removed names is not listed
+// again.
 type folders struct {
-	stamps  map[string]jsonfile.Stamp // as they were when they were read through
-	seen    map[string]jsonfile.Stamp // as the last probe found them
-	changed map[string]bool           // entries have come or gone since the folder was read through
+	stamps  map[string]jsonfile.Stamp // as of the last complete listing
+	seen    map[string]jsonfile.Stamp // as of the last probe
+	changed map[string]bool           // entries may have come or gone since the last complete listing
 }
 
 func newFolders() folders {
 	return folders{stamps: map[string]jsonfile.Stamp{}, seen: map[string]jsonfile.Stamp{}, changed: map[string]bool{}}
 }
 
-// probe notes which folders have changed since they were read through. One that is missing has the zero Stamp.
+// probe notes which folders have changed since their last complete listing. A missing folder has the zero Stamp.
 func (p *Project) probe(dirs ...string) {
 	for _, dir := range dirs {
 		st, err := p.Root.Stat(dir)
@@ -32,7 +33,7 @@ func (p *Project) probe(dirs ...string) {
 	}
 }
 
-// through notes that folders have been read through as probe found them.
+// through marks folders as completely read, in the state of the last probe.
 func (p *Project) through(dirs ...string) {
 	for _, dir := range dirs {
 		if st, ok := p.seen[dir]; ok && st.Settled(p.Now) && !p.Patience.Has(dir) {
@@ -41,8 +42,8 @@ func (p *Project) through(dirs ...string) {
 	}
 }
 
-// list reads a folder's names when entries have come or gone since the last look. fresh is false when the folder
-// is as it was, or cannot be read.
+// list returns a folder's names if entries have come or gone since the last scan. fresh is false if the folder is
+// unchanged or cannot be read.
 func (p *Project) list(dir string) (names []string, fresh bool) {
 	if !p.changed[dir] {
 		return nil, false
@@ -51,13 +52,13 @@ func (p *Project) list(dir string) (names []string, fresh bool) {
 	return names, p.listed(dir, st, err)
 }
 
-// each hands a folder's names over one by one, and reports whether these were all.
+// each passes a folder's names to take one by one, and reports whether the listing is complete.
 func (p *Project) each(dir string, take func(name []byte)) bool {
 	st, err := p.Root.Each(dir, take)
 	return p.listed(dir, st, err)
 }
 
-// listed keeps book of how the listing of a folder went, and reports whether its names are known now.
+// listed records how the listing of a folder went, and reports whether its names are known now.
 func (p *Project) listed(dir string, st jsonfile.Stamp, err error) bool {
 	if folder.Missing(err) {
 		p.stamps[dir] = jsonfile.Stamp{}
@@ -65,7 +66,7 @@ func (p *Project) listed(dir string, st jsonfile.Stamp, err error) bool {
 		return true
 	}
 	if err != nil {
-		delete(p.stamps, dir) // or one that stands as it stood would not be listed again, and stay in trouble
+		delete(p.stamps, dir) // otherwise an unchanged folder would not be listed again and its fault would stay
 		p.Patience.Unreadable(dir, err)
 		return false
 	}

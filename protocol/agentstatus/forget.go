@@ -12,14 +12,15 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// ErrNoAgent: the files name no agent of that name.
+// ErrNoAgent means that no file names the agent.
 var ErrNoAgent = errors.New("no such agent")
 
-// forgotten is the folder for the heartbeats of agents that were taken off the list: nothing is lost.
+// forgotten is the folder for the heartbeats of removed agents: nothing is lost.
 const forgotten = own + "/forgotten"
 
-// ForgetAgent takes an agent that is not alive off the list: its entry in the registry goes, its heartbeat is put aside, and
-// so is steward's own card of it. ErrTaken: a process of it lives, or it beat within the given time.
+// ForgetAgent removes an agent that is not alive: it removes the registry entry and steward's own card, and archives
+// the heartbeat. It returns ErrTaken if a process of the agent lives, or if the agent wrote a heartbeat within the
+// given time.
 func (c *Client) ForgetAgent(ctx context.Context, agent string, fresh time.Duration, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		p := c.p
@@ -52,7 +53,7 @@ func (c *Client) ForgetAgent(ctx context.Context, agent string, fresh time.Durat
 	})
 }
 
-// mayForget refuses to forget an agent that lives.
+// mayForget returns an error if the agent is alive.
 func (c *Client) mayForget(s *sitting, fresh time.Duration) error {
 	a := &s.agent
 	k, err := c.p.readCard(a.Name)
@@ -71,7 +72,7 @@ func (c *Client) mayForget(s *sitting, fresh time.Duration) error {
 	return nil
 }
 
-// putAside moves the files by which an agent shows itself out of the way.
+// putAside archives the files that show the agent.
 func (p *Project) putAside(s *sitting) error {
 	if len(s.beats) == 0 {
 		return nil

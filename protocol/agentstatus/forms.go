@@ -10,8 +10,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Request is a task request as steward writes it for an orchestrator (protocol 000, Task Request Schema). What is read
-// of somebody else's request is lenient: a field of another type is as if it were missing.
+// Request is a task request as steward writes it for an orchestrator (protocol 000, Task Request Schema). Reading a
+// foreign request is lenient: a field of the wrong type counts as missing.
 type Request struct {
 	TaskID       string              `json:"task_id"`
 	Type         string              `json:"request_type"` // execute, research, validate, deploy
@@ -26,15 +26,15 @@ type Request struct {
 	Coordination RequestCoordination `json:"coordination"`
 }
 
-// RequestContext is where a request comes from.
+// RequestContext is the origin of a request.
 type RequestContext struct {
-	Directive string   `json:"jesse_directive"` // the human's words, verbatim
+	Directive string   `json:"jesse_directive"` // the user's words, verbatim
 	Session   string   `json:"session_id"`      // a UUID v4, or ""
 	Voice     bool     `json:"voice_mode_active"`
 	Related   []string `json:"related_tasks"`
 }
 
-// RequestPayload is what is to be done (protocol 000, Task Types & Payloads). Paths are absolute.
+// RequestPayload is the work that is requested (protocol 000, Task Types & Payloads). Paths are absolute.
 type RequestPayload struct {
 	TaskType   string         `json:"task_type"`
 	Parameters map[string]any `json:"parameters"`
@@ -43,8 +43,8 @@ type RequestPayload struct {
 	Artifacts  []string       `json:"expected_artifacts"`
 }
 
-// RequestCoordination is how its orchestrator goes on meanwhile. After is steward's own addition: the tasks that must
-// be completed before this one is seen.
+// RequestCoordination says how the orchestrator follows the task. After is steward's own addition: the tasks that
+// must be completed before the agent sees this task.
 type RequestCoordination struct {
 	Blocking bool     `json:"blocking"`
 	Progress bool     `json:"progress_updates_required"`
@@ -64,20 +64,20 @@ type Result struct {
 	Errors    []TaskError  `json:"errors"`
 	Next      []NextAction `json:"next_actions"`
 
-	// Mark is the claim's, when one was made with a mark: a result of another run than the one that holds the claim is
-	// late. It is not written.
+	// Mark is the mark of the claim, if the claim has one: a result from another run than the claim's is late. Mark
+	// is not written to the file.
 	Mark string `json:"-"`
 }
 
-// ResultBody is what came of the work.
+// ResultBody is the outcome of the work.
 type ResultBody struct {
 	Success   bool           `json:"success"`
 	Artifacts []string       `json:"artifacts_created"`
 	Modified  []string       `json:"files_modified"`
 	Summary   string         `json:"summary"`
 	Metrics   map[string]any `json:"metrics"`
-	// Stdout and Stderr are the kept parts of a command's output; Output is the file with all of it. The document knows
-	// none of them.
+	// Stdout and Stderr are the kept parts of a command's output; Output is the file with all of it. Protocol 000
+	// does not define these three fields.
 	Stdout string `json:"stdout,omitempty"`
 	Stderr string `json:"stderr,omitempty"`
 	Output string `json:"output,omitempty"`
@@ -92,7 +92,7 @@ type TaskError struct {
 	Line     int    `json:"line,omitzero"`
 }
 
-// NextAction is what a result recommends.
+// NextAction is one recommendation of a result.
 type NextAction struct {
 	Action   string `json:"action"`
 	Priority string `json:"priority"`
@@ -109,7 +109,7 @@ type TaskProgress struct {
 	Estimated time.Time `json:"estimated_completion,omitzero"`
 }
 
-// requestOf reads a request field by field.
+// requestOf decodes a request field by field.
 func requestOf(o jsonfile.Object) Request {
 	r := Request{TaskID: text(o, "task_id"), Type: text(o, "request_type"), Priority: text(o, "priority"),
 		Source: text(o, "source_agent"), Target: text(o, "target_agent")}
@@ -131,7 +131,7 @@ func requestOf(o jsonfile.Object) Request {
 	return r
 }
 
-// resultOf reads a result field by field.
+// resultOf decodes a result field by field.
 func resultOf(o jsonfile.Object) Result {
 	r := Result{TaskID: text(o, "task_id"), Status: text(o, "status"), Source: text(o, "source_agent")}
 	r.Completed, _ = o.Time("completed_at")
@@ -189,7 +189,7 @@ func texts(o jsonfile.Object, key string) []string {
 	return list
 }
 
-// anything reads an object whose keys are its own affair. Whole numbers stay whole.
+// anything decodes an object with arbitrary keys. Integers stay integers.
 func anything(v jsonfile.Value) map[string]any {
 	if v.Kind() != "object" {
 		return nil
@@ -204,7 +204,7 @@ func anything(v jsonfile.Value) map[string]any {
 	return whole
 }
 
-// numbers makes Go numbers of a document's.
+// numbers converts the JSON numbers of a document to Go numbers.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -227,7 +227,7 @@ func numbers(v any) any {
 	return v
 }
 
-// InvalidError says what of a document breaks its schema, one line per field.
+// InvalidError lists the schema violations of a document, one line per field.
 type InvalidError struct{ Problems []string }
 
 func (e *InvalidError) Error() string {
@@ -237,8 +237,8 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("the request is not valid:\n  %s", strings.Join(e.Problems, "\n  "))
 }
 
-// CheckRequest reads a request of any origin and judges it as strictly as steward writes (protocol 000, Task Request
-// Schema and Task Types & Payloads): *InvalidError lists every breach.
+// CheckRequest decodes a request of any origin and checks it as strictly as steward writes (protocol 000, Task
+// Request Schema and Task Types & Payloads). It returns an *InvalidError that lists every violation.
 func CheckRequest(doc []byte) (Request, error) {
 	o, err := jsonfile.Parse(doc)
 	if err != nil {

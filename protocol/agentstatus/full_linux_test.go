@@ -14,7 +14,8 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// On a full disk a change fails whole: nobody's file is lost or half written, and the change succeeds once there is room.
+// On a full disk a change fails as a whole: no file is lost or half written, and the change succeeds once there is
+// room.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -28,7 +29,7 @@ func TestFullDisk(t *testing.T) {
 	s.reopen()
 	s.Do(os.MkdirAll(s.Path(Base+"/"+attemptsDir), 0o755))
 	fill := filepath.Join(dir, "fill")
-	_ = os.WriteFile(fill, bytes.Repeat([]byte("x"), 1<<20), 0o644) // as much as there is room for
+	_ = os.WriteFile(fill, bytes.Repeat([]byte("x"), 1<<20), 0o644) // fill the disk
 	k := only(t, s.look())
 	for _, c := range []protocol.Change{retryChange(k, s.Now, time.Hour),
 		{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: protocol.Ref{Sum: "active"}, Status: "error"}} {

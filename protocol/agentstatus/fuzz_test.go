@@ -12,8 +12,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// fuzzDocument holds a decoder of a JSON object against what is true of any input: no panic, findings that name
-// their field in one line, and nothing that a policy could not use.
+// fuzzDocument checks a JSON object decoder against properties of any input: no panic, findings that name their field
+// in one line, and no value that a policy cannot use.
 func fuzzDocument(f *testing.F, decode func(*testing.T, jsonfile.Object) []issue, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
@@ -107,7 +107,7 @@ func FuzzRegistry(f *testing.F) {
 	}, registryText, `{"agents":{"a":{"pid":"12"},"":{},"b":null,"c":{"pid":4294967297}}}`)
 }
 
-// What clients read of requests and results they write out again: it must survive that.
+// Clients write out again what they read of requests and results: encoding must succeed.
 func FuzzForms(f *testing.F) {
 	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
 		doc, err := jsonfile.Encode(requestOf(o))

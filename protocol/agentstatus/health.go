@@ -6,15 +6,16 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// healthFresh is how old the daemon's measurement (capacity.json) may be for a heartbeat to repeat it.
+// healthFresh is the maximum age of a daemon measurement (capacity.json) that a heartbeat may repeat.
 const healthFresh = 30 * time.Second
 
-// measuredBy marks health words that repeat steward's own measurement. They speak of the machine, which steward shows
-// anyway, so they are no complaint of the agent's. An agent that beats itself writes without the mark.
+// measuredBy marks health fields that repeat steward's own measurement. They describe the machine, which steward
+// reports anyway, so they are not the agent's complaint. An agent that writes its own heartbeat omits the mark.
 const measuredBy = "measured_by"
 
-// healthEdits are the health words of a heartbeat (protocol 000, Heartbeat Schema) by the daemon's last measurement. A
-// word that nothing recent speaks of keeps its value; where it has none it is true, for the schema requires it.
+// healthEdits returns the edits that set a heartbeat's health fields (protocol 000, Heartbeat Schema) from the
+// daemon's last measurement. A field without a recent measurement keeps its value; if it has no value, it becomes
+// true, because the schema requires the field.
 func (p *Project) healthEdits(heartbeat []byte, now time.Time) []jsonfile.Set {
 	measured := jsonfile.Object{}
 	if blob, err := p.Root.Read(capacityDoc, maxFile); err == nil {
@@ -29,7 +30,7 @@ func (p *Project) healthEdits(heartbeat []byte, now time.Time) []jsonfile.Set {
 		before, _ = o.Object("health")
 	}
 	var sets []jsonfile.Set
-	short := false // of some resource
+	short := false // true if any resource is short
 	for _, word := range []string{"cpu_ok", "memory_ok", "disk_ok"} {
 		ok, found := measured.Bool(word)
 		if was, had := before.Bool(word); !found.OK() && had.OK() {

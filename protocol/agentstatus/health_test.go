@@ -9,7 +9,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// The health words of a heartbeat that steward writes are the daemon's measurement; a stale or unknown one changes none.
+// The health fields of a heartbeat that steward writes repeat the daemon's measurement; a stale or unknown
+// measurement changes no field.
 func TestHealthIsMeasured(t *testing.T) {
 	s := newSite(t, around)
 	s.look()
@@ -34,7 +35,7 @@ func TestHealthIsMeasured(t *testing.T) {
 	}
 	measure(s.Now, "false", "true", "false")
 	shows(Beat{Status: "idle"}, "false true false")
-	for _, f := range s.look().Findings { // the machine is full, which is no complaint of the agent's
+	for _, f := range s.look().Findings { // the machine is overloaded, which is not the agent's complaint
 		if f.Code == "health" {
 			t.Errorf("finding: %+v", f)
 		}

@@ -20,7 +20,7 @@ func read(t *testing.T, dir, file string) string {
 	return string(b)
 }
 
-// booted is a project in which both agents were booted.
+// booted is a project with both agents booted.
 func booted(t *testing.T, b protocol.Boot) (*Project, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +47,8 @@ func agentIn(t *testing.T, snap *protocol.Snapshot, name string) protocol.Agent 
 	return protocol.Agent{}
 }
 
-// TestBootIsNoBeat: what boot writes is no sign of life of the agent; what the agent writes over it is.
+// TestBootIsNoBeat: the heartbeat that boot writes is no sign of life of the agent; the heartbeat that the agent
+// writes over it is.
 func TestBootIsNoBeat(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{})
 	snap := p.Observe(t.Context(), protocol.Look{Now: time.Now()})
@@ -65,8 +66,8 @@ func TestBootIsNoBeat(t *testing.T) {
 	}
 }
 
-// TestNoLookTakesABootForABeat, whatever falls between a boot's writes: the card comes before the heartbeat, and a look
-// that is told of the heartbeat alone reads the card after it.
+// TestNoLookTakesABootForABeat: no scan between a boot's writes takes the boot for a heartbeat. The card is written
+// before the heartbeat, and a scan hinted at the heartbeat alone reads the card after it.
 func TestNoLookTakesABootForABeat(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{})
 	p.Observe(t.Context(), protocol.Look{Now: time.Now()})
@@ -95,7 +96,8 @@ func TestNoLookTakesABootForABeat(t *testing.T) {
 	}
 }
 
-// TestBootKeepsTheBeat of a process on record, and takes that back when another boot names none.
+// TestBootKeepsTheBeat: boot has steward write the heartbeat of a recorded process, until another boot names no
+// process.
 func TestBootKeepsTheBeat(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{PID: 77, Process: protocol.Identity{PID: 77, Start: 5, Boot: "b"}})
 	snap := p.Observe(t.Context(), protocol.Look{Now: time.Now()})
@@ -110,7 +112,8 @@ func TestBootKeepsTheBeat(t *testing.T) {
 	}
 }
 
-// TestLastSeen: death, error and recovery note when the agent was last heard of, never an older time than is there.
+// TestLastSeen: death, error and recovery record when the agent last gave a sign of life, and never an older time
+// than the registry has.
 func TestLastSeen(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second)
 	for _, tc := range []struct {
@@ -146,7 +149,7 @@ func TestLastSeen(t *testing.T) {
 	}
 }
 
-// TestNewestBeat: a new task is judged by the beat that its agent wrote within the same half second.
+// TestNewestBeat: a new task is judged by the heartbeat that its agent wrote within the same half second.
 func TestNewestBeat(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{})
 	now := time.Now().Add(10 * time.Second)
@@ -165,7 +168,8 @@ func TestNewestBeat(t *testing.T) {
 	}
 }
 
-// TestForgetAgent: one that is not alive leaves the list, and its heartbeat is kept aside; a living one is refused.
+// TestForgetAgent: an agent that is not alive leaves the list and its heartbeat is archived; a living agent is not
+// removed.
 func TestForgetAgent(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{})
 	c := Connect(dir, ClientOptions{})

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// HeldBack lists the agent's tasks that are held, in no order. Errors: ErrNotInitialized, and those of reading the folder.
+// HeldBack lists the agent's held tasks, sorted by id. Errors: ErrNotInitialized, and errors of reading the folder.
 func (c *Client) HeldBack(ctx context.Context, agent string, now time.Time) ([]Detail, error) {
 	if err := c.open(now); err != nil {
 		return nil, err

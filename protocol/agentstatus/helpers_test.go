@@ -26,7 +26,7 @@ func (s *site) reopen() {
 	s.T.Cleanup(s.p.Close)
 }
 
-// look makes a full look a second later, or a hinted one.
+// look runs a full or hinted scan one second later.
 func (s *site) look(hints ...string) *protocol.Snapshot {
 	s.T.Helper()
 	s.Pass(time.Second)

@@ -12,25 +12,25 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// settled is an ended task that is off the list: its set of files, and the result that ended it. It costs nothing
-// but this until its files change.
+// settled is an ended task that is off the list. Until its files change, only its set of files and the stamp of its
+// result are kept.
 type settled struct {
 	set         names
-	seen        names // of these, what the census that goes on has come across
-	off         bool  // it is not, or no longer, among the settled
+	seen        names // the files that the current census has found so far
+	off         bool  // the task is not, or no longer, in Project.settled
 	mtime, size int64
 }
 
-// endedBy reports whether it is still the same result that ends the task.
+// endedBy reports whether the task is still ended by the same result.
 func (s *settled) endedBy(st jsonfile.Stamp) bool { return s.mtime == st.MtimeNs && s.size == st.Size }
 
-// The ended tasks that stay listed.
+// The limits on ended tasks that stay listed.
 const (
 	keepEnded = 100
-	keepAtAll = 10 * time.Second // every ended task is seen by a decision before it goes
+	keepAtAll = 10 * time.Second // every ended task stays listed long enough for a plan to see it
 )
 
-// readAll looks for tasks that have come, and refreshes those that may have changed.
+// readAll finds new tasks and refreshes the tasks that may have changed.
 func (p *Project) readAll() {
 	p.census()
 	quiet := !p.changed[tasksDir] && !p.changed[archiveDir]
@@ -41,12 +41,12 @@ func (p *Project) readAll() {
 	}
 }
 
-// census takes up the tasks whose files changed their set, when one of the two folders changed.
+// census adopts the tasks whose set of files changed. It does nothing if neither task folder changed.
 func (p *Project) census() {
 	if !p.changed[tasksDir] && !p.changed[archiveDir] {
 		return
 	}
-	// Both are needed to know a task's set of files.
+	// A task's set of files spans both folders, so list both.
 	p.changed[tasksDir], p.changed[archiveDir] = true, true
 	odd := map[string]protocol.Fault{}
 	found := map[string]*settled{}
@@ -73,8 +73,8 @@ func (p *Project) census() {
 	p.sort(found)
 }
 
-// callRoll goes through the names in one of the two folders. Those of settled tasks are ticked off where they stand,
-// without a copy of anything: they may be all but a few of 100,000.
+// callRoll goes through the names in one of the two folders. It ticks off the names of settled tasks without copying
+// them: they may be all but a few of 100,000.
 func (p *Project) callRoll(dir string, found map[string]*settled, odd map[string]protocol.Fault) (whole bool) {
 	var drafts []string
 	r := p.rounds[dir]
@@ -114,7 +114,7 @@ func (p *Project) callRoll(dir string, found map[string]*settled, odd map[string
 	return whole
 }
 
-// usable reports whether an id can be part of a file name; if not, that is a Fault.
+// usable reports whether an id can be part of a file name. If it cannot, usable records a Fault, unless odd is nil.
 func (p *Project) usable(id, dir, name string, odd map[string]protocol.Fault) bool {
 	if plainID(id) {
 		return true
@@ -127,8 +127,8 @@ func (p *Project) usable(id, dir, name string, odd map[string]protocol.Fault) bo
 	return false
 }
 
-// sort decides which of the tasks found are to be read: not those whose result is older than history, and not
-// settled ones of which only the set of files is another.
+// sort decides which of the found tasks to read. It skips a task whose result is older than the history, unless a
+// retry is scheduled, and a settled task of which only the set of files changed.
 func (p *Project) sort(found map[string]*settled) {
 	var scheduled map[string]bool
 	for id, s := range found {
@@ -155,7 +155,7 @@ func (p *Project) sort(found map[string]*settled) {
 	}
 }
 
-// unsettle takes a task from the settled ones, if it is one of them.
+// unsettle removes a task from the settled tasks, if it is among them.
 func (p *Project) unsettle(id string) {
 	if s := p.settled[id]; s != nil {
 		s.off = true
@@ -163,7 +163,7 @@ func (p *Project) unsettle(id string) {
 	}
 }
 
-// ending finds the result that ends a task with that set of files; ok is false while something is to be done for it.
+// ending finds the result that ends a task with that set of files; ok is false while there is work left for the task.
 func (p *Project) ending(id string, set names) (st jsonfile.Stamp, ok bool) {
 	file := ""
 	switch has := func(n names) bool { return set&n != 0 }; {
@@ -182,7 +182,7 @@ func (p *Project) ending(id string, set names) (st jsonfile.Stamp, ok bool) {
 	return st, err == nil && st.Mode.IsRegular()
 }
 
-// adopt takes a task up.
+// adopt puts a task on the list.
 func (p *Project) adopt(id string) {
 	if p.tasks[id] == nil {
 		p.tasks[id] = newEntry(id)
@@ -190,7 +190,7 @@ func (p *Project) adopt(id string) {
 	}
 }
 
-// revisit takes a hint at a task's files. For a settled one it makes sure first that there is something new.
+// revisit handles a hint at a task's files. For a settled task it first checks that something changed.
 func (p *Project) revisit(id string) {
 	if p.tasks[id] == nil {
 		if old, known := p.settled[id]; known {
@@ -219,7 +219,7 @@ func (p *Project) setOf(id string) names {
 	return set
 }
 
-// retire takes tasks that ended before history began, and the oldest of too many completed ones, off the list.
+// retire settles the tasks that ended before the history begins, and the oldest completed tasks beyond keepEnded.
 func (p *Project) retire() {
 	type done struct {
 		e  *entry
@@ -245,14 +245,14 @@ func (p *Project) retire() {
 			}
 		}
 	}
-	// A map keeps the room that it once needed, and to go through it takes that long.
+	// A map never shrinks, and iterating over it takes as long as its largest size demands.
 	if p.mostTasks > 4*len(p.tasks)+keepEnded {
 		p.tasks, p.log.tasks = shrunk(p.tasks), shrunk(p.log.tasks)
 		p.mostTasks = len(p.tasks)
 	}
 }
 
-// shrunk copies a map one by one: maps.Clone would copy the empty room as well.
+// shrunk copies a map entry by entry: maps.Clone would copy the empty buckets as well.
 func shrunk[V any](m map[string]V) map[string]V {
 	small := make(map[string]V, len(m))
 	maps.Copy(small, m)

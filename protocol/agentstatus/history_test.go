@@ -13,7 +13,7 @@ import (
 
 func numbered(n int) string { return fmt.Sprintf("0b2f6a0e-6d2c-4a53-9d0b-%012x", n) }
 
-// finish lays n finished tasks, which ended that long ago.
+// finish creates n finished tasks that ended at the given age.
 func (s *site) finish(n int, ago time.Duration, status string) {
 	s.T.Helper()
 	dir := s.Path(Base + "/" + tasksDir)
@@ -39,14 +39,14 @@ func (s *site) since(ago time.Duration, hints ...string) *protocol.Snapshot {
 func TestOldTasksAreNotEvenRead(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	s.finish(300, 2*time.Hour, "failed")
-	s.Do(os.Chmod(s.Path(Base+"/"+tasksDir+"/task_"+numbered(5)+resultExt), 0)) // would be a fault for others than root
+	s.Do(os.Chmod(s.Path(Base+"/"+tasksDir+"/task_"+numbered(5)+resultExt), 0)) // would be a fault if read by a user other than root
 	snap := s.since(time.Hour)
 	if len(snap.Tasks) != 1 || len(s.p.tasks) != 1 || len(s.p.settled) != 300 {
 		t.Errorf("%d tasks listed, %d kept, %d settled", len(snap.Tasks), len(s.p.tasks), len(s.p.settled))
 	}
 }
 
-// An old result whose retry stands on record, not yet due, is no history.
+// An old result with a scheduled retry that is not yet due is not history.
 func TestAScheduledRetryIsNoHistory(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
 	c := retryChange(only(t, s.look()), s.Now, 5*time.Hour)
@@ -62,8 +62,8 @@ func TestAScheduledRetryIsNoHistory(t *testing.T) {
 	}
 }
 
-// Every ended task is seen by a decision; then the oldest of many completed ones go off the list, and what their
-// clients do with their files does not bring them back.
+// Every ended task is listed once at least. Then the oldest completed tasks beyond the limit leave the list, and
+// clients that archive their files do not bring them back.
 func TestCompletedTasksRetire(t *testing.T) {
 	s := newSite(t, around)
 	s.finish(150, time.Minute, "completed")
@@ -109,7 +109,7 @@ func TestCompletedTasksRetire(t *testing.T) {
 	}
 }
 
-// A hinted look misses no rewrite in place of what it is hinted at, nor of the registry.
+// A hinted scan misses no in-place rewrite of a hinted file or of the registry.
 func TestHintsMissNothing(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText))
 	_ = s.look()
@@ -136,7 +136,7 @@ func TestHintsMissNothing(t *testing.T) {
 	if k := only(t, s.look(resultPath)); k.Outcome == nil || k.Outcome.Status != "partly" {
 		t.Errorf("result rewritten: %+v", k.Outcome)
 	}
-	// Of a folder that appeared only its own name is told.
+	// For a new folder, the only hint is the folder itself.
 	s.Do(os.MkdirAll(s.Path(Base+"/"+archiveDir), 0o755))
 	s.Do(os.Rename(s.Path(requestPath), s.Path(archiveReq)))
 	s.Do(os.Rename(s.Path(resultPath), s.Path(archiveRes)))
@@ -158,14 +158,14 @@ func TestTheFolderIsMadeAnew(t *testing.T) {
 	}
 }
 
-// A settled task that is asked for anew still has its attempts on record.
+// A settled task that is requested anew still has its attempts on record.
 func TestAttemptsOutliveTheList(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
 	s.Do(s.apply(retryChange(only(t, s.look()), s.Now, 0)))
 	s.Do(s.apply(about(only(t, s.look()), protocol.VerbRelease)))
 	s.Write(resultPath, strings.Replace(resultText, "failed", "completed", 1))
 	for range 3 {
-		_ = s.since(-time.Hour) // history begins later
+		_ = s.since(-time.Hour) // move the start of the history past the task
 	}
 	if len(s.p.settled) != 1 {
 		t.Fatalf("settled: %v", s.p.settled)
@@ -177,7 +177,7 @@ func TestAttemptsOutliveTheList(t *testing.T) {
 	}
 }
 
-// The system's time stamps move in steps of milliseconds: what comes within one step is not missed.
+// File timestamps have steps of milliseconds: changes within one step are not missed.
 func TestNothingIsMissedWithinATick(t *testing.T) {
 	s := newSite(t, around)
 	for i := range 200 {

@@ -6,20 +6,20 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// hold keeps a request out of its agent's sight.
+// hold hides a request from its agent.
 func (p *Project) hold(c protocol.Change) error { return p.holdAll([]protocol.Change{c})[0] }
 
-// holding is one request on its way out of sight.
+// holding is one request that is being held.
 type holding struct {
 	change protocol.Change
 	entry  *entry
 	err    error
-	over   bool // nothing more is to be done
+	over   bool // nothing is left to do
 }
 
-// holdAll keeps requests out of their agents' sight, step by step for all of them: the notices first, so that nobody
-// finds a held request without a word why; then, once they are on disk, the renames; then a look whether an agent was
-// quicker. Each step waits for the disk once.
+// holdAll hides requests from their agents, step by step for all of them. It writes the notices first, so that every
+// held request has its reason beside it. Once the notices are on disk, it renames the requests. Then it checks
+// whether an agent was quicker. Each step waits for the disk once.
 func (p *Project) holdAll(changes []protocol.Change) []error {
 	list := make([]holding, len(changes))
 	var notices []string
@@ -60,7 +60,7 @@ func (p *Project) announceHold(h *holding) {
 	}
 }
 
-// syncNotices brings notices and their names to disk.
+// syncNotices syncs the notices and their names to disk.
 func (p *Project) syncNotices(files []string) []error {
 	errs := p.Root.SyncFiles(files)
 	if err := p.Root.SyncFolder(tasksDir); err != nil {
@@ -99,7 +99,7 @@ func (p *Project) hideAll(list []*holding, synced []error) {
 	p.tellAll()
 }
 
-// hide renames one request, unless its agent has begun with it since it was judged.
+// hide renames one request, unless its agent has started the task since it was judged.
 func (p *Project) hide(h *holding) error {
 	e := h.entry
 	if p.has(e.files.result) || p.begun(e) {
@@ -108,7 +108,7 @@ func (p *Project) hide(h *holding) error {
 	return p.Root.RenameIf(e.files.request, e.files.held, jsonfile.Sum(h.change.Ref.Sum), jsonfile.Volatile)
 }
 
-// settleHold takes back the hold of a request that was taken in the very moment of the rename: one in flight is never
+// settleHold undoes the hold of a request that its agent took at the moment of the rename: a running task is never
 // held.
 func (p *Project) settleHold(h *holding) {
 	since := h.entry.request.Stamp
@@ -122,14 +122,14 @@ func (p *Project) settleHold(h *holding) {
 	}
 }
 
-// begun reports whether a progress file of this attempt lies there by now.
+// begun reports whether a progress file of this attempt exists now. It stats the file.
 func (p *Project) begun(e *entry) bool {
 	st, err := p.Root.Stat(e.files.progress)
 	return err == nil && !st.ModTime().Before(appeared(e.request.Stamp))
 }
 
-// inHand reports whether a progress file of this attempt lies there. One that an earlier attempt left is older than
-// the request's coming into sight.
+// inHand reports whether the last read found a progress file of this attempt. A progress file of an earlier attempt
+// is older than the moment when the request appeared.
 func (e *entry) inHand() bool {
 	return e.progress.There && !e.progress.Stamp.ModTime().Before(appeared(e.request.Stamp))
 }

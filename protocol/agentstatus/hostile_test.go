@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// What is no plain file in a file's place is a fault that says what it is; it is not followed, and nothing hangs.
+// Anything but a plain file in a file's place is a fault that names its kind; it is not followed, and nothing hangs.
 func TestHostileFiles(t *testing.T) {
 	for what, make := range map[string]func(at string) error{
 		"symbolic link": func(at string) error { return os.Symlink("/etc/passwd", at) },
@@ -81,8 +81,8 @@ func TestLinkInPlaceOfTheFolder(t *testing.T) {
 	}
 }
 
-// As another user than root: what may not be read or written is a fault or an error that names the permission, and
-// nobody is taken for gone.
+// As a user other than root: a file or folder without permission is a fault or an error that names the permission,
+// and no agent or task counts as gone.
 func TestWithoutPermission(t *testing.T) { protocoltest.AsNobody(t, withoutPermission) }
 
 func withoutPermission(t *testing.T) {
@@ -114,7 +114,7 @@ func withoutPermission(t *testing.T) {
 		t.Errorf("after it: %+v", k)
 	}
 
-	s.Do(os.Chmod(s.Dir, 0)) // the way to the folder is shut, but the folder is open
+	s.Do(os.Chmod(s.Dir, 0)) // the path to the folder is closed, but the folder is open
 	snap = s.look()
 	f := protocoltest.FaultAt(snap, Base)
 	s.Do(os.Chmod(s.Dir, 0o755))

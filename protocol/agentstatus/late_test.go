@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Two agents came in by a late write. What they say of themselves afterwards stands.
+// Two agents were merged from a late write. Their own later entries stand.
 func TestWhoCameLateSpeaksOn(t *testing.T) {
 	s := newSite(t, around)
 	old, err := os.OpenFile(s.Path(Base+"/"+registry), os.O_RDWR, 0)
@@ -33,7 +33,7 @@ func TestWhoCameLateSpeaksOn(t *testing.T) {
 	}
 }
 
-// An agent came in by a late write, and one that had not seen it writes the registry anew.
+// An agent was merged from a late write, and a client that had not seen it rewrites the registry.
 func TestRegistrationWrittenOver(t *testing.T) {
 	s := newSite(t, around)
 	old, err := os.OpenFile(s.Path(Base+"/"+registry), os.O_RDWR, 0)
@@ -42,7 +42,7 @@ func TestRegistrationWrittenOver(t *testing.T) {
 	a, _ := s.look().Agent(codex)
 	s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error", Reason: protocol.ReasonSilent}))
 	before := s.Read(Base + "/" + registry)
-	// the commonest late write: an agent's own entry changes, and another comes
+	// the most common late write: an agent's own entry changes, and an entry is added
 	text := strings.Replace(strings.Replace(registryText, `"status": "idle"`, `"status": "busy"`, 1), `"agents": {`, `"agents": {"n1": {"status": "idle"},`, 1)
 	_, err = old.WriteAt([]byte(text), 0)
 	s.Do(err)

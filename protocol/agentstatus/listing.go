@@ -2,18 +2,18 @@ package agentstatus
 
 import "hash/maphash"
 
-// listing is a folder's names as the last census met them, one after the other. Folders give their names in much the same
-// order each time, so that a name is found where it is expected: to look each up among 100,000 tasks all over the
-// memory takes ten times as long.
+// listing holds a folder's names in the order in which the last census found them. A folder returns its names in much
+// the same order each time, so a name is found near its expected position. Looking up each name in a map of 100,000
+// tasks takes ten times as long.
 type listing struct {
 	seed maphash.Seed
 	was  []tick // the last census
-	at   int    // how far this one has come in it
+	at   int    // position of the current census in was
 	now  []tick
 }
 
-// tick is one name of a task that is settled. Of the name only a sum is kept: 64 bits with a secret seed, compared with
-// few others, are never wrong.
+// tick is one file name of a settled task. Only a hash of the name is kept: with 64 bits, a secret seed and few
+// comparisons, a collision is practically impossible.
 type tick struct {
 	sum  uint64
 	task *settled
@@ -22,10 +22,11 @@ type tick struct {
 
 func newRound() *listing { return &listing{seed: maphash.MakeSeed()} }
 
-// roundAhead is how many names may have gone in a row until those that follow are looked up one by one.
+// roundAhead is how many removed names in a row find can skip. After more, it misses the names that follow, and each
+// of them is parsed and looked up.
 const roundAhead = 16
 
-// find gives the task that the name stood for, if it stands for it still.
+// find returns the tick of a name, and whether its task is still settled.
 func (r *listing) find(sum uint64) (tick, bool) {
 	for i, end := r.at, min(r.at+roundAhead, len(r.was)); i < end; i++ {
 		if r.was[i].sum == sum {
@@ -36,7 +37,7 @@ func (r *listing) find(sum uint64) (tick, bool) {
 	return tick{}, false
 }
 
-// tick takes note that the name was met.
+// tick records that the name was found.
 func (r *listing) tick(t tick) {
 	t.task.seen |= t.kind
 	r.now = append(r.now, t)

@@ -9,14 +9,14 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// mark writes an agent's state into the registry: that agent's status, when it was last heard of, and the stamp, and not
-// one byte more.
+// mark writes an agent's state into the registry. It changes the agent's status and last_seen and the registry's
+// updated_at, and not one byte more.
 func (p *Project) mark(c protocol.Change) error {
 	stamp := jsonfile.FormatTime(p.Now)
 	sets := []jsonfile.Set{{Path: []string{"agents", c.Subject.ID, "status"}, Value: c.Status}, {Path: []string{"updated_at"}, Value: stamp}}
 	seen := c.Seen
 	if c.Reason == protocol.ReasonBeats || c.Reason == protocol.ReasonError {
-		seen = p.Now // it lives
+		seen = p.Now // the agent is alive
 	}
 	wrote, err := p.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		m, ok := decodeRoll(o).agents[c.Subject.ID]
@@ -47,8 +47,8 @@ func (p *Project) mark(c protocol.Change) error {
 	return nil
 }
 
-// editRegistry changes the registry as judge says of what is in it now, and reports whether there was anything to change.
-// The same edits hold for what a client writes late.
+// editRegistry applies the edits that judge derives from the registry's present content, and reports whether there
+// was anything to change. It applies the same edits again to a late write of a client.
 func (p *Project) editRegistry(judge folder.Judge) (wrote bool, err error) {
 	var sets []jsonfile.Set
 	return p.Edit(folder.Edit{File: registry, Max: maxFile, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
@@ -57,7 +57,8 @@ func (p *Project) editRegistry(judge folder.Judge) (wrote bool, err error) {
 	}, Again: func(jsonfile.Object) ([]jsonfile.Set, error) { return sets, nil }, Merge: changedAgents})
 }
 
-// changedAgents lists what a client changed of the agents and nobody since: no more is taken over where others have written.
+// changedAgents lists the agents that a client changed and no other writer has changed since. Nothing more is merged
+// into a registry that others have written.
 func changedAgents(base, theirs, present jsonfile.Object) []jsonfile.Set {
 	before, _ := base.Object("agents")
 	after, _ := theirs.Object("agents")
@@ -72,12 +73,12 @@ func changedAgents(base, theirs, present jsonfile.Object) []jsonfile.Set {
 	return sets
 }
 
-// pauseAgent puts the operator's hold on record.
+// pauseAgent records the operator's hold of an agent.
 func (p *Project) pauseAgent(c protocol.Change) error {
 	return p.editCard(c.Subject.ID, func(f *cardFile) { f.Held = c.Why })
 }
 
-// resumeAgent ends the operator's hold.
+// resumeAgent removes the operator's hold of an agent.
 func (p *Project) resumeAgent(c protocol.Change) error {
 	return p.editCard(c.Subject.ID, func(f *cardFile) { f.Held = "" })
 }

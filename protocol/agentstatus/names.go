@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// The files of a task, by what stands behind its id.
+// The extensions of a task's files, which follow the task's id.
 const (
 	requestExt  = ".request.json"
 	heldExt     = ".request.json.held"
@@ -18,7 +18,7 @@ const (
 	progressExt = ".progress.json"
 )
 
-// names is the set of a task's files that exist, one bit each.
+// names is the set of a task's existing files, one bit each.
 type names uint8
 
 const (
@@ -36,7 +36,7 @@ var taskExts = [...]struct {
 	kind names
 }{{heldExt, hasHeld}, {requestExt, hasRequest}, {noticeExt, hasNotice}, {resultExt, hasResult}, {progressExt, hasProgress}}
 
-// parseTaskFile splits a file name of codex_tasks into the task's id and what the file is. The id is not checked.
+// parseTaskFile splits a file name of codex_tasks into the task's id and the kind of file. It does not check the id.
 func parseTaskFile[S string | []byte](name S) (id S, kind names, ok bool) {
 	if len(name) < len(taskPrefix) || string(name[:len(taskPrefix)]) != taskPrefix {
 		return id, 0, false
@@ -53,7 +53,7 @@ func parseTaskFile[S string | []byte](name S) (id S, kind names, ok bool) {
 
 const taskPrefix = "task_"
 
-// archivedKind is what a file of that kind is when it lies in the archive; 0 when it does not matter there.
+// archivedKind returns the kind that a file has in the archive; 0 if the file does not matter there.
 func archivedKind(kind names) names {
 	switch kind {
 	case hasRequest:
@@ -64,7 +64,7 @@ func archivedKind(kind names) names {
 	return 0
 }
 
-// taskFile is the path of one of a task's files.
+// taskFile returns the path of one of a task's files.
 func taskFile(id, ext string) string { return tasksDir + "/task_" + id + ext }
 
 func archivedFile(id, ext string) string { return archiveDir + "/task_" + id + ext }
@@ -72,7 +72,7 @@ func archivedFile(id, ext string) string { return archiveDir + "/task_" + id + e
 // plainID reports whether an id may become part of a file name.
 func plainID(id string) bool { return jsonfile.PlainName(id) && !strings.HasPrefix(id, ".") }
 
-// fold brings spellings of a name together that differ in case and separators only.
+// fold normalizes a name: spellings that differ only in case and separators become equal.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -83,15 +83,15 @@ func fold(name string) string {
 	}, strings.ToLower(strings.TrimSpace(name)))
 }
 
-// aliases are the short names of the document's own two agents: its folders bear them.
+// aliases maps the short names of the two agents of protocol 000, which its folder names use, to their full names.
 var aliases = map[string]string{"codex": codex, "livhana": livhana, "liv-hana": livhana}
 
-// directory knows the agents' names. Files spell them slightly differently; two agents are never taken for one,
-// not even when one name begins with the other (worker, worker-1).
+// directory is the set of known agent names. Files spell them slightly differently. Two agents are never taken for
+// one, not even if one name begins with the other (worker, worker-1).
 type directory map[string]bool
 
-// canonical finds the name that a spelling means: itself, the only one that is the same but for case and separators,
-// or the document's own agent of that short name. Otherwise the spelling stands for itself.
+// canonical returns the agent name that a spelling means: the exact name, the only name that differs just in case and
+// separators, or the agent of protocol 000 with that short name. Otherwise it returns the spelling itself.
 func (d directory) canonical(spelling string) string {
 	if d[spelling] || spelling == "" {
 		return spelling
@@ -115,5 +115,5 @@ func (d directory) canonical(spelling string) string {
 	return spelling
 }
 
-// sortedKeys lists a map's keys in order.
+// sortedKeys returns a map's keys in order.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -9,29 +9,30 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// offers is what a Client's last Open found of each request. It stands while nothing of the task has moved, so that a
-// look at hundreds of open requests costs one stat each, and reads those that changed.
+// offers caches what a Client's last Open found of each request. An offer is reused while nothing of its task has
+// changed: a scan of hundreds of open requests then costs one stat each, and reads only the requests that changed.
 type offers struct {
 	agent string
 	of    map[string]offer
 }
 
-// offer is one request as it was judged. Its files are told by the names in their folders alone.
+// offer is one request as it was judged. Only the names in the folders show whether the task's other files have
+// changed.
 type offer struct {
 	set     names
 	claimed bool
 	stamp   jsonfile.Stamp // of the request
-	work    *Work          // nil: it is not to be taken
+	work    *Work          // nil if the task is not to be taken
 }
 
-// stands reports whether nothing can have changed what was found. A task that comes after others, and one with a sign
-// of progress, is looked at each time: what they rest on lies elsewhere.
+// stands reports whether nothing can have changed the offer. A task that comes after others, and a task with a sign
+// of progress, is judged each time, because other files decide about it.
 func (p *Project) stands(o offer, e *entry, set names, claimed bool) bool {
 	return e != nil && e.atRest() && o.set == set && o.claimed == claimed && o.stamp == e.request.Stamp && set&hasProgress == 0 &&
 		len(e.request.Value.after) == 0 && !p.inTrouble(e) && e.request.Still(p.Root, e.files.request)
 }
 
-// offered lists what the agent may take now, in no order.
+// offered lists the tasks that the agent may take now, in no order.
 func (c *Client) offered(ctx context.Context, agent string) ([]Work, error) {
 	p := c.p
 	asking, err := p.asking()
@@ -42,7 +43,7 @@ func (c *Client) offered(ctx context.Context, agent string) ([]Work, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for claims: %w", err)
 	}
-	// What lies in these two folders is found by a look at every task.
+	// If one of these two folders changed, every task must be judged again.
 	quiet := !p.changed[archiveDir] && !p.changed[attemptsDir] && c.offers.agent == agent
 	c.keepOnly(asking)
 	known, now := directory{agent: true}, offers{agent, make(map[string]offer, len(asking))}
@@ -65,16 +66,17 @@ func (c *Client) offered(ctx context.Context, agent string) ([]Work, error) {
 		}
 	}
 	c.offers = now
-	if p.Patience.Calm() { // else something that lies there may not have been read
+	if p.Patience.Calm() { // else some file there may not have been read
 		p.through(archiveDir, attemptsDir)
 	}
 	return list, nil
 }
 
-// offer is the task as work for the agent; nil when it is none. ok is false when that could not be found out just now.
+// offer returns the task as work for the agent, or nil if the agent may not take it. ok is false if that cannot be
+// determined for the moment.
 func (p *Project) offer(e *entry, known directory, agent string) (w *Work, ok bool) {
 	r := &e.request.Value
-	for _, before := range r.after { // it may have ended since this Client last looked at it
+	for _, before := range r.after { // it may have ended since this Client last read it
 		if plainID(before) {
 			p.refresh(before)
 		}
@@ -86,7 +88,7 @@ func (p *Project) offer(e *entry, known directory, agent string) (w *Work, ok bo
 	return &work, ok
 }
 
-// keepOnly forgets what was read of tasks that ask for nothing any more: a worker runs for weeks.
+// keepOnly forgets the tasks that are no longer open: a worker runs for weeks.
 func (c *Client) keepOnly(asking map[string]names) {
 	for id := range c.p.tasks {
 		if _, asks := asking[id]; !asks {
@@ -95,7 +97,7 @@ func (c *Client) keepOnly(asking map[string]names) {
 	}
 }
 
-// asking finds the tasks whose request lies open without a result, each with its set of files, from the names alone.
+// asking finds the tasks with a visible request and no result, each with its set of files, from the file names alone.
 func (p *Project) asking() (map[string]names, error) {
 	kinds := map[string]names{}
 	_, err := p.Root.Each(tasksDir, func(name []byte) {
@@ -114,7 +116,7 @@ func (p *Project) asking() (map[string]names, error) {
 	return kinds, nil
 }
 
-// claimed lists the tasks that have a claim, from the names alone.
+// claimed lists the tasks that have a claim, from the file names alone.
 func (p *Project) claimed() (map[string]bool, error) {
 	list := map[string]bool{}
 	files, _, err := p.Root.List(claimsDir)

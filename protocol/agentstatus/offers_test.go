@@ -38,8 +38,8 @@ func (c *crew) do(err error) {
 	}
 }
 
-// TestOpenFollowsEveryChange: a Client that looks again and again finds what one finds that looks for the first time,
-// whatever others have done to the task meanwhile.
+// TestOpenFollowsEveryChange: a Client that calls Open repeatedly finds the same as a new Client, whatever others
+// have done to the task meanwhile.
 func TestOpenFollowsEveryChange(t *testing.T) {
 	c := newCrew(t)
 	a, b := c.submit(ask(numbered(1))), c.submit(ask(numbered(2)))
@@ -106,7 +106,7 @@ func TestOpenFollowsEveryChange(t *testing.T) {
 	}
 }
 
-// TestOpenGivesTheRequestAsItIs: what stood before is not handed out for what stands now.
+// TestOpenGivesTheRequestAsItIs: Open returns the present request, never an earlier version.
 func TestOpenGivesTheRequestAsItIs(t *testing.T) {
 	c := newCrew(t)
 	a := c.submit(ask(numbered(1)))
@@ -119,7 +119,7 @@ func TestOpenGivesTheRequestAsItIs(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].Sum != string(jsonfile.SumOf(text)) || string(list[0].Raw) != string(text) {
 			t.Fatalf("round %d: %d tasks (%v), or not the request that is there", i, len(list), err)
 		}
-		if i%2 == 1 { // in place, and of the same length
+		if i%2 == 1 { // in place, with the same length
 			c.do(os.WriteFile(file, []byte(strings.NewReplacer("/bin/true", "/bin/eurt", "/bin/eurt", "/bin/true").Replace(string(text))), 0o644))
 			c.now = c.now.Add(time.Minute)
 			if err := client.Claim(t.Context(), list[0], Claim{Agent: codex, Mark: "m"}, c.now); !errors.Is(err, ErrTaken) {
@@ -129,7 +129,8 @@ func TestOpenGivesTheRequestAsItIs(t *testing.T) {
 	}
 }
 
-// BenchmarkOpen500 is a worker's look at 500 open requests when one of them was claimed, or came back, since the last.
+// BenchmarkOpen500 is a worker's Open on 500 open requests, one of which was claimed or given back since the last
+// call.
 func BenchmarkOpen500(b *testing.B) {
 	dir := b.TempDir()
 	p := New(dir, Options{})

@@ -9,8 +9,9 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Orphans lists the agent's claims whose processes are proved to be gone. Ended ones have a result all the same: a crash
-// came between that and the end of the claim, or somebody else wrote it. What may be left of their runs bears the Mark.
+// Orphans lists the agent's claims whose processes are proved dead. Ended is set if the task has a result
+// nevertheless: a crash came between the result and the removal of the claim, or another client wrote the result.
+// Processes left over from such a run carry the Mark.
 func (c *Client) Orphans(ctx context.Context, agent string, now time.Time) ([]Claim, error) {
 	var list []Claim
 	err := c.guarded(ctx, now, func() error {
@@ -24,7 +25,7 @@ func (c *Client) Orphans(ctx context.Context, agent string, now time.Time) ([]Cl
 				k.Ended = c.p.over(id)
 				switch {
 				case k.Ended && len(k.processes()) == 0:
-					_ = c.p.Root.Remove(claimFile(id)) // of one who worked by hand; nothing runs
+					_ = c.p.Root.Remove(claimFile(id)) // the agent worked by hand: no process is left
 				case c.abandoned(k):
 					list = append(list, k)
 				}
@@ -35,12 +36,12 @@ func (c *Client) Orphans(ctx context.Context, agent string, now time.Time) ([]Cl
 	return list, err
 }
 
-// over reports whether the task has a result that nobody asks anew about.
+// over reports whether the task has a result and was not requested anew.
 func (p *Project) over(id string) bool {
 	return p.has(taskFile(id, resultExt)) || p.has(archivedFile(id, resultExt)) && !p.has(taskFile(id, requestExt)) && !p.has(taskFile(id, heldExt))
 }
 
-// Forget removes the claim of an orphan that has ended.
+// Forget removes an orphaned claim whose task has ended.
 func (c *Client) Forget(ctx context.Context, k Claim, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		if now, err := c.p.claimOf(k.Task); err != nil || now.Mark != k.Mark || !c.abandoned(now) || !c.p.over(k.Task) {
@@ -50,7 +51,7 @@ func (c *Client) Forget(ctx context.Context, k Claim, now time.Time) error {
 	})
 }
 
-// abandoned reports proof that nobody runs the claimed task any more.
+// abandoned reports whether it is proved that no process runs the claimed task any more.
 func (c *Client) abandoned(k Claim) bool {
 	processes := k.processes()
 	for _, id := range processes {
@@ -61,7 +62,7 @@ func (c *Client) abandoned(k Claim) bool {
 	return len(processes) > 0
 }
 
-// Conclude ends an orphan with AGENT_LOST where no daemon does.
+// Conclude ends an orphaned task with AGENT_LOST where no daemon does.
 func (c *Client) Conclude(ctx context.Context, k Claim, why string, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		e := c.p.fresh(k.Task)
@@ -80,8 +81,8 @@ func (c *Client) Conclude(ctx context.Context, k Claim, why string, now time.Tim
 	})
 }
 
-// showCurrent writes current_task.json: the newest task that the agent has in hand, and all of them. The document gives
-// the file no schema; its name says what pollers look for in it.
+// showCurrent writes current_task.json: the agent's newest claimed task, and all its claimed tasks. Protocol 000
+// defines no schema for the file; its name tells what pollers look for in it.
 func (p *Project) showCurrent(agent string) {
 	type current struct {
 		TaskID  *string   `json:"task_id"`
@@ -103,10 +104,10 @@ func (p *Project) showCurrent(agent string) {
 	}
 	p.seatAgents()
 	desk := p.deskOf(agent)
-	_ = p.put(currentFile(desk), doc, jsonfile.Volatile) // shown for people: the claim is the truth
+	_ = p.put(currentFile(desk), doc, jsonfile.Volatile) // for display only: the claim decides
 }
 
-// seatAgents finds out which folder is whose.
+// seatAgents rereads the agents, to find which folder belongs to which agent.
 func (p *Project) seatAgents() {
 	p.probe(".", agentsDir, sharedDir)
 	p.readAgents(nil)

@@ -13,8 +13,8 @@ import (
 // maxModified is how many of a request's files_to_modify are compared with other tasks.
 const maxModified = 1000
 
-// overlaps lists the open tasks that name a file in files_to_modify that another open task names too. Two tasks of which
-// one comes after the other never run at once.
+// overlaps reports open tasks that name the same file in files_to_modify. It skips two tasks if one comes after the
+// other: they never run at the same time.
 func (p *Project) overlaps(tasks []protocol.Task) []protocol.Finding {
 	users := map[string][]string{} // by file
 	var list []protocol.Finding
@@ -37,7 +37,7 @@ func (p *Project) overlaps(tasks []protocol.Task) []protocol.Finding {
 					others = append(others, other)
 				}
 				shared[other] = append(shared[other], file)
-				break // with many tasks on one file, a finding for each pair would be too much
+				break // with many tasks on one file, a finding for each pair would be too many
 			}
 			users[file] = append(users[file], t.ID)
 		}

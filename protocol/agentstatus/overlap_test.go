@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Two open tasks that modify one file are a finding, until one of them has ended or comes after the other.
+// Two open tasks that modify the same file are a finding, until one of them has ended or comes after the other.
 func TestTwoTasksModifyOneFile(t *testing.T) {
 	const second = "9d4c2f1e-8a60-4b1d-9c55-2f8f0a6b1e02"
 	modifies := strings.Replace(requestText, `"payload": {`, `"payload": {"files_to_modify": ["/src/a.go"], `, 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Workers that share a name speak for one agent until the last of them has left.
+// Workers that share a name speak for one agent until the last worker has left.
 func TestSharedPost(t *testing.T) {
 	c := newCrew(t)
 	me := c.client()
@@ -41,7 +41,7 @@ func TestSharedPost(t *testing.T) {
 	if a = findAgent(t, c.look(), codex); a.Process != worker(1) || len(a.Others) != 0 || a.Left != "" {
 		t.Errorf("one left: %+v", a)
 	}
-	leave(2, Leaving{Failed: true}) // once more, and too late
+	leave(2, Leaving{Failed: true}) // a second time, too late
 	leave(77, Leaving{Why: "it was never here"})
 	if a = findAgent(t, c.look(), codex); a.Process != worker(1) || a.Ending != "" {
 		t.Errorf("left twice: %+v", a)
@@ -55,7 +55,7 @@ func TestSharedPost(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.gone.Store(worker(4), true)
-	if err := enroll(5, Registration{}); err != nil { // a dead one's name is free
+	if err := enroll(5, Registration{}); err != nil { // a dead agent's name is free
 		t.Error(err)
 	}
 	leave(5, Leaving{Failed: true, Why: "exit code 3"})
@@ -64,7 +64,8 @@ func TestSharedPost(t *testing.T) {
 	}
 }
 
-// Whoever starts a worker, and the worker itself, enroll the same process: neither undoes the other's word.
+// The command that starts a worker, and the worker itself, enroll the same process: neither undoes what the other
+// stated.
 func TestEnrolledTwice(t *testing.T) {
 	for name, order := range map[string][]Registration{
 		"keeper first": {{Agent: codex, Process: worker(1), Keeper: worker(9), Kept: true}, {Agent: codex, Process: worker(1), Shared: true, Claims: true}},
@@ -92,7 +93,7 @@ func TestEnrolledTwice(t *testing.T) {
 	}
 }
 
-// A heartbeat is kept for whoever leaves that to steward, until the agent writes one itself.
+// Steward writes the heartbeat of an agent that leaves it to steward, until the agent writes its own.
 func TestKeptHeartbeat(t *testing.T) {
 	c := newCrew(t)
 	me := c.client()
@@ -131,8 +132,8 @@ func TestKeptHeartbeat(t *testing.T) {
 	}
 }
 
-// A worker that shares the name of a booted process beats while it works. When it leaves, the daemon keeps the heartbeat
-// for the booted process again.
+// A worker that shares the name of a booted process writes the heartbeat while it works. When the worker leaves, the
+// daemon again writes the heartbeat for the booted process.
 func TestKeptAgainAfterAWorker(t *testing.T) {
 	c := newCrew(t)
 	me := c.client()
@@ -158,7 +159,8 @@ func TestKeptAgainAfterAWorker(t *testing.T) {
 	}
 }
 
-// A request that is read and written again says the same; a retry with more time reaches the limit in its parameters.
+// A request that is read and written again keeps its content; a retry with a longer timeout also raises the timeout
+// in its parameters.
 func TestNumbersAndLimits(t *testing.T) {
 	text := strings.Replace(requestText, `"parameters": {`, `"parameters": {"timeout_seconds": 120, "big": 9007199254740993, "list": [1, 2.5], `, 1)
 	r, err := CheckRequest([]byte(text))

@@ -10,23 +10,23 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// beat is a heartbeat file (protocol 000, Heartbeat Schema) or one of its relatives in the field: the same under
-// other key names.
+// beat is a heartbeat file (protocol 000, Heartbeat Schema) or a variant from the field with other key names.
 type beat struct {
 	name, status, complaint string
 	at                      time.Time
-	zoneless                bool // at names no zone
+	zoneless                bool // at has no time zone
 	used                    protocol.Share
 	tasks                   []string
 	kept                    bool // written by steward
-	fresh                   bool // it says what the boot scripts write (protocol 000, Boot Integration)
+	fresh                   bool // its values are those that the boot scripts write (protocol 000, Boot Integration)
 	issues                  []issue
 }
 
-// decodeBeat reads a heartbeat.json: every field of the schema is required.
+// decodeBeat decodes a heartbeat.json: every field of the schema is required.
 func decodeBeat(o jsonfile.Object) beat { return readBeat(o, true) }
 
-// decodeRelative reads an <agent>.status.json, of which the document knows nothing: what is missing is no finding.
+// decodeRelative decodes an <agent>.status.json. Protocol 000 does not define this file, so a missing field is no
+// finding.
 func decodeRelative(o jsonfile.Object) beat { return readBeat(o, false) }
 
 func readBeat(o jsonfile.Object, strict bool) beat {
@@ -75,7 +75,7 @@ func (b *beat) health(c *check, o jsonfile.Object, strict bool) {
 	}
 }
 
-// firstTime gives the first of the times that is there, and whether it names no zone.
+// firstTime returns the time of the first key that has one, and whether that time has no zone.
 func firstTime(o jsonfile.Object, keys ...string) (at time.Time, zoneless bool) {
 	for _, key := range keys {
 		if t, p := o.Time(key); p.OK() {
@@ -85,7 +85,8 @@ func firstTime(o jsonfile.Object, keys ...string) (at time.Time, zoneless bool) 
 	return at, false
 }
 
-// current is current_task.json: what an executor says it works on. The document gives no schema.
+// current is current_task.json: the task that an executor says it works on. Protocol 000 defines no schema for the
+// file.
 type current struct{ task string }
 
 func decodeCurrent(o jsonfile.Object) current {
@@ -109,12 +110,12 @@ type registryContent struct {
 type member struct {
 	status string
 	pid    int
-	seen   time.Time // without a zone: the latest that it can mean
+	seen   time.Time // if the stated time has no zone, the latest time that it can mean
 }
 
 func decodeRoll(o jsonfile.Object) registryContent {
 	c := &check{}
-	if !o.Has("last_update") { // its name in the field
+	if !o.Has("last_update") { // the key that clients in the field use
 		c.instant(o, "updated_at", true)
 	}
 	r := registryContent{agents: map[string]member{}}
@@ -131,7 +132,7 @@ func decodeRoll(o jsonfile.Object) registryContent {
 func decodeMember(c *check, o jsonfile.Object) member {
 	c.text(o, "type", true)
 	c.text(o, "environment", true)
-	// "unknown", and no time, are what the document's own boot script writes for an agent that has yet to come.
+	// The boot script of protocol 000 writes "unknown" and no time for an agent that has not booted yet.
 	m := member{status: c.word(o, "status", true, "active", "idle", "busy", "error", "unknown")}
 	seen, zoneless := firstTime(o, "last_seen", "last_update")
 	if m.seen = seen; zoneless {

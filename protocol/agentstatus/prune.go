@@ -10,28 +10,28 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 )
 
-// The bounds of pruning. A record goes only when its task has no file left at any of the last goneLooks rounds, and when
-// nothing was written to the record for pruneAfter: a client that uses the id again within that time finds its attempts
-// counted.
+// The limits of pruning. A record is removed only if its task had no file in each of the last goneLooks rounds, and
+// if nothing was written to the record for pruneAfter: a client that reuses the id within that time finds its
+// attempts counted.
 const (
 	pruneAfter  = 30 * 24 * time.Hour
 	goneLooks   = 6
-	prunedAtOne = 2000 // tasks of one round whose files are looked for
+	prunedAtOne = 2000 // tasks that one round checks
 )
 
-// pruning is what the rounds have seen.
+// pruning is the state between rounds.
 type pruning struct {
-	gone map[string]int // rounds in a row in which the task had no file
+	gone map[string]int // consecutive rounds in which the task had no file
 	last string         // where the last round stopped
 }
 
-// recorded is a file of a task's record, as its name states it.
+// recorded is a file of a task's record, parsed from its name.
 type recorded struct {
 	file string
-	n    int // 0: of the task as a whole
+	n    int // attempt number; 0: the file belongs to the task as a whole
 }
 
-// prune removes the records of tasks that are gone for long. Folder calls it under the guard, once an hour.
+// prune removes the records of tasks that are long gone. Folder calls it under the guard lock, once an hour.
 func (p *Project) prune() {
 	names, _, err := p.Root.List(attemptsDir)
 	if err != nil {
@@ -67,8 +67,8 @@ func (p *Project) prune() {
 	p.pruning.gone = seen
 }
 
-// recordsOf groups the names by task. An id may end in a number itself: such a name counts for the shorter id, so that
-// the record stays while either task is there.
+// recordsOf groups the names by task. An id may itself end in a number: such a name counts for the shorter id, so
+// that the record stays while either task exists.
 func recordsOf(names []string) map[string][]recorded {
 	records := map[string][]recorded{}
 	for _, name := range names {
@@ -98,7 +98,8 @@ func cutLast(name string) (head, last string, ok bool) {
 	return name[:i], name[i+1:], true
 }
 
-// anyFile reports whether a task of that record has a file of its own. What cannot be looked at counts as there.
+// anyFile reports whether a task of that record has a file of its own. A file that cannot be checked counts as
+// present.
 func (p *Project) anyFile(id string, record []recorded) bool {
 	ids := []string{id}
 	for _, a := range record {
@@ -117,7 +118,7 @@ func (p *Project) anyFile(id string, record []recorded) bool {
 	return false
 }
 
-// untouched reports whether nothing was written to the record for long.
+// untouched reports whether nothing was written to the record for pruneAfter.
 func (p *Project) untouched(record []recorded) bool {
 	for _, a := range record {
 		st, err := p.Root.Stat(a.file)
@@ -128,7 +129,7 @@ func (p *Project) untouched(record []recorded) bool {
 	return true
 }
 
-// removeRecord removes the last attempt first: what a crash leaves is a shorter record without gaps.
+// removeRecord removes the last attempt first: a crash leaves a shorter record without gaps.
 func (p *Project) removeRecord(record []recorded) {
 	slices.SortFunc(record, func(a, b recorded) int { return cmp.Compare(b.n, a.n) })
 	for _, a := range record {

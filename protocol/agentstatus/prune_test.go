@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// A record of attempts goes 30 days after its last change, and only when its task had no file in six rounds.
+// A record of attempts is removed 30 days after its last change, and only if its task had no file in six rounds.
 func TestPruneAttempts(t *testing.T) {
 	c := newCrew(t)
 	put := func(file string) {
@@ -22,7 +22,7 @@ func TestPruneAttempts(t *testing.T) {
 	kept := []string{
 		finalFile("archived"), archivedFile("archived", resultExt),
 		finalFile("held"), taskFile("held", heldExt),
-		finalFile("a.1"), finalFile("a.2"), archivedFile("a.2", requestExt), // it may be the record of "a" or of "a.1"
+		finalFile("a.1"), finalFile("a.2"), archivedFile("a.2", requestExt), // could be a record of "a" or of "a.1"
 		attemptsDir + "/notes.json", attemptsDir + "/lost.mine.json",
 	}
 	for _, file := range append(record, kept...) {
@@ -68,8 +68,8 @@ func TestPruneAttempts(t *testing.T) {
 
 const tidyStep = time.Hour + time.Minute
 
-// TestLogRemembersALongTask: what the log has of a task is not forgotten because its files are away for a moment, however long
-// ago the last line about it was. Else its events would be logged twice.
+// TestLogRemembersALongTask: what the log says about a task is not forgotten while its files are away for a moment,
+// however old its last line is. Otherwise its events would be logged twice.
 func TestLogRemembersALongTask(t *testing.T) {
 	c := newCrew(t)
 	const id = "00000001-1111-4111-8111-111111111111"

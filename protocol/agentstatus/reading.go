@@ -9,8 +9,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// load brings a reading up to date and reports whether the file was read. It costs one stat when the file did not
-// change, and nothing at all when the file was missing and its folder did not change.
+// load refreshes a reading and reports whether it read the file. It costs one stat if the file did not change, and
+// nothing if the file was missing and its folder did not change.
 func load[T any](p *Project, r *jsonfile.Reading[T], file string, decode func(jsonfile.Object) T) (read bool) {
 	if !p.changed[path.Dir(file)] && (!r.There || r.Still(p.Root, file)) && !p.Patience.Has(file) {
 		return false
@@ -18,11 +18,11 @@ func load[T any](p *Project, r *jsonfile.Reading[T], file string, decode func(js
 	return jsonfile.Load(p.Root, &p.Patience, r, file, maxFile, decode)
 }
 
-// spoken is a document that says which task it speaks of.
+// spoken is a document that names the task it belongs to.
 type spoken interface{ task() string }
 
-// loadOf is load for a file of one task: one whose content speaks of another task than its name is a Fault, and no
-// policy may act on it.
+// loadOf is load for a file of one task. A file whose content names another task than its file name is a Fault, and
+// no policy may act on it.
 func loadOf[T spoken](p *Project, r *jsonfile.Reading[T], file, id string, decode func(jsonfile.Object) T) {
 	if !load(p, r, file, decode) {
 		return
@@ -36,11 +36,11 @@ func loadOf[T spoken](p *Project, r *jsonfile.Reading[T], file, id string, decod
 	p.Patience.Clear(file)
 }
 
-// same reports whether the id inside a document is the one in its file's name. A document without an id is taken
-// by its name; the missing field is a finding.
+// same reports whether the id inside a document is the id in its file's name. A document without an id is identified
+// by its file name; the missing field is a finding.
 func same(inside, name string) bool { return inside == "" || inside == name }
 
-// faults lists what stays unusable, in a fixed order.
+// faults lists the files and names that cannot be used, in a fixed order.
 func (p *Project) faults() []protocol.Fault {
 	list := p.Faults()
 	for _, odd := range []map[string]protocol.Fault{p.oddTasks, p.oddAgents} {
@@ -54,7 +54,7 @@ func (p *Project) faults() []protocol.Fault {
 	return list
 }
 
-// odd is the Fault of a name that cannot be used; it keeps the moment in which it was first seen.
+// odd records the Fault of a name that cannot be used. The Fault keeps the time when it was first seen.
 func (p *Project) odd(old, next map[string]protocol.Fault, where, problem, hint string) {
 	f := protocol.Fault{Path: where, Problem: problem, Hint: hint, Since: p.Now}
 	key := where + " " + problem
@@ -64,7 +64,8 @@ func (p *Project) odd(old, next map[string]protocol.Fault, where, problem, hint 
 	next[key] = f
 }
 
-// Reads reports whether the last look read the file (relative to the project), and what is wrong with its own fields.
+// Reads reports whether the last scan read the file (relative to the project), and returns the findings about its own
+// fields.
 func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
 	rel, inside := strings.CutPrefix(file, Base+"/")
 	if !inside {

@@ -12,19 +12,19 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// record is a task's part of the ledger in steward/attempts: the directory is the truth about attempts, so that no
-// crash can make one count twice.
+// record is a task's part of the ledger in steward/attempts. The directory is the source of truth about attempts, so
+// that no crash can make an attempt count twice.
 //
-//	<id>.<n>.sched.json   the n-th result is to be taken away: rule, due time, timeout. First writer wins.
-//	<id>.<n>.result.json  it was: the rename that made this file is the commit point.
-//	<id>.<n>.late.json    a result that came after another one stood
-//	<id>.<n>.held.json    a held request that was written anew meanwhile
-//	<id>.<n>.progress.json, .claim.json, .letter.json, .cancellation.json   what the n-th attempt left, and a retry put away
-//	<id>.final.json       the first terminal result that was judged: a later one does not replace it
-//	<id>.<n>.final.json   such a record of a task that was asked for again
+//	<id>.<n>.sched.json   the n-th result is to be taken away: rule, due time, timeout. The first writer wins.
+//	<id>.<n>.result.json  the n-th result, taken away: the rename that created this file is the commit point.
+//	<id>.<n>.late.json    a result that came after another result stood
+//	<id>.<n>.held.json    a held request; a new request was written meanwhile
+//	<id>.<n>.progress.json, .claim.json, .letter.json, .cancellation.json   files of the n-th attempt that a retry archived
+//	<id>.final.json       the first terminal result that was judged: a later result does not replace it
+//	<id>.<n>.final.json   such a record of a task that was requested again
 //	<id>.dead.json        the dead letter
-//	<id>.freed.json       the operator released it before what it comes after was completed
-//	<id>.cancelled.json   the operator ended the task, or our retry of it
+//	<id>.freed.json       the operator released the task before its predecessors were completed
+//	<id>.cancelled.json   the operator ended the task, or steward's retry of it
 type record struct {
 	takings     []protocol.Attempt
 	pending     jsonfile.Sum // the result whose schedule is not carried out yet
@@ -33,7 +33,7 @@ type record struct {
 	cancelledAt time.Time
 	reason      protocol.Reason // of the cancellation
 	why         string
-	unread      []string // files of which it could not be read what they say
+	unread      []string // files whose content could not be read
 	first       firstResult
 }
 
@@ -45,7 +45,7 @@ func deadFile(id string) string      { return attemptsDir + "/" + id + ".dead.js
 func freedFile(id string) string     { return attemptsDir + "/" + id + ".freed.json" }
 func cancelledFile(id string) string { return attemptsDir + "/" + id + ".cancelled.json" }
 
-// last is the newest entry, committed or not; nil if there is none.
+// last returns the newest entry, committed or not; nil if there is none.
 func (r *record) last() *protocol.Attempt {
 	if len(r.takings) == 0 {
 		return nil
@@ -53,13 +53,13 @@ func (r *record) last() *protocol.Attempt {
 	return &r.takings[len(r.takings)-1]
 }
 
-// recordVersion is the version of a schedule and of the record of the first result.
+// recordVersion is the version of schedules and of first-result records.
 const recordVersion = 1
 
 // maxAttempts bounds the search for entries; no rule can reach it.
 const maxAttempts = 1000
 
-// readRecord reads a task's ledger. Entries never change once committed, so only what may be new is looked for.
+// readRecord reads a task's ledger. Committed entries never change, so it reads only entries that may be new.
 func (p *Project) readRecord(e *entry) {
 	if e.recorded && !p.changed[attemptsDir] {
 		return
@@ -75,7 +75,7 @@ func (p *Project) readRecord(e *entry) {
 		}
 	}
 	for n := 1; n <= maxAttempts; n++ {
-		// A cancellation may have given the last result back.
+		// A cancellation may have restored the last result, which undoes its entry's commit: reread the entries then.
 		file := attemptFile(e.id, n, "sched")
 		if i := n - 1; !r.cancelled && i < len(e.record.takings) && e.record.takings[i].Committed && !slices.Contains(e.record.unread, file) {
 			r.takings = append(r.takings, e.record.takings[i])
@@ -92,7 +92,7 @@ func (p *Project) readRecord(e *entry) {
 			r.takings = append(r.takings, s.taking)
 			continue
 		}
-		if !r.cancelled { // what was cancelled is not carried out any more
+		if !r.cancelled { // a cancelled task's schedule is not carried out
 			r.takings, r.pending = append(r.takings, s.taking), s.result
 		}
 		break
@@ -101,7 +101,7 @@ func (p *Project) readRecord(e *entry) {
 	e.record, e.recorded = r, len(r.unread) == 0
 }
 
-// forgetUnread takes those files of a task's ledger off the book that are no longer unread.
+// forgetUnread clears the faults of ledger files that are no longer unread.
 func (p *Project) forgetUnread(e *entry, still []string) {
 	for _, file := range e.record.unread {
 		if !slices.Contains(still, file) {
@@ -115,7 +115,7 @@ func (p *Project) has(file string) bool {
 	return err == nil
 }
 
-// schedule is <id>.<n>.sched.json as it lies on disk.
+// schedule is the document <id>.<n>.sched.json.
 type schedule struct {
 	Version int       `json:"version"`
 	TaskID  string    `json:"task_id"`
@@ -134,15 +134,15 @@ type schedule struct {
 	Result  string    `json:"result_sum"`
 }
 
-// planned is a schedule as it was read.
+// planned is a decoded schedule.
 type planned struct {
 	taking  protocol.Attempt
 	timeout time.Duration
 	result  jsonfile.Sum
 }
 
-// scheduled reads the n-th schedule. One that exists but cannot be read counts as a retry: a damaged ledger must not
-// give attempts away.
+// scheduled reads the n-th schedule. A schedule that exists but cannot be read counts as a retry: a damaged ledger
+// must not grant extra attempts.
 func (p *Project) scheduled(id string, n int) (planned, bool) {
 	file := attemptFile(id, n, "sched")
 	o, _, err := p.Root.Load(file, maxFile)
@@ -153,7 +153,7 @@ func (p *Project) scheduled(id string, n int) (planned, bool) {
 	_, gone := p.Root.Stat(attemptFile(id, n, "result"))
 	s := planned{taking: protocol.Attempt{N: n, Action: protocol.ActionRetry, Committed: gone == nil}}
 	if err == nil && gone != nil && !folder.Missing(gone) {
-		err = gone // whether it was carried out is not known
+		err = gone // it is unknown whether the schedule was carried out
 	}
 	if err == nil {
 		err = o.Newer(recordVersion)
@@ -188,7 +188,7 @@ func decodeSchedule(o jsonfile.Object, s *planned) {
 	s.result = jsonfile.Sum(sum)
 }
 
-// openSchedules lists the tasks whose newest schedule is not carried out, from the names alone.
+// openSchedules lists the tasks whose newest schedule is not carried out, from the file names alone.
 func (p *Project) openSchedules() map[string]bool {
 	files, _, err := p.Root.List(attemptsDir)
 	if err != nil {
@@ -211,7 +211,7 @@ func (p *Project) openSchedules() map[string]bool {
 	return open
 }
 
-// nextFree finds a name for a further file of that kind.
+// nextFree returns the first unused name for a file of that kind.
 func (p *Project) nextFree(id, kind string) (string, error) {
 	for n := 1; n <= maxAttempts; n++ {
 		if file := attemptFile(id, n, kind); !p.has(file) {

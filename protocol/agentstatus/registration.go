@@ -12,25 +12,26 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Registration is an agent's place as one of our own commands takes it: somebody vouches for the process.
+// Registration is what a steward command states when it enrolls an agent. The command vouches for the process.
 type Registration struct {
 	Agent   string
 	Process protocol.Identity
-	// Keeper starts the agent again when its process ends, so that its end is no death while the Keeper lives.
+	// Keeper restarts the agent when its process ends: while Keeper lives, such an end does not count as death.
 	Keeper  protocol.Identity
 	Session string
-	// Kept has the daemon keep the heartbeat as long as the process lives and the agent writes none itself.
+	// Kept has the daemon write the heartbeat as long as the process lives and the agent writes none itself.
 	Kept bool
-	// Shared: several processes may speak for the one agent.
+	// Shared allows several processes to speak for the agent.
 	Shared bool
-	// Claims: it takes tasks by claims alone, as workers do.
+	// Claims: the agent takes tasks by claims alone, as workers do.
 	Claims bool
-	// Lay sets the protocol's folder up where it is missing, as boot does; else that is ErrNotInitialized.
+	// Lay creates the protocol's folder if it is missing, as boot does. Without Lay a missing folder gives
+	// ErrNotInitialized.
 	Lay bool
 }
 
-// Enroll boots an agent (Prepare) and puts its process on its card. A name that another living process has, and does
-// not share, is ErrTaken.
+// Enroll boots an agent (Prepare) and records its process on its card. If another living process has the name and the
+// registration is not Shared, Enroll returns ErrTaken.
 func (c *Client) Enroll(ctx context.Context, post Registration, now time.Time) error {
 	c.p.Begin(now)
 	if !plainID(post.Agent) {
@@ -68,8 +69,8 @@ func (c *Client) Enroll(ctx context.Context, post Registration, now time.Time) e
 	})
 }
 
-// enroll puts a new process on the card. kept: the daemon keeps the heartbeat of another living process of the agent, and
-// does so again when the new process has left.
+// enroll records a new process on the card. kept: the daemon writes the heartbeat of another living process of the
+// agent, and resumes that when the new process has left.
 func (c *Client) enroll(ctx context.Context, post Registration, living []protocol.Identity, kept bool, now time.Time) error {
 	p := c.p
 	boot := protocol.Boot{Agent: post.Agent, PID: post.Process.PID, Process: post.Process, Session: post.Session, Now: now}
@@ -86,8 +87,8 @@ func (c *Client) enroll(ctx context.Context, post Registration, living []protoco
 	return err
 }
 
-// join adds what a second of our commands knows of a process that is enrolled already: whoever started a worker, and
-// the worker itself. What the first one said stays.
+// join adds what a second command states about a process that is already enrolled: the command that started a worker,
+// and the worker itself, both enroll it. What the first command stated stays.
 func (c *Client) join(post Registration, living []protocol.Identity) error {
 	return c.p.editCard(post.Agent, func(f *cardFile) {
 		f.speak(living)
@@ -101,15 +102,15 @@ func (c *Client) join(post Registration, living []protocol.Identity) error {
 	})
 }
 
-// Leaving is how an agent's process ends.
+// Leaving describes how an agent's process ended.
 type Leaving struct {
-	Failed bool   // not on purpose: the agent counts as dead, for this reason
-	Told   bool   // the human is told of it by whoever kept it
-	Once   bool   // the program ran once under a name that steward made up: after a while it is not listed any more
+	Failed bool   // not on purpose: the agent counts as dead, with Why as the reason
+	Told   bool   // the agent's keeper tells the operator of it
+	Once   bool   // a one-shot program under a name that steward made up: it stays listed only for leftShown
 	Why    string // such as "exit code 1"
 }
 
-// Held is the operator's reason for holding the agent, "" when it is not held.
+// Held returns the operator's reason for holding the agent; "" if the agent is not held.
 func (c *Client) Held(agent string, now time.Time) string {
 	if c.open(now) != nil || !plainID(agent) {
 		return ""
@@ -118,14 +119,14 @@ func (c *Client) Held(agent string, now time.Time) string {
 	return k.held
 }
 
-// Leave takes a process off the agent's card. The last one to leave on purpose leaves an idle agent of which nothing is
-// expected; one that failed leaves a dead one.
+// Leave removes a process from the agent's card. When the last process leaves on purpose, the agent becomes idle and
+// nothing is expected of it. When the last process failed, the agent counts as dead.
 func (c *Client) Leave(ctx context.Context, agent string, process protocol.Identity, l Leaving, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		p := c.p
 		k, err := p.readCard(agent)
 		if err != nil || !k.lists(process) {
-			return err // it was never on it, or somebody has taken its place
+			return err // the process was never listed, or another process has taken its place
 		}
 		var rest []protocol.Identity
 		for _, id := range without(k.processes(), process) {
@@ -144,7 +145,7 @@ func (c *Client) Leave(ctx context.Context, agent string, process protocol.Ident
 	})
 }
 
-// leave writes down the end of an agent's last process. A failed one stays on the card: its absence is the proof.
+// leave records the end of an agent's last process. A failed process stays on the card: its absence proves the death.
 func (p *Project) leave(agent string, l Leaving) error {
 	why := folder.Line(l.Why, 300)
 	err := p.editCard(agent, func(f *cardFile) {
@@ -174,7 +175,7 @@ func (p *Project) leave(agent string, l Leaving) error {
 	return err
 }
 
-// describe puts what the card says of an agent into what policies read.
+// describe copies the card's data into the agent that policies read.
 func (k *agentRecord) describe(a *protocol.Agent) {
 	a.Process, a.Others, a.Held = k.process, k.others, k.held
 	a.Keeper, a.Kept, a.Claims, a.Ending, a.Told = k.keeper, k.kept, k.worker, k.ending, k.told
@@ -183,17 +184,18 @@ func (k *agentRecord) describe(a *protocol.Agent) {
 	}
 }
 
-// Beat is what a heartbeat says (protocol 000, Heartbeat Schema).
+// Beat is the content of a heartbeat (protocol 000, Heartbeat Schema).
 type Beat struct {
 	Status    string // active, idle, busy, paused, error
 	Uptime    time.Duration
 	Free      *float64 // current_capacity: the available share; nil leaves what is there
-	Tasks     []string // beside those that the agent has claimed
+	Tasks     []string // in addition to the tasks that the agent has claimed
 	LastError string
 	DiskFull  bool
 }
 
-// Beat writes the agent's own heartbeat. The tasks that it has claimed are named in it, whoever of it claimed them.
+// Beat writes the agent's own heartbeat. It lists all tasks claimed in the agent's name, whichever worker claimed
+// them.
 func (c *Client) Beat(agent string, b Beat, now time.Time) error {
 	if err := c.open(now); err != nil {
 		return err
@@ -210,7 +212,7 @@ func (c *Client) Beat(agent string, b Beat, now time.Time) error {
 	return c.p.beat(agent, b, tasks)
 }
 
-// beat edits the heartbeat file, or makes it: what others have put into it stays.
+// beat edits or creates the heartbeat file. Fields that others have written stay.
 func (p *Project) beat(agent string, b Beat, tasks []string) error {
 	p.seatAgents()
 	file := beatFile(p.deskOf(agent))
@@ -234,7 +236,7 @@ func (p *Project) beat(agent string, b Beat, tasks []string) error {
 			sets = append(sets, set(1.0, "current_capacity"))
 		}
 		sets = append(sets, set(tasks, "active_tasks"))
-		if b.Free != nil { // an agent that speaks of itself knows whether it can write
+		if b.Free != nil { // an agent that reports its own load knows whether it can write
 			sets = append(sets, set(true, "health", "disk_ok"))
 		}
 		sets = append(sets, p.healthEdits(old, p.Now)...)
@@ -248,11 +250,11 @@ func (p *Project) beat(agent string, b Beat, tasks []string) error {
 	return err
 }
 
-// keptBy marks a heartbeat that steward keeps. An agent that beats itself writes without the mark, and from then on
-// steward leaves its heartbeat alone: else it would hide that the agent hangs.
+// keptBy marks a heartbeat that steward writes. An agent that writes its own heartbeat omits the mark, and from then
+// on steward leaves the heartbeat alone: otherwise it would hide a hanging agent.
 const keptBy = "kept_by"
 
-// markKept makes the first heartbeat of an agent one that steward keeps.
+// markKept marks an agent's first heartbeat as written by steward.
 func (p *Project) markKept(agent string) error {
 	late, err := p.Root.Update(beatFile(p.deskOf(agent)), maxFile, func(old []byte) ([]byte, error) {
 		return jsonfile.Edit(old, jsonfile.Set{Path: []string{keptBy}, Value: ourName})
@@ -261,7 +263,8 @@ func (p *Project) markKept(agent string) error {
 	return err
 }
 
-// Keep beats for agents whose processes are known to live and that leave that to steward. Uptime is per agent.
+// Keep writes the heartbeats of agents whose processes are known to live and that leave their heartbeat to steward.
+// The map holds the uptime per agent.
 func (p *Project) Keep(agents map[string]time.Duration, now time.Time) error {
 	if err := p.Open(); err != nil {
 		return err

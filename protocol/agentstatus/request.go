@@ -78,7 +78,8 @@ func (r *request) work(c *check, o jsonfile.Object) {
 	}
 }
 
-// fingerprint tells requests for the same work. A limit in the parameters is none of it: a retry makes it grow.
+// fingerprint identifies requests for the same work. It ignores a timeout in the parameters, because a retry
+// increases it.
 func fingerprint(payload, parameters jsonfile.Object) string {
 	raw := payload.Value().Raw()
 	if parameters.Has("timeout_seconds") {
@@ -94,7 +95,7 @@ func (r request) task() string { return r.id }
 
 func (r *request) coordination(c *check, o jsonfile.Object) {
 	r.blocking, _ = c.boolean(o, "blocking", true)
-	r.after = c.list(o, "after", false) // steward's own
+	r.after = c.list(o, "after", false) // steward's own field
 	updates, _ := c.boolean(o, "progress_updates_required", true)
 	every, ok := c.number(o, "update_interval_seconds", 1, 3600, false)
 	if !ok || every <= 0 {
@@ -136,7 +137,7 @@ func (r *request) parameters(c *check, task string, o jsonfile.Object) {
 	}
 }
 
-// titleOf gives a task a few words for people.
+// titleOf returns a short title for display.
 func titleOf(kind, task string, o jsonfile.Object) string {
 	first := func(keys ...string) string {
 		for _, k := range keys {

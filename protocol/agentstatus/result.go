@@ -9,15 +9,15 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// outcome is a task result (protocol 000, Task Result Schema), and a client's own deferral (Throttle Enforcement).
+// outcome is a task result (protocol 000, Task Result Schema), or a client's own deferral (Throttle Enforcement).
 type outcome struct {
 	id string
 	protocol.Outcome
-	zoneless bool // At names no zone
+	zoneless bool // At has no time zone
 	issues   []issue
 }
 
-// ourName signs what steward writes in an agent's stead.
+// ourName is the source_agent of what steward writes in an agent's stead.
 const ourName = "steward"
 
 func decodeResult(o jsonfile.Object) outcome {
@@ -134,8 +134,8 @@ func decodeProgress(o jsonfile.Object) progress {
 
 func (p progress) task() string { return p.id }
 
-// notice is the deferral notice that stands beside a held request. Its first three fields are the document's own
-// (Throttle Enforcement); the rest says why, until when, and what frees it.
+// notice is the deferral notice beside a held request. Status, Reason and RetryAfter are the protocol's own fields
+// (Throttle Enforcement); the other fields say why, until when, and how to release the task.
 type notice struct {
 	TaskID     string              `json:"task_id"`
 	Status     string              `json:"status"`

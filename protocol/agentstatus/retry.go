@@ -10,11 +10,11 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// retry takes a result away so that the task runs again. A result ends the task for every poller, and their loops
-// archive it within seconds, so the steps are: the schedule on record (first writer wins), the notice, the request out of sight,
-// what the attempt left put away, and one rename of the result, which is the commit point. A crash before it leaves
-// a result that is judged again and finds its schedule; a crash after it leaves a held request with its due time on
-// record.
+// retry takes a result away so that the task runs again. A result ends the task for every poller, and clients archive
+// it within seconds, so the order of the steps matters: record the schedule (the first writer wins), write the
+// notice, hide the request, archive what the attempt left, and rename the result. This rename is the commit point. A
+// crash before it leaves a result that is judged again and finds its schedule. A crash after it leaves a held request
+// with its due time on record.
 func (p *Project) retry(c protocol.Change) error {
 	e := p.fresh(c.Subject.ID)
 	o, ref := e.ended()
@@ -32,7 +32,7 @@ func (p *Project) retry(c protocol.Change) error {
 		return nil
 	}
 	c.Until, c.Timeout = due, timeout
-	// The notice first: on a full disk nothing is hidden without a word why.
+	// The notice comes first: on a full disk, no request is hidden without its reason beside it.
 	if err := p.putNotice(c); err != nil {
 		return err
 	}
@@ -53,13 +53,13 @@ func (p *Project) retry(c protocol.Change) error {
 	return p.show(e)
 }
 
-// taken reports whether this very result is on record already.
+// taken reports whether this same result is already on record.
 func (p *Project) taken(e *entry, c protocol.Change) bool {
 	blob, err := p.Root.Read(attemptFile(e.id, c.Attempt, "result"), maxFile)
 	return err == nil && string(blob.Sum) == c.Ref.Sum
 }
 
-// goOn finishes a retry that was cut short after its commit.
+// goOn completes a retry that was interrupted after its commit.
 func (p *Project) goOn(e *entry, c protocol.Change) error {
 	if s, ok := p.scheduled(e.id, c.Attempt); ok && e.held.There && !e.result.There && !p.Now.Before(s.taking.Due) {
 		return p.show(e)
@@ -67,8 +67,8 @@ func (p *Project) goOn(e *entry, c protocol.Change) error {
 	return nil
 }
 
-// schedule puts the attempt on record, or finds the record of whoever was first, and gives its due time and timeout:
-// what stands on record wins, so that no crash makes a timeout grow twice.
+// schedule records the attempt, or finds an earlier record of it, and returns its due time and timeout. An earlier
+// record wins, so that no crash increases a timeout twice.
 func (p *Project) schedule(e *entry, o *outcome, ref protocol.Ref, c protocol.Change) (time.Time, time.Duration, error) {
 	if c.Attempt < 1 {
 		return time.Time{}, 0, fmt.Errorf("retry of %s: attempt %d", e.id, c.Attempt)
@@ -95,13 +95,13 @@ func (p *Project) schedule(e *entry, o *outcome, ref protocol.Ref, c protocol.Ch
 	case first.taking.Committed:
 		return time.Time{}, 0, folder.Moved("attempt %d is taken already", c.Attempt)
 	case c.Rule == "operator", first.taking.Due.IsZero():
-		return c.Until, first.timeout, nil // the operator's wish is for now
+		return c.Until, first.timeout, nil // an operator's retry overrides the recorded due time
 	}
 	return first.taking.Due, first.timeout, nil
 }
 
-// conceal puts the request out of sight, with the next attempt's timeout in it. While the result still lies there no
-// poller takes it, so writing the new and removing the old need not be one step.
+// conceal hides the request, with the next attempt's timeout in it. While the result still lies there, no poller
+// takes the request, so creating the new file and removing the old file need not be one step.
 func (p *Project) conceal(e *entry, c protocol.Change) error {
 	if e.held.There {
 		done, err := p.concealed(e, c)
@@ -137,8 +137,8 @@ func (p *Project) conceal(e *entry, c protocol.Change) error {
 	return p.Root.RemoveIf(file, from.Sum)
 }
 
-// withTimeout gives the request another limit. One that stands in its parameters too (protocol 000, execute) grows
-// by as much: it would else stay the smaller one.
+// withTimeout sets the request's timeout. A timeout in its parameters (protocol 000, execute) grows in proportion:
+// otherwise it would remain the smaller limit.
 func withTimeout(request []byte, timeout time.Duration) ([]byte, error) {
 	o, err := jsonfile.Parse(request)
 	if err != nil {
@@ -158,9 +158,9 @@ func withTimeout(request []byte, timeout time.Duration) ([]byte, error) {
 	return jsonfile.Edit(request, sets...)
 }
 
-// concealed deals with a request that is held already: by a retry that a crash cut short, or since before its result
-// came. A request that still lies open is the original of the held one, and goes; or it was written anew, and then
-// the held one is kept on record and the new one hidden in its place.
+// concealed handles a request that is already held: by an interrupted retry, or since before its result came. The
+// original of the held request, visible or archived, is removed. If the visible request was written anew instead, the
+// held request is archived and conceal hides the new request in its place.
 func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) {
 	for _, original := range []struct {
 		r    *jsonfile.Reading[request]
@@ -193,8 +193,9 @@ func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) 
 	return true, nil
 }
 
-// clearMarks puts away what belonged to the attempt that is over: its progress and claim, and a dead letter, cancellation
-// or first result that an operator's retry overrules. It comes before the commit, so that a crash leaves none of it behind.
+// clearMarks archives what belonged to the finished attempt: its progress and claim, and a dead letter, cancellation
+// or first result that an operator's retry overrides. It runs before the commit, so that a crash leaves none of it
+// behind.
 func (p *Project) clearMarks(e *entry, n int) {
 	_ = p.Root.Rename(e.files.progress, attemptFile(e.id, n, "progress"))
 	_ = p.Root.Rename(deadFile(e.id), attemptFile(e.id, n, "letter"))

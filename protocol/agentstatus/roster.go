@@ -13,16 +13,16 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// sitting is everything that the files say of one agent.
+// sitting is everything that the files say about one agent.
 type sitting struct {
 	agent  protocol.Agent
-	file   string // where it was found
+	file   string // the file that named the agent first
 	issues []issue
 	beats  []sitter
-	named  map[string]time.Time // by task: when the newest file that names it was written
+	named  map[string]time.Time // by task: when the newest file that names the task was written
 }
 
-// roster puts the agents together from all files, by name.
+// roster builds the agents from all files, by name.
 func (p *Project) roster() (directory, map[string]*sitting) {
 	known, found := directory{}, map[string]*sitting{}
 	at := func(name, file string) *sitting {
@@ -53,7 +53,7 @@ func (p *Project) roster() (directory, map[string]*sitting) {
 	for _, s := range list {
 		name := known.canonical(s.label)
 		if name != s.label && claimed[name] && aliases[fold(s.label)] != name {
-			name = s.label // who is spelled otherwise beats for itself
+			name = s.label // both spellings have a heartbeat: treat them as two agents
 		}
 		sits := at(name, s.file)
 		sits.beats = append(sits.beats, s)
@@ -67,7 +67,7 @@ func (p *Project) roster() (directory, map[string]*sitting) {
 	return known, found
 }
 
-// seatDown takes in an agent's heartbeats; of several the newest counts.
+// seatDown merges an agent's heartbeats. If there are several, the newest counts.
 func (p *Project) seatDown(s *sitting) {
 	a := &s.agent
 	s.named = map[string]time.Time{}
@@ -101,15 +101,15 @@ func (p *Project) seatDown(s *sitting) {
 			note(b.current.Value.task, b.current.Stamp.ModTime())
 		}
 	}
-	// An entry in error has its time from whoever marked it.
+	// An error entry's time was set by the process that marked it, not by the agent.
 	if a.Recorded == "error" || a.Registered.After(p.Now) || a.Beat.Mark != "" && a.Registered.Sub(a.Beat.Last()) < registeredLate {
 		a.Registered = time.Time{}
 	}
 }
 
-// registeredLate is how much newer than its beat an agent's registration must be until it stands for a new start:
-// clients refresh both within moments of each other. One in the future is no registration: it would be a new one at
-// every look.
+// registeredLate is how much newer than the heartbeat a registration must be to mean a new start: clients refresh
+// both within moments of each other. A registration in the future does not count: it would mean a new start at every
+// scan.
 const registeredLate = time.Minute
 
 func (p *Project) beatOf(r *jsonfile.Reading[beat]) protocol.Beat {
@@ -121,18 +121,18 @@ func (p *Project) beatOf(r *jsonfile.Reading[beat]) protocol.Beat {
 		Stated: r.Value.at, Zoneless: r.Value.zoneless, Kept: r.Value.kept, Fresh: r.Value.fresh}
 }
 
-// signs are an agent's other signs of life as they stood when one of them was last new. What vanishes is no sign:
-// steward itself files away what an attempt left.
+// signs holds an agent's other signs of life, as of the last scan, and the fingerprint of the last new one. A sign
+// that vanishes does not count: steward itself archives what an attempt left.
 type signs struct {
 	states map[string]state
 	sum    string
 }
 
-// state is how a sign's source stood.
+// state is the state of a sign's source.
 type state struct{ mtime, size int64 }
 
-// watchSigns brings the agents' fingerprints up to date. The tasks must have been described: they tell whose progress
-// is whose.
+// watchSigns updates the agents' fingerprints. It runs after the tasks are described, which sets the agent that each
+// progress file belongs to.
 func (p *Project) watchSigns(known directory, agents map[string]*sitting) {
 	now := make(map[string]map[string]state, len(agents))
 	put := func(agent, source string, s state) {
@@ -184,7 +184,7 @@ func (p *Project) ownSigns(name string, s *sitting, put func(agent, source strin
 	}
 }
 
-// sign gives the agent's fingerprint: a new one only when something new is there.
+// sign returns the agent's fingerprint. The fingerprint changes only if a sign is new or has changed.
 func (p *Project) sign(name string, now map[string]state) string {
 	old := p.bench.signs[name]
 	if old == nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// check collects the violations of a document's schema. They are findings: the task still runs.
+// check collects the schema violations of a document. They are findings: the task still runs.
 type check struct {
 	findings []issue
 }
 
-// issue is a finding that does not know its subject yet.
+// issue is a finding without its subject.
 type issue struct {
 	code, field, text string
 	severity          protocol.Severity
@@ -27,7 +27,7 @@ func (c *check) add(field, format string, args ...any) {
 	c.note(protocol.Low, field, format, args...)
 }
 
-// maxIssues bounds the findings of one document: the first ones tell what is wrong with it.
+// maxIssues bounds the findings of one document: the first findings show what is wrong with it.
 const maxIssues = 50
 
 func (c *check) note(severity protocol.Severity, field, format string, args ...any) {
@@ -36,7 +36,8 @@ func (c *check) note(severity protocol.Severity, field, format string, args ...a
 	}
 }
 
-// presence adds a finding for a field that is not as it should be, and reports whether it can be used.
+// presence adds a finding for a field that is missing or of the wrong type, and reports whether the field can be
+// used.
 func (c *check) presence(v jsonfile.Value, field string, p jsonfile.Presence, want string, required bool) bool {
 	switch {
 	case p == jsonfile.Present:
@@ -66,8 +67,8 @@ func (c *check) text(o jsonfile.Object, key string, required bool) string {
 	return s
 }
 
-// word reads a string from the document's list. Words outside it are the majority in the field: they are kept, mean
-// nothing to policies, and are worth no more than an info.
+// word reads a string that should be on the list of protocol 000. Most values in the field are not: they are kept,
+// mean nothing to policies, and give only an info finding.
 func (c *check) word(o jsonfile.Object, key string, required bool, set ...string) string {
 	s := c.text(o, key, required)
 	if s != "" && !slices.Contains(set, s) {
@@ -76,7 +77,7 @@ func (c *check) word(o jsonfile.Object, key string, required bool, set ...string
 	return s
 }
 
-// number reads a number within limits; ok is false when there is none to use.
+// number reads a number and checks its limits; ok is false if there is no number.
 func (c *check) number(o jsonfile.Object, key string, low, high float64, required bool) (v float64, ok bool) {
 	value := o.Get(key)
 	v, p := value.Number()
@@ -105,12 +106,12 @@ func (c *check) instant(o jsonfile.Object, key string, required bool) time.Time 
 	return time.Time{}
 }
 
-// stated is instant, with whether the time names a zone.
+// stated is instant that also tells whether the time has a zone.
 func (c *check) stated(o jsonfile.Object, key string, required bool) jsonfile.Stated {
 	return jsonfile.Stated{At: c.instant(o, key, required), Zoneless: o.Get(key).Zoneless()}
 }
 
-// list reads an array of strings; items of another type are findings and left out.
+// list reads an array of strings. It leaves out items of another type, which become findings.
 func (c *check) list(o jsonfile.Object, key string, required bool) []string {
 	value := o.Get(key)
 	items, p := value.Array()

@@ -39,8 +39,8 @@ func issuesOf(t testing.TB, kind, text string) []issue {
 	return issues
 }
 
-// Each rule of the document's schemas, broken once, is a finding that names the field. What is written as the
-// document says has none.
+// Each rule of the schemas of protocol 000, broken once, is a finding that names the field. A document that follows
+// the schemas has no finding.
 func TestEveryRuleOfTheSchemas(t *testing.T) {
 	registryOK := strings.Replace(registryText, `"x_note"`, `"x"`, 1)
 	base := map[string]string{"request": requestText, "result": resultText, "progress": progressText, "heartbeat": strings.ReplaceAll(beatText("a"), "{{now}}", "2026-01-02T03:04:05Z"),
@@ -161,7 +161,7 @@ func TestEveryRuleOfTheSchemas(t *testing.T) {
 			t.Errorf("%s with %s for %s: want a finding for %s, got %+v", c.kind, c.new, c.old, c.field, got)
 		}
 	}
-	// An unknown event is none; an unknown word of an enum is worth an info.
+	// An unknown event is no finding; an unknown enum value is an info finding.
 	if got := issuesOf(t, "line", strings.Replace(lineText, "handoff", "session_start", 1)); len(got) > 0 {
 		t.Errorf("unknown event: %+v", got)
 	}
@@ -170,7 +170,7 @@ func TestEveryRuleOfTheSchemas(t *testing.T) {
 	}
 }
 
-// What real clients write is understood.
+// Documents as real clients write them are understood.
 func TestLenientReading(t *testing.T) {
 	want := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, stamp := range []string{`"2026-01-02T03:04:05Z"`, `"2026-01-02T03:04:05.000Z"`, `"2026-01-02T03:04:05.000000Z"`, `"2026-01-02T03:04:05+0000"`, `1767323045`, `1767323045000`} {
@@ -201,7 +201,7 @@ func TestLenientReading(t *testing.T) {
 	}
 }
 
-// Times in the future count as now; a registration in the future is none.
+// Times in the future count as now; a registration in the future does not count.
 func TestStampsFromTheFuture(t *testing.T) {
 	future := "2099-01-01T00:00:00Z"
 	s := newSite(t, file(Base+"/codex_status/heartbeat.json", strings.ReplaceAll(beatText(codex), "{{now}}", future))+

@@ -6,18 +6,19 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// strayAfter is how long a worker may take from writing its result to giving its claim back.
+// strayAfter is how long a worker may take between writing its result and removing its claim.
 const strayAfter = 2 * time.Second
 
-// strays finds out whether the result in codex_tasks is of an earlier attempt, whose agent was taken for lost and woke up
-// while a later attempt was issued. A completed result counts, whoever wrote it: the work is done. Any other one must not
-// consume the attempt under way, and is filed. The result does not say its attempt, so this takes evidence:
+// strays reports whether the result in codex_tasks belongs to an earlier attempt, whose agent was taken for lost and
+// woke up after a later attempt was issued. A completed result counts, whichever attempt it belongs to: the work is
+// done. Any other stray result must not use up the present attempt, and is filed. The result does not name its
+// attempt, so this takes evidence:
 //
 //   - by its own execution time the run began before the present attempt was issued; or
-//   - a worker of ours has the present attempt in hand and has not written it.
+//   - a steward worker has claimed the present attempt and did not write the result.
 //
-// Without evidence the result counts for the present attempt. Each lost attempt has one stray result at most: a client
-// that counts its execution time over all attempts cannot make a task run for ever.
+// Without evidence the result counts for the present attempt. Each lost attempt has at most one stray result:
+// otherwise a client that counts its execution time over all attempts could make a task run for ever.
 func (p *Project) strays(e *entry) (stray bool, due time.Time) {
 	o := &e.result.Value
 	if !e.result.Good || o.Ours || o.Succeeded() || !e.request.Good || e.late() || !e.record.mayRunOn() {
@@ -35,7 +36,7 @@ func (p *Project) strays(e *entry) (stray bool, due time.Time) {
 	return true, came.Add(strayAfter)
 }
 
-// mayRunOn reports whether the attempt before the present one may not be over: it was taken for lost, or ran out of time.
+// mayRunOn reports whether the previous attempt may still be running: it was taken for lost, or it timed out.
 func (r *record) mayRunOn() bool {
 	k := r.last()
 	return k != nil && k.Committed && runsOn(k)

@@ -13,15 +13,15 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// submitLease is how long a request that was created held stays so unless the daemon renews it.
+// submitLease is how long a request that was created held stays held unless the daemon renews the lease.
 const submitLease = 60 * time.Second
 
-// maxRequest bounds a request in bytes: whoever reads it reads all of it, again and again.
+// maxRequest bounds a request in bytes: every reader reads all of it, repeatedly.
 const maxRequest = 256 << 10
 
-// Submit writes a request for its agent to find, and tells the log. One that comes after other tasks is created held:
-// the daemon releases it when they are completed. It gives the file's path. Errors: *InvalidError, jsonfile.ErrExist,
-// ErrNoTask for a task to come after that nobody knows, ErrNotInitialized.
+// Submit writes a request for its agent and logs it. A request that comes after other tasks is created held: the
+// daemon releases it when those tasks are completed. Submit returns the file's path. Errors: *InvalidError,
+// jsonfile.ErrExist, ErrNoTask if a task to come after is unknown, ErrNotInitialized.
 func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file string, err error) {
 	if r.Created.IsZero() {
 		r.Created = now
@@ -65,26 +65,27 @@ func (p *Project) submit(r Request, doc []byte) (file string, err error) {
 	if err := p.Root.Create(file, doc, 0o644); err != nil {
 		return "", err
 	}
-	// In the name of whoever asks, who may be long dead: a task that somebody submits for it by hand is no sign of its life.
+	// The line is in the name of the requesting agent, which may be long dead. logged_by marks it as steward's, so
+	// that a task submitted by hand is no sign of that agent's life.
 	_ = p.write(logLine{Timestamp: jsonfile.FormatTime(p.Now), EventType: "task_created", TaskID: r.TaskID, Source: r.Source, Target: r.Target,
 		Message: folder.Line(fmt.Sprintf("%s asks %s to %s", r.Source, r.Target, r.Type), 500), Metadata: map[string]any{"logged_by": ourName}})
 	return file, nil
 }
 
-// holdNew writes the notice of a request that is created held. The notice comes first, as with every hold.
+// holdNew writes the notice of a request that is created held. As with every hold, the notice comes first.
 func (p *Project) holdNew(e *entry, after []string) error {
 	return p.putNotice(protocol.Change{Subject: protocol.Subject{Kind: protocol.KindTask, ID: e.id}, Hold: protocol.HoldBlocked,
 		ReleaseBy: p.Now.Add(submitLease), Why: "waits for task " + folder.Line(after[0], 80)})
 }
 
-// known reports whether a task of that id was ever asked for here.
+// known reports whether a task with that id was ever requested here.
 func (p *Project) known(id string) bool {
 	e := p.fresh(id)
 	return e.exists() || p.has(attemptFile(id, 1, "result"))
 }
 
-// block says what keeps a request that comes after others, "" if nothing does: completed work releases it, failed work
-// does not, for what was to follow is built on it.
+// block returns what blocks a request that comes after other tasks; "" if nothing does. A completed task releases the
+// request. A failed task does not, because the request builds on its work.
 func (p *Project) block(id string, r *request) string {
 	if len(r.after) > 0 && p.has(freedFile(id)) {
 		return ""
@@ -104,7 +105,7 @@ func (p *Project) block(id string, r *request) string {
 	return ""
 }
 
-// endOf is the status that a task ended with, "" while it has not, or is being tried again.
+// endOf returns the status that a task ended with; "" while the task is open or being retried.
 func (p *Project) endOf(id string) string {
 	if e := p.tasks[id]; e != nil {
 		o, _ := e.ended()

@@ -16,7 +16,7 @@ import (
 
 const taskID = "0b2f6a0e-6d2c-4a53-9d0b-5a54a3a3c001"
 
-// The request is formatted as no encoder would: whatever is not meant must survive.
+// No encoder formats a request like this: whatever a change does not touch must stay as it is.
 const requestText = `{
     "task_id": "0b2f6a0e-6d2c-4a53-9d0b-5a54a3a3c001",   "request_type": "deploy",
     "x_ours": [1.50, {"deep": null}],
@@ -57,7 +57,7 @@ const (
 	logPath     = Base + "/" + logFile
 )
 
-// around is what lies in every project and is nobody's business.
+// around is what lies in every project and no change may touch.
 var around = file(Base+"/"+tasksDir+"/task_notes.txt", "theirs\n") + file(Base+"/"+registry, registryText) +
 	file("src/main.go", "package main\n") + file(Base+"/codex_status/heartbeat.json", beatText("codex-cursor"))
 
@@ -71,7 +71,7 @@ func file(name, text string) string { return "-- " + name + " --\n" + text }
 
 func attempt(n int, kind string) string { return Base + "/" + attemptFile(taskID, n, kind) }
 
-// apply carries out a change that a case begins with.
+// apply carries out the change that a case starts with.
 func apply(t testing.TB, a protocol.Adapter, now time.Time, change func(*protocol.Task) protocol.Change) {
 	t.Helper()
 	s := a.Observe(t.Context(), protocol.Look{Now: now})
@@ -121,7 +121,7 @@ func retryFirst(t testing.TB, a protocol.Adapter, _ string, now time.Time) {
 	apply(t, a, now, func(k *protocol.Task) protocol.Change { return retryChange(k, now, time.Hour) })
 }
 
-// task makes a case's Change or Shows from a function on the only task.
+// task builds a case's Change or Shows from a function on the only task.
 func onTask(f func(*protocol.Task, time.Time) protocol.Change) func(*protocol.Snapshot, time.Time) protocol.Change {
 	return func(s *protocol.Snapshot, now time.Time) protocol.Change {
 		if len(s.Tasks) != 1 {
@@ -164,8 +164,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// decide is the supervisor's part as far as a crash concerns it (supervisor: held, ended): what is half is released,
-// a half-done retry goes on, and what the case is about is asked for again until it shows.
+// decide plays the supervisor after a crash (supervisor: held, ended): it releases a half hold, continues a half-done
+// retry, and applies the case's change again until the result shows.
 func decide(c *protocoltest.Case, s *protocol.Snapshot, now time.Time) []protocol.Change {
 	if c.Verb == protocol.VerbMark || c.Verb == protocol.VerbPause || c.Verb == protocol.VerbResume || c.Verb == protocol.VerbLog {
 		if c.Shows(s) == nil {
@@ -233,7 +233,7 @@ func retryCases() []protocoltest.Case {
 			len(t.Attempts) == 1 && t.Attempts[0].Committed && t.Hold.NotBefore.Equal(t.Attempts[0].Due) && t.Timeout == 600*time.Second && t.Attempt() == 2
 	})
 	again := onTask(func(t *protocol.Task, now time.Time) protocol.Change {
-		if t.Outcome == nil { // taken away already
+		if t.Outcome == nil { // already taken away
 			return about(t, protocol.VerbRelease)
 		}
 		return retryChange(t, now, time.Hour)
@@ -384,7 +384,7 @@ var recordResult = onTask(func(t *protocol.Task, _ time.Time) protocol.Change {
 	return c
 })
 
-// secondResult records the completed result, and writes a failed one over it.
+// secondResult records the completed result, and writes a failed result over it.
 func secondResult(t testing.TB, a protocol.Adapter, dir string, now time.Time) {
 	apply(t, a, now, func(k *protocol.Task) protocol.Change {
 		return recordResult(&protocol.Snapshot{Tasks: []protocol.Task{*k}}, now)

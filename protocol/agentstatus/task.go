@@ -8,7 +8,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// task puts together what policies may know. ok is false while nothing readable names the task.
+// task builds what policies may know about a task. ok is false while no readable file names the task.
 func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (protocol.Task, bool) {
 	r, ref := e.asked()
 	o, resultRef := e.ended()
@@ -51,7 +51,7 @@ func (p *Project) task(e *entry, known directory, agents map[string]*sitting) (p
 	return t, true
 }
 
-// capped is a time that is not in the future: clocks differ, and no policy may wait for one.
+// capped limits a time to the present: clocks differ, and no policy may wait for a time in the future.
 func (p *Project) capped(t time.Time) time.Time {
 	if t.After(p.Now) {
 		return p.Now
@@ -59,7 +59,7 @@ func (p *Project) capped(t time.Time) time.Time {
 	return t
 }
 
-// appeared is when a file got its present name or content. The change time counts, because a rename keeps the time
+// appeared is when a file got its present name or content. It uses the change time, because a rename keeps the time
 // of the last write.
 func appeared(st jsonfile.Stamp) time.Time {
 	if st.CtimeNs == 0 {
@@ -78,7 +78,7 @@ func (p *Project) outcomeOf(e *entry, o *outcome, ref protocol.Ref) *protocol.Ou
 	}
 	appeared, f := stamp.ModTime().UTC(), &e.record.first
 	if out.Unrecorded = e.unrecorded(o); !out.Unrecorded && !o.Ours && (e.overruled || stamp.ModTime().After(f.recorded)) {
-		appeared = f.at // the file is a copy that was put back
+		appeared = f.at // the file is a restored copy
 	}
 	unread := f.there && f.damaged && !o.Ours
 	out.Unread, out.Sealed = unread && f.passing, unread && !f.passing
@@ -88,8 +88,8 @@ func (p *Project) outcomeOf(e *entry, o *outcome, ref protocol.Ref) *protocol.Ou
 	return &out
 }
 
-// holdOf says how the task is held. Half is what a crash leaves between two steps, and what nobody may leave as it
-// is: a notice without a held request, a request beside a held one, a cancelled task without its end.
+// holdOf describes how the task is held. Half marks a state that a crash leaves between two steps and that must be
+// repaired: a notice without a held request, a request beside a held request, or a cancelled task without its result.
 func (p *Project) holdOf(e *entry, o *outcome) *protocol.Hold {
 	unfinished := e.cancelledInVain(o)
 	if !e.held.There && !e.notice.There && !unfinished {
@@ -103,20 +103,20 @@ func (p *Project) holdOf(e *entry, o *outcome) *protocol.Hold {
 		}
 	}
 	if k := e.record.last(); k != nil && k.Committed && h.Reason == protocol.HoldRetry && !k.Due.IsZero() {
-		h.NotBefore = k.Due // the ledger knows best
+		h.NotBefore = k.Due // the ledger takes precedence over the notice
 	}
 	h.Half = !e.held.There || e.request.There || e.record.cancelled
 	return &h
 }
 
-// cancelledInVain reports whether a crash came between the mark of a cancellation and the result that ends the task
-// for its agent. A request that appeared after the mark is the orchestrator's new wish.
+// cancelledInVain reports whether a crash came between the record of a cancellation and the result that ends the task
+// for its agent. A request that appeared after the record is a new request of the orchestrator.
 func (e *entry) cancelledInVain(o *outcome) bool {
 	return e.record.cancelled && o == nil && e.request.Good && !appeared(e.request.Stamp).After(e.record.cancelledAt)
 }
 
-// evidence finds what shows that an agent works on the task in this attempt: only what is newer than the moment in
-// which the request came into sight.
+// evidence finds what shows that an agent works on the present attempt. Only evidence newer than the moment when the
+// request appeared counts.
 func (p *Project) evidence(e *entry, t *protocol.Task, agents map[string]*sitting) {
 	since := t.Appeared
 	current := e.progress.There && (!t.Visible || !e.progress.Stamp.ModTime().Before(since))

@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// logLine is a line as steward writes it (protocol 000, Coordination Log Schema).
+// logLine is a log line as steward writes it (protocol 000, Coordination Log Schema).
 type logLine struct {
 	Timestamp string         `json:"timestamp"`
 	EventType string         `json:"event_type"`
@@ -31,7 +31,8 @@ func (p *Project) write(line logLine) error {
 	return p.append(data, p.waits...)
 }
 
-// append adds a line to the log. A log that was there and is gone is not made anew: somebody has removed it.
+// append adds a line to the log. It does not recreate a log that existed and is gone: a user or a client has removed
+// it.
 func (p *Project) append(line []byte, opts ...jsonfile.Option) error {
 	if p.log.tail.Seen() {
 		opts = append(slices.Clip(opts), jsonfile.Existing)
@@ -39,13 +40,15 @@ func (p *Project) append(line []byte, opts ...jsonfile.Option) error {
 	return p.Root.Append(logFile, line, opts...)
 }
 
-// logEvent appends a task's life event in the name of the agent it speaks of, unless the log has it by now.
+// logEvent appends an event of a task in the name of the agent that it is about, unless the log already has the
+// event.
 func (p *Project) logEvent(c protocol.Change) error {
 	p.readLog()
 	return p.logIfNew(c)
 }
 
-// logEvents is logEvent for many: the log is read once, and the last line waits for the disk, and with it those before.
+// logEvents is logEvent for a batch. It reads the log once, and only the last line waits for the disk; that wait
+// covers the lines before.
 func (p *Project) logEvents(list []protocol.Change) []error {
 	p.readLog()
 	errs := make([]error, len(list))
@@ -60,7 +63,7 @@ func (p *Project) logEvents(list []protocol.Change) []error {
 	return errs
 }
 
-// logIfNew writes the line of an event that the log, as it was read, does not have.
+// logIfNew writes the line of an event, unless the log, as last read, has the event.
 func (p *Project) logIfNew(c protocol.Change) error {
 	if c.Event == eventCalled {
 		return p.logCall(c)
@@ -85,13 +88,14 @@ func (p *Project) logIfNew(c protocol.Change) error {
 		Message: c.Why, Metadata: map[string]any{"logged_by": ourName}})
 }
 
-// The document's event types for the work that steward hands on and for the incidents that it tells the human of.
+// The event types of protocol 000 for work that steward hands on and for incidents that steward reports to the
+// operator.
 const (
 	eventCalled  = "escalation"
 	eventHandoff = "handoff"
 )
 
-// logCall appends the line of an incident, unless the log names it by now.
+// logCall appends the line of an incident, unless the log already names the incident.
 func (p *Project) logCall(c protocol.Change) error {
 	if slices.Contains(p.log.calls, c.Code) {
 		return nil
@@ -106,16 +110,16 @@ func (p *Project) logCall(c protocol.Change) error {
 	return p.write(line)
 }
 
-// told logs what steward itself caused. The change stands whether or not the line could be written. One that could not
-// is a Fault until it is: it is tried again with the next line, and with the looks. The newest 200 of them are kept.
+// told logs what steward itself caused. The change stands whether or not the line could be written. An unwritten line
+// is a Fault and is retried with the next line and with the scans. The newest 200 unwritten lines are kept.
 func (p *Project) told(event string, c protocol.Change) {
 	p.queueTold(event, c)
-	if len(p.waits) == 0 { // else the end of the batch tells all of them
+	if len(p.waits) == 0 { // else the batch writes all lines at its end
 		p.tellAll()
 	}
 }
 
-// queueTold keeps a line for the next tellAll.
+// queueTold queues a line for the next tellAll.
 func (p *Project) queueTold(event string, c protocol.Change) {
 	task := ""
 	if c.Subject.Kind == protocol.KindTask {
@@ -138,8 +142,8 @@ const (
 	untoldEvery = 5 * time.Second
 )
 
-// tellAll writes what is not told yet, in order; the last line waits for the disk, and with it those before. Where a
-// write failed at its very end the line may be there.
+// tellAll writes the queued lines, in order. Only the last line waits for the disk; that wait covers the lines
+// before. After a failed write the line may be in the log nevertheless, so tellAll checks that first.
 func (p *Project) tellAll() {
 	for len(p.log.untold) > 0 {
 		line := p.log.untold[0]
@@ -150,7 +154,7 @@ func (p *Project) tellAll() {
 			}
 			err := p.append(line, opts...)
 			if folder.Missing(err) {
-				p.log.unwritten, p.log.tellAt = nil, p.Now.Add(untoldEvery) // there is no log: the lines wait for one
+				p.log.unwritten, p.log.tellAt = nil, p.Now.Add(untoldEvery) // there is no log: keep the lines until it exists
 				return
 			}
 			if err != nil {
@@ -164,7 +168,7 @@ func (p *Project) tellAll() {
 	p.log.untold, p.log.unwritten = nil, nil
 }
 
-// logHolds reports whether one of the last lines of the log is that one.
+// logHolds reports whether the end of the log contains the line.
 func (p *Project) logHolds(line []byte) bool {
 	const last = 64 << 10
 	st, err := p.Root.Stat(logFile)
@@ -175,7 +179,7 @@ func (p *Project) logHolds(line []byte) bool {
 	return err == nil && bytes.Contains(data, bytes.TrimSpace(line))
 }
 
-// retell tries again to write what could not be told. It asks for the look in which it does.
+// retell tries again to write the queued lines. If some remain, it requests a scan for the next try.
 func (p *Project) retell(ctx context.Context) {
 	if len(p.log.untold) == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// A next action that needs the human and names nothing is told in words.
+// A next action that needs the operator but has no text gets a text.
 func TestADecisionWithoutWords(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, strings.Replace(completedText, `"next_actions": []`, `"next_actions": [{"requires_jesse": true}]`, 1)))
 	if k := only(t, s.look()); len(k.Outcome.ForHuman) != 1 || k.Outcome.ForHuman[0] == "" {
@@ -16,7 +16,7 @@ func TestADecisionWithoutWords(t *testing.T) {
 	}
 }
 
-// Without any progress only the end of the task's time is known.
+// Without any progress, only the end of the task's timeout is known.
 func TestEstimateWithoutProgress(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	if at := estimate(TaskProgress{}, now.Add(-time.Minute), 5*time.Minute, now); !at.Equal(now.Add(4 * time.Minute)) {
@@ -30,7 +30,7 @@ func TestEstimateWithoutProgress(t *testing.T) {
 	}
 }
 
-// The registry lists the agents in the document's order.
+// The registry lists the agents in the order of protocol 000.
 func TestRegistryOrder(t *testing.T) {
 	s := newSite(t, "")
 	s.Do(s.p.Prepare(t.Context(), boot(livhana, 7, s.Now)))
@@ -40,7 +40,7 @@ func TestRegistryOrder(t *testing.T) {
 	}
 }
 
-// The record of a cancellation says who cancelled.
+// The record of a cancellation says why the task was cancelled.
 func TestWhyCancelled(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, resultText))
 	c := about(only(t, s.look()), protocol.VerbCancel)
