@@ -87,6 +87,8 @@ type Snapshot struct {
 	// incidents that the log names already (Change.Code of their VerbLog).
 	LogsCalls bool     `json:"logs_calls,omitempty"`
 	Called    []string `json:"called,omitempty"`
+	// LogSince is when the part of the shared log begins that was read; zero: the whole log was read.
+	LogSince time.Time `json:"log_since,omitzero"`
 	// Measures are the figures that the protocol's document asks for.
 	Measures []Measure `json:"measures,omitempty"`
 	// Again is when the adapter wants to look once more (a torn file, a late write); zero: no wish.

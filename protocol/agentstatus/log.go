@@ -11,40 +11,42 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// log is what was read of the coordination log (protocol 000, Coordination Log Schema): only the end that is new
-// is read, once.
+// log is the state of reading and writing the coordination log (protocol 000, Coordination Log Schema). Each reading
+// takes only the lines appended since the last one.
 type log struct {
 	tail  folder.Tail
 	at    time.Time // of the last reading
 	tasks map[string]*life
-	lines map[string]int // lines per agent that it wrote itself
-	flaws map[string]int // lines per violation of the schema
-	bad   int            // lines that are no JSON object
-	calls []string       // incidents that lines of ours name
-	old   bool           // the lines that are read now may be old: the log is another one
+	lines map[string]int // lines that each agent wrote itself, by agent
+	flaws map[string]int // lines with a schema violation, by field
+	bad   int            // lines that are not JSON objects
+	calls []string       // incidents that steward's lines name
+	old   bool           // the log was replaced: the lines being read may be old
 
-	untold    [][]byte        // lines of ours that could not be written yet
+	since time.Time // of the first line that was read, if earlier lines were not; zero: the whole log was read
+
+	untold    [][]byte        // steward's lines that are not written yet
 	unwritten *protocol.Fault // why
-	tellAt    time.Time       // when it is tried again
+	tellAt    time.Time       // when the write is retried
 }
 
-// life is what the log tells of a task.
+// life is what the log says about a task.
 type life struct {
 	events  []string
-	started time.Time // the last task_started that was not steward's own
+	started time.Time // the last task_started that steward did not write
 	whole   bool      // started has whole seconds only
-	before  time.Time // the reading before the one that showed it
-	seen    time.Time // when the log named the task last, or its files were there
+	before  time.Time // time of the reading before the one that set started
+	seen    time.Time // when the log last named the task, or the task last had files
 }
 
-// logTail bounds what is read of an old log at the first look: what lies before is history.
+// logTail bounds how much of an old log the first scan reads; earlier lines are history.
 const logTail = 8 << 20
 
 func newLog() log {
 	return log{tail: folder.Tail{File: logFile, Max: maxFile, Last: logTail}, tasks: map[string]*life{}, lines: map[string]int{}, flaws: map[string]int{}}
 }
 
-// readLog reads the new lines. When the log is another one, what was counted of the agents' lines stays: old lines in a
+// readLog reads the new lines. If the log was replaced, the line counts per agent stay as they were: old lines in a
 // new file are no sign of life.
 func (p *Project) readLog() {
 	l := &p.log
@@ -64,7 +66,7 @@ func (p *Project) readLog() {
 	}
 }
 
-// take reads one line; nil is one that is too long.
+// take processes one line; nil stands for a line that is too long.
 func (l *log) take(line []byte, now time.Time) {
 	text := bytes.TrimSpace(line)
 	if line != nil && len(text) == 0 {
@@ -78,6 +80,9 @@ func (l *log) take(line []byte, now time.Time) {
 	entry, issues := decodeLine(o)
 	for _, i := range issues {
 		l.flaws[i.field]++
+	}
+	if l.tail.Cut() && l.since.IsZero() {
+		l.since = entry.at.By(now)
 	}
 	if entry.source != "" && !entry.ours {
 		l.lines[entry.source]++
@@ -109,9 +114,9 @@ func (l *log) take(line []byte, now time.Time) {
 	}
 }
 
-// startedIn reports whether the log shows a start of the attempt that came into sight at that moment. A stamp of
-// whole seconds from the same second may belong to an attempt before, if there was one: then only a line that came
-// after an own reading after that moment counts.
+// startedIn reports whether the log shows a start of the attempt that appeared at since. A start stamped in whole
+// seconds, within the same second as since, may belong to an earlier attempt, if there was one (again). Such a line
+// counts only if the reading before it took place at since or later.
 func (l *life) startedIn(since time.Time, again bool) bool {
 	switch {
 	case l.started.IsZero():
@@ -122,11 +127,11 @@ func (l *life) startedIn(since time.Time, again bool) bool {
 	return !again || !l.before.IsZero() && !l.before.Before(since)
 }
 
-// lifeKept is how long a task that has no files is remembered from the log: a client may log before it writes.
+// lifeKept is how long a logged task without files is remembered: a client may log before it writes its files.
 const lifeKept = 10 * time.Minute
 
-// prune forgets tasks that the log names and that have had no files for a while. A task that is just being retried may have
-// none for a moment.
+// prune forgets logged tasks that have had no files for lifeKept. A task that is just being retried may have no files
+// for a moment.
 func (l *log) prune(now time.Time, tasks map[string]*entry) {
 	for id, t := range l.tasks {
 		switch {
@@ -142,12 +147,12 @@ func (l *log) prune(now time.Time, tasks map[string]*entry) {
 type logEntry struct {
 	at                  jsonfile.Stated
 	event, task, source string
-	ours                bool   // written by steward, be it in an agent's name
-	incident            string // which an escalation of steward's is about
+	ours                bool   // written by steward, possibly in an agent's name
+	incident            string // the incident that steward's escalation is about
 }
 
-// decodeLine reads a line. Event types outside the document's list are the majority in the field, its own boot
-// scripts' among them: they are no finding.
+// decodeLine decodes a line. An event type outside the list of protocol 000 is no finding: most lines in the field
+// have one, and so do the protocol's own boot scripts.
 func decodeLine(o jsonfile.Object) (logEntry, []issue) {
 	c := &check{}
 	e := logEntry{at: c.stated(o, "timestamp", true), event: c.text(o, "event_type", true), source: c.text(o, "source_agent", true)}
@@ -161,7 +166,7 @@ func decodeLine(o jsonfile.Object) (logEntry, []issue) {
 	return e, c.findings
 }
 
-// issues sums the log's flaws up: one finding per field, however many lines.
+// issues summarizes the log's flaws: one finding per field, whatever the number of lines.
 func (l *log) issues() []issue {
 	var list []issue
 	if l.bad > 0 {

@@ -12,7 +12,8 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 )
 
-// Observe says what the files say now. By hints only the files hinted at are read again, and the agents' few.
+// Observe returns a snapshot of the files. With hints it rereads only the hinted files and the few files of the
+// agents.
 func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
 	s, there := p.Look(ctx, look)
 	if !there {
@@ -42,12 +43,13 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	return s
 }
 
-// desksFresh is how long what was read of the agents' folders serves hinted looks: a task is judged by the load that
-// its agent reports, and nobody hints at beats. Looks that come one after the other must not each read a hundred folders.
+// desksFresh is how long hinted scans reuse what was read of the agents' folders. A task is judged by the load that
+// its agent reports, and heartbeats give no hints, so the folders must be reread regularly. But consecutive scans
+// must not each read a hundred folders.
 const desksFresh = 500 * time.Millisecond
 
-// desksToRead lists the agents' folders that this look reads: nil for all, else those hinted at, and those whose files
-// were in trouble or had not settled.
+// desksToRead lists the agents' folders that this scan reads: nil for all, else the hinted folders and the folders
+// whose files were in trouble or had not settled.
 func (p *Project) desksToRead(full bool, hints []string) []string {
 	if full || p.changed["."] || p.changed[agentsDir] || p.dirtyAgents || p.Now.Sub(p.desksAt) >= desksFresh || p.Now.Before(p.desksAt) {
 		p.dirtyAgents, p.desksAt = false, p.Now
@@ -69,12 +71,12 @@ func (p *Project) desksToRead(full bool, hints []string) []string {
 	return desks
 }
 
-// atRest reports whether what was read of the place stands until somebody says otherwise.
+// atRest reports whether the cached content stands until a change is reported.
 func (d *place) atRest() bool {
 	return d.beat.AtRest() && d.current.AtRest()
 }
 
-// wide reports whether a hint names a folder as a whole, or something that the hinted look does not read.
+// wide reports whether a hint names a whole folder, or a file that a hinted scan does not read.
 func wide(hints []string) bool {
 	for _, hint := range hints {
 		rel, _ := strings.CutPrefix(hint, Base+"/")
@@ -86,8 +88,8 @@ func wide(hints []string) bool {
 	return false
 }
 
-// readHinted refreshes the tasks that the hints name, and those that are to be read again whether or not a hint
-// names them: one of their files was in trouble, or had not settled. It lists the tasks that were not known before.
+// readHinted refreshes the hinted tasks, the tasks that Apply changed, and the tasks with a file that was in trouble
+// or had not settled. It returns the hinted tasks that were not known before.
 func (p *Project) readHinted(hints []string) (fresh []string) {
 	done := make(map[string]bool, len(hints)+len(p.dirty))
 	for id := range p.dirty {
@@ -125,8 +127,8 @@ func (p *Project) readHinted(hints []string) (fresh []string) {
 	return fresh
 }
 
-// desksOf lists the folders of the agents that new tasks are for: a task is judged by the newest beat of its agent, even
-// when the two were written within the same half second.
+// desksOf lists the folders of the agents that the new tasks are addressed to: a task is judged by its agent's newest
+// heartbeat, even if both were written within desksFresh.
 func (p *Project) desksOf(tasks []string) []string {
 	desks := []string{}
 	for _, id := range tasks {
@@ -143,9 +145,9 @@ func (p *Project) desksOf(tasks []string) []string {
 	return desks
 }
 
-// describe writes the snapshot.
+// describe fills in the snapshot.
 func (p *Project) describe(s *protocol.Snapshot) {
-	s.LogsCalls, s.Called = true, p.log.calls
+	s.LogsCalls, s.Called, s.LogSince = true, p.log.calls, p.log.since
 	known, agents := p.roster()
 	s.Tasks = make([]protocol.Task, 0, len(p.tasks))
 	for _, id := range sortedKeys(p.tasks) {
@@ -192,7 +194,7 @@ func findings(subject protocol.Subject, file string, issues []issue) []protocol.
 	return list
 }
 
-// findings lists what is wrong with a task's files though they can be used.
+// findings lists what is wrong with those files of a task that can still be used.
 func (e *entry) findings() []protocol.Finding {
 	subject := protocol.Subject{Kind: protocol.KindTask, ID: e.id}
 	r, request := e.asked()

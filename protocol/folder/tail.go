@@ -14,6 +14,7 @@ type Tail struct {
 	Last int64  // how much of a log that is new to us is read, in bytes from its end; 0: all of it
 
 	begun  bool
+	cut    bool // the log is longer than Last: its beginning was not read
 	inode  uint64
 	offset int64
 	torn   bool   // the offset lies inside a line that is passed over
@@ -42,6 +43,9 @@ func (t *Tail) Read(f *Folder, anew func(), take func(line []byte, at int64)) er
 // Seen reports whether the log was there at any time.
 func (t *Tail) Seen() bool { return t.begun }
 
+// Cut reports whether the beginning of the log was not read, because the log is longer than Last.
+func (t *Tail) Cut() bool { return t.cut }
+
 func (t *Tail) read(root *jsonfile.Root, st jsonfile.Stamp, anew func(), take func([]byte, int64)) error {
 	if t.begun && (st.Inode != t.inode || st.Size < t.offset || st.Size > t.offset && !t.goesOn(root)) {
 		*t = Tail{File: t.File, Max: t.Max, Last: t.Last}
@@ -50,7 +54,7 @@ func (t *Tail) read(root *jsonfile.Root, st jsonfile.Stamp, anew func(), take fu
 	if !t.begun {
 		t.begun, t.inode = true, st.Inode
 		if t.Last > 0 && st.Size > t.Last {
-			t.offset, t.torn = st.Size-t.Last, true
+			t.offset, t.torn, t.cut = st.Size-t.Last, true, true
 		}
 	}
 	for t.offset < st.Size {

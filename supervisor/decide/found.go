@@ -220,8 +220,8 @@ func (k *taskJudge) log() {
 
 func (k *taskJudge) event(event string, at time.Time, what, who string) {
 	at = plain(at)
-	if k.t.HasLogged(event) || !at.After(k.since) {
-		return
+	if k.t.HasLogged(event) || !at.After(k.since) || !k.s.LogSince.IsZero() && !at.After(plain(k.s.LogSince).Add(time.Second)) {
+		return // the part of the log that was not read may have the line
 	}
 	due := at.Add(k.env.cfg.Tasks.LogAfter)
 	if k.env.now.Before(due) {

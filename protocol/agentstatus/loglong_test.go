@@ -1,0 +1,35 @@
+package agentstatus
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Of a log that is longer than logTail only the end is read. The snapshot says since when, because the rest may have lines
+// about the same tasks.
+func TestLogTooLongToRead(t *testing.T) {
+	line := func(n int, at time.Time) string {
+		return fmt.Sprintf(`{"timestamp": %q, "event_type": "note", "source_agent": "codex-cursor", "task_id": "t-%d", "message": %q}`+"\n",
+			at.UTC().Format(time.RFC3339), n, strings.Repeat("x", 1000))
+	}
+	begin := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	for name, lines := range map[string]int{"short": 100, "long": logTail/1000 + 100} {
+		t.Run(name, func(t *testing.T) {
+			var log strings.Builder
+			for n := range lines {
+				log.WriteString(line(n, begin.Add(time.Duration(n)*time.Second)))
+			}
+			s := newSite(t, around+file(requestPath, requestText))
+			s.Write(Base+"/"+logFile, log.String())
+			snap := s.look()
+			if name == "short" && !snap.LogSince.IsZero() {
+				t.Errorf("the whole log was read, but it counts since %v", snap.LogSince)
+			}
+			if name == "long" && (!snap.LogSince.After(begin.Add(100*time.Second)) || snap.LogSince.After(begin.Add(time.Hour))) {
+				t.Errorf("the log counts since %v", snap.LogSince)
+			}
+		})
+	}
+}
