@@ -20,19 +20,20 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// adapter is one line of wiring per protocol.
+// adapter describes how steward detects and opens one protocol.
 type adapter struct {
 	Name   string
 	detect func(dir string, cfg config.Config) bool
-	Own    func(dir string) string // steward's folder inside the protocol's
+	Own    func(dir string) string // returns steward's folder inside the protocol's folder
 	Open   func(dir string, cfg config.Config, guard guard) Speaker
 }
 
-// speaking is an adapter in use.
+// Speaker is a protocol's adapter in use.
 type Speaker interface {
 	protocol.Adapter
 	Close()
-	// Reads reports whether the last look read the file (relative to the project), and what is wrong with its own fields.
+	// Reads reports whether the last scan read the file (relative to the project), and returns the findings about its
+	// fields.
 	Reads(file string) (fields []protocol.Finding, read bool)
 }
 
@@ -41,7 +42,7 @@ type beater interface {
 	Keep(agents map[string]time.Duration, now time.Time) error
 }
 
-// publisher is an adapter with a place for the capacity document.
+// publisher is an adapter that can publish the capacity document.
 type publisher interface{ Publish([]byte) error }
 
 var Adapters = []adapter{
@@ -71,12 +72,12 @@ var Adapters = []adapter{
 	}},
 }
 
-// always is a detection that no setting changes.
+// always wraps a detection that does not depend on the configuration.
 func always(detect func(dir string) bool) func(string, config.Config) bool {
 	return func(dir string, _ config.Config) bool { return detect(dir) }
 }
 
-// flock takes the kernel's lock on an open file of another program's, which stays where it is.
+// flock takes the kernel's lock on an open file that belongs to another program. The file stays in place.
 func flock(ctx context.Context, f *os.File) (release func(), err error) {
 	lock, err := platform.LockOpenWait(ctx, f)
 	if err != nil {
@@ -94,8 +95,8 @@ func AdapterNamed(name string) (adapter, bool) {
 	return Adapters[i], true
 }
 
-// projectOf describes a project to the supervisor. alone takes the project's lock, so that one steward at a time
-// acts there; plan looks without it.
+// Open describes a project to the supervisor. alone: take the project's lock, so that only one steward acts in the
+// project; `steward plan` reads without it.
 func Open(ref config.ProjectRef, cfg config.Config, alone bool) supervisor.Project {
 	return supervisor.Project{
 		Name: ref.Name, Path: ref.Path,
@@ -127,7 +128,7 @@ func Open(ref config.ProjectRef, cfg config.Config, alone bool) supervisor.Proje
 	}
 }
 
-// folderOf says which folder a path leads to.
+// FolderOf returns the identity of the folder that the path leads to.
 func FolderOf(dir string) (supervisor.Folder, error) {
 	path, id, err := platform.IdentifyFolder(dir)
 	return supervisor.Folder{Path: path, Device: id.Device, Inode: id.Inode, Born: id.Born}, err
@@ -166,7 +167,7 @@ func (ad adapter) Speak(ref config.ProjectRef, cfg config.Config, alone bool) (s
 	return s, nil
 }
 
-// lockLister is the adapter of a protocol with locks in a file, and the real locks that some of them stand for.
+// lockLister is the adapter of a protocol that lists locks in a file, with the kernel locks that back some of them.
 type lockLister struct {
 	*handoffs.Project
 	place *lock.Place

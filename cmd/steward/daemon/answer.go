@@ -15,14 +15,14 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// Answers go one way, wherever they come from: judged, put into the ledger, which ends the question for everybody
-// else, and then written where the agent reads it. Between the last two a crash may come: what is in the ledger is
-// written by the next run.
+// Every answer takes the same path, whatever its source: judge it, check that it can be written, record it in the
+// ledger (which closes the question for everyone else), then write it where the agent reads it. If a crash occurs
+// between the last two steps, the next run writes the recorded answer.
 
-// answerTime bounds the writing; a project that hangs is asked again later.
+// answerTime bounds one write. If a project hangs, the write is retried later.
 const answerTime = 10 * time.Second
 
-// answer takes a human's reply.
+// answer accepts an operator's reply.
 func (h *Daemon) answer(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error) {
 	i, err := h.ledger.Find(key)
 	if err != nil {
@@ -32,7 +32,7 @@ func (h *Daemon) answer(ctx context.Context, key string, r escalate.Reply) (esca
 	if err := i.Judge(r); err != nil {
 		return i, fmt.Errorf("answer incident %s: %w", i.Key, err)
 	}
-	// What cannot be written is refused before it counts as answered.
+	// Reject an answer that cannot be written before it counts as given.
 	first := &protocol.Answer{Option: optionOf(i, r.Option), Label: r.Option, By: r.By, Stop: r.Stop, Requirements: r.Requirements}
 	if subject := i.Subject(); first.Steers() && subject.Kind != protocol.KindQuestion {
 		return i, fmt.Errorf("answer incident %s: %w: %s; it is about %s, which is no agent's question", i.Key, supervisor.ErrRefused, supervisor.NoSteering, subject)
@@ -60,7 +60,7 @@ func (h *Daemon) answer(ctx context.Context, key string, r escalate.Reply) (esca
 	return done, err
 }
 
-// noteDelivery enters in the journal what became of an attempt to tell the human, and counts what was spoken about tasks.
+// noteDelivery records the result of a delivery attempt in the journal, and counts spoken messages about tasks.
 func (h *Daemon) noteDelivery(i escalate.Incident, d escalate.Delivery) {
 	e := supervisor.Entry{At: d.At, Kind: "delivery", Subject: i.Subject(), Verb: d.Channel, Reason: d.Result, Text: d.Result, Incident: i.Key, Error: d.Error}
 	if d.OK && d.Recovery {
@@ -84,7 +84,7 @@ func (h *Daemon) human() string {
 	return h.cfg.Human.Name
 }
 
-// optionOf is the id of the option that is meant.
+// optionOf returns the id of the option with the given id or label; "" if there is none.
 func optionOf(i escalate.Incident, name string) string {
 	for _, o := range i.Options {
 		if o.ID == name || o.Label == name {
@@ -94,13 +94,13 @@ func optionOf(i escalate.Incident, name string) string {
 	return ""
 }
 
-// write has the loop write an answer; try: only whether it could.
+// write has the loop write an answer. try: only check whether the answer could be written.
 func (h *Daemon) write(ctx context.Context, i escalate.Incident, a *protocol.Answer, try bool) error {
 	subject := i.Subject()
 	switch subject.Kind {
 	case protocol.KindQuestion, protocol.KindTask, protocol.KindAgent:
 	default:
-		return nil // nobody but steward waits for it
+		return nil // no agent waits for this answer, only steward
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -111,7 +111,8 @@ func (h *Daemon) write(ctx context.Context, i escalate.Incident, a *protocol.Ans
 	return h.loop.Do(ctx, c)
 }
 
-// carry writes down an answer that was taken. What nobody waits for any more counts as carried.
+// writeAnswer writes a recorded answer to the agent's files. An answer that no agent waits for any more counts as
+// written.
 func (h *Daemon) writeAnswer(ctx context.Context, i escalate.Incident) error {
 	a := i.Answer
 	err := h.write(ctx, i, &protocol.Answer{Key: i.Key, Option: a.Option, Label: a.Label, Why: a.Why, By: a.By, At: a.At,
@@ -128,13 +129,13 @@ func (h *Daemon) writeAnswer(ctx context.Context, i escalate.Incident) error {
 	return err
 }
 
-// settledBy are the errors that no further try mends.
+// settledBy lists the errors that a retry cannot fix.
 var settledBy = []error{supervisor.ErrNoSubject, supervisor.ErrRefused, protocol.ErrUnsupported, ralph.ErrResume}
 
-// conflictTime is how long a question that changes under the answer is tried again.
+// conflictTime is how long an answer is retried while its question keeps changing.
 const conflictTime = 10 * time.Minute
 
-// carryEvery is how often what could not be written is tried again.
+// carryEvery is the interval between retries of answers that could not be written.
 const carryEvery = 10 * time.Second
 
 func (h *Daemon) wakeAnswerWriter() {
@@ -144,7 +145,8 @@ func (h *Daemon) wakeAnswerWriter() {
 	}
 }
 
-// carryAnswers writes the answers that an earlier run, or an earlier try, could not. With nothing to do it sleeps.
+// writeAnswers writes the answers that an earlier run, or an earlier attempt, could not write. It sleeps while there
+// are none.
 func (h *Daemon) writeAnswers(ctx context.Context) error {
 	timer := time.NewTimer(carryEvery)
 	defer timer.Stop()
@@ -167,7 +169,7 @@ func (h *Daemon) writeAnswers(ctx context.Context) error {
 	}
 }
 
-// because adds the reason that a person gave.
+// because appends the person's reason, if there is one.
 func because(what, why string) string {
 	if why == "" {
 		return what

@@ -11,9 +11,9 @@ import (
 	"github.com/livhana/steward/platform/desktop"
 )
 
-// A button is bound to the revision of the incident that its popup shows: a press of an older one is refused.
+// A button is bound to the revision of the incident that its popup shows. A press on an older revision is rejected.
 
-// actionsOf are the buttons of a notice. Dangerous options are not among them.
+// actionsOf returns the buttons of a notice. Dangerous options get no button.
 func actionsOf(n escalate.Notice) []desktop.Action {
 	var all []desktop.Action
 	for _, o := range n.Options {
@@ -22,17 +22,18 @@ func actionsOf(n escalate.Notice) []desktop.Action {
 	return all
 }
 
-// pressOf reads an action's id back.
+// pressOf parses an action's id.
 func pressOf(id string) (rev int, option string, ok bool) {
 	first, option, ok := strings.Cut(id, " ")
 	rev, err := strconv.Atoi(first)
 	return rev, option, ok && err == nil && rev > 0 && option != ""
 }
 
-// shownButtons is how many options a popup has room for as buttons.
+// shownButtons is the number of options that a popup can show as buttons.
 const shownButtons = 3
 
-// wordsOf is the text of a message: beside so many buttons it says how to answer without them.
+// wordsOf returns the text of a message with that many buttons: it adds the options without a button and the command to
+// answer by.
 func wordsOf(n escalate.Notice, buttons int) string {
 	if len(n.Options)+len(n.Dangerous) == 0 || n.Handle == "" { // a test, or a summary
 		return n.Text
@@ -51,10 +52,10 @@ func wordsOf(n escalate.Notice, buttons int) string {
 	return strings.TrimSpace(text + "\n" + or + ": steward answer " + n.Handle + " OPTION")
 }
 
-// hearPopups takes what popups tell: presses are answers. What a restarted server has lost is shown again, and so is what
-// an earlier run has left on the screen, because its buttons are dead.
+// hearPopups handles the popups' events: a press is an answer. It shows popups again that a restarted notification
+// server lost, and those that an earlier run left on the screen, because their buttons no longer work.
 func (a *channels) hearPopups(ctx context.Context) error {
-	due := map[string]bool{} // popups to be shown anew, or taken away
+	due := map[string]bool{} // popups to show again or to withdraw
 	for _, key := range a.popups.Inherited() {
 		due[key] = true
 	}
@@ -89,14 +90,14 @@ func (a *channels) hearPopups(ctx context.Context) error {
 	}
 }
 
-// repostEvery is how often a popup is offered to a server that may be on its way back; inheritAfter leaves the first looks
-// at the projects the time to show what is over.
+// repostEvery is the interval at which a popup is offered again to a server that may be restarting. inheritAfter leaves
+// the first scans of the projects time to resolve incidents that are over.
 const (
 	repostEvery  = 2 * time.Second
 	inheritAfter = time.Second
 )
 
-// pressedPopup takes a press for an answer. What is refused is shown as it stands now.
+// pressedPopup takes a press as an answer. If the press is rejected, the popup is shown again in its present state.
 func (a *channels) pressedPopup(ctx context.Context, e desktop.Event) {
 	rev, option, ok := pressOf(e.Action)
 	if ok && a.pressed(ctx, e.Key, escalate.Reply{Option: option, Rev: rev, Via: escalate.ViaPopup}) != nil {
@@ -104,22 +105,23 @@ func (a *channels) pressedPopup(ctx context.Context, e desktop.Event) {
 	}
 }
 
-// repost shows the popup of an incident that is open and was shown before, and takes away one that speaks of nothing
-// that is open; true when nothing is left to do.
+// repost shows the popup of an open incident again if it was shown before, and withdraws a popup that belongs to no
+// open incident. It returns true when nothing is left to do.
 func (a *channels) repost(ctx context.Context, key string) bool {
 	ctx, cancel := context.WithTimeout(ctx, popupDeadline)
 	defer cancel()
 	n, stands := a.ledger.Standing(key)
 	switch {
 	case stands:
-		n.Hushed = true // it was heard when it first came
+		n.Hushed = true // it made its sound when it was first shown
 		_, err := (&channelSet{popups: a.popups}).popup(ctx, n)
 		if a.ledger.Shows(key) {
 			return err == nil
 		}
-		// It was settled meanwhile, and what the dispatcher took away is back.
+		// The incident was settled in the meantime, and the popup is back after the dispatcher withdrew it: withdraw it
+		// again.
 	case a.ledger.Shows(key):
-		return true // a summary has no buttons; what is still to be told takes its popup's place by itself
+		return true // a summary has no buttons; a delivery that is still due replaces its popup itself
 	}
 	return a.popups.Withdraw(ctx, key) == nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// channels brings incidents to the human through the channels that are configured at the moment, and hears the presses of
-// their buttons.
+// channels delivers incidents to the operator through the currently configured channels, and handles presses of their
+// buttons.
 type channels struct {
 	ledger *escalate.Ledger
 	popups *desktop.Popups
@@ -27,13 +27,13 @@ type channels struct {
 	log    *slog.Logger
 	config func() escalate.Config
 	human  func() string
-	// answer takes a press for an answer; delivered counts.
+	// answer applies a press as an answer. delivered counts delivery attempts.
 	answer    func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
 	delivered func(channel, result string)
 	told      func(i escalate.Incident, d escalate.Delivery)
-	changed   chan struct{} // the configuration is another one
+	changed   chan struct{} // has a token when the configuration has changed
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	courier *escalate.Dispatcher
 	outlets *channelSet
 	names   []string
@@ -47,7 +47,7 @@ func newChannels(h *Daemon) *channels {
 		changed: make(chan struct{}, 1), known: map[string]status.Channel{}}
 }
 
-// reconfigure has the channels set up anew.
+// reconfigure makes Run set up the channels again.
 func (a *channels) reconfigure() {
 	select {
 	case a.changed <- struct{}{}:
@@ -55,7 +55,7 @@ func (a *channels) reconfigure() {
 	}
 }
 
-// Run delivers until ctx ends, through the channels as they are configured.
+// Run delivers incidents through the configured channels until ctx ends.
 func (a *channels) Run(ctx context.Context) error {
 	for {
 		turn, end := context.WithCancel(ctx)
@@ -82,7 +82,7 @@ func (a *channels) Run(ctx context.Context) error {
 	}
 }
 
-// assemble sets up the configured channels and the dispatcher who goes by them.
+// assemble sets up the configured channels and their dispatcher.
 func (a *channels) assemble() *escalate.Dispatcher {
 	cfg := a.config()
 	var key []byte
@@ -110,7 +110,7 @@ func (a *channels) assemble() *escalate.Dispatcher {
 	return courier
 }
 
-// incident gives an incident as it stands in the ledger; nil for a summary.
+// incident returns the incident as the ledger has it; nil for a summary.
 func (a *channels) incident(key string) *escalate.Incident {
 	i, err := a.ledger.Find(key)
 	if err != nil || i.Key != key {
@@ -119,7 +119,7 @@ func (a *channels) incident(key string) *escalate.Incident {
 	return &i
 }
 
-// counted has the metrics see every delivery, and the status the latest of each channel.
+// counted wraps a channel: the metrics count every delivery, and the status shows the latest result.
 func (a *channels) counted(c escalate.Channel) escalate.Channel {
 	deliver := c.Deliver
 	c.Deliver = func(ctx context.Context, n escalate.Notice) (string, error) {
@@ -135,7 +135,7 @@ func (a *channels) counted(c escalate.Channel) escalate.Channel {
 	return c
 }
 
-// note remembers how a channel did the last time.
+// note records the latest result of a channel.
 func (a *channels) note(name string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,7 +146,7 @@ func (a *channels) note(name string, err error) {
 	a.known[name] = c
 }
 
-// channels tells how the configured channels do.
+// channels reports the state of each configured channel.
 func (a *channels) channels() []status.Channel {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,10 +166,10 @@ func (a *channels) channels() []status.Channel {
 	return list
 }
 
-// probeLimit bounds the look at one channel when steward starts.
+// probeLimit bounds the check of one channel.
 const probeLimit = 5 * time.Second
 
-// probe finds out, without sending anything, which channels could be used now.
+// probe checks, without sending anything, which channels work now.
 func (a *channels) probe(ctx context.Context) {
 	a.mu.Lock()
 	o, names := a.outlets, a.names
@@ -185,7 +185,7 @@ func (a *channels) probe(ctx context.Context) {
 		a.note(name, err)
 		switch {
 		case err == nil:
-		case name == escalate.ChannelDesktop, name == escalate.ChannelSpeech: // nobody configured them: a machine may have none
+		case name == escalate.ChannelDesktop, name == escalate.ChannelSpeech: // the default channels: a machine may have neither
 			absent = append(absent, name, err)
 		default:
 			a.log.Warn("a channel to the human does not work now", "channel", name, "error", err)
@@ -196,7 +196,7 @@ func (a *channels) probe(ctx context.Context) {
 	}
 }
 
-// remark has something said in passing.
+// remark passes a remark to the dispatcher.
 func (a *channels) remark(r rules.Remark) {
 	a.mu.Lock()
 	courier := a.courier
@@ -206,7 +206,7 @@ func (a *channels) remark(r rules.Remark) {
 	}
 }
 
-// hearPushes takes the presses that come back over the net.
+// hearPushes handles the presses that arrive over the network.
 func (a *channels) hearPushes(ctx context.Context) {
 	a.mu.Lock()
 	ntfy := a.outlets.Ntfy
@@ -216,14 +216,15 @@ func (a *channels) hearPushes(ctx context.Context) {
 	}
 	var presses sync.WaitGroup
 	defer presses.Wait()
-	ntfy.Hear(ctx, func(p push.Press) { // one after the other: the first press counts
+	ntfy.Hear(ctx, func(p push.Press) { // one at a time: the first press counts
 		if !final(a.pressedPush(ctx, p)) {
 			presses.Go(func() { a.insist(ctx, p) })
 		}
 	})
 }
 
-// How a press that came over the net, which nobody sees come back, is tried again while steward is not ready for it.
+// Retries of a press from the network while steward is not ready for it. The sender sees no result, so steward must
+// retry.
 const (
 	insistEvery = 2 * time.Second
 	insistTimes = 30
@@ -246,20 +247,21 @@ func (a *channels) pressedPush(ctx context.Context, p push.Press) error {
 	return a.pressed(ctx, p.Key, escalate.Reply{Option: p.Option, Rev: p.Rev, Via: escalate.ViaPush})
 }
 
-// final reports whether a press is settled: taken, or refused for good.
+// final reports whether a press is settled: accepted, or rejected for good.
 func final(err error) bool {
 	return err == nil || slices.ContainsFunc([]error{escalate.ErrUnknown, escalate.ErrResolved, escalate.ErrStale, escalate.ErrNoOption,
 		escalate.ErrDangerous, supervisor.ErrRefused, protocol.ErrUnsupported}, func(known error) bool { return errors.Is(err, known) })
 }
 
-// pressed takes a press for an answer. Those of an earlier run come again, and are refused like any other late one.
+// pressed takes a press as an answer. Presses of an earlier run arrive again, and are rejected like any other late
+// press.
 func (a *channels) pressed(ctx context.Context, key string, r escalate.Reply) error {
 	if a.ofTrial(key, r) {
 		return nil
 	}
 	_, err := a.answer(ctx, key, r)
 	level := slog.LevelWarn
-	if r.Via == escalate.ViaPush && final(err) { // each start hears those of half a day again
+	if r.Via == escalate.ViaPush && final(err) { // each start receives the presses of the last half day again
 		level = slog.LevelDebug
 	}
 	if err != nil {

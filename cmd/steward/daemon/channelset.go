@@ -24,36 +24,37 @@ import (
 	"github.com/livhana/steward/protocol/ralph"
 )
 
-// How long a call of a channel may take. A sentence may wait for its turn behind another one on this machine.
+// Time limits for one call of a channel. A spoken sentence may have to wait for another one on this machine.
 const (
 	popupDeadline   = 6 * time.Second
 	SpeechDeadline  = 2 * time.Minute
 	pushDeadline    = 20 * time.Second
 	commandDeadline = 30 * time.Second
-	commandTime     = commandDeadline - 5*time.Second // the rest is for ending what does not end by itself
+	commandTime     = commandDeadline - 5*time.Second // the rest is for killing a command that does not exit
 )
 
-// errUnproved: the notification server took the popup but keeps it to itself (do not disturb).
+// errUnproved: the notification server accepted the popup but does not show it (do not disturb).
 var errUnproved = errors.New("the popup was accepted, but is not shown")
 
-// errUnheard: a voice took the sentence, and nothing proves that it was played.
+// errUnheard: a speech program took the sentence, and nothing proves that it was played.
 var errUnheard = errors.New("the voice took the sentence, but nothing proves that it was played")
 
-// channelSet are the ways to the human on this machine, as they are configured.
+// channelSet holds this machine's channels to the operator, as configured.
 type channelSet struct {
 	popups  *desktop.Popups
 	speech  *desktop.Speech
 	Ntfy    *push.Ntfy
 	replies bool // messages have buttons
 	command *push.Command
-	// incident gives what the command is told beside the notice; nil: nothing.
+	// incident returns the incident that the command receives in addition to the notice. If the func is nil, it
+	// receives none.
 	incident func(key string) *escalate.Incident
-	// trouble is why a channel cannot be used at all.
+	// trouble holds the reason why a channel cannot be used at all.
 	trouble map[string]error
 }
 
-// connectOutlets prepares the channels that the configuration names. Nothing is sent. What cannot be set up is an error
-// of that channel alone.
+// ConnectChannels prepares the channels that the configuration names. It sends nothing. If a channel cannot be set up,
+// the error affects that channel alone.
 func ConnectChannels(popups *desktop.Popups, cfg escalate.Config, key []byte) *channelSet {
 	o := &channelSet{popups: popups, speech: desktop.NewSpeech(), trouble: map[string]error{}}
 	for _, name := range cfg.Channels {
@@ -88,7 +89,7 @@ func NtfyOf(cfg escalate.NtfyConfig, key []byte) push.NtfyConfig {
 	return push.NtfyConfig{URL: cfg.URL, Topic: cfg.Topic, ReplyTopic: cfg.ReplyTopic, Key: key}
 }
 
-// readToken reads a secret that only its owner may read.
+// readToken reads a secret from a file that only its owner may read.
 func readToken(path string) (string, error) {
 	home, _ := os.UserHomeDir()
 	path, err := config.Expand(path, home, "/")
@@ -108,7 +109,7 @@ func readToken(path string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// checkPrograms reports what is wrong with the servers and programs that a configuration names, one line each.
+// CheckPrograms reports the invalid servers and programs of a configuration, one line each.
 func CheckPrograms(c config.Config) error {
 	var all []error
 	add := func(table string, err error) {
@@ -132,7 +133,8 @@ const (
 	KeyBytes = 32
 )
 
-// answerKey is this installation's secret, by which a press that comes back over the net is known. It is made once.
+// answerKey returns this installation's secret, which authenticates presses that arrive over the network. It is created
+// once.
 func answerKey(state *jsonfile.Root) ([]byte, error) {
 	blob, err := state.Read(keyFile, 1024)
 	if err == nil {
@@ -140,7 +142,7 @@ func answerKey(state *jsonfile.Root) ([]byte, error) {
 		if err == nil && len(key) >= KeyBytes {
 			return key, nil
 		}
-		_ = state.Remove(keyFile) // torn: buttons that are out there do nothing any more
+		_ = state.Remove(keyFile) // damaged: buttons that were already sent stop working
 	} else if !errors.Is(err, jsonfile.ErrNotExist) {
 		return nil, fmt.Errorf("read the key for answers: %w", err)
 	}
@@ -152,7 +154,7 @@ func answerKey(state *jsonfile.Root) ([]byte, error) {
 	return key, nil
 }
 
-// channel makes one ready for the dispatcher.
+// Channel returns the named channel for the dispatcher.
 func (o *channelSet) Channel(name string) escalate.Channel {
 	c := map[string]escalate.Channel{
 		escalate.ChannelDesktop: {Deadline: popupDeadline, Deliver: o.popup, Withdraw: o.popups.Withdraw},
@@ -171,7 +173,7 @@ func (o *channelSet) popup(ctx context.Context, n escalate.Notice) (string, erro
 	proof, err := o.popups.Show(ctx, desktop.Message{Key: n.Key, Title: terminal.LocalTimes(n.Headline(), time.Now()), Text: terminal.LocalTimes(wordsOf(n, shownButtons), time.Now()), Urgency: urgency(n.Severity),
 		Actions: actionsOf(n), Quiet: n.Quiet || n.Hushed})
 	if err == nil && proof.Result == desktop.Sent && runtime.GOOS == "linux" {
-		// On Linux the server says when it shows nothing. Elsewhere "sent" is all the proof there is.
+		// On Linux the server reports when it does not show a popup. Elsewhere "sent" is all the proof there is.
 		return proof.Result, errUnproved
 	}
 	return proof.Result, err
@@ -191,7 +193,7 @@ func (o *channelSet) push(ctx context.Context, n escalate.Notice) (string, error
 		buttons = shownButtons
 	}
 	m := push.Message{Key: n.Key, Rev: n.Rev, Title: terminal.LocalTimes(n.Headline(), time.Now()), Text: terminal.LocalTimes(wordsOf(n, buttons), time.Now()), Severity: string(n.Severity), Blocking: n.Blocking, Over: n.Over}
-	if n.Hushed { // whether it rings at night is for the phone to decide
+	if n.Hushed { // the phone decides whether it rings at night
 		m.Severity = string(protocol.Medium)
 	}
 	for _, option := range n.Options {
@@ -200,7 +202,7 @@ func (o *channelSet) push(ctx context.Context, n escalate.Notice) (string, error
 	return "pushed", o.Ntfy.Send(ctx, m)
 }
 
-// pageDocument is what the command reads.
+// PageDocument is the document that the command reads.
 type PageDocument struct {
 	Event    string             `json:"event"` // incident, over
 	Key      string             `json:"key"`
@@ -210,9 +212,9 @@ type PageDocument struct {
 	Text     string             `json:"text"`
 	Spoken   string             `json:"spoken"`
 	Blocking bool               `json:"blocking"`
-	Quiet    bool               `json:"quiet"` // nothing that should make a sound
+	Quiet    bool               `json:"quiet"` // it should make no sound
 	Options  []rules.Option     `json:"options"`
-	Answer   string             `json:"answer,omitempty"` // the command that answers it
+	Answer   string             `json:"answer,omitempty"` // the command line that answers the incident
 	Incident *escalate.Incident `json:"incident,omitempty"`
 }
 
@@ -237,7 +239,7 @@ func (o *channelSet) run(ctx context.Context, n escalate.Notice) (string, error)
 	return "taken", o.command.Send(ctx, append(b, '\n'))
 }
 
-// probe says whether a channel could be used now, without sending anything.
+// Probe reports whether a channel could be used now. It sends nothing.
 func (o *channelSet) Probe(ctx context.Context, name string) error {
 	if err := o.trouble[name]; err != nil {
 		return err

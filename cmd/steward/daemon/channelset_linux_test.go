@@ -10,7 +10,8 @@ import (
 	"github.com/livhana/steward/platform/desktop"
 )
 
-// A voice that only takes the text has told nothing: the next channel is due.
+// TestUnprovedSpeechIsNoDelivery: a speech program that only takes the text has delivered nothing; the next channel is
+// due.
 func TestUnprovedSpeechIsNoDelivery(t *testing.T) {
 	tools := t.TempDir()
 	if err := os.WriteFile(filepath.Join(tools, "spd-say"), []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {

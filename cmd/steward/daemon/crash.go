@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// catchCrash has a crash leave its report in the state folder.
+// catchCrash makes the runtime write its crash report into the state folder.
 func (h *Daemon) catchCrash() {
 	f, err := os.OpenFile(filepath.Join(h.paths.State, CrashFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -25,13 +25,13 @@ func (h *Daemon) catchCrash() {
 	}
 }
 
-// crashLeft is the report that a crash has left and no run has taken up yet.
+// CrashLeft returns the report of a crash that no later run has renamed yet.
 func CrashLeft(state string) string {
 	data, _ := os.ReadFile(filepath.Join(state, CrashFile))
 	return string(data)
 }
 
-// hasCrashed reports whether a crash has left its report.
+// HasCrashed reports whether there is such a report.
 func HasCrashed(state string) bool {
 	info, err := os.Stat(filepath.Join(state, CrashFile))
 	return err == nil && info.Size() > 0
@@ -42,7 +42,7 @@ func crashAlert() rules.Alert {
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "steward"}}
 }
 
-// tellOfCrash raises an incident when the last run ended by a defect.
+// tellOfCrash raises an incident if the last run crashed, hung or ran out of memory.
 func (h *Daemon) tellOfCrash() {
 	last := h.tenure.Last
 	if last == nil || last.How != EndCrashed && last.How != endWatchdog && last.How != endMemory {
@@ -56,10 +56,10 @@ func (h *Daemon) tellOfCrash() {
 	}
 }
 
-// healthyAfter is how long a run must last for the crash of an earlier one to be settled.
+// healthyAfter is how long a run must last before the incident about an earlier crash is resolved.
 const healthyAfter = 10 * time.Minute
 
-// recover settles the incident of a crash once this run has lasted.
+// recover resolves the incident about an earlier crash once this run has lasted healthyAfter.
 func (h *Daemon) recover(now time.Time) {
 	if h.recovered || now.Sub(h.tenure.Started) < healthyAfter {
 		return
@@ -70,10 +70,10 @@ func (h *Daemon) recover(now time.Time) {
 	_ = h.tell(alert)
 }
 
-// keptCrashes is how many reports of crashes are kept.
+// keptCrashes is the number of crash reports that are kept.
 const keptCrashes = 5
 
-// setCrashAside gives the report that a crashed run left, and keeps it under a name with its time.
+// saveCrashLog returns the report that a crashed run left, and renames it to a name with the time.
 func (h *Daemon) saveCrashLog(now time.Time) string {
 	path := filepath.Join(h.paths.State, CrashFile)
 	report := CrashLeft(h.paths.State)

@@ -29,7 +29,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// daemon is a steward in one piece: this file is the only wiring in the program.
+// Daemon is a complete steward. The program's only wiring is in this file.
 type Daemon struct {
 	o        Options
 	cfg      config.Config
@@ -49,7 +49,7 @@ type Daemon struct {
 	gauge          *measure.Gauge
 	watched        []config.ProjectRef // whose disks the gauge reads; guarded by mu
 	watcher        *watch.Watcher
-	unwatched      error // why there is none
+	unwatched      error // why watcher is nil
 	exits          *proc.Watcher
 	hints          chan supervisor.Hint
 	gone           chan protocol.Identity
@@ -61,17 +61,18 @@ type Daemon struct {
 	admissions     *supervisor.Admissions
 	grants         grants
 	closers        []func()
-	learnt         int64 // the mark of what learnt.json holds
+	learnt         int64 // the mark of the costs stored in learnt.json
 
 	tenure *RunRecord
-	// The loop's own: the last sign of life, its trouble, and whether an earlier crash is settled.
+	// Only the loop uses these: the time of the last heartbeat, the last errors of writing it and of binding the socket
+	// again, and whether an earlier crash is settled.
 	beaten    time.Time
 	beatErr   error
 	bindErr   error
 	recovered bool
 	handOnce  sync.Once
 	hands     bool
-	order     service.Order     // systemd's, when steward is asked to end
+	order     service.Order     // systemd's queued job when steward is asked to stop
 	fail      func(cause error) // ends the loop
 
 	mu sync.Mutex // guards cfg while it is reloaded
@@ -79,21 +80,21 @@ type Daemon struct {
 
 // Options say how a command starts the daemon.
 type Options struct {
-	// Dirs are the projects that the command names; none: those of the configuration.
+	// Dirs are the projects that the command names; if there are none, those of the configuration.
 	Dirs []string
-	// Once: a single scan, decision and application, with nothing left held.
+	// Once: scan, decide and apply a single time, and leave no hold behind.
 	Once bool
-	// Manager is the service manager that started this process, "" by hand, and Line what is said to it.
+	// Manager is the service manager that started this process, "" if started by hand. Line sends messages to it.
 	Manager string
 	Line    *service.Line
-	// Settings reads the configuration, and where this user's files are.
+	// Settings reads the configuration and returns the paths of this user's files.
 	Settings func() (config.Config, platform.Paths, error)
 	Log      *slog.Logger
 	Out, Err io.Writer
 	Version  string
 }
 
-// newDaemon assembles the daemon. Nothing runs yet.
+// New assembles the daemon. Nothing runs yet.
 func New(o Options) (*Daemon, error) {
 	h, once := &Daemon{o: o, log: o.Log, metricsChanged: make(chan struct{}, 1)}, o.Once
 	var err error
@@ -115,7 +116,7 @@ func New(o Options) (*Daemon, error) {
 		return nil, err
 	}
 	h.watched, h.gauge = refs, measure.New(PathsOf(refs)...)
-	h.gauge.Sample(time.Now()) // the processor is known from the second sample on
+	h.gauge.Sample(time.Now()) // the processor load is known only from the second sample on
 	h.exits, h.hints, h.gone = proc.NewWatcher(), make(chan supervisor.Hint), make(chan protocol.Identity)
 	h.endings = make(chan ending, mostEndings)
 	h.registry = prometheus.NewRegistry()
@@ -133,7 +134,7 @@ func New(o Options) (*Daemon, error) {
 	return h, nil
 }
 
-// takeOver reads what the last run left.
+// takeOver reads the state that the last run left.
 func (h *Daemon) takeOver(once bool) (decide.Memory, error) {
 	var err error
 	if h.orders, err = supervisor.OpenOrders(h.state); err != nil {
@@ -151,7 +152,7 @@ func (h *Daemon) takeOver(once bool) (decide.Memory, error) {
 	return h.remembered()
 }
 
-// openState takes the state folder for this steward alone, and opens what lies in it.
+// openState locks the state folder for this steward and opens the files in it.
 func (h *Daemon) openState(once bool) error {
 	if err := platform.PrivateDir(h.paths.State); err != nil {
 		return fmt.Errorf("open the state folder: %w", err)
@@ -203,11 +204,11 @@ func (h *Daemon) openLedger() error {
 	return nil
 }
 
-// openWatch starts watching folders if the kernel lets us; without, looking every few seconds must do.
+// openWatch starts watching folders if the kernel allows it. Otherwise the loop scans every few seconds.
 func (h *Daemon) openWatch() {
 	w, err := watch.New()
 	if err != nil {
-		h.unwatched = err // each project says so
+		h.unwatched = err // each project reports it
 		return
 	}
 	h.watcher = w
@@ -222,7 +223,7 @@ func PathsOf(refs []config.ProjectRef) []string {
 	return paths
 }
 
-// byName gives a load its disks by the name of the project; the gauge knows folders only.
+// ByProjectName keys the load's disks by project name; the gauge knows only folders.
 func ByProjectName(load capacity.Load, refs []config.ProjectRef) capacity.Load {
 	disks := make(map[string]capacity.Disk, len(refs))
 	for _, r := range refs {
@@ -243,7 +244,7 @@ func (h *Daemon) Close() {
 	h.closers = nil
 }
 
-// run supervises until the context ends.
+// Run supervises until the context ends.
 func (h *Daemon) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -251,7 +252,8 @@ func (h *Daemon) Run(ctx context.Context) error {
 	crew, dismiss := context.WithCancel(context.WithoutCancel(ctx))
 	var hands sync.WaitGroup
 	defer func() { dismiss(); hands.Wait() }()
-	// What the loop needs to let go properly stays until the loop has ended; a part that fails ends the loop.
+	// The helpers run until the loop has ended, because the loop needs them to release everything properly. A helper
+	// that fails ends the loop.
 	hire := func(name string, run func(context.Context) error) {
 		hands.Go(func() {
 			if err := run(crew); err != nil && crew.Err() == nil {
@@ -291,10 +293,11 @@ func (h *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// errNotOrdered has the service manager start steward again: whoever sent the signal was not the one who may stop it.
+// errNotOrdered makes the service manager start steward again: the manager did not send the signal, so its sender was
+// not entitled to stop steward for good.
 var errNotOrdered = errors.New("ended by a signal that the service manager knows nothing of")
 
-// once makes a single look-decide-act.
+// Once runs a single scan, decision and application.
 func (h *Daemon) Once(ctx context.Context) error {
 	if err := h.loop.Once(ctx); err != nil {
 		return err
@@ -306,5 +309,5 @@ func (h *Daemon) Once(ctx context.Context) error {
 	return nil
 }
 
-// lastState is what the last scan and decision showed; nil before the first.
+// LastState returns the state after the last scan and decision; nil before the first.
 func (h *Daemon) LastState() *supervisor.State { return h.loop.State() }

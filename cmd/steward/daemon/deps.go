@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// doors are the supervisor's ways to the world.
+// deps returns the supervisor's dependencies.
 func (h *Daemon) deps() supervisor.Deps {
 	d := supervisor.Deps{
 		Measure:   h.measure,
@@ -23,7 +23,7 @@ func (h *Daemon) deps() supervisor.Deps {
 		Alarms:    h.gauge.Alarms(),
 		Watch:     h.watch,
 		Consumers: h.consumers,
-		// Admissions are made after the doors; the loop asks later still.
+		// h.admissions is set after deps returns; the loop calls Promised later still.
 		Promised: func(now time.Time) []decide.Promise { return h.admissions.Promised(now) },
 		Inspect: func(pid int) (protocol.Identity, bool) {
 			id, err := proc.Inspect(pid)
@@ -50,8 +50,8 @@ func (h *Daemon) deps() supervisor.Deps {
 	return d
 }
 
-// measure reads the gauges. Close to the limit it also finds out who uses most, for the notices; while nobody is
-// registered there is nobody to hold back, and the scan of all processes is spared.
+// measure samples the gauges. Near the limit it also finds the largest consumers, for the notices. While no agent is
+// registered there is nothing to hold, so the scan of all processes is skipped.
 func (h *Daemon) measure(now time.Time) capacity.Load {
 	load := h.gauge.Sample(now)
 	h.mu.Lock()
@@ -64,13 +64,13 @@ func (h *Daemon) measure(now time.Time) capacity.Load {
 	return load
 }
 
-// consumers are the largest ones, as many as a notice names of each kind.
+// consumers returns the largest consumers, as many of each kind as a notice names.
 func (h *Daemon) consumers() []protocol.Consumer { return h.gauge.Candidates(capacity.ConsumersShown) }
 
-// freshFor is how old a reading may be that is shown to somebody who watches.
+// freshFor is the maximum age of a reading that is shown to a user who is watching.
 const freshFor = 900 * time.Millisecond
 
-// freshLoad is the picture with the load of this moment: the loop keeps the one on which it decided last.
+// freshLoad returns the state with the current load; the loop's state has the load of its last decision.
 func (h *Daemon) freshLoad(p *supervisor.State) *supervisor.State {
 	now := time.Now()
 	if age := now.Sub(p.View.Load.At); age >= 0 && age < freshFor {
@@ -93,7 +93,7 @@ func (h *Daemon) watch(project, root string, dirs []string) error {
 	return err
 }
 
-// passHints hands on what the watcher sees. Its queue merges what the loop is too busy to take.
+// passHints forwards the watcher's events to the loop. The watcher's queue merges events while the loop is busy.
 func (h *Daemon) passHints(ctx context.Context) error {
 	if h.watcher == nil {
 		<-ctx.Done()
@@ -105,7 +105,8 @@ func (h *Daemon) passHints(ctx context.Context) error {
 			return nil
 		case e := <-h.watcher.Events():
 			select {
-			case h.hints <- supervisor.Hint{Project: e.Key, Path: e.Path, Lost: e.Lost}: // an overflow has no path: look at everything
+			// An overflow has no path: scan everything.
+			case h.hints <- supervisor.Hint{Project: e.Key, Path: e.Path, Lost: e.Lost}:
 			case <-ctx.Done():
 				return nil
 			}
@@ -140,7 +141,7 @@ func ProcessState(id protocol.Identity) heartbeat.ProcessState {
 	return heartbeat.ProcessUnknown
 }
 
-// tell enters an alert into the ledger; the dispatcher takes it from there.
+// tell records an alert in the ledger; the dispatcher delivers it from there.
 func (h *Daemon) tell(a rules.Alert) error {
 	a.Options = h.escalation().Mark(a.Options)
 	i, outcome, err := h.ledger.Raise(a, time.Now())
@@ -150,10 +151,10 @@ func (h *Daemon) tell(a rules.Alert) error {
 	return err
 }
 
-// connect is a client for the tasks of the project at dir.
+// Connect returns a client for the tasks of the project at dir.
 func Connect(dir string) *agentstatus.Client {
 	return agentstatus.Connect(dir, agentstatus.ClientOptions{Guard: GuardLock, Alive: MayLive})
 }
 
-// mayLive is false only for a process that is proved to be gone.
+// MayLive returns false only for a process that is proved to be gone.
 func MayLive(id protocol.Identity) bool { return ProcessState(id) != heartbeat.ProcessGone }

@@ -12,17 +12,17 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// ending is a tree of processes that is to be ended.
+// ending is a request to end a process tree.
 type ending struct {
 	root protocol.Identity
 	why  string
 }
 
-// mostEndings is how many may wait to be begun; they are begun at once.
+// mostEndings bounds the queued requests; each is started as soon as it is read.
 const mostEndings = 64
 
-// stop has a tree of processes ended; it returns at once. One order too many is dropped: the loop of the next steward
-// gives it again.
+// stop queues a process tree to be ended and returns at once. If the queue is full, the request is dropped; the loop of
+// the next steward makes it again.
 func (h *Daemon) stop(root protocol.Identity, why string) {
 	select {
 	case h.endings <- ending{root, why}:
@@ -31,7 +31,7 @@ func (h *Daemon) stop(root protocol.Identity, why string) {
 	}
 }
 
-// endProcesses carries out what stop was asked for, each tree by itself.
+// endProcesses serves the requests of stop, each tree in its own goroutine.
 func (h *Daemon) endProcesses(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -45,15 +45,15 @@ func (h *Daemon) endProcesses(ctx context.Context) error {
 	}
 }
 
-// end asks the tree to end, gives it the time that agents have, and then ends it. Each identity is proved before each
-// signal. What became of it stands in the journal.
+// end asks the tree to exit, waits for the agents' grace period, and then kills it. It verifies each identity before
+// each signal, and records the outcome in the journal.
 func (h *Daemon) end(ctx context.Context, e ending) {
 	h.mu.Lock()
 	grace := h.cfg.Keep.Stop
 	h.mu.Unlock()
 	note := supervisor.Entry{Kind: "note", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "processes"}, Verb: "end"}
 	ended, left, err := proc.EndTree(ctx, proc.Identity(e.root), "", grace)
-	if errors.Is(err, errors.ErrUnsupported) { // no tree can be found here: the process itself
+	if errors.Is(err, errors.ErrUnsupported) { // this platform cannot find the tree: end the process alone
 		ended, left = 1, 0
 		err = proc.Terminate(ctx, proc.Identity(e.root), grace)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// deafFamily is a process that ends when it is asked to, with a child that does not hear.
+// deafFamily starts a process that exits when asked to, with a child that ignores SIGTERM.
 func deafFamily(t *testing.T) (root protocol.Identity, child proc.Identity) {
 	t.Helper()
 	c := exec.Command("/bin/sh", "-c", `(trap "" TERM; exec sleep 1000 >&-) & echo $!; wait`)
@@ -31,7 +31,8 @@ func deafFamily(t *testing.T) (root protocol.Identity, child proc.Identity) {
 	}
 	reaped := make(chan struct{})
 	go func() { c.Wait(); close(reaped) }()
-	t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL); <-reaped }) // the child too, whatever the test comes to
+	// Kill the child too, whatever the result of the test.
+	t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL); <-reaped })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,7 @@ func deafFamily(t *testing.T) (root protocol.Identity, child proc.Identity) {
 	return protocol.Identity(id), child
 }
 
-// endingHouse is as much of a steward as ending processes takes.
+// endingHouse returns a Daemon with only what ending processes needs.
 func endingHouse(t *testing.T) *Daemon {
 	t.Helper()
 	journal, err := supervisor.OpenJournal(filepath.Join(t.TempDir(), "journal.jsonl"))
@@ -67,7 +68,7 @@ func endingHouse(t *testing.T) *Daemon {
 	return h
 }
 
-// noted waits for the journal's word on a process.
+// noted waits for the journal entry about an ended process.
 func noted(t *testing.T, h *Daemon) supervisor.Entry {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -83,8 +84,8 @@ func noted(t *testing.T, h *Daemon) supervisor.Entry {
 	return supervisor.Entry{}
 }
 
-// TestStopEndsTheTree: the process goes when it is asked to, and its deaf child, which has lost its parent by then, is
-// ended.
+// TestStopEndsTheTree: the process exits when asked to. Its child ignores the signal, has lost its parent by then, and
+// is killed.
 func TestStopEndsTheTree(t *testing.T) {
 	h := endingHouse(t)
 	root, child := deafFamily(t)
@@ -103,7 +104,7 @@ func TestStopEndsTheTree(t *testing.T) {
 	}
 }
 
-// TestStopSparesWhoHasTheNumberNow: an identity that is gone is nobody, whoever carries its number.
+// TestStopSparesWhoHasTheNumberNow: if an identity is gone, no process is ended, even if another one has its pid.
 func TestStopSparesWhoHasTheNumberNow(t *testing.T) {
 	h := endingHouse(t)
 	root, child := deafFamily(t)

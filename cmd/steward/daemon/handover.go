@@ -11,13 +11,14 @@ import (
 	"github.com/livhana/steward/platform/service"
 )
 
-// handsOver reports, once and for all, whether the stop that was ordered is one half of a restart or an upgrade.
+// handsOver reports whether the requested stop is part of a restart or an upgrade. The first answer is final.
 func (h *Daemon) handsOver() bool {
 	h.handOnce.Do(func() {
 		h.hands = takeNote(h.paths.State, time.Now())
 		if h.o.Manager == managerSystemd && !h.hands {
 			h.order = service.Ordered(context.Background(), h.isMachine())
-			h.hands = h.order == service.OrderRestart || h.order == service.OrderNone // which ends in a restart, too
+			// OrderNone also ends in a restart: see errNotOrdered.
+			h.hands = h.order == service.OrderRestart || h.order == service.OrderNone
 		}
 		if h.hands {
 			h.log.Info("another steward follows; what is held stays held")
@@ -28,7 +29,7 @@ func (h *Daemon) handsOver() bool {
 
 func (h *Daemon) isMachine() bool { return platform.IsMachineState(h.paths.State) }
 
-// A hand-over note tells the running steward that another one follows at once.
+// A hand-over note tells the running steward that another one starts immediately after it.
 const (
 	HandOverFile = "handover.json"
 	noteLife     = 30 * time.Second
@@ -39,7 +40,7 @@ type handOver struct {
 	By string    `json:"by"`
 }
 
-// takeNote reads the note away. One that is old, or from the future, is none.
+// takeNote reads and removes the note. An old note, or one from the future, does not count.
 func takeNote(state string, now time.Time) bool {
 	path := filepath.Join(state, HandOverFile)
 	data, err := os.ReadFile(path)
@@ -51,12 +52,12 @@ func takeNote(state string, now time.Time) bool {
 	return json.Unmarshal(data, &n) == nil && now.Sub(n.At).Abs() <= noteLife
 }
 
-// handOverText is the note that announces a restart to the steward that runs now.
+// HandOverNote returns the note that announces a restart to the running steward.
 func HandOverNote(now time.Time, version string) ([]byte, error) {
 	return json.Marshal(handOver{At: now.UTC(), By: "steward service, version " + version})
 }
 
-// The service managers that units name in STEWARD_SERVICE.
+// The service managers, as units name them in STEWARD_SERVICE.
 const (
 	managerSystemd = "systemd"
 	ManagerLaunchd = "launchd"

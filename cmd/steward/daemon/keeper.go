@@ -22,13 +22,13 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// newKeeper makes the keeper of the [[agent]] rows. It looks at nothing yet.
+// newKeeper creates the keeper of the [[agent]] rows. It reads nothing yet.
 func (h *Daemon) newKeeper() *keep.Keeper {
 	return keep.New(keep.Options{State: h.paths.State, Root: h.state, Now: time.Now, Log: h.log, Environ: os.Environ(), Doors: h.keeperDeps(),
 		OpenUnits: service.OpenUnits, Managed: h.o.Manager == managerSystemd})
 }
 
-// keepAgents starts and keeps the agents of the configuration until the daemon is left; they live on.
+// keepAgents starts and keeps the configured agents until ctx ends. The agents live on.
 func (h *Daemon) keepAgents(ctx context.Context) error {
 	k := h.newKeeper()
 	h.mu.Lock()
@@ -41,10 +41,10 @@ func (h *Daemon) keepAgents(ctx context.Context) error {
 	return k.Run(ctx)
 }
 
-// firstPicture is how often it is asked whether the load is known.
+// firstPicture is the interval of polling for the first state of the loop.
 const firstPicture = 20 * time.Millisecond
 
-// onPicture has the agents looked at again as soon as the gate can answer. Those that live already were adopted meanwhile.
+// onState sets the agents again as soon as the gate can answer. Agents that already live have been adopted by then.
 func (h *Daemon) onState(ctx context.Context) {
 	for h.loop.State() == nil {
 		select {
@@ -59,7 +59,7 @@ func (h *Daemon) onState(ctx context.Context) {
 	h.setAgents(cfg)
 }
 
-// keptAgents tells of the agents that this steward starts.
+// keptAgents lists the agents that this steward starts.
 func (h *Daemon) keptAgents() []status.Kept {
 	h.mu.Lock()
 	k := h.keeper
@@ -74,7 +74,8 @@ func (h *Daemon) keptAgents() []status.Kept {
 	return list
 }
 
-// restartAgent ends an agent of an [[agent]] row and starts it anew. A held agent stays as it is: it would not start again.
+// restartAgent ends the agent of an [[agent]] row and starts it again. It rejects a held agent, which would not start
+// again.
 func (h *Daemon) restartAgent(ctx context.Context, a status.Kept, why string) (status.Kept, error) {
 	subject := protocol.Subject{Project: a.Project, Protocol: agentstatus.Name, Kind: protocol.KindAgent, ID: a.Agent}
 	if h.holdsAgent(keep.Row{Project: a.Project, Name: a.Agent}) {
@@ -94,7 +95,7 @@ func (h *Daemon) restartAgent(ctx context.Context, a status.Kept, why string) (s
 	return status.Kept(now), err
 }
 
-// setAgents has the keeper follow the configuration. Agents of projects that this run was not asked to supervise are
+// setAgents makes the keeper follow the configuration. Agents of projects that this run was not asked to supervise are
 // neither started nor ended.
 func (h *Daemon) setAgents(cfg config.Config) {
 	h.mu.Lock()
@@ -117,13 +118,13 @@ func (h *Daemon) setAgents(cfg config.Config) {
 	k.Set(KeepConfig(cfg), rows, aside)
 }
 
-// keptRows resolves the [[agent]] rows: those of supervised projects, and the others.
+// keptRows resolves the [[agent]] rows into those of supervised projects and the others.
 func keptRows(cfg config.Config, refs []config.ProjectRef) (rows, aside []keep.Row) {
 	home, _ := os.UserHomeDir()
 	for _, a := range cfg.Agents {
 		dir, err := config.Expand(a.Project, home, "/")
 		if err != nil {
-			continue // Validate has refused it
+			continue // Validate has rejected it
 		}
 		r := keep.Row{Name: a.Name, Project: filepath.Base(dir), Dir: dir, Command: a.Command, Restart: a.Restart, Environment: a.Environment}
 		if r.Restart == "" {
@@ -149,7 +150,7 @@ func keptRows(cfg config.Config, refs []config.ProjectRef) (rows, aside []keep.R
 	return rows, aside
 }
 
-// keeperDoors are the keeper's ways to the project's files, to the gate, and to the human.
+// keeperDeps returns the keeper's dependencies: the project's files, the gate, and the operator.
 func (h *Daemon) keeperDeps() keep.Deps {
 	me := SelfIdentity()
 	client := func(row keep.Row, do func(*agentstatus.Client) error) error {
@@ -157,7 +158,7 @@ func (h *Daemon) keeperDeps() keep.Deps {
 		cfg := h.cfg
 		h.mu.Unlock()
 		if !RegistersIn(row.Dir, cfg) {
-			return nil // the keeper's own record is where it is known
+			return nil // only the keeper's own record names the agent
 		}
 		c := Connect(row.Dir)
 		defer c.Close()
@@ -166,7 +167,7 @@ func (h *Daemon) keeperDeps() keep.Deps {
 	return keep.Deps{
 		Enroll: func(ctx context.Context, row keep.Row, id protocol.Identity) error {
 			return client(row, func(c *agentstatus.Client) error {
-				// Shared: the configuration says that it is this agent, whoever else works under the name.
+				// Shared: the configuration says that this is the agent, even if others work under its name.
 				return c.Enroll(ctx, agentstatus.Registration{Agent: row.Name, Process: id, Keeper: me, Kept: true, Shared: true}, time.Now())
 			})
 		},
@@ -175,7 +176,7 @@ func (h *Daemon) keeperDeps() keep.Deps {
 				return c.Leave(ctx, row.Name, id, agentstatus.Leaving{Failed: failed, Told: failed && row.Restart != keep.Never, Why: why}, time.Now())
 			})
 			if errors.Is(err, agentstatus.ErrNotInitialized) {
-				return nil // it never got so far as to be there
+				return nil // the agent ended before it was registered
 			}
 			return err
 		},
@@ -187,11 +188,11 @@ func (h *Daemon) keeperDeps() keep.Deps {
 	}
 }
 
-// admitAgent asks the gate by the load of the last sample.
+// admitAgent asks the gate, with the load of the last sample.
 func (h *Daemon) admitAgent(row keep.Row) (ok bool, why string, again time.Duration) {
 	v := h.admissions.Ask(supervisor.Admission{}, time.Now())
 	if v == nil {
-		return false, "", 0 // nothing is measured yet; onPicture asks again
+		return false, "", 0 // nothing is measured yet; onState asks again
 	}
 	return v.Admit, v.Why, v.RetryAfter
 }
@@ -216,20 +217,20 @@ func (h *Daemon) holdsAgent(row keep.Row) bool {
 	return false
 }
 
-// What the human may say of an agent that was given up.
+// The incident about an agent that is not started any more, and the option that starts it again.
 const (
 	kindAgentFailed  = "agent_failed"
 	optionStartAgain = "start_again"
 )
 
 func agentAlert(row keep.Row) rules.Alert {
-	// It is about steward's own keeping: nobody in the project's files waits for the answer.
+	// The subject is steward's own keeper: nothing in the project's files waits for the answer.
 	about := protocol.Subject{Project: row.Project, Kind: protocol.KindMachine, ID: "agent " + row.Name}
 	return rules.Alert{Key: rules.Key(row.Project, "", about.ID, row.Name, kindAgentFailed, ""), Kind: kindAgentFailed,
 		Severity: protocol.High, Foreign: true, Agent: row.Name, Subject: about}
 }
 
-// tellOfAgent calls the human. The same failure, told again by the next run, is the same call.
+// tellOfAgent raises an incident. If the next run reports the same failure, it is the same incident.
 func (h *Daemon) tellOfAgent(row keep.Row, why string, life int) error {
 	a := agentAlert(row)
 	a.Blocking, a.Lasting, a.Occurrence = true, true, fmt.Sprintf("life %d", life)
@@ -239,7 +240,7 @@ func (h *Daemon) tellOfAgent(row keep.Row, why string, life int) error {
 	return h.tell(a)
 }
 
-// wantedAgain reports whether the human has answered that call with a new start.
+// wantedAgain reports whether the operator has answered that incident with a new start.
 func (h *Daemon) wantedAgain(row keep.Row, since time.Time) bool {
 	i, err := h.ledger.Find(agentAlert(row).Key)
 	return err == nil && i.Answer != nil && i.Answer.Option == optionStartAgain && i.Answer.At.After(since)
@@ -253,20 +254,21 @@ func (h *Daemon) agentRecovered(row keep.Row) {
 	}
 }
 
-// registersIn reports whether an agent of this folder is entered in the registry of protocol 000: that protocol is spoken
-// there, or none is. Where another one is spoken alone, its own files name its agents, and 000 is laid down by boot only.
+// RegistersIn reports whether an agent of this folder is entered in the registry of protocol 000: that protocol is in
+// use there, or no protocol is. If only another protocol is in use, its own files name its agents, and only boot sets
+// up 000.
 func RegistersIn(dir string, cfg config.Config) bool {
 	return agentstatus.Detect(dir) || len(Open(config.ProjectRef{Path: dir}, cfg, false).Detect()) == 0
 }
 
-// keepConfig is [keep] as the policy reads it.
+// KeepConfig converts [keep] to the keeper's configuration.
 func KeepConfig(cfg config.Config) keep.Config {
 	k := cfg.Keep
-	// The daemon writes a heartbeat for who has lived for a second: that is the first sign of an agent's own life.
+	// The daemon writes a heartbeat for an agent that has lived for a second: that is the agent's first sign of life.
 	return keep.Config{Place: k.Place, Backoff: k.Backoff, MaxBackoff: k.MaxBackoff, Burst: k.Burst, Within: k.Within, Stop: k.Stop, Ready: time.Second}
 }
 
-// selfIdentity is this process.
+// SelfIdentity returns the identity of this process.
 func SelfIdentity() protocol.Identity {
 	id, _ := proc.Inspect(os.Getpid())
 	return protocol.Identity(id)

@@ -15,27 +15,27 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// realLocks stands where other locks have their protocol: no agent's file speaks of these, the kernel holds them.
+// RealLocks is shown instead of a protocol for the locks that no agent's file mentions and the kernel holds.
 const RealLocks = "steward"
 
-// grantedTime bounds how long an answer waits for the disks that the locks lie on.
+// grantedTime bounds how long a reply waits for the disks that hold the locks.
 const grantedTime = time.Second
 
-// grants finds the locks that steward lock run holds in the projects.
+// grants finds the locks that `steward lock run` holds in the projects.
 type grants struct {
 	mu     sync.Mutex
 	places map[string]*lockPlace // by the project's path
 }
 
-// lockPlace is a project's locks. One look at a time is under way there: on a disk that hangs it may take for ever.
+// lockPlace is a project's locks. Only one read is under way at a time: on a disk that hangs it may never end.
 type lockPlace struct {
 	*lock.Place
 	turn chan struct{}
-	last atomic.Pointer[[]lock.Status] // as they were seen last
+	last atomic.Pointer[[]lock.Status] // the result of the last read
 }
 
-// list gives what is held now. A project whose disk does not answer in time is shown as it was last seen, and one whose
-// locks cannot be read is left out: what is wrong there, steward lock list says.
+// list returns the locks held now. If a project's disk does not answer in time, it returns the last read. If a
+// project's locks cannot be read, it leaves them out: `steward lock list` reports the problem.
 func (g *grants) list(p *supervisor.State) []status.Granted {
 	ctx, cancel := context.WithTimeout(context.Background(), grantedTime)
 	defer cancel()
@@ -71,7 +71,7 @@ func (l *lockPlace) held(ctx context.Context) []lock.Status {
 			defer func() { <-l.turn }()
 			defer close(looked)
 			list, _ := l.Held()
-			l.Close() // what is open keeps a disk from being taken away
+			l.Close() // an open file would keep a disk from being unmounted
 			l.last.Store(&list)
 		}()
 		select {

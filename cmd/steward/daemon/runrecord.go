@@ -19,7 +19,7 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// The files in the state folder that tell of this run and of how the last one ended.
+// The files in the state folder that describe this run and how the last one ended.
 const (
 	RunFile   = "run.json"
 	CrashFile = "crash.txt"
@@ -28,17 +28,17 @@ const (
 
 // How a run ended.
 const (
-	EndStopped  = status.EndStopped // it was asked to, and released everything
-	EndHanded   = status.EndHanded  // it was asked to, and left the holds to the next one
+	EndStopped  = status.EndStopped // on request; it released everything
+	EndHanded   = status.EndHanded  // on request; it left the holds to the next run
 	EndFailed   = "failed"          // with an error of its own
-	EndCrashed  = "crash"           // by a defect
-	endKilled   = "killed"          // by a signal that leaves no time
-	endWatchdog = "watchdog"        // it hung, and the service manager ended it
+	EndCrashed  = "crash"           // because of a defect
+	endKilled   = "killed"          // by a signal that cannot be caught
+	endWatchdog = "watchdog"        // it hung, and the service manager killed it
 	endMemory   = "out of memory"
-	endRebooted = "reboot" // the machine went down under it
+	endRebooted = "reboot" // the machine went down
 )
 
-// runRecord is one run of the daemon, as run.json tells of it.
+// RunRecord is one run of the daemon, as recorded in run.json.
 type RunRecord struct {
 	// Format is the version of the file; "version" is the program's.
 	Format  int           `json:"format,omitempty"`
@@ -48,13 +48,13 @@ type RunRecord struct {
 	Manager string        `json:"manager,omitempty"` // systemd, launchd …; "" by hand
 	Started time.Time     `json:"started"`
 	Ready   time.Time     `json:"ready,omitzero"`
-	// Failed counts the starts in a row that came to nothing, up to the one before this.
+	// Failed counts the consecutive failed starts before this one.
 	Failed int `json:"failed_starts"`
-	// Ended, How and Why are written at the end; a run that could not leaves them open.
+	// Ended, How and Why are written at the end; a run that was killed leaves them empty.
 	Ended time.Time `json:"ended,omitzero"`
 	How   string    `json:"how,omitempty"`
 	Why   string    `json:"why,omitempty"`
-	// Verdict is the service manager's own word about the end.
+	// Verdict is what the service manager reported about the end.
 	Verdict string `json:"verdict,omitempty"`
 	// Last is how the run before this one ended.
 	Last *status.Ending `json:"last,omitempty"`
@@ -63,7 +63,7 @@ type RunRecord struct {
 // soundAfter is how long a run must have been ready for its end not to count as a failed start.
 const soundAfter = 10 * time.Second
 
-// readTenure gives what run.json tells; nil when there is none, or none that can be read.
+// ReadRun reads run.json; nil if the file is missing or cannot be used.
 func ReadRun(state string) *RunRecord {
 	data, err := os.ReadFile(filepath.Join(state, RunFile))
 	var t RunRecord
@@ -73,7 +73,7 @@ func ReadRun(state string) *RunRecord {
 	return &t
 }
 
-// write stores it. It is a report for people: losing it loses nothing else.
+// Write stores the record in run.json. The file is a report for people: losing it loses nothing else.
 func (t *RunRecord) Write(root *jsonfile.Root) error {
 	t.Format = stateVersion
 	data, err := json.MarshalIndent(t, "", "  ")
@@ -85,7 +85,7 @@ func (t *RunRecord) Write(root *jsonfile.Root) error {
 	return err
 }
 
-// ending says how a run ended that is over. crash is what the program wrote when it broke, or "".
+// Ending says how a finished run ended. crash is its crash report, or "".
 func (t *RunRecord) Ending(now proc.Identity, crash string) *status.Ending {
 	e := &status.Ending{How: t.How, Why: t.Why, At: t.Ended, Version: t.Version}
 	switch {
@@ -104,7 +104,7 @@ func (t *RunRecord) Ending(now proc.Identity, crash string) *status.Ending {
 	return e
 }
 
-// whoRuns names the steward that has the state folder.
+// WhoRuns describes the steward that holds the state folder.
 func WhoRuns(state string) string {
 	t := ReadRun(state)
 	switch {
@@ -116,14 +116,14 @@ func WhoRuns(state string) string {
 	return fmt.Sprintf("; it runs under %s, process %d", t.Manager, t.PID)
 }
 
-// lockWait is how long a lock is waited for whose holder nobody knows.
+// lockWait is how long LockState waits for a lock whose holder is unknown.
 const lockWait = 5 * time.Second
 
-// takeState takes the state folder for this process alone; platform.ErrLocked when a steward is at work in it. A steward
-// that was killed while it started a program has its lock last until that program runs: a child has all that is open
-// here, up to its exec. So a lock that no living run holds is waited for, a moment of a full machine. That is not only
-// so that the next steward is not turned away: such a child bears no mark yet, and whoever has the lock knows that there
-// is none any more.
+// LockState locks the state folder for this process; platform.ErrLocked if a steward is running in it. If a steward is
+// killed while it starts a program, its lock lasts until that program runs, because until its exec the child shares
+// every open file. LockState therefore waits for a lock that no living run holds; even on a busy machine the wait is
+// short. The wait does more than let the next steward start: such a child carries no mark yet by which it could be
+// found, and once the lock is acquired, no such child is left.
 func LockState(state string) (*platform.FileLock, error) {
 	for end := time.Now().Add(lockWait); ; time.Sleep(5 * time.Millisecond) {
 		lock, err := platform.Lock(filepath.Join(state, "steward.lock"), 0o600)
@@ -136,13 +136,13 @@ func LockState(state string) (*platform.FileLock, error) {
 	}
 }
 
-// lives reports whether the process of the run is still there.
+// Lives reports whether the process of the run may still exist.
 func (t *RunRecord) Lives() bool {
 	return t.Ended.IsZero() && t.Process.PID != 0 && proc.Check(t.Process) != proc.Gone
 }
 
-// sound reports whether the run was more than a failed start. One that was ready and then killed by somebody's signal
-// has not failed.
+// sound reports whether the run was more than a failed start. A run that was ready and was then killed by a signal has
+// not failed.
 func (t *RunRecord) sound(at time.Time, crashed bool) bool {
 	switch {
 	case t.How == EndStopped || t.How == EndHanded:
@@ -158,10 +158,10 @@ func (t *RunRecord) sound(at time.Time, crashed bool) bool {
 	return at.Sub(t.Ready) >= soundAfter
 }
 
-// forgiveAfter is how long ago a failed start may be to count still.
+// forgiveAfter is the age from which a failed start no longer counts.
 const forgiveAfter = time.Hour
 
-// failedStarts counts the starts in a row, up to this one, that came to nothing.
+// FailedStarts counts the consecutive failed starts up to this run, and including it.
 func (t *RunRecord) FailedStarts(now time.Time, crashed bool) int {
 	if t == nil || t.sound(now, crashed) || now.Sub(t.Started) > forgiveAfter {
 		return 0
@@ -169,7 +169,7 @@ func (t *RunRecord) FailedStarts(now time.Time, crashed bool) int {
 	return t.Failed + 1
 }
 
-// verdictWords puts systemd's $SERVICE_RESULT, $EXIT_CODE and $EXIT_STATUS, as `service ended` notes them, into words.
+// verdictWords phrases systemd's $SERVICE_RESULT, $EXIT_CODE and $EXIT_STATUS, as `service ended` records them.
 func verdictWords(verdict string) string {
 	if verdict == "" {
 		return ""
@@ -186,9 +186,9 @@ func firstLine(text string) string {
 	return ""
 }
 
-// assume begins this run's runRecord: it finds out how the last one ended, and takes its place.
+// startRun begins this run's RunRecord: it finds out how the last run ended, and replaces its record.
 func (h *Daemon) startRun(now time.Time) error {
-	_ = os.Remove(filepath.Join(h.paths.State, HandOverFile)) // it was for the one before
+	_ = os.Remove(filepath.Join(h.paths.State, HandOverFile)) // it was meant for the previous run
 	read, err := takeUp[RunRecord](h, RunFile)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (h *Daemon) startRun(now time.Time) error {
 	return nil
 }
 
-// conclude notes how this run ends.
+// endRun records how this run ends.
 func (h *Daemon) endRun(err error) {
 	t := h.tenure
 	if t == nil {
@@ -233,7 +233,8 @@ func (h *Daemon) endRun(err error) {
 	_ = os.Remove(filepath.Join(h.paths.State, CrashFile))
 }
 
-// noteVerdict adds to run.json what the service manager says about the end of the run that it tells of.
+// NoteVerdict adds to run.json what the service manager reports about the end of that run, unless the run has recorded
+// its end itself.
 func NoteVerdict(state, verdict string) error {
 	root, err := jsonfile.Open(state)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -251,10 +252,10 @@ func NoteVerdict(state, verdict string) error {
 	return t.Write(root)
 }
 
-// mostFailedStarts is after how many of them steward stays down and says so.
+// MostFailedStarts is the number of failed starts after which steward stays down and reports it.
 const MostFailedStarts = 12
 
-// paceAfter is the wait before the next start.
+// PaceAfter returns the wait before the next start.
 func PaceAfter(failed int) time.Duration {
 	if failed < 2 {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// TestEnding: each way for a run to end is told from the others.
+// TestEnding: every way for a run to end is distinguished from the others.
 func TestEnding(t *testing.T) {
 	boot1, boot2 := proc.Identity{Boot: "1"}, proc.Identity{Boot: "2"}
 	for name, c := range map[string]struct {
@@ -39,7 +39,7 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// TestFailedStarts: what counts as a start that came to nothing.
+// TestFailedStarts: which runs count as failed starts.
 func TestFailedStarts(t *testing.T) {
 	now := time.Now()
 	ready := now.Add(-5 * time.Second)
@@ -73,7 +73,7 @@ func TestFailedStarts(t *testing.T) {
 	}
 }
 
-// TestReadTenure: what cannot be read is as good as nothing, whatever it is.
+// TestReadTenure: an unusable file counts as missing, whatever it contains.
 func TestReadTenure(t *testing.T) {
 	for _, text := range []string{"", "{", "[]", `{"started": 5}`, `{}`, `{"pid": "x", "started": "2026-01-01T00:00:00Z"}`, strings.Repeat("x", maxRun+1)} {
 		dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/config"
 )
 
-// only narrows the configured projects down to the given folders; one that is not configured gets the defaults.
+// Only narrows the configured projects down to the given folders. A folder that is not configured gets the defaults.
 func Only(configured []config.Project, dirs []string, home, cwd string) []config.Project {
 	var chosen []config.Project
 	for _, dir := range dirs {
@@ -34,15 +34,15 @@ func Only(configured []config.Project, dirs []string, home, cwd string) []config
 	return chosen
 }
 
-// twin is a project whose folder an earlier row names already, by another path.
+// Twin is a project whose folder an earlier row already names by another path.
 type Twin struct{ path, first string }
 
 func (t Twin) String() string {
 	return fmt.Sprintf("%s is the same folder as %s; it is one project, and the first row holds", t.path, t.first)
 }
 
-// apart leaves out each row whose path leads to the folder of an earlier row: one folder is one project, whatever links
-// lead to it. A path that is written twice stays, because it is refused.
+// Distinct drops each row whose path leads to the folder of an earlier row: one folder is one project, whatever links
+// lead to it. A path that is written twice stays, because ProjectList rejects it.
 func Distinct(rows []config.Project, home, cwd string) (kept []config.Project, twins []Twin) {
 	var paths []string
 	for _, row := range rows {
@@ -57,8 +57,8 @@ func Distinct(rows []config.Project, home, cwd string) (kept []config.Project, t
 	return kept, twins
 }
 
-// tellProjects says at once which projects cannot be looked after yet: a slip of the pen looks just like a disk that comes
-// later. It also names the folders that are given under two names.
+// tellProjects reports at once which projects cannot be supervised yet: a mistyped path looks just like a disk that is
+// mounted later. It also names the folders that are listed under two names.
 func (h *Daemon) tellProjects(refs []config.ProjectRef, twins []Twin) {
 	for _, t := range twins {
 		if h.o.Manager != "" {
@@ -81,7 +81,7 @@ func (h *Daemon) tellProjects(refs []config.ProjectRef, twins []Twin) {
 	}
 }
 
-// folderTrouble says why there is no folder at the path now.
+// FolderTrouble returns the reason why there is no folder at the path now; nil if there is one.
 func FolderTrouble(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -95,7 +95,7 @@ func FolderTrouble(path string) error {
 	return nil
 }
 
-// bareReason is an error without the path that the line names already.
+// bareReason returns the error without the path, which the line already names.
 func bareReason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -104,8 +104,8 @@ func bareReason(err error) string {
 	return err.Error()
 }
 
-// projectsOf lists what is to be supervised: the folders that are named, else those of the configuration, else, outside a
-// service manager, the current folder.
+// Projects lists the projects to supervise: the named folders, else those of the configuration, else, outside a service
+// manager, the current folder.
 func Projects(cfg config.Config, dirs []string, managed bool) ([]config.ProjectRef, []Twin, error) {
 	cwd, err := os.Getwd()
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Steward's own sign of life, in the state folder: for agents, and for whoever watches the watchman.
+// Steward's own heartbeat in the state folder, for agents and for programs that monitor steward.
 const (
 	HeartbeatFile  = "heartbeat.json"
 	HeartbeatEvery = 15 * time.Second
 )
 
-// heartbeatDoc has the keys of an agent's heartbeat (protocol 000).
+// Heartbeat has the keys of an agent's heartbeat (protocol 000).
 type Heartbeat struct {
 	AgentID string    `json:"agent_id"`
 	PID     int       `json:"pid"`
@@ -31,7 +31,8 @@ type Heartbeat struct {
 	Every   float64   `json:"interval_seconds"`
 }
 
-// pulse is steward's sign of life, given by the loop itself: to the watchdog, and in the heartbeat file.
+// selfHeartbeat proves that the loop runs, because the loop itself calls it: to the watchdog, and in the heartbeat
+// file.
 func (h *Daemon) selfHeartbeat(now time.Time) {
 	h.o.Line.Pulse(now)
 	if now.Sub(h.beaten).Abs() < HeartbeatEvery {
@@ -43,9 +44,9 @@ func (h *Daemon) selfHeartbeat(now time.Time) {
 	h.recover(now)
 }
 
-// standing ends the run when its state folder was removed: nothing can be remembered without it, and the next start makes it
-// anew. A socket that was removed is bound again; only a service that cannot do so ends, because the service manager may make
-// the folder of the socket.
+// selfState ends the run if its state folder was removed: steward cannot remember anything without it, and the next
+// start creates it again. A removed socket is bound again. If that fails, only a service ends, because the service
+// manager may create the socket's folder.
 func (h *Daemon) selfState() {
 	if !h.state.Alive() {
 		h.fail(fmt.Errorf("the state folder %s was taken away", h.paths.State))

@@ -25,7 +25,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// serve answers on the socket, and on TCP for metrics if that is asked for.
+// serve answers requests on the socket; serveMetrics serves the metrics over TCP.
 func (h *Daemon) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
@@ -45,7 +45,8 @@ func (h *Daemon) escalation() escalate.Config {
 	return h.cfg.Escalate
 }
 
-// onHangup reloads on SIGHUP. Under a terminal a hang-up means that it is gone: then steward stops.
+// onHangup reloads on SIGHUP. If the process has a controlling terminal, SIGHUP means that the terminal is gone:
+// steward stops.
 func (h *Daemon) onHangup(ctx context.Context) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -69,7 +70,7 @@ func (h *Daemon) onHangup(ctx context.Context) error {
 	}
 }
 
-// waitsForStart names the settings that a running steward cannot put in force.
+// restartNotes names the changed settings that take effect only after a restart.
 func (h *Daemon) restartNotes(now platform.Paths) (notes []string) {
 	if now.Socket != h.paths.Socket {
 		notes = append(notes, fmt.Sprintf("status.socket takes effect when steward is restarted; until then it is %s", h.paths.Socket))
@@ -85,15 +86,15 @@ func configAlert() rules.Alert {
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "config"}}
 }
 
-// configAccepted ends the incident of a configuration that was refused before.
+// configAccepted resolves the incident about a configuration that was rejected before.
 func (h *Daemon) configAccepted() {
 	alert := configAlert()
 	alert.Resolve, alert.Detail = true, "the configuration was accepted"
 	_ = h.tell(alert)
 }
 
-// reload puts the configuration file in force, and notes what waits for the next start. A bad one leaves the old in force and
-// is an incident.
+// reload puts the configuration file in force, and returns notes on what waits for the next start. A bad file leaves
+// the old configuration in force and raises an incident.
 func (h *Daemon) reload(ctx context.Context) (notes []string, err error) {
 	h.o.Line.Reloading()
 	defer h.sayReady()
@@ -128,9 +129,9 @@ func (h *Daemon) reload(ctx context.Context) (notes []string, err error) {
 	return h.restartNotes(paths), h.loop.Reload(ctx, cfg.Policies(), projects)
 }
 
-// announce says in one line what is being looked after.
+// announce prints in one line which projects are supervised.
 func (h *Daemon) announce() {
-	h.wakeAnswerWriter() // an answer that an earlier run took waits for nothing any more
+	h.wakeAnswerWriter() // the answers that an earlier run recorded can be written now
 	var names []string
 	picture := h.loop.State()
 	projects := picture.Report().Projects
@@ -146,7 +147,7 @@ func (h *Daemon) announce() {
 	h.startUp()
 }
 
-// tellHowToBoot says what to do about folders in which a look has found no protocol.
+// TellHowToBoot prints how to set up the folders in which a scan has found no protocol.
 func TellHowToBoot(w io.Writer, p *supervisor.State) {
 	for _, d := range p.Projects {
 		if !d.LookedAt.IsZero() && d.Problem == nil && len(d.Speaks) == 0 && !p.Tries(d.Name) {
@@ -155,7 +156,8 @@ func TellHowToBoot(w io.Writer, p *supervisor.State) {
 	}
 }
 
-// tellWhatWaits says what cannot be read, and which repairs are not made because steward only observes there, and the line that turns them on.
+// tellWhatWaits prints the files that cannot be read, and the repairs that wait because steward only observes there,
+// with the line that enables them.
 func tellWhatWaits(w io.Writer, projects []supervisor.ProjectReport) {
 	for _, r := range projects {
 		for _, f := range r.Faults[:min(len(r.Faults), status.ShownFaults)] {
@@ -170,7 +172,7 @@ func tellWhatWaits(w io.Writer, projects []supervisor.ProjectReport) {
 	}
 }
 
-// describe names a project and what it speaks.
+// Describe names a project and its protocols.
 func Describe(r supervisor.ProjectReport, looked bool) string {
 	switch {
 	case !looked:
@@ -183,7 +185,7 @@ func Describe(r supervisor.ProjectReport, looked bool) string {
 	return r.Name + " (" + strings.Join(r.Protocols, ", ") + ")"
 }
 
-// mayRun is false only for a process that is gone.
+// mayRun returns false only for a process that is gone.
 func mayRun(pid int) bool {
 	_, err := proc.Inspect(pid)
 	return !errors.Is(err, proc.ErrGone)

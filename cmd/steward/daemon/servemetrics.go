@@ -13,11 +13,11 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// metricsRetry is how often an address is tried again that could not be had.
+// metricsRetry is the interval between attempts to listen on an address that is not available.
 const metricsRetry = 15 * time.Second
 
-// serveMetrics serves /metrics over TCP where the configuration has it. An address that is taken is an incident, never the
-// end of supervision; it is tried again, and a reload that changes it takes effect.
+// serveMetrics serves /metrics over TCP if the configuration asks for it. An address in use raises an incident, but
+// never ends supervision. It is retried, and a reload that changes the address takes effect.
 func (h *Daemon) serveMetrics(ctx context.Context) error {
 	for ctx.Err() == nil {
 		addr := h.metricsAddress()
@@ -64,7 +64,7 @@ func (h *Daemon) serveMetricsOn(ctx context.Context, l net.Listener, addr string
 	}
 }
 
-// waitForMetrics waits for a reload, at most for so long if that is given.
+// waitForMetrics waits for a reload, but at most for the given time if that is positive.
 func (h *Daemon) waitForMetrics(ctx context.Context, most time.Duration) {
 	var after <-chan time.Time
 	if most > 0 {
@@ -83,7 +83,7 @@ func (h *Daemon) metricsAddress() string {
 	return h.cfg.Status.MetricsListen
 }
 
-// wakeMetrics has a new address noticed.
+// wakeMetrics makes serveMetrics read the address again.
 func (h *Daemon) wakeMetrics() {
 	select {
 	case h.metricsChanged <- struct{}{}:

@@ -17,24 +17,26 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// The locks in steward's own folder of a project: one for the time of a change, one for the daemon that acts there.
+// The locks in steward's own folder inside a project: guardFile is held during a change, SoleFile by the daemon that
+// acts there.
 const (
 	guardFile = "guard.lock"
 	SoleFile  = "steward.lock"
 )
 
-// guardPatience is how long a change waits for other processes of ours.
+// guardPatience is how long a change waits for other steward processes.
 const guardPatience = 5 * time.Second
 
-// guard takes the lock that our own processes take before they write in a project. It lies in own, steward's folder there.
+// guard takes the lock that steward processes take before they write in a project. The lock lies in own, steward's
+// folder there.
 type guard func(ctx context.Context, own *jsonfile.Root) (release func(), err error)
 
-// guardLock is the guard of every process of ours. The lock is made in that very folder: one that was removed meanwhile
-// stays so.
+// GuardLock is the guard of every steward process. It creates the lock only in that very folder: a folder that was
+// removed in the meantime is not created again.
 func GuardLock(ctx context.Context, own *jsonfile.Root) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, guardPatience)
 	defer cancel()
-	for range 10 { // a file that was replaced before it was locked guards nothing any more
+	for range 10 { // a file that was replaced before it was locked protects nothing
 		f, err := own.OpenLock(guardFile)
 		if err != nil {
 			return nil, InOwn(own, err)
@@ -51,22 +53,22 @@ func GuardLock(ctx context.Context, own *jsonfile.Root) (release func(), err err
 	return nil, fmt.Errorf("lock %s: the file is being replaced again and again; lock files must never be removed", filepath.Join(own.Dir(), guardFile))
 }
 
-// sole makes one daemon the only one that acts in a project, in one protocol. Its lock is taken as soon as steward's own
-// folder is there, and once for that folder: where nothing has to be changed, nothing is made.
+// Sole makes one daemon the only one that acts in a project, per protocol. It takes its lock as soon as steward's own
+// folder exists, and once per folder. If nothing has to be changed, it creates nothing.
 type Sole struct {
 	Dir, Own string         // the project, and steward's folder in it
-	root     *jsonfile.Root // at own, while the lock is held
+	root     *jsonfile.Root // at Own, while the lock is held
 	file     *os.File
 	Lock     *platform.FileLock
-	Lost     time.Time // when the lock's file was removed in our sight
+	Lost     time.Time // when this process saw that the lock file was removed
 }
 
-// soleRests is how long the lock is not made anew after its file was removed: somebody is removing the whole folder, and
-// a new file would keep it from going.
+// SoleRests is how long the lock file is not created again after its removal: the whole folder may be in the course of
+// removal, and a new file would prevent that.
 const SoleRests = 10 * time.Second
 
-// ready reports why steward must not act in the project at this moment: the disk, the folder's owner, or another steward
-// is against it. A folder that is missing is no reason.
+// Ready returns the reason why steward must not act in the project now: the disk, the folder's owner, or another
+// steward. A missing folder is no reason.
 func (s *Sole) Ready() error {
 	if s.held() {
 		return nil
@@ -89,14 +91,14 @@ func (s *Sole) Ready() error {
 	if err := s.take(own); err != nil {
 		_ = own.Close()
 		if errors.Is(err, protocol.ErrConflict) {
-			return nil // a change is refused until then
+			return nil // only changes are rejected until SoleRests is over
 		}
 		return err
 	}
 	return nil
 }
 
-// home opens the protocol's folder, through no link.
+// home opens the protocol's folder without following links.
 func (s *Sole) home() (*jsonfile.Root, error) {
 	rel, err := filepath.Rel(s.Dir, filepath.Dir(s.Own))
 	if err != nil {
@@ -110,7 +112,7 @@ func (s *Sole) home() (*jsonfile.Root, error) {
 	return top.Sub(filepath.ToSlash(rel))
 }
 
-// guarded is the guard of a daemon's changes: it holds the project's lock too.
+// Guarded is the guard of the daemon's changes: it also holds the project's lock.
 func (s *Sole) Guarded(ctx context.Context, own *jsonfile.Root) (release func(), err error) {
 	if !s.held() {
 		mine, err := own.Sub(".")
@@ -125,7 +127,7 @@ func (s *Sole) Guarded(ctx context.Context, own *jsonfile.Root) (release func(),
 	return GuardLock(ctx, own)
 }
 
-// held reports whether the lock of the folder that is there now is ours.
+// held reports whether this process holds the lock of the folder that exists now.
 func (s *Sole) held() bool {
 	if s.Lock == nil {
 		return false
@@ -142,7 +144,7 @@ func (s *Sole) held() bool {
 	return false
 }
 
-// take takes the lock in own, which is the caller's to close on an error. Who holds it stands inside.
+// take takes the lock in own. On an error the caller must close own. The lock file names its holder.
 func (s *Sole) take(own *jsonfile.Root) error {
 	if err := foreign(own); err != nil {
 		return err
@@ -181,7 +183,7 @@ func (s *Sole) Close() {
 	s.root, s.file, s.Lock = nil, nil, nil
 }
 
-// foreign finds what an earlier steward of another user has left in own, and this one may not write.
+// foreign returns an error if own holds a folder that another user's steward left and this one may not write.
 func foreign(own *jsonfile.Root) error {
 	names, _, err := own.List(".")
 	if err != nil {
@@ -209,7 +211,7 @@ func foreign(own *jsonfile.Root) error {
 	return nil
 }
 
-// inOwn explains why steward cannot write in a folder of its own, or in the one that is to hold it.
+// InOwn explains why steward cannot write in its own folder, or in the folder that is to contain it.
 func InOwn(at *jsonfile.Root, err error) error {
 	if err == nil || !errors.Is(err, jsonfile.ErrPermission) {
 		return err
@@ -228,7 +230,7 @@ func InOwn(at *jsonfile.Root, err error) error {
 	return ownedBy(path, st.UID, path, err)
 }
 
-// ownedBy names the owner of what steward may not write, and the remedy.
+// ownedBy names the owner of a path that steward may not write, and the remedy.
 func ownedBy(path string, uid int, tree string, err error) error {
 	me := AccountOf(os.Geteuid())
 	return terminal.Report(err, "%s belongs to %s, and %s may not write there; give it to %s: sudo chown -R %s %s",

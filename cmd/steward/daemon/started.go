@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/status/terminal"
 )
 
-// self is what the running steward says of itself.
+// self describes the running steward for the status.
 func (h *Daemon) self() status.Self {
 	s := status.Self{Version: h.o.Version, Manager: h.o.Manager}
 	if h.tenure != nil {
@@ -18,7 +18,7 @@ func (h *Daemon) self() status.Self {
 	return s
 }
 
-// settleIn is done once the first looks are over.
+// startUp runs once the first scans are over.
 func (h *Daemon) startUp() {
 	h.tenure.Ready = time.Now().UTC()
 	if err := h.tenure.Write(h.state); err != nil {
@@ -34,7 +34,7 @@ func (h *Daemon) startUp() {
 	h.sayReady()
 }
 
-// sayReady tells the service manager what is looked after.
+// sayReady tells the service manager how many projects are supervised.
 func (h *Daemon) sayReady() {
 	text := "no project is configured"
 	if p := h.loop.State(); p != nil && len(p.Projects) > 0 {
@@ -43,7 +43,7 @@ func (h *Daemon) sayReady() {
 	h.o.Line.Ready(text)
 }
 
-// downAlert is the incident about a steward that is down.
+// DownAlert is the alert about a steward that is down.
 func DownAlert() rules.Alert {
 	return rules.Alert{Kind: "steward_down", Severity: protocol.High, Foreign: true,
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "steward"},
@@ -51,5 +51,5 @@ func DownAlert() rules.Alert {
 		Spoken:  "Steward has stopped, and nobody looks after your agents. Your input needed."}
 }
 
-// journalFile is the journal in the state folder.
+// JournalFile is the journal in the state folder.
 const JournalFile = "journal.jsonl"

@@ -25,7 +25,7 @@ const (
 	SnapshotFile = "status.json"
 )
 
-// lessons is learnt.json. A file without a version is of the first one, in which the costs stood at the top.
+// lessons is learnt.json. A file without a version predates versions: its costs are at the top level.
 type lessons struct {
 	Version int             `json:"version"`
 	Costs   capacity.Learnt `json:"costs"`
@@ -42,7 +42,7 @@ func (l *lessons) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &l.Costs)
 }
 
-// save stores the loop's memory durably. What work costs lies in a file of its own: it changes seldom, and outlives a
+// save stores the loop's memory durably. The costs of work go to a file of their own: they change rarely, and outlive a
 // memory that has to be set aside.
 func (h *Daemon) save(m decide.Memory) error {
 	learnt := m.Gate.Learnt
@@ -63,7 +63,7 @@ func (h *Daemon) save(m decide.Memory) error {
 	return nil
 }
 
-// remembered reads what the last run saved; a missing file is an empty memory.
+// remembered reads what the last run saved; a missing file means an empty memory.
 func (h *Daemon) remembered() (decide.Memory, error) {
 	m, err := takeUp[decide.Memory](h, MemoryFile)
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *Daemon) remembered() (decide.Memory, error) {
 	return m, nil
 }
 
-// recall reads the same for a command that only looks: it changes nothing, and says on warn what it has to do without.
+// Recall reads the same for a read-only command: it changes nothing, and reports an unusable memory on warn.
 func Recall(state *jsonfile.Root, warn io.Writer) decide.Memory {
 	m, err := readState[decide.Memory](state, MemoryFile)
 	if err != nil {
@@ -89,10 +89,10 @@ func Recall(state *jsonfile.Root, warn io.Writer) decide.Memory {
 	return m
 }
 
-// snapshotEvery is how old status.json may become.
+// snapshotEvery is the interval between writes of status.json.
 const snapshotEvery = 30 * time.Second
 
-// keepSnapshot writes the status where it can be read when no daemon runs.
+// keepSnapshot writes the status to a file, which can be read when no daemon runs.
 func (h *Daemon) keepSnapshot(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotEvery)
 	defer ticker.Stop()
@@ -112,7 +112,7 @@ func (h *Daemon) snapshot() {
 		return
 	}
 	doc := status.Compose(p, openIncidents(h.ledger), h.herald.channels(), h.self())
-	doc.Daemon = nil // true of the picture, and not of the file
+	doc.Daemon = nil // holds for the live status, not for the file
 	doc.Kept = append(doc.Kept, h.keptAgents()...)
 	doc.Locks = status.WithGranted(doc.Locks, h.grants.list(p))
 	if err := status.WriteSnapshot(filepath.Join(h.paths.State, SnapshotFile), doc); err != nil {
@@ -120,7 +120,7 @@ func (h *Daemon) snapshot() {
 	}
 }
 
-// pruneEvery is how often resolved incidents of long ago are cleared away.
+// pruneEvery is the interval between removals of incidents that were resolved long ago.
 const pruneEvery = time.Hour
 
 func (h *Daemon) prune(ctx context.Context) error {
@@ -138,7 +138,7 @@ func (h *Daemon) prune(ctx context.Context) error {
 	}
 }
 
-// openIncidents lists what is not resolved.
+// openIncidents lists the incidents that are not resolved.
 func openIncidents(l *escalate.Ledger) []escalate.Incident {
 	return slices.DeleteFunc(l.List(), func(i escalate.Incident) bool { return i.State == rules.Resolved })
 }

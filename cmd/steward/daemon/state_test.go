@@ -18,7 +18,8 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// What work costs outlives a restart, and also a memory that has to be set aside; and the other way round.
+// TestLessonsOutliveTheMemory: the costs of work survive a restart, and also a memory that has to be set aside; and
+// vice versa.
 func TestLessonsOutliveTheMemory(t *testing.T) {
 	dir := t.TempDir()
 	root, err := jsonfile.Open(dir)
@@ -69,7 +70,7 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 	}
 }
 
-// stateHouse is as much of a daemon as its state folder needs.
+// stateHouse returns a Daemon with only what its state folder needs.
 func stateHouse(t *testing.T, dir string) *Daemon {
 	t.Helper()
 	root, err := jsonfile.Open(dir)
@@ -84,7 +85,8 @@ func stateHouse(t *testing.T, dir string) *Daemon {
 	return &Daemon{state: root, ledger: ledger, log: slog.New(slog.DiscardHandler)}
 }
 
-// A memory whose content cannot be used is set aside beside the earlier ones, and the human is told.
+// TestBadMemoryIsSetAside: a memory with unusable content is set aside beside the earlier ones, and the operator is
+// told.
 func TestBadMemoryIsSetAside(t *testing.T) {
 	dir := t.TempDir()
 	for n, text := range []string{"", `{"torn`, `{"standing": []}`, "[1]", `{"version": 2, "last_look": "2026-01-01T00:00:00Z"}`} {
@@ -112,7 +114,7 @@ func TestBadMemoryIsSetAside(t *testing.T) {
 	}
 }
 
-// However often files are set aside, the first ones stay, and the number of files is bounded.
+// TestFilesSetAsideAreBounded: however often files are set aside, the first ones stay, and their number is bounded.
 func TestFilesSetAsideAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	h := stateHouse(t, dir)
@@ -134,7 +136,8 @@ func TestFilesSetAsideAreBounded(t *testing.T) {
 	}
 }
 
-// A memory that cannot be read at this moment says nothing about its content: it stays where it is, and the start fails.
+// TestUnreadableMemoryStays: a memory that cannot be read at the moment says nothing about its content. The file stays
+// in place, and the start fails.
 func TestUnreadableMemoryStays(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, MemoryFile), 0o700); err != nil {
@@ -149,7 +152,7 @@ func TestUnreadableMemoryStays(t *testing.T) {
 	}
 }
 
-// What steward writes it can read: a file that would be too big is not written.
+// TestStateIsReadBack: steward can read every file that it writes; a file that would be too big is not written.
 func TestStateIsReadBack(t *testing.T) {
 	h := stateHouse(t, t.TempDir())
 	m := decide.Memory{LastLook: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), ExhaustedBy: strings.Repeat("x", 70<<20)}
@@ -167,7 +170,8 @@ func TestStateIsReadBack(t *testing.T) {
 	}
 }
 
-// The run record and the snapshot of a newer steward are kept; costs written before files had versions are read.
+// TestVersionsOfStateFiles: the run record and the snapshot of a newer steward are kept; costs written before files had
+// versions are read.
 func TestVersionsOfStateFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

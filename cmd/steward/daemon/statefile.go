@@ -14,11 +14,12 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// stateVersion is the version of the files that steward writes into its state folder. A file without a version is of the
-// first one.
+// stateVersion is the version of the files that steward writes into its state folder. A file without a version predates
+// versions and is still read.
 const stateVersion = 1
 
-// maxState bounds a file of the state folder. It holds for writing as for reading, so that steward can read what it wrote.
+// maxState bounds a file of the state folder, for writing as well as for reading, so that steward can read what it
+// wrote.
 const maxState = 256 << 20
 
 // badState is a file of the state folder whose content this steward cannot use.
@@ -30,17 +31,17 @@ type badState struct {
 func (b *badState) Error() string { return "read " + b.name + ": " + b.err.Error() }
 func (b *badState) Unwrap() error { return b.err }
 
-// errNewer marks a file of a later version. What it says is not damaged, only not known here.
+// errNewer marks a file of a later version. Its content is not damaged, only unknown here.
 var errNewer = errors.New("it was written by a newer steward")
 
-// newer refuses what a later version has written. The run record and the snapshot have the program's version under
-// "version", so theirs is called format.
+// Newer rejects a file that a later version has written. The run record and the snapshot store the program's version
+// under "version", so the version of these files is called "format".
 func Newer(data []byte) error {
 	var head struct {
 		Version any `json:"version"`
 		Format  any `json:"format"`
 	}
-	_ = json.Unmarshal(data, &head) // damage is for the decoder of the whole to find
+	_ = json.Unmarshal(data, &head) // the decoder of the whole file finds damage
 	for _, v := range []any{head.Version, head.Format} {
 		if n, ok := v.(float64); ok && n > stateVersion {
 			return fmt.Errorf("%w (file version %v, this steward knows %d)", errNewer, n, stateVersion)
@@ -49,7 +50,7 @@ func Newer(data []byte) error {
 	return nil
 }
 
-// readState reads a file of the state folder; a missing one gives the zero value. Content that cannot be used is a *badState;
+// readState reads a file of the state folder; a missing file yields the zero value. Unusable content is a *badState;
 // every other error says nothing about the content.
 func readState[T any](root *jsonfile.Root, name string) (v T, err error) {
 	blob, err := root.Read(name, maxState)
@@ -71,8 +72,8 @@ func readState[T any](root *jsonfile.Root, name string) (v T, err error) {
 	return v, nil
 }
 
-// takeUp is readState for the daemon. Content that cannot be used is set aside, and the zero value taken for it. A file that
-// cannot be read at this moment may be sound: the start fails, the file stays, and the service manager tries again.
+// takeUp is readState for the daemon. It sets unusable content aside and returns the zero value. A file that cannot be
+// read at the moment may be intact: the start fails, the file stays, and the service manager tries again.
 func takeUp[T any](h *Daemon, name string) (T, error) {
 	v, err := readState[T](h.state, name)
 	if bad := (*badState)(nil); errors.As(err, &bad) {
@@ -101,11 +102,11 @@ func (h *Daemon) put(name string, data []byte) error {
 	return err
 }
 
-// mostAside is how many files of one name are kept aside. When all names are taken, the newest file replaces the last of
-// them: the first ones tell how the trouble began.
+// mostAside is how many files of one name are kept aside. Once all names are taken, the newest file replaces the last:
+// the first ones show how the trouble began.
 const mostAside = 10
 
-// setAside gives a file that cannot be used another name, and tells the human.
+// setAside renames a file that cannot be used, and tells the operator.
 func (h *Daemon) setAside(bad *badState) error {
 	aside, err := asideName(h.state, bad.name)
 	if err == nil {
@@ -118,7 +119,7 @@ func (h *Daemon) setAside(bad *badState) error {
 	return h.tell(asideAlert(bad, aside))
 }
 
-// asideName is a free name for a file that is set aside; the last one is made free.
+// asideName returns a free name for a file that is set aside. If all names are taken, it removes the last file.
 func asideName(root *jsonfile.Root, name string) (string, error) {
 	for n := 1; ; n++ {
 		aside := name + ".bad"
@@ -136,8 +137,8 @@ func asideName(root *jsonfile.Root, name string) (string, error) {
 	}
 }
 
-// clearSnapshot sets a snapshot aside that a newer steward has written, before this one writes its own. A damaged one is
-// only overwritten: it is not flushed to the disk, so a power cut may tear it.
+// clearSnapshot sets aside a snapshot that a newer steward has written, before this one writes its own. A damaged
+// snapshot is simply overwritten: it is not flushed to the disk, so a power failure may damage it.
 func (h *Daemon) clearSnapshot() error {
 	_, err := readState[json.RawMessage](h.state, SnapshotFile)
 	if bad := (*badState)(nil); errors.As(err, &bad) {
@@ -161,7 +162,7 @@ func forgotten(name string) string {
 	return "Everything else is as it was."
 }
 
-// incidentAsideAlert tells that the file of an incident was set aside: what it asked may be asked again.
+// incidentAsideAlert reports that the file of an incident was set aside: its question may be asked again.
 func incidentAsideAlert(f protocol.Fault) rules.Alert {
 	name := filepath.Base(f.Path)
 	return rules.Alert{Kind: "state_set_aside", Severity: protocol.Medium, Foreign: true, Lasting: true, Code: name,
@@ -172,7 +173,7 @@ func incidentAsideAlert(f protocol.Fault) rules.Alert {
 		Options:    []rules.Option{{ID: decide.OptionDone, Label: "Taken care of"}}}
 }
 
-// asideAlert tells that a file of the state folder was set aside.
+// asideAlert reports that a file of the state folder was set aside.
 func asideAlert(bad *badState, aside string) rules.Alert {
 	summary := "steward's " + bad.name + " was damaged, and was set aside"
 	if errors.Is(bad.err, errNewer) {

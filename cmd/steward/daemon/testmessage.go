@@ -12,30 +12,30 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// trialKey names the test message; no incident has such a key.
+// trialKey is the key of the test message; no incident has it.
 const trialKey = "test"
 
-// trialTime is how long a human has to press the button of a test message.
+// TestTime is how long the operator has to press the button of a test message.
 const TestTime = 30 * time.Second
 
-// testMessage is a test of all channels. What it finds is told while it goes on.
+// testMessage is a test of all channels. Its results can be read while it runs.
 type testMessage struct {
 	mu    sync.Mutex
 	list  []status.Trial
-	rev   int // of its buttons: those of an earlier test count for nothing
+	rev   int // revision of its buttons: presses on an earlier test do not count
 	ended bool
 	Done  chan struct{} // closed at its end
 	press chan struct{}
 }
 
-// trialNotice is what is sent.
+// trialNotice is the notice that the test sends.
 func trialNotice(human string) escalate.Notice {
 	return escalate.Notice{Key: trialKey, Severity: protocol.High, Title: "steward can reach you here",
 		Text:   "This is a test. Press the button, so that steward knows that you can answer, too.",
 		Spoken: human + ", this is steward. If you hear this, I can reach you by voice.", Options: []rules.Option{{ID: "seen", Label: "I see it"}}}
 }
 
-// begin sends the test by all channels at once, and ends when all is said or the time is up.
+// Begin sends the test through all channels at once. The test ends when every result is known or TestTime is over.
 func (o *channelSet) Begin(ctx context.Context, names []string, human string) *testMessage {
 	t := &testMessage{rev: int(time.Now().UnixMilli()), Done: make(chan struct{}), press: make(chan struct{}, 1)}
 	for _, name := range names {
@@ -74,7 +74,7 @@ func (t *testMessage) run(ctx context.Context, o *channelSet, human string) {
 	if slices.ContainsFunc(t.Entries(), func(e status.Trial) bool { return e.Channel == escalate.ChannelDesktop }) {
 		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), popupDeadline)
 		defer cancel()
-		_ = o.popups.Withdraw(farewell, trialKey) // a popup that stays says nothing wrong
+		_ = o.popups.Withdraw(farewell, trialKey) // harmless if it stays
 	}
 }
 
@@ -97,7 +97,7 @@ func (t *testMessage) end() {
 	t.ended = true
 }
 
-// pressed takes a press of the button.
+// Pressed records a press of the button on a channel.
 func (t *testMessage) Pressed(channel string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,14 +116,14 @@ func (t *testMessage) Entries() []status.Trial {
 	return slices.Clone(t.list)
 }
 
-// over reports whether nothing more will become of it.
+// over reports whether no further result is expected.
 func (t *testMessage) over() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ended || !slices.ContainsFunc(t.list, func(e status.Trial) bool { return !e.Over() })
 }
 
-// reach begins a test of the daemon's channels, one at a time.
+// reach starts a test of the daemon's channels, one at a time.
 func (a *channels) reach() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,13 +135,13 @@ func (a *channels) reach() error {
 		}
 	}
 	if a.outlets == nil {
-		return context.Canceled // steward has not begun yet
+		return context.Canceled // the channels are not set up yet
 	}
 	a.trial = a.outlets.Begin(context.Background(), a.names, a.human())
 	return nil
 }
 
-// reached tells what became of the last test.
+// reached returns the results of the last test.
 func (a *channels) reached() []status.Trial {
 	a.mu.Lock()
 	t := a.trial
@@ -152,7 +152,7 @@ func (a *channels) reached() []status.Trial {
 	return t.Entries()
 }
 
-// ofTrial takes a press of a test message.
+// ofTrial reports whether a press belongs to a test message, and records it if that test is the current one.
 func (a *channels) ofTrial(key string, r escalate.Reply) bool {
 	if key != trialKey {
 		return false
@@ -166,7 +166,7 @@ func (a *channels) ofTrial(key string, r escalate.Reply) bool {
 	return true
 }
 
-// channelOf is where a press came from.
+// channelOf returns the channel that a press came from.
 func channelOf(via string) string {
 	if via == escalate.ViaPush {
 		return escalate.ChannelNtfy

@@ -16,14 +16,14 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// daemonFacts are what the socket and the state folder tell of the daemon.
+// daemonFacts are what the socket and the state folder reveal about the daemon.
 type daemonFacts struct {
 	socket string
-	system bool              // it is the machine's unit
+	system bool              // the daemon is the machine's unit
 	doc    *status.Document  // nil: it did not answer
 	err    error             // why not
-	run    *daemon.RunRecord // what run.json tells; nil: nothing
-	lives  bool              // its process is there
+	run    *daemon.RunRecord // the content of run.json; nil: none
+	lives  bool              // the process of run exists
 	crash  string            // the report that a crashed run left
 	beat   daemon.Heartbeat
 	now    time.Time
@@ -51,7 +51,7 @@ func (d *patient) daemonState() []Finding {
 	return all
 }
 
-// judgeDaemon says whether somebody looks after the projects now.
+// judgeDaemon says whether a daemon supervises the projects now.
 func judgeDaemon(f daemonFacts) []Finding {
 	const name = "socket"
 	if err := platform.CheckSocketPath(f.socket); err != nil {
@@ -73,7 +73,7 @@ func judgeDaemon(f daemonFacts) []Finding {
 	return []Finding{broken(name, "use the socket of your own steward, see --socket", "%v", f.err)}
 }
 
-// staleAfter is how old steward's own heartbeat may be: it is written every 15 s, later while the disk is slow.
+// staleAfter is the maximum age of steward's own heartbeat: it is written every 15 s, and later while the disk is slow.
 const staleAfter = 4 * daemon.HeartbeatEvery
 
 func judgeBeat(f daemonFacts) Finding {
@@ -88,7 +88,7 @@ func judgeBeat(f daemonFacts) Finding {
 	return works(name, "%s ago", terminal.Short(age))
 }
 
-// judgeEnd says how the last run that is over ended.
+// judgeEnd says how the last finished run ended.
 func judgeEnd(f daemonFacts) []Finding {
 	const name = "last end"
 	end := lastEnd(f)
@@ -126,10 +126,10 @@ func lastEnd(f daemonFacts) *status.Ending {
 	return end
 }
 
-// leastFree is what the journal and the memory of a busy day need.
+// leastFree is the space that the journal and the memory need on a busy day.
 const leastFree = 4 << 20
 
-// judgeFolder holds one of steward's own folders to what the daemon will demand of it.
+// judgeFolder checks one of steward's own folders against what the daemon will demand of it.
 func judgeFolder(name, path string, f folder, uid int) []Finding {
 	switch {
 	case f.missing && f.write != nil:
@@ -152,7 +152,7 @@ func judgeFolder(name, path string, f folder, uid int) []Finding {
 	return []Finding{works(name, "%s (%s)", path, f.mode)}
 }
 
-// unreachable is the daemon's own word that no channel works; "" if it has none.
+// unreachable returns the summary of the daemon's own incident that no channel works; "" if there is none.
 func unreachable(doc *status.Document) string {
 	if doc == nil {
 		return ""

@@ -13,22 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// level is what a finding means for the person who asks.
+// Level is what a finding means for the user.
 type Level string
 
 const (
 	LevelOK   Level = "ok"
-	LevelWarn Level = "warn" // something will not happen that might be missed
+	LevelWarn Level = "warn" // something will not happen that the user may expect
 	LevelFail Level = "fail" // steward cannot do its work
 )
 
-// finding is one thing that works here, or does not.
+// Finding is the result of one check.
 type Finding struct {
 	Area  string `json:"area"`
 	Name  string `json:"name"`
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
-	Do    string `json:"do"` // what helps; "" for what works
+	Do    string `json:"do"` // the remedy; "" if the check passed
 }
 
 func works(name, format string, args ...any) Finding {
@@ -43,14 +43,14 @@ func broken(name, do, format string, args ...any) Finding {
 	return Finding{Name: name, Level: LevelFail, Text: fmt.Sprintf(format, args...), Do: do}
 }
 
-// probe is one part of the examination. Its context ends before it is left behind.
+// probe is one part of the examination. Its context ends shortly before the probe is abandoned.
 type probe struct {
 	area, name string
 	look       func(context.Context) []Finding
 }
 
-// How long the parts may take: reading the configuration, asking the daemon, and then all probes side by side. With
-// grace after each, a machine on which everything hangs is examined within 5 s.
+// Time limits of the parts: reading the configuration, asking the daemon, and then all probes in parallel. With a grace
+// period after each, the examination ends within 5 s even on a machine on which everything hangs.
 const (
 	settingsTime = 500 * time.Millisecond
 	askTime      = 1200 * time.Millisecond
@@ -58,8 +58,8 @@ const (
 	probeGrace   = 250 * time.Millisecond
 )
 
-// within gives f's answer, or false if it does not come in time. What hangs in the kernel cannot be ended; it is left
-// behind, and ends with the process.
+// within returns f's answer, or false if it does not come in time. A call that hangs in the kernel cannot be ended: it
+// is abandoned, and ends with the process.
 func within[T any](ctx context.Context, limit time.Duration, f func(context.Context) T) (T, bool) {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -77,7 +77,7 @@ func within[T any](ctx context.Context, limit time.Duration, f func(context.Cont
 	return none, false
 }
 
-// examine runs the probes side by side and keeps their order.
+// examine runs the probes in parallel and returns their findings in the order of the probes.
 func examine(ctx context.Context, limit time.Duration, probes []probe) []Finding {
 	found := make([][]Finding, len(probes))
 	done := make(chan struct{})
@@ -108,43 +108,43 @@ func silent(name string, limit time.Duration) Finding {
 	return broken(name, "find out what hangs there: a disk, a network folder, a service", "no answer within %s", limit)
 }
 
-// patient is what all probes start from.
+// patient is the input of all probes.
 type patient struct {
 	o      Options
 	now    time.Time
 	uid    int
 	who    service.Account
 	config configFacts
-	cfg    config.Config // the defaults, if the file is refused
+	cfg    config.Config // the defaults, if the file is rejected
 	paths  platform.Paths
 	daemon daemonFacts
 }
 
-// Options say whom and what the examination is about.
+// Options say what to examine, and for which account.
 type Options struct {
 	Version string
-	// ConfigFile is the configuration that was named on the command line, "" for the platform's place.
+	// ConfigFile is the configuration named on the command line, "" for the platform's default.
 	ConfigFile string
 	Settings   func() (config.Config, platform.Paths, error)
 	Place      func() platform.Paths
-	// Binary is this program under the name that stays when it is upgraded.
+	// Binary returns the path of this program that survives an upgrade.
 	Binary func() (string, error)
-	// Account is the caller's account; with system, the one that the machine's unit of that user runs as.
+	// Account returns the caller's account; with system, the account that the machine's unit of that user runs as.
 	Account func(system bool, user string) (service.Account, error)
-	// Spec is the service that would be installed.
+	// Spec returns the service that would be installed.
 	Spec func(system bool, binary string, who service.Account) (service.Spec, error)
-	// Reach sends a real test by every channel, which Say announces.
+	// Reach sends a real test through every channel; Say announces it.
 	Reach bool
 	Say   func(text string)
 }
 
-// diagnosis is the document of `doctor`.
+// Diagnosis is the document of `doctor`.
 type Diagnosis struct {
 	OK     bool      `json:"ok"`
 	Checks []Finding `json:"checks"`
 }
 
-// Examine looks at everything. It changes nothing.
+// Examine runs every check. It changes nothing.
 func Examine(ctx context.Context, o Options) (Diagnosis, error) {
 	d := &patient{o: o, now: time.Now(), uid: os.Getuid()}
 	var err error
@@ -188,7 +188,7 @@ func (d *patient) probes() []probe {
 		probe{"reaching you", "push", d.push})
 }
 
-// askDaemon gets the picture of the daemon, if one runs.
+// askDaemon fetches the status of the daemon, if one runs.
 func (d *patient) askDaemon(ctx context.Context) {
 	type answer struct {
 		doc status.Document
@@ -209,12 +209,12 @@ func (d *patient) askDaemon(ctx context.Context) {
 	}
 }
 
-// mayRead and mayWrite ask the kernel about a folder, which knows access lists and read-only disks too.
+// mayRead and mayWrite ask the kernel about a folder, because it also knows access lists and read-only disks.
 func mayRead(path string) error { return unix.Access(path, unix.R_OK|unix.X_OK) }
 
 func mayWrite(path string) error { return unix.Access(path, unix.W_OK|unix.X_OK) }
 
-// freeAt is how many bytes are left for this user on the disk of a folder; -1 if that is not known.
+// freeAt returns the bytes that this user may still write on the folder's disk; -1 if unknown.
 func freeAt(path string) int64 {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -223,7 +223,7 @@ func freeAt(path string) int64 {
 	return int64(st.Bavail) * int64(st.Bsize)
 }
 
-// descriptorLimit is how many files this process may open.
+// descriptorLimit returns how many files this process may open.
 func descriptorLimit() (limit uint64, ok bool) {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {

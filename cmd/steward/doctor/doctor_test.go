@@ -24,7 +24,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// worded makes lines of findings: "fail name: text → do".
+// worded formats findings as lines: "fail name: text → do".
 func worded(list []Finding) string {
 	var all strings.Builder
 	for _, f := range list {
@@ -33,7 +33,7 @@ func worded(list []Finding) string {
 	return all.String()
 }
 
-// judgement is a case of a judgement: what it must say, as regular expressions of single lines, and nothing else.
+// judgement is a test case: the findings must match these regular expressions, one line each, and nothing else.
 type judgement struct {
 	name string
 	got  []Finding
@@ -302,7 +302,7 @@ func TestDoctorWatchingAndReach(t *testing.T) {
 	})
 }
 
-// The scripts that steward brings must pass its own examination.
+// TestDoctorScripts: the scripts that steward ships pass its own examination.
 func TestDoctorScripts(t *testing.T) {
 	ready := func(name string) string {
 		text, ok := readScript(filepath.Join("../../../packaging/boot", name))
@@ -323,7 +323,7 @@ func TestDoctorScripts(t *testing.T) {
 	})
 }
 
-// A probe that never comes back is a finding, and holds up no other.
+// TestDoctorLeavesBehindWhatHangs: a probe that never returns is a finding, and delays no other probe.
 func TestDoctorLeavesBehindWhatHangs(t *testing.T) {
 	forever := make(chan struct{})
 	defer close(forever)

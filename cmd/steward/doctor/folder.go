@@ -11,19 +11,19 @@ import (
 	"github.com/livhana/steward/platform"
 )
 
-// folder is what can be known of a folder without changing it.
+// folder is what can be found out about a folder without changing it.
 type folder struct {
 	missing bool
-	err     error // why it cannot be looked at
+	err     error // why it cannot be examined
 	isDir   bool
 	mode    fs.FileMode
-	owner   int // -1 where that is no question
+	owner   int // -1 if the platform has no owners
 	read    error
-	write   error // of a missing one: why it cannot be made
-	free    int64 // bytes left on its disk; -1 where that is not known
+	write   error // if it is missing: why it cannot be created
+	free    int64 // bytes left on its disk; -1 if unknown
 }
 
-// folderAt looks; a disk that hangs makes it hang.
+// folderAt examines a folder. It hangs if the disk hangs.
 func folderAt(path string) folder {
 	info, err := os.Stat(path)
 	switch {
@@ -35,7 +35,7 @@ func folderAt(path string) folder {
 	return folder{isDir: info.IsDir(), mode: info.Mode(), owner: platform.OwnerOf(info), read: mayRead(path), write: mayWrite(path), free: freeAt(path)}
 }
 
-// mayMake asks whether a folder that is missing could be made: where the nearest one above it is.
+// mayMake reports whether a missing folder could be created: it checks the nearest existing folder above it.
 func mayMake(path string) error {
 	for up := filepath.Dir(path); ; up = filepath.Dir(up) {
 		info, err := os.Stat(up)

@@ -15,14 +15,14 @@ import (
 	"github.com/livhana/steward/platform/service"
 )
 
-// programFacts are about the program that is asked.
+// programFacts describe the program that examines.
 type programFacts struct {
 	version, path string
-	found         string // what `steward` in PATH starts; "" if nothing
+	found         string // the program that `steward` in PATH starts; "" if none
 	foundIsOther  bool
-	daemon        string // the version that runs; "" if none answers
-	system        bool   // that is the machine's unit
-	asRootFor     string // the user who is meant, when root asks
+	daemon        string // the version of the running daemon; "" if none answers
+	system        bool   // the daemon is the machine's unit
+	asRootFor     string // the user who is meant if root runs doctor
 }
 
 func (d *patient) program() []Finding {
@@ -76,17 +76,17 @@ func judgeProgram(f programFacts) []Finding {
 	return all
 }
 
-// configFacts are about the file in force.
+// configFacts describe the configuration file in force.
 type configFacts struct {
 	file     string
-	named    string // what names the file: a flag, a variable; "" for the usual place
+	named    string // what names the file: a flag or a variable; "" for the usual place
 	there    bool
 	projects int
 	err      error
-	other    string // a second file that somebody may take for the one in force
+	other    string // a second file that may be mistaken for the one in force
 }
 
-// readSettings finds the configuration and the places that follow from it.
+// readSettings reads the configuration and the paths that follow from it.
 func (d *patient) readSettings(ctx context.Context) {
 	type answer struct {
 		cfg   config.Config
@@ -122,7 +122,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// otherConfig is the machine's file or the user's, whichever is there and not in force.
+// otherConfig returns the machine's file or the user's, whichever exists and is not in force.
 func otherConfig(inForce, home string) string {
 	machine := platform.MachinePaths(home).Config
 	for _, file := range []string{machine, filepath.Join(home, ".config", "steward", "config.toml")} {
@@ -155,7 +155,7 @@ func judgeConfig(f configFacts, running bool) []Finding {
 
 func refusedConfig(f configFacts, from string, running bool) []Finding {
 	text := f.file + from + " is refused; steward does not start with it"
-	if running { // it has read an earlier one
+	if running { // the daemon has read an earlier version
 		text = f.file + from + " is refused; the daemon goes on with the former one"
 	}
 	all := []Finding{broken("file", "correct it; then: steward config --check "+terminal.ShellQuote(f.file), "%s", text)}
@@ -169,7 +169,7 @@ func refusedConfig(f configFacts, from string, running bool) []Finding {
 	return all
 }
 
-// isTimeout reports whether somebody is there who does not answer.
+// isTimeout reports whether a process listens but does not answer.
 func isTimeout(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()

@@ -18,24 +18,24 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// projectFacts are about one project.
+// projectFacts describe one project.
 type projectFacts struct {
 	ref       config.ProjectRef
 	folder    folder
 	protocols []string
-	unit      string // the text of the machine's unit, if that looks after it; else ""
+	unit      string // the text of the machine's unit, if that unit supervises the project; else ""
 	report    *supervisor.ProjectReport
 	running   bool // a daemon answers
-	twin      bool // the daemon looks after this folder under another name
-	flag      bool // the daemon has it from --project, not from the configuration
+	twin      bool // the daemon supervises this folder under another name
+	flag      bool // the daemon has the project from --project, not from the configuration
 	config    string
 }
 
-// projects are the configured ones, and those that the daemon looks after besides.
+// projects returns the configured projects, and others that the daemon supervises.
 func (d *patient) projects() []projectFacts {
 	var all []projectFacts
 	cwd, _ := os.Getwd()
-	refs, _ := d.cfg.ProjectList(d.who.Home, cwd) // what is wrong with a row stands under configuration
+	refs, _ := d.cfg.ProjectList(d.who.Home, cwd) // the configuration check reports what is wrong with a row
 	for _, ref := range refs {
 		all = append(all, projectFacts{ref: ref, running: d.daemon.doc != nil, config: d.paths.Config})
 	}
@@ -58,7 +58,7 @@ func (d *patient) projects() []projectFacts {
 	return all
 }
 
-// projectProbes are two for each project: a disk that hangs concerns its own projects alone.
+// projectProbes returns two probes for each project, so that a disk that hangs affects only its own projects.
 func (d *patient) projectProbes() []probe {
 	list := d.projects()
 	if len(list) == 0 {
@@ -87,7 +87,7 @@ func noProjects(refused error) Finding {
 		"none is configured; the service would look after nothing, and `steward run` looks after the folder that it is started in")
 }
 
-// judgeProject says whether steward can work there, and what the daemon says of it.
+// judgeProject says whether steward can work in the project, and what the daemon reports about it.
 func judgeProject(f projectFacts) []Finding {
 	name, path, correct := f.ref.Name, f.ref.Path, "correct its path in "+f.config
 	if f.flag {
@@ -118,7 +118,7 @@ func judgeSpoken(f projectFacts) Finding {
 	return works(f.ref.Name, "%s: %s", f.ref.Path, strings.Join(how, ", "))
 }
 
-// acts reports whether anything is to be written there.
+// acts reports whether steward is to write in the project.
 func (f projectFacts) acts() bool {
 	return len(f.protocols) == 0 || slices.ContainsFunc(f.protocols, f.ref.Acts)
 }
@@ -164,7 +164,7 @@ func judgeFault(name string, fault protocol.Fault) Finding {
 	return doubt(name, do, "%s: %s", fault.Path, fault.Problem)
 }
 
-// bootScripts looks at the two scripts of protocol 000.
+// bootScripts checks the two scripts of protocol 000.
 func (d *patient) bootScripts(ref config.ProjectRef) []Finding {
 	if !slices.Contains(daemon.Open(ref, d.cfg, false).Detect(), agentstatus.Name) {
 		return nil

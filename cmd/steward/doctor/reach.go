@@ -39,7 +39,7 @@ func judgeChannels(channels []string, doc *status.Document) []Finding {
 	return all
 }
 
-// push looks at the channels that lead away from this machine. Nothing is sent to a human.
+// push checks the channels that lead away from this machine. It sends nothing to the operator.
 func (d *patient) push(ctx context.Context) []Finding {
 	cfg := d.cfg.Escalate
 	var all []Finding
@@ -71,7 +71,7 @@ func (d *patient) ntfy(ctx context.Context) []Finding {
 	return all
 }
 
-// hintOf is what an error advises.
+// hintOf returns the hint of a push error, or otherwise.
 func hintOf(err error, otherwise string) string {
 	var e *push.Error
 	if errors.As(err, &e) && e.Hint != "" {
@@ -80,7 +80,7 @@ func hintOf(err error, otherwise string) string {
 	return otherwise
 }
 
-// popupFacts are about the desktop, as this command sees it and as the daemon does.
+// popupFacts describe the desktop as this command sees it and as the daemon does.
 type popupFacts struct {
 	server  string // "" : started by the first popup
 	muted   bool
@@ -88,12 +88,12 @@ type popupFacts struct {
 	root    bool
 	linux   bool
 	screen  bool   // DISPLAY or WAYLAND_DISPLAY is set here
-	bus     string // this command's session bus, "" if none is named
-	daemons string // the daemon's; "" if none is named
-	known   bool   // whether the daemon's is known
+	bus     string // this command's session bus; "" if none is named
+	daemons string // the daemon's session bus; "" if none is named
+	known   bool   // whether daemons is known
 }
 
-// busVariable names the session bus.
+// busVariable is the environment variable that names the session bus.
 const busVariable = "DBUS_SESSION_BUS_ADDRESS"
 
 func (d *patient) desktop(ctx context.Context) []Finding {
@@ -111,7 +111,7 @@ func (d *patient) desktop(ctx context.Context) []Finding {
 	return judgePopups(f)
 }
 
-// variableOf reads a variable that a process was started with.
+// variableOf returns an environment variable that a process was started with.
 func variableOf(proc string, pid int, name string) (value string, known bool) {
 	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "environ"))
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// What the daemon met with and what this command finds are two findings, not one that contradicts itself.
+// TestDaemonsChannelIsItsOwnFinding: the daemon's result for a channel and this command's are two separate findings,
+// not one that contradicts itself.
 func TestDaemonsChannelIsItsOwnFinding(t *testing.T) {
 	doc := &status.Document{Channels: []status.Channel{{Name: "desktop", Problem: "context deadline exceeded", At: time.Now()}}}
 	names := map[string]string{}

@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// The boot scripts that protocol 000 names, and the part that packaging/boot has ready for the first.
+// The boot scripts that protocol 000 names, and the part of the first that packaging/boot provides.
 const (
 	claudeScript = "claude_tier1_boot.sh"
 	codexScript  = "codex_agent_boot.sh"
 	step35       = "claude_tier1_step3.5.sh"
 )
 
-// maxScript bounds what is read of a script.
+// maxScript bounds how much of a script is read.
 const maxScript = 1 << 20
 
-// readScript opens regular files only: to open a pipe would wait for its writer.
+// readScript opens regular files only: opening a pipe would wait for its writer.
 func readScript(path string) (string, bool) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return "", false
@@ -33,12 +33,12 @@ func readScript(path string) (string, bool) {
 }
 
 var (
-	// stewardBoot is the command, by its name or by a variable that holds it.
+	// stewardBoot matches the command, named directly or through a variable.
 	stewardBoot = lazily(`(\bsteward["']?|\$\{?[A-Za-z_]+\}?["']?)\s+boot\s+["']?(livhana-layer1\.1|codex-cursor|\$)`)
 	sourced     = lazily(`(^|[;&|\s])(\.|source|bash)\s+[^\n]*claude_tier1_step3\.5\.sh`)
 )
 
-// judgeScript says whether a boot script leaves the set-up to steward. ready tells that the part for Step 3.5 is there.
+// judgeScript says whether a boot script leaves the setup to steward. ready: the part for Step 3.5 is there.
 func judgeScript(project, script, text string, ready bool) Finding {
 	code := withoutComments(text)
 	name := project + " " + script
@@ -58,7 +58,7 @@ func judgeScript(project, script, text string, ready bool) Finding {
 	return doubt(name, do, "it does not boot %s", agent)
 }
 
-// withoutComments drops the lines that are only comments.
+// withoutComments drops the lines that contain only a comment.
 func withoutComments(text string) string {
 	var code strings.Builder
 	for line := range strings.Lines(text) {
@@ -69,7 +69,7 @@ func withoutComments(text string) string {
 	return code.String()
 }
 
-// lazily compiles an expression when it is needed: every command would pay for it with its start.
+// lazily compiles an expression on first use; otherwise every command would pay for it at its start.
 func lazily(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

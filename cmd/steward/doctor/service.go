@@ -16,27 +16,27 @@ import (
 	"github.com/livhana/steward/platform/service"
 )
 
-// serviceFacts are about one of the two services that an account may have: its own, and the machine's.
+// serviceFacts describe one of the two services that an account may have: its own, and the machine's.
 type serviceFacts struct {
 	system  bool
 	user    string
-	lack    *service.Lack // why there is none to be asked
+	lack    *service.Lack // why there is no service manager to ask
 	err     error
 	status  service.Status
-	other   string   // the machine's unit runs as this user, who is not the one who asks
+	other   string   // the machine's unit runs as this user, not as the caller
 	silent  bool     // the manager did not answer in time
-	absent  bool     // the account has no manager of its own now
-	program string   // this one
-	exists  bool     // the program that is started is there
+	absent  bool     // the account's own manager does not run now
+	program string   // the path of this program
+	exists  bool     // the program that the service starts exists
 	same    bool     // … and is this one
-	drift   string   // how the definition differs; "" if it does not, or that cannot be told
+	drift   string   // how the definition differs; "" if it does not, or if that is unknown
 	dropIns []string // files that change the definition
 }
 
-// managerTime bounds the questions to one service manager.
+// managerTime bounds the queries to one service manager.
 const managerTime = 1500 * time.Millisecond
 
-// services asks both managers side by side, so that a user's manager that hangs does not hide the machine's.
+// services asks both managers in parallel, so that a user's manager that hangs does not hide the machine's.
 func (d *patient) services(ctx context.Context) []Finding {
 	forms := []bool{false}
 	if service.HasMachineFolders() || runtime.GOOS == "darwin" {
@@ -87,7 +87,7 @@ func (d *patient) service(ctx context.Context, system bool) serviceFacts {
 	return f
 }
 
-// dropInsOf lists what systemd lays over the unit.
+// dropInsOf lists the drop-in files with which systemd overrides the unit.
 func dropInsOf(unit, home string, system bool) []string {
 	dirs := []string{unit + ".d", filepath.Join(home, ".config/systemd/user/steward.service.d"), "/etc/systemd/user/steward.service.d"}
 	if system {
@@ -105,8 +105,8 @@ func dropInsOf(unit, home string, system bool) []string {
 	return all
 }
 
-// drift compares what is installed with what this program would install. A package's unit lies elsewhere and is made
-// for any machine; it is not compared.
+// drift compares the installed files with those that this program would install. A package's unit has another path and
+// is made for any machine; it is not compared.
 func drift(unit string, wanted []service.File, read func(string) ([]byte, error)) string {
 	if len(wanted) == 0 || wanted[0].Path != unit {
 		return ""
@@ -125,7 +125,8 @@ func drift(unit string, wanted []service.File, read func(string) ([]byte, error)
 	return ""
 }
 
-// judgeServices looks at both forms together. Another user's is shown to root alone, and is in nobody's way.
+// judgeServices judges both forms together. Another user's service is shown in full to root only, and does not
+// conflict.
 func judgeServices(forms []serviceFacts, running, asRoot bool) []Finding {
 	var all []Finding
 	installed, shown := 0, false
@@ -152,7 +153,7 @@ func judgeServices(forms []serviceFacts, running, asRoot bool) []Finding {
 	return all
 }
 
-// judgeNone says why nothing starts steward by itself.
+// judgeNone says why nothing starts steward automatically.
 func judgeNone(own serviceFacts, running, asRoot bool) []Finding {
 	var all []Finding
 	text := "not installed: steward runs only while somebody runs it"
@@ -177,7 +178,7 @@ func judgeNone(own serviceFacts, running, asRoot bool) []Finding {
 	return append(all, doubt("service", do, "%s", text))
 }
 
-// names of a service's findings begin with whose it is.
+// called returns the name of a finding; it says if the finding is about the machine's service.
 func (f serviceFacts) called(what string) string {
 	if f.system {
 		return "machine's " + what
@@ -187,7 +188,7 @@ func (f serviceFacts) called(what string) string {
 
 func (f serviceFacts) command(verb string) string { return serviceCommand(verb, f.system) }
 
-// serviceCommand is a steward command for one's own service or the machine's.
+// serviceCommand returns the steward command for the user's own service or for the machine's.
 func serviceCommand(verb string, system bool) string {
 	if system {
 		return "sudo steward service " + verb + " --system"
@@ -236,7 +237,7 @@ func judgeEnabled(f serviceFacts) Finding {
 	return works(f.called("unit"), "%s, %s, enabled", st.Manager, st.Unit)
 }
 
-// manyRestarts is from when on restarts are worth a look.
+// manyRestarts is the number of restarts from which the finding is a warning.
 const manyRestarts = 3
 
 func judgeRunning(f serviceFacts) []Finding {
@@ -267,7 +268,7 @@ func judgeLingers(lingers bool) Finding {
 	return doubt("lingering", "steward service install --linger", "no: it stops with your last session")
 }
 
-// stateWords says in one line how the service is.
+// ServiceWords describes the state of the service in one line.
 func ServiceWords(st service.Status) string {
 	text := terminal.Clean(st.Manager) + ": " + terminal.Clean(st.State)
 	if st.Detail != "" {

@@ -15,10 +15,11 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// pollTrial is how often the daemon is asked how its test goes.
+// pollTrial is the interval at which the daemon is polled for the results of its test.
 const pollTrial = 250 * time.Millisecond
 
-// tryReach has a real test sent by every channel, by the daemon if one runs: it is the one that must reach the human.
+// tryReach sends a real test through every channel. If a daemon runs, the daemon sends it, because it must be able to
+// reach the operator.
 func (d *patient) tryReach(ctx context.Context) []Finding {
 	const area = "a real test"
 	names := d.cfg.Escalate.Channels
@@ -29,7 +30,7 @@ func (d *patient) tryReach(ctx context.Context) []Finding {
 		}
 	}
 	if len(names) == 0 {
-		return nil // said under "channels"
+		return nil // reported under "channels"
 	}
 	d.o.Say(fmt.Sprintf("sending a test by %s; press its button within %.0f s", strings.Join(names, ", "), daemon.TestTime.Seconds()))
 	try := d.tryOwn
@@ -47,7 +48,7 @@ func (d *patient) tryReach(ctx context.Context) []Finding {
 	return all
 }
 
-// tryDaemon has the daemon send its test and waits for what becomes of it.
+// tryDaemon has the daemon send its test, and waits for the results.
 func (d *patient) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.TestTime+daemon.SpeechDeadline)
 	defer cancel()
@@ -76,7 +77,7 @@ func (d *patient) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, er
 	}
 }
 
-// tryOwn sends the test from here, because no daemon runs.
+// tryOwn sends the test from this process, because no daemon runs.
 func (d *patient) tryOwn(ctx context.Context, names []string) ([]status.Trial, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

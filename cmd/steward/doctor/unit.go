@@ -8,7 +8,8 @@ import (
 	"github.com/livhana/steward/platform"
 )
 
-// writablePaths are the folders that a hardened unit of the machine may write; limited is false where it may write all.
+// writablePaths returns the folders that a hardened unit of the machine may write; limited is false if it may write
+// everywhere.
 func writablePaths(unit string) (paths []string, limited bool) {
 	for line := range strings.Lines(unit) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -16,7 +17,7 @@ func writablePaths(unit string) (paths []string, limited bool) {
 		case key == "ProtectSystem" && value == "strict", key == "ProtectHome" && value != "no" && value != "false":
 			limited = true
 		case key == "ReadWritePaths" && value == "":
-			paths = nil // systemd's way to forget what came before
+			paths = nil // an empty value resets the list
 		case key == "ReadWritePaths":
 			paths = append(paths, unitWords(value)...)
 		}
@@ -24,7 +25,7 @@ func writablePaths(unit string) (paths []string, limited bool) {
 	return paths, limited
 }
 
-// unitWords splits a list as systemd does, and takes its marks off the paths.
+// unitWords splits a list as systemd does, and strips systemd's prefixes from the paths.
 func unitWords(list string) []string {
 	var all []string
 	var word strings.Builder
@@ -81,7 +82,7 @@ func isBelow(path, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// machineUnit is the text of the machine's unit with its drop-ins, if these are its projects; else "".
+// machineUnit returns the text of the machine's unit with its drop-ins, if it supervises these projects; else "".
 func (d *patient) machineUnit() string {
 	if !platform.IsMachineState(d.paths.State) {
 		return ""

@@ -21,9 +21,9 @@ import (
 	"github.com/livhana/steward/platform/watch"
 )
 
-// watchFacts are what the kernel gives this user for watching folders, and how much of it is in use. -1: not known.
+// watchFacts are what the kernel allows this user for watching folders, and how much of it is in use. -1: unknown.
 type watchFacts struct {
-	err                           error // of a watch that was made for testMessage
+	err                           error // the error of a trial watch
 	watches, maxWatches           int
 	instances, maxInstances       int
 	lookEvery                     time.Duration
@@ -40,7 +40,7 @@ func (d *patient) watches(ctx context.Context) []Finding {
 	return judgeWatches(f)
 }
 
-// tryWatch makes a watch as the daemon would, on a folder that is always there.
+// tryWatch creates a watch as the daemon would, on a folder that always exists.
 func tryWatch() error {
 	w, err := watch.New()
 	if err != nil {
@@ -62,8 +62,8 @@ func sysctl(name string) int {
 	return n
 }
 
-// inotifyUse counts what the user's processes hold, as far as they may be looked at. Processes that share a queue
-// count it once each.
+// inotifyUse counts what the user's processes hold, as far as it may read them. A queue that several processes share is
+// counted once for each.
 func inotifyUse(ctx context.Context, proc string, uid int) (watches, instances int, hidden bool) {
 	pids, _ := filepath.Glob(filepath.Join(proc, "[0-9]*"))
 	for _, dir := range pids {
@@ -85,7 +85,7 @@ func inotifyUse(ctx context.Context, proc string, uid int) (watches, instances i
 	return watches, instances, hidden
 }
 
-// fewWatches is what some systems come with, and what one large project can use up.
+// fewWatches is the default limit of some systems, which one large project can use up.
 const fewWatches = 8192
 
 func judgeWatches(f watchFacts) []Finding {
@@ -115,7 +115,7 @@ func judgeWatches(f watchFacts) []Finding {
 	return []Finding{works(name, "folders can be watched; %s", use)}
 }
 
-// isNearly is from nine tenths on.
+// isNearly reports whether nine tenths of the limit are used.
 func isNearly(used, limit int) bool { return limit >= 0 && used*10 >= limit*9 }
 
 func (d *patient) gauges(ctx context.Context) []Finding {
@@ -153,7 +153,7 @@ func judgeGauges(load capacity.Load, problems map[string]string, limit capacity.
 				"it is at %s right now, over %.0f %%, so new tasks%s wait", terminal.Share(used), 100*most, of))
 		case used.Known():
 			known = append(known, name+" "+terminal.Share(used))
-		case name == capacity.DimDisk && !projects: // then there is no disk to be asked about
+		case name == capacity.DimDisk && !projects: // without projects there is no disk to measure
 		case binds:
 			all = append(all, doubt(name, "steward works without it, and holds no task back for it", "it is unknown: %s", problems[name]))
 		}
@@ -164,7 +164,7 @@ func judgeGauges(load capacity.Load, problems map[string]string, limit capacity.
 	return all
 }
 
-// descriptorFacts are the open files of the daemon, or else the limit that one started here would have.
+// descriptorFacts are the open files of the daemon, or else the limit that a daemon started here would have.
 type descriptorFacts struct {
 	open, limit uint64
 	ofDaemon    bool
@@ -195,7 +195,7 @@ func daemonDescriptors(proc string, pid int) (descriptorFacts, bool) {
 	return descriptorFacts{open: uint64(len(fds)), limit: limit, ofDaemon: true}, err == nil
 }
 
-// fewDescriptors is too little for a socket with many askers, and journals and folders besides.
+// fewDescriptors: a lower limit is too low for a socket with many clients, plus journals and folders.
 const fewDescriptors = 1024
 
 func judgeDescriptors(f descriptorFacts) []Finding {
@@ -211,7 +211,7 @@ func judgeDescriptors(f descriptorFacts) []Finding {
 	return []Finding{works(name, "%s", text)}
 }
 
-// samplePause lies between two samples of the gauges: the processor's share is what happened in between.
+// samplePause is the time between two samples of the gauges, over which the processor load is measured.
 const samplePause = 300 * time.Millisecond
 
 func sleep(ctx context.Context, d time.Duration) error {
