@@ -109,8 +109,8 @@ type Deps struct {
 	Save func(decide.Memory) error
 	// Note writes to the journal.
 	Note func(Entry)
-	// Pulse is called after every step, at least once per scan interval. It must be cheap.
-	Pulse func(now time.Time)
+	// Heartbeat is called after every step, at least once per scan interval. It must be cheap.
+	Heartbeat func(now time.Time)
 	// HandOver reports at the end whether another steward follows at once. Then holds are renewed instead of released.
 	HandOver func() bool
 }
@@ -120,8 +120,8 @@ func (d *Deps) fillOptional() {
 	if d.Orders == nil {
 		d.Orders = &Orders{}
 	}
-	if d.Pulse == nil {
-		d.Pulse = func(time.Time) {}
+	if d.Heartbeat == nil {
+		d.Heartbeat = func(time.Time) {}
 	}
 	if d.Remark == nil {
 		d.Remark = func(rules.Remark) {}

@@ -26,7 +26,7 @@ func TestHandOverKeepsWhatIsHeld(t *testing.T) {
 				w.folders["demo"].sims = []*sim{agentOf("codex")}
 				doors := w.doors()
 				beats := 0
-				doors.Pulse = func(time.Time) { beats++ }
+				doors.Heartbeat = func(time.Time) { beats++ }
 				doors.HandOver = func() bool { return c.follows }
 				stop := runUntil(t, supervisor.New(w.cfg, w.projects(), w.memory, doors, slog.New(slog.DiscardHandler), nil))
 				time.Sleep(7 * time.Second)
@@ -62,7 +62,7 @@ func TestPulseComesFromTheLoop(t *testing.T) {
 		w := newWorld(t, "demo")
 		doors := w.doors()
 		last, longest := time.Now(), time.Duration(0)
-		doors.Pulse = func(now time.Time) { longest, last = max(longest, now.Sub(last)), now }
+		doors.Heartbeat = func(now time.Time) { longest, last = max(longest, now.Sub(last)), now }
 		stop := runUntil(t, supervisor.New(w.cfg, w.projects(), w.memory, doors, slog.New(slog.DiscardHandler), nil))
 		time.Sleep(time.Hour)
 		stop()

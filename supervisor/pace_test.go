@@ -65,7 +65,7 @@ func (w *world) startCounted(c *counted) (s *supervisor.Supervisor, stop func())
 		return nil
 	}
 	doors.Alarms = c.alarms
-	doors.Pulse = func(time.Time) { c.note(&c.woken) }
+	doors.Heartbeat = func(time.Time) { c.note(&c.woken) }
 	s = supervisor.New(w.cfg, w.projects(), w.memory, doors, slog.New(slog.DiscardHandler), nil)
 	return s, w.run(s)
 }

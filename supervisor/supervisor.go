@@ -62,7 +62,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			e = timeCame{}
 		}
 		s.send(l.step(e))
-		l.deps.Pulse(l.now())
+		l.deps.Heartbeat(l.now())
 		timer.Reset(max(0, l.next().Sub(l.now())))
 	}
 	return l.stayHeld()

@@ -100,7 +100,7 @@ func protocolFor(agent, dir string, cfg config.Config) (string, error) {
 	if slices.Contains(agentstatus.KnownAgents(), agent) {
 		return agentstatus.Name, nil
 	}
-	spoken := daemon.Open(config.ProjectRef{Path: dir}, cfg, false).Detect()
+	spoken := daemon.OpenProject(config.ProjectRef{Path: dir}, cfg, false).Detect()
 	switch len(spoken) {
 	case 0:
 		return "", usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", terminal.OneWord(agent), protocolNames())}

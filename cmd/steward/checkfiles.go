@@ -94,7 +94,7 @@ const aMoment = 5 * time.Second
 // fields: a snapshot tells of each flaw once per task, and of no work that ended long ago. known is false for a file that
 // no protocol reads.
 func observed(ctx context.Context, ref config.ProjectRef, cfg config.Config, file string) (list []protocol.Snapshot, known bool, err error) {
-	p, now := daemon.Open(ref, cfg, false), time.Now()
+	p, now := daemon.OpenProject(ref, cfg, false), time.Now()
 	since := now.Add(-cfg.Tasks.History)
 	if file != "" {
 		since = time.Time{} // a file that is named counts, however old it is
@@ -152,7 +152,7 @@ func projectAround(arg string, cfg config.Config) (ref config.ProjectRef, file s
 	}
 	for {
 		ref = config.ProjectRef{Name: filepath.Base(dir), Path: dir}
-		if len(daemon.Open(ref, cfg, false).Detect()) > 0 {
+		if len(daemon.OpenProject(ref, cfg, false).Detect()) > 0 {
 			switch {
 			case dir == path:
 				return ref, "", nil

@@ -33,7 +33,7 @@ func (a *app) doctor(ctx context.Context, reach bool) error {
 		Spec: func(system bool, binary string, who service.Account) (service.Spec, error) {
 			return a.spec(serviceOptions{system: system, binary: binary}, who, a.placeOf(serviceOptions{system: system}, who))
 		},
-		Say: func(text string) { fmt.Fprintln(a.err, text) }})
+		Announce: func(text string) { fmt.Fprintln(a.err, text) }})
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func TestFolderThatMayNotBeWritten(t *testing.T) {
 		if err := os.MkdirAll(own, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		s := &daemon.Sole{Dir: dir, Own: own}
+		s := &daemon.ProjectLock{Dir: dir, Own: own}
 		defer s.Close()
 		for _, closed := range []string{own, filepath.Dir(own)} {
 			if closed != own {
@@ -144,12 +144,12 @@ func TestLockOfTheProjectIsRemoved(t *testing.T) {
 	if err := os.MkdirAll(own, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := &daemon.Sole{Dir: dir, Own: own}
+	s := &daemon.ProjectLock{Dir: dir, Own: own}
 	defer s.Close()
 	if err := s.Ready(); err != nil || s.Lock == nil {
 		t.Fatalf("%v, %v", err, s.Lock)
 	}
-	file := filepath.Join(own, daemon.SoleFile)
+	file := filepath.Join(own, daemon.LockFile)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestLockOfTheProjectIsRemoved(t *testing.T) {
 	if _, err := os.Stat(file); err == nil {
 		t.Error("the lock is back at once")
 	}
-	s.Lost = s.Lost.Add(-daemon.SoleRests)
+	s.Lost = s.Lost.Add(-daemon.LockRecreateDelay)
 	if err := s.Ready(); err != nil || s.Lock == nil {
 		t.Errorf("a while after: %v, %v", err, s.Lock)
 	}

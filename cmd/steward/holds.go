@@ -76,7 +76,7 @@ func (a *app) lookForHolds(ctx context.Context) *holds {
 // look adds the projects' tasks and agents.
 func (l *holds) look(ctx context.Context, refs []config.ProjectRef, cfg config.Config) {
 	for _, ref := range refs {
-		project := daemon.Open(ref, cfg, false)
+		project := daemon.OpenProject(ref, cfg, false)
 		for _, name := range project.Detect() {
 			s, err := project.Open(name)
 			if err != nil {

@@ -119,7 +119,7 @@ func (a *app) lookOnce(ctx context.Context, refs []config.ProjectRef, cfg config
 	gauge.Sample(time.Now())
 	view := decide.View{}
 	for _, ref := range refs {
-		p := daemon.Open(ref, cfg, false)
+		p := daemon.OpenProject(ref, cfg, false)
 		for _, name := range p.Detect() {
 			s, err := p.Open(name)
 			if err != nil {

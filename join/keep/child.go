@@ -16,7 +16,7 @@ import (
 type child struct {
 	id    proc.Identity // zero: it ended before it could be inspected
 	own   *os.Process   // nil: not a child process
-	hold  flockHandle
+	hold  processHandle
 	ended chan Ending // receives the ending, once
 	stop  chan struct{}
 	dead  bool // it never ran, so its end must not be awaited

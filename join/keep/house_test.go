@@ -66,7 +66,7 @@ func keeperMain(file string) {
 	}
 	defer alone.Unlock()
 	os.Unsetenv("KEEP_TEST_PLAN") // the agents are not keepers
-	k := New(Options{State: p.State, Root: root, Doors: scribe(p.State), Now: time.Now, Environ: os.Environ(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	k := New(Options{State: p.State, Root: root, Deps: scribe(p.State), Now: time.Now, Environ: os.Environ(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	turns := 0
 	k.hook = func(step string) {
 		if step == p.DieAt {

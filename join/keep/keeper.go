@@ -51,7 +51,7 @@ type Options struct {
 	// is gone.
 	State string
 	Root  *jsonfile.Root // State, opened
-	Doors Deps
+	Deps  Deps
 	Now   func() time.Time
 	Log   *slog.Logger
 	// OpenUnits connects to the service manager on first use; nil: there is no manager, and every agent runs in a
@@ -92,7 +92,7 @@ type Keeper struct {
 func New(o Options) *Keeper {
 	k := &Keeper{Options: o, store: store{o.Root}, reaps: make(chan struct{}, 2), hook: func(string) {},
 		rows: map[string]Row{}, spare: map[string]bool{}, lives: map[string]*life{}, news: make(chan struct{}, 1)}
-	k.presence = newPresence(o.Doors, o.Log)
+	k.presence = newPresence(o.Deps, o.Log)
 	k.sweep = sync.OnceValues(func() ([]proc.Process, error) { return proc.Marked(envHouse, house(k.State)) })
 	return k
 }

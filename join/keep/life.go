@@ -155,7 +155,7 @@ func (l *life) settleDown(s state, now time.Time) {
 
 // call alerts the operator.
 func (l *life) call() {
-	if err := l.k.Doors.Failed(l.row, l.rec.Why, l.rec.Generation); err != nil {
+	if err := l.k.Deps.Failed(l.row, l.rec.Why, l.rec.Generation); err != nil {
 		l.k.Log.Error("tell of the failed agent", "agent", l.name, "error", err)
 	}
 }
@@ -164,11 +164,11 @@ func (l *life) call() {
 // requests the agent again. The release of an operator's hold also starts it.
 func (l *life) wait(ctx context.Context) {
 	l.waits()
-	held := l.k.Doors.Held(l.row)
-	again := l.held && !held || l.rec.State == failed && l.k.Doors.Again(l.row, l.rec.Since)
+	held := l.k.Deps.Held(l.row)
+	again := l.held && !held || l.rec.State == failed && l.k.Deps.Again(l.row, l.rec.Since)
 	if l.held = held; again {
 		if l.rec.State == failed {
-			l.k.Doors.Recovered(l.row)
+			l.k.Deps.Recovered(l.row)
 		}
 		l.fresh()
 		l.save(true)

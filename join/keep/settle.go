@@ -102,7 +102,7 @@ func (l *life) dismiss(ctx context.Context) bool {
 		return false
 	}
 	l.k.store.drop(l.row)
-	l.k.Doors.Recovered(l.row)
+	l.k.Deps.Recovered(l.row)
 	l.k.Log.Info("agent dismissed", "agent", l.name)
 	return true
 }
@@ -113,7 +113,7 @@ func (l *life) replace(ctx context.Context, row Row, why string) bool {
 		return false
 	}
 	if l.rec.State == failed {
-		l.k.Doors.Recovered(l.row)
+		l.k.Deps.Recovered(l.row)
 	}
 	l.row, l.env, l.path = row, nil, ""
 	l.rec.Row, l.rec.Dir = row.sum(), row.Dir

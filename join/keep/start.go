@@ -11,13 +11,13 @@ import (
 
 // obstacle says why the agent is not started now; "" when it can start.
 func (l *life) obstacle(now time.Time) (state, why string) {
-	if l.held = l.k.Doors.Held(l.row); l.held {
+	if l.held = l.k.Deps.Held(l.row); l.held {
 		return "held", "the operator holds it"
 	}
 	if l.rec.NotBefore.After(now) {
 		return "waiting", l.rec.Why
 	}
-	if ok, why, _ := l.k.Doors.Admit(l.row); !ok {
+	if ok, why, _ := l.k.Deps.Admit(l.row); !ok {
 		return "waiting", why
 	}
 	return "", ""

@@ -20,7 +20,7 @@ func (s *site) asked(managed bool) (k *Keeper, count *atomic.Int32) {
 		s.Fatal(err)
 	}
 	count = &atomic.Int32{}
-	k = New(Options{State: s.state, Root: root, Doors: scribe(s.state), Now: time.Now, Environ: []string{"PATH=/usr/bin:/bin"}, Log: slog.New(slog.DiscardHandler), Managed: managed,
+	k = New(Options{State: s.state, Root: root, Deps: scribe(s.state), Now: time.Now, Environ: []string{"PATH=/usr/bin:/bin"}, Log: slog.New(slog.DiscardHandler), Managed: managed,
 		OpenUnits: func(context.Context) (*service.Units, error) { count.Add(1); return nil, errors.New("no bus") }})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -97,7 +97,7 @@ func AdapterNamed(name string) (adapter, bool) {
 
 // Open describes a project to the supervisor. alone: take the project's lock, so that only one steward acts in the
 // project; `steward plan` reads without it.
-func Open(ref config.ProjectRef, cfg config.Config, alone bool) supervisor.Project {
+func OpenProject(ref config.ProjectRef, cfg config.Config, alone bool) supervisor.Project {
 	return supervisor.Project{
 		Name: ref.Name, Path: ref.Path,
 		Detect: func() []string {
@@ -136,7 +136,7 @@ func FolderOf(dir string) (supervisor.Folder, error) {
 
 func (ad adapter) Speak(ref config.ProjectRef, cfg config.Config, alone bool) (supervisor.Speaker, error) {
 	act := ref.Mode(ad.Name) != "observe"
-	guard, only := guard(GuardLock), &Sole{Dir: ref.Path, Own: ad.Own(ref.Path)}
+	guard, only := guard(GuardLock), &ProjectLock{Dir: ref.Path, Own: ad.Own(ref.Path)}
 	if act && alone {
 		guard = only.Guarded
 	}

@@ -135,8 +135,8 @@ var settledBy = []error{supervisor.ErrNoSubject, supervisor.ErrRefused, protocol
 // conflictTime is how long an answer is retried while its question keeps changing.
 const conflictTime = 10 * time.Minute
 
-// carryEvery is the interval between retries of answers that could not be written.
-const carryEvery = 10 * time.Second
+// answerRetryInterval is the interval between retries of answers that could not be written.
+const answerRetryInterval = 10 * time.Second
 
 func (h *Daemon) wakeAnswerWriter() {
 	select {
@@ -148,7 +148,7 @@ func (h *Daemon) wakeAnswerWriter() {
 // writeAnswers writes the answers that an earlier run, or an earlier attempt, could not write. It sleeps while there
 // are none.
 func (h *Daemon) writeAnswers(ctx context.Context) error {
-	timer := time.NewTimer(carryEvery)
+	timer := time.NewTimer(answerRetryInterval)
 	defer timer.Stop()
 	for {
 		select {
@@ -164,7 +164,7 @@ func (h *Daemon) writeAnswers(ctx context.Context) error {
 			}
 		}
 		if len(left) > 0 {
-			timer.Reset(carryEvery)
+			timer.Reset(answerRetryInterval)
 		}
 	}
 }

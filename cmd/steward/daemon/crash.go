@@ -44,13 +44,13 @@ func crashAlert() rules.Alert {
 
 // tellOfCrash raises an incident if the last run crashed, hung or ran out of memory.
 func (h *Daemon) tellOfCrash() {
-	last := h.tenure.Last
+	last := h.record.Last
 	if last == nil || last.How != EndCrashed && last.How != endWatchdog && last.How != endMemory {
 		return
 	}
 	alert := crashAlert()
 	alert.Summary = "steward itself ended unexpectedly (" + last.How + ") and was started again"
-	alert.Detail, alert.Occurrence = last.Why, h.tenure.Started.Format(time.RFC3339)
+	alert.Detail, alert.Occurrence = last.Why, h.record.Started.Format(time.RFC3339)
 	if err := h.tell(alert); err != nil {
 		h.log.Error("write incident", "error", err)
 	}
@@ -61,7 +61,7 @@ const healthyAfter = 10 * time.Minute
 
 // recover resolves the incident about an earlier crash once this run has lasted healthyAfter.
 func (h *Daemon) recover(now time.Time) {
-	if h.recovered || now.Sub(h.tenure.Started) < healthyAfter {
+	if h.recovered || now.Sub(h.record.Started) < healthyAfter {
 		return
 	}
 	h.recovered = true

@@ -31,7 +31,7 @@ import (
 
 // Daemon is a complete steward. The program's only wiring is in this file.
 type Daemon struct {
-	o        Options
+	options  Options
 	cfg      config.Config
 	paths    platform.Paths
 	log      *slog.Logger
@@ -40,7 +40,7 @@ type Daemon struct {
 	listener net.Listener
 	ledger   *escalate.Ledger
 	orders   *supervisor.Orders
-	herald   *channels
+	channels *channels
 	// unanswered has a token when an answer waits to be written.
 	unanswered chan struct{}
 	// metricsChanged has a token when the address of the metrics may have changed.
@@ -63,7 +63,7 @@ type Daemon struct {
 	closers        []func()
 	learnt         int64 // the mark of the costs stored in learnt.json
 
-	tenure *RunRecord
+	record *RunRecord
 	// Only the loop uses these: the time of the last heartbeat, the last errors of writing it and of binding the socket
 	// again, and whether an earlier crash is settled.
 	beaten    time.Time
@@ -96,7 +96,7 @@ type Options struct {
 
 // New assembles the daemon. Nothing runs yet.
 func New(o Options) (*Daemon, error) {
-	h, once := &Daemon{o: o, log: o.Log, metricsChanged: make(chan struct{}, 1)}, o.Once
+	h, once := &Daemon{options: o, log: o.Log, metricsChanged: make(chan struct{}, 1)}, o.Once
 	var err error
 	if h.cfg, h.paths, err = o.Settings(); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func New(o Options) (*Daemon, error) {
 	}
 	var projects []supervisor.Project
 	for _, ref := range refs {
-		projects = append(projects, Open(ref, h.cfg, true))
+		projects = append(projects, OpenProject(ref, h.cfg, true))
 	}
 	h.loop = supervisor.New(h.cfg.Policies(), projects, memory, h.deps(), h.log, h.metrics)
 	h.metrics.Serve(h.loop.State, h.ledger.Heads)
@@ -199,8 +199,8 @@ func (h *Daemon) openLedger() error {
 			return err
 		}
 	}
-	h.herald, h.unanswered = newChannels(h), make(chan struct{}, 1)
-	h.onClose(func() { _ = h.herald.popups.Close() })
+	h.channels, h.unanswered = newChannels(h), make(chan struct{}, 1)
+	h.onClose(func() { _ = h.channels.popups.Close() })
 	return nil
 }
 
@@ -266,12 +266,12 @@ func (h *Daemon) Run(ctx context.Context) error {
 	}
 	hire("watch processes", h.exits.Run)
 	hire("feel pressure", h.gauge.Run)
-	hire("deliver incidents", h.herald.Run)
+	hire("deliver incidents", h.channels.Run)
 	hire("pass hints on", h.passHints)
 	hire("pass exits on", h.passExits)
 	hire("end processes", h.endProcesses)
 	hire("write answers", h.writeAnswers)
-	hire("hear popups", h.herald.hearPopups)
+	hire("hear popups", h.channels.hearPopups)
 	hire("serve the socket", h.serve)
 	hire("serve metrics", h.serveMetrics)
 	hire("reload on SIGHUP", h.onHangup)
@@ -280,7 +280,7 @@ func (h *Daemon) Run(ctx context.Context) error {
 	hire("keep agents", h.keepAgents)
 	h.configAccepted()
 	h.loop.OnReady(h.announce)
-	context.AfterFunc(ctx, h.o.Line.Stopping)
+	context.AfterFunc(ctx, h.options.Line.Stopping)
 	err := h.loop.Run(ctx)
 	h.snapshot()
 	defer func() { h.beat(time.Now(), "stopped"); h.endRun(err) }()
@@ -304,7 +304,7 @@ func (h *Daemon) Once(ctx context.Context) error {
 	}
 	h.snapshot()
 	if h.loop.State() != nil {
-		TellHowToBoot(h.o.Err, h.loop.State())
+		TellHowToBoot(h.options.Err, h.loop.State())
 	}
 	return nil
 }

@@ -35,11 +35,11 @@ func (h *Daemon) deps() supervisor.Deps {
 		Hints:     h.hints,
 		Exits:     h.gone,
 		Tell:      h.tell,
-		Remark:    h.herald.remark,
+		Remark:    h.channels.remark,
 		Incidents: h.ledger.Heads,
 		Orders:    h.orders,
 		Save:      h.save,
-		Pulse:     h.selfHeartbeat,
+		Heartbeat: h.selfHeartbeat,
 		HandOver:  h.handsOver,
 		Note: func(e supervisor.Entry) {
 			if err := h.journal.Write(e); err != nil {

@@ -52,8 +52,8 @@ func deafFamily(t *testing.T) (root protocol.Identity, child proc.Identity) {
 	return protocol.Identity(id), child
 }
 
-// endingHouse returns a Daemon with only what ending processes needs.
-func endingHouse(t *testing.T) *Daemon {
+// endingDaemon returns a Daemon with only what ending processes needs.
+func endingDaemon(t *testing.T) *Daemon {
 	t.Helper()
 	journal, err := supervisor.OpenJournal(filepath.Join(t.TempDir(), "journal.jsonl"))
 	if err != nil {
@@ -87,7 +87,7 @@ func noted(t *testing.T, h *Daemon) supervisor.Entry {
 // TestStopEndsTheTree: the process exits when asked to. Its child ignores the signal, has lost its parent by then, and
 // is killed.
 func TestStopEndsTheTree(t *testing.T) {
-	h := endingHouse(t)
+	h := endingDaemon(t)
 	root, child := deafFamily(t)
 	begun := time.Now()
 	h.stop(root, "it hangs")
@@ -106,7 +106,7 @@ func TestStopEndsTheTree(t *testing.T) {
 
 // TestStopSparesWhoHasTheNumberNow: if an identity is gone, no process is ended, even if another one has its pid.
 func TestStopSparesWhoHasTheNumberNow(t *testing.T) {
-	h := endingHouse(t)
+	h := endingDaemon(t)
 	root, child := deafFamily(t)
 	former := root
 	former.Start--

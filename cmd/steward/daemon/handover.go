@@ -15,7 +15,7 @@ import (
 func (h *Daemon) handsOver() bool {
 	h.handOnce.Do(func() {
 		h.hands = takeNote(h.paths.State, time.Now())
-		if h.o.Manager == managerSystemd && !h.hands {
+		if h.options.Manager == managerSystemd && !h.hands {
 			h.order = service.Ordered(context.Background(), h.isMachine())
 			// OrderNone also ends in a restart: see errNotOrdered.
 			h.hands = h.order == service.OrderRestart || h.order == service.OrderNone

@@ -24,8 +24,8 @@ import (
 
 // newKeeper creates the keeper of the [[agent]] rows. It reads nothing yet.
 func (h *Daemon) newKeeper() *keep.Keeper {
-	return keep.New(keep.Options{State: h.paths.State, Root: h.state, Now: time.Now, Log: h.log, Environ: os.Environ(), Doors: h.keeperDeps(),
-		OpenUnits: service.OpenUnits, Managed: h.o.Manager == managerSystemd})
+	return keep.New(keep.Options{State: h.paths.State, Root: h.state, Now: time.Now, Log: h.log, Environ: os.Environ(), Deps: h.keeperDeps(),
+		OpenUnits: service.OpenUnits, Managed: h.options.Manager == managerSystemd})
 }
 
 // keepAgents starts and keeps the configured agents until ctx ends. The agents live on.
@@ -36,13 +36,13 @@ func (h *Daemon) keepAgents(ctx context.Context) error {
 	cfg := h.cfg
 	h.mu.Unlock()
 	h.setAgents(cfg)
-	looked := time.AfterFunc(firstPicture, func() { h.onState(ctx) })
+	looked := time.AfterFunc(loadPollInterval, func() { h.onState(ctx) })
 	defer looked.Stop()
 	return k.Run(ctx)
 }
 
-// firstPicture is the interval of polling for the first state of the loop.
-const firstPicture = 20 * time.Millisecond
+// loadPollInterval is the interval of polling for the first state of the loop.
+const loadPollInterval = 20 * time.Millisecond
 
 // onState sets the agents again as soon as the gate can answer. Agents that already live have been adopted by then.
 func (h *Daemon) onState(ctx context.Context) {
@@ -50,7 +50,7 @@ func (h *Daemon) onState(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(firstPicture):
+		case <-time.After(loadPollInterval):
 		}
 	}
 	h.mu.Lock()
@@ -110,7 +110,7 @@ func (h *Daemon) setAgents(cfg config.Config) {
 		return
 	}
 	rows, aside := keptRows(cfg, refs)
-	if len(h.o.Dirs) == 0 {
+	if len(h.options.Dirs) == 0 {
 		for _, r := range aside {
 			h.log.Warn("the agent's project is not supervised, so it is not started; add it to the configuration", "agent", r.Name, "project", r.Dir)
 		}
@@ -258,7 +258,7 @@ func (h *Daemon) agentRecovered(row keep.Row) {
 // use there, or no protocol is. If only another protocol is in use, its own files name its agents, and only boot sets
 // up 000.
 func RegistersIn(dir string, cfg config.Config) bool {
-	return agentstatus.Detect(dir) || len(Open(config.ProjectRef{Path: dir}, cfg, false).Detect()) == 0
+	return agentstatus.Detect(dir) || len(OpenProject(config.ProjectRef{Path: dir}, cfg, false).Detect()) == 0
 }
 
 // KeepConfig converts [keep] to the keeper's configuration.

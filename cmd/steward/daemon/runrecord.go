@@ -199,12 +199,12 @@ func (h *Daemon) startRun(now time.Time) error {
 	}
 	crash := h.saveCrashLog(now)
 	me, _ := proc.Inspect(os.Getpid())
-	t := &RunRecord{PID: os.Getpid(), Process: me, Version: h.o.Version, Manager: h.o.Manager, Started: now.UTC()}
+	t := &RunRecord{PID: os.Getpid(), Process: me, Version: h.options.Version, Manager: h.options.Manager, Started: now.UTC()}
 	if before != nil {
 		t.Last = before.Ending(me, crash)
 		t.Failed = before.FailedStarts(now, crash != "")
 	}
-	h.tenure = t
+	h.record = t
 	if err := t.Write(h.state); err != nil {
 		h.log.Error("write run.json", "error", err)
 	}
@@ -216,7 +216,7 @@ func (h *Daemon) startRun(now time.Time) error {
 
 // endRun records how this run ends.
 func (h *Daemon) endRun(err error) {
-	t := h.tenure
+	t := h.record
 	if t == nil {
 		return
 	}

@@ -74,7 +74,7 @@ func TestFailedStarts(t *testing.T) {
 }
 
 // TestReadTenure: an unusable file counts as missing, whatever it contains.
-func TestReadTenure(t *testing.T) {
+func TestReadRun(t *testing.T) {
 	for _, text := range []string{"", "{", "[]", `{"started": 5}`, `{}`, `{"pid": "x", "started": "2026-01-01T00:00:00Z"}`, strings.Repeat("x", maxRun+1)} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, RunFile), []byte(text), 0o600); err != nil {

@@ -61,22 +61,22 @@ func Distinct(rows []config.Project, home, cwd string) (kept []config.Project, t
 // mounted later. It also names the folders that are listed under two names.
 func (h *Daemon) tellProjects(refs []config.ProjectRef, twins []Twin) {
 	for _, t := range twins {
-		if h.o.Manager != "" {
+		if h.options.Manager != "" {
 			h.log.Warn("a project is named twice; the first row holds", "path", t.path, "same_folder_as", t.first)
 			continue
 		}
-		fmt.Fprintf(h.o.Err, "steward: %s\n", terminal.Clean(t.String()))
+		fmt.Fprintf(h.options.Err, "steward: %s\n", terminal.Clean(t.String()))
 	}
 	for _, ref := range refs {
 		err := FolderTrouble(ref.Path)
 		if err == nil {
 			continue
 		}
-		if h.o.Manager != "" {
+		if h.options.Manager != "" {
 			h.log.Warn("a project cannot be looked at; it is waited for", "project", ref.Name, "path", ref.Path, "error", err)
 			continue
 		}
-		fmt.Fprintf(h.o.Err, "steward: project %s: %s: %s; steward waits for it. If the path is wrong, stop this and correct it\n",
+		fmt.Fprintf(h.options.Err, "steward: project %s: %s: %s; steward waits for it. If the path is wrong, stop this and correct it\n",
 			terminal.Clean(ref.Name), terminal.Clean(ref.Path), terminal.Clean(err.Error()))
 	}
 }
@@ -125,5 +125,5 @@ func Projects(cfg config.Config, dirs []string, managed bool) ([]config.ProjectR
 }
 
 func (h *Daemon) projects(cfg config.Config) ([]config.ProjectRef, []Twin, error) {
-	return Projects(cfg, h.o.Dirs, h.o.Manager != "")
+	return Projects(cfg, h.options.Dirs, h.options.Manager != "")
 }

@@ -34,7 +34,7 @@ type Heartbeat struct {
 // selfHeartbeat proves that the loop runs, because the loop itself calls it: to the watchdog, and in the heartbeat
 // file.
 func (h *Daemon) selfHeartbeat(now time.Time) {
-	h.o.Line.Pulse(now)
+	h.options.Line.Pulse(now)
 	if now.Sub(h.beaten).Abs() < HeartbeatEvery {
 		return
 	}
@@ -56,7 +56,7 @@ func (h *Daemon) selfState() {
 	switch {
 	case rebound:
 		h.log.Warn("the socket was removed; it is bound again", "socket", h.paths.Socket)
-	case err != nil && h.o.Manager != "":
+	case err != nil && h.options.Manager != "":
 		h.fail(fmt.Errorf("the socket was removed: %w", err))
 	case err != nil && h.bindErr == nil:
 		h.log.Error("the socket was removed, so no command reaches steward; it is tried again", "error", err)
@@ -65,9 +65,9 @@ func (h *Daemon) selfState() {
 }
 
 func (h *Daemon) beat(now time.Time, state string) {
-	doc := Heartbeat{AgentID: service.Name, PID: os.Getpid(), Version: h.o.Version, Beat: now.UTC(), Status: state, Every: HeartbeatEvery.Seconds()}
-	if h.tenure != nil {
-		doc.Started = h.tenure.Started
+	doc := Heartbeat{AgentID: service.Name, PID: os.Getpid(), Version: h.options.Version, Beat: now.UTC(), Status: state, Every: HeartbeatEvery.Seconds()}
+	if h.record != nil {
+		doc.Started = h.record.Started
 	}
 	if p := h.loop.State(); p != nil {
 		doc.Looks = p.Looks

@@ -31,7 +31,7 @@ func (h *Daemon) serve(ctx context.Context) error {
 	server := &status.Server{
 		Fresh:   h.freshLoad,
 		Picture: h.loop.State, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
-		Channels: h.herald.channels, Reach: h.herald.reach, Reached: h.herald.reached,
+		Channels: h.channels.channels, Reach: h.channels.reach, Reached: h.channels.reached,
 		Kept: h.keptAgents, Restart: h.restartAgent, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
 		Do: h.loop.Do, Reply: h.answer, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
 	}
@@ -96,10 +96,10 @@ func (h *Daemon) configAccepted() {
 // reload puts the configuration file in force, and returns notes on what waits for the next start. A bad file leaves
 // the old configuration in force and raises an incident.
 func (h *Daemon) reload(ctx context.Context) (notes []string, err error) {
-	h.o.Line.Reloading()
+	h.options.Line.Reloading()
 	defer h.sayReady()
 	alert := configAlert()
-	cfg, paths, err := h.o.Settings()
+	cfg, paths, err := h.options.Settings()
 	var refs []config.ProjectRef
 	var twins []Twin
 	if err == nil {
@@ -118,12 +118,12 @@ func (h *Daemon) reload(ctx context.Context) (notes []string, err error) {
 	h.cfg, h.watched = cfg, refs
 	h.mu.Unlock()
 	h.wakeMetrics()
-	h.herald.reconfigure()
+	h.channels.reconfigure()
 	h.gauge.SetPaths(PathsOf(refs)...)
 	h.setAgents(cfg)
 	var projects []supervisor.Project
 	for _, ref := range refs {
-		projects = append(projects, Open(ref, cfg, true))
+		projects = append(projects, OpenProject(ref, cfg, true))
 	}
 	h.log.Info("configuration reloaded", "projects", len(projects))
 	return h.restartNotes(paths), h.loop.Reload(ctx, cfg.Policies(), projects)
@@ -138,12 +138,12 @@ func (h *Daemon) announce() {
 	for i, r := range projects {
 		names = append(names, Describe(r, !picture.Projects[i].LookedAt.IsZero()))
 	}
-	TellHowToBoot(h.o.Out, picture)
-	tellWhatWaits(h.o.Out, projects)
+	TellHowToBoot(h.options.Out, picture)
+	tellWhatWaits(h.options.Out, projects)
 	if len(names) == 0 {
 		names = []string{"no project is configured yet (add one to " + h.paths.Config + ", then: steward reload)"}
 	}
-	fmt.Fprintf(h.o.Out, "steward %s ready: %s; socket %s\n", h.o.Version, strings.Join(names, ", "), h.paths.Socket)
+	fmt.Fprintf(h.options.Out, "steward %s ready: %s; socket %s\n", h.options.Version, strings.Join(names, ", "), h.paths.Socket)
 	h.startUp()
 }
 

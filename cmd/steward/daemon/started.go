@@ -11,20 +11,20 @@ import (
 
 // self describes the running steward for the status.
 func (h *Daemon) self() status.Self {
-	s := status.Self{Version: h.o.Version, Manager: h.o.Manager}
-	if h.tenure != nil {
-		s.LastEnd = h.tenure.Last
+	s := status.Self{Version: h.options.Version, Manager: h.options.Manager}
+	if h.record != nil {
+		s.LastEnd = h.record.Last
 	}
 	return s
 }
 
 // startUp runs once the first scans are over.
 func (h *Daemon) startUp() {
-	h.tenure.Ready = time.Now().UTC()
-	if err := h.tenure.Write(h.state); err != nil {
+	h.record.Ready = time.Now().UTC()
+	if err := h.record.Write(h.state); err != nil {
 		h.log.Error("write run.json", "error", err)
 	}
-	if h.o.Manager != "" {
+	if h.options.Manager != "" {
 		h.tellOfCrash()
 	}
 	down := DownAlert()
@@ -40,7 +40,7 @@ func (h *Daemon) sayReady() {
 	if p := h.loop.State(); p != nil && len(p.Projects) > 0 {
 		text = "looks after " + terminal.Plural(len(p.Projects), "project")
 	}
-	h.o.Line.Ready(text)
+	h.options.Line.Ready(text)
 }
 
 // DownAlert is the alert about a steward that is down.

@@ -111,7 +111,7 @@ func (h *Daemon) snapshot() {
 	if p == nil {
 		return
 	}
-	doc := status.Compose(p, openIncidents(h.ledger), h.herald.channels(), h.self())
+	doc := status.Compose(p, openIncidents(h.ledger), h.channels.channels(), h.self())
 	doc.Daemon = nil // holds for the live status, not for the file
 	doc.Kept = append(doc.Kept, h.keptAgents()...)
 	doc.Locks = status.WithGranted(doc.Locks, h.grants.list(p))

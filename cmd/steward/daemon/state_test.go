@@ -70,8 +70,8 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 	}
 }
 
-// stateHouse returns a Daemon with only what its state folder needs.
-func stateHouse(t *testing.T, dir string) *Daemon {
+// stateDaemon returns a Daemon with only what its state folder needs.
+func stateDaemon(t *testing.T, dir string) *Daemon {
 	t.Helper()
 	root, err := jsonfile.Open(dir)
 	if err != nil {
@@ -93,7 +93,7 @@ func TestBadMemoryIsSetAside(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, MemoryFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h := stateHouse(t, dir)
+		h := stateDaemon(t, dir)
 		if m, err := h.remembered(); err != nil || !m.LastLook.IsZero() {
 			t.Fatalf("%q: %v %+v", text, err, m)
 		}
@@ -117,7 +117,7 @@ func TestBadMemoryIsSetAside(t *testing.T) {
 // TestFilesSetAsideAreBounded: however often files are set aside, the first ones stay, and their number is bounded.
 func TestFilesSetAsideAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	h := stateHouse(t, dir)
+	h := stateDaemon(t, dir)
 	for n := range mostAside + 3 {
 		if err := os.WriteFile(filepath.Join(dir, MemoryFile), fmt.Appendf(nil, "{%d", n), 0o600); err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func TestUnreadableMemoryStays(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, MemoryFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	h := stateHouse(t, dir)
+	h := stateDaemon(t, dir)
 	if _, err := h.remembered(); err == nil || !strings.Contains(err.Error(), MemoryFile) {
 		t.Errorf("remembered: %v", err)
 	}
@@ -154,7 +154,7 @@ func TestUnreadableMemoryStays(t *testing.T) {
 
 // TestStateIsReadBack: steward can read every file that it writes; a file that would be too big is not written.
 func TestStateIsReadBack(t *testing.T) {
-	h := stateHouse(t, t.TempDir())
+	h := stateDaemon(t, t.TempDir())
 	m := decide.Memory{LastLook: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), ExhaustedBy: strings.Repeat("x", 70<<20)}
 	if err := h.save(m); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestVersionsOfStateFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := stateHouse(t, dir)
+	h := stateDaemon(t, dir)
 	h.paths.State = dir
 	if err := errors.Join(h.clearSnapshot(), h.startRun(time.Now())); err != nil {
 		t.Fatal(err)

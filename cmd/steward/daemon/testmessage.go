@@ -12,8 +12,8 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// trialKey is the key of the test message; no incident has it.
-const trialKey = "test"
+// testKey is the key of the test message; no incident has it.
+const testKey = "test"
 
 // TestTime is how long the operator has to press the button of a test message.
 const TestTime = 30 * time.Second
@@ -28,9 +28,9 @@ type testMessage struct {
 	press chan struct{}
 }
 
-// trialNotice is the notice that the test sends.
-func trialNotice(human string) escalate.Notice {
-	return escalate.Notice{Key: trialKey, Severity: protocol.High, Title: "steward can reach you here",
+// testNotice is the notice that the test sends.
+func testNotice(human string) escalate.Notice {
+	return escalate.Notice{Key: testKey, Severity: protocol.High, Title: "steward can reach you here",
 		Text:   "This is a test. Press the button, so that steward knows that you can answer, too.",
 		Spoken: human + ", this is steward. If you hear this, I can reach you by voice.", Options: []rules.Option{{ID: "seen", Label: "I see it"}}}
 }
@@ -57,7 +57,7 @@ func (t *testMessage) run(ctx context.Context, o *channelSet, human string) {
 			c := o.Channel(entry.Channel)
 			limited, cancel := context.WithTimeout(ctx, c.Deadline)
 			defer cancel()
-			n := trialNotice(human)
+			n := testNotice(human)
 			n.Rev = t.rev
 			result, err := c.Deliver(limited, n)
 			t.sent(at, result, err)
@@ -74,7 +74,7 @@ func (t *testMessage) run(ctx context.Context, o *channelSet, human string) {
 	if slices.ContainsFunc(t.Entries(), func(e status.Trial) bool { return e.Channel == escalate.ChannelDesktop }) {
 		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), popupDeadline)
 		defer cancel()
-		_ = o.popups.Withdraw(farewell, trialKey) // harmless if it stays
+		_ = o.popups.Withdraw(farewell, testKey) // harmless if it stays
 	}
 }
 
@@ -154,7 +154,7 @@ func (a *channels) reached() []status.Trial {
 
 // ofTrial reports whether a press belongs to a test message, and records it if that test is the current one.
 func (a *channels) ofTrial(key string, r escalate.Reply) bool {
-	if key != trialKey {
+	if key != testKey {
 		return false
 	}
 	a.mu.Lock()

@@ -29,7 +29,7 @@ type daemonFacts struct {
 	now    time.Time
 }
 
-func (d *patient) daemonState() []Finding {
+func (d *examination) daemonState() []Finding {
 	f := d.daemon
 	f.socket, f.now, f.run = d.paths.Socket, d.now, daemon.ReadRun(d.paths.State)
 	f.system = platform.IsMachineState(d.paths.State)
@@ -59,7 +59,7 @@ func judgeDaemon(f daemonFacts) []Finding {
 	}
 	switch {
 	case f.doc != nil:
-		return []Finding{works(name, "steward %s answers on %s, up %s", f.doc.Version, f.socket, terminal.Short(f.now.Sub(f.doc.Started))), judgeBeat(f)}
+		return []Finding{working(name, "steward %s answers on %s, up %s", f.doc.Version, f.socket, terminal.Short(f.now.Sub(f.doc.Started))), judgeBeat(f)}
 	case isTimeout(f.err):
 		return []Finding{broken(name, serviceCommand("restart", f.system)+"; if it was started by hand, end it and start it again",
 			"somebody listens on %s and does not answer", f.socket)}
@@ -67,7 +67,7 @@ func judgeDaemon(f daemonFacts) []Finding {
 		return []Finding{broken(name, serviceCommand("restart", f.system)+" (or end it, if it was started by hand); if its folder goes with your last session: steward service install --linger",
 			"process %d runs as steward, but nobody answers on %s", f.run.PID, f.socket)}
 	case errors.Is(f.err, status.ErrNoDaemon):
-		return []Finding{doubt(name, serviceCommand("install", f.system)+" (start, if it is installed), or in the foreground: steward run",
+		return []Finding{warning(name, serviceCommand("install", f.system)+" (start, if it is installed), or in the foreground: steward run",
 			"no steward is running, so nothing is supervised (nobody answers on %s)", f.socket)}
 	}
 	return []Finding{broken(name, "use the socket of your own steward, see --socket", "%v", f.err)}
@@ -81,11 +81,11 @@ func judgeBeat(f daemonFacts) Finding {
 	age := f.now.Sub(f.beat.Beat)
 	switch {
 	case f.beat.Beat.IsZero():
-		return doubt(name, "look for errors: steward log", "steward runs, but its own heartbeat is not there or cannot be read")
+		return warning(name, "look for errors: steward log", "steward runs, but its own heartbeat is not there or cannot be read")
 	case age > staleAfter:
 		return broken(name, "look what it waits for (steward log), then: "+serviceCommand("restart", f.system), "the last one was %s ago: its loop stands still", terminal.Short(age))
 	}
-	return works(name, "%s ago", terminal.Short(age))
+	return working(name, "%s ago", terminal.Short(age))
 }
 
 // judgeEnd says how the last finished run ended.
@@ -104,9 +104,9 @@ func judgeEnd(f daemonFacts) []Finding {
 	case failed > 1:
 		return []Finding{broken(name, "read its log (journalctl), then: "+serviceCommand("start", f.system), "%s; %d starts in a row came to nothing", text, failed)}
 	case !end.Wanted():
-		return []Finding{doubt(name, "see the log of that time; crash reports lie in the state folder", "%s", text)}
+		return []Finding{warning(name, "see the log of that time; crash reports lie in the state folder", "%s", text)}
 	}
-	return []Finding{works(name, "%s", text)}
+	return []Finding{working(name, "%s", text)}
 }
 
 func lastEnd(f daemonFacts) *status.Ending {
@@ -135,7 +135,7 @@ func judgeFolder(name, path string, f folder, uid int) []Finding {
 	case f.missing && f.write != nil:
 		return []Finding{broken(name, "let yourself write there, or choose another place: STEWARD_STATE_DIR, STEWARD_SOCKET", "%s is not there and cannot be made: %v", path, f.write)}
 	case f.missing:
-		return []Finding{works(name, "%s is not there yet; it is made at the first start", path)}
+		return []Finding{working(name, "%s is not there yet; it is made at the first start", path)}
 	case f.err != nil:
 		return []Finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be looked at: %v", path, f.err)}
 	case !f.isDir:
@@ -149,7 +149,7 @@ func judgeFolder(name, path string, f folder, uid int) []Finding {
 	case f.free >= 0 && f.free < leastFree:
 		return []Finding{broken(name, "make room on its disk", "%s lies on a disk with %d KiB left; what steward cannot remember it does not do", path, f.free>>10)}
 	}
-	return []Finding{works(name, "%s (%s)", path, f.mode)}
+	return []Finding{working(name, "%s (%s)", path, f.mode)}
 }
 
 // unreachable returns the summary of the daemon's own incident that no channel works; "" if there is none.

@@ -31,11 +31,11 @@ type Finding struct {
 	Do    string `json:"do"` // the remedy; "" if the check passed
 }
 
-func works(name, format string, args ...any) Finding {
+func working(name, format string, args ...any) Finding {
 	return Finding{Name: name, Level: LevelOK, Text: fmt.Sprintf(format, args...)}
 }
 
-func doubt(name, do, format string, args ...any) Finding {
+func warning(name, do, format string, args ...any) Finding {
 	return Finding{Name: name, Level: LevelWarn, Text: fmt.Sprintf(format, args...), Do: do}
 }
 
@@ -108,8 +108,8 @@ func silent(name string, limit time.Duration) Finding {
 	return broken(name, "find out what hangs there: a disk, a network folder, a service", "no answer within %s", limit)
 }
 
-// patient is the input of all probes.
-type patient struct {
+// examination is the input of all probes.
+type examination struct {
 	o      Options
 	now    time.Time
 	uid    int
@@ -134,8 +134,8 @@ type Options struct {
 	// Spec returns the service that would be installed.
 	Spec func(system bool, binary string, who service.Account) (service.Spec, error)
 	// Reach sends a real test through every channel; Say announces it.
-	Reach bool
-	Say   func(text string)
+	Reach    bool
+	Announce func(text string)
 }
 
 // Diagnosis is the document of `doctor`.
@@ -146,7 +146,7 @@ type Diagnosis struct {
 
 // Examine runs every check. It changes nothing.
 func Examine(ctx context.Context, o Options) (Diagnosis, error) {
-	d := &patient{o: o, now: time.Now(), uid: os.Getuid()}
+	d := &examination{o: o, now: time.Now(), uid: os.Getuid()}
 	var err error
 	if d.who, err = o.Account(false, ""); err != nil { // root through sudo
 		d.who = service.Account{User: "root", Home: os.Getenv("HOME")}
@@ -167,7 +167,7 @@ func Examine(ctx context.Context, o Options) (Diagnosis, error) {
 	return doc, nil
 }
 
-func (d *patient) probes() []probe {
+func (d *examination) probes() []probe {
 	known := func(f func() []Finding) func(context.Context) []Finding {
 		return func(context.Context) []Finding { return f() }
 	}
@@ -189,7 +189,7 @@ func (d *patient) probes() []probe {
 }
 
 // askDaemon fetches the status of the daemon, if one runs.
-func (d *patient) askDaemon(ctx context.Context) {
+func (d *examination) askDaemon(ctx context.Context) {
 	type answer struct {
 		doc status.Document
 		err error

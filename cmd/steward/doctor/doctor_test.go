@@ -329,7 +329,7 @@ func TestDoctorLeavesBehindWhatHangs(t *testing.T) {
 	defer close(forever)
 	got := examine(t.Context(), 10*time.Millisecond, []probe{
 		{"a", "disk", func(context.Context) []Finding { <-forever; return nil }},
-		{"b", "quick", func(context.Context) []Finding { return []Finding{works("quick", "fine")} }},
+		{"b", "quick", func(context.Context) []Finding { return []Finding{working("quick", "fine")} }},
 	})
 	judged(t, []judgement{{"one hangs", got, []string{"fail disk: no answer within 10ms", "ok quick: fine"}}})
 	if got[0].Area != "a" || got[1].Area != "b" {

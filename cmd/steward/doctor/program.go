@@ -25,7 +25,7 @@ type programFacts struct {
 	asRootFor     string // the user who is meant if root runs doctor
 }
 
-func (d *patient) program() []Finding {
+func (d *examination) program() []Finding {
 	f := programFacts{version: d.o.Version, system: platform.IsMachineState(d.paths.State)}
 	f.path, _ = os.Executable()
 	if path, err := exec.LookPath("steward"); err == nil {
@@ -56,21 +56,21 @@ func sameFile(a, b string) bool {
 }
 
 func judgeProgram(f programFacts) []Finding {
-	all := []Finding{works("version", "steward %s, %s", f.version, f.path)}
+	all := []Finding{working("version", "steward %s, %s", f.version, f.path)}
 	if f.daemon != "" && f.daemon != f.version {
-		all = append(all, doubt("running version", serviceCommand("install", f.system)+" (it upgrades in place), or start the daemon anew",
+		all = append(all, warning("running version", serviceCommand("install", f.system)+" (it upgrades in place), or start the daemon anew",
 			"the daemon is %s, this program is %s", f.daemon, f.version))
 	}
 	switch {
 	case f.found == "":
-		all = append(all, doubt("PATH", "put a link to it into a folder of PATH: ln -s "+terminal.ShellQuote(f.path)+" ~/.local/bin/steward",
+		all = append(all, warning("PATH", "put a link to it into a folder of PATH: ln -s "+terminal.ShellQuote(f.path)+" ~/.local/bin/steward",
 			"`steward` is not found in PATH; boot scripts that call it do not find it"))
 	case f.foundIsOther:
-		all = append(all, doubt("PATH", "remove the one that you do not want, or change the order in PATH",
+		all = append(all, warning("PATH", "remove the one that you do not want, or change the order in PATH",
 			"`steward` starts another program, %s", f.found))
 	}
 	if f.asRootFor != "" {
-		all = append(all, doubt("account", "run it as that user, without sudo: steward doctor",
+		all = append(all, warning("account", "run it as that user, without sudo: steward doctor",
 			"root is asking: what follows is about root's own steward, not about that of %s", f.asRootFor))
 	}
 	return all
@@ -87,7 +87,7 @@ type configFacts struct {
 }
 
 // readSettings reads the configuration and the paths that follow from it.
-func (d *patient) readSettings(ctx context.Context) {
+func (d *examination) readSettings(ctx context.Context) {
 	type answer struct {
 		cfg   config.Config
 		paths platform.Paths
@@ -143,12 +143,12 @@ func judgeConfig(f configFacts, running bool) []Finding {
 	case f.err != nil:
 		all = refusedConfig(f, from, running)
 	case !f.there:
-		all = append(all, works("file", "there is none at %s%s; the defaults hold", f.file, from))
+		all = append(all, working("file", "there is none at %s%s; the defaults hold", f.file, from))
 	default:
-		all = append(all, works("file", "%s%s is fine and names %s", f.file, from, terminal.Plural(f.projects, "project")))
+		all = append(all, working("file", "%s%s is fine and names %s", f.file, from, terminal.Plural(f.projects, "project")))
 	}
 	if f.other != "" {
-		all = append(all, doubt("other file", "move what you need of it into "+f.file, "%s is there too, and does not count here", f.other))
+		all = append(all, warning("other file", "move what you need of it into "+f.file, "%s is there too, and does not count here", f.other))
 	}
 	return all
 }

@@ -32,7 +32,7 @@ type projectFacts struct {
 }
 
 // projects returns the configured projects, and others that the daemon supervises.
-func (d *patient) projects() []projectFacts {
+func (d *examination) projects() []projectFacts {
 	var all []projectFacts
 	cwd, _ := os.Getwd()
 	refs, _ := d.cfg.ProjectList(d.who.Home, cwd) // the configuration check reports what is wrong with a row
@@ -59,7 +59,7 @@ func (d *patient) projects() []projectFacts {
 }
 
 // projectProbes returns two probes for each project, so that a disk that hangs affects only its own projects.
-func (d *patient) projectProbes() []probe {
+func (d *examination) projectProbes() []probe {
 	list := d.projects()
 	if len(list) == 0 {
 		return []probe{{"projects", "projects", func(context.Context) []Finding { return []Finding{noProjects(d.config.err)} }}}
@@ -68,7 +68,7 @@ func (d *patient) projectProbes() []probe {
 	for _, f := range list {
 		folders = append(folders, probe{"projects", f.ref.Name, func(context.Context) []Finding {
 			f.folder = folderAt(f.ref.Path)
-			f.protocols, f.unit = daemon.Open(f.ref, d.cfg, false).Detect(), d.machineUnit()
+			f.protocols, f.unit = daemon.OpenProject(f.ref, d.cfg, false).Detect(), d.machineUnit()
 			if f.running && f.report == nil {
 				f.twin = slices.ContainsFunc(list, func(o projectFacts) bool { return o.report != nil && platform.SameFolder(o.ref.Path, f.ref.Path) })
 			}
@@ -81,9 +81,9 @@ func (d *patient) projectProbes() []probe {
 
 func noProjects(refused error) Finding {
 	if refused != nil {
-		return doubt("projects", "correct the configuration first", "they are not known while the configuration is refused")
+		return warning("projects", "correct the configuration first", "they are not known while the configuration is refused")
 	}
-	return doubt("projects", "steward service install --project DIR, or a [[project]] with its path in the configuration",
+	return warning("projects", "steward service install --project DIR, or a [[project]] with its path in the configuration",
 		"none is configured; the service would look after nothing, and `steward run` looks after the folder that it is started in")
 }
 
@@ -109,13 +109,13 @@ func judgeProject(f projectFacts) []Finding {
 
 func judgeSpoken(f projectFacts) Finding {
 	if len(f.protocols) == 0 {
-		return doubt(f.ref.Name, "boot an agent: steward boot livhana-layer1.1 --project "+terminal.ShellQuote(f.ref.Path), "%s: no protocol yet", f.ref.Path)
+		return warning(f.ref.Name, "boot an agent: steward boot livhana-layer1.1 --project "+terminal.ShellQuote(f.ref.Path), "%s: no protocol yet", f.ref.Path)
 	}
 	var how []string
 	for _, p := range f.protocols {
 		how = append(how, p+" ("+f.ref.Mode(p)+")")
 	}
-	return works(f.ref.Name, "%s: %s", f.ref.Path, strings.Join(how, ", "))
+	return working(f.ref.Name, "%s: %s", f.ref.Path, strings.Join(how, ", "))
 }
 
 // acts reports whether steward is to write in the project.
@@ -139,19 +139,19 @@ func judgeReport(f projectFacts) []Finding {
 		if !f.running || f.twin {
 			return nil
 		}
-		return []Finding{doubt(f.ref.Name, "steward reload", "the steward that runs does not look after it")}
+		return []Finding{warning(f.ref.Name, "steward reload", "the steward that runs does not look after it")}
 	}
 	var all []Finding
 	for _, note := range f.report.Notes {
 		if strings.HasPrefix(note, "paused") {
-			all = append(all, doubt(f.ref.Name, "steward resume "+terminal.ShellQuote(f.ref.Name), "%s", note))
+			all = append(all, warning(f.ref.Name, "steward resume "+terminal.ShellQuote(f.ref.Name), "%s", note))
 		}
 	}
 	for _, fault := range f.report.Faults[:min(len(f.report.Faults), status.ShownFaults)] {
 		all = append(all, judgeFault(f.ref.Name, fault))
 	}
 	if rest := len(f.report.Faults) - status.ShownFaults; rest > 0 {
-		all = append(all, doubt(f.ref.Name, "steward status -o json", "and %s more", terminal.Plural(rest, "fault")))
+		all = append(all, warning(f.ref.Name, "steward status -o json", "and %s more", terminal.Plural(rest, "fault")))
 	}
 	return all
 }
@@ -161,12 +161,12 @@ func judgeFault(name string, fault protocol.Fault) Finding {
 	if do == "" {
 		do = "look at the file; until it can be used, steward leaves it alone"
 	}
-	return doubt(name, do, "%s: %s", fault.Path, fault.Problem)
+	return warning(name, do, "%s: %s", fault.Path, fault.Problem)
 }
 
 // bootScripts checks the two scripts of protocol 000.
-func (d *patient) bootScripts(ref config.ProjectRef) []Finding {
-	if !slices.Contains(daemon.Open(ref, d.cfg, false).Detect(), agentstatus.Name) {
+func (d *examination) bootScripts(ref config.ProjectRef) []Finding {
+	if !slices.Contains(daemon.OpenProject(ref, d.cfg, false).Detect(), agentstatus.Name) {
 		return nil
 	}
 	var all []Finding

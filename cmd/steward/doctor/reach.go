@@ -21,18 +21,18 @@ import (
 func judgeChannels(channels []string, doc *status.Document) []Finding {
 	const name = "channels"
 	if len(channels) == 0 {
-		return []Finding{doubt(name, `set channels = ["desktop", "speech"] under [escalate]`, "none is configured: you are told nothing, incidents are only listed (steward incidents)")}
+		return []Finding{warning(name, `set channels = ["desktop", "speech"] under [escalate]`, "none is configured: you are told nothing, incidents are only listed (steward incidents)")}
 	}
-	all := []Finding{works(name, "%s, in this order", strings.Join(channels, ", "))}
+	all := []Finding{working(name, "%s, in this order", strings.Join(channels, ", "))}
 	if word := unreachable(doc); word != "" {
-		all = append(all, doubt("the daemon's word", "see below, and: steward incidents", "%s", word))
+		all = append(all, warning("the daemon's word", "see below, and: steward incidents", "%s", word))
 	}
 	if doc == nil {
 		return all
 	}
 	for _, c := range doc.Channels {
 		if !c.OK && !c.At.IsZero() {
-			all = append(all, doubt("daemon's "+c.Name, "steward tries it again with each call; if it works from this terminal (see below), restart the daemon from this session",
+			all = append(all, warning("daemon's "+c.Name, "steward tries it again with each call; if it works from this terminal (see below), restart the daemon from this session",
 				"its last try, at %s, failed: %s", c.At.Local().Format(time.TimeOnly), c.Problem))
 		}
 	}
@@ -40,7 +40,7 @@ func judgeChannels(channels []string, doc *status.Document) []Finding {
 }
 
 // push checks the channels that lead away from this machine. It sends nothing to the operator.
-func (d *patient) push(ctx context.Context) []Finding {
+func (d *examination) push(ctx context.Context) []Finding {
 	cfg := d.cfg.Escalate
 	var all []Finding
 	if slices.Contains(cfg.Channels, escalate.ChannelNtfy) {
@@ -49,24 +49,24 @@ func (d *patient) push(ctx context.Context) []Finding {
 	if slices.Contains(cfg.Channels, escalate.ChannelCommand) {
 		o := daemon.ConnectChannels(nil, escalate.Config{Channels: []string{escalate.ChannelCommand}, Command: cfg.Command}, nil)
 		if err := o.Probe(ctx, escalate.ChannelCommand); err != nil {
-			all = append(all, doubt("command", hintOf(err, "use a program that this user may run"), "%v", err))
+			all = append(all, warning("command", hintOf(err, "use a program that this user may run"), "%v", err))
 		} else {
-			all = append(all, works("command", "%s can be run", cfg.Command[0]))
+			all = append(all, working("command", "%s can be run", cfg.Command[0]))
 		}
 	}
 	return all
 }
 
-func (d *patient) ntfy(ctx context.Context) []Finding {
+func (d *examination) ntfy(ctx context.Context) []Finding {
 	const name = "ntfy"
 	cfg := d.cfg.Escalate
 	o := daemon.ConnectChannels(nil, escalate.Config{Channels: []string{escalate.ChannelNtfy}, Ntfy: cfg.Ntfy}, make([]byte, daemon.KeyBytes))
 	if err := o.Probe(ctx, escalate.ChannelNtfy); err != nil {
-		return []Finding{doubt(name, hintOf(err, "see [escalate.ntfy]"), "%v", err)}
+		return []Finding{warning(name, hintOf(err, "see [escalate.ntfy]"), "%v", err)}
 	}
-	all := []Finding{works(name, "%s is there", cfg.Ntfy.URL)}
+	all := []Finding{working(name, "%s is there", cfg.Ntfy.URL)}
 	if word := daemon.NtfyOf(cfg.Ntfy, nil).Caution(); word != "" {
-		all = append(all, doubt(name, "use https://", "%s", word))
+		all = append(all, warning(name, "use https://", "%s", word))
 	}
 	return all
 }
@@ -96,7 +96,7 @@ type popupFacts struct {
 // busVariable is the environment variable that names the session bus.
 const busVariable = "DBUS_SESSION_BUS_ADDRESS"
 
-func (d *patient) desktop(ctx context.Context) []Finding {
+func (d *examination) desktop(ctx context.Context) []Finding {
 	if !slices.Contains(d.cfg.Escalate.Channels, escalate.ChannelDesktop) {
 		return nil
 	}
@@ -132,14 +132,14 @@ func judgePopups(f popupFacts) []Finding {
 	case f.err != nil:
 		all = append(all, judgeNoPopups(f))
 	case f.muted:
-		all = append(all, doubt(name, "turn off do not disturb", "%s takes popups and shows none: do not disturb is on", f.server))
+		all = append(all, warning(name, "turn off do not disturb", "%s takes popups and shows none: do not disturb is on", f.server))
 	case f.server == "":
-		all = append(all, works(name, "a notification server is started by the first popup"))
+		all = append(all, working(name, "a notification server is started by the first popup"))
 	default:
-		all = append(all, works(name, "%s shows popups", f.server))
+		all = append(all, working(name, "%s shows popups", f.server))
 	}
 	if f.known && f.bus != "" && f.daemons != "" && f.daemons != f.bus {
-		all = append(all, doubt("daemon's bus", "start the daemon anew from this session: steward service restart",
+		all = append(all, warning("daemon's bus", "start the daemon anew from this session: steward service restart",
 			"the daemon speaks to another session bus (%s) than this terminal (%s)", f.daemons, f.bus))
 	}
 	return all
@@ -163,10 +163,10 @@ func judgeNoPopups(f popupFacts) Finding {
 	case errors.Is(f.err, desktop.ErrUnavailable):
 		why += "; steward tries again with each popup"
 	}
-	return doubt(name, do, "popups do not reach the desktop: %s", why)
+	return warning(name, do, "popups do not reach the desktop: %s", why)
 }
 
-func (d *patient) speech(ctx context.Context) []Finding {
+func (d *examination) speech(ctx context.Context) []Finding {
 	if !slices.Contains(d.cfg.Escalate.Channels, escalate.ChannelSpeech) {
 		return nil
 	}
@@ -178,11 +178,11 @@ func judgeSpeech(v desktop.Voice, err error) []Finding {
 	var cause *desktop.Error
 	switch {
 	case errors.As(err, &cause):
-		return []Finding{doubt(name, cause.Hint, "nothing is said aloud: %v", cause.Err)}
+		return []Finding{warning(name, cause.Hint, "nothing is said aloud: %v", cause.Err)}
 	case err != nil:
-		return []Finding{doubt(name, "steward log", "nothing is said aloud: %v", err)}
+		return []Finding{warning(name, "steward log", "nothing is said aloud: %v", err)}
 	case v.Sink == "":
-		return []Finding{doubt(name, "start the sound server of the user who runs steward (pactl info)", "%s, but no way out for sound is to be seen here", v.Tool)}
+		return []Finding{warning(name, "start the sound server of the user who runs steward (pactl info)", "%s, but no way out for sound is to be seen here", v.Tool)}
 	}
-	return []Finding{works(name, "%s, through %s", v.Tool, v.Sink)}
+	return []Finding{working(name, "%s, through %s", v.Tool, v.Sink)}
 }

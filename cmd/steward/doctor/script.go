@@ -49,13 +49,13 @@ func judgeScript(project, script, text string, ready bool) Finding {
 	do := "put this in the place of its set-up: " + line
 	switch {
 	case script == claudeScript && sourced().MatchString(code) && !ready:
-		return doubt(name, "put "+step35+" beside it (it comes with steward, packaging/boot), or write: "+line, "it calls %s, which is not there", step35)
+		return warning(name, "put "+step35+" beside it (it comes with steward, packaging/boot), or write: "+line, "it calls %s, which is not there", step35)
 	case stewardBoot().MatchString(code), script == claudeScript && sourced().MatchString(code):
-		return works(name, "it leaves the set-up to steward")
+		return working(name, "it leaves the set-up to steward")
 	case strings.Contains(code, "agent_registry.json"):
-		return doubt(name, do, "it sets %s up itself, instead of leaving that to steward, which merges with what is there", agent)
+		return warning(name, do, "it sets %s up itself, instead of leaving that to steward, which merges with what is there", agent)
 	}
-	return doubt(name, do, "it does not boot %s", agent)
+	return warning(name, do, "it does not boot %s", agent)
 }
 
 // withoutComments drops the lines that contain only a comment.

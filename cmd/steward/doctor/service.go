@@ -37,7 +37,7 @@ type serviceFacts struct {
 const managerTime = 1500 * time.Millisecond
 
 // services asks both managers in parallel, so that a user's manager that hangs does not hide the machine's.
-func (d *patient) services(ctx context.Context) []Finding {
+func (d *examination) services(ctx context.Context) []Finding {
 	forms := []bool{false}
 	if service.HasMachineFolders() || runtime.GOOS == "darwin" {
 		forms = append(forms, true)
@@ -51,7 +51,7 @@ func (d *patient) services(ctx context.Context) []Finding {
 	return judgeServices(facts, d.daemon.doc != nil, d.uid == 0)
 }
 
-func (d *patient) service(ctx context.Context, system bool) serviceFacts {
+func (d *examination) service(ctx context.Context, system bool) serviceFacts {
 	ctx, cancel := context.WithTimeout(ctx, managerTime)
 	defer cancel()
 	f := serviceFacts{system: system, user: d.who.User}
@@ -137,7 +137,7 @@ func judgeServices(forms []serviceFacts, running, asRoot bool) []Finding {
 		case f.other == "":
 			installed++
 		case !asRoot:
-			all = append(all, works("machine's unit", "it runs as %s and has nothing to do with your projects", f.other))
+			all = append(all, working("machine's unit", "it runs as %s and has nothing to do with your projects", f.other))
 			continue
 		}
 		shown = true
@@ -166,16 +166,16 @@ func judgeNone(own serviceFacts, running, asRoot bool) []Finding {
 	}
 	switch {
 	case own.lack != nil:
-		return []Finding{doubt("service", own.lack.Do, "%s; %s", text, own.lack.What)}
+		return []Finding{warning("service", own.lack.Do, "%s; %s", text, own.lack.What)}
 	case own.err != nil:
-		return []Finding{doubt("service", "look at it: steward service status", "the service manager cannot be asked: %v", own.err)}
+		return []Finding{warning("service", "look at it: steward service status", "the service manager cannot be asked: %v", own.err)}
 	case own.silent:
 		return []Finding{broken("manager", "log in again, or have root restart it", "%s does not answer within %s", own.status.Manager, managerTime)}
 	case own.absent:
-		all = append(all, doubt("manager", "log in once as this user (not by su or sudo), or have root run: loginctl enable-linger "+own.user,
+		all = append(all, warning("manager", "log in once as this user (not by su or sudo), or have root run: loginctl enable-linger "+own.user,
 			"no user manager of systemd runs for you now"))
 	}
-	return append(all, doubt("service", do, "%s", text))
+	return append(all, warning("service", do, "%s", text))
 }
 
 // called returns the name of a finding; it says if the finding is about the machine's service.
@@ -204,15 +204,15 @@ func judgeInstalled(f serviceFacts) []Finding {
 	case !f.exists:
 		all = append(all, broken(f.called("program"), f.command("install"), "it starts %s, which does not exist", st.Binary))
 	case !f.same:
-		all = append(all, doubt(f.called("program"), "if this one is meant: "+f.command("install"), "it starts %s, not this program, %s", st.Binary, f.program))
+		all = append(all, warning(f.called("program"), "if this one is meant: "+f.command("install"), "it starts %s, not this program, %s", st.Binary, f.program))
 	default:
-		all = append(all, works(f.called("program"), "it starts %s", st.Binary))
+		all = append(all, working(f.called("program"), "it starts %s", st.Binary))
 	}
 	if f.drift != "" {
-		all = append(all, doubt(f.called("definition"), "compare it with: "+f.command("unit")+"; renew it with: "+f.command("install"), "%s", f.drift))
+		all = append(all, warning(f.called("definition"), "compare it with: "+f.command("unit")+"; renew it with: "+f.command("install"), "%s", f.drift))
 	}
 	if len(f.dropIns) > 0 {
-		all = append(all, works(f.called("drop-ins"), "overridden by your settings: %s", strings.Join(f.dropIns, ", ")))
+		all = append(all, working(f.called("drop-ins"), "overridden by your settings: %s", strings.Join(f.dropIns, ", ")))
 	}
 	all = append(all, judgeRunning(f)...)
 	if !f.system && st.Lingers != nil {
@@ -227,14 +227,14 @@ func judgeEnabled(f serviceFacts) Finding {
 	case f.silent:
 		return broken(f.called("unit"), "log in again, or have root restart the service manager", "%s is there, but %s does not answer within %s", st.Unit, st.Manager, managerTime)
 	case f.absent:
-		return doubt(f.called("unit"), "log in once as this user (not by su or sudo), or have root run: loginctl enable-linger "+f.user,
+		return warning(f.called("unit"), "log in once as this user (not by su or sudo), or have root run: loginctl enable-linger "+f.user,
 			"%s is there, but no user manager of systemd runs for you now", st.Unit)
 	case st.State == "unknown":
-		return doubt(f.called("unit"), "look at it: steward service status", "%s is there, but its manager cannot be asked: %s", st.Unit, st.Detail)
+		return warning(f.called("unit"), "look at it: steward service status", "%s is there, but its manager cannot be asked: %s", st.Unit, st.Detail)
 	case !st.Enabled:
-		return doubt(f.called("unit"), f.command("install"), "%s, %s: not enabled, so it does not start by itself", st.Manager, st.Unit)
+		return warning(f.called("unit"), f.command("install"), "%s, %s: not enabled, so it does not start by itself", st.Manager, st.Unit)
 	}
-	return works(f.called("unit"), "%s, %s, enabled", st.Manager, st.Unit)
+	return working(f.called("unit"), "%s, %s, enabled", st.Manager, st.Unit)
 }
 
 // manyRestarts is the number of restarts from which the finding is a warning.
@@ -252,20 +252,20 @@ func judgeRunning(f serviceFacts) []Finding {
 	case st.State == "failed":
 		return []Finding{broken(name, "read why: "+log+"; then: "+f.command("start"), "it was given up: %s", st.Detail)}
 	case st.State == "activating":
-		return []Finding{doubt(name, "wait, then ask again; "+log, "it is being started: %s", st.Detail)}
+		return []Finding{warning(name, "wait, then ask again; "+log, "it is being started: %s", st.Detail)}
 	case !st.Running():
 		return []Finding{broken(name, f.command("start"), "it does not run: %s", ServiceWords(st))}
 	case st.Restarts >= manyRestarts:
-		return []Finding{doubt(name, "read why: "+log, "%s, restarted %s since it was started", ServiceWords(st), terminal.Plural(st.Restarts, "time"))}
+		return []Finding{warning(name, "read why: "+log, "%s, restarted %s since it was started", ServiceWords(st), terminal.Plural(st.Restarts, "time"))}
 	}
-	return []Finding{works(name, "%s, %s", ServiceWords(st), terminal.Plural(st.Restarts, "restart"))}
+	return []Finding{working(name, "%s, %s", ServiceWords(st), terminal.Plural(st.Restarts, "restart"))}
 }
 
 func judgeLingers(lingers bool) Finding {
 	if lingers {
-		return works("lingering", "yes: it runs while you are not logged in, too")
+		return working("lingering", "yes: it runs while you are not logged in, too")
 	}
-	return doubt("lingering", "steward service install --linger", "no: it stops with your last session")
+	return warning("lingering", "steward service install --linger", "no: it stops with your last session")
 }
 
 // ServiceWords describes the state of the service in one line.

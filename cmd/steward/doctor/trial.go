@@ -20,7 +20,7 @@ const pollTrial = 250 * time.Millisecond
 
 // tryReach sends a real test through every channel. If a daemon runs, the daemon sends it, because it must be able to
 // reach the operator.
-func (d *patient) tryReach(ctx context.Context) []Finding {
+func (d *examination) tryReach(ctx context.Context) []Finding {
 	const area = "a real test"
 	names := d.cfg.Escalate.Channels
 	if d.daemon.doc != nil {
@@ -32,7 +32,7 @@ func (d *patient) tryReach(ctx context.Context) []Finding {
 	if len(names) == 0 {
 		return nil // reported under "channels"
 	}
-	d.o.Say(fmt.Sprintf("sending a test by %s; press its button within %.0f s", strings.Join(names, ", "), daemon.TestTime.Seconds()))
+	d.o.Announce(fmt.Sprintf("sending a test by %s; press its button within %.0f s", strings.Join(names, ", "), daemon.TestTime.Seconds()))
 	try := d.tryOwn
 	if d.daemon.doc != nil {
 		try = d.tryDaemon
@@ -49,7 +49,7 @@ func (d *patient) tryReach(ctx context.Context) []Finding {
 }
 
 // tryDaemon has the daemon send its test, and waits for the results.
-func (d *patient) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, error) {
+func (d *examination) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.TestTime+daemon.SpeechDeadline)
 	defer cancel()
 	client := status.NewClient(d.paths.Socket)
@@ -78,7 +78,7 @@ func (d *patient) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, er
 }
 
 // tryOwn sends the test from this process, because no daemon runs.
-func (d *patient) tryOwn(ctx context.Context, names []string) ([]status.Trial, error) {
+func (d *examination) tryOwn(ctx context.Context, names []string) ([]status.Trial, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	popups := desktop.NewPopups()
@@ -114,12 +114,12 @@ func judgeTrials(trials []status.Trial) []Finding {
 		case !t.OK:
 			all = append(all, broken(t.Channel, "see above, under reaching you", "the test did not reach you: %s", t.Error))
 		case t.Asks && !t.Pressed:
-			all = append(all, doubt(t.Channel, "if you saw nothing, look at the notification settings of this desktop or phone",
+			all = append(all, warning(t.Channel, "if you saw nothing, look at the notification settings of this desktop or phone",
 				"%s, but nobody pressed the button within %.0f s", t.Result, daemon.TestTime.Seconds()))
 		case t.Asks:
-			all = append(all, works(t.Channel, "%s, and your press came back", t.Result))
+			all = append(all, working(t.Channel, "%s, and your press came back", t.Result))
 		default:
-			all = append(all, works(t.Channel, "%s", t.Result))
+			all = append(all, working(t.Channel, "%s", t.Result))
 		}
 	}
 	return all

@@ -83,7 +83,7 @@ func isBelow(path, dir string) bool {
 }
 
 // machineUnit returns the text of the machine's unit with its drop-ins, if it supervises these projects; else "".
-func (d *patient) machineUnit() string {
+func (d *examination) machineUnit() string {
 	if !platform.IsMachineState(d.paths.State) {
 		return ""
 	}

@@ -30,7 +30,7 @@ type watchFacts struct {
 	othersHidden, anotherPlatform bool
 }
 
-func (d *patient) watches(ctx context.Context) []Finding {
+func (d *examination) watches(ctx context.Context) []Finding {
 	f := watchFacts{err: tryWatch(), lookEvery: d.cfg.Policies().LookUnwatched()}
 	f.maxWatches, f.maxInstances = sysctl("max_user_watches"), sysctl("max_user_instances")
 	f.anotherPlatform = f.maxWatches < 0
@@ -96,10 +96,10 @@ func judgeWatches(f watchFacts) []Finding {
 		if errors.Is(f.err, watch.ErrNoWatches) {
 			do = more
 		}
-		return []Finding{doubt(name, do, "folders cannot be watched, so %s: %v", late, f.err)}
+		return []Finding{warning(name, do, "folders cannot be watched, so %s: %v", late, f.err)}
 	}
 	if f.anotherPlatform {
-		return []Finding{works(name, "folders can be watched")}
+		return []Finding{working(name, "folders can be watched")}
 	}
 	about := ""
 	if f.othersHidden {
@@ -108,17 +108,17 @@ func judgeWatches(f watchFacts) []Finding {
 	use := fmt.Sprintf("%s%d of %d watches and %d of %d queues are in use by you", about, f.watches, f.maxWatches, f.instances, f.maxInstances)
 	switch {
 	case isNearly(f.watches, f.maxWatches), isNearly(f.instances, f.maxInstances):
-		return []Finding{doubt(name, more, "they run out, and then %s: %s", late, use)}
+		return []Finding{warning(name, more, "they run out, and then %s: %s", late, use)}
 	case f.maxWatches < fewWatches:
-		return []Finding{doubt(name, more, "the limit is low: %s", use)}
+		return []Finding{warning(name, more, "the limit is low: %s", use)}
 	}
-	return []Finding{works(name, "folders can be watched; %s", use)}
+	return []Finding{working(name, "folders can be watched; %s", use)}
 }
 
 // isNearly reports whether nine tenths of the limit are used.
 func isNearly(used, limit int) bool { return limit >= 0 && used*10 >= limit*9 }
 
-func (d *patient) gauges(ctx context.Context) []Finding {
+func (d *examination) gauges(ctx context.Context) []Finding {
 	var paths []string
 	for _, p := range d.projects() {
 		paths = append(paths, p.ref.Path)
@@ -149,17 +149,17 @@ func judgeGauges(load capacity.Load, problems map[string]string, limit capacity.
 		}
 		switch {
 		case used.Known() && binds && used.Or(0) > most:
-			all = append(all, doubt(name, "see who uses it: steward capacity; the limits stand under [capacity]",
+			all = append(all, warning(name, "see who uses it: steward capacity; the limits stand under [capacity]",
 				"it is at %s right now, over %.0f %%, so new tasks%s wait", terminal.Share(used), 100*most, of))
 		case used.Known():
 			known = append(known, name+" "+terminal.Share(used))
 		case name == capacity.DimDisk && !projects: // without projects there is no disk to measure
 		case binds:
-			all = append(all, doubt(name, "steward works without it, and holds no task back for it", "it is unknown: %s", problems[name]))
+			all = append(all, warning(name, "steward works without it, and holds no task back for it", "it is unknown: %s", problems[name]))
 		}
 	}
 	if len(known) > 0 {
-		all = slices.Insert(all, 0, works("gauges", "%s", strings.Join(known, ", ")))
+		all = slices.Insert(all, 0, working("gauges", "%s", strings.Join(known, ", ")))
 	}
 	return all
 }
@@ -170,7 +170,7 @@ type descriptorFacts struct {
 	ofDaemon    bool
 }
 
-func (d *patient) descriptors() []Finding {
+func (d *examination) descriptors() []Finding {
 	beat, err := daemon.ReadHeartbeat(d.paths.State)
 	if f, ok := daemonDescriptors("/proc", beat.PID); err == nil && d.daemon.doc != nil && ok {
 		return judgeDescriptors(f)
@@ -206,9 +206,9 @@ func judgeDescriptors(f descriptorFacts) []Finding {
 		text = fmt.Sprintf("the daemon has %d of %d", f.open, f.limit)
 	}
 	if f.limit < fewDescriptors || f.open*10 >= f.limit*9 {
-		return []Finding{doubt(name, do, "%s: that is little", text)}
+		return []Finding{warning(name, do, "%s: that is little", text)}
 	}
-	return []Finding{works(name, "%s", text)}
+	return []Finding{working(name, "%s", text)}
 }
 
 // samplePause is the time between two samples of the gauges, over which the processor load is measured.

@@ -11,26 +11,26 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// flockHandle is a pidfd: it waits without a thread, and reports how a process that is not a child has ended.
-type flockHandle struct {
+// processHandle is a pidfd: it waits without a thread, and reports how a process that is not a child has ended.
+type processHandle struct {
 	fd   int
 	file *os.File // nil: the kernel returned no pidfd
 }
 
 // prepare makes the kernel create the pidfd together with the process.
-func (g *flockHandle) prepare(attr *syscall.SysProcAttr) {
+func (g *processHandle) prepare(attr *syscall.SysProcAttr) {
 	g.fd = -1
 	attr.PidFD = &g.fd
 }
 
-func (g *flockHandle) take() {
+func (g *processHandle) take() {
 	if g.fd >= 0 && syscall.SetNonblock(g.fd, true) == nil { // the runtime's poller accepts only a nonblocking descriptor
 		g.file = os.NewFile(uintptr(g.fd), "pidfd")
 	}
 }
 
 // open opens a pidfd of a process that an earlier steward has started.
-func (g *flockHandle) open(id proc.Identity) {
+func (g *processHandle) open(id proc.Identity) {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err != nil {
 		return
@@ -44,7 +44,7 @@ func (g *flockHandle) open(id proc.Identity) {
 }
 
 // wait returns true when the process has ended, false after close.
-func (g *flockHandle) wait(c *child) bool {
+func (g *processHandle) wait(c *child) bool {
 	if g.file == nil {
 		if c.own != nil {
 			return waitOwn(c)
@@ -73,7 +73,7 @@ func hasEnded(fd uintptr) bool {
 const statusWait = 250 * time.Millisecond
 
 // status asks the kernel how the process ended (PIDFD_GET_INFO with PIDFD_INFO_EXIT, Linux 6.15).
-func (g *flockHandle) status(e *Ending) {
+func (g *processHandle) status(e *Ending) {
 	e.Code, e.Unknown = -1, true
 	if g.file == nil {
 		return
@@ -100,7 +100,7 @@ func (g *flockHandle) status(e *Ending) {
 	}
 }
 
-func (g *flockHandle) close() {
+func (g *processHandle) close() {
 	if g.file != nil {
 		_ = g.file.Close()
 	}

@@ -21,7 +21,7 @@ import (
 // acts there.
 const (
 	guardFile = "guard.lock"
-	SoleFile  = "steward.lock"
+	LockFile  = "steward.lock"
 )
 
 // guardPatience is how long a change waits for other steward processes.
@@ -53,9 +53,9 @@ func GuardLock(ctx context.Context, own *jsonfile.Root) (release func(), err err
 	return nil, fmt.Errorf("lock %s: the file is being replaced again and again; lock files must never be removed", filepath.Join(own.Dir(), guardFile))
 }
 
-// Sole makes one daemon the only one that acts in a project, per protocol. It takes its lock as soon as steward's own
+// ProjectLock makes one daemon the only one that acts in a project, per protocol. It takes its lock as soon as steward's own
 // folder exists, and once per folder. If nothing has to be changed, it creates nothing.
-type Sole struct {
+type ProjectLock struct {
 	Dir, Own string         // the project, and steward's folder in it
 	root     *jsonfile.Root // at Own, while the lock is held
 	file     *os.File
@@ -65,11 +65,11 @@ type Sole struct {
 
 // SoleRests is how long the lock file is not created again after its removal: the whole folder may be in the course of
 // removal, and a new file would prevent that.
-const SoleRests = 10 * time.Second
+const LockRecreateDelay = 10 * time.Second
 
 // Ready returns the reason why steward must not act in the project now: the disk, the folder's owner, or another
 // steward. A missing folder is no reason.
-func (s *Sole) Ready() error {
+func (s *ProjectLock) Ready() error {
 	if s.held() {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (s *Sole) Ready() error {
 }
 
 // home opens the protocol's folder without following links.
-func (s *Sole) home() (*jsonfile.Root, error) {
+func (s *ProjectLock) home() (*jsonfile.Root, error) {
 	rel, err := filepath.Rel(s.Dir, filepath.Dir(s.Own))
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (s *Sole) home() (*jsonfile.Root, error) {
 }
 
 // Guarded is the guard of the daemon's changes: it also holds the project's lock.
-func (s *Sole) Guarded(ctx context.Context, own *jsonfile.Root) (release func(), err error) {
+func (s *ProjectLock) Guarded(ctx context.Context, own *jsonfile.Root) (release func(), err error) {
 	if !s.held() {
 		mine, err := own.Sub(".")
 		if err != nil {
@@ -128,15 +128,15 @@ func (s *Sole) Guarded(ctx context.Context, own *jsonfile.Root) (release func(),
 }
 
 // held reports whether this process holds the lock of the folder that exists now.
-func (s *Sole) held() bool {
+func (s *ProjectLock) held() bool {
 	if s.Lock == nil {
 		return false
 	}
 	if s.root.Alive() {
-		if s.root.Is(SoleFile, s.file) {
+		if s.root.Is(LockFile, s.file) {
 			return true
 		}
-		if _, err := s.root.Stat(SoleFile); errors.Is(err, jsonfile.ErrNotExist) {
+		if _, err := s.root.Stat(LockFile); errors.Is(err, jsonfile.ErrNotExist) {
 			s.Lost = time.Now()
 		}
 	}
@@ -145,22 +145,22 @@ func (s *Sole) held() bool {
 }
 
 // take takes the lock in own. On an error the caller must close own. The lock file names its holder.
-func (s *Sole) take(own *jsonfile.Root) error {
+func (s *ProjectLock) take(own *jsonfile.Root) error {
 	if err := foreign(own); err != nil {
 		return err
 	}
-	if time.Since(s.Lost) < SoleRests {
-		if _, err := own.Stat(SoleFile); errors.Is(err, jsonfile.ErrNotExist) {
-			return fmt.Errorf("%w: %s was removed a moment ago", protocol.ErrConflict, filepath.Join(own.Dir(), SoleFile))
+	if time.Since(s.Lost) < LockRecreateDelay {
+		if _, err := own.Stat(LockFile); errors.Is(err, jsonfile.ErrNotExist) {
+			return fmt.Errorf("%w: %s was removed a moment ago", protocol.ErrConflict, filepath.Join(own.Dir(), LockFile))
 		}
 	}
-	f, err := own.OpenLock(SoleFile)
+	f, err := own.OpenLock(LockFile)
 	if err != nil {
 		return InOwn(own, err)
 	}
 	lock, err := platform.LockOpen(f)
-	if err == nil && !own.Is(SoleFile, f) {
-		err = fmt.Errorf("lock %s: the file was replaced meanwhile", filepath.Join(own.Dir(), SoleFile))
+	if err == nil && !own.Is(LockFile, f) {
+		err = fmt.Errorf("lock %s: the file was replaced meanwhile", filepath.Join(own.Dir(), LockFile))
 	}
 	if err != nil {
 		holder, _ := platform.ReadText(f)
@@ -175,7 +175,7 @@ func (s *Sole) take(own *jsonfile.Root) error {
 	return nil
 }
 
-func (s *Sole) Close() {
+func (s *ProjectLock) Close() {
 	if s.Lock != nil {
 		_ = s.Lock.Unlock()
 		_ = s.root.Close()
@@ -218,7 +218,7 @@ func InOwn(at *jsonfile.Root, err error) error {
 	}
 	path := at.Dir()
 	st, serr := at.Stat(".")
-	for _, lock := range []string{guardFile, SoleFile} {
+	for _, lock := range []string{guardFile, LockFile} {
 		if file, err := at.Stat(lock); err == nil && at.Writable() == nil && file.UID != os.Geteuid() {
 			path, st = filepath.Join(path, lock), file
 			break
