@@ -7,73 +7,74 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Waiter is a task that nobody works on yet. Tasks kept for another reason than capacity are none.
+// Waiter is a task that is not in progress yet. A task held for another reason than capacity is not a Waiter.
 type Waiter struct {
 	Subject  protocol.Subject  `json:"subject"`
 	Priority protocol.Priority `json:"priority"`
-	// Since is when the task came to wait: its age in the queue. Zero counts as now.
+	// Since is when the task began to wait: its age in the queue. Zero counts as now.
 	Since time.Time `json:"since,omitzero"`
 	// Throttle is the highest used share that the task allows (000: throttle_capacity); unknown: Config.Threshold.
 	Throttle protocol.Share `json:"throttle"`
-	// Agent is who is to do it; zero when nobody is named. Tasks of one Agent queue for it.
+	// Agent is the agent that is to do the task; zero if none is named. Tasks with the same Agent queue for it.
 	Agent protocol.Subject `json:"agent,omitzero"`
-	// Kind is under what its cost is learnt (see Claim).
+	// Kind is the key under which its cost is learnt (see Claim).
 	Kind string `json:"kind,omitempty"`
 	// AgentUsed is the agent's own used share while its beat is fresh, else unknown.
 	AgentUsed protocol.Share `json:"agent_used"`
-	// Held: the files say that it is held for capacity. Otherwise this is its first judgement.
+	// Held: the task's files say that it is held for capacity. Otherwise this is its first judgement.
 	Held bool `json:"held"`
-	// Idle: nobody is there to take it. It may lie open, and is promised nothing.
+	// Idle: no agent is there to take the task. It may be admitted, but gets no reservation.
 	Idle bool `json:"idle,omitempty"`
-	// Person: a person at a terminal starts it. It waits for memory and open files only: a busy processor makes it slow, and
-	// the person can see that.
+	// Person: a user at a terminal starts the task. It waits for memory and open files only: a busy processor just
+	// makes it slow, which the user can see.
 	Person bool `json:"person,omitempty"`
-	// Busy: its project is being changed. What is remembered of it stays, and no verdict is given.
+	// Busy: its project is being changed. Its memory is kept, and it gets no verdict.
 	Busy bool `json:"busy,omitempty"`
 }
 
-// Work is all that asks for room: who waits for it, and who has it.
+// Work is everything that uses or requests capacity: the waiting tasks and the claims.
 type Work struct {
 	Waiters []Waiter
 	Claims  []Claim
-	// Ended are those of the claims that are gone of which a result is there.
+	// Ended holds the claims that are gone and have a result.
 	Ended map[protocol.Subject]Ended
 }
 
-// Ended is how a claim came to its end.
+// Ended describes how a claim ended.
 type Ended struct {
 	At time.Time
-	// Took is how long it says that it took; 0: it does not.
+	// Took is the duration that the result states; 0 if it states none.
 	Took time.Duration
-	// Well: the work was done, so that there is something to learn from it.
+	// Well: the work succeeded, so its cost can be learnt.
 	Well bool
 }
 
-// Verdict is what becomes of one Waiter.
+// Verdict is the decision on one Waiter.
 type Verdict struct {
 	Subject protocol.Subject `json:"subject"`
 	Admit   bool             `json:"admit"`
-	// Gate is what keeps the task. It is zero when the task is admitted.
+	// Gate is the gate that keeps the task waiting. It is zero when the task is admitted.
 	Gate protocol.Gate `json:"gate,omitzero"`
-	// RetryAfter is what a task that must wait is told.
+	// RetryAfter is the wait that a waiting task is told.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	Why        string        `json:"why"`
 }
 
-// tiny absorbs the rounding of shares that were computed, such as 1 − 0.2.
+// tiny absorbs rounding errors in computed shares such as 1 − 0.2.
 const tiny = 1e-9
 
-// Admit judges every waiter. It gives the verdicts in queue order, what to remember, and the earliest time at
-// which a verdict could change without a new sample (zero: never).
+// Admit judges every waiter. It returns the verdicts in queue order, the Memory for the next judgement, and the
+// earliest time at which a verdict could change without a new sample (zero: never).
 //
-// A first-judged task goes when no dimension passes its limit and nobody before it in the queue waits for the
-// same thing with a limit at least as high. A held task goes when everything has stayed Hysteresis below its
-// limit for Calm (CalmMemory for memory), nobody is before it likewise, and nobody else of the machine's
-// queue, or of its agent's, has gone on this sample: each start moves the readings, so one is released and
-// then the load is read again.
+// At its first judgement a task is admitted if no dimension exceeds its limit and no task before it in the queue waits
+// for the same dimension with a limit at least as high. A held task is admitted under the same queue condition if every
+// dimension has stayed Hysteresis below its limit for Calm (CalmMemory for memory) and no other task of the machine's
+// queue or of its agent's queue was released on this sample. Each start changes the readings, so one task is released
+// and then the load is read again.
 //
-// An unknown dimension neither shuts a gate nor proves one open: a task held for it goes once it has been
-// unreadable for RetryAfter. With nothing known first-judged tasks all go: a broken gauge must not stop work.
+// An unknown dimension neither shuts a gate nor proves it open: a task held for it is released once the dimension has
+// been unreadable for RetryAfter. If every dimension is unknown, all tasks are admitted at their first judgement: a
+// broken gauge must not stop work.
 func Admit(work Work, load Load, mem Memory, now time.Time, cfg Config) ([]Verdict, Memory, time.Time) {
 	r := newRound(load, mem, now, cfg)
 	r.openLedger(work)
@@ -96,18 +97,18 @@ type round struct {
 	old   Memory
 	next  Memory
 	wake  time.Time
-	// interrupted: nobody judged for so long that no calm can be vouched for.
+	// interrupted: the last judgement is so long ago that calm cannot be assumed.
 	interrupted bool
-	// ahead holds, per queue, who still waits in it with the highest limit.
+	// ahead holds, per queue, the waiting task with the highest limit.
 	ahead map[protocol.Subject]blocker
-	// went holds, per queue, the lowest limit with which somebody has gone by this judgement.
+	// went holds, per queue, the lowest limit with which a task was released by this judgement.
 	went map[protocol.Subject]float64
-	// book holds the claims; ended are those that are gone since the last judgement.
+	// book holds the claims; ended holds the claims that ended since the last judgement.
 	book  *ledger
 	ended []Claimed
-	// unique: the claims are in order, each one there once.
+	// unique: the claims are sorted, without duplicates.
 	unique bool
-	// waiting counts those that must wait, for the forecast; forecasts: the ends are in order.
+	// waiting counts the waiting tasks, for the forecast; forecasts: the ends are sorted.
 	waiting   int
 	forecasts bool
 }
@@ -118,7 +119,7 @@ type blocker struct {
 	limit     float64
 }
 
-// interrupted reports whether between two judgements so much time went by, or the clock was set back.
+// interrupted reports whether the gap between two judgements is too long, or the clock was set back.
 func interrupted(gap time.Duration) bool { return gap < 0 || gap > 2*MaxAge }
 
 func newRound(load Load, mem Memory, now time.Time, cfg Config) *round {
@@ -157,7 +158,7 @@ func (r *round) judge(w Waiter) (Verdict, bool) {
 // first judges a task that was never held.
 func (r *round) first(w Waiter) Verdict {
 	held := r.observe(w, Held{Since: r.now})
-	over := r.overLimit(w, held) // observe has noted all that is above the line, hence all that is over the limit
+	over := r.overLimit(w, held) // observe has recorded everything above the line, hence everything above the limit
 	b, behind := r.behind(w)
 	if !over && !behind {
 		v := r.admit(w)
@@ -193,7 +194,7 @@ func (r *round) again(w Waiter, held Held) Verdict {
 	return v
 }
 
-// keep remembers a task that goes on waiting, and puts it in the way of those behind it.
+// keep records a task that goes on waiting as the blocker of the tasks behind it.
 func (r *round) keep(w Waiter, held Held) {
 	held.Limit, held.Agent = r.limit(w), w.Agent
 	r.next.Held[w.Subject] = held
@@ -206,8 +207,8 @@ func (r *round) keep(w Waiter, held Held) {
 	r.wakeFor(held)
 }
 
-// behind finds somebody before w who waits for the same thing and would be overtaken. One with a lower limit
-// is not: it may have to wait where w need not.
+// behind returns a task before w that waits for the same dimension and would be overtaken. A task with a lower limit is
+// not a blocker: it may have to wait where w need not.
 func (r *round) behind(w Waiter) (blocker, bool) {
 	for _, queue := range [...]protocol.Subject{machineQueue, diskQueue(w.Subject.Project), w.Agent} {
 		if b, any := r.ahead[queue]; any && b.limit >= r.limit(w)-tiny {
@@ -217,7 +218,8 @@ func (r *round) behind(w Waiter) (blocker, bool) {
 	return blocker{}, false
 }
 
-// turn reports whether nobody of the task's queues has gone on this sample yet, or claims tell what another start means.
+// turn reports whether no task of w's queues was released on this sample yet, or whether claims predict the effect of
+// another start.
 func (r *round) turn(w Waiter, held Held) bool {
 	if r.book.cores > 0 && r.book.total > 0 && len(held.Shut) > 0 && claimable(held.Shut) {
 		return true
@@ -230,8 +232,8 @@ func (r *round) turn(w Waiter, held Held) bool {
 	return true
 }
 
-// over reports whether a turn no longer counts: a newer sample is there or, when no sample comes any more,
-// the calm time has gone by.
+// over reports whether a turn no longer counts: there is a newer sample or, if samples have stopped, the calm time is
+// over.
 func (r *round) over(t Turn) bool {
 	if !t.Sample.Equal(r.load.At) {
 		return true
@@ -242,8 +244,8 @@ func (r *round) over(t Turn) bool {
 
 func (r *round) limit(w Waiter) float64 { return w.Throttle.Or(r.cfg.Threshold) }
 
-// limitOn is the limit on one dimension. A disk is no load: a disk at 85 % has room for any task, so its own limit counts
-// where that is higher.
+// limitOn returns the limit on one dimension. A disk is not a load: a disk at 85 % has room for any task, so the disk's
+// own limit applies where it is higher.
 func (r *round) limitOn(w Waiter, dimension string) float64 {
 	if dimension == DimDisk {
 		return max(r.limit(w), r.cfg.DiskFullAt(r.load.Disks[w.Subject.Project]))
@@ -251,8 +253,8 @@ func (r *round) limitOn(w Waiter, dimension string) float64 {
 	return r.limit(w)
 }
 
-// line is how low a held task's dimension must be. Below a very small limit the full hysteresis would
-// leave nothing to fall to.
+// line is the share to which a held task's dimension must fall. With a very small limit the full hysteresis would leave
+// nothing to fall to, so at most half of the limit is subtracted.
 func (r *round) line(w Waiter, dimension string) float64 {
 	limit := r.limitOn(w, dimension)
 	below := min(r.cfg.Hysteresis, limit/2)
@@ -262,7 +264,7 @@ func (r *round) line(w Waiter, dimension string) float64 {
 	return limit - below
 }
 
-// used is how full a dimension is for a task: the reading, with what is promised to others.
+// used returns how full a dimension is for a task: the reading plus the reservations of others.
 func (r *round) used(w Waiter, dimension string) (float64, bool) {
 	reading, known := r.share(w, dimension).Value()
 	if !known {
@@ -271,7 +273,8 @@ func (r *round) used(w Waiter, dimension string) (float64, bool) {
 	return r.projected(w, dimension, reading), true
 }
 
-// share is a reading that counts. A dimension that is configured away reads as unknown, and so never binds.
+// share returns a reading if it counts for the task. A dimension disabled by configuration is unknown, so it never
+// binds.
 func (r *round) share(w Waiter, dimension string) protocol.Share {
 	if !r.counts(dimension) || w.Person && dimension != DimMemory && dimension != DimFiles {
 		return protocol.Share{}
@@ -282,7 +285,7 @@ func (r *round) share(w Waiter, dimension string) protocol.Share {
 	return r.load.Of(w.Subject.Project).Share(dimension)
 }
 
-// counts reports whether a dimension is not configured away.
+// counts reports whether the configuration enables a dimension.
 func (r *round) counts(dimension string) bool {
 	return r.cfg.Dimensions == nil || slices.Contains(r.cfg.Dimensions, dimension)
 }
@@ -293,13 +296,13 @@ func (r *round) wakeAt(t time.Time) {
 	}
 }
 
-// wakeFor asks to be called when a held task may have become ready without another sample.
+// wakeFor schedules a wake-up for when a held task may become ready without another sample.
 func (r *round) wakeFor(held Held) {
 	if due, any := r.due(held); any {
 		r.wakeAt(due)
 	}
 	if r.fresh {
-		r.wakeAt(r.load.At.Add(MaxAge + 1)) // from here on the sample says nothing any more
+		r.wakeAt(r.load.At.Add(MaxAge + 1)) // from then on the sample is too old
 		return
 	}
 	for _, t := range r.next.Turns {

@@ -19,7 +19,7 @@ func share(label string) *rapid.Generator[protocol.Share] {
 		if rapid.IntRange(0, 5).Draw(t, label+" unknown") == 0 {
 			return protocol.Share{}
 		}
-		// Coarse steps, so that values fall on limits and lines as often as beside them.
+		// Coarse steps, so that values fall on limits and lines as often as between them.
 		return protocol.Used(float64(rapid.IntRange(0, 20).Draw(t, label)) / 20)
 	})
 }
@@ -49,7 +49,7 @@ func load(at time.Time) *rapid.Generator[capacity.Load] {
 	})
 }
 
-// world plays the part of the files: held tasks stay, admitted ones leave.
+// world simulates the files: held tasks stay, admitted tasks leave.
 type world struct {
 	now   time.Time
 	load  capacity.Load
@@ -146,7 +146,8 @@ func checkWithinLimits(t *rapid.T, w world, admitted []capacity.Waiter, cfg capa
 	}
 }
 
-// checkTurns: of those held for the machine at most one goes per sample; and likewise per agent and per disk of a project.
+// checkTurns: of the tasks held for the machine at most one is released per sample; likewise per agent and per project
+// disk.
 func checkTurns(t *rapid.T, w world, before capacity.Memory, admitted []capacity.Waiter) {
 	seen := map[string]int{}
 	for _, a := range admitted {
@@ -190,7 +191,7 @@ func checkMemory(t *rapid.T, w world) {
 	}
 }
 
-// checkRest: at one frozen moment a second look changes nothing.
+// checkRest: a second judgement at the same moment changes nothing.
 func checkRest(t *rapid.T, w world, cfg capacity.Config) {
 	verdicts, mem, _ := capacity.Admit(capacity.Work{Waiters: w.tasks}, w.load, w.mem, w.now, cfg)
 	for _, v := range verdicts {
@@ -203,9 +204,9 @@ func checkRest(t *rapid.T, w world, cfg capacity.Config) {
 	}
 }
 
-// checkWake: until the promised moment nothing changes without a new sample.
+// checkWake: before the returned wake time nothing changes without a new sample.
 func checkWake(t *rapid.T, w world, wake time.Time, cfg capacity.Config) {
-	cfg.PromoteAfter = 7 * 24 * time.Hour // ageing is not part of the promise
+	cfg.PromoteAfter = 7 * 24 * time.Hour // the wake time does not cover ageing
 	span := time.Hour
 	if !wake.IsZero() {
 		span = wake.Sub(w.now)
@@ -230,7 +231,7 @@ func stored(t *rapid.T, m capacity.Memory) []byte {
 	return b
 }
 
-// A low task is admitted although a critical one arrives every second and the machine has room only at times.
+// A low task is admitted although a critical task arrives every second and the machine has capacity only at times.
 func TestLowNeverStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := settings()
@@ -257,7 +258,7 @@ func TestLowNeverStarves(t *testing.T) {
 	})
 }
 
-// What is remembered of a task survives while its project is being changed.
+// The memory of a task is kept while its project is being changed.
 func TestBusyIsRemembered(t *testing.T) {
 	cfg := settings()
 	w := world{now: midnight, load: capacity.Load{CPU: protocol.Used(0.9), At: midnight}}
@@ -281,7 +282,7 @@ func TestBusyIsRemembered(t *testing.T) {
 	}
 }
 
-// The gate names what binds, its share, the limit and the three largest consumers of that.
+// The gate holds the binding dimension, its share, the limit and its three largest consumers.
 func TestGate(t *testing.T) {
 	l := capacity.Load{CPU: protocol.Used(0.85), Memory: protocol.Used(0.93), At: midnight}
 	for pid := range 5 {
@@ -292,7 +293,7 @@ func TestGate(t *testing.T) {
 	if g.Dimension != "memory" || g.Used != l.Memory || g.Limit != 0.8 || len(g.Consumers) != 3 || g.Consumers[0].PID != 5 {
 		t.Errorf("gate = %+v", g)
 	}
-	l.Disk = protocol.Used(0.99) // no list of processes says who filled a disk
+	l.Disk = protocol.Used(0.99) // no process list shows which process filled a disk
 	full, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{{Subject: task("t1")}}}, l, capacity.Memory{}, midnight, settings())
 	if g := full[0].Gate; g.Dimension != "disk" || len(g.Consumers) != 0 {
 		t.Errorf("gate = %+v", g)
@@ -332,8 +333,8 @@ func BenchmarkAdmit1000(b *testing.B) {
 	}
 }
 
-// TestFollow: a clock that was set back while nobody judged keeps no gate shut until it has caught up, and a proof of calm
-// is none for the time in which nobody looked.
+// TestFollow: a clock set back during a gap in judgements does not keep a gate shut until the clock has caught up, and
+// the gap does not count as proof of calm.
 func TestFollow(t *testing.T) {
 	at := func(d time.Duration) time.Time { return midnight.Add(d) }
 	shut := []capacity.Shut{{Dimension: "memory", Since: at(0), Clear: at(5 * time.Second)}, {Dimension: "cpu", Since: at(0)}}

@@ -6,36 +6,37 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Claim is work that was admitted and has not ended: what it will take may not show in the readings yet. The caller lists
-// only work of living agents, whatever the project or vendor.
+// Claim is work that was admitted and has not ended. Its cost may not show in the readings yet. The caller lists only
+// work of living agents, whatever the project or vendor.
 type Claim struct {
 	Subject protocol.Subject `json:"subject"`
-	// Agent is who is to do it; zero when nobody is named.
+	// Agent is the agent that is to do the work; zero if none is named.
 	Agent protocol.Subject `json:"agent,omitzero"`
-	// Kind is under what its cost is learnt: work that is alike bears the same word.
+	// Kind is the key under which its cost is learnt: similar work has the same Kind.
 	Kind string `json:"kind,omitempty"`
-	// Since is when it was admitted, Taken when it was first seen in flight; a zero Taken means that nobody has it in hand.
+	// Since is when the work was admitted; Taken is when it was first seen in flight. A zero Taken means that no agent
+	// has taken it.
 	Since time.Time `json:"since"`
 	Taken time.Time `json:"taken,omitzero"`
-	// Measured is what its own processes take, where they can be told from others.
+	// Measured is what its own processes use, if they can be told from others.
 	Measured *Measured `json:"measured,omitempty"`
-	// Told: its agent says what it has in hand, so that work which was not taken is surely in no reading.
+	// Told: its agent reports the tasks that it has taken, so work that was not taken is certainly not in the readings.
 	Told bool `json:"told,omitempty"`
-	// Overdue: it is over its time. What cannot be measured of such work counts no more, or one claim that never ends would
-	// keep others out for ever.
+	// Overdue: the work is past its timeout. Unmeasured overdue work no longer counts, or one claim that never ends
+	// would block other tasks for ever.
 	Overdue bool `json:"overdue,omitempty"`
-	// Absent: nobody looks at its project at present.
+	// Absent: its project is not being scanned at present.
 	Absent bool `json:"absent,omitempty"`
 }
 
-// Measured is what the processes of one piece of work take by the last scan.
+// Measured is what the processes of one claim used at the last scan.
 type Measured struct {
-	Cores  float64 `json:"cores"`  // in use now; below zero: not known yet
+	Cores  float64 `json:"cores"`  // in use now; negative: not known yet
 	Memory uint64  `json:"memory"` // bytes
-	// CPU is the processor time spent so far, 0 if unknown; At is when that was read.
+	// CPU is the processor time used so far, 0 if unknown; At is when it was read.
 	CPU time.Duration `json:"cpu,omitempty"`
 	At  time.Time     `json:"at,omitzero"`
-	// Whole: the processes do nothing but this work, and have since it was taken.
+	// Whole: the processes do only this work, and have done so since it was taken.
 	Whole bool `json:"whole,omitempty"`
 }
 
@@ -45,13 +46,14 @@ type Claimed struct {
 	Kind  string           `json:"kind,omitempty"`
 	Since time.Time        `json:"since"`
 	Taken time.Time        `json:"taken,omitzero"`
-	// Absent is since when nobody looks at its project.
+	// Absent is since when its project has not been scanned.
 	Absent time.Time `json:"absent,omitzero"`
-	// Cores is what its end is expected to set free.
+	// Cores is the capacity that its end is expected to free.
 	Cores float64 `json:"cores"`
-	// Mature: it is old enough to stand in the readings.
+	// Mature: the claim is old enough to show fully in the readings.
 	Mature bool `json:"mature,omitempty"`
-	// Peak (bytes) is the most that was measured of it. From First to Last its processes went from one time spent to another.
+	// Peak (bytes) is the highest memory measured. From First to Last the processor time of its processes went from
+	// CPUFirst to CPU.
 	Peak     uint64        `json:"peak,omitempty"`
 	First    time.Time     `json:"first,omitzero"`
 	Last     time.Time     `json:"last,omitzero"`
@@ -59,12 +61,12 @@ type Claimed struct {
 	CPU      time.Duration `json:"cpu,omitempty"`
 }
 
-// lapsed reports whether nobody took the work in time. Then it may never be taken, and promises nothing.
+// lapsed reports whether the work was not taken in time. It may never be taken, so it reserves nothing.
 func (c Claim) lapsed(now time.Time, cfg Config) bool {
 	return c.Taken.IsZero() && now.Sub(c.Since) >= cfg.ClaimLapses
 }
 
-// fresh is how much of the expected cost is not in the readings yet, 1 to 0.
+// fresh is the part of the expected cost that is not in the readings yet, from 1 to 0.
 func (c Claim) fresh(now time.Time, cfg Config) float64 {
 	if c.Taken.IsZero() {
 		return 1
@@ -76,7 +78,7 @@ func (c Claim) fresh(now time.Time, cfg Config) float64 {
 	return max(0, 1-float64(age)/float64(cfg.ClaimDecays))
 }
 
-// with brings what is remembered of a claim up to date.
+// with updates what is remembered of a claim.
 func (k Claimed) with(c Claim) Claimed {
 	k.Agent, k.Kind, k.Since, k.Taken = c.Agent, c.Kind, c.Since, c.Taken
 	m := c.Measured
@@ -89,7 +91,7 @@ func (k Claimed) with(c Claim) Claimed {
 			k.First, k.CPUFirst = c.Taken, 0
 		}
 	}
-	if m.CPU >= k.CPU { // else processes have left, and what they spent with them
+	if m.CPU >= k.CPU { // otherwise processes have exited, and their processor time is no longer counted
 		k.Last, k.CPU = m.At, m.CPU
 	}
 	k.Peak = max(k.Peak, m.Memory)

@@ -13,12 +13,12 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// machine is a load of so many cores and GiB.
+// machine returns a load with the given number of cores and GiB.
 func machine(cores float64, gigabytes uint64, cpu, memory float64) capacity.Load {
 	return capacity.Load{At: midnight, Window: time.Second, CPU: protocol.Used(cpu), Memory: protocol.Used(memory), Cores: cores, MemoryTotal: gigabytes << 30}
 }
 
-// admitted says how many of n like tasks are admitted at once.
+// admitted returns how many of n equal tasks are admitted at once.
 func admitted(n int, work capacity.Work, load capacity.Load, mem capacity.Memory) (in int, last capacity.Verdict) {
 	for i := range n {
 		work.Waiters = append(work.Waiters, capacity.Waiter{Subject: task(fmt.Sprintf("new%03d", i)), Kind: "work", Since: midnight})
@@ -54,7 +54,7 @@ func TestClaims(t *testing.T) {
 		load capacity.Load
 		mem  capacity.Memory
 		have []capacity.Claim
-		want int // of 20 that ask at once
+		want int // of 20 simultaneous tasks
 		gate string
 	}{
 		{"an idle machine of two cores", machine(2, 64, 0.02, 0.1), capacity.Memory{}, nil, 2, "cpu"},
@@ -93,7 +93,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// held gives a memory in which so many tasks wait because two claims fill two cores, and the waiters.
+// held returns the waiters and a memory in which they wait because two claims fill two cores.
 func full(t *testing.T, n int, at time.Time, load capacity.Load) (capacity.Memory, []capacity.Waiter) {
 	t.Helper()
 	var waiters []capacity.Waiter
@@ -115,8 +115,8 @@ func both(at time.Time) []capacity.Claim {
 		{Subject: task("b"), Kind: "work", Since: at.Add(-20 * time.Second), Taken: at.Add(-20 * time.Second)}}
 }
 
-// TestEndMakesRoom: the first of those who wait follows at once on work that has ended, by the reading that still shows
-// it; the second must wait. Where others wait for the processor already, nobody follows.
+// TestEndMakesRoom: the first waiting task takes the place of ended work at once, although the reading still includes
+// that work; the second must wait. If other processes already wait for the processor, no task follows.
 func TestEndMakesRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		stalled protocol.Share
@@ -141,8 +141,8 @@ func TestEndMakesRoom(t *testing.T) {
 	}
 }
 
-// TestLapsedIsNext: work that its busy agent could not take in time keeps no room; when that agent comes free, the place
-// is for that work, and for nobody else.
+// TestLapsedIsNext: work that its busy agent could not take in time has no reservation; when the agent becomes free,
+// the place goes to that work only.
 func TestLapsedIsNext(t *testing.T) {
 	x := protocol.Subject{Project: "demo", Kind: protocol.KindAgent, ID: "x"}
 	load := machine(2, 64, 1, 0.1)
@@ -166,7 +166,7 @@ func TestLapsedIsNext(t *testing.T) {
 	}
 }
 
-// TestNoCreditWithoutAResult: an agent that is called dead may still be at work, and then its end frees nothing.
+// TestNoCreditWithoutAResult: an agent judged dead may still be working, so the end of its claim frees nothing.
 func TestNoCreditWithoutAResult(t *testing.T) {
 	load := machine(2, 64, 1, 0.1)
 	mem, waiters := full(t, 1, midnight, load)
@@ -176,7 +176,7 @@ func TestNoCreditWithoutAResult(t *testing.T) {
 	}
 }
 
-// TestLessons: what ended teaches, what was lost does not; and a lesson survives the disk.
+// TestLessons: costs are learnt from finished work and not from lost work, and they survive the file format.
 func TestLessons(t *testing.T) {
 	at := midnight
 	claim := capacity.Claim{Subject: task("a"), Kind: "demo/codex/execute", Since: at, Taken: at}
@@ -208,7 +208,7 @@ func TestLessons(t *testing.T) {
 	}
 }
 
-// TestKindsAreBounded: whoever invents a kind for every task fills nothing.
+// TestKindsAreBounded: a new kind for every task does not fill the memory.
 func TestKindsAreBounded(t *testing.T) {
 	mem, at := capacity.Memory{}, midnight
 	for i := range 1200 {
@@ -222,7 +222,7 @@ func TestKindsAreBounded(t *testing.T) {
 	}
 }
 
-// TestForecast: the next in the queue is told when the work that runs will probably end.
+// TestForecast: the next task in the queue is told when the running work will probably end.
 func TestForecast(t *testing.T) {
 	mem := capacity.Memory{At: midnight.Add(-time.Second), Learnt: capacity.Learnt{"work": {Cores: 1, Memory: 1 << 20, Duration: 30 * time.Second, Runs: 9}}}
 	work := capacity.Work{Claims: []capacity.Claim{running("a", 20*time.Second, nil), running("b", 5*time.Second, nil)}}
@@ -236,13 +236,13 @@ func TestForecast(t *testing.T) {
 			t.Errorf("place %d is told %v, not %v", i, v.RetryAfter, want[i])
 		}
 	}
-	// When the rest of the machine is too full by itself, no end of ours makes room.
+	// If other processes alone fill the machine, the end of a claim frees no capacity.
 	work.Claims = nil
 	verdicts, _, _ = capacity.Admit(work, machine(2, 64, 1, 0.1), mem, midnight, settings())
 	if v := verdicts[0]; v.RetryAfter != time.Minute {
 		t.Errorf("told %v although nothing of ours runs", v.RetryAfter)
 	}
-	// A dimension that was configured away keeps nobody waiting.
+	// A dimension disabled by configuration holds no task.
 	cfg := settings()
 	cfg.Dimensions = []string{capacity.DimMemory}
 	work.Claims = []capacity.Claim{running("a", 22*time.Second, nil)}
@@ -253,8 +253,8 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// TestLedgerProperties: whatever is claimed and read, claims alone never shut an idle machine, what is admitted at one
-// moment stays within the machine, and a verdict has no effect on the next one of the same moment.
+// TestLedgerProperties: whatever the claims and readings, claims alone never shut an idle machine, the tasks admitted
+// at one moment fit the machine, and a verdict has no effect on the next one of the same moment.
 func TestLedgerProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load := machine(float64(rapid.IntRange(1, 64).Draw(t, "cores")), uint64(rapid.IntRange(1, 256).Draw(t, "gigabytes")),

@@ -9,49 +9,52 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Config is the [capacity] table of the configuration. Its values come from there; this package has no defaults.
+// Config is the [capacity] table of the configuration. This package has no defaults.
 type Config struct {
-	// Dimensions are those that hold tasks back (Dim…); nil: all of them.
+	// Dimensions are the dimensions that hold tasks (Dim…); nil: all of them.
 	Dimensions []string `toml:"dimensions"`
-	// Threshold is the used share above which tasks wait, when a task names none.
+	// Threshold is the used share above which tasks wait, unless a task states its own.
 	Threshold float64 `toml:"threshold"`
-	// DiskLimit is the used share of the disk above which tasks wait, where a task's own limit is not higher.
+	// DiskLimit is the used share of the disk above which tasks wait, unless a task's own limit is higher.
 	DiskLimit float64 `toml:"disk_limit"`
-	// DiskFree is the room on a disk below which it is full, once DiskLimit is passed too; 5 % of a small disk where that is less.
+	// DiskFree is the free space below which a disk is full, once DiskLimit is exceeded too. On a small disk 5 % of its
+	// size applies if that is less.
 	DiskFree Size `toml:"disk_free"`
-	// RetryAfter is told to a task that must wait, and is how long an unreadable dimension keeps a held task.
+	// RetryAfter is the wait that a waiting task is told, and how long an unreadable dimension holds a task.
 	RetryAfter time.Duration `toml:"retry_after"`
 	// Hysteresis is how far below its limit a dimension must fall before a held task is released.
 	Hysteresis float64 `toml:"hysteresis"`
-	// Calm is how long it must stay there; CalmMemory the same for memory, which comes back in waves.
+	// Calm is how long the dimension must stay there; CalmMemory is the same for memory, whose use rises again in
+	// waves.
 	Calm       time.Duration `toml:"calm"`
 	CalmMemory time.Duration `toml:"calm_memory"`
-	// ClaimCores and ClaimMemoryMB (MiB) are what a task is expected to take of which nothing was learnt yet.
+	// ClaimCores and ClaimMemoryMB (MiB) are the expected cost of a task of which nothing was learnt yet.
 	ClaimCores    float64 `toml:"claim_cores"`
 	ClaimMemoryMB int     `toml:"claim_memory_mb"`
-	// ClaimDecays is how long work may take until the readings show what it takes of the processor; ClaimLapses how long
-	// work that was admitted keeps its claim while nobody takes it.
+	// ClaimDecays is how long it takes until the readings fully show the processor use of new work. ClaimLapses is how
+	// long admitted work keeps its claim without being taken.
 	ClaimDecays time.Duration `toml:"claim_decays"`
 	ClaimLapses time.Duration `toml:"claim_lapses"`
-	// StarveAfter is how long one task may wait for room, whoever else goes, before somebody is told.
+	// StarveAfter is how long one task may wait for capacity, whatever other tasks are admitted, before the operator is
+	// alerted.
 	StarveAfter time.Duration `toml:"starve_after"`
 	// PromoteAfter is the wait that raises a task by one priority.
 	PromoteAfter time.Duration `toml:"promote_after"`
-	// AlarmAfter is how long a gate may stay shut before somebody is told.
+	// AlarmAfter is how long a gate may stay shut before the operator is alerted.
 	AlarmAfter time.Duration `toml:"alarm_after"`
 	// Near is how close to Threshold counts as near the limit.
 	Near float64 `toml:"near"`
-	// SampleEvery, SampleNear and SampleIdle are the pauses between samples: as a rule, near the limit, and while nothing
-	// rests on the reading.
+	// SampleEvery, SampleNear and SampleIdle are the intervals between samples: normally, near the limit, and while
+	// nothing depends on the reading.
 	SampleEvery time.Duration `toml:"sample_every"`
 	SampleNear  time.Duration `toml:"sample_near"`
 	SampleIdle  time.Duration `toml:"sample_idle"`
 }
 
-// Validate reports every value that cannot work, one line each.
+// Validate reports every invalid value, one per line.
 func (c Config) Validate() error {
 	var errs []error
-	// The comparisons are written so that NaN, which compares false with everything, is refused too.
+	// The comparisons are written so that they also reject NaN, for which every comparison is false.
 	if !(c.Threshold > 0 && c.Threshold <= 1) {
 		errs = append(errs, fmt.Errorf("[capacity] threshold = %v: must be above 0 and at most 1", c.Threshold))
 	}
@@ -99,23 +102,23 @@ func (c Config) durations() []bounded {
 		{"starve_after", c.StarveAfter, time.Second, week},
 		{"promote_after", c.PromoteAfter, time.Second, week},
 		{"alarm_after", c.AlarmAfter, time.Second, week},
-		// A sample that comes less often than MaxAge would leave the load unknown in between.
+		// With samples further apart than MaxAge the load would be unknown in between.
 		{"sample_every", c.SampleEvery, 10 * time.Millisecond, MaxAge},
 		{"sample_near", c.SampleNear, 10 * time.Millisecond, MaxAge},
 		{"sample_idle", c.SampleIdle, 10 * time.Millisecond, MaxAge},
 	}
 }
 
-// IsNear reports whether the load is within Near of Threshold, or above it. From then on the largest consumers
-// are worth looking up. Disk does not count: it is near on many a healthy machine, and moves slowly.
+// IsNear reports whether the load is at most Near below Threshold, or above it. From then on the largest consumers are
+// worth looking up. Disk does not count: it is near the limit on many healthy machines, and changes slowly.
 func (c Config) IsNear(load Load) bool {
 	load.Disk = protocol.Share{}
 	used, known := load.Used().Value()
 	return known && used >= c.Threshold-c.Near-tiny
 }
 
-// SampleIn is the pause until the next sample. Idle: no task is open and no agent's process on record, so nobody waits for the
-// answer.
+// SampleIn returns the interval until the next sample. idle: no task is open and no agent process is recorded, so
+// nothing depends on the reading.
 func (c Config) SampleIn(load Load, idle bool) time.Duration {
 	switch {
 	case idle:

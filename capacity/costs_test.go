@@ -10,7 +10,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// TestCosts: what work is expected to take, by what was learnt of its kind, on a large machine and on a small one.
+// TestCosts: the expected cost of work, given the learnt costs of its kind, on a large and on a small machine.
 func TestCosts(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestLearning: one more run beside what was known. What took more is believed at once, what took less slowly.
+// TestLearning: one more run in addition to known costs. A higher cost is adopted at once, a lower one slowly.
 func TestLearning(t *testing.T) {
 	const mib = 1 << 20
 	began := midnight.Add(-100 * time.Second)
@@ -83,8 +83,8 @@ func TestLearning(t *testing.T) {
 	}
 }
 
-// TestMeasuredOverTime: what is remembered of a claim while it runs: the peak of its memory, and its time from one scan to
-// another, or from its first moment where the processes do nothing else.
+// TestMeasuredOverTime: what is remembered of a running claim: its peak memory, and its processor time from scan to
+// scan, or from its start if the processes do nothing else.
 func TestMeasuredOverTime(t *testing.T) {
 	type scan struct {
 		after  time.Duration
@@ -119,12 +119,13 @@ func TestMeasuredOverTime(t *testing.T) {
 	}
 }
 
-// TestPlaceInTime: the end of work makes room by as much of the reading as lies before it, for five seconds.
+// TestPlaceInTime: ended work frees capacity in proportion to the part of the reading's window before its end, for five
+// seconds.
 func TestPlaceInTime(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		ended  time.Duration // before now, as its result says
-		window time.Duration // of the reading, which is of now
+		ended  time.Duration // before now, as stated in its result
+		window time.Duration // of the reading, which was taken now
 		admit  bool
 	}{
 		{"in the middle of the reading, more before it", 450 * time.Millisecond, time.Second, true},
@@ -141,7 +142,7 @@ func TestPlaceInTime(t *testing.T) {
 		now := midnight.Add(300 * time.Millisecond)
 		load.At, load.Window = now, c.window
 		end := map[protocol.Subject]capacity.Ended{task("a"): {At: now.Add(-c.ended)}}
-		if c.ended < 0 { // of the very moment, by a reading of a moment before
+		if c.ended < 0 { // ended just now, with an earlier reading
 			load.At = now.Add(c.ended)
 		}
 		verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: waiters, Claims: both(midnight)[1:], Ended: end}, load, mem, now, settings())
@@ -151,7 +152,7 @@ func TestPlaceInTime(t *testing.T) {
 	}
 }
 
-// TestAskAgain: what a task that must wait is told, besides by its place in the queue.
+// TestAskAgain: the wait that a waiting task is told, apart from its place in the queue.
 func TestAskAgain(t *testing.T) {
 	work := capacity.Learnt{"work": {Cores: 1, Memory: 1 << 20, Duration: 30 * time.Second, Runs: 9}}
 	agent := protocol.Subject{Kind: protocol.KindAgent, ID: "codex"}
@@ -186,7 +187,7 @@ func TestAskAgain(t *testing.T) {
 	}
 }
 
-// TestAgeUnknown: who came at no known time, or in the future, came now.
+// TestAgeUnknown: a waiter whose Since is unknown or in the future counts from now.
 func TestAgeUnknown(t *testing.T) {
 	var work capacity.Work
 	for i, since := range []time.Time{midnight.Add(time.Hour), {}, midnight, midnight.Add(-time.Second)} {
@@ -202,7 +203,8 @@ func TestAgeUnknown(t *testing.T) {
 	}
 }
 
-// TestLargest: the largest consumers are those of what is scarce; nobody's processes say who filled a disk.
+// TestLargest: the largest consumers are those of the scarce dimension; no process list shows which process filled a
+// disk.
 func TestLargest(t *testing.T) {
 	list := []protocol.Consumer{{PID: 1, CPU: 3, Memory: 1, Files: 2}, {PID: 2, CPU: 1, Memory: 3, Files: 1}, {PID: 3, CPU: 2, Memory: 2, Files: 3}, {PID: 4}, {PID: 5, CPU: 0.5, Memory: 1, Files: 1}}
 	for _, c := range []struct {

@@ -44,13 +44,13 @@ func (s Size) String() string {
 	return strconv.FormatFloat(float64(s)/(1<<20), 'f', -1, 64) + "MiB"
 }
 
-// Disk is how full the file system of a project is.
+// Disk describes how full the file system of a project is.
 type Disk struct {
-	Used float64 `json:"used"`       // share of what steward's user may use
+	Used float64 `json:"used"`       // share of the space available to steward's user
 	Free uint64  `json:"free_bytes"` // bytes that steward's user may still write
 }
 
-// size is what the user may use in all, in bytes; 0: unknown.
+// size is the total space available to the user, in bytes; 0: unknown.
 func (d Disk) size() float64 {
 	if d.Free == 0 || d.Used >= 1 {
 		return 0
@@ -58,8 +58,8 @@ func (d Disk) size() float64 {
 	return float64(d.Free) / (1 - d.Used)
 }
 
-// diskStep is the share of the disk that must be free: DiskFree, and never more than 5 % of the disk. Where the size is
-// unknown it is 5 %.
+// diskStep is the share of the disk that must be free: DiskFree, but at most 5 % of the disk. If the size is unknown it
+// is 5 %.
 func (c Config) diskStep(d Disk) float64 {
 	const most = 0.05
 	size := d.size()
@@ -69,8 +69,8 @@ func (c Config) diskStep(d Disk) float64 {
 	return min(most, float64(c.DiskFree)/size)
 }
 
-// DiskFullAt is the used share from which a disk is full: it is over DiskLimit, and less than DiskFree is free. The share
-// alone is wrong for a large disk: 5 % of 20 TB are 1 TB.
+// DiskFullAt is the used share from which a disk is full: above DiskLimit, with less than DiskFree free. The share
+// alone misjudges a large disk: 5 % of 20 TB is 1 TB.
 func (c Config) DiskFullAt(d Disk) float64 {
 	if d.size() == 0 {
 		return c.DiskLimit
@@ -78,7 +78,7 @@ func (c Config) DiskFullAt(d Disk) float64 {
 	return max(c.DiskLimit, 1-c.diskStep(d))
 }
 
-// FullDisks are the projects whose disk is full, in order.
+// FullDisks returns the projects whose disk is full, sorted.
 func (c Config) FullDisks(disks map[string]Disk) []string {
 	var full []string
 	for _, project := range slices.Sorted(maps.Keys(disks)) {
@@ -89,7 +89,7 @@ func (c Config) FullDisks(disks map[string]Disk) []string {
 	return full
 }
 
-// Of is the load as the tasks of a project meet it: of the disks only the disk of the project counts.
+// Of returns the load as seen by the tasks of a project: of the disks, only the project's own counts.
 func (l Load) Of(project string) Load {
 	if l.Disks == nil {
 		return l

@@ -7,8 +7,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// TestDiskOfItsOwnProject: a full disk holds the tasks of its own project only, and a disk is full only when its share is over
-// the limit and little is free.
+// TestDiskOfItsOwnProject: a full disk holds the tasks of its own project only, and a disk is full only if its share is
+// above the limit and little is free.
 func TestDiskOfItsOwnProject(t *testing.T) {
 	const gib = 1 << 30
 	now := time.Now()
@@ -45,7 +45,8 @@ func TestDiskOfItsOwnProject(t *testing.T) {
 	}
 }
 
-// TestDiskOpensAgain: a large disk that was full has room again at twice what must be free, not at a share of all.
+// TestDiskOpensAgain: a large disk that was full has room again at twice the required free space, not at a share of its
+// size.
 func TestDiskOpensAgain(t *testing.T) {
 	now := time.Now()
 	cfg := limitsConfig()

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// soonest is the least that a task is told to wait.
+// soonest is the shortest wait that a task is told.
 const soonest = 2 * time.Second
 
-// expectEnd notes when a claim's work will probably end.
+// expectEnd records when a claim's work will probably end.
 func (r *round) expectEnd(c Claim, cost Cost) {
 	if cost.Duration <= 0 {
 		return
@@ -17,13 +17,14 @@ func (r *round) expectEnd(c Claim, cost Cost) {
 	if began.IsZero() {
 		began = r.now
 	}
-	// Work over its usual time may end at any moment, or last as long again.
+	// Work past its usual duration may end at any moment, or run for as long again.
 	r.book.ends = append(r.book.ends, max(began.Add(cost.Duration).Sub(r.now), soonest))
 	r.book.mean = max(r.book.mean, cost.Duration)
 }
 
-// forecast is what a task that must wait is told, by its place in the queue: each end of what runs lets one in. Between
-// 2 s and Config.RetryAfter; that when nothing is known, or when it is not our work that takes the room.
+// forecast returns the wait that a waiting task is told, from its place in the queue: each end of running work admits
+// one task. The result is between 2 s and Config.RetryAfter. It is RetryAfter if nothing is known, or if processes
+// other than the claims use the capacity.
 func (r *round) forecast(w Waiter, held Held) time.Duration {
 	place := r.waiting
 	r.waiting++

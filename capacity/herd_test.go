@@ -16,7 +16,7 @@ import (
 // herd is a machine on which every task takes one core for a while.
 type herd struct {
 	cores   float64
-	foreign float64 // cores that others take
+	foreign float64 // cores used by others
 	mem     capacity.Memory
 	now     time.Time
 	waiting []capacity.Waiter
@@ -25,8 +25,8 @@ type herd struct {
 	load    capacity.Load
 	spent   float64 // core seconds since the last sample
 	ended   map[protocol.Subject]capacity.Ended
-	pick    time.Duration // how long agents take to see what was admitted
-	silent  bool          // nobody says what was taken: only results tell
+	pick    time.Duration // how long agents take to see an admitted task
+	silent  bool          // tasks in flight are not reported, only results
 	chance  *rand.Rand
 }
 
@@ -38,7 +38,7 @@ type job struct {
 	cores float64
 }
 
-// burst lets so many tasks appear at once and runs them to their end; it gives the makespan.
+// burst creates n tasks at once and runs them to the end; it returns the makespan.
 func (h *herd) burst(n int, cores float64, lasts func() time.Duration) (makespan time.Duration) {
 	begin := h.now
 	for i := range n {
@@ -67,7 +67,7 @@ func (h *herd) burst(n int, cores float64, lasts func() time.Duration) (makespan
 	return h.now.Sub(begin)
 }
 
-// run lets time pass on the machine; it reports whether a task ended.
+// run advances time on the machine; it reports whether a task ended.
 func (h *herd) run(d time.Duration) (ended bool) {
 	want := h.foreign
 	busy := 0
@@ -151,10 +151,10 @@ func TestHerd(t *testing.T) {
 		name           string
 		cores, foreign float64
 		lasts          func(*rand.Rand) time.Duration
-		pick           time.Duration // until an agent sees what was admitted
+		pick           time.Duration // until an agent sees an admitted task
 		silent         bool
 		atOnce         int
-		most           float64 // of the ideal
+		most           float64 // factor of the ideal
 	}{
 		{"2 s each", 2, 0.05, func(*rand.Rand) time.Duration { return 2 * time.Second }, 0, false, 2, 1.1},
 		{"2 s each, taken 200 ms later", 2, 0.1, func(*rand.Rand) time.Duration { return 2 * time.Second }, 200 * time.Millisecond, false, 2, 1.2},
@@ -163,7 +163,7 @@ func TestHerd(t *testing.T) {
 		{"1.5 s each, taken 125 ms later, and nobody says so", 2, 0.05, func(*rand.Rand) time.Duration { return 1500 * time.Millisecond }, 125 * time.Millisecond, true, 4, 1.2},
 		{"5 s each, taken 125 ms later, and nobody says so", 2, 0.05, func(*rand.Rand) time.Duration { return 5 * time.Second }, 125 * time.Millisecond, true, 4, 1.2},
 		{"20 s each, taken 125 ms later, and nobody says so", 2, 0.05, func(*rand.Rand) time.Duration { return 20 * time.Second }, 125 * time.Millisecond, true, 4, 1.2},
-		// Seven run on eight cores: at 80 % used, 7.4 would be the ideal.
+		// Seven tasks run on eight cores: at 80 % used, 7.4 would be the ideal.
 		{"8 cores", 8, 0.2, func(r *rand.Rand) time.Duration { return time.Second + time.Duration(r.Int64N(int64(5*time.Second))) }, 0, false, 8, 1.25},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,30 +9,31 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Cost is what work of one kind takes, learnt from work that has ended. Zero fields are unknown.
+// Cost is the cost of work of one kind, learnt from work that has ended. Zero fields are unknown.
 type Cost struct {
 	Cores    float64       `json:"cores,omitempty"`
 	Memory   uint64        `json:"memory,omitempty"` // bytes, at the peak
 	Duration time.Duration `json:"duration,omitempty"`
 	Runs     int           `json:"runs"`
-	At       time.Time     `json:"at"` // of the last of them
+	At       time.Time     `json:"at"` // when the last run ended
 }
 
-// Learnt holds the costs by kind. It is never written to: with gives another one.
+// Learnt holds the costs by kind. It is immutable: with returns a modified copy.
 type Learnt map[string]Cost
 
-// mostKinds bounds what is kept; the kinds that were not seen for longest go.
+// mostKinds limits the number of kinds kept; the kinds not seen for longest are dropped.
 const mostKinds = 500
 
-// weight is how much the newest run counts for. What took more than was known is believed at once, for work of one kind need
-// not be alike: a light run says little about the next one.
+// weight is the weight of the newest run. A cost above the learnt one is adopted at once; a lower one slowly, because
+// work of one kind varies and a light run says little about the next one.
 const weight = 0.1
 
-// Nothing less than half of what is assumed is ever expected of the processor, so that whatever was learnt no more than
-// twice the processors are promised; of memory a quarter. And it takes enoughRuns to believe less than is assumed.
+// The expected processor use is never below half of the assumed cost, so that reservations exceed the processors at
+// most twofold, whatever was learnt; the expected memory is never below a quarter. It takes enoughRuns to expect less
+// than the assumed cost.
 const enoughRuns = 3
 
-// with learns from one piece of work that has ended.
+// with adds one piece of work that has ended.
 func (l Learnt) with(k Claimed, now time.Time) Learnt {
 	lasted := now.Sub(k.Taken)
 	if k.Kind == "" || lasted <= 0 {
@@ -45,7 +46,7 @@ func (l Learnt) with(k Claimed, now time.Time) Learnt {
 		c.Cores = max(mix(c.Cores, now), now, 0.01)
 	}
 	if k.Peak > 0 {
-		c.Memory = max(k.Peak, mix(c.Memory, k.Peak)) // a peak is forgotten slowly, and believed at once
+		c.Memory = max(k.Peak, mix(c.Memory, k.Peak)) // adopt a higher peak at once, forget it slowly
 	}
 	c.Runs, c.At = c.Runs+1, now
 	next := maps.Clone(l)
@@ -57,7 +58,7 @@ func (l Learnt) with(k Claimed, now time.Time) Learnt {
 	return next
 }
 
-// Mark tells one state of the lessons from another.
+// Mark identifies one state of the learnt costs.
 func (l Learnt) Mark() int64 {
 	sum := int64(len(l))
 	for _, c := range l {
@@ -73,7 +74,7 @@ func mix[T float64 | uint64 | time.Duration](before, now T) T {
 	return T(float64(before)*(1-weight) + float64(now)*weight)
 }
 
-// prune drops the kinds that were not seen for longest.
+// prune drops the kinds not seen for longest.
 func (l Learnt) prune() {
 	if len(l) <= mostKinds {
 		return
@@ -84,13 +85,13 @@ func (l Learnt) prune() {
 	}
 }
 
-// The most that is believed of one piece of work; a file that says more, or less than nothing, is damaged.
+// The largest plausible cost of one piece of work. A file with a larger or negative value is damaged.
 const (
 	mostCores  = 1024
 	mostMemory = 1 << 50 // bytes
 )
 
-// Sound gives what can be believed of costs that were read from a file.
+// Sound returns the plausible costs among those read from a file.
 func (l Learnt) Sound() Learnt {
 	next := maps.Clone(l)
 	for kind, c := range next {
@@ -102,11 +103,11 @@ func (l Learnt) Sound() Learnt {
 	return next
 }
 
-// cost is what work of a kind is expected to take: learnt, else assumed.
+// cost returns the expected cost of work of a kind: learnt, else assumed.
 func (r *round) cost(kind string) Cost {
 	c := r.next.Learnt[kind]
 	cores, memory := r.cfg.ClaimCores, float64(uint64(r.cfg.ClaimMemoryMB)<<20)
-	if total := float64(r.load.MemoryTotal); total > 0 { // what nobody knows must not make a small machine useless
+	if total := float64(r.load.MemoryTotal); total > 0 { // an assumed cost must not block a small machine
 		memory = min(memory, total/4)
 	}
 	if c.Cores > 0 && c.Runs >= enoughRuns {
@@ -116,7 +117,7 @@ func (r *round) cost(kind string) Cost {
 		memory /= 4
 	}
 	c.Cores, c.Memory = max(c.Cores, cores), max(c.Memory, uint64(memory))
-	if total := r.load.MemoryTotal; total > 0 { // pages that processes share are measured once for each process
+	if total := r.load.MemoryTotal; total > 0 { // shared pages are counted once per process
 		c.Memory = min(c.Memory, total/2)
 	}
 	return c

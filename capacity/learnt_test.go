@@ -10,7 +10,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// TestSound: what a damaged or forged file says of costs is not believed, and a large one is cut.
+// TestSound: implausible costs in a damaged or forged file are dropped, and an oversized file is pruned.
 func TestSound(t *testing.T) {
 	var l capacity.Learnt
 	text := `{"good":{"cores":0.5,"memory":1048576,"duration":1000,"runs":2,"at":"2026-01-01T00:00:00Z"},"less than nothing":{"cores":-3,"runs":1,"at":"2026-01-01T00:00:00Z"},
@@ -33,7 +33,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestMark: a lesson that takes the place of another one changes the mark, or it would never be stored.
+// TestMark: a cost that replaces another changes the mark; otherwise it would never be stored.
 func TestMark(t *testing.T) {
 	l := capacity.Learnt{}
 	for i := range 500 {
@@ -47,7 +47,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestOverdueClaim: work that never ends, of which nobody can see what it takes, keeps an idle machine shut for nobody.
+// TestOverdueClaim: work that never ends and cannot be measured does not keep an idle machine shut.
 func TestOverdueClaim(t *testing.T) {
 	stale := capacity.Claim{Subject: task("stale"), Kind: "large", Since: midnight.Add(-48 * time.Hour), Taken: midnight.Add(-48 * time.Hour), Overdue: true}
 	mem := capacity.Memory{At: midnight, Learnt: capacity.Learnt{"large": {Cores: 1, Memory: 900 << 20, Runs: 1}, "work": {Cores: 1, Memory: 900 << 20, Runs: 1}}}
@@ -60,7 +60,7 @@ func TestOverdueClaim(t *testing.T) {
 	}
 }
 
-// TestOthersComeToRest: under an unbroken stream of work steward notices that the rest of the machine has come to rest.
+// TestOthersComeToRest: under an unbroken stream of work steward detects that the rest of the machine has become idle.
 func TestOthersComeToRest(t *testing.T) {
 	h := newHerd(8, 4)
 	left := map[protocol.Subject]time.Duration{}
@@ -88,8 +88,8 @@ func TestOthersComeToRest(t *testing.T) {
 	}
 }
 
-// TestLearntAboveTheMachine: shared pages are measured once for each process, so a kind may be learnt above the memory of the
-// machine. Its tasks still start beside others.
+// TestLearntAboveTheMachine: shared pages are counted once per process, so the learnt cost of a kind may exceed the
+// memory of the machine. Its tasks still start beside others.
 func TestLearntAboveTheMachine(t *testing.T) {
 	work := capacity.Work{
 		Waiters: []capacity.Waiter{{Subject: task("big"), Kind: "huge"}},

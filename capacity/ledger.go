@@ -6,37 +6,38 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// ledger is what is promised beside the readings. CPU is counted in cores and memory in bytes. It binds only while the
-// size of the machine is known.
+// ledger holds the reservations in addition to the readings. CPU is counted in cores and memory in bytes. It applies
+// only if the size of the machine is known.
 //
-// An example, on four cores. Others take one core; a task of a minute's age takes another one: the reading is 2. Now a task
-// is admitted that is expected to take one core. Nothing of it shows yet: base 2, young 1, so the next one meets 3. Two seconds
-// later somebody has taken it, and the reading is 3: four fifths of its cost are still counted as young, and one fifth has
-// faded. The base stays 2 (it may be no less than the reading without the young claim, and no more than the reading), so the
-// next one meets base 2 + young 0.8 + of the one core that the reading shows above the base, the 0.2 that have faded: 3
-// still. After ten seconds all of it has faded, and the base is the reading.
+// Example, on four cores: other processes use one core, and a task that is a minute old uses another, so the reading is
+// 2. Now a task with an expected cost of one core is admitted. Nothing of it shows yet: base 2, young 1, so the next
+// task sees 3. Two seconds later an agent has taken it, and the reading is 3. Four fifths of its cost are still counted
+// as young, and one fifth has faded. The base stays 2 (it is at least the reading without the young claim and at most
+// the reading). The next task therefore sees base 2 + young 0.8 + 0.2, the faded part of the one core that the reading
+// shows above the base: still 3. After ten seconds the whole cost has faded, and the base is the reading.
 type ledger struct {
 	cores, total float64
-	// base is the load without the young claims, as far as it can be told; young is what these are expected to add.
+	// base is the estimated load without the young claims; young is the load that those claims are expected to add.
 	cpu, mem struct{ reading, base, young float64 }
-	// others is what of the base is not that of claims either, in cores, as far as it can be told.
+	// others is the estimated part of the base that does not belong to any claim, in cores.
 	others float64
 	live   int
-	ends   []time.Duration // how long the claims are expected to last, where known
+	ends   []time.Duration // expected remaining time of the claims, where known
 	mean   time.Duration
 }
 
-// sums are the claims of one dimension added up.
+// sums are the totals of the claims in one dimension.
 type sums struct {
-	// young is what is still to come of young claims with what they take already; faded what has faded of their cost and
-	// may be in use; expected all that they may hold of the reading.
+	// young is the outstanding cost of young claims plus their measured use; faded is the part of their cost that has
+	// faded and may be in use; expected is the most that they may contribute to the reading.
 	young, faded, expected float64
-	// goOn is what work takes that was taken and goes on; own what was measured of it; settled what was measured of such as
-	// is no longer young, aged what such is expected to take where nobody can measure it, too.
+	// goOn is the use of work that was taken and continues; own is the measured use of the claims; settled is the
+	// measured use of claims that are no longer young; aged is settled plus the expected use of such claims that cannot
+	// be measured.
 	goOn, own, settled, aged float64
 }
 
-// openLedger enters the claims, and what has ended since the last judgement.
+// openLedger records the claims and the work that has ended since the last judgement.
 func (r *round) openLedger(work Work) {
 	r.next.Learnt = r.old.Learnt
 	b := &ledger{cores: r.load.Cores, total: float64(r.load.MemoryTotal)}
@@ -59,11 +60,11 @@ func (r *round) openLedger(work Work) {
 		r.expectEnd(c, cost)
 	}
 	r.remember(counting, kept, same)
-	// A full processor does not show how much more was asked of it: what goes on may take at once what has come free.
+	// A saturated processor hides the excess demand: continuing work may use freed capacity at once.
 	reading := r.load.CPU.Or(0) * b.cores
 	b.cpu.reading = max(reading-r.credit(), min(reading, cpu.goOn))
 	b.cpu.base = r.baseline(r.faded(b.cpu.reading-cpu.expected)-r.matureEnded(), b.cpu.reading, cpu.expected)
-	b.cpu.base = max(b.cpu.base, min(b.cpu.reading, cpu.settled)) // that much of the reading is surely not the young claims'
+	b.cpu.base = max(b.cpu.base, min(b.cpu.reading, cpu.settled)) // the settled part is not the young claims'
 	b.others = max(0, b.cpu.base-cpu.aged)
 	b.cpu.young = cpu.young + min(b.cpu.reading-b.cpu.base, cpu.faded)
 	b.mem.reading = r.load.Memory.Or(0) * b.total
@@ -72,7 +73,7 @@ func (r *round) openLedger(work Work) {
 	r.next.BaseCores, r.next.BaseMemory = b.cpu.base, b.mem.base
 }
 
-// addCores adds what a claim means for the processor, and gives what to remember of the claim.
+// addCores adds the processor use of a claim, and returns what to remember of the claim.
 func (r *round) addCores(sum *sums, c Claim, was Claimed, cost float64) (kept Claimed) {
 	kept = was.with(c)
 	young, measured := c.fresh(r.now, r.cfg), max(0, c.cores())
@@ -98,7 +99,7 @@ func (r *round) addCores(sum *sums, c Claim, was Claimed, cost float64) (kept Cl
 	return kept
 }
 
-// addMemory adds what a claim means for memory, to its end: what was measured of it is in the reading.
+// addMemory adds the memory of a claim until the claim ends. Measured memory is in the reading.
 func addMemory(sum *sums, c Claim, cost float64) {
 	if c.Measured == nil {
 		sum.young, sum.expected = sum.young+cost, sum.expected+cost
@@ -108,7 +109,7 @@ func addMemory(sum *sums, c Claim, cost float64) {
 	sum.young, sum.expected, sum.own = sum.young+max(cost, held), sum.expected+held, sum.own+held
 }
 
-// remember keeps the claims for the next judgement; while they are the same as before, in the map that there is.
+// remember stores the claims for the next judgement. If they are unchanged it reuses the map.
 func (r *round) remember(claims []Claim, kept []Claimed, same bool) {
 	switch {
 	case len(claims) == 0:
@@ -122,7 +123,7 @@ func (r *round) remember(claims []Claim, kept []Claimed, same bool) {
 	}
 }
 
-// unique reports whether the claims are in the order of their subjects, each one there once.
+// unique reports whether the claims are sorted by subject, without duplicates.
 func unique(claims []Claim) bool {
 	for i := 1; i < len(claims); i++ {
 		if compareSubjects(claims[i-1].Subject, claims[i].Subject) >= 0 {
@@ -132,8 +133,8 @@ func unique(claims []Claim) bool {
 	return true
 }
 
-// baseline is what the machine carries without the claims: as before, as far as the reading allows. What exceeds all
-// that the claims may take is not theirs.
+// baseline estimates the load without the claims: the previous estimate, corrected by the reading. Load above the
+// maximum that the claims may use is not theirs.
 func (r *round) baseline(before, reading, expected float64) float64 {
 	if r.interrupted || expected == 0 {
 		before = reading
@@ -141,8 +142,8 @@ func (r *round) baseline(before, reading, expected float64) float64 {
 	return min(max(before, reading-expected, 0), reading)
 }
 
-// faded is the old baseline of the processor, moved towards the least that it can be now: under an unbroken stream of work
-// the rest of the machine may have come to rest, and no reading would ever show that.
+// faded returns the previous processor baseline, moved towards the lowest value that it can have now. Under an unbroken
+// stream of work the rest of the machine may have become idle, and no reading would ever show that.
 func (r *round) faded(least float64) float64 {
 	before := r.old.BaseCores
 	if over := before - max(least, 0); over > 0 && r.cfg.ClaimDecays > 0 {
@@ -151,7 +152,7 @@ func (r *round) faded(least float64) float64 {
 	return before
 }
 
-// promise enters work that is admitted by this very judgement, if somebody is there to take it.
+// promise adds a reservation for work admitted by this judgement, if an agent is there to take it.
 func (r *round) promise(w Waiter) {
 	if w.Idle {
 		return
@@ -162,10 +163,10 @@ func (r *round) promise(w Waiter) {
 	r.book.mem.young += float64(cost.Memory)
 }
 
-// projected is the share that counts against a task's limit. For the processor it is what the others take or were
-// promised, and half of what the task needs must be idle besides: a processor that is asked for too much is only slow.
-// For memory it includes all that the task itself is expected to need. Where nothing was promised to anybody the
-// readings alone count: claims never shut an idle machine.
+// projected returns the share to compare with a task's limit. For the processor it is the use and the reservations of
+// others; in addition, half of the task's own need must be idle, because an oversubscribed processor is merely slow.
+// For memory it includes the whole expected need of the task. Without any claims or reservations the readings alone
+// count: claims never shut an idle machine.
 func (r *round) projected(w Waiter, dimension string, reading float64) float64 {
 	b := r.book
 	switch {

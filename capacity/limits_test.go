@@ -11,7 +11,7 @@ func limitsConfig() Config {
 	return Config{Threshold: 0.8, DiskLimit: 0.95, RetryAfter: time.Minute, Hysteresis: 0.05, Calm: 3 * time.Second, CalmMemory: 10 * time.Second, PromoteAfter: 10 * time.Minute}
 }
 
-// TestDiskHasItsOwnLimit holds a laptop's disk of 85 % apart from a load of 85 %.
+// TestDiskHasItsOwnLimit distinguishes a disk that is 85 % full from a load of 85 %.
 func TestDiskHasItsOwnLimit(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {

@@ -9,21 +9,21 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Memory is what the files cannot tell from one judgement to the next. It survives as JSON. Tasks that were
-// admitted, or no longer wait, leave it.
+// Memory is the state that the files do not hold from one judgement to the next. It is stored as JSON. Tasks that were
+// admitted or no longer wait are removed from it.
 type Memory struct {
-	// At is when it was last judged.
+	// At is the time of the last judgement.
 	At   time.Time                 `json:"at,omitzero"`
 	Held map[protocol.Subject]Held `json:"held,omitempty"`
-	// Turns says per queue (the machine's, each agent's) on which sample somebody last went.
+	// Turns holds, per queue (the machine's, each agent's), the sample on which a task was last released.
 	Turns map[protocol.Subject]Turn `json:"turns,omitempty"`
-	// Claims are those of the last judgement, Freed the places of such as have ended since lately.
+	// Claims are those of the last judgement; Freed holds the places of recently ended claims.
 	Claims map[protocol.Subject]Claimed `json:"claims,omitempty"`
 	Freed  []Freed                      `json:"freed,omitempty"`
-	// BaseCores and BaseMemory (bytes) are what the machine carried without the claims.
+	// BaseCores and BaseMemory (bytes) are the load without the claims.
 	BaseCores  float64 `json:"base_cores,omitempty"`
 	BaseMemory float64 `json:"base_memory,omitempty"`
-	// Learnt are the costs of work by its kind.
+	// Learnt holds the costs of work by kind.
 	Learnt Learnt `json:"learnt,omitempty"`
 }
 
@@ -32,42 +32,42 @@ type Held struct {
 	Since time.Time        `json:"since"`
 	Limit float64          `json:"limit"`
 	Agent protocol.Subject `json:"agent,omitzero"`
-	// Shut are the dimensions that have kept it, in the order in which they came to.
+	// Shut lists the dimensions that have held the task, in the order in which they began to.
 	Shut []Shut `json:"shut"`
 }
 
-// Shut is a dimension that has kept a task. With neither Clear nor Blind set it keeps it now.
+// Shut is a dimension that has held a task. With neither Clear nor Blind set it holds the task now.
 type Shut struct {
 	Dimension string `json:"dimension"`
-	// Since is from when it has kept the task without once proving calm.
+	// Since is from when it has held the task without once proving calm.
 	Since time.Time `json:"since"`
 	// Clear is since when it has been low enough, without interruption.
 	Clear time.Time `json:"clear,omitzero"`
-	// Blind is since when it cannot be read.
+	// Blind is since when it has been unreadable.
 	Blind time.Time `json:"blind,omitzero"`
 }
 
-// Turn is the last time that somebody went from a queue, and the sample on which that was decided.
+// Turn is the last release from a queue, and the sample on which it was decided.
 type Turn struct {
 	Sample time.Time `json:"sample,omitzero"`
 	At     time.Time `json:"at"`
 }
 
-// Closed is a gate that keeps somebody.
+// Closed is a gate that holds at least one task.
 type Closed struct {
 	Dimension string           `json:"dimension"`
-	Agent     protocol.Subject `json:"agent,omitzero"`    // for DimAgent: whose gate
-	Project   string           `json:"project,omitempty"` // for DimDisk: whose disk
-	// Since is when the first of its tasks came to wait, or the last one went through, whichever is later. At
-	// Since + Config.AlarmAfter it is an alert.
+	Agent     protocol.Subject `json:"agent,omitzero"`    // for DimAgent: the agent of the gate
+	Project   string           `json:"project,omitempty"` // for DimDisk: the project of the disk
+	// Since is when the first of its tasks began to wait or when the last task was released, whichever is later. At
+	// Since + Config.AlarmAfter the gate becomes an alert.
 	Since   time.Time `json:"since"`
 	Waiting int       `json:"waiting"`
-	// Limit is the highest used share that any of them allows.
+	// Limit is the highest used share that any of its tasks allows.
 	Limit float64 `json:"limit"`
 }
 
-// Closed lists the gates that were shut at the last judgement, longest first. A gate that opens for moments
-// too short to prove calm counts as shut.
+// Closed lists the gates that were shut at the last judgement, longest first. A gate that opens only for moments too
+// short to prove calm counts as shut.
 func (m Memory) Closed(cfg Config) []Closed {
 	r := round{now: m.At, cfg: cfg}
 	gates := map[Closed]Closed{}
@@ -111,8 +111,9 @@ func (m Memory) Closed(cfg Config) []Closed {
 	return out
 }
 
-// Follow is the memory as it holds at now. After a gap in which nobody judged, every proof of calm begins anew, also of tasks
-// whose project is yet to be looked at; and no moment lies in the future, as it would once the clock was set back.
+// Follow returns the memory as it applies at now. After a gap without judgements every proof of calm begins anew,
+// including those of tasks whose project was not scanned yet. Times in the future, which appear when the clock is set
+// back, become now.
 func (m Memory) Follow(now time.Time) Memory {
 	anew, cloned := interrupted(now.Sub(m.At)), false
 	for subject, held := range m.Held {
@@ -132,14 +133,14 @@ func (m Memory) Follow(now time.Time) Memory {
 	return m
 }
 
-// ahead reports whether something of it lies in the future.
+// ahead reports whether any of its times lies in the future.
 func (h Held) ahead(now time.Time) bool {
 	return h.Since.After(now) || slices.ContainsFunc(h.Shut, func(s Shut) bool {
 		return s.Since.After(now) || s.Clear.After(now) || s.Blind.After(now)
 	})
 }
 
-// toNow moves a moment that is known to now, if it lies after that or is to begin anew.
+// toNow replaces a known time by now if it lies in the future or is to begin anew.
 func toNow(t, now time.Time, anew bool) time.Time {
 	if !t.IsZero() && (anew || t.After(now)) {
 		return now
@@ -147,7 +148,7 @@ func toNow(t, now time.Time, anew bool) time.Time {
 	return t
 }
 
-// machineQueue is the queue of all who wait for a dimension of the machine.
+// machineQueue is the queue of the tasks that wait for a dimension of the machine.
 var machineQueue = protocol.Subject{Kind: protocol.KindMachine}
 
 // diskQueue is the queue of the tasks that wait for the disk of a project.
@@ -155,7 +156,8 @@ func diskQueue(project string) protocol.Subject {
 	return protocol.Subject{Project: project, Kind: protocol.KindMachine, ID: DimDisk}
 }
 
-// queueOf is the queue of a dimension: an agent has its own, the disk of a project too, and the rest is the machine's.
+// queueOf returns the queue of a dimension: each agent and each project's disk has its own queue; all other dimensions
+// share the machine's queue.
 func queueOf(task, agent protocol.Subject, dimension string) protocol.Subject {
 	switch dimension {
 	case DimAgent:
@@ -166,7 +168,8 @@ func queueOf(task, agent protocol.Subject, dimension string) protocol.Subject {
 	return machineQueue
 }
 
-// queues names the queues in which a held task has stood. A task without a known cause stood in the machine's queue.
+// queues returns the queues in which a held task has waited. A task without a known cause waited in the machine's
+// queue.
 func queues(w Waiter, shut []Shut) []protocol.Subject {
 	if len(shut) == 0 {
 		return []protocol.Subject{machineQueue}
@@ -180,8 +183,9 @@ func queues(w Waiter, shut []Shut) []protocol.Subject {
 	return out
 }
 
-// opened notes that a gate through which somebody has just gone was not shut until now: a queue that is worked off is no
-// alarm, however long it is. Who went with a higher limit says nothing about the gate of those with a lower one.
+// opened records that a gate was open until now if a task was just released through it: a queue that is making progress
+// is no alert, however long it is. A release with a higher limit says nothing about the gate of tasks with a lower
+// limit.
 func (r *round) opened() {
 	for subject, held := range r.next.Held {
 		for i, s := range held.Shut {
@@ -194,9 +198,8 @@ func (r *round) opened() {
 	}
 }
 
-// pending gives the dimensions for which a task waits at this moment: those that have not proved calm or, when it
-// waits only for its place, all that kept it. Who waits for nothing but its agent must not be in the way of
-// tasks that wait for the machine.
+// pending returns the dimensions that a task waits for now: those that have not proved calm or, if it waits only for
+// its turn, all that held it. A task that waits only for its agent must not block tasks that wait for the machine.
 func (r *round) pending(held Held) []Shut {
 	var out []Shut
 	for _, s := range held.Shut {
@@ -210,17 +213,17 @@ func (r *round) pending(held Held) []Shut {
 	return out
 }
 
-// waitsIn names the dimension for which a task stands in that queue.
+// waitsIn returns the dimension for which a task waits in the given queue.
 func waitsIn(queue protocol.Subject, w Waiter, pending []Shut) string {
 	for _, s := range pending {
 		if queueOf(w.Subject, w.Agent, s.Dimension) == queue {
 			return s.Dimension
 		}
 	}
-	return machine[0] // nothing is known of what keeps it
+	return machine[0] // the cause of the hold is unknown
 }
 
-// observe notes what the readings mean for a task that waits.
+// observe records the readings for a waiting task.
 func (r *round) observe(w Waiter, held Held) Held {
 	held.Shut = slices.Clone(held.Shut)
 	held.Shut = slices.DeleteFunc(held.Shut, func(s Shut) bool { return !r.counts(s.Dimension) })
@@ -235,7 +238,7 @@ func (r *round) observe(w Waiter, held Held) Held {
 	return held
 }
 
-// see brings one dimension that has kept a task up to date.
+// see updates one dimension that has held a task.
 func (r *round) see(w Waiter, s Shut) Shut {
 	due, proving := r.dueOf(s)
 	proved := proving && !due.After(r.now)
@@ -246,7 +249,7 @@ func (r *round) see(w Waiter, s Shut) Shut {
 	switch {
 	case known && used > r.line(w, s.Dimension)+tiny:
 		if proved {
-			s.Since = r.now // it had opened meanwhile
+			s.Since = r.now // the gate had opened meanwhile
 		}
 		s.Clear, s.Blind = time.Time{}, time.Time{}
 	case known && s.Clear.IsZero():
@@ -257,7 +260,7 @@ func (r *round) see(w Waiter, s Shut) Shut {
 	return s
 }
 
-// await makes a task wait for a dimension that keeps somebody before it.
+// await makes a task wait for a dimension that holds a task before it.
 func (r *round) await(w Waiter, held Held, dimension string) Held {
 	if !slices.ContainsFunc(held.Shut, func(s Shut) bool { return s.Dimension == dimension }) {
 		held.Shut = append(held.Shut, r.see(w, Shut{Dimension: dimension, Since: r.now}))
@@ -265,8 +268,8 @@ func (r *round) await(w Waiter, held Held, dimension string) Held {
 	return held
 }
 
-// unremembered stands in for a lost memory of a held task: what kept it is anybody's guess, so everything that
-// can be read has to prove calm.
+// unremembered replaces the lost memory of a held task. The cause of the hold is unknown, so every readable dimension
+// has to prove calm.
 func (r *round) unremembered(w Waiter) Held {
 	held := Held{Since: r.now}
 	for _, d := range allDimensions {
@@ -277,14 +280,14 @@ func (r *round) unremembered(w Waiter) Held {
 	return held
 }
 
-// settled reports whether nothing keeps the task any more.
+// settled reports whether no dimension holds the task any more.
 func (r *round) settled(held Held) bool {
 	due, any := r.due(held)
 	return any && !due.After(r.now)
 }
 
-// due is when the last of a task's dimensions will have proved calm, or has been unreadable long enough, if the
-// readings stay as they are; false while one of them is too full.
+// due returns when the last of a task's dimensions will have proved calm, or will have been unreadable for long enough,
+// if the readings stay as they are; false while any of them is too full.
 func (r *round) due(held Held) (time.Time, bool) {
 	last := r.now
 	for _, s := range held.Shut {

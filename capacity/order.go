@@ -9,8 +9,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Effective is the priority that a task has after waiting since then: one level up per step, critical at the
-// most. There age decides, so what waits long enough comes first whatever arrives later.
+// Effective is the priority of a task that has waited since the given time: one level higher per step, at most
+// critical. Among critical tasks age decides, so a task that waits long enough comes first whatever arrives later.
 func Effective(p protocol.Priority, since, now time.Time, step time.Duration) protocol.Priority {
 	p = min(max(p, protocol.PriorityLow), protocol.PriorityCritical)
 	waited := now.Sub(since)
@@ -20,7 +20,7 @@ func Effective(p protocol.Priority, since, now time.Time, step time.Duration) pr
 	return p + protocol.Priority(min(waited/step, time.Duration(protocol.PriorityCritical-p)))
 }
 
-// ordered gives the queue: effective priority, then age, then name, so that there is never a tie.
+// ordered returns the queue sorted by effective priority, then age, then name, so that there is never a tie.
 func ordered(waiters []Waiter, now time.Time, step time.Duration) []Waiter {
 	queue := slices.Clone(waiters)
 	for i := range queue {

@@ -7,7 +7,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// TestPersonWaitsForMemoryAndFilesOnly: a full processor, disk or agent keeps nobody at a terminal waiting.
+// TestPersonWaitsForMemoryAndFilesOnly: a full processor, disk or agent does not hold a task that a user starts at a
+// terminal.
 func TestPersonWaitsForMemoryAndFilesOnly(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	cfg := Config{Threshold: 0.8, DiskLimit: 0.95, RetryAfter: time.Minute, Hysteresis: 0.05, Calm: 3 * time.Second, ClaimCores: 1, ClaimMemoryMB: 1024,
@@ -28,7 +29,7 @@ func TestPersonWaitsForMemoryAndFilesOnly(t *testing.T) {
 		}
 		load := Load{CPU: share(DimCPU), Memory: share(DimMemory), Files: share(DimFiles), Disk: share(DimDisk), At: now, Cores: 2, MemoryTotal: 8 << 30}
 		w := Waiter{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "admission"}, Since: now, Person: c.person}
-		// What was admitted a moment ago is promised more than there is.
+		// The reservations of recently admitted work exceed the machine.
 		claims := []Claim{{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "t"}, Since: now}}
 		verdicts, _, _ := Admit(Work{Waiters: []Waiter{w}, Claims: claims}, load, Memory{At: now}, now, cfg)
 		if verdicts[0].Admit != c.admit {

@@ -8,25 +8,26 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Freed is a claim whose work has ended: its place may be taken at once, without a wait for calm.
+// Freed is the place of a claim whose work has ended. The next task may take it at once, without a wait for calm.
 type Freed struct {
 	At    time.Time `json:"at"`
 	Cores float64   `json:"cores"`
-	Used  bool      `json:"used,omitempty"` // somebody has taken the place
-	// Agent is who has come free, and Next the work that lay before it all the while: that takes the place.
+	Used  bool      `json:"used,omitempty"` // the place is taken
+	// Agent is the agent that became free. Next is the lapsed claim that had been queued for that agent and takes the
+	// place.
 	Agent protocol.Subject `json:"agent,omitzero"`
 	Next  protocol.Subject `json:"next,omitzero"`
 }
 
-// placeFor is how long the place of ended work is kept for the next in the queue.
+// placeFor is how long the place of ended work is reserved for the next task in the queue.
 const placeFor = 5 * time.Second
 
-// crowded is the share of stalled time above which the processor is oversubscribed: then the end of one piece of work
-// leaves no room, for others are waiting for it already.
+// crowded is the share of stalled time above which the processor is oversubscribed. The end of one piece of work then
+// leaves no room, because other processes are already waiting for it.
 const crowded = 0.5
 
-// settleEnded turns claims that are gone into places, and learns from those that came to a good end. What is free since
-// long shows in the readings.
+// settleEnded converts ended claims into places and learns from those that succeeded. Capacity freed long ago shows in
+// the readings.
 func (r *round) settleEnded(work Work) {
 	for _, f := range r.old.Freed {
 		r.free(f)
@@ -38,23 +39,23 @@ func (r *round) settleEnded(work Work) {
 		switch {
 		case !end.At.IsZero() && end.At.Before(r.now):
 			place.At = end.At
-		case r.interrupted: // it ended at some time since the last judgement, perhaps long ago
+		case r.interrupted: // the work ended at an unknown time since the last judgement, perhaps long ago
 			place.At = time.Time{}
 		}
-		if k.Taken.IsZero() && end.Took > 0 { // nobody said that it was at work, but it says so now
+		if k.Taken.IsZero() && end.Took > 0 { // the work was never reported in flight, but its result states a duration
 			k.Taken = later(k.Since, place.At.Add(-end.Took))
 		}
 		switch {
-		case k.Taken.IsZero() && !result: // withdrawn before anybody took it
+		case k.Taken.IsZero() && !result: // withdrawn before it was taken
 			continue
-		case !k.Taken.IsZero() && result: // without one its processes may go on, whatever became of its agent
+		case !k.Taken.IsZero() && result: // without a result its processes may still run, whatever became of the agent
 			place.Cores = k.Cores
 			r.ended = append(r.ended, k)
 			if end.Well {
 				r.next.Learnt = r.next.Learnt.with(k, r.now)
 			}
 		}
-		r.free(place) // also of work that was taken and done between two looks, which no reading shows
+		r.free(place) // including work that was taken and finished between two scans, which no reading shows
 	}
 }
 
@@ -65,7 +66,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// gone lists the claims that are no longer there, in a fixed order. Mostly there is none.
+// gone lists the claims that have disappeared, in a fixed order. Usually there are none.
 func (r *round) gone(claims []Claim) []protocol.Subject {
 	goesOn := 0
 	for _, c := range claims {
@@ -90,8 +91,8 @@ func (r *round) free(f Freed) {
 	}
 }
 
-// counting lists the claims that count. One that has lapsed does again when its agent comes free: that takes it next, and
-// with it the place that it leaves.
+// counting lists the claims that count. A lapsed claim counts again when its agent becomes free: the agent takes that
+// work next, and the work inherits the place.
 func (r *round) counting(work Work) []Claim {
 	if !slices.ContainsFunc(work.Claims, func(c Claim) bool { return c.lapsed(r.now, r.cfg) }) {
 		return work.Claims
@@ -105,7 +106,7 @@ func (r *round) counting(work Work) []Claim {
 	return list
 }
 
-// takesOver reports whether lapsed work has the place that its agent left, and gives it that place.
+// takesOver reports whether lapsed work has the place of its agent's previous work, and assigns that place to it.
 func (r *round) takesOver(c Claim) bool {
 	if c.Agent == (protocol.Subject{}) {
 		return false
@@ -124,7 +125,7 @@ func (r *round) takesOver(c Claim) bool {
 	return false
 }
 
-// matureEnded is what left the baseline with the work that has just ended.
+// matureEnded is the part of the baseline that belonged to the work that has just ended.
 func (r *round) matureEnded() float64 {
 	sum := 0.0
 	for _, k := range r.ended {
@@ -135,7 +136,7 @@ func (r *round) matureEnded() float64 {
 	return sum
 }
 
-// credit is the part of the reading that is the past's: work that ended within the time which the reading covers.
+// credit is the part of the reading caused by work that ended within the reading's window.
 func (r *round) credit() float64 {
 	if stalled, known := r.load.Stalled.Value(); known && stalled >= crowded {
 		return 0
@@ -154,7 +155,7 @@ func (r *round) credit() float64 {
 	return sum
 }
 
-// takesPlace lets a held task follow on work that has ended, at once, when only the processor and memory kept it.
+// takesPlace releases a held task at once into the place of ended work, if only processor and memory held it.
 func (r *round) takesPlace(w Waiter, held Held) bool {
 	free := -1
 	for i, f := range r.next.Freed {
@@ -175,7 +176,7 @@ func (r *round) takesPlace(w Waiter, held Held) bool {
 	return true
 }
 
-// claimable reports whether only dimensions kept the task in which claims tell what one more start means.
+// claimable reports whether the task was held only by dimensions for which claims predict the effect of another start.
 func claimable(shut []Shut) bool {
 	for _, s := range shut {
 		if s.Dimension != DimCPU && s.Dimension != DimMemory {

@@ -7,7 +7,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// document is capacity.json: the shape of protocol 000, Capacity Tracking, and four keys of ours after it.
+// document is capacity.json: the format of protocol 000, Capacity Tracking, followed by steward's own keys.
 type document struct {
 	Threshold protocol.Share `json:"capacity_threshold"`
 	Load      currentLoad    `json:"current_load"`
@@ -17,7 +17,7 @@ type document struct {
 	Health    health         `json:"health"`
 }
 
-// health has the words of protocol 000's heartbeats: whether the use of a dimension is within its limit; null: unknown.
+// health uses the words of protocol 000's heartbeats: whether each dimension is within its limit; null: unknown.
 type health struct {
 	CPU    *bool `json:"cpu_ok"`
 	Memory *bool `json:"memory_ok"`
@@ -41,8 +41,8 @@ type currentLoad struct {
 	Estimated  protocol.Share `json:"estimated_capacity"`
 }
 
-// Document gives capacity.json, ending in a newline. estimated_capacity is the used share and current_capacity
-// the free one; what is unknown is null. Active counts the tasks in flight. Pass the load through Fresh first.
+// Document returns capacity.json, ending in a newline. estimated_capacity is the used share and current_capacity the
+// free share; unknown values are null. active is the number of tasks in flight. Pass the load through Fresh first.
 func Document(load Load, cfg Config, active int) []byte {
 	doc := document{
 		Threshold: protocol.Used(cfg.Threshold),
@@ -60,6 +60,6 @@ func Document(load Load, cfg Config, active int) []byte {
 		at := load.At.UTC().Format(time.RFC3339)
 		doc.UpdatedAt = &at
 	}
-	out, _ := json.MarshalIndent(doc, "", "  ") // cannot fail: a Share that is not a number is null
+	out, _ := json.MarshalIndent(doc, "", "  ") // cannot fail: a NaN Share is null
 	return append(out, '\n')
 }

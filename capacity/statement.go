@@ -6,7 +6,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Entry is a claim that counts, and what it is expected to take; Learnt: from work of its kind that has ended.
+// Entry is a claim that counts, with its expected cost. Learnt: the cost comes from ended work of its kind.
 type Entry struct {
 	Claim
 	Cores  float64
@@ -14,12 +14,12 @@ type Entry struct {
 	Learnt bool
 }
 
-// Statement lists the claims that count, and gives how full processor and memory are with them: what the next task meets.
-// Without any claim these are the readings.
+// Statement lists the claims that count, and returns the used shares of processor and memory including them, as the
+// next task sees them. Without claims these are the readings.
 func Statement(claims []Claim, load Load, mem Memory, now time.Time, cfg Config) (entries []Entry, cpu, memory protocol.Share) {
 	r := newRound(load, mem, now, cfg)
 	r.openLedger(Work{Claims: claims})
-	for _, c := range r.counting(Work{Claims: claims}) { // again: who has a place by now keeps it
+	for _, c := range r.counting(Work{Claims: claims}) { // listed again after openLedger: claims that have a place keep it
 		cost := r.cost(c.Kind)
 		entries = append(entries, Entry{Claim: c, Cores: cost.Cores, Memory: cost.Memory, Learnt: r.next.Learnt[c.Kind].Runs >= enoughRuns})
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// settings are those of the scripts in testdata; they are the ones that the program ships with.
+// settings are those of the scripts in testdata and equal the shipped defaults.
 func settings() capacity.Config {
 	return capacity.Config{
 		Threshold: 0.8, RetryAfter: time.Minute, Hysteresis: 0.05, Calm: 3 * time.Second, CalmMemory: 10 * time.Second,
@@ -48,7 +48,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// play runs a script; it gives the lines it expects and the lines that came.
+// play runs a script; it returns the expected and the actual lines.
 func play(t *testing.T, file string) (want, got string) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -75,7 +75,7 @@ func play(t *testing.T, file string) (want, got string) {
 	return want, m.log.String()
 }
 
-// stage is the world of one script.
+// stage is the state of one script.
 type stage struct {
 	cfg      capacity.Config
 	now      time.Time
@@ -122,7 +122,7 @@ func (m *stage) do(words []string) error {
 	return nil
 }
 
-// goTo judges at every second up to the given time, sampling each time.
+// goTo samples and judges at every second up to the given time.
 func (m *stage) goTo(clock string) error {
 	to, err := readClock(clock)
 	if err != nil {
@@ -154,7 +154,7 @@ func (m *stage) judge() {
 	}
 }
 
-// follow carries a verdict out and writes down what changed.
+// follow applies a verdict and records the changes.
 func (m *stage) follow(v capacity.Verdict) {
 	for i, w := range m.tasks {
 		if w.Subject != v.Subject {
@@ -235,7 +235,7 @@ func (m *stage) drop(id string) {
 	}
 }
 
-// restart sends the memory through the form in which it is stored.
+// restart converts the memory to its stored form and back.
 func (m *stage) restart() error {
 	b, err := json.Marshal(m.mem)
 	if err != nil {
@@ -245,7 +245,7 @@ func (m *stage) restart() error {
 	return json.Unmarshal(b, &m.mem)
 }
 
-// show writes down what cannot be told from holds and admissions.
+// show prints state that is not visible in holds and admissions.
 func (m *stage) show(what string) error {
 	m.judge()
 	switch what {

@@ -45,8 +45,8 @@ func (r *round) hold(w Waiter, held Held, b blocker, behind bool) Verdict {
 	return v
 }
 
-// keeps names the dimension that keeps a task by itself, the fullest one first, and says why; "" when only the
-// queue keeps it. The sentence must not change as time goes by: it is written to files.
+// keeps returns the dimension that holds a task by itself, the fullest one first, and the reason; "" if only the queue
+// holds the task. The text must not change with time alone, because it is written to files.
 func (r *round) keeps(w Waiter, held Held) (dimension, why string) {
 	var above, others Held
 	for _, s := range held.Shut {
@@ -95,7 +95,7 @@ func (r *round) parts(w Waiter, dimension string) string {
 	return percent(reading) + " used + " + percent(used-reading) + " reserved"
 }
 
-// overLimit reports whether a dimension that keeps the task passes its very limit.
+// overLimit reports whether any dimension that holds the task exceeds its limit (and not only its line).
 func (r *round) overLimit(w Waiter, held Held) bool {
 	return slices.ContainsFunc(held.Shut, func(s Shut) bool {
 		used, _ := r.used(w, s.Dimension)
@@ -103,7 +103,7 @@ func (r *round) overLimit(w Waiter, held Held) bool {
 	})
 }
 
-// called is how people read a dimension.
+// called is the display name of a dimension.
 func called(w Waiter, dimension string) string {
 	if dimension == DimAgent && w.Agent.ID != "" {
 		return "agent " + w.Agent.ID
@@ -111,7 +111,8 @@ func called(w Waiter, dimension string) string {
 	return dimension
 }
 
-// fullest is the dimension with the largest share among those that have kept the task; an unreadable one comes last.
+// fullest returns the dimension with the largest share among those that have held the task; an unreadable one comes
+// last.
 func (r *round) fullest(w Waiter, held Held) string {
 	name, most := "", -2.0
 	for _, s := range held.Shut {
@@ -126,7 +127,7 @@ func (r *round) fullest(w Waiter, held Held) string {
 	return name
 }
 
-// percent gives "93 %" or "80.3 %".
+// percent formats a share as "93 %" or "80.3 %".
 func percent(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1000)/10, 'f', -1, 64) + " %"
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// TestWhy: the sentence that a task which must wait is given, and the share that its gate shows.
+// TestWhy: the reason that a waiting task is told, and the share that its gate shows.
 func TestWhy(t *testing.T) {
 	at := func(d time.Duration) time.Time { return midnight.Add(-d) }
 	calm := capacity.Load{At: midnight, CPU: protocol.Used(0.2), Memory: protocol.Used(0.3)}
@@ -49,7 +49,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestHowManyGoAtOnce: where claims tell what one more start means, all go that have room; else one per sample.
+// TestHowManyGoAtOnce: where claims predict the effect of another start, every task that fits is released; otherwise
+// one per sample.
 func TestHowManyGoAtOnce(t *testing.T) {
 	sized, files := machine(8, 64, 0.1, 0.1), machine(8, 64, 0.1, 0.1)
 	files.Files = protocol.Used(0.1)

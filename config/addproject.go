@@ -8,8 +8,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// AddProject gives the text of a configuration file with one more [[project]] at its end, and every byte before that
-// as it was. A folder that is there already changes nothing. name stands in errors; home is what ~ stands for.
+// AddProject returns the text of a configuration file with one more [[project]] at its end; all earlier bytes stay as
+// they are. If the folder is already listed, the text is unchanged. name is used in errors; home replaces ~.
 func AddProject(name string, text []byte, dir, home string) ([]byte, error) {
 	before, err := Parse(name, text)
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Agent is an [[agent]] row: an agent that steward starts, keeps, and starts again.
+// Agent is an [[agent]] row: an agent that steward starts and restarts.
 type Agent struct {
 	Name    string   `toml:"name"`
-	Project string   `toml:"project"` // the folder it works for, as written; Expand resolves it
+	Project string   `toml:"project"` // the agent's project folder, as written; Expand resolves it
 	Command []string `toml:"command"`
 	// Restart is never, on-failure or always; "" is on-failure.
 	Restart     string   `toml:"restart"`
 	Directory   string   `toml:"directory"`   // "" for the project
-	Environment []string `toml:"environment"` // KEY=value, besides the daemon's own
+	Environment []string `toml:"environment"` // KEY=value, in addition to the daemon's environment
 }
 
-// Keep is the [keep] table: how agents are started again.
+// Keep is the [keep] table: how agents are restarted.
 type Keep struct {
 	Place      string        `toml:"place"` // auto, session, service
 	Backoff    time.Duration `toml:"backoff"`
@@ -36,16 +36,16 @@ type Worker struct {
 	Beat        time.Duration  `toml:"beat"`
 	Stop        time.Duration  `toml:"stop"`
 	Output      int            `toml:"output"` // bytes per stream
-	Keep        time.Duration  `toml:"keep"`   // of the files with the output
+	Keep        time.Duration  `toml:"keep"`   // for files with output
 	Paths       []string       `toml:"paths"`
 	Programs    []string       `toml:"programs"`
 	Writable    []string       `toml:"writable"`
 	Confine     bool           `toml:"confine"`
-	Environment []string       `toml:"environment"` // names; one that ends in * stands for all that begin so
+	Environment []string       `toml:"environment"` // names; a trailing * matches any suffix
 	Commands    WorkerCommands `toml:"commands"`
 }
 
-// WorkerCommands carry out the types of task that are no script (protocol 000, Task Types & Payloads).
+// WorkerCommands are the commands for task types that are not scripts (protocol 000, Task Types & Payloads).
 type WorkerCommands struct {
 	Research     []string `toml:"research"`
 	Validate     []string `toml:"validate"`
@@ -94,7 +94,7 @@ func (c Config) joinFlaws() []flaw {
 	return all
 }
 
-// nameChars are what the names of environment variables are made of.
+// nameChars are the characters allowed in the names of environment variables.
 const nameChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
 func oneOf(key keyPath, word string, words ...string) []flaw {
@@ -104,8 +104,8 @@ func oneOf(key keyPath, word string, words ...string) []flaw {
 	return []flaw{wrong(key, "%q must be one of %s", word, strings.Join(words, ", "))}
 }
 
-// strayAgents finds rows whose project is none of those that are supervised: nothing would start them. Without [[project]]
-// rows it depends on where steward is started.
+// strayAgents reports rows whose project is not supervised, because such an agent would never be started. Without
+// [[project]] rows the projects depend on where steward is started, so it reports none.
 func (c Config) strayAgents() []flaw {
 	if len(c.Projects) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func (c Config) strayAgents() []flaw {
 	}
 	for _, p := range c.Projects {
 		if !filepath.IsAbs(p.Path) && !strings.HasPrefix(p.Path, "~") {
-			return nil // relative to where steward is started
+			return nil // depends on where steward is started
 		}
 		known[plain(p.Path)] = true
 	}
@@ -133,7 +133,7 @@ func (c Config) strayAgents() []flaw {
 	return all
 }
 
-// in adds the row to the places of a flaw, for a key that may not be written.
+// in adds the row to the places of a flaw, for a key that may be missing in the file.
 func in(row keyPath, f flaw) flaw {
 	f.at = append(f.at, row)
 	return f

@@ -16,19 +16,19 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 )
 
-// flaw is a value that cannot work, with the places that may be to blame, the likeliest first.
+// flaw is an invalid value, with the places that may be the cause, the likeliest first.
 type flaw struct {
 	at   []keyPath
 	text string
 }
 
-// flaws lists all that cannot work, apart from the retry rows.
+// flaws lists every invalid value except in the retry rows.
 func (c Config) flaws() []flaw {
 	var all []flaw
 	if c.Human.Name != "" && !speakable(c.Human.Name) {
 		all = append(all, wrong("human.name", "%q must be a name that can be spoken", c.Human.Name))
 	}
-	// Slower than a minute, the loop would take each of its own looks for a machine that slept.
+	// With an interval above one minute the loop would take each of its own scans for a machine that slept.
 	all = append(all, between("supervisor.look_every", c.Supervisor.LookEvery, 100*time.Millisecond, time.Minute)...)
 	all = append(all, absolute("supervisor.state_dir", c.Supervisor.StateDir)...)
 	all = append(all, projectFlaws(c.Projects)...)
@@ -58,7 +58,7 @@ func between(key keyPath, d, least, most time.Duration) []flaw {
 	return []flaw{wrong(key, "%v must be from %v to %v", d, least, most)}
 }
 
-// absolute refuses a path that would depend on where the daemon was started.
+// absolute rejects a path that would depend on where the daemon was started.
 func absolute(key keyPath, path string) []flaw {
 	if path == "" || filepath.IsAbs(path) || strings.HasPrefix(path, "~/") {
 		return nil
@@ -109,7 +109,7 @@ func (c Config) taskFlaws() []flaw {
 		all = append(all, flaw{[]keyPath{"tasks.timeout", "tasks.max_timeout"},
 			fmt.Sprintf("tasks.timeout: %v must be at most tasks.max_timeout, %v", t.Timeout, t.MaxTimeout)})
 	}
-	// A hold is renewed when half its lease is over; a look or two may be late.
+	// A hold is renewed when half of its lease is over; one or two scans may be late.
 	if least := 4 * c.Supervisor.LookEvery; t.Lease < least {
 		all = append(all, flaw{[]keyPath{"tasks.lease", "supervisor.look_every"},
 			fmt.Sprintf("tasks.lease: %v must be at least four times supervisor.look_every, %v", t.Lease, least)})
@@ -117,7 +117,7 @@ func (c Config) taskFlaws() []flaw {
 	return slices.Concat(all, positive("tasks.retries_per_hour", t.RetriesPerHour), positive("tasks.max_attempts", t.MaxAttempts))
 }
 
-// protocolFlaws checks what single protocols are told.
+// protocolFlaws checks the settings of single protocols.
 func (c Config) protocolFlaws() []flaw {
 	const day = 24 * time.Hour
 	all := slices.Concat(
@@ -133,7 +133,7 @@ func (c Config) protocolFlaws() []flaw {
 	return slices.Concat(all, inside("envelope.messages", c.Envelope.Messages), inside("envelope.log", c.Envelope.Log))
 }
 
-// inside refuses a path that leads out of the project, or is not in its plain form.
+// inside rejects a path that leads out of the project or is not in its clean form.
 func inside(key keyPath, path string) []flaw {
 	if path == filepath.ToSlash(filepath.Clean(path)) && filepath.IsLocal(path) && path != "." {
 		return nil
@@ -148,7 +148,7 @@ func positive(key keyPath, n int) []flaw {
 	return []flaw{wrong(key, "%d must be at least 1", n)}
 }
 
-// rowFlaws checks the retry rows one by one; the last place of each flaw is its row.
+// rowFlaws checks each retry row; the last place of each flaw is its row.
 func rowFlaws(rows []rules.Rule) []flaw {
 	var all []flaw
 	seen := map[string]bool{}
@@ -169,7 +169,7 @@ func rowFlaws(rows []rules.Rule) []flaw {
 	return all
 }
 
-// policyFlaws takes apart what a policy says of its Config: one flaw per line. Prefix completes its keys.
+// policyFlaws splits a policy's error about its Config into flaws, one per line. prefix completes its keys.
 func policyFlaws(table keyPath, prefix string, err error) []flaw {
 	if err == nil {
 		return nil
@@ -186,13 +186,13 @@ var (
 	needlessly = lazily(`"([\w-]+)"`)
 )
 
-// lazily compiles an expression when it is needed: every start of the program would pay for it.
+// lazily compiles an expression on first use; otherwise every start of the program would pay for it.
 func lazily(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
 
-// mentioned reads the keys out of a policy's sentence, in their order. Most of its words are no keys, and no
-// file has lines for them.
+// mentioned returns the keys named in a policy's error text, in order. Most words of the text are not keys; they do no
+// harm because the file has no lines for them.
 func mentioned(table keyPath, text string) []keyPath {
 	var at []keyPath
 	for _, word := range keyWord().FindAllString(text, -1) {

@@ -1,4 +1,4 @@
-// Package config is the configuration: the defaults, the user's file over them, and what they may say.
+// Package config holds the configuration: the defaults, the user's file merged over them, and the validation.
 package config
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// Config is everything that can be set. Its tables are config.toml's; what the policies read are their own types.
+// Config is every setting. Its tables are those of config.toml; tables read by a policy use that policy's own type.
 type Config struct {
 	Human      Human            `toml:"human"`
 	Supervisor Supervisor       `toml:"supervisor"`
@@ -29,18 +29,18 @@ type Config struct {
 	Heartbeat  heartbeat.Config `toml:"heartbeat"`
 	Capacity   capacity.Config  `toml:"capacity"`
 	Tasks      Tasks            `toml:"tasks"`
-	// Retry holds all rows in the order in which they are tried: the user's, then the built-in ones.
+	// Retry holds all rows in matching order: the user's rows, then the built-in ones.
 	Retry    []rules.Rule         `toml:"retry"`
 	Escalate escalate.Config      `toml:"escalate"`
 	Locks    heartbeat.LockConfig `toml:"locks"`
-	// What single protocols can be told.
+	// The settings of single protocols.
 	Ralph    Ralph    `toml:"ralph"`
 	Mailbox  Mailbox  `toml:"mailbox"`
 	Envelope Envelope `toml:"envelope"`
 	Status   Status   `toml:"status"`
 }
 
-// Human is the person whom steward addresses.
+// Human is the user whom steward addresses.
 type Human struct {
 	Name string `toml:"name"`
 }
@@ -48,7 +48,7 @@ type Human struct {
 // Supervisor holds the settings of the loop.
 type Supervisor struct {
 	LookEvery time.Duration `toml:"look_every"`
-	// StateDir is "" for the platform's own. Use Expand before opening it.
+	// StateDir is "" for the platform's default. Use Expand before opening it.
 	StateDir string `toml:"state_dir"`
 }
 
@@ -63,29 +63,29 @@ type Project struct {
 // Tasks is the [tasks] table.
 type Tasks struct {
 	decide.TaskConfig
-	// MaxAttempts is the ceiling per task, whatever the retry rules say.
+	// MaxAttempts is the maximum number of attempts per task, whatever the retry rules say.
 	MaxAttempts int `toml:"max_attempts"`
 }
 
 // Ralph is the [ralph] table (protocol 002).
 type Ralph struct {
-	// Violations has the files watched that the workers' processes have open for writing.
+	// Violations enables watching the files that the workers' processes have open for writing.
 	Violations bool `toml:"violations"`
-	// Grace is how long a worker may take to set up before a missing process counts.
+	// Grace is how long a worker may take to set up before a missing process counts against it.
 	Grace time.Duration `toml:"grace"`
-	// Resume is the command that has the program resume a task, {task} and {worker} in its arguments; none: the task's
-	// marker is set back instead.
+	// Resume is the command that makes the program resume a task, with {task} and {worker} in its arguments. If it is
+	// empty, the task's marker is set back instead.
 	Resume []string `toml:"resume"`
 }
 
-// Mailbox is the [mailbox] table (protocol 003): how long each role may be silent at its work.
+// Mailbox is the [mailbox] table (protocol 003): how long each role may be silent while working.
 type Mailbox struct {
 	Lead      time.Duration `toml:"lead"`
 	Developer time.Duration `toml:"developer"`
 	Review    time.Duration `toml:"review"`
 }
 
-// Envelope is the [envelope] table (protocol 004): where messages lie, and how long others have to act on them.
+// Envelope is the [envelope] table (protocol 004): where the messages are, and how long agents have to act on them.
 type Envelope struct {
 	Messages    string        `toml:"messages"` // a folder, relative to the project
 	Log         string        `toml:"log"`      // a file, relative to the project
@@ -93,12 +93,12 @@ type Envelope struct {
 	Clarify     time.Duration `toml:"clarify"`
 	Escalate    time.Duration `toml:"escalate"`
 	CallsPerDay int           `toml:"calls_per_day"`
-	Deployers   []string      `toml:"deployers"` // agents whose every task is a deployment
+	Deployers   []string      `toml:"deployers"` // every task of these agents is a deployment
 }
 
 // Status says where the operator's page is served.
 type Status struct {
-	// Socket is "" for the platform's own. Use Expand before listening.
+	// Socket is "" for the platform's default. Use Expand before listening.
 	Socket string `toml:"socket"`
 	// MetricsListen is host:port, or "" for no TCP.
 	MetricsListen string `toml:"metrics_listen"`
@@ -107,8 +107,8 @@ type Status struct {
 // DefaultsText is config.toml as it is shipped, with its comments.
 func DefaultsText() string { return steward.Defaults }
 
-// Defaults is what config.toml says. The file is part of the program and held by tests, so that one which
-// cannot be read is a defect of the build: Defaults panics.
+// Defaults returns the settings in config.toml. The file is embedded in the program and covered by tests, so a parse
+// failure is a build defect: Defaults panics.
 func Defaults() Config {
 	s, err := read("config.toml", []byte(steward.Defaults))
 	if err != nil {
@@ -122,7 +122,7 @@ func Defaults() Config {
 	return c
 }
 
-// Policies is the part that the supervisor and its policies go by.
+// Policies returns the part of the configuration that the supervisor and its policies use.
 func (c Config) Policies() decide.Config {
 	return decide.Config{
 		LookEvery: c.Supervisor.LookEvery,
@@ -142,7 +142,7 @@ func (c Config) retry() rules.RetryConfig {
 	return rules.RetryConfig{Rules: c.Retry, MaxAttempts: c.Tasks.MaxAttempts, MaxTimeout: c.Tasks.MaxTimeout}
 }
 
-// Validate reports every value that cannot work, one line each, without the lines of a file: Parse knows those.
+// Validate reports every invalid value, one per line. It does not know the lines of a file; Parse does.
 func (c Config) Validate() error {
 	var errs []error
 	for _, f := range append(c.flaws(), rowFlaws(c.Retry)...) {
@@ -151,7 +151,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// TOML writes the configuration out; Parse reads it back as it was.
+// TOML encodes the configuration; Parse restores it unchanged.
 func (c Config) TOML() ([]byte, error) {
 	var b bytes.Buffer
 	enc := toml.NewEncoder(&b)
@@ -162,8 +162,8 @@ func (c Config) TOML() ([]byte, error) {
 	return withoutBlanks(b.String()), nil
 }
 
-// withoutBlanks drops the keys that say nothing from rows and from the tables of single names, where an absent
-// key means the same. In the other tables a zero is a value that overrides a default.
+// withoutBlanks drops empty values from rows and from tables keyed by name, where an absent key means the same. In
+// other tables a zero is a value that overrides a default.
 func withoutBlanks(text string) []byte {
 	var b bytes.Buffer
 	optional := false

@@ -16,7 +16,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// The figures of the policies. Whoever changes one changes what was measured.
+// The figures of the policies. A change of any figure changes measured behaviour.
 func TestDefaults(t *testing.T) {
 	const s, m = time.Second, time.Minute
 	c := Defaults()
@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// The table of what follows a failure, with the figures of each row's first three delays left to escalate.
+// The retry table. The figures of each row's first three delays are tested in escalate.
 func TestDefaultRules(t *testing.T) {
 	const s, m = time.Second, time.Minute
 	row := func(action string, attempts int, delay time.Duration, factor float64, most time.Duration, timeout float64, then string) rules.Rule {
@@ -98,7 +98,7 @@ func TestDefaultRules(t *testing.T) {
 	}
 }
 
-// What escalate is tested with is what is shipped, comments included.
+// The rules that escalate is tested with are the shipped ones, comments included.
 func TestRulesAreThoseOfEscalate(t *testing.T) {
 	fragment, err := os.ReadFile("../escalate/rules/testdata/rules.toml")
 	if err != nil {
@@ -109,11 +109,11 @@ func TestRulesAreThoseOfEscalate(t *testing.T) {
 	}
 }
 
-// example finds what the file shows as a comment: a table, or a key of one.
+// example matches an example in a comment of the file: a table, or a key of a table.
 var example = regexp.MustCompile(`(?m)^# (\[.*|[a-z_]+ = .*)$`)
 
-// Every key in the file is read into something (else Parse refuses it), and everything that can be set stands
-// in the file: as a default, or as an example where there can be none.
+// Every key in the file is a known setting (otherwise Parse rejects it), and every setting is in the file: as a
+// default, or as an example where there can be no default.
 func TestEveryKeyStandsInTheFile(t *testing.T) {
 	text := example.ReplaceAllString(DefaultsText(), "$1")
 	if n := strings.Count(text, "[[project]]"); n != 1 || strings.Contains(text, "# [[project]]") {
@@ -126,7 +126,7 @@ func TestEveryKeyStandsInTheFile(t *testing.T) {
 	places := slices.Collect(maps.Keys(lines))
 	for _, key := range leaves(t, reflect.TypeFor[Config](), "") {
 		if key == `heartbeat\.protocols\.\w+\.sources` {
-			continue // the type has it, Validate refuses it
+			continue // the type has the field, but Validate rejects it
 		}
 		pattern := regexp.MustCompile("^" + key + "$")
 		if !slices.ContainsFunc(places, func(p keyPath) bool { return pattern.MatchString(string(p)) }) {
@@ -135,7 +135,7 @@ func TestEveryKeyStandsInTheFile(t *testing.T) {
 	}
 }
 
-// leaves lists the keys of all values that can be set, as patterns: any row of a list, any name of a map.
+// leaves lists the keys of all settings as patterns: any row of a list, any name of a map.
 func leaves(t *testing.T, typ reflect.Type, at string) []string {
 	switch typ.Kind() {
 	case reflect.Struct:
@@ -160,7 +160,7 @@ func leaves(t *testing.T, typ reflect.Type, at string) []string {
 	return []string{at}
 }
 
-// The comments promise what the code does where the file cannot hold a default.
+// The comments in the file must match the code where the file cannot hold a default.
 func TestTheFileTellsTheModes(t *testing.T) {
 	for name, mode := range spoken() {
 		if !strings.Contains(DefaultsText(), name+" "+mode+"s") {
@@ -230,7 +230,7 @@ func BenchmarkDefaults(b *testing.B) {
 	}
 }
 
-// TestLaddersAreTheShippedOnes holds what docs/incidents.md and the tests of package escalate say of them.
+// TestLaddersAreTheShippedOnes checks the ladders against docs/incidents.md and the tests of package escalate.
 func TestLaddersAreTheShippedOnes(t *testing.T) {
 	at := func(d ...time.Duration) []time.Duration { return append([]time.Duration{}, d...) }
 	push := at(3 * time.Minute)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// hint says what may have been meant by a key that its table, of type t, does not have: a key like it there, a
-// value of this name elsewhere, else all that the table has.
+// hint suggests what an unknown key in a table of type t may mean: a similar key of that table, else a setting of this
+// name elsewhere, else all keys of the table.
 func hint(t reflect.Type, at keyPath, key string, value any) string {
 	here := slices.Sorted(maps.Keys(fieldsOf(t)))
 	if near, ok := nearest(key, here); ok {
@@ -24,7 +24,7 @@ func hint(t reflect.Type, at keyPath, key string, value any) string {
 	return fmt.Sprintf("; %s has %s", at, strings.Join(here, ", "))
 }
 
-// elsewhere finds the first key whose last word it is.
+// elsewhere returns the first key whose last part is word.
 func elsewhere(word string) keyPath {
 	for _, known := range allKeys(reflect.TypeFor[Config](), "") {
 		if known == keyPath(word) || strings.HasSuffix(string(known), "."+word) {
@@ -42,7 +42,7 @@ func isTable(value any) bool {
 	return false
 }
 
-// allKeys lists every key below a struct, sorted; those of the tables of single names are left out.
+// allKeys lists every key below a struct, sorted, without those of tables keyed by name.
 func allKeys(t reflect.Type, at keyPath) []keyPath {
 	var keys []keyPath
 	fields := fieldsOf(t)
@@ -59,7 +59,7 @@ func allKeys(t reflect.Type, at keyPath) []keyPath {
 	return keys
 }
 
-// nearest finds the word that is a slip of the pen away: hardly more than one edit in three letters.
+// nearest returns the most similar word within typing-error distance: about one edit per three letters.
 func nearest(word string, among []string) (string, bool) {
 	word = strings.ReplaceAll(strings.ToLower(word), "-", "_")
 	best, least := "", max(1, (len(word)+1)/3)+1
@@ -71,10 +71,10 @@ func nearest(word string, among []string) (string, bool) {
 	return best, best != ""
 }
 
-// edits counts the letters to insert, drop, replace, or swap with their neighbour between two words.
+// edits is the edit distance of two words: insertions, deletions, replacements and swaps of neighbours.
 func edits(a, b string) int {
 	if len(a) > 2*len(b)+2 {
-		return len(a) // too far apart to be worth the walk, which a hostile key would make long
+		return len(a) // too different; a hostile long key would make the comparison slow
 	}
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
 	for j := range rows[1] {

@@ -12,9 +12,9 @@ import (
 	"github.com/livhana/steward/heartbeat"
 )
 
-// lay puts the file's values into c, and records those that have no key or another type there. It stands in
-// for the library's decoding into structs, which reuses the elements of a slice (a row would inherit from the
-// one that stood there before), takes keys in any case, reads a bare 90 as 90 ns, and stops at the first error.
+// lay merges the file's values into c and records unknown keys and wrong types. It replaces the library's decoding into
+// structs, which reuses slice elements (a row would inherit from the row previously at its index), ignores the case of
+// keys, reads a bare 90 as 90 ns, and stops at the first error.
 func (s *decoder) lay(c *Config) { s.table(reflect.ValueOf(c).Elem(), s.tree, "") }
 
 func (s *decoder) value(dst reflect.Value, src any, at keyPath) {
@@ -35,7 +35,7 @@ func (s *decoder) value(dst reflect.Value, src any, at keyPath) {
 	}
 }
 
-// table lays a table's keys over the fields of a struct.
+// table merges a table's keys into the fields of a struct.
 func (s *decoder) table(dst reflect.Value, src any, at keyPath) {
 	tree, ok := src.(map[string]any)
 	if !ok {
@@ -55,7 +55,7 @@ func (s *decoder) table(dst reflect.Value, src any, at keyPath) {
 	}
 }
 
-// zeroLimits refuses limits that are written as 0, which heartbeat would read as inherited.
+// zeroLimits rejects limits written as 0, which heartbeat would treat as inherited.
 func (s *decoder) zeroLimits(l heartbeat.Limits, tree map[string]any, at keyPath) {
 	for key, limit := range map[string]time.Duration{"late": l.Late, "dead": l.Dead, "hung": l.Hung} {
 		if _, written := tree[key]; written && limit == 0 && !s.skip[at.key(key)] {
@@ -64,7 +64,7 @@ func (s *decoder) zeroLimits(l heartbeat.Limits, tree map[string]any, at keyPath
 	}
 }
 
-// names lays a table over a map: what it already holds under a name is changed, not replaced.
+// names merges a table into a map: an existing entry is modified, not replaced.
 func (s *decoder) names(dst reflect.Value, src any, at keyPath) {
 	tree, ok := src.(map[string]any)
 	if !ok {
@@ -84,7 +84,7 @@ func (s *decoder) names(dst reflect.Value, src any, at keyPath) {
 	}
 }
 
-// list replaces a slice. Its elements are fresh values.
+// list replaces a slice. Its elements start as zero values.
 func (s *decoder) list(dst reflect.Value, src any, at keyPath) {
 	from := reflect.ValueOf(src)
 	if from.Kind() != reflect.Slice {
@@ -147,7 +147,7 @@ func (s *decoder) scalar(dst reflect.Value, src any, at keyPath) {
 		default:
 			s.mismatch(at, "a number", src)
 		}
-	case reflect.Uint64: // a capacity.Size is the only such setting
+	case reflect.Uint64: // capacity.Size is the only such setting
 		text, ok := src.(string)
 		if !ok {
 			s.mismatch(at, `a size like "5GiB"`, src)
@@ -165,7 +165,7 @@ func (s *decoder) mismatch(at keyPath, want string, got any) {
 	s.problem(at, "%s: must be %s, not %s", at, want, kindOf(got))
 }
 
-// kindOf names a TOML value's type in the words of its documentation.
+// kindOf describes a TOML value's type in TOML's terms.
 func kindOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -182,7 +182,7 @@ func kindOf(v any) string {
 	return "a list"
 }
 
-// fieldsOf gives a struct's TOML keys with their fields; those of embedded structs are its own.
+// fieldsOf returns a struct's fields by TOML key, including those of embedded structs.
 func fieldsOf(t reflect.Type) map[string][]int {
 	fields := map[string][]int{}
 	for _, f := range reflect.VisibleFields(t) {

@@ -7,8 +7,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// keyPath is where a value stands in a file: its keys joined by dots, quoted where TOML would have to, and the
-// index of a list's entry, as in `retry[2].delay`.
+// keyPath is the place of a value in a file: its keys joined by dots, quoted where TOML requires it, with the index of
+// a list entry, as in `retry[2].delay`.
 type keyPath string
 
 func (p keyPath) key(name string) keyPath {
@@ -23,10 +23,10 @@ func (p keyPath) entry(n int) keyPath { return p + keyPath("["+strconv.Itoa(n)+"
 
 var entryIndex = lazily(`\[\d+\]`)
 
-// String is the place as people write it: without the index, which the line says better.
+// String returns the place without list indexes, because the line number identifies the entry.
 func (p keyPath) String() string { return entryIndex().ReplaceAllString(string(p), "") }
 
-// line is the place's line, or that of the nearest table or list around it; 0 if there is none.
+// line returns the line of the place, or of the nearest enclosing table or list; 0 if there is none.
 func (p keyPath) line(lines map[keyPath]int) int {
 	for {
 		if n, ok := lines[p]; ok {
@@ -40,12 +40,12 @@ func (p keyPath) line(lines map[keyPath]int) int {
 	}
 }
 
-// maxDepth bounds how deep values and keys may nest. Nothing here needs a third of it, and the library's time
-// grows with the square: a file of brackets alone would hold it for minutes.
+// maxDepth limits the nesting of values and keys. No setting needs a third of it, and the library's time grows with the
+// square of the depth: a file of brackets alone would take it minutes.
 const maxDepth = 16
 
-// lineIndex gives the line of every key, table and entry in TOML text: the library keeps the lines to itself,
-// except for the one at which it fails. deep is the line at which the text nests too deep, else 0.
+// lineIndex returns the line of every key, table and entry in TOML text, because the library exposes only the line at
+// which it fails. deep is the line at which the text nests too deeply, else 0.
 func lineIndex(text string) (lines map[keyPath]int, deep int) {
 	s := scanner{text: text, line: 1, rows: map[keyPath]int{}, lines: map[keyPath]int{}}
 	var table keyPath
@@ -56,42 +56,42 @@ func lineIndex(text string) (lines map[keyPath]int, deep int) {
 		} else {
 			s.pair(table)
 		}
-		if s.at == at { // never in valid TOML
+		if s.at == at { // never happens in valid TOML
 			s.at++
 		}
 	}
 	return s.lines, s.deep
 }
 
-// scanner walks through valid TOML. On anything else it finds nonsense, but ends.
+// scanner scans valid TOML. On invalid text its result is meaningless, but it terminates.
 type scanner struct {
 	text    string
 	at      int
-	line    int // of counted
+	line    int // the line at offset counted
 	counted int
 	depth   int
 	deep    int
-	rows    map[keyPath]int // how many rows a list of tables has so far
+	rows    map[keyPath]int // rows seen so far per list of tables
 	lines   map[keyPath]int
 }
 
 func (s *scanner) more() bool { return s.at < len(s.text) }
 
-// count gives the present line.
+// count returns the current line.
 func (s *scanner) count() int {
 	s.line += strings.Count(s.text[s.counted:s.at], "\n")
 	s.counted = s.at
 	return s.line
 }
 
-// note gives the place the present line, unless it has one: a table may be named by its keys first.
+// note records the current line for the place, unless it has one: a dotted key may name a table first.
 func (s *scanner) note(p keyPath) {
 	if _, ok := s.lines[p]; !ok {
 		s.lines[p] = s.count()
 	}
 }
 
-// tooDeep ends the walk if need be.
+// tooDeep reports whether the depth exceeds maxDepth, and then ends the scan.
 func (s *scanner) tooDeep(depth int) bool {
 	if depth <= maxDepth {
 		return false
@@ -101,21 +101,21 @@ func (s *scanner) tooDeep(depth int) bool {
 	return true
 }
 
-// skip passes any of the characters.
+// skip advances over any of the characters.
 func (s *scanner) skip(chars string) {
 	for s.more() && strings.IndexByte(chars, s.text[s.at]) >= 0 {
 		s.at++
 	}
 }
 
-// blank passes white space, line ends, commas between values, and comments.
+// blank advances over white space, line ends, commas between values, and comments.
 func (s *scanner) blank() {
 	for s.skip(" \t\r\n,"); s.more() && s.text[s.at] == '#'; s.skip(" \t\r\n,") {
 		s.until("\n")
 	}
 }
 
-// until stops at the first of the characters.
+// until advances to the first of the characters.
 func (s *scanner) until(chars string) {
 	if n := strings.IndexAny(s.text[s.at:], chars); n >= 0 {
 		s.at += n
@@ -124,7 +124,7 @@ func (s *scanner) until(chars string) {
 	s.at = len(s.text)
 }
 
-// header reads [a.b] or [[a.b]] and gives the place of the keys that follow it.
+// header reads [a.b] or [[a.b]] and returns the table of the keys that follow.
 func (s *scanner) header() keyPath {
 	row := strings.HasPrefix(s.text[s.at:], "[[")
 	s.skip("[")
@@ -179,7 +179,7 @@ func (s *scanner) keys() []string {
 	}
 }
 
-// value passes a value and notes what stands in it.
+// value advances over a value and records the places inside it.
 func (s *scanner) value(p keyPath) {
 	if !s.more() {
 		return
@@ -199,7 +199,7 @@ func (s *scanner) value(p keyPath) {
 	}
 }
 
-// inside walks through the entries of a list or an inline table.
+// inside scans the entries of a list or an inline table.
 func (s *scanner) inside(end byte, each func(n int)) {
 	s.depth++
 	defer func() { s.depth-- }()
@@ -218,7 +218,7 @@ func (s *scanner) inside(end byte, each func(n int)) {
 	s.at = min(s.at+1, len(s.text))
 }
 
-// quoted passes a string of one of TOML's four kinds.
+// quoted advances over a string of any of TOML's four kinds.
 func (s *scanner) quoted() {
 	quote := s.text[s.at : s.at+1]
 	if long := strings.Repeat(quote, 3); strings.HasPrefix(s.text[s.at:], long) {
@@ -231,7 +231,7 @@ func (s *scanner) quoted() {
 		case strings.HasPrefix(s.text[s.at:], quote):
 			s.at += len(quote)
 			if len(quote) == 3 {
-				s.skip(quote[:1]) // up to two more belong to the text
+				s.skip(quote[:1]) // up to two more quotes belong to the text
 			}
 			return
 		}
@@ -239,7 +239,8 @@ func (s *scanner) quoted() {
 	s.at = len(s.text)
 }
 
-// newEscapes are those that TOML 1.1 has and Go has not, or reads as bytes. The first pair passes over an escaped backslash.
+// newEscapes translates the escapes of TOML 1.1 that Go lacks or reads as bytes. The first pair skips an escaped
+// backslash.
 var newEscapes = strings.NewReplacer(`\\`, `\\`, `\e`, `\u001b`, `\x`, `\u00`)
 
 // unquote reads a quoted key.

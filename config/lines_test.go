@@ -50,8 +50,8 @@ inline = [ {x = 1},
 	}
 }
 
-// checkLines holds the index against the library: every key that it found in the text has a line, and the
-// line holds the key's last word.
+// checkLines compares the index with the library: every key that the library found has a line, and that line contains
+// the last part of the key.
 func checkLines(t *testing.T, data []byte) {
 	s, err := read("F", data)
 	if err != nil {

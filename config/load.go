@@ -17,20 +17,21 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// maxFile bounds a configuration file in bytes; the defaults with all their comments are a fraction of it.
+// maxFile is the maximum size of a configuration file in bytes; the defaults with all their comments are a fraction of
+// it.
 const maxFile = 256 << 10
 
-// maxRounds bounds how many impossible values of one policy, which reports its first alone, are looked for.
+// maxRounds limits how many invalid values are searched for in a policy that reports only its first one.
 const maxRounds = 50
 
-// Problem is one thing that is wrong in a configuration file. Line is 0 when it concerns no single line.
+// Problem is one error in a configuration file. Line is 0 if it concerns no single line.
 type Problem struct {
 	File string
 	Line int
 	Text string
 }
 
-// Problems takes apart what Load joined. An error of another kind is a Problem without a line.
+// Problems splits the joined error of Load. An error of another type becomes a Problem without a line.
 func Problems(err error) []Problem {
 	list := []Problem{}
 	var one Problem
@@ -56,12 +57,12 @@ func (p Problem) Error() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
-// Check judges what this package cannot know of, such as the servers and programs that a configuration names. Each line
-// of its error begins with the whole key that it is about.
+// Check validates what this package cannot know, such as the servers and programs that a configuration names. Each line
+// of its error begins with the complete key concerned.
 type Check func(Config) error
 
-// Load reads the file and lays it over the defaults. All that is wrong with it is reported at once: the error
-// joins one Problem per line of text, sorted by line. A file that is not there is an error.
+// Load reads the file and merges it over the defaults. It reports all errors at once: the error joins one Problem per
+// line of text, sorted by line. A missing file is an error.
 func Load(path string, checks ...Check) (Config, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -70,8 +71,8 @@ func Load(path string, checks ...Check) (Config, error) {
 	return Parse(path, data, checks...)
 }
 
-// LoadOptional is Load for the path that nobody named: without a file the defaults hold. A link that leads
-// nowhere is still an error, because somebody meant to have a file there.
+// LoadOptional is Load for the default path: if the file is missing, the defaults apply. A dangling symlink is still an
+// error, because the user meant to have a file there.
 func LoadOptional(path string, checks ...Check) (Config, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return Defaults(), nil
@@ -92,9 +93,9 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// Parse lays a user's file over the defaults; name stands in the errors, which are like Load's. Scalars
-// override, lists replace, tables of names ([heartbeat.agents]) are merged by name, and [[retry]] rows inherit
-// nothing: they come before the built-in ones (see escalate.Merge).
+// Parse merges a user's file over the defaults. name is used in the errors, which are like Load's. Scalars override,
+// lists replace, tables keyed by name ([heartbeat.agents]) are merged by name. [[retry]] rows inherit nothing: they
+// come before the built-in ones (see rules.Merge).
 func Parse(name string, data []byte, checks ...Check) (Config, error) {
 	s, err := read(name, data)
 	if err != nil {
@@ -118,21 +119,21 @@ func Parse(name string, data []byte, checks ...Check) (Config, error) {
 	return c, nil
 }
 
-// decoder is a file on its way into a Config.
+// decoder is the state of decoding a file into a Config.
 type decoder struct {
 	name  string
 	tree  map[string]any
 	lines map[keyPath]int
-	// found is a set, because the tree is laid out several times; skip holds the places that are known to be wrong.
+	// found is a set, because the tree is merged several times; skip holds the places known to be wrong.
 	found map[Problem]bool
 	skip  map[keyPath]bool
 	// checks are the caller's own.
 	checks []Check
 }
 
-// read parses the TOML; its only errors are those of syntax.
+// read parses the TOML; it returns syntax errors only.
 func read(name string, data []byte) (*decoder, error) {
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows put it there, and it says what all files are
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // Windows editors add a BOM; files are UTF-8 anyway
 	if p, ok := notText(data); !ok {
 		p.File = name
 		return nil, p
@@ -147,7 +148,7 @@ func read(name string, data []byte) (*decoder, error) {
 		if parse, ok := errors.AsType[toml.ParseError](err); ok {
 			p.Line, p.Text = parse.Position.Line, oneLine(parse.Message)
 			if strings.HasSuffix(parse.Message, `to end table name, but got '\n' instead`) {
-				p.Line-- // the parser has read the newline, and counts the line behind it
+				p.Line-- // the parser has consumed the newline and counts the next line
 			}
 		}
 		return nil, p
@@ -155,8 +156,8 @@ func read(name string, data []byte) (*decoder, error) {
 	return s, nil
 }
 
-// notText finds the first byte that no UTF-8 text has. The TOML library would read a file of the mark of UTF-16 alone as
-// an empty one.
+// notText finds the first byte that is invalid in UTF-8 text. The TOML library would read a file that holds only the
+// UTF-16 byte order mark as empty.
 func notText(data []byte) (p Problem, ok bool) {
 	const advice = "; save it as UTF-8"
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
@@ -178,13 +179,13 @@ func notText(data []byte) (p Problem, ok bool) {
 	return p, true
 }
 
-// oneLine keeps an error on its line, whatever the file's text brought into it.
+// oneLine keeps an error on one line, even if it quotes line breaks from the file.
 func oneLine(s string) string {
 	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(s)
 }
 
-// settle lays the file over the defaults and asks for what is impossible. What is blamed falls back to its
-// default, and the policies, some of which report their first flaw alone, are asked again.
+// settle merges the file over the defaults and collects the flaws. A rejected value falls back to its default, and the
+// policies run again, because some report only their first flaw.
 func (s *decoder) settle() Config {
 	for range maxRounds {
 		c, known := Defaults(), len(s.skip)
@@ -204,8 +205,8 @@ func (s *decoder) settle() Config {
 	return Config{}
 }
 
-// blame records a flaw at the first of its places that the file holds. Where one of them is already known to be
-// wrong, the flaw may be no more than its echo: a value that now stands beside a default.
+// blame records a flaw at the first of its places that the file contains. If any of the places is already known to be
+// wrong, the flaw may be a consequence (a value compared with a default), so it is dropped.
 func (s *decoder) blame(f flaw) {
 	if slices.ContainsFunc(f.at, func(at keyPath) bool { return s.skip[at] }) {
 		return
@@ -219,13 +220,13 @@ func (s *decoder) blame(f flaw) {
 	s.found[Problem{File: s.name, Text: oneLine(f.text)}] = true
 }
 
-// problem records what is wrong at a place, which counts as absent from then on.
+// problem records an error at a place, which counts as absent from then on.
 func (s *decoder) problem(at keyPath, format string, args ...any) {
 	s.skip[at] = true
 	s.found[Problem{File: s.name, Line: at.line(s.lines), Text: oneLine(fmt.Sprintf(format, args...))}] = true
 }
 
-// blamed reports whether something at the place, or in it, is known to be wrong.
+// blamed reports whether the place, or anything in it, is known to be wrong.
 func (s *decoder) blamed(at keyPath) bool {
 	for known := range s.skip {
 		if known == at || strings.HasPrefix(string(known), string(at)+".") {
@@ -235,7 +236,7 @@ func (s *decoder) blamed(at keyPath) bool {
 	return false
 }
 
-// err joins what was found, by line.
+// err joins the problems, sorted by line.
 func (s *decoder) err() error {
 	sorted := slices.SortedFunc(maps.Keys(s.found), func(a, b Problem) int {
 		if a.Line != b.Line {

@@ -17,7 +17,7 @@ import (
 	"github.com/livhana/steward/heartbeat"
 )
 
-// Each script holds files that people might write, and what they are told: for every NAME.toml a NAME.says.
+// Each script holds realistic user files and the expected messages: for every NAME.toml a NAME.says.
 func TestWhatIsRefused(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/config/*.txtar")
 	if err != nil || len(scripts) == 0 {
@@ -45,7 +45,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// What is no text in UTF-8 is refused where it begins not to be, and never read as an empty file.
+// Text that is not UTF-8 is rejected at its first invalid byte, and never read as an empty file.
 func TestNoTextIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"\xff\xfe":                          "config.toml:1: the file begins with ff fe, so it is UTF-16 and not UTF-8; save it as UTF-8",
@@ -110,7 +110,7 @@ channels = []
 	}
 }
 
-// No shipped table of names has an entry yet; one that gets it must not lose the keys that a user leaves alone.
+// No shipped table keyed by name has an entry yet; a table that gets one must not lose keys that the user does not set.
 func TestNamesAreMerged(t *testing.T) {
 	s, err := read("config.toml", []byte("[heartbeat.agents.a]\nlate = \"1s\"\n"))
 	if err != nil {
@@ -125,7 +125,7 @@ func TestNamesAreMerged(t *testing.T) {
 	}
 }
 
-// The trap: a library that decodes into the slice that is there gives row 1 the delay of the shipped row 1.
+// The trap: a library that decodes into the existing slice gives row 1 the delay of the shipped row 1.
 func TestRowsInheritNothing(t *testing.T) {
 	c := parse(t, "[[retry]]\ncode = \"CAPACITY_EXCEEDED\"\naction = \"retry\"\nattempts = 9\nthen = \"dead\"\n"+
 		"[[retry]]\nagent = \"a\"\naction = \"stop\"\n")
@@ -198,8 +198,8 @@ func TestLoadRefusesWhatIsNoConfiguration(t *testing.T) {
 	}
 }
 
-// Run it with -fuzzminimizetime=5x: the first seeds are large. Whatever the bytes: no panic; every line of an error names the file; what is accepted is possible, has a line
-// for each of its keys, and comes back from TOML as it was.
+// Run it with -fuzzminimizetime=5x: the first seeds are large. For any bytes: no panic; every line of an error names
+// the file; an accepted file is valid, has a line for each of its keys, and survives encoding by TOML.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(DefaultsText()))
 	f.Add([]byte(example.ReplaceAllString(DefaultsText(), "$1")))
@@ -232,7 +232,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A table name that its line does not close is reported at that line.
+// A table name without its closing bracket is reported at its own line.
 func TestUnclosedTableName(t *testing.T) {
 	for text, line := range map[string]string{"# a\n\n[heartbeat\nlate = \"2s\"\n": "3", "[[project\n": "1", "# a\n[human]\n[a.\nb]\n": "3", "[human]\nname\n": "2", "[human]\nname = \"a\n": "2"} {
 		file := filepath.Join(t.TempDir(), "config.toml")

@@ -10,19 +10,19 @@ import (
 	"unicode"
 )
 
-// What steward may do with a protocol's files.
+// The modes: what steward may do with a protocol's files.
 const (
 	ModeAct     = "act"
 	ModeObserve = "observe"
 )
 
-// spoken are the protocols that have an adapter, with the mode that holds where the file names none. The mode
-// belongs to the protocol and not to config.toml, because it says whether others write its files without locks.
+// spoken returns the protocols that have an adapter, with the default mode. The mode belongs to the protocol and not to
+// config.toml, because it depends on whether other programs write the protocol's files without locks.
 func spoken() map[string]string {
 	return map[string]string{"agentstatus": ModeAct, "handoffs": ModeAct, "ralph": ModeObserve, "mailbox": ModeObserve, "envelope": ModeAct}
 }
 
-// unspoken says why there is no such protocol here; "" if there is.
+// unspoken returns an error text if the protocol is not supported, else "".
 func unspoken(name string) string {
 	if _, ok := spoken()[name]; ok {
 		return ""
@@ -34,16 +34,16 @@ func unspoken(name string) string {
 	return fmt.Sprintf("there is no protocol %q; there are %q", name, known)
 }
 
-// ProjectRef is a project as it is used.
+// ProjectRef is a resolved project.
 type ProjectRef struct {
-	Name string // unique and plain: the project in "project:kind/id"
+	Name string // unique and plain: the project part of "project:kind/id"
 	Path string // absolute and clean
-	// Protocols are those to speak; nil: what is detected.
+	// Protocols are the protocols to use; nil: the detected ones.
 	Protocols []string
 	mode      map[string]string
 }
 
-// Mode is act or observe, or "" for a protocol that is not spoken here.
+// Mode is act or observe, or "" for a protocol that is not supported.
 func (p ProjectRef) Mode(protocol string) string {
 	if mode, ok := p.mode[protocol]; ok {
 		return mode
@@ -54,8 +54,8 @@ func (p ProjectRef) Mode(protocol string) string {
 // Acts reports whether steward may change the protocol's files in this project.
 func (p ProjectRef) Acts(protocol string) bool { return p.Mode(protocol) == ModeAct }
 
-// ProjectList resolves the [[project]] rows, in their order: ~ is home, other relative paths lie below cwd. A
-// row without a name gets its folder's, with -2, -3 … where that is taken. No rows give an empty list.
+// ProjectList resolves the [[project]] rows in order: ~ is home, other relative paths are relative to cwd. A row
+// without a name gets the name of its folder, with -2, -3 … if that is taken. Without rows the list is empty.
 func (c Config) ProjectList(home, cwd string) ([]ProjectRef, error) {
 	if all := projectFlaws(c.Projects); len(all) > 0 {
 		return nil, fmt.Errorf("list the projects: %s", all[0].text)
@@ -103,7 +103,7 @@ func Expand(path, home, cwd string) (string, error) {
 	return filepath.Join(base, path), nil
 }
 
-// projectFlaws checks the rows as they are written; what two paths come to is seen by ProjectList.
+// projectFlaws checks the rows as written; ProjectList detects duplicates among resolved paths.
 func projectFlaws(rows []Project) []flaw {
 	var all []flaw
 	names, paths := map[string]bool{}, map[string]bool{}
@@ -153,7 +153,7 @@ func modeFlaw(p Project, protocol string) string {
 	return ""
 }
 
-// plainName makes a name that can stand before ":kind/id", in a file name, and on a line of its own.
+// plainName converts a name so that it is valid before ":kind/id", in a file name, and on one line.
 func plainName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`:/\`, r) || unicode.IsControl(r) {
@@ -167,7 +167,7 @@ func plainName(name string) string {
 	return name
 }
 
-// free gives the name, numbered if it is taken.
+// free returns the name, with a number if it is taken.
 func free(name string, taken map[string]bool) string {
 	if !taken[name] {
 		return name

@@ -37,7 +37,7 @@ func TestProjectList(t *testing.T) {
 	}
 }
 
-// abs makes a slash path absolute on systems with drive letters too.
+// abs makes a slash path absolute, also on systems with drive letters.
 func abs(path string) string {
 	p, err := filepath.Abs(filepath.FromSlash(path))
 	if err != nil {

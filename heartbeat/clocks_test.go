@@ -9,15 +9,15 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// pen is how somebody else writes down the moments at which it does something.
+// pen is how another program writes the times of its actions.
 type pen struct {
 	name  string
-	skew  time.Duration  // its clock, ahead of ours
-	zone  *time.Location // it writes its local time without a zone; nil: with one
-	mtime bool           // its files carry an mtime, by its own clock
+	skew  time.Duration  // how far its clock is ahead of steward's
+	zone  *time.Location // writes local time in this zone, without stating it; nil: states the zone
+	mtime bool           // its files have an mtime by its own clock
 }
 
-// pens are all zones and skews of up to a day, with and without mtimes.
+// pens returns all zones and skews of up to a day, with and without mtimes.
 func pens() (list []pen) {
 	for _, mtime := range []bool{false, true} {
 		for hours := -12; hours <= 14; hours++ {
@@ -33,7 +33,7 @@ func pens() (list []pen) {
 	return list
 }
 
-// stated is the moment as a reader finds it, in whole seconds.
+// stated is the time as a reader finds it, in whole seconds.
 func (p pen) stated(at time.Time) time.Time {
 	at = at.Add(p.skew).Truncate(time.Second)
 	if p.zone == nil {
@@ -43,7 +43,7 @@ func (p pen) stated(at time.Time) time.Time {
 	return at.Add(time.Duration(offset) * time.Second)
 }
 
-// beat is what an adapter makes of a heartbeat that is written now.
+// beat is the Beat that an adapter builds from a heartbeat written now.
 func (p pen) beat(n int, now time.Time) protocol.Beat {
 	b := protocol.Beat{Mark: fmt.Sprint("beat ", n), Stated: p.stated(now), Zoneless: p.zone != nil}
 	b.At = b.Stated
@@ -61,8 +61,8 @@ func (p pen) beat(n int, now time.Time) protocol.Beat {
 	return b
 }
 
-// TestBeatsOfAnyClock: an agent that beats in our sight is alive, and never late, by whatever clock and in whatever
-// zone it writes, and although it registered by a right clock; when it stops it is dead as soon as any other.
+// TestBeatsOfAnyClock: an agent that beats in sight is alive and never late, whatever its clock and zone, even if it
+// registered by a correct clock. When it stops, it is dead as soon as any other agent.
 func TestBeatsOfAnyClock(t *testing.T) {
 	for _, p := range pens() {
 		t.Run(p.name, func(t *testing.T) {
@@ -81,13 +81,13 @@ func TestBeatsOfAnyClock(t *testing.T) {
 					now = now.Add(lookEvery)
 				}
 				if n == 5 {
-					a.Registered, a.Recorded = now, "active" // steward notes that it was seen, by its own clock
+					a.Registered, a.Recorded = now, "active" // steward records by its own clock that the agent was seen
 				}
 			}
 			if off := p.stated(epoch).Sub(epoch).Abs(); (off > 2*time.Minute) != (v.Clock != "") {
 				t.Errorf("its times are off by %v: %q", off, v.Clock)
 			}
-			for range 14 { // up to 100 s after the last beat
+			for range 14 { // until 100 s after the last beat
 				look()
 				now = now.Add(lookEvery)
 			}
@@ -98,7 +98,7 @@ func TestBeatsOfAnyClock(t *testing.T) {
 	}
 }
 
-// TestBeatsBetweenSlowLooks: the limit may be shorter than the time between two looks. A beat in our sight counts all the same.
+// TestBeatsBetweenSlowLooks: a beat in sight counts even if the limit is shorter than the scan interval.
 func TestBeatsBetweenSlowLooks(t *testing.T) {
 	cfg, m, now := document(), Memory{}, epoch
 	cfg.Late, cfg.Dead, cfg.StartGrace = 2*time.Second, 3*time.Second, 3*time.Second
@@ -114,8 +114,8 @@ func TestBeatsBetweenSlowLooks(t *testing.T) {
 	}
 }
 
-// TestLocksOfAnyClock: a lock that is taken in our sight, or that lies there when steward comes, is its holder's for its
-// whole length, by whatever clock it is written; and it ends in time.
+// TestLocksOfAnyClock: a lock that is taken in sight, or exists when steward starts, belongs to its holder for its
+// whole length, whatever clock wrote it; and it ends in time.
 func TestLocksOfAnyClock(t *testing.T) {
 	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 15 * time.Second}
 	const length = 30 * time.Minute
@@ -130,7 +130,7 @@ func TestLocksOfAnyClock(t *testing.T) {
 					var m LockMemory
 					var v LockVerdict
 					first, end := epoch, epoch.Add(length)
-					if !watched { // steward comes when the lock is ten minutes old
+					if !watched { // steward starts when the lock is ten minutes old
 						first = epoch.Add(10 * time.Minute)
 					}
 					for now := first; ; now = now.Add(lookEvery) {
@@ -164,7 +164,7 @@ func TestLocksOfAnyClock(t *testing.T) {
 	}
 }
 
-// TestLocksWithoutStart: a lock that names only its end.
+// TestLocksWithoutStart: a lock that states only its end.
 func TestLocksWithoutStart(t *testing.T) {
 	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 15 * time.Second}
 	for _, tc := range []struct {

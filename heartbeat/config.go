@@ -10,54 +10,54 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Config says how long silence may last. All durations are awake time. It carries no defaults.
+// Config holds the limits on silence. All durations are awake time. The package has no defaults.
 type Config struct {
-	// Late and Dead hold for every agent that nothing more specific speaks of.
+	// Late and Dead apply to every agent without more specific limits.
 	Late time.Duration `toml:"late"`
 	Dead time.Duration `toml:"dead"`
-	// StartGrace is how long a registered agent may take to its first beat.
+	// StartGrace is how long a registered agent may take until its first beat.
 	StartGrace time.Duration `toml:"start_grace"`
-	// ResumeGrace is how long silence kills nobody after the machine woke or its clock jumped.
+	// ResumeGrace is how long after a wake-up or a clock jump silence declares no agent dead.
 	ResumeGrace time.Duration `toml:"resume_grace"`
-	// Hung is how long nothing may move in an agent that is silent while its process lives; with a task in flight the
-	// task's own timeout counts instead. 0: nobody is ever hung (Validate refuses it).
+	// Hung is how long a silent agent whose process lives may show no movement. While it has a task in flight, the
+	// task's own timeout applies instead. 0 disables the check (Validate refuses it).
 	Hung time.Duration `toml:"hung"`
-	// HungAction is what follows beside the verdict: HungAlert or HungEnd.
+	// HungAction is the action taken in addition to the verdict: HungAlert or HungEnd.
 	HungAction string `toml:"hung_action"`
 	// Protocols and Agents override by name; an agent's own limits come before its protocol's.
 	Protocols map[string]Limits `toml:"protocols"`
 	Agents    map[string]Limits `toml:"agents"`
 }
 
-// What may follow when an agent hangs: the human is told, or its processes are ended as well.
+// The actions on a hung agent: alert the operator, or also end the agent's processes.
 const (
 	HungAlert = "alert"
 	HungEnd   = "end"
 )
 
-// Limits are one protocol's or one agent's own; a zero duration or an empty word is inherited.
+// Limits are the limits of one protocol or one agent. A zero duration or an empty string is inherited.
 type Limits struct {
 	Late time.Duration `toml:"late"`
 	Dead time.Duration `toml:"dead"`
 	// Hung and HungAction are as in Config.
 	Hung       time.Duration `toml:"hung"`
 	HungAction string        `toml:"hung_action"`
-	// Sources are further files, relative to the project, whose change is a sign of life. Adapters read
-	// them into Agent.Signs; here they are only carried.
+	// Sources are additional files, relative to the project, whose change is a sign of life. Adapters read them into
+	// Agent.Signs; this package only carries the list.
 	Sources []string `toml:"sources"`
 }
 
-// beatEvery is how often an agent beats at the least (protocol 000, Heartbeat Updates).
+// beatEvery is the longest interval between two beats of an agent (protocol 000, Heartbeat Updates).
 const beatEvery = 30 * time.Second
 
-// beatLeast bounds the pace where the limits are absurd.
+// beatLeast is the lower bound of Pace for absurdly small limits.
 const beatLeast = 100 * time.Millisecond
 
-// Pace is how often a heartbeat is written by whoever keeps one: well before its agent would be late.
+// Pace is the interval at which a heartbeat writer must beat, well before its agent would be late.
 func (l Limits) Pace() time.Duration { return min(beatEvery, max(l.Late*2/3, beatLeast)) }
 
-// For gives the limits that hold for one agent: its own, else its protocol's, else the general ones.
-// Where only Dead is given, Late follows as half of it, and Late is always below Dead.
+// For returns the limits for one agent: its own, else its protocol's, else the general ones. If only Dead is given,
+// Late is half of Dead. Late is always below Dead.
 func (c Config) For(protocolName, agent string) Limits {
 	l := Limits{Late: c.Late, Dead: c.Dead, Hung: c.Hung, HungAction: c.HungAction}
 	l = c.Agents[agent].over(c.Protocols[protocolName].over(l))
@@ -67,8 +67,8 @@ func (c Config) For(protocolName, agent string) Limits {
 	return l
 }
 
-// Of gives the limits for one agent as it is at this look: what its protocol's own rules allow it in what it does
-// now stands before the protocol's limits, and the agent's own configured ones before that.
+// Of returns the limits for one agent at this scan. The limit that the protocol's rules set for the agent's current
+// activity (Agent.Limit) overrides the protocol's configured limits; the agent's own configured limits override both.
 func (c Config) Of(protocolName string, a *protocol.Agent) Limits {
 	if a.Limit <= 0 {
 		return c.For(protocolName, a.Name)
@@ -82,7 +82,7 @@ func (c Config) Of(protocolName string, a *protocol.Agent) Limits {
 	return l
 }
 
-// over lays what l says itself over what it inherits.
+// over returns base with every value that l sets replaced.
 func (l Limits) over(base Limits) Limits {
 	switch {
 	case l.Late > 0:
@@ -105,8 +105,8 @@ func (l Limits) over(base Limits) Limits {
 	return base
 }
 
-// doubted are the limits for an agent in that State while something speaks against our own eyes: longer by the score,
-// at most twice as long. What has been said already is not taken back for that.
+// doubted returns the limits for an agent in the given state while there is doubt about steward's own observation:
+// doubled if score is above zero. A verdict already given (late, dead, hung) is not taken back because of doubt.
 func (l Limits) doubted(score int, state protocol.AgentState) Limits {
 	times := time.Duration(1 + min(max(score, 0), 1))
 	switch state {
@@ -144,7 +144,7 @@ func (c Config) Validate() error {
 		longest = max(longest, l.Dead)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		// An agent's table does not say which protocol it lives in: any limit may be the one it inherits.
+		// An agent's table does not name its protocol, so the agent may inherit the limits of any protocol.
 		if err := c.Agents[name].validate(fmt.Sprintf("heartbeat.agents.%q", name), longest); err != nil {
 			return err
 		}

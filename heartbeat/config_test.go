@@ -72,7 +72,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestResumed(t *testing.T) {
-	running := time.Now() // carries a monotonic reading, which a file's time does not
+	running := time.Now() // carries a monotonic reading; the time of a file does not
 	wall := running.Round(0)
 	for _, tc := range []struct {
 		name      string
@@ -93,7 +93,7 @@ func TestResumed(t *testing.T) {
 			t.Errorf("%s: got %v", tc.name, got)
 		}
 	}
-	// A sleep or a step too short to be a gap shows in the difference of the two clocks.
+	// A sleep or a step too short to be a gap shows as a difference between the two clocks.
 	for _, tc := range []struct {
 		wall, monotonic time.Duration
 		want            bool

@@ -6,45 +6,45 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Activity is what the tree of processes that speaks for an agent has done so far. Only its changes count.
+// Activity is what an agent's process tree has done so far. Only its changes count.
 type Activity struct {
-	// Known is false where nobody can say; then an agent is never hung.
+	// Known is false if the activity could not be measured. The agent is then never judged hung.
 	Known bool
-	// CPU is the processor time that the tree has spent.
+	// CPU is the processor time that the tree has used.
 	CPU time.Duration
-	// Tree tells one set of processes from another.
+	// Tree identifies the set of processes.
 	Tree string
 	// Written counts the bytes that the tree has written.
 	Written uint64
 }
 
-// Pace is what was seen of an Activity, to be compared with the next.
+// Pace is a recorded Activity, to compare with the next one.
 type Pace struct {
 	Seen    bool          `json:"seen,omitempty"`
 	CPU     time.Duration `json:"cpu,omitempty"`
 	Tree    string        `json:"tree,omitempty"`
 	Written uint64        `json:"written,omitempty"`
-	// Age is the awake time since that was noted.
+	// Age is the awake time since the Activity was recorded.
 	Age time.Duration `json:"age,omitempty"`
-	// Blind is the awake time for which nobody could say what the tree does.
+	// Blind is the awake time for which the activity of the tree has been unknown.
 	Blind time.Duration `json:"blind,omitempty"`
-	// Tasked: it had a task in flight.
+	// Tasked: the agent had a task in flight.
 	Tasked bool `json:"tasked,omitempty"`
 }
 
-// The processor time of a tree has moved when it grew by at least busyShare of the awake time since it was noted, so
-// that an idle event loop does not count. The note is renewed after paceMost, so that work after a long rest shows at
-// once; for less than paceLeast, which is a few ticks of the kernel's clock, the share says nothing.
+// A tree has moved if its processor time grew by at least 1/busyShare of the awake time since the record, so that an
+// idle event loop does not count. The record is renewed after paceMost, so that work after a long rest shows at once.
+// Below paceLeast (a few ticks of the kernel's clock) the share is meaningless.
 const (
-	busyShare = 100 // one part in so many
+	busyShare = 100 // the divisor: 1 %
 	paceLeast = 5 * time.Second
 	paceMost  = time.Minute
-	// blindMost is how long the tree may be out of sight until all that was seen of it is forgotten.
+	// blindMost is how long the activity may be unknown before the record is discarded.
 	blindMost = time.Minute
 )
 
-// still is how much of the time between two looks counts as time in which nothing moved. A gap that looks do not cover
-// (a sleep, our own absence, a look far too late) counts nothing, nor does the grace after a resume.
+// still returns how much of the time between two scans counts as time without movement. A gap that scans do not cover
+// (a sleep, downtime of steward, a scan that comes far too late) counts as zero, and so does the grace after a resume.
 func still(from, to time.Time, c Clock) time.Duration {
 	gap := to.Sub(from)
 	if gap > 2*c.LookEvery {
@@ -56,12 +56,13 @@ func still(from, to time.Time, c Clock) time.Duration {
 	return max(0, gap)
 }
 
-// follow takes over what its processes did since the last look. moved: something else of it has moved. After a gap that
-// looks do not cover even an idle loop may pass for work: then nobody was there to see that it stood still.
+// follow records the activity of the agent's processes since the last scan. moved reports that something else of the
+// agent has moved. After a gap that scans do not cover, even an idle loop may count as work, because its standstill was
+// not observed.
 func (m *Memory) follow(f *Facts, g *glance, moved bool) {
 	p := &m.Pace
 	tasked := f.Task > 0
-	taken := tasked && !p.Tasked // by somebody who moves
+	taken := tasked && !p.Tasked // an agent that takes a task is moving
 	p.Tasked = tasked
 	p.Age += g.step
 	switch {
@@ -85,7 +86,7 @@ func (m *Memory) follow(f *Facts, g *glance, moved bool) {
 	}
 }
 
-// moved reports whether the tree has done anything since the note.
+// moved reports whether the tree has done anything since the record.
 func (p *Pace) moved(a *Activity) bool {
 	if !p.Seen {
 		return false
@@ -97,18 +98,18 @@ func (p *Pace) note(a *Activity) {
 	p.Seen, p.CPU, p.Tree, p.Written, p.Age = true, a.CPU, a.Tree, a.Written, 0
 }
 
-// hung reports whether the agent hangs if nothing happens for d more of awake time: it is silent beyond the limit, its
-// process lives, and nothing of it has moved for too long.
+// hung reports whether the agent is hung if nothing happens for another d of awake time: it is silent beyond the limit,
+// its process lives, and nothing of it has moved for too long.
 func (e *evidence) hung(d time.Duration) bool {
 	m := e.m
 	switch {
 	case m.Process != ProcessAlive || !m.Pace.Seen || e.a.Idle || e.limits.Hung <= 0:
 		return false
-	case !e.seen && m.Pace.Blind+d > blindMost: // too long ago to say
+	case !e.seen && m.Pace.Blind+d > blindMost: // the last observation is too old
 		return false
 	case e.beatsForItself() && m.Silent+d <= e.limits.Dead:
 		return false
-	case !e.beatsForItself() && e.task == 0: // it may well wait for its human
+	case !e.beatsForItself() && e.task == 0: // it may be waiting for its user
 		return false
 	case m.State != protocol.AgentHung && e.now.Add(d).Before(e.resumeUntil):
 		return false
@@ -116,13 +117,13 @@ func (e *evidence) hung(d time.Duration) bool {
 	return d >= e.stillFor()+past
 }
 
-// beatsForItself reports whether a beat would be a movement of its own. One that steward writes says only that the
-// process lives, and who never kept a heartbeat has none to miss.
+// beatsForItself reports whether a beat would be a movement of the agent itself. A beat that steward writes shows only
+// that the process lives, and an agent that never kept a heartbeat cannot miss one.
 func (e *evidence) beatsForItself() bool {
 	return !e.a.Kept && !e.a.Beat.Kept && (e.m.Mark != "" || e.announced())
 }
 
-// stillMost is how long nothing of it may move.
+// stillMost is how long the agent may show no movement.
 func (e *evidence) stillMost() time.Duration {
 	if e.task > 0 {
 		return e.task
@@ -130,8 +131,8 @@ func (e *evidence) stillMost() time.Duration {
 	return e.limits.Hung
 }
 
-// stillFor is the awake time left until nothing has moved for too long; negative: it is over. While nobody can see its
-// processes, it never comes.
+// stillFor is the awake time left until the agent has shown no movement for too long; negative if it is over. While its
+// processes cannot be observed, that moment never comes.
 func (e *evidence) stillFor() time.Duration {
 	left := e.stillMost() - e.m.Still
 	switch {
@@ -143,10 +144,10 @@ func (e *evidence) stillFor() time.Duration {
 	return left + max(0, e.resumeUntil.Sub(e.now))
 }
 
-// never is further away than any limit.
+// never is longer than any limit.
 const never = 100 * 365 * 24 * time.Hour
 
-// whyHung says what stands still.
+// whyHung describes what has stopped moving.
 func (e *evidence) whyHung() string {
 	text := e.silence()
 	if !e.beatsForItself() && e.m.Mark != "" {

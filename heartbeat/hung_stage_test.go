@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The words for what the processes of an agent do, and for steward's own trouble.
+// The script lines for the activity of an agent's processes and for steward's own trouble.
 
-// move carries out what a process does: "is seen", "is out of sight", "works 3s", "forks", "writes".
+// move executes a script line about a process: "is seen", "is out of sight", "works 3s", "forks", "writes".
 func (p *process) move(words []string, elapsed time.Duration) error {
 	switch strings.Join(words[:min(len(words), 2)], " ") {
 	case "is seen":
@@ -29,24 +29,24 @@ func (p *process) move(words []string, elapsed time.Duration) error {
 	return nil
 }
 
-// idles: one half of a percent of the processor, as an event loop with nothing to do takes.
+// idles is half a percent of a processor, the use of an idle event loop.
 const idles = 200
 
-// activity is what a look sees of a process. An idle loop runs in all of them.
+// activity is what a scan sees of a process. Every process runs an idle loop.
 func (s *stage) activity(pid int) Activity {
 	did := s.processes[pid].did
 	did.CPU += s.elapsed / idles
 	return did
 }
 
-// keep writes the heartbeat in steward's name.
+// keep writes the heartbeat as steward.
 func (s *stage) keep() {
 	s.beat(s.now())
 	s.agent.Kept, s.agent.Beat.Kept = true, true
 	s.nextKept = s.elapsed + s.keptEvery
 }
 
-// trouble reports whether the line was one of these words.
+// trouble executes a script line about steward's own trouble; it reports whether the line was one.
 func (s *stage) trouble(line, last string) bool {
 	switch {
 	case strings.HasPrefix(line, "steward beats for it every "):

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// movements are what an agent does that moves, and rests what happens to it otherwise.
+// movements are events in which the agent moves; rests are all other events.
 var (
 	movements = []string{"it beats", "its files move", "it registers", "process 42 works 2s", "process 42 forks", "process 42 writes"}
 	rests     = []string{
@@ -22,10 +22,10 @@ var (
 	}
 )
 
-// TestWhoMovesNeverHangs: whatever happens, and in whatever order the machine sleeps, an agent hangs only when nothing
-// of it has moved for as long as it may stand still, in awake time, and only as long as somebody could see that.
+// TestWhoMovesNeverHangs: whatever happens, and however the machine sleeps, an agent is hung only when nothing of it
+// has moved for the allowed awake time, and only while its activity is known.
 func TestWhoMovesNeverHangs(t *testing.T) {
-	hung := 0 // looks
+	hung := 0 // scans
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStage(t)
 		s.cfg.Late, s.cfg.Dead, s.cfg.Hung = 10*time.Second, 20*time.Second, 40*time.Second
@@ -34,7 +34,7 @@ func TestWhoMovesNeverHangs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var moved time.Duration // when, in awake time
+		var moved time.Duration // the time of the last movement, in awake time
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			gap := rapid.SampledFrom([]time.Duration{0, time.Second, lookEvery, 2 * lookEvery, 20 * time.Second}).Draw(t, "gap")
 			for range rapid.SampledFrom([]int{1, 1, 2, 10}).Draw(t, "looks") {
@@ -65,7 +65,7 @@ func TestWhoMovesNeverHangs(t *testing.T) {
 	}
 }
 
-// expectHanging holds what must be true of an agent that is called hung; moved is when it moved last.
+// expectHanging checks what must be true of an agent judged hung; moved is when it moved last.
 func (s *stage) expectHanging(moved time.Duration) {
 	s.t.Helper()
 	if s.v.State != protocol.AgentHung {
@@ -88,13 +88,13 @@ func (s *stage) expectHanging(moved time.Duration) {
 	}
 }
 
-// TestSleepsNeverHang: a machine that sleeps again and again calls nobody hung before the time awake allows, and then it
-// does.
+// TestSleepsNeverHang: a machine that sleeps again and again does not make an agent hung before the awake limit, and
+// does after it.
 func TestSleepsNeverHang(t *testing.T) {
 	for _, nap := range []string{"14s", "2m", "8h"} {
 		s := newStage(t)
 		s.play("at 00:00 process 42 starts; process 42 is seen; process 42 recorded; it beats")
-		for range 100 { // forty seconds awake, of which ten count: the others lie in the grace
+		for range 100 { // 40 s awake, of which ten count: the others are in the grace
 			s.run(s.elapsed + 40*time.Second)
 			if err := s.event("the machine sleeps " + nap); err != nil {
 				t.Fatal(err)
@@ -110,8 +110,8 @@ func TestSleepsNeverHang(t *testing.T) {
 	}
 }
 
-// TestGapsAreItsOwn: the gaps between beats are those of the agent, not those of steward that beats for it, and none is
-// shortened by a registration or a pause.
+// TestGapsAreItsOwn: the gaps between beats are those of the agent's own beats, not of beats by steward, and a
+// registration or a pause does not shorten them.
 func TestGapsAreItsOwn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script string

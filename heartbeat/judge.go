@@ -1,4 +1,4 @@
-// Package heartbeat judges from an agent's signs of life whether it lives, is late, hangs or is dead.
+// Package heartbeat judges from an agent's signs of life whether it is alive, late, hung or dead.
 package heartbeat
 
 import (
@@ -9,68 +9,68 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Facts are what one look showed about one agent.
+// Facts are the observations of one scan of one agent.
 type Facts struct {
 	Agent protocol.Agent
-	// Process is how the process was found that Watch asked for, and Identity who was found there.
+	// Process is the state of the process that Watch asked for, and Identity is the process found there.
 	Process  ProcessState
 	Identity protocol.Identity
-	// Keeper is how the process was found that starts the agent again; unknown when there is none.
+	// Keeper is the state of the process that restarts the agent; unknown if there is none.
 	Keeper ProcessState
-	// Activity is what the tree of processes that speaks for it has done so far.
+	// Activity is what the agent's process tree has done so far.
 	Activity Activity
-	// Task is the longest timeout of the tasks that it has in flight; 0: it has none.
+	// Task is the longest timeout among the agent's tasks in flight; 0 if it has none.
 	Task time.Duration
 }
 
-// Clock is the moment of a look.
+// Clock is the time context of one scan.
 type Clock struct {
 	Now       time.Time
 	LookEvery time.Duration
-	// ResumeUntil is the end of the grace after a resume of a running loop (see Resumed); zero if none.
-	// Our own start is none: then a beat from long ago is old, not one from before a sleep.
+	// ResumeUntil is the end of the grace after a resume of a running loop (see Resumed); zero if there is none. A
+	// start of steward is not a resume: after it, an old beat is just old and not one from before a sleep.
 	ResumeUntil time.Time
-	// Doubt counts what speaks against our own eyes: with any, limits are twice as long.
+	// Doubt counts the indications that steward's own observation is unreliable. Above zero, limits are doubled.
 	Doubt int
-	// WaitUntil holds verdicts of silence back, because too many fell silent at once to be true; zero if not.
+	// WaitUntil postpones verdicts of silence because too many agents fell silent at once to be plausible; zero if not.
 	WaitUntil time.Time
-	// Watched: the files were looked at shortly before, so that what is new in them came in our sight.
+	// Watched: the previous scan of the files was recent, so anything new in them appeared while steward watched.
 	Watched bool
 }
 
-// Verdict is what is held of an agent, with its evidence.
+// Verdict is the judgement on an agent, with its evidence.
 type Verdict struct {
 	State  protocol.AgentState
 	Reason protocol.Reason
-	// Why is one sentence with the evidence; Since is when the State began.
+	// Why states the evidence in one sentence. Since is when the State began.
 	Why   string
 	Since time.Time
 	// Silent is the awake silence since the last beat, or since the registration when there is none.
 	Silent time.Duration
-	// Changed: the State is another than at the last look (at first sight, always).
+	// Changed: the State differs from the one at the last scan (always true at the first scan).
 	Changed bool
-	// InError: the agent lives and says that something is wrong with it; Error is what.
+	// InError: the agent lives and reports an error; Error is its text.
 	InError bool
 	Error   string
-	// Deadline is when the State changes if nothing happens and looking goes on; zero means never.
+	// Deadline is when the State changes if nothing happens and scans continue; zero means never.
 	Deadline time.Time
-	// Proof: dead by proof of death, rather than by silence.
+	// Proof: the agent is dead by proof of death, not by silence.
 	Proof bool
-	// Absence is why nothing is heard of it although nothing is wrong; "" for all others.
+	// Absence says why an agent is silent although nothing is wrong; "" for all other agents.
 	Absence protocol.Absence
-	// Heard is when it was last heard of, by our clock as far as we saw it; zero: never.
+	// Heard is when steward last heard of the agent, by steward's clock as far as it watched; zero if never.
 	Heard time.Time
-	// Clock says that the times which it writes are wrong; "" when they are right, or nobody can say.
+	// Clock describes an error in the times that the agent writes; "" if they are right or it cannot be known.
 	Clock string
 }
 
-// Judge gives the verdict on one agent, and what to remember for the next look. Judging twice at one
-// moment changes nothing more. The limits are those that cfg.For gives for the agent.
+// Judge returns the verdict on one agent and the Memory for the next scan. A second call for the same moment changes
+// nothing more. limits must be those that cfg.For returns for the agent.
 func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memory) {
 	gap, beat := m.observe(&f, c, limits)
 	e := evidence{m: &m, a: &f.Agent, limits: limits.doubted(c.Doubt, m.State), grace: cfg.StartGrace, now: m.Looked,
 		resumeUntil: wall(c.ResumeUntil), waitUntil: wall(c.WaitUntil), task: f.Task, seen: f.Activity.Known,
-		// One that nobody has looked for yet lives until the contrary is proved.
+		// A keeper that was not examined yet counts as alive until proved otherwise.
 		kept: f.Keeper == ProcessAlive || f.Keeper == ProcessStopped || f.Keeper == ProcessUnknown && f.Agent.Keeper.Proves()}
 	state, ground := e.at(0)
 	waited := m.State == protocol.AgentPaused && state != protocol.AgentPaused || m.Ground == groundIdle && ground != groundIdle && !beat
@@ -78,7 +78,7 @@ func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memo
 		m.unpause(limits.Dead)
 		state, ground = e.at(0)
 	}
-	if c.Doubt > 0 && state != m.State { // the limits of what is said now hold, so that it is said again
+	if c.Doubt > 0 && state != m.State { // judge with the new state's limits, so that the next scan agrees
 		e.limits = limits.doubted(c.Doubt, state)
 		state, ground = e.at(0)
 	}
@@ -102,13 +102,13 @@ func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memo
 		v.Deadline = m.Looked.Add(wait)
 	}
 	if holds := state != protocol.AgentDead && m.Mark != "" && !m.Old && !m.Stale; holds {
-		v.Error = complaint(f.Agent.Status, f.Agent.Complaint) // an old beat says nothing about now
+		v.Error = complaint(f.Agent.Status, f.Agent.Complaint) // an old beat says nothing about the current state
 	}
 	v.InError = v.Error != ""
 	return v, m
 }
 
-// evidence is all that a State rests on.
+// evidence is everything that a State is based on.
 type evidence struct {
 	m           *Memory
 	a           *protocol.Agent
@@ -117,16 +117,16 @@ type evidence struct {
 	now         time.Time
 	resumeUntil time.Time
 	waitUntil   time.Time
-	kept        bool          // somebody alive starts it again
+	kept        bool          // a living keeper restarts the agent
 	task        time.Duration // as in Facts
-	seen        bool          // somebody can say what its processes do
+	seen        bool          // the activity of its processes is known
 }
 
-// at gives the State, and the kind of evidence for it, if nothing happens for d more of awake time. The
-// order is the precedence: a pause is never reaped, whatever else is known; then proof; then signs.
+// at returns the State and its ground if nothing happens for another d of awake time. The order of the cases is the
+// precedence: a paused agent is never declared dead, whatever the other evidence; then proof; then signs of life.
 func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 	m, silent := e.m, e.m.Silent+d
-	unheard := m.Mark == "" || m.Stale // no beat since it registered
+	unheard := m.Mark == "" || m.Stale // no beat since the registration
 	switch {
 	case e.a.Held != "":
 		return protocol.AgentPaused, groundHeld
@@ -134,7 +134,7 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 		return protocol.AgentPaused, groundStopped
 	case !unheard && strings.EqualFold(e.a.Status, "paused"):
 		return protocol.AgentPaused, groundSaid
-	case e.a.Presence == protocol.PresenceHere: // its leader may be gone, and others of its session go on
+	case e.a.Presence == protocol.PresenceHere: // the session leader may be gone while other processes of the session run
 		return protocol.AgentAlive, groundPresent
 	case e.a.Presence == protocol.PresenceGone && !e.a.Idle:
 		return protocol.AgentDead, groundGone
@@ -170,10 +170,10 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 	return protocol.AgentAlive, groundBeats
 }
 
-// leaving are the words of an agent's own file by which it leaves.
+// leaving are the status words in an agent's own file that mean that it has left.
 var leaving = []string{"ended", "stopped", "completed", "offline"}
 
-// signedOff reports whether the agent's own file says that it left, and nothing of it moves any more.
+// signedOff reports whether the agent's own file says that it left and nothing of the agent moves any more.
 func (e *evidence) signedOff(silent time.Duration, unheard bool) bool {
 	if e.m.Mark == "" || e.a.Idle || e.m.Process == ProcessAlive || !slices.Contains(leaving, strings.ToLower(e.a.Status)) {
 		return false
@@ -181,11 +181,12 @@ func (e *evidence) signedOff(silent time.Duration, unheard bool) bool {
 	return unheard || e.m.Old || e.m.Process == ProcessGone || silent > e.limits.Late
 }
 
-// longGone is how long ago an agent that steward never saw alive was last heard of until its end is none of ours.
+// longGone is the age of the last sign of life beyond which steward ignores the end of an agent that it never saw
+// alive.
 const longGone = 24 * time.Hour
 
-// beforeUs reports whether the agent ended before steward's time: steward never saw it alive, and it was last heard of
-// more than a day ago.
+// beforeUs reports whether the agent ended before steward's time: steward never saw it alive, and its last sign of life
+// is more than a day old.
 func (e *evidence) beforeUs() bool {
 	m := e.m
 	heard := m.Last
@@ -195,7 +196,8 @@ func (e *evidence) beforeUs() bool {
 	return !m.Seen && !heard.IsZero() && e.now.Sub(heard) > longGone && e.a.Presence == protocol.PresenceUnproved
 }
 
-// expected judges an agent that announced itself and has not beaten since. It falls due only after its first beat.
+// expected judges an agent that announced itself and has not beaten since. It can become overdue only after its first
+// beat.
 func (e *evidence) expected(d time.Duration) (protocol.AgentState, string) {
 	switch e.sign(d) {
 	case groundProcess:
@@ -206,13 +208,13 @@ func (e *evidence) expected(d time.Duration) (protocol.AgentState, string) {
 	return protocol.AgentUnknown, groundAbsent
 }
 
-// announced reports whether the agent itself ever came up. A boot script that enters somebody else as
-// "unknown" announces nobody.
+// announced reports whether the agent itself ever came up. An entry "unknown" that a boot script writes for another
+// agent does not count.
 func (e *evidence) announced() bool {
 	return e.a.Recorded != "unknown" && (e.a.Recorded != "" || !e.a.Registered.IsZero())
 }
 
-// beatless judges an agent that keeps no heartbeat and never announced itself: it has none to miss.
+// beatless judges an agent that keeps no heartbeat and never announced itself, and so cannot miss a beat.
 func (e *evidence) beatless(d time.Duration) (protocol.AgentState, string) {
 	switch e.sign(d) {
 	case groundProcess:
@@ -238,7 +240,7 @@ func (e *evidence) overdue(d time.Duration) (protocol.AgentState, string) {
 	return protocol.AgentLate, groundResumed
 }
 
-// sign gives the strongest sign of life besides the beat, or groundSilent.
+// sign returns the strongest sign of life besides the beat, or groundSilent.
 func (e *evidence) sign(d time.Duration) string {
 	switch {
 	case e.m.Process == ProcessAlive:
@@ -249,15 +251,16 @@ func (e *evidence) sign(d time.Duration) string {
 	return groundSilent
 }
 
-// active: its process lives and its files move. Both together are as good as a beat; one alone is not.
+// active reports whether the agent's process lives and its files change. Both together count as a beat; either alone
+// does not.
 func (e *evidence) active(d time.Duration) bool {
 	return e.m.Process == ProcessAlive && e.m.Signed && e.m.SignSilent+d <= e.limits.Late
 }
 
-// past is the least that lies beyond a limit, so that whoever wakes at a Deadline finds the change.
+// past is the smallest step beyond a limit, so that a scan at the Deadline finds the change.
 const past = time.Millisecond
 
-// lasts finds after how long the State will be another by time alone; 0 means never.
+// lasts returns after how long the passage of time alone changes the State; 0 means never.
 func (e *evidence) lasts(state protocol.AgentState) time.Duration {
 	if state == protocol.AgentDead || state == protocol.AgentPaused {
 		return 0
@@ -278,7 +281,7 @@ func (e *evidence) lasts(state protocol.AgentState) time.Duration {
 	return first
 }
 
-// complaint is what the agent says is wrong with it.
+// complaint returns the error that the agent reports.
 func complaint(status, text string) string {
 	if text == "" && strings.EqualFold(status, "error") {
 		return "its heartbeat says status: error"

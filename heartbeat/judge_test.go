@@ -10,7 +10,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// TestReport: what is said about a number speaks of the proven process only as far as it can.
+// TestReport: the state of a pid applies to the proven process only if it is the same process.
 func TestReport(t *testing.T) {
 	ours := protocol.Identity{PID: 42, Start: 1, Boot: "boot", UID: 1000}
 	other := protocol.Identity{PID: 42, Start: 2, Boot: "boot", UID: 1000}
@@ -47,7 +47,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestOutlived: a dead process's number is spent even where nobody asked about it any more.
+// TestOutlived: the pid of a dead process is spent even if it is no longer looked up.
 func TestOutlived(t *testing.T) {
 	ours := protocol.Identity{PID: 42, Start: 1, Boot: "boot", UID: 1000}
 	f := Facts{Agent: beating(1)}
@@ -64,7 +64,7 @@ func beating(n int) protocol.Agent {
 	return protocol.Agent{Name: "codex-cursor", Beat: protocol.Beat{Mark: fmt.Sprint(n), At: stamp, Touched: stamp}}
 }
 
-// TestGaps: gaps are counted between beats in our sight, and uptime from the first evidence on.
+// TestGaps: gaps are counted between beats in sight, and uptime from the first evidence on.
 func TestGaps(t *testing.T) {
 	var m Memory
 	judge := func(at, beat int) {
@@ -82,7 +82,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestWholeSeconds: a beat stamped in whole seconds is not older than a registration within that second.
+// TestWholeSeconds: a beat with a time in whole seconds is not older than a registration within that second.
 func TestWholeSeconds(t *testing.T) {
 	f := Facts{Agent: beating(0)}
 	f.Agent.Registered = epoch.Add(700 * time.Millisecond)
@@ -92,7 +92,7 @@ func TestWholeSeconds(t *testing.T) {
 	}
 }
 
-// TestLeftover: a heartbeat from before our time is nobody's downtime, and neither is a pause.
+// TestLeftover: a heartbeat from before steward's time is not downtime, and neither is a pause.
 func TestLeftover(t *testing.T) {
 	for _, script := range []string{
 		"at 00:00 a heartbeat from 3h ago lies there\nat 20:00 expect dead",
@@ -106,7 +106,7 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// TestDroppedIsBounded, and no Memory is changed through a younger one.
+// TestDroppedIsBounded: Dropped is bounded, and a newer Memory never modifies an older one.
 func TestDroppedIsBounded(t *testing.T) {
 	var m Memory
 	var older []Memory
@@ -127,7 +127,7 @@ func TestDroppedIsBounded(t *testing.T) {
 	}
 }
 
-// TestHostileTimes: an mtime that JSON cannot write must not keep the memory from the disk.
+// TestHostileTimes: an mtime that JSON cannot represent must not keep the Memory from being written.
 func TestHostileTimes(t *testing.T) {
 	for _, stamp := range []time.Time{{}, time.Unix(1<<55, 0), time.Unix(-1<<55, 0), time.Unix(253402300800, 0)} {
 		f := Facts{Agent: beating(1)}
@@ -139,7 +139,7 @@ func TestHostileTimes(t *testing.T) {
 	}
 }
 
-// TestTags: every key of the Memory file and of the configuration is spelt in snake case, and has one.
+// TestTags: every field of Memory and of the configuration has a key in snake case.
 func TestTags(t *testing.T) {
 	for tag, typ := range map[string]reflect.Type{"json": reflect.TypeFor[Memory](), "toml": reflect.TypeFor[Config]()} {
 		for i := range typ.NumField() {
@@ -150,7 +150,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// steady are agents to whom nothing happens from one look to the next.
+// steady returns agents whose scans show no change.
 func steady() map[string]Facts {
 	alive, dead, watched := beating(0), beating(0), beating(0)
 	watched.Process = protocol.Identity{PID: 42, Start: 1, Boot: "boot"}
@@ -164,7 +164,7 @@ func steady() map[string]Facts {
 	}
 }
 
-// TestRestCostsNothing: where nothing changes, nothing is allocated.
+// TestRestCostsNothing: a scan without changes does not allocate.
 func TestRestCostsNothing(t *testing.T) {
 	for name, f := range steady() {
 		cfg := document()
@@ -191,7 +191,8 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// Who takes its tasks by claims takes none otherwise: also after it has gone, while its last beat is young.
+// An agent that takes its tasks by claims takes them in no other way, even after it has gone and while its last beat is
+// recent.
 func TestWhoClaimsNamesItsTasks(t *testing.T) {
 	f := Facts{Agent: beating(0)}
 	f.Agent.Claims = true

@@ -6,7 +6,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// While the keeper of an agent may live, the end of its process is no death yet; who has not been looked for may live.
+// While the keeper of an agent may live, the end of the agent's process is not its death yet; a keeper that was not
+// examined may live.
 func TestKeeperNotLookedForYet(t *testing.T) {
 	ours := protocol.Identity{PID: 42, Start: 1, Boot: "boot", UID: 1000}
 	keeper := protocol.Identity{PID: 7, Start: 1, Boot: "boot", UID: 1000}

@@ -7,11 +7,11 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// LockConfig says how long a lock may last. It carries no defaults.
+// LockConfig holds the limits on the life of a lock. The package has no defaults.
 type LockConfig struct {
-	// TTL is the life of a lock that names no end (protocol 001, Lock Protocol: 30 min).
+	// TTL is the life of a lock that states no end (protocol 001, Lock Protocol: 30 min).
 	TTL time.Duration `toml:"ttl"`
-	// Watch is how long a lock must have been seen without a change until silence alone may release it.
+	// Watch is how long a lock must be seen unchanged before silence alone may release it.
 	Watch time.Duration `toml:"watch"`
 }
 
@@ -26,38 +26,38 @@ func (c LockConfig) Validate() error {
 	return nil
 }
 
-// LockMemory is what must be remembered of a lock between looks. Its zero value is a lock never seen.
+// LockMemory is what steward remembers of a lock between scans. The zero value is a lock never seen.
 type LockMemory struct {
-	// Sum is the lock as last seen; First is since when it is so.
+	// Sum is the checksum of the lock as last seen; First is when this content was first seen.
 	Sum   string    `json:"sum,omitempty"`
 	First time.Time `json:"first,omitzero"`
-	// Watched is for how long it has been looked at without a gap.
+	// Watched is how long the lock has been scanned without a gap.
 	Watched time.Duration `json:"watched,omitempty"`
 	Looked  time.Time     `json:"looked,omitzero"`
-	// Holder and Acquired are the lock's own: a lock that is prolonged keeps them.
+	// Holder and Acquired are those stated in the lock; a lock that is prolonged keeps them.
 	Holder   string    `json:"holder,omitempty"`
 	Acquired time.Time `json:"acquired,omitzero"`
-	// Length is how long the lock was to last when it was first seen.
+	// Length is the intended duration of the lock when it was first seen.
 	Length time.Duration `json:"length,omitempty"`
-	// Shift moves the end that the lock names to our clock. Off: its times are proved to be wrong.
+	// Shift converts the end stated in the lock to steward's clock. Off: its times are proved wrong.
 	Shift time.Duration `json:"shift,omitempty"`
 	Off   bool          `json:"off,omitempty"`
 	// State is the last verdict.
 	State protocol.LockState `json:"state,omitempty"`
 }
 
-// LockVerdict is what is held of a lock.
+// LockVerdict is the judgement on a lock.
 type LockVerdict struct {
 	State  protocol.LockState
 	Reason protocol.Reason
 	Why    string
-	// Acquired is when it was taken, by our clock; zero where the lock does not say.
+	// Acquired is when the lock was taken, by steward's clock; zero if the lock does not state it.
 	Acquired time.Time
-	// Expires is the end that the lock names, or what its TTL makes of it; zero for a lock of the kernel.
+	// Expires is the end stated in the lock, or the end derived from the TTL; zero for a kernel lock.
 	Expires time.Time
-	// Changed: the State is another than at the last look. That a lock is taken is nothing to speak of.
+	// Changed: the State differs from the one at the last scan. A lock that is newly taken does not count as a change.
 	Changed bool
-	// Clock says that the times of the lock are wrong; "" when they are right, or nobody can say.
+	// Clock describes an error in the times of the lock; "" if they are right or it cannot be known.
 	Clock string
 	// Release: every condition for its release holds.
 	Release bool
@@ -65,10 +65,10 @@ type LockVerdict struct {
 	Deadline time.Time
 }
 
-// JudgeLock gives the verdict on one lock. holder is the verdict on the agent that holds it, nil when nobody of that
-// name is known; process is how l.Process was found, which decides alone where the lock names one. Released is only what
-// has outlived its holder: the holder is proved dead, or the end has passed and the holder shows no life; never within
-// the grace after a resume.
+// JudgeLock returns the verdict on one lock. holder is the verdict on the agent that holds it, nil if no agent of that
+// name is known. process is the state of l.Process; if the lock names a process, that state alone decides. A lock is
+// released only if it has outlived its holder: either the holder is proved dead, or the lock has expired and the holder
+// shows no life. It is never released within the grace after a resume.
 func JudgeLock(l protocol.Lock, holder *Verdict, process ProcessState, m LockMemory, c Clock, cfg LockConfig) (LockVerdict, LockMemory) {
 	was := m.State
 	m = m.observe(l, c, cfg)
@@ -118,7 +118,7 @@ func judgeLock(l protocol.Lock, holder *Verdict, process ProcessState, m LockMem
 	return v
 }
 
-// stale releases the lock once it has been watched for long enough and the machine has not just woken.
+// stale releases the lock once it has been watched for long enough and the grace after a resume is over.
 func (v *LockVerdict) stale(m LockMemory, c Clock, watch time.Duration) {
 	v.State = protocol.LockStale
 	due := m.Looked.Add(watch - m.Watched)
@@ -133,8 +133,8 @@ func (v *LockVerdict) stale(m LockMemory, c Clock, watch time.Duration) {
 	v.Release = true
 }
 
-// lives reports whether the holder shows life. One that is late still may; one that fell silent before we ever looked
-// does not, nor does one of which nothing is expected: it holds on to what it has forgotten.
+// lives reports whether the holder shows life. A late holder may still live. A holder that fell silent before steward
+// watched it does not show life, nor does one from which no beat is expected: such an agent has left a forgotten lock.
 func lives(holder *Verdict) bool {
 	if holder == nil {
 		return false
@@ -146,33 +146,35 @@ func lives(holder *Verdict) bool {
 	return true
 }
 
-// expiry is the end that the lock names, moved to our clock; without an end, that of its TTL, counted from when it was
-// taken or first seen.
+// expiry returns the end stated in the lock, converted to steward's clock. A lock without an end expires TTL after it
+// was taken or first seen.
 func expiry(l protocol.Lock, m LockMemory, cfg LockConfig) time.Time {
 	switch {
 	case !l.Expires.IsZero() && (l.Acquired.IsZero() || l.Expires.After(l.Acquired)):
 		return wall(l.Expires).Add(m.Shift)
 	case !l.Acquired.IsZero():
-		if start := wall(l.Acquired).Add(m.Shift); start.Before(m.First) { // else a clock was set back since
+		if start := wall(l.Acquired).Add(m.Shift); start.Before(m.First) { // otherwise a clock was set back meanwhile
 			return start.Add(cfg.TTL)
 		}
 	}
 	return m.First.Add(cfg.TTL)
 }
 
-// observe follows the lock. One that was renewed, or that is held by another, is a new one.
+// observe updates the memory of the lock. A lock that was renewed or has a new holder is treated as a new lock.
 func (m LockMemory) observe(l protocol.Lock, c Clock, cfg LockConfig) LockMemory {
 	now := wall(c.Now)
 	if m.First.IsZero() || m.Sum != l.Ref.Sum {
 		n := LockMemory{Sum: l.Ref.Sum, First: now, Looked: now, Holder: l.Holder, Acquired: wall(l.Acquired)}
-		// A renewed lock of steward still ends when its command was to end: its times are by our clock.
+		// The renewed lock keeps its clock correction, unless a clock was set meanwhile. A lock of steward has a
+		// fencing token and needs no correction: its times are by steward's clock.
 		if prolonged := l.Fence == 0 && m.Holder == l.Holder && !m.Acquired.IsZero() && m.Acquired.Equal(n.Acquired); prolonged {
 			n.Shift, n.Off, n.Length = m.Shift, m.Off, m.Length
 			switch end := wall(l.Expires); {
 			case end.IsZero():
 			case !end.Add(n.Shift).After(now): // a clock was set meanwhile
 				n.Shift = now.Add(cfg.TTL).Sub(end)
-			case n.Shift > cfg.TTL && end.After(now) && end.Add(n.Shift).After(now.Add(max(cfg.TTL, m.Length)+clockSlack)): // it was, and agrees now
+			case n.Shift > cfg.TTL && end.After(now) && end.Add(n.Shift).After(now.Add(max(cfg.TTL, m.Length)+clockSlack)):
+				// A clock was set, and the times agree now.
 				n.Shift, n.Off = 0, false
 			}
 		} else {
@@ -184,7 +186,7 @@ func (m LockMemory) observe(l protocol.Lock, c Clock, cfg LockConfig) LockMemory
 		return n
 	}
 	if gap := now.Sub(m.Looked); gap < 0 || gap > 2*c.LookEvery {
-		m.Watched = 0 // nobody watched, so nobody knows what its holder did meanwhile
+		m.Watched = 0 // the holder was not observed meanwhile
 	} else {
 		m.Watched += gap
 	}
@@ -192,16 +194,18 @@ func (m LockMemory) observe(l protocol.Lock, c Clock, cfg LockConfig) LockMemory
 	return m
 }
 
-// anyClock is further than an unknown zone and a clock that is a day wrong lie apart together.
+// anyClock is more than the largest offset that an unknown time zone and a clock that is one day wrong can produce
+// together.
 const anyClock = 38 * time.Hour
 
-// shift is what brings the times of a lock that is first seen now to our clock. Where they agree with this moment it is
-// nothing; else the lock has its whole length from now on. wrong: they are proved to disagree. A lock that lay there
-// before anybody watched may be older than it seems or younger: its holder's clock is not known.
+// shift returns the correction from the times of a lock first seen now to steward's clock. It is zero if the lock's
+// times agree with the present; otherwise the lock gets its full length from now on. wrong: the times are proved to
+// disagree. A lock that existed before steward watched may be older or younger than it states, because its holder's
+// clock is unknown.
 func shift(l protocol.Lock, now time.Time, watched bool, cfg LockConfig) (d time.Duration, wrong bool) {
 	start, end := wall(l.Acquired), wall(l.Expires)
 	switch {
-	case l.Fence > 0 || l.Kernel: // steward's own clock, or none
+	case l.Fence > 0 || l.Kernel: // times by steward's own clock, or no times
 		return 0, false
 	case start.IsZero() && end.IsZero():
 		return 0, false
@@ -218,12 +222,12 @@ func shift(l protocol.Lock, now time.Time, watched bool, cfg LockConfig) (d time
 	case d.Abs() <= clockSlack:
 		return 0, false
 	case !watched && now.Sub(end) > anyClock:
-		return 0, false // over by any clock
+		return 0, false // expired by any clock
 	}
 	return d, watched || d < 0
 }
 
-// clock says how far the times of the lock are off.
+// clock describes how far the times of the lock are off.
 func (m *LockMemory) clock(l protocol.Lock) string {
 	way := "behind"
 	if m.Shift < 0 {

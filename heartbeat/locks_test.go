@@ -8,8 +8,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// TestLocks judges one lock by each row of the rules (protocol 001, Lock Protocol and Same-File Conflicts), from its
-// first sight on and again after having watched it.
+// TestLocks judges one lock by each row of the rules (protocol 001, Lock Protocol and Same-File Conflicts): at first
+// sight, and again after watching it.
 func TestLocks(t *testing.T) {
 	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second}
@@ -26,9 +26,9 @@ func TestLocks(t *testing.T) {
 		lock    protocol.Lock
 		holder  *Verdict
 		process ProcessState
-		resume  time.Duration // the grace after a resume ends then
+		resume  time.Duration // remaining grace after a resume
 		first   protocol.LockState
-		then    protocol.LockState // having watched it for 40 s
+		then    protocol.LockState // after watching it for 40 s
 		release bool
 	}{
 		{"not over", running, verdict(protocol.AgentAlive, false), "", 0, protocol.LockHeld, protocol.LockHeld, false},
@@ -79,7 +79,8 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// TestRenewedGrantStaysOverdue: steward renews the entry of its lock while the command runs, and the lock ends when it did.
+// TestRenewedGrantStaysOverdue: steward renews the entry of its lock while the command runs, and the lock still ends at
+// its original end.
 func TestRenewedGrantStaysOverdue(t *testing.T) {
 	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second}
@@ -98,7 +99,7 @@ func TestRenewedGrantStaysOverdue(t *testing.T) {
 	}
 }
 
-// TestLockSleep: time that the machine slept through is not time watched.
+// TestLockSleep: time that the machine sleeps does not count as watched.
 func TestLockSleep(t *testing.T) {
 	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	cfg := LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second}
@@ -111,7 +112,7 @@ func TestLockSleep(t *testing.T) {
 	}
 }
 
-// TestPresence: what an adapter proves stands before beat and silence, and an agent that is idle is never dead.
+// TestPresence: proof by an adapter overrides beat and silence, and an idle agent is never dead.
 func TestPresence(t *testing.T) {
 	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	cfg := document()
@@ -131,7 +132,7 @@ func TestPresence(t *testing.T) {
 		t.Errorf("gone: %+v", v)
 	}
 
-	a.Idle = true // its program says that it will go on with it
+	a.Idle = true // its program says that it will resume
 	if v, _ = look(a, m, time.Hour+2*time.Second); v.State == protocol.AgentDead {
 		t.Errorf("gone for now, and nothing is expected: %+v", v)
 	}
@@ -144,7 +145,7 @@ func TestPresence(t *testing.T) {
 	if v, m = look(b, m, 3*time.Hour); v.State != protocol.AgentUnknown || !strings.HasPrefix(v.Why, "idle") || !v.Deadline.IsZero() {
 		t.Errorf("idle for hours: %+v", v)
 	}
-	b.Idle = false // its orchestrator came back, and the stamp is still the old one
+	b.Idle = false // its orchestrator came back, with the old timestamp
 	if v, _ = look(b, m, 3*time.Hour+time.Second); v.State == protocol.AgentDead {
 		t.Errorf("at work again a second ago: %+v", v)
 	}

@@ -7,53 +7,54 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Memory is what must be remembered about one agent between looks. It is a plain value, survives our own
-// restart as JSON, and its zero value is an agent never seen. All times are wall clock, UTC; all
-// durations are awake time.
+// Memory is what steward remembers about one agent between scans. It is a plain value, survives a restart of steward as
+// JSON, and its zero value is an agent never seen. All times are wall clock, UTC; all durations are awake time.
 type Memory struct {
-	// First is when we first saw the agent, Looked when it was last judged.
+	// First is when steward first saw the agent; Looked is when the agent was last judged.
 	First  time.Time `json:"first,omitzero"`
 	Looked time.Time `json:"looked,omitzero"`
 
-	// Mark and Touched are the heartbeat file's as last seen; Last is the newest time that it vouched for.
+	// Mark and Touched are those of the heartbeat file as last seen; Last is the newest time that the file has vouched
+	// for.
 	Mark    string    `json:"mark,omitempty"`
 	Touched time.Time `json:"touched,omitzero"`
 	Last    time.Time `json:"last,omitzero"`
-	// Silent is the silence observed since the beat changed, or since the registration was seen.
+	// Silent is the silence observed since the beat changed or since the registration was seen.
 	Silent time.Duration `json:"silent,omitempty"`
-	// Extended: a new mtime alone has prolonged this beat; it may do so once.
+	// Extended: a new mtime alone has prolonged this beat. That is allowed once per beat.
 	Extended bool `json:"extended,omitempty"`
-	// Old: the newest evidence was already beyond the limit when we first saw it.
+	// Old: the newest evidence was already beyond the limit when steward first saw it.
 	Old bool `json:"old,omitempty"`
 	// Stale: the beat is older than the registration, so it does not count.
 	Stale      bool      `json:"stale,omitempty"`
 	Registered time.Time `json:"registered,omitzero"`
-	// Boots counts the beats in a row, each within the limit of the one before, that say what a boot script writes.
+	// Boots counts consecutive beats, each within the limit of the previous one, whose content is that of a boot
+	// script.
 	Boots int `json:"boots,omitempty"`
-	// Seen: it was seen alive at some time.
+	// Seen: steward has seen the agent alive at some time.
 	Seen bool `json:"seen,omitempty"`
-	// Off is how far ahead of our clock the last beat's own time was when it changed in our sight; 0: they agree, or
-	// nobody can say.
+	// Off is how far ahead of steward's clock the last beat's stated time was when the beat changed in sight; 0 if the
+	// clocks agree or it cannot be known.
 	Off time.Duration `json:"off,omitempty"`
 
-	// Signs fingerprints the other signs of life; Signed: it changed in our sight, SignSilent ago.
+	// Signs is a fingerprint of the other signs of life. Signed: it changed in sight, SignSilent ago.
 	Signs      string        `json:"signs,omitempty"`
 	Signed     bool          `json:"signed,omitempty"`
 	SignSilent time.Duration `json:"sign_silent,omitempty"`
 
-	// Still is the awake time for which nothing of it moved: no beat of its own, no file, none of its processes. It grows
-	// only while somebody can see what those do; Pace is what was seen of them.
+	// Still is the awake time without any movement of the agent: no beat of its own, no change of a file, no activity
+	// of its processes. It grows only while that activity is known. Pace is the recorded activity.
 	Still time.Duration `json:"still,omitempty"`
 	Pace  Pace          `json:"pace,omitzero"`
 
-	// Candidate is the process behind a claimed pid; Through counts the beats that it lived through in our sight.
+	// Candidate is the process behind a claimed pid; Through counts the beats that it lived through in sight.
 	Candidate protocol.Identity `json:"candidate,omitzero"`
 	Through   int               `json:"through,omitempty"`
-	// Proven is the process that speaks for the agent, and Process how it was last found.
+	// Proven is the process that is proved to be the agent's, and Process is its last known state.
 	Proven  protocol.Identity `json:"proven,omitzero"`
 	Process ProcessState      `json:"process,omitempty"`
-	// Void is a dead process that a later beat outlived: no evidence any more. Spent is a claimed pid
-	// whose process is gone: whoever carries that number now is somebody else.
+	// Void is a dead process that a later beat outlived; it is no longer evidence. Spent is a claimed pid whose process
+	// is gone: a process that has this number now is a different one.
 	Void  protocol.Identity `json:"void,omitzero"`
 	Spent int               `json:"spent,omitempty"`
 
@@ -64,33 +65,33 @@ type Memory struct {
 	Ground string              `json:"ground,omitempty"`
 	Why    string              `json:"why,omitempty"`
 
-	// Names: it was seen naming tasks, or takes them by claims: nothing is presumed to be in its hands. Tasks are those that it named last; Dropped those that it named
-	// once and then, at a later beat, named no longer (the newest 64), so that a crash between the beat
-	// and what follows from it loses nothing.
+	// Names: the agent was seen naming tasks, or takes them by claims, so no task is presumed to be in progress with
+	// it. Tasks are the tasks that it named last. Dropped are tasks that it named once and omitted at a later beat (the
+	// newest 64); they are kept so that a crash between the beat and its processing loses nothing.
 	Names   bool     `json:"names,omitempty"`
 	Tasks   []string `json:"tasks,omitempty"`
 	Dropped []string `json:"dropped,omitempty"`
 
-	// Beats counts its own beats in our sight that follow one another, without one of ours, a registration or a pause in
+	// Beats counts the agent's consecutive beats in sight, without a beat by steward, a registration or a pause in
 	// between. LastGap and LongestGap are the silences between two of them.
 	Beats      int           `json:"beats,omitempty"`
 	LastGap    time.Duration `json:"last_gap,omitempty"`
 	LongestGap time.Duration `json:"longest_gap,omitempty"`
-	// Observed is the time watched, without pauses; Covered the part of it in which the last beat was
-	// not older than Dead. Covered ÷ Observed is the heartbeat uptime.
+	// Observed is the time watched, without pauses. Covered is the part of it in which the last beat was not older than
+	// Dead. Covered ÷ Observed is the heartbeat uptime.
 	Observed time.Duration `json:"observed,omitempty"`
 	Covered  time.Duration `json:"covered,omitempty"`
 }
 
-// Fresh reports whether what the agent's beat says still holds: it counts, and it is not older, in awake
-// time, than the limit. Judge must have seen the same Agent first.
+// Fresh reports whether the content of the agent's beat still holds: the beat counts, and in awake time it is not older
+// than the limit. Judge must have seen the same Agent first.
 func Fresh(a protocol.Agent, m Memory, limits Limits) bool {
 	return a.Beat.Mark != "" && a.Beat.Mark == m.Mark && !m.Old && !m.Stale && m.Silent <= limits.Dead
 }
 
-// pass lets awake time go by.
+// pass adds elapsed awake time.
 func (m *Memory) pass(step, dead time.Duration) {
-	leftover := m.Old && m.Beats == 0 // a file from before our time is nobody's downtime
+	leftover := m.Old && m.Beats == 0 // a file from before steward's time is not downtime
 	if m.Mark != "" && !leftover && m.State != protocol.AgentPaused {
 		m.Observed += step
 		if !m.Old && !m.Stale {
@@ -103,8 +104,8 @@ func (m *Memory) pass(step, dead time.Duration) {
 	}
 }
 
-// tally counts a beat. The gap before the first one is unknown: it began before we looked. One that steward wrote says
-// nothing of the agent's own pace, nor does the gap after it.
+// tally counts a beat. The gap before the first beat is unknown, because it began before steward watched. A beat that
+// steward wrote says nothing about the agent's own pace, nor does the gap after it.
 func (m *Memory) tally(gap time.Duration, ours bool) {
 	if ours {
 		m.Beats = 0
@@ -117,11 +118,11 @@ func (m *Memory) tally(gap time.Duration, ours bool) {
 	m.Beats++
 }
 
-// droppedMost bounds Dropped: what ended long ago needs no evidence.
+// droppedMost limits Dropped: tasks that ended long ago need no evidence.
 const droppedMost = 64
 
-// name takes over the tasks that the agent names. Only a beat can drop one: a side file that vanishes
-// between two beats proves nothing. Slices are replaced, never written to, for older Memories share them.
+// name records the tasks that the agent names. Only a beat can drop a task: a side file that vanishes between two beats
+// proves nothing. Slices are replaced, never modified, because older Memories share them.
 func (m *Memory) name(ids []string, beat bool) {
 	m.Names = m.Names || len(ids) > 0
 	if slices.Equal(ids, m.Tasks) {
@@ -137,7 +138,7 @@ func (m *Memory) name(ids []string, beat bool) {
 	m.Tasks = concat(nil, ids)
 }
 
-// without gives the ids that are not among the others.
+// without returns the ids that are not in others.
 func without(ids, others []string) []string {
 	var out []string
 	for _, id := range ids {
@@ -155,7 +156,7 @@ func concat(a, b []string) []string {
 	return slices.Concat(a, b)
 }
 
-// Same reports whether two memories hold the same.
+// Same reports whether two Memories are equal.
 func (m *Memory) Same(o *Memory) bool {
 	return m.Looked == o.Looked && m.Mark == o.Mark && m.Silent == o.Silent && m.Observed == o.Observed && m.Covered == o.Covered &&
 		m.First == o.First && m.Touched == o.Touched && m.Last == o.Last && m.Extended == o.Extended && m.Old == o.Old && m.Stale == o.Stale &&

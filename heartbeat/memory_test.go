@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestSameSeesEveryField: one that is left out would let a change go by.
+// TestSameSeesEveryField: a field that Same omits would hide a change.
 func TestSameSeesEveryField(t *testing.T) {
 	all := reflect.TypeFor[Memory]()
 	for i := range all.NumField() {

@@ -6,17 +6,17 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// glance is one look at one agent.
+// glance is the context of one scan of one agent.
 type glance struct {
 	now      time.Time
 	dead     time.Duration
-	first    bool // we never saw this agent before
-	resuming bool // the machine has just woken: a beat from before its sleep is still good
-	// sight: the look before is so recent that whatever changed since then is younger than the limit, whatever time it
-	// states; gap is the time since that look.
+	first    bool // steward never saw this agent before
+	resuming bool // the machine has just woken: a beat from before the sleep still counts
+	// sight: the previous scan is so recent that any change since then is younger than the limit, whatever time it
+	// states. gap is the time since that scan.
 	sight bool
 	gap   time.Duration
-	// step is what counts as awake of the time since the look before, quiet what counts as standing still.
+	// step is the awake part of the time since the previous scan; quiet is the part that counts as standstill.
 	step, quiet time.Duration
 }
 
@@ -25,19 +25,19 @@ func (g *glance) aged(t time.Time) bool {
 	return !t.IsZero() && g.now.Sub(t) > g.dead && (g.first || !g.resuming)
 }
 
-// observe takes over what one look showed. It gives the silence that a beat has just ended, and whether
-// there was such a beat.
+// observe records the facts of one scan. It returns the silence that a new beat has just ended, and whether there was
+// such a beat.
 func (m *Memory) observe(f *Facts, c Clock, limits Limits) (time.Duration, bool) {
 	now := wall(c.Now)
 	g := glance{now: now, dead: limits.Dead, first: m.First.IsZero(), resuming: now.Before(c.ResumeUntil)}
 	if g.first {
 		m.First = now
 	} else {
-		// A sleeping machine, a stepped clock and our own absence all collapse to this much.
+		// The cap covers a sleeping machine, a stepped clock and downtime of steward.
 		g.step, g.quiet = min(max(0, now.Sub(m.Looked)), 2*c.LookEvery), still(m.Looked, now, c)
 		m.pass(g.step, limits.Dead)
 		g.gap = max(0, now.Sub(m.Looked))
-		g.sight = g.gap <= max(limits.Dead, 2*c.LookEvery) // a limit below the looks' distance blinds nobody
+		g.sight = g.gap <= max(limits.Dead, 2*c.LookEvery) // also in sight if the limit is shorter than the scan interval
 	}
 	m.Looked = now
 	gap := m.Silent
@@ -56,10 +56,10 @@ func (m *Memory) observe(f *Facts, c Clock, limits Limits) (time.Duration, bool)
 	return gap, beat
 }
 
-// clockSlack is how far a stamp may lie from the moment of its change until it is wrong.
+// clockSlack is how far a stated time may differ from the moment of its change before it counts as wrong.
 const clockSlack = 2 * time.Minute
 
-// apart is how far a stated time lies ahead of the moment in which it appeared; 0 where the two agree.
+// apart returns how far a stated time is ahead of the moment in which it appeared; 0 if the two agree.
 func apart(stated, now time.Time, gap time.Duration) time.Duration {
 	if stated = wall(stated); stated.IsZero() {
 		return 0
@@ -70,8 +70,8 @@ func apart(stated, now time.Time, gap time.Duration) time.Duration {
 	return 0
 }
 
-// register reports whether the agent announced itself since the last look. Only the moment counts at
-// which we see that: compared at every look, a clock that is set back would turn good beats stale.
+// register reports whether the agent announced itself since the last scan. The registration is compared only when it
+// changes: compared at every scan, a clock that is set back would turn good beats stale.
 func (m *Memory) register(a *protocol.Agent) bool {
 	r := wall(a.Registered)
 	if r.Equal(m.Registered) {
@@ -81,17 +81,17 @@ func (m *Memory) register(a *protocol.Agent) bool {
 	if r.IsZero() || m.Off != 0 && r.Sub(m.Last) < registeredLate {
 		return false
 	}
-	m.Spent, m.Beats = 0, 0 // the same number may rightly be claimed anew; and its silence is counted anew
+	m.Spent, m.Beats = 0, 0 // the agent may reuse the number, and its silence is counted anew
 	return true
 }
 
-// registeredLate is how much newer than a beat a registration must be until it stands for a new start: the two are
-// refreshed within moments of each other. Where their stamps come from one clock, the adapter compares them.
+// registeredLate is how much newer than a beat a registration must be to count as a new start, because agents refresh
+// both within moments of each other. Where both times come from one clock, the adapter compares them.
 const registeredLate = time.Minute
 
-// listen reads the heartbeat file and reports whether it changed in our sight to a beat that counts.
-// A file that vanished changes nothing: writers replace it. What changes in our sight is a beat, whatever time it
-// states: the agent's clock may be wrong, its zone unknown, its folder another machine's.
+// listen processes the heartbeat file and reports whether it changed in sight to a beat that counts. A vanished file
+// changes nothing, because writers replace it. A change in sight is a beat, whatever time it states: the agent's clock
+// may be wrong, its time zone unknown, its folder on another machine.
 func (m *Memory) listen(a *protocol.Agent, g *glance, changed, announced bool) bool {
 	last := wall(a.Beat.Last())
 	booted := m.booted(&a.Beat, g, changed)
@@ -102,11 +102,11 @@ func (m *Memory) listen(a *protocol.Agent, g *glance, changed, announced bool) b
 			last = g.now
 		}
 	case m.Off != 0 && changed:
-		last = last.Add(-m.Off) // that far its clock was off before
+		last = last.Add(-m.Off) // its clock was off by this much before
 	case m.Off != 0:
 		last = m.Last
 	}
-	// Stamps may have whole seconds only, and one from the future is no measure.
+	// Times may have whole seconds only, and a registration in the future cannot be compared.
 	older := booted ||
 		!last.IsZero() && !m.Registered.After(g.now) && last.Before(m.Registered.Truncate(time.Second)) && (announced || !seen)
 	switch {
@@ -130,11 +130,12 @@ func (m *Memory) listen(a *protocol.Agent, g *glance, changed, announced bool) b
 	return false
 }
 
-// maxBoots is how many boots in a row are believed. Somebody may boot an agent twice; a program whose every beat says
-// what a boot script writes beats.
+// maxBoots is how many consecutive boots are accepted as boots. A user may boot an agent twice; a program whose every
+// beat looks like a boot is beating.
 const maxBoots = 2
 
-// booted reports whether the beat is a boot's, which says nothing about the agent's life: it runs no clock.
+// booted reports whether a boot script wrote the beat. Such a beat says nothing about the agent's life, so the agent
+// cannot become overdue because of it.
 func (m *Memory) booted(b *protocol.Beat, g *glance, changed bool) bool {
 	switch {
 	case b.Booted:
@@ -151,7 +152,7 @@ func (m *Memory) booted(b *protocol.Beat, g *glance, changed bool) bool {
 	return m.Boots <= maxBoots
 }
 
-// touch lets a new mtime alone prolong a beat once. It wakes nobody who is dead, and proves no old beat.
+// touch lets a new mtime alone prolong a beat once. It neither revives a dead agent nor makes an old beat count.
 func (m *Memory) touch(mtime, now time.Time) {
 	if !mtime.After(m.Touched) {
 		return
@@ -166,7 +167,7 @@ func (m *Memory) touch(mtime, now time.Time) {
 	}
 }
 
-// vouch notes the newest time that the beat stands for; a stamp from the future stands for now.
+// vouch records the newest time that the beat vouches for; a time in the future is replaced by now.
 func (m *Memory) vouch(t, now time.Time) {
 	m.Last = t
 	if t.After(now) {
@@ -174,8 +175,8 @@ func (m *Memory) vouch(t, now time.Time) {
 	}
 }
 
-// notice follows the other signs of life. What lies there at first sight may be old; what vanishes, or
-// comes back as it was, is no sign. It reports whether they changed in our sight.
+// notice tracks the other signs of life. Signs present at the first scan may be old; signs that vanish or come back
+// unchanged do not count. It reports whether they changed in sight.
 func (m *Memory) notice(signs string, first bool) bool {
 	if signs == "" || signs == m.Signs {
 		return false
@@ -187,7 +188,7 @@ func (m *Memory) notice(signs string, first bool) bool {
 	return !first
 }
 
-// unpause starts the count anew when a pause ends without a beat: nobody is dead for having been held.
+// unpause restarts the count when a pause ends without a beat, so that a pause never makes an agent dead.
 func (m *Memory) unpause(dead time.Duration) {
 	if m.Silent > dead {
 		m.Old = true

@@ -2,10 +2,10 @@ package heartbeat
 
 import "github.com/livhana/steward/protocol"
 
-// ProcessState is how a process was found.
+// ProcessState is the state in which a process was found.
 type ProcessState string
 
-// The process states. Unknown means that nobody could say; a process that must not be inspected counts
+// The process states. Unknown means that the state could not be determined. A process that must not be inspected counts
 // as alive. Gone covers absent, zombie, another start token and another boot.
 const (
 	ProcessUnknown ProcessState = ""
@@ -14,12 +14,12 @@ const (
 	ProcessGone    ProcessState = "gone"
 )
 
-// beatsToProve is how many changes of the heartbeat a claimed process must live through in our sight.
+// beatsToProve is how many heartbeat changes a claimed process must live through in sight.
 const beatsToProve = 2
 
-// Watch names the process that Facts should speak of at the next Judge. An identity that does not Prove
-// is a claimed pid: look up who carries it now, and report that Identity (or the bare pid as gone). The
-// zero identity means that there is nobody to ask about.
+// Watch returns the process that Facts should describe at the next Judge. An identity that does not Prove is a claimed
+// pid: look up the process that has it now and report that Identity (or the bare pid as gone). The zero identity means
+// that there is no process to look up.
 func Watch(a protocol.Agent, m Memory) protocol.Identity {
 	switch {
 	case a.Process.Proves() && !same(a.Process, m.Void):
@@ -34,14 +34,14 @@ func Watch(a protocol.Agent, m Memory) protocol.Identity {
 	return protocol.Identity{PID: a.PID}
 }
 
-// same compares processes. The user is left out: a process may change it and is still itself.
+// same compares processes. It ignores the user, which a process may change.
 func same(a, b protocol.Identity) bool {
 	return a.PID == b.PID && a.Start == b.Start && a.Boot == b.Boot
 }
 
-// identify settles which process speaks for the agent, and how it is.
+// identify determines which process is the agent's, and its state.
 func (m *Memory) identify(f *Facts, beat bool) {
-	// A beat that steward keeps may have been written in the moment before the process died.
+	// A beat that steward writes may have been written in the moment before the process died.
 	if beat && m.Process == ProcessGone && !f.Agent.Beat.Kept {
 		m.Void, m.Spent = m.Proven, m.Proven.PID
 		m.trust(protocol.Identity{})
@@ -51,7 +51,7 @@ func (m *Memory) identify(f *Facts, beat bool) {
 	case usable && !same(recorded, m.Proven):
 		m.trust(recorded)
 	case !usable && f.Agent.PID != 0 && m.Proven.PID != 0 && m.Proven.PID != f.Agent.PID:
-		m.trust(protocol.Identity{}) // it names another process now
+		m.trust(protocol.Identity{}) // the agent names another process now
 	}
 	if !m.Proven.Proves() {
 		m.earn(f, beat)
@@ -65,11 +65,11 @@ func (m *Memory) trust(id protocol.Identity) {
 	m.Proven, m.Process = id, ProcessUnknown
 	m.Candidate, m.Through = protocol.Identity{}, 0
 	m.Still, m.Pace = 0, Pace{}
-	m.Ground = "" // a sentence that names the other process must be built anew
+	m.Ground = "" // rebuild Why: it names the old process
 }
 
-// earn follows the process behind a claimed pid until it is worth something as evidence. Its exit before
-// that ends the evidence, not the agent: boot scripts register their own pid and leave.
+// earn tracks the process behind a claimed pid until it counts as evidence. If it exits earlier, only the evidence
+// ends, not the agent: boot scripts register their own pid and exit.
 func (m *Memory) earn(f *Facts, beat bool) {
 	pid := f.Agent.PID
 	if pid != m.Candidate.PID {
@@ -94,17 +94,17 @@ func (m *Memory) earn(f *Facts, beat bool) {
 	}
 }
 
-// report takes over how the proven process was found. Gone is for ever.
+// report records the state of the proven process. Gone is final.
 func (m *Memory) report(f *Facts) {
 	number := f.Identity.PID == m.Proven.PID
 	switch {
 	case m.Process == ProcessGone:
 	case same(f.Identity, m.Proven):
 		m.Process = f.Process
-	case number && !f.Identity.Proves() && f.Process == ProcessGone: // the bare number is free
+	case number && !f.Identity.Proves() && f.Process == ProcessGone: // no process has the pid
 		m.Process = ProcessGone
 	case number && f.Identity.Proves() && (f.Process == ProcessAlive || f.Process == ProcessStopped):
-		m.Process = ProcessGone // somebody else carries the number
+		m.Process = ProcessGone // another process has the pid
 	default:
 		m.Process = ProcessUnknown
 	}

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// happenings are all that can happen to an agent, in the words of the transcripts.
+// happenings are all possible events of an agent, as script lines of the transcripts.
 var happenings = []string{
 	"it beats", "it beats", "it beats", "it beats saying paused", "it beats saying active", "it beats saying error",
 	"it beats naming a b", "it beats naming b c", "it beats naming nothing", "it beats stamped ahead 2h",
@@ -22,11 +22,11 @@ var happenings = []string{
 	"steward is away 1s", "steward is away 10m",
 }
 
-// life is a random story and what must be true of it whatever happens.
+// life is a random sequence of events with the invariants that must hold in it.
 type life struct {
 	*stage
 	t *rapid.T
-	// silent is an upper bound of the awake silence, counted by the rule and from beats alone.
+	// silent is an upper bound of the awake silence, computed from beats alone.
 	silent   time.Duration
 	mark     string
 	previous time.Time
@@ -68,7 +68,7 @@ func (l *life) step() {
 	}
 }
 
-// expectSilence: nobody is dead by silence within the limit, and a beat's silence is never overstated.
+// expectSilence: no agent is dead by silence within the limit, and the silence is never overstated.
 func (l *life) expectSilence(before Memory) {
 	limits := l.cfg.For(l.protocol, l.agent.Name)
 	if l.m.Silent < 0 || l.m.Mark != "" && !l.m.Stale && l.m.Silent > l.silent {
@@ -90,7 +90,7 @@ func (l *life) expectSilence(before Memory) {
 	}
 }
 
-// expectProof: nobody is dead whose recorded process lives; proof comes only from the agent's own process.
+// expectProof: no agent is dead while its recorded process lives; proof comes only from the agent's own process.
 func (l *life) expectProof(before Memory) {
 	p, recorded := l.processes[l.agent.Process.PID], l.agent.Process.Proves()
 	lives := recorded && p.start == l.agent.Process.Start && p.state == ProcessAlive
@@ -108,7 +108,7 @@ func (l *life) expectProof(before Memory) {
 	}
 }
 
-// expectRevived: after a beat nobody is dead, unless its process is found gone for the first time.
+// expectRevived: after a beat the agent is not dead, unless its process is found gone for the first time.
 func (l *life) expectRevived(before Memory) {
 	news := l.v.Proof && before.Process != ProcessGone || l.v.Proof && before.Proven != l.m.Proven
 	if l.v.State == protocol.AgentDead && !news {
@@ -119,7 +119,7 @@ func (l *life) expectRevived(before Memory) {
 	}
 }
 
-// expectDeadline: when nothing more happens, the State lasts until its Deadline and is another then.
+// expectDeadline: without further events the State lasts until its Deadline and changes then.
 func (l *life) expectDeadline() {
 	state, deadline := l.v.State, l.v.Deadline
 	if !deadline.IsZero() && !deadline.After(l.now()) {
@@ -145,7 +145,7 @@ func (l *life) expectDeadline() {
 	}
 }
 
-// TestSameFactsSameVerdict: the verdict depends on its arguments alone.
+// TestSameFactsSameVerdict: the verdict depends on the arguments only.
 func TestSameFactsSameVerdict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := newStage(t), newStage(t)

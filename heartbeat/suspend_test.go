@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// sleeper is one agent on a machine that sleeps again and again.
+// sleeper is one agent on a machine that sleeps repeatedly.
 type sleeper struct {
 	agent protocol.Agent
 	every time.Duration // awake time between two beats
@@ -19,7 +19,7 @@ type sleeper struct {
 	state protocol.AgentState
 }
 
-// machine runs sleepers in awake time; the wall clock is ahead of it by what the machine slept.
+// machine runs sleepers in awake time; the wall clock is ahead of it by the time slept.
 type machine struct {
 	awake, slept time.Duration
 	nextLook     time.Duration
@@ -28,7 +28,8 @@ type machine struct {
 	cfg          Config
 	agents       []*sleeper
 	beats        int
-	// deaths counts live agents called dead, naive those that now − last_heartbeat > dead calls dead.
+	// deaths counts live agents judged dead; naive counts those that the rule now − last_heartbeat > dead would judge
+	// dead.
 	deaths, naive int
 	naiveDead     map[*sleeper]bool
 }
@@ -72,7 +73,7 @@ func (s *machine) run(until time.Duration) {
 	}
 }
 
-// look judges everybody, and says when to look again: at the next Deadline, if that is before the next full look.
+// look judges every agent and schedules the next scan: at the next Deadline, if that is before the next full scan.
 func (s *machine) look() time.Duration {
 	wait := lookEvery
 	now := s.now()
@@ -99,7 +100,7 @@ func (s *machine) look() time.Duration {
 	return wait
 }
 
-// window is how long the machine stays awake: by night again and again for a moment, as closed laptops do.
+// window is how long the machine stays awake: at night repeatedly for a moment, as closed laptops do.
 func window(random *rand.Rand, n int) time.Duration {
 	if n%20 < 10 {
 		return time.Second + time.Duration(random.Int64N(int64(3*time.Second)))
@@ -114,15 +115,15 @@ func nap(random *rand.Rand) time.Duration {
 	return 2*time.Minute + time.Duration(random.Int64N(int64(10*time.Hour)))
 }
 
-// TestSuspends: 1,000 suspends of 8 live agents kill nobody, although every overnight sleep looks like a
-// death to now − last_heartbeat > dead; and who truly dies in between is found in time.
+// TestSuspends: 1,000 suspends make none of 8 live agents dead, although every overnight sleep is a death by the rule
+// now − last_heartbeat > dead; and agents that really die in between are found in time.
 func TestSuspends(t *testing.T) {
 	random := rand.New(rand.NewPCG(20251022, 90))
 	s := newMachine(random)
 	for n := range 1000 {
 		s.run(s.awake + window(random, n))
 		s.slept += nap(random)
-		s.nextLook = s.awake // a hint may come at once: the worst case, each moment awake counts as two looks
+		s.nextLook = s.awake // worst case: a hint comes at once, so each awake moment has two scans
 		if n%50 == 49 {
 			s.run(s.awake + 2*time.Minute)
 			s.expectDeathFound(t, s.agents[n/50%len(s.agents)])
@@ -137,7 +138,7 @@ func TestSuspends(t *testing.T) {
 	}
 }
 
-// expectDeathFound lets one agent die after a beat, and then come back.
+// expectDeathFound makes one agent die after a beat, and then come back.
 func (s *machine) expectDeathFound(t *testing.T, a *sleeper) {
 	t.Helper()
 	limit := s.cfg.For("agentstatus", a.agent.Name).Dead

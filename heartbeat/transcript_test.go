@@ -15,8 +15,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestTranscripts plays the stories in testdata: one archive per section of the policies, one story per
-// part. A look happens every five seconds and after every line.
+// TestTranscripts runs the scripts in testdata: one archive per section of the policies, one script per part. A scan
+// runs every five seconds and after every line.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -51,7 +51,7 @@ type process struct {
 	did   Activity
 }
 
-// stage is one agent in virtual time: elapsed is awake time, offset what sleep and clock steps add to it.
+// stage is one agent in virtual time: elapsed is awake time, offset is what sleep and clock steps add to it.
 type stage struct {
 	t         failer
 	cfg       Config
@@ -70,7 +70,7 @@ type stage struct {
 	resume    time.Time
 	wait      time.Time
 	doubt     int
-	keptEvery time.Duration // steward beats for it
+	keptEvery time.Duration // interval of the beats that steward writes
 	nextKept  time.Duration
 	task      time.Duration
 	m         Memory
@@ -82,7 +82,7 @@ const lookEvery = 5 * time.Second
 
 var epoch = time.Date(2025, 10, 22, 21, 30, 0, 0, time.UTC)
 
-// failer is what a story needs of a test.
+// failer is the part of testing.T that a script needs.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -122,7 +122,7 @@ func (s *stage) play(script string) {
 	}
 }
 
-// run lets awake time go by, with its looks and beats.
+// run advances awake time, with its scans and beats.
 func (s *stage) run(until time.Duration) {
 	for {
 		next := s.nextLook
@@ -156,7 +156,7 @@ func (s *stage) beat(stamp time.Time) {
 	s.agent.Beat = protocol.Beat{Mark: "beat " + strconv.Itoa(s.beats), At: stamp, Touched: stamp}
 }
 
-// facts asks about the process that Watch names, as the supervisor does.
+// facts examines the process that Watch returns, as the supervisor does.
 func (s *stage) facts() Facts {
 	f := Facts{Agent: s.agent}
 	id := Watch(s.agent, s.m)
@@ -176,7 +176,7 @@ func (s *stage) identity(pid int) protocol.Identity {
 	return protocol.Identity{PID: pid, Start: s.processes[pid].start, Boot: "boot", UID: 1000}
 }
 
-// look judges, and holds on the way that a second judgement and a restart change nothing.
+// look judges, and checks that a second judgement and a restart change nothing.
 func (s *stage) look() {
 	s.t.Helper()
 	now := s.now()
@@ -194,7 +194,7 @@ func (s *stage) look() {
 	s.v, s.m, s.changed = v, restored(s.t, m), v.Changed
 }
 
-// restored sends a Memory through its disk format.
+// restored converts a Memory to its file format and back.
 func restored(t failer, m Memory) Memory {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -222,7 +222,7 @@ func parseClock(text string) (time.Duration, error) {
 	return total, nil
 }
 
-// ago reads "3d", "10m", "90s".
+// ago parses "3d", "10m", "90s".
 func ago(text string) time.Duration {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, _ := strconv.Atoi(days)
@@ -235,7 +235,7 @@ func ago(text string) time.Duration {
 	return d
 }
 
-// event carries out one line of a story.
+// event executes one line of a script.
 func (s *stage) event(line string) error {
 	word := strings.Fields(line)
 	after := func(prefix string) (string, bool) { return strings.CutPrefix(line, prefix) }
@@ -281,7 +281,7 @@ func (s *stage) processEvent(word []string) error {
 		s.starts++
 		p = process{start: s.starts, state: ProcessAlive}
 	case "stops", "continues":
-		if p.state != ProcessUnknown { // who exited does neither
+		if p.state != ProcessUnknown { // an exited process does neither
 			p.state = map[string]ProcessState{"stops": ProcessStopped, "continues": ProcessAlive}[word[2]]
 		}
 	case "exits":
@@ -373,7 +373,7 @@ func (s *stage) expect(what string) error {
 	first, rest, _ := strings.Cut(what, " ")
 	want, got := rest, ""
 	switch first {
-	case "proof", "silence": // what a death rests on
+	case "proof", "silence": // the kind of evidence of a death
 		want, got = fmt.Sprint(first == "proof"), fmt.Sprint(s.v.State == protocol.AgentDead && s.v.Proof)
 	case "changed", "unchanged":
 		want, got = first, map[bool]string{true: "changed", false: "unchanged"}[s.changed]

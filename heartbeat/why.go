@@ -16,24 +16,25 @@ const (
 	groundGone    = "gone"    // proof of death
 	groundPresent = "present" // the adapter proves that its processes live
 	groundIdle    = "idle"    // nothing is expected of it
-	groundKept    = "kept"    // its process is gone, and its keeper lives: it starts another, or says how this one ended
-	groundAwaited = "awaited" // registered, first beat still to come
+	groundKept    = "kept"    // its process is gone and its keeper lives, which restarts it or records how it ended
+	groundAwaited = "awaited" // registered, first beat pending
 	groundBeats   = "beats"   // its heartbeat is fresh
 	groundActive  = "active"  // its process lives and its files move
 	groundProcess = "process" // its process lives
 	groundFiles   = "files"   // its files moved within the limit
 	groundResumed = "resumed" // the machine has just woken
-	groundDoubted = "doubted" // too many fell silent at once
+	groundDoubted = "doubted" // too many agents fell silent at once
 	groundStill   = "still"   // its process lives, and nothing moves
 	groundSilent  = "silent"  // no sign of life
 	groundOld     = "old"     // beyond the limit when first seen
-	groundNever   = "never"   // nothing was ever seen of it
+	groundNever   = "never"   // never seen
 	groundLeft    = "left"    // its own file says that it left
 	groundBefore  = "before"  // it ended before steward's time
-	groundAbsent  = "absent"  // it was expected, and never came
+	groundAbsent  = "absent"  // registered, but never came up
 )
 
-// counts reports whether the sentence goes stale while State and ground last: it names seconds, or quotes.
+// counts reports whether the sentence becomes outdated while State and ground stay the same, because it contains
+// durations or quotes.
 func counts(state protocol.AgentState, ground string) bool {
 	switch state {
 	case protocol.AgentLate, protocol.AgentStarting, protocol.AgentHung:
@@ -60,7 +61,7 @@ func reason(state protocol.AgentState, ground string) protocol.Reason {
 	return protocol.ReasonSilent
 }
 
-// why puts the evidence into one sentence. It is built at a change, and then only where it counts seconds.
+// why states the evidence in one sentence. It is built when the State changes, and later only if it contains durations.
 func (e *evidence) why(state protocol.AgentState, ground string, gap time.Duration, beat bool) string {
 	switch ground {
 	case groundHeld, groundStopped, groundSaid:
@@ -89,7 +90,7 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 	case groundActive:
 		return "no recent heartbeat, but its process " + e.pid() + " lives and its files move"
 	case groundProcess:
-		if state == protocol.AgentAlive && e.announced() { // a sentence that counts nothing: it stands for days
+		if state == protocol.AgentAlive && e.announced() { // no duration in this sentence: it stands for days
 			return "its process " + e.pid() + " lives; no heartbeat of its own yet"
 		}
 		return e.silence() + ", but its process " + e.pid() + " lives"
@@ -119,7 +120,7 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 	return e.silence()
 }
 
-// heard says when the agent was last heard of.
+// heard describes when the agent was last heard of.
 func (e *evidence) heard() string {
 	if e.m.Registered.After(e.m.Last) {
 		return "registered " + span(e.now.Sub(e.m.Registered)) + " ago"
@@ -127,7 +128,7 @@ func (e *evidence) heard() string {
 	return e.lastBeat()
 }
 
-// whyAbsent names the moment of the registration instead of counting from it: the sentence stands for days.
+// whyAbsent states the time of the registration and not its age, because the sentence stands for days.
 func (e *evidence) whyAbsent() string {
 	text := "absent: it was registered"
 	if !e.m.Registered.IsZero() {
@@ -136,7 +137,7 @@ func (e *evidence) whyAbsent() string {
 	return text + ", and no heartbeat and no process of it came since"
 }
 
-// absence is the word for why nothing is heard of an agent.
+// absence returns why an agent is silent although nothing is wrong.
 func absence(ground string, a *protocol.Agent) protocol.Absence {
 	switch ground {
 	case groundAwaited:
@@ -155,7 +156,7 @@ func absence(ground string, a *protocol.Agent) protocol.Absence {
 	return ""
 }
 
-// clock says how far the agent's own times are off. The figure is a round one: it must not change with every beat.
+// clock describes how far the agent's times are off. The figure is rounded so that it does not change with every beat.
 func (m *Memory) clock(a *protocol.Agent) string {
 	if m.Off == 0 || a.Beat.Mark != m.Mark {
 		return ""
@@ -197,7 +198,7 @@ func (e *evidence) whyBeats(gap time.Duration, beat bool) string {
 	return "its heartbeat is recent"
 }
 
-// silence says what was not heard, and for how long we have been listening.
+// silence describes what is missing, and for how long steward has been watching.
 func (e *evidence) silence() string {
 	m, d := e.m, span(e.m.Silent)
 	switch {
@@ -226,7 +227,7 @@ func (e *evidence) lastBeat() string {
 
 func (e *evidence) pid() string { return strconv.Itoa(e.m.Proven.PID) }
 
-// span gives a duration in the one unit that people would use: "92 s", "7 min", "3 h", "3 d".
+// span formats a duration in the one unit that people would use: "92 s", "7 min", "3 h", "3 d".
 func span(d time.Duration) string {
 	d = max(0, d)
 	switch {

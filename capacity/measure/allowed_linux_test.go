@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// on is the mask of some processors.
+// on returns the mask of the given processors.
 func on(cpus ...int) func() *unix.CPUSet {
 	var set unix.CPUSet
 	for _, n := range cpus {
@@ -18,8 +18,8 @@ func on(cpus ...int) func() *unix.CPUSet {
 	return func() *unix.CPUSet { return &set }
 }
 
-// processors writes /proc/stat with so many processors, of which the given ones were busy for so many ticks and the
-// others idle. Every processor has counted 100 s more.
+// processors writes /proc/stat with n processors, of which the given ones were busy for the given ticks and the others
+// idle. Every processor has counted 100 s more.
 func (f fakeProc) processors(n int, busy map[int]int) {
 	f.t.Helper()
 	const passed = 10_000
@@ -32,8 +32,8 @@ func (f fakeProc) processors(n int, busy map[int]int) {
 	f.write("stat", fmt.Sprintf("cpu  %d 0 0 %d 0 0 0 0 0 0\n%sintr 5 0 0\nctxt 7\n", sum, n*passed-sum, lines.String()))
 }
 
-// Only the processors on which steward may run count: two full ones of 64 are a full machine to a process that is bound
-// to these two, and an idle one to a process that is bound to two others.
+// Only the processors on which steward may run count. Two full processors of 64 are a full machine to a process bound
+// to those two, and an idle one to a process bound to two others.
 func TestOnlyAllowedProcessorsCount(t *testing.T) {
 	const passed = 10_000
 	two := map[int]int{4: passed, 5: passed}
@@ -77,7 +77,7 @@ func zeroLines(n int) string {
 	return lines.String()
 }
 
-// A mask that changes while steward runs (taskset -p, a cpuset) makes the counters of before useless.
+// A mask that changes while steward runs (taskset -p, a cpuset) invalidates the previous counters.
 func TestChangedMaskStartsAnew(t *testing.T) {
 	f := newFakeProc(t)
 	f.allowed = on(0)
@@ -90,7 +90,7 @@ func TestChangedMaskStartsAnew(t *testing.T) {
 	}
 }
 
-// The cache of ZFS gives memory back, down to its minimum, though MemAvailable does not count it.
+// The ZFS cache gives memory back, down to its minimum, although MemAvailable does not count it.
 func TestARCIsAvailable(t *testing.T) {
 	const arc = "9 1 0x01 123 33456 6000 7000\nname type data\nhits 4 1\nc_min 4 %d\nsize 4 %d\n"
 	for _, c := range []struct {
@@ -104,7 +104,7 @@ func TestARCIsAvailable(t *testing.T) {
 		{"the cache of another machine", 1 << 30, 30 << 30, 12.0 / 16},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFakeProc(t) // 16 GiB, 4 of them available
+			f := newFakeProc(t) // 16 GiB, of which 4 are available
 			f.write("spl/kstat/zfs/arcstats", fmt.Sprintf(arc, c.least, c.size))
 			if v, known := f.Sample(noon).Memory.Value(); !known || v != c.usedShare {
 				t.Errorf("memory is %v full, want %v: %v", v, c.usedShare, f.Problems())

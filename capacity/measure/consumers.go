@@ -10,9 +10,9 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// Consumers names the n processes that use most of what is scarcest by the last sample, largest first. Cores are
-// those used since the last scan or, for a process that was not in it, over its life. The table is read at
-// most every 2 s; call it only near the limit. On failure it is empty, and Problems says why.
+// Consumers returns the n processes that use most of the scarcest dimension by the last sample, largest first. Cores
+// are those used since the last scan or, for a process not in that scan, over its life. The process table is read at
+// most every 2 s; call Consumers only near the limit. On failure it returns none, and Problems states the reason.
 func (g *Gauge) Consumers(n int) []capacity.Consumer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -22,8 +22,8 @@ func (g *Gauge) Consumers(n int) []capacity.Consumer {
 	return top(g.scan.alive, n, g.binding, g.proc, g.roots)
 }
 
-// Candidates is Consumers, and after them the n largest users of the processor and of memory that are not among them: a
-// gate may be shut for the one while the other is scarcer. capacity.Largest chooses.
+// Candidates returns Consumers, followed by the n largest users of the processor and of memory that are not among them:
+// a gate may be shut for one dimension while another is scarcer. capacity.Largest selects from the list.
 func (g *Gauge) Candidates(n int) []capacity.Consumer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,7 +44,7 @@ func (g *Gauge) Candidates(n int) []capacity.Consumer {
 	return list
 }
 
-// root is the nearest of the roots that a process descends from; 0 when it descends from none.
+// root returns the nearest root that the process descends from; 0 if there is none.
 func (r *row) root(roots []capacity.Identity) int {
 	for a := r; a != nil; a = a.origin {
 		if slices.ContainsFunc(roots, func(id capacity.Identity) bool { return id.PID == a.pid && id.Start == a.start }) {
@@ -54,7 +54,7 @@ func (r *row) root(roots []capacity.Identity) int {
 	return 0
 }
 
-// top ranks by what is scarce; by memory when nothing is known, since that reading needs no history.
+// top ranks by the scarce dimension, or by memory if none is known, because the memory reading needs no history.
 func top(rows []*row, n int, scarce, proc string, roots []capacity.Identity) []capacity.Consumer {
 	type sized struct {
 		*row
@@ -83,7 +83,7 @@ func top(rows []*row, n int, scarce, proc string, roots []capacity.Identity) []c
 	return out
 }
 
-// printable keeps a process from writing to somebody's terminal by its name.
+// printable replaces unprintable characters, so that a process name cannot send control sequences to a user's terminal.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {

@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// shortest: the kernel counts in ticks of 10 ms, so over less than this a share is mostly rounding.
+	// shortest is the minimum window: the kernel counts in ticks of 10 ms, so over less time a share is mostly rounding
+	// error.
 	shortest = 100 * time.Millisecond
-	// longest: over more than this (a suspend, a stall) the mean says nothing about now.
+	// longest is the maximum window: over more time (a suspend, a stall) the mean says nothing about the present.
 	longest = 10 * time.Second
-	// wobble: Linux documents that iowait may run backwards by a little. Were that an impossible reading,
-	// the processor would become unknown just when it is busiest.
+	// wobble is the tolerated decrease: Linux documents that iowait may decrease slightly. Rejecting that would make
+	// the processor unknown just when it is busiest.
 	wobble = 0.02
 )
 
-// cpuGauge turns two readings of the processors' counters into the share that was used in between.
+// cpuGauge computes the used share between two readings of the processor counters.
 type cpuGauge struct {
 	allowedSet
 	last   ticks
@@ -27,7 +28,7 @@ type cpuGauge struct {
 	window time.Duration
 }
 
-// ticks are seconds over all cores, summed.
+// ticks are seconds summed over all cores.
 type ticks struct{ idle, total float64 }
 
 func (g *cpuGauge) add(cur ticks, now time.Time) (float64, error) {
@@ -54,12 +55,13 @@ func (g *cpuGauge) add(cur ticks, now time.Time) (float64, error) {
 	return used, err
 }
 
-// restart makes this reading the one that the next is compared with.
+// restart makes this reading the base of the next comparison.
 func (g *cpuGauge) restart(cur ticks, now time.Time) {
 	*g = cpuGauge{allowedSet: g.allowedSet, last: cur, lastAt: now}
 }
 
-// usedBetween is the share that was not idle. Stolen time counts as used: the machine could not give it to us.
+// usedBetween returns the share that was not idle. Stolen time counts as used, because it was not available to this
+// machine.
 func usedBetween(a, b ticks) (float64, error) {
 	idle, total := b.idle-a.idle, b.total-a.total
 	switch {

@@ -8,14 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clockTicks per second is the same on every Linux that Go runs on.
+// clockTicks is the number of ticks per second on every Linux that Go runs on.
 const clockTicks = 100
 
-// largestStat bounds the buffer for /proc/stat: enough for the lines of some 8,000 processors.
+// largestStat is the maximum size of the buffer for /proc/stat: enough for about 8,000 processors.
 const largestStat = 1 << 20
 
-// allowedCPUs is the affinity mask of this process: taskset, a cpuset of a control group and a container's pinning all
-// end in it. nil: the kernel does not say, which includes machines with more processors than the mask has bits.
+// allowedCPUs returns the affinity mask of this process, which reflects taskset, the cpuset of a control group and a
+// container's pinning. nil: the kernel does not return one, for example on machines with more processors than the mask
+// has bits.
 func allowedCPUs() *unix.CPUSet {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -24,10 +25,10 @@ func allowedCPUs() *unix.CPUSet {
 	return &set
 }
 
-// cpuReader is what a Gauge needs to read the processors' counters.
+// cpuReader is the state that a Gauge needs to read the processor counters.
 type cpuReader struct {
 	allowed func() *unix.CPUSet // nil: allowedCPUs; only tests set it
-	stat    []byte              // for the text of /proc/stat, which grows with the processors
+	stat    []byte              // buffer for /proc/stat, whose size grows with the processors
 }
 
 // readTicks reads the counters of the processors on which steward may run.
@@ -50,15 +51,15 @@ func (g *Gauge) ticksOf(allowed *unix.CPUSet) (ticks, error) {
 			return ticks{}, fmt.Errorf("read processor counters: %w", err)
 		}
 		if len(text) == len(g.stat) && len(text) < largestStat && !bytes.Contains(text, []byte("\nintr ")) {
-			g.stat = make([]byte, 2*len(g.stat)) // the lines of the processors do not all fit
+			g.stat = make([]byte, 2*len(g.stat)) // the processor lines do not all fit
 			continue
 		}
 		return parseTicks(text, allowed)
 	}
 }
 
-// processors starts the gauge anew when the set of allowed processors has changed: the counters of two different sets
-// cannot be compared.
+// processors resets the gauge when the set of allowed processors has changed: the counters of two different sets cannot
+// be compared.
 func (g *cpuGauge) processors(allowed *unix.CPUSet) {
 	var set unix.CPUSet
 	if allowed != nil {
@@ -69,15 +70,15 @@ func (g *cpuGauge) processors(allowed *unix.CPUSet) {
 	}
 }
 
-// allowedSet is the set of processors that the last counters were summed over.
+// allowedSet is the set of processors included in the last counters.
 type allowedSet struct{ set unix.CPUSet }
 
 // cores is the number of processors on which steward may run; 0: unknown.
 func (g *cpuGauge) cores() int { return g.set.Count() }
 
-// parseTicks sums the lines of the allowed processors of /proc/stat. It takes the first line, the sum over all, when
-// every listed processor is allowed. Inside a container lxcfs lists only the container's own processors and numbers
-// them anew; then the lines are as many as the mask has bits, or none of them is in the mask.
+// parseTicks sums the lines of the allowed processors in /proc/stat. If every listed processor is allowed it uses the
+// first line, the total. Inside a container lxcfs lists only the container's processors and renumbers them; then there
+// are as many lines as the mask has bits, or none of them is in the mask.
 func parseTicks(text []byte, allowed *unix.CPUSet) (ticks, error) {
 	line, text, _ := bytes.Cut(text, []byte{'\n'})
 	rest, ok := bytes.CutPrefix(line, []byte("cpu "))
@@ -117,14 +118,14 @@ func parseTicks(text []byte, allowed *unix.CPUSet) (ticks, error) {
 	return sum, nil
 }
 
-// parseTickLine reads the numbers of one line: user, nice, system, idle, iowait, irq, softirq, steal. What follows is
-// guest time, which the kernel has counted under user and nice already.
+// parseTickLine reads the numbers of one line: user, nice, system, idle, iowait, irq, softirq, steal. The guest times
+// that follow are already included in user and nice.
 func parseTickLine(rest, line []byte) (ticks, error) {
 	var t ticks
 	for i := range 8 {
 		n, after, ok := number(rest)
 		if !ok && i >= 4 && len(bytes.TrimSpace(rest)) == 0 {
-			break // the oldest kernels tell four
+			break // the oldest kernels have only four
 		}
 		if !ok {
 			return ticks{}, fmt.Errorf("read processor counters: number %d of %q makes no sense", i+1, line)

@@ -9,7 +9,7 @@ import (
 	"github.com/shirou/gopsutil/v4/cpu"
 )
 
-// allowedSet is empty: no other system binds a process to some of the processors.
+// allowedSet is empty: only Linux restricts a process to some of the processors.
 type allowedSet struct{}
 
 // cpuReader is empty: gopsutil reads the counters.

@@ -15,22 +15,22 @@ const (
 	diskWait  = 100 * time.Millisecond // a local file system answers in microseconds
 )
 
-// diskGauge reads the fullest of the projects' file systems. A network mount whose server is gone blocks whoever
-// asks, for good; so each folder is asked in a goroutine of its own, and again only once it has answered. That holds
-// through changes of the folders, or each reload of the settings would leave one more goroutine behind.
+// diskGauge reads the fullest of the projects' file systems. A call on a network mount whose server is gone blocks for
+// ever, so each folder is queried in its own goroutine, and again only after the last query has returned. This also
+// holds when the folders change; otherwise each reload of the settings would leak another goroutine.
 type diskGauge struct {
 	used  float64
 	err   error
 	disks map[string]capacity.Disk // those that have answered
 	at    time.Time
-	waits bool // the folders were asked, and not all have answered
+	waits bool // queries are pending
 	asked map[string]*diskQuestion
 }
 
 var errNoAnswer = errors.New("read disks: a file system does not answer")
 
 type diskQuestion struct {
-	done chan struct{} // closed once the answer is there
+	done chan struct{} // closed when the answer is available
 	disk capacity.Disk
 	err  error
 }
@@ -61,7 +61,7 @@ func (g *diskGauge) read(paths []string, now time.Time) (float64, error) {
 		}
 		if late == nil {
 			g.disks = g.answers(paths)
-			return 0, errNoAnswer // the sample that asked has waited already
+			return 0, errNoAnswer // the sample that started the query has already waited
 		}
 		select {
 		case <-q.done:
@@ -75,7 +75,7 @@ func (g *diskGauge) read(paths []string, now time.Time) (float64, error) {
 	return g.used, g.err
 }
 
-// ask puts the question to all folders but those that still owe an answer.
+// ask queries all folders except those with a pending query.
 func (g *diskGauge) ask(paths []string) {
 	for path, q := range g.asked {
 		if q.answered() {
@@ -98,8 +98,8 @@ func (g *diskGauge) ask(paths []string) {
 	}
 }
 
-// fullest is the largest used share. Two projects on one file system give the same share twice, which a maximum
-// does not mind. A folder that cannot be asked (a project that is not mounted) leaves the others' word.
+// fullest returns the largest used share. Two projects on one file system return the same share, which does not affect
+// the maximum. A folder that fails (a project that is not mounted) is ignored if another folder answers.
 func (g *diskGauge) fullest(paths []string) (float64, error) {
 	if len(paths) == 0 {
 		return 0, errors.New("read disks: no project folders are known")
@@ -119,7 +119,8 @@ func (g *diskGauge) fullest(paths []string) (float64, error) {
 	return 0, errors.Join(errs...)
 }
 
-// answers are the disks of the folders that have answered. A folder that hangs says nothing about the disks of the others.
+// answers returns the disks of the folders that have answered. A folder that hangs does not hide the disks of the
+// others.
 func (g *diskGauge) answers(paths []string) map[string]capacity.Disk {
 	disks := make(map[string]capacity.Disk, len(paths))
 	for _, path := range paths {

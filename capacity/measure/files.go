@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// soon: what is used up within this time is as good as used up, for a task that starts now.
+	// soon: a table that fills up within this time counts as full for a task that starts now.
 	soon = 30 * time.Second
-	// sight: an end further away than this is a guess.
+	// sight: a predicted end further away than this is a guess.
 	sight = 10 * time.Minute
-	// step: a pace over less is mostly chance.
+	// step: a rate measured over less time is mostly chance.
 	step = 400 * time.Millisecond
-	// ownNeeds is how many descriptors steward must have free to look, write and answer.
+	// ownNeeds is how many free descriptors steward needs to scan, write and answer.
 	ownNeeds = 16
 )
 
-// files is the system's table of open files.
+// files is the system's open file table.
 type files struct{ open, limit uint64 }
 
-// used is the used share. A limit like 2^63-1, as Linux has it by default, is a real one: the share is then next
-// to 0, and that is the truth. The superuser may pass the limit; that is 1.
+// used returns the used share. A limit such as 2^63-1, the Linux default, is real, so the share is correctly near 0.
+// The superuser may exceed the limit; the share is then 1.
 func (f files) used() float64 {
 	if f.limit == 0 {
 		return 0
@@ -30,17 +30,17 @@ func (f files) used() float64 {
 	return min(float64(f.open)/float64(f.limit), 1)
 }
 
-// trend is how fast something fills up.
+// trend measures how fast a table fills up.
 type trend struct {
 	files
 	at   time.Time
-	pace float64 // more per second
-	hot  int     // readings in a row by which it will be full soon
+	pace float64 // increase per second
+	hot  int     // consecutive readings that predict that it will be full soon
 }
 
-// add takes a reading. The pace is that of the last seconds: the time before tells nothing about a leak that has just
-// begun. Programs open many files as they start, and then no more: less than an eighth of the limit is no sign of
-// anything, and up to a half it takes two readings.
+// add records a reading. The rate covers only the last seconds, because earlier time says nothing about a leak that has
+// just begun. Programs open many files at start and then no more: a use below an eighth of the limit is ignored, and up
+// to a half it takes two readings.
 func (t *trend) add(f files, now time.Time) {
 	gap := now.Sub(t.at)
 	if t.at.IsZero() || gap < 0 || gap > longest || f.limit != t.limit {
@@ -59,7 +59,7 @@ func (t *trend) add(f files, now time.Time) {
 	}
 }
 
-// left is the time until nothing is left; 0 when no end is in sight.
+// left returns the time until the table is full; 0 if no end is foreseeable.
 func (t *trend) left() time.Duration {
 	if t.limit == 0 || float64(t.open) < float64(t.limit)/8 {
 		return 0
@@ -77,12 +77,12 @@ func (t *trend) left() time.Duration {
 	return max(time.Duration(seconds)*time.Second, time.Second)
 }
 
-// closing reports whether it will be full soon.
+// closing reports whether the table will be full soon.
 func (t *trend) closing() bool {
 	return t.hot >= 2 || t.hot >= 1 && float64(t.open) >= float64(t.limit)/2
 }
 
-// count brings one kind of descriptors into the load. The words say why it is full, where it is.
+// count adds one kind of descriptors to the load. words states the cause if it is full.
 func (t *trend) count(load *capacity.Load, words func() string) {
 	used := t.used()
 	if t.closing() {
@@ -94,7 +94,7 @@ func (t *trend) count(load *capacity.Load, words func() string) {
 	load.Files = capacity.Used(max(used, load.Files.Or(0)))
 	left := t.left()
 	if left > 0 && !t.closing() {
-		left = max(left, soon) // by one reading nobody is alarmed
+		left = max(left, soon) // a single reading must not raise an alert
 	}
 	if left > 0 && (load.Exhausted == 0 || left < load.Exhausted) {
 		load.Exhausted = left
@@ -121,8 +121,8 @@ func (g *Gauge) addFiles(load *capacity.Load, now time.Time) {
 	g.inotify.count(load)
 }
 
-// addOwn counts steward's own descriptors: without any it sees nothing, and can tell nobody. It is full while there is
-// still room for its work.
+// addOwn counts steward's own descriptors: without any it can neither scan nor report. They count as full while there
+// is still room for its work.
 func (g *Gauge) addOwn(load *capacity.Load, now time.Time) {
 	f, ok := ownFiles(g.proc)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package measure reads how full the machine is. It never starts another program.
+// Package measure reads the load of the machine. It never starts another program.
 package measure
 
 import (
@@ -11,15 +11,15 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// Gauge takes samples of the machine's load. It is safe for use by several goroutines at once.
+// Gauge samples the machine's load. It is safe for concurrent use.
 type Gauge struct {
 	mu       sync.Mutex
-	proc     string               // the procfs; only tests read another one
+	proc     string               // the procfs; only tests change it
 	up       func() time.Duration // since boot
 	paths    []string
 	binding  string
 	problems map[string]string
-	buf      []byte // for what is read under mu
+	buf      []byte // read buffer, guarded by mu
 	cpuReader
 	open     opened
 	cpu      cpuGauge
@@ -29,14 +29,14 @@ type Gauge struct {
 	own      trend
 	inotify  inotifyGauge
 	scan     scanner
-	roots    []capacity.Identity // the agents that somebody asks about
-	followed time.Time           // when that was
+	roots    []capacity.Identity // the agents whose usage is queried
+	followed time.Time           // time of the last such query
 	alarms   chan struct{}
 
 	cpuWaits, memoryWaits waiting
 }
 
-// New makes a Gauge. Paths are the folders whose file systems count as disk: those of the projects.
+// New returns a Gauge. paths are the project folders; their file systems count as disk.
 func New(paths ...string) *Gauge {
 	g := &Gauge{proc: "/proc", up: sinceBoot, problems: map[string]string{}, buf: make([]byte, roomy), alarms: make(chan struct{})}
 	g.scan.clock = spentByNow
@@ -44,7 +44,7 @@ func New(paths ...string) *Gauge {
 	return g
 }
 
-// SetPaths changes the folders whose file systems count; what is known of the processor stays.
+// SetPaths changes the folders whose file systems count; the processor readings are kept.
 func (g *Gauge) SetPaths(paths ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,10 +52,11 @@ func (g *Gauge) SetPaths(paths ...string) {
 	g.disk = diskGauge{asked: g.disk.asked}
 }
 
-// Sample reads every dimension; a mean sample costs some 30 µs. What cannot be read is unknown, and Problems says
-// why. The processor is known from the second sample on, for its reading is what happened in between. Limits of control
-// groups, programs that wait (Linux) and, while Usage is asked, the limits of its processes make a share larger than
-// the plain reading; then Because says so. Consumers stay empty. Disks are by folder.
+// Sample reads every dimension; an average sample takes about 30 µs. A dimension that cannot be read is unknown, and
+// Problems states the reason. The processor is known from the second sample on, because its reading covers the time in
+// between. Limits of control groups, waiting programs (Linux) and, while Usage is queried, the limits of its processes
+// can make a share larger than the plain reading; Because then states the cause. Consumers stays empty. Disks is keyed
+// by folder.
 func (g *Gauge) Sample(now time.Time) capacity.Load {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +97,7 @@ func (g *Gauge) addMemory(load *capacity.Load, now time.Time) {
 	}
 }
 
-// because names the cause of a share that the plain reading does not show.
+// because records the cause of a share that the plain reading does not show.
 func because(load *capacity.Load, dimension, words string) {
 	if load.Because == nil {
 		load.Because = map[string]string{}
@@ -104,20 +105,20 @@ func because(load *capacity.Load, dimension, words string) {
 	load.Because[dimension] = words
 }
 
-// Problems says of every dimension that the last sample could not read why, of "consumers" (the processes) likewise, and
-// of "pressure" why Alarms stays silent. It is never nil.
+// Problems returns the reason for each dimension that the last sample could not read, also for "consumers" (the
+// processes), and under "pressure" the reason why Alarms stays silent. It is never nil.
 func (g *Gauge) Problems() map[string]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.problems)
 }
 
-// Alarms has a token when the kernel says that the machine is in need right now: that programs wait for memory, or
-// half of the time for the processor or a disk. Run must run. Whoever takes the token takes a sample; until somebody does,
-// the kernel is not asked again.
+// Alarms receives a token when the kernel reports pressure: programs wait for memory, or half of the time for the
+// processor or a disk. Run must be running. The receiver of a token takes a sample; until the token is received, the
+// kernel is not polled again.
 func (g *Gauge) Alarms() <-chan struct{} { return g.alarms }
 
-// note turns a reading into a share and keeps the reason when it is none.
+// note converts a reading into a share, and records the error if there is none.
 func (g *Gauge) note(what string) func(float64, error) capacity.Share {
 	return func(v float64, err error) capacity.Share {
 		if err == nil && !(v >= 0) { // NaN too

@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// The real machine: every reading is there and sane, the processor's from the second sample on.
+// On the real machine every reading is known and plausible, the processor's from the second sample on.
 func TestSampleOfThisMachine(t *testing.T) {
 	g := New(t.TempDir(), t.TempDir())
 	first := g.Sample(time.Now())
@@ -78,7 +78,7 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// A dead network mount must not stop the samples, nor slow down those after the one that asked.
+// A dead network mount must not block the samples, nor slow down those after the sample that queried it.
 func TestDiskThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mount := t.TempDir()
@@ -101,8 +101,8 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// However often the settings are read anew, a mount that hangs holds one goroutine; and it holds up nobody once it is gone
-// from them.
+// However often the settings are reloaded, a mount that hangs holds one goroutine, and it delays no sample once it is
+// removed from the settings.
 func TestReloadsWithADiskThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mount, project := t.TempDir(), t.TempDir()
@@ -189,7 +189,7 @@ func BenchmarkSample(b *testing.B) {
 	g := New(b.TempDir())
 	b.ReportAllocs()
 	for b.Loop() {
-		g.Sample(noon) // at one moment: the disk is asked once
+		g.Sample(noon) // at the same moment: the disk is queried once
 	}
 }
 

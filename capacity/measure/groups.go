@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// membership is one line of /proc/self/cgroup: where the process stands in a hierarchy of control groups.
+// membership is one line of /proc/self/cgroup: the process's place in one hierarchy of control groups.
 type membership struct {
-	controllers []string // none: the one hierarchy of version 2
+	controllers []string // none: the unified hierarchy of version 2
 	path        string
 }
 
@@ -37,12 +37,12 @@ func parseMemberships(text string) []membership {
 // hierarchy is a mounted tree of control groups.
 type hierarchy struct {
 	controllers []string // none: version 2
-	root        string   // which group of the hierarchy lies at the mount point
+	root        string   // the group that is at the mount point
 	mount       string
 }
 
-// parseHierarchies reads /proc/self/mountinfo (proc(5)). Version 1 may be mounted anywhere, each controller by itself
-// or several together, and beside version 2.
+// parseHierarchies reads /proc/self/mountinfo (proc(5)). Version 1 may be mounted anywhere, with one or several
+// controllers per mount, and beside version 2.
 func parseHierarchies(text string) []hierarchy {
 	var all []hierarchy
 	for line := range strings.Lines(text) {
@@ -64,12 +64,12 @@ func parseHierarchies(text string) []hierarchy {
 	return all
 }
 
-// unescape undoes the octal escapes of mountinfo: blank, tab, newline and backslash.
+// unescape decodes the octal escapes of mountinfo: space, tab, newline and backslash.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// has reports whether the hierarchy is that of a controller; "" is version 2.
+// has reports whether the hierarchy has the controller; "" means version 2.
 func (h hierarchy) has(controller string) bool {
 	if controller == "" {
 		return len(h.controllers) == 0
@@ -77,9 +77,9 @@ func (h hierarchy) has(controller string) bool {
 	return slices.Contains(h.controllers, controller)
 }
 
-// chain gives the folders of a group and of all its ancestors that can be seen at the mount point, the group first.
-// In a container without a namespace of its own the mount point is a group far down; in one with, paths count from the
-// namespace, and a group outside is "/..".
+// chain returns the folders of a group and of all its ancestors that are visible at the mount point, the group first.
+// In a container without its own cgroup namespace the mount point is a group far down. With a namespace, paths are
+// relative to it, and a group outside is "/..".
 func (h hierarchy) chain(group string) []string {
 	if below, ok := under(h.root, group); ok {
 		var dirs []string
@@ -90,14 +90,15 @@ func (h hierarchy) chain(group string) []string {
 			}
 		}
 	}
-	// A mount point above our namespace is an ancestor, though the names in between cannot be known.
+	// A mount point above the namespace is an ancestor, although the names in between are unknown.
 	if ups(h.root) > ups(group) && strings.Trim(h.root, "/.") == "" {
 		return []string{h.mount}
 	}
 	return nil
 }
 
-// under gives the way from the root to the group, without leaving it: a path with ".." left in it leads out of sight.
+// under returns the path from the root down to the group. A path that still contains ".." leads out of the visible tree
+// and is not ok.
 func under(root, group string) (string, bool) {
 	below, ok := group, true
 	if root != "/" {
@@ -107,7 +108,7 @@ func under(root, group string) (string, bool) {
 	return below, ok && ups(below) == 0
 }
 
-// ups counts how often a path goes up.
+// ups counts the ".." steps of a path.
 func ups(p string) int {
 	n := 0
 	for step := range strings.SplitSeq(p, "/") {
@@ -118,8 +119,8 @@ func ups(p string) int {
 	return n
 }
 
-// chains gives for a controller ("" for version 2) the folders of our group and its ancestors; none when it is not
-// mounted where we can see it. Of several mounts the one that shows most is taken.
+// chains returns, for a controller ("" for version 2), the folders of steward's group and its ancestors; none if the
+// controller is not mounted visibly. Of several mounts it uses the one that shows most folders.
 func chains(controller string, memberships []membership, mounts []hierarchy) []string {
 	var best []string
 	for _, m := range memberships {

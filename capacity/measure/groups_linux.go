@@ -11,11 +11,13 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// groupsEvery is how often limits are read again: an operator changes them, and the process may be moved.
+// groupsEvery is the interval at which limits are read again: an operator may change them, and the process may be
+// moved.
 const groupsEvery = 30 * time.Second
 
-// groups are the control groups, version 1 and 2, that hold us: our own and all its ancestors, as far as they set a
-// limit. What agents start may stand elsewhere; but what limits an agent in the same session or container is here.
+// groups are the control groups, version 1 and 2, that contain steward: its own and all ancestors, as far as they set a
+// limit. Processes started by agents may be in other groups, but a limit on an agent in the same session or container
+// is found here.
 type groups struct {
 	at     time.Time
 	memory []*memoryGroup
@@ -24,14 +26,14 @@ type groups struct {
 
 type memoryGroup struct {
 	name        string
-	limit       uint64 // bytes; the least of its limits
+	limit       uint64 // bytes; the smallest of its limits
 	usage, stat kept
-	names       [3]string // in stat: what can be reclaimed: wholly, by half, by half
+	names       [3]string // keys in stat of reclaimable memory: all, half and half of it counts
 }
 
 type cpuGroup struct {
 	name  string
-	cores float64 // what the quota allows
+	cores float64 // cores allowed by the quota
 	usage kept
 	nanos bool // version 1 counts ns, version 2 µs
 	past  cpuSpent
@@ -43,7 +45,7 @@ type cpuSpent struct {
 	share float64
 }
 
-// addGroups makes the shares those of the tightest limit over us.
+// addGroups raises the shares to those of the tightest limit on steward.
 func (g *Gauge) addGroups(load *capacity.Load, m memory, now time.Time) {
 	if age := now.Sub(g.groups.at); m.total > 0 && (g.groups.at.IsZero() || age < 0 || age >= groupsEvery) {
 		g.findGroups(m.total, now)
@@ -65,7 +67,7 @@ func (g *Gauge) addGroups(load *capacity.Load, m memory, now time.Time) {
 	}
 }
 
-// findGroups keeps what it had when it cannot look: with no descriptor left, a limit is in force all the same.
+// findGroups keeps the known groups when it cannot read them: without a free descriptor the limits still apply.
 func (g *Gauge) findGroups(total uint64, now time.Time) {
 	own, err := os.ReadFile(filepath.Join(g.proc, "self/cgroup"))
 	if err != nil {
@@ -91,7 +93,7 @@ func (g *Gauge) findGroups(total uint64, now time.Time) {
 	for i, dir := range quotas {
 		quota, any := readNumber(filepath.Join(dir, "cpu.cfs_quota_us")) // -1: none
 		period, all := readNumber(filepath.Join(dir, "cpu.cfs_period_us"))
-		// The count of what was used lies in a hierarchy of its own, where the process may stand elsewhere.
+		// The usage counter is in a separate hierarchy, where the process may be in a different group.
 		if any && all && quota > 0 && period > 0 && len(counts) == len(quotas) {
 			g.groups.addCPU(dir, float64(quota)/float64(period), kept{path: filepath.Join(counts[i], "cpuacct.usage")}, true)
 		}
@@ -99,7 +101,7 @@ func (g *Gauge) findGroups(total uint64, now time.Time) {
 	g.groups.inherit(old)
 }
 
-// inherit keeps what was measured, and the descriptors, of groups that have not changed.
+// inherit keeps the measurements and descriptors of unchanged groups.
 func (g *groups) inherit(old groups) {
 	for _, n := range g.memory {
 		for _, o := range old.memory {
@@ -120,7 +122,7 @@ func (g *groups) inherit(old groups) {
 func (g *groups) addMemory(dir string, total uint64, usage string, reclaimable [3]string, limits ...string) {
 	least := total
 	for _, name := range limits {
-		if n, ok := readNumber(filepath.Join(dir, name)); ok { // "max" is none; version 1 says 2^63 for that
+		if n, ok := readNumber(filepath.Join(dir, name)); ok { // "max" means no limit; version 1 uses about 2^63
 			least = min(least, n)
 		}
 	}
@@ -136,9 +138,9 @@ func (g *groups) addCPU(dir string, cores float64, usage kept, nanos bool) {
 	g.cpu = append(g.cpu, &cpuGroup{name: dir, cores: cores, usage: usage, nanos: nanos})
 }
 
-// used is the share of the limit that is taken and cannot be had back; 0 when it cannot be read, or when it is surely
-// not above the given share. Like the kernel's own "available", it takes the page cache for empty, but only half of
-// the part that is in use over and over: a group full of files that were read is not full.
+// used returns the share of the limit that is used and not reclaimable; 0 if it cannot be read, or if it is certainly
+// not above the given share. Like the kernel's own "available", it counts the page cache as free, but only half of the
+// active part: a group full of cached files is not full.
 func (g *memoryGroup) used(above float64, buf []byte) float64 {
 	text, err := g.usage.read(buf)
 	if err != nil {
@@ -161,13 +163,13 @@ func (g *memoryGroup) used(above float64, buf []byte) float64 {
 	}
 	back := whole
 	for _, name := range g.names[1:] {
-		half, _ := entry(text, name) // old kernels tell less
+		half, _ := entry(text, name) // old kernels lack some keys
 		back += half / 2
 	}
 	return float64(usage-min(back, usage)) / float64(g.limit)
 }
 
-// used is the share of the quota that was spent since the reading before.
+// used returns the share of the quota used since the previous reading.
 func (g *cpuGroup) used(now time.Time, buf []byte) float64 {
 	spent, ok := g.spent(buf)
 	if !ok {
@@ -200,7 +202,7 @@ func (g *cpuGroup) spent(buf []byte) (time.Duration, bool) {
 	return time.Duration(n) * time.Microsecond, ok && n < 1<<53
 }
 
-// readNumber reads a file that holds one number; what is no number ("max", -1) is not ok.
+// readNumber reads a file that holds one number; any other text ("max", -1) is not ok.
 func readNumber(path string) (uint64, bool) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// groupFiles lays a tree of control groups in the way of the table: mount points below DIR, files with their text.
+// groupFiles creates a tree of control groups from the table: mount points below DIR, files with their text.
 func (f fakeProc) groups(own, mounts string, files map[string]string) string {
 	f.t.Helper()
 	dir := f.t.TempDir()
@@ -44,7 +44,7 @@ func stat2(inactive, active uint64) string {
 
 func text(n uint64) string { return fmt.Sprintf("%d\n", n) }
 
-// The machine has 16 GiB, of which a quarter is in use: the plain share is 25 %.
+// The machine has 16 GiB, a quarter of it used: the plain share is 25 %.
 func TestMemoryOfGroups(t *testing.T) {
 	const noLimit1 = "9223372036854771712\n"
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func TestMemoryOfGroups(t *testing.T) {
 	}
 }
 
-// A limit stays in force while nothing can be looked up, and is read again after a while.
+// A limit stays in force while the groups cannot be read, and is read again after a while.
 func TestGroupsAreReadAgain(t *testing.T) {
 	f := newFakeProc(t)
 	dir := f.groups("0::/a\n", unified, map[string]string{"a/memory.max": text(4 * gib), "a/memory.current": text(3 * gib), "a/memory.stat": stat2(0, 0)})
@@ -183,7 +183,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Programs wait for memory: whatever the page counts say, it is nearly used up.
+// When programs wait for memory, it is nearly used up, whatever the page counts say.
 func TestPressureInTheLoad(t *testing.T) {
 	psi := func(some, full int) string {
 		return fmt.Sprintf("some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=%d\n", some, full)

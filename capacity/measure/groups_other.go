@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// groups are Linux's.
+// groups is empty: only Linux has control groups.
 type groups struct{}
 
 func (g *Gauge) addGroups(load *capacity.Load, m memory, _ time.Time) {

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// inotifyEvery: who counts watches must look at every descriptor of every process of the user.
+	// inotifyEvery is the interval of the count, which must read every descriptor of every process of the user.
 	inotifyEvery = time.Minute
-	// followedFor: for so long after the last question about agents, their limits count.
+	// followedFor is how long the limits of agents count after the last query about them.
 	followedFor = time.Minute
-	// inotifyNear: what a desktop, its editors and its browsers hold stands there for as long as they run. That is no load,
-	// and no reason to wait, until hardly anything is left.
+	// inotifyNear is the share from which inotify use counts. A desktop, its editors and its browsers hold watches as
+	// long as they run. That is no load and no reason to wait until hardly any are left.
 	inotifyNear = 0.95
 )
 
-// inotifyGauge counts what this user takes of the kernel's watches on folders. When they run out, no tool of an agent
-// can watch files any more, and most stop with an error that says "no space left".
+// inotifyGauge counts this user's share of the kernel's inotify watches and instances. When they run out, an agent's
+// tools can no longer watch files, and most stop with an error that says "no space left".
 type inotifyGauge struct {
 	asked    time.Time
 	pending  chan inotifyUse
@@ -31,7 +31,7 @@ type inotifyUse struct {
 	err                error
 }
 
-// look asks at its own slow pace, in a goroutine: it may take long, and no sample waits for it.
+// look starts a count at its own slow interval, in a goroutine: it may take long, and no sample waits for it.
 func (g *inotifyGauge) look(proc string, now time.Time) {
 	if g.pending != nil {
 		select {
@@ -49,9 +49,9 @@ func (g *inotifyGauge) look(proc string, now time.Time) {
 	}
 }
 
-// count counts only what is nearly used up. By then the last count may be two minutes old, and still is the best word that
-// there is: who holds instances mostly does so for as long as it runs, so little changes between two counts. If it is wrong,
-// tasks wait until the next count; if it were dropped, they would start and fail.
+// count reports only nearly exhausted limits. The last count may be two minutes old and is still the best available:
+// programs mostly hold instances as long as they run, so little changes between two counts. If it is wrong, tasks wait
+// until the next count; if it were dropped, they would start and fail.
 func (g *inotifyGauge) count(load *capacity.Load) {
 	if g.whenUsed.IsZero() || g.use.err != nil || load.At.Sub(g.whenUsed) > 2*inotifyEvery {
 		return

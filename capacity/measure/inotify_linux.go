@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// countInotify counts the instances and watches of all processes of this user that can be looked into. A descriptor that
-// was inherited counts for each of its holders; in practice they close themselves when a program is started.
+// countInotify counts the instances and watches of all readable processes of this user. An inherited descriptor counts
+// for each of its holders; in practice inotify descriptors are closed on exec.
 func countInotify(proc string) inotifyUse {
 	var use inotifyUse
 	for name, to := range map[string]*uint64{"watches": &use.watches.limit, "instances": &use.instances.limit} {
@@ -39,7 +39,7 @@ func countInotify(proc string) inotifyUse {
 func addInotify(home string, use *inotifyUse) {
 	fds, err := os.ReadDir(filepath.Join(home, "fd"))
 	if err != nil {
-		return // it has ended, or changed its user: the kernel keeps it to itself
+		return // the process has ended, or changed its user, so the kernel denies access
 	}
 	for _, fd := range fds {
 		link, err := os.Readlink(filepath.Join(home, "fd", fd.Name()))

@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roomy holds the longest of the texts that are read whole: memory.stat of a large machine.
+// roomy is large enough for the longest text that is read whole: memory.stat of a large machine.
 const roomy = 16 << 10
 
-// kept is a file of the kernel that stays open: reading it again costs half, and it can still be read when the
-// descriptors of the process or of the machine are used up, which is when it matters. Only these few files of Linux are
-// read by hand, twice a second and more; gopsutil would read several more files for each answer, and gives the rest.
+// kept is a kernel file that stays open. Reading it again takes half the time, and works even when the descriptors of
+// the process or of the machine are used up, which is when it matters. Only these few Linux files are read directly,
+// twice a second and more often; gopsutil, which reads several more files per answer, provides the rest.
 type kept struct {
 	path string
-	file *os.File // closes itself when nobody holds it any more
+	file *os.File // closed by its finalizer
 }
 
-// read gives the text as it is now, in buf. It is one call of the kernel, so no text is half old.
+// read returns the current text, in buf. It is a single system call, so the text is consistent.
 func (k *kept) read(buf []byte) ([]byte, error) {
 	if k.file == nil {
 		f, err := open(k.path, unix.O_RDONLY)
@@ -33,7 +33,7 @@ func (k *kept) read(buf []byte) ([]byte, error) {
 	if err == nil {
 		return buf[:n], nil
 	}
-	// A cgroup that was removed and made anew is another file. What cannot be read was not worth keeping.
+	// A cgroup that was removed and recreated is a different file. Reopen any file that cannot be read.
 	_ = k.file.Close()
 	k.file = nil
 	return nil, &os.PathError{Op: "read", Path: k.path, Err: err}
@@ -53,7 +53,7 @@ func pread(f *os.File, buf []byte) (int, error) {
 	}
 }
 
-// open goes past os.Open, which would put files of cgroups into the poller: they can be polled.
+// open bypasses os.Open, which would add cgroup files to the poller because they are pollable.
 func open(path string, flags int) (*os.File, error) {
 	for {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
@@ -67,7 +67,7 @@ func open(path string, flags int) (*os.File, error) {
 	}
 }
 
-// opened are the kept files of the procfs by name.
+// opened holds the kept files of the procfs by name.
 type opened map[string]*kept
 
 func (g *Gauge) kept(name string) *kept {

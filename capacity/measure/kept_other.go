@@ -2,7 +2,7 @@
 
 package measure
 
-// Other systems answer by calls, not by files.
+// opened is empty: other systems answer by calls, not by files.
 type opened struct{}
 
 const roomy = 0

@@ -2,24 +2,24 @@ package measure
 
 import "fmt"
 
-// memory is in bytes. Pressure is the least share that the kernel's own alarm implies, 0 when it raises none.
+// memory is in bytes. pressure is the smallest share implied by the kernel's own alarm, 0 if there is none.
 type memory struct {
 	total, available    uint64
 	swapTotal, swapUsed uint64
 	pressure            float64
 }
 
-// absurd is more memory than any machine has: a number above it is garbage.
+// absurd is more memory than any machine has; a larger number is invalid.
 const absurd = 1 << 56
 
-// The shares that the kernel's own alarms imply at least: when programs wait for memory, and when nothing gets on
-// any more. What the page counts say is then beside the point.
+// The smallest shares implied by the kernel's own alarms: when programs wait for memory, and when no program makes
+// progress. The page counts then no longer matter.
 const (
 	usedAtWarn     = 0.9
 	usedAtCritical = 1.0
 )
 
-// need notes an alarm of the kernel's.
+// need records an alarm of the kernel.
 func (m *memory) need(share float64) { m.pressure = max(m.pressure, share) }
 
 func (m memory) check() error {
@@ -29,13 +29,13 @@ func (m memory) check() error {
 	return nil
 }
 
-// used is the used share by the page counts, without the alarms. "Available" (free, plus what the kernel can drop at
-// no cost) is what matters; "free" is near 0 on every healthy machine.
+// used returns the used share by the page counts, without the alarms. It is based on "available" (free, plus what the
+// kernel can drop at no cost); "free" is near 0 on every healthy machine.
 //
-// Swap in use adds a second view: how much of all that can hold pages, memory and swap together, is taken.
-// It shows the machine that moved 30 GiB out and so has a quarter of its memory "available". The
-// larger view counts. Alone the second would make a machine with much empty swap look emptier than it is, and
-// full swap by itself is no alarm: idle pages stay there for weeks.
+// If swap is in use, the result is the maximum of that share and a second one: the used part of memory and swap
+// together. The second share detects a machine that moved 30 GiB out and therefore has a quarter of its memory
+// "available". Alone it would make a machine with much empty swap look emptier than it is. Full swap by itself is no
+// alarm, because idle pages stay there for weeks.
 func (m memory) used() float64 {
 	if m.total == 0 {
 		return 0

@@ -20,9 +20,10 @@ func (g *Gauge) readMemory() (memory, error) {
 	return m, err
 }
 
-// reclaimableARC is what the cache of ZFS would give back, in bytes. The kernel does not count it in MemAvailable, though
-// the cache shrinks to its minimum when programs need memory. The cache is part of the memory in use: a larger one
-// belongs to another machine, and so does the cache that a container sees whose meminfo comes from lxcfs (FUSE).
+// reclaimableARC returns how much the ZFS cache could give back, in bytes. The kernel does not count it in
+// MemAvailable, although the cache shrinks to its minimum when programs need memory. The cache is part of the used
+// memory: a larger value belongs to another machine, and so does the cache seen in a container whose meminfo comes from
+// lxcfs (FUSE).
 func (g *Gauge) reclaimableARC(m memory) uint64 {
 	text, err := g.kept("spl/kstat/zfs/arcstats").read(g.buf)
 	if err != nil {
@@ -51,7 +52,7 @@ func arcEntry(text []byte, name string) (uint64, bool) {
 	return 0, false
 }
 
-// parseMeminfo reads /proc/meminfo, which says "kB" and means KiB.
+// parseMeminfo reads /proc/meminfo, where "kB" means KiB.
 func parseMeminfo(text []byte) (memory, error) {
 	const unread = 1<<64 - 1
 	m := memory{total: unread, available: unread}

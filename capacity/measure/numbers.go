@@ -2,10 +2,10 @@ package measure
 
 import "bytes"
 
-// The kernel's texts are read many times a second: these readers of numbers make no garbage.
+// The kernel's texts are parsed many times a second, so these parsers do not allocate.
 
-// number takes a decimal number from the front of b, after blanks. What is above 2^63-1, or is followed at once by
-// anything but white space, is no number.
+// number parses a decimal number at the front of b, after blanks. A number above 2^63-1, or one not followed by white
+// space or the end, is invalid.
 func number(b []byte) (n uint64, rest []byte, ok bool) {
 	b = bytes.TrimLeft(b, " \t")
 	i := 0
@@ -22,13 +22,13 @@ func number(b []byte) (n uint64, rest []byte, ok bool) {
 	return n, b[i:], true
 }
 
-// single reads a text that is one number.
+// single parses a text that is one number.
 func single(b []byte) (uint64, bool) {
 	n, rest, ok := number(b)
 	return n, ok && len(bytes.TrimSpace(rest)) == 0
 }
 
-// entry finds the number behind a name at the beginning of a line: "inactive_file 4096".
+// entry returns the number after a name at the start of a line: "inactive_file 4096".
 func entry(text []byte, name string) (uint64, bool) {
 	for len(text) > 0 {
 		var line []byte

@@ -2,8 +2,8 @@ package measure
 
 import "os"
 
-// ownFiles are the descriptors of this process, and how many it may have; not ok when a test reads another procfs, or they
-// cannot be counted.
+// ownFiles returns the number of descriptors of this process and their limit. It is not ok if a test uses another
+// procfs or if they cannot be counted.
 func ownFiles(procfs string) (f files, ok bool) {
 	if procfs != realProc {
 		return files{}, false

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// What the kernel's count of waiting (Linux: PSI) means for the share of memory: when some programs stood still for
-// want of it in a tenth of the last two seconds it is nearly used up, whatever the page counts say; when all of them did
-// in a twentieth, it is.
+// The meaning of the kernel's stall times (Linux: PSI) for the share of memory. If some programs were stalled on memory
+// for a tenth of the last two seconds, memory is nearly used up, whatever the page counts say. If all were stalled for
+// a twentieth, it is used up.
 const (
 	pressureWindow = 2 * time.Second
 	someAtWarn     = 0.10
 	fullAtCritical = 0.05
 )
 
-// bootCalm is how long after the start of the machine waiting says nothing: everything begins at once then.
+// bootCalm is how long after boot stalls are ignored, because everything starts at once then.
 const bootCalm = time.Minute
 
-// waited is how long programs have waited for a resource, in µs since boot: some of them, and all at once.
+// waited is how long programs were stalled on a resource, in µs since boot: some of them, and all at once.
 type waited struct{ some, full uint64 }
 
-// parsePressure reads /proc/pressure/*. Of the averages that stand there the shortest is over ten seconds: too slow,
-// so the totals are compared instead. Old kernels have no "full" for the processor.
+// parsePressure reads /proc/pressure/*. The shortest average in it covers ten seconds, which is too slow, so the totals
+// are compared instead. Old kernels have no "full" for the processor.
 func parsePressure(text []byte) (waited, error) {
 	var w waited
 	seen := false
@@ -59,8 +59,9 @@ type waitedAt struct {
 	at time.Time
 }
 
-// add takes a reading and gives the shares of the last two seconds or, at a slow pace, of the time since the reading
-// before. They are unknown while no reading is that old: one short spike would make half a second look like need.
+// add records a reading and returns the shares of the last two seconds or, with less frequent samples, of the time
+// since the previous reading. They are unknown until a reading is that old: over half a second one short spike would
+// look like pressure.
 func (g *waiting) add(w waited, now time.Time) (some, full float64, known bool) {
 	var base, newest waitedAt
 	for _, p := range g.past {
@@ -90,7 +91,7 @@ func (g *waiting) shares(base waitedAt, w waited, now time.Time) (some, full flo
 	return min(float64(w.some-base.some)/window, 1), min(float64(w.full-base.full)/window, 1), true
 }
 
-// need is the least share of memory that the waiting implies; 0 for none.
+// need returns the smallest share of memory implied by the stalls; 0 for none.
 func need(some, full float64) float64 {
 	switch {
 	case full >= fullAtCritical:

@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// addPressure reads who waits for the processor and for memory. A kernel without these files is judged without.
+// addPressure reads the stalls on the processor and on memory. A kernel without these files is judged without them.
 func (g *Gauge) addPressure(load *capacity.Load, m *memory, now time.Time) {
 	if some, _, known := g.waits("pressure/cpu", &g.cpuWaits, now); known {
 		load.Stalled = capacity.Used(some)
@@ -39,7 +39,7 @@ func (g *Gauge) waits(name string, past *waiting, now time.Time) (some, full flo
 	return past.add(w, now)
 }
 
-// sinceBoot counts a suspend too, as the starts of processes do.
+// sinceBoot includes suspended time, as the start times of processes do.
 func sinceBoot() time.Duration {
 	var up unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
@@ -48,7 +48,8 @@ func sinceBoot() time.Duration {
 	return time.Duration(up.Nano())
 }
 
-// triggers are what the kernel is asked to tell at once. Without privileges it takes only windows of whole two seconds.
+// triggers are the PSI events to subscribe to. Without privileges the kernel accepts only windows that are multiples of
+// two seconds.
 func triggers() [][2]string {
 	return [][2]string{
 		{"pressure/memory", "some 200000 2000000"},
@@ -58,8 +59,8 @@ func triggers() [][2]string {
 	}
 }
 
-// Run waits for the kernel's word that the machine is in need, and passes it on to Alarms, until the context ends. Where
-// the kernel gives no such word, or no more, it only waits for that, and Problems says why under "pressure".
+// Run forwards the kernel's pressure events to Alarms until the context ends. If the kernel provides no events, or
+// stops doing so, Run only waits for the end of the context, and Problems states the reason under "pressure".
 func (g *Gauge) Run(ctx context.Context) error {
 	bell, files, err := listen(g.proc)
 	defer func() {
@@ -72,8 +73,8 @@ func (g *Gauge) Run(ctx context.Context) error {
 	return nil
 }
 
-// attend passes on what the bell tells, until the context ends or the bell fails. A nil bell tells nothing; refused says why,
-// or which of the triggers are not among those behind it.
+// attend forwards the events of bell until the context ends or bell fails. A nil bell has no events. refused states
+// why, or which triggers bell lacks.
 func (g *Gauge) attend(ctx context.Context, bell *os.File, refused error) {
 	g.silent(refused)
 	if bell == nil {
@@ -102,7 +103,7 @@ func (g *Gauge) attend(ctx context.Context, bell *os.File, refused error) {
 	}
 }
 
-// silent notes why Alarms stays silent; nil: it does not.
+// silent records why Alarms stays silent; nil: it does not.
 func (g *Gauge) silent(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,12 +113,12 @@ func (g *Gauge) silent(err error) {
 	}
 }
 
-// heard reports whether a trigger has gone off, and which, or will no more, which is an error.
+// heard reports whether a trigger has fired and which; a trigger that has failed is an error.
 func heard(bell uintptr) (over bool, rung []int32, err error) {
 	var events [8]unix.EpollEvent
 	n, err := unix.EpollWait(int(bell), events[:], 0)
 	if errors.Is(err, unix.EINTR) {
-		return true, nil, nil // a sample too many harms nobody; to wait for the next edge may mean for ever
+		return true, nil, nil // a superfluous sample is harmless; waiting for the next edge may last for ever
 	}
 	if err != nil {
 		return true, nil, err
@@ -133,26 +134,27 @@ func heard(bell uintptr) (over bool, rung []int32, err error) {
 	return n > 0, rung, nil
 }
 
-// arm has triggers ring again. Each rings once, and then not before the alarm was taken: on a machine that is busy for hours
-// they would wake steward every two seconds, also where nobody needs to know.
+// arm re-enables triggers. Each fires once and is re-enabled only after the alarm was received. Otherwise they would
+// wake steward every two seconds on a machine that is busy for hours, even while nothing needs a sample.
 func arm(bell uintptr, triggers []int32) {
 	for _, fd := range triggers {
-		// One that cannot be set again is silent; the samples still come.
+		// A trigger that cannot be re-enabled stays silent; sampling continues.
 		_ = unix.EpollCtl(int(bell), unix.EPOLL_CTL_MOD, int(fd), &unix.EpollEvent{Events: once, Fd: fd})
 	}
 }
 
-// once is how a trigger rings.
+// once are the epoll events of a trigger.
 const once = unix.EPOLLPRI | unix.EPOLLONESHOT
 
-// listen sets the triggers. Go's own poller does not wait for "urgent" events, by which they show; so they go into
-// another epoll, whose descriptor Go's poller can wait for, and no thread is spent. The error says which were refused.
+// listen sets the triggers. Go's own poller does not wait for "urgent" events (EPOLLPRI), by which they are reported.
+// They are therefore added to another epoll, whose descriptor Go's poller can wait for without blocking a thread. The
+// error states which triggers were rejected.
 func listen(proc string) (*os.File, []*os.File, error) {
 	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, nil, fmt.Errorf("wait for pressure: %w", err)
 	}
-	_ = unix.SetNonblock(ep, true) // or os.NewFile keeps it out of Go's poller
+	_ = unix.SetNonblock(ep, true) // otherwise os.NewFile keeps it out of Go's poller
 	bell := os.NewFile(uintptr(ep), "pressure")
 	files := []*os.File{bell}
 	var refused []error

@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A bell that fails is told, whoever refuses it, and Run goes on to wait: the alarms are an extra, and no reason to stop.
+// A failing bell is reported, whatever rejects it, and Run goes on waiting: the alarms are optional and no reason to
+// stop.
 func TestBellFails(t *testing.T) {
 	for name, ring := range map[string]func() (*os.File, error){
 		"the poller refuses": func() (*os.File, error) {
-			ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC) // blocking, so that Go's poller has nothing to do with it
+			ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC) // blocking, so that Go's poller does not use it
 			return os.NewFile(uintptr(ep), "bell"), err
 		},
 		"the kernel refuses": func() (*os.File, error) {
@@ -50,7 +51,7 @@ func TestBellFails(t *testing.T) {
 	}
 }
 
-// While the bell is well nothing is said, and the end of the context is no failure.
+// While the bell works there is no problem, and the end of the context is not a failure.
 func TestBellIsWell(t *testing.T) {
 	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -88,7 +89,8 @@ func TestBellIsWell(t *testing.T) {
 	}
 }
 
-// One who does not listen gets one token, and the kernel is left alone until he takes it; then it is asked again.
+// A receiver that does not listen gets one token, and the kernel is not polled until it takes the token; then it is
+// polled again.
 func TestAlarmsDoNotQueue(t *testing.T) {
 	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -126,7 +128,7 @@ func TestAlarmsDoNotQueue(t *testing.T) {
 	<-over
 }
 
-// urgent is a descriptor at which there is something urgent, for ever.
+// urgent is a descriptor with a permanent "urgent" event.
 func urgent(t *testing.T) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

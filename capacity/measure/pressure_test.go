@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// Readings are (seconds, µs of waiting so far): what counts is the last two seconds, and no spike in less.
+// Readings are (seconds, µs of stalls so far): only the last two seconds count, and a shorter spike does not.
 func TestWaiting(t *testing.T) {
 	type at struct {
 		second float64
@@ -48,7 +48,7 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// Where the kernel gives no word, Run says so and waits.
+// If the kernel provides no events, Run reports that and waits.
 func TestRunWithoutPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New()
@@ -67,7 +67,7 @@ func TestRunWithoutPressure(t *testing.T) {
 	})
 }
 
-// A leak is seen by its pace, a start is not.
+// A leak is detected by its rate; a program start is not a leak.
 func TestTrend(t *testing.T) {
 	type at struct {
 		second float64

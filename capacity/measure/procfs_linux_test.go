@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// fakeProc is a Gauge on a procfs of our making.
+// fakeProc is a Gauge on a fake procfs.
 type fakeProc struct {
 	t *testing.T
 	*Gauge
@@ -29,7 +29,7 @@ func newFakeProc(t *testing.T) fakeProc {
 	return f
 }
 
-// everyCPU is the mask of a process that no affinity binds.
+// everyCPU is the mask of a process without an affinity.
 func everyCPU() *unix.CPUSet { return nil }
 
 func (f fakeProc) write(name, text string) {
@@ -43,8 +43,8 @@ func (f fakeProc) write(name, text string) {
 	}
 }
 
-// spoil makes a file unreadable, for the superuser too: a folder stands in its place. A file that is open would stay
-// readable, other than in a real procfs.
+// spoil makes a file unreadable, even for the superuser, by replacing it with a folder. Unlike in a real procfs, an
+// open file would stay readable.
 func (f fakeProc) spoil(name string) {
 	f.t.Helper()
 	clear(f.open)
@@ -56,7 +56,7 @@ func (f fakeProc) spoil(name string) {
 	}
 }
 
-// stat writes the processors' counters, in ticks. Guest time is in user time already.
+// stat writes the processor counters, in ticks. Guest time is already included in user time.
 func (f fakeProc) stat(user, idle int) {
 	f.t.Helper()
 	f.write("stat", fmt.Sprintf("cpu  %d 0 0 %d 0 0 0 0 %d 0\ncpu0 1 2 3 4\nintr 5\n", 1000+user, 5000+idle, 1000+user))
@@ -87,7 +87,8 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// Whatever is in a file: its dimension becomes unknown with a reason, never 0, the others stay, and it recovers.
+// Whatever a file contains: its dimension becomes unknown with a reason, never 0; the others stay known; and it
+// recovers.
 func TestBrokenFiles(t *testing.T) {
 	for _, c := range []struct{ dimension, file, text string }{
 		{"cpu", "stat", ""},
@@ -138,12 +139,12 @@ func TestProcessorWindow(t *testing.T) {
 	at := noon
 	for i, c := range []struct {
 		gap  time.Duration
-		want string // the share, or part of the reason why there is none
+		want string // the share, or part of the reason for none
 	}{
 		{0, "first sample"},
 		{50 * time.Millisecond, "too close together"},
 		{200 * time.Millisecond, "100 %"},
-		{50 * time.Millisecond, "100 %"}, // the window goes on, the last share stands
+		{50 * time.Millisecond, "100 %"}, // the window continues, and the last share remains
 		{time.Second, "100 %"},
 		{0, "0s apart"},
 		{time.Second, "100 %"},
@@ -160,7 +161,7 @@ func TestProcessorWindow(t *testing.T) {
 			t.Errorf("sample %d, %v after the last: %q, want %q", i, c.gap, got, c.want)
 		}
 	}
-	f.Sample(at.Add(time.Second)) // no tick has gone by
+	f.Sample(at.Add(time.Second)) // no tick has passed
 	if got := f.Problems()["cpu"]; !strings.Contains(got, "stand still") {
 		t.Errorf("no ticks: %q", got)
 	}
@@ -209,7 +210,7 @@ func TestConsumers(t *testing.T) {
 		if got := f.names(2); got != "hoarder 0.5, bu?[2Jsy 2.0" {
 			t.Errorf("by memory: %s", got)
 		}
-		// Another process got number 12: its counter is no continuation.
+		// Another process got pid 12: its counter does not continue the previous one.
 		f.process(12, 1, 100, 20, "heir")
 		f.binding = capacity.DimCPU
 		time.Sleep(scanEvery)
@@ -219,8 +220,8 @@ func TestConsumers(t *testing.T) {
 	})
 }
 
-// A sample's own time lies before the scan that its consumers were found by: who asks for the usage with it gets that scan,
-// not a new one a moment later, in which nothing has worked.
+// The time of a sample is before the scan that found its consumers. A query for the usage with that time gets the same
+// scan, not a new one a moment later in which no process has worked.
 func TestUsageAfterConsumers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeProc(t)
@@ -251,7 +252,8 @@ func TestUsageAfterConsumers(t *testing.T) {
 	})
 }
 
-// TestCandidates: those of what is scarce come first; a gate that is shut for another reason finds its own among the rest.
+// TestCandidates: the consumers of the scarce dimension come first; a gate shut for another dimension finds its own
+// among the rest.
 func TestCandidates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeProc(t)

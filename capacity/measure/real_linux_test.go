@@ -19,7 +19,7 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// TestMain lets this program play the processes that are measured.
+// TestMain makes this program act as the processes that are measured.
 func TestMain(m *testing.M) {
 	if role, child := os.LookupEnv("MEASURE_ROLE"); child {
 		play(role)
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play does something measurable, says "ready", and goes on until its standard input ends.
+// play produces a measurable load, prints "ready", and continues until its standard input ends.
 func play(role string) {
 	var held []byte
 	switch role {
@@ -43,7 +43,7 @@ func play(role string) {
 			held[i] = 1
 		}
 	case "leak":
-		// Before it is seen: limits are not looked up with every reading.
+		// Set before it is seen: limits are not read with every reading.
 		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: 1024})
 		go leak(200)
 	case "starved":
@@ -61,7 +61,7 @@ func play(role string) {
 	runtime.KeepAlive(held)
 }
 
-// leak opens so many files a second up to its limit.
+// leak opens n files a second up to its limit.
 func leak(pace int) {
 	for range time.Tick(time.Second / 20) {
 		for range pace / 20 {
@@ -103,7 +103,7 @@ func start(t testing.TB, c *exec.Cmd) (capacity.Identity, *exec.Cmd) {
 	return capacity.Identity(id), c
 }
 
-// until asks every 100 ms, for half a minute at most: this machine may be busy.
+// until polls every 100 ms, for at most half a minute: this machine may be busy.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(100 * time.Millisecond) {
@@ -141,7 +141,7 @@ func TestUsageOfOneThatHoldsMemory(t *testing.T) {
 	}
 }
 
-// A leak in a process of an agent is full before it is: within three seconds of its beginning to show.
+// A leak in an agent's process counts as full before it is full: within three seconds of becoming visible.
 func TestDescriptorStorm(t *testing.T) {
 	g := New()
 	id, c := child(t, "leak")
@@ -163,10 +163,10 @@ func TestDescriptorStorm(t *testing.T) {
 	t.Logf("%v after it became clear, %v left", time.Since(at).Round(time.Millisecond), load.Exhausted)
 }
 
-// What has lost its parent, and left the session, counts with the tree in which it was seen.
+// A process that has lost its parent and left the session counts with the tree in which it was seen.
 func TestUsageOfProcessesLeftBehind(t *testing.T) {
 	g, dir := New(), t.TempDir()
-	// A shell starts another one, which starts a sleeper in a session of its own, and ends at a sign.
+	// A shell starts another shell, which starts a sleeper in its own session and ends on a signal.
 	script := `sh -c 'setsid sleep 1000 & echo $! > "$0/pid"; echo ready; while [ ! -e "$0/go" ]; do sleep 0.05; done' "$0" & wait; touch "$0/left"; read end`
 	id, _ := start(t, exec.Command("/bin/sh", "-c", script, dir))
 	text, err := os.ReadFile(dir + "/pid")
@@ -189,7 +189,7 @@ func TestUsageOfProcessesLeftBehind(t *testing.T) {
 	}
 }
 
-// playStarved has no descriptors left, as in a storm, and says what the gauge says then.
+// playStarved has no free descriptors, as under overload, and prints what the gauge reports then.
 func playStarved() {
 	me, err := proc.Inspect(os.Getpid())
 	if err != nil {
@@ -203,7 +203,7 @@ func playStarved() {
 	g.Usage(roots, now)
 	g.Sample(now)
 	useUp()
-	for i := range 40 { // limits and control groups are looked up again meanwhile, new processes are there
+	for i := range 40 { // meanwhile limits and control groups are read again, and new processes appear
 		now = now.Add(2 * time.Second)
 		u := g.Usage(roots, now)
 		load := g.Sample(now)
@@ -213,7 +213,7 @@ func playStarved() {
 		}
 	}
 	if g.inotify.pending != nil {
-		<-g.inotify.pending // it may have held some while ours were used up
+		<-g.inotify.pending // it may have held descriptors while none were free
 	}
 	useUp()
 	fresh := New()
@@ -223,7 +223,7 @@ func playStarved() {
 		fmt.Printf("a gauge that had opened nothing before: %+v %v\n", u, fresh.Problems())
 		return
 	}
-	runtime.KeepAlive(g) // or its descriptors come free
+	runtime.KeepAlive(g) // otherwise its descriptors are freed
 	fmt.Println("ready")
 }
 
@@ -243,7 +243,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// playNobody feels pressure without privileges; three busy threads for each processor see to it.
+// playNobody waits for pressure events without privileges; three busy threads per processor cause them.
 func playNobody() {
 	runtime.LockOSThread()
 	for _, call := range [][4]uintptr{{unix.SYS_SETRESGID, 65534, 65534, 65534}, {unix.SYS_SETRESUID, 65534, 65534, 65534}} {
@@ -262,14 +262,14 @@ func TestTriggersUnprivileged(t *testing.T) {
 	c.Env = append(os.Environ(), "MEASURE_ROLE=nobody")
 	out, err := c.CombinedOutput()
 	if strings.HasPrefix(string(out), "refused:") {
-		t.Skipf("%s", out) // kernels before 6.5 let only root have triggers
+		t.Skipf("%s", out) // before 6.5 the kernel allows triggers for root only
 	}
 	if want := fmt.Sprintf("%d true <nil>\n", len(triggers())+1); err != nil || string(out) != want {
 		t.Errorf("%s %v, want %s", out, err, want)
 	}
 }
 
-// More threads than processors: somebody waits at once, and the kernel says so.
+// With more threads than processors, threads wait at once, and the kernel reports it.
 func TestAlarm(t *testing.T) {
 	if _, err := os.Stat("/proc/pressure/cpu"); err != nil {
 		t.Skip("this kernel does not count who waits")
@@ -309,14 +309,14 @@ func sleepers(b *testing.B, n int) []capacity.Identity {
 	return all
 }
 
-// processorTime is what this program has spent so far: on a machine with others at work it says more than the clock.
+// processorTime is the processor time used by this program: on a busy machine it is a better measure than the clock.
 func processorTime() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkScan is the scan alone, and BenchmarkSampleCPU a sample.
+// BenchmarkScan measures the scan alone, and BenchmarkSampleCPU a sample.
 func BenchmarkScan(b *testing.B) {
 	sleepers(b, 200)
 	g, now := New(), time.Now()
@@ -340,8 +340,8 @@ func BenchmarkSampleCPU(b *testing.B) {
 	b.ReportMetric(float64((processorTime()-begun).Nanoseconds())/1000/float64(b.N), "cpu-µs/op")
 }
 
-// BenchmarkUsage scans two hundred living processes, each an agent of its own, beside all that run here anyway; "at
-// work" is when every one of them has done something since the scan before.
+// BenchmarkUsage scans two hundred live processes, each an agent of its own, in addition to all other processes here;
+// "at work" means that each of them has done something since the previous scan.
 func BenchmarkUsage(b *testing.B) {
 	roots := sleepers(b, 200)
 	for _, c := range []struct {
@@ -370,7 +370,7 @@ func BenchmarkUsage(b *testing.B) {
 	}
 }
 
-// A large consumer below an agent's process is told as the agent's.
+// A large consumer below an agent's process is attributed to the agent.
 func TestConsumersOfAnAgent(t *testing.T) {
 	g := New()
 	big, _ := child(t, "hold")

@@ -11,27 +11,27 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// scanEvery: a look at every process costs some µs each, so there is one in this time at most.
+// scanEvery is the minimum interval of scans: reading a process takes some µs.
 const scanEvery = 2 * time.Second
 
-// row is one process. It stays the same row from scan to scan, so that a scan makes no garbage.
+// row is one process. It is reused from scan to scan, so that a scan does not allocate.
 type row struct {
 	reading
-	// origin is the process from which this one comes: the parent at first sight, not the one that adopted it later. One
-	// that has ended is replaced by its own origin, so these are all alive.
+	// origin is the process that started this one: the parent at first sight, not a process that adopted it later. An
+	// ended origin is replaced by its own origin, so all origins are alive.
 	origin *row
 	scan   uint64 // the last scan that saw it
 	ended  bool
-	known  bool // it was read at least once
+	known  bool // read at least once
 
-	readAt    time.Time     // when all of it was read last
-	spentThen time.Duration // of the processor, at that time
+	readAt    time.Time     // time of the last full reading
+	spentThen time.Duration // processor time at that reading
 	due       bool          // must be read in this scan
 	fresh     bool          // first seen in this scan
-	lost      time.Duration // what children had spent that have ended since it was read
+	lost      time.Duration // processor time of children that have ended since the reading
 
-	cores float64 // its own, since the scan before; over its life at first sight
-	rate  float64 // cores with what its ended children took
+	cores float64 // its own, since the previous scan; over its life at first sight
+	rate  float64 // cores including its ended children
 
 	followed  uint64        // the last scan in which it belonged to a root
 	files     trend         // descriptors against their limit; followed processes only
@@ -39,10 +39,10 @@ type row struct {
 	limitAt   time.Time
 	written   uint64
 	writtenAt time.Time
-	mark      int // 1 + the index of the root that it is
+	mark      int // 1 + its index among the roots
 }
 
-// reading is what the system says about a process.
+// reading is what the system reports about a process.
 type reading struct {
 	pid, parent, session int
 	start                uint64 // the start token of package proc on Linux
@@ -53,21 +53,21 @@ type reading struct {
 	commLen              int
 }
 
-// scanner keeps what is known of all processes. What a process does now shows only between two scans.
+// scanner is the state of all processes. The current use of a process is known only from two scans.
 type scanner struct {
 	at      time.Time
-	before  time.Time // of the scan before
+	before  time.Time // time of the previous scan
 	number  uint64    // of scans
 	rows    map[int]*row
 	alive   []*row
-	suspect []*row // followed, and nearest their limit of descriptors
+	suspect []*row // followed, and nearest their descriptor limit
 	boot    string
 	table   processTable
 	buf     []byte
-	// clock tells cheaply what a process has spent so far.
+	// clock returns cheaply the processor time that a process has used so far.
 	clock func(pid int) (time.Duration, clockState)
-	gap   float64 // seconds since the scan before; 0 at the first
-	// missed says why processes could not be read that are there; nil when all could.
+	gap   float64 // seconds since the previous scan; 0 at the first
+	// missed is why existing processes could not be read; nil if all were read.
 	missed error
 }
 
@@ -76,12 +76,12 @@ type clockState int
 const (
 	clockUnknown clockState = iota
 	clockRuns
-	clockGone // there is no such process
+	clockGone // no such process
 )
 
-// refresh brings the table up to date, at most every two seconds.
+// refresh updates the table, at most every two seconds.
 func (s *scanner) refresh(procfs string, roots []capacity.Identity, now time.Time) error {
-	// Who asks with the time of a sample asks for a moment that may lie before a scan which that very sample led to.
+	// A caller that passes the time of a sample may pass a time before a scan that this sample triggered.
 	if age := now.Sub(s.at); !s.at.IsZero() && age > -scanEvery && age < scanEvery {
 		return nil
 	}
@@ -105,8 +105,8 @@ func (s *scanner) refresh(procfs string, roots []capacity.Identity, now time.Tim
 	return nil
 }
 
-// bury takes out what this scan did not see. What the dead had spent is about to show with their parents, who must
-// therefore be read again, and not be taken to have spent it just now.
+// bury removes processes that this scan did not see. Their processor time now appears in their parents, which must be
+// read again and must not be charged with it as recent use.
 func (s *scanner) bury() {
 	for _, r := range s.alive {
 		if r.scan == s.number {
@@ -124,7 +124,7 @@ func (s *scanner) bury() {
 	s.alive = slices.DeleteFunc(s.alive, func(r *row) bool { return r.ended })
 }
 
-// take enters a full reading of a process, and reports whether it is another process than before.
+// take records a full reading of a process, and reports whether the pid now belongs to another process.
 func (s *scanner) take(r *row, now reading, age time.Duration, at time.Time) (another bool) {
 	if r.known && r.start != now.start {
 		return true
@@ -138,12 +138,13 @@ func (s *scanner) take(r *row, now reading, age time.Duration, at time.Time) (an
 			r.rate += max(now.children-r.children-r.lost, 0).Seconds() / s.gap
 		}
 	}
-	now.spent = max(now.spent, r.spent) // the clock, where there is one, is finer
+	now.spent = max(now.spent, r.spent) // the clock, if available, is more precise
 	r.reading, r.readAt, r.spentThen, r.lost, r.due = now, at, now.spent, 0, false
 	return false
 }
 
-// begin judges a process at first sight: by its life. What it spent belongs to this scan if it began since the last.
+// begin sets the use of a process at first sight from its life so far. Its processor time counts for this scan if it
+// began since the last scan.
 func (r *row) begin(now reading, age, gap float64) {
 	if age > 0 {
 		r.cores = now.spent.Seconds() / age
@@ -153,7 +154,7 @@ func (r *row) begin(now reading, age, gap float64) {
 	}
 }
 
-// spend notes how far a process has got since the scan before.
+// spend records the processor use of a process since the previous scan.
 func (r *row) spend(now time.Duration, gap float64) {
 	if now <= r.spent {
 		return
@@ -165,7 +166,7 @@ func (r *row) spend(now time.Duration, gap float64) {
 	r.spent = now
 }
 
-// link finds where new processes come from, and passes over those that have ended.
+// link finds the origins of new processes, and skips origins that have ended.
 func (s *scanner) link() {
 	for _, r := range s.alive {
 		if r.fresh {
@@ -179,8 +180,8 @@ func (s *scanner) link() {
 	}
 }
 
-// originOf is the parent; but where that is plainly one that adopted it, the leader of its session, from whom all in it
-// descend: a child stays in the session of its parent unless it founds its own.
+// originOf returns the parent, unless it is evidently an adopter. Then it returns the leader of the session, from which
+// all processes of the session descend: a child stays in the session of its parent unless it creates its own.
 func (s *scanner) originOf(r *row) *row {
 	parent, leader := s.rows[r.parent], s.rows[r.session]
 	if parent != nil && !parent.older(r) {
@@ -192,13 +193,13 @@ func (s *scanner) originOf(r *row) *row {
 	return leader
 }
 
-// older reports whether it may be an ancestor. Two that began within one tick may be, in the order of their numbers.
+// older reports whether a process may be an ancestor. Processes that began in the same tick are ordered by pid.
 func (r *row) older(than *row) bool {
 	return r != than && cmp.Or(cmp.Compare(r.start, than.start), cmp.Compare(r.pid, than.pid)) < 0
 }
 
-// mark puts the roots' indices on their rows. A root is the very process of its identity, or it is gone; one named
-// twice counts once.
+// mark sets the roots' indexes on their rows. A root is exactly the process of its identity; otherwise it is gone. A
+// root named twice counts once.
 func (s *scanner) mark(roots []capacity.Identity) {
 	for i, id := range roots {
 		r := s.rows[id.PID]
@@ -216,7 +217,7 @@ func (s *scanner) unmark(roots []capacity.Identity) {
 	}
 }
 
-// follow looks closer at the processes of the roots: their descriptors, and what they write.
+// follow reads more about the processes of the roots: their descriptors, and what they write.
 func (s *scanner) follow(procfs string, roots []capacity.Identity, now time.Time) {
 	s.suspect = s.suspect[:0]
 	if len(roots) == 0 {
@@ -240,7 +241,7 @@ func (s *scanner) follow(procfs string, roots []capacity.Identity, now time.Time
 	s.suspect = s.suspect[:min(len(s.suspect), mostSuspects)]
 }
 
-// mostSuspects are looked at again between the scans.
+// mostSuspects is the number of processes that are read again between scans.
 const mostSuspects = 4
 
 func (r *row) below() bool {
@@ -252,8 +253,8 @@ func (r *row) below() bool {
 	return false
 }
 
-// worst are the followed processes that may run out of descriptors, as they are now: a leak can be too fast for the pace
-// of the scans.
+// worst returns the followed processes that may run out of descriptors, with current counts: a leak can be faster than
+// the interval of the scans.
 func (s *scanner) worst(procfs string, now time.Time) []*row {
 	if age := now.Sub(s.at); s.at.IsZero() || age < 0 || age > longest {
 		return nil

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// A process whose clock stands where it stood has done nothing: it opened no file, started no child, took no memory.
-	// One that did little is read again after readLittle, and all are after readAll, for parents and memory change
-	// without them.
+	// A process whose clock has not advanced has done nothing: it opened no file, started no child and allocated no
+	// memory. A process that did little is read again after readLittle. All are read again after readAll, because
+	// parents and memory can change without processor time.
 	littleWork = 10 * time.Millisecond
 	readLittle = 4 * time.Second
 	readAll    = time.Minute
-	// What a process writes shows whether it lives on, which is a matter of minutes; limits hardly ever change.
+	// Written bytes show whether a process makes progress, which is a matter of minutes; limits hardly ever change.
 	writtenEvery = 10 * time.Second
 	limitEvery   = time.Minute
 )
 
-// processTable is the open folder of all processes. What is in it is opened relative to it.
+// processTable is the open /proc folder. Files in it are opened relative to it.
 type processTable struct {
 	dir  *os.File
 	name []byte
 }
 
-// spentByNow reads the processor time of all threads of a process, in ns, from its clock: for a tenth of the cost of
-// its stat, without a descriptor, and for processes of all users.
+// spentByNow reads the processor time of all threads of a process from its clock: at a tenth of the cost of its stat,
+// without a descriptor, and for processes of all users.
 func spentByNow(pid int) (time.Duration, clockState) {
 	const clockOfProcess = 2 // CPUCLOCK_SCHED; see clock_getcpuclockid(3)
 	var t unix.Timespec
@@ -48,7 +48,7 @@ func spentByNow(pid int) (time.Duration, clockState) {
 	return 0, clockUnknown
 }
 
-// look goes over all processes: the clock of each, and the stat of those that are new or have done something.
+// look scans all processes: the clock of each, and the stat of those that are new or have done something.
 func (s *scanner) look(procfs string, now time.Time) error {
 	if s.buf == nil {
 		s.buf = make([]byte, roomy)
@@ -60,7 +60,7 @@ func (s *scanner) look(procfs string, now time.Time) error {
 	newcomers := len(s.alive)
 	if err := s.table.each(s.buf, s.see); err != nil {
 		s.alive = s.alive[:newcomers]
-		for pid, r := range s.rows { // half a table is no table
+		for pid, r := range s.rows { // discard an incomplete table
 			if !r.known {
 				delete(s.rows, pid)
 			}
@@ -83,7 +83,7 @@ func (s *scanner) look(procfs string, now time.Time) error {
 	return nil
 }
 
-// see notes that a process is there.
+// see records that a process exists.
 func (s *scanner) see(pid int) {
 	spent, state := time.Duration(0), clockUnknown
 	if s.clock != nil {
@@ -99,13 +99,14 @@ func (s *scanner) see(pid int) {
 		s.alive = append(s.alive, r)
 	} else {
 		r.cores, r.rate = 0, 0
-		r.due = r.due || state == clockUnknown || spent < r.spent // another process has got the number
+		r.due = r.due || state == clockUnknown || spent < r.spent // the pid belongs to another process
 		r.spend(spent, s.gap)
 	}
 	r.scan = s.number
 }
 
-// wants reports whether there may be anything new to read. All at once would make one scan in a minute a dear one.
+// wants reports whether there may be anything new to read. Full readings are spread over time, so that no single scan
+// becomes expensive.
 func (s *scanner) wants(r *row, now time.Time) bool {
 	worked, age := r.spent-r.spentThen, now.Sub(r.readAt)
 	spread := time.Duration(r.pid%16) * time.Second
@@ -124,7 +125,7 @@ func (s *scanner) read(r *row, up time.Duration, now time.Time) {
 	}
 	age := up - time.Duration(found.start)*(time.Second/clockTicks)
 	if s.take(r, found, age, now) {
-		r.scan = 0 // that one has ended, and another has its number
+		r.scan = 0 // that process has ended, and another has its pid
 		heir := &row{reading: reading{pid: r.pid}, scan: s.number}
 		s.rows[r.pid] = heir
 		s.alive = append(s.alive, heir)
@@ -132,8 +133,8 @@ func (s *scanner) read(r *row, up time.Duration, now time.Time) {
 	}
 }
 
-// fail drops a process that has ended meanwhile. With no descriptor left, what is known of one that is still there stands
-// as it was; a new one is unknown.
+// fail drops a process that has ended meanwhile. Without a free descriptor, an existing process keeps its previous
+// data, and a new one is unknown.
 func (s *scanner) fail(r *row, err error) {
 	if short := errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM); short {
 		s.missed = fmt.Errorf("read process %d: %w", r.pid, err)
@@ -144,7 +145,8 @@ func (s *scanner) fail(r *row, err error) {
 	r.scan = 0
 }
 
-// lookCloser reads what is asked of followed processes only. What cannot be read (of other users, say) is unknown.
+// lookCloser reads data needed for followed processes only. What cannot be read (of other users, for example) is
+// unknown.
 func (s *scanner) lookCloser(procfs string, r *row, now time.Time) {
 	if age := now.Sub(r.limitAt); r.limitAt.IsZero() || age < 0 || age >= limitEvery || r.files.used() >= 0.5 {
 		r.files.limit, r.limitAt = fileLimit(procfs, r.pid), now
@@ -162,16 +164,17 @@ func (s *scanner) lookCloser(procfs string, r *row, now time.Time) {
 	}
 }
 
-// written is the number of bytes that a process has passed to the kernel, into files, pipes and terminals, by its io.
+// written returns the number of bytes that a process has passed to the kernel, for files, pipes and terminals, from its
+// io file.
 func written(text []byte) (uint64, bool) { return entry(text, "wchar:") }
 
-// fileLimit is the soft limit of descriptors of a process; 0 when unknown.
+// fileLimit returns the soft descriptor limit of a process; 0 if unknown.
 func fileLimit(procfs string, pid int) uint64 {
 	var limit unix.Rlimit
 	if procfs == realProc && unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit) == nil {
 		return min(limit.Cur, 1<<62)
 	}
-	text, err := os.ReadFile(procfs + "/" + strconv.Itoa(pid) + "/limits") // which is anybody's to read
+	text, err := os.ReadFile(procfs + "/" + strconv.Itoa(pid) + "/limits") // readable for every user
 	if err != nil {
 		return 0
 	}
@@ -181,7 +184,7 @@ func fileLimit(procfs string, pid int) uint64 {
 
 const realProc = "/proc"
 
-// openFiles counts a process's descriptors; not ok when we may not look.
+// openFiles counts a process's descriptors; not ok without permission.
 func openFiles(procfs string, pid int) (int, bool) {
 	path := procfs + "/" + strconv.Itoa(pid) + "/fd"
 	var st unix.Stat_t
@@ -209,7 +212,7 @@ func (t *processTable) open(procfs string) error {
 	if err != nil {
 		return err
 	}
-	// With the table of another pid namespace, every number means another process.
+	// In the table of another pid namespace every number means a different process.
 	if self, err := os.Readlink(procfs + "/self"); procfs == realProc && (err != nil || self != strconv.Itoa(os.Getpid())) {
 		_ = dir.Close()
 		return errors.New("/proc does not belong to this pid namespace")
@@ -242,9 +245,9 @@ func (t *processTable) each(buf []byte, f func(pid int)) error {
 	}
 }
 
-// entryPID takes one entry of a folder (linux_dirent64) from the front of b; 0 when it is not named by a number.
+// entryPID reads one directory entry (linux_dirent64) from the front of b; it returns 0 if the name is not a number.
 func entryPID(b []byte) (pid int, rest []byte) {
-	const header = 19 // inode 8, offset 8, length 2, type 1; then the name, up to a 0
+	const header = 19 // inode 8, offset 8, length 2, type 1; then the NUL-terminated name
 	if len(b) < header {
 		return 0, nil
 	}
@@ -256,7 +259,7 @@ func entryPID(b []byte) (pid int, rest []byte) {
 		if c == 0 {
 			break
 		}
-		if c < '0' || c > '9' || pid > 1<<24 { // the kernel numbers up to 2^22
+		if c < '0' || c > '9' || pid > 1<<24 { // the kernel's maximum is 2^22
 			return 0, b[length:]
 		}
 		pid = pid*10 + int(c-'0')

@@ -11,14 +11,14 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// processTable needs nothing kept here.
+// processTable is empty: there is nothing to keep open.
 type processTable struct{}
 
-// spentByNow: the times of a process come with all else.
+// spentByNow is unknown here: the full reading includes the times of a process.
 func spentByNow(int) (time.Duration, clockState) { return 0, clockUnknown }
 
-// look asks gopsutil. Of a process it asks for times, memory, parent and start only, and for descriptors and the name of
-// few: those are system calls on every system, while its Status and Foreground start ps on macOS.
+// look uses gopsutil. It asks for times, memory, parent and start only, and for descriptors and the name of few
+// processes. Those are system calls on every system, while gopsutil's Status and Foreground start ps on macOS.
 func (s *scanner) look(_ string, now time.Time) error {
 	all, err := gopsutil.Processes()
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *scanner) look(_ string, now time.Time) error {
 	for _, p := range all {
 		found, age, ok := readOne(p, now)
 		if !ok {
-			continue // it has ended meanwhile, or is not ours to see
+			continue // the process has ended meanwhile, or is not readable
 		}
 		r := s.rows[found.pid]
 		if r != nil {
@@ -65,7 +65,7 @@ func readOne(p *gopsutil.Process, now time.Time) (found reading, age time.Durati
 	return found, age, true
 }
 
-// lookCloser counts nothing: what limits another process cannot be read here.
+// lookCloser does nothing: the limits of another process cannot be read here.
 func (s *scanner) lookCloser(string, *row, time.Time) {}
 
 func (r *row) name() string {
@@ -77,12 +77,12 @@ func (r *row) name() string {
 	return name
 }
 
-// same asks package proc, for the start that gopsutil tells is rounded.
+// same uses package proc, because the start time from gopsutil is rounded.
 func (s *scanner) same(_ *row, id capacity.Identity) bool {
 	return proc.Check(proc.Identity(id)) != proc.Gone
 }
 
-// openFiles counts a process's descriptors; not ok when we may not look.
+// openFiles counts a process's descriptors; not ok without permission.
 func openFiles(_ string, pid int) (int, bool) {
 	p := gopsutil.Process{Pid: int32(pid)}
 	n, err := p.NumFDs()

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// parseStat reads /proc/<pid>/stat (proc_pid_stat(5)) into r, all but the pid. Memory comes in pages.
+// parseStat reads /proc/<pid>/stat (proc_pid_stat(5)) into r, except the pid. Memory is in pages.
 func parseStat(text []byte, page uint64, r *reading) error {
-	// The name may hold anything, also parentheses and blanks: its end is the last one.
+	// The name may contain any character, including parentheses and blanks: it ends at the last parenthesis.
 	begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if begin < 0 || end < begin || len(text) < end+3 {
 		return errors.New("read stat: no name")
 	}
 	r.commLen = copy(r.comm[:], text[begin+1:end])
 	state := text[end+2]
-	var n [25]uint64 // by their numbers in the manual
+	var n [25]uint64 // indexed by field number in the manual
 	rest := text[end+3:]
 	for field := 4; field < len(n); field++ {
 		var ok bool
 		if rest = bytes.TrimLeft(rest, " "); len(rest) > 0 && rest[0] == '-' && signed(field) {
-			rest = rest[1:] // below zero, or the magnitude of what is not used here
+			rest = rest[1:] // a negative value counts as 0
 			if _, rest, ok = number(rest); ok {
 				continue
 			}
@@ -30,7 +30,7 @@ func parseStat(text []byte, page uint64, r *reading) error {
 		}
 		return fmt.Errorf("read stat: field %d makes no sense", field)
 	}
-	const most = 1 << 38 // ticks, 87 years: more is garbage, and would overflow
+	const most = 1 << 38 // ticks, 87 years: a larger value is invalid and would overflow
 	if max(n[14], n[15], n[16], n[17], n[22]) > most || n[24] > absurd/page {
 		return errors.New("read stat: impossible numbers")
 	}
@@ -38,12 +38,12 @@ func parseStat(text []byte, page uint64, r *reading) error {
 	r.parent, r.session, r.start = int(n[4]), int(n[6]), n[22]
 	r.spent, r.children = time.Duration(n[14]+n[15])*tick, time.Duration(n[16]+n[17])*tick
 	r.rss = n[24] * page
-	// A leader whose main thread has ended shows as zombie while its other threads work on.
+	// A leader whose main thread has ended is reported as a zombie while its other threads run.
 	r.zombie = state == 'X' || state == 'x' || state == 'Z' && n[20] <= 1
 	return nil
 }
 
-// signed tells the fields that may be below zero: the terminal's group, times that ran backwards, priority, nice, memory.
+// signed reports which fields may be negative: the terminal's group, times that ran backwards, priority, nice, memory.
 func signed(field int) bool {
 	switch field {
 	case 6, 7, 8, 16, 17, 18, 19, 21, 24:

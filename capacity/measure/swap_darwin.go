@@ -5,14 +5,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel's memory pressure levels, and the share that each implies at least: at warn it compresses and swaps
-// hard, at critical it kills. What the page counts say is then beside the point.
+// The kernel's memory pressure levels, and the smallest share that each implies: at warn the kernel compresses and
+// swaps heavily, at critical it kills processes. The page counts then no longer matter.
 const (
 	pressureWarn     = 2
 	pressureCritical = 4
 )
 
-// addSwap asks sysctl only. A machine that does not answer one of the two is judged without it.
+// addSwap uses sysctl only. If either value is unavailable, the machine is judged without it.
 func (m *memory) addSwap() {
 	if swap, err := mem.SwapMemory(); err == nil {
 		m.swapTotal, m.swapUsed = swap.Total, swap.Used

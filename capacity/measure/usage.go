@@ -8,10 +8,10 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// Usage says what the trees of processes below the roots take; one whose root is gone is left out, and so is one of
-// another boot. All processes are scanned at most every two seconds, and not at all unless asked; in between the
-// last scan answers. When they cannot be scanned the last scan answers too (see At), and Problems says why under
-// "consumers". While it is asked, Sample counts the limits of these processes as well.
+// Usage returns the use of the process trees below the roots. It omits trees whose root is gone or from another boot.
+// All processes are scanned at most every two seconds, and only on demand; in between it uses the last scan. If the
+// scan fails it also uses the last one (see At), and Problems states the reason under "consumers". While Usage is
+// queried, Sample counts the limits of these processes as well.
 func (g *Gauge) Usage(roots []capacity.Identity, now time.Time) []capacity.Usage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -22,7 +22,7 @@ func (g *Gauge) Usage(roots []capacity.Identity, now time.Time) []capacity.Usage
 	return g.scan.usage(roots)
 }
 
-// refresh scans, if it is time to; a scan for the sake of other questions does not lose sight of the roots.
+// refresh scans if the last scan is old enough; a scan for other queries keeps following the roots.
 func (g *Gauge) refresh(now time.Time) bool {
 	if !g.follows(now) {
 		g.roots = g.roots[:0]
@@ -38,13 +38,13 @@ func (g *Gauge) refresh(now time.Time) bool {
 	return !g.scan.at.IsZero()
 }
 
-// follows reports whether somebody asks for the usage of agents these days.
+// follows reports whether the usage of agents was queried recently.
 func (g *Gauge) follows(now time.Time) bool {
 	age := now.Sub(g.followed)
 	return !g.followed.IsZero() && age >= 0 && age < followedFor
 }
 
-// usage adds up the rows below each root. A root below another root counts with both.
+// usage sums the rows below each root. A process below nested roots counts for each of them.
 func (s *scanner) usage(roots []capacity.Identity) []capacity.Usage {
 	if s.at.IsZero() || len(roots) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func (s *scanner) usage(roots []capacity.Identity) []capacity.Usage {
 	return slices.DeleteFunc(all, func(u capacity.Usage) bool { return u.Processes == 0 })
 }
 
-// add brings one process into the sum. A zombie has only spent.
+// add adds one process to the sum. A zombie only has processor time.
 func (s *scanner) add(u *capacity.Usage, r *row) {
 	u.CPU += r.spent + r.children
 	if !s.before.IsZero() {
@@ -94,7 +94,7 @@ func (s *scanner) add(u *capacity.Usage, r *row) {
 	}
 }
 
-// print is one process's part of a fingerprint that does not depend on their order (the mixing is splitmix64's).
+// print is one process's part of an order-independent fingerprint (mixed as in splitmix64).
 func (r *row) print() uint64 {
 	x := uint64(r.pid)<<40 ^ r.start
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -12,13 +12,13 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// fakeProcess is one process of a procfs of our making.
+// fakeProcess is one process of a fake procfs.
 type fakeProcess struct {
 	pid, parent, session int
 	start                int // ticks
 	spent, children      int // ticks
 	pages                int
-	state                string // "" for S
+	state                string // "" means S
 	name                 string
 }
 
@@ -59,7 +59,7 @@ func bootHere(t *testing.T) string {
 	return me.Boot
 }
 
-// trees says what Usage does: "10: 3 processes, 2.00 cores".
+// trees formats the result of Usage: "10: 3 processes, 2.00 cores".
 func (f fakeProc) trees(now time.Time, roots ...capacity.Identity) string {
 	var out []string
 	for _, u := range f.Usage(roots, now) {
@@ -89,7 +89,7 @@ func TestUsageOfTrees(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 
-	// 11 ends; 12, which it had put into a session of its own, is adopted by 1; 21 works for 1 s.
+	// 11 ends; 12, which is in a session of its own, is adopted by 1; 21 works for 1 s.
 	f.lost(11)
 	f.has(fakeProcess{pid: 12, parent: 1, start: 120, session: 12}, fakeProcess{pid: 21, parent: 20, start: 210, session: 10, spent: 100})
 	if got := f.trees(noon.Add(time.Second), a, b); got != "10: 5, -1.00 cores; 20: 2, -1.00 cores" {
@@ -103,7 +103,7 @@ func TestUsageOfTrees(t *testing.T) {
 	if second.Tree == first.Tree || second.CPU-first.CPU != time.Second || second.Written != 0 {
 		t.Errorf("%+v, then %+v", first, second)
 	}
-	// What 12 starts belongs to it, also once 12 is gone. A stranger gets 12's number.
+	// Processes started by 12 belong to it, even after 12 is gone. An unrelated process gets pid 12.
 	f.has(fakeProcess{pid: 13, parent: 12, start: 130, session: 12})
 	now = now.Add(scanEvery)
 	if got := f.trees(now, a); got != "10: 5, 0.00 cores" {
@@ -114,7 +114,7 @@ func TestUsageOfTrees(t *testing.T) {
 	if got := f.trees(now, a, root(12, 900)); got != "10: 4, 0.00 cores; 12: 1, 0.00 cores" {
 		t.Errorf("its number was given to another: %s", got)
 	}
-	// The root is gone, or a zombie: its tree is left out.
+	// When the root is gone or a zombie, its tree is left out.
 	f.lost(10)
 	f.has(fakeProcess{pid: 20, parent: 1, start: 200, session: 10, state: "Z"})
 	now = now.Add(scanEvery)
@@ -123,21 +123,21 @@ func TestUsageOfTrees(t *testing.T) {
 	}
 }
 
-// A process that was never seen with its parent still shows by its session where it comes from.
+// The session shows the origin of a process that was never seen with its parent.
 func TestUsageKnowsTheSession(t *testing.T) {
 	f := newFakeProc(t)
 	a := capacity.Identity{PID: 10, Start: 100, Boot: bootHere(t)}
 	f.has(fakeProcess{pid: 1, start: 1}, fakeProcess{pid: 5, parent: 1, start: 5, session: 5}, fakeProcess{pid: 10, parent: 5, start: 100, session: 10},
 		fakeProcess{pid: 12, parent: 5, start: 120, session: 10}, // adopted by 5
-		fakeProcess{pid: 13, parent: 1, start: 130, session: 13}, // left altogether
-		fakeProcess{pid: 14, parent: 5, start: 90, session: 10},  // older than the leader: an earlier session of that number
+		fakeProcess{pid: 13, parent: 1, start: 130, session: 13}, // left both parent and session
+		fakeProcess{pid: 14, parent: 5, start: 90, session: 10},  // older than the leader: an earlier session with that number
 	)
 	if got := f.trees(noon, a); got != "10: 2, -1.00 cores" {
 		t.Error(got)
 	}
 }
 
-// What children spent shows once, be it with them or, when they have ended, with their parent.
+// The processor time of children counts once, either with them or, when they have ended, with their parent.
 func TestUsageOfShortLives(t *testing.T) {
 	f := newFakeProc(t)
 	a := capacity.Identity{PID: 10, Start: 100, Boot: bootHere(t)}
@@ -146,13 +146,13 @@ func TestUsageOfShortLives(t *testing.T) {
 	}
 	f.has(make10(0))
 	f.trees(noon, a)
-	f.has(fakeProcess{pid: 11, parent: 10, start: 1 << 30, session: 10, spent: 300}) // it has just begun, whatever the uptime
+	f.has(fakeProcess{pid: 11, parent: 10, start: 1 << 30, session: 10, spent: 300}) // it has just started, whatever the uptime
 	now := noon.Add(scanEvery)
 	if got := f.trees(now, a); got != "10: 2, 1.50 cores" {
 		t.Errorf("it runs: %s", got)
 	}
 	f.lost(11)
-	f.has(make10(400)) // 3 s are known, 1 s is new
+	f.has(make10(400)) // 3 s are already counted, 1 s is new
 	now = now.Add(scanEvery)
 	if got := f.trees(now, a); got != "10: 1, 0.50 cores" {
 		t.Errorf("it ended: %s", got)
@@ -160,14 +160,14 @@ func TestUsageOfShortLives(t *testing.T) {
 	if u := f.Usage([]capacity.Identity{a}, now)[0]; u.CPU != 4*time.Second {
 		t.Errorf("%v in all", u.CPU)
 	}
-	f.has(make10(400 + 200)) // others came and went between the scans
+	f.has(make10(400 + 200)) // other children came and went between the scans
 	now = now.Add(scanEvery)
 	if got := f.trees(now, a); got != "10: 1, 1.00 cores" {
 		t.Errorf("never seen: %s", got)
 	}
 }
 
-// The descriptors of agents' processes count as files, by the one that is nearest its limit.
+// The descriptors of agents' processes count as files, by the process nearest its limit.
 func TestDescriptorsOfAgents(t *testing.T) {
 	f := newFakeProc(t)
 	f.write("sys/fs/file-nr", "600\t0\t60000\n")
@@ -176,7 +176,7 @@ func TestDescriptorsOfAgents(t *testing.T) {
 		fakeProcess{pid: 12, parent: 10, start: 102}, fakeProcess{pid: 20, parent: 1, start: 1})
 	f.descriptors(10, 50, 1000)
 	f.descriptors(11, 10, 100)
-	f.descriptors(20, 99, 100) // nobody asked about it
+	f.descriptors(20, 99, 100) // its usage is not queried
 	f.write("12/limits", "Max open files            0\n")
 	u := f.Usage([]capacity.Identity{a}, noon)
 	if len(u) != 1 || u[0].Files != 10 || u[0].FileLimit != 100 || u[0].FilesPID != 11 {
@@ -258,7 +258,7 @@ func TestInotifyOfThisUser(t *testing.T) {
 	}
 }
 
-// With its table unreadable the last scan stands, and says of when it is.
+// If the process table is unreadable the last scan is used, with its own time.
 func TestUsageUnreadable(t *testing.T) {
 	f := newFakeProc(t)
 	a := capacity.Identity{PID: 10, Start: 100, Boot: bootHere(t)}
