@@ -9,58 +9,59 @@ import (
 // Lock is a claim on a shared resource, in a file or in the kernel.
 type Lock struct {
 	Resource string `json:"resource"`
-	// Holder is the agent's name, or for a kernel lock the process in words.
+	// Holder is the agent's name, or for a kernel lock a description of the process.
 	Holder   string    `json:"holder"`
 	Process  Identity  `json:"process,omitzero"`
 	Acquired time.Time `json:"acquired,omitzero"`
 	Expires  time.Time `json:"expires,omitzero"`
-	// Zoneless: its times name no zone.
+	// Zoneless: its times have no zone.
 	Zoneless bool `json:"zoneless,omitempty"`
-	// Fence is the number of this holding, where locks are numbered: it only grows. 0: it has none.
+	// Fence is the fencing token, if locks are numbered: it only grows. 0: none.
 	Fence uint64 `json:"fence,omitempty"`
-	// Kernel: the kernel itself holds it for a living process (flock) and lets go at its end. It is only shown.
+	// Kernel: the kernel holds the lock for a live process (flock) and releases it when the process ends. It is
+	// display-only.
 	Kernel bool `json:"kernel,omitempty"`
-	// Ref is the file, with the sum of this lock's own entry: it changes when the lock is renewed.
+	// Ref is the file, with the sum of this lock's own entry: the sum changes when the lock is renewed.
 	Ref Ref `json:"ref"`
 }
 
-// Question is an agent's call for a human.
+// Question is an agent's request for a human decision.
 type Question struct {
 	ID       string   `json:"id"`
 	Agent    string   `json:"agent"`
 	Task     string   `json:"task,omitempty"`
-	Text     string   `json:"text"` // one line: what is asked
+	Text     string   `json:"text"` // one line: the question itself
 	Detail   string   `json:"detail,omitempty"`
 	Options  []string `json:"options,omitempty"` // verbatim
 	Blocking bool     `json:"blocking"`
 	Severity Severity `json:"severity"`
-	// Due is when the human is to hear of it; until then somebody else may settle it. Zero: at once.
+	// Due is when the operator is notified; until then another party may settle the question. Zero: at once.
 	Due time.Time `json:"due,omitzero"`
 	// Steers: the protocol's answer can stop the task and change its requirements.
 	Steers bool `json:"steers,omitempty"`
 	Ref    Ref  `json:"ref"`
 }
 
-// Finding is something wrong that needs no repair of ours: a field, a transition, a violation. One of severity high
-// or critical, or with Call, is also told to the human, once per Subject, Code and Field, until the files no longer
-// show it; the others are only listed.
+// Finding is a problem that steward does not repair: a field, a transition, a violation. A finding of severity high or
+// critical, or with Call, also alerts the operator, once per Subject, Code and Field, until the files no longer show
+// it. Other findings are only listed.
 type Finding struct {
 	Subject  Subject  `json:"subject"`
 	Code     string   `json:"code"` // closed set per adapter, e.g. "schema"
 	Field    string   `json:"field,omitempty"`
 	Severity Severity `json:"severity"`
 	Text     string   `json:"text"`
-	// Path is the file that shows it, relative to the project; "" where no single file does.
+	// Path is the file that shows it, relative to the project; "" if no single file does.
 	Path string `json:"path,omitempty"`
-	// Call: the protocol needs a human here, however little it matters.
+	// Call: the protocol requires an operator here, whatever the severity.
 	Call bool `json:"call,omitempty"`
-	// Settle is what a human says who has dealt with it ("Reviewed"): where a decision ends the matter though the files
-	// may go on showing it. "" offers nothing.
+	// Settle is the label by which the operator settles the finding ("Reviewed"), if a decision ends the matter
+	// although the files may keep showing it. "" offers nothing.
 	Settle string `json:"settle,omitempty"`
 }
 
-// Locate completes the paths of the findings, which its adapter gives relative to base. A finding that names no file gets
-// that of its task, agent or lock; the subject of a project's finding is the file itself.
+// Locate completes the paths of the findings, which the adapter gives relative to base. A finding without a file gets
+// the file of its task, agent or lock; the subject of a project's finding is the file itself.
 func (s *Snapshot) Locate(base string) {
 	var files map[Subject]string
 	for i := range s.Findings {
@@ -95,7 +96,7 @@ func (s *Snapshot) filesOfSubjects() map[Subject]string {
 	return files
 }
 
-// Event is something that happened; Name is the protocol's own word for it.
+// Event is something that happened; Name is the protocol's own term for it.
 type Event struct {
 	Subject Subject   `json:"subject"`
 	Name    string    `json:"name"`
@@ -105,8 +106,8 @@ type Event struct {
 	Ref     Ref       `json:"ref,omitzero"`
 }
 
-// Measure is one figure of a project, in its protocol's own terms. Name is from a closed set per adapter, with its
-// unit at the end (time_per_agent_seconds); Agent is "" where it is about all of them.
+// Measure is one metric of a project, in its protocol's own terms. Name is from a closed set per adapter and ends with
+// its unit (time_per_agent_seconds); Agent is "" if the metric covers all agents.
 type Measure struct {
 	Name  string  `json:"name"`
 	Agent string  `json:"agent,omitempty"`

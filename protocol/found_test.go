@@ -2,7 +2,7 @@ package protocol
 
 import "testing"
 
-// Every finding names a file, relative to the project, where its adapter or its subject knows one.
+// Every finding names a file, relative to the project, if its adapter or its subject has one.
 func TestLocate(t *testing.T) {
 	s := Snapshot{Tasks: []Task{{ID: "t", Ref: Ref{Path: "tasks/t.json"}}}, Agents: []Agent{{Name: "a", Ref: Ref{Path: "base/a.json"}}},
 		Locks: []Lock{{Resource: "r", Ref: Ref{Path: "state.json"}}}}

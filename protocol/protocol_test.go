@@ -52,7 +52,7 @@ func TestSubjectAsKey(t *testing.T) {
 	}
 }
 
-// TestShareUnknownIsNeverZero holds the one rule of Share.
+// TestShareUnknownIsNeverZero tests that an unknown Share never counts as 0.
 func TestShareUnknownIsNeverZero(t *testing.T) {
 	for _, c := range []struct {
 		share Share
@@ -93,7 +93,7 @@ func TestPriorityWords(t *testing.T) {
 	}
 }
 
-// TestAttemptsCount holds what counts as an attempt: committed retries, not deferrals, not schedules.
+// TestAttemptsCount tests which entries count as attempts: committed retries, but neither deferrals nor schedules.
 func TestAttemptsCount(t *testing.T) {
 	task := Task{Attempts: []Attempt{
 		{Action: ActionRetry, Committed: true}, {Action: ActionDefer, Committed: true}, {Action: ActionRetry},

@@ -2,13 +2,13 @@ package protocol
 
 import "time"
 
-// Rival is somebody's lock that stands in the way of another one.
+// Rival is another party's lock that blocks the requested one.
 type Rival struct {
 	Lock
-	// Alive: its holder shows life.
+	// Alive: its holder shows signs of life.
 	Alive bool
-	// Why says in a few words for people what is waited for.
+	// Why says in a few words for the user what the caller waits for.
 	Why string
-	// Again is when another look is worth it even if no file changes; zero: nobody knows.
+	// Again is when to check again even if no file changes; zero: unknown.
 	Again time.Time
 }

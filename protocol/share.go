@@ -6,13 +6,13 @@ import (
 	"math"
 )
 
-// Share is a used share of something, 0 to 1. Its zero value is unknown, which is never the same as 0.
+// Share is a used share of something, 0 to 1. Its zero value is unknown, which differs from 0.
 type Share struct {
 	value float64
 	known bool
 }
 
-// Used makes a known Share; a value that is not a number is unknown, one outside 0…1 is clamped.
+// Used makes a known Share; NaN is unknown, a value outside 0…1 is clamped.
 func Used(v float64) Share {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return Share{}

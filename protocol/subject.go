@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind is the sort of thing a Subject names.
+// Kind is the kind of thing that a Subject names.
 type Kind string
 
 // The kinds of Subject.
@@ -19,8 +19,8 @@ const (
 	KindMachine  Kind = "machine"
 )
 
-// Subject is the comparable key of one thing: for memory, log, metrics and explain.
-// Protocol is part of it because two protocols in one folder may use the same id.
+// Subject is the comparable key of a thing, for memory, log, metrics and explain. Protocol is part of it because two
+// protocols in one folder may use the same id.
 type Subject struct {
 	Project  string `json:"project,omitempty"`
 	Protocol string `json:"protocol,omitempty"`
@@ -28,7 +28,7 @@ type Subject struct {
 	ID       string `json:"id"`
 }
 
-// String gives "project:kind/id", the form that commands take back.
+// String returns "project:kind/id", the form that commands accept.
 func (s Subject) String() string {
 	if s.Project == "" {
 		return string(s.Kind) + "/" + s.ID
@@ -36,7 +36,7 @@ func (s Subject) String() string {
 	return s.Project + ":" + string(s.Kind) + "/" + s.ID
 }
 
-// Full gives "project:protocol:kind/id", for places where two protocols use one name.
+// Full returns "project:protocol:kind/id", for cases where two protocols use the same name.
 func (s Subject) Full() string {
 	if s.Project == "" || s.Protocol == "" {
 		return s.String()
@@ -59,8 +59,8 @@ func (s *Subject) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Query is what a person typed to mean a Subject: "id", "kind/id", "project:kind/id", or
-// "project:protocol:kind/id" where two protocols of a project have the same name for something.
+// Query is what a user typed for a Subject: "id", "kind/id", "project:kind/id", or "project:protocol:kind/id" if two
+// protocols of a project use the same name.
 type Query struct {
 	Project  string
 	Protocol string
@@ -68,7 +68,7 @@ type Query struct {
 	ID       string
 }
 
-// ParseQuery reads a typed subject. An unknown kind is taken as part of the id.
+// ParseQuery parses a typed subject. An unknown kind is treated as part of the id.
 func ParseQuery(text string) Query {
 	q := Query{ID: text}
 	head, tail, ok := strings.Cut(q.ID, "/")
@@ -88,7 +88,7 @@ func ParseQuery(text string) Query {
 	return q
 }
 
-// Matches reports whether the query can mean s.
+// Matches reports whether s fits the query.
 func (q Query) Matches(s Subject) bool {
 	return q.ID == s.ID && (q.Kind == "" || q.Kind == s.Kind) && (q.Project == "" || q.Project == s.Project) &&
 		(q.Protocol == "" || q.Protocol == s.Protocol)

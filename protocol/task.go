@@ -2,77 +2,79 @@ package protocol
 
 import "time"
 
-// Task is one piece of work as its files show it. It holds what a policy reads, and no more.
+// Task is one piece of work as its files show it. It holds only what a policy reads.
 type Task struct {
 	ID     string `json:"id"`
-	Agent  string `json:"agent"`  // who is to do it
-	Source string `json:"source"` // who asked for it
+	Agent  string `json:"agent"`  // the agent assigned to it
+	Source string `json:"source"` // the author of the request
 	Type   string `json:"type"`   // 000: request_type
 	Title  string `json:"title"`  // a few words for people
-	// Priority, Timeout and Throttle are the request's own; Throttle unknown means the configured threshold.
+	// Priority, Timeout and Throttle are the request's own; an unknown Throttle means the configured threshold.
 	Priority Priority      `json:"priority"`
 	Timeout  time.Duration `json:"timeout"`
 	Throttle Share         `json:"throttle"`
 	Created  time.Time     `json:"created,omitzero"`
-	// Appeared is when its file came to be where agents see it, by the file system's clock.
+	// Appeared is when its file became visible to agents, by the file system's clock.
 	Appeared time.Time `json:"appeared,omitzero"`
-	// Visible reports whether agents can discover it now (its request lies open and no result ends it).
+	// Visible reports whether agents can discover the task now (its request is open and no result ends it).
 	Visible bool `json:"visible"`
-	// Named says what proves that an agent works on it ("active_tasks", "progress", …); "" when nothing does.
+	// Named is the evidence that an agent works on the task ("active_tasks", "progress", …); "" if there is none.
 	Named   string    `json:"named,omitempty"`
 	Started time.Time `json:"started,omitzero"`
-	// Workers are the processes that have it in hand by a claim of ours: while one of them lives, it is worked on; when all
-	// are proved to be gone and there is no result, it is lost.
+	// Workers are the processes that hold a claim on the task. While one of them lives, the task is in progress; when
+	// all are proved to be gone and there is no result, the task is lost.
 	Workers []Identity `json:"workers,omitempty"`
-	// Claim fingerprints that claim: whoever concludes the task means this one. "" when there is none.
+	// Claim fingerprints that claim, so that a VerbConclude can name the claim it judged. "" if there is none.
 	Claim string `json:"claim,omitempty"`
-	// Progress is what it reports; zero At when it reports nothing.
+	// Progress is what the task reports; At is zero when it reports nothing.
 	Progress Progress `json:"progress,omitzero"`
 	Hold     *Hold    `json:"hold,omitempty"`
 	Outcome  *Outcome `json:"outcome,omitempty"`
-	// Steps are the newest results of the steps of its work, oldest first.
+	// Steps are the latest results of the task's steps, oldest first.
 	Steps []Step `json:"steps,omitempty"`
-	// Takings are the attempts on record, oldest first: the directory is the ledger.
+	// Attempts are the recorded attempts, oldest first: the directory is the ledger.
 	Attempts []Attempt `json:"takings,omitempty"`
-	// Buried: a dead letter lies on record. Cancelled: the operator ended it, or our retry of it.
+	// Buried: a dead letter is on record. Cancelled: the operator cancelled the task, or steward's retry of it.
 	Buried    bool `json:"buried,omitempty"`
 	Cancelled bool `json:"cancelled,omitempty"`
 	// CancelReason and CancelWhy say who cancelled it: ReasonOperator, or the reason of steward itself.
 	CancelReason Reason `json:"cancel_reason,omitempty"`
 	CancelWhy    string `json:"cancel_why,omitempty"`
-	// Late is a second result for a task whose first one stands; it is to be filed.
+	// Late is a second result that arrived after the first was accepted; it is to be filed.
 	Late *Ref `json:"late,omitempty"`
-	// Reopened: a result stands on record, and somebody removed its file so that the task runs again.
+	// Reopened: a result is on record, and its file was removed so that the task runs again.
 	Reopened bool `json:"reopened,omitempty"`
-	// Foreign: its protocol manages the life of its work by itself: no deferral for want of room (only a Block may hold
-	// it, as long as nobody has it in hand), no life events of ours, no place in the goals of protocol 000.
+	// Foreign: the protocol manages the lifecycle of its work itself. Steward does not defer it for lack of room (only
+	// a Block may hold it, while no agent has it), writes no life events for it and leaves it out of the goals of
+	// protocol 000.
 	Foreign bool `json:"foreign,omitempty"`
-	// Requeue: work whose agent is lost goes back to its place in one step (VerbRequeue) instead of through a result.
+	// Requeue: if the agent is lost, the task goes back to its place in one step (VerbRequeue) instead of through a
+	// result.
 	Requeue bool `json:"requeue,omitempty"`
-	// Answers: its protocol carries out what a human decides about the work (VerbAnswer about a task): another run, or that
-	// it is done. Nothing else is ordered then.
+	// Answers: the protocol carries out an operator's decision about the task (VerbAnswer): run it again, or mark it
+	// done. Steward then orders no other change.
 	Answers bool `json:"answers,omitempty"`
-	// Lost says what proves that nobody works any more on what is in flight; "" while that is not proved. Such a
-	// proof must stand for a while ([tasks] presume) before anything follows.
+	// Lost is the proof that no process works on a task in flight any more; "" while that is not proved. The proof must
+	// hold for a while ([tasks] presume) before steward acts on it.
 	Lost string `json:"lost,omitempty"`
-	// Awaits says what work waits for that is out of its agent's hands (a review, an approval); "" when nothing.
+	// Awaits names what the task waits for that is not up to its agent (a review, an approval); "" if nothing.
 	Awaits string `json:"awaits,omitempty"`
-	// Block says why the task must wait whatever the load; "" when nothing blocks it.
+	// Block says why the task must wait regardless of the load; "" if nothing blocks it.
 	Block string `json:"block,omitempty"`
-	// Related are tasks that the request names; Payload fingerprints what it asks for.
+	// Related are tasks that the request names; Payload fingerprints the request's content.
 	Related []string `json:"related,omitempty"`
 	Payload string   `json:"payload,omitempty"`
-	// Directive is the human's own words behind the request. Silent asks for no speech.
+	// Directive is the user's own words behind the request. Silent asks for no speech.
 	Directive string `json:"directive,omitempty"`
 	Silent    bool   `json:"silent,omitempty"`
 	Blocking  bool   `json:"blocking,omitempty"`
-	// Logged lists the life events that the shared log already shows for this task.
+	// Logged lists the life events that the shared log already shows for the task.
 	Logged []string `json:"logged,omitempty"`
-	// Ref is the request; an empty Path means that a result lies there without any request.
+	// Ref is the request; an empty Path means a result without a request.
 	Ref Ref `json:"ref,omitzero"`
 }
 
-// NoTimeout is the Timeout of a task whose protocol sets none: it is never over its time.
+// NoTimeout is the Timeout of a task whose protocol sets none: the task is never overdue.
 const NoTimeout time.Duration = -1
 
 // HasLogged reports whether the shared log shows that event for the task.
@@ -96,7 +98,7 @@ func (t *Task) Count(match func(Attempt) bool) int {
 	return n
 }
 
-// Attempt is the number of the attempt that is under way or comes next, from 1. Deferrals do not count.
+// Attempt is the number of the current or next attempt, from 1. Deferrals do not count.
 func (t *Task) Attempt() int {
 	return 1 + t.Count(func(k Attempt) bool { return k.Action == ActionRetry })
 }
@@ -109,7 +111,7 @@ type Step struct {
 	ExitCode   *int64    `json:"exit_code,omitempty"`
 	Seconds    float64   `json:"duration_seconds,omitempty"`
 	Iterations int64     `json:"iterations,omitempty"`
-	Runs       int       `json:"runs"` // results of this step: a FIX loop runs it again
+	Runs       int       `json:"runs"` // number of results of this step: a FIX loop runs it again
 	PR         string    `json:"pr_url,omitempty"`
 	Report     string    `json:"report,omitempty"` // relative to the project, as Logs is
 	Logs       string    `json:"logs,omitempty"`
@@ -125,18 +127,18 @@ type Progress struct {
 	Every time.Duration `json:"every,omitempty"`
 }
 
-// Hold says that a task is kept from its agent, why, and until when at the longest.
+// Hold says that a task is kept from its agent, why, and for how long at most.
 type Hold struct {
 	Reason    string    `json:"reason"`
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// ReleaseBy is the lease: past it, anybody may free the task.
+	// ReleaseBy is the end of the lease: after it, any process may release the task.
 	ReleaseBy time.Time `json:"release_by,omitzero"`
 	Since     time.Time `json:"since,omitzero"`
-	// Half: the notice is there but the task is visible; a crash between two steps left it so.
+	// Half: the notice exists but the task is visible, because of a crash between the two steps.
 	Half bool `json:"half,omitempty"`
 }
 
-// Reasons of a Hold, as they stand in the notice.
+// Reasons of a Hold, as written in the notice.
 const (
 	HoldCapacity = "capacity_exceeded"
 	HoldRetry    = "retry"
@@ -161,18 +163,19 @@ type Outcome struct {
 	Summary    string        `json:"summary,omitempty"`
 	Failures   []Failure     `json:"failures,omitempty"`
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
-	// Took is how long the attempt took by its own words; 0: it does not say.
+	// Took is the attempt's duration as the result states it; 0: not stated.
 	Took time.Duration `json:"took,omitempty"`
 	// ForHuman are next actions that need a human decision; Next are the others.
 	ForHuman []string `json:"for_human,omitempty"`
 	Next     []string `json:"next,omitempty"`
-	// Ours: steward wrote it because the agent could not. Archived: a client's loop has moved it away already.
+	// Ours: steward wrote it because the agent could not. Archived: a client has already moved it away.
 	Ours     bool `json:"ours,omitempty"`
 	Archived bool `json:"archived,omitempty"`
-	// Twice: the attempt that it ends may still run somewhere.
+	// Twice: the attempt that it ends may still be running.
 	Twice bool `json:"twice,omitempty"`
-	// Unrecorded: the protocol keeps the first terminal result on record, and this one is not there yet. Sealed: such a
-	// record exists and cannot be read, so the task is not retried. Unread: such a record cannot be read for the moment.
+	// Unrecorded: the protocol keeps the first terminal result on record, and this one is not recorded yet. Sealed:
+	// such a record exists but is invalid, so the task is not retried. Unread: such a record cannot be read at the
+	// moment.
 	Unrecorded bool `json:"unrecorded,omitempty"`
 	Sealed     bool `json:"sealed,omitempty"`
 	Unread     bool `json:"unread,omitempty"`
@@ -182,14 +185,14 @@ type Outcome struct {
 // Succeeded reports whether the attempt succeeded.
 func (o *Outcome) Succeeded() bool { return o.Status == "completed" }
 
-// Actions of a Attempt, and of the retry rules.
+// Actions of an Attempt, and of the retry rules.
 const (
 	ActionRetry = "retry"
 	ActionDefer = "defer"
 	ActionStop  = "stop"
 )
 
-// Attempt is one entry of a task's ledger: a result that steward took away so that the task can run again.
+// Attempt is one entry of a task's ledger: a result that steward moved away so that the task can run again.
 type Attempt struct {
 	N      int       `json:"n"`
 	Action string    `json:"action"` // ActionRetry or ActionDefer
@@ -197,11 +200,11 @@ type Attempt struct {
 	Code   string    `json:"code"`
 	Agent  string    `json:"agent,omitempty"`
 	Due    time.Time `json:"due"`
-	// Committed: the result itself is filed; before that the schedule stands alone (crash, or `--once`).
+	// Committed: the result itself is filed; before that only the schedule exists (crash, or `--once`).
 	Committed bool `json:"committed"`
-	// Unread: the record is there, and what it says cannot be read for the moment. One that can never be read has no Rule.
+	// Unread: the record exists but cannot be read at the moment. A record that can never be read has no Rule.
 	Unread bool `json:"unread,omitempty"`
-	// Ours: the filed result was steward's own. Twice: the attempt may run beside an older one.
+	// Ours: steward wrote the filed result. Twice: the attempt may run in parallel with an older one.
 	Ours  bool `json:"ours,omitempty"`
 	Twice bool `json:"twice,omitempty"`
 }

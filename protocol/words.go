@@ -2,7 +2,7 @@ package protocol
 
 import "strings"
 
-// Severity orders how much something matters to a human.
+// Severity is how much something matters to the operator.
 type Severity string
 
 // The severities, least first.
@@ -59,7 +59,7 @@ func ParsePriority(word string) (Priority, bool) {
 	return PriorityMedium, false
 }
 
-// AgentState is where an agent stands in its life.
+// AgentState is the state of an agent.
 type AgentState string
 
 // The agent states.
@@ -73,7 +73,7 @@ const (
 	AgentUnknown  AgentState = "unknown"
 )
 
-// TaskState is where a task stands in its life.
+// TaskState is the state of a task.
 type TaskState string
 
 // The task states. Deferred waits for capacity; waiting waits for anything else (a retry's due time, a
@@ -88,7 +88,7 @@ const (
 	TaskDead     TaskState = "dead"
 )
 
-// Open reports whether the task still has to end.
+// Open reports whether the task has not ended yet.
 func (s TaskState) Open() bool {
 	switch s {
 	case TaskDone, TaskFailed, TaskDead:
@@ -97,10 +97,10 @@ func (s TaskState) Open() bool {
 	return true
 }
 
-// LockState is where a lock stands.
+// LockState is the state of a lock.
 type LockState string
 
-// The lock states. Overdue: expired, but its holder lives. Stale: releasable.
+// The lock states. Overdue: expired, but its holder is alive. Stale: releasable.
 const (
 	LockHeld    LockState = "held"
 	LockOverdue LockState = "overdue"

@@ -10,8 +10,8 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// EntriesAbout gives a test for journal entries that concern what a person typed: an agent, a task, a lock, or an
-// incident by the beginning of its key. An empty text lets everything through.
+// EntriesAbout returns a filter for journal entries about what a user typed: an agent, a task, a lock, or an incident
+// by a prefix of its key. An empty text matches every entry.
 func EntriesAbout(text string) func(*supervisor.Entry) bool {
 	q := protocol.ParseQuery(text)
 	switch {
@@ -26,7 +26,7 @@ func EntriesAbout(text string) func(*supervisor.Entry) bool {
 	}
 }
 
-// protocolOf is the protocol that an entry is about. Lines of older versions name it with changes only.
+// protocolOf is the protocol of an entry. Entries of older versions name it only for changes.
 func protocolOf(e *supervisor.Entry) string {
 	if e.Protocol == "" && e.Change != nil {
 		return e.Change.Subject.Protocol
@@ -34,9 +34,9 @@ func protocolOf(e *supervisor.Entry) string {
 	return e.Protocol
 }
 
-// concerning is EntriesAbout for a name that must mean something: an agent, task, lock, call for help, incident or project
-// of now, or one that only the journal knows. As for explain, the beginning of a task's id or of an incident's key will do.
-// Errors: *Error when nobody knows it, or when its beginning can mean several.
+// concerning is EntriesAbout for a name that must exist: a current agent, task, lock, question, incident or project, or
+// one that only the journal knows. As for explain, a prefix of a task's id or of an incident's key is enough. It
+// returns an *Error if the name is unknown or the prefix is ambiguous.
 func (s *Server) concerning(text string) (func(*supervisor.Entry) bool, error) {
 	if text == "" {
 		return EntriesAbout(text), nil
@@ -85,7 +85,7 @@ func (s *Server) concerningIncident(text string) (func(*supervisor.Entry) bool, 
 	return EntriesAbout("incident/" + i.Key), err
 }
 
-// isThere reports whether something has that very name now.
+// isThere reports whether a current subject has exactly that name.
 func isThere(p *supervisor.State, q protocol.Query) bool {
 	if len(findExactly(p, q)) > 0 {
 		return true
@@ -95,7 +95,7 @@ func isThere(p *supervisor.State, q protocol.Query) bool {
 	})
 }
 
-// begins lists what a query can only mean by the beginning of its id.
+// begins lists the subjects that a query matches only by a prefix of the id.
 func begins(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	if isThere(p, q) {
 		return nil
@@ -103,8 +103,8 @@ func begins(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	return find(p, q)
 }
 
-// remembered looks a name up in the journal: the subjects of its entries about that very name, else the one task whose id
-// begins so. match lets those entries through. Several tasks that begin so are an *Error.
+// remembered looks a name up in the journal: the subjects of entries with exactly that name, else the one task whose id
+// has it as a prefix. match selects those entries. If several tasks match, it returns an *Error.
 func (s *Server) remembered(text string) (names []string, match func(*supervisor.Entry) bool, err error) {
 	q := protocol.ParseQuery(text)
 	match = EntriesAbout(text)
@@ -114,7 +114,7 @@ func (s *Server) remembered(text string) (names []string, match func(*supervisor
 			*list = append(*list, name)
 		}
 	}
-	// One pass for both, which keeps no entry: a journal may be long.
+	// One pass for both, without keeping entries: the journal may be long.
 	_, err = s.Journal.Read(1, func(e *supervisor.Entry) bool {
 		switch about := protocol.ParseQuery(e.About); {
 		case match(e):
@@ -139,7 +139,7 @@ func (s *Server) remembered(text string) (names []string, match func(*supervisor
 	return nil, match, nil
 }
 
-// unknownToAll is what a name gets that neither the files nor the journal know.
+// unknownToAll is the error for a name that neither the files nor the journal know.
 func unknownToAll(text string) *Error {
 	return noSubject("see 'steward status' for what there is", "there is no %s, and the journal does not know it", text)
 }

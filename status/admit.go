@@ -8,21 +8,21 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// AdmitOrder is the body of POST /v1/admit: somebody is about to start work.
+// AdmitOrder is the body of POST /v1/admit: a client asks to start work.
 type AdmitOrder struct {
 	Project  string   `json:"project,omitempty"`  // its folder, absolute
 	Task     string   `json:"task,omitempty"`     // its id, when it is a task
-	Throttle *float64 `json:"throttle,omitempty"` // the highest used share that it allows
-	Person   bool     `json:"person,omitempty"`   // a person at a terminal starts it: a busy processor is no reason to wait
-	Look     bool     `json:"look,omitempty"`     // nothing is to be started: how do things stand?
-	Who      string   `json:"who,omitempty"`      // the agent that is to be started, when it is no task
-	PID      int      `json:"pid,omitempty"`      // the process that asks, and that waits when there is no room
+	Throttle *float64 `json:"throttle,omitempty"` // the highest used share that it accepts
+	Person   bool     `json:"person,omitempty"`   // a user at a terminal starts it: a busy processor is no reason to wait
+	Look     bool     `json:"look,omitempty"`     // only query the present state; nothing will be started
+	Who      string   `json:"who,omitempty"`      // the agent to be started, if there is no task
+	PID      int      `json:"pid,omitempty"`      // the requesting process, which waits if there is no room
 }
 
-// Admitted is the answer: whether there is room for it now.
+// Admitted is the answer: whether there is room now.
 type Admitted struct {
 	Admit bool `json:"admit"`
-	// Supervised: the project is one of this steward's. Known is false for a task that was not looked at yet.
+	// Supervised: the project belongs to this steward. Known is false for a task that has not been scanned yet.
 	Supervised bool           `json:"supervised"`
 	Known      bool           `json:"known"`
 	Why        string         `json:"why"`
@@ -51,19 +51,19 @@ func (s *Server) admit(r *http.Request) (any, error) {
 	return answer, nil
 }
 
-// Waiting is somebody who was told at the gate that there is no room, and asks again: a command that is to run as an agent,
-// or a task that lies open and that a worker would take.
+// Waiting is a client that was refused at the gate for lack of room and retries: a command that is to run as an agent,
+// or an open task that a worker would take.
 type Waiting struct {
 	Project   string    `json:"project"` // its name, or the folder when it is not supervised
 	Agent     string    `json:"agent,omitempty"`
 	Task      string    `json:"task,omitempty"`
-	PID       int       `json:"pid,omitempty"` // the process that asks
+	PID       int       `json:"pid,omitempty"` // the requesting process
 	Why       string    `json:"why"`
 	Since     time.Time `json:"since"`
-	NotBefore time.Time `json:"not_before"` // when it asks again
+	NotBefore time.Time `json:"not_before"` // time of the next retry
 }
 
-// waiting lists who waits at the gate, the longest first.
+// waiting lists the clients that wait at the gate, the longest wait first.
 func (s *Server) waiting(p *supervisor.State) []Waiting {
 	list := []Waiting{}
 	if s.Admissions == nil {

@@ -15,8 +15,8 @@ import (
 type Answer struct {
 	Option string `json:"option"`
 	Why    string `json:"why,omitempty"`
-	By     string `json:"by,omitempty"`  // who answers; "" is the human of the configuration
-	Rev    int    `json:"rev,omitempty"` // of the incident as it was read; 0: whatever it is now
+	By     string `json:"by,omitempty"`  // the answering user; "" is the user of the configuration
+	Rev    int    `json:"rev,omitempty"` // of the incident as it was read; 0: any
 	// Stop tells the agent to end its task; Requirements replace what was asked of it.
 	Stop         bool     `json:"stop,omitempty"`
 	Requirements []string `json:"requirements,omitempty"`
@@ -27,7 +27,7 @@ type Snooze struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// LongestSnooze bounds what a slip of the finger can do.
+// LongestSnooze limits the effect of a typing error.
 const LongestSnooze = 30 * 24 * time.Hour
 
 func (s *Server) answer(r *http.Request) (any, error) {
@@ -68,7 +68,7 @@ func (s *Server) snooze(r *http.Request) (any, error) {
 	return map[string]any{"incident": i}, nil
 }
 
-// demand reads the body of a POST that needs one.
+// demand reads the required body of a POST.
 func demand(r *http.Request, into any, hint string) error {
 	err := body(r, into, hint)
 	if errors.Is(err, io.EOF) {
@@ -77,7 +77,7 @@ func demand(r *http.Request, into any, hint string) error {
 	return err
 }
 
-// body reads the body of a POST; none is io.EOF.
+// body reads the body of a POST; io.EOF if there is none.
 func body(r *http.Request, into any, hint string) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()

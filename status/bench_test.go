@@ -27,7 +27,7 @@ func crowd(n int) *supervisor.State {
 	return p
 }
 
-// BenchmarkStatus asks for the status of 100 agents over the socket, a new connection each time as commands do.
+// BenchmarkStatus requests the status of 100 agents over the socket, with a new connection each time as commands do.
 func BenchmarkStatus(b *testing.B) {
 	w := newWorld(b, crowd(100))
 	var took []time.Duration

@@ -10,36 +10,37 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// Capacity is GET /v1/capacity: how full the machine is, what binds, who uses it and who waits for it.
+// Capacity is GET /v1/capacity: how full the machine is, which dimension is the limit, what uses it and what waits for
+// it.
 type Capacity struct {
 	At        *time.Time            `json:"at"` // of the reading
 	Load      supervisor.LoadReport `json:"load"`
-	Threshold float64               `json:"threshold"` // used share above which tasks wait, when a task names none
-	// Cores and MemoryBytes are what the shares are shares of; 0: unknown. Because says of a dimension what makes it so full.
+	Threshold float64               `json:"threshold"` // used share above which tasks wait, unless a task sets its own
+	// Cores and MemoryBytes are the totals behind the shares; 0: unknown. Because says why a dimension is so full.
 	Cores       float64           `json:"cores,omitempty"`
 	MemoryBytes uint64            `json:"memory_bytes,omitempty"`
 	Because     map[string]string `json:"because,omitempty"`
-	// Stalled is the share of the last seconds in which something waited for the processor; ExhaustedSeconds is how soon
-	// the open files run out, 0 while that is not in sight.
+	// Stalled is the share of the last seconds in which some process waited for the processor. ExhaustedSeconds is the
+	// forecast until the open files run out; 0 if that is not expected.
 	Stalled          protocol.Share `json:"stalled"`
 	ExhaustedSeconds float64        `json:"exhausted_seconds,omitempty"`
-	// Promised is how full processor and memory are for the next task, with what the claims are expected to take.
+	// Promised is the usage of processor and memory that the next task meets, including the expected use of the claims.
 	Promised supervisor.Promised `json:"promised"`
-	// Alone: no steward answered, and the readings are the command's own; nobody knows then what is held.
+	// Alone: no daemon answered, and the command took the readings itself; the held tasks are then unknown.
 	Alone     bool                     `json:"alone,omitempty"`
 	Claims    []supervisor.ClaimReport `json:"claims"`
 	Running   int                      `json:"running"`   // tasks in flight
 	Consumers []protocol.Consumer      `json:"consumers"` // largest first; empty while there is room
 	Gates     []Gate                   `json:"gates"`
 	Held      []Held                   `json:"held"`
-	Waiting   []Waiting                `json:"waiting"` // at the gate, beside what is held
+	Waiting   []Waiting                `json:"waiting"` // at the gate, in addition to held tasks
 }
 
-// Gate is a dimension that keeps tasks waiting; Agent is named when it is an agent's own.
+// Gate is a dimension that makes tasks wait; Agent is set if it is an agent's own gate.
 type Gate struct {
 	Dimension string    `json:"dimension"`
 	Agent     string    `json:"agent,omitempty"`
-	Project   string    `json:"project,omitempty"` // whose disk it is
+	Project   string    `json:"project,omitempty"` // for a disk: its project
 	Since     time.Time `json:"since"`
 	Waiting   int       `json:"waiting"`
 }
@@ -56,8 +57,8 @@ type Held struct {
 	Why       string            `json:"why"`
 	Since     *time.Time        `json:"since"`
 	NotBefore *time.Time        `json:"not_before"`
-	ReleaseBy *time.Time        `json:"release_by"` // the lease: past it anybody may free the task
-	// Dimensions are what is too full for it, and Limit the used share that it allows; for capacity only.
+	ReleaseBy *time.Time        `json:"release_by"` // the end of the lease: after it any process may release the task
+	// Dimensions are those that are too full for the task, and Limit the used share that it accepts; for capacity only.
 	Dimensions []string `json:"dimensions,omitempty"`
 	Limit      float64  `json:"limit,omitempty"`
 }
@@ -86,7 +87,7 @@ func (s *Server) capacity(*http.Request) (any, error) {
 	return c, nil
 }
 
-// held lists all tasks that are held, the most urgent first.
+// held lists all held tasks, the most urgent first.
 func held(p *supervisor.State) []Held {
 	found := []Held{}
 	for i := range p.View.Snapshots {

@@ -18,20 +18,21 @@ import (
 	"github.com/livhana/steward/platform"
 )
 
-// Errors of a Client that callers tell apart.
+// Errors of a Client that callers test for.
 var (
-	// ErrNoDaemon: nobody answers on the socket. It is missing, or its daemon is gone.
+	// ErrNoDaemon: no daemon answers on the socket. The socket is missing, or its daemon is gone.
 	ErrNoDaemon = errors.New("no steward is running there")
-	// ErrNoAnswer: somebody listens there, and does not answer: steward hangs, or is stopped.
+	// ErrNoAnswer: a process listens on the socket but does not answer: steward hangs or is stopped.
 	ErrNoAnswer = errors.New("the daemon is not responding; see: steward doctor")
-	// ErrForeign: the socket belongs to another user, so what answers there is not to be trusted.
+	// ErrForeign: the socket belongs to another user, so its answers are not trusted.
 	ErrForeign = errors.New("it belongs to another user")
 )
 
-// maxAnswer bounds what is read of one answer.
+// maxAnswer limits how much of one answer is read.
 const maxAnswer = 64 << 20
 
-// Client asks a daemon over its Unix socket. Every request makes its own connection, so there is nothing to close.
+// Client sends requests to a daemon over its Unix socket. Every request opens its own connection, so there is nothing
+// to close.
 type Client struct {
 	socket string
 	trusts func(uid int) bool
@@ -41,7 +42,7 @@ type Client struct {
 // NewClient makes a client of the daemon that listens on socket. It does not connect yet.
 func NewClient(socket string) *Client {
 	me := os.Geteuid()
-	// Root could read everything anyway.
+	// Trust root: it could read everything anyway.
 	c := &Client{socket: socket, trusts: func(uid int) bool { return uid == me || uid == 0 }}
 	c.http = &http.Client{
 		Transport:     &http.Transport{DialContext: c.dial, DisableKeepAlives: true, DisableCompression: true},
@@ -50,21 +51,21 @@ func NewClient(socket string) *Client {
 	return c
 }
 
-// Trusting gives a client that talks to that user's daemon too. It is for root, who asks on a user's behalf.
+// Trusting returns a client that also trusts that user's daemon. It is for root acting on a user's behalf.
 func (c *Client) Trusting(uid int) *Client {
 	before := c.trusts
 	c.trusts = func(other int) bool { return before(other) || other == uid }
 	return c
 }
 
-// How long an answer may take: a question is answered from memory, a command may have to wait for a project.
+// Time limits of an answer: a question is answered from memory, a command may have to wait for a project.
 const (
 	questionTime = 3 * time.Second
 	orderTime    = commandTime + 5*time.Second
 )
 
-// Get asks for a document, such as "/v1/status", and decodes it into what into points to: nil drops it, a
-// *json.RawMessage takes it as it stands. Errors: ErrNoDaemon, ErrForeign, *Error, or that the exchange broke off.
+// Get requests a document, such as "/v1/status", and decodes it into what into points to: nil discards it, a
+// *json.RawMessage receives it verbatim. Errors: ErrNoDaemon, ErrForeign, *Error, or an interrupted exchange.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.exchange(ctx, http.MethodGet, path, nil, into)
 }
@@ -84,7 +85,7 @@ func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 func (c *Client) exchange(ctx context.Context, method, path string, body io.Reader, into any) error {
 	limit, asked := questionTime, ctx
 	if method == http.MethodPost {
-		// A daemon that hangs is known at once, and not only when the command's own time is over.
+		// Detect a hanging daemon at once instead of after the command's own time limit.
 		if err := c.exchange(ctx, http.MethodGet, healthPath, nil, nil); errors.Is(err, ErrNoAnswer) {
 			return err
 		}
@@ -107,11 +108,11 @@ func (c *Client) exchange(ctx context.Context, method, path string, body io.Read
 	return nil
 }
 
-// healthPath is answered at once, whatever else the daemon does.
+// healthPath is answered at once, whatever else the daemon is doing.
 const healthPath = "/healthz"
 
-// gone makes ErrNoDaemon of an exchange that broke off because the daemon ended in the middle of it: the kernel still
-// connects to one that is being killed. A daemon that lives and cut the exchange short leaves err as it is.
+// gone returns ErrNoDaemon if the exchange broke off because the daemon ended: the kernel still accepts connections for
+// a process that is being killed. If the daemon is alive and closed the connection early, err is returned unchanged.
 func (c *Client) gone(ctx context.Context, method, path string, err error) error {
 	if !brokeOff(err) {
 		return err
@@ -125,7 +126,7 @@ func (c *Client) gone(ctx context.Context, method, path string, err error) error
 	return fmt.Errorf("the daemon ended before it answered, and may have done it: %w; start it with 'steward run', and see 'steward log'", ErrNoDaemon)
 }
 
-// brokeOff reports whether the other side went away during an exchange.
+// brokeOff reports whether the peer closed the connection during an exchange.
 func brokeOff(err error) bool {
 	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, end) {
@@ -154,7 +155,7 @@ func decode(b []byte, into any) error {
 	}
 }
 
-// send makes the request and gives the answer if it is a success.
+// send sends the request and returns a successful response.
 func (c *Client) send(ctx context.Context, method, path, accept string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://steward"+path, body)
 	if err != nil {
@@ -168,7 +169,7 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body io.
 	if err != nil {
 		var broken *url.Error
 		if errors.As(err, &broken) {
-			err = broken.Err // it would name a URL that nobody typed
+			err = broken.Err // the URL error would show a URL that the user never typed
 		}
 		if errors.Is(context.Cause(ctx), ErrNoAnswer) {
 			err = ErrNoAnswer
@@ -182,7 +183,7 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body io.
 	return res, nil
 }
 
-// refusal reads the error document. An answer without one still says what it is.
+// refusal reads the error document. A response without an error document still yields an error.
 func refusal(res *http.Response) error {
 	b, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	var doc errorDocument
@@ -193,8 +194,8 @@ func refusal(res *http.Response) error {
 	return doc.Error
 }
 
-// dial connects, and refuses whom it does not trust before a byte is sent. The owner of the file is looked at
-// first, because that is the clearer message; only the kernel's word on who listens cannot be raced.
+// dial connects, and refuses an untrusted peer before sending a byte. The file's owner is checked first because that
+// gives the clearer message; only the kernel's peer credentials are free of races.
 func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if err := platform.CheckSocketPath(c.socket); err != nil {
 		return nil, err
@@ -208,7 +209,7 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 	uid, err := platform.PeerUID(conn.(*net.UnixConn))
 	switch {
-	case errors.Is(err, errors.ErrUnsupported): // there the folder's access list decides
+	case errors.Is(err, errors.ErrUnsupported): // then the folder's permissions decide
 		return conn, nil
 	case err == nil && !c.trusts(uid):
 		err = fmt.Errorf("%w (uid %d)", ErrForeign, uid)

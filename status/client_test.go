@@ -51,7 +51,7 @@ func TestOddSockets(t *testing.T) {
 	}
 }
 
-// planted is a socket with somebody behind it, who tells how many bytes he was sent.
+// planted is a socket with a server that reports how many bytes it received.
 func planted(t *testing.T) (socket string, sent func() int64) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "st")
@@ -105,7 +105,7 @@ func TestForeignSocketGetsNotOneByte(t *testing.T) {
 	}
 }
 
-// Only root can make a socket somebody else's; everybody else has it checked by the test above.
+// Only root can give a socket to another user; the test above covers other users.
 func TestSocketOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -19,8 +19,8 @@ type Order struct {
 // Carried is the answer to a command that was carried out.
 type Carried struct {
 	Verb    string `json:"verb"`
-	Subject string `json:"subject,omitempty"` // empty: everything
-	// Notes say what a person should know beside it.
+	Subject string `json:"subject,omitempty"` // empty: all
+	// Notes are further remarks for the user.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -46,8 +46,8 @@ func (s *Server) commands() map[string]endpoint {
 	}
 }
 
-// command is about one task or agent. What it means is settled here, so that the answer to an ambiguous name can
-// say what there is; one that the Picture does not show yet is left to the loop.
+// command handles a command about one task or agent. The name is resolved here, so that the error for an ambiguous name
+// can list the candidates; a name that the Picture does not contain yet is left to the loop.
 func (s *Server) command(verb string, kind protocol.Kind) endpoint {
 	return func(r *http.Request) (any, error) {
 		text := r.PathValue("subject")
@@ -68,7 +68,7 @@ func (s *Server) command(verb string, kind protocol.Kind) endpoint {
 	}
 }
 
-// restart is about one agent that this steward starts.
+// restart handles the restart of one agent that this steward starts.
 func (s *Server) restart(r *http.Request) (any, error) {
 	text := r.PathValue("subject")
 	q, err := parse(text, protocol.KindAgent)
@@ -110,7 +110,7 @@ func (s *Server) restart(r *http.Request) (any, error) {
 	return done, nil
 }
 
-// notKept says why an agent cannot be restarted: another program started it, or there is no such agent.
+// notKept says why an agent cannot be restarted: another program started it, or it does not exist.
 func (s *Server) notKept(text string, q protocol.Query) *Error {
 	if p := s.Picture(); p != nil && len(find(p, q)) > 0 {
 		return &Error{Code: CodeRefused, Status: http.StatusConflict, Message: fmt.Sprintf("no [[agent]] row starts %s, so steward cannot restart it", text),
@@ -119,7 +119,7 @@ func (s *Server) notKept(text string, q protocol.Query) *Error {
 	return noSubject("see 'steward agents' for what there is", "there is no agent %s", text)
 }
 
-// project is about one project, by its name as it stands: names may look like anything.
+// project handles a command about one project, by its verbatim name: a name may look like any other syntax.
 func (s *Server) project(verb string) endpoint {
 	return func(r *http.Request) (any, error) {
 		name := r.PathValue("name")
@@ -165,7 +165,7 @@ func (s *Server) ack(r *http.Request) (any, error) {
 	return map[string]any{"incident": i}, nil
 }
 
-// reload answers a configuration that is refused as such: the old one stays in force.
+// reload reports an invalid configuration as such: the old configuration stays in force.
 func (s *Server) reload(r *http.Request) (any, error) {
 	if _, err := order(r); err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (s *Server) reload(r *http.Request) (any, error) {
 	return nil, &Error{Code: CodeRefused, Status: http.StatusConflict, Message: err.Error(), Hint: "the former configuration stays in force"}
 }
 
-// order reads the body of a POST. None is fine; what is not understood is refused rather than passed over.
+// order reads the body of a POST. It may be missing; unknown content is refused rather than ignored.
 func order(r *http.Request) (Order, error) {
 	const hint = `send nothing, or {"why":"…"} of at most 4 KiB`
 	var o Order

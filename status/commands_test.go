@@ -54,7 +54,7 @@ func TestCommandsThatReachNobody(t *testing.T) {
 		"/v1/agents/codex-cursor/hold":    CodeAmbiguous,
 		"/v1/agents/task%2FT-1/hold":      CodeBadRequest,
 		"/v1/tasks/agent%2Fplanner/retry": CodeBadRequest,
-		"/v1/tasks/shop:task%2F/release":  CodeBadRequest, // no id must not come to mean everything
+		"/v1/tasks/shop:task%2F/release":  CodeBadRequest, // a missing id must not mean all
 		"/v1/projects/project%2F/pause":   CodeBadRequest,
 	} {
 		var e *Error
@@ -141,7 +141,7 @@ func TestAck(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, "resolved", w.client.Post(t.Context(), "/v1/incidents/aaaa111122223333/ack", nil, nil), 409, CodeRefused)
-	if err := w.client.Post(t.Context(), "/v1/incidents/aaaa/ack", nil, nil); err != nil { // now there is one open
+	if err := w.client.Post(t.Context(), "/v1/incidents/aaaa/ack", nil, nil); err != nil { // now one is open
 		t.Error(err)
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// maxConnections bounds what clients may take of the daemon's descriptors, which supervision needs.
+// maxConnections limits the file descriptors that clients can take from the daemon, because supervision needs them.
 const maxConnections = 64
 
-// connections keeps their number bounded: a new connection takes the place of the one that has been without a request for
-// longest. Where all are at work, the new one is closed.
+// connections limits the number of connections: a new connection replaces the one that has been idle longest. If all
+// are active, the new connection is closed.
 type connections struct {
 	most int
 	mu   sync.Mutex
-	open map[net.Conn]bool // false: without a request
-	idle []net.Conn        // those, the longest idle first
+	open map[net.Conn]bool // false: idle
+	idle []net.Conn        // the idle connections, the longest idle first
 }
 
 func newConnections() *connections {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Connections without a request never keep others out, and their number is bounded.
+// Idle connections never keep others out, and their number is bounded.
 func TestIdleConnectionsAreBounded(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)

@@ -1,5 +1,5 @@
-// Package status shows what the supervisor knows, and takes the operator's commands, as HTTP over a Unix socket;
-// it is the server and the client of it.
+// Package status serves the supervisor's state and accepts the operator's commands over HTTP on a Unix socket; it
+// contains the server and its client.
 package status
 
 import (
@@ -9,31 +9,31 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// Document is the whole picture: GET /v1/status, and status.json in the state folder.
+// Document is the complete state: GET /v1/status, and status.json in the state folder.
 type Document struct {
 	// Format is the version of the document; "version" is the program's.
 	Format int `json:"format"`
-	// Daemon says whether the picture is live; nil in the snapshot, which is as old as its file.
+	// Daemon says whether the data is live; nil in the snapshot, which is as old as its file.
 	Daemon *Daemon `json:"daemon,omitempty"`
 	Self
 	supervisor.Report
-	// Incidents are those that are not resolved, the most severe first.
+	// Incidents are the unresolved incidents, the most severe first.
 	Incidents []escalate.Incident `json:"incidents"`
-	// Channels are the ways to the human, in the order in which they are tried.
+	// Channels are the notification channels, in the order in which they are tried.
 	Channels []Channel `json:"channels"`
-	// Kept are the agents that this steward starts and keeps.
+	// Kept are the agents that this steward starts and keeps running.
 	Kept []Kept `json:"kept_agents"`
-	// Waiting are those who were told at the gate that there is no room.
+	// Waiting are the clients that were refused at the gate for lack of room.
 	Waiting []Waiting `json:"waiting"`
 }
 
 // DocumentFormat is the version of the document.
 const DocumentFormat = 1
 
-// Daemon says whether a daemon answers for what is shown.
+// Daemon says whether a daemon is running behind the data.
 type Daemon struct {
 	Running bool `json:"running"`
-	// Since is when the daemon started, or, while none runs, when the picture was taken.
+	// Since is when the daemon started, or, if none runs, when the snapshot was taken.
 	Since *time.Time `json:"since,omitempty"`
 }
 
@@ -54,20 +54,20 @@ type Kept struct {
 	Why      string    `json:"why,omitempty"`
 }
 
-// Channel is how a way to the human did when it was last used or probed.
+// Channel is the state of a notification channel at its last use or probe.
 type Channel struct {
 	Name    string    `json:"name"`
 	OK      bool      `json:"ok"`
 	Problem string    `json:"problem,omitempty"`
-	At      time.Time `json:"at,omitzero"` // unknown: not tried yet
+	At      time.Time `json:"at,omitzero"` // zero: not tried yet
 }
 
-// Self is what a running steward says of itself.
+// Self is what a running steward reports about itself.
 type Self struct {
 	Version string `json:"version"`
-	// Manager is the service manager under which it runs; "" when it was started by hand.
+	// Manager is the service manager that runs it; "" if it was started by hand.
 	Manager string `json:"manager,omitempty"`
-	// LastEnd is how the run before this one ended; nil at the first.
+	// LastEnd is how the previous run ended; nil for the first run.
 	LastEnd *Ending `json:"last_end,omitempty"`
 }
 
@@ -75,17 +75,17 @@ type Self struct {
 type Ending struct {
 	How     string    `json:"how"` // clean, handed over, failed, crash, killed, watchdog, out of memory, reboot
 	Why     string    `json:"why,omitempty"`
-	At      time.Time `json:"at,omitzero"` // unknown when nobody was there to note it
+	At      time.Time `json:"at,omitzero"` // zero if no process recorded it
 	Version string    `json:"version"`
 }
 
-// The ways to end that were asked for.
+// The requested endings.
 const (
 	EndStopped = "clean"
 	EndHanded  = "handed over"
 )
 
-// Wanted reports whether the run ended because it was asked to.
+// Wanted reports whether the end of the run was requested.
 func (e *Ending) Wanted() bool { return e.How == EndStopped || e.How == EndHanded }
 
 // Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
@@ -94,7 +94,7 @@ func Compose(p *supervisor.State, incidents []escalate.Incident, channels []Chan
 		Channels: append([]Channel{}, channels...), Kept: []Kept{}, Waiting: []Waiting{}}
 }
 
-// report is the Picture's Report with the times that stem from files or the local clock in UTC.
+// report is the Picture's Report with all times from files or the local clock in UTC.
 func report(p *supervisor.State) supervisor.Report {
 	r := p.Report()
 	for i := range r.Done {
@@ -113,7 +113,7 @@ func report(p *supervisor.State) supervisor.Report {
 	return r
 }
 
-// instant is a time for JSON: null when it is not known.
+// instant is a time for JSON: null if unknown.
 func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

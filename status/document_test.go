@@ -15,8 +15,8 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// promised is the status document as its readers were promised it: every key, with a value of the right type.
-// Null stands for something that may be null.
+// promised is the status document as documented for its readers: every key, with a value of the right type. Null marks
+// a value that may be null.
 const promised = `
 {"version":"","started":"","last_look":"","looks":0,
  "load":{"used":0.41,"binding":"memory","cpu":0.30,"memory":0.41,"files":0.02,"disk":null,"unknown":[]},
@@ -28,7 +28,7 @@ const promised = `
  "goals":[{"name":"","value":null,"target":"> 0.95","ok":true}],
  "done":[{"at":"","verb":"","subject":"","why":""}]}`
 
-// compare reports every key of want that got lacks or has in another type.
+// compare reports every key of want that is missing in got or has another type.
 func compare(t *testing.T, at string, want, got any) {
 	t.Helper()
 	switch want := want.(type) {
@@ -86,7 +86,7 @@ func TestStatusHasEveryPromisedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if doc := got.(map[string]any); len(doc["locks"].([]any)) == 0 {
-		// The shape of a lock is checked even while the loop reports none.
+		// Check the shape of a lock even while the loop reports none.
 		b, _ := json.Marshal(supervisor.LockReport{})
 		var lock any
 		json.Unmarshal(b, &lock)
@@ -132,7 +132,7 @@ func timesIn(v any) []string {
 	return found
 }
 
-// nullLists lists the keys that should hold a list, and hold null.
+// nullLists lists the keys that should hold a list but hold null.
 func nullLists(at string, v any) []string {
 	lists := []string{"protocols", "faults", "findings", "agents", "tasks", "locks", "incidents", "options", "deliveries", "goals", "done", "unknown",
 		"projects", "consumers", "gates", "held", "takings", "journal", "log", "failures"}
@@ -179,7 +179,7 @@ func TestTimesAreUTCAndListsAreNeverNull(t *testing.T) {
 	}
 }
 
-// TestStatusInTwoParts: the document that is sent is the one that is composed, whatever of it was written before.
+// TestStatusInTwoParts tests that the sent document equals the composed one, whatever part of it was cached.
 func TestStatusInTwoParts(t *testing.T) {
 	p := crowd(3)
 	w := newWorld(t, p)

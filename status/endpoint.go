@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// endpoint answers a request with a document, or with an error that becomes one.
+// endpoint answers a request with a document, or with an error that is sent as an error document.
 type endpoint func(*http.Request) (any, error)
 
 // ServeHTTP writes the answer as JSON.
@@ -25,7 +25,7 @@ func fail(w http.ResponseWriter, err error) {
 	reply(w, e.Status, errorDocument{e})
 }
 
-// reply encodes first, so that a document that cannot be written is an error and not half a document.
+// reply encodes before writing, so that an encoding failure yields an error and not half a document.
 func reply(w http.ResponseWriter, code int, doc any) {
 	body, err := encode(doc)
 	if err != nil {
@@ -34,12 +34,12 @@ func reply(w http.ResponseWriter, code int, doc any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // else it comes in chunks, and who reads cannot make room at once
+	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // otherwise it is chunked, and the reader cannot allocate once
 	w.WriteHeader(code)
 	w.Write(body) // an error means that the client has gone
 }
 
-// encoded is a document that is written already.
+// encoded is a document that is already encoded.
 type encoded []byte
 
 func encode(doc any) ([]byte, error) {
@@ -48,17 +48,17 @@ func encode(doc any) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // "> 0.95" is for people to read
+	enc.SetEscapeHTML(false) // keep "> 0.95" readable
 	err := enc.Encode(doc)
 	return b.Bytes(), err
 }
 
-// documented gives the errors of the routing itself, which would be plain text, the form of all others.
+// documented gives errors of the router, which would be plain text, the form of all other errors.
 func documented(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
 		if pattern != "" {
-			mux.ServeHTTP(w, r) // not h: only this fills in the path's values
+			mux.ServeHTTP(w, r) // not h: only the mux sets the path values
 			return
 		}
 		var plain headersOnly
@@ -73,10 +73,10 @@ func documented(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// headersOnly keeps the headers of an answer and drops the rest.
+// headersOnly keeps the headers of a response and discards the rest.
 type headersOnly struct{ header http.Header }
 
-// Header gives the headers to be set.
+// Header returns the headers to be set.
 func (v *headersOnly) Header() http.Header {
 	if v.header == nil {
 		v.header = http.Header{}
@@ -84,8 +84,8 @@ func (v *headersOnly) Header() http.Header {
 	return v.header
 }
 
-// Write drops the text.
+// Write discards the body.
 func (v *headersOnly) Write(b []byte) (int, error) { return len(b), nil }
 
-// WriteHeader drops the code.
+// WriteHeader discards the code.
 func (v *headersOnly) WriteHeader(int) {}

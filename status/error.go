@@ -24,23 +24,23 @@ const (
 	CodeInternal   = "internal"
 )
 
-// Error is what the daemon answers when it does not do what it was asked for: the `error` of the error document.
+// Error is the daemon's answer to a request that it refuses or cannot carry out: the `error` of the error document.
 type Error struct {
 	Code    string `json:"code"` // one of the Code constants
 	Message string `json:"message"`
 	Hint    string `json:"hint"` // what to do next; may be empty
-	// Candidates are what an ambiguous name can mean, in the form that commands take.
+	// Candidates are the possible meanings of an ambiguous name, in the form that commands accept.
 	Candidates []string `json:"candidates,omitempty"`
 	// Status is the HTTP status.
 	Status int `json:"-"`
 }
 
-// errorDocument is the body of every answer that is not a success.
+// errorDocument is the body of every unsuccessful response.
 type errorDocument struct {
 	Error *Error `json:"error"`
 }
 
-// Error gives the message and, after a semicolon, the hint.
+// Error returns the message and, after a semicolon, the hint.
 func (e *Error) Error() string {
 	if e.Hint == "" {
 		return e.Message
@@ -65,7 +65,7 @@ func ambiguous(text string, candidates []string) *Error {
 		Hint: "name one of: " + strings.Join(candidates, ", "), Candidates: candidates}
 }
 
-// known are the errors that callers tell apart, and how they are answered. The first match counts.
+// known maps the errors that callers test for to their responses. The first match counts.
 var known = []struct {
 	err    error
 	status int
@@ -88,7 +88,7 @@ var known = []struct {
 	{context.Canceled, http.StatusServiceUnavailable, CodeNotReady, "the command may still be carried out; see 'steward log'"},
 }
 
-// answerFor turns any error into the one that is answered.
+// answerFor turns any error into the Error to be sent.
 func answerFor(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {

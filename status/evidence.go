@@ -8,40 +8,40 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// TaskEvidence is what the verdict on a task rests on. Durations are in seconds.
+// TaskEvidence is the basis of the verdict on a task. Durations are in seconds.
 type TaskEvidence struct {
 	FirstSeen *time.Time `json:"first_seen"`
 	Created   *time.Time `json:"created"`
 	Running   *time.Time `json:"running_since"`
-	Named     string     `json:"named,omitempty"` // what shows that its agent works on it
-	Visible   float64    `json:"visible"`         // how long its living agent could see it
-	Timeout   float64    `json:"timeout"`         // its own limit; 0: the configured one
+	Named     string     `json:"named,omitempty"` // the evidence that its agent works on it
+	Visible   float64    `json:"visible"`         // how long its live agent could see it
+	Timeout   float64    `json:"timeout"`         // its own timeout; 0: the configured one
 	Block     string     `json:"block,omitempty"`
 	Related   []string   `json:"related,omitempty"`
 	Directive string     `json:"directive,omitempty"`
 	Cancelled bool       `json:"cancelled,omitempty"`
-	CancelWhy string     `json:"cancel_why,omitempty"` // when steward cancelled the retry
+	CancelWhy string     `json:"cancel_why,omitempty"` // if steward cancelled the retry
 	Buried    bool       `json:"buried,omitempty"`
 	Hold      *HoldFact  `json:"hold"`
 	Outcome   *Outcome   `json:"outcome"`
-	// Takings are the attempts on record, oldest first.
+	// Takings are the recorded attempts, oldest first.
 	Takings []protocol.Attempt `json:"takings"`
 }
 
-// HoldFact says that a task is kept from its agent.
+// HoldFact describes the hold of a task.
 type HoldFact struct {
 	Reason     string     `json:"reason"`
 	Since      *time.Time `json:"since"`
 	NotBefore  *time.Time `json:"not_before"`
 	ReleaseBy  *time.Time `json:"release_by"`
 	Dimensions []string   `json:"dimensions,omitempty"`
-	// RetryAfter is how long it is until NotBefore, in seconds; 0 when that has passed.
+	// RetryAfter is the time until NotBefore in seconds; 0 if that has passed.
 	RetryAfter float64 `json:"retry_after_seconds"`
-	// Gate is what was too full when that was last decided, and who used most of it; nil when it is held for another reason.
+	// Gate is what was too full at the last decision, with its largest consumers; nil if the hold has another reason.
 	Gate *protocol.Gate `json:"gate,omitempty"`
 }
 
-// nameGate adds to a hold what the journal has on the last decision about it.
+// nameGate adds the journal's record of the last decision to a hold.
 func (e *Explanation) nameGate() {
 	if e.TaskEvidence == nil || e.TaskEvidence.Hold == nil {
 		return
@@ -57,7 +57,7 @@ func (e *Explanation) nameGate() {
 	}
 }
 
-// Outcome is how its last attempt ended.
+// Outcome is how the task's last attempt ended.
 type Outcome struct {
 	Status     string             `json:"status"`
 	At         *time.Time         `json:"at"`
@@ -66,7 +66,7 @@ type Outcome struct {
 	Failures   []protocol.Failure `json:"failures"`
 	RetryAfter float64            `json:"retry_after,omitempty"`
 	Ours       bool               `json:"ours,omitempty"`  // steward wrote it for an agent that could not
-	Twice      bool               `json:"twice,omitempty"` // the attempt may still run somewhere
+	Twice      bool               `json:"twice,omitempty"` // the attempt may still be running
 }
 
 func taskEvidence(p *supervisor.State, subject protocol.Subject, now time.Time) *TaskEvidence {
@@ -138,13 +138,13 @@ func pleaIn(p *supervisor.State, subject protocol.Subject) *protocol.Question {
 	return nil
 }
 
-// LockEvidence is what a lock's file says, or its record and the kernel.
+// LockEvidence is what a lock's file says, or for a kernel lock its record and the kernel.
 type LockEvidence struct {
 	Holder   string     `json:"holder"`
 	Process  *int       `json:"process"`
 	Acquired *time.Time `json:"acquired"`
 	Expires  *time.Time `json:"expires"`
-	// Waiting are those who wait for a lock of steward lock run; nil where nobody can tell.
+	// Waiting are the processes that wait for a lock of steward lock run; nil if unknown.
 	Waiting []LockWaiter `json:"waiting,omitzero"`
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// Explanation is GET /v1/explain: why something is as it is. Of Agent, Task, Lock and Incident the one is set that
-// the subject is; none for a subject that only the journal still knows.
+// Explanation is GET /v1/explain: why a subject is in its state. Of Agent, Task, Lock and Incident, the one that
+// matches the subject is set; none is set if only the journal still knows the subject.
 type Explanation struct {
-	// Daemon is set where no daemon answers for it, and only the journal on disk is cited.
+	// Daemon is set if no daemon is running and only the journal on disk is cited.
 	Daemon *Daemon `json:"daemon,omitempty"`
 
 	Subject       string                  `json:"subject"`
@@ -27,18 +27,18 @@ type Explanation struct {
 	TaskEvidence  *TaskEvidence           `json:"task_evidence,omitempty"`
 	LockEvidence  *LockEvidence           `json:"lock_evidence,omitempty"`
 	Plea          *protocol.Question      `json:"plea,omitempty"`
-	// Findings are what is wrong with it and needs no repair.
+	// Findings are problems of the subject that need no repair.
 	Findings []protocol.Finding `json:"findings,omitempty"`
-	// Incidents are the open ones about it.
+	// Incidents are its open incidents.
 	Incidents []escalate.Incident `json:"incidents"`
-	// Journal are the last entries about it, oldest first.
+	// Journal are the last entries about the subject, oldest first.
 	Journal []Entry `json:"journal"`
 }
 
-// explained is how many entries of the journal are cited.
+// explained is the number of journal entries that are cited.
 const explained = 50
 
-// explain answers ?subject=; ?protocol= tells two of the same name in one project apart.
+// explain answers ?subject=; ?protocol= separates two subjects of the same name in one project.
 func (s *Server) explain(r *http.Request) (any, error) {
 	text, speaks := r.URL.Query().Get("subject"), r.URL.Query().Get("protocol")
 	q := protocol.ParseQuery(text)
@@ -86,7 +86,7 @@ func (s *Server) explainSubject(p *supervisor.State, subject protocol.Subject) (
 	})
 }
 
-// nameOf is the shortest form that means this subject and no other.
+// nameOf is the shortest form that identifies this subject uniquely.
 func (s *Server) nameOf(p *supervisor.State, subject protocol.Subject) string {
 	if len(s.find(p, protocol.Query{Project: subject.Project, Kind: subject.Kind, ID: subject.ID})) > 1 {
 		return subject.Full()
@@ -94,7 +94,7 @@ func (s *Server) nameOf(p *supervisor.State, subject protocol.Subject) string {
 	return subject.String()
 }
 
-// find is find, with the locks that steward lock run holds.
+// find is the function find, plus the locks that steward lock run holds; if such a lock matches, prefixes do not count.
 func (s *Server) find(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	if granted := s.grantedTo(p, q); len(granted) > 0 {
 		return append(findExactly(p, q), granted...)
@@ -144,7 +144,7 @@ func (s *Server) explainIncident(text string) (any, error) {
 	return s.cite(e, func(entry *supervisor.Entry) bool { return entry.Incident == i.Key })
 }
 
-// explainPast is about something that has left the files: the journal may remember it.
+// explainPast explains a subject that is no longer in the files, from the journal.
 func (s *Server) explainPast(text string) (any, error) {
 	subjects, match, err := s.remembered(text)
 	switch {
@@ -168,22 +168,22 @@ func (s *Server) cite(e Explanation, match func(*supervisor.Entry) bool) (any, e
 	return e, nil
 }
 
-// AgentEvidence is what the verdict on an agent rests on. Durations are awake time in seconds.
+// AgentEvidence is the basis of the verdict on an agent. Durations are awake time in seconds.
 type AgentEvidence struct {
 	Reason   protocol.Reason `json:"reason"`
 	Since    *time.Time      `json:"since"`    // of its state
-	Deadline *time.Time      `json:"deadline"` // when the state changes if nothing happens
+	Deadline *time.Time      `json:"deadline"` // when the state changes if nothing else happens
 	Proof    bool            `json:"proof"`    // dead by proof of death rather than by silence
 	Silent   float64         `json:"silent"`
 	Late     float64         `json:"late_after"`
 	Dead     float64         `json:"dead_after"`
-	Hung     float64         `json:"hung_after"` // of standing still, for one that has no task in hand
-	Still    float64         `json:"still"`      // how long nothing of its processes has moved
-	Beats    int             `json:"beats"`      // in our sight
+	Hung     float64         `json:"hung_after"` // inactivity limit for an agent that has no task in hand
+	Still    float64         `json:"still"`      // how long its processes have shown no activity
+	Beats    int             `json:"beats"`      // observed by steward
 	LastGap  float64         `json:"last_gap"`
 	Longest  float64         `json:"longest_gap"`
 	Observed float64         `json:"observed"`
-	Covered  float64         `json:"covered"` // the part of Observed in which its beat was recent enough
+	Covered  float64         `json:"covered"` // the part of Observed in which its heartbeat was recent enough
 	First    *time.Time      `json:"first_seen"`
 	Process  *int            `json:"process"` // the pid whose end would prove its death
 	Recorded string          `json:"recorded"`

@@ -9,8 +9,8 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// find lists the agents, tasks and locks of a Picture that a query can mean. When nothing has that very name, the
-// beginning of a task's id will do, as it stands in logs.
+// find lists the agents, tasks and locks of a Picture that match a query. If none has exactly that name, a prefix of a
+// task's id is enough, as it appears in logs.
 func find(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	found := findExactly(p, q)
 	if len(found) > 0 || len(q.ID) < leastPrefix || q.Kind != "" && q.Kind != protocol.KindTask {
@@ -30,7 +30,7 @@ func find(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	return found
 }
 
-// leastPrefix is how much of an id must be given at least.
+// leastPrefix is the minimum length of an id prefix.
 const leastPrefix = 4
 
 func findExactly(p *supervisor.State, q protocol.Query) []protocol.Subject {
@@ -58,7 +58,7 @@ func findExactly(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	return found
 }
 
-// only gives the one subject of several candidates. None is no error: the caller may know more.
+// only returns the single subject among the candidates. No candidate is no error: the caller may have other sources.
 func only(text string, found []protocol.Subject) (protocol.Subject, bool, error) {
 	switch len(found) {
 	case 0:
@@ -69,7 +69,7 @@ func only(text string, found []protocol.Subject) (protocol.Subject, bool, error)
 	return protocol.Subject{}, false, ambiguous(text, names(found))
 }
 
-// names gives subjects in the form that commands take, with the protocol where two are told apart by nothing else.
+// names formats subjects as commands accept them, with the protocol if only that separates two subjects.
 func names(subjects []protocol.Subject) []string {
 	times := map[string]int{}
 	for _, s := range subjects {
@@ -86,7 +86,7 @@ func names(subjects []protocol.Subject) []string {
 	return list
 }
 
-// parse reads a subject of one kind from a URL. An empty id would mean everything, so it is refused.
+// parse parses a subject of one kind from a URL. It refuses an empty id, which would mean all subjects.
 func parse(text string, kind protocol.Kind) (protocol.Query, error) {
 	q := protocol.ParseQuery(text)
 	if q.ID == "" {
@@ -106,7 +106,7 @@ func article(kind protocol.Kind) string {
 	return "a " + string(kind)
 }
 
-// incident finds one by the beginning of its key, with or without "incident/" before it.
+// incident finds an incident by a prefix of its key, with or without "incident/".
 func (s *Server) incident(text string) (escalate.Incident, error) {
 	q, err := parse(text, protocol.KindIncident)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Server) incident(text string) (escalate.Incident, error) {
 			keys = append(keys, open.Key)
 		}
 	}
-	if len(keys) < 2 { // it is the resolved ones that cannot be told apart
+	if len(keys) < 2 { // the ambiguous incidents are resolved ones
 		return i, err
 	}
 	return i, ambiguous(text, keys)

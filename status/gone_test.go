@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// listen makes a socket; t.TempDir is too long for one.
+// listen makes a socket; the path of t.TempDir is too long for one.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "st")
@@ -26,7 +26,8 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// cut is a socket whose first connection is the last: the listener closes, and how says what becomes of the connection.
+// cut is a socket that accepts one connection: then the listener closes, and how decides what happens to the
+// connection.
 func cut(t *testing.T, how func(net.Conn)) *Client {
 	t.Helper()
 	l := listen(t)
@@ -45,11 +46,11 @@ func cut(t *testing.T, how func(net.Conn)) *Client {
 	return NewClient(l.Addr().String())
 }
 
-// A daemon that is killed between connect and answer is no daemon any more, whatever the kernel calls it.
+// A daemon that is killed between connect and answer yields ErrNoDaemon, whatever error the kernel reports.
 func TestDaemonEndsDuringTheExchange(t *testing.T) {
 	read := func(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) }
 	for name, how := range map[string]func(net.Conn){
-		"before it has read": func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }, // what is left unread resets the connection
+		"before it has read": func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }, // unread data resets the connection
 		"before the answer":  read,
 		"in its answer": func(c net.Conn) {
 			read(c)
@@ -68,7 +69,7 @@ func TestDaemonEndsDuringTheExchange(t *testing.T) {
 	}
 }
 
-// One that lives and cuts an answer short is still there.
+// A live daemon that cuts an answer short is not ErrNoDaemon.
 func TestLivingDaemonCutsAnAnswerShort(t *testing.T) {
 	l := listen(t)
 	srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -8,21 +8,21 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// Granted is a lock that steward lock run holds: the kernel knows of it, and no agent's file need.
+// Granted is a lock that steward lock run holds: the kernel knows it, and no agent's file needs to list it.
 type Granted struct {
 	supervisor.LockReport
 	Since time.Time
-	// Waiting tells who waits for it now; nil where nobody can tell.
+	// Waiting returns the processes that wait for the lock now; nil if unknown.
 	Waiting func() []LockWaiter
 }
 
 // LockWaiter is a process that waits for a lock.
 type LockWaiter struct {
 	PID     int      `json:"pid"`
-	Command []string `json:"command,omitempty"` // its beginning
+	Command []string `json:"command,omitempty"` // truncated
 }
 
-// mirrors reports whether an entry in an agent's file stands for this lock: the same name and holder (protocol 001).
+// mirrors reports whether an entry in an agent's file describes this lock: the same name and holder (protocol 001).
 func (g *Granted) mirrors(l *supervisor.LockReport) bool {
 	return l.Project == g.Project && l.Resource == g.Resource && l.Holder == g.Holder
 }
@@ -31,7 +31,7 @@ func (g *Granted) subject() protocol.Subject {
 	return protocol.Subject{Project: g.Project, Protocol: g.Protocol, Kind: protocol.KindLock, ID: g.Resource}
 }
 
-// WithGranted puts the granted locks behind those of the files, each lock once.
+// WithGranted appends the granted locks to those of the files, without duplicates.
 func WithGranted(locks []supervisor.LockReport, granted []Granted) []supervisor.LockReport {
 	all := slices.Clone(locks)
 	for i := range granted {
@@ -50,7 +50,7 @@ func (s *Server) granted(p *supervisor.State) []Granted {
 	return s.Granted(p)
 }
 
-// grantedTo lists the granted locks that a query can mean, without those that an agent's file mirrors.
+// grantedTo lists the granted locks that match a query, without those that an agent's file mirrors.
 func (s *Server) grantedTo(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	if q.Kind != "" && q.Kind != protocol.KindLock {
 		return nil
@@ -66,8 +66,8 @@ func (s *Server) grantedTo(p *supervisor.State, q protocol.Query) []protocol.Sub
 	return found
 }
 
-// showGranted sets the verdict on a granted lock and its evidence. To an entry of an agent's file that mirrors one, it adds
-// what only the kernel knows: who waits.
+// showGranted sets the verdict on a granted lock and its evidence. If an entry of an agent's file mirrors a granted
+// lock, it adds what only the kernel knows: the waiting processes.
 func (e *Explanation) showGranted(subject protocol.Subject, granted []Granted) {
 	for i := range granted {
 		g := &granted[i]

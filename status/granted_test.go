@@ -17,7 +17,7 @@ func granted(project, name, holder string) Granted {
 		Since: noon, Waiting: func() []LockWaiter { return []LockWaiter{{PID: 4712, Command: []string{"steward", "lock"}}} }}
 }
 
-// The locks of steward lock run stand in the whole picture as they are now, also between two decisions, and each once.
+// The status document contains the present locks of steward lock run, also between two decisions, and each once.
 func TestGrantedLocksInThePicture(t *testing.T) {
 	w := newWorld(t, scene())
 	var now []Granted
@@ -54,8 +54,8 @@ func TestGrantedLocksInThePicture(t *testing.T) {
 	}
 }
 
-// Explain knows them by the same names as the others, says who waits, also for one that a file mirrors, and does not guess
-// between two of a name.
+// Explain accepts them by the same names as other locks, lists the waiting processes, also for a lock that a file
+// mirrors, and does not guess between two locks of the same name.
 func TestExplainGrantedLock(t *testing.T) {
 	w := newWorld(t, scene())
 	now := []Granted{granted("shop", "src/a.go", "fixer"), granted("site", "deploy", "fixer")}

@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// Entry is one line of the journal as it is shown: GET /v1/log, and what explain cites.
+// Entry is a journal entry as it is shown: GET /v1/log, and the entries that explain cites.
 type Entry struct {
 	At       time.Time `json:"at"`
 	Kind     string    `json:"kind"` // change, verdict, alert, resolve, note
@@ -22,11 +22,11 @@ type Entry struct {
 	Reason   string    `json:"reason,omitempty"`
 	Text     string    `json:"text,omitempty"`
 	Incident string    `json:"incident,omitempty"`
-	Error    string    `json:"error,omitempty"` // why the change did not come about
+	Error    string    `json:"error,omitempty"` // why the change failed
 	Change   *Change   `json:"change,omitempty"`
 }
 
-// Change is what a change was made with, beyond what its entry says already. Durations are in seconds.
+// Change is the details of a change that its entry does not contain. Durations are in seconds.
 type Change struct {
 	Protocol  string         `json:"protocol"`
 	Agent     string         `json:"agent,omitempty"`
@@ -44,7 +44,7 @@ type Change struct {
 	Gate      *protocol.Gate `json:"gate,omitempty"`
 }
 
-// ShowEntry gives a journal entry in the form in which it is shown.
+// ShowEntry converts a journal entry to the form in which it is shown.
 func ShowEntry(e supervisor.Entry) Entry {
 	shown := Entry{At: e.At.UTC(), Kind: e.Kind, Subject: e.About, Protocol: e.Protocol, Verb: e.Verb, State: e.State, Reason: e.Reason, Text: e.Text,
 		Incident: e.Incident, Error: e.Error}
@@ -64,14 +64,14 @@ func showEntries(entries []supervisor.Entry) []Entry {
 	return shown
 }
 
-// Bounds of ?n=.
+// Limits of ?n=.
 const (
 	usualEntries = 100
 	mostEntries  = 10_000
 )
 
-// log gives the last entries, or with Accept: text/event-stream those and every later one. A ?subject= that nobody knows
-// is refused: silence would read as "nothing has happened to it".
+// log returns the last entries, or with Accept: text/event-stream those and all later ones. An unknown ?subject= is
+// refused: an empty answer would read as "nothing has happened to it".
 func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	n, err := count(r)
 	if err != nil {
@@ -107,9 +107,9 @@ func count(r *http.Request) (int, error) {
 	return n, nil
 }
 
-// follow streams: first the last n entries, then each as it is written, until the client or the daemon goes.
+// follow streams the last n entries, then each new entry as it is written, until the client or the daemon ends.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, n int, match func(*supervisor.Entry) bool) {
-	// Following starts before reading, so that nothing falls between the two.
+	// Follow before reading, so that no entry is missed between the two.
 	live, stop := s.Journal.Follow()
 	defer stop()
 	past, err := s.Journal.Read(n, match)
@@ -142,7 +142,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, n int, match fun
 	}
 }
 
-// unseen gives the entries that arrived while the past was read and are not part of it.
+// unseen returns the entries that arrived while the past was read and are not part of it.
 func unseen(live <-chan supervisor.Entry, past []supervisor.Entry) []supervisor.Entry {
 	var waiting []supervisor.Entry
 	for range len(live) {
@@ -160,27 +160,27 @@ func unseen(live <-chan supervisor.Entry, past []supervisor.Entry) []supervisor.
 	return waiting
 }
 
-// Pace of a stream: a comment now and then finds out that the client has gone; one that takes nothing is cut off.
+// Timing of a stream: periodic comments detect that a client has gone; a client that reads nothing is disconnected.
 const (
 	pulseEvery = 15 * time.Second
 	stallTime  = 10 * time.Second
 )
 
-// stream is an answer of server-sent events.
+// stream is a response of server-sent events.
 type stream struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
 }
 
-// openStream starts the answer and lifts the limits of an ordinary one: ReadTimeout would end the request, too.
-// Errors are those of a client that has gone; the first entry or comment meets them again.
+// openStream starts the response and lifts the limits of an ordinary one: ReadTimeout would end the request, too. Its
+// write errors mean that the client has gone; the first entry or comment fails with them again.
 func openStream(w http.ResponseWriter) stream {
 	out := stream{w, http.NewResponseController(w)}
 	out.rc.SetReadDeadline(time.Time{})
 	out.rc.SetWriteDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Connection", "close") // its deadlines are no longer those of an ordinary connection
+	w.Header().Set("Connection", "close") // its deadlines no longer match an ordinary connection
 	w.WriteHeader(http.StatusOK)
 	return out
 }
@@ -198,7 +198,7 @@ func (s stream) comment(text string) error {
 }
 
 func (s stream) send(b []byte) error {
-	// By a timer, not by the time of day: this package has no clock of its own.
+	// Use a timer, not the time of day: this package has no clock of its own.
 	cut := time.AfterFunc(stallTime, func() { s.rc.SetWriteDeadline(time.Unix(1, 0)) })
 	defer cut.Stop()
 	if _, err := s.w.Write(b); err != nil {

@@ -33,7 +33,7 @@ func texts(entries []Entry) string {
 
 func TestLog(t *testing.T) {
 	w := newWorld(t, scene())
-	for _, id := range []string{"old-7a11", "old-9c22"} { // no file has them any more
+	for _, id := range []string{"old-7a11", "old-9c22"} { // no file contains them any more
 		w.note(t, supervisor.Entry{At: noon.Add(-time.Hour), Kind: "note", Subject: subject(protocol.KindTask, id), Text: id})
 	}
 	for n := range 120 {
@@ -72,7 +72,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// watch follows a log and hands on the text of each entry.
+// watch follows a log and passes on the text of each entry.
 func watch(ctx context.Context, t *testing.T, w *world, path string) (entries <-chan string, ended <-chan error) {
 	t.Helper()
 	seen, end := make(chan string), make(chan error, 1)
@@ -118,7 +118,7 @@ func TestFollow(t *testing.T) {
 	for range 2 {
 		got = append(got, next(t, entries, ended))
 	}
-	for n := 5; n < 8; n++ { // the past is there, so it follows by now
+	for n := 5; n < 8; n++ { // the past has arrived, so it is following by now
 		w.note(t, line("T-2", 100+n))
 		w.note(t, line("T-1", n))
 		got = append(got, next(t, entries, ended))
@@ -176,7 +176,7 @@ func TestUnseen(t *testing.T) {
 		want       int
 	}{
 		{entries(0, 5), entries(5, 7), 2}, // all of it new
-		{entries(0, 5), entries(3, 7), 2}, // some of it read already
+		{entries(0, 5), entries(3, 7), 2}, // some of it already read
 		{entries(0, 5), entries(0, 5), 0},
 		{nil, entries(0, 3), 3},
 		{entries(0, 5), nil, 0},
@@ -254,7 +254,7 @@ func TestReadEvents(t *testing.T) {
 	}
 }
 
-// What was sent in events comes out of them, whatever it is.
+// Data sent as events is received unchanged, whatever it is.
 func FuzzReadEvents(f *testing.F) {
 	for _, text := range []string{"", "data: a\n\n", "data", ":\n\n\n", "a\r\nb", "{\"at\":\"2026\"}", "\x00\xff\n"} {
 		f.Add(text)

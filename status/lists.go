@@ -21,7 +21,7 @@ func (s *Server) goals(*http.Request) (any, error) {
 	return map[string][]supervisor.Goal{"goals": p.Goals()}, nil
 }
 
-// The states that each list may be asked for.
+// The states by which each list can be filtered.
 var (
 	agentStates = []string{string(protocol.AgentStarting), string(protocol.AgentAlive), string(protocol.AgentLate), string(protocol.AgentDead),
 		string(protocol.AgentHung), string(protocol.AgentPaused), string(protocol.AgentUnknown),
@@ -36,7 +36,7 @@ func (s *Server) agents(r *http.Request) (any, error) {
 	state := r.URL.Query().Get("state")
 	return list(s, r, "agents", agentStates, func(p *supervisor.State) []supervisor.AgentReport { return report(p).Agents },
 		func(a supervisor.AgentReport) (string, string) {
-			if string(a.Reason) == state { // a list shows this word in the place of the state
+			if string(a.Reason) == state { // a list shows this word instead of the state
 				return a.Project, state
 			}
 			return a.Project, string(a.State)
@@ -48,14 +48,14 @@ func (s *Server) tasks(r *http.Request) (any, error) {
 		func(t supervisor.TaskReport) (string, string) { return t.Project, string(t.State) })
 }
 
-// locks lists the locks of the agents' files, and those that steward lock run holds beside them.
+// locks lists the locks in the agents' files and those that steward lock run holds.
 func (s *Server) locks(r *http.Request) (any, error) {
 	all := func(p *supervisor.State) []supervisor.LockReport { return WithGranted(report(p).Locks, s.granted(p)) }
 	return list(s, r, "locks", lockStates, all,
 		func(l supervisor.LockReport) (string, string) { return l.Project, string(l.State) })
 }
 
-// incidents lists what is open; those that are over only when asked for by ?state=resolved.
+// incidents lists the open incidents; resolved ones only with ?state=resolved.
 func (s *Server) incidents(r *http.Request) (any, error) {
 	all := s.Ledger.List
 	if r.URL.Query().Get("state") == string(rules.Resolved) {
@@ -65,7 +65,7 @@ func (s *Server) incidents(r *http.Request) (any, error) {
 		func(i escalate.Incident) (string, string) { return i.Project, string(i.State) })
 }
 
-// resolved lists the incidents that are over, the newest first.
+// resolved lists the resolved incidents, the newest first.
 func (s *Server) resolved() []escalate.Incident {
 	var found []escalate.Incident
 	for key, h := range s.Ledger.Heads() {
@@ -80,8 +80,8 @@ func (s *Server) resolved() []escalate.Incident {
 	return found
 }
 
-// list answers with a document of one key: the items that the request's ?project= and ?state= let through, of these the
-// first ?limit=, and then "total", too. A project or state that does not exist is an error: it would read as "there are none".
+// list answers with a document of one key: the items that match ?project= and ?state=, limited to the first ?limit=, in
+// which case "total" is added. An unknown project or state is an error: an empty list would read as "there are none".
 func list[T any](s *Server, r *http.Request, key string, states []string, all func(*supervisor.State) []T, of func(T) (project, state string)) (any, error) {
 	p, err := s.picture()
 	if err != nil {
@@ -111,7 +111,7 @@ func list[T any](s *Server, r *http.Request, key string, states []string, all fu
 	return map[string][]T{key: found}, nil
 }
 
-// limitOf reads ?limit=; 0 is none.
+// limitOf reads ?limit=; 0 means no limit.
 func limitOf(r *http.Request) (int, error) {
 	text := r.URL.Query().Get("limit")
 	if text == "" {
@@ -132,13 +132,13 @@ func projectsHint(p *supervisor.State) string {
 	return fmt.Sprintf("the projects are: %s", strings.Join(names, ", "))
 }
 
-// ShownFaults and ShownRepairs bound what a project may take of a screen.
+// ShownFaults and ShownRepairs limit how much of a screen a project takes.
 const (
 	ShownFaults  = 5
 	ShownRepairs = 3
 )
 
-// Unusable reports whether a project's own folder cannot be used now, whatever protocol it speaks.
+// Unusable reports whether the project's own folder cannot be used at the moment, whatever its protocol.
 func Unusable(r supervisor.ProjectReport) bool {
 	return len(r.Protocols) == 0 && slices.ContainsFunc(r.Faults, func(f protocol.Fault) bool { return f.Path == r.Path })
 }

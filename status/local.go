@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// Local answers a question in this process, as the daemon would on its socket. Errors: *Error.
+// Local answers a request in this process, as the daemon would on its socket. Errors: *Error.
 func (s *Server) Local(ctx context.Context, path string) (json.RawMessage, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://steward"+path, nil)
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Server) Local(ctx context.Context, path string) (json.RawMessage, error
 	return a.body.Bytes(), nil
 }
 
-// localAnswer takes what a handler writes.
+// localAnswer collects what a handler writes.
 type localAnswer struct {
 	header http.Header
 	code   int

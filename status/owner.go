@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// checkOwner refuses a path that is no socket, or one of a user who is not trusted. It follows links, as connecting does.
+// checkOwner refuses a path that is no socket, or a socket of an untrusted user. It follows links, as connecting does.
 func checkOwner(path string, trusted func(uid int) bool) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// status answers with the Document. What a decision of the loop says is written once for all questions until the next one;
-// the rest, which may be another each time, is little.
+// status answers with the Document. The part that depends on a decision of the loop is encoded once and reused until
+// the next decision; the rest, which may differ each time, is small.
 func (s *Server) status(*http.Request) (any, error) {
 	p, err := s.picture()
 	if err != nil {
@@ -49,14 +49,14 @@ type documentRest struct {
 	Waiting   []Waiting           `json:"waiting"`
 }
 
-// written is the head of a document as it is sent.
+// written is the encoded head of a document.
 type written struct {
-	of    weak.Pointer[supervisor.State] // so that an old one does not stay in memory
-	locks []byte                         // those that steward lock run held then
+	of    weak.Pointer[supervisor.State] // weak, so that an old state is not kept in memory
+	locks []byte                         // the locks that steward lock run held then
 	text  []byte
 }
 
-// mostKept bounds what is kept for the next question.
+// mostKept limits the size of the cached encoding.
 const mostKept = 1 << 20
 
 func (s *Server) head(p *supervisor.State, granted []Granted) ([]byte, error) {

@@ -5,19 +5,19 @@ import (
 	"net/http"
 )
 
-// Trial is what became of a test message on one channel.
+// Trial is the result of a test message on one channel.
 type Trial struct {
 	Channel string `json:"channel"`
-	// Result is the channel's word for its proof, "" while it is under way.
+	// Result is the channel's word for its proof, "" while the test is in progress.
 	Result string `json:"result"`
 	OK     bool   `json:"ok"`
 	Error  string `json:"error,omitempty"`
-	// Asks: the message has a button. Pressed: somebody pressed it.
+	// Asks: the message has a button. Pressed: the button was pressed.
 	Asks    bool `json:"asks"`
 	Pressed bool `json:"pressed"`
 }
 
-// Over reports whether nothing more will become of it by itself.
+// Over reports whether the trial is final.
 func (t Trial) Over() bool { return t.Result != "" && (!t.OK || !t.Asks || t.Pressed) }
 
 // Trials is the document of /v1/reach.
@@ -25,7 +25,7 @@ type Trials struct {
 	Trials []Trial `json:"trials"`
 }
 
-// ErrTrial: a test is under way already.
+// ErrTrial: a test is already in progress.
 var ErrTrial = errors.New("a test is under way already")
 
 func (s *Server) channels() []Channel {

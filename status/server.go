@@ -12,38 +12,40 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// Server answers questions from what the loop last knew, and hands it the operator's commands. All fields but
-// Metrics must be set. Who may connect is the listener's business (platform.Listen, platform.PeerListener).
+// Server answers requests from the loop's last state, and passes the operator's commands to the loop. All fields but
+// Metrics must be set. The listener controls who may connect (platform.Listen, platform.PeerListener).
 type Server struct {
-	// Picture is the loop's last picture; nil before the first look.
+	// Picture is the loop's last state; nil before the first scan.
 	Picture func() *supervisor.State
 	Ledger  *escalate.Ledger
 	Journal *supervisor.Journal
-	// Do carries out an operator's command. Reload reads the configuration again.
+	// Do carries out an operator's command.
 	Do func(context.Context, supervisor.Command) error
-	// The notes say what takes effect only at the next start.
+	// Reload reads the configuration again. The notes say what takes effect only at the next start.
 	Reload func(context.Context) (notes []string, err error)
-	// Reply takes a human's answer to the incident with that key, and sees it written where the agent reads it.
+	// Reply takes the operator's answer to the incident with that key, and makes sure that it is written where the
+	// agent reads it.
 	Reply func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
-	// Channels tells how the ways to the human do; nil: nobody knows.
+	// Channels returns the state of the notification channels; nil: unknown.
 	Channels func() []Channel
-	// Fresh gives the picture with the load as it is now, for who watches that; nil: the last decision's is shown.
+	// Fresh returns the state with the present load, for clients that watch the load; nil: the load of the last
+	// decision is shown.
 	Fresh func(*supervisor.State) *supervisor.State
-	// Admissions admits what starts work by itself.
+	// Admissions admits work that clients start by themselves.
 	Admissions *supervisor.Admissions
-	// Lives is false only for a process that is gone; nil: all live.
+	// Lives is false only for a process that is gone; nil: all processes count as alive.
 	Lives func(pid int) bool
-	// Kept tells of the agents that this steward starts; nil: none.
+	// Kept returns the agents that this steward starts; nil: none.
 	Kept func() []Kept
-	// Restart ends one of them and starts it anew, and tells how it is then; nil only if Kept is nil.
+	// Restart ends one of them, starts it again, and returns its new state; nil only if Kept is nil.
 	Restart func(ctx context.Context, a Kept, why string) (Kept, error)
-	// Granted lists the locks that steward lock run holds in the projects of the picture, as they are now; nil: none. It must
-	// be quick: they are looked for whenever the whole picture, the locks or one of them are asked for.
+	// Granted lists the locks that steward lock run holds now in the projects of the picture; nil: none. It must be
+	// fast: it is called for every request for the whole state, the locks or a single lock.
 	Granted func(*supervisor.State) []Granted
-	// Reach sends a test by every channel, Reached tells what became of it; nil: there are no channels.
+	// Reach sends a test on every channel, Reached returns the results; nil: there are no channels.
 	Reach   func() error
 	Reached func() []Trial
-	// Escalate gives the settings in force, which say how long an acknowledgement holds.
+	// Escalate returns the settings in force, which include how long an acknowledgement lasts.
 	Escalate func() escalate.Config
 	Metrics  http.Handler // GET /metrics; nil: there is none
 	Self     Self
@@ -52,7 +54,7 @@ type Server struct {
 	written atomic.Pointer[written]
 }
 
-// The limits against clients that are slow, greedy or gone.
+// Limits against slow, greedy or vanished clients.
 const (
 	headerTime  = 5 * time.Second
 	readTime    = 10 * time.Second
@@ -60,11 +62,11 @@ const (
 	idleTime    = 15 * time.Second // steward's own clients make one request for each connection
 	farewell    = 2 * time.Second
 	maxHeader   = 16 << 10
-	maxBody     = 64 << 10         // an answer's reason may have 8,000 characters, of any length in JSON
-	commandTime = 20 * time.Second // below writeTime, so that the answer still gets out
+	maxBody     = 64 << 10         // an answer's reason may have 8,000 characters, each of several bytes in JSON
+	commandTime = 20 * time.Second // below writeTime, so that the answer can still be sent
 )
 
-// Handler routes the whole interface, with errors as error documents.
+// Handler routes the whole API and returns errors as error documents.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, e := range s.questions() {
@@ -95,13 +97,13 @@ func (s *Server) questions() map[string]endpoint {
 	}
 }
 
-// Serve answers on l until ctx ends, and closes it. Streams end with ctx; other requests get a moment more.
+// Serve answers on l until ctx ends, and closes it. Streams end with ctx; other requests have a short grace period.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return Serve(ctx, l, s.Handler())
 }
 
-// Serve runs a handler on l until ctx ends, within limits that no slow client can outstay, and closes l. It serves
-// metrics over TCP too.
+// Serve runs a handler on l until ctx ends, with limits that cut off slow clients, and closes l. It also serves metrics
+// over TCP.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
@@ -116,13 +118,13 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	if srv.Shutdown(end) != nil {
-		srv.Close() // who has not finished by now is cut off
+		srv.Close() // cut off unfinished requests
 	}
 	<-served
 	return nil
 }
 
-// health answers whether the loop still looks: no older than three looks and half a minute is its last one.
+// health reports whether the loop still scans: its last scan is no older than three scan intervals and half a minute.
 func (s *Server) health(*http.Request) (any, error) {
 	p, err := s.picture()
 	if err != nil {
@@ -139,7 +141,7 @@ func (s *Server) health(*http.Request) (any, error) {
 	}{true, instant(last), p.Looks}, nil
 }
 
-// picture is the last one, or an error while there is none.
+// picture is the last state, or an error if there is none.
 func (s *Server) picture() (*supervisor.State, error) {
 	if p := s.Picture(); p != nil {
 		return p, nil

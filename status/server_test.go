@@ -19,7 +19,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// ids asks for a list and gives the named field of each item.
+// ids requests a list and returns the given field of each item.
 func ids(t *testing.T, w *world, path, key, field string) []string {
 	t.Helper()
 	var doc map[string][]map[string]any
@@ -205,7 +205,7 @@ func TestBeforeTheFirstLook(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	p := scene() // looked at noon, every 5 s: 45 s are the limit
+	p := scene() // last scan at noon, every 5 s: the limit is 45 s
 	w := newWorld(t, p)
 	for after, ok := range map[time.Duration]bool{0: true, 45 * time.Second: true, 46 * time.Second: false, -time.Minute: true} {
 		w.mu.Lock()
@@ -233,7 +233,7 @@ func TestMetricsAreServed(t *testing.T) {
 func TestSlowClientsBlockNobody(t *testing.T) {
 	w := newWorld(t, scene())
 	for range 50 {
-		w.raw(t, "GET /v1/status HTTP/1.1\r\nHost: stew") // and never a byte more
+		w.raw(t, "GET /v1/status HTTP/1.1\r\nHost: stew") // and no further byte
 		w.raw(t, "POST /v1/release HTTP/1.1\r\nHost: steward\r\nContent-Length: 100\r\n\r\n{")
 	}
 	watchdog, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -241,13 +241,13 @@ func TestSlowClientsBlockNobody(t *testing.T) {
 	if err := w.client.Get(watchdog, "/v1/status", nil); err != nil {
 		t.Error(err)
 	}
-	w.stop() // it ends although they are still there
+	w.stop() // it ends although they are still connected
 }
 
 func TestHugeHeadersAreRefused(t *testing.T) {
 	w := newWorld(t, scene())
 	c := w.raw(t, "GET /v1/status HTTP/1.1\r\nHost: steward\r\nX-Filler: "+strings.Repeat("x", maxHeader)+"\r\n")
-	go fmt.Fprint(c, strings.Repeat("X-More: "+strings.Repeat("y", 1000)+"\r\n", 100)) // refused in the midst of it
+	go fmt.Fprint(c, strings.Repeat("X-More: "+strings.Repeat("y", 1000)+"\r\n", 100)) // refused before it is complete
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// WriteSnapshot replaces the file at path (status.json in the state folder) with doc, mode 0600. Whoever reads
-// meanwhile sees the old document or the new one. It is not flushed to the disk: after a power cut the document
-// would be out of date anyway, and a laptop's disk should not wake for it.
+// WriteSnapshot replaces the file at path (status.json in the state folder) with doc atomically, mode 0600. It is not
+// synced to disk: after a power cut the document would be out of date anyway, and a laptop's disk should not wake for
+// it.
 func WriteSnapshot(path string, doc any) error {
 	b, err := encode(doc)
 	if err != nil {
@@ -34,8 +34,8 @@ func WriteSnapshot(path string, doc any) error {
 	return nil
 }
 
-// ReadSnapshot decodes the last snapshot into what into points to, and says when it was written. The error is
-// fs.ErrNotExist when there is none.
+// ReadSnapshot decodes the last snapshot into what into points to, and returns when it was written. The error is
+// fs.ErrNotExist if there is none.
 func ReadSnapshot(path string, into any) (written time.Time, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// wire is what a client reads from, in a bubble of time: it takes nothing while stalled, until its deadline is set
+// wire is what a client reads from, in a synctest bubble: while stalled it takes nothing, until its deadline is set
 // into the past.
 type wire struct {
 	header http.Header

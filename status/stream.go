@@ -10,11 +10,11 @@ import (
 	"net/http"
 )
 
-// maxEvent bounds one line of a stream.
+// maxEvent limits the length of one line of a stream.
 const maxEvent = 4 << 20
 
-// Stream asks for server-sent events, such as those of "/v1/log", and calls each with the data of every one. It
-// ends with each's first error, with ctx's, or with ErrNoDaemon when the daemon went away.
+// Stream requests server-sent events, such as those of "/v1/log", and calls each with the data of every event. It ends
+// with each's first error, with ctx's, or with ErrNoDaemon when the daemon ends.
 func (c *Client) Stream(ctx context.Context, path string, each func(data []byte) error) error {
 	res, err := c.send(ctx, http.MethodGet, path, "text/event-stream", nil)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Client) Stream(ctx context.Context, path string, each func(data []byte)
 	return fmt.Errorf("follow %s: the stream ended: %w", path, ErrNoDaemon)
 }
 
-// readEvents calls each with the data of every complete event; one that the end cuts short is dropped. The data
+// readEvents calls each with the data of every complete event; it drops an event that is cut short at the end. The data
 // is valid only during the call.
 func readEvents(r io.Reader, each func(data []byte) error) error {
 	lines := bufio.NewScanner(r)
@@ -53,7 +53,7 @@ func readEvents(r io.Reader, each func(data []byte) error) error {
 		}
 		text, ok := bytes.CutPrefix(line, []byte("data:"))
 		if !ok {
-			continue // a comment, or a field that nobody here needs
+			continue // a comment, or a field that is not needed
 		}
 		if some {
 			data = append(data, '\n')

@@ -25,10 +25,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// noon lies in a zone of its own, so that a time that is not turned into UTC shows.
+// noon has a non-UTC zone, so that a time that is not converted to UTC is detected.
 var noon = time.Date(2026, 3, 1, 14, 0, 0, 0, time.FixedZone("east", 2*3600))
 
-// world is a daemon on a real socket: the loop is a Picture of literals, ledger and journal are real.
+// world is a daemon on a real socket: the Picture consists of literals; ledger and journal are real.
 type world struct {
 	server  *Server
 	client  *Client
@@ -40,12 +40,12 @@ type world struct {
 	mu       sync.Mutex
 	picture  *supervisor.State
 	commands []supervisor.Command
-	answer   error // what Do and Reload come back with
+	answer   error // what Do and Reload return
 }
 
 func newWorld(tb testing.TB, p *supervisor.State) *world {
 	tb.Helper()
-	dir, err := os.MkdirTemp("", "st") // short: a test's own folder may exceed what a socket allows
+	dir, err := os.MkdirTemp("", "st") // short: a test's own folder may exceed the length limit of a socket path
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (w *world) note(tb testing.TB, e supervisor.Entry) {
 	}
 }
 
-// raw sends bytes over a connection of its own.
+// raw sends bytes over a separate connection.
 func (w *world) raw(tb testing.TB, text string) net.Conn {
 	tb.Helper()
 	c, err := net.Dial("unix", w.socket)
@@ -136,8 +136,8 @@ func subject(kind protocol.Kind, id string) protocol.Subject {
 	return protocol.Subject{Project: "shop", Protocol: "agentstatus", Kind: kind, ID: id}
 }
 
-// scene is a Picture with one of everything: an agent that beats and one that is dead, a running task and a held
-// one, a fault, a finding, something done. The project "site" has an agent of the same name.
+// scene is a Picture with one of everything: a live agent and a dead one, a running task and a held one, a fault, a
+// finding, a completed change. The project "site" has an agent of the same name.
 func scene() *supervisor.State {
 	codex, planner := subject(protocol.KindAgent, "codex-cursor"), subject(protocol.KindAgent, "planner")
 	running, held := subject(protocol.KindTask, "T-1"), subject(protocol.KindTask, "T-2")
@@ -187,7 +187,7 @@ func scene() *supervisor.State {
 	return p
 }
 
-// longer adds an element of a type that has no name out here.
+// longer adds an element of a type that is unnamed outside its package.
 func longer[T any](list []T) []T {
 	var one T
 	return append(list, one)

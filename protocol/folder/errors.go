@@ -10,8 +10,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Conflict turns what the door to the files says into what the supervisor asks about. A document that cannot be
-// parsed at this moment is being rewritten: the next look tells.
+// Conflict translates jsonfile errors into the errors that the supervisor tests for. A document that cannot be parsed
+// is probably being rewritten: the next scan decides.
 func Conflict(err error) error {
 	for _, sign := range []error{jsonfile.ErrConflict, jsonfile.ErrNotExist, jsonfile.ErrExist, jsonfile.ErrTorn, jsonfile.ErrBad} {
 		if errors.Is(err, sign) && !errors.Is(err, protocol.ErrConflict) {
@@ -21,19 +21,19 @@ func Conflict(err error) error {
 	return err
 }
 
-// Moved is the conflict that says what has changed.
+// Moved returns a conflict that says what has changed.
 func Moved(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", protocol.ErrConflict, fmt.Sprintf(format, args...))
 }
 
-// Missing reports whether an error says that there is no such file.
+// Missing reports whether err means that the file does not exist.
 func Missing(err error) bool { return errors.Is(err, jsonfile.ErrNotExist) }
 
-// wholeEvery is how often Whole tries.
+// wholeEvery is the retry interval of Whole.
 const wholeEvery = 50 * time.Millisecond
 
-// Whole runs read again and again while it finds a document that is not whole, for jsonfile.BadAfter at most: its
-// writer may be at work. It returns read's last error, or the context's.
+// Whole repeats read while it returns an incomplete document, for jsonfile.BadAfter at most: a writer may be active. It
+// returns read's last error, or the context's.
 func Whole(ctx context.Context, read func() error) (err error) {
 	pause := time.NewTicker(wholeEvery)
 	defer pause.Stop()

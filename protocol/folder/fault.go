@@ -12,8 +12,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Fault says what is wrong with a file of the folder ("" for the folder itself). old is what it said before, or nil:
-// the moment in which the trouble began stays.
+// Fault describes a file of the folder ("" for the folder itself) that cannot be used. old is its previous Fault or
+// nil: the time at which the fault began is kept.
 func (f *Folder) Fault(old *protocol.Fault, file string, err error) *protocol.Fault {
 	now := &protocol.Fault{Path: f.Shown(file), Since: f.Now}
 	if old != nil {
@@ -21,7 +21,7 @@ func (f *Folder) Fault(old *protocol.Fault, file string, err error) *protocol.Fa
 	}
 	now.Problem, now.Hint = jsonfile.Describe(err)
 	if errors.Is(err, jsonfile.ErrNoSpace) || errors.Is(err, jsonfile.ErrReadOnly) {
-		now.Severity = protocol.High // nothing at all can be written there
+		now.Severity = protocol.High // no change at all can be written there
 	}
 	now.Problem = Line(now.Problem, problemLimit)
 	return now
@@ -36,10 +36,10 @@ func (f *Folder) Faults() []protocol.Fault {
 	return list
 }
 
-// problemLimit keeps a Fault to a line or two: a document nested ten thousand deep has a path as long.
+// problemLimit keeps a Fault to a line or two: a document nested ten thousand levels deep has an equally long path.
 const problemLimit = 400
 
-// Line makes a text of somebody else's fit for one line of at most limit runes.
+// Line makes foreign text fit one line of at most limit runes.
 func Line(s string, limit int) string {
 	return Short(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
@@ -49,7 +49,7 @@ func Line(s string, limit int) string {
 	}, strings.ToValidUTF8(s, "�")), limit)
 }
 
-// Short cuts a text to at most limit runes.
+// Short truncates a text to at most limit runes.
 func Short(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -60,7 +60,7 @@ func Short(s string, limit int) string {
 	return s
 }
 
-// Shown is a file's path as a snapshot shows it: relative to the project, on one line, and two names never alike.
+// Shown is a file's path as shown in a snapshot: relative to the project, on one line, and distinct for distinct names.
 func (f *Folder) Shown(file string) string {
 	quoted := strconv.Quote(file)
 	return cmp.Or(path.Join(f.opts.Base, quoted[1:len(quoted)-1]), ".")

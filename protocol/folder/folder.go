@@ -1,4 +1,4 @@
-// Package folder is what the adapters share: a protocol's folder inside a project, opened, guarded and edited.
+// Package folder is shared by the adapters: it opens, guards and edits a protocol's folder inside a project.
 package folder
 
 import (
@@ -14,52 +14,51 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Guard takes the lock that all of our own processes take before they write. It lies in own, steward's folder in the
-// protocol's. The returned func frees it.
+// Guard takes the lock that every steward process takes before it writes. The lock is in own, steward's folder inside
+// the protocol's folder. The returned func releases it.
 type Guard = func(ctx context.Context, own *jsonfile.Root) (release func(), err error)
 
-// Options say which folder it is.
+// Options identify and configure a Folder.
 type Options struct {
 	Dir  string // the project, absolute
-	Base string // the protocol's folder in it, with slashes; "" for the project itself
-	// Own is steward's own folder, relative to Base: it is there before anything is written. Home is the folder without
-	// which it is not made, "" for the one that holds it. Rooms are folders in Own that are there as well.
+	Base string // the protocol's folder in it, slash-separated; "" for the project itself
+	// Own is steward's own folder, relative to Base: it is created before anything is written. It is not created unless
+	// the folder Home exists; "" means its parent. Rooms are folders in Own that are created with it.
 	Own, Home string
 	Rooms     []string
 	Guard     Guard // may be nil
-	// Sweep lists the folders, relative to Base, in which a crash of ours may leave drafts.
-	// One that the adapter lists anyway, and that may hold very many files, is left to Litter.
+	// Sweep lists the folders, relative to Base, in which a crash of steward may leave drafts. A folder that the
+	// adapter lists anyway and that may hold very many files is left to Litter.
 	Sweep []string
-	// Tidy removes what is of no use any more. It runs under the guard, once an hour in a process that lives that long; may
-	// be nil.
+	// Tidy removes obsolete files. It runs under the guard, once an hour in a long-running process; may be nil.
 	Tidy func()
-	// Forget makes the adapter as new: nothing was read. New calls it, and later Open does, when another folder has the
-	// name now, or none.
+	// Forget resets the adapter as if nothing had been read. New calls it, and Open calls it when the folder was
+	// replaced or removed.
 	Forget func()
 }
 
-// Folder is a protocol's folder in one project. It is used by one goroutine at a time. An adapter embeds it: what is
-// exported here is for the adapter alone, for callers there is protocol.Adapter and Close.
+// Folder is a protocol's folder in one project. It is not safe for concurrent use. An adapter embeds it: the exported
+// members are for the adapter alone; callers use protocol.Adapter and Close.
 type Folder struct {
 	Root     *jsonfile.Root          // at Base; nil while the folder is missing or cannot be opened
-	Patience jsonfile.TolerantReader // with the files of Root
-	Now      time.Time               // of the look or the change that goes on
-	Since    time.Time               // of the last look: what came before it is history
+	Patience jsonfile.TolerantReader // tracks unreadable files of Root
+	Now      time.Time               // time of the current scan or change
+	Since    time.Time               // of the last scan: earlier events are history
 
 	opts   Options
-	own    *jsonfile.Root      // at Own; nil while it was not seen
-	gone   time.Time           // when Own, or a room of it, was removed in our sight
-	names  []string            // the files that stay in Own, as steward last saw them
-	shrunk time.Time           // when one of names was removed in our sight
-	ready  bool                // the rooms were there
+	own    *jsonfile.Root      // at Own; nil until it has been seen
+	gone   time.Time           // when steward saw that Own, or a room in it, was removed
+	names  []string            // the permanent files in Own at the last check
+	shrunk time.Time           // when steward saw that one of names was removed
+	ready  bool                // the rooms existed
 	lost   *protocol.Fault     // why Base cannot be opened
 	swept  time.Time           // when drafts that a crash left were last removed
-	tidied time.Time           // when Tidy last ran, or could have for the first time
-	litter map[string][]string // by folder: drafts that the adapter came across when it last listed it
+	tidied time.Time           // when Tidy last ran, or when its interval began
+	litter map[string][]string // by folder: drafts that the adapter saw when it last listed it
 	lates  []*late
 }
 
-// New makes the Folder. Nothing is read yet.
+// New makes the Folder. It reads nothing yet.
 func New(opts Options) *Folder {
 	if opts.Guard == nil {
 		opts.Guard = func(context.Context, *jsonfile.Root) (func(), error) { return func() {}, nil }
@@ -72,22 +71,22 @@ func New(opts Options) *Folder {
 	return f
 }
 
-// Is reports whether the project at dir has the folder base (with slashes). A link on the way or in its place counts
-// when it leads to a folder, so that its refusal comes to light as a Fault. It opens nothing: a folder is not gone
-// because the system is short of files.
+// Is reports whether the project at dir has the folder base (slash-separated). A symbolic link in the path counts if it
+// leads to a folder, so that its refusal shows as a Fault. Is opens nothing: a folder is not gone because the system
+// lacks file descriptors.
 func Is(dir, base string) bool {
 	st, err := os.Stat(filepath.Join(dir, filepath.FromSlash(base)))
 	return err == nil && st.IsDir()
 }
 
-// Begin starts a look or a change at that moment.
+// Begin starts a scan or a change at that moment.
 func (f *Folder) Begin(now time.Time) {
 	f.Now = now
 	f.Patience.Begin(now)
 }
 
-// Look begins a look: the folder is opened, and what clients wrote late into replaced files is merged. there is false
-// when nothing can be read; then the snapshot is complete as it is.
+// Look begins a scan: it opens the folder and merges late client writes into replaced files. If there is false, nothing
+// can be read and the snapshot is final.
 func (f *Folder) Look(ctx context.Context, look protocol.Look) (s protocol.Snapshot, there bool) {
 	f.Begin(look.Now)
 	f.Since = look.Since
@@ -103,7 +102,8 @@ func (f *Folder) Look(ctx context.Context, look protocol.Look) (s protocol.Snaps
 	return s, true
 }
 
-// Change carries out a change: the folder is opened, act runs guarded, and what has moved on is a conflict.
+// Change carries out a change: it opens the folder, runs act under the guard, and returns a conflict if the files have
+// changed.
 func (f *Folder) Change(ctx context.Context, now time.Time, act func() error) error {
 	f.Begin(now)
 	if err := f.Open(); err != nil {
@@ -112,8 +112,8 @@ func (f *Folder) Change(ctx context.Context, now time.Time, act func() error) er
 	return Conflict(f.Guarded(ctx, act))
 }
 
-// Open makes sure that the folder under the project's path is the one that is read. When the way there cannot be
-// looked at just now, the folder that is open goes on serving: nobody is gone because the system is short of files.
+// Open makes sure that Root is the folder at the project's path. If the path cannot be examined at the moment, the open
+// folder stays in use: agents are not gone because the system lacks a resource.
 func (f *Folder) Open() error {
 	if f.Root != nil && f.Root.Alive() {
 		f.lost = nil
@@ -124,7 +124,7 @@ func (f *Folder) Open() error {
 	case err == nil:
 		f.leave()
 		f.Root, f.lost = root, nil
-		f.own, _ = root.Sub(f.opts.Own) // so that its removal is seen
+		f.own, _ = root.Sub(f.opts.Own) // so that its removal is detected
 		return nil
 	case Missing(err):
 		f.leave()
@@ -149,7 +149,7 @@ func open(dir, base string) (*jsonfile.Root, error) {
 	return top.Sub(base)
 }
 
-// Make makes the folder where it is missing, and opens it (boot).
+// Make creates the folder if it is missing, and opens it (boot).
 func (f *Folder) Make() error {
 	if f.opts.Base != "" {
 		top, err := jsonfile.Open(f.opts.Dir)
@@ -164,7 +164,7 @@ func (f *Folder) Make() error {
 	return f.Open()
 }
 
-// leave closes the folder and forgets what it said.
+// leave closes the folder and drops all state read from it.
 func (f *Folder) leave() {
 	f.shut()
 	f.Patience.Forget()
@@ -182,7 +182,7 @@ func (f *Folder) shut() {
 	}
 }
 
-// Close releases what is open, after a last look at files that were replaced a moment ago.
+// Close releases all open files, after a last check of recently replaced files.
 func (f *Folder) Close() {
 	if f.Root != nil {
 		f.mergeLate(context.Background())
@@ -190,14 +190,14 @@ func (f *Folder) Close() {
 	f.shut()
 }
 
-// sweepEvery is how often drafts that a crash left behind are looked for.
+// sweepEvery is the interval between sweeps for drafts left by a crash.
 const sweepEvery = 10 * time.Minute
 
-// tidyEvery is how often Tidy runs. A command that ends at once never calls it.
+// tidyEvery is the interval of Tidy. A short-lived command never calls it.
 const tidyEvery = time.Hour
 
-// Litter tells which drafts of ours the adapter saw when it listed a folder: those that a crash left are removed with
-// the next sweep, for which the folder need not be listed again.
+// Litter records the drafts that the adapter saw when it listed a folder: the next sweep removes those that a crash
+// left, without listing the folder again.
 func (f *Folder) Litter(dir string, drafts []string) {
 	if len(drafts) == 0 {
 		delete(f.litter, dir)
@@ -209,7 +209,7 @@ func (f *Folder) Litter(dir string, drafts []string) {
 	f.litter[dir] = drafts
 }
 
-// Guarded runs act while no other process of ours writes in the folder. The folder must be open.
+// Guarded runs act while no other steward process writes in the folder. The folder must be open.
 func (f *Folder) Guarded(ctx context.Context, act func() error) error {
 	own, err := f.MakeOwn()
 	if err != nil {

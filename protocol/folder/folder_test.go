@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// A folder appears, vanishes, comes back, and is another one under the same name: what was read is dropped each time.
+// A folder appears, vanishes, comes back, and is replaced under the same name: earlier reads are dropped each time.
 func TestComesAndGoes(t *testing.T) {
 	r := newRoom(t, "")
 	if s, there := r.look(0); there || len(s.Faults) > 0 || !s.At.Equal(r.Now) {
@@ -113,7 +113,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Drafts that a crash left are removed, every ten minutes, and nothing else is.
+// Every ten minutes, drafts left by a crash are removed, and nothing else.
 func TestSweep(t *testing.T) {
 	r := newRoom(t, "{}")
 	r.do(os.Mkdir(r.path("steward"), 0o755))
@@ -145,7 +145,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// What an adapter came across is swept without a list of the folder: only our old drafts, and none that it did not name.
+// Drafts that an adapter reported are swept without listing the folder: only old drafts of ours, and only reported
+// ones.
 func TestLitter(t *testing.T) {
 	r := newRoom(t, "{}")
 	r.do(os.Mkdir(r.path("many"), 0o755))
@@ -156,7 +157,7 @@ func TestLitter(t *testing.T) {
 	for _, step := range []struct {
 		after time.Duration
 		left  int
-	}{{0, 3}, {9 * time.Minute, 3}, {time.Minute, 2}} { // too young, not yet its time, swept
+	}{{0, 3}, {9 * time.Minute, 3}, {time.Minute, 2}} { // too young, not yet due, swept
 		r.Begin(r.Now.Add(step.after))
 		r.do(r.Guarded(t.Context(), func() error { return nil }))
 		if names, _ := os.ReadDir(r.path("many")); len(names) != step.left {
@@ -190,7 +191,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// A document that is not whole is waited for, as long as a writer may be at work.
+// Whole waits for an incomplete document as long as a writer may be active.
 func TestWhole(t *testing.T) {
 	for what, c := range map[string]struct {
 		wholeAfter, stopAfter, took time.Duration

@@ -16,7 +16,7 @@ const (
 	doc  = "data.json"
 )
 
-// room is a project with one folder under test, and a clock of its own that begins now.
+// room is a project with one folder under test, and its own clock that begins now.
 type room struct {
 	*Folder
 	t      *testing.T
@@ -69,7 +69,7 @@ func (r *room) wants(text string) {
 	}
 }
 
-// look makes a look that much later.
+// look runs a scan that much later.
 func (r *room) look(after time.Duration) (protocol.Snapshot, bool) {
 	return r.Look(r.t.Context(), protocol.Look{Now: r.Now.Add(after)})
 }

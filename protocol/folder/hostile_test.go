@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// A link in the folder's place is seen and refused: the Fault says so until it is gone, and since when.
+// A link in the folder's place is detected and refused: the Fault reports it and its start until it is gone.
 func TestLinkInsteadOfTheFolder(t *testing.T) {
 	r := newRoom(t, `{}`)
 	r.do(errors.Join(os.RemoveAll(r.path(".")), os.Mkdir(r.path("../elsewhere"), 0o755)))
@@ -56,7 +56,7 @@ func TestNoFolderInItsPlace(t *testing.T) {
 	}
 }
 
-// When the way to the folder cannot be looked at just now, the one that is open goes on serving.
+// If the path of the folder cannot be examined at the moment, the open folder stays in use.
 func TestServesOn(t *testing.T) {
 	r := newRoom(t, `{"a": 0}`)
 	r.do(os.Rename(r.path("."), r.path("../aside")))

@@ -8,26 +8,27 @@ import (
 )
 
 const (
-	// lateFor is how long the old inode of a file that we replaced is watched: a client that had it open writes there.
+	// lateFor is how long the old inode of a replaced file is watched: a client that had it open writes there.
 	lateFor = 2 * time.Second
-	// lateEvery is how soon it is looked at again.
+	// lateEvery is the interval at which it is checked.
 	lateEvery = 50 * time.Millisecond
 )
 
-// Judge says what is to be changed in a document; nothing is, where there are no edits.
+// Judge returns the edits of a document; no edits mean no change.
 type Judge func(doc jsonfile.Object) ([]jsonfile.Set, error)
 
-// Edit is a change of a JSON document to which clients write too.
+// Edit is a change of a JSON document that clients also write.
 type Edit struct {
 	File  string       // relative to Base
 	Max   int64        // bytes; a larger file is an error
-	If    jsonfile.Sum // what the file must hold to be changed; jsonfile.Any: whatever Judge accepts
+	If    jsonfile.Sum // what the file must contain to be changed; jsonfile.Any: anything that Judge accepts
 	Judge Judge
-	// Again judges a document that a client wrote late, into the file that we had replaced: it counts as the newer one.
-	// An error, or no edits: it stands as it was written. nil: Judge is asked again.
+	// Again judges a document that a client wrote late, into the replaced file: it counts as the newer document. On an
+	// error, or without edits, the document stays as the client wrote it. nil: Judge is used.
 	Again Judge
-	// Merge lists what a client that wrote late has changed, and nobody since, for when others have written the file: base is
-	// what it began with, theirs what it wrote, present what is in the file. nil: what others wrote is newer still and stays.
+	// Merge applies when others have written the file since: it lists what the late client changed and others did not.
+	// base is the client's original, theirs what it wrote, present the file's content. nil: the others' version is
+	// newer and stays.
 	Merge func(base, theirs, present jsonfile.Object) []jsonfile.Set
 }
 
@@ -38,24 +39,24 @@ func (e *Edit) again() Judge {
 	return e.Again
 }
 
-// late is an edit whose file's old inode is still watched.
+// late is an edit whose old inode is still watched.
 type late struct {
 	edit  Edit
 	old   *jsonfile.Late
 	until time.Time
-	base  []byte       // what the old inode held when it was replaced, or last merged
-	wrote jsonfile.Sum // what we put in its place
-	news  []byte       // what a client wrote into it since, not merged yet
-	// What the file said before and after a late document was merged: another client, which had read it before, may
-	// write over the merged one.
+	base  []byte       // content of the old inode when it was replaced, or last merged
+	wrote jsonfile.Sum // what steward wrote in its place
+	news  []byte       // what a client has since written into it, not merged yet
+	// The file's content before and after a late document was merged: another client that had read the file before the
+	// merge may overwrite the merged document.
 	before, merged []byte
-	seen           jsonfile.Sum // what the file held when that was last looked for
+	seen           jsonfile.Sum // the file's content when last checked for that
 	restored       int          // how often it was merged again
 }
 
-// Edit changes a file as e.Judge says of what is in it now, and reports whether there was anything to change. It must
-// run guarded. A client that has the file open writes into an inode that nobody reads any more: for two seconds, what
-// arrives there is merged: at once, by the looks that follow, and by Close.
+// Edit changes a file as e.Judge decides from its present content, and reports whether there was a change. It must run
+// guarded. A client that has the file open writes into an inode that no reader sees: for two seconds, such writes are
+// merged at once, by the following scans, and by Close.
 func (f *Folder) Edit(e Edit) (wrote bool, err error) {
 	l := &late{edit: e, until: f.Now.Add(lateFor)}
 	l.old, err = f.Root.Update(e.File, e.Max, func(old []byte) ([]byte, error) {
@@ -76,13 +77,13 @@ func (f *Folder) Edit(e Edit) (wrote bool, err error) {
 		return wrote && err == nil, err
 	}
 	f.lates = append(f.lates, l)
-	if l.pending() { // a client that was about to write would else be unseen until the next look
+	if l.pending() { // otherwise a write that was about to happen would stay invisible until the next scan
 		_ = f.merge(l)
 	}
 	return true, nil
 }
 
-// edited is the document after the edits; nil when there are none.
+// edited is the document after the edits; nil if there are none.
 func edited(doc []byte, judge Judge) ([]byte, error) {
 	o, err := jsonfile.Parse(doc)
 	if err != nil {
@@ -95,8 +96,8 @@ func edited(doc []byte, judge Judge) ([]byte, error) {
 	return jsonfile.Edit(doc, sets...)
 }
 
-// mergeLate brings what was written into old inodes back into sight. What cannot be merged now is tried again at the
-// next look, which it asks for.
+// mergeLate merges writes into old inodes. If a merge is not possible now, it is retried at the next scan, which
+// mergeLate requests.
 func (f *Folder) mergeLate(ctx context.Context) {
 	lates := f.lates
 	f.lates = nil
@@ -119,7 +120,7 @@ func (f *Folder) mergeLate(ctx context.Context) {
 // Watched is the number of replaced files into which clients may still write.
 func (f *Folder) Watched() int { return len(f.lates) }
 
-// pending reports whether something arrived that is not merged yet.
+// pending reports whether late content exists that is not merged yet.
 func (l *late) pending() bool {
 	if data, changed, err := l.old.Check(); changed && err == nil {
 		l.news = data
@@ -127,12 +128,12 @@ func (l *late) pending() bool {
 	return l.news != nil
 }
 
-// merge makes a late document the present one, with our edit in it: the client's write counts as the newer one. When
-// others have written the file since, only what the client changed is taken over, or nothing.
+// merge makes a late document the present one and applies steward's edit to it: the client's write counts as newer. If
+// others have written the file since, only the client's changes are taken over, or nothing.
 func (f *Folder) merge(l *late) error {
 	theirs, err := jsonfile.Parse(l.news)
 	if err != nil {
-		return nil // its writer is still at work
+		return nil // its writer is still active
 	}
 	moved := false
 	wrote, err := f.replace(l.edit, 0, func(present []byte) (doc []byte, err error) {
@@ -157,7 +158,7 @@ func (f *Folder) merge(l *late) error {
 	return nil
 }
 
-// replace puts a merged document in place, and has its old inode watched, and what becomes of it.
+// replace writes a merged document and watches its old inode and whether the merged document is overwritten.
 func (f *Folder) replace(e Edit, restored int, judge func(present []byte) ([]byte, error)) (wrote jsonfile.Sum, err error) {
 	next := &late{edit: e, until: f.Now.Add(lateFor), restored: restored}
 	next.old, err = f.Root.Update(e.File, e.Max, func(present []byte) ([]byte, error) {
@@ -175,7 +176,7 @@ func (f *Folder) replace(e Edit, restored int, judge func(present []byte) ([]byt
 	return next.wrote, err
 }
 
-// overwritten reports whether somebody has written the merged document anew as if what was merged had never been.
+// overwritten reports whether a client has rewritten the document without the merged changes.
 func (f *Folder) overwritten(l *late) bool {
 	blob, err := f.Root.Read(l.edit.File, l.edit.Max)
 	if err != nil || blob.Sum == l.seen {
@@ -183,15 +184,16 @@ func (f *Folder) overwritten(l *late) bool {
 	}
 	o, err := jsonfile.Parse(blob.Data)
 	if err != nil {
-		return false // its writer is still at work
+		return false // its writer is still active
 	}
 	l.seen = blob.Sum
 	return len(l.undone(o)) > 0
 }
 
-// undone is what was merged, if all of it is as before in the present document, and its writer has left something of its
-// own there: then that client had read the document before the merge. Who did read the merged one may take back what it did;
-// so it takes traces of two kinds, or something that was changed and has its old value again. In doubt it stays as it is.
+// undone returns the merged changes if all of them are missing in the present document and its writer has made a change
+// of its own: that client had then read the document before the merge. A client that read the merged document may
+// revert changes on purpose. So undone requires changes below two different top-level keys, or an existing value that
+// has its old value again. In doubt the document stays as it is.
 func (l *late) undone(present jsonfile.Object) []jsonfile.Set {
 	merge := l.edit.Merge
 	if merge == nil || l.restored >= mostRestored {
@@ -214,7 +216,7 @@ func (l *late) undone(present jsonfile.Object) []jsonfile.Set {
 	return nil
 }
 
-// holds reports whether there is something at that path.
+// holds reports whether a value exists at that path.
 func holds(o jsonfile.Object, at []string) bool {
 	for _, key := range at[:len(at)-1] {
 		o, _ = o.Object(key)
@@ -222,10 +224,10 @@ func holds(o jsonfile.Object, at []string) bool {
 	return o.Has(at[len(at)-1])
 }
 
-// mostRestored bounds how often the same thing is merged again.
+// mostRestored bounds how often the same changes are merged again.
 const mostRestored = 3
 
-// restore merges once more what was written over.
+// restore merges overwritten changes once more.
 func (f *Folder) restore(l *late) error {
 	_, err := f.replace(l.edit, l.restored+1, func(present []byte) ([]byte, error) {
 		return edited(present, func(o jsonfile.Object) ([]jsonfile.Set, error) { return l.undone(o), nil })
@@ -236,7 +238,7 @@ func (f *Folder) restore(l *late) error {
 	return err
 }
 
-// upon is what others have written with what the client changed; nil when it stays as it is.
+// upon applies the client's changes to the version that others have written; nil if that version stays as it is.
 func (l *late) upon(present []byte, theirs jsonfile.Object) ([]byte, error) {
 	if l.edit.Merge == nil {
 		return nil, nil

@@ -46,7 +46,7 @@ func (r *room) client() *client {
 	return &client{r, f}
 }
 
-// writes is how clients write: the file is emptied first.
+// writes writes as clients do: it truncates the file first.
 func (c *client) writes(text string) {
 	c.r.t.Helper()
 	c.r.do(c.f.Truncate(0))
@@ -102,7 +102,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// What a client writes into the file that we replaced comes back into sight, with our edit in it.
+// A client's write into the replaced file is merged, together with our edit.
 func TestLateWrite(t *testing.T) {
 	none := func(jsonfile.Object) ([]jsonfile.Set, error) { return nil, nil }
 	fails := func(jsonfile.Object) ([]jsonfile.Set, error) { return nil, errors.New("no") }
@@ -150,7 +150,7 @@ func TestLateWrite(t *testing.T) {
 	}
 }
 
-// What a merge replaces is watched too: a client may have opened what we wrote first.
+// A file replaced by a merge is watched too: a client may have opened our version before.
 func TestLateWriteAfterAMerge(t *testing.T) {
 	r := newRoom(t, `{"a": 0}`)
 	first := r.client()
@@ -163,7 +163,7 @@ func TestLateWriteAfterAMerge(t *testing.T) {
 	r.wants(`{"a": 6, "b": 1}`)
 }
 
-// While the lock cannot be taken, what arrived is kept and tried again.
+// While the lock cannot be taken, late content is kept and retried.
 func TestLateWriteWithoutGuard(t *testing.T) {
 	r := newRoom(t, `{"a": 0}`)
 	old := r.client()
@@ -177,7 +177,7 @@ func TestLateWriteWithoutGuard(t *testing.T) {
 	r.wants(`{"a": 5, "b": 1}`)
 }
 
-// Close has a last look, and releases everything.
+// Close runs a last check, and releases everything.
 func TestLateWriteBeforeClose(t *testing.T) {
 	r := newRoom(t, `{"a": 0}`)
 	old := r.client()
@@ -190,7 +190,7 @@ func TestLateWriteBeforeClose(t *testing.T) {
 	}
 }
 
-// The folder was made anew: what was replaced in the old one is nobody's business any more.
+// The folder was recreated: files replaced in the old folder are no longer watched.
 func TestLateWriteToAnotherFolder(t *testing.T) {
 	r := newRoom(t, `{"a": 0}`)
 	old := r.client()
@@ -204,7 +204,7 @@ func TestLateWriteToAnotherFolder(t *testing.T) {
 	r.wants(`{}`)
 }
 
-// threeWay takes over every key that a late client changed and nobody since.
+// threeWay takes over every key that a late client changed and others did not.
 func threeWay(base, theirs, present jsonfile.Object) (sets []jsonfile.Set) {
 	for _, s := range changed(base, theirs, present) {
 		if string(present.Get(s.Path[0]).Raw()) == string(base.Get(s.Path[0]).Raw()) {
@@ -214,8 +214,8 @@ func threeWay(base, theirs, present jsonfile.Object) (sets []jsonfile.Set) {
 	return sets
 }
 
-// A client that read the document before a late one was merged may write it anew after that: what was merged is
-// merged once more. One who saw it, and took something of it back, has his way.
+// A client that read the document before a late one was merged may overwrite it afterwards: the merged changes are then
+// merged once more. If a client that read the merged document reverts some of them, they stay reverted.
 func TestMergedAndWrittenOver(t *testing.T) {
 	for what, c := range map[string]struct{ late, then, want string }{
 		"by one who had not seen it": {`{"a": 5, "m": 1}`, `{"a": 0, "m": 0, "b": 1, "c": 9}`, `{"a": 5, "m": 1, "b": 1, "c": 9}`},

@@ -10,15 +10,15 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// ownRests is how long steward's own folder stays away after it was removed in our sight: somebody is removing the whole
-// folder, and must find it empty.
+// ownRests is how long steward does not recreate its own folder after its removal: the user may be removing the whole
+// parent, which must become empty.
 const ownRests = 10 * time.Second
 
 // CapacityFile is the capacity document in steward's own folder.
 const CapacityFile = "capacity.json"
 
-// MakeOwn gives steward's own folder with its rooms, and makes what is missing of them. It makes nothing outside: where
-// the protocol's folder is gone, it stays gone. The folder must be open; the Root is valid until it is closed.
+// MakeOwn returns steward's own folder and creates it and its rooms if missing. It creates nothing outside: if the
+// protocol's folder is gone, it stays gone. The folder must be open; the Root is valid until it is closed.
 func (f *Folder) MakeOwn() (*jsonfile.Root, error) {
 	if f.Root == nil || !f.Root.Alive() {
 		return nil, Moved("the folder %s is gone", f.Shown(""))
@@ -38,7 +38,7 @@ func (f *Folder) MakeOwn() (*jsonfile.Root, error) {
 	return f.own, nil
 }
 
-// openOwn opens the folder, and makes it unless it was removed a moment ago.
+// openOwn opens the folder, and creates it unless it was removed a moment ago.
 func (f *Folder) openOwn() error {
 	if f.own != nil && f.own.Alive() {
 		return nil
@@ -64,8 +64,8 @@ func (f *Folder) openOwn() error {
 	return nil
 }
 
-// intact is the conflict that says that the folder lost a file that steward never removes. Somebody is removing the
-// folder file by file: a file that is made now would keep the folder from going.
+// intact returns a conflict if the folder lost a file that steward never removes. The folder is then being removed file
+// by file: a new file would prevent its removal.
 func (f *Folder) intact() error {
 	names, _, err := f.own.List(".")
 	if err != nil {
@@ -80,10 +80,10 @@ func (f *Folder) intact() error {
 	return f.rests(f.shrunk)
 }
 
-// stays reports whether a file of the folder lies there for good.
+// stays reports whether a file of the folder is permanent.
 func stays(name string) bool { return strings.HasSuffix(name, ".lock") || name == CapacityFile }
 
-// layOwn makes the folder, as open to others as the one that it is made for.
+// layOwn creates the folder. If Home is its parent, the folder gets Home's group and other write permissions.
 func (f *Folder) layOwn() error {
 	home, err := f.Root.Stat(f.opts.Home)
 	if err != nil {
@@ -109,7 +109,7 @@ func (f *Folder) makeRoom(room string) error {
 	return f.Root.Mkdir(room, 0o755)
 }
 
-// Needs is an error where a folder of the protocol's, relative to Base, is missing: only boot makes those.
+// Needs returns an error if a folder of the protocol, relative to Base, is missing: only boot creates those.
 func (f *Folder) Needs(dir string) error {
 	if _, err := f.Root.Stat(dir); Missing(err) {
 		return fmt.Errorf("the folder %s is missing; steward boot makes it", f.Shown(dir))
@@ -117,7 +117,7 @@ func (f *Folder) Needs(dir string) error {
 	return nil
 }
 
-// rests is the conflict that says that the folder is being removed, or a part of it was, at the moment gone.
+// rests returns a conflict if the folder or a part of it was removed recently, at the moment gone.
 func (f *Folder) rests(gone time.Time) error {
 	if away := f.Now.Sub(gone); !gone.IsZero() && away >= 0 && away < ownRests {
 		return Moved("the folder %s was removed a moment ago", f.Shown(f.opts.Own))

@@ -11,7 +11,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Steward's own folder that is removed in our sight stays away while the rest is being removed, and comes back later.
+// After steward saw its own folder removed, the folder stays away while the rest is being removed, and comes back
+// later.
 func TestOwnFolderIsNotMadeWhileItIsRemoved(t *testing.T) {
 	r := newRoom(t, "{}")
 	nothing := func() error { return nil }
@@ -29,7 +30,7 @@ func TestOwnFolderIsNotMadeWhileItIsRemoved(t *testing.T) {
 	r.do(r.Guarded(t.Context(), nothing))
 }
 
-// A protocol's folder that is gone, or was put elsewhere, gets no folder of steward's.
+// If a protocol's folder is gone or was moved, steward creates no folder for it.
 func TestOwnFolderOfAFolderThatIsGone(t *testing.T) {
 	for name, remove := range map[string]func(r *room) error{
 		"removed": func(r *room) error { return os.RemoveAll(r.path(".")) },
@@ -48,7 +49,7 @@ func TestOwnFolderOfAFolderThatIsGone(t *testing.T) {
 	}
 }
 
-// A link in the place of steward's folder leads nowhere.
+// A link in the place of steward's folder is not followed.
 func TestOwnFolderIsALink(t *testing.T) {
 	r := newRoom(t, "{}")
 	out := t.TempDir()
@@ -63,7 +64,7 @@ func TestOwnFolderIsALink(t *testing.T) {
 	}
 }
 
-// Steward's folder is as open to others as the protocol's.
+// Steward's folder grants others the same write access as the protocol's.
 func TestOwnFolderFollowsTheMode(t *testing.T) {
 	for perm, want := range map[os.FileMode]os.FileMode{0o755: 0o755, 0o775: 0o775, 0o777: 0o777} {
 		r := newRoom(t, "{}")
@@ -75,7 +76,7 @@ func TestOwnFolderFollowsTheMode(t *testing.T) {
 	}
 }
 
-// Its removal shows before anything of ours was written, too.
+// The removal is also detected before steward has written anything.
 func TestOwnFolderThatWasThere(t *testing.T) {
 	r := newRoom(t, "")
 	r.do(os.MkdirAll(r.path("steward"), 0o755))
@@ -90,8 +91,7 @@ func TestOwnFolderThatWasThere(t *testing.T) {
 	}
 }
 
-// A lock file that is removed in our sight is the beginning of the folder's removal: nothing is made in it until a while
-// after.
+// The removal of a lock file is the beginning of the folder's removal: steward creates nothing in it for a while.
 func TestOwnFolderLosesAFile(t *testing.T) {
 	for _, name := range []string{"guard.lock", CapacityFile} {
 		r := newRoom(t, "{}")

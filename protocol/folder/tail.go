@@ -7,23 +7,23 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Tail reads a log to which others append: each whole line once, in order. The first three fields are set by its owner.
+// Tail reads an append-only log: each whole line once, in order. Its owner sets the first three fields.
 type Tail struct {
 	File string // relative to Base
-	Max  int64  // bytes of a line, and of what is read in one go
-	Last int64  // how much of a log that is new to us is read, in bytes from its end; 0: all of it
+	Max  int64  // maximum length of a line and of one read, in bytes
+	Last int64  // how much of a new log is read, in bytes from its end; 0: all
 
 	begun  bool
 	cut    bool // the log is longer than Last: its beginning was not read
 	inode  uint64
 	offset int64
-	torn   bool   // the offset lies inside a line that is passed over
+	torn   bool   // the offset is inside a line that is skipped
 	end    []byte // the last bytes before the offset
 }
 
-// Read hands every line that is new to take, with its newline and its place in the file; one that is longer than Max
-// comes as nil. anew is called before the first line of a log that is another file than before, or was written anew.
-// An error other than a missing file is on the book of f.TolerantReader; what was read before it counts.
+// Read passes every new line to take, with its newline and its offset in the file; a line longer than Max is passed as
+// nil. It calls anew before the first line of a log that was replaced or rewritten. An error other than a missing file
+// is tracked by f.Patience; what was read before it counts.
 func (t *Tail) Read(f *Folder, anew func(), take func(line []byte, at int64)) error {
 	st, err := f.Root.Stat(t.File)
 	if err == nil && st.Mode.IsDir() {
@@ -40,7 +40,7 @@ func (t *Tail) Read(f *Folder, anew func(), take func(line []byte, at int64)) er
 	return nil
 }
 
-// Seen reports whether the log was there at any time.
+// Seen reports whether the log has ever existed.
 func (t *Tail) Seen() bool { return t.begun }
 
 // Cut reports whether the beginning of the log was not read, because the log is longer than Last.
@@ -69,7 +69,7 @@ func (t *Tail) read(root *jsonfile.Root, st jsonfile.Stamp, anew func(), take fu
 	return nil
 }
 
-// goesOn reports whether the log still holds what was read last.
+// goesOn reports whether the log still contains what was read last.
 func (t *Tail) goesOn(root *jsonfile.Root) bool {
 	if len(t.end) == 0 {
 		return true
@@ -81,7 +81,7 @@ func (t *Tail) goesOn(root *jsonfile.Root) bool {
 // endKept is how much of a log's end is remembered.
 const endKept = 512
 
-// split hands on the whole lines of data. It reports whether anything was read.
+// split passes on the whole lines of data. It reports whether anything was read.
 func (t *Tail) split(data []byte, take func([]byte, int64)) bool {
 	whole := data[:bytes.LastIndexByte(data, '\n')+1]
 	if len(whole) == 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// A log grows, is written anew, and holds lines that nobody writes: each whole line is read once, with its place.
+// A log grows, shrinks, is rewritten, and holds partial and overlong lines: each whole line is read once, with its
+// offset.
 func TestTail(t *testing.T) {
 	r := newRoom(t, "0123\n4567\n")
 	tail := Tail{File: doc, Max: 20, Last: 7}
@@ -55,7 +56,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// What is in the log's place, or is not, is on the book; the log goes on where it was.
+// A missing log, or something else in its place, is tracked; reading continues where it was.
 func TestTailInTrouble(t *testing.T) {
 	r := newRoom(t, "1\n")
 	tail := Tail{File: doc, Max: 20}

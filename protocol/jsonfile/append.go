@@ -10,14 +10,13 @@ import (
 	"slices"
 )
 
-// Append adds one line to a log that others may append to as well: a single
-// write, newline included. A last line that somebody left unfinished is ended
-// first, so the only harm a torn write does is to its own line; readers must
-// skip blank lines. A missing file is created with mode 0644, unless Existing. The line may not
-// contain a newline except at its end.
+// Append adds one line to a log that other processes may append to as well, in a single write with the newline. If the
+// last line is unfinished, Append ends it first, so a torn write damages only its own line; readers must skip blank
+// lines. A missing file is created with mode 0644, unless Existing is set. The line may contain a newline only at its
+// end.
 //
-// A file with more than one hard link is always ErrHostile here: the bytes
-// would also appear under the other name, which may be anywhere.
+// A file with more than one hard link is always ErrHostile here: the bytes would also appear under the other name,
+// which may be anywhere.
 func (r *Root) Append(p string, line []byte, opts ...Option) error {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	if len(line) == 0 || bytes.ContainsAny(line, "\r\n") {
@@ -95,8 +94,8 @@ func appendLine(f *os.File, st Stamp, line []byte) error {
 	return err
 }
 
-// endsTorn looks more than once: while another write crosses a page, its first
-// part can be seen alone for a moment, and ending that would make a blank line.
+// endsTorn checks more than once: while another write crosses a page, its first part can be visible alone for a moment,
+// and ending that part would make a blank line.
 func endsTorn(f *os.File, st Stamp) (bool, error) {
 	for range tries {
 		last := []byte{'\n'}

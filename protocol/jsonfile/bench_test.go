@@ -40,7 +40,7 @@ func BenchmarkStat(b *testing.B) {
 	}
 }
 
-// BenchmarkNames goes through a folder of 10,000 names: with a string for each, and without.
+// BenchmarkNames lists a folder of 10,000 names: with a string for each, and without.
 func BenchmarkNames(b *testing.B) {
 	r, dir := open(b, "d/x", "")
 	for i := range 10_000 {

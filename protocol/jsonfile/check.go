@@ -12,8 +12,7 @@ import (
 
 var bom = []byte("\xef\xbb\xbf")
 
-// check tells a document that is not finished (ErrTorn) from one that breaks
-// the rules (ErrBad).
+// check returns ErrTorn for an unfinished document and ErrBad for one that breaks the rules.
 func check(doc []byte) error {
 	body := bytes.TrimPrefix(doc, bom)
 	shift := len(doc) - len(body)
@@ -66,7 +65,7 @@ func refuse(kind error, doc []byte, at int, field, why string) error {
 	}
 }
 
-// dotted writes a JSON pointer as messages do: errors[0].severity.
+// dotted formats a JSON pointer as messages show it: errors[0].severity.
 func dotted(p jsontext.Pointer) string {
 	path := ""
 	for token := range p.Tokens() {

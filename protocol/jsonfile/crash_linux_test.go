@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The steps that the crash tests run in a child of their own.
+// The steps that the crash tests run in a separate child process.
 var steps = map[string]func(r *jsonfile.Root) error{
 	"create": func(r *jsonfile.Root) error { return r.Create("x", []byte("new"), 0o644) },
 	"replace": func(r *jsonfile.Root) error {
@@ -54,7 +54,7 @@ func under(t *testing.T, inject, step, dir string) (exit int, says string) {
 	call, _, _ := strings.Cut(inject, ":")
 	cmd := exec.CommandContext(t.Context(), "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace="+call, "-e", "inject="+inject, os.Args[0])
 	cmd.Env = append(os.Environ(), "JSONFILE_STEP="+step, "JSONFILE_DIR="+dir,
-		"GORACE=atexit_sleep_ms=0") // else every child waits a second
+		"GORACE=atexit_sleep_ms=0") // otherwise every child waits a second
 	out, err := cmd.Output()
 	var e *exec.ExitError
 	if err != nil && !errors.As(err, &e) {
@@ -72,8 +72,7 @@ func needStrace(t *testing.T) {
 	}
 }
 
-// Killed before any step, the file is the old one or the new one, and a sweep
-// leaves nothing else.
+// After a kill before any step, the file is the old or the new one, and a sweep removes everything else.
 func TestKilledBetweenSteps(t *testing.T) {
 	needStrace(t)
 	for _, c := range []struct{ step, call string }{
@@ -114,8 +113,7 @@ func TestKilledBetweenSteps(t *testing.T) {
 	}
 }
 
-// drafting reports whether a process has a draft open in dir, with a name or
-// without.
+// drafting reports whether a process has a draft open in dir, named or not.
 func drafting(pid int, dir string) bool {
 	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, fd := range open {
@@ -126,8 +124,8 @@ func drafting(pid int, dir string) bool {
 	return false
 }
 
-// A client writes in place while we wait for the disk: that is a conflict. The
-// child is stopped in its fsync for as long as the test needs.
+// A client's in-place write during the wait for the disk is a conflict. The child is stopped in its fsync for as long
+// as the test needs.
 func TestWriteDuringTheSync(t *testing.T) {
 	needStrace(t)
 	r, dir := open(t, "x", "old")
@@ -140,7 +138,7 @@ func TestWriteDuringTheSync(t *testing.T) {
 	_, err = fmt.Fscanln(out, &pid)
 	must(t, err)
 	for !drafting(pid, dir) && t.Context().Err() == nil {
-		runtime.Gosched() // until the draft is open: by then the file is judged
+		runtime.Gosched() // until the draft is open: by then the file has been judged
 	}
 	write(t, filepath.Join(dir, "x"), "other")
 	done := make(chan struct{})
@@ -149,7 +147,7 @@ func TestWriteDuringTheSync(t *testing.T) {
 			select {
 			case <-done:
 				return
-			case <-tick.C: // again and again: the stop may be still to come
+			case <-tick.C: // repeatedly: the stop may not have happened yet
 				_ = unix.Kill(pid, unix.SIGCONT)
 			}
 		}
@@ -164,7 +162,7 @@ func TestWriteDuringTheSync(t *testing.T) {
 	same(t, string(b.Data), "other")
 }
 
-// A step that fails leaves the old file, no draft, and a word for the operator.
+// A failing step leaves the old file, no draft, and a message for the operator.
 func TestFailedSteps(t *testing.T) {
 	needStrace(t)
 	for _, c := range []struct{ inject, step, says, holds string }{
@@ -175,7 +173,7 @@ func TestFailedSteps(t *testing.T) {
 		{"renameat2:error=EROFS:when=1", "replace", "read-only file system (remount", "old"},
 		{"openat:error=EMFILE:when=6+", "replace", "", "old"},
 		{"fsync:error=EINVAL:when=2", "replace", "", "new"},
-		// File systems that know no flags.
+		// File systems without support for the flags.
 		{"renameat2:error=EINVAL", "replace", "", "new"},
 		{"renameat2:error=ENOSYS", "replace", "", "new"},
 		{"renameat2:error=EINVAL", "create", "", "new"},
@@ -221,7 +219,7 @@ func TestFullDisk(t *testing.T) {
 	want(t, err, jsonfile.ErrReadOnly, "remount")
 }
 
-// asNobody runs f on a thread without root's rights over files.
+// asNobody runs f on a thread without root's file permissions.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -265,8 +263,7 @@ func TestPermissionIsNamed(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "ro"), 0o755))
 }
 
-// Root keeps the owner; anybody else refuses to take a file away from an owner
-// who could no longer write it.
+// Root keeps the owner; another user refuses a replacement that would take write access from the file's owner.
 func TestOwnerIsKept(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("owners not tested: giving files away needs root")
@@ -292,7 +289,7 @@ func TestOwnerIsKept(t *testing.T) {
 	same(t, names(t, dir), "shared theirs")
 }
 
-// No call leaves a descriptor open, whatever happens.
+// No call leaks a descriptor, whatever happens.
 func TestNoDescriptorLeaks(t *testing.T) {
 	r, dir := open(t, "a/x", "old", "a/link", "")
 	must(t, os.Remove(filepath.Join(dir, "a/link")))

@@ -8,11 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Parse reads a document that is one JSON object. Refused are duplicate keys,
-// bad UTF-8, nesting beyond MaxDepth and anything after the object; a byte order
-// mark is let pass. The error is an *Error with a Position, and ErrTorn where
-// the document only ends too early, else ErrBad. Neither is a verdict from one
-// read. The Object refers to doc.
+// Parse parses a document that is one JSON object. It refuses duplicate keys, invalid UTF-8, nesting beyond MaxDepth
+// and anything after the object; it accepts a byte order mark. The error is an *Error with a Position: ErrTorn if the
+// document only ends too early, else ErrBad. Neither is conclusive after one read. The Object refers to doc.
 func Parse(doc []byte) (Object, error) {
 	v, err := ParseValue(doc)
 	if err != nil {
@@ -34,9 +32,8 @@ func ParseValue(doc []byte) (Value, error) {
 	return Value{doc: doc, n: &n}, nil
 }
 
-// Decode reads a document of our own making into a Go value, under the rules of
-// Parse; here a wrong type is an error too (ErrBad, with the field's path).
-// Keys are compared exactly; keys without a field are let pass.
+// Decode decodes a document that steward itself wrote into a Go value, under the rules of Parse; a wrong type is an
+// error too (ErrBad, with the field's path). Keys are compared exactly; unknown keys are ignored.
 func Decode(doc []byte, into any) error {
 	if _, err := scan(doc); err != nil {
 		return newError(opDecode, "", err)

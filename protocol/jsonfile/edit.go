@@ -11,9 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Set gives the value at Path a new Value. A component names an object's key, or
-// an array's item by number ("-" is one after the last). Value is whatever
-// Encode takes; a jsontext.Value or a Value is put in as it stands.
+// Set sets the value at Path to Value. A path component is an object key, or the number of an array item ("-" means
+// after the last item). Value is anything that Encode accepts; a jsontext.Value or a Value is inserted verbatim.
 type Set struct {
 	Path  []string
 	Value any
@@ -21,17 +20,15 @@ type Set struct {
 
 type removal struct{}
 
-// Remove is an edit that takes away the key or item at path, if it is there.
+// Remove is an edit that removes the key or item at path, if it exists.
 func Remove(path ...string) Set { return Set{path, removal{}} }
 
-// Edit carries out edits in turn and leaves every other byte of doc as it is:
-// key order, white space, the spelling of numbers and strings, the end of the
-// file. What is equal already stays, byte by byte. A missing key goes to the end
-// of its object, in the document's own indentation; missing objects on the way
-// (and arrays, for "-") are made, null counts as missing. doc itself is not changed.
+// Edit applies edits in order and leaves every other byte of doc as it is: key order, white space, the spelling of
+// numbers and strings, the end of the file. A value that is already equal keeps its bytes. A missing key is added at
+// the end of its object, in the document's own indentation; missing parent objects (and arrays, for "-") are created,
+// and null counts as missing. doc itself is not changed.
 //
-// Errors: those of Parse, and ErrShape where the path leads through a text, a
-// number, or past the end of an array.
+// Errors: those of Parse, and ErrShape if the path leads through a string, a number, or past the end of an array.
 func Edit(doc []byte, edits ...Set) ([]byte, error) {
 	for _, e := range edits {
 		next, err := edit(doc, e)
@@ -62,7 +59,7 @@ func edit(doc []byte, e Set) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What was put in can be too deep, or say a key twice: never write that.
+	// The inserted value may be nested too deeply or have duplicate keys: never write that.
 	if err := recheck(out); err != nil {
 		return nil, err
 	}
@@ -76,7 +73,7 @@ func recheck(out []byte) error {
 	return nil
 }
 
-// rawValue is the value as JSON; verbatim: it is the caller's own spelling.
+// rawValue is the value as JSON; verbatim: the spelling is the caller's own.
 func rawValue(v any) (raw []byte, verbatim bool, err error) {
 	switch v := v.(type) {
 	case jsontext.Value:
@@ -96,7 +93,7 @@ func rawValue(v any) (raw []byte, verbatim bool, err error) {
 	return raw, false, err
 }
 
-// put walks down path as far as the document goes and writes what is missing.
+// put walks down path as far as the document goes and inserts what is missing.
 func put(t text, root node, path []string, raw []byte, verbatim bool) ([]byte, error) {
 	n, within := &root, (*node)(nil)
 	for i, key := range path {
@@ -118,7 +115,7 @@ func put(t text, root node, path []string, raw []byte, verbatim bool) ([]byte, e
 	return t.replace(n, within, raw, verbatim), nil
 }
 
-// child finds a member or an item. A nil child with end set can be inserted.
+// child finds a member or an item. If c is nil and end is set, it can be inserted.
 func (n *node) child(key string) (c *node, end bool, err error) {
 	switch n.kind {
 	case '{':
@@ -142,7 +139,7 @@ func (n *node) child(key string) (c *node, end bool, err error) {
 	return nil, false, fmt.Errorf("%w: not in an object", ErrShape)
 }
 
-// nest wraps raw in the objects, and for "-" the arrays, that path still lacks.
+// nest wraps raw in the objects (and for "-" the arrays) that are missing on path.
 func nest(path []string, raw []byte) []byte {
 	for _, key := range slices.Backward(path) {
 		if key == "-" {
@@ -159,8 +156,8 @@ func quote(s string) []byte {
 	return b
 }
 
-// remove cuts a member or item out, with the comma before it, or after it where
-// it is the first: the inverse of an insertion at the end.
+// remove cuts out a member or item with the comma before it, or with the comma after it if it is the first: the inverse
+// of an insertion at the end.
 func remove(doc []byte, root node, path []string) []byte {
 	n := &root
 	for i, key := range path {
@@ -198,7 +195,7 @@ func (n *node) cut(child *node) (from, to int) {
 
 func (n *node) len() int { return len(n.members) + len(n.items) }
 
-// span is where the i-th member (with its key) or item lies.
+// span is the byte range of the i-th member (with its key) or item.
 func (n *node) span(i int) (start, end int) {
 	if n.kind == '{' {
 		return n.members[i].keyStart, n.members[i].value.end

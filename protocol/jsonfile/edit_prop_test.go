@@ -26,8 +26,7 @@ var layouts = []struct{ open, item, colon, indent, eol, end string }{
 
 var scalars = []string{"1.0", "1e3", "-0", "9007199254740993", `"\u00e9"`, `"é\\\"\/"`, "true", "null", `""`, "0.10"}
 
-// draw writes a random document in the layout l and notes the path of each of
-// its objects.
+// draw writes a random document in the layout l and records the path of each of its objects.
 func draw(t *rapid.T, l int, depth int, path []string, objects *[][]string) string {
 	y := layouts[l]
 	kind := rapid.IntRange(0, 3).Draw(t, "kind")
@@ -93,8 +92,7 @@ func TestEditChangesNothingElse(t *testing.T) {
 	})
 }
 
-// replaceEach gives every member of the document a new value in turn: only the
-// old value's bytes may go.
+// replaceEach sets every member of the document to a new value in turn: only the old value's bytes may change.
 func replaceEach(t *rapid.T, doc []byte, value any) {
 	o, err := jsonfile.Parse(doc)
 	must2(t, err)
@@ -114,7 +112,7 @@ func must2(t *rapid.T, err error) {
 	}
 }
 
-// kept is how much of a stands at the beginning and at the end of b.
+// kept is how much of a is still at the beginning and at the end of b.
 func kept(a, b []byte) int {
 	n := min(len(a), len(b))
 	i := 0

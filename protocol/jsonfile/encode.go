@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Encode writes v as a document of ours: two spaces of indentation, a newline at
-// the end, times as FormatTime has them, maps in the order of their keys.
+// Encode encodes v in steward's own format: two spaces of indentation, a newline at the end, times as in FormatTime,
+// map keys sorted.
 func Encode(v any) ([]byte, error) {
 	b, err := marshal(v, jsontext.WithIndent("  "))
 	if err != nil {

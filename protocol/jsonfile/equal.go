@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// same reports whether n already means what raw says: 1.0 is 1, escapes do not
-// matter, nor does the order of keys.
+// same reports whether n already has the meaning of raw: 1.0 equals 1; escapes and key order do not matter.
 func same(doc []byte, n *node, raw []byte) bool {
 	if bytes.Equal(doc[n.start:n.end], raw) {
 		return true
@@ -58,7 +57,7 @@ func equalObjects(a, b Value) bool {
 	return true
 }
 
-// equalNumbers trusts floats only where they are exact.
+// equalNumbers relies on floats only where they are exact.
 func equalNumbers(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -11,18 +11,18 @@ import (
 
 // Sentinels that callers test with errors.Is.
 var (
-	// ErrTorn: the document is empty or ends too early. A writer is probably
-	// at work; read again. Only a file that stays so is a fault.
+	// ErrTorn: the document is empty or ends too early. A writer is probably active; read again. Only a file that stays
+	// torn is a fault.
 	ErrTorn = errors.New("document is not complete")
-	// ErrBad: the document breaks a rule of JSON or of this package. One read
-	// proves nothing: two writers at once also look like this.
+	// ErrBad: the document breaks a rule of JSON or of this package. One read proves nothing: two concurrent writers
+	// can cause the same error.
 	ErrBad = errors.New("document is not valid")
-	// ErrHostile: not a plain file (link, FIFO, device, socket, folder), or a
-	// path that leads out of the root. It will not get better by waiting.
+	// ErrHostile: not a plain file (link, FIFO, device, socket, folder), or a path that leads out of the root. Waiting
+	// does not help.
 	ErrHostile = errors.New("not a plain file of this project")
 	// ErrTooBig: larger than the reader allows.
 	ErrTooBig = errors.New("file is too big")
-	// ErrConflict: the file is not what the caller judged. Look again.
+	// ErrConflict: the file is not the one that the caller judged. Read it again.
 	ErrConflict = errors.New("file has changed since it was judged")
 	// ErrShape: an edit leads through a value that cannot hold the path.
 	ErrShape = errors.New("document has another shape")
@@ -31,8 +31,8 @@ var (
 	// ErrReadOnly: the file system is mounted read-only.
 	ErrReadOnly = errors.New("read-only file system")
 
-	// ErrManyFiles: this process, or the machine, may open no more files. What
-	// cannot be read then is not gone.
+	// ErrManyFiles: this process, or the machine, cannot open more files. An unreadable file is then not proved to be
+	// gone.
 	ErrManyFiles = errors.New("too many open files")
 
 	// The usual three, so that callers need one import.
@@ -43,18 +43,16 @@ var (
 
 var errPath = fmt.Errorf("%w: path is absolute or leaves the folder", ErrHostile)
 
-// Error is what every function here returns. Path is relative to the outermost
-// Root (empty for the functions that work on bytes); At is set where a
-// document was refused; Hint is advice for the operator and may be empty.
+// Error is the error type of all functions here. Path is relative to the outermost Root (empty for functions that work
+// on bytes); At is set if a document was refused; Hint is advice for the operator and may be empty.
 type Error struct {
 	Op, Path, Hint string
 	At             Position
 	Err            error
 }
 
-// Position is a place in a document. Line and Column count from 1, in bytes;
-// the zero Position means none. Field is the dotted path of the value at fault
-// and may be empty.
+// Position is a place in a document. Line and Column count from 1, in bytes; the zero Position means none. Field is the
+// dotted path of the offending value and may be empty.
 type Position struct {
 	Offset, Line, Column int
 	Field                string
@@ -95,7 +93,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Operations, as they stand in messages.
+// Operations, as shown in messages.
 const (
 	opRead   = "read"
 	opStat   = "look at"
@@ -116,8 +114,7 @@ const (
 	opEdit   = "edit"
 )
 
-// changesFolder: the operation needs write permission on the folder, not on
-// the file.
+// changesFolder: the operation needs write permission on the folder, not on the file.
 func changesFolder(op string) bool {
 	switch op {
 	case opCreate, opChange, opRename, opLink, opRemove, opMkdir, opSweep:
@@ -126,8 +123,7 @@ func changesFolder(op string) bool {
 	return false
 }
 
-// newError wraps err once. The os package repeats operation and path inside its
-// errors; only the bare code is kept.
+// newError wraps err once. The os package repeats operation and path in its errors; only the bare code is kept.
 func newError(op, p string, err error) *Error {
 	switch e := err.(type) {
 	case *Error:
@@ -144,8 +140,7 @@ func newError(op, p string, err error) *Error {
 	return &Error{Op: op, Path: p, Hint: hint(err), Err: err}
 }
 
-// HintManyFiles is the advice of an ErrManyFiles, by which a Fault that was made
-// of one can be told.
+// HintManyFiles is the hint of an ErrManyFiles. It identifies a Fault made from such an error.
 const HintManyFiles = "too many open files: raise ulimit -n"
 
 func hint(err error) string {
@@ -160,8 +155,7 @@ func hint(err error) string {
 	return ""
 }
 
-// fail is newError for a path below r; a refusal by the system gets a hint that
-// names the permission which is missing.
+// fail is newError for a path below r; a permission error gets a hint that names the missing permission.
 func (r *Root) fail(op, p string, err error) error {
 	e := newError(op, path.Join(r.base, p), err)
 	if e.Hint == "" && errors.Is(err, fs.ErrPermission) {
@@ -170,7 +164,7 @@ func (r *Root) fail(op, p string, err error) error {
 	return e
 }
 
-// missing names the permission that stands in the way of op on p.
+// missing names the permission that op on p lacks.
 func (r *Root) missing(op, p string) string {
 	dir, name, err := r.parent(p)
 	if err != nil {
@@ -204,7 +198,7 @@ func (s Stamp) owner() string {
 	return fmt.Sprintf("mode %#o, owner uid %d gid %d, running as uid %d", s.Mode.Perm(), s.UID, s.GID, os.Geteuid())
 }
 
-// hostile says what was found in the place of a plain file.
+// hostile describes what was found instead of a plain file.
 func hostile(what string, s Stamp) error {
 	kind := "something else"
 	switch m := s.Mode; {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// SyncFolder waits until the names in the folder p are on disk: after many Volatile renames it takes the place of the
-// wait that each of them left out.
+// SyncFolder waits until the names in the folder p are on disk. After many Volatile renames it replaces the wait that
+// each of them skipped.
 func (r *Root) SyncFolder(p string) error {
 	d, err := r.descend(p)
 	if err == nil {
@@ -21,12 +21,10 @@ func (r *Root) SyncFolder(p string) error {
 	return nil
 }
 
-// syncers is how many files SyncFiles waits for at the same time. A journaling file system writes several waits down
-// together.
+// syncers is how many files SyncFiles syncs concurrently. A journaling file system commits several syncs together.
 const syncers = 16
 
-// SyncFiles waits until the content of the files is on disk, and gives the error of each. A file that is gone needs no
-// wait.
+// SyncFiles waits until the content of the files is on disk, and returns the error of each. A missing file is no error.
 func (r *Root) SyncFiles(files []string) []error {
 	errs := make([]error, len(files))
 	next := make(chan int)

@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// open gives a Root over a fresh folder, with files from name, content pairs.
+// open returns a Root over a fresh folder, with files from name, content pairs.
 func open(t testing.TB, files ...string) (*jsonfile.Root, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// want checks both the sentinel and that the operator is told something.
+// want checks both the sentinel and that the error has a message for the operator.
 func want(t testing.TB, err, target error, words ...string) {
 	t.Helper()
 	var e *jsonfile.Error

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Every way in refuses what is no plain file, at once and without following it.
+// Every access refuses anything but a plain file, at once and without following it.
 func TestNotAPlainFile(t *testing.T) {
 	r, dir := open(t, "good", "{}")
 	outside := filepath.Join(t.TempDir(), "outside")
@@ -53,7 +53,7 @@ func TestNotAPlainFile(t *testing.T) {
 	same(t, read(t, at("good")), "{}")
 }
 
-// The file turns into a FIFO and into a link between any two of our calls.
+// The file turns into a FIFO and into a link between any two calls.
 func TestSwappedWhileOpening(t *testing.T) {
 	r, dir := open(t, "good", "{}", "x", "{}")
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -136,8 +136,7 @@ func TestModeIsKept(t *testing.T) {
 	same(t, fi.Mode().Perm(), 0o775)
 }
 
-// A client keeps the file open and writes in place after our rename: its write
-// and our key both survive.
+// A client keeps the file open and writes in place after our rename: both its write and our key survive.
 func TestLateBytes(t *testing.T) {
 	r, dir := open(t, "reg.json", `{"a": 1}`)
 	path := filepath.Join(dir, "reg.json")

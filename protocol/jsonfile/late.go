@@ -5,21 +5,19 @@ import (
 	"os"
 )
 
-// Late watches a file that was renamed over. A client that had it open keeps
-// writing into the old inode, which nobody reads any more; for about two
-// seconds the caller asks Check, merges what arrived with its own edit, and
-// replaces the file again.
+// Late watches the old inode of a file that was renamed over. A client that had the file open keeps writing into the
+// old inode, where no reader sees it. For about two seconds the caller polls Check, merges late content with its own
+// edit, and replaces the file again.
 //
-// A nil Late is valid: nothing arrives.
+// A nil Late is valid: it never reports a change.
 type Late struct {
 	f     *os.File
 	stamp Stamp  // when judged
 	data  []byte // as judged, then as last reported
 }
 
-// Check returns the old file's content if it differs from what was judged, or
-// from what Check returned before. The content may be torn (a writer truncates
-// first): then ask again later.
+// Check returns the old file's content if it differs from the judged content, or from what Check last returned. The
+// content may be torn (a writer truncates first): call again later.
 func (l *Late) Check() (data []byte, changed bool, err error) {
 	if l == nil {
 		return nil, false, nil
@@ -43,8 +41,7 @@ func (l *Late) Close() error {
 	return l.f.Close()
 }
 
-// unchanged compares once more: between the judgement and this moment lies the
-// wait for the disk.
+// unchanged compares once more, because the caller waited for the disk since the judgement.
 func (l *Late) unchanged(d folder, name string) error {
 	st, err := d.lstat(name)
 	if err != nil || !st.sameFile(l.stamp) {
@@ -60,7 +57,7 @@ func (l *Late) unchanged(d folder, name string) error {
 	return nil
 }
 
-// keep is what the caller gets after a replacement.
+// keep is what the caller receives after a replacement.
 func (l *Late) keep() *Late {
 	if !keepsOld {
 		return nil

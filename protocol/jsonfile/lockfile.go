@@ -6,9 +6,8 @@ import (
 	"os"
 )
 
-// OpenLock opens the plain file p, which is there to be locked, and makes it
-// where it is missing: never the folder that holds it. Everybody who may write
-// in that folder may take the lock.
+// OpenLock opens the plain file p for locking and creates it if it is missing, but never its folder. Every user who may
+// write in that folder may take the lock.
 func (r *Root) OpenLock(p string) (*os.File, error) {
 	dir, name, err := r.parent(p)
 	if err != nil {
@@ -30,8 +29,8 @@ func (r *Root) OpenLock(p string) (*os.File, error) {
 	return nil, r.fail(opLock, p, ErrConflict)
 }
 
-// openLock asks for no more than it needs: to read is enough for the lock of a
-// local disk, NFS wants a file that can be written.
+// openLock asks for the least access that works: read access is enough for a lock on a local disk, but NFS needs a
+// writable file.
 func (r *Root) openLock(dir folder, name string) (*os.File, error) {
 	f, st, err := r.openIn(dir, name, os.O_RDWR)
 	if errors.Is(err, fs.ErrPermission) || isReadOnly(err) {
@@ -42,7 +41,7 @@ func (r *Root) openLock(dir folder, name string) (*os.File, error) {
 		return nil, err
 	}
 	if mode := dir.lockMode() | st.Mode.Perm(); mode != st.Mode.Perm() {
-		_ = f.Chmod(mode) // an older one, closed to the others; only its owner may
+		_ = f.Chmod(mode) // an older lock file, closed to other users; only its owner may change that
 	}
 	return f, nil
 }
@@ -61,7 +60,7 @@ func (d folder) createLock(name string) (*os.File, error) {
 	return f, nil
 }
 
-// lockMode lets those read and write a lock who may write its folder.
+// lockMode grants access to a lock to all users who may write in its folder.
 func (d folder) lockMode() fs.FileMode {
 	st, err := d.stat()
 	if err != nil {
@@ -71,7 +70,7 @@ func (d folder) lockMode() fs.FileMode {
 	return 0o600 | others | others<<1
 }
 
-// Is reports whether the name p still leads to the open file f.
+// Is reports whether the name p still refers to the open file f.
 func (r *Root) Is(p string, f *os.File) bool {
 	named, err := r.Stat(p)
 	if err != nil {
@@ -81,8 +80,7 @@ func (r *Root) Is(p string, f *os.File) bool {
 	return err == nil && named.sameFile(own)
 }
 
-// Writable reports why no file can be made in the folder; nil when one can, or
-// when only an attempt would tell.
+// Writable reports why no file can be created in the folder; nil if one can, or if only an attempt would tell.
 func (r *Root) Writable() error {
 	if err := r.top.mayWrite(); err != nil {
 		return r.fail(opCreate, ".", err)

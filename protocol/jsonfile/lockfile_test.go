@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// Everybody who may write in a folder may take the locks in it, and nobody else.
+// Exactly the users who may write in a folder may take the locks in it.
 func TestLockFollowsTheFoldersMode(t *testing.T) {
 	for _, c := range []struct{ folder, old, want os.FileMode }{
 		{0o755, 0, 0o600}, {0o775, 0, 0o660}, {0o777, 0, 0o666}, {0o775, 0o600, 0o660}, {0o755, 0o644, 0o644},
@@ -33,7 +33,7 @@ func TestLockFollowsTheFoldersMode(t *testing.T) {
 	}
 }
 
-// A lock file is made in its folder or not at all.
+// A lock file is created in its existing folder or not at all.
 func TestLockMakesNoFolder(t *testing.T) {
 	r, dir := open(t)
 	if _, err := r.OpenLock("none/a.lock"); !errors.Is(err, jsonfile.ErrNotExist) {
@@ -48,7 +48,7 @@ func TestLockMakesNoFolder(t *testing.T) {
 	}
 }
 
-// What root makes in somebody else's folder is the folder's owner's.
+// A file that root creates in another user's folder belongs to the folder's owner.
 func TestRootMakesTheOwnersFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes files for others")

@@ -9,16 +9,14 @@ import (
 	"strings"
 )
 
-// Rename gives the plain file old the name new, in the same folder or another,
-// and never overwrites: ErrExist when the name is taken. Of several callers
-// exactly one wins; the others get ErrNotExist.
+// Rename renames the plain file old to new, in the same folder or another, and never overwrites: ErrExist if the name
+// is taken. Of several concurrent callers exactly one succeeds; the others get ErrNotExist.
 func (r *Root) Rename(old, new string, opts ...Option) error {
 	return r.RenameIf(old, new, Any, opts...)
 }
 
-// RenameIf is Rename for a file whose content has the sum expect, else
-// ErrConflict. A client that has the file open goes on writing into it under
-// its new name: nothing is lost.
+// RenameIf is Rename for a file whose content has the sum expect, else ErrConflict. A client that has the file open
+// keeps writing into it under its new name, so nothing is lost.
 func (r *Root) RenameIf(old, new string, expect Sum, opts ...Option) error {
 	if err := r.move(old, new, expect, durable(opts)); err != nil {
 		return r.fail(opRename, old, err)
@@ -59,8 +57,8 @@ func (r *Root) move(old, new string, expect Sum, wait bool) error {
 	return from.settle(wait)
 }
 
-// putBack undoes the move of a file that nobody had judged. If yet another file
-// has the old name by now, its writer meant to replace the one moved: drop that.
+// putBack undoes the move of a file that was not the judged one. If yet another file has taken the old name since, its
+// writer meant to replace the moved file: drop the moved file.
 func (d folder) putBack(name string, to folder, old string) error {
 	if err := d.moveNew(name, to, old); errors.Is(err, fs.ErrExist) {
 		_ = d.unlink(name)
@@ -68,7 +66,7 @@ func (d folder) putBack(name string, to folder, old string) error {
 	return fmt.Errorf("%w: another file took its place", ErrConflict)
 }
 
-// judgeMove checks that name is a plain file and, if asked, what is in it.
+// judgeMove checks that name is a plain file and, unless expect is Any, its content.
 func (r *Root) judgeMove(dir folder, name string, expect Sum) (Stamp, error) {
 	if expect == Any {
 		st, err := dir.lstat(name)
@@ -94,8 +92,7 @@ func (r *Root) judgeMove(dir folder, name string, expect Sum) (Stamp, error) {
 	return st, nil
 }
 
-// Link gives the plain file old a second name: the first of several callers
-// wins, the others get ErrExist.
+// Link gives the plain file old a second name: the first of several callers succeeds, the others get ErrExist.
 func (r *Root) Link(old, new string, opts ...Option) error {
 	if err := r.addName(old, new, durable(opts)); err != nil {
 		return r.fail(opLink, old, err)
@@ -123,7 +120,7 @@ func (r *Root) addName(old, new string, wait bool) error {
 	return to.settle(wait)
 }
 
-// Remove deletes a file or a link, not what the link points to, and no folder.
+// Remove deletes a file or a link (not the link's target). It refuses folders.
 func (r *Root) Remove(p string, opts ...Option) error {
 	dir, name, err := r.parent(p)
 	if err != nil {
@@ -146,9 +143,8 @@ func (r *Root) Remove(p string, opts ...Option) error {
 	return nil
 }
 
-// RemoveIf deletes a plain file whose content has the sum expect, else
-// ErrConflict. It takes the file aside first, so that a file which arrives in
-// its place at the last moment is not the one that is deleted.
+// RemoveIf deletes a plain file whose content has the sum expect, else ErrConflict. It moves the file aside first, so
+// that a file which takes its place at the last moment is not deleted.
 func (r *Root) RemoveIf(p string, expect Sum, opts ...Option) error {
 	aside := path.Join(path.Dir(p), tempName())
 	if err := r.move(p, aside, expect, false); err != nil {
@@ -157,9 +153,8 @@ func (r *Root) RemoveIf(p string, expect Sum, opts ...Option) error {
 	return r.Remove(aside, opts...)
 }
 
-// MkdirAll makes the folder p and those above it that are missing, with exactly
-// this mode whatever the umask. A link on the way is ErrHostile. Existing
-// folders keep their mode.
+// MkdirAll makes the folder p and its missing parents, with exactly this mode whatever the umask. A link on the way is
+// ErrHostile. Existing folders keep their mode.
 func (r *Root) MkdirAll(p string, mode fs.FileMode) error {
 	if p == "." {
 		return nil
@@ -180,8 +175,8 @@ func (r *Root) MkdirAll(p string, mode fs.FileMode) error {
 	return nil
 }
 
-// Mkdir makes the one folder p, like MkdirAll. ErrNotExist when the folder that
-// is to hold it is missing: what somebody has removed is not brought back.
+// Mkdir makes the single folder p, like MkdirAll. It returns ErrNotExist if the parent is missing: a removed folder is
+// not recreated.
 func (r *Root) Mkdir(p string, mode fs.FileMode) error {
 	d, name, err := r.parent(p)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestRenameIfAndRemoveIf(t *testing.T) {
 	want(t, r.Remove("z"), jsonfile.ErrNotExist)
 }
 
-// What was moved is what was judged, however quickly a client replaces it.
+// The moved file is the judged file, however quickly a client replaces it.
 func TestRenameIfMovesWhatWasJudged(t *testing.T) {
 	r, dir := open(t, "x", "0")
 	moved, conflicts := 0, 0

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// nameless: no file goes without a name here.
+// nameless: this system has no nameless files.
 func (d folder) nameless() (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func (d folder) give(*os.File, string) error { return errors.ErrUnsupported }

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A struct linux_dirent64: the inode, an offset, the length of the record, the kind, then the name, ended by a zero.
+// A struct linux_dirent64: inode, offset, record length, kind, then the zero-terminated name.
 const (
 	direntInode  = 0
 	direntLength = 16
 	direntName   = 19
 )
 
-// namesAtOnce is what one system call may bring.
+// namesAtOnce is the buffer size of one system call.
 const namesAtOnce = 64 << 10
 
-// each hands over the folder's names as the kernel wrote them down: os would make a string of each.
+// each passes the folder's names as raw bytes: package os would allocate a string for each.
 func (d folder) each(take func(name []byte)) error {
 	buf := make([]byte, namesAtOnce)
 	for {

@@ -16,7 +16,7 @@ const sample = "\ufeff" + `{
   "d": "x"
 }`
 
-// Wherever a writer was stopped, the document is torn and never bad.
+// Wherever a writer stopped, the document is torn and never bad.
 func TestEveryPrefixIsTorn(t *testing.T) {
 	for i := range len(sample) {
 		_, err := jsonfile.Parse([]byte(sample[:i]))
@@ -50,7 +50,7 @@ func TestParseRefuses(t *testing.T) {
 		strings.Repeat("[", 500_000) + "]": "",
 	} {
 		_, err := jsonfile.Parse([]byte(doc))
-		if len(doc) > 400_000 { // not finished, and far too deep: either word is right
+		if len(doc) > 400_000 { // unfinished and far too deep: either error is correct
 			if err == nil {
 				t.Error("accepted")
 			}

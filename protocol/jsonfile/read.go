@@ -13,13 +13,12 @@ import (
 // DefaultMax is the size limit of a read whose max is 0 or less.
 const DefaultMax = 1 << 20
 
-// tries bounds what is repeated when another program is at work on the file.
+// tries bounds retries while another program modifies the file.
 const tries = 5
 
-// Read reads one whole file of at most max bytes (0: DefaultMax). The content
-// was the same in two passes, so that a document is not mixed with the one that
-// a truncating writer puts in its place; a file that does not hold still is
-// ErrTorn. What the bytes mean is not looked at: an empty file is no error here.
+// Read reads a whole file of at most max bytes (0: DefaultMax). The content was identical in two passes, so a document
+// is never mixed with the one that a truncating writer puts in its place; a file that keeps changing is ErrTorn. The
+// content is not interpreted: an empty file is no error here.
 //
 // Errors: ErrNotExist, ErrPermission, ErrHostile, ErrTooBig, ErrTorn.
 func (r *Root) Read(p string, max int64) (Blob, error) {
@@ -31,8 +30,7 @@ func (r *Root) Read(p string, max int64) (Blob, error) {
 	return blob, nil
 }
 
-// Load reads p and parses it as one JSON object. The Blob is valid also where
-// the document is not (ErrTorn, ErrBad).
+// Load reads p and parses it as one JSON object. The Blob is valid even if the document is not (ErrTorn, ErrBad).
 func (r *Root) Load(p string, max int64) (Object, Blob, error) {
 	blob, err := r.Read(p, max)
 	if err != nil {
@@ -45,8 +43,8 @@ func (r *Root) Load(p string, max int64) (Object, Blob, error) {
 	return o, blob, nil
 }
 
-// Stat looks at p without opening it. A folder is no error (Mode.IsDir); what
-// is neither folder nor plain file is reported as ErrHostile beside its Stamp.
+// Stat examines p without opening it. A folder is no error (Mode.IsDir); anything that is neither a folder nor a plain
+// file is reported as ErrHostile together with its Stamp.
 func (r *Root) Stat(p string) (Stamp, error) {
 	if p == "." {
 		st, err := r.top.stat()
@@ -73,9 +71,8 @@ func (r *Root) Stat(p string) (Stamp, error) {
 	return st, nil
 }
 
-// List returns the names in the folder p ("." is the root), in no order, and
-// the folder's Stamp from before the reading: an equal and Settled Stamp later
-// means that no entry has come or gone.
+// List returns the names in the folder p ("." is the root), unordered, and the folder's Stamp from before the read: if
+// the Stamp was Settled and is equal later, no entry has been added or removed.
 func (r *Root) List(p string) ([]string, Stamp, error) {
 	d, err := r.descend(p)
 	if err != nil {
@@ -93,9 +90,8 @@ func (r *Root) List(p string) ([]string, Stamp, error) {
 	return names, st, nil
 }
 
-// Each hands every name in the folder p to take, in no order, and returns the
-// Stamp that List would. The bytes of a name are good until take returns: to go
-// through 100,000 of them makes no garbage. After an error only some were taken.
+// Each passes every name in the folder p to take, unordered, and returns the Stamp that List would. The bytes of a name
+// are valid until take returns: listing 100,000 names makes no garbage. On an error only some names were passed.
 func (r *Root) Each(p string, take func(name []byte)) (Stamp, error) {
 	d, err := r.descend(p)
 	if err != nil {
@@ -115,9 +111,8 @@ func (r *Root) Each(p string, take func(name []byte)) (Stamp, error) {
 	return st, nil
 }
 
-// ReadAt reads at most max bytes (0: DefaultMax) of a growing file from offset
-// on. No bytes and no error mean that there is nothing new; a Stamp.Size below
-// offset means that the file was cut or replaced, and offset with it.
+// ReadAt reads at most max bytes (0: DefaultMax) of a growing file from offset on. No bytes and no error means that
+// nothing new is there; a Stamp.Size below offset means that the file was truncated or replaced, so offset is invalid.
 func (r *Root) ReadAt(p string, offset, max int64) ([]byte, Stamp, error) {
 	f, st, err := r.openPlain(p, os.O_RDONLY)
 	if err != nil {
@@ -149,9 +144,8 @@ func (r *Root) openRead(p string, max int64) (*os.File, Blob, error) {
 	return f, Blob{data, st, SumOf(data)}, nil
 }
 
-// openPlain opens p if it is a plain file. It is looked at before it is opened,
-// because opening a device can act on it, and again afterwards, because the
-// entry may have been swapped in between.
+// openPlain opens p if it is a plain file. It checks before opening, because opening a device can have side effects,
+// and again afterwards, because the entry may have been swapped in between.
 func (r *Root) openPlain(p string, flag int) (*os.File, Stamp, error) {
 	dir, name, err := r.parent(p)
 	if err != nil {
@@ -172,7 +166,7 @@ func (r *Root) openIn(dir folder, name string, flag int) (*os.File, Stamp, error
 		}
 		f, err := dir.open(name, flag, 0)
 		if isLink(err) || errors.Is(err, fs.ErrNotExist) {
-			continue // swapped in between: the next look tells
+			continue // swapped in between: check again
 		}
 		if err != nil {
 			return nil, Stamp{}, err
@@ -196,8 +190,8 @@ func (r *Root) plain(name string, st Stamp) error {
 	return nil
 }
 
-// steady reads f until two passes agree. The Stamp, which is from before both,
-// could not tell alone: it moves in steps of milliseconds, a writer is faster.
+// steady reads f until two passes agree. The Stamp, taken before both, is not enough: it moves in steps of
+// milliseconds, and a writer is faster.
 func steady(f *os.File, max int64) ([]byte, Stamp, error) {
 	data, st, err := bounded(f, max)
 	for range 4 * tries {
@@ -213,8 +207,7 @@ func steady(f *os.File, max int64) ([]byte, Stamp, error) {
 	return nil, Stamp{}, fmt.Errorf("%w: it changed with every read", ErrTorn)
 }
 
-// bounded reads the whole of f, never more than max bytes, and its Stamp from
-// just before.
+// bounded reads the whole of f, at most max bytes, and its Stamp from just before.
 func bounded(f *os.File, max int64) ([]byte, Stamp, error) {
 	st, err := fstat(f)
 	if err != nil {

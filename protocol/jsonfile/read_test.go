@@ -68,7 +68,7 @@ func TestReadLimits(t *testing.T) {
 	want(t, err, jsonfile.ErrNotExist, "none/none")
 }
 
-// A folder or file in the wrong place is a report, not a hang or a surprise.
+// A folder or file in the wrong place yields an error, not a hang.
 func TestFolderInPlaceOfFileAndBack(t *testing.T) {
 	r, _ := open(t, "dir/x", "1", "file", "2")
 	_, err := r.Read("dir", 0)
@@ -86,7 +86,7 @@ func TestFolderInPlaceOfFileAndBack(t *testing.T) {
 	same(t, st.Mode.IsDir(), true)
 }
 
-// The document carries its number at both ends, so a mixture of two would show.
+// The document has its number at both ends, so a mixture of two versions is detected.
 func TestTornReaderNeverSeesAMixture(t *testing.T) {
 	if fi, err := os.Stat("/dev/shm"); err == nil && fi.IsDir() {
 		t.Setenv("TMPDIR", "/dev/shm") // a fast disk mixes more
@@ -165,14 +165,14 @@ func TestList(t *testing.T) {
 	if before.Inode != after.Inode {
 		t.Error("another folder")
 	}
-	for range 2 { // a second reading of the root starts from the beginning
+	for range 2 { // a second read of the root starts from the beginning
 		got, _, err = r.List(".")
 		must(t, err)
 		same(t, len(got), 1)
 	}
 }
 
-// Each gives what List gives, also where that takes many system calls, and whatever the names are.
+// Each returns the same names as List, also if that takes many system calls, and whatever the names are.
 func TestEach(t *testing.T) {
 	r, dir := open(t, "d/"+strings.Repeat("n", 255), "", "d/.hidden", "", "d/\xff\xfe", "", "d/x/y", "")
 	for i := range 3000 {

@@ -1,6 +1,5 @@
-// Package jsonfile is the one door to project files: every read is bounded and
-// refuses what is not a plain file, every write is whole or absent, and a JSON
-// document is edited without touching a byte that was not meant.
+// Package jsonfile is the only access to project files: every read is bounded and refuses anything but a plain file,
+// every write is atomic, and a JSON document is edited without touching unrelated bytes.
 package jsonfile
 
 import (
@@ -11,18 +10,15 @@ import (
 	"strings"
 )
 
-// Root is an open project folder. Paths given to its methods are relative,
-// slash-separated and may not leave it: no "..", no absolute path and no
-// symbolic link, wherever it points. Its methods may be called from several
-// goroutines at once.
+// Root is an open project folder. Paths given to its methods are relative, slash-separated and cannot leave the folder:
+// no "..", no absolute path and no symbolic link, wherever it points. Its methods are safe for concurrent use.
 type Root struct {
-	// OneLink makes every read refuse a file that has more than one hard link
-	// (ErrHostile). Set it before the first use. A client that creates files
-	// with ln(1) shows two links for a moment.
+	// OneLink makes every read refuse a file that has more than one hard link (ErrHostile). Set it before the first
+	// use. A file that a client creates with ln(1) has two links for a moment.
 	OneLink bool
 
 	top  folder
-	dir  string // where the folder was found, absolute
+	dir  string // absolute path under which the folder was opened
 	base string // path of this folder inside the outermost Root, for messages
 }
 
@@ -43,8 +39,8 @@ func Open(dir string) (*Root, error) {
 // Close releases the folder. A Late or a Sub taken from it stays usable.
 func (r *Root) Close() error { return r.top.close() }
 
-// Sub opens the folder rel below r as a Root of its own. It keeps pointing to
-// that very folder when another one takes its name: see Alive.
+// Sub opens the folder rel below r as a separate Root. It keeps referring to that same folder even if another folder
+// takes its name: see Alive.
 func (r *Root) Sub(rel string) (*Root, error) {
 	d, err := r.descend(rel)
 	if err != nil {
@@ -61,14 +57,13 @@ func (r *Root) Sub(rel string) (*Root, error) {
 // Dir is the absolute path under which the folder was opened.
 func (r *Root) Dir() string { return r.dir }
 
-// Alive reports whether the path that was opened still leads to this folder.
-// It turns false when the folder was deleted, moved, or deleted and made anew
-// under the same name; the Root must then be opened again. A disk that is ill
-// proves nothing: what cannot be looked at is taken to be there.
+// Alive reports whether the opened path still leads to this folder. It is false when the folder was deleted, moved, or
+// deleted and recreated under the same name; the Root must then be opened again. A disk error proves nothing: if the
+// path cannot be examined, the folder counts as present.
 func (r *Root) Alive() bool { return r.top.isAt(r.dir) }
 
-// PlainName reports whether s can be used as one file name component: an id
-// that is not (protocol ids reach file names) must never be made into a path.
+// PlainName reports whether s can be used as a single file name: protocol ids become file names, and an id that is no
+// plain name must never become a path.
 func PlainName(s string) bool {
 	if s == "" || len(s) > 200 || strings.ContainsAny(s, `/\`) {
 		return false
@@ -77,8 +72,7 @@ func PlainName(s string) bool {
 		fs.ValidPath(s) && s != "." && filepath.IsLocal(s)
 }
 
-// reached is a folder found on the way to a file; only a folder that was opened
-// for the purpose is closed again.
+// reached is a folder found on the way to a file; close it only if it was opened for this purpose.
 type reached struct {
 	folder
 	own bool
@@ -103,8 +97,8 @@ func (r *Root) parent(p string) (reached, string, error) {
 	return d, name, err
 }
 
-// descend opens the folder p; "." gives a new handle of the root itself, since
-// a handle's read position must not be shared.
+// descend opens the folder p; "." gives a new handle of the root itself, since a handle's read position must not be
+// shared.
 func (r *Root) descend(p string) (reached, error) {
 	if p == "." {
 		f, err := r.top.again()
@@ -116,8 +110,8 @@ func (r *Root) descend(p string) (reached, error) {
 	return r.walk(strings.Split(p, "/"))
 }
 
-// walk goes down one component at a time and follows no link: os.Root would
-// follow links that stay inside, and would wait for ever on a FIFO.
+// walk descends one component at a time and follows no link: os.Root would follow links that stay inside, and would
+// block for ever on a FIFO.
 func (r *Root) walk(names []string) (reached, error) {
 	at := reached{folder: r.top}
 	for _, name := range names {
@@ -133,8 +127,8 @@ func (r *Root) walk(names []string) (reached, error) {
 	return at, nil
 }
 
-// explain turns the error of opening a folder into "that is a symbolic link"
-// where it is one: the system only says "not a directory".
+// explain turns the error of opening a folder into "that is a symbolic link" if it is one: the system only reports "not
+// a directory".
 func (d folder) explain(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return err

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Stamp identifies one state of a file, as the system tells it. Two equal
-// Stamps mean "unchanged", once Settled; comparing any field that differs means
-// "look". Times are nanoseconds since 1970.
+// Stamp identifies one state of a file, as the system reports it. Equal Stamps mean "unchanged" once Settled; a
+// difference in any field means "read again". Times are nanoseconds since 1970.
 type Stamp struct {
 	Dev, Inode       uint64
 	Size             int64
@@ -19,10 +18,9 @@ type Stamp struct {
 	Links            uint64
 }
 
-// Settled reports whether the file had rested for long enough at now that a
-// further write must show in a new mtime. Kernel stamps move in steps of some
-// milliseconds (whole seconds on some file systems): a Stamp taken within the
-// same step as a write proves nothing about the next write.
+// Settled reports whether the file had been untouched for long enough at now that a further write must change its
+// mtime. Kernel timestamps move in steps of some milliseconds (whole seconds on some file systems): a Stamp taken
+// within the same step as a write proves nothing about the next write.
 func (s Stamp) Settled(now time.Time) bool {
 	step := 50 * time.Millisecond
 	if s.MtimeNs%int64(time.Second) == 0 {
@@ -38,12 +36,11 @@ func (s Stamp) sameFile(t Stamp) bool {
 	return s.Dev == t.Dev && s.Inode == t.Inode
 }
 
-// Sum is a hash of a file's content (half of a SHA-256, in hex). Two values
-// have a meaning of their own where a Sum says what is expected.
+// Sum is a hash of a file's content (half of a SHA-256, in hex). Two values have a special meaning as an expected Sum.
 type Sum string
 
 const (
-	// Any expects nothing: whatever is there, or is not there, is accepted.
+	// Any accepts every content, and a missing file.
 	Any Sum = ""
 	// Absent expects that no file exists.
 	Absent Sum = "absent"
@@ -55,7 +52,7 @@ func SumOf(data []byte) Sum {
 	return Sum(hex.EncodeToString(h[:16]))
 }
 
-// Blob is a file's content with the state it was read in.
+// Blob is a file's content with the Stamp at which it was read.
 type Blob struct {
 	Data  []byte
 	Stamp Stamp

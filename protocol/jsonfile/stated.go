@@ -2,16 +2,17 @@ package jsonfile
 
 import "time"
 
-// ClockSlack is how far a stated time may lie from the moment in which it appeared until the two disagree.
+// ClockSlack is how far a stated time may differ from the time at which it appeared before the two count as
+// contradictory.
 const ClockSlack = 2 * time.Minute
 
-// Stated is a time as somebody wrote it. One without a zone is read as if it were UTC, and is not: see Zoneless.
+// Stated is a time as written in a file. A time without a zone is parsed as UTC but may be any zone: see Zoneless.
 type Stated struct {
 	At       time.Time
 	Zoneless bool
 }
 
-// Stated is Time, with whether the time names a zone.
+// Stated is Time, plus whether the time names a zone.
 func (v Value) Stated() (Stated, Presence) {
 	at, p := v.Time()
 	if !p.OK() {
@@ -20,7 +21,7 @@ func (v Value) Stated() (Stated, Presence) {
 	return Stated{at, v.Zoneless()}, p
 }
 
-// ParseStated reads a text as ParseTime does; zero when it is no time.
+// ParseStated parses a text as ParseTime does; zero if it is no time.
 func ParseStated(text string) Stated {
 	at, _ := parseTime(text)
 	return Stated{at, zoneless(text)}
@@ -39,7 +40,7 @@ func (o Object) FirstStated(keys ...string) Stated {
 	return Stated{}
 }
 
-// Latest is the latest moment that the time can mean; zero where there is none.
+// Latest is the latest moment that the time can mean; zero if there is no time.
 func (s Stated) Latest() time.Time {
 	if s.Zoneless {
 		return s.At.Add(ZoneSlack)
@@ -47,7 +48,7 @@ func (s Stated) Latest() time.Time {
 	return s.At
 }
 
-// Earliest is the earliest moment that the time can mean; zero where there is none.
+// Earliest is the earliest moment that the time can mean; zero if there is no time.
 func (s Stated) Earliest() time.Time {
 	if s.Zoneless {
 		return s.At.Add(-zoneLead)
@@ -58,7 +59,7 @@ func (s Stated) Earliest() time.Time {
 // zoneLead is how far ahead of UTC a local time can be (Kiritimati).
 const zoneLead = 14 * time.Hour
 
-// CanFollow reports whether the time can be t or a later moment. Two times without a zone are of the same zone.
+// CanFollow reports whether the time can equal t or be later. Two times without a zone are assumed to share a zone.
 func (s Stated) CanFollow(t Stated) bool {
 	if s.Zoneless && t.Zoneless {
 		return !s.At.Before(t.At)
@@ -66,8 +67,8 @@ func (s Stated) CanFollow(t Stated) bool {
 	return !s.Latest().Before(t.Earliest())
 }
 
-// By is the latest moment that the time can mean in a file that was last written at that moment. A time that is later
-// than its file shows a wrong clock.
+// By is the latest moment that the time can mean in a file whose last write was at written. If the time is later than
+// the write, the clock was wrong and the write counts.
 func (s Stated) By(written time.Time) time.Time {
 	at := s.Latest()
 	if !written.IsZero() && at.After(written) {
@@ -76,7 +77,7 @@ func (s Stated) By(written time.Time) time.Time {
 	return at
 }
 
-// Seen is By for a time that somebody saw appear with that writing: where the two disagree, the writing counts.
+// Seen is By for a time that steward saw appear with that write: if the two disagree, the time of the write counts.
 func (s Stated) Seen(written time.Time) time.Time {
 	at := s.By(written)
 	if !at.IsZero() && (s.Zoneless || written.Sub(at) > ClockSlack) {

@@ -7,15 +7,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// style is how a document is laid out.
+// style is the layout of a document.
 type style struct {
-	lines        bool   // its objects stand on lines of their own
+	lines        bool   // objects stand on separate lines
 	unit, eol    string // one step of indentation; the end of a line
-	colon, comma bool   // a space follows, on one line
+	colon, comma bool   // a space follows, if on one line
 }
 
-// detect reads the style from the first places that show it. An empty document
-// gets ours: lines and two spaces.
+// detect derives the style from the first places that show it. An empty document gets steward's style: lines and two
+// spaces.
 func detect(doc []byte, root *node) style {
 	s := style{unit: "  ", eol: "\n", lines: root.len() == 0 || bytes.IndexByte(doc[root.start:firstOf(root)], '\n') >= 0}
 	d := detector{doc: doc, s: &s}
@@ -79,20 +79,19 @@ func (d *detector) indent(n *node, first int) {
 	}
 }
 
-// indentAt is the white space at the beginning of the line that holds pos.
+// indentAt is the white space at the start of the line that contains pos.
 func indentAt(doc []byte, pos int) []byte {
 	line := doc[bytes.LastIndexByte(doc[:pos], '\n')+1 : pos]
 	return line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
 }
 
-// text is a document that is being edited, in its style.
+// text is a document being edited, with its style.
 type text struct {
 	doc []byte
 	style
 }
 
-// replace puts raw in the place of n, laid out like the old value if that was an
-// object or array, else like its surroundings.
+// replace replaces n by raw, laid out like the old value if that was an object or array, else like its surroundings.
 func (t text) replace(n, within *node, raw []byte, verbatim bool) []byte {
 	if !verbatim {
 		lines := t.lines
@@ -111,7 +110,7 @@ func (t text) onLines(n *node) bool {
 	return bytes.IndexByte(t.doc[n.start:firstOf(n)], '\n') >= 0
 }
 
-// insert adds a member (or an item: key is not looked at) at the end of n.
+// insert adds a member (or an item: key is ignored) at the end of n.
 func (t text) insert(n *node, key string, raw []byte, verbatim bool) []byte {
 	if n.len() == 0 {
 		return t.fill(n, key, raw, verbatim)
@@ -136,7 +135,7 @@ func (t text) insert(n *node, key string, raw []byte, verbatim bool) []byte {
 	return slices.Concat(t.doc[:end], []byte(","), gap, quote(key), colon, raw, t.doc[end:])
 }
 
-// gap is the white space before the last child of n, which the next one copies.
+// gap is the white space before the last child of n; the next child copies it.
 func (t text) gap(n *node, start int) []byte {
 	from := n.start + 1
 	if n.len() > 1 {
@@ -173,8 +172,7 @@ func (t text) spaceIf(yes bool) string {
 	return ""
 }
 
-// layout writes compact JSON in the document's style; indent is that of the line
-// on which it begins.
+// layout writes compact JSON in the document's style; indent is that of the line on which it begins.
 func (t text) layout(raw []byte, lines bool, indent []byte) []byte {
 	if raw[0] != '{' && raw[0] != '[' {
 		return raw
@@ -195,7 +193,7 @@ func (t text) layout(raw []byte, lines bool, indent []byte) []byte {
 	return out
 }
 
-// blank drops what is no indentation: a stray carriage return.
+// blank drops everything that is no indentation: a stray carriage return.
 func blank(indent []byte) string {
 	return string(bytes.ReplaceAll(indent, []byte("\r"), nil))
 }

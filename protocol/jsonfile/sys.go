@@ -11,12 +11,12 @@ import (
 // keepsOld: a file that was renamed over stays readable through an open handle.
 const keepsOld = true
 
-// folder is an open directory. Every name given to it is one component; with
-// that and O_NOFOLLOW no call here can leave it.
+// folder is an open directory. Every name passed to it is a single component; together with O_NOFOLLOW, no call can
+// leave the directory.
 type folder struct{ f *os.File }
 
-// on runs a system call on the folder's descriptor, again when a signal
-// interrupts it, and never on a descriptor that was closed meanwhile.
+// on runs a system call on the folder's descriptor. It retries when a signal interrupts the call, and never uses a
+// descriptor that has been closed.
 func (d folder) on(call func(fd int) error) error {
 	c, err := d.f.SyscallConn()
 	if err != nil {
@@ -28,14 +28,14 @@ func (d folder) on(call func(fd int) error) error {
 			cerr = call(int(fd))
 		}
 	})
-	if err != nil { // only that the file is closed, in words that errors.Is does not know
+	if err != nil { // only "file is closed", in a form that errors.Is does not know
 		return fs.ErrClosed
 	}
 	return cerr
 }
 
-// dirFlags need no O_NONBLOCK: what is no directory is refused before it is opened. With it, os would offer each to
-// epoll in vain.
+// dirFlags need no O_NONBLOCK: O_DIRECTORY refuses other kinds before opening them. With O_NONBLOCK, package os would
+// try in vain to register each directory with epoll.
 const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 
 func openTop(path string) (folder, error) {
@@ -52,7 +52,7 @@ func (d folder) sub(name string) (folder, error) {
 	return folder{f}, err
 }
 
-// open never waits: O_NONBLOCK makes a FIFO return at once.
+// open never blocks: with O_NONBLOCK a FIFO returns at once.
 func (d folder) open(name string, flag int, perm fs.FileMode) (*os.File, error) {
 	return d.openAt(name, flag|unix.O_NONBLOCK, perm)
 }
@@ -98,7 +98,7 @@ func (d folder) mkdir(name string, perm fs.FileMode) error {
 	return d.on(func(fd int) error { return unix.Mkdirat(fd, name, uint32(perm.Perm())) })
 }
 
-// mayWrite asks the system whether entries may be made in the folder.
+// mayWrite asks the system whether entries can be created in the folder.
 func (d folder) mayWrite() error {
 	return d.on(func(fd int) error { return unix.Faccessat(fd, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) })
 }
@@ -121,11 +121,11 @@ func (d folder) two(to folder, call func(a, b int) error) error {
 	})
 }
 
-// syncFlag opens a file whose content is to reach the disk. Opened for writing it would look changed to watchers.
+// syncFlag opens a file for syncing. Opening it for writing would look like a change to file watchers.
 const syncFlag = os.O_RDONLY
 
-// sync makes the folder's entries durable. Some file systems cannot, and say
-// EINVAL; then there is nothing more to be done.
+// sync makes the folder's entries durable. Some file systems do not support it and return EINVAL; then there is nothing
+// to do.
 func (d folder) sync() error {
 	err := d.on(unix.Fsync)
 	if err == unix.EINVAL || unsupported(err) {
@@ -178,10 +178,10 @@ func isTooManyFiles(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
-// isLink: what open says about a symbolic link under O_NOFOLLOW.
+// isLink: open returns ELOOP for a symbolic link under O_NOFOLLOW.
 func isLink(err error) bool { return errors.Is(err, unix.ELOOP) }
 
-// unsupported: the file system or the kernel does not know the call.
+// unsupported: the file system or the kernel does not support the call.
 func unsupported(err error) bool {
 	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, errors.ErrUnsupported)
 }

@@ -2,13 +2,13 @@ package jsonfile
 
 import "golang.org/x/sys/unix"
 
-// renameNew fails with EEXIST where name is taken; unsupported on file systems
-// that do not know the flag (they say EINVAL).
+// renameNew fails with EEXIST if name is taken; it is unsupported on file systems that do not know the flag (they
+// return EINVAL).
 func (d folder) renameNew(old string, to folder, name string) error {
 	return d.flagged(old, to, name, unix.RENAME_NOREPLACE)
 }
 
-// exchange swaps two entries in one step.
+// exchange swaps two entries atomically.
 func (d folder) exchange(a, b string) error {
 	return d.flagged(a, d, b, unix.RENAME_EXCHANGE)
 }

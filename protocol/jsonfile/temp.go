@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// A draft's name matches no pattern that a client polls with: hidden, no .json,
-// no task_.
+// A draft's name matches no pattern that clients poll with: hidden, no .json, no task_.
 const (
 	tempPrefix = ".steward-"
 	tempSuffix = ".tmp"
@@ -21,10 +20,9 @@ const (
 
 func tempName() string { return tempPrefix + rand.Text() + tempSuffix }
 
-// draft writes data into a new file beside its later place, with the mode and
-// owner of like, and returns its name. On error nothing is left behind. Where
-// the system can, the file has no name until it is complete: a folder that
-// somebody removes meanwhile is then in nobody's way.
+// draft writes data into a new file next to its target, with the mode and owner of like, and returns its name. On error
+// it leaves nothing behind. If the system supports it, the file has no name until it is complete, so a half-written
+// draft does not block the removal of the folder.
 func (d folder) draft(data []byte, like Stamp, wait bool) (name string, err error) {
 	name = tempName()
 	f, err := (*os.File)(nil), errors.ErrUnsupported
@@ -67,13 +65,11 @@ func (d folder) draft(data []byte, like Stamp, wait bool) (name string, err erro
 	return name, nil
 }
 
-// namesFail turns true when a complete file cannot be given its name here, as
-// where /proc is missing or a sandbox forbids it.
+// namesFail becomes true when a complete file cannot be named here, for example without /proc or in a sandbox.
 var namesFail atomic.Bool
 
-// bequeath gives what root makes in a folder of somebody else's to the folder's
-// owner, whom it would shut out otherwise. Where that is not allowed it stays
-// root's.
+// bequeath gives a file that root creates in another user's folder to the folder's owner, who could not use it
+// otherwise. If that is not permitted, the file stays root's.
 func (d folder) bequeath(f interface{ Chown(uid, gid int) error }) {
 	if os.Geteuid() != 0 {
 		return
@@ -83,9 +79,8 @@ func (d folder) bequeath(f interface{ Chown(uid, gid int) error }) {
 	}
 }
 
-// dress gives f the owner and the mode of the file that it will replace. Where
-// the owner cannot be kept, and could then no longer write, the replacement
-// would take the file away from its agent: refuse.
+// dress gives f the owner and mode of the file that it will replace. If the owner cannot be kept and would lose write
+// access, the replacement would lock the agent out of its file: refuse.
 func dress(f *os.File, like Stamp) error {
 	st, err := fstat(f)
 	if err != nil {
@@ -117,8 +112,8 @@ func keepOwner(f *os.File, own, like Stamp) error {
 	}
 }
 
-// moveNew renames and never overwrites. Without such a call in the system, a
-// hard link does the same in two steps; both names exist for a moment.
+// moveNew renames and never overwrites. If the system has no such call, a hard link does the same in two steps; both
+// names exist for a moment.
 func (d folder) moveNew(old string, to folder, name string) error {
 	err := d.renameNew(old, to, name)
 	if !unsupported(err) {
@@ -140,8 +135,8 @@ func (d folder) settle(wait bool) error {
 	return nil
 }
 
-// Sweep removes what a crash of ours left in the folder p: drafts that nobody
-// touched for a minute before now. Nothing else is looked at.
+// Sweep removes drafts that a crash of steward left in the folder p, if untouched for a minute before now. It ignores
+// all other files.
 func (r *Root) Sweep(p string, now time.Time) (removed int, err error) {
 	var drafts []string
 	_, err = r.Each(p, func(name []byte) {
@@ -155,12 +150,12 @@ func (r *Root) Sweep(p string, now time.Time) (removed int, err error) {
 	return r.SweepThese(p, drafts, now)
 }
 
-// IsDraft reports whether we give such a name to a file in the making.
+// IsDraft reports whether the name is that of a draft.
 func IsDraft(name []byte) bool {
 	return bytes.HasPrefix(name, []byte(tempPrefix)) && bytes.HasSuffix(name, []byte(tempSuffix))
 }
 
-// SweepThese is Sweep for drafts whose names are known: nothing is listed.
+// SweepThese is Sweep for drafts with known names: it does not list the folder.
 func (r *Root) SweepThese(p string, drafts []string, now time.Time) (removed int, err error) {
 	if len(drafts) == 0 {
 		return 0, nil
@@ -175,7 +170,7 @@ func (r *Root) SweepThese(p string, drafts []string, now time.Time) (removed int
 			continue
 		}
 		st, serr := d.lstat(name)
-		// ctime too: a swapped-out document keeps its old mtime.
+		// Use ctime too: a swapped-out document keeps its old mtime.
 		if serr != nil || !st.Mode.IsRegular() || now.UnixNano()-max(st.MtimeNs, st.CtimeNs) < int64(tempAge) {
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// timeForm is the one form that we write.
+// timeForm is the only time format that steward writes.
 const timeForm = "2006-01-02T15:04:05Z"
 
 // FormatTime writes t as 2006-01-02T15:04:05Z, in UTC and without fractions.
@@ -23,11 +23,10 @@ var layouts = [...]string{
 
 const noZone = "2006-01-02T15:04:05"
 
-// ParseTime reads the forms that agents write: RFC 3339 with any fraction, an
-// offset with or without colon, no offset at all (read as if it were UTC: see Zoneless), a space in place of the
-// T or before the offset, and seconds, milli-, micro- or nanoseconds since 1970,
-// as a number or as its text. v is a Value, string, float64, int or int64. The
-// result is in UTC; it may lie in the future, which is the caller's to cap.
+// ParseTime parses the forms that agents write: RFC 3339 with any fraction, an offset with or without colon, no offset
+// (parsed as UTC: see Zoneless), a space instead of the T or before the offset, and seconds, milli-, micro- or
+// nanoseconds since 1970, as a number or as text. v is a Value, string, float64, int or int64. The result is in UTC; it
+// may lie in the future, and the caller must cap it.
 func ParseTime(v any) (time.Time, bool) {
 	switch v := v.(type) {
 	case Value:
@@ -49,12 +48,12 @@ func ParseTime(v any) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// ZoneSlack is how far behind UTC a local time can be (Baker Island). A time without a zone that reads as t
-// was written at t + ZoneSlack at the latest.
+// ZoneSlack is how far behind UTC a local time can be (Baker Island). A time without a zone that reads as t was written
+// at t + ZoneSlack at the latest.
 const ZoneSlack = 12 * time.Hour
 
-// Zoneless reports whether the value is a time that names no zone: datetime.now().isoformat() of Python, date +%FT%T.
-// Such a time is the writer's local time. It can order the entries of one file, but it says nothing about an age.
+// Zoneless reports whether the value is a time without a zone: datetime.now().isoformat() in Python, date +%FT%T. Such
+// a time is the writer's local time. It can order the entries of one file, but cannot tell an age.
 func (v Value) Zoneless() bool {
 	s, p := v.Text()
 	return p == Present && zoneless(s)
@@ -65,7 +64,7 @@ func zoneless(s string) bool {
 		return false
 	}
 	_, ok := parseTime(s)
-	// After the date only an offset has a sign.
+	// After the date, only an offset contains a sign.
 	return ok && !strings.ContainsAny(s[10:], "Zz+-") && !strings.HasSuffix(strings.ToUpper(s), "UTC")
 }
 
@@ -102,7 +101,7 @@ func parseEpoch(s string) (time.Time, bool) {
 	return epoch(f)
 }
 
-// The unit shows in the size: 1e8 seconds is 1973, 1e11 seconds the year 5138.
+// The magnitude determines the unit: 1e8 seconds is 1973, 1e11 seconds the year 5138.
 const oldest, units = int64(1e8), int64(1e11)
 
 func epochInt(i int64) (time.Time, bool) {

@@ -8,22 +8,22 @@ import (
 )
 
 // Reading is the last good reading of one file. Writers truncate and rewrite in place, so a bad read means "unknown,
-// read again": the last good value stands while a writer is at work.
+// read again": the last good value stays valid while a writer is active.
 type Reading[T any] struct {
 	There bool // the file exists, readable or not
-	Good  bool // Value holds
-	Rest  bool // Stamp had settled: an equal one proves that nothing changed
+	Good  bool // Value is valid
+	Rest  bool // Stamp had settled: an equal Stamp proves that nothing changed
 	Stamp Stamp
 	Sum   Sum
 	Value T
 }
 
-// AtRest reports whether the reading stands until somebody says that the file changed.
+// AtRest reports whether the reading stays valid until a hint reports a change of the file.
 func (r *Reading[T]) AtRest() bool { return !r.There || r.Rest && r.Good }
 
-// Still reports whether the file is what it was when it was read, at the price of one system call. It is for callers
-// who know that the folders on the way are the same as then: a link that has taken the place of one is not refused
-// here. Whatever is not the very same file is not still, and is for Load to judge.
+// Still reports whether the file is unchanged since it was read, at the cost of one system call. The caller must know
+// that the parent folders are the same as then: a symbolic link that has replaced a parent is not refused here. If
+// Still is false, Load must judge the file.
 func (r *Reading[T]) Still(root *Root, file string) bool {
 	if !r.There || !r.Rest || !r.Good || checkPath(file) != nil {
 		return false
@@ -32,29 +32,29 @@ func (r *Reading[T]) Still(root *Root, file string) bool {
 	return err == nil && st == r.Stamp
 }
 
-// Trouble is a file that cannot be used as it is.
+// Trouble is a file that cannot be used in its present state.
 type Trouble struct {
 	Path, Problem, Hint string // Path is relative to the Root
 	Since               time.Time
 
 	next  time.Time
 	tries int
-	sure  bool // no writer's doing, so it counts at once
-	said  bool // its form is well, but not what it says
+	sure  bool // not caused by a writer, so it counts at once
+	said  bool // the form is valid but the content is not
 }
 
-// BadAfter is how long a file must stay unparseable until it counts as trouble.
+// BadAfter is how long a file must stay unparseable before it counts as trouble.
 const BadAfter = 2 * time.Second
 
-// TolerantReader keeps book of files that could not be read, and says when to try again. The zero value is ready; Begin
-// starts each look. It is used by one goroutine at a time.
+// TolerantReader tracks files that could not be read, and says when to retry. The zero value is ready for use; Begin
+// starts each scan. It is not safe for concurrent use.
 type TolerantReader struct {
 	now      time.Time
 	again    time.Time
 	troubles map[string]*Trouble
 }
 
-// Begin starts a look at that moment.
+// Begin starts a scan at that moment.
 func (p *TolerantReader) Begin(now time.Time) {
 	p.now, p.again = now, time.Time{}
 	if p.troubles == nil {
@@ -62,36 +62,36 @@ func (p *TolerantReader) Begin(now time.Time) {
 	}
 }
 
-// Forget drops what is known, for a folder that was made anew.
+// Forget drops all state, for a folder that was recreated.
 func (p *TolerantReader) Forget() { p.troubles = map[string]*Trouble{} }
 
-// Wish asks for another look at that time; the earliest wish stands. A zero time is no wish.
+// RetryAt requests another scan at that time; the earliest request wins. A zero time is no request.
 func (p *TolerantReader) RetryAt(at time.Time) {
 	if !at.IsZero() && (p.again.IsZero() || at.Before(p.again)) {
 		p.again = at
 	}
 }
 
-// Again is the earliest wish since Begin; zero if there is none.
+// Again is the earliest request since Begin; zero if there is none.
 func (p *TolerantReader) Again() time.Time { return p.again }
 
-// Has reports whether the file is in trouble, be it for a moment only.
+// Has reports whether the file is in trouble, even if only temporarily.
 func (p *TolerantReader) Has(file string) bool { return p.troubles[file] != nil }
 
-// Passing reports whether the file is in trouble that may pass without a change of the file: the system is short of
-// something, or a writer may be at work.
+// Passing reports whether the file is in trouble that may pass without a change of the file: the system lacks a
+// resource, or a writer may be active.
 func (p *TolerantReader) Passing(file string) bool {
 	t := p.troubles[file]
 	return t != nil && !t.said && (t.sure && !t.next.IsZero() || !t.sure && p.now.Sub(t.Since) < BadAfter)
 }
 
-// Calm reports that no file is in trouble, not even for a moment: who would ask Has of many files need not.
+// Calm reports that no file is in trouble, even temporarily: callers can skip calling Has for many files.
 func (p *TolerantReader) Calm() bool { return len(p.troubles) == 0 }
 
-// Clear takes a file off the book.
+// Clear stops tracking a file.
 func (p *TolerantReader) Clear(file string) { delete(p.troubles, file) }
 
-// Refuse makes a file trouble at once for what it says rather than for its form.
+// Refuse marks a file as trouble at once because of its content rather than its form.
 func (p *TolerantReader) Refuse(file, problem, hint string) {
 	since := p.now
 	if t := p.troubles[file]; t != nil && t.Problem == problem {
@@ -100,7 +100,7 @@ func (p *TolerantReader) Refuse(file, problem, hint string) {
 	p.troubles[file] = &Trouble{Path: file, Problem: problem, Hint: hint, Since: since, sure: true, said: true}
 }
 
-// Unreadable keeps book of a file that could not be read. A missing one is no trouble.
+// Unreadable tracks a file that could not be read. A missing file is no trouble.
 func (p *TolerantReader) Unreadable(file string, err error) {
 	if errors.Is(err, ErrNotExist) {
 		delete(p.troubles, file)
@@ -115,9 +115,9 @@ func (p *TolerantReader) Unreadable(file string, err error) {
 	t.sure = !errors.Is(err, ErrTorn) && !errors.Is(err, ErrBad)
 	switch {
 	case errors.Is(err, ErrHostile), errors.Is(err, ErrTooBig), errors.Is(err, ErrPermission):
-		t.next = time.Time{} // only a change of the file can mend it
+		t.next = time.Time{} // only a change of the file can fix it
 		return
-	case t.sure: // the system is short of something, or the disk is ill: no writer's doing, but it may pass
+	case t.sure: // lack of a resource or a disk error: not caused by a writer, but it may pass
 		t.next = p.now.Add(5 * time.Second)
 		p.RetryAt(t.next)
 		return
@@ -143,7 +143,7 @@ func Describe(err error) (problem, hint string) {
 	return err.Error(), hint
 }
 
-// Troubles lists what stays unusable, ordered by path.
+// Troubles lists files that stay unusable, ordered by path.
 func (p *TolerantReader) Troubles() []Trouble {
 	var list []Trouble
 	for _, t := range p.troubles {
@@ -155,8 +155,8 @@ func (p *TolerantReader) Troubles() []Trouble {
 	return list
 }
 
-// Load brings the reading of a JSON document up to date and reports whether the file was read. It costs one stat when
-// the file did not change. Files of more than max bytes are trouble.
+// Load updates the reading of a JSON document and reports whether the file was read. It costs one stat if the file did
+// not change. Files of more than max bytes are trouble.
 func Load[T any](root *Root, p *TolerantReader, r *Reading[T], file string, max int64, decode func(Object) T) (read bool) {
 	return renew(root, p, r, file, func() (T, Blob, error) {
 		object, blob, err := root.Load(file, max)
@@ -168,8 +168,8 @@ func Load[T any](root *Root, p *TolerantReader, r *Reading[T], file string, max 
 	})
 }
 
-// LoadText is Load for a file that is no JSON document. An error of decode that wraps ErrTorn or ErrBad is borne with
-// patience like a document's.
+// LoadText is Load for a file that is no JSON document. An error of decode that wraps ErrTorn or ErrBad is tolerated
+// for BadAfter, as for a JSON document.
 func LoadText[T any](root *Root, p *TolerantReader, r *Reading[T], file string, max int64, decode func([]byte) (T, error)) (read bool) {
 	return renew(root, p, r, file, func() (T, Blob, error) {
 		blob, err := root.Read(file, max)
@@ -191,7 +191,7 @@ func renew[T any](root *Root, p *TolerantReader, r *Reading[T], file string, loa
 		*r = Reading[T]{}
 		return false
 	case err != nil:
-		r.There, r.Rest = true, false // once it can be looked at again, it is read
+		r.There, r.Rest = true, false // read it as soon as it can be examined again
 		r.doubt(err)
 		p.Unreadable(file, err)
 		return false
@@ -218,8 +218,8 @@ func renew[T any](root *Root, p *TolerantReader, r *Reading[T], file string, loa
 	return true
 }
 
-// doubt keeps the last good value for as long as the error may be the file's writer or the system at work. What is
-// no plain file, or too big to be read, is trusted no more.
+// doubt keeps the last good value while the error may come from the file's writer or the system. A file that is not
+// plain or is too big is no longer trusted.
 func (r *Reading[T]) doubt(err error) {
 	if errors.Is(err, ErrNotExist) || errors.Is(err, ErrHostile) || errors.Is(err, ErrTooBig) {
 		r.Good = false

@@ -15,7 +15,7 @@ import (
 
 const doc = "a.json"
 
-// reader follows one file of a folder through looks at moments of the test's choice.
+// reader follows one file of a folder through scans at times that the test chooses.
 type reader struct {
 	*testing.T
 	root     *jsonfile.Root
@@ -33,7 +33,7 @@ func follow(t *testing.T, content string) *reader {
 
 func (r *reader) put(content string) { write(r, filepath.Join(r.dir, doc), content) }
 
-// load looks so long after the start.
+// load scans that long after the start.
 func (r *reader) load(after time.Duration) (read bool) {
 	r.patience.Begin(r.start.Add(after))
 	return jsonfile.Load(r.root, &r.patience, &r.reading, doc, 100, r.decode)
@@ -45,7 +45,7 @@ func (r *reader) decode(o jsonfile.Object) int64 {
 	return n
 }
 
-// shows checks the reading and how many files are in trouble for good.
+// shows checks the reading and how many files are in lasting trouble.
 func (r *reader) shows(value int64, good bool, troubles int) {
 	r.Helper()
 	if r.reading.Value != value || r.reading.Good != good || len(r.patience.Troubles()) != troubles {
@@ -53,7 +53,7 @@ func (r *reader) shows(value int64, good bool, troubles int) {
 	}
 }
 
-// again checks when the next look is wished for, counted from the start; 0 is never.
+// again checks when the next scan is requested, counted from the start; 0 is never.
 func (r *reader) again(after time.Duration) {
 	r.Helper()
 	var at time.Time
@@ -72,7 +72,7 @@ func TestPatienceTornThenGood(t *testing.T) {
 
 		r.put(half)
 		same(t, r.load(time.Second), false)
-		r.shows(1, true, 0) // its writer is at work: the last good value stands
+		r.shows(1, true, 0) // its writer is active: the last good value stays valid
 		r.again(time.Second + 50*time.Millisecond)
 		same(t, r.patience.Has(doc), true)
 		same(t, r.patience.Calm(), false)
@@ -99,7 +99,7 @@ func TestPatienceStaysBad(t *testing.T) {
 		r.shows(0, false, troubles)
 		r.again(ms(looks[i+1]))
 		same(t, r.reading.There && !r.reading.AtRest(), true)
-		r.load(ms(at) + 1) // too early: only the wish is said again
+		r.load(ms(at) + 1) // too early: only the request is repeated
 		r.again(ms(looks[i+1]))
 	}
 	trouble := r.patience.Troubles()[0]
@@ -108,13 +108,13 @@ func TestPatienceStaysBad(t *testing.T) {
 	same(t, strings.Contains(trouble.Problem, jsonfile.ErrTorn.Error()), true)
 
 	r.put(`{"n": 3}`)
-	r.load(ms(7300)) // a new stamp is looked at without delay
+	r.load(ms(7300)) // a new stamp is read without delay
 	r.shows(3, true, 0)
 	r.again(0)
 }
 
-// Between two looks at a bad file a writer may have been there: the time is counted from the first bad look all the
-// same, since a file that is never whole when it is looked at is of no use.
+// Between two scans of a bad file a writer may have rewritten it. The time still counts from the first bad scan,
+// because a file that is incomplete at every scan is useless.
 func TestPatienceBadInChangingWays(t *testing.T) {
 	r := follow(t, `{"n": 1}`)
 	r.load(0)
@@ -138,7 +138,7 @@ func TestPatienceSureAtOnce(t *testing.T) {
 			must(t, os.Remove(filepath.Join(r.dir, doc)))
 			put(t, filepath.Join(r.dir, doc))
 			r.load(time.Second)
-			r.shows(1, false, 1) // what is no plain file of a sane size is trusted no more
+			r.shows(1, false, 1) // a file that is not plain or is too big is no longer trusted
 			r.again(0)
 			r.load(time.Hour)
 			r.again(0)
@@ -196,12 +196,12 @@ func TestPatienceRefuse(t *testing.T) {
 	r.load(0)
 	r.patience.Refuse(doc, "speaks of another task", "rename it")
 	r.shows(1, true, 1)
-	same(t, r.load(time.Second), false) // nothing changed: it stands refused and is not read
+	same(t, r.load(time.Second), false) // nothing changed: it stays refused and is not read
 	same(t, since(), 0)
 
 	r.put(`{"n": 22}`)
 	same(t, r.load(2*time.Second), true)
-	same(t, len(r.patience.Troubles()), 1) // who refused it says whether it is well now
+	same(t, len(r.patience.Troubles()), 1) // Refuse marked it, so only its caller can clear it
 	r.patience.Refuse(doc, "speaks of another task", "rename it")
 	same(t, since(), 0)
 	r.patience.Refuse(doc, "speaks of no task", "name one")
@@ -210,7 +210,7 @@ func TestPatienceRefuse(t *testing.T) {
 
 	r.put(`{"n": `)
 	r.load(3 * time.Second)
-	r.shows(22, true, 0) // bad in another way: that is borne with patience from its own beginning
+	r.shows(22, true, 0) // bad in another way: the tolerance period starts again
 	r.load(5 * time.Second)
 	same(t, since(), 3*time.Second)
 
@@ -263,7 +263,7 @@ func TestLoadEqualSettledStamp(t *testing.T) {
 		t.Errorf("%v allocations for a file that did not change, %v for a stat", n, stat)
 	}
 
-	// Within the step of the clock a stamp proves nothing.
+	// Within the step of the clock, a stamp proves nothing.
 	r = follow(t, `{"n": 1}`)
 	st, err := r.root.Stat(doc)
 	must(t, err)
@@ -302,7 +302,7 @@ func TestLoadText(t *testing.T) {
 		{"- [x] on", "- [ ] one", false, 0},
 		{"- [x] o", "- [ ] one", false, 1}, // for two seconds now
 		{"- [x] one\n", "- [x] one", true, 0},
-		{"\n", "- [x] one", false, 1}, // waiting will not help
+		{"\n", "- [x] one", false, 1}, // waiting does not help
 		{"- [x] two\n", "- [x] two", true, 0},
 		{strings.Repeat("x", 101) + "\n", "- [x] two", false, 1},
 	} {

@@ -7,13 +7,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep objects and arrays may be nested.
+// MaxDepth is the maximum nesting of objects and arrays.
 const MaxDepth = 64
 
 // indexFrom is the number of members from which an object gets an index.
 const indexFrom = 16
 
-// node is one value and where its bytes lie in the document.
+// node is one value and its byte range in the document.
 type node struct {
 	kind       byte // { [ " 0 t f n, as in jsontext.Kind
 	start, end int
@@ -22,15 +22,15 @@ type node struct {
 	index      map[string]int // of a large object
 }
 
-// member's value ends where the member ends; keyStart..keyEnd has the quotes.
+// member's value ends where the member ends; keyStart..keyEnd includes the quotes.
 type member struct {
 	name             string
 	keyStart, keyEnd int
 	value            node
 }
 
-// scan checks a whole document and measures its values. The library judges
-// (duplicate keys, UTF-8, syntax), so that the measuring can trust every byte.
+// scan checks a whole document and records the positions of its values. The library validates it (duplicate keys,
+// UTF-8, syntax), so the scanner can trust every byte.
 func scan(doc []byte) (node, error) {
 	if err := check(doc); err != nil {
 		return node{}, err
@@ -46,7 +46,7 @@ func scan(doc []byte) (node, error) {
 	return n, nil
 }
 
-// scanner measures a document that is known to be valid.
+// scanner records the positions in a document that is known to be valid.
 type scanner struct {
 	doc  []byte
 	pos  int
@@ -92,7 +92,7 @@ func (s *scanner) children(n *node, depth int) {
 	for {
 		switch s.space() {
 		case 0:
-			return // nested too deep further down
+			return // nested too deeply below
 		case '}', ']':
 			s.pos++
 			n.number()

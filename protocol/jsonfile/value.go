@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Presence says how a field was found. Only Present comes with a value; Wrong is
-// no error of the document, but of this one field.
+// Presence says how a field was found. Only Present has a value; Wrong is an error of this field alone, not of the
+// document.
 type Presence uint8
 
 // The ways in which a field can be found.
 const (
 	Missing Presence = iota
 	Null
-	Wrong // another type, or a text that is no time, or a number out of range
+	Wrong // another type, an invalid time, or a number out of range
 	Present
 )
 
@@ -27,8 +27,8 @@ func (p Presence) String() string {
 // OK reports whether there is a value.
 func (p Presence) OK() bool { return p == Present }
 
-// Value is one value of a parsed document. The zero Value is missing. It refers
-// to the document's bytes, which must not be changed.
+// Value is one value of a parsed document. The zero Value is missing. It refers to the document's bytes, which must not
+// be modified.
 type Value struct {
 	doc  []byte
 	n    *node
@@ -39,7 +39,7 @@ type Value struct {
 // errors[0].severity. The document itself has the path "".
 func (v Value) Path() string { return v.path }
 
-// Raw is the value as it stands in the document; nil when missing.
+// Raw is the value's bytes in the document; nil if missing.
 func (v Value) Raw() []byte {
 	if v.n == nil {
 		return nil
@@ -79,7 +79,7 @@ func (v Value) is(kinds ...byte) Presence {
 	return Present
 }
 
-// Text is a string. It may hold any character, NUL too.
+// Text is a string. It may contain any character, including NUL.
 func (v Value) Text() (string, Presence) {
 	p := v.is('"')
 	if p != Present {
@@ -122,7 +122,7 @@ func (v Value) Int() (int64, Presence) {
 	return int64(f), p
 }
 
-// Time is a text or a number in one of the forms that ParseTime knows.
+// Time is a string or a number in one of the forms that ParseTime knows.
 func (v Value) Time() (time.Time, Presence) {
 	p := v.is('"', '0')
 	if p != Present {
@@ -157,8 +157,8 @@ func (v Value) Array() ([]Value, Presence) {
 	return items, p
 }
 
-// Strings is an array of strings. Items that are none are left out, and make
-// the whole Wrong; Array tells which.
+// Strings is an array of strings. Items of other types are left out and make the whole Wrong; use Array to find out
+// which.
 func (v Value) Strings() ([]string, Presence) {
 	items, p := v.Array()
 	var out []string
@@ -173,9 +173,8 @@ func (v Value) Strings() ([]string, Presence) {
 	return out, p
 }
 
-// Object reads the fields of a JSON object. Keys are compared exactly, case
-// included. A field that is not there reads as Missing, so that a chain of
-// Objects needs no check in between.
+// Object reads the fields of a JSON object. Keys are case-sensitive. An absent field reads as Missing, so chained
+// Objects need no check in between.
 type Object struct{ v Value }
 
 // Get is the field key.
@@ -190,7 +189,7 @@ func (o Object) Get(key string) Value {
 	return f
 }
 
-// Has reports whether the key is there, be its value null.
+// Has reports whether the key exists, even with a null value.
 func (o Object) Has(key string) bool { return o.v.n != nil && o.v.n.find(key) >= 0 }
 
 // Keys are the object's keys in the document's order.
@@ -217,7 +216,7 @@ func (o Object) Number(key string) (float64, Presence) { return o.Get(key).Numbe
 // Int is Get(key).Int().
 func (o Object) Int(key string) (int64, Presence) { return o.Get(key).Int() }
 
-// Newer is the error that the file says a "version" above the known one; nil where it says none.
+// Newer returns an error if the file's "version" is above the known version; nil if it has no version.
 func (o Object) Newer(known int64) error {
 	if v, ok := o.Int("version"); ok.OK() && v > known {
 		return fmt.Errorf("it was written by a newer steward (file version %d, this steward knows %d)", v, known)

@@ -12,22 +12,21 @@ import (
 // Option changes how a write is carried out.
 type Option uint8
 
-// Volatile skips the waits for the disk: for files of our own that the next
-// minute replaces anyway. The write is whole or absent all the same, except
-// after a power cut.
+// Volatile skips waiting for the disk: for steward's own files that are replaced within a minute anyway. The write is
+// still atomic, except after a power cut.
 const Volatile Option = 1
 
 // Existing makes an Append to a missing file fail with ErrNotExist.
 const Existing Option = 2
 
-// maxCompare bounds what a write reads of the file that it replaces.
+// maxCompare limits how much a write reads of the file that it replaces.
 const maxCompare = 64 << 20
 
 // newFileMode is the mode of a file that Update or Append has to create.
 const newFileMode = 0o644
 
-// Create writes a new file. It appears whole, with exactly this mode whatever
-// the umask, or not at all. ErrExist when the name is taken, by whatever.
+// Create writes a new file. It appears whole, with exactly this mode whatever the umask, or not at all. It returns
+// ErrExist if the name is taken by anything.
 func (r *Root) Create(p string, data []byte, mode fs.FileMode, opts ...Option) error {
 	dir, name, err := r.parent(p)
 	if err != nil {
@@ -52,14 +51,12 @@ func (r *Root) Create(p string, data []byte, mode fs.FileMode, opts ...Option) e
 	return nil
 }
 
-// Replace puts data in the place of a file whose content has the sum expect,
-// and keeps its mode and, as far as allowed, its owner. Absent: the file must
-// not exist yet. Any: no matter. ErrConflict when it is not so; then the file is
-// as its last writer left it.
+// Replace replaces a file whose content has the sum expect, and keeps its mode and, if permitted, its owner. Absent:
+// the file must not exist yet. Any: no condition. If the condition fails it returns ErrConflict and leaves the file as
+// its last writer left it.
 //
-// A client may have had the old file open and may still write into it: the Late
-// tells. It is nil where nothing was replaced; else the caller closes it. An
-// error that names the folder's sync comes after the replacement.
+// A client may have the old file open and still write into it; the Late reports that. The Late is nil if nothing was
+// replaced; otherwise the caller closes it. An error that names the folder's sync occurred after the replacement.
 func (r *Root) Replace(p string, data []byte, expect Sum, opts ...Option) (*Late, error) {
 	dir, name, err := r.parent(p)
 	if err != nil {
@@ -85,7 +82,7 @@ func (r *Root) replace(dir folder, p, name string, data []byte, expect Sum, wait
 	tmp, err := dir.draft(data, like, wait)
 	if err == nil {
 		err = dir.publish(tmp, name, late)
-		_ = dir.unlink(tmp) // before the wait for the disk: a folder that is being removed must empty
+		_ = dir.unlink(tmp) // before waiting for the disk: a folder that is being removed must become empty
 	}
 	if err == nil {
 		err = dir.settle(wait)
@@ -97,8 +94,8 @@ func (r *Root) replace(dir folder, p, name string, data []byte, expect Sum, wait
 	return late.keep(), nil
 }
 
-// judge opens the file that is about to be replaced and compares its content.
-// No file: a nil Late.
+// judge opens the file that is about to be replaced and compares its content. It returns a nil Late if there is no
+// file.
 func (r *Root) judge(dir folder, p, name string, expect Sum) (*Late, error) {
 	f, _, err := r.openIn(dir, name, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,9 +124,8 @@ func (r *Root) judge(dir folder, p, name string, expect Sum) (*Late, error) {
 	return &Late{f: f, stamp: st, data: data}, nil
 }
 
-// publish puts tmp in the place of name, if name still is the file that was
-// judged. Where the system can swap two entries, a file that arrived at the last
-// moment is swapped back; elsewhere a gap of some microseconds remains.
+// publish puts tmp in the place of name, if name is still the judged file. If the system can swap two entries, a file
+// that arrived at the last moment is swapped back; elsewhere a race of some microseconds remains.
 func (d folder) publish(tmp, name string, old *Late) error {
 	if old == nil {
 		err := d.moveNew(tmp, d, name)
@@ -157,9 +153,8 @@ func (d folder) publish(tmp, name string, old *Late) error {
 	return d.verify(tmp, name, ours, old)
 }
 
-// verify looks at what the swap took out of name. If that is not the judged
-// file, it is put back; and if yet another file had arrived by then, that one,
-// being the newest, wins.
+// verify examines the file that the swap took out of name. If it is not the judged file, verify puts it back; if yet
+// another file has arrived since, that newest file wins.
 func (d folder) verify(tmp, name string, ours Stamp, old *Late) error {
 	out, err := d.lstat(tmp)
 	if err != nil || out.sameFile(old.stamp) {
@@ -181,12 +176,9 @@ func (d folder) renameOver(tmp, name string, old *Late) error {
 	return d.rename(tmp, d, name)
 }
 
-// Update reads p, hands the content to change (nil when there is no file) and
-// replaces the file by what change returns, unless somebody else wrote
-// meanwhile: then it reads and asks again, a few times, and ends in ErrConflict.
-// Equal bytes, or nil, write nothing. An error of change is handed on and
-// nothing is written. max and the Late are those of Read
-// and Replace.
+// Update reads p, passes the content to change (nil if there is no file) and replaces the file by the result. If
+// another process wrote in the meantime, it retries a few times and ends with ErrConflict. Equal bytes, or nil, write
+// nothing. An error of change is returned and nothing is written. max and the Late are those of Read and Replace.
 func (r *Root) Update(p string, max int64, change func(old []byte) ([]byte, error), opts ...Option) (*Late, error) {
 	for range tries - 1 {
 		late, err := r.updateOnce(p, max, change, opts)
@@ -205,7 +197,7 @@ func (r *Root) updateOnce(p string, max int64, change func([]byte) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	// A copy, because a change made in place would look like none.
+	// Pass a copy, because an in-place modification would look like no change.
 	next, err := change(bytes.Clone(blob.Data))
 	if err != nil {
 		return nil, r.fail(opUpdate, p, err)

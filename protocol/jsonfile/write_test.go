@@ -33,8 +33,8 @@ func TestCreateHasOneWinner(t *testing.T) {
 	same(t, names(t, dir), "x.json")
 }
 
-// race runs n at once and returns who won; a loser with another error counts as
-// a winner, and so fails the test.
+// race runs n goroutines at once and returns which succeeded; a loser with another error counts as a winner and so
+// fails the test.
 func race(n int, do func(i int) error, lost error) (won []int) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -90,8 +90,8 @@ func TestReplaceComparesFirst(t *testing.T) {
 	same(t, names(t, dir), "x.json")
 }
 
-// A client that renames its own document into place at any moment must find it
-// there, or what we made of it: never our edit of an older one.
+// A client that renames its own document into place at any moment must find that document or our edit of it there:
+// never our edit of an older one.
 func TestReplaceNeverHidesANewerFile(t *testing.T) {
 	r, dir := open(t, "x", "0")
 	conflicts := 0
@@ -128,7 +128,7 @@ func TestUpdate(t *testing.T) {
 	r, dir := open(t, "x", "1")
 	calls := 0
 	late, err := r.Update("x", 0, func(old []byte) ([]byte, error) {
-		if calls++; calls == 1 { // somebody writes while we think
+		if calls++; calls == 1 { // another process writes in the meantime
 			write(t, filepath.Join(dir, "x"), "2")
 		}
 		return append(old, '!'), nil
@@ -144,7 +144,7 @@ func TestUpdate(t *testing.T) {
 	want(t, err, jsonfile.ErrConflict)
 
 	late, err = r.Update("x", 0, func(old []byte) ([]byte, error) {
-		old[0] = '9' // a change made in place is a change
+		old[0] = '9' // an in-place modification is a change
 		return old, nil
 	})
 	must(t, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// answers: what a human says is written once, whatever the hour, and about nothing that the protocol cannot carry it to;
-// and no words of his can break a file. What an adapter can answer it declares by its cases.
+// answers: an operator's answer is written once, at any time, and only about subjects that the protocol supports; its
+// text cannot break a file. An adapter declares by its cases what it can answer.
 func (s Suite) answers(t *testing.T, c *Case) {
 	t.Run("once whatever the hour", func(t *testing.T) { s.answerLater(t, c) })
 	t.Run("no answer", func(t *testing.T) { s.answerNothing(t, c) })
@@ -20,7 +20,7 @@ func (s Suite) answers(t *testing.T, c *Case) {
 	t.Run("any words", func(t *testing.T) { s.answerInAnyWords(t, c) })
 }
 
-// answerLater: an answer that steward is not sure to have written is written again, by another process, at another time.
+// answerLater: an answer that steward may not have written is written again, by another process, at another time.
 func (s Suite) answerLater(t *testing.T, c *Case) {
 	b, change := s.answered(t, c)
 	once := tree(t, b.dir)
@@ -32,7 +32,7 @@ func (s Suite) answerLater(t *testing.T, c *Case) {
 	same(t, "applied again later", once, tree(t, b.dir))
 }
 
-// answered is a project in which the case's change is made.
+// answered is a project in which the case's change has been made.
 func (s Suite) answered(t *testing.T, c *Case) (*bench, protocol.Change) {
 	t.Helper()
 	b := s.lay(t, c)
@@ -57,8 +57,8 @@ func (s Suite) answerNothing(t *testing.T, c *Case) {
 	same(t, "without an answer", before, tree(t, b.dir))
 }
 
-// answerElsewhere: a kind of subject that no case shows is refused, and not as a conflict: whoever waits for it to pass
-// would wait for ever.
+// answerElsewhere: a subject kind without a case is refused, but not as a conflict: the caller would retry a conflict
+// for ever.
 func (s Suite) answerElsewhere(t *testing.T, c *Case) {
 	shown := map[protocol.Kind]bool{}
 	for i := range s.Cases {
@@ -85,20 +85,20 @@ func (s Suite) answerElsewhere(t *testing.T, c *Case) {
 // mostWritten bounds what one answer may add to a project's files, however long it is.
 const mostWritten = 128 << 10
 
-// anyWords are what nobody types and a terminal, a paste or a forged button may send all the same.
+// anyWords are characters that users do not type but that a terminal, a paste or a forged button may send.
 func anyWords() string {
 	all := "\"},\"task_id\":\"x\"\n\r\n-->\t```\x00\x1b[2J\x7f\u0085\u2028\u202e\ufeff\xff\xed\xa0\x80\\u0000</script>"
 	return all + strings.Repeat("\x01é\"\\", 1<<19) + all
 }
 
-// answerInAnyWords: every file stays whole and short, and the next look finds no fault in it.
+// answerInAnyWords: every file stays whole and short, and the next scan finds no fault in it.
 func (s Suite) answerInAnyWords(t *testing.T, c *Case) {
 	b := s.lay(t, c)
 	before := b.look(t)
 	change := c.Change(before, b.now)
 	words := *change.Answer
 	words.Why, words.By = anyWords(), anyWords()
-	if words.Option == "" { // else it is the agent's own label
+	if words.Option == "" { // otherwise it is the agent's own label
 		words.Label = anyWords()
 	}
 	change.Answer, change.Why = &words, anyWords()[:1000]
@@ -122,7 +122,7 @@ func (s Suite) answerInAnyWords(t *testing.T, c *Case) {
 	}
 }
 
-// wholeJSON: a file, or each line of one, is one JSON document, as its name says.
+// wholeJSON: a file, or each of its lines, is one JSON document, as the file name says.
 func wholeJSON(t *testing.T, name, text string) {
 	t.Helper()
 	documents := []string{text}

@@ -16,7 +16,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// The child process that is killed learns by its environment what to do.
+// The killed child process learns from its environment what to do.
 const (
 	envCase = "PROTOCOLTEST_CASE"
 	envDir  = "PROTOCOLTEST_DIR"
@@ -25,14 +25,14 @@ const (
 	envLog  = "PROTOCOLTEST_LOG"
 )
 
-// steps are the calls that change the file system, one of which a child does not live to make.
+// steps are the calls that change the file system. A child is killed before one of them.
 const steps = "rename,renameat,renameat2,unlink,unlinkat,link,linkat,fsync,fdatasync,mkdir,mkdirat,fchmod"
 
 func inChild() bool { return os.Getenv(envDir) != "" }
 
-// child looks and applies one case's change in a folder that its parent has prepared.
+// child scans and applies one case's change in a folder that its parent has prepared.
 func (s Suite) child(t *testing.T) {
-	runtime.LockOSThread() // calls are counted per thread
+	runtime.LockOSThread() // strace counts calls per thread
 	i := slices.IndexFunc(s.Cases, func(c Case) bool { return c.Name == os.Getenv(envCase) })
 	now, err := time.Parse(time.RFC3339Nano, os.Getenv(envNow))
 	if i < 0 || err != nil {
@@ -52,7 +52,8 @@ func (s Suite) child(t *testing.T) {
 	os.Exit(0)
 }
 
-// crashes: killed before any step of a change, the next look is sane, and what is decided on it ends in the same files.
+// crashes: after a kill before any step of a change, the next scan is sane, and the decisions based on it produce the
+// same files.
 func (s Suite) crashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills some hundred processes; skipped in short mode")
@@ -69,8 +70,8 @@ func (s Suite) crashes(t *testing.T) {
 	}
 }
 
-// crash kills one child per step. strace counts each kind of call by itself, so the kinds are gone through one by one;
-// an undisturbed child shows how many calls of each kind there are.
+// crash kills one child per step. strace counts each kind of call separately, so the kinds are tested one by one; an
+// undisturbed child shows how many calls of each kind there are.
 func (s Suite) crash(t *testing.T, c *Case) {
 	now := s.Now().UTC()
 	want := s.uncrashed(t, c, now)
@@ -101,7 +102,7 @@ func (s Suite) crash(t *testing.T, c *Case) {
 	t.Logf("%d steps", total)
 }
 
-// crashAt has a child carry out a case under strace, and looks what comes of it. It reports whether the child was killed.
+// crashAt runs a case in a child under strace and checks the result. It reports whether the child was killed.
 func (s Suite) crashAt(t *testing.T, c *Case, now time.Time, want map[string]node, how, trace string) (killed bool) {
 	t.Helper()
 	b := &bench{dir: memoryDir(t), now: now}
@@ -115,7 +116,7 @@ func (s Suite) crashAt(t *testing.T, c *Case, now time.Time, want map[string]nod
 	return killed
 }
 
-// uncrashed is the tree that an undisturbed change, and what follows from it, leaves behind.
+// uncrashed is the tree after an undisturbed change and its follow-up changes.
 func (s Suite) uncrashed(t *testing.T, c *Case, now time.Time) map[string]node {
 	t.Helper()
 	b := &bench{dir: memoryDir(t), now: now}
@@ -130,7 +131,7 @@ func (s Suite) uncrashed(t *testing.T, c *Case, now time.Time) map[string]node {
 	return tree(t, b.dir)
 }
 
-// settle looks with a new adapter, and applies what is asked for until nothing is.
+// settle scans with a new adapter, and applies the requested changes until there are none.
 func (s Suite) settle(t *testing.T, what string, c *Case, b *bench, before *protocol.Snapshot, change protocol.Change) {
 	t.Helper()
 	a := s.Open(t, b.dir)
@@ -155,7 +156,7 @@ func (s Suite) settle(t *testing.T, what string, c *Case, b *bench, before *prot
 	t.Errorf("%s: no rest after 8 turns", what)
 }
 
-// sane: nobody vanished, and nothing is broken.
+// sane: no agent or task vanished, and there is no new fault.
 func sane(t *testing.T, what string, before, now *protocol.Snapshot) {
 	t.Helper()
 	if len(now.Faults) > len(before.Faults) {
@@ -173,8 +174,8 @@ func sane(t *testing.T, what string, before, now *protocol.Snapshot) {
 	}
 }
 
-// memoryDir is t.TempDir on a disk in memory where the machine has one. No law is about a loss of power, so no disk is
-// needed, and every fsync of a disk costs milliseconds.
+// memoryDir is t.TempDir on a RAM disk if the machine has one. No law tests a power loss, so no real disk is needed,
+// and every fsync of a disk costs milliseconds.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "steward-test-")
@@ -191,8 +192,8 @@ func runUnder(t *testing.T, how, name, dir string, now time.Time, trace string) 
 	root, _, _ := strings.Cut(t.Name(), "/")
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+regexp.QuoteMeta(root)+"$")
 	cmd.Env = append(os.Environ(), envCase+"="+name, envDir+"="+dir, envNow+"="+now.Format(time.RFC3339Nano), envHow+"="+how, envLog+"="+trace,
-		"GORACE=atexit_sleep_ms=0") // else every child waits a second
-	out, err := cmd.CombinedOutput() // ends with strace, which holds the output open
+		"GORACE=atexit_sleep_ms=0") // otherwise every child waits a second
+	out, err := cmd.CombinedOutput() // ends with strace, which keeps the output open
 	var exit *exec.ExitError
 	switch {
 	case err == nil:

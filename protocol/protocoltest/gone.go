@@ -12,8 +12,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// gone: a folder that somebody removes between look and change stays removed, whatever becomes of the change: the
-// whole of the project's folders, or any one of the protocol's.
+// gone: a folder that is removed between scan and change stays removed, whatever happens to the change: all of the
+// project's folders, or any one of the protocol's.
 func (s Suite) gone(t *testing.T, c *Case) {
 	removals := []string{"."}
 	if !testing.Short() {
@@ -21,7 +21,7 @@ func (s Suite) gone(t *testing.T, c *Case) {
 	}
 	for _, removed := range removals {
 		if slices.Contains(strings.Split(removed, "/"), "steward") {
-			continue // steward's own: it makes that anew
+			continue // steward's own folder: it is recreated
 		}
 		b := s.lay(t, c)
 		change := c.Change(b.look(t), b.now)
@@ -50,7 +50,7 @@ func (s Suite) gone(t *testing.T, c *Case) {
 	}
 }
 
-// children are what is removed for a folder: itself, or for the project all that is in it.
+// children are the paths to remove for a folder: the folder itself, or for the project all its entries.
 func children(t testing.TB, dir, folder string) []string {
 	if folder != "." {
 		return []string{filepath.FromSlash(folder)}

@@ -11,7 +11,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// roundTrip: apply, then observe shows it; by hints as in a full look, and to a new adapter as to an old one.
+// roundTrip: after Apply, Observe shows the change; with hints as in a full scan, and to a new adapter as to an
+// existing one.
 func (s Suite) roundTrip(t *testing.T, c *Case) {
 	b := s.lay(t, c)
 	untouched := tree(t, b.dir)
@@ -61,7 +62,7 @@ func (s Suite) roundTrip(t *testing.T, c *Case) {
 	}
 }
 
-// shows is the case's Shows, or for a change that no look shows that nothing else is seen than before.
+// shows is the case's Shows, or for a change that no scan shows, a check that the snapshot is unchanged.
 func (c *Case) shows(t testing.TB, before *protocol.Snapshot) func(*protocol.Snapshot) error {
 	if (c.Shows == nil) == (c.Unseen == "") {
 		t.Fatal("one of Shows and Unseen must be given")
@@ -78,7 +79,7 @@ func (c *Case) shows(t testing.TB, before *protocol.Snapshot) func(*protocol.Sna
 	}
 }
 
-// facts is a snapshot without what depends on when the adapter began to look.
+// facts is a snapshot without the values that depend on when the adapter began to observe.
 func facts(t testing.TB, s *protocol.Snapshot) string {
 	bare := *s
 	bare.Again = s.At
@@ -98,7 +99,7 @@ func dump(t testing.TB, s *protocol.Snapshot) string {
 	return string(b)
 }
 
-// leavesTheRest: bytes, keys, order and modes that the change does not mean survive it.
+// leavesTheRest: bytes, keys, order and modes unrelated to the change are preserved.
 func (s Suite) leavesTheRest(t *testing.T, c *Case) {
 	b := s.lay(t, c)
 	before := tree(t, b.dir)
@@ -142,7 +143,7 @@ func (s Suite) leavesTheRest(t *testing.T, c *Case) {
 	}
 }
 
-// twice: a change that is in place already is no error, and changes nothing.
+// twice: a change that is already in place is no error, and changes nothing.
 func (s Suite) twice(t *testing.T, c *Case) {
 	b := s.lay(t, c)
 	change := c.Change(b.look(t), b.now)
@@ -161,7 +162,7 @@ func (s Suite) twice(t *testing.T, c *Case) {
 	}
 }
 
-// conflict: what changed since it was judged is left alone.
+// conflict: files that changed since they were judged are left alone.
 func (s Suite) conflict(t *testing.T, c *Case) {
 	if c.Meddle == nil {
 		if c.Careless == "" {
@@ -197,7 +198,7 @@ func (s Suite) unsupported(t *testing.T) {
 
 func (s Suite) relativeDirs(t *testing.T) {
 	b := s.lay(t, &s.Cases[0])
-	for range 2 { // before and after the first look
+	for range 2 { // before and after the first scan
 		dirs := b.a.Dirs()
 		if len(dirs) == 0 {
 			t.Error("no folder is watched")

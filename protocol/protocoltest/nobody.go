@@ -14,14 +14,14 @@ const (
 	nobody    = 65534
 )
 
-// AsNobody runs test as another user than root, to whom nothing is forbidden: it starts this test's binary again, for
-// this one test. There t.TempDir gives folders of that user's own.
+// AsNobody runs test as a non-root user, because root bypasses permissions: it starts this test binary again, for this
+// one test. There t.TempDir returns folders of that user.
 func AsNobody(t *testing.T, test func(t *testing.T)) {
 	if os.Geteuid() != 0 || os.Getenv(envNobody) != "" {
 		test(t)
 		return
 	}
-	dir, err := os.MkdirTemp("/tmp", "nobody") // the folders of t.TempDir are root's alone
+	dir, err := os.MkdirTemp("/tmp", "nobody") // the folders of t.TempDir are accessible to root only
 	if err != nil {
 		t.Fatal(err)
 	}

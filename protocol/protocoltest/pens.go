@@ -8,11 +8,11 @@ import (
 // Pen is how a program writes times.
 type Pen struct {
 	Name string
-	Skew time.Duration  // its clock, ahead of ours
+	Skew time.Duration  // how far its clock is ahead of ours
 	Zone *time.Location // its local time, written without a zone; nil writes UTC with a Z
 }
 
-// Text is a moment as the program writes it.
+// Text formats a moment as the program writes it.
 func (p Pen) Text(at time.Time) string {
 	at = at.Add(p.Skew)
 	if p.Zone == nil {
@@ -21,7 +21,7 @@ func (p Pen) Text(at time.Time) string {
 	return at.In(p.Zone).Format("2006-01-02T15:04:05")
 }
 
-// Zones are right clocks that write local time without a zone, one per zone from -12 to +14.
+// Zones are correct clocks that write local time without a zone, one per zone from -12 to +14.
 func Zones() []Pen {
 	var list []Pen
 	for hours := -12; hours <= 14; hours++ {

@@ -10,15 +10,15 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Site is one project under test, with a time of its own. An adapter's tests embed it.
+// Site is one project under test, with its own time. An adapter's tests embed it.
 type Site struct {
 	T     testing.TB
 	Dir   string
-	Clock func() time.Time // the system's, which stamps the files
-	Now   time.Time        // never behind Clock
+	Clock func() time.Time // the system's clock, which stamps the files
+	Now   time.Time        // never before Clock
 }
 
-// NewSite lays the files of a txtar archive into a new folder. Its time begins now.
+// NewSite writes the files of a txtar archive into a new folder. Its time begins now.
 func NewSite(t testing.TB, archive string, clock func() time.Time) *Site {
 	t.Helper()
 	s := &Site{T: t, Dir: t.TempDir(), Clock: clock, Now: clock()}
@@ -26,10 +26,10 @@ func NewSite(t testing.TB, archive string, clock func() time.Time) *Site {
 	return s
 }
 
-// Path is the absolute path of a file, given relative to the project and with slashes.
+// Path is the absolute path of a file, given as a slash-separated path relative to the project.
 func (s *Site) Path(rel string) string { return filepath.Join(s.Dir, filepath.FromSlash(rel)) }
 
-// Write puts a file in place, as a client would: times in double braces are relative to the site's time.
+// Write writes a file as a client would: times in double braces are relative to the site's time.
 func (s *Site) Write(rel, text string) {
 	s.T.Helper()
 	Write(s.T, s.Dir, "-- "+rel+" --\n"+text, s.Now)
@@ -43,7 +43,7 @@ func (s *Site) Read(rel string) string {
 	return string(b)
 }
 
-// Do ends the test when something that the test itself did has failed.
+// Do ends the test if one of its own operations has failed.
 func (s *Site) Do(err error) {
 	s.T.Helper()
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Site) Do(err error) {
 	}
 }
 
-// Pass lets time go by.
+// Pass advances the time.
 func (s *Site) Pass(d time.Duration) {
 	s.Now = s.Now.Add(d)
 	if real := s.Clock(); real.After(s.Now) {

@@ -1,5 +1,5 @@
-// Package protocoltest is the suite that every protocol adapter passes: one set of laws for all
-// protocols and all verbs.
+// Package protocoltest is the test suite that every protocol adapter passes: one set of laws for all protocols and all
+// verbs.
 package protocoltest
 
 import (
@@ -10,68 +10,68 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Suite is what one adapter hands to Run.
+// Suite is the input of Run for one adapter.
 type Suite struct {
 	// Open makes a new adapter for the project at dir (absolute).
 	Open func(t testing.TB, dir string) protocol.Adapter
 	// Now is the clock of the files: time.Now.
 	Now func() time.Time
-	// Cases show every verb that the adapter supports at least once; Unsupported lists the others.
+	// Cases cover every verb that the adapter supports at least once; Unsupported lists the others.
 	Cases       []Case
 	Unsupported []protocol.Verb
-	// Torn are files that the suite rewrites in place while the adapter looks.
+	// Torn are files that the suite rewrites in place while the adapter scans.
 	Torn []Torn
 	// Logs are append-only files, relative to the project, in which a crash may lose or repeat a line.
 	Logs []string
-	// Next gives what a policy asks for at the next look after a crash, until it asks for nothing. Without it
-	// the same Change is applied again.
+	// Next returns the changes that a policy requests at the next scan after a crash, until it requests none. Without
+	// it, the same Change is applied again.
 	Next func(c *Case, s *protocol.Snapshot, now time.Time) []protocol.Change
 }
 
-// Case is one Change to one project. Its texts are txtar archives with paths relative to the project; in them
-// {{now}} and {{now-90s}} stand for times as the protocols write them.
+// Case is one Change to one project. Its texts are txtar archives with paths relative to the project; in them, {{now}}
+// and {{now-90s}} stand for times as the protocols write them.
 type Case struct {
 	Name string
 	Verb protocol.Verb
-	// Files is the project before. Every file gets mode 0640.
+	// Files is the project before the change. Every file gets mode 0640.
 	Files string
 	// Before prepares the project further (an earlier change, a time stamp); may be nil.
 	Before func(t testing.TB, a protocol.Adapter, dir string, now time.Time)
-	// Change is what a policy would ask for after this look.
+	// Change is the change that a policy would request after this scan.
 	Change func(s *protocol.Snapshot, now time.Time) protocol.Change
-	// Shows says what the next look must show.
+	// Shows checks what the next scan must show.
 	Shows func(s *protocol.Snapshot) error
-	// Unseen, instead of Shows, says why no look shows the change: the looks after it must see what the look before saw,
-	// and after a crash the same Change is applied again.
+	// Unseen, instead of Shows, says why no scan shows the change: later scans must equal the scan before, and after a
+	// crash the same Change is applied again.
 	Unseen string
-	// Want holds files as they must be afterwards, byte by byte; Gone must not be there any more.
+	// Want holds files as they must be afterwards, byte by byte; the files in Gone must not exist any more.
 	Want string
 	Gone []string
-	// Moves maps files of Want to where they came from: they keep their mode.
+	// Moves maps files of Want to their original paths: they keep their mode.
 	Moves map[string]string
-	// Free are patterns (path.Match) of further files that the change may make or alter.
+	// Free are patterns (path.Match) of further files that the change may create or alter.
 	Free []string
-	// Tail are files that a crash may leave where they were: moving them is the last step, and nothing depends on it.
+	// Tail are files that a crash may leave at their old path: moving them is the last step, and nothing depends on it.
 	Tail []string
-	// Meddle changes a file between look and change, so that the change must end in ErrConflict and alter
-	// nothing. Without it, Careless says why the verb compares nothing.
+	// Meddle changes a file between scan and change, so that the change must end in ErrConflict and alter nothing.
+	// Without it, Careless says why the verb compares nothing.
 	Meddle   func(dir string) error
 	Careless string
 }
 
-// Torn is a file that a client rewrites in place, again and again.
+// Torn is a file that a client repeatedly rewrites in place.
 type Torn struct {
 	Name, Files, File string
-	// Shows says what every look must show, however torn the file is.
+	// Shows checks what every scan must show, however torn the file is.
 	Shows func(s *protocol.Snapshot) error
 }
 
-// verbs are all there are.
+// verbs are all verbs.
 var verbs = []protocol.Verb{protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury,
 	protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbRecord, protocol.VerbMark, protocol.VerbLog, protocol.VerbUnlock,
 	protocol.VerbRequeue, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume, protocol.VerbAnswer}
 
-// Run holds an adapter against the laws.
+// Run tests an adapter against the laws.
 func Run(t *testing.T, s Suite) {
 	if inChild() {
 		s.child(t)
@@ -115,8 +115,8 @@ type bench struct {
 	now time.Time
 }
 
-// lay writes a case's project and opens it: within one second, so that a time means the same in what the case lays and
-// in what it wants.
+// lay writes a case's project and opens it, all within one second, so that a time has the same value in the case's
+// files and in its expectations.
 func (s Suite) lay(t testing.TB, c *Case) (b *bench) {
 	t.Helper()
 	for range 3 {
@@ -130,7 +130,7 @@ func (s Suite) lay(t testing.TB, c *Case) (b *bench) {
 	return b
 }
 
-// stampTick is more than file stamps may lag behind the clock: what a change writes from then on is stamped after now.
+// stampTick is more than file timestamps may lag behind the clock: later writes are stamped after now.
 const stampTick = 5 * time.Millisecond
 
 func (s Suite) layIn(t testing.TB, c *Case, b *bench) {
@@ -145,7 +145,7 @@ func (s Suite) layIn(t testing.TB, c *Case, b *bench) {
 	}
 }
 
-// look makes a full look.
+// look runs a full scan.
 func (b *bench) look(t testing.TB) *protocol.Snapshot {
 	t.Helper()
 	s := b.a.Observe(t.Context(), protocol.Look{Now: b.now})

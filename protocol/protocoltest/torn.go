@@ -9,10 +9,10 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// sureAfter is how long a file must stay bad until it may be called so.
+// sureAfter is how long a file must stay bad before it may be reported as a fault.
 const sureAfter = 2 * time.Second
 
-// torn: while a client truncates and rewrites a file in a tight loop, nobody vanishes, and nothing is a fault.
+// torn: while a client truncates and rewrites a file in a tight loop, no agent or task vanishes, and there is no fault.
 func (s Suite) torn(t *testing.T, c Torn) {
 	b := s.lay(t, &Case{Files: c.Files})
 	file := filepath.Join(b.dir, filepath.FromSlash(c.File))
@@ -44,13 +44,13 @@ func (s Suite) torn(t *testing.T, c Torn) {
 	}
 	close(stop)
 	<-done
-	b.now = s.Now().Add(time.Minute) // whatever is to be read again is due
+	b.now = s.Now().Add(time.Minute) // everything to be read again is due
 	if snap := b.look(t); len(snap.Faults) > 0 || c.Shows(snap) != nil {
 		t.Errorf("after the writer has gone: %+v, %v", snap.Faults, c.Shows(snap))
 	}
 }
 
-// rewrite truncates and writes in two halves, as plain clients do, and leaves the file whole.
+// rewrite truncates and writes in two halves, as naive clients do, and leaves the file whole.
 func rewrite(file string, text []byte, stop, done chan struct{}) {
 	defer close(done)
 	for {

@@ -15,10 +15,10 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// fixtureMode is unusual, so that a file that was written anew with a mode of its own stands out.
+// fixtureMode is unusual, so that a file rewritten with a default mode is detected.
 const fixtureMode = 0o640
 
-// Write lays the files of a txtar archive into dir.
+// Write writes the files of a txtar archive into dir.
 func Write(t testing.TB, dir, archive string, now time.Time) {
 	t.Helper()
 	for name, text := range Parse(archive, now) {
@@ -76,14 +76,14 @@ func Rewrite(file, old, new string) error {
 	return os.WriteFile(file, []byte(strings.Replace(string(b), old, new, 1)), fixtureMode)
 }
 
-// node is a file as it stood.
+// node is the content and mode of one file.
 type node struct {
 	text string
 	mode fs.FileMode
 	info fs.FileInfo
 }
 
-// tree reads every file below dir. Drafts that a crash left are passed over: they are swept a minute later.
+// tree reads every file below dir. It skips drafts left by a crash: they are swept a minute later.
 func tree(t testing.TB, dir string) map[string]node {
 	t.Helper()
 	files := map[string]node{}
@@ -106,7 +106,7 @@ func tree(t testing.TB, dir string) map[string]node {
 	return files
 }
 
-// same compares two trees but for the files that match except.
+// same compares two trees, except for files that match except.
 func same(t testing.TB, what string, want, got map[string]node, except ...string) {
 	t.Helper()
 	for name, w := range want {

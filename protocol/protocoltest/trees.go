@@ -12,9 +12,9 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Trees looks once at each tree of files in pattern (testdata/*.txtar) and compares what is seen, in the lines of
-// Describe, with the file "want" of the archive. The text before the first file says which paragraph of the document
-// the tree is about. "touch" may list "path -90s": how old a file is.
+// Trees scans each tree of files in pattern (testdata/*.txtar) once and compares the Describe lines with the file
+// "want" of the archive. The text before the first file names the paragraph of the document that the tree tests.
+// "touch" may list "path -90s": the age of a file.
 func Trees(t *testing.T, pattern string, now func() time.Time, open func(t testing.TB, dir string) protocol.Adapter) {
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
@@ -63,8 +63,8 @@ func lookAtTree(t *testing.T, archive string, now time.Time, open func(testing.T
 	}
 }
 
-// Describe writes a snapshot in lines for people, in the order of the snapshot, with times relative to it. What is
-// not set is left out.
+// Describe formats a snapshot as readable lines, in the order of the snapshot, with times relative to it. Unset values
+// are left out.
 func Describe(s *protocol.Snapshot) string {
 	var lines []string
 	add := func(parts ...string) {
@@ -157,7 +157,7 @@ func counted(n int, what string) string {
 	return fmt.Sprint(n, " ", what)
 }
 
-// ago gives a time in whole seconds relative to the look.
+// ago formats a time in whole seconds relative to the scan.
 func ago(word string, t, at time.Time) string {
 	if t.IsZero() {
 		return ""

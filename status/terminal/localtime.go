@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// stamps are the forms in which steward's own sentences name a moment; all are in UTC, because the files are.
+// stamps matches the time formats in steward's own sentences; all are in UTC, as in the files.
 var stamps = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\d{4}-\d\d-\d\d \d\d:\d\d UTC|\d{1,2} [A-Z][a-z][a-z] \d\d:\d\d UTC|\d\d:\d\d:\d\d(?: UTC|Z)|\d\d:\d\d UTC)\b`)
 })
 
-// stampForms are the layouts, and what a person reads for each.
+// stampForms are the layouts, and the form shown for each.
 var stampForms = []struct{ layout, shown string }{
 	{"2006-01-02T15:04:05Z", time.DateTime}, {"2006-01-02 15:04 UTC", "2006-01-02 15:04"}, {"2 Jan 15:04 UTC", "2 Jan 15:04"},
 	{"15:04:05 UTC", time.TimeOnly}, {"15:04:05Z", time.TimeOnly}, {"15:04 UTC", "15:04"},
 }
 
-// LocalTimes puts local times in the place of those in UTC, as all other times of a page are local. Where the local zone is
-// UTC, the text stays as it is. A time without a date takes the offset of now.
+// LocalTimes replaces UTC times by local times, like all other times of a page. If the local zone is UTC, the text
+// stays unchanged. A time without a date uses the present offset.
 func LocalTimes(text string, now time.Time) string {
 	if _, offset := now.Zone(); offset == 0 || !strings.Contains(text, "UTC") && !strings.Contains(text, "Z") {
 		return text

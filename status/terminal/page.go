@@ -1,4 +1,5 @@
-// Package terminal writes text for people: pages cut to the width of a screen, tables, colours, and foreign text made harmless.
+// Package terminal formats text for people: pages cut to the screen width, tables, colours, and foreign text made
+// harmless.
 package terminal
 
 import (
@@ -22,39 +23,39 @@ const (
 	Yellow Style = "33"
 )
 
-// Styles are the looks of the words of all states and severities.
+// Styles are the styles of all state and severity words.
 var Styles = map[string]Style{
 	"alive": Green, "done": Green, "running": Green, "starting": Yellow, "late": Yellow, "paused": Yellow, "unknown": Dim,
 	"dead": Red, "hung": Red, "failed": Red, "deferred": Yellow, "waiting": Yellow, "overdue": Yellow, "stale": Red,
 	"critical": Red, "high": Yellow, "resolved": Dim, "missed": Red,
 }
 
-// Page gathers text for people before it is written.
+// Page collects text before it is written.
 type Page struct {
 	strings.Builder
 	Width int
 	Color bool
-	Wraps bool // the last column of a table goes on a line of its own where it has no room
+	Wraps bool // the last column of a table moves to its own line if it does not fit
 	Now   time.Time
 }
 
-// UsualWidth is assumed of a terminal that does not say how wide it is.
+// UsualWidth is assumed for a terminal that does not report its width.
 const UsualWidth = 100
 
-// Unbounded is a width that no screen has: lists for files and other programs are not shortened.
+// Unbounded is wider than any screen: lists for files and other programs are not shortened.
 const Unbounded = 1 << 20
 
-// Line prints a line, cut to the width. Foreign text in it must be clean.
+// Line prints a line, cut to the width. Foreign text in it must already be clean.
 func (p *Page) Line(format string, args ...any) { p.Styled(Plain, format, args...) }
 
 func (p *Page) Styled(s Style, format string, args ...any) {
 	p.WriteString(p.Dye(Fit(fmt.Sprintf(format, args...), p.Width), s) + "\n")
 }
 
-// Full prints a line that is never cut.
+// Full prints a line without cutting it.
 func (p *Page) Full(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// Title begins a part of the page.
+// Title starts a section of the page.
 func (p *Page) Title(text string) { p.WriteString("\n" + p.Dye(text, Bold) + "\n") }
 
 func (p *Page) Dye(text string, s Style) string {
@@ -73,16 +74,16 @@ type Cell struct {
 // Colored is a cell in a style.
 func Colored(s string, look Style) Cell { return Cell{s, look} }
 
-// Word is a cell whose look follows from what it says.
+// Word is a cell whose style follows from its text.
 func Word[S ~string](s S) Cell { return Cell{string(s), Styles[string(s)]} }
 
 func Text(s string) Cell { return Cell{s, Plain} }
 
-// MinLast is the least room for the last column of a table.
+// MinLast is the minimum width of a table's last column.
 const MinLast = 20
 
-// Table prints rows in columns, under a head unless that is nil. Columns without any text are left out. The last
-// column is cut to the room that is left, so that ids, which people copy, stay whole.
+// Table prints rows in columns, under a head unless that is nil. It omits columns without any text. It cuts the last
+// column to the remaining width, so that ids, which users copy, stay whole.
 func (p *Page) Table(indent string, head []string, rows ...[]Cell) {
 	widths := Measured(rows)
 	if head != nil {
@@ -100,7 +101,7 @@ func (p *Page) Table(indent string, head []string, rows ...[]Cell) {
 	}
 }
 
-// Measured gives the widths of the columns, after cleaning every cell in place.
+// Measured returns the widths of the columns, after cleaning every cell in place.
 func Measured(rows [][]Cell) []int {
 	var widths []int
 	for _, row := range rows {
@@ -115,7 +116,7 @@ func Measured(rows [][]Cell) []int {
 	return widths
 }
 
-// Spare empties columns, in the order given, until the last column has that much room: a table leaves out empty columns.
+// Spare empties columns, in the order given, until the last column has the width least: a table omits empty columns.
 func (p *Page) Spare(rows [][]Cell, least int, columns ...int) {
 	for _, column := range columns {
 		used := 0
@@ -160,7 +161,7 @@ func (p *Page) Row(indent string, row []Cell, widths []int) {
 // Fit cuts clean text to a number of screen cells.
 func Fit(s string, room int) string { return task.Fit(s, room) }
 
-// FitWords is fit that ends after a whole word, unless that would take more than a third of the room.
+// FitWords is Fit that ends after a whole word, unless that would waste more than a third of the room.
 func FitWords(s string, room int) string {
 	cut := Fit(s, room)
 	if cut == s {
@@ -178,7 +179,7 @@ func FitWords(s string, room int) string {
 
 func Cells(s string) int { return task.Cells(s) }
 
-// Ago is a moment as people say it: "12 s ago", "in 5 min"; "" for none.
+// Ago is a relative time: "12 s ago", "in 5 min"; "" for none.
 func (p *Page) Ago(t *time.Time) string {
 	switch {
 	case t == nil || t.IsZero():
@@ -189,7 +190,7 @@ func (p *Page) Ago(t *time.Time) string {
 	return Short(p.Now.Sub(*t)) + " ago"
 }
 
-// Soon is ago for what is to come: what is due already comes now.
+// Soon is Ago for a future time: a time that has passed reads as now.
 func (p *Page) Soon(t time.Time) string {
 	if !t.After(p.Now.Add(time.Second)) {
 		return "now"
@@ -197,7 +198,7 @@ func (p *Page) Soon(t time.Time) string {
 	return p.Ago(&t)
 }
 
-// Clock is a moment as the clock on the wall shows it, with its date unless it is of today.
+// Clock is a time of day, with its date unless it is today.
 func (p *Page) Clock(t time.Time) string {
 	t = t.In(p.Now.Location())
 	if t.YearDay() == p.Now.YearDay() && t.Year() == p.Now.Year() {
@@ -220,10 +221,10 @@ func Short(d time.Duration) string {
 	return fmt.Sprintf("%d d", int(d.Hours()/24))
 }
 
-// Seconds is short for a number of seconds, as documents hold durations.
+// Seconds is Short for a number of seconds, as documents hold durations.
 func Seconds(s float64) string { return Short(time.Duration(s * float64(time.Second))) }
 
-// Share is a used share for people: "?" when it is unknown, never 0.
+// Share formats a used share: "?" if unknown, never 0.
 func Share(s protocol.Share) string {
 	if !s.Known() {
 		return "?"

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reported is an error in its final words: one clean line. errors.Is and errors.As still see its cause.
+// Reported is an error with its final message: one clean line. errors.Is and errors.As still find its cause.
 type Reported struct {
 	Text  string
 	Cause error
@@ -13,13 +13,13 @@ type Reported struct {
 
 func (e Reported) Error() string { return e.Text }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e Reported) Unwrap() error { return e.Cause }
 
-// Report words an error anew for a person.
+// Report gives an error a new message for the user.
 func Report(cause error, format string, args ...any) error {
 	return Reported{Clean(fmt.Sprintf(format, args...)), cause}
 }
 
-// ErrorText is an error as one line for each problem; a file with several problems has a line for each.
+// ErrorText is an error as text with one line for each problem.
 func ErrorText(err error) string { return strings.TrimRight(err.Error(), "\n") }

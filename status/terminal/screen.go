@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsTerminalFile reports whether f is a terminal. /dev/null, a character device as well, is none.
+// IsTerminalFile reports whether f is a terminal. /dev/null, also a character device, is not.
 func IsTerminalFile(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
 }
 
-// ScreenWidth is the width of a terminal in cells; 0 when f is none.
+// ScreenWidth is the width of a terminal in cells; 0 if f is not a terminal.
 func ScreenWidth(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
@@ -21,7 +21,7 @@ func ScreenWidth(f *os.File) int {
 	return int(size.Col)
 }
 
-// ScreenHeight is the height of a terminal in lines; 0 when f is none.
+// ScreenHeight is the height of a terminal in lines; 0 if f is not a terminal.
 func ScreenHeight(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

@@ -11,22 +11,23 @@ import (
 	"github.com/livhana/steward/join/task"
 )
 
-// Clean makes text from a file fit for a terminal.
+// Clean makes text from a file safe for a terminal.
 func Clean(s string) string { return task.Plain(s) }
 
-// MaxWord is how much of a foreign text an error line quotes, in screen cells.
+// MaxWord is the maximum length of foreign text quoted in an error line, in screen cells.
 const MaxWord = 300
 
-// OneWord is clean, cut to what fits into a line of a message.
+// OneWord is Clean, cut to the length that fits into a message.
 func OneWord(s string) string { return Fit(Clean(s), MaxWord) }
 
-// MaxLine bounds a line of an error: what was typed may be as long as it likes. Its end says what to do.
+// MaxLine limits one line of an error, because typed input may be of any length. The end of the line is kept because it
+// says what to do.
 const (
-	MaxLine = 1500 // characters, with maxEnd of them from its end
+	MaxLine = 1500 // characters, of which maxEnd are from its end
 	maxEnd  = 300
 )
 
-// Harmless is one line without the characters that a terminal obeys. Spaces stay.
+// Harmless removes or replaces the characters that a terminal interprets. Spaces stay.
 func Harmless(line string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -41,7 +42,7 @@ func Harmless(line string) string {
 	}, line)
 }
 
-// Bounded makes an error in its final words fit for a terminal: it obeys nothing in it, and has lines of a bearable length.
+// Bounded makes the final text of an error safe for a terminal: each line is Harmless and of limited length.
 func Bounded(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -54,7 +55,7 @@ func Bounded(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// ShellQuote quotes a word for a POSIX shell where it needs that.
+// ShellQuote quotes a word for a POSIX shell if necessary.
 func ShellQuote(s string) string {
 	plain := func(r rune) bool {
 		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("_-./:@%+=,", r)
@@ -65,7 +66,8 @@ func ShellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Guarded escapes what encoding/json leaves as it is although terminals obey it: DEL and the C1 controls.
+// Guarded escapes characters that encoding/json leaves unescaped although terminals interpret them: DEL and the C1
+// controls.
 func Guarded(doc string) string {
 	isLoose := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
 	if !strings.ContainsFunc(doc, isLoose) {

@@ -16,7 +16,7 @@ import (
 func Capacity(p *terminal.Page, c status.Capacity) {
 	head := "load " + terminal.Share(c.Load.Used)
 	switch c.Load.Binding {
-	case capacity.DimDisk: // it stands where it stands, and has a limit of its own
+	case capacity.DimDisk: // the disk has its own limit instead of the threshold
 		head += " (disk)"
 	case "":
 		head += fmt.Sprintf(" of %.0f %%", 100*c.Threshold)
@@ -29,7 +29,7 @@ func Capacity(p *terminal.Page, c status.Capacity) {
 	p.Styled(terminal.Bold, "%s", head)
 	p.Table("  ", nil, dimensionRows(p, c)...)
 	switch e := c.ExhaustedSeconds; {
-	case e > 0 && e <= 1: // the gauge's least, which stands as long as none is left
+	case e > 0 && e <= 1: // the gauge's minimum, which remains while nothing is left
 		p.Styled(terminal.Red, "open files are used up")
 	case e > 0 && e < 120:
 		p.Styled(terminal.Red, "open files run out in about %s", terminal.Short(time.Duration(e*float64(time.Second))))
@@ -81,7 +81,7 @@ func ShareOf(c status.Capacity, dimension string) protocol.Share {
 	return c.Load.Disk
 }
 
-// sizeOf is what the share is a share of.
+// sizeOf is the total that the share refers to.
 func sizeOf(c status.Capacity, dimension string) string {
 	switch {
 	case dimension == capacity.DimCPU && c.Cores > 0:
@@ -95,7 +95,7 @@ func sizeOf(c status.Capacity, dimension string) string {
 	return ""
 }
 
-// cores is a number of cores, which may be a part of one.
+// cores formats a number of cores, which may be fractional.
 func cores(n float64) string {
 	if n == 1 {
 		return "1 core"
@@ -103,7 +103,7 @@ func cores(n float64) string {
 	return fmt.Sprintf("%.4g cores", n)
 }
 
-// fullestDisk is the project whose disk is the fullest; the first by name of several.
+// fullestDisk is the project with the fullest disk; of several, the first by name.
 func fullestDisk(disks map[string]capacity.Disk) (project string, d capacity.Disk) {
 	for _, name := range slices.Sorted(maps.Keys(disks)) {
 		if project == "" || disks[name].Used > d.Used {
@@ -113,7 +113,7 @@ func fullestDisk(disks map[string]capacity.Disk) (project string, d capacity.Dis
 	return project, d
 }
 
-// promised is what the next task meets, where claims make it more than the reading.
+// promised is the usage that the next task meets, if claims raise it above the reading.
 func promised(c status.Capacity, dimension string) string {
 	with := map[string]protocol.Share{capacity.DimCPU: c.Promised.CPU, capacity.DimMemory: c.Promised.Memory}[dimension]
 	if with.Or(0) <= ShareOf(c, dimension).Or(0)+0.005 {
@@ -122,7 +122,7 @@ func promised(c status.Capacity, dimension string) string {
 	return terminal.Share(with) + " promised"
 }
 
-// claimRows lists what has room: what it is expected to take, and what it takes.
+// claimRows lists the claims: their expected and their actual use.
 func claimRows(p *terminal.Page, c status.Capacity) [][]terminal.Cell {
 	var rows [][]terminal.Cell
 	for _, k := range c.Claims {
@@ -205,7 +205,7 @@ func heldRows(p *terminal.Page, held []status.Held) [][]terminal.Cell {
 	return rows
 }
 
-// waitingRows lists who was told at the gate that there is no room.
+// waitingRows lists the clients that were refused at the gate for lack of room.
 func waitingRows(p *terminal.Page, list []status.Waiting) [][]terminal.Cell {
 	var rows [][]terminal.Cell
 	for _, w := range list {

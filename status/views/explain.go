@@ -16,7 +16,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// renderExplanation says what is known of one thing. Nothing is cut: whoever asks why wants all of it.
+// Explanation shows everything known about a subject. Nothing is cut, because the user asks for the full reason.
 func Explanation(p *terminal.Page, e status.Explanation) {
 	switch {
 	case e.Agent != nil:
@@ -64,7 +64,7 @@ func verdictPart(p *terminal.Page, subject, state, why string) {
 	}
 }
 
-// facts are pairs of a name and what is known; those without a value are left out.
+// factsPart prints pairs of a name and a value; it omits pairs without a value.
 func factsPart(p *terminal.Page, facts [][2]string) {
 	width := 0
 	for _, f := range facts {
@@ -163,7 +163,7 @@ func taskFacts(p *terminal.Page, t supervisor.TaskReport, e *status.TaskEvidence
 	return facts
 }
 
-// stepFact is a step's result in one line; what it does not say is left out.
+// stepFact is a step's result on one line; unset values are omitted.
 func stepFact(s protocol.Step) string {
 	words := []string{s.Name, cmp.Or(s.Gate, s.Status)}
 	if s.ExitCode != nil {
@@ -202,7 +202,7 @@ func holdFact(p *terminal.Page, h *status.HoldFact) string {
 	return join(h.Reason, strings.Join(h.Dimensions, " and "), whenWords(p, h.Since), due, lease)
 }
 
-// gateFact names who used most of what was too full.
+// gateFact names the largest consumers of the resource that was too full.
 func gateFact(h *status.HoldFact) string {
 	if h == nil || h.Gate == nil {
 		return ""
@@ -305,7 +305,7 @@ func incidentFacts(p *terminal.Page, i escalate.Incident) [][2]string {
 	return facts
 }
 
-// when is a moment with its distance; "" for none.
+// whenWords is a time with its distance from now; "" for none.
 func whenWords(p *terminal.Page, t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
@@ -313,7 +313,7 @@ func whenWords(p *terminal.Page, t *time.Time) string {
 	return p.Clock(*t) + " (" + p.Ago(t) + ")"
 }
 
-// join puts the parts that say something behind each other.
+// join joins the non-empty parts.
 func join(parts ...string) string {
 	var said []string
 	for _, part := range parts {

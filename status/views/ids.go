@@ -8,10 +8,11 @@ import (
 	"github.com/livhana/steward/status/terminal"
 )
 
-// shortLength is the least that is shown of an id.
+// shortLength is the minimum length of a shortened id.
 const shortLength = 8
 
-// shortIDs gives what a list shows of each id: of a UUID as much as tells it from the others, of any other id all.
+// shortIDs returns the shortening of ids for a list: a UUID is cut to a prefix that is unique in the list; any other id
+// stays whole.
 func shortIDs(ids []string) func(string) string {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !isUUID(id) })
 	n := distinctLength(ids)
@@ -29,7 +30,7 @@ func isUUID(id string) bool {
 	})
 }
 
-// distinctLength is how many characters tell the ids apart, 8 at least. Ids that are given twice are the same thing.
+// distinctLength is the prefix length that distinguishes the ids, at least 8. Equal ids count as the same thing.
 func distinctLength(ids []string) int {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	n := shortLength
@@ -43,7 +44,7 @@ func distinctLength(ids []string) int {
 	return n
 }
 
-// subjectWords is a subject for a person to read: "sot:task/7c0e2f5a-…" is "task 7c0e2f5a".
+// SubjectWords formats a subject for the user: "sot:task/7c0e2f5a-…" is "task 7c0e2f5a".
 func SubjectWords(subject string) string {
 	q := protocol.ParseQuery(terminal.Clean(subject))
 	switch {
@@ -57,7 +58,8 @@ func SubjectWords(subject string) string {
 	return string(q.Kind) + " " + q.ID
 }
 
-// problemWords makes the text of a finding a sentence: one that begins with the name of a field says that it is one.
+// problemWords makes the text of a finding a sentence: if it begins with a field's name, the result says that this is a
+// field.
 func problemWords(field, text string) string {
 	text = terminal.Clean(text)
 	if field == "" {

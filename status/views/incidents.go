@@ -16,7 +16,7 @@ type incidentList struct {
 	Incidents []escalate.Incident `json:"incidents"`
 }
 
-// renderIncidents lists all of them.
+// Incidents lists all incidents.
 func Incidents(p *terminal.Page, doc incidentList) {
 	if len(doc.Incidents) == 0 {
 		NoIncidents(p)
@@ -30,7 +30,7 @@ func NoIncidents(p *terminal.Page) {
 	p.Styled(terminal.Dim, "nothing needs you now; what is over: steward incidents --all")
 }
 
-// incidents prints a table of the first n, the totals of all, and how an incident is answered.
+// IncidentRows prints a table of the first n incidents, the totals of all, and how to answer an incident.
 func IncidentRows(p *terminal.Page, all []escalate.Incident, n int) {
 	head := []string{"KEY", "SEVERITY", "STATE", "AGE", "COUNT", "PROJECT", "AGENT", "TASK", "SUMMARY"}
 	p.Table("", head, incidentRows(p, all[:n], false)...)
@@ -44,7 +44,8 @@ func IncidentRows(p *terminal.Page, all []escalate.Incident, n int) {
 	}
 }
 
-// totals counts them: "7 incidents: 2 critical, 5 high; 1 acked"; "the first 3 of 7 incidents" where only n are shown.
+// totals counts incidents: "7 incidents: 2 critical, 5 high; 1 acked"; "the first 3 of 7 incidents" if only n are
+// shown.
 func totals(all []escalate.Incident, n int) string {
 	severities, states := map[protocol.Severity]int{}, map[rules.State]int{}
 	for _, i := range all {
@@ -70,15 +71,15 @@ func totals(all []escalate.Incident, n int) string {
 	return line
 }
 
-// Names are cut on a screen that is narrower than roomyWidth, so that the summary has room for its first words.
+// On a screen narrower than roomyWidth, names are cut so that the summary has room for its first words.
 const (
 	roomyWidth  = 120
 	narrowName  = 12
 	leastOfText = 26
 )
 
-// incidentRows gives a row for each incident: its key, how grave and how old it is, and which agent and task it is about.
-// An incident is open unless its row says otherwise; the project is named where there are several.
+// incidentRows returns a row for each incident: its key, severity, age, agent and task. An incident is open unless its
+// row says otherwise; the project is named if there are several.
 func incidentRows(p *terminal.Page, incidents []escalate.Incident, several bool) [][]terminal.Cell {
 	var keys, tasks []string
 	for _, i := range incidents {
@@ -96,7 +97,7 @@ func incidentRows(p *terminal.Page, incidents []escalate.Incident, several bool)
 	var rows [][]terminal.Cell
 	for _, i := range incidents {
 		key, state, times, project := i.Key[:min(len(i.Key), short)], terminal.Cell{}, "", ""
-		if handle := i.Handle(); strings.Contains(handle, "@") { // only this form answers it
+		if handle := i.Handle(); strings.Contains(handle, "@") { // it can only be answered in this form
 			key += handle[strings.Index(handle, "@"):]
 		}
 		if i.State != rules.Raised {
@@ -124,7 +125,7 @@ func taskOf(i escalate.Incident) string {
 	return ""
 }
 
-// optionWords lists what an incident can be answered with.
+// optionWords lists the possible answers to an incident.
 func optionWords(options []rules.Option) string {
 	var all []string
 	for _, o := range options {

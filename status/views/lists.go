@@ -15,7 +15,8 @@ const (
 	LockStates  = "held overdue stale"
 )
 
-// countStates counts the items of a list by state: "3 agents: 2 alive, 1 late". all is how many there are if the list holds only the first.
+// CountStates counts the items of a list by state: "3 agents: 2 alive, 1 late". all is the total if the list holds only
+// the first items.
 func CountStates(noun, states string, found []string, all int) string {
 	line, sep := terminal.Plural(len(found), noun), ": "
 	for state := range strings.FieldsSeq(states) {
@@ -53,7 +54,7 @@ type (
 	}
 )
 
-// list prints a table with its head and a line below it, or when it is empty two lines: none, and a hint.
+// Table prints a table with its head and a line below it. An empty table prints two lines: none, and a hint.
 func Table(p *terminal.Page, none, hint string, head []string, rows [][]terminal.Cell, below string) {
 	if len(rows) == 0 {
 		p.Line("%s", none)
@@ -68,10 +69,10 @@ func Table(p *terminal.Page, none, hint string, head []string, rows [][]terminal
 	}
 }
 
-// spread says in what the things of a list differ: only then does a row say where it belongs.
+// spread says in what the items of a list differ: a row shows its project or protocol only if they differ.
 type spread struct{ projects, protocols bool }
 
-// spreadOf looks at where each thing of a list belongs.
+// spreadOf compares project and protocol of all items of a list.
 func spreadOf[T any](list []T, where func(T) (project, protocolName string)) (s spread) {
 	for i, item := range list {
 		project, name := where(item)
@@ -82,13 +83,13 @@ func spreadOf[T any](list []T, where func(T) (project, protocolName string)) (s 
 	return s
 }
 
-// among says that the list stands among others of several projects.
+// among marks the list as one of several projects' lists.
 func (s spread) among(several bool) spread {
 	s.projects = s.projects || several
 	return s
 }
 
-// of is the cell that says where something belongs, empty where all belongs together.
+// of is the cell with project and protocol of an item, empty if all items share them.
 func (s spread) of(project, protocolName string) terminal.Cell {
 	var words []string
 	if s.projects {
@@ -142,7 +143,7 @@ func agentRows(p *terminal.Page, agents []supervisor.AgentReport, all spread, us
 	return rows
 }
 
-// stateOf is the verdict, and the word for why nothing is heard of the agent.
+// stateOf is the verdict, and the word for the agent's Absence.
 func stateOf(a supervisor.AgentReport) terminal.Cell {
 	c := terminal.Word(a.State)
 	if a.Reason != "" {
@@ -151,7 +152,7 @@ func stateOf(a supervisor.AgentReport) terminal.Cell {
 	return c
 }
 
-// takes says what the processes of an agent take.
+// takes formats the resource usage of an agent's processes.
 func takes(u *supervisor.UsageReport) string {
 	if u == nil {
 		return ""
@@ -166,7 +167,7 @@ func takes(u *supervisor.UsageReport) string {
 	return line
 }
 
-// keptLines lists the agents that steward starts and keeps.
+// keptLines lists the agents that steward starts and keeps running.
 func keptLines(p *terminal.Page, agents []status.Kept, several bool) [][]terminal.Cell {
 	var rows [][]terminal.Cell
 	for _, a := range agents {
@@ -185,7 +186,7 @@ func keptLines(p *terminal.Page, agents []status.Kept, several bool) [][]termina
 	return rows
 }
 
-// whyOf is the verdict's reason, and what the agent itself says is wrong with it.
+// whyOf is the verdict's reason, and the problem that the agent itself reports.
 func whyOf(a supervisor.AgentReport) string {
 	if a.Why == "" || a.Error == "" {
 		return a.Why + a.Error

@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/status/terminal"
 )
 
-// deeds are the words for what was done, by verb; attempts are those for what failed.
+// Deeds are the words for completed changes, by verb; attempts are those for failed changes.
 var Deeds = map[protocol.Verb]string{
 	protocol.VerbHold: "held it", protocol.VerbRelease: "released it", protocol.VerbRenew: "held it for longer",
 	protocol.VerbRetry: "issued it again", protocol.VerbBury: "wrote a dead letter", protocol.VerbConclude: "wrote the result that its agent could not write",
@@ -24,7 +24,8 @@ var attempts = map[protocol.Verb]string{
 	protocol.VerbLog: "enter it in the shared log", protocol.VerbUnlock: "release the lock", protocol.VerbRequeue: "put it back in its place", protocol.VerbReap: "end what was left of it", protocol.VerbPause: "hold the agent", protocol.VerbResume: "let the agent go on", "restart": "restart it",
 }
 
-// told is a journal entry in words: a line, and further lines of detail. Only a delivery with proof has told the human.
+// told describes a journal entry: a line, and further lines of detail. Only a delivery with proof counts as having told
+// the operator.
 func told(e status.Entry, now time.Time) (what string, details []string) {
 	headline, rest, _ := strings.Cut(strings.TrimSpace(terminal.LocalTimes(e.Text, now)), "\n")
 	e.Text = headline

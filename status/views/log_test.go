@@ -7,7 +7,7 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// Only a delivery with proof has told the human; details stand below, a line each.
+// Only a delivery with proof counts as having told the operator; details follow, a line each.
 func TestJournalWords(t *testing.T) {
 	for _, c := range []struct {
 		kind, verb, text, err, want string

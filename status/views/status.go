@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// renderStatus writes the status document on one screen.
+// Status writes the status document on one screen.
 func Status(p *terminal.Page, doc status.Document) {
 	if d := doc.Daemon; d != nil && !d.Running && d.Since != nil {
 		p.Styled(terminal.Red, "no steward is running: this is what the last one%s saw %s", ofUser(), p.Ago(d.Since))
@@ -42,7 +42,8 @@ func Status(p *terminal.Page, doc status.Document) {
 	donePart(p, doc.Done)
 }
 
-// ofUser says whose steward is meant where that is not plain: root's picture is not that of a user's service.
+// ofUser names the user whose steward is shown, if that is not obvious: root's view differs from that of a user's
+// service.
 func ofUser() string {
 	if os.Getuid() != 0 {
 		return ""
@@ -57,7 +58,7 @@ func UserName(uid int) string {
 	return "uid " + strconv.Itoa(uid)
 }
 
-// part prints a titled table, or one quiet line when it has no rows.
+// Section prints a titled table, or one dim line if it has no rows.
 func Section(p *terminal.Page, title, none string, rows [][]terminal.Cell) {
 	switch {
 	case len(rows) > 0:
@@ -86,7 +87,7 @@ func loadLine(l supervisor.LoadReport) string {
 	return line
 }
 
-// shownFindings and shownDone bound what a project's files may take of the screen.
+// shownFindings and shownDone limit how much of the screen a project's files take.
 const (
 	shownFindings = 3
 	shownDone     = 5
@@ -121,12 +122,12 @@ func projectsPart(p *terminal.Page, projects []supervisor.ProjectReport) {
 	}
 }
 
-// findingLine is a finding on a line: its severity, its task or file, and the problem.
+// FindingLine is a finding on one line: its severity, its task or file, and the problem.
 func FindingLine(severity protocol.Severity, subject, field, file, text string) string {
 	return fmt.Sprintf("%s: %s: %s%s", terminal.Clean(string(severity)), SubjectWords(subject), problemWords(field, text), inFile(file, subject+text))
 }
 
-// inFile names the file of a finding, unless its text does so already.
+// inFile names the file of a finding, unless its text already does.
 func inFile(file, text string) string {
 	if file == "" || strings.Contains(text, file) {
 		return ""
@@ -134,7 +135,7 @@ func inFile(file, text string) string {
 	return " (" + terminal.Clean(file) + ")"
 }
 
-// repairLines say what would be done if it might, and what it waits for.
+// repairLines lists repairs that steward would make if permitted, and what they wait for.
 func repairLines(p *terminal.Page, repairs []supervisor.RepairReport) {
 	for _, r := range repairs[:min(len(repairs), status.ShownRepairs)] {
 		p.Styled(terminal.Yellow, "    would %s %s: %s; waits for: %s", terminal.Clean(string(r.Verb)), terminal.Clean(r.Subject), terminal.Clean(r.Why), terminal.Clean(r.WaitsFor))
@@ -173,7 +174,7 @@ func troubles(r supervisor.ProjectReport) string {
 	return ""
 }
 
-// tasksPart shows the open tasks, and counts the others: what they need of a human stands among the incidents.
+// tasksPart shows the open tasks and counts the others: those that need the operator are listed as incidents.
 func tasksPart(p *terminal.Page, tasks []supervisor.TaskReport, several bool) {
 	var open []supervisor.TaskReport
 	ended := map[protocol.TaskState]int{}
@@ -196,7 +197,7 @@ func tasksPart(p *terminal.Page, tasks []supervisor.TaskReport, several bool) {
 	}
 }
 
-// donePart shows what was done last, the newest first.
+// donePart shows the last changes, the newest first.
 func donePart(p *terminal.Page, done []supervisor.Done) {
 	var rows [][]terminal.Cell
 	for _, d := range done[:min(len(done), shownDone)] {
@@ -205,7 +206,7 @@ func donePart(p *terminal.Page, done []supervisor.Done) {
 	Section(p, "Done last", "", rows)
 }
 
-// renderCarried tells what a command of the operator did.
+// Carried shows the result of an operator's command.
 func Carried(p *terminal.Page, c status.Carried) {
 	what := terminal.Clean(c.Verb)
 	if c.Subject != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// createdAt is when the task was created; the zero time where its files do not say.
+// CreatedAt is when the task was created; the zero time if its files do not say.
 func CreatedAt(t supervisor.TaskReport) time.Time {
 	if t.Created == nil {
 		return time.Time{}
@@ -20,7 +20,7 @@ func CreatedAt(t supervisor.TaskReport) time.Time {
 	return *t.Created
 }
 
-// newestFirst orders open tasks before ended ones, and newer tasks before older ones.
+// NewestFirst orders open tasks before ended ones, and newer tasks before older ones.
 func NewestFirst(x, y supervisor.TaskReport) int {
 	if x.State.Open() != y.State.Open() {
 		if x.State.Open() {
@@ -42,7 +42,8 @@ func Tasks(p *terminal.Page, doc TaskList) {
 	p.Styled(terminal.Dim, "%s", taskTotals(doc.Tasks))
 }
 
-// taskTotals counts the tasks by state, and those that do not go on by reason: "4 tasks: 1 running, 3 waiting (1 blocked, 2 retry)".
+// taskTotals counts the tasks by state, and tasks that do not progress by reason: "4 tasks: 1 running, 3 waiting (1
+// blocked, 2 retry)".
 func taskTotals(tasks []supervisor.TaskReport) string {
 	counts, reasons := map[protocol.TaskState]int{}, map[protocol.TaskState]map[protocol.Reason]int{}
 	for _, t := range tasks {
@@ -64,7 +65,7 @@ func taskTotals(tasks []supervisor.TaskReport) string {
 	return line
 }
 
-// countReasons gives " (2 blocked, 1 retry)"; "" where the tasks state no reason.
+// countReasons returns " (2 blocked, 1 retry)"; "" if the tasks have no reason.
 func countReasons(counts map[protocol.Reason]int) string {
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(counts)) {
@@ -78,10 +79,10 @@ func countReasons(counts map[protocol.Reason]int) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// leastWhy is the room that a table of tasks or agents keeps for the reason, before it shows other columns.
+// LeastWhy is the width that a table of tasks or agents reserves for the reason before it shows other columns.
 const LeastWhy = 30
 
-// taskRows gives a row for each task, in the order of newestFirst. A narrow screen shows short ids and fewer columns.
+// taskRows returns a row for each task, in the order of NewestFirst. A narrow screen shows short ids and fewer columns.
 func taskRows(p *terminal.Page, tasks []supervisor.TaskReport, all spread) [][]terminal.Cell {
 	tasks = slices.Clone(tasks)
 	slices.SortStableFunc(tasks, NewestFirst)
@@ -108,8 +109,8 @@ func taskRows(p *terminal.Page, tasks []supervisor.TaskReport, all spread) [][]t
 	return rows
 }
 
-// progressOf is how far a task is: the attempt from the second on, its progress, or when it is due. It leaves out what
-// the reason says already.
+// progressOf is a task's progress: the attempt number from the second attempt on, its reported progress, or when it is
+// due. It omits what the reason already says.
 func progressOf(p *terminal.Page, t supervisor.TaskReport) string {
 	var parts []string
 	if attempt := fmt.Sprintf("attempt %d", t.Attempt); t.Attempt > 1 && !strings.Contains(t.Why, attempt) {

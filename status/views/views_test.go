@@ -205,7 +205,7 @@ func manyIncidents() []escalate.Incident {
 	return list
 }
 
-// TestIncidentsFitTheScreen: a row is a line of 80 characters at most, whatever it has to say.
+// TestIncidentsFitTheScreen tests that a row is a line of 80 characters at most, whatever its content.
 func TestIncidentsFitTheScreen(t *testing.T) {
 	for _, line := range strings.Split(shown(Incidents, incidentList{manyIncidents()}, 80), "\n") {
 		if n := terminal.Cells(line); n > 80 {
@@ -281,7 +281,7 @@ func TestIncidentKeysStayApart(t *testing.T) {
 	}
 }
 
-// FuzzView has the pages of a daemon's documents print whatever these hold.
+// FuzzView prints the pages of a daemon's documents with any content.
 func FuzzView(f *testing.F) {
 	for _, doc := range []any{sampleStatus(), sampleCapacity(), agentList{Agents: sampleAgents()}, TaskList{sampleTasks()}, journal{sampleJournal()}, sampleExplanations()["explain-task"]} {
 		raw, err := json.Marshal(doc)
