@@ -68,7 +68,7 @@ func (a *app) answerCommand() *cobra.Command {
 	return c
 }
 
-// handle takes KEY or KEY@REVISION apart.
+// handle splits KEY or KEY@REVISION; rev is 0 without a revision.
 func handle(text string) (key string, rev int, err error) {
 	key, number, bound := strings.Cut(text, "@")
 	if !bound {

@@ -62,7 +62,7 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	}
 	cfg, _, err := a.settings()
 	if err != nil {
-		cfg = config.Defaults() // a boot script must not fail for a configuration that is not its own
+		cfg = config.Defaults() // a boot script must not fail because of the daemon's configuration
 	}
 	if protocolName == "" {
 		if protocolName, err = protocolFor(b.Agent, dir, cfg); err != nil {
@@ -77,7 +77,7 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	defer speaker.Close()
 	err = speaker.Prepare(c.Context(), b)
 	if errors.Is(err, agentstatus.ErrNotInitialized) {
-		// The document's own words (protocol 000, CODEX Boot Sequence), and what takes their place.
+		// The message of the document (protocol 000, CODEX Boot Sequence); the returned error names the replacement command.
 		if a.output != "json" {
 			fmt.Fprintln(a.err, "ERROR: Inter-agent communication not initialized")
 			fmt.Fprintln(a.err, "Run: bash scripts/claude_tier1_boot.sh first")
@@ -94,8 +94,8 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	return nil
 }
 
-// protocolFor is the protocol of an agent that names none: that of the agents of protocol 000, else the only one that the
-// folder speaks.
+// protocolFor picks the protocol when --protocol is not given: protocol 000 for its known agents, otherwise the only
+// protocol that the folder speaks.
 func protocolFor(agent, dir string, cfg config.Config) (string, error) {
 	if slices.Contains(agentstatus.KnownAgents(), agent) {
 		return agentstatus.Name, nil

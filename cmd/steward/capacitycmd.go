@@ -41,7 +41,7 @@ func (a *app) capacityCommand() *cobra.Command {
 	return c
 }
 
-// meter shows the capacity: the daemon's word, or its own reading while no daemon answers.
+// capacityView shows the capacity as the daemon reports it, or measures it itself when no daemon answers.
 type capacityView struct {
 	app    *app
 	client *status.Client
@@ -70,10 +70,10 @@ func (m *capacityView) read(ctx context.Context) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// shownConsumers is how many processes are named.
+// shownConsumers is the number of processes listed.
 const shownConsumers = 5
 
-// pause lies between the first two samples, for the processor's share is what happened in between.
+// pause separates the first two samples: CPU usage is computed from the difference between them.
 const pause = 300 * time.Millisecond
 
 // measure takes the readings without a daemon.
@@ -94,7 +94,7 @@ func (m *capacityView) measure(ctx context.Context) (json.RawMessage, error) {
 	})
 }
 
-// furnish sets up the gauge for the folders of the projects. A bad configuration is no reason not to measure.
+// furnish sets up the gauge for the project folders. With an invalid configuration it measures with the defaults.
 func (m *capacityView) furnish() {
 	cfg, paths, err := m.app.settings()
 	if err != nil {

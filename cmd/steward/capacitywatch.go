@@ -20,8 +20,8 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// What a terminal is told: to lend its second screen, hide the cursor and cut long lines, to give all that back, to draw from the corner, and
-// to clear what is below.
+// Terminal escape sequences: switch to the alternate screen, hide the cursor and truncate long lines; undo all three;
+// move to the top left corner; and clear the rest of the screen.
 const (
 	lendScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	giveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -29,8 +29,8 @@ const (
 	clearBelow = "\x1b[J"
 )
 
-// watch shows the capacity every second: on one screen of a terminal, else as blocks one after the other. On a terminal
-// the last picture stays behind.
+// watch shows the capacity every second: on a terminal it redraws one screen, otherwise it prints block after block. On a
+// terminal the last picture remains after the end.
 func (m *capacityView) watch(ctx context.Context) error {
 	if m.app.output == "json" || !terminal.IsTerminal(m.app.out) {
 		return m.stream(ctx)
@@ -64,7 +64,7 @@ func (m *capacityView) stream(ctx context.Context) error {
 	}
 }
 
-// live draws the capacity and its last minute until the context ends, and gives what it drew last.
+// live draws the capacity and its last minute until the context ends, and returns the last drawing.
 func (m *capacityView) live(ctx context.Context) (last string, err error) {
 	past := history{}
 	return m.app.live(ctx, time.Second, func(ctx context.Context) (string, string, error) {
@@ -85,8 +85,8 @@ func (m *capacityView) live(ctx context.Context) (last string, err error) {
 	})
 }
 
-// live draws on the terminal's second screen, as often as said, until the context ends. draw gives what is to stay on the
-// terminal in the end, and what is shown now; live gives the last of the former.
+// live redraws the terminal's alternate screen at the given interval until the context ends. draw returns the text that
+// stays on the terminal after the end, and the text to show now; live returns the last text that stays.
 func (a *app) live(ctx context.Context, every time.Duration, draw func(context.Context) (stays, shown string, err error)) (last string, err error) {
 	_ = a.write(lendScreen)
 	defer func() { _ = a.write(giveScreen) }()
@@ -120,7 +120,7 @@ func (a *app) live(ctx context.Context, every time.Duration, draw func(context.C
 	}
 }
 
-// usualHeight is assumed of a terminal that does not say how high it is.
+// usualHeight is assumed for a terminal that does not report its height.
 const usualHeight = 24
 
 func (a *app) height() int {
@@ -131,7 +131,7 @@ func (a *app) height() int {
 	return cmp.Or(terminal.ScreenHeight(f), usualHeight)
 }
 
-// clip keeps what fits on a screen, and clears the rest of each line that was longer before.
+// clip truncates text to the screen's rows, and clears the rest of each line in case the previous one was longer.
 func clip(text string, rows int) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if over := len(lines) - rows; over > 0 && rows > 1 {
@@ -143,7 +143,7 @@ func clip(text string, rows int) string {
 // history holds the used shares of the last minute per dimension.
 type history map[string][]protocol.Share
 
-// minuteOf is how many readings are kept.
+// minuteOf is the number of readings kept.
 const minuteOf = 60
 
 func (h history) add(c status.Capacity) {
@@ -153,7 +153,7 @@ func (h history) add(c status.Capacity) {
 	}
 }
 
-// levels draw a share in eighths.
+// levels are the characters that draw a share in eighths.
 var levels = []rune("▁▂▃▄▅▆▇█")
 
 func drawHistory(p *terminal.Page, h history) {
@@ -173,10 +173,10 @@ func drawHistory(p *terminal.Page, h history) {
 	views.Section(p, "The last minute", "", rows)
 }
 
-// endings are the signals besides interrupt and termination that end a program: a borrowed screen is given back before.
+// endings are further signals that end a program: live restores the terminal's screen before the program exits.
 var endings = []os.Signal{syscall.SIGHUP, syscall.SIGQUIT}
 
-// pauses is the signal by which a terminal pauses a program (Ctrl-Z).
+// pauses are the signals with which a terminal suspends a program (Ctrl-Z).
 var pauses = []os.Signal{syscall.SIGTSTP}
 
 // pauseSelf stops this process until SIGCONT resumes it.

@@ -19,18 +19,18 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// theatre is a room in which every prop can fail: the bus, the wall and the voice.
+// theatre is a test rig in which each part can fail: the bus, the wall and the voice.
 type theatre struct {
 	*room
 	daemon  string // dbus-daemon
 	client  *status.Client
 	project string
-	still   func() // ends the agent's beats
+	still   func() // stops the agent's heartbeat
 	wall    *wall
 	walls   int
 }
 
-// newTheatre lays out a home without a bus, with a project that speaks 000 and 004, and a voice that works.
+// newTheatre creates a home without a bus, with a project that speaks 000 and 004, and a working voice.
 func newTheatre(t *testing.T, config string) *theatre {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")
@@ -54,7 +54,7 @@ func newTheatre(t *testing.T, config string) *theatre {
 	return s
 }
 
-// startBus starts the session bus, in the place of one that died.
+// startBus starts the session bus, or replaces a dead one.
 func (s *theatre) startBus() *child {
 	s.Helper()
 	c := exec.Command(s.daemon, "--config-file="+s.at("bus.conf"), "--nofork", "--print-address")
@@ -70,7 +70,7 @@ func (s *theatre) startBus() *child {
 	return p
 }
 
-// raiseWall hangs a wall on the bus.
+// raiseWall connects a wall to the bus.
 func (s *theatre) raiseWall(m manner) *wall {
 	s.Helper()
 	s.walls++
@@ -84,7 +84,7 @@ func (s *theatre) raiseWall(m manner) *wall {
 	return w
 }
 
-// mute breaks the voice in one of the ways in which voices break.
+// mute breaks the voice in one of several ways.
 func (s *theatre) mute(how string) {
 	switch how {
 	case "dead sink":
@@ -112,7 +112,7 @@ func (s *theatre) said(words string) (n int) {
 	return n
 }
 
-// fails has task n fail for good: a critical incident of its own.
+// fails makes task n fail finally, which raises its own critical incident.
 func (s *theatre) fails(n int) {
 	id := taskID(n)
 	s.put(s.task(s.project, id, ".request.json"), requestOf(id, 1))
@@ -122,7 +122,7 @@ func (s *theatre) fails(n int) {
 // faultWords are in the summary of task n's incident, and in that of no other.
 func faultWords(n int) string { return fmt.Sprintf("Fault n%d.", n) }
 
-// asks has an agent ask question n: an incident of high severity, with its own options.
+// asks makes an agent ask question n: an incident of high severity, with its own options.
 func (s *theatre) asks(n int, options ...string) {
 	name := fmt.Sprintf("question-%d.json", n)
 	d := doc{"message_type": "BLOCKER_ESCALATION", "task_id": fmt.Sprintf("q_%d", n), "from_agent": "INTEGRATIONS", "blocker_type": "clarification_needed",
@@ -132,7 +132,7 @@ func (s *theatre) asks(n int, options ...string) {
 
 func questionWords(n int) string { return fmt.Sprintf("Question n%d?", n) }
 
-// putMessage writes a message as a whole: a folder beside it takes the half-written one.
+// putMessage writes a message atomically, by way of a neighboring folder.
 func (s *theatre) putMessage(name string, d doc) {
 	s.Helper()
 	data, _ := json.MarshalIndent(d, "", "  ")
@@ -144,14 +144,14 @@ func (s *theatre) putMessage(name string, d doc) {
 	}
 }
 
-// settles has another agent settle question n, so that the files show that it is over.
+// settles makes another agent settle question n, so that the files show it as settled.
 func (s *theatre) settles(n int) {
 	s.putMessage(fmt.Sprintf("settled-%d.json", n), doc{"message_type": "BLOCKER_RESOLUTION", "task_id": fmt.Sprintf("q_%d", n), "from_agent": "ORCHESTRATOR",
 		"to_agent": "INTEGRATIONS", "timestamp": time.Now().UTC().Add(time.Second).Format(time.RFC3339), "decision": "never mind", "rationale": "",
 		"modified_requirements": []string{}, "resume_task": true})
 }
 
-// replies are the answers that lie before the agents: what steward wrote in a human's name about question n.
+// replies are the answers to question n that steward wrote for the agents in the operator's name.
 func (s *theatre) replies(n int) (decisions []string) {
 	files, _ := filepath.Glob(s.at(s.project, ".agents/messages/resolution-*.json"))
 	for _, file := range files {
@@ -167,7 +167,7 @@ func (s *theatre) replies(n int) (decisions []string) {
 	return decisions
 }
 
-// decisions are those that steward wrote about task n, the standing one first.
+// decisions are steward's decisions about task n, the current one first.
 func (s *theatre) decisions(n int) (labels []string) {
 	files := []string{s.task(s.project, taskID(n), ".decision.json")}
 	older, _ := filepath.Glob(s.attempts(s.project, taskID(n)+".*.decision.json"))
@@ -201,7 +201,7 @@ func (s *theatre) incidents() (list []escalate.Incident) {
 	return list
 }
 
-// proved reports whether any channel has carried the incident.
+// proved reports whether any channel has delivered the incident.
 func proved(i escalate.Incident) bool {
 	for _, d := range i.Deliveries {
 		if d.OK && !d.Recovery && d.Result != escalate.ResultWithdrawn {

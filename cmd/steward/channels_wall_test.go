@@ -17,7 +17,7 @@ import (
 	"github.com/godbus/dbus/v5/prop"
 )
 
-// manner is how a wall treats those who hang something on it.
+// manner is how a wall treats its clients.
 type manner int
 
 const (
@@ -36,7 +36,7 @@ const (
 	dunstName = "org.dunstproject.cmd0"
 )
 
-// wall is a notification server that has bad manners when it is told to. It keeps a record of all that was hung on it.
+// wall is a notification server that misbehaves on request. It records every popup.
 type wall struct {
 	conn  *dbus.Conn
 	props *prop.Properties
@@ -49,7 +49,7 @@ type wall struct {
 	sheets  []sheet
 }
 
-// sheet is one entry of the record: a popup as it was asked for, or that it is gone.
+// sheet is one entry of the record: a requested popup, or its removal.
 type sheet struct {
 	Op      string // "new", "in place", "gone", "refused"
 	Wall    string // which life of the server
@@ -61,7 +61,7 @@ type sheet struct {
 	At      time.Time
 }
 
-// up gives what hangs on the wall after all that is on record. A server takes its popups with it.
+// up returns the popups still shown according to the record. A server's popups disappear with it.
 func up(sheets []sheet) map[uint32]sheet {
 	hang := map[uint32]sheet{}
 	for n, s := range sheets {
@@ -78,7 +78,7 @@ func up(sheets []sheet) map[uint32]sheet {
 	return hang
 }
 
-// newWall hangs a wall on the bus, under a name that tells its lives apart.
+// newWall connects a wall to the bus, under a name that distinguishes its lives.
 func newWall(address, name string, out io.Writer) (*wall, error) {
 	conn, err := dbus.Connect(address)
 	if err != nil {
@@ -127,7 +127,7 @@ func (w *wall) behave(m manner) {
 	w.props.SetMust(dunstName, "paused", m == paused)
 }
 
-// note puts a sheet on record, before anybody hears of it. The caller holds mu.
+// note records a sheet before any client is told of it. The caller holds mu.
 func (w *wall) note(s sheet) {
 	if s.At = time.Now(); s.Wall == "" {
 		s.Wall = w.sheets[len(w.sheets)-1].Wall
@@ -218,7 +218,7 @@ func (w *wall) press(id uint32, token string) {
 	}
 }
 
-// record gives all that was ever hung up.
+// record returns every recorded sheet.
 func (w *wall) record() []sheet {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,7 +240,7 @@ func (w *wall) screen() []sheet {
 	return list
 }
 
-// shows finds the popup that says so on the screen.
+// shows finds the popup with that text on the screen.
 func (w *wall) shows(words string) (sheet, bool) { return saying(w.screen(), words) }
 
 func saying(list []sheet, words string) (sheet, bool) {
@@ -251,7 +251,7 @@ func saying(list []sheet, words string) (sheet, bool) {
 	return list[n], true
 }
 
-// opened counts the windows that were opened with such a title, whatever became of them.
+// opened counts the windows ever opened with such a title.
 func opened(list []sheet, words string) (n int) {
 	for _, s := range list {
 		if s.Op == "new" && strings.Contains(s.Title, words) {
@@ -271,7 +271,7 @@ func (s sheet) button(label string) string {
 	return ""
 }
 
-// TestWallShowsWhatItShould holds the stand-in against what the tests take for granted of it.
+// TestWallShowsWhatItShould checks what the other tests assume about the stand-in.
 func TestWallShowsWhatItShould(t *testing.T) {
 	t.Parallel()
 	w := &wall{sheets: []sheet{{Op: "life", Wall: "1"}}}

@@ -32,7 +32,7 @@ func (a *app) checkCommand() *cobra.Command {
 	}
 }
 
-// checked is what check prints: what is wrong, with the paths as they were given.
+// checked is the output of check: findings and faults, with the paths as the user gave them.
 type checked struct {
 	Findings []protocol.Finding `json:"findings"`
 	Faults   []protocol.Fault   `json:"faults"`
@@ -46,7 +46,7 @@ func (a *app) checkFiles(ctx context.Context, args []string) error {
 	all := checked{Findings: []protocol.Finding{}, Faults: []protocol.Fault{}}
 	var protocols []string
 	for _, arg := range args {
-		if arg == "" { // as a shell makes of a variable that is not set; it would be the folder that the command stands in
+		if arg == "" { // an unset shell variable; filepath.Abs would turn it into the current folder
 			return usageError{errors.New("check: FILE is empty")}
 		}
 		ref, file, err := projectAround(arg, cfg)
@@ -87,17 +87,17 @@ func (a *app) checkFiles(ctx context.Context, args []string) error {
 	return err
 }
 
-// aMoment is longer than a file may be half written before it counts as damaged.
+// aMoment is longer than the time for which an incomplete file counts as still being written.
 const aMoment = 5 * time.Second
 
-// observed looks at a project as if a moment had passed since a first look, and adds what is wrong with the file's own
-// fields: a snapshot tells of each flaw once per task, and of no work that ended long ago. known is false for a file that
-// no protocol reads.
+// observed scans a project as if a moment had passed since a first scan, and adds the findings on the file's own fields:
+// a snapshot reports each flaw once per task, and omits tasks that ended long ago. known is false for a file that no
+// protocol reads.
 func observed(ctx context.Context, ref config.ProjectRef, cfg config.Config, file string) (list []protocol.Snapshot, known bool, err error) {
 	p, now := daemon.OpenProject(ref, cfg, false), time.Now()
 	since := now.Add(-cfg.Tasks.History)
 	if file != "" {
-		since = time.Time{} // a file that is named counts, however old it is
+		since = time.Time{} // check a named file regardless of its age
 	}
 	for _, name := range p.Detect() {
 		s, err := p.Open(name)
@@ -130,13 +130,13 @@ func (a *app) printChecked(c checked, protocols []string) error {
 	return nil
 }
 
-// projectAround finds the project of a file: the nearest folder above it that speaks a protocol. The file is relative to that
-// folder, and "" for a folder itself.
+// projectAround finds the project of a file: the nearest parent folder that speaks a protocol. file is relative to that
+// folder, and "" if arg is the folder itself.
 func projectAround(arg string, cfg config.Config) (ref config.ProjectRef, file string, err error) {
 	path, err := filepath.Abs(arg)
 	if _, missing := os.Lstat(path); missing != nil {
 		if _, held := os.Lstat(path + ".held"); held == nil {
-			path += ".held" // steward holds it: its sender knows the name without
+			path += ".held" // steward holds the task: its sender knows the file without the suffix
 		}
 	}
 	if err == nil {

@@ -56,14 +56,14 @@ func codexMain() {
 	}
 }
 
-// step is the next step of the clock.
+// step runs the next tick.
 func step(every time.Duration) time.Time { return time.Now().Truncate(every).Add(every) }
 
 func writePid(name string) { _ = os.WriteFile(name, []byte(fmt.Sprint(os.Getpid())), 0o644) }
 
 func (c *codexClient) path(rel string) string { return filepath.Join(c.dir, "tmp/agent_status", rel) }
 
-// write puts a document in place as the client's manner is.
+// write writes a document in place or by rename, depending on the client's manner.
 func (c *codexClient) write(file string, d doc) {
 	data, _ := json.MarshalIndent(d, "", "  ")
 	if c.manner == "literal" {
@@ -116,7 +116,7 @@ func (c *codexClient) take(file string) {
 	}
 	work, _ := time.ParseDuration(request.Payload.Parameters.Work)
 	time.Sleep(work)
-	for _, err := os.Stat("busy"); err == nil; _, err = os.Stat("busy") { // as long as the script wants
+	for _, err := os.Stat("busy"); err == nil; _, err = os.Stat("busy") { // until the script removes the file
 		time.Sleep(20 * time.Millisecond)
 	}
 	outcome := "completed"

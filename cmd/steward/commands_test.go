@@ -22,7 +22,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// atHome gives the commands a home without anything in it, and the current folder to be there.
+// atHome gives the commands an empty home, which is also the current folder.
 func atHome(t *testing.T) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "st") // not t.TempDir: a socket's path must be short
@@ -58,7 +58,7 @@ func invoke(args ...string) (code int, out, errOut string) {
 	return code, o.String(), e.String()
 }
 
-// fakeDaemon answers on the socket of atHome, and notes what it was asked.
+// fakeDaemon answers on the socket of atHome, and records the requests.
 func fakeDaemon(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) (asked *[]string) {
 	t.Helper()
 	l, err := net.Listen("unix", os.Getenv("STEWARD_SOCKET"))
@@ -68,7 +68,7 @@ func fakeDaemon(t *testing.T, answer func(w http.ResponseWriter, r *http.Request
 	asked = &[]string{}
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" {
-			return // every command first asks whether anybody is there
+			return // every command first probes for a daemon
 		}
 		body, _ := io.ReadAll(r.Body)
 		*asked = append(*asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
@@ -224,7 +224,7 @@ func TestStatusShowsTheLastSnapshot(t *testing.T) {
 	if watched, err := (&app{err: io.Discard}).watchedStatus(t.Context()); err != nil || watched.Looks != doc.Looks || watched.Daemon == nil || watched.Daemon.Running {
 		t.Errorf("--watch shows the last picture while no daemon runs: %v, %+v", err, watched.Daemon)
 	}
-	// The heartbeat is newer than a picture in which nothing changed.
+	// The heartbeat is newer than an unchanged snapshot.
 	beat, earlier := filepath.Join(dir, "state", daemon.HeartbeatFile), time.Now().Add(-time.Hour)
 	if err := errors.Join(os.Chtimes(filepath.Join(dir, "state", "status.json"), earlier, earlier), os.WriteFile(beat, []byte("{}"), 0o600),
 		os.Chtimes(beat, time.Now(), time.Now().Add(-2*time.Minute))); err != nil {
@@ -414,7 +414,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A picture without a daemon says so where it is read: in its first line, and in the document.
+// A snapshot shown without a daemon says so visibly: in its first line, and in the JSON document.
 func TestOldPictureSaysSo(t *testing.T) {
 	dir := atHome(t)
 	file := filepath.Join(dir, "state", "status.json")

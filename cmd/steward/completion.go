@@ -15,7 +15,7 @@ import (
 // completionTime bounds how long a shell waits for names.
 const completionTime = 500 * time.Millisecond
 
-// completeNames offers the daemon's own names of some kinds ("agent", "task", "lock", "incident", "project") as the only argument.
+// completeNames completes a single argument with the daemon's names of the given kinds ("agent", "task", "lock", "incident", "project").
 func (a *app) completeNames(kinds ...string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -36,7 +36,7 @@ func (a *app) completeNames(kinds ...string) cobra.CompletionFunc {
 	}
 }
 
-// completeEach offers the same for every argument.
+// completeEach is completeNames for every argument.
 func (a *app) completeEach(kinds ...string) cobra.CompletionFunc {
 	first := a.completeNames(kinds...)
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -47,7 +47,7 @@ func (a *app) completeEach(kinds ...string) cobra.CompletionFunc {
 func namesOf(doc status.Document, kind string) []cobra.Completion {
 	var names []cobra.Completion
 	offer := func(name, about string) {
-		if name == terminal.Clean(name) && !strings.Contains(name, " ") { // the shell's protocol is lines and tabs
+		if name == terminal.Clean(name) && !strings.Contains(name, " ") { // the shell's completion protocol separates by lines and tabs
 			names = append(names, cobra.CompletionWithDesc(name, terminal.OneWord(about)))
 		}
 	}

@@ -62,16 +62,16 @@ func (a *app) printConfig() error {
 	return a.write(string(doc))
 }
 
-// fileCheck is the document of config --check.
+// fileCheck is the JSON output of config --check.
 type fileCheck struct {
 	File     string        `json:"file"`
 	OK       bool          `json:"ok"`
 	Problems []fileProblem `json:"problems"`
-	Notes    []string      `json:"notes"` // what is no mistake in the file, but may be a slip of the pen
+	Notes    []string      `json:"notes"` // valid settings that may be typing errors
 }
 
 type fileProblem struct {
-	Line int    `json:"line"` // 0: of no single line
+	Line int    `json:"line"` // 0: not tied to a single line
 	Text string `json:"text"`
 }
 
@@ -92,7 +92,7 @@ func (a *app) checkConfig(file string) error {
 	return a.write(text)
 }
 
-// notesOn names the project folders that cannot be used now. The file is fine all the same: a disk may come later.
+// notesOn lists the project folders that cannot be used now. The file is still valid: a disk may be mounted later.
 func notesOn(cfg config.Config) []string {
 	notes := []string{}
 	home, _ := os.UserHomeDir()
@@ -111,7 +111,7 @@ func notesOn(cfg config.Config) []string {
 	return notes
 }
 
-// problemsOf are the problems of a configuration as the document shows them.
+// problemsOf converts the problems of a configuration for the JSON output.
 func problemsOf(err error) []fileProblem {
 	list := []fileProblem{}
 	for _, p := range config.Problems(err) {
@@ -120,7 +120,7 @@ func problemsOf(err error) []fileProblem {
 	return list
 }
 
-// settingsOf gives the configuration for JSON under the keys of the file, with durations in seconds.
+// settingsOf converts the configuration for JSON, with the keys of the file and durations in seconds.
 func settingsOf(cfg config.Config) any { return setting(reflect.ValueOf(cfg)) }
 
 func setting(v reflect.Value) any {
@@ -149,7 +149,7 @@ func setting(v reflect.Value) any {
 	return v.Interface()
 }
 
-// table is a struct's fields under their keys; those of an embedded one are its own.
+// table maps a struct's fields by their keys; the fields of an embedded struct are inlined.
 func table(v reflect.Value) map[string]any {
 	t := map[string]any{}
 	for field, value := range v.Fields() {

@@ -31,7 +31,7 @@ func (a *app) newConsole(out io.Writer) *console {
 	return &console{mu: new(sync.Mutex), out: out, colored: colored}
 }
 
-// Enabled shows what the structured form shows.
+// Enabled accepts the same levels as the structured form.
 func (c *console) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 // Handle writes one line.
@@ -48,7 +48,7 @@ func (c *console) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// level is the level in five characters, in the colour of its weight.
+// level formats the level in five characters, colored by severity.
 func (c *console) level(name string) string {
 	p := &terminal.Page{Color: c.colored}
 	return p.Dye(fmt.Sprintf("%-5s", name), levelStyles[name])
@@ -56,23 +56,23 @@ func (c *console) level(name string) string {
 
 var levelStyles = map[string]terminal.Style{"INFO": terminal.Green, "WARN": terminal.Yellow, "ERROR": terminal.Red}
 
-// WithAttrs keeps attributes for every later line.
+// WithAttrs returns a handler that adds the attributes to every line.
 func (c *console) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c2 := *c
 	c2.attrs = append(slices.Clone(c.attrs), attrs...)
 	return &c2
 }
 
-// WithGroup is not used by steward's log: the keys stay as they are.
+// WithGroup ignores the group: steward's log does not use groups.
 func (c *console) WithGroup(string) slog.Handler { return c }
 
-// logWord is a key of a log line with its value.
+// logWord is a key and its value in a log line.
 type logWord struct{ key, value string }
 
-// unsaid are the keys that a sentence leaves out: they are for programs.
+// unsaid are the keys that a sentence omits: only programs need them.
 var unsaid = []string{"took", "reason", "stack"}
 
-// sentence makes a log record one line to read: the subject, what happened, why, and the rest in brackets.
+// sentence formats a log record as one readable line: the subject, the event, the reason, and the rest in brackets.
 func sentence(message string, words []logWord) string {
 	value := map[string]string{}
 	var rest []string
@@ -124,7 +124,7 @@ func changed(v protocol.Verb) string {
 	return "steward did " + string(v)
 }
 
-// logLine reads a line of the structured form; ok is false for any other line.
+// logLine parses a line of the structured form; ok is false for any other line.
 func logLine(line string) (level, message string, words []logWord, ok bool) {
 	for line != "" {
 		key, rest, found := strings.Cut(line, "=")

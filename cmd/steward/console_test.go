@@ -35,7 +35,7 @@ func TestConsoleLog(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want[i])
 		}
 		_, message, words, ok := logLine(line)
-		if got := sentence(message, words); !ok || got != want[i][6:] { // the demo reads the structured form
+		if got := sentence(message, words); !ok || got != want[i][6:] { // the demo parses the structured form
 			t.Errorf("read from %s:\ngot  %s\nwant %s", line, got, want[i][6:])
 		}
 	}
@@ -47,7 +47,7 @@ func TestConsoleLog(t *testing.T) {
 	}
 }
 
-// TestOneTimeZone: a sentence has the zone of the columns beside it.
+// TestOneTimeZone: times in a sentence use the same zone as the other columns.
 func TestOneTimeZone(t *testing.T) {
 	now := time.Date(2026, 3, 14, 20, 30, 0, 0, time.FixedZone("here", -5*3600))
 	for text, want := range map[string]string{

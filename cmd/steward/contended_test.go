@@ -16,7 +16,7 @@ import (
 	"github.com/livhana/steward/platform"
 )
 
-// increments is a writer as protocol 002's software is one: flock(1) on the side file, read, rename a new file into place.
+// increments is a writer like protocol 002's software: flock(1) on the side file, read, rename a new file into place.
 const increments = `set -eu
 for i in $(seq 50); do
 	(
@@ -28,7 +28,7 @@ for i in $(seq 50); do
 done`
 
 // TestContendedKanban: four writers take turns on a kanban by its flock (protocol 002, Concurrent Access) while steward,
-// in act mode, marks lost work in it. No increment is lost, and no lock file is ever another one.
+// in act mode, marks lost work in it. No increment is lost, and the lock file is never replaced.
 func TestContendedKanban(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -63,7 +63,7 @@ func contendKanban(t *testing.T, r *rig, project string) {
 		if err := os.MkdirAll(r.at(worker), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		r.write(filepath.Join(worker, "agent.pid"), "4999999\n") // nobody's: without it, each would be taken to be set up
+		r.write(filepath.Join(worker, "agent.pid"), "4999999\n") // no such process; without it, a worker counts as being set up
 	}
 	r.write(kanban, text.String())
 	r.write(kanban+".lock", "")
@@ -82,7 +82,7 @@ func contendKanban(t *testing.T, r *rig, project string) {
 		})
 	}
 	writers.Wait()
-	deadline := time.Now().Add(5 * time.Minute) // tries have become rarer, and on a full machine steward doubts itself before others
+	deadline := time.Now().Add(5 * time.Minute) // retries become rarer, and on a full machine steward suspects itself first
 	for strings.Contains(string(must(os.ReadFile(r.at(kanban)))), "[=]") && time.Now().Before(deadline) {
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -100,7 +100,7 @@ func contendKanban(t *testing.T, r *rig, project string) {
 	}
 }
 
-// previous is the project that the configuration names now.
+// previous is the project that the configuration currently names.
 func previous(r *rig) string {
 	return regexp.MustCompile(`path = "(p[0-9]*)"`).FindStringSubmatch(string(must(os.ReadFile(r.at("config.toml")))))[1]
 }
@@ -132,8 +132,8 @@ func end(t *testing.T, c *child) {
 	}
 }
 
-// TestContendedLocks: agents take and leave locks as document 001's snippet does (Lock Protocol), some of them far beyond
-// their time and some dying with them, while steward expires. No living agent's lock is ever taken by it.
+// TestContendedLocks: agents take and release locks like document 001's snippet (Lock Protocol), while steward expires
+// locks. Some agents overrun the expiry, some die with their locks. Steward never takes a living agent's lock.
 func TestContendedLocks(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -156,7 +156,7 @@ func TestContendedLocks(t *testing.T) {
 		agents.Go(func() { contender(t, file, guard, n, time.Now().Add(span)) })
 	}
 	agents.Wait()
-	time.Sleep(4 * time.Second) // the last dead agents' locks fall due
+	time.Sleep(4 * time.Second) // the last dead agents' locks expire
 	end(t, daemon)
 	var state struct {
 		Locks map[string]struct{ Agent string }
@@ -174,9 +174,9 @@ func TestContendedLocks(t *testing.T) {
 	}
 }
 
-// contender is an agent by the snippet. Half of them live on and hold their locks beyond their time; the others die with
-// theirs and come back under another name. The agents themselves take turns here, because the snippet loses updates:
-// what is looked for is what steward does to them, and that stands on record.
+// contender is an agent that follows the snippet. Half of the agents live and hold their locks beyond the expiry; the
+// others die with their locks and return under another name. The agents serialize their updates, because the snippet
+// loses updates: the test checks steward's recorded actions only.
 func contender(t *testing.T, file, guard string, n int, until time.Time) {
 	for life := 0; time.Now().Before(until); life++ {
 		mortal := n%2 == 1
@@ -203,7 +203,7 @@ func contender(t *testing.T, file, guard string, n int, until time.Time) {
 	}
 }
 
-// rewriteState reads, changes and writes the state file in place. Steward is not part of the agents' own turns.
+// rewriteState reads, changes and writes the state file in place. Steward does not take part in the agents' serialization.
 func rewriteState(t *testing.T, file, guard string, change func(doc)) {
 	lock, err := platform.LockWait(t.Context(), guard)
 	if err != nil {

@@ -49,7 +49,7 @@ func (a *app) demoCommand() *cobra.Command {
 	return c
 }
 
-// stage is a running demo: the scratch project, the daemon, and where everybody's lines go.
+// stage is a running demo: the scratch project, the daemon, and the shared output.
 type stage struct {
 	app    *app
 	dir    string
@@ -59,7 +59,7 @@ type stage struct {
 	start  time.Time
 }
 
-// say prints a line in somebody's name.
+// say prints a line in the name of a participant.
 func (s *stage) say(who, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *stage) say(who, format string, args ...any) {
 }
 
 func (a *app) demo(c *cobra.Command, dir string, quiet bool) error {
-	// Without a reader there is nobody to play for, but there is a daemon to be ended.
+	// When the reader of the output is gone the demo ends, but it must still stop the daemon.
 	ctx, alone := signal.NotifyContext(c.Context(), syscall.SIGPIPE)
 	defer alone()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -102,10 +102,10 @@ func (a *app) demo(c *cobra.Command, dir string, quiet bool) error {
 	return s.play(ctx, &demoLivhana{stage: s, root: root}, codex)
 }
 
-// startDaemon runs this very program on the scratch project; stop ends it and waits.
+// startDaemon runs this program as a daemon on the scratch project; stop ends it and waits.
 func (s *stage) startDaemon(ctx context.Context, dir string, quiet bool) (stop func(), err error) {
 	config := filepath.Join(dir, "config.toml")
-	// The scenario is about what codex says of itself: a machine that is full for reasons of its own would never let it end.
+	// The scenario depends only on what codex reports about itself: on a machine that is full for other reasons it would never end.
 	text := "[supervisor]\nlook_every = \"2s\"\n[capacity]\ndimensions = [\"agent\"]\n"
 	if quiet {
 		text += "[escalate]\nchannels = []\n"
@@ -136,7 +136,7 @@ func (s *stage) startDaemon(ctx context.Context, dir string, quiet bool) (stop f
 	}, s.awaitDaemon(ctx)
 }
 
-// relay prints what the daemon says, in its short form.
+// relay prints the daemon's output in short form.
 func (s *stage) relay(lines io.Reader) {
 	scan := bufio.NewScanner(lines)
 	for scan.Scan() {
@@ -171,7 +171,7 @@ func (s *stage) awaitDaemon(ctx context.Context) error {
 	}
 }
 
-// errMissed says that a scenario did not end as the document says.
+// errMissed reports that a scenario did not end as the document specifies.
 var errMissed = errors.New("the scenario did not end as expected")
 
 // play runs the document's four scenarios (protocol 000, Testing Scenarios).
@@ -266,7 +266,7 @@ func (s *stage) escalation(ctx context.Context, l *demoLivhana, _ *demoCodex) er
 // demoPatience is how long the demo waits for a channel to deliver the last alert.
 const demoPatience = 12 * time.Second
 
-// reaches says whom the incident has reached, and whether that is certain: a delivery with proof, or a failure of all.
+// reaches describes the deliveries of an incident. final is true for a proven delivery, or if all channels failed.
 func reaches(i escalate.Incident) (said string, final bool) {
 	var failed []string
 	for _, d := range i.Deliveries {
@@ -285,7 +285,7 @@ func reaches(i escalate.Incident) (said string, final bool) {
 	return "raised an incident", false
 }
 
-// settle lets time pass.
+// settle waits for d or the end of the context.
 func (s *stage) settle(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

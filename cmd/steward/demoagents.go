@@ -13,14 +13,14 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// conflictService is the deployment that ends in a git conflict.
+// conflictService is the service whose deployment ends in a git conflict.
 const conflictService = "billing-service"
 
 func demoTask(id, ext string) string {
 	return path.Join(agentstatus.Base, "codex_tasks", "task_"+id+ext)
 }
 
-// put writes a document as a careful client does.
+// put writes a document atomically, as a careful client does.
 func put(root *jsonfile.Root, file string, doc any) {
 	data, err := jsonfile.Encode(doc)
 	if err != nil {
@@ -37,7 +37,7 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// demoLivhana is the orchestrator's side.
+// demoLivhana is the orchestrator.
 type demoLivhana struct {
 	stage *stage
 	root  *jsonfile.Root
@@ -56,7 +56,7 @@ func (l *demoLivhana) submit(kind string, parameters map[string]any, updates boo
 	return id
 }
 
-// wait polls for the result, as the document's pseudo-code does, and tells Jesse of progress.
+// wait polls for the result, as the document's pseudo-code does, and reports progress to Jesse.
 func (l *demoLivhana) wait(ctx context.Context, id string) (string, error) {
 	told := ""
 	for {
@@ -89,7 +89,7 @@ func (l *demoLivhana) notice(id string) (why string, held bool) {
 	return reason + ": " + text, true
 }
 
-// demoCodex is the executor's side: it beats, names its task, and polls.
+// demoCodex is the executor: it writes its heartbeat, names its task, and polls.
 type demoCodex struct {
 	stage *stage
 	root  *jsonfile.Root
@@ -138,7 +138,7 @@ func (c *demoCodex) run(ctx context.Context) {
 	}
 }
 
-// poll finds tasks as the document says: requests without a result.
+// poll finds tasks as the document specifies: requests without a result.
 func (c *demoCodex) poll(ctx context.Context) {
 	names, _, err := c.root.List(path.Join(agentstatus.Base, "codex_tasks"))
 	if err != nil {

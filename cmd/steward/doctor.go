@@ -46,7 +46,7 @@ func (a *app) doctor(ctx context.Context, reach bool) error {
 	return nil
 }
 
-// levelStyle is how the level stands on a terminal.
+// levelStyle is the terminal style of a level.
 func levelStyle(l doctor.Level) terminal.Style {
 	switch l {
 	case doctor.LevelWarn:
@@ -78,7 +78,7 @@ func (a *app) printDiagnosis(doc doctor.Diagnosis) error {
 	return a.write(p.String())
 }
 
-// renderFinding does not cut: commands in it are to be copied.
+// renderFinding prints a finding without truncation: users copy commands from it.
 func renderFinding(p *terminal.Page, f doctor.Finding) {
 	p.Full("  %s%*s%s: %s", p.Dye(string(f.Level), levelStyle(f.Level)), 6-len(f.Level), "", terminal.Clean(f.Name), terminal.Clean(f.Text))
 	if f.Do != "" {

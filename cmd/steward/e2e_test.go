@@ -51,7 +51,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setUpScript gives each script a home of its own. Sockets need short paths, so they lie elsewhere.
+// setUpScript gives each script its own home. Sockets need short paths, so they are placed elsewhere.
 func setUpScript(env *testscript.Env) error {
 	run, err := os.MkdirTemp("", "st")
 	if err != nil {
@@ -144,7 +144,7 @@ func rewriteCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Rename(tmp, dst))
 }
 
-// countCommand: count N REGEXP FILE checks how often it matches.
+// countCommand: count N REGEXP FILE checks the number of matches.
 func countCommand(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)

@@ -27,7 +27,7 @@ const (
 	exitRefused   = 5
 )
 
-// The codes of errors that no daemon has named; the daemon's own are those of package status.
+// The codes of errors that do not come from the daemon; package status defines the daemon's codes.
 const (
 	codeFailed   = "failed"
 	codeUsage    = "usage"
@@ -39,27 +39,27 @@ const (
 	codeCancelled  = "cancelled"
 )
 
-// exiting is an error with an exit code of its own, and the code of its error document.
+// exiting is an error with its own exit code and error document code.
 type exiting struct {
 	error
 	exit int
 	code string
 }
 
-// notStarted is about a command that could not be run: the exit code is the one that a shell would give.
+// notStarted reports a command that could not be run, with the exit code that a shell would give.
 func notStarted(err error, exit int) error { return exiting{err, exit, codeNotStarted} }
 
-// interrupted ends a command that was told to stop waiting.
+// interrupted reports a command that was told to stop waiting.
 func interrupted(format string, args ...any) error {
 	return exiting{fmt.Errorf(format, args...), task.ExitCancelled, codeCancelled}
 }
 
-// outOfTime ends a command whose wait was over.
+// outOfTime reports a command whose wait timed out.
 func outOfTime(format string, args ...any) error {
 	return exiting{fmt.Errorf(format, args...), task.ExitTimeout, codeTimeout}
 }
 
-// classOf gives the exit code that scripts rely on, and the code of the error document.
+// classOf returns the exit code, which scripts rely on, and the code of the error document.
 func classOf(err error) (exit int, code string) {
 	var usage usageError
 	var remote *status.Error
@@ -70,7 +70,7 @@ func classOf(err error) (exit int, code string) {
 	case errors.As(err, new(hopeless)):
 		return exitHopeless, codeGivenUp
 	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
-		return exitUsage, codeUsage // the last is cobra's own
+		return exitUsage, codeUsage // the last condition matches cobra's own errors
 	case errors.Is(err, status.ErrNoDaemon), errors.Is(err, status.ErrNoAnswer):
 		return exitNoDaemon, codeNoDaemon
 	case errors.Is(err, supervisor.ErrNoSubject):
@@ -92,7 +92,7 @@ func exitCode(err error) int {
 
 func remoteCode(e *status.Error) int {
 	switch e.Status {
-	case http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge: // a name longer than any there is
+	case http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge: // the name is longer than any existing name
 		return exitUsage
 	case http.StatusNotFound:
 		return exitNoSubject
@@ -102,7 +102,7 @@ func remoteCode(e *status.Error) int {
 	return exitFailed
 }
 
-// printError says on stderr why a command failed: on a line, or with -o json as the error document of the socket.
+// printError prints why a command failed: as one line, or with -o json as the error document of the socket API.
 func printError(w io.Writer, err error, asJSON bool) {
 	text := terminal.Bounded(terminal.ErrorText(commandWords(err)))
 	if !asJSON {
@@ -123,8 +123,8 @@ func printError(w io.Writer, err error, asJSON bool) {
 	_, _ = io.WriteString(w, terminal.Guarded(b.String()))
 }
 
-// cutHint takes what to do next from the end of a message: what follows its last semicolon, or a final "(see …)". The lines
-// of a message with several stay together.
+// cutHint splits the hint on what to do next from the end of a message: the text after the last semicolon, or a final
+// "(see …)". It does not split a message of several lines.
 func cutHint(text string) (message, hint string) {
 	if strings.Contains(text, "\n") {
 		return text, ""
@@ -138,7 +138,7 @@ func cutHint(text string) (message, hint string) {
 	return text, ""
 }
 
-// asksJSON reports whether a command line has -o json in it. It counts for a line that cannot be parsed, too.
+// asksJSON reports whether a command line contains -o json, even if the line cannot be parsed.
 func asksJSON(args []string) bool {
 	format := ""
 	for i, arg := range args {

@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// TestErrorsInJSON: with -o json every failed command leaves one JSON object on stderr, whatever its exit code.
+// TestErrorsInJSON: with -o json every failed command prints one JSON object on stderr, whatever its exit code.
 func TestErrorsInJSON(t *testing.T) {
 	missing := func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)

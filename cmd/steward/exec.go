@@ -24,8 +24,8 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// The exit codes of a shell for a command that was found and would not run, for one that was not found, and the base of
-// those for signals.
+// The exit codes of a shell: for a command that cannot be executed, for a command that is not found, and the base for
+// commands ended by a signal.
 const (
 	exitNotRunnable = 126
 	exitNotFound    = 127
@@ -63,7 +63,7 @@ func (a *app) execCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.SetInterspersed(false) // the command's own flags are not ours
+	f.SetInterspersed(false) // flags after the command belong to the command
 	f.StringVar(&o.agent, "agent", "", "the agent's `NAME`; exit code 5 if a living process has it on record (default: the command's, numbered then)")
 	f.StringVar(&o.project, "project", "", "the project's `DIR` (default: the current folder)")
 	f.StringVar(&o.restart, "restart", keep.Never, "start it again: never, on-failure or always")
@@ -107,12 +107,12 @@ func (a *app) exec(ctx context.Context, o execOptions, throttled bool, argv []st
 	return job.run(ctx)
 }
 
-// isAgentName reports whether an agent may join under this name. It becomes a file name, and people type it in commands.
+// isAgentName reports whether an agent may join under this name. The name becomes a file name, and users type it in commands.
 func isAgentName(name string) bool {
 	return jsonfile.PlainName(name) && !strings.ContainsAny(name[:1], ".- ") && strings.TrimSpace(name) == name && len(name) <= 100
 }
 
-// newJob finds the program and the project, before anything is written.
+// newJob finds the program and the project before exec writes any file.
 func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	dir, err := projectDir("exec", o.project)
 	if err != nil {
@@ -132,7 +132,7 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	}
 	cfg, _, err := a.settings()
 	if err != nil {
-		cfg = config.Defaults() // what is wrong with the daemon's configuration must not keep an agent from its work
+		cfg = config.Defaults() // an invalid daemon configuration must not stop an agent from working
 	}
 	name := o.agent
 	if name == "" {
@@ -144,10 +144,10 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 		client: daemon.Connect(dir), registers: daemon.RegistersIn(dir, cfg)}, nil
 }
 
-// figures are what a reason may say differently each time although it is the same.
+// figures matches the numbers in a reason: they vary between checks while the reason stays the same.
 var figures = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9.]+`) })
 
-// awaitRoom waits for the capacity gate, and says why when the reason changes.
+// awaitRoom waits for the capacity gate, and prints the reason whenever it changes.
 func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) error {
 	said := ""
 	for {
@@ -163,7 +163,7 @@ func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) e
 		case noWait:
 			return terminal.Report(supervisor.ErrRefused, "exec: %s", why)
 		}
-		same, _, _ := strings.Cut(why, worker.Largest) // who takes the most changes all the time
+		same, _, _ := strings.Cut(why, worker.Largest) // the largest consumer changes all the time
 		if reason := figures().ReplaceAllString(same, ""); reason != said {
 			said = reason
 			fmt.Fprintln(a.err, "steward: waiting for room: "+terminal.Clean(why)+"; or start at once with --now")

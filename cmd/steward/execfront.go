@@ -19,13 +19,13 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// front is the command in the foreground: in our process group, with our terminal.
+// front is the command in the foreground: in our process group, on our terminal.
 //
-// It begins as this very program, which waits for a word and then becomes the command: so the process is registered
-// before the command does anything, and a name that is taken costs nothing.
+// The child starts as this program, waits for a go message on a pipe, and then executes the command. So the process is
+// registered before the command does anything, and a taken name has no side effects.
 type front struct {
 	id         proc.Identity
-	word       *os.File // the waiting child's other end
+	word       *os.File // our end of the pipe to the waiting child
 	children   chan os.Signal
 	lastSignal os.Signal
 	signalAt   time.Time
@@ -51,9 +51,9 @@ func startFront(path string, argv, env []string) (*front, error) {
 		return nil, fmt.Errorf("start %s: %w", self, err)
 	}
 	if f.id, err = proc.Inspect(p.Pid); err != nil {
-		f.id.PID = p.Pid // wait tells how it ended
+		f.id.PID = p.Pid // look reads its exit status
 	}
-	_ = p.Release() // all children are waited for in one place, see look
+	_ = p.Release() // look waits for all children
 	return f, nil
 }
 
@@ -62,19 +62,19 @@ func (f *front) over() {
 	_ = f.word.Close()
 }
 
-// release lets the command begin.
+// release tells the waiting child to execute the command.
 func (f *front) release(name string) {
 	_, _ = f.word.WriteString(theWord + name + "\n")
 	_ = f.word.Close()
 }
 
-// dismiss has the waiting child end without having been anything.
+// dismiss ends the waiting child without executing the command.
 func (f *front) dismiss() {
 	f.over()
 	_, _ = syscall.Wait4(f.id.PID, nil, 0, nil)
 }
 
-// awaitWord is the waiting child. Without the word it ends, as with the end of who would have said it.
+// awaitWord is the waiting child. It exits if the pipe closes without the go message, for example when the parent dies.
 func awaitWord(ctx context.Context, fd int, argv []string) error {
 	pipe := os.NewFile(uintptr(fd), "word")
 	if pipe == nil || len(argv) < 2 {
@@ -97,10 +97,10 @@ func awaitWord(ctx context.Context, fd int, argv []string) error {
 	return quiet{exitNotRunnable}
 }
 
-// changes tells when a child has changed.
+// changes receives a signal when a child changes state.
 func (f *front) changes() <-chan os.Signal { return f.children }
 
-// look asks all children how they are: as subreaper, others than the command end here too.
+// look waits for any child without blocking: we are a subreaper, so orphaned descendants end here too.
 func (f *front) look() (e keep.Ending, over bool) {
 	for {
 		var ws syscall.WaitStatus
@@ -109,7 +109,7 @@ func (f *front) look() (e keep.Ending, over bool) {
 			continue
 		}
 		if errors.Is(err, syscall.ECHILD) && !over {
-			return keep.Ending{Code: -1, Unknown: true}, true // somebody else has asked
+			return keep.Ending{Code: -1, Unknown: true}, true // the exit status was already collected elsewhere
 		}
 		if err != nil || pid == 0 {
 			return e, over
@@ -125,7 +125,7 @@ func (f *front) look() (e keep.Ending, over bool) {
 	}
 }
 
-// reap takes away what has ended meanwhile.
+// reap collects the children that have ended.
 func (f *front) reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
@@ -135,18 +135,18 @@ func (f *front) reap() {
 	}
 }
 
-// hear passes a signal on. What the terminal sends goes to the command anyway: it is in the same group.
+// hear forwards a signal. The terminal's own signals reach the command anyway: it is in the same process group.
 func (f *front) hear(s os.Signal) {
 	f.lastSignal, f.signalAt = s, time.Now()
 	if f.tty && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
 		return
 	}
-	if sig, ok := s.(syscall.Signal); ok { // our own child, not waited for yet: the number is still its own
+	if sig, ok := s.(syscall.Signal); ok { // our child is not waited for yet, so its pid cannot have been reused
 		_ = syscall.Kill(f.id.PID, sig)
 	}
 }
 
-// hearSignals hears what is to be passed on. What is ignored (nohup) stays ignored, here and in the command.
+// hearSignals catches the signals to forward. An ignored signal (nohup) stays ignored, here and in the command.
 func hearSignals() *signalEar {
 	c := make(chan os.Signal, 8)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {

@@ -31,11 +31,11 @@ type job struct {
 	dir, path string
 	argv      []string
 	name      string
-	madeUp    bool // nobody gave the name
+	madeUp    bool // the name was not given by the user
 	cfg       keep.Config
 	limits    heartbeat.Config
-	laid      bool                // the project's folder was set up for it
-	client    *agentstatus.Client // of the goroutine that runs the job
+	laid      bool                // the project's folder was set up for this agent
+	client    *agentstatus.Client // used only by the goroutine that runs the job
 	registers bool                // the agent is entered in the registry of protocol 000
 }
 
@@ -44,18 +44,18 @@ type life struct {
 	*front
 	began  time.Time
 	mark   string
-	asked  bool // one of the user's signals was on its way to it when it ended
+	asked  bool // the user had signaled the command shortly before its end
 	ending keep.Ending
 }
 
-// run runs the command, again and again if that was asked for, and ends with its last exit code.
+// run runs the command, restarts it if requested, and returns its last exit code.
 func (j *job) run(ctx context.Context) error {
 	if !j.leave {
 		if err := proc.BecomeSubreaper(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			fmt.Fprintln(j.app.err, "steward: exec: "+terminal.ErrorText(err)+"; some of what it leaves behind may stay")
 		}
 	}
-	// From here on signals are the command's business; they must not end this process before it.
+	// From here on signals are forwarded to the command; they must not end this process first.
 	signals := hearSignals()
 	defer signals.stop()
 	var history keep.History
@@ -72,10 +72,10 @@ func (j *job) run(ctx context.Context) error {
 	}
 }
 
-// live is one life, from the start to the end of what it has left behind.
+// live runs one life, from the start of the command to the end of its leftover processes.
 func (j *job) live(signals *signalEar) (*life, error) {
 	l := &life{mark: fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano())}
-	// Of a kept agent's life it is no part; of a task, a rehearsal or a lock in which it is started it is.
+	// Remove only the marks of a kept agent: the command still belongs to a surrounding task, rehearsal or lock.
 	env := keep.Unmarked(os.Environ())
 	for name, value := range map[string]string{proc.MarkName: l.mark, "STEWARD_AGENT": j.name, "STEWARD_PROJECT": j.dir} {
 		env = withVariable(env, name, value)
@@ -100,12 +100,12 @@ func (j *job) live(signals *signalEar) (*life, error) {
 	return l, nil
 }
 
-// enroll takes the first name that is free, or the one that was given.
+// enroll registers the agent under the given name, or under the first free numbered name.
 func (j *job) enroll(l *life) error {
 	if !j.registers {
 		return nil
 	}
-	// As long as we live, the end of the command is ours to tell: the daemon sees it before we can say that it was a good one.
+	// While this process lives, it reports the end of the command: the daemon sees the end before we can report its success.
 	post := agentstatus.Registration{Process: protocol.Identity(l.id), Keeper: daemon.SelfIdentity(), Kept: true, Lay: !j.laid}
 	base := j.name
 	for n := 1; ; n++ {
@@ -114,11 +114,11 @@ func (j *job) enroll(l *life) error {
 		err := j.client.Enroll(ctx, post, time.Now())
 		cancel()
 		if j.laid && errors.Is(err, agentstatus.ErrNotInitialized) {
-			return nil // the folder was removed since the first life: it stays so, and the agent works on
+			return nil // the folder was removed since the first life: do not recreate it, and let the agent run on
 		}
 		if j.agent != "" || !errors.Is(err, agentstatus.ErrTaken) || n > 1000 {
 			if err == nil {
-				j.agent, j.laid = j.name, true // the next life has it too
+				j.agent, j.laid = j.name, true // the next life uses the same name
 			}
 			return err
 		}
@@ -126,12 +126,12 @@ func (j *job) enroll(l *life) error {
 	}
 }
 
-// enrollTime bounds the entry into the registry: others may be writing it.
+// enrollTime bounds an update of the registry: other processes may be writing it.
 const enrollTime = 30 * time.Second
 
-// attend waits for the end of the command, passes signals on, and keeps its heartbeat.
+// attend waits for the end of the command, forwards signals, and keeps the agent's heartbeat.
 func (j *job) attend(l *life, signals *signalEar) {
-	beat := time.NewTicker(j.limits.For(agentstatus.Name, j.name).Pace()) // for where no daemon beats
+	beat := time.NewTicker(j.limits.For(agentstatus.Name, j.name).Pace()) // used where no daemon keeps the heartbeat
 	defer beat.Stop()
 	var beats sync.WaitGroup
 	defer beats.Wait()
@@ -158,17 +158,17 @@ func (j *job) attend(l *life, signals *signalEar) {
 	}
 }
 
-// beat keeps the heartbeat as the daemon would, unless one does or the agent writes its own.
+// beat keeps the heartbeat as the daemon does, unless a daemon keeps it or the agent writes its own.
 func (j *job) beat(ctx context.Context, l *life) {
 	if !j.registers || j.app.supervised(ctx, j.dir) {
 		return
 	}
 	p := agentstatus.New(j.dir, agentstatus.Options{Guard: daemon.GuardLock})
 	defer p.Close()
-	_ = p.Keep(map[string]time.Duration{j.name: time.Since(l.began)}, time.Now()) // the next one may succeed
+	_ = p.Keep(map[string]time.Duration{j.name: time.Since(l.began)}, time.Now()) // the next beat may succeed
 }
 
-// clearUp ends what the command has left behind. Another signal cuts the patience short.
+// clearUp ends the processes that the command left behind. Another signal shortens the grace period.
 func (j *job) clearUp(l *life, signals *signalEar) {
 	grace := j.cfg.Stop
 	for {
@@ -199,7 +199,7 @@ func (j *job) clearUp(l *life, signals *signalEar) {
 	}
 }
 
-// pauseBefore waits until the next life may begin; false when the user has had enough.
+// pauseBefore waits until the next life may begin; it returns false if the user interrupts.
 func (j *job) pauseBefore(d keep.Decision, signals *signalEar) bool {
 	fmt.Fprintln(j.app.err, "steward: "+j.name+": "+d.Why)
 	told := false
@@ -222,10 +222,10 @@ func (j *job) pauseBefore(d keep.Decision, signals *signalEar) bool {
 	}
 }
 
-// heldEvery is how often it is looked whether the operator's hold has ended.
+// heldEvery is the interval for polling whether the operator's hold has ended.
 const heldEvery = time.Second
 
-// depart takes the agent off the registry's living, and gives the command's exit code.
+// depart records the agent's end in the registry, and returns the command's exit code.
 func (j *job) depart(l *life, d keep.Decision) error {
 	e := l.ending
 	failed := !e.Well() && !l.asked
@@ -234,7 +234,7 @@ func (j *job) depart(l *life, d keep.Decision) error {
 		why = d.Why
 		fmt.Fprintln(j.app.err, "steward: "+j.name+" is given up: "+d.Why)
 	}
-	// At a terminal a person saw how a command ended that is not started again. That is no death to call anybody for.
+	// At a terminal the user saw the command end, and it is not restarted: do not record its end as a failure.
 	failed = failed && !(j.restart == keep.Never && terminal.IsTerminal(j.app.err))
 	if j.registers {
 		j.leaveRegistry(l, agentstatus.Leaving{Failed: failed, Why: why, Once: j.madeUp})
@@ -245,7 +245,7 @@ func (j *job) depart(l *life, d keep.Decision) error {
 	return nil
 }
 
-// leaveRegistry says in the registry how the agent left.
+// leaveRegistry records in the registry how the agent left.
 func (j *job) leaveRegistry(l *life, how agentstatus.Leaving) {
 	ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
 	defer cancel()
@@ -255,7 +255,7 @@ func (j *job) leaveRegistry(l *life, how agentstatus.Leaving) {
 	}
 }
 
-// codeOf is the exit code that a shell would give.
+// codeOf is the exit code that a shell would return.
 func codeOf(e keep.Ending) int {
 	if e.Signal == "" {
 		return max(e.Code, 0)
@@ -263,16 +263,16 @@ func codeOf(e keep.Ending) int {
 	return exitSignal + signalNumber(e.Signal)
 }
 
-// signalEar hears what is sent to this process.
+// signalEar receives the signals sent to this process.
 type signalEar struct {
 	heard chan os.Signal
 	stop  func()
 }
 
-// theWord has the waiting child become the command. The agent's name comes with it: it may have been numbered.
+// theWord tells the waiting child to execute the command. The agent's name follows it: the name may have got a number.
 const theWord = "go "
 
-// cutWord reads the word.
+// cutWord parses the go message.
 func cutWord(line string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(strings.TrimSuffix(line, "\n"), theWord)
 	return name, ok && name != ""
@@ -284,12 +284,12 @@ func withVariable(env []string, name, value string) []string {
 	return append(env, name+"="+value)
 }
 
-// heardBefore is how shortly before its end a signal must have come to be what ended a command that gives no signal as
-// its reason: many catch it, tidy up and exit.
+// heardBefore is the longest time between a signal and the end of a command that the signal is taken to have caused,
+// when the exit status names no signal: many programs catch the signal, clean up and exit.
 const heardBefore = 10 * time.Second
 
-// hearLast takes note of the signals that came together with the end. The terminal sends an interrupt to the command and to
-// us at once, and a command that obeys it may be seen to have ended before ours is heard.
+// hearLast records the signals that arrived together with the end. The terminal interrupts the command and us at the same
+// time, and we may see the command end before we receive our own signal.
 func (l *life) hearLast(signals *signalEar) {
 	patience := time.NewTimer(heardAfter)
 	defer patience.Stop()
@@ -312,10 +312,10 @@ func (l *life) hearLast(signals *signalEar) {
 	}
 }
 
-// heardAfter is how much later than the end of the command the interrupt that ended it may be heard, on a busy machine.
+// heardAfter is how long after the command's end the interrupt that ended it may arrive here, on a busy machine.
 const heardAfter = 200 * time.Millisecond
 
-// heardLately reports whether the user has ended the command.
+// heardLately reports whether a signal from the user ended the command.
 func (l *life) heardLately(e keep.Ending) bool {
 	if l.lastSignal == nil || e.At.Sub(l.signalAt) > heardBefore {
 		return false

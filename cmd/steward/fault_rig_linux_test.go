@@ -26,7 +26,7 @@ type ordeal struct {
 	agent *child // the client, unless the test has one of its own
 	next  int    // number of the next task
 	given map[string]given
-	// stays is what a fault may go on saying.
+	// stays is the text of a fault that may remain.
 	stays string
 	// killed: steward died or was ended on the way, so one alert may have been repeated.
 	killed bool
@@ -36,7 +36,7 @@ type ordeal struct {
 	deaths []string
 }
 
-// given is somebody else's file as it was laid.
+// given is a foreign file with its original content.
 type given struct {
 	text string
 	mode fs.FileMode
@@ -55,7 +55,7 @@ delay = "4s"
 then = "dead"
 `
 
-// rules are the ordeal's with further settings of [capacity] and [escalate], and further tables.
+// rules are the ordeal's rules with further settings of [capacity] and [escalate], and further tables.
 func faultRules(tables string) string {
 	text := strings.Replace(ordealRules, "[capacity]\n", "[capacity]\ndimensions = [\"agent\"]\n", 1)
 	return strings.Replace(text, "[escalate]\n", "[escalate]\nfault_after = \"1s\"\n", 1) + tables
@@ -80,7 +80,7 @@ func ordealIn(r *rig) *ordeal {
 	return x
 }
 
-// lay puts down a file of somebody else's.
+// lay writes a foreign file.
 func (x *ordeal) lay(name, text string, mode fs.FileMode) {
 	x.Helper()
 	file := x.at(ordealProject, name)
@@ -102,7 +102,7 @@ func (x *ordeal) hire() {
 	x.until("the agent beats", func() bool { return there(x.at(ordealProject, "tmp/agent_status/codex_status/heartbeat.json")) })
 }
 
-// order submits so many tasks, one of each script in turn.
+// order submits the given number of tasks, cycling through the scripts.
 func (x *ordeal) order(count int) {
 	x.Helper()
 	for range count {
@@ -138,7 +138,7 @@ func (x *ordeal) traced(strace, inject string) *child {
 	return p
 }
 
-// tracer is strace, where it works.
+// tracer finds strace, where it works.
 func tracer(t *testing.T) string {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -230,7 +230,7 @@ func (x *ordeal) walk(dir string, see func(file string, data []byte)) {
 	})
 }
 
-// untouched holds the files of others against how they were laid, and the request of each task against what was asked.
+// untouched compares foreign files with their original content, and each task's request with the submitted one.
 func (x *ordeal) untouched() {
 	x.Helper()
 	for file, g := range x.given {
@@ -248,7 +248,7 @@ func (x *ordeal) untouched() {
 	}
 }
 
-// nobodyDied looks for a living agent that was called dead at any moment.
+// nobodyDied checks that no living agent was ever declared dead.
 func (x *ordeal) nobodyDied() {
 	x.Helper()
 	for _, e := range x.journal() {
@@ -258,7 +258,7 @@ func (x *ordeal) nobodyDied() {
 	}
 }
 
-// incidents are all that the human was told.
+// incidents are all incidents reported to the operator.
 func (x *ordeal) incidents() []escalate.Incident {
 	files, _ := filepath.Glob(filepath.Join(x.state, "incidents", "*.json"))
 	var list []escalate.Incident
@@ -283,7 +283,7 @@ func (x *ordeal) toldOnce() {
 	}
 }
 
-// toldOf reports whether an incident's words match, whatever became of it since.
+// toldOf reports whether an incident's text matches, whatever its present state.
 func (x *ordeal) toldOf(pattern string) bool {
 	return slices.ContainsFunc(x.incidents(), func(i escalate.Incident) bool { return found(i.Summary+"\n"+i.Detail, pattern) == nil })
 }
@@ -324,7 +324,7 @@ func (p *child) descriptors() int {
 	return fewest
 }
 
-// pidText is a process's number in words.
+// pidText is a pid as text.
 func pidText(p *child) string { return strconv.Itoa(p.Process.Pid) }
 
 // enlist boots an agent whose process is on record.

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// mount gives a folder a small disk of its own, or a read-only face; without the right to do so the test is skipped.
+// mount mounts a small disk, or a read-only view, on a folder; without the permission it skips the test.
 func (r *rig) mount(source, folder, kind string, flags uintptr, options string) {
 	r.Helper()
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -30,7 +30,7 @@ func (r *rig) mount(source, folder, kind string, flags uintptr, options string) 
 	r.Cleanup(func() { _ = syscall.Unmount(folder, syscall.MNT_DETACH) })
 }
 
-// fill uses up a disk to the last block, and gives what frees it again.
+// fill fills a disk to the last block, and returns a function that frees the space.
 func (r *rig) fill(folder string) (free func()) {
 	r.Helper()
 	file := filepath.Join(folder, "filler")
@@ -63,7 +63,7 @@ func (r *rig) askAnew(project, id string, n int) {
 	r.put(r.task(project, id, ".request.json"), d)
 }
 
-// stage writes a document beside its place, and gives what renames it there.
+// stage writes a document to a temporary file, and returns a function that renames it into place.
 func (r *rig) stage(file string, d doc) (reveal func()) {
 	r.Helper()
 	data, _ := json.Marshal(d)
@@ -78,7 +78,7 @@ func (r *rig) stage(file string, d doc) (reveal func()) {
 	}
 }
 
-// beats keeps the agent of a project beating, with so much free capacity, until the test ends or stop is called.
+// beats keeps a project's agent heartbeat with the given free capacity until the test ends or stop is called.
 func (r *rig) beats(project string, free float64) (stop func()) {
 	c := codexClient{dir: r.at(project), manner: "naming", free: free}
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -111,7 +111,7 @@ func (r *rig) retried(project, id string) bool {
 		!there(r.task(project, id, ".deferred.json")) && !there(r.task(project, id, ".request.json.held"))
 }
 
-// held reports whether the task is out of its agent's sight, with the notice why.
+// held reports whether the task is hidden from its agent, with a notice of the reason.
 func (r *rig) held(project, id string) bool {
 	return there(r.task(project, id, ".request.json.held")) && there(r.task(project, id, ".deferred.json")) && !there(r.task(project, id, ".request.json"))
 }
@@ -198,7 +198,7 @@ func TestReadOnlyProject(t *testing.T) {
 	}
 }
 
-// cpu is the processor time that a process has used, as the kernel counts it: not the time that went by.
+// cpu is the CPU time that a process has used according to the kernel, not the elapsed time.
 func (p *child) cpu(t *testing.T) time.Duration {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
 	if err != nil {
@@ -225,7 +225,7 @@ func TestStoppedDaemon(t *testing.T) {
 	stop := r.signal(p, syscall.SIGSTOP)
 	r.pause(4 * time.Second)
 	resumed := r.signal(p, syscall.SIGCONT)
-	// livhana, who beat once, is dead in the end; not for what happened while nobody looked.
+	// livhana, which wrote one heartbeat, is finally dead, but not because of the time while the daemon was stopped.
 	r.shows(`"livhana-layer1.1"[^}]*"state": *"dead"`, `"codex-cursor"[^}]*"state": *"alive"`)
 	for _, e := range r.journal() {
 		switch {
@@ -270,7 +270,7 @@ func (r *rig) journal() []journalEntry {
 	return list
 }
 
-// TestContendedRegistry: somebody rewrites the registry in a tight loop while agents die and come back.
+// TestContendedRegistry: a writer rewrites the registry in a tight loop while agents die and come back.
 func TestContendedRegistry(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]struct {

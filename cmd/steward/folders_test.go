@@ -20,7 +20,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// A project's folder is removed during a flood, again and again, and nothing of it comes back.
+// A project's folder is removed repeatedly during a flood of requests, and steward recreates nothing in it.
 func TestFoldersThatAreRemovedStayGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, quickRules)
@@ -57,7 +57,7 @@ func TestFoldersThatAreRemovedStayGone(t *testing.T) {
 	t.Logf("%d rounds; rm had to be called twice %d times", rounds, stubborn)
 }
 
-// flood writes requests that are always over their limit, so that each of them is held.
+// flood writes requests that always exceed their limit, so that each task is held.
 func (r *rig) flood(project string, round int) {
 	for i := range 40 {
 		id := fmt.Sprintf("%08d-1111-4111-8111-%012d", round, i)
@@ -67,7 +67,7 @@ func (r *rig) flood(project string, round int) {
 	}
 }
 
-// board lays a kanban of protocol 002 with work in hand that nobody does.
+// board writes a kanban of protocol 002 with work in progress that no agent does.
 func (r *rig) board(project string, round int) {
 	r.Helper()
 	dir := r.at(project, ".ralph")
@@ -81,7 +81,7 @@ func (r *rig) board(project string, round int) {
 	r.write(filepath.Join(project, ".ralph/kanban.md"), text)
 }
 
-// below lists what there is of a folder, itself included.
+// below lists a folder and its contents.
 func (r *rig) below(dir string) (names []string) {
 	_ = filepath.WalkDir(r.at(dir), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil {
@@ -92,7 +92,7 @@ func (r *rig) below(dir string) (names []string) {
 	return names
 }
 
-// Where steward may not write it goes on looking, says whose the folder is and what to do, and acts as soon as it may.
+// Without write permission steward keeps scanning, reports the folder's owner and the remedy, and acts once it may write.
 func TestFolderThatMayNotBeWritten(t *testing.T) {
 	protocoltest.AsNobody(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -137,7 +137,7 @@ func TestFolderThatMayNotBeWritten(t *testing.T) {
 	})
 }
 
-// The project's lock that is removed in our sight is not made anew at once: somebody is removing the folder.
+// A project lock removed while steward runs is not recreated at once: the folder is probably being removed.
 func TestLockOfTheProjectIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	own := agentstatus.OwnDir(dir)
@@ -175,7 +175,7 @@ func TestLockOfTheProjectIsRemoved(t *testing.T) {
 	}
 }
 
-// What root's steward has left is named, with its owner and the remedy.
+// Files left by root's steward are reported, with their owner and the remedy.
 func TestFolderOfRoots(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can leave files of root's")
@@ -197,7 +197,7 @@ func TestFolderOfRoots(t *testing.T) {
 	}
 }
 
-// One run of root's in somebody else's project leaves nothing that its owner could not write.
+// A run as root in another user's project leaves no file that the project's owner cannot write.
 func TestRootLeavesEverythingToTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can shut others out")
@@ -225,7 +225,7 @@ func TestRootLeavesEverythingToTheOwner(t *testing.T) {
 	}
 	for _, path := range r.below("p") {
 		if strings.HasSuffix(path, ".request.json") {
-			continue // the test's own
+			continue // created by the test
 		}
 		if st, err := os.Lstat(path); err != nil || uidOf(st) != owner {
 			t.Errorf("%s belongs to %d (%v)", path, uidOf(st), err)

@@ -66,7 +66,7 @@ func (a *app) forget(ctx context.Context, project, agent string) error {
 	return nil
 }
 
-// mayForget asks a running daemon, which has seen more than the files show.
+// mayForget asks a running daemon, which knows more than the files show.
 func (a *app) mayForget(ctx context.Context, dir, agent string) error {
 	paths, err := a.reach()
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *app) mayForget(ctx context.Context, dir, agent string) error {
 	}
 	var doc status.Document
 	if err := status.NewClient(paths.Socket).Get(ctx, "/v1/status", &doc); err != nil {
-		return nil // no daemon: the files decide
+		return nil // no daemon: decide by the files
 	}
 	for _, r := range doc.Agents {
 		if r.Name != agent || r.Protocol != agentstatus.Name || pathOf(doc, r.Project) != dir {

@@ -16,11 +16,11 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// judgeTime is how long a new task waits for the daemon's first judgement at the most.
+// judgeTime is the longest time that a new task waits for the daemon's first verdict.
 const judgeTime = 2 * time.Second
 
-// gate asks whether there is room to start work now: a task of a project, or any program. The daemon answers; without
-// one the load is measured here. When there is no room, why is a sentence for people, and wait when to ask again.
+// gate asks whether there is room to start work now: a task of a project, or any program. The daemon answers; without a
+// daemon, gate measures the load itself. Without room, why is a sentence for the user, and wait the time until the next check.
 func (a *app) gate(ctx context.Context, o status.AdmitOrder) (ok bool, why string, wait time.Duration) {
 	o.PID = os.Getpid()
 	paths, err := a.reach()
@@ -59,7 +59,7 @@ func gateDetail(g *protocol.Gate) string {
 	return worker.Largest + strings.Join(names, ", ")
 }
 
-// gateAlone measures the load itself. A gauge that cannot be read keeps nobody from working.
+// gateAlone measures the load itself. A gauge that cannot be read does not block work.
 func (a *app) gateAlone(ctx context.Context, o status.AdmitOrder) (bool, string, time.Duration) {
 	cfg, _, err := a.settings()
 	if err != nil {
@@ -83,11 +83,11 @@ func (a *app) gateAlone(ctx context.Context, o status.AdmitOrder) (bool, string,
 	}
 	gate := v.Gate
 	gate.Consumers = capacity.Largest(g.Candidates(capacity.ConsumersShown), gate.Dimension, capacity.ConsumersShown)
-	// Nothing tells when there is room again, and asking costs a reading.
+	// No event reports new room, and each check takes a reading.
 	return false, v.Why + gateDetail(&gate), min(v.RetryAfter, 5*time.Second)
 }
 
-// supervised reports whether a daemon runs that looks after the project.
+// supervised reports whether a running daemon supervises the project.
 func (a *app) supervised(ctx context.Context, project string) bool {
 	paths, err := a.reach()
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *app) supervised(ctx context.Context, project string) bool {
 	var answer status.Admitted
 	err = status.NewClient(paths.Socket).Post(ctx, "/v1/admit", status.AdmitOrder{Project: project, Look: true}, &answer)
 	if err != nil && !errors.Is(err, status.ErrNoDaemon) {
-		return errors.Is(err, status.ErrNoAnswer) // one that hangs is still in charge
+		return errors.Is(err, status.ErrNoAnswer) // a daemon that does not answer is still in charge
 	}
 	return err == nil && answer.Supervised
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// hold is a task or an agent as its files show it while no steward runs.
+// hold is a task or an agent as read from its files while no steward runs.
 type hold struct {
 	subject protocol.Subject
 	held    bool
-	// by is the lease of a held task: past it anybody may free the task.
+	// by is the lease of a held task: after it any process may release the task.
 	by      time.Time
 	ref     protocol.Ref
 	agent   string
 	adapter protocol.Adapter
 }
 
-// holds are all tasks and agents of some projects, and the adapters through which they can be changed.
+// holds are the tasks and agents of some projects, and the adapters that can change them.
 type holds struct {
 	all      []hold
 	closers  []func()
@@ -38,7 +38,7 @@ func (l *holds) close() {
 	}
 }
 
-// tasks are those that are held.
+// tasks are the held tasks.
 func (l *holds) tasks() []*hold {
 	var found []*hold
 	for i := range l.all {
@@ -49,10 +49,10 @@ func (l *holds) tasks() []*hold {
 	return found
 }
 
-// isStale reports whether nobody keeps the hold up any more. One whose notice does not tell its lease has none.
+// isStale reports whether the hold's lease has expired. A notice that names no lease counts as expired.
 func (h *hold) isStale(now time.Time) bool { return now.After(h.by) }
 
-// free releases it in the files.
+// free releases the hold in the files.
 func (h *hold) free(ctx context.Context, reason protocol.Reason, why string) error {
 	c := protocol.Change{Verb: protocol.VerbRelease, Subject: h.subject, Reason: reason, Why: why, Ref: h.ref, Agent: h.agent}
 	if h.subject.Kind == protocol.KindAgent {
@@ -61,7 +61,7 @@ func (h *hold) free(ctx context.Context, reason protocol.Reason, why string) err
 	return h.adapter.Apply(ctx, c, time.Now())
 }
 
-// lookForHolds looks at the projects' files. What steward only observes there is not to be changed, and left out.
+// lookForHolds reads the projects' files. It omits what steward only observes, which it must not change.
 func (a *app) lookForHolds(ctx context.Context) *holds {
 	l := &holds{}
 	cfg, paths, err := a.settings()
@@ -113,10 +113,10 @@ func (l *holds) add(snap *protocol.Snapshot, adapter protocol.Adapter) {
 	}
 }
 
-// knownProjects are the folders that a steward of this user looks after: those of the configuration or else the
-// current one, and those of the last run, which may have come from its flags.
+// knownProjects are the folders that a steward of this user supervises: the folders of the configuration or else the
+// current folder, and the folders of the last run, which may have come from its flags.
 func (a *app) knownProjects(cfg config.Config, paths platform.Paths) []config.ProjectRef {
-	refs, _, _ := daemon.Projects(cfg, nil, false) // two rows for one folder: then only the last run's are known
+	refs, _, _ := daemon.Projects(cfg, nil, false) // with two rows for one folder, use only the projects of the last run
 	return withLast(refs, cfg, paths)
 }
 

@@ -29,7 +29,7 @@ func taskPath(dir, id, ext string) string {
 	return filepath.Join(dir, filepath.FromSlash(agentstatus.Base), "codex_tasks", "task_"+id+ext)
 }
 
-// held makes a project in which steward holds tasks until the given moments, and died.
+// held creates a project with tasks that a dead steward holds until the given times.
 func held(t *testing.T, dir string, leases map[string]time.Time) {
 	t.Helper()
 	ad := daemon.Adapters[0]
@@ -202,8 +202,8 @@ func TestReleaseOfANameThatSeveralHave(t *testing.T) {
 	}
 }
 
-// TestEveryCommandReleasesWhatOutlivedItsLease: whatever a person or an agent runs first after steward has died releases
-// what it holds; only the commands of leavesHolds do not.
+// TestEveryCommandReleasesWhatOutlivedItsLease: after steward died, the first command that a user or an agent runs
+// releases its expired holds; only the commands of leavesHolds do not.
 func TestEveryCommandReleasesWhatOutlivedItsLease(t *testing.T) {
 	seen := 0
 	eachCommand((&app{}).command(), func(c *cobra.Command) {
@@ -214,7 +214,7 @@ func TestEveryCommandReleasesWhatOutlivedItsLease(t *testing.T) {
 		t.Run(c.CommandPath(), func(t *testing.T) {
 			dir := atHome(t)
 			project, args := filepath.Join(dir, "cwd"), strings.Fields(c.CommandPath())[1:]
-			if c.Flags().Lookup("project") != nil { // a project that nothing but the flag names
+			if c.Flags().Lookup("project") != nil { // a project known only from the flag
 				project = filepath.Join(dir, "named")
 				if err := os.Mkdir(project, 0o755); err != nil {
 					t.Fatal(err)
@@ -230,7 +230,7 @@ func TestEveryCommandReleasesWhatOutlivedItsLease(t *testing.T) {
 				t.Fatal(err)
 			}
 			found.SetContext(ctx)
-			for p := found; p != nil; p = p.Parent() { // as cobra does: the nearest one counts
+			for p := found; p != nil; p = p.Parent() { // as cobra does: the nearest parent counts
 				if p.PersistentPreRunE != nil {
 					if err := p.PersistentPreRunE(found, nil); err != nil {
 						t.Fatal(err)
@@ -262,5 +262,5 @@ func TestFailOpenEndsWithItsContext(t *testing.T) {
 	held(t, project, map[string]time.Time{taskA: time.Now().Add(-time.Second)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_ = (&app{}).releaseStale(ctx, "") // whether it is freed or not: it returns
+	_ = (&app{}).releaseStale(ctx, "") // it must return, whether or not the task is released
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// incidentQuery is what `steward incidents` is asked for.
+// incidentQuery holds the flags of `steward incidents`.
 type incidentQuery struct {
 	filter
 	narrowing
@@ -51,7 +51,7 @@ func (a *app) incidentsCommand() *cobra.Command {
 	return c
 }
 
-// incidents lists the incidents that the query asks for. Without a daemon it lists what the ledger holds.
+// incidents lists the incidents that match the query. Without a daemon it lists the incidents in the ledger.
 func (a *app) incidents(ctx context.Context, q incidentQuery) error {
 	found, err := a.askIncidents(ctx, q)
 	if errors.Is(err, status.ErrNoDaemon) && q.filter == (filter{}) && !q.all {
@@ -63,13 +63,13 @@ func (a *app) incidents(ctx context.Context, q incidentQuery) error {
 	return a.listIncidents(found, q)
 }
 
-// foundIncident is an incident, and its document as the daemon gave it.
+// foundIncident is an incident with the daemon's original document.
 type foundIncident struct {
 	escalate.Incident
 	raw json.RawMessage
 }
 
-// askIncidents asks the daemon: what is open, or in the state of the query, and with --all what is resolved too.
+// askIncidents asks the daemon for open incidents or those in the query's state, and with --all for resolved ones too.
 func (a *app) askIncidents(ctx context.Context, q incidentQuery) (found []foundIncident, err error) {
 	states := []string{q.state}
 	if q.all {
@@ -94,7 +94,7 @@ func (a *app) askIncidents(ctx context.Context, q incidentQuery) (found []foundI
 	return found, err
 }
 
-// listIncidents prints what is left of them by --agent, --since and --limit.
+// listIncidents filters by --agent, --since and --limit, and prints the rest.
 func (a *app) listIncidents(found []foundIncident, q incidentQuery) error {
 	found = slices.DeleteFunc(found, func(f foundIncident) bool { return !q.has(f.Agent, f.Last) })
 	all := found
@@ -129,11 +129,11 @@ func (a *app) listIncidents(found []foundIncident, q incidentQuery) error {
 	return a.write(p.String())
 }
 
-// lastIncidents lists what the ledger holds while no daemon runs: that steward is down may be among it.
+// lastIncidents lists the incidents in the ledger while no daemon runs, among them possibly that steward is down.
 func (a *app) lastIncidents(q incidentQuery) error {
 	paths, err := a.reach()
 	if err != nil {
-		return nil // ask has returned this error already
+		return nil // ask has already reported this error
 	}
 	var found []foundIncident
 	for _, i := range escalate.ReadAll(filepath.Join(paths.State, "incidents")) {

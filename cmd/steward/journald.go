@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/platform"
 )
 
-// toJournal reports whether w is the journal's: JOURNAL_STREAM names the device and inode of what systemd connected.
+// toJournal reports whether w writes to the journal: JOURNAL_STREAM names the device and inode of the stream from systemd.
 func toJournal(w any, stream string) bool {
 	f, ok := w.(*os.File)
 	return ok && stream != "" && platform.FileID(f) == stream
@@ -37,7 +37,7 @@ func newJournalLines(out io.Writer) *journalLines {
 	return &journalLines{mu: new(sync.Mutex), out: out, rest: rest, text: text}
 }
 
-// Enabled is the text handler's.
+// Enabled defers to the text handler.
 func (h *journalLines) Enabled(ctx context.Context, l slog.Level) bool {
 	return h.text.Enabled(ctx, l)
 }
@@ -58,7 +58,7 @@ func (h *journalLines) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
-// priority is syslog's.
+// priority maps a level to the syslog priority.
 func priority(l slog.Level) int {
 	switch {
 	case l >= slog.LevelError:
@@ -71,7 +71,7 @@ func priority(l slog.Level) int {
 	return 7
 }
 
-// WithAttrs and WithGroup are the text handler's.
+// WithAttrs passes the attributes to the text handler.
 func (h *journalLines) WithAttrs(attrs []slog.Attr) slog.Handler {
 	h2 := *h
 	h2.text = h.text.WithAttrs(attrs)

@@ -44,7 +44,7 @@ func (a *app) locksOf(project string) (*lock.Place, config.Config, error) {
 	}
 	cfg, _, err := a.settings()
 	if err != nil {
-		cfg = config.Defaults() // a command must not fail for a configuration that is not its own
+		cfg = config.Defaults() // a command must not fail because of the daemon's configuration
 	}
 	granted := lock.Open(dir, lock.Options{Now: time.Now})
 	m := handoffs.OpenMirror(dir, handoffs.MirrorOptions{
@@ -54,14 +54,14 @@ func (a *app) locksOf(project string) (*lock.Place, config.Config, error) {
 	return lock.Open(dir, lock.Options{Now: time.Now, Mirror: m}), cfg, nil
 }
 
-// nothing is an error with the exit code of a subject that does not exist.
+// nothing is an error with the exit code for a missing subject.
 type nothing struct{ error }
 
 func (n nothing) Unwrap() error { return n.error }
 
 func (nothing) Is(target error) bool { return target == supervisor.ErrNoSubject }
 
-// lockError gives an error of the locks its exit code.
+// lockError maps a lock error to its exit code.
 func lockError(err error) error {
 	switch {
 	case errors.Is(err, lock.ErrName):
@@ -135,7 +135,7 @@ func (r *lockRun) run(c *cobra.Command, project string, args []string) error {
 	return r.ended(code, err)
 }
 
-// ended makes the command's end our own. What went wrong after it is said, and changes nothing about its code.
+// ended returns the command's exit code as ours. A later error is printed, and does not change the code.
 func (r *lockRun) ended(code int, err error) error {
 	var start *lock.StartError
 	var held *lock.HeldError
@@ -159,7 +159,7 @@ func (r *lockRun) ended(code int, err error) error {
 
 func (r *lockRun) tell(line string) { fmt.Fprintln(r.app.err, "steward: "+line) }
 
-// userName is who runs the command.
+// userName is the name of the user that runs the command.
 func userName() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -167,7 +167,7 @@ func userName() string {
 	return cmp.Or(os.Getenv("USER"), "somebody")
 }
 
-// lockWords says in a line who holds a lock, and since when.
+// lockWords describes in one line the holder of a lock, and since when it holds the lock.
 func lockWords(s lock.Status) string {
 	if s.Kind == lock.KindContent {
 		return terminal.Clean(s.Why)
@@ -194,8 +194,8 @@ func lockWords(s lock.Status) string {
 	return words
 }
 
-// inForeground reports whether we are in the foreground of our terminal: then an interrupt from its keyboard reaches
-// every program that we have started, and must not be handed on a second time.
+// inForeground reports whether we are in the foreground of our terminal: then a keyboard interrupt reaches every program
+// that we started, and must not be forwarded again.
 func inForeground() bool {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -86,7 +86,7 @@ func lockStatusRows(p *terminal.Page, list []lock.Status) [][]terminal.Cell {
 	return rows
 }
 
-// breakGrace is how long a holder may take to end before it is killed.
+// breakGrace is the time a holder has to exit before it is killed.
 const breakGrace = 10 * time.Second
 
 func (a *app) lockBreakCommand(project *string) *cobra.Command {
@@ -130,7 +130,7 @@ func (a *app) lockBreakCommand(project *string) *cobra.Command {
 	return c
 }
 
-// mayBreak shows the holder, and asks for what was not given: the reason, and leave to harm one that lives.
+// mayBreak shows the holder, and prompts for missing input: the reason, and confirmation to break a living holder's lock.
 func (a *app) mayBreak(b *lock.Breaking, yes bool) error {
 	s, ask := b.Status, terminal.IsTerminal(os.Stdin)
 	fmt.Fprintf(a.err, "%s: %s\n", terminal.Clean(s.Name), breakWords(s))

@@ -7,8 +7,8 @@ import (
 	"github.com/livhana/steward/status/terminal"
 )
 
-// logger writes to stderr: sentences for a person at a terminal, key=value otherwise. In the journal, which keeps the time
-// itself, it is the message with its priority.
+// logger writes to stderr: sentences for a user at a terminal, otherwise key=value. For the journal, which records the
+// time itself, it writes the message with its priority.
 func (a *app) logger() *slog.Logger {
 	if toJournal(a.err, os.Getenv("JOURNAL_STREAM")) {
 		return slog.New(newJournalLines(a.err))

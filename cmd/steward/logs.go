@@ -79,7 +79,7 @@ func (a *app) logs(ctx context.Context, agent string, o logsOptions) error {
 		return a.writeLines(lines)
 	}
 	whole := lines
-	if len(text) > 0 && text[len(text)-1] != '\n' && len(lines) > 0 { // the rest of the last line comes later
+	if len(text) > 0 && text[len(text)-1] != '\n' && len(lines) > 0 { // keep an incomplete last line for later
 		whole, t.begun = lines[:len(lines)-1], text[bytes.LastIndexByte(text, '\n')+1:]
 	}
 	if err := a.writeLines(whole); err != nil {
@@ -129,7 +129,7 @@ func logNames(logs []keep.Log, name func(keep.Log) string) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// writeLines prints lines of an agent's output. A terminal gets nothing that it would obey.
+// writeLines prints lines of an agent's output. For a terminal it removes control sequences.
 func (a *app) writeLines(lines []string) error {
 	var b strings.Builder
 	for _, line := range lines {
@@ -141,7 +141,7 @@ func (a *app) writeLines(lines []string) error {
 	return a.write(b.String())
 }
 
-// followEvery is how often logs --follow looks for new output.
+// followEvery is the interval at which logs --follow polls for new output.
 const followEvery = 200 * time.Millisecond
 
 // followLog prints whole lines as they come, until the command is interrupted.
@@ -161,22 +161,22 @@ func (a *app) followLog(ctx context.Context, t *tail) error {
 	return a.writeLines(lastLines(t.begun, 1))
 }
 
-// mostTail bounds what is read of a log at a time: the keeper cuts it at about this size.
+// mostTail bounds one read of a log: the keeper truncates the log at about this size.
 const mostTail = 10 << 20
 
-// tail reads what is appended to a log. A log that was cut or replaced is read from its begin.
+// tail reads the data appended to a log. It reads a truncated or replaced log from the beginning.
 type tail struct {
 	path  string
 	file  *os.File
 	at    int64
-	begun []byte // a line without its end
+	begun []byte // an incomplete last line
 }
 
-// more gives what was appended since the last time, its last 10 MiB at most.
+// more returns the data appended since the last call, at most its last 10 MiB.
 func (t *tail) more() ([]byte, error) {
 	now, err := os.Stat(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // an agent that starts makes it again
+		return nil, nil // the agent's next start recreates the log
 	}
 	if err != nil {
 		return nil, err
@@ -208,14 +208,14 @@ func (t *tail) close() {
 	}
 }
 
-// tailOf is the end of a file.
+// tailOf reads the end of a file.
 func tailOf(path string) ([]byte, error) {
 	t := tail{path: path}
 	defer t.close()
 	return t.more()
 }
 
-// lastLines gives the last n lines of a text.
+// lastLines returns the last n lines of a text.
 func lastLines(text []byte, n int) []string {
 	if len(text) == 0 {
 		return []string{}

@@ -1,4 +1,4 @@
-// The runtime would look once a second whether it may use more processors. An idle steward is to sleep.
+// By default the runtime polls once a second whether it may use more processors. An idle steward must sleep.
 //go:debug updatemaxprocs=0
 
 // Command steward supervises the AI coding agents that work on a machine.
@@ -26,7 +26,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main without the process around it. An interrupt ends the context; a second one ends the process.
+// run is main without the process exit. An interrupt ends the context; a second interrupt ends the process.
 func run(args []string, out, errOut io.Writer) int {
 	a := &app{out: out, err: errOut}
 	root := a.command()
@@ -46,14 +46,14 @@ func run(args []string, out, errOut io.Writer) int {
 	return exitCode(err)
 }
 
-// app is what all commands share: the global flags and where to print.
+// app holds the state shared by all commands: the global flags and the outputs.
 type app struct {
 	out, err   io.Writer
 	configFile string
 	socket     string
 	output     string
 	noColor    bool
-	warned     bool // that the configuration cannot be used
+	warned     bool // the user was warned that the configuration is unusable
 }
 
 func (a *app) command() *cobra.Command {
@@ -88,7 +88,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(a.taskCommand())
 	root.AddCommand(a.workerCommand())
 	root.AddCommand(a.lockCommand())
-	root.SetOut(a.out) // cobra's own commands take it as it is when they are made
+	root.SetOut(a.out) // cobra's own commands copy the output when they are created
 	root.SetErr(a.err)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -96,7 +96,7 @@ func (a *app) command() *cobra.Command {
 	return root
 }
 
-// place gives the files of this user's steward, after flags and environment.
+// place returns the paths of this user's steward, with flags and environment applied.
 func (a *app) place() platform.Paths {
 	home, _ := os.UserHomeDir()
 	p := platform.DefaultPaths(os.Getenv, home, os.Getuid())
@@ -109,7 +109,7 @@ func (a *app) place() platform.Paths {
 	return p
 }
 
-// settings reads the configuration. A file that was named must exist; the default one need not.
+// settings reads the configuration. A file named by the user must exist; the default file need not.
 func (a *app) settings() (config.Config, platform.Paths, error) {
 	p := a.place()
 	load := config.LoadOptional

@@ -15,16 +15,16 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// exitHopeless is how the daemon ends under a service manager when another start would come to nothing too: a bad
-// configuration, or too many failed starts. The units name it.
+// exitHopeless is the daemon's exit code under a service manager when a restart would fail again: an invalid
+// configuration, or too many failed starts. The unit files refer to it.
 const exitHopeless = 78
 
-// hopeless is an error that another start would meet again.
+// hopeless is an error that a restart cannot fix.
 type hopeless struct{ error }
 
 func (h hopeless) Unwrap() error { return h.error }
 
-// runManaged is `run --service`.
+// runManaged implements `run --service`.
 func (a *app) runManaged(ctx context.Context, dirs []string) error {
 	manager := cmp.Or(os.Getenv("STEWARD_SERVICE"), "service")
 	line := service.Connect()
@@ -36,7 +36,7 @@ func (a *app) runManaged(ctx context.Context, dirs []string) error {
 	case errors.As(err, &given):
 		return a.giveUp(ctx, manager, given)
 	case err != nil:
-		return nil // it was stopped while it waited
+		return nil // stopped while waiting
 	}
 	d, err := daemon.New(a.daemonOptions(dirs, false, manager, line))
 	if err != nil {
@@ -49,14 +49,14 @@ func (a *app) runManaged(ctx context.Context, dirs []string) error {
 	return d.Run(ctx)
 }
 
-// noteFailedStart counts a start that came to nothing before it had a runRecord of its own.
+// noteFailedStart counts a start that failed before it wrote its own run record.
 func (a *app) noteFailedStart(manager string, cause error) error {
 	place, err := a.statePlace()
-	if err != nil { // the configuration is refused
+	if err != nil { // the configuration is invalid
 		place, cause = a.place().State, hopeless{cause}
 	}
 	if errors.Is(cause, platform.ErrLocked) || atWork(place) {
-		return cause // run.json belongs to the steward that runs
+		return cause // run.json belongs to the running steward
 	}
 	root, err := jsonfile.Open(place)
 	if err != nil {
@@ -74,8 +74,8 @@ func (a *app) noteFailedStart(manager string, cause error) error {
 	return cause
 }
 
-// giveUp ends a service that cannot start. launchd would start it again for ever unless it ends well, so what systemd
-// does with its companion unit is done here.
+// giveUp ends a service that cannot start. launchd restarts a service for ever unless it exits with 0, so giveUp does
+// here what systemd does with its OnFailure unit.
 func (a *app) giveUp(ctx context.Context, manager string, why error) error {
 	if manager != daemon.ManagerLaunchd {
 		return hopeless{why}
@@ -84,7 +84,7 @@ func (a *app) giveUp(ctx context.Context, manager string, why error) error {
 	return a.serviceFailed(ctx, terminal.ErrorText(why))
 }
 
-// statePlace is the state folder, if the configuration can be read.
+// statePlace returns the state folder, or an error if the configuration cannot be read.
 func (a *app) statePlace() (string, error) {
 	_, paths, err := a.settings()
 	return paths.State, err

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// narrowing is what a person asks of a list beyond its project and state: how many rows, of which agent, since when.
+// narrowing holds the list filters besides project and state: the number of rows, the agent, and the start time.
 type narrowing struct {
 	limit int
 	agent string
 	since string
-	start time.Time // since, as a moment; zero: no limit
+	start time.Time // the parsed since; zero: no limit
 	typed func(flag string) bool
 }
 
@@ -25,7 +25,7 @@ func (n *narrowing) flags(c *cobra.Command) {
 	c.Flags().StringVar(&n.since, "since", "", "only what happened since `TIME`: 30m, 2h, 3d, 14:00, 2026-03-14 or 2026-03-14T09:00:00Z")
 }
 
-// read checks the flags against the clock.
+// read validates the flags and parses since relative to now.
 func (n *narrowing) read(doing string, now time.Time) error {
 	if n.limit < 0 {
 		return usageError{fmt.Errorf("%s: --limit %d: use 0 or more", doing, n.limit)}
@@ -44,15 +44,15 @@ func (n *narrowing) read(doing string, now time.Time) error {
 	return nil
 }
 
-// set reports whether the flags leave out anything.
+// set reports whether the flags filter anything.
 func (n narrowing) set() bool { return n.limit > 0 || n.agent != "" || n.since != "" }
 
-// has reports whether a row of that agent and moment is to be shown.
+// has reports whether to show a row with that agent and time.
 func (n narrowing) has(agent string, at time.Time) bool {
 	return (n.agent == "" || strings.EqualFold(n.agent, agent)) && !at.Before(n.start)
 }
 
-// momentOf reads a length of time before now, or a moment in the local zone.
+// momentOf parses a duration before now, or a time in the local zone.
 func momentOf(text string, now time.Time) (time.Time, bool) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n < 100_000 {
@@ -73,7 +73,7 @@ func momentOf(text string, now time.Time) (time.Time, bool) {
 	for _, layout := range []string{time.TimeOnly, "15:04"} {
 		if t, err := time.Parse(layout, text); err == nil {
 			at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
-			if at.After(now) { // 23:00, asked at 01:00, is yesterday's
+			if at.After(now) { // 23:00 typed at 01:00 means yesterday
 				at = at.AddDate(0, 0, -1)
 			}
 			return at, true

@@ -19,9 +19,9 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// What can be shown while no daemon runs: the last picture, the journal and the incidents, as they lie in the state folder.
+// Without a daemon the commands show the last snapshot, the journal and the incidents from the state folder.
 
-// showJournal is show for what the journal on disk answers too.
+// showJournal is show for documents that the journal on disk can answer too.
 func showJournal[T any](ctx context.Context, a *app, doing, path string, render func(*terminal.Page, T)) error {
 	err := show(ctx, a, doing, path, render)
 	if !errors.Is(err, status.ErrNoDaemon) {
@@ -39,7 +39,7 @@ func showJournal[T any](ctx context.Context, a *app, doing, path string, render 
 	return present(a, withDaemon(raw, status.Daemon{Since: &since}), render)
 }
 
-// fromJournal answers a question from the files, and says when the journal was last written.
+// fromJournal answers a query from the files, and returns when the journal was last written.
 func fromJournal(ctx context.Context, paths platform.Paths, path string) (json.RawMessage, time.Time, error) {
 	file := filepath.Join(paths.State, daemon.JournalFile)
 	info, err := os.Stat(file)
@@ -52,7 +52,7 @@ func fromJournal(ctx context.Context, paths platform.Paths, path string) (json.R
 	return raw, info.ModTime().UTC(), err
 }
 
-// withDaemon puts the daemon's state in front of the other keys of a document.
+// withDaemon inserts the daemon's state before the other keys of a document.
 func withDaemon(raw json.RawMessage, d status.Daemon) json.RawMessage {
 	head, err := json.Marshal(d)
 	if err != nil || len(raw) < 2 || raw[0] != '{' {
@@ -61,7 +61,7 @@ func withDaemon(raw json.RawMessage, d status.Daemon) json.RawMessage {
 	return fmt.Appendf(nil, `{"daemon":%s,%s`, head, raw[1:])
 }
 
-// lastStatus shows what the last steward saw, and says on its first line that none is running.
+// lastStatus shows the last steward's snapshot, and reports that no steward is running.
 func (a *app) lastStatus(ctx context.Context, none error) error {
 	_, paths, _ := a.settings() // ask has said what is wrong with them
 	var raw json.RawMessage
@@ -80,17 +80,17 @@ func (a *app) lastStatus(ctx context.Context, none error) error {
 		return shown
 	}
 	p := a.page()
-	seen := written // the picture is written when something changes, the heartbeat always
+	seen := written // the snapshot is written on changes only, the heartbeat always
 	if beat, err := os.Stat(filepath.Join(paths.State, daemon.HeartbeatFile)); err == nil && beat.ModTime().After(seen) {
 		seen = beat.ModTime()
 	}
 	return terminal.Report(none, "no steward is running; last seen %s (%s)%s. Start one with: steward run", p.Ago(&seen), seen.Format(time.RFC3339), others)
 }
 
-// othersTime bounds the question to each steward of another user.
+// othersTime bounds the request to each steward of another user.
 const othersTime = 300 * time.Millisecond
 
-// othersRunning names, for root, the stewards of other users that run beside this one: root's own picture is not theirs.
+// othersRunning lists, for root, the running stewards of other users: root's own snapshot does not cover them.
 func (a *app) othersRunning(ctx context.Context) string {
 	if os.Getuid() != 0 || a.socket != "" || os.Getenv("STEWARD_SOCKET") != "" {
 		return ""
@@ -108,7 +108,7 @@ func (a *app) othersRunning(ctx context.Context) string {
 	return text
 }
 
-// answersAs is the user whose steward answers on a socket; "" when none does.
+// answersAs returns the user whose steward answers on a socket, or "" if no steward answers.
 func answersAs(ctx context.Context, socket string) string {
 	info, err := os.Stat(socket)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// operatorCommands are the operator's hand.
+// operatorCommands are the commands with which the operator intervenes.
 func (a *app) operatorCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.ackCommand(), a.answerCommand(), a.snoozeCommand(),
@@ -41,12 +41,12 @@ func (a *app) operatorCommands() []*cobra.Command {
 	}
 }
 
-// order is a command that is one POST.
+// order is a command that sends one POST request.
 type order struct {
 	verb, arg string
-	kinds     []string // of what the argument can name
-	path      string   // with %s for the argument; "": there is no argument
-	all       string   // without an argument; "": it needs one
+	kinds     []string // the kinds that the argument can name
+	path      string   // with %s for the argument; "": a call without argument only
+	all       string   // the path without an argument; "": the argument is required
 	short     string
 	example   string
 }
@@ -91,7 +91,7 @@ func whyFlag(c *cobra.Command, why *string) {
 	c.Flags().StringVar(why, "why", "", "the reason, for the journal: `TEXT`")
 }
 
-// segment makes a typed name one segment of a path.
+// segment escapes a typed name as one path segment.
 func segment(name string) (string, error) {
 	switch name {
 	case "", ".", "..":
@@ -150,7 +150,7 @@ func (a *app) release(ctx context.Context, name, why string) error {
 	return present(a, raw, views.Carried)
 }
 
-// askRelease asks the daemon. A bare name is a task's, or else an agent's.
+// askRelease asks the daemon to release. A bare name means a task, or else an agent.
 func askRelease(ctx context.Context, c *status.Client, name, why string) (raw json.RawMessage, err error) {
 	post := func(path string) error { return c.Post(ctx, path, status.Order{Why: why}, &raw) }
 	at := url.PathEscape(name)
@@ -169,14 +169,14 @@ func askRelease(ctx context.Context, c *status.Client, name, why string) (raw js
 	return raw, err
 }
 
-// released is what release answers without a daemon.
+// released is the output of release without a daemon.
 type released struct {
 	Verb     string   `json:"verb"`
 	Released []string `json:"released"`
 	Failed   []string `json:"failed"`
 }
 
-// releaseFiles works without a daemon: what a dead one holds is released in the files.
+// releaseFiles works without a daemon: it releases in the files what a dead daemon holds.
 func (a *app) releaseFiles(ctx context.Context, name, why string) error {
 	holds := a.lookForHolds(ctx)
 	defer holds.close()
@@ -210,7 +210,7 @@ func (a *app) releaseFiles(ctx context.Context, name, why string) error {
 	return errors.Join(a.write(p.String()), troubles)
 }
 
-// named picks the holds that a typed name means; "" means all tasks.
+// named selects the holds that match a typed name; "" selects all held tasks.
 func (l *holds) named(name string) ([]*hold, error) {
 	if name == "" {
 		return l.tasks(), nil

@@ -11,12 +11,12 @@ import (
 	"github.com/livhana/steward/platform/service"
 )
 
-// pace waits after starts that came to nothing, longer each time, and gives up in the end. A panic loop must become
-// neither a burst nor a loop of reboots, and launchd knows no limit of its own.
+// pace backs off after failed starts, longer each time, and finally gives up. A panic loop must cause neither a burst of
+// restarts nor a loop of reboots, and launchd has no limit of its own.
 func (a *app) pace(ctx context.Context, line *service.Line) error {
 	place, err := a.statePlace()
 	if err != nil {
-		return nil // the configuration is refused in its own words
+		return nil // the invalid configuration is reported elsewhere
 	}
 	failed := daemon.ReadRun(place).FailedStarts(time.Now(), daemon.HasCrashed(place))
 	if failed >= daemon.MostFailedStarts {
@@ -38,7 +38,7 @@ func (a *app) pace(ctx context.Context, line *service.Line) error {
 	return ctx.Err()
 }
 
-// givenUp ends a loop of failed starts.
+// givenUp is the error that ends a loop of failed starts.
 type givenUp struct{ starts int }
 
 func (g *givenUp) Error() string {

@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/cmd/steward/daemon"
 )
 
-// paused waits until the project is looked at, and says whether it is only observed, with the given words.
+// paused waits until the project is scanned, and reports whether it is only observed, with the given text.
 func (r *rig) paused(project, words string) bool {
 	r.Helper()
 	mode := ""
@@ -26,7 +26,7 @@ func (r *rig) paused(project, words string) bool {
 	return strings.Contains(mode, `"observe"`) && strings.Contains(mode, words)
 }
 
-// stopped ends a daemon without a word.
+// stopped kills a daemon without a clean shutdown.
 func (r *rig) stopped(p *child) {
 	r.Helper()
 	_ = p.Process.Kill()
@@ -35,7 +35,7 @@ func (r *rig) stopped(p *child) {
 
 const quietRig = "[escalate]\nchannels = []\n"
 
-// A person's pause outlasts everything that may happen to the memory.
+// An operator's pause survives any loss of the memory file.
 func TestPauseSurvivesTheMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, quietRig)
@@ -63,8 +63,8 @@ func TestPauseSurvivesTheMemory(t *testing.T) {
 	}
 }
 
-// A pause is about the folder, not about the project's name: it goes with a folder that is renamed, and another folder that
-// takes over the name is not paused.
+// A pause belongs to the folder, not to the project's name: it follows a renamed folder, and another folder that takes
+// over the name is not paused.
 func TestPauseGoesWithTheFolder(t *testing.T) {
 	r := newRig(t, quietRig)
 	r.boot("p")
@@ -96,7 +96,7 @@ func TestPauseGoesWithTheFolder(t *testing.T) {
 	}
 }
 
-// An order that cannot be read stays in force, and the human learns of its file.
+// An unreadable order stays in force, and the operator is told its file.
 func TestUnreadablePauseStands(t *testing.T) {
 	t.Parallel()
 	for _, damage := range []string{"", `{"torn`, "[]", "{}", `{"version": 2, "why": "hands off"}`} {
@@ -127,7 +127,7 @@ func TestUnreadablePauseStands(t *testing.T) {
 	}
 }
 
-// A pause that an older steward kept in its memory becomes an order of its own, once.
+// A pause that an older steward stored in its memory is converted to a separate order, once.
 func TestPauseOfAnOlderSteward(t *testing.T) {
 	r := newRig(t, quietRig)
 	r.boot("p")

@@ -40,10 +40,10 @@ func (a *app) planCommand() *cobra.Command {
 	return c
 }
 
-// planned is what plan prints.
+// planned is the output of plan.
 type planned struct {
 	Changes []protocol.Change `json:"changes"`
-	// Waiting are changes that are not made: steward only observes there, is paused, or yields to others.
+	// Waiting are changes that steward does not make: it only observes the project, is paused, or yields to others.
 	Waiting  []protocol.Change  `json:"waiting"`
 	Alerts   []rules.Alert      `json:"alerts"`
 	Verdicts []verdictLine      `json:"verdicts"`
@@ -93,7 +93,7 @@ func (a *app) plan(ctx context.Context, dirs []string) error {
 	return a.printPlan(prospectOf(view, decide.Decide(view, memory, cfg.Policies())))
 }
 
-// withPauses has projects only observed that a person has paused.
+// withPauses marks the projects that the operator paused as observed only.
 func withPauses(view *decide.View, state *jsonfile.Root, refs []config.ProjectRef, memory decide.Memory) error {
 	orders, err := supervisor.OpenOrders(state)
 	if err != nil {
@@ -113,7 +113,7 @@ func withPauses(view *decide.View, state *jsonfile.Root, refs []config.ProjectRe
 	return nil
 }
 
-// lookOnce observes every project without a change.
+// lookOnce scans every project once without changing it.
 func (a *app) lookOnce(ctx context.Context, refs []config.ProjectRef, cfg config.Config) (decide.View, error) {
 	gauge := measure.New(daemon.PathsOf(refs)...)
 	gauge.Sample(time.Now())
@@ -138,14 +138,14 @@ func (a *app) lookOnce(ctx context.Context, refs []config.ProjectRef, cfg config
 	select {
 	case <-ctx.Done():
 		return view, ctx.Err()
-	case <-time.After(200 * time.Millisecond): // the processor is known from the second sample on
+	case <-time.After(200 * time.Millisecond): // CPU usage is known from the second sample on
 	}
 	view.Now = time.Now()
 	view.Load = daemon.ByProjectName(gauge.Sample(view.Now), refs)
 	return view, nil
 }
 
-// processesOf finds out how the processes are that the agents' files speak of.
+// processesOf inspects the processes that the agents' files name.
 func processesOf(snaps []protocol.Snapshot) []decide.Process {
 	var list []decide.Process
 	for _, s := range snaps {

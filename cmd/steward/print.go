@@ -18,7 +18,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// print writes v as one JSON document. A json.RawMessage keeps its keys in their order.
+// print writes v as one JSON document. A json.RawMessage keeps its key order.
 func (a *app) print(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -37,14 +37,14 @@ func (a *app) write(text string) error {
 	return nil
 }
 
-// onceDone is what a single look did.
+// onceDone is the result of a single scan.
 type onceDone struct {
 	Done     []supervisor.Done          `json:"done"`
 	Faults   []protocol.Fault           `json:"faults"`
 	Findings []supervisor.FindingReport `json:"findings"`
 }
 
-// printDone says what a single look did.
+// printDone prints the result of a single scan.
 func (a *app) printDone(p *supervisor.State) error {
 	once := onceDone{Done: []supervisor.Done{}, Faults: []protocol.Fault{}, Findings: []supervisor.FindingReport{}}
 	if p != nil {
@@ -81,7 +81,7 @@ func (a *app) isColored() bool {
 	return !a.noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && terminal.IsTerminal(a.out)
 }
 
-// width is the room on a line. What goes to a file or another program is not cut: a grep should find it.
+// width is the line width. Output to a file or another program is not truncated, so that grep finds it.
 func (a *app) width() int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n

@@ -19,7 +19,7 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 )
 
-// phone is an ntfy server with a phone that shows its messages: what is posted to the reply topic is passed on.
+// phone is an ntfy server with a phone that shows its messages; it forwards posts to the reply topic.
 type phone struct {
 	mu       sync.Mutex
 	messages []pushed
@@ -65,7 +65,7 @@ func (p *phone) reply(body string) {
 	p.replies = append(p.replies, string(line))
 }
 
-// stream passes on what was replied, from the first reply on, to whoever listens.
+// stream sends all replies, from the first one on, to each subscriber.
 func (p *phone) stream(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, `{"id":"o","event":"open","topic":"replies"}`)
 	w.(http.Flusher).Flush()
@@ -108,7 +108,7 @@ func readText(h *rig, name string) string {
 	return string(data)
 }
 
-// newPushed is a rig whose human is reached by push and by a command alone.
+// newPushed is a rig with push and command as its only channels.
 func newPushed(t *testing.T) (*rig, *phone) {
 	p := &phone{}
 	srv := httptest.NewServer(p)
@@ -143,7 +143,7 @@ command = ["0s"]
 	return h, p
 }
 
-// TestPush: what went wrong is pushed to a phone and handed to a command; the phone's button is the answer, once.
+// TestPush: an incident is pushed to a phone and passed to a command; pressing the phone's button answers it, once.
 func TestPush(t *testing.T) {
 	t.Parallel()
 	h, p := newPushed(t)
@@ -184,7 +184,7 @@ func TestPush(t *testing.T) {
 	})
 }
 
-// TestPushRestart: a press that came while steward was down counts, and a server that is down for a while loses nothing.
+// TestPushRestart: a press while steward was down counts, and no message is lost while the server is down.
 func TestPushRestart(t *testing.T) {
 	t.Parallel()
 	h, p := newPushed(t)

@@ -41,7 +41,7 @@ func (a *app) ackCommand() *cobra.Command {
 	return c
 }
 
-// ackAll acknowledges each open incident; those that are acknowledged or snoozed already keep their time.
+// ackAll acknowledges each raised incident; acknowledged or snoozed incidents keep their time.
 func (a *app) ackAll(ctx context.Context) error {
 	found, err := a.askIncidents(ctx, incidentQuery{filter: filter{state: string(rules.Raised)}})
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *app) ackAll(ctx context.Context) error {
 	return a.quietenAll(ctx, "acknowledge", keys, renderAcked, postAck(ctx))
 }
 
-// post gives the daemon an order about the incident with that key.
+// post sends the daemon an order about the incident with that key.
 type post func(cl *status.Client, key string, raw *json.RawMessage) error
 
 func postAck(ctx context.Context) post {
@@ -85,12 +85,12 @@ func (a *app) snoozeCommand() *cobra.Command {
 	}
 }
 
-// quieted is the answer of the daemon about one incident.
+// quieted is the daemon's answer about one incident.
 type quieted struct {
 	Incident escalate.Incident `json:"incident"`
 }
 
-// quieten posts for each key, and prints the daemon's answers. The document of one key is the daemon's own.
+// quieten posts for each key and prints the daemon's answers. For a single key it prints the daemon's document unchanged.
 func (a *app) quieten(ctx context.Context, verb string, keys []string, render func(*terminal.Page, quieted), do post) error {
 	if len(keys) > 1 {
 		return a.quietenAll(ctx, verb, keys, render, do)
@@ -111,7 +111,7 @@ func (a *app) quietenOne(ctx context.Context, verb, key string, do post) (raw js
 	return raw, err
 }
 
-// quietenAll goes on after a key that is refused, and says at the end which ones were.
+// quietenAll continues after a rejected key, and finally reports the rejected keys.
 func (a *app) quietenAll(ctx context.Context, verb string, keys []string, render func(*terminal.Page, quieted), do post) error {
 	done := struct {
 		Incidents []json.RawMessage `json:"incidents"`

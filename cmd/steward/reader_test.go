@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// unread is a command whose output nobody reads any more: every write of it meets a pipe without a reader.
+// unread is a command whose output is a pipe without a reader: every write fails.
 func (r *rig) unread(args ...string) *exec.Cmd {
 	r.Helper()
 	reader, w, err := os.Pipe()
@@ -23,7 +23,7 @@ func (r *rig) unread(args ...string) *exec.Cmd {
 	return c
 }
 
-// endOf runs a command, and gives its exit code, or the signal that ended it.
+// endOf runs a command, and returns its exit code or the signal that ended it.
 func (r *rig) endOf(c *exec.Cmd) (code int, by syscall.Signal) {
 	r.Helper()
 	var ended *exec.ExitError
@@ -33,7 +33,7 @@ func (r *rig) endOf(c *exec.Cmd) (code int, by syscall.Signal) {
 	return c.ProcessState.ExitCode(), c.ProcessState.Sys().(syscall.WaitStatus).Signal()
 }
 
-// What looks after others outlives the reader of its output; a command that only answers ends with it.
+// A supervising command outlives the reader of its output; any other command ends with its reader.
 func TestReaderOfTheOutputLeaves(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: it runs the whole program")
@@ -70,7 +70,7 @@ func TestReaderOfTheOutputLeaves(t *testing.T) {
 	}
 }
 
-// Only steward itself lives on: what it starts ends by SIGPIPE as it always did.
+// Only steward itself survives: the processes it starts still end by SIGPIPE.
 func TestProgramsKeepTheirBrokenPipe(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: it runs the whole program")

@@ -18,19 +18,19 @@ import (
 	"github.com/livhana/steward/escalate"
 )
 
-// rig is the real program with a home of its own: a state folder, a socket, a configuration, a working folder.
+// rig runs the real program in its own home: a state folder, a socket, a configuration, a working folder.
 type rig struct {
 	testing.TB
 	dir, state, socket string
 	env                []string
-	program            string   // the steward that its commands run
-	logs               *os.File // what its daemons print
+	program            string   // the steward binary that its commands run
+	logs               *os.File // the output of its daemons
 }
 
-// newRig lays out a home. The programs are the ones that TestMain puts into PATH.
+// newRig creates a home. It uses the programs that TestMain puts into PATH.
 func newRig(t testing.TB, config string) *rig {
 	t.Helper()
-	run, err := os.MkdirTemp("", "st") // t.TempDir is too long for a socket
+	run, err := os.MkdirTemp("", "st") // t.TempDir is too long for a socket path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func newRig(t testing.TB, config string) *rig {
 	r.state = filepath.Join(r.dir, "state")
 	r.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(r.dir, "home"), "STEWARD_STATE_DIR=" + r.state,
 		"STEWARD_SOCKET=" + r.socket, "STEWARD_CONFIG=" + filepath.Join(r.dir, "config.toml"),
-		"GORACE=atexit_sleep_ms=0"} // else every command of a -race build takes a second to end
+		"GORACE=atexit_sleep_ms=0"} // otherwise every command of a -race build takes a second to exit
 	if r.program, err = exec.LookPath("steward"); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func newRig(t testing.TB, config string) *rig {
 	return r
 }
 
-// tail shows the end of the daemons' log when the test has failed.
+// tail prints the end of the daemons' log if the test failed.
 func (r *rig) tail() {
 	r.logs.Close()
 	if !r.Failed() {
@@ -61,7 +61,7 @@ func (r *rig) tail() {
 	r.Logf("the end of the daemons' log:\n%s", data[max(0, len(data)-6000):])
 }
 
-// at makes a path of the working folder.
+// at returns a path in the working folder.
 func (r *rig) at(elem ...string) string { return filepath.Join(append([]string{r.dir}, elem...)...) }
 
 // task is the path of one of a task's files.
@@ -81,7 +81,7 @@ func (r *rig) write(name, text string) {
 	}
 }
 
-// put writes a document beside its place and renames it there.
+// put writes a document to a temporary file and renames it into place.
 func (r *rig) put(file string, d doc) {
 	r.Helper()
 	data, _ := json.MarshalIndent(d, "", "  ")
@@ -99,7 +99,7 @@ func (r *rig) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// steward runs a command of the operator's, which must succeed.
+// steward runs an operator command, which must succeed.
 func (r *rig) steward(args ...string) string {
 	r.Helper()
 	var errs bytes.Buffer
@@ -118,20 +118,20 @@ func (r *rig) boot(project string) {
 	if err := os.MkdirAll(r.at(project), 0o755); err != nil {
 		r.Fatal(err)
 	}
-	// As in the document's boot scripts, the pid that is registered is that of a shell that ends at once.
+	// As in the document's boot scripts, the registered pid belongs to a shell that exits at once.
 	c := r.command("/bin/sh", "-c", `"$1" boot livhana-layer1.1 --project "$0" && "$1" boot codex-cursor --project "$0" && exit 0`, project, r.program)
 	if out, err := c.CombinedOutput(); err != nil {
 		r.Fatalf("boot: %v\n%s", err, out)
 	}
 }
 
-// child is a process of the test's own.
+// child is a process started by the test.
 type child struct {
 	*exec.Cmd
 	ended chan struct{}
 }
 
-// spawn starts a process; whatever becomes of the test, it is ended by its number.
+// spawn starts a process, and kills it by pid when the test ends, whatever its result.
 func (r *rig) spawn(c *exec.Cmd) *child {
 	r.Helper()
 	if c.Stderr == nil {
@@ -182,7 +182,7 @@ func (r *rig) answers() bool {
 	return err == nil
 }
 
-// statusPage is what these tests read of `steward status -o json`.
+// statusPage holds the fields of `steward status -o json` that these tests read.
 type statusPage struct {
 	Projects []struct {
 		Name     string
@@ -208,7 +208,7 @@ func (r *rig) status() (statusPage, error) {
 	return p, err
 }
 
-// shows waits until the status page says all of it.
+// shows waits until the status page shows all the given texts.
 func (r *rig) shows(words ...string) {
 	r.Helper()
 	r.until(fmt.Sprintf("status says %q", words), func() bool {
@@ -227,7 +227,7 @@ func found(text, pattern string) error {
 	return nil
 }
 
-// state is what the status page says of a task.
+// state is a task's state on the status page.
 func (p statusPage) state(project, id string) string {
 	for _, t := range p.Tasks {
 		if t.Project == project && t.ID == id {
@@ -237,7 +237,7 @@ func (p statusPage) state(project, id string) string {
 	return ""
 }
 
-// until polls; the deadline is a watchdog, never a measure of speed.
+// until polls; the deadline is a watchdog, not a performance limit.
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
 	deadline := time.After(patience)
@@ -251,7 +251,7 @@ func (r *rig) until(what string, ok func() bool) {
 	}
 }
 
-// pause lets time pass that a test is about.
+// pause waits for a time that the test requires.
 func (r *rig) pause(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -267,7 +267,7 @@ func reads(file, pattern string) bool {
 	return err == nil && found(string(data), pattern) == nil
 }
 
-// request is a task's request that may be held for lack of room from the given used share on.
+// request is a task's request that is held for lack of room from the given used share on.
 func requestOf(id string, throttle float64, outcomes ...string) doc {
 	return doc{"task_id": id, "request_type": "execute", "priority": "medium", "source_agent": "livhana-layer1.1", "target_agent": "codex-cursor",
 		"created_at": stamp(), "timeout_seconds": 300, "throttle_capacity": throttle,
@@ -279,7 +279,7 @@ func requestOf(id string, throttle float64, outcomes ...string) doc {
 // taskID numbers the tasks with valid UUIDs.
 func taskID(n int) string { return fmt.Sprintf("%08x-0000-4000-8000-000000000000", n) }
 
-// long chooses between the short form of a test and the one of bench/long.sh.
+// long chooses between the short form of a test and the form for bench/long.sh.
 func long(short, full int) int {
 	if os.Getenv("STEWARD_LONG") == "1" {
 		return full

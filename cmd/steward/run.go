@@ -63,8 +63,8 @@ func (a *app) daemonOptions(dirs []string, once bool, manager string, line *serv
 	return daemon.Options{Dirs: dirs, Once: once, Manager: manager, Line: line, Settings: a.settings, Log: a.logger(), Out: a.out, Err: a.err, Version: version()}
 }
 
-// checkDirs refuses what --project cannot mean, before anything is opened. A folder that is not there is waited for, as its
-// disk may come later; with --once there is no later.
+// checkDirs rejects invalid --project folders before any project is opened. The daemon waits for a missing folder, as its
+// disk may be mounted later; with --once a missing folder is an error.
 func checkDirs(dirs []string, once bool) error {
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)

@@ -12,8 +12,8 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// A metrics port that is taken ends nothing: it is an incident, and a reload that gives another address takes effect. What a
-// reload cannot change it says.
+// A taken metrics port does not stop the daemon: it raises an incident, and a reload with another address takes effect. A
+// reload reports the settings that it cannot change.
 func TestTakenMetricsPort(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestTakenMetricsPort(t *testing.T) {
 	}
 }
 
-// A reload says which settings wait for the next start.
+// A reload reports which settings take effect at the next start.
 func TestReloadNamesWhatWaits(t *testing.T) {
 	r := newRig(t, quietRig)
 	r.boot("p")
@@ -87,7 +87,7 @@ func readAll(t *testing.T, file string) string {
 	return string(data)
 }
 
-// TestBootIsSuggestedAfterALook: before the first look it is not known what a project speaks.
+// TestBootIsSuggestedAfterALook: before the first scan a project's protocol is unknown.
 func TestBootIsSuggestedAfterALook(t *testing.T) {
 	for _, looked := range []bool{false, true} {
 		desk := supervisor.ProjectStatus{Name: "p", Path: "/p"}

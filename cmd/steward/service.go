@@ -22,7 +22,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// serviceOptions say which service is meant: the user's own, or the machine's that runs as a user.
+// serviceOptions select the service: the user's own, or the machine's service that runs as a user.
 type serviceOptions struct {
 	system  bool
 	user    string
@@ -54,12 +54,12 @@ func (a *app) serviceFlags(c *cobra.Command, o *serviceOptions) *cobra.Command {
 	return c
 }
 
-// nobody reports that root asks about a machine's unit that is not there, and never was.
+// nobody reports whether root asks about a machine's unit that was never installed.
 func (o serviceOptions) nobody() bool {
 	return o.system && o.user == "" && os.Getuid() == 0 && service.MachineUser() == ""
 }
 
-// account is whose service is meant.
+// account returns the account of the selected service.
 func (o serviceOptions) account() (service.Account, error) {
 	me, sudoer := os.Getuid(), os.Getenv("SUDO_USER")
 	name := o.user
@@ -93,7 +93,7 @@ func lookUpAccount(name string) (*user.User, error) {
 	return user.Lookup(name)
 }
 
-// ownHome is $HOME, for oneself alone: the user database may not know better.
+// ownHome returns $HOME, but only for the caller's own account: the user database may be less accurate.
 func ownHome(uid int) string {
 	if uid != os.Getuid() {
 		return ""
@@ -101,12 +101,12 @@ func ownHome(uid int) string {
 	return os.Getenv("HOME")
 }
 
-// refuse is an error with the exit code of what is not allowed.
+// refuse returns an error with the exit code for a forbidden operation.
 func refuse(format string, args ...any) error {
 	return terminal.Report(supervisor.ErrRefused, "service: "+format, args...)
 }
 
-// placeOf gives the files of the service that is meant.
+// placeOf returns the paths of the selected service.
 func (a *app) placeOf(o serviceOptions, who service.Account) platform.Paths {
 	var p platform.Paths
 	switch {
@@ -126,7 +126,7 @@ func (a *app) placeOf(o serviceOptions, who service.Account) platform.Paths {
 	return p
 }
 
-// spec is the service as it is wanted.
+// spec returns the desired service definition.
 func (a *app) spec(o serviceOptions, who service.Account, paths platform.Paths) (service.Spec, error) {
 	s := service.Spec{Binary: o.binary, System: o.system, User: who.User, UID: who.UID, Home: who.Home}
 	if s.Binary == "" {
@@ -183,8 +183,8 @@ func (a *app) configOf(paths platform.Paths) (config.Config, error) {
 	return config.LoadOptional(paths.Config, daemon.CheckPrograms)
 }
 
-// ownBinary is this program under the name that stays when it is upgraded: a link in the PATH rather than the folder
-// of one version.
+// ownBinary is the path of this program that survives an upgrade: a link in the PATH rather than the folder of one
+// version.
 func ownBinary() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -202,7 +202,7 @@ func ownBinary() (string, error) {
 	return self, nil
 }
 
-// meant finds the manager and everything else that a service command begins with.
+// meant returns the service manager, the account and the paths that a service command needs.
 func (a *app) meant(o serviceOptions) (service.Host, service.Account, platform.Paths, error) {
 	who, err := o.account()
 	if err != nil {
@@ -215,7 +215,7 @@ func (a *app) meant(o serviceOptions) (service.Host, service.Account, platform.P
 	return m, who, a.placeOf(o, who), nil
 }
 
-// lacking gives what is lacking the exit code of what is not allowed.
+// lacking maps a missing prerequisite to the exit code for a forbidden operation.
 func lacking(err error) error {
 	var l *service.Lack
 	if errors.As(err, &l) || errors.Is(err, service.ErrNotInstalled) {
@@ -249,7 +249,7 @@ func (a *app) turn(ctx context.Context, verb string, o serviceOptions) error {
 		err = m.Start(ctx)
 	case "stop":
 		if err = m.Stop(ctx); err == nil {
-			a.freeAs(ctx, who, paths) // it may have been dead already
+			a.freeAs(ctx, who, paths) // the daemon may have been dead already
 		}
 	case "restart":
 		forgive(paths.State, who)

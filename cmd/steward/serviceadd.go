@@ -20,8 +20,8 @@ import (
 	"github.com/livhana/steward/platform/service"
 )
 
-// addProjects adds folders to the configuration, and gives the file if that changed it. A user's own file is written
-// by that user, whoever asks: root must not follow links in a home, nor leave its files there.
+// addProjects adds folders to the configuration, and returns the file if it changed. A user's own file is always written
+// as that user: root must not follow links in a home folder, nor leave files owned by root there.
 func addProjects(ctx context.Context, paths platform.Paths, dirs []string, who service.Account) ([]string, error) {
 	var full []string
 	for _, dir := range dirs {
@@ -71,7 +71,7 @@ func extend(file string, dirs []string, home string) ([]string, error) {
 	return []string{file}, nil
 }
 
-// addCommand is what install runs as the user whose configuration it is.
+// addCommand is the hidden command that install runs as the owner of the configuration.
 func (a *app) addCommand() *cobra.Command {
 	return &cobra.Command{Use: "add DIR…", Hidden: true, Short: "Add projects to the configuration", Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, dirs []string) error {

@@ -27,7 +27,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// endedCommand is what systemd calls after every end (ExecStopPost).
+// endedCommand is the command that systemd calls after every end of the service (ExecStopPost).
 func (a *app) endedCommand() *cobra.Command {
 	return &cobra.Command{Use: "ended", Hidden: true, Short: "Note how the service manager saw this run end", RunE: func(*cobra.Command, []string) error {
 		result := os.Getenv("SERVICE_RESULT")
@@ -42,14 +42,14 @@ func (a *app) endedCommand() *cobra.Command {
 	}}
 }
 
-// failedCommand is what systemd starts when it has given steward up (OnFailure).
+// failedCommand is the command that systemd starts when it stops restarting steward (OnFailure).
 func (a *app) failedCommand() *cobra.Command {
 	return &cobra.Command{Use: "failed", Hidden: true, Short: "Release what a failed service held, and tell the human", RunE: func(c *cobra.Command, _ []string) error {
 		return a.serviceFailed(c.Context(), "")
 	}}
 }
 
-// serviceFailed does what a steward that is down cannot: it frees what that one held, and tells the human.
+// serviceFailed replaces a steward that is down: it releases what that steward held, and alerts the operator.
 func (a *app) serviceFailed(ctx context.Context, why string) error {
 	cfg, paths, err := a.settings()
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 	}
 	alone, err := daemon.LockState(paths.State)
 	if errors.Is(err, platform.ErrLocked) {
-		return nil // another one is at work
+		return nil // another steward is running
 	}
 	if err == nil {
 		defer func() { _ = alone.Unlock() }()
@@ -82,7 +82,7 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 	return nil
 }
 
-// enter puts an alert into the ledger. What cannot be written is still what is to be told.
+// enter records an alert in the ledger. If the write fails, the incident is still returned for delivery.
 func enter(state string, alert rules.Alert) (escalate.Incident, error) {
 	bare := escalate.Incident{Key: "steward_down", Summary: alert.Summary, Spoken: alert.Spoken, Detail: alert.Detail}
 	ledger, _, err := escalate.Open(filepath.Join(state, "incidents"))
@@ -96,11 +96,11 @@ func enter(state string, alert rules.Alert) (escalate.Incident, error) {
 	return i, err
 }
 
-// callHuman tries every configured channel once: the dispatcher is down with steward. One that works is enough.
+// callHuman tries every configured channel once: the dispatcher is down with steward. One working channel is enough.
 func callHuman(ctx context.Context, cfg escalate.Config, state string, i escalate.Incident) error {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 	defer cancel()
-	cfg.Ntfy.ReplyTopic = "" // nobody hears an answer now
+	cfg.Ntfy.ReplyTopic = "" // no process reads answers now
 	popups := desktop.NewPopupsIn(state)
 	defer popups.Close()
 	o := daemon.ConnectChannels(popups, cfg, nil)
@@ -121,7 +121,7 @@ func callHuman(ctx context.Context, cfg escalate.Config, state string, i escalat
 	return nil
 }
 
-// freeAll releases everything that is held in the files, and counts it.
+// freeAll releases every hold in the files, and counts them.
 func (a *app) freeAll(ctx context.Context) (freed int) {
 	l := a.lookForHolds(ctx)
 	defer l.close()
@@ -173,7 +173,7 @@ func (a *app) uninstall(ctx context.Context, o serviceOptions) error {
 	return a.tellOutcome(outcome, "uninstalled", nothingThere)
 }
 
-// dismissAgents ends the agents that the removed service has started: nobody would look after them any more.
+// dismissAgents ends the agents that the removed service started: no process would supervise them any more.
 func (a *app) dismissAgents(ctx context.Context, paths platform.Paths) []string {
 	if atWork(paths.State) {
 		return nil
@@ -200,7 +200,7 @@ func (a *app) tellOutcome(o service.Outcome, done, nothing string) error {
 	return a.write(p.String())
 }
 
-// projectsOf are the folders that this service looks after, and looked after last.
+// projectsOf are the folders that this service supervises, and those of its last run.
 func (a *app) projectsOf(paths platform.Paths, who service.Account) []config.ProjectRef {
 	cfg, err := a.configOf(paths)
 	if err != nil {
@@ -210,7 +210,7 @@ func (a *app) projectsOf(paths platform.Paths, who service.Account) []config.Pro
 	return withLast(refs, cfg, paths)
 }
 
-// atWork reports whether a steward lives that has this state folder, whoever started it: what it holds is its own.
+// atWork reports whether any running steward uses this state folder: its holds must not be touched.
 func atWork(state string) bool {
 	lock, err := daemon.LockState(state)
 	if err == nil {
@@ -219,7 +219,7 @@ func atWork(state string) bool {
 	return errors.Is(err, platform.ErrLocked)
 }
 
-// freeAs releases what a dead steward held, as the account whose files they are.
+// freeAs releases a dead steward's holds, running as the account that owns the files.
 func (a *app) freeAs(ctx context.Context, who service.Account, paths platform.Paths) []string {
 	if atWork(paths.State) {
 		return nil
@@ -236,7 +236,7 @@ func (a *app) freeAs(ctx context.Context, who service.Account, paths platform.Pa
 	return nil
 }
 
-// endAgents ends all agents that this user's steward has started: for the removal of the service, when no daemon runs.
+// endAgents ends all agents that this user's steward started: for removing the service while no daemon runs.
 func (a *app) endAgents(ctx context.Context, paths platform.Paths) (ended int, err error) {
 	alone, err := daemon.LockState(paths.State)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -39,7 +39,7 @@ func (a *app) installCommand() *cobra.Command {
 	return a.serviceFlags(c, &o)
 }
 
-// installed is what install prints.
+// installed is the output of install.
 type installed struct {
 	service.Outcome
 	Service service.Status `json:"service"`
@@ -102,16 +102,16 @@ func (a *app) install(ctx context.Context, o serviceOptions) error {
 	return a.write(p.String())
 }
 
-// done says whether there was anything before.
+// done describes whether install upgraded an existing service.
 func done(before service.Status) string {
-	// A package brings the definition of every user's service with it; one that nobody has enabled or started was not in use.
+	// A package ships the definition of every user's service; a service that is neither enabled nor running was not in use.
 	if before.Installed && (before.Enabled || before.Running()) {
 		return "upgraded to " + version()
 	}
 	return "installed"
 }
 
-// executable refuses a program that the account cannot start; root could.
+// executable rejects a program that the account cannot execute although root can.
 func executable(ctx context.Context, spec service.Spec, who service.Account) error {
 	if os.Getuid() != 0 || who.UID == 0 {
 		return nil
@@ -149,7 +149,7 @@ func renderOutcome(p *terminal.Page, o service.Outcome, done, nothing string) {
 	}
 }
 
-// onlyOne refuses a second service for the same account: two stewards would look after the same projects.
+// onlyOne rejects a second service for the same account: two stewards would supervise the same projects.
 func (a *app) onlyOne(ctx context.Context, o serviceOptions, who service.Account) error {
 	if !service.HasMachineFolders() {
 		return nil
@@ -171,7 +171,7 @@ func (a *app) onlyOne(ctx context.Context, o serviceOptions, who service.Account
 	return nil
 }
 
-// linger lets the user's services run without a session, or says that they do not.
+// linger lets the user's services run without a session, or notes that they do not.
 func (a *app) linger(ctx context.Context, o serviceOptions, who service.Account) []string {
 	lingers, known := service.Lingers(who)
 	switch {
@@ -186,7 +186,7 @@ func (a *app) linger(ctx context.Context, o serviceOptions, who service.Account)
 	return []string{"it stops when you log out; to keep it: steward service install --linger"}
 }
 
-// rememberFile gives what puts a file back as it is now. Root does not write into a home: the user's own file stays.
+// rememberFile returns a function that restores a file's present content. It leaves another user's file as it is.
 func rememberFile(path string) (undo func() error) {
 	old, err := os.ReadFile(path)
 	info, _ := os.Stat(path)
@@ -201,7 +201,7 @@ func rememberFile(path string) (undo func() error) {
 	}
 }
 
-// makeLogDir makes the folder that launchd writes into: launchd itself does not.
+// makeLogDir creates the log folder for launchd, which does not create it itself.
 func makeLogDir(spec service.Spec) error {
 	if service.HasMachineFolders() || spec.System {
 		return nil
@@ -209,27 +209,27 @@ func makeLogDir(spec service.Spec) error {
 	return platform.PrivateDir(spec.LogDir)
 }
 
-// forgive lets the next start count as the first: somebody wants it.
+// forgive resets the count of failed starts: the user asked for this start.
 func forgive(state string, who service.Account) {
 	t := daemon.ReadRun(state)
 	if t.FailedStarts(time.Now(), daemon.HasCrashed(state)) == 0 {
 		return
 	}
-	t.Failed = -1 // failedStarts adds the run that this tells of
+	t.Failed = -1 // FailedStarts adds the run that this record describes
 	if data, err := json.MarshalIndent(t, "", "  "); err == nil {
 		_ = writeFor(filepath.Join(state, daemon.RunFile), data, who)
 	}
 }
 
-// announceRestart leaves the note that keeps what is held held.
+// announceRestart writes the note that keeps the holds across a restart.
 func (a *app) announceRestart(state string, who service.Account) {
 	if err := leaveNote(state, time.Now(), who); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintln(a.err, "steward: what is held is released for a moment:", err)
 	}
 }
 
-// writeFor puts a file in place that the account must be able to read and replace. The folder is the account's, and root
-// may be asking: so no link in it is followed, and what is there is replaced rather than written to.
+// writeFor writes a file that the account must be able to read and replace. The folder belongs to the account, and root
+// may be the caller: so writeFor follows no link in it, and replaces an existing file by rename.
 func writeFor(path string, data []byte, who service.Account) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".steward-*")
 	if err != nil {
@@ -296,7 +296,7 @@ func (a *app) rendered(o serviceOptions) ([]service.File, error) {
 	return files, lacking(err)
 }
 
-// leaveNote announces a restart to the steward that runs now.
+// leaveNote announces a restart to the running steward.
 func leaveNote(state string, now time.Time, who service.Account) error {
 	data, err := daemon.HandOverNote(now, version())
 	if err != nil {

@@ -21,15 +21,15 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// serviceReport is the document of `service status`.
+// serviceReport is the JSON output of `service status`.
 type serviceReport struct {
 	service.Status
 	Version string         `json:"version"`           // of this program
-	Running string         `json:"running,omitempty"` // version of the steward that answers; "" if none does
+	Running string         `json:"running,omitempty"` // version of the running steward; "" if no steward answers
 	Beat    *time.Time     `json:"last_heartbeat"`
 	LastEnd *status.Ending `json:"last_end,omitempty"`
-	Trouble string         `json:"trouble,omitempty"` // why it cannot work
-	// Machine is the account that the machine's unit runs as, where it is another one and the caller has no service.
+	Trouble string         `json:"trouble,omitempty"` // why the service cannot work
+	// Machine is the account of the machine's unit, if it is not the caller's and the caller has no service.
 	Machine string `json:"machine_user,omitempty"`
 }
 
@@ -62,8 +62,8 @@ func (a *app) serviceStatus(ctx context.Context, o serviceOptions) error {
 	return a.showService(r)
 }
 
-// besideMachine is what an account without a service of its own is shown where the machine's unit is installed: that unit,
-// if it runs as this account. Another account's unit is only named.
+// besideMachine is the report for an account without its own service where the machine's unit is installed: the unit's
+// report if it runs as this account, otherwise the own report with the unit's account.
 func besideMachine(own, machine serviceReport, runsAs, me string) serviceReport {
 	if runsAs == me {
 		return machine
@@ -72,7 +72,7 @@ func besideMachine(own, machine serviceReport, runsAs, me string) serviceReport 
 	return own
 }
 
-// accountName is the caller's; "" when the user database does not know it.
+// accountName is the caller's account name, or "" if it is not in the user database.
 func accountName() string {
 	u, err := lookUpAccount("")
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *app) serviceOf(ctx context.Context, o serviceOptions) (serviceReport, e
 	return r, lacking(err)
 }
 
-// showService prints the report; its exit code tells the state.
+// showService prints the report; the exit code reflects the state.
 func (a *app) showService(r serviceReport) (err error) {
 	if a.output == "json" {
 		err = a.print(r)
@@ -110,7 +110,7 @@ func (a *app) showService(r serviceReport) (err error) {
 	return nil
 }
 
-// quiet is an exit code for which everything has been said.
+// quiet is an exit code without a further error message.
 type quiet struct{ code int }
 
 func (q quiet) Error() string { return fmt.Sprintf("exit %d", q.code) }

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/platform"
 )
 
-// The names in the state folder: what only a running service needs, and the history.
+// serviceFiles are the files in the state folder that only a running service needs.
 func serviceFiles() []string {
 	return []string{daemon.HeartbeatFile, daemon.HandOverFile, daemon.CrashFile, daemon.RunFile, "status.json", "steward.lock", "steward.sock", "steward.sock.lock", "steward.log"}
 }
@@ -21,8 +21,8 @@ func historyFiles() []string {
 	return []string{"incidents", "journal.jsonl*", daemon.MemoryFile, daemon.MemoryFile + ".bad", "learnt.json", "crash-*.txt"}
 }
 
-// tidyUp removes what the service has left in its own folders; with purge the history too. Files that nobody here has
-// made stay, and so does everything while another steward runs.
+// tidyUp removes the service's files from its own folders; with purge the history too. It keeps files that steward did
+// not create, and removes nothing while another steward runs.
 func tidyUp(paths platform.Paths, refs []config.ProjectRef, o serviceOptions) (gone, notes []string) {
 	alone, err := daemon.LockState(paths.State)
 	switch {
@@ -63,8 +63,8 @@ func tidyUp(paths platform.Paths, refs []config.ProjectRef, o serviceOptions) (g
 	return nil, []string{"the history stays in " + paths.State + " (incidents, journal); " + command + " removes it"}
 }
 
-// purgeProjects removes steward's own folder from every project: attempts, locks, and what is published there. It names
-// every folder that it removes, and every folder that stays. A link in the folder's place leads nowhere out of the project.
+// purgeProjects removes steward's own folder from every project: attempts, locks, and published files. It reports every
+// folder that it removes or keeps. It does not follow a link out of the project.
 func purgeProjects(refs []config.ProjectRef) (gone, notes []string) {
 	for _, ref := range refs {
 		root, err := os.OpenRoot(ref.Path)
@@ -96,7 +96,7 @@ func purgeProjects(refs []config.ProjectRef) (gone, notes []string) {
 	return gone, notes
 }
 
-// heldLock is a lock file in steward's own folder that some process holds; "" if there is none.
+// heldLock returns a lock file in steward's own folder that a process holds, or "".
 func heldLock(root *os.Root, own string) string {
 	for _, pattern := range []string{"/*.lock", "/locks/*.lock"} {
 		files, _ := fs.Glob(root.FS(), filepath.ToSlash(own)+pattern)

@@ -23,18 +23,18 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// releaseTime bounds what a command does for tasks that it was not asked about.
+// releaseTime bounds the time that a command spends on releasing unrelated tasks.
 const releaseTime = 5 * time.Second
 
-// releaseEvery is how often a command that goes on for long looks for holds whose lease has ended.
+// releaseEvery is the interval at which a long-running command scans for holds with an expired lease.
 const releaseEvery = 30 * time.Second
 
-// leavesHolds lists the commands that release nothing by themselves: those that start a steward of their own, only show
-// files of the program's own, run inside a task, or are about holds anyway.
+// leavesHolds lists the commands that do not release stale holds: they start their own steward, only show the program's
+// own files, run inside a task, or handle holds themselves.
 var leavesHolds = []string{"steward run", "steward demo", "steward plan", "steward check", "steward doctor", "steward version", "steward config", "steward completion",
 	"steward help", "steward __complete", "steward __completeNoDesc", "steward run-task", "steward release", "steward service"}
 
-// releases reports whether a command looks for holds whose lease has ended.
+// releases reports whether a command scans for holds with an expired lease.
 func releases(c *cobra.Command) bool {
 	if await := c.Flags().Lookup("await-word"); await != nil && await.Changed { // a waiting child of exec
 		return false
@@ -43,7 +43,7 @@ func releases(c *cobra.Command) bool {
 	return !slices.ContainsFunc(leavesHolds, func(name string) bool { return strings.HasPrefix(way, name+" ") })
 }
 
-// releaseForClient releases what a dead steward holds past its lease, now and as long as the command runs.
+// releaseForClient releases a dead steward's expired holds, now and as long as the command runs.
 func (a *app) releaseForClient(c *cobra.Command) {
 	if !releases(c) {
 		return
@@ -73,11 +73,11 @@ func (a *app) releaseForClient(c *cobra.Command) {
 	}()
 }
 
-// releaseStale releases the tasks whose lease has ended because no steward renews it, and counts them. It looks at the
-// known projects and at dir. Where a daemon answers it does nothing.
+// releaseStale releases the tasks whose lease expired because no steward renews it, and counts them. It scans the known
+// projects and dir. It does nothing where a daemon answers.
 func (a *app) releaseStale(ctx context.Context, dir string) (released int) {
 	usual := a.place().Socket
-	if listens(ctx, usual) { // a daemon is the rule, and the configuration need not be read to find it
+	if listens(ctx, usual) { // usually a daemon runs, and finding it does not need the configuration
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTime)
@@ -101,7 +101,7 @@ func (a *app) releaseStale(ctx context.Context, dir string) (released int) {
 	return released
 }
 
-// listens reports whether a process listens on the socket. In doubt one does: it renews its leases.
+// listens reports whether a process listens on the socket. If unsure it returns true: a live daemon renews its leases.
 func listens(ctx context.Context, socket string) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -129,8 +129,8 @@ func withFolder(refs []config.ProjectRef, dir string, cfg config.Config) []confi
 	return append(refs, more...)
 }
 
-// mayHold reports whether a held file lies in the project, by the names alone: most projects hold nothing, and a look at
-// all of their files takes long where much history lies.
+// mayHold reports whether the project may contain a held file, by file names only: most projects have no holds, and a
+// full scan is slow in a project with a long history.
 func mayHold(project, messages string) bool {
 	for _, dir := range []string{path.Join(agentstatus.Base, "codex_tasks"), messages} {
 		f, err := os.Open(filepath.Join(project, filepath.FromSlash(dir)))

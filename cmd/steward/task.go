@@ -25,7 +25,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// The two agents of protocol 000, who ask and are asked unless told otherwise.
+// The two agents of protocol 000: the default source and the default target of a request.
 const (
 	orchestrator = "livhana-layer1.1"
 	executor     = "codex-cursor"
@@ -49,7 +49,7 @@ func projectFlag(c *cobra.Command, dir *string) {
 	c.Flags().StringVar(dir, "project", "", "the project's `DIR` (default: the current folder)")
 }
 
-// taskClient is one project's tasks: a client for its files, and the daemon that supervises it, if one does.
+// taskClient accesses one project's tasks: a client for its files, and the daemon that supervises it, if any.
 type taskClient struct {
 	app    *app
 	dir    string
@@ -113,7 +113,7 @@ func (d *taskClient) task(ctx context.Context, id string) (agentstatus.Detail, e
 	return d.client.Task(ctx, id, time.Now())
 }
 
-// taskError gives the errors of a project's tasks their words and exit codes.
+// taskError maps the errors of a project's tasks to their messages and exit codes.
 func taskError(err error, doing string) error {
 	var invalid *agentstatus.InvalidError
 	var ambiguous *agentstatus.AmbiguousError
@@ -136,7 +136,7 @@ func taskError(err error, doing string) error {
 	return terminal.Report(err, "%s: %v", doing, err)
 }
 
-// problemLines has a line for each thing that is wrong.
+// problemLines formats one line per problem.
 func problemLines(doing string, problems []string) error {
 	if len(problems) == 1 {
 		return errors.New(doing + ": " + terminal.Clean(problems[0]))
@@ -148,7 +148,7 @@ func problemLines(doing string, problems []string) error {
 	return errors.New(text)
 }
 
-// picture asks the daemon that supervises this project. supervised is false when none runs, or it only observes here.
+// picture gets the status from the supervising daemon. supervised is false if no daemon runs, or it only observes.
 func (d *taskClient) picture(ctx context.Context) (doc status.Document, project string, supervised bool) {
 	if d.remote.Get(ctx, "/v1/status", &doc) != nil {
 		return doc, "", false
@@ -161,7 +161,7 @@ func (d *taskClient) picture(ctx context.Context) (doc status.Document, project 
 	return doc, "", false
 }
 
-// maxInput bounds a document that is given on the command line.
+// maxInput bounds a document named on the command line.
 const maxInput = task.MaxRequest
 
 // input reads a document from a file, or from standard input for "-".
@@ -181,7 +181,7 @@ func input(name string) ([]byte, error) {
 	return data, err
 }
 
-// absolute makes what was typed absolute, against the project.
+// absolute makes typed paths absolute, relative to the project.
 func absolute(dir string, names []string) []string {
 	all := make([]string, len(names))
 	for i, name := range names {

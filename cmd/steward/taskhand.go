@@ -21,7 +21,7 @@ import (
 
 const taking = "take a task"
 
-// forever is a --wait without a time.
+// forever is the value of --wait without a limit.
 const forever = "forever"
 
 func (a *app) taskNextCommand() *cobra.Command {
@@ -66,7 +66,7 @@ func (a *app) taskNextCommand() *cobra.Command {
 	return c
 }
 
-// waitTime reads --wait: 0 is not at all, less than 0 for ever.
+// waitTime parses --wait: 0 means no wait, a negative value means no limit.
 func waitTime(text string) (time.Duration, error) {
 	switch text {
 	case "":
@@ -109,19 +109,19 @@ func (d *taskClient) next(ctx context.Context, k agentstatus.Claim, patience tim
 	}
 }
 
-// over reports whether the patience is at its end: 0 is none at all, less than 0 is for ever.
+// over reports whether the wait has timed out: patience 0 means no wait, a negative value means no limit.
 func over(patience time.Duration, end time.Time) bool {
 	return patience == 0 || patience > 0 && !time.Now().Before(end)
 }
 
-// nothing says why an agent finds no task to take. The files tell, with and without a daemon.
+// nothing explains why an agent finds no task to take. It reads the files, with or without a daemon.
 func (d *taskClient) nothing(ctx context.Context, agent string) string {
 	now := time.Now()
-	held, _ := d.client.HeldBack(ctx, agent, now) // what cannot be read is not named
+	held, _ := d.client.HeldBack(ctx, agent, now) // tasks that cannot be read are omitted
 	return task.Nothing(held, now)
 }
 
-// take claims the best task that may begin; nil when there is none, with the reason when one lies open all the same.
+// take claims the best admitted task. It returns nil if there is none, with the reason if a task is open but not admitted.
 func (d *taskClient) take(ctx context.Context, k agentstatus.Claim) (*agentstatus.Work, string, time.Duration, error) {
 	open, err := d.client.Open(ctx, k.Agent, time.Now())
 	if err != nil {
@@ -197,7 +197,7 @@ func (a *app) taskProgressCommand() *cobra.Command {
 	return c
 }
 
-// acknowledge says that something was done to a task.
+// acknowledge prints that a task was changed.
 func (a *app) acknowledge(verb, id, state string) error {
 	if a.output == "json" {
 		return a.print(map[string]string{"verb": verb, "task_id": id, "state": state})
@@ -205,7 +205,7 @@ func (a *app) acknowledge(verb, id, state string) error {
 	return a.write(terminal.Clean(fmt.Sprintf("task %s: %s", id, state)) + "\n")
 }
 
-// handEnd is the command line of done and fail.
+// handEnd holds the flags of done and fail.
 type handEnd struct {
 	ending   task.Ending
 	project  string

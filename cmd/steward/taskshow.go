@@ -68,7 +68,7 @@ func (a *app) showTask(d *taskClient, detail agentstatus.Detail) error {
 	return a.write(p.String())
 }
 
-// taskPage is what show prints for programs.
+// taskPage is the JSON output of show.
 type taskPage struct {
 	TaskID    string                    `json:"task_id"`
 	Project   string                    `json:"project"`
@@ -154,7 +154,7 @@ func (d *taskClient) cancel(ctx context.Context, detail agentstatus.Detail, why 
 		case err == nil:
 			d.unfollow(ctx, detail)
 			return present(d.app, raw, views.Carried)
-		case !unseen: // a task of this very moment has not been seen by the daemon yet
+		case !unseen: // the daemon has not seen a brand-new task yet
 			return err
 		}
 	}

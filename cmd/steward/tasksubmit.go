@@ -19,7 +19,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// submission is the command line of `steward task submit`.
+// submission holds the flags of `steward task submit`.
 type submission struct {
 	order            task.Order
 	project          string
@@ -95,7 +95,7 @@ func (s *submission) flags(c *cobra.Command) {
 	s.typeFlags(c)
 }
 
-// typeFlags are those of one type each; task.Strangers knows them.
+// typeFlags adds the flags that apply to one task type only; task.Strangers lists them.
 func (s *submission) typeFlags(c *cobra.Command) {
 	o, f := &s.order, c.Flags()
 	f.StringVar(&s.script, "script", "", "execute: the `FILE` to run, instead of -- COMMAND")
@@ -159,7 +159,7 @@ func (a *app) submit(c *cobra.Command, s *submission, args []string) error {
 	return a.write(r.TaskID + "\n")
 }
 
-// submitted is what submit prints for programs.
+// submitted is the JSON output of submit.
 type submitted struct {
 	TaskID   string   `json:"task_id"`
 	Path     string   `json:"path"`
@@ -170,10 +170,10 @@ type submitted struct {
 	After    []string `json:"after"`
 }
 
-// requestFlags go together with a whole request document; no other does.
+// requestFlags are the only flags allowed together with a whole request document.
 var requestFlags = []string{"request", "project", "wait", "from", "config", "socket", "output", "no-color"}
 
-// fits checks that the flags belong together, and puts what stands behind TYPE in its place.
+// fits checks that the flags are compatible, and assigns the arguments after TYPE.
 func (s *submission) fits(c *cobra.Command, args []string) error {
 	f := c.Flags()
 	if f.Changed("request") {
@@ -197,7 +197,7 @@ func (s *submission) fits(c *cobra.Command, args []string) error {
 		return fmt.Errorf("--progress %s: use 1s to 1h", s.order.Progress)
 	}
 	if f.Changed("throttle") {
-		if math.IsNaN(s.throttle) { // of which JSON knows nothing
+		if math.IsNaN(s.throttle) { // JSON cannot represent NaN
 			return errors.New("--throttle NaN: use a share from 0 to 1")
 		}
 		s.order.Throttle = &s.throttle
@@ -226,7 +226,7 @@ func fitsRequest(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// rest is what stands behind the type: the command of execute, the question of research.
+// rest assigns the arguments after the type: the command of execute, the question of research.
 func (s *submission) rest(words []string) error {
 	o := &s.order
 	switch {
@@ -248,7 +248,7 @@ func (s *submission) rest(words []string) error {
 	return nil
 }
 
-// requested makes the request of the flags, or reads it.
+// requested builds the request from the flags, or reads it from --request.
 func (s *submission) requested(ctx context.Context, d *taskClient, saysBlocking bool) (agentstatus.Request, error) {
 	var none agentstatus.Request
 	if s.request != "" {
@@ -279,7 +279,7 @@ func (s *submission) requested(ctx context.Context, d *taskClient, saysBlocking 
 	return o.Request(time.Now())
 }
 
-// documents reads --param and --payload.
+// documents parses --param and --payload.
 func (s *submission) documents() (err error) {
 	for _, pair := range s.parameters {
 		key, value, err := task.Parameter(pair)
@@ -299,7 +299,7 @@ func (s *submission) documents() (err error) {
 	return nil
 }
 
-// takeUp fills in what a next action says.
+// takeUp fills in the fields from a next action.
 func (s *submission) takeUp(ctx context.Context, d *taskClient) error {
 	if s.nextOf == "" {
 		return nil
@@ -323,8 +323,8 @@ func (s *submission) takeUp(ctx context.Context, d *taskClient) error {
 	return nil
 }
 
-// precede waits for the tasks that come before where no daemon would do so. Then the request stands for itself: the
-// tasks before it are completed, and named as related.
+// precede waits for the preceding tasks where no daemon would do so. Afterwards the request no longer depends on them:
+// they are completed, and listed as related.
 func (d *taskClient) precede(ctx context.Context, r *agentstatus.Request) error {
 	after := r.Coordination.After
 	if len(after) == 0 {
@@ -354,7 +354,7 @@ func (d *taskClient) precede(ctx context.Context, r *agentstatus.Request) error 
 
 func quietly(task.News) {}
 
-// follow keeps the orchestrator's active_coordination.json. It is a courtesy to readers: the task stands without it.
+// follow updates the orchestrator's active_coordination.json. It only informs readers: the task is valid without it.
 func (d *taskClient) follow(ctx context.Context, r agentstatus.Request, state string) {
 	f := agentstatus.Followed{Task: r.TaskID, Target: r.Target, Type: r.Type, State: state, Blocking: r.Coordination.Blocking, Since: r.Created}
 	if err := d.client.Follow(ctx, r.Source, f, time.Now()); err != nil {
@@ -362,7 +362,7 @@ func (d *taskClient) follow(ctx context.Context, r agentstatus.Request, state st
 	}
 }
 
-// shownProject is the folder as a command line to paste needs it: nothing where the reader stands in it.
+// shownProject is the project argument for a command line to paste: "" if the current folder is the project.
 func (d *taskClient) shownProject() string {
 	if here, err := filepath.Abs("."); err == nil && platform.SameFolder(here, d.dir) {
 		return ""

@@ -55,7 +55,7 @@ func (a *app) taskWaitCommand() *cobra.Command {
 	return c
 }
 
-// await waits for a task's end and tells of it. Its error is the exit code.
+// await waits for a task's end and prints the result. Its error sets the exit code.
 func (a *app) await(ctx context.Context, d *taskClient, id string, limit time.Duration) error {
 	screen := a.waitScreen()
 	detail, err := d.hinted(ctx, d.vigil(id, limit, screen.show))
@@ -87,14 +87,14 @@ func (a *app) await(ctx context.Context, d *taskClient, id string, limit time.Du
 
 func (d *taskClient) unfollow(ctx context.Context, detail agentstatus.Detail) {
 	if r := detail.Request; r != nil && r.Source != "" {
-		_ = d.client.Unfollow(ctx, r.Source, detail.ID, time.Now()) // the next submit tidies it up
+		_ = d.client.Unfollow(ctx, r.Source, detail.ID, time.Now()) // the next submit cleans it up
 	}
 }
 
-// tellResult prints what came of a task.
+// tellResult prints a task's result.
 func (a *app) tellResult(d *taskClient, detail agentstatus.Detail) error {
 	if a.output == "json" {
-		if detail.ResultRaw == nil { // cancelled before anybody took it
+		if detail.ResultRaw == nil { // cancelled before an agent claimed it
 			return a.print(map[string]any{"task_id": detail.ID, "status": task.Standing(detail)})
 		}
 		return a.print(detail.ResultRaw)
@@ -112,7 +112,7 @@ func (a *app) tellResult(d *taskClient, detail agentstatus.Detail) error {
 	return a.write(p.String())
 }
 
-// human is who is asked for decisions.
+// human is the name of the person asked for decisions.
 func (a *app) human() string {
 	cfg, _, err := a.settings()
 	if err != nil || cfg.Human.Name == "" {
@@ -121,10 +121,10 @@ func (a *app) human() string {
 	return cfg.Human.Name
 }
 
-// lookEvery is between looks without a hint: a look is a few stats, and the bar shows a running clock.
+// lookEvery is the poll interval without hints: a poll costs a few stat calls, and the bar shows a running clock.
 const lookEvery = time.Second
 
-// vigil waits for a task, with what the daemon and the kernel can tell.
+// vigil builds the waiter for a task.
 func (d *taskClient) vigil(id string, limit time.Duration, say func(task.News)) *task.Waiter {
 	w := &task.Waiter{Now: time.Now, Every: lookEvery, Limit: limit, Say: say, Trouble: d.trouble,
 		Look: func(ctx context.Context) (agentstatus.Detail, error) { return d.task(ctx, id) }}
@@ -132,7 +132,7 @@ func (d *taskClient) vigil(id string, limit time.Duration, say func(task.News)) 
 	return w
 }
 
-// decided reports whether nobody will run a task again that did not succeed. Without a daemon nobody does.
+// decided reports whether a failed task will not be retried. Without a daemon there are no retries.
 func (d *taskClient) decided(ctx context.Context, detail agentstatus.Detail) bool {
 	doc, project, supervised := d.picture(ctx)
 	if !supervised {
@@ -146,7 +146,7 @@ func (d *taskClient) decided(ctx context.Context, detail agentstatus.Detail) boo
 	return false
 }
 
-// trouble says what keeps the agent of a task from it, and whether the agent itself says that it is in error.
+// trouble describes what prevents a task's agent from working on it; inError: the agent itself reports an error.
 func (d *taskClient) trouble(ctx context.Context, detail agentstatus.Detail) (text string, inError bool) {
 	if detail.Request == nil {
 		return "", false
@@ -181,7 +181,7 @@ func described(text string) string {
 	return ": " + text
 }
 
-// troubleInFiles is what the agent's own heartbeat says, with the limits of the configuration.
+// troubleInFiles judges the agent by its own heartbeat and the configured limits.
 func (d *taskClient) troubleInFiles(ctx context.Context, name string) (text string, inError bool) {
 	cfg, _, err := d.app.settings()
 	if err != nil {
@@ -207,8 +207,8 @@ func (d *taskClient) troubleInFiles(ctx context.Context, name string) (text stri
 	return "", false
 }
 
-// waitScreen is where a wait is shown: one line that is redrawn on a terminal, else lines. Both go to standard error,
-// so that the result alone stands on standard output.
+// waitScreen shows the progress of a wait: one redrawn line on a terminal, otherwise separate lines. Both go to standard
+// error, so that standard output has only the result.
 type waitScreen struct {
 	out     io.Writer
 	width   int // 0: no terminal
@@ -237,7 +237,7 @@ func (s *waitScreen) show(n task.News) {
 	if s.width == 0 || n.Detail.State == agentstatus.StateEnded {
 		return
 	}
-	// The last cell stays free: some terminals go to the next line behind it.
+	// The last column stays free: some terminals wrap to the next line after it.
 	text := task.Bar(n.Detail, s.started, n.Now, s.width-1)
 	if s.color {
 		text = "\x1b[" + string(terminal.Green) + "m" + text + "\x1b[0m"
@@ -246,10 +246,10 @@ func (s *waitScreen) show(n task.News) {
 	s.drawn = true
 }
 
-// clearLine goes to the beginning of the line and empties it.
+// clearLine moves to the beginning of the line and clears it.
 const clearLine = "\r\x1b[K"
 
-// end takes the bar away.
+// end clears the bar.
 func (s *waitScreen) end() {
 	if s.drawn {
 		fmt.Fprint(s.out, clearLine)
@@ -257,7 +257,7 @@ func (s *waitScreen) end() {
 	}
 }
 
-// hinted runs a wait with the kernel's hints about the folder of the tasks; without them the slow look must do.
+// hinted runs a wait with file hints for the task folder; without hints the wait only polls.
 func (d *taskClient) hinted(ctx context.Context, w *task.Waiter) (agentstatus.Detail, error) {
 	watcher, err := watch.New()
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// usageError is a command line that makes no sense.
+// usageError is an invalid command line.
 type usageError struct{ error }
 
-// refuseWrongUsage has every command under c, those of cobra's own too, answer wrong arguments as wrong usage.
+// refuseWrongUsage makes every command under c, cobra's own included, report wrong arguments as wrong usage.
 func refuseWrongUsage(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		switch {
@@ -36,8 +36,8 @@ func refuseWrongUsage(c *cobra.Command) {
 	}
 }
 
-// asGroup has a command that only has others under it show its help, and refuse what is none of them: cobra would show the
-// help for that too, as if all were well.
+// asGroup makes a command that only groups subcommands show its help, and reject an unknown subcommand: cobra would show
+// the help for that too and report success.
 func asGroup(c *cobra.Command) {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -48,8 +48,8 @@ func asGroup(c *cobra.Command) {
 	}
 }
 
-// emptyFlags refuses a file or folder that is named by nothing: in a script that is a variable that was never set, and what
-// an empty one stands for elsewhere, the current folder, is not what was meant.
+// emptyFlags rejects an empty file or folder flag: in a script it is an unset variable, and its usual meaning, the
+// current folder, is not what the user meant.
 func emptyFlags(c *cobra.Command) error {
 	for _, name := range []string{"project", "check"} {
 		f := c.Flags().Lookup(name)
@@ -67,7 +67,7 @@ func emptyFlags(c *cobra.Command) error {
 	return nil
 }
 
-// commandWords says on one line what the library says on several: that there is no such command, and which are like it.
+// commandWords reports an unknown command and the similar ones on one line, where the library uses several.
 func commandWords(err error) error {
 	text := err.Error()
 	if !strings.HasPrefix(text, "unknown command") {
@@ -88,7 +88,7 @@ func helpTopic(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// usageArgs gives wrong arguments the exit code of wrong usage.
+// usageArgs maps wrong arguments to the exit code for wrong usage.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	if check == nil {
 		check = cobra.NoArgs
@@ -101,7 +101,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// projectDir makes the folder of --project absolute; "" is the current one. What is no folder is wrong usage.
+// projectDir makes the folder of --project absolute; "" is the current folder. A path that is not a folder is wrong usage.
 func projectDir(doing, project string) (string, error) {
 	dir, err := filepath.Abs(cmp.Or(project, "."))
 	if err != nil {
@@ -120,7 +120,7 @@ func projectDir(doing, project string) (string, error) {
 	return dir, nil
 }
 
-// processOf is the process of --pid. A number that is none of a living one is wrong usage.
+// processOf returns the process of --pid. A pid without a living process is wrong usage.
 func processOf(doing string, pid int) (protocol.Identity, error) {
 	id, err := proc.Inspect(pid)
 	switch {

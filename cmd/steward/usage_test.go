@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Every command answers wrong usage with exit code 2 and one line, before it does anything: a flag that does not exist, a
-// value that a flag cannot have, arguments that are missing or too many.
+// Every command rejects wrong usage with exit code 2 and one line, before it does anything: an unknown flag, an invalid
+// flag value, missing or surplus arguments.
 func TestWrongUsageOfEveryCommand(t *testing.T) {
 	atHome(t)
-	foreign := regexp.MustCompile(`strconv|parsing "|time: |arg\(s\)|received|flag needs|shorthand|flags in the group|%!`) // words of our libraries
+	foreign := regexp.MustCompile(`strconv|parsing "|time: |arg\(s\)|received|flag needs|shorthand|flags in the group|%!`) // library messages
 	refused := func(args ...string) {
 		t.Helper()
 		if code, _, errOut := invoke(args...); code != exitUsage || strings.Count(errOut, "\n") != 1 || foreign.MatchString(errOut) {
@@ -69,7 +69,7 @@ func TestWrongUsageOfEveryCommand(t *testing.T) {
 	}
 }
 
-// What was typed comes back in an error in a bearable length, its end with what to do, and nothing in it moves a cursor.
+// An error quotes the typed text truncated and without control sequences, and still ends with the hint.
 func TestErrorsAreBounded(t *testing.T) {
 	atHome(t)
 	for _, name := range []string{strings.Repeat("x", 100_000), strings.Repeat("x y ", 25_000), "\x1b[2Jx\u202ey"} {
@@ -82,7 +82,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// everyCommand calls do for each command that runs something, with those under it.
+// everyCommand calls do for each runnable command and its subcommands.
 func everyCommand(c *cobra.Command, do func(*cobra.Command)) {
 	if c.Runnable() && c.HasParent() {
 		do(c)

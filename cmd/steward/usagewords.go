@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// flagWords says what is wrong with a flag, in the words of who typed it: those of the flag library name its own functions.
+// flagWords describes a flag error in the user's terms: the flag library's messages name its own functions.
 func flagWords(c *cobra.Command, err error) error {
 	see := " (see " + c.CommandPath() + " --help)"
 	flag, value, invalid := invalidValue(err, c.Flags().Lookup)
@@ -38,8 +38,8 @@ func flagWords(c *cobra.Command, err error) error {
 	return usageError{errors.New(text + see)}
 }
 
-// invalidValue takes a wrong value's error apart. F is the library's type of a flag, as lookup gives it: cobra alone is
-// imported here.
+// invalidValue extracts flag and value from an invalid value's error. F is the library's flag type, inferred from lookup,
+// so that only cobra is imported here.
 func invalidValue[F any](err error, _ func(string) F) (flag F, value string, ok bool) {
 	var e interface {
 		GetFlag() F
@@ -51,7 +51,7 @@ func invalidValue[F any](err error, _ func(string) F) (flag F, value string, ok 
 	return flag, "", false
 }
 
-// valueWords says what a flag of that type takes.
+// valueWords describes the values that a flag of that type accepts.
 func valueWords(kind string, err error) string {
 	if errors.Is(err, strconv.ErrRange) {
 		return "the number is too large"
@@ -74,7 +74,7 @@ func valueWords(kind string, err error) string {
 	return err.Error()
 }
 
-// argumentWords says what a command takes beside its flags, in place of cobra's counts.
+// argumentWords describes the arguments a command takes, instead of cobra's counts.
 func argumentWords(c *cobra.Command, args []string, err error) error {
 	see := "(see " + c.CommandPath() + " --help)"
 	text := err.Error()

@@ -11,7 +11,7 @@ import (
 // release is the version of a released binary, set by the linker: -X main.release=1.2.3.
 var release string
 
-// version is the release, or else what the Go toolchain recorded about the build.
+// version is the release, or else the build information recorded by the Go toolchain.
 func version() string {
 	if release != "" {
 		return release

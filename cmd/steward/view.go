@@ -22,7 +22,7 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// viewCommands are the commands that only look.
+// viewCommands are the read-only commands.
 func (a *app) viewCommands() []*cobra.Command {
 	var watch bool
 	statusCmd := &cobra.Command{
@@ -42,11 +42,11 @@ func (a *app) viewCommands() []*cobra.Command {
 	return append([]*cobra.Command{statusCmd, a.explainCommand(), a.logCommand(), a.logsCommand(), a.capacityCommand()}, a.listCommands()...)
 }
 
-// reach finds the files and the socket of this user's steward. A configuration that is refused is no reason to keep
-// the operator from the daemon, which goes on with the former one.
+// reach finds the files and the socket of this user's steward. An invalid configuration must not cut the operator off
+// from the daemon, which continues with the previous configuration.
 func (a *app) reach() (platform.Paths, error) {
 	if p := a.place(); a.configFile == "" && os.Getenv("STEWARD_CONFIG") == "" {
-		// The defaults name no places, and to read them is a good part of what a short command costs.
+		// The defaults set no paths, and parsing them is a large part of a short command's run time.
 		if _, err := os.Lstat(p.Config); errors.Is(err, fs.ErrNotExist) {
 			return p, nil
 		}
@@ -72,7 +72,7 @@ func (a *app) ask(ctx context.Context, doing string, call func(*status.Client) e
 	return failed(call(status.NewClient(paths.Socket)), doing)
 }
 
-// failed says what was being done, unless the daemon's own words begin with that.
+// failed prefixes the error with the operation, unless the daemon's message already begins with it.
 func failed(err error, doing string) error {
 	if err == nil {
 		return nil
@@ -84,7 +84,7 @@ func failed(err error, doing string) error {
 	return terminal.Report(err, "%s: %v", doing, err)
 }
 
-// show asks the daemon for a document and prints it: as it came, or as text.
+// show gets a document from the daemon and prints it: unchanged as JSON, or as text.
 func show[T any](ctx context.Context, a *app, doing, path string, render func(*terminal.Page, T)) error {
 	var raw json.RawMessage
 	err := a.ask(ctx, doing, func(c *status.Client) error { return c.Get(ctx, path, &raw) })
@@ -107,7 +107,7 @@ func present[T any](a *app, raw json.RawMessage, render func(*terminal.Page, T))
 	return a.write(p.String())
 }
 
-// status shows the picture, or the last one when there is no daemon.
+// status shows the daemon's snapshot, or the last snapshot if no daemon runs.
 func (a *app) status(ctx context.Context) error {
 	err := show(ctx, a, "show the status", "/v1/status", views.Status)
 	if !errors.Is(err, status.ErrNoDaemon) {
@@ -116,7 +116,7 @@ func (a *app) status(ctx context.Context) error {
 	return a.lastStatus(ctx, err)
 }
 
-// watchStatus draws the picture on a terminal again and again.
+// watchStatus redraws the snapshot on a terminal continuously.
 func (a *app) watchStatus(ctx context.Context) error {
 	if a.output == "json" || !terminal.IsTerminal(a.out) {
 		return usageError{errors.New("status --watch draws on a terminal; elsewhere use: steward status -o json")}
@@ -136,11 +136,11 @@ func (a *app) watchStatus(ctx context.Context) error {
 	return err
 }
 
-// watchedStatus is the picture of the daemon. While none runs it is the last one's: the daemon may be restarting.
+// watchedStatus is the daemon's snapshot. While no daemon runs it is the last snapshot: the daemon may be restarting.
 func (a *app) watchedStatus(ctx context.Context) (doc status.Document, err error) {
 	err = a.ask(ctx, "show the status", func(c *status.Client) error { return c.Get(ctx, "/v1/status", &doc) })
 	if errors.Is(err, status.ErrNoDaemon) {
-		_, paths, _ := a.settings() // ask has said what is wrong with them
+		_, paths, _ := a.settings() // ask has already reported what is wrong with them
 		if written, unread := status.ReadSnapshot(filepath.Join(paths.State, daemon.SnapshotFile), &doc); unread == nil {
 			doc.Daemon, err = &status.Daemon{Since: &written}, nil
 		}
@@ -148,7 +148,7 @@ func (a *app) watchedStatus(ctx context.Context) (doc status.Document, err error
 	return doc, err
 }
 
-// printStatus shows the picture of the daemon on that socket.
+// printStatus shows the snapshot of the daemon on that socket.
 func (a *app) printStatus(ctx context.Context, socket string) error {
 	var raw json.RawMessage
 	if err := status.NewClient(socket).Get(ctx, "/v1/status", &raw); err != nil {
@@ -157,7 +157,7 @@ func (a *app) printStatus(ctx context.Context, socket string) error {
 	return present(a, raw, views.Status)
 }
 
-// query is a path with one parameter for each pair that has a value.
+// query appends to path one parameter for each pair with a value.
 func query(path string, pairs ...string) string {
 	v := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

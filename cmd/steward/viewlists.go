@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// filter is what a list is narrowed down to.
+// filter restricts a list to a project and a state.
 type filter struct{ project, state string }
 
 func (f *filter) flags(c *cobra.Command, states string) {

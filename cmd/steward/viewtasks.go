@@ -16,7 +16,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// taskQuery is what `steward tasks` is asked for.
+// taskQuery holds the flags of `steward tasks`.
 type taskQuery struct {
 	filter
 	narrowing
@@ -41,13 +41,13 @@ func (a *app) tasksCommand() *cobra.Command {
 	return c
 }
 
-// foundTask is a task, and its document as the daemon gave it.
+// foundTask is a task with the daemon's original document.
 type foundTask struct {
 	supervisor.TaskReport
 	raw json.RawMessage
 }
 
-// tasks lists the tasks that the query asks for.
+// tasks lists the tasks that match the query.
 func (a *app) tasks(ctx context.Context, q taskQuery) error {
 	var doc struct{ Tasks []json.RawMessage }
 	err := a.ask(ctx, "list tasks", func(c *status.Client) error { return c.Get(ctx, q.path("tasks"), &doc) })
@@ -72,7 +72,7 @@ func (a *app) tasks(ctx context.Context, q taskQuery) error {
 	return a.listTasks(found, total, q)
 }
 
-// listTasks prints the tasks that are left of the total.
+// listTasks prints the found tasks, of total tasks.
 func (a *app) listTasks(found []foundTask, total int, q taskQuery) error {
 	raws, tasks := []json.RawMessage{}, []supervisor.TaskReport{}
 	for _, t := range found {

@@ -23,7 +23,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// workerFlags are the command line of steward worker.
+// workerFlags are the flags of steward worker.
 type workerFlags struct {
 	agent, project string
 	jobs           int
@@ -79,7 +79,7 @@ func (a *app) work(ctx context.Context, f workerFlags) error {
 		return err
 	}
 	o := worker.Options{Project: dir, Agent: f.agent, Jobs: f.jobs, Once: f.once, Drain: f.drain, Temp: os.TempDir(),
-		// A steward inside a task finds the daemon even without the variables that lead out of the confinement.
+		// A steward inside a task finds the daemon even without the variables that the confinement removes.
 		Environ: withVariable(os.Environ(), "STEWARD_SOCKET", paths.Socket),
 		Cores:   runtime.NumCPU(), Memory: totalMemory(), Now: time.Now,
 		Say: func(text string) { fmt.Fprintln(a.err, "steward worker: "+terminal.Clean(text)) }}
@@ -98,7 +98,7 @@ func (a *app) work(ctx context.Context, f workerFlags) error {
 	g := &workerGate{app: a, project: dir, cfg: cfg, paths: paths, several: f.jobs > 1}
 	o.Gate = g.ask
 	o.Supervised = func() bool {
-		// Also while the worker ends: a question that is broken off would read as "there is no daemon".
+		// Do not cancel it while the worker ends: an aborted request would look like "there is no daemon".
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		return a.supervised(ctx, dir)
@@ -115,7 +115,7 @@ func (a *app) work(ctx context.Context, f workerFlags) error {
 	return workerExit(f, tally)
 }
 
-// workerExit is what the worker's end tells a script.
+// workerExit maps the worker's end to the exit code.
 func workerExit(f workerFlags, t worker.Tally) error {
 	switch {
 	case len(t.Unsaved) > 0:
@@ -130,7 +130,7 @@ func workerExit(f workerFlags, t worker.Tally) error {
 	return nil
 }
 
-// workerSettings puts the configuration into the worker's terms.
+// workerSettings converts the configuration into the worker's settings.
 func workerSettings(cfg config.Config) (worker.Settings, error) {
 	w := cfg.Worker
 	s := worker.Settings{Poll: w.Poll, Beat: w.Beat, Stop: w.Stop, Output: w.Output, Keep: w.Keep, Confine: w.Confine, Environment: w.Environment,
@@ -156,7 +156,7 @@ func expandAll(key string, paths []string) ([]string, error) {
 	return list, nil
 }
 
-// taskHints tells when files of the project's tasks change, as far as the kernel lets us know.
+// taskHints sends a hint when files of the project's tasks change, as far as the kernel reports it.
 func (a *app) taskHints(ctx context.Context, dir string) (<-chan struct{}, func()) {
 	w, err := watch.New()
 	if err != nil {
@@ -170,7 +170,7 @@ func (a *app) taskHints(ctx context.Context, dir string) (<-chan struct{}, func(
 	hints := make(chan struct{}, 1)
 	go func() { defer close(ended); _ = w.Run(ctx) }()
 	go func() {
-		// The folders may be made later, and be replaced: so they are named again now and then.
+		// The folders may be created later or replaced: so they are added to the watcher again periodically.
 		again := time.NewTicker(5 * time.Second)
 		defer again.Stop()
 		missing, _ := w.Set("tasks", folders)
@@ -187,7 +187,7 @@ func (a *app) taskHints(ctx context.Context, dir string) (<-chan struct{}, func(
 			}
 			select {
 			case hints <- struct{}{}:
-			default: // one is waiting already
+			default: // a hint is already pending
 			}
 		}
 	}()

@@ -12,14 +12,14 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// workerGate answers for a worker whether the machine has room: the daemon's word where one supervises the project, else
-// readings of a gauge of its own. It is asked by one goroutine.
+// workerGate decides for a worker whether the machine has room: it asks the daemon that supervises the project, or
+// otherwise reads its own gauge. Only one goroutine uses it.
 type workerGate struct {
 	app     *app
 	project string
 	cfg     config.Config
 	paths   platform.Paths
-	several bool // tasks run beside each other
+	several bool // tasks run in parallel
 	gauge   *measure.Gauge
 	last    capacity.Load
 	spent   bool // a task was admitted on the last reading, which does not show it yet
@@ -50,8 +50,8 @@ func (g *workerGate) ask(ctx context.Context, task string, throttle *float64) (o
 	return true, "", 0
 }
 
-// sample reads the gauge. The processor's share is what happened since the reading before: one that is too recent is
-// used again, and before the first there is a pause.
+// sample reads the gauge. CPU usage covers the time since the previous reading: so a very recent reading is reused, and
+// sample pauses before the first.
 func (g *workerGate) sample(ctx context.Context) (capacity.Load, bool) {
 	if g.gauge == nil {
 		g.gauge = measure.New(g.project)
