@@ -105,7 +105,7 @@ func (s *source) says(n ast.Node, format string, args ...any) string {
 // rules each give a sentence for everything in a file that breaks them.
 var rules = []func(*source) []string{
 	formatted, short, secrets, unfinished, importsFitTheFloor, pureStaysPure, metricsInOnePlace,
-	oneClock, noInit, noGlobalCollectors, oneDoor, plainNames,
+	oneClock, noInit, noGlobalCollectors, oneDoor, plainNames, plainComments,
 }
 
 func TestHouse(t *testing.T) {
@@ -282,6 +282,23 @@ func pureStaysPure(s *source) []string {
 	return all
 }
 
+// dialect are words that comments do without: name the agent, the task or the person.
+var dialect = regexp.MustCompile(`\b(whoever|somebody|anew|for ever|not to be had|betimes)\b`)
+
+// plainComments keeps the comments of product code in plain English.
+func plainComments(s *source) []string {
+	if s.tree == nil || s.isTest() {
+		return nil
+	}
+	var all []string
+	for _, group := range s.tree.Comments {
+		if word := dialect.FindString(group.Text()); word != "" {
+			all = append(all, s.says(group, "a comment says %q (house style, language)", word))
+		}
+	}
+	return all
+}
+
 func metricsInOnePlace(s *source) []string {
 	if s.isTest() || s.dir() != "supervisor" || s.path == "supervisor/metrics.go" {
 		return nil
@@ -401,6 +418,7 @@ func TestHouseRulesCanFail(t *testing.T) {
 		{"heartbeat/x.go", "package  x\n", "heartbeat/x.go: is not as gofmt would write it"},
 		{"heartbeat/x.go", long(402), "heartbeat/x.go: has 403 lines; 400 at most (house style, size)"},
 		{"heartbeat/x_test.go", long(402), ""},
+		{"heartbeat/x.go", "package x\n\n// whoever asks\n", `heartbeat/x.go:3: a comment says "whoever" (house style, language)`},
 		{"heartbeat/x_test.go", long(602), "heartbeat/x_test.go: has 603 lines; 600 at most (house style, size)"},
 		{"docs/x.md", "see /wo" + "rk/main/x", "docs/x.md: names /wo" + "rk/main, a place on one machine"},
 		{"docs/x.md", "TO" + "DO: write", "docs/x.md: holds a TO" + "DO; finish it or leave it out"},

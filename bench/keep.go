@@ -59,7 +59,7 @@ func measureKeep(b *bench) ([]row, error) {
 }
 
 // killKept kills the agents that run those programs: half of them to see when the replacement is started, and half to see
-// when it is on record, because whoever asks for the record again and again slows down the start.
+// when it is on record, because a client that asks for the record repeatedly slows down the start.
 func killKept(h *house, programs []string) (started, recorded sample, err error) {
 	var pids map[string]int
 	if _, err := await("all agents", func() bool { pids = running(h.pid()); return len(pids) >= len(programs) }); err != nil {

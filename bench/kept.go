@@ -100,7 +100,7 @@ func (k *kept) timeCrash() ([]row, error) {
 		}
 		times = append(times, seen.Sub(began))
 	}
-	time.Sleep(2 * time.Second) // whoever were doubled would be there by now
+	time.Sleep(2 * time.Second) // duplicates would be there by now
 	doubled, lost := compareLives(before, k.lives(), k.n)
 	return []row{
 		judged(figure, "≤ 1 s", times.String(), times.most() <= time.Second),

@@ -63,7 +63,7 @@ func (p *project) timeVoice(h *house, e *ear, n int) (sample, error) {
 }
 
 // hush cuts the sentence short, which takes seconds to its end: whatever is open has been seen, and the new dispatcher that
-// a reload starts counts its incidents anew and has nothing to say.
+// a reload starts counts its incidents again and has nothing to say.
 func (h *house) hush() error {
 	var page struct {
 		Incidents []struct{ Key, State string }

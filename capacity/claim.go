@@ -23,7 +23,7 @@ type Claim struct {
 	// Told: its agent reports the tasks that it has taken, so work that was not taken is certainly not in the readings.
 	Told bool `json:"told,omitempty"`
 	// Overdue: the work is past its timeout. Unmeasured overdue work no longer counts, or one claim that never ends
-	// would block other tasks for ever.
+	// would block other tasks forever.
 	Overdue bool `json:"overdue,omitempty"`
 	// Absent: its project is not being scanned at present.
 	Absent bool `json:"absent,omitempty"`

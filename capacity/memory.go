@@ -111,7 +111,7 @@ func (m Memory) Closed(cfg Config) []Closed {
 	return out
 }
 
-// Follow returns the memory as it applies at now. After a gap without judgements every proof of calm begins anew,
+// Follow returns the memory as it applies at now. After a gap without judgements every proof of calm starts again,
 // including those of tasks whose project was not scanned yet. Times in the future, which appear when the clock is set
 // back, become now.
 func (m Memory) Follow(now time.Time) Memory {
@@ -140,7 +140,7 @@ func (h Held) ahead(now time.Time) bool {
 	})
 }
 
-// toNow replaces a known time by now if it lies in the future or is to begin anew.
+// toNow replaces a known time by now if it lies in the future or is to start again.
 func toNow(t, now time.Time, anew bool) time.Time {
 	if !t.IsZero() && (anew || t.After(now)) {
 		return now

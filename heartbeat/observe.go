@@ -81,7 +81,7 @@ func (m *Memory) register(a *protocol.Agent) bool {
 	if r.IsZero() || m.Off != 0 && r.Sub(m.Last) < registeredLate {
 		return false
 	}
-	m.Spent, m.Beats = 0, 0 // the agent may reuse the number, and its silence is counted anew
+	m.Spent, m.Beats = 0, 0 // the agent may reuse the number, and its silence is counted again
 	return true
 }
 

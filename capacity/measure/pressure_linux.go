@@ -118,7 +118,7 @@ func heard(bell uintptr) (over bool, rung []int32, err error) {
 	var events [8]unix.EpollEvent
 	n, err := unix.EpollWait(int(bell), events[:], 0)
 	if errors.Is(err, unix.EINTR) {
-		return true, nil, nil // a superfluous sample is harmless; waiting for the next edge may last for ever
+		return true, nil, nil // a superfluous sample is harmless; waiting for the next edge may last forever
 	}
 	if err != nil {
 		return true, nil, err

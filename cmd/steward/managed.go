@@ -74,7 +74,7 @@ func (a *app) noteFailedStart(manager string, cause error) error {
 	return cause
 }
 
-// giveUp ends a service that cannot start. launchd restarts a service for ever unless it exits with 0, so giveUp does
+// giveUp ends a service that cannot start. launchd restarts a service forever unless it exits with 0, so giveUp does
 // here what systemd does with its OnFailure unit.
 func (a *app) giveUp(ctx context.Context, manager string, why error) error {
 	if manager != daemon.ManagerLaunchd {

@@ -126,7 +126,7 @@ func Next(name, restart string, h History, e Ending, now time.Time, cfg Config) 
 }
 
 // within keeps the times in the span before now. It drops future times: they come from a clock that was set back since,
-// and would count for ever.
+// and would count forever.
 func within(times []time.Time, now time.Time, span time.Duration) []time.Time {
 	var kept []time.Time
 	for _, t := range times {

@@ -36,7 +36,7 @@ func (c *Client) Orphans(ctx context.Context, agent string, now time.Time) ([]Cl
 	return list, err
 }
 
-// over reports whether the task has a result and was not requested anew.
+// over reports whether the task has a result and was not requested again.
 func (p *Project) over(id string) bool {
 	return p.has(taskFile(id, resultExt)) || p.has(archivedFile(id, resultExt)) && !p.has(taskFile(id, requestExt)) && !p.has(taskFile(id, heldExt))
 }

@@ -159,7 +159,7 @@ func withTimeout(request []byte, timeout time.Duration) ([]byte, error) {
 }
 
 // concealed handles a request that is already held: by an interrupted retry, or since before its result came. The
-// original of the held request, visible or archived, is removed. If the visible request was written anew instead, the
+// original of the held request, visible or archived, is removed. If the visible request was rewritten instead, the
 // held request is archived and conceal hides the new request in its place.
 func (p *Project) concealed(e *entry, c protocol.Change) (done bool, err error) {
 	for _, original := range []struct {

@@ -18,7 +18,7 @@ const strayAfter = 2 * time.Second
 //   - a steward worker has claimed the present attempt and did not write the result.
 //
 // Without evidence the result counts for the present attempt. Each lost attempt has at most one stray result:
-// otherwise a client that counts its execution time over all attempts could make a task run for ever.
+// otherwise a client that counts its execution time over all attempts could make a task run forever.
 func (p *Project) strays(e *entry) (stray bool, due time.Time) {
 	o := &e.result.Value
 	if !e.result.Good || o.Ours || o.Succeeded() || !e.request.Good || e.late() || !e.record.mayRunOn() {

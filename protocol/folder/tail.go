@@ -22,15 +22,15 @@ type Tail struct {
 }
 
 // Read passes every new line to take, with its newline and its offset in the file; a line longer than Max is passed as
-// nil. It calls anew before the first line of a log that was replaced or rewritten. An error other than a missing file
+// nil. It calls restart before the first line of a log that was replaced or rewritten. An error other than a missing file
 // is tracked by f.Patience; what was read before it counts.
-func (t *Tail) Read(f *Folder, anew func(), take func(line []byte, at int64)) error {
+func (t *Tail) Read(f *Folder, restart func(), take func(line []byte, at int64)) error {
 	st, err := f.Root.Stat(t.File)
 	if err == nil && st.Mode.IsDir() {
 		err = fmt.Errorf("%w: a folder", jsonfile.ErrHostile)
 	}
 	if err == nil {
-		err = t.read(f.Root, st, anew, take)
+		err = t.read(f.Root, st, restart, take)
 	}
 	if err != nil {
 		f.Patience.Unreadable(t.File, err)
@@ -46,10 +46,10 @@ func (t *Tail) Seen() bool { return t.begun }
 // Cut reports whether the beginning of the log was not read, because the log is longer than Last.
 func (t *Tail) Cut() bool { return t.cut }
 
-func (t *Tail) read(root *jsonfile.Root, st jsonfile.Stamp, anew func(), take func([]byte, int64)) error {
+func (t *Tail) read(root *jsonfile.Root, st jsonfile.Stamp, restart func(), take func([]byte, int64)) error {
 	if t.begun && (st.Inode != t.inode || st.Size < t.offset || st.Size > t.offset && !t.goesOn(root)) {
 		*t = Tail{File: t.File, Max: t.Max, Last: t.Last}
-		anew()
+		restart()
 	}
 	if !t.begun {
 		t.begun, t.inode = true, st.Inode

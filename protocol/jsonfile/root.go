@@ -111,7 +111,7 @@ func (r *Root) descend(p string) (reached, error) {
 }
 
 // walk descends one component at a time and follows no link: os.Root would follow links that stay inside, and would
-// block for ever on a FIFO.
+// block forever on a FIFO.
 func (r *Root) walk(names []string) (reached, error) {
 	at := reached{folder: r.top}
 	for _, name := range names {

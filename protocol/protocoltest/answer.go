@@ -58,7 +58,7 @@ func (s Suite) answerNothing(t *testing.T, c *Case) {
 }
 
 // answerElsewhere: a subject kind without a case is refused, but not as a conflict: the caller would retry a conflict
-// for ever.
+// forever.
 func (s Suite) answerElsewhere(t *testing.T, c *Case) {
 	shown := map[protocol.Kind]bool{}
 	for i := range s.Cases {

@@ -98,7 +98,7 @@ func (k *agentJudge) endProcesses() string {
 }
 
 // endedBefore reports whether an earlier hang with the same work was ended already. Otherwise a keeper that restarts the
-// agent and a steward that ends it would alternate for ever.
+// agent and a steward that ends it would alternate forever.
 func (k *agentJudge) endedBefore() bool {
 	for _, t := range k.hands.tasks {
 		if at := k.env.old.Tasks.Of(k.s.Subject(protocol.KindTask, t.ID)).Stopped; at.IsZero() || !k.verdict.Since.After(at) {

@@ -26,7 +26,7 @@ type Silence struct {
 
 // Many agents fall silent at once when they are at least manyAgents and more than manyShare percent of all that lived. Then
 // verdicts wait for massWait. Allow no second postponement for another massWait; otherwise a permanently slow scan would
-// postpone verdicts for ever. An agent that was not scanned for lostSight is dropped from the alert: its project may have
+// postpone verdicts forever. An agent that was not scanned for lostSight is dropped from the alert: its project may have
 // been removed.
 const (
 	manyAgents = 3
