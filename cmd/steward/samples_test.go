@@ -18,7 +18,7 @@ var sampleNoon = time.Date(2025, 10, 22, 12, 0, 0, 0, time.UTC)
 
 // rendered is what a view prints at sampleNoon, without a limit to its lines.
 func rendered[T any](render func(*terminal.Page, T), doc T) string {
-	p := &terminal.Page{Now: sampleNoon}
+	p := &terminal.Page{Now: sampleNoon, Width: 1 << 30}
 	render(p, doc)
 	return p.String()
 }

@@ -2,6 +2,7 @@ package agentstatus
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func TestLogTooLongToRead(t *testing.T) {
 				log.WriteString(line(n, begin.Add(time.Duration(n)*time.Second)))
 			}
 			s := newSite(t, around+file(requestPath, requestText))
-			s.Write(Base+"/"+logFile, log.String())
+			s.Do(os.WriteFile(s.Path(Base+"/"+logFile), []byte(log.String()), 0o644))
 			snap := s.look()
 			if name == "short" && !snap.LogSince.IsZero() {
 				t.Errorf("the whole log was read, but it counts since %v", snap.LogSince)
