@@ -126,6 +126,9 @@ func (s *drama) tell(l *life) {
 		return
 	}
 	led, stop = s.begin(&life{left: -1})
+	// The dispatcher takes up the notices that are due before the first scan ends. A popup that was shown, not recorded, and
+	// whose incident that scan resolves is left to the desktop channel, which removes popups without an open incident.
+	synctest.Wait()
 	look(led, s.scenes[len(s.scenes)-1].truth)
 	time.Sleep(time.Hour)
 	synctest.Wait()
