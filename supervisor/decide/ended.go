@@ -142,7 +142,8 @@ func (k *taskJudge) again(r rules.Ruling) {
 		k.wait(state, protocol.ReasonDeferred, settled, "deferred by its client")
 		return
 	}
-	if r.NeedsProof && k.agent.names(k.t.ID) && !k.agent.dead() {
+	// Steward's own result may have been written late, on a disk that hung: an agent that came back meanwhile works on it.
+	if (r.NeedsProof && !k.agent.dead() || o.Ours && k.agent.alive()) && k.agent.names(k.t.ID) {
 		k.unproved(r)
 		return
 	}
@@ -185,7 +186,7 @@ func (k *taskJudge) waitsSince() time.Time {
 	return k.endedAt()
 }
 
-// unproved waits until the agent no longer names the task (TIMEOUT: the result may be early).
+// unproved waits until the agent no longer names the task: the attempt may still run (TIMEOUT: the result may be early).
 func (k *taskJudge) unproved(r rules.Ruling) {
 	k.is(protocol.TaskWaiting, protocol.ReasonStillNamed, "%s It waits until %s no longer names the task.", r.Why, k.t.Agent)
 	if deadline := k.endedAt().Add(k.timeout()); k.over(deadline) {
