@@ -289,8 +289,8 @@ func (m *simulation) look(s *site, look protocol.Look) protocol.Snapshot {
 	seenAt(snap.Agents, m.now())
 	kept := snap.Tasks[:0]
 	for _, t := range snap.Tasks {
-		if o := t.Outcome; o != nil && t.Hold == nil && o.Appeared.Before(look.Since) {
-			continue // history
+		if o := t.Outcome; o != nil && t.Hold == nil && t.Late == nil && o.Appeared.Before(look.Since) {
+			continue // history; a later result keeps a task on the list, as in the adapters
 		}
 		t.Claim = claimOf(s.files.cards[t.ID])
 		kept = append(kept, t)
