@@ -59,6 +59,11 @@ func (m *Memory) identify(f *Facts, beat bool) {
 	if m.Proven.Proves() {
 		m.report(f)
 	}
+	if f.Agent.Left != "" && m.Process == ProcessGone {
+		// The end is settled. When the agent starts again, its files may not name the new process at once.
+		m.Void, m.Spent = m.Proven, m.Proven.PID
+		m.trust(protocol.Identity{})
+	}
 }
 
 func (m *Memory) trust(id protocol.Identity) {

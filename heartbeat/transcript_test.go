@@ -312,6 +312,10 @@ func (s *stage) agentEvent(line string, word []string, after func(string) (strin
 		s.agent.Registered, s.agent.Recorded = s.now().Add(-ago(word[3])), "active"
 	case strings.HasPrefix(line, "the registry says "):
 		s.agent.Recorded = last
+	case line == "its files say that it left":
+		s.agent.Left, s.agent.Idle, s.agent.Process, s.agent.PID = "its files say that it does not run any more", true, protocol.Identity{}, 0
+	case line == "its files cannot be read":
+		s.agent.Left = ""
 	case line == "it is booted":
 		s.beat(s.now())
 		s.agent.Registered, s.agent.Recorded, s.agent.Beat.Booted = s.now(), "active", true
