@@ -11,9 +11,10 @@ import (
 // NoSteering says why an answer is refused that stops a task or changes its requirements.
 const NoSteering = "the agent cannot be told to stop or given other requirements by this answer (--stop, --requirement)"
 
-// translateAnswer turns a person's answer into changes: the protocol's own reply, and another run if the person chose that.
+// answer turns a person's answer into changes: the protocol's own reply, and another run if the person chose that.
 // Nil changes without an error mean that the subject is not in this snapshot.
-func (s *loop) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.Change, error) {
+func (t *translator) answer(snap *protocol.Snapshot) ([]protocol.Change, error) {
+	c := &t.command
 	change := protocol.Change{Verb: protocol.VerbAnswer, Reason: protocol.ReasonOperator, Answer: c.Answer,
 		Why: fmt.Sprintf("%s answered: %s", c.Answer.By, decide.Clip(c.Answer.Label, decide.MaxSummary))}
 	for i := range snap.Questions {
@@ -27,67 +28,69 @@ func (s *loop) translateAnswer(c Command, snap *protocol.Snapshot) ([]protocol.C
 		}
 	}
 	for i := range snap.Tasks {
-		t := &snap.Tasks[i]
-		if change.Subject = snap.Subject(protocol.KindTask, t.ID); c.Subject.Matches(change.Subject) {
-			change.Ref, change.Agent = t.Ref, t.Agent
-			if t.Outcome != nil {
-				change.Ref = t.Outcome.Ref // the person decides about the way it ended
+		task := &snap.Tasks[i]
+		if change.Subject = snap.Subject(protocol.KindTask, task.ID); c.Subject.Matches(change.Subject) {
+			change.Ref, change.Agent = task.Ref, task.Agent
+			if task.Outcome != nil {
+				change.Ref = task.Outcome.Ref // the person decides about the way it ended
 			}
-			return s.answerTask(c, snap, t, change)
+			return t.answerTask(snap, task, change)
 		}
 	}
 	for i := range snap.Agents {
 		if subject := snap.Subject(protocol.KindAgent, snap.Agents[i].Name); c.Subject.Matches(subject) {
-			return s.answerDeath(c, snap, subject)
+			return t.answerDeath(snap, subject)
 		}
 	}
 	return nil, nil
 }
 
 // answerTask writes the decision beside the task, where the protocol has a place for it, and issues the task again.
-func (s *loop) answerTask(c Command, snap *protocol.Snapshot, t *protocol.Task, change protocol.Change) ([]protocol.Change, error) {
+func (t *translator) answerTask(snap *protocol.Snapshot, task *protocol.Task, change protocol.Change) ([]protocol.Change, error) {
+	c := &t.command
 	changes := []protocol.Change{}
 	// A task that failed without a result of its own was asked about with the time of that failure after its sum.
-	if c.Saw != "" && t.Outcome != nil && t.Outcome.Ref.Sum != c.Saw && !strings.HasPrefix(c.Saw, t.Outcome.Ref.Sum+" ") {
+	if c.Saw != "" && task.Outcome != nil && task.Outcome.Ref.Sum != c.Saw && !strings.HasPrefix(c.Saw, task.Outcome.Ref.Sum+" ") {
 		return changes, fmt.Errorf("%s %s: %w: its result is no longer the one that was asked about", c.Verb, change.Subject, ErrRefused)
 	}
-	if err := s.mayWrite(c, snap, change.Subject); err != nil {
+	if err := mayWrite(c, snap, change.Subject); err != nil {
 		if c.Answer.Option == decide.OptionRetry || c.Answer.Option == decide.OptionComplete {
 			return changes, err
 		}
 		return changes, nil // leaving it as it is writes nothing
 	}
-	if t.Answers {
+	if task.Answers {
 		if c.Try && c.Answer.Option == decide.OptionRetry { // later this answer itself may have issued it again
-			if _, err := s.translateOne(Command{Verb: "retry"}, snap, change.Subject); err != nil {
+			if _, err := t.one("retry", "", snap, change.Subject); err != nil {
 				return changes, err
 			}
 		}
 		return append(changes, change), nil
 	}
-	if !t.Foreign {
+	if !task.Foreign {
 		changes = append(changes, change)
 	}
 	if c.Answer.Option != decide.OptionRetry {
 		return changes, nil
 	}
-	again, err := s.translateOne(Command{Verb: "retry", Why: change.Why}, snap, change.Subject)
+	again, err := t.one("retry", change.Why, snap, change.Subject)
 	return append(changes, again), err
 }
 
 // answerDeath settles the tasks of a dead agent.
-func (s *loop) answerDeath(c Command, snap *protocol.Snapshot, agent protocol.Subject) ([]protocol.Change, error) {
+func (t *translator) answerDeath(snap *protocol.Snapshot, agent protocol.Subject) ([]protocol.Change, error) {
+	c := &t.command
 	verb := map[string]string{decide.OptionRetry: "retry", decide.OptionGiveUp: "cancel"}[c.Answer.Option]
 	changes := []protocol.Change{}
 	if verb == "" {
 		return changes, nil
 	}
-	if err := s.mayWrite(c, snap, agent); err != nil {
+	if err := mayWrite(c, snap, agent); err != nil {
 		return changes, err
 	}
 	var refused error
-	for _, t := range decide.OpenTasksOf(snap, agent.ID) {
-		change, err := s.translateOne(Command{Verb: verb, Why: c.Answer.By + " answered: " + c.Answer.Label}, snap, snap.Subject(protocol.KindTask, t.ID))
+	for _, task := range decide.OpenTasksOf(snap, agent.ID) {
+		change, err := t.one(verb, c.Answer.By+" answered: "+c.Answer.Label, snap, snap.Subject(protocol.KindTask, task.ID))
 		if err != nil {
 			refused = err
 			continue
@@ -100,10 +103,11 @@ func (s *loop) answerDeath(c Command, snap *protocol.Snapshot, agent protocol.Su
 	return changes, nil
 }
 
-// answerNobody judges an answer about a subject that no snapshot shows any more. An answer that only settles an incident
+// answerGone judges an answer about a subject that no snapshot shows any more. An answer that only settles an incident
 // needs no reader; a subject in a project that was not scanned yet may still appear.
-func (s *loop) answerNobody(c Command) error {
-	if d := s.projects[c.Subject.Project]; d != nil && d.scannedAt.IsZero() {
+func (t *translator) answerGone() error {
+	c := &t.command
+	if t.unscanned {
 		return fmt.Errorf("answer %s: the project %s has not been looked at yet", c.Subject.ID, c.Subject.Project)
 	}
 	switch c.Answer.Option {
@@ -116,7 +120,7 @@ func (s *loop) answerNobody(c Command) error {
 }
 
 // mayWrite refuses where steward only observes, or yields to another program.
-func (s *loop) mayWrite(c Command, snap *protocol.Snapshot, subject protocol.Subject) error {
+func mayWrite(c *Command, snap *protocol.Snapshot, subject protocol.Subject) error {
 	if err := acts(c, snap, subject); err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func (s *loop) mayWrite(c Command, snap *protocol.Snapshot, subject protocol.Sub
 	return nil
 }
 
-func acts(c Command, snap *protocol.Snapshot, subject protocol.Subject) error {
+func acts(c *Command, snap *protocol.Snapshot, subject protocol.Subject) error {
 	if !snap.Act {
 		return fmt.Errorf("%s %s: %w: steward only observes %s in this project; [project.mode] %s = \"act\" lets it write the answer",
 			c.Verb, subject, ErrRefused, snap.Protocol, snap.Protocol)
