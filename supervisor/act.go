@@ -2,12 +2,10 @@ package supervisor
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -54,8 +52,8 @@ func (s *loop) assign(list []assignment, d *projectState, now time.Time) []assig
 // task that still waits for something (a retry, space on a disk) stays listed however long that takes.
 func (s *loop) history(d *projectState, now time.Time) time.Time {
 	looked := s.memory.LookedAt(d.project.Name)
-	if s.unsaved != nil { // nothing decided since the last save was told to anybody
-		looked = s.onDisk.LookedAt(d.project.Name)
+	if s.saver.fault != nil { // nothing decided since the last save was told to anybody
+		looked = s.saver.onDisk.LookedAt(d.project.Name)
 	}
 	return s.memory.History(d.project.Name, now, looked, s.cfg.Tasks.History)
 }
@@ -74,7 +72,7 @@ func (s *loop) decide() {
 	firstSight := metOne(s.memory.Projects, plan.Memory.Projects)
 	s.metrics.observe(s.memory, plan.Memory)
 	s.plan, s.memory = plan, plan.Memory
-	s.watches = plan.Open || s.hasRecorded()
+	s.watches = plan.Open || hasRecorded(s.scanned())
 	s.show(view)
 	due, ends := s.possible(plan, begin), s.toEnd(plan)
 	// Save at once when a project is new: a failure that happens while steward is down must count as news later.
@@ -235,63 +233,12 @@ func (s *loop) names() []string {
 	return names
 }
 
-// save stores the memory now. The first failure raises an incident.
-func (s *loop) save() error {
-	s.saved = s.now()
-	err := s.deps.Save(s.memory)
-	if err == nil {
-		s.onDisk = s.memory
-	}
-	switch {
-	case err == nil && s.unsaved != nil:
-		s.unsaved, s.mended = nil, s.saved
-	case err == nil && !s.mended.IsZero() && s.saved.Sub(s.mended) >= mendedAfter:
-		s.mended = time.Time{}
-		s.tellSaved()
-	case err == nil:
-	case s.unsaved == nil:
-		alert := unsavedAlert()
-		alert.Detail = err.Error() + ". Nothing is changed in any project until it can be saved: no task is held, none retried. Make room, or see to the folder."
-		_ = s.deps.Tell(alert) // delivered even if the incident cannot be written either
-		s.unsaved = &protocol.Fault{Path: "memory.json", Problem: fmt.Sprintf("save memory: %v", err), Since: s.saved,
-			Hint: "nothing is changed until it can be saved"}
-	}
-	return err
-}
-
-// tellSaved resolves the incident about a memory that could not be saved, from this run or an earlier one.
-func (s *loop) tellSaved() {
-	over := unsavedAlert()
-	over.Key = decide.KeyOf(over)
-	if _, stands := s.deps.Incidents()[over.Key]; !stands {
-		return
-	}
-	over.Resolve, over.Detail = true, "it can be saved again"
-	_ = s.deps.Tell(over)
-}
-
-// mendedAfter is how long saves must succeed before the incident is resolved: when descriptors or disk space run short,
-// a single save may succeed by chance.
-const mendedAfter = 30 * time.Second
-
-// adoptUnsaved takes over the incident that an earlier run left open. Only successful saves end it.
-func (s *loop) adoptUnsaved() {
-	for _, head := range s.deps.Incidents() {
-		if head.Subject == unsavedAlert().Subject && head.State != rules.Resolved {
-			s.mended = s.started
-		}
-	}
-}
-
-// unsavedAlert is the incident that steward cannot save its memory.
-func unsavedAlert() rules.Alert {
-	return rules.Alert{Kind: "memory_unsaved", Severity: protocol.High, Foreign: true, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "memory"},
-		Summary: "steward cannot save its memory, so it changes nothing", Spoken: "Steward cannot save its memory, so it changes nothing."}
-}
+// save writes the memory to disk. A failure is told once.
+func (s *loop) save() error { return s.saver.save(s.memory, s.now()) }
 
 // saveIdle saves the memory at most every 30 s, because the silence of agents grows in it.
 func (s *loop) saveIdle(now time.Time) {
-	if now.Sub(s.saved) < 30*time.Second || s.plan.Agents.Len() == 0 {
+	if now.Sub(s.saver.at) < 30*time.Second || s.plan.Agents.Len() == 0 {
 		return
 	}
 	if err := s.save(); err != nil {

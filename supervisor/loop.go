@@ -31,8 +31,8 @@ type loop struct {
 	scans    int
 	decided  int
 	started  time.Time
-	onDisk   decide.Memory // the memory as last saved
-	lastStep time.Time     // time of the last step
+	saver    saver
+	lastStep time.Time // time of the last step
 	resumed  bool
 	// removed are the projects that left the configuration and still release their holds. unreleased are the releases
 	// that failed for good.
@@ -43,9 +43,6 @@ type loop struct {
 	stopsAt            time.Time
 	givenUp, handsOver bool
 	recent             []Done
-	saved              time.Time
-	unsaved            *protocol.Fault // why the last save failed; nil: it did not
-	mended             time.Time       // since when saves succeed again while the incident is still open
 	sampled            time.Time
 	watches            bool             // a task is open or an agent's process is recorded, so readings matter
 	processes          []decide.Process // of all projects; nil: list them again
@@ -74,6 +71,7 @@ type assignment struct {
 
 func newLoop(cfg decide.Config, projects []Project, memory decide.Memory, deps Deps, now func() time.Time, log *slog.Logger, metrics *Metrics) *loop {
 	s := &loop{deps: deps, log: log, now: now, judge: decide.Decide, cfg: cfg, memory: memory, metrics: metrics, projects: map[string]*projectState{}}
+	s.saver.deps = &s.deps
 	for _, p := range projects {
 		s.projects[p.Name] = newProjectState(p)
 	}
@@ -83,9 +81,10 @@ func newLoop(cfg decide.Config, projects []Project, memory decide.Memory, deps D
 
 // start adopts the open incidents and orders of the last run and takes the first sample.
 func (s *loop) start() {
-	s.started, s.onDisk = s.now(), s.memory
+	s.started = s.now()
+	s.saver.onDisk = s.memory
 	s.lastStep = s.started
-	s.adoptUnsaved()
+	s.saver.adopt(s.started)
 	s.tellOrders()
 	s.sample()
 }

@@ -74,8 +74,8 @@ func (s *loop) show(view decide.View) {
 		if f := s.orderFault(d); f != nil {
 			desk.Failing = append(desk.Failing, *f)
 		}
-		if s.unsaved != nil {
-			desk.Failing = append(desk.Failing, *s.unsaved)
+		if s.saver.fault != nil {
+			desk.Failing = append(desk.Failing, *s.saver.fault)
 		}
 		p.Projects = append(p.Projects, desk)
 	}

@@ -132,7 +132,7 @@ func (s *loop) sampleForWork(now time.Time) {
 	if s.watches || now.Sub(s.sampled) < s.cfg.Capacity.SampleEvery {
 		return
 	}
-	s.watches = s.hasRecorded()
+	s.watches = hasRecorded(s.scanned())
 	for _, d := range s.projects {
 		s.watches = s.watches || d.hasWork()
 	}

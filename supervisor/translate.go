@@ -32,10 +32,8 @@ func (s *loop) translate(c Command) ([]protocol.Change, error) {
 	if d := s.projects[c.Subject.Project]; d != nil {
 		t.unscanned = d.scannedAt.IsZero()
 	}
-	for _, name := range s.names() {
-		for i := range s.projects[name].snapshots {
-			t.snapshot(&s.projects[name].snapshots[i])
-		}
+	for snap := range s.scanned() {
+		t.snapshot(snap)
 	}
 	changes, err := t.result()
 	if err != nil || len(t.wanted) == 0 || c.Try {

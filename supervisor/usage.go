@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ func (s *loop) survey(now time.Time) {
 		return
 	}
 	s.surveyed, s.usage = now, nil
-	if roots := s.roots(); len(roots) > 0 {
+	if roots := roots(s.scanned(), &s.memory); len(roots) > 0 {
 		s.usage = s.deps.Usage(roots, now)
 	}
 }
@@ -39,27 +40,38 @@ func (s *loop) nameConsumers() {
 func (s *loop) attribute() {
 	for i := range s.load.Consumers {
 		if c := &s.load.Consumers[i]; c.Root > 0 {
-			c.Agent = s.agentOf(c.Root)
+			c.Agent = agentOfProcess(c.Root, s.scanned(), &s.memory)
 		}
 	}
 }
 
-// agentOf is the agent of a process; "" if it belongs to none.
-func (s *loop) agentOf(pid int) string {
-	for _, name := range s.names() {
-		for i := range s.projects[name].snapshots {
-			snap := &s.projects[name].snapshots[i]
-			for j := range snap.Agents {
-				a := &snap.Agents[j]
-				if a.Process.PID == pid || s.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)).Proven.PID == pid {
-					return a.Name
+// scanned iterates over the snapshots of all projects, in the order of their names.
+func (s *loop) scanned() iter.Seq[*protocol.Snapshot] {
+	return func(yield func(*protocol.Snapshot) bool) {
+		for _, name := range s.names() {
+			list := s.projects[name].snapshots
+			for i := range list {
+				if !yield(&list[i]) {
+					return
 				}
 			}
-			for j := range snap.Tasks {
-				t := &snap.Tasks[j]
-				if slices.ContainsFunc(t.Workers, func(id protocol.Identity) bool { return id.PID == pid }) {
-					return t.Agent
-				}
+		}
+	}
+}
+
+// agentOfProcess is the agent of a process; "" if it belongs to none.
+func agentOfProcess(pid int, snapshots iter.Seq[*protocol.Snapshot], m *decide.Memory) string {
+	for snap := range snapshots {
+		for j := range snap.Agents {
+			a := &snap.Agents[j]
+			if a.Process.PID == pid || m.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)).Proven.PID == pid {
+				return a.Name
+			}
+		}
+		for j := range snap.Tasks {
+			t := &snap.Tasks[j]
+			if slices.ContainsFunc(t.Workers, func(id protocol.Identity) bool { return id.PID == pid }) {
+				return t.Agent
 			}
 		}
 	}
@@ -67,8 +79,25 @@ func (s *loop) agentOf(pid int) string {
 }
 
 // roots are the processes below which agents and their work run, each once, in a fixed order.
-func (s *loop) roots() []protocol.Identity {
-	list := slices.Collect(s.known)
+func roots(snapshots iter.Seq[*protocol.Snapshot], m *decide.Memory) []protocol.Identity {
+	var list []protocol.Identity
+	add := func(ids ...protocol.Identity) {
+		for _, id := range ids {
+			if id.Proves() {
+				list = append(list, id)
+			}
+		}
+	}
+	for snap := range snapshots {
+		for j := range snap.Agents {
+			a := &snap.Agents[j]
+			add(a.Process, m.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)).Proven)
+			add(a.Others...)
+		}
+		for j := range snap.Tasks {
+			add(snap.Tasks[j].Workers...)
+		}
+	}
 	slices.SortFunc(list, func(a, b protocol.Identity) int {
 		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Boot, b.Boot), cmp.Compare(a.UID, b.UID))
 	})
@@ -77,53 +106,18 @@ func (s *loop) roots() []protocol.Identity {
 
 // hasRecorded reports whether the process of an agent or of its work is on record. A pid that only a file names may be
 // anybody's shell, even if it has lived as long as the agent: its usage is measured at the slow pace.
-func (s *loop) hasRecorded() bool {
-	proves := func(id protocol.Identity) bool { return id.Proves() }
-	for _, d := range s.projects {
-		for i := range d.snapshots {
-			snap := &d.snapshots[i]
-			for j := range snap.Agents {
-				if a := &snap.Agents[j]; a.Process.Proves() || slices.ContainsFunc(a.Others, proves) {
-					return true
-				}
+func hasRecorded(snapshots iter.Seq[*protocol.Snapshot]) bool {
+	for snap := range snapshots {
+		for j := range snap.Agents {
+			if a := &snap.Agents[j]; a.Process.Proves() || slices.ContainsFunc(a.Others, protocol.Identity.Proves) {
+				return true
 			}
-			for j := range snap.Tasks {
-				if slices.ContainsFunc(snap.Tasks[j].Workers, proves) {
-					return true
-				}
+		}
+		for j := range snap.Tasks {
+			if slices.ContainsFunc(snap.Tasks[j].Workers, protocol.Identity.Proves) {
+				return true
 			}
 		}
 	}
 	return false
-}
-
-// known iterates over the processes of agents and of their work, some of them more than once.
-func (s *loop) known(yield func(protocol.Identity) bool) {
-	for _, d := range s.projects {
-		for i := range d.snapshots {
-			snap := &d.snapshots[i]
-			for j := range snap.Agents {
-				a := &snap.Agents[j]
-				ids := [...]protocol.Identity{a.Process, s.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)).Proven}
-				if !each(ids[:], yield) || !each(a.Others, yield) {
-					return
-				}
-			}
-			for j := range snap.Tasks {
-				if !each(snap.Tasks[j].Workers, yield) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// each iterates over the processes with a proven identity.
-func each(ids []protocol.Identity, yield func(protocol.Identity) bool) bool {
-	for _, id := range ids {
-		if id.Proves() && !yield(id) {
-			return false
-		}
-	}
-	return true
 }
