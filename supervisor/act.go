@@ -29,7 +29,7 @@ func (s *loop) orders() []assignment {
 	for _, name := range s.names() {
 		list = s.assign(list, s.projects[name], now)
 	}
-	for _, d := range s.removed {
+	for _, d := range s.removed.projects {
 		list = s.assign(list, d, now)
 	}
 	return list

@@ -22,35 +22,28 @@ type loop struct {
 	state   atomic.Pointer[State]
 	metrics *Metrics
 
-	cfg      decide.Config
-	memory   decide.Memory
-	projects map[string]*projectState
-	load     capacity.Load
-	usage    []capacity.Usage
-	plan     decide.Plan
-	scans    int
-	decided  int
-	started  time.Time
-	saver    saver
-	lastStep time.Time // time of the last step
-	resumed  bool
-	// removed are the projects that left the configuration and still release their holds. unreleased are the releases
-	// that failed for good.
-	removed    []*projectState
-	unreleased []protocol.Change
-	// stopsAt is the deadline for the releases of a stop; zero while steward runs. givenUp: the deadline has passed,
-	// and only orders under way are awaited. handsOver: another steward follows.
-	stopsAt            time.Time
-	givenUp, handsOver bool
-	recent             []Done
-	sampled            time.Time
-	watches            bool             // a task is open or an agent's process is recorded, so readings matter
-	processes          []decide.Process // of all projects; nil: list them again
-	decideBy           time.Time        // deadline for the decision on the scans of one turn; zero: none is pending
-	own                ownTrouble
-	ended              map[protocol.Subject]time.Time // hung tasks whose processes steward ended, with the start of the hang
-	surveyed           time.Time
-	ready              func()
+	cfg       decide.Config
+	memory    decide.Memory
+	projects  map[string]*projectState
+	load      capacity.Load
+	usage     []capacity.Usage
+	plan      decide.Plan
+	scans     int
+	decided   int
+	started   time.Time
+	saver     saver
+	lastStep  time.Time // time of the last step
+	resumed   bool
+	removed   removals
+	recent    []Done
+	sampled   time.Time
+	watches   bool             // a task is open or an agent's process is recorded, so readings matter
+	processes []decide.Process // of all projects; nil: list them again
+	decideBy  time.Time        // deadline for the decision on the scans of one turn; zero: none is pending
+	own       ownTrouble
+	ended     map[protocol.Subject]time.Time // hung tasks whose processes steward ended, with the start of the hang
+	surveyed  time.Time
+	ready     func()
 }
 
 // event is the input of step: a Hint, processExited, report, alarmRang, request, timeCame or stopAsked.
@@ -71,7 +64,7 @@ type assignment struct {
 
 func newLoop(cfg decide.Config, projects []Project, memory decide.Memory, deps Deps, now func() time.Time, log *slog.Logger, metrics *Metrics) *loop {
 	s := &loop{deps: deps, log: log, now: now, judge: decide.Decide, cfg: cfg, memory: memory, metrics: metrics, projects: map[string]*projectState{}}
-	s.saver.deps = &s.deps
+	s.saver.deps, s.removed.notHeld = &s.deps, s.stillHeld
 	for _, p := range projects {
 		s.projects[p.Name] = newProjectState(p)
 	}
@@ -153,8 +146,8 @@ func (s *loop) announceReady() {
 // tick does everything that is due by time.
 func (s *loop) tick() {
 	now := s.now()
-	if !s.stopsAt.IsZero() {
-		s.giveUp(now)
+	if !s.removed.deadline.IsZero() {
+		s.removed.giveUp(now, s.cfg.Tasks.Lease)
 		return
 	}
 	decided := s.decided
@@ -182,8 +175,8 @@ const mostHintScans = 40
 // next is when the next tick is due. It is at most one scan interval away, so that noticeSleep can tell a sleep of the
 // machine from an idle loop.
 func (s *loop) next() time.Time {
-	if !s.stopsAt.IsZero() {
-		return s.stopsAt
+	if !s.removed.deadline.IsZero() {
+		return s.removed.deadline
 	}
 	now := s.now()
 	wait := s.sampleDue().Sub(now)

@@ -120,7 +120,7 @@ func (s *loop) ordersAbout(d *projectState) []Pause {
 	}
 	var others []Folder
 	for _, other := range s.projects {
-		if other != d && !slices.Contains(s.removed, other) {
+		if other != d && !slices.Contains(s.removed.projects, other) {
 			others = append(others, other.folder)
 		}
 	}

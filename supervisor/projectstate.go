@@ -51,11 +51,8 @@ type projectState struct {
 	published    time.Time
 	reopen       bool // reopen the adapters at the next scan
 	once         bool
-	gone         bool // reports of its scanner are ignored
-	// Fields of a removed project: listed, once its releases are listed; releases, those still to be ordered;
-	// releasing, those of the order under way; unreleased, those that failed for good.
-	listed                          bool
-	releases, releasing, unreleased []protocol.Change
+	gone         bool     // reports of its scanner are ignored
+	removal      *removal // nil unless the project was removed
 }
 
 // Spoken says whether steward acts on a protocol of a project or only observes it, and why.
@@ -76,8 +73,8 @@ func (d *projectState) order(now time.Time) (order, bool) {
 		return order{}, false
 	}
 	o := order{changes: d.changes, commands: d.commands, full: d.full}
-	if d.listed {
-		o.release, d.releasing = true, d.changes
+	if d.removal != nil && d.removal.listed {
+		o.release, d.removal.ordered = true, d.changes
 	}
 	if d.reopen {
 		o.project, o.full, d.reopen = &d.project, true, false

@@ -17,14 +17,8 @@ func (s *loop) report(r report) {
 	now := s.now()
 	was, inTurn := d.snapshots, d.inTurn
 	s.applyReport(d, r, now)
-	if slices.Contains(s.removed, d) {
-		s.retryReleases(d, r)
-		if s.givenUp {
-			s.listReleases(d)
-			s.giveUpIdle()
-		} else {
-			s.releaseMore(d)
-		}
+	if d.removal != nil {
+		s.removed.reported(d, r, now, s.cfg.Tasks.Lease)
 		return
 	}
 	if r.full {

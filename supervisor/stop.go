@@ -20,56 +20,80 @@ const releaseChunk = 200
 // ErrStayHeld: steward stopped and could not release every hold.
 var ErrStayHeld = errors.New("tasks stay held")
 
+// removals are the projects that left the loop (at a stop, or from the configuration) and still release their holds.
+type removals struct {
+	projects []*projectState
+	// failed are the releases that failed for good.
+	failed []protocol.Change
+	// deadline is for the releases of a stop; zero while steward runs. givenUp: it has passed, and only orders under way are
+	// awaited.
+	deadline time.Time
+	givenUp  bool
+	// handsOver: another steward follows, so the holds are renewed instead.
+	handsOver bool
+	// notHeld is called with each release before it is ordered.
+	notHeld func(protocol.Change)
+}
+
+// removal is the work left to do for a removed project.
+type removal struct {
+	listed    bool              // due is complete
+	due       []protocol.Change // still to be ordered
+	ordered   []protocol.Change // in the order under way
+	abandoned []protocol.Change // failed for good
+}
+
 // beginStop starts to release all holds, so that no task waits for a steward that is gone (fail open). When another
 // steward follows at once, the leases are renewed instead: they expire if it does not come.
 func (s *loop) beginStop() {
-	s.stopsAt = s.now().Add(releaseTime)
-	s.handsOver, s.unreleased = s.deps.HandOver(), nil
+	now := s.now()
+	s.removed.deadline, s.removed.handsOver, s.removed.failed = now.Add(releaseTime), s.deps.HandOver(), nil
 	for _, name := range s.names() {
 		d := s.projects[name]
 		s.remove(d)
-		if d.stuck(s.now()) { // its disk has not answered for long, so do not wait for it
-			s.giveUpOn(d)
+		if d.stuck(now) { // its disk has not answered for long, so do not wait for it
+			s.removed.giveUpOn(d, now, s.cfg.Tasks.Lease)
 		}
 	}
 }
 
 // done reports whether the stop is complete.
-func (s *loop) done() bool { return !s.stopsAt.IsZero() && len(s.removed) == 0 }
+func (s *loop) done() bool { return !s.removed.deadline.IsZero() && len(s.removed.projects) == 0 }
 
 // giveUp ends the releases at their deadline. It waits a moment for orders under way; the remaining tasks stay held.
-func (s *loop) giveUp(now time.Time) {
+func (r *removals) giveUp(now time.Time, lease time.Duration) {
 	switch {
-	case now.Before(s.stopsAt):
+	case now.Before(r.deadline):
 		return
-	case !s.givenUp:
-		s.givenUp, s.stopsAt = true, now.Add(scannerGrace)
-		for _, d := range s.removed {
-			d.changes, d.releases = nil, append(d.changes, d.releases...)
+	case !r.givenUp:
+		r.givenUp, r.deadline = true, now.Add(scannerGrace)
+		for _, d := range r.projects {
+			d.changes, d.removal.due = nil, append(d.changes, d.removal.due...)
 		}
-		s.giveUpIdle()
+		r.giveUpIdle(now, lease)
 	default:
-		for _, d := range slices.Clone(s.removed) {
-			s.giveUpOn(d)
+		for _, d := range slices.Clone(r.projects) {
+			r.giveUpOn(d, now, lease)
 		}
 	}
 }
 
 // giveUpIdle gives up on all projects once no order is under way.
-func (s *loop) giveUpIdle() {
-	if slices.ContainsFunc(s.removed, func(d *projectState) bool { return d.busy }) {
+func (r *removals) giveUpIdle(now time.Time, lease time.Duration) {
+	if slices.ContainsFunc(r.projects, func(d *projectState) bool { return d.busy }) {
 		return
 	}
-	for _, d := range slices.Clone(s.removed) {
-		s.giveUpOn(d)
+	for _, d := range slices.Clone(r.projects) {
+		r.giveUpOn(d, now, lease)
 	}
 }
 
 // giveUpOn leaves a removed project with its remaining holds.
-func (s *loop) giveUpOn(d *projectState) {
-	s.listReleases(d)
-	d.unreleased = append(append(d.unreleased, d.releasing...), d.releases...)
-	s.finishRemoval(d)
+func (r *removals) giveUpOn(d *projectState, now time.Time, lease time.Duration) {
+	r.list(d, now, lease)
+	m := d.removal
+	m.abandoned = append(append(m.abandoned, m.ordered...), m.due...)
+	r.finish(d)
 }
 
 // stayHeld saves the memory at the end, and logs and returns what could not be released.
@@ -77,13 +101,13 @@ func (s *loop) stayHeld() error {
 	if err := s.save(); err != nil {
 		s.log.Error("save memory", "error", err)
 	}
-	n := len(s.unreleased)
-	if n == 0 || s.handsOver {
+	n := len(s.removed.failed)
+	if n == 0 || s.removed.handsOver {
 		return nil
 	}
 	const named = 5
 	names := make([]string, 0, named)
-	for _, c := range s.unreleased[:min(named, n)] {
+	for _, c := range s.removed.failed[:min(named, n)] {
 		names = append(names, c.Subject.String())
 	}
 	text := strings.Join(names, ", ")
@@ -103,65 +127,77 @@ func (s *loop) remove(d *projectState) {
 	for _, c := range d.commands {
 		c.reply <- ErrStopped
 	}
-	d.commands, d.changes = nil, nil
-	s.removed = append(s.removed, d)
+	d.commands, d.changes, d.removal = nil, nil, &removal{}
+	s.removed.projects = append(s.removed.projects, d)
 	if !d.busy {
-		s.releaseMore(d)
+		s.removed.next(d, s.now(), s.cfg.Tasks.Lease)
 	}
 }
 
-// releaseMore orders the next releases of a removed project, or ends the project when there are none.
-func (s *loop) releaseMore(d *projectState) {
+// next orders the next releases of a removed project, or ends the project when there are none.
+func (r *removals) next(d *projectState, now time.Time, lease time.Duration) {
 	clear(d.hints)
 	d.full, d.reopen = false, false
-	s.listReleases(d)
-	n := min(releaseChunk, len(d.releases))
+	r.list(d, now, lease)
+	m := d.removal
+	n := min(releaseChunk, len(m.due))
 	if n == 0 {
-		s.finishRemoval(d)
+		r.finish(d)
 		return
 	}
-	d.changes, d.releases = d.releases[:n:n], d.releases[n:]
+	d.changes, m.due = m.due[:n:n], m.due[n:]
 }
 
-// listReleases lists the releases of a removed project once, from its last scan. Nothing is judged or read again.
-func (s *loop) listReleases(d *projectState) {
-	if d.listed {
+// list lists the releases of a removed project once, from its last scan. Nothing is judged or read again.
+func (r *removals) list(d *projectState, now time.Time, lease time.Duration) {
+	m := d.removal
+	if m.listed {
 		return
 	}
-	d.listed = true
-	now := s.now()
+	m.listed = true
 	for i := range d.snapshots {
-		for _, c := range s.lastChanges(&d.snapshots[i], now) {
-			s.stillHeld(c)
-			d.releases = append(d.releases, c)
+		changes := releases(&d.snapshots[i])
+		if r.handsOver {
+			changes = renewals(&d.snapshots[i], now, lease)
+		}
+		for _, c := range changes {
+			r.notHeld(c)
+			m.due = append(m.due, c)
 		}
 	}
 }
 
-// retryReleases queues failed releases again, and gives up on those that failed too often.
-func (s *loop) retryReleases(d *projectState, r report) {
-	d.releasing = nil
-	if !r.released {
+// reported takes the outcome of an order to a removed project. Failed releases are ordered again, unless they failed too
+// often.
+func (r *removals) reported(d *projectState, rep report, now time.Time, lease time.Duration) {
+	m := d.removal
+	m.ordered = nil
+	if rep.released {
+		for _, res := range rep.results {
+			switch t := d.efforts[effortKeyOf(res.change)]; {
+			case res.err == nil:
+			case t == nil || t.n <= effortsFree:
+				m.due = append(m.due, res.change)
+			default:
+				m.abandoned = append(m.abandoned, res.change)
+			}
+		}
+	}
+	if r.givenUp {
+		r.list(d, now, lease)
+		r.giveUpIdle(now, lease)
 		return
 	}
-	for _, res := range r.results {
-		switch t := d.efforts[effortKeyOf(res.change)]; {
-		case res.err == nil:
-		case t == nil || t.n <= effortsFree:
-			d.releases = append(d.releases, res.change)
-		default:
-			d.unreleased = append(d.unreleased, res.change)
-		}
-	}
+	r.next(d, now, lease)
 }
 
-// finishRemoval ends a removed project.
-func (s *loop) finishRemoval(d *projectState) {
-	s.unreleased = append(s.unreleased, d.unreleased...)
+// finish ends a removed project.
+func (r *removals) finish(d *projectState) {
+	r.failed = append(r.failed, d.removal.abandoned...)
 	if d.gone = true; d.stop != nil {
 		d.stop()
 	}
-	s.removed = slices.DeleteFunc(s.removed, func(other *projectState) bool { return other == d })
+	r.projects = slices.DeleteFunc(r.projects, func(other *projectState) bool { return other == d })
 }
 
 // stillHeld keeps a task marked as held when steward releases it only because it stops. The next steward then holds it
@@ -176,11 +212,8 @@ func (s *loop) stillHeld(c protocol.Change) {
 // handOverTime is the least time that a hold must last when the next steward is on its way.
 const handOverTime = 30 * time.Second
 
-// lastChanges are the changes to a snapshot's holds before steward leaves them.
-func (s *loop) lastChanges(snap *protocol.Snapshot, now time.Time) []protocol.Change {
-	if !s.handsOver {
-		return releases(snap)
-	}
+// renewals prolong the holds of a snapshot until the next steward has started.
+func renewals(snap *protocol.Snapshot, now time.Time, lease time.Duration) []protocol.Change {
 	var changes []protocol.Change
 	for i := range snap.Tasks {
 		t := &snap.Tasks[i]
@@ -189,7 +222,7 @@ func (s *loop) lastChanges(snap *protocol.Snapshot, now time.Time) []protocol.Ch
 		}
 		changes = append(changes, protocol.Change{Verb: protocol.VerbRenew, Subject: snap.Subject(protocol.KindTask, t.ID),
 			Reason: protocol.ReasonLease, Why: "the next steward follows at once", Ref: t.Ref, Agent: t.Agent,
-			ReleaseBy: now.Add(max(s.cfg.Tasks.Lease, 2*handOverTime))})
+			ReleaseBy: now.Add(max(lease, 2*handOverTime))})
 	}
 	return changes
 }
