@@ -22,16 +22,8 @@ func EntriesAbout(text string) func(*supervisor.Entry) bool {
 	}
 	return func(e *supervisor.Entry) bool {
 		about := protocol.ParseQuery(e.About)
-		return q.Matches(protocol.Subject{Project: about.Project, Protocol: protocolOf(e), Kind: about.Kind, ID: about.ID}) || q.Kind == "" && e.Incident == q.ID
+		return q.Matches(protocol.Subject{Project: about.Project, Protocol: e.Protocol, Kind: about.Kind, ID: about.ID}) || q.Kind == "" && e.Incident == q.ID
 	}
-}
-
-// protocolOf is the protocol of an entry. Entries of older versions name it only for changes.
-func protocolOf(e *supervisor.Entry) string {
-	if e.Protocol == "" && e.Change != nil {
-		return e.Change.Subject.Protocol
-	}
-	return e.Protocol
 }
 
 // concerning is EntriesAbout for a name that must exist: a current agent, task, lock, question, incident or project, or
@@ -122,7 +114,7 @@ func (s *Server) remembered(text string) (names []string, match func(*supervisor
 		case len(q.ID) >= leastPrefix && about.Kind == protocol.KindTask && strings.HasPrefix(about.ID, q.ID):
 			full := q
 			full.ID = about.ID
-			if full.Matches(protocol.Subject{Project: about.Project, Protocol: protocolOf(e), Kind: about.Kind, ID: about.ID}) {
+			if full.Matches(protocol.Subject{Project: about.Project, Protocol: e.Protocol, Kind: about.Kind, ID: about.ID}) {
 				note(&begun, e.About)
 			}
 		}

@@ -81,7 +81,7 @@ func (s *Server) explainSubject(p *supervisor.State, subject protocol.Subject) (
 		}
 	}
 	return s.cite(e, func(entry *supervisor.Entry) bool {
-		speaks := protocolOf(entry)
+		speaks := entry.Protocol
 		return entry.About == subject.String() && (speaks == "" || speaks == subject.Protocol)
 	})
 }

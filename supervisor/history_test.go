@@ -151,11 +151,11 @@ func TestHistoryReachesBack(t *testing.T) {
 			t.Errorf("%s: it begins at %v, want %v", rule, got, c.want)
 		}
 	}
-	old := decide.Memory{LastLook: ago(time.Hour), Projects: map[string]decide.ProjectMemory{"demo": {Since: ago(2 * time.Hour)}}}
-	if got := old.LookedAt("demo"); !got.Equal(ago(time.Hour)) {
-		t.Errorf("in a memory that does not say it, demo was looked at %v", got)
+	known := decide.Memory{Projects: map[string]decide.ProjectMemory{"demo": {Looked: ago(2 * time.Hour)}}}
+	if got := known.LookedAt("demo"); !got.Equal(ago(2 * time.Hour)) {
+		t.Errorf("demo was looked at %v", got)
 	}
-	if got := old.LookedAt("other"); !got.IsZero() {
+	if got := known.LookedAt("other"); !got.IsZero() {
 		t.Errorf("a project never seen was looked at %v", got)
 	}
 }

@@ -78,7 +78,7 @@ func (s *loop) start() {
 	s.saver.onDisk = s.memory
 	s.lastStep = s.started
 	s.saver.adopt(s.started)
-	s.tellOrders()
+	s.deps.Orders.tell(s.deps.Tell)
 	s.sample()
 }
 

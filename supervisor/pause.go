@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/livhana/steward/escalate/rules"
@@ -63,9 +61,6 @@ func (s *loop) resume(d *projectState, except string) error {
 	if d.unidentified != nil && except == "" && len(s.deps.Orders.pauses) > 0 {
 		return fmt.Errorf("it is not known which folder %s is: %w", d.project.Path, d.unidentified)
 	}
-	if err := s.forgetPause(d.project.Name); err != nil {
-		return err
-	}
 	for _, p := range s.ordersAbout(d) {
 		if p.file == except {
 			continue
@@ -80,38 +75,20 @@ func (s *loop) resume(d *projectState, except string) error {
 	return nil
 }
 
-// forgetPause drops an order that an older steward kept in its memory.
-func (s *loop) forgetPause(name string) error {
-	p := s.memory.Projects[name]
-	if p.Paused == "" {
-		return nil
-	}
-	p.Paused = ""
-	old := s.memory.Projects
-	s.memory.Projects = maps.Clone(old) // the State shares the old one
-	s.memory.Projects[name] = p
-	if err := s.save(); err != nil {
-		s.memory.Projects = old
-		return err
-	}
-	return nil
-}
-
 // pausedWhy is why a person's order restricts a project to observation; "": no order exists.
 func (s *loop) pausedWhy(d *projectState) string {
-	if why := s.memory.Projects[d.project.Name].Paused; why != "" {
-		return why
-	}
-	if list := s.ordersAbout(d); len(list) > 0 {
-		return cmp.Or(list[0].Why, "paused by you")
-	}
-	if len(s.deps.Orders.pauses) == 0 {
-		return ""
-	}
-	if d.unidentified != nil {
+	why := pausedBy(s.ordersAbout(d))
+	if why == "" && len(s.deps.Orders.pauses) > 0 && d.unidentified != nil {
 		return "there are paused projects, and it is not known which folder this one is: " + d.unidentified.Error()
 	}
-	return ""
+	return why
+}
+
+func pausedBy(orders []Pause) string {
+	if len(orders) == 0 {
+		return ""
+	}
+	return cmp.Or(orders[0].Why, "paused by you")
 }
 
 func (s *loop) ordersAbout(d *projectState) []Pause {
@@ -120,7 +97,7 @@ func (s *loop) ordersAbout(d *projectState) []Pause {
 	}
 	var others []Folder
 	for _, other := range s.projects {
-		if other != d && !slices.Contains(s.removed.projects, other) {
+		if other != d {
 			others = append(others, other.folder)
 		}
 	}
@@ -135,8 +112,8 @@ func (d *projectState) place() Folder {
 	return d.folder
 }
 
-// identified records which folder a full scan found. People's orders follow the folder: an order from an older memory
-// becomes a file once, and the order of a moved folder gets the new path.
+// identified records which folder a full scan found. A person's orders follow the folder: the order of a folder that was
+// moved gets the new path.
 func (s *loop) identified(d *projectState, r *report) {
 	switch {
 	case r.folderErr == nil:
@@ -150,29 +127,21 @@ func (s *loop) identified(d *projectState, r *report) {
 	default:
 		return // keep the folder that was known
 	}
-	name := d.project.Name
-	var err error
-	if why := s.memory.Projects[name].Paused; why != "" {
-		if _, err = s.deps.Orders.pause(Pause{Project: name, Why: why, At: s.now().UTC()}, d.folder); err == nil {
-			err = s.forgetPause(name)
-		}
-	}
 	for _, p := range s.ordersAbout(d) {
-		err = errors.Join(err, s.deps.Orders.follow(p, d.folder))
-	}
-	if err != nil {
-		s.log.Error("record a person's order; it stays in force", "project", name, "error", err)
+		if err := s.deps.Orders.follow(p, d.folder); err != nil {
+			s.log.Error("record a person's order; it stays in force", "project", d.project.Name, "error", err)
+		}
 	}
 }
 
-// tellOrders raises incidents for order files that cannot be used, and resolves those that can be used again.
-func (s *loop) tellOrders() {
-	for _, p := range s.deps.Orders.pauses {
+// tell raises incidents for order files that cannot be used, and resolves those that can be used again.
+func (o *Orders) tell(tell func(rules.Alert) error) {
+	for _, p := range o.pauses {
 		alert := orderAlert(p)
 		if p.problem == nil {
 			alert.Resolve, alert.Detail = true, "it can be read again"
 		}
-		_ = s.deps.Tell(alert)
+		_ = tell(alert)
 	}
 }
 
@@ -191,18 +160,18 @@ func orderAlert(p Pause) rules.Alert {
 }
 
 // orderFault shows an unusable order file as a fault of its project.
-func (s *loop) orderFault(d *projectState) *protocol.Fault {
-	for _, p := range s.ordersAbout(d) {
+func orderFault(orders []Pause, project string, since time.Time) *protocol.Fault {
+	for _, p := range orders {
 		if p.problem != nil {
 			return &protocol.Fault{Path: path.Join(ordersFolder, p.file), Problem: fmt.Sprintf("the order to pause this project cannot be read, and stays in force: %v", p.problem),
-				Hint: "to act here again: steward resume " + d.project.Name, Since: s.started}
+				Hint: "to act here again: steward resume " + project, Since: since}
 		}
 	}
 	return nil
 }
 
 // Paused returns, for a command that only observes, why each project is paused.
-func (o *Orders) Paused(folders map[string]Folder, memory decide.Memory) map[string]string {
+func (o *Orders) Paused(folders map[string]Folder) map[string]string {
 	paused := map[string]string{}
 	for name, f := range folders {
 		var others []Folder
@@ -211,10 +180,8 @@ func (o *Orders) Paused(folders map[string]Folder, memory decide.Memory) map[str
 				others = append(others, g)
 			}
 		}
-		if why := memory.Projects[name].Paused; why != "" {
+		if why := pausedBy(o.about(f, f.Path, others)); why != "" {
 			paused[name] = why
-		} else if list := o.about(f, f.Path, others); len(list) > 0 {
-			paused[name] = cmp.Or(list[0].Why, "paused by you")
 		}
 	}
 	return paused

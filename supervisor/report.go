@@ -71,7 +71,7 @@ func (s *loop) show(view decide.View) {
 		for _, t := range d.failures(view.Now, s.cfg.LookEvery) {
 			desk.Failing = append(desk.Failing, t.Fault)
 		}
-		if f := s.orderFault(d); f != nil {
+		if f := orderFault(s.ordersAbout(d), name, s.started); f != nil {
 			desk.Failing = append(desk.Failing, *f)
 		}
 		if s.saver.fault != nil {

@@ -105,7 +105,7 @@ func withPauses(view *decide.View, state *jsonfile.Root, refs []config.ProjectRe
 			folders[ref.Name] = supervisor.Folder{Path: ref.Path}
 		}
 	}
-	view.Paused = orders.Paused(folders, memory)
+	view.Paused = orders.Paused(folders)
 	for i := range view.Snapshots {
 		s := &view.Snapshots[i]
 		s.Act = s.Act && view.Paused[s.Project] == ""

@@ -76,8 +76,6 @@ type ProjectMemory struct {
 	Since time.Time `json:"since"`
 	// Looked is the last scan.
 	Looked time.Time `json:"looked,omitzero"`
-	// Paused is an order that a steward before version 1 of the orders kept here. It is moved into a file of its own once.
-	Paused string `json:"paused,omitempty"`
 	// Retries are the times of the retries of the last hour, for the budget.
 	Retries []time.Time `json:"retries,omitempty"`
 	Tally   Tally       `json:"tally,omitzero"`
@@ -222,11 +220,7 @@ func earliest(known, other time.Time) time.Time {
 
 // LookedAt is when a project was last scanned, by this run of steward or an earlier one; zero if never.
 func (m Memory) LookedAt(project string) time.Time {
-	p, known := m.Projects[project]
-	if known && p.Looked.IsZero() { // written by a version without a time per project
-		return m.LastLook
-	}
-	return p.Looked
+	return m.Projects[project].Looked
 }
 
 // lookedLongAgo is how long ago the last scan of a project is assumed to be when that is unknown, because the clock was set
