@@ -27,7 +27,6 @@ var largerTypes = map[string]int{
 	"escalate.Dispatcher":          58,
 	"join/lock.Place":              40,
 	"join/worker.Worker":           37,
-	"platform/desktop.screen":      34,
 	"protocol/agentstatus.Client":  35,
 	"protocol/agentstatus.Project": 173,
 	"protocol/envelope.Project":    93,

@@ -18,6 +18,19 @@ func (l *Ledger) List() []Incident {
 	})
 }
 
+// Popups returns the keys of the incidents' popups that are on screen, or were when the last run ended.
+func Popups(open []Incident) []string {
+	var keys []string
+	for _, i := range open {
+		for _, d := range i.standing() {
+			if i.State == rules.Raised && !slices.Contains(keys, d.Popup) {
+				keys = append(keys, d.Popup)
+			}
+		}
+	}
+	return keys
+}
+
 // Standing returns the notice for a popup that is on screen, or was when its server exited: that of an open incident,
 // or the summary of several. It returns false if no open incident has that popup.
 func (l *Ledger) Standing(popup string) (Notice, bool) {

@@ -239,7 +239,7 @@ func TestChannelsRestartedWall(t *testing.T) {
 	if err := w.restart("second life"); err != nil {
 		t.Fatal(err)
 	}
-	w.Notify("other", 0, "", "not ours", "", nil, nil, 0)
+	w.Notify("", "other", 0, "", "not ours", "", nil, nil, 0)
 	h.until("the popup is back", func() bool { _, shown := w.shows(questionWords(1)); return shown })
 	second, _ := w.shows(questionWords(1))
 	w.emit("ActionInvoked", first.ID, first.button("No"))

@@ -405,8 +405,8 @@ func onItsOwn(i escalate.Incident) bool {
 	return own
 }
 
-// judge holds what is on record against what was promised: every popup stands once; beside what a new server needs, and
-// however often which part was killed, each incident is shown and spoken once too often at most.
+// judge holds what is on record against what was promised: every popup stands once; beside what a new server or a new
+// daemon needs, and however often which part was killed, each incident is shown and spoken once too often at most.
 func (m *mayhem) judge() {
 	m.Helper()
 	sheets, list, repeats := m.sheets(), ledger(m.incidents()), 0
@@ -429,13 +429,15 @@ func (m *mayhem) judge() {
 	m.Logf("kills %v, incidents %d, ended %v, repeats %d", m.kills, len(m.fates), m.ended, repeats)
 }
 
-// repeated counts the windows that were opened for an incident although this server had shown it.
+// repeated counts the windows that one daemon opened for an incident although this server had shown it.
 func repeated(sheets []sheet, words string) (again int) {
 	lives := map[string]int{}
 	for _, s := range sheets {
 		if s.Op == "new" && strings.Contains(s.Title, words) && !strings.HasPrefix(s.Title, "Over: ") {
-			if lives[s.Wall]++; lives[s.Wall] > 1 {
+			if life := s.Wall + s.From; lives[life] > 0 {
 				again++
+			} else {
+				lives[life]++
 			}
 		}
 	}

@@ -57,7 +57,7 @@ type sheet struct {
 	Title   string
 	Text    string
 	Buttons []string
-	Tag     string
+	From    string // the client, by its name on the bus
 	At      time.Time
 }
 
@@ -90,12 +90,36 @@ func newWall(address, name string, out io.Writer) (*wall, error) {
 		err = conn.Export(w, wallPath, boardName)
 	}
 	if err == nil {
+		err = w.watchClients()
+	}
+	if err == nil {
 		err = w.take()
 	}
 	if err != nil {
 		conn.Close()
 	}
 	return w, err
+}
+
+// watchClients removes the popups of a client that has left the bus, as GNOME does.
+func (w *wall) watchClients() error {
+	changes := make(chan *dbus.Signal, 1000)
+	w.conn.Signal(changes)
+	go func() { // until the connection ends
+		for s := range changes {
+			if s.Name != "org.freedesktop.DBus.NameOwnerChanged" || len(s.Body) != 3 || s.Body[2] != "" {
+				continue
+			}
+			w.mu.Lock()
+			for id, popup := range up(w.sheets) {
+				if popup.From == s.Body[0] {
+					w.remove(id)
+				}
+			}
+			w.mu.Unlock()
+		}
+	}()
+	return w.conn.AddMatchSignal(dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"))
 }
 
 func (w *wall) take() error {
@@ -145,7 +169,7 @@ func (w *wall) GetServerInformation() (name, vendor, version, spec string, err *
 
 func (w *wall) GetCapabilities() ([]string, *dbus.Error) { return []string{"body", "actions"}, nil }
 
-func (w *wall) Notify(_ string, replaces uint32, _, title, text string, buttons []string, hints map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
+func (w *wall) Notify(from dbus.Sender, _ string, replaces uint32, _, title, text string, buttons []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
 	w.mu.Lock()
 	manner, changed := w.manner, w.changed
 	w.mu.Unlock()
@@ -157,20 +181,13 @@ func (w *wall) Notify(_ string, replaces uint32, _, title, text string, buttons 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := sheet{Op: "new", ID: replaces, Title: title, Text: text, Buttons: buttons}
-	s.Tag, _ = hints["x-dunst-stack-tag"].Value().(string)
+	s := sheet{Op: "new", ID: replaces, Title: title, Text: text, Buttons: buttons, From: string(from)}
 	if manner == full {
 		s.Op = "refused"
 		w.note(s)
 		return 0, dbus.NewError(boardName+".Error.ExcessNotificationGeneration", []any{"too many similar notifications in quick succession"})
 	}
-	hang := up(w.sheets)
-	for id, other := range hang {
-		if s.ID == 0 && s.Tag != "" && s.Tag == other.Tag {
-			s.ID = id
-		}
-	}
-	if _, stands := hang[s.ID]; stands {
+	if _, stands := up(w.sheets)[s.ID]; stands {
 		s.Op = "in place"
 	}
 	if s.ID == 0 {
@@ -276,7 +293,7 @@ func TestWallShowsWhatItShould(t *testing.T) {
 	t.Parallel()
 	w := &wall{sheets: []sheet{{Op: "life", Wall: "1"}}}
 	hang := func(replaces uint32, title string) uint32 {
-		id, _ := w.Notify("", replaces, "", title, "", nil, nil, 0)
+		id, _ := w.Notify("", "", replaces, "", title, "", nil, nil, 0)
 		return id
 	}
 	a, b := hang(0, "a"), hang(0, "b")
@@ -287,7 +304,7 @@ func TestWallShowsWhatItShould(t *testing.T) {
 		t.Error("a popup goes once")
 	}
 	w.manner = full
-	if _, err := w.Notify("", 0, "", "d", "", nil, nil, 0); err == nil || !strings.HasSuffix(err.Name, "ExcessNotificationGeneration") {
+	if _, err := w.Notify("", "", 0, "", "d", "", nil, nil, 0); err == nil || !strings.HasSuffix(err.Name, "ExcessNotificationGeneration") {
 		t.Error(err)
 	}
 	if _, shown := w.shows("c"); !shown || len(w.screen()) != 1 {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -161,6 +162,13 @@ func (b *board) CloseNotification(id uint32) *dbus.Error {
 	defer b.mu.Unlock()
 	delete(b.up, id)
 	return nil
+}
+
+// clear takes everything off the screen.
+func (b *board) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.up)
 }
 
 // press presses a button of the popup that says so, as the server reports it.
@@ -313,6 +321,34 @@ func TestDesktopComesBack(t *testing.T) {
 		}
 	}
 	h.until("the popup", func() bool { return h.board.shown(conflict) == 1 })
+}
+
+// TestDesktopAfterRestart: a new daemon shows an open incident again, without a second sentence, and a press of that
+// popup's button is the answer. A daemon that ends in order takes its popups along.
+func TestDesktopAfterRestart(t *testing.T) {
+	t.Parallel()
+	h := newRoom(t, quickLooks)
+	h.serve()
+	p := h.conflicts()
+	h.until("the popup", func() bool { return h.board.shown(conflict) == 1 })
+	h.until("the sentence is on record", func() bool { return carried(h.incident(failedTask), "speech", true) })
+	p.kill()
+	p = h.start("p")
+	h.until("the second popup, beside that of the killed daemon", func() bool { return h.board.shown(conflict) == 2 })
+	_ = p.Process.Signal(syscall.SIGTERM)
+	<-p.ended
+	h.until("the second popup is gone", func() bool { return h.board.shown(conflict) == 1 })
+	h.board.clear()
+	h.start("p")
+	h.until("the third popup", func() bool { return h.board.shown(conflict) == 1 })
+	if !h.board.press(conflict, "Leave it") {
+		t.Fatalf("the buttons are %v", h.board.buttons)
+	}
+	h.until("the answer", func() bool { i := h.incident(failedTask); return i.Answer != nil && i.Answer.Via == escalate.ViaPopup })
+	h.until("the popup is withdrawn", func() bool { return h.board.shown("") == 0 })
+	if said := h.heard(); len(said) != 1 {
+		t.Errorf("sentences %q", said)
+	}
 }
 
 // waited is until without a verdict.

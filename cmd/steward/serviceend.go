@@ -76,7 +76,7 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 		a.logger().Error("the incident cannot be written; it is told all the same", "error", err)
 	}
 	fmt.Fprintf(a.out, "steward is down (%s); released %s\n", terminal.Clean(why), terminal.Plural(freed, "held task"))
-	if err := callHuman(ctx, cfg.Escalate, paths.State, i); err != nil {
+	if err := callHuman(ctx, cfg.Escalate, i); err != nil {
 		a.logger().Warn("nobody could be told; the incident waits", "key", i.Key, "error", err)
 	}
 	return nil
@@ -97,13 +97,11 @@ func enter(state string, alert rules.Alert) (escalate.Incident, error) {
 }
 
 // callHuman tries every configured channel once: the dispatcher is down with steward. One working channel is enough.
-func callHuman(ctx context.Context, cfg escalate.Config, state string, i escalate.Incident) error {
+func callHuman(ctx context.Context, cfg escalate.Config, i escalate.Incident) error {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 	defer cancel()
-	cfg.Ntfy.ReplyTopic = "" // no process reads answers now
-	popups := desktop.NewPopupsIn(state)
-	defer popups.Close()
-	o := daemon.ConnectChannels(popups, cfg, nil)
+	cfg.Ntfy.ReplyTopic = ""                                   // no process reads answers now
+	o := daemon.ConnectChannels(desktop.NewPopups(), cfg, nil) // not closed, because Close would withdraw the popup
 	n := escalate.Notice{Key: i.Key, Severity: protocol.Critical, Title: i.Summary, Text: i.Detail, Spoken: cmp.Or(i.Spoken, i.Summary)}
 	var failures []error
 	for _, name := range cfg.Channels {

@@ -2,7 +2,6 @@ package desktop
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -37,7 +36,7 @@ type Kind string
 const (
 	Pressed Kind = "pressed" // the user pressed a button, which ends the popup: withdraw it or show it again
 	Closed  Kind = "closed"  // the user closed the popup without pressing a button
-	Lost    Kind = "lost"    // the popup, of this or the previous run, disappeared with its server or the session bus
+	Lost    Kind = "lost"    // the popup disappeared with its server or the session bus
 )
 
 // Event reports the outcome of a shown popup. A press may have waited in the channel while its message was replaced
@@ -49,20 +48,11 @@ type Event struct {
 	At     time.Time
 }
 
-// Tally counts signals and writes that did not become an Event.
-type Tally struct {
-	Refused uint64 // messages of other programs; presses of an old message, a wrong popup or a button pressed before
-	Dropped uint64 // events dropped because the channel was full
-	Unsaved uint64 // failed writes of popups.json; the next change writes everything again
-}
-
 // outboxSize exceeds the number of popups that any server keeps open.
 const outboxSize = 256
 
 // outbox holds events until they are received. Adding an event never blocks.
 type outbox struct {
-	refused, dropped atomic.Uint64
-
 	mu     sync.Mutex
 	events chan Event
 	closed bool
@@ -78,8 +68,7 @@ func (o *outbox) put(kind Kind, key, action string) {
 	}
 	select {
 	case o.events <- Event{Kind: kind, Key: key, Action: action, At: time.Now()}:
-	default:
-		o.dropped.Add(1)
+	default: // the receiver has stopped; blocking would stop the goroutine that reads the bus
 	}
 }
 

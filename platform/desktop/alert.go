@@ -90,8 +90,6 @@ func (b *banner) await(life context.Context, c child, key string, a *alert) {
 		b.out.put(Pressed, key, id)
 	case !a.settled: // ask reports it
 	case a.err == nil:
-		b.book.drop(key)
-		b.book.later()
 		b.out.put(Closed, key, "")
 	default:
 		b.out.put(Lost, key, "")
@@ -112,11 +110,6 @@ func (b *banner) settled(key string, a *alert) bool {
 	b.alerts.mu.Lock()
 	defer b.alerts.mu.Unlock()
 	a.settled = !a.ended
-	if a.settled {
-		b.book.put(key, popupRef{})
-	} else {
-		b.book.drop(key)
-	}
 	return a.settled
 }
 

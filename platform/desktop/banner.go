@@ -14,7 +14,6 @@ type banner struct {
 	settle time.Duration // an alerter that still runs after this time is showing its popup
 	out    *outbox
 	alerts alerts
-	book   *popupStore // alerter's popups: a run that knows a key can replace and remove its popup, also that of an earlier run
 }
 
 const (
@@ -35,7 +34,6 @@ func (b *banner) show(ctx context.Context, m Message) (Proof, error) {
 	path, ok := find(osascript)
 	if better, found := find(alerter); found {
 		proof, err := b.alert(ctx, better, m)
-		b.book.flush(ctx)
 		if err == nil || ctx.Err() != nil || !ok {
 			return proof, err
 		}
@@ -69,16 +67,14 @@ func (b *banner) alert(ctx context.Context, path string, m Message) (Proof, erro
 	took, err := c.run(ctx)
 	switch {
 	case errors.Is(err, errDeadline):
-		b.book.put(m.Key, popupRef{})
 		return Proof{Result: Shown, Detail: "alerter has it on the screen", ID: groupOf(m.Key)}, nil
 	case err != nil:
 		return Proof{}, hinted(err, macRefuse)
 	}
-	b.book.drop(m.Key)
 	return Proof{Result: Sent, Detail: fmt.Sprintf("alerter saw its popup closed after %.1f s", took.Seconds()), ID: groupOf(m.Key)}, nil
 }
 
-// groupOf returns the name by which alerter replaces and removes the popup of a key.
+// groupOf returns the name by which alerter replaces and removes the popup of a key, also that of an earlier run.
 func groupOf(key string) string { return "steward." + oneLine(key, keyLimit) }
 
 // withdraw removes an alerter popup. osascript cannot remove popups.
@@ -90,10 +86,6 @@ func (b *banner) withdraw(ctx context.Context, key string) error {
 	}
 	c := child{path: path, args: []string{"--remove=" + groupOf(key)}, env: environment(), limit: answerTime}
 	_, err := c.run(ctx)
-	if err == nil {
-		b.book.drop(key)
-		b.book.flush(ctx)
-	}
 	return err
 }
 

@@ -24,11 +24,11 @@ const (
 // bus is one connection to the session bus. We own the socket, so that a blocked write to a frozen bus can be
 // cancelled: godbus has no write deadline, and its Close waits for writes.
 type bus struct {
-	conn *dbus.Conn
-	sock *busFilter
-	ear  *signals
-	deaf bool   // the bus refused to deliver signals
-	guid string // id of this bus instance; "" if the bus has none
+	conn    *dbus.Conn
+	sock    net.Conn
+	signals *signals
+	deaf    bool   // the bus refused to deliver signals
+	guid    string // id of this bus instance; "" if the bus has none
 }
 
 // busAddress returns the address of the session bus: DBUS_SESSION_BUS_ADDRESS, else systemd's socket at
@@ -71,14 +71,14 @@ func sockets(address string) []string {
 }
 
 // dialBus connects to the first socket of the address that responds.
-func dialBus(ctx context.Context, address string, ear *signals) (*bus, error) {
+func dialBus(ctx context.Context, address string, g *signals) (*bus, error) {
 	paths := sockets(address)
 	if len(paths) == 0 {
 		return nil, hinted(unavailable("no desktop session, so no popups"), notBusHint)
 	}
 	var errs []error
 	for _, path := range paths {
-		b, err := dialSocket(ctx, path, ear)
+		b, err := dialSocket(ctx, path, g)
 		if err == nil {
 			return b, nil
 		}
@@ -87,15 +87,14 @@ func dialBus(ctx context.Context, address string, ear *signals) (*bus, error) {
 	return nil, errors.Join(errs...)
 }
 
-func dialSocket(ctx context.Context, path string, ear *signals) (*bus, error) {
+func dialSocket(ctx context.Context, path string, g *signals) (*bus, error) {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", path)
+	sock, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, hinted(unavailable("connect to session bus: %v", err), notBusHint)
 	}
-	sock := newSieve(conn.(*net.UnixConn), &ear.screen.out.refused)
 	stop := context.AfterFunc(ctx, func() { sock.Close() }) // godbus's handshake takes no context
-	c, err := greet(sock, ear)
+	c, err := greet(sock, g)
 	if !stop() {
 		err = fmt.Errorf("no answer: %w", context.Cause(ctx))
 	}
@@ -106,11 +105,11 @@ func dialSocket(ctx context.Context, path string, ear *signals) (*bus, error) {
 		}
 		return nil, hinted(fmt.Errorf("greet session bus: %w", err), deadHint)
 	}
-	return &bus{conn: c, sock: sock, ear: ear}, nil
+	return &bus{conn: c, sock: sock, signals: g}, nil
 }
 
-func greet(sock *busFilter, ear *signals) (*dbus.Conn, error) {
-	c, err := dbus.NewConn(sock, dbus.WithSignalHandler(ear))
+func greet(sock net.Conn, g *signals) (*dbus.Conn, error) {
+	c, err := dbus.NewConn(sock, dbus.WithSignalHandler(g))
 	if err == nil {
 		err = c.Auth(nil)
 	}
@@ -123,7 +122,7 @@ func greet(sock *busFilter, ear *signals) (*dbus.Conn, error) {
 // identify reads the bus id, which is new for every bus instance.
 func (b *bus) identify(ctx context.Context) error {
 	err := b.ask(ctx, "GetId", nil, &b.guid)
-	if errorName(err) != "" { // a bus without ids: a later run cannot recognise its popups
+	if errorName(err) != "" { // a bus without ids: after a new connection its popups are not recognised
 		return nil
 	}
 	return err

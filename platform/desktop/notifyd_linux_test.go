@@ -77,7 +77,7 @@ type note struct {
 	Replaces         uint32
 	Urgency          any
 	Expire           int32
-	Quiet, Tag       any // hints
+	Quiet            any // hint
 }
 
 // notifyd is a notification server of the test.
@@ -86,7 +86,6 @@ type notifyd struct {
 	abilities []string
 	refuse    bool
 	nothing   bool            // replies with 0
-	renews    bool            // returns a new id if the popup to replace is unknown
 	denies    bool            // refuses to replace a popup that another connection opened
 	pause     chan struct{}   // Notify waits until it is closed
 	asked     func()          // runs before the capabilities are returned
@@ -170,7 +169,7 @@ func (n *notifyd) Notify(from dbus.Sender, app string, replaces uint32, _, title
 		return 0, dbus.NewError("org.freedesktop.DBus.Error.InvalidArgs", []any{"Invalid notification ID"})
 	}
 	n.mu.Unlock()
-	m := note{app, title, text, replaces, hints["urgency"].Value(), expire, hints["suppress-sound"].Value(), hints[stackTag].Value()}
+	m := note{app, title, text, replaces, hints["urgency"].Value(), expire, hints["suppress-sound"].Value()}
 	id := n.put(m, buttons)
 	n.mu.Lock()
 	if n.openers != nil {
@@ -198,11 +197,7 @@ func (n *notifyd) put(m note, buttons []string) (id uint32) {
 	if n.nothing {
 		return 0
 	}
-	if slices.Contains(n.abilities, stackTag) && m.Tag != nil {
-		maps.DeleteFunc(n.open, func(_ uint32, old note) bool { return old.Tag == m.Tag })
-	}
-	_, stands := n.open[m.Replaces]
-	if id = m.Replaces; id == 0 || n.renews && !stands {
+	if id = m.Replaces; id == 0 {
 		n.last++
 		id = n.last
 	}
@@ -276,7 +271,7 @@ func (n *notifyd) notes() []note {
 func popupsOn(t testing.TB, address string, limit time.Duration) *Popups {
 	t.Helper()
 	p := NewPopups()
-	p.screen.address = func() string { return address }
+	p.screen.finder.address = func() string { return address }
 	if p.limit = limit; limit == 0 {
 		p.limit = watchdog
 	}

@@ -48,45 +48,19 @@ const answerTime = 5 * time.Second
 type Popups struct {
 	screen *screen // the session bus or the macOS tools
 	out    *outbox
-	book   *popupStore // nil without a state folder
 	limit  time.Duration
 }
 
-// NewPopups returns popups for this user's desktop. It does not remember shown popups across a restart.
-func NewPopups() *Popups { return NewPopupsIn("") }
-
-// NewPopupsIn is NewPopups with state that survives a restart, however the previous run ended. The file popups.json
-// in dir records which popup is shown for which key; dir must exist, and no other running Popups may use it. Show
-// replaces such a popup in place, Withdraw removes it, and Inherited lists them all. Buttons of an earlier run have
-// no effect. A popup whose server or session bus has ended since is reported as Lost, once the next server is found;
-// ids of another server instance are never used. Unreadable state is ignored, and a failed write is counted as
-// Unsaved.
-func NewPopupsIn(dir string) *Popups {
+// NewPopups returns popups for this user's desktop. It knows no popup of an earlier run; the caller shows again what
+// is still due.
+func NewPopups() *Popups {
 	out := newOutbox()
-	p := &Popups{screen: newScreen(out), out: out, book: newBook(dir), limit: answerTime}
-	p.screen.book = p.book
-	return p
-}
-
-// Inherited returns the keys of the popups that the previous run left on the screen, or lost and did not show again,
-// the oldest first. It always returns the same keys. The buttons of these popups do not work: show each again or
-// withdraw it.
-func (p *Popups) Inherited() []string {
-	var keys []string
-	for _, e := range p.book.inherited() {
-		keys = append(keys, e.Key)
-	}
-	return keys
+	return &Popups{screen: newScreen(out), out: out, limit: answerTime}
 }
 
 // Events reports presses, closings and losses of popups in order; every call returns the same channel. Close closes
-// the channel. It holds 256 events; further ones are dropped and counted.
+// the channel. It holds 256 events; further ones are dropped.
 func (p *Popups) Events() <-chan Event { return p.out.events }
-
-// Tally returns the counts since the start.
-func (p *Popups) Tally() Tally {
-	return Tally{Refused: p.out.refused.Load(), Dropped: p.out.dropped.Load(), Unsaved: p.book.failed()}
-}
 
 // Show opens the popup of m.Key or replaces it in place. Shown means that the server returned the popup's id; Sent
 // means that the message was accepted, but "do not disturb" is on or the system does not report the result. A
@@ -122,13 +96,11 @@ func (p *Popups) Probe(ctx context.Context) error {
 	return wrap("probe popups", p.screen.probe(ctx))
 }
 
-// Close releases the desktop and closes Events; popups stay on the screen, but their buttons have no effect any more.
-// Later calls fail.
+// Close releases the desktop and closes Events. On Linux it withdraws the popups, because no later run could replace
+// or withdraw them, and their buttons have no effect any more. Later calls fail.
 func (p *Popups) Close() error {
-	p.out.close() // first: the popups that remain must not be reported as lost
-	err := p.screen.close()
-	p.book.close()
-	return wrap("close popups", err)
+	p.out.close() // first: the popups that end now must not be reported
+	return wrap("close popups", p.screen.close())
 }
 
 // wrap adds the operation. It keeps the hint of the cause.

@@ -25,9 +25,6 @@ func TestMain(m *testing.M) {
 		activated()
 		return
 	}
-	if dir := os.Getenv("STEWARD_TEST_VICTIM"); dir != "" {
-		victim(dir)
-	}
 	os.Exit(m.Run())
 }
 

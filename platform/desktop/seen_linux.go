@@ -1,26 +1,10 @@
 package desktop
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 )
-
-func (s *screen) who(ctx context.Context) (label string, muted bool, err error) {
-	if err := s.probe(ctx); err != nil {
-		return "", false, err
-	}
-	srv, err := s.find(ctx, false)
-	switch {
-	case errors.Is(err, ErrUnavailable): // the probe has shown that the bus can start it
-		return "", false, nil
-	case err != nil:
-		return "", false, err
-	}
-	return srv.label, srv.muted(ctx), nil
-}
 
 // seenVoice returns what speak tries first, preferring a player with an output.
 func seenVoice() Voice {

@@ -14,30 +14,23 @@ import (
 const muteTime = 300 * time.Millisecond
 
 // server is one instance of a notification server on one connection. A new owner of the name, or the same owner after
-// it released the name, knows no ids of this instance. A server on another connection is the same instance if its
-// mark is equal.
+// it released the name, knows no ids of this instance.
 type server struct {
-	bus    *bus
-	owner  string // unique bus name; calls go to it, never to a later owner of the well-known name
-	label  string
-	markup bool
-	body   bool
-
+	bus     *bus
+	owner   string // unique bus name; calls go to it, never to a later owner of the well-known name
+	label   string
+	markup  bool
+	body    bool
 	actions bool // it shows buttons, and we receive presses
-	tags    bool // it replaces popups by stack tag
 }
 
-// stackTag is the capability and the hint for replacing popups by tag. Other servers have similar hints, but display
-// such popups like volume indicators.
-const stackTag = "x-dunst-stack-tag"
-
-// mark returns the popupRef of a popup of this server; it is empty if the bus has no id, because a later run could
-// not recognise the popup.
-func (srv *server) mark(id uint32) popupRef {
-	if srv.bus == nil || srv.bus.guid == "" {
-		return popupRef{}
+// same reports whether both are one instance, perhaps on different connections. A bus has a new id after each start and
+// never reuses a unique name. A bus without an id does not allow that conclusion.
+func (srv *server) same(other *server) bool {
+	if srv == nil || other == nil || srv == other {
+		return srv == other && srv != nil
 	}
-	return popupRef{Bus: srv.bus.guid, Owner: srv.owner, ID: id}
+	return srv.bus.guid != "" && srv.bus.guid == other.bus.guid && srv.owner == other.owner
 }
 
 func ownerOf(ctx context.Context, b *bus, start bool) (string, error) {
@@ -81,13 +74,11 @@ func meet(ctx context.Context, b *bus, owner string) (*server, error) {
 	label := clean(strings.TrimSpace(name+" "+version), titleLimit)
 	return &server{bus: b, owner: owner, label: label,
 		markup: slices.Contains(abilities, "body-markup"), body: slices.Contains(abilities, "body"),
-		actions: slices.Contains(abilities, "actions") && !b.deaf, tags: slices.Contains(abilities, stackTag)}, nil
+		actions: slices.Contains(abilities, "actions") && !b.deaf}, nil
 }
 
-// notify sends the message. buttons are pairs of key and label. The tag replaces a popup whose id was not recorded
-// because of a kill. It is sent only without an id: with both, some servers replace and free the popup that they are
-// filling.
-func (srv *server) notify(ctx context.Context, m Message, replaces uint32, buttons []string, tag string) *dbus.Call {
+// notify sends the message. buttons are pairs of key and label.
+func (srv *server) notify(ctx context.Context, m Message, replaces uint32, buttons []string) *dbus.Call {
 	text := m.Text
 	if srv.markup {
 		text = escape(text)
@@ -99,9 +90,6 @@ func (srv *server) notify(ctx context.Context, m Message, replaces uint32, butto
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(m.weight()))}
 	if m.Quiet {
 		hints["suppress-sound"] = dbus.MakeVariant(true)
-	}
-	if replaces == 0 && srv.tags && tag != "" {
-		hints[stackTag] = dbus.MakeVariant(tag)
 	}
 	return srv.bus.start(ctx, srv.owner, serverPath, serverName+".Notify", dbus.FlagNoAutoStart,
 		"steward", replaces, "", m.Title, text, buttons, hints, expire)

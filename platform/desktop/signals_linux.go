@@ -10,19 +10,18 @@ import (
 // by a program (we, or any other of this user), 4: undefined.
 const byHuman = 2
 
-// The bus delivers the signals that these rules match. A well-known name as sender means its current owner. The rules
-// are no protection: any program can address a signal to us directly, whatever the rules.
+// The bus delivers the signals that these rules match. A well-known name as sender means its current owner. A program
+// can also address a signal to us directly, so DeliverSignal checks the sender.
 const (
 	serverRule = "type='signal',sender='" + serverName + "',interface='" + serverName + "',path='" + serverPath + "'"
 	ownerRule  = "type='signal',sender='" + busName + "',interface='" + busName + "',member='NameOwnerChanged',arg0='" + serverName + "'"
 )
 
 // signals receives the signals of one connection. godbus calls it from the reading goroutine, one signal at a time,
-// and each is evaluated at once: nothing queues up, and a legitimate press never waits behind forged ones. (godbus's
-// own handlers queue, or start goroutines for, any signal.)
+// and each is evaluated at once, so that the signals stay in order with the replies.
 type signals struct {
-	screen  *screen
-	changes uint64 // number of changes of the name's owner; guarded by screen.mu
+	popups  *popupTable
+	changes uint64 // number of changes of the name's owner; guarded by popups.mu
 }
 
 // listen subscribes to the signals. If the bus refuses, there are no buttons, but popups still work.
@@ -38,43 +37,39 @@ func (b *bus) listen(ctx context.Context) error {
 }
 
 // seen returns how often the owner of the server's name has changed.
-func (e *signals) seen() uint64 {
-	e.screen.mu.Lock()
-	defer e.screen.mu.Unlock()
-	return e.changes
+func (g *signals) seen() uint64 {
+	g.popups.mu.Lock()
+	defer g.popups.mu.Unlock()
+	return g.changes
 }
 
 // DeliverSignal handles a signal; godbus calls it.
-func (e *signals) DeliverSignal(iface, member string, sig *dbus.Signal) {
-	s := e.screen
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (g *signals) DeliverSignal(iface, member string, sig *dbus.Signal) {
+	t := g.popups
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
 	case iface == busName && member == "NameOwnerChanged" && sig.Sender == busName:
 		if name, _ := argument[string](sig, 0); name == serverName {
-			e.lost(false)
+			g.lost(false)
 		}
-	case iface != serverName || member != "ActionInvoked" && member != "NotificationClosed":
-	case s.server == nil || s.server.bus.ear != e || sig.Sender != s.server.owner || sig.Path != serverPath:
-		s.out.refused.Add(1)
-	default:
-		s.hear(member, sig)
+	case iface == serverName && t.server != nil && t.server.bus.signals == g && sig.Sender == t.server.owner && sig.Path == serverPath:
+		t.hear(member, sig)
 	}
 }
 
 // Terminate handles the end of the connection, whatever its cause; godbus calls it.
-func (e *signals) Terminate() {
-	e.screen.mu.Lock()
-	defer e.screen.mu.Unlock()
-	e.lost(true)
+func (g *signals) Terminate() {
+	g.popups.mu.Lock()
+	defer g.popups.mu.Unlock()
+	g.lost(true)
 }
 
-// lost drops the server of this connection; unheard means that only the connection ended. A server that was found on
-// a newer connection stays.
-func (e *signals) lost(unheard bool) {
-	e.changes++
-	if srv := e.screen.server; srv != nil && srv.bus.ear == e {
-		e.screen.lose(unheard)
+// lost drops the server of this connection. A server that was found on a newer connection stays.
+func (g *signals) lost(onlyConnection bool) {
+	g.changes++
+	if srv := g.popups.server; srv != nil && srv.bus.signals == g {
+		g.popups.lose(onlyConnection)
 	}
 }
 
@@ -87,44 +82,42 @@ func argument[T any](sig *dbus.Signal, i int) (value T, ok bool) {
 }
 
 // hear evaluates a signal of our server. The server sends signals about all programs' popups, so most are not ours.
-func (s *screen) hear(member string, sig *dbus.Signal) {
+func (t *popupTable) hear(member string, sig *dbus.Signal) {
 	id, ok := argument[uint32](sig, 0)
 	if !ok {
 		return
 	}
 	if token, ok := argument[string](sig, 1); ok && member == "ActionInvoked" {
-		s.pressed(id, token)
+		t.pressed(id, token)
 	}
 	if reason, ok := argument[uint32](sig, 1); ok && member == "NotificationClosed" {
-		s.left(id, reason == byHuman, sig.Sequence)
+		t.left(id, reason == byHuman, sig.Sequence)
 	}
 }
 
-func (s *screen) pressed(id uint32, token string) {
-	for _, w := range s.windows {
-		action, ok := w.buttons[token]
+// pressed ignores the buttons of other programs' popups, of another popup and of an older message, and a button that
+// was pressed before.
+func (t *popupTable) pressed(id uint32, token string) {
+	for _, p := range t.all {
+		action, ok := p.buttons[token]
 		switch {
-		case ok && w.pending:
-			w.early, w.buttons = &press{id: id, action: action}, nil
-			return
-		case ok && w.server == s.server && w.id == id:
-			s.answer(w, action)
-			return
-		case ok, w.server == s.server && w.id == id: // button of another popup or of an older message, or pressed before
-			s.out.refused.Add(1)
-			return
+		case !ok:
+		case p.pending:
+			p.early, p.buttons = &press{id: id, action: action}, nil
+		case p.server == t.server && p.id == id:
+			t.answer(p, action)
 		}
 	}
 }
 
-func (s *screen) left(id uint32, byHuman bool, at dbus.Sequence) {
-	for _, w := range s.windows {
+func (t *popupTable) left(id uint32, byHuman bool, at dbus.Sequence) {
+	for _, p := range t.all {
 		switch {
-		case w.server != s.server || w.id != id:
-		case w.pending: // the current popup, or already its replacement
-			w.gone, w.byHuman = at, byHuman
+		case p.server != t.server || p.id != id:
+		case p.pending: // the current popup, or already its replacement
+			p.gone, p.byHuman = at, byHuman
 		default:
-			s.end(w, byHuman)
+			t.end(p, byHuman)
 		}
 	}
 }

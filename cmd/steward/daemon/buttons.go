@@ -53,13 +53,13 @@ func wordsOf(n escalate.Notice, buttons int) string {
 }
 
 // hearPopups handles the popups' events: a press is an answer. It shows popups again that a restarted notification
-// server lost, and those that an earlier run left on the screen, because their buttons no longer work.
+// server lost, and those of an earlier run, because their buttons no longer work.
 func (a *channels) hearPopups(ctx context.Context) error {
 	due := map[string]bool{} // popups to show again or to withdraw
-	for _, key := range a.popups.Inherited() {
+	for _, key := range escalate.Popups(a.ledger.List()) {
 		due[key] = true
 	}
-	timer := time.NewTimer(inheritAfter)
+	timer := time.NewTimer(showAgainAfter)
 	defer timer.Stop()
 	for {
 		select {
@@ -90,11 +90,11 @@ func (a *channels) hearPopups(ctx context.Context) error {
 	}
 }
 
-// repostEvery is the interval at which a popup is offered again to a server that may be restarting. inheritAfter leaves
-// the first scans of the projects time to resolve incidents that are over.
+// repostEvery is the interval at which a popup is offered again to a server that may be restarting. showAgainAfter
+// leaves the first scans of the projects time to resolve incidents that are over.
 const (
-	repostEvery  = 2 * time.Second
-	inheritAfter = time.Second
+	repostEvery    = 2 * time.Second
+	showAgainAfter = time.Second
 )
 
 // pressedPopup takes a press as an answer. If the press is rejected, the popup is shown again in its present state.

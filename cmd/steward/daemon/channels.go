@@ -42,7 +42,7 @@ type channels struct {
 }
 
 func newChannels(h *Daemon) *channels {
-	return &channels{ledger: h.ledger, popups: desktop.NewPopupsIn(h.paths.State), state: h.state, log: h.log, config: h.escalation, human: h.human,
+	return &channels{ledger: h.ledger, popups: desktop.NewPopups(), state: h.state, log: h.log, config: h.escalation, human: h.human,
 		answer: h.answer, told: h.noteDelivery, delivered: func(c, r string) { h.metrics.Delivered(c, r) },
 		changed: make(chan struct{}, 1), known: map[string]status.Channel{}}
 }
