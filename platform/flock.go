@@ -32,33 +32,6 @@ func Lock(path string, mode fs.FileMode) (*FileLock, error) {
 	return l, nil
 }
 
-// LockWait acquires the lock on path and waits until ctx ends; it then returns ctx's error. A missing file is created
-// with mode 0600. The order in which waiters get the lock is not defined.
-func LockWait(ctx context.Context, path string) (*FileLock, error) {
-	l, err := wait(ctx, func() (*FileLock, error) { return Lock(path, 0o600) })
-	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("lock %s: %w", path, ctx.Err())
-	}
-	return l, err
-}
-
-// wait retries until the lock is free. It polls because a blocking flock cannot be cancelled: it would block its
-// thread and acquire the lock after the caller has left.
-func wait(ctx context.Context, try func() (*FileLock, error)) (*FileLock, error) {
-	const longest = 25 * time.Millisecond
-	for pause := time.Millisecond; ; pause = min(2*pause, longest) {
-		l, err := try()
-		if !errors.Is(err, ErrLocked) {
-			return l, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(pause):
-		}
-	}
-}
-
 // LockOpen is Lock for a file that is already open. The caller must make sure that path still leads to this file. On
 // an error the file stays open.
 func LockOpen(f *os.File) (*FileLock, error) {
@@ -68,9 +41,21 @@ func LockOpen(f *os.File) (*FileLock, error) {
 	return &FileLock{f}, nil
 }
 
-// LockOpenWait is LockOpen, but waits until ctx ends; it then returns ctx's error.
+// LockOpenWait is LockOpen, but waits until ctx ends; it then returns ctx's error. It polls because a blocking flock
+// cannot be cancelled: it would block its thread and acquire the lock after the caller has left.
 func LockOpenWait(ctx context.Context, f *os.File) (*FileLock, error) {
-	return wait(ctx, func() (*FileLock, error) { return LockOpen(f) })
+	const longest = 25 * time.Millisecond
+	for pause := time.Millisecond; ; pause = min(2*pause, longest) {
+		l, err := LockOpen(f)
+		if !errors.Is(err, ErrLocked) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 // Release unlocks the file and leaves it open, so that it can be locked again.
@@ -161,16 +146,6 @@ func bare(err error) error {
 		return pe.Err
 	}
 	return err
-}
-
-// isAt reports whether path still leads to the locked file.
-func (l *FileLock) isAt(path string) bool {
-	held, err := l.file.Stat()
-	if err != nil {
-		return false
-	}
-	now, err := os.Lstat(path)
-	return err == nil && os.SameFile(held, now)
 }
 
 // openFlags do not follow links, do not block on a pipe, and keep the descriptor from children, which would otherwise

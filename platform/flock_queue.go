@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockQueue acquires the lock on path like LockWait, but waits in the kernel's queue: a waiter is woken at once and
-// uses no CPU meanwhile. A missing file is created with mode (less the umask). When ctx ends, LockQueue returns ctx's
+// LockQueue acquires the lock on path and waits in the kernel's queue: a waiter is woken at once and uses no CPU
+// meanwhile. A missing file is created with mode (less the umask). When ctx ends, LockQueue returns ctx's
 // error at once. The system call cannot be cancelled, so if the process lives on, it still acquires the lock later
 // and releases it immediately.
 func LockQueue(ctx context.Context, path string, mode fs.FileMode) (*FileLock, error) {

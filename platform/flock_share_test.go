@@ -37,7 +37,7 @@ func TestSharedLockOutlivesTheOneWhoTookIt(t *testing.T) {
 		}
 		cmd.Process.Kill()
 		cmd.Wait()
-		again, err := LockWait(deadline(t, 10*time.Second), path)
+		again, err := LockQueue(deadline(t, 10*time.Second), path, 0o600)
 		if err != nil {
 			t.Fatalf("shared %v, its program is gone: %v", shared, err)
 		}

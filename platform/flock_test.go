@@ -93,15 +93,26 @@ func TestLockTextShrinks(t *testing.T) {
 	}
 }
 
-func TestLockWaitGetsItLater(t *testing.T) {
+func openRW(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func TestLockOpenWaitGetsItLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.lock")
 	first, err := Lock(path, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
+	f := openRW(t, path)
 	got := make(chan error)
 	go func() {
-		l, err := LockWait(t.Context(), path)
+		l, err := LockOpenWait(t.Context(), f)
 		if err == nil {
 			err = l.Unlock()
 		}
@@ -118,7 +129,7 @@ func TestLockWaitGetsItLater(t *testing.T) {
 	}
 }
 
-func TestLockWaitCalledOff(t *testing.T) {
+func TestLockOpenWaitCalledOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.lock")
 	first, err := Lock(path, 0o600)
 	if err != nil {
@@ -127,7 +138,7 @@ func TestLockWaitCalledOff(t *testing.T) {
 	defer first.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := LockWait(ctx, path); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := LockOpenWait(ctx, openRW(t, path)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v, want the context's error", err)
 	}
 }

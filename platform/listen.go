@@ -140,7 +140,7 @@ func (l *listener) rebind() error {
 		return err
 	}
 	guard := l.guard
-	if !guard.isAt(l.path + ".lock") {
+	if !named(guard.file, l.path+".lock") {
 		var err error
 		if guard, err = lockInstance(l.path); err != nil {
 			return err

@@ -205,7 +205,7 @@ func contender(t *testing.T, file, guard string, n int, until time.Time) {
 
 // rewriteState reads, changes and writes the state file in place. Steward does not take part in the agents' serialization.
 func rewriteState(t *testing.T, file, guard string, change func(doc)) {
-	lock, err := platform.LockWait(t.Context(), guard)
+	lock, err := platform.LockQueue(t.Context(), guard, 0o600)
 	if err != nil {
 		t.Error(err)
 		return

@@ -58,7 +58,7 @@ func keeperMain(file string) {
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}
-	alone, e1 := platform.LockWait(context.Background(), filepath.Join(p.State, "lock")) // as the daemon does
+	alone, e1 := platform.LockQueue(context.Background(), filepath.Join(p.State, "lock"), 0o600) // as the daemon does
 	root, e2 := jsonfile.Open(p.State)
 	if err = errors.Join(err, e1, e2); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -84,7 +84,7 @@ func siteAt(t *testing.T, dir string) *site {
 // connect creates a client as the program does.
 func (s *site) connect() *agentstatus.Client {
 	guard := func(ctx context.Context, _ *jsonfile.Root) (func(), error) {
-		lock, err := platform.LockWait(ctx, filepath.Join(agentstatus.OwnDir(s.dir), "guard.lock"))
+		lock, err := platform.LockQueue(ctx, filepath.Join(agentstatus.OwnDir(s.dir), "guard.lock"), 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,7 @@ const (
 	treeSlow = 100 * time.Millisecond
 )
 
-// EndTree ends the processes that Tree finds. It sends SIGTERM, waits up to grace, and then sends SIGKILL. It rescans
+// EndTree ends the processes that descend from root or bear the mark. It sends SIGTERM, waits up to grace, and then sends SIGKILL. It rescans
 // until no process of the tree lives, so it also finds processes that fork meanwhile or lose their parents. Each
 // identity is checked again before a signal. Process 1 and this process are spared. This process's descendants are
 // spared too, even if this process bears the mark, unless it is root: then they end. EndTree gives up 10 s after the
@@ -64,7 +64,7 @@ func (e *ending) run(ctx context.Context, grace time.Duration) (left int, err er
 }
 
 func (e *ending) find() ([]Process, error) {
-	all, err := treeWith(e.root, e.mark, e.known)
+	all, err := descendants(e.root, e.mark, e.known)
 	if err != nil {
 		return nil, err
 	}

@@ -17,21 +17,26 @@ type lockFile struct {
 	dev, ino uint64
 }
 
+// flocked returns the file that path leads to.
+func flocked(path string) (file lockFile, real string, err error) {
+	if real, err = filepath.EvalSymlinks(path); err != nil {
+		return file, "", err
+	}
+	var st unix.Stat_t
+	err = unix.Stat(real, &st)
+	return lockFile{filepath.Base(real), uint64(st.Dev), st.Ino}, real, err
+}
+
 func flockHolders(path string) ([]Identity, error) {
-	real, err := filepath.EvalSymlinks(path)
+	file, real, err := flocked(path)
 	if err != nil {
 		return nil, err
 	}
-	var st unix.Stat_t
-	if err := unix.Stat(real, &st); err != nil {
-		return nil, err
-	}
-	file := lockFile{filepath.Base(real), uint64(st.Dev), st.Ino}
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return nil, err
 	}
-	takers := flockTakers(text, st.Ino)
+	takers := flockTakers(text, file.ino)
 	if len(takers) == 0 && tellsAll(real) {
 		return nil, nil
 	}
@@ -47,33 +52,65 @@ func flockHolders(path string) ([]Identity, error) {
 	return file.holders(pids), nil
 }
 
-// flockTakers returns the processes that acquired an flock on an inode (proc(5), /proc/locks), each once, sorted;
-// waiters are not included. It compares the inode alone: the device is that of the file system, which on overlayfs
-// and btrfs differs from the one that stat returns. The taker's descriptors show later whether it is really this
-// file.
+func flockHoldersAmong(path string, pids []int) ([]Identity, error) {
+	file, _, err := flocked(path)
+	if err != nil {
+		return nil, err
+	}
+	return file.holders(pids), nil
+}
+
+func flockWaiters(path string) ([]Identity, error) {
+	file, _, err := flocked(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return nil, err
+	}
+	var found []Identity
+	for _, pid := range flockQueue(text) {
+		id, err := inspect(pid)
+		// A process that already holds this lock waits for a different one.
+		if open, holds := file.openedBy(pid); err == nil && open && !holds {
+			found = append(found, id)
+		}
+	}
+	return found, nil
+}
+
+// flockTakers returns the processes that acquired an flock on an inode. It compares the inode alone: the device is that
+// of the file system, which on overlayfs and btrfs differs from the one that stat returns. The taker's descriptors show
+// later whether it is really this file.
 func flockTakers(locks []byte, ino uint64) []int {
+	return flockPIDs(locks, false, ":"+strconv.FormatUint(ino, 10))
+}
+
+// flockQueue returns the processes that wait for any flock. It does not filter by inode, because the inodes in the table
+// may differ from those that stat returns; the waiter's descriptors identify the file.
+func flockQueue(locks []byte) []int { return flockPIDs(locks, true, "") }
+
+// flockPIDs returns the processes in /proc/locks (proc(5)) that hold an flock on a file, or wait for it, each once,
+// sorted. The third part of the file's name is the inode.
+func flockPIDs(locks []byte, waiting bool, file string) []int {
 	var pids []int
 	for line := range bytes.Lines(locks) {
 		// "7: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"; a waiter has "->" as its second field.
 		f := strings.Fields(string(line))
-		if len(f) < 6 || f[1] != "FLOCK" {
+		waits := len(f) > 1 && f[1] == "->"
+		if waits {
+			f = slices.Delete(f, 1, 2)
+		}
+		if waits != waiting || len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], file) {
 			continue
 		}
-		pid, err := strconv.Atoi(f[4])
-		_, inode, ok := cutLast(f[5], ":")
-		if err == nil && ok && inode == strconv.FormatUint(ino, 10) {
+		if pid, err := strconv.Atoi(f[4]); err == nil && (pid > 0 || !waiting) {
 			pids = append(pids, pid)
 		}
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids)
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }
 
 // tellsAll reports whether no entry in /proc/locks proves that the lock is free. Inside a container, /proc/locks
@@ -91,7 +128,10 @@ func tellsAll(path string) bool {
 func (l lockFile) holders(pids []int) []Identity {
 	var found []Identity
 	for _, pid := range pids {
-		if pid <= 0 || !l.heldBy(pid) {
+		if pid <= 0 {
+			continue
+		}
+		if _, holds := l.openedBy(pid); !holds {
 			continue
 		}
 		if id, err := inspect(pid); err == nil {
@@ -99,11 +139,6 @@ func (l lockFile) holders(pids []int) []Identity {
 		}
 	}
 	return found
-}
-
-func (l lockFile) heldBy(pid int) bool {
-	_, holds := l.openedBy(pid)
-	return holds
 }
 
 // openedBy reports whether a process has the file open, and whether one of its descriptors holds an flock on it.

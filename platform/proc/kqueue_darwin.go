@@ -118,14 +118,6 @@ func (n *notices) take(token uint64) (Identity, bool) {
 	return id, ok
 }
 
-func (n *notices) remove(id Identity) {
-	if n == nil || n.held[id.PID] != id {
-		return
-	}
-	delete(n.held, id.PID)
-	n.drop(id.PID)
-}
-
 func (n *notices) found() <-chan []uint64 {
 	if n == nil {
 		return nil

@@ -144,27 +144,16 @@ func openPidfd(id Identity) (int, error) {
 // take removes an ended process from the set.
 func (p *notices) take(token uint64) (Identity, bool) {
 	held, ok := p.open[token]
-	if ok {
-		p.remove(held.id)
-	}
-	return held.id, ok
-}
-
-func (p *notices) remove(id Identity) {
-	if p == nil {
-		return
-	}
-	token, ok := p.held[id]
 	if !ok {
-		return
+		return Identity{}, false
 	}
 	// Remove it explicitly: a child between fork and exec may share the descriptor, so that closing alone would not
 	// remove it.
-	fd := p.open[token].fd
-	_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil)
-	unix.Close(fd)
-	delete(p.held, id)
+	_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, held.fd, nil)
+	unix.Close(held.fd)
+	delete(p.held, held.id)
 	delete(p.open, token)
+	return held.id, true
 }
 
 func (p *notices) found() <-chan []uint64 {

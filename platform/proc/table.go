@@ -44,16 +44,6 @@ func Command(pid int) ([]string, error) {
 	return argv, nil
 }
 
-// Writes returns the absolute paths of the regular files that a process has open for writing, sorted, without
-// duplicates. Removed files are left out. Linux only, like Table, and only for one's own processes (or as root).
-func Writes(pid int) ([]string, error) {
-	paths, err := writes(pid)
-	if err != nil {
-		return nil, fmt.Errorf("open files of process %d: %w", pid, err)
-	}
-	return paths, nil
-}
-
 // Started returns the start time of a process by the current wall clock. If the clock was set meanwhile, a file that
 // the process wrote at its start may have another time. The accuracy is some hundredths of a second.
 func Started(id Identity) (time.Time, error) {
@@ -62,4 +52,21 @@ func Started(id Identity) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("start of process %d: %w", id.PID, err)
 	}
 	return at, nil
+}
+
+// OpenFile is a descriptor of a process through which it can write a regular file.
+type OpenFile struct {
+	Path   string // absolute
+	FD     int    // the descriptor number in that process
+	Append bool   // every write goes to the end (O_APPEND), as with a log
+}
+
+// Opened returns the descriptors through which a process can write regular files, sorted by number. Removed
+// files are left out. Linux only, and only for one's own processes (or as root).
+func Opened(pid int) ([]OpenFile, error) {
+	files, err := opened(pid)
+	if err != nil {
+		return nil, fmt.Errorf("descriptors of process %d: %w", pid, err)
+	}
+	return files, nil
 }

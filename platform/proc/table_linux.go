@@ -148,19 +148,6 @@ func command(pid int) ([]string, error) {
 	return strings.Split(string(bytes.TrimSuffix(buf, []byte{0})), "\x00"), nil
 }
 
-func writes(pid int) ([]string, error) {
-	files, err := opened(pid)
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, f := range files {
-		paths = append(paths, f.Path)
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths), nil
-}
-
 // isFile reports whether a descriptor is a regular file that still has a name. It does not query network file
 // systems: an offline server would block the scan for minutes.
 func isFile(fd string) bool {

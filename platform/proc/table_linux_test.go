@@ -74,7 +74,7 @@ func TestTableMarksZombiesAndStopped(t *testing.T) {
 	if p, ok := rowOf(t, c.pid()); ok {
 		t.Errorf("a reaped process still shows: %+v", p)
 	}
-	for name, err := range map[string]error{"cwd": second(Cwd(c.pid())), "command": second(Command(c.pid())), "writes": second(Writes(c.pid()))} {
+	for name, err := range map[string]error{"cwd": second(Cwd(c.pid())), "command": second(Command(c.pid())), "open files": second(Opened(c.pid()))} {
 		if !errors.Is(err, ErrGone) {
 			t.Errorf("%s of nobody: %v, want ErrGone", name, err)
 		}
@@ -104,7 +104,7 @@ func TestParseRowWithHostileName(t *testing.T) {
 	}
 }
 
-func TestWritesListsOnlyFilesOpenForWriting(t *testing.T) {
+func TestOpenedListsOnlyFilesOpenForWriting(t *testing.T) {
 	dir := t.TempDir()
 	open := func(name string, flag int) *os.File {
 		f, err := os.OpenFile(filepath.Join(dir, name), flag|os.O_CREATE, 0o600)
@@ -125,9 +125,15 @@ func TestWritesListsOnlyFilesOpenForWriting(t *testing.T) {
 		cmd.ExtraFiles = []*os.File{open("written", os.O_WRONLY), open("both", os.O_RDWR|os.O_APPEND), open("read", os.O_RDONLY),
 			removed, folder, open("both", os.O_WRONLY)}
 	})
-	got, err := Writes(c.pid())
-	got = slices.DeleteFunc(got, func(p string) bool { return !strings.HasPrefix(p, dir) }) // go test passes its own output file
-	if want := []string{filepath.Join(dir, "both"), filepath.Join(dir, "written")}; err != nil || !slices.Equal(got, want) {
+	files, err := Opened(c.pid())
+	var got []string
+	for _, f := range files {
+		if strings.HasPrefix(f.Path, dir) { // go test passes its own output file
+			got = append(got, f.Path)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{filepath.Join(dir, "both"), filepath.Join(dir, "both"), filepath.Join(dir, "written")}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 }

@@ -10,19 +10,13 @@ import (
 // MarkName is the environment variable that marks the processes of one run: STEWARD_RUN=<mark>.
 const MarkName = "STEWARD_RUN"
 
-// Tree returns the living processes that descend from root, sorted by pid, including root if it lives: the processes
-// with the mark in their environment, and, starting from these and root, all children and all members of sessions
-// that they lead. root may be gone or the zero value, and mark may be empty. Process 1 and zombies are never
+// descendants returns the living processes that descend from root, sorted by pid, including root if it lives: the
+// processes with the mark in their environment, and, starting from these, root and the known processes (which an earlier
+// scan found in the tree and which may have lost their parents), all children and all members of sessions that they lead. root may be gone or the zero value, and mark may be empty. Process 1 and zombies are never
 // included. A process that has cleared its environment, created its own session and lost its parent is found only
 // while an ancestor in the tree is its subreaper. This process and its descendants are excluded, even if it was
-// started within the tree, unless it is root itself. Linux and macOS; elsewhere the error is errors.ErrUnsupported.
-func Tree(root Identity, mark string) ([]Process, error) {
-	return treeWith(root, mark, nil)
-}
-
-// treeWith is Tree with additional roots: processes that an earlier scan found in the tree and that may have lost
-// their parents.
-func treeWith(root Identity, mark string, known map[Identity]bool) ([]Process, error) {
+// started within the tree, unless it is root itself.
+func descendants(root Identity, mark string, known map[Identity]bool) ([]Process, error) {
 	all, err := census()
 	if err != nil {
 		return nil, fmt.Errorf("read process tree: %w", err)

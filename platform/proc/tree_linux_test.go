@@ -28,7 +28,7 @@ func family(t *testing.T, text string) (root Identity, mark string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		left, _ := Tree(root, mark)
+		left, _ := descendants(root, mark, nil)
 		for _, p := range left {
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}
@@ -50,7 +50,7 @@ func members(t *testing.T, root Identity, mark string, n int) {
 	var found []Process
 	var err error
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if found, err = Tree(root, mark); err == nil && len(found) == n {
+		if found, err = descendants(root, mark, nil); err == nil && len(found) == n {
 			return
 		}
 	}

@@ -19,16 +19,10 @@ type Watcher struct {
 	wake  chan struct{} // holds a token while asked is not empty
 
 	mu    sync.Mutex
-	asked []request
+	asked []Identity // added, and not yet seen by Run
 
 	open  func() (*notices, error)
 	every time.Duration
-}
-
-// request is a change of the watched set that Run has not yet applied.
-type request struct {
-	id     Identity
-	remove bool
 }
 
 // NewWatcher returns a watcher that is inactive until Run.
@@ -47,29 +41,21 @@ func (w *Watcher) Add(id Identity) error {
 	if !id.proves() {
 		return fmt.Errorf("watch process %d: identity lacks its start or boot", id.PID)
 	}
-	w.ask(request{id: id})
-	return nil
-}
-
-// Remove stops watching a process and withdraws a report that has not been received. A report that is just being
-// delivered may still arrive.
-func (w *Watcher) Remove(id Identity) { w.ask(request{id: id, remove: true}) }
-
-// Exits delivers each ended process once. Reports wait for a slow receiver without limit. The channel is never
-// closed.
-func (w *Watcher) Exits() <-chan Identity { return w.exits }
-
-func (w *Watcher) ask(r request) {
 	w.mu.Lock()
-	w.asked = append(w.asked, r)
+	w.asked = append(w.asked, id)
 	w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
+	return nil
 }
 
-func (w *Watcher) take() []request {
+// Exits delivers each ended process once. Reports wait for a slow receiver without limit. The channel is never
+// closed.
+func (w *Watcher) Exits() <-chan Identity { return w.exits }
+
+func (w *Watcher) take() []Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	asked := w.asked
@@ -96,7 +82,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-w.wake:
-			v.obey(w.take())
+			for _, id := range w.take() {
+				v.watch(id)
+			}
 		case tokens := <-fds.found():
 			v.learn(tokens)
 		case err := <-fds.broken():
@@ -116,16 +104,6 @@ type exitWatch struct {
 	ended  []Identity // not yet received
 	timer  *time.Timer
 	every  time.Duration
-}
-
-func (v *exitWatch) obey(asked []request) {
-	for _, r := range asked {
-		if r.remove {
-			v.forget(r.id)
-		} else {
-			v.watch(r.id)
-		}
-	}
 }
 
 // watch selects the best way to detect the end of a process. It is called again for polled processes, so that they
@@ -152,7 +130,7 @@ func (v *exitWatch) learn(tokens []uint64) {
 	for _, token := range tokens {
 		id, ok := v.fds.take(token)
 		switch {
-		case !ok: // removed while its event was in transit
+		case !ok: // reported already
 		case exitIsProof:
 			v.report(id)
 		default:
@@ -175,12 +153,6 @@ func (v *exitWatch) report(id Identity) {
 	if !slices.Contains(v.ended, id) {
 		v.ended = append(v.ended, id)
 	}
-}
-
-func (v *exitWatch) forget(id Identity) {
-	v.fds.remove(id)
-	delete(v.polled, id)
-	v.ended = slices.DeleteFunc(v.ended, func(e Identity) bool { return e == id })
 }
 
 func (v *exitWatch) close() {

@@ -54,14 +54,17 @@ func TestWatchWithoutDescriptors(t *testing.T) {
 func TestTerminateWithoutPidfd(t *testing.T) {
 	c := start(t, "deaf")
 	g := &handle{id: inspectChild(t, c)}
-	if ended, err := step(t.Context(), g, g.ask, 30*time.Millisecond); ended || err != nil {
+	if ended, err := g.end(t.Context(), unix.SIGTERM, 30*time.Millisecond); ended || err != nil {
 		t.Fatalf("deaf, yet %v, %v", ended, err)
 	}
-	if ended, err := step(t.Context(), g, g.kill, patience); !ended || err != nil {
+	if ended, err := g.end(t.Context(), unix.SIGKILL, patience); !ended || err != nil {
 		t.Fatalf("killed: %v, %v", ended, err)
 	}
 	c.reap()
-	if err := g.kill(Alive); err != ErrGone {
+	if gone, err := g.signal(unix.SIGKILL); !gone || err != nil {
+		t.Fatalf("nobody: %v, %v", gone, err)
+	}
+	if err := g.send(unix.SIGKILL); err != unix.ESRCH {
 		t.Fatalf("nobody: %v", err)
 	}
 }
@@ -74,17 +77,16 @@ func TestWatcherGivesDescriptorsBack(t *testing.T) {
 		}
 		return len(open)
 	}
-	ended, removed, left := start(t, "quiet"), start(t, "quiet"), start(t, "quiet")
+	ended, left := start(t, "quiet"), start(t, "quiet")
 	id := inspectChild(t, ended)
 	before := count()
 	w := NewWatcher()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- w.Run(ctx) }()
-	for _, c := range []*child{ended, ended, removed, left} {
+	for _, c := range []*child{ended, ended, left} {
 		add(t, w, inspectChild(t, c))
 	}
-	w.Remove(inspectChild(t, removed))
 	ended.kill()
 	if got := next(t, w); got != id {
 		t.Fatalf("got %+v", got)

@@ -133,28 +133,6 @@ func TestNumberOfAnotherProcess(t *testing.T) {
 	})
 }
 
-func TestRemove(t *testing.T) {
-	both(t, func(t *testing.T, w *Watcher) {
-		a, b := start(t, "quiet"), start(t, "quiet")
-		ida, idb := inspectChild(t, a), inspectChild(t, b)
-		run(t, w)
-		add(t, w, ida)
-		add(t, w, idb)
-		w.Remove(ida)
-		w.Remove(Identity{PID: 5})
-		a.kill()
-		eventually(t, ida, Gone)
-		quiet(t, w)
-		add(t, w, ida) // gone and reported, but not yet received
-		w.Remove(ida)
-		b.kill()
-		if got := next(t, w); got != idb {
-			t.Fatalf("got %+v, want %+v", got, idb)
-		}
-		quiet(t, w)
-	})
-}
-
 func TestManyExitsAndASlowReceiver(t *testing.T) {
 	both(t, func(t *testing.T, w *Watcher) {
 		run(t, w)

@@ -253,7 +253,7 @@ func TestBootUnderAHalfWrittenRegistry(t *testing.T) {
 func TestBootAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	guard := func(ctx context.Context, _ *jsonfile.Root) (func(), error) {
-		lock, err := platform.LockWait(ctx, filepath.Join(OwnDir(dir), "guard.lock"))
+		lock, err := platform.LockQueue(ctx, filepath.Join(OwnDir(dir), "guard.lock"), 0o600)
 		if err != nil {
 			return nil, err
 		}

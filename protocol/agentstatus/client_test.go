@@ -41,7 +41,7 @@ func (c *crew) client() *Client {
 	lock := filepath.Join(OwnDir(c.dir), "guard.lock")
 	client := Connect(c.dir, ClientOptions{
 		Guard: func(ctx context.Context, _ *jsonfile.Root) (func(), error) {
-			l, err := platform.LockWait(ctx, lock)
+			l, err := platform.LockQueue(ctx, lock, 0o600)
 			if err != nil {
 				return nil, err
 			}

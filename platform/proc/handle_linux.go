@@ -32,28 +32,6 @@ func grasp(id Identity) (*handle, error) {
 	return &handle{id: id, file: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
-// ask sends SIGTERM and continues a stopped process, which would otherwise not handle the signal.
-func (g *handle) ask(s State) error {
-	err := g.signal(unix.SIGTERM)
-	if err == nil && s == Stopped {
-		err = g.signal(unix.SIGCONT)
-	}
-	return err
-}
-
-func (g *handle) kill(State) error { return g.signal(unix.SIGKILL) }
-
-func (g *handle) signal(sig unix.Signal) error {
-	err := g.send(sig)
-	if errors.Is(err, unix.ESRCH) {
-		return ErrGone
-	}
-	if err != nil {
-		return fmt.Errorf("send %s: %w", unix.SignalName(sig), err)
-	}
-	return nil
-}
-
 func (g *handle) send(sig unix.Signal) error {
 	if g.file == nil {
 		return unix.Kill(g.id.PID, sig)
