@@ -39,8 +39,9 @@ var floors = map[string]may{
 	"platform/proc":     {outside: []string{sysModule}},
 	"platform/watch":    {outside: []string{"github.com/fsnotify/fsnotify"}},
 	"platform/service":  {outside: []string{"github.com/kardianos/service", "github.com/coreos/go-systemd/v22", "github.com/godbus/dbus/v5"}}, // D-Bus: transient services
-	"platform/desktop":  {outside: []string{"github.com/godbus/dbus/v5", sysModule}},                                                          // x/sys: process groups, locks
-	"platform/push":     {},
+	"platform/child":    {outside: []string{sysModule}},
+	"platform/desktop":  {[]string{"platform/child"}, []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: locks
+	"platform/push":     {ours: []string{"platform/child"}},
 	"platform/confine":  {outside: []string{sysModule}},
 
 	"protocol/agentstatus":  {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder"}},

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/livhana/steward/platform/child"
 )
 
 // alertTime is how long an alerter may wait for a press. Reminders replace its popup long before that.
@@ -44,7 +46,7 @@ func labels(actions []Action) (list []string, ids map[string]string) {
 }
 
 // ask shows a popup with buttons and leaves its alerter waiting in the background.
-func (b *banner) ask(ctx context.Context, c child, m Message, ids map[string]string) (Proof, error) {
+func (b *banner) ask(ctx context.Context, c toolRun, m Message, ids map[string]string) (Proof, error) {
 	life, stop := context.WithCancel(context.Background())
 	a := &alert{stop: stop, done: make(chan struct{}), ids: ids}
 	b.alerts.put(m.Key, a)
@@ -70,9 +72,9 @@ func (b *banner) ask(ctx context.Context, c child, m Message, ids map[string]str
 }
 
 // await waits until the alerter ends and reports the outcome, unless the popup was withdrawn or replaced meanwhile.
-func (b *banner) await(life context.Context, c child, key string, a *alert) {
+func (b *banner) await(life context.Context, c toolRun, key string, a *alert) {
 	defer close(a.done)
-	said := &tail{}
+	said := &child.Tail{}
 	c.stdout = said
 	_, a.err = c.run(life)
 	a.stop()
@@ -84,7 +86,7 @@ func (b *banner) await(life context.Context, c child, key string, a *alert) {
 		return
 	}
 	delete(b.alerts.all, key)
-	id, pressed := a.ids[strings.TrimSpace(said.buf.String())]
+	id, pressed := a.ids[strings.TrimSpace(said.String())]
 	switch {
 	case a.err == nil && pressed:
 		b.out.put(Pressed, key, id)

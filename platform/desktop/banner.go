@@ -42,7 +42,7 @@ func (b *banner) show(ctx context.Context, m Message) (Proof, error) {
 		return Proof{}, b.probe(ctx)
 	}
 	// After "-" (the script is on stdin) no argument is parsed as an option, not even a title that starts with "-".
-	c := child{path: path, args: []string{"-", m.Title, m.Text}, env: environment(), stdin: notifyScript, limit: answerTime}
+	c := toolRun{path: path, args: []string{"-", m.Title, m.Text}, stdin: notifyScript, limit: answerTime}
 	if _, err := c.run(ctx); err != nil {
 		return Proof{}, hinted(err, macRefuse)
 	}
@@ -59,7 +59,7 @@ func (b *banner) alert(ctx context.Context, path string, m Message) (Proof, erro
 		text = m.Title // without text alerter shows nothing
 	}
 	b.alerts.drop(m.Key)
-	c := child{path: path, args: args, env: environment(), stdin: text, limit: b.settle}
+	c := toolRun{path: path, args: args, stdin: text, limit: b.settle}
 	if list, ids := labels(m.Actions); len(list) > 0 {
 		c.args = append(c.args, "--actions="+strings.Join(list, ","))
 		return b.ask(ctx, c, m, ids)
@@ -84,7 +84,7 @@ func (b *banner) withdraw(ctx context.Context, key string) error {
 	if !ok {
 		return hinted(unavailable("osascript cannot take a popup back"), macHint)
 	}
-	c := child{path: path, args: []string{"--remove=" + groupOf(key)}, env: environment(), limit: answerTime}
+	c := toolRun{path: path, args: []string{"--remove=" + groupOf(key)}, limit: answerTime}
 	_, err := c.run(ctx)
 	return err
 }

@@ -5,8 +5,6 @@ package desktop
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 )
 
@@ -55,28 +53,3 @@ type absent string
 
 func (a absent) Error() string { return string(a) }
 func (a absent) Unwrap() error { return ErrUnavailable }
-
-// find returns the absolute path of a tool. It searches at each call, because tools may be installed later. It
-// ignores a match in a relative PATH entry, because that depends on the current folder.
-func find(tool string) (string, bool) {
-	path, err := exec.LookPath(tool)
-	return path, err == nil
-}
-
-// environment returns only the variables that a desktop tool needs to find its server, its settings and its language.
-// The others often contain secrets of the agents (tokens, keys).
-func environment(extra ...string) []string {
-	names := []string{
-		"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TMPDIR",
-		"XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY",
-		"PULSE_SERVER", "PULSE_COOKIE", "PULSE_SINK", "PIPEWIRE_REMOTE", "PIPEWIRE_RUNTIME_DIR", "ALSA_CONFIG_PATH", "SPEECHD_ADDRESS",
-		"SystemRoot", "SystemDrive", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PATHEXT", "PSModulePath",
-	}
-	env := make([]string, 0, len(names)+len(extra))
-	for _, name := range names {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return append(env, extra...)
-}

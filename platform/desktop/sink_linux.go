@@ -56,7 +56,7 @@ func askSound(ctx context.Context, tool string, args ...string) (out []byte, ok 
 		return nil, false
 	}
 	var b bytes.Buffer
-	c := child{path: path, args: args, env: environment("LC_ALL=C"), limit: sinkTime, stdout: &b}
+	c := toolRun{path: path, args: args, env: []string{"LC_ALL=C"}, limit: sinkTime, stdout: &b}
 	_, err := c.run(ctx)
 	return b.Bytes(), err == nil
 }

@@ -25,7 +25,7 @@ func (s *Speech) speak(ctx context.Context, _, text string, _ bool) (Proof, erro
 		return Proof{}, probeVoice()
 	}
 	length := estimate(text)
-	c := child{path: path, args: []string{"-f", "-"}, env: environment(), stdin: text + "\n", limit: s.limit(length)}
+	c := toolRun{path: path, args: []string{"-f", "-"}, stdin: text + "\n", limit: s.limit(length)}
 	took, err := c.run(ctx)
 	if err != nil {
 		return Proof{}, hinted(err, "check that this user owns the screen and has a sound output")

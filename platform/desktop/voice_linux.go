@@ -86,7 +86,7 @@ func (s *Speech) synthesize(ctx context.Context, sound, text string) (time.Durat
 			continue
 		}
 		_ = os.Remove(sound)
-		c := child{path: path, args: []string{"--stdin", "-b", "1", "-w", sound}, env: environment(), stdin: text + "\n", limit: s.limit(estimate(text))}
+		c := toolRun{path: path, args: []string{"--stdin", "-b", "1", "-w", sound}, stdin: text + "\n", limit: s.limit(estimate(text))}
 		_, err := c.run(ctx)
 		if err == nil {
 			var length time.Duration
@@ -112,7 +112,7 @@ func (s *Speech) play(ctx context.Context, sound string, length time.Duration) (
 		if !ok {
 			continue
 		}
-		c := child{path: path, args: []string{sound}, env: environment(), limit: s.limit(length)}
+		c := toolRun{path: path, args: []string{sound}, limit: s.limit(length)}
 		took, err := c.run(ctx)
 		seen := fmt.Sprintf("%s took %.1f s for %.1f s of sound", tool, took.Seconds(), length.Seconds())
 		switch {
@@ -140,7 +140,7 @@ func (s *Speech) dispatch(ctx context.Context, text string, urgent bool) (Proof,
 	if urgent {
 		priority = "important" // not interrupted by other messages
 	}
-	c := child{path: path, args: []string{"-w", "-P", priority, "--", text}, env: environment(), limit: s.limit(estimate(text))}
+	c := toolRun{path: path, args: []string{"-w", "-P", priority, "--", text}, limit: s.limit(estimate(text))}
 	took, err := c.run(ctx)
 	if err != nil {
 		return Proof{}, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -43,7 +42,7 @@ type plistEntry struct {
 
 // launchdKeys returns the job definition (launchd.plist(5)). session is "" for a daemon, which has no session.
 func launchdKeys(spec Spec, session string) plistDict {
-	log := path.Join(filepath.ToSlash(spec.LogDir), Name+".log") // one file for both streams: launchd appends, so the order is kept
+	log := filepath.Join(spec.LogDir, Name+".log") // one file for both streams: launchd appends, so the order is kept
 	d := plistDict{
 		{"Label", Label},
 		{"ProgramArguments", append([]string{spec.Binary, "run", "--service"}, spec.Args...)},
@@ -72,7 +71,7 @@ func launchdKeys(spec Spec, session string) plistDict {
 func launchdEnvironment(spec Spec, session string) plistDict {
 	search := "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 	if !strings.Contains(spec.Home, ":") {
-		search = path.Join(filepath.ToSlash(spec.Home), ".local/bin") + ":" + search // the usual install location of agents
+		search = filepath.Join(spec.Home, ".local/bin") + ":" + search // the usual install location of agents
 	}
 	env := plistDict{{"PATH", search}}
 	if session == "" {

@@ -11,7 +11,7 @@ import (
 
 // Names of steward in the service managers.
 const (
-	Name  = "steward"             // the systemd unit, the Windows service
+	Name  = "steward"             // the systemd unit
 	Label = "com.livhana.steward" // the launchd label
 )
 
