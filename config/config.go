@@ -134,7 +134,6 @@ func (c Config) Policies() decide.Config {
 		Retry:     c.retry(),
 
 		FaultAfter: c.Escalate.FaultAfter,
-		Progress:   c.Escalate.Progress,
 	}
 }
 

@@ -13,13 +13,11 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// announcement is a message outside the ledger: a remark, the daily digest or a refreshed summary. It is not the
+// announcement is a popup or a push message outside the ledger: the daily digest or a refreshed summary. It is not the
 // errand of any incident.
 type announcement struct {
 	key    string
 	notice Notice
-	speaks bool      // spoken only
-	until  time.Time // expiry; zero: none
 	tried  map[*worker]bool
 	// only restricts the announcement to one channel. fresh composes the notice just before delivery; false means
 	// that it is no longer needed.
@@ -31,42 +29,22 @@ type announcement struct {
 
 // mayTell reports whether the channel may deliver the announcement, now or later, and has not tried it yet.
 func (a *announcement) mayTell(w *worker) bool {
-	return a.speaks == w.speaks() && !a.tried[w] && (a.only == nil || a.only == w)
-}
-
-// The lifetime of a remark, and the limit on waiting announcements.
-const (
-	remarkFresh = 20 * time.Second
-	maxAsides   = 16
-)
-
-// Remark queues a remark for the voice. It is dropped during quiet hours, if there is no voice channel, and if the
-// voice stays busy for longer than remarkFresh.
-func (c *Dispatcher) Remark(r rules.Remark) {
-	now := c.now()
-	if on, _ := c.cfg.QuietHours.On(now); on || strings.TrimSpace(r.Text) == "" {
-		return
-	}
-	c.put(&announcement{key: "remark " + r.Key, speaks: true, until: now.Add(remarkFresh), tried: map[*worker]bool{},
-		notice: Notice{Key: r.Key, Severity: protocol.Info, Title: rules.Shorten(r.Text, rules.MaxSummary), Spoken: rules.Shorten(r.Text, rules.MaxSpoken), Quiet: true}})
+	return !w.speaks() && !a.tried[w] && (a.only == nil || a.only == w)
 }
 
 func (c *Dispatcher) put(a *announcement) {
 	c.said.Lock()
 	defer c.said.Unlock()
 	c.announcements = slices.DeleteFunc(c.announcements, func(old *announcement) bool { return old.key == a.key })
-	if len(c.announcements) < maxAsides {
-		c.announcements = append(c.announcements, a)
-	}
+	c.announcements = append(c.announcements, a)
 	c.ledger.signal()
 }
 
-// nextAside removes and returns the next announcement that the channel may deliver. If it returns nil, later is when
+// nextAnnouncement removes and returns the next announcement that the channel may deliver. If it returns nil, later is when
 // to try again (zero: no announcement waits).
-func (c *Dispatcher) nextAside(w *worker, now time.Time) (a *announcement, later time.Time) {
+func (c *Dispatcher) nextAnnouncement(w *worker, now time.Time) (a *announcement, later time.Time) {
 	c.said.Lock()
 	defer c.said.Unlock()
-	c.announcements = slices.DeleteFunc(c.announcements, func(a *announcement) bool { return !a.until.IsZero() && now.After(a.until) })
 	due := func(a *announcement) bool { return a.mayTell(w) && !now.Before(a.after) }
 	c.announcements = slices.DeleteFunc(c.announcements, func(a *announcement) bool { return due(a) && a.fresh != nil && !a.renew() })
 	n := slices.IndexFunc(c.announcements, due)
@@ -78,17 +56,14 @@ func (c *Dispatcher) nextAside(w *worker, now time.Time) (a *announcement, later
 		}
 		return nil, later
 	}
-	if ready := w.rested.Add(sentencePause); w.speaks() && now.Before(ready) {
-		return nil, ready
-	}
 	a = c.announcements[n]
 	c.announcements = slices.Delete(c.announcements, n, n+1)
 	a.tried[w] = true
 	return a, time.Time{}
 }
 
-// asideDone processes the result of an announcement. After a failure the next channel that may deliver it gets it.
-func (c *Dispatcher) asideDone(a *announcement, w *worker, r result) {
+// announcementDone processes the result of an announcement. After a failure the next channel that may deliver it gets it.
+func (c *Dispatcher) announcementDone(a *announcement, w *worker, r result) {
 	if r.err == nil {
 		if a.key == digestKey {
 			c.keepDigest(c.now()) // written only after delivery, so that a crash does not lose a day's digest

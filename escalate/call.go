@@ -128,8 +128,8 @@ func (c *Dispatcher) settle(r result) {
 	if r.stack != nil {
 		c.log.Error("panic", "channel", w.Name, "error", r.err, "stack", string(r.stack))
 	}
-	if r.job.aside != nil {
-		c.asideDone(r.job.aside, w, r)
+	if r.job.announcement != nil {
+		c.announcementDone(r.job.announcement, w, r)
 		return
 	}
 	for _, l := range r.job.lines {

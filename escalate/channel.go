@@ -40,11 +40,11 @@ type worker struct {
 
 // job is one call to make: deliver the notice, or withdraw a popup.
 type job struct {
-	lines    []*line
-	told     map[string]bool // keys of the incidents in the notice
-	notice   Notice
-	withdraw bool
-	aside    *announcement // set if the job delivers an announcement
+	lines        []*line
+	told         map[string]bool // keys of the incidents in the notice
+	notice       Notice
+	withdraw     bool
+	announcement *announcement // set if the job delivers an announcement
 	// stop is closed to cut the job short when its news is no longer needed; nil: the job always runs to its end.
 	stop chan struct{}
 }

@@ -24,8 +24,6 @@ var channelNames = []string{ChannelDesktop, ChannelSpeech, ChannelNtfy, ChannelC
 type Config struct {
 	// Channels are tried in this order. Without channels, incidents are only listed.
 	Channels []string `toml:"channels"`
-	// Progress sets which task progress is spoken.
-	Progress rules.Progress `toml:"progress"`
 	// QuietHours hold back every notice except those of critical incidents, which are shown and pushed but not
 	// spoken.
 	QuietHours rules.Hours `toml:"quiet_hours"`
@@ -74,9 +72,6 @@ func (c Config) Validate() error {
 		if d.value <= 0 {
 			return fmt.Errorf("%s: %s is not a length of time above 0", d.key, d.value)
 		}
-	}
-	if err := c.Progress.Validate(); err != nil {
-		return err
 	}
 	if err := c.QuietHours.Validate(); err != nil {
 		return fmt.Errorf("quiet_hours: %w", err)

@@ -167,33 +167,6 @@ func TestInhibition(t *testing.T) {
 	})
 }
 
-func TestRemarks(t *testing.T) {
-	inRoom(t, func(t *testing.T, r *room) {
-		r.speech.set(takes(8 * time.Second))
-		r.courier.Remark(rules.Remark{Key: "t", Text: "Deployment 25% complete"})
-		r.after(time.Second)
-		r.courier.Remark(rules.Remark{Key: "t", Text: "Deployment 50% complete"})
-		r.courier.Remark(rules.Remark{Key: "u", Text: "Research 50% complete"})
-		r.courier.Remark(rules.Remark{Key: "t", Text: "Deployment 75% complete"})
-		r.raise(trouble("7", protocol.Critical))
-		r.after(10 * time.Minute)
-		want(t, "said: the newest, after what matters more, while it is fresh", strings.Join(r.speech.said(), " | "),
-			"Deployment 25% complete | Jesse, 7 failed. | Research 50% complete")
-		want(t, "shown", r.desktop.count(), 1)
-		r.speech.set(refuse)
-		r.courier.Remark(rules.Remark{Key: "t", Text: "Deployment complete"})
-		r.courier.Remark(rules.Remark{Key: "v", Text: " "})
-		r.after(time.Hour)
-		want(t, "no popup instead", r.desktop.count(), 1)
-		want(t, "no incident", len(r.ledger.List()), 1)
-	})
-	inRoomWith(t, Config{QuietHours: "00:00-23:59"}, func(t *testing.T, r *room) {
-		r.courier.Remark(rules.Remark{Key: "t", Text: "Deployment 25% complete"})
-		r.after(time.Minute)
-		want(t, "said in quiet hours", r.speech.count(), 0)
-	})
-}
-
 func TestDigest(t *testing.T) {
 	cfg := Config{Ladder: plainLadders(), Digest: "09:00"}
 	inRoomWith(t, cfg, func(t *testing.T, r *room) {

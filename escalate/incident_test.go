@@ -176,7 +176,7 @@ func TestDeliveriesStayFew(t *testing.T) {
 }
 
 func TestDeliveryConfig(t *testing.T) {
-	good := Config{Channels: []string{ChannelSpeech, ChannelDesktop}, AckBlocking: 1, Ack: 1, Keep: 1, FaultAfter: 1, Progress: rules.ProgressOff}
+	good := Config{Channels: []string{ChannelSpeech, ChannelDesktop}, AckBlocking: 1, Ack: 1, Keep: 1, FaultAfter: 1}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -186,7 +186,6 @@ func TestDeliveryConfig(t *testing.T) {
 		"channels: \"ntfy\" needs":                  func(c *Config) { c.Channels = []string{"ntfy"} },
 		"channels: \"command\" needs":               func(c *Config) { c.Channels = []string{"command"} },
 		"command: names no program":                 func(c *Config) { c.Command = []string{""} },
-		"progress: there is no \"50%\"":             func(c *Config) { c.Progress = "50%" },
 		"quiet_hours: \"22-7\" is not a time range": func(c *Config) { c.QuietHours = "22-7" },
 		"quiet_hours: \"22:00-22:00\" begins":       func(c *Config) { c.QuietHours = "22:00-22:00" },
 		"digest: \"9\" is not a time of day":        func(c *Config) { c.Digest = "9" },

@@ -127,11 +127,11 @@ func (c *Dispatcher) assign(w *worker, now time.Time) (later time.Time) {
 	for !w.busy {
 		var lines []*line
 		if lines, later = w.next(now); len(lines) == 0 {
-			a, free := c.nextAside(w, now)
+			a, free := c.nextAnnouncement(w, now)
 			if a == nil {
 				return earlier(later, free)
 			}
-			w.busy, w.now = true, job{notice: a.notice, aside: a}
+			w.busy, w.now = true, job{notice: a.notice, announcement: a}
 			w.jobs <- w.now
 			return time.Time{}
 		}

@@ -77,7 +77,7 @@ func (s *loop) decide() {
 	s.show(view)
 	due, ends := s.possible(plan, begin), s.toEnd(plan)
 	// Save at once when a project is new: a failure that happens while steward is down must count as news later.
-	if len(due)+len(ends)+len(plan.Alerts)+len(plan.Remarks) == 0 && !firstSight {
+	if len(due)+len(ends)+len(plan.Alerts) == 0 && !firstSight {
 		return
 	}
 	if err := s.save(); err != nil {
@@ -87,9 +87,6 @@ func (s *loop) decide() {
 		return
 	}
 	s.tell(plan)
-	for _, r := range plan.Remarks {
-		s.deps.Remark(r)
-	}
 	s.endHung(ends)
 	for _, c := range due {
 		d := s.projects[c.Subject.Project]

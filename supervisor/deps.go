@@ -101,8 +101,6 @@ type Deps struct {
 	// Tell raises or resolves an incident and has it delivered; Incidents are the current ones.
 	Tell      func(rules.Alert) error
 	Incidents func() map[string]rules.Head
-	// Remark announces something unimportant. It must not block.
-	Remark func(rules.Remark)
 	// Orders are the orders of people; nil: they are kept in memory only.
 	Orders *Orders
 	// Save stores the memory durably.
@@ -122,9 +120,6 @@ func (d *Deps) fillOptional() {
 	}
 	if d.Heartbeat == nil {
 		d.Heartbeat = func(time.Time) {}
-	}
-	if d.Remark == nil {
-		d.Remark = func(rules.Remark) {}
 	}
 	if d.Usage == nil {
 		d.Usage = func([]protocol.Identity, time.Time) []capacity.Usage { return nil }

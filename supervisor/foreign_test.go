@@ -168,12 +168,6 @@ func (s *stage) doTrouble(w []string) error {
 	return nil
 }
 
-// doProgress: progress off | 25% | each
-func (s *stage) doProgress(w []string) error {
-	s.cfg.Progress = rules.Progress(w[0])
-	return s.cfg.Progress.Validate()
-}
-
 // doSettle: settle X: a human's answer ends the open incidents about it.
 func (s *stage) doSettle(w []string) error {
 	s.rest()

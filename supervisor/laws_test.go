@@ -96,8 +96,8 @@ func checkSettled(t fataler, view decide.View, memory decide.Memory, cfg decide.
 		}
 	}
 	again := decide.Decide(view, memory, cfg)
-	a, b := []any{withoutLog(plan.Changes), plan.Alerts, plan.Remarks, withoutLog(plan.Waiting), plan.Open, flat(plan.Tasks)},
-		[]any{withoutLog(again.Changes), again.Alerts, again.Remarks, withoutLog(again.Waiting), again.Open, flat(again.Tasks)}
+	a, b := []any{withoutLog(plan.Changes), plan.Alerts, withoutLog(plan.Waiting), plan.Open, flat(plan.Tasks)},
+		[]any{withoutLog(again.Changes), again.Alerts, withoutLog(again.Waiting), again.Open, flat(again.Tasks)}
 	for i := range a {
 		if !reflect.DeepEqual(a[i], b[i]) {
 			t.Fatalf("at %v settled tasks change the plan:\n%+v\n%+v", view.Now, a[i], b[i])
@@ -237,7 +237,7 @@ func TestSettledWhileNobodyLooked(t *testing.T) {
 
 // TestEmptyPlan: whatever a plan asks for, it is not empty, so that the law of rest holds for all of it.
 func TestEmptyPlan(t *testing.T) {
-	for what, p := range map[string]decide.Plan{"changes": {Changes: make([]protocol.Change, 1)}, "alerts": {Alerts: make([]rules.Alert, 1)}, "remarks": {Remarks: make([]rules.Remark, 1)}} {
+	for what, p := range map[string]decide.Plan{"changes": {Changes: make([]protocol.Change, 1)}, "alerts": {Alerts: make([]rules.Alert, 1)}} {
 		if p.Empty() || !(decide.Plan{}).Empty() {
 			t.Errorf("a plan with %s is empty", what)
 		}

@@ -36,7 +36,7 @@ func settings() decide.Config {
 		rules.Rule{Severity: "fatal", Action: protocol.ActionStop, Then: rules.ThenAlert})
 	return decide.Config{
 		LookEvery: 5 * time.Second,
-		Human:     "Jesse", FaultAfter: time.Minute, Progress: rules.ProgressOff,
+		Human:     "Jesse", FaultAfter: time.Minute,
 		Heartbeat: heartbeat.Config{Late: 45 * time.Second, Dead: 90 * time.Second, StartGrace: time.Minute, ResumeGrace: 30 * time.Second,
 			Hung: 10 * time.Minute, HungAction: heartbeat.HungAlert},
 		Locks: heartbeat.LockConfig{TTL: 30 * time.Minute, Watch: 30 * time.Second},

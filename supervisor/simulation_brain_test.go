@@ -41,7 +41,7 @@ type brain struct {
 	jobs   map[*card]*job
 
 	changes int           // made so far
-	told    int           // alerts and remarks so far
+	told    int           // alerts so far
 	calm    time.Duration // when a plan last asked for more than a renewal
 }
 
@@ -219,10 +219,6 @@ func (b *brain) doors() supervisor.Deps {
 			b.tell(a)
 			die()
 			return nil
-		},
-		Remark: func(r rules.Remark) {
-			m.note("say %s", r.Text)
-			b.told++
 		},
 		Save: func(memory decide.Memory) error {
 			if b.unsave {

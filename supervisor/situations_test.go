@@ -101,8 +101,6 @@ func newSituation(t *testing.T, name string, files map[string]string, now time.T
 			s.lasts = d
 		} else if word == "observe" {
 			s.act = false
-		} else {
-			s.cfg.Progress = rules.Progress(word)
 		}
 	}
 	s.write("")
@@ -170,9 +168,6 @@ func (s *situation) turn() decide.Plan {
 	s.memory = plan.Memory
 	for _, a := range plan.Alerts {
 		s.hear(a)
-	}
-	for _, r := range plan.Remarks {
-		s.seen = append(s.seen, "say: "+r.Text+"\n")
 	}
 	for _, c := range plan.Changes {
 		if err := s.adapter.Apply(s.t.Context(), c, s.now); err != nil && !errors.Is(err, protocol.ErrConflict) {

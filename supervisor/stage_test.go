@@ -111,7 +111,7 @@ func (s *stage) turn() decide.Plan {
 	s.ran = true
 	view := s.look()
 	plan := decide.Decide(view, s.memory, s.cfg)
-	if s.turns++; s.turns <= 20 || s.turns%10 == 0 || len(plan.Changes)+len(plan.Alerts)+len(plan.Remarks) > 0 {
+	if s.turns++; s.turns <= 20 || s.turns%10 == 0 || len(plan.Changes)+len(plan.Alerts) > 0 {
 		s.checkDump(view, plan) // in a long wait, nine turns of ten are like the one before
 	}
 	checkReasons(s.t, plan)
@@ -122,9 +122,6 @@ func (s *stage) turn() decide.Plan {
 		s.raise(a)
 	}
 	s.noteEnds(plan)
-	for _, r := range plan.Remarks {
-		s.note("say %s", r.Text)
-	}
 	for _, c := range plan.Changes {
 		if err := s.folders[c.Subject.Project].Apply(context.Background(), c, s.now); err != nil {
 			s.t.Fatalf("%s: %+v: %v", s.clock(s.now), c, err)

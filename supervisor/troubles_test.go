@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
-	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/supervisor"
@@ -157,55 +156,6 @@ func TestImpossibleChangesAreTold(t *testing.T) {
 					t.Errorf("mended: %s", got)
 				}
 			})
-		})
-	}
-}
-
-// TestRemarksAreSaidOnce: after they are remembered, and not at all where they cannot be.
-func TestRemarksAreSaidOnce(t *testing.T) {
-	for _, full := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, "demo")
-			w.cfg.Progress = rules.ProgressQuarters
-			w.folders["demo"].sims = []*sim{agentOf("codex")}
-			var said []string
-			doors := w.doors()
-			doors.Remark = func(r rules.Remark) {
-				if saved := w.memory.Tasks.Of(r.Subject).Heard.Percent; saved != 40 {
-					t.Errorf("said before it was saved: %d", saved)
-				}
-				said = append(said, r.Text)
-			}
-			s := supervisor.New(w.cfg, w.projects(), decide.Memory{}, doors, slog.New(slog.DiscardHandler), nil)
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() { done <- s.Run(ctx) }()
-			time.Sleep(7 * time.Second)
-			task := request("t1")
-			task.Type, task.Progress.Every = "deploy", 30*time.Second
-			w.at("demo", func(f *folder) { f.submit(task, time.Now()) })
-			time.Sleep(5 * time.Second)
-			if full {
-				w.mu.Lock()
-				w.door = func() error { return jsonfile.ErrNoSpace }
-				w.mu.Unlock()
-			}
-			w.at("demo", func(f *folder) {
-				f.cards["t1"].named, f.cards["t1"].percent, f.cards["t1"].progress = "progress", 40, time.Now()
-			})
-			time.Sleep(20 * time.Second)
-			synctest.Wait()
-			want := []string{"Deployment 40% complete"}
-			if full {
-				want = nil
-			}
-			if fmt.Sprint(said) != fmt.Sprint(want) {
-				t.Errorf("full %t: said %q", full, said)
-			}
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }

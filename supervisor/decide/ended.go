@@ -14,7 +14,6 @@ func (k *taskJudge) completed() {
 	k.record()
 	k.count(true)
 	k.alertForHuman()
-	k.remarkEnd()
 }
 
 // endedOtherwise judges a task whose result is no success: the retry table says what follows.

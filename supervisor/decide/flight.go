@@ -81,7 +81,6 @@ func (k *taskJudge) running() {
 		k.alertOverrun(deadline)
 	}
 	k.progress()
-	k.remarkProgress()
 }
 
 // progress notices that the updates that the request asked for do not come (000, Progressive Updates). It allows two and a

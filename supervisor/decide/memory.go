@@ -161,8 +161,6 @@ type TaskFlight struct {
 	Alone time.Time `json:"alone,omitzero"`
 	// Stopped is when the processes of its agent were ended because they hung with it.
 	Stopped time.Time `json:"stopped,omitzero"`
-	// Heard is what was said of its progress.
-	Heard Heard `json:"heard,omitzero"`
 }
 
 // TaskEnd is about an attempt's result.

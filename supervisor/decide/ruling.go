@@ -14,7 +14,6 @@ type ruling struct {
 	changes    []protocol.Change
 	waiting    []protocol.Change // what would be changed if steward were allowed to
 	conditions []condition
-	remarks    []rules.Remark
 	ends       []End
 	wake       time.Time // the next decision comes at this moment at the latest
 	rescan     time.Time // and the next scan of the project at this one
@@ -85,7 +84,6 @@ func (d *decision) merge(s *protocol.Snapshot, r *ruling) {
 		d.order(c)
 	}
 	d.plan.Waiting = append(d.plan.Waiting, r.waiting...)
-	d.plan.Remarks = append(d.plan.Remarks, r.remarks...)
 	d.plan.Ends = append(d.plan.Ends, r.ends...)
 	d.wakeAt(r.wake)
 	d.rescanAt(s.Project, r.rescan)

@@ -50,8 +50,6 @@ type Process struct {
 type Plan struct {
 	Changes []protocol.Change `json:"changes"`
 	Alerts  []rules.Alert     `json:"alerts"`
-	// Remarks are to be said aloud once, if a voice is available.
-	Remarks []rules.Remark `json:"remarks,omitempty"`
 	// Ends are the hung agents whose processes are to be ended. They are listed as long as they hang.
 	Ends   []End  `json:"ends,omitempty"`
 	Memory Memory `json:"-"`
@@ -73,7 +71,7 @@ type Plan struct {
 }
 
 // Empty reports whether the plan asks for nothing.
-func (p Plan) Empty() bool { return len(p.Changes)+len(p.Alerts)+len(p.Remarks) == 0 }
+func (p Plan) Empty() bool { return len(p.Changes)+len(p.Alerts) == 0 }
 
 // TaskVerdict is where a task stands, and why.
 type TaskVerdict struct {
@@ -93,7 +91,6 @@ type Config struct {
 	// FaultAfter is how long a fault must last until it is an incident. Progress is how much of the progress of tasks is
 	// spoken.
 	FaultAfter time.Duration
-	Progress   rules.Progress
 
 	Heartbeat heartbeat.Config
 	Capacity  capacity.Config

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
-	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/push"
 	"github.com/livhana/steward/protocol"
@@ -193,16 +192,6 @@ func (a *channels) probe(ctx context.Context) {
 	}
 	if len(absent) > 0 {
 		a.log.Info("popups or voice are not available here now; steward incidents lists what needs you", absent...)
-	}
-}
-
-// remark passes a remark to the dispatcher.
-func (a *channels) remark(r rules.Remark) {
-	a.mu.Lock()
-	courier := a.courier
-	a.mu.Unlock()
-	if courier != nil {
-		courier.Remark(r)
 	}
 }
 

@@ -35,7 +35,6 @@ func (h *Daemon) deps() supervisor.Deps {
 		Hints:     h.hints,
 		Exits:     h.gone,
 		Tell:      h.tell,
-		Remark:    h.channels.remark,
 		Incidents: h.ledger.Heads,
 		Orders:    h.orders,
 		Save:      h.save,
