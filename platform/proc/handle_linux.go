@@ -32,6 +32,29 @@ func grasp(id Identity) (*handle, error) {
 	return &handle{id: id, file: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
+// openPidfd returns a pidfd of exactly this process. It checks the identity after opening: from then on the pidfd
+// cannot refer to another process. If the check is inconclusive, the pidfd is still usable for watching: once the
+// process that now has the pid is gone, the requested process is gone too.
+func openPidfd(id Identity) (int, error) {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if err == unix.ESRCH {
+		return -1, ErrGone
+	}
+	if err != nil {
+		return -1, fmt.Errorf("open pidfd: %w", err)
+	}
+	if Check(id) == Gone {
+		unix.Close(fd)
+		return -1, ErrGone
+	}
+	return fd, nil
+}
+
+// kernelReports reports whether wait needs no polling.
+func (g *handle) kernelReports() bool {
+	return g.file != nil && g.file.SetReadDeadline(time.Time{}) == nil
+}
+
 func (g *handle) send(sig unix.Signal) error {
 	if g.file == nil {
 		return unix.Kill(g.id.PID, sig)

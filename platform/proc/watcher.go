@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -13,26 +12,23 @@ import (
 const pollEvery = 2 * time.Second
 
 // Watcher reports the end of every added process once: immediately where the kernel reports exits (pidfds on Linux, a
-// kqueue on macOS), otherwise within two seconds by polling. With kernel events it uses no CPU while no process ends.
+// kqueue on macOS), otherwise within two seconds by polling. A goroutine waits for each process. With pidfds it uses no
+// CPU while no process ends.
 type Watcher struct {
 	exits chan Identity
-	wake  chan struct{} // holds a token while asked is not empty
+	wake  chan struct{} // holds a token while added is not empty
 
-	mu    sync.Mutex
-	asked []Identity // added, and not yet seen by Run
+	mu      sync.Mutex
+	added   []Identity // not yet seen by Run
+	watched map[Identity]bool
 
-	open  func() (*notices, error)
+	open  func(Identity) (*handle, error)
 	every time.Duration
 }
 
 // NewWatcher returns a watcher that is inactive until Run.
 func NewWatcher() *Watcher {
-	return &Watcher{
-		exits: make(chan Identity),
-		wake:  make(chan struct{}, 1),
-		open:  openNotices,
-		every: pollEvery,
-	}
+	return &Watcher{exits: make(chan Identity), wake: make(chan struct{}, 1), watched: map[Identity]bool{}, open: grasp, every: pollEvery}
 }
 
 // Add watches a process. A process that is already gone is reported at once. An identity without start or boot is an
@@ -42,8 +38,12 @@ func (w *Watcher) Add(id Identity) error {
 		return fmt.Errorf("watch process %d: identity lacks its start or boot", id.PID)
 	}
 	w.mu.Lock()
-	w.asked = append(w.asked, id)
-	w.mu.Unlock()
+	defer w.mu.Unlock()
+	if w.watched[id] {
+		return nil
+	}
+	w.watched[id] = true
+	w.added = append(w.added, id)
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -55,107 +55,57 @@ func (w *Watcher) Add(id Identity) error {
 // closed.
 func (w *Watcher) Exits() <-chan Identity { return w.exits }
 
-func (w *Watcher) take() []Identity {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	asked := w.asked
-	w.asked = nil
-	return asked
-}
-
 // Run watches until ctx ends, then returns nil. It may be called only once.
 func (w *Watcher) Run(ctx context.Context) error {
-	fds, err := w.open()
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return fmt.Errorf("watch exits: %w", err)
-	}
-	v := &exitWatch{fds: fds, polled: map[Identity]struct{}{}, every: w.every, timer: time.NewTimer(w.every)}
-	v.timer.Stop()
-	defer v.close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	for {
-		var out chan<- Identity
-		var head Identity
-		if len(v.ended) > 0 {
-			out, head = w.exits, v.ended[0]
-		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.wake:
-			for _, id := range w.take() {
-				v.watch(id)
+		}
+		w.mu.Lock()
+		added := w.added
+		w.added = nil
+		w.mu.Unlock()
+		for _, id := range added {
+			wg.Go(func() { w.follow(ctx, id) })
+		}
+	}
+}
+
+// follow reports the end of one process.
+func (w *Watcher) follow(ctx context.Context, id Identity) {
+	for !w.gone(ctx, id) {
+		if sleep(ctx, w.every) != nil {
+			return
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case w.exits <- id:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.watched, id)
+}
+
+// gone waits until the kernel reports the end of the process. It returns false if the kernel cannot report it, perhaps
+// because no descriptor is free, and the process is not known to be gone; then it must be called again.
+func (w *Watcher) gone(ctx context.Context, id Identity) bool {
+	g, err := w.open(id)
+	if errors.Is(err, ErrGone) {
+		return true
+	}
+	if err == nil {
+		defer g.release()
+		for g.kernelReports() && ctx.Err() == nil {
+			if gone, err := g.wait(ctx, time.Hour); gone || err != nil {
+				return gone
 			}
-		case tokens := <-fds.found():
-			v.learn(tokens)
-		case err := <-fds.broken():
-			return fmt.Errorf("watch exits: %w", err)
-		case <-v.timer.C:
-			v.poll()
-		case out <- head:
-			v.ended = v.ended[1:]
 		}
 	}
-}
-
-// exitWatch is the state of one Run; only Run's goroutine accesses it.
-type exitWatch struct {
-	fds    *notices // nil if the system does not support them
-	polled map[Identity]struct{}
-	ended  []Identity // not yet received
-	timer  *time.Timer
-	every  time.Duration
-}
-
-// watch selects the best way to detect the end of a process. It is called again for polled processes, so that they
-// switch to kernel events when descriptors become available again.
-func (v *exitWatch) watch(id Identity) {
-	err := v.fds.add(id)
-	if err != nil && !errors.Is(err, ErrGone) && Check(id) == Gone {
-		err = ErrGone
-	}
-	switch {
-	case err == nil:
-		delete(v.polled, id)
-	case errors.Is(err, ErrGone):
-		v.report(id)
-	default:
-		v.polled[id] = struct{}{}
-		if len(v.polled) == 1 {
-			v.timer.Reset(v.every)
-		}
-	}
-}
-
-func (v *exitWatch) learn(tokens []uint64) {
-	for _, token := range tokens {
-		id, ok := v.fds.take(token)
-		switch {
-		case !ok: // reported already
-		case exitIsProof:
-			v.report(id)
-		default:
-			v.watch(id)
-		}
-	}
-}
-
-func (v *exitWatch) poll() {
-	for id := range v.polled {
-		v.watch(id)
-	}
-	if len(v.polled) > 0 {
-		v.timer.Reset(v.every)
-	}
-}
-
-func (v *exitWatch) report(id Identity) {
-	delete(v.polled, id)
-	if !slices.Contains(v.ended, id) {
-		v.ended = append(v.ended, id)
-	}
-}
-
-func (v *exitWatch) close() {
-	v.timer.Stop()
-	v.fds.close()
+	return Check(id) == Gone
 }

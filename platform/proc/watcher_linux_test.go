@@ -91,7 +91,7 @@ func TestWatcherGivesDescriptorsBack(t *testing.T) {
 	if got := next(t, w); got != id {
 		t.Fatalf("got %+v", got)
 	}
-	if during := count(); during != before+2 { // the epoll and the remaining pidfd
+	if during := count(); during != before+1 { // the remaining pidfd
 		t.Fatalf("%d descriptors before, %d while one process is watched", before, during)
 	}
 	cancel()

@@ -50,14 +50,14 @@ func quiet(t *testing.T, w *Watcher) {
 // polling returns a watcher without kernel events.
 func polling() *Watcher {
 	w := NewWatcher()
-	w.open = func() (*notices, error) { return nil, errors.ErrUnsupported }
+	w.open = func(Identity) (*handle, error) { return nil, errors.ErrUnsupported }
 	w.every = 5 * time.Millisecond
 	return w
 }
 
 // both runs a test with kernel events and with polling.
 func both(t *testing.T, test func(t *testing.T, w *Watcher)) {
-	t.Run("notices", func(t *testing.T) { test(t, NewWatcher()) })
+	t.Run("kernel", func(t *testing.T) { test(t, NewWatcher()) })
 	t.Run("polling", func(t *testing.T) { test(t, polling()) })
 }
 
@@ -185,7 +185,7 @@ func BenchmarkExitNotice(b *testing.B) {
 		c := start(b, "quiet")
 		id := inspectChild(b, c)
 		add(b, w, id)
-		add(b, w, nobody) // its report shows that Run has handled all earlier additions
+		add(b, w, nobody) // its report shows that Run has seen all earlier additions
 		next(b, w)
 		b.StartTimer()
 		at := time.Now()
