@@ -38,7 +38,7 @@ var floors = map[string]may{
 	"platform":          {outside: []string{sysModule}},
 	"platform/proc":     {outside: []string{sysModule}},
 	"platform/watch":    {outside: []string{"github.com/fsnotify/fsnotify"}},
-	"platform/service":  {outside: []string{"github.com/kardianos/service", "github.com/coreos/go-systemd/v22", "github.com/godbus/dbus/v5"}}, // D-Bus: transient services
+	"platform/service":  {[]string{"platform"}, []string{"github.com/kardianos/service", "github.com/coreos/go-systemd/v22", "github.com/godbus/dbus/v5"}}, // D-Bus: transient services
 	"platform/child":    {outside: []string{sysModule}},
 	"platform/desktop":  {[]string{"platform/child"}, []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: locks
 	"platform/push":     {ours: []string{"platform/child"}},

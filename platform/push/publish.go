@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 )
 
 // publication is a message in the server's format ("publish as JSON").
@@ -119,22 +118,7 @@ func tags(m Message) []string {
 	if m.Blocking && !m.Over {
 		all = append(all, "blocking")
 	}
-	for _, t := range m.Tags[:min(len(m.Tags), 8)] {
-		if isTag(t) && !slices.Contains(all, t) {
-			all = append(all, t)
-		}
-	}
 	return all
-}
-
-// isTag accepts letters, digits, "_", "-" and "+". It rejects commas, which would split a tag.
-func isTag(t string) bool {
-	for _, r := range t {
-		if !(r == '_' || r == '-' || r == '+' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z') {
-			return false
-		}
-	}
-	return t != "" && len(t) <= maxTag
 }
 
 // actions returns the buttons. It skips an option that does not fit into a press; the text of a message names the

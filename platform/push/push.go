@@ -21,8 +21,6 @@ type Message struct {
 	Over     bool // good news: the incident is over
 	// Options become buttons (the first three) if presses can be received.
 	Options []Option
-	// Tags are the caller's own: letters, digits, "_", "+" and "-"; other tags are left out.
-	Tags []string
 }
 
 // Option is one way to answer.

@@ -11,7 +11,6 @@ const (
 	maxTitle    = 250
 	maxText     = 4095
 	maxLabel    = 80
-	maxTag      = 64
 	maxDocument = 8000
 )
 

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	kardianos "github.com/kardianos/service"
+	"github.com/livhana/steward/platform"
 )
 
 // systemd installs units for one user or machine-wide.
@@ -270,7 +272,15 @@ func MachineUser() string {
 		name, _, _ := strings.Cut(rest, "\n")
 		return name
 	}
-	return ownerName(stateDir)
+	info, err := os.Stat(stateDir)
+	if err != nil || platform.OwnerOf(info) <= 0 { // unknown, or root
+		return ""
+	}
+	u, err := user.LookupId(strconv.Itoa(platform.OwnerOf(info)))
+	if err != nil {
+		return ""
+	}
+	return u.Username
 }
 
 func exists(path string) bool {
