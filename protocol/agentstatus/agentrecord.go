@@ -12,153 +12,152 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// agentRecord is steward's own record of an agent: the processes that a steward command vouched for, and the
-// operator's hold.
-type agentRecord struct {
-	there   bool
-	process protocol.Identity   // the newest process that speaks for the agent
-	others  []protocol.Identity // further processes, newest first: workers of one name
-	keeper  protocol.Identity   // the process that restarts the agent when it ends
-	worker  bool                // its processes are workers: they claim each task that they take
-	kept    bool                // the daemon writes its heartbeat while its process lives
-	left    string              // how it left on purpose: nothing is expected of it
-	ending  string              // how its last process failed
-	told    bool                // the agent's keeper tells the operator of that failure
-	once    bool                // it is a one-shot program under a name that steward made up
-	at      time.Time           // when the card was written
-	booted  string              // the checksum of the heartbeat that boot wrote for it
-	session string
-	held    string
+// identityFile is a process in one of steward's files. Start is a string: a JSON number would lose bits of the 64-bit
+// token.
+type identityFile struct {
+	PID   int    `json:"pid"`
+	Start string `json:"start"`
+	Boot  string `json:"boot"`
+	UID   int    `json:"uid"`
 }
 
-// cardFile is the card's document on disk.
-type cardFile struct {
+// identityOn returns the identity for a file; nil if it proves nothing.
+func identityOn(id protocol.Identity) *identityFile {
+	if !id.Proves() {
+		return nil
+	}
+	return &identityFile{id.PID, strconv.FormatUint(id.Start, 10), id.Boot, id.UID}
+}
+
+func (f *identityFile) identity() (id protocol.Identity) {
+	if f != nil {
+		id = protocol.Identity{PID: f.PID, Boot: f.Boot, UID: f.UID}
+		id.Start, _ = strconv.ParseUint(f.Start, 10, 64)
+	}
+	return id
+}
+
+// agentRecord is steward's own record of an agent: the processes that a steward command vouched for, and the
+// operator's hold. PID, Start, Boot and UID are the newest process that speaks for the agent.
+type agentRecord struct {
 	Agent   string         `json:"agent"`
 	PID     int            `json:"pid,omitzero"`
-	Start   string         `json:"start,omitzero"` // a 64-bit token: a JSON number would lose bits
+	Start   string         `json:"start,omitzero"`
 	Boot    string         `json:"boot,omitempty"`
 	UID     int            `json:"uid,omitzero"`
-	Others  []identityFile `json:"others,omitempty"`
-	Keeper  *identityFile  `json:"keeper,omitempty"`
-	Worker  bool           `json:"worker,omitzero"`
-	Kept    bool           `json:"kept,omitzero"`
-	Left    string         `json:"left,omitempty"`
-	Ending  string         `json:"ending,omitempty"`
-	Told    bool           `json:"told,omitzero"`
-	Once    bool           `json:"once,omitzero"`
-	Booted  string         `json:"booted,omitempty"`
+	Others  []identityFile `json:"others,omitempty"` // further processes, newest first: workers of one name
+	Keeper  *identityFile  `json:"keeper,omitempty"` // the process that restarts the agent when it ends
+	Worker  bool           `json:"worker,omitzero"`  // its processes are workers: they claim each task that they take
+	Kept    bool           `json:"kept,omitzero"`    // the daemon writes its heartbeat while its process lives
+	Left    string         `json:"left,omitempty"`   // how it left on purpose: nothing is expected of it
+	Ending  string         `json:"ending,omitempty"` // how its last process failed
+	Told    bool           `json:"told,omitzero"`    // the agent's keeper tells the operator of that failure
+	Once    bool           `json:"once,omitzero"`    // it is a one-shot program under a name that steward made up
+	Booted  string         `json:"booted,omitempty"` // the checksum of the heartbeat that boot wrote for it
 	Session string         `json:"session,omitempty"`
 	Held    string         `json:"held,omitempty"`
-	At      time.Time      `json:"at"`
+	At      time.Time      `json:"at"` // when the record was written
 }
 
-// carry stores an identity on the card.
-func (f *cardFile) carry(id protocol.Identity) {
-	f.PID, f.Start, f.Boot, f.UID = id.PID, "", id.Boot, id.UID
-	if id.Start != 0 {
-		f.Start = strconv.FormatUint(id.Start, 10)
-	}
+func decodeRecord(o jsonfile.Object) agentRecord {
+	var r agentRecord
+	folder.Fields(o, &r)
+	r.Left, r.Ending = folder.Line(r.Left, 300), folder.Line(r.Ending, 300)
+	return r
 }
 
-// speak replaces the card's processes with these, newest first.
-func (f *cardFile) speak(processes []protocol.Identity) {
-	f.Others = nil
-	f.carry(protocol.Identity{})
-	for i, id := range processes {
-		if i == 0 {
-			f.carry(id)
-		} else if d := identityOn(id); d != nil {
-			f.Others = append(f.Others, *d)
-		}
-	}
+func (r *agentRecord) process() protocol.Identity {
+	return (&identityFile{r.PID, r.Start, r.Boot, r.UID}).identity()
 }
 
 // processes lists all processes that speak for the agent, newest first.
-func (k *agentRecord) processes() []protocol.Identity {
+func (r *agentRecord) processes() []protocol.Identity {
 	var list []protocol.Identity
-	if k.process.PID != 0 {
-		list = append(list, k.process)
+	if r.PID != 0 {
+		list = append(list, r.process())
 	}
-	return append(list, k.others...)
+	for i := range r.Others {
+		list = append(list, r.Others[i].identity())
+	}
+	return list
+}
+
+// setProcesses replaces the record's processes with these, newest first.
+func (r *agentRecord) setProcesses(list ...protocol.Identity) {
+	r.PID, r.Start, r.Boot, r.UID, r.Others = 0, "", "", 0, nil
+	for i, id := range list {
+		if f := identityOn(id); i > 0 && f != nil {
+			r.Others = append(r.Others, *f)
+		} else if i == 0 {
+			r.PID, r.Boot, r.UID = id.PID, id.Boot, id.UID
+			if id.Start != 0 {
+				r.Start = strconv.FormatUint(id.Start, 10)
+			}
+		}
+	}
 }
 
 // lists reports whether the process speaks for the agent now.
-func (k *agentRecord) lists(id protocol.Identity) bool {
-	in := slices.ContainsFunc(k.processes(), func(other protocol.Identity) bool { return sameProcess(id, other) })
-	return in && id.Proves() && k.left == "" && k.ending == ""
+func (r *agentRecord) lists(id protocol.Identity) bool {
+	return id.Proves() && r.Left == "" && r.Ending == "" && len(without(r.processes(), id)) < len(r.processes())
 }
 
-func decodeCard(o jsonfile.Object) agentRecord {
-	k := agentRecord{process: identityFrom(o), session: text(o, "session"), booted: text(o, "booted"), held: text(o, "held"), kept: flag(o, "kept"), worker: flag(o, "worker"), told: flag(o, "told"),
-		left: folder.Line(text(o, "left"), 300), ending: folder.Line(text(o, "ending"), 300)}
-	k.once = flag(o, "once")
-	k.at, _ = o.Time("at")
-	keeper, _ := o.Object("keeper")
-	k.keeper = identityFrom(keeper)
-	others, _ := o.Array("others")
-	for _, item := range others {
-		if other, p := item.Object(); p.OK() {
-			k.others = append(k.others, identityFrom(other))
-		}
-	}
-	return k
-}
-
-// onDisk returns the card's document as it would be written unchanged.
-func (k *agentRecord) onDisk() cardFile {
-	f := cardFile{Worker: k.worker, Kept: k.kept, Left: k.left, Ending: k.ending, Told: k.told, Once: k.once, Booted: k.booted, Session: k.session, Held: k.held, Keeper: identityOn(k.keeper)}
-	f.speak(k.processes())
-	return f
-}
-
-func cardPath(agent string) string { return path.Join(agentsDir, agent+".json") }
-
-// editCard rewrites steward's own card of an agent. It replaces an unreadable card with a new card.
-func (p *Project) editCard(agent string, change func(*cardFile)) error {
-	if err := p.Root.Mkdir(agentsDir, 0o755); err != nil {
-		return err
-	}
-	k, err := p.readCard(agent)
-	if err != nil {
-		return err
-	}
-	f, old := k.onDisk(), k.onDisk()
-	if change(&f); reflect.DeepEqual(f, old) && k.there {
-		return nil
-	}
-	f.Agent, f.At = agent, p.Now.UTC()
-	return p.put(cardPath(agent), f)
-}
-
-// readCard reads an agent's card. A missing or damaged card reads as empty.
-func (p *Project) readCard(agent string) (agentRecord, error) {
-	o, _, err := p.Root.Load(cardPath(agent), maxFile)
-	switch {
-	case err == nil:
-		k := decodeCard(o)
-		k.there = true
-		return k, nil
-	case unusable(err):
-		return agentRecord{}, nil
-	}
-	return agentRecord{}, err
-}
-
-// without returns the list without the process.
+// without returns the list without the process. It ignores the user id: a process may change its user and is still
+// the same process.
 func without(list []protocol.Identity, id protocol.Identity) []protocol.Identity {
-	return slices.DeleteFunc(slices.Clone(list), func(other protocol.Identity) bool { return sameProcess(id, other) })
+	return slices.DeleteFunc(slices.Clone(list), func(other protocol.Identity) bool {
+		return other.PID == id.PID && other.Start == id.Start && other.Boot == id.Boot
+	})
 }
 
-// sameProcess compares processes. It ignores the user id: a process may change its user and is still the same
-// process.
-func sameProcess(a, b protocol.Identity) bool {
-	return a.PID == b.PID && a.Start == b.Start && a.Boot == b.Boot
+// describe copies the record into the agent that policies read.
+func (r *agentRecord) describe(a *protocol.Agent) {
+	a.Process, a.Others, a.Held = r.process(), nil, r.Held
+	if all := r.processes(); len(all) > 0 && len(r.Others) > 0 {
+		a.Others = all[len(all)-len(r.Others):]
+	}
+	a.Keeper, a.Kept, a.Claims, a.Ending, a.Told = r.Keeper.identity(), r.Kept, r.Worker, r.Ending, r.Told
+	if r.Left != "" {
+		a.Idle, a.Left, a.PID = true, r.Left, 0
+	}
 }
 
 // leftShown is how long a one-shot program stays listed after its end.
 const leftShown = 10 * time.Minute
 
 // over reports whether the agent is a one-shot program that left more than leftShown ago.
-func (k *agentRecord) over(now time.Time) bool {
-	return k.once && k.left != "" && now.Sub(k.at) > leftShown
+func (r *agentRecord) over(now time.Time) bool {
+	return r.Once && r.Left != "" && now.Sub(r.At) > leftShown
+}
+
+func recordPath(agent string) string { return path.Join(agentsDir, agent+".json") }
+
+// record reads an agent's record. A missing or damaged record reads as empty.
+func (a *agentDirs) record(agent string) (r agentRecord, there bool, err error) {
+	o, _, err := a.Root.Load(recordPath(agent), maxFile)
+	if err == nil {
+		return decodeRecord(o), true, nil
+	}
+	if unusable(err) {
+		err = nil
+	}
+	return r, false, err
+}
+
+// editRecord rewrites an agent's record. It replaces an unreadable record with a new record.
+func (a *agentDirs) editRecord(agent string, change func(*agentRecord)) error {
+	if err := a.Root.Mkdir(agentsDir, 0o755); err != nil {
+		return err
+	}
+	r, there, err := a.record(agent)
+	if err != nil {
+		return err
+	}
+	r.Agent, r.At = "", time.Time{}
+	old := r
+	if change(&r); reflect.DeepEqual(r, old) && there {
+		return nil
+	}
+	r.Agent, r.At = agent, a.Now.UTC()
+	return a.put(recordPath(agent), r)
 }

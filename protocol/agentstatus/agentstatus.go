@@ -1,10 +1,10 @@
-// Package agentstatus speaks protocol 000: tasks, heartbeats, registry and log under tmp/agent_status.
+// Package agentstatus implements protocol 000: tasks, heartbeats, registry and log under tmp/agent_status.
 package agentstatus
 
 import (
 	"path"
 	"path/filepath"
-	"time"
+	"strings"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -41,47 +41,42 @@ type Options struct {
 	Sources map[string][]string
 }
 
-// Project is one project's adapter. It is used by one goroutine at a time.
-type Project struct {
-	*folder.Folder
-	dir     string
-	opts    Options
-	desksAt time.Time // when all agents' folders were last read
-
-	folders
-	oddTasks, oddAgents map[string]protocol.Fault // names that cannot be file names
-	tasks               map[string]*entry
-	mostTasks           int // the largest len(tasks) since the map was allocated
-	settled             map[string]*settled
-	rounds              map[string]*listing // listings of the two task folders
-	bench               agentDirs
-	pruning             pruning
-	log                 log
-
-	// What Apply has changed since the last scan: tasks, and whether it changed any agent's files.
-	dirty       map[string]bool
-	dirtyAgents bool
-	waits       []jsonfile.Option // Volatile while a batch is applied: the batch waits for the disk once, at its end
+// state is what an adapter or a Client has read of one project. The functions that carry out changes work on it.
+type state struct {
+	*files
+	dir      string // the project
+	attempts *attempts
+	tasks    *taskTable
+	agents   *agentDirs
+	log      *sharedLog
 }
 
-var _ protocol.Adapter = (*Project)(nil)
+// Project is one project's adapter. It is used by one goroutine at a time.
+type Project struct{ *state }
+
+var (
+	_ protocol.Adapter = (*Project)(nil)
+	_ protocol.Batcher = (*Project)(nil)
+)
 
 // New returns the adapter for the project at dir (absolute). It reads nothing yet.
 func New(dir string, opts Options) *Project {
-	p := &Project{dir: dir, opts: opts}
-	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Rooms: []string{attemptsDir}, Guard: opts.Guard,
-		Sweep: []string{sharedDir, agentsDir, attemptsDir, claimsDir, own}, Tidy: p.prune, Forget: p.forget})
-	return p
+	f := &files{}
+	s := &state{files: f, dir: dir, attempts: &attempts{files: f}, log: &sharedLog{files: f}, agents: &agentDirs{files: f, project: dir, sources: opts.Sources}}
+	s.tasks = &taskTable{files: f, attempts: s.attempts, log: s.log, project: dir}
+	f.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Rooms: []string{attemptsDir}, Guard: opts.Guard,
+		Sweep: []string{sharedDir, agentsDir, attemptsDir, claimsDir, own}, Forget: s.forget,
+		Tidy: func() { s.attempts.prune(func(id string) bool { return s.tasks.open[id] != nil }) }})
+	return &Project{s}
 }
 
 // forget drops all cached state. Folder calls it when the protocol's folder was recreated.
-func (p *Project) forget() {
-	p.folders = newFolders()
-	p.oddTasks, p.oddAgents = nil, nil
-	p.tasks, p.settled = map[string]*entry{}, map[string]*settled{}
-	p.rounds = map[string]*listing{tasksDir: newRound(), archiveDir: newRound()}
-	p.bench, p.log, p.pruning = newBench(), newLog(), pruning{}
-	p.dirty, p.dirtyAgents, p.desksAt = map[string]bool{}, false, time.Time{}
+func (s *state) forget() {
+	s.files.forget()
+	s.attempts.forget()
+	s.tasks.forget()
+	s.agents.forget()
+	s.log.forget()
 }
 
 // Detect reports whether the project at dir speaks protocol 000. A symbolic link in place of the folder counts, so
@@ -106,10 +101,25 @@ func (p *Project) Publish(doc []byte) error {
 	if _, err := p.MakeOwn(); err != nil {
 		return err
 	}
-	late, err := p.Root.Replace(capacityDoc, doc, jsonfile.Any, jsonfile.Volatile)
-	_ = late.Close()
-	return err
+	return p.replace(capacityDoc, doc, jsonfile.Any, jsonfile.Volatile)
 }
 
 // OwnDir returns the folder of steward's own files for the project at dir.
 func OwnDir(dir string) string { return filepath.Join(dir, filepath.FromSlash(Base), own) }
+
+// Reads reports whether the last scan read the file (relative to the project), and returns the findings about its own
+// fields.
+func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
+	rel, inside := strings.CutPrefix(file, Base+"/")
+	if !inside {
+		return nil, false
+	}
+	if id, _, ok := parseTaskFile(path.Base(rel)); ok && p.tasks.open[id] != nil {
+		e := p.tasks.open[id]
+		issues, ok := map[string][]protocol.Finding{e.request.path: e.request.Value.issues, e.held.path: e.held.Value.issues,
+			e.archived.path: e.archived.Value.issues, e.result.path: e.result.Value.issues, e.archivedResult.path: e.archivedResult.Value.issues,
+			e.progress.path: e.progress.Value.issues, e.notice.path: nil}[rel]
+		return findingsAbout(protocol.Subject{Kind: protocol.KindTask, ID: id}, file, issues), ok
+	}
+	return nil, p.agents.reads(rel) || rel == registry || rel == logFile
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -35,14 +34,14 @@ type decision struct {
 
 // The limits of a decision's texts, in characters.
 const (
-	maxName  = 200
-	maxWords = 4000
+	maxName = 200
+	maxText = 4000
 )
 
 // decisionOf builds the decision document of an answer. The operator's text may contain anything; the document is
 // always valid and short.
 func decisionOf(id string, a *protocol.Answer) (decision, error) {
-	d := decision{TaskID: id, Decision: folder.Line(a.Option, maxName), Label: words(a.Label), Rationale: words(a.Why),
+	d := decision{TaskID: id, Decision: folder.Line(a.Option, maxName), Label: cleanText(a.Label), Rationale: cleanText(a.Why),
 		By: folder.Line(a.By, maxName), At: a.At.UTC().Truncate(time.Second), Incident: folder.Line(a.Key, maxName), Source: ourName}
 	if d.Incident == "" || d.At.IsZero() || cmp.Or(d.Decision, d.Label) == "" {
 		return d, fmt.Errorf("answer about task %s: it lacks its incident, its time or its words; answer the incident again", id)
@@ -50,22 +49,19 @@ func decisionOf(id string, a *protocol.Answer) (decision, error) {
 	return d, nil
 }
 
-// words keeps a text's line breaks and tabs, replaces other control characters with spaces, and shortens the text to
-// maxWords.
-func words(s string) string {
+// cleanText keeps a text's line breaks and tabs, replaces other control characters with spaces, and shortens the text to
+// maxText.
+func cleanText(s string) string {
 	return folder.Short(strings.Map(func(r rune) rune { // which also makes it valid UTF-8
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return ' '
 		}
 		return r
-	}, strings.ReplaceAll(s, "\r\n", "\n")), maxWords)
+	}, strings.ReplaceAll(s, "\r\n", "\n")), maxText)
 }
 
-func decodeDecision(o jsonfile.Object) decision {
-	var d decision
-	d.Incident, _ = o.String("incident")
-	d.Source, _ = o.String("source_agent")
-	d.At, _ = o.Time("decided_at")
+func decodeDecision(o jsonfile.Object) (d decision) {
+	folder.Fields(o, &d)
 	return d
 }
 
@@ -75,9 +71,9 @@ func (d decision) is(other decision) bool {
 	return d.Source == ourName && d.Incident == other.Incident && d.At.Equal(other.At)
 }
 
-// answer writes the operator's decision beside its task. It archives an older decision first, so that a crash loses
-// neither.
-func (p *Project) answer(c protocol.Change) error {
+// answer writes the operator's decision beside its task (VerbAnswer). It archives an older decision first, so that a
+// crash loses neither.
+func answer(s *state, c protocol.Change) error {
 	switch {
 	case c.Subject.Kind != protocol.KindTask:
 		return fmt.Errorf("answer about a %s: %w", c.Subject.Kind, protocol.ErrUnsupported)
@@ -89,20 +85,22 @@ func (p *Project) answer(c protocol.Change) error {
 		return err
 	}
 	file := decisionFile(d.TaskID)
-	o, blob, err := p.Root.Load(file, maxFile)
+	o, blob, err := s.Root.Load(file, maxFile)
 	if err != nil && !folder.Missing(err) {
 		return err
 	}
 	stands := err == nil
 	old := decodeDecision(o)
 	if stands && old.is(d) {
-		p.tellOnce(c)
+		if s.log.read(); !s.log.names(d.TaskID, eventDecided) { // a crash cut the line off
+			reportDecision(s, c)
+		}
 		return nil
 	}
-	if p.decided(d) {
+	if s.attempts.decided(d) {
 		return nil
 	}
-	mode, err := p.judged(c)
+	mode, err := judged(s, c)
 	if err != nil {
 		return err
 	}
@@ -112,32 +110,38 @@ func (p *Project) answer(c protocol.Change) error {
 	}
 	switch {
 	case !stands:
-		err = p.Root.Create(file, doc, mode)
+		err = s.Root.Create(file, doc, mode)
 	case old.Source != ourName:
-		return folder.Moved("somebody else has written a decision")
-	case old.At.After(d.At) && !old.At.After(p.Now): // a time in the future does not count
-		err = p.fileDecision(d.TaskID, doc, mode)
+		return folder.Moved("another program has written a decision")
+	case old.At.After(d.At) && !old.At.After(s.Now): // a time in the future does not count
+		err = s.attempts.fileDecision(d.TaskID, doc, mode)
 	default:
-		err = p.replaceDecision(d.TaskID, old, blob, doc)
+		old.TaskID = d.TaskID
+		if !s.attempts.decided(old) {
+			err = s.attempts.fileDecision(d.TaskID, blob.Data, blob.Stamp.Mode.Perm())
+		}
+		if err == nil {
+			err = s.replace(file, doc, blob.Sum)
+		}
 	}
 	if err == nil {
-		p.tellDecision(c)
+		reportDecision(s, c)
 	}
 	return err
 }
 
 // judged checks that the task is still as the operator saw it, and returns the file mode for the decision. A settled
 // task stays settled.
-func (p *Project) judged(c protocol.Change) (fs.FileMode, error) {
-	_, off := p.settled[c.Subject.ID]
-	e := p.fresh(c.Subject.ID)
-	if _, over := e.over(); off && over {
-		defer p.settle(e)
+func judged(s *state, c protocol.Change) (fs.FileMode, error) {
+	settled := s.tasks.settled[c.Subject.ID] != nil
+	e := s.tasks.fresh(c.Subject.ID)
+	if _, over := e.over(); settled && over {
+		defer s.tasks.settle(e)
 	}
 	if !e.exists() {
 		return 0, folder.Moved("its files are gone")
 	}
-	_, seen := e.asked()
+	seen := e.asked().ref()
 	o, result := e.ended()
 	switch {
 	case o != nil && c.Ref.Sum == result.Sum, o != nil && seen.Path == "" && c.Ref.Sum == "": // the operator saw no request
@@ -145,34 +149,22 @@ func (p *Project) judged(c protocol.Change) (fs.FileMode, error) {
 	case seen.Path == "" || seen.Sum != c.Ref.Sum:
 		return 0, folder.Moved("the task is not as it was when the human answered")
 	}
-	st, err := p.Root.Stat(seen.Path)
+	st, err := s.Root.Stat(seen.Path)
 	return st.Mode.Perm(), err
 }
 
-// replaceDecision archives the decision that was read and replaces it.
-func (p *Project) replaceDecision(id string, old decision, blob jsonfile.Blob, doc []byte) error {
-	if old.TaskID = id; !p.decided(old) {
-		if err := p.fileDecision(id, blob.Data, blob.Stamp.Mode.Perm()); err != nil {
-			return err
-		}
-	}
-	late, err := p.Root.Replace(decisionFile(id), doc, blob.Sum)
-	_ = late.Close()
-	return err
-}
-
-func (p *Project) fileDecision(id string, doc []byte, mode fs.FileMode) error {
-	to, err := p.nextFree(id, "decision")
+func (a *attempts) fileDecision(id string, doc []byte, mode fs.FileMode) error {
+	to, err := a.nextFree(id, "decision")
 	if err != nil {
 		return err
 	}
-	return p.Root.Create(to, doc, mode)
+	return a.Root.Create(to, doc, mode)
 }
 
 // decided reports whether the decision is among the archived decisions.
-func (p *Project) decided(d decision) bool {
+func (a *attempts) decided(d decision) bool {
 	for n := 1; n <= maxAttempts; n++ {
-		o, _, err := p.Root.Load(attemptFile(d.TaskID, n, "decision"), maxFile)
+		o, _, err := a.Root.Load(attemptFile(d.TaskID, n, "decision"), maxFile)
 		if folder.Missing(err) {
 			return false
 		}
@@ -183,18 +175,7 @@ func (p *Project) decided(d decision) bool {
 	return false
 }
 
-// eventDecided is the log's event type for a decision.
-const eventDecided = "task_decided"
-
-func (p *Project) tellDecision(c protocol.Change) {
-	c.Why = folder.Line(c.Why, maxWords)
-	p.told(eventDecided, c)
-}
-
-// tellOnce writes the decision's log line if a crash cut it off.
-func (p *Project) tellOnce(c protocol.Change) {
-	p.readLog()
-	if l := p.log.tasks[c.Subject.ID]; l == nil || !slices.Contains(l.events, eventDecided) {
-		p.tellDecision(c)
-	}
+func reportDecision(s *state, c protocol.Change) {
+	c.Why = folder.Line(c.Why, maxText)
+	s.log.report(eventDecided, c)
 }

@@ -283,14 +283,14 @@ func FuzzDecision(f *testing.F) {
 			t.Errorf("%+v came back as %+v", d, back)
 		}
 		text, _ := o.String("label")
-		if n := utf8.RuneCountInString(text); n > maxWords || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+		if n := utf8.RuneCountInString(text); n > maxText || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
 			t.Errorf("label of %d: %q", n, text)
 		}
 	})
 }
 
 func FuzzDecisionFile(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding {
 		by, _ := o.String("source_agent")
 		if d := decodeDecision(o); d.is(d) != (by == ourName) { // another writer's decision never counts as steward's
 			t.Errorf("%+v", d)

@@ -53,14 +53,14 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	if !plainID(b.Agent) {
 		return fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", b.Agent)
 	}
-	if err := p.lay(b.Agent); err != nil {
+	if err := p.makeFolders(b.Agent); err != nil {
 		if errors.Is(err, ErrNotInitialized) {
 			return err
 		}
 		return fmt.Errorf("boot: %w", err)
 	}
 	return p.Guarded(ctx, func() error {
-		if err := p.prepare(ctx, b); err != nil {
+		if err := p.boot(ctx, b); err != nil {
 			return err
 		}
 		return p.keepBooted(b)
@@ -69,15 +69,15 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 
 // keepBooted has the daemon write the heartbeat of a booted agent whose process is on record, until the agent writes
 // its own.
-func (p *Project) keepBooted(b protocol.Boot) error {
+func (s *state) keepBooted(b protocol.Boot) error {
 	if b.Process.Proves() {
-		if err := p.editCard(b.Agent, func(f *cardFile) { f.Kept = true }); err != nil {
-			return fmt.Errorf("boot: card: %w", err)
+		if err := s.agents.editRecord(b.Agent, func(r *agentRecord) { r.Kept = true }); err != nil {
+			return fmt.Errorf("boot: record: %w", err)
 		}
 	}
-	k, err := p.readCard(b.Agent)
-	if err == nil && k.kept {
-		err = p.markKept(b.Agent)
+	r, _, err := s.agents.record(b.Agent)
+	if err == nil && r.Kept {
+		err = s.agents.markKept(b.Agent)
 	}
 	if err != nil {
 		return fmt.Errorf("boot: heartbeat: %w", err)
@@ -85,143 +85,122 @@ func (p *Project) keepBooted(b protocol.Boot) error {
 	return nil
 }
 
-// lay creates the folders.
-func (p *Project) lay(agent string) error {
-	if err := p.Open(); agent == codex && folder.Missing(err) {
+// makeFolders creates the protocol's folders.
+func (s *state) makeFolders(agent string) error {
+	if err := s.Open(); agent == codex && folder.Missing(err) {
 		return ErrNotInitialized
 	}
-	if err := p.Make(); err != nil {
+	if err := s.Make(); err != nil {
 		return err
 	}
-	for _, dir := range []string{tasksDir, "codex_status", "livhana_status", sharedDir, agentsDir} {
-		if err := p.Root.MkdirAll(dir, 0o755); err != nil {
+	for _, dir := range []string{tasksDir, codexDir, livhanaDir, sharedDir, agentsDir} {
+		if err := s.Root.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// prepare writes card, heartbeat, log line and registry. The registry comes last: the next boot takes it as proof
-// that this boot was completed.
-func (p *Project) prepare(ctx context.Context, b protocol.Boot) error {
-	p.probe(".", agentsDir, sharedDir)
-	p.readAgents(nil)
-	whole, err := p.wholeRegistry(ctx)
+// boot writes record, heartbeat, log line and registry. The registry comes last: the next boot takes it as proof that
+// this boot was completed.
+func (s *state) boot(ctx context.Context, b protocol.Boot) error {
+	s.agents.readAll()
+	registered, err := s.wholeRegistry(ctx)
 	if err != nil {
 		return fmt.Errorf("boot: registry: %w", err)
 	}
-	again, err := p.bootedAlready(b, whole)
+	again, err := s.bootedAlready(b, registered)
 	if err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
-	if err := p.firstBeat(b); err != nil {
+	if err := s.firstBeat(b); err != nil {
 		return fmt.Errorf("boot: heartbeat: %w", err)
 	}
 	if !again {
-		if err := p.announce(b); err != nil {
+		pr := profileOf(b.Agent)
+		line := logLine{Timestamp: jsonfile.FormatTime(b.Now), EventType: pr.event, Source: b.Agent, Message: pr.message}
+		if b.Session != "" {
+			line.Metadata = map[string]any{"session_id": b.Session}
+		}
+		if err := s.log.write(line); err != nil {
 			return fmt.Errorf("boot: log: %w", err)
 		}
 	}
-	if err := p.enroll(b); err != nil {
+	if err := s.enroll(b); err != nil {
 		return fmt.Errorf("boot: registry: %w", err)
 	}
 	return nil
 }
 
 // wholeRegistry reads the registry, and waits for a writer in progress. It moves a registry that stays torn aside;
-// the boot script would have overwritten it. It returns nil if there is no registry.
-func (p *Project) wholeRegistry(ctx context.Context) (*registryContent, error) {
-	var whole *registryContent
-	err := folder.Whole(ctx, func() error {
-		o, _, err := p.Root.Load(registry, maxFile)
-		if err == nil {
-			r := decodeRoll(o)
-			whole = &r
-		}
+// the boot script would have overwritten it. It returns no members if there is no registry.
+func (s *state) wholeRegistry(ctx context.Context) (members map[string]member, err error) {
+	err = folder.Whole(ctx, func() error {
+		o, _, err := s.Root.Load(registry, maxFile)
+		members = decodeRegistry(o).agents
 		return err
 	})
-	if err == nil || !unusable(err) {
-		return whole, err
+	if err == nil || !unusable(err) || folder.Missing(err) {
+		return members, ignoreMissing(err)
 	}
-	if folder.Missing(err) {
-		return nil, nil
-	}
-	aside := fmt.Sprintf("%s/broken_registry.%d", own, p.Now.UnixNano())
-	if err := p.Root.Rename(registry, aside); err != nil && !folder.Missing(err) {
-		return nil, err
-	}
-	return nil, nil
+	return nil, ignoreMissing(s.Root.Rename(registry, fmt.Sprintf("%s/broken_registry.%d", own, s.Now.UnixNano())))
 }
 
-// unusable reports whether the error means that the document is missing, torn or malformed.
-func unusable(err error) bool {
-	return folder.Missing(err) || errors.Is(err, jsonfile.ErrTorn) || errors.Is(err, jsonfile.ErrBad)
+func ignoreMissing(err error) error {
+	if folder.Missing(err) {
+		return nil
+	}
+	return err
 }
 
 // bootedAlready reports whether this same process has booted here before: the registry shows it, or an interrupted
 // boot has left its log line within the last minute.
-func (p *Project) bootedAlready(b protocol.Boot, whole *registryContent) (bool, error) {
-	k, err := p.readCard(b.Agent)
+func (s *state) bootedAlready(b protocol.Boot, registered map[string]member) (bool, error) {
+	r, _, err := s.agents.record(b.Agent)
 	if err != nil {
 		return false, err
 	}
-	var m member
-	if whole != nil {
-		m = whole.agents[b.Agent]
-	}
-	if m.pid == b.PID && m.status == "active" && k.session == b.Session && (b.PID > 0 || b.Session != "") {
+	m := registered[b.Agent]
+	if m.pid == b.PID && m.status == "active" && r.Session == b.Session && (b.PID > 0 || b.Session != "") {
 		return true, nil
 	}
-	at := p.lastBoot(b.Agent)
+	at := s.lastBoot(b.Agent)
 	return at.After(m.seen) && b.Now.Sub(at) < time.Minute, nil
 }
 
 // lastBoot returns the time of the agent's last boot that the end of the log shows.
-func (p *Project) lastBoot(agent string) (at time.Time) {
-	const tail = 64 << 10
-	st, err := p.Root.Stat(logFile)
-	if err != nil {
-		return at
-	}
-	data, _, err := p.Root.ReadAt(logFile, max(0, st.Size-tail), tail)
-	if err != nil {
-		return at
-	}
-	for line := range bytes.Lines(data) {
+func (s *state) lastBoot(agent string) (at time.Time) {
+	for line := range bytes.Lines(s.tail(logFile)) {
 		o, err := jsonfile.Parse(line)
-		if err != nil {
-			continue
-		}
-		if e, _ := decodeLine(o); e.source == agent && e.event == profileOf(agent).event {
-			at = e.at.At
+		if err == nil && text(o, "source_agent") == agent && text(o, "event_type") == profileOf(agent).event {
+			at, _ = o.Time("timestamp")
 		}
 	}
 	return at
 }
 
-// announce writes the log line of a boot.
-func (p *Project) announce(b protocol.Boot) error {
-	pr := profileOf(b.Agent)
-	line := logLine{Timestamp: jsonfile.FormatTime(b.Now), EventType: pr.event, Source: b.Agent, Message: pr.message}
-	if b.Session != "" {
-		line.Metadata = map[string]any{"session_id": b.Session}
-	}
-	return p.write(line)
-}
-
-// bootCard records the process that the caller vouched for, and removes an older process from the card: otherwise the
-// death of the older process would count as the death of the agent.
-func (p *Project) bootCard(b protocol.Boot, beat jsonfile.Sum) error {
-	k, err := p.readCard(b.Agent)
-	if err != nil {
+// firstBeat writes the heartbeat of the boot script. Before that it puts the heartbeat's checksum into the agent's
+// record, so that this heartbeat does not count as the agent's own sign of life.
+func (s *state) firstBeat(b protocol.Boot) error {
+	dir := s.agents.dirOf(b.Agent)
+	if err := s.Root.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return p.editCard(b.Agent, func(f *cardFile) {
-		f.Session = b.Session
-		if b.Process.Proves() || b.PID != k.process.PID {
-			*f = cardFile{Session: b.Session, Held: f.Held}
-			f.carry(b.Process)
+	free := profileOf(b.Agent).free
+	return s.update(beatFile(dir), func(old []byte) ([]byte, error) {
+		doc, err := editedBeat(old, func(o jsonfile.Object) []jsonfile.Set {
+			return s.agents.beatEdits(o, b.Agent, Beat{Status: "active", Free: &free, boot: true}, nil)
+		})
+		if err != nil {
+			return nil, err
 		}
-		f.Booted = string(beat)
+		return doc, s.agents.editRecord(b.Agent, func(r *agentRecord) {
+			// An older process leaves the record: otherwise its death would count as the death of the agent.
+			if b.Process.Proves() || b.PID != r.PID {
+				*r = agentRecord{Held: r.Held}
+				r.setProcesses(b.Process)
+			}
+			r.Session, r.Booted = b.Session, string(jsonfile.SumOf(doc))
+		})
 	})
 }

@@ -81,12 +81,12 @@ func differ(mine, anew string) string {
 
 func book(p *Project) string {
 	var b strings.Builder
-	for _, id := range sortedKeys(p.tasks) {
-		e := p.tasks[id]
+	for _, id := range sortedKeys(p.tasks.open) {
+		e := p.tasks.open[id]
 		fmt.Fprintln(&b, "open", id, e.request.There, e.held.There, e.result.There, e.archived.There, e.archivedResult.There)
 	}
-	for _, id := range sortedKeys(p.settled) {
-		s := p.settled[id]
+	for _, id := range sortedKeys(p.tasks.settled) {
+		s := p.tasks.settled[id]
 		fmt.Fprintln(&b, "over", id, s.set, s.mtime, s.size, s.off, s.seen)
 	}
 	return b.String()

@@ -3,11 +3,9 @@ package agentstatus
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +18,7 @@ import (
 // executor does not see them and may run the task as well.
 const claimsDir = "steward/claims"
 
-func claimFile(id string) string { return claimsDir + "/" + id + ".json" }
+func claimPath(id string) string { return claimsDir + "/" + id + ".json" }
 
 // Claim records which agent works on a task. Worker took the task and Runner executes it: once both are proved dead,
 // the run is over. Both may be zero, for an agent that works by hand.
@@ -35,6 +33,8 @@ type Claim struct {
 	Ended   bool              `json:"-"` // for an orphan: its task has a result nevertheless
 }
 
+func (k Claim) task() string { return k.Task }
+
 // processes lists those identities of the claim that can prove a process dead.
 func (k *Claim) processes() []protocol.Identity {
 	var list []protocol.Identity
@@ -46,110 +46,55 @@ func (k *Claim) processes() []protocol.Identity {
 	return list
 }
 
-// identityFile is an identity on disk. Start is a string because a JSON number would lose bits of the 64-bit token.
-type identityFile struct {
-	PID   int    `json:"pid"`
-	Start string `json:"start"`
-	Boot  string `json:"boot"`
-	UID   int    `json:"uid"`
-}
-
-func identityOn(id protocol.Identity) *identityFile {
-	if !id.Proves() {
-		return nil
-	}
-	return &identityFile{id.PID, strconv.FormatUint(id.Start, 10), id.Boot, id.UID}
-}
-
-func identityFrom(o jsonfile.Object) protocol.Identity {
-	pid, _ := o.Int("pid")
-	uid, _ := o.Int("uid")
-	id := protocol.Identity{PID: int(pid), UID: int(uid), Boot: text(o, "boot")}
-	id.Start, _ = strconv.ParseUint(text(o, "start"), 10, 64)
-	return id
-}
-
-// claimOnDisk is <id>.json in steward/claims.
-type claimOnDisk struct {
+// claimFile is <id>.json in steward/claims.
+type claimFile struct {
 	Claim
 	Worker *identityFile `json:"worker,omitempty"`
 	Runner *identityFile `json:"runner,omitempty"`
 }
 
+func (k Claim) file() claimFile { return claimFile{k, identityOn(k.Worker), identityOn(k.Runner)} }
+
 func decodeClaim(o jsonfile.Object) Claim {
-	k := Claim{Task: text(o, "task_id"), Agent: text(o, "agent"), Mark: text(o, "mark")}
-	n, _ := o.Int("attempt")
-	k.Attempt = int(n)
-	k.At, _ = o.Time("claimed_at")
-	worker, _ := o.Object("worker")
-	runner, _ := o.Object("runner")
-	k.Worker, k.Runner = identityFrom(worker), identityFrom(runner)
-	return k
+	var f claimFile
+	folder.Fields(o, &f)
+	f.Claim.Worker, f.Claim.Runner = f.Worker.identity(), f.Runner.identity()
+	return f.Claim
 }
 
-func (k Claim) task() string { return k.Task }
-
-// Work is a task that the agent may take. Problems lists the schema violations of its request.
-type Work struct {
-	Request
-	Raw      json.RawMessage
-	Attempt  int
-	Sum      string // of the request
-	Appeared time.Time
-	Title    string
-	Problems []string
-}
-
-// Open lists the tasks that this agent may take now, by priority, then by age. It leaves out requests that are held,
-// have a result, are claimed, or come after tasks that are not completed.
-func (c *Client) Open(ctx context.Context, agent string, now time.Time) ([]Work, error) {
-	if err := c.open(now); err != nil {
-		return nil, err
+// claimOf reads a task's claim. It returns ErrNoTask if there is none.
+func (f *files) claimOf(id string) (Claim, error) {
+	if !plainID(id) {
+		return Claim{}, ErrNoTask
 	}
-	c.p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
-	list, err := c.offered(ctx, agent)
-	slices.SortStableFunc(list, func(a, b Work) int {
-		pa, pb := rank(a.Priority), rank(b.Priority)
-		return cmp.Or(cmp.Compare(pb, pa), a.Appeared.Compare(b.Appeared), strings.Compare(a.TaskID, b.TaskID))
-	})
-	return list, err
-}
-
-func rank(word string) protocol.Priority {
-	p, _ := protocol.ParsePriority(word)
-	return p
-}
-
-// takeable reports whether the request is open and nothing prevents a claim.
-func (e *entry) takeable() bool {
-	o, _ := e.ended()
-	return e.request.Good && o == nil && !e.result.There && !e.held.There && !e.claim.There && !e.inHand() &&
-		!e.cancelledInVain(o) && e.record.pending == ""
-}
-
-func (p *Project) work(e *entry) (Work, bool) {
-	o, blob, err := p.Root.Load(e.files.request, maxFile)
-	if err != nil || blob.Sum != e.request.Sum {
-		return Work{}, false
+	o, _, err := f.Root.Load(claimPath(id), maxFile)
+	if folder.Missing(err) {
+		err = ErrNoTask
 	}
-	w := Work{Request: requestOf(o), Raw: blob.Data, Attempt: e.attempt(), Sum: string(blob.Sum), Appeared: appeared(e.request.Stamp),
-		Title: e.request.Value.title}
-	w.TaskID = e.id
-	for _, i := range e.request.Value.issues {
-		w.Problems = append(w.Problems, i.text)
-	}
-	return w, true
+	k := decodeClaim(o)
+	k.Task = id
+	return k, err
 }
 
-// attempt returns the number of the next run, from 1, as the ledger counts.
-func (e *entry) attempt() int {
-	n := 1
-	for _, k := range e.record.takings {
-		if k.Committed {
-			n++
+// claims lists all claims that can be read, newest first. Ended is set if the task has a result.
+func (f *files) claims() []Claim {
+	names, _, _ := f.Root.List(claimsDir) // no folder: no claims
+	var list []Claim
+	for _, name := range names {
+		if id, ok := strings.CutSuffix(name, ".json"); ok {
+			if k, err := f.claimOf(id); err == nil {
+				k.Ended = f.over(id)
+				list = append(list, k)
+			}
 		}
 	}
-	return n
+	slices.SortFunc(list, func(a, b Claim) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.Task, b.Task)) })
+	return list
+}
+
+// activeClaims lists an agent's claims whose tasks have no result, newest first.
+func (f *files) activeClaims(agent string) []Claim {
+	return slices.DeleteFunc(f.claims(), func(k Claim) bool { return k.Ended || k.Agent != agent })
 }
 
 // Claim takes a task. Exactly one of several claimants wins. A request that was meanwhile held, ended, changed or
@@ -157,26 +102,26 @@ func (e *entry) attempt() int {
 func (c *Client) Claim(ctx context.Context, w Work, k Claim, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		p := c.p
-		e := p.fresh(w.TaskID)
+		e := p.tasks.fresh(w.TaskID)
 		if !e.takeable() || string(e.request.Sum) != w.Sum {
 			return ErrTaken
 		}
-		k.Task, k.At, k.Attempt = w.TaskID, now.UTC(), e.attempt()
+		k.Task, k.At, k.Attempt = w.TaskID, now.UTC(), e.record.next()
 		if err := p.Root.Mkdir(claimsDir, 0o755); err != nil {
 			return err
 		}
-		doc, err := jsonfile.Encode(claimOnDisk{k, identityOn(k.Worker), identityOn(k.Runner)})
+		doc, err := jsonfile.Encode(k.file())
 		if err != nil {
 			return err
 		}
-		if err := p.Root.Create(claimFile(k.Task), doc, 0o644); err != nil {
+		if err := p.Root.Create(e.claim.path, doc, 0o644); err != nil {
 			if errors.Is(err, jsonfile.ErrExist) {
 				return ErrTaken
 			}
 			return err
 		}
 		p.showCurrent(k.Agent)
-		p.say("task_started", k.Task, k.Agent, w.Source, fmt.Sprintf("%s begins attempt %d", k.Agent, k.Attempt))
+		p.log.say("task_started", k.Task, k.Agent, w.Source, fmt.Sprintf("%s begins attempt %d", k.Agent, k.Attempt))
 		return nil
 	})
 }
@@ -189,7 +134,7 @@ func (c *Client) Attach(ctx context.Context, id string, runner protocol.Identity
 			return err
 		}
 		k.Runner = runner
-		return c.p.put(claimFile(id), claimOnDisk{k, identityOn(k.Worker), identityOn(k.Runner)})
+		return c.p.put(claimPath(id), k.file())
 	})
 }
 
@@ -200,17 +145,14 @@ func (c *Client) Unclaim(ctx context.Context, id string, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if err := c.p.Root.Remove(claimFile(id)); err != nil {
+		if err := c.p.Root.Remove(claimPath(id)); err != nil {
 			return err
 		}
 		c.p.showCurrent(k.Agent)
-		c.p.say(eventReturned, id, k.Agent, "", k.Agent+" gives it back untouched")
+		c.p.log.say(eventReturned, id, k.Agent, "", k.Agent+" gives it back untouched")
 		return nil
 	})
 }
-
-// eventReturned is the log's event type for a claimed task that was given back: the task no longer counts as started.
-const eventReturned = "task_returned"
 
 // Holds reports whether the task is claimed with that mark. A claim that cannot be read for the moment counts as
 // held.
@@ -219,45 +161,81 @@ func (c *Client) Holds(id, mark string) bool {
 		return true
 	}
 	k, err := c.p.claimOf(id)
-	if errors.Is(err, ErrNoTask) {
-		return false
-	}
-	return err != nil || k.Mark == mark
+	return err == nil && k.Mark == mark || err != nil && !errors.Is(err, ErrNoTask)
 }
 
-// claimOf reads a task's claim. It returns ErrNoTask if there is none.
-func (p *Project) claimOf(id string) (Claim, error) {
-	if !plainID(id) {
-		return Claim{}, ErrNoTask
-	}
-	o, _, err := p.Root.Load(claimFile(id), maxFile)
-	if folder.Missing(err) {
-		return Claim{}, ErrNoTask
-	}
-	if err != nil {
-		return Claim{}, err
-	}
-	k := decodeClaim(o)
-	k.Task = id
-	return k, nil
-}
-
-// claims lists the claims whose task has no result, newest first.
-func (p *Project) claims() []Claim {
-	files, _, err := p.Root.List(claimsDir)
-	if err != nil {
-		return nil
-	}
+// Orphans lists the agent's claims whose processes are proved dead. Ended is set if the task has a result
+// nevertheless: a crash came between the result and the removal of the claim, or another client wrote the result.
+// Processes left over from such a run carry the Mark.
+func (c *Client) Orphans(ctx context.Context, agent string, now time.Time) ([]Claim, error) {
 	var list []Claim
-	for _, name := range files {
-		id, ok := strings.CutSuffix(name, ".json")
-		if !ok || p.over(id) {
-			continue
+	err := c.guarded(ctx, now, func() error {
+		for _, k := range c.p.claims() {
+			switch {
+			case k.Agent != agent:
+			case k.Ended && len(k.processes()) == 0:
+				_ = c.p.Root.Remove(claimPath(k.Task)) // the agent worked by hand: no process is left
+			case c.abandoned(k):
+				list = append(list, k)
+			}
 		}
-		if k, err := p.claimOf(id); err == nil {
-			list = append(list, k)
+		return nil
+	})
+	return list, err
+}
+
+// Forget removes an orphaned claim whose task has ended.
+func (c *Client) Forget(ctx context.Context, k Claim, now time.Time) error {
+	return c.guarded(ctx, now, func() error {
+		if now, err := c.p.claimOf(k.Task); err != nil || now.Mark != k.Mark || !c.abandoned(now) || !c.p.over(k.Task) {
+			return nil
 		}
+		return c.p.Root.Remove(claimPath(k.Task))
+	})
+}
+
+// abandoned reports whether it is proved that no process runs the claimed task any more.
+func (c *Client) abandoned(k Claim) bool {
+	all := k.processes()
+	return len(all) > 0 && !slices.ContainsFunc(all, c.alive)
+}
+
+// Conclude ends an orphaned task with AGENT_LOST where no daemon does.
+func (c *Client) Conclude(ctx context.Context, k Claim, why string, now time.Time) error {
+	return c.guarded(ctx, now, func() error {
+		p := c.p
+		e := p.tasks.fresh(k.Task)
+		if e.result.There || !e.claim.Good || e.claim.Value.Mark != k.Mark || !c.abandoned(e.claim.Value) {
+			return ErrTaken
+		}
+		if err := p.synthesize(e, "AGENT_LOST", why, map[string]any{"may_have_run_twice": false, "lost_agent": k.Agent}); err != nil {
+			return err
+		}
+		p.log.say("task_failed", k.Task, k.Agent, "", why)
+		_ = p.Root.Remove(e.claim.path)
+		p.showCurrent(k.Agent)
+		return nil
+	})
+}
+
+// showCurrent writes current_task.json: the agent's newest claimed task, and all its claimed tasks. Protocol 000
+// defines no schema for the file; its name tells what pollers look for in it.
+func (s *state) showCurrent(agent string) {
+	var doc struct {
+		TaskID  *string   `json:"task_id"`
+		Agent   string    `json:"agent_name"`
+		Started time.Time `json:"started_at,omitzero"`
+		Attempt int       `json:"attempt,omitzero"`
+		Tasks   []string  `json:"active_tasks"`
+		Updated time.Time `json:"updated_at"`
 	}
-	slices.SortFunc(list, func(a, b Claim) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.Task, b.Task)) })
-	return list
+	doc.Agent, doc.Updated = agent, s.Now
+	for _, k := range s.activeClaims(agent) {
+		if doc.TaskID == nil {
+			doc.TaskID, doc.Started, doc.Attempt = &k.Task, k.At, k.Attempt
+		}
+		doc.Tasks = append(doc.Tasks, k.Task)
+	}
+	s.agents.readAll()
+	_ = s.put(currentFile(s.agents.dirOf(agent)), doc, jsonfile.Volatile) // for display only: the claim decides
 }

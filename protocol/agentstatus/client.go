@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -14,9 +16,10 @@ import (
 
 // The errors that callers of a Client distinguish.
 var (
-	ErrTaken  = errors.New("somebody else has it")
-	ErrNoTask = errors.New("no such task")
-	ErrEnded  = errors.New("it has ended already")
+	ErrTaken   = errors.New("somebody else has it")
+	ErrNoTask  = errors.New("no such task")
+	ErrEnded   = errors.New("it has ended already")
+	ErrNoAgent = errors.New("no such agent")
 )
 
 // ClientOptions configures a Client.
@@ -53,6 +56,9 @@ func (c *Client) open(now time.Time) error {
 	if folder.Missing(err) {
 		return ErrNotInitialized
 	}
+	if err == nil {
+		c.p.probeAll()
+	}
 	return err
 }
 
@@ -62,7 +68,7 @@ func (c *Client) guarded(ctx context.Context, now time.Time, act func() error) e
 		return err
 	}
 	return c.p.Guarded(ctx, func() error {
-		c.p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
+		c.p.probeAll()
 		return act()
 	})
 }
@@ -78,20 +84,123 @@ func NewTaskID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// put writes a whole file, over any previous content.
-func (p *Project) put(file string, v any, opts ...jsonfile.Option) error {
-	doc, err := jsonfile.Encode(v)
-	if err != nil {
-		return err
+// submitLease is how long a request that was created held stays held unless the daemon renews the lease.
+const submitLease = 60 * time.Second
+
+// maxRequest bounds a request in bytes: every reader reads all of it, repeatedly.
+const maxRequest = 256 << 10
+
+// Submit writes a request for its agent and logs it. A request that comes after other tasks is created held: the
+// daemon releases it when those tasks are completed. Submit returns the file's path. Errors: *InvalidError,
+// jsonfile.ErrExist, ErrNoTask if a task to come after is unknown, ErrNotInitialized.
+func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file string, err error) {
+	if r.Created.IsZero() {
+		r.Created = now
 	}
-	late, err := p.Root.Replace(file, doc, jsonfile.Any, opts...)
-	_ = late.Close()
-	return err
+	doc, err := jsonfile.Encode(r)
+	if err != nil {
+		return "", fmt.Errorf("encode the request: %w", err)
+	}
+	if _, err := CheckRequest(doc); err != nil {
+		return "", err
+	}
+	if len(doc) > maxRequest {
+		return "", &InvalidError{[]string{fmt.Sprintf("the request has %d bytes; %d are the most", len(doc), maxRequest)}}
+	}
+	err = c.guarded(ctx, now, func() error {
+		file, err = submit(c.p.state, r, doc)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return c.p.absolute(file), nil
 }
 
-// say appends a client's own line to the shared log (protocol 000, Coordination Log Schema). It ignores a failed
-// write: a log that cannot be written must not stop a task.
-func (p *Project) say(event, task, source, target, message string) {
-	_ = p.write(logLine{Timestamp: jsonfile.FormatTime(p.Now), EventType: event, TaskID: task, Source: source, Target: target,
-		Message: folder.Line(message, 500)})
+func submit(s *state, r Request, doc []byte) (file string, err error) {
+	e := s.tasks.fresh(r.TaskID)
+	if e.exists() || s.has(cancelledFile(r.TaskID)) || s.has(attemptFile(r.TaskID, 1, "sched")) {
+		return "", fmt.Errorf("task %s: %w", r.TaskID, jsonfile.ErrExist)
+	}
+	file = e.request.path
+	if after := r.Coordination.After; len(after) > 0 {
+		for _, id := range after { // each was requested here at some time
+			if !plainID(id) || !s.tasks.fresh(id).exists() && !s.has(attemptFile(id, 1, "result")) {
+				return "", fmt.Errorf("come after task %s: %w", folder.Line(id, 80), ErrNoTask)
+			}
+		}
+		file = e.held.path
+		// As with every hold, the notice comes first.
+		err := s.putNotice(protocol.Change{Subject: protocol.Subject{Kind: protocol.KindTask, ID: e.id}, Hold: protocol.HoldBlocked,
+			ReleaseBy: s.Now.Add(submitLease), Why: "waits for task " + folder.Line(after[0], 80)})
+		if err != nil {
+			return "", err
+		}
+	}
+	if err := s.Root.Create(file, doc, 0o644); err != nil {
+		return "", err
+	}
+	// The line is in the name of the requesting agent, which may be long dead. logged_by marks it as steward's, so
+	// that a task submitted by hand is no sign of that agent's life.
+	s.log.say("task_created", r.TaskID, r.Source, r.Target, fmt.Sprintf("%s asks %s to %s", r.Source, r.Target, r.Type), map[string]any{"logged_by": ourName})
+	return file, nil
+}
+
+// absolute returns the absolute path of a file in the protocol's folder.
+func (s *state) absolute(file string) string {
+	return filepath.Join(s.dir, filepath.FromSlash(path.Join(Base, file)))
+}
+
+// Followed is one task that an orchestrator has delegated, as active_coordination.json lists it (protocol 000, File
+// Locations; protocol 000 defines no schema for the file).
+type Followed struct {
+	Task     string    `json:"task_id"`
+	Target   string    `json:"target_agent"`
+	Type     string    `json:"request_type"`
+	State    string    `json:"state"` // pending, held, running, ended
+	Blocking bool      `json:"blocking"`
+	Since    time.Time `json:"since"`
+}
+
+// coordinationFile is active_coordination.json.
+type coordinationFile struct {
+	Agent   string     `json:"agent_name"`
+	Updated time.Time  `json:"updated_at"`
+	Tasks   []Followed `json:"active_tasks"`
+}
+
+// Follow adds a delegated task to the orchestrator's active_coordination.json, whether or not the orchestrator waits
+// for it. It removes the tasks that have ended.
+func (c *Client) Follow(ctx context.Context, agent string, f Followed, now time.Time) error {
+	return coordinate(ctx, c, agent, f.Task, []Followed{f}, now)
+}
+
+// Unfollow removes a task from the orchestrator's active_coordination.json.
+func (c *Client) Unfollow(ctx context.Context, agent, task string, now time.Time) error {
+	return coordinate(ctx, c, agent, task, nil, now)
+}
+
+func coordinate(ctx context.Context, c *Client, agent, task string, add []Followed, now time.Time) error {
+	if !plainID(agent) {
+		return errors.New("no name for an agent")
+	}
+	return c.guarded(ctx, now, func() error {
+		p := c.p
+		p.agents.readAll()
+		file := path.Join(p.agents.dirOf(agent), "active_coordination.json")
+		o, _, err := p.Root.Load(file, maxFile)
+		if err != nil && !unusable(err) {
+			return err
+		}
+		var old coordinationFile
+		folder.Fields(o, &old)
+		doc := coordinationFile{Agent: agent, Updated: now.UTC()}
+		for _, f := range old.Tasks {
+			if f.Task != task && plainID(f.Task) && !p.has(taskFile(f.Task, resultExt)) && !p.has(archivedFile(f.Task, resultExt)) {
+				doc.Tasks = append(doc.Tasks, f)
+			}
+		}
+		doc.Tasks = append(doc.Tasks, add...)
+		return p.put(file, doc, jsonfile.Volatile)
+	})
 }

@@ -594,7 +594,7 @@ func TestClientForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := me.Open(t.Context(), codex, c.now); err != nil || len(me.p.tasks) > 0 {
-		t.Errorf("%v, %d tasks are kept", err, len(me.p.tasks))
+	if _, err := me.Open(t.Context(), codex, c.now); err != nil || len(me.p.tasks.open) > 0 {
+		t.Errorf("%v, %d tasks are kept", err, len(me.p.tasks.open))
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -68,19 +66,17 @@ func (c *Client) Task(ctx context.Context, id string, now time.Time) (Detail, er
 		return Detail{}, ErrNoTask
 	}
 	p := c.p
-	p.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir)
-	e := p.fresh(id)
+	e := p.tasks.fresh(id)
 	if !e.exists() {
 		full, err := p.complete(id)
 		if err != nil {
 			return Detail{}, err
 		}
-		e = p.fresh(full)
+		e = p.tasks.fresh(full)
 	}
-	r, _ := e.asked()
-	for _, before := range r.after {
+	for _, before := range e.asked().Value.Coordination.After {
 		if plainID(before) {
-			p.fresh(before)
+			p.tasks.fresh(before)
 		}
 	}
 	d := p.detail(e)
@@ -88,14 +84,43 @@ func (c *Client) Task(ctx context.Context, id string, now time.Time) (Detail, er
 	return d, nil
 }
 
+// HeldBack lists the agent's held tasks, sorted by id. Errors: ErrNotInitialized, and errors of reading the folder.
+func (c *Client) HeldBack(ctx context.Context, agent string, now time.Time) ([]Detail, error) {
+	if err := c.open(now); err != nil {
+		return nil, err
+	}
+	p := c.p
+	var ids []string
+	_, err := p.Root.Each(tasksDir, func(name []byte) {
+		if id, kind, ok := parseTaskFile(string(name)); ok && kind == hasHeld && plainID(id) {
+			ids = append(ids, id)
+		}
+	})
+	slices.Sort(ids)
+	var list []Detail
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		e := p.tasks.fresh(id)
+		if target := e.asked().Value.Target; target == "" || (directory{agent: true}).canonical(target) != agent {
+			continue
+		}
+		if d := p.detail(e); d.State == StateHeld {
+			list = append(list, d)
+		}
+	}
+	return list, err
+}
+
 // complete returns the id that begins with the prefix.
-func (p *Project) complete(prefix string) (string, error) {
+func (s *state) complete(prefix string) (string, error) {
 	if len(prefix) < minPrefix {
 		return "", ErrNoTask
 	}
 	var found []string
 	for _, dir := range []string{tasksDir, archiveDir} {
-		_, _ = p.Root.Each(dir, func(name []byte) {
+		_, _ = s.Root.Each(dir, func(name []byte) {
 			if id, _, ok := parseTaskFile(string(name)); ok && strings.HasPrefix(id, prefix) && plainID(id) && !slices.Contains(found, id) {
 				found = append(found, id)
 			}
@@ -111,47 +136,37 @@ func (p *Project) complete(prefix string) (string, error) {
 	return "", &AmbiguousError{prefix, found[:min(len(found), 10)]}
 }
 
-func (p *Project) detail(e *entry) Detail {
-	d := Detail{ID: e.id, State: StatePending, Buried: e.record.buried, Cancelled: e.record.cancelled}
+// readWhole reads a document with all its fields; nil if it cannot be read.
+func readWhole[T any](f *files, file string) (*T, []byte) {
+	o, blob, ok := f.object(file)
+	if file == "" || !ok {
+		return nil, nil
+	}
+	v := whole[T](o)
+	return &v, blob.Data
+}
+
+func (s *state) detail(e *entry) Detail {
+	o, ref := e.ended()
+	d := Detail{ID: e.id, State: StatePending, Buried: e.record.buried, Cancelled: e.record.cancelled, Hold: e.hold(), Attempts: e.record.committed(),
+		Output: s.outputOf(e)}
 	if e.record.reason == protocol.ReasonSuperseded {
 		d.CancelWhy = "steward cancelled its retry: " + e.record.why
 	}
-	if _, ref := e.asked(); ref.Path != "" {
-		if o, blob, err := p.Root.Load(ref.Path, maxFile); err == nil {
-			r := requestOf(o)
-			d.Request, d.RequestRaw = &r, blob.Data
-		}
-	}
-	o, ref := e.ended()
-	if o != nil {
-		if o, blob, err := p.Root.Load(ref.Path, maxFile); err == nil {
-			r := resultOf(o)
-			d.Result, d.ResultRaw = &r, blob.Data
-		}
-	}
+	d.Request, d.RequestRaw = readWhole[Request](s.files, e.asked().path)
+	d.Result, d.ResultRaw = readWhole[Result](s.files, ref.Path)
 	if e.progress.Good {
-		if o, _, err := p.Root.Load(e.files.progress, maxFile); err == nil {
-			t := progressOf(o)
-			d.Progress = &t
-		}
+		d.Progress, _ = readWhole[TaskProgress](s.files, e.progress.path)
 	}
 	if e.claim.Good && o == nil {
 		k := e.claim.Value
 		k.Task = e.id
 		d.Claim = &k
 	}
-	d.Hold = p.holdOf(e, o)
-	if o, _, err := p.Root.Load(e.files.notice, maxFile); err == nil {
+	if o, _, ok := s.object(e.notice.path); ok {
 		d.HoldWhy = folder.Line(text(o, "why"), 300)
 	}
-	for _, k := range e.record.takings {
-		if k.Committed {
-			d.Attempts = append(d.Attempts, k)
-		} else {
-			d.Due = k.Due
-		}
-	}
-	if k := e.record.last(); k != nil && d.Hold != nil && d.Hold.Reason == protocol.HoldRetry {
+	if k := e.record.last(); k != nil && (!k.Committed || d.Hold != nil && d.Hold.Reason == protocol.HoldRetry) {
 		d.Due = k.Due
 	}
 	switch {
@@ -159,20 +174,22 @@ func (p *Project) detail(e *entry) Detail {
 		d.State, d.Final = StateEnded, e.record.pending == ""
 	case d.Hold != nil && !e.request.There:
 		d.State = StateHeld
-	case d.Claim != nil || e.inHand():
+	case d.Claim != nil || e.begun():
 		d.State = StateRunning
-	}
-	if r, _ := e.asked(); d.State == StatePending {
-		if why := p.block(e.id, r); why != "" {
+	default:
+		if why := s.tasks.block(e.id, &e.asked().Value); why != "" {
 			d.State, d.Hold, d.HoldWhy = StateHeld, &protocol.Hold{Reason: protocol.HoldBlocked}, why
 		}
 	}
-	d.Output = p.outputOf(e)
 	return d
 }
 
 // outputDir holds the output of the tasks' commands.
 const outputDir = "steward/output"
+
+func outputFile(id string, attempt int) string {
+	return fmt.Sprintf("%s/%s.%d.log", outputDir, id, attempt)
+}
 
 // OutputFile returns the absolute path of the file for a run's output. It creates the file, so that the file belongs
 // to the folder's owner even if root runs the worker.
@@ -193,7 +210,7 @@ func (c *Client) OutputFile(id string, attempt int, now time.Time) (string, erro
 	if err != nil && !errors.Is(err, jsonfile.ErrExist) {
 		return "", err
 	}
-	return c.p.abs(outputFile(id, attempt)), nil
+	return c.p.absolute(outputFile(id, attempt)), nil
 }
 
 // SweepOutput removes the output files that were last written before the given time.
@@ -201,18 +218,14 @@ func (c *Client) SweepOutput(before, now time.Time) error {
 	if err := c.open(now); err != nil {
 		return err
 	}
-	files, _, err := c.p.Root.List(outputDir)
-	if folder.Missing(err) {
-		return nil
-	}
+	names, _, err := c.p.Root.List(outputDir)
 	if err != nil {
-		return err
+		return ignoreMissing(err)
 	}
-	for _, name := range files {
+	for _, name := range names {
 		file := outputDir + "/" + name
 		if st, err := c.p.Root.Stat(file); err == nil && strings.HasSuffix(name, ".log") && st.ModTime().Before(before) {
-			err = c.p.Root.Remove(file, jsonfile.Volatile)
-			if err != nil && !folder.Missing(err) {
+			if err := ignoreMissing(c.p.Root.Remove(file, jsonfile.Volatile)); err != nil {
 				return err
 			}
 		}
@@ -220,18 +233,10 @@ func (c *Client) SweepOutput(before, now time.Time) error {
 	return nil
 }
 
-func outputFile(id string, attempt int) string {
-	return fmt.Sprintf("%s/%s.%d.log", outputDir, id, attempt)
-}
-
-func (p *Project) abs(file string) string {
-	return filepath.Join(p.dir, filepath.FromSlash(path.Join(Base, file)))
-}
-
-func (p *Project) outputOf(e *entry) string {
-	for n := e.attempt(); n > 0; n-- {
-		if file := outputFile(e.id, n); p.has(file) {
-			return p.abs(file)
+func (s *state) outputOf(e *entry) string {
+	for n := e.record.next(); n > 0; n-- {
+		if file := outputFile(e.id, n); s.has(file) {
+			return s.absolute(file)
 		}
 	}
 	return ""

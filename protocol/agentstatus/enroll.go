@@ -1,148 +1,256 @@
 package agentstatus
 
 import (
-	"errors"
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// enroll merges the agent into the registry.
-func (p *Project) enroll(b protocol.Boot) error {
-	stamp := jsonfile.FormatTime(b.Now)
-	err := p.createRegistry(b, stamp)
-	if !errors.Is(err, jsonfile.ErrExist) {
+// Registration is what a steward command states when it enrolls an agent. The command vouches for the process.
+type Registration struct {
+	Agent   string
+	Process protocol.Identity
+	// Keeper restarts the agent when its process ends: while Keeper lives, such an end does not count as death.
+	Keeper  protocol.Identity
+	Session string
+	// Kept has the daemon write the heartbeat as long as the process lives and the agent writes none itself.
+	Kept bool
+	// Shared allows several processes to speak for the agent.
+	Shared bool
+	// Claims: the agent takes tasks by claims alone, as workers do.
+	Claims bool
+	// Lay creates the protocol's folder if it is missing, as boot does. Without Lay a missing folder gives
+	// ErrNotInitialized.
+	Lay bool
+}
+
+// Enroll boots an agent (Prepare) and puts its process on record. If another living process has the name and the
+// registration is not Shared, Enroll returns ErrTaken.
+func (c *Client) Enroll(ctx context.Context, reg Registration, now time.Time) error {
+	p := c.p
+	p.Begin(now)
+	if !plainID(reg.Agent) {
+		return fmt.Errorf("%q is not a name for an agent: it cannot be used as a file name", reg.Agent)
+	}
+	begin := p.Make
+	if !reg.Lay {
+		begin = func() error { return c.open(now) }
+	}
+	err := begin()
+	if err == nil {
+		err = p.makeFolders(reg.Agent)
+	}
+	if err != nil {
+		return fmt.Errorf("enroll %s: %w", reg.Agent, err)
+	}
+	return c.guarded(ctx, now, func() error {
+		r, _, err := p.agents.record(reg.Agent)
+		if err != nil {
+			return err
+		}
+		others := c.living(without(r.processes(), reg.Process))
+		if len(others) > 0 && !reg.Shared {
+			return fmt.Errorf("%s is process %d: %w", reg.Agent, others[0].PID, ErrTaken)
+		}
+		all := append([]protocol.Identity{reg.Process}, others...)
+		if r.lists(reg.Process) {
+			return p.agents.editRecord(reg.Agent, func(r *agentRecord) { reg.join(r, all) })
+		}
+		// kept: the daemon writes the heartbeat of another living process, and resumes that when the new process has left.
+		kept := r.Kept && len(others) > 0
+		boot := protocol.Boot{Agent: reg.Agent, PID: reg.Process.PID, Process: reg.Process, Session: reg.Session, Now: now}
+		if err := p.boot(ctx, boot); err != nil {
+			return err
+		}
+		err = p.agents.editRecord(reg.Agent, func(r *agentRecord) {
+			r.setProcesses(all...)
+			r.Keeper, r.Kept, r.Worker, r.Left, r.Ending, r.Told, r.Once = identityOn(reg.Keeper), reg.Kept || kept, reg.Claims, "", "", false, false
+		})
+		if err == nil && reg.Kept {
+			err = p.agents.markKept(reg.Agent)
+		}
+		return err
+	})
+}
+
+// living lists the processes that can prove a death and are not proved dead.
+func (c *Client) living(list []protocol.Identity) (living []protocol.Identity) {
+	for _, id := range list {
+		if id.Proves() && !c.dead(id) {
+			living = append(living, id)
+		}
+	}
+	return living
+}
+
+// join adds what a second command states about a process that is already enrolled: the command that started a worker,
+// and the worker itself, both enroll it. What the first command stated stays.
+func (reg *Registration) join(r *agentRecord, processes []protocol.Identity) {
+	r.setProcesses(processes...)
+	r.Kept, r.Worker = r.Kept || reg.Kept, r.Worker || reg.Claims
+	if reg.Keeper.Proves() {
+		r.Keeper = identityOn(reg.Keeper)
+	}
+	r.Session = cmp.Or(reg.Session, r.Session)
+}
+
+// Held returns the operator's reason for holding the agent; "" if the agent is not held.
+func (c *Client) Held(agent string, now time.Time) string {
+	if c.open(now) != nil || !plainID(agent) {
+		return ""
+	}
+	r, _, _ := c.p.agents.record(agent)
+	return r.Held
+}
+
+// Beat writes the agent's own heartbeat. It lists all tasks claimed in the agent's name, whichever worker claimed
+// them.
+func (c *Client) Beat(agent string, b Beat, now time.Time) error {
+	if err := c.open(now); err != nil {
 		return err
 	}
-	_, err = p.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) { return entryEdits(o, b, stamp), nil })
+	tasks := b.Tasks
+	for _, k := range c.p.activeClaims(agent) {
+		tasks = append(tasks[:len(tasks):len(tasks)], k.Task)
+	}
+	if len(tasks) > 0 && b.Status == "idle" {
+		b.Status = "busy" // another worker of the same name is at work
+	}
+	return c.p.agents.beat(agent, b, tasks)
+}
+
+// Leaving describes how an agent's process ended.
+type Leaving struct {
+	Failed bool   // not on purpose: the agent counts as dead, with Why as the reason
+	Told   bool   // the agent's keeper tells the operator of it
+	Once   bool   // a one-shot program under a name that steward made up: it stays listed only for leftShown
+	Why    string // such as "exit code 1"
+}
+
+// Leave removes a process from the agent's record. When the last process leaves on purpose, the agent becomes idle and
+// nothing is expected of it. When the last process failed, the agent counts as dead.
+func (c *Client) Leave(ctx context.Context, agent string, process protocol.Identity, l Leaving, now time.Time) error {
+	return c.guarded(ctx, now, func() error {
+		a := c.p.agents
+		r, _, err := a.record(agent)
+		if err != nil || !r.lists(process) {
+			return err // the process was never listed, or another process has taken its place
+		}
+		rest := c.living(without(r.processes(), process))
+		if len(rest) == 0 {
+			return leave(c.p.state, agent, l)
+		}
+		err = a.editRecord(agent, func(r *agentRecord) { r.setProcesses(rest...) })
+		if err == nil && r.Kept {
+			err = a.markKept(agent)
+		}
+		return err
+	})
+}
+
+// leave records the end of an agent's last process. A failed process stays on record: its absence proves the death.
+func leave(s *state, agent string, l Leaving) error {
+	why := folder.Line(l.Why, 300)
+	err := s.agents.editRecord(agent, func(r *agentRecord) {
+		r.Keeper, r.Kept = nil, false
+		if l.Failed {
+			r.Ending, r.Left, r.Told = why, "", l.Told
+			return
+		}
+		r.Once = l.Once
+		r.Ending, r.Left = "", cmp.Or(why, "it left")
+		r.setProcesses()
+	})
+	if err != nil || l.Failed {
+		return err
+	}
+	s.showCurrent(agent)
+	_ = s.agents.beat(agent, Beat{Status: "idle"}, nil)
+	stamp := jsonfile.FormatTime(s.Now)
+	_, err = s.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) {
+		if _, ok := decodeRegistry(o).agents[agent]; !ok {
+			return nil, nil
+		}
+		return []jsonfile.Set{set("idle", "agents", agent, "status"), set(nil, "agents", agent, "pid"),
+			set(stamp, "agents", agent, "last_seen"), set(stamp, "updated_at")}, nil
+	})
+	s.log.say("agent_left", "", agent, "", agent+" left: "+cmp.Or(why, "on purpose"))
 	return err
 }
 
-// registryFile and registryEntry are the registry as the boot script writes it.
-type registryFile struct {
-	UpdatedAt string                   `json:"updated_at"`
-	Agents    map[string]registryEntry `json:"agents"`
-}
+// forgotten is the folder for the heartbeats of removed agents: nothing is lost.
+const forgotten = own + "/forgotten"
 
-type registryEntry struct {
-	Type         string   `json:"type"`
-	Environment  string   `json:"environment"`
-	PID          *int     `json:"pid"`
-	Status       string   `json:"status"`
-	LastSeen     *string  `json:"last_seen"`
-	Capabilities []string `json:"capabilities"`
-}
-
-func entryOf(agent, status string) registryEntry {
-	pr := profileOf(agent)
-	return registryEntry{Type: pr.kind, Environment: pr.environment, Status: status, Capabilities: pr.capabilities}
-}
-
-// createRegistry writes the registry of a project in which no agent has booted yet. Like the boot script of livhana,
-// it also lists codex as unknown when livhana boots.
-func (p *Project) createRegistry(b protocol.Boot, stamp string) error {
-	if p.has(registry) {
-		return jsonfile.ErrExist
-	}
-	me := entryOf(b.Agent, "active")
-	me.LastSeen = &stamp
-	if b.PID > 0 {
-		me.PID = &b.PID
-	}
-	agent := func(name string, entry registryEntry) jsonfile.Set {
-		return jsonfile.Set{Path: []string{"agents", name}, Value: entry}
-	}
-	order := []jsonfile.Set{agent(b.Agent, me)} // a map would sort codex-cursor before livhana-layer1.1
-	if b.Agent == livhana {
-		order = append(order, agent(codex, entryOf(codex, "unknown")))
-	}
-	doc, err := jsonfile.Encode(registryFile{UpdatedAt: stamp, Agents: map[string]registryEntry{}})
-	if err == nil {
-		doc, err = jsonfile.Edit(doc, order...)
-	}
-	if err != nil {
-		return err
-	}
-	return p.Root.Create(registry, doc, 0o644)
-}
-
-// entryEdits sets the fields that a boot states about its agent. Values that others have written into the remaining
-// fields stay.
-func entryEdits(o jsonfile.Object, b protocol.Boot, stamp string) []jsonfile.Set {
-	pr := profileOf(b.Agent)
-	var pid any
-	if b.PID > 0 {
-		pid = b.PID
-	}
-	at := func(key string) []string { return []string{"agents", b.Agent, key} }
-	agents, _ := o.Object("agents")
-	entry, _ := agents.Object(b.Agent)
-	var sets []jsonfile.Set
-	add := func(key string, value any, keep bool) {
-		if !keep || !entry.Has(key) {
-			sets = append(sets, jsonfile.Set{Path: at(key), Value: value})
+// ForgetAgent removes an agent that is not alive: it removes the registry entry and steward's own record, and archives
+// the heartbeat. It returns ErrTaken if a process of the agent lives, or if the agent wrote a heartbeat within the
+// given time.
+func (c *Client) ForgetAgent(ctx context.Context, agent string, fresh time.Duration, now time.Time) error {
+	return c.guarded(ctx, now, func() error {
+		p := c.p
+		p.agents.read(nil)
+		_, found := p.agents.all()
+		facts := found[agent]
+		if facts == nil || !plainID(agent) {
+			return ErrNoAgent
 		}
-	}
-	add("type", pr.kind, true)
-	add("environment", pr.environment, true)
-	add("pid", pid, false)
-	add("status", "active", false)
-	add("last_seen", stamp, false)
-	add("capabilities", pr.capabilities, true)
-	return append(sets, jsonfile.Set{Path: []string{"updated_at"}, Value: stamp})
+		r, _, err := p.agents.record(agent)
+		if err != nil {
+			return err
+		}
+		if living := c.living(r.processes()); len(living) > 0 {
+			return fmt.Errorf("its process %d lives: %w", living[0].PID, ErrTaken)
+		}
+		a := &facts.agent
+		ended := r.Left != "" || r.Ending != "" || a.Recorded == "error" || a.Beat.Booted
+		if age := now.Sub(a.Beat.Last()); a.Beat.Mark != "" && !ended && age < fresh {
+			return fmt.Errorf("its last heartbeat is %d s old: %w", int(age/time.Second), ErrTaken)
+		}
+		_, err = p.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) {
+			if agents, _ := o.Object("agents"); !agents.Has(agent) {
+				return nil, nil
+			}
+			return []jsonfile.Set{jsonfile.Remove("agents", agent), set(jsonfile.FormatTime(now), "updated_at")}, nil
+		})
+		if err := ignoreMissing(err); err != nil {
+			return err
+		}
+		if err := p.agents.archive(facts); err != nil {
+			return err
+		}
+		if err := ignoreMissing(p.Root.Remove(recordPath(agent))); err != nil {
+			return err
+		}
+		p.log.say("agent_forgotten", "", ourName, agent, agent+" was taken off the list")
+		return nil
+	})
 }
 
-// heartbeatFile is the heartbeat as the boot scripts write it (protocol 000, Heartbeat Schema).
-type heartbeatFile struct {
-	Name   string   `json:"agent_name"`
-	Status string   `json:"status"`
-	Last   string   `json:"last_heartbeat"`
-	Uptime int      `json:"uptime_seconds"`
-	Free   float64  `json:"current_capacity"`
-	Tasks  []string `json:"active_tasks"`
-	Health struct {
-		CPU    bool    `json:"cpu_ok"`
-		Memory bool    `json:"memory_ok"`
-		Disk   bool    `json:"disk_ok"`
-		Error  *string `json:"last_error"`
-	} `json:"health"`
-}
-
-// firstBeat writes the heartbeat of the boot script. Before that it records the heartbeat's checksum on the agent's
-// card, so that this heartbeat does not count as the agent's own sign of life.
-func (p *Project) firstBeat(b protocol.Boot) error {
-	dir := p.deskOf(b.Agent)
-	if err := p.Root.MkdirAll(dir, 0o755); err != nil {
+// archive archives the files that show the agent.
+func (a *agentDirs) archive(f *agentFacts) error {
+	if len(f.beats) == 0 {
+		return nil
+	}
+	if err := a.Root.MkdirAll(forgotten, 0o755); err != nil {
 		return err
 	}
-	beat := heartbeatFile{Name: b.Agent, Status: "active", Last: jsonfile.FormatTime(b.Now), Free: profileOf(b.Agent).free, Tasks: []string{}}
-	beat.Health.CPU, beat.Health.Memory, beat.Health.Disk = true, true, true
-	doc, err := jsonfile.Encode(beat)
-	if err == nil {
-		doc, err = jsonfile.Edit(doc, p.healthEdits(nil, b.Now)...)
-	}
-	if err != nil {
-		return err
-	}
-	late, err := p.Root.Update(beatFile(dir), maxFile, func(old []byte) ([]byte, error) {
-		next := doc
-		if _, err := jsonfile.Parse(old); err == nil { // otherwise it is torn and is replaced: its writer is gone
-			if next, err = jsonfile.Edit(old, append(p.healthEdits(old, b.Now), beatEdits(beat)...)...); err != nil {
-				return nil, err
+	for _, h := range f.beats {
+		files := []string{h.beat.path}
+		if h.current != nil {
+			files = append(files, currentFile(path.Dir(h.beat.path)))
+		}
+		for _, file := range files {
+			to := fmt.Sprintf("%s/%s.%d", forgotten, strings.ReplaceAll(file, "/", "."), a.Now.UnixNano())
+			if err := ignoreMissing(a.Root.Rename(file, to)); err != nil {
+				return err
 			}
 		}
-		return next, p.bootCard(b, jsonfile.SumOf(next))
-	})
-	_ = late.Close()
-	return err
-}
-
-func beatEdits(b heartbeatFile) []jsonfile.Set {
-	set := func(value any, path ...string) jsonfile.Set { return jsonfile.Set{Path: path, Value: value} }
-	return []jsonfile.Set{
-		set(b.Name, "agent_name"), set(b.Status, "status"), set(b.Last, "last_heartbeat"), set(b.Uptime, "uptime_seconds"),
-		set(b.Free, "current_capacity"), set(b.Tasks, "active_tasks"),
-		set(nil, "health", "last_error"),
-		jsonfile.Remove(keptBy),
 	}
+	return nil
 }

@@ -1,28 +1,82 @@
 package agentstatus
 
 import (
-	"path"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
+
+// The extensions of a task's files, which follow the task's id.
+const (
+	requestExt  = ".request.json"
+	heldExt     = ".request.json.held"
+	noticeExt   = ".deferred.json"
+	resultExt   = ".result.json"
+	progressExt = ".progress.json"
+)
+
+// kinds is the set of a task's existing files, one bit each.
+type kinds uint8
+
+const (
+	hasRequest kinds = 1 << iota
+	hasHeld
+	hasNotice
+	hasResult
+	hasProgress
+	hasArchivedRequest
+	hasArchivedResult
+)
+
+var taskExts = [...]struct {
+	ext  string
+	kind kinds
+}{{heldExt, hasHeld}, {requestExt, hasRequest}, {noticeExt, hasNotice}, {resultExt, hasResult}, {progressExt, hasProgress}}
+
+const taskPrefix = "task_"
+
+// parseTaskFile splits a file name of codex_tasks into the task's id and the kind of file. It does not check the id.
+func parseTaskFile[S string | []byte](name S) (id S, kind kinds, ok bool) {
+	if len(name) < len(taskPrefix) || string(name[:len(taskPrefix)]) != taskPrefix {
+		return id, 0, false
+	}
+	rest := name[len(taskPrefix):]
+	for i := range taskExts {
+		k := &taskExts[i]
+		if n := len(rest) - len(k.ext); n >= 0 && string(rest[n:]) == k.ext {
+			return rest[:n], k.kind, true
+		}
+	}
+	return id, 0, false
+}
+
+// archivedKind returns the kind that a file has in the archive; 0 if the file does not matter there.
+func archivedKind(kind kinds) kinds {
+	switch kind {
+	case hasRequest:
+		return hasArchivedRequest
+	case hasResult:
+		return hasArchivedResult
+	}
+	return 0
+}
+
+func taskFile(id, ext string) string { return tasksDir + "/" + taskPrefix + id + ext }
+
+func archivedFile(id, ext string) string { return archiveDir + "/" + taskPrefix + id + ext }
 
 // entry is what is known of one task that is open or ended recently.
 type entry struct {
 	id    string
-	files taskFiles
-	agent string // canonical name of its target, set by Project.task
+	agent string // canonical name of its target, set by taskOf
 
-	request, held, archived jsonfile.Reading[request]
-	notice                  jsonfile.Reading[protocol.Hold]
-	result, archivedResult  jsonfile.Reading[outcome]
-	progress                jsonfile.Reading[progress]
-	claim                   jsonfile.Reading[Claim]
-	record                  record
+	request, held, archived doc[request]
+	notice                  doc[protocol.Hold]
+	result, archivedResult  doc[outcome]
+	progress                doc[progress]
+	claim                   doc[Claim]
+	record                  taskRecord
 	recorded                bool // record was read completely
 
 	// overruled: the present result differs from the first result, which stands and is to be restored.
@@ -36,53 +90,30 @@ type entry struct {
 	missing []string
 }
 
-// taskFiles holds the paths of a task's files, built once.
-type taskFiles struct{ request, held, notice, result, progress, claim, archived, archivedResult string }
-
 func newEntry(id string) *entry {
-	return &entry{id: id, files: taskFiles{
-		request: taskFile(id, requestExt), held: taskFile(id, heldExt), notice: taskFile(id, noticeExt),
-		result: taskFile(id, resultExt), progress: taskFile(id, progressExt), claim: claimFile(id),
-		archived: archivedFile(id, requestExt), archivedResult: archivedFile(id, resultExt)}}
+	return &entry{id: id, request: doc[request]{path: taskFile(id, requestExt)}, held: doc[request]{path: taskFile(id, heldExt)},
+		archived: doc[request]{path: archivedFile(id, requestExt)}, notice: doc[protocol.Hold]{path: taskFile(id, noticeExt)},
+		result: doc[outcome]{path: taskFile(id, resultExt)}, archivedResult: doc[outcome]{path: archivedFile(id, resultExt)},
+		progress: doc[progress]{path: taskFile(id, progressExt)}, claim: doc[Claim]{path: claimPath(id)}}
 }
 
-func (f *taskFiles) all() []string {
-	return []string{f.request, f.held, f.notice, f.result, f.progress, f.claim, f.archived, f.archivedResult}
+// paths lists the task's files, whether or not they exist.
+func (e *entry) paths() []string {
+	return []string{e.request.path, e.held.path, e.notice.path, e.result.path, e.progress.path, e.claim.path, e.archived.path, e.archivedResult.path}
 }
 
-// refresh rereads all files of a task that may have changed.
-func (p *Project) refresh(id string) *entry {
-	e := p.tasks[id]
-	if e == nil {
-		e = newEntry(id)
-		p.tasks[id] = e
-		p.unsettle(id)
+// set is the set of files that were found, without the held request and its notice.
+func (e *entry) set() (set kinds) {
+	for _, f := range []struct {
+		there bool
+		bit   kinds
+	}{{e.request.There, hasRequest}, {e.result.There, hasResult}, {e.progress.There, hasProgress},
+		{e.archived.There, hasArchivedRequest}, {e.archivedResult.There, hasArchivedResult}} {
+		if f.there {
+			set |= f.bit
+		}
 	}
-	loadOf(p, &e.request, e.files.request, id, decodeRequest)
-	loadOf(p, &e.held, e.files.held, id, decodeRequest)
-	loadOf(p, &e.archived, e.files.archived, id, decodeRequest)
-	load(p, &e.notice, e.files.notice, decodeNotice)
-	before := e.result.Sum
-	loadOf(p, &e.result, e.files.result, id, decodeResult)
-	if e.result.Sum != before { // the request that this result answers may be newer than our read of it
-		loadOf(p, &e.request, e.files.request, id, decodeRequest)
-	}
-	loadOf(p, &e.archivedResult, e.files.archivedResult, id, decodeResult)
-	loadOf(p, &e.progress, e.files.progress, id, decodeProgress)
-	loadOf(p, &e.claim, e.files.claim, id, decodeClaim)
-	p.readRecord(e)
-	e.stray, e.strayDue = p.strays(e)
-	p.recall(e)
-	if !e.exists() {
-		p.forgetUnread(e, nil)
-		delete(p.tasks, id)
-		return e
-	}
-	p.checkArtifacts(e)
-	_, over := e.over()
-	o, _ := e.ended()
-	e.closed = over && o.Succeeded() && e.atRest() && e.recorded && !e.answersEarlier() && !p.inTrouble(e)
-	return e
+	return set
 }
 
 func (e *entry) exists() bool {
@@ -93,62 +124,45 @@ func (e *entry) atRest() bool {
 	return e.request.AtRest() && e.result.AtRest() && e.progress.AtRest() && e.claim.AtRest() && e.archived.AtRest() && e.archivedResult.AtRest()
 }
 
-func (p *Project) inTrouble(e *entry) bool {
-	if p.Patience.Calm() {
-		return false
-	}
-	for _, file := range e.files.all() {
-		if p.Patience.Has(file) {
-			return true
-		}
-	}
-	return false
-}
-
-// asked returns the request, wherever it lies, with its path and checksum.
-func (e *entry) asked() (*request, protocol.Ref) {
+// asked returns the request, wherever it lies; an empty one if there is none.
+func (e *entry) asked() *doc[request] {
 	switch {
 	case e.request.Good:
-		return &e.request.Value, protocol.Ref{Path: e.files.request, Sum: string(e.request.Sum)}
+		return &e.request
 	case e.held.Good:
-		return &e.held.Value, protocol.Ref{Path: e.files.held, Sum: string(e.held.Sum)}
+		return &e.held
 	case e.archived.Good:
-		return &e.archived.Value, protocol.Ref{Path: e.files.archived, Sum: string(e.archived.Sum)}
+		return &e.archived
 	}
-	return &request{}, protocol.Ref{}
+	return &doc[request]{}
 }
 
 // created is when the task was requested. A time without a zone is resolved by the write time of the request's file.
 func (e *entry) created() time.Time {
-	written := e.archived.Stamp
-	switch {
-	case e.request.Good:
-		written = e.request.Stamp
-	case e.held.Good:
-		written = e.held.Stamp
-	}
-	r, _ := e.asked()
-	return r.created.By(written.ModTime())
+	r := e.asked()
+	return r.Value.created.By(r.Stamp.ModTime())
 }
 
-// ended returns the result that counts, and where it lies.
-func (e *entry) ended() (*outcome, protocol.Ref) {
-	o, ref := e.present()
-	if e.overruled {
-		o, ref.Sum = &e.record.first.outcome, string(e.record.first.sum)
-	}
-	return o, ref
-}
-
-// present returns the result that lies in the task's place, whether or not it is the first result.
-func (e *entry) present() (*outcome, protocol.Ref) {
+// present returns the result that lies in the task's place, whether or not it is the first result; nil if none does.
+func (e *entry) present() *doc[outcome] {
 	switch {
 	case e.stray:
-		return nil, protocol.Ref{}
 	case e.result.Good && !e.late():
-		return &e.result.Value, protocol.Ref{Path: e.files.result, Sum: string(e.result.Sum)}
-	case e.archivedResult.Good && !e.result.There && !e.asksAnew(), e.archivedResult.Good && e.late():
-		return &e.archivedResult.Value, protocol.Ref{Path: e.files.archivedResult, Sum: string(e.archivedResult.Sum)}
+		return &e.result
+	case e.archivedResult.Good && !e.result.There && !e.askedAgain(), e.archivedResult.Good && e.late():
+		return &e.archivedResult
+	}
+	return nil
+}
+
+// ended returns the result that counts, and where it lies; nil while the task is open.
+func (e *entry) ended() (*outcome, protocol.Ref) {
+	d := e.present()
+	switch {
+	case e.overruled && d != nil:
+		return &e.record.first.outcome, protocol.Ref{Path: d.path, Sum: string(e.record.first.sum)}
+	case d != nil:
+		return &d.Value, d.ref()
 	}
 	return nil, protocol.Ref{}
 }
@@ -158,72 +172,95 @@ func (e *entry) late() bool {
 	return e.result.There && e.archivedResult.There && e.archived.There && !e.request.There && !e.held.There
 }
 
-// asksAnew reports whether a request lies beside an archived pair: the orchestrator reuses the id, and the archived
+// askedAgain reports whether a request lies beside an archived pair: the orchestrator reuses the id, and the archived
 // result ends the older request. A retry of the archived pair that a crash interrupted looks the same except for its
 // schedule.
-func (e *entry) asksAnew() bool {
+func (e *entry) askedAgain() bool {
 	return (e.request.There || e.held.There) && e.archived.There && e.record.pending != e.archivedResult.Sum
 }
 
 // over reports when the task ended; ok is false while the task is open or steward still has work to do for it.
 func (e *entry) over() (at time.Time, ok bool) {
-	o, ref := e.ended()
+	o, _ := e.ended()
 	if o == nil || e.held.There || e.notice.There || e.late() || e.overruled {
 		return time.Time{}, false
 	}
 	if k := e.record.last(); k != nil && !k.Committed && !o.Succeeded() {
 		return time.Time{}, false // its retry is scheduled and not carried out yet
 	}
-	if ref.Path == e.files.result {
-		return e.result.Stamp.ModTime(), true
-	}
-	return e.archivedResult.Stamp.ModTime(), true
+	return e.present().Stamp.ModTime(), true
 }
 
-// maxArtifacts bounds how many expected files are checked.
-const maxArtifacts = 100
-
-// checkArtifacts checks, once per completed result, whether the expected files exist. It does not judge paths outside
-// the project.
-func (p *Project) checkArtifacts(e *entry) {
-	o, ref := e.ended()
-	if o == nil || !o.Succeeded() {
-		e.checked, e.missing = "", nil
-		return
-	}
-	if e.checked == jsonfile.Sum(ref.Sum) {
-		return
-	}
-	e.checked, e.missing = jsonfile.Sum(ref.Sum), nil
-	r, _ := e.asked()
-	if len(r.expected) == 0 {
-		return
-	}
-	top, err := jsonfile.Open(p.dir)
-	if err != nil {
-		return
-	}
-	defer top.Close()
-	for _, want := range r.expected[:min(len(r.expected), maxArtifacts)] {
-		rel, inside := p.inProject(want)
-		if !inside {
-			continue
-		}
-		if _, err := top.Stat(rel); folder.Missing(err) {
-			e.missing = append(e.missing, want)
-		}
-	}
+// reopened reports whether the recorded result is gone while its request is visible: a client or a user removed it so
+// that the task runs again. Steward itself never removes it.
+func (e *entry) reopened() bool {
+	return e.record.first.there && e.request.Good && !e.result.There && !e.archivedResult.There && !e.held.There
 }
 
-// inProject returns a file's path relative to the project, if the file lies inside the project.
-func (p *Project) inProject(file string) (rel string, inside bool) {
-	rel = filepath.FromSlash(file)
-	if filepath.IsAbs(rel) {
-		var err error
-		if rel, err = filepath.Rel(p.dir, rel); err != nil {
-			return "", false
+// begun reports whether a progress file of this attempt was found. A progress file of an earlier attempt is older than
+// the moment when the request appeared.
+func (e *entry) begun() bool { return e.progress.There && e.beganBy(e.progress.Stamp) }
+
+func (e *entry) beganBy(progress jsonfile.Stamp) bool {
+	return !progress.ModTime().Before(appeared(e.request.Stamp))
+}
+
+// appeared is when a file got its present name or content. It uses the change time, because a rename keeps the time
+// of the last write.
+func appeared(st jsonfile.Stamp) time.Time {
+	if st.CtimeNs == 0 {
+		return st.ModTime().UTC()
+	}
+	return time.Unix(0, st.CtimeNs).UTC()
+}
+
+// capped limits a time to the present: clocks differ, and no policy may wait for a time in the future.
+func capped(t, now time.Time) time.Time {
+	if t.After(now) {
+		return now
+	}
+	return t
+}
+
+// cancelledHalf reports whether a crash came between the record of a cancellation and the result that ends the task
+// for its agent. A request that appeared after the record is a new request of the orchestrator.
+func (e *entry) cancelledHalf() bool {
+	o, _ := e.ended()
+	return e.record.cancelled && o == nil && e.request.Good && !appeared(e.request.Stamp).After(e.record.cancelledAt)
+}
+
+// hold describes how the task is held. Half marks a state that a crash leaves between two steps and that must be
+// repaired: a notice without a held request, a request beside a held request, or a cancelled task without its result.
+func (e *entry) hold() *protocol.Hold {
+	if !e.held.There && !e.notice.There && !e.cancelledHalf() {
+		return nil
+	}
+	h := e.notice.Value
+	if !e.notice.Good {
+		h = protocol.Hold{Reason: protocol.HoldCapacity}
+		if len(e.record.attempts) > 0 {
+			h.Reason = protocol.HoldRetry
 		}
 	}
-	rel = path.Clean(filepath.ToSlash(rel))
-	return rel, rel != "." && filepath.IsLocal(filepath.FromSlash(rel)) && !strings.ContainsRune(rel, 0)
+	if k := e.record.last(); k != nil && k.Committed && h.Reason == protocol.HoldRetry && !k.Due.IsZero() {
+		h.NotBefore = k.Due // the record takes precedence over the notice
+	}
+	h.Half = !e.held.There || e.request.There || e.record.cancelled
+	return &h
+}
+
+// betweenRuns reports whether the last run's result is on record and the next run is still held: a result that
+// arrives now is a duplicate for that last run. The recorded result does not count if steward wrote it for a run it
+// took for lost, or if it only postponed the task.
+func (e *entry) betweenRuns() bool {
+	k := e.record.last()
+	return k != nil && k.Committed && k.Action == protocol.ActionRetry && !k.Ours &&
+		e.held.There && !e.request.There && !e.claim.There && e.notice.Good && e.notice.Value.Reason == protocol.HoldRetry
+}
+
+// takeable reports whether the request is open and nothing prevents a claim.
+func (e *entry) takeable() bool {
+	o, _ := e.ended()
+	return e.request.Good && o == nil && !e.result.There && !e.held.There && !e.claim.There && !e.begun() &&
+		!e.cancelledHalf() && e.record.pending == ""
 }

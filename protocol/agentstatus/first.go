@@ -43,15 +43,15 @@ type finalOnDisk struct {
 	Request  string    `json:"request_sum,omitempty"`
 	Created  time.Time `json:"request_created_at,omitzero"`
 	Sum      string    `json:"result_sum"`
-	Result   []byte    `json:"result_base64"`
+	Result   string    `json:"result_base64"`
 }
 
 // readFirst reads the record of the first result. If whole is set, it also decodes the result.
-func (p *Project) readFirst(id string, whole bool) (f firstResult) {
+func (a *attempts) readFirst(id string, whole bool) (f firstResult) {
 	file := finalFile(id)
-	o, blob, err := p.Root.Load(file, maxFinal)
+	o, blob, err := a.Root.Load(file, maxFinal)
 	if folder.Missing(err) {
-		p.Patience.Clear(file)
+		a.Patience.Clear(file)
 		return f
 	}
 	f.there = true
@@ -72,11 +72,11 @@ func (p *Project) readFirst(id string, whole bool) (f firstResult) {
 		err = f.decode(o)
 	}
 	if err != nil {
-		p.Patience.Unreadable(file, err)
-		f.damaged, f.passing = true, !read && p.Patience.Passing(file)
+		a.Patience.Unreadable(file, err)
+		f.damaged, f.passing = true, !read && a.Patience.Passing(file)
 		return f
 	}
-	p.Patience.Clear(file)
+	a.Patience.Clear(file)
 	return f
 }
 
@@ -96,32 +96,31 @@ func (f *firstResult) decode(record jsonfile.Object) error {
 	return nil
 }
 
-// recall compares the present result with the recorded result and sets e.overruled.
-func (p *Project) recall(e *entry) {
+// compareFirst compares the present result with the recorded result and sets e.overruled.
+func (a *attempts) compareFirst(e *entry) {
 	e.overruled = false
-	o, ref := e.present()
-	if o == nil || !e.recalls() || o.Ours || jsonfile.Sum(ref.Sum) == e.record.first.sum || e.record.first.damaged {
+	d, f := e.present(), &e.record.first
+	if d == nil || !e.recordApplies() || d.Value.Ours || d.Sum == f.sum || f.damaged {
 		return
 	}
-	if e.record.first.data == nil {
-		e.record.first = p.readFirst(e.id, true)
+	if f.data == nil {
+		*f = a.readFirst(e.id, true)
 	}
-	f := &e.record.first
-	e.overruled = f.there && !f.damaged && !sameResult(o, &f.outcome)
+	e.overruled = f.there && !f.damaged && !sameResult(&d.Value, &f.outcome)
 }
 
-// recalls reports whether the record belongs to the present request. A request written after the record is a new
+// recordApplies reports whether the record belongs to the present request. A request written after the record is a new
 // request under the same id.
-func (e *entry) recalls() bool {
+func (e *entry) recordApplies() bool {
 	f := &e.record.first
 	if !f.there || f.damaged { // an unreadable record cannot be shown to belong to an older request
 		return f.there
 	}
-	_, ref := e.asked()
 	if e.request.Good && e.request.Stamp.ModTime().After(f.recorded) {
 		return false
 	}
-	return ref.Path == "" || f.request == "" || jsonfile.Sum(ref.Sum) == f.request
+	r := e.asked()
+	return r.path == "" || f.request == "" || r.Sum == f.request
 }
 
 // sameResult reports whether two results say the same about the same run. An orchestrator that adds a key, for
@@ -133,122 +132,103 @@ func sameResult(a, b *outcome) bool {
 
 // unrecorded reports whether the result may be put on record as the result that stands.
 func (e *entry) unrecorded(o *outcome) bool {
-	return !o.Ours && !e.recalls() && !e.answersEarlier()
+	return !o.Ours && !e.recordApplies() && !e.answersEarlier()
 }
 
 // answersEarlier reports whether the present result is the recorded result although a new request, with another
 // creation time, was written under the same id. The answer to the new request is still to come, so the record must
 // not name that request.
 func (e *entry) answersEarlier() bool {
-	f := &e.record.first
+	f, d := &e.record.first, e.present()
 	if !f.there || f.damaged || f.created.IsZero() || e.created().IsZero() || e.created().Equal(f.created) {
 		return false
 	}
-	_, ref := e.present()
-	return jsonfile.Sum(ref.Sum) == f.sum
+	return d != nil && d.Sum == f.sum
 }
 
-// setFirst puts the judged result on record (VerbRecord). If the change is about the request, setFirst instead
-// archives the record of a task whose result was removed so that the task runs again.
-func (p *Project) setFirst(c protocol.Change) error {
-	e := p.fresh(c.Subject.ID)
-	if c.Ref.Path == e.files.request {
+// record puts the judged result on record (VerbRecord). If the change is about the request, record instead archives
+// the record of a task whose result was removed so that the task runs again.
+func record(s *state, c protocol.Change) error {
+	e := s.tasks.fresh(c.Subject.ID)
+	if c.Ref.Path == e.request.path {
 		if !e.reopened() {
 			return folder.Moved("it has a result by now")
 		}
-		return p.dropFirst(e)
+		return s.attempts.dropFirst(e)
 	}
-	o, ref := e.ended()
-	if o == nil || ref.Sum != c.Ref.Sum {
+	if o, ref := e.ended(); o == nil || ref.Sum != c.Ref.Sum {
 		return folder.Moved("the result is not the one that was judged")
 	}
-	return p.recordFirst(e, c)
+	return s.attempts.recordFirst(e, c)
 }
 
 // recordFirst writes the record, once, as the answer to the judged request.
-func (p *Project) recordFirst(e *entry, c protocol.Change) error {
+func (a *attempts) recordFirst(e *entry, c protocol.Change) error {
 	o, ref := e.ended()
 	if o == nil || !e.unrecorded(o) {
 		return nil
 	}
-	if err := p.dropFirst(e); err != nil { // of an older request
+	if err := a.dropFirst(e); err != nil { // of an older request
 		return err
 	}
-	blob, err := p.Root.Read(ref.Path, maxFile)
+	blob, err := a.unchanged(ref)
 	if err != nil {
 		return err
-	}
-	if string(blob.Sum) != ref.Sum {
-		return folder.Moved("the result changed")
 	}
 	created := c.Created
-	if _, now := e.asked(); now.Sum == c.Asked.Sum {
+	if string(e.asked().Sum) == c.Asked.Sum {
 		created = e.created() // as written: the judged time is capped at the present
 	}
-	doc, err := jsonfile.Encode(finalOnDisk{Version: recordVersion, TaskID: e.id, Status: o.Status, Recorded: p.Now.UTC(),
-		Request: c.Asked.Sum, Created: created, Sum: ref.Sum, Result: blob.Data})
+	err = a.putOnce(finalFile(e.id), finalOnDisk{Version: recordVersion, TaskID: e.id, Status: o.Status, Recorded: a.Now.UTC(),
+		Request: c.Asked.Sum, Created: created, Sum: ref.Sum, Result: base64.StdEncoding.EncodeToString(blob.Data)})
 	if err != nil {
 		return err
 	}
-	if err := p.Root.Create(finalFile(e.id), doc, 0o644); err != nil && !errors.Is(err, jsonfile.ErrExist) {
-		return err
-	}
-	e.record.first = p.readFirst(e.id, false)
+	e.record.first = a.readFirst(e.id, false)
 	e.closed = false
 	return nil
 }
 
+// unchanged reads the version of a result that was judged.
+func (a *attempts) unchanged(ref protocol.Ref) (jsonfile.Blob, error) {
+	blob, err := a.Root.Read(ref.Path, maxFile)
+	if err == nil && string(blob.Sum) != ref.Sum {
+		err = folder.Moved("the result changed")
+	}
+	return blob, err
+}
+
 // dropFirst archives the record under a number of its own.
-func (p *Project) dropFirst(e *entry) error {
-	if !p.has(finalFile(e.id)) {
+func (a *attempts) dropFirst(e *entry) error {
+	if !a.has(finalFile(e.id)) {
 		return nil
 	}
-	file, err := p.nextFree(e.id, "final")
-	if err == nil {
-		err = p.Root.Rename(finalFile(e.id), file)
-	}
-	if err != nil {
+	if err := a.archive(e.id, "final", finalFile(e.id), jsonfile.Any); err != nil {
 		return err
 	}
 	e.record.first, e.closed = firstResult{}, false
 	return nil
 }
 
-// reopened reports whether the recorded result is gone while its request is visible: a client or a user removed it so
-// that the task runs again. Steward itself never removes it.
-func (e *entry) reopened() bool {
-	return e.record.first.there && e.request.Good && !e.result.There && !e.archivedResult.There && !e.held.There
-}
-
-// putBack archives the later result that lies in the place of the first result, and restores the first result. It
+// restoreFirst archives the later result that lies in the place of the first result, and restores the first result. It
 // writes the copy before the replacement, and the replacement is one atomic rename: a crash loses neither result, and
 // no poller finds the task open.
-func (p *Project) putBack(e *entry, c protocol.Change) error {
-	_, ref := e.present()
-	if ref != c.Ref {
+func (a *attempts) restoreFirst(e *entry, c protocol.Change) error {
+	if d := e.present(); d == nil || d.ref() != c.Ref {
 		return folder.Moved("the result is not the one that was judged")
 	}
-	blob, err := p.Root.Read(ref.Path, maxFile)
+	blob, err := a.unchanged(c.Ref)
 	if err != nil {
 		return err
 	}
-	if string(blob.Sum) != ref.Sum {
-		return folder.Moved("the result changed")
-	}
-	if !p.onRecord(e.id, "late", blob.Sum) {
-		file, err := p.nextFree(e.id, "late")
+	if !a.onRecord(e.id, "late", blob.Sum) {
+		file, err := a.nextFree(e.id, "late")
 		if err == nil {
-			err = p.Root.Create(file, blob.Data, 0o644)
+			err = a.Root.Create(file, blob.Data, 0o644)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	late, err := p.Root.Replace(ref.Path, e.record.first.data, blob.Sum)
-	_ = late.Close()
-	if err != nil {
-		return err
-	}
-	p.told("result_late", c)
-	return nil
+	return a.replace(c.Ref.Path, e.record.first.data, blob.Sum)
 }

@@ -213,7 +213,7 @@ func TestAResultOfALostAttempt(t *testing.T) {
 	})
 	t.Run("in hand", func(t *testing.T) {
 		s := lost(t)
-		claim := file(Base+"/"+claimFile(taskID), `{"task_id": "`+taskID+`", "agent": "codex-cursor", "mark": "m", "attempt": 2, "claimed_at": "`+
+		claim := file(Base+"/"+claimPath(taskID), `{"task_id": "`+taskID+`", "agent": "codex-cursor", "mark": "m", "attempt": 2, "claimed_at": "`+
 			s.Now.Add(-time.Minute).UTC().Format(time.RFC3339)+`", "worker": {"pid": 7, "start": "1", "boot": "b", "uid": 1}}`)
 		name, text, _ := strings.Cut(strings.TrimPrefix(claim, "-- "), " --\n")
 		s.Write(name, text)

@@ -9,12 +9,13 @@ import (
 	"unicode"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // fuzzDocument checks a JSON object decoder against properties of any input: no panic, findings that name their field
 // in one line, and no value that a policy cannot use.
-func fuzzDocument(f *testing.F, decode func(*testing.T, jsonfile.Object) []issue, seeds ...string) {
+func fuzzDocument(f *testing.F, decode func(*testing.T, jsonfile.Object) []protocol.Finding, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
 		f.Add([]byte(strings.NewReplacer("null", "1e999", "true", "null", "[]", `[null,{"a":[]},"x"]`, "{}", "[]").Replace(s)))
@@ -25,19 +26,19 @@ func fuzzDocument(f *testing.F, decode func(*testing.T, jsonfile.Object) []issue
 			return
 		}
 		issues := decode(t, o)
-		if len(issues) > maxIssues+1 {
+		if len(issues) > folder.MaxFindings+1 {
 			t.Errorf("%d findings", len(issues))
 		}
 		for _, i := range issues {
-			if i.code == "" || i.text == "" || strings.ContainsFunc(i.text, unicode.IsControl) && !strings.ContainsFunc(i.field, unicode.IsControl) {
-				t.Errorf("finding %+q", i)
+			if i.Code == "" || i.Text == "" || strings.ContainsFunc(i.Text, unicode.IsControl) && !strings.ContainsFunc(i.Field, unicode.IsControl) {
+				t.Errorf("finding %+v", i)
 			}
 		}
 	})
 }
 
 func FuzzRequest(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding {
 		r := decodeRequest(o)
 		if v, known := r.throttle.Value(); r.timeout < 0 || r.every < 0 || known && (v < 0 || v > 1) || r.priority < protocol.PriorityLow || r.priority > protocol.PriorityCritical {
 			t.Errorf("%+v", r)
@@ -50,7 +51,7 @@ func FuzzRequest(f *testing.F) {
 }
 
 func FuzzResult(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding {
 		r := decodeResult(o)
 		if r.RetryAfter < 0 || r.RetryAfter > 24*time.Hour || r.Ours != (r.Agent == ourName) || r.Twice && !r.Ours {
 			t.Errorf("%+v", r)
@@ -65,11 +66,11 @@ func FuzzResult(f *testing.F) {
 }
 
 func FuzzProgress(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue { return decodeProgress(o).issues }, progressText)
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding { return decodeProgress(o).issues }, progressText)
 }
 
 func FuzzNotice(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding {
 		if h := decodeNotice(o); h.Half {
 			t.Error("half")
 		}
@@ -78,12 +79,12 @@ func FuzzNotice(f *testing.F) {
 }
 
 func FuzzHeartbeat(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding {
 		b := decodeBeat(o)
 		if v, known := b.used.Value(); known && (v < 0 || v > 1) {
 			t.Errorf("used %v", v)
 		}
-		if relative := decodeRelative(o); relative.name != b.name || !relative.at.Equal(b.at) || len(relative.issues) > len(b.issues) {
+		if relative := decodeStatusFile(o); relative.name != b.name || !relative.at.Equal(b.at) || len(relative.issues) > len(b.issues) {
 			t.Errorf("%+v, and leniently %+v", b, relative)
 		}
 		return b.issues
@@ -91,13 +92,13 @@ func FuzzHeartbeat(f *testing.F) {
 }
 
 func FuzzCurrentTask(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue { _ = decodeCurrent(o); return nil },
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding { _ = decodeCurrent(o); return nil },
 		`{"current_task":{"current_task":{"id":"x"}}}`, `{"task_id":"x"}`)
 }
 
 func FuzzRegistry(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
-		r := decodeRoll(o)
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding {
+		r := decodeRegistry(o)
 		for name, m := range r.agents {
 			if name == "" || m.pid < 0 {
 				t.Errorf("%q: %+v", name, m)
@@ -109,27 +110,27 @@ func FuzzRegistry(f *testing.F) {
 
 // Clients write out again what they read of requests and results: encoding must succeed.
 func FuzzForms(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
-		doc, err := jsonfile.Encode(requestOf(o))
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding {
+		doc, err := jsonfile.Encode(whole[Request](o))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r, err := CheckRequest(doc); err == nil && (!plainID(r.TaskID) || !plainID(r.Target)) {
 			t.Errorf("accepted: %+v", r)
 		}
-		if doc, err = jsonfile.Encode(resultOf(o)); err != nil {
+		if doc, err = jsonfile.Encode(whole[Result](o)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := jsonfile.Parse(doc); err != nil {
 			t.Errorf("%v: %s", err, doc)
 		}
-		_ = progressOf(o)
+		_ = whole[TaskProgress](o)
 		return nil
 	}, requestText, resultText, progressText, `{"payload":{"parameters":{"n":1e400,"deep":{"a":[1,2,{"b":null}]}}}}`)
 }
 
 func FuzzClaim(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding {
 		k := decodeClaim(o)
 		for _, id := range k.processes() {
 			if id.PID <= 0 || id.Start == 0 || id.Boot == "" {
@@ -140,27 +141,26 @@ func FuzzClaim(f *testing.F) {
 	}, `{"task_id":"x","agent":"a","worker":{"pid":7,"start":"18446744073709551615","boot":"b"},"runner":{"pid":-1,"start":"x"},"attempt":2,"claimed_at":"2026-01-02T03:04:05Z"}`)
 }
 
-func FuzzCard(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
-		k := decodeCard(o)
-		var c cardFile
-		c.carry(k.process)
-		doc, err := jsonfile.Encode(c)
+func FuzzAgentRecord(f *testing.F) {
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding {
+		k := decodeRecord(o)
+		var r agentRecord
+		r.setProcesses(k.process())
+		doc, err := jsonfile.Encode(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, _ := jsonfile.Parse(doc)
-		if got := decodeCard(back).process; got != k.process {
-			t.Errorf("%+v came back as %+v", k.process, got)
+		object, _ := jsonfile.Parse(doc)
+		if back := decodeRecord(object); back.process() != k.process() {
+			t.Errorf("%+v came back as %+v", k.process(), back.process())
 		}
 		return nil
 	}, `{"agent":"a","pid":5,"start":"18446744073709551615","boot":"b","uid":0,"held":"x"}`)
 }
 
 func FuzzSchedule(f *testing.F) {
-	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []issue {
-		var s planned
-		if decodeSchedule(o, &s); s.timeout < 0 || s.taking.Committed {
+	fuzzDocument(f, func(t *testing.T, o jsonfile.Object) []protocol.Finding {
+		if s := decodeSchedule(o); s.timeout < 0 || s.attempt.Committed {
 			t.Errorf("%+v", s)
 		}
 		return nil

@@ -20,8 +20,8 @@ func TestHealthIsMeasured(t *testing.T) {
 	free := 1.0
 	shows := func(b Beat, want string) {
 		t.Helper()
-		s.Do(s.p.beat(codex, b, nil))
-		o, err := jsonfile.Parse([]byte(s.Read(Base + "/" + beatFile(s.p.deskOf(codex)))))
+		s.Do(s.p.agents.beat(codex, b, nil))
+		o, err := jsonfile.Parse([]byte(s.Read(Base + "/" + beatFile(s.p.agents.dirOf(codex)))))
 		s.Do(err)
 		health, _ := o.Object("health")
 		var got []string

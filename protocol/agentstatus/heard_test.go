@@ -77,7 +77,7 @@ func TestNoLookTakesABootForABeat(t *testing.T) {
 	daemon.Observe(t.Context(), protocol.Look{Now: now})
 	again := func() error { return p.Prepare(t.Context(), protocol.Boot{Agent: codex, PID: 78, Now: now}) }
 
-	beat, card := read(t, dir, "codex_status/heartbeat.json"), filepath.Join(dir, Base, cardPath(codex))
+	beat, card := read(t, dir, "codex_status/heartbeat.json"), filepath.Join(dir, Base, recordPath(codex))
 	text, err := os.ReadFile(card)
 	if err != nil || os.Remove(card) != nil || os.Mkdir(card, 0o755) != nil {
 		t.Fatal("the card cannot be put out of the way")
@@ -89,8 +89,8 @@ func TestNoLookTakesABootForABeat(t *testing.T) {
 		t.Fatal("the second boot")
 	}
 	desks := []string{"codex_status"}
-	daemon.readAgents(desks)
-	_, found := daemon.roster()
+	daemon.agents.read(desks)
+	_, found := daemon.agents.all()
 	if a := found[codex].agent; !a.Beat.Booted || !a.Beat.Fresh {
 		t.Errorf("a look at the heartbeat alone: %+v", a.Beat)
 	}
@@ -140,7 +140,7 @@ func TestLastSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		snap := p.Observe(t.Context(), protocol.Look{Now: at.Add(3 * time.Second)})
-		if got := p.bench.registry.Value.agents[codex].seen; !got.Equal(tc.want) {
+		if got := p.agents.registry.Value.agents[codex].seen; !got.Equal(tc.want) {
 			t.Errorf("%s: last_seen %v, want %v\n%s", tc.name, got, tc.want, read(t, dir, registry))
 		}
 		if a := agentIn(t, &snap, codex); a.Recorded == "error" && !a.Registered.IsZero() {

@@ -41,8 +41,8 @@ func TestOldTasksAreNotEvenRead(t *testing.T) {
 	s.finish(300, 2*time.Hour, "failed")
 	s.Do(os.Chmod(s.Path(Base+"/"+tasksDir+"/task_"+numbered(5)+resultExt), 0)) // would be a fault if read by a user other than root
 	snap := s.since(time.Hour)
-	if len(snap.Tasks) != 1 || len(s.p.tasks) != 1 || len(s.p.settled) != 300 {
-		t.Errorf("%d tasks listed, %d kept, %d settled", len(snap.Tasks), len(s.p.tasks), len(s.p.settled))
+	if len(snap.Tasks) != 1 || len(s.p.tasks.open) != 1 || len(s.p.tasks.settled) != 300 {
+		t.Errorf("%d tasks listed, %d kept, %d settled", len(snap.Tasks), len(s.p.tasks.open), len(s.p.tasks.settled))
 	}
 }
 
@@ -74,7 +74,7 @@ func TestCompletedTasksRetire(t *testing.T) {
 		t.Fatalf("%d tasks later", len(snap.Tasks))
 	}
 	var gone string
-	for id := range s.p.settled {
+	for id := range s.p.tasks.settled {
 		gone = id
 		break
 	}
@@ -88,7 +88,7 @@ func TestCompletedTasksRetire(t *testing.T) {
 	if snap := s.since(time.Hour, hints...); len(snap.Tasks) != keepEnded {
 		t.Errorf("%d tasks after one was archived (hinted)", len(snap.Tasks))
 	}
-	for id := range s.p.settled {
+	for id := range s.p.tasks.settled {
 		if id != gone {
 			s.Do(os.Rename(s.Path(Base+"/"+taskFile(id, resultExt)), s.Path(Base+"/"+archivedFile(id, resultExt))))
 			s.Do(os.Rename(s.Path(Base+"/"+taskFile(id, requestExt)), s.Path(Base+"/"+archivedFile(id, requestExt))))
@@ -167,8 +167,8 @@ func TestAttemptsOutliveTheList(t *testing.T) {
 	for range 3 {
 		_ = s.since(-time.Hour) // move the start of the history past the task
 	}
-	if len(s.p.settled) != 1 {
-		t.Fatalf("settled: %v", s.p.settled)
+	if len(s.p.tasks.settled) != 1 {
+		t.Fatalf("settled: %v", s.p.tasks.settled)
 	}
 	s.Do(os.Remove(s.Path(resultPath)))
 	snap := s.since(time.Hour, resultPath)

@@ -1,13 +1,12 @@
 package agentstatus
 
 import (
+	"time"
+
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
-
-// hold hides a request from its agent.
-func (p *Project) hold(c protocol.Change) error { return p.holdAll([]protocol.Change{c})[0] }
 
 // holding is one request that is being held.
 type holding struct {
@@ -17,119 +16,209 @@ type holding struct {
 	over   bool // nothing is left to do
 }
 
-// holdAll hides requests from their agents, step by step for all of them. It writes the notices first, so that every
-// held request has its reason beside it. Once the notices are on disk, it renames the requests. Then it checks
-// whether an agent was quicker. Each step waits for the disk once.
-func (p *Project) holdAll(changes []protocol.Change) []error {
-	list := make([]holding, len(changes))
+// holdAll hides requests from their agents (VerbHold), step by step for all of them. It writes the notices first, so
+// that every held request has its reason beside it. Once the notices are on disk, it renames the requests. Then it
+// checks whether an agent was quicker. Each step waits for the disk once.
+func holdAll(s *state, list []protocol.Change) []error {
+	all := make([]holding, len(list))
 	var notices []string
 	var noticed []*holding
-	for i, c := range changes {
-		h := &list[i]
+	for i, c := range list {
+		h := &all[i]
 		h.change = c
-		p.announceHold(h)
+		announceHold(s, h)
 		if h.err == nil && !h.over {
-			noticed, notices = append(noticed, h), append(notices, h.entry.files.notice)
+			noticed, notices = append(noticed, h), append(notices, h.entry.notice.path)
 		}
 	}
 	if len(noticed) > 0 {
-		p.hideAll(noticed, p.syncNotices(notices))
+		errs := s.Root.SyncFiles(notices)
+		err := s.Root.SyncFolder(tasksDir)
+		for i, h := range noticed {
+			if h.err = errs[i]; err != nil {
+				h.err = err
+			}
+		}
+		hideAll(s, noticed)
 	}
-	errs := make([]error, len(list))
-	for i := range list {
-		errs[i] = list[i].err
+	errs := make([]error, len(all))
+	for i := range all {
+		errs[i] = all[i].err
 	}
 	return errs
 }
 
 // announceHold writes the notice of a hold, if the request may still be held.
-func (p *Project) announceHold(h *holding) {
-	e := p.fresh(h.change.Subject.ID)
+func announceHold(s *state, h *holding) {
+	e := s.tasks.fresh(h.change.Subject.ID)
 	h.entry = e
 	switch {
 	case e.held.There && !e.request.There:
 		h.over = true
 	case e.held.There:
-		h.err = folder.Moved("its request was written anew while it was held")
+		h.err = folder.Moved("its request was written again while it was held")
 	case !e.request.Good || string(e.request.Sum) != h.change.Ref.Sum:
 		h.err = folder.Moved("the request is not the one that was judged")
-	case e.result.There || e.inHand() || e.claim.There:
+	case e.result.There || e.begun() || e.claim.There:
 		h.err = folder.Moved(protocol.AgentFirst)
 	default:
-		h.err = p.putNotice(h.change, jsonfile.Volatile)
+		h.err = s.putNotice(h.change, jsonfile.Volatile)
 	}
-}
-
-// syncNotices syncs the notices and their names to disk.
-func (p *Project) syncNotices(files []string) []error {
-	errs := p.Root.SyncFiles(files)
-	if err := p.Root.SyncFolder(tasksDir); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-	}
-	return errs
 }
 
 // hideAll renames the requests whose notices are on disk.
-func (p *Project) hideAll(list []*holding, synced []error) {
+func hideAll(s *state, list []*holding) {
 	renamed := false
-	for i, h := range list {
-		if h.err = synced[i]; h.err == nil {
-			h.err = p.hide(h)
+	for _, h := range list {
+		if h.err == nil {
+			h.err = hide(s, h)
 		}
 		if h.err != nil {
-			_ = p.Root.Remove(h.entry.files.notice, jsonfile.Volatile)
+			_ = s.Root.Remove(h.entry.notice.path, jsonfile.Volatile)
 		}
 		renamed = renamed || h.err == nil
 	}
 	if !renamed {
 		return
 	}
-	err := p.Root.SyncFolder(tasksDir)
+	err := s.Root.SyncFolder(tasksDir)
 	for _, h := range list {
-		switch {
-		case h.err != nil:
-		case err != nil:
-			h.err = err
-		default:
-			p.settleHold(h)
+		if h.err != nil {
+			continue
+		}
+		if h.err = err; err == nil {
+			settleHold(s, h)
 		}
 	}
-	p.tellAll()
+	s.log.flush()
 }
 
 // hide renames one request, unless its agent has started the task since it was judged.
-func (p *Project) hide(h *holding) error {
+func hide(s *state, h *holding) error {
 	e := h.entry
-	if p.has(e.files.result) || p.begun(e) {
+	st, err := s.Root.Stat(e.progress.path)
+	if s.has(e.result.path) || err == nil && e.beganBy(st) {
 		return folder.Moved(protocol.AgentFirst)
 	}
-	return p.Root.RenameIf(e.files.request, e.files.held, jsonfile.Sum(h.change.Ref.Sum), jsonfile.Volatile)
+	return s.Root.RenameIf(e.request.path, e.held.path, jsonfile.Sum(h.change.Ref.Sum), jsonfile.Volatile)
 }
 
 // settleHold undoes the hold of a request that its agent took at the moment of the rename: a running task is never
 // held.
-func (p *Project) settleHold(h *holding) {
-	since := h.entry.request.Stamp
-	e := p.fresh(h.entry.id)
-	if !e.result.There && !(e.progress.There && !e.progress.Stamp.ModTime().Before(appeared(since))) {
-		p.queueTold("task_deferred", h.change)
+func settleHold(s *state, h *holding) {
+	since := appeared(h.entry.request.Stamp)
+	e := s.tasks.fresh(h.entry.id)
+	if !e.result.There && !(e.progress.There && !e.progress.Stamp.ModTime().Before(since)) {
+		s.log.enqueue("task_deferred", h.change)
 		return
 	}
-	if h.err = p.show(e); h.err == nil {
+	if h.err = s.show(e); h.err == nil {
 		h.err = folder.Moved(protocol.AgentFirst)
 	}
 }
 
-// begun reports whether a progress file of this attempt exists now. It stats the file.
-func (p *Project) begun(e *entry) bool {
-	st, err := p.Root.Stat(e.files.progress)
-	return err == nil && !st.ModTime().Before(appeared(e.request.Stamp))
+// putNotice writes the deferral notice of a hold.
+func (s *state) putNotice(c protocol.Change, opts ...jsonfile.Option) error {
+	n := notice{TaskID: c.Subject.ID, Status: "deferred", Reason: c.Hold, HeldBy: ourName, HeldAt: s.Now.UTC(),
+		ReleaseBy: c.ReleaseBy.UTC(), Why: c.Why, Release: "steward release " + c.Subject.ID}
+	if !c.Until.IsZero() {
+		n.NotBefore = c.Until.UTC()
+	}
+	if wait := c.Until.Sub(s.Now); wait > 0 {
+		n.RetryAfter = int64((wait + time.Second - 1) / time.Second)
+	}
+	if g := c.Gate; g != nil {
+		n.Dimension, n.Threshold, n.Consumers = g.Dimension, g.Limit, g.Consumers
+		if v, ok := g.Used.Value(); ok {
+			n.Load = &v
+		}
+	}
+	return s.put(taskFile(c.Subject.ID, noticeExt), n, opts...)
 }
 
-// inHand reports whether the last read found a progress file of this attempt. A progress file of an earlier attempt
-// is older than the moment when the request appeared.
-func (e *entry) inHand() bool {
-	return e.progress.There && !e.progress.Stamp.ModTime().Before(appeared(e.request.Stamp))
+// release makes a held task visible to agents again (VerbRelease). It compares nothing: a release is right whatever the
+// request says now. A cancelled task gets its result first, because a crash may have cut that off.
+func release(s *state, c protocol.Change) error {
+	e := s.tasks.fresh(c.Subject.ID)
+	o, _ := e.ended()
+	endless := e.record.cancelled && o == nil && (e.held.Good || e.cancelledHalf())
+	if !e.held.There && !e.notice.There && !endless {
+		return nil
+	}
+	if endless {
+		if err := endCancelled(s, e, c); err != nil {
+			return err
+		}
+	}
+	if e.held.There && c.Reason == protocol.ReasonOperator && c.Hold == protocol.HoldBlocked {
+		// Record the release so that workers release the task too: they check the order of a chain themselves.
+		err := s.putOnce(freedFile(e.id), map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(s.Now), "why": c.Why})
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.show(e); err != nil {
+		return err
+	}
+	if e.held.There {
+		s.log.report("task_released", c)
+	}
+	return nil
+}
+
+// releaseQuickly is release for a batch. When steward stops, it does not reread each task but only renames the request
+// back. It rereads a cancelled task, because a crash may have cut off its result.
+func releaseQuickly(s *state, c protocol.Change) error {
+	e := s.tasks.open[c.Subject.ID]
+	if c.Reason != protocol.ReasonStopping || e == nil || e.record.cancelled {
+		return release(s, c)
+	}
+	was := s.has(e.held.path)
+	if err := s.show(e); err != nil {
+		return err
+	}
+	if was {
+		s.log.enqueue("task_released", c)
+	}
+	return nil
+}
+
+// show is release without the log. It restores the request first and removes the notice second: a crash in between
+// leaves a visible task with an old notice, which the next scan removes. If a new request was written meanwhile, the
+// new request stays and the held request is archived.
+func (s *state) show(e *entry) error {
+	if s.has(e.held.path) {
+		to := e.request.path
+		if s.has(to) {
+			var err error
+			if to, err = s.attempts.nextFree(e.id, "held"); err != nil {
+				return err
+			}
+		}
+		if err := s.Root.Rename(e.held.path, to, s.waits...); err != nil {
+			return err
+		}
+	}
+	if err := s.Root.Remove(e.notice.path, s.waits...); err != nil && !folder.Missing(err) {
+		return err
+	}
+	return nil
+}
+
+// renew extends the lease in the notice (VerbRenew).
+func renew(s *state, c protocol.Change) error {
+	e := s.tasks.fresh(c.Subject.ID)
+	if !e.held.There {
+		return folder.Moved("it is no longer held")
+	}
+	if !e.notice.Good {
+		c.Hold = protocol.HoldCapacity
+		if k := e.record.last(); k != nil {
+			c.Hold, c.Until = protocol.HoldRetry, k.Due
+		}
+		return s.putNotice(c, s.waits...)
+	}
+	return s.update(e.notice.path, func(old []byte) ([]byte, error) {
+		return jsonfile.Edit(old, set(jsonfile.FormatTime(c.ReleaseBy), "release_by"))
+	}, s.waits...)
 }

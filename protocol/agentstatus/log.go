@@ -2,6 +2,7 @@ package agentstatus
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -11,27 +12,30 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// log is the state of reading and writing the coordination log (protocol 000, Coordination Log Schema). Each reading
-// takes only the lines appended since the last one.
-type log struct {
-	tail  folder.Tail
+// The event types that steward compares or writes in several places. Those of protocol 000 are escalation and handoff.
+const (
+	eventIncident = "escalation"    // steward reports an incident to the operator
+	eventHandoff  = "handoff"       // steward hands work on
+	eventReturned = "task_returned" // a claimed task was given back: it no longer counts as started
+	eventDecided  = "task_decided"  // the operator decided about a task
+)
+
+// logContent is what the lines of the coordination log say (protocol 000, Coordination Log Schema).
+type logContent struct {
+	tasks     map[string]*loggedTask
+	lines     map[string]int // lines that each agent wrote itself, by agent
+	flaws     map[string]int // lines with a schema violation, by field
+	bad       int            // lines that are not JSON objects
+	incidents []string       // incidents that steward's lines name
+
 	at    time.Time // of the last reading
-	tasks map[string]*life
-	lines map[string]int // lines that each agent wrote itself, by agent
-	flaws map[string]int // lines with a schema violation, by field
-	bad   int            // lines that are not JSON objects
-	calls []string       // incidents that steward's lines name
-	old   bool           // the log was replaced: the lines being read may be old
-
-	since time.Time // of the first line that was read, if earlier lines were not; zero: the whole log was read
-
-	untold    [][]byte        // steward's lines that are not written yet
-	unwritten *protocol.Fault // why
-	tellAt    time.Time       // when the write is retried
+	old   bool      // the log was replaced: the lines being read may be old
+	cut   bool      // the beginning of the log is not read
+	since time.Time // of the first line that was read, if the log is cut
 }
 
-// life is what the log says about a task.
-type life struct {
+// loggedTask is what the log says about a task.
+type loggedTask struct {
 	events  []string
 	started time.Time // the last task_started that steward did not write
 	whole   bool      // started has whole seconds only
@@ -39,35 +43,30 @@ type life struct {
 	seen    time.Time // when the log last named the task, or the task last had files
 }
 
-// logTail bounds how much of an old log the first scan reads; earlier lines are history.
-const logTail = 8 << 20
-
-func newLog() log {
-	return log{tail: folder.Tail{File: logFile, Max: maxFile, Last: logTail}, tasks: map[string]*life{}, lines: map[string]int{}, flaws: map[string]int{}}
+func newLog() logContent {
+	return logContent{tasks: map[string]*loggedTask{}, lines: map[string]int{}, flaws: map[string]int{}}
 }
 
-// readLog reads the new lines. If the log was replaced, the line counts per agent stay as they were: old lines in a
-// new file are no sign of life.
-func (p *Project) readLog() {
-	l := &p.log
-	var lines map[string]int
-	err := l.tail.Read(p.Folder, func() {
-		lines = l.lines
-		next := newLog()
-		next.tail, next.at, next.old = l.tail, l.at, true
-		next.untold, next.unwritten, next.tellAt = l.untold, l.unwritten, l.tellAt
-		*l = next
-	}, func(line []byte, _ int64) { l.take(line, p.Now) })
-	if lines != nil {
-		l.lines = lines
-	}
-	if err == nil {
-		l.at, l.old = p.Now, false
-	}
+// logEntry is one line of the log.
+type logEntry struct {
+	Event    string `json:"event_type" check:"required"`
+	Task     string `json:"task_id"`
+	Source   string `json:"source_agent" check:"required"`
+	Target   string `json:"target_agent"`
+	Message  string `json:"message" check:"required"`
+	Metadata struct {
+		By       string `json:"logged_by" check:"-"`
+		Incident string `json:"incident" check:"-"` // that steward's escalation is about
+	} `json:"metadata"`
+	At time.Time `json:"timestamp" check:"required"`
 }
 
-// take processes one line; nil stands for a line that is too long.
-func (l *log) take(line []byte, now time.Time) {
+// ours reports whether steward wrote the line, possibly in an agent's name.
+func (e *logEntry) ours() bool { return e.Source == ourName || e.Metadata.By == ourName }
+
+// take processes one line; nil stands for a line that is too long. An event type outside the list of protocol 000 is
+// no finding: most lines in the field have one, and so do the protocol's own boot scripts.
+func (l *logContent) take(line []byte, now time.Time) {
 	text := bytes.TrimSpace(line)
 	if line != nil && len(text) == 0 {
 		return
@@ -77,38 +76,41 @@ func (l *log) take(line []byte, now time.Time) {
 		l.bad++
 		return
 	}
-	entry, issues := decodeLine(o)
-	for _, i := range issues {
-		l.flaws[i.field]++
+	var e logEntry
+	d := folder.Decoder{}
+	d.Decode(o, &e)
+	stated, _ := o.Stated("timestamp")
+	for _, f := range d.Findings {
+		l.flaws[f.Field]++
 	}
-	if l.tail.Cut() && l.since.IsZero() {
-		l.since = entry.at.By(now)
+	if l.cut && l.since.IsZero() {
+		l.since = stated.By(now)
 	}
-	if entry.source != "" && !entry.ours {
-		l.lines[entry.source]++
+	if e.Source != "" && !e.ours() {
+		l.lines[e.Source]++
 	}
-	if entry.ours && entry.incident != "" && !slices.Contains(l.calls, entry.incident) {
-		l.calls = append(slices.Clip(l.calls), entry.incident)
+	if i := e.Metadata.Incident; e.ours() && i != "" && !slices.Contains(l.incidents, i) {
+		l.incidents = append(slices.Clip(l.incidents), i)
 	}
-	if entry.task == "" || entry.event == "" {
+	if e.Task == "" || e.Event == "" {
 		return
 	}
-	t := l.tasks[entry.task]
+	t := l.tasks[e.Task]
 	if t == nil {
-		t = &life{}
-		l.tasks[entry.task] = t
+		t = &loggedTask{}
+		l.tasks[e.Task] = t
 	}
 	t.seen = now
-	if !slices.Contains(t.events, entry.event) {
-		t.events = append(slices.Clip(t.events), entry.event)
+	if !slices.Contains(t.events, e.Event) {
+		t.events = append(slices.Clip(t.events), e.Event)
 	}
-	if entry.event == eventReturned {
+	if e.Event == eventReturned {
 		t.started = time.Time{}
 	}
-	if entry.event == "task_started" && !entry.ours && !entry.at.At.IsZero() {
-		t.started = entry.at.By(now)
+	if e.Event == "task_started" && !e.ours() && !stated.At.IsZero() {
+		t.started = stated.By(now)
 		if !l.at.IsZero() && !l.old {
-			t.started = entry.at.Seen(now)
+			t.started = stated.Seen(now)
 		}
 		t.whole, t.before = t.started.Nanosecond() == 0, l.at
 	}
@@ -117,64 +119,241 @@ func (l *log) take(line []byte, now time.Time) {
 // startedIn reports whether the log shows a start of the attempt that appeared at since. A start stamped in whole
 // seconds, within the same second as since, may belong to an earlier attempt, if there was one (again). Such a line
 // counts only if the reading before it took place at since or later.
-func (l *life) startedIn(since time.Time, again bool) bool {
+func (t *loggedTask) startedIn(since time.Time, again bool) bool {
 	switch {
-	case l.started.IsZero():
+	case t.started.IsZero():
 		return false
-	case !l.whole || l.started.Unix() != since.Unix():
-		return !l.started.Before(since)
+	case !t.whole || t.started.Unix() != since.Unix():
+		return !t.started.Before(since)
 	}
-	return !again || !l.before.IsZero() && !l.before.Before(since)
+	return !again || !t.before.IsZero() && !t.before.Before(since)
 }
 
-// lifeKept is how long a logged task without files is remembered: a client may log before it writes its files.
-const lifeKept = 10 * time.Minute
+// loggedKept is how long a logged task without files is remembered: a client may log before it writes its files.
+const loggedKept = 10 * time.Minute
 
-// prune forgets logged tasks that have had no files for lifeKept. A task that is just being retried may have no files
+// prune forgets logged tasks that have had no files for loggedKept. A task that is just being retried may have no files
 // for a moment.
-func (l *log) prune(now time.Time, tasks map[string]*entry) {
+func (l *logContent) prune(now time.Time, tasks map[string]*entry) {
 	for id, t := range l.tasks {
 		switch {
 		case tasks[id] != nil:
 			t.seen = now
-		case now.Sub(t.seen) > lifeKept:
+		case now.Sub(t.seen) > loggedKept:
 			delete(l.tasks, id)
 		}
 	}
 }
 
-// logEntry is one line of the log (protocol 000, Coordination Log Schema).
-type logEntry struct {
-	at                  jsonfile.Stated
-	event, task, source string
-	ours                bool   // written by steward, possibly in an agent's name
-	incident            string // the incident that steward's escalation is about
-}
-
-// decodeLine decodes a line. An event type outside the list of protocol 000 is no finding: most lines in the field
-// have one, and so do the protocol's own boot scripts.
-func decodeLine(o jsonfile.Object) (logEntry, []issue) {
-	c := &check{}
-	e := logEntry{at: c.stated(o, "timestamp", true), event: c.text(o, "event_type", true), source: c.text(o, "source_agent", true)}
-	e.task = c.text(o, "task_id", false)
-	c.text(o, "target_agent", false)
-	c.text(o, "message", true)
-	metadata, _ := c.child(o, "metadata", false)
-	by, _ := metadata.String("logged_by")
-	e.incident, _ = metadata.String("incident")
-	e.ours = e.source == ourName || by == ourName
-	return e, c.findings
-}
-
 // issues summarizes the log's flaws: one finding per field, whatever the number of lines.
-func (l *log) issues() []issue {
-	var list []issue
+func (l *logContent) issues() []protocol.Finding {
+	var list []protocol.Finding
 	if l.bad > 0 {
-		list = append(list, issue{code: "log", severity: protocol.Low, text: fmt.Sprintf("%d lines are not JSON objects", l.bad)})
+		list = append(list, protocol.Finding{Code: "log", Severity: protocol.Low, Text: fmt.Sprintf("%d lines are not JSON objects", l.bad)})
 	}
 	for _, field := range sortedKeys(l.flaws) {
-		list = append(list, issue{code: "schema", field: field, severity: protocol.Info,
-			text: fmt.Sprintf("%s is missing or of another type in %d lines", field, l.flaws[field])})
+		list = append(list, protocol.Finding{Code: "schema", Field: field, Severity: protocol.Info,
+			Text: fmt.Sprintf("%s is missing or of another type in %d lines", field, l.flaws[field])})
 	}
 	return list
+}
+
+// names reports whether the log, as last read, has the event of a task.
+func (l *logContent) names(task, event string) bool {
+	t := l.tasks[task]
+	return t != nil && slices.Contains(t.events, event)
+}
+
+// sharedLog reads and appends to the coordination log. Each reading takes only the lines appended since the last one.
+type sharedLog struct {
+	*files
+	logContent
+	reader    folder.Tail
+	queue     [][]byte        // steward's lines that are not written yet
+	unwritten *protocol.Fault // why
+	retryAt   time.Time
+}
+
+// logTail bounds how much of an old log the first scan reads; earlier lines are history.
+const logTail = 8 << 20
+
+func (l *sharedLog) forget() {
+	*l = sharedLog{files: l.files, logContent: newLog(), reader: folder.Tail{File: logFile, Max: maxFile, Last: logTail}}
+}
+
+// read reads the new lines. If the log was replaced, the line counts per agent stay as they were: old lines in a new
+// file are no sign of life.
+func (l *sharedLog) read() {
+	var counts map[string]int
+	err := l.reader.Read(l.Folder, func() {
+		counts = l.lines
+		at := l.at
+		l.logContent = newLog()
+		l.at, l.old = at, true
+	}, func(line []byte, _ int64) {
+		l.cut = l.reader.Cut()
+		l.take(line, l.Now)
+	})
+	if counts != nil {
+		l.lines = counts
+	}
+	if err == nil {
+		l.at, l.old = l.Now, false
+	}
+}
+
+// logLine is a log line as steward writes it (protocol 000, Coordination Log Schema).
+type logLine struct {
+	Timestamp string         `json:"timestamp"`
+	EventType string         `json:"event_type"`
+	TaskID    string         `json:"task_id,omitempty"`
+	Source    string         `json:"source_agent"`
+	Target    string         `json:"target_agent,omitempty"`
+	Message   string         `json:"message"`
+	Metadata  map[string]any `json:"metadata,omitempty"`
+}
+
+// write appends one line to the log.
+func (l *sharedLog) write(line logLine) error {
+	data, err := jsonfile.EncodeLine(line)
+	if err != nil {
+		return err
+	}
+	return l.append(data, l.waits...)
+}
+
+// append adds a line to the log. It does not recreate a log that existed and is gone: a user or a client has removed
+// it.
+func (l *sharedLog) append(line []byte, opts ...jsonfile.Option) error {
+	if l.reader.Seen() {
+		opts = append(slices.Clip(opts), jsonfile.Existing)
+	}
+	return l.Root.Append(logFile, line, opts...)
+}
+
+// say appends a client's own line. It ignores a failed write: a log that cannot be written must not stop a task.
+func (l *sharedLog) say(event, task, source, target, message string, metadata ...map[string]any) {
+	line := logLine{Timestamp: jsonfile.FormatTime(l.Now), EventType: event, TaskID: task, Source: source, Target: target, Message: folder.Line(message, 500)}
+	for _, m := range metadata {
+		line.Metadata = m
+	}
+	_ = l.write(line)
+}
+
+// logEvents writes the lines of events (VerbLog) that the log does not have. It reads the log once, and only the last
+// line waits for the disk; that wait covers the lines before.
+func logEvents(s *state, list []protocol.Change) []error {
+	s.log.read()
+	errs := make([]error, len(list))
+	s.waits = []jsonfile.Option{jsonfile.Volatile}
+	for i, c := range list {
+		if i == len(list)-1 {
+			s.waits = nil
+		}
+		errs[i] = logIfNew(s, c)
+	}
+	s.waits = nil
+	return errs
+}
+
+// logIfNew writes the line of an event in the name of the agent that it is about, unless the log, as last read, has it.
+func logIfNew(s *state, c protocol.Change) error {
+	line := logLine{EventType: c.Event, TaskID: c.Subject.ID, Source: c.Agent, Message: c.Why, Metadata: map[string]any{"logged_by": ourName}}
+	at := c.Until
+	if c.Event == eventIncident {
+		if slices.Contains(s.log.incidents, c.Code) {
+			return nil
+		}
+		at, line.Source, line.Target, line.Metadata["incident"] = s.Now, ourName, c.Agent, c.Code
+		if c.Subject.Kind != protocol.KindTask {
+			line.TaskID, line.Target = "", c.Subject.ID
+		}
+	} else {
+		if s.log.names(c.Subject.ID, c.Event) {
+			return nil
+		}
+		if e := s.tasks.open[c.Subject.ID]; e != nil {
+			if line.Target = e.asked().Value.Source; c.Event == "task_created" {
+				line.Source, line.Target = line.Target, c.Agent
+			}
+		}
+	}
+	if line.Source == "" {
+		line.Source = ourName
+	}
+	if at.IsZero() {
+		at = s.Now
+	}
+	line.Timestamp = jsonfile.FormatTime(at)
+	return s.log.write(line)
+}
+
+// report logs what steward itself caused. The change stands whether or not the line could be written. An unwritten line
+// is a Fault and is retried with the next line and with the scans. The newest 200 unwritten lines are kept.
+func (l *sharedLog) report(event string, c protocol.Change) {
+	l.enqueue(event, c)
+	if len(l.waits) == 0 { // else the batch writes all lines at its end
+		l.flush()
+	}
+}
+
+// enqueue queues a line for the next flush.
+func (l *sharedLog) enqueue(event string, c protocol.Change) {
+	task := ""
+	if c.Subject.Kind == protocol.KindTask {
+		task = c.Subject.ID
+	}
+	line, err := jsonfile.EncodeLine(logLine{Timestamp: jsonfile.FormatTime(l.Now), EventType: event, TaskID: task, Source: ourName, Target: c.Agent, Message: c.Why,
+		Metadata: map[string]any{"logged_by": ourName, "reason": string(c.Reason)}})
+	if err != nil {
+		l.unwritten = l.Fault(l.unwritten, logFile, err)
+		return
+	}
+	l.queue = append(l.queue, line)
+	if over := len(l.queue) - mostQueued; over > 0 {
+		l.queue = slices.Delete(l.queue, 0, over)
+	}
+}
+
+const (
+	mostQueued = 200
+	retryEvery = 5 * time.Second
+)
+
+// flush writes the queued lines, in order. Only the last line waits for the disk; that wait covers the lines before.
+// After a failed write the line may be in the log nevertheless, so flush checks that first.
+func (l *sharedLog) flush() {
+	for len(l.queue) > 0 {
+		line := l.queue[0]
+		if l.unwritten == nil || !bytes.Contains(l.tail(logFile), bytes.TrimSpace(line)) {
+			var opts []jsonfile.Option
+			if len(l.queue) > 1 {
+				opts = append(opts, jsonfile.Volatile)
+			}
+			if err := l.append(line, opts...); err != nil {
+				l.retryAt = l.Now.Add(retryEvery)
+				if folder.Missing(err) {
+					l.unwritten = nil // there is no log: keep the lines until it exists
+				} else {
+					l.unwritten = l.Fault(l.unwritten, logFile, err)
+				}
+				return
+			}
+		}
+		l.queue = l.queue[1:]
+	}
+	l.queue, l.unwritten = nil, nil
+}
+
+// retry tries again to write the queued lines. If some remain, it requests a scan for the next try.
+func (l *sharedLog) retry(ctx context.Context) {
+	if len(l.queue) == 0 {
+		return
+	}
+	if !l.Now.Before(l.retryAt) || l.retryAt.After(l.Now.Add(retryEvery)) {
+		_ = l.Guarded(ctx, func() error { l.flush(); return nil })
+	}
+	if len(l.queue) > 0 {
+		l.Patience.RetryAt(l.retryAt)
+	}
 }

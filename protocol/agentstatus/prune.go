@@ -10,20 +10,14 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 )
 
-// The limits of pruning. A record is removed only if its task had no file in each of the last goneLooks rounds, and
+// The limits of pruning. A record is removed only if its task had no file in each of the last goneRounds rounds, and
 // if nothing was written to the record for pruneAfter: a client that reuses the id within that time finds its
 // attempts counted.
 const (
 	pruneAfter  = 30 * 24 * time.Hour
-	goneLooks   = 6
+	goneRounds  = 6
 	prunedAtOne = 2000 // tasks that one round checks
 )
-
-// pruning is the state between rounds.
-type pruning struct {
-	gone map[string]int // consecutive rounds in which the task had no file
-	last string         // where the last round stopped
-}
 
 // recorded is a file of a task's record, parsed from its name.
 type recorded struct {
@@ -32,39 +26,37 @@ type recorded struct {
 }
 
 // prune removes the records of tasks that are long gone. Folder calls it under the guard lock, once an hour.
-func (p *Project) prune() {
-	names, _, err := p.Root.List(attemptsDir)
+func (a *attempts) prune(open func(id string) bool) {
+	names, _, err := a.Root.List(attemptsDir)
 	if err != nil {
 		return
 	}
 	records := recordsOf(names)
-	ids, seen, left := sortedKeys(records), map[string]int{}, prunedAtOne
-	from, _ := slices.BinarySearch(ids, p.pruning.last)
-	p.pruning.last = ""
+	ids, gone, left := sortedKeys(records), map[string]int{}, prunedAtOne
+	from, _ := slices.BinarySearch(ids, a.pruned)
+	a.pruned = ""
 	for i := range ids {
 		id := ids[(from+i)%len(ids)]
-		if p.tasks[id] != nil {
+		if open(id) {
 			continue
 		}
 		if left--; left < 0 {
-			if p.pruning.last == "" {
-				p.pruning.last = id
-			}
-			if n := p.pruning.gone[id]; n > 0 {
-				seen[id] = n
+			a.pruned = cmp.Or(a.pruned, id)
+			if n := a.gone[id]; n > 0 {
+				gone[id] = n
 			}
 			continue
 		}
-		if p.anyFile(id, records[id]) {
+		if a.anyFile(id, records[id]) {
 			continue
 		}
-		seen[id] = p.pruning.gone[id] + 1
-		if seen[id] >= goneLooks && p.untouched(records[id]) {
-			p.removeRecord(records[id])
-			delete(seen, id)
+		gone[id] = a.gone[id] + 1
+		if gone[id] >= goneRounds && a.untouched(records[id]) {
+			a.removeRecord(records[id])
+			delete(gone, id)
 		}
 	}
-	p.pruning.gone = seen
+	a.gone = gone
 }
 
 // recordsOf groups the names by task. An id may itself end in a number: such a name counts for the shorter id, so
@@ -87,30 +79,18 @@ func recordsOf(names []string) map[string][]recorded {
 	return records
 }
 
-var recordKinds = []string{"sched", "result", "late", "held", "progress", "claim", "letter", "cancellation", "final", "decision",
-	"dead", "freed", "cancelled"}
-
-func cutLast(name string) (head, last string, ok bool) {
-	i := strings.LastIndexByte(name, '.')
-	if i <= 0 {
-		return "", "", false
-	}
-	return name[:i], name[i+1:], true
-}
-
 // anyFile reports whether a task of that record has a file of its own. A file that cannot be checked counts as
 // present.
-func (p *Project) anyFile(id string, record []recorded) bool {
+func (a *attempts) anyFile(id string, record []recorded) bool {
 	ids := []string{id}
-	for _, a := range record {
-		if whole := id + "." + strconv.Itoa(a.n); a.n > 0 && !slices.Contains(ids, whole) {
+	for _, r := range record {
+		if whole := id + "." + strconv.Itoa(r.n); r.n > 0 && !slices.Contains(ids, whole) {
 			ids = append(ids, whole)
 		}
 	}
 	for _, id := range ids {
-		files := newEntry(id).files
-		for _, file := range files.all() {
-			if _, err := p.Root.Stat(file); !folder.Missing(err) {
+		for _, file := range newEntry(id).paths() {
+			if _, err := a.Root.Stat(file); !folder.Missing(err) {
 				return true
 			}
 		}
@@ -119,10 +99,10 @@ func (p *Project) anyFile(id string, record []recorded) bool {
 }
 
 // untouched reports whether nothing was written to the record for pruneAfter.
-func (p *Project) untouched(record []recorded) bool {
-	for _, a := range record {
-		st, err := p.Root.Stat(a.file)
-		if err != nil || p.Now.Sub(appeared(st)) < pruneAfter {
+func (a *attempts) untouched(record []recorded) bool {
+	for _, r := range record {
+		st, err := a.Root.Stat(r.file)
+		if err != nil || a.Now.Sub(appeared(st)) < pruneAfter {
 			return false
 		}
 	}
@@ -130,10 +110,10 @@ func (p *Project) untouched(record []recorded) bool {
 }
 
 // removeRecord removes the last attempt first: a crash leaves a shorter record without gaps.
-func (p *Project) removeRecord(record []recorded) {
-	slices.SortFunc(record, func(a, b recorded) int { return cmp.Compare(b.n, a.n) })
-	for _, a := range record {
-		if p.Root.Remove(a.file) != nil {
+func (a *attempts) removeRecord(record []recorded) {
+	slices.SortFunc(record, func(x, y recorded) int { return cmp.Compare(y.n, x.n) })
+	for _, r := range record {
+		if a.Root.Remove(r.file) != nil {
 			return
 		}
 	}

@@ -44,7 +44,7 @@ func TestPruneAttempts(t *testing.T) {
 			}
 		}
 	}
-	for range goneLooks + 3 {
+	for range goneRounds + 3 {
 		round(tidyStep)
 	}
 	expect(true, "while it is young")
@@ -53,7 +53,7 @@ func TestPruneAttempts(t *testing.T) {
 	round(pruneAfter)
 	expect(true, "while its request is there")
 	c.do(os.Remove(c.path(again)))
-	for range goneLooks - 1 {
+	for range goneRounds - 1 {
 		round(tidyStep)
 		expect(true, "before six rounds without a file")
 	}
@@ -92,13 +92,13 @@ func TestLogRemembersALongTask(t *testing.T) {
 		}
 		return false
 	}
-	if !logged(0) || !logged(lifeKept+time.Minute) {
+	if !logged(0) || !logged(loggedKept+time.Minute) {
 		t.Fatal("the line in the log is not seen")
 	}
 	c.do(os.Remove(c.path(taskFile(id, requestExt))))
-	logged(lifeKept + 2*time.Minute)
+	logged(loggedKept + 2*time.Minute)
 	write(taskFile(id, requestExt), request)
-	if !logged(lifeKept + 3*time.Minute) {
+	if !logged(loggedKept + 3*time.Minute) {
 		t.Error("the line in the log is forgotten")
 	}
 }

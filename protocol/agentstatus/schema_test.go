@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -15,7 +16,7 @@ const progressText = `{"task_id": "0b2f6a0e-6d2c-4a53-9d0b-5a54a3a3c001", "progr
 
 const lineText = `{"timestamp": "2026-01-02T03:04:05Z", "event_type": "handoff", "task_id": null, "source_agent": "a", "target_agent": null, "message": "m", "metadata": {}}`
 
-func issuesOf(t testing.TB, kind, text string) []issue {
+func issuesOf(t testing.TB, kind, text string) []protocol.Finding {
 	t.Helper()
 	o, err := jsonfile.Parse([]byte(text))
 	if err != nil {
@@ -31,12 +32,13 @@ func issuesOf(t testing.TB, kind, text string) []issue {
 	case "heartbeat":
 		return decodeBeat(o).issues
 	case "relative":
-		return decodeRelative(o).issues
+		return decodeStatusFile(o).issues
 	case "registry":
-		return decodeRoll(o).issues
+		return decodeRegistry(o).issues
 	}
-	_, issues := decodeLine(o)
-	return issues
+	d := folder.Decoder{}
+	d.Decode(o, &logEntry{})
+	return d.Findings
 }
 
 // Each rule of the schemas of protocol 000, broken once, is a finding that names the field. A document that follows
@@ -152,8 +154,8 @@ func TestEveryRuleOfTheSchemas(t *testing.T) {
 		got := issuesOf(t, c.kind, text)
 		named := false
 		for _, i := range got {
-			named = named || i.field == c.field
-			if i.text == "" || i.code == "" || (i.code == "schema" && !strings.HasPrefix(i.text, i.field)) {
+			named = named || i.Field == c.field
+			if i.Text == "" || i.Code == "" || (i.Code == "schema" && !strings.HasPrefix(i.Text, i.Field)) {
 				t.Errorf("%s: %+v", c.kind, i)
 			}
 		}
@@ -165,7 +167,7 @@ func TestEveryRuleOfTheSchemas(t *testing.T) {
 	if got := issuesOf(t, "line", strings.Replace(lineText, "handoff", "session_start", 1)); len(got) > 0 {
 		t.Errorf("unknown event: %+v", got)
 	}
-	if got := issuesOf(t, "request", strings.Replace(requestText, `"high"`, `"urgent"`, 1)); len(got) != 1 || got[0].severity != protocol.Info {
+	if got := issuesOf(t, "request", strings.Replace(requestText, `"high"`, `"urgent"`, 1)); len(got) != 1 || got[0].Severity != protocol.Info {
 		t.Errorf("unknown word: %+v", got)
 	}
 }
@@ -181,7 +183,7 @@ func TestLenientReading(t *testing.T) {
 			}
 		}
 		o, _ := jsonfile.Parse([]byte(`{"agents":{"a":{"status":"idle","last_seen":` + stamp + `,"pid":" 42 "}}}`))
-		if m := decodeRoll(o).agents["a"]; !m.seen.Equal(want) || m.pid != 42 {
+		if m := decodeRegistry(o).agents["a"]; !m.seen.Equal(want) || m.pid != 42 {
 			t.Errorf("registry %s: %+v", stamp, m)
 		}
 	}

@@ -395,7 +395,7 @@ func secondResult(t testing.TB, a protocol.Adapter, dir string, now time.Time) {
 }
 
 func agentCases() []protocoltest.Case {
-	card := Base + "/" + cardPath("codex-cursor")
+	card := Base + "/" + recordPath("codex-cursor")
 	agentIs := func(want string, ok func(*protocol.Agent) bool) func(*protocol.Snapshot) error {
 		return func(s *protocol.Snapshot) error {
 			if a, there := s.Agent("codex-cursor"); !there || !ok(a) {

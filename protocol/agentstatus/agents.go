@@ -1,0 +1,401 @@
+package agentstatus
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// agentDirs holds what was read of the agents: a folder per agent (codex_status/) or a single status file, steward's
+// records, and the registry.
+type agentDirs struct {
+	*files
+	project string
+	sources map[string][]string // further files per agent (Options.Sources)
+
+	dirs     map[string]*agentDir         // by folder, e.g. "codex_status"
+	singles  map[string]*doc[beat]        // by file, e.g. "planner.status.json"
+	records  map[string]*doc[agentRecord] // by agent
+	registry doc[registryContent]
+	signs    map[string]*signs         // by agent
+	odd      map[string]protocol.Fault // names that cannot be file names
+
+	readAt time.Time // when all agents' folders were last read
+	dirty  bool      // Apply has changed agents' files since the last scan
+}
+
+// agentDir is what was read of one agent's folder.
+type agentDir struct {
+	beat    doc[beat]
+	current doc[current]
+}
+
+func (a *agentDirs) forget() {
+	*a = agentDirs{files: a.files, project: a.project, sources: a.sources, dirs: map[string]*agentDir{}, singles: map[string]*doc[beat]{},
+		records: map[string]*doc[agentRecord]{}, registry: doc[registryContent]{path: registry}, signs: map[string]*signs{}}
+}
+
+func beatFile(dir string) string    { return dir + "/heartbeat.json" }
+func currentFile(dir string) string { return dir + "/current_task.json" }
+
+// agentsFresh is how long hinted scans reuse what was read of the agents' folders. A task is judged by the load that
+// its agent reports, and heartbeats give no hints, so the folders must be reread regularly. But consecutive scans
+// must not each read a hundred folders.
+const agentsFresh = 500 * time.Millisecond
+
+// toRead lists the agents' folders that this scan reads: nil for all, else the hinted folders and the folders whose
+// files were in trouble or had not settled.
+func (a *agentDirs) toRead(full bool, hints []string) []string {
+	if full || a.changed["."] || a.changed[agentsDir] || a.dirty || a.Now.Sub(a.readAt) >= agentsFresh || a.Now.Before(a.readAt) {
+		a.dirty, a.readAt = false, a.Now
+		return nil
+	}
+	hinted := map[string]bool{}
+	for _, hint := range hints {
+		if rel, ok := strings.CutPrefix(hint, Base+"/"); ok {
+			dir, _, _ := strings.Cut(rel, "/")
+			hinted[dir] = true
+		}
+	}
+	list := make([]string, 0, len(hinted))
+	for name, d := range a.dirs {
+		rests := d.beat.AtRest() && d.current.AtRest()
+		if hinted[name] || !rests || a.Patience.Has(d.beat.path) || a.Patience.Has(d.current.path) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// readAll reads all agents, for a Client that needs to know which folder belongs to which agent.
+func (a *agentDirs) readAll() {
+	a.probe(".", agentsDir, sharedDir)
+	a.read(nil)
+}
+
+// read refreshes heartbeats, registry and records. It reads the given folders, or all folders if dirs is nil.
+func (a *agentDirs) read(dirs []string) {
+	if entries, fresh := a.list("."); fresh {
+		a.discover(entries)
+	}
+	load(a.files, &a.registry, decodeRegistry)
+	for _, d := range a.singles {
+		load(a.files, d, decodeStatusFile)
+	}
+	full := dirs == nil
+	if full {
+		dirs = sortedKeys(a.dirs)
+	}
+	a.probe(dirs...)
+	booted := false
+	for _, dir := range dirs {
+		d := a.dirs[dir]
+		booted = load(a.files, &d.beat, decodeBeat) && d.beat.Value.fresh || booted
+		load(a.files, &d.current, decodeCurrent)
+	}
+	a.through(dirs...)
+	if full || booted {
+		a.readRecords()
+	}
+}
+
+// readRecords reads steward's own records of the agents. Only steward writes them, so a read on each full scan and after
+// each new boot heartbeat is enough. A boot writes the record before the heartbeat, and this reads the record after the
+// heartbeat: no scan finds a boot heartbeat without its record.
+func (a *agentDirs) readRecords() {
+	a.probe(agentsDir)
+	if names, fresh := a.list(agentsDir); fresh {
+		for _, name := range names {
+			if agent, ok := strings.CutSuffix(name, ".json"); ok && a.records[agent] == nil {
+				a.records[agent] = &doc[agentRecord]{path: recordPath(agent)}
+			}
+		}
+	}
+	for agent, d := range a.records {
+		if load(a.files, d, decodeRecord); !d.There {
+			delete(a.records, agent)
+		}
+	}
+}
+
+// discover adds the agents' folders and single status files among the entries of Base, and drops those that are gone.
+func (a *agentDirs) discover(entries []string) {
+	seen := make(map[string]bool, len(entries))
+	for _, name := range entries {
+		seen[name] = true
+		switch {
+		case strings.HasSuffix(name, "_status") && a.dirs[name] == nil:
+			a.dirs[name] = &agentDir{doc[beat]{path: beatFile(name)}, doc[current]{path: currentFile(name)}}
+			a.changed[name] = true
+		case strings.HasSuffix(name, ".status.json") && a.singles[name] == nil:
+			a.singles[name] = &doc[beat]{path: name}
+		}
+	}
+	for name := range a.dirs {
+		if !seen[name] {
+			delete(a.dirs, name)
+			a.Patience.Clear(beatFile(name))
+			a.Patience.Clear(currentFile(name))
+			a.Patience.Clear(name)
+		}
+	}
+	for name := range a.singles {
+		if !seen[name] {
+			delete(a.singles, name)
+			a.Patience.Clear(name)
+		}
+	}
+}
+
+// reads reports whether the file or folder of Base shows an agent.
+func (a *agentDirs) reads(rel string) bool {
+	d := a.dirs[path.Dir(rel)]
+	return d != nil && (rel == d.beat.path || rel == d.current.path) || a.dirs[rel] != nil || a.singles[rel] != nil
+}
+
+// dirOf returns the folder for an agent's heartbeat: the folder that already holds a heartbeat of that name, else
+// the default folder for that name. It never returns another agent's folder.
+func (a *agentDirs) dirOf(name string) string {
+	for _, dir := range sortedKeys(a.dirs) {
+		if d := a.dirs[dir]; d.beat.Good && d.beat.Value.name == name {
+			return dir
+		}
+	}
+	switch name {
+	case livhana:
+		return livhanaDir
+	case codex:
+		return codexDir
+	}
+	dir := name + "_status"
+	for a.isOthers(dir, name) {
+		dir = strings.TrimSuffix(dir, "_status") + "_agent_status"
+	}
+	return dir
+}
+
+// The folders of the two agents of protocol 000.
+const (
+	livhanaDir = "livhana_status"
+	codexDir   = "codex_status"
+)
+
+func (a *agentDirs) isOthers(dir, name string) bool {
+	d := a.dirs[dir]
+	return dir == livhanaDir || dir == codexDir || d != nil && d.beat.Good && d.beat.Value.name != "" && d.beat.Value.name != name
+}
+
+// dirsOf lists the folders of the agents that the requests are addressed to.
+func (a *agentDirs) dirsOf(targets []string) []string {
+	list := []string{}
+	for _, target := range targets {
+		for _, label := range []string{target, aliases[fold(target)]} {
+			if dir := a.dirOf(label); a.dirs[dir] != nil && !slices.Contains(list, dir) {
+				list = append(list, dir)
+			}
+		}
+	}
+	return list
+}
+
+// heartbeat is a heartbeat file with the agent name that it stands for: the name inside the file, else the name of its
+// folder or file.
+type heartbeat struct {
+	label   string
+	beat    *doc[beat]
+	current *doc[current] // nil beside a single status file
+}
+
+func (a *agentDirs) heartbeats() []heartbeat {
+	var list []heartbeat
+	for _, dir := range sortedKeys(a.dirs) {
+		if d := a.dirs[dir]; d.beat.Good || d.current.Good { // an empty folder is not an agent yet
+			list = append(list, heartbeat{cmp.Or(d.beat.Value.name, strings.TrimSuffix(dir, "_status")), &d.beat, &d.current})
+		}
+	}
+	for _, file := range sortedKeys(a.singles) {
+		if d := a.singles[file]; d.Good {
+			list = append(list, heartbeat{cmp.Or(d.Value.name, strings.TrimSuffix(file, ".status.json")), d, nil})
+		}
+	}
+	return list
+}
+
+// agentFacts is everything that the files say about one agent.
+type agentFacts struct {
+	agent  protocol.Agent
+	file   string // the file that named the agent first
+	issues []protocol.Finding
+	beats  []heartbeat
+	named  map[string]time.Time // by task: when the newest file that names the task was written
+}
+
+// all builds the agents from all files, by name.
+func (a *agentDirs) all() (directory, map[string]*agentFacts) {
+	known, found := directory{}, map[string]*agentFacts{}
+	facts := func(name, file string) *agentFacts {
+		known[name] = true
+		if found[name] == nil {
+			found[name] = &agentFacts{agent: protocol.Agent{Name: name}, file: file}
+		}
+		return found[name]
+	}
+	if a.registry.Good {
+		for name, m := range a.registry.Value.agents {
+			agent := &facts(name, registry).agent
+			agent.Recorded, agent.PID, agent.Registered = m.status, m.pid, m.seen
+			agent.Ref = protocol.Ref{Path: registry, Sum: m.status}
+		}
+	}
+	for name, r := range a.records {
+		if r.Good {
+			r.Value.describe(&facts(name, r.path).agent)
+		}
+	}
+	list := a.heartbeats()
+	labels := map[string]bool{}
+	for _, h := range list {
+		labels[h.label] = true
+	}
+	for _, h := range list {
+		name := known.canonical(h.label)
+		if name != h.label && labels[name] && aliases[fold(h.label)] != name {
+			name = h.label // both spellings have a heartbeat: treat them as two agents
+		}
+		f := facts(name, h.beat.path)
+		f.beats = append(f.beats, h)
+	}
+	for name, f := range found {
+		f.merge(a.Now)
+		if r := a.records[name]; r != nil && r.Good && r.Value.Booted != "" {
+			f.agent.Beat.Booted = strings.HasPrefix(f.agent.Beat.Mark, r.Value.Booted+"-")
+		}
+	}
+	return known, found
+}
+
+// merge merges an agent's heartbeats. If there are several, the newest counts.
+func (f *agentFacts) merge(now time.Time) {
+	a := &f.agent
+	f.named = map[string]time.Time{}
+	note := func(task string, written time.Time) {
+		if f.named[task].Before(written) {
+			f.named[task] = written
+		}
+		if !slices.Contains(a.Tasks, task) {
+			a.Tasks = append(a.Tasks, task)
+		}
+	}
+	var newest *doc[beat]
+	for _, h := range f.beats {
+		if !h.beat.Good {
+			continue
+		}
+		f.issues = append(f.issues, h.beat.Value.issues...)
+		if b := described(h.beat, now); newest == nil || b.Last().After(a.Beat.Last()) {
+			newest, a.Beat = h.beat, b
+		}
+	}
+	if newest != nil {
+		v := &newest.Value
+		a.Status, a.Complaint, a.Used = v.status, v.complaint, v.used
+		for _, task := range v.tasks {
+			note(task, newest.Stamp.ModTime())
+		}
+	}
+	for _, h := range f.beats {
+		if h.current != nil && h.current.Good && h.current.Value.task != "" {
+			note(h.current.Value.task, h.current.Stamp.ModTime())
+		}
+	}
+	// An error entry's time was set by the process that marked it, not by the agent.
+	if a.Recorded == "error" || a.Registered.After(now) || a.Beat.Mark != "" && a.Registered.Sub(a.Beat.Last()) < registeredLate {
+		a.Registered = time.Time{}
+	}
+}
+
+// registeredLate is how much newer than the heartbeat a registration must be to mean a new start: clients refresh
+// both within moments of each other. A registration in the future does not count: it would mean a new start at every
+// scan.
+const registeredLate = time.Minute
+
+// described is a heartbeat as policies read it.
+func described(d *doc[beat], now time.Time) protocol.Beat {
+	v := &d.Value
+	at := jsonfile.Stated{At: v.at, Zoneless: v.zoneless}.Latest()
+	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", d.Sum, d.Stamp.Inode), Touched: capped(d.Stamp.ModTime().UTC(), now), At: capped(at, now),
+		Stated: v.at, Zoneless: v.zoneless, Kept: v.kept, Fresh: v.fresh}
+}
+
+// describe appends the agents to the snapshot, with their findings. It leaves out one-shot programs that left long ago.
+func (a *agentDirs) describe(s *protocol.Snapshot, agents map[string]*agentFacts) {
+	odd := map[string]protocol.Fault{}
+	s.Agents = make([]protocol.Agent, 0, len(agents))
+	for _, name := range sortedKeys(agents) {
+		f := agents[name]
+		if !plainID(name) {
+			a.oddName(a.odd, odd, path.Join(Base, f.file), "\""+folder.Line(name, 60)+"\" is not a name for an agent: it cannot be used as a file name",
+				"use a plain name for the agent")
+			continue
+		}
+		if r := a.records[name]; r != nil && r.Good && r.Value.over(a.Now) {
+			continue
+		}
+		s.Agents = append(s.Agents, f.agent)
+		s.Findings = append(s.Findings, findingsAbout(protocol.Subject{Kind: protocol.KindAgent, ID: name}, f.file, f.issues)...)
+	}
+	a.odd = odd
+}
+
+// aliases maps the short names of the two agents of protocol 000, which its folder names use, to their full names.
+var aliases = map[string]string{"codex": codex, "livhana": livhana, "liv-hana": livhana}
+
+// fold normalizes a name: spellings that differ only in case and separators become equal.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == ' ' {
+			return '-'
+		}
+		return r
+	}, strings.ToLower(strings.TrimSpace(name)))
+}
+
+// directory is the set of known agent names. Files spell them slightly differently. Two agents are never taken for
+// one, not even if one name begins with the other (worker, worker-1).
+type directory map[string]bool
+
+// canonical returns the agent name that a spelling means: the exact name, the only name that differs just in case and
+// separators, or the agent of protocol 000 with that short name. Otherwise it returns the spelling itself.
+func (d directory) canonical(spelling string) string {
+	if d[spelling] || spelling == "" {
+		return spelling
+	}
+	want, alike := fold(spelling), ""
+	for name := range d {
+		if fold(name) != want {
+			continue
+		}
+		if alike != "" {
+			return spelling
+		}
+		alike = name
+	}
+	if alike != "" {
+		return alike
+	}
+	if long := aliases[want]; d[long] {
+		return long
+	}
+	return spelling
+}
+
+// sortedKeys returns a map's keys in order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

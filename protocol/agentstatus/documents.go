@@ -1,0 +1,204 @@
+package agentstatus
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// ourName is the source_agent of what steward writes in an agent's stead.
+const ourName = "steward"
+
+// request is a request as a scan keeps it, without its parameters.
+type request struct {
+	Request
+	created        jsonfile.Stated
+	priority       protocol.Priority
+	timeout, every time.Duration
+	throttle       protocol.Share
+	silent         bool
+	title          string
+	payload        string // its fingerprint
+	issues         []protocol.Finding
+}
+
+func (r request) task() string { return r.TaskID }
+
+func decodeRequest(o jsonfile.Object) request {
+	var d folder.Decoder
+	var r request
+	d.Decode(o, &r.Request)
+	r.created, _ = o.Stated("created_at")
+	r.priority, _ = protocol.ParsePriority(r.Priority)
+	r.timeout = seconds(r.Timeout)
+	if share := r.Throttle; share != nil && *share >= 0 && *share <= 1 {
+		r.throttle = protocol.Used(*share)
+	}
+	if r.Coordination.Progress {
+		r.every = 30 * time.Second
+		if s := r.Coordination.Every; s > 0 {
+			r.every = min(seconds(s), 1e6*time.Second)
+		}
+	}
+	context, _ := o.Object("context")
+	voice, known := context.Bool("voice_mode_active")
+	r.silent = known.OK() && !voice
+	if payload, p := o.Object("payload"); p.OK() {
+		parameters, p := payload.Object("parameters")
+		r.title = titleOf(r.Type, r.Payload.TaskType, parameters)
+		r.payload = fingerprint(payload, parameters)
+		if p.OK() {
+			d.Decode(parameters, parametersOf(cmp.Or(r.Type, r.Payload.TaskType)))
+		}
+	}
+	r.issues = d.Findings
+	return r
+}
+
+// seconds converts a number from a document, which may have any value.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(max(s, 0), 1e9) * float64(time.Second))
+}
+
+// fingerprint identifies requests for the same work. It ignores a timeout in the parameters, because a retry
+// increases it.
+func fingerprint(payload, parameters jsonfile.Object) string {
+	raw := payload.Value().Raw()
+	if parameters.Has("timeout_seconds") {
+		if short, err := jsonfile.Edit(raw, jsonfile.Remove("parameters", "timeout_seconds")); err == nil {
+			raw = short
+		}
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}
+
+// titleOf returns a short title for display.
+func titleOf(kind, task string, parameters jsonfile.Object) string {
+	what := ""
+	for _, key := range []string{"service_name", "script_path", "query", "validation_type"} {
+		what = cmp.Or(what, folder.Line(text(parameters, key), 50))
+	}
+	switch {
+	case what == "" && task == "":
+		return ""
+	case what == "":
+		return "Task " + folder.Line(task, 50)
+	}
+	title := "Task " + folder.Line(cmp.Or(kind, task), 20) + " " + what
+	if dry, _ := parameters.Bool("dry_run"); dry {
+		title += " (dry run)"
+	}
+	return title
+}
+
+// outcome is a task result, or a client's own deferral (protocol 000, Throttle Enforcement).
+type outcome struct {
+	id string
+	protocol.Outcome
+	zoneless bool // At has no time zone
+	issues   []protocol.Finding
+}
+
+func (r outcome) task() string { return r.id }
+
+func decodeResult(o jsonfile.Object) outcome {
+	if text(o, "status") == "deferred" {
+		return decodeDeferral(o)
+	}
+	var d folder.Decoder
+	var v Result
+	d.Decode(o, &v)
+	r := outcome{id: v.TaskID, zoneless: o.Get("completed_at").Zoneless()}
+	r.Status, r.Agent, r.At, r.Ours, r.Took = v.Status, v.Source, v.Completed, v.Source == ourName, seconds(v.Seconds)
+	body, _ := o.Object("result")
+	if success, p := body.Bool("success"); p.OK() && success != (v.Status == "completed") {
+		d.Add(protocol.Low, "result.success", "is %v, but the status is %q", success, folder.Line(v.Status, 40))
+	}
+	metrics, _ := body.Object("metrics")
+	twice, _ := metrics.Bool("may_have_run_twice")
+	r.Summary, r.Twice = folder.Line(v.Body.Summary, 500), twice && r.Ours
+	for _, e := range v.Errors {
+		r.Failures = append(r.Failures, protocol.Failure{Code: folder.Line(e.Code, 80), Message: folder.Line(e.Message, 1000), Severity: e.Severity,
+			File: folder.Line(e.File, 300), Line: e.Line})
+	}
+	for _, next := range v.Next {
+		switch action := folder.Line(next.Action, 300); {
+		case next.Human:
+			r.ForHuman = append(r.ForHuman, cmp.Or(action, "its result does not say what to decide"))
+		case action != "":
+			r.Next = append(r.Next, action)
+		}
+	}
+	r.issues = d.Findings
+	return r
+}
+
+func decodeDeferral(o jsonfile.Object) outcome {
+	var d folder.Decoder
+	var v struct {
+		TaskID    string    `json:"task_id"`
+		Status    string    `json:"status"`
+		Source    string    `json:"source_agent"`
+		Completed time.Time `json:"completed_at"`
+		Reason    string    `json:"reason" check:"required"`
+		After     float64   `json:"retry_after_seconds" check:"required,0..86400"`
+	}
+	d.Decode(o, &v)
+	r := outcome{id: v.TaskID, zoneless: o.Get("completed_at").Zoneless(), issues: d.Findings}
+	r.Status, r.Agent, r.At, r.Ours = v.Status, v.Source, v.Completed, v.Source == ourName
+	r.RetryAfter = min(seconds(v.After), 24*time.Hour)
+	return r
+}
+
+// progress is a progress file as a scan keeps it.
+type progress struct {
+	protocol.Progress
+	id     string
+	stated jsonfile.Stated // last_update
+	issues []protocol.Finding
+}
+
+func (p progress) task() string { return p.id }
+
+func decodeProgress(o jsonfile.Object) progress {
+	var d folder.Decoder
+	var v progressFile
+	d.Decode(o, &v)
+	p := progress{id: v.TaskID, issues: d.Findings}
+	p.Percent, p.Step = v.Percent, folder.Line(v.Step, 200)
+	p.stated, _ = o.Stated("last_update")
+	return p
+}
+
+// notice is the deferral notice beside a held request. Status, Reason and RetryAfter are the protocol's own fields
+// (Throttle Enforcement); the other fields say why, until when, and how to release the task.
+type notice struct {
+	TaskID     string              `json:"task_id"`
+	Status     string              `json:"status"`
+	Reason     string              `json:"reason"`
+	RetryAfter int64               `json:"retry_after_seconds"`
+	HeldBy     string              `json:"held_by"`
+	HeldAt     time.Time           `json:"held_at"`
+	NotBefore  time.Time           `json:"not_before,omitzero"`
+	ReleaseBy  time.Time           `json:"release_by"`
+	Why        string              `json:"why"`
+	Dimension  string              `json:"dimension,omitempty"`
+	Load       *float64            `json:"load,omitempty"`
+	Threshold  float64             `json:"threshold,omitzero"`
+	Consumers  []protocol.Consumer `json:"top_consumers,omitempty"`
+	Release    string              `json:"release_command"`
+}
+
+func decodeNotice(o jsonfile.Object) protocol.Hold {
+	h := protocol.Hold{Reason: text(o, "reason")}
+	h.NotBefore, _ = o.Time("not_before")
+	h.ReleaseBy, _ = o.Time("release_by")
+	h.Since, _ = o.Time("held_at")
+	return h
+}

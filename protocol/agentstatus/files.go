@@ -1,0 +1,208 @@
+package agentstatus
+
+import (
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// files is the protocol's folder with the state of its sub-folders as last listed: a folder without new or removed
+// names is not listed again, and no missing file is looked for in it.
+type files struct {
+	*folder.Folder
+	stamps  map[string]jsonfile.Stamp // as of the last complete listing
+	seen    map[string]jsonfile.Stamp // as of the last probe
+	changed map[string]bool           // entries may have come or gone since the last complete listing
+	waits   []jsonfile.Option         // Volatile while a batch is applied: the batch waits for the disk once, at its end
+}
+
+func (f *files) forget() {
+	f.stamps, f.seen, f.changed = map[string]jsonfile.Stamp{}, map[string]jsonfile.Stamp{}, map[string]bool{}
+}
+
+// probe notes which folders have changed since their last complete listing. A missing folder has the zero Stamp.
+func (f *files) probe(dirs ...string) {
+	for _, dir := range dirs {
+		st, err := f.Root.Stat(dir)
+		if folder.Missing(err) {
+			st, err = jsonfile.Stamp{}, nil
+		}
+		old, known := f.stamps[dir]
+		f.changed[dir] = err != nil || !known || st != old
+		f.seen[dir] = st
+		if err != nil {
+			delete(f.seen, dir)
+		}
+	}
+}
+
+// probeAll probes all folders but those of the agents.
+func (f *files) probeAll() {
+	f.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
+}
+
+// through marks folders as completely read, in the state of the last probe.
+func (f *files) through(dirs ...string) {
+	for _, dir := range dirs {
+		if st, ok := f.seen[dir]; ok && st.Settled(f.Now) && !f.Patience.Has(dir) {
+			f.stamps[dir] = st
+		}
+	}
+}
+
+// list returns a folder's names if entries have come or gone since the last scan. fresh is false if the folder is
+// unchanged or cannot be read.
+func (f *files) list(dir string) (names []string, fresh bool) {
+	if !f.changed[dir] {
+		return nil, false
+	}
+	names, st, err := f.Root.List(dir)
+	return names, f.listed(dir, st, err)
+}
+
+// each passes a folder's names to take one by one, and reports whether the listing is complete.
+func (f *files) each(dir string, take func(name []byte)) bool {
+	st, err := f.Root.Each(dir, take)
+	return f.listed(dir, st, err)
+}
+
+// listed records how the listing of a folder went, and reports whether its names are known now.
+func (f *files) listed(dir string, st jsonfile.Stamp, err error) bool {
+	delete(f.stamps, dir) // also after an error: an unchanged folder would not be listed again and its fault would stay
+	switch {
+	case folder.Missing(err):
+		f.stamps[dir] = jsonfile.Stamp{}
+	case err != nil:
+		f.Patience.Unreadable(dir, err)
+		return false
+	case st.Settled(f.Now):
+		f.stamps[dir] = st
+	}
+	f.Patience.Clear(dir)
+	return true
+}
+
+// doc is a file that is read as a T.
+type doc[T any] struct {
+	jsonfile.Reading[T]
+	path string
+}
+
+// ref is the version of the file that was read.
+func (d *doc[T]) ref() protocol.Ref { return protocol.Ref{Path: d.path, Sum: string(d.Sum)} }
+
+// load refreshes a reading and reports whether it read the file. It costs one stat if the file did not change, and
+// nothing if the file was missing and its folder did not change.
+func load[T any](f *files, d *doc[T], decode func(jsonfile.Object) T) (read bool) {
+	if !f.changed[path.Dir(d.path)] && (!d.There || d.Still(f.Root, d.path)) && !f.Patience.Has(d.path) {
+		return false
+	}
+	return jsonfile.Load(f.Root, &f.Patience, &d.Reading, d.path, maxFile, decode)
+}
+
+// loadOf is load for a file of one task. A file whose content names another task than its file name is a Fault, and
+// no policy may act on it. A file that names no task is identified by its name; the missing field is a finding.
+func loadOf[T interface{ task() string }](f *files, d *doc[T], id string, decode func(jsonfile.Object) T) {
+	if !load(f, d, decode) {
+		return
+	}
+	if inside := d.Value.task(); inside != "" && inside != id {
+		d.Good = false
+		f.Patience.Refuse(d.path, "the task_id inside is \""+folder.Line(inside, 60)+"\", not the one in the file's name",
+			"rename the file or correct its task_id; until then the file is left alone")
+		return
+	}
+	f.Patience.Clear(d.path)
+}
+
+// object reads a document that is needed only once. A document that cannot be read has no fields.
+func (f *files) object(file string) (jsonfile.Object, jsonfile.Blob, bool) {
+	o, blob, err := f.Root.Load(file, maxFile)
+	return o, blob, err == nil
+}
+
+func (f *files) has(file string) bool {
+	_, err := f.Root.Stat(file)
+	return err == nil
+}
+
+// replace writes a file over content with that sum.
+func (f *files) replace(file string, data []byte, expect jsonfile.Sum, opts ...jsonfile.Option) error {
+	late, err := f.Root.Replace(file, data, expect, opts...)
+	_ = late.Close()
+	return err
+}
+
+// put writes a whole document, over any previous content.
+func (f *files) put(file string, v any, opts ...jsonfile.Option) error {
+	data, err := jsonfile.Encode(v)
+	if err != nil {
+		return err
+	}
+	return f.replace(file, data, jsonfile.Any, opts...)
+}
+
+// putOnce writes a document unless the file exists: the first writer wins.
+func (f *files) putOnce(file string, v any) error {
+	data, err := jsonfile.Encode(v)
+	if err == nil {
+		err = f.Root.Create(file, data, 0o644)
+	}
+	if errors.Is(err, jsonfile.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// update changes a file as change says from its present content; nil changes nothing.
+func (f *files) update(file string, change func(old []byte) ([]byte, error), opts ...jsonfile.Option) error {
+	late, err := f.Root.Update(file, maxFile, change, opts...)
+	_ = late.Close()
+	return err
+}
+
+// tail returns the last part of a file.
+func (f *files) tail(file string) []byte {
+	const most = 64 << 10
+	st, err := f.Root.Stat(file)
+	if err != nil {
+		return nil
+	}
+	data, _, err := f.Root.ReadAt(file, max(0, st.Size-most), most)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// oddName adds the Fault of a name that cannot be used to next. It keeps the time at which old had it first.
+func (f *files) oddName(old, next map[string]protocol.Fault, where, problem, hint string) {
+	fault := protocol.Fault{Path: where, Problem: problem, Hint: hint, Since: f.Now}
+	key := where + " " + problem
+	if was, ok := old[key]; ok {
+		fault.Since = was.Since
+	}
+	next[key] = fault
+}
+
+// unusable reports whether the error means that the document is missing, torn or malformed.
+func unusable(err error) bool {
+	return folder.Missing(err) || errors.Is(err, jsonfile.ErrTorn) || errors.Is(err, jsonfile.ErrBad)
+}
+
+// plainID reports whether an id may become part of a file name.
+func plainID(id string) bool { return jsonfile.PlainName(id) && !strings.HasPrefix(id, ".") }
+
+// findingsAbout gives findings their subject and the file that shows them.
+func findingsAbout(subject protocol.Subject, file string, issues []protocol.Finding) []protocol.Finding {
+	list := make([]protocol.Finding, 0, len(issues))
+	for _, i := range issues {
+		i.Subject, i.Path = subject, file
+		list = append(list, i)
+	}
+	return list
+}

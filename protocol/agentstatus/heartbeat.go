@@ -1,0 +1,225 @@
+package agentstatus
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// beat is a heartbeat file (protocol 000, Heartbeat Schema) or a variant from the field with other key names.
+type beat struct {
+	name, status, complaint string
+	at                      time.Time
+	zoneless                bool // at has no time zone
+	used                    protocol.Share
+	tasks                   []string
+	kept                    bool // written by steward
+	fresh                   bool // its values are those that the boot scripts write (protocol 000, Boot Integration)
+	issues                  []protocol.Finding
+}
+
+// healthFields are the fields about the machine. measuredBy marks those that repeat steward's own measurement: they
+// describe the machine, which steward reports anyway, so they are not the agent's complaint. An agent that writes its
+// own heartbeat omits the mark.
+var healthFields = [...]string{"cpu_ok", "memory_ok", "disk_ok"}
+
+const measuredBy = "measured_by"
+
+// decodeBeat decodes a heartbeat.json: every field of the schema is required.
+func decodeBeat(o jsonfile.Object) beat { return beatOf(o, folder.Decoder{}) }
+
+// decodeStatusFile decodes an <agent>.status.json. Protocol 000 does not define this file, so a missing field is no
+// finding.
+func decodeStatusFile(o jsonfile.Object) beat { return beatOf(o, folder.Decoder{Optional: true}) }
+
+func beatOf(o jsonfile.Object, d folder.Decoder) beat {
+	var v struct {
+		Name   string    `json:"agent_name" check:"required"`
+		Status string    `json:"status" check:"required,active|idle|busy|paused|error"`
+		Last   time.Time `json:"last_heartbeat" check:"required"`
+		Uptime *float64  `json:"uptime_seconds" check:"required,0..1e12"`
+		Free   *float64  `json:"current_capacity" check:"required,0..1"`
+		Tasks  []string  `json:"active_tasks" check:"required"`
+		Health *struct {
+			CPU    *bool  `json:"cpu_ok" check:"required"`
+			Memory *bool  `json:"memory_ok" check:"required"`
+			Disk   *bool  `json:"disk_ok" check:"required"`
+			Error  string `json:"last_error"`
+		} `json:"health" check:"required"`
+	}
+	d.Decode(o, &v)
+	b := beat{name: cmp.Or(v.Name, text(o, "agent"), text(o, "name")), status: v.Status, tasks: v.Tasks, kept: text(o, keptBy) == ourName}
+	b.at, b.zoneless = firstTime(o, "last_heartbeat", "heartbeat", "updated_at", "last_update", "last_seen")
+	if v.Free != nil && *v.Free >= 0 && *v.Free <= 1 {
+		b.used = protocol.Used(1 - *v.Free)
+	}
+	if h := v.Health; h != nil {
+		health, _ := o.Object("health")
+		if !d.Optional && !health.Has("last_error") {
+			d.Add(protocol.Low, "health.last_error", "is missing")
+		}
+		var wrong []string
+		for i, ok := range []*bool{h.CPU, h.Memory, h.Disk} {
+			if ok != nil && !*ok && text(health, measuredBy) != ourName {
+				wrong = append(wrong, healthFields[i]+" is false")
+			}
+		}
+		if last := folder.Line(h.Error, 300); last != "" {
+			wrong = append(wrong, "last_error: "+last)
+		}
+		b.complaint = strings.Join(wrong, ", ")
+	}
+	b.fresh = v.Uptime != nil && *v.Uptime == 0 && b.status == "active" && len(b.tasks) == 0 && b.complaint == "" && !b.kept
+	if b.issues = d.Findings; b.complaint != "" {
+		b.issues = append(b.issues, protocol.Finding{Code: "health", Field: "health", Severity: protocol.Medium, Text: b.complaint})
+	}
+	return b
+}
+
+// firstTime returns the time of the first key that has one, and whether that time has no zone.
+func firstTime(o jsonfile.Object, keys ...string) (at time.Time, zoneless bool) {
+	s := o.FirstStated(keys...)
+	return s.At, s.Zoneless
+}
+
+// current is current_task.json: the task that an executor says it works on. Protocol 000 defines no schema for the
+// file.
+type current struct{ task string }
+
+func decodeCurrent(o jsonfile.Object) current {
+	if task, p := o.Object("current_task"); p.OK() {
+		o = task
+	}
+	return current{cmp.Or(text(o, "task_id"), text(o, "current_task"), text(o, "id"))}
+}
+
+// Beat is the content of a heartbeat (protocol 000, Heartbeat Schema).
+type Beat struct {
+	Status    string // active, idle, busy, paused, error
+	Uptime    time.Duration
+	Free      *float64 // current_capacity: the available share; nil leaves what is there
+	Tasks     []string // in addition to the tasks that the agent has claimed
+	LastError string
+	DiskFull  bool
+
+	boot bool // written before the agent itself runs
+}
+
+// keptBy marks a heartbeat that steward writes. An agent that writes its own heartbeat omits the mark, and from then
+// on steward leaves the heartbeat alone: otherwise it would hide a hanging agent.
+const keptBy = "kept_by"
+
+// editBeat edits or creates an agent's heartbeat file. Fields that others have written stay.
+func (a *agentDirs) editBeat(agent string, edits func(old jsonfile.Object) []jsonfile.Set) error {
+	return a.update(beatFile(a.dirOf(agent)), func(old []byte) ([]byte, error) { return editedBeat(old, edits) }, jsonfile.Volatile)
+}
+
+func editedBeat(old []byte, edits func(old jsonfile.Object) []jsonfile.Set) ([]byte, error) {
+	o, err := jsonfile.Parse(old)
+	if err != nil { // it is missing, or torn and its writer is gone
+		old = []byte("{}\n")
+	}
+	sets := edits(o)
+	if len(sets) == 0 {
+		return nil, nil
+	}
+	return jsonfile.Edit(old, sets...)
+}
+
+func set(v any, at ...string) jsonfile.Set { return jsonfile.Set{Path: at, Value: v} }
+
+// beatEdits are the edits for a heartbeat in the agent's own name.
+func (a *agentDirs) beatEdits(old jsonfile.Object, agent string, b Beat, tasks []string) []jsonfile.Set {
+	sets := []jsonfile.Set{set(agent, "agent_name"), set(b.Status, "status"), set(jsonfile.FormatTime(a.Now), "last_heartbeat"),
+		set(int64(b.Uptime/time.Second), "uptime_seconds")}
+	if b.Free != nil {
+		sets = append(sets, set(*b.Free, "current_capacity"))
+	} else if !old.Has("current_capacity") {
+		sets = append(sets, set(1.0, "current_capacity"))
+	}
+	sets = append(sets, set(append([]string{}, tasks...), "active_tasks"))
+	if b.Free != nil && !b.boot { // an agent that reports its own load knows whether it can write
+		sets = append(sets, set(true, "health", "disk_ok"))
+	}
+	sets = append(sets, a.healthEdits(old)...)
+	if b.DiskFull {
+		sets = append(sets, set(false, "health", "disk_ok"))
+	}
+	var lastError any
+	if b.LastError != "" {
+		lastError = folder.Line(b.LastError, 300)
+	}
+	return append(sets, set(lastError, "health", "last_error"), jsonfile.Remove(keptBy))
+}
+
+// beat writes an agent's own heartbeat.
+func (a *agentDirs) beat(agent string, b Beat, tasks []string) error {
+	a.readAll()
+	return a.editBeat(agent, func(old jsonfile.Object) []jsonfile.Set { return a.beatEdits(old, agent, b, tasks) })
+}
+
+// markKept marks an agent's first heartbeat as written by steward.
+func (a *agentDirs) markKept(agent string) error {
+	return a.editBeat(agent, func(old jsonfile.Object) []jsonfile.Set {
+		if len(old.Keys()) == 0 {
+			return nil
+		}
+		return []jsonfile.Set{set(ourName, keptBy)}
+	})
+}
+
+// Keep writes the heartbeats of agents whose processes are known to live and that leave their heartbeat to steward.
+// The map holds the uptime per agent.
+func (p *Project) Keep(agents map[string]time.Duration, now time.Time) error {
+	if err := p.Open(); err != nil {
+		return err
+	}
+	p.Begin(now)
+	var errs []error
+	for _, name := range sortedKeys(agents) {
+		if !plainID(name) {
+			continue
+		}
+		errs = append(errs, p.agents.editBeat(name, func(old jsonfile.Object) []jsonfile.Set {
+			if text(old, keptBy) != ourName {
+				return nil
+			}
+			return append(p.agents.healthEdits(old), set(jsonfile.FormatTime(now), "last_heartbeat"), set(int64(agents[name]/time.Second), "uptime_seconds"))
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// healthFresh is the maximum age of a daemon measurement (capacity.json) that a heartbeat may repeat.
+const healthFresh = 30 * time.Second
+
+// healthEdits returns the edits that set a heartbeat's health fields from the daemon's last measurement. A field
+// without a recent measurement keeps its value; if it has no value, it becomes true, because the schema requires it.
+func (a *agentDirs) healthEdits(old jsonfile.Object) (sets []jsonfile.Set) {
+	measured := jsonfile.Object{}
+	if o, _, ok := a.object(capacityDoc); ok {
+		if at, found := o.Time("updated_at"); found.OK() && a.Now.Sub(at).Abs() <= healthFresh {
+			measured, _ = o.Object("health")
+		}
+	}
+	before, _ := old.Object("health")
+	short := false // true if any resource is short
+	for _, field := range healthFields {
+		ok, found := measured.Bool(field)
+		if was, had := before.Bool(field); !found.OK() && had.OK() {
+			short = short || !was
+			continue
+		}
+		short = short || found.OK() && !ok
+		sets = append(sets, set(ok || !found.OK(), "health", field))
+	}
+	if short {
+		return append(sets, set(ourName, "health", measuredBy))
+	}
+	return append(sets, jsonfile.Remove("health", measuredBy))
+}

@@ -1,0 +1,215 @@
+package agentstatus
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// registryContent is the agent registry (protocol 000, Agent Registry Schema).
+type registryContent struct {
+	agents map[string]member
+	issues []protocol.Finding
+}
+
+type member struct {
+	status string
+	pid    int
+	seen   time.Time // if the stated time has no zone, the latest time that it can mean
+}
+
+// registryEntry is an agent in the registry as the boot script writes it.
+type registryEntry struct {
+	Type         string   `json:"type" check:"required"`
+	Environment  string   `json:"environment" check:"required"`
+	PID          *int     `json:"pid" check:"-"`
+	Status       string   `json:"status" check:"required,active|idle|busy|error|unknown"` // the boot script writes unknown
+	LastSeen     *string  `json:"last_seen" check:"-"`
+	Capabilities []string `json:"capabilities" check:"required"`
+}
+
+func decodeRegistry(o jsonfile.Object) registryContent {
+	d := folder.Decoder{}
+	if !o.Has("last_update") { // the key that clients in the field use
+		d.Decode(o, &struct {
+			At time.Time `json:"updated_at" check:"required"`
+		}{})
+	}
+	r := registryContent{agents: map[string]member{}}
+	d.Decode(o, &struct {
+		Agents struct{} `json:"agents" check:"required"`
+	}{})
+	agents, _ := o.Object("agents")
+	for _, name := range agents.Keys() {
+		switch a, p := agents.Object(name); {
+		case !p.OK():
+			d.Add(protocol.Low, agents.Get(name).Path(), "must be an object, not %s", agents.Get(name).Kind())
+		case name != "":
+			r.agents[name] = decodeMember(&d, a)
+		}
+	}
+	r.issues = d.Findings
+	return r
+}
+
+func decodeMember(d *folder.Decoder, o jsonfile.Object) member {
+	var v registryEntry
+	d.Decode(o, &v)
+	seen := o.FirstStated("last_seen", "last_update")
+	if seen.At.IsZero() && o.Get("last_seen").Kind() != "null" { // the boot script writes null for an agent that has not booted yet
+		d.Decode(o, &struct {
+			Seen time.Time `json:"last_seen" check:"required"`
+		}{})
+	}
+	return member{status: v.Status, seen: seen.Latest(), pid: pidOf(d, o)}
+}
+
+// pidOf reads a pid, which some clients write as a string.
+func pidOf(d *folder.Decoder, o jsonfile.Object) int {
+	v := o.Get("pid")
+	if n, p := v.Int(); p.OK() && n > 0 && n < 1<<31 {
+		return int(n)
+	}
+	switch s, p := v.Text(); {
+	case v.Kind() == "null":
+	case v.Kind() == "missing":
+		d.Add(protocol.Low, v.Path(), "is missing")
+	case p.OK():
+		d.Add(protocol.Low, v.Path(), "must be a number, not a string")
+		if n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 32); err == nil && n > 0 {
+			return int(n)
+		}
+	default:
+		d.Add(protocol.Low, v.Path(), "is no process id")
+	}
+	return 0
+}
+
+// editRegistry applies the edits that judge derives from the registry's present content, and reports whether there
+// was anything to change. It applies the same edits again to a late write of a client.
+func (s *state) editRegistry(judge folder.Judge) (wrote bool, err error) {
+	var sets []jsonfile.Set
+	return s.Edit(folder.Edit{File: registry, Max: maxFile, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
+		sets, err = judge(o)
+		return sets, err
+	}, Again: func(jsonfile.Object) ([]jsonfile.Set, error) { return sets, nil }, Merge: changedAgents})
+}
+
+// changedAgents lists the agents that a client changed and no other writer has changed since. Nothing more is merged
+// into a registry that others have written.
+func changedAgents(base, theirs, present jsonfile.Object) []jsonfile.Set {
+	before, _ := base.Object("agents")
+	after, _ := theirs.Object("agents")
+	now, _ := present.Object("agents")
+	var sets []jsonfile.Set
+	for _, name := range after.Keys() {
+		value, was := after.Get(name), string(before.Get(name).Raw())
+		if string(value.Raw()) != was && string(now.Get(name).Raw()) == was {
+			sets = append(sets, set(value, "agents", name))
+		}
+	}
+	return sets
+}
+
+// mark writes an agent's state into the registry (VerbMark). It changes the agent's status and last_seen and the
+// registry's updated_at, and not one byte more.
+func mark(s *state, c protocol.Change) error {
+	name := c.Subject.ID
+	sets := []jsonfile.Set{set(c.Status, "agents", name, "status"), set(jsonfile.FormatTime(s.Now), "updated_at")}
+	seen := c.Seen
+	if c.Reason == protocol.ReasonBeats || c.Reason == protocol.ReasonError {
+		seen = s.Now // the agent is alive
+	}
+	wrote, err := s.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) {
+		m, ok := decodeRegistry(o).agents[name]
+		switch {
+		case !ok:
+			return nil, folder.Moved("the registry does not list %s", name)
+		case m.status == c.Status:
+			return nil, nil
+		case m.status != c.Ref.Sum:
+			return nil, folder.Moved("the registry says %q of %s now", folder.Line(m.status, 40), name)
+		}
+		if seen.Truncate(time.Second).After(m.seen) {
+			return append(slices.Clip(sets), set(jsonfile.FormatTime(seen), "agents", name, "last_seen")), nil
+		}
+		return sets, nil
+	})
+	if err != nil || !wrote {
+		return err
+	}
+	event := "agent_" + c.Status
+	switch c.Reason {
+	case protocol.ReasonBeats:
+		event = "agent_recovered"
+	case protocol.ReasonSilent, protocol.ReasonGone:
+		event = "agent_dead"
+	}
+	s.log.report(event, c)
+	return nil
+}
+
+// enroll merges a booted agent into the registry. Values that others have written into fields that a boot does not
+// state stay.
+func (s *state) enroll(b protocol.Boot) error {
+	stamp := jsonfile.FormatTime(b.Now)
+	err := s.createRegistry(b, stamp)
+	if !errors.Is(err, jsonfile.ErrExist) {
+		return err
+	}
+	pr := profileOf(b.Agent)
+	_, err = s.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) {
+		agents, _ := o.Object("agents")
+		entry, _ := agents.Object(b.Agent)
+		var sets []jsonfile.Set
+		add := func(key string, value any, keep bool) {
+			if !keep || !entry.Has(key) {
+				sets = append(sets, set(value, "agents", b.Agent, key))
+			}
+		}
+		add("type", pr.kind, true)
+		add("environment", pr.environment, true)
+		add("pid", pidOrNull(b), false)
+		add("status", "active", false)
+		add("last_seen", stamp, false)
+		add("capabilities", pr.capabilities, true)
+		return append(sets, set(stamp, "updated_at")), nil
+	})
+	return err
+}
+
+func pidOrNull(b protocol.Boot) *int {
+	if b.PID <= 0 {
+		return nil
+	}
+	return &b.PID
+}
+
+// createRegistry writes the registry of a project in which no agent has booted yet. Like the boot script of livhana,
+// it also lists codex as unknown when livhana boots.
+func (s *state) createRegistry(b protocol.Boot, stamp string) error {
+	if s.has(registry) {
+		return jsonfile.ErrExist
+	}
+	entry := func(agent, status string) registryEntry {
+		pr := profileOf(agent)
+		return registryEntry{Type: pr.kind, Environment: pr.environment, Status: status, Capabilities: pr.capabilities}
+	}
+	me := entry(b.Agent, "active")
+	me.LastSeen, me.PID = &stamp, pidOrNull(b)
+	sets := []jsonfile.Set{set(stamp, "updated_at"), set(me, "agents", b.Agent)} // a map would sort codex-cursor before livhana-layer1.1
+	if b.Agent == livhana {
+		sets = append(sets, set(entry(codex, "unknown"), "agents", codex))
+	}
+	doc, err := jsonfile.Edit([]byte("{}\n"), sets...)
+	if err != nil {
+		return err
+	}
+	return s.Root.Create(registry, doc, 0o644)
+}

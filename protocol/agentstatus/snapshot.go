@@ -1,0 +1,226 @@
+package agentstatus
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+)
+
+// Observe returns a snapshot of the files. With hints it rereads only the hinted files and the few files of the
+// agents.
+func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
+	s, there := p.Look(ctx, look)
+	if !there {
+		return s
+	}
+	p.probeAll()
+	full := look.Full() || wide(look.Hints)
+	p.log.retry(ctx)
+	p.log.read()
+	dirs := p.agents.toRead(full, look.Hints)
+	p.agents.read(dirs)
+	p.through(sharedDir)
+	if full {
+		p.tasks.readAll()
+		p.through(attemptsDir, claimsDir)
+		p.log.prune(p.Now, p.tasks.open)
+	} else if targets := p.tasks.readHinted(look.Hints); dirs != nil && len(targets) > 0 {
+		// A task is judged by its agent's newest heartbeat, even if both were written within agentsFresh.
+		p.agents.read(p.agents.dirsOf(targets))
+	}
+	clear(p.tasks.dirty)
+	p.describe(&s)
+	s.Locate(Base)
+	p.tasks.retire()
+	s.Again = p.Patience.Again()
+	return s
+}
+
+// describe fills in the snapshot.
+func (s *state) describe(snap *protocol.Snapshot) {
+	snap.LogsCalls, snap.Called, snap.LogSince = true, s.log.incidents, s.log.since
+	known, agents := s.agents.all()
+	snap.Tasks = make([]protocol.Task, 0, len(s.tasks.open))
+	for _, id := range sortedKeys(s.tasks.open) {
+		e := s.tasks.open[id]
+		if t, ok := taskOf(s, e, known, agents); ok {
+			snap.Tasks = append(snap.Tasks, t)
+			snap.Findings = append(snap.Findings, e.findings()...)
+		}
+	}
+	snap.Findings = append(snap.Findings, s.tasks.overlaps(snap.Tasks)...)
+	s.updateSigns(known, agents)
+	s.agents.describe(snap, agents)
+	shared := func(file string) protocol.Subject { return protocol.Subject{Kind: protocol.KindProject, ID: file} }
+	snap.Findings = append(snap.Findings, findingsAbout(shared(registry), registry, s.agents.registry.Value.issues)...)
+	snap.Findings = append(snap.Findings, findingsAbout(shared(logFile), logFile, s.log.issues())...)
+	snap.Faults = append(snap.Faults, s.Faults()...)
+	for _, odd := range []map[string]protocol.Fault{s.tasks.odd, s.agents.odd} {
+		for _, name := range sortedKeys(odd) {
+			snap.Faults = append(snap.Faults, odd[name])
+		}
+	}
+	if s.log.unwritten != nil {
+		snap.Faults = append(snap.Faults, *s.log.unwritten)
+	}
+}
+
+// findings lists what is wrong with those files of a task that can still be used.
+func (e *entry) findings() []protocol.Finding {
+	subject := protocol.Subject{Kind: protocol.KindTask, ID: e.id}
+	r := e.asked()
+	list := findingsAbout(subject, r.path, r.Value.issues)
+	if o, result := e.ended(); o != nil {
+		list = append(list, findingsAbout(subject, result.Path, o.issues)...)
+	}
+	if e.progress.Good {
+		list = append(list, findingsAbout(subject, e.progress.path, e.progress.Value.issues)...)
+	}
+	for _, file := range e.missing {
+		list = append(list, protocol.Finding{Subject: subject, Code: "artifact", Field: "payload.expected_artifacts", Severity: protocol.Medium,
+			Text: fmt.Sprintf("completed, but the expected file is not there: %s", folder.Line(file, 200))})
+	}
+	return list
+}
+
+// taskOf builds what policies may know about a task. ok is false while no readable file names the task.
+func taskOf(s *state, e *entry, known directory, agents map[string]*agentFacts) (protocol.Task, bool) {
+	asked := e.asked()
+	r := &asked.Value
+	o, resultRef := e.ended()
+	if asked.path == "" && (o == nil || s.Patience.Passing(e.request.path) || s.Patience.Passing(e.held.path)) {
+		return protocol.Task{}, false
+	}
+	t := protocol.Task{ID: e.id, Agent: known.canonical(r.Target), Source: r.Source, Type: r.Type, Title: r.title,
+		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: capped(e.created(), s.Now),
+		Related: r.Context.Related, Payload: r.payload, Directive: r.Context.Directive, Silent: r.silent, Blocking: r.Coordination.Blocking,
+		Attempts: e.record.attempts, Buried: e.record.buried, Cancelled: e.record.cancelled,
+		CancelReason: e.record.reason, CancelWhy: e.record.why, Ref: asked.ref(), Hold: e.hold(), Reopened: e.reopened()}
+	t.Visible = e.request.Good && !e.result.There && o == nil
+	if e.request.Good {
+		t.Appeared = capped(appeared(e.request.Stamp), s.Now)
+	}
+	if o != nil {
+		t.Outcome = outcomeOf(s, e, o, resultRef)
+		if t.Agent == "" {
+			t.Agent = known.canonical(o.Agent)
+		}
+	} else if len(r.Coordination.After) > 0 {
+		t.Block = s.tasks.block(e.id, r)
+	}
+	e.agent = t.Agent
+	var late *doc[outcome]
+	switch {
+	case e.overruled:
+		late = e.present()
+	case e.stray && s.Now.Before(e.strayDue):
+		s.Patience.RetryAt(e.strayDue)
+	case e.result.Good && (e.late() || e.stray):
+		late = &e.result
+	}
+	if late != nil {
+		ref := late.ref()
+		t.Late = &ref
+	}
+	addEvidence(s, e, &t, agents)
+	return t, true
+}
+
+func outcomeOf(s *state, e *entry, o *outcome, ref protocol.Ref) *protocol.Outcome {
+	out := o.Outcome
+	out.Ref = ref
+	out.Archived = path.Dir(ref.Path) == archiveDir
+	written, f := e.present().Stamp.ModTime(), &e.record.first
+	appeared := written.UTC()
+	if out.Unrecorded = e.unrecorded(o); !out.Unrecorded && !o.Ours && (e.overruled || written.After(f.recorded)) {
+		appeared = f.at // the file is a restored copy
+	}
+	unread := f.there && f.damaged && !o.Ours
+	out.Unread, out.Sealed = unread && f.passing, unread && !f.passing
+	if out.Appeared, out.At = capped(appeared, s.Now), capped(out.At, s.Now); o.zoneless {
+		out.At = out.Appeared
+	}
+	return &out
+}
+
+// addEvidence adds what shows that an agent works on the present attempt. Only evidence newer than the moment when the
+// request appeared counts.
+func addEvidence(s *state, e *entry, t *protocol.Task, agents map[string]*agentFacts) {
+	logged := s.log.tasks[e.id]
+	if logged != nil {
+		t.Logged = logged.events
+	}
+	since := t.Appeared
+	current := e.progress.There && (!t.Visible || !e.progress.Stamp.ModTime().Before(since))
+	if current && e.progress.Good {
+		t.Progress = e.progress.Value.Progress
+		t.Progress.At = capped(e.progress.Value.stated.Seen(e.progress.Stamp.ModTime()), s.Now)
+	}
+	t.Progress.Every = e.asked().Value.every
+	if !t.Visible {
+		return
+	}
+	if logged != nil && logged.startedIn(since, len(e.record.attempts) > 0) {
+		t.Named, t.Started = "task_started", capped(logged.started, s.Now)
+	}
+	if current {
+		t.Named = "progress"
+	}
+	if e.claim.Good {
+		t.Named, t.Workers, t.Claim = "claim", e.claim.Value.processes(), string(e.claim.Sum)
+		t.Started = capped(e.claim.Value.At, s.Now)
+		return
+	}
+	if f := agents[t.Agent]; f != nil {
+		if at, named := f.named[e.id]; named && !at.Before(since) {
+			t.Named = "active_tasks"
+		}
+	}
+}
+
+// maxModified is how many of a request's files_to_modify are compared with other tasks.
+const maxModified = 1000
+
+// overlaps reports open tasks that name the same file in files_to_modify. It skips two tasks if one comes after the
+// other: they never run at the same time.
+func (t *taskTable) overlaps(tasks []protocol.Task) []protocol.Finding {
+	users := map[string][]string{} // by file
+	var list []protocol.Finding
+	for i := range tasks {
+		task := &tasks[i]
+		if task.Outcome != nil || task.Cancelled || task.Buried {
+			continue
+		}
+		r := t.open[task.ID].asked()
+		modify := r.Value.Payload.Modify
+		var others []string
+		shared := map[string][]string{}
+		for _, file := range modify[:min(len(modify), maxModified)] {
+			file = filepath.Clean(file)
+			for _, other := range users[file] {
+				before := t.open[other].asked().Value.Coordination.After
+				if other == task.ID || slices.Contains(r.Value.Coordination.After, other) || slices.Contains(before, task.ID) {
+					continue
+				}
+				if shared[other] == nil {
+					others = append(others, other)
+				}
+				shared[other] = append(shared[other], file)
+				break // with many tasks on one file, a finding for each pair would be too many
+			}
+			users[file] = append(users[file], task.ID)
+		}
+		for _, other := range others {
+			list = append(list, protocol.Finding{Subject: protocol.Subject{Kind: protocol.KindTask, ID: task.ID}, Code: "overlap", Field: "payload.files_to_modify",
+				Severity: protocol.Medium, Path: r.path,
+				Text: fmt.Sprintf("tasks %s and %s are both open and both modify %s", task.ID, other, folder.Line(strings.Join(shared[other], ", "), 200))})
+		}
+	}
+	return list
+}
