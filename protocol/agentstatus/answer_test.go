@@ -127,7 +127,7 @@ func TestAnswerConflicts(t *testing.T) {
 			s.Do(s.apply(retryChange(only(s.T, s.look()), s.Now, time.Hour)))
 		},
 		"when the human answered": func(_ *site, c *protocol.Change) { c.Ref = protocol.Ref{} },
-		"somebody else has written a decision": func(s *site, _ *protocol.Change) {
+		"another program has written a decision": func(s *site, _ *protocol.Change) {
 			s.Write(decisionPath, `{"decision": "leave", "decided_at": "2026-01-02T03:04:05Z"}`)
 		},
 		"not complete": func(s *site, _ *protocol.Change) { s.Write(decisionPath, "") },

@@ -16,7 +16,7 @@ import (
 
 // The errors that callers of a Client distinguish.
 var (
-	ErrTaken   = errors.New("somebody else has it")
+	ErrTaken   = errors.New("it is already taken")
 	ErrNoTask  = errors.New("no such task")
 	ErrEnded   = errors.New("it has ended already")
 	ErrNoAgent = errors.New("no such agent")
