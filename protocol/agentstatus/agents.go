@@ -54,7 +54,7 @@ const agentsFresh = 500 * time.Millisecond
 // toRead lists the agents' folders that this scan reads: nil for all, else the hinted folders and the folders whose
 // files were in trouble or had not settled.
 func (a *agentDirs) toRead(full bool, hints []string) []string {
-	if full || a.changed["."] || a.changed[agentsDir] || a.dirty || a.Now.Sub(a.readAt) >= agentsFresh || a.Now.Before(a.readAt) {
+	if full || a.Changed(".") || a.Changed(agentsDir) || a.dirty || a.Now.Sub(a.readAt) >= agentsFresh || a.Now.Before(a.readAt) {
 		a.dirty, a.readAt = false, a.Now
 		return nil
 	}
@@ -83,7 +83,7 @@ func (a *agentDirs) readAll() {
 
 // read refreshes heartbeats, registry and records. It reads the given folders, or all folders if dirs is nil.
 func (a *agentDirs) read(dirs []string) {
-	if entries, fresh := a.list("."); fresh {
+	if entries, fresh := a.List(a.Folder, "."); fresh {
 		a.discover(entries)
 	}
 	load(a.files, &a.registry, decodeRegistry)
@@ -101,7 +101,7 @@ func (a *agentDirs) read(dirs []string) {
 		booted = load(a.files, &d.beat, decodeBeat) && d.beat.Value.fresh || booted
 		load(a.files, &d.current, decodeCurrent)
 	}
-	a.through(dirs...)
+	a.Through(a.Folder, dirs...)
 	if full || booted {
 		a.readRecords()
 	}
@@ -112,7 +112,7 @@ func (a *agentDirs) read(dirs []string) {
 // heartbeat: no scan finds a boot heartbeat without its record.
 func (a *agentDirs) readRecords() {
 	a.probe(agentsDir)
-	if names, fresh := a.list(agentsDir); fresh {
+	if names, fresh := a.List(a.Folder, agentsDir); fresh {
 		for _, name := range names {
 			if agent, ok := strings.CutSuffix(name, ".json"); ok && a.records[agent] == nil {
 				a.records[agent] = &doc[agentRecord]{path: recordPath(agent)}
@@ -134,7 +134,7 @@ func (a *agentDirs) discover(entries []string) {
 		switch {
 		case strings.HasSuffix(name, "_status") && a.dirs[name] == nil:
 			a.dirs[name] = &agentDir{doc[beat]{path: beatFile(name)}, doc[current]{path: currentFile(name)}}
-			a.changed[name] = true
+			a.Expect(name)
 		case strings.HasSuffix(name, ".status.json") && a.singles[name] == nil:
 			a.singles[name] = &doc[beat]{path: name}
 		}

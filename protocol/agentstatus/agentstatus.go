@@ -72,7 +72,7 @@ func New(dir string, opts Options) *Project {
 
 // forget drops all cached state. Folder calls it when the protocol's folder was recreated.
 func (s *state) forget() {
-	s.files.forget()
+	s.Listings.Reset()
 	s.attempts.forget()
 	s.tasks.forget()
 	s.agents.forget()

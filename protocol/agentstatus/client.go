@@ -33,9 +33,8 @@ type ClientOptions struct {
 // other client of the protocol understands. Steward's processes exclude each other by the guard lock. Only one
 // goroutine at a time may use a Client.
 type Client struct {
-	p      *Project
-	alive  func(protocol.Identity) bool
-	offers offers
+	p     *Project
+	alive func(protocol.Identity) bool
 }
 
 // Connect returns a Client for the project at dir (absolute). It reads nothing yet.

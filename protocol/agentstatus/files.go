@@ -10,80 +10,19 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// files is the protocol's folder with the state of its sub-folders as last listed: a folder without new or removed
-// names is not listed again, and no missing file is looked for in it.
+// files is the protocol's folder as all parts of the adapter read and write it.
 type files struct {
 	*folder.Folder
-	stamps  map[string]jsonfile.Stamp // as of the last complete listing
-	seen    map[string]jsonfile.Stamp // as of the last probe
-	changed map[string]bool           // entries may have come or gone since the last complete listing
-	waits   []jsonfile.Option         // Volatile while a batch is applied: the batch waits for the disk once, at its end
+	folder.Listings
+	waits []jsonfile.Option // Volatile while a batch is applied: the batch waits for the disk once, at its end
 }
 
-func (f *files) forget() {
-	f.stamps, f.seen, f.changed = map[string]jsonfile.Stamp{}, map[string]jsonfile.Stamp{}, map[string]bool{}
-}
-
-// probe notes which folders have changed since their last complete listing. A missing folder has the zero Stamp.
-func (f *files) probe(dirs ...string) {
-	for _, dir := range dirs {
-		st, err := f.Root.Stat(dir)
-		if folder.Missing(err) {
-			st, err = jsonfile.Stamp{}, nil
-		}
-		old, known := f.stamps[dir]
-		f.changed[dir] = err != nil || !known || st != old
-		f.seen[dir] = st
-		if err != nil {
-			delete(f.seen, dir)
-		}
-	}
-}
+// probe notes which of the folders have changed since they were last listed.
+func (f *files) probe(dirs ...string) { f.Probe(f.Folder, dirs...) }
 
 // probeAll probes all folders but those of the agents.
 func (f *files) probeAll() {
 	f.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
-}
-
-// through marks folders as completely read, in the state of the last probe.
-func (f *files) through(dirs ...string) {
-	for _, dir := range dirs {
-		if st, ok := f.seen[dir]; ok && st.Settled(f.Now) && !f.Patience.Has(dir) {
-			f.stamps[dir] = st
-		}
-	}
-}
-
-// list returns a folder's names if entries have come or gone since the last scan. fresh is false if the folder is
-// unchanged or cannot be read.
-func (f *files) list(dir string) (names []string, fresh bool) {
-	if !f.changed[dir] {
-		return nil, false
-	}
-	names, st, err := f.Root.List(dir)
-	return names, f.listed(dir, st, err)
-}
-
-// each passes a folder's names to take one by one, and reports whether the listing is complete.
-func (f *files) each(dir string, take func(name []byte)) bool {
-	st, err := f.Root.Each(dir, take)
-	return f.listed(dir, st, err)
-}
-
-// listed records how the listing of a folder went, and reports whether its names are known now.
-func (f *files) listed(dir string, st jsonfile.Stamp, err error) bool {
-	delete(f.stamps, dir) // also after an error: an unchanged folder would not be listed again and its fault would stay
-	switch {
-	case folder.Missing(err):
-		f.stamps[dir] = jsonfile.Stamp{}
-	case err != nil:
-		f.Patience.Unreadable(dir, err)
-		return false
-	case st.Settled(f.Now):
-		f.stamps[dir] = st
-	}
-	f.Patience.Clear(dir)
-	return true
 }
 
 // doc is a file that is read as a T.
@@ -98,7 +37,7 @@ func (d *doc[T]) ref() protocol.Ref { return protocol.Ref{Path: d.path, Sum: str
 // load refreshes a reading and reports whether it read the file. It costs one stat if the file did not change, and
 // nothing if the file was missing and its folder did not change.
 func load[T any](f *files, d *doc[T], decode func(jsonfile.Object) T) (read bool) {
-	if !f.changed[path.Dir(d.path)] && (!d.There || d.Still(f.Root, d.path)) && !f.Patience.Has(d.path) {
+	if !f.Changed(path.Dir(d.path)) && (!d.There || d.Still(f.Root, d.path)) && !f.Patience.Has(d.path) {
 		return false
 	}
 	return jsonfile.Load(f.Root, &f.Patience, &d.Reading, d.path, maxFile, decode)

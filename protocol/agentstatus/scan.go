@@ -32,11 +32,11 @@ const (
 
 // scan adopts the tasks whose set of files changed. It does nothing if neither task folder changed.
 func (t *taskTable) scan() {
-	if !t.changed[tasksDir] && !t.changed[archiveDir] {
+	if !t.Changed(tasksDir) && !t.Changed(archiveDir) {
 		return
 	}
 	// A task's set of files spans both folders, so list both.
-	t.changed[tasksDir], t.changed[archiveDir] = true, true
+	t.Expect(tasksDir, archiveDir)
 	odd := map[string]protocol.Fault{}
 	found := map[string]*settled{}
 	if !t.listTasks(tasksDir, found, odd) || !t.listTasks(archiveDir, found, nil) {
@@ -44,8 +44,7 @@ func (t *taskTable) scan() {
 			s.seen = 0
 		}
 		t.listings[tasksDir], t.listings[archiveDir] = newListing(), newListing()
-		delete(t.stamps, tasksDir)
-		delete(t.stamps, archiveDir)
+		t.Again(tasksDir, archiveDir)
 		return
 	}
 	for id, s := range t.settled {
@@ -67,7 +66,7 @@ func (t *taskTable) scan() {
 func (t *taskTable) listTasks(dir string, found map[string]*settled, odd map[string]protocol.Fault) bool {
 	var drafts []string
 	l := t.listings[dir]
-	whole := t.each(dir, func(name []byte) {
+	whole := t.Each(t.Folder, dir, func(name []byte) {
 		sum := maphash.Bytes(l.seed, name)
 		if known, ok := l.find(sum); ok {
 			l.add(known)

@@ -25,10 +25,10 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	p.log.read()
 	dirs := p.agents.toRead(full, look.Hints)
 	p.agents.read(dirs)
-	p.through(sharedDir)
+	p.Through(p.Folder, sharedDir)
 	if full {
 		p.tasks.readAll()
-		p.through(attemptsDir, claimsDir)
+		p.Through(p.Folder, attemptsDir, claimsDir)
 		p.log.prune(p.Now, p.tasks.open)
 	} else if targets := p.tasks.readHinted(look.Hints); dirs != nil && len(targets) > 0 {
 		// A task is judged by its agent's newest heartbeat, even if both were written within agentsFresh.

@@ -38,7 +38,7 @@ func (t *taskTable) forget() {
 // readAll finds new tasks and refreshes the tasks that may have changed.
 func (t *taskTable) readAll() {
 	t.scan()
-	quiet := !t.changed[tasksDir] && !t.changed[archiveDir]
+	quiet := !t.Changed(tasksDir) && !t.Changed(archiveDir)
 	for id, e := range t.open {
 		if !quiet || !e.closed {
 			t.refresh(id)
@@ -90,9 +90,7 @@ func (t *taskTable) readHinted(hints []string) (targets []string) {
 
 // fresh rereads a task's files now, whether or not their folders seem unchanged.
 func (t *taskTable) fresh(id string) *entry {
-	for _, dir := range []string{tasksDir, archiveDir, attemptsDir, claimsDir} {
-		t.changed[dir] = true
-	}
+	t.Expect(tasksDir, archiveDir, attemptsDir, claimsDir)
 	return t.refresh(id)
 }
 
@@ -111,7 +109,7 @@ func (t *taskTable) refresh(id string) *entry {
 	loadOf(t.files, &e.archivedResult, id, decodeResult)
 	loadOf(t.files, &e.progress, id, decodeProgress)
 	loadOf(t.files, &e.claim, id, decodeClaim)
-	if !e.recorded || t.changed[attemptsDir] {
+	if !e.recorded || t.Changed(attemptsDir) {
 		e.record = t.attempts.read(id, &e.record)
 		e.recorded = len(e.record.unread) == 0
 	}

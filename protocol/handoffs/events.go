@@ -71,7 +71,7 @@ func (p *Project) follow(n *note) {
 	if l == nil {
 		l = &life{at: at, file: n.file}
 		p.story.lives[m.id] = l
-		back := at == pending && len(p.ledger.Takings(m.id)) > 0 // requeued by steward
+		back := at == pending && len(p.ledger.Of(m.id)) > 0 // requeued by steward
 		if n.quiet || back || n.early && p.Now.Sub(n.appeared) > firstGrace {
 			if at == accepted {
 				l.accepted = n.accepted()

@@ -130,7 +130,7 @@ func (p *Project) issuesOf(n *note, s *state, ours bool, held map[string]time.Ti
 	case m.status == statusRejected:
 		list = append(list, issue{codeRejected, "status", "it was rejected, for which the protocol has no folder: somebody must decide what becomes of it", protocol.Medium})
 	case m.status == statusFailed, m.kind == typeEscalation && at == completed: // an outcome; an escalation moved by its answer
-	case n.at != flat && m.status != "" && m.status != at.String() && len(p.ledger.Takings(m.id)) == 0:
+	case n.at != flat && m.status != "" && m.status != at.String() && len(p.ledger.Of(m.id)) == 0:
 		list = append(list, issue{codeStatus, "status", fmt.Sprintf("it says %s, but lies in %s/", m.status, at), protocol.Low})
 	}
 	if !m.isWork() || m.stopped() || at == completed || !ours && at == accepted {

@@ -8,7 +8,6 @@ import (
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
-	"github.com/livhana/steward/protocol/ledger"
 )
 
 // Name is the adapter's name in config, status and metrics.
@@ -47,7 +46,7 @@ type Project struct {
 	state   jsonfile.Reading[state]
 	claimed bool // the unreadable state file contains keys of this protocol
 	boxes
-	ledger *ledger.Ledger
+	ledger *folder.Attempts
 	log    record
 	tombs  tombs
 	story  events
@@ -68,7 +67,7 @@ func New(dir string, opts Options) *Project {
 // forget drops everything read so far, after the folder was replaced.
 func (p *Project) forget() {
 	p.state, p.claimed, p.began = jsonfile.Reading[state]{}, false, time.Time{}
-	p.boxes, p.ledger = newBoxes(), ledger.New(attemptsDir)
+	p.boxes, p.ledger = newBoxes(), folder.NewAttempts(attemptsDir)
 	p.log, p.tombs, p.story = newRecord(), newTombs(), newStory()
 	p.stands = map[string]time.Time{}
 }

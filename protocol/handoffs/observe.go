@@ -178,7 +178,7 @@ func (p *Project) tasks(ids []string, main map[string]*note) []protocol.Task {
 			continue
 		}
 		t := protocol.Task{ID: id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, Timeout: protocol.NoTimeout,
-			Created: capped(m.created.By(n.appeared), p.Now), Appeared: n.appeared, Foreign: true, Requeue: true, Attempts: p.ledger.Takings(id),
+			Created: capped(m.created.By(n.appeared), p.Now), Appeared: n.appeared, Foreign: true, Requeue: true, Attempts: p.ledger.Of(id),
 			Ref: protocol.Ref{Path: n.file, Sum: string(n.Sum)}}
 		switch at := n.where(); {
 		case m.status == statusFailed:

@@ -104,7 +104,7 @@ func (p *Project) requeue(c protocol.Change) error {
 // workedOnSince reports whether the recorded but uncommitted attempt was carried out and the task has been taken again
 // since. Then only the record remains to be completed.
 func (p *Project) workedOnSince(c protocol.Change, r *record) bool {
-	return slices.ContainsFunc(p.ledger.Takings(c.Subject.ID), func(k protocol.Attempt) bool {
+	return slices.ContainsFunc(p.ledger.Of(c.Subject.ID), func(k protocol.Attempt) bool {
 		return k.N == c.Attempt && !k.Committed && r.updatedAt.Latest().After(k.Due.Add(clockStep))
 	})
 }

@@ -113,7 +113,7 @@ func (p *Project) tookBack(id, to string, since time.Time) bool {
 }
 
 func (p *Project) lastTaking(id string) (protocol.Attempt, bool) {
-	list := p.ledger.Takings(id)
+	list := p.ledger.Of(id)
 	if len(list) == 0 {
 		return protocol.Attempt{}, false
 	}
@@ -127,7 +127,7 @@ const rejectedCode = "REJECTED"
 // observations.
 func (p *Project) rejections(r *record) int {
 	onRecord := 0
-	for _, k := range p.ledger.Takings(r.id) {
+	for _, k := range p.ledger.Of(r.id) {
 		if k.Code == rejectedCode {
 			onRecord++
 		}

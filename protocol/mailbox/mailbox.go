@@ -8,7 +8,6 @@ import (
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
-	"github.com/livhana/steward/protocol/ledger"
 )
 
 // Name is the adapter's name in config, status and metrics.
@@ -48,7 +47,7 @@ type Project struct {
 	opts    Options
 	sites   [2]site // the two layouts: queue in Base, and queue in Base/tasks
 	pid     jsonfile.Reading[int]
-	ledger  *ledger.Ledger
+	ledger  *folder.Attempts
 	chief   orchestratorState
 	history history
 	quiet   map[string]quiet          // by role name
@@ -70,7 +69,7 @@ func New(dir string, opts Options) *Project {
 func (p *Project) forget() {
 	p.sites = [2]site{newSite(""), newSite("tasks")}
 	p.pid = jsonfile.Reading[int]{}
-	p.ledger = ledger.New(attemptsDir)
+	p.ledger = folder.NewAttempts(attemptsDir)
 	p.chief, p.history = orchestratorState{}, newHistory()
 	p.quiet = map[string]quiet{}
 	p.looked = false

@@ -13,7 +13,7 @@ const clearAfter = time.Minute
 // task converts one task of queue.json for the policies.
 func (p *Project) task(r *record, left map[string]located) protocol.Task {
 	t := protocol.Task{ID: r.id, Agent: developer, Source: "tech-lead", Type: r.kind, Title: r.title, Priority: r.priority, Timeout: protocol.NoTimeout,
-		Created: p.past(r.created), Appeared: p.past(r.ended()), Foreign: true, Requeue: true, Attempts: p.ledger.Takings(r.id),
+		Created: p.past(r.created), Appeared: p.past(r.ended()), Foreign: true, Requeue: true, Attempts: p.ledger.Of(r.id),
 		Ref: protocol.Ref{Path: p.living().queueFile(), Sum: string(r.sum)}}
 	if k, ok := p.lastTaking(r.id); ok {
 		t.Appeared = later(t.Appeared, k.Due)

@@ -1,4 +1,4 @@
-package ledger
+package folder
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-func TestLedger(t *testing.T) {
+func TestAttempts(t *testing.T) {
 	dir := t.TempDir()
 	root, err := jsonfile.Open(dir)
 	if err != nil {
@@ -22,16 +22,16 @@ func TestLedger(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "own"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l, p := New("own/attempts"), &jsonfile.TolerantReader{}
+	l, p := NewAttempts("own/attempts"), &jsonfile.TolerantReader{}
 	refresh := func() []protocol.Attempt {
 		t.Helper()
 		now = now.Add(time.Minute)
 		p.Begin(now)
 		l.Refresh(root, p, now)
-		return l.Takings("a.b")
+		return l.Of("a.b")
 	}
 	if got := refresh(); len(got) != 0 {
-		t.Fatalf("an empty ledger has %v", got)
+		t.Fatalf("an empty record has %v", got)
 	}
 	c := protocol.Change{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "a.b"}, Attempt: 1, Rule: "code=AGENT_LOST", Code: "AGENT_LOST", Agent: "builder"}
 	for range 2 { // a crash came between, and it is entered again
@@ -78,7 +78,7 @@ func TestLedger(t *testing.T) {
 }
 
 // An entry of a newer steward counts as an attempt, its words do not, and the file stays.
-func TestEntryOfANewerSteward(t *testing.T) {
+func TestAttemptOfANewerSteward(t *testing.T) {
 	dir := t.TempDir()
 	root, err := jsonfile.Open(dir)
 	if err != nil {
@@ -93,10 +93,10 @@ func TestEntryOfANewerSteward(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	l, p, now := New("attempts"), &jsonfile.TolerantReader{}, time.Now()
+	l, p, now := NewAttempts("attempts"), &jsonfile.TolerantReader{}, time.Now()
 	p.Begin(now)
 	l.Refresh(root, p, now)
-	if got := l.Takings("a"); len(got) != 1 || got[0].Rule != "" || got[0].Action != protocol.ActionRetry {
+	if got := l.Of("a"); len(got) != 1 || got[0].Rule != "" || got[0].Action != protocol.ActionRetry {
 		t.Errorf("%+v", got)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != text {
