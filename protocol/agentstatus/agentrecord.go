@@ -159,5 +159,5 @@ func (a *agentDirs) editRecord(agent string, change func(*agentRecord)) error {
 		return nil
 	}
 	r.Agent, r.At = agent, a.Now.UTC()
-	return a.put(recordPath(agent), r)
+	return a.Put(recordPath(agent), r)
 }

@@ -27,9 +27,6 @@ type agentDirs struct {
 	registry doc[registryContent]
 	signs    map[string]*signs         // by agent
 	odd      map[string]protocol.Fault // names that cannot be file names
-
-	readAt time.Time // when all agents' folders were last read
-	dirty  bool      // Apply has changed agents' files since the last scan
 }
 
 // agentDir is what was read of one agent's folder.
@@ -46,43 +43,9 @@ func (a *agentDirs) forget() {
 func beatFile(dir string) string    { return dir + "/heartbeat.json" }
 func currentFile(dir string) string { return dir + "/current_task.json" }
 
-// agentsFresh is how long hinted scans reuse what was read of the agents' folders. A task is judged by the load that
-// its agent reports, and heartbeats give no hints, so the folders must be reread regularly. But consecutive scans
-// must not each read a hundred folders.
-const agentsFresh = 500 * time.Millisecond
-
-// toRead lists the agents' folders that this scan reads: nil for all, else the hinted folders and the folders whose
-// files were in trouble or had not settled.
-func (a *agentDirs) toRead(full bool, hints []string) []string {
-	if full || a.Changed(".") || a.Changed(agentsDir) || a.dirty || a.Now.Sub(a.readAt) >= agentsFresh || a.Now.Before(a.readAt) {
-		a.dirty, a.readAt = false, a.Now
-		return nil
-	}
-	hinted := map[string]bool{}
-	for _, hint := range hints {
-		if rel, ok := strings.CutPrefix(hint, Base+"/"); ok {
-			dir, _, _ := strings.Cut(rel, "/")
-			hinted[dir] = true
-		}
-	}
-	list := make([]string, 0, len(hinted))
-	for name, d := range a.dirs {
-		rests := d.beat.AtRest() && d.current.AtRest()
-		if hinted[name] || !rests || a.Patience.Has(d.beat.path) || a.Patience.Has(d.current.path) {
-			list = append(list, name)
-		}
-	}
-	return list
-}
-
-// readAll reads all agents, for a Client that needs to know which folder belongs to which agent.
-func (a *agentDirs) readAll() {
+// read refreshes heartbeats, records and registry.
+func (a *agentDirs) read() {
 	a.probe(".", agentsDir, sharedDir)
-	a.read(nil)
-}
-
-// read refreshes heartbeats, registry and records. It reads the given folders, or all folders if dirs is nil.
-func (a *agentDirs) read(dirs []string) {
 	if entries, fresh := a.List(a.Folder, "."); fresh {
 		a.discover(entries)
 	}
@@ -90,26 +53,19 @@ func (a *agentDirs) read(dirs []string) {
 	for _, d := range a.singles {
 		load(a.files, d, decodeStatusFile)
 	}
-	full := dirs == nil
-	if full {
-		dirs = sortedKeys(a.dirs)
-	}
+	dirs := sortedKeys(a.dirs)
 	a.probe(dirs...)
-	booted := false
 	for _, dir := range dirs {
-		d := a.dirs[dir]
-		booted = load(a.files, &d.beat, decodeBeat) && d.beat.Value.fresh || booted
-		load(a.files, &d.current, decodeCurrent)
+		load(a.files, &a.dirs[dir].beat, decodeBeat)
+		load(a.files, &a.dirs[dir].current, decodeCurrent)
 	}
 	a.Through(a.Folder, dirs...)
-	if full || booted {
-		a.readRecords()
-	}
+	a.Through(a.Folder, sharedDir)
+	a.readRecords()
 }
 
-// readRecords reads steward's own records of the agents. Only steward writes them, so a read on each full scan and after
-// each new boot heartbeat is enough. A boot writes the record before the heartbeat, and this reads the record after the
-// heartbeat: no scan finds a boot heartbeat without its record.
+// readRecords reads steward's own records of the agents. A boot writes the record before the heartbeat, and this reads the
+// record after the heartbeat: no scan finds a boot heartbeat without its record.
 func (a *agentDirs) readRecords() {
 	a.probe(agentsDir)
 	if names, fresh := a.List(a.Folder, agentsDir); fresh {
@@ -191,19 +147,6 @@ const (
 func (a *agentDirs) isOthers(dir, name string) bool {
 	d := a.dirs[dir]
 	return dir == livhanaDir || dir == codexDir || d != nil && d.beat.Good && d.beat.Value.name != "" && d.beat.Value.name != name
-}
-
-// dirsOf lists the folders of the agents that the requests are addressed to.
-func (a *agentDirs) dirsOf(targets []string) []string {
-	list := []string{}
-	for _, target := range targets {
-		for _, label := range []string{target, aliases[fold(target)]} {
-			if dir := a.dirOf(label); a.dirs[dir] != nil && !slices.Contains(list, dir) {
-				list = append(list, dir)
-			}
-		}
-	}
-	return list
 }
 
 // heartbeat is a heartbeat file with the agent name that it stands for: the name inside the file, else the name of its

@@ -101,7 +101,7 @@ func (p *Project) Publish(doc []byte) error {
 	if _, err := p.MakeOwn(); err != nil {
 		return err
 	}
-	return p.replace(capacityDoc, doc, jsonfile.Any, jsonfile.Volatile)
+	return p.Replace(capacityDoc, doc, jsonfile.Any, jsonfile.Volatile)
 }
 
 // OwnDir returns the folder of steward's own files for the project at dir.

@@ -121,7 +121,7 @@ func answer(s *state, c protocol.Change) error {
 			err = s.attempts.fileDecision(d.TaskID, blob.Data, blob.Stamp.Mode.Perm())
 		}
 		if err == nil {
-			err = s.replace(file, doc, blob.Sum)
+			err = s.Replace(file, doc, blob.Sum)
 		}
 	}
 	if err == nil {

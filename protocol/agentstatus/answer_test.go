@@ -202,7 +202,7 @@ func TestDecidedAgainAndAgain(t *testing.T) {
 			t.Errorf("%s is\n%s", name, got)
 		}
 	}
-	if s.p.has(attemptFile(taskID, 3, "decision")) {
+	if s.p.Has(attemptFile(taskID, 3, "decision")) {
 		t.Error("one is on record twice")
 	}
 	if n := strings.Count(s.Read(logPath), eventDecided); n != 3 {

@@ -70,8 +70,6 @@ func accepts(c protocol.Change) error {
 func (s *state) expect(c protocol.Change) {
 	if c.Subject.Kind == protocol.KindTask {
 		s.tasks.dirty[c.Subject.ID] = true
-	} else {
-		s.agents.dirty = true
 	}
 }
 

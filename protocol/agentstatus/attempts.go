@@ -87,7 +87,7 @@ func (r *taskRecord) next() int { return len(r.committed()) + 1 }
 
 // read reads a task's record. Committed entries never change, so it reads only entries that may be new since old.
 func (a *attempts) read(id string, old *taskRecord) taskRecord {
-	r := taskRecord{buried: a.has(deadFile(id)), first: a.readFirst(id, false)}
+	r := taskRecord{buried: a.Has(deadFile(id)), first: a.readFirst(id, false)}
 	if r.first.damaged {
 		r.unread = append(r.unread, finalFile(id))
 	}
@@ -228,7 +228,7 @@ func (a *attempts) nextFree(id, kind string) (string, error) {
 
 // count returns how many files of that kind are on record.
 func (a *attempts) count(id, kind string) (n int) {
-	for n < maxAttempts && a.has(attemptFile(id, n+1, kind)) {
+	for n < maxAttempts && a.Has(attemptFile(id, n+1, kind)) {
 		n++
 	}
 	return n

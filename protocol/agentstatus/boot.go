@@ -104,7 +104,7 @@ func (s *state) makeFolders(agent string) error {
 // boot writes record, heartbeat, log line and registry. The registry comes last: the next boot takes it as proof that
 // this boot was completed.
 func (s *state) boot(ctx context.Context, b protocol.Boot) error {
-	s.agents.readAll()
+	s.agents.read()
 	registered, err := s.wholeRegistry(ctx)
 	if err != nil {
 		return fmt.Errorf("boot: registry: %w", err)
@@ -141,16 +141,9 @@ func (s *state) wholeRegistry(ctx context.Context) (members map[string]member, e
 		return err
 	})
 	if err == nil || !unusable(err) || folder.Missing(err) {
-		return members, ignoreMissing(err)
+		return members, folder.IgnoreMissing(err)
 	}
-	return nil, ignoreMissing(s.Root.Rename(registry, fmt.Sprintf("%s/broken_registry.%d", own, s.Now.UnixNano())))
-}
-
-func ignoreMissing(err error) error {
-	if folder.Missing(err) {
-		return nil
-	}
-	return err
+	return nil, folder.IgnoreMissing(s.Root.Rename(registry, fmt.Sprintf("%s/broken_registry.%d", own, s.Now.UnixNano())))
 }
 
 // bootedAlready reports whether this same process has booted here before: the registry shows it, or an interrupted
@@ -170,7 +163,7 @@ func (s *state) bootedAlready(b protocol.Boot, registered map[string]member) (bo
 
 // lastBoot returns the time of the agent's last boot that the end of the log shows.
 func (s *state) lastBoot(agent string) (at time.Time) {
-	for line := range bytes.Lines(s.tail(logFile)) {
+	for line := range bytes.Lines(s.End(logFile, logEnd)) {
 		o, err := jsonfile.Parse(line)
 		if err == nil && text(o, "source_agent") == agent && text(o, "event_type") == profileOf(agent).event {
 			at, _ = o.Time("timestamp")
@@ -187,7 +180,7 @@ func (s *state) firstBeat(b protocol.Boot) error {
 		return err
 	}
 	free := profileOf(b.Agent).free
-	return s.update(beatFile(dir), func(old []byte) ([]byte, error) {
+	return s.Update(beatFile(dir), maxFile, func(old []byte) ([]byte, error) {
 		doc, err := editedBeat(old, func(o jsonfile.Object) []jsonfile.Set {
 			return s.agents.beatEdits(o, b.Agent, Beat{Status: "active", Free: &free, boot: true}, nil)
 		})

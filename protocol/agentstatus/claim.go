@@ -134,7 +134,7 @@ func (c *Client) Attach(ctx context.Context, id string, runner protocol.Identity
 			return err
 		}
 		k.Runner = runner
-		return c.p.put(claimPath(id), k.file())
+		return c.p.Put(claimPath(id), k.file())
 	})
 }
 
@@ -236,6 +236,6 @@ func (s *state) showCurrent(agent string) {
 		}
 		doc.Tasks = append(doc.Tasks, k.Task)
 	}
-	s.agents.readAll()
-	_ = s.put(currentFile(s.agents.dirOf(agent)), doc, jsonfile.Volatile) // for display only: the claim decides
+	s.agents.read()
+	_ = s.Put(currentFile(s.agents.dirOf(agent)), doc, jsonfile.Volatile) // for display only: the claim decides
 }

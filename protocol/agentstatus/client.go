@@ -118,13 +118,13 @@ func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file str
 
 func submit(s *state, r Request, doc []byte) (file string, err error) {
 	e := s.tasks.fresh(r.TaskID)
-	if e.exists() || s.has(cancelledFile(r.TaskID)) || s.has(attemptFile(r.TaskID, 1, "sched")) {
+	if e.exists() || s.Has(cancelledFile(r.TaskID)) || s.Has(attemptFile(r.TaskID, 1, "sched")) {
 		return "", fmt.Errorf("task %s: %w", r.TaskID, jsonfile.ErrExist)
 	}
 	file = e.request.path
 	if after := r.Coordination.After; len(after) > 0 {
 		for _, id := range after { // each was requested here at some time
-			if !plainID(id) || !s.tasks.fresh(id).exists() && !s.has(attemptFile(id, 1, "result")) {
+			if !plainID(id) || !s.tasks.fresh(id).exists() && !s.Has(attemptFile(id, 1, "result")) {
 				return "", fmt.Errorf("come after task %s: %w", folder.Line(id, 80), ErrNoTask)
 			}
 		}
@@ -185,7 +185,7 @@ func coordinate(ctx context.Context, c *Client, agent, task string, add []Follow
 	}
 	return c.guarded(ctx, now, func() error {
 		p := c.p
-		p.agents.readAll()
+		p.agents.read()
 		file := path.Join(p.agents.dirOf(agent), "active_coordination.json")
 		o, _, err := p.Root.Load(file, maxFile)
 		if err != nil && !unusable(err) {
@@ -195,11 +195,11 @@ func coordinate(ctx context.Context, c *Client, agent, task string, add []Follow
 		folder.Fields(o, &old)
 		doc := coordinationFile{Agent: agent, Updated: now.UTC()}
 		for _, f := range old.Tasks {
-			if f.Task != task && plainID(f.Task) && !p.has(taskFile(f.Task, resultExt)) && !p.has(archivedFile(f.Task, resultExt)) {
+			if f.Task != task && plainID(f.Task) && !p.Has(taskFile(f.Task, resultExt)) && !p.Has(archivedFile(f.Task, resultExt)) {
 				doc.Tasks = append(doc.Tasks, f)
 			}
 		}
 		doc.Tasks = append(doc.Tasks, add...)
-		return p.put(file, doc, jsonfile.Volatile)
+		return p.Put(file, doc, jsonfile.Volatile)
 	})
 }

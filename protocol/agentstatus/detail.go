@@ -220,12 +220,12 @@ func (c *Client) SweepOutput(before, now time.Time) error {
 	}
 	names, _, err := c.p.Root.List(outputDir)
 	if err != nil {
-		return ignoreMissing(err)
+		return folder.IgnoreMissing(err)
 	}
 	for _, name := range names {
 		file := outputDir + "/" + name
 		if st, err := c.p.Root.Stat(file); err == nil && strings.HasSuffix(name, ".log") && st.ModTime().Before(before) {
-			if err := ignoreMissing(c.p.Root.Remove(file, jsonfile.Volatile)); err != nil {
+			if err := folder.IgnoreMissing(c.p.Root.Remove(file, jsonfile.Volatile)); err != nil {
 				return err
 			}
 		}
@@ -235,7 +235,7 @@ func (c *Client) SweepOutput(before, now time.Time) error {
 
 func (s *state) outputOf(e *entry) string {
 	for n := e.record.next(); n > 0; n-- {
-		if file := outputFile(e.id, n); s.has(file) {
+		if file := outputFile(e.id, n); s.Has(file) {
 			return s.absolute(file)
 		}
 	}

@@ -38,7 +38,7 @@ func bury(s *state, c protocol.Change) error {
 	if err := s.attempts.recordFirst(e, c); err != nil {
 		return err
 	}
-	if err := s.putOnce(deadFile(e.id), letter); err != nil {
+	if err := s.PutOnce(deadFile(e.id), letter); err != nil {
 		return err
 	}
 	s.log.report("task_dead", c)
@@ -101,7 +101,7 @@ func cancel(s *state, c protocol.Change) error {
 	if done || !e.exists() {
 		return nil
 	}
-	err := s.putOnce(cancelledFile(e.id), map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(s.Now), "reason": string(c.Reason), "why": c.Why})
+	err := s.PutOnce(cancelledFile(e.id), map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(s.Now), "reason": string(c.Reason), "why": c.Why})
 	if err == nil && o == nil && (e.held.There || e.request.There) {
 		err = endCancelled(s, e, c)
 	}

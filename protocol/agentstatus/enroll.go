@@ -194,7 +194,7 @@ const forgotten = own + "/forgotten"
 func (c *Client) ForgetAgent(ctx context.Context, agent string, fresh time.Duration, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		p := c.p
-		p.agents.read(nil)
+		p.agents.read()
 		_, found := p.agents.all()
 		facts := found[agent]
 		if facts == nil || !plainID(agent) {
@@ -218,13 +218,13 @@ func (c *Client) ForgetAgent(ctx context.Context, agent string, fresh time.Durat
 			}
 			return []jsonfile.Set{jsonfile.Remove("agents", agent), set(jsonfile.FormatTime(now), "updated_at")}, nil
 		})
-		if err := ignoreMissing(err); err != nil {
+		if err := folder.IgnoreMissing(err); err != nil {
 			return err
 		}
 		if err := p.agents.archive(facts); err != nil {
 			return err
 		}
-		if err := ignoreMissing(p.Root.Remove(recordPath(agent))); err != nil {
+		if err := folder.IgnoreMissing(p.Root.Remove(recordPath(agent))); err != nil {
 			return err
 		}
 		p.log.say("agent_forgotten", "", ourName, agent, agent+" was taken off the list")
@@ -247,7 +247,7 @@ func (a *agentDirs) archive(f *agentFacts) error {
 		}
 		for _, file := range files {
 			to := fmt.Sprintf("%s/%s.%d", forgotten, strings.ReplaceAll(file, "/", "."), a.Now.UnixNano())
-			if err := ignoreMissing(a.Root.Rename(file, to)); err != nil {
+			if err := folder.IgnoreMissing(a.Root.Rename(file, to)); err != nil {
 				return err
 			}
 		}

@@ -64,60 +64,6 @@ func (f *files) object(file string) (jsonfile.Object, jsonfile.Blob, bool) {
 	return o, blob, err == nil
 }
 
-func (f *files) has(file string) bool {
-	_, err := f.Root.Stat(file)
-	return err == nil
-}
-
-// replace writes a file over content with that sum.
-func (f *files) replace(file string, data []byte, expect jsonfile.Sum, opts ...jsonfile.Option) error {
-	late, err := f.Root.Replace(file, data, expect, opts...)
-	_ = late.Close()
-	return err
-}
-
-// put writes a whole document, over any previous content.
-func (f *files) put(file string, v any, opts ...jsonfile.Option) error {
-	data, err := jsonfile.Encode(v)
-	if err != nil {
-		return err
-	}
-	return f.replace(file, data, jsonfile.Any, opts...)
-}
-
-// putOnce writes a document unless the file exists: the first writer wins.
-func (f *files) putOnce(file string, v any) error {
-	data, err := jsonfile.Encode(v)
-	if err == nil {
-		err = f.Root.Create(file, data, 0o644)
-	}
-	if errors.Is(err, jsonfile.ErrExist) {
-		return nil
-	}
-	return err
-}
-
-// update changes a file as change says from its present content; nil changes nothing.
-func (f *files) update(file string, change func(old []byte) ([]byte, error), opts ...jsonfile.Option) error {
-	late, err := f.Root.Update(file, maxFile, change, opts...)
-	_ = late.Close()
-	return err
-}
-
-// tail returns the last part of a file.
-func (f *files) tail(file string) []byte {
-	const most = 64 << 10
-	st, err := f.Root.Stat(file)
-	if err != nil {
-		return nil
-	}
-	data, _, err := f.Root.ReadAt(file, max(0, st.Size-most), most)
-	if err != nil {
-		return nil
-	}
-	return data
-}
-
 // oddName adds the Fault of a name that cannot be used to next. It keeps the time at which old had it first.
 func (f *files) oddName(old, next map[string]protocol.Fault, where, problem, hint string) {
 	fault := protocol.Fault{Path: where, Problem: problem, Hint: hint, Since: f.Now}

@@ -32,7 +32,7 @@ func (c *Client) Progress(ctx context.Context, id string, t TaskProgress, now ti
 		if t.Estimated.IsZero() { // the schema requires it
 			t.Estimated = estimate(t, e.claim.Value.At, e.limit(), now)
 		}
-		return c.p.put(e.progress.path, progressFile{id, t}, jsonfile.Volatile)
+		return c.p.Put(e.progress.path, progressFile{id, t}, jsonfile.Volatile)
 	})
 }
 
@@ -163,7 +163,7 @@ func writeResult(s *state, e *entry, r Result, doc []byte) error {
 	if !e.result.Good || !e.result.Value.Ours || e.record.cancelled {
 		return s.attempts.fileTooLate(e, doc)
 	}
-	return s.replace(e.result.path, doc, e.result.Sum)
+	return s.Replace(e.result.path, doc, e.result.Sum)
 }
 
 // fileTooLate files a result that no longer counts.
@@ -185,7 +185,7 @@ func (a *attempts) fileTooLate(e *entry, doc []byte) error {
 
 // Cancelled reports whether the task was cancelled, so that its runner should stop. It costs one stat.
 func (c *Client) Cancelled(id string) bool {
-	return plainID(id) && c.p.Open() == nil && c.p.has(cancelledFile(id))
+	return plainID(id) && c.p.Open() == nil && c.p.Has(cancelledFile(id))
 }
 
 // Cancel ends a task for good, as the daemon does. It returns ErrNoTask, or ErrEnded if nothing is left to cancel.

@@ -179,7 +179,7 @@ func (a *attempts) recordFirst(e *entry, c protocol.Change) error {
 	if string(e.asked().Sum) == c.Asked.Sum {
 		created = e.created() // as written: the judged time is capped at the present
 	}
-	err = a.putOnce(finalFile(e.id), finalOnDisk{Version: recordVersion, TaskID: e.id, Status: o.Status, Recorded: a.Now.UTC(),
+	err = a.PutOnce(finalFile(e.id), finalOnDisk{Version: recordVersion, TaskID: e.id, Status: o.Status, Recorded: a.Now.UTC(),
 		Request: c.Asked.Sum, Created: created, Sum: ref.Sum, Result: base64.StdEncoding.EncodeToString(blob.Data)})
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (a *attempts) unchanged(ref protocol.Ref) (jsonfile.Blob, error) {
 
 // dropFirst archives the record under a number of its own.
 func (a *attempts) dropFirst(e *entry) error {
-	if !a.has(finalFile(e.id)) {
+	if !a.Has(finalFile(e.id)) {
 		return nil
 	}
 	if err := a.archive(e.id, "final", finalFile(e.id), jsonfile.Any); err != nil {
@@ -230,5 +230,5 @@ func (a *attempts) restoreFirst(e *entry, c protocol.Change) error {
 			return err
 		}
 	}
-	return a.replace(c.Ref.Path, e.record.first.data, blob.Sum)
+	return a.Replace(c.Ref.Path, e.record.first.data, blob.Sum)
 }

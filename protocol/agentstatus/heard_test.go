@@ -88,8 +88,7 @@ func TestNoLookTakesABootForABeat(t *testing.T) {
 	if os.Remove(card) != nil || os.WriteFile(card, text, 0o644) != nil || again() != nil {
 		t.Fatal("the second boot")
 	}
-	desks := []string{"codex_status"}
-	daemon.agents.read(desks)
+	daemon.agents.read()
 	_, found := daemon.agents.all()
 	if a := found[codex].agent; !a.Beat.Booted || !a.Beat.Fresh {
 		t.Errorf("a look at the heartbeat alone: %+v", a.Beat)

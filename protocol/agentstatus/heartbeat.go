@@ -116,7 +116,7 @@ const keptBy = "kept_by"
 
 // editBeat edits or creates an agent's heartbeat file. Fields that others have written stay.
 func (a *agentDirs) editBeat(agent string, edits func(old jsonfile.Object) []jsonfile.Set) error {
-	return a.update(beatFile(a.dirOf(agent)), func(old []byte) ([]byte, error) { return editedBeat(old, edits) }, jsonfile.Volatile)
+	return a.Update(beatFile(a.dirOf(agent)), maxFile, func(old []byte) ([]byte, error) { return editedBeat(old, edits) }, jsonfile.Volatile)
 }
 
 func editedBeat(old []byte, edits func(old jsonfile.Object) []jsonfile.Set) ([]byte, error) {
@@ -159,7 +159,7 @@ func (a *agentDirs) beatEdits(old jsonfile.Object, agent string, b Beat, tasks [
 
 // beat writes an agent's own heartbeat.
 func (a *agentDirs) beat(agent string, b Beat, tasks []string) error {
-	a.readAll()
+	a.read()
 	return a.editBeat(agent, func(old jsonfile.Object) []jsonfile.Set { return a.beatEdits(old, agent, b, tasks) })
 }
 

@@ -97,7 +97,7 @@ func hideAll(s *state, list []*holding) {
 func hide(s *state, h *holding) error {
 	e := h.entry
 	st, err := s.Root.Stat(e.progress.path)
-	if s.has(e.result.path) || err == nil && e.beganBy(st) {
+	if s.Has(e.result.path) || err == nil && e.beganBy(st) {
 		return folder.Moved(protocol.AgentFirst)
 	}
 	return s.Root.RenameIf(e.request.path, e.held.path, jsonfile.Sum(h.change.Ref.Sum), jsonfile.Volatile)
@@ -133,7 +133,7 @@ func (s *state) putNotice(c protocol.Change, opts ...jsonfile.Option) error {
 			n.Load = &v
 		}
 	}
-	return s.put(taskFile(c.Subject.ID, noticeExt), n, opts...)
+	return s.Put(taskFile(c.Subject.ID, noticeExt), n, opts...)
 }
 
 // release makes a held task visible to agents again (VerbRelease). It compares nothing: a release is right whatever the
@@ -152,7 +152,7 @@ func release(s *state, c protocol.Change) error {
 	}
 	if e.held.There && c.Reason == protocol.ReasonOperator && c.Hold == protocol.HoldBlocked {
 		// Record the release so that workers release the task too: they check the order of a chain themselves.
-		err := s.putOnce(freedFile(e.id), map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(s.Now), "why": c.Why})
+		err := s.PutOnce(freedFile(e.id), map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(s.Now), "why": c.Why})
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func releaseQuickly(s *state, c protocol.Change) error {
 	if c.Reason != protocol.ReasonStopping || e == nil || e.record.cancelled {
 		return release(s, c)
 	}
-	was := s.has(e.held.path)
+	was := s.Has(e.held.path)
 	if err := s.show(e); err != nil {
 		return err
 	}
@@ -187,9 +187,9 @@ func releaseQuickly(s *state, c protocol.Change) error {
 // leaves a visible task with an old notice, which the next scan removes. If a new request was written meanwhile, the
 // new request stays and the held request is archived.
 func (s *state) show(e *entry) error {
-	if s.has(e.held.path) {
+	if s.Has(e.held.path) {
 		to := e.request.path
-		if s.has(to) {
+		if s.Has(to) {
 			var err error
 			if to, err = s.attempts.nextFree(e.id, "held"); err != nil {
 				return err
@@ -218,7 +218,7 @@ func renew(s *state, c protocol.Change) error {
 		}
 		return s.putNotice(c, s.waits...)
 	}
-	return s.update(e.notice.path, func(old []byte) ([]byte, error) {
+	return s.Update(e.notice.path, maxFile, func(old []byte) ([]byte, error) {
 		return jsonfile.Edit(old, set(jsonfile.FormatTime(c.ReleaseBy), "release_by"))
 	}, s.waits...)
 }

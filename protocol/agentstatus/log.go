@@ -177,6 +177,9 @@ type sharedLog struct {
 // logTail bounds how much of an old log the first scan reads; earlier lines are history.
 const logTail = 8 << 20
 
+// logEnd is how much of the log's end is searched for one of steward's own lines.
+const logEnd = 64 << 10
+
 func (l *sharedLog) forget() {
 	*l = sharedLog{files: l.files, logContent: newLog(), reader: folder.Tail{File: logFile, Max: maxFile, Last: logTail}}
 }
@@ -325,7 +328,7 @@ const (
 func (l *sharedLog) flush() {
 	for len(l.queue) > 0 {
 		line := l.queue[0]
-		if l.unwritten == nil || !bytes.Contains(l.tail(logFile), bytes.TrimSpace(line)) {
+		if l.unwritten == nil || !bytes.Contains(l.End(logFile, logEnd), bytes.TrimSpace(line)) {
 			var opts []jsonfile.Option
 			if len(l.queue) > 1 {
 				opts = append(opts, jsonfile.Volatile)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 )
 
 // Work is a task that the agent may take. Problems lists the schema violations of its request.
@@ -69,7 +70,7 @@ func openRequests(f *files) (map[string]kinds, error) {
 		}
 	})
 	maps.DeleteFunc(requests, func(_ string, has kinds) bool { return has&hasRequest == 0 || has&(hasResult|hasHeld) != 0 })
-	return requests, ignoreMissing(err)
+	return requests, folder.IgnoreMissing(err)
 }
 
 // offer returns the task as work for the agent, or nil if the agent may not take it now. It reads the request again

@@ -194,7 +194,7 @@ func pidOrNull(b protocol.Boot) *int {
 // createRegistry writes the registry of a project in which no agent has booted yet. Like the boot script of livhana,
 // it also lists codex as unknown when livhana boots.
 func (s *state) createRegistry(b protocol.Boot, stamp string) error {
-	if s.has(registry) {
+	if s.Has(registry) {
 		return jsonfile.ErrExist
 	}
 	entry := func(agent, status string) registryEntry {

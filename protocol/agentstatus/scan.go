@@ -177,10 +177,10 @@ func (t *taskTable) revisit(id string) {
 func (t *taskTable) setOf(id string) (set kinds) {
 	for i := range taskExts {
 		k := &taskExts[i]
-		if t.has(taskFile(id, k.ext)) {
+		if t.Has(taskFile(id, k.ext)) {
 			set |= k.kind
 		}
-		if kind := archivedKind(k.kind); kind != 0 && t.has(archivedFile(id, k.ext)) {
+		if kind := archivedKind(k.kind); kind != 0 && t.Has(archivedFile(id, k.ext)) {
 			set |= kind
 		}
 	}

@@ -23,16 +23,13 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	full := look.Full() || wide(look.Hints)
 	p.log.retry(ctx)
 	p.log.read()
-	dirs := p.agents.toRead(full, look.Hints)
-	p.agents.read(dirs)
-	p.Through(p.Folder, sharedDir)
+	p.agents.read()
 	if full {
 		p.tasks.readAll()
 		p.Through(p.Folder, attemptsDir, claimsDir)
 		p.log.prune(p.Now, p.tasks.open)
-	} else if targets := p.tasks.readHinted(look.Hints); dirs != nil && len(targets) > 0 {
-		// A task is judged by its agent's newest heartbeat, even if both were written within agentsFresh.
-		p.agents.read(p.agents.dirsOf(targets))
+	} else {
+		p.tasks.readHinted(look.Hints)
 	}
 	clear(p.tasks.dirty)
 	p.describe(&s)

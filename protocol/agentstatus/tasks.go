@@ -55,8 +55,8 @@ func wide(hints []string) bool {
 }
 
 // readHinted refreshes the hinted tasks, the tasks that Apply changed, and the tasks with a file that was in trouble
-// or had not settled. It returns the targets of the hinted tasks that were not known before.
-func (t *taskTable) readHinted(hints []string) (targets []string) {
+// or had not settled.
+func (t *taskTable) readHinted(hints []string) {
 	done := maps.Clone(t.dirty)
 	for id := range t.dirty {
 		t.revisit(id)
@@ -71,13 +71,9 @@ func (t *taskTable) readHinted(hints []string) (targets []string) {
 		default:
 			ok = false
 		}
-		if !ok || !plainID(id) || done[id] {
-			continue
-		}
-		known := t.open[id] != nil
-		done[id] = true
-		if t.revisit(id); !known && t.open[id] != nil {
-			targets = append(targets, t.open[id].asked().Value.Target)
+		if ok && plainID(id) && !done[id] {
+			done[id] = true
+			t.revisit(id)
 		}
 	}
 	for id, e := range t.open {
@@ -85,7 +81,6 @@ func (t *taskTable) readHinted(hints []string) (targets []string) {
 			t.refresh(id)
 		}
 	}
-	return targets
 }
 
 // fresh rereads a task's files now, whether or not their folders seem unchanged.
@@ -235,7 +230,7 @@ func inside(project, file string) (rel string, inside bool) {
 // request. A failed task does not, because the request builds on its work.
 func (t *taskTable) block(id string, r *request) string {
 	after := r.Coordination.After
-	if len(after) > 0 && t.has(freedFile(id)) {
+	if len(after) > 0 && t.Has(freedFile(id)) {
 		return ""
 	}
 	for _, id := range after {
@@ -276,5 +271,5 @@ func (t *taskTable) endOf(id string) string {
 
 // over reports whether the task has a result and was not requested again, from the file names alone.
 func (f *files) over(id string) bool {
-	return f.has(taskFile(id, resultExt)) || f.has(archivedFile(id, resultExt)) && !f.has(taskFile(id, requestExt)) && !f.has(taskFile(id, heldExt))
+	return f.Has(taskFile(id, resultExt)) || f.Has(archivedFile(id, resultExt)) && !f.Has(taskFile(id, requestExt)) && !f.Has(taskFile(id, heldExt))
 }
