@@ -21,25 +21,23 @@ const (
 )
 
 var largerTypes = map[string]int{
-	"capacity.round":               50,
-	"cmd/steward.app":              155,
-	"cmd/steward/daemon.Daemon":    78,
-	"escalate.Dispatcher":          58,
-	"join/lock.Place":              40,
-	"join/worker.Worker":           37,
-	"protocol/agentstatus.Client":  35,
-	"protocol/agentstatus.Project": 173,
-	"protocol/envelope.Project":    93,
-	"protocol/envelope.taskState":  35,
-	"protocol/handoffs.Project":    76,
-	"protocol/jsonfile.Root":       47,
-	"protocol/jsonfile.folder":     43,
-	"protocol/mailbox.Project":     67,
-	"protocol/ralph.Project":       110,
-	"status.Server":                46,
-	"supervisor.loop":              99,
-	"supervisor/decide.decision":   43,
-	"supervisor/decide.taskJudge":  91,
+	"capacity.round":              50,
+	"cmd/steward.app":             155,
+	"cmd/steward/daemon.Daemon":   78,
+	"escalate.Dispatcher":         58,
+	"join/lock.Place":             40,
+	"join/worker.Worker":          37,
+	"protocol/envelope.Project":   93,
+	"protocol/envelope.taskState": 35,
+	"protocol/handoffs.Project":   76,
+	"protocol/jsonfile.Root":      47,
+	"protocol/jsonfile.folder":    43,
+	"protocol/mailbox.Project":    67,
+	"protocol/ralph.Project":      110,
+	"status.Server":               46,
+	"supervisor.loop":             99,
+	"supervisor/decide.decision":  43,
+	"supervisor/decide.taskJudge": 91,
 }
 
 var largerStructs = map[string]int{
@@ -60,8 +58,7 @@ var largerStructs = map[string]int{
 }
 
 var largerFolders = map[string]int{
-	"cmd/steward":          60,
-	"protocol/agentstatus": 45,
+	"cmd/steward": 60,
 }
 
 // variants are the ends of the names of files that one platform builds.
