@@ -114,11 +114,11 @@ func answer(s *state, c protocol.Change) error {
 	case old.Source != ourName:
 		return folder.Moved("another program has written a decision")
 	case old.At.After(d.At) && !old.At.After(s.Now): // a time in the future does not count
-		err = s.attempts.fileDecision(d.TaskID, doc, mode)
+		_, err = s.attempts.create(d.TaskID, "decision", doc, mode)
 	default:
 		old.TaskID = d.TaskID
 		if !s.attempts.decided(old) {
-			err = s.attempts.fileDecision(d.TaskID, blob.Data, blob.Stamp.Mode.Perm())
+			_, err = s.attempts.create(d.TaskID, "decision", blob.Data, blob.Stamp.Mode.Perm())
 		}
 		if err == nil {
 			err = s.Replace(file, doc, blob.Sum)
@@ -153,26 +153,12 @@ func judged(s *state, c protocol.Change) (fs.FileMode, error) {
 	return st.Mode.Perm(), err
 }
 
-func (a *attempts) fileDecision(id string, doc []byte, mode fs.FileMode) error {
-	to, err := a.nextFree(id, "decision")
-	if err != nil {
-		return err
-	}
-	return a.Root.Create(to, doc, mode)
-}
-
 // decided reports whether the decision is among the archived decisions.
 func (a *attempts) decided(d decision) bool {
-	for n := 1; n <= maxAttempts; n++ {
-		o, _, err := a.Root.Load(attemptFile(d.TaskID, n, "decision"), maxFile)
-		if folder.Missing(err) {
-			return false
-		}
-		if err == nil && decodeDecision(o).is(d) {
-			return true
-		}
-	}
-	return false
+	return a.onRecord(d.TaskID, "decision", func(b jsonfile.Blob) bool {
+		o, err := jsonfile.Parse(b.Data)
+		return err == nil && decodeDecision(o).is(d)
+	})
 }
 
 func reportDecision(s *state, c protocol.Change) {

@@ -3,6 +3,7 @@ package agentstatus
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -235,6 +236,14 @@ func (a *attempts) count(id, kind string) (n int) {
 	return n
 }
 
+// create puts a new file of that kind on record.
+func (a *attempts) create(id, kind string, doc []byte, mode fs.FileMode) (file string, err error) {
+	if file, err = a.nextFree(id, kind); err != nil {
+		return "", err
+	}
+	return file, a.Root.Create(file, doc, mode)
+}
+
 // archive moves a file into the record, if its content has that sum.
 func (a *attempts) archive(id, kind, file string, expect jsonfile.Sum) error {
 	to, err := a.nextFree(id, kind)
@@ -244,18 +253,18 @@ func (a *attempts) archive(id, kind, file string, expect jsonfile.Sum) error {
 	return a.Root.RenameIf(file, to, expect)
 }
 
-// onRecord reports whether a file of that kind has that content.
-func (a *attempts) onRecord(id, kind string, sum jsonfile.Sum) bool {
-	for n := 1; n <= maxAttempts; n++ {
-		blob, err := a.Root.Read(attemptFile(id, n, kind), maxFile)
-		if err != nil {
-			return false
-		}
-		if blob.Sum == sum {
+// onRecord reports whether a file of that kind matches.
+func (a *attempts) onRecord(id, kind string, match func(jsonfile.Blob) bool) bool {
+	for n := range a.count(id, kind) {
+		if blob, err := a.Root.Read(attemptFile(id, n+1, kind), maxFile); err == nil && match(blob) {
 			return true
 		}
 	}
 	return false
+}
+
+func withSum(sum jsonfile.Sum) func(jsonfile.Blob) bool {
+	return func(b jsonfile.Blob) bool { return b.Sum == sum }
 }
 
 func cutLast(name string) (head, last string, ok bool) {
@@ -345,8 +354,8 @@ func (a *attempts) anyFile(id string, record []recorded) bool {
 		}
 	}
 	for _, id := range ids {
-		for _, file := range newEntry(id).paths() {
-			if _, err := a.Root.Stat(file); !folder.Missing(err) {
+		for _, f := range newEntry(id).states() {
+			if _, err := a.Root.Stat(f.path); !folder.Missing(err) {
 				return true
 			}
 		}

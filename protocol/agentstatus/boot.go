@@ -118,7 +118,7 @@ func (s *state) boot(ctx context.Context, b protocol.Boot) error {
 	}
 	if !again {
 		pr := profileOf(b.Agent)
-		line := logLine{Timestamp: jsonfile.FormatTime(b.Now), EventType: pr.event, Source: b.Agent, Message: pr.message}
+		line := logLine{EventType: pr.event, Source: b.Agent, Message: pr.message}
 		if b.Session != "" {
 			line.Metadata = map[string]any{"session_id": b.Session}
 		}

@@ -134,7 +134,7 @@ func fileLate(s *state, c protocol.Change) error {
 		err = s.attempts.restoreFirst(e, c)
 	case c.Ref.Path != e.result.path:
 		return fmt.Errorf("file %s: it is not the task's result in %s", c.Ref.Path, tasksDir)
-	case string(e.result.Sum) != c.Ref.Sum && s.attempts.onRecord(e.id, "late", jsonfile.Sum(c.Ref.Sum)):
+	case string(e.result.Sum) != c.Ref.Sum && s.attempts.onRecord(e.id, "late", withSum(jsonfile.Sum(c.Ref.Sum))):
 		return nil
 	default:
 		err = s.attempts.archive(e.id, "late", c.Ref.Path, jsonfile.Sum(c.Ref.Sum))

@@ -98,31 +98,45 @@ func newEntry(id string) *entry {
 		progress: doc[progress]{path: taskFile(id, progressExt)}, claim: doc[Claim]{path: claimPath(id)}}
 }
 
-// paths lists the task's files, whether or not they exist.
-func (e *entry) paths() []string {
-	return []string{e.request.path, e.held.path, e.notice.path, e.result.path, e.progress.path, e.claim.path, e.archived.path, e.archivedResult.path}
+// fileState is what is known of one of the task's files, whatever is in it.
+type fileState struct {
+	path        string
+	there, rest bool
+	kind        kinds
 }
 
-// set is the set of files that were found, without the held request and its notice.
+func stateOf[T any](d *doc[T], kind kinds) fileState {
+	return fileState{d.path, d.There, d.AtRest(), kind}
+}
+
+// states lists the task's files, whether or not they exist.
+func (e *entry) states() [8]fileState {
+	return [...]fileState{stateOf(&e.request, hasRequest), stateOf(&e.held, hasHeld), stateOf(&e.notice, hasNotice), stateOf(&e.result, hasResult),
+		stateOf(&e.archived, hasArchivedRequest), stateOf(&e.archivedResult, hasArchivedResult), stateOf(&e.progress, hasProgress), stateOf(&e.claim, 0)}
+}
+
+// set is the set of files that exist.
 func (e *entry) set() (set kinds) {
-	for _, f := range []struct {
-		there bool
-		bit   kinds
-	}{{e.request.There, hasRequest}, {e.result.There, hasResult}, {e.progress.There, hasProgress},
-		{e.archived.There, hasArchivedRequest}, {e.archivedResult.There, hasArchivedResult}} {
+	for _, f := range e.states() {
 		if f.there {
-			set |= f.bit
+			set |= f.kind
 		}
 	}
 	return set
 }
 
-func (e *entry) exists() bool {
-	return e.request.There || e.held.There || e.archived.There || e.result.There || e.archivedResult.There || e.notice.There
-}
+// exists reports whether the task has a file other than its progress and claim, which do not make a task.
+func (e *entry) exists() bool { return e.set()&^hasProgress != 0 }
 
+// atRest reports whether the readings stand until a change is reported. Held requests and notices do not count: steward alone
+// writes them.
 func (e *entry) atRest() bool {
-	return e.request.AtRest() && e.result.AtRest() && e.progress.AtRest() && e.claim.AtRest() && e.archived.AtRest() && e.archivedResult.AtRest()
+	for _, f := range e.states() {
+		if !f.rest && f.kind != hasHeld && f.kind != hasNotice {
+			return false
+		}
+	}
+	return true
 }
 
 // asked returns the request, wherever it lies; an empty one if there is none.

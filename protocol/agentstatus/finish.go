@@ -168,19 +168,11 @@ func writeResult(s *state, e *entry, r Result, doc []byte) error {
 
 // fileTooLate files a result that no longer counts.
 func (a *attempts) fileTooLate(e *entry, doc []byte) error {
-	for range 3 { // two late results may come at once
-		file, err := a.nextFree(e.id, "late")
-		if err != nil {
-			return err
-		}
-		if err = a.Root.Create(file, doc, 0o644); err == nil {
-			return fmt.Errorf("%w; this result is kept in %s", ErrEnded, filepath.Join(Base, filepath.FromSlash(file)))
-		}
-		if !errors.Is(err, jsonfile.ErrExist) {
-			return err
-		}
+	file, err := a.create(e.id, "late", doc, 0o644)
+	if err != nil {
+		return err
 	}
-	return ErrEnded
+	return fmt.Errorf("%w; this result is kept in %s", ErrEnded, filepath.Join(Base, filepath.FromSlash(file)))
 }
 
 // Cancelled reports whether the task was cancelled, so that its runner should stop. It costs one stat.

@@ -221,12 +221,8 @@ func (a *attempts) restoreFirst(e *entry, c protocol.Change) error {
 	if err != nil {
 		return err
 	}
-	if !a.onRecord(e.id, "late", blob.Sum) {
-		file, err := a.nextFree(e.id, "late")
-		if err == nil {
-			err = a.Root.Create(file, blob.Data, 0o644)
-		}
-		if err != nil {
+	if !a.onRecord(e.id, "late", withSum(blob.Sum)) {
+		if _, err := a.create(e.id, "late", blob.Data, 0o644); err != nil {
 			return err
 		}
 	}

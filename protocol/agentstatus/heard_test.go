@@ -66,8 +66,8 @@ func TestBootIsNoBeat(t *testing.T) {
 	}
 }
 
-// TestNoLookTakesABootForABeat: no scan between a boot's writes takes the boot for a heartbeat. The card is written
-// before the heartbeat, and a scan hinted at the heartbeat alone reads the card after it.
+// TestNoLookTakesABootForABeat: no scan between a boot's writes takes the boot for a heartbeat. The record is written
+// before the heartbeat, and a scan hinted at the heartbeat alone reads the record after it.
 func TestNoLookTakesABootForABeat(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{})
 	p.Observe(t.Context(), protocol.Look{Now: time.Now()})
@@ -77,15 +77,15 @@ func TestNoLookTakesABootForABeat(t *testing.T) {
 	daemon.Observe(t.Context(), protocol.Look{Now: now})
 	again := func() error { return p.Prepare(t.Context(), protocol.Boot{Agent: codex, PID: 78, Now: now}) }
 
-	beat, card := read(t, dir, "codex_status/heartbeat.json"), filepath.Join(dir, Base, recordPath(codex))
-	text, err := os.ReadFile(card)
-	if err != nil || os.Remove(card) != nil || os.Mkdir(card, 0o755) != nil {
-		t.Fatal("the card cannot be put out of the way")
+	beat, record := read(t, dir, "codex_status/heartbeat.json"), filepath.Join(dir, Base, recordPath(codex))
+	text, err := os.ReadFile(record)
+	if err != nil || os.Remove(record) != nil || os.Mkdir(record, 0o755) != nil {
+		t.Fatal("the record cannot be put out of the way")
 	}
 	if err := again(); err == nil || read(t, dir, "codex_status/heartbeat.json") != beat {
-		t.Errorf("without a card: %v, %s", err, read(t, dir, "codex_status/heartbeat.json"))
+		t.Errorf("without a record: %v, %s", err, read(t, dir, "codex_status/heartbeat.json"))
 	}
-	if os.Remove(card) != nil || os.WriteFile(card, text, 0o644) != nil || again() != nil {
+	if os.Remove(record) != nil || os.WriteFile(record, text, 0o644) != nil || again() != nil {
 		t.Fatal("the second boot")
 	}
 	daemon.agents.read()

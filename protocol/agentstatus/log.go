@@ -2,6 +2,7 @@ package agentstatus
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -216,8 +217,9 @@ type logLine struct {
 	Metadata  map[string]any `json:"metadata,omitempty"`
 }
 
-// write appends one line to the log.
+// write appends one line to the log. A line without a time happened now.
 func (l *sharedLog) write(line logLine) error {
+	line.Timestamp = cmp.Or(line.Timestamp, jsonfile.FormatTime(l.Now))
 	data, err := jsonfile.EncodeLine(line)
 	if err != nil {
 		return err
@@ -235,12 +237,8 @@ func (l *sharedLog) append(line []byte, opts ...jsonfile.Option) error {
 }
 
 // say appends a client's own line. It ignores a failed write: a log that cannot be written must not stop a task.
-func (l *sharedLog) say(event, task, source, target, message string, metadata ...map[string]any) {
-	line := logLine{Timestamp: jsonfile.FormatTime(l.Now), EventType: event, TaskID: task, Source: source, Target: target, Message: folder.Line(message, 500)}
-	for _, m := range metadata {
-		line.Metadata = m
-	}
-	_ = l.write(line)
+func (l *sharedLog) say(event, task, source, target, message string) {
+	_ = l.write(logLine{EventType: event, TaskID: task, Source: source, Target: target, Message: folder.Line(message, 500)})
 }
 
 // logEvents writes the lines of events (VerbLog) that the log does not have. It reads the log once, and only the last
@@ -262,12 +260,11 @@ func logEvents(s *state, list []protocol.Change) []error {
 // logIfNew writes the line of an event in the name of the agent that it is about, unless the log, as last read, has it.
 func logIfNew(s *state, c protocol.Change) error {
 	line := logLine{EventType: c.Event, TaskID: c.Subject.ID, Source: c.Agent, Message: c.Why, Metadata: map[string]any{"logged_by": ourName}}
-	at := c.Until
 	if c.Event == eventIncident {
 		if slices.Contains(s.log.incidents, c.Code) {
 			return nil
 		}
-		at, line.Source, line.Target, line.Metadata["incident"] = s.Now, ourName, c.Agent, c.Code
+		line.Source, line.Target, line.Metadata["incident"] = ourName, c.Agent, c.Code
 		if c.Subject.Kind != protocol.KindTask {
 			line.TaskID, line.Target = "", c.Subject.ID
 		}
@@ -275,19 +272,16 @@ func logIfNew(s *state, c protocol.Change) error {
 		if s.log.names(c.Subject.ID, c.Event) {
 			return nil
 		}
+		if !c.Until.IsZero() {
+			line.Timestamp = jsonfile.FormatTime(c.Until)
+		}
 		if e := s.tasks.open[c.Subject.ID]; e != nil {
 			if line.Target = e.asked().Value.Source; c.Event == "task_created" {
 				line.Source, line.Target = line.Target, c.Agent
 			}
 		}
 	}
-	if line.Source == "" {
-		line.Source = ourName
-	}
-	if at.IsZero() {
-		at = s.Now
-	}
-	line.Timestamp = jsonfile.FormatTime(at)
+	line.Source = cmp.Or(line.Source, ourName)
 	return s.log.write(line)
 }
 

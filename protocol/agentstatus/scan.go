@@ -234,8 +234,8 @@ func (t *taskTable) settle(e *entry) {
 	}
 	t.unsettle(e.id)
 	t.settled[e.id] = &settled{set: e.set(), mtime: st.MtimeNs, size: st.Size}
-	for _, file := range e.paths() {
-		t.Patience.Clear(file)
+	for _, f := range e.states() {
+		t.Patience.Clear(f.path)
 	}
 	t.attempts.forgetUnread(&e.record, nil)
 	delete(t.open, e.id)

@@ -395,7 +395,7 @@ func secondResult(t testing.TB, a protocol.Adapter, dir string, now time.Time) {
 }
 
 func agentCases() []protocoltest.Case {
-	card := Base + "/" + recordPath("codex-cursor")
+	record := Base + "/" + recordPath("codex-cursor")
 	agentIs := func(want string, ok func(*protocol.Agent) bool) func(*protocol.Snapshot) error {
 		return func(s *protocol.Snapshot) error {
 			if a, there := s.Agent("codex-cursor"); !there || !ok(a) {
@@ -421,7 +421,7 @@ func agentCases() []protocoltest.Case {
 	}, {
 		Name: "pause", Verb: protocol.VerbPause, Files: around, Change: of(protocol.VerbPause, ""),
 		Shows: agentIs("held", func(a *protocol.Agent) bool { return a.Held == "silent for 92 s" }),
-		Free:  []string{card}, Careless: "it is steward's own file",
+		Free:  []string{record}, Careless: "it is steward's own file",
 	}, {
 		Name: "resume", Verb: protocol.VerbResume, Files: around, Change: of(protocol.VerbResume, ""),
 		Before: func(t testing.TB, a protocol.Adapter, _ string, now time.Time) {
@@ -431,7 +431,7 @@ func agentCases() []protocoltest.Case {
 			}
 		},
 		Shows: agentIs("released", func(a *protocol.Agent) bool { return a.Held == "" }),
-		Free:  []string{card}, Careless: "it is steward's own file",
+		Free:  []string{record}, Careless: "it is steward's own file",
 	}}
 }
 

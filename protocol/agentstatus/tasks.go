@@ -134,7 +134,15 @@ func (t *taskTable) adopt(id string) *entry {
 }
 
 func (t *taskTable) inTrouble(e *entry) bool {
-	return !t.Patience.Calm() && slices.ContainsFunc(e.paths(), t.Patience.Has)
+	if t.Patience.Calm() {
+		return false
+	}
+	for _, f := range e.states() {
+		if t.Patience.Has(f.path) {
+			return true
+		}
+	}
+	return false
 }
 
 // strayAfter is how long a worker may take between writing its result and removing its claim.

@@ -84,7 +84,7 @@ func TestEnrolledTwice(t *testing.T) {
 			}
 			a := findAgent(t, c.look(), codex)
 			if a.Keeper != worker(9) || !a.Claims || a.Process != worker(1) || len(a.Others) != 0 || a.Status != "busy" {
-				t.Errorf("card: %+v", a)
+				t.Errorf("record: %+v", a)
 			}
 			if beat := c.file("codex_status/heartbeat.json"); beat[keptBy] != nil {
 				t.Errorf("the worker beats itself, and steward would go on: %v", beat)
@@ -103,7 +103,7 @@ func TestKeptHeartbeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := findAgent(t, c.look(), agent); !a.Kept || a.Keeper != keeper {
-		t.Errorf("card: %+v", a)
+		t.Errorf("record: %+v", a)
 	}
 	p := New(c.dir, Options{})
 	defer p.Close()

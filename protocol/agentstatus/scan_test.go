@@ -13,7 +13,7 @@ import (
 
 // Whatever happens to the files without hints: a full scan by a long-running adapter shows the same as a scan by a
 // new adapter, and both settle the same tasks.
-func TestTheCensusMissesNothing(t *testing.T) {
+func TestScanMissesNothing(t *testing.T) {
 	s := newSite(t, around)
 	s.finish(60, 2*time.Hour, "completed")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -29,7 +29,7 @@ func TestTheCensusMissesNothing(t *testing.T) {
 		var seen [2]string
 		for i, p := range []*Project{s.p, fresh} {
 			_ = p.Observe(t.Context(), look)
-			seen[i] = book(p)
+			seen[i] = known(p)
 		}
 		fresh.Close()
 		if seen[0] != seen[1] {
@@ -79,7 +79,7 @@ func differ(mine, anew string) string {
 	return b.String()
 }
 
-func book(p *Project) string {
+func known(p *Project) string {
 	var b strings.Builder
 	for _, id := range sortedKeys(p.tasks.open) {
 		e := p.tasks.open[id]
