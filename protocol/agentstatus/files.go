@@ -12,7 +12,7 @@ import (
 
 // files is the protocol's folder as all parts of the adapter read and write it.
 type files struct {
-	*folder.Folder
+	folder.Files
 	folder.Listings
 	waits []jsonfile.Option // Volatile while a batch is applied: the batch waits for the disk once, at its end
 }

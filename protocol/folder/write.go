@@ -6,21 +6,24 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
+// Files reads and writes whole files of a Folder. Late writes of clients into replaced files are lost: see Edit.
+type Files struct{ *Folder }
+
 // Has reports whether the file exists and can be examined.
-func (f *Folder) Has(file string) bool {
+func (f Files) Has(file string) bool {
 	_, err := f.Root.Stat(file)
 	return err == nil
 }
 
 // Replace writes a file over content with the sum expect.
-func (f *Folder) Replace(file string, data []byte, expect jsonfile.Sum, opts ...jsonfile.Option) error {
+func (f Files) Replace(file string, data []byte, expect jsonfile.Sum, opts ...jsonfile.Option) error {
 	late, err := f.Root.Replace(file, data, expect, opts...)
 	_ = late.Close()
 	return err
 }
 
 // Put writes a whole document, over any previous content.
-func (f *Folder) Put(file string, v any, opts ...jsonfile.Option) error {
+func (f Files) Put(file string, v any, opts ...jsonfile.Option) error {
 	data, err := jsonfile.Encode(v)
 	if err != nil {
 		return err
@@ -29,7 +32,7 @@ func (f *Folder) Put(file string, v any, opts ...jsonfile.Option) error {
 }
 
 // PutOnce writes a document unless the file exists: the first writer wins.
-func (f *Folder) PutOnce(file string, v any) error {
+func (f Files) PutOnce(file string, v any) error {
 	data, err := jsonfile.Encode(v)
 	if err == nil {
 		err = f.Root.Create(file, data, 0o644)
@@ -41,14 +44,14 @@ func (f *Folder) PutOnce(file string, v any) error {
 }
 
 // Update changes a file of at most max bytes as change says from its present content; nil changes nothing.
-func (f *Folder) Update(file string, max int64, change func(old []byte) ([]byte, error), opts ...jsonfile.Option) error {
+func (f Files) Update(file string, max int64, change func(old []byte) ([]byte, error), opts ...jsonfile.Option) error {
 	late, err := f.Root.Update(file, max, change, opts...)
 	_ = late.Close()
 	return err
 }
 
 // End returns the last bytes of a file, at most max; nil if it cannot be read.
-func (f *Folder) End(file string, max int64) []byte {
+func (f Files) End(file string, max int64) []byte {
 	st, err := f.Root.Stat(file)
 	if err != nil {
 		return nil
