@@ -27,9 +27,6 @@ var largerTypes = map[string]int{
 	"escalate.Dispatcher":         58,
 	"join/lock.Place":             40,
 	"join/worker.Worker":          37,
-	"protocol/envelope.Project":   93,
-	"protocol/envelope.taskState": 35,
-	"protocol/handoffs.Project":   76,
 	"protocol/jsonfile.Root":      47,
 	"protocol/jsonfile.folder":    43,
 	"protocol/mailbox.Project":    67,
@@ -41,20 +38,17 @@ var largerTypes = map[string]int{
 }
 
 var largerStructs = map[string]int{
-	"capacity/measure.Gauge":      21,
-	"cmd/steward/daemon.Daemon":   39,
-	"escalate.Incident":           38,
-	"heartbeat.Memory":            37,
-	"join/task.Order":             35,
-	"protocol.Agent":              26,
-	"protocol.Change":             25,
-	"protocol.Task":               39,
-	"protocol/envelope.message":   24,
-	"protocol/envelope.taskState": 25,
-	"protocol/handoffs.message":   21,
-	"protocol/ralph.Project":      23,
-	"supervisor.loop":             35,
-	"supervisor.projectState":     37,
+	"capacity/measure.Gauge":    21,
+	"cmd/steward/daemon.Daemon": 39,
+	"escalate.Incident":         38,
+	"heartbeat.Memory":          37,
+	"join/task.Order":           35,
+	"protocol.Agent":            26,
+	"protocol.Change":           25,
+	"protocol.Task":             39,
+	"protocol/ralph.Project":    23,
+	"supervisor.loop":           35,
+	"supervisor.projectState":   37,
 }
 
 var largerFolders = map[string]int{

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/protocol/protocoltest"
 )
@@ -100,7 +101,7 @@ func idOf(t testing.TB, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pleaID(decode(o, testOptions.Deployers))
+	return questionID(decode(o, testOptions.Deployers))
 }
 
 func answerCases(t *testing.T) []protocoltest.Case {
@@ -245,7 +246,7 @@ func TestAnswerHostile(t *testing.T) {
 			var got struct{ Decision, Rationale string }
 			s.Do(json.Unmarshal([]byte(text), &got))
 			want := strings.ToValidUTF8(words, "�")
-			if got.Decision != got.Rationale || len(words) < maxAnswer && got.Decision != want || utf8.RuneCountInString(got.Decision) > maxAnswer || !strings.HasPrefix(want, strings.TrimSuffix(got.Decision, "…")) {
+			if got.Decision != got.Rationale || len(words) < folder.MaxAnswer && got.Decision != want || utf8.RuneCountInString(got.Decision) > folder.MaxAnswer || !strings.HasPrefix(want, strings.TrimSuffix(got.Decision, "…")) {
 				t.Errorf("%s: %d bytes: %.80q", name, len(got.Decision), got.Decision)
 			}
 		}
@@ -313,7 +314,7 @@ func TestAnswerStopsAndChanges(t *testing.T) {
 		t.Errorf("%s", o.Value().Raw())
 	}
 	s.Pass(3 * time.Hour)
-	if snap := s.look(); protocoltest.Codes(snap, "t") != "" || task(snap, "t").Awaits != "a new assignment: it was stopped" {
-		t.Errorf("%s, %+v", protocoltest.Codes(snap, "t"), task(snap, "t"))
+	if snap := s.look(); protocoltest.Codes(snap, "t") != "" || taskOf(snap, "t").Awaits != "a new assignment: it was stopped" {
+		t.Errorf("%s, %+v", protocoltest.Codes(snap, "t"), taskOf(snap, "t"))
 	}
 }

@@ -2,92 +2,77 @@ package envelope
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/protocol/jsonfile"
 )
+
+// changes carry out the verbs that this protocol supports.
+var changes = map[protocol.Verb]func(*Project, protocol.Change) error{
+	protocol.VerbHold: (*Project).hold, protocol.VerbRelease: (*Project).release, protocol.VerbRenew: (*Project).renew,
+	protocol.VerbLog: (*Project).logAudit, protocol.VerbAnswer: (*Project).answer,
+}
 
 // Apply carries out one change: hold, release, renew, log (Event "audit") or answer. Every file is compared with the
 // judged version before it is moved, except by a release. Repeating a change after a crash leaves the same files as an
 // uninterrupted change.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
-	act := p.verb(c.Verb)
+	carryOut := changes[c.Verb]
 	switch {
-	case act == nil:
+	case carryOut == nil:
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
 	case c.Verb != protocol.VerbLog && c.Verb != protocol.VerbAnswer && !plain(c.Subject.ID):
 		return fmt.Errorf("%s: %q is not a task id", c.Verb, c.Subject.ID)
 	}
 	return p.Change(ctx, now, func() error {
-		p.sweep()
-		return act(c)
+		p.sweepNotices()
+		return carryOut(p, c)
 	})
 }
 
-func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
-	switch v {
-	case protocol.VerbHold:
-		return p.hold
-	case protocol.VerbRelease:
-		return p.release
-	case protocol.VerbRenew:
-		return p.renew
-	case protocol.VerbLog:
-		return p.logAudit
-	case protocol.VerbAnswer:
-		return p.answer
-	}
-	return nil
+// fresh reads new messages, and rereads the task's own files and notice; it returns nil for an unknown task. The next
+// scan rereads these files too, so it sees the change that follows without a hint.
+func (p *Project) fresh(id string) *task {
+	t := p.freshMessages(id)
+	p.notices.read(id)
+	p.notices.expect(id)
+	return t
 }
 
-// fresh reads new files, and rereads the task's own files and notice; it returns nil for an unknown task. The next scan
-// rereads these files too, so it sees the change that follows without a hint.
-func (p *Project) fresh(id string) *taskState {
-	p.freshen(id)
-	p.readNotice(id)
-	p.shelf.notices[id] = lookAgain(p.shelf.notices[id])
-	return p.tasks[id]
+// freshMessages is fresh for the messages only.
+func (p *Project) freshMessages(id string) *task {
+	p.inbox.list()
+	p.inbox.reread(p.board.tasks[id])
+	p.inbox.readUnsettled()
+	p.log.read()
+	p.board.settle(p.Now)
+	p.inbox.reread(p.board.tasks[id])
+	return p.board.tasks[id]
 }
 
-// freshen is fresh for the messages only.
-func (p *Project) freshen(id string) {
-	p.list()
-	p.touch(id)
-	again := p.shelf.unrest
-	p.shelf.unrest = map[string]bool{}
-	for name := range again {
-		p.readFile(name)
+// sweepNotices removes notices whose held message is gone. It runs under the guard, so no steward process is in the
+// middle of a hold.
+func (p *Project) sweepNotices() {
+	for _, id := range sortedKeys(p.notices.byTask) {
+		if n := p.notices.byTask[id]; !n.Good || p.board.tasks[id] != nil && p.board.tasks[id].anyHeld() {
+			continue
+		}
+		if t := p.fresh(id); t != nil && t.anyHeld() || p.Patience.Has(p.opts.Messages) || p.heldUnknown() {
+			continue
+		}
+		_ = p.notices.remove(id) // a failed removal is retried
+		p.notices.read(id)
 	}
-	p.readLog()
-	p.settle()
-	p.touch(id)
 }
 
-// lookAgain makes the next scan reread a notice that may be written now.
-func lookAgain(n *noticeReading) *noticeReading {
-	if n == nil {
-		return &noticeReading{There: true}
-	}
-	n.Rest = false
-	return n
-}
-
-// touch marks a task's files, held or not, for rereading.
-func (p *Project) touch(id string) {
-	t := p.tasks[id]
-	if t == nil {
-		return
-	}
-	for _, m := range t.messages {
-		if !m.inLog() {
-			name := path.Base(openName(m.file))
-			p.shelf.unrest[name], p.shelf.unrest[name+".held"] = true, true
+// heldUnknown reports whether the task of a held file is unknown, because the file cannot be read.
+func (p *Project) heldUnknown() bool {
+	for name, f := range p.inbox.files {
+		if f.message == nil && strings.HasSuffix(name, heldExt) {
+			return true
 		}
 	}
+	return false
 }
-
-func isTaken(err error) bool { return errors.Is(err, jsonfile.ErrExist) }

@@ -78,8 +78,8 @@ func TestDeploymentByWordsIsHeld(t *testing.T) {
 		s := newSite(t, "")
 		one := s.send(assign("d2", agent).with(fields{"task_name": "Deploy to production"}))
 		snap := s.rest()
-		if s.has(one) || protocoltest.Codes(snap, "d2") != "security_gate critical" || !strings.Contains(task(snap, "d2").Block, "no approval by SECURITY_AUDITOR") {
-			t.Fatalf("%s: %+v %s", agent, task(snap, "d2"), protocoltest.Codes(snap, "d2"))
+		if s.has(one) || protocoltest.Codes(snap, "d2") != "security_gate critical" || !strings.Contains(taskOf(snap, "d2").Block, "no approval by SECURITY_AUDITOR") {
+			t.Fatalf("%s: %+v %s", agent, taskOf(snap, "d2"), protocoltest.Codes(snap, "d2"))
 		}
 		s.send(assign("sec", "SECURITY_AUDITOR"))
 		s.send(verdict("sec", "APPROVED", false))
@@ -87,8 +87,8 @@ func TestDeploymentByWordsIsHeld(t *testing.T) {
 			t.Fatalf("%s: not released", agent)
 		}
 		s.send(complete("d2", agent, true))
-		if snap = s.rest(); task(snap, "d2").Outcome == nil || protocoltest.Codes(snap, "d2") != "" {
-			t.Errorf("%s: %+v %s", agent, task(snap, "d2"), protocoltest.Codes(snap, "d2"))
+		if snap = s.rest(); taskOf(snap, "d2").Outcome == nil || protocoltest.Codes(snap, "d2") != "" {
+			t.Errorf("%s: %+v %s", agent, taskOf(snap, "d2"), protocoltest.Codes(snap, "d2"))
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestDeployersAreConfigured(t *testing.T) {
 	s.send(assign("a", "OPS_BOT_AGENT"))
 	s.send(assign("b", "DEPLOYMENT"))
 	snap := s.rest()
-	if a, b := task(snap, "a"), task(snap, "b"); a.Visible || !b.Visible {
+	if a, b := taskOf(snap, "a"), taskOf(snap, "b"); a.Visible || !b.Visible {
 		t.Errorf("%+v, %+v", a, b)
 	}
 }

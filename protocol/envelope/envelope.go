@@ -21,9 +21,9 @@ const Name = "envelope"
 
 // Steward's own folders and files.
 const (
-	own      = ".agents/steward"
-	holdsDir = own + "/holds"
-	auditLog = own + "/audit.jsonl"
+	own       = ".agents/steward"
+	holdsDir  = own + "/holds"
+	auditFile = own + "/audit.jsonl"
 )
 
 // maxFile bounds the size of one message. A larger file is a Fault.
@@ -46,15 +46,17 @@ type Options struct {
 	Deployers []string
 }
 
-// Project is one project's adapter. Only one goroutine may use it at a time.
+// Project is one project's adapter. Only one goroutine may use it at a time. The readers turn files into messages, the
+// board turns messages into tasks, and a view turns tasks into a snapshot.
 type Project struct {
 	*folder.Folder
 	opts    Options
-	shelf   messageFiles
-	journal journal
-	audit   audit
-	looked  bool // the first scan is done: steward sees every later message arrive
-	book
+	board   *board
+	audit   *auditLog
+	source  *source
+	inbox   *inbox
+	log     *messageLog
+	notices *notices
 }
 
 var _ protocol.Adapter = (*Project)(nil)
@@ -63,7 +65,9 @@ var _ protocol.Adapter = (*Project)(nil)
 func New(dir string, opts Options) *Project {
 	opts.Messages, opts.Log = path.Clean(opts.Messages), path.Clean(opts.Log)
 	p := &Project{opts: opts}
-	p.Folder = folder.New(folder.Options{Dir: dir, Own: own, Home: homeOf(opts), Guard: opts.Guard, Sweep: []string{opts.Messages, own, holdsDir}, Forget: p.forget})
+	p.Folder = folder.New(folder.Options{Dir: dir, Own: own, Home: homeOf(opts), Guard: opts.Guard,
+		Sweep: []string{opts.Messages, own, holdsDir}, Forget: p.forget})
+	p.forget() // now with the Folder
 	return p
 }
 
@@ -77,8 +81,9 @@ func homeOf(opts Options) string {
 
 // forget drops everything read so far, after the folder was replaced.
 func (p *Project) forget() {
-	p.shelf, p.journal, p.audit, p.book = newShelf(), p.newJournal(), newAudit(), newBook()
-	p.looked = false
+	p.board, p.audit, p.notices = newBoard(), newAuditLog(p.Folder), newNotices(p.Folder)
+	p.source = &source{Folder: p.Folder, deployers: p.opts.Deployers, board: p.board, audit: p.audit}
+	p.inbox, p.log = newInbox(p.source, p.opts.Messages), newMessageLog(p.source, p.opts.Log)
 }
 
 // Detect reports whether the project at dir has the message folder or the log (both relative to dir). A symbolic link
@@ -112,14 +117,45 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	if !plain(b.Agent) {
 		return fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", b.Agent)
 	}
-	if err := p.Open(); err != nil {
-		return fmt.Errorf("boot: %w", err)
+	err := p.Open()
+	if err == nil {
+		err = p.Root.MkdirAll(p.opts.Messages, 0o755)
 	}
-	if err := p.Root.MkdirAll(p.opts.Messages, 0o755); err != nil {
-		return fmt.Errorf("boot: %w", err)
+	if err == nil {
+		err = p.Guarded(ctx, func() error { return nil })
 	}
-	if err := p.Guarded(ctx, func() error { return nil }); err != nil {
+	if err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
 	return nil
+}
+
+// Reads reports whether the last scan read the file (relative to the project), and returns the findings about the
+// fields of its messages.
+func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
+	list := p.log.messages
+	if file != p.opts.Log {
+		f := p.inbox.files[path.Base(file)]
+		if f == nil || path.Dir(file) != p.opts.Messages {
+			return nil, false
+		}
+		if list = nil; f.message != nil {
+			list = []*message{f.message}
+		}
+	}
+	for _, m := range list {
+		for _, f := range m.findings {
+			f.Subject, f.Path = p.subject(m.task), file
+			fields = append(fields, f)
+		}
+	}
+	return fields, true
+}
+
+// subject returns the subject of a finding or an event: the task, or the message folder if there is none.
+func (p *Project) subject(task string) protocol.Subject {
+	if task == "" {
+		return protocol.Subject{Kind: protocol.KindProject, ID: p.opts.Messages}
+	}
+	return protocol.Subject{Kind: protocol.KindTask, ID: task}
 }

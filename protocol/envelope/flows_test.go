@@ -20,7 +20,7 @@ func TestLife(t *testing.T) {
 	step := func(f fields, want string) {
 		t.Helper()
 		snap := s.look(s.send(f))
-		k := task(snap, "t")
+		k := taskOf(snap, "t")
 		got := fmt.Sprintf("%q visible=%v ended=%v [%s] pleas=%d", k.Named, k.Visible, k.Outcome != nil, protocoltest.Codes(snap, "t"), len(snap.Questions))
 		if got != want {
 			t.Errorf("after %s:\n%s\nwant\n%s", f["message_type"], got, want)
@@ -75,10 +75,10 @@ func TestMoments(t *testing.T) {
 func TestGateOverTime(t *testing.T) {
 	s := newSite(t, "")
 	deploy := s.send(assign("dep", "DEPLOYMENT"))
-	k := task(s.look(), "dep")
+	k := taskOf(s.look(), "dep")
 	s.Do(s.apply(holdOf(k, s.Now)))
 	snap := s.look("x")
-	if k = task(snap, "dep"); k.Hold == nil || k.Hold.Half || k.Visible || k.Block == "" || protocoltest.Codes(snap, "dep") != "security_gate critical" || s.has(deploy) {
+	if k = taskOf(snap, "dep"); k.Hold == nil || k.Hold.Half || k.Visible || k.Block == "" || protocoltest.Codes(snap, "dep") != "security_gate critical" || s.has(deploy) {
 		t.Fatalf("held: %+v, %s", k, protocoltest.Codes(snap, "dep"))
 	}
 	if again := s.apply(holdOf(k, s.Now)); again != nil {
@@ -86,21 +86,21 @@ func TestGateOverTime(t *testing.T) {
 	}
 	s.send(assign("sec", "SECURITY_AUDITOR"))
 	ok := s.send(verdict("sec", "APPROVED", false))
-	if k = task(s.look(ok, messagesDir+"/002.json"), "dep"); k.Block != "" || k.Hold == nil {
+	if k = taskOf(s.look(ok, messagesDir+"/002.json"), "dep"); k.Block != "" || k.Hold == nil {
 		t.Errorf("approved: %+v", k)
 	}
 	s.send(assign("dev", "DEVELOPER"))
 	s.send(complete("dev", "DEVELOPER", true))
-	if k = task(s.look(), "dep"); !strings.Contains(k.Block, "older") {
+	if k = taskOf(s.look(), "dep"); !strings.Contains(k.Block, "older") {
 		t.Errorf("new code: %+v", k)
 	}
 	s.send(verdict("sec", "APPROVED", false))
-	if k = task(s.look(), "dep"); k.Block != "" {
+	if k = taskOf(s.look(), "dep"); k.Block != "" {
 		t.Errorf("reviewed again: %+v", k)
 	}
 	s.Now = s.Now.Add(time.Hour)
 	s.Do(s.apply(releaseOf("dep")))
-	if k = task(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(deploy) || s.has(noticeFile("dep")) {
+	if k = taskOf(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(deploy) || s.has(noticeFile("dep")) {
 		t.Errorf("released: %+v", k)
 	}
 	late := s.Now.Add(9 * time.Minute) // the time limit starts when the agent can see the assignment
@@ -108,7 +108,7 @@ func TestGateOverTime(t *testing.T) {
 		t.Errorf("%s", protocoltest.Codes(snap, "dep"))
 	}
 	snap = s.look(s.send(ack("dep", "DEPLOYMENT")), s.send(complete("dev", "INTEGRATIONS", true)))
-	if protocoltest.Codes(snap, "dep") != "" || task(snap, "dep").Block != "" {
+	if protocoltest.Codes(snap, "dep") != "" || taskOf(snap, "dep").Block != "" {
 		t.Errorf("in hand before the approval grew old: %s", protocoltest.Codes(snap, "dep"))
 	}
 }
@@ -117,7 +117,7 @@ func TestGateOverTime(t *testing.T) {
 func TestAgentWasQuicker(t *testing.T) {
 	s := newSite(t, "")
 	deploy := s.send(assign("dep", "DEPLOYMENT"))
-	c := holdOf(task(s.look(), "dep"), s.Now)
+	c := holdOf(taskOf(s.look(), "dep"), s.Now)
 	s.send(ack("dep", "DEPLOYMENT"))
 	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) || !s.has(deploy) || s.has(noticeFile("dep")) {
 		t.Errorf("hold: %v", err)
@@ -142,7 +142,7 @@ func TestReviewTooLate(t *testing.T) {
 		t.Errorf("%s", protocoltest.Codes(snap, "dep"))
 	}
 	s.send(assign("dep", "DEPLOYMENT").with(fields{"related_tasks": []string{"sec"}}))
-	if snap := s.look(); protocoltest.Codes(snap, "dep") != "" || task(snap, "dep").Block != "" {
+	if snap := s.look(); protocoltest.Codes(snap, "dep") != "" || taskOf(snap, "dep").Block != "" {
 		t.Errorf("assigned again: %s", protocoltest.Codes(snap, "dep"))
 	}
 }
@@ -193,7 +193,7 @@ func TestAudit(t *testing.T) {
 		}
 		s.reopen()
 	}
-	log := s.Read(auditLog)
+	log := s.Read(auditFile)
 	if n := strings.Count(log, "\n"); n != 122 || !strings.Contains(log, `"from_agent":"<DEVELOPER>"`) && !strings.Contains(log, `u003cDEVELOPER`) {
 		t.Errorf("%d lines", n)
 	}
@@ -281,11 +281,11 @@ func TestFilesChange(t *testing.T) {
 	s := newSite(t, "")
 	first := s.send(assign("t", "DEVELOPER"))
 	done := s.send(complete("t", "DEVELOPER", true))
-	if k := task(s.look(), "t"); k.Outcome == nil {
+	if k := taskOf(s.look(), "t"); k.Outcome == nil {
 		t.Fatalf("%+v", k)
 	}
 	s.Do(os.Remove(s.Path(done)))
-	if k := task(s.look(done), "t"); k.Outcome != nil || !k.Visible {
+	if k := taskOf(s.look(done), "t"); k.Outcome != nil || !k.Visible {
 		t.Errorf("completion removed: %+v", k)
 	}
 	s.Do(protocoltest.Rewrite(s.Path(first), `"t"`, `"u"`))

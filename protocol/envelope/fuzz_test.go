@@ -33,7 +33,7 @@ func FuzzMessage(f *testing.F) {
 		if again := decode(o, testOptions.Deployers); !reflect.DeepEqual(m, again) {
 			t.Errorf("decoded twice: %+v, %+v", m, again)
 		}
-		if m.unusable == "" && m.task != "" && !plain(m.task) || len(m.faults) > 20 || len(m.issues) > maxIssues || !isSum(string(m.sum)) {
+		if m.unusable == "" && m.task != "" && !plain(m.task) || len(m.faults) > 20 || len(m.findings) > maxFindings || !isSum(string(m.sum)) {
 			t.Errorf("%+v", m)
 		}
 		problem, _ := m.fault()
@@ -42,9 +42,9 @@ func FuzzMessage(f *testing.F) {
 				t.Errorf("%q", s)
 			}
 		}
-		for _, i := range m.issues {
-			if i.code == "" || !oneLine(i.text) {
-				t.Errorf("%+q", i)
+		for _, i := range m.findings {
+			if i.Code == "" || !oneLine(i.Text) {
+				t.Errorf("%+v", i)
 			}
 		}
 		now := time.Unix(1767323045, 0)
@@ -55,9 +55,9 @@ func FuzzMessage(f *testing.F) {
 		if b := m.blocker; b != nil && (b.severity.Rank() == 0 && b.severity != protocol.Info || len(b.options) > maxItems) {
 			t.Errorf("%+v", b)
 		}
-		l := &taskState{id: m.task, messages: []*message{m, m}}
-		l.tell()
-		if l.state != stateNone && l.assigned == nil && !l.over() && l.state != stateRejected && l.state != stateAcknowledged && l.state != stateReview {
+		l := &task{id: m.task, messages: []*message{m, m}}
+		l.replay()
+		if l.stage != stageNone && l.assigned == nil && !l.over() && l.stage != stageRejected && l.stage != stageAcknowledged && l.stage != stageReview {
 			t.Errorf("%+v", l)
 		}
 	})

@@ -64,12 +64,12 @@ func TestAssignedTwice(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := newSite(t, "")
 			one, two := s.send(more), s.send(more.with(fields{"task_name": "anew"}))
-			k := task(s.rest(), "dep")
+			k := taskOf(s.rest(), "dep")
 			if s.sees(one, two) != "--" || k.Hold == nil || k.Hold.Half || k.Visible || k.Title != "anew" {
 				t.Fatalf("written together: %s, %+v", s.sees(one, two), k)
 			}
 			three := s.send(more)
-			if k = task(s.look(three), "dep"); k.Hold == nil || k.Hold.Half || !k.Visible {
+			if k = taskOf(s.look(three), "dep"); k.Hold == nil || k.Hold.Half || !k.Visible {
 				t.Errorf("one more is to be kept: %+v", k)
 			}
 			if s.rest(); s.sees(one, two, three) != "---" {
@@ -80,7 +80,7 @@ func TestAssignedTwice(t *testing.T) {
 			}
 			s.send(assign("sec", "SECURITY_AUDITOR"))
 			s.send(verdict("sec", "APPROVED", false))
-			if k = task(s.rest(), "dep"); s.sees(one, two, three) != "123" || k.Hold != nil || !k.Visible || s.has(noticeFile("dep")) {
+			if k = taskOf(s.rest(), "dep"); s.sees(one, two, three) != "123" || k.Hold != nil || !k.Visible || s.has(noticeFile("dep")) {
 				t.Errorf("released: %s, %+v", s.sees(one, two, three), k)
 			}
 		})
@@ -96,11 +96,11 @@ func TestAssignedTwiceAlike(t *testing.T) {
 	copied := messagesDir + "/copy.json"
 	s.Write(copied, text)
 	s.Do(os.Chtimes(s.Path(copied), s.Now, s.Now))
-	if k := task(s.rest(), "dep"); s.sees(one, copied) != "--" || k.Visible {
+	if k := taskOf(s.rest(), "dep"); s.sees(one, copied) != "--" || k.Visible {
 		t.Errorf("a copy: %s, %+v", s.sees(one, copied), k)
 	}
 	s.Write(one, strings.Replace(text, "Do dep", "Anew", 1))
-	if k := task(s.rest(), "dep"); s.sees(one, copied) != "--" || k.Hold == nil || !strings.Contains(s.Read(one+".held"), "Anew") || s.Read(holdsDir+"/dep.1.held") != text {
+	if k := taskOf(s.rest(), "dep"); s.sees(one, copied) != "--" || k.Hold == nil || !strings.Contains(s.Read(one+".held"), "Anew") || s.Read(holdsDir+"/dep.1.held") != text {
 		t.Errorf("%s, %+v", s.sees(one, copied), k)
 	}
 	s.Write(one, assign("other", "DEPLOYMENT").String()) // another task, under the same file name
@@ -118,7 +118,7 @@ func TestReassigned(t *testing.T) {
 	for _, f := range []fields{ack("dep", "DEVELOPER"), escalate("dep", "DEVELOPER", "ORCHESTRATOR"), reject("dep"), complete("dep", "DEVELOPER", true),
 		{"message_type": "TASK_APPROVAL", "task_id": "dep", "from_agent": "ORCHESTRATOR"}, ack("dep", "")} {
 		snap := s.rest()
-		k := task(snap, "dep")
+		k := taskOf(snap, "dep")
 		if s.sees(one) != "-" || k.Hold == nil || k.Visible || k.Block == "" || k.Named != "" || k.Outcome != nil || !strings.HasPrefix(protocoltest.Codes(snap, "dep"), "security_gate critical, reassigned medium") {
 			t.Fatalf("before %s: %+v, %s", f, k, protocoltest.Codes(snap, "dep"))
 		}
@@ -130,7 +130,7 @@ func TestReassigned(t *testing.T) {
 		s.send(f)
 	}
 	if snap := s.rest(); s.sees(one) != "-" || !strings.HasPrefix(protocoltest.Codes(snap, "dep"), "security_gate critical") {
-		t.Errorf("%+v, %s", task(snap, "dep"), protocoltest.Codes(snap, "dep"))
+		t.Errorf("%+v, %s", taskOf(snap, "dep"), protocoltest.Codes(snap, "dep"))
 	}
 	s.send(ack("dep", "DEPLOYMENT"))
 	if snap := s.rest(); s.sees(one) != "1" || !strings.HasPrefix(protocoltest.Codes(snap, "dep"), "security_bypassed critical") {
@@ -146,8 +146,8 @@ func TestDeployerSignsOtherwise(t *testing.T) {
 	s.send(assign("dep", "DEPLOYMENT"))
 	s.send(ack("dep", "bot-7"))
 	s.send(complete("dep", "bot-7", true))
-	if snap := s.rest(); task(snap, "dep").Outcome == nil || protocoltest.Codes(snap, "dep") != "" {
-		t.Errorf("%+v", task(snap, "dep"))
+	if snap := s.rest(); taskOf(snap, "dep").Outcome == nil || protocoltest.Codes(snap, "dep") != "" {
+		t.Errorf("%+v", taskOf(snap, "dep"))
 	}
 }
 
@@ -162,7 +162,7 @@ func TestStaleNotice(t *testing.T) {
 		t.Error("a hold did not sweep")
 	}
 	s.Do(os.Rename(s.Path(messagesDir+"/002.json.held"), s.Path(messagesDir+"/002.json")))
-	if k := task(s.look(), "other"); k.Hold == nil || !k.Hold.Half {
+	if k := taskOf(s.look(), "other"); k.Hold == nil || !k.Hold.Half {
 		t.Errorf("%+v", k)
 	}
 	s.Write(noticeFile("nobody"), `{"task_id": "nobody", "reason": "blocked"}`)
@@ -231,14 +231,14 @@ func TestRecipients(t *testing.T) {
 	} {
 		s := newSite(t, "")
 		one := s.send(assign("t", "x").with(fields{"to_agent": c.to}))
-		k := task(s.rest(), "t")
+		k := taskOf(s.rest(), "t")
 		if deploys := c.want != "QA"; k.Agent != c.want || (k.Block != "") != deploys || s.has(one) == deploys {
 			t.Errorf("%v: %+v", c.to, k)
 		}
 	}
 	s := newSite(t, file(messagesDir+"/dep_9.json", assign("", "DEPLOYMENT").String()))
 	snap := s.rest()
-	if k := task(snap, "dep_9"); k.Hold == nil || k.Visible || protocoltest.FaultAt(snap, messagesDir+"/dep_9.json.held") == nil {
+	if k := taskOf(snap, "dep_9"); k.Hold == nil || k.Visible || protocoltest.FaultAt(snap, messagesDir+"/dep_9.json.held") == nil {
 		t.Errorf("%+v, %+v", snap.Tasks, snap.Faults)
 	}
 }
@@ -258,7 +258,7 @@ func TestContradiction(t *testing.T) {
 		one := s.send(assign("dep", "DEPLOYMENT"))
 		s.send(assign("sec", "SECURITY_AUDITOR"))
 		s.send(good.with(f))
-		k := task(s.rest(), "dep")
+		k := taskOf(s.rest(), "dep")
 		text = strings.TrimSpace(text)
 		if (k.Block == "") != (text == "") || text != "" && !strings.Contains(k.Block, "the approval contradicts itself: "+text) || s.has(one) != (text == "") {
 			t.Errorf("%s: %q", text, k.Block)
@@ -277,7 +277,7 @@ func TestAwaits(t *testing.T) {
 		{complete("t", "DEVELOPER", false), "review by the orchestrator"}, {reject("t"), ""}, {complete("t", "DEVELOPER", true), ""},
 	} {
 		s.send(c.f)
-		if k := task(s.look(), "t"); k.Awaits != c.want {
+		if k := taskOf(s.look(), "t"); k.Awaits != c.want {
 			t.Errorf("after %s: %q", c.f["message_type"], k.Awaits)
 		}
 	}
@@ -287,7 +287,7 @@ func TestAwaits(t *testing.T) {
 func TestHoldConflict(t *testing.T) {
 	s := newSite(t, "")
 	one := s.send(assign("dep", "DEPLOYMENT"))
-	c := holdOf(task(s.look(), "dep"), s.Now)
+	c := holdOf(taskOf(s.look(), "dep"), s.Now)
 	s.send(assign("dep", "DEPLOYMENT").with(fields{"task_name": "anew"}))
 	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) || !s.has(one) || s.has(noticeFile("dep")) {
 		t.Errorf("hold: %v", err)

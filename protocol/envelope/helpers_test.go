@@ -104,8 +104,8 @@ func (s *site) at(now time.Time, hints ...string) *protocol.Snapshot {
 
 func (s *site) apply(c protocol.Change) error { return s.p.Apply(s.T.Context(), c, s.Now) }
 
-// task returns a task, or an empty one if it is missing.
-func task(snap *protocol.Snapshot, id string) *protocol.Task {
+// taskOf returns a task, or an empty one if it is missing.
+func taskOf(snap *protocol.Snapshot, id string) *protocol.Task {
 	for i := range snap.Tasks {
 		if snap.Tasks[i].ID == id {
 			return &snap.Tasks[i]

@@ -26,7 +26,7 @@ func TestHostileFiles(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := newSite(t, file(logFile, ack("t", "X").String()+"\n"))
 			deploy := s.send(assign("dep", "DEPLOYMENT"))
-			c := holdOf(task(s.look(), "dep"), s.Now)
+			c := holdOf(taskOf(s.look(), "dep"), s.Now)
 			for _, f := range []string{deploy, logFile} {
 				s.Do(os.Remove(s.Path(f)))
 				if err := make(s.Path(f)); errors.Is(err, syscall.EPERM) {
@@ -74,7 +74,7 @@ func TestLinkInPlaceOfFolders(t *testing.T) {
 		}
 		deploy := s.send(assign("dep", "DEPLOYMENT"))
 		snap := s.look()
-		if err := s.apply(holdOf(task(snap, "dep"), s.Now)); !errors.Is(err, jsonfile.ErrHostile) || !s.has(deploy) {
+		if err := s.apply(holdOf(taskOf(snap, "dep"), s.Now)); !errors.Is(err, jsonfile.ErrHostile) || !s.has(deploy) {
 			t.Errorf("%s: hold: %v", link, err)
 		}
 		if names, _ := os.ReadDir(s.Path("elsewhere")); len(names) != 1 {
@@ -99,7 +99,7 @@ func TestHostileContents(t *testing.T) {
 	_ = s.look()
 	s.Now = s.Now.Add(jsonfile.BadAfter)
 	snap := s.look()
-	if len(snap.Faults) != 8 || task(snap, "good").Agent == "" || len([]rune(task(snap, "long").Title)) > maxText {
+	if len(snap.Faults) != 8 || taskOf(snap, "good").Agent == "" || len([]rune(taskOf(snap, "long").Title)) > maxText {
 		for _, f := range snap.Faults {
 			t.Logf("%+v", f)
 		}
@@ -153,7 +153,7 @@ func withoutPermission(t *testing.T) {
 
 	s.Do(os.Chmod(s.Path(other), 0))
 	snap := s.look(other)
-	if f := protocoltest.FaultAt(snap, other); f == nil || !strings.Contains(f.Hint, "read permission") || task(snap, "t").Agent == "" {
+	if f := protocoltest.FaultAt(snap, other); f == nil || !strings.Contains(f.Hint, "read permission") || taskOf(snap, "t").Agent == "" {
 		t.Errorf("unreadable: %+v, %+v", snap.Faults, snap.Tasks)
 	}
 	s.Do(os.Chmod(s.Path(other), 0o644))
@@ -161,11 +161,11 @@ func withoutPermission(t *testing.T) {
 		t.Errorf("readable: %+v", snap.Faults)
 	}
 	s.Do(os.Chmod(folder, 0o555))
-	err := s.apply(holdOf(task(snap, "dep"), s.Now))
+	err := s.apply(holdOf(taskOf(snap, "dep"), s.Now))
 	if !errors.Is(err, jsonfile.ErrPermission) || errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("hold in a read-only folder: %v", err)
 	}
-	if k := task(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(deploy) {
+	if k := taskOf(s.look("x"), "dep"); k.Hold != nil || !k.Visible || !s.has(deploy) {
 		t.Errorf("%+v", k)
 	}
 	s.Do(os.Chmod(folder, 0))

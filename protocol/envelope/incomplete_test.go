@@ -47,7 +47,7 @@ func TestIncompleteAssignment(t *testing.T) {
 			}
 			correct(s, one)
 			snap = s.rest()
-			if k := task(snap, "t"); !s.has(one) || s.has(one+".held") || !k.Visible || len(snap.Tasks) != 1 || strings.Contains(protocoltest.Codes(snap, "t"), "incomplete") {
+			if k := taskOf(snap, "t"); !s.has(one) || s.has(one+".held") || !k.Visible || len(snap.Tasks) != 1 || strings.Contains(protocoltest.Codes(snap, "t"), "incomplete") {
 				t.Errorf("%s %v corrected %s: %+v, faults %+v", row.field, row.value, how, snap.Tasks, snap.Faults)
 			}
 		}
@@ -62,7 +62,7 @@ func TestIncompleteAssignmentSentAnew(t *testing.T) {
 	s.send(bad)
 	s.rest()
 	two := s.send(assign("t", "DEVELOPER"))
-	if k := task(s.rest(), "t"); !s.has(two) || k.Hold != nil || !k.Visible {
+	if k := taskOf(s.rest(), "t"); !s.has(two) || k.Hold != nil || !k.Visible {
 		t.Errorf("%+v", k)
 	}
 }

@@ -29,11 +29,11 @@ func TestBlockerType(t *testing.T) {
 	for kind, want := range map[string]bool{"clarification_needed": false, "technical_blocker": false, "dependency_missing": false, "scope_change": false, "Scope-Change": false, "bored": true} {
 		m := parse(t, escalate("t", "DEVELOPER", "human").with(fields{"blocker_type": kind}).String())
 		found := false
-		for _, i := range m.issues {
-			found = found || i.field == "blocker_type" && strings.Contains(i.text, "technical_blocker")
+		for _, i := range m.findings {
+			found = found || i.Field == "blocker_type" && strings.Contains(i.Text, "technical_blocker")
 		}
 		if found != want {
-			t.Errorf("%s: %+v", kind, m.issues)
+			t.Errorf("%s: %+v", kind, m.findings)
 		}
 	}
 }

@@ -37,9 +37,9 @@ const securityText = `{
 
 // The outcome for a deployment to staging and one to production.
 const (
-	pass  = "pass"  // both are released
-	stage = "stage" // staging is released with a notice; production is held and the operator is told
-	hold  = "hold"  // both are held and the operator is told
+	pass        = "pass"  // both are released
+	stagingOnly = "stage" // staging is released with a notice; production is held and the operator is told
+	hold        = "hold"  // both are held and the operator is told
 )
 
 // TestSecurityCompletion changes one detail of the document's security completion per row.
@@ -64,7 +64,7 @@ func TestSecurityCompletion(t *testing.T) {
 		{`"status": "completed"`, `"status": true`, hold},
 		// approval_status
 		{`"APPROVED"`, `"approved"`, pass},
-		{`"APPROVED"`, `"CONDITIONAL"`, stage},
+		{`"APPROVED"`, `"CONDITIONAL"`, stagingOnly},
 		{`"APPROVED"`, `"REJECTED"`, hold},
 		{`"APPROVED"`, `"APPROVED|CONDITIONAL|REJECTED"`, hold},
 		{`"APPROVED"`, `"PENDING"`, hold},
@@ -90,9 +90,9 @@ func TestSecurityCompletion(t *testing.T) {
 		{`"critical_issues": []`, `"critical_issues": null`, pass},
 		{`    "critical_issues": [],`, ``, pass},
 		{`"critical_issues": []`, `"critical_issues": [], "critical_issues": ["SQL injection"]`, hold},
-		{`"high_issues": []`, `"high_issues": ["SQL injection"]`, stage},
-		{`"high_issues": []`, `"high_issues": "SQL injection"`, stage},
-		{`"high_issues": []`, `"high_issues": 2`, stage},
+		{`"high_issues": []`, `"high_issues": ["SQL injection"]`, stagingOnly},
+		{`"high_issues": []`, `"high_issues": "SQL injection"`, stagingOnly},
+		{`"high_issues": []`, `"high_issues": 2`, stagingOnly},
 		{`"high_issues": []`, `"high_issues": ["None"]`, pass},
 		{`"high_issues": []`, `"high_issues": null`, pass},
 		{`    "high_issues": [],`, ``, pass},
@@ -105,7 +105,7 @@ func TestSecurityCompletion(t *testing.T) {
 		{`"recommendations": []`, `"recommendations": ["rotate the keys"]`, pass},
 		{`    "recommendations": [],`, ``, pass},
 		{`"validation": {`, `"critical_issues": ["SQL injection"], "validation": {`, hold},
-		{`"validation": {`, `"validation": { "high_issues": ["SQL injection"],`, stage},
+		{`"validation": {`, `"validation": { "high_issues": ["SQL injection"],`, stagingOnly},
 		// blocking_deployment
 		{`"blocking_deployment": false`, `"blocking_deployment": true`, hold},
 		{`"blocking_deployment": false`, `"blocking_deployment": "true"`, hold},
@@ -141,9 +141,9 @@ func TestSecurityCompletion(t *testing.T) {
 		{`"approval_status": "APPROVED"`, `"approval_status": "CONDITIONAL", "critical_issues": ["SQL injection"]`, hold},
 		{`"approval_status": "APPROVED"`, `"approval_status": "CONDITIONAL", "blocking_deployment": true`, hold},
 		{`"approval_status": "APPROVED"`, `"approval_status": "CONDITIONAL", "security_passed": false`, hold},
-		{`"approval_status": "APPROVED"`, `"approval_status": "CONDITIONAL", "production_readiness_passed": false`, stage},
-		{`"approval_status": "APPROVED"`, `"approval_status": "CONDITIONAL", "high_issues": ["SQL injection"]`, stage},
-		{`"approval_status": "APPROVED"`, `"approval_status": "CONDITIONAL", "all_passed": false`, stage},
+		{`"approval_status": "APPROVED"`, `"approval_status": "CONDITIONAL", "production_readiness_passed": false`, stagingOnly},
+		{`"approval_status": "APPROVED"`, `"approval_status": "CONDITIONAL", "high_issues": ["SQL injection"]`, stagingOnly},
+		{`"approval_status": "APPROVED"`, `"approval_status": "CONDITIONAL", "all_passed": false`, stagingOnly},
 		{`"approval_status": "APPROVED"`, `"approval_status": "REJECTED", "all_passed": true`, hold},
 	} {
 		t.Run(row.old+" "+row.new, func(t *testing.T) { securityRow(t, row.old, row.new, row.want) })
@@ -176,12 +176,12 @@ func securityRow(t *testing.T, old, new, want string) {
 	s.write("review.json", text)
 	snap := s.rest()
 	for _, id := range []string{"staging", "production", "staging_waits", "production_waits"} {
-		k, codes := task(snap, id), protocoltest.Codes(snap, id)
-		released := want == pass || want == stage && strings.HasPrefix(id, "staging")
+		k, codes := taskOf(snap, id), protocoltest.Codes(snap, id)
+		released := want == pass || want == stagingOnly && strings.HasPrefix(id, "staging")
 		if released != (k.Block == "") || released != k.Visible || released == strings.Contains(codes, "security_gate critical") {
 			t.Errorf("%s: want %s; block %q, visible %v, findings %s", id, want, k.Block, k.Visible, codes)
 		}
-		if notice := strings.Contains(codes, "security_conditional"); notice != (want == stage && released) {
+		if notice := strings.Contains(codes, "security_conditional"); notice != (want == stagingOnly && released) {
 			t.Errorf("%s: notice %v of %s", id, notice, codes)
 		}
 	}
@@ -211,7 +211,7 @@ func TestCompletionIsOneWhole(t *testing.T) {
 		s.send(assign("doc", "DOCUMENTATION").with(fields{"blocked_by": []string{"dev"}}))
 		s.write("done.json", `{"message_type":"TASK_COMPLETION","task_id":"dev","from_agent":"DEVELOPER","output":{"summary":"s"},"validation":{`+change+`}}`)
 		snap := s.rest()
-		dev, doc := task(snap, "dev"), task(snap, "doc")
+		dev, doc := taskOf(snap, "dev"), taskOf(snap, "doc")
 		if done := want == ""; (dev.Outcome != nil) != done || doc.Visible != done || !strings.Contains(doc.Block, want) {
 			t.Errorf("%s: done %v, block %q", change, dev.Outcome != nil, doc.Block)
 		}
@@ -236,11 +236,11 @@ func TestApprovalMessageOutweighsCompletion(t *testing.T) {
 	s.send(assign("dev", "DEVELOPER"))
 	s.send(assign("doc", "DOCUMENTATION").with(fields{"blocked_by": []string{"dev"}}))
 	s.send(complete("dev", "DEVELOPER", false))
-	if k := task(s.rest(), "doc"); k.Visible {
+	if k := taskOf(s.rest(), "doc"); k.Visible {
 		t.Fatalf("%+v", k)
 	}
 	s.send(fields{"message_type": "TASK_APPROVAL", "task_id": "dev", "from_agent": "ORCHESTRATOR"})
-	if k := task(s.rest(), "doc"); !k.Visible {
+	if k := taskOf(s.rest(), "doc"); !k.Visible {
 		t.Errorf("%+v", k)
 	}
 }

@@ -40,7 +40,7 @@ func TestRequiredFields(t *testing.T) {
 		{resolve("t"), "", "task_id from_agent to_agent timestamp decision resume_task", "message_type"},
 	} {
 		whole := c.whole.with(fields{"timestamp": "2026-01-02T03:04:05Z"})
-		if m := parse(t, whole.String()); m.unusable != "" || len(m.faults)+len(m.issues) > 0 {
+		if m := parse(t, whole.String()); m.unusable != "" || len(m.faults)+len(m.findings) > 0 {
 			t.Errorf("%s: %+v", whole, m)
 		}
 		for key := range whole {
@@ -52,7 +52,7 @@ func TestRequiredFields(t *testing.T) {
 				m := parse(t, f.String())
 				said := func(s string) bool { return strings.HasPrefix(s, key+" ") }
 				fault := slices.ContainsFunc(m.faults, said)
-				finding := slices.ContainsFunc(m.issues, func(i issue) bool { return i.field == key && i.severity == protocol.Medium })
+				finding := slices.ContainsFunc(m.findings, func(i protocol.Finding) bool { return i.Field == key && i.Severity == protocol.Medium })
 				if in(c.fault, key) != fault && m.unusable == "" || in(c.finding, key) != finding && how == "missing" && m.unusable == "" ||
 					in(c.unusable, key) != (m.unusable != "") {
 					t.Errorf("%s %s of %s: fault %v, finding %v, unusable %q", key, how, whole["message_type"], fault, finding, m.unusable)
@@ -121,7 +121,7 @@ func TestSameSecond(t *testing.T) {
 	s.Write(messagesDir+"/a.json", complete("t", "X", true).with(stamp).String())
 	s.Write(messagesDir+"/b.json", ack("t", "X").with(stamp).String())
 	s.Write(messagesDir+"/c.json", assign("t", "X").with(stamp).String())
-	if k := task(s.look(), "t"); k.Outcome == nil {
+	if k := taskOf(s.look(), "t"); k.Outcome == nil {
 		t.Errorf("%+v", k)
 	}
 }
@@ -135,7 +135,7 @@ func TestStampOfTheSameSecond(t *testing.T) {
 	at := s.Now.Truncate(time.Second).Add(700 * time.Millisecond)
 	s.Do(os.Chtimes(s.Path(name), at, at))
 	s.Write(messagesDir+"/a.json", ack("t", "X").with(fields{"timestamp": at.UTC().Format(time.RFC3339)}).String())
-	if k := task(s.look(), "t"); k.Named != "acknowledged" {
+	if k := taskOf(s.look(), "t"); k.Named != "acknowledged" {
 		t.Errorf("%+v", k)
 	}
 }
@@ -206,8 +206,8 @@ func TestLongWays(t *testing.T) {
 			}
 		}
 	}
-	if cycles != 1000 || task(snap, "ring7").Block != "" || task(snap, "chain7").Block == "" {
-		t.Errorf("%d in the ring; %+v", cycles, task(snap, "chain7"))
+	if cycles != 1000 || taskOf(snap, "ring7").Block != "" || taskOf(snap, "chain7").Block == "" {
+		t.Errorf("%d in the ring; %+v", cycles, taskOf(snap, "chain7"))
 	}
 }
 

@@ -36,7 +36,7 @@ var around = file(messagesDir+"/notes.txt", "theirs\n") + file(messagesDir+"/sub
 	file(".agents/config.yaml", "a: b\n")
 
 func onTask(f func(*protocol.Task, time.Time) protocol.Change) func(*protocol.Snapshot, time.Time) protocol.Change {
-	return func(s *protocol.Snapshot, now time.Time) protocol.Change { return f(task(s, "dep_001"), now) }
+	return func(s *protocol.Snapshot, now time.Time) protocol.Change { return f(taskOf(s, "dep_001"), now) }
 }
 
 func shows(want string, ok func(*protocol.Task) bool) func(*protocol.Snapshot) error {
@@ -51,7 +51,7 @@ func shows(want string, ok func(*protocol.Task) bool) func(*protocol.Snapshot) e
 func holdFirst(t testing.TB, a protocol.Adapter, _ string, now time.Time) {
 	t.Helper()
 	s := a.Observe(t.Context(), protocol.Look{Now: now})
-	if err := a.Apply(t.Context(), holdOf(task(&s, "dep_001"), now), now); err != nil {
+	if err := a.Apply(t.Context(), holdOf(taskOf(&s, "dep_001"), now), now); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -81,19 +81,19 @@ func TestSuite(t *testing.T) {
 		Cases: slices.Concat(holdCases(), logCases(), answerCases(t)),
 		Torn: []protocoltest.Torn{{Name: "assignment", Files: around + file(deployFile, deployText), File: deployFile,
 			Shows: shows("the deployment", func(t *protocol.Task) bool { return t.Visible && t.Agent == "DEPLOYMENT" && t.Block != "" })}},
-		Logs: []string{auditLog},
-		Next: decide,
+		Logs: []string{auditFile},
+		Next: decideChanges,
 	})
 }
 
-// decide is the supervisor's part after a crash: it releases a half hold, and repeats the case's change until the result
+// decideChanges is the supervisor's part after a crash: it releases a half hold, and repeats the case's change until the result
 // is visible.
-func decide(c *protocoltest.Case, s *protocol.Snapshot, now time.Time) []protocol.Change {
+func decideChanges(c *protocoltest.Case, s *protocol.Snapshot, now time.Time) []protocol.Change {
 	if c.Shows(s) == nil {
 		return nil
 	}
 	if c.Verb != protocol.VerbLog {
-		if t := task(s, "dep_001"); t.Hold != nil && t.Hold.Half {
+		if t := taskOf(s, "dep_001"); t.Hold != nil && t.Hold.Half {
 			return []protocol.Change{releaseOf(t.ID)}
 		}
 	}
@@ -168,9 +168,9 @@ func logCases() []protocoltest.Case {
 	}
 	return []protocoltest.Case{{
 		Name: "log a file", Verb: protocol.VerbLog, Files: around + file(deployFile, deployText), Change: change, Shows: logged,
-		Free: []string{auditLog}, Meddle: meddle(deployFile, "staging", "production"),
+		Free: []string{auditFile}, Meddle: meddle(deployFile, "staging", "production"),
 	}, {
 		Name: "log a line", Verb: protocol.VerbLog, Files: around + file(logFile, lineText), Change: change, Shows: logged,
-		Free: []string{auditLog}, Meddle: meddle(logFile, "true", "null"),
+		Free: []string{auditFile}, Meddle: meddle(logFile, "true", "null"),
 	}}
 }

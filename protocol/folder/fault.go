@@ -49,6 +49,9 @@ func Line(s string, limit int) string {
 	}, strings.ToValidUTF8(s, "�")), limit)
 }
 
+// Clean is Line without white space at its ends.
+func Clean(s string, limit int) string { return strings.TrimSpace(Line(s, limit)) }
+
 // Short truncates a text to at most limit runes.
 func Short(s string, limit int) string {
 	if len(s) <= limit {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/protocol/protocoltest"
 )
@@ -230,7 +231,7 @@ func TestAnswerHostile(t *testing.T) {
 		}
 		s.Do(json.Unmarshal([]byte(s.responses()[0]), &got))
 		p, want := got.Payload, strings.ToValidUTF8(words, "�")
-		if p.Decision != p.Rationale || len(words) < maxAnswer && p.Decision != want || utf8.RuneCountInString(p.Decision) > maxAnswer || !strings.HasPrefix(want, strings.TrimSuffix(p.Decision, "…")) {
+		if p.Decision != p.Rationale || len(words) < folder.MaxAnswer && p.Decision != want || utf8.RuneCountInString(p.Decision) > folder.MaxAnswer || !strings.HasPrefix(want, strings.TrimSuffix(p.Decision, "…")) {
 			t.Errorf("%s: %d bytes: %.80q", name, len(p.Decision), p.Decision)
 		}
 	}

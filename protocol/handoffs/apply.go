@@ -11,32 +11,24 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
+// verbs carry out the changes that this protocol supports.
+var verbs = map[protocol.Verb]func(*Project, protocol.Change) error{
+	protocol.VerbRequeue: (*Project).requeue, protocol.VerbUnlock: (*Project).unlock, protocol.VerbLog: (*Project).logEvent,
+	protocol.VerbAnswer: (*Project).answer,
+}
+
 // Apply carries out one change: VerbRequeue, VerbUnlock, VerbLog or VerbAnswer. Every file is compared with the judged
 // version before it is moved or replaced. Repeating a change after a crash leaves the same files as an uninterrupted
 // change.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
-	act := p.verb(c.Verb)
-	if act == nil {
+	carryOut := verbs[c.Verb]
+	if carryOut == nil {
 		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
 	}
 	if c.Subject.Kind == protocol.KindTask && !usable(c.Subject.ID) {
 		return fmt.Errorf("%s: %q is not an id for a handoff", c.Verb, folder.Line(c.Subject.ID, 100))
 	}
-	return p.Change(ctx, now, func() error { return act(c) })
-}
-
-func (p *Project) verb(v protocol.Verb) func(protocol.Change) error {
-	switch v {
-	case protocol.VerbRequeue:
-		return p.requeue
-	case protocol.VerbUnlock:
-		return p.unlock
-	case protocol.VerbLog:
-		return p.logEvent
-	case protocol.VerbAnswer:
-		return p.answer
-	}
-	return nil
+	return p.Change(ctx, now, func() error { return carryOut(p, c) })
 }
 
 // requeue puts an accepted, failed or rejected handoff back where agents find it (protocol 001, Retry Protocol). It
@@ -47,12 +39,12 @@ func (p *Project) requeue(c protocol.Change) error {
 	if c.Subject.Kind != protocol.KindTask || !ok {
 		return folder.Moved("%q is the place of no handoff", folder.Line(c.Ref.Path, 200))
 	}
-	p.dirty[name] = true
+	p.boxes.changed[name] = true
 	if at == flat || at == pending {
 		return p.requeueInPlace(c, at)
 	}
 	from, to := c.Ref.Path, path.Join(pending.dir(), name)
-	st, hereErr := p.Root.Stat(from)
+	_, hereErr := p.Root.Stat(from)
 	if hereErr != nil && !folder.Missing(hereErr) {
 		return hereErr
 	}
@@ -61,49 +53,87 @@ func (p *Project) requeue(c protocol.Change) error {
 	case here && back:
 		return folder.Moved("it lies in pending and in %s", at)
 	case back: // already moved, by a run that crashed or finished
-		return p.ledger.Commit(p.Root, c)
+		return p.attempts.Commit(p.Root, c)
 	case !here:
 		return folder.Moved("it is no longer in %s", at)
 	}
-	m, blob, err := p.sameAs(from, c)
+	m, blob, err := p.loadMessage(c)
 	if err != nil {
 		return err
+	}
+	if c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum {
+		return folder.Moved("%s was rewritten", from)
 	}
 	if err := p.Needs(pending.dir()); err != nil {
 		return err
 	}
-	if err := p.ledger.Enter(p.Root, c, p.Now); err != nil {
-		return err
-	}
-	if err := p.remember(c.Subject.ID, m.to, came(st)); err != nil {
+	if err := p.recordRequeue(c, m.to, blob); err != nil {
 		return err
 	}
 	sum := blob.Sum
 	if m.stopped() { // after a crash here the status says pending, and the record is still open
-		if sum, err = p.restate(from, blob, pending); err != nil {
+		if sum, err = p.setStatus(from, blob, pending); err != nil {
 			return err
 		}
 	}
 	if err := p.Root.RenameIf(from, to, sum); err != nil {
 		return err
 	}
-	return p.ledger.Commit(p.Root, c)
+	return p.attempts.Commit(p.Root, c)
 }
 
-// sameAs checks that a message is the judged one.
-func (p *Project) sameAs(file string, c protocol.Change) (m message, blob jsonfile.Blob, err error) {
-	o, blob, err := p.Root.Load(file, maxFile)
-	switch {
-	case err != nil:
-		return m, blob, err
-	case c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum:
-		return m, blob, folder.Moved("%s was written anew", file)
+// requeueInPlace is requeue for a message directly in handoffs/, whose status replaces the folder, and for a failed or
+// rejected message in pending/. Only the status changes.
+func (p *Project) requeueInPlace(c protocol.Change, at box) error {
+	m, blob, err := p.loadMessage(c)
+	if err != nil {
+		return err
 	}
-	return decodeMessage(o, file), blob, nil
+	h := handoff{box: at, Reading: jsonfile.Reading[message]{Value: m}}
+	switch {
+	case m.id != c.Subject.ID || h.foreign():
+		return folder.Moved("it is another handoff now")
+	case h.where() == pending && !m.stopped():
+		return p.attempts.Commit(p.Root, c)
+	case h.where() != accepted && !m.stopped() || c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum:
+		return folder.Moved("%s was rewritten", c.Ref.Path)
+	}
+	taker := m.to
+	if at == pending {
+		taker = "" // its agent gave it back without taking it
+	}
+	if err := p.recordRequeue(c, taker, blob); err != nil {
+		return err
+	}
+	if _, err := p.setStatus(c.Ref.Path, blob, pending); err != nil {
+		return err
+	}
+	return p.attempts.Commit(p.Root, c)
 }
 
-// restate changes only the status of a message. It returns the sum of the new content.
-func (p *Project) restate(file string, blob jsonfile.Blob, to box) (jsonfile.Sum, error) {
+// loadMessage reads the message that a change refers to.
+func (p *Project) loadMessage(c protocol.Change) (m message, blob jsonfile.Blob, err error) {
+	o, blob, err := p.Root.Load(c.Ref.Path, maxFile)
+	if err != nil {
+		return m, blob, err
+	}
+	return decodeMessage(o, c.Ref.Path), blob, nil
+}
+
+// recordRequeue records a requeue, and when the agent ("" for none) took the handoff.
+func (p *Project) recordRequeue(c protocol.Change, agent string, blob jsonfile.Blob) error {
+	if err := p.attempts.Enter(p.Root, c, p.Now); err != nil {
+		return err
+	}
+	taken := arrived(blob.Stamp)
+	if known := p.signs.took[agent]; known.After(taken) {
+		taken = known
+	}
+	return p.releases.addHandoff(c.Subject.ID, agent, taken)
+}
+
+// setStatus changes only the status of a message. It returns the sum of the new content.
+func (p *Project) setStatus(file string, blob jsonfile.Blob, to box) (jsonfile.Sum, error) {
 	doc, err := jsonfile.Edit(blob.Data, jsonfile.Set{Path: []string{"status"}, Value: to.String()})
 	if err != nil {
 		return blob.Sum, err
@@ -113,37 +143,45 @@ func (p *Project) restate(file string, blob jsonfile.Blob, to box) (jsonfile.Sum
 	return jsonfile.SumOf(doc), err
 }
 
-// requeueInPlace is requeue for a message directly in handoffs/, whose status replaces the folder, and for a failed or
-// rejected message in pending/. Only the status changes.
-func (p *Project) requeueInPlace(c protocol.Change, at box) error {
-	o, blob, err := p.Root.Load(c.Ref.Path, maxFile)
+// unlock removes one lock's entry if it is the judged one, and changes no other byte.
+func (p *Project) unlock(c protocol.Change) error {
+	resource := c.Subject.ID
+	if c.Subject.Kind != protocol.KindLock || c.Ref.Sum == "" {
+		return folder.Moved("%s is not a lock that was judged", c.Subject)
+	}
+	o, _, err := p.Root.Load(stateFile, maxFile)
+	if folder.Missing(err) {
+		return nil // no file, no lock
+	}
 	if err != nil {
 		return err
 	}
-	n := note{at: at}
-	n.Value = decodeMessage(o, c.Ref.Path)
+	if sets, err := dropLock(o, resource, c.Ref.Sum); err != nil || len(sets) == 0 {
+		return err
+	}
+	locks, _ := o.Object("locks")
+	entry, _ := locks.Object(resource)
+	if real, ok := p.grants.find(resource, fenceOf(entry)); ok && real.Kernel {
+		return folder.Moved("the lock on %s is held by a living process", folder.Line(resource, 100))
+	}
+	if err := p.releases.addLock(resource, locks.Get(resource), c); err != nil {
+		return err
+	}
+	return p.state.edit(func(o jsonfile.Object) ([]jsonfile.Set, error) { return dropLock(o, resource, c.Ref.Sum) })
+}
+
+// dropLock returns the edit that removes a lock, if the lock still has that sum. A missing lock needs no edit.
+func dropLock(o jsonfile.Object, resource, sum string) ([]jsonfile.Set, error) {
+	if !isOurs(o) {
+		return nil, folder.Moved("the state file has another shape now")
+	}
+	locks, _ := o.Object("locks")
+	v := locks.Get(resource)
 	switch {
-	case n.Value.id != c.Subject.ID || n.alien():
-		return folder.Moved("it is another handoff now")
-	case n.where() == pending && !n.Value.stopped():
-		return p.ledger.Commit(p.Root, c)
-	case n.where() != accepted && !n.Value.stopped() || c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum:
-		return folder.Moved("%s was written anew", c.Ref.Path)
+	case v.Kind() == "missing":
+		return nil, nil
+	case string(meaning(v)) != sum:
+		return nil, folder.Moved("the lock on %s was taken or renewed meanwhile", folder.Line(resource, 100))
 	}
-	st, err := p.Root.Stat(c.Ref.Path)
-	if err != nil {
-		return err
-	}
-	if err := p.ledger.Enter(p.Root, c, p.Now); err != nil {
-		return err
-	}
-	if at == flat {
-		if err := p.remember(c.Subject.ID, n.Value.to, came(st)); err != nil {
-			return err
-		}
-	}
-	if _, err := p.restate(c.Ref.Path, blob, pending); err != nil {
-		return err
-	}
-	return p.ledger.Commit(p.Root, c)
+	return []jsonfile.Set{jsonfile.Remove("locks", resource)}, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// hinted measures one event among n finished handoffs: an open one is rewritten and scanned with a hint.
-func hinted(b *testing.B, n int) {
+// benchmarkHinted measures one event among n finished handoffs: an open one is rewritten and scanned with a hint.
+func benchmarkHinted(b *testing.B, n int) {
 	s := newSite(b, file(statePath, stateDocOf(`"builder": {"status": "active", "last_active": "{{now}}"}`, ""))+file(boxPath(pending, id), task(id, "pending")))
 	s.Do(os.MkdirAll(s.Path(Base+"/handoffs/completed"), 0o755))
 	for i := range n {
@@ -42,8 +42,8 @@ func hinted(b *testing.B, n int) {
 	}
 }
 
-func BenchmarkObserveHint100(b *testing.B) { hinted(b, 100) }
-func BenchmarkObserveHint10k(b *testing.B) { hinted(b, 10_000) }
+func BenchmarkObserveHint100(b *testing.B) { benchmarkHinted(b, 100) }
+func BenchmarkObserveHint10k(b *testing.B) { benchmarkHinted(b, 10_000) }
 
 // BenchmarkObserveFull10k measures a full scan when nothing has changed.
 func BenchmarkObserveFull10k(b *testing.B) {

@@ -13,8 +13,8 @@ import (
 // ErrForeign means that the state file belongs to another tool, as its shape shows.
 var ErrForeign = errors.New(".claude/state.json has another shape (neither locks nor agents): it belongs to another tool and is left alone")
 
-// crew are the agents that the document's state file names.
-var crew = [...]string{"planner", "builder", "reviewer", "fixer"}
+// documentAgents are the agents that the document's state file names.
+var documentAgents = [...]string{"planner", "builder", "reviewer", "fixer"}
 
 // Prepare creates the folders and the state file (protocol 001, Handoff Storage and Shared State File) and enters the
 // agent, as idle unless it is already working. In an existing state file, it writes only the agent's own status and
@@ -27,8 +27,12 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	if err := p.Make(); err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
-	there, err := p.wholeState(ctx)
-	if err != nil {
+	_, o, err := p.state.whole(ctx)
+	there := !folder.Missing(err)
+	if there && err == nil && !isOurs(o) {
+		err = ErrForeign
+	}
+	if there && err != nil {
 		return fmt.Errorf("boot: state: %w", err)
 	}
 	return p.Guarded(ctx, func() error {
@@ -44,43 +48,18 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	})
 }
 
-// wholeState waits for a writer to finish, and checks that the state file is this protocol's. there is false if the file
-// is missing.
-func (p *Project) wholeState(ctx context.Context) (there bool, err error) {
-	there = true
-	err = folder.Whole(ctx, func() error {
-		blob, err := p.Root.Read(stateFile, maxFile)
-		if folder.Missing(err) {
-			there = false
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		v, err := jsonfile.ParseValue(blob.Data)
-		if err != nil {
-			return err
-		}
-		if o, _ := v.Object(); !isOurs(o) {
-			return ErrForeign
-		}
-		return nil
-	})
-	return there, err
-}
-
 // stateDoc is a new state file, with its keys in the document's order.
 type stateDoc struct {
-	Version   string           `json:"schema_version"`
-	Workflow  *struct{}        `json:"current_workflow"`
-	Agent     *string          `json:"current_agent"`
-	Last      *string          `json:"last_handoff"`
-	Locks     struct{}         `json:"locks"`
-	Iteration int              `json:"iteration"`
-	Agents    map[string]entry `json:"agents"`
+	Version   string              `json:"schema_version"`
+	Workflow  *struct{}           `json:"current_workflow"`
+	Agent     *string             `json:"current_agent"`
+	Last      *string             `json:"last_handoff"`
+	Locks     struct{}            `json:"locks"`
+	Iteration int                 `json:"iteration"`
+	Agents    map[string]agentDoc `json:"agents"`
 }
 
-type entry struct {
+type agentDoc struct {
 	Status string `json:"status"`
 	Last   string `json:"last_active,omitzero"`
 }
@@ -89,11 +68,11 @@ type entry struct {
 func (p *Project) enter(b protocol.Boot, there bool) error {
 	stamp := jsonfile.FormatTime(b.Now)
 	if !there {
-		doc := stateDoc{Version: "1.0.0", Iteration: 1, Agents: map[string]entry{}}
-		for _, name := range crew {
-			doc.Agents[name] = entry{Status: "idle"}
+		doc := stateDoc{Version: "1.0.0", Iteration: 1, Agents: map[string]agentDoc{}}
+		for _, name := range documentAgents {
+			doc.Agents[name] = agentDoc{Status: "idle"}
 		}
-		doc.Agents[b.Agent] = entry{Status: "idle", Last: stamp}
+		doc.Agents[b.Agent] = agentDoc{Status: "idle", Last: stamp}
 		text, err := jsonfile.Encode(doc)
 		if err != nil {
 			return err
@@ -105,13 +84,13 @@ func (p *Project) enter(b protocol.Boot, there bool) error {
 	set := func(key, value string) jsonfile.Set {
 		return jsonfile.Set{Path: []string{"agents", b.Agent, key}, Value: value}
 	}
-	return p.editState(func(o jsonfile.Object) ([]jsonfile.Set, error) {
+	return p.state.edit(func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		if !isOurs(o) {
 			return nil, ErrForeign
 		}
 		sets := []jsonfile.Set{set("last_active", stamp)}
 		state := decodeState(o)
-		if m, known := state.member(b.Agent); !known || !m.working() {
+		if a := state.agent(b.Agent); a == nil || !a.working() {
 			sets = append(sets, set("status", "idle")) // until it is activated (protocol 001)
 		}
 		return sets, nil

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
@@ -45,28 +44,28 @@ func isMessage(name string) bool {
 	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".") && name != ".json"
 }
 
-// note is a message still of interest: it is open, or ended recently.
-type note struct {
+// handoff is a message still of interest: it is open, or ended recently.
+type handoff struct {
 	file string
-	at   box
+	box  box
 	jsonfile.Reading[message]
 	appeared time.Time // when it arrived in this place, by the file system's clock
 	noticed  time.Time // the same, by steward's clock
 	early    bool      // it was there at the first scan
-	quiet    bool      // it was closed before: its past events are not news
+	reopened bool      // it was closed before: its past events are not news
 }
 
 // counts reports whether the file is usable and a message at all: other tools may keep files in handoffs/ itself.
-func (n *note) counts() bool { return n.Good && !n.alien() }
+func (h *handoff) counts() bool { return h.Good && !h.foreign() }
 
-func (n *note) alien() bool { return n.at == flat && n.Value.alien }
+func (h *handoff) foreign() bool { return h.box == flat && h.Value.foreign }
 
 // where returns the place that counts: the folder, or the status of a message directly in handoffs/.
-func (n *note) where() box {
-	if n.at != flat {
-		return n.at
+func (h *handoff) where() box {
+	if h.box != flat {
+		return h.box
 	}
-	switch n.Value.status {
+	switch h.Value.status {
 	case "accepted", "in_progress", "active", "working":
 		return accepted
 	case "completed", "complete", "done", "finished", "rejected", "failed", "cancelled":
@@ -76,287 +75,274 @@ func (n *note) where() box {
 }
 
 // ended returns when the handoff ended, by its own timestamp or else by the file system's.
-func (n *note) ended() time.Time {
-	if at := n.Value.completedAt.By(n.appeared); !at.IsZero() {
+func (h *handoff) ended() time.Time {
+	if at := h.Value.completedAt.By(h.appeared); !at.IsZero() {
 		return at
 	}
-	if n.at == flat {
-		return n.Stamp.ModTime()
+	if h.box == flat {
+		return h.Stamp.ModTime()
 	}
-	return n.appeared
+	return h.appeared
 }
 
 // accepted returns when the handoff was accepted, by its own timestamp or else by the file system's.
-func (n *note) accepted() time.Time {
-	if at := n.Value.acceptedAt.By(n.appeared); !at.IsZero() {
+func (h *handoff) accepted() time.Time {
+	if at := h.Value.acceptedAt.By(h.appeared); !at.IsZero() {
 		return at
 	}
-	return n.appeared
+	return h.appeared
 }
 
-// boxes is the state of the message folders.
+// boxes reads the message folders.
 type boxes struct {
-	notes  map[string]*note   // by file
-	most   int                // largest number of notes since the map was made
-	closed map[string]*closed // by file
-	stamps map[string]jsonfile.Stamp
-	dirty  map[string]bool      // names that Apply has changed since the last scan
-	sent   map[string]string    // the newest message of each agent
-	took   map[string]time.Time // when each agent last took a handoff
-	tally  counts
+	*source
+	listed  map[string]*handoff // by file
+	closed  map[string]*closed  // by file
+	changed map[string]bool     // names that Apply has changed since the last scan
+	listing [len(places)]folder.Listing
+	counts  *counts
+	tracker *tracker
+	signs   *signs
 }
 
-func newBoxes() boxes {
-	return boxes{notes: map[string]*note{}, closed: map[string]*closed{}, stamps: map[string]jsonfile.Stamp{}, dirty: map[string]bool{},
-		sent: map[string]string{}, took: map[string]time.Time{}}
+func newBoxes(s *source, t *tracker, signs *signs) *boxes {
+	b := &boxes{source: s, listed: map[string]*handoff{}, closed: map[string]*closed{}, changed: map[string]bool{},
+		counts: &counts{ids: map[string]int{}, answered: map[string]int{}}, tracker: t, signs: signs}
+	for i, at := range places {
+		b.listing[i].Dir = at.dir()
+	}
+	return b
 }
 
-// readBoxes reads what may have changed: everything open in a full scan, otherwise the hinted messages and those that had
+// read reads what may have changed: everything open in a full scan, otherwise the hinted messages and those that had
 // not settled.
-func (p *Project) readBoxes(full bool, names map[string]bool) {
-	for name := range p.dirty {
+func (b *boxes) read(full bool, names map[string]bool) {
+	for name := range b.changed {
 		names[name] = true
 	}
-	clear(p.dirty)
+	clear(b.changed)
 	if full {
 		for _, at := range places {
-			p.readPlace(at)
+			b.readPlace(at)
 		}
 	} else {
-		for file, n := range p.notes {
-			if !n.AtRest() || p.Patience.Has(file) {
+		for file, h := range b.listed {
+			if !h.AtRest() || b.Patience.Has(file) {
 				names[path.Base(file)] = true
 			}
 		}
 	}
 	for name := range names {
 		for _, at := range places {
-			p.revisit(at, at.dir()+"/"+name)
+			b.readHinted(at, at.dir()+"/"+name)
 		}
 	}
 }
 
 // readPlace lists one folder if entries appeared or disappeared, and refreshes its messages.
-func (p *Project) readPlace(at box) {
-	dir := at.dir()
-	st, err := p.Root.Stat(dir)
-	if folder.Missing(err) {
-		st, err = jsonfile.Stamp{}, nil
+func (b *boxes) readPlace(at box) {
+	if files, ok := b.listing[at].Read(b.Folder); ok {
+		b.adopt(at, files)
 	}
-	if known, ok := p.stamps[dir]; err != nil || !ok || known != st {
-		p.census(at)
-	}
-	for file, n := range p.notes {
-		if n.at == at {
-			p.refresh(file)
+	for file, h := range b.listed {
+		if h.box == at {
+			b.refresh(file)
 		}
 	}
 }
 
-// census adopts a folder's new messages, and drops closed messages that have left it.
-func (p *Project) census(at box) {
-	dir := at.dir()
-	files, st, err := p.Root.List(dir)
-	delete(p.stamps, dir)
-	switch {
-	case folder.Missing(err):
-		p.Patience.Clear(dir)
-		p.stamps[dir] = jsonfile.Stamp{}
-	case err != nil:
-		p.Patience.Unreadable(dir, err) // keep the last good reading
-		return
-	default:
-		p.Patience.Clear(dir)
-		if st.Settled(p.Now) {
-			p.stamps[dir] = st
-		}
-	}
-	present := make(map[string]bool, len(files))
+// adopt adopts a folder's new messages, and drops closed messages that have left it.
+func (b *boxes) adopt(at box, names []string) {
+	present := make(map[string]bool, len(names))
 	var fresh []string
-	for _, name := range files {
-		file := dir + "/" + name
+	for _, name := range names {
+		file := at.dir() + "/" + name
 		if !isMessage(name) {
 			continue
 		}
 		present[file] = true
-		if p.notes[file] == nil && p.closed[file] == nil {
+		if b.listed[file] == nil && b.closed[file] == nil {
 			fresh = append(fresh, file)
 		}
 	}
-	for file, c := range p.closed {
-		if c.at == at && !present[file] {
-			p.drop(file)
+	for file, c := range b.closed {
+		if c.box == at && !present[file] {
+			b.drop(file)
 		}
 	}
-	if at == completed && p.began.IsZero() {
-		fresh = p.history(fresh)
+	if at == completed && b.began.IsZero() {
+		fresh = b.history(fresh)
 	}
 	for _, file := range fresh {
-		p.adopt(at, file)
+		b.listed[file] = b.newHandoff(at, file)
 	}
 }
 
 // How many ended messages stay listed, how long each stays at least, and how many are read for the figures.
 const (
-	keepEnded = 100
-	keepAtAll = 10 * time.Second
-	keepTold  = 2000
+	keepEnded   = 100
+	keepAtLeast = 10 * time.Second
+	keepCounted = 2000
 )
 
 // history sorts the messages found in completed/ at the first scan. It lists the newest, reads some more once for the
 // figures, and skips the rest.
-func (p *Project) history(files []string) (listed []string) {
-	type old struct {
-		file string
-		st   jsonfile.Stamp
-	}
-	all := make([]old, 0, len(files))
-	for _, file := range files {
-		st, err := p.Root.Stat(file)
+func (b *boxes) history(files []string) (listed []string) {
+	stamps := map[string]jsonfile.Stamp{}
+	files = slices.DeleteFunc(files, func(file string) bool {
+		st, err := b.Root.Stat(file)
 		if err != nil || !st.Mode.IsRegular() {
 			listed = append(listed, file)
-			continue
+			return true
 		}
-		all = append(all, old{file, st})
-	}
-	slices.SortFunc(all, func(a, b old) int {
-		return cmp.Or(came(b.st).Compare(came(a.st)), strings.Compare(a.file, b.file))
+		stamps[file] = st
+		return false
 	})
-	for i, o := range all {
-		switch {
-		case i < keepEnded && !came(o.st).Before(p.Since):
-			listed = append(listed, o.file)
-		case i < keepTold:
-			n := p.newNote(completed, o.file)
-			p.load(n)
-			p.close(n)
+	slices.SortFunc(files, func(x, y string) int {
+		return cmp.Or(arrived(stamps[y]).Compare(arrived(stamps[x])), strings.Compare(x, y))
+	})
+	for i, file := range files {
+		switch st := stamps[file]; {
+		case i < keepEnded && !arrived(st).Before(b.Since):
+			listed = append(listed, file)
+		case i < keepCounted:
+			h := b.newHandoff(completed, file)
+			b.load(h)
+			b.close(h)
 		default:
-			p.closed[o.file] = &closed{at: completed, mtime: o.st.MtimeNs, size: o.st.Size}
+			b.closed[file] = &closed{box: completed, mtime: st.MtimeNs, size: st.Size}
 		}
 	}
 	return listed
 }
 
-// came returns when a file arrived in its place: a rename updates the change time, where the system has one.
-func came(st jsonfile.Stamp) time.Time {
+// arrived returns when a file arrived in its place: a rename updates the change time, where the system has one.
+func arrived(st jsonfile.Stamp) time.Time {
 	if st.CtimeNs != 0 {
 		return time.Unix(0, st.CtimeNs)
 	}
 	return st.ModTime()
 }
 
-func (p *Project) newNote(at box, file string) *note {
-	return &note{file: file, at: at, noticed: p.Now, early: p.began.IsZero()}
-}
-
-// adopt starts to track a message, without reading it yet.
-func (p *Project) adopt(at box, file string) *note {
-	n := p.newNote(at, file)
-	p.notes[file] = n
-	return n
+func (b *boxes) newHandoff(at box, file string) *handoff {
+	return &handoff{file: file, box: at, noticed: b.Now, early: b.began.IsZero()}
 }
 
 // load reads a message if it changed.
-func (p *Project) load(n *note) {
-	read := jsonfile.Load(p.Root, &p.Patience, &n.Reading, n.file, maxFile, func(o jsonfile.Object) message { return decodeMessage(o, n.file) })
-	if !read {
+func (b *boxes) load(h *handoff) {
+	if !jsonfile.Load(b.Root, &b.Patience, &h.Reading, h.file, maxFile, func(o jsonfile.Object) message { return decodeMessage(o, h.file) }) {
 		return
 	}
-	if n.appeared.IsZero() {
-		n.appeared = came(n.Stamp)
-		if n.appeared.After(p.Now) {
-			n.appeared = p.Now
-		}
+	if h.appeared.IsZero() {
+		h.appeared = capped(arrived(h.Stamp), b.Now)
 	}
-	if id := n.Value.id; !usable(id) && !n.alien() {
-		p.Patience.Refuse(n.file, "\""+folder.Line(id, 60)+"\" is not an id for a handoff: it cannot be used as a file name", "use a UUID")
+	if id := h.Value.id; !usable(id) && !h.foreign() {
+		b.Patience.Refuse(h.file, "\""+folder.Line(id, 60)+"\" is not an id for a handoff: it cannot be used as a file name", "use a UUID")
 	} else {
-		p.Patience.Clear(n.file)
+		b.Patience.Clear(h.file)
 	}
 }
 
 // refresh rereads a message, and forgets it if its file is gone.
-func (p *Project) refresh(file string) {
-	n := p.notes[file]
-	before, stopped := n.Sum, n.Value.stopped()
-	p.load(n)
-	if !n.There {
-		delete(p.notes, file)
+func (b *boxes) refresh(file string) {
+	h := b.listed[file]
+	before, stopped := h.Sum, h.Value.stopped()
+	b.load(h)
+	if !h.There {
+		delete(b.listed, file)
 		return
 	}
-	if n.Sum != before && (n.at == flat || stopped) {
-		n.appeared, n.noticed = came(n.Stamp), p.Now // the new content is a new stage
+	if h.Sum != before && (h.box == flat || stopped) {
+		h.appeared, h.noticed = arrived(h.Stamp), b.Now // the new content is a new stage
 	}
 }
 
-// revisit handles a hint for a message. It rereads a closed message only if its file has changed.
-func (p *Project) revisit(at box, file string) {
-	if p.notes[file] != nil {
-		p.refresh(file)
+// readHinted handles a hint for a message. It rereads a closed message only if its file has changed.
+func (b *boxes) readHinted(at box, file string) {
+	if b.listed[file] != nil {
+		b.refresh(file)
 		return
 	}
-	st, err := p.Root.Stat(file)
-	quiet := false
-	if c := p.closed[file]; c != nil {
+	st, err := b.Root.Stat(file)
+	c := b.closed[file]
+	if c != nil {
 		if err == nil && st.MtimeNs == c.mtime && st.Size == c.size {
 			return
 		}
-		p.drop(file)
-		quiet = true
+		b.drop(file)
 	}
 	if folder.Missing(err) {
-		p.Patience.Clear(file)
+		b.Patience.Clear(file)
 		return
 	}
-	p.adopt(at, file).quiet = quiet
-	p.refresh(file)
+	h := b.newHandoff(at, file)
+	h.reopened = c != nil
+	b.listed[file] = h
+	b.refresh(file)
 }
 
 // retire closes messages that ended before the observed period, and the oldest ended messages beyond keepEnded.
-func (p *Project) retire() {
-	var ended []*note
-	p.most = max(p.most, len(p.notes))
-	for _, n := range p.notes {
+func (b *boxes) retire() {
+	var ended []*handoff
+	for _, h := range b.listed {
 		switch {
-		case !n.counts() || n.where() != completed || !n.early && p.Now.Sub(n.noticed) <= keepAtAll:
-		case n.ended().Before(p.Since):
-			p.close(n)
+		case !h.counts() || h.where() != completed || !h.early && b.Now.Sub(h.noticed) <= keepAtLeast:
+		case h.ended().Before(b.Since):
+			b.close(h)
 		default:
-			ended = append(ended, n)
+			ended = append(ended, h)
 		}
 	}
 	if len(ended) > keepEnded {
-		slices.SortFunc(ended, func(a, b *note) int { return cmp.Or(b.ended().Compare(a.ended()), strings.Compare(a.file, b.file)) })
-		for _, n := range ended[keepEnded:] {
-			p.close(n)
+		slices.SortFunc(ended, func(x, y *handoff) int { return cmp.Or(y.ended().Compare(x.ended()), strings.Compare(x.file, y.file)) })
+		for _, h := range ended[keepEnded:] {
+			b.close(h)
 		}
-	}
-	if p.most > 4*len(p.notes)+keepEnded { // a map does not shrink by itself
-		small := make(map[string]*note, len(p.notes))
-		for file, n := range p.notes {
-			small[file] = n
-		}
-		p.notes, p.most = small, len(small)
 	}
 }
 
-// Reads reports whether this protocol reads the file (relative to the project), and returns the findings about its own
-// fields. It reads even a message that ended long ago.
-func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
-	rel, inside := strings.CutPrefix(file, Base+"/")
-	at, _, ok := placeOf(rel)
-	if !inside || !ok || p.Root == nil {
-		return nil, inside && (rel == stateFile && p.state.Good && p.state.Value.ours || rel == logFile)
+// close removes a message from the list and adds it to the counts.
+func (b *boxes) close(h *handoff) {
+	c := &closed{box: h.box, mtime: h.Stamp.MtimeNs, size: h.Stamp.Size}
+	if h.Good {
+		c.message = b.tracker.summary(h)
+		b.counts.add(c.message, +1)
+		b.signs.addSent(&h.Value)
+		b.tracker.forget(h)
 	}
-	n := p.notes[rel]
-	if n == nil {
-		n = p.newNote(at, rel)
-		p.load(n)
+	b.closed[h.file] = c
+	b.Patience.Clear(h.file)
+	delete(b.listed, h.file)
+}
+
+// drop forgets a closed message.
+func (b *boxes) drop(file string) {
+	if c := b.closed[file]; c.message != nil {
+		b.counts.add(c.message, -1)
 	}
-	for _, i := range n.Value.issues {
-		f := i.about(protocol.Subject{Kind: protocol.KindTask, ID: n.Value.id})
-		f.Path = file
-		fields = append(fields, f)
+	delete(b.closed, file)
+}
+
+// exists reports whether there is a handoff with that id, or with that id in its file name.
+func (b *boxes) exists(id string) bool {
+	if b.counts.ids[id] > 0 {
+		return true
 	}
-	return fields, n.Good && !n.alien()
+	for _, h := range b.listed {
+		if h.counts() && h.Value.id == id {
+			return true
+		}
+	}
+	id = strings.TrimSuffix(id, ".json")
+	if !usable(id) {
+		return false
+	}
+	for _, at := range places {
+		for _, name := range []string{id, "handoff-" + id, strings.TrimPrefix(id, "handoff-")} {
+			if _, err := b.Root.Stat(at.dir() + "/" + name + ".json"); err == nil && name != "" {
+				return true
+			}
+		}
+	}
+	return false
 }

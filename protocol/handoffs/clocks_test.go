@@ -55,7 +55,7 @@ func TestWorkflowByAnyZone(t *testing.T) {
 					m.created.At = m.created.At.Add(time.Duration(offset) * time.Second)
 				}
 				w := s.p.state.Value.workflow
-				if got := w.has(&event{created: m.created}); got != want {
+				if got := w.has(&summary{created: m.created}); got != want {
 					t.Errorf("%q started, %q written %v later: %v", pair[0].Name, pair[1].Name, after, got)
 				}
 			}

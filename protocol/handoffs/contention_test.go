@@ -75,7 +75,7 @@ func TestLockContention(t *testing.T) {
 	if unlocked < 3 {
 		t.Error("hardly anything was released: the test proves nothing")
 	}
-	for line := range strings.Lines(s.Read(Base + "/" + tombFile)) {
+	for line := range strings.Lines(s.Read(Base + "/" + releasesFile)) {
 		if !strings.Contains(line, `"agent":"dead-`) {
 			t.Errorf("a living holder's lock was taken: %s", line)
 		}

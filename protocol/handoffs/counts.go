@@ -1,6 +1,7 @@
 package handoffs
 
 import (
+	"maps"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -9,23 +10,23 @@ import (
 
 // closed is a message that is no longer listed. It costs only this entry until its file changes.
 type closed struct {
-	at          box
+	box         box
 	mtime, size int64
-	fact        *event // nil: skipped unread
+	message     *summary // nil: skipped unread
 }
 
-// event is what the figures need from a message.
-type event struct {
-	id, to, kind               string
-	workflow, workflowID, spec string
-	created                    jsonfile.Stated
-	span                       time.Duration // from accepted to completed; 0 if unknown
-	replies                    []string
+// summary is what the counts need from a message.
+type summary struct {
+	id, to, kind string
+	work         work
+	created      jsonfile.Stated
+	span         time.Duration // from accepted to completed; 0 if unknown
+	replies      []string
 }
 
 // counts are totals over the closed messages, so that no scan has to visit them.
 type counts struct {
-	flow     workflow // which workflow the counts are about
+	workflow workflow // which workflow the sums are about
 	sums     sums
 	ids      map[string]int // files per id
 	answered map[string]int // answers per escalation
@@ -38,26 +39,24 @@ type sums struct {
 	spans                     map[string]time.Duration
 }
 
-// add counts a message; with sign -1, it removes the message from the counts.
-func (s *sums) add(f *event, flow *workflow, sign int) {
+// add counts a message; with sign -1, it removes the message from the sums.
+func (s *sums) add(m *summary, flow *workflow, sign int) {
 	s.messages += sign
-	if f.kind == typeEscalation {
+	if m.kind == typeEscalation {
 		s.escalations += sign
 	}
-	if f.span > 0 {
+	if m.span > 0 {
 		if s.spans == nil {
 			s.spans = map[string]time.Duration{}
 		}
-		if s.spans[f.to] += time.Duration(sign) * f.span; s.spans[f.to] <= 0 {
-			delete(s.spans, f.to)
+		if s.spans[m.to] += time.Duration(sign) * m.span; s.spans[m.to] <= 0 {
+			delete(s.spans, m.to)
 		}
 	}
-	if !flow.has(f) {
+	if !flow.has(m) || !isWork(m.kind) {
 		return
 	}
-	switch f.kind {
-	case typeCompletion, typeEscalation, typeAnswer:
-		return
+	switch m.kind {
 	case typeFix:
 		s.fixes += sign
 	case typeRereview:
@@ -68,142 +67,64 @@ func (s *sums) add(f *event, flow *workflow, sign int) {
 
 // has reports whether a message belongs to the workflow: by the workflow's id if the message names one, else by kind and
 // spec, unless the message is older than the workflow.
-func (w *workflow) has(f *event) bool {
+func (w *workflow) has(m *summary) bool {
 	switch {
 	case *w == workflow{}:
 		return false
-	case f.workflowID != "":
-		return f.workflowID == w.id
-	case f.workflow != "" && f.workflow == w.id:
+	case m.work.id != "":
+		return m.work.id == w.id
+	case m.work.kind != "" && m.work.kind == w.id:
 		return true
-	case f.workflow != "" && w.kind != "" && f.workflow != w.kind, f.spec != "" && w.spec != "" && f.spec != w.spec:
+	case m.work.kind != "" && w.kind != "" && m.work.kind != w.kind, m.work.spec != "" && w.spec != "" && m.work.spec != w.spec:
 		return false
 	}
 	started := w.started
 	started.At = started.At.Truncate(time.Second)
-	return started.At.IsZero() || f.created.At.IsZero() || f.created.CanFollow(started)
+	return started.At.IsZero() || m.created.At.IsZero() || m.created.CanFollow(started)
 }
 
-// factOf returns what the figures need from a listed message.
-func (p *Project) factOf(n *note) *event {
-	m := &n.Value
-	f := &event{id: m.id, to: m.to, kind: m.kind, workflow: m.workflow, workflowID: m.workflowID, spec: m.spec, created: m.created, replies: m.replies}
-	if m.isWork() && n.where() == completed {
-		if from := p.acceptedAt(n); !from.IsZero() && n.ended().After(from) {
-			f.span = n.ended().Sub(from)
-		}
-	}
-	return f
-}
-
-// close removes a message from the list and adds it to the counts.
-func (p *Project) close(n *note) {
-	c := &closed{at: n.at, mtime: n.Stamp.MtimeNs, size: n.Stamp.Size}
-	if n.Good {
-		c.fact = p.factOf(n)
-		p.count(c.fact, +1)
-		p.sends(&n.Value)
-		p.story.forget(n.Value.id, n.file)
-	}
-	p.closed[n.file] = c
-	p.Patience.Clear(n.file)
-	delete(p.notes, n.file)
-}
-
-// sends records an agent's newest message, which is a sign of its life. What other agents do with the message, and its
-// removal from the list, are no signs of life.
-func (p *Project) sends(m *message) {
-	if newest := m.created.At.Format("20060102150405.000") + " " + m.id; m.from != "" && newest > p.sent[m.from] && len(p.sent) < 2*maxEntries {
-		p.sent[m.from] = newest
+// add counts a closed message; with sign -1, it removes the message from the counts.
+func (c *counts) add(m *summary, sign int) {
+	c.sums.add(m, &c.workflow, sign)
+	addTo(c.ids, m.id, sign)
+	for _, id := range m.replies {
+		addTo(c.answered, id, sign)
 	}
 }
 
-// takes records when an agent last took a handoff: the newest time at which a file arrived among the accepted ones, or
-// changed there. The time only advances, so a handoff that leaves, or that steward requeues, is no sign of life.
-func (p *Project) takes(n *note) {
-	if n.where() != accepted {
+func addTo(counts map[string]int, key string, n int) {
+	if counts[key] += n; counts[key] <= 0 {
+		delete(counts, key)
+	}
+}
+
+// setWorkflow counts the closed messages again when the current workflow has changed.
+func (c *counts) setWorkflow(flow workflow, all map[string]*closed) {
+	if c.workflow == flow {
 		return
 	}
-	at := came(n.Stamp)
-	if n.Stamp.CtimeNs == 0 && !n.early {
-		at = n.noticed // without a change time, a rename leaves no trace in the file
-	}
-	advance(p.took, n.Value.to, at)
-}
-
-// tookAt returns when the agent last took a handoff, by the files, the log, or steward's record of requeued handoffs.
-// After a restart, the files alone may no longer show it.
-func (p *Project) tookAt(agent string) time.Time {
-	at := p.took[agent]
-	for _, other := range []time.Time{p.log.took[agent], p.tombs.took[agent]} {
-		if other.After(at) {
-			at = other
-		}
-	}
-	return at.Truncate(time.Second)
-}
-
-// advance moves an agent's time forward, never back.
-func advance(times map[string]time.Time, agent string, at time.Time) {
-	if old, known := times[agent]; agent != "" && at.After(old) && (known || len(times) < 2*maxEntries) {
-		times[agent] = at
-	}
-}
-
-// drop forgets a closed message.
-func (p *Project) drop(file string) {
-	if c := p.closed[file]; c.fact != nil {
-		p.count(c.fact, -1)
-	}
-	delete(p.closed, file)
-}
-
-func (p *Project) count(f *event, sign int) {
-	t := &p.tally
-	if t.ids == nil {
-		t.ids, t.answered = map[string]int{}, map[string]int{}
-	}
-	t.sums.add(f, &t.flow, sign)
-	if t.ids[f.id] += sign; t.ids[f.id] <= 0 {
-		delete(t.ids, f.id)
-	}
-	for _, id := range f.replies {
-		if t.answered[id] += sign; t.answered[id] <= 0 {
-			delete(t.answered, id)
-		}
-	}
-}
-
-// turnTo recounts when the current workflow has changed.
-func (p *Project) turnTo(flow workflow) {
-	if p.tally.flow == flow {
-		return
-	}
-	p.tally.flow, p.tally.sums = flow, sums{}
-	for _, c := range p.closed {
-		if c.fact != nil {
-			p.tally.sums.add(c.fact, &flow, +1)
+	c.workflow, c.sums = flow, sums{}
+	for _, m := range all {
+		if m.message != nil {
+			c.sums.add(m.message, &flow, +1)
 		}
 	}
 }
 
 // measures returns the figures of protocol 001, Metrics Collected. Durations run from acceptance to completion.
-func (p *Project) measures(s *state) []protocol.Measure {
-	all := p.tally.sums
-	all.spans = map[string]time.Duration{}
-	for agent, span := range p.tally.sums.spans {
-		all.spans[agent] = span
-	}
-	for _, n := range p.notes {
-		if n.counts() {
-			all.add(p.factOf(n), &p.tally.flow, +1)
+func (b *boxes) measures(s *state) []protocol.Measure {
+	all, flow := b.counts.sums, b.counts.workflow
+	all.spans = maps.Clone(all.spans)
+	for _, h := range b.listed {
+		if h.counts() {
+			all.add(b.tracker.summary(h), &flow, +1)
 		}
 	}
 	var list []protocol.Measure
 	for _, agent := range sortedKeys(all.spans) {
 		list = append(list, protocol.Measure{Name: "time_per_agent_seconds", Agent: agent, Value: all.spans[agent].Truncate(time.Second).Seconds()})
 	}
-	if p.tally.flow != (workflow{}) {
+	if flow != (workflow{}) {
 		fixes := max(all.fixes, all.rereview)
 		if s.hasIteration && s.iteration > 1 && s.iteration < 1e6 {
 			fixes = max(fixes, int(s.iteration-1))

@@ -200,14 +200,14 @@ func TestRequeueOfHostilePlaces(t *testing.T) {
 // Protocol 001, Error Handling, Escalation: an escalation stays open until it is answered or closed.
 func TestEscalation(t *testing.T) {
 	ask := func(id string) string {
-		return strings.Replace(handoff(id, "builder", "orchestrator", typeEscalation, "pending"), `{"title": "do it"}`, `{"reason": "no_db", "details": "which?", "options": ["A", " b ", 3], "blocking": false}`, 1)
+		return strings.Replace(handoffText(id, "builder", "orchestrator", typeEscalation, "pending"), `{"title": "do it"}`, `{"reason": "no_db", "details": "which?", "options": ["A", " b ", 3], "blocking": false}`, 1)
 	}
 	s := newSite(t, file(statePath, stateDocOf("", ""))+file(boxPath(pending, "e1"), ask("e1"))+file(boxPath(accepted, "e2"), ask("e2")))
 	snap := s.look()
 	if len(snap.Questions) != 2 || snap.Questions[0].Text != "no db: which?" || strings.Join(snap.Questions[0].Options, "|") != "A| b |3" || snap.Questions[0].Severity != protocol.Medium || len(snap.Tasks) > 0 {
 		t.Fatalf("%+v", snap.Questions)
 	}
-	s.Write(boxPath(pending, "r1"), strings.Replace(handoff("r1", "human", "builder", typeAnswer, "pending"), `{"title": "do it"}`, `{"escalation_id": "e1"}`, 1))
+	s.Write(boxPath(pending, "r1"), strings.Replace(handoffText("r1", "human", "builder", typeAnswer, "pending"), `{"title": "do it"}`, `{"escalation_id": "e1"}`, 1))
 	s.move(boxPath(accepted, "e2"), boxPath(completed, "e2"))
 	if snap := s.look(); len(snap.Questions) > 0 {
 		t.Errorf("answered and closed: %+v", snap.Questions)
@@ -224,7 +224,7 @@ func TestWorkflowConflicts(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf(`"a": {"status": "active", "last_active": "{{now}}"}, "b": {"status": "active", "last_active": "{{now}}"}, "c": {"status": "idle"}`,
 		`, "current_agent": "c", "last_handoff": "h1"`)))
 	snap := s.look()
-	if got := found(snap, codeWorkflow); len(got) > 0 || snap.Again.IsZero() || snap.Again.After(s.Now.Add(standsFor)) {
+	if got := found(snap, codeWorkflow); len(got) > 0 || snap.Again.IsZero() || snap.Again.After(s.Now.Add(contradictsFor)) {
 		t.Errorf("at once: %v, again %v", got, snap.Again)
 	}
 	before := s.Read(statePath)
@@ -373,11 +373,11 @@ func TestHistoryIsBounded(t *testing.T) {
 	for i := range 300 {
 		s.Write(boxPath(completed, fmt.Sprint("c", i)), task(fmt.Sprint("c", i), "completed"))
 	}
-	s.Write(boxPath(completed, "e"), handoff("e", "builder", "orchestrator", typeEscalation, "completed"))
+	s.Write(boxPath(completed, "e"), handoffText("e", "builder", "orchestrator", typeEscalation, "completed"))
 	s.look()
 	snap := s.look()
-	if len(snap.Tasks) > keepEnded+1 || len(s.p.notes) > keepEnded+1 || len(s.p.closed) != 302-len(s.p.notes) {
-		t.Errorf("%d tasks, %d notes, %d closed", len(snap.Tasks), len(s.p.notes), len(s.p.closed))
+	if len(snap.Tasks) > keepEnded+1 || len(s.p.boxes.listed) > keepEnded+1 || len(s.p.boxes.closed) != 302-len(s.p.boxes.listed) {
+		t.Errorf("%d tasks, %d notes, %d closed", len(snap.Tasks), len(s.p.boxes.listed), len(s.p.boxes.closed))
 	}
 	rate := snap.Measures[len(snap.Measures)-1]
 	if want := 1.0 / 302; rate.Name != "escalation_rate" || rate.Value != want {

@@ -29,21 +29,21 @@ func oneLine(t *testing.T, limit int, texts ...string) {
 	}
 }
 
-func sane(t *testing.T, issues []issue) {
+func sane(t *testing.T, findings []protocol.Finding) {
 	t.Helper()
-	if len(issues) > maxIssues {
-		t.Errorf("%d findings", len(issues))
+	if len(findings) > maxFindings {
+		t.Errorf("%d findings", len(findings))
 	}
-	for _, i := range issues {
-		if i.code == "" || i.text == "" || i.severity.Rank() == 0 {
+	for _, i := range findings {
+		if i.Code == "" || i.Text == "" || i.Severity.Rank() == 0 {
 			t.Errorf("%+v", i)
 		}
-		oneLine(t, 400, i.text)
+		oneLine(t, 400, i.Text)
 	}
 }
 
 func FuzzMessage(f *testing.F) {
-	seeds(f, task(id, "pending"), handoff("e", "builder", "orchestrator", typeEscalation, "pending"),
+	seeds(f, task(id, "pending"), handoffText("e", "builder", "orchestrator", typeEscalation, "pending"),
 		`{"type":"escalation","payload":{"reason":"a_b","options":["x",1,{"label":"y"}],"context":{"a":1},"blocking":true}}`,
 		`{"type":"escalation_response","message_id":"r","payload":{"in_reply_to":"e","message_id":"e2"},"context":{"escalation_id":"e"}}`,
 		`{"id":"../x","timestamp":1767323045123,"priority":"CRITICAL","payload":{"errors":[{}],"task":{"title":"x"}},"accepted_at":"2026-01-02 03:04:05+0000"}`)
@@ -59,11 +59,11 @@ func FuzzMessage(f *testing.F) {
 		if m.id == "" || m.title == "" || len(m.call.options) > maxOptions || m.priority < protocol.PriorityLow || m.priority > protocol.PriorityCritical {
 			t.Errorf("%+v", m)
 		}
-		oneLine(t, 1000, m.from, m.to, m.kind, m.status, m.title, m.summary, m.workflow, m.spec, m.about, m.call.text, m.call.detail, m.strays())
+		oneLine(t, 1000, m.from, m.to, m.kind, m.status, m.title, m.summary, m.work.kind, m.work.spec, m.about, m.call.text, m.call.detail, m.wrongRoute())
 		if m.kind == typeEscalation && m.call.text == "" {
 			t.Error("an escalation without a word")
 		}
-		sane(t, m.issues)
+		sane(t, m.findings)
 	})
 }
 
@@ -79,11 +79,11 @@ func FuzzState(f *testing.F) {
 		if again := decodeState(o); !reflect.DeepEqual(s, again) {
 			t.Errorf("%+v, then %+v", s, again)
 		}
-		if s.ours != isOurs(o) || !s.ours && len(s.agents)+len(s.locks)+len(s.issues) > 0 || len(s.agents) > maxEntries || len(s.locks) > maxEntries {
+		if s.ours != isOurs(o) || !s.ours && len(s.agents)+len(s.locks)+len(s.findings) > 0 || len(s.agents) > maxEntries || len(s.locks) > maxEntries {
 			t.Errorf("%+v", s)
 		}
 		for _, m := range s.agents {
-			if found, ok := s.member(m.name); !ok || found.name != m.name || !usable(m.name) || m.sum == "" {
+			if found := s.agent(m.name); found == nil || found.name != m.name || !usable(m.name) || m.sum == "" {
 				t.Errorf("%+v", m)
 			}
 		}
@@ -100,7 +100,7 @@ func FuzzState(f *testing.F) {
 				t.Errorf("without %q: %v %v\n%s", k.resource, err, perr, next)
 			}
 		}
-		sane(t, s.issues)
+		sane(t, s.findings)
 	})
 }
 
@@ -108,16 +108,16 @@ func FuzzLogLine(f *testing.F) {
 	seeds(f, `{"event":"handoff_created","agent":"builder","timestamp":"2026-01-02T03:04:05Z","context":{"handoff":"x"}}`,
 		`{"event_type":"agent_started","agent_name":"b","ts":1767323045,"context":null}`, `{"event":"`+strings.Repeat("x", 500)+`"}`)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := newRecord()
+		l := newEventLog(nil)
 		for range 2 {
-			l.take(b, time.Now())
+			l.readLine(b, time.Now())
 		}
-		if len(l.cur) > 1 {
-			t.Errorf("one line, %d keys", len(l.cur))
+		if len(l.newer) > 1 {
+			t.Errorf("one line, %d keys", len(l.newer))
 		}
-		for key, times := range l.cur {
-			if len(times) > keepTimes || len(key) > 2000 {
-				t.Errorf("%q %v", key, times)
+		for key, times := range l.newer {
+			if len(times) > keepTimes || len(key.name)+len(key.subject.ID) > 2000 {
+				t.Errorf("%v %v", key, times)
 			}
 		}
 	})
@@ -126,9 +126,9 @@ func FuzzLogLine(f *testing.F) {
 func FuzzTombstone(f *testing.F) {
 	seeds(f, `{"at":"2026-01-02T03:04:05Z","resource":"a","lock":{"agent":"b"},"sum":"s","reason":"expired","why":"w"}`)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		x := newTombs()
-		x.take(b)
-		x.take(b)
+		x := newReleases(nil)
+		x.readLine(b)
+		x.readLine(b)
 		for holder, sums := range x.holders {
 			if holder == "" || len(sums) != 1 {
 				t.Errorf("%q %v", holder, sums)

@@ -3,6 +3,7 @@ package handoffs
 
 import (
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -18,13 +19,13 @@ const Base = ".claude"
 
 // The files and folders inside Base. Those under own are steward's. The document names no location for its events log.
 const (
-	boxDir      = "handoffs"
-	stateFile   = "state.json"
-	logFile     = "agent_events.jsonl"
-	own         = "steward"
-	attemptsDir = "steward/attempts"
-	tombFile    = "steward/tombstones.jsonl"
-	oldTombFile = "steward/tombstones.1.jsonl"
+	boxDir          = "handoffs"
+	stateFile       = "state.json"
+	logFile         = "agent_events.jsonl"
+	own             = "steward"
+	attemptsDir     = "steward/attempts"
+	releasesFile    = "steward/tombstones.jsonl"
+	oldReleasesFile = "steward/tombstones.1.jsonl"
 )
 
 // maxFile bounds the size of one file. A larger file is a Fault.
@@ -39,26 +40,32 @@ type Options struct {
 	Granted func(resource string) (l protocol.Lock, ok bool)
 }
 
-// Project is one project's adapter. Only one goroutine may use it at a time.
+// Project is one project's adapter. Only one goroutine may use it at a time. The readers turn files into values, a view
+// turns the values into a snapshot.
 type Project struct {
+	*source
+	grants     grants
+	state      *stateReader
+	boxes      *boxes
+	attempts   *folder.Attempts
+	log        *eventLog
+	releases   *releases
+	tracker    *tracker
+	signs      *signs
+	conditions map[string]time.Time // start of each condition that must persist before it is reported
+}
+
+// source is what the readers share.
+type source struct {
 	*folder.Folder
-	began   time.Time // the first scan of this folder; zero before it
-	state   jsonfile.Reading[state]
-	claimed bool // the unreadable state file contains keys of this protocol
-	boxes
-	ledger *folder.Attempts
-	log    record
-	tombs  tombs
-	story  events
-	stands map[string]time.Time // start of each condition that must persist before it is reported
-	grants func(string) (protocol.Lock, bool)
+	began time.Time // the first scan of this folder; zero before it
 }
 
 var _ protocol.Adapter = (*Project)(nil)
 
 // New returns the adapter for the project at dir (absolute). It reads nothing yet.
 func New(dir string, opts Options) *Project {
-	p := &Project{grants: opts.Granted}
+	p := &Project{source: &source{}, grants: opts.Granted}
 	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard,
 		Sweep: []string{".", boxDir, own, attemptsDir}, Forget: p.forget})
 	return p
@@ -66,10 +73,11 @@ func New(dir string, opts Options) *Project {
 
 // forget drops everything read so far, after the folder was replaced.
 func (p *Project) forget() {
-	p.state, p.claimed, p.began = jsonfile.Reading[state]{}, false, time.Time{}
-	p.boxes, p.ledger = newBoxes(), folder.NewAttempts(attemptsDir)
-	p.log, p.tombs, p.story = newRecord(), newTombs(), newStory()
-	p.stands = map[string]time.Time{}
+	p.began, p.conditions = time.Time{}, map[string]time.Time{}
+	p.state, p.attempts = &stateReader{source: p.source}, folder.NewAttempts(attemptsDir)
+	p.log, p.releases, p.signs = newEventLog(p.source), newReleases(p.source), newSigns()
+	p.tracker = newTracker(p.source, p.log, p.attempts)
+	p.boxes = newBoxes(p.source, p.tracker, p.signs)
 }
 
 // OwnDir returns the folder for steward's own files in the project at dir.
@@ -97,4 +105,24 @@ func (p *Project) Dirs() []string {
 		dirs = append(dirs, Base+"/"+at.dir())
 	}
 	return dirs
+}
+
+// Reads reports whether this protocol reads the file (relative to the project), and returns the findings about its own
+// fields. It reads even a message that ended long ago.
+func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
+	rel, inside := strings.CutPrefix(file, Base+"/")
+	at, _, ok := placeOf(rel)
+	if !inside || !ok || p.Root == nil {
+		return nil, inside && (rel == stateFile && p.state.Good && p.state.Value.ours || rel == logFile)
+	}
+	h := p.boxes.listed[rel]
+	if h == nil {
+		h = p.boxes.newHandoff(at, rel)
+		p.boxes.load(h)
+	}
+	for _, f := range h.Value.findings {
+		f.Subject, f.Path = protocol.Subject{Kind: protocol.KindTask, ID: h.Value.id}, file
+		fields = append(fields, f)
+	}
+	return fields, h.Good && !h.foreign()
 }

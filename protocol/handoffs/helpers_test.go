@@ -60,14 +60,14 @@ func boxPath(at box, id string) string {
 	return Base + "/" + at.dir() + "/handoff-" + id + ".json"
 }
 
-// handoff returns a valid message.
-func handoff(id, from, to, kind, status string) string {
+// handoffText returns a valid message.
+func handoffText(id, from, to, kind, status string) string {
 	return fmt.Sprintf(`{"schema_version": "1.0.0", "message_id": %q, "timestamp": "{{now}}", "from": %q, "to": %q, "type": %q, "priority": "high",
  "payload": {"title": "do it"}, "context": {"workflow": "feature", "spec": "specs/a.md", "iteration": 1}, "status": %q}
 `, id, from, to, kind, status)
 }
 
-func task(id, status string) string { return handoff(id, "planner", "builder", typeTask, status) }
+func task(id, status string) string { return handoffText(id, "planner", "builder", typeTask, status) }
 
 func found(snap *protocol.Snapshot, code string) (list []string) {
 	for _, f := range snap.Findings {

@@ -24,7 +24,7 @@ func TestSameFileConflicts(t *testing.T) {
 	if locks, _ := o.Object("locks"); locks.Has("src/a.go") || !locks.Has("src/b.go") {
 		t.Errorf("the state is %s", s.Read(statePath))
 	}
-	if line := s.Read(Base + "/" + tombFile); !strings.Contains(line, `"resource":"src/a.go"`) || !strings.Contains(line, `"agent":"builder"`) || !strings.Contains(line, "over its time") {
+	if line := s.Read(Base + "/" + releasesFile); !strings.Contains(line, `"resource":"src/a.go"`) || !strings.Contains(line, `"agent":"builder"`) || !strings.Contains(line, "over its time") {
 		t.Errorf("on record: %s", line)
 	}
 	stale := unlockChange(snap, "src/b.go")
@@ -72,7 +72,7 @@ func TestSignsOfLife(t *testing.T) {
 	same("took a lock", false)
 	s.Write(statePath, strings.Replace(s.Read(statePath), `"status": "active"`, `"status": "active", "step": 2`, 1))
 	same("its own entry", false)
-	message := strings.Replace(handoff("m", "builder", "reviewer", typeReview, "pending"), "{{now}}", "2026-01-02T03:04:05Z", 1)
+	message := strings.Replace(handoffText("m", "builder", "reviewer", typeReview, "pending"), "{{now}}", "2026-01-02T03:04:05Z", 1)
 	s.Write(boxPath(pending, "m"), message)
 	same("sent a message", false)
 	s.move(boxPath(pending, "m"), boxPath(accepted, "m"))
@@ -83,8 +83,8 @@ func TestSignsOfLife(t *testing.T) {
 	same("and completed it", true)
 	s.Now = s.Now.Add(time.Hour)
 	s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now})
-	if len(s.p.notes) > 0 {
-		t.Errorf("%d messages are still listed", len(s.p.notes))
+	if len(s.p.boxes.listed) > 0 {
+		t.Errorf("%d messages are still listed", len(s.p.boxes.listed))
 	}
 	same("off the list", true)
 	s.reopen()

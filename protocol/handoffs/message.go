@@ -28,16 +28,19 @@ type message struct {
 	title, summary             string
 	priority                   protocol.Priority
 	created                    jsonfile.Stated
-	workflow, workflowID, spec string
+	work                       work
 	about                      string   // the handoff that an escalation is about
 	replies                    []string // the escalations to which an answer may refer
 	failed                     bool     // the message reports errors
 	failure                    protocol.Failure
 	call                       call
 	acceptedAt, completedAt    jsonfile.Stated // not in the document, but some clients write them
-	alien                      bool            // the file has none of the envelope's keys
-	issues                     []issue
+	foreign                    bool            // the file has none of the envelope's keys
+	findings                   []protocol.Finding
 }
+
+// work is what a message says about its workflow.
+type work struct{ kind, id, spec string }
 
 // call is what an escalation tells the human (protocol 001, Escalation).
 type call struct {
@@ -47,16 +50,18 @@ type call struct {
 	critical     bool
 }
 
-// isWork reports whether the message requires work.
-func (m *message) isWork() bool {
-	return m.kind != typeCompletion && m.kind != typeEscalation && m.kind != typeAnswer
+// isWork reports whether a message of that type requires work.
+func isWork(kind string) bool {
+	return kind != typeCompletion && kind != typeEscalation && kind != typeAnswer
 }
+
+func (m *message) isWork() bool { return isWork(m.kind) }
 
 const maxText = 300
 
 // decodeMessage reads a message. A message without an id gets its file's name as its id.
 func decodeMessage(o jsonfile.Object, file string) message {
-	c := &check{}
+	c := &fieldCheck{}
 	for _, key := range []string{"schema_version", "message_id", "timestamp", "from", "to", "type", "priority", "status"} {
 		if key == "message_id" && (o.Has("id") || o.Has("handoff_id")) && !o.Has(key) {
 			continue // both occur in practice
@@ -78,23 +83,25 @@ func decodeMessage(o jsonfile.Object, file string) message {
 	if m.priority, known = protocol.ParsePriority(word); !known && word != "" {
 		c.add(protocol.Low, "priority", "is %q, none of critical, high, medium, low", folder.Line(word, 40))
 	}
-	m.workflow, m.workflowID, m.spec = text(context, "workflow", 100), text(context, "workflow_id", 100), text(context, "spec", maxText)
+	m.work = work{kind: text(context, "workflow", 100), id: text(context, "workflow_id", 100), spec: text(context, "spec", maxText)}
 	m.title = cmp.Or(first(payload, 120, "title", "summary", "task", "description", "spec"), folder.Line(m.kind+" "+m.from+"→"+m.to, 120))
 	m.summary = first(payload, maxText, "summary", "result", "details")
-	m.failed = reports(payload.Get("error")) || reports(payload.Get("errors")) || reports(o.Get("error")) || reports(o.Get("errors"))
+	errors := []jsonfile.Value{payload.Get("error"), payload.Get("errors"), o.Get("error"), o.Get("errors")}
+	m.failed = slices.ContainsFunc(errors, reports)
 	m.acceptedAt = o.FirstStated("accepted_at")
 	m.completedAt = o.FirstStated("completed_at")
-	m.failure = failureOf(payload.Get("error"), payload.Get("errors"), o.Get("error"), o.Get("errors"))
+	m.failure = failureOf(errors...)
 	m.failure.Code, m.failure.Message = cmp.Or(m.failure.Code, codeFailed), cmp.Or(m.failure.Message, m.summary)
 	switch m.kind {
 	case typeEscalation:
-		m.about = cmp.Or(first(payload, 200, "handoff", "handoff_id", "task_id"), first(context, 200, "handoff", "handoff_id", "task_id"))
+		keys := []string{"handoff", "handoff_id", "task_id"}
+		m.about = cmp.Or(first(payload, 200, keys...), first(context, 200, keys...))
 		m.call = decodeCall(payload, strings.EqualFold(word, "critical"))
 	case typeAnswer:
 		m.replies = repliesOf(o, payload, context)
 	}
-	m.alien = !slices.ContainsFunc([]string{"from", "to", "type", "message_id", "payload"}, o.Has)
-	m.issues = c.issues
+	m.foreign = !slices.ContainsFunc([]string{"from", "to", "type", "message_id", "payload"}, o.Has)
+	m.findings = c.findings
 	return m
 }
 
@@ -208,8 +215,8 @@ var routes = [...]route{
 	{typeEscalation, "", "orchestrator"},
 }
 
-// strays returns how the message's route departs from the table; "" if it does not, or cannot be judged.
-func (m *message) strays() string {
+// wrongRoute returns how the message's route departs from the table; "" if it does not, or cannot be judged.
+func (m *message) wrongRoute() string {
 	for _, r := range routes {
 		if r.kind != m.kind || m.from == "" || m.to == "" {
 			continue

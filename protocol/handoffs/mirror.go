@@ -1,7 +1,6 @@
 package handoffs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -60,26 +59,17 @@ func (m *Mirror) Locks(ctx context.Context, now time.Time) (list []protocol.Riva
 	if err != nil || m.p.Root == nil {
 		return nil, err
 	}
-	m.p.readState()
-	s, _ := m.p.theState()
-	locks, _ := m.p.locks(s)
-	for _, l := range locks {
+	m.p.state.read()
+	s := m.p.state.current()
+	for i := range s.locks {
+		l, _ := m.p.grants.lock(&s.locks[i])
 		r := m.rival(s, l)
 		if l.Fence == 0 { // the real lock of a mirrored entry may be unknown: use the entry's own fencing token
-			r.Fence = s.fence(l.Resource)
+			r.Fence = s.locks[i].fence
 		}
 		list = append(list, *r)
 	}
 	return list, nil
-}
-
-func (s *state) fence(resource string) uint64 {
-	for i := range s.locks {
-		if s.locks[i].resource == resource {
-			return s.locks[i].fence
-		}
-	}
-	return 0
 }
 
 // Claim enters k, a lock that steward is about to grant, as the resource's lock. If an agent's own lock is in the way, or
@@ -87,31 +77,31 @@ func (s *state) fence(resource string) uint64 {
 // dead holder, because k's caller holds the real lock. Claim releases an agent's overdue lock once its holder has shown
 // no life for long enough (protocol 001, Same-File Conflicts); the caller must claim k again later.
 func (m *Mirror) Claim(ctx context.Context, k protocol.Lock, now time.Time) (*protocol.Rival, error) {
-	return m.enter(ctx, k, now, func(s *state, c *claim) *protocol.Rival {
+	return m.enter(ctx, k, now, func(s *state, e *lockEntry) *protocol.Rival {
 		switch {
-		case c == nil:
-			m.p.tombs = newTombs()
-			m.p.readTombs()
-			if free := m.p.tombs.broken[k.Resource].Add(afterBreak); now.Before(free) {
+		case e == nil:
+			m.p.releases = newReleases(m.p.source) // another process may have added to it
+			m.p.releases.read()
+			if free := m.p.releases.broken[k.Resource].Add(afterBreak); now.Before(free) {
 				return &protocol.Rival{Lock: protocol.Lock{Resource: k.Resource}, Again: free,
 					Why: fmt.Sprintf("the lock was taken away from its holder a moment ago; it rests until %s", free.UTC().Format("15:04:05 UTC"))}
 			}
 			return nil
-		case c.fence > 0 && c.fence <= k.Fence, c.agent == k.Holder && c.fence == 0:
+		case e.fence > 0 && e.fence <= k.Fence, e.agent == k.Holder && e.fence == 0:
 			return nil
 		}
-		return m.rival(s, asLock(c))
+		return m.rival(s, e.lock())
 	})
 }
 
 // Renew extends k's entry to k.Expires, and restores an entry that a client has lost. If an agent's own lock is in its
 // place, Renew returns that lock and leaves it.
 func (m *Mirror) Renew(ctx context.Context, k protocol.Lock, now time.Time) (*protocol.Rival, error) {
-	return m.enter(ctx, k, now, func(s *state, c *claim) *protocol.Rival {
-		if c == nil || c.agent == k.Holder && (c.fence == 0 || c.fence == k.Fence) {
+	return m.enter(ctx, k, now, func(s *state, e *lockEntry) *protocol.Rival {
+		if e == nil || e.agent == k.Holder && (e.fence == 0 || e.fence == k.Fence) {
 			return nil
 		}
-		return m.rival(s, asLock(c))
+		return m.rival(s, e.lock())
 	})
 }
 
@@ -122,7 +112,7 @@ func (m *Mirror) Drop(ctx context.Context, k protocol.Lock, now time.Time) error
 		return err
 	}
 	return m.p.Guarded(ctx, func() error {
-		return m.p.editState(func(o jsonfile.Object) ([]jsonfile.Set, error) {
+		return m.p.state.edit(func(o jsonfile.Object) ([]jsonfile.Set, error) {
 			locks, _ := o.Object("locks")
 			entry, _ := locks.Object(k.Resource)
 			if !isOurs(o) || fenceOf(entry) != k.Fence || first(entry, 100, "agent") != k.Holder {
@@ -143,24 +133,20 @@ func (m *Mirror) Break(ctx context.Context, l protocol.Lock, why string, now tim
 }
 
 // enter writes k's entry unless judge finds a rival. judge receives the resource's present entry (nil: none).
-func (m *Mirror) enter(ctx context.Context, k protocol.Lock, now time.Time, judge func(*state, *claim) *protocol.Rival) (rival *protocol.Rival, err error) {
+func (m *Mirror) enter(ctx context.Context, k protocol.Lock, now time.Time,
+	judge func(*state, *lockEntry) *protocol.Rival) (rival *protocol.Rival, err error) {
 	ours, err := m.open(ctx, now)
 	if err != nil || !ours {
 		return nil, err
 	}
 	err = m.p.Guarded(ctx, func() error {
-		return m.p.editState(func(o jsonfile.Object) ([]jsonfile.Set, error) {
+		return m.p.state.edit(func(o jsonfile.Object) ([]jsonfile.Set, error) {
 			rival = nil
 			if !holdsLocks(o) {
 				return nil, nil // the file now belongs to another tool
 			}
 			s := decodeState(o)
-			var there *claim
-			for i := range s.locks {
-				if s.locks[i].resource == k.Resource {
-					there = &s.locks[i]
-				}
-			}
+			there := s.lock(k.Resource)
 			if rival = judge(&s, there); rival != nil {
 				return nil, nil
 			}
@@ -185,11 +171,6 @@ func (m *Mirror) takeAway(ctx context.Context, r *protocol.Rival, now time.Time)
 	}
 	r.Again = now.Add(afterBreak)
 	return r, nil
-}
-
-func asLock(c *claim) protocol.Lock {
-	return protocol.Lock{Resource: c.resource, Holder: c.agent, Acquired: c.acquired, Expires: c.expires, Zoneless: c.zoneless, Fence: c.fence,
-		Ref: protocol.Ref{Path: stateFile, Sum: c.sum}}
 }
 
 // ends returns when an agent's lock ends. Times without a zone give only a duration, which starts when the lock was first
@@ -218,9 +199,9 @@ func (m *Mirror) rival(s *state, l protocol.Lock) *protocol.Rival {
 	}
 	l.Expires = m.ends(l, seen.since)
 	r := &protocol.Rival{Lock: l, Why: fmt.Sprintf("%s holds it until %s", l.Holder, l.Expires.UTC().Format("15:04:05 UTC"))}
-	if a, known := s.member(l.Holder); known {
+	if a := s.agent(l.Holder); a != nil {
 		st, _ := m.p.Root.Stat(stateFile)
-		last := jsonfile.Stated{At: a.last, Zoneless: a.zoneless}.By(st.ModTime())
+		last := a.last.By(st.ModTime())
 		r.Alive = !last.IsZero() && now.Sub(last) < m.opts.Life
 	}
 	switch expired := !now.Before(l.Expires); {
@@ -248,29 +229,16 @@ func (m *Mirror) open(ctx context.Context, now time.Time) (ours bool, err error)
 			return false, err
 		}
 	}
-	var text []byte
-	err = folder.Whole(ctx, func() error {
-		blob, err := m.p.Root.Read(stateFile, maxFile)
-		if folder.Missing(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		text = blob.Data
-		v, err := jsonfile.ParseValue(blob.Data)
-		if err != nil {
-			return err
-		}
-		o, _ := v.Object()
-		ours = holdsLocks(o)
-		return nil
-	})
-	broken := errors.Is(err, jsonfile.ErrBad) || errors.Is(err, jsonfile.ErrTorn)
-	if broken && !bytes.Contains(text, []byte(`"locks"`)) && !bytes.Contains(text, []byte(`"agents"`)) {
+	text, o, err := m.p.state.whole(ctx)
+	switch {
+	case folder.Missing(err):
+		return false, nil
+	case err == nil:
+		return holdsLocks(o), nil
+	case (errors.Is(err, jsonfile.ErrBad) || errors.Is(err, jsonfile.ErrTorn)) && !mentionsOurs(text):
 		return false, nil // not a document of this protocol
 	}
-	return ours, err
+	return false, err
 }
 
 // holdsLocks reports whether locks can be entered into the document.

@@ -64,7 +64,7 @@ func TestAcceptanceIsASignOfLife(t *testing.T) {
 				step("put back", false, s.look())
 				s.reopen()
 				step("put back, and a restart", false, s.look())
-				if n := strings.Count(s.Read(Base+"/"+tombFile), `"accepted"`); n != round+1 {
+				if n := strings.Count(s.Read(Base+"/"+releasesFile), `"accepted"`); n != round+1 {
 					t.Errorf("%d lines on record", n)
 				}
 			}

@@ -17,13 +17,13 @@ import (
 type state struct {
 	ours         bool
 	workflow     workflow
-	agent        string // current_agent
-	last         string // last_handoff
+	currentAgent string
+	lastHandoff  string
 	iteration    int64
 	hasIteration bool
-	agents       []member // by name
-	locks        []claim  // by resource
-	issues       []issue
+	agents       []agentEntry // by name
+	locks        []lockEntry  // by resource
+	findings     []protocol.Finding
 }
 
 type workflow struct {
@@ -31,22 +31,27 @@ type workflow struct {
 	started        jsonfile.Stated
 }
 
-// member is an agent's entry.
-type member struct {
+// agentEntry is an agent's entry.
+type agentEntry struct {
 	name, status, complaint string
-	last                    time.Time
-	zoneless                bool         // last names no zone
-	sum                     jsonfile.Sum // of the entry's meaning
+	last                    jsonfile.Stated // last_active
+	sum                     jsonfile.Sum    // of the entry's meaning
 }
 
-// claim is a lock's entry (protocol 001, Lock Protocol).
-type claim struct {
+// lockEntry is a lock's entry (protocol 001, Lock Protocol).
+type lockEntry struct {
 	resource, agent   string
 	acquired, expires time.Time
 	zoneless          bool   // its times name no zone
 	fence             uint64 // fencing token of an entry that mirrors a lock granted by steward; 0: the agent's own
 	sum               string // of the entry's meaning
 	sign              string // changes when the agent does something, but not when steward renews its own entry
+}
+
+// lock returns the entry as a lock.
+func (e *lockEntry) lock() protocol.Lock {
+	return protocol.Lock{Resource: e.resource, Holder: e.agent, Acquired: e.acquired, Expires: e.expires, Zoneless: e.zoneless, Fence: e.fence,
+		Ref: protocol.Ref{Path: stateFile, Sum: e.sum}}
 }
 
 // meaning returns the sum of a value's content, regardless of formatting. A client that rewrites the whole file in its
@@ -72,33 +77,17 @@ func isOurs(o jsonfile.Object) bool {
 	return o.Get("locks").Kind() == "object" || o.Get("agents").Kind() == "object"
 }
 
-// readState brings the state file up to date.
-func (p *Project) readState() {
-	jsonfile.LoadText(p.Root, &p.Patience, &p.state, stateFile, maxFile, func(doc []byte) (state, error) {
-		v, err := jsonfile.ParseValue(doc)
-		if err != nil {
-			p.claimed = bytes.Contains(doc, []byte(`"locks"`)) || bytes.Contains(doc, []byte(`"agents"`))
-			return state{}, err
-		}
-		o, _ := v.Object()
-		return decodeState(o), nil
-	})
-}
-
-// theState returns the state file if it is this protocol's.
-func (p *Project) theState() (*state, bool) {
-	if !p.state.Good || !p.state.Value.ours {
-		return &state{}, false
-	}
-	return &p.state.Value, true
+// mentionsOurs reports whether an unparsable text contains keys of this protocol.
+func mentionsOurs(text []byte) bool {
+	return bytes.Contains(text, []byte(`"locks"`)) || bytes.Contains(text, []byte(`"agents"`))
 }
 
 func decodeState(o jsonfile.Object) state {
 	if !isOurs(o) {
 		return state{}
 	}
-	c := &check{}
-	s := state{ours: true, agent: text(o, "current_agent", 100), last: text(o, "last_handoff", 200)}
+	c := &fieldCheck{}
+	s := state{ours: true, currentAgent: text(o, "current_agent", 100), lastHandoff: text(o, "last_handoff", 200)}
 	if v := o.Get("iteration"); v.Kind() != "missing" && v.Kind() != "null" {
 		n, ok := v.Int()
 		s.iteration, s.hasIteration = n, ok.OK()
@@ -107,139 +96,135 @@ func decodeState(o jsonfile.Object) state {
 		}
 	}
 	if w, ok := o.Object("current_workflow"); ok.OK() {
-		s.workflow = workflow{id: text(w, "id", 200), kind: text(w, "type", 100), spec: text(w, "spec", maxText)}
-		s.workflow.started = w.FirstStated("started")
+		s.workflow = workflow{id: text(w, "id", 200), kind: text(w, "type", 100), spec: text(w, "spec", maxText), started: w.FirstStated("started")}
 	}
 	for _, key := range []string{"agents", "locks"} {
 		if kind := o.Get(key).Kind(); kind != "object" {
 			c.add(protocol.Low, key, "must be an object, is %s", kind)
 		}
 	}
-	agents, _ := o.Object("agents")
-	s.agents = decodeMembers(agents, c)
-	locks, _ := o.Object("locks")
-	s.locks = decodeLocks(locks, c)
-	s.issues = c.issues
+	s.agents = decodeEntries(o, "agents", c, decodeAgent)
+	s.locks = decodeEntries(o, "locks", c, decodeLock)
+	slices.SortFunc(s.agents, func(a, b agentEntry) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(s.locks, func(a, b lockEntry) int { return strings.Compare(a.resource, b.resource) })
+	s.findings = c.findings
 	return s
 }
 
-func decodeMembers(agents jsonfile.Object, c *check) []member {
-	var list []member
-	for i, name := range agents.Keys() {
-		v, field := agents.Get(name), "agents."+folder.Line(name, 60)
-		switch o, ok := v.Object(); {
-		case i >= maxEntries:
-			c.add(protocol.Medium, "agents", "has over %d entries; the others are passed over", maxEntries)
-			return list
-		case !usable(name) || !plain(name):
-			c.add(protocol.Medium, field, "is not a name for an agent")
-		case !ok.OK():
-			if word, ok := v.Text(); ok.OK() { // "builder": "active"
-				list = append(list, member{name: name, status: strings.ToLower(folder.Line(word, 40)), sum: meaning(v)})
-			}
-			c.add(protocol.Low, field, "must be an object, is %s", v.Kind())
-		default:
-			m := member{name: name, status: strings.ToLower(text(o, "status", 40)), sum: meaning(v)}
-			m.last, _ = o.Time("last_active")
-			m.zoneless = o.Get("last_active").Zoneless()
-			if _, ok := o.Time("last_active"); ok == jsonfile.Wrong {
-				c.add(protocol.Low, field+".last_active", "is not a time")
-			}
-			m.complaint = first(o, maxText, "error", "last_error")
-			c.need(o.Get("status"), field+".status", "string")
-			list = append(list, m)
+// decodeEntries reads the entries of an object.
+func decodeEntries[T any](o jsonfile.Object, key string, c *fieldCheck,
+	decode func(v jsonfile.Value, name, field string, c *fieldCheck) (T, bool)) (list []T) {
+	entries, _ := o.Object(key)
+	for i, name := range entries.Keys() {
+		if i >= maxEntries {
+			c.add(protocol.Medium, key, "has over %d entries; the others are passed over", maxEntries)
+			break
+		}
+		if e, ok := decode(entries.Get(name), name, key+"."+folder.Line(name, 60), c); ok {
+			list = append(list, e)
 		}
 	}
-	slices.SortFunc(list, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	return list
 }
 
-// decodeLocks reads the locks. It skips the values that a client following the document treats as no lock (null, false,
-// 0, "").
-func decodeLocks(locks jsonfile.Object, c *check) []claim {
-	var list []claim
-	for i, resource := range locks.Keys() {
-		v, field := locks.Get(resource), "locks."+folder.Line(resource, 60)
-		o, ok := v.Object()
-		k := claim{resource: resource}
-		raw := string(v.Raw())
-		switch {
-		case i >= maxEntries:
-			c.add(protocol.Medium, "locks", "has over %d entries; the others are passed over", maxEntries)
-			return list
-		case raw == "null" || raw == "false" || raw == "0" || raw == `""`:
-			continue
-		case !plain(resource):
-			c.add(protocol.Medium, field, "is not a name for a resource")
-			continue
-		case ok.OK():
-			k.agent = first(o, 100, "agent", "owner", "holder")
-			k.acquired = firstTime(o, "acquired", "acquired_at")
-			k.expires = firstTime(o, "expires", "expires_at")
-			k.zoneless = zoneless(o, "acquired", "acquired_at", "expires", "expires_at")
-			k.fence = fenceOf(o)
-		default:
-			c.add(protocol.Medium, field, "must be an object, is %s", v.Kind())
-			continue
-		}
-		if k.agent == "" {
-			c.add(protocol.Medium, field, "names no agent: nobody can say whether its holder lives")
-			continue
-		}
-		k.sum = string(meaning(v))
-		k.sign = signOf(o, k.sum)
-		list = append(list, k)
+func decodeAgent(v jsonfile.Value, name, field string, c *fieldCheck) (a agentEntry, ok bool) {
+	if !usable(name) || !plain(name) {
+		c.add(protocol.Medium, field, "is not a name for an agent")
+		return a, false
 	}
-	slices.SortFunc(list, func(a, b claim) int { return strings.Compare(a.resource, b.resource) })
-	return list
+	a = agentEntry{name: name, sum: meaning(v)}
+	o, p := v.Object()
+	if !p.OK() {
+		c.add(protocol.Low, field, "must be an object, is %s", v.Kind())
+		word, p := v.Text() // "builder": "active"
+		a.status = strings.ToLower(folder.Line(word, 40))
+		return a, p.OK()
+	}
+	a.status, a.complaint = strings.ToLower(text(o, "status", 40)), first(o, maxText, "error", "last_error")
+	if a.last, p = o.Stated("last_active"); p == jsonfile.Wrong {
+		c.add(protocol.Low, field+".last_active", "is not a time")
+	}
+	c.need(o.Get("status"), field+".status", "string")
+	return a, true
 }
 
-func firstTime(o jsonfile.Object, keys ...string) time.Time {
-	for _, key := range keys {
-		if at, ok := o.Time(key); ok.OK() {
-			return at
-		}
-	}
-	return time.Time{}
-}
+var holderKeys = []string{"agent", "owner", "holder"}
 
-// zoneless reports whether one of the times names no zone.
-func zoneless(o jsonfile.Object, keys ...string) bool {
-	return slices.ContainsFunc(keys, func(key string) bool { return o.Get(key).Zoneless() })
+// decodeLock reads a lock. It skips the values that a client following the document treats as no lock (null, false, 0,
+// "").
+func decodeLock(v jsonfile.Value, resource, field string, c *fieldCheck) (l lockEntry, ok bool) {
+	o, p := v.Object()
+	switch {
+	case slices.Contains([]string{"null", "false", "0", `""`}, string(v.Raw())):
+		return l, false
+	case !plain(resource):
+		c.add(protocol.Medium, field, "is not a name for a resource")
+		return l, false
+	case !p.OK():
+		c.add(protocol.Medium, field, "must be an object, is %s", v.Kind())
+		return l, false
+	}
+	acquired, expires := o.FirstStated("acquired", "acquired_at"), o.FirstStated("expires", "expires_at")
+	l = lockEntry{resource: resource, agent: first(o, 100, holderKeys...), acquired: acquired.At, expires: expires.At,
+		zoneless: acquired.Zoneless || expires.Zoneless, fence: fenceOf(o), sum: string(meaning(v))}
+	if l.agent == "" {
+		c.add(protocol.Medium, field, "names no agent: its holder cannot be checked")
+		return l, false
+	}
+	l.sign = signOf(o, l.sum)
+	return l, true
 }
 
 // working reports whether the status says that the agent is working. An unknown status counts as working only for an
 // agent with a last_active time.
-func (m *member) working() bool {
-	switch m.status {
+func (a *agentEntry) working() bool {
+	switch a.status {
 	case "active", "working", "in_progress", "busy", "running":
 		return true
-	case "", "idle", "completed", "complete", "done", "finished", "stopped", "offline", "inactive", "ready", "waiting", "paused", "pending",
-		"blocked", "error", "failed", "disabled", "unknown", "none":
+	case "", "stopped", "offline", "inactive", "paused", "pending", "blocked", "disabled", "unknown", "none":
 		return false
 	}
-	return !m.last.IsZero()
+	return !a.idle() && !a.failed() && !a.last.At.IsZero()
 }
 
-// rests reports whether the agent is idle as the protocol intends, until it is activated (protocol 001, Agent States).
-func (m *member) rests() bool {
-	switch m.status {
-	case "idle", "ready", "waiting":
-		return true
+// idle reports whether the agent is idle as the protocol intends, until it is activated (protocol 001, Agent States).
+func (a *agentEntry) idle() bool {
+	return a.status == "idle" || a.status == "ready" || a.status == "waiting" || a.completed()
+}
+
+func (a *agentEntry) completed() bool {
+	return a.status == "completed" || a.status == "complete" || a.status == "done" || a.status == "finished"
+}
+
+func (a *agentEntry) failed() bool { return a.status == "error" || a.status == "failed" }
+
+// event returns the event that a change to the agent's status means; "" for none.
+func (a *agentEntry) event() string {
+	switch {
+	case a.working():
+		return eventStarted
+	case a.completed():
+		return eventCompleted
+	case a.failed():
+		return eventError
 	}
-	return m.completed()
+	return ""
 }
 
-func (m *member) completed() bool {
-	return m.status == "completed" || m.status == "complete" || m.status == "done" || m.status == "finished"
-}
-
-func (m *member) failed() bool { return m.status == "error" || m.status == "failed" }
-
-func (s *state) member(name string) (*member, bool) {
-	i, ok := slices.BinarySearchFunc(s.agents, name, func(m member, name string) int { return strings.Compare(m.name, name) })
+// agent returns an agent's entry, or nil.
+func (s *state) agent(name string) *agentEntry {
+	i, ok := slices.BinarySearchFunc(s.agents, name, func(a agentEntry, name string) int { return strings.Compare(a.name, name) })
 	if !ok {
-		return nil, false
+		return nil
 	}
-	return &s.agents[i], true
+	return &s.agents[i]
+}
+
+// lock returns a resource's entry, or nil.
+func (s *state) lock(resource string) *lockEntry {
+	i := slices.IndexFunc(s.locks, func(l lockEntry) bool { return l.resource == resource })
+	if i < 0 {
+		return nil
+	}
+	return &s.locks[i]
 }

@@ -100,23 +100,23 @@ func TestSuite(t *testing.T) {
 		Now:  func() time.Time { return time.Now().Add(5 * time.Second) },
 		Unsupported: []protocol.Verb{protocol.VerbRecord, protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude,
 			protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume},
-		Logs: []string{logPath, Base + "/" + tombFile},
+		Logs: []string{logPath, Base + "/" + releasesFile},
 		Next: decide,
 		Cases: append(answerCases(), []protocoltest.Case{{
 			Name: "requeue", Verb: protocol.VerbRequeue, Files: around + told + file(statePath, stateText) + file(before, task(id, "accepted")),
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return requeueChange(s, id) }, Shows: back,
 			Want: file(after, task(id, "accepted")), Gone: []string{before}, Moves: map[string]string{after: before},
-			Free: []string{Base + "/" + attemptsDir + "/*", Base + "/" + tombFile}, Meddle: meddle(before, "do it", "do it now"),
+			Free: []string{Base + "/" + attemptsDir + "/*", Base + "/" + releasesFile}, Meddle: meddle(before, "do it", "do it now"),
 		}, {
 			Name: "requeue flat", Verb: protocol.VerbRequeue, Files: around + told + file(statePath, stateText) + file(flatPath, flatText),
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return requeueChange(s, id) }, Shows: back,
 			Want: file(flatPath, strings.Replace(flatText, `"accepted"`, `"pending"`, 1)),
-			Free: []string{Base + "/" + attemptsDir + "/*", Base + "/" + tombFile}, Meddle: meddle(flatPath, "do it", "do it now"),
+			Free: []string{Base + "/" + attemptsDir + "/*", Base + "/" + releasesFile}, Meddle: meddle(flatPath, "do it", "do it now"),
 		}, {
 			Name: "requeue failed", Verb: protocol.VerbRequeue, Files: around + told + file(statePath, stateText) + file(before, task(id, "failed")),
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return requeueChange(s, id) }, Shows: back,
 			Want: file(after, task(id, "pending")), Gone: []string{before}, Moves: map[string]string{after: before},
-			Free: []string{Base + "/" + attemptsDir + "/*", Base + "/" + tombFile}, Meddle: meddle(before, "do it", "do it now"),
+			Free: []string{Base + "/" + attemptsDir + "/*", Base + "/" + releasesFile}, Meddle: meddle(before, "do it", "do it now"),
 		}, {
 			Name: "requeue failed in pending", Verb: protocol.VerbRequeue, Files: around + told + file(statePath, stateText) + file(after, task(id, "failed")),
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change { return requeueChange(s, id) }, Shows: back,
@@ -129,7 +129,7 @@ func TestSuite(t *testing.T) {
 			}),
 			Want: file(statePath, strings.Replace(stateText, `
       "src/a.go":   {"agent": "builder", "acquired": "2026-01-02T03:04:05.000Z", "expires": "2026-01-02T03:34:05.000Z", "x": 1.0},`, "", 1)),
-			Free: []string{Base + "/" + tombFile}, Meddle: meddle(statePath, `03:34:05.000Z", "x"`, `04:34:05.000Z", "x"`),
+			Free: []string{Base + "/" + releasesFile}, Meddle: meddle(statePath, `03:34:05.000Z", "x"`, `04:34:05.000Z", "x"`),
 		}, {
 			Name: "log", Verb: protocol.VerbLog, Files: around + file(statePath, stateText) + file(after, task(id, "pending")),
 			Change:   func(s *protocol.Snapshot, _ time.Time) protocol.Change { return logChange(s) },

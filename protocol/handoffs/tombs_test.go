@@ -11,7 +11,7 @@ import (
 // The record of released locks has at most two files, and a restart reads both.
 func TestTombstonesAreBounded(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", "")))
-	path := s.Path(Base + "/" + tombFile)
+	path := s.Path(Base + "/" + releasesFile)
 	s.Do(os.MkdirAll(filepath.Dir(path), 0o755))
 	fill := func() {
 		t.Helper()
@@ -22,11 +22,11 @@ func TestTombstonesAreBounded(t *testing.T) {
 		s.Do(log.Close())
 	}
 	for i, agent := range []string{"planner", "builder", "reviewer"} {
-		s.Do(s.p.Change(t.Context(), s.Now, func() error { return s.p.remember("h", agent, s.Now.Add(time.Duration(i)*time.Minute)) }))
+		s.Do(s.p.Change(t.Context(), s.Now, func() error { return s.p.releases.addHandoff("h", agent, s.Now.Add(time.Duration(i)*time.Minute)) }))
 		fill()
 	}
 	s.reopen()
-	s.Do(s.p.Change(t.Context(), s.Now, func() error { return s.p.remember("h", "tester", s.Now) }))
+	s.Do(s.p.Change(t.Context(), s.Now, func() error { return s.p.releases.addHandoff("h", "tester", s.Now) }))
 	files, err := filepath.Glob(filepath.Dir(path) + "/tombstones*")
 	if s.Do(err); len(files) != 2 {
 		t.Errorf("the files are %q", files)
@@ -35,15 +35,15 @@ func TestTombstonesAreBounded(t *testing.T) {
 		t.Errorf("the newest file was not begun anew: %v, %v", info, err)
 	}
 	s.reopen()
-	s.Do(s.p.Change(t.Context(), s.Now, func() error { s.p.readTombs(); return nil }))
-	if _, known := s.p.tombs.took["tester"]; !known {
+	s.Do(s.p.Change(t.Context(), s.Now, func() error { s.p.releases.read(); return nil }))
+	if _, known := s.p.releases.took["tester"]; !known {
 		t.Error("the newest line is forgotten")
 	}
-	s.Write(Base+"/"+tombFile, "")
-	s.Do(os.WriteFile(s.Path(Base+"/"+oldTombFile), []byte(`{"at":"2026-01-01T00:00:00Z","handoff":"h","agent":"planner","accepted":"2026-01-01T00:00:00Z"}`+"\n"), 0o644))
+	s.Write(Base+"/"+releasesFile, "")
+	s.Do(os.WriteFile(s.Path(Base+"/"+oldReleasesFile), []byte(`{"at":"2026-01-01T00:00:00Z","handoff":"h","agent":"planner","accepted":"2026-01-01T00:00:00Z"}`+"\n"), 0o644))
 	s.reopen()
-	s.Do(s.p.Change(t.Context(), s.Now, func() error { s.p.readTombs(); return nil }))
-	if _, known := s.p.tombs.took["planner"]; !known {
+	s.Do(s.p.Change(t.Context(), s.Now, func() error { s.p.releases.read(); return nil }))
+	if _, known := s.p.releases.took["planner"]; !known {
 		t.Error("the older file is not read")
 	}
 }

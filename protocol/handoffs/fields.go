@@ -2,7 +2,6 @@ package handoffs
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -23,35 +22,32 @@ const (
 	codeLog       = "log"       // lines of the events log that are not JSON objects
 )
 
-// issue is a finding whose subject is not known yet.
-type issue struct {
-	code, field, text string
-	severity          protocol.Severity
-}
-
 // settles names how the operator settles a finding that the files alone cannot settle. The operator is told of these
 // codes regardless of severity.
 var settles = map[string]string{codeWorkflow: "Reviewed", codeRejected: "Taken care of"}
 
-func (i issue) about(s protocol.Subject) protocol.Finding {
-	settle, call := settles[i.code]
-	return protocol.Finding{Subject: s, Code: i.code, Field: i.field, Severity: i.severity, Text: i.text, Call: call, Settle: settle}
+// finding returns a finding without its subject.
+func finding(code string, severity protocol.Severity, field, format string, args ...any) protocol.Finding {
+	settle, call := settles[code]
+	return protocol.Finding{Code: code, Field: field, Severity: severity, Text: fmt.Sprintf(format, args...), Call: call, Settle: settle}
 }
 
-// check collects a document's violations of its schema. They are reported; the document still counts.
-type check struct{ issues []issue }
+// fieldCheck collects a document's violations of its schema. They are reported; the document still counts.
+type fieldCheck struct{ findings []protocol.Finding }
 
-// maxIssues bounds the findings of one document; the first ones show what is wrong with it.
-const maxIssues = 40
+// maxFindings bounds the findings of one document; the first ones show what is wrong with it.
+const maxFindings = 40
 
-func (c *check) add(severity protocol.Severity, field, format string, args ...any) {
-	if len(c.issues) < maxIssues {
-		c.issues = append(c.issues, issue{codeSchema, field, folder.Line(field, 80) + " " + fmt.Sprintf(format, args...), severity})
+func (c *fieldCheck) add(severity protocol.Severity, field, format string, args ...any) {
+	if len(c.findings) < maxFindings {
+		f := finding(codeSchema, severity, field, format, args...)
+		f.Text = folder.Line(field, 80) + " " + f.Text
+		c.findings = append(c.findings, f)
 	}
 }
 
 // need records a required field that is missing or of the wrong kind.
-func (c *check) need(v jsonfile.Value, field, kind string) {
+func (c *fieldCheck) need(v jsonfile.Value, field, kind string) {
 	switch have := v.Kind(); have {
 	case kind:
 	case "missing", "null":
@@ -64,7 +60,7 @@ func (c *check) need(v jsonfile.Value, field, kind string) {
 // text returns a field's text in one line, or "".
 func text(o jsonfile.Object, key string, limit int) string {
 	s, _ := o.String(key)
-	return strings.TrimSpace(folder.Line(s, limit))
+	return folder.Clean(s, limit)
 }
 
 // first returns the text of the first of some fields that has one.

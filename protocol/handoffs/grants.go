@@ -10,8 +10,8 @@ import (
 // Locks that steward grants are kernel locks. Their entries in the state file mirror them for agents that read only that
 // file. A mirrored entry adds the fencing token to the document's own keys.
 
-// lockEntry is a mirrored entry (protocol 001, Lock Protocol). fence and pid are steward's additions.
-type lockEntry struct {
+// mirrorEntry is a mirrored entry (protocol 001, Lock Protocol). fence and pid are steward's additions.
+type mirrorEntry struct {
 	Agent    string `json:"agent"`
 	Acquired string `json:"acquired"`
 	Expires  string `json:"expires"`
@@ -19,8 +19,8 @@ type lockEntry struct {
 	PID      int    `json:"pid,omitzero"`
 }
 
-func entryFor(k protocol.Lock) lockEntry {
-	return lockEntry{k.Holder, jsonfile.FormatTime(k.Acquired), jsonfile.FormatTime(k.Expires), k.Fence, k.Process.PID}
+func entryFor(l protocol.Lock) mirrorEntry {
+	return mirrorEntry{l.Holder, jsonfile.FormatTime(l.Acquired), jsonfile.FormatTime(l.Expires), l.Fence, l.Process.PID}
 }
 
 // leastFence is below every fencing token of steward's, which start at the clock (microseconds since 1970). An agent may
@@ -45,31 +45,30 @@ func signOf(lock jsonfile.Object, sum string) string {
 	return sum
 }
 
-// granted completes a mirrored lock with what is known of the real one. The lock ends when the whole lease ends, so an
-// overdue lock is visible however often its entry was renewed.
-func (p *Project) granted(k *claim, l *protocol.Lock) bool {
-	if k.fence == 0 || p.grants == nil {
-		return false
+// grants is Options.Granted.
+type grants func(resource string) (protocol.Lock, bool)
+
+// find returns the lock that steward granted with that fencing token.
+func (g grants) find(resource string, fence uint64) (l protocol.Lock, ok bool) {
+	if fence == 0 || g == nil {
+		return l, false
 	}
-	g, ok := p.grants(k.resource)
-	if !ok || g.Fence != k.fence || g.Holder != k.agent {
-		return false
-	}
-	l.Fence, l.Process = g.Fence, g.Process
-	if g.Process.Proves() { // otherwise only the entry's own end is known, and its holder renews it
-		l.Expires = g.Expires
-	}
-	return true
+	l, ok = g(resource)
+	return l, ok && l.Fence == fence
 }
 
-// isHeld reports whether an entry mirrors a lock that is still held, or may be.
-func (p *Project) isHeld(o jsonfile.Object, resource string) bool {
-	locks, _ := o.Object("locks")
-	entry, _ := locks.Object(resource)
-	fence := fenceOf(entry)
-	if fence == 0 || p.grants == nil {
-		return false
+// lock returns an entry as a lock. A mirrored entry is completed with what is known of the real lock. The lock ends when
+// the whole lease ends, so an overdue lock is visible however often its entry was renewed.
+func (g grants) lock(e *lockEntry) (l protocol.Lock, granted bool) {
+	l = e.lock()
+	l.Fence = 0
+	real, ok := g.find(e.resource, e.fence)
+	if !ok || real.Holder != e.agent {
+		return l, false
 	}
-	g, ok := p.grants(resource)
-	return ok && g.Fence == fence && g.Kernel
+	l.Fence, l.Process = real.Fence, real.Process
+	if real.Process.Proves() { // otherwise only the entry's own end is known, and its holder renews it
+		l.Expires = real.Expires
+	}
+	return l, true
 }

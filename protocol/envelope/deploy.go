@@ -22,8 +22,8 @@ type phrase struct {
 	words []string
 	// loose: a comma or "and" precedes the clause, so an earlier phrase like "how to" may govern it too.
 	loose bool
-	// told: the preceding text describes something instead of ordering it.
-	told bool
+	// described: the preceding text describes something instead of ordering it.
+	described bool
 }
 
 // readDeploys judges whether a text orders a deployment. An order has the verb at the head of a clause ("Deploy to
@@ -34,10 +34,10 @@ func readDeploys(text string) (sure deploys, target bool) {
 	rehearsal := rehearses(text)
 	for _, c := range phrases(text) {
 		verdict, aims := c.judge(), hasTarget(c.words)
-		if verdict == deploysSure && (c.told || c.loose && !aims || rehearsal) {
+		if verdict == deploysSure && (c.described || c.loose && !aims || rehearsal) {
 			verdict = deploysMaybe
 		}
-		if c.told && !aims {
+		if c.described && !aims {
 			verdict = deploysNot
 		}
 		sure, target = max(sure, verdict), target || aims && verdict > deploysNot
@@ -52,13 +52,13 @@ func (c phrase) judge() deploys {
 	}
 	head, rest := c.words[0], c.words[1:]
 	switch {
-	case isDeployVerb(head):
+	case deployVerbs.has(head):
 		return judgeVerb(rest)
 	case head == "go" && len(rest) > 0 && rest[0] == "live":
 		return deploysSure
-	case isReleaseVerb(head):
+	case releaseVerbs.has(head):
 		return judgeRelease(head, rest)
-	case isDoVerb(head):
+	case executionVerbs.has(head):
 		if verdict := judgeDone(rest); verdict > deploysNot {
 			return verdict
 		}
@@ -66,11 +66,11 @@ func (c phrase) judge() deploys {
 	if verdict := judgeNoun(c.words); verdict > deploysNot {
 		return verdict
 	}
-	if isMoveVerb(head) && (hasTarget(rest) || len(rest) > 0 && rest[len(rest)-1] == "live") {
+	if moveVerbs.has(head) && (hasTarget(rest) || len(rest) > 0 && rest[len(rest)-1] == "live") {
 		return deploysMaybe
 	}
-	if hasTarget(c.words) && !isOrdinary(head) && !slices.ContainsFunc(c.words, speaksAbout) &&
-		slices.ContainsFunc(c.words, func(w string) bool { return strings.HasPrefix(w, "deploy") || isDeployNoun(w) }) {
+	if hasTarget(c.words) && !otherVerbs.has(head) && !slices.ContainsFunc(c.words, describing.has) &&
+		slices.ContainsFunc(c.words, func(w string) bool { return strings.HasPrefix(w, "deploy") || deployNouns.has(w) }) {
 		return deploysMaybe
 	}
 	return deploysNot
@@ -81,11 +81,11 @@ func judgeVerb(rest []string) deploys {
 	switch {
 	case len(rest) == 0:
 		return deploysSure
-	case complains(rest[0]):
+	case complaints.has(rest[0]):
 		return deploysNot
-	case isTool(rest[0]) && !hasTarget(rest):
+	case tools.has(rest[0]) && !hasTarget(rest):
 		return deploysNot
-	case isDocument(rest[0]) && !hasTarget(rest):
+	case documents.has(rest[0]) && !hasTarget(rest):
 		return deploysMaybe
 	}
 	return deploysSure
@@ -100,11 +100,11 @@ func judgeRelease(head string, rest []string) deploys {
 		rest = rest[1:]
 	}
 	switch {
-	case len(rest) > 0 && (isTool(rest[0]) || isDocument(rest[0]) || complains(rest[0])):
+	case len(rest) > 0 && (tools.has(rest[0]) || documents.has(rest[0]) || complaints.has(rest[0])):
 		return deploysNot
 	case hasTarget(rest):
 		return deploysSure
-	case head == "push" || slices.ContainsFunc(rest, speaksAbout):
+	case head == "push" || slices.ContainsFunc(rest, describing.has):
 		return deploysNot
 	}
 	return deploysMaybe
@@ -118,13 +118,13 @@ func judgeDone(rest []string) deploys {
 			return deploysSure
 		case w == "deploying" || w == "redeploying":
 			return deploysSure
-		case isDeployNoun(w) || isDeployVerb(w):
+		case deployNouns.has(w) || deployVerbs.has(w):
 			after := rest[i+1:]
-			if len(after) == 0 || isPreposition(after[0]) || isProgram(after[0]) || isNumber(after[0]) {
+			if len(after) == 0 || prepositions.has(after[0]) || programs.has(after[0]) || isNumber(after[0]) {
 				return deploysSure
 			}
 			return deploysNot
-		case isPreposition(w) || isTool(w) && !isProgram(w) || isDocument(w) || speaksAbout(w):
+		case prepositions.has(w) || tools.has(w) && !programs.has(w) || documents.has(w) || describing.has(w):
 			return deploysNot
 		}
 	}
@@ -133,14 +133,14 @@ func judgeDone(rest []string) deploys {
 
 // judgeNoun judges a clause that names a deployment, with only qualifying words before the noun.
 func judgeNoun(words []string) deploys {
-	i := slices.IndexFunc(words, func(w string) bool { return isDeployNoun(w) || w == "deploy" || w == "release" })
-	if i < 0 || slices.ContainsFunc(words, complains) || slices.ContainsFunc(words[:i], func(w string) bool { return !qualifies(w) }) {
+	i := slices.IndexFunc(words, func(w string) bool { return deployNouns.has(w) || w == "deploy" || w == "release" })
+	if i < 0 || slices.ContainsFunc(words, complaints.has) || slices.ContainsFunc(words[:i], func(w string) bool { return !qualifies(w) }) {
 		return deploysNot
 	}
-	if after := words[i+1:]; len(after) > 0 && !isPreposition(after[0]) && !isNumber(after[0]) {
+	if after := words[i+1:]; len(after) > 0 && !prepositions.has(after[0]) && !isNumber(after[0]) {
 		return deploysNot
 	}
-	if words[i] == "release" && !slices.ContainsFunc(words[:i], isEnvironment) && !hasTarget(words) {
+	if words[i] == "release" && !slices.ContainsFunc(words[:i], environments.has) && !hasTarget(words) {
 		return deploysMaybe
 	}
 	return deploysSure
@@ -155,16 +155,16 @@ func hasTarget(words []string) bool {
 			continue
 		}
 		rest := words[i+1:]
-		for len(rest) > 0 && (isArticle(rest[0]) || isNumber(rest[0])) {
+		for len(rest) > 0 && (articles.has(rest[0]) || isNumber(rest[0])) {
 			rest = rest[1:]
 		}
-		if len(rest) == 0 || !isEnvironment(rest[0]) {
+		if len(rest) == 0 || !environments.has(rest[0]) {
 			continue
 		}
-		for len(rest) > 1 && isEnvironment(rest[1]) {
+		for len(rest) > 1 && environments.has(rest[1]) {
 			rest = rest[1:]
 		}
-		if len(rest) == 1 || isPreposition(rest[1]) || isPlace(rest[1]) {
+		if len(rest) == 1 || prepositions.has(rest[1]) || hostWords.has(rest[1]) {
 			return true
 		}
 	}
@@ -181,11 +181,11 @@ func rehearses(text string) bool {
 func phrases(text string) []phrase {
 	var list []phrase
 	var words []string
-	told, loose := false, false
+	described, loose := false, false
 	end := func(soft bool) {
 		if cut := withoutLead(words); len(cut) > 0 {
-			list = append(list, phrase{words: cut, loose: loose, told: told})
-			told = told || slices.ContainsFunc(cut, speaksAbout)
+			list = append(list, phrase{words: cut, loose: loose, described: described})
+			described = described || slices.ContainsFunc(cut, describing.has)
 		}
 		words, loose = nil, soft
 	}
@@ -225,8 +225,7 @@ func withoutLead(words []string) []string {
 	for len(words) > 0 {
 		switch w := words[0]; {
 		case isNumber(w) || strings.HasSuffix(w, "ly") && len(w) > 4:
-		case slices.Contains([]string{"please", "now", "next", "also", "just", "let's", "lets", "we", "you", "need", "to", "step", "task", "phase", "todo", "ticket", "first", "go", "ahead"}, w) &&
-			(w != "go" || len(words) > 1 && words[1] == "ahead"):
+		case leads.has(w) || w == "go" && len(words) > 1 && words[1] == "ahead":
 		default:
 			return words
 		}
@@ -296,5 +295,5 @@ func (w taskWords) deploys() deploys {
 // ordinary reports whether the name begins with a verb for other work.
 func (w taskWords) ordinary() bool {
 	list := phrases(w.name)
-	return len(list) > 0 && isOrdinary(list[0].words[0])
+	return len(list) > 0 && otherVerbs.has(list[0].words[0])
 }

@@ -1,9 +1,11 @@
 package envelope
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -18,18 +20,18 @@ const (
 
 // securityVerdict is the decision of a security review, read as a whole.
 type securityVerdict struct {
-	word     string // approval_status, folded; "" if it is missing
-	blocking bool   // blocking_deployment
-	contra   string // what in the review contradicts its approval
-	high     bool   // high_issues is not empty: the approval is conditional at most
-	counts   string // number of issues by severity; "" if there are none
+	word          string // approval_status, folded; "" if it is missing
+	blocking      bool   // blocking_deployment
+	contradiction string // what in the review contradicts its approval
+	high          bool   // high_issues is not empty: the approval is conditional at most
+	counts        string // number of issues by severity; "" if there are none
 }
 
 // issueLists are the lists of protocol 004, Security Response Format, most severe first.
 var issueLists = []string{"critical", "high", "medium", "low"}
 
 // decodeVerdict reads a security review. Its flags and lists count at the top level, in output and in validation.
-func decodeVerdict(c *check, o jsonfile.Object) (v securityVerdict) {
+func decodeVerdict(r *fieldReader, o jsonfile.Object) (v securityVerdict) {
 	places := []jsonfile.Object{o}
 	var denials []string
 	for _, key := range []string{"output", "validation"} {
@@ -40,27 +42,27 @@ func decodeVerdict(c *check, o jsonfile.Object) (v securityVerdict) {
 			denials = append(denials, key+" is not an object")
 		}
 	}
-	v.blocking = slices.ContainsFunc(places, func(place jsonfile.Object) bool { return says(place.Get("blocking_deployment")) })
+	v.blocking = slices.ContainsFunc(places, func(place jsonfile.Object) bool { return raised(place.Get("blocking_deployment")) })
 	var disagree bool
-	if v.word, disagree = verdictWord(c, places); v.word == "" {
+	if v.word, disagree = verdictWord(r, places); v.word == "" {
 		return v
 	}
 	if disagree {
 		denials = append(denials, "approval_status stands there twice, with different words")
 	}
 	denials = append(denials, v.flags(o, places)...)
-	denials = append(denials, v.lists(c, places)...)
+	denials = append(denials, v.lists(r, places)...)
 	if status := o.Get("status"); status.Kind() != "missing" {
 		if s, p := status.Text(); p != jsonfile.Present || fold(s) != "COMPLETED" && fold(s) != "" {
 			denials = append(denials, "status is not completed")
 		}
 	}
-	v.contra = strings.Join(denials, "; ")
+	v.contradiction = strings.Join(denials, "; ")
 	return v
 }
 
 // verdictWord returns approval_status, and reports whether several values disagree.
-func verdictWord(c *check, places []jsonfile.Object) (word string, disagree bool) {
+func verdictWord(r *fieldReader, places []jsonfile.Object) (word string, disagree bool) {
 	for _, place := range places {
 		v := place.Get("approval_status")
 		if v.Kind() == "missing" {
@@ -68,7 +70,7 @@ func verdictWord(c *check, places []jsonfile.Object) (word string, disagree bool
 		}
 		s, p := v.Text()
 		if p != jsonfile.Present {
-			c.note(protocol.Medium, "schema", v.Path(), v.Path()+" must be a string, not "+v.Kind())
+			r.note("schema", protocol.Medium, v.Path(), v.Path()+" must be a string, not "+v.Kind())
 			s = v.Kind()
 		}
 		s = fold(clean(s, 60))
@@ -103,7 +105,7 @@ func (v *securityVerdict) flags(o jsonfile.Object, places []jsonfile.Object) (de
 			denials = append(denials, unmet)
 		}
 	}
-	if validation, _ := o.Get("validation").Object(); v.word != verdictConditional && counts(validation.Get("issues")) {
+	if validation, _ := o.Get("validation").Object(); v.word != verdictConditional && count(validation.Get("issues")) > 0 {
 		denials = append(denials, "issues is not empty")
 	}
 	return denials
@@ -111,14 +113,14 @@ func (v *securityVerdict) flags(o jsonfile.Object, places []jsonfile.Object) (de
 
 // lists reads the lists of issues. Critical issues deny, high issues make an approval conditional, others are only
 // reported.
-func (v *securityVerdict) lists(c *check, places []jsonfile.Object) (denials []string) {
+func (v *securityVerdict) lists(r *fieldReader, places []jsonfile.Object) (denials []string) {
 	var counted []string
 	for _, severity := range issueLists {
 		key, n := severity+"_issues", 0
 		for _, place := range places {
 			list := place.Get(key)
 			if kind := list.Kind(); kind != "missing" && kind != "array" {
-				c.note(protocol.Low, "schema", list.Path(), list.Path()+" must be an array, not "+kind)
+				r.note("schema", protocol.Low, list.Path(), list.Path()+" must be an array, not "+kind)
 			}
 			n += count(list)
 		}
@@ -169,9 +171,6 @@ func denies(v jsonfile.Value) bool {
 	return !strings.EqualFold(strings.TrimSpace(s), "true")
 }
 
-// counts reports whether a list, or a number of things, is present and not empty.
-func counts(v jsonfile.Value) bool { return count(v) > 0 }
-
 // count returns how many things a list names. A value that is neither a list nor clearly empty counts as one.
 func count(v jsonfile.Value) int {
 	n := 0
@@ -192,7 +191,7 @@ func count(v jsonfile.Value) int {
 			n = 1
 		}
 	default:
-		if !blank(v) && says(v) {
+		if !blank(v) && raised(v) {
 			n = 1
 		}
 	}
@@ -205,11 +204,79 @@ func blank(v jsonfile.Value) bool {
 	return p == jsonfile.Present && slices.Contains([]string{"", "NONE", "0", "N/A", "NO_ISSUES"}, fold(s))
 }
 
-// says reports whether a flag is raised: any value that is not clearly false or empty raises it.
-func says(v jsonfile.Value) bool {
+// raised reports whether a flag is raised: any value that is not clearly false or empty raises it.
+func raised(v jsonfile.Value) bool {
 	if b, p := v.Bool(); p == jsonfile.Present {
 		return b
 	}
 	s, p := v.Text()
 	return p == jsonfile.Present && s != "" && !strings.EqualFold(s, "false") || p == jsonfile.Wrong
+}
+
+// review is a SECURITY_AUDITOR's completion.
+type review struct {
+	securityVerdict
+	task string
+	at   time.Time
+	void bool   // rejected afterwards
+	text string // its summary
+	file string
+}
+
+// denies reports whether the review forbids every deployment.
+func (r *review) denies() bool {
+	return r.void || r.blocking || r.contradiction != "" || r.word != verdictApproved && r.word != verdictConditional
+}
+
+// conditional reports whether the review, unless it denies, permits deployments to staging only.
+func (r *review) conditional() bool { return r.word == verdictConditional || r.high }
+
+// condition describes a conditional approval.
+func (r *review) condition() string {
+	name := clean(r.task, maxText)
+	if r.counts != "" {
+		name += ": " + r.counts
+	}
+	if r.word == verdictApproved {
+		return "approval counts as conditional (" + name + ")"
+	}
+	return "conditional approval (" + name + ")"
+}
+
+// notice describes a conditional approval that does not block.
+func (r *review) notice() string {
+	return r.condition() + ": minor issues are to be fixed before production"
+}
+
+// refusal describes in one line why a review forbids deployment.
+func (r *review) refusal() string {
+	text := "the security review " + clean(r.task, maxText) + " says "
+	switch {
+	case r.word == verdictRejected:
+		text += "REJECTED"
+	case r.blocking:
+		text += "blocking_deployment"
+	case r.contradiction != "":
+		return clean(fmt.Sprintf("the security review %s contradicts itself: %s", r.task, r.contradiction), maxText)
+	default:
+		text += fmt.Sprintf("%q", r.word)
+	}
+	if said := clean(r.text, maxText); said != "" {
+		text += ": " + said
+	}
+	return text
+}
+
+// compare orders reviews by precedence: the newer review is greater, and at the same time the less permissive one.
+func (r *review) compare(than *review) int {
+	strictness := func(r *review) int {
+		switch {
+		case r.denies():
+			return 2
+		case r.conditional():
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(r.at.Compare(than.at), cmp.Compare(strictness(r), strictness(than)), cmp.Compare(r.task, than.task))
 }

@@ -20,17 +20,6 @@ const (
 // stopped reports whether the agent gave the handoff back unfinished.
 func (m *message) stopped() bool { return m.status == statusRejected || m.status == statusFailed }
 
-// failed returns the outcome of a handoff whose status is "failed". Protocol 001, Retry Protocol, retries a recoverable
-// error and hands a fatal one to the human. An error that names neither kind also goes to the operator.
-func (p *Project) failed(n *note) *protocol.Outcome {
-	at := capped(n.Stamp.ModTime(), p.Now)
-	if n.appeared.After(at) {
-		at = n.appeared
-	}
-	return &protocol.Outcome{Status: "failed", At: at, Appeared: at, Agent: n.Value.to, Summary: n.Value.summary,
-		Failures: []protocol.Failure{n.Value.failure}, Ref: protocol.Ref{Path: n.file, Sum: string(n.Sum)}}
-}
-
 // failureOf returns the first error that a message reports: a text, an object, or a list of either.
 func failureOf(fields ...jsonfile.Value) (f protocol.Failure) {
 	for _, v := range fields {

@@ -1,0 +1,253 @@
+package handoffs
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Observe returns the current snapshot. With hints, it rereads only the hinted messages and the few shared files.
+func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
+	s, there := p.Look(ctx, look)
+	if !there {
+		return s
+	}
+	names, wide := hinted(look.Hints)
+	p.state.read()
+	p.log.read()
+	p.releases.read()
+	p.attempts.Refresh(p.Root, &p.Patience, p.Now)
+	p.boxes.read(look.Full() || wide || p.began.IsZero(), names)
+	p.describe(&s)
+	s.Locate(Base)
+	if p.began.IsZero() {
+		p.began = p.Now
+	}
+	p.boxes.retire()
+	s.Again = p.Patience.Again()
+	return s
+}
+
+// hinted returns the names of the messages that the hints name. A hint that names a whole folder is wide.
+func hinted(hints []string) (names map[string]bool, wide bool) {
+	names = map[string]bool{}
+	for _, hint := range hints {
+		rel, ok := strings.CutPrefix(hint, Base+"/")
+		if !ok {
+			wide = wide || hint == Base
+			continue
+		}
+		if _, name, ok := placeOf(rel); ok {
+			names[name] = true
+		}
+		for _, at := range places {
+			wide = wide || rel == at.dir()
+		}
+	}
+	return names, wide
+}
+
+// describe fills in the snapshot.
+func (p *Project) describe(s *protocol.Snapshot) {
+	v := p.view()
+	p.boxes.counts.setWorkflow(v.state.workflow, p.boxes.closed)
+	for _, h := range v.handoffs {
+		p.tracker.follow(h)
+		p.signs.addSent(&h.Value)
+		p.signs.addTaken(h)
+	}
+	if v.state.ours {
+		p.tracker.followAgents(v.state)
+	}
+	s.Agents = v.agents(p.signsOf)
+	s.Tasks = v.tasks(p.Since, p.attempts.Of)
+	s.Questions = v.questions()
+	locks, wrong := p.grants.locks(v.state)
+	s.Locks = locks
+	s.Findings = append(p.findings(v), wrong...)
+	s.Faults = append(s.Faults, p.faults(v.state.ours)...)
+	s.Events = p.tracker.events()
+	s.Measures = p.boxes.measures(v.state)
+}
+
+// faults lists the files that cannot be used. It omits a state file that never belonged to this protocol, which is its
+// owner's concern.
+func (p *Project) faults(ours bool) []protocol.Fault {
+	return slices.DeleteFunc(p.Faults(), func(f protocol.Fault) bool {
+		if f.Path != p.Shown(stateFile) || ours || p.state.mentionsOurs {
+			return false
+		}
+		st, err := p.Root.Stat(boxDir)
+		return err != nil || !st.Mode.IsDir()
+	})
+}
+
+// view is what one scan sees: the state file, and the messages by id.
+type view struct {
+	now      time.Time
+	state    *state
+	handoffs []*handoff            // for each id the message that counts, the one with the most progress; sorted by id
+	copies   map[string][]*handoff // the messages of each id that has several
+	answered map[string]int        // answers per escalation, of the closed messages
+}
+
+func (p *Project) view() *view {
+	v := &view{now: p.Now, state: p.state.current(), copies: map[string][]*handoff{}, answered: p.boxes.counts.answered}
+	all := map[string][]*handoff{}
+	for _, h := range p.boxes.listed {
+		if id := h.Value.id; h.counts() && usable(id) {
+			all[id] = append(all[id], h)
+		}
+	}
+	for _, id := range sortedKeys(all) {
+		list := all[id]
+		if len(list) > 1 {
+			slices.SortFunc(list, func(a, b *handoff) int {
+				return cmp.Or(cmp.Compare(b.where(), a.where()), strings.Compare(a.file, b.file))
+			})
+			v.copies[id] = list
+		}
+		v.handoffs = append(v.handoffs, list[0])
+	}
+	return v
+}
+
+// find returns the message that counts for an id, or nil.
+func (v *view) find(id string) *handoff {
+	i, ok := slices.BinarySearchFunc(v.handoffs, id, func(h *handoff, id string) int { return strings.Compare(h.Value.id, id) })
+	if !ok {
+		return nil
+	}
+	return v.handoffs[i]
+}
+
+// agents lists the agents of the state file. Without that file, it lists the agents that messages name; nothing else is
+// known of them.
+func (v *view) agents(signs func(*state, string) string) []protocol.Agent {
+	accepts := map[string][]string{}
+	named := map[string]bool{}
+	for _, h := range v.handoffs {
+		m, at := &h.Value, h.where()
+		if m.isWork() && at == accepted && !m.stopped() && m.to != "" {
+			accepts[m.to] = append(accepts[m.to], m.id)
+		}
+		for _, name := range []string{m.from, m.to} {
+			if at != completed && usable(name) && !strings.EqualFold(name, human) {
+				named[name] = true
+			}
+		}
+	}
+	list := make([]protocol.Agent, 0, len(v.state.agents))
+	if !v.state.ours {
+		for _, name := range sortedKeys(named) {
+			list = append(list, protocol.Agent{Name: name, Idle: true, Tasks: accepts[name]})
+		}
+	}
+	for i := range v.state.agents {
+		e := &v.state.agents[i]
+		a := protocol.Agent{Name: e.name, Status: e.status, Idle: !e.working(), Tasks: accepts[e.name], Signs: signs(v.state, e.name),
+			Beat: protocol.Beat{Mark: string(e.sum), At: capped(e.last.Latest(), v.now), Stated: e.last.At, Zoneless: e.last.Zoneless}}
+		if e.failed() {
+			a.Failed, a.Complaint = true, cmp.Or(e.complaint, "its status is "+e.status)
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// tasks lists the handoffs that require work, without those that ended before since.
+func (v *view) tasks(since time.Time, attempts func(id string) []protocol.Attempt) []protocol.Task {
+	list := make([]protocol.Task, 0, len(v.handoffs))
+	for _, h := range v.handoffs {
+		m := &h.Value
+		if !m.isWork() {
+			continue
+		}
+		ref := protocol.Ref{Path: h.file, Sum: string(h.Sum)}
+		t := protocol.Task{ID: m.id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, Timeout: protocol.NoTimeout,
+			Created: capped(m.created.By(h.appeared), v.now), Appeared: h.appeared, Foreign: true, Requeue: true, Attempts: attempts(m.id), Ref: ref}
+		switch at := h.where(); {
+		case m.status == statusFailed:
+			// Protocol 001, Retry Protocol, retries a recoverable error and hands a fatal one to the human. An error that names
+			// neither kind also goes to the operator.
+			failed := capped(h.Stamp.ModTime(), v.now)
+			if h.appeared.After(failed) {
+				failed = h.appeared
+			}
+			t.Outcome = &protocol.Outcome{Status: "failed", At: failed, Appeared: failed, Failures: []protocol.Failure{m.failure}}
+		case m.status == statusRejected && h.box != completed:
+			t.Visible, t.Awaits = at == pending, "a decision of the human: "+cmp.Or(m.to, "its agent")+" rejected it"
+		case at == accepted:
+			t.Named, t.Started = "accepted", h.accepted()
+		case at == completed:
+			t.Outcome = &protocol.Outcome{Status: "completed", At: h.ended(), Appeared: h.appeared}
+		default:
+			t.Visible = true
+		}
+		if o := t.Outcome; o != nil {
+			o.Agent, o.Summary, o.Ref = m.to, m.summary, ref
+			if o.At.Before(since) {
+				continue
+			}
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+// questions lists the escalations that are neither answered nor closed (protocol 001, Escalation).
+func (v *view) questions() (list []protocol.Question) {
+	answered := map[string]bool{}
+	for _, h := range v.handoffs {
+		for _, to := range h.Value.replies {
+			answered[to] = true
+		}
+	}
+	for _, h := range v.handoffs {
+		m := &h.Value
+		if m.kind != typeEscalation || h.where() == completed || answered[m.id] || v.answered[m.id] > 0 {
+			continue
+		}
+		q := protocol.Question{ID: m.id, Agent: m.from, Task: m.about, Text: m.call.text, Detail: m.call.detail, Options: slices.Clone(m.call.options),
+			Blocking: m.call.blocking, Severity: protocol.Medium, Ref: protocol.Ref{Path: h.file, Sum: string(h.Sum)}}
+		switch {
+		case m.call.critical:
+			q.Severity = protocol.Critical
+		case m.call.blocking:
+			q.Severity = protocol.High
+		}
+		list = append(list, q)
+	}
+	return list
+}
+
+// locks lists the locks of the state file (protocol 001, Lock Protocol). They do not ensure mutual exclusion: clients
+// that follow the document occasionally overlap. The policy decides which locks may be released.
+func (g grants) locks(s *state) (list []protocol.Lock, wrong []protocol.Finding) {
+	for i := range s.locks {
+		e := &s.locks[i]
+		l, granted := g.lock(e)
+		list = append(list, l)
+		if !granted && s.agent(e.agent) == nil {
+			f := finding(codeLock, protocol.Low, "agent", "held by %s, whom the state file does not list", e.agent)
+			f.Subject = protocol.Subject{Kind: protocol.KindLock, ID: e.resource}
+			wrong = append(wrong, f)
+		}
+	}
+	return list, wrong
+}
+
+// capped returns a stated time, at most now.
+func capped(at, now time.Time) time.Time {
+	if at.After(now) {
+		return now
+	}
+	return at
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
